@@ -1,6 +1,7 @@
 import { exitCodeOf, renderOutcome } from './compare/outcome.js';
 import { compareWithParent } from './compare/parent.js';
 import { compareVersions, readCompareOptions, USAGE } from './compare/run.js';
+import { runMain } from './run/programs.js';
 
 async function main(): Promise<number> {
   if (process.argv.slice(2).join(' ') === '--parent')
@@ -16,9 +17,4 @@ async function main(): Promise<number> {
   return exitCodeOf(outcome.findings);
 }
 
-try {
-  process.exitCode = await main();
-} catch (error) {
-  process.stderr.write(`bench:compare: ${(error as Error).message}\n`);
-  process.exitCode = 2;
-}
+await runMain('bench:compare', main);

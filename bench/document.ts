@@ -3,7 +3,7 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { drawBatches, drawLatency, drawOverload } from './report/charts.js';
 import { addRun, fillReadme, keep, keptFigures, writeKept, type KeptRun } from './report/kept.js';
-import { ROOT } from './run/programs.js';
+import { ROOT, runMain } from './run/programs.js';
 import { readResults } from './run/results.js';
 
 const USAGE = `npm run bench:document -- [bench/results/<run> …]
@@ -15,14 +15,14 @@ const KEPT = path.join(ROOT, 'bench', 'results.json');
 /** In px: as wide as a README is on most screens. */
 const WIDTH = 640;
 
-async function main(): Promise<void> {
+async function main(): Promise<number> {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
     options: { help: { type: 'boolean', short: 'h', default: false } },
   });
   if (values.help) {
     process.stdout.write(USAGE);
-    return;
+    return 0;
   }
   const known = existsSync(KEPT) ? (JSON.parse(readFileSync(KEPT, 'utf8')) as KeptRun[]) : [];
   const runs = positionals.map((given) => keep(readResults(given))).reduce(addRun, known);
@@ -35,11 +35,7 @@ async function main(): Promise<void> {
     if (svg !== null) writeFileSync(path.join(ROOT, 'docs', `${name}.svg`), `${svg}\n`);
   }
   process.stdout.write(`${runs.length} runs are kept; README.md and its pictures are made from them\n`);
+  return 0;
 }
 
-try {
-  await main();
-} catch (error) {
-  process.stderr.write(`bench:document: ${(error as Error).message}\n`);
-  process.exitCode = 2;
-}
+await runMain('bench:document', main);

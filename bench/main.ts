@@ -1,5 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { measureFloor } from './measure/floor.js';
 import { Watch } from './measure/watch.js';
@@ -7,10 +6,9 @@ import { limitsExceeded } from './report/bars.js';
 import { renderReport } from './report/report.js';
 import { renderTable } from './report/table.js';
 import { readOptions, USAGE, type Options } from './run/options.js';
-import { ROOT } from './run/programs.js';
-import { Recorder } from './run/recorder.js';
+import { ROOT, runMain, scratchFolder } from './run/programs.js';
+import { Recorder, type Bench, type Suite } from './run/suite.js';
 import { describeCommit, describeMachine, finderOf, RESULTS_SCHEMA, type Results } from './run/results.js';
-import type { Bench, Suite } from './run/suite.js';
 import { ALL_SUITES, DEFAULT_SUITES, SMOKE_SUITES } from './suites/all.js';
 import { Workloads } from './workload/workload.js';
 
@@ -40,43 +38,32 @@ async function measure({ plan }: Options, suites: readonly Suite[]): Promise<Res
   const start = performance.now();
   const seconds = () => Math.round((performance.now() - start) / 1000);
   const recorder = new Recorder(() => measureFloor());
-  const scratch = mkdtempSync(path.join(tmpdir(), 'drs-bench-'));
+  using scratch = scratchFolder();
   const machine = describeMachine();
-  try {
-    using watch = Watch.withFloors();
-    const bench: Bench = {
-      ...{ plan, recorder, workloads: new Workloads(scratch) },
-      watch: async (id, pids, run, cores) => {
-        const { value, ...disturbance } = await watch.during(pids, run, cores);
-        recorder.surround(id, disturbance);
-        return value;
-      },
-      say: (what) => process.stderr.write(`${String(seconds()).padStart(4)} s  ${what}\n`),
-    };
-    recorder.measureFloor();
-    for (const suite of suites) await runSuite(suite, bench);
-    for (let again = 0; plan.mode === 'smoke' && again < REPEATS; again++) {
-      const exceeded = limitsExceeded(finderOf({ figures: recorder.figures() }));
-      for (const suite of suites)
-        if (exceeded.some((limit) => limit.suite === suite.name)) await runSuite(suite, bench);
-    }
-  } finally {
-    rmSync(scratch, { recursive: true, force: true });
+  using watch = Watch.withFloors();
+  const bench: Bench = {
+    ...{ plan, recorder, workloads: new Workloads(scratch.folder) },
+    watch: async (id, pids, run, cores) => {
+      const { value, ...disturbance } = await watch.during(pids, run, cores);
+      recorder.surround(id, disturbance);
+      return value;
+    },
+    say: (what) => process.stderr.write(`${String(seconds()).padStart(4)} s  ${what}\n`),
+  };
+  recorder.measureFloor();
+  for (const suite of suites) await runSuite(suite, bench);
+  for (let again = 0; plan.mode === 'smoke' && again < REPEATS; again++) {
+    const exceeded = limitsExceeded(finderOf({ figures: recorder.figures() }));
+    for (const suite of suites)
+      if (exceeded.some((limit) => limit.suite === suite.name)) await runSuite(suite, bench);
   }
   const figures = recorder.figures();
+  const asked = process.argv.slice(2).join(' ');
   return {
-    ...{
-      schema: RESULTS_SCHEMA,
-      startedAt,
-      seconds: seconds(),
-      mode: plan.mode,
-      ...describeCommit(),
-      machine,
-    },
+    ...{ schema: RESULTS_SCHEMA, startedAt, seconds: seconds(), mode: plan.mode, machine },
+    ...describeCommit(),
     // Without the folder of the results: documents quote this command, and the folder is only on this machine.
-    command: `npm run bench -- ${process.argv.slice(2).join(' ')}`
-      .replace(/ ?--out[ =]\S+/, '')
-      .replace(/ -- ?$/, ''),
+    command: `npm run bench -- ${asked.replace(/ ?--out[ =]\S+/, '')}`.replace(/ -- ?$/, ''),
     floorMicroseconds: figures.find(({ id }) => id === 'floor/verify')?.median ?? Number.NaN,
     ...{ figures, wrongVerdicts: recorder.wrongVerdicts, interference: recorder.interference },
     ...{ skipped: recorder.skipped, notes: recorder.notes },
@@ -114,9 +101,4 @@ function conclude(results: Results): number {
   return exceeded.length > 0 ? 1 : 0;
 }
 
-try {
-  process.exitCode = (await main()) || process.exitCode || 0;
-} catch (error) {
-  process.stderr.write(`bench: ${(error as Error).message}\n`);
-  process.exitCode = 2;
-}
+await runMain('bench', main);

@@ -3,12 +3,12 @@ import { checkAnswers } from '../load/measure-load.js';
 import { Generator } from '../load/open-loop.js';
 import { Watch } from '../measure/watch.js';
 import { environmentFor, startTree, type ServerProcess } from '../service/start.js';
-import type { Workloads } from '../workload/workload.js';
-import { hodgesLehmann, logRatioOf, type Quad } from './paired.js';
+import type { Traffic, Workloads } from '../workload/workload.js';
+import { hodgesLehmann, logRatioOf, type Quad } from './outcome.js';
 import type { Tree } from './trees.js';
 
 export interface Case {
-  readonly traffic: 'warm' | 'cold';
+  readonly traffic: Traffic;
   readonly depth: number;
 }
 
@@ -86,20 +86,15 @@ export async function measurePair(
         quads[quantity].push((quantity === 'cpu' ? loaded : alone)(quantity));
     }
   });
-  const summary = (quantity: Quantity) => ({
-    effect: hodgesLehmann(quads[quantity].map(logRatioOf)),
-    means: [
-      mean(quads[quantity].flatMap(({ a }) => a)),
-      mean(quads[quantity].flatMap(({ b }) => b)),
-    ] as const,
-  });
-  return {
-    measured: {
-      cpu: summary('cpu'),
-      ...{ 'latency p50': summary('latency p50'), 'latency p99': summary('latency p99') },
-    },
-    others,
+  const summary = (quantity: Quantity) => {
+    const [a, b] = [quads[quantity].flatMap((quad) => quad.a), quads[quantity].flatMap((quad) => quad.b)];
+    return { effect: hodgesLehmann(quads[quantity].map(logRatioOf)), means: [mean(a), mean(b)] as const };
   };
+  const measured = {
+    ...{ cpu: summary('cpu'), 'latency p50': summary('latency p50') },
+    'latency p99': summary('latency p99'),
+  };
+  return { measured, others };
 }
 
 function environmentOf({ traffic }: Case, { workers = null }: PairPlan) {
@@ -131,12 +126,8 @@ function sliceTaker(
   return async (side, { connections, requests, seconds }) => {
     const service = services[side];
     const before = service.processorTime();
-    const slice = await generator.run(
-      { ...workload, start: sent[side] ?? 0 },
-      {
-        ...{ port: service.port, connections, clients: { requests }, seconds, warmUpSeconds: 0 },
-      },
-    );
+    const target = { port: service.port, connections, clients: { requests }, seconds, warmUpSeconds: 0 };
+    const slice = await generator.run({ ...workload, start: sent[side] ?? 0 }, target);
     const cpu = (service.processorTime() - before) / slice.answered;
     refuse(one, slice);
     sent[side] = (sent[side] ?? 0) + slice.answered;

@@ -1,12 +1,9 @@
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { ROOT } from '../run/programs.js';
+import { ROOT, scratchFolder } from '../run/programs.js';
 import { Workloads } from '../workload/workload.js';
-import { CONFIDENCE, MIN_RESTARTS } from './outcome.js';
+import { CONFIDENCE, MIN_RESTARTS, effectOf, verdictOf, type Verdict } from './outcome.js';
 import { measurePair } from './pair.js';
-import { effectOf, verdictOf, type Verdict } from './paired.js';
 import { buildTree, removeTree, type Tree } from './trees.js';
 
 /** The smallest slow-down that fails a build: 10 %, as a logarithm. */
@@ -40,11 +37,11 @@ export async function compareWithParent(say: (what: string) => void): Promise<0 
     say(`no comparison with the parent commit: ${reason}`);
     return 0;
   }
-  const directory = mkdtempSync(path.join(tmpdir(), 'drs-bench-parent-'));
-  const folder = path.join(directory, 'parent');
+  using scratch = scratchFolder();
+  const folder = path.join(scratch.folder, 'parent');
   try {
     const parent = buildTree('HEAD^', folder, { mayInstall: false, timeoutMs: BUILD_MS });
-    const effects = await measure([parent, { name: 'working copy', folder: ROOT }], directory, started);
+    const effects = await measure([parent, { name: 'working copy', folder: ROOT }], scratch.folder, started);
     const verdict = checkParent(effects);
     const shown = effects.map((value) => `${(100 * Math.expm1(value)).toFixed(1)} %`).join(', ');
     say(`processor time of a warm request, depth 4, against ${parent.name}, by pair of processes: ${shown}`);
@@ -55,7 +52,6 @@ export async function compareWithParent(say: (what: string) => void): Promise<0 
     return 0;
   } finally {
     removeTree(folder);
-    rmSync(directory, { recursive: true, force: true });
   }
 }
 
@@ -67,11 +63,7 @@ const CONCLUSIONS: Readonly<Record<Verdict, string>> = {
 };
 
 /** Measures pairs until the result is clear, or there is no time for another one. */
-async function measure(
-  trees: readonly [Tree, Tree],
-  directory: string,
-  started: number,
-): Promise<readonly number[]> {
+async function measure(trees: readonly [Tree, Tree], directory: string, started: number): Promise<number[]> {
   const workloads = new Workloads(directory);
   const effects: number[] = [];
   let longest = 0;

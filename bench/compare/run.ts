@@ -1,7 +1,6 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
+import { scratchFolder } from '../run/programs.js';
 import { Workloads } from '../workload/workload.js';
 import { exitCodeOf, findingsOf, MIN_RESTARTS, type Finding, type Outcome } from './outcome.js';
 import { measurePair, type Case, type Quantity, type Restart } from './pair.js';
@@ -90,16 +89,15 @@ export async function compareVersions(
   { versions, ...options }: CompareOptions,
   say: (what: string) => void,
 ): Promise<Outcome> {
-  const directory = mkdtempSync(path.join(tmpdir(), 'drs-bench-compare-'));
-  const [folderA, folderB] = [path.join(directory, 'a'), path.join(directory, 'b')];
+  using scratch = scratchFolder();
+  const [folderA, folderB] = [path.join(scratch.folder, 'a'), path.join(scratch.folder, 'b')];
   try {
     say(`building ${versions.join(' and ')}`);
     const a = buildTree(versions[0], folderA);
     const trees = [a, versions[0] === versions[1] ? a : buildTree(versions[1], folderB)] as const;
-    return await compareTrees(trees, new Workloads(directory), options, say);
+    return await compareTrees(trees, new Workloads(scratch.folder), options, say);
   } finally {
     for (const folder of [folderA, folderB]) removeTree(folder);
-    rmSync(directory, { recursive: true, force: true });
   }
 }
 

@@ -52,8 +52,6 @@ export async function measureClosedLoop(
   recorder.record(`${id}/throughput`, rate);
   recorder.record(`${id}/body`, workload.bodyBytes);
   recorder.recordLatencies(id, result.latencies);
-  if (workload.traffic === 'malformed' && after.signatures > before.signatures)
-    recorder.skip(id, `${after.signatures - before.signatures} malformed requests had a signature verified`);
   const cpu = time / requests;
   if (!Number.isNaN(cpu)) {
     recorder.record(`${id}/cpu`, cpu);
@@ -72,7 +70,7 @@ function checkArithmetic(
   { id, workload: { traffic, depth }, hasMetrics }: ClosedLoop,
   cpu: number,
 ): void {
-  if (!hasMetrics || (traffic !== 'warm' && traffic !== 'cold')) return;
+  if (!hasMetrics) return;
   const min = (traffic === 'warm' ? 1 : depth + 1) * recorder.floor;
   // The floor is not known while the services are warmed up.
   if (Number.isNaN(min) || cpu >= TOLERANCE * min) return;
@@ -83,11 +81,10 @@ function checkArithmetic(
 }
 
 async function countersOf({ server, hasMetrics }: ClosedLoop) {
-  if (!hasMetrics) return { verdicts: 0, hits: 0, signatures: 0 };
+  if (!hasMetrics) return { verdicts: 0, hits: 0 };
   return {
     verdicts: await server.metric('drs_verify_verifications_total'),
     hits: await server.metric('drs_receipt_cache_lookups_total', 'result="hit"'),
-    signatures: await server.metric('drs_signatures_total'),
   };
 }
 

@@ -1,8 +1,7 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { decodeLatencies } from '../measure/statistics.js';
-import { pinned, SPLIT } from '../run/cores.js';
-import { program } from '../run/programs.js';
+import { pinned, SPLIT, program } from '../run/programs.js';
 import { CHECK, type Workload } from '../workload/workload.js';
 import type { Arrivals, OpenLoopRules, Tally } from './open-loop-core.js';
 

@@ -2,8 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 import { createInterface } from 'node:readline';
 import { harmonicMean, sum } from 'simple-statistics';
-import { CORES, pinned } from '../run/cores.js';
-import { program } from '../run/programs.js';
+import { CORES, pinned, program } from '../run/programs.js';
 import { coreTimes, processorTimeOf, processorTimeOfEndedChildren } from './processor-time.js';
 
 export interface Disturbance {

@@ -12,12 +12,14 @@ function pointOf(figure: Figure | undefined, x: number, series: string, scale: n
   return [{ x, series, median, low, high }];
 }
 
-/** Depths are doubled along the axis, like chains grow. */
-const depthAxis = (depths: readonly number[]) => ({
-  title: 'receipts in the chain',
-  axis: { values: depths, format: 'd', grid: false },
-  scale: { type: 'log', base: 2, domain: [0.9, Math.max(...depths) * 1.12], nice: false },
+/** Values double along the axis, like chains grow. */
+const doublingAxis = (title: string, values: readonly number[], domain: readonly [number, number]) => ({
+  ...{ title, axis: { values, format: 'd', grid: false } },
+  scale: { type: 'log', base: 2, domain, nice: false },
 });
+
+const depthAxis = (depths: readonly number[]) =>
+  doublingAxis('receipts in the chain', depths, [0.9, Math.max(...depths) * 1.12]);
 
 const evenAxis = (title: string, values: readonly number[], domain: readonly [number, number]) => ({
   ...{ title, axis: { values, grid: false }, scale: { domain, nice: false } },
@@ -118,10 +120,7 @@ export function drawBatches(results: Figures, width: number): Promise<string | n
       const [, series, of, lines] = /^batch\/(\w+)\/tcp\/d(\d+)\/b(\d+)\/cpu$/.exec(id) ?? [];
       return series && Number(of) === depth && floors ? [{ ...floors, x: Number(lines), series }] : [];
     });
-    const x = {
-      ...{ title: 'lines in a batch', axis: { values: [1, 4, 16, 64, 256], grid: false } },
-      scale: { type: 'log', base: 2, domain: [0.8, 300], nice: false },
-    };
+    const x = doublingAxis('lines in a batch', [1, 4, 16, 64, 256], [0.8, 300]);
     return { title: `depth ${depth}`, points, x };
   });
   return drawPanels(panels, { yTitle: 'processor time, floors', isLog: true, width });

@@ -78,77 +78,53 @@ function tilesOf(results: Results, wanted: Readonly<Record<string, string>>): st
   return tiles.length === 0 ? '' : `<div class="tiles">${tiles.join('\n')}</div>`;
 }
 
+const TILES = {
+  'throughput/warm/d4/c32/cpu': 'warm, depth 4: one signature, the receipts are known',
+  'throughput/cold/d4/c32/cpu': 'cold, depth 4: five signatures',
+  'throughput/library/warm/d4/cpu': 'the library alone, warm, depth 4',
+  'gate/added/d4/cpu': 'more at /gate/mcp than at /verify',
+  'throughput/warm/d4/c1/p50': 'p50 at one connection, warm, depth 4',
+  'throughput/warm/d4/c32/throughput': 'warm, depth 4, 32 connections',
+};
+
+function modelText(results: Results): string {
+  const model = fitModel(results);
+  if (model === null) return '';
+  const inFloors = (model.perSignature / results.floorMicroseconds).toFixed(2);
+  return p(
+    `Processor time of a request = ${model.fixed.toFixed(0)} µs + ${model.perSignature.toFixed(0)} µs (${inFloors} floors) ` +
+      `for each signature + ${model.perKilobyte.toFixed(1)} µs for each kB of body. ` +
+      `The largest error of this is ${(100 * model.worstError).toFixed(0)} %.`,
+  );
+}
+
 /** Renders the report as one self-contained page, which needs no network and no script. */
 export async function renderReport(results: Results): Promise<string> {
   const { commit, command, machine, startedAt, seconds, skipped, notes, interference } = results;
-  const model = fitModel(results);
   const floor = results.floorMicroseconds;
-  const sections: readonly (readonly [id: string, title: string, content: readonly string[]])[] = [
+  const draw = (name: string, chartOf: typeof drawCost) => chart(name, results, chartOf);
+  const table = (suite: string, ...quantities: readonly string[]) => figureTable(results, suite, quantities);
+  const bars = results.mode === 'full' ? checkBars(results).map(cellsOf) : [];
+  const sections: readonly (readonly [id: string, title: string, ...content: readonly string[]])[] = [
+    ['cost', 'What does one verification cost?', tilesOf(results, TILES)],
     [
-      'cost',
-      'What does one verification cost?',
-      [
-        tilesOf(results, {
-          'throughput/warm/d4/c32/cpu': 'warm, depth 4: one signature, the receipts are known',
-          'throughput/cold/d4/c32/cpu': 'cold, depth 4: five signatures',
-          'throughput/library/warm/d4/cpu': 'the library alone, warm, depth 4',
-          'gate/added/d4/cpu': 'more at /gate/mcp than at /verify',
-          'throughput/warm/d4/c1/p50': 'p50 at one connection, warm, depth 4',
-          'throughput/warm/d4/c32/throughput': 'warm, depth 4, 32 connections',
-        }),
-      ],
+      ...(['depth', 'How does it grow with depth?'] as const),
+      ...[await draw('cost', drawCost), modelText(results), await draw('latency', drawLatency)],
     ],
+    ['parts', 'Where does the time go?', await draw('parts', drawParts)],
+    ['knee', 'Where is the knee?', await draw('knee', drawKnee), await draw('overload', drawOverload)],
     [
-      'depth',
-      'How does it grow with depth?',
-      [
-        await chart('cost', results, drawCost),
-        model === null
-          ? ''
-          : p(
-              `Processor time of a request = ${model.fixed.toFixed(0)} µs + ${model.perSignature.toFixed(0)} µs ` +
-                `(${(model.perSignature / floor).toFixed(2)} floors) for each signature + ${model.perKilobyte.toFixed(1)} µs ` +
-                `for each kB of body. The largest error of this is ${(100 * model.worstError).toFixed(0)} %.`,
-            ),
-        await chart('latency', results, drawLatency),
-      ],
+      ...(['peers', 'Against what?', table('peers', 'cpu', 'throughput', 'p99')] as const),
+      ...notes.filter((note) => note.startsWith('peers: ')).map((note) => p(note.replace('peers: ', ''))),
     ],
-    ['parts', 'Where does the time go?', [await chart('parts', results, drawParts)]],
-    [
-      'knee',
-      'Where is the knee?',
-      [await chart('knee', results, drawKnee), await chart('overload', results, drawOverload)],
-    ],
-    [
-      'peers',
-      'Against what?',
-      [
-        figureTable(results, 'peers', ['cpu', 'throughput', 'p99']),
-        ...notes.filter((note) => note.startsWith('peers: ')).map((note) => p(note.replace('peers: ', ''))),
-      ],
-    ],
-    [
-      'processes',
-      'Threads or processes?',
-      [figureTable(results, 'processes', ['throughput', 'cpu', 'p99', 'resident'])],
-    ],
-    [
-      'engines',
-      'Is there a faster Ed25519?',
-      [figureTable(results, 'engines', ['cpu', 'accepted-wrongly', 'refused-wrongly'])],
-    ],
-    ['cache', 'How large must the receipt cache be?', [figureTable(results, 'cache', ['warm-up', 'steady'])]],
-    ['skipped', 'Not measured', skipped.map(({ what, reason }) => p(`${what}: ${reason}`))],
-    [
-      'bars',
-      'Bars',
-      // One run of each figure gives no verdict.
-      results.mode === 'full' && checkBars(results).length > 0
-        ? [tableOf(BAR_HEAD, checkBars(results).map(cellsOf))]
-        : [],
-    ],
+    ['processes', 'Threads or processes?', table('processes', 'throughput', 'cpu', 'p99', 'resident')],
+    ['engines', 'Is there a faster Ed25519?', table('engines', 'cpu', 'accepted-wrongly', 'refused-wrongly')],
+    ['cache', 'How large must the receipt cache be?', table('cache', 'warm-up', 'steady')],
+    ['skipped', 'Not measured', ...skipped.map(({ what, reason }) => p(`${what}: ${reason}`))],
+    // One run of each figure gives no verdict.
+    ['bars', 'Bars', bars.length > 0 ? tableOf(BAR_HEAD, bars) : ''],
   ];
-  const shown = sections.filter(([, , content]) => content.some((part) => part !== ''));
+  const shown = sections.filter(([, , ...content]) => content.some((part) => part !== ''));
   const noisy = noisyIn(results).length;
   const about = [
     `${startedAt.slice(0, 16).replace('T', ' ')} UTC, commit ${commit.slice(0, 9)}${results.isDirty ? ' with changes' : ''}`,
@@ -170,7 +146,7 @@ export async function renderReport(results: Results): Promise<string> {
 ${about.map((line) => p(line, 'faint')).join('\n')}
 ${wrong === undefined ? '' : p(`This run is void: ${wrong.count} wrong answers in ${wrong.where}. The first: ${wrong.first}`, 'void')}
 ${noisy === 0 ? '' : p(`Noisy: others had more than a tenth of the cores in ${noisy} of ${interference.length} measurements.`, 'noisy')}
-${shown.map(([id, title, content]) => `<section id="${id}"><h2>${title}</h2>\n${content.join('\n')}</section>`).join('\n')}
+${shown.map(([id, title, ...content]) => `<section id="${id}"><h2>${title}</h2>\n${content.join('\n')}</section>`).join('\n')}
 <p class="faint">Compare commits with npm run bench:compare; never two reports.</p>
 </body>
 </html>

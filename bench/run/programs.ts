@@ -1,7 +1,63 @@
-import { execFile } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { spawnSync, execFile } from 'node:child_process';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
+
+/** The cores that this process may use; `null` if `taskset` is missing or cannot tell. */
+export const CORES = allowedCores();
+
+/** Cores for an open loop: the generator has its own. */
+export interface Split {
+  readonly service: readonly number[];
+  readonly generator: readonly number[];
+}
+
+/**
+ * The open-loop generator never sleeps, so the service cannot share a core with it: it would be descheduled for
+ * milliseconds at a time. One core in four is for the generator. `null` if there is only one, or if processes cannot
+ * be pinned: then they share.
+ */
+export const SPLIT = splitOf(CORES);
+
+/** @param cores `null` or empty if unknown */
+export function splitOf(cores: readonly number[] | null): Split | null {
+  if (cores === null || cores.length < 2) return null;
+  const generators = Math.max(1, Math.floor(cores.length / 4));
+  return { service: cores.slice(0, -generators), generator: cores.slice(-generators) };
+}
+
+export const describeSplit = (): string =>
+  SPLIT === null
+    ? 'the generator and the service share the cores, so high percentiles contain what the scheduler adds'
+    : `the service has core ${SPLIT.service.join(', ')}, the generator core ${SPLIT.generator.join(', ')}`;
+
+/** A command that runs on some cores only. @param cores `null`: on all */
+export function pinned(
+  cores: readonly number[] | null,
+  command: string,
+  args: readonly string[],
+): [command: string, args: string[]] {
+  if (cores === null) return [command, [...args]];
+  return ['taskset', ['-c', cores.join(','), command, ...args]];
+}
+
+/** Parses a list of cores: `0-2,5`. */
+export function parseCores(text: string): number[] {
+  return text
+    .trim()
+    .split(',')
+    .flatMap((range) => {
+      const [first = Number.NaN, last = first] = range.split('-').map(Number);
+      return Array.from({ length: last - first + 1 }, (_, at) => first + at);
+    });
+}
+
+function allowedCores(): number[] | null {
+  const { status, stdout } = spawnSync('taskset', ['-cp', String(process.pid)], { encoding: 'utf8' });
+  const list = status === 0 ? /: ([\d,-]+)$/m.exec(stdout)?.[1] : undefined;
+  return list === undefined ? null : parseCores(list);
+}
 
 function findRoot(): string {
   let directory = import.meta.dirname;
@@ -21,6 +77,21 @@ export const source = (file: string): string => path.join(ROOT, 'bench', file);
 
 /** The path of a compiled program, for child processes and threads. */
 export const program = (file: string): string => path.join(ROOT, '.build', 'bench', file);
+
+/** A folder for files that are gone afterwards. */
+export function scratchFolder(): { readonly folder: string } & Disposable {
+  const folder = mkdtempSync(path.join(tmpdir(), 'drs-bench-'));
+  return { folder, [Symbol.dispose]: () => rmSync(folder, { recursive: true, force: true }) };
+}
+
+/** Runs `main` to its exit code, unless one is set already. What it throws is one line on stderr, and 2. */
+export async function runMain(name: string, main: () => Promise<number>): Promise<void> {
+  const code = await main().catch((error: unknown) => {
+    process.stderr.write(`${name}: ${(error as Error).message}\n`);
+    return 2;
+  });
+  process.exitCode ||= code;
+}
 
 /** Runs a program to its end. @throws Error with what it wrote to stderr, if its exit code is not 0 */
 export const runProgram = promisify(execFile);

@@ -4,8 +4,7 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { sum } from 'simple-statistics';
 import { familyOf, processorTimeOf } from '../measure/processor-time.js';
-import { pinned } from '../run/cores.js';
-import { program, ROOT } from '../run/programs.js';
+import { pinned, program, ROOT } from '../run/programs.js';
 import { CHECK, COLD_CACHE_BYTES, type Traffic, type Workload } from '../workload/workload.js';
 
 export interface ServerOptions {

@@ -56,10 +56,8 @@ async function measure(
   const id = `${base}/b${size}`;
   const connections = Math.max(1, Math.floor(LINES_UNDER_WAY / size));
   // Over a Unix socket there is no port.
-  const pool = new Pool(`http://127.0.0.1:${server.port || 80}`, {
-    connections,
-    ...(socketPath && { socketPath }),
-  });
+  const url = `http://127.0.0.1:${server.port || 80}`;
+  const pool = new Pool(url, { connections, ...(socketPath && { socketPath }) });
   let [verdicts, wrong, firstWrong] = [0, 0, ''];
   const ask = async () => {
     const lines = take(size);

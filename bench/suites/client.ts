@@ -1,5 +1,6 @@
 import { Pool } from 'undici';
 import { DrsClient } from '../../src/client/index.js';
+import { newLatencies, recordLatency } from '../measure/statistics.js';
 import type { Bench, Suite } from '../run/suite.js';
 import { environmentFor, startService } from '../service/start.js';
 import type { Answered } from '../workload/chains.js';
@@ -43,13 +44,9 @@ export const client: Suite = {
 /** The least that a caller can do: it does not look at the answer. */
 function postAlone(url: string): Asker {
   const pool = new Pool(url, { connections: CONNECTIONS });
-  const request = {
-    path: '/verify',
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-  } as const;
+  const headers = { 'content-type': 'application/json' };
   const ask = async ({ body: json, answer }: Call) => {
-    const { body } = await pool.request({ ...request, body: json });
+    const { body } = await pool.request({ path: '/verify', method: 'POST', headers, body: json });
     return (await body.text()) === answer;
   };
   return { name: 'undici', ask, close: () => pool.close() };
@@ -70,24 +67,22 @@ async function measure(
 ): Promise<void> {
   const id = `client/${name}/c${inFlight}`;
   const calls: readonly Call[] = workloads.warm(DEPTH).map(withParsed);
-  const waits: number[] = [];
-  let wrong = 0;
+  const waits = newLatencies();
+  let [asked, wrong] = [0, 0];
   recorder.measureFloor();
   const before = process.cpuUsage();
   const end = performance.now() + seconds * 1000;
   const loop = async () => {
     for (let startedAt = performance.now(); startedAt < end; startedAt = performance.now()) {
-      if (!(await ask(calls[waits.length % calls.length] as Call))) wrong++;
-      waits.push(performance.now() - startedAt);
+      if (!(await ask(calls[asked++ % calls.length] as Call))) wrong++;
+      recordLatency(waits, (performance.now() - startedAt) * 1000);
     }
   };
   await Promise.all(Array.from({ length: inFlight }, loop));
   const { user, system } = process.cpuUsage(before);
-  const cpu = (user + system) / waits.length;
-  waits.sort((a, b) => a - b);
-  const at = (share: number) => Math.round(1000 * (waits[Math.floor(share * waits.length)] ?? NaN));
+  const cpu = (user + system) / asked;
   recorder.blame(id, wrong, 'a verdict that is not valid');
-  const figures = { cpu, p50: at(0.5), p99: at(0.99) };
-  for (const [quantity, value] of Object.entries(figures)) recorder.record(`${id}/${quantity}`, value);
-  say(`${id}: ${JSON.stringify(figures)} µs`);
+  recorder.record(`${id}/cpu`, cpu);
+  recorder.recordLatencies(id, waits);
+  say(`${id}: ${cpu.toFixed(1)} µs of processor time, p50 ${waits.getValueAtPercentile(50)} µs`);
 }

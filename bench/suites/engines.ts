@@ -5,6 +5,7 @@ import { median } from 'simple-statistics';
 import { verifyEd25519 } from '../../src/signatures/in-thread.js';
 import { floorOfBatch, signedMessages } from '../measure/floor.js';
 import { ROOT } from '../run/programs.js';
+import type { SignatureVector } from '../../test/support/vectors.js';
 import type { Suite } from '../run/suite.js';
 
 /** Checks signatures under one key. The key was prepared in advance, as in a service that knows its callers. */
@@ -49,25 +50,18 @@ export interface Vector {
 }
 
 export function readVectors(): Vector[] {
-  const linesOf = (name: string) =>
-    readFileSync(path.join(ROOT, 'test', 'vectors', name), 'utf8')
-      .trimEnd()
-      .split('\n');
-  return [...linesOf('ed25519.jsonl'), ...linesOf('ed25519-edge.jsonl')].map((line) => {
-    const { valid, ...texts } = JSON.parse(line) as Record<'key' | 'message' | 'signature', string> & {
-      valid: boolean;
-    };
-    const [key, message, signature] = [texts.key, texts.message, texts.signature].map((text) =>
-      Buffer.from(text, 'base64url'),
-    ) as [Buffer, Buffer, Buffer];
-    return { key, message, signature, valid };
+  const textOf = (name: string) => readFileSync(path.join(ROOT, 'test/vectors', name), 'utf8');
+  const lines = (textOf('ed25519.jsonl') + textOf('ed25519-edge.jsonl')).trimEnd().split('\n');
+  return lines.map((line) => {
+    const { key, message, signature, valid } = JSON.parse(line) as SignatureVector;
+    const bytes = (text: string) => Buffer.from(text, 'base64url');
+    return { key: bytes(key), message: bytes(message), signature: bytes(signature), valid };
   });
 }
 
 /** How many vectors an engine gets wrong. An error counts as a refusal. */
 export async function checkEngine({ under }: Engine, vectors: readonly Vector[]) {
-  let acceptedWrongly = 0;
-  let refusedWrongly = 0;
+  let [acceptedWrongly, refusedWrongly] = [0, 0];
   for (const { key, message, signature, valid } of vectors) {
     let accepted = false;
     try {

@@ -84,13 +84,12 @@ async function prime({ recorder, workloads }: Bench, { port }: ServerProcess, de
     const verdict = await (await post('/verify', verify)).text();
     if (!verdict.startsWith('{"valid":true,') || !verdict.includes('"binding":"match"'))
       wrong.push(`/verify: ${verdict}`);
-    const passed = await post('/gate/mcp', message, { 'X-DRS-Bundle': bundle });
+    const carried = { 'X-DRS-Bundle': bundle };
+    const passed = await post('/gate/mcp', message, carried);
     const told = ['chain-depth', 'tool', 'binding'].map((name) => passed.headers.get(`x-drs-${name}`));
     const found = `${passed.status} ${told.join(' ')} ${await passed.text()}`;
     if (found !== `200 ${depth} search match `) wrong.push(`/gate/mcp: ${found}`);
-    const denied = await post('/gate/mcp', message.replace('"search"', '"fetch"'), {
-      'X-DRS-Bundle': bundle,
-    });
+    const denied = await post('/gate/mcp', message.replace('"search"', '"fetch"'), carried);
     if (denied.status !== 403) wrong.push(`/gate/mcp: ${denied.status} for another tool`);
     await denied.arrayBuffer();
   }

@@ -1,9 +1,9 @@
 import { measureCapacity, prime } from '../load/measure-load.js';
 import { OPEN_LOOP_CONNECTIONS, runOpenLoop, type LoadResult } from '../load/open-loop.js';
-import { describeSplit, SPLIT } from '../run/cores.js';
+import { describeSplit, SPLIT } from '../run/programs.js';
 import type { Bench, Suite } from '../run/suite.js';
 import { environmentFor, ServerProcess, startService } from '../service/start.js';
-import type { Workload } from '../workload/workload.js';
+import type { Traffic, Workload } from '../workload/workload.js';
 
 /** All depths are measured at half the capacity; other loads only at this depth. */
 const LOAD = 50;
@@ -42,7 +42,7 @@ export const latency: Suite = {
 };
 
 interface Case {
-  readonly traffic: 'warm' | 'cold';
+  readonly traffic: Traffic;
   readonly depth: number;
   readonly run: number;
 }

@@ -4,10 +4,10 @@ import { checkAnswers, measureCapacity, prime } from '../load/measure-load.js';
 import { runOpenLoop, type LoadResult } from '../load/open-loop.js';
 import { residentOf } from '../measure/processor-time.js';
 import { newLatencies, recordLatency } from '../measure/statistics.js';
-import { describeSplit, SPLIT } from '../run/cores.js';
+import { describeSplit, SPLIT } from '../run/programs.js';
 import type { Bench, Suite } from '../run/suite.js';
 import { DEFAULT_QUEUE, environmentFor, startService, type ServerProcess } from '../service/start.js';
-import { gateWorkloads } from '../workload/workload.js';
+import { gateWorkloads, type Traffic } from '../workload/workload.js';
 
 const SERVICE_CORES = SPLIT?.service ?? null;
 const DEPTH = 4;
@@ -97,7 +97,7 @@ const BURST_SECONDS = 10;
 interface Crowd {
   readonly name: string;
   readonly clients: number;
-  readonly traffic: 'warm' | 'cold';
+  readonly traffic: Traffic;
   readonly isBurst?: boolean;
   readonly patienceMs?: number | null;
   readonly way?: 'gate' | 'grpc';

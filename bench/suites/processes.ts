@@ -3,6 +3,7 @@ import { sum } from 'simple-statistics';
 import { measureClosedLoop, prime } from '../load/measure-load.js';
 import { residentOf } from '../measure/processor-time.js';
 import type { Bench, Suite } from '../run/suite.js';
+import type { Traffic } from '../workload/workload.js';
 import { environmentFor, startService } from '../service/start.js';
 
 const DEPTH = 4;
@@ -25,11 +26,7 @@ export const processes: Suite = {
   },
 };
 
-async function measure(
-  bench: Bench,
-  layout: (typeof LAYOUTS)[number],
-  traffic: 'warm' | 'cold',
-): Promise<void> {
+async function measure(bench: Bench, layout: (typeof LAYOUTS)[number], traffic: Traffic): Promise<void> {
   const { plan, recorder, workloads } = bench;
   const id = `processes/${traffic}/p${layout.processes}-w${layout.workers}`;
   await using server = await startService({

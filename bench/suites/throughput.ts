@@ -1,48 +1,41 @@
 import { createVerifier } from '../../src/verifier/create-verifier.js';
-import { measureByAutocannon } from '../load/autocannon.js';
 import { measureClosedLoop, prime } from '../load/measure-load.js';
-import { profileUnderLoad } from '../load/profiled.js';
-import { partOf, selfTimes } from '../measure/cpu-profile.js';
+import { profileUnderLoad, partOf, selfTimes } from '../load/cpu-profile.js';
 import type { Plan } from '../run/options.js';
 import type { Bench, Suite } from '../run/suite.js';
 import { environmentFor, startService, type ServerProcess } from '../service/start.js';
 import type { Traffic } from '../workload/workload.js';
 
 interface Case {
-  readonly traffic: Traffic;
   readonly depth: number;
   readonly connections: number;
 }
 
-/** The usual case. Other cases differ from it in one parameter. */
-const USUAL = { depth: 4, connections: 32 } as const;
+const CONNECTIONS = 32;
 const PROFILE_SECONDS = 2;
 
 /** Measures the running service under closed loops, and where its time goes. */
 export const throughput: Suite = {
   name: 'throughput',
-  about: 'processor time, throughput and latency of the service at 1 to 512 connections; where the time goes',
+  about:
+    'processor time, throughput and latency of the service at 1, 32 and 128 connections; where the time goes',
   run: async (bench) => {
     const { plan, recorder } = bench;
-    const cases = casesOf(plan);
     // Each round runs all cases once, with new processes. So the runs of a figure are spread over the whole time and
     // over several compilations of the code, and their spread includes the effects of both.
     for (let round = 1; round <= plan.runs; round++) {
       await measureLibrary(bench);
-      for (const kind of ['warm', 'cold'] as const) {
-        const own = cases.filter(({ traffic }) => (traffic === 'cold') === (kind === 'cold'));
-        await using server = await startService(environmentFor(kind));
-        for (const depth of new Set(own.map(({ depth }) => depth))) await prime(bench, server, depth);
+      for (const traffic of ['warm', 'cold'] as const) {
+        const cases = casesOf(plan, traffic);
+        await using server = await startService(environmentFor(traffic));
+        for (const depth of new Set(cases.map(({ depth }) => depth))) await prime(bench, server, depth);
         // A new process: V8 compiles.
-        for (const one of own.slice(0, 1))
-          await measureCase({ ...bench, recorder: recorder.discarding() }, one, server);
-        for (const one of own) {
+        for (const one of cases.slice(0, 1))
+          await measureCase({ ...bench, recorder: recorder.discarding() }, server, traffic, one);
+        for (const one of cases) {
           recorder.measureFloor();
-          await measureCase(bench, one, server);
+          await measureCase(bench, server, traffic, one);
         }
-        const { depth, connections } = USUAL;
-        if (kind === 'warm' && own.some((one) => one.depth === depth))
-          await measureByAutocannon(bench, { server, depth, connections });
       }
       if (plan.mode === 'smoke') continue;
       for (const traffic of ['warm', 'cold'] as const)
@@ -51,27 +44,17 @@ export const throughput: Suite = {
   },
 };
 
-function measureCase(bench: Bench, { traffic, depth, connections }: Case, server: ServerProcess) {
+function measureCase(bench: Bench, server: ServerProcess, traffic: Traffic, { depth, connections }: Case) {
   return measureClosedLoop(bench, {
     ...{ id: `throughput/${traffic}/d${depth}/c${connections}`, server, hasMetrics: true, connections },
     ...{ seconds: bench.plan.seconds, workload: bench.workloads.files(traffic, depth) },
   });
 }
 
-function casesOf({ mode, depths, coreDepths }: Plan): Case[] {
-  const { connections } = USUAL;
-  const usual = depths.includes(USUAL.depth) ? USUAL.depth : (depths[0] ?? 1);
-  const all = (traffic: Traffic, of: readonly number[], count: number): Case[] =>
-    of.map((depth) => ({ traffic, depth, connections: count }));
-  const main = [...all('warm', depths, connections), ...all('cold', depths, connections)];
-  if (mode === 'smoke') return main;
-  return [
-    ...main,
-    ...[1, 128].flatMap((count) => all('warm', coreDepths, count)),
-    ...[8, 512].flatMap((count) => all('warm', [usual], count)),
-    ...all('forged', [usual], connections),
-    ...all('malformed', [usual], connections),
-  ];
+function casesOf({ mode, depths, coreDepths }: Plan, traffic: Traffic): Case[] {
+  const at = (connections: number, of: readonly number[]) => of.map((depth) => ({ depth, connections }));
+  if (mode === 'smoke' || traffic === 'cold') return at(CONNECTIONS, depths);
+  return [...at(CONNECTIONS, depths), ...at(1, coreDepths), ...at(128, coreDepths)];
 }
 
 const LIBRARY_MS = 100;
@@ -108,10 +91,10 @@ async function measureLibrary({ plan, recorder, workloads }: Bench): Promise<voi
 }
 
 /** Where the processor time of a request goes: a profile of all threads, by the parts of the service. */
-async function measureParts(bench: Bench, traffic: 'warm' | 'cold', depth: number): Promise<void> {
+async function measureParts(bench: Bench, traffic: Traffic, depth: number): Promise<void> {
   const { recorder, workloads, say } = bench;
   const id = `throughput/parts/${traffic}/d${depth}`;
-  const target = { connections: USUAL.connections, seconds: PROFILE_SECONDS };
+  const target = { connections: CONNECTIONS, seconds: PROFILE_SECONDS };
   const { threads } = await profileUnderLoad(workloads, traffic, depth, target);
   const parts = new Map<string, number>();
   for (const [part, micros] of threads.flatMap(({ profile }) => selfTimes(profile, partOf)))

@@ -1,10 +1,10 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { mean } from 'simple-statistics';
-import { CALL_ARGS, forge, garble, makeCall, makeChain, type Answered, type Exchange } from './chains.js';
+import { CALL_ARGS, makeCall, makeChain, type Answered, type Exchange } from './chains.js';
 
-/** Kinds of traffic: every receipt known, none known, and what an attacker sends. */
-export type Traffic = 'warm' | 'cold' | 'forged' | 'malformed';
+/** Kinds of traffic: every receipt known, and none known. */
+export type Traffic = 'warm' | 'cold';
 
 /** Requests for a load generator, which sends them in turn, and starts again at the end. */
 export interface Workload {
@@ -60,16 +60,9 @@ export class Workloads {
   }
 
   files(traffic: Traffic, depth: number): Workload {
-    const workload = memo(this.#written, `${traffic}-${depth}`, () => {
-      if (traffic === 'warm' || traffic === 'cold')
-        return this.write(traffic, depth, this[traffic](depth), `"chain_depth":${depth},`);
-      const [spoil, code] =
-        traffic === 'forged'
-          ? ([forge, 'INVALID_INVOCATION_SIGNATURE'] as const)
-          : ([garble, 'MALFORMED_INVOCATION'] as const);
-      const spoilt = this.warm(depth).map((exchange) => ({ body: spoil(exchange) }));
-      return this.write(traffic, depth, spoilt, `"code":"${code}"`);
-    });
+    const workload = memo(this.#written, `${traffic}-${depth}`, () =>
+      this.write(traffic, depth, this[traffic](depth), `"chain_depth":${depth},`),
+    );
     return { ...workload, start: this.#starts.get(workload.file) ?? 0 };
   }
 

@@ -1,4 +1,4 @@
-import { denotesJson } from '../protocol/denotes-json.js';
+import { denotesJson } from '../protocol/faithful-json.js';
 import { isJsonObject } from '../protocol/json.js';
 import { refuseUnknownOptions } from '../protocol/known-options.js';
 import type { Verdict } from '../verifier/verdict.js';

@@ -1,5 +1,5 @@
 import { isPlainlyFaithful } from '#platform';
-import { denotesJson } from '../protocol/denotes-json.js';
+import { denotesJson } from '../protocol/faithful-json.js';
 import { equalsByJcs } from '../protocol/jcs.js';
 import { hasMoreNodes, type JsonObject, type JsonValue } from '../protocol/json.js';
 import { findJsonDefect } from '../protocol/json-defects.js';

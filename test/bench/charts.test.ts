@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { intervalOf } from '../../bench/measure/statistics.js';
 import { checkBars } from '../../bench/report/bars.js';
 import { drawCost, drawKnee, drawLatency, drawOverload, drawParts } from '../../bench/report/charts.js';
-import { Recorder } from '../../bench/run/recorder.js';
+import { Recorder } from '../../bench/run/suite.js';
 import { normal } from './noise.js';
 import { SAMPLE_FLOOR, sampleResults } from './sample-results.js';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseCores, pinned, splitOf } from '../../bench/run/cores.js';
+import { parseCores, pinned, splitOf } from '../../bench/run/programs.js';
 
 describe('the cores of an open loop', () => {
   it.each([

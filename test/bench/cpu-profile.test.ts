@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { partOf, selfTimes, trimProfile, type CpuProfile } from '../../bench/measure/cpu-profile.js';
+import { partOf, selfTimes, trimProfile, type CpuProfile } from '../../bench/load/cpu-profile.js';
 
 const frame = (functionName: string) => ({ functionName, url: 'node:internal/x', lineNumber: 4 });
 

@@ -6,10 +6,14 @@ import {
   MIN_RESTARTS,
   renderOutcome,
   type Finding,
+  effectOf,
+  hodgesLehmann,
+  verdictOf,
+  logRatioOf,
+  type Verdict,
 } from '../../bench/compare/outcome.js';
 import type { Restart } from '../../bench/compare/pair.js';
 import { readCompareOptions } from '../../bench/compare/run.js';
-import { effectOf, hodgesLehmann, verdictOf, logRatioOf, type Verdict } from '../../bench/compare/paired.js';
 import { uniform } from '../../bench/load/open-loop-core.js';
 import { normal, unsteadyMachine } from './noise.js';
 

@@ -1,5 +1,5 @@
 import { newLatencies } from '../../bench/measure/statistics.js';
-import { Recorder } from '../../bench/run/recorder.js';
+import { Recorder } from '../../bench/run/suite.js';
 import { RESULTS_SCHEMA, type Results } from '../../bench/run/results.js';
 
 /** A made-up floor in µs, since no test may depend on the speed of the machine. */

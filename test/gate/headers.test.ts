@@ -1,11 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { CONTEXT_HEADERS, contextHeaders, NO_CONTEXT } from '../../src/gate/context-headers.js';
-import { decodeHeaderText, encodeHeaderText } from '../../src/gate/header-text.js';
+import {
+  CONTEXT_HEADERS,
+  contextHeaders,
+  NO_CONTEXT,
+  decodeHeaderText,
+  encodeHeaderText,
+} from '../../src/gate/headers.js';
 import { openRequest } from '../../src/gate/open.js';
-import { headersOf } from '../../src/gate/request.js';
+import { headersOf, methodOf, shorten } from '../../src/gate/request.js';
 import { decodeCarried, findBundle } from '../../src/gate/carriers.js';
-import { methodOf, shorten } from '../../src/gate/request.js';
 import { invoke, makeChain, sha256 } from '../support/chain.js';
 import { contextIn } from './decide.js';
 

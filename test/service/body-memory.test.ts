@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { BodyMemory, type BodyReservation } from '../../src/service/load/body-memory.js';
+import { BodyMemory, type BodyReservation } from '../../src/service/load/admission.js';
 
 const LIMIT = 1024;
 // Half of the memory is for reading.

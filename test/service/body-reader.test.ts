@@ -1,7 +1,7 @@
 import { Buffer } from 'node:buffer';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { BodyMemory } from '../../src/service/load/body-memory.js';
+import { BodyMemory } from '../../src/service/load/admission.js';
 import { BodyReader, type BodyFault } from '../../src/service/http/body-reader.js';
 
 const KIB = 1024;

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { Exchange, type ExchangeOwner } from '../../src/service/http/exchange.js';
 import type { TakePiece, Wire } from '../../src/service/http/front-end.js';
-import { GateHead } from '../../src/service/http/gate-head.js';
+import { GateHead } from '../../src/service/http/request-head.js';
 
 const HEAD = {
   contentLength: 1_000_000,

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { Counter, Histogram, Registry } from 'prom-client';
 import { expect, it } from 'vitest';
-import { Distribution, SECONDS } from '../../src/service/observe/metrics/distribution.js';
+import { Distribution, SECONDS } from '../../src/service/observe/metrics/metrics.js';
 import { show } from '../../src/service/observe/metrics/exposition.js';
 
 const NAME = 'requests_seconds';

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { gateProtocolOf } from '../../src/service/http/gate-head.js';
+import { gateProtocolOf } from '../../src/service/http/request-head.js';
 
 it.each([
   ['/gate/http', 'http'],

@@ -1,7 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import type { HttpRequest } from '../../src/service/http/front-end.js';
-import { GateHead, readGateHead } from '../../src/service/http/gate-head.js';
-import { isForeignOrigin, readHead, type RequestHead } from '../../src/service/http/request-head.js';
+import {
+  GateHead,
+  readGateHead,
+  isForeignOrigin,
+  readHead,
+  type RequestHead,
+} from '../../src/service/http/request-head.js';
 
 type Headers = readonly (readonly [name: string, value: string])[];
 

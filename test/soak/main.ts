@@ -7,7 +7,7 @@ import { cpus, loadavg, tmpdir } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { mean } from 'simple-statistics';
-import { describeSplit, SPLIT } from '../../bench/run/cores.js';
+import { describeSplit, SPLIT } from '../../bench/run/programs.js';
 import { credentialWith, newIssuer, toJwt } from '../revocation/lists.js';
 import { ServiceProcess } from '../support/service-process.js';
 import { revoke, sleep, Traffic } from '../faults/traffic.js';

@@ -1,5 +1,5 @@
 import type { TakePiece, Wire, WireAnswer } from '../../src/service/http/front-end.js';
-import { GateHead } from '../../src/service/http/gate-head.js';
+import { GateHead } from '../../src/service/http/request-head.js';
 
 /** A wire that notes what is done to it: over a real one, most orders of events cannot be had on demand. */
 export class NotedWire implements Wire {

@@ -1,9 +1,9 @@
 import { bodyOfBytes, unusable } from '../../gate/call-body.js';
 import type { Protocol } from '../../gate/codes.js';
-import { contextHeaders, NO_CONTEXT, type HeaderChanges } from '../../gate/context-headers.js';
+import { contextHeaders, NO_CONTEXT, type HeaderChanges } from '../../gate/headers.js';
 import type { RequestBody } from '../../gate/request.js';
 import { wholeContextOf, type GateDecision } from '../routes/gate-decider.js';
-import { readGateHead, type GateHead } from '../http/gate-head.js';
+import { readGateHead, type GateHead } from '../http/request-head.js';
 import { writeCheckResponse, type CheckRequest, type HeaderOption } from './messages.js';
 import { bufferOf, WireHeaders, type Question } from './question.js';
 import { toStruct } from './struct.js';

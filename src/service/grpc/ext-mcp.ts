@@ -1,11 +1,11 @@
 import { unusable } from '../../gate/call-body.js';
-import { contextHeaders, NO_CONTEXT, type HeaderChanges } from '../../gate/context-headers.js';
+import { contextHeaders, NO_CONTEXT, type HeaderChanges } from '../../gate/headers.js';
 import type { RequestBody } from '../../gate/request.js';
 import type { GateResponse } from '../../gate/response.js';
 import { hasMoreNodes, MAX_JSON_NODES } from '../../protocol/json.js';
 import { decodeUtf8 } from '#platform';
 import { wholeContextOf, type GateDecision } from '../routes/gate-decider.js';
-import { readGateHead } from '../http/gate-head.js';
+import { readGateHead } from '../http/request-head.js';
 import {
   writeMcpRequestResult,
   writeMcpResponseResult,

@@ -1,9 +1,9 @@
 import { performance } from 'node:perf_hooks';
 import type { ServerHttp2Stream } from 'node:http2';
 import { status as Status, type ServerInterceptingCallInterface } from '@grpc/grpc-js';
-import type { BodyMemory } from '../load/body-memory.js';
+import type { BodyMemory } from '../load/admission.js';
 import { clientOf } from '../load/rate-limit.js';
-import type { Rejection } from '../observe/metrics/rejections.js';
+import type { Rejection } from '../observe/metrics/metrics.js';
 
 // Error codes of HTTP/2.
 const NGHTTP2_NO_ERROR = 0;

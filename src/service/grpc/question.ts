@@ -1,6 +1,6 @@
 import type { Protocol } from '../../gate/codes.js';
 import type { GateRequest } from '../../gate/request.js';
-import type { HeaderSource } from '../http/gate-head.js';
+import type { HeaderSource } from '../http/request-head.js';
 import type { WireHeader } from './messages.js';
 
 /** A gateway's question, as a request to the gate. */

@@ -21,7 +21,7 @@ import type { GateDecider } from '../routes/gate-decider.js';
 import type { RateLimit } from '../load/rate-limit.js';
 import type { Readiness } from '../routes/readiness.js';
 import type { VerdictLogs } from '../observe/logs/verdict-logs.js';
-import type { GrpcMetrics } from '../observe/metrics/grpc-metrics.js';
+import type { GrpcMetrics } from '../observe/metrics/metrics.js';
 
 const AUTHORIZATION = 'envoy.service.auth.v3.Authorization';
 const EXT_MCP = 'agentgateway.dev.ext_mcp.ExtMcp';

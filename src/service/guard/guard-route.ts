@@ -2,7 +2,7 @@ import { Buffer } from 'node:buffer';
 import type { Logger } from 'pino';
 import { isEnvelope, unwrap, wholeBodyOfBytes } from '../../gate/call-body.js';
 import type { Protocol } from '../../gate/codes.js';
-import { contextHeaders, NO_CONTEXT } from '../../gate/context-headers.js';
+import { contextHeaders, NO_CONTEXT } from '../../gate/headers.js';
 import { forwardMcp } from '../../gate/mcp-forward.js';
 import type { Exchange } from '../http/exchange.js';
 import type { HttpRequest } from '../http/front-end.js';

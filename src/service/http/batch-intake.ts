@@ -1,8 +1,7 @@
 import { Buffer } from 'node:buffer';
-import { MAX_TYPICAL_BYTES, type Admission } from '../load/admission.js';
-import type { BodyReservation } from '../load/body-memory.js';
+import { MAX_TYPICAL_BYTES, type Admission, type BodyReservation } from '../load/admission.js';
 import { clientOf, type RateLimit } from '../load/rate-limit.js';
-import { Batch, BYTES_PER_LINE, findHeaderFault, isBatch, splitLines } from './batch.js';
+import { Batch, BYTES_PER_LINE, splitLines, TYPE } from './batch.js';
 import type { BatchFault, BodyIntake, BodyLimits, IntakeSink, QuestionFault } from './body-intake.js';
 import { MAX_PIECES } from './body-reader.js';
 import type { Exchange, Question } from './exchange.js';
@@ -24,6 +23,8 @@ const BATCH_SHARE = 8;
 const ANSWERS_SHARE = 16;
 /** The lines that are under way at the same time have one in so many bytes of it: parsed, they may take an eighth. */
 const AHEAD_SHARE = 128;
+
+const TYPE_FORM = /^application\/x-ndjson[ \t]*(?:;[ \t]*charset=(?:utf-8|"utf-8")[ \t]*)?$/i;
 
 const NO_LINES: BatchFault = {
   reason: 'malformed',
@@ -146,6 +147,37 @@ export class BatchIntake {
       },
     );
   }
+}
+
+/** Whether a request is a batch: its content type is NDJSON, as far as that can be told. */
+function isBatch({ contentType }: Pick<RequestHead, 'contentType'>): boolean {
+  // The usual `application/json` is shorter.
+  if (contentType === null || contentType.length < TYPE.length) return false;
+  return contentType.toLowerCase().includes(TYPE);
+}
+
+/** Why the headers of a batch are not those of one; `null` if they are. */
+function findHeaderFault({
+  contentType,
+  contentEncoding,
+  hasBundle,
+}: Pick<RequestHead, 'contentType' | 'contentEncoding' | 'hasBundle'>): {
+  readonly status: number;
+  readonly error: string;
+} | null {
+  if (contentType === null || !TYPE_FORM.test(contentType))
+    return {
+      status: 415,
+      error: `Content-Type is ${JSON.stringify((contentType ?? '').slice(0, 80))}, expected ${TYPE} for a batch, without other parameters than charset=utf-8`,
+    };
+  if (contentEncoding !== null)
+    return { status: 415, error: 'a batch has Content-Encoding, expected none: send it as it is' };
+  if (hasBundle)
+    return {
+      status: 400,
+      error: 'a batch has the header X-DRS-Bundle, expected none: put each bundle into a line of the body',
+    };
+  return null;
 }
 
 /** A batch whose lines are to be admitted. */

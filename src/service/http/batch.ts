@@ -1,6 +1,5 @@
 import { Buffer } from 'node:buffer';
 import type { AnswerOptions, Endpoint, Exchange, Question } from './exchange.js';
-import type { RequestHead } from './request-head.js';
 
 /** Memory for the answer to a line, and for what is noted of it while it waits. */
 export const BYTES_PER_LINE = 1024;
@@ -8,40 +7,9 @@ export const BYTES_PER_LINE = 1024;
 /** Longer than most verdicts. */
 const MAX_TEXT_LENGTH = 1024;
 const LINE_FEED = 0x0a;
-const TYPE = 'application/x-ndjson';
-const TYPE_FORM = /^application\/x-ndjson[ \t]*(?:;[ \t]*charset=(?:utf-8|"utf-8")[ \t]*)?$/i;
+/** The content type of a batch, and of its answer. */
+export const TYPE = 'application/x-ndjson';
 const ANSWER: AnswerOptions = { headers: { 'Content-Type': TYPE } };
-
-/** Whether a request is a batch: its content type is NDJSON, as far as that can be told. */
-export function isBatch({ contentType }: Pick<RequestHead, 'contentType'>): boolean {
-  // The usual `application/json` is shorter.
-  if (contentType === null || contentType.length < TYPE.length) return false;
-  return contentType.toLowerCase().includes(TYPE);
-}
-
-/** Why the headers of a batch are not those of one; `null` if they are. */
-export function findHeaderFault({
-  contentType,
-  contentEncoding,
-  hasBundle,
-}: Pick<RequestHead, 'contentType' | 'contentEncoding' | 'hasBundle'>): {
-  readonly status: number;
-  readonly error: string;
-} | null {
-  if (contentType === null || !TYPE_FORM.test(contentType))
-    return {
-      status: 415,
-      error: `Content-Type is ${JSON.stringify((contentType ?? '').slice(0, 80))}, expected ${TYPE} for a batch, without other parameters than charset=utf-8`,
-    };
-  if (contentEncoding !== null)
-    return { status: 415, error: 'a batch has Content-Encoding, expected none: send it as it is' };
-  if (hasBundle)
-    return {
-      status: 400,
-      error: 'a batch has the header X-DRS-Bundle, expected none: put each bundle into a line of the body',
-    };
-  return null;
-}
 
 /**
  * Splits a batch into lines, without their line feeds. What follows the last line feed is a line, unless it is empty.

@@ -1,5 +1,5 @@
 import { Buffer } from 'node:buffer';
-import type { BodyMemory, BodyReservation } from '../load/body-memory.js';
+import type { BodyMemory, BodyReservation } from '../load/admission.js';
 
 /** Why a body could not be read. A body in too many pieces is `too_large`. */
 export type BodyFault = 'too_large' | 'overloaded' | 'timeout';

@@ -1,7 +1,6 @@
 import type { Buffer } from 'node:buffer';
 import { performance } from 'node:perf_hooks';
-import { MAX_TYPICAL_BYTES } from '../load/admission.js';
-import type { BodyReservation } from '../load/body-memory.js';
+import { MAX_TYPICAL_BYTES, type BodyReservation } from '../load/admission.js';
 import { BodyReader, MAX_PIECES, type BodyRules, type BodySink } from './body-reader.js';
 import type { Wire, WireAnswer } from './front-end.js';
 import { clientOf } from '../load/rate-limit.js';

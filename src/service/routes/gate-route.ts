@@ -1,5 +1,5 @@
 import { bodyOfBytes } from '../../gate/call-body.js';
-import { contextHeaders, NO_CONTEXT, type HeaderChanges } from '../../gate/context-headers.js';
+import { contextHeaders, NO_CONTEXT, type HeaderChanges } from '../../gate/headers.js';
 import type { GateProtocol } from '../../gate/open.js';
 import type { GateRequest, RequestBody } from '../../gate/request.js';
 import { PASSING_METHODS } from '../../gate/json-rpc.js';
@@ -7,8 +7,7 @@ import { tooLargeMessage, type BodyIntake, type IntakeFault, type IntakeSink } f
 import type { Exchange } from '../http/exchange.js';
 import type { HttpRequest } from '../http/front-end.js';
 import type { GateDecider, GateDecision } from './gate-decider.js';
-import type { GateHead } from '../http/gate-head.js';
-import type { RequestHead } from '../http/request-head.js';
+import type { GateHead, RequestHead } from '../http/request-head.js';
 import type { RouteContext } from './context.js';
 import type { VerdictLogs } from '../observe/logs/verdict-logs.js';
 

@@ -8,7 +8,7 @@ import { readJson, refuseBody, type QuestionFault } from '../http/body-intake.js
 import type { BatchIntake, QuestionSink } from '../http/batch-intake.js';
 import type { Exchange, Question } from '../http/exchange.js';
 import type { RateLimit } from '../load/rate-limit.js';
-import type { Rejection } from '../observe/metrics/rejections.js';
+import type { Rejection } from '../observe/metrics/metrics.js';
 import type { RequestHead } from '../http/request-head.js';
 import type { RouteContext } from './context.js';
 

@@ -1,5 +1,5 @@
 import type { Metric, Registry } from 'prom-client';
-import { Distribution } from './distribution.js';
+import { Distribution } from './metrics.js';
 
 /** The values of a metric: one, or by each value of the first label those for the other labels. */
 export type Values =

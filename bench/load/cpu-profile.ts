@@ -1,5 +1,9 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, mkdtempSync } from 'node:fs';
 import path from 'node:path';
+import { environmentFor, startService } from '../service/start.js';
+import type { Traffic, Workloads } from '../workload/workload.js';
+import { checkAnswers } from './measure-load.js';
+import { runClosedLoop, type LoadResult, type Target } from './open-loop.js';
 
 /** The part of a V8 CPU profile that matters here. https://chromedevtools.github.io/devtools-protocol/tot/Profiler/ */
 export interface CpuProfile {
@@ -14,14 +18,7 @@ export interface CpuProfile {
   readonly timeDeltas: readonly number[];
 }
 
-export const monotonic = () => Number(process.hrtime.bigint() / 1000n);
-
-/** For a node that writes a profile of each of its threads into a folder when it ends. */
-export const profilingArgs = (directory: string) => [
-  '--cpu-prof',
-  `--cpu-prof-dir=${directory}`,
-  '--cpu-prof-interval=200',
-];
+const monotonic = () => Number(process.hrtime.bigint() / 1000n);
 
 /**
  * The part of a profile between two times, in µs of the monotonic clock: without the start and the end of the program.
@@ -67,7 +64,7 @@ export function partOf({ functionName, url }: Frame): string {
 }
 
 /** Reads one profile for each thread; Node names them CPU.<date>.<time>.<pid>.<thread>.<number>.cpuprofile. */
-export function readProfiles(directory: string): { readonly name: string; readonly profile: CpuProfile }[] {
+function readProfiles(directory: string): { readonly name: string; readonly profile: CpuProfile }[] {
   const files = readdirSync(directory).filter((file) => file.endsWith('.cpuprofile'));
   if (files.length === 0)
     throw new Error(`${directory} has no .cpuprofile; did the service end by a signal, or on its own?`);
@@ -78,4 +75,45 @@ export function readProfiles(directory: string): { readonly name: string; readon
       name: thread === 0 ? 'main thread' : `signature worker ${thread}`,
       profile: JSON.parse(readFileSync(path.join(directory, file), 'utf8')) as CpuProfile,
     }));
+}
+
+const WARM_UP_SECONDS = 1.5;
+
+/**
+ * Profiles each thread of a new service under a closed loop.
+ *
+ * @returns the profiles, without the start and the warm-up of the service
+ * @throws Error if an answer is wrong
+ */
+export async function profileUnderLoad(
+  workloads: Workloads,
+  traffic: Traffic,
+  depth: number,
+  { connections, seconds }: Omit<Target, 'port'>,
+) {
+  const directory = mkdtempSync(path.join(workloads.directory, 'profile-'));
+  const refuse = (wrong: number, first: string) => {
+    if (wrong > 0) throw new Error(`${wrong} wrong answers while profiled; the first: ${first}`);
+  };
+  const run = async (port: number, time: number): Promise<LoadResult> => {
+    const workload = workloads.files(traffic, depth);
+    const result = await runClosedLoop(workload, { port, connections, seconds: time });
+    workloads.advance(workload, result.answered + result.warmedUp + connections);
+    refuse(result.wrong, result.firstWrong);
+    return result;
+  };
+  const measure = async () => {
+    const nodeArgs = ['--cpu-prof', `--cpu-prof-dir=${directory}`, '--cpu-prof-interval=200'];
+    await using service = await startService(environmentFor(traffic), { nodeArgs });
+    const { wrong, firstWrong } = await checkAnswers(service.port, workloads.warm(depth));
+    refuse(wrong, firstWrong);
+    await run(service.port, WARM_UP_SECONDS);
+    const from = monotonic();
+    const { answered, seconds: took } = await run(service.port, seconds);
+    return { from, until: monotonic(), rate: answered / took };
+  };
+  // The profiles are written when the service ends.
+  const { from, until, rate } = await measure();
+  const all = readProfiles(directory);
+  return { rate, threads: all.map((one) => ({ ...one, profile: trimProfile(one.profile, from, until) })) };
 }
