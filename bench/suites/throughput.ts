@@ -1,4 +1,5 @@
 import { createVerifier } from '../../src/verifier/create-verifier.js';
+import { measureByAutocannon } from '../load/autocannon.js';
 import { measureClosedLoop, prime } from '../load/measure-load.js';
 import { profileUnderLoad, partOf, selfTimes } from '../load/cpu-profile.js';
 import type { Plan } from '../run/options.js';
@@ -36,6 +37,8 @@ export const throughput: Suite = {
           recorder.measureFloor();
           await measureCase(bench, server, traffic, one);
         }
+        if (traffic === 'warm' && plan.depths.includes(4))
+          await measureByAutocannon(bench, { server, depth: 4, connections: CONNECTIONS });
       }
       if (plan.mode === 'smoke') continue;
       for (const traffic of ['warm', 'cold'] as const)
