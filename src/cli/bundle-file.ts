@@ -4,6 +4,7 @@ import { IssueError } from '../issue/issue-error.js';
 import { isJsonObject } from '../protocol/json.js';
 import { isChainText } from './chain-file.js';
 import { CommandError } from './command-error.js';
+import { nameOf } from './files.js';
 
 /**
  * Returns the JSON text of a bundle, which is given as JSON or in the form of the `X-DRS-Bundle` header. The text is
@@ -13,17 +14,20 @@ import { CommandError } from './command-error.js';
  */
 export function bundleTextOf(content: string, file: string): string {
   const text = content.trim();
-  if (isJson(text)) return text;
+  if (isJson(text)) {
+    requireNoKey(text, file);
+    return text;
+  }
   if (isChainText(text)) {
     throw new CommandError(
-      `${file} holds receipts but no invocation, expected a bundle`,
+      `${nameOf(file)} holds receipts but no invocation, expected a bundle`,
       'make a bundle with `npx drs-verify invoke`; `npx drs-verify audit` shows a chain too',
     );
   }
   const decoded = decodeHeaderForm(text);
   if (decoded !== null && isJson(decoded)) return decoded;
   throw new CommandError(
-    `${file} is not a bundle: ${/^[[{]/.test(text) ? syntaxErrorOf(text) : 'neither JSON nor base64url of JSON'}`,
+    `${nameOf(file)} is not a bundle: ${/^[[{]/.test(text) ? syntaxErrorOf(text) : 'neither JSON nor base64url of JSON'}`,
     'give a JSON bundle, or the value of an X-DRS-Bundle header, as `npx drs-verify invoke` writes them',
   );
 }
@@ -52,6 +56,16 @@ export function withBody(bundle: string, body: string): string {
       'give the request body exactly as the tool server received it; one that is not JSON never matches',
     );
   }
+}
+
+/** A private key must not leave this machine because somebody named the wrong file. */
+function requireNoKey(text: string, file: string): void {
+  const value: unknown = JSON.parse(text);
+  if (!isJsonObject(value) || !Object.hasOwn(value, 'kty')) return;
+  throw new CommandError(
+    `${nameOf(file)} holds a key, expected a bundle`,
+    'it was not sent; name the file that `npx drs-verify invoke` wrote',
+  );
 }
 
 function decodeHeaderForm(text: string): string | null {

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { buffer } from 'node:stream/consumers';
 import { decodeUtf8 } from '#platform';
@@ -17,15 +18,23 @@ export async function readText(file: string, what: string): Promise<string> {
   }
   const text = decodeUtf8(bytes);
   if (text === null) {
-    throw new CommandError(`${file} is not UTF-8 text, expected ${what}`, 'check that it is the right file');
+    throw new CommandError(
+      `${nameOf(file)} is not UTF-8 text, expected ${what}`,
+      'check that it is the right file',
+    );
   }
   return text;
+}
+
+/** How messages call a file that is read. */
+export function nameOf(file: string): string {
+  return file === '-' ? 'standard input' : file;
 }
 
 /** The error for a file that cannot be read. */
 export function unreadable(file: string, what: string, error: unknown): CommandError {
   return new CommandError(
-    `cannot read ${what} from ${file}: ${reasonOf(error)}`,
+    `cannot read ${what} from ${nameOf(file)}: ${reasonOf(error)}`,
     'check the name and the permissions of the file, or write - for standard input',
   );
 }
@@ -38,6 +47,19 @@ export interface WriteOptions {
   readonly mode?: number;
   /** A note about the file, for standard error. */
   readonly note?: string;
+}
+
+/**
+ * Refuses a file that exists, unless `force` is set. Ask it before a question to a person and before anything is used up:
+ * {@link writeResult} comes last.
+ */
+export function requireFree(file: string | undefined, { force = false }: Pick<WriteOptions, 'force'>): void {
+  if (file === undefined || file === '-' || force || !existsSync(file)) return;
+  throw existsAlready(file);
+}
+
+function existsAlready(file: string): CommandError {
+  return new CommandError(`${file} exists already`, 'choose another name, or add --force to replace it');
 }
 
 /** Writes a new file, or to standard output if no file (or `-`) is given. Does not overwrite unless `force` is set. */
@@ -56,9 +78,7 @@ export async function writeResult(
     await writeFile(file, text, { flag: 'wx', mode });
     process.stderr.write(`wrote ${file}${note}\n`);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') {
-      throw new CommandError(`${file} exists already`, 'choose another name, or add --force to replace it');
-    }
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') throw existsAlready(file);
     throw new CommandError(
       `cannot write ${file}: ${reasonOf(error)}`,
       'choose a name in a directory you can write to',

@@ -1,7 +1,7 @@
 import { createPrivateKey, type JsonWebKey } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import type { Command } from 'commander';
-import { didOfJwk, importKey, type AnySigner, type SigningKey } from '../issue/index.js';
+import { didOfJwk, importKey, IssueError, type AnySigner, type SigningKey } from '../issue/index.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { CommandError } from './command-error.js';
 import { readText } from './files.js';
@@ -22,7 +22,8 @@ export async function readKeyFile(
 ): Promise<SigningKey> {
   if (isPrivate) await requirePrivate(file);
   const text = await readText(file, 'a private key (JWK)');
-  if (!text.trimStart().startsWith(ENCRYPTED)) return importKey(jwkOf(text, file, 'a private key (JWK)'));
+  if (!text.trimStart().startsWith(ENCRYPTED))
+    return named(file, () => importKey(jwkOf(text, file, 'a private key (JWK)')));
   return importKey(decryptKey(text, await readPassphrase(file, passphraseFile), file));
 }
 
@@ -120,13 +121,25 @@ export async function readSigner(
  * @example await readDid('bot.pub');
  */
 export async function readDid(didOrFile: string): Promise<string> {
-  if (!didOrFile.startsWith('did:'))
-    return didOfJwk(jwkOf(await readText(didOrFile, 'a key (JWK)'), didOrFile, 'a key (JWK)'));
+  if (!didOrFile.startsWith('did:')) {
+    const text = await readText(didOrFile, 'a key (JWK)');
+    return named(didOrFile, () => didOfJwk(jwkOf(text, didOrFile, 'a key (JWK)')));
+  }
   if (DEFAULT_KEYS.publicKeyOf(didOrFile) !== null) return didOrFile;
   throw new CommandError(
     `${didOrFile} is not ${DEFAULT_KEYS.expected}`,
     'give the DID that `npx drs-verify keygen` printed, or the name of a .pub file',
   );
+}
+
+/** Says which file a refusal is about: most commands read several keys. */
+function named<T>(file: string, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    if (!(error instanceof IssueError)) throw error;
+    throw new CommandError(`${file}: ${error.message}`, error.suggestion);
+  }
 }
 
 function jwkOf(text: string, file: string, what: string): unknown {

@@ -1,4 +1,4 @@
-import { Command, CommanderError } from 'commander';
+import { Command, CommanderError, Help } from 'commander';
 import { EXIT, toCommandError, type ExitCode } from './command-error.js';
 import { BUILD } from '../service/observe/build-info.js';
 import { coloursFor, printable } from './terminal.js';
@@ -37,11 +37,16 @@ A first session, with \`npx drs-verify serve\` running in another terminal:
   npx drs-verify audit bundle.json
   npx drs-verify inspect bundle.json`;
 
+const help = new Help();
 const program = new Command('drs-verify')
   .description('Delegation receipts (DRS 4.0): verify what an agent may do, and make chains by hand.')
   .version(`${BUILD.version} (commit ${BUILD.commit})`)
   .addHelpText('after', SESSION)
   .showHelpAfterError('  hint: add --help to see the usage and examples')
+  .configureHelp({
+    // That a repeatable option has no value by default says nothing.
+    optionDescription: (option) => help.optionDescription(option).replace(/ ?\(default: \[\]\)$/, ''),
+  })
   .enablePositionalOptions()
   .exitOverride();
 // Loading all takes longer than most commands. Where the first word names none, commander shows or suggests them.
@@ -54,8 +59,12 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   process.exit();
 });
 
+// Commander answers `help` about a command that does not exist with the help about all.
+const [, , first, second = ''] = process.argv;
+const isUnknown = first === 'help' && /^(?!help$)\w/.test(second) && !COMMANDS.has(second);
+
 try {
-  await program.parseAsync();
+  await (isUnknown ? program.parseAsync([second], { from: 'user' }) : program.parseAsync());
 } catch (error) {
   process.exitCode = report(error);
 }

@@ -1,10 +1,10 @@
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
-import { Failure } from '../verify/codes.js';
+import { Failure, showTime } from '../verify/codes.js';
 import { openReceipts, proveReceipts, readReceipts } from '../verify/judge.js';
 import { NO_MEMORY } from '../verify/receipt-memory.js';
 import type { Receipt } from '../verify/receipt.js';
 import type { Rules } from '../verify/rules.js';
-import { asIssueError, refusal } from './issue-error.js';
+import { asIssueError, IssueError, refusal } from './issue-error.js';
 import { after, verifierFor, type AnySigner, type Eventual } from './signer.js';
 
 /** The verifiers' default limit for the number of receipts (`MAX_CHAIN_DEPTH`). */
@@ -65,11 +65,19 @@ export function requireValidChain(
 export function requireUnexpired({ claims: { nbf, exp } }: Receipt, subject: number, now: number): void {
   if (exp === null) return;
   if (exp < nbf) {
-    const expected = `at least its own nbf ${nbf}`;
-    throw refusal('TEMPORAL_BOUNDS_VIOLATION', { subject, member: 'exp', claimed: exp, expected });
+    const found = `exp is ${showTime(exp)}, expected at least its own nbf, ${showTime(nbf)}`;
+    throw new IssueError(
+      'TEMPORAL_BOUNDS_VIOLATION',
+      `Receipt ${subject}: ${found}`,
+      'Let it end after it begins.',
+    );
   }
   if (exp < now) {
-    throw refusal('EXPIRED', { subject, claimed: exp, expected: `at least ${now}, the time of issuing` });
+    throw refusal('EXPIRED', {
+      subject,
+      time: exp,
+      expected: `at least ${showTime(now)}, the time of issuing`,
+    });
   }
 }
 

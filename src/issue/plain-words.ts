@@ -24,7 +24,7 @@ const WORDS: Readonly<Record<KnownPolicyMember, (policy: Policy) => string>> = {
   max_cost_usd: ({ max_cost_usd: cost, max_total_cost_usd: total }) =>
     isNothing(cost)
       ? `A call may cost ${isNothing(total) ? 'any amount' : 'as much as all together'}.`
-      : `A call that states its cost may cost at most ${cost} US dollars.`,
+      : `A call that states its cost may cost at most ${cost} US dollars${isNothing(total) ? ', another one any amount' : ''}.`,
   max_total_cost_usd: ({ max_total_cost_usd: cost }) =>
     isNothing(cost)
       ? 'All calls together may cost any amount.'
@@ -40,9 +40,11 @@ const WORDS: Readonly<Record<KnownPolicyMember, (policy: Policy) => string>> = {
           ? 'It may pass this on, but those who get it may not.'
           : `It may pass this on, from one to the next at most ${delegations} times.`,
   pii_access: ({ pii_access: access }) =>
-    access === false ? 'It may not ask for personal data.' : 'It may ask for personal data.',
+    access === false
+      ? 'A call that says that it uses personal data is refused.'
+      : 'It may use personal data.',
   write_access: ({ write_access: access }) =>
-    access === false ? 'It may not ask to change anything.' : 'It may ask to change things.',
+    access === false ? 'A call that says that it changes something is refused.' : 'It may change things.',
   allowed_resources: ({ allowed_resources: resources }) =>
     describeList(resources, 'name', 'resource', 'resources'),
   allowed_data_classes: ({ allowed_data_classes: classes }) =>

@@ -7,7 +7,6 @@ import {
   addressOf,
   listenAddressOf,
   readConfiguration,
-  VARIABLES,
   warningsAbout,
   type Configuration,
 } from './configuration/configuration.js';
@@ -24,7 +23,7 @@ import { Supervisor } from './processes/supervisor.js';
  * Runs the service until a signal ends it. Never throws. An invalid configuration ends the process with exit code 2
  * before it listens. If a port or a store cannot be opened, the exit code is 1.
  *
- * @param env the environment; see {@link VARIABLES}
+ * @param env the environment; docs/configuration.md lists the variables
  * @param isCheck only checks the configuration and what it names, and ends the process: exit code 0 if the service can
  *   start, else 2
  */
@@ -78,7 +77,7 @@ export function readOrExit(env: NodeJS.ProcessEnv): Configuration {
   } catch (error) {
     if (!(error instanceof OptionsError)) throw error;
     console.error(`drs-verify cannot start with this configuration:\n  ${error.problems.join('\n  ')}`);
-    console.error(`It reads ${VARIABLES.join(', ')}; docs/configuration.md explains each.`);
+    console.error('`drs-verify serve --help` lists the variables; docs/configuration.md explains each.');
     process.exit(2);
   }
 }

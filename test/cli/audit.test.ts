@@ -194,13 +194,16 @@ describe('audit points out', () => {
     expect(stdout).toContain('malformed  it is null, expected a compact JWT\n');
   });
 
-  it.each([[[]], [{}], [{ receipts: {} }], ['text'], [null]])(
-    'nothing in %j, without failing',
-    async (bundle) => {
-      const { code, stderr } = await audit(bundle);
-      expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-    },
-  );
+  it.each([[{ receipts: {} }], [{ invocation: null }]])('nothing in %j, without failing', async (bundle) => {
+    const { code, stderr } = await audit(bundle);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  });
+
+  it.each([[[]], [{}], ['text'], [null]])('that %j is another file than was meant', async (bundle) => {
+    const { code, stderr } = await audit(bundle);
+    expect(code).toBe(2);
+    expect(stderr).toContain('has neither receipts nor an invocation, expected a bundle or a chain\n');
+  });
 });
 
 describe('a hostile bundle', () => {
@@ -244,5 +247,5 @@ describe('a hostile bundle', () => {
 it.each(['nonsense!', '', '{"receipts":'])('audit refuses %j', async (stdin) => {
   const { code, stdout, stderr } = await work.drs(['audit', '-'], { stdin });
   expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
-  expect(stderr).toMatch(/^drs-verify: - is not a bundle: .+\n {2}hint: .+\n$/);
+  expect(stderr).toMatch(/^drs-verify: standard input is not a bundle: .+\n {2}hint: .+\n$/);
 });

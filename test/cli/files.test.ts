@@ -74,7 +74,7 @@ describe('issue', () => {
     const { stdout, stderr } = await work.done(...ISSUE, '--max-cost', '5');
     const [, shown = ''] = /^You agree to this:\n((?: {2}.+\n)+)note: /.exec(stderr) ?? [];
     expect(shown).toContain(
-      '  It may use any tool.\n  A call that states its cost may cost at most 5 US dollars.\n',
+      '  It may use any tool.\n  A call that states its cost may cost at most 5 US dollars, another one any amount.\n',
     );
     const text = shown.replace(/^ {2}/gm, '').trimEnd();
     const hash = createHash('sha256').update(text).digest('hex');
@@ -188,11 +188,19 @@ describe('delegate', () => {
   });
 });
 
+const GUARD = ['guard', '--trusted-root', 'x', '--tool-server', 'any'];
+
 describe('exit code 2, and a hint, for', () => {
   const cases: [string, readonly string[], string][] = [
     ['no command', [], 'Usage: drs-verify'],
     ['an unknown command', ['verfy'], 'Did you mean verify?'],
+    ['help on an unknown command', ['help', 'verfy'], 'Did you mean verify?'],
     ['an unknown option', ['verify', 'x', '--jsn'], 'Did you mean --json?'],
+    ["an option of guard's server is not guard's", [...GUARD, 'cat', '--help'], 'TRUSTED_ROOTS is "x"'],
+    ['a private key to be verified', ['verify', 'alice.key'], 'alice.key holds a key, expected a bundle'],
+    ['a file that is neither chain nor bundle', ['audit', 'args.json'], 'neither receipts nor an invocation'],
+    ['an empty input', ['audit', '-'], 'standard input is not a bundle'],
+    ['a private key with a public name', ['keygen', '-o', 'wrong.pub'], 'name it wrong.key'],
     ['no file', ['verify'], "missing required argument 'bundle_file'"],
     ['a missing option', ['keygen'], "required option '-o, --out <file>' not specified"],
     ['an index that is none', ['revoke', '1.5'], 'Expected an integer'],
@@ -216,12 +224,12 @@ describe('exit code 2, and a hint, for', () => {
     [
       'a public key to sign with',
       ['issue', '--key', 'bot.pub', '--to', 'bot.pub', '--tool', 'a'],
-      'only a public key',
+      'bot.pub: the JWK holds only a public key',
     ],
     [
       'a key file that is no key',
       ['issue', '--key', 'args.json', '--to', 'bot.pub', '--tool', 'a'],
-      'not an Ed25519 key',
+      'args.json: this is not an Ed25519 key',
     ],
     [
       'a key file that is not JSON',
@@ -287,6 +295,23 @@ it('exit code 1 for a refusal, which overwrites nothing', async () => {
   expect(existsSync(work.path('refused.jwt'))).toBe(false);
 });
 
+it('a command whose output exists signs nothing, asks nothing and takes no index', async () => {
+  await work.write('free.txt', '8\n');
+  const agreed = await work.drs([
+    ...ISSUE,
+    '--tool',
+    'a',
+    '--yes',
+    '--status-index-from',
+    'free.txt',
+    '-o',
+    'root.jwt',
+  ]);
+  expect(agreed.code).toBe(2);
+  expect(agreed.stderr).toMatch(/^drs-verify: root\.jwt exists already\n/);
+  expect(await work.read('free.txt')).toBe('8\n');
+});
+
 it('a key file with a secret in the wrong place is not quoted', async () => {
   const secret = (JSON.parse(await work.read('alice.key')) as { d: string }).d;
   await work.write('torn.key', `{"kty":"OKP","d":"${secret}`);
@@ -311,8 +336,14 @@ describe('help', () => {
     const help = await work.done('--help');
     const names = ['serve', 'demo', 'verify', 'audit', 'keygen', 'issue', 'delegate', 'invoke', 'revoke'];
     for (const name of names) expect(help.stdout).toMatch(new RegExp(`^  ${name} `, 'm'));
-    for (const { stdout } of await Promise.all(names.map((name) => work.done(name, '--help'))))
+    for (const { stdout } of await Promise.all(names.map((name) => work.done(name, '--help')))) {
       expect(stdout).toContain('Examples:\n');
+      // Broken by hand and by commander, text has lines of one or two words.
+      const [, description = ''] = stdout.split('\n\n');
+      for (const [, words = '', next = ''] of description.matchAll(/^(.*[^.:])\n(\S+)/gm))
+        expect(words.length + next.length, words).toBeGreaterThan(78);
+    }
+    expect((await work.done('sign', '--help')).stdout).not.toContain('[]');
     expect((await work.done('--version')).stdout).toMatch(
       /^\d+\.\d+\.\d+ \(commit ([0-9a-f]{40}(-dirty)?|unknown)\)\n$/,
     );

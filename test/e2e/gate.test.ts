@@ -100,6 +100,9 @@ describe('/gate/*', () => {
       headers: { 'content-type': 'application/json', 'x-drs-code': 'REPLAY_DETECTED' },
       body: { jsonrpc: '2.0', id: 7, error: { code: -32010 } },
     });
+    // `fetch` joins a header that comes twice, which a proxy may refuse.
+    const denied = await fetch(`${service.url}/gate/mcp`, { method: 'POST', body: JSON.stringify(call()) });
+    expect(denied.headers.get('content-type')).toBe('application/json');
     const text = await (await fetch(`${service.url}/metrics`)).text();
     expect(metricOf(text, 'drs_gate_decisions_total{protocol="mcp",decision="allow",code=""}')).toBe(2);
   });

@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { invoke, makeBundle, makeChain, sha256 } from '../support/chain.js';
 import { eventually } from '../support/eventually.js';
@@ -95,10 +96,11 @@ describe('the HTTP interface', () => {
 
   it.each([
     ['no JSON', 'hello', /Unexpected token/],
-    ['nothing', '', /Unexpected end/],
+    ['nothing', '', /the body is empty, expected JSON/],
     ['half a document', '{"bundle_version":', /JSON/],
     ['a byte order mark', '\ufeff{}', /Unexpected token/],
     ['bytes that are no UTF-8', Buffer.from([0x22, 0xff, 0x22]), /UTF-8/],
+    ['a compressed body', gzipSync('{}'), /expected JSON .*not compressed/],
   ])('answers 400 to %s', async (_, body, says) => {
     const response = await service.post('/verify', body);
     expect(response.status).toBe(400);

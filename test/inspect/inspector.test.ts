@@ -14,6 +14,7 @@ import { CHROMIUM, launchBrowser } from '../support/browser.js';
 import { eventually } from '../support/eventually.js';
 import { startService, type RunningService } from '../support/service.js';
 import { readToken } from '../../web/inspect/decode.js';
+import { policyInForce } from '../../web/inspect/limits.js';
 import { axeSource, openInspector, PAGE, type OpenPage } from './browser.js';
 
 /** `EDITS=10000 npx vitest run test/inspect/inspector.test.ts -t random` searches longer. */
@@ -30,6 +31,20 @@ it('is one file, not too large, that names no other', () => {
   );
   expect(page).not.toMatch(/<(?:script|link|img|iframe)[^>]+(?:src|href)="(?!data:)/);
   expect(page.match(/<script/g)).toHaveLength(2);
+});
+
+it('says in plain words what a receipt keeps from its parents, also where it does not repeat it', () => {
+  const [root, child] = [
+    { pii_access: false, max_delegations: 2, max_calls: 9 },
+    { max_calls: 5, write_access: false },
+  ];
+  const denied = { pii_access: false, write_access: false, max_calls: 5 };
+  expect(policyInForce([root])).toEqual(root);
+  expect(policyInForce([root, child])).toEqual({ ...denied, max_delegations: 1 });
+  expect(policyInForce([root, child, { max_delegations: 7 }])).toEqual({
+    ...{ pii_access: false, write_access: false, max_delegations: 0 },
+  });
+  expect(policyInForce([{}, {}])).toEqual({});
 });
 
 it('opens with a text that cannot end the element that it is in', () => {
@@ -365,6 +380,9 @@ describe.skipIf(!existsSync(CHROMIUM))('in Chromium', () => {
     await look('limits used, dark');
     await open.page.click('text=In plain words');
     await look('plain words, dark');
+    expect(await open.page.locator('.words-card').innerText()).toContain(
+      'says that it changes something is refused',
+    );
     await open.page.click('text=In detail');
     await open.page.emulateMedia({ colorScheme: 'light' });
     await open.page.setViewportSize({ width: 390, height: 844 });

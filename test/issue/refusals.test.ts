@@ -89,6 +89,15 @@ describe('issueRootDelegation refuses', () => {
     expect(refusalOf(() => issueRootDelegation({ ...rootOptions, ...options }))).toMatchObject({ code });
   });
 
+  it('an end in the past, and says which', () => {
+    const messageOf = (options: Partial<RootDelegationOptions>) =>
+      refusalOf(() => issueRootDelegation({ ...rootOptions, ...options })).message;
+    expect(messageOf({ expiresAt: 5 })).toMatch(
+      /^Receipt 0: exp is 5 \(1970-01-01T00:00:05Z\), expected at least its own nbf, \d+ \(\d{4}/,
+    );
+    expect(messageOf({ expiresAt: NOW - 1 })).toMatch(RegExp(`^Receipt 0: it expired at ${NOW - 1} \\(`));
+  });
+
   it('a human root without consent', () => {
     const options = without(rootOptions, 'consent');
     expect(refusalOf(() => issueRootDelegation(options)).code).toBe('MISSING_CONSENT');

@@ -31,6 +31,19 @@ describe('the configuration', () => {
     });
   });
 
+  it('refuses one port for two listeners', () => {
+    const both = (env: Record<string, string>) => problemsOf({ PORT: '9000', ...env });
+    expect(both({ METRICS_ADDR: '127.0.0.1:9000' })).toEqual([
+      'PORT and METRICS_ADDR are both port 9000: give each its own',
+    ]);
+    expect(both({ GRPC_PORT: '9000' })).toEqual(['PORT and GRPC_PORT are both port 9000: give each its own']);
+    expect(both({ HOST: '0.0.0.0', METRICS_ADDR: '127.0.0.1:9000' })).toHaveLength(1);
+    for (const HOST of ['127.0.0.1', '0.0.0.0'])
+      expect(both({ HOST, METRICS_ADDR: '[::1]:9000' })).toEqual([]);
+    expect(both({ LISTEN: 'unix:/run/drs.sock', METRICS_ADDR: '127.0.0.1:9000' })).toEqual([]);
+    expect(problemsOf({ PORT: '0', GRPC_PORT: '0', METRICS_ADDR: '127.0.0.1:0' })).toEqual([]);
+  });
+
   it('gives bodies memory in proportion to their size', () => {
     expect(readConfiguration({ MAX_BODY_BYTES: '100000000' }).maxBodyMemory).toBe(400_000_000);
     expect(problemsOf({ MAX_BODY_BYTES: '1000', MAX_BODY_MEMORY: '3999' })).toEqual([

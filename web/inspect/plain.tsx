@@ -1,7 +1,8 @@
 import { describePolicy } from '../../src/issue/plain-words.js';
-import { isJsonObject } from '../../src/protocol/json.js';
+import { isJsonObject, type JsonObject } from '../../src/protocol/json.js';
 import { readPolicy } from '../../src/protocol/policy.js';
 import { numberClaim, short, textClaim } from './decode.js';
+import { policyInForce } from './limits.js';
 import { refusalOf, type Inspection } from './inspect.js';
 import { showDate, showSpan } from './time.js';
 
@@ -11,8 +12,10 @@ export function PlainWords({ found, now }: { readonly found: Inspection; readonl
   const failure = refusalOf(found);
   const [root, leaf] = [receipts[0], receipts.at(-1)];
   if (root === undefined || leaf === undefined) return null;
-  const policy = leaf.claims['policy'];
-  const isReadable = isJsonObject(policy) && readPolicy(policy).defect === undefined;
+  const policies = receipts
+    .map(({ claims }) => claims['policy'])
+    .filter((policy) => isJsonObject(policy) && readPolicy(policy).defect === undefined) as JsonObject[];
+  const isReadable = policies.length === receipts.length;
   const hands =
     receipts.length === 1
       ? 'directly'
@@ -29,7 +32,9 @@ export function PlainWords({ found, now }: { readonly found: Inspection; readonl
           <b>{short(textClaim(root, 'iss'))}</b> gave authority to <b>{short(textClaim(leaf, 'aud'))}</b>,{' '}
           {hands}.
         </li>
-        <li>{isReadable ? describePolicy(policy).join(' ') : 'What it may do cannot be read.'}</li>
+        <li>
+          {isReadable ? describePolicy(policyInForce(policies)).join(' ') : 'What it may do cannot be read.'}
+        </li>
         <li>
           {end === null
             ? 'It has no end.'
@@ -46,7 +51,7 @@ export function PlainWords({ found, now }: { readonly found: Inspection; readonl
             : invocation === null
               ? '.'
               : binding === null || binding === 'match'
-                ? ', which it may.'
+                ? ', which the delegation allows.'
                 : ', but what arrived is not what was signed, and must be refused.'}
         </li>
       </ol>

@@ -4,13 +4,16 @@ import { isPlaceable, percent, showDate, showSpan, type Domain } from './time.js
 /** The one axis over all windows. */
 export function TimeAxis({ domain, now }: { readonly domain: Domain; readonly now: number }) {
   const at = percent(domain, now);
+  // Of hours, two equal dates say nothing.
+  const isShort = domain.to - domain.from < 2 * 86_400;
+  const edge = (seconds: number) => (isShort ? showDate(seconds).slice(5) : showDate(seconds).slice(0, 10));
   return (
     <div class="axis" aria-hidden="true">
-      <span>{showDate(domain.from).slice(0, 10)}</span>
+      <span>{edge(domain.from)}</span>
       <b style={{ left: `${at}%` }} class={at > 80 ? 'late' : at < 20 ? 'early' : ''}>
         now
       </b>
-      <span>{showDate(domain.to).slice(0, 10)}</span>
+      <span>{edge(domain.to)}</span>
     </div>
   );
 }

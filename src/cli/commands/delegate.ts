@@ -4,7 +4,7 @@ import { isKnownMember } from '../../protocol/policy.js';
 import { parseCompactJwt } from '../../protocol/jwt.js';
 import { isJsonObject } from '../../protocol/json.js';
 import { chainText, readChainFile } from '../chain-file.js';
-import { writeResult } from '../files.js';
+import { requireFree, writeResult } from '../files.js';
 import { addKeyOptions, readDid, readSigner, type KeyOptions } from '../key-file.js';
 import { addPolicyOptions, readPolicy, type PolicyOptions } from '../policy-options.js';
 import {
@@ -34,7 +34,7 @@ export function addDelegate(program: Command): void {
       .command('delegate')
       .summary('pass authority on to the next delegate')
       .description(
-        'Adds a receipt to a chain: you, its last delegate, let another act within what you were given. What you do\nnot mention stays as it is; what you mention can only get narrower. What would not verify is refused.',
+        'Adds a receipt to a chain: you, its last delegate, let another act within what you were given. What you do not mention stays as it is; what you mention can only get narrower. What would not verify is refused.',
       ),
   )
     .requiredOption(
@@ -65,6 +65,7 @@ Examples:
   npx drs-verify delegate --key bot.key --chain root.jwt --to helper.pub --expires 10m --deny-write`,
     )
     .action(async (options: DelegateOptions) => {
+      requireFree(options.out, options);
       const key = await readSigner(options);
       const chain = await readChainFile(options.chain);
       const audience = await readDid(options.to);

@@ -7,7 +7,7 @@ export function addDemo(program: Command): void {
     .command('demo')
     .summary('play a whole story, with attacks, against a service of its own')
     .description(
-      'Starts a service on a free port and plays a story against it: three parties, three delegations, one call,\nand several attacks. Reads no configuration and writes no file. Exits with 1 if a verdict is not as expected.',
+      'Starts a service on a free port and plays a story against it: three parties, three delegations, one call, and several attacks. Reads no configuration and writes no file. Exits with 1 if a verdict is not as expected.',
     )
     .addHelpText(
       'after',

@@ -7,12 +7,13 @@ export function addGuard(program: Command): void {
   command
     .summary('a gate in front of an MCP server over stdio, or of any HTTP tool')
     .description(
-      'Lets calls reach a tool server only if they are signed under a delegation that allows them. Takes the bundle out,\n' +
+      'Lets calls reach a tool server only if they are signed under a delegation that allows them. Takes the bundle out, ' +
         'and tells the tool server who acts for whom. Everything else passes as it is.\n' +
-        'With a command behind --, it runs this MCP server and takes its place: standard input and output, standard error,\n' +
+        'With a command behind --, it runs this MCP server and takes its place: standard input and output, standard error, ' +
         'signals and exit code are those of the server. With --to, it is a reverse proxy in front of one address.',
     )
-    .argument('[command...]', 'the command of an MCP server that speaks over stdio, behind --')
+    .argument('[command...]', 'the command of an MCP server that speaks over stdio, with its own options')
+    .passThroughOptions()
     .option(
       '--trusted-root <did>',
       'a principal whose delegations count, as often as needed (TRUSTED_ROOTS); any: of anybody',

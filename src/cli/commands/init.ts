@@ -34,7 +34,7 @@ export function addInit(program: Command): void {
     .command('init')
     .summary('have an MCP host run a server through `sign`')
     .description(
-      "Changes one entry of mcpServers in a host's configuration, so that its calls are signed. Shows the difference and\nasks. Keeps a copy beside the file; --undo puts the entry back.",
+      "Changes one entry of mcpServers in a host's configuration, so that its calls are signed. Shows the difference and asks. Keeps a copy beside the file; --undo puts the entry back.",
     )
     .argument('<host_config>', 'the JSON file in which the host lists its servers under mcpServers')
     .option('--server <name>', 'the entry (default: the only one)');
@@ -45,7 +45,10 @@ export function addInit(program: Command): void {
       (value: string, before: readonly string[]) => [...before, value],
       [],
     )
-    .option('--tool-server <id>', 'the name that the server goes by: a DID or URL')
+    .option(
+      '--tool-server <id>',
+      'the name that the server goes by: a DID or URL (default: its URL, or stdio:<program>)',
+    )
     .option('--passphrase-file <file>', 'has the passphrase of the key, if it is encrypted')
     .option('--yes', 'do not ask')
     .option('--undo', 'put the entry back as it was')

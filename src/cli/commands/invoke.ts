@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { createBundle, encodeBundle, issueInvocation } from '../../issue/index.js';
 import { readChainFile } from '../chain-file.js';
-import { writeResult } from '../files.js';
+import { requireFree, writeResult } from '../files.js';
 import { addKeyOptions, readSigner, type KeyOptions } from '../key-file.js';
 import { readJsonObject } from '../policy-options.js';
 
@@ -23,7 +23,7 @@ export function addInvoke(program: Command): void {
       .command('invoke')
       .summary('sign one call under a chain and make the bundle')
       .description(
-        'Signs one call: you, the last delegate of a chain, call a tool with these arguments. Writes the bundle that\nthe tool server verifies. A call that would not verify is refused.',
+        'Signs one call: you, the last delegate of a chain, call a tool with these arguments. Writes the bundle that the tool server verifies. A call that would not verify is refused.',
       ),
   )
     .requiredOption(
@@ -51,6 +51,7 @@ Examples:
   npx drs-verify invoke … --args @call.json --header > header.txt`,
     )
     .action(async (options: InvokeOptions) => {
+      requireFree(options.out, options);
       const key = await readSigner(options);
       const receipts = await readChainFile(options.chain);
       const invocation = await issueInvocation({

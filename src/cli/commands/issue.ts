@@ -9,7 +9,7 @@ import {
 import { agreementText, requireAgreement, showText, type Grant } from '../agreement.js';
 import { chainText } from '../chain-file.js';
 import { CommandError } from '../command-error.js';
-import { readText, writeResult } from '../files.js';
+import { readText, requireFree, writeResult } from '../files.js';
 import { addKeyOptions, readDid, readSigner, type KeyOptions } from '../key-file.js';
 import { addPolicyOptions, readPolicy, type PolicyOptions } from '../policy-options.js';
 import {
@@ -43,7 +43,7 @@ export function addIssue(program: Command): void {
       .command('issue')
       .summary('give authority to a first delegate (root receipt)')
       .description(
-        'Issues the receipt at the root of a chain: you, the principal, let a delegate act within a policy. Shows in\nplain words what you give away, and asks; the hash of that text goes into the receipt as your consent.',
+        'Issues the receipt at the root of a chain: you, the principal, let a delegate act within a policy. Shows in plain words what you give away, and asks; the hash of that text goes into the receipt as your consent.',
       ),
   )
     .requiredOption('--to <did|file>', 'the delegate: its DID or its .pub file')
@@ -74,6 +74,7 @@ Examples:
   npx drs-verify issue --key org.key --to bot.pub --root-type organisation --expires never --policy @policy.json`,
     )
     .action(async (options: IssueOptions) => {
+      requireFree(options.out, options);
       const key = await readSigner(options);
       const policy = await readPolicy(options);
       requireLimits(policy, options);

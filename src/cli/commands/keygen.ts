@@ -1,8 +1,7 @@
-import { existsSync } from 'node:fs';
 import type { Command } from 'commander';
 import { generateKey } from '../../issue/signing-key.js';
 import { CommandError } from '../command-error.js';
-import { writeResult } from '../files.js';
+import { requireFree, writeResult } from '../files.js';
 import { encryptKey } from '../key-file.js';
 import { readPassphraseFile } from '../passphrase.js';
 
@@ -21,7 +20,7 @@ export function addKeygen(program: Command): void {
     .command('keygen')
     .summary('make a key')
     .description(
-      'Makes an Ed25519 key: the private key in the file you name (a JWK, readable by you alone), the public key\nbeside it with the ending .pub. Prints the DID.',
+      'Makes an Ed25519 key: the private key in the file you name (a JWK, readable by you alone), the public key beside it with the ending .pub. Prints the DID.',
     )
     .requiredOption('-o, --out <file>', 'where to write the private key')
     .option('--force', 'replace files that exist')
@@ -39,13 +38,12 @@ Examples:
     )
     .action(async ({ out, force, passphraseFile }: KeygenOptions) => {
       const publicFile = `${out.replace(/\.key$/, '')}.pub`;
-      const taken = [out, publicFile].find((file) => existsSync(file));
-      if (taken !== undefined && !force) {
+      for (const file of [out, publicFile]) requireFree(file, { force });
+      if (out.endsWith('.pub'))
         throw new CommandError(
-          `${taken} exists already`,
-          'choose another name, or add --force to replace it',
+          `${out} would be a private key with the ending of a public one`,
+          `name it ${out.replace(/pub$/, 'key')}: the public key gets the ending .pub`,
         );
-      }
       if (out === '-') throw new CommandError('a private key is never printed', 'name a file with -o');
       const key = generateKey();
       const privateText =

@@ -15,13 +15,13 @@ export function addRevocations(program: Command): void {
     .command('revocations')
     .summary('list local revocations; move them from a file to Redis, and back')
     .description(
-      'Lists the local revocations of a service, or moves them between the file of REVOCATION_STORE_PATH and the Redis at\nREDIS_URL (default: redis://127.0.0.1:6379), where REVOCATION_STORE=redis has them.',
+      'Lists the local revocations of a service, or moves them between the file of REVOCATION_STORE_PATH and the Redis at REDIS_URL (default: redis://127.0.0.1:6379), where REVOCATION_STORE=redis has them.',
     );
   command
     .command('list')
     .summary('print what is revoked locally, when and why')
     .description(
-      'Prints the local revocations of the service at DRS_VERIFY_URL (default: http://127.0.0.1:8080) or DRS_ADMIN_URL, a\nJSON object a line. Needs DRS_ADMIN_TOKEN or DRS_ADMIN_TOKEN_FILE, as `drs-verify revoke` does.',
+      'Prints the local revocations of the service at DRS_VERIFY_URL (default: http://127.0.0.1:8080) or DRS_ADMIN_URL, a JSON object a line. Needs DRS_ADMIN_TOKEN or DRS_ADMIN_TOKEN_FILE, as `drs-verify revoke` does.',
     )
     .addHelpText('after', '\nExample:\n  DRS_ADMIN_TOKEN=… npx drs-verify revocations list')
     .action(printList);
@@ -29,7 +29,7 @@ export function addRevocations(program: Command): void {
     .command('import')
     .summary('record the entries of a file in Redis')
     .description(
-      'Records the entries of a file in Redis. Stop the service that has the file open first. Services with\nREVOCATION_STORE=redis take them over at once. The file is not changed; what Redis has already is left alone.',
+      'Records the entries of a file in Redis. Stop the service that has the file open first. Services with REVOCATION_STORE=redis take them over at once. The file is not changed; what Redis has already is left alone.',
     )
     .argument('<file>', 'one entry a line, as REVOCATION_STORE_PATH has them or `list` prints them')
     .addHelpText(

@@ -21,7 +21,7 @@ export function addRevoke(program: Command): void {
     .command('revoke')
     .summary('revoke a receipt, by its status list index or itself, or a key')
     .description(
-      'Has the service at DRS_VERIFY_URL (default: http://127.0.0.1:8080) refuse, from now on, every receipt with this\nstatus list index, or every chain through this receipt, or every chain in which this DID issues or receives. Needs\nDRS_ADMIN_TOKEN, with the value that the service has, or DRS_ADMIN_TOKEN_FILE, a file with it. If the service has\nADMIN_ON_METRICS_ADDR=1, set DRS_ADMIN_URL to that address, such as http://127.0.0.1:9464. There is no undo.',
+      'Has the service at DRS_VERIFY_URL (default: http://127.0.0.1:8080) refuse, from now on, every receipt with this status list index, or every chain through this receipt, or every chain in which this DID issues or receives. Needs DRS_ADMIN_TOKEN, with the value that the service has, or DRS_ADMIN_TOKEN_FILE, a file with it. If the service has ADMIN_ON_METRICS_ADDR=1, set DRS_ADMIN_URL to that address, such as http://127.0.0.1:9464. There is no undo.',
     )
     .argument('[index]', 'the same as --index', parseIndex)
     .option('--index <index>', 'every receipt with this status list index', parseIndex)

@@ -24,7 +24,7 @@ export function addRoots(program: Command): void {
     .command('roots')
     .summary('say whom to trust, by name and how far')
     .description(
-      'Works on the file of trusted roots (--file, or TRUSTED_ROOTS_FILE). A running service reads a change within a few\nseconds.',
+      'Works on the file of trusted roots (--file, or TRUSTED_ROOTS_FILE). A running service reads a change within a few seconds.',
     );
   addPolicyOptions(
     withFile(

@@ -37,7 +37,7 @@ export function addSign(program: Command): void {
     .command('sign')
     .summary('sign the calls of an agent that you cannot change')
     .description(
-      'Stands between an MCP host and an MCP server, or an A2A client and an agent, and signs each request that the\nserver checks. All else passes as it is. What no delegation allows is not sent: the host gets an error that says\nwhat to ask for.',
+      'Stands between an MCP host and an MCP server, or an A2A client and an agent, and signs each request that the server checks. All else passes as it is. What no delegation allows is not sent: the host gets an error that says what to ask for.',
     )
     .argument(
       '[command...]',

@@ -25,7 +25,7 @@ export function addStatusList(program: Command): void {
     .command('status-list')
     .summary('make, change and serve a status list')
     .description(
-      'A W3C Bitstring Status List, as a signed credential (vc+jwt): what a service reads from STATUS_LIST_BASE_URL to\nlearn what is revoked.',
+      'A W3C Bitstring Status List, as a signed credential (vc+jwt): what a service reads from STATUS_LIST_BASE_URL to learn what is revoked.',
     )
     .addHelpText(
       'after',

@@ -14,7 +14,7 @@ export function addUsage(program: Command): void {
     .command('usage')
     .summary('show how much of the limits of a receipt is used')
     .description(
-      'Shows how many calls the service at DRS_VERIFY_URL (default: http://127.0.0.1:8080) has allowed under a receipt\nwith max_calls or max_total_cost_usd, and what they cost. Needs DRS_ADMIN_TOKEN, with the value that the service\nhas, or DRS_ADMIN_TOKEN_FILE, a file with it. If the service has ADMIN_ON_METRICS_ADDR=1, set DRS_ADMIN_URL to\nthat address, such as http://127.0.0.1:9464.',
+      'Shows how many calls the service at DRS_VERIFY_URL (default: http://127.0.0.1:8080) has allowed under a receipt with max_calls or max_total_cost_usd, and what they cost. Needs DRS_ADMIN_TOKEN, with the value that the service has, or DRS_ADMIN_TOKEN_FILE, a file with it. If the service has ADMIN_ON_METRICS_ADDR=1, set DRS_ADMIN_URL to that address, such as http://127.0.0.1:9464.',
     )
     .argument('<receipt>', 'a file with the receipt, of a chain the last one; or its digest, sha256:…')
     .addHelpText(
@@ -40,7 +40,7 @@ Examples:
     .command('prune')
     .summary('forget counters of revoked receipts')
     .description(
-      'Makes the service forget the counters of receipts without an end that are revoked there by their digest (`drs-verify\nrevoke --receipt`). First see that all instances which share its store know these revocations.',
+      'Makes the service forget the counters of receipts without an end that are revoked there by their digest (`drs-verify revoke --receipt`). First see that all instances which share its store know these revocations.',
     )
     .addHelpText('after', '\nExample:\n  DRS_ADMIN_TOKEN=… npx drs-verify usage prune')
     .action(async () => {

@@ -7,6 +7,7 @@ import { findFileless, findForeign, findMisspelt, variableOf } from './environme
 import { printableUrl } from '../../revocation/printable-url.js';
 import { readSecretFiles } from './secret-files.js';
 import {
+  addressOf,
   BODIES_IN_MEMORY,
   OPTIONS,
   SECRETS,
@@ -71,10 +72,33 @@ function findConflicts(configuration: Configuration): string[] {
     );
   return [
     ...problems,
+    ...findSamePorts(configuration),
     ...findListenProblems(configuration),
     ...findContradictions(configuration, variableOf),
     ...findUnshareable(configuration),
   ];
+}
+
+/** Finds variables that name one port of one address: only the first listener would get it. */
+function findSamePorts({ host, port, listen, grpcPort, metricsAddr = '' }: Configuration): string[] {
+  const metrics = addressOf(metricsAddr);
+  const taken = [
+    ...(listen === undefined ? [{ name: 'PORT', host, port }] : []),
+    ...(grpcPort === undefined ? [] : [{ name: 'GRPC_PORT', host, port: grpcPort }]),
+    ...(metrics === null ? [] : [{ name: 'METRICS_ADDR', ...metrics }]),
+  ];
+  return taken.flatMap((one, at) =>
+    taken
+      .slice(0, at)
+      .filter((other) => other.port === one.port && one.port !== 0)
+      .filter((other) => includesAddress(one.host, other.host) || includesAddress(other.host, one.host))
+      .map((other) => `${other.name} and ${one.name} are both port ${one.port}: give each its own`),
+  );
+}
+
+/** Whether who listens on one address gets the connections of another, too. */
+function includesAddress(one: string, other: string): boolean {
+  return one === other || one === '::' || (one === '0.0.0.0' && !other.includes(':'));
 }
 
 function findListenProblems(configuration: Configuration): string[] {

@@ -77,7 +77,9 @@ export type JsonBody<Parsed> =
  */
 export function readJson<Parsed>(bytes: Buffer, parse: (text: string) => Parsed): JsonBody<Parsed> {
   const text = decodeUtf8(bytes);
-  if (text === null) return { fault: 'malformed', error: 'the body is not UTF-8, expected JSON (RFC 8259)' };
+  if (text === null)
+    return { fault: 'malformed', error: 'the body is not UTF-8, expected JSON (RFC 8259), not compressed' };
+  if (text === '') return { fault: 'malformed', error: 'the body is empty, expected JSON' };
   if (hasMoreNodes(text)) {
     const error = `the body holds more than ${MAX_JSON_NODES} JSON objects, arrays and members`;
     return { fault: 'too_large', error };

@@ -126,8 +126,10 @@ export function answer(exchange: Exchange, decision: GateDecision, closes: boole
       break;
     case 'deny': {
       const { status, headers, body } = decision.response;
+      // By the name that the front ends look for: under another, they would send a second one.
+      const { 'content-type': type = 'application/json', ...more } = headers;
       exchange.answer(status, JSON.stringify(body), {
-        headers: { ...headers, 'X-DRS-Code': decision.code },
+        headers: { 'Content-Type': type, ...more, 'X-DRS-Code': decision.code },
         ...(closes ? { closes } : {}),
       });
     }
