@@ -126,8 +126,8 @@ export class EntryFile {
     const { log, now } = this.#deps;
     let dropped = 0;
     const { length, tail, takeLine } = await readLines(this.#handle, file, (entry, line) => {
-      if (entry !== null) dropped += hasRunOut(entry, now()) || !this.#entries.add(entry) ? 1 : 0;
-      else if (line.trim() !== '') this.#comments += `${line}\n`;
+      if (entry === null) this.#comments += line.trim() === '' ? '' : `${line}\n`;
+      else if (hasRunOut(entry, now()) || !this.#entries.add(entry)) dropped++;
     });
     this.#length = length;
     if (tail.length > 0) await this.#endLastLine(tail, takeLine);

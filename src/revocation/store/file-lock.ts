@@ -51,8 +51,7 @@ async function takeLock(lockPath: string, me: string): Promise<FileLock | string
   try {
     const { ino, mtimeMs } = await handle.stat();
     const isSilent = Date.now() - mtimeMs >= SILENCE_MS;
-    const text = await readFile(lockPath, 'utf8').catch(unless('ENOENT'));
-    const [bootId, owner = 'a process that is just starting'] = (text ?? '').split('\n');
+    const [bootId, owner = 'a process that is just starting'] = (await textOf(lockPath)).split('\n');
     if (created === null && bootId !== me.split('\n')[0] && !isSilent)
       return `${owner}, which cannot be seen from here: if it was killed, its lock lapses ${SILENCE_MS / 1000} s later`;
     if (!kernel().tryLock(handle.fd)) return owner;
@@ -62,7 +61,7 @@ async function takeLock(lockPath: string, me: string): Promise<FileLock | string
     await handle.writeFile(me);
     if (created === null && isSilent) {
       await pause(SETTLE_MS);
-      if ((await readFile(lockPath, 'utf8')) !== me) return 'a process that has just taken it over';
+      if ((await textOf(lockPath)) !== me) return 'a process that has just taken it over';
     }
     isTaken = true;
   } catch (error) {
@@ -79,7 +78,7 @@ async function takeLock(lockPath: string, me: string): Promise<FileLock | string
   return {
     async release() {
       clearInterval(heartbeat);
-      if ((await readFile(lockPath, 'utf8').catch(unless('ENOENT'))) === me) await unlink(lockPath);
+      if ((await textOf(lockPath)) === me) await unlink(lockPath);
       await handle.close();
     },
   };
@@ -92,6 +91,9 @@ interface Kernel {
 
 // Loaded only here: without a file to lock, no machine code is needed.
 const kernel = () => createRequire(import.meta.url)('fs-native-extensions') as Kernel;
+
+/** @returns empty if there is no such file */
+const textOf = async (path: string) => (await readFile(path, 'utf8').catch(unless('ENOENT'))) ?? '';
 
 /** @returns a handler that lets one kind of error count as `null` */
 const unless = (code: string) => (error: unknown) => {
