@@ -484,6 +484,13 @@ describe('the lock', () => {
     await expect(openStore()).rejects.toThrow(`in use by process ${process.pid}`);
   });
 
+  test('of another stays where it cannot be looked at', async () => {
+    await openStore();
+    vi.spyOn(await fileHandles(), 'stat').mockRejectedValueOnce(io());
+    await expect(lockFile(path)).rejects.toThrow('EIO');
+    await expect(openStore()).rejects.toThrow(`in use by process ${process.pid}`);
+  });
+
   test('whose owner removes it at this moment does not count', async () => {
     await lockOf(await bootId());
     const handles = await fileHandles();

@@ -38,7 +38,7 @@ export async function lockFile(path: string, waitMs = 0): Promise<FileLock> {
         `${path} is in use by ${taken} (lock file ${lockPath}). ` +
           'Stop that process first, or set REVOCATION_STORE_PATH to a file of its own for each process.',
       );
-    await pause(LOOK_MS * (1 + Math.random()));
+    await pause(LOOK_MS);
   }
 }
 
@@ -59,7 +59,7 @@ async function takeLock(lockPath: string, me: string): Promise<FileLock | string
     if ((await stat(lockPath).catch(unless('ENOENT')))?.ino !== ino) return ENDING;
     await handle.truncate();
     await handle.writeFile(me);
-    if (created === null && isSilent) {
+    if (isSilent) {
       await pause(SETTLE_MS);
       if ((await textOf(lockPath)) !== me) return 'a process that has just taken it over';
     }
