@@ -52,7 +52,7 @@ describe.skipIf(!hasRedis)('drs revocations', () => {
     }
     writeFileSync(file, '11\n');
     // The lock file of a running process on another host.
-    writeFileSync(`${file}.lock`, JSON.stringify({ pid: 1, host: 'other', realm: 'other', startTime: '1' }));
+    writeFileSync(`${file}.lock`, 'other\nprocess 1 on other');
     const locked = run('import', file);
     expect([locked.status, locked.stderr]).toEqual([
       2,

@@ -1,18 +1,16 @@
 import { open, readlink, realpath, rename, rm, stat, symlink, type FileHandle } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
-import type { Entries } from '../entries.js';
-import { hasRunOut } from '../entries.js';
+import { hasRunOut, type Entries } from '../entries.js';
 import type { Entry } from '../entry.js';
 import type { RevocationLog, RevocationObserver } from '../observer.js';
 import { lineOf } from './entry-lines.js';
-import { readLines } from './read-lines.js';
 import { lockFile, type FileLock } from './file-lock.js';
+import { readLines } from './read-lines.js';
 import { RevocationStoreError } from './store-error.js';
 
 const TAIL_BYTES_LOGGED = 64;
+const LINES_AT_A_TIME = 1000;
 const MAX_LINKS = 40;
-/** How much is written at a time, in characters. */
-const TEXT_LENGTH = 256 * 1024;
 /** The target of the link that takes the place of a file which versions that knew only indices must not read. */
 const MOVED = '.';
 
@@ -34,24 +32,25 @@ export class EntryFile {
   readonly #lock: FileLock;
   readonly #entries: Entries;
   readonly #deps: FileDeps;
-  /** Lines without an entry, which somebody wrote. */
-  readonly #comments: string[] = [];
+  /** See {@link findFile}. */
   #found: FoundFile;
   #handle: FileHandle;
+  /** Lines without an entry, which somebody wrote. */
+  #comments = '';
   /** The offset after the last complete, flushed line. Anything after it was never acknowledged. */
   #length = 0;
   /** Whether a write has failed, so that there may be bytes after {@link #length}. */
   #hasRemains = false;
 
   private constructor(
-    found: FoundFile,
     lock: FileLock,
+    found: FoundFile,
     handle: FileHandle,
     entries: Entries,
     deps: FileDeps,
   ) {
-    this.#found = found;
     this.#lock = lock;
+    this.#found = found;
     this.#handle = handle;
     this.#entries = entries;
     this.#deps = deps;
@@ -64,18 +63,18 @@ export class EntryFile {
    * @throws {@link RevocationStoreError} `locked` or `unreadable`
    */
   static async open(path: string, entries: Entries, deps: FileDeps): Promise<EntryFile> {
-    let lock: FileLock | null = null;
-    let file: EntryFile | null = null;
+    let lock: FileLock | undefined;
+    let file: EntryFile | undefined;
     try {
       const { target } = await findFile(path);
       lock = await lockFile(target, deps.lockWaitMs);
       // Again: until now, another process may have moved it.
       const found = await findFile(target);
-      file = new EntryFile(found, lock, await open(found.file, 'a+', 0o640), entries, deps);
+      file = new EntryFile(lock, found, await open(found.file, 'a+', 0o640), entries, deps);
       await file.#load();
       return file;
     } catch (error) {
-      if (file !== null) await file.#handle.close();
+      if (file !== undefined) await file.#handle.close();
       await lock?.release();
       if (error instanceof RevocationStoreError) throw error;
       throw new RevocationStoreError(
@@ -94,11 +93,11 @@ export class EntryFile {
    *   file. Then none of the entries is recorded, and the next call first cuts off any partial write.
    */
   async append(entries: readonly Entry[]): Promise<void> {
-    const { file, isMoved } = this.#found;
+    const { target, file } = this.#found;
     try {
       if (this.#hasRemains) await this.#cutRemains();
       await this.#assertUnchanged();
-      if (!isMoved && entries.some(({ target }) => typeof target === 'string')) await this.#move();
+      if (file === target && entries.some((entry) => typeof entry.target === 'string')) await this.#move();
       this.#hasRemains = true;
       const lines = Buffer.from(entries.map(lineOf).join(''));
       await this.#handle.appendFile(lines);
@@ -124,18 +123,26 @@ export class EntryFile {
 
   async #load(): Promise<void> {
     const { file } = this.#found;
+    const { log, now } = this.#deps;
     let dropped = 0;
     const { length, tail, takeLine } = await readLines(this.#handle, file, (entry, line) => {
-      if (entry === null) {
-        if (line.trim() !== '') this.#comments.push(line);
-      } else if (hasRunOut(entry, this.#deps.now()) || !this.#entries.add(entry)) dropped++;
+      if (entry === null) this.#comments += line.trim() === '' ? '' : `${line}\n`;
+      else if (hasRunOut(entry, now()) || !this.#entries.add(entry)) dropped++;
     });
     this.#length = length;
     if (tail.length > 0) await this.#endLastLine(tail, takeLine);
     // Also if nothing changed: the process that created the file may have been killed before its sync.
     await this.#handle.sync();
-    await syncFolder(dirname(file));
-    if (dropped > 0) await this.#compact(dropped);
+    await syncFolder(file);
+    if (dropped === 0) return;
+    const facts = { file, dropped, entries: this.#entries.size };
+    try {
+      await this.#rewrite(file);
+      await syncFolder(file);
+      log.info(facts, `${file} was compacted: ${dropped} lines were repeated or no longer needed`);
+    } catch (error) {
+      log.warn({ ...facts, err: error }, `${file} could not be compacted: ${(error as Error).message}`);
+    }
   }
 
   /** Handles a last line without a line feed. */
@@ -158,22 +165,6 @@ export class EntryFile {
     );
   }
 
-  /** Drops lines that are repeated or no longer needed. If that fails, they stay. */
-  async #compact(dropped: number): Promise<void> {
-    const { file } = this.#found;
-    const facts = { file, dropped, entries: this.#entries.size };
-    try {
-      await this.#rewrite(file);
-      await syncFolder(dirname(file));
-      this.#deps.log.info(facts, `${file} was compacted: ${dropped} lines were repeated or no longer needed`);
-    } catch (error) {
-      this.#deps.log.warn(
-        { ...facts, err: error },
-        `${file} could not be compacted: ${(error as Error).message}`,
-      );
-    }
-  }
-
   /** Takes the file away from versions that would skip what they do not know. */
   async #move(): Promise<void> {
     const { target } = this.#found;
@@ -182,8 +173,8 @@ export class EntryFile {
     await rm(link, { force: true });
     await symlink(MOVED, link);
     await rename(link, target);
-    await syncFolder(dirname(target));
-    this.#found = { target, file, isMoved: true };
+    await syncFolder(target);
+    this.#found = { target, file };
   }
 
   /** Writes all lines to a new file, which takes the place of the one of this name, and of the open one. */
@@ -193,7 +184,15 @@ export class EntryFile {
     await rm(temporary, { force: true });
     const handle = await open(temporary, 'ax+', mode & 0o777);
     try {
-      for (const text of this.#texts()) await handle.appendFile(text);
+      const entries = [...this.#entries.values()];
+      await handle.appendFile(this.#comments);
+      for (let at = 0; at < entries.length; at += LINES_AT_A_TIME)
+        await handle.appendFile(
+          entries
+            .slice(at, at + LINES_AT_A_TIME)
+            .map(lineOf)
+            .join(''),
+        );
       await handle.sync();
       const { size } = await handle.stat();
       await rename(temporary, path);
@@ -207,18 +206,6 @@ export class EntryFile {
     this.#handle = handle;
     // Nothing will be read from it or written to it any more.
     await old.close().catch(() => undefined);
-  }
-
-  /** All lines, several at a time. */
-  *#texts(): Generator<string> {
-    let text = this.#comments.map((line) => `${line}\n`).join('');
-    for (const entry of this.#entries.values()) {
-      text += lineOf(entry);
-      if (text.length < TEXT_LENGTH) continue;
-      yield text;
-      text = '';
-    }
-    yield text;
   }
 
   async #cutRemains(): Promise<void> {
@@ -241,33 +228,28 @@ export class EntryFile {
   }
 }
 
-const entriesOf = (path: string) => `${path}.entries`;
-
 interface FoundFile {
   /** The path of the configuration without symbolic links, so that two names of one file share one lock. */
   readonly target: string;
-  /** The file with the lines. */
+  /** The file with the lines: the same, or `<path>.entries` once they have moved. */
   readonly file: string;
-  /** Whether that is `<path>.entries`. */
-  readonly isMoved: boolean;
 }
 
 /** Finds the file of a store. */
-export async function findFile(path: string): Promise<FoundFile> {
-  let at = path;
-  for (let links = 0; links < MAX_LINKS; links++) {
-    const folder = await realpath(dirname(at));
-    const link = await readlink(at).catch(() => null);
-    const target = join(folder, basename(at));
-    if (link === null) return { target, file: target, isMoved: false };
-    if (link === MOVED) return { target, file: entriesOf(target), isMoved: true };
-    at = resolve(folder, link);
-  }
-  throw new Error('it is a symbolic link that leads nowhere');
+export async function findFile(path: string, links = 0): Promise<FoundFile> {
+  if (links > MAX_LINKS) throw new Error('it is a symbolic link that leads nowhere');
+  const folder = await realpath(dirname(path));
+  const target = join(folder, basename(path));
+  const link = await readlink(path).catch(() => null);
+  if (link === null) return { target, file: target };
+  return link === MOVED ? { target, file: entriesOf(target) } : findFile(resolve(folder, link), links + 1);
 }
 
-async function syncFolder(path: string): Promise<void> {
-  const folder = await open(path);
+const entriesOf = (path: string) => `${path}.entries`;
+
+/** Flushes the folder of a file, so that the file's name is on the disk. */
+async function syncFolder(file: string): Promise<void> {
+  const folder = await open(dirname(file));
   try {
     await folder.sync();
   } finally {
