@@ -7,7 +7,7 @@ import { asIssueError, refusal } from './issue-error.js';
 import { after, verifierFor, type AnySigner, type Eventual } from './signer.js';
 
 /** The verifiers' default limit for the number of receipts (`MAX_CHAIN_DEPTH`). */
-export const DEFAULT_MAX_CHAIN_DEPTH = 16;
+const DEFAULT_MAX_CHAIN_DEPTH = 16;
 
 /** The receipts of a chain, root first. */
 export type Receipts = readonly [Receipt, ...Receipt[]];
