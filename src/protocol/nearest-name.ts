@@ -16,6 +16,16 @@ export function nearestName(name: string, known: readonly string[]): string | nu
   return nearest;
 }
 
+/**
+ * Asks whether the known name was meant that is closest to a wrong one; empty if none is close.
+ *
+ * @example didYouMean('maxCalls', ['max_calls']); // '; did you mean max_calls?'
+ */
+export function didYouMean(name: string, known: readonly string[]): string {
+  const near = nearestName(name, known);
+  return near === null ? '' : `; did you mean ${near}?`;
+}
+
 const MAX_COMPARED = 64;
 
 /** Maps `maxCostUsd`, `max-cost-usd` and `max_cost_usd` to the same text, since people mix them up. */
