@@ -1,19 +1,16 @@
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { Failure, showTime } from '../verify/codes.js';
-import { openReceipts, proveReceipts, readReceipts } from '../verify/judge.js';
+import { openClaims, proveClaims, readReceipts } from '../verify/claims-alone.js';
 import { NO_MEMORY } from '../verify/receipt-memory.js';
-import type { Receipt } from '../verify/receipt.js';
-import type { Rules } from '../verify/rules.js';
+import type { Invocation, Receipt } from '../verify/receipt.js';
 import { asIssueError, IssueError, refusal } from './issue-error.js';
 import { after, verifierFor, type AnySigner, type Eventual } from './signer.js';
 
 /** The verifiers' default limit for the number of receipts (`MAX_CHAIN_DEPTH`). */
-export const DEFAULT_MAX_CHAIN_DEPTH = 16;
+const DEFAULT_MAX_CHAIN_DEPTH = 16;
 
-/** The rules of a verifier without trust settings. */
-export function rulesFor(maxChainDepth: number): Rules {
-  return { maxChainDepth, clockSkewSecs: 0, serverIdentity: null, trustedRoots: null };
-}
+/** The receipts of a chain, root first. */
+export type Receipts = readonly [Receipt, ...Receipt[]];
 
 /**
  * Decodes a chain, root first, and checks the shape of each receipt (block A). Nothing between two receipts is
@@ -21,44 +18,44 @@ export function rulesFor(maxChainDepth: number): Rules {
  *
  * @throws IssueError if there is no receipt, or one is malformed
  */
-export function readChain(jwts: readonly string[]): [Receipt, ...Receipt[]] {
-  const receipts = readReceipts(jwts, NO_MEMORY);
-  if (receipts instanceof Failure) throw asIssueError(receipts);
-  const [root, ...rest] = receipts;
+export function readChain(jwts: readonly string[]): Receipts {
+  const [root, ...rest] = orThrow(readReceipts(jwts, NO_MEMORY));
   if (root !== undefined) return [root, ...rest];
   const expected = 'at least a root receipt';
   throw refusal('EMPTY_CHAIN', { subject: 'bundle', member: 'receipts', claimed: jwts, expected });
 }
 
+/** Requires that verifiers take so many receipts. */
+export function requireDepth({ length }: Receipts, maxChainDepth = DEFAULT_MAX_CHAIN_DEPTH): void {
+  if (length <= maxChainDepth) return;
+  const expected = `at most ${maxChainDepth}`;
+  throw refusal('CHAIN_TOO_DEEP', { subject: 'bundle', member: 'receipts', claimed: length, expected });
+}
+
 /**
- * Checks receipts like a verifier, with blocks A to E. Receipts may be issued in advance: if the leaf's `nbf` is
- * later than `now` (Unix seconds), all receipts are checked as of `nbf` instead.
+ * Checks a chain like a verifier, with blocks B to E.
  *
  * @param key whoever issues; for a `Signer` the result is a promise
+ * @param invocation under the chain, if there is one
+ * @param now Unix seconds
  */
-export function requireValidChain(
+export function requireValid(
   key: AnySigner,
-  jwts: readonly string[],
+  receipts: Receipts,
+  invocation: Invocation | null,
   now: number,
-  maxChainDepth: number,
 ): Eventual<void> {
-  if (jwts.length > maxChainDepth) {
-    const expected = `at most ${maxChainDepth}`;
-    throw refusal('CHAIN_TOO_DEEP', {
-      subject: 'bundle',
-      member: 'receipts',
-      claimed: jwts.length,
-      expected,
-    });
-  }
-  const leaf = readChain(jwts).at(-1) as Receipt;
-  const deps = { rules: rulesFor(maxChainDepth), keys: DEFAULT_KEYS };
-  const opened = openReceipts(jwts, deps);
-  if (opened instanceof Failure) throw asIssueError(opened);
-  return after(verifierFor(key)(opened.plan.checks), (verified) => {
-    const failure = proveReceipts(opened, verified, Math.max(now, leaf.claims.nbf), deps);
+  const plan = orThrow(openClaims({ receipts, chain: null, invocation }, DEFAULT_KEYS));
+  return after(verifierFor(key)(plan.checks), (verified) => {
+    const failure = proveClaims({ receipts, chain: null, invocation }, plan, verified, now);
     if (failure !== null) throw asIssueError(failure);
   });
+}
+
+/** What was read, unless it was refused. */
+export function orThrow<T extends object>(read: T | Failure): T {
+  if (read instanceof Failure) throw asIssueError(read);
+  return read;
 }
 
 /** Requires that the validity period of a new receipt is not empty and has not ended. It may begin later. */

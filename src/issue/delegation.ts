@@ -1,11 +1,5 @@
 import { DRS_VERSION, RECEIPT_TYPE, type Consent, type ReceiptClaims } from '../protocol/claims.js';
-import {
-  DEFAULT_MAX_CHAIN_DEPTH,
-  readChain,
-  requireResolvable,
-  requireUnexpired,
-  requireValidChain,
-} from './chain.js';
+import { readChain, requireDepth, requireResolvable, requireUnexpired, requireValid } from './chain.js';
 import { requireConsentText } from './consent.js';
 import { clock, requireKnownOptions, requireNearTimes } from './options.js';
 import { requireKnownMembers, type IssuedPolicy } from './policy.js';
@@ -133,7 +127,7 @@ export function issueSubDelegation(options: SubDelegationOptions<AnySigner>): Ev
 export function issueSubDelegation(options: SubDelegationOptions<AnySigner>): Eventual<string> {
   return issueWith(options.key, () => {
     requireKnownOptions(options, SUB_OPTIONS);
-    const { key, maxChainDepth = DEFAULT_MAX_CHAIN_DEPTH, unchecked = false } = options;
+    const { key, maxChainDepth, unchecked = false } = options;
     const now = options.now ?? clock();
     const chain = readChain(options.chain);
     const [root] = chain;
@@ -150,12 +144,15 @@ export function issueSubDelegation(options: SubDelegationOptions<AnySigner>): Ev
       prev_dr_hash: parent.digest,
     };
     return after(signReceipt(claims, key, at), (jwt) => {
-      const receipts = [...options.chain, jwt];
-      const issued = readChain(receipts).at(-1) ?? root;
+      const receipts = readChain([...options.chain, jwt]);
+      const issued = receipts.at(-1) ?? root;
       if (unchecked) return jwt;
-      return after(requireValidChain(key, options.chain, now, maxChainDepth), () => {
+      requireDepth(chain, maxChainDepth);
+      // Receipts may be issued in advance: they are checked as of the time when the last one begins.
+      return after(requireValid(key, chain, null, Math.max(now, parent.claims.nbf)), () => {
         requireUnexpired(issued, at, now);
-        return after(requireValidChain(key, receipts, now, maxChainDepth), () => {
+        requireDepth(receipts, maxChainDepth);
+        return after(requireValid(key, receipts, null, Math.max(now, issued.claims.nbf)), () => {
           requireResolvable(issued.claims.aud, at);
           return jwt;
         });

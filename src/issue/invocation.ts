@@ -1,15 +1,10 @@
 import { DRS_VERSION, INVOCATION_TYPE, type InvocationClaims } from '../protocol/claims.js';
 import type { JsonObject } from '../protocol/json.js';
-import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
-import { Failure } from '../verify/codes.js';
-import { checkBundle, checkStructure, openBundle } from '../verify/judge.js';
-import { NO_MEMORY } from '../verify/receipt-memory.js';
-import { createBundle, type Bundle } from './bundle.js';
-import { DEFAULT_MAX_CHAIN_DEPTH, readChain, rulesFor } from './chain.js';
-import { asIssueError } from './issue-error.js';
+import { readInvocation } from '../verify/claims-alone.js';
+import { orThrow, readChain, requireDepth, requireValid } from './chain.js';
 import { clock, requireKnownOptions, requireNearTimes } from './options.js';
 import { signReceipt } from './sign-claims.js';
-import { after, issueWith, verifierFor, type AnySigner, type Eventual, type Signer } from './signer.js';
+import { after, issueWith, type AnySigner, type Eventual, type Signer } from './signer.js';
 import type { SigningKey } from './signing-key.js';
 
 /** Options of {@link issueInvocation}. Times in Unix seconds. */
@@ -78,11 +73,10 @@ export function issueInvocation(options: InvocationOptions<AnySigner>): Eventual
       tool_server: options.toolServer,
     };
     return after(signReceipt(claims, key, 'invocation'), (jwt) => {
-      const bundle = createBundle({ receipts: options.chain, invocation: jwt });
-      return after(findFailure(bundle, options, now), (failure) => {
-        if (failure !== null) throw asIssueError(failure);
-        return jwt;
-      });
+      requireDepth(chain, options.maxChainDepth);
+      const invocation = orThrow(readInvocation(jwt));
+      if (options.unchecked === true) return jwt;
+      return after(requireValid(key, chain, invocation, now), () => jwt);
     });
   });
 }
@@ -98,23 +92,3 @@ const INVOCATION_OPTIONS = {
   maxChainDepth: true,
   unchecked: true,
 } as const;
-
-/** The first failure that a verifier would find, without trust settings and without revocation. */
-function findFailure(
-  bundle: Bundle,
-  { key, maxChainDepth = DEFAULT_MAX_CHAIN_DEPTH, unchecked }: InvocationOptions<AnySigner>,
-  now: number,
-): Eventual<Failure | null> {
-  const rules = rulesFor(maxChainDepth);
-  if (unchecked === true) {
-    const structure = checkStructure(bundle, rules, NO_MEMORY);
-    return structure instanceof Failure ? structure : null;
-  }
-  const deps = { rules, cache: NO_MEMORY, keys: DEFAULT_KEYS };
-  const opened = openBundle(bundle, deps);
-  if (opened instanceof Failure) return opened;
-  return after(verifierFor(key)(opened.plan.checks), (verified) => {
-    const root = checkBundle(opened, verified, now, deps);
-    return root instanceof Failure ? root : null;
-  });
-}

@@ -1,5 +1,5 @@
 import { IssueError } from './issue-error.js';
-import { nearestName } from '../protocol/nearest-name.js';
+import { didYouMean } from '../protocol/nearest-name.js';
 
 /**
  * Refuses unknown options: a misspelt one would otherwise be silently ignored.
@@ -14,10 +14,9 @@ export function requireKnownOptions<T extends object>(
   const names = Object.keys(known);
   for (const name of Object.keys(options)) {
     if (Object.hasOwn(known, name)) continue;
-    const near = nearestName(name, names);
     throw new IssueError(
       'INVALID_OPTION',
-      `there is no option ${JSON.stringify(name.slice(0, 60))}${near === null ? '' : `; did you mean ${near}?`}`,
+      `there is no option ${JSON.stringify(name.slice(0, 60))}${didYouMean(name, names)}`,
       `the options are ${names.join(', ')}`,
     );
   }

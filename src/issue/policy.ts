@@ -6,7 +6,7 @@ import {
   type Policy,
 } from '../protocol/policy.js';
 import { IssueError } from './issue-error.js';
-import { nearestName } from '../protocol/nearest-name.js';
+import { didYouMean } from '../protocol/nearest-name.js';
 
 /** A policy member of your own, which your tool server enforces. Its name contains a `:` or a `.`. */
 export type NamespacedMember = `${string}:${string}` | `${string}.${string}`;
@@ -51,12 +51,10 @@ function hasNamespace(name: string): name is NamespacedMember {
 }
 
 function unknownMember(name: string): IssueError {
-  const near = nearestName(name, KNOWN_POLICY_MEMBERS);
   const shown = JSON.stringify(name.length > 60 ? `${name.slice(0, 60)}…` : name);
   return new IssueError(
     'INVALID_POLICY',
-    `the policy has a member ${shown}, which no verifier knows, so it would limit nothing` +
-      (near === null ? '' : `; did you mean ${near}?`),
+    `the policy has a member ${shown}, which no verifier knows, so it would limit nothing${didYouMean(name, KNOWN_POLICY_MEMBERS)}`,
     `the members are ${KNOWN_POLICY_MEMBERS.join(', ')}; one of your own has a namespace, such as "acme:region"`,
   );
 }

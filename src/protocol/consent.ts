@@ -78,16 +78,10 @@ const FORMS: Readonly<Record<keyof Consent, { expected: string; test: (value: st
 };
 
 function isUtcTime(value: string): boolean {
-  const parts =
-    /^(\d{4})-(\d\d)-(\d\d)T(?:(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d|23:59:60)(?:\.\d{1,9})?(?:Z|\+00:00)$/.exec(
+  const day =
+    /^\d{4}-\d\d-(\d\d)T(?:(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d|23:59:60)(?:\.\d{1,9})?(?:Z|\+00:00)$/.exec(
       value,
-    );
-  if (parts === null) return false;
-  const [year, month, day] = [Number(parts[1]), Number(parts[2]), Number(parts[3])];
-  return month >= 1 && month <= 12 && day >= 1 && day <= daysOf(year, month);
-}
-
-function daysOf(year: number, month: number): number {
-  if (month === 2) return year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0) ? 29 : 28;
-  return month === 4 || month === 6 || month === 9 || month === 11 ? 30 : 31;
+    )?.[1];
+  // Of a day that its month does not have, engines make no date, or one in the next month.
+  return day !== undefined && new Date(value.slice(0, 10)).getUTCDate() === Number(day);
 }

@@ -175,9 +175,9 @@ export function isFaithfulNumber(literal: string): boolean {
   const value = Number(literal);
   if (isSafe(value)) return true;
   if (!Number.isFinite(value)) return false;
-  const written = new Decimal(literal);
+  const { digits, exponent } = decimalOf(literal);
   // The double is near what is written, so with the same digits it has the same exponent.
-  return written.exponent < 0 || written.hasDigitsOf(new Decimal(String(value)));
+  return exponent < 0 || digits === decimalOf(String(value)).digits;
 }
 
 /** Whether no integer near this value is rounded. */
@@ -185,50 +185,28 @@ function isSafe(value: number): boolean {
   return Math.abs(value) <= Number.MAX_SAFE_INTEGER;
 }
 
-/** The text of a number as digits × 10^exponent, without the sign and without zeros at either end of the digits. */
-class Decimal {
-  readonly exponent: number;
-  readonly #text: string;
+/** A number as digits × 10^exponent, without the sign and without zeros at either end of the digits. */
+function decimalOf(text: string): { digits: string; exponent: number } {
+  let power = text.length;
+  let point = -1;
   // Positions of the first digit that is not zero, and after the last one. A decimal point may be between them.
-  readonly #start: number;
-  readonly #end: number;
-
-  constructor(text: string) {
-    let power = text.length;
-    let point = -1;
-    let start = -1;
-    let end = -1;
-    for (let at = 0; at < text.length; at++) {
-      const unit = text.charCodeAt(at);
-      if (unit === DOT) point = at;
-      else if (unit > ZERO && unit <= NINE) {
-        if (start < 0) start = at;
-        end = at + 1;
-      } else if ((unit | 0x20) === LOWER_E) {
-        power = at;
-        break;
-      }
-    }
-    this.#text = text;
-    this.#start = start;
-    this.#end = end;
-    // 0 if there is no exponent.
-    const shift = Number(text.slice(power + 1));
-    // How many digits the last non-zero digit is from the units digit. Digits after the point count as negative.
-    const units = point < 0 ? power : point;
-    this.exponent = shift + units - end + (end > units ? 1 : 0);
-  }
-
-  hasDigitsOf(other: Decimal): boolean {
-    let at = this.#start;
-    let otherAt = other.#start;
-    for (;;) {
-      if (this.#text.charCodeAt(at) === DOT) at++;
-      if (other.#text.charCodeAt(otherAt) === DOT) otherAt++;
-      if (at >= this.#end || otherAt >= other.#end) return at >= this.#end && otherAt >= other.#end;
-      if (this.#text.charCodeAt(at++) !== other.#text.charCodeAt(otherAt++)) return false;
+  let start = -1;
+  let end = -1;
+  for (let at = 0; at < text.length; at++) {
+    const unit = text.charCodeAt(at);
+    if (unit === DOT) point = at;
+    else if (unit > ZERO && unit <= NINE) {
+      if (start < 0) start = at;
+      end = at + 1;
+    } else if ((unit | 0x20) === LOWER_E) {
+      power = at;
+      break;
     }
   }
+  // How many digits the last non-zero digit is from the units digit. Digits after the point count as negative.
+  const units = point < 0 ? power : point;
+  const exponent = Number(text.slice(power + 1)) + units - end + (end > units ? 1 : 0);
+  return { digits: text.slice(start, end).replace('.', ''), exponent };
 }
 
 function isDigit(unit: number): boolean {

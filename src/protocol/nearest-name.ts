@@ -10,10 +10,20 @@ export function nearestName(name: string, known: readonly string[]): string | nu
   let nearest: string | null = null;
   let least = Math.max(2, plain.length / 3);
   for (const candidate of known) {
-    const cost = editDistance(plain, plainForm(candidate), { added: LEFT_OUT });
+    const cost = editDistance(plain, plainForm(candidate), LEFT_OUT);
     if (cost <= least && (nearest === null || cost < least)) [nearest, least] = [candidate, cost];
   }
   return nearest;
+}
+
+/**
+ * Asks whether the known name was meant that is closest to a wrong one; empty if none is close.
+ *
+ * @example didYouMean('maxCalls', ['max_calls']); // '; did you mean max_calls?'
+ */
+export function didYouMean(name: string, known: readonly string[]): string {
+  const near = nearestName(name, known);
+  return near === null ? '' : `; did you mean ${near}?`;
 }
 
 const MAX_COMPARED = 64;
@@ -29,11 +39,8 @@ const LEFT_OUT = 0.25;
 /**
  * The edit distance between two texts: 1 for each character that is deleted or replaced and for two neighbours that are
  * swapped, `added` for one that is added.
- *
- * @param limit for a greater distance the result is `Infinity`, and most of the work is saved
  */
-export function editDistance(from: string, to: string, { added = 1, limit = Infinity } = {}): number {
-  if (from.length - to.length > limit || (to.length - from.length) * added > limit) return Infinity;
+export function editDistance(from: string, to: string, added = 1): number {
   let before: number[] = [];
   let row = Array.from({ length: to.length + 1 }, (_, at) => at * added);
   for (let at = 1; at <= from.length; at++) {
@@ -44,9 +51,7 @@ export function editDistance(from: string, to: string, { added = 1, limit = Infi
       const swapped = isSwapped ? (before[other - 2] ?? 0) + 1 : Infinity;
       next.push(Math.min(replaced, swapped, (row[other] ?? 0) + 1, (next[other - 1] ?? 0) + added));
     }
-    if (Math.min(...next) > limit) return Infinity;
     [before, row] = [row, next];
   }
-  const distance = row[to.length] ?? 0;
-  return distance > limit ? Infinity : distance;
+  return row[to.length] ?? 0;
 }

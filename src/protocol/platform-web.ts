@@ -1,12 +1,11 @@
 // `#platform` in package.json where there is no Node: browsers, workers. Same functions as platform-node.ts, which
 // describes them.
-import { sha256 } from '@noble/hashes/sha2';
+import { sha256HexOf } from './sha256.js';
 
 export type Bytes = Uint8Array;
 
 export function decodeBase64url(text: string, _isUrlSafe?: boolean): Bytes | null {
-  const bytes = decodeBase64(text.replaceAll('-', '+').replaceAll('_', '/') + '='.repeat(-text.length & 3));
-  return bytes !== null && encodeBase64url(bytes) === text ? bytes : null;
+  return decode(text.replaceAll('-', '+').replaceAll('_', '/'), text, encodeBase64url);
 }
 
 export function decodeBase64urlBriefly(text: string, _isUrlSafe?: boolean): Bytes | null {
@@ -36,15 +35,17 @@ export function encodeBase64(bytes: Uint8Array): string {
 }
 
 export function decodeBase64(text: string): Bytes | null {
-  let latin1: string;
+  return decode(text, text, encodeBase64);
+}
+
+function decode(base64: string, text: string, encode: (bytes: Bytes) => string): Bytes | null {
   try {
-    latin1 = atob(text);
+    const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
+    // `atob` skips white space and unused bits, and takes text with and without padding.
+    return encode(bytes) === text ? bytes : null;
   } catch {
     return null;
   }
-  const bytes = Uint8Array.from(latin1, (character) => character.charCodeAt(0));
-  // `atob` skips white space and unused bits, and takes text without padding.
-  return encodeBase64(bytes) === text ? bytes : null;
 }
 
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
@@ -76,10 +77,8 @@ export function concatBytes(chunks: readonly Uint8Array[], size: number): Bytes 
   return bytes;
 }
 
-// WebCrypto's digest is asynchronous, and receipts name their parents by digest wherever they are read.
 export function sha256Hex(text: string): string {
-  const bytes = sha256(encoder.encode(text));
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+  return sha256HexOf(encoder.encode(text));
 }
 
 export function detachText(text: string): string {

@@ -15,15 +15,8 @@ export interface Row {
   readonly suggestion: string;
 }
 
-/** The codes of blocks A to E, in the order in which they check. Those that follow are in `later-codes.ts`. */
+/** The codes of blocks A to E that issuing can meet, too, in the order in which they check. The others are in `later-codes.ts`. */
 export const CHAIN_CODES = [
-  {
-    block: 'A',
-    code: 'MALFORMED_BUNDLE',
-    message: '{subject}: {member} is {claimed}, expected {expected}',
-    suggestion:
-      'Send a JSON object with bundle_version "4.0", receipts (an array of JWT strings, root first) and invocation (a JWT string).',
-  },
   {
     block: 'A',
     code: 'VERSION_MISMATCH',
@@ -41,13 +34,6 @@ export const CHAIN_CODES = [
     code: 'CHAIN_TOO_DEEP',
     message: '{subject}: {member} holds {claimed} receipts, expected {expected}',
     suggestion: 'Delegate over fewer levels, or have the operator raise MAX_CHAIN_DEPTH.',
-  },
-  {
-    block: 'A',
-    code: 'MISSING_INVOCATION',
-    message: '{subject}: {member} is {claimed}, expected {expected}',
-    suggestion:
-      'Sign an invocation receipt for this call with the key of the last delegate and put it into invocation.',
   },
   {
     block: 'A',
@@ -157,26 +143,6 @@ export const CHAIN_CODES = [
   },
   {
     block: 'D',
-    code: 'TOOL_SERVER_MISMATCH',
-    message: '{subject}: tool_server is {claimed}, expected {expected}',
-    suggestion: 'Sign the invocation for the tool server that receives the call.',
-  },
-  {
-    block: 'D',
-    code: 'UNTRUSTED_ROOT',
-    message: '{subject}: the root principal is {claimed}, expected {expected}',
-    suggestion:
-      'Use a delegation of a principal that this verifier trusts, or have the operator add it (TRUSTED_ROOTS, or drs-verify roots add).',
-  },
-  {
-    block: 'D',
-    code: 'ROOT_POLICY_EXCEEDED',
-    message:
-      '{subject}: {member} is {claimed}, expected {expected}, as far as this verifier trusts the root principal',
-    suggestion: 'Delegate and call within it, or have the operator trust the principal with more.',
-  },
-  {
-    block: 'D',
     code: 'DELEGATION_NOT_ALLOWED',
     message: '{subject}: it is delegation {claimed} below {reason}, expected {expected}',
     suggestion:
@@ -193,18 +159,6 @@ export const CHAIN_CODES = [
     code: 'POLICY_VIOLATION',
     message: 'Invocation: args.{member} is {claimed}, expected {expected}, the policy of {subject}',
     suggestion: 'Call within the delegated policy, or ask the principal for a wider delegation.',
-  },
-  {
-    block: 'E',
-    code: 'ROOT_NOT_YET_VALID',
-    message: '{subject}: this verifier trusts its root principal from {time}, expected {expected}',
-    suggestion: 'Wait until then, or have the operator change not_before of the principal.',
-  },
-  {
-    block: 'E',
-    code: 'ROOT_EXPIRED',
-    message: '{subject}: this verifier trusted its root principal until {time}, expected {expected}',
-    suggestion: 'Have the operator change not_after of the principal, if it is still to be trusted.',
   },
   {
     block: 'E',

@@ -5,7 +5,7 @@ import { checkStructure, readReceipts, type Structure } from './blocks/a-structu
 import { checkCallLinkage, checkReceiptLinkage } from './blocks/b-linkage.js';
 import { checkSignatures, planSignatures, type SignaturePlan } from './blocks/c-signatures.js';
 import { checkCallPolicy, checkReceiptPolicies, checkRoot } from './blocks/d-policy.js';
-import { checkTime } from './blocks/e-time.js';
+import { checkEntry, checkWindows } from './blocks/e-time.js';
 import { checkRevocation } from './blocks/f-revocation.js';
 import { Failure } from './codes.js';
 import type { CountedLimits, LimitLeft } from './limits.js';
@@ -14,8 +14,6 @@ import { Chain, type Invocation, type Receipt } from './receipt.js';
 import type { RevocationView } from './revocation-view.js';
 import { rootOf, type Root } from './root.js';
 import type { Rules } from './rules.js';
-
-export { checkStructure, readReceipts };
 
 /** A call to judge. */
 export interface Call {
@@ -160,27 +158,16 @@ export function proveBundle(
   now: number,
   known: Known,
 ): Proved | Failure {
-  const root = checkBundle(opened, verified, now, known);
+  const { structure, plan } = opened;
+  const root =
+    checkSignatures(structure, plan, verified, memoryFor(opened, known)) ?? // C
+    checkTrust(structure, now, known.rules); // D, E
   if (root instanceof Failure) return root;
-  const { receipts, chain } = opened.structure;
+  const { receipts, chain } = structure;
   if (chain !== null) return { chain, root };
   const proved = new Chain(receipts, known.keys);
   memoryFor(opened, known)?.addChain(proved);
   return { chain: proved, root };
-}
-
-/** Like {@link proveBundle}, for whom no {@link Chain} need be made. */
-export function checkBundle(
-  opened: OpenedBundle,
-  verified: readonly boolean[],
-  now: number,
-  known: Known,
-): Root | Failure {
-  const { structure, plan } = opened;
-  return (
-    checkSignatures(structure, plan, verified, memoryFor(opened, known)) ?? // C
-    checkTrust(structure, now, known.rules) // D, E
-  );
 }
 
 /** If the keys changed meanwhile, nothing is cached: the signatures were verified under the old keys. */
@@ -201,8 +188,9 @@ function checkTrust(structure: Structure, now: number, rules: Rules): Root | Fai
   const failure =
     (chain === null ? checkReceiptPolicies(receipts, root) : checkRoot(chain.root, root)) ?? // D
     checkCallPolicy(structure, root, rules) ??
-    checkTime(structure, root, now, rules.clockSkewSecs); // E
-  // A root without an entry has failed.
+    // A root without an entry has failed.
+    checkEntry(root as Root, now) ?? // E
+    checkWindows(structure, now, rules.clockSkewSecs);
   return failure ?? (root as Root);
 }
 
@@ -240,6 +228,7 @@ export function proveReceipts(
   return (
     checkSignatures({ receipts }, plan, verified, null) ?? // C
     checkReceiptPolicies(receipts, root) ?? // D
-    checkTime({ receipts, chain: null }, root, now, rules.clockSkewSecs) // E
+    checkEntry(root as Root, now) ?? // E
+    checkWindows({ receipts, chain: null }, now, rules.clockSkewSecs)
   );
 }

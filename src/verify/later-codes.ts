@@ -1,6 +1,64 @@
-import { CHAIN_CODES, Failure, rowsOf, type Details, type Row } from './codes.js';
+import { CHAIN_CODES, Failure, rowsOf, type ChainCode, type Details, type Row } from './codes.js';
 
-// Apart from those of blocks A to E: whoever issues needs no more than these.
+// Apart from those of `codes.ts`: whoever issues needs no more than these.
+
+/** Codes of blocks A to E, each before the one of {@link CHAIN_CODES} that follows it in the catalogue. */
+const CODES_BEFORE = {
+  VERSION_MISMATCH: [
+    {
+      block: 'A',
+      code: 'MALFORMED_BUNDLE',
+      message: '{subject}: {member} is {claimed}, expected {expected}',
+      suggestion:
+        'Send a JSON object with bundle_version "4.0", receipts (an array of JWT strings, root first) and invocation (a JWT string).',
+    },
+  ],
+  MALFORMED_RECEIPT: [
+    {
+      block: 'A',
+      code: 'MISSING_INVOCATION',
+      message: '{subject}: {member} is {claimed}, expected {expected}',
+      suggestion:
+        'Sign an invocation receipt for this call with the key of the last delegate and put it into invocation.',
+    },
+  ],
+  DELEGATION_NOT_ALLOWED: [
+    {
+      block: 'D',
+      code: 'TOOL_SERVER_MISMATCH',
+      message: '{subject}: tool_server is {claimed}, expected {expected}',
+      suggestion: 'Sign the invocation for the tool server that receives the call.',
+    },
+    {
+      block: 'D',
+      code: 'UNTRUSTED_ROOT',
+      message: '{subject}: the root principal is {claimed}, expected {expected}',
+      suggestion:
+        'Use a delegation of a principal that this verifier trusts, or have the operator add it (TRUSTED_ROOTS, or drs-verify roots add).',
+    },
+    {
+      block: 'D',
+      code: 'ROOT_POLICY_EXCEEDED',
+      message:
+        '{subject}: {member} is {claimed}, expected {expected}, as far as this verifier trusts the root principal',
+      suggestion: 'Delegate and call within it, or have the operator trust the principal with more.',
+    },
+  ],
+  NOT_YET_VALID: [
+    {
+      block: 'E',
+      code: 'ROOT_NOT_YET_VALID',
+      message: '{subject}: this verifier trusts its root principal from {time}, expected {expected}',
+      suggestion: 'Wait until then, or have the operator change not_before of the principal.',
+    },
+    {
+      block: 'E',
+      code: 'ROOT_EXPIRED',
+      message: '{subject}: this verifier trusted its root principal until {time}, expected {expected}',
+      suggestion: 'Have the operator change not_after of the principal, if it is still to be trusted.',
+    },
+  ],
+} as const satisfies { readonly [Code in ChainCode]?: readonly Row[] };
 
 const LATER_CODES = [
   {
@@ -66,12 +124,15 @@ const LATER_CODES = [
   },
 ] as const satisfies readonly Row[];
 
-/** A code of block F, of the binding, or of replay protection. */
-type LaterCode = (typeof LATER_CODES)[number]['code'];
+const BEFORE: { readonly [Code in ChainCode]?: readonly Before[] } = CODES_BEFORE;
+type Before = (typeof CODES_BEFORE)[keyof typeof CODES_BEFORE][number];
 
-const LATER_ROWS = rowsOf(LATER_CODES);
+/** A code that only a verifier raises. */
+type LaterCode = (Before | (typeof LATER_CODES)[number])['code'];
 
-/** Why a bundle whose chain and invocation are in order is not valid all the same. */
+const LATER_ROWS = rowsOf([...Object.values(CODES_BEFORE).flat(), ...LATER_CODES]);
+
+/** Why a bundle is not valid, if it is for something that issuing does not meet. */
 export function laterFailure(code: LaterCode, details: Details): Failure {
   return new Failure(code, details, LATER_ROWS);
 }
@@ -80,7 +141,10 @@ export function laterFailure(code: LaterCode, details: Details): Failure {
  * Every code that a verdict can carry, in the order in which blocks check. A code belongs to one block;
  * `docs/codes.md` explains each under an anchor of the same name.
  */
-export const CATALOGUE = [...CHAIN_CODES, ...LATER_CODES] as const;
+export const CATALOGUE = [
+  ...CHAIN_CODES.flatMap((row) => [...(BEFORE[row.code] ?? []), row]),
+  ...LATER_CODES,
+] as const;
 
 /** A code of {@link CATALOGUE}. */
 export type Code = (typeof CATALOGUE)[number]['code'];

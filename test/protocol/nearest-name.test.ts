@@ -1,10 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { editDistance, nearestName } from '../../src/protocol/nearest-name.js';
 
-const distances = (one: string, other: string) => [
-  editDistance(one, other, { limit: 1 }),
-  editDistance(other, one, { limit: 1 }),
-];
+const distances = (one: string, other: string) => [editDistance(one, other), editDistance(other, one)];
 
 describe('one edit', () => {
   it.each([
@@ -37,8 +34,7 @@ describe('one edit', () => {
     ['aabc', 'abcx'],
     ['abcx', 'bcxyz'],
   ])('is not what lies between %j and %j', (one, other) => {
-    expect(distances(one, other)).toEqual([Infinity, Infinity]);
-    expect(editDistance(one, other)).toBeGreaterThan(1);
+    expect(Math.min(...distances(one, other))).toBeGreaterThan(1);
   });
 });
 
@@ -50,14 +46,12 @@ describe('the edit distance', () => {
     ['abcd', 'badc', 2],
     ['', 'abc', 3],
   ])('between %j and %j is %d', (one, other, distance) => {
-    expect([editDistance(one, other), editDistance(other, one)]).toEqual([distance, distance]);
-    expect(editDistance(one, other, { limit: distance })).toBe(distance);
-    expect(editDistance(one, other, { limit: distance - 1 })).toBe(Infinity);
+    expect(distances(one, other)).toEqual([distance, distance]);
   });
 
   it('may cost less for what is added than for what is left out', () => {
-    expect(editDistance('tool', 'tools', { added: 0.25 })).toBe(0.25);
-    expect(editDistance('tools', 'tool', { added: 0.25 })).toBe(1);
+    expect(editDistance('tool', 'tools', 0.25)).toBe(0.25);
+    expect(editDistance('tools', 'tool', 0.25)).toBe(1);
   });
 });
 

@@ -59,7 +59,10 @@ export function findMisspelt(env: Environment, names: readonly string[]): string
     const instead = REMOVED.get(found);
     if (instead !== undefined) problems.push(`${found} is no variable of drs-verify any more: ${instead}`);
     const meant = names.find(
-      (name) => name.length >= MIN_LENGTH && editDistance(found, name, { limit: 1 }) <= 1,
+      (name) =>
+        name.length >= MIN_LENGTH &&
+        Math.abs(name.length - found.length) <= 1 &&
+        editDistance(found, name) <= 1,
     );
     if (meant !== undefined)
       problems.push(`${found} is not a variable of drs-verify, expected ${meant}: rename it, or unset it`);

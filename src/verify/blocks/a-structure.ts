@@ -8,6 +8,7 @@ import {
 import { parseCompactJwt } from '../../protocol/jwt.js';
 import { isJsonObject } from '../../protocol/json.js';
 import { Failure, show, type ChainCode, type Subject } from '../codes.js';
+import { laterFailure } from '../later-codes.js';
 import type { ReceiptMemory } from '../receipt-memory.js';
 import { Receipt, type Chain, type Invocation } from '../receipt.js';
 import type { Rules } from '../rules.js';
@@ -65,7 +66,9 @@ function readBundle(bundle: unknown, rules: Rules): BundleParts | Failure {
     return fail('CHAIN_TOO_DEEP', 'receipts', receipts.length, `at most ${rules.maxChainDepth}`);
   }
   if (invocation === undefined || invocation === '') {
-    return fail('MISSING_INVOCATION', 'invocation', invocation, 'an invocation receipt (a JWT)');
+    const expected = 'an invocation receipt (a JWT)';
+    const details = { subject: 'bundle', member: 'invocation', claimed: invocation, expected } as const;
+    return laterFailure('MISSING_INVOCATION', details);
   }
   return { receipts, invocation };
 }
@@ -100,7 +103,8 @@ function readReceipt(
   return defect ? claimFailure(index, defect) : new Receipt(jwt, parts, claims, limits, place.isRoot);
 }
 
-function readInvocation(jwt: string): Invocation | Failure {
+/** The invocation receipt. */
+export function readInvocation(jwt: string): Invocation | Failure {
   const parts = parseCompactJwt(jwt);
   if (parts.defect !== undefined) {
     return new Failure('MALFORMED_INVOCATION', { subject: 'invocation', reason: parts.defect });
@@ -132,7 +136,7 @@ function claimFailure(subject: Subject, { kind, claim, found, expected }: ClaimD
 }
 
 function malformed(member: string, claimed: unknown, expected: string): Failure {
-  return new Failure('MALFORMED_BUNDLE', { subject: 'bundle', member, claimed, expected });
+  return laterFailure('MALFORMED_BUNDLE', { subject: 'bundle', member, claimed, expected });
 }
 
 function own(bundle: object, member: 'bundle_version' | 'receipts' | 'invocation'): unknown {

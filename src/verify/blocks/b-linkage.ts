@@ -3,7 +3,10 @@ import type { Receipt } from '../receipt.js';
 import type { Structure } from './a-structure.js';
 
 /** Block B for the call: it is invoked by the last delegate, and names every receipt. */
-export function checkCallLinkage({ receipts, invocation }: Structure): Failure | null {
+export function checkCallLinkage({
+  receipts,
+  invocation,
+}: Pick<Structure, 'receipts' | 'invocation'>): Failure | null {
   const leaf = receipts.at(-1) as Receipt;
   const { iss, dr_chain } = invocation.claims;
   if (iss !== leaf.claims.aud) {

@@ -1,6 +1,7 @@
 import { coversCommand } from '../../protocol/claims.js';
 import { findEscalation, findViolation } from '../attenuation.js';
 import { Failure, show, type Subject } from '../codes.js';
+import { laterFailure } from '../later-codes.js';
 import type { Invocation, Receipt } from '../receipt.js';
 import type { Root } from '../root.js';
 import type { Rules } from '../rules.js';
@@ -13,13 +14,16 @@ import type { Structure } from './a-structure.js';
  */
 export function checkReceiptPolicies(receipts: readonly Receipt[], trusted: Root | null): Failure | null {
   const root = receipts[0] as Receipt;
-  let depth: DepthLimit | null = null;
-  for (let index = 0; index < receipts.length; index++) {
+  return checkRootSubject(root) ?? checkRoot(root, trusted) ?? checkDelegations(receipts);
+}
+
+/** The part of block D for receipts that says what each lets the next one do. */
+export function checkDelegations(receipts: readonly Receipt[]): Failure | null {
+  const root = receipts[0] as Receipt;
+  let depth = tighter(null, root, 0);
+  for (let index = 1; index < receipts.length; index++) {
     const receipt = receipts[index] as Receipt;
-    const failure =
-      index === 0
-        ? (checkRootSubject(root) ?? checkRoot(root, trusted))
-        : checkDelegation(root, receipts[index - 1] as Receipt, receipt, index, depth);
+    const failure = checkDelegation(root, receipts[index - 1] as Receipt, receipt, index, depth);
     if (failure !== null) return failure;
     depth = tighter(depth, receipt, index);
   }
@@ -52,7 +56,7 @@ function tighter(above: DepthLimit | null, { limits }: Receipt, level: number): 
 export function checkRoot(receipt: Receipt, trusted: Root | null): Failure | null {
   if (trusted === null) {
     const expected = 'one that this verifier trusts';
-    return new Failure('UNTRUSTED_ROOT', { subject: 0, claimed: receipt.claims.iss, expected });
+    return laterFailure('UNTRUSTED_ROOT', { subject: 0, claimed: receipt.claims.iss, expected });
   }
   const { policy, kept } = trusted;
   if (policy === null || kept.has(receipt)) return null;
@@ -72,23 +76,31 @@ export function checkCallPolicy(
   rules: Rules,
 ): Failure | null {
   return (
-    checkInvocation(invocation, receipts[0] as Receipt, receipts.at(-1) as Receipt, rules) ??
-    checkRootLevel(invocation, receipts, trusted) ??
+    checkInvocation(invocation, receipts[0] as Receipt, receipts.at(-1) as Receipt) ??
+    checkSettings(invocation, receipts, trusted, rules) ??
     checkLevels(invocation, receipts)
   );
 }
 
-function checkRootSubject({ claims }: Receipt): Failure | null {
+/** The root principal speaks for itself. */
+export function checkRootSubject({ claims }: Receipt): Failure | null {
   if (claims.sub === claims.iss) return null;
   const expected = `${show(claims.iss)}, its iss: the root principal speaks for itself`;
   return new Failure('SUBJECT_MISMATCH', { subject: 0, claimed: claims.sub, expected });
 }
 
-function checkRootLevel(
+/** The part of block D for the call that the operator decides: which server this is, and what the root may have. */
+function checkSettings(
   { claims }: Invocation,
   receipts: readonly Receipt[],
   trusted: Root | null,
+  { serverIdentity }: Rules,
 ): Failure | null {
+  if (serverIdentity !== null && claims.tool_server !== serverIdentity) {
+    const expected = show(serverIdentity);
+    const details = { subject: 'invocation', claimed: claims.tool_server, expected } as const;
+    return laterFailure('TOOL_SERVER_MISMATCH', details);
+  }
   const limits = trusted?.policy?.limits;
   if (limits === undefined) return null;
   const [delegations, most] = [receipts.length - 1, maxDelegationsOf(limits)];
@@ -101,7 +113,7 @@ function checkRootLevel(
 }
 
 function rootExceeded(subject: Subject, member: string, claimed: unknown, expected: string): Failure {
-  return new Failure('ROOT_POLICY_EXCEEDED', { subject, member, claimed, expected });
+  return laterFailure('ROOT_POLICY_EXCEEDED', { subject, member, claimed, expected });
 }
 
 function checkDelegation(
@@ -139,9 +151,10 @@ function checkDelegation(
   });
 }
 
-function checkInvocation(invocation: Invocation, root: Receipt, leaf: Receipt, rules: Rules): Failure | null {
+/** What is invoked is what was delegated, for the same principal. */
+export function checkInvocation(invocation: Invocation, root: Receipt, leaf: Receipt): Failure | null {
   const subject = 'invocation';
-  const { sub, cmd, tool_server } = invocation.claims;
+  const { sub, cmd } = invocation.claims;
   if (sub !== root.claims.sub) {
     const expected = show(root.claims.sub);
     return new Failure('INVOCATION_SUBJECT_MISMATCH', { subject, claimed: sub, expected });
@@ -150,14 +163,11 @@ function checkInvocation(invocation: Invocation, root: Receipt, leaf: Receipt, r
     const expected = show(leaf.claims.cmd);
     return new Failure('COMMAND_MISMATCH', { subject, claimed: cmd, expected });
   }
-  if (rules.serverIdentity !== null && tool_server !== rules.serverIdentity) {
-    const expected = show(rules.serverIdentity);
-    return new Failure('TOOL_SERVER_MISMATCH', { subject, claimed: tool_server, expected });
-  }
   return null;
 }
 
-function checkLevels({ claims }: Invocation, receipts: readonly Receipt[]): Failure | null {
+/** The arguments of the call are within the policy of each receipt. */
+export function checkLevels({ claims }: Invocation, receipts: readonly Receipt[]): Failure | null {
   for (let subject = 0; subject < receipts.length; subject++) {
     const violation = findViolation((receipts[subject] as Receipt).limits, claims.args);
     if (violation === null) continue;

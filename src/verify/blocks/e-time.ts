@@ -1,24 +1,21 @@
 import { Failure, showTime } from '../codes.js';
+import { laterFailure } from '../later-codes.js';
 import type { Receipt } from '../receipt.js';
 import type { Root } from '../root.js';
 import type { Structure } from './a-structure.js';
 
 /**
- * Block E: the time lies inside the root's entry and every receipt's window, all bounds inclusive, and each window inside
- * its parent's.
+ * Block E for receipts: the time lies inside every receipt's window, all bounds inclusive, and each window inside its
+ * parent's.
  *
- * @param trusted what the operator says of the root
  * @param now Unix seconds
  * @param skew seconds by which both bounds are relaxed
  */
-export function checkTime(
+export function checkWindows(
   { receipts, chain }: Pick<Structure, 'receipts' | 'chain'>,
-  trusted: Root | null,
   now: number,
   skew: number,
 ): Failure | null {
-  const early = trusted === null ? null : checkEntry(trusted, now);
-  if (early !== null) return early;
   for (let index = 0; index < receipts.length; index++) {
     const receipt = receipts[index] as Receipt;
     const parent = chain === null ? receipts[index - 1] : undefined;
@@ -30,15 +27,21 @@ export function checkTime(
   return null;
 }
 
-/** The skew does not count: the operator's dates are by the clock of this verifier. */
-function checkEntry({ from, until }: Root, now: number): Failure | null {
+/**
+ * Block E for the root: the time lies inside its entry. The skew does not count: the operator's dates are by the clock of
+ * this verifier.
+ *
+ * @param trusted what the operator says of the root
+ * @param now Unix seconds
+ */
+export function checkEntry({ from, until }: Root, now: number): Failure | null {
   if (from !== null && now < from) {
     const expected = `a time of at most ${showTime(now)}, which is now`;
-    return new Failure('ROOT_NOT_YET_VALID', { subject: 0, time: from, expected });
+    return laterFailure('ROOT_NOT_YET_VALID', { subject: 0, time: from, expected });
   }
   if (until !== null && now > until) {
     const expected = `a time of at least ${showTime(now)}, which is now`;
-    return new Failure('ROOT_EXPIRED', { subject: 0, time: until, expected });
+    return laterFailure('ROOT_EXPIRED', { subject: 0, time: until, expected });
   }
   return null;
 }
