@@ -1,6 +1,6 @@
 // `#platform` in package.json where there is no Node: browsers, workers. Same functions as platform-node.ts, which
 // describes them.
-import { sha256HexOf } from './sha256.js';
+import { sha256 } from '@noble/hashes/sha2';
 
 export type Bytes = Uint8Array;
 
@@ -77,8 +77,10 @@ export function concatBytes(chunks: readonly Uint8Array[], size: number): Bytes 
   return bytes;
 }
 
+// WebCrypto's digest is asynchronous, and receipts name their parents by digest wherever they are read.
 export function sha256Hex(text: string): string {
-  return sha256HexOf(encoder.encode(text));
+  const bytes = sha256(encoder.encode(text));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
 export function detachText(text: string): string {
