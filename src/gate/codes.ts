@@ -62,7 +62,8 @@ export const GATE_CATALOGUE = [
   {
     code: 'HEADER_MISMATCH',
     status: 400,
-    suggestion: 'Set Mcp-Method, Mcp-Name and Mcp-Param-… to the method, the name and the arguments of the body.',
+    suggestion:
+      'Set Mcp-Method, Mcp-Name and Mcp-Param-… to the method, the name and the arguments of the body.',
   },
   {
     code: 'UNKNOWN_METHOD',
