@@ -6,6 +6,7 @@ import {
   type ReplayStore,
 } from '../../src/usage/index.js';
 import type { CountedLimits } from '../../src/verify/limits.js';
+import { eventually } from '../support/eventually.js';
 import { call, chargeOf, limitOf, NOW } from './limits.js';
 import { command, startRedisCluster, type RedisCluster } from './redis-cluster.js';
 import { hasRedis, RedisServer } from './redis-server.js';
@@ -168,7 +169,22 @@ describe.each(kinds)('limits that are counted in %s', (kind) => {
     });
     const used = await Promise.all([ends, first, inner, stays].map(({ receipt }) => store.usageOf(receipt)));
     expect(used.map((usage) => usage?.calls ?? null)).toEqual([1, null, null, 1]);
-    expect(store.endlessCounters).toBe(kind === 'memory' ? before - 2 : undefined);
+    expect(store.endlessCounters).toBe(before - 2);
+  });
+
+  it('say how many have no end, to every instance', async () => {
+    const before = (await store.prune?.(new Set()))?.left ?? 0;
+    const limits = ['a', 'b', 'c'].map((name) =>
+      limitOf(`${kind} endless ${name}`, { maxCalls: 5, exp: name === 'b' ? NOW + 3_600 : null }),
+    );
+    for (let calls = 0; calls < 2; calls++) await call(store, limits);
+    await eventually(() => expect(store.endlessCounters).toBe(before + 2));
+    if (kind === 'memory') return;
+    const other = await open(kind, { rollMs: -Infinity, lookMs: 20 });
+    expect(other.endlessCounters).toBe(before + 2);
+    await call(store, [limitOf(`${kind} endless d`, { maxCalls: 5, exp: null })]);
+    await eventually(() => expect(other.endlessCounters).toBe(before + 3));
+    expect((await store.prune?.(new Set()))?.left).toBe(before + 3);
   });
 
   it.each([
@@ -273,6 +289,10 @@ describe.skipIf(!hasRedis)('limits that are counted in Redis', () => {
     for (const found of [
       ['SET', name, 'x'],
       ['HSET', name, 'calls', 'many'],
+      ['HSET', name, 'calls', '1.5'],
+      ['HSET', name, 'calls', '-1'],
+      ['HSET', name, 'micro_usd', '1e3'],
+      ['HSET', name, 'micro_usd', ''],
     ]) {
       await command(redis, ['DEL', name]);
       await command(redis, found);
@@ -281,6 +301,13 @@ describe.skipIf(!hasRedis)('limits that are counted in Redis', () => {
           'Redis has something else under the name of a counter',
         );
     }
+    // What comes before it in the chain is not charged either.
+    const chain = [limitOf('before it', { maxCalls: 9 }), limitOf('after it', { level: 1, maxCalls: 9 })];
+    await call(store, chain);
+    const [after = ''] = await keys(`*#${chain[1]?.receipt.slice(7)}`);
+    await command(redis, ['HSET', after, 'calls', '1.5']);
+    await expect(call(store, chain)).rejects.toThrow('something else');
+    expect((await store.usageOf(chain[0]?.receipt ?? ''))?.calls).toBe(1);
     const ended = limitOf('ended', { maxCalls: 9, exp: NOW - 3_700 });
     await expect(call(store, [ended])).rejects.toThrow('ended an hour ago by the clock of Redis');
     // This says nothing about other calls.
@@ -312,6 +339,7 @@ describe.skipIf(!hasRedis)('limits that are counted in Redis', () => {
       ['SET', counter, 'x'],
       ['HSET', counter, 'calls', 'many'],
       ['HSET', counter, 'calls', '0'],
+      ['HSET', counter, 'calls', '1.5'],
     ]) {
       await command(redis, ['DEL', counter]);
       await command(redis, found);
