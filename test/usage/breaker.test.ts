@@ -80,6 +80,23 @@ describe('a breaker', () => {
     expect(events).toEqual(['open: connection lost']);
   });
 
+  it('leaves each instance another pause between two probes, which keeps no process alive', () => {
+    vi.mocked(pause).mockClear();
+    for (const random of [0, 1]) {
+      vi.spyOn(Math, 'random').mockReturnValueOnce(random);
+      const one = new Breaker({
+        ...{ probe: () => Promise.resolve(), onOpen: () => undefined, onClose: () => undefined },
+      });
+      one.open(new Error('connection lost'));
+      one.close();
+    }
+    const options = { signal: expect.any(AbortSignal) as AbortSignal, ref: false };
+    expect(vi.mocked(pause).mock.calls).toEqual([
+      [187.5, undefined, options],
+      [312.5, undefined, options],
+    ]);
+  });
+
   it('that was ended probes no more, and does not open', async () => {
     isWell = false;
     breaker.open(new Error('connection lost'));

@@ -252,8 +252,45 @@ describe('limits that are counted in memory', () => {
     expect((await call(store, [limitOf('next', { maxCalls: 1, exp: null })], 0, NOW + 9_999)).kind).toBe(
       'new',
     );
+    expect([store.counters, store.endlessCounters]).toEqual([1, 1]);
     await store.close();
+    expect([store.counters, store.endlessCounters]).toEqual([0, 0]);
     await expect(call(store, [limit])).rejects.toThrow('the clock has gone back');
+  });
+
+  it('forget a bounded number of counters at a time, and search longer where there is no place', async () => {
+    const store = createMemoryReplayStore({ maxEntries: 48 });
+    const later = NOW + 99_999;
+    const names = (count: number, from: string, exp: number | null) =>
+      Array.from({ length: count }, (_, at) => limitOf(`${from} ${at}`, { maxCalls: 9, exp }));
+    await call(store, names(10, 'ended', NOW + 1));
+    await call(store, names(2, 'new', null), 0, later);
+    expect(store.counters).toBe(4);
+    const full = createMemoryReplayStore({ maxEntries: 48 });
+    await call(full, [...names(11, 'stays', null), limitOf('last', { maxCalls: 9, exp: NOW + 1 })]);
+    expect((await call(full, names(1, 'next', null), 0, later)).kind).toBe('new');
+    expect(full.counters).toBe(12);
+  });
+
+  it('count for as long as the receipt is accepted, and an hour', async () => {
+    const store = createMemoryReplayStore({ maxEntries: 4 });
+    await store.use('tolerant', NOW, 961, chargeOf([limitOf('tolerant', { maxCalls: 1 })], 0, 500));
+    const other = [limitOf('other', { maxCalls: 1, exp: null })];
+    await expect(call(store, other, 0, NOW + 7_699)).rejects.toThrow('it is full');
+    expect((await call(store, other, 0, NOW + 7_700)).kind).toBe('new');
+  });
+
+  it('take nothing back for an invocation that was not charged', async () => {
+    const store = createMemoryReplayStore();
+    const limit = limitOf('not charged', { maxCalls: 1, maxTotalMicroUsd: 9 });
+    const back = (key: string, calls: 0 | 1, microUsd: number) =>
+      store.refund?.(key, { calls, parts: [{ receipt: limit.receipt, microUsd }] });
+    for (const key of ['free', 'free too']) await store.use(key, NOW, 961, null);
+    expect(await back('free', 1, 0)).toBe('unknown');
+    await store.use('charged', NOW, 961, chargeOf([limit], 5));
+    expect(await back('charged', 1, 0)).toBe('refunded');
+    expect(await back('free', 1, 0)).toBe('unknown');
+    expect(await store.usageOf(limit.receipt)).toEqual({ calls: 0, microUsd: 5 });
   });
 });
 
