@@ -100,7 +100,12 @@ export class RefundRoute {
       return refunded;
     } catch (error) {
       this.#audit.warn({ ...facts, err: error }, 'refund refused');
-      verdicts.recordRefund(exchange, claims, error instanceof RefundError ? error.code : 'internal', NOTHING);
+      verdicts.recordRefund(
+        exchange,
+        claims,
+        error instanceof RefundError ? error.code : 'internal',
+        NOTHING,
+      );
       throw error;
     }
   }

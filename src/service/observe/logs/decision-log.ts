@@ -57,7 +57,9 @@ export class DecisionLog {
   ): void {
     const receipts = charged.map(({ receipt }) => quote(receipt));
     const line = `${this.#begin(request)},"refund":"${result}","calls":${calls},"totalCostUsd":${usd}`;
-    this.#file.write(`${line},"receipts":[${receipts.join(',')}]${endOf({ rootPrincipal, agent, jti, tool })}`);
+    this.#file.write(
+      `${line},"receipts":[${receipts.join(',')}]${endOf({ rootPrincipal, agent, jti, tool })}`,
+    );
   }
 
   /** Built by hand: JSON.stringify of the same members takes longer. */
