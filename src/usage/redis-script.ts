@@ -47,7 +47,7 @@ for i = 1, limits do
   if ends == '-1' and before == -2 then endless = endless + 1 end
   table.insert(answer, redis.call('HINCRBY', key, 'calls', 1))
   table.insert(answer, redis.call('HINCRBY', key, 'micro_usd', ARGV[3 + 3 * i] == '-1' and 0 or ARGV[4]))
-  if ends ~= '-1' and before ~= -1 then
+  if ends ~= '-1' then
     redis.call('PEXPIREAT', key, ends)
     if before > redis.call('PTTL', key) then redis.call('PEXPIRE', key, before) end
   end
