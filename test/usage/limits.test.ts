@@ -93,6 +93,11 @@ describe.each(kinds)('limits that are counted in %s', (kind) => {
     expect(await store.usageOf(limitOf('nobody').receipt)).toBeNull();
   });
 
+  it('of the cost alone let any number of calls pass', async () => {
+    const free = [limitOf(`${kind} cost alone`, { maxTotalMicroUsd: 2 })];
+    for (let calls = 0; calls < 3; calls++) expect((await call(store, free)).kind).toBe('new');
+  });
+
   it('do not use up the invocation of a call that they refuse', async () => {
     const tight = limitOf(`${kind} tight`, { maxTotalMicroUsd: 5 });
     const dear = () => store.use(`${kind} dear`, NOW, 961, chargeOf([tight], 6));
@@ -182,6 +187,12 @@ describe.each(kinds)('limits that are counted in %s', (kind) => {
     if (kind === 'memory') return;
     const other = await open(kind, { rollMs: -Infinity, lookMs: 20 });
     expect(other.endlessCounters).toBe(before + 2);
+    if (kind === 'redis') {
+      // What is no number is not shown.
+      await command(redis, ['SET', 'drs:replay:endless', 'x']);
+      expect((await open(kind)).endlessCounters).toBeUndefined();
+      await command(redis, ['SET', 'drs:replay:endless', String(before + 2)]);
+    }
     await call(store, [limitOf(`${kind} endless d`, { maxCalls: 5, exp: null })]);
     await eventually(() => expect(other.endlessCounters).toBe(before + 3));
     expect((await store.prune?.(new Set()))?.left).toBe(before + 3);
@@ -362,6 +373,7 @@ describe.skipIf(!hasRedis)('limits that are counted in Redis', () => {
     expect(
       [...stats.matchAll(/^cmdstat_(\w+):calls=(\d+)/gm)].map(([, name, calls]) => [name, calls]),
     ).toEqual(expect.arrayContaining([['evalsha', '1']]));
+    expect(stats).not.toContain('cmdstat_incrby');
   });
 
   it('take nothing back where Redis has something else under a name, in one round trip, and keep the life of records', async () => {
@@ -423,6 +435,8 @@ describe.skipIf(!hasRedis)('an upgrade', () => {
       expect((await use(`${kind} refused`)).kind).toBe('reached');
       expect((await use(`${kind} refused`)).kind).toBe('reached');
       expect((await before.use(`${kind} refused`, NOW, 961, null)).kind).toBe('new');
+      const back = { calls: 1, parts: [{ receipt: limits[0]?.receipt ?? '', microUsd: 0 }] } as const;
+      expect(await store.refund?.(`${kind} new`, back)).toBe('refunded');
     },
   );
 });
