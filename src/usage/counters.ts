@@ -104,15 +104,15 @@ export class Counters {
 
   /** Gives back what a call was charged. @returns `false` if the counters do not have it; then nothing changes */
   refund({ calls, parts }: Refund): boolean {
-    const counters: Counter[] = [];
+    const changes: [Counter, number][] = [];
     for (const { receipt, microUsd } of parts) {
       const counter = this.#byReceipt.get(receipt);
       if (counter === undefined || counter.calls < calls || counter.microUsd < microUsd) return false;
-      counters.push(counter);
+      changes.push([counter, microUsd]);
     }
-    for (const [index, counter] of counters.entries()) {
+    for (const [counter, microUsd] of changes) {
       counter.calls -= calls;
-      counter.microUsd -= parts[index]?.microUsd ?? 0;
+      counter.microUsd -= microUsd;
     }
     return true;
   }
@@ -142,7 +142,6 @@ export class Counters {
       if (endOf(limits, charge) <= this.#forgottenUntil)
         throw new ReplayStoreError('the clock has gone back, and calls under this receipt may be forgotten');
     }
-    if (needed === 0) return;
     const isFull = this.#byReceipt.size + needed > this.#capacity;
     this.#forgetEnded(now, isFull ? STEPS_IF_FULL : STEPS * needed);
     if (this.#byReceipt.size + needed > this.#capacity)

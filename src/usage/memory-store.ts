@@ -102,8 +102,8 @@ class KeyQueue implements MemoryReplayStore {
 
   /** Entries are dropped only by `use`, so an expired one counts as room. */
   get unreadyReason(): ReplayUnreadyReason | null {
-    if (this.#keys.size < this.capacity || this.#oldest === null) return null;
-    return this.#oldest.end > Date.now() / 1000 ? 'replay_store_full' : null;
+    if (this.#keys.size < this.capacity) return null;
+    return (this.#oldest as Entry).end > Date.now() / 1000 ? 'replay_store_full' : null;
   }
 
   // Nothing in it waits: no call comes between the checks and the record.

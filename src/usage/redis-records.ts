@@ -1,6 +1,6 @@
 import type { CountedLimits } from '../verify/limits.js';
 import { counterPatternOf, limitedNamesOf, nameOf, olderNamesOf, previousNameOf } from './redis-names.js';
-import { chargeInRedis, refundInRedis } from './redis-script.js';
+import { chargeInRedis, refundInRedis, type Charged } from './redis-script.js';
 import {
   NEW,
   REPLAYED,
@@ -12,6 +12,9 @@ import {
   type Usage,
   type Use,
 } from './usage-store.js';
+
+/** After the prefix, the name of how many counters have no end. No other name is like it. */
+const ENDLESS_NAME = 'endless';
 
 /** What PTTL says of a name without an end. */
 const ENDLESS = -1;
@@ -32,9 +35,20 @@ export interface RedisAccess {
 /** Used invocations and counters, as they are in Redis: which names are read and written, and in which order. */
 export class RedisRecords {
   readonly #redis: RedisAccess;
+  #endless: number | undefined;
 
   constructor(redis: RedisAccess) {
     this.#redis = redis;
+  }
+
+  /** How many counters have no end, if it is known. About: where a process dies before it says so, {@link prune} corrects it. */
+  get endless(): number | undefined {
+    return this.#endless;
+  }
+
+  /** Reads that again. */
+  lookAtEndless(): Promise<void> {
+    return this.#countEndless('GET');
   }
 
   /**
@@ -68,10 +82,12 @@ export class RedisRecords {
     if (!isRolling || !this.#redis.isCluster()) {
       const records = isRolling ? [own, nameOf(prefix, key), previousNameOf(prefix, key)] : [own];
       const others = isRolling ? olderNamesOf(prefix, key) : [];
-      return chargeInRedis(send, charge, { counters, records, others }, ttlMs);
+      return this.#counted(await chargeInRedis(send, charge, { counters, records, others }, ttlMs));
     }
     if ((await this.record(key, ttlMs)) === REPLAYED) return REPLAYED;
-    const used = await chargeInRedis(send, charge, { counters, records: [own], others: [] }, ttlMs);
+    const used = this.#counted(
+      await chargeInRedis(send, charge, { counters, records: [own], others: [] }, ttlMs),
+    );
     if (used instanceof Error || used.kind === 'reached')
       for (const name of [nameOf(prefix, key), previousNameOf(prefix, key)])
         await this.#redis.send(name, ['DEL', name]);
@@ -104,7 +120,22 @@ export class RedisRecords {
       if (!receipts.has(`sha256:${name.slice(name.lastIndexOf('#') + 1)}`)) left++;
       else if ((await this.#redis.send(name, ['DEL', name])) === 1) removed++;
     }
+    await this.#countEndless('SET', left);
+    await this.#countEndless('GET');
     return { removed, left };
+  }
+
+  /** The call does not wait: in a cluster the number is on another node, and no verdict depends on it. */
+  #counted({ used, endless }: Charged): Use | ReplayStoreError {
+    if (endless > 0) void this.#countEndless('INCRBY', endless);
+    return used;
+  }
+
+  /** Never rejects: what Redis does not tell stays as it was known. */
+  async #countEndless(command: 'GET' | 'SET' | 'INCRBY', ...numbers: readonly number[]): Promise<void> {
+    const name = this.#redis.prefix + ENDLESS_NAME;
+    const answer = await this.#redis.send(name, [command, name, ...numbers.map(String)]).catch(() => NaN);
+    if (Number.isSafeInteger(Number(answer))) this.#endless = Number(answer);
   }
 
   async #read(counter: string): Promise<Usage | null> {

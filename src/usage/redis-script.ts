@@ -3,17 +3,29 @@ import type { CountedLimits, ReachedLimit } from '../verify/limits.js';
 import { SPARE_SECS } from './counters.js';
 import { REPLAYED, ReplayStoreError, type Charge, type Refund, type Usage, type Use } from './usage-store.js';
 
+/** Reads a counter. Nothing where it is none: only whole numbers can be changed, and Redis keeps what was written before. */
+const READ = `
+local function read(key)
+  local found = redis.pcall('HMGET', key, 'calls', 'micro_usd')
+  if found.err then return nil end
+  local calls, used = found[1] or '0', found[2] or '0'
+  if calls:find('%D') or used:find('%D') then return nil end
+  return tonumber(calls), tonumber(used)
+end
+`;
+
 /**
  * Uses an invocation and charges its call: everything, or nothing. All is read before anything is written, since Redis
  * keeps what a script wrote before it failed.
  *
  * KEYS: a counter for each limit; the records to make of the invocation; further records that must not exist. ARGV: the
  * number of limits and of records to make, the life of these in ms, the cost; and for each limit: calls, micro-dollars (-1:
- * not limited), the end of the counter in Unix ms (-1: none).
+ * not limited), the end of the counter in Unix ms (-1: none). The last value of an answer is how many counters without end
+ * are new.
  *
  * Integers up to 2^53 are exact in Lua. It gets the cost as a text for HINCRBY, since it writes large numbers with an `e`.
  */
-const SCRIPT = `
+const SCRIPT = `${READ}
 local limits, records, cost = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[4])
 for i = limits + 1, #KEYS do
   if redis.call('EXISTS', KEYS[i]) == 1 then return {'replayed'} end
@@ -22,26 +34,26 @@ local time = redis.call('TIME')[1] * 1000
 for i = 1, limits do
   local ends = tonumber(ARGV[4 + 3 * i])
   if ends >= 0 and ends <= time then return {'ended'} end
-  local counter = redis.pcall('HMGET', KEYS[i], 'calls', 'micro_usd')
-  if counter.err then return {'foreign', KEYS[i]} end
-  local calls, used = tonumber(counter[1] or 0), tonumber(counter[2] or 0)
-  if not calls or not used then return {'foreign', KEYS[i]} end
+  local calls, used = read(KEYS[i])
+  if not calls or not used then return {'foreign'} end
   local maxCalls, max = tonumber(ARGV[2 + 3 * i]), tonumber(ARGV[3 + 3 * i])
   if maxCalls >= 0 and calls >= maxCalls then return {'reached', i, 'max_calls', calls} end
   if max >= 0 and cost > max - used then return {'reached', i, 'max_total_cost_usd', used} end
 end
-local answer = {'new'}
+local answer, endless = {'new'}, 0
 for i = 1, limits do
   local key, ends = KEYS[i], ARGV[4 + 3 * i]
   local before = redis.call('PTTL', key)
+  if ends == '-1' and before == -2 then endless = endless + 1 end
   table.insert(answer, redis.call('HINCRBY', key, 'calls', 1))
   table.insert(answer, redis.call('HINCRBY', key, 'micro_usd', ARGV[3 + 3 * i] == '-1' and 0 or ARGV[4]))
-  if ends ~= '-1' and before ~= -1 then
+  if ends ~= '-1' then
     redis.call('PEXPIREAT', key, ends)
     if before > redis.call('PTTL', key) then redis.call('PEXPIRE', key, before) end
   end
 end
 for i = limits + 1, limits + records do redis.call('SET', KEYS[i], '1', 'PX', ARGV[3]) end
+table.insert(answer, endless)
 return answer
 `;
 
@@ -51,14 +63,12 @@ return answer
  *
  * KEYS: the record of the invocation, a counter for each limit. ARGV: the calls, and the micro-dollars for each limit.
  */
-const REFUND = `
+const REFUND = `${READ}
 local record = redis.pcall('GET', KEYS[1])
 if record == '2' then return 'repeated' end
 if record ~= '1' then return 'unknown' end
 for i = 2, #KEYS do
-  local counter = redis.pcall('HMGET', KEYS[i], 'calls', 'micro_usd')
-  if counter.err then return 'unknown' end
-  local calls, used = tonumber(counter[1] or 0), tonumber(counter[2] or 0)
+  local calls, used = read(KEYS[i])
   if not calls or not used then return 'unknown' end
   if calls < tonumber(ARGV[1]) or used < tonumber(ARGV[i]) then return 'unknown' end
 end
@@ -86,10 +96,16 @@ export interface ChargedNames {
   readonly others: readonly string[];
 }
 
+/** What became of a use, and how many counters without end are new. */
+export interface Charged {
+  readonly used: Use | ReplayStoreError;
+  readonly endless: number;
+}
+
 /**
  * Uses an invocation and charges its call, in one round trip.
  *
- * @returns an error if Redis answers and cannot tell: this call is refused, and others are not concerned
+ * @returns with an error if Redis answers and cannot tell: this call is refused, and others are not concerned
  * @throws what `send` throws
  */
 export async function chargeInRedis(
@@ -97,7 +113,7 @@ export async function chargeInRedis(
   charge: Charge,
   { counters, records, others }: ChargedNames,
   ttlMs: number,
-): Promise<Use | ReplayStoreError> {
+): Promise<Charged> {
   const keys = [...counters, ...records, ...others];
   const numbers = [charge.limits.length, records.length, ttlMs, charge.costMicroUsd];
   for (const { maxCalls, maxTotalMicroUsd, exp } of charge.limits)
@@ -124,7 +140,7 @@ export async function refundInRedis(
     [record, ...counters],
     [calls, ...parts.map((part) => part.microUsd)],
   );
-  return answer === 'refunded' || answer === 'repeated' ? answer : 'unknown';
+  return answer as 'refunded' | 'repeated' | 'unknown';
 }
 
 /** Runs a script, by its digest if Redis knows it. */
@@ -138,7 +154,7 @@ async function run(
   try {
     return await send(['EVALSHA', sha1, ...rest]);
   } catch (error) {
-    if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
+    if (!(error as Error).message.startsWith('NOSCRIPT')) throw error;
     return send(['EVAL', text, ...rest]);
   }
 }
@@ -158,18 +174,30 @@ function endMsOf(exp: number | null, skewSecs: number): number {
   return exp === null || exp > MAX_END_SECS ? -1 : (exp + skewSecs + SPARE_SECS) * 1000;
 }
 
-function readAnswer(answer: unknown, { limits, costMicroUsd }: Charge): Use | ReplayStoreError {
-  const [kind, ...values] = Array.isArray(answer) ? (answer as unknown[]) : [];
-  if (kind === 'replayed') return REPLAYED;
-  if (kind === 'new' && values.length === 2 * limits.length) {
+function readAnswer(answer: unknown, charge: Charge): Charged {
+  const [kind, ...values] = answer as readonly unknown[];
+  const { limits } = charge;
+  if (kind === 'new') {
     const usage = limits.map((_, at): Usage => {
       return { calls: Number(values[2 * at]), microUsd: Number(values[2 * at + 1]) };
     });
-    return { kind, usage };
+    return { used: { kind, usage }, endless: Number(values.at(-1)) };
   }
+  return { used: readRefusal(kind, values, charge), endless: 0 };
+}
+
+function readRefusal(
+  kind: unknown,
+  values: readonly unknown[],
+  { limits, costMicroUsd }: Charge,
+): Use | ReplayStoreError {
+  if (kind === 'replayed') return REPLAYED;
   const limit = limits[Number(values[0]) - 1];
-  if (kind === 'reached' && limit !== undefined)
-    return { kind, limit: reached(limit, values[1] === 'max_calls', Number(values[2]), costMicroUsd) };
+  if (limit !== undefined)
+    return {
+      kind: 'reached',
+      limit: reached(limit, values[1] === 'max_calls', Number(values[2]), costMicroUsd),
+    };
   return new ReplayStoreError(
     kind === 'ended'
       ? 'a receipt that is valid here ended an hour ago by the clock of Redis'

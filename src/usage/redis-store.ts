@@ -156,6 +156,7 @@ class RedisReplayStore implements ReplayStore {
       throw new ReplayStoreError(message, { cause: error });
     }
     this.#connection = connection;
+    await this.#records.lookAtEndless();
     void this.#watch();
   }
 
@@ -166,6 +167,10 @@ class RedisReplayStore implements ReplayStore {
 
   get isAvailable(): boolean {
     return this.#breaker.reason === null;
+  }
+
+  get endlessCounters(): number | undefined {
+    return this.#records.endless;
   }
 
   use(key: string, _now: number, ttlSecs: number, charge: Charge | null): Promise<Use> {
@@ -241,6 +246,7 @@ class RedisReplayStore implements ReplayStore {
         // A connection that was replaced meanwhile says nothing about the new one.
         if (connection === this.#connection) this.#breaker.open(error as Error);
       });
+      await this.#records.lookAtEndless();
     }
   }
 

@@ -92,14 +92,13 @@ export async function refundCall(
   if (asked === 0) return { calls: 0, total_cost_usd: 0 };
   const calls = asked === null ? 1 : 0;
   const parts = charged.map(({ receipt, microUsd }) => ({ receipt, microUsd: Math.min(back, microUsd) }));
-  switch (await refundIn(store, replayKey(scope, iss, jti), { calls, parts })) {
-    case 'repeated':
-      throw new RefundError('REFUND_REPEATED', 'the call was given back already, which is possible once');
-    case 'unknown':
-      throw new RefundError('REFUND_UNKNOWN', 'the store has no such charge: it is another, or has lost it');
-    case 'refunded':
-      return { calls, total_cost_usd: toUsd(back) };
-  }
+  const answer = await refundIn(store, replayKey(scope, iss, jti), { calls, parts });
+  if (answer === 'repeated')
+    throw new RefundError('REFUND_REPEATED', 'the call was given back already, which is possible once');
+  // Whatever else a store of somebody else says is not a refund either.
+  if (answer !== 'refunded')
+    throw new RefundError('REFUND_UNKNOWN', 'the store has no such charge: it is another, or has lost it');
+  return { calls, total_cost_usd: toUsd(back) };
 }
 
 /** @returns micro-dollars; `null` for the whole call */

@@ -108,8 +108,8 @@ export interface ReplayStore {
   readonly capacity?: number;
   /** Number of receipts that are counted, if the store knows. */
   readonly counters?: number;
-  /** Those of them that have no end, if the store knows. */
-  readonly endlessCounters?: number;
+  /** Number of counters that have no end, if the store knows. Of a shared store: those of all instances. */
+  readonly endlessCounters?: number | undefined;
   /** Whether its server can be used at the moment. Only stores that depend on a server have this. */
   readonly isAvailable?: boolean;
   /** Releases what the store holds. Nothing may be recorded afterwards. */

@@ -1,4 +1,7 @@
 import { execFile } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { decodeJwt, decodeProtectedHeader, importJWK, SignJWT } from 'jose';
@@ -8,6 +11,7 @@ import { createVerifier, type Verdict } from '../../src/index.js';
 import { digestOf } from '../../src/protocol/jwt.js';
 import { drsFetch, drsContext, RefundError } from '../../src/middleware/index.js';
 import { createMemoryReplayStore } from '../../src/usage/index.js';
+import { eventually } from '../support/eventually.js';
 import { encode, liveCall, liveChain, OPEN_ROUTE } from '../middleware/call.js';
 import type { Chain } from '../support/chain.js';
 import { metricOf, startService } from '../support/service-in-process.js';
@@ -21,13 +25,17 @@ const digests = ({ receipts }: Chain) => receipts.map(digestOf);
 
 describe('limits of all calls at a service', () => {
   let service: RunningService;
+  const folder = mkdtempSync(path.join(tmpdir(), 'drs-limits-'));
   beforeAll(async () => {
     service = await startService({
       ...{ REPLAY_PROTECTION: 'memory', DRS_ADMIN_TOKEN: TOKEN },
-      GATE_SIGNING_KEY: key.toJwk().d,
+      ...{ GATE_SIGNING_KEY: key.toJwk().d, DECISION_LOG: path.join(folder, 'decisions') },
     });
   });
-  afterAll(() => service.stop());
+  afterAll(async () => {
+    await service.stop();
+    rmSync(folder, { recursive: true });
+  });
 
   const verify = async (chain: Chain, cost?: number) => {
     const signed = cost === undefined ? args : { ...args, estimated_cost_usd: cost };
@@ -166,6 +174,20 @@ describe('limits of all calls at a service', () => {
     expect([counted('done'), counted('REFUND_REPEATED'), counted('REFUND_CONTEXT_INVALID')]).toEqual([
       1, 3, 9,
     ]);
+    // Also those that are refused, of contexts that the gate has signed.
+    const refunds = () =>
+      readFileSync(path.join(folder, 'decisions'), 'utf8')
+        .split('\n')
+        .filter((line) => line.includes('"refund":'))
+        .map((line) => JSON.parse(line) as Record<string, unknown>);
+    await eventually(() => expect(refunds()).toHaveLength(8));
+    const [done, ...more] = refunds().filter(({ refund }) => refund === 'done');
+    expect(done).toMatchObject({
+      ...{ endpoint: 'gate', refund: 'done', calls: 1, totalCostUsd: 0.4, receipts: digests(chain) },
+      ...{ rootPrincipal: decodeJwt(context).sub, jti: decodeJwt(context).jti, tool: 'search' },
+      ...{ address: '127.0.0.1', agent: decodeJwt(context)['agent'] },
+    });
+    expect(more).toEqual([]);
   });
 
   it('without end are forgotten once their receipts are revoked, by a command', async () => {

@@ -1,6 +1,7 @@
 import type * as timers from 'node:timers/promises';
 import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
+import type * as breakers from '../../src/usage/breaker.js';
 import { Breaker } from '../../src/usage/breaker.js';
 
 // The real timers, of which the tests see each one.
@@ -78,6 +79,27 @@ describe('a breaker', () => {
     breaker.open(new Error('connection lost'));
     expect(await run()).toBe('connection lost');
     expect(events).toEqual(['open: connection lost']);
+  });
+
+  it('leaves each instance another pause between two probes, which keeps no process alive', async () => {
+    // Loaded once more: another file of this process may have loaded it with the real timers.
+    const fresh = '../../src/usage/breaker.js?fresh';
+    const { Breaker } = (await import(fresh)) as typeof breakers;
+    vi.mocked(pause).mockClear();
+    const random = vi.spyOn(Math, 'random').mockReturnValueOnce(0).mockReturnValueOnce(1);
+    onTestFinished(() => random.mockRestore());
+    for (let instance = 0; instance < 2; instance++) {
+      const one = new Breaker({
+        ...{ probe: () => Promise.resolve(), onOpen: () => undefined, onClose: () => undefined },
+      });
+      one.open(new Error('connection lost'));
+      one.close();
+    }
+    const options = { signal: expect.any(AbortSignal) as AbortSignal, ref: false };
+    expect(vi.mocked(pause).mock.calls).toEqual([
+      [187.5, undefined, options],
+      [312.5, undefined, options],
+    ]);
   });
 
   it('that was ended probes no more, and does not open', async () => {

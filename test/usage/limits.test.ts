@@ -6,6 +6,7 @@ import {
   type ReplayStore,
 } from '../../src/usage/index.js';
 import type { CountedLimits } from '../../src/verify/limits.js';
+import { eventually } from '../support/eventually.js';
 import { call, chargeOf, limitOf, NOW } from './limits.js';
 import { command, startRedisCluster, type RedisCluster } from './redis-cluster.js';
 import { hasRedis, RedisServer } from './redis-server.js';
@@ -92,6 +93,11 @@ describe.each(kinds)('limits that are counted in %s', (kind) => {
     expect(await store.usageOf(limitOf('nobody').receipt)).toBeNull();
   });
 
+  it('of the cost alone let any number of calls pass', async () => {
+    const free = [limitOf(`${kind} cost alone`, { maxTotalMicroUsd: 2 })];
+    for (let calls = 0; calls < 3; calls++) expect((await call(store, free)).kind).toBe('new');
+  });
+
   it('do not use up the invocation of a call that they refuse', async () => {
     const tight = limitOf(`${kind} tight`, { maxTotalMicroUsd: 5 });
     const dear = () => store.use(`${kind} dear`, NOW, 961, chargeOf([tight], 6));
@@ -168,7 +174,28 @@ describe.each(kinds)('limits that are counted in %s', (kind) => {
     });
     const used = await Promise.all([ends, first, inner, stays].map(({ receipt }) => store.usageOf(receipt)));
     expect(used.map((usage) => usage?.calls ?? null)).toEqual([1, null, null, 1]);
-    expect(store.endlessCounters).toBe(kind === 'memory' ? before - 2 : undefined);
+    expect(store.endlessCounters).toBe(before - 2);
+  });
+
+  it('say how many have no end, to every instance', async () => {
+    const before = (await store.prune?.(new Set()))?.left ?? 0;
+    const limits = ['a', 'b', 'c'].map((name) =>
+      limitOf(`${kind} endless ${name}`, { maxCalls: 5, exp: name === 'b' ? NOW + 3_600 : null }),
+    );
+    for (let calls = 0; calls < 2; calls++) await call(store, limits);
+    await eventually(() => expect(store.endlessCounters).toBe(before + 2));
+    if (kind === 'memory') return;
+    const other = await open(kind, { rollMs: -Infinity, lookMs: 20 });
+    expect(other.endlessCounters).toBe(before + 2);
+    if (kind === 'redis') {
+      // What is no number is not shown.
+      await command(redis, ['SET', 'drs:replay:endless', 'x']);
+      expect((await open(kind)).endlessCounters).toBeUndefined();
+      await command(redis, ['SET', 'drs:replay:endless', String(before + 2)]);
+    }
+    await call(store, [limitOf(`${kind} endless d`, { maxCalls: 5, exp: null })]);
+    await eventually(() => expect(other.endlessCounters).toBe(before + 3));
+    expect((await store.prune?.(new Set()))?.left).toBe(before + 3);
   });
 
   it.each([
@@ -236,8 +263,45 @@ describe('limits that are counted in memory', () => {
     expect((await call(store, [limitOf('next', { maxCalls: 1, exp: null })], 0, NOW + 9_999)).kind).toBe(
       'new',
     );
+    expect([store.counters, store.endlessCounters]).toEqual([1, 1]);
     await store.close();
+    expect([store.counters, store.endlessCounters]).toEqual([0, 0]);
     await expect(call(store, [limit])).rejects.toThrow('the clock has gone back');
+  });
+
+  it('forget a bounded number of counters at a time, and search longer where there is no place', async () => {
+    const store = createMemoryReplayStore({ maxEntries: 48 });
+    const later = NOW + 99_999;
+    const names = (count: number, from: string, exp: number | null) =>
+      Array.from({ length: count }, (_, at) => limitOf(`${from} ${at}`, { maxCalls: 9, exp }));
+    await call(store, names(10, 'ended', NOW + 1));
+    await call(store, names(2, 'new', null), 0, later);
+    expect(store.counters).toBe(4);
+    const full = createMemoryReplayStore({ maxEntries: 48 });
+    await call(full, [...names(11, 'stays', null), limitOf('last', { maxCalls: 9, exp: NOW + 1 })]);
+    expect((await call(full, names(1, 'next', null), 0, later)).kind).toBe('new');
+    expect(full.counters).toBe(12);
+  });
+
+  it('count for as long as the receipt is accepted, and an hour', async () => {
+    const store = createMemoryReplayStore({ maxEntries: 4 });
+    await store.use('tolerant', NOW, 961, chargeOf([limitOf('tolerant', { maxCalls: 1 })], 0, 500));
+    const other = [limitOf('other', { maxCalls: 1, exp: null })];
+    await expect(call(store, other, 0, NOW + 7_699)).rejects.toThrow('it is full');
+    expect((await call(store, other, 0, NOW + 7_700)).kind).toBe('new');
+  });
+
+  it('take nothing back for an invocation that was not charged', async () => {
+    const store = createMemoryReplayStore();
+    const limit = limitOf('not charged', { maxCalls: 1, maxTotalMicroUsd: 9 });
+    const back = (key: string, calls: 0 | 1, microUsd: number) =>
+      store.refund?.(key, { calls, parts: [{ receipt: limit.receipt, microUsd }] });
+    for (const key of ['free', 'free too']) await store.use(key, NOW, 961, null);
+    expect(await back('free', 1, 0)).toBe('unknown');
+    await store.use('charged', NOW, 961, chargeOf([limit], 5));
+    expect(await back('charged', 1, 0)).toBe('refunded');
+    expect(await back('free', 1, 0)).toBe('unknown');
+    expect(await store.usageOf(limit.receipt)).toEqual({ calls: 0, microUsd: 5 });
   });
 });
 
@@ -273,6 +337,10 @@ describe.skipIf(!hasRedis)('limits that are counted in Redis', () => {
     for (const found of [
       ['SET', name, 'x'],
       ['HSET', name, 'calls', 'many'],
+      ['HSET', name, 'calls', '1.5'],
+      ['HSET', name, 'calls', '-1'],
+      ['HSET', name, 'micro_usd', '1e3'],
+      ['HSET', name, 'micro_usd', ''],
     ]) {
       await command(redis, ['DEL', name]);
       await command(redis, found);
@@ -281,6 +349,13 @@ describe.skipIf(!hasRedis)('limits that are counted in Redis', () => {
           'Redis has something else under the name of a counter',
         );
     }
+    // What comes before it in the chain is not charged either.
+    const chain = [limitOf('before it', { maxCalls: 9 }), limitOf('after it', { level: 1, maxCalls: 9 })];
+    await call(store, chain);
+    const [after = ''] = await keys(`*#${chain[1]?.receipt.slice(7)}`);
+    await command(redis, ['HSET', after, 'calls', '1.5']);
+    await expect(call(store, chain)).rejects.toThrow('something else');
+    expect((await store.usageOf(chain[0]?.receipt ?? ''))?.calls).toBe(1);
     const ended = limitOf('ended', { maxCalls: 9, exp: NOW - 3_700 });
     await expect(call(store, [ended])).rejects.toThrow('ended an hour ago by the clock of Redis');
     // This says nothing about other calls.
@@ -298,6 +373,7 @@ describe.skipIf(!hasRedis)('limits that are counted in Redis', () => {
     expect(
       [...stats.matchAll(/^cmdstat_(\w+):calls=(\d+)/gm)].map(([, name, calls]) => [name, calls]),
     ).toEqual(expect.arrayContaining([['evalsha', '1']]));
+    expect(stats).not.toContain('cmdstat_incrby');
   });
 
   it('take nothing back where Redis has something else under a name, in one round trip, and keep the life of records', async () => {
@@ -312,6 +388,7 @@ describe.skipIf(!hasRedis)('limits that are counted in Redis', () => {
       ['SET', counter, 'x'],
       ['HSET', counter, 'calls', 'many'],
       ['HSET', counter, 'calls', '0'],
+      ['HSET', counter, 'calls', '1.5'],
     ]) {
       await command(redis, ['DEL', counter]);
       await command(redis, found);
@@ -358,6 +435,8 @@ describe.skipIf(!hasRedis)('an upgrade', () => {
       expect((await use(`${kind} refused`)).kind).toBe('reached');
       expect((await use(`${kind} refused`)).kind).toBe('reached');
       expect((await before.use(`${kind} refused`, NOW, 961, null)).kind).toBe('new');
+      const back = { calls: 1, parts: [{ receipt: limits[0]?.receipt ?? '', microUsd: 0 }] } as const;
+      expect(await store.refund?.(`${kind} new`, back)).toBe('refunded');
     },
   );
 });

@@ -32,6 +32,9 @@ describe('the memory replay store', () => {
     expect(store.unreadyReason).toBeNull();
     expect(await store.use('new', now, 3_600, null)).toBe(NEW);
     expect(store.unreadyReason).toBe('replay_store_full');
+    const roomy = createMemoryReplayStore({ maxEntries: 2 });
+    await roomy.use('live', now, 3_600, null);
+    expect(roomy.unreadyReason).toBeNull();
     await expect(store.use('one more', now, 3_600, null)).rejects.toThrow(ReplayStoreError);
   });
 

@@ -1,6 +1,13 @@
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { useInvocation, openRedisReplayStore, type ReplayStore } from '../../src/usage/index.js';
+import { useInvocation, openRedisReplayStore, replayKey, type ReplayStore } from '../../src/usage/index.js';
+import {
+  counterPatternOf,
+  limitedNamesOf,
+  nameOf,
+  olderNamesOf,
+  previousNameOf,
+} from '../../src/usage/redis-names.js';
 import { Failure } from '../../src/verify/codes.js';
 import { command } from './redis-cluster.js';
 import { hasRedis, RedisServer } from './redis-server.js';
@@ -24,6 +31,21 @@ const FORMS: readonly (readonly [string, (jti: string) => string])[] = [
   ['as a digest without a version', (jti) => `drs:replay:${digest(plain(jti))}`],
   ['as a digest with version 2', (jti) => `drs:replay:2:${digest(plain(jti))}`],
 ];
+
+it('names in Redis are those of docs/spec/usage.md, since other versions and instances look for them', () => {
+  const [first, receipt] = ['a', 'b'].map((digit) => `sha256:${digit.repeat(64)}`) as [string, string];
+  const names = limitedNamesOf('drs:', first);
+  const key = plain('inv:1');
+  expect([nameOf('drs:', key), previousNameOf('drs:', key), ...olderNamesOf('drs:', key)]).toEqual([
+    ...[`drs:2:${digest(key)}`, `drs:${digest(key)}`],
+    ...[`drs:${key}`, `drs:${ISS.length}:${ISS}inv:1`],
+  ]);
+  expect(olderNamesOf('drs:', 'sha256:1:2')).toEqual(['drs:sha256:1:2', 'drs:sha256:1:2']);
+  expect(olderNamesOf('', replayKey('of-ten-and', ISS, 'x'))[1]).toBe(`${ISS.length}:${ISS}x`);
+  expect(names.use(key)).toBe(`drs:3:{${digest(first)}}:${digest(key)}`);
+  expect(names.counter(receipt)).toBe(`drs:3:{${digest(first)}}#${'b'.repeat(64)}`);
+  expect(counterPatternOf('a*-b:', receipt)).toBe(`a\\*\\-b:3:{*}#${'b'.repeat(64)}`);
+});
 
 describe.skipIf(!hasRedis)('names of replay keys in Redis', () => {
   let redis: RedisServer;
@@ -56,6 +78,9 @@ describe.skipIf(!hasRedis)('names of replay keys in Redis', () => {
     const store = await open();
     expect(await codeOf(store, jti)).toBe('REPLAY_DETECTED');
     expect(await codeOf(store, 'inv:other')).toBeNull();
+    // What an instance of that version recorded last lives on when no such instance is left.
+    if (!form.endsWith('version 2'))
+      expect(await codeOf(await open({ rollMs: 0 }), jti)).toBe('REPLAY_DETECTED');
   });
 
   it('are those of the version before, too, while its instances may run', async () => {

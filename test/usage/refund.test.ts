@@ -133,6 +133,12 @@ describe('a refund', () => {
     });
   });
 
+  it('is none where the store of somebody else says something else', async () => {
+    const { refund } = await charged();
+    const vague = { refund: () => Promise.resolve(undefined) } as unknown as ReplayStore;
+    await expect(refund(undefined, NOW, vague)).rejects.toMatchObject({ code: 'REFUND_UNKNOWN' });
+  });
+
   it('is forgotten with the record of its invocation', async () => {
     const store = createMemoryReplayStore({ maxEntries: 1 });
     const { refund } = await charged([both], store);

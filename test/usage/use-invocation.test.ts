@@ -5,9 +5,11 @@ import {
   useInvocation,
   replayKey,
   ReplayStoreError,
+  type ReplayObserver,
   type ReplayStore,
 } from '../../src/usage/index.js';
 import { Failure } from '../../src/verify/codes.js';
+import { limitOf } from './limits.js';
 
 const NOW = 1_800_000_000;
 const rules = { scope: 'verify', windowSecs: 900, clockSkewSecs: 0 };
@@ -113,6 +115,38 @@ describe('an invocation', () => {
       );
     },
   );
+});
+
+describe('an invocation under limits', () => {
+  const limits = [limitOf('used', { maxCalls: 2, maxTotalMicroUsd: 300_000, exp: NOW + 3_600 })];
+  const use = (store: ReplayStore, jti: string, args: object, observer?: ReplayObserver) => {
+    const claims = { ...invocation, jti, args: { ...args } };
+    return useInvocation(claims, limits, store, NOW, rules, observer);
+  };
+
+  it('is charged what it says that it costs, and one that does not say is too dear', async () => {
+    const store = createMemoryReplayStore();
+    expect(await use(store, 'one', { estimated_cost_usd: 0.1 })).toMatchObject([
+      { calls_left: 1, usd_left: 0.2 },
+    ]);
+    expect(await use(store, 'none', {})).toMatchObject({ code: 'LIMIT_REACHED' });
+    expect(await store.usageOf(limits[0]?.receipt ?? '')).toEqual({ calls: 1, microUsd: 100_000 });
+  });
+
+  it('is reported with how long the store took', async () => {
+    const store = createMemoryReplayStore();
+    const seen: unknown[] = [];
+    const observer = {
+      replayChecked: (result: string, milliseconds: number) => seen.push([result, milliseconds]),
+      limitReached: (member: string) => seen.push(member),
+    };
+    const since = performance.now();
+    await use(store, 'dear', { estimated_cost_usd: 1 }, observer);
+    expect(seen).toEqual(['max_total_cost_usd', ['limit_reached', expect.any(Number)]]);
+    const [, [, milliseconds]] = seen as [string, [string, number]];
+    expect(milliseconds).toBeGreaterThanOrEqual(0);
+    expect(milliseconds).toBeLessThanOrEqual(performance.now() - since);
+  });
 });
 
 describe('a store that cannot tell', () => {

@@ -3,9 +3,10 @@ import { decodeUtf8 } from '#platform';
 import { isJsonObject, parseStrictJson } from '../../protocol/json.js';
 import { refundCall, RefundError, type Refunded } from '../../usage/index.js';
 import { show } from '../../verify/codes.js';
-import { refuseBody } from '../http/body-intake.js';
+import { refuseBody, type BodyIntake, type IntakeFault, type IntakeSink } from '../http/body-intake.js';
 import type { Exchange } from '../http/exchange.js';
 import type { RequestHead } from '../http/request-head.js';
+import { printable } from '../observe/logs/verdict-facts.js';
 import type { ContextClaims } from './context-token.js';
 import type { RouteContext } from './context.js';
 import { GATE_SCOPE } from './gate-decider.js';
@@ -15,40 +16,46 @@ const BODY_BYTES = 32 * 1024;
 /** `POST /v1/refund`: tool servers give back what the gate has charged. */
 export class RefundRoute {
   readonly #context: RouteContext;
+  readonly #intake: BodyIntake;
   /** Logs whatever `LOG_LEVEL` says: who gave back what must be known. */
   readonly #audit: Logger;
 
-  constructor(context: RouteContext) {
+  constructor(context: RouteContext, intake: BodyIntake) {
     this.#context = context;
+    this.#intake = intake;
     this.#audit = context.log.child({}, { level: 'info' });
   }
 
-  /** Checks, in this order: whether contexts are signed, the size, the body. */
-  serve(exchange: Exchange, { contentLength }: RequestHead): void {
-    const { admission, configuration, gateSigner } = this.#context;
-    if (gateSigner === null) {
+  /** Checks, in this order: whether contexts are signed, the size, the load, the body. */
+  serve(exchange: Exchange, head: RequestHead): void {
+    if (this.#context.gateSigner === null) {
       exchange.refuse(404, 'contexts are not signed, so nothing proves a charge: set GATE_SIGNING_KEY');
       return;
     }
-    const refuseLarge = () =>
+    const take: IntakeSink = (_, body) => this.#take(exchange, body);
+    this.#intake.readUpTo(BODY_BYTES, exchange, head, take, (body) =>
+      this.#intake.admit(exchange, body, take),
+    );
+  }
+
+  #take(exchange: Exchange, body: Buffer | IntakeFault): void {
+    if (typeof body === 'string') {
+      this.#refuseBody(exchange, body);
+      return;
+    }
+    const text = decodeUtf8(body);
+    exchange.releaseBody();
+    const ticket = this.#context.admission.enter(body.length);
+    if (ticket === null) this.#refuseBody(exchange, 'overloaded');
+    else void this.#answer(exchange, text).finally(() => ticket.release());
+  }
+
+  #refuseBody(exchange: Exchange, fault: IntakeFault): void {
+    const { configuration, metrics } = this.#context;
+    metrics.gate.rejected('gate', fault);
+    if (fault === 'too_large')
       exchange.refuse(413, `the body is larger than ${BODY_BYTES} bytes`, { closes: true });
-    const rules = {
-      memory: admission.memory,
-      maxBytes: BODY_BYTES,
-      announcedBytes: contentLength,
-      timeoutMs: configuration.requestTimeoutSecs * 1000,
-    };
-    if (contentLength > BODY_BYTES) refuseLarge();
-    else
-      exchange.readBody(rules, (body) => {
-        if (body === 'too_large') refuseLarge();
-        else if (typeof body === 'string') refuseBody(exchange, body, configuration);
-        else {
-          const text = decodeUtf8(body);
-          exchange.releaseBody();
-          void this.#answer(exchange, text);
-        }
-      });
+    else refuseBody(exchange, fault, configuration);
   }
 
   async #answer(exchange: Exchange, text: string | null): Promise<void> {
@@ -85,20 +92,31 @@ export class RefundRoute {
     const charged = (claims.charged ?? []).map(({ receipt, micro_usd: microUsd }) => ({ receipt, microUsd }));
     const call = { scope: GATE_SCOPE, iss: agent, jti, allowedAt, charged };
     const facts = { ...factsOf(claims), address: exchange.clientAddress, requestId: exchange.requestId };
+    const { verdicts } = this.#context;
     try {
       const refunded = await refundCall(call, usd, store, Math.floor(Date.now() / 1000));
       this.#audit.info({ ...facts, ...refunded }, 'refund');
+      verdicts.recordRefund(exchange, claims, 'done', refunded);
       return refunded;
     } catch (error) {
       this.#audit.warn({ ...facts, err: error }, 'refund refused');
+      verdicts.recordRefund(
+        exchange,
+        claims,
+        error instanceof RefundError ? error.code : 'internal',
+        NOTHING,
+      );
       throw error;
     }
   }
 }
 
+const NOTHING: Refunded = { calls: 0, total_cost_usd: 0 };
+
+/** The agent chose the invocation's `jti` and tool server. */
 function factsOf({ jti, agent, sub, aud, charged }: ContextClaims) {
   const receipts = charged?.map(({ receipt }) => receipt);
-  return { invocation: jti, agent, rootPrincipal: sub, toolServer: aud, receipts };
+  return { invocation: printable(jti), agent, rootPrincipal: sub, toolServer: printable(aud), receipts };
 }
 
 /** @throws RefundError if it is anything else */

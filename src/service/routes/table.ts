@@ -73,7 +73,7 @@ export function routeTables(context: RouteContext): Tables {
   const access = new AdminAccess(context);
   const verify = new VerifyRoute(context, batches);
   const [revoke, usage] = [new RevokeRoute(context, access), new UsageRoute(context, access)];
-  const refund = new RefundRoute(context);
+  const refund = new RefundRoute(context, intake);
   const [api, proxied] = [new GateApiRoute(context, batches), new GateRoute(context, intake)];
 
   const post = (endpoint: Endpoint, rateLimit: RateLimit | null, serve: Serve): Route => ({

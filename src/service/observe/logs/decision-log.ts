@@ -2,9 +2,20 @@ import type { Judgement } from '../../../verify/judge.js';
 import type { LoggedRequest } from '../../http/exchange.js';
 import type { LineFile } from './line-file.js';
 import { traceIdOf } from '../../http/request-head.js';
+import type { Refunded } from '../../../usage/index.js';
 import { claimedFacts, MAX_LENGTH, printable } from './verdict-facts.js';
 
-/** Writes one JSON line for each verdict. */
+/** A call of which something was to be given back, as its signed context describes it. */
+export interface RefundedCall {
+  /** The root principal. */
+  readonly sub: string;
+  readonly agent: string;
+  readonly jti: string;
+  readonly tool: string | null;
+  readonly charged?: readonly { readonly receipt: string }[];
+}
+
+/** Writes one JSON line for each verdict, and for each refund. */
 export class DecisionLog {
   readonly #file: LineFile;
   readonly #instance: string;
@@ -26,13 +37,7 @@ export class DecisionLog {
   /** @param denial why a gate denied the call although the bundle is valid; else `null` */
   record(request: LoggedRequest, outcome: Judgement, bundle: unknown, denial: string | null = null): void {
     const { failure, chain, binding } = outcome;
-    const traceId = traceIdOf(request.traceparent);
-    const { rootPrincipal, agent, jti, tool } = claimedFacts(outcome, bundle);
-    // Built by hand: JSON.stringify of the same members takes longer.
-    let line = `{"time":"${this.#timeOf(Date.now())}","requestId":${quote(request.requestId)}`;
-    line += `,"instance":${this.#instance},"address":${quote(request.address)}`;
-    if (traceId !== null) line += `,"traceId":"${traceId}"`;
-    line += `,"endpoint":"${request.endpoint}","valid":${failure === null}`;
+    let line = `${this.#begin(request)},"valid":${failure === null}`;
     if (failure !== null) line += `,"block":"${failure.block}","code":"${failure.code}"`;
     if (denial !== null) line += `,"denied":"${denial}"`;
     if (binding !== null) line += `,"binding":"${binding}"`;
@@ -40,8 +45,29 @@ export class DecisionLog {
       const digests = chain.receipts.map(({ digest }) => `"${digest}"`);
       line += `,"depth":${digests.length},"receipts":[${digests.join(',')}]`;
     }
-    line += `,"rootPrincipal":${quote(rootPrincipal)},"agent":${quote(agent)}`;
-    this.#file.write(`${line},"jti":${quote(jti)},"tool":${quote(tool)}}`);
+    this.#file.write(line + endOf(claimedFacts(outcome, bundle)));
+  }
+
+  /** @param result `done`, or the code of why nothing was given back */
+  recordRefund(
+    request: LoggedRequest,
+    { sub: rootPrincipal, agent, jti, tool, charged = [] }: RefundedCall,
+    result: string,
+    { calls, total_cost_usd: usd }: Refunded,
+  ): void {
+    const receipts = charged.map(({ receipt }) => quote(receipt));
+    const line = `${this.#begin(request)},"refund":"${result}","calls":${calls},"totalCostUsd":${usd}`;
+    this.#file.write(
+      `${line},"receipts":[${receipts.join(',')}]${endOf({ rootPrincipal, agent, jti, tool })}`,
+    );
+  }
+
+  /** Built by hand: JSON.stringify of the same members takes longer. */
+  #begin({ requestId, address, traceparent, endpoint }: LoggedRequest): string {
+    const traceId = traceIdOf(traceparent);
+    const line = `{"time":"${this.#timeOf(Date.now())}","requestId":${quote(requestId)},"instance":${this.#instance}`;
+    const trace = traceId === null ? '' : `,"traceId":"${traceId}"`;
+    return `${line},"address":${quote(address)}${trace},"endpoint":"${endpoint}"`;
   }
 
   /** @param now milliseconds */
@@ -62,6 +88,11 @@ export class DecisionLog {
   close(): Promise<void> {
     return this.#file.close();
   }
+}
+
+function endOf({ rootPrincipal, agent, jti, tool }: ReturnType<typeof claimedFacts>): string {
+  const caller = `,"rootPrincipal":${quote(rootPrincipal)},"agent":${quote(agent)}`;
+  return `${caller},"jti":${quote(jti)},"tool":${quote(tool)}}`;
 }
 
 // A text in which JSON escapes nothing and `printable` replaces nothing. Nearly every value is such a text.

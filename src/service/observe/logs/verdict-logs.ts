@@ -1,5 +1,6 @@
 import type { Judgement } from '../../../verify/judge.js';
-import type { DecisionLog } from './decision-log.js';
+import type { Refunded } from '../../../usage/index.js';
+import type { DecisionLog, RefundedCall } from './decision-log.js';
 import type { LoggedRequest } from '../../http/exchange.js';
 import type { RefusalLog } from './refusal-log.js';
 
@@ -44,6 +45,15 @@ export class VerdictLogs {
         this.record(request, verdict.outcome, verdict.bundle, denial);
       },
     };
+  }
+
+  /**
+   * Records a refund of a call that a gate allowed.
+   *
+   * @param result `done`, or the code of why nothing was given back
+   */
+  recordRefund(request: LoggedRequest, call: RefundedCall, result: string, refunded: Refunded): void {
+    this.#decisions?.recordRefund(request, call, result, refunded);
   }
 
   /** See {@link LineFile.reopen}. */
