@@ -24,7 +24,7 @@ const WORDS: Readonly<Record<KnownPolicyMember, (policy: Policy) => string>> = {
   max_cost_usd: ({ max_cost_usd: cost, max_total_cost_usd: total }) =>
     isNothing(cost)
       ? `A call may cost ${isNothing(total) ? 'any amount' : 'as much as all together'}.`
-      : `A call that states its cost may cost at most ${cost} US dollars${isNothing(total) ? ', another one any amount' : ''}.`,
+      : `A call that states its cost may cost at most ${cost} US dollars${isNothing(total) ? ', others any amount' : ''}.`,
   max_total_cost_usd: ({ max_total_cost_usd: cost }) =>
     isNothing(cost)
       ? 'All calls together may cost any amount.'
@@ -41,8 +41,8 @@ const WORDS: Readonly<Record<KnownPolicyMember, (policy: Policy) => string>> = {
           : `It may pass this on, from one to the next at most ${delegations} times.`,
   pii_access: ({ pii_access: access }) =>
     access === false
-      ? 'A call that says that it uses personal data is refused.'
-      : 'It may use personal data.',
+      ? 'A call that says that it asks for personal data is refused.'
+      : 'It may ask for personal data.',
   write_access: ({ write_access: access }) =>
     access === false ? 'A call that says that it changes something is refused.' : 'It may change things.',
   allowed_resources: ({ allowed_resources: resources }) =>
