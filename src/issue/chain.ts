@@ -65,8 +65,8 @@ export function requireValidChain(
 export function requireUnexpired({ claims: { nbf, exp } }: Receipt, subject: number, now: number): void {
   if (exp === null) return;
   if (exp < nbf) {
-    const found = `exp is ${showTime(exp)}, expected at least its nbf ${showTime(nbf)}`;
-    throw new IssueError('TEMPORAL_BOUNDS_VIOLATION', `Receipt ${subject}: ${found}`, 'Let it end later.');
+    const found = `Receipt ${subject}: exp is ${showTime(exp)}, expected at least its nbf ${showTime(nbf)}`;
+    throw new IssueError('TEMPORAL_BOUNDS_VIOLATION', found, 'Raise exp.');
   }
   if (exp < now) {
     throw refusal('EXPIRED', {

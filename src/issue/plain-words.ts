@@ -41,10 +41,10 @@ const WORDS: Readonly<Record<KnownPolicyMember, (policy: Policy) => string>> = {
           : `It may pass this on, from one to the next at most ${delegations} times.`,
   pii_access: ({ pii_access: access }) =>
     access === false
-      ? 'A call that says that it asks for personal data is refused.'
+      ? 'A call that says it asks for personal data is refused.'
       : 'It may ask for personal data.',
   write_access: ({ write_access: access }) =>
-    access === false ? 'A call that says that it changes something is refused.' : 'It may change things.',
+    access === false ? 'A call that says it changes things is refused.' : 'It may change things.',
   allowed_resources: ({ allowed_resources: resources }) =>
     describeList(resources, 'name', 'resource', 'resources'),
   allowed_data_classes: ({ allowed_data_classes: classes }) =>

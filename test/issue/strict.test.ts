@@ -192,7 +192,7 @@ it('describes a policy in plain words, also what it does not limit', () => {
     'It may call any number of times.',
     'It may pass this on, and so may those who get it.',
     'It may ask for personal data.',
-    'A call that says that it changes something is refused.',
+    'A call that says it changes things is refused.',
     'It may name any resource.',
     'It may name any class of data.',
   ]);
@@ -213,7 +213,7 @@ it('describes a policy in plain words, also what it does not limit', () => {
     'Each call must state its cost, and all together may cost at most 2.5 US dollars, which each tool server counts for itself, if it protects against replay.',
     'It may call at most 3 times, which each tool server counts for itself, if it protects against replay.',
     'It may not pass this on.',
-    'A call that says that it asks for personal data is refused.',
+    'A call that says it asks for personal data is refused.',
     'It may change things.',
     'It may name any resource.',
     'It may name only this class of data: "public".',
