@@ -62,18 +62,14 @@ export function orThrow<T extends object>(read: T | Failure): T {
 export function requireUnexpired({ claims: { nbf, exp } }: Receipt, subject: number, now: number): void {
   if (exp === null) return;
   if (exp < nbf) {
-    const found = `exp is ${showTime(exp)}, expected at least its own nbf, ${showTime(nbf)}`;
-    throw new IssueError(
-      'TEMPORAL_BOUNDS_VIOLATION',
-      `Receipt ${subject}: ${found}`,
-      'Let it end after it begins.',
-    );
+    const found = `Receipt ${subject}: exp is ${showTime(exp)}, expected at least its nbf ${showTime(nbf)}`;
+    throw new IssueError('TEMPORAL_BOUNDS_VIOLATION', found, 'Raise exp.');
   }
   if (exp < now) {
     throw refusal('EXPIRED', {
       subject,
       time: exp,
-      expected: `at least ${showTime(now)}, the time of issuing`,
+      expected: `a time of at least ${showTime(now)}, which is now`,
     });
   }
 }

@@ -24,7 +24,7 @@ const WORDS: Readonly<Record<KnownPolicyMember, (policy: Policy) => string>> = {
   max_cost_usd: ({ max_cost_usd: cost, max_total_cost_usd: total }) =>
     isNothing(cost)
       ? `A call may cost ${isNothing(total) ? 'any amount' : 'as much as all together'}.`
-      : `A call that states its cost may cost at most ${cost} US dollars${isNothing(total) ? ', another one any amount' : ''}.`,
+      : `A call that states its cost may cost at most ${cost} US dollars${isNothing(total) ? ', others any amount' : ''}.`,
   max_total_cost_usd: ({ max_total_cost_usd: cost }) =>
     isNothing(cost)
       ? 'All calls together may cost any amount.'
@@ -41,10 +41,10 @@ const WORDS: Readonly<Record<KnownPolicyMember, (policy: Policy) => string>> = {
           : `It may pass this on, from one to the next at most ${delegations} times.`,
   pii_access: ({ pii_access: access }) =>
     access === false
-      ? 'A call that says that it uses personal data is refused.'
-      : 'It may use personal data.',
+      ? 'A call that says it asks for personal data is refused.'
+      : 'It may ask for personal data.',
   write_access: ({ write_access: access }) =>
-    access === false ? 'A call that says that it changes something is refused.' : 'It may change things.',
+    access === false ? 'A call that says it changes things is refused.' : 'It may change things.',
   allowed_resources: ({ allowed_resources: resources }) =>
     describeList(resources, 'name', 'resource', 'resources'),
   allowed_data_classes: ({ allowed_data_classes: classes }) =>

@@ -74,7 +74,7 @@ describe('issue', () => {
     const { stdout, stderr } = await work.done(...ISSUE, '--max-cost', '5');
     const [, shown = ''] = /^You agree to this:\n((?: {2}.+\n)+)note: /.exec(stderr) ?? [];
     expect(shown).toContain(
-      '  It may use any tool.\n  A call that states its cost may cost at most 5 US dollars, another one any amount.\n',
+      '  It may use any tool.\n  A call that states its cost may cost at most 5 US dollars, others any amount.\n',
     );
     const text = shown.replace(/^ {2}/gm, '').trimEnd();
     const hash = createHash('sha256').update(text).digest('hex');

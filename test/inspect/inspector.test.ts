@@ -380,9 +380,7 @@ describe.skipIf(!existsSync(CHROMIUM))('in Chromium', () => {
     await look('limits used, dark');
     await open.page.click('text=In plain words');
     await look('plain words, dark');
-    expect(await open.page.locator('.words-card').innerText()).toContain(
-      'says that it changes something is refused',
-    );
+    expect(await open.page.locator('.words-card').innerText()).toContain('says it changes things is refused');
     await open.page.click('text=In detail');
     await open.page.emulateMedia({ colorScheme: 'light' });
     await open.page.setViewportSize({ width: 390, height: 844 });

@@ -187,12 +187,12 @@ describe('what would be ignored is refused', () => {
 it('describes a policy in plain words, also what it does not limit', () => {
   expect(describePolicy({ allowed_tools: ['search', 'a"b'], max_cost_usd: 5, write_access: false })).toEqual([
     'It may use only these tools: "search", "a\\"b".',
-    'A call that states its cost may cost at most 5 US dollars, another one any amount.',
+    'A call that states its cost may cost at most 5 US dollars, others any amount.',
     'All calls together may cost any amount.',
     'It may call any number of times.',
     'It may pass this on, and so may those who get it.',
-    'It may use personal data.',
-    'A call that says that it changes something is refused.',
+    'It may ask for personal data.',
+    'A call that says it changes things is refused.',
     'It may name any resource.',
     'It may name any class of data.',
   ]);
@@ -213,7 +213,7 @@ it('describes a policy in plain words, also what it does not limit', () => {
     'Each call must state its cost, and all together may cost at most 2.5 US dollars, which each tool server counts for itself, if it protects against replay.',
     'It may call at most 3 times, which each tool server counts for itself, if it protects against replay.',
     'It may not pass this on.',
-    'A call that says that it uses personal data is refused.',
+    'A call that says it asks for personal data is refused.',
     'It may change things.',
     'It may name any resource.',
     'It may name only this class of data: "public".',
