@@ -21,8 +21,8 @@ const FAULTS = [
   // The life of a process
   [
     'main',
-    'explains each.`);\n    process.exit(2);',
-    'explains each.`);\n    process.exit(1);',
+    "explains each.');\n    process.exit(2);",
+    "explains each.');\n    process.exit(1);",
     'start',
     'names every problem of the configuration',
   ],
