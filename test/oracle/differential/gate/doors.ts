@@ -721,9 +721,9 @@ interface McpAnswer {
   readonly metadata?: StructOf;
 }
 
-/** Of `google.protobuf.Struct`. */
+/** Of `google.protobuf.Struct`; an empty one has no fields on the wire. */
 interface StructOf {
-  readonly fields: Readonly<Record<string, ValueOf>>;
+  readonly fields?: Readonly<Record<string, ValueOf>> | null;
 }
 
 interface ValueOf {
@@ -732,11 +732,12 @@ interface ValueOf {
 }
 
 const ofStruct = ({ fields }: StructOf): object =>
-  Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, ofValue(value)]));
+  Object.fromEntries(Object.entries(fields ?? {}).map(([name, value]) => [name, ofValue(value)]));
 
 function ofValue(value: ValueOf): unknown {
   if (value.kind === 'structValue') return ofStruct(value['structValue'] as StructOf);
-  if (value.kind === 'listValue') return (value['listValue'] as { values: ValueOf[] }).values.map(ofValue);
+  if (value.kind === 'listValue')
+    return ((value['listValue'] as { values?: ValueOf[] }).values ?? []).map(ofValue);
   return value.kind === 'nullValue' ? null : value[value.kind];
 }
 
