@@ -12,6 +12,8 @@ export interface BreakerOptions {
   readonly onOpen: (reason: Error) => void;
   /** Called when it closes, with the milliseconds for which it was open. */
   readonly onClose: (openMs: number) => void;
+  /** Ends the probing. */
+  readonly ended: AbortSignal;
 }
 
 /**
@@ -20,7 +22,6 @@ export interface BreakerOptions {
  */
 export class Breaker {
   readonly #options: BreakerOptions;
-  readonly #ended = new AbortController();
   #failures = 0;
   /** Why it is open; `null` if it is closed. */
   #reason: Error | null = null;
@@ -49,19 +50,14 @@ export class Breaker {
 
   /** Opens it at once, after a failure that is certain to last, such as a lost connection. */
   open(reason: Error): void {
-    if (this.#reason !== null || this.#ended.signal.aborted) return;
+    if (this.#reason !== null || this.#options.ended.aborted) return;
     this.#reason = reason;
     this.#options.onOpen(reason);
     void this.#probeUntilWell(performance.now());
   }
 
-  /** Ends the probing. */
-  close(): void {
-    this.#ended.abort();
-  }
-
   async #probeUntilWell(openedAt: number): Promise<void> {
-    const { signal } = this.#ended;
+    const { ended: signal } = this.#options;
     do {
       // Jitter: instances that lost the same server must not all return to it at the same moment.
       await pause(PROBE_MS * (0.75 + Math.random() / 2), undefined, { signal, ref: false }).catch(

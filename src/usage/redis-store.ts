@@ -134,6 +134,7 @@ class RedisReplayStore implements ReplayStore {
         const refusedMs = Math.round(openMs);
         log?.info({ refusedMs }, `${this.#place} records again: calls are no longer refused`);
       },
+      ended: this.#ended.signal,
     });
   }
 
@@ -221,7 +222,6 @@ class RedisReplayStore implements ReplayStore {
 
   async close(): Promise<void> {
     this.#ended.abort();
-    this.#breaker.close();
     const connection = this.#connection;
     this.#connection = null;
     if (connection?.isReady === true)

@@ -15,11 +15,13 @@ let outageMs: number | undefined;
 let isWell: boolean;
 let probes: number;
 let breaker: Breaker;
+let ended: AbortController;
 
 beforeEach(() => {
   events.length = 0;
   isWell = true;
   probes = 0;
+  ended = new AbortController();
   breaker = new Breaker({
     probe: async () => {
       probes++;
@@ -30,10 +32,11 @@ beforeEach(() => {
       outageMs = milliseconds;
       events.push('closed');
     },
+    ended: ended.signal,
   });
 });
 
-afterEach(() => breaker.close());
+afterEach(() => ended.abort());
 
 const fail = (message: string) => (isWell ? Promise.resolve() : Promise.reject(new Error(message)));
 const attempt = vi.fn(() => fail('no answer'));
@@ -91,9 +94,9 @@ describe('a breaker', () => {
     for (let instance = 0; instance < 2; instance++) {
       const one = new Breaker({
         ...{ probe: () => Promise.resolve(), onOpen: () => undefined, onClose: () => undefined },
+        ended: ended.signal,
       });
       one.open(new Error('connection lost'));
-      one.close();
     }
     const options = { signal: expect.any(AbortSignal) as AbortSignal, ref: false };
     expect(vi.mocked(pause).mock.calls).toEqual([
@@ -106,7 +109,7 @@ describe('a breaker', () => {
     isWell = false;
     breaker.open(new Error('connection lost'));
     await vi.waitFor(() => expect(probes).toBe(1), { timeout: 20_000 });
-    breaker.close();
+    ended.abort();
     isWell = true;
     const seen = probes;
     // It makes its last pause, and what would follow it follows at once.
