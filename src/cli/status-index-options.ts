@@ -41,10 +41,10 @@ export async function takeStatusIndexOf({
   return { statusListIndex: taken };
 }
 
-/** Warns if a receipt cannot be revoked. */
-export function warnIfIrrevocable({ statusIndex, statusIndexFrom }: StatusIndexOptions): void {
+/** Says if no status list can end a receipt. */
+export function noteWithoutIndex({ statusIndex, statusIndexFrom }: StatusIndexOptions): void {
   if (statusIndex !== undefined || statusIndexFrom !== undefined) return;
   process.stderr.write(
-    'note: this receipt has no status list index, so it cannot be revoked before it ends; --status-index or --status-index-from gives it one\n',
+    'note: this receipt has no status list index, so before it ends only those who run verifiers can revoke it, each at their own (`npx drs-verify revoke --receipt`); --status-index or --status-index-from gives it one\n',
   );
 }

@@ -108,13 +108,13 @@ describe('issue', () => {
     expect(stderr).toContain('it looks like milliseconds');
   });
 
-  it('says that what has no status list index cannot be revoked', async () => {
+  it('says who can revoke what has no status list index', async () => {
     const without = await work.done(...ISSUE, '--tool', 'a');
-    expect(without.stderr).toContain('cannot be revoked');
+    expect(without.stderr).toContain('only those who run verifiers can revoke it');
     const withIndex = await work.done(...ISSUE, '--tool', 'a', '--status-index', '7');
     expect(withIndex.stderr).not.toContain('revoked');
     const delegate = ['delegate', '--key', 'bot.key', '--chain', 'root.jwt', '--to', 'helper.pub'];
-    expect((await work.done(...delegate)).stderr).toContain('cannot be revoked');
+    expect((await work.done(...delegate)).stderr).toContain('only those who run verifiers can revoke it');
     expect((await work.done(...delegate, '--status-index', '8')).stderr).toBe('');
   });
 

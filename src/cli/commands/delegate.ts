@@ -10,7 +10,7 @@ import { addPolicyOptions, readPolicy, type PolicyOptions } from '../policy-opti
 import {
   addStatusIndexOptions,
   takeStatusIndexOf,
-  warnIfIrrevocable,
+  noteWithoutIndex,
   type StatusIndexOptions,
 } from '../status-index-options.js';
 import { parseEnd, parseTime, TIME_FORMS, toExpiresAt } from '../times.js';
@@ -82,7 +82,7 @@ Examples:
         ...(await takeStatusIndexOf(options)),
         ...(options.unchecked && { unchecked: true }),
       });
-      warnIfIrrevocable(options);
+      noteWithoutIndex(options);
       await writeResult(options.out, chainText([...chain, receipt]), options);
     });
 }

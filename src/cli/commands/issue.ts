@@ -15,7 +15,7 @@ import { addPolicyOptions, readPolicy, type PolicyOptions } from '../policy-opti
 import {
   addStatusIndexOptions,
   takeStatusIndexOf,
-  warnIfIrrevocable,
+  noteWithoutIndex,
   type StatusIndexOptions,
 } from '../status-index-options.js';
 import { parseEnd, parseTime, TIME_FORMS, toExpiresAt } from '../times.js';
@@ -100,7 +100,7 @@ Examples:
           showText(agreementText(delegation));
         }
       }
-      warnIfIrrevocable(options);
+      noteWithoutIndex(options);
       if (isHuman && !options.yes) await requireAgreement();
       const root = await issueRootDelegation({ ...unsigned, key, ...(await takeStatusIndexOf(options)) });
       await writeResult(options.out, chainText([root]), options);
