@@ -27,7 +27,7 @@ export interface DelegationOptions<Key extends AnySigner = SigningKey> {
    * makes a standing delegation without an end, which is only allowed if the root type is not `human`.
    */
   readonly expiresAt?: number | null;
-  /** The receipt's index in the status list. Without an index, the receipt cannot be revoked. */
+  /** The receipt's index in the status list. Without one, only operators can revoke the receipt, by its digest. */
   readonly statusListIndex?: number;
   /** Default: `dr:` and a random UUID. */
   readonly jti?: string;
