@@ -140,7 +140,7 @@ export async function refundInRedis(
     [record, ...counters],
     [calls, ...parts.map((part) => part.microUsd)],
   );
-  return answer as 'refunded' | 'repeated' | 'unknown';
+  return answer === 'refunded' || answer === 'repeated' ? answer : 'unknown';
 }
 
 /** Runs a script, by its digest if Redis knows it. */
@@ -154,7 +154,7 @@ async function run(
   try {
     return await send(['EVALSHA', sha1, ...rest]);
   } catch (error) {
-    if (!(error as Error).message.startsWith('NOSCRIPT')) throw error;
+    if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
     return send(['EVAL', text, ...rest]);
   }
 }
@@ -175,9 +175,9 @@ function endMsOf(exp: number | null, skewSecs: number): number {
 }
 
 function readAnswer(answer: unknown, charge: Charge): Charged {
-  const [kind, ...values] = answer as readonly unknown[];
+  const [kind, ...values] = Array.isArray(answer) ? (answer as readonly unknown[]) : [];
   const { limits } = charge;
-  if (kind === 'new') {
+  if (kind === 'new' && values.length === 2 * limits.length + 1) {
     const usage = limits.map((_, at): Usage => {
       return { calls: Number(values[2 * at]), microUsd: Number(values[2 * at + 1]) };
     });
@@ -193,9 +193,9 @@ function readRefusal(
 ): Use | ReplayStoreError {
   if (kind === 'replayed') return REPLAYED;
   const limit = limits[Number(values[0]) - 1];
-  if (limit !== undefined)
+  if (kind === 'reached' && limit !== undefined)
     return {
-      kind: 'reached',
+      kind,
       limit: reached(limit, values[1] === 'max_calls', Number(values[2]), costMicroUsd),
     };
   return new ReplayStoreError(
