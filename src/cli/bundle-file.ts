@@ -14,10 +14,7 @@ import { nameOf } from './files.js';
  */
 export function bundleTextOf(content: string, file: string): string {
   const text = content.trim();
-  if (isJson(text)) {
-    requireNoKey(text, file);
-    return text;
-  }
+  if (isJson(text)) return requireBundle(text, file);
   if (isChainText(text)) {
     throw new CommandError(
       `${nameOf(file)} holds receipts but no invocation, expected a bundle`,
@@ -25,7 +22,7 @@ export function bundleTextOf(content: string, file: string): string {
     );
   }
   const decoded = decodeHeaderForm(text);
-  if (decoded !== null && isJson(decoded)) return decoded;
+  if (decoded !== null && isJson(decoded)) return requireBundle(decoded, file);
   throw new CommandError(
     `${nameOf(file)} is not a bundle: ${/^[[{]/.test(text) ? syntaxErrorOf(text) : 'neither JSON nor base64url of JSON'}`,
     'give a JSON bundle, or the value of an X-DRS-Bundle header, as `npx drs-verify invoke` writes them',
@@ -35,13 +32,11 @@ export function bundleTextOf(content: string, file: string): string {
 /**
  * Puts the unchanged text of a request body into a bundle, as its member `body`.
  *
+ * @param bundle as {@link bundleTextOf} gives it
  * @throws CommandError if the body is not JSON (it could add members to the bundle), or the bundle already has a body
  */
 export function withBody(bundle: string, body: string): string {
-  const value: unknown = JSON.parse(bundle);
-  if (!isJsonObject(value)) {
-    throw new CommandError('the bundle is not a JSON object, so it cannot carry a body', 'leave out --body');
-  }
+  const value = JSON.parse(bundle) as object;
   if (Object.hasOwn(value, 'body')) {
     throw new CommandError(
       'the bundle has a body already',
@@ -58,13 +53,14 @@ export function withBody(bundle: string, body: string): string {
   }
 }
 
-/** A private key must not leave this machine because somebody named the wrong file. */
-function requireNoKey(text: string, file: string): void {
+/** Only a bundle is sent, however faulty: not the private key of somebody who named the wrong file. */
+function requireBundle(text: string, file: string): string {
   const value: unknown = JSON.parse(text);
-  if (!isJsonObject(value) || !Object.hasOwn(value, 'kty')) return;
+  if (isJsonObject(value) && ['receipts', 'invocation'].some((name) => Object.hasOwn(value, name)))
+    return text;
   throw new CommandError(
-    `${nameOf(file)} holds a key, expected a bundle`,
-    'it was not sent; name the file that `npx drs-verify invoke` wrote',
+    `${nameOf(file)} has neither receipts nor an invocation, expected a bundle`,
+    'name the file that `npx drs-verify invoke` wrote',
   );
 }
 

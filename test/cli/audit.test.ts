@@ -202,7 +202,7 @@ describe('audit points out', () => {
   it.each([[[]], [{}], ['text'], [null]])('that %j is another file than was meant', async (bundle) => {
     const { code, stderr } = await audit(bundle);
     expect(code).toBe(2);
-    expect(stderr).toContain('has neither receipts nor an invocation, expected a bundle or a chain\n');
+    expect(stderr).toContain('has neither receipts nor an invocation, expected a bundle\n');
   });
 });
 

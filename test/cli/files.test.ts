@@ -197,7 +197,11 @@ describe('exit code 2, and a hint, for', () => {
     ['help on an unknown command', ['help', 'verfy'], 'Did you mean verify?'],
     ['an unknown option', ['verify', 'x', '--jsn'], 'Did you mean --json?'],
     ["an option of guard's server is not guard's", [...GUARD, 'cat', '--help'], 'TRUSTED_ROOTS is "x"'],
-    ['a private key to be verified', ['verify', 'alice.key'], 'alice.key holds a key, expected a bundle'],
+    [
+      'a private key to be verified',
+      ['verify', 'alice.key'],
+      'alice.key has neither receipts nor an invocation, expected a bundle',
+    ],
     ['a file that is neither chain nor bundle', ['audit', 'args.json'], 'neither receipts nor an invocation'],
     ['an empty input', ['audit', '-'], 'standard input is not a bundle'],
     ['a private key with a public name', ['keygen', '-o', 'wrong.pub'], 'name it wrong.key'],

@@ -2,6 +2,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { spliceBody } from '../../src/client/splice-body.js';
 import { createWorkplace, type Workplace } from './drs.js';
 
 // A fake service, only for what the real one does not do on demand: fail, send garbage, and show what it received.
@@ -60,8 +61,9 @@ describe('what is sent', () => {
     answerWith(200, VALID);
     const body = '{"n": 9007199254740993, "n": 1.10, "s": "\\u00e9"}\n';
     expect((await post('{"invocation":"i"} ', body)).sent).toEqual([`{"invocation":"i","body":${body}}`]);
-    expect((await post('{ }', 'null')).sent).toEqual(['{ "body":null}']);
-    expect((await post('{"a":"}"}', '[]')).sent).toEqual(['{"a":"}","body":[]}']);
+    expect((await post('{"receipts":"}"}', '[]')).sent).toEqual(['{"receipts":"}","body":[]}']);
+    // A bundle has a member, but what a program gives to the client need not.
+    expect(spliceBody('{ }', 'null')).toBe('{ "body":null}');
   });
 
   it('goes below the path of DRS_VERIFY_URL', async () => {
@@ -155,10 +157,11 @@ describe('exit code 2, and a hint, for', () => {
   });
 
   const bodies: [string, string, string, string][] = [
-    ['that is not JSON', '{}', '1,"receipts":[]', 'the body is not JSON'],
-    ['that is empty', '{}', '', 'the body is not JSON'],
-    ['beside one in the bundle', '{"body":1}', '2', 'has a body already'],
-    ['for what is no object', '[]', '1', 'not a JSON object'],
+    ['that is not JSON', '{"receipts":[]}', '1,"receipts":[]', 'the body is not JSON'],
+    ['that is empty', '{"receipts":[]}', '', 'the body is not JSON'],
+    ['beside one in the bundle', '{"receipts":[],"body":1}', '2', 'has a body already'],
+    ['for what is no object', '["receipts"]', '1', 'neither receipts nor an invocation'],
+    ['for what is no bundle', '{"kty":"OKP"}', '1', 'neither receipts nor an invocation'],
   ];
   it.each(bodies)('a body %s', async (_, bundle, body, message) => {
     const { code, stderr, sent } = await post(bundle, body);
@@ -176,7 +179,7 @@ describe('exit code 2, and a hint, for', () => {
 it('what the service says cannot steer the terminal', async () => {
   const message = '\u001b]0;owned\u0007\u009b2J\u202e\nvalid';
   answerWith(200, JSON.stringify({ valid: false, error: { code: message, message, suggestion: message } }));
-  const { code, stdout } = await post('{}');
+  const { code, stdout } = await post('{"receipts":[]}');
   expect(code).toBe(1);
   expect(stdout.replaceAll('\n', '')).toMatch(/^[\x20-\x7e]+$/);
   expect(stdout.split('\n')).toHaveLength(4);
@@ -185,7 +188,7 @@ it('what the service says cannot steer the terminal', async () => {
   expect(asJson.stdout.replaceAll('\n', '')).toMatch(/^[\x20-\x7e]+$/);
   expect(JSON.parse(asJson.stdout)).toMatchObject({ error: { message } });
   answerWith(500, JSON.stringify({ error: message }));
-  expect((await post('{}')).stderr.replaceAll('\n', '')).toMatch(/^[\x20-\x7e]+$/);
+  expect((await post('{"receipts":[]}')).stderr.replaceAll('\n', '')).toMatch(/^[\x20-\x7e]+$/);
 });
 
 it.each(['a token', 'line\nbreak', ''])('revoke does not send or show the token %j', async (token) => {

@@ -1,11 +1,9 @@
 import type { Command } from 'commander';
-import { isJsonObject } from '../../protocol/json.js';
 import { auditBundle } from '../audit-report.js';
 import { showAudit } from '../audit-text.js';
 import { bundleTextOf } from '../bundle-file.js';
 import { isChainText, receiptsOf } from '../chain-file.js';
-import { CommandError } from '../command-error.js';
-import { nameOf, readText } from '../files.js';
+import { readText } from '../files.js';
 import { printableJson } from '../terminal.js';
 
 interface AuditOptions {
@@ -40,11 +38,6 @@ Examples:
       const bundle: unknown = isChainText(content)
         ? { receipts: receiptsOf(content) }
         : JSON.parse(bundleTextOf(content, file));
-      if (!isJsonObject(bundle) || !['receipts', 'invocation'].some((name) => Object.hasOwn(bundle, name)))
-        throw new CommandError(
-          `${nameOf(file)} has neither receipts nor an invocation, expected a bundle or a chain`,
-          'give what `npx drs-verify issue`, `delegate` or `invoke` wrote',
-        );
       const report = auditBundle(bundle);
       process.stdout.write(options.json ? `${printableJson(report, 2)}\n` : showAudit(report));
     });
