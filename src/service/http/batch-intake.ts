@@ -1,7 +1,7 @@
 import { Buffer } from 'node:buffer';
 import { MAX_TYPICAL_BYTES, type Admission, type BodyReservation } from '../load/admission.js';
 import { clientOf, type RateLimit } from '../load/rate-limit.js';
-import { Batch, BYTES_PER_LINE, splitLines, TYPE } from './batch.js';
+import { Batch, BYTES_PER_LINE, splitLines, NDJSON_TYPE } from './batch.js';
 import type { BatchFault, BodyIntake, BodyLimits, IntakeSink, QuestionFault } from './body-intake.js';
 import { MAX_PIECES } from './body-reader.js';
 import type { Exchange, Question } from './exchange.js';
@@ -152,8 +152,8 @@ export class BatchIntake {
 /** Whether a request is a batch: its content type is NDJSON, as far as that can be told. */
 function isBatch({ contentType }: Pick<RequestHead, 'contentType'>): boolean {
   // The usual `application/json` is shorter.
-  if (contentType === null || contentType.length < TYPE.length) return false;
-  return contentType.toLowerCase().includes(TYPE);
+  if (contentType === null || contentType.length < NDJSON_TYPE.length) return false;
+  return contentType.toLowerCase().includes(NDJSON_TYPE);
 }
 
 /** Why the headers of a batch are not those of one; `null` if they are. */
@@ -168,7 +168,7 @@ function findHeaderFault({
   if (contentType === null || !TYPE_FORM.test(contentType))
     return {
       status: 415,
-      error: `Content-Type is ${JSON.stringify((contentType ?? '').slice(0, 80))}, expected ${TYPE} for a batch, without other parameters than charset=utf-8`,
+      error: `Content-Type is ${JSON.stringify((contentType ?? '').slice(0, 80))}, expected ${NDJSON_TYPE} for a batch, without other parameters than charset=utf-8`,
     };
   if (contentEncoding !== null)
     return { status: 415, error: 'a batch has Content-Encoding, expected none: send it as it is' };

@@ -8,8 +8,8 @@ export const BYTES_PER_LINE = 1024;
 const MAX_TEXT_LENGTH = 1024;
 const LINE_FEED = 0x0a;
 /** The content type of a batch, and of its answer. */
-export const TYPE = 'application/x-ndjson';
-const ANSWER: AnswerOptions = { headers: { 'Content-Type': TYPE } };
+export const NDJSON_TYPE = 'application/x-ndjson';
+const ANSWER: AnswerOptions = { headers: { 'Content-Type': NDJSON_TYPE } };
 
 /**
  * Splits a batch into lines, without their line feeds. What follows the last line feed is a line, unless it is empty.
