@@ -4,7 +4,7 @@ import { openBundle, proveBundle } from '../../src/verify/judge.js';
 import { Failure } from '../../src/verify/codes.js';
 import { ReceiptCache } from '../../src/verify/receipt-cache.js';
 import { readVerifierOptions } from '../../src/verifier/options.js';
-import type { Rules } from '../../src/verify/rules.js';
+import type { Rules } from '../../src/verify/parts.js';
 import { uniform } from '../load/open-loop-core.js';
 import type { Suite } from '../run/suite.js';
 import { makeCall, makeChain } from '../workload/chains.js';

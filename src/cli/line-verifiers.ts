@@ -8,7 +8,7 @@ import { openEngine } from '../verifier/create-verifier.js';
 import type { Engine } from '../verifier/engine.js';
 import { OptionsError } from '../verifier/options.js';
 import { asksForDetails, toVerdict } from '../verifier/verdict.js';
-import { bodyOf, parseBundleText } from '../verify/bundle-text.js';
+import { bodyOf, parseBundleText } from '../verify/receipt-cache.js';
 import { CommandError } from './command-error.js';
 import type { LineVerifier } from './verify-stream.js';
 

@@ -16,7 +16,7 @@ import {
   type LimitLeft,
   type ReachedLimit,
 } from '../verify/limits.js';
-import type { Root } from '../verify/root.js';
+import type { Root } from '../verify/parts.js';
 
 /** The facts about a verified call, besides the three members of a verdict's context. */
 export interface CallContext {

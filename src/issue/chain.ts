@@ -1,7 +1,7 @@
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { Failure, showTime } from '../verify/codes.js';
 import { openClaims, proveClaims, readReceipts } from '../verify/claims-alone.js';
-import { NO_MEMORY } from '../verify/receipt-memory.js';
+import { NO_MEMORY } from '../verify/parts.js';
 import type { Invocation, Receipt } from '../verify/receipt.js';
 import { asIssueError, IssueError, refusal } from './issue-error.js';
 import { after, verifierFor, type AnySigner, type Eventual } from './signer.js';

@@ -11,7 +11,7 @@ import type { PureOptions } from './options.js';
 import { pureParts } from './parts.js';
 
 export type { PureOptions, Sodium } from './options.js';
-export type { RemoteStatus, RevocationView } from '../verify/revocation-view.js';
+export type { RemoteStatus, RevocationView } from '../verify/parts.js';
 export type { Verdict, VerdictDetails, VerdictError } from '../verifier/verdict.js';
 export type { VerdictContext } from '../verify/receipt.js';
 export type { Binding } from '../verify/binding.js';

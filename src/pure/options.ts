@@ -2,8 +2,7 @@ import { refuseUnknownOptions } from '../protocol/known-options.js';
 import { readGivenRoots } from '../trust/given-roots.js';
 import type { TrustedRoot } from '../trust/read-root.js';
 import { count, flag, readOption, roots, text, type GivenOptions, type Option } from '../verifier/kinds.js';
-import type { RevocationView } from '../verify/revocation-view.js';
-import type { Rules } from '../verify/rules.js';
+import type { RevocationView, Rules } from '../verify/parts.js';
 
 /** The part of libsodium that verifies: of `libsodium-wrappers` (WebAssembly) or `sodium-native`. */
 export interface Sodium {

@@ -1,8 +1,6 @@
 import type { SignatureCheck } from '../protocol/jwt.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
-import type { JudgeParts } from '../verify/judge.js';
-import { NO_MEMORY } from '../verify/receipt-memory.js';
-import type { RevocationView } from '../verify/revocation-view.js';
+import { NO_MEMORY, type JudgeParts, type RevocationView } from '../verify/parts.js';
 import { readPureOptions, type PureOptions, type Sodium } from './options.js';
 
 /**

@@ -1,5 +1,5 @@
 import { DEFAULT_KEYS, type KeyResolver } from '../protocol/key-resolver.js';
-import type { RevocationView } from '../verify/revocation-view.js';
+import type { RevocationView } from '../verify/parts.js';
 import type { Asked, Entry } from './entry.js';
 import { DEFAULT_MAX_ENTRIES } from './defaults.js';
 import { LocalStore } from './store/local-store.js';

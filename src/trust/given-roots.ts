@@ -1,5 +1,5 @@
 import type { JsonValue } from '../protocol/json.js';
-import type { Root } from '../verify/root.js';
+import type { Root } from '../verify/parts.js';
 import { isRead, readRoot, sentence, type TrustedRoot } from './read-root.js';
 
 /**

@@ -4,7 +4,7 @@ import { nearestName } from '../protocol/nearest-name.js';
 import { KNOWN_POLICY_MEMBERS, isKnownMember, readPolicy, type Policy } from '../protocol/policy.js';
 import type { ReadPolicy } from '../verify/attenuation.js';
 import { show } from '../verify/codes.js';
-import { plainRoot, type Root } from '../verify/root.js';
+import { plainRoot, type Root } from '../verify/parts.js';
 import { readTime, TIME_FORMS } from './times.js';
 
 /** What an operator says of a root principal, as it is in a file. See docs/spec/trust.md for each member. */

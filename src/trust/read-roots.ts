@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { decodeUtf8 } from '#platform';
 import { isJsonObject, parseStrictJson, type JsonValue } from '../protocol/json.js';
 import { show } from '../verify/codes.js';
-import type { Root } from '../verify/root.js';
+import type { Root } from '../verify/parts.js';
 import { findLines, lineAt, lineOfSyntaxError } from './lines.js';
 import { MAX_ENTRY_BYTES, partsOf, type Part } from './parts.js';
 import { isRead, readRoot, sentence, unknownMember, type Fault } from './read-root.js';

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { Root, Roots } from '../verify/root.js';
+import type { Root, Roots } from '../verify/parts.js';
 import { lookAt, readBytes, type Version } from './roots-files.js';
 import { readRoots, showFaults, type BytesOfFile } from './read-roots.js';
 

@@ -9,7 +9,7 @@ import {
 import { readGivenRoots } from '../trust/given-roots.js';
 import { TrustedRoots } from '../trust/trusted-roots.js';
 import type { Body } from '../verify/binding.js';
-import type { Roots } from '../verify/root.js';
+import type { Roots } from '../verify/parts.js';
 import { Engine, type EngineObserver } from './engine.js';
 import { OptionsError, readVerifierOptions, type VerifierOptions, type VerifierSettings } from './options.js';
 import { asksForDetails, toVerdict, type Verdict } from './verdict.js';

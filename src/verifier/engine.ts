@@ -5,9 +5,9 @@ import { InThreadVerifier } from '../signatures/in-thread.js';
 import { PoolVerifier } from '../signatures/pool.js';
 import type { SignatureObserver, SignatureVerifier } from '../signatures/signature-verifier.js';
 import { TrustedRoots, type TrustObserver } from '../trust/trusted-roots.js';
-import { judge, type Call, type JudgeParts, type Judgement } from '../verify/judge.js';
+import { judge, type Call, type Judgement } from '../verify/judge.js';
+import type { JudgeParts, Roots } from '../verify/parts.js';
 import { ReceiptCache } from '../verify/receipt-cache.js';
-import type { Roots } from '../verify/root.js';
 import type { VerifierSettings } from './options.js';
 
 /** Receives events to count and time. Every argument is a number or comes from a fixed set. */

@@ -1,14 +1,14 @@
 import type { KeyResolver } from '../protocol/key-resolver.js';
-import { checkCallLinkage, checkReceiptLinkage } from './blocks/b-linkage.js';
+import { checkCallLinkage, checkReceiptLinkage } from './blocks/a-b-form.js';
 import { checkSignatures, planSignatures, type SignaturePlan, type Signed } from './blocks/c-signatures.js';
 import { checkDelegations, checkInvocation, checkLevels, checkRootSubject } from './blocks/d-policy.js';
-import { checkWindows } from './blocks/e-time.js';
+import { checkWindows } from './blocks/e-f-validity.js';
 import type { Failure } from './codes.js';
 import type { Receipt } from './receipt.js';
 
 // The checks of `judge.ts` that need neither settings nor a memory, in the same order: for whoever issues.
 
-export { readInvocation, readReceipts } from './blocks/a-structure.js';
+export { readInvocation, readReceipts } from './blocks/a-b-form.js';
 
 /** Everything that can be checked before a signature is verified: block B, and which signatures to verify. */
 export function openClaims(signed: Signed, keys: KeyResolver): SignaturePlan | Failure {

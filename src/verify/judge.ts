@@ -1,19 +1,27 @@
-import type { KeyResolver } from '../protocol/key-resolver.js';
-import type { SignatureCheck } from '../protocol/jwt.js';
 import { bind, checkBinding, type Binding, type Body } from './binding.js';
-import { checkStructure, readReceipts, type Structure } from './blocks/a-structure.js';
-import { checkCallLinkage, checkReceiptLinkage } from './blocks/b-linkage.js';
+import {
+  checkCallLinkage,
+  checkReceiptLinkage,
+  checkStructure,
+  readReceipts,
+  type Structure,
+} from './blocks/a-b-form.js';
 import { checkSignatures, planSignatures, type SignaturePlan } from './blocks/c-signatures.js';
 import { checkCallPolicy, checkReceiptPolicies, checkRoot } from './blocks/d-policy.js';
-import { checkEntry, checkWindows } from './blocks/e-time.js';
-import { checkRevocation } from './blocks/f-revocation.js';
+import { checkEntry, checkRevocation, checkWindows } from './blocks/e-f-validity.js';
 import { Failure } from './codes.js';
-import type { CountedLimits, LimitLeft } from './limits.js';
-import { NO_MEMORY, type ReceiptMemory } from './receipt-memory.js';
+import type { LimitLeft } from './limits.js';
+import {
+  NO_MEMORY,
+  plainRoot,
+  type JudgeParts,
+  type Known,
+  type ReceiptMemory,
+  type Root,
+  type Roots,
+  type Rules,
+} from './parts.js';
 import { Chain, type Invocation, type Receipt } from './receipt.js';
-import type { RevocationView } from './revocation-view.js';
-import { rootOf, type Root } from './root.js';
-import type { Rules } from './rules.js';
 
 /** A call to judge. */
 export interface Call {
@@ -26,41 +34,6 @@ export interface Call {
   readonly isWanted?: (() => boolean) | undefined;
   /** Called before a wait for the status list. If it returns false, the list counts as unavailable at once. */
   readonly mayWait?: (() => boolean) | undefined;
-}
-
-/** What judging reads besides the bundle, as far as it needs no wait. */
-export interface Known {
-  readonly rules: Rules;
-  readonly cache: ReceiptMemory;
-  readonly keys: KeyResolver;
-}
-
-/** Everything that a judge is handed: what waits, what knows the time, and what remembers. */
-export interface JudgeParts extends Known {
-  readonly signatures: {
-    /** For each check, whether its signature verifies: at once, or later. */
-    verify(checks: readonly SignatureCheck[], isWanted?: () => boolean): boolean[] | Promise<boolean[]>;
-  };
-  readonly revocation: {
-    /** Has the status list fetched if there is no usable copy; `null` if there is nothing to wait for. */
-    freshen(): Promise<void> | null;
-    readonly view: RevocationView;
-  };
-  /** Unix seconds. */
-  readonly clock: () => number;
-  /** Whether a call without a body that was signed is refused. */
-  readonly requiresBinding: boolean;
-  /**
-   * Records an invocation and charges its call to the limits of the chain. Says why it may not be used, or what is left of
-   * the limits. `null` if invocations may be used again, and nobody counts.
-   */
-  readonly use:
-    | ((
-        invocation: Invocation['claims'],
-        limits: readonly CountedLimits[],
-        now: number,
-      ) => Promise<Failure | readonly LimitLeft[] | null>)
-    | null;
 }
 
 /** What a judge says of a call. */
@@ -192,6 +165,18 @@ function checkTrust(structure: Structure, now: number, rules: Rules): Root | Fai
     checkEntry(root as Root, now) ?? // E
     checkWindows(structure, now, rules.clockSkewSecs);
   return failure ?? (root as Root);
+}
+
+const ANYBODY = plainRoot();
+
+/**
+ * What is said of the root of a chain.
+ *
+ * @param roots `null` if anybody may be a root
+ * @returns `null` if it is not trusted
+ */
+function rootOf(roots: Roots | null, { claims }: Receipt): Root | null {
+  return roots === null ? ANYBODY : (roots.get(claims.iss) ?? null);
 }
 
 /** Receipts without an invocation, whose signatures must be verified next. */

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { JsonValue } from '../../src/protocol/json.js';
 import { POLICY_MEMBERS, type PolicyMember } from '../../src/protocol/policy.js';
-import { findEscalation, findViolation } from '../../src/verify/attenuation.js';
+import { findEscalation } from '../../src/verify/attenuation.js';
+import { findViolation } from '../../src/verify/blocks/d-policy.js';
 import {
   anyArgument,
   argumentOf,

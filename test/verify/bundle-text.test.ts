@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
-import { parseBundleText } from '../../src/verify/bundle-text.js';
+import { parseBundleText } from '../../src/verify/receipt-cache.js';
 import { ReceiptCache } from '../../src/verify/receipt-cache.js';
 import { Chain } from '../../src/verify/receipt.js';
 import { invoke, makeChain } from '../support/chain.js';

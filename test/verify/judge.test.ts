@@ -2,10 +2,9 @@ import { describe, expect, it } from 'vitest';
 import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
 import { InThreadVerifier } from '../../src/signatures/in-thread.js';
 import { laterFailure } from '../../src/verify/later-codes.js';
-import { judge, type Call, type JudgeParts } from '../../src/verify/judge.js';
+import { judge, type Call } from '../../src/verify/judge.js';
 import { ReceiptCache } from '../../src/verify/receipt-cache.js';
-import type { RemoteStatus } from '../../src/verify/revocation-view.js';
-import type { Root, Roots } from '../../src/verify/root.js';
+import type { JudgeParts, RemoteStatus, Root, Roots } from '../../src/verify/parts.js';
 import { readGivenRoots } from '../../src/trust/given-roots.js';
 import { invoke, makeChain, NOW, type Party } from '../support/chain.js';
 

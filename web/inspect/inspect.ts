@@ -9,15 +9,9 @@ import { findReached } from '../../src/usage/counters.js';
 import { bindText, type Binding } from '../../src/verify/binding.js';
 import { Failure, type Block, type Subject } from '../../src/verify/codes.js';
 import { CATALOGUE } from '../../src/verify/later-codes.js';
-import {
-  judge,
-  openReceipts,
-  proveReceipts,
-  type JudgeParts,
-  type Judgement,
-} from '../../src/verify/judge.js';
+import { judge, openReceipts, proveReceipts, type Judgement } from '../../src/verify/judge.js';
 import { costMicroUsdOf, limitReached } from '../../src/verify/limits.js';
-import type { RemoteStatus, RevocationView } from '../../src/verify/revocation-view.js';
+import type { JudgeParts, RemoteStatus, RevocationView } from '../../src/verify/parts.js';
 import { readToken, type Token } from './decode.js';
 import { comparable, refusalByGate } from './gate.js';
 import type { Place, UsedByReceipt } from './known.js';

@@ -1,5 +1,5 @@
 import { Agent } from 'undici';
-import type { RemoteStatus } from '../../verify/revocation-view.js';
+import type { RemoteStatus } from '../../verify/parts.js';
 import { isBitSet } from './bitstring.js';
 import { copyState, type CopyLimits, type CopyTimes } from './copy-state.js';
 import { DEFAULT_MAX_WAIT_MS } from '../defaults.js';

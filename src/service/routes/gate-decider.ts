@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import type { Body } from '../../verify/binding.js';
-import { judge, type Call, type JudgeParts, type Judgement } from '../../verify/judge.js';
+import { judge, type Call, type Judgement } from '../../verify/judge.js';
+import type { JudgeParts } from '../../verify/parts.js';
 import type { Engine } from '../../verifier/engine.js';
 import type { GateContext } from '../../gate/context.js';
 import {

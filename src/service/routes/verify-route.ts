@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer';
 import { WorkDropped } from '../../signatures/signature-verifier.js';
-import { bodyOf, parseBundleText } from '../../verify/bundle-text.js';
+import { bodyOf, parseBundleText } from '../../verify/receipt-cache.js';
 import type { Call, Judgement } from '../../verify/judge.js';
 import { asksForDetails, toVerdictJson } from '../../verifier/verdict.js';
 import type { Ticket } from '../load/admission.js';

@@ -2,9 +2,9 @@ import { encodeBase64url } from '#platform';
 import type { SignatureCheck } from '../../protocol/jwt.js';
 import type { KeyResolver } from '../../protocol/key-resolver.js';
 import { Failure, type Subject } from '../codes.js';
-import type { ReceiptMemory } from '../receipt-memory.js';
+import type { ReceiptMemory } from '../parts.js';
 import type { Invocation, Receipt } from '../receipt.js';
-import type { Structure } from './a-structure.js';
+import type { Structure } from './a-b-form.js';
 
 /** What block C has to find out. */
 export interface SignaturePlan {

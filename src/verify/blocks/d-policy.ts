@@ -1,11 +1,12 @@
 import { coversCommand } from '../../protocol/claims.js';
-import { findEscalation, findViolation } from '../attenuation.js';
+import type { JsonObject, JsonValue } from '../../protocol/json.js';
+import type { PolicyLimit } from '../../protocol/policy.js';
+import { findEscalation } from '../attenuation.js';
 import { Failure, show, type Subject } from '../codes.js';
 import { laterFailure } from '../later-codes.js';
+import type { Root, Rules } from '../parts.js';
 import type { Invocation, Receipt } from '../receipt.js';
-import type { Root } from '../root.js';
-import type { Rules } from '../rules.js';
-import type { Structure } from './a-structure.js';
+import type { Structure } from './a-b-form.js';
 
 /**
  * Block D for receipts: the root is trusted, and each stays within the one before it.
@@ -177,6 +178,33 @@ export function checkLevels({ claims }: Invocation, receipts: readonly Receipt[]
       claimed: violation.claimed,
       expected: `what ${violation.member} ${show(violation.allowed)} allows`,
     });
+  }
+  return null;
+}
+
+/** The first policy member that a call breaks. */
+export interface Violation {
+  readonly member: string;
+  /** The argument that breaks it, as a name in `args`. */
+  readonly argument: string;
+  /** The argument's value; `undefined` if it is missing. */
+  readonly claimed: JsonValue | undefined;
+  readonly allowed: unknown;
+}
+
+/**
+ * Checks the arguments of a call against the policy of one level, in time linear in the length of the policy's lists.
+ *
+ * @returns what the call breaks, or `null` if it keeps to the policy
+ * @example findViolation(readPolicy({ allowed_tools: ['search'] }).limits, { tool: 'delete' })?.member; // 'allowed_tools'
+ */
+export function findViolation(limits: readonly PolicyLimit[], args: JsonObject): Violation | null {
+  for (const { member, limit } of limits) {
+    const { name, argument, requiresArgument } = member;
+    if (argument === null) continue;
+    const claimed = args[argument];
+    const isKept = claimed === undefined ? limit.isOpen || !requiresArgument : limit.allows(claimed);
+    if (!isKept) return { member: name, argument, claimed, allowed: limit.value };
   }
   return null;
 }

@@ -1,0 +1,120 @@
+import type { SignatureCheck } from '../protocol/jwt.js';
+import type { KeyResolver } from '../protocol/key-resolver.js';
+import type { ReadPolicy } from './attenuation.js';
+import type { Failure } from './codes.js';
+import type { CountedLimits, LimitLeft } from './limits.js';
+import type { Chain, Invocation, Receipt } from './receipt.js';
+
+/** What judging reads besides the bundle, as far as it needs no wait. */
+export interface Known {
+  readonly rules: Rules;
+  readonly cache: ReceiptMemory;
+  readonly keys: KeyResolver;
+}
+
+/** Everything that a judge is handed: what waits, what knows the time, and what remembers. */
+export interface JudgeParts extends Known {
+  readonly signatures: {
+    /** For each check, whether its signature verifies: at once, or later. */
+    verify(checks: readonly SignatureCheck[], isWanted?: () => boolean): boolean[] | Promise<boolean[]>;
+  };
+  readonly revocation: {
+    /** Has the status list fetched if there is no usable copy; `null` if there is nothing to wait for. */
+    freshen(): Promise<void> | null;
+    readonly view: RevocationView;
+  };
+  /** Unix seconds. */
+  readonly clock: () => number;
+  /** Whether a call without a body that was signed is refused. */
+  readonly requiresBinding: boolean;
+  /**
+   * Records an invocation and charges its call to the limits of the chain. Says why it may not be used, or what is left of
+   * the limits. `null` if invocations may be used again, and nobody counts.
+   */
+  readonly use:
+    | ((
+        invocation: Invocation['claims'],
+        limits: readonly CountedLimits[],
+        now: number,
+      ) => Promise<Failure | readonly LimitLeft[] | null>)
+    | null;
+}
+
+/** What an operator decides about verification; constant for the life of a verifier, except who the roots are. */
+export interface Rules {
+  /** Maximum number of delegation receipts in a bundle. */
+  readonly maxChainDepth: number;
+  /** Seconds by which `nbf` and `exp` are relaxed. */
+  readonly clockSkewSecs: number;
+  /** The `tool_server` that invocations must be for; `null` for any. */
+  readonly serverIdentity: string | null;
+  /** The principals that may be roots; `null` for any. */
+  readonly trustedRoots: Roots | null;
+}
+
+/** What an operator says of a root principal. See docs/spec/trust.md. */
+export interface Root {
+  readonly name: string | null;
+  readonly labels: Readonly<Record<string, string>> | null;
+  /** The first and the last second in which it is trusted, in Unix seconds; `null` for no bound. */
+  readonly from: number | null;
+  readonly until: number | null;
+  /** What it may delegate at most; `null` for anything. */
+  readonly policy: ReadPolicy | null;
+  /** Root receipts that were found to stay within the policy. Only block D adds to it. It keeps none of them alive. */
+  readonly kept: WeakSet<Receipt>;
+}
+
+/** The principals that may be roots, at the time when it is asked. */
+export interface Roots {
+  get(did: string): Root | undefined;
+}
+
+/** A root of which nothing more is said than that it is trusted. */
+export function plainRoot(): Root {
+  return { name: null, labels: null, from: null, until: null, policy: null, kept: new WeakSet() };
+}
+
+/** What the remote status list says of an index. */
+export type RemoteStatus =
+  /** No remote list is configured. */
+  | 'not_configured'
+  | 'not_revoked'
+  | 'revoked'
+  /** The index lies beyond the end of the list: a range error, never "not revoked". */
+  | 'out_of_range'
+  /** A list is configured, but there is no usable copy of it. */
+  | 'unavailable';
+
+/** The revocation state as block F reads it. It is in memory: reading it never waits. */
+export interface RevocationView {
+  /** What the remote list says. Asked before the local store. */
+  remoteStatusOf(index: number): RemoteStatus;
+  /** Whether the index is in the local store. */
+  isRevokedLocally(index: number): boolean;
+  /**
+   * Stands for all receipts and DIDs in the local store: another object as soon as one is added. `null` if there are none.
+   * As long as it is the same, {@link isNameRevoked} says of no name that it is revoked if it did not before.
+   */
+  readonly names: object | null;
+  /** Whether a receipt's digest (`sha256:…`) or a DID is in the local store. */
+  isNameRevoked(name: string): boolean;
+}
+
+/** What a judge remembers of receipts and chains that verified. `ReceiptCache` has what each of them promises. */
+export interface ReceiptMemory {
+  keepFor(keysVersion: number): void;
+  getReceipt(jwt: string): Receipt | null;
+  getChain(jwts: readonly string[]): Chain | null;
+  addReceipt(receipt: Receipt): void;
+  addChain(chain: Chain): void;
+}
+
+/** Remembers nothing: for receipts that are read once, and for pages that a cache would make larger. */
+export const NO_MEMORY: ReceiptMemory = {
+  keepFor: () => undefined,
+  getReceipt: () => null,
+  getChain: () => null,
+  addReceipt: () => undefined,
+  addChain: () => undefined,
+};
