@@ -1,7 +1,6 @@
 import { readInvocationClaims, readReceiptClaims, type ClaimDefect } from '../protocol/claims.js';
 import { digestOf, parseCompactJwt } from '../protocol/jwt.js';
-import { equalsByJcs } from '../protocol/jcs.js';
-import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.js';
+import { equalsByJcs, isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.js';
 import { findPolicyTypeDefect, isCount } from '../protocol/policy.js';
 import { findPolicyEscalation } from '../verify/attenuation.js';
 import { show } from '../verify/codes.js';

@@ -1,5 +1,4 @@
-import { denotesJson } from '../protocol/faithful-json.js';
-import { isJsonObject } from '../protocol/json.js';
+import { denotesJson, isJsonObject } from '../protocol/json.js';
 import { refuseUnknownOptions } from '../protocol/known-options.js';
 import type { Verdict } from '../verifier/verdict.js';
 import { DrsClientError } from './client-error.js';

@@ -1,7 +1,6 @@
 import { isJsonObject, parseStrictJson, type JsonObject } from '../protocol/json.js';
 import { RESERVED_ARGUMENTS, restArguments, targetOf, type RestCall } from './a2a-rest.js';
-import { bodyOfValue, unusable } from './call-body.js';
-import { findBundle } from './carriers.js';
+import { bodyOfValue, findBundle, unusable } from './carriers.js';
 import { gateFailure, type GateCode } from './codes.js';
 import { methodOf, shorten, type GateRequest, type Opening } from './request.js';
 import { answerId, bodyOfMessage, denier, mayHaveBody, openCall, openRpc } from './json-rpc.js';

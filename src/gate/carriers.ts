@@ -1,7 +1,11 @@
-import { readBundle } from '../protocol/bundle.js';
-import { isJsonObject, type JsonValue } from '../protocol/json.js';
+import { decodeUtf8, type Bytes } from '#platform';
+import { isJsonObject, parseStrictJson, type JsonValue } from '../protocol/json.js';
+import { MAX_JSON_DEPTH } from '../protocol/json-defects.js';
+import { readBundle } from '../protocol/jwt.js';
 import { gateFailure, type GateFailure, type Protocol } from './codes.js';
-import type { HeaderLookup } from './request.js';
+import type { CallBody, GateRequest, HeaderLookup, RequestBody } from './request.js';
+
+// What a request carries for the gate: its bundle, in a header, in metadata or in an envelope, and the body that was signed.
 
 /** The header that carries the bundle. */
 export const BUNDLE_HEADER = 'X-DRS-Bundle';
@@ -74,3 +78,141 @@ function mistakeIn(encoded: string): string | null {
   if (!/^[\w-]+\.[\w-]+\.[\w-]+$/.test(encoded)) return null;
   return 'this is one receipt (a JWT), expected a bundle: all receipts and the invocation, as encodeBundle() writes them';
 }
+
+/**
+ * Classifies the body of an HTTP request. The signer of a call also chooses its headers. With another charset, a form
+ * or a compressed body, a handler's parser could read other arguments than UTF-8 JSON says. Such a body never matches
+ * the signed arguments.
+ *
+ * @example bodyOfBytes(bytes, headersOf({ 'content-type': 'text/plain' })).kind; // 'unusable'
+ */
+export function bodyOfBytes(bytes: Bytes, headers: HeaderLookup): BodyText {
+  return classify(() => decodeUtf8(bytes), headers);
+}
+
+/** The same where the transport has the body as text. */
+export function bodyOfText(text: string, headers: HeaderLookup): BodyText {
+  return classify(() => text, headers);
+}
+
+type BodyText = Extract<CallBody, { kind: 'text' | 'unusable' }>;
+
+function classify(read: () => string | null, headers: HeaderLookup): BodyText {
+  const reason = whyNoJson(headers);
+  if (reason !== null && !isEnvelope(headers)) return unusable(reason);
+  const text = read();
+  if (text === null) return unusable('the body is not UTF-8');
+  return reason === null ? { kind: 'text', text } : { ...unusable(reason), envelope: text };
+}
+
+/** The type of a body that holds the bundle of its call beside the body that is compared. */
+export const ENVELOPE_TYPE = 'application/drs-call+json';
+
+/** Whether a body came as an envelope, by its headers: in UTF-8, not encoded. */
+export function isEnvelope(headers: HeaderLookup): boolean {
+  return jsonTypeOf(headers) === ENVELOPE_TYPE && codingOf(headers) === null;
+}
+
+/** The same where the transport has the whole body: nothing in it is no body. */
+export function wholeBodyOfBytes(bytes: Bytes, headers: HeaderLookup): RequestBody {
+  const body = bodyOfBytes(bytes, headers);
+  return body.kind === 'text' && body.text === '' ? { kind: 'none' } : body;
+}
+
+/** Why a handler could take a body for something else than JSON in UTF-8, by its headers; else `null`. */
+export function whyNoJson(headers: HeaderLookup): string | null {
+  const coding = codingOf(headers);
+  if (coding !== null) return `the body is encoded (Content-Encoding: ${brief(coding)}), expected plain JSON`;
+  const type = joined(headers('content-type'));
+  const json = jsonTypeOf(headers);
+  // A tool server could take the arguments from inside an envelope.
+  if (type === '' || (json !== null && json !== ENVELOPE_TYPE)) return null;
+  return `the body is ${brief(type)}, expected application/json with no parameter but charset=utf-8`;
+}
+
+/**
+ * The type of a JSON body, in lower case; `null` if it is another one, or has a parameter but the charset UTF-8. Servers
+ * know more names of a charset than `charset` (RFC 2231: `charset*0`).
+ */
+function jsonTypeOf(headers: HeaderLookup): string | null {
+  return JSON_TYPE.exec(joined(headers('content-type')))?.[1]?.toLowerCase() ?? null;
+}
+
+// A comma joins two header values, and parsers differ in which one they use.
+const JSON_TYPE = /^(application\/(?:[\w.-]+\+)?json)(?:[ \t]*;[ \t]*charset=(?:utf-?8|"utf-?8"))?$/i;
+
+/** How a body is encoded; `null` if it is not. */
+function codingOf(headers: HeaderLookup): string | null {
+  const coding = joined(headers('content-encoding'));
+  return coding === '' || coding.toLowerCase() === 'identity' ? null : coding;
+}
+
+/** If a header is repeated, the joined value is no valid coding or type. */
+function joined(values: readonly string[]): string {
+  return values.join(', ');
+}
+
+/** A body that never matches the signed arguments. */
+export function unusable(reason: string): Extract<CallBody, { kind: 'unusable' }> {
+  return { kind: 'unusable', reason };
+}
+
+/**
+ * A value that another parser produced, to compare with the signed arguments. If it holds a number beyond 2^53, it is
+ * unusable: the parser may have rounded that number.
+ */
+export function bodyOfValue(value: unknown): CallBody {
+  return holdsInexactNumber(value)
+    ? unusable('a number is beyond 2^53: it may have been rounded, so the number that was sent is not known')
+    : { kind: 'value', value };
+}
+
+/**
+ * Whether a value holds a number that parsing may have rounded; the text is no longer there to check. The search
+ * stops at the depth that signed arguments can have: a deeper value matches nothing anyway.
+ */
+function holdsInexactNumber(value: unknown, depth = 0): boolean {
+  if (typeof value === 'number') return Math.abs(value) > Number.MAX_SAFE_INTEGER;
+  if (typeof value !== 'object' || value === null || depth > MAX_JSON_DEPTH) return false;
+  return Object.values(value).some((item) => holdsInexactNumber(item, depth + 1));
+}
+
+function brief(header: string): string {
+  return header.length > 80 ? `${header.slice(0, 80)}…` : header;
+}
+
+/**
+ * Takes a request out of its envelope: the same request with the bundle in `carried`, and with the envelope's body. A
+ * request that is not in an envelope stays as it is.
+ *
+ * Only for requests whose handler unwraps the envelope, or never sees it. The result must not be unwrapped again.
+ */
+export function unwrap(request: GateRequest): GateRequest | GateFailure {
+  if (!isEnvelope(request.headers)) return request;
+  const opened = openEnvelope(request.body);
+  return 'code' in opened
+    ? opened
+    : { ...request, carried: opened.bundle, body: { kind: 'value', value: opened.body } };
+}
+
+function openEnvelope(
+  body: GateRequest['body'],
+): { readonly bundle: string; readonly body: JsonValue } | GateFailure {
+  if (body.kind === 'too large') return gateFailure('BODY_TOO_LARGE', 'http', body.reason);
+  if (body.kind !== 'unusable' || body.envelope === undefined) {
+    const reason = body.kind === 'unusable' ? body.reason : 'it was not read';
+    return malformed(`the envelope is not here as text (of a question to /v1/gate: body_text): ${reason}`);
+  }
+  const { value, defect } = parseStrictJson(body.envelope);
+  if (defect !== undefined) return malformed(`the envelope is not strict JSON: ${defect.message}`);
+  if (isJsonObject(value) && Object.keys(value).sort().join() === 'body,bundle') {
+    const { bundle, body: inner } = value;
+    if (typeof bundle === 'string' && inner !== undefined) return { bundle, body: inner };
+  }
+  return malformed('the envelope is not an object of a string "bundle" and of "body", and nothing else');
+}
+
+const malformed = (message: string) =>
+  gateFailure('MALFORMED_BUNDLE', 'http', message, {
+    suggestion: `Send ${ENVELOPE_TYPE} as {"bundle": "<what encodeBundle() gives>", "body": <the body that was signed>}.`,
+  });

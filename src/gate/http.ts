@@ -1,6 +1,13 @@
 import { isJsonObject, parseStrictJson, type JsonObject, type JsonValue } from '../protocol/json.js';
-import { bodyOfValue, isEnvelope, unusable, unwrap } from './call-body.js';
-import { BUNDLE_HEADER, decodeCarried, findBundle } from './carriers.js';
+import {
+  bodyOfValue,
+  BUNDLE_HEADER,
+  decodeCarried,
+  findBundle,
+  isEnvelope,
+  unusable,
+  unwrap,
+} from './carriers.js';
 import { gateFailure, type GateFailure } from './codes.js';
 import {
   methodOf,

@@ -11,8 +11,7 @@ import {
   type Opening,
   type PendingCall,
 } from './request.js';
-import { bodyOfValue, unusable } from './call-body.js';
-import { decodeCarried, findBundle } from './carriers.js';
+import { bodyOfValue, decodeCarried, findBundle, unusable } from './carriers.js';
 import { denied } from './decide.js';
 
 /** A JSON-RPC message whose envelope has been checked. */

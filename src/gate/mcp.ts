@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonValue } from '../protocol/json.js';
 import { BUNDLE_HEADER, findBundle } from './carriers.js';
 import { gateFailure } from './codes.js';
-import { decodeHeaderText } from './headers.js';
+import { decodeHeaderText } from './context.js';
 import { own, type RpcMessage, answerId, bodyOfMessage, denier, openCall, openRpc } from './json-rpc.js';
 import {
   isGated,

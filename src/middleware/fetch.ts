@@ -1,5 +1,5 @@
 import { concatBytes, utf8Length, type Bytes } from '#platform';
-import { wholeBodyOfBytes } from '../gate/call-body.js';
+import { wholeBodyOfBytes } from '../gate/carriers.js';
 import { headersOf, type Denial, type Opening, type RequestBody } from '../gate/request.js';
 import { responseTo } from '../gate/response.js';
 import { checkOptions } from './check-options.js';

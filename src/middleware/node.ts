@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { wholeBodyOfBytes } from '../gate/call-body.js';
+import { wholeBodyOfBytes } from '../gate/carriers.js';
 import {
   headersOf,
   type Denial,

@@ -1,4 +1,4 @@
-import { isEnvelope, unwrap } from '../gate/call-body.js';
+import { isEnvelope, unwrap } from '../gate/carriers.js';
 import { gateFailure, type GateFailure } from '../gate/codes.js';
 import { openHttp, withHttpBody } from '../gate/http.js';
 import type { HttpRoute } from '../gate/routes.js';

@@ -1,5 +1,4 @@
-import { ENVELOPE_TYPE } from '../gate/call-body.js';
-import { BUNDLE_HEADER, MAX_HEADER_BUNDLE } from '../gate/carriers.js';
+import { BUNDLE_HEADER, ENVELOPE_TYPE, MAX_HEADER_BUNDLE } from '../gate/carriers.js';
 import { isJsonObject, parseStrictJson, type JsonObject } from '../protocol/json.js';
 import type { AnySigner } from '../issue/signer.js';
 import { refuseUnknownOptions } from '../protocol/known-options.js';

@@ -21,29 +21,3 @@ export function toJcs(value: JsonValue): string {
   }
   return text;
 }
-
-/**
- * Whether two JSON values have the same RFC 8785 form, without writing either form. The values must be faithful
- * (see {@link parseStrictJson}); numbers compare by value, so that `-0` equals `0` as its canonical form does.
- *
- * @example equalsByJcs({ a: 1, b: [2] }, { b: [2], a: 1 }); // true
- */
-export function equalsByJcs(left: JsonValue, right: JsonValue): boolean {
-  if (left === right) return true;
-  if (typeof left !== 'object' || typeof right !== 'object' || left === null || right === null) return false;
-  if (Array.isArray(left)) {
-    if (!Array.isArray(right) || left.length !== right.length) return false;
-    for (let at = 0; at < left.length; at++) {
-      if (!equalsByJcs(left[at] as JsonValue, right[at] as JsonValue)) return false;
-    }
-    return true;
-  }
-  if (Array.isArray(right)) return false;
-  const names = Object.keys(left);
-  if (names.length !== Object.keys(right).length) return false;
-  for (const name of names) {
-    if (!Object.hasOwn(right, name)) return false;
-    if (!equalsByJcs(left[name] as JsonValue, right[name] as JsonValue)) return false;
-  }
-  return true;
-}

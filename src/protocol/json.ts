@@ -1,6 +1,5 @@
 import { isPlainlyFaithful } from '#platform';
-import { isPrototypeExtended } from './faithful-json.js';
-import { findJsonDefect, type JsonDefect } from './json-defects.js';
+import { findJsonDefect, MAX_JSON_DEPTH, type JsonDefect } from './json-defects.js';
 
 /** Any value that JSON can denote. */
 export type JsonValue = null | boolean | number | string | JsonValue[] | JsonObject;
@@ -79,6 +78,74 @@ export function isJsonObject(value: unknown): value is JsonObject {
 /** Leaves an object only the members of its text: no claim may come from a prototype that somebody extended. */
 function withoutPrototype(_name: string, value: unknown): unknown {
   return isJsonObject(value) ? Object.setPrototypeOf(value, null) : value;
+}
+
+/** Whether somebody has added members to `Object.prototype`. Asked for each text: it can happen at any time. */
+export function isPrototypeExtended(): boolean {
+  let inherited = 0;
+  for (const name in NOTHING) inherited += name.length + 1;
+  return inherited > 0;
+}
+
+const NOTHING = {};
+
+/**
+ * Whether JSON can express a value. `JSON.stringify` writes `null` for an infinity, for example, which could then equal
+ * a signed `null`. What is nested deeper than a payload may be is not looked at: it cannot equal signed arguments, and
+ * a value that contains itself has no end.
+ */
+export function denotesJson(value: unknown, depth = 0): boolean {
+  switch (typeof value) {
+    case 'string':
+      return value.isWellFormed();
+    case 'number':
+      return Number.isFinite(value);
+    case 'boolean':
+      return true;
+    case 'object':
+      break;
+    default:
+      return false;
+  }
+  if (value === null || depth >= MAX_JSON_DEPTH) return true;
+  let items: readonly unknown[];
+  if (Array.isArray(value)) {
+    items = value;
+  } else {
+    const prototype: unknown = Object.getPrototypeOf(value);
+    if (prototype !== Object.prototype && prototype !== null) return false;
+    if (!Object.keys(value).every((name) => name.isWellFormed())) return false;
+    items = Object.values(value);
+  }
+  // Unlike every(), this reads a hole as the undefined that it stands for.
+  for (const item of items) if (!denotesJson(item, depth + 1)) return false;
+  return true;
+}
+
+/**
+ * Whether two JSON values have the same RFC 8785 form, without writing either form. The values must be faithful
+ * (see {@link parseStrictJson}); numbers compare by value, so that `-0` equals `0` as its canonical form does.
+ *
+ * @example equalsByJcs({ a: 1, b: [2] }, { b: [2], a: 1 }); // true
+ */
+export function equalsByJcs(left: JsonValue, right: JsonValue): boolean {
+  if (left === right) return true;
+  if (typeof left !== 'object' || typeof right !== 'object' || left === null || right === null) return false;
+  if (Array.isArray(left)) {
+    if (!Array.isArray(right) || left.length !== right.length) return false;
+    for (let at = 0; at < left.length; at++) {
+      if (!equalsByJcs(left[at] as JsonValue, right[at] as JsonValue)) return false;
+    }
+    return true;
+  }
+  if (Array.isArray(right)) return false;
+  const names = Object.keys(left);
+  if (names.length !== Object.keys(right).length) return false;
+  for (const name of names) {
+    if (!Object.hasOwn(right, name)) return false;
+    if (!equalsByJcs(left[name] as JsonValue, right[name] as JsonValue)) return false;
+  }
+  return true;
 }
 
 const BACKSLASH = 0x5c;

@@ -39,8 +39,11 @@ export class Batches {
   // By slot. An array, not a Set: V8 keeps the old tables of a long-lived Set alive, and with them answered requests.
   readonly #running: (RunningBatch | null)[];
   readonly #watch: NodeJS.Timeout;
-  #out = 0;
-  #isBroken = false;
+  // Others only read these: a getter would be called for each signature.
+  /** Batches that were handed over and not answered yet. */
+  out = 0;
+  /** Whether nothing can be handed over any more. */
+  isBroken = false;
   #sent = 0;
   #repeated = 0;
 
@@ -68,11 +71,6 @@ export class Batches {
     this.#watch = setInterval(() => this.#lookForLost(), lostAfterMs / 5).unref();
   }
 
-  /** Batches that were handed over and not answered yet. */
-  get out(): number {
-    return this.#out;
-  }
-
   /** Batches that were handed over since the start. */
   get sent(): number {
     return this.#sent;
@@ -85,16 +83,11 @@ export class Batches {
 
   /** Worker threads that take batches. */
   get workers(): number {
-    return this.#isBroken ? 0 : this.#pool.threads.length;
+    return this.isBroken ? 0 : this.#pool.threads.length;
   }
 
   get hasRoom(): boolean {
-    return this.#freeSlots.length > 0 && !this.#isBroken;
-  }
-
-  /** Whether nothing can be handed over any more. */
-  get isBroken(): boolean {
-    return this.#isBroken;
+    return this.#freeSlots.length > 0 && !this.isBroken;
   }
 
   /**
@@ -122,7 +115,7 @@ export class Batches {
     const batch: Batch = { memory, checks: writer.checks, bytes: writer.bytes };
     const running: RunningBatch = { shares, slot, writer, startedAt: performance.now() };
     this.#running[slot] = running;
-    this.#out++;
+    this.out++;
     this.#sent++;
     const { observer } = this.#events;
     for (const { job } of shares) observer.waited?.(running.startedAt - job.submittedAt);
@@ -174,7 +167,7 @@ export class Batches {
   #end(batch: RunningBatch): boolean {
     if (this.#running[batch.slot] !== batch) return false;
     this.#running[batch.slot] = null;
-    this.#out--;
+    this.out--;
     return true;
   }
 
@@ -188,10 +181,10 @@ export class Batches {
     const latest = performance.now() - this.#lostAfterMs;
     if (!this.#running.some((batch) => batch !== null && batch.startedAt < latest)) return;
     // The slot is never used again: a worker that is only slow may still write into it.
-    this.#isBroken = true;
+    this.isBroken = true;
     const lost = this.#running.filter((batch) => batch !== null);
     this.#running.fill(null);
-    this.#out = 0;
+    this.out = 0;
     const what = `a batch of signatures did not come back within ${this.#lostAfterMs} ms`;
     this.#events.observer.workerDied?.(new Error(`${what}; from now on the main thread verifies`));
     for (const batch of lost) this.#giveBack(batch);
@@ -266,12 +259,8 @@ export interface Share {
 /** Jobs with checks that nobody has taken yet, in the order in which they came. */
 export class JobQueue {
   #jobs: Job[] = [];
-  #waiting = 0;
-
-  /** Checks that nobody has taken yet. */
-  get waiting(): number {
-    return this.#waiting;
-  }
+  /** Checks that nobody has taken yet. Only this queue changes it. */
+  waiting = 0;
 
   /** The check that is next; there must be one. */
   get first(): SignatureCheck {
@@ -281,7 +270,7 @@ export class JobQueue {
 
   add(job: Job): void {
     this.#jobs.push(job);
-    this.#waiting += job.checks.length;
+    this.waiting += job.checks.length;
   }
 
   /**
@@ -300,11 +289,11 @@ export class JobQueue {
         const end = Math.min(checks.length, from + left);
         while (job.next < end && accept(checks[job.next] as SignatureCheck)) job.next++;
         left -= job.next - from;
-        this.#waiting -= job.next - from;
+        this.waiting -= job.next - from;
         if (job.next > from) shares.push({ job, from, to: job.next });
         if (job.next < checks.length) break;
       } else {
-        this.#waiting -= checks.length - from;
+        this.waiting -= checks.length - from;
         job.drop();
       }
       done++;

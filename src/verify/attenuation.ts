@@ -1,5 +1,4 @@
-import { equalsByJcs } from '../protocol/jcs.js';
-import type { JsonObject, JsonValue } from '../protocol/json.js';
+import { equalsByJcs, type JsonObject, type JsonValue } from '../protocol/json.js';
 import { isKnownMember, readPolicy, type PolicyLimit } from '../protocol/policy.js';
 
 /** The first policy member by which a child would allow more than its parent. */

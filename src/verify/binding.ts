@@ -1,7 +1,5 @@
 import { isPlainlyFaithful } from '#platform';
-import { denotesJson } from '../protocol/faithful-json.js';
-import { equalsByJcs } from '../protocol/jcs.js';
-import { hasMoreNodes, type JsonObject, type JsonValue } from '../protocol/json.js';
+import { denotesJson, equalsByJcs, hasMoreNodes, type JsonObject, type JsonValue } from '../protocol/json.js';
 import { findJsonDefect } from '../protocol/json-defects.js';
 import type { Failure } from './codes.js';
 import { laterFailure } from './later-codes.js';

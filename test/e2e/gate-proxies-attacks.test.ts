@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { CONTEXT_HEADERS } from '../../src/gate/headers.js';
+import { CONTEXT_HEADERS } from '../../src/gate/context.js';
 import { mcpBundle, toolCall } from '../gate/attacks.js';
 import { encode, liveCall, liveChain } from '../middleware/call.js';
 import type { Program } from '../support/programs.js';

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { parse, parseAllDocuments } from 'yaml';
-import { CONTEXT_HEADERS } from '../../src/gate/headers.js';
+import { CONTEXT_HEADERS } from '../../src/gate/context.js';
 import type { WireAnswer } from './gate-wire.js';
 
 /** What becomes of a caller's request. */

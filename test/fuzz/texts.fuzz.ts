@@ -1,8 +1,7 @@
 import fc from 'fast-check';
-import { readBundle } from '../../src/protocol/bundle.js';
+import { parseCompactJwt, readBundle } from '../../src/protocol/jwt.js';
 import { publicKeyOf } from '../../src/protocol/did-key.js';
 import { parseStrictJson } from '../../src/protocol/json.js';
-import { parseCompactJwt } from '../../src/protocol/jwt.js';
 import { fromBase64url, keyOfDid } from '../oracle/encoding.js';
 import { faithful } from '../oracle/jcs.js';
 import { depthOf, hasDuplicateNames, readJson } from '../oracle/json.js';

@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, it } from 'vitest';
 import { openA2a } from '../../src/gate/a2a.js';
-import { bodyOfBytes } from '../../src/gate/call-body.js';
+import { bodyOfBytes } from '../../src/gate/carriers.js';
 import type { Protocol } from '../../src/gate/codes.js';
 import { headersOf } from '../../src/gate/request.js';
 import { RPC_ERROR_CODE } from '../../src/gate/response.js';

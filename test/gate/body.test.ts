@@ -1,9 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { signedArgumentsOf } from '../../src/gate/a2a.js';
-import { bodyOfBytes } from '../../src/gate/call-body.js';
+import { bodyOfBytes, bodyOfValue, unwrap, wholeBodyOfBytes } from '../../src/gate/carriers.js';
 import { ANY_ROUTE, openHttp } from '../../src/gate/http.js';
 import { headersOf, type RequestBody } from '../../src/gate/request.js';
-import { bodyOfValue, unwrap, wholeBodyOfBytes } from '../../src/gate/call-body.js';
 
 describe('the bytes of a body', () => {
   const read = (contentType: string | null, contentEncoding: string | null = null, bytes = '{}') =>

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { CONTEXT_HEADERS, contextHeaders, NO_CONTEXT } from '../../src/gate/headers.js';
+import { CONTEXT_HEADERS, contextHeaders, NO_CONTEXT } from '../../src/gate/context.js';
 import { CONTEXT } from './transports.js';
 
 const ALL = [...CONTEXT].sort();

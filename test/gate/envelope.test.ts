@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { bodyOfBytes } from '../../src/gate/call-body.js';
+import { bodyOfBytes } from '../../src/gate/carriers.js';
 import { bindOptionsOf, decide, judgedOf } from '../../src/gate/decide.js';
 import { openRequest } from '../../src/gate/open.js';
 import { headersOf } from '../../src/gate/request.js';

@@ -6,7 +6,7 @@ import {
   NO_CONTEXT,
   decodeHeaderText,
   encodeHeaderText,
-} from '../../src/gate/headers.js';
+} from '../../src/gate/context.js';
 import { openRequest } from '../../src/gate/open.js';
 import { headersOf, methodOf, shorten } from '../../src/gate/request.js';
 import { decodeCarried, findBundle } from '../../src/gate/carriers.js';

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { request, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
-import { bodyOfBytes } from '../../src/gate/call-body.js';
+import { bodyOfBytes } from '../../src/gate/carriers.js';
 import type { GateProtocol } from '../../src/gate/open.js';
 import { headersOf } from '../../src/gate/request.js';
 import { drsA2a } from '../../src/middleware/a2a/index.js';

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { equalsByJcs, toJcs } from '../../src/protocol/jcs.js';
-import type { JsonValue } from '../../src/protocol/json.js';
+import { toJcs } from '../../src/protocol/jcs.js';
+import { equalsByJcs, type JsonValue } from '../../src/protocol/json.js';
 import { readVectors } from '../support/vectors.js';
 
 describe('JCS', () => {

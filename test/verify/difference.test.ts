@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { createVerifier } from '../../src/index.js';
-import { equalsByJcs } from '../../src/protocol/jcs.js';
-import type { JsonObject, JsonValue } from '../../src/protocol/json.js';
+import { equalsByJcs, type JsonObject, type JsonValue } from '../../src/protocol/json.js';
 import * as difference from '../../src/verify/difference.js';
 import { invoke, makeChain, NOW } from '../support/chain.js';
 

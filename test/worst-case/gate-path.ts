@@ -2,7 +2,7 @@ import type { PendingCall } from '../../src/gate/request.js';
 import { timed, type Call } from './verify-path.js';
 
 const { createVerifier } = await import('../../src/verifier/create-verifier.js');
-const { bodyOfBytes } = await import('../../src/gate/call-body.js');
+const { bodyOfBytes } = await import('../../src/gate/carriers.js');
 const { bindOptionsOf, decide, judgedOf } = await import('../../src/gate/decide.js');
 const { openRequest } = await import('../../src/gate/open.js');
 const { headersOf } = await import('../../src/gate/request.js');

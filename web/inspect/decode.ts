@@ -1,6 +1,5 @@
 import { decodeBase64url, decodeUtf8, encodeBase64url, encodeUtf8 } from '#platform';
-import { equalsByJcs } from '../../src/protocol/jcs.js';
-import { isJsonObject, type JsonObject, type JsonValue } from '../../src/protocol/json.js';
+import { equalsByJcs, isJsonObject, type JsonObject, type JsonValue } from '../../src/protocol/json.js';
 import { readPolicy, type PolicyLimit } from '../../src/protocol/policy.js';
 
 /** One JWT of a bundle, as far as it can be read. Nothing about it has been checked: for display only. */

@@ -1,5 +1,5 @@
 // Reads requests as people copy them: raw HTTP, a curl command, an entry of a HAR file.
-import { bodyOfText, unusable, whyNoJson } from '../../src/gate/call-body.js';
+import { bodyOfText, unusable, whyNoJson } from '../../src/gate/carriers.js';
 import { headersOf, type GateRequest, type HeaderLookup } from '../../src/gate/request.js';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../src/protocol/json.js';
 

@@ -1,6 +1,5 @@
 import { useState } from 'preact/hooks';
-import { equalsByJcs } from '../../src/protocol/jcs.js';
-import { isJsonObject, type JsonValue } from '../../src/protocol/json.js';
+import { equalsByJcs, isJsonObject, type JsonValue } from '../../src/protocol/json.js';
 import { readPolicy } from '../../src/protocol/policy.js';
 import { findPolicyEscalation } from '../../src/verify/attenuation.js';
 import { findViolation } from '../../src/verify/blocks/d-policy.js';

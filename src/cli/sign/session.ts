@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { BUNDLE_HEADER, MAX_HEADER_BUNDLE } from '../../gate/carriers.js';
-import { encodeNameHeader } from '../../gate/headers.js';
+import { encodeNameHeader } from '../../gate/context.js';
 import { subjectOf } from '../../gate/mcp-methods.js';
 import { isJsonObject } from '../../protocol/json.js';
 import type { StreamPosition } from './event-stream.js';

@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Readable } from 'node:stream';
-import { wholeBodyOfBytes } from '../../gate/call-body.js';
+import { wholeBodyOfBytes } from '../../gate/carriers.js';
 import type { Denial, RequestBody } from '../../gate/request.js';
 import { responseTo } from '../../gate/response.js';
 import { checkOptions } from '../check-options.js';

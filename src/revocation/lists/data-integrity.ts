@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { decodeBase58 } from '../../protocol/base58.js';
-import { equalsByJcs, toJcs } from '../../protocol/jcs.js';
-import type { JsonObject, JsonValue } from '../../protocol/json.js';
+import { toJcs } from '../../protocol/jcs.js';
+import { equalsByJcs, type JsonObject, type JsonValue } from '../../protocol/json.js';
 import { verifyEd25519 } from '../../signatures/in-thread.js';
 
 // 64 bytes have at most 88 base58 digits. Longer texts cannot be a signature.

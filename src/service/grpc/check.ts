@@ -1,6 +1,6 @@
-import { bodyOfBytes, unusable } from '../../gate/call-body.js';
+import { bodyOfBytes, unusable } from '../../gate/carriers.js';
 import type { Protocol } from '../../gate/codes.js';
-import { contextHeaders, NO_CONTEXT, type HeaderChanges } from '../../gate/headers.js';
+import { contextHeaders, NO_CONTEXT, type HeaderChanges } from '../../gate/context.js';
 import type { RequestBody } from '../../gate/request.js';
 import { wholeContextOf, type GateDecision } from '../routes/gate-decider.js';
 import { readGateHead, type GateHead } from '../http/request-head.js';

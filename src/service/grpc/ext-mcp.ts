@@ -1,5 +1,5 @@
-import { unusable } from '../../gate/call-body.js';
-import { contextHeaders, NO_CONTEXT, type HeaderChanges } from '../../gate/headers.js';
+import { unusable } from '../../gate/carriers.js';
+import { contextHeaders, NO_CONTEXT, type HeaderChanges } from '../../gate/context.js';
 import type { RequestBody } from '../../gate/request.js';
 import type { GateResponse } from '../../gate/response.js';
 import { hasMoreNodes, MAX_JSON_NODES } from '../../protocol/json.js';

@@ -1,5 +1,4 @@
-import { CONTEXT_HEADERS } from '../../gate/headers.js';
-import type { HeaderChanges } from '../../gate/headers.js';
+import { CONTEXT_HEADERS, type HeaderChanges } from '../../gate/context.js';
 
 /** What belongs to one connection (RFC 9110, section 7.6.1), and is not sent on in either direction. */
 const OF_CONNECTION = [

@@ -1,8 +1,8 @@
 import { Buffer } from 'node:buffer';
 import type { Logger } from 'pino';
-import { isEnvelope, unwrap, wholeBodyOfBytes } from '../../gate/call-body.js';
+import { isEnvelope, unwrap, wholeBodyOfBytes } from '../../gate/carriers.js';
 import type { Protocol } from '../../gate/codes.js';
-import { contextHeaders, NO_CONTEXT } from '../../gate/headers.js';
+import { contextHeaders, NO_CONTEXT } from '../../gate/context.js';
 import { forwardMcp } from '../../gate/mcp-forward.js';
 import type { Exchange } from '../http/exchange.js';
 import type { HttpRequest } from '../http/front-end.js';

@@ -1,5 +1,5 @@
 import { Buffer } from 'node:buffer';
-import { bodyOfText, unusable, whyNoJson } from '../../gate/call-body.js';
+import { bodyOfText, unusable, whyNoJson } from '../../gate/carriers.js';
 import type { Protocol } from '../../gate/codes.js';
 import { headersOf, shorten, type GateRequest, type HeaderLookup } from '../../gate/request.js';
 import { gateAnswer } from '../../gate/response.js';
@@ -29,25 +29,27 @@ export class GateApiRoute {
   readonly #decider: GateDecider;
   readonly #admission: Admission;
   readonly #intake: BatchIntake;
+  readonly #limit: RateLimit | null;
   readonly #configuration: RouteContext['configuration'];
   readonly #verdicts: VerdictLogs;
 
-  constructor({ gate, admission, configuration, verdicts }: RouteContext, intake: BatchIntake) {
+  /** @param limit which requests have passed */
+  constructor(
+    { gate, admission, configuration, verdicts }: RouteContext,
+    intake: BatchIntake,
+    limit: RateLimit | null,
+  ) {
     this.#decider = gate;
     this.#admission = admission;
     this.#intake = intake;
+    this.#limit = limit;
     this.#configuration = configuration;
     this.#verdicts = verdicts;
   }
 
-  /**
-   * Reads the body, and answers it or each line of a batch with the decision.
-   *
-   * @param limit which the request has passed
-   */
-  serve(exchange: Exchange, head: RequestHead, limit: RateLimit | null): void {
-    this.#intake.read(exchange, head, limit, this.#take);
-  }
+  /** Reads the body, and answers it or each line of a batch with the decision. */
+  readonly serve = (exchange: Exchange, head: RequestHead): void =>
+    this.#intake.read(exchange, head, this.#limit, this.#take);
 
   readonly #take: QuestionSink = (question, body) => {
     if (!Buffer.isBuffer(body)) {

@@ -276,7 +276,8 @@ export async function openGate(deps: {
           list_age_secs: lists.length === 0 ? null : Math.max(0, Math.floor(engine.revocation.listAgeSecs)),
           lists,
         }));
-  const parts: JudgeParts = { ...engine.parts, requiresBinding: false, use: null };
+  // One clock for the verdict and for what the gate checks itself.
+  const parts: JudgeParts = { ...engine.parts, clock, requiresBinding: false, use: null };
   const decider = new GateDecider({
     judge: (call) => judge(call, parts),
     configuration,

@@ -1,5 +1,5 @@
-import { bodyOfBytes } from '../../gate/call-body.js';
-import { contextHeaders, NO_CONTEXT, type HeaderChanges } from '../../gate/headers.js';
+import { bodyOfBytes } from '../../gate/carriers.js';
+import { contextHeaders, NO_CONTEXT, type HeaderChanges } from '../../gate/context.js';
 import type { GateProtocol } from '../../gate/open.js';
 import type { GateRequest, RequestBody } from '../../gate/request.js';
 import { PASSING_METHODS } from '../../gate/json-rpc.js';
@@ -38,21 +38,23 @@ export class GateRoute {
   }
 
   /**
-   * Answers `/gate/http`, `/gate/mcp`, `/gate/a2a` and `/gate/chain` with the decision: a proxy forwards the caller's
-   * request and asks about it.
+   * Makes what answers `/gate/http`, `/gate/mcp`, `/gate/a2a` or `/gate/chain` with the decision: a proxy forwards the
+   * caller's request and asks about it.
    */
-  serve(protocol: GateProtocol, exchange: Exchange, req: HttpRequest, head: RequestHead): void {
-    const { gate, hasBody } = head;
-    this.ask(exchange, head, {
-      protocol,
-      method: methodOf(req.getCaseSensitiveMethod(), gate, hasBody),
-      path: gate.path(callPathOf(req)),
-      readBody: (bytes) =>
-        gate.isPartial
-          ? tooLarge('the proxy sent only a part of the body; raise its limit')
-          : bodyOfBytes(bytes, gate.headers),
-      act: (decision, closes) => answer(exchange, decision, closes),
-    });
+  serve(protocol: GateProtocol) {
+    return (exchange: Exchange, head: RequestHead, req: HttpRequest): void => {
+      const { gate, hasBody } = head;
+      this.ask(exchange, head, {
+        protocol,
+        method: methodOf(req.getCaseSensitiveMethod(), gate, hasBody),
+        path: gate.path(callPathOf(req)),
+        readBody: (bytes) =>
+          gate.isPartial
+            ? tooLarge('the proxy sent only a part of the body; raise its limit')
+            : bodyOfBytes(bytes, gate.headers),
+        act: (decision, closes) => answer(exchange, decision, closes),
+      });
+    };
   }
 
   /** Reads a request, and decides on it. */

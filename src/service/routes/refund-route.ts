@@ -27,7 +27,7 @@ export class RefundRoute {
   }
 
   /** Checks, in this order: whether contexts are signed, the size, the load, the body. */
-  serve(exchange: Exchange, head: RequestHead): void {
+  readonly serve = (exchange: Exchange, head: RequestHead): void => {
     if (this.#context.gateSigner === null) {
       exchange.refuse(404, 'contexts are not signed, so nothing proves a charge: set GATE_SIGNING_KEY');
       return;
@@ -36,7 +36,7 @@ export class RefundRoute {
     this.#intake.readUpTo(BODY_BYTES, exchange, head, take, (body) =>
       this.#intake.admit(exchange, body, take),
     );
-  }
+  };
 
   #take(exchange: Exchange, body: Buffer | IntakeFault): void {
     if (typeof body === 'string') {

@@ -25,7 +25,7 @@ export class RevokeRoute {
   }
 
   /** Checks, in this order: whether it is configured, the token, the size, the body. */
-  serve(exchange: Exchange, req: HttpRequest, { contentLength }: RequestHead): void {
+  readonly serve = (exchange: Exchange, { contentLength }: RequestHead, req: HttpRequest): void => {
     const call = this.#access.admit(exchange, req);
     if (call === null) return;
     const { admission, configuration } = this.#context;
@@ -41,10 +41,10 @@ export class RevokeRoute {
         if (typeof body === 'string') this.#refuseBody(exchange, call, body);
         else this.#revoke(exchange, call, body);
       });
-  }
+  };
 
   /** Checks whether it is configured, and the token. Then lists all revocations. */
-  list(exchange: Exchange, req: HttpRequest, { hasBody }: RequestHead): void {
+  readonly list = (exchange: Exchange, { hasBody }: RequestHead, req: HttpRequest): void => {
     const call = this.#access.admit(exchange, req);
     if (call === null) return;
     if (hasBody) {
@@ -54,7 +54,7 @@ export class RevokeRoute {
     }
     this.#access.log.record('listed', call, { token: this.#access.tokenName });
     exchange.stream('application/x-ndjson', this.#pieces());
-  }
+  };
 
   *#pieces(): Generator<string, void> {
     let piece = '';

@@ -71,10 +71,10 @@ export function routeTables(context: RouteContext): Tables {
   const intake = new BodyIntake(context);
   const batches = new BatchIntake(context, intake);
   const access = new AdminAccess(context);
-  const verify = new VerifyRoute(context, batches);
+  const verify = new VerifyRoute(context, batches, verifyLimit);
   const [revoke, usage] = [new RevokeRoute(context, access), new UsageRoute(context, access)];
   const refund = new RefundRoute(context, intake);
-  const [api, proxied] = [new GateApiRoute(context, batches), new GateRoute(context, intake)];
+  const [api, proxied] = [new GateApiRoute(context, batches, gateLimit), new GateRoute(context, intake)];
 
   const post = (endpoint: Endpoint, rateLimit: RateLimit | null, serve: Serve): Route => ({
     ...{ endpoint, methods: ['POST'], rateLimit, serve },
@@ -87,35 +87,27 @@ export function routeTables(context: RouteContext): Tables {
   });
 
   const verdicts: Rows = [
-    ['/verify', post('verify', verifyLimit, (exchange, head) => verify.serve(exchange, head, verifyLimit))],
-    ['/v1/gate', post('gate', gateLimit, (exchange, head) => api.serve(exchange, head, gateLimit))],
-    ['/v1/refund', post('gate', gateLimit, (exchange, head) => refund.serve(exchange, head))],
+    ['/verify', post('verify', verifyLimit, verify.serve)],
+    ['/v1/gate', post('gate', gateLimit, api.serve)],
+    ['/v1/refund', post('gate', gateLimit, refund.serve)],
     ['/.well-known/jwks.json', read('jwks', (exchange) => answerKeys(exchange, jwks))],
-    ['/gate/http', gate((exchange, head, req) => proxied.serve('http', exchange, req, head))],
-    ['/gate/mcp', gate((exchange, head, req) => proxied.serve('mcp', exchange, req, head))],
-    ['/gate/a2a', gate((exchange, head, req) => proxied.serve('a2a', exchange, req, head))],
+    ['/gate/http', gate(proxied.serve('http'))],
+    ['/gate/mcp', gate(proxied.serve('mcp'))],
+    ['/gate/a2a', gate(proxied.serve('a2a'))],
     [
       '/gate/chain',
-      gate((exchange, head, req) => {
-        if (gateChainOnly === undefined) exchange.refuse(404, CHAIN_IS_OFF);
-        else proxied.serve('chain', exchange, req, head);
-      }),
+      gate(
+        gateChainOnly === undefined
+          ? (exchange) => exchange.refuse(404, CHAIN_IS_OFF)
+          : proxied.serve('chain'),
+      ),
     ],
   ];
   const admin: Rows = [
-    ['/admin/revoke', post('revoke', adminLimit, (exchange, head, req) => revoke.serve(exchange, req, head))],
-    [
-      '/admin/revocations',
-      {
-        ...post('revoke', adminLimit, (exchange, head, req) => revoke.list(exchange, req, head)),
-        methods: ['GET', 'HEAD'],
-      },
-    ],
-    [
-      '/admin/usage/prune',
-      post('usage', adminLimit, (exchange, head, req) => usage.prune(exchange, req, head)),
-    ],
-    ['/admin/usage', read('usage', (exchange, head, req) => usage.serve(exchange, req, head), adminLimit)],
+    ['/admin/revoke', post('revoke', adminLimit, revoke.serve)],
+    ['/admin/revocations', read('revoke', revoke.list, adminLimit)],
+    ['/admin/usage/prune', post('usage', adminLimit, usage.prune)],
+    ['/admin/usage', read('usage', usage.serve, adminLimit)],
   ];
   const health: Rows = [
     ['/healthz', read('healthz', (exchange) => answerHealth(exchange, context))],

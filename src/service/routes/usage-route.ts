@@ -22,7 +22,7 @@ export class UsageRoute {
   }
 
   /** Checks, in this order: whether it is configured, the token, that there is no body, the query. */
-  serve(exchange: Exchange, req: HttpRequest, { hasBody }: RequestHead): void {
+  readonly serve = (exchange: Exchange, { hasBody }: RequestHead, req: HttpRequest): void => {
     const query = req.getQuery() ?? '';
     const call = this.#access.admit(exchange, req);
     if (call === null) return;
@@ -36,17 +36,17 @@ export class UsageRoute {
       this.#access.log.record('malformed', call);
       exchange.refuse(400, `the query is ${show(query)}, expected receipt=sha256: and 64 hex digits`);
     } else void this.#answer(exchange, call, receipt);
-  }
+  };
 
   /** The same checks without a query. Then forgets the counters of receipts that are revoked for good. */
-  prune(exchange: Exchange, req: HttpRequest, { hasBody }: RequestHead): void {
+  readonly prune = (exchange: Exchange, { hasBody }: RequestHead, req: HttpRequest): void => {
     const call = this.#access.admit(exchange, req);
     if (call === null) return;
     if (hasBody) {
       this.#access.log.record('malformed', call);
       exchange.refuse(400, 'the request has a body, expected none');
     } else void this.#prune(exchange, call);
-  }
+  };
 
   async #prune(exchange: Exchange, call: AdminCall): Promise<void> {
     const { engine, gateReplays } = this.#context;

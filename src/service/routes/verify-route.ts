@@ -16,20 +16,18 @@ import type { RouteContext } from './context.js';
 export class VerifyRoute {
   readonly #context: RouteContext;
   readonly #intake: BatchIntake;
+  readonly #limit: RateLimit | null;
 
-  constructor(context: RouteContext, intake: BatchIntake) {
+  /** @param limit which requests have passed */
+  constructor(context: RouteContext, intake: BatchIntake, limit: RateLimit | null) {
     this.#context = context;
     this.#intake = intake;
+    this.#limit = limit;
   }
 
-  /**
-   * Reads the body, and answers it or each line of a batch with a verdict.
-   *
-   * @param limit which the request has passed
-   */
-  serve(exchange: Exchange, head: RequestHead, limit: RateLimit | null): void {
-    this.#intake.read(exchange, head, limit, this.#take);
-  }
+  /** Reads the body, and answers it or each line of a batch with a verdict. */
+  readonly serve = (exchange: Exchange, head: RequestHead): void =>
+    this.#intake.read(exchange, head, this.#limit, this.#take);
 
   readonly #take: QuestionSink = (question, body) => {
     if (Buffer.isBuffer(body)) this.#verify(question, body);
