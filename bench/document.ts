@@ -1,6 +1,5 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { parseArgs } from 'node:util';
 import { drawBatches, drawLatency, drawOverload } from './report/charts.js';
 import { addRun, fillReadme, keep, keptFigures, writeKept, type KeptRun } from './report/kept.js';
 import { ROOT, runMain } from './run/programs.js';
@@ -16,16 +15,15 @@ const KEPT = path.join(ROOT, 'bench', 'results.json');
 const WIDTH = 640;
 
 async function main(): Promise<number> {
-  const { values, positionals } = parseArgs({
-    allowPositionals: true,
-    options: { help: { type: 'boolean', short: 'h', default: false } },
-  });
-  if (values.help) {
+  const given = process.argv.slice(2);
+  if (given.includes('--help')) {
     process.stdout.write(USAGE);
     return 0;
   }
+  const option = given.find((argument) => argument.startsWith('-'));
+  if (option !== undefined) throw new Error(`${option} is no option, expected --help, or runs\n\n${USAGE}`);
   const known = existsSync(KEPT) ? (JSON.parse(readFileSync(KEPT, 'utf8')) as KeptRun[]) : [];
-  const runs = positionals.map((given) => keep(readResults(given))).reduce(addRun, known);
+  const runs = given.map((place) => keep(readResults(place))).reduce(addRun, known);
   writeFileSync(KEPT, writeKept(runs));
   const readme = path.join(ROOT, 'README.md');
   writeFileSync(readme, fillReadme(readFileSync(readme, 'utf8'), runs));

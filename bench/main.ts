@@ -1,4 +1,7 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdirSync, writeFileSync } from 'node:fs';
+import { availableParallelism, cpus } from 'node:os';
 import path from 'node:path';
 import { measureFloor } from './measure/floor.js';
 import { Watch } from './measure/watch.js';
@@ -8,9 +11,40 @@ import { renderTable } from './report/table.js';
 import { readOptions, USAGE, type Options } from './run/options.js';
 import { ROOT, runMain, scratchFolder } from './run/programs.js';
 import { Recorder, type Bench, type Suite } from './run/suite.js';
-import { describeCommit, describeMachine, finderOf, RESULTS_SCHEMA, type Results } from './run/results.js';
-import { ALL_SUITES, DEFAULT_SUITES, SMOKE_SUITES } from './suites/all.js';
+import { describeCommit, finderOf, RESULTS_SCHEMA, type Results } from './run/results.js';
+import { batch } from './suites/batch.js';
+import { cache } from './suites/cache.js';
+import { client } from './suites/client.js';
+import { engines } from './suites/engines.js';
+import { gate } from './suites/gate.js';
+import { latency } from './suites/latency.js';
+import { overload } from './suites/overload.js';
+import { peers } from './suites/peers.js';
+import { processes } from './suites/processes.js';
+import { throughput } from './suites/throughput.js';
+import { usage } from './suites/usage.js';
 import { Workloads } from './workload/workload.js';
+
+/** Tests the generators on servers whose latencies, stalls and wrong answers are known. */
+const generators: Suite = {
+  name: 'generators',
+  about: 'whether the load generators see every stall, refusal and wrong answer: their tests',
+  run: async ({ say }) => {
+    const vitest = path.join(ROOT, 'node_modules/vitest/vitest.mjs');
+    const args = [vitest, 'run', '--config', 'vitest.smoke.config.ts'];
+    const tests = spawn(process.execPath, args, { cwd: ROOT, stdio: ['ignore', 2, 2] });
+    const [code] = (await once(tests, 'exit')) as [number | null];
+    if (code !== 0) throw new Error(`the tests of the generators failed (exit code ${code})`);
+    say('generators · tested');
+  },
+};
+
+const DEFAULT_SUITES: readonly Suite[] = [throughput, latency, gate, cache];
+
+const OTHERS = [batch, client, overload, engines, processes, peers, usage, generators];
+const ALL_SUITES: readonly Suite[] = [...DEFAULT_SUITES, ...OTHERS];
+
+const SMOKE_SUITES: readonly Suite[] = [throughput, gate, generators];
 
 /** How often a smoke run repeats the suites in which a figure is above its limit. */
 const REPEATS = 2;
@@ -39,7 +73,9 @@ async function measure({ plan }: Options, suites: readonly Suite[]): Promise<Res
   const seconds = () => Math.round((performance.now() - start) / 1000);
   const recorder = new Recorder(() => measureFloor());
   using scratch = scratchFolder();
-  const machine = describeMachine();
+  // What affects the figures besides the commit, which has the versions of all packages.
+  const processor = cpus()[0]?.model.trim() ?? 'unknown';
+  const machine = { processor, cores: availableParallelism(), node: process.versions.node };
   using watch = Watch.withFloors();
   const bench: Bench = {
     ...{ plan, recorder, workloads: new Workloads(scratch.folder) },

@@ -154,10 +154,7 @@ export class OpenLoopCore {
         recordLatency(this.tally.sendDelays, now - couldLeaveAt);
         recordLatency(this.tally.connectionWaits, couldLeaveAt - intendedAt);
       }
-      const underway: Underway = {
-        ...{ intendedAt, isWarmUp, answer, line: free.line },
-        isOver: false,
-      };
+      const underway: Underway = { intendedAt, isWarmUp, answer, line: free.line, isOver: false };
       if (this.#rules.patienceMs !== null) this.#underway.push(underway);
       free.line.send(bytes, underway);
     }

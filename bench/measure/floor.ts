@@ -5,20 +5,18 @@ import sodium from 'sodium-native';
 const FLOOR_MESSAGE_BYTES = 900;
 const BATCH = 50;
 
-const publicKey = Buffer.alloc(sodium.crypto_sign_PUBLICKEYBYTES);
+export const publicKey = Buffer.alloc(sodium.crypto_sign_PUBLICKEYBYTES);
 const secretKey = Buffer.alloc(sodium.crypto_sign_SECRETKEYBYTES);
 sodium.crypto_sign_keypair(publicKey, secretKey);
 
 // All messages differ, as for a service. Verifying the same signature again and again is 6 % cheaper, because the
 // processor learns the branches of its scalar.
-const signed = Array.from({ length: 20 * BATCH }, (_, at) => {
+export const signed = Array.from({ length: 20 * BATCH }, (_, at) => {
   const message = Buffer.alloc(FLOOR_MESSAGE_BYTES, `drs ${at} `);
   const signature = Buffer.alloc(sodium.crypto_sign_BYTES);
   sodium.crypto_sign_detached(signature, message, secretKey);
   return { message, signature };
 });
-
-export const signedMessages = () => ({ publicKey, signed });
 
 let next = 0;
 

@@ -1,17 +1,11 @@
 import { spawnSync, execFile } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 
 /** The cores that this process may use; `null` if `taskset` is missing or cannot tell. */
 export const CORES = allowedCores();
-
-/** Cores for an open loop: the generator has its own. */
-export interface Split {
-  readonly service: readonly number[];
-  readonly generator: readonly number[];
-}
 
 /**
  * The open-loop generator never sleeps, so the service cannot share a core with it: it would be descheduled for
@@ -21,7 +15,9 @@ export interface Split {
 export const SPLIT = splitOf(CORES);
 
 /** @param cores `null` or empty if unknown */
-export function splitOf(cores: readonly number[] | null): Split | null {
+export function splitOf(
+  cores: readonly number[] | null,
+): { readonly service: readonly number[]; readonly generator: readonly number[] } | null {
   if (cores === null || cores.length < 2) return null;
   const generators = Math.max(1, Math.floor(cores.length / 4));
   return { service: cores.slice(0, -generators), generator: cores.slice(-generators) };
@@ -59,18 +55,8 @@ function allowedCores(): number[] | null {
   return list === undefined ? null : parseCores(list);
 }
 
-function findRoot(): string {
-  let directory = import.meta.dirname;
-  while (!existsSync(path.join(directory, 'package-lock.json'))) {
-    const parent = path.dirname(directory);
-    if (parent === directory)
-      throw new Error(`no package-lock.json above ${import.meta.dirname}; run from a clone`);
-    directory = parent;
-  }
-  return directory;
-}
-
-export const ROOT = findRoot();
+/** This clone. Compiled, this file is at the same place below .build/. */
+export const ROOT = path.resolve(import.meta.dirname.replace(/\.build[/\\](?=bench[/\\]run$)/, ''), '../..');
 
 /** The path of a source file that the compiler does not copy. */
 export const source = (file: string): string => path.join(ROOT, 'bench', file);

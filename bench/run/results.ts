@@ -1,6 +1,5 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync, statSync } from 'node:fs';
-import { availableParallelism, cpus } from 'node:os';
 import path from 'node:path';
 import type { Estimate } from '../measure/statistics.js';
 import { ROOT } from './programs.js';
@@ -74,15 +73,6 @@ export function readResults(given: string): Results {
   if (results.wrongVerdicts.length > 0)
     throw new Error(`${file} is void: it saw wrong verdicts. Measure it again`);
   return results;
-}
-
-/** What affects the figures besides the commit, which has the versions of all packages. */
-export function describeMachine(): Results['machine'] {
-  return {
-    processor: cpus()[0]?.model.trim() ?? 'unknown',
-    cores: availableParallelism(),
-    node: process.versions.node,
-  };
 }
 
 /** The measured commit, and whether the working copy differs from it. */

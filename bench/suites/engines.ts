@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { median } from 'simple-statistics';
 import { verifyEd25519 } from '../../src/signatures/in-thread.js';
-import { floorOfBatch, signedMessages } from '../measure/floor.js';
+import { floorOfBatch, publicKey, signed } from '../measure/floor.js';
 import { ROOT } from '../run/programs.js';
 import type { SignatureVector } from '../../test/support/vectors.js';
 import type { Suite } from '../run/suite.js';
@@ -110,7 +110,6 @@ export const engines: Suite = {
  * threads of their own. The floor is measured in turn with it, so that both see the machine at the same speed.
  */
 async function timeEngine({ under, name }: Engine, milliseconds: number) {
-  const { publicKey, signed } = signedMessages();
   const check = await under(publicKey);
   const costs: number[] = [];
   const floors: number[] = [];

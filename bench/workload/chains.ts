@@ -110,17 +110,14 @@ export function makeCall(
   return { body: JSON.stringify({ bundle_version: '4.0', invocation, receipts }), answer };
 }
 
-/** The same bundle with one bit of the invocation's signature changed. */
-export function forge({ body }: Exchange): string {
+function withInvocation({ body }: Exchange, change: (jwt: string) => string): string {
   const bundle = JSON.parse(body) as { invocation: string };
-  const at = bundle.invocation.length - 40;
-  const other = bundle.invocation[at] === 'A' ? 'B' : 'A';
-  const invocation = bundle.invocation.slice(0, at) + other + bundle.invocation.slice(at + 1);
-  return JSON.stringify({ ...bundle, invocation });
+  return JSON.stringify({ ...bundle, invocation: change(bundle.invocation) });
 }
 
+/** The same bundle with one bit of the invocation's signature changed. */
+export const forge = (call: Exchange): string =>
+  withInvocation(call, (jwt) => jwt.slice(0, -40) + (jwt.at(-40) === 'A' ? 'B' : 'A') + jwt.slice(-39));
+
 /** The same bundle with an invocation that is not a JWT. */
-export function garble({ body }: Exchange): string {
-  const bundle = JSON.parse(body) as { invocation: string };
-  return JSON.stringify({ ...bundle, invocation: bundle.invocation.replaceAll('.', '-') });
-}
+export const garble = (call: Exchange): string => withInvocation(call, (jwt) => jwt.replaceAll('.', '-'));

@@ -36,8 +36,8 @@ const COLD_RECEIPTS = 10_000;
 /** Makes workloads and keeps them for the length of a run. */
 export class Workloads {
   readonly directory: string;
-  readonly #made = new Map<string, readonly Answered[]>();
-  readonly #written = new Map<string, Workload>();
+  readonly #made: Record<string, readonly Answered[]> = {};
+  readonly #written: Record<string, Workload> = {};
   readonly #starts = new Map<string, number>();
 
   /** @param directory the directory for the files; the caller removes it */
@@ -46,23 +46,19 @@ export class Workloads {
   }
 
   warm(depth: number): readonly Answered[] {
-    return memo(this.#made, `warm-${depth}`, () =>
-      Array.from({ length: WARM_CHAINS }, () => makeChain(depth)).flatMap((chain) =>
-        Array.from({ length: WARM_CALLS_PER_CHAIN }, () => makeCall(chain)),
-      ),
-    );
+    return (this.#made[`warm-${depth}`] ??= Array.from({ length: WARM_CHAINS }, () =>
+      makeChain(depth),
+    ).flatMap((chain) => Array.from({ length: WARM_CALLS_PER_CHAIN }, () => makeCall(chain))));
   }
 
   cold(depth: number): readonly Answered[] {
-    return memo(this.#made, `cold-${depth}`, () =>
-      Array.from({ length: Math.ceil(COLD_RECEIPTS / depth) }, () => makeCall(makeChain(depth))),
-    );
+    const length = Math.ceil(COLD_RECEIPTS / depth);
+    return (this.#made[`cold-${depth}`] ??= Array.from({ length }, () => makeCall(makeChain(depth))));
   }
 
   files(traffic: Traffic, depth: number): Workload {
-    const workload = memo(this.#written, `${traffic}-${depth}`, () =>
-      this.write(traffic, depth, this[traffic](depth), `"chain_depth":${depth},`),
-    );
+    const write = () => this.write(traffic, depth, this[traffic](depth), `"chain_depth":${depth},`);
+    const workload = (this.#written[`${traffic}-${depth}`] ??= write());
     return { ...workload, start: this.#starts.get(workload.file) ?? 0 };
   }
 
@@ -89,14 +85,6 @@ export class Workloads {
     const bodyBytes = Math.round(mean(exchanges.map(({ body }) => body.length)));
     return { traffic, depth, file, start: 0, marker, path: target, bodyBytes };
   }
-}
-
-function memo<Value>(kept: Map<string, Value>, key: string, make: () => Value): Value {
-  const found = kept.get(key);
-  if (found !== undefined) return found;
-  const made = make();
-  kept.set(key, made);
-  return made;
 }
 
 export interface GateCall {
