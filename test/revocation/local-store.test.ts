@@ -112,17 +112,6 @@ describe('the store in a file', () => {
     expect([store.entries.has(5), store.entries.size]).toEqual([true, 1]);
   });
 
-  test('reads more than it reads at a time', async () => {
-    const count = 200_005;
-    await writeFile(path, Array.from({ length: count }, (_, index) => `${index}\n`).join(''));
-    const store = await openStore();
-    expect([store.entries.size, store.entries.has(count - 1), store.entries.has(count)]).toEqual([
-      count,
-      true,
-      false,
-    ]);
-  });
-
   test('flushes the file and its folder when it opens, so that a new file is found after a crash', async () => {
     const synced: string[] = [];
     vi.spyOn(await fileHandles(), 'sync').mockImplementation(function (this: { fd: number }) {
