@@ -147,8 +147,12 @@ describe('entries of every kind', () => {
       await expect(
         LocalStore.open(name, { log: recorder.log, observer: {}, maxEntries: 1, lockWaitMs: 0 }),
       ).rejects.toThrow(`${path} is in use by process ${process.pid}`);
+    const { ino } = await stat(`${path}.entries`);
+    await store.record(entryOf(RECEIPT));
     await store.record(entryOf(9));
-    expect(await reopened()).toEqual([7, KEY, 9]);
+    // They move once.
+    expect((await stat(`${path}.entries`)).ino).toBe(ino);
+    expect(await reopened()).toEqual([7, KEY, RECEIPT, 9]);
   });
 
   // The states in which a kill can leave the folder while the lines move.

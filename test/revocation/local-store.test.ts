@@ -368,6 +368,33 @@ describe('the store in a file', () => {
     await expect(store.record(entryOf(3))).rejects.toThrow('was changed');
   });
 
+  test('nor is one of another file system, mounted over it', async () => {
+    const store = await openStore();
+    const handles = await fileHandles();
+    vi.spyOn(handles, 'stat').mockImplementationOnce(async function (this: typeof handles) {
+      const facts = await this.stat();
+      return Object.assign(facts, { dev: facts.dev + 1 });
+    });
+    await expect(store.record(entryOf(3))).rejects.toThrow('was changed');
+  });
+
+  test('a link that leads in a circle is no file', async () => {
+    await symlink('other.txt', path);
+    await symlink('revoked.txt', join(folder, 'other.txt'));
+    await expect(openStore()).rejects.toThrow(
+      `the revocation store ${path} cannot be opened: it is a symbolic link that leads nowhere. `,
+    );
+  });
+
+  test('what could not be recorded takes no room', async () => {
+    const store = await LocalStore.open(path, { log: recorder.log, observer: {}, maxEntries: 1 });
+    opened.push(store);
+    vi.spyOn(await fileHandles(), 'datasync').mockRejectedValueOnce(io());
+    await expect(store.record(entryOf(1))).rejects.toThrow('EIO');
+    await store.record(entryOf(2));
+    await expect(store.record(entryOf(3))).rejects.toMatchObject({ fault: 'full' });
+  });
+
   test('a store that cannot be opened says which and why', async () => {
     const missing = join(folder, 'no', 'such', 'folder.txt');
     await expect(openStore(missing)).rejects.toMatchObject({
