@@ -215,6 +215,7 @@ describe('the store in a file', () => {
   });
 
   test.each([
+    ['12a', 1],
     ['5\n12a', 2],
     ['5\nnonsense\n6\n', 2],
     ['9007199254740992\n', 1],
@@ -466,7 +467,7 @@ describe('the lock', () => {
     );
     if (isLinux) expect(descriptors()).toEqual([]);
     await openStore();
-    await writeFile(`${path}.lock`, 'of another version\nprocess 12 on pod-7');
+    await writeFile(`${path}.lock`, 'of another\nversion\nprocess 12 on pod-7');
     await expect(openStore()).rejects.toThrow('in use by process 12 on pod-7 (');
     // Its owner is about to write its name.
     await writeFile(`${path}.lock`, '');
