@@ -30,7 +30,7 @@ export function lineOfSyntaxError(text: string): number | null {
  *
  * @param paths of a file of roots: all below the same entries are looked at, the others skipped
  */
-export function findLines(text: string, paths: readonly Path[]): (number | null)[] {
+export function findLines(text: string, paths: readonly Path[]): number[] {
   const entries = new Set(paths.map(([, index]) => index));
   const wanted = new Set(paths.flatMap((path) => path.map((_, at) => keyOf(path.slice(0, at + 1)))));
   const lines = new Map<string, number>([[keyOf([]), 1]]);
@@ -50,13 +50,8 @@ export function findLines(text: string, paths: readonly Path[]): (number | null)
     onArrayEnd: () => undefined,
     onLiteralValue: (_value, _offset, _length, line, _character, pathOf) => void note(line, pathOf()),
   });
-  return paths.map((path) => {
-    for (let length = path.length; length >= 0; length--) {
-      const line = lines.get(keyOf(path.slice(0, length)));
-      if (line !== undefined) return line;
-    }
-    return null;
-  });
+  const lineOf = (path: Path): number => lines.get(keyOf(path)) ?? lineOf(path.slice(0, -1));
+  return paths.map(lineOf);
 }
 
 function keyOf(path: Path): string {

@@ -139,12 +139,7 @@ function locate(
   return faults.map(({ path, message }, nth) => {
     const [member, at, ...rest] = path;
     const inFile = typeof at === 'number' ? [member as string, index + at, ...rest] : path;
-    const line = lines[nth] ?? null;
-    return {
-      file,
-      line: line === null ? null : part.lineOf(line),
-      message: sentence({ path: inFile, message }),
-    };
+    return { file, line: part.lineOf(lines[nth] as number), message: sentence({ path: inFile, message }) };
   });
 }
 

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { lockFile } from '../../src/revocation/store/file-lock.js';
 import { hasRedis, RedisServer } from '../usage/redis-server.js';
 
 const EXPORTED = '3\n7 # {"reason":"leaked"}\n9007199254740991\n{"did":"did:key:z1","reason":"stolen"}\n';
@@ -41,7 +42,7 @@ describe.skipIf(!hasRedis)('drs revocations', () => {
     expect(readFileSync(file, 'utf8')).toBe(text);
   });
 
-  it('imports nothing of a file that is damaged, or that a service has open', () => {
+  it('imports nothing of a file that is damaged, or that a service has open', async () => {
     writeFileSync(file, '11\nnonsense\n12\n');
     expect(run('import', file)).toMatchObject({
       stderr: expect.stringContaining(`${file}:2 is not an entry`) as string,
@@ -51,14 +52,13 @@ describe.skipIf(!hasRedis)('drs revocations', () => {
       expect(run('import', file).stderr).toContain('its last line has no line feed');
     }
     writeFileSync(file, '11\n');
-    // The lock file of a running process on another host.
-    writeFileSync(`${file}.lock`, 'other\nprocess 1 on other');
+    const lock = await lockFile(file);
     const locked = run('import', file);
     expect([locked.status, locked.stderr]).toEqual([
       2,
-      expect.stringContaining('is in use by process 1 on other'),
+      expect.stringContaining(`is in use by process ${process.pid} on`),
     ]);
-    rmSync(`${file}.lock`);
+    await lock.release();
     expect(run('export').stdout).toBe(EXPORTED);
   });
 });

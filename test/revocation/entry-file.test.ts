@@ -147,8 +147,12 @@ describe('entries of every kind', () => {
       await expect(
         LocalStore.open(name, { log: recorder.log, observer: {}, maxEntries: 1, lockWaitMs: 0 }),
       ).rejects.toThrow(`${path} is in use by process ${process.pid}`);
+    const { ino } = await stat(`${path}.entries`);
+    await store.record(entryOf(RECEIPT));
     await store.record(entryOf(9));
-    expect(await reopened()).toEqual([7, KEY, 9]);
+    // They move once.
+    expect((await stat(`${path}.entries`)).ino).toBe(ino);
+    expect(await reopened()).toEqual([7, KEY, RECEIPT, 9]);
   });
 
   // The states in which a kill can leave the folder while the lines move.
@@ -180,6 +184,13 @@ describe('entries of every kind', () => {
       expect(await reopened()).toEqual([7, 8, KEY]);
     },
   );
+
+  test('move also where only one of those that are written together is not an index', async () => {
+    const store = await openStore();
+    await Promise.all([entryOf(7), entryOf(KEY)].map((entry) => store.record(entry)));
+    expect([await readlink(path), recorder.syncs]).toEqual(['.', 1]);
+    expect(await reopened()).toEqual([7, KEY]);
+  });
 
   test('are not moved over what somebody else wrote', async () => {
     const store = await openStore();
@@ -222,19 +233,20 @@ describe('an entry that runs out', () => {
 
 describe('compaction', () => {
   test('drops repeated lines, and nothing else', async () => {
-    await writeFile(path, '# ours\n7 # leaked\n\n 7\n 8\n7\n');
+    await writeFile(path, '# ours\n7 # leaked\n\n \r\n 7\n 8\n7\n');
     await openStore();
     expect(await readFile(path, 'utf8')).toBe('# ours\n 7 # {"reason":"leaked"}\n 8\n');
     expect(recorder.messages).toEqual([
       `info ${path} was compacted: 2 lines were repeated or no longer needed`,
     ]);
+    expect(recorder.details).toEqual([{ file: path, dropped: 2, entries: 2 }]);
     await opened[0]?.record(entryOf(9));
     expect(await reopened()).toEqual([7, 8, 9]);
     await expect(stat(`${path}.new`)).rejects.toThrow('ENOENT');
   });
 
   test('keeps every entry of a file that is longer than what is written at a time', async () => {
-    const lines = Array.from({ length: 20_000 }, (_, at) => ` {"did":"did:key:z${at}"}\n`);
+    const lines = Array.from({ length: 2_500 }, (_, at) => ` {"did":"did:key:z${at}"}\n`);
     await symlink('.', path);
     await writeFile(`${path}.entries`, [...lines, lines[0]].join(''));
     await openStore();
@@ -250,10 +262,20 @@ describe('compaction', () => {
     );
     const store = await openStore();
     expect(recorder.messages).toEqual([`warn ${path} could not be compacted: ENOSPC`]);
+    expect(recorder.details).toEqual([{ file: path, dropped: 1, entries: 1, err: new Error('ENOSPC') }]);
     await store.record(entryOf(8));
     expect(await readFile(path, 'utf8')).toBe(' 7\n 7\n 8\n');
     await expect(stat(`${path}.new`)).rejects.toThrow('ENOENT');
   });
+});
+
+test('a store without a file is always current, and forgets', async () => {
+  const store = await LocalStore.open(undefined, { log: recorder.log, observer: {}, maxEntries: 1 });
+  await store.record(entryOf(KEY));
+  expect([store.isCurrent, targetsOf(store)]).toEqual([true, [KEY]]);
+  await expect(store.record(entryOf(1))).rejects.toMatchObject({ fault: 'full' });
+  await store.close();
+  await expect(store.record(entryOf(1))).rejects.toMatchObject({ fault: 'closed' });
 });
 
 test('a store is not the fuller for what is said of one thing at a time', async () => {

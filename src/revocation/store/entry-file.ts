@@ -10,11 +10,12 @@ import { RevocationStoreError } from './store-error.js';
 
 const TAIL_BYTES_LOGGED = 64;
 const LINES_AT_A_TIME = 1000;
-const MAX_LINKS = 40;
 /** The target of the link that takes the place of a file which versions that knew only indices must not read. */
 const MOVED = '.';
 
 export interface FileDeps {
+  /** Receives what the file has. Later, it must have what was appended, and nothing else. */
+  readonly entries: Entries;
   readonly log: RevocationLog;
   readonly observer: RevocationObserver;
   readonly now: () => number;
@@ -30,7 +31,6 @@ export interface FileDeps {
  */
 export class EntryFile {
   readonly #lock: FileLock;
-  readonly #entries: Entries;
   readonly #deps: FileDeps;
   /** See {@link findFile}. */
   #found: FoundFile;
@@ -42,27 +42,19 @@ export class EntryFile {
   /** Whether a write has failed, so that there may be bytes after {@link #length}. */
   #hasRemains = false;
 
-  private constructor(
-    lock: FileLock,
-    found: FoundFile,
-    handle: FileHandle,
-    entries: Entries,
-    deps: FileDeps,
-  ) {
+  private constructor(lock: FileLock, found: FoundFile, handle: FileHandle, deps: FileDeps) {
     this.#lock = lock;
     this.#found = found;
     this.#handle = handle;
-    this.#entries = entries;
     this.#deps = deps;
   }
 
   /**
    * Opens the file, creates a missing one, and reads all entries.
    *
-   * @param entries receives them. Later, it must have what was appended, and nothing else.
    * @throws {@link RevocationStoreError} `locked` or `unreadable`
    */
-  static async open(path: string, entries: Entries, deps: FileDeps): Promise<EntryFile> {
+  static async open(path: string, deps: FileDeps): Promise<EntryFile> {
     let lock: FileLock | undefined;
     let file: EntryFile | undefined;
     try {
@@ -70,17 +62,16 @@ export class EntryFile {
       lock = await lockFile(target, deps.lockWaitMs);
       // Again: until now, another process may have moved it.
       const found = await findFile(target);
-      file = new EntryFile(lock, found, await open(found.file, 'a+', 0o640), entries, deps);
+      file = new EntryFile(lock, found, await open(found.file, 'a+', 0o640), deps);
       await file.#load();
       return file;
     } catch (error) {
-      if (file !== undefined) await file.#handle.close();
-      await lock?.release();
+      await (file?.close() ?? lock?.release());
       if (error instanceof RevocationStoreError) throw error;
       throw new RevocationStoreError(
         'unreadable',
         `the revocation store ${path} cannot be opened: ${(error as Error).message}. ` +
-          'Its folder must exist, and this process must be able to read and write both.',
+          'Its folder must exist, on a file system with locks, and this process must be able to read and write both.',
         { cause: error },
       );
     }
@@ -99,7 +90,7 @@ export class EntryFile {
       await this.#assertUnchanged();
       if (file === target && entries.some((entry) => typeof entry.target === 'string')) await this.#move();
       this.#hasRemains = true;
-      const lines = Buffer.from(entries.map(lineOf).join(''));
+      const lines = Buffer.from(textOf(entries));
       await this.#handle.appendFile(lines);
       const startedAt = performance.now();
       await this.#handle.datasync();
@@ -123,11 +114,11 @@ export class EntryFile {
 
   async #load(): Promise<void> {
     const { file } = this.#found;
-    const { log, now } = this.#deps;
+    const { entries, log, now } = this.#deps;
     let dropped = 0;
     const { length, tail, takeLine } = await readLines(this.#handle, file, (entry, line) => {
       if (entry === null) this.#comments += line.trim() === '' ? '' : `${line}\n`;
-      else if (hasRunOut(entry, now()) || !this.#entries.add(entry)) dropped++;
+      else if (hasRunOut(entry, now()) || !entries.add(entry)) dropped++;
     });
     this.#length = length;
     if (tail.length > 0) await this.#endLastLine(tail, takeLine);
@@ -135,10 +126,9 @@ export class EntryFile {
     await this.#handle.sync();
     await syncFolder(file);
     if (dropped === 0) return;
-    const facts = { file, dropped, entries: this.#entries.size };
+    const facts = { file, dropped, entries: entries.size };
     try {
       await this.#rewrite(file);
-      await syncFolder(file);
       log.info(facts, `${file} was compacted: ${dropped} lines were repeated or no longer needed`);
     } catch (error) {
       log.warn({ ...facts, err: error }, `${file} could not be compacted: ${(error as Error).message}`);
@@ -157,12 +147,11 @@ export class EntryFile {
       this.#length += tail.length + 1;
     }
     const { file } = this.#found;
-    this.#deps.log.warn(
-      { file, bytes: tail.length, text: tail.toString('latin1', 0, TAIL_BYTES_LOGGED) },
-      isOurs
-        ? `${file} ended in a line of this service without a line feed, which was never acknowledged; it is cut off`
-        : `${file} ended in a line without a line feed, which this service did not write; the line feed is added and the line is read like any other`,
-    );
+    const found = isOurs
+      ? 'a line of this service without a line feed, which was never acknowledged; it is cut off'
+      : 'a line without a line feed, which this service did not write; the line feed is added and the line is read like any other';
+    const text = tail.toString('latin1', 0, TAIL_BYTES_LOGGED);
+    this.#deps.log.warn({ file, bytes: tail.length, text }, `${file} ended in ${found}`);
   }
 
   /** Takes the file away from versions that would skip what they do not know. */
@@ -182,30 +171,23 @@ export class EntryFile {
     const temporary = `${path}.new`;
     const { mode } = await this.#handle.stat();
     await rm(temporary, { force: true });
-    const handle = await open(temporary, 'ax+', mode & 0o777);
+    let other = await open(temporary, 'ax+', mode & 0o777);
     try {
-      const entries = [...this.#entries.values()];
-      await handle.appendFile(this.#comments);
+      const entries = [...this.#deps.entries.values()];
+      await other.appendFile(this.#comments);
       for (let at = 0; at < entries.length; at += LINES_AT_A_TIME)
-        await handle.appendFile(
-          entries
-            .slice(at, at + LINES_AT_A_TIME)
-            .map(lineOf)
-            .join(''),
-        );
-      await handle.sync();
-      const { size } = await handle.stat();
+        await other.appendFile(textOf(entries.slice(at, at + LINES_AT_A_TIME)));
+      await other.sync();
+      const { size } = await other.stat();
       await rename(temporary, path);
       this.#length = size;
-    } catch (error) {
-      await handle.close();
+      [this.#handle, other] = [other, this.#handle];
+    } finally {
+      // The old file, or a new one that is not whole: nothing will be read from it or written to it any more.
+      await other.close().catch(() => undefined);
       await rm(temporary, { force: true });
-      throw error;
     }
-    const old = this.#handle;
-    this.#handle = handle;
-    // Nothing will be read from it or written to it any more.
-    await old.close().catch(() => undefined);
+    await syncFolder(path);
   }
 
   async #cutRemains(): Promise<void> {
@@ -219,12 +201,11 @@ export class EntryFile {
    */
   async #assertUnchanged(): Promise<void> {
     const [opened, named] = await Promise.all([this.#handle.stat(), stat(this.#found.file)]);
-    if (opened.ino !== named.ino || opened.dev !== named.dev || opened.size !== this.#length) {
+    if (opened.ino !== named.ino || opened.dev !== named.dev || opened.size !== this.#length)
       throw new Error(
         'the file was changed while this process had it open; restart the process to read it again, ' +
           'and stop it before editing the file next time',
       );
-    }
   }
 }
 
@@ -237,15 +218,16 @@ interface FoundFile {
 
 /** Finds the file of a store. */
 export async function findFile(path: string, links = 0): Promise<FoundFile> {
-  if (links > MAX_LINKS) throw new Error('it is a symbolic link that leads nowhere');
+  if (links > 40) throw new Error('it is a symbolic link that leads nowhere');
   const folder = await realpath(dirname(path));
   const target = join(folder, basename(path));
-  const link = await readlink(path).catch(() => null);
-  if (link === null) return { target, file: target };
-  return link === MOVED ? { target, file: entriesOf(target) } : findFile(resolve(folder, link), links + 1);
+  const link = await readlink(target).catch(() => null);
+  if (link !== null && link !== MOVED) return findFile(resolve(folder, link), links + 1);
+  return { target, file: link === null ? target : entriesOf(target) };
 }
 
 const entriesOf = (path: string) => `${path}.entries`;
+const textOf = (entries: readonly Entry[]) => entries.map(lineOf).join('');
 
 /** Flushes the folder of a file, so that the file's name is on the disk. */
 async function syncFolder(file: string): Promise<void> {

@@ -12,31 +12,23 @@ export interface LocalStoreOptions
   readonly maxEntries: number;
 }
 
-/** Entries that are written and flushed together. */
-interface Group {
-  readonly entries: Entries;
-  readonly written: Promise<void>;
-}
-
 /** Local revocations in memory and, if a path is given, in a file. */
 export class LocalStore implements RevocationStore {
   readonly isCurrent = true;
   readonly copyAgeSecs = Number.NaN;
-  readonly entries: Entries;
-  readonly #file: EntryFile | null;
-  readonly #options: LocalStoreOptions;
-  /** What arrives while another group is being written. Nothing in a group is in force yet. */
-  #next: Group | null = null;
-  /** Ends with the group that is being written. Never rejects. */
-  #turn: Promise<void> = Promise.resolve();
-  /** Number of entries in both groups. */
+  readonly entries = new Entries();
+  readonly #options: Required<LocalStoreOptions>;
+  #file: EntryFile | undefined;
+  /** What is written and flushed together when the group before it has been. Nothing in a group is in force yet. */
+  #next: Entries | null = null;
+  /** The outcome of the last group. */
+  #written: Promise<void> = Promise.resolve();
+  /** Number of entries in the next group and in the one that is being written. */
   #pending = 0;
   #closed = false;
 
-  private constructor(entries: Entries, file: EntryFile | null, options: LocalStoreOptions) {
-    this.entries = entries;
-    this.#file = file;
-    this.#options = options;
+  private constructor(options: LocalStoreOptions) {
+    this.#options = { now: Date.now, lockWaitMs: LOCK_WAIT_MS, ...options };
   }
 
   /**
@@ -44,47 +36,46 @@ export class LocalStore implements RevocationStore {
    * @throws {@link RevocationStoreError} `locked` or `unreadable`
    */
   static async open(path: string | undefined, options: LocalStoreOptions): Promise<LocalStore> {
-    const entries = new Entries();
-    const deps = { now: Date.now, lockWaitMs: LOCK_WAIT_MS, ...options };
-    const file = path === undefined ? null : await EntryFile.open(path, entries, deps);
-    return new LocalStore(entries, file, options);
+    const store = new LocalStore(options);
+    const deps = { ...store.#options, entries: store.entries };
+    if (path !== undefined) store.#file = await EntryFile.open(path, deps);
+    return store;
   }
 
   async record(entry: Entry): Promise<void> {
     if (this.#closed) throw new RevocationStoreError('closed', 'the revocation store is closed');
-    const { maxEntries, now = Date.now } = this.#options;
+    const { maxEntries, now } = this.#options;
     this.entries.sweep(now());
+    if (this.entries.covers(entry)) return;
     if (!this.entries.has(entry.target) && this.entries.size + this.#pending >= maxEntries)
       throw storeIsFull(maxEntries);
-    this.#next ??= this.#newGroup();
-    const { entries, written } = this.#next;
-    const { size } = entries;
-    if (!this.entries.covers(entry)) entries.add(entry);
-    this.#pending += entries.size - size;
-    await written;
+    const group = (this.#next ??= this.#newGroup());
+    const { size } = group;
+    group.add(entry);
+    this.#pending += group.size - size;
+    await this.#written;
   }
 
   /** Finishes pending writes, then closes the file. */
   async close(): Promise<void> {
-    if (this.#closed) return;
     this.#closed = true;
-    await this.#turn;
+    await this.#written.catch(() => undefined);
     await this.#file?.close();
   }
 
-  #newGroup(): Group {
-    const entries = new Entries();
-    const written = this.#turn.then(async () => {
+  #newGroup(): Entries {
+    const group = new Entries();
+    const before = this.#written.catch(() => undefined);
+    this.#written = before.then(async () => {
       this.#next = null;
-      const added = [...entries.values()];
+      const added = [...group.values()];
       try {
-        if (added.length > 0) await this.#file?.append(added);
+        await this.#file?.append(added);
         for (const entry of added) this.entries.add(entry);
       } finally {
         this.#pending -= added.length;
       }
     });
-    this.#turn = written.catch(() => undefined);
-    return { entries, written };
+    return group;
   }
 }

@@ -1,4 +1,3 @@
-import { Buffer } from 'node:buffer';
 import type { FileHandle } from 'node:fs/promises';
 import type { Entry } from '../entry.js';
 import { readLine } from './entry-lines.js';
@@ -38,11 +37,7 @@ export async function readLines(
     if (bytesRead === 0) return { length, tail, takeLine };
     const read = Buffer.concat([tail, chunk.subarray(0, bytesRead)]);
     const end = read.lastIndexOf('\n') + 1;
-    if (end > 0)
-      read
-        .toString('utf8', 0, end - 1)
-        .split('\n')
-        .forEach(takeLine);
+    if (end > 0) for (const line of read.toString('utf8', 0, end - 1).split('\n')) takeLine(line);
     length += end;
     tail = read.subarray(end);
     if (tail.length > 4 * MAX_LINE_LENGTH) takeLine(tail.toString('latin1'));

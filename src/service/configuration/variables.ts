@@ -145,7 +145,7 @@ export const SECTIONS = {
     revocationStore: { ...VERIFIER_OPTIONS.revocationStore, defaultWords: '`file` if `REVOCATION_STORE_PATH` is set, else `memory`',
       says: 'Where local revocations are kept. `memory`: lost on restart. `file`: in `REVOCATION_STORE_PATH`. `redis`: at `REDIS_URL`, [shared by all instances](scaling.md#revocations-in-redis).' },
     revocationStorePath: { ...VERIFIER_OPTIONS.revocationStorePath,
-      says: 'File in which local revocations are kept. Only one process at a time can use it.' },
+      says: 'File in which local revocations are kept. Only one process at a time can use it; where two hosts could, its file system must carry locks between them.' },
     revocationMaxEntries: { ...VERIFIER_OPTIONS.revocationMaxEntries,
       says: 'Maximum number of local revocations, about 200 bytes each. At the limit, nothing more can be revoked locally.' },
     revocationMinReplicas: { ...VERIFIER_OPTIONS.revocationMinReplicas,

@@ -1,0 +1,93 @@
+import { mkdtemp, open, rm, symlink, truncate, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { filesOf, lookAt, readBytes } from '../../src/trust/roots-files.js';
+import { readTrustedRoots } from '../../src/trust/trusted-roots.js';
+
+const MAX_BYTES = 64 * 1024 * 1024;
+
+let folder: string;
+let file: string;
+beforeEach(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'drs-roots-'));
+  file = path.join(folder, 'a.json');
+});
+afterEach(async () => {
+  vi.restoreAllMocks();
+  await rm(folder, { recursive: true });
+});
+
+/** Lets every reading of a file do something first. */
+async function beforeReading(act: () => Promise<void>) {
+  await writeFile(file, '{"roots":[]}');
+  const handle = await open(file);
+  await handle.close();
+  const handles = Object.getPrototypeOf(handle) as typeof handle;
+  const { read } = handles as { read: (...args: unknown[]) => Promise<{ bytesRead: number }> };
+  return vi.spyOn(handles, 'read').mockImplementation(async function (this: unknown, ...args: unknown[]) {
+    await act();
+    return read.apply(this, args);
+  } as unknown as typeof handle.read);
+}
+
+it('a directory has at most 1,000 files', async () => {
+  await Promise.all(Array.from({ length: 1000 }, (_, at) => writeFile(path.join(folder, `${at}.json`), '')));
+  expect(await filesOf(folder)).toHaveLength(1000);
+  await writeFile(file, '');
+  await expect(filesOf(folder)).rejects.toThrow(`${folder}: there are 1001 files, expected at most 1000`);
+});
+
+it('all files together have at most 64 MiB, also where one has grown since it was looked at', async () => {
+  const other = path.join(folder, 'b.json');
+  await writeFile(file, '12345');
+  await writeFile(other, '');
+  await truncate(other, MAX_BYTES - 5);
+  const version = await lookAt(folder);
+  await truncate(other, MAX_BYTES - 4);
+  await expect(lookAt(folder)).rejects.toThrow(
+    `${folder}: it has ${MAX_BYTES + 1} bytes, expected at most ${MAX_BYTES}`,
+  );
+  await expect(readBytes(version)).rejects.toThrow(`${other}: it is larger than ${MAX_BYTES} bytes`);
+});
+
+it('a file that becomes shorter while it is read is read as far as it goes', async () => {
+  await beforeReading(() => truncate(file, 3));
+  expect(String((await readBytes(await lookAt(file)))[0]?.bytes)).toBe('{"r');
+});
+
+it('the state of files tells when one was changed last', async () => {
+  await writeFile(file, '');
+  const { changedAt, files, mark } = await lookAt(folder);
+  expect(Math.abs(changedAt - Date.now())).toBeLessThan(60_000);
+  expect(files).toEqual([file]);
+  await writeFile(path.join(folder, 'b.json'), '');
+  expect((await lookAt(folder)).mark).not.toBe(mark);
+});
+
+it('links in a circle are named as such', async () => {
+  await symlink('a.json', file);
+  await expect(lookAt(file)).rejects.toMatchObject({
+    name: 'RootsFilesError',
+    message: `${file}: its symbolic links lead in a circle`,
+    cause: expect.objectContaining({ code: 'ELOOP' }) as Error,
+  });
+});
+
+it('a file that changes whenever it is read is given up after five times', async () => {
+  let written = 0;
+  const read = await beforeReading(() => writeFile(file, `{"roots":[]}${' '.repeat(++written)}`));
+  await expect(readTrustedRoots(file)).rejects.toMatchObject({
+    name: 'TrustedRootsError',
+    message: `${file}: the files change while they are read`,
+  });
+  expect(written).toBe(5);
+  read.mockRestore();
+  // If it changes once, it is read once more.
+  let isWritten = false;
+  await beforeReading(async () => {
+    if (!isWritten) await writeFile(file, '{"roots": []}');
+    isWritten = true;
+  });
+  expect((await readTrustedRoots(file)).size).toBe(0);
+});
