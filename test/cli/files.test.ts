@@ -2,7 +2,9 @@ import { stat } from 'node:fs/promises';
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
+import { Readable } from 'node:stream';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { readText } from '../../src/cli/files.js';
 import { createChain, createWorkplace, INVOKE, MAIN, type Workplace } from './drs.js';
 
 let work: Workplace;
@@ -12,6 +14,21 @@ beforeAll(async () => {
 
 const ISSUE = ['issue', '--key', 'alice.key', '--to', 'bot.pub', '--yes'] as const;
 const modeOf = async (name: string) => (await stat(work.path(name))).mode & 0o777;
+
+it('reads no more of an endless standard input than 64 MiB', async () => {
+  const { stdin } = process;
+  const chunk = Buffer.alloc(1024 * 1024, '[');
+  const endless = new Readable({ read: () => endless.push(chunk) });
+  Object.defineProperty(process, 'stdin', { value: endless });
+  try {
+    await expect(readText('-', 'a bundle')).rejects.toThrow(
+      'standard input has more than 64 MiB, expected a bundle of at most that',
+    );
+    expect(endless.destroyed).toBe(true);
+  } finally {
+    Object.defineProperty(process, 'stdin', { value: stdin });
+  }
+});
 
 describe('keygen', () => {
   it('writes a private key for its owner alone, and a public one', async () => {
@@ -204,6 +221,7 @@ describe('exit code 2, and a hint, for', () => {
     ],
     ['a file that is neither chain nor bundle', ['audit', 'args.json'], 'neither receipts nor an invocation'],
     ['an empty input', ['audit', '-'], 'standard input is not a bundle'],
+    ['a file without end', ['audit', '/dev/zero'], '/dev/zero has more than 64 MiB, expected a bundle'],
     ['a private key with a public name', ['keygen', '-o', 'wrong.pub'], 'name it wrong.key'],
     ['no file', ['verify'], "missing required argument 'bundle_file'"],
     ['a missing option', ['keygen'], "required option '-o, --out <file>' not specified"],
