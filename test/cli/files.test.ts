@@ -79,12 +79,19 @@ describe('issue', () => {
     await work.write('consent.txt', 'You let Bot search.\u001b[2J\nOnly that.');
     const { stdout, stderr } = await work.done(...ISSUE, '--tool', 'search', '--consent-text', 'consent.txt');
     expect(stderr).toContain('You agree to this:\n  You let Bot search.\\u{1b}[2J\n  Only that.\n');
-    expect(stderr).toContain('which gives:\n  I let did:key:z6Mk');
+    expect(stderr).toMatch(/which gives:\n {2}I let did:key:z6Mk\w+ call tools for me, from 20/);
     expect(stderr).toContain('  It may use only this tool: "search".\n');
     const hash = spawnSync('sha256sum', [work.path('consent.txt')])
       .stdout.toString()
       .slice(0, 64);
     expect(consentOf(stdout)).toMatchObject({ policy_hash: `sha256:${hash}`, locale: 'en' });
+  });
+
+  it('names another command than that of tools as it is', async () => {
+    const { stderr } = await work.done(...ISSUE, '--tool', 'search', '--cmd', '/acme/"read"');
+    expect(stderr).toContain(
+      String.raw`act for me in calls whose name is "/acme/\"read\"", or begins with "/acme/\"read\"/", from 20`,
+    );
   });
 
   it('shows the policy in plain words, and signs the hash of exactly that', async () => {
