@@ -54,23 +54,26 @@ describe('a message that is not strict JSON', () => {
   });
 });
 
-it.each(['mcp', 'a2a'] as const)('a form without a bundle is refused for what it is: %s', async (protocol) => {
-  const headers = { 'Content-Type': 'application/x-www-form-urlencoded' };
-  const read = bodyOfText('{"jsonrpc":"2.0","id":1,"method":"tools/call"}', headersOf(headers));
-  expect(await newGate()(protocol, { headers, read })).toMatchObject({
-    code: 'MISSING_BUNDLE',
-    response: {
-      body: {
-        error: {
-          data: {
-            detail: expect.stringContaining('the body is application/x-www-form-urlencoded') as string,
-            suggestion: 'Send the message as application/json, in UTF-8.',
+it.each(['mcp', 'a2a'] as const)(
+  'a form without a bundle is refused for what it is: %s',
+  async (protocol) => {
+    const headers = { 'Content-Type': 'application/x-www-form-urlencoded' };
+    const read = bodyOfText('{"jsonrpc":"2.0","id":1,"method":"tools/call"}', headersOf(headers));
+    expect(await newGate()(protocol, { headers, read })).toMatchObject({
+      code: 'MISSING_BUNDLE',
+      response: {
+        body: {
+          error: {
+            data: {
+              detail: expect.stringContaining('the body is application/x-www-form-urlencoded') as string,
+              suggestion: 'Send the message as application/json, in UTF-8.',
+            },
           },
         },
       },
-    },
-  });
-});
+    });
+  },
+);
 
 describe('a message', () => {
   const read = (value: unknown) => readRpcMessage('mcp', { kind: 'value', value });
