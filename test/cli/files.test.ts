@@ -235,6 +235,7 @@ describe('exit code 2, and a hint, for', () => {
     ['an index that is none', ['revoke', '1.5'], 'Expected an integer'],
     ['an index beyond 2^53-1', ['revoke', '9007199254740992'], 'Expected an integer'],
     ['a negative index', ['revoke', '-1'], 'Expected an integer'],
+    ['a tool without a name', [...ISSUE, '--tool', ''], 'Expected a name, not an empty text'],
     ['a cost that is no number', [...ISSUE, '--max-cost', 'five'], 'Expected a number'],
     ['a time that is none', [...ISSUE, '--tool', 'a', '--expires', 'tomorrow'], 'Expected 90s, 30m'],
     [
