@@ -160,6 +160,14 @@ describe('drs-verify init', () => {
     expect(files()).toEqual(['mcp.json']);
   });
 
+  it('names the command that takes it back as a shell reads it', async () => {
+    await work.write('odd.json', JSON.stringify({ mcpServers: { "Bob's files": { command: 'cat' } } }));
+    const { stderr } = await work.done(
+      ...['init', 'odd.json', '--key', 'helper.key', '--chain', 'helper.jwt', '--yes'],
+    );
+    expect(stderr).toContain(String.raw`--server 'Bob'\''s files' --undo`);
+  });
+
   it.each([
     ['files', 'stdio:files'],
     ['web', 'https://tools.example/mcp'],

@@ -85,7 +85,7 @@ async function init(host: HostFile, options: InitOptions): Promise<void> {
   const copy = copyOf(host.file, name);
   await write(host, changeEntry(host.text, name, change), options, copy);
   process.stderr.write(
-    `wrote ${host.file}; a copy from before is ${copy}\nIts calls are signed for the tool server ${printable(toolServer)}: what verifies them must go by this name (SERVER_IDENTITY), or --tool-server name another.\nRestart the host. To take it back: npx drs-verify init ${host.file} --server ${name} --undo\n`,
+    `wrote ${host.file}; a copy from before is ${copy}\nIts calls are signed for the tool server ${printable(toolServer)}: what verifies them must go by this name (SERVER_IDENTITY), or --tool-server name another.\nRestart the host. To take it back: npx drs-verify init ${shellWord(host.file)} --server ${shellWord(name)} --undo\n`,
   );
 }
 
@@ -98,6 +98,11 @@ function signerOptions(did: string, { key, passphraseFile, agentSocket }: InitOp
   }
   const passphrase = passphraseFile === undefined ? [] : ['--passphrase-file', full(passphraseFile)];
   return ['--key', full(key), ...passphrase];
+}
+
+/** A text as one word of a shell's command line. */
+function shellWord(text: string): string {
+  return /^[\w%+,./:=@-]+$/.test(text) ? text : `'${printable(text).replaceAll("'", String.raw`'\''`)}'`;
 }
 
 function full(relative: string): string {
