@@ -88,7 +88,9 @@ describe('compose.yaml', () => {
 
   it('reads secrets from files that neither Git nor npm takes along', () => {
     const ignored = readFileSync(path.join(ROOT, '.gitignore'), 'utf8').split('\n');
-    const { files } = JSON.parse(readFileSync(path.join(ROOT, 'package.json'), 'utf8')) as { files: string[] };
+    const { files } = JSON.parse(readFileSync(path.join(ROOT, 'package.json'), 'utf8')) as {
+      files: string[];
+    };
     for (const { file } of Object.values(compose.secrets)) {
       const name = path.posix.join('deploy', file);
       expect(ignored).toContain(name);
