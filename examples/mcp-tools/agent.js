@@ -24,5 +24,7 @@ await client.close();
 const other = newClient();
 await other.connect(transport());
 console.log('help:', JSON.stringify((await other.callTool({ name: 'help' })).content));
-await other.callTool(call).catch((error) => console.log('not signed:', error.message, error.data.suggestion));
+await other
+  .callTool(call)
+  .catch((error) => console.log(`not signed: ${error.message}. ${error.data.suggestion}`));
 await other.close();

@@ -20,9 +20,16 @@ export interface Grant {
 export function agreementText({ audience, command, policy, notBefore, expiresAt }: Grant): string {
   const until = expiresAt === null ? 'without end' : `until ${showTime(expiresAt)}`;
   return [
-    `I let ${audience} act for me at ${command} and below it, from ${showTime(notBefore)} ${until}.`,
+    `I let ${audience} ${activityOf(command)}, from ${showTime(notBefore)} ${until}.`,
     ...describePolicy(policy),
   ].join('\n');
+}
+
+/** What a command allows. Of most, only the operators of tools know what they do. */
+function activityOf(command: string): string {
+  return command === '/mcp/tools/call'
+    ? 'call tools for me'
+    : `act for me in calls whose name is ${JSON.stringify(command)}, or begins with ${JSON.stringify(`${command}/`)}`;
 }
 
 /** Prints a text on standard error, escaped so that it cannot control the terminal. */

@@ -1,20 +1,29 @@
-import { existsSync } from 'node:fs';
-import { readFile, rm, writeFile } from 'node:fs/promises';
-import { buffer } from 'node:stream/consumers';
+import { createReadStream, existsSync } from 'node:fs';
+import { rm, writeFile } from 'node:fs/promises';
+import type { Readable } from 'node:stream';
 import { decodeUtf8 } from '#platform';
 import { CommandError } from './command-error.js';
 
+/** As for files of trusted roots, the largest that anybody has. */
+const MAX_MIB = 64;
+
 /**
- * Reads a file, or standard input if the name is `-`.
+ * Reads a file, or standard input if the name is `-`. Reads at most 64 MiB, also of what has no end.
  *
  * @param what what the file should hold, for the error
  */
 export async function readText(file: string, what: string): Promise<string> {
-  let bytes: Buffer;
+  let bytes: Buffer | null;
   try {
-    bytes = file === '-' ? await buffer(process.stdin) : await readFile(file);
+    bytes = await readBounded(file === '-' ? process.stdin : createReadStream(file), MAX_MIB * 1024 * 1024);
   } catch (error) {
     throw unreadable(file, what, error);
+  }
+  if (bytes === null) {
+    throw new CommandError(
+      `${nameOf(file)} has more than ${MAX_MIB} MiB, expected ${what} of at most that`,
+      'check that it is the right file',
+    );
   }
   const text = decodeUtf8(bytes);
   if (text === null) {
@@ -24,6 +33,18 @@ export async function readText(file: string, what: string): Promise<string> {
     );
   }
   return text;
+}
+
+/** All bytes of a stream; `null` if there are more than the limit, and then it is closed. */
+async function readBounded(stream: Readable, limit: number): Promise<Buffer | null> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of stream as AsyncIterable<Buffer>) {
+    length += chunk.length;
+    if (length > limit) return null;
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks, length);
 }
 
 /** How messages call a file that is read. */

@@ -87,5 +87,7 @@ export function parseIndex(text: string): number {
 }
 
 function collect(value: string, previous: string[] | undefined): string[] {
+  // Of a shell variable that is not set: nothing has this name, so nothing would be allowed.
+  if (value.trim() === '') throw new InvalidArgumentError('Expected a name, not an empty text.');
   return [...(previous ?? []), value];
 }

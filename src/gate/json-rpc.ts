@@ -11,7 +11,7 @@ import {
   type Opening,
   type PendingCall,
 } from './request.js';
-import { bodyOfValue, decodeCarried, findBundle, unusable } from './carriers.js';
+import { BUNDLE_HEADER, bodyOfValue, decodeCarried, findBundle, unusable } from './carriers.js';
 import { denied } from './decide.js';
 
 /** A JSON-RPC message whose envelope has been checked. */
@@ -223,9 +223,12 @@ export function openRpc(
   }
   if (body.kind === 'too large') return deny(gateFailure('BODY_TOO_LARGE', protocol, body.reason));
   if (body.kind === 'unread' || body.kind === 'unusable') {
-    const encoded = findBundle(protocol, headers, undefined);
-    if (typeof encoded !== 'string') return deny(encoded);
     const unreadable = body.kind === 'unread' ? unusable('the body was not read') : body;
+    const encoded = findBundle(protocol, headers, undefined, () => ({
+      message: `no ${BUNDLE_HEADER} header, and the body cannot be searched for a bundle: ${unreadable.reason}`,
+      ...(body.kind === 'unusable' ? { suggestion: 'Send the message as application/json, in UTF-8.' } : {}),
+    }));
+    if (typeof encoded !== 'string') return deny(encoded);
     return openCall(protocol, { id: null, requested: null, encoded, body: unreadable, expected: ANY });
   }
   const message = readRpcMessage(protocol, body.kind === 'none' ? { kind: 'text', text: '' } : body);

@@ -56,6 +56,15 @@ const clientsOf = ({ RedisClient }: Package) => RedisClient.factory(PROTOCOL);
 
 let loaded: Redis | null = null;
 
+/** Why there is no connection although servers may answer. The message says what to do. */
+class RedisTargetError extends Error {}
+
+/** Says, for messages, that {@link connectRedis} failed, why, and what to do. */
+export function noConnection(url: string, error: unknown): string {
+  const advice = error instanceof RedisTargetError ? '' : '; start it, or correct the address';
+  return `cannot connect to ${placeOf(url)}: ${reasonOf(error)}${advice}`;
+}
+
 /**
  * Connects to the only primary among several servers, or to a Redis Cluster if a server says that it belongs to one.
  *
@@ -81,13 +90,15 @@ export async function connectRedis({ url, onLost = () => undefined }: RedisTarge
       return primary.connection;
     }
     if (primaries.length > 1)
-      throw new Error(`${primaries.length} of its servers say that they are the primary; make one a replica`);
+      throw new RedisTargetError(
+        `${primaries.length} of its servers say that they are the primary; make one a replica`,
+      );
     const [failed] = opened.flatMap((result) =>
       result.status === 'rejected' ? [result.reason as Error] : [],
     );
     throw found.length === 0 && failed
       ? failed
-      : new Error(
+      : new RedisTargetError(
           'it is a replica, expected a primary; name the primary, or all servers separated by commas',
         );
   } catch (error) {
@@ -127,7 +138,7 @@ async function loadRedis(): Promise<Redis> {
     return (loaded = { RedisCluster, ErrorReply, newClient: clientsOf(redis) });
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw error;
-    throw new Error('the package "redis" is not installed; `npm install redis@6.3.1` adds it', {
+    throw new RedisTargetError('the package "redis" is not installed; `npm install redis@6.3.1` adds it', {
       cause: error,
     });
   }

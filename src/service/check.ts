@@ -1,7 +1,7 @@
 import { constants } from 'node:fs';
 import { access, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { connectRedis, placeOf, reasonOf } from '../redis/connection.js';
+import { connectRedis, noConnection, reasonOf } from '../redis/connection.js';
 import { findFile } from '../revocation/store/entry-file.js';
 import type { Configuration } from './configuration/configuration.js';
 import { loadGrpc } from './grpc/open.js';
@@ -57,10 +57,7 @@ async function askRedis(url: string): Promise<void> {
   try {
     (await connectRedis({ url })).destroy();
   } catch (error) {
-    throw new Error(
-      `cannot connect to ${placeOf(url)}: ${reasonOf(error)}; start it, or correct the address`,
-      { cause: error },
-    );
+    throw new Error(noConnection(url, error), { cause: error });
   }
 }
 

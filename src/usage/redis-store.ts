@@ -3,6 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import {
   connectRedis,
   CONNECT_TIMEOUT_MS,
+  noConnection,
   placeOf,
   reasonOf,
   type RedisConnection,
@@ -143,10 +144,7 @@ class RedisReplayStore implements ReplayStore {
     try {
       connection = await this.#connect();
     } catch (error) {
-      throw new ReplayStoreError(
-        `cannot connect to ${this.#place}: ${reasonOf(error)}; start it, or correct the address`,
-        { cause: error },
-      );
+      throw new ReplayStoreError(noConnection(this.#options.url, error), { cause: error });
     }
     try {
       await this.#lookOnceLoaded(connection);

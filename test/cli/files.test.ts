@@ -2,7 +2,9 @@ import { stat } from 'node:fs/promises';
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
+import { Readable } from 'node:stream';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { readText } from '../../src/cli/files.js';
 import { createChain, createWorkplace, INVOKE, MAIN, type Workplace } from './drs.js';
 
 let work: Workplace;
@@ -12,6 +14,21 @@ beforeAll(async () => {
 
 const ISSUE = ['issue', '--key', 'alice.key', '--to', 'bot.pub', '--yes'] as const;
 const modeOf = async (name: string) => (await stat(work.path(name))).mode & 0o777;
+
+it('reads no more of an endless standard input than 64 MiB', async () => {
+  const { stdin } = process;
+  const chunk = Buffer.alloc(1024 * 1024, '[');
+  const endless = new Readable({ read: () => endless.push(chunk) });
+  Object.defineProperty(process, 'stdin', { value: endless });
+  try {
+    await expect(readText('-', 'a bundle')).rejects.toThrow(
+      'standard input has more than 64 MiB, expected a bundle of at most that',
+    );
+    expect(endless.destroyed).toBe(true);
+  } finally {
+    Object.defineProperty(process, 'stdin', { value: stdin });
+  }
+});
 
 describe('keygen', () => {
   it('writes a private key for its owner alone, and a public one', async () => {
@@ -62,12 +79,19 @@ describe('issue', () => {
     await work.write('consent.txt', 'You let Bot search.\u001b[2J\nOnly that.');
     const { stdout, stderr } = await work.done(...ISSUE, '--tool', 'search', '--consent-text', 'consent.txt');
     expect(stderr).toContain('You agree to this:\n  You let Bot search.\\u{1b}[2J\n  Only that.\n');
-    expect(stderr).toContain('which gives:\n  I let did:key:z6Mk');
+    expect(stderr).toMatch(/which gives:\n {2}I let did:key:z6Mk\w+ call tools for me, from 20/);
     expect(stderr).toContain('  It may use only this tool: "search".\n');
     const hash = spawnSync('sha256sum', [work.path('consent.txt')])
       .stdout.toString()
       .slice(0, 64);
     expect(consentOf(stdout)).toMatchObject({ policy_hash: `sha256:${hash}`, locale: 'en' });
+  });
+
+  it('names another command than that of tools as it is', async () => {
+    const { stderr } = await work.done(...ISSUE, '--tool', 'search', '--cmd', '/acme/"read"');
+    expect(stderr).toContain(
+      String.raw`act for me in calls whose name is "/acme/\"read\"", or begins with "/acme/\"read\"/", from 20`,
+    );
   });
 
   it('shows the policy in plain words, and signs the hash of exactly that', async () => {
@@ -204,12 +228,14 @@ describe('exit code 2, and a hint, for', () => {
     ],
     ['a file that is neither chain nor bundle', ['audit', 'args.json'], 'neither receipts nor an invocation'],
     ['an empty input', ['audit', '-'], 'standard input is not a bundle'],
+    ['a file without end', ['audit', '/dev/zero'], '/dev/zero has more than 64 MiB, expected a bundle'],
     ['a private key with a public name', ['keygen', '-o', 'wrong.pub'], 'name it wrong.key'],
     ['no file', ['verify'], "missing required argument 'bundle_file'"],
     ['a missing option', ['keygen'], "required option '-o, --out <file>' not specified"],
     ['an index that is none', ['revoke', '1.5'], 'Expected an integer'],
     ['an index beyond 2^53-1', ['revoke', '9007199254740992'], 'Expected an integer'],
     ['a negative index', ['revoke', '-1'], 'Expected an integer'],
+    ['a tool without a name', [...ISSUE, '--tool', ''], 'Expected a name, not an empty text'],
     ['a cost that is no number', [...ISSUE, '--max-cost', 'five'], 'Expected a number'],
     ['a time that is none', [...ISSUE, '--tool', 'a', '--expires', 'tomorrow'], 'Expected 90s, 30m'],
     [

@@ -155,7 +155,7 @@ describe('verify --gate', () => {
     ['no JSON', '{', 'does not describe a request: the body is not JSON', []],
     ['an unknown member', '{"bodi":1}', 'the member "bodi" is none of', []],
     ['another protocol', '{"protocol":"a2a"}', 'describes a request over a2a, expected mcp', []],
-    ['an unknown protocol', '{"protocol":"x"}', 'protocol is none of http, mcp, a2a', []],
+    ['an unknown protocol', '{"protocol":"x"}', 'protocol is "x", expected http, mcp or a2a', []],
     [
       'a body of its own beside it',
       '{}',

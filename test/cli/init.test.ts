@@ -38,8 +38,10 @@ const by = {
   program: ['node', '/drs.mjs'],
   signer: ['--key', '/bot.key'],
   chain: ['/a.jwt', '/b.jwt'],
+  toolServer: 'did:key:z',
 } as const;
-const SIGN = ['/drs.mjs', 'sign', '--key', '/bot.key', '--chain', '/a.jwt', '--chain', '/b.jwt'];
+const CHAINS = ['--chain', '/a.jwt', '--chain', '/b.jwt'];
+const SIGN = ['/drs.mjs', 'sign', '--key', '/bot.key', ...CHAINS, '--tool-server', 'did:key:z'];
 
 describe('an entry of a host', () => {
   it('with a command runs through sign', () => {
@@ -54,10 +56,10 @@ describe('an entry of a host', () => {
       headers: { Authorization: 'Bearer s' },
       timeout: 5,
     };
-    expect(signedEntry('x', entry, { ...by, toolServer: 'did:key:z' })).toEqual({
+    expect(signedEntry('x', entry, by)).toEqual({
       ...{ type: 'stdio', url: undefined, headers: undefined, command: 'node' },
       args: [
-        ...[...SIGN, '--tool-server', 'did:key:z', '--to', 'https://t.example/mcp'],
+        ...[...SIGN, '--to', 'https://t.example/mcp'],
         ...['--header-env', 'Authorization: DRS_HEADER_1'],
       ],
       env: { DRS_HEADER_1: 'Bearer s' },
@@ -156,6 +158,26 @@ describe('drs-verify init', () => {
     await work.done('init', 'mcp.json', '--server', 'web', '--undo', '--yes');
     expect(await work.read('mcp.json')).toBe(HOST.replace('dark', 'light'));
     expect(files()).toEqual(['mcp.json']);
+  });
+
+  it('names the command that takes it back as a shell reads it', async () => {
+    await work.write('odd.json', JSON.stringify({ mcpServers: { "Bob's files": { command: 'cat' } } }));
+    const { stderr } = await work.done(
+      ...['init', 'odd.json', '--key', 'helper.key', '--chain', 'helper.jwt', '--yes'],
+    );
+    expect(stderr).toContain(String.raw`--server 'Bob'\''s files' --undo`);
+  });
+
+  it.each([
+    ['files', 'stdio:files'],
+    ['web', 'https://tools.example/mcp'],
+  ])('names the server for which calls are signed: %s', async (server, name) => {
+    const { stdout, stderr } = await work.drs([
+      ...['init', 'mcp.json', '--server', server, '--key', 'helper.key', '--chain', 'helper.jwt', '--yes'],
+    ]);
+    expect(stdout.replace(/\n\+ +/g, ' ')).toContain(`"--tool-server", "${name}"`);
+    expect(stderr).toContain(`signed for the tool server ${name}: what verifies them must`);
+    await work.done('init', 'mcp.json', '--server', server, '--undo', '--yes');
   });
 });
 

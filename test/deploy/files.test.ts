@@ -86,6 +86,18 @@ describe('compose.yaml', () => {
       for (const port of ports) expect(port).toMatch(/^127\.0\.0\.1:/);
   });
 
+  it('reads secrets from files that neither Git nor npm takes along', () => {
+    const ignored = readFileSync(path.join(ROOT, '.gitignore'), 'utf8').split('\n');
+    const { files } = JSON.parse(readFileSync(path.join(ROOT, 'package.json'), 'utf8')) as {
+      files: string[];
+    };
+    for (const { file } of Object.values(compose.secrets)) {
+      const name = path.posix.join('deploy', file);
+      expect(ignored).toContain(name);
+      expect(files).toContain(`!${name}`);
+    }
+  });
+
   it('mounts what exists', () => {
     for (const { volumes = [] } of Object.values(compose.services)) {
       for (const volume of volumes) {

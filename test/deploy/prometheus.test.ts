@@ -102,6 +102,10 @@ describe('the documentation of the metrics', () => {
     const text = await (await fetch(`${service.url}/metrics`)).text();
     await service.stop();
     rmSync(folder, { recursive: true });
+    if (isInstalled('promtool')) {
+      const check = spawnSync('promtool', ['check', 'metrics'], { input: text, encoding: 'utf8' });
+      expect(check.stdout + check.stderr).toBe('');
+    }
     const shown = [...text.matchAll(/^# TYPE (drs_\w+)/gm)].map(([, name]) => name);
     const page = read(path.join(DEPLOY, '../docs/observability.md'));
     const table = page.split('\n').filter((line) => line.startsWith('| `drs_'));

@@ -1,4 +1,6 @@
 import { afterAll, describe, expect, it } from 'vitest';
+import { bodyOfText } from '../../src/gate/call-body.js';
+import { headersOf } from '../../src/gate/request.js';
 import { echoOf } from '../../src/gate/json-rpc.js';
 import { readRpcMessage } from '../../src/gate/json-rpc.js';
 import { newGate, verifier } from './decide.js';
@@ -51,6 +53,27 @@ describe('a message that is not strict JSON', () => {
     expect(await newGate()('mcp', { body })).toEqual({ decision: 'pass' });
   });
 });
+
+it.each(['mcp', 'a2a'] as const)(
+  'a form without a bundle is refused for what it is: %s',
+  async (protocol) => {
+    const headers = { 'Content-Type': 'application/x-www-form-urlencoded' };
+    const read = bodyOfText('{"jsonrpc":"2.0","id":1,"method":"tools/call"}', headersOf(headers));
+    expect(await newGate()(protocol, { headers, read })).toMatchObject({
+      code: 'MISSING_BUNDLE',
+      response: {
+        body: {
+          error: {
+            data: {
+              detail: expect.stringContaining('the body is application/x-www-form-urlencoded') as string,
+              suggestion: 'Send the message as application/json, in UTF-8.',
+            },
+          },
+        },
+      },
+    });
+  },
+);
 
 describe('a message', () => {
   const read = (value: unknown) => readRpcMessage('mcp', { kind: 'value', value });

@@ -193,7 +193,7 @@ every(SAMPLE_SECS, async () => {
     hours: (at - start) / 3_600_000,
     rss,
     descriptors,
-    handles: metrics === '' ? NaN : sumOf(metrics, 'nodejs_active_handles_total'),
+    handles: metrics === '' ? NaN : sumOf(metrics, 'nodejs_active_handles'),
     p99: percentile(latencies, 0.99),
     processorShare,
     rate,

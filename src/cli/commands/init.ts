@@ -4,7 +4,7 @@ import type { Command } from 'commander';
 import { confirm } from '../agreement.js';
 import { CommandError, EXIT } from '../command-error.js';
 import { differenceOf } from '../init/difference.js';
-import { isSigned, programOf, signedEntry } from '../init/entry.js';
+import { isSigned, programOf, signedEntry, toolServerOf } from '../init/entry.js';
 import {
   changeEntry,
   copyOf,
@@ -17,7 +17,7 @@ import {
 } from '../init/host-file.js';
 import { addKeyOptions, readSigner, type KeyOptions } from '../key-file.js';
 import { Delegations } from '../sign/delegations.js';
-import { coloursFor } from '../terminal.js';
+import { coloursFor, printable } from '../terminal.js';
 
 interface InitOptions extends KeyOptions {
   readonly server?: string;
@@ -47,7 +47,7 @@ export function addInit(program: Command): void {
     )
     .option(
       '--tool-server <id>',
-      'the name that the server goes by: a DID or URL (default: its URL, or stdio:<program>)',
+      'the name that the server goes by: a DID or URL (default: its URL, or stdio:<entry>)',
     )
     .option('--passphrase-file <file>', 'has the passphrase of the key, if it is encrypted')
     .option('--yes', 'do not ask')
@@ -68,13 +68,14 @@ Examples:
 }
 
 async function init(host: HostFile, options: InitOptions): Promise<void> {
-  const { chain, toolServer, passphraseFile } = options;
+  const { chain, passphraseFile } = options;
   if (chain.length === 0) throw new CommandError('init needs --chain', "name a chain for the agent's key");
   const { name, value } = findEntry(host, options.server);
+  const { toolServer = toolServerOf(name, value) } = options;
   // What would stop `sign` at its start is found now.
   const key = await readSigner(options, { passphraseFile, isPrivate: true });
   const note = () => undefined;
-  new Delegations({ key, files: chain, toolServer: toolServer ?? name, note });
+  new Delegations({ key, files: chain, toolServer, note });
   const change = signedEntry(name, value, {
     program: programOf([process.execPath, full(process.argv[1] ?? '')]),
     signer: signerOptions(key.did, options),
@@ -84,7 +85,7 @@ async function init(host: HostFile, options: InitOptions): Promise<void> {
   const copy = copyOf(host.file, name);
   await write(host, changeEntry(host.text, name, change), options, copy);
   process.stderr.write(
-    `wrote ${host.file}; a copy from before is ${copy}\nRestart the host. To take it back: npx drs-verify init ${host.file} --server ${name} --undo\n`,
+    `wrote ${host.file}; a copy from before is ${copy}\nIts calls are signed for the tool server ${printable(toolServer)}: what verifies them must go by this name (SERVER_IDENTITY), or --tool-server name another.\nRestart the host. To take it back: npx drs-verify init ${shellWord(host.file)} --server ${shellWord(name)} --undo\n`,
   );
 }
 
@@ -97,6 +98,11 @@ function signerOptions(did: string, { key, passphraseFile, agentSocket }: InitOp
   }
   const passphrase = passphraseFile === undefined ? [] : ['--passphrase-file', full(passphraseFile)];
   return ['--key', full(key), ...passphrase];
+}
+
+/** A text as one word of a shell's command line. */
+function shellWord(text: string): string {
+  return /^[\w%+,./:=@-]+$/.test(text) ? text : `'${printable(text).replaceAll("'", String.raw`'\''`)}'`;
 }
 
 function full(relative: string): string {

@@ -109,6 +109,8 @@ async function sign(command: readonly string[], options: SignOptions): Promise<v
   delete process.env['DRS_KEY_PASSPHRASE'];
   const delegations = new Delegations({ key, files: options.chain, toolServer, note });
   const signer = new McpSigner(delegations, new Set(options.unsigned));
+  if (isChild && options.toolServer === undefined)
+    note(`calls are signed for ${toolServer}, which the server must go by; --tool-server names another`);
   if (target === null) {
     await relayToChild(command, signer);
     return;

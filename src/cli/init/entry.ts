@@ -1,6 +1,7 @@
 import path from 'node:path';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../protocol/json.js';
 import { CommandError } from '../command-error.js';
+import { readTarget } from '../sign/options.js';
 
 /** What `init` puts into an entry. */
 export interface SignedBy {
@@ -9,7 +10,7 @@ export interface SignedBy {
   /** The options of `sign` that say by which key: `--key` or `--agent`, and what belongs to it. */
   readonly signer: readonly string[];
   readonly chain: readonly string[];
-  readonly toolServer?: string | undefined;
+  readonly toolServer: string;
 }
 
 /** Members of an entry to set, or to remove (`undefined`). */
@@ -37,6 +38,11 @@ export function isSigned({ command, args }: JsonObject): boolean {
   );
 }
 
+/** The name that calls are signed for, where none is given: the URL of the server, else the name of its entry. */
+export function toolServerOf(name: string, { url }: JsonObject): string {
+  return typeof url === 'string' ? readTarget(url).href : `stdio:${encodeURIComponent(name)}`;
+}
+
 /**
  * What to change in an entry of `mcpServers` so that the host runs it through `sign`.
  *
@@ -53,7 +59,7 @@ export function signedEntry(name: string, entry: JsonObject, by: SignedBy): Entr
   const options = [
     ...[...before, 'sign', ...by.signer],
     ...by.chain.flatMap((file) => ['--chain', file]),
-    ...(by.toolServer === undefined ? [] : ['--tool-server', by.toolServer]),
+    ...['--tool-server', by.toolServer],
   ];
   if (!isTexts(env)) throw shape('has a member env that is not an object of strings');
   if (typeof command === 'string' && url === undefined) {

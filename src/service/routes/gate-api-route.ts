@@ -119,7 +119,8 @@ export function readGateRequest(
   const { protocol = assumed, method = 'POST', path = null, headers = {} } = value;
   if (typeof protocol !== 'string') return invalid('protocol is not a string, expected http, mcp or a2a');
   if (!PROTOCOLS.includes(protocol)) {
-    return { error: 'UNKNOWN_PROTOCOL', detail: `protocol is none of ${PROTOCOLS.join(', ')}` };
+    const found = JSON.stringify(shorten(protocol));
+    return { error: 'UNKNOWN_PROTOCOL', detail: `protocol is ${found}, expected http, mcp or a2a` };
   }
   if (typeof method !== 'string') return invalid('method is not a string, expected an HTTP method');
   if (path !== null && typeof path !== 'string')

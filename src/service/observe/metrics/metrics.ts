@@ -107,6 +107,9 @@ export class Metrics {
 
   constructor() {
     collectDefaultMetrics({ register: this.registry });
+    // Gauges with the names of counters, which linters refuse. Each is the sum over another's label `type`.
+    for (const kind of ['handles', 'requests', 'resources'])
+      this.registry.removeSingleMetric(`nodejs_active_${kind}_total`);
   }
 
   /** Counts a verdict. */
