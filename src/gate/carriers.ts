@@ -207,7 +207,7 @@ function openEnvelope(
   if (defect !== undefined) return malformed(`the envelope is not strict JSON: ${defect.message}`);
   if (isJsonObject(value) && Object.keys(value).sort().join() === 'body,bundle') {
     const { bundle, body: inner } = value;
-    if (typeof bundle === 'string' && inner !== undefined) return { bundle, body: inner };
+    if (typeof bundle === 'string') return { bundle, body: inner as JsonValue };
   }
   return malformed('the envelope is not an object of a string "bundle" and of "body", and nothing else');
 }

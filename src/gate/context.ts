@@ -98,7 +98,7 @@ export function callContextOf(
   const sessionId = root?.session_id ?? undefined;
   let expiresAt: number | null = null;
   for (const { exp } of receipts) {
-    if (typeof exp === 'number' && (expiresAt === null || exp < expiresAt)) expiresAt = exp;
+    if (typeof exp === 'number') expiresAt = Math.min(exp, expiresAt ?? exp);
   }
   const context: CallContext & Optional = {
     agent: invocation.iss,

@@ -147,7 +147,7 @@ export async function decide<C extends JudgedChain>(
   const at = now();
   const left = use === null ? null : await use(chain.invocation, chain.limits, at);
   if (left instanceof Failure) return { ...denied(call, verdictFailure(left)), chain };
-  if (chain.limits.length > 0) Object.assign(context, countedOf(chain.limits, left));
+  Object.assign(context, countedOf(chain.limits, left));
   return { kind: 'allow', context, chain, token: sign?.({ call, chain, context, now: at }) ?? null };
 }
 

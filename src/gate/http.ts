@@ -68,21 +68,24 @@ export function openHttp(request: GateRequest, route: HttpRoute): PendingCall | 
   if (typeof encoded !== 'string') return deny(encoded, tool);
   const decoded = decodeCarried('http', encoded);
   if ('code' in decoded) return deny(decoded, tool);
-  const call: PendingCall = {
+  const call = {
     kind: 'check',
     protocol: 'http',
     id: null,
     bundle: decoded.bundle,
     encoded,
-    body: { kind: 'unread' },
     requested: tool,
     expected: { command, orBelow: true, tool },
-  };
+  } as const;
   return withHttpBody(call, request.body, route);
 }
 
 /** Adds the body to a call that was opened without one. */
-export function withHttpBody(call: PendingCall, body: RequestBody, route: HttpRoute): PendingCall | Denial {
+export function withHttpBody(
+  call: Omit<PendingCall, 'body'>,
+  body: RequestBody,
+  route: HttpRoute,
+): PendingCall | Denial {
   if (body.kind === 'too large') {
     return deny(gateFailure('BODY_TOO_LARGE', 'http', body.reason), call.requested);
   }

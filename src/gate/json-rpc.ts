@@ -142,35 +142,28 @@ function parse(
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
-// The longest way to write "jsonrpc": each letter as an escape of 6 characters, and the quotes.
-const MAX_NAME_TEXT = 7 * 6 + 2;
 
 /**
- * Whether `method` or `jsonrpc` occurs twice in the outermost object. The text can be large, so this is a single pass
- * with constant memory.
+ * Whether `method` or `jsonrpc` occurs twice in the outermost object. The text can be large, so this is a single pass.
  *
  * @param text a JSON text that `JSON.parse` has accepted
  */
 function isAmbiguousEnvelope(text: string): boolean {
   const seen = new Set<string>();
   let depth = 0;
-  let isNameNext = false;
   for (let at = 0; at < text.length; at++) {
     const unit = text.charCodeAt(at);
     if (unit === QUOTE) {
       const start = at++;
       while (text.charCodeAt(at) !== QUOTE) at += text.charCodeAt(at) === BACKSLASH ? 2 : 1;
-      if (depth !== 1 || !isNameNext || at + 1 - start > MAX_NAME_TEXT) continue;
+      AFTER_NAME.lastIndex = at + 1;
+      if (depth !== 1 || !AFTER_NAME.test(text)) continue;
       const name = JSON.parse(text.slice(start, at + 1)) as string;
       if (name !== 'method' && name !== 'jsonrpc') continue;
       if (seen.has(name)) return true;
       seen.add(name);
-    } else if (unit === OPEN_BRACE || unit === OPEN_BRACKET) {
-      depth++;
-      isNameNext = true;
-    } else if (unit === CLOSE_BRACE || unit === CLOSE_BRACKET) depth--;
-    else if (unit === COMMA) isNameNext = true;
-    else if (unit === COLON) isNameNext = false;
+    } else if (unit === OPEN_BRACE || unit === OPEN_BRACKET) depth++;
+    else if (unit === CLOSE_BRACE || unit === CLOSE_BRACKET) depth--;
   }
   return false;
 }
@@ -179,8 +172,8 @@ const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 const OPEN_BRACKET = 0x5b;
 const CLOSE_BRACKET = 0x5d;
-const COMMA = 0x2c;
-const COLON = 0x3a;
+/** What follows a name, and no other text. */
+const AFTER_NAME = /[ \t\n\r]*:/y;
 
 /** The common part of the two JSON-RPC protocols, `mcp` and `a2a`. */
 
@@ -191,7 +184,7 @@ export const PASSING_METHODS: ReadonlySet<string> = new Set(['GET', 'DELETE', 'H
 export function passesMcpHttp(request: GateRequest): boolean {
   const method = methodOf(request);
   if (!PASSING_METHODS.has(method) || mayHaveBody(request.body)) return false;
-  return !/^(?:GET|HEAD)$/.test(method) || request.headers('accept').some(namesEventStream);
+  return (method !== 'GET' && method !== 'HEAD') || request.headers('accept').some(namesEventStream);
 }
 
 /** Whether a server could find something in the body, which nobody has signed: for requests that pass without a message. */

@@ -163,13 +163,11 @@ export function mcpArgumentsOf(
   if (isJsonObject(meta) && own(meta, RELATED_TASK) !== undefined)
     return invalid(`params._meta has ${RELATED_TASK}: the answer would go into that task`);
 
-  let tool: JsonValue = method;
   const named: Record<string, JsonValue> = {};
   if (subject !== undefined) {
     const value = own(params, subject.member);
     if (typeof value !== 'string' || value === '') return invalid(whyNoSubject(subject));
-    if (subject === TOOL) tool = value;
-    else named[subject.signedAs] = value;
+    named[subject.signedAs] = value;
   }
   for (const name of signed) if (own(params, name) === undefined) return invalid(`params.${name} is missing`);
   for (const names of [signed, optional]) for (const name of names) copyMember(params, name, named);
@@ -192,8 +190,8 @@ export function mcpArgumentsOf(
     };
   if (given !== undefined && !isJsonObject(given))
     return { code: 'INVALID_PARAMS', message: 'params.arguments is not an object' };
-  // In this form V8 copies once, and fast: there may be 16,000 members.
-  return { args: { tool, ...given, ...named } };
+  // In this form V8 copies once, and fast: there may be 16,000 members. The tool of a tool call takes the method's place.
+  return { args: { tool: method, ...given, ...named } };
 }
 
 const NONE: readonly string[] = [];

@@ -193,8 +193,8 @@ const PARAMETER = /^mcp[-_]param[-_]/i;
 export function headerValue(value: string): string {
   let [start, end] = [0, value.length];
   while (isSpace(value, start)) start++;
-  while (end > start && isSpace(value, end - 1)) end--;
-  return start === 0 && end === value.length ? value : value.slice(start, end);
+  while (isSpace(value, end - 1)) end--;
+  return value.slice(start, end);
 }
 
 function isSpace(text: string, at: number): boolean {

@@ -17,7 +17,7 @@ export class TaskOwners {
     this.#owners.set(id, principal);
     if (this.#owners.size <= MAX_TASKS) return;
     const [oldest] = this.#owners.keys();
-    if (oldest !== undefined) this.#owners.delete(oldest);
+    this.#owners.delete(oldest as string);
   }
 
   /**

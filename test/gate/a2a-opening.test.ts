@@ -40,6 +40,11 @@ describe('a request to an A2A agent', () => {
     ['GET', '/a2a', 'METHOD_NOT_ALLOWED', 'GET with this path is no call of A2A and no agent card'],
     ['PUT', '/tasks/7', 'METHOD_NOT_ALLOWED', 'PUT with this path is no call of A2A and no agent card'],
     ['POST', '//a2a', 'INVALID_PATH', 'servers could read different paths from the path of this request'],
+    ['POST', '/a2a?x=1', 'INVALID_PATH', 'the path has a query, which is not signed over JSON-RPC'],
+    [
+      ...(['GET', '/.well-known/agent-card.json', 'METHOD_NOT_ALLOWED'] as const),
+      'the request for the card has a body',
+    ],
   ])('is refused: %s %s', (method, path, code, message) => {
     expect(open(method, path, rpc())).toEqual({
       ...{ kind: 'deny', protocol: 'a2a', id: null, form: undefined, requested: null },

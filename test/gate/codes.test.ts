@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
-import { GATE_CATALOGUE, gateFailure } from '../../src/gate/codes.js';
+import { GATE_CATALOGUE, gateFailure, verdictFailure } from '../../src/gate/codes.js';
 
 it('the catalogue of the gate and docs/codes.md list the same codes and statuses, in the same order', () => {
   const text = readFileSync(new URL('../../docs/codes.md', import.meta.url), 'utf8');
@@ -19,6 +19,28 @@ it('the catalogue of the gate and docs/codes.md list the same codes and statuses
       [row.status, ...('rpcStatus' in row ? [row.rpcStatus] : [])].map(String),
     ]),
   );
+});
+
+it.each(['mcp', 'a2a'] as const)(
+  'a missing bundle is no challenge over %s, and no other status differs',
+  (protocol) => {
+    for (const { code, status } of GATE_CATALOGUE)
+      expect(gateFailure(code, protocol, 'found').status).toBe(code === 'MISSING_BUNDLE' ? 403 : status);
+  },
+);
+
+it.each([
+  ['EXPIRED', 403],
+  ['REPLAY_DETECTED', 409],
+  ['INVOCATION_STALE', 409],
+  ['REPLAY_STORE_UNAVAILABLE', 503],
+])('%s of a verdict is a %d', (code, status) => {
+  const failure = { code, message: 'found', suggestion: 'Do it.' };
+  expect(verdictFailure(failure)).toEqual({ ...failure, status, verdict: { valid: false } });
+});
+
+it('there is no failure without a code', () => {
+  expect(() => gateFailure('NONE' as never, 'mcp', 'found')).toThrow(RangeError);
 });
 
 it.each(GATE_CATALOGUE)('$code says what to do', ({ code, status, suggestion }) => {

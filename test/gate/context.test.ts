@@ -65,7 +65,7 @@ describe('the context of a call', () => {
   });
 
   it('is frozen through and through', () => {
-    const context = contextIn(bundleOf({ 2: { policy: { a: { b: [{}] } } } }), null);
+    const context = contextIn(bundleOf({ 2: { policy: { a: { b: [{}, null] } } } }), null);
     const frozen = (value: unknown): boolean =>
       typeof value !== 'object' ||
       value === null ||

@@ -24,6 +24,9 @@ describe('headers of a described request', () => {
       'mcp-method': null,
     });
     expect(headersOf({ Mcp_Name: ' a \t', 'mcp-name': '\u00a0b' })('mcp-name')).toEqual(['a', '\u00a0b']);
+    expect(headersOf({ 'mcp-name': ['', ' ', '\t  '] })('mcp-name')).toEqual(['', '', '']);
+    const parameter = `Mcp-Param-${'x'.repeat(100)}`;
+    expect(headersOf({ [parameter]: 'a', mcp_param_b: 'c' })('mcp-param-*')).toEqual(['a', 'c']);
     expect(headers('x-drs-bundle')).toEqual(['a', 'b', 'c']);
     expect(headers('mcp-name')).toEqual(['']);
     expect(headers('mcp-method')).toEqual([]);

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
 import { expect, it } from 'vitest';
-import { denyHopByHop } from '../../src/gate/open.js';
+import { denyHopByHop, GATE_PROTOCOLS, openRequest, type GateProtocol } from '../../src/gate/open.js';
 import { headersOf } from '../../src/gate/request.js';
 import { drsContext, drsMiddleware } from '../../src/middleware/index.js';
 import { OPEN_ROUTE } from '../middleware/call.js';
@@ -35,6 +35,51 @@ it.each([
     protocol: 'mcp',
     failure: { code: 'HOP_BY_HOP_HEADER', status: 400, message: expect.stringContaining(message) as string },
   });
+});
+
+const RULES = { routes: 'any', chainCommand: '/mcp/tools/call' } as const;
+const open = (protocol: GateProtocol, path: string | null, headers: object = {}, rules: object = RULES) =>
+  openRequest(
+    protocol,
+    { method: 'POST', path, headers: headersOf({ ...headers }), body: { kind: 'unread' } },
+    rules,
+  );
+
+it.each(GATE_PROTOCOLS)('no proxy may ask about such a request over %s', (protocol) => {
+  expect(open(protocol, '/a', { Upgrade: 'websocket' })).toMatchObject({
+    kind: 'deny',
+    protocol: protocol === 'chain' ? 'mcp' : protocol,
+    failure: { code: 'HOP_BY_HOP_HEADER' },
+  });
+});
+
+it.each(['mcp', 'chain'] as const)('a path over %s has no query, and one meaning', (protocol) => {
+  for (const path of ['/mcp?a=1', '/mcp?', '/a/../b', '/a;b'])
+    expect(open(protocol, path)).toMatchObject({
+      ...{ kind: 'deny', protocol: 'mcp', id: null, requested: null },
+      failure: {
+        code: 'INVALID_PATH',
+        message: 'the path has a query, which is not signed over MCP, or servers could read it in two ways',
+      },
+    });
+  for (const path of ['/mcp', null])
+    expect(open(protocol, path)).not.toMatchObject({ failure: { code: 'INVALID_PATH' } });
+});
+
+it('each protocol opens requests in its own way', () => {
+  const bundle = { 'X-DRS-Bundle': 'e30' };
+  expect(open('http', '/a?b=1', bundle)).toMatchObject({ kind: 'check', protocol: 'http' });
+  expect(open('http', '/a', bundle, {})).toMatchObject({ failure: { code: 'UNKNOWN_ROUTE' } });
+  expect(open('mcp', '/a', bundle)).toMatchObject({
+    kind: 'check',
+    protocol: 'mcp',
+    expected: { command: null },
+  });
+  expect(open('a2a', '/message:send', bundle)).toMatchObject({ kind: 'check', requested: 'SendMessage' });
+  const named = { ...bundle, 'Mcp-Method': 'tools/call', 'Mcp-Name': 'search' };
+  expect(open('chain', '/a', named)).toMatchObject({ kind: 'check', expected: { tool: 'search' } });
+  for (const rules of [{}, { chainCommand: null }])
+    expect(() => open('chain', '/a', named, rules)).toThrow(RangeError);
 });
 
 it('a tool server takes the offer of h2c that an HTTP client makes with each request, and ignores it', async () => {

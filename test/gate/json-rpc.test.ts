@@ -1,8 +1,14 @@
 import { afterAll, describe, expect, it } from 'vitest';
-import { bodyOfText } from '../../src/gate/call-body.js';
-import { headersOf } from '../../src/gate/request.js';
-import { echoOf } from '../../src/gate/json-rpc.js';
-import { readRpcMessage } from '../../src/gate/json-rpc.js';
+import { bodyOfText } from '../../src/gate/carriers.js';
+import {
+  echoOf,
+  mayHaveBody,
+  openCall,
+  openRpc,
+  passesMcpHttp,
+  readRpcMessage,
+} from '../../src/gate/json-rpc.js';
+import { headersOf, type RequestBody } from '../../src/gate/request.js';
 import { newGate, verifier } from './decide.js';
 
 afterAll(() => verifier.close());
@@ -27,6 +33,7 @@ describe('a message that is not strict JSON', () => {
       '{"jsonrpc":"2.0","x\\"{":"\\\\\\"]}[{","method":"ping","method":"tools/call"}',
     ],
     ['method twice behind spaces', '{ "method" : "ping" , "jsonrpc":"2.0", "method" : "tools/call"}'],
+    ['method twice before any space', '{"method"\t\r\n :"ping","jsonrpc":"2.0","method"\n:"tools/call"}'],
   ])('is refused with %s', async (_, body) => {
     expect(await newGate()('mcp', { body })).toMatchObject({
       code: 'INVALID_JSONRPC',
@@ -39,6 +46,7 @@ describe('a message that is not strict JSON', () => {
   it.each([
     ['a member twice that the gate does not read', '{"jsonrpc":"2.0","method":"ping","params":1,"params":2}'],
     ['method for a value', '{"jsonrpc":"2.0","method":"ping","params":{"x":"method","x":"jsonrpc"}}'],
+    ['method for its id, twice', '{"jsonrpc":"2.0","id":"method","id":"method","method":"ping"}'],
     ['method twice in its params', '{"jsonrpc":"2.0","params":{"method":1,"method":2},"method":"ping"}'],
     ['names in an array', '{"jsonrpc":"2.0","method":"ping","params":["method","method",{"a":1,"a":2}]}'],
     [
@@ -140,6 +148,61 @@ describe('a message', () => {
       },
       id: null,
     });
+  });
+});
+
+describe('a request without a message', () => {
+  const asked = (method: string, accept: readonly string[] = [], body: RequestBody = { kind: 'none' }) => ({
+    ...{ method, path: '/mcp', headers: headersOf({ accept }), body },
+  });
+
+  it.each<[string, string[]]>([
+    ['DELETE', []],
+    ['OPTIONS', []],
+    ['GET', ['text/event-stream']],
+    ['HEAD', ['text/event-stream']],
+    ['GET', ['application/json', 'application/json, Text/Event-Stream;q=0.1, */*']],
+  ])('passes to an MCP server: %s, %j', (method, accept) => {
+    expect(passesMcpHttp(asked(method, accept))).toBe(true);
+  });
+
+  it.each<[string, string[]]>([
+    ['GET', []],
+    ['HEAD', []],
+    ['GET', ['application/json', 'text/event-streams', 'x-text/event-stream', '*/*']],
+    ['POST', ['text/event-stream']],
+    ['PUT', ['text/event-stream']],
+  ])('does not pass: %s, %j', (method, accept) => {
+    expect(passesMcpHttp(asked(method, accept))).toBe(false);
+  });
+
+  it.each<[RequestBody, boolean]>([
+    [{ kind: 'none' }, false],
+    [{ kind: 'text', text: '' }, false],
+    [{ kind: 'text', text: ' ' }, true],
+    [{ kind: 'value', value: undefined }, true],
+    [{ kind: 'unread' }, true],
+    [{ kind: 'unusable', reason: 'it is a form' }, true],
+    [{ kind: 'too large', reason: 'it is large' }, true],
+  ])('passes if a server can find nothing in its body: %j', (body, hasBody) => {
+    expect(mayHaveBody(body)).toBe(hasBody);
+    for (const method of ['DELETE', 'OPTIONS', 'GET'])
+      expect(passesMcpHttp(asked(method, ['text/event-stream'], body))).toBe(!hasBody);
+  });
+
+  it('passes to no A2A agent', () => {
+    expect(openRpc('mcp', asked('GET', ['text/event-stream']))).toEqual({ kind: 'pass' });
+    expect(openRpc('a2a', asked('GET', ['text/event-stream']))).toMatchObject({
+      ...{ kind: 'deny', protocol: 'a2a', failure: { code: 'METHOD_NOT_ALLOWED' } },
+    });
+  });
+});
+
+it('a call with a bundle that cannot be read is refused with its own id', () => {
+  const call = { id: 7, requested: 'search', encoded: '*', body: { kind: 'unread' } } as const;
+  const expected = { command: null, orBelow: false, tool: null };
+  expect(openCall('mcp', { ...call, expected })).toMatchObject({
+    ...{ kind: 'deny', protocol: 'mcp', id: 7, requested: 'search', failure: { code: 'MALFORMED_BUNDLE' } },
   });
 });
 

@@ -24,6 +24,7 @@ describe('a message that is sent on', () => {
     ['an escaped name', message(',"params":{"\\u0061":1}')],
     ['the same text twice, as value and as name', message(',"params":{"a":"a","b":{"a":1}}')],
     ['no object', '[{"params":{"_meta":{"X-DRS-Bundle":"e30"}}}]'],
+    ['nothing', 'null'],
   ])('stays as it is with %s', (_, text) => {
     expect(forwardMcp(text, null)).toBe(text);
   });
@@ -37,6 +38,8 @@ describe('a message that is sent on', () => {
     'XYZ.OKEYAMY.DRS/context',
     // The Kelvin sign is a k to who compares without regard to case.
     'xyz.o\u212aeyamy.drs/context',
+    // The long s is an s to who takes upper case.
+    'xyz.okeyamy.dr\u017f/context',
   ])('has no %s that a caller has put there', (name) => {
     for (const meta of ['_meta', '_META', '_Meta']) {
       const params = { a: 1, [meta]: { [name]: 'forged', progressToken: 1 } };
@@ -116,6 +119,7 @@ describe('the tasks that answers have started', () => {
 
   it.each([
     ['no result', null],
+    ['nothing', undefined],
     ['a text', 't'],
     ['no task', { taskId: 't' }],
     ['another type of result', { resultType: 'complete', taskId: 't' }],
@@ -161,7 +165,8 @@ describe('the tasks that answers have started', () => {
   });
 
   it('are 10,000; the oldest is forgotten first', () => {
-    const tasks = owned(...Array.from({ length: 10_000 }, (_, at) => inResult(`t${at}`)));
+    // An answer that started no task takes nobody's place.
+    const tasks = owned(...Array.from({ length: 10_000 }, (_, at) => inResult(`t${at}`)), null);
     expect(tasks.findFault(get('t0'), 'bob')).not.toBeNull();
     tasks.record(inResult('one more'), 'alice');
     expect(tasks.findFault(get('t0'), 'bob')).toBeNull();
@@ -180,7 +185,9 @@ it('an id that is in use is refused with what to do', () => {
 
 describe('what a server announces', () => {
   it('is what it asks for, under which command, and where to get it', () => {
-    expect(announcementOf({})).toEqual({ required: true, methods: GATED_METHODS, commandPrefix: '/mcp/' });
+    expect(announcementOf({})).toStrictEqual({
+      ...{ required: true, methods: GATED_METHODS, commandPrefix: '/mcp/' },
+    });
     expect(announcementOf({ methods: 'all', serverIdentity: null })).toEqual(announcementOf({}));
     expect(
       announcementOf(

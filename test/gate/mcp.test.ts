@@ -11,7 +11,7 @@ import {
   needsBundle,
   subjectOf,
 } from '../../src/gate/mcp-methods.js';
-import { isPassMethod, openMcp, type McpRules } from '../../src/gate/mcp.js';
+import { isPassMethod, openMcp, readNameHeader, type McpRules } from '../../src/gate/mcp.js';
 import { headersOf, type RequestBody } from '../../src/gate/request.js';
 import { RPC_ERROR_CODE } from '../../src/gate/response.js';
 import type { JsonObject } from '../../src/protocol/json.js';
@@ -770,7 +770,7 @@ describe('a gated method', () => {
   });
 
   it('needs an id, and agrees with its headers', () => {
-    const codeOf = (headers: Record<string, string>, members: object = {}) => {
+    const codeOf = (headers: Record<string, string | string[]>, members: object = {}) => {
       const params = { uri: 'x:y' };
       const opened = open(text({ method: 'resources/read', params, ...members }), {
         'X-DRS-Bundle': 'e30',
@@ -781,6 +781,7 @@ describe('a gated method', () => {
     expect(codeOf({ 'Mcp-Name': 'x:y', 'Mcp-Method': 'resources/read' })).toBe('check');
     expect(codeOf({ 'Mcp-Name': 'x:z' })).toBe('HEADER_MISMATCH');
     expect(codeOf({ 'Mcp-Method': 'resources/list' })).toBe('HEADER_MISMATCH');
+    expect(codeOf({ 'Mcp-Method': ['resources/read', 'resources/read'] })).toBe('HEADER_MISMATCH');
     expect(codeOf({}, { id: undefined })).toBe('INVALID_TOOL_CALL');
     expect(codeOf({ 'Mcp-Name': 't' }, { method: 'tasks/get', params: { taskId: 't' } })).toBe('check');
     const completion = { method: 'completion/complete', params: { ref: {}, argument: {} } };
@@ -824,6 +825,12 @@ describe('a gated method', () => {
         message: 'a header Mcp-Param-… is none of params.arguments of the body',
       },
     });
+  });
+
+  it('is named by one header, or by none', () => {
+    const read = (value: string | string[]) => readNameHeader(headersOf({ 'Mcp-Name': value }));
+    expect([read([]), read('a'), read('=?base64?w7w=?=')]).toEqual([null, { name: 'a' }, { name: 'ü' }]);
+    for (const value of ['ü', '=?base64?*?=', ['a', 'a']]) expect(read(value)).toBe('unreadable');
   });
 
   it('may have headers of arguments if it is no call', () => {

@@ -15,8 +15,10 @@ import { ANY_ROUTE, openHttp } from '../../src/gate/http.js';
 import type { HttpRoute } from '../../src/gate/routes.js';
 import { openRequest } from '../../src/gate/open.js';
 import { headersOf, type PendingCall } from '../../src/gate/request.js';
-import { responseTo } from '../../src/gate/response.js';
+import type { GateContext } from '../../src/gate/context.js';
+import { gateAnswer, responseTo } from '../../src/gate/response.js';
 import type { JsonValue } from '../../src/protocol/json.js';
+import { laterFailure } from '../../src/verify/later-codes.js';
 import { encode, liveCall, liveChain, now } from '../middleware/call.js';
 import { invoke, makeChain } from '../support/chain.js';
 import { judge, mcpChain, newGate, verifier } from './decide.js';
@@ -285,6 +287,55 @@ describe('a decision', () => {
     expect(used).toHaveLength(1);
   });
 
+  it('is a refusal where the invocation cannot be used', async () => {
+    const failure = laterFailure('INVOCATION_STALE', {
+      subject: 'invocation',
+      time: 1,
+      expected: 'a younger one',
+    });
+    const use = () => Promise.resolve(failure);
+    expect(await decideCall(openedHttp(), { now, judge, rules: RULES, use })).toMatchObject({
+      kind: 'deny',
+      failure: { code: 'INVOCATION_STALE', status: 409, message: failure.message, verdict: { valid: false } },
+      chain: { receipts: [{ iss: principal }, {}] },
+    });
+  });
+
+  it('tells what is left of the limits, or which of them nobody counts', async () => {
+    const limits = [{ level: 0, receipt: 'r', maxCalls: 9, maxTotalMicroUsd: null, exp: null }];
+    const left = [{ level: 0, receipt: 'r', calls_left: 8, expires_at: null }];
+    const limited = async (call: PendingCall) => {
+      const chain = await judge(call);
+      return chain.failure === null ? { ...chain, limits } : chain;
+    };
+    const parts = { now, judge: limited, rules: RULES };
+    const charged: unknown[] = [];
+    const use = (_: unknown, all: unknown) => {
+      charged.push(all);
+      return Promise.resolve(left);
+    };
+    expect(await decideCall(openedHttp(), { ...parts, use })).toHaveProperty('context.limits', left);
+    expect(charged).toEqual([limits]);
+    const uncounted = await decideCall(openedHttp(), { ...parts, use: null });
+    expect(uncounted).toHaveProperty('context.unenforced', ['max_calls']);
+    for (const member of ['limits', 'unenforced'])
+      expect(await decide(openedHttp())).not.toHaveProperty(`context.${member}`);
+  });
+
+  it('names the root as the operator does', async () => {
+    const details = { root_name: 'alice', labels: { team: 'sales' } };
+    expect(await judged(openedHttp(), { valid: true, binding: 'match', details })).toMatchObject({
+      context: details,
+    });
+  });
+
+  it('is that of the verifier where the chain is not valid', async () => {
+    const error = { code: 'EXPIRED', message: 'Receipt 0: it has expired', suggestion: 'Ask for another.' };
+    expect(await judged(openedHttp(), { valid: false, error })).toMatchObject({
+      ...{ kind: 'deny', chain: null, failure: { ...error, status: 403, verdict: { valid: false } } },
+    });
+  });
+
   it('asks for no fault where the call is refused anyway', async () => {
     const findFault = () => {
       throw new Error('asked');
@@ -409,6 +460,23 @@ describe('a chain alone', () => {
     expect(open(bundle, 'PUT')).toMatchObject({
       failure: { code: 'METHOD_NOT_ALLOWED', message: 'the HTTP method is PUT, expected POST' },
     });
+  });
+});
+
+it('an answer of /v1/gate tells the decision', () => {
+  const context = { agent: 'did:key:z6Mk' } as GateContext;
+  expect(gateAnswer({ kind: 'pass' })).toEqual({ allow: true, gated: false, status: 200 });
+  const allowed = { allow: true, gated: true, status: 200, context };
+  expect(gateAnswer({ kind: 'allow', context, token: null })).toStrictEqual(allowed);
+  expect(gateAnswer({ kind: 'allow', context, token: 't' })).toEqual({ ...allowed, context_jwt: 't' });
+  const failure = gateFailure('TOOL_MISMATCH', 'http', 'it is another', { verdict: { valid: false } });
+  const response = responseTo({ kind: 'deny', protocol: 'http', id: null, requested: null, failure });
+  expect(gateAnswer({ kind: 'deny', response })).toEqual({
+    ...{ allow: false, gated: true, status: 403 },
+    response: {
+      valid: false,
+      error: { code: 'TOOL_MISMATCH', message: 'it is another', suggestion: failure.suggestion },
+    },
   });
 });
 

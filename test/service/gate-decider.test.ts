@@ -9,7 +9,13 @@ import { createMemoryReplayStore } from '../../src/usage/index.js';
 import { Admission } from '../../src/service/load/admission.js';
 import { Backlog } from '../../src/service/load/backlog.js';
 import { readConfiguration } from '../../src/service/configuration/configuration.js';
-import { GateDecider, type GateDeciderContext } from '../../src/service/routes/gate-decider.js';
+import {
+  GateDecider,
+  openGate,
+  wholeContextOf,
+  type GateDeciderContext,
+} from '../../src/service/routes/gate-decider.js';
+import { generateKey } from '../../src/issue/index.js';
 import { WorkDropped } from '../../src/signatures/signature-verifier.js';
 import { a2aBundle, a2aCall, httpCall, mcpBundle, toolCall } from '../gate/attacks.js';
 
@@ -213,6 +219,89 @@ describe('with a verdict', () => {
     });
     // It has not used the call up.
     expect((await decider.decide(call)).kind).toBe('allow');
+  });
+
+  describe('and with what its configuration asks for', () => {
+    const key = generateKey();
+    const ANY = { SERVER_IDENTITY: 'any' };
+    async function openWith(env: Record<string, string>, listAgeSecs = 0) {
+      const warnings: unknown[] = [];
+      const log = pino(
+        {},
+        { write: (line) => void warnings.push((JSON.parse(line) as { msg: unknown }).msg) },
+      );
+      const { admission } = open(() => Promise.reject(new Error('nobody asks')));
+      const observer = { decided: () => undefined, countOutcome: () => undefined, rejected: () => undefined };
+      const gate = await openGate({
+        engine: Object.assign(Object.create(engine) as Engine, {
+          parts: engine.parts,
+          revocation: { listAgeSecs },
+        }),
+        configuration: readConfiguration(env),
+        ...{ admission, log, metrics: { gate: observer } as never },
+      });
+      return { gate, warnings };
+    }
+
+    it('keeps its own record, and closes it', async () => {
+      const { gate, warnings } = await openWith(ANY);
+      const call = callOf('mcp');
+      expect((await gate.decider.decide(call)).kind).toBe('allow');
+      expect(await gate.decider.decide(call)).toMatchObject({ code: 'REPLAY_DETECTED' });
+      expect([gate.replays === null, gate.signer, gate.routes.current]).toEqual([false, null, null]);
+      expect(warnings).toEqual([expect.stringMatching(/TRUSTED_ROOTS/)]);
+      await gate.close();
+    });
+
+    it('keeps none and says so where it may not', async () => {
+      const { gate, warnings } = await openWith({ ...ANY, GATE_REPLAY: 'off', GATE_ROUTES: 'any' });
+      expect([gate.replays, gate.routes.current]).toEqual([null, 'any']);
+      expect(warnings).toEqual([expect.stringMatching(/^GATE_REPLAY is off: a call .* can be repeated/)]);
+      await gate.close();
+    });
+
+    it('does not decide on a call for a tool server that it does not know', async () => {
+      const { gate } = await openWith({});
+      expect(await gate.decider.decide(callOf('mcp'))).toMatchObject({ code: 'TOOL_SERVER_MISMATCH' });
+      await gate.close();
+    });
+
+    it.each<[Record<string, string>, number, object]>([
+      [{}, 7, { list_age_secs: null, lists: [] }],
+      [
+        { STATUS_LIST_BASE_URL: 'https://lists.example/a' },
+        ...([7.9, { list_age_secs: 7, lists: ['https://lists.example/a'] }] as const),
+      ],
+      [
+        { STATUS_LIST_BASE_URL: 'https://lists.example/a' },
+        ...([-1, { list_age_secs: 0, lists: ['https://lists.example/a'] }] as const),
+      ],
+    ])(
+      'signs the context of an allowed call, with the lists that were checked: %j, %d s',
+      async (env, age, revocation) => {
+        const { gate } = await openWith({ ...ANY, GATE_SIGNING_KEY: key.toJwk().d, ...env }, age);
+        const { signer } = gate;
+        const decision = await gate.decider.decide(callOf('mcp'));
+        if (decision.kind !== 'allow' || signer === null) throw new Error('it is denied, or not signed');
+        const whole = wholeContextOf(decision);
+        expect(whole).toMatchObject({
+          ...decision.context,
+          leaf_policy: { allowed_tools: ['search', 'fetch'] },
+        });
+        const token = decision.token ?? '';
+        expect(signer.read(token)).toMatchObject({
+          ...{ iss: key.did, sub: whole.root_principal, agent: whole.agent, act: { sub: whole.agent } },
+          ...{ jti: whole.invocation, binding: 'match', revocation },
+        });
+        const [head = '', payload = '', signature = ''] = token.split('.');
+        const others = [
+          ...[token.slice(0, -2), `${head}.${payload}`, `${head}.${payload}x.${signature}`, '', '..'],
+          ...[`x${token}`, `${payload}.${payload}.${signature}`, `${head}.${payload}.`],
+        ];
+        expect(others.map((other) => signer.read(other))).toEqual(others.map(() => null));
+        await gate.close();
+      },
+    );
   });
 
   it('warns once that calls under any root are allowed, but not where roots are trusted', async () => {

@@ -30,6 +30,85 @@ it.each([
   });
 });
 
+const read = (members: object) => readGateRequest(Buffer.from(JSON.stringify(members)));
+
+it('reads the request that is described, and no more', () => {
+  const headers = { 'X-DRS-Bundle': 'e30', Accept: ['a', 'b'], Authorization: 'secret' };
+  const found = read({ protocol: 'http', method: 'PUT', path: '/a?b=1', headers, body: { n: 1 } });
+  if ('error' in found) throw new Error(found.detail);
+  const { protocol, request } = found;
+  expect({ ...request, protocol, headers: undefined }).toEqual({
+    ...{ protocol: 'http', method: 'PUT', path: '/a?b=1', body: { kind: 'value', value: { n: 1 } } },
+  });
+  expect([request.headers('x-drs-bundle'), request.headers('accept')]).toEqual([['e30'], ['a', 'b']]);
+});
+
+it('takes a POST for granted, and the endpoint of A2A, but no other path', () => {
+  for (const [protocol, path] of [
+    ['http', null],
+    ['mcp', null],
+    ['a2a', '/'],
+  ])
+    expect(read({ protocol })).toMatchObject({ protocol, request: { method: 'POST', path } });
+  expect(read({ protocol: 'a2a', path: '/x' })).toMatchObject({ request: { path: '/x' } });
+  expect(read({ protocol: 'a2a', path: null })).toMatchObject({ request: { path: '/' } });
+  expect(readGateRequest(Buffer.from('{}'), 'mcp')).toMatchObject({ protocol: 'mcp' });
+  expect(readGateRequest(Buffer.from('{"protocol":"a2a"}'), 'mcp')).toMatchObject({ protocol: 'a2a' });
+});
+
+const ENVELOPE = 'application/drs-call+json';
+it.each<[object, object]>([
+  [{}, { kind: 'none' }],
+  [{ body: null }, { kind: 'none' }],
+  [{ body: 0 }, { kind: 'value', value: 0 }],
+  [{ body_text: '{"n":1}' }, { kind: 'text', text: '{"n":1}' }],
+  [{ body_text: '' }, { kind: 'text', text: '' }],
+  [{ body_text: 'a=b', headers: { 'content-type': 'text/plain' } }, { kind: 'unusable' }],
+  [{ body: {}, headers: { 'content-encoding': 'gzip' } }, { kind: 'unusable' }],
+  [{ headers: { 'content-type': 'text/plain' } }, { kind: 'unusable' }],
+  [
+    { body_text: '{}', headers: { 'content-type': ENVELOPE } },
+    { kind: 'unusable', envelope: '{}' },
+  ],
+])('reads the body of %j', (members, body) => {
+  expect(read({ protocol: 'http', ...members })).toHaveProperty(
+    'request.body',
+    expect.objectContaining(body),
+  );
+});
+
+it.each<[string, string]>([
+  ['{', 'JSON'],
+  ['[]', 'the body is not a JSON object'],
+  ['null', 'the body is not a JSON object'],
+  ['{}', 'protocol is not a string, expected http, mcp or a2a'],
+  ['{"protocol":null}', 'protocol is not a string'],
+  ['{"protocol":"mcp","protocol":"a2a"}', 'the body is not strict JSON: '],
+  ['{"protocol":"http","body":{"n":1,"n":2}}', 'the body is not strict JSON: '],
+  [
+    '{"protocol":"mcp","tool":"x"}',
+    'the member "tool" is none of protocol, method, path, headers, body, body_text',
+  ],
+  ['{"protocol":"mcp","method":1}', 'method is not a string, expected an HTTP method'],
+  ['{"protocol":"mcp","method":null}', 'method is not a string'],
+  ['{"protocol":"http","path":1}', 'path is not a string, expected path and query as the caller sent them'],
+  ['{"protocol":"mcp","headers":[]}', 'headers is not an object, expected strings by header name'],
+  ['{"protocol":"mcp","headers":null}', 'headers is not an object'],
+  ['{"protocol":"mcp","body":null,"body_text":""}', 'there is a body and a body_text, expected one of them'],
+  ['{"protocol":"mcp","body_text":null}', 'body_text is not a string'],
+])('refuses %s', (text, detail) => {
+  expect(readGateRequest(Buffer.from(text))).toEqual({
+    error: 'INVALID_GATE_REQUEST',
+    detail: expect.stringContaining(detail) as string,
+  });
+});
+
+it.each(['chain', 'grpc', 'MCP', ''])('knows no protocol %j', (protocol) => {
+  expect(read({ protocol })).toEqual({
+    ...{ error: 'UNKNOWN_PROTOCOL', detail: 'protocol is none of http, mcp, a2a' },
+  });
+});
+
 it('takes the query of a question over gRPC from one place', () => {
   const ask = (path: string, query: string) => {
     const http = { method: 'GET', path, query, headers: [], body: Buffer.alloc(0), rawBody: Buffer.alloc(0) };
