@@ -12,12 +12,16 @@ export function hasRunOut({ exp }: Entry, nowMs: number): boolean {
 /** All local revocations that a process knows, in memory: about 200 bytes each, and the text of its reason. */
 export class Entries {
   readonly #entries = new Map<Target, Entry>();
+  #names: object | null = null;
   #sweptAt = -Infinity;
-  /** See `RevocationView.names`. Only {@link add} changes it. */
-  names: object | null = null;
 
   get size(): number {
     return this.#entries.size;
+  }
+
+  /** See `RevocationView.names`. */
+  get names(): object | null {
+    return this.#names;
   }
 
   has(target: Target): boolean {
@@ -38,7 +42,7 @@ export class Entries {
   add(entry: Entry): boolean {
     if (this.covers(entry)) return false;
     this.#entries.set(entry.target, entry);
-    if (typeof entry.target === 'string') this.names = {};
+    if (typeof entry.target === 'string') this.#names = {};
     return true;
   }
 

@@ -79,7 +79,7 @@ async function ask(
     forEach: (visit: (name: string, value: string) => void) =>
       headers.forEach(([name, value]) => visit(name, value)),
   };
-  route.serve('mcp', exchange as never, req, readHead(req, new GateHead()));
+  route.serve('mcp')(exchange as never, readHead(req, new GateHead()), req as never);
   await new Promise(setImmediate);
   const [call] = calls;
   return { noted, call, request: call?.request, exchange };
