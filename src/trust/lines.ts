@@ -39,7 +39,7 @@ export function findLines(text: string, paths: readonly Path[]): number[] {
     if (path.length < 2 ? path.length === 0 : !entries.has(path[1])) return path.length === 0;
     const key = keyOf(path);
     if (!wanted.has(key)) return false;
-    if (!lines.has(key)) lines.set(key, line + 1);
+    lines.set(key, line + 1);
     return true;
   };
   visit(text, {

@@ -103,7 +103,6 @@ async function orError<T>(file: string, attempt: Promise<T>): Promise<T> {
   try {
     return await attempt;
   } catch (error) {
-    if (error instanceof RootsFilesError) throw error;
     const { code = '', message } = error as NodeJS.ErrnoException;
     throw new RootsFilesError(`${file}: ${REASONS[code] ?? message}`, { cause: error });
   }

@@ -7,6 +7,7 @@ import {
   type RevocationObserver,
 } from '../revocation/index.js';
 import { readGivenRoots } from '../trust/given-roots.js';
+import { InThreadVerifier } from '../signatures/in-thread.js';
 import { TrustedRoots } from '../trust/trusted-roots.js';
 import type { Body } from '../verify/binding.js';
 import type { Roots } from '../verify/parts.js';
@@ -99,6 +100,9 @@ export async function openEngine(
   }: { log?: RevocationLog; observer?: RevocationObserver & EngineObserver } = {},
 ): Promise<Engine> {
   const { statusListBaseUrl: url, revocationStorePath: storePath, statusListIssuer: issuer } = settings;
+  const { workerThreads } = settings;
+  // Loaded only for workers: it loads Piscina, which takes a tenth of the start.
+  const pool = workerThreads === 0 ? null : await import('../signatures/pool.js');
   const redis = { url: settings.redisUrl, minReplicas: settings.revocationMinReplicas };
   const revocation = await openRevocation({
     ...(storePath === undefined ? {} : { storePath }),
@@ -128,13 +132,15 @@ export async function openEngine(
     await revocation.close();
     throw error;
   }
-  return new Engine(settings, roots, revocation, replays, {
-    ...observer,
-    workerDied: (error) => {
-      log.error({ err: error }, 'a signature worker ended on its own; its work was done on the main thread');
-      observer.workerDied?.(error);
-    },
-  });
+  const workerDied = (error: Error) => {
+    log.error({ err: error }, 'a signature worker ended on its own; its work was done on the main thread');
+    observer.workerDied?.(error);
+  };
+  const signatures =
+    pool === null
+      ? new InThreadVerifier()
+      : new pool.PoolVerifier(workerThreads, { observer: { ...observer, workerDied } });
+  return new Engine(settings, signatures, roots, revocation, replays, observer);
 }
 
 /** The roots that are trusted; `null` if anybody is. @throws TrustedRootsError with all faults of a file */

@@ -1,8 +1,6 @@
 import { DEFAULT_KEYS, type KeyResolver } from '../protocol/key-resolver.js';
 import { useInvocation, type ReplayObserver, type ReplayRules, type ReplayStore } from '../usage/index.js';
 import type { Revocation } from '../revocation/index.js';
-import { InThreadVerifier } from '../signatures/in-thread.js';
-import { PoolVerifier } from '../signatures/pool.js';
 import type { SignatureObserver, SignatureVerifier } from '../signatures/signature-verifier.js';
 import { TrustedRoots, type TrustObserver } from '../trust/trusted-roots.js';
 import { judge, type Call, type Judgement } from '../verify/judge.js';
@@ -27,19 +25,19 @@ export class Engine {
 
   constructor(
     settings: VerifierSettings,
+    signatures: SignatureVerifier,
     roots: Roots | null,
     revocation: Revocation,
     replays: ReplayStore | null,
     observer: EngineObserver = {},
     keys: KeyResolver = DEFAULT_KEYS,
   ) {
-    const { maxChainDepth, clockSkewSecs, serverIdentity, workerThreads } = settings;
+    const { maxChainDepth, clockSkewSecs, serverIdentity } = settings;
     this.rootsFile = roots instanceof TrustedRoots ? roots : null;
     this.cache = new ReceiptCache(settings.receiptCacheBytes);
     this.revocation = revocation;
     this.replays = replays;
-    this.signatures =
-      workerThreads === 0 ? new InThreadVerifier() : new PoolVerifier(workerThreads, { observer });
+    this.signatures = signatures;
     const replayRules: ReplayRules = {
       scope: 'verify',
       windowSecs: settings.replayWindowSecs,

@@ -160,6 +160,16 @@ describe('drs-verify init', () => {
     expect(files()).toEqual(['mcp.json']);
   });
 
+  it.each(['/dev/null', '/dev/zero'])('takes no chain from what is not a file: %s', async (chain) => {
+    const { code, stderr } = await work.drs([
+      ...['init', 'mcp.json', '--server', 'web', '--key', 'helper.key', '--chain', chain],
+    ]);
+    expect([code, stderr]).toEqual([
+      2,
+      expect.stringContaining(`${chain} is not a file, expected a chain`) as string,
+    ]);
+  });
+
   it('names the command that takes it back as a shell reads it', async () => {
     await work.write('odd.json', JSON.stringify({ mcpServers: { "Bob's files": { command: 'cat' } } }));
     const { stderr } = await work.done(

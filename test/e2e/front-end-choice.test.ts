@@ -11,7 +11,7 @@ const without = (name: string, says = ''): Environment => ({
 
 /** The levels and messages of the lines about the front end, and what `listening` says. */
 async function choiceOf(env: Environment) {
-  const service = await startService(env);
+  const service = await startService({ WORKER_THREADS: '0', ...env });
   try {
     expect((await service.post('/verify', {})).status).toBe(200);
     const lines = service.log.filter(({ msg }) => String(msg).startsWith('the front end is'));

@@ -27,11 +27,13 @@ const BYTES: Record<string, string> = {
 
 function fill(message: object): object {
   const bundle = mcpBundle();
-  return JSON.parse(JSON.stringify(message), (_, value: unknown) => {
+  return JSON.parse(JSON.stringify(message), (name, value: unknown) => {
     if (typeof value !== 'string') return value;
     if (value === '{{bundle bytes}}') return Buffer.from(bundle);
     const bytes = BYTES[value];
-    return bytes === undefined ? value.replaceAll('{{bundle}}', bundle) : Buffer.from(bytes);
+    if (bytes !== undefined) return Buffer.from(bytes);
+    const text = value.replaceAll('{{bundle}}', bundle);
+    return name === 'raw_value' ? Buffer.from(text) : text;
   }) as object;
 }
 

@@ -23,7 +23,7 @@ describe.each(FRONT_END === 'uws' ? (['uws', 'node'] as const) : (['node'] as co
     const speaks = frontEnd === 'node';
     let service: RunningService;
     beforeAll(async () => {
-      service = await startService({ FRONT_END: frontEnd });
+      service = await startService({ FRONT_END: frontEnd, WORKER_THREADS: '0' });
     });
     afterAll(() => service.stop());
 

@@ -37,7 +37,7 @@ describe.runIf(isInstalled('systemd-notify') && isInstalled('perl'))('a unit wit
 
   const settings = [['one process', {}], ...(FRONT_END === 'uws' ? [['two', TWO] as const] : [])] as const;
   it.each(settings)('is told once that the service is ready: %s', async (_, env) => {
-    const service = await startService({ ...env, NOTIFY_SOCKET: socket });
+    const service = await startService({ WORKER_THREADS: '0', ...env, NOTIFY_SOCKET: socket });
     // After it systemd-notify sends BARRIER=1, and waits until that has been read.
     await eventually(() => expect(told).toContain('BARRIER=1'));
     expect(await service.stop()).toBe(0);
@@ -47,7 +47,9 @@ describe.runIf(isInstalled('systemd-notify') && isInstalled('perl'))('a unit wit
 });
 
 it('says if systemd cannot be told', async () => {
-  const service = await startService({ NOTIFY_SOCKET: '/nowhere/notify', PATH: '/nowhere' });
+  const service = await startService({
+    ...{ NOTIFY_SOCKET: '/nowhere/notify', PATH: '/nowhere', WORKER_THREADS: '0' },
+  });
   await eventually(() => {
     const warned = service.log.find(({ msg }) => String(msg).startsWith('systemd-notify could not tell'));
     expect(warned).toMatchObject({ level: 40 });

@@ -40,7 +40,10 @@ describe.skipIf(!isInstalled('openssl'))('TLS', { shuffle: false }, () => {
     first = makeCertificate(folder, 'first', { key: ['-newkey', 'rsa:2048'] });
     second = makeCertificate(folder, 'second', { days: 9 });
     put(first);
-    service = await startService({ ...tlsOf(served), METRICS_ADDR: '127.0.0.1:0', GRPC_PORT: '0' });
+    service = await startService({
+      ...tlsOf(served),
+      ...{ METRICS_ADDR: '127.0.0.1:0', GRPC_PORT: '0', WORKER_THREADS: '0' },
+    });
   });
   afterAll(async () => expect(await service.stop()).toBe(0));
 
@@ -211,7 +214,7 @@ describe.skipIf(!isInstalled('openssl'))('TLS', { shuffle: false }, () => {
 
   it('serves a certificate with a key of Ed25519', async () => {
     const certificate = makeCertificate(folder, 'ed25519', { key: ['-newkey', 'ed25519'] });
-    const other = await startService(tlsOf(certificate));
+    const other = await startService({ ...tlsOf(certificate), WORKER_THREADS: '0' });
     expect(await curl(`${other.url}/readyz`, certificate)).toBe('{"status":"ready"}');
     await other.stop();
   });

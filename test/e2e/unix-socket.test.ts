@@ -15,7 +15,7 @@ const folder = mkdtempSync(path.join(tmpdir(), 'drs-unix-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
 async function started(socketPath: string, env: Environment = {}) {
-  const service = await startService({ LISTEN: `unix:${socketPath}`, ...env });
+  const service = await startService({ LISTEN: `unix:${socketPath}`, WORKER_THREADS: '0', ...env });
   const client = new Client('http://drs', { socketPath });
   const ask = async (target: string, body?: object, headers: Record<string, string> = {}) => {
     const { statusCode, body: answer } = await client.request({

@@ -1,5 +1,5 @@
 import { pino } from 'pino';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { openEngine } from '../../src/verifier/create-verifier.js';
 import type { Engine } from '../../src/verifier/engine.js';
 import { judge, type Call, type Judgement } from '../../src/verify/judge.js';
@@ -128,7 +128,7 @@ describe.each(GATE_PROTOCOLS)('a gate for %s', (protocol) => {
 });
 
 describe('a request without a verdict', () => {
-  const { decider, counted } = open(() => Promise.reject(new Error('nobody asks')));
+  const { decider, counted, rejected } = open(() => Promise.reject(new Error('nobody asks')));
   const bodyOf = (decision: ReturnType<typeof decider.unavailable>) =>
     decision.kind === 'deny' ? [decision.response.status, decision.response.body] : decision;
 
@@ -147,6 +147,15 @@ describe('a request without a verdict', () => {
       response: { status: 408 },
     });
     expect(counted.at(-1)).toBe(`${protocol} deny BODY_TIMEOUT`);
+    expect(rejected.at(-1)).toBe('gate timeout');
+  });
+
+  it('is counted where its body is too large', async () => {
+    const call = callOf('http');
+    const body = { kind: 'too large', reason: 'it is large' } as const;
+    const decision = await decider.decide({ ...call, request: { ...call.request, body } });
+    expect(decision).toMatchObject({ code: 'BODY_TOO_LARGE', response: { status: 413 } });
+    expect([counted.at(-1), rejected.at(-1)]).toEqual(['http deny BODY_TOO_LARGE', 'gate too_large']);
   });
 });
 
@@ -208,6 +217,31 @@ describe('with a verdict', () => {
     for (let time = 0; time < 2; time++) expect((await decider.decide(call)).kind).toBe('allow');
   });
 
+  it('denies a call whose chain is not valid, in the words of the verdict', async () => {
+    const { decider, counted } = openReal();
+    const call = callOf('mcp');
+    const headers = headersOf({ 'X-DRS-Bundle': 'e30' });
+    const denied = await decider.decide({ ...call, request: { ...call.request, headers } });
+    expect(denied).toMatchObject({ code: 'MALFORMED_BUNDLE', response: { status: 403 } });
+    expect(counted).toEqual(['mcp deny MALFORMED_BUNDLE']);
+  });
+
+  it('asks for a comparison with the body of the call, and with nothing if it has none', async () => {
+    const asked: Call[] = [];
+    const { decider } = open((request) => {
+      asked.push(request);
+      return Promise.reject(new Error('no verdict'));
+    });
+    const call = callOf('http');
+    for (const body of [
+      call.request.body,
+      { kind: 'unusable', reason: 'it is a form' },
+      { kind: 'unread' },
+    ] as const)
+      await decider.decide({ ...call, request: { ...call.request, body } });
+    expect(asked.map(({ body }) => body)).toEqual([call.request.body, null, null]);
+  });
+
   it('denies a body that cannot be used', async () => {
     const { decider } = openReal();
     const call = callOf('http');
@@ -250,6 +284,16 @@ describe('with a verdict', () => {
       expect(await gate.decider.decide(call)).toMatchObject({ code: 'REPLAY_DETECTED' });
       expect([gate.replays === null, gate.signer, gate.routes.current]).toEqual([false, null, null]);
       expect(warnings).toEqual([expect.stringMatching(/TRUSTED_ROOTS/)]);
+      const { replays } = gate;
+      if (replays === null) throw new Error('it keeps no record');
+      const close = vi.spyOn(replays, 'close');
+      await gate.close();
+      expect(close).toHaveBeenCalledOnce();
+    });
+
+    it('allows a chain alone though its verifier requires a body to compare', async () => {
+      const { gate } = await openWith({ ...ANY, GATE_CHAIN_ONLY: '/mcp/tools/call' });
+      expect((await gate.decider.decide(callOf('chain'))).kind).toBe('allow');
       await gate.close();
     });
 
@@ -314,15 +358,19 @@ describe('with a verdict', () => {
         /^the gate allowed a call, and neither TRUSTED_ROOTS nor TRUSTED_ROOTS_FILE is set: .* principals whose delegations count$/,
       ),
     ]);
-    const trusting = openReal({
-      configuration: {
-        replayWindowSecs: 900,
-        clockSkewSecs: 0,
-        trustedRoots: ['did:key:z6Mk'],
-        gateMethods: 'all',
-      },
-    });
-    await trusting.decider.decide(callOf('mcp'));
-    expect(trusting.warnings).toEqual([]);
+    const settings = {
+      replayWindowSecs: 900,
+      clockSkewSecs: 0,
+      serverIdentity: 'any',
+      gateMethods: 'all',
+    } as const;
+    for (const roots of [
+      { trustedRoots: ['did:key:z6Mk'] },
+      { trustedRoots: undefined, trustedRootsFile: 'roots.json' },
+    ]) {
+      const trusting = openReal({ configuration: { ...settings, ...roots } });
+      expect((await trusting.decider.decide(callOf('mcp'))).kind).toBe('allow');
+      expect(trusting.warnings).toEqual([]);
+    }
   });
 });

@@ -1,6 +1,6 @@
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { accessSync, constants, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { eventually } from './eventually.js';
@@ -12,8 +12,14 @@ const PATH = `${process.env['PATH'] ?? ''}:/usr/sbin`;
 
 /** Whether a program can be run here. If not, the tests that need it are skipped. */
 export function isInstalled(program: string): boolean {
-  const options = { env: { PATH }, stdio: 'ignore' } as const;
-  return spawnSync('sh', ['-c', `command -v ${program}`], options).status === 0;
+  return PATH.split(':').some((folder) => {
+    try {
+      accessSync(path.join(folder, program), constants.X_OK);
+      return true;
+    } catch {
+      return false;
+    }
+  });
 }
 
 /** A program of others that listens on a port of this machine. */

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { POLICY_MEMBERS } from '../../src/protocol/policy.js';
 import { readGivenRoots } from '../../src/trust/given-roots.js';
+import { lineAt, lineOfSyntaxError } from '../../src/trust/lines.js';
 import { partsOf } from '../../src/trust/parts.js';
 import { readRoots, showFaults } from '../../src/trust/read-roots.js';
 import { readTime } from '../../src/trust/times.js';
@@ -308,6 +309,54 @@ describe('a long file', () => {
   });
 });
 
+describe('faults', () => {
+  const filesOf = async (...values: unknown[]) =>
+    readRoots(values.map((value, at) => ({ file: `${at}.json`, bytes: bytesOf(value) })));
+  const wrong = (count: number) => ({ roots: Array.from({ length: count }, () => ({ did: 'x' })) });
+
+  it('have lines where they can be told', async () => {
+    const { faults = [] } = await readRoots([{ file: 'roots.json', bytes: Buffer.from([0xff]) }]);
+    expect(showFaults(faults)).toEqual(['roots.json: it is not UTF-8']);
+    expect([0, 1, 2, 4, 5].map((offset) => lineAt('\n\nab\nc', offset))).toEqual([1, 2, 3, 3, 4]);
+    expect(lineOfSyntaxError('{\n// ours\n"roots": [],}')).toBe(2);
+  });
+
+  it('of what stands around the entries are named, each once, and not without end', async () => {
+    expect(await faultsOf('{"$schema":1,"roots":[]}')).toEqual([
+      'roots.json:1: $schema: it is 1, expected a text',
+    ]);
+    expect(await faultsOf('{"$schem":"x","roots":[]}')).toEqual([
+      'roots.json:1: $schem: there is no such member, expected $schema',
+    ]);
+    expect(await faultsOf('{"roots":1}')).toEqual([
+      expect.stringMatching(/^roots\.json:1: roots: it is 1, expected \{/),
+    ]);
+    const members = Object.fromEntries(Array.from({ length: 99 }, (_, at) => [`a${at}`, 1]));
+    expect((await read({ ...members, roots: [] })).faults).toHaveLength(20);
+  });
+
+  it('are twenty at most, of all files together', async () => {
+    expect(await faultsOf(wrong(20))).toHaveLength(20);
+    const { faults = [] } = await filesOf(wrong(20), wrong(1), wrong(1));
+    expect([faults.length, showFaults(faults).length, showFaults(faults).at(-1)]).toEqual([
+      21,
+      21,
+      'and more',
+    ]);
+  });
+
+  it('say where else a root is', async () => {
+    const { faults = [] } = await filesOf(
+      { roots: [{ did: alice }, { did: alice }] },
+      { roots: [{ did: alice }] },
+    );
+    expect(faults.map(({ message }) => /is (in .*), too/.exec(message)?.[1])).toEqual([
+      'in another entry of this file',
+      'in 0.json',
+    ]);
+  });
+});
+
 describe('roots that a program names', () => {
   it('are DIDs and objects, and copies of them', () => {
     const tools = ['search'];
@@ -329,6 +378,12 @@ describe('roots that a program names', () => {
     [{ name: 'x' }, '[0].did: it is missing'],
   ])('are refused if something is missing: %#', (root, expected) => {
     expect(readGivenRoots([root as never])).toEqual({ problem: expect.stringContaining(expected) as string });
+  });
+
+  it('have all their faults named', () => {
+    expect(readGivenRoots(['x', 'y'])).toEqual({
+      problem: expect.stringMatching(/^\[0\]\.did: [^;]+; \[1\]\.did: [^;]+$/) as string,
+    });
   });
 
   it('are refused twice', () => {

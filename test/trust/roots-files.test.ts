@@ -1,4 +1,5 @@
-import { mkdtemp, open, rm, symlink, truncate, writeFile } from 'node:fs/promises';
+import { readdirSync, readlinkSync } from 'node:fs';
+import { mkdir, mkdtemp, open, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
@@ -18,6 +19,20 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
+/** What this process has open in a folder. Linux only. */
+function openIn(place: string): string[] {
+  return readdirSync('/proc/self/fd')
+    .map((fd) => {
+      try {
+        return readlinkSync(`/proc/self/fd/${fd}`);
+      } catch {
+        // The one that was open to read this folder.
+        return '';
+      }
+    })
+    .filter((target) => target.startsWith(place));
+}
+
 /** Lets every reading of a file do something first. */
 async function beforeReading(act: () => Promise<void>) {
   await writeFile(file, '{"roots":[]}');
@@ -36,6 +51,22 @@ it('a directory has at most 1,000 files', async () => {
   expect(await filesOf(folder)).toHaveLength(1000);
   await writeFile(file, '');
   await expect(filesOf(folder)).rejects.toThrow(`${folder}: there are 1001 files, expected at most 1000`);
+});
+
+it('a directory is its files *.json that are not hidden, by name', async () => {
+  await expect(filesOf(folder)).rejects.toThrow(`${folder}: there is no *.json in this directory`);
+  for (const name of ['c.json', 'a.json', '.b.json', 'd.json.bak', 'e'])
+    await writeFile(path.join(folder, name), '');
+  expect(await filesOf(folder)).toEqual([file, path.join(folder, 'c.json')]);
+  await mkdir(path.join(folder, 'f.json'));
+  await expect(lookAt(folder)).rejects.toThrow(`${path.join(folder, 'f.json')}: it is not a file`);
+});
+
+it('a file of 64 MiB is read, and closed', async () => {
+  await writeFile(file, '');
+  await truncate(file, MAX_BYTES);
+  expect((await readBytes(await lookAt(file)))[0]?.bytes.length).toBe(MAX_BYTES);
+  if (process.platform === 'linux') expect(openIn(folder)).toEqual([]);
 });
 
 it('all files together have at most 64 MiB, also where one has grown since it was looked at', async () => {

@@ -2,6 +2,7 @@ import { mkdir, mkdtemp, rename, rm, stat, symlink, truncate, utimes, writeFile 
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { InThreadVerifier } from '../../src/signatures/in-thread.js';
 import { TrustedRoots } from '../../src/trust/trusted-roots.js';
 import { createVerifier, type TrustedRoot } from '../../src/index.js';
 import { openRevocation } from '../../src/revocation/index.js';
@@ -186,7 +187,7 @@ it('a file that is rewritten under load gives no wrong verdict', { timeout: 600_
   await put(version(0));
   const roots = await follow(file, 1);
   const revocation = await openRevocation({ log: { info() {}, warn() {}, error() {} } });
-  const engine = new Engine(readVerifierOptions({ workerThreads: 0 }), roots, revocation, null);
+  const engine = new Engine(readVerifierOptions({}), new InThreadVerifier(), roots, revocation, null);
   const load = { isOver: false };
   const rewriting = (async () => {
     for (let round = 0; !load.isOver; round++) {

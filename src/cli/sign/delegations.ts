@@ -146,7 +146,10 @@ function receiptsIn(file: string): string[] {
   const hint = 'give the file that `npx drs-verify issue` or `npx drs-verify delegate` wrote with -o';
   let bytes: Buffer;
   try {
-    if (statSync(file).size > MAX_FILE_BYTES)
+    const found = statSync(file);
+    // A pipe can be read once, and a device without end.
+    if (!found.isFile()) throw new CommandError(`${file} is not a file, expected a chain`, hint);
+    if (found.size > MAX_FILE_BYTES)
       throw new CommandError(`${file} has more than ${MAX_FILE_BYTES} bytes, expected a chain`, hint);
     bytes = readFileSync(file);
   } catch (error) {
