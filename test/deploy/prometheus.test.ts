@@ -218,12 +218,18 @@ describe.skipIf(!canRun)('a real Prometheus, on running services', () => {
     return data.result;
   }
 
-  it('answers every query of the dashboard with data', async () => {
-    const empty: string[] = [];
-    for (const { title, query } of queries)
-      if ((await ask(query)).length === 0) empty.push(`${title}: ${query}`);
-    expect(empty).toEqual([]);
-  });
+  /** Where a scrape comes too late on a busy machine, Prometheus has no data of that service until the next one. */
+  async function expectData(asked: readonly { title: string; query: string }[]): Promise<void> {
+    let empty = asked;
+    await eventually(async () => {
+      const still: (typeof empty)[number][] = [];
+      for (const one of empty) if ((await ask(one.query)).length === 0) still.push(one);
+      empty = still;
+      expect(empty).toEqual([]);
+    }, SCRAPE_MS);
+  }
+
+  it('answers every query of the dashboard with data', () => expectData(queries));
 
   it('evaluates every rule, has data for each metric in them, and fires no alert', async () => {
     const answer = await fetch(`${prometheus.url}/api/v1/rules`);
@@ -234,12 +240,14 @@ describe.skipIf(!canRun)('a real Prometheus, on running services', () => {
     expect(states).toHaveLength(rules.length);
     expect(states.filter(({ health, lastError }) => health !== 'ok' || lastError)).toEqual([]);
     expect(states.filter(({ state }) => state === 'firing')).toEqual([]);
-    const empty: string[] = [];
     // Histograms are asked for by their buckets, which have no labels but those that a rule names.
-    for (const { expr, record } of rules) {
-      for (const [selector] of expr.matchAll(/\b(?:drs_\w+|drs:[\w:]+|up)(?:\{[^}]*\})?/g))
-        if ((await ask(selector)).length === 0) empty.push(`${record ?? expr}: ${selector}`);
-    }
-    expect(empty).toEqual([]);
+    const selectors = rules.flatMap(({ expr, record }) =>
+      [...expr.matchAll(/\b(?:drs_\w+|drs:[\w:]+|up)(?:\{[^}]*\})?/g)].map(([query]) => ({
+        title: record ?? expr,
+        query,
+      })),
+    );
+    expect(selectors.length).toBeGreaterThan(rules.length);
+    await expectData(selectors);
   });
 });
