@@ -56,6 +56,11 @@ it('takes a POST for granted, and the endpoint of A2A, but no other path', () =>
   expect(readGateRequest(Buffer.from('{"protocol":"a2a"}'), 'mcp')).toMatchObject({ protocol: 'a2a' });
 });
 
+it('takes numbers that may be rounded, and any depth: they match nothing that was signed', () => {
+  for (const body of ['{"n":9007199254740993}', `${'['.repeat(100)}${']'.repeat(100)}`])
+    expect(readGateRequest(Buffer.from(`{"protocol":"mcp","body":${body}}`))).toHaveProperty('request');
+});
+
 const ENVELOPE = 'application/drs-call+json';
 it.each<[object, object]>([
   [{}, { kind: 'none' }],

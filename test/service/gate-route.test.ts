@@ -1,8 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import type { RequestBody } from '../../src/gate/request.js';
-import type { IntakeFault, IntakeSink } from '../../src/service/http/body-intake.js';
+import type { IntakeFault, IntakeSink, QuestionFault } from '../../src/service/http/body-intake.js';
+import type { QuestionSink } from '../../src/service/http/batch-intake.js';
 import { GateHead, readHead } from '../../src/service/http/request-head.js';
 import type { GateCall, GateDecision } from '../../src/service/routes/gate-decider.js';
+import { GateApiRoute } from '../../src/service/routes/gate-api-route.js';
 import { answer, GateRoute } from '../../src/service/routes/gate-route.js';
 
 /** What a route reads of a proxy's question, and how it answers: here all around it is noted, and nothing decides. */
@@ -43,8 +45,8 @@ async function ask(
       calls.push(call);
       return decision instanceof Error ? Promise.reject(decision) : Promise.resolve(decision);
     },
-    unavailable: (_: unknown, reason: string) => (noted.push(reason), DENIED),
-    timedOut: () => (noted.push('timed out'), DENIED),
+    unavailable: (asked: object, reason: string) => (noted.push({ ...asked, reason }), DENIED),
+    timedOut: (asked: object) => (noted.push({ ...asked, reason: 'timed out' }), DENIED),
   };
   const hasLength = headers.some(([name]) => name === 'content-length');
   const intake = {
@@ -205,7 +207,10 @@ describe('the answer to a proxy', () => {
     const { noted, call } = await ask({ headers: [length(2)], fault });
     expect(call).toBeUndefined();
     const headers = expect.anything() as object;
-    expect(noted).toEqual([reason, [403, '{}', closes ? { headers, closes } : { headers }]]);
+    expect(noted).toEqual([
+      { protocol: 'mcp', endpoint: 'gate', reason },
+      [403, '{}', closes ? { headers, closes } : { headers }],
+    ]);
   });
 
   it('closes the connection over which too much came', async () => {
@@ -215,5 +220,100 @@ describe('the answer to a proxy', () => {
 
   it('is an error where it cannot be written', async () => {
     expect((await ask({}, new Error('broken'))).noted).toEqual(['released', [500, 'internal']]);
+  });
+});
+
+describe('a question to /v1/gate', () => {
+  async function askApi(
+    body: Buffer | QuestionFault,
+    decision: GateDecision | Error = PASS,
+    ticket: object | null = { release: () => undefined },
+  ) {
+    const noted: unknown[] = [];
+    const calls: GateCall[] = [];
+    const question = {
+      isOver: false,
+      releaseBody: () => noted.push('released'),
+      answer: (status: number, text: string) => noted.push([status, text]),
+      refuse: (status: number, error: string) => noted.push([status, error]),
+    };
+    const decider = {
+      decide: (call: GateCall) => {
+        calls.push(call);
+        return decision instanceof Error ? Promise.reject(decision) : Promise.resolve(decision);
+      },
+      rejected: (endpoint: string, reason: string) => noted.push(`${endpoint} ${reason}`),
+    };
+    const onVerdict = () => undefined;
+    const decided = ({ kind }: GateDecision) => noted.push(`logged ${kind}`);
+    const given = ticket === null ? null : { ...ticket, release: () => noted.push('ticket back') };
+    const route = new GateApiRoute(
+      {
+        gate: decider,
+        admission: { enter: (bytes: number) => (noted.push(bytes), given) },
+        configuration: { maxBodyBytes: 1000, requestTimeoutSecs: 5 },
+        verdicts: { ofGate: () => ({ onVerdict, decided }) },
+      } as never,
+      {
+        read: (_: unknown, __: unknown, ___: unknown, take: QuestionSink) => take(question as never, body),
+      } as never,
+    );
+    route.serve({} as never, {} as never, null);
+    await new Promise(setImmediate);
+    return { noted, call: calls[0], question, onVerdict, given };
+  }
+  const asked = Buffer.from('{"protocol":"a2a"}');
+  const ALLOWED = {
+    ...{ kind: 'allow', token: null, context: { agent: 'did:key:a' } },
+    chain: { leaf: { policy: { allowed_tools: ['search'] } } },
+  } as never as GateDecision;
+
+  it('is decided on with its ticket, as long as somebody waits', async () => {
+    const { noted, call, question, onVerdict, given } = await askApi(asked);
+    expect(call).toMatchObject({ protocol: 'a2a', endpoint: 'gate', bytes: 18, request: { path: '/' } });
+    expect([call?.ticket, call?.onVerdict]).toEqual([given, onVerdict]);
+    expect(call?.isWanted?.()).toBe(true);
+    question.isOver = true;
+    expect(call?.isWanted?.()).toBe(false);
+    // The decider gives the ticket back.
+    expect(noted).toEqual([18, 'released', 'logged pass', [200, expect.any(String)]]);
+  });
+
+  it.each<[GateDecision, object]>([
+    [PASS, { allow: true, gated: false, status: 200 }],
+    [DENIED, { allow: false, gated: true, status: 403, response: {} }],
+    [
+      ALLOWED,
+      {
+        ...{ allow: true, gated: true, status: 200 },
+        context: { agent: 'did:key:a', leaf_policy: { allowed_tools: ['search'] } },
+      },
+    ],
+  ])('is answered with the decision: $kind', async (decision, body) => {
+    const [status, text] = (await askApi(asked, decision)).noted.at(-1) as [number, string];
+    expect([status, JSON.parse(text)]).toEqual([200, body]);
+  });
+
+  it('that is malformed is answered with why, and gives its ticket back', async () => {
+    const { noted, call } = await askApi(Buffer.from('[]'));
+    expect(call).toBeUndefined();
+    const why = '{"error":"INVALID_GATE_REQUEST","detail":"the body is not a JSON object"}';
+    expect(noted).toEqual([2, 'released', 'ticket back', 'gate malformed', [400, why]]);
+  });
+
+  it('has no answer but why where there is no room for it, or no body', async () => {
+    expect((await askApi(asked, PASS, null)).noted).toEqual([
+      18,
+      'gate overloaded',
+      [503, expect.any(String)],
+    ]);
+    expect((await askApi('timeout')).noted).toEqual(['gate timeout', [408, expect.any(String)]]);
+    expect((await askApi({ reason: 'malformed', status: 400, body: '{}' } as never)).noted[0]).toBe(
+      'gate malformed',
+    );
+  });
+
+  it('is an error where no answer can be written', async () => {
+    expect((await askApi(asked, new Error('broken'))).noted.at(-1)).toEqual([500, 'internal']);
   });
 });
