@@ -47,8 +47,8 @@ describe('the connections of a listener', () => {
 
 describe('who holds connections', () => {
   it('is looked up at most once a second, and counted in between', () => {
-    let looks = 0;
-    const holders = new Holders((): Census => {
+    let [looks, now] = [0, 1000];
+    const look = (): Census => {
       looks++;
       // A second process has as many connections on the same port.
       return {
@@ -58,12 +58,16 @@ describe('who holds connections', () => {
           ['192.0.2.2', 4],
         ]),
       };
-    });
+    };
+    const holders = new Holders(look, () => now);
     expect([holders.heldBy('192.0.2.1', 10), holders.heldBy('192.0.2.2', 10)]).toEqual([8, 2]);
     holders.add('192.0.2.2');
     holders.add('192.0.2.3');
+    now += 999;
     const held = ['192.0.2.1', '192.0.2.2', '192.0.2.3', '192.0.2.4'].map((each) => holders.heldBy(each, 10));
     expect([...held, looks]).toEqual([8, 3, 1, 0, 1]);
+    now++;
+    expect([holders.heldBy('192.0.2.2', 10), looks]).toEqual([2, 2]);
   });
 
   it('is nobody where the system does not tell', () => {

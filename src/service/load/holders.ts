@@ -22,11 +22,14 @@ export interface Census {
  */
 export class Holders {
   readonly #look: () => Census | null;
+  readonly #now: () => number;
   #byClient = new Map<string, number>();
   #nextLookAt = -Infinity;
 
-  constructor(look: () => Census | null) {
+  /** @param now milliseconds of a monotonic clock */
+  constructor(look: () => Census | null, now = () => performance.now()) {
     this.#look = look;
+    this.#now = now;
   }
 
   /**
@@ -36,13 +39,13 @@ export class Holders {
    *   that no process has accepted yet. So only the client's part of the table counts.
    */
   heldBy(client: string, open: number): number {
-    const startedAt = performance.now();
+    const startedAt = this.#now();
     if (startedAt >= this.#nextLookAt) {
       const census = this.#look();
       this.#byClient = census?.byClient ?? new Map<string, number>();
       for (const [each, count] of this.#byClient)
         this.#byClient.set(each, (count * open) / (census?.total ?? 1));
-      const now = performance.now();
+      const now = this.#now();
       this.#nextLookAt = now + Math.max(MIN_PAUSE_MS, PAUSE_FACTOR * (now - startedAt));
     }
     return this.#byClient.get(client) ?? 0;
