@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { open, readFile, realpath, rename, rm, stat } from 'node:fs/promises';
-import { setTimeout as pause } from 'node:timers/promises';
 import { lockFile, type FileLock } from '../revocation/store/file-lock.js';
 import { RevocationStoreError } from '../revocation/store/store-error.js';
 import { CommandError } from './command-error.js';
@@ -8,7 +7,6 @@ import { CommandError } from './command-error.js';
 const MAX_FILE_BYTES = 16 * 1024 * 1024;
 /** How long to wait for another command that takes an index from the same file. */
 const MAX_WAIT_MS = 15_000;
-const PAUSE_MS = 20;
 
 /**
  * Takes the first index out of a file of free ones: a line for each, `8`, or for several, `8-131071`. The file is replaced
@@ -81,18 +79,11 @@ async function replaceFile(path: string, text: string, mode: number): Promise<vo
 }
 
 async function lockPatiently(path: string): Promise<FileLock> {
-  const end = Date.now() + MAX_WAIT_MS;
-  for (;;) {
-    try {
-      return await lockFile(path);
-    } catch (error) {
-      const isLocked = error instanceof RevocationStoreError && error.fault === 'locked';
-      if (!isLocked) throw error;
-      if (Date.now() > end)
-        throw new Error(`another command holds ${path}.lock for ${MAX_WAIT_MS / 1000} s already`, {
-          cause: error,
-        });
-      await pause(PAUSE_MS * (1 + Math.random()));
-    }
+  try {
+    return await lockFile(path, MAX_WAIT_MS);
+  } catch (error) {
+    if (!(error instanceof RevocationStoreError)) throw error;
+    const message = `another command holds ${path}.lock for ${MAX_WAIT_MS / 1000} s already`;
+    throw new Error(message, { cause: error });
   }
 }
