@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { calculateJwkThumbprint, importJWK, jwtVerify } from 'jose';
+import { calculateJwkThumbprint, importJWK, jwtVerify, SignJWT } from 'jose';
 import { describe, expect, it } from 'vitest';
 import { generateKey } from '../../src/issue/index.js';
 import { ContextSigner, type SignedCall } from '../../src/service/routes/context-token.js';
@@ -8,7 +8,7 @@ import { ContextSigner, type SignedCall } from '../../src/service/routes/context
 
 const key = generateKey();
 const revocation = { list_age_secs: 7, lists: ['https://lists.example/a'] };
-const signer = new ContextSigner(key.toJwk().d, () => revocation);
+const open = (seed = key.toJwk().d) => new ContextSigner(seed, () => revocation);
 const digest = (text: string) => `sha256:${createHash('sha256').update(text).digest('hex')}`;
 
 const context: SignedCall['context'] = {
@@ -35,7 +35,7 @@ const CLAIMS = {
 
 describe('a signed context', () => {
   it('has a key that others know by its thumbprint', async () => {
-    const { jwk, did } = signer;
+    const { jwk, did } = open();
     expect(did).toBe(key.did);
     expect(jwk).toEqual({
       ...{ kty: 'OKP', crv: 'Ed25519', alg: 'EdDSA', use: 'sig', x: key.toJwk().x },
@@ -44,6 +44,7 @@ describe('a signed context', () => {
   });
 
   it('says of a call what it was signed for, to others and to its own gate', async () => {
+    const signer = open();
     const token = signer.sign(call());
     const { payload, protectedHeader } = await jwtVerify(token, await importJWK(signer.jwk), {
       currentDate: new Date(100_000),
@@ -54,6 +55,7 @@ describe('a signed context', () => {
   });
 
   it('names the root as the operator does, how the body compares, and what was charged', () => {
+    const signer = open();
     const more = { root_name: 'Zoë', labels: { team: 'sales' }, binding: 'match' };
     expect(signer.read(signer.sign(call(more)))).toStrictEqual({ ...CLAIMS, ...more });
     const limits = [limit, { ...limit, receipt: 'r1', maxTotalMicroUsd: 9_000_000 }];
@@ -68,7 +70,7 @@ describe('a signed context', () => {
   });
 
   it('is none of another key, nor text that is not ASCII', () => {
-    const other = new ContextSigner(generateKey().toJwk().d, () => revocation);
+    const [signer, other] = [open(), open(generateKey().toJwk().d)];
     const token = signer.sign(call());
     expect(other.read(token)).toBeNull();
     const [head = '', payload = '', signature = ''] = token.split('.');
@@ -77,7 +79,16 @@ describe('a signed context', () => {
     expect(signer.read(`${head}.${payload}.*`)).toBeNull();
   });
 
+  it('is no other token that its key has signed', async () => {
+    const signer = open();
+    const { kid } = signer.jwk;
+    const token = await new SignJWT(CLAIMS)
+      .setProtectedHeader({ alg: 'EdDSA', kid, typ: 'JWT' })
+      .sign(await importJWK({ ...key.toJwk() }, 'EdDSA'));
+    expect(signer.read(token)).toBeNull();
+  });
+
   it('needs a key in base64url', () => {
-    expect(() => new ContextSigner('*', () => revocation)).toThrow('the signing key is not base64url');
+    expect(() => open('*')).toThrow('the signing key is not base64url');
   });
 });
