@@ -257,8 +257,9 @@ describe('a question to /v1/gate', () => {
       {
         read: (_: unknown, __: unknown, ___: unknown, take: QuestionSink) => take(question as never, body),
       } as never,
+      null,
     );
-    route.serve({} as never, {} as never, null);
+    route.serve({} as never, {} as never);
     await new Promise(setImmediate);
     return { noted, call: calls[0], question, onVerdict, given };
   }
