@@ -101,7 +101,7 @@ export async function openEngine(
 ): Promise<Engine> {
   const { statusListBaseUrl: url, revocationStorePath: storePath, statusListIssuer: issuer } = settings;
   const { workerThreads } = settings;
-  // Loaded only for workers: it loads Piscina, which takes a tenth of the start.
+  // Loaded only for workers: it loads Piscina, which takes a twentieth of the start.
   const pool = workerThreads === 0 ? null : await import('../signatures/pool.js');
   const redis = { url: settings.redisUrl, minReplicas: settings.revocationMinReplicas };
   const revocation = await openRevocation({
