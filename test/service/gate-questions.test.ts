@@ -110,7 +110,8 @@ it.each<[string, string]>([
 
 it.each(['chain', 'grpc', 'MCP', ''])('knows no protocol %j', (protocol) => {
   expect(read({ protocol })).toEqual({
-    ...{ error: 'UNKNOWN_PROTOCOL', detail: 'protocol is none of http, mcp, a2a' },
+    error: 'UNKNOWN_PROTOCOL',
+    detail: `protocol is ${JSON.stringify(protocol)}, expected http, mcp or a2a`,
   });
 });
 
