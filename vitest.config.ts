@@ -21,15 +21,22 @@ const ALONE = [
 ];
 
 /**
- * The order of projects, and in the first ones, files that start programs: they wait for most of their time, and none of
- * them should be the last.
+ * The order of projects; and in the first ones, files that compute less and wait more: none of them should be the last. Those
+ * that wait for most of their time come in turn with others, or all workers would wait at once.
  */
-class ProgramsFirst extends BaseSequencer {
+class WaitingAmongOthers extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const rank = ({ project, moduleId }: TestSpecification) =>
       (project.name === 'drs' ? 2 : 0) +
-      (/\/test\/(?:e2e|docs|package|cli|deploy|verify)\//.test(moduleId) ? 0 : 1);
-    return (await super.sort(files)).toSorted((left, right) => rank(left) - rank(right));
+      (/\/test\/(?:docs|package|cli|deploy|verify)\//.test(moduleId) ? 0 : 1);
+    const sorted = (await super.sort(files)).toSorted((left, right) => rank(left) - rank(right));
+    const waits = ({ project, moduleId }: TestSpecification) =>
+      project.name === 'drs' && moduleId.includes('/test/e2e/');
+    const waiting = sorted.filter(waits);
+    return sorted
+      .filter((file) => !waits(file))
+      .flatMap((file) => (file.project.name === 'drs' ? [...waiting.splice(0, 1), file] : [file]))
+      .concat(waiting);
   }
 }
 
@@ -51,9 +58,11 @@ export default defineConfig({
     // Real services, browsers and worker pools start inside tests: no limit here may decide anything but that a test hangs.
     // Most of a test that starts a service is waiting, so one file a core leaves cores idle.
     maxWorkers: Math.max(5, availableParallelism()),
+    // Those that run side by side in a file wait for limits.
+    maxConcurrency: 20,
     // Each module is loaded once in a process, not once for each file.
     isolate: false,
-    sequence: { sequencer: ProgramsFirst },
+    sequence: { sequencer: WaitingAmongOthers },
     testTimeout: 180_000,
     hookTimeout: 180_000,
     expect: { poll: { timeout: 60_000 } },

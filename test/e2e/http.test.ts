@@ -383,7 +383,7 @@ describe('the HTTP interface', () => {
     const head = await list({ Authorization: 'Bearer s3cret-token' }, 'HEAD');
     expect([head.status, await head.text()]).toEqual([200, '']);
     const withBody =
-      'GET /admin/revocations HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer s3cret-token\r\nContent-Length: 2\r\n\r\n{}';
+      'GET /admin/revocations HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer s3cret-token\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}';
     expect(await sendRaw(service.port, withBody)).toMatch(/^HTTP\/1\.1 400 /);
   });
 });
