@@ -10,7 +10,7 @@ import { hasRedis, RedisServer } from '../usage/redis-server.js';
 const EXPORTED = '3\n7 # {"reason":"leaked"}\n9007199254740991\n{"did":"did:key:z1","reason":"stolen"}\n';
 const MAIN = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
 
-describe.skipIf(!hasRedis)('drs revocations', () => {
+describe.skipIf(!hasRedis)('drs revocations', { shuffle: false }, () => {
   let redis: RedisServer;
   const folder = mkdtempSync(path.join(tmpdir(), 'drs-revocations-'));
   const file = path.join(folder, 'revoked.txt');

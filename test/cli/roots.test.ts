@@ -15,7 +15,7 @@ const rootsIn = (name: string) => (JSON.parse(text(name)) as { roots: Record<str
 const run = (args: string, env: Record<string, string> = {}) =>
   work.drs(['roots', ...args.split(' ')], { env });
 
-describe('drs roots', () => {
+describe('drs roots', { shuffle: false }, () => {
   it('adds behind the others, and keeps the rest of the file as it is', async () => {
     expect(await run(`add ${bob} --file new.json --name bob`)).toEqual({
       code: 0,

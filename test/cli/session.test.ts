@@ -41,7 +41,7 @@ async function runScriptOf(document: string) {
   return { status, stdout, place };
 }
 
-describe('a session against the service', () => {
+describe('a session against the service', { shuffle: false }, () => {
   it('the lines on the first screen of the README, word for word', async () => {
     const { status, stdout, place } = await runScriptOf('README.md');
     expect(stdout).toMatch(/^valid\n(?: .*\n)* {2}binding {9}match$/m);

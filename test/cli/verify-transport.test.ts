@@ -24,6 +24,7 @@ const VALID = '{"valid":true,"context":{"root_principal":"did:key:z","chain_dept
 
 beforeAll(async () => {
   work = await createWorkplace();
+  await work.write('bundle.json', '{"invocation":"i"}');
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 });
