@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { spliceBody } from '../../src/client/splice-body.js';
 import { createWorkplace, type Workplace } from './drs.js';
 
@@ -24,7 +24,6 @@ const VALID = '{"valid":true,"context":{"root_principal":"did:key:z","chain_dept
 
 beforeAll(async () => {
   work = await createWorkplace();
-  await work.write('bundle.json', '{"invocation":"i"}');
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 });
@@ -76,6 +75,8 @@ describe('what is sent', () => {
 });
 
 describe('exit code 2, and a hint, for', () => {
+  beforeEach(() => work.write('bundle.json', '{"invocation":"i"}'));
+
   const failures: [string, number, string, string][] = [
     ['503', 503, '{"error":"overloaded"}', '503 overloaded'],
     ['429', 429, '{"error":"rate_limited"}', '429 rate_limited'],

@@ -6,6 +6,9 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 
+// bash says so on standard error where a locale is not installed.
+const PLAIN = { ...process.env, LC_ALL: 'C' };
+
 // No runner of GitHub is here: this checks that the files say what they must, and that what they name exists.
 
 interface Step {
@@ -102,7 +105,7 @@ describe.each(workflows)('.github/workflows/%s', (file) => {
     for (const { run } of steps) {
       if (run === undefined) continue;
       expect(run).not.toContain('${{');
-      expect(spawnSync('bash', ['-n', '-c', run], { encoding: 'utf8' }).stderr).toBe('');
+      expect(spawnSync('bash', ['-n', '-c', run], { env: PLAIN, encoding: 'utf8' }).stderr).toBe('');
     }
   });
 
@@ -165,7 +168,7 @@ describe('release.yml', () => {
     const check = (tag: string) =>
       spawnSync('bash', ['-e', '-c', script], {
         cwd: folder,
-        env: { ...process.env, GITHUB_REF_NAME: tag },
+        env: { ...PLAIN, GITHUB_REF_NAME: tag },
         encoding: 'utf8',
       });
     try {

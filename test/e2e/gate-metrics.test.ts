@@ -92,15 +92,18 @@ describe('the metrics of the gate', { shuffle: false }, () => {
 
   it.each(ENDPOINTS)('count what is refused by %s while it is overloaded', async (way, endpoint) => {
     const before = await metricsOf(service);
-    const bundles = Array.from({ length: 40 }, () => mcpBundle());
-    const statuses = await Promise.all(bundles.map((bundle) => WAYS[way](service, bundle)));
+    const statuses: (number | undefined)[] = [];
+    // A busy machine may deliver them so slowly that none is refused.
+    do {
+      const bundles = Array.from({ length: 40 }, () => mcpBundle());
+      statuses.push(...(await Promise.all(bundles.map((bundle) => WAYS[way](service, bundle)))));
+    } while (!statuses.includes(503));
     const refused = statuses.filter((status) => status === 503).length;
-    expect(refused).toBeGreaterThan(0);
     expect(new Set(statuses)).toEqual(new Set([200, 503]));
     const after = await metricsOf(service);
     const grown = (valueOf: (text: string) => number) => valueOf(after) - valueOf(before);
     expect(grown((text) => rejections(text, endpoint, 'overloaded'))).toBe(refused);
-    expect(grown((text) => checksOf(text, 'accepted'))).toBe(40 - refused);
+    expect(grown((text) => checksOf(text, 'accepted'))).toBe(statuses.length - refused);
   });
 });
 

@@ -23,7 +23,7 @@ const args = { tool: 'search', query: 'tea' };
 const limited = (policy: object) => liveChain(2, { policy: { allowed_tools: ['search'], ...policy } });
 const digests = ({ receipts }: Chain) => receipts.map(digestOf);
 
-describe('limits of all calls at a service', () => {
+describe('limits of all calls at a service', { shuffle: false }, () => {
   let service: RunningService;
   const folder = mkdtempSync(path.join(tmpdir(), 'drs-limits-'));
   beforeAll(async () => {

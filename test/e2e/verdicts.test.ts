@@ -219,9 +219,8 @@ describe('details', () => {
   });
 });
 
-describe('the catalogue', () => {
-  it('has every code of blocks A to F seen over HTTP by these tests', () => {
-    const expected = CATALOGUE.filter(({ block }) => block.length === 1).map(({ code }) => code);
-    expect([...seen]).toEqual(expect.arrayContaining(expected));
-  });
+// In the end, in whatever order they ran: every code of blocks A to F was seen over HTTP.
+afterAll(() => {
+  const expected = CATALOGUE.filter(({ block }) => block.length === 1).map(({ code }) => code);
+  expect([...seen]).toEqual(expect.arrayContaining(expected));
 });

@@ -16,7 +16,7 @@ const hasToken =
   isInstalled('pkcs11-tool') &&
   existsSync(path.join(example, 'node_modules/pkcs11js'));
 
-describe.skipIf(!hasToken)('the example pkcs11-signer', () => {
+describe.skipIf(!hasToken)('the example pkcs11-signer', { shuffle: false }, () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'drs-hsm-'));
   afterAll(() => rmSync(folder, { recursive: true }));
   mkdirSync(path.join(folder, 'tokens'));

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { useInvocation, openRedisReplayStore, type ReplayStore, type Use } from '../../src/usage/index.js';
 import { Failure } from '../../src/verify/codes.js';
 import { eventually } from '../support/eventually.js';
@@ -46,8 +46,11 @@ describe.skipIf(!hasRedis)('a Redis replay store that looks after its Redis', ()
   beforeAll(async () => {
     redis = await start();
   });
+  // It would go on looking, and write what it finds to the log of the next test.
+  afterEach(async () => {
+    for (const store of stores.splice(0)) await store.close();
+  });
   afterAll(async () => {
-    for (const store of stores) await store.close();
     for (const server of servers) await server.stop();
   });
 

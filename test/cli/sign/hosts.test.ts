@@ -46,7 +46,7 @@ const signed = (...server: string[]) => ({
 });
 const textOf = (result: unknown) => (result as { content: { text: string }[] }).content[0]?.text;
 
-describe('a host of SDK 1.x, and a server with sessions', () => {
+describe('a host of SDK 1.x, and a server with sessions', { shuffle: false }, () => {
   let server: TestServer;
   let client: V1Client;
   let stderr = '';
