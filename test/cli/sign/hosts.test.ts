@@ -192,7 +192,7 @@ describe('a host of SDK 1.x, and a server with sessions', { shuffle: false }, ()
   });
 });
 
-describe('a host of SDK 2.x', () => {
+describe('a host of SDK 2.x', { shuffle: false }, () => {
   const input = z.object({ query: z.string().optional() });
   let server: TestServer;
   const child = fileURLToPath(new URL('../../middleware/mcp-stdio-child.mjs', import.meta.url));
