@@ -5,6 +5,7 @@ import {
   type FuncDecl,
   type Seq,
   type SeqSort,
+  type Solver,
   type BoolSort,
 } from 'z3-solver';
 
@@ -14,11 +15,31 @@ export type Formula = Bool;
 export type Text = Seq;
 export type Z3 = Context;
 
+/** The part of z3's WebAssembly that is called past its API. */
+interface Wasm {
+  readonly PThread: { terminateAllThreads(): void };
+  _Z3_solver_check(context: Context['ptr'], solver: Solver['ptr']): -1 | 0 | 1;
+}
+
+let wasm: Wasm;
+
 /** Starts z3; ends its threads with `close`. */
 export async function openZ3(): Promise<{ z3: Z3; close: () => void }> {
   const api = await init();
-  const threads = (api.em as { PThread: { terminateAllThreads(): void } }).PThread;
-  return { z3: api.Context('main'), close: () => threads.terminateAllThreads() };
+  wasm = api.em as Wasm;
+  return { z3: api.Context('main'), close: () => wasm.PThread.terminateAllThreads() };
+}
+
+/**
+ * Whether hypotheses can all hold, found on this thread. `Solver.check` uses another one, while garbage collection may free
+ * formulas of the same context on this one, which z3 does not allow: once, it waited for the lock of its memory for ever.
+ */
+export function solve(z3: Z3, hypotheses: readonly Formula[]): 'unsat' | 'unknown' | 'sat' {
+  const solver = new z3.Solver();
+  solver.add(...hypotheses);
+  const found = wasm._Z3_solver_check(z3.ptr, solver.ptr);
+  if (found === 0) return 'unknown';
+  return found < 0 ? 'unsat' : 'sat';
 }
 
 /** A list of texts: one of unknown entries (`has` tells which), or exactly these entries. */
@@ -82,7 +103,7 @@ export class Problem {
   }
 
   /** `unsat` where the hypotheses cannot all hold. */
-  async check(): Promise<string> {
+  check(): string {
     // A claim about every entry may name witnesses for another list, to which that one's claims are applied in turn.
     for (let isDone = false, round = 0; !isDone && round < 4; round++) {
       isDone = true;
@@ -96,9 +117,7 @@ export class Problem {
         one.applied = named.length;
       }
     }
-    const solver = new this.z3.Solver();
-    solver.add(...this.#hypotheses);
-    return solver.check();
+    return solve(this.z3, this.#hypotheses);
   }
 
   #nameFor(list: TextList, text: Text): void {
