@@ -1,7 +1,7 @@
 import { decodeUtf8, type Bytes } from '#platform';
 import { isJsonObject, parseStrictJson, type JsonValue } from '../protocol/json.js';
 import { MAX_JSON_DEPTH } from '../protocol/json-defects.js';
-import { readBundle } from '../protocol/jwt.js';
+import { readBundle } from '../protocol/bundle.js';
 import { gateFailure, type GateFailure, type Protocol } from './codes.js';
 import type { CallBody, GateRequest, HeaderLookup, RequestBody } from './request.js';
 

@@ -1,8 +1,8 @@
 import { isJsonObject } from '../protocol/json.js';
-import { readBundle, readBundleText, type Bundle, type BundleDefect } from '../protocol/jwt.js';
+import { readBundle, readBundleText, type Bundle, type BundleDefect } from '../protocol/bundle.js';
 import { IssueError } from './issue-error.js';
 
-export { createBundle, encodeBundle, type Bundle } from '../protocol/jwt.js';
+export { createBundle, encodeBundle, type Bundle } from '../protocol/bundle.js';
 
 /**
  * Reads the value of an `X-DRS-Bundle` header. Checks only the shape of the bundle; a verifier decides whether it is

@@ -1,4 +1,4 @@
-import { createBundle, encodeBundle } from '../protocol/jwt.js';
+import { createBundle, encodeBundle } from '../protocol/bundle.js';
 import { issueInvocation } from '../issue/invocation.js';
 import { after, type AnySigner, type Eventual } from '../issue/signer.js';
 import type { SigningKey } from '../issue/signing-key.js';

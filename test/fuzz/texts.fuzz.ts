@@ -1,5 +1,6 @@
 import fc from 'fast-check';
-import { parseCompactJwt, readBundle } from '../../src/protocol/jwt.js';
+import { readBundle } from '../../src/protocol/bundle.js';
+import { parseCompactJwt } from '../../src/protocol/jwt.js';
 import { publicKeyOf } from '../../src/protocol/did-key.js';
 import { parseStrictJson } from '../../src/protocol/json.js';
 import { fromBase64url, keyOfDid } from '../oracle/encoding.js';

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { readBundle, readBundleText } from '../../src/protocol/jwt.js';
+import { readBundle, readBundleText } from '../../src/protocol/bundle.js';
 
 const encode = (text: string) => Buffer.from(text).toString('base64url');
 

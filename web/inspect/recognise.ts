@@ -1,7 +1,7 @@
 import { findBundle } from '../../src/gate/carriers.js';
 import { GATE_CATALOGUE } from '../../src/gate/codes.js';
 import type { GateRequest, PendingCall } from '../../src/gate/request.js';
-import { readBundleText } from '../../src/protocol/jwt.js';
+import { readBundleText } from '../../src/protocol/bundle.js';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../src/protocol/json.js';
 import { INVOCATION_TYPE } from '../../src/protocol/claims.js';
 import type { Entries } from '../../src/revocation/entries.js';
