@@ -15,7 +15,7 @@ const MAX_MIB = 64;
 export async function readText(file: string, what: string): Promise<string> {
   let bytes: Buffer | null;
   try {
-    bytes = await readBounded(file === '-' ? process.stdin : createReadStream(file), MAX_MIB * 1024 * 1024);
+    bytes = await readAtMost(file === '-' ? process.stdin : createReadStream(file), MAX_MIB * 1024 * 1024);
   } catch (error) {
     throw unreadable(file, what, error);
   }
@@ -35,13 +35,13 @@ export async function readText(file: string, what: string): Promise<string> {
   return text;
 }
 
-/** All bytes of a stream; `null` if there are more than the limit, and then it is closed. */
-async function readBounded(stream: Readable, limit: number): Promise<Buffer | null> {
+/** Reads all of a stream; `null` if it has more than so many bytes, and then it is closed. */
+export async function readAtMost(stream: Readable, maxBytes: number): Promise<Buffer | null> {
   const chunks: Buffer[] = [];
   let length = 0;
   for await (const chunk of stream as AsyncIterable<Buffer>) {
     length += chunk.length;
-    if (length > limit) return null;
+    if (length > maxBytes) return null;
     chunks.push(chunk);
   }
   return Buffer.concat(chunks, length);

@@ -1,4 +1,4 @@
-import { readdirSync, readlinkSync } from 'node:fs';
+import { readlinkSync } from 'node:fs';
 import {
   copyFile,
   mkdir,
@@ -18,6 +18,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { lockFile, type FileLock } from '../../src/revocation/store/file-lock.js';
 import { LocalStore } from '../../src/revocation/store/local-store.js';
+import { openFilesIn } from '../support/open-files.js';
 import { entryOf } from './entries.js';
 import { Recorder } from './recorder.js';
 
@@ -65,20 +66,6 @@ const kernel = createRequire(import.meta.url)('fs-native-extensions') as { tryLo
 
 const isLinux = process.platform === 'linux';
 
-/** What this process has open in the test's folder. Linux only. */
-function descriptors(): string[] {
-  return readdirSync('/proc/self/fd')
-    .map((fd) => {
-      try {
-        return readlinkSync(`/proc/self/fd/${fd}`);
-      } catch {
-        // The one that was open to read this folder.
-        return '';
-      }
-    })
-    .filter((target) => target.startsWith(folder));
-}
-
 describe('the store in a file', () => {
   test('keeps what it has acknowledged over a restart', async () => {
     const first = await openStore();
@@ -125,9 +112,9 @@ describe('the store in a file', () => {
   test.runIf(isLinux)('keeps the file and its lock open and nothing else', async () => {
     const store = await openStore();
     await store.record(entryOf(1));
-    expect(descriptors().toSorted()).toEqual([path, `${path}.lock`]);
+    expect(openFilesIn(folder).toSorted()).toEqual([path, `${path}.lock`]);
     await store.close();
-    expect(descriptors()).toEqual([]);
+    expect(openFilesIn(folder)).toEqual([]);
   });
 
   test('an index is not in force before it is on the disk', async () => {
@@ -236,7 +223,7 @@ describe('the store in a file', () => {
         'Correct the line, or start the version that wrote it.',
     });
     expect((await readFile(path, 'utf8')) === text).toBe(true);
-    if (isLinux) expect(descriptors()).toEqual([]);
+    if (isLinux) expect(openFilesIn(folder)).toEqual([]);
   });
 
   test('a line has up to 65,536 characters, and no part of one is read alone', async () => {
@@ -465,7 +452,7 @@ describe('the lock', () => {
       "The owner, or the last one. The kernel's lock ends with the process; this file stays.\n" +
         `process ${process.pid} on ${hostname()}`,
     );
-    if (isLinux) expect(descriptors()).toEqual([]);
+    if (isLinux) expect(openFilesIn(folder)).toEqual([]);
     await openStore();
     await writeFile(`${path}.lock`, 'of another\nversion\nprocess 12 on pod-7');
     await expect(openStore()).rejects.toThrow('in use by process 12 on pod-7 (');
@@ -482,7 +469,7 @@ describe('the lock', () => {
       throw new Error('ENOLCK');
     });
     await expect(openStore()).rejects.toThrow(/ENOLCK.*on a file system with locks/);
-    if (isLinux) expect(descriptors()).toEqual([]);
+    if (isLinux) expect(openFilesIn(folder)).toEqual([]);
     await openStore();
     await mkdir(`${path}.2.lock`);
     await expect(lockFile(`${path}.2`)).rejects.toMatchObject({ code: 'EISDIR' });
@@ -491,7 +478,7 @@ describe('the lock', () => {
   test('is free after an opening that failed', async () => {
     await mkdir(path);
     await expect(openStore()).rejects.toThrow('EISDIR');
-    if (isLinux) expect(descriptors()).toEqual([]);
+    if (isLinux) expect(openFilesIn(folder)).toEqual([]);
     await rm(path, { recursive: true });
     await openStore();
   });
@@ -530,7 +517,7 @@ describe('the lock', () => {
       await before.close();
       await expect(taken).rejects.toMatchObject({ fault: 'locked' });
       await next.close();
-      if (isLinux) expect(descriptors()).toEqual([]);
+      if (isLinux) expect(openFilesIn(folder)).toEqual([]);
     });
   });
 

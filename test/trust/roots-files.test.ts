@@ -1,10 +1,10 @@
-import { readdirSync, readlinkSync } from 'node:fs';
 import { mkdir, mkdtemp, open, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { filesOf, lookAt, readBytes } from '../../src/trust/roots-files.js';
 import { readTrustedRoots } from '../../src/trust/trusted-roots.js';
+import { openFilesIn } from '../support/open-files.js';
 
 const MAX_BYTES = 64 * 1024 * 1024;
 
@@ -18,20 +18,6 @@ afterEach(async () => {
   vi.restoreAllMocks();
   await rm(folder, { recursive: true });
 });
-
-/** What this process has open in a folder. Linux only. */
-function openIn(place: string): string[] {
-  return readdirSync('/proc/self/fd')
-    .map((fd) => {
-      try {
-        return readlinkSync(`/proc/self/fd/${fd}`);
-      } catch {
-        // The one that was open to read this folder.
-        return '';
-      }
-    })
-    .filter((target) => target.startsWith(place));
-}
 
 /** Lets every reading of a file do something first. */
 async function beforeReading(act: () => Promise<void>) {
@@ -66,7 +52,7 @@ it('a file of 64 MiB is read, and closed', async () => {
   await writeFile(file, '');
   await truncate(file, MAX_BYTES);
   expect((await readBytes(await lookAt(file)))[0]?.bytes.length).toBe(MAX_BYTES);
-  if (process.platform === 'linux') expect(openIn(folder)).toEqual([]);
+  if (process.platform === 'linux') expect(openFilesIn(folder)).toEqual([]);
 });
 
 it('all files together have at most 64 MiB, also where one has grown since it was looked at', async () => {

@@ -77,15 +77,3 @@ export class HttpTarget {
 function reasonOf(error: NodeJS.ErrnoException): string {
   return error.message === '' ? (error.code ?? 'unknown error') : error.message;
 }
-
-/** Reads a body, at most so many bytes of it; `null` if there are more. */
-export async function readBody(message: IncomingMessage, maxBytes: number): Promise<Buffer | null> {
-  const chunks: Buffer[] = [];
-  let length = 0;
-  for await (const chunk of message as AsyncIterable<Buffer>) {
-    length += chunk.length;
-    if (length > maxBytes) return null;
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks, length);
-}

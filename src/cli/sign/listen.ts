@@ -2,7 +2,8 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { pipeline } from 'node:stream/promises';
 import { decodeUtf8 } from '#platform';
 import { cardFor, isCardPath } from './agent-card.js';
-import { readBody, type HttpTarget } from './exchange.js';
+import { readAtMost } from '../files.js';
+import type { HttpTarget } from './exchange.js';
 import type { HttpOutcome, HttpSigner } from './http-signers.js';
 import { findForeign, type Callers } from './local-only.js';
 import { MAX_MESSAGE_BYTES } from './message.js';
@@ -62,7 +63,7 @@ async function relay(
     );
     return;
   }
-  const body = await readBody(request, MAX_MESSAGE_BYTES);
+  const body = await readAtMost(request, MAX_MESSAGE_BYTES);
   if (body === null) {
     answer(response, 413, problem(`the body has more than ${MAX_MESSAGE_BYTES} bytes`));
     return;
@@ -175,7 +176,7 @@ async function sendCard(
   origin: string,
   here: string,
 ): Promise<void> {
-  const body = await readBody(upstream, MAX_CARD_BYTES);
+  const body = await readAtMost(upstream, MAX_CARD_BYTES);
   const text = body === null ? null : decodeUtf8(body);
   if (text === null) throw new Error('the agent card is no text, or too large');
   answer(response, 200, cardFor(text, origin, here));

@@ -5,7 +5,8 @@ import { isJsonObject } from '../../protocol/json.js';
 import { decodeUtf8 } from '#platform';
 import { failureLine, isAnswerTo, oneLine } from './answers.js';
 import { newPosition, readEvents, waitBefore, type StreamPosition } from './event-stream.js';
-import { readBody, type HttpTarget } from './exchange.js';
+import { readAtMost } from '../files.js';
+import type { HttpTarget } from './exchange.js';
 import { readLines, type Line, type Output } from './lines.js';
 import type { McpSigner } from './mcp-signer.js';
 import { headerOf, isVersion, McpSession, versionOf } from './session.js';
@@ -205,7 +206,7 @@ export class HttpRelay {
       await this.#readStream(response, pending, signal);
       return;
     }
-    const body = await readBody(response, MAX_MESSAGE_BYTES);
+    const body = await readAtMost(response, MAX_MESSAGE_BYTES);
     const text = body === null ? null : decodeUtf8(body);
     if (body === null) response.destroy();
     if (
