@@ -107,9 +107,10 @@ export class Metrics {
 
   constructor() {
     collectDefaultMetrics({ register: this.registry });
-    // Gauges with the names of counters, which linters refuse. Each is the sum over another's label `type`.
-    for (const kind of ['handles', 'requests', 'resources'])
-      this.registry.removeSingleMetric(`nodejs_active_${kind}_total`);
+    // A gauge must not have the name of a counter. Those that do are the sums of others over their label `type`.
+    for (const { name, type } of this.registry.getMetricsAsArray())
+      // A text, although it is declared as a number.
+      if (String(type) === 'gauge' && name.endsWith('_total')) this.registry.removeSingleMetric(name);
   }
 
   /** Counts a verdict. */
