@@ -219,15 +219,13 @@ describe.skipIf(!canRun)('a real Prometheus, on running services', () => {
   }
 
   /** Where a scrape comes too late on a busy machine, Prometheus has no data of that service until the next one. */
-  async function expectData(asked: readonly { title: string; query: string }[]): Promise<void> {
-    let empty = asked;
-    await eventually(async () => {
-      const still: (typeof empty)[number][] = [];
-      for (const one of empty) if ((await ask(one.query)).length === 0) still.push(one);
-      empty = still;
+  const expectData = (asked: readonly { title: string; query: string }[]) =>
+    eventually(async () => {
+      const empty: string[] = [];
+      for (const { title, query } of asked)
+        if ((await ask(query)).length === 0) empty.push(`${title}: ${query}`);
       expect(empty).toEqual([]);
     }, SCRAPE_MS);
-  }
 
   it('answers every query of the dashboard with data', () => expectData(queries));
 
