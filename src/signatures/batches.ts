@@ -39,7 +39,7 @@ export class Batches {
   // By slot. An array, not a Set: V8 keeps the old tables of a long-lived Set alive, and with them answered requests.
   readonly #running: (RunningBatch | null)[];
   readonly #watch: NodeJS.Timeout;
-  // Others only read these: a getter would be called for each signature.
+  // Only this class changes these two.
   /** Batches that were handed over and not answered yet. */
   out = 0;
   /** Whether nothing can be handed over any more. */
