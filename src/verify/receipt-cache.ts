@@ -125,10 +125,11 @@ export class ReceiptCache implements ReceiptMemory {
 
   /** Adds a receipt whose signature has just verified, and shrinks it. */
   addReceipt(receipt: Receipt): void {
+    if (this.#entries === null) return;
+    if (this.#entries.calculatedSize > this.#fullBytes && !this.#wasSeen(receipt)) return;
     // An existing entry stays. Its key may be a slice of its text: replacing the value would keep the old text alive,
     // uncounted.
-    if (this.#entries === null || this.#entries.has(keyOf(receipt.jwt))) return;
-    if (this.#entries.calculatedSize > this.#fullBytes && !this.#wasSeen(receipt)) return;
+    if (this.#entries.has(keyOf(receipt.jwt))) return;
     receipt.shrink();
     this.#entries.set(keyOf(receipt.jwt), receipt);
   }

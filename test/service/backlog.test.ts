@@ -165,21 +165,21 @@ describe('the backlog', () => {
 
   it('hands the threads no more than they can do within a few turns, and leaves them the cores meanwhile', () => {
     const { backlog: one, signatures, served, add, endTurn, turns, pauses } = backlog();
-    signatures.waitMs = 5;
+    signatures.waitMs = 12;
     expect(one.hasTime()).toBe(false);
     add(2);
     endTurn();
     expect([served.length, turns.length, pauses.length]).toEqual([0, 0, 1]);
     add(1);
     expect([turns.length, pauses.length]).toEqual([0, 1]);
-    signatures.waitMs = 4;
+    signatures.waitMs = 11;
     pauses.splice(0).forEach((turn) => turn());
     expect(served).toEqual(['a0', 'a1', 'a2']);
   });
 
   it('refuses what waits too long for threads that do not come to it', () => {
     const { signatures, refused, time, add, endTurn, pauses } = backlog();
-    signatures.waitMs = 5;
+    signatures.waitMs = 12;
     add(2);
     endTurn();
     time.now += 1001;

@@ -14,6 +14,8 @@ export interface BacklogLimits {
 // its sockets every few milliseconds.
 const MIN_SLICE_MS = 3;
 const MAX_SLICE_MS = 12;
+// The threads get signatures for a whole turn, so that none runs out of work within one. The rest waits here.
+const AHEAD_MS = MAX_SLICE_MS;
 // Between these limits, it serves for this many times as long as it read sockets, accepted connections and refused. So
 // a storm of these leaves three quarters of the time to what is served.
 const SERVING_SHARE = 3;
@@ -21,8 +23,6 @@ const SERVING_SHARE = 3;
 const MAX_REFUSING_MS = 5;
 // How long a turn works on requests that have just arrived while none waited. A turn with a hundred warm calls takes less.
 const AT_ONCE_MS = 15;
-// The threads get signatures for the next few milliseconds, so that none runs out of work within a turn. The rest waits here.
-const AHEAD_MS = 5;
 // A large body takes milliseconds by itself, so the limits above would refuse the second of a few.
 const MAX_LARGE_WAIT_MS = 1000;
 // An overload is found by intervals of so long, of which so many in a row have more late requests than one in so many. A
