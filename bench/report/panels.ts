@@ -112,7 +112,7 @@ type Value = (field: string) => object;
 
 function bandOf({ band }: Panel, least: number, value: Value): object[] {
   if (!band) return [];
-  const text = { type: 'text', text: band.label, align: 'left', dy: -9, color: '#555d66', fontSize: 11 };
+  const text = { type: 'text', text: band.label, align: 'left', dy: 11, color: '#555d66', fontSize: 11 };
   return [
     {
       data: { values: [{ from: least, to: band.upTo }] },
@@ -120,7 +120,8 @@ function bandOf({ band }: Panel, least: number, value: Value): object[] {
       encoding: { x: null, y: value('from'), y2: { field: 'to' } },
     },
     {
-      data: { values: [{ from: least }] },
+      // At its top: lines may run along its bottom.
+      data: { values: [{ from: band.upTo }] },
       mark: text,
       encoding: { x: { value: 5 }, y: value('from') },
     },
