@@ -98,7 +98,7 @@ export async function openHttpGuard(
       origins: new Set(configuration.allowedOrigins),
     });
     const everything: Route = {
-      ...{ endpoint: 'gate', methods: [], rateLimit: limitOf(configuration), isProxied: true },
+      ...{ endpoint: 'gate', methods: [], rateLimit: limitOf(configuration), isProxied: true, takesQuery: true },
       serve: (exchange, head, req) => route.serve(exchange, head, req),
     };
     const table = { routes: new Map<string, Route>(), unknown: everything };

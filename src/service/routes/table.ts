@@ -32,6 +32,8 @@ export interface Route {
   readonly isProxied?: true;
   /** Whether it is a page to which other pages may link: it says the same to everybody, and does nothing. */
   readonly isPage?: true;
+  /** Whether a query may come: it is read, or the answer is the same without it. Else nobody may think that it counts. */
+  readonly takesQuery?: boolean;
 }
 
 /** The routes of a listener by path, and the route for all other paths. */
@@ -80,10 +82,10 @@ export function routeTables(context: RouteContext): Tables {
     ...{ endpoint, methods: ['POST'], rateLimit, serve },
   });
   const read = (endpoint: Endpoint, serve: Serve, rateLimit: RateLimit | null = null): Route => ({
-    ...{ endpoint, methods: ['GET', 'HEAD'], rateLimit, serve },
+    ...{ endpoint, methods: ['GET', 'HEAD'], rateLimit, serve, takesQuery: true },
   });
   const gate = (serve: Serve): Route => ({
-    ...{ endpoint: 'gate', methods: [], rateLimit: gateLimit, isProxied: true, serve },
+    ...{ endpoint: 'gate', methods: [], rateLimit: gateLimit, isProxied: true, serve, takesQuery: true },
   });
 
   const verdicts: Rows = [
@@ -105,7 +107,7 @@ export function routeTables(context: RouteContext): Tables {
   ];
   const admin: Rows = [
     ['/admin/revoke', post('revoke', adminLimit, revoke.serve)],
-    ['/admin/revocations', read('revoke', revoke.list, adminLimit)],
+    ['/admin/revocations', { ...read('revoke', revoke.list, adminLimit), takesQuery: false }],
     ['/admin/usage/prune', post('usage', adminLimit, usage.prune)],
     ['/admin/usage', read('usage', usage.serve, adminLimit)],
   ];
@@ -147,7 +149,7 @@ function tableOf(rateLimit: RateLimit | null, rows: Rows): Table {
   return {
     routes: new Map(rows),
     unknown: {
-      ...{ endpoint: 'other', methods: [], rateLimit },
+      ...{ endpoint: 'other', methods: [], rateLimit, takesQuery: true },
       serve: (exchange) => exchange.refuse(404, error),
     },
   };
