@@ -1,7 +1,7 @@
 import type { Configuration } from '../configuration/configuration.js';
 import { BatchIntake } from '../http/batch-intake.js';
 import { BodyIntake } from '../http/body-intake.js';
-import type { Endpoint, Exchange } from '../http/exchange.js';
+import type { AnswerOptions, Endpoint, Exchange } from '../http/exchange.js';
 import type { HttpRequest } from '../http/front-end.js';
 import type { RequestHead } from '../http/request-head.js';
 import { RateLimit } from '../load/rate-limit.js';
@@ -117,7 +117,7 @@ export function routeTables(context: RouteContext): Tables {
   ];
   const metrics: Rows = [['/metrics', read('metrics', (exchange) => answerScrape(exchange, context))]];
   const description: Rows = [
-    ['/openapi.json', read('openapi', (exchange) => exchange.answer(200, OPENAPI_JSON))],
+    ['/openapi.json', read('openapi', serveDocument(OPENAPI_JSON))],
   ];
   return {
     service: tableOf(limit(), [
@@ -134,9 +134,19 @@ export function routeTables(context: RouteContext): Tables {
 }
 
 function inspectorRows(read: (endpoint: Endpoint, serve: Serve) => Route): Rows {
-  const page = inspectorPage();
-  const serve: Serve = (exchange) => exchange.answer(200, page, { headers: INSPECTOR_HEADERS });
+  const serve = serveDocument(Buffer.from(inspectorPage()), INSPECTOR_HEADERS);
   return [['/inspect', { ...read('inspect', serve), isPage: true }]];
+}
+
+/**
+ * Answers with bytes that all answers share, however many clients do not take theirs. While a body comes, an answer would be a
+ * copy.
+ */
+function serveDocument(bytes: Buffer, headers?: AnswerOptions['headers']): Serve {
+  return (exchange, { hasBody }) => {
+    if (hasBody) exchange.refuse(400, 'the request has a body, expected none');
+    else exchange.answer(200, bytes, headers === undefined ? {} : { headers });
+  };
 }
 
 type Rows = readonly (readonly [path: string, route: Route])[];
@@ -187,4 +197,4 @@ function answerScrape(exchange: Exchange, { metrics, scrape, log }: RouteContext
 }
 
 /** `docs/openapi.yaml` as JSON text. The build converts it. */
-const OPENAPI_JSON: string = readFileSync(createRequire(import.meta.url).resolve('#openapi'), 'utf8');
+const OPENAPI_JSON = readFileSync(createRequire(import.meta.url).resolve('#openapi'));
