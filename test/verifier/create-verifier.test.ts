@@ -122,6 +122,13 @@ describe('createVerifier', () => {
     await verifier.close();
   });
 
+  it.each([NaN, Infinity, -Infinity, '1795684800', new Date()])('takes %s for no time', async (now) => {
+    const verifier = createVerifier({ workerThreads: 0 });
+    const asked = verifier.verify(makeBundle(2), { now: now as number });
+    await expect(asked).rejects.toThrow(/^now is .*, expected Unix seconds$/);
+    await verifier.close();
+  });
+
   it('takes no claim from what someone gave to all objects', async () => {
     const verifier = createVerifier({ workerThreads: 0, receiptCacheBytes: 0 });
     const args = { tool: 'search' };
