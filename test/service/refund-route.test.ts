@@ -15,9 +15,9 @@ import { BARE_HEAD, NotedWire } from '../support/noted-wire.js';
 const receipt = `sha256:${'a'.repeat(64)}`;
 const body = Buffer.from('{"context":"signed"}');
 
-/** A route whose store answers when it is told to, with room for one refund that waits. */
-function open() {
-  const configuration = { ...readConfiguration({}), maxPending: 1 };
+/** A route whose store answers when it is told to, with room for so many refunds that wait. */
+function open(maxPending = 1, age = 0) {
+  const configuration = { ...readConfiguration({}), maxPending };
   const admission = new Admission(configuration, new Backlog(configuration, { waitMs: 0 }));
   const lines: Record<string, unknown>[] = [];
   const log = pino({}, { write: (line: string) => void lines.push(JSON.parse(line) as (typeof lines)[0]) });
@@ -26,7 +26,7 @@ function open() {
   const metrics = new Metrics();
   const claims = {
     ...{ jti: `inv:\u202e${'x'.repeat(300)}`, agent: 'did:key:z1', sub: 'did:key:z2', aud: 'https://\u202e' },
-    ...{ iat: Math.floor(Date.now() / 1000), charged: [{ receipt, micro_usd: 5 }] },
+    ...{ iat: Math.floor(Date.now() / 1000) - age, charged: [{ receipt, micro_usd: 5 }] },
   };
   const context = {
     ...{ configuration, admission, metrics, log },
@@ -80,4 +80,17 @@ it('records what was given back and what was not, with nothing of an agent that 
     expect(line).toMatchObject({ agent: claims.agent, toolServer: 'https://?', receipts: [receipt] });
     expect(line['invocation']).toBe(`inv:?${'x'.repeat(195)}…`);
   }
+});
+
+it('leaves out of the log what gave nothing back, if it is more than ten in a second', async () => {
+  const { ask, lines, recorded } = open(100, 3600);
+  const wires = Array.from({ length: 50 }, ask);
+  await Promise.all(
+    wires.map((wire) => eventually(() => expect(wire.answers).toMatchObject([{ status: 409 }]))),
+  );
+  expect(recorded).toHaveLength(50);
+  const logged = () => lines.filter(({ msg }) => msg === 'refund refused').length;
+  const leftOut = () => lines.reduce((sum, line) => sum + ((line['leftOut'] as number | undefined) ?? 0), 0);
+  await eventually(() => expect(logged() + leftOut()).toBe(50));
+  expect(leftOut()).toBeGreaterThan(0);
 });
