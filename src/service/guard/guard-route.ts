@@ -9,6 +9,7 @@ import type { HttpRequest } from '../http/front-end.js';
 import { NodeWire } from '../http/node/node-wire.js';
 import { isForeignOrigin, type RequestHead } from '../http/request-head.js';
 import type { Admission } from '../load/admission.js';
+import { clientOf } from '../load/rate-limit.js';
 import type { GateDecision } from '../routes/gate-decider.js';
 import { answer, type GateRoute } from '../routes/gate-route.js';
 import { forwardedHeaders } from './forwarded-headers.js';
@@ -83,13 +84,15 @@ export class GuardRoute {
     const { headers } = head.gate;
     const isOpened = protocol === 'http' && isEnvelope(headers);
     const body = isOpened ? openedOf(bytes, headers) : bodyOf(protocol, method, bytes);
-    if (!admission.memory.take(bytes.length)) {
+    // A tool server may take minutes: one client's calls must not take the memory of all.
+    const held = admission.memory.reserve(clientOf(exchange.clientAddress));
+    if (!held.take(bytes.length)) {
       exchange.answer(503, '{"error":"overloaded"}', { headers: { 'Retry-After': '1' } });
       return;
     }
     const wire = exchange.handOver();
     if (!(wire instanceof NodeWire)) {
-      admission.memory.give(bytes.length);
+      held.release();
       return;
     }
     const { request, response } = wire.handOver();
@@ -98,7 +101,7 @@ export class GuardRoute {
     upstream
       .forward({ method, path: target, headers: sent, body }, response, {
         closes: admission.isLeaving,
-        onSent: () => admission.memory.give(bytes.length),
+        onSent: () => held.release(),
       })
       .catch((error: unknown) => {
         log.error({ err: error }, 'a request failed inside the guard');

@@ -280,6 +280,38 @@ describe('drs-verify guard as a reverse proxy', () => {
     expect((await answered).toString()).toMatch(/^HTTP\/1.1 408 .*BODY_TIMEOUT/s);
   });
 
+  it('serves others while the calls of a client fill its share of the memory, until they are answered', async () => {
+    const address = await guard('mcp', `${tools.url}/mcp`, { MAX_BODY_MEMORY: '400000' });
+    const waiting: ServerResponse[] = [];
+    respond = (res) => void waiting.push(res);
+    const large = `${PING.slice(0, -1)},"params":{"_meta":{"x":"${'y'.repeat(30_000)}"}}}`;
+    const ping = async (localAddress: string) => {
+      const req = ask(`${address}/mcp`, { method: 'POST', headers: json, agent: false, localAddress });
+      req.end(large);
+      const [res] = (await once(req, 'response')) as [import('node:http').IncomingMessage];
+      res.resume();
+      return res.statusCode;
+    };
+    const greedy: Promise<number | undefined>[] = [];
+    let refused = 0;
+    for (let sent = 1; sent <= 8; sent++) {
+      greedy.push(ping('127.0.0.1'));
+      void greedy.at(-1)?.then((status) => (refused += Number(status === 503)));
+      await eventually(() => expect(waiting.length + refused).toBe(sent));
+    }
+    expect(refused).toBeGreaterThan(0);
+    const served = waiting.length;
+    const other = ping('127.0.0.2');
+    await eventually(() => expect(waiting).toHaveLength(served + 1));
+    for (const res of waiting.splice(0)) res.writeHead(202).end();
+    expect(await other).toBe(202);
+    await Promise.all(greedy);
+    const again = ping('127.0.0.1');
+    await eventually(() => expect(waiting).toHaveLength(1));
+    waiting[0]?.writeHead(202).end();
+    expect(await again).toBe(202);
+  });
+
   it('says why a tool server gave no answer', async () => {
     const ping = { headers: json, body: PING };
     const dead = await guard('mcp', `http://127.0.0.1:${await unusedPort()}/mcp`);
