@@ -57,5 +57,7 @@ it('bad input gives a verdict', async () => {
 });
 
 it('a time that is none gives no verdict: with NaN, nothing would have expired', async () => {
-  await expect(createVerifier({ sodium }).verify({}, { now: NaN })).rejects.toThrow('now is NaN, expected Unix seconds');
+  await expect(createVerifier({ sodium }).verify({}, { now: NaN })).rejects.toThrow(
+    'now is NaN, expected Unix seconds',
+  );
 });

@@ -116,9 +116,7 @@ export function routeTables(context: RouteContext): Tables {
     ['/readyz', read('readyz', (exchange) => answerReadiness(exchange, context))],
   ];
   const metrics: Rows = [['/metrics', read('metrics', (exchange) => answerScrape(exchange, context))]];
-  const description: Rows = [
-    ['/openapi.json', read('openapi', serveDocument(OPENAPI_JSON))],
-  ];
+  const description: Rows = [['/openapi.json', read('openapi', serveDocument(OPENAPI_JSON))]];
   return {
     service: tableOf(limit(), [
       ...verdicts,
