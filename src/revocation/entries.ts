@@ -1,15 +1,8 @@
-import type { Entry, Target } from './entry.js';
+import { hasRunOut, type Entry, type Target } from './entry.js';
 
-// Receipts are accepted for up to a day after their `exp` (CLOCK_SKEW_SECS). One more day is for clocks that are wrong.
-const KEPT_AFTER_EXP_SECS = 2 * 86_400;
 const SWEEP_MS = 3_600_000;
 /** Entries that are looked at before others have their turn. */
 const ENTRIES_PER_TURN = 10_000;
-
-/** Whether an entry is for a receipt that has expired for good. */
-export function hasRunOut({ exp }: Entry, nowMs: number): boolean {
-  return exp !== null && exp + KEPT_AFTER_EXP_SECS < nowMs / 1000;
-}
 
 /** All local revocations that a process knows, in memory: about 200 bytes each, and the text of its reason. */
 export class Entries {

@@ -331,6 +331,7 @@ describe('the HTTP interface', () => {
       '{"status_list_index":null}',
       '{"status_list_index":1,"until":2}',
       '{"status_list_index":1,"exp":2}',
+      `{"receipt":"sha256:${'a'.repeat(64)}","exp":2}`,
       '{"status_list_index":1,"did":"did:key:z1"}',
       '{"reason":"why"}',
       '{"receipt":"sha256:12"}',

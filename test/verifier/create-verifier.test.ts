@@ -45,6 +45,7 @@ describe('revoke', () => {
     {},
     { did: 'did:key:z1' },
     { status_list_index: 7, until: 1 },
+    { receipt: sha256('receipt'), exp: NOW - 3 * 86_400 },
   ])('refuses %o', async (what) => {
     const verifier = createVerifier({ workerThreads: 0 });
     await expect(verifier.revoke(what as never)).rejects.toThrow(/^nothing was revoked: .*expected/);
