@@ -68,7 +68,8 @@ export class Admission {
       work(false);
       return true;
     }
-    if (isLarge ? this.#waitAlone(client(), uncounted, work) : this.wait(client(), uncounted, work)) return false;
+    if (isLarge ? this.#waitAlone(client(), uncounted, work) : this.wait(client(), uncounted, work))
+      return false;
     work(true);
     return true;
   }
