@@ -26,7 +26,7 @@ export interface PureVerifyOptions {
   readonly bodyText?: string;
   /** Whether a valid verdict should have `details`. A member `details: true` of the bundle requests them too. */
   readonly details?: boolean;
-  /** The verification time in Unix seconds; by default the current time. */
+  /** The verification time in Unix seconds; by default the current time. Anything but a finite number is a TypeError. */
   readonly now?: number;
 }
 

@@ -1,19 +1,16 @@
-import type { Entry, Target } from './entry.js';
+import { hasRunOut, type Entry, type Target } from './entry.js';
 
-// Receipts are accepted for up to a day after their `exp` (CLOCK_SKEW_SECS). One more day is for clocks that are wrong.
-const KEPT_AFTER_EXP_SECS = 2 * 86_400;
 const SWEEP_MS = 3_600_000;
-
-/** Whether an entry is for a receipt that has expired for good. */
-export function hasRunOut({ exp }: Entry, nowMs: number): boolean {
-  return exp !== null && exp + KEPT_AFTER_EXP_SECS < nowMs / 1000;
-}
+/** Entries that are looked at before others have their turn. */
+const ENTRIES_PER_TURN = 10_000;
 
 /** All local revocations that a process knows, in memory: about 200 bytes each, and the text of its reason. */
 export class Entries {
   readonly #entries = new Map<Target, Entry>();
   #names: object | null = null;
   #sweptAt = -Infinity;
+  /** Only {@link sweep} writes it. */
+  #sweeping: Promise<void> | null = null;
 
   get size(): number {
     return this.#entries.size;
@@ -46,12 +43,34 @@ export class Entries {
     return true;
   }
 
-  /** Drops entries that have run out. Does so at most once an hour, since it looks at all. */
-  sweep(nowMs: number): void {
-    if (nowMs >= this.#sweptAt && nowMs < this.#sweptAt + SWEEP_MS) return;
-    this.#sweptAt = nowMs;
-    for (const entry of this.#entries.values())
-      if (hasRunOut(entry, nowMs)) this.#entries.delete(entry.target);
+  /**
+   * Drops entries that have run out: at most once an hour, since it looks at all.
+   *
+   * @returns `null` if nothing is left to do
+   */
+  sweep(nowMs: number): Promise<void> | null {
+    if (nowMs < this.#sweptAt || nowMs >= this.#sweptAt + SWEEP_MS) {
+      this.#sweptAt = nowMs;
+      const all = this.values();
+      this.#sweeping = this.#sweepSome(all, nowMs) ? null : this.#sweepRest(all, nowMs);
+    }
+    return this.#sweeping;
+  }
+
+  /** @returns whether these were the last */
+  #sweepSome(all: IterableIterator<Entry>, nowMs: number): boolean {
+    for (let left = ENTRIES_PER_TURN; left > 0; left--) {
+      const next = all.next();
+      if (next.done === true) return true;
+      if (hasRunOut(next.value, nowMs)) this.#entries.delete(next.value.target);
+    }
+    return false;
+  }
+
+  async #sweepRest(all: IterableIterator<Entry>, nowMs: number): Promise<void> {
+    do await new Promise((resolve) => setTimeout(resolve));
+    while (!this.#sweepSome(all, nowMs));
+    this.#sweeping = null;
   }
 
   /** In the order in which they were added. Entries may be added meanwhile. */

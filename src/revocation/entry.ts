@@ -1,7 +1,7 @@
 import { isJsonObject, parseStrictJson, type JsonObject } from '../protocol/json.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { isCount } from '../protocol/policy.js';
-import { show } from '../verify/codes.js';
+import { show, showTime } from '../verify/codes.js';
 
 /** What a revocation ends: a status list index, the digest of a receipt (`sha256:…`), or a DID. */
 export type Target = number | string;
@@ -50,16 +50,27 @@ export function memberOf(target: Target): 'status_list_index' | 'receipt' | 'did
  * @returns what is wrong, as a text
  * @example readAsked({ did: 'did:key:z6Mk…', reason: 'laptop stolen' });
  */
-export function readAsked(value: unknown): Asked | string {
+export function readAsked(value: unknown, nowMs: number = Date.now()): Asked | string {
   if (!isJsonObject(value))
     return `it is ${show(value)}, expected an object such as { "status_list_index": 7 }`;
   const asked = readMembers(value, ['reason', 'exp']);
-  if (typeof asked === 'string' || typeof asked.target === 'number' || !asked.target.startsWith('did:'))
-    return asked;
+  if (typeof asked === 'string') return asked;
+  // It would be acknowledged and then dropped; if the time is a slip, the receipt would be accepted again.
+  if (hasRunOut(asked, nowMs))
+    return `exp is ${showTime(asked.exp ?? 0)}, expected the end of a receipt that has not run out; leave it out if it is not known`;
+  if (typeof asked.target === 'number' || !asked.target.startsWith('did:')) return asked;
   // A slip in a DID would end nothing.
   return DEFAULT_KEYS.publicKeyOf(asked.target) === null
     ? `did is ${show(asked.target)}, expected ${DEFAULT_KEYS.expected}`
     : asked;
+}
+
+// Receipts are accepted for up to a day after their `exp` (CLOCK_SKEW_SECS). One more day is for clocks that are wrong.
+const KEPT_AFTER_EXP_SECS = 2 * 86_400;
+
+/** Whether an entry is for a receipt that has expired for good. */
+export function hasRunOut({ exp }: Pick<Entry, 'exp'>, nowMs: number): boolean {
+  return exp !== null && exp + KEPT_AFTER_EXP_SECS < nowMs / 1000;
 }
 
 /** Reads an entry from the JSON text of {@link toJson}. @returns what is wrong, as a text */

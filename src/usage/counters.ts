@@ -17,6 +17,8 @@ interface Counter extends Usage {
 /** Steps of the search for counters that have ended, for each new one; the second where all places are taken. */
 const STEPS = 4;
 const STEPS_IF_FULL = 256;
+/** Counters that {@link Counters.prune} looks at before others have their turn. */
+const PRUNED_PER_TURN = 2_000;
 
 /**
  * The limit that a call would exceed, root first and calls before costs; `null` if there is none.
@@ -118,14 +120,17 @@ export class Counters {
   }
 
   /** Forgets the counters without end of these receipts. */
-  prune(receipts: ReadonlySet<string>): Pruned {
-    let removed = 0;
+  async prune(receipts: ReadonlySet<string>): Promise<Pruned> {
+    let [removed, seen] = [0, 0];
     for (const [receipt, { end }] of this.#byReceipt) {
-      if (end !== Infinity || !receipts.has(receipt)) continue;
-      this.#byReceipt.delete(receipt);
-      removed++;
+      if (end === Infinity && receipts.has(receipt)) {
+        this.#byReceipt.delete(receipt);
+        this.#endless--;
+        removed++;
+      }
+      // There may be a quarter of a million.
+      if (++seen % PRUNED_PER_TURN === 0) await new Promise((resolve) => setTimeout(resolve));
     }
-    this.#endless -= removed;
     return { removed, left: this.#endless };
   }
 

@@ -137,7 +137,7 @@ class KeyQueue implements MemoryReplayStore {
   }
 
   prune(receipts: ReadonlySet<string>): Promise<Pruned> {
-    return Promise.resolve(this.#counters.prune(receipts));
+    return this.#counters.prune(receipts);
   }
 
   #record(key: string, end: number): void {

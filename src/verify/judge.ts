@@ -9,7 +9,7 @@ import {
 import { checkSignatures, planSignatures, type SignaturePlan } from './blocks/c-signatures.js';
 import { checkCallPolicy, checkReceiptPolicies, checkRoot } from './blocks/d-policy.js';
 import { checkEntry, checkRevocation, checkWindows } from './blocks/e-f-validity.js';
-import { Failure } from './codes.js';
+import { Failure, show } from './codes.js';
 import type { LimitLeft } from './limits.js';
 import {
   NO_MEMORY,
@@ -56,11 +56,14 @@ export type Judgement =
  * cached. It waits at most twice: for signatures, and for the status list; and once more to record the invocation, which
  * comes last, since a refused call must not use it up.
  *
- * @throws what the parts throw. That says nothing about the bundle, and the content of a bundle never causes it.
+ * @throws what the parts throw, and TypeError if `now` is no time. That says nothing about the bundle, and the content of a
+ *   bundle never causes it.
  * @example const { failure } = await judge({ bundle, body: { kind: 'text', text } }, parts);
  */
 export async function judge(call: Call, parts: JudgeParts): Promise<Judgement> {
   const { rules, signatures, revocation, clock, requiresBinding, use } = parts;
+  // Compared with NaN, nothing has expired.
+  if (!Number.isFinite(call.now ?? 0)) throw new TypeError(`now is ${show(call.now)}, expected Unix seconds`);
   const opened = openBundle(call.bundle, parts); // A, B
   if (opened instanceof Failure) return refused(opened);
   const { invocation } = opened.structure;

@@ -99,6 +99,8 @@ describe('an entry of a host', () => {
     ['has no server "c"', '{"mcpServers":{"a":{}}}', 'c'],
     ['more than one server "a"', '{"mcpServers":{"a":{},"a":{}}}', 'a'],
     ['that is not an object', '{"mcpServers":{"a":1}}', undefined],
+    ['has the member "mcpServers" more', '{"mcpServers":{"a":{}},"mcpServers":{"b":{}}}', undefined],
+    ['has the member "command" more', '{"mcpServers":{"a":{"command":"x","command":"y"}}}', 'a'],
     ['is not JSON', '{"mcpServers":', 'a'],
   ])('is looked for: %s', (message, text, name) => {
     expect(() => findEntry({ file: 'f', text }, name)).toThrow(message);

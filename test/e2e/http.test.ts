@@ -79,9 +79,31 @@ describe('the HTTP interface', () => {
     },
   );
 
-  it('ignores a query', async () => {
-    expect((await service.post('/verify?x=1', makeBundle(1))).status).toBe(200);
+  it.each([
+    ['POST', '/verify'],
+    ['POST', '/v1/gate'],
+    ['POST', '/v1/refund'],
+    ['POST', '/admin/revoke'],
+    ['POST', '/admin/usage/prune'],
+    ['GET', '/admin/revocations'],
+  ])('refuses a query that %s %s does not have', async (method, path) => {
+    const headers = { Authorization: 'Bearer s3cret-token' };
+    const ask = (query: string) => fetch(service.url + path + query, { method, headers });
+    const refused = await ask('?dry_run=1');
+    expect([refused.status, await json(refused)]).toEqual([
+      400,
+      { error: 'the request has a query, expected none' },
+    ]);
+    // A `?` with nothing behind it is none.
+    expect(await (await ask('?')).text()).not.toContain('query');
   });
+
+  it.each(['/healthz', '/readyz', '/metrics', '/openapi.json'])(
+    'says the same at %s with a query',
+    async (path) => {
+      expect((await fetch(`${service.url}${path}?x=1`)).status).toBe(200);
+    },
+  );
 
   it.each([
     ['GET', '/verify', 'POST'],
@@ -309,6 +331,7 @@ describe('the HTTP interface', () => {
       '{"status_list_index":null}',
       '{"status_list_index":1,"until":2}',
       '{"status_list_index":1,"exp":2}',
+      `{"receipt":"sha256:${'a'.repeat(64)}","exp":2}`,
       '{"status_list_index":1,"did":"did:key:z1"}',
       '{"reason":"why"}',
       '{"receipt":"sha256:12"}',

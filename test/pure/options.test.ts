@@ -55,3 +55,9 @@ it('bad input gives a verdict', async () => {
       error: { code: 'MALFORMED_BUNDLE' },
     });
 });
+
+it('a time that is none gives no verdict: with NaN, nothing would have expired', async () => {
+  await expect(createVerifier({ sodium }).verify({}, { now: NaN })).rejects.toThrow(
+    'now is NaN, expected Unix seconds',
+  );
+});

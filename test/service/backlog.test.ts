@@ -36,8 +36,8 @@ function backlog(limits = LIMITS) {
       }
       return waiting;
     },
-    addLarge: (name: string, milliseconds: number) =>
-      backlog.addLarge((isLate) => {
+    addLarge: (name: string, milliseconds: number, client = 'a') =>
+      backlog.addLarge(client, (isLate) => {
         (isLate ? refused : served).push(name);
         time.now += milliseconds;
       }),
@@ -148,6 +148,17 @@ describe('the backlog', () => {
     expect([add(6), add(2, 1, 'b'), one.length]).toEqual([4, 2, 6]);
     endTurn();
     expect(add(6)).toBe(2);
+  });
+
+  it('has the large bodies of clients take turns, so that those of one wait for each other', () => {
+    const { served, refused, addLarge, endTurn } = backlog();
+    for (let n = 0; n < 12; n++) addLarge(`a${n}`, 300);
+    addLarge('b0', 300, 'b');
+    addLarge('c0', 300, 'c');
+    addLarge('b1', 300, 'b');
+    for (let turn = 0; turn < 16; turn++) endTurn();
+    expect(served).toEqual(['a0', 'b0', 'c0', 'a1']);
+    expect(refused).toEqual(['b1', ...Array.from({ length: 10 }, (_, n) => `a${n + 2}`)]);
   });
 
   it('gives a large body a turn of its own, beside the others, and refuses it after a second', () => {

@@ -23,7 +23,7 @@ it.each([
   });
   const answers: unknown[] = [];
   const exchange = {
-    isOver: false,
+    ...{ isOver: false, clientAddress: '::1' },
     readBody: (_rules: unknown, sink: (body: Buffer) => void) => sink(Buffer.alloc(bytes)),
     refuse: (...answer: unknown[]) => answers.push(answer),
   } as unknown as Exchange;

@@ -3,7 +3,7 @@ import net, { type AddressInfo } from 'node:net';
 import { endianness } from 'node:os';
 import { pino } from 'pino';
 import { afterEach, describe, expect, it } from 'vitest';
-import { Connections, divideConnections } from '../../src/service/load/connections.js';
+import { Connections, divideConnections, divideForGuard } from '../../src/service/load/connections.js';
 import { censusOf, countIn, Holders, type Census } from '../../src/service/load/holders.js';
 import { connectRaw } from '../support/raw-http.js';
 
@@ -42,6 +42,12 @@ describe('the connections of a listener', () => {
     expect(limitsOf({ maxConnections: 50, metricsAddr: '127.0.0.1:0' })).toEqual([50, undefined, 64]);
     const [all = 0] = limitsOf({});
     expect(limitsOf({ metricsAddr: '127.0.0.1:0' })[0]).toBe(all - 64);
+  });
+
+  it('are half of what there is in a guard, which needs the other half for the tool server', () => {
+    const { http, upstream } = divideForGuard({}, log);
+    expect([http.limit, upstream]).toEqual([upstream, Math.floor(divideConnections({}, log).http.limit / 2)]);
+    expect(divideForGuard({ maxConnections: 3 }, log)).toMatchObject({ http: { limit: 3 }, upstream });
   });
 });
 

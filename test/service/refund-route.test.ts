@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer';
 import { pino } from 'pino';
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { readConfiguration } from '../../src/service/configuration/configuration.js';
 import { BodyIntake } from '../../src/service/http/body-intake.js';
 import { Exchange, type ExchangeOwner } from '../../src/service/http/exchange.js';
@@ -15,9 +15,9 @@ import { BARE_HEAD, NotedWire } from '../support/noted-wire.js';
 const receipt = `sha256:${'a'.repeat(64)}`;
 const body = Buffer.from('{"context":"signed"}');
 
-/** A route whose store answers when it is told to, with room for one refund that waits. */
-function open() {
-  const configuration = { ...readConfiguration({}), maxPending: 1 };
+/** A route whose store answers when it is told to, with room for so many refunds that wait. */
+function open(maxPending = 1, age = 0) {
+  const configuration = { ...readConfiguration({}), maxPending, queueBurstMs: 60_000, queueTargetMs: 60_000 };
   const admission = new Admission(configuration, new Backlog(configuration, { waitMs: 0 }));
   const lines: Record<string, unknown>[] = [];
   const log = pino({}, { write: (line: string) => void lines.push(JSON.parse(line) as (typeof lines)[0]) });
@@ -26,7 +26,7 @@ function open() {
   const metrics = new Metrics();
   const claims = {
     ...{ jti: `inv:\u202e${'x'.repeat(300)}`, agent: 'did:key:z1', sub: 'did:key:z2', aud: 'https://\u202e' },
-    ...{ iat: Math.floor(Date.now() / 1000), charged: [{ receipt, micro_usd: 5 }] },
+    ...{ iat: Math.floor(Date.now() / 1000) - age, charged: [{ receipt, micro_usd: 5 }] },
   };
   const context = {
     ...{ configuration, admission, metrics, log },
@@ -79,5 +79,23 @@ it('records what was given back and what was not, with nothing of an agent that 
   for (const line of lines) {
     expect(line).toMatchObject({ agent: claims.agent, toolServer: 'https://?', receipts: [receipt] });
     expect(line['invocation']).toBe(`inv:?${'x'.repeat(195)}…`);
+  }
+});
+
+it('leaves out of the log what gave nothing back, if it is more than ten in a second', async () => {
+  // No second ends before the test says so.
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  try {
+    const { ask, lines, recorded } = open(100, 3600);
+    const wires = Array.from({ length: 25 }, ask);
+    while (recorded.length < 25) await new Promise((resolve) => setImmediate(resolve));
+    expect(wires.flatMap(({ answers }) => answers.map(({ status }) => status))).toEqual(Array(25).fill(409));
+    vi.advanceTimersByTime(1000);
+    expect(lines.map(({ msg, leftOut = 0 }) => [msg, leftOut])).toEqual([
+      ...Array.from({ length: 10 }, () => ['refund refused', 0]),
+      ['refund: as many more that gave nothing back, left out of the log', 15],
+    ]);
+  } finally {
+    vi.useRealTimers();
   }
 });

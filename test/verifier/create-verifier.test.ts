@@ -45,6 +45,7 @@ describe('revoke', () => {
     {},
     { did: 'did:key:z1' },
     { status_list_index: 7, until: 1 },
+    { receipt: sha256('receipt'), exp: NOW - 3 * 86_400 },
   ])('refuses %o', async (what) => {
     const verifier = createVerifier({ workerThreads: 0 });
     await expect(verifier.revoke(what as never)).rejects.toThrow(/^nothing was revoked: .*expected/);
@@ -119,6 +120,13 @@ describe('createVerifier', () => {
     const bundle = makeBundle(2);
     expect(await verifier.verify(bundle)).toMatchObject({ valid: true });
     expect((await verifier.verify(bundle, { now: NOW + 999_999 })).error?.code).toBe('EXPIRED');
+    await verifier.close();
+  });
+
+  it.each([NaN, Infinity, -Infinity, '1795684800', new Date()])('takes %s for no time', async (now) => {
+    const verifier = createVerifier({ workerThreads: 0 });
+    const asked = verifier.verify(makeBundle(2), { now: now as number });
+    await expect(asked).rejects.toThrow(/^now is .*, expected Unix seconds$/);
     await verifier.close();
   });
 

@@ -65,7 +65,16 @@ export function findEntry(
   const value = valueOf(node);
   if (!isJsonObject(value))
     throw wrong(`has a server ${JSON.stringify(wanted)} that is not an object`, 'mend it first');
+  // The first would be changed, and a host may read the last.
+  const twice = [...nameTwice(tree), ...nameTwice(node)];
+  if (twice.length > 0) throw wrong(`has the member ${twice.join(', ')} more than once`, 'mend it first');
   return { name: wanted, node, value };
+}
+
+/** The names that an object has more than once, as JSON. */
+function nameTwice({ children = [] }: Node): string[] {
+  const names = children.map((member) => JSON.stringify(member.children?.[0]?.value));
+  return names.filter((name, at) => names.indexOf(name) < at);
 }
 
 function valueOf(node: Node): JsonValue {

@@ -63,6 +63,8 @@ export class HttpTarget {
           connected();
           reject(new Error(`cannot reach ${this.url.origin}: ${reasonOf(error)}`));
         })
+        // After a 101 that nobody has asked for, there is neither an answer nor an error.
+        .on('close', () => reject(new Error(`cannot reach ${this.url.origin}: it speaks another protocol`)))
         .end(body);
     });
   }

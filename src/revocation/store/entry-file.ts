@@ -1,7 +1,7 @@
 import { open, readlink, realpath, rename, rm, stat, symlink, type FileHandle } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
-import { hasRunOut, type Entries } from '../entries.js';
-import type { Entry } from '../entry.js';
+import type { Entries } from '../entries.js';
+import { hasRunOut, type Entry } from '../entry.js';
 import type { RevocationLog, RevocationObserver } from '../observer.js';
 import { lineOf } from './entry-lines.js';
 import { lockFile, type FileLock } from './file-lock.js';

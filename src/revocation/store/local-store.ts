@@ -43,9 +43,10 @@ export class LocalStore implements RevocationStore {
   }
 
   async record(entry: Entry): Promise<void> {
-    if (this.#closed) throw new RevocationStoreError('closed', 'the revocation store is closed');
     const { maxEntries, now } = this.#options;
-    this.entries.sweep(now());
+    const sweeping = this.entries.sweep(now());
+    if (sweeping !== null) await sweeping;
+    if (this.#closed) throw new RevocationStoreError('closed', 'the revocation store is closed');
     if (this.entries.covers(entry)) return;
     if (!this.entries.has(entry.target) && this.entries.size + this.#pending >= maxEntries)
       throw storeIsFull(maxEntries);

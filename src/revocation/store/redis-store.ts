@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { connectRedis, placeOf, reasonOf, type RedisConnection } from '../../redis/connection.js';
 import { rejectAfter } from '../../redis/reject-after.js';
-import { Entries, hasRunOut } from '../entries.js';
-import type { Entry } from '../entry.js';
+import { Entries } from '../entries.js';
+import { hasRunOut, type Entry } from '../entry.js';
 import type { RevocationLog, RevocationObserver } from '../observer.js';
 import { BEGINNING, RedisLog, type LogEntry } from './redis-log.js';
 import { checkRedis, checkRedisFirst } from './redis-checks.js';
@@ -117,13 +117,14 @@ export class RedisStore implements RevocationStore {
   }
 
   async record(entry: Entry): Promise<void> {
+    const sweeping = this.#entries.sweep(this.#now());
+    if (sweeping !== null) await sweeping;
     if (this.#hasEnded()) throw new RevocationStoreError('closed', 'the revocation store is closed');
     const session = this.#session;
     if (session === null || !this.isCurrent) {
       throw new RevocationStoreError('not_recorded', `${this.#place} does not answer; nothing was recorded`);
     }
     const { maxEntries } = this.#deps;
-    this.#entries.sweep(this.#now());
     if (this.#entries.size >= maxEntries && !this.#entries.has(entry.target)) throw storeIsFull(maxEntries);
     try {
       // Known entries are appended too: the server that had one may have failed before its replica had it.

@@ -4,6 +4,8 @@ import {
   type ServerUnaryCall,
   type ServerWritableStream,
 } from '@grpc/grpc-js';
+import { Places } from '../load/places.js';
+import { clientOfPeer } from './intake.js';
 import { writeHealthResponse } from './messages.js';
 
 const SERVING = 1;
@@ -20,12 +22,20 @@ export interface HealthRequest {
 
 type Watcher = ServerWritableStream<HealthRequest, Buffer>;
 
+interface Watching {
+  /** Noted here: of a connection that has ended, nothing tells whose it was. */
+  readonly client: string;
+  /** What it was sent last. */
+  status: number;
+}
+
 /** `grpc.health.v1.Health`: serving while `/readyz` says that the service is ready. */
 export class Health {
   readonly #isReady: () => boolean;
   readonly #services: ReadonlySet<string>;
-  /** The status that each watcher was sent last. */
-  readonly #watchers = new Map<Watcher, number>();
+  readonly #watchers = new Map<Watcher, Watching>();
+  /** A gateway that nobody tells of the health may send no calls. */
+  readonly #places = new Places(MAX_WATCHERS);
   #timer: NodeJS.Timeout | null = null;
 
   /** @param services full names; the empty name stands for all of them */
@@ -45,17 +55,19 @@ export class Health {
   };
 
   readonly watch = (watcher: Watcher): void => {
-    if (this.#watchers.size >= MAX_WATCHERS) {
+    const client = clientOfPeer(watcher.getPeer());
+    if (!this.#places.take(client)) {
       watcher.emit('error', {
         code: Status.RESOURCE_EXHAUSTED,
-        details: `there are ${MAX_WATCHERS} watchers already; ask with Check`,
+        details: 'there are too many watchers already; ask with Check',
       });
       return;
     }
-    this.#watchers.set(watcher, 0);
+    const watching = { client, status: 0 };
+    this.#watchers.set(watcher, watching);
     this.#timer ??= setInterval(() => this.#look(), LOOK_MS).unref();
     watcher.once('cancelled', () => this.#forget(watcher));
-    this.#tell(watcher);
+    this.#tell(watcher, watching);
   };
 
   /** Ends all watching. */
@@ -68,18 +80,21 @@ export class Health {
 
   /** Sends watchers their status, if it has changed. */
   #look(): void {
-    for (const watcher of this.#watchers.keys()) this.#tell(watcher);
+    for (const [watcher, watching] of this.#watchers) this.#tell(watcher, watching);
   }
 
-  #tell(watcher: Watcher): void {
+  #tell(watcher: Watcher, watching: Watching): void {
     const status = this.#statusOf(watcher.request.service);
-    if (this.#watchers.get(watcher) === status) return;
-    this.#watchers.set(watcher, status);
+    if (watching.status === status) return;
+    watching.status = status;
     watcher.write(writeHealthResponse({ status }));
   }
 
   #forget(watcher: Watcher): void {
+    const watching = this.#watchers.get(watcher);
+    if (watching === undefined) return;
     this.#watchers.delete(watcher);
+    this.#places.give(watching.client);
     if (this.#watchers.size > 0 || this.#timer === null) return;
     clearInterval(this.#timer);
     this.#timer = null;

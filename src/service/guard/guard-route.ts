@@ -9,6 +9,8 @@ import type { HttpRequest } from '../http/front-end.js';
 import { NodeWire } from '../http/node/node-wire.js';
 import { isForeignOrigin, type RequestHead } from '../http/request-head.js';
 import type { Admission } from '../load/admission.js';
+import type { Places } from '../load/places.js';
+import { clientOf } from '../load/rate-limit.js';
 import type { GateDecision } from '../routes/gate-decider.js';
 import { answer, type GateRoute } from '../routes/gate-route.js';
 import { forwardedHeaders } from './forwarded-headers.js';
@@ -22,6 +24,8 @@ export interface GuardRouteParts {
   readonly gate: GateRoute;
   readonly upstream: Upstream;
   readonly admission: Admission;
+  /** Connections to the tool server. */
+  readonly places: Places;
   /** `ALLOWED_ORIGINS` */
   readonly origins: ReadonlySet<string>;
   readonly log: Logger;
@@ -30,6 +34,8 @@ export interface GuardRouteParts {
 /** A request that was read, and is being decided on. */
 interface Asked {
   readonly exchange: Exchange;
+  /** As `clientOf` names it. */
+  readonly client: string;
   readonly head: RequestHead;
   readonly method: string;
   readonly target: string;
@@ -47,7 +53,7 @@ export class GuardRoute {
 
   /** Decides on a request, and sends it on or refuses it. */
   serve(exchange: Exchange, head: RequestHead, req: HttpRequest): void {
-    const { protocol, destination, gate, origins } = this.#parts;
+    const { protocol, destination, gate, origins, places, admission } = this.#parts;
     const method = req.getCaseSensitiveMethod();
     const query = req.getQuery();
     const target = query === undefined ? req.getUrl() : `${req.getUrl()}?${query}`;
@@ -60,6 +66,8 @@ export class GuardRoute {
       exchange.refuse(404, `there is nothing at this path, expected ${destination.expected}`);
       return;
     }
+    // A tool server may take minutes, and an event stream hours: no client's requests may take what all others need.
+    const client = clientOf(exchange.clientAddress);
     let bytes = Buffer.alloc(0);
     gate.ask(exchange, head, {
       ...{ protocol, method, path: target },
@@ -67,29 +75,31 @@ export class GuardRoute {
         bytes = Buffer.from(came);
         return wholeBodyOfBytes(bytes, head.gate.headers);
       },
+      hasRoom: (length) => places.hasFor(client) && admission.memory.canRead(length, exchange),
       act: (decision, closes) => {
         if (decision.kind === 'deny') answer(exchange, decision, closes);
         else if (closes) exchange.refuse(413, 'the body is larger than MAX_BODY_BYTES', { closes });
-        else this.#sendOn({ exchange, head, method, target, bytes }, decision);
+        else this.#sendOn({ exchange, client, head, method, target, bytes }, decision);
       },
     });
   }
 
   #sendOn(
-    { exchange, head, method, target, bytes }: Asked,
+    { exchange, client, head, method, target, bytes }: Asked,
     decision: Exclude<GateDecision, { readonly kind: 'deny' }>,
   ): void {
-    const { protocol, upstream, admission, log } = this.#parts;
+    const { protocol, upstream, admission, places, log } = this.#parts;
     const { headers } = head.gate;
     const isOpened = protocol === 'http' && isEnvelope(headers);
     const body = isOpened ? openedOf(bytes, headers) : bodyOf(protocol, method, bytes);
-    if (!admission.memory.take(bytes.length)) {
-      exchange.answer(503, '{"error":"overloaded"}', { headers: { 'Retry-After': '1' } });
-      return;
-    }
-    const wire = exchange.handOver();
+    const held = admission.memory.reserve(client);
+    const hasPlace = places.take(client);
+    const wire = hasPlace && held.take(bytes.length) ? exchange.handOver() : null;
     if (!(wire instanceof NodeWire)) {
-      admission.memory.give(bytes.length);
+      // Others have taken the room meanwhile, or the client has gone.
+      if (hasPlace) places.give(client);
+      held.release();
+      exchange.answer(503, '{"error":"overloaded"}', { headers: { 'Retry-After': '1' } });
       return;
     }
     const { request, response } = wire.handOver();
@@ -98,12 +108,13 @@ export class GuardRoute {
     upstream
       .forward({ method, path: target, headers: sent, body }, response, {
         closes: admission.isLeaving,
-        onSent: () => admission.memory.give(bytes.length),
+        onSent: () => held.release(),
       })
       .catch((error: unknown) => {
         log.error({ err: error }, 'a request failed inside the guard');
         response.destroy();
-      });
+      })
+      .finally(() => places.give(client));
   }
 }
 

@@ -10,7 +10,8 @@ import { BodyIntake } from '../http/body-intake.js';
 import { showAddress } from '../http/listen/listen-address.js';
 import { openNode } from '../http/node/node.js';
 import { ServedCertificate } from '../http/listen/served-certificate.js';
-import { divideConnections } from '../load/connections.js';
+import { divideForGuard } from '../load/connections.js';
+import { Places } from '../load/places.js';
 import { openTracing } from '../observe/tracing.js';
 import { GateRoute } from '../routes/gate-route.js';
 import { Readiness } from '../routes/readiness.js';
@@ -92,18 +93,24 @@ export async function openHttpGuard(
       tracing: await openTracing(),
       scrape: () => Promise.resolve(''),
     };
+    const { http: connections, upstream: places } = divideForGuard(configuration, log);
     const route = new GuardRoute({
-      ...{ protocol, destination, upstream, admission, log },
+      ...{ protocol, destination, upstream, admission, log, places: new Places(places) },
       gate: new GateRoute(context, new BodyIntake(context)),
       origins: new Set(configuration.allowedOrigins),
     });
     const everything: Route = {
-      ...{ endpoint: 'gate', methods: [], rateLimit: limitOf(configuration), isProxied: true },
+      ...{
+        endpoint: 'gate',
+        methods: [],
+        rateLimit: limitOf(configuration),
+        isProxied: true,
+        takesQuery: true,
+      },
       serve: (exchange, head, req) => route.serve(exchange, head, req),
     };
     const table = { routes: new Map<string, Route>(), unknown: everything };
     const routes = new Routes(context, { service: table, internal: table, gateLimit: null });
-    const { http: connections } = divideConnections(configuration, log);
     const frontEnd = opened.add(
       openNode({
         ...{ handle: routes.handle, connections, certificate: certificate?.current ?? null },

@@ -99,8 +99,8 @@ export class BatchIntake {
 
   /**
    * Admits line by line. What of a batch is under way at the same time is bounded: alone, a line would not be refused
-   * because of lines that are answered within the same turn. And of the bodies that take a turn of their own, it has one,
-   * because they wait without regard to their clients.
+   * because of lines that are answered within the same turn. And of the bodies that take a turn of their own, it has one:
+   * those of its client wait for each other.
    */
   #feed({ exchange, client, held, lines, limit, sink }: Feed): void {
     const maxAhead = this.#admission.memory.limit / AHEAD_SHARE;

@@ -131,7 +131,7 @@ export class Exchange {
     return this.#status;
   }
 
-  /** Answers with JSON text, or with its UTF-8. Does nothing if the client has disconnected. */
+  /** Answers with JSON text, or with bytes, which are not copied. Does nothing if the client has disconnected. */
   answer(
     status: number,
     json: string | Buffer,

@@ -202,17 +202,17 @@ class UwsWire implements Wire {
       // the connection with this answer when another request comes.
       if (isHead && closes) res.endWithoutBody(Buffer.byteLength(body), true);
       else if (isHead) res.writeHeader('Content-Length', String(Buffer.byteLength(body))).endWithoutBody();
-      else if (sent === undefined || closes) res.end(body, closes);
+      else if (closes || (sent === undefined && typeof body === 'string')) res.end(body, closes);
       else this.#send(typeof body === 'string' ? Buffer.from(body) : body, sent);
     });
     if (isHead || closes) sent?.();
   }
 
   /** Sends a body as the client takes it. `end` would keep a copy of all that it does not take, and not say for how long. */
-  #send(body: Buffer, sent: () => void): void {
+  #send(body: Buffer, sent: (() => void) | undefined): void {
     const send = (from: number): boolean => {
       const [isTaken, isDone] = this.#res.tryEnd(body.subarray(from), body.length);
-      if (isDone) sent();
+      if (isDone) sent?.();
       return isTaken || isDone;
     };
     if (!send(0)) this.#res.onWritable(send);

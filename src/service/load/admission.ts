@@ -68,7 +68,8 @@ export class Admission {
       work(false);
       return true;
     }
-    if (isLarge ? this.#waitAlone(uncounted, work) : this.wait(client(), uncounted, work)) return false;
+    if (isLarge ? this.#waitAlone(client(), uncounted, work) : this.wait(client(), uncounted, work))
+      return false;
     work(true);
     return true;
   }
@@ -91,9 +92,9 @@ export class Admission {
     return isWaiting;
   }
 
-  #waitAlone(bytes: number, work: Work): boolean {
+  #waitAlone(client: string, bytes: number, work: Work): boolean {
     if (!this.memory.take(bytes)) return false;
-    this.#backlog.addLarge((isLate) => {
+    this.#backlog.addLarge(client, (isLate) => {
       this.memory.give(bytes);
       work(isLate);
     });

@@ -1,4 +1,5 @@
 import { performance } from 'node:perf_hooks';
+import { Fifo, InTurns } from './fifo.js';
 
 /** The limits of {@link Backlog}. */
 export interface BacklogLimits {
@@ -77,8 +78,8 @@ export class Backlog {
   readonly #lanes = new Map<string, Lane>();
   /** The lanes in the order of their turns. */
   readonly #order = new Fifo<Lane>();
-  /** Large bodies, of which one is parsed per turn. */
-  readonly #large = new Fifo<Waiting>();
+  /** Large bodies, of which one is parsed per turn: those of a client wait for each other, too. */
+  readonly #large = new InTurns<Waiting>();
   #length = 0;
   /** When the first request of this turn came; `null` between turns. */
   #turnStartedAt: number | null = null;
@@ -127,9 +128,9 @@ export class Backlog {
     return true;
   }
 
-  /** Lets a large body wait for a turn of its own. */
-  addLarge(work: Work): void {
-    this.#large.push({ work, since: this.#loop.now() });
+  /** Lets a large body wait for a turn of its own. @param client its address */
+  addLarge(client: string, work: Work): void {
+    this.#large.push(client, { work, since: this.#loop.now() });
     this.#deferTurn();
   }
 
@@ -246,35 +247,5 @@ class Lane {
       this.#lateAt = now;
     }
     return (this.waiting.shift() as Waiting).work;
-  }
-}
-
-/** First in, first out. What is taken out is freed at once. */
-class Fifo<Item> {
-  #items: (Item | undefined)[] = [];
-  #next = 0;
-
-  get length(): number {
-    return this.#items.length - this.#next;
-  }
-
-  get first(): Item | undefined {
-    return this.#items[this.#next];
-  }
-
-  push(item: Item): void {
-    this.#items.push(item);
-  }
-
-  shift(): Item | undefined {
-    const item = this.#items[this.#next];
-    if (item === undefined) return undefined;
-    this.#items[this.#next++] = undefined;
-    // Moving the others costs their number, so it is worth it once they are at most half of all.
-    if (2 * this.#next >= this.#items.length) {
-      this.#items = this.#items.slice(this.#next);
-      this.#next = 0;
-    }
-    return item;
   }
 }

@@ -9,7 +9,7 @@ const LOG_PAUSE_MS = 10_000;
 /** Connections on `METRICS_ADDR`: enough for several Prometheus servers, balancers and probes. */
 const MAX_OPERATOR_CONNECTIONS = 64;
 /** A client may hold so many times the connections that are free: alone seven eighths of all. */
-const SHARE = 7;
+export const SHARE = 7;
 
 /**
  * Counts the connections of one listener, and refuses those above its limit, or above the share of one client. A process
@@ -115,19 +115,36 @@ export function divideConnections(
   const descriptors = freeDescriptors();
   const operators =
     metricsAddr === undefined ? 0 : Math.min(MAX_OPERATOR_CONNECTIONS, Math.ceil(descriptors / 4));
-  const possible = Math.max(1, descriptors - operators);
-  if (maxConnections !== undefined && maxConnections > possible)
-    log.warn(
-      { maxConnections, possible },
-      'the limit of open files allows fewer connections than MAX_CONNECTIONS; raise it (ulimit -n, LimitNOFILE)',
-    );
-  const all = Math.min(maxConnections ?? Infinity, possible);
+  const all = within(Math.max(1, descriptors - operators), maxConnections, log);
   const connectionsOf = (limit: number) => new Connections(limit, log);
   return {
     http: connectionsOf(grpcPort === undefined ? all : Math.ceil((all * 3) / 4)),
     grpc: grpcPort === undefined ? null : connectionsOf(Math.max(1, Math.floor(all / 4))),
     metrics: operators === 0 ? null : connectionsOf(operators),
   };
+}
+
+/**
+ * Divides the descriptors of a guard: each request of a client may need a connection to the tool server, for as long as an event
+ * stream lasts.
+ *
+ * @returns `upstream`: the most connections to the tool server
+ */
+export function divideForGuard(
+  { maxConnections }: Pick<Wanted, 'maxConnections'>,
+  log: Logger,
+): { readonly http: Connections; readonly upstream: number } {
+  const half = Math.max(1, Math.floor(freeDescriptors() / 2));
+  return { http: new Connections(within(half, maxConnections, log), log), upstream: half };
+}
+
+function within(possible: number, maxConnections: number | undefined, log: Logger): number {
+  if (maxConnections !== undefined && maxConnections > possible)
+    log.warn(
+      { maxConnections, possible },
+      'the limit of open files allows fewer connections than MAX_CONNECTIONS; raise it (ulimit -n, LimitNOFILE)',
+    );
+  return Math.min(maxConnections ?? Infinity, possible);
 }
 
 interface Wanted {

@@ -16,6 +16,8 @@ export interface Asking extends Pick<GateRequest, 'method' | 'path'> {
   readonly protocol: GateProtocol;
   /** The body, from its bytes, which are only valid during the call. */
   readonly readBody: (bytes: Buffer) => RequestBody;
+  /** Whether what passes could be sent on. If not, nothing is checked, so that no invocation is used in vain. */
+  readonly hasRoom?: (bytes: number) => boolean;
   /** Carries the decision out. @param closes whether an answer must close the connection */
   readonly act: (decision: GateDecision, closes: boolean) => void;
 }
@@ -65,7 +67,7 @@ export class GateRoute {
   }
 
   #take(exchange: Exchange, { headers }: GateHead, asking: Asking, body: Buffer | IntakeFault): void {
-    const { protocol, method, path, readBody, act } = asking;
+    const { protocol, method, path, readBody, hasRoom, act } = asking;
     if (body === 'timeout') {
       act(this.#decider.timedOut({ protocol, endpoint: 'gate' }), true);
       return;
@@ -78,6 +80,10 @@ export class GateRoute {
     const read = isLarge ? tooLarge(tooLargeMessage(this.#maxBodyBytes)) : readBody(body);
     exchange.releaseBody();
     const bytes = isLarge ? 0 : body.length;
+    if (hasRoom?.(bytes) === false) {
+      act(this.#decider.unavailable({ protocol, endpoint: 'gate' }, 'overloaded'), isLarge);
+      return;
+    }
     const { onVerdict, decided } = this.#verdicts.ofGate(exchange);
     this.#decider
       .decide({

@@ -7,11 +7,14 @@ import { refuseBody, type BodyIntake, type IntakeFault, type IntakeSink } from '
 import type { Exchange } from '../http/exchange.js';
 import type { RequestHead } from '../http/request-head.js';
 import { printable } from '../observe/logs/verdict-facts.js';
+import { Sampler } from '../observe/sampler.js';
 import type { ContextClaims } from './context-token.js';
 import type { RouteContext } from './context.js';
 import { GATE_SCOPE } from './gate-decider.js';
 
 const BODY_BYTES = 32 * 1024;
+/** Lines for refunds that gave nothing back. Whoever has a context that was signed once can ask for as many. */
+const LINES_PER_SECOND = 10;
 
 /** `POST /v1/refund`: tool servers give back what the gate has charged. */
 export class RefundRoute {
@@ -19,11 +22,15 @@ export class RefundRoute {
   readonly #intake: BodyIntake;
   /** Logs whatever `LOG_LEVEL` says: who gave back what must be known. */
   readonly #audit: Logger;
+  readonly #sampler: Sampler;
 
   constructor(context: RouteContext, intake: BodyIntake) {
     this.#context = context;
     this.#intake = intake;
     this.#audit = context.log.child({}, { level: 'info' });
+    this.#sampler = new Sampler(LINES_PER_SECOND, (leftOut) =>
+      this.#audit.warn({ leftOut }, 'refund: as many more that gave nothing back, left out of the log'),
+    );
   }
 
   /** Checks, in this order: whether contexts are signed, the size, the load, the body. */
@@ -95,11 +102,12 @@ export class RefundRoute {
     const { verdicts } = this.#context;
     try {
       const refunded = await refundCall(call, usd, store, Math.floor(Date.now() / 1000));
-      this.#audit.info({ ...facts, ...refunded }, 'refund');
+      const isEmpty = refunded.calls === 0 && refunded.total_cost_usd === 0;
+      if (!isEmpty || this.#sampler.admits()) this.#audit.info({ ...facts, ...refunded }, 'refund');
       verdicts.recordRefund(exchange, claims, 'done', refunded);
       return refunded;
     } catch (error) {
-      this.#audit.warn({ ...facts, err: error }, 'refund refused');
+      if (this.#sampler.admits()) this.#audit.warn({ ...facts, err: error }, 'refund refused');
       verdicts.recordRefund(
         exchange,
         claims,

@@ -128,6 +128,9 @@ export class Routes implements ExchangeOwner {
       const allowed = route.methods.join(', ');
       const error = `method ${method} is not allowed here, expected ${allowed}`;
       exchange.refuse(405, error, { headers: { Allow: allowed } });
+    } else if (route.takesQuery !== true && (req.getQuery() ?? '') !== '') {
+      this.#countRejection(route, 'malformed');
+      exchange.refuse(400, 'the request has a query, expected none');
     } else {
       route.serve(exchange, head, req);
     }

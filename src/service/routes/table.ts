@@ -1,7 +1,7 @@
 import type { Configuration } from '../configuration/configuration.js';
 import { BatchIntake } from '../http/batch-intake.js';
 import { BodyIntake } from '../http/body-intake.js';
-import type { Endpoint, Exchange } from '../http/exchange.js';
+import type { AnswerOptions, Endpoint, Exchange } from '../http/exchange.js';
 import type { HttpRequest } from '../http/front-end.js';
 import type { RequestHead } from '../http/request-head.js';
 import { RateLimit } from '../load/rate-limit.js';
@@ -32,6 +32,8 @@ export interface Route {
   readonly isProxied?: true;
   /** Whether it is a page to which other pages may link: it says the same to everybody, and does nothing. */
   readonly isPage?: true;
+  /** Whether a query may come: it is read, or the answer is the same without it. Else nobody may think that it counts. */
+  readonly takesQuery?: boolean;
 }
 
 /** The routes of a listener by path, and the route for all other paths. */
@@ -80,10 +82,10 @@ export function routeTables(context: RouteContext): Tables {
     ...{ endpoint, methods: ['POST'], rateLimit, serve },
   });
   const read = (endpoint: Endpoint, serve: Serve, rateLimit: RateLimit | null = null): Route => ({
-    ...{ endpoint, methods: ['GET', 'HEAD'], rateLimit, serve },
+    ...{ endpoint, methods: ['GET', 'HEAD'], rateLimit, serve, takesQuery: true },
   });
   const gate = (serve: Serve): Route => ({
-    ...{ endpoint: 'gate', methods: [], rateLimit: gateLimit, isProxied: true, serve },
+    ...{ endpoint: 'gate', methods: [], rateLimit: gateLimit, isProxied: true, serve, takesQuery: true },
   });
 
   const verdicts: Rows = [
@@ -105,7 +107,7 @@ export function routeTables(context: RouteContext): Tables {
   ];
   const admin: Rows = [
     ['/admin/revoke', post('revoke', adminLimit, revoke.serve)],
-    ['/admin/revocations', read('revoke', revoke.list, adminLimit)],
+    ['/admin/revocations', { ...read('revoke', revoke.list, adminLimit), takesQuery: false }],
     ['/admin/usage/prune', post('usage', adminLimit, usage.prune)],
     ['/admin/usage', read('usage', usage.serve, adminLimit)],
   ];
@@ -114,9 +116,7 @@ export function routeTables(context: RouteContext): Tables {
     ['/readyz', read('readyz', (exchange) => answerReadiness(exchange, context))],
   ];
   const metrics: Rows = [['/metrics', read('metrics', (exchange) => answerScrape(exchange, context))]];
-  const description: Rows = [
-    ['/openapi.json', read('openapi', (exchange) => exchange.answer(200, OPENAPI_JSON))],
-  ];
+  const description: Rows = [['/openapi.json', read('openapi', serveDocument(OPENAPI_JSON))]];
   return {
     service: tableOf(limit(), [
       ...verdicts,
@@ -132,9 +132,19 @@ export function routeTables(context: RouteContext): Tables {
 }
 
 function inspectorRows(read: (endpoint: Endpoint, serve: Serve) => Route): Rows {
-  const page = inspectorPage();
-  const serve: Serve = (exchange) => exchange.answer(200, page, { headers: INSPECTOR_HEADERS });
+  const serve = serveDocument(Buffer.from(inspectorPage()), INSPECTOR_HEADERS);
   return [['/inspect', { ...read('inspect', serve), isPage: true }]];
+}
+
+/**
+ * Answers with bytes that all answers share, however many clients do not take theirs. While a body comes, an answer would be a
+ * copy.
+ */
+function serveDocument(bytes: Buffer, headers?: AnswerOptions['headers']): Serve {
+  return (exchange, { hasBody }) => {
+    if (hasBody) exchange.refuse(400, 'the request has a body, expected none');
+    else exchange.answer(200, bytes, headers === undefined ? {} : { headers });
+  };
 }
 
 type Rows = readonly (readonly [path: string, route: Route])[];
@@ -147,7 +157,7 @@ function tableOf(rateLimit: RateLimit | null, rows: Rows): Table {
   return {
     routes: new Map(rows),
     unknown: {
-      ...{ endpoint: 'other', methods: [], rateLimit },
+      ...{ endpoint: 'other', methods: [], rateLimit, takesQuery: true },
       serve: (exchange) => exchange.refuse(404, error),
     },
   };
@@ -185,4 +195,4 @@ function answerScrape(exchange: Exchange, { metrics, scrape, log }: RouteContext
 }
 
 /** `docs/openapi.yaml` as JSON text. The build converts it. */
-const OPENAPI_JSON: string = readFileSync(createRequire(import.meta.url).resolve('#openapi'), 'utf8');
+const OPENAPI_JSON = readFileSync(createRequire(import.meta.url).resolve('#openapi'));

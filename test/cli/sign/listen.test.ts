@@ -124,6 +124,8 @@ describe('for MCP', () => {
     ['a page of the network', { Origin: 'https://evil.example' }, '/'],
     ['a page of this machine', { Origin: 'http://localhost:3000' }, '/'],
     ['a page without an origin', { Origin: 'null' }, '/'],
+    ['an image in a page of the network', { 'Sec-Fetch-Site': 'cross-site' }, '/'],
+    ['a link in a page of another port', { 'Sec-Fetch-Site': 'same-site' }, '/'],
     ['a name that was made to lead here', { Host: 'evil.example' }, '/'],
     ['a name that begins like ours', { Host: 'localhost.evil.example:80' }, '/'],
     ['no name', { Host: '' }, '/'],

@@ -123,8 +123,9 @@ it('turns what a server answers otherwise into errors with the id of the request
       res.writeHead(200, { 'content-type': 'text/event-stream' }).write('data: ');
       res.end(Buffer.alloc(MAX_MESSAGE_BYTES + 1, 'x'));
     },
+    switched: (res) => void res.socket?.write('HTTP/1.1 101 X\r\nConnection: upgrade\r\nUpgrade: y\r\n\r\n'),
   };
-  const named = ['denied', 'unread', 'down', 'oauth', 'html', 'none', 'cut', 'reset', 'huge'];
+  const named = ['denied', 'unread', 'down', 'oauth', 'html', 'none', 'cut', 'reset', 'huge', 'switched'];
   const out = await relay([
     request(1, 'tools/call', { name: 'search' }),
     ...named.map((method, at) => request(at + 2, method)),
@@ -145,6 +146,7 @@ it('turns what a server answers otherwise into errors with the id of the request
     'connection ended',
     'cannot reach',
     'more than',
+    'another protocol',
   ];
   for (const [at, message] of said.entries()) expect(byId.get(at + 4)).toMatchObject(failed(at + 4, message));
   const unknown = parsed(out)

@@ -9,17 +9,23 @@ const NAMES = ['', 'SERVING', 'NOT_SERVING', 'SERVICE_UNKNOWN'];
 const nameOf = (answer: Buffer | undefined) =>
   NAMES.find((_, status) => answer?.equals(writeHealthResponse({ status }))) ?? 'something else';
 
+let callers = 0;
+
 /** A stream to a caller that watches: 64 real ones would be 64 connections. */
 class Watcher extends EventEmitter {
   readonly request: { readonly service: string };
+  readonly address: string;
   readonly told: string[] = [];
   readonly errors: unknown[] = [];
   isEnded = false;
-  constructor(service = '') {
+  /** @param address of the caller; default: of another one each */
+  constructor(service = '', address = `192.0.2.${++callers}`) {
     super();
+    this.address = address;
     this.request = { service };
     this.on('error', ({ code }: { code: unknown }) => this.errors.push(code));
   }
+  getPeer = () => `${this.address}:1`;
   write = (answer: Buffer) => this.told.push(nameOf(answer));
   end = () => (this.isEnded = true);
 }
@@ -87,6 +93,19 @@ describe('health over gRPC', () => {
     expect([extra.told, extra.errors]).toEqual([[], [Status.RESOURCE_EXHAUSTED]]);
     watchers[0]?.emit('cancelled');
     expect(watch(new Watcher()).told).toEqual(['SERVING']);
+    health.close();
+  });
+
+  it('leaves places for others, however many a client wants, and takes back those of one that has gone', () => {
+    const { health, watch } = open();
+    const greedy = Array.from({ length: 64 }, () => watch(new Watcher('', '198.51.100.1')));
+    expect(greedy.filter(({ told }) => told.length > 0)).toHaveLength(56);
+    expect(watch(new Watcher()).told).toEqual(['SERVING']);
+    for (const one of greedy) {
+      one.getPeer = () => 'unknown';
+      one.emit('cancelled');
+    }
+    expect(watch(new Watcher('', '198.51.100.1')).told).toEqual(['SERVING']);
     health.close();
   });
 });

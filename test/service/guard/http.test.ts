@@ -1,3 +1,4 @@
+import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { request as ask, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
@@ -7,6 +8,7 @@ import path from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { pino } from 'pino';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { MAIN } from '../../cli/drs.js';
 import { startToolServer, type ToolServer } from '../../e2e/gate-tools.js';
 import { encode, liveCall, liveChain } from '../../middleware/call.js';
 import { listen, type TestServer } from '../../middleware/http.js';
@@ -42,6 +44,7 @@ const got: Got[] = [];
 let respond: (res: ServerResponse, request: Got) => void;
 let tools: TestServer;
 const guards: HttpGuard[] = [];
+const processes: ChildProcess[] = [];
 const folder = mkdtempSync(path.join(tmpdir(), 'drs-guard-'));
 const routes = path.join(folder, 'routes.json');
 
@@ -84,6 +87,8 @@ beforeEach(() => {
 });
 afterAll(async () => {
   await Promise.all(guards.map((one) => one.close()));
+  // Also where a test has failed before it ended its own.
+  for (const child of processes) child.kill('SIGKILL');
   await tools.close();
   rmSync(folder, { recursive: true });
 });
@@ -279,6 +284,91 @@ describe('drs-verify guard as a reverse proxy', () => {
     expect(await send(url, { headers: json, body: PING })).toMatchObject({ status: 200 });
     expect((await answered).toString()).toMatch(/^HTTP\/1.1 408 .*BODY_TIMEOUT/s);
   });
+
+  it('serves others while the calls of a client fill its share of the memory, until they are answered', async () => {
+    const address = await guard('mcp', `${tools.url}/mcp`, { MAX_BODY_MEMORY: '400000' });
+    const waiting: ServerResponse[] = [];
+    respond = (res) => void waiting.push(res);
+    const large = `${PING.slice(0, -1)},"params":{"_meta":{"x":"${'y'.repeat(30_000)}"}}}`;
+    const ping = async (localAddress: string) => {
+      const req = ask(`${address}/mcp`, { method: 'POST', headers: json, agent: false, localAddress });
+      req.end(large);
+      const [res] = (await once(req, 'response')) as [import('node:http').IncomingMessage];
+      res.resume();
+      return res.statusCode;
+    };
+    const greedy: Promise<number | undefined>[] = [];
+    let refused = 0;
+    for (let sent = 1; sent <= 8; sent++) {
+      greedy.push(ping('127.0.0.1'));
+      void greedy.at(-1)?.then((status) => (refused += Number(status === 503)));
+      await eventually(() => expect(waiting.length + refused).toBe(sent));
+    }
+    expect(refused).toBeGreaterThan(0);
+    const served = waiting.length;
+    const other = ping('127.0.0.2');
+    await eventually(() => expect(waiting).toHaveLength(served + 1));
+    for (const res of waiting.splice(0)) res.writeHead(202).end();
+    expect(await other).toBe(202);
+    await Promise.all(greedy);
+    const again = ping('127.0.0.1');
+    await eventually(() => expect(waiting).toHaveLength(1));
+    waiting[0]?.writeHead(202).end();
+    expect(await again).toBe(202);
+  });
+
+  it.runIf(process.platform === 'linux')(
+    'serves others while a client has all event streams that it gets',
+    async () => {
+      respond = (res, { method }) =>
+        method === 'GET'
+          ? res.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
+          : res.writeHead(200).end('pong');
+      // Each stream takes two of 160 descriptors: 90 are more than there are.
+      const options = ['--trusted-root', root, '--tool-server', SERVER, '--to', `${tools.url}/mcp`];
+      const child = spawn(
+        'sh',
+        [
+          '-c',
+          'ulimit -n 160; exec "$0" "$@"',
+          process.execPath,
+          MAIN,
+          'guard',
+          ...options,
+          '--listen',
+          '127.0.0.1:0',
+        ],
+        { env: { PATH: process.env['PATH'] }, stdio: ['ignore', 'pipe', 'inherit'] },
+      );
+      let log = '';
+      child.stdout.on('data', (chunk: Buffer) => (log += chunk.toString()));
+      const port = await eventually(() => {
+        const [, found] = /"url":"http:\/\/127\.0\.0\.1:(\d+)"/.exec(log) ?? [];
+        if (found === undefined) throw new Error(log);
+        return Number(found);
+      });
+      let settled = 0;
+      const sockets = Array.from({ length: 90 }, () => {
+        const socket = connect({ port, host: '127.0.0.1', localAddress: '127.0.0.2' });
+        let isSettled = false;
+        const settle = () => {
+          if (!isSettled) settled++;
+          isSettled = true;
+        };
+        socket.on('error', () => undefined).on('close', settle);
+        socket.on('data', settle);
+        socket.write('GET /mcp HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n');
+        return socket;
+      });
+      await eventually(() => expect(settled).toBe(90));
+      expect(await send(`http://127.0.0.1:${port}/mcp`, { headers: json, body: PING })).toMatchObject({
+        ...{ status: 200, text: 'pong' },
+      });
+      for (const socket of sockets) socket.destroy();
+      child.kill();
+      expect(await once(child, 'exit')).toEqual([0, null]);
+    },
+  );
 
   it('says why a tool server gave no answer', async () => {
     const ping = { headers: json, body: PING };
