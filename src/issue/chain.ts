@@ -1,9 +1,10 @@
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
-import { Failure, showTime } from '../verify/codes.js';
+import { Failure, show, showTime } from '../verify/codes.js';
 import { openClaims, proveClaims, readReceipts } from '../verify/claims-alone.js';
 import { NO_MEMORY } from '../verify/parts.js';
 import type { Invocation, Receipt } from '../verify/receipt.js';
 import { asIssueError, IssueError, refusal } from './issue-error.js';
+import { requireKind } from './options.js';
 import { after, verifierFor, type AnySigner, type Eventual } from './signer.js';
 
 /** The verifiers' default limit for the number of receipts (`MAX_CHAIN_DEPTH`). */
@@ -16,9 +17,10 @@ export type Receipts = readonly [Receipt, ...Receipt[]];
  * Decodes a chain, root first, and checks the shape of each receipt (block A). Nothing between two receipts is
  * checked, and no signature.
  *
- * @throws IssueError if there is no receipt, or one is malformed
+ * @throws IssueError if it is no array, there is no receipt, or one is malformed
  */
 export function readChain(jwts: readonly string[]): Receipts {
+  requireKind(Array.isArray(jwts), 'chain', jwts, 'an array of receipts, root first');
   const [root, ...rest] = orThrow(readReceipts(jwts, NO_MEMORY));
   if (root !== undefined) return [root, ...rest];
   const expected = 'at least a root receipt';
@@ -75,7 +77,8 @@ export function requireUnexpired({ claims: { nbf, exp } }: Receipt, subject: num
 }
 
 /** Requires that the delegate's DID resolves to a key. Otherwise the delegate could neither delegate nor invoke. */
-export function requireResolvable(did: string, subject: number): void {
+export function requireResolvable(did: string): void {
   if (DEFAULT_KEYS.publicKeyOf(did) !== null) return;
-  throw refusal('UNRESOLVABLE_DID', { subject, claimed: did, expected: DEFAULT_KEYS.expected });
+  const found = `audience is ${show(did)}, expected ${DEFAULT_KEYS.expected}`;
+  throw new IssueError('UNRESOLVABLE_DID', found, 'pass the "kid" of the public key of the delegate');
 }

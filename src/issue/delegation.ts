@@ -1,7 +1,7 @@
 import { DRS_VERSION, RECEIPT_TYPE, type Consent, type ReceiptClaims } from '../protocol/claims.js';
 import { readChain, requireDepth, requireResolvable, requireUnexpired, requireValid } from './chain.js';
 import { requireConsentText } from './consent.js';
-import { clock, requireKnownOptions, requireNearTimes } from './options.js';
+import { clock, keyOf, requireKnownOptions, requireNearTimes } from './options.js';
 import { requireKnownMembers, type IssuedPolicy } from './policy.js';
 import { signReceipt } from './sign-claims.js';
 import { after, issueWith, type AnySigner, type Eventual, type Signer } from './signer.js';
@@ -78,7 +78,7 @@ export function issueRootDelegation(options: RootDelegationOptions): string;
 export function issueRootDelegation(options: RootDelegationOptions<Signer>): Promise<string>;
 export function issueRootDelegation(options: RootDelegationOptions<AnySigner>): Eventual<string>;
 export function issueRootDelegation(options: RootDelegationOptions<AnySigner>): Eventual<string> {
-  return issueWith(options.key, () => {
+  return issueWith(keyOf(options), () => {
     requireKnownOptions(options, ROOT_OPTIONS);
     requireKnownMembers(options.policy);
     const { key, command, rootType = 'human', consent } = options;
@@ -97,7 +97,7 @@ export function issueRootDelegation(options: RootDelegationOptions<AnySigner>): 
     };
     return after(signReceipt(claims, key, 0), (jwt) => {
       const [root] = readChain([jwt]);
-      requireResolvable(root.claims.aud, 0);
+      requireResolvable(root.claims.aud);
       requireUnexpired(root, 0, now);
       return jwt;
     });
@@ -125,7 +125,7 @@ export function issueSubDelegation(options: SubDelegationOptions): string;
 export function issueSubDelegation(options: SubDelegationOptions<Signer>): Promise<string>;
 export function issueSubDelegation(options: SubDelegationOptions<AnySigner>): Eventual<string>;
 export function issueSubDelegation(options: SubDelegationOptions<AnySigner>): Eventual<string> {
-  return issueWith(options.key, () => {
+  return issueWith(keyOf(options), () => {
     requireKnownOptions(options, SUB_OPTIONS);
     const { key, maxChainDepth, unchecked = false } = options;
     const now = options.now ?? clock();
@@ -153,7 +153,7 @@ export function issueSubDelegation(options: SubDelegationOptions<AnySigner>): Ev
         requireUnexpired(issued, at, now);
         requireDepth(receipts, maxChainDepth);
         return after(requireValid(key, receipts, null, Math.max(now, issued.claims.nbf)), () => {
-          requireResolvable(issued.claims.aud, at);
+          requireResolvable(issued.claims.aud);
           return jwt;
         });
       });

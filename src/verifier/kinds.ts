@@ -1,3 +1,4 @@
+import { typeName } from '../protocol/known-options.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { readGivenRoots } from '../trust/given-roots.js';
 import type { TrustedRoot } from '../trust/read-root.js';
@@ -136,6 +137,15 @@ export const roots: Kind<(string | TrustedRoot)[]> = {
 };
 
 const shown = (value: unknown) => (typeof value === 'string' ? JSON.stringify(value) : typeof value);
+
+const MAX_SHOWN = 60;
+
+/** A value, or what it is if it is long or may be a secret, such as a URL with a password. */
+export function shownOption(value: unknown): string {
+  if (typeof value === 'number' || typeof value === 'boolean') return String(value);
+  const isShown = typeof value === 'string' && value.length <= MAX_SHOWN && !value.includes('@');
+  return isShown ? JSON.stringify(value) : typeName(value);
+}
 
 /** A text that a function reads; it returns the value, or what is wrong with the text. */
 export function parsed<T extends object>(

@@ -8,6 +8,7 @@ import {
   oneOf,
   readOption,
   roots,
+  shownOption,
   text,
   type FilledOptions,
   type GivenOptions,
@@ -129,7 +130,7 @@ export function readVerifierOptions(options: VerifierOptions): VerifierSettings 
       continue;
     }
     const reading = readOption(option, given, settings);
-    if ('problem' in reading) problems.push(`${name}: ${reading.problem}`);
+    if ('problem' in reading) problems.push(`${name} is ${shownOption(given)}: ${reading.problem}`);
     else if (reading.value !== undefined) settings[name] = reading.value;
   }
   for (const name of Object.keys(options))
