@@ -163,7 +163,7 @@ it('what is passed in place of an object is said, and not shown', async () => {
   expect(problemsOf(() => createMemoryReplayStore(null as never))).toEqual([
     expect.stringMatching(/^the options are null, expected an object with /),
   ]);
-  expect(problemsOf(() => drsFetch({ verifier, ...OPEN_ROUTE } as never, undefined as never))).toEqual([
+  expect(problemsOf(() => drsFetch({ verifier, ...OPEN_ROUTE }, undefined as never))).toEqual([
     'drsFetch(options, handler): the handler is missing, expected a function',
   ]);
   expect(problemsOf(() => drsMcp({ verifier, ...OPEN }).protectServer({} as never))).toEqual([

@@ -61,7 +61,7 @@ export class HttpTarget {
         })
         .on('error', (error) => {
           connected();
-          reject(new Error(`cannot reach ${this.url.origin}: ${reasonOf(error)}`));
+          reject(new Error(`cannot reach ${this.url.origin}: ${reasonOf(error)}; start it, or correct --to`));
         })
         .end(body);
     });
