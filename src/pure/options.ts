@@ -5,8 +5,9 @@ import {
   count,
   flag,
   readOption,
+  problemOf,
+  readOption,
   roots,
-  shownOption,
   text,
   type GivenOptions,
   type Option,
@@ -63,7 +64,7 @@ export function readPureOptions(options: PureOptions): PureSettings {
     }
     const given = options[name as keyof PureOptions];
     const reading = readOption(option, given, settings);
-    if ('problem' in reading) problems.push(`${name} is ${shownOption(given)}: ${reading.problem}`);
+    if ('problem' in reading) problems.push(problemOf(name, given, reading.problem));
     else settings[name] = reading.value;
   }
   const read = readGivenRoots((settings['trustedRoots'] ?? []) as (string | TrustedRoot)[]);

@@ -49,7 +49,8 @@ async function problemOf(variable: string, attempt: () => Promise<unknown>): Pro
     await attempt();
     return null;
   } catch (error) {
-    return `${variable}: ${reasonOf(error)}`;
+    const reason = reasonOf(error);
+    return reason.startsWith(`${variable} `) ? reason : `${variable}: ${reason}`;
   }
 }
 

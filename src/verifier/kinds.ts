@@ -140,11 +140,16 @@ const shown = (value: unknown) => (typeof value === 'string' ? JSON.stringify(va
 
 const MAX_SHOWN = 60;
 
-/** A value, or what it is if it is long or may be a secret, such as a URL with a password. */
-export function shownOption(value: unknown): string {
-  if (typeof value === 'number' || typeof value === 'boolean') return String(value);
-  const isShown = typeof value === 'string' && value.length <= MAX_SHOWN && !value.includes('@');
-  return isShown ? JSON.stringify(value) : typeName(value);
+/**
+ * What is wrong with the value of an option. It is shown, or its type if it is long or may be a secret, such as a URL with
+ * a password. The problem of a list shows what it is about.
+ */
+export function problemOf(name: string, value: unknown, problem: string): string {
+  if (Array.isArray(value)) return `${name}: ${problem}`;
+  const isText = typeof value === 'string' && value.length <= MAX_SHOWN && !value.includes('@');
+  const isShown = isText || typeof value === 'number' || typeof value === 'boolean';
+  const shown = typeof value === 'string' ? JSON.stringify(value) : String(value);
+  return `${name} is ${isShown ? shown : typeName(value)}: ${problem}`;
 }
 
 /** A text that a function reads; it returns the value, or what is wrong with the text. */

@@ -6,9 +6,9 @@ import {
   did,
   flag,
   oneOf,
+  problemOf,
   readOption,
   roots,
-  shownOption,
   text,
   type FilledOptions,
   type GivenOptions,
@@ -130,7 +130,7 @@ export function readVerifierOptions(options: VerifierOptions): VerifierSettings 
       continue;
     }
     const reading = readOption(option, given, settings);
-    if ('problem' in reading) problems.push(`${name} is ${shownOption(given)}: ${reading.problem}`);
+    if ('problem' in reading) problems.push(problemOf(name, given, reading.problem));
     else if (reading.value !== undefined) settings[name] = reading.value;
   }
   for (const name of Object.keys(options))

@@ -62,7 +62,7 @@ describe('createVerifier', () => {
       expect(error).toBeInstanceOf(OptionsError);
       expect((error as OptionsError).problems).toEqual([
         'maxChainDepth is 0: expected a whole number, 1 to 1024',
-        'trustedRoots is an array: expected a did:key of an Ed25519 key, found "x"',
+        'trustedRoots: expected a did:key of an Ed25519 key, found "x"',
         'statusListBaseUrl is "nowhere": expected a URL with http:// or https://',
         'workerTreads: it is not an option of a verifier, expected workerThreads',
       ]);
@@ -90,7 +90,7 @@ describe('createVerifier', () => {
     JSON.parse('{"__proto__": 1}') as object,
   ])('refuses %o', (options) => {
     expect(() => createVerifier(options)).toThrow(
-      new RegExp(`^${Object.keys(options)[0]}(: it is not| is .+:) .+`),
+      new RegExp(`^${Object.keys(options)[0]}(: | is .+: ).+`),
     );
   });
 
