@@ -6,7 +6,6 @@ import {
   flag,
   readOption,
   problemOf,
-  readOption,
   roots,
   text,
   type GivenOptions,

@@ -89,9 +89,7 @@ describe('createVerifier', () => {
     { toString: 1 },
     JSON.parse('{"__proto__": 1}') as object,
   ])('refuses %o', (options) => {
-    expect(() => createVerifier(options)).toThrow(
-      new RegExp(`^${Object.keys(options)[0]}(: | is .+: ).+`),
-    );
+    expect(() => createVerifier(options)).toThrow(new RegExp(`^${Object.keys(options)[0]}(: | is .+: ).+`));
   });
 
   it.each([{ redisUrl: 'http://:secret@a' }, { statusListBaseUrl: 'secret'.repeat(20) }])(
