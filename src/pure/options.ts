@@ -1,16 +1,7 @@
 import { refuseUnknownOptions } from '../protocol/known-options.js';
 import { readGivenRoots } from '../trust/given-roots.js';
 import type { TrustedRoot } from '../trust/read-root.js';
-import {
-  count,
-  flag,
-  readOption,
-  problemOf,
-  roots,
-  text,
-  type GivenOptions,
-  type Option,
-} from '../verifier/kinds.js';
+import { count, flag, readOption, roots, text, type GivenOptions, type Option } from '../verifier/kinds.js';
 import type { RevocationView, Rules } from '../verify/parts.js';
 
 /** The part of libsodium that verifies: of `libsodium-wrappers` (WebAssembly) or `sodium-native`. */
@@ -61,9 +52,8 @@ export function readPureOptions(options: PureOptions): PureSettings {
       problems.push(`${name}: it is undefined, expected a value; for the default, leave it out`);
       continue;
     }
-    const given = options[name as keyof PureOptions];
-    const reading = readOption(option, given, settings);
-    if ('problem' in reading) problems.push(problemOf(name, given, reading.problem));
+    const reading = readOption(option, options[name as keyof PureOptions], settings);
+    if ('problem' in reading) problems.push(`${name}: ${reading.problem}`);
     else settings[name] = reading.value;
   }
   const read = readGivenRoots((settings['trustedRoots'] ?? []) as (string | TrustedRoot)[]);
