@@ -17,11 +17,12 @@ export type Receipts = readonly [Receipt, ...Receipt[]];
  * Decodes a chain, root first, and checks the shape of each receipt (block A). Nothing between two receipts is
  * checked, and no signature.
  *
+ * @param suggestion other than that of the verdict
  * @throws IssueError if it is no array, there is no receipt, or one is malformed
  */
-export function readChain(jwts: readonly string[]): Receipts {
-  requireKind(Array.isArray(jwts), 'chain', jwts, 'an array of receipts, root first');
-  const [root, ...rest] = orThrow(readReceipts(jwts, NO_MEMORY));
+export function readChain(jwts: readonly string[], suggestion?: string): Receipts {
+  requireKind(Array.isArray(jwts), 'chain', jwts, 'an array of receipts');
+  const [root, ...rest] = orThrow(readReceipts(jwts, NO_MEMORY), suggestion);
   if (root !== undefined) return [root, ...rest];
   const expected = 'at least a root receipt';
   throw refusal('EMPTY_CHAIN', { subject: 'bundle', member: 'receipts', claimed: jwts, expected });
@@ -54,9 +55,12 @@ export function requireValid(
   });
 }
 
+/** What to do about a claim of the receipt that is being issued. */
+export const CORRECT_IT = 'Correct that option.';
+
 /** What was read, unless it was refused. */
-export function orThrow<T extends object>(read: T | Failure): T {
-  if (read instanceof Failure) throw asIssueError(read);
+export function orThrow<T extends object>(read: T | Failure, suggestion?: string): T {
+  if (read instanceof Failure) throw asIssueError(read, suggestion);
   return read;
 }
 
@@ -80,5 +84,5 @@ export function requireUnexpired({ claims: { nbf, exp } }: Receipt, subject: num
 export function requireResolvable(did: string): void {
   if (DEFAULT_KEYS.publicKeyOf(did) !== null) return;
   const found = `audience is ${show(did)}, expected ${DEFAULT_KEYS.expected}`;
-  throw new IssueError('UNRESOLVABLE_DID', found, 'pass the "kid" of the public key of the delegate');
+  throw new IssueError('UNRESOLVABLE_DID', found, CORRECT_IT);
 }

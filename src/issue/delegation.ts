@@ -1,5 +1,12 @@
 import { DRS_VERSION, RECEIPT_TYPE, type Consent, type ReceiptClaims } from '../protocol/claims.js';
-import { readChain, requireDepth, requireResolvable, requireUnexpired, requireValid } from './chain.js';
+import {
+  CORRECT_IT,
+  readChain,
+  requireDepth,
+  requireResolvable,
+  requireUnexpired,
+  requireValid,
+} from './chain.js';
 import { requireConsentText } from './consent.js';
 import { clock, keyOf, requireKnownOptions, requireNearTimes } from './options.js';
 import { requireKnownMembers, type IssuedPolicy } from './policy.js';
@@ -96,7 +103,7 @@ export function issueRootDelegation(options: RootDelegationOptions<AnySigner>): 
       ...(consent === undefined ? {} : { drs_consent: consent }),
     };
     return after(signReceipt(claims, key, 0), (jwt) => {
-      const [root] = readChain([jwt]);
+      const [root] = readChain([jwt], CORRECT_IT);
       requireResolvable(root.claims.aud);
       requireUnexpired(root, 0, now);
       return jwt;
@@ -144,7 +151,7 @@ export function issueSubDelegation(options: SubDelegationOptions<AnySigner>): Ev
       prev_dr_hash: parent.digest,
     };
     return after(signReceipt(claims, key, at), (jwt) => {
-      const receipts = readChain([...options.chain, jwt]);
+      const receipts = readChain([...options.chain, jwt], CORRECT_IT);
       const issued = receipts.at(-1) ?? root;
       if (unchecked) return jwt;
       requireDepth(chain, maxChainDepth);

@@ -1,7 +1,7 @@
 import { DRS_VERSION, INVOCATION_TYPE, type InvocationClaims } from '../protocol/claims.js';
 import type { JsonObject } from '../protocol/json.js';
 import { readInvocation } from '../verify/claims-alone.js';
-import { orThrow, readChain, requireDepth, requireValid } from './chain.js';
+import { CORRECT_IT, orThrow, readChain, requireDepth, requireValid } from './chain.js';
 import { clock, keyOf, requireKnownOptions, requireNearTimes } from './options.js';
 import { signReceipt } from './sign-claims.js';
 import { after, issueWith, type AnySigner, type Eventual, type Signer } from './signer.js';
@@ -74,7 +74,7 @@ export function issueInvocation(options: InvocationOptions<AnySigner>): Eventual
     };
     return after(signReceipt(claims, key, 'invocation'), (jwt) => {
       requireDepth(chain, options.maxChainDepth);
-      const invocation = orThrow(readInvocation(jwt));
+      const invocation = orThrow(readInvocation(jwt), CORRECT_IT);
       if (options.unchecked === true) return jwt;
       return after(requireValid(key, chain, invocation, now), () => jwt);
     });

@@ -30,7 +30,7 @@ export type IssuedPolicy = { readonly [Member in KnownPolicyMember]?: NonNullabl
  * @throws IssueError `INVALID_POLICY`
  */
 export function requireKnownMembers(policy: object, parent: JsonObject | Policy = {}): void {
-  requireKind(isJsonObject(policy), 'policy', policy, 'an object of limits; {} limits nothing');
+  requireKind(isJsonObject(policy), 'policy', policy, 'an object; {} limits nothing');
   for (const [name, value] of Object.entries(policy)) {
     if (isKnownMember(name)) {
       // A verifier reads null as "no limit", which is rarely intended.

@@ -54,7 +54,7 @@ export function after<T, U>(value: Eventual<T>, next: (value: T) => Eventual<U>)
  */
 export function issueWith<T>(key: AnySigner, issue: () => Eventual<T>): Eventual<T> {
   const isSigner = typeof (key as Partial<Signer> | null | undefined)?.sign === 'function';
-  requireKind(isSigner, 'key', key, 'what generateKey() or importKey() gave, or a Signer');
+  requireKind(isSigner, 'key', key, 'a SigningKey or a Signer');
   return isInMemory(key) ? issue() : (async () => issue())();
 }
 

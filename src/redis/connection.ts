@@ -77,6 +77,19 @@ export function noConnection(url: string, error: unknown): string {
 }
 
 /**
+ * The same as {@link connectRedis}.
+ *
+ * @throws Error that says where there is no connection, why, and what to do
+ */
+export async function connectOrExplain(target: RedisTarget): Promise<RedisConnection> {
+  try {
+    return await connectRedis(target);
+  } catch (error) {
+    throw new Error(noConnection(target.url, error), { cause: error });
+  }
+}
+
+/**
  * Connects to the only primary among several servers, or to a Redis Cluster if a server says that it belongs to one.
  *
  * All listed servers are asked for their role, since a fail-over may have made any of them the primary. If two say that

@@ -319,30 +319,26 @@ describe('what the compiler would have refused', () => {
     ['no options', () => issueRootDelegation(undefined as never), 'options is missing, expected an object'],
     ['no options', () => issueInvocation(null as never), 'options is null, expected an object'],
     ['no options', () => createConsent('yes' as never), 'options is of type string, expected an object'],
-    [
-      'no key',
-      rootWithOption({ key: undefined }),
-      'key is missing, expected what generateKey() or importKey() gave, or a Signer',
-    ],
+    ['no key', rootWithOption({ key: undefined }), 'key is missing, expected a SigningKey or a Signer'],
     [
       'a name for a key',
       rootWithOption({ key: alice.did }),
-      'key is of type string, expected what generateKey() or importKey() gave, or a Signer',
+      'key is of type string, expected a SigningKey or a Signer',
     ],
     [
       'no policy',
       rootWithOption({ policy: undefined }),
-      'policy is missing, expected an object of limits; {} limits nothing',
+      'policy is missing, expected an object; {} limits nothing',
     ],
     [
       'a list for a policy',
       rootWithOption({ policy: ['search'] }),
-      'policy is an array, expected an object of limits; {} limits nothing',
+      'policy is an array, expected an object; {} limits nothing',
     ],
     [
       'a receipt for a chain',
       () => issueInvocation({ ...callOptions, chain: root } as never),
-      'chain is of type string, expected an array of receipts, root first',
+      'chain is of type string, expected an array of receipts',
     ],
   ])('%s', (_, issue, message) => {
     const error = refusalOf(issue as () => string);
