@@ -341,7 +341,7 @@ describe('what the compiler would have refused', () => {
       'chain is of type string, expected an array of receipts',
     ],
   ])('%s', (_, issue, message) => {
-    const error = refusalOf(issue as () => string);
+    const error = refusalOf(issue);
     expect(error.message).toBe(message);
     expect(error.suggestion).not.toBe('');
   });
