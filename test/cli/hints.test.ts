@@ -1,4 +1,9 @@
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
 import { beforeAll, expect, it } from 'vitest';
+import { makeCertificate } from '../support/certificates.js';
 import { listen } from '../middleware/http.js';
 import { createChain, INVOKE, type Workplace } from './drs.js';
 
@@ -71,4 +76,24 @@ it('does not take another server for the service', async () => {
   expect(code).toBe(2);
   expect(stderr).toContain('check that DRS_VERIFY_URL is the address of a drs-verify service');
   await other.close();
+});
+
+it('tells a certificate that is not trusted, and a side without TLS, from a service that is away', async () => {
+  const { certFile, keyFile } = makeCertificate(work.directory, 'tls');
+  const secure = createServer({ cert: readFileSync(certFile), key: readFileSync(keyFile) }).listen(
+    0,
+    '127.0.0.1',
+  );
+  await once(secure, 'listening');
+  const { port } = secure.address() as AddressInfo;
+  const plain = await listen((_req, res) => res.end());
+  const hintAt = async (url: string) => {
+    const { stderr } = await work.drs(['verify', 'bundle.json'], { env: { DRS_VERIFY_URL: url } });
+    return /hint: (.+)\n$/.exec(stderr)?.[1];
+  };
+  expect(await hintAt(`https://127.0.0.1:${port}`)).toMatch(/^trust the certificate.*NODE_EXTRA_CA_CERTS/);
+  expect(await hintAt(plain.url.replace('http:', 'https:'))).toBe('it seems to have no TLS: write http://');
+  expect(await hintAt(`http://127.0.0.1:${port}`)).toBe('try again; if the service has TLS, write https://');
+  secure.close();
+  await plain.close();
 });
