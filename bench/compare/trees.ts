@@ -36,7 +36,7 @@ export function buildTree(
   const isFolder = existsSync(given) && statSync(given).isDirectory();
   if (isFolder && !existsSync(path.join(given, 'src')))
     throw new Error(`${given} has no src/, expected a commit or a working copy of this project`);
-  const name = isFolder ? nameOf(given) : run('git', ['rev-parse', '--short=9', `${given}^{commit}`], ROOT);
+  const name = isFolder ? nameOf(given) : commitOf(given);
   if (isFolder) {
     mkdirSync(folder, { recursive: true });
     for (const file of SOURCES) cpSync(path.join(given, file), path.join(folder, file), { recursive: true });
@@ -116,4 +116,15 @@ function servesLock(have: string | null, want: string | null): boolean {
       (dev === true && name !== 'node_modules/typescript') ||
       owned.packages[name]?.version === version,
   );
+}
+
+function commitOf(version: string): string {
+  try {
+    const args = ['rev-parse', '--quiet', '--verify', '--short=9', `${version}^{commit}`];
+    return execFileSync('git', args, { cwd: ROOT, encoding: 'utf8' }).trim();
+  } catch (error) {
+    throw new Error(`there is no commit or folder ${version}, expected a version of this project`, {
+      cause: error,
+    });
+  }
 }

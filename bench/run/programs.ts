@@ -73,7 +73,11 @@ export function scratchFolder(): { readonly folder: string } & Disposable {
 /** Runs `main` to its exit code, unless one is set already. What it throws is one line on stderr, and 2. */
 export async function runMain(name: string, main: () => Promise<number>): Promise<void> {
   const code = await main().catch((error: unknown) => {
-    process.stderr.write(`${name}: ${(error as Error).message}\n`);
+    const { message, code } = error as NodeJS.ErrnoException;
+    // Node's own advice is about arguments that begin with a dash.
+    const isUsage = code?.startsWith('ERR_PARSE_ARGS') === true;
+    const said = isUsage ? `${message.split('. ')[0]}; --help lists the options` : message;
+    process.stderr.write(`${name}: ${said}\n`);
     return 2;
   });
   process.exitCode ||= code;

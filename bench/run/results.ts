@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { readFileSync, statSync } from 'node:fs';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
 import type { Estimate } from '../measure/statistics.js';
 import { ROOT } from './programs.js';
@@ -64,6 +64,7 @@ export const finderOf = ({ figures }: Figures): ((id: string) => Figure | undefi
  * @throws Error if they are of another version of the format, or void
  */
 export function readResults(given: string): Results {
+  if (!existsSync(given)) throw new Error(`there is no ${given}, expected a folder of bench/results/`);
   const file = statSync(given).isDirectory() ? path.join(given, 'results.json') : given;
   const results = JSON.parse(readFileSync(file, 'utf8')) as Results;
   // The type promises this version, but the file may have another one.

@@ -1,8 +1,8 @@
 import { createConsent, generateKey, issueRootDelegation } from 'drs-verify/issue';
 
 /**
- * A delegation made up on the spot. In earnest the person's key stays with the person, who is asked for consent, and
- * the agent gets the receipt alone.
+ * Makes a delegation for the demo. In production only the person, who is asked for consent, has the person's key; the
+ * agent gets the receipt.
  */
 export function demoDelegation() {
   const person = generateKey();

@@ -56,7 +56,7 @@ export function nameOf(file: string): string {
 export function unreadable(file: string, what: string, error: unknown): CommandError {
   return new CommandError(
     `cannot read ${what} from ${nameOf(file)}: ${reasonOf(error)}`,
-    'check the name and the permissions of the file, or write - for standard input',
+    'check the name and the permissions of the file',
   );
 }
 

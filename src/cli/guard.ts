@@ -31,12 +31,13 @@ export async function guard(command: readonly string[], options: GuardOptions): 
   if (problem !== null) throw new CommandError(problem, 'see `drs-verify guard --help` for examples');
   const trustsAnybody = trustedRoot.length === 1 && trustedRoot[0] === 'any';
   const env = environmentOf(options, trustsAnybody);
-  const configuration = read(() =>
-    readGuardConfiguration(env, { trustsAnybody, isStdio: program !== undefined }),
+  const configuration = read(
+    () => readGuardConfiguration(env, { trustsAnybody, isStdio: program !== undefined }),
+    options,
   );
   const http = options.to === undefined ? null : proxyOf(options.to, options, configuration);
   if (check) {
-    await checkAll(configuration);
+    await checkAll(configuration, options);
     return;
   }
   const log = openLog(configuration, program === undefined ? 1 : 2);
@@ -51,10 +52,14 @@ export async function guard(command: readonly string[], options: GuardOptions): 
       await runHttpGuard(configuration, http, log);
     }
   } catch (error) {
-    throw new CommandError(
-      `cannot guard ${program ?? options.to ?? ''}: ${(error as Error).message}`,
-      'check the command behind --, and what the variables name (--check)',
-    );
+    const message = inOptions((error as Error).message, options);
+    // What the problem is with is named, unless it is the program.
+    throw program === undefined
+      ? new CommandError(message, 'check what the options and variables name (--check)')
+      : new CommandError(
+          `cannot guard ${program}: ${message}`,
+          'check the command behind --, and what the options and variables name (--check)',
+        );
   }
 }
 
@@ -112,24 +117,39 @@ function environmentOf(
   };
 }
 
-function read(readAll: () => Configuration): Configuration {
+/** A problem, with the names of the options that stand for variables here. */
+function inOptions(problem: string, { trustedRoot, toolServer, routes, listen }: GuardOptions): string {
+  const given = { TRUSTED_ROOTS: trustedRoot, SERVER_IDENTITY: toolServer, GATE_ROUTES: routes };
+  const names = {
+    TRUSTED_ROOTS: '--trusted-root',
+    SERVER_IDENTITY: '--tool-server',
+    GATE_ROUTES: '--routes',
+  };
+  const named = problem.replace(/^(TRUSTED_ROOTS|SERVER_IDENTITY|GATE_ROUTES)(?= )/, (variable) =>
+    given[variable as keyof typeof given] === undefined ? variable : names[variable as keyof typeof names],
+  );
+  return listen === undefined ? named : named.replace('(HOST and PORT, ', '(--listen, ');
+}
+
+function read(readAll: () => Configuration, options: GuardOptions): Configuration {
   try {
     return readAll();
   } catch (error) {
     if (!(error instanceof OptionsError)) throw error;
-    throw cannotStart(error.problems);
+    throw cannotStart(error.problems, options);
   }
 }
 
-async function checkAll(configuration: Configuration): Promise<void> {
+async function checkAll(configuration: Configuration, options: GuardOptions): Promise<void> {
   const problems = await findStartProblems({ ...configuration, frontEnd: 'node' });
-  if (problems.length > 0) throw cannotStart(problems);
+  if (problems.length > 0) throw cannotStart(problems, options);
   console.log('The configuration can work.');
 }
 
-function cannotStart(problems: readonly string[]): CommandError {
+function cannotStart(problems: readonly string[], options: GuardOptions): CommandError {
+  const named = problems.map((problem) => inOptions(problem, options));
   return new CommandError(
-    `cannot start with this configuration: ${problems.join('; ')}`,
+    `cannot start with this configuration: ${named.join('; ')}`,
     'correct them; `drs-verify guard --help` lists options and variables',
   );
 }

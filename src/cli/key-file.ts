@@ -20,10 +20,11 @@ export async function readKeyFile(
   file: string,
   { passphraseFile, isPrivate = false }: KeyFileOptions = {},
 ): Promise<SigningKey> {
-  if (isPrivate) await requirePrivate(file);
   const text = await readText(file, 'a private key (JWK)');
-  if (!text.trimStart().startsWith(ENCRYPTED))
-    return named(file, () => importKey(jwkOf(text, file, 'a private key (JWK)')));
+  const isEncrypted = text.trimStart().startsWith(ENCRYPTED);
+  const key = isEncrypted ? null : named(file, () => importKey(jwkOf(text, file, 'a private key (JWK)')));
+  if (isPrivate) await requirePrivate(file);
+  if (key !== null) return key;
   return importKey(decryptKey(text, await readPassphrase(file, passphraseFile), file));
 }
 

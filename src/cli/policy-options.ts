@@ -66,6 +66,11 @@ export async function readJsonObject(text: string, option: string): Promise<Json
   const json = text.startsWith('@') ? await readText(text.slice(1), `a JSON object for ${option}`) : text;
   const { value, defect } = parseStrictJson(json);
   if (isJsonObject(value)) return value;
+  if (defect !== undefined && defect.kind !== 'syntax')
+    throw new CommandError(
+      `${option} is no strict JSON: ${defect.message}`,
+      defect.kind === 'number' ? 'write this number as a string' : 'correct it: a verifier refuses such JSON',
+    );
   throw new CommandError(
     `${option} is not a JSON object: ${defect?.message ?? 'it is another JSON value'}`,
     `quote it for the shell, as in ${option} '{"name":"value"}', or put it into a file and write ${option} @file`,

@@ -110,15 +110,30 @@ function urlOf(path: ServicePath): { readonly url: URL; readonly variable: strin
 function noAnswer(error: unknown, { origin }: URL, variable: string): CommandError {
   return new CommandError(
     `no answer from the service at ${origin}: ${reasonOf(error)}`,
-    `start it with \`npx drs-verify serve\`, or set ${variable} to where it runs`,
+    TLS_HINTS.find(([code]) => code.test(codeOf(error)))?.[1] ??
+      `start it with \`npx drs-verify serve\`, or set ${variable} to where it runs`,
   );
+}
+
+/** What to do where a service answers, but one of the two sides does not speak TLS, or its certificate is not trusted. */
+const TLS_HINTS: readonly (readonly [code: RegExp, hint: string])[] = [
+  [
+    /CERT|SIGNATURE|ISSUER/,
+    'trust the certificate, if it is the right one: NODE_EXTRA_CA_CERTS names a file with it or with its authority',
+  ],
+  [/^(?:ERR_SSL|EPROTO)/, 'it seems to have no TLS: write http://'],
+  [/^(?:UND_ERR_SOCKET|ECONNRESET)$/, 'try again; if the service has TLS, write https://'],
+];
+
+function codeOf(error: unknown): string {
+  return ((error as Error).cause as NodeJS.ErrnoException | undefined)?.code ?? '';
 }
 
 function reasonOf(error: unknown): string {
   const { name, message, cause } = error as Error;
   if (name === 'TimeoutError') return `nothing within ${TIMEOUT_SECS} s`;
   if (!(cause instanceof Error)) return message;
-  const { code } = cause as NodeJS.ErrnoException;
+  const code = codeOf(error);
   if (code === 'ECONNREFUSED') return 'connection refused';
   return code === 'ENOTFOUND' ? 'no such host' : cause.message;
 }

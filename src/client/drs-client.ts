@@ -212,7 +212,11 @@ function unexpected({ status, text }: Answer): DrsClientError {
   return new DrsClientError(
     isBusy ? 'overloaded' : 'rejected',
     `the service answered ${status} ${text.slice(0, 200)}; ` +
-      (isBusy ? 'try again in a moment' : 'see its log, and its limit MAX_BODY_BYTES for a 413'),
+      (isBusy
+        ? 'try again in a moment'
+        : status === 413
+          ? 'raise its MAX_BODY_BYTES, or send less'
+          : 'check that the address is that of a drs-verify service'),
     { status },
   );
 }

@@ -1,9 +1,10 @@
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
-import { Failure, showTime } from '../verify/codes.js';
+import { Failure, show, showTime } from '../verify/codes.js';
 import { openClaims, proveClaims, readReceipts } from '../verify/claims-alone.js';
 import { NO_MEMORY } from '../verify/parts.js';
 import type { Invocation, Receipt } from '../verify/receipt.js';
 import { asIssueError, IssueError, refusal } from './issue-error.js';
+import { requireKind } from './options.js';
 import { after, verifierFor, type AnySigner, type Eventual } from './signer.js';
 
 /** The verifiers' default limit for the number of receipts (`MAX_CHAIN_DEPTH`). */
@@ -16,10 +17,12 @@ export type Receipts = readonly [Receipt, ...Receipt[]];
  * Decodes a chain, root first, and checks the shape of each receipt (block A). Nothing between two receipts is
  * checked, and no signature.
  *
- * @throws IssueError if there is no receipt, or one is malformed
+ * @param suggestion other than that of the verdict
+ * @throws IssueError if it is no array, there is no receipt, or one is malformed
  */
-export function readChain(jwts: readonly string[]): Receipts {
-  const [root, ...rest] = orThrow(readReceipts(jwts, NO_MEMORY));
+export function readChain(jwts: readonly string[], suggestion?: string): Receipts {
+  requireKind(Array.isArray(jwts), 'chain', jwts, 'an array of receipts');
+  const [root, ...rest] = orThrow(readReceipts(jwts, NO_MEMORY), suggestion);
   if (root !== undefined) return [root, ...rest];
   const expected = 'at least a root receipt';
   throw refusal('EMPTY_CHAIN', { subject: 'bundle', member: 'receipts', claimed: jwts, expected });
@@ -52,9 +55,12 @@ export function requireValid(
   });
 }
 
+/** What to do about a claim of the receipt that is being issued. */
+export const CORRECT_IT = 'Correct that option.';
+
 /** What was read, unless it was refused. */
-export function orThrow<T extends object>(read: T | Failure): T {
-  if (read instanceof Failure) throw asIssueError(read);
+export function orThrow<T extends object>(read: T | Failure, suggestion?: string): T {
+  if (read instanceof Failure) throw asIssueError(read, suggestion);
   return read;
 }
 
@@ -75,7 +81,8 @@ export function requireUnexpired({ claims: { nbf, exp } }: Receipt, subject: num
 }
 
 /** Requires that the delegate's DID resolves to a key. Otherwise the delegate could neither delegate nor invoke. */
-export function requireResolvable(did: string, subject: number): void {
+export function requireResolvable(did: string): void {
   if (DEFAULT_KEYS.publicKeyOf(did) !== null) return;
-  throw refusal('UNRESOLVABLE_DID', { subject, claimed: did, expected: DEFAULT_KEYS.expected });
+  const found = `audience is ${show(did)}, expected ${DEFAULT_KEYS.expected}`;
+  throw new IssueError('UNRESOLVABLE_DID', found, CORRECT_IT);
 }

@@ -1,8 +1,9 @@
 import { CONSENT_MEMBERS, findConsentDefect, type Consent } from '../protocol/consent.js';
+import { isJsonObject } from '../protocol/json.js';
 import { digestOf } from '../protocol/jwt.js';
 import { show } from '../verify/codes.js';
 import { IssueError } from './issue-error.js';
-import { clock, requireKnownOptions, requireNearTimes } from './options.js';
+import { clock, requireKind, requireKnownOptions, requireNearTimes } from './options.js';
 
 /** Options of {@link createConsent}. */
 export interface ConsentOptions {
@@ -26,6 +27,7 @@ export interface ConsentOptions {
  * @example createConsent({ text: 'Bot may search for you.', locale: 'en', method: 'explicit-ui-click' });
  */
 export function createConsent(options: ConsentOptions): Consent {
+  requireKind(isJsonObject(options), 'options', options, 'an object');
   requireKnownOptions(options, CONSENT_OPTIONS);
   const { text, locale, method, sessionId, now = clock() } = options;
   requireNearTimes({ now });
@@ -48,7 +50,7 @@ export function createConsent(options: ConsentOptions): Consent {
   throw new IssueError(
     'INVALID_OPTION',
     `the consent's ${defect.member} is ${show(defect.found)}, expected ${defect.expected}`,
-    'pass what the person saw and did: the language of the text, how they agreed, and in which session',
+    'pass the language of the text, how the person agreed, and in which session',
   );
 }
 
@@ -67,7 +69,7 @@ export function requireConsentText(consent: Consent): void {
     stranger === undefined
       ? `the consent's policy_hash is ${JSON.stringify(consent.policy_hash)}, expected the digest of the text that the person saw`
       : `the consent has a member ${JSON.stringify(stranger)}, which no verifier reads; expected ${CONSENT_MEMBERS.join(', ')}`,
-    'make the record with createConsent({ text, locale, method })',
+    'make it with createConsent({ text, locale, method })',
   );
 }
 

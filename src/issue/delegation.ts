@@ -1,7 +1,14 @@
 import { DRS_VERSION, RECEIPT_TYPE, type Consent, type ReceiptClaims } from '../protocol/claims.js';
-import { readChain, requireDepth, requireResolvable, requireUnexpired, requireValid } from './chain.js';
+import {
+  CORRECT_IT,
+  readChain,
+  requireDepth,
+  requireResolvable,
+  requireUnexpired,
+  requireValid,
+} from './chain.js';
 import { requireConsentText } from './consent.js';
-import { clock, requireKnownOptions, requireNearTimes } from './options.js';
+import { clock, keyOf, requireKnownOptions, requireNearTimes } from './options.js';
 import { requireKnownMembers, type IssuedPolicy } from './policy.js';
 import { signReceipt } from './sign-claims.js';
 import { after, issueWith, type AnySigner, type Eventual, type Signer } from './signer.js';
@@ -78,7 +85,7 @@ export function issueRootDelegation(options: RootDelegationOptions): string;
 export function issueRootDelegation(options: RootDelegationOptions<Signer>): Promise<string>;
 export function issueRootDelegation(options: RootDelegationOptions<AnySigner>): Eventual<string>;
 export function issueRootDelegation(options: RootDelegationOptions<AnySigner>): Eventual<string> {
-  return issueWith(options.key, () => {
+  return issueWith(keyOf(options), () => {
     requireKnownOptions(options, ROOT_OPTIONS);
     requireKnownMembers(options.policy);
     const { key, command, rootType = 'human', consent } = options;
@@ -96,8 +103,8 @@ export function issueRootDelegation(options: RootDelegationOptions<AnySigner>): 
       ...(consent === undefined ? {} : { drs_consent: consent }),
     };
     return after(signReceipt(claims, key, 0), (jwt) => {
-      const [root] = readChain([jwt]);
-      requireResolvable(root.claims.aud, 0);
+      const [root] = readChain([jwt], CORRECT_IT);
+      requireResolvable(root.claims.aud);
       requireUnexpired(root, 0, now);
       return jwt;
     });
@@ -125,7 +132,7 @@ export function issueSubDelegation(options: SubDelegationOptions): string;
 export function issueSubDelegation(options: SubDelegationOptions<Signer>): Promise<string>;
 export function issueSubDelegation(options: SubDelegationOptions<AnySigner>): Eventual<string>;
 export function issueSubDelegation(options: SubDelegationOptions<AnySigner>): Eventual<string> {
-  return issueWith(options.key, () => {
+  return issueWith(keyOf(options), () => {
     requireKnownOptions(options, SUB_OPTIONS);
     const { key, maxChainDepth, unchecked = false } = options;
     const now = options.now ?? clock();
@@ -144,7 +151,7 @@ export function issueSubDelegation(options: SubDelegationOptions<AnySigner>): Ev
       prev_dr_hash: parent.digest,
     };
     return after(signReceipt(claims, key, at), (jwt) => {
-      const receipts = readChain([...options.chain, jwt]);
+      const receipts = readChain([...options.chain, jwt], CORRECT_IT);
       const issued = receipts.at(-1) ?? root;
       if (unchecked) return jwt;
       requireDepth(chain, maxChainDepth);
@@ -153,7 +160,7 @@ export function issueSubDelegation(options: SubDelegationOptions<AnySigner>): Ev
         requireUnexpired(issued, at, now);
         requireDepth(receipts, maxChainDepth);
         return after(requireValid(key, receipts, null, Math.max(now, issued.claims.nbf)), () => {
-          requireResolvable(issued.claims.aud, at);
+          requireResolvable(issued.claims.aud);
           return jwt;
         });
       });

@@ -1,8 +1,8 @@
 import { DRS_VERSION, INVOCATION_TYPE, type InvocationClaims } from '../protocol/claims.js';
 import type { JsonObject } from '../protocol/json.js';
 import { readInvocation } from '../verify/claims-alone.js';
-import { orThrow, readChain, requireDepth, requireValid } from './chain.js';
-import { clock, requireKnownOptions, requireNearTimes } from './options.js';
+import { CORRECT_IT, orThrow, readChain, requireDepth, requireValid } from './chain.js';
+import { clock, keyOf, requireKnownOptions, requireNearTimes } from './options.js';
 import { signReceipt } from './sign-claims.js';
 import { after, issueWith, type AnySigner, type Eventual, type Signer } from './signer.js';
 import type { SigningKey } from './signing-key.js';
@@ -52,7 +52,7 @@ export function issueInvocation(options: InvocationOptions): string;
 export function issueInvocation(options: InvocationOptions<Signer>): Promise<string>;
 export function issueInvocation(options: InvocationOptions<AnySigner>): Eventual<string>;
 export function issueInvocation(options: InvocationOptions<AnySigner>): Eventual<string> {
-  return issueWith(options.key, () => {
+  return issueWith(keyOf(options), () => {
     requireKnownOptions(options, INVOCATION_OPTIONS);
     const { key } = options;
     const now = options.now ?? clock();
@@ -74,7 +74,7 @@ export function issueInvocation(options: InvocationOptions<AnySigner>): Eventual
     };
     return after(signReceipt(claims, key, 'invocation'), (jwt) => {
       requireDepth(chain, options.maxChainDepth);
-      const invocation = orThrow(readInvocation(jwt));
+      const invocation = orThrow(readInvocation(jwt), CORRECT_IT);
       if (options.unchecked === true) return jwt;
       return after(requireValid(key, chain, invocation, now), () => jwt);
     });

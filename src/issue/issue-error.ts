@@ -40,6 +40,6 @@ export function refusal(code: ChainCode, details: Details): IssueError {
 }
 
 /** Makes the error for a verdict's failure. */
-export function asIssueError({ code, message, suggestion }: Failure): IssueError {
-  return new IssueError(code, message, suggestion);
+export function asIssueError(failure: Failure, suggestion = failure.suggestion): IssueError {
+  return new IssueError(failure.code, failure.message, suggestion);
 }

@@ -1,5 +1,23 @@
 import { IssueError } from './issue-error.js';
+import { isJsonObject } from '../protocol/json.js';
+import { typeName } from '../protocol/known-options.js';
 import { didYouMean } from '../protocol/nearest-name.js';
+
+/**
+ * Requires of a value what the compiler requires of it, and JavaScript does not.
+ *
+ * @throws IssueError `INVALID_OPTION`
+ */
+export function requireKind(isRight: boolean, what: string, value: unknown, expected: string): void {
+  if (isRight) return;
+  throw new IssueError('INVALID_OPTION', `${what} is ${typeName(value)}, expected ${expected}`, 'pass it so');
+}
+
+/** The key among the options. */
+export function keyOf<K>(options: { readonly key: K }): K {
+  requireKind(isJsonObject(options), 'options', options, 'an object');
+  return options.key;
+}
 
 /**
  * Refuses unknown options: a misspelt one would otherwise be silently ignored.
@@ -43,8 +61,8 @@ export function requireNearTimes(times: Readonly<Record<string, number | null | 
       'INVALID_OPTION',
       `${name} is ${time}, more than ${MAX_YEARS} years away; expected Unix seconds`,
       isMilliseconds
-        ? `it looks like milliseconds: divide by 1000, which gives ${Math.floor(time / 1000)}`
-        : 'give a time in Unix seconds, such as Math.floor(Date.now() / 1000) + 3600',
+        ? `it looks like milliseconds: give ${Math.floor(time / 1000)}`
+        : 'give Unix seconds, such as Math.floor(Date.now() / 1000)',
     );
   }
 }

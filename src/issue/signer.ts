@@ -3,6 +3,7 @@ import { encodeUtf8 } from '#platform';
 import type { SignatureCheck } from '../protocol/jwt.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { IssueError } from './issue-error.js';
+import { requireKind } from './options.js';
 import type { SigningKey } from './signing-key.js';
 
 /**
@@ -46,8 +47,14 @@ export function after<T, U>(value: Eventual<T>, next: (value: T) => Eventual<U>)
   return value instanceof Promise ? value.then(next) : next(value);
 }
 
-/** Runs a function of which nothing is thrown if it is for a {@link Signer}: its promise rejects instead. */
+/**
+ * Runs a function of which nothing is thrown if it is for a {@link Signer}: its promise rejects instead.
+ *
+ * @throws IssueError `INVALID_OPTION` at once if it is neither a key nor a `Signer`
+ */
 export function issueWith<T>(key: AnySigner, issue: () => Eventual<T>): Eventual<T> {
+  const isSigner = typeof (key as Partial<Signer> | null | undefined)?.sign === 'function';
+  requireKind(isSigner, 'key', key, 'a SigningKey or a Signer');
   return isInMemory(key) ? issue() : (async () => issue())();
 }
 
@@ -83,7 +90,7 @@ async function signElsewhere(signer: Signer, text: string): Promise<Uint8Array> 
     throw new IssueError(
       'INVALID_KEY',
       `the signer of ${signer.did} gave ${found}, expected the ${SIGNATURE_BYTES} bytes of an Ed25519 signature`,
-      'return the signature as a Uint8Array, without any encoding around it',
+      'return the raw signature as a Uint8Array',
     );
   }
   const check = { jwt: text, signingInputLength: text.length, signature, publicKey };
@@ -92,6 +99,6 @@ async function signElsewhere(signer: Signer, text: string): Promise<Uint8Array> 
   throw new IssueError(
     'INVALID_KEY',
     `the signer's signature does not verify under its did ${signer.did}`,
-    'it signs with another key, or something else than the bytes it is given: give it the did of its own key',
+    'give it the did of its own key, and have it sign the bytes as they are given',
   );
 }

@@ -141,6 +141,7 @@ export function isHttpUrl(value: unknown): boolean {
 
 function show(value: unknown): string {
   if (typeof value === 'function') return 'a function';
+  if (value instanceof Promise) return 'a promise (await it)';
   if (typeof value === 'object' && value !== null)
     return Array.isArray(value) ? JSON.stringify(value) : 'an object';
   return typeof value === 'string' ? JSON.stringify(value) : String(value);

@@ -20,7 +20,7 @@ export type FetchHandler<Rest extends unknown[]> = (
  * remote. Same options and answers as `drsMiddleware`.
  *
  * @returns a handler of the same shape; the inner one finds the call with `drsContext()` or `drsContext(request)`
- * @throws TypeError naming every problem with the options
+ * @throws TypeError naming every problem with the options, or if there is no handler
  * @example
  * const drs = { verifyUrl: 'http://127.0.0.1:8080', trustedRoots, serverIdentity, replayStore };
  * export const POST = drsFetch({ ...drs, tool: 'weather' }, async (request) => {
@@ -32,6 +32,8 @@ export function drsFetch<Rest extends unknown[] = []>(
   handler: FetchHandler<Rest>,
 ): (request: Request, ...rest: Rest) => Promise<Response> {
   const options = checkOptions('http', given);
+  if (typeof handler !== 'function')
+    throw new TypeError('drsFetch(options, handler): the handler is missing, expected a function');
   const guard = new Guard('http', options, options.bindingMode);
   return async (request, ...rest) => {
     const { opened, sent } = await openFetch(request, options, request);

@@ -8,6 +8,9 @@ import { nearestName } from './nearest-name.js';
  * @example refuseUnknownOptions({ carrier: 'header' }, ['carriers']); // TypeError: carrier is not an option here, expected carriers
  */
 export function refuseUnknownOptions(given: object, known: readonly string[]): void {
+  // Not shown: a URL in place of the options may have a password.
+  if (typeof given !== 'object' || (given as unknown) === null)
+    throw new TypeError(`the options are ${typeName(given)}, expected an object with ${known.join(', ')}`);
   const problems = Object.entries(given)
     .filter(([name, value]) => value !== undefined && !known.includes(name))
     .map(([name]) => {
@@ -15,4 +18,11 @@ export function refuseUnknownOptions(given: object, known: readonly string[]): v
       return `${name} is not an option here, expected ${expected}`;
     });
   if (problems.length > 0) throw new TypeError(problems.join('\n'));
+}
+
+/** What a value is, without showing it: it may be a secret. */
+export function typeName(value: unknown): string {
+  if (value === null) return 'null';
+  if (value === undefined) return 'missing';
+  return Array.isArray(value) ? 'an array' : `of type ${typeof value}`;
 }

@@ -59,10 +59,34 @@ let loaded: Redis | null = null;
 /** Why there is no connection although servers may answer. The message says what to do. */
 class RedisTargetError extends Error {}
 
+/** How Redis refuses who has not logged in. */
+const LOGIN = /^(?:NOAUTH|WRONGPASS)\b/;
+
+/** The error of a connection, in words if it is about user and password. */
+function explained(error: unknown): unknown {
+  if (!LOGIN.test((error as Error).message)) return error;
+  const message =
+    'it refuses the user and password of its URL, or needs some; give the right ones, redis://user:password@host';
+  return new RedisTargetError(message, { cause: error });
+}
+
 /** Says, for messages, that {@link connectRedis} failed, why, and what to do. */
 export function noConnection(url: string, error: unknown): string {
   const advice = error instanceof RedisTargetError ? '' : '; start it, or correct the address';
   return `cannot connect to ${placeOf(url)}: ${reasonOf(error)}${advice}`;
+}
+
+/**
+ * The same as {@link connectRedis}.
+ *
+ * @throws Error that says where there is no connection, why, and what to do
+ */
+export async function connectOrExplain(target: RedisTarget): Promise<RedisConnection> {
+  try {
+    return await connectRedis(target);
+  } catch (error) {
+    throw new Error(noConnection(target.url, error), { cause: error });
+  }
 }
 
 /**
@@ -175,7 +199,7 @@ async function openClient(
     await rejectAfter(CONNECT_TIMEOUT_MS, client.connect());
   } catch (error) {
     client.destroy();
-    throw error;
+    throw explained(error);
   }
   isConnected = true;
   return {
@@ -284,8 +308,8 @@ async function askInfo(redis: Redis, asking: Promise<string>): Promise<string | 
   try {
     return await asking;
   } catch (error) {
-    if (error instanceof redis.ErrorReply) return null;
-    throw error;
+    if (error instanceof redis.ErrorReply && !LOGIN.test(error.message)) return null;
+    throw explained(error);
   }
 }
 

@@ -1,7 +1,7 @@
 import { constants } from 'node:fs';
 import { access, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { connectRedis, noConnection, reasonOf } from '../redis/connection.js';
+import { connectOrExplain, reasonOf } from '../redis/connection.js';
 import { findFile } from '../revocation/store/entry-file.js';
 import type { Configuration } from './configuration/configuration.js';
 import { loadGrpc } from './grpc/open.js';
@@ -49,16 +49,13 @@ async function problemOf(variable: string, attempt: () => Promise<unknown>): Pro
     await attempt();
     return null;
   } catch (error) {
-    return `${variable}: ${reasonOf(error)}`;
+    const reason = reasonOf(error);
+    return reason.startsWith(`${variable} `) ? reason : `${variable}: ${reason}`;
   }
 }
 
 async function askRedis(url: string): Promise<void> {
-  try {
-    (await connectRedis({ url })).destroy();
-  } catch (error) {
-    throw new Error(noConnection(url, error), { cause: error });
-  }
+  (await connectOrExplain({ url })).destroy();
 }
 
 /** Whether a file can be used, or created if it is missing. */

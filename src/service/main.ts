@@ -131,7 +131,9 @@ async function startAlone(configuration: Configuration, log: Logger): Promise<Ru
 export function openLog({ logLevel }: Pick<Configuration, 'logLevel'>, dest: 1 | 2 = 1): Logger {
   const output = pino.destination({ dest, sync: true });
   output.on('error', () => (output.write = () => true));
-  return pino({ name: 'drs-verify', level: logLevel }, output);
+  // pino's own appends the causes' messages, which ours have in their words.
+  const serializers = { err: pino.stdSerializers.errWithCause };
+  return pino({ name: 'drs-verify', level: logLevel, serializers }, output);
 }
 
 /** Switches between the configured log level and `debug`. */

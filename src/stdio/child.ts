@@ -45,7 +45,7 @@ export async function startChild(
     await once(child, 'spawn');
   } catch (error) {
     forget();
-    throw error;
+    throw new Error(REASONS[(error as NodeJS.ErrnoException).code ?? ''] ?? (error as Error).message);
   }
   return {
     streams: { fromServer: child.stdout, toServer: child.stdin },
@@ -53,6 +53,11 @@ export async function startChild(
     kill,
   };
 }
+
+const REASONS: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such program',
+  EACCES: 'it may not be executed',
+};
 
 async function endingOf(child: ChildProcess): Promise<Ending> {
   const closed = once(child, 'close');

@@ -87,7 +87,10 @@ export class TrustedRoots implements Roots {
     place: string,
     { log, observer = {}, pollMs = POLL_MS }: { log: Log; observer?: TrustObserver; pollMs?: number },
   ): Promise<TrustedRoots> {
-    const loaded = await load(place, null);
+    const loaded = await load(place, null).catch((error: unknown) => {
+      const { message, cause } = error as Error;
+      throw new TrustedRootsError(`the trusted roots cannot be read: ${message}`, { cause });
+    });
     log.info({ roots: loaded.roots.size, from: place }, 'the trusted roots were read');
     return new TrustedRoots(place, loaded, { log, observer, pollMs });
   }

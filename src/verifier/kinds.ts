@@ -1,3 +1,4 @@
+import { typeName } from '../protocol/known-options.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { readGivenRoots } from '../trust/given-roots.js';
 import type { TrustedRoot } from '../trust/read-root.js';
@@ -136,6 +137,20 @@ export const roots: Kind<(string | TrustedRoot)[]> = {
 };
 
 const shown = (value: unknown) => (typeof value === 'string' ? JSON.stringify(value) : typeof value);
+
+const MAX_SHOWN = 60;
+
+/**
+ * What is wrong with the value of an option. It is shown, or its type if it is long or may be a secret, such as a URL with
+ * a password. The problem of a list shows what it is about.
+ */
+export function problemOf(name: string, value: unknown, problem: string): string {
+  if (Array.isArray(value)) return `${name}: ${problem}`;
+  const isText = typeof value === 'string' && value.length <= MAX_SHOWN && !value.includes('@');
+  const isShown = isText || typeof value === 'number' || typeof value === 'boolean';
+  const shown = typeof value === 'string' ? JSON.stringify(value) : String(value);
+  return `${name} is ${isShown ? shown : typeName(value)}: ${problem}`;
+}
 
 /** A text that a function reads; it returns the value, or what is wrong with the text. */
 export function parsed<T extends object>(

@@ -6,6 +6,7 @@ import {
   did,
   flag,
   oneOf,
+  problemOf,
   readOption,
   roots,
   text,
@@ -129,7 +130,7 @@ export function readVerifierOptions(options: VerifierOptions): VerifierSettings 
       continue;
     }
     const reading = readOption(option, given, settings);
-    if ('problem' in reading) problems.push(`${name}: ${reading.problem}`);
+    if ('problem' in reading) problems.push(problemOf(name, given, reading.problem));
     else if (reading.value !== undefined) settings[name] = reading.value;
   }
   for (const name of Object.keys(options))

@@ -220,7 +220,7 @@ describe('exit code 2, and a hint, for', () => {
     ['an unknown command', ['verfy'], 'Did you mean verify?'],
     ['help on an unknown command', ['help', 'verfy'], 'Did you mean verify?'],
     ['an unknown option', ['verify', 'x', '--jsn'], 'Did you mean --json?'],
-    ["an option of guard's server is not guard's", [...GUARD, 'cat', '--help'], 'TRUSTED_ROOTS is "x"'],
+    ["an option of guard's server is not guard's", [...GUARD, 'cat', '--help'], '--trusted-root is "x"'],
     [
       'a private key to be verified',
       ['verify', 'alice.key'],

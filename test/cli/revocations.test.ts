@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -40,6 +40,23 @@ describe.skipIf(!hasRedis)('drs revocations', { shuffle: false }, () => {
     expect(run('import', file).stdout).toBe('imported: 0 of 4 entries were new to Redis\n');
     expect(run('export')).toMatchObject({ status: 0, stdout: EXPORTED });
     expect(readFileSync(file, 'utf8')).toBe(text);
+  });
+
+  it('says what it cannot read or reach, and leaves no lock for a file that is not there', () => {
+    const missing = path.join(folder, 'missing');
+    expect(run('import', missing)).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining(`cannot read revocations from ${missing}: no such file`) as string,
+    });
+    expect(existsSync(`${missing}.lock`)).toBe(false);
+    const { stderr } = spawnSync(process.execPath, [MAIN, 'revocations', 'export'], {
+      env: { PATH: process.env['PATH'], REDIS_URL: 'redis://:secret@127.0.0.1:1' },
+      encoding: 'utf8',
+    });
+    expect(stderr).toMatch(
+      /: cannot connect to Redis at redis:\/\/127\.0\.0\.1:1: .*ECONNREFUSED.*; start it/,
+    );
+    expect(stderr).not.toContain('secret');
   });
 
   it('imports nothing of a file that is damaged, or that a service has open', async () => {

@@ -23,6 +23,7 @@ describe('drs status-list', () => {
   beforeAll(async () => {
     work = await createWorkplace();
     issuer = (await work.done('keygen', '-o', 'org.key')).stdout.trim();
+    for (const name of ['alice', 'bot']) await work.done('keygen', '-o', `${name}.key`);
     await work.done(
       'status-list',
       'create',
@@ -53,7 +54,6 @@ describe('drs status-list', () => {
   });
 
   it('revokes and reinstates, as a real service sees it', async () => {
-    for (const name of ['alice', 'bot']) await work.done('keygen', '-o', `${name}.key`);
     await work.done(
       'issue',
       '--key',
@@ -99,8 +99,13 @@ describe('drs status-list', () => {
   });
 
   it.each([
-    [['create', '--key', 'org.key', '--id', 'x', '--entries', '7'], /7 entries.*multiple of 8/s],
-    [['create', '--key', 'org.key', '--id', 'x', '-o', 'list.jwt'], /exists already/],
+    [['create', '--key', 'org.key', '--id', 'x:y', '--entries', '7'], /7 entries.*multiple of 8/s],
+    [['create', '--key', 'org.key', '--id', 'x:y', '-o', 'list.jwt'], /exists already/],
+    [['create', '--key', 'org.key', '--id', 'lists', '-o', 'other.jwt'], /--id is "lists", expected a URL\n/],
+    [
+      ['revoke', '--key', 'alice.key', 'list.jwt', '7'],
+      /the list is by did:.*and this key is did:.*refuse it\n/,
+    ],
     [['revoke', '--key', 'org.key', 'list.jwt', '131072'], /no entry 131072/],
     [['revoke', '--key', 'org.key', 'list.jwt', '-1'], /-1|option/],
     [['revoke', '--key', 'org.key', 'list.jwt', 'seven'], /seven/],

@@ -120,6 +120,15 @@ describe.each([
   });
 
   it.each([
+    [404, 'check that the address is that of a drs-verify service'],
+    [413, 'raise its MAX_BODY_BYTES, or send less'],
+  ])('says what to do about %d', async (status, remedy) => {
+    const server = await fake((_req, res) => answer(res, status, 'Cannot POST'));
+    const verdict = clientOf(server.url, transport).verify({});
+    await expect(verdict).rejects.toThrow(`the service answered ${status} Cannot POST; ${remedy}`);
+  });
+
+  it.each([
     ['interrupted', 1, (res: ServerResponse) => res.destroy()],
     ['rejected', 1, (res: ServerResponse) => answer(res, 413, '{"error":"too large"}')],
     ['rejected', 1, (res: ServerResponse) => answer(res, 500, '{"error":"internal"}')],

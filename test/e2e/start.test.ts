@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
 import { describe, expect, it } from 'vitest';
+import { cannotListen } from '../../src/service/http/front-end.js';
 import { problemsOf } from '../service/problems-of.js';
 import { startOnPort } from '../support/ports.mjs';
 import { runToExit, startService } from '../support/service.js';
@@ -80,6 +81,21 @@ describe('starting', () => {
     expect(code).toBe(1);
     expect(stderr).toContain(`cannot listen on 127.0.0.1:${port}`);
     other.close();
+  });
+
+  it('says of a low port who may listen on it', () => {
+    const messageOf = (port: number) =>
+      cannotListen({ kind: 'tcp', host: '127.0.0.1', port, isShared: false }).message;
+    expect(messageOf(80)).toContain('ports below 1024 are for root, or for whoever has CAP_NET_BIND_SERVICE');
+    expect(messageOf(1024)).not.toContain('root');
+  });
+
+  it('logs once why it cannot', async () => {
+    const { stdout, stderr } = await runToExit({ DECISION_LOG: '/no/folder/log' });
+    const message = /^drs-verify cannot start: (.+)$/m.exec(stderr)?.[1];
+    const { err } = JSON.parse(stdout.trimEnd().split('\n').at(-1) ?? '') as { err: Error };
+    expect(err.message).toBe(message);
+    expect(err.cause).toMatchObject({ message: expect.stringContaining('ENOENT') as unknown });
   });
 
   it('counts an empty variable as unset, and refuses a port that another drs-verify has', async () => {

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import sodium from 'libsodium-wrappers';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { generateKey } from '../../src/issue/index.js';
 import { toJson, type Entry } from '../../src/revocation/entry.js';
 import { lineOf } from '../../src/revocation/store/entry-lines.js';
 import { Failure, rowsOf } from '../../src/verify/codes.js';
@@ -285,5 +286,11 @@ describe('it recognises', () => {
       /roots\[0\]\.did: .*\n.*names nobody.*\n.*a member root.*\n.*line 2 is none/,
     );
     expect(recognise('7').kind).toBe('unknown');
+    expect(recognise('{"a":1}').words).toBe(
+      'JSON, but nothing that is known here: expected a bundle, receipts, a request, a line of a log or a status list',
+    );
+    expect(recognise(JSON.stringify(generateKey().toJwk())).words).toMatch(
+      /^A private key: show it to nobody\./,
+    );
   });
 });

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import {
+  createConsent,
   generateKey,
   issueInvocation,
   issueRootDelegation,
@@ -308,5 +309,47 @@ describe('defaults', () => {
   it('two receipts differ in their jti', () => {
     const jtis = [root, issueRootDelegation(rootOptions)].map((jwt) => payloadOf(jwt)['jti']);
     expect(at(jtis, 0)).not.toBe(at(jtis, 1));
+  });
+});
+
+describe('what the compiler would have refused', () => {
+  const rootWithOption = (options: object) => () =>
+    issueRootDelegation({ ...rootOptions, ...options } as never);
+  it.each<[string, () => unknown, string]>([
+    ['no options', () => issueRootDelegation(undefined as never), 'options is missing, expected an object'],
+    ['no options', () => issueInvocation(null as never), 'options is null, expected an object'],
+    ['no options', () => createConsent('yes' as never), 'options is of type string, expected an object'],
+    ['no key', rootWithOption({ key: undefined }), 'key is missing, expected a SigningKey or a Signer'],
+    [
+      'a name for a key',
+      rootWithOption({ key: alice.did }),
+      'key is of type string, expected a SigningKey or a Signer',
+    ],
+    [
+      'no policy',
+      rootWithOption({ policy: undefined }),
+      'policy is missing, expected an object; {} limits nothing',
+    ],
+    [
+      'a list for a policy',
+      rootWithOption({ policy: ['search'] }),
+      'policy is an array, expected an object; {} limits nothing',
+    ],
+    [
+      'a receipt for a chain',
+      () => issueInvocation({ ...callOptions, chain: root } as never),
+      'chain is of type string, expected an array of receipts',
+    ],
+  ])('%s', (_, issue, message) => {
+    const error = refusalOf(issue);
+    expect(error.message).toBe(message);
+    expect(error.suggestion).not.toBe('');
+  });
+
+  it('an audience that is no did:key is not called the issuer', () => {
+    const to = { audience: 'bot' };
+    const message = 'audience is "bot", expected a did:key of an Ed25519 key';
+    expect(refusalOf(rootWithOption(to)).message).toBe(message);
+    expect(refusalOf(() => issueSubDelegation({ ...subOptions, ...to })).message).toBe(message);
   });
 });

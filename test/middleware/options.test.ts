@@ -1,7 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { DrsClient } from '../../src/client/index.js';
 import { drsA2a, drsExtension } from '../../src/middleware/a2a/index.js';
-import { createMemoryReplayStore, drsFetch, drsMiddleware, signFetch } from '../../src/middleware/index.js';
+import {
+  createMemoryReplayStore,
+  drsFetch,
+  drsMiddleware,
+  openRedisReplayStore,
+  signFetch,
+} from '../../src/middleware/index.js';
 import { drsHono } from '../../src/middleware/hono/index.js';
 import { drsMcp, signCalls } from '../../src/middleware/mcp/index.js';
 import { createVerifier } from '../../src/verifier/create-verifier.js';
@@ -78,6 +84,7 @@ describe.each(ALL)('%s', (name, make) => {
     [{ verifier: undefined }, 'give exactly one of verifier'],
     [{ verifyUrl: 'http://127.0.0.1' }, 'give exactly one of verifier'],
     [{ verifier: undefined, verifyUrl: 'ftp://x' }, 'verifyUrl is "ftp://x", expected an http or https URL'],
+    [{ replayStore: Promise.resolve() }, 'replayStore is a promise (await it), expected a store'],
     [{ verifier: null }, 'verifier is null, expected what createVerifier()'],
   ])('refuses %o', (options, problem) => {
     expect(problemsOf(() => make({ verifier, ...open, ...options }))).toEqual([
@@ -147,4 +154,19 @@ it.each<[string, (options: object) => unknown]>([
     expect.stringMatching(`^${name} is not an option here, expected .`),
   ]);
   expect(problemsOf(() => make({ polocy: 1, nosuch: 2 }))).toHaveLength(2);
+});
+
+it('what is passed in place of an object is said, and not shown', async () => {
+  await expect(openRedisReplayStore('redis://:secret@127.0.0.1' as never)).rejects.toThrow(
+    /^the options are of type string, expected an object with url, /,
+  );
+  expect(problemsOf(() => createMemoryReplayStore(null as never))).toEqual([
+    expect.stringMatching(/^the options are null, expected an object with /),
+  ]);
+  expect(problemsOf(() => drsFetch({ verifier, ...OPEN_ROUTE }, undefined as never))).toEqual([
+    'drsFetch(options, handler): the handler is missing, expected a function',
+  ]);
+  expect(problemsOf(() => drsMcp({ verifier, ...OPEN }).protectServer({} as never))).toEqual([
+    'this is no MCP endpoint: it has no connect(); pass a McpServer, Server or Client of the SDK',
+  ]);
 });

@@ -62,6 +62,24 @@ describe('the check before a start', () => {
     server.close();
   });
 
+  it.skipIf(!hasRedis)('says that Redis wants another password', async () => {
+    const redis = await RedisServer.start('--requirepass', 'pa55');
+    const { host } = new URL(redis.url);
+    const login =
+      'it refuses the user and password of its URL, or needs some; give the right ones, redis://user:password@host';
+    try {
+      for (const user of ['', ':wrong@']) {
+        const url = `redis://${user}${host}`;
+        expect(await problemsWith({ GATE_REPLAY: 'redis', REDIS_URL: url })).toEqual([
+          `REDIS_URL: cannot connect to Redis at redis://${host}: ${login}`,
+        ]);
+      }
+      expect(await problemsWith({ GATE_REPLAY: 'redis', REDIS_URL: `redis://:pa55@${host}` })).toEqual([]);
+    } finally {
+      await redis.stop();
+    }
+  });
+
   it.skipIf(!hasRedis)('finds nothing where Redis answers', async () => {
     const redis = await RedisServer.start();
     try {

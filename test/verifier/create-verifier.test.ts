@@ -62,9 +62,9 @@ describe('createVerifier', () => {
     } catch (error) {
       expect(error).toBeInstanceOf(OptionsError);
       expect((error as OptionsError).problems).toEqual([
-        'maxChainDepth: expected a whole number, 1 to 1024',
+        'maxChainDepth is 0: expected a whole number, 1 to 1024',
         'trustedRoots: expected a did:key of an Ed25519 key, found "x"',
-        'statusListBaseUrl: expected a URL with http:// or https://',
+        'statusListBaseUrl is "nowhere": expected a URL with http:// or https://',
         'workerTreads: it is not an option of a verifier, expected workerThreads',
       ]);
       expect((error as OptionsError).message).toBe((error as OptionsError).problems.join('\n'));
@@ -90,8 +90,15 @@ describe('createVerifier', () => {
     { toString: 1 },
     JSON.parse('{"__proto__": 1}') as object,
   ])('refuses %o', (options) => {
-    expect(() => createVerifier(options)).toThrow(new RegExp(`^${Object.keys(options)[0]}: .+`));
+    expect(() => createVerifier(options)).toThrow(new RegExp(`^${Object.keys(options)[0]}(: | is .+: ).+`));
   });
+
+  it.each([{ redisUrl: 'http://:secret@a' }, { statusListBaseUrl: 'secret'.repeat(20) }])(
+    'does not show what may be a secret: %o',
+    (options) => {
+      expect(() => createVerifier(options)).toThrow(/^\w+ is of type string: expected (?!.*secret)/);
+    },
+  );
 
   it('takes no option that is undefined, and none from a prototype', async () => {
     // The variable was forgotten: without this, everybody would be trusted.

@@ -59,6 +59,8 @@ export function isAside(recognised: Recognised): recognised is Aside {
   return ['status list', 'usage', 'revocations', 'roots'].includes(recognised.kind);
 }
 
+const EXPECTED = 'expected a bundle, receipts, a request, a line of a log or a status list';
+
 /** Shorter words are no bundle in base64url, and are not called one. */
 const MIN_HEADER = 64;
 
@@ -93,7 +95,7 @@ export function recognise(input: string): Recognised {
   if (text.length >= MIN_HEADER && /^[\w-]+={0,2}$/.test(text))
     return inHeaderForm(text, 'The value of an X-DRS-Bundle header');
   if (text.startsWith('{')) return unknown('JSON with a fault: it ends too early, or a character is wrong');
-  return unknown('Not recognised: expected a bundle, receipts, a request, a line of a log or a status list');
+  return unknown(`Not recognised: ${EXPECTED}`);
 }
 
 const ROOTS_FILE = /^\{\s*"(?:roots|\$schema)"\s*:/;
@@ -172,7 +174,9 @@ function ofJson(value: JsonValue, text: string): Recognised {
     return value['jsonrpc'] === '2.0'
       ? ofRequest(question, 'A JSON-RPC message')
       : ofRequest(question, 'A question to a gate', value['protocol']);
-  return ofNote(value) ?? unknown('JSON, but nothing that is known here');
+  if (Object.hasOwn(value, 'kty') && Object.hasOwn(value, 'd'))
+    return unknown('A private key: show it to nobody. It is not needed here; paste what it has signed');
+  return ofNote(value) ?? unknown(`JSON, but nothing that is known here: ${EXPECTED}`);
 }
 
 function splitBody(value: JsonObject): { bundle: JsonValue; body: string | null } {

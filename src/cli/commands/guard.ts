@@ -38,7 +38,7 @@ export function addGuard(program: Command): void {
     )
     .option(
       '--check',
-      'check the configuration and what it names, and exit: with 0 if it can work, else with 2',
+      'check the configuration and what it names, but no port, and exit: with 0 if it can work, else with 2',
     )
     .addHelpText(
       'after',

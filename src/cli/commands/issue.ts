@@ -87,6 +87,12 @@ Examples:
         expiresAt: options.expires === undefined ? notBefore + 3600 : toExpiresAt(options.expires),
       };
       const isHuman = options.rootType === 'human';
+      const given = options.consentText ?? options.consentSession;
+      if (!isHuman && given !== undefined)
+        throw new CommandError(
+          `there is a consent, and --root-type is ${JSON.stringify(options.rootType)}: only a human gives one`,
+          'leave out --consent-text and --consent-session, or --root-type',
+        );
       const text = isHuman ? await readConsentText(options, delegation) : null;
       const consent = text === null ? {} : { consent: consentTo(text, options, now) };
       const unsigned = { ...delegation, now, rootType: options.rootType, ...consent };

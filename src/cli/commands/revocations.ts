@@ -5,6 +5,7 @@ import { exportRevocations, importRevocations } from '../../revocation/store/red
 import { RevocationStoreError } from '../../revocation/store/store-error.js';
 import { adminHeaders, adminRefusal } from '../admin.js';
 import { CommandError } from '../command-error.js';
+import { unreadable } from '../files.js';
 import { getFromService, parseJson } from '../service.js';
 
 const DEFAULT_URL = 'redis://127.0.0.1:6379';
@@ -88,10 +89,8 @@ async function orCommandError<T>(action: () => Promise<T>): Promise<T> {
   } catch (error) {
     if (error instanceof RevocationStoreError)
       throw new CommandError(error.message, 'nothing was changed; try again');
-    const { code, message } = error as NodeJS.ErrnoException;
-    throw new CommandError(
-      message || code || 'Redis failed',
-      'look at the file, and at REDIS_URL; then try again',
-    );
+    const { message, path } = error as NodeJS.ErrnoException;
+    if (path !== undefined) throw unreadable(path, 'revocations', error);
+    throw new CommandError(message, 'look at the Redis of REDIS_URL; then try again');
   }
 }

@@ -50,7 +50,8 @@ Examples:
         ...(reason !== undefined && { reason }),
       };
       const asked = readAsked(json);
-      if (typeof asked === 'string') throw new CommandError(asked, 'check what is to be revoked');
+      if (typeof asked === 'string')
+        throw new CommandError(asked, 'of a key, give the DID that is "kid" in its .pub file');
       const answer = await postToService('/admin/revoke', JSON.stringify(json), adminHeaders());
       const { status, body } = answer;
       if (status !== 200 || !isJsonObject(body) || body['revoked'] !== true) throw adminRefusal(answer);

@@ -19,7 +19,7 @@ Examples:
     )
     .option(
       '--check',
-      'check the configuration and what it names, and exit: with 0 if the service can start, else with 2',
+      'check the configuration and what it names, but no port, and exit: with 0 if it can work, else with 2',
     )
     .option(
       '--processes <number>',

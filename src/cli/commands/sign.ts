@@ -45,7 +45,7 @@ export function addSign(program: Command): void {
     )
     .passThroughOptions();
   addKeyOptions(command)
-    .requiredOption(
+    .option(
       '--chain <file>',
       'a chain for this key; repeat it for several: the first that allows a call is used',
       collect,
@@ -99,6 +99,8 @@ Examples:
 async function sign(command: readonly string[], options: SignOptions): Promise<void> {
   const isChild = command.length > 0;
   requireWay(isChild, options);
+  if (options.chain.length === 0)
+    throw new CommandError('there is no chain to sign under', 'name the file of one with --chain');
   const target = options.to === undefined ? null : readTarget(options.to);
   const toolServer = options.toolServer ?? target?.href ?? `stdio:${path.basename(command[0] ?? '')}`;
   for (const file of [options.key ?? '', ...options.chain])

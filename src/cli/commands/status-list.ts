@@ -50,6 +50,11 @@ and in a third one, to revoke the receipts that were issued with --status-index 
     .option('-o, --out <file>', 'where to write the list (default: standard output)')
     .option('--force', 'replace the file where it exists')
     .action(async ({ key, id, entries, expires, out, force }: CreateOptions) => {
+      if (!URL.canParse(id))
+        throw new CommandError(
+          `--id is ${JSON.stringify(id)}, expected a URL`,
+          'give the one under which the list will be served, such as https://lists.example/1',
+        );
       const list = orCommandError(
         () => createStatusList({ id, entries }),
         'give --entries as a multiple of 8',
@@ -105,6 +110,11 @@ type ChangeOptions = Pick<CreateOptions, 'key' | 'expires'>;
 
 async function sign(list: EditableStatusList, keyFile: string, expires: number | undefined): Promise<string> {
   const signer = await readKeyFile(keyFile);
+  if ((list.issuer ?? signer.did) !== signer.did)
+    throw new CommandError(
+      `the list is by ${list.issuer}, and this key is ${signer.did}: who trusts its issuer would refuse it`,
+      "give the issuer's key, or create a new list with this one",
+    );
   const validUntil = expires !== undefined ? { validUntil: new Date(expires * 1000) } : {};
   return `${await signStatusList(list, { signer, validFrom: new Date(), ...validUntil })}\n`;
 }

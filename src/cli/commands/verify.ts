@@ -134,7 +134,7 @@ function onlyFileOf([file, ...others]: readonly string[], { at, url }: VerifyOpt
   if (at !== undefined || url !== undefined)
     throw new CommandError(
       `--${at === undefined ? 'url' : 'at'} is for a stream`,
-      'give --stream too, or leave it out',
+      `give --stream too, or ${at === undefined ? 'set DRS_VERIFY_URL instead' : 'leave it out'}`,
     );
   if (file === undefined)
     throw new CommandError("missing required argument 'bundle_file'", 'name a file, or - for standard input');
@@ -189,7 +189,7 @@ function showFailure({
 
 /** @param request the request that was sent. If it had a body, a valid verdict must have a `binding` */
 function verdictOf(answer: ServiceAnswer, request: string): Verdict {
-  if (answer.status === 400) {
+  if (answer.status === 400 && isJsonObject(answer.body) && typeof answer.body['error'] === 'string') {
     throw new CommandError(
       `the service could not parse the request: ${errorOf(answer.body)}`,
       'check the bundle file and the body file',

@@ -42,7 +42,7 @@ export function findEntry(
   const errors: ParseError[] = [];
   const tree = parseTree(text, errors, { allowTrailingComma: true });
   if (tree === undefined || errors.length > 0)
-    throw wrong('is not JSON (comments are fine)', 'mend it first');
+    throw wrong(`is not JSON (comments are fine): ${placeOf(text, errors[0]?.offset ?? 0)}`, 'mend it first');
   const servers = findNodeAtLocation(tree, [SERVERS]);
   if (servers?.type !== 'object') {
     const found = (tree.children ?? []).map(({ children }) => String(children?.[0]?.value)).slice(0, 8);
@@ -143,4 +143,10 @@ export async function readCopy(file: string): Promise<string | null> {
   } catch {
     return null;
   }
+}
+
+/** Where a character of a text is. */
+function placeOf(text: string, offset: number): string {
+  const before = text.slice(0, offset).split('\n');
+  return `line ${before.length}, column ${(before.at(-1) ?? '').length + 1}`;
 }

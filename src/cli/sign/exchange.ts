@@ -61,7 +61,7 @@ export class HttpTarget {
         })
         .on('error', (error) => {
           connected();
-          reject(new Error(`cannot reach ${this.url.origin}: ${reasonOf(error)}`));
+          reject(new Error(`cannot reach ${this.url.origin}: ${reasonOf(error)}; start it, or correct --to`));
         })
         // After a 101 that nobody has asked for, there is neither an answer nor an error.
         .on('close', () => reject(new Error(`cannot reach ${this.url.origin}: it speaks another protocol`)))

@@ -70,7 +70,10 @@ function add(
 ): void {
   const [, written = '', given = ''] = /^([\w!#$%&'*+.^`|~-]+):[ \t]*(.*)$/s.exec(line) ?? [];
   const name = written.toLowerCase();
-  if (name === '') throw new CommandError(`a ${option} has no name`, "write it as 'Name: …', in quotes");
+  if (name === '') {
+    const what = option === '--header' ? 'value' : 'VARIABLE';
+    throw new CommandError(`a ${option} has no colon after a name`, `write it in quotes: 'Name: ${what}'`);
+  }
   if (OWN.has(name) || name in headers)
     throw new CommandError(
       `${option} sets ${written}, which ${OWN.has(name) ? 'is set by this command' : 'is set twice'}`,

@@ -33,10 +33,14 @@ const used = new WeakSet<object>();
  * Prepares every transport that a client or server connects to, after the SDK has installed its callbacks and before
  * the first message.
  *
- * @throws Error if it is connected already; each `connect` rejects for a transport that has served another
+ * @throws TypeError if it has no `connect`, Error if it is connected already; each `connect` rejects for a transport that has served another
  */
 export function onConnect(endpoint: Connectable, prepare: (transport: McpTransport) => void): void {
   const inner = innerOf(endpoint);
+  if (!isConnectable(inner))
+    throw new TypeError(
+      'this is no MCP endpoint: it has no connect(); pass a McpServer, Server or Client of the SDK',
+    );
   if ('transport' in inner && inner.transport !== undefined) {
     throw new Error('this MCP endpoint is connected already: protect it first, then connect it');
   }

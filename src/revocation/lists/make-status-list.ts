@@ -20,6 +20,8 @@ export interface StatusListSigner {
 export interface EditableStatusList {
   /** The URL of the list, under which verifiers fetch it. */
   readonly id: string;
+  /** Whoever signed it, if it was signed. */
+  readonly issuer?: string;
   /** Bit 0 is the most significant bit of byte 0. */
   readonly bits: Buffer;
 }
@@ -128,9 +130,9 @@ export async function signStatusList(
 export async function openStatusList(jwt: string): Promise<EditableStatusList> {
   const parsed = parseCompactJwt(jwt.trim());
   if (parsed.defect !== undefined) throw new SyntaxError(`the list is not a JWT: ${parsed.defect}`);
-  const { encodedList } = readCredential(parsed.payload);
+  const { encodedList, issuer } = readCredential(parsed.payload);
   const { id } = parsed.payload;
-  return { id: typeof id === 'string' ? id : '', bits: await unpackBits(encodedList) };
+  return { id: typeof id === 'string' ? id : '', issuer, bits: await unpackBits(encodedList) };
 }
 
 const encode = (value: JsonObject) => encodeBase64url(Buffer.from(toJcs(value)));

@@ -1,5 +1,5 @@
-import { open } from 'node:fs/promises';
-import { connectRedis, type RedisConnection } from '../../redis/connection.js';
+import { access, open } from 'node:fs/promises';
+import { connectOrExplain, type RedisConnection } from '../../redis/connection.js';
 import { Entries } from '../entries.js';
 import type { Entry } from '../entry.js';
 import { findFile } from './entry-file.js';
@@ -40,10 +40,12 @@ export interface ImportReport {
  */
 export async function importRevocations(path: string, options: ImportOptions): Promise<ImportReport> {
   const { target, file } = await findFile(path);
+  // Before the lock, whose file would stay.
+  await access(file);
   const lock = await lockFile(target);
   try {
     const entries = await readEntries(file);
-    const connection = await connectRedis({ url: options.url });
+    const connection = await connectOrExplain({ url: options.url });
     try {
       await checkRedisFirst(connection, options.minReplicas, { info: ignore, warn: ignore, error: ignore });
       const log = new RedisLog(connection);
@@ -66,7 +68,7 @@ export async function importRevocations(path: string, options: ImportOptions): P
 
 /** The lines of all revocations in Redis: indices first, ascending. */
 export async function exportRevocations(url: string): Promise<string[]> {
-  const connection: RedisConnection = await connectRedis({ url });
+  const connection: RedisConnection = await connectOrExplain({ url });
   try {
     const entries = [...(await readAll(new RedisLog(connection))).values()];
     const rank = ({ target }: Entry) => (typeof target === 'number' ? target : Infinity);

@@ -7,6 +7,8 @@ import { answeredHeaders } from './forwarded-headers.js';
 /** Time to connect to a tool server, and time in which it must begin to answer. Afterwards it may take any time. */
 const CONNECT_MS = 10_000;
 const ANSWER_MS = 300_000;
+/** With these, nothing was sent. */
+const NOT_CONNECTED: ReadonlySet<string> = new Set(['ECONNREFUSED', 'ENOTFOUND', 'UND_ERR_CONNECT_TIMEOUT']);
 
 /** A request for a tool server. */
 export interface ForwardedRequest {
@@ -89,8 +91,9 @@ export class Upstream {
     }
     const isLate = error instanceof errors.HeadersTimeoutError || error instanceof errors.ConnectTimeoutError;
     const { code, message } = error as NodeJS.ErrnoException;
+    const outcome = NOT_CONNECTED.has(code ?? '') ? 'was not executed' : 'may have been executed';
     const text = JSON.stringify({
-      error: `the tool server at ${this.#origin} did not answer: ${code ?? message}. The call may have been executed; to repeat it, sign it anew`,
+      error: `the tool server at ${this.#origin} did not answer: ${code ?? message}. The call ${outcome}; to repeat it, sign it anew`,
     });
     response.writeHead(isLate ? 504 : 502, {
       'Content-Type': 'application/json',

@@ -131,13 +131,19 @@ export const UNIX_PEER = 'unix';
 /** The {@link Wire.remoteAddress} of a connection that is already closed. */
 export const GONE_PEER = 'unknown';
 
+const LOW_PORTS = 1024;
+
 /** The error of a front end that cannot listen. */
 export function cannotListen(address: ListenAddress): Error {
+  const isLow = address.kind === 'tcp' && address.port > 0 && address.port < LOW_PORTS;
+  const who = isLow
+    ? `, or this user may not listen there (ports below ${LOW_PORTS} are for root, or for whoever has CAP_NET_BIND_SERVICE)`
+    : '';
   return new Error(
     address.kind === 'unix'
       ? `cannot listen on ${showAddress(address)}: its folder does not exist, or this process may not write to it; ` +
           'create it for the user of the service, or choose another path (LISTEN)'
-      : `cannot listen on ${showAddress(address)}: another process has the port, or the address is not this machine's; ` +
+      : `cannot listen on ${showAddress(address)}: another process has the port, or the address is not this machine's${who}; ` +
           'stop that process, or choose another address (HOST and PORT, METRICS_ADDR)',
   );
 }

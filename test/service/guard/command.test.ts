@@ -22,7 +22,7 @@ const WRONG: readonly Row[] = [
   ['with two', ['x'], proxy, {}, 'there are two tool servers'],
   ['without a root', ['x'], { toolServer: 'any' }, {}, 'there is no trusted root'],
   ['with any root beside one', ['x'], { ...named, trustedRoot: ['any', 'x'] }, {}, 'expected any alone'],
-  ['with a root that is none', ['x'], { ...named, trustedRoot: ['me'] }, {}, 'TRUSTED_ROOTS is "me"'],
+  ['with a root that is none', ['x'], { ...named, trustedRoot: ['me'] }, {}, '--trusted-root is "me"'],
   ['without a name', ['x'], { trustedRoot: ['any'] }, {}, 'the tool server has no name'],
   ['with a typing error', ['x'], named, { TRUSTED_ROOT: 'x' }, 'expected TRUSTED_ROOTS'],
   ['with a variable of the service', ['x'], named, { GRPC_PORT: '1' }, 'GRPC_PORT is set, and does nothing'],
@@ -52,7 +52,22 @@ const WRONG: readonly Row[] = [
     {},
     'without a query',
   ],
-  ['with a program that is not there', ['./no-such-program'], named, {}, 'ENOENT'],
+  [
+    'with a root in the environment',
+    ['x'],
+    { toolServer: 'any' },
+    { TRUSTED_ROOTS: 'me' },
+    'TRUSTED_ROOTS is',
+  ],
+  ['with an empty name', ['x'], { ...named, toolServer: '' }, {}, '--tool-server is empty'],
+  [
+    'without its routes',
+    none,
+    { ...proxy, protocol: 'http', routes: 'no/file' },
+    {},
+    '--routes is "no/file"',
+  ],
+  ['with a program that is not there', ['./no-such-program'], named, {}, 'there is no such program'],
 ];
 
 describe('drs-verify guard', () => {
@@ -64,6 +79,19 @@ describe('drs-verify guard', () => {
     expect(error).toMatchObject({ name: 'CommandError', exitCode: 2 });
     expect((error as Error).message).toContain(message);
     expect((error as Error).message).not.toContain('secret');
+  });
+
+  it('names its own options where its address is taken', async () => {
+    const other = await listen((_req, res) => res.end());
+    const address = new URL(other.url).host;
+    const error = await guard(none, { ...proxy, listen: address }).catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({
+      message: expect.stringMatching(
+        `^cannot listen on ${address}: .*choose another address \\(--listen, METRICS_ADDR\\)$`,
+      ) as unknown,
+      hint: 'check what the options and variables name (--check)',
+    });
+    await other.close();
   });
 
   it('listens, sends on, and ends', async () => {
