@@ -134,9 +134,9 @@ describe.each([
   it('are aborted when nobody waits for them any more', async () => {
     const { requests, open } = await start();
     const { ask } = open({ ...transport, timeoutMs: 50 });
-    // Again if the time was over before they were sent.
+    // Again if the time was over before they were sent, or arrived: then both of two may arrive.
     while (requests.length === 0) expect(await ask(1, 2)).toEqual(['timeout', 'timeout']);
-    await eventually(() => expect(requests.map(({ isGone }) => isGone)).toEqual([true]));
+    await eventually(() => expect(requests.filter(({ isGone }) => !isGone)).toEqual([]));
   });
 });
 
