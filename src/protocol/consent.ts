@@ -77,12 +77,11 @@ const FORMS: Readonly<Record<keyof Consent, { expected: string; test: (value: st
   timestamp: { expected: 'a time in UTC such as "2026-01-31T12:00:00Z" (RFC 3339)', test: isUtcTime },
 };
 
-const UTC_TIME =
-  /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d|23:59:60)(?:\.\d{1,9})?(?:Z|\+00:00)$/;
-
 function isUtcTime(value: string): boolean {
-  if (!UTC_TIME.test(value)) return false;
-  const day = Number(value.slice(8, 10));
+  const day =
+    /^\d{4}-\d\d-(\d\d)T(?:(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d|23:59:60)(?:\.\d{1,9})?(?:Z|\+00:00)$/.exec(
+      value,
+    )?.[1];
   // Of a day that its month does not have, engines make no date, or one in the next month.
-  return day <= 28 || new Date(value.slice(0, 10)).getUTCDate() === day;
+  return day !== undefined && new Date(value.slice(0, 10)).getUTCDate() === Number(day);
 }

@@ -113,7 +113,7 @@ const diskFull: Fault = {
 };
 
 const clock: Fault = {
-  name: 'the clock goes forth and back',
+  name: 'the clock jumps forward and back',
   missing: () => (existsSync(FAKETIME) ? null : 'libfaketime (Debian: faketime)'),
   stated:
     'A receipt is refused (`EXPIRED`, `NOT_YET_VALID`) while the clock is outside its window. Revocations do not depend on the clock.',

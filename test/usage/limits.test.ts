@@ -408,7 +408,7 @@ describe.skipIf(!hasRedis)('limits that are counted in Redis', () => {
   });
 
   it('are kept apart by a prefix, whatever is in it', async () => {
-    const store = await openRedisReplayStore({ url: redis.url, keyPrefix: 'a*[b]?:' });
+    const store = await openRedisReplayStore({ url: redis.url, keyPrefix: 'a*[b]?:', timeoutMs: 20_000 });
     stores.push(store);
     const [first, second] = [limitOf('first', { maxCalls: 1 }), limitOf('second', { maxCalls: 1 })];
     await call(store, [first, second]);
