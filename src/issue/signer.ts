@@ -99,6 +99,6 @@ async function signElsewhere(signer: Signer, text: string): Promise<Uint8Array> 
   throw new IssueError(
     'INVALID_KEY',
     `the signer's signature does not verify under its did ${signer.did}`,
-    'give it the did of its own key, and have it sign the bytes as they are given',
+    'give it the did of its own key, and sign the bytes as given',
   );
 }
