@@ -63,6 +63,7 @@ export default defineConfig({
     // Each module is loaded once in a process, not once for each file.
     isolate: false,
     sequence: { sequencer: WaitingAmongOthers },
+    globalSetup: 'test/support/global-setup.ts',
     testTimeout: 180_000,
     hookTimeout: 180_000,
     expect: { poll: { timeout: 60_000 } },

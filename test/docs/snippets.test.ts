@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { spawn, type ChildProcess } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -6,6 +5,7 @@ import path from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { invoke, makeChain } from '../support/chain.js';
+import { end, hasEnded } from '../support/child.js';
 import { eventually } from '../support/eventually.js';
 import { openApi } from '../support/openapi.js';
 import { startOnPort } from '../support/ports.mjs';
@@ -195,17 +195,11 @@ serve({ fetch: (request) => POST(request), port: Number(process.env.PORT), hostn
       const child = spawn(process.execPath, [file], { cwd: project.folder, env, stdio: 'ignore' });
       const url = `http://127.0.0.1:${port}`;
       await eventually(async () => {
-        if (child.exitCode === null) await fetch(url);
+        if (!hasEnded(child)) await fetch(url);
       });
-      if (child.exitCode !== null) throw new Error(`${file} ended with ${child.exitCode}`);
+      if (hasEnded(child)) throw new Error(`${file} ended with ${child.exitCode ?? child.signalCode}`);
       return { url, child };
     });
-  }
-
-  async function stop(child: ChildProcess): Promise<void> {
-    const exit = once(child, 'exit');
-    child.kill();
-    await exit;
   }
 
   it('has sections to try', () => {
@@ -235,7 +229,7 @@ serve({ fetch: (request) => POST(request), port: Number(process.env.PORT), hostn
           expect((await fetch(env.TOOL_URL, { method: 'POST', headers, body })).status).toBe(401);
         }
       } finally {
-        await stop(child);
+        await end(child);
       }
     }
     if (section !== 'MCP') return;
