@@ -1,5 +1,5 @@
 import { spawn, type ChildProcess } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
@@ -132,12 +132,15 @@ describe('JSON', () => {
 });
 
 describe('commands', () => {
-  // The expected output of commands in snippets, besides exit code 0.
-  const endings: Readonly<Record<string, (ended: Ended) => void>> = {
-    'README.md': ({ code, out }) => {
+  // The expected output of commands in snippets, besides exit code 0, and what they leave in the folder of the demonstration.
+  const endings: Readonly<Record<string, (ended: Ended, made: readonly string[]) => void>> = {
+    'README.md': ({ code, out }, made) => {
       // The last command is the one that is refused.
       expect(code).toBe(1);
+      expect(out).toMatch(/^valid\n(?: .*\n)* {2}binding {9}match$/m);
+      expect(out).toContain('\nvalid, but the body is not what was signed\n');
       expect(out).toMatch(/binding +match.*binding +mismatch/s);
+      expect(made).toContain('bundle.json');
     },
     'docs/runbook.md': ({ code, out }) => {
       expect([code, out]).toEqual([
@@ -147,9 +150,11 @@ describe('commands', () => {
         ),
       ]);
     },
-    'docs/issuing.md': ({ code, out, err }) => {
+    'docs/issuing.md': ({ code, out, err }, made) => {
       expect([code, err]).toEqual([0, expect.not.stringMatching(/error/i)]);
-      expect(out).toMatch(/\nvalid/);
+      expect(out).toContain('\nvalid\n  root principal  did:key:');
+      expect(out).toContain('receipt 2');
+      expect(made).toContain('alice.key');
     },
   };
   let service: RunningService;
@@ -167,10 +172,12 @@ describe('commands', () => {
       (await (await service.post('/verify', invoke(stolen))).text()).match(/"code":"(\w+)"/)?.[1];
     for (let call = 0; call < 3; call++) expect(await codeNow()).toBe(undefined);
     const env = { DRS_VERIFY_URL: service.url, DRS_ADMIN_TOKEN: 'a-token-of-16-letters', DID };
-    const ended = await project.run('bash', ['-c', snippet.code], { env });
+    // Any shell can run them, and each but the last succeeds.
+    const ended = await project.run('sh', ['-ec', snippet.code], { env });
     expect(await codeNow()).toBe(snippet.document === 'docs/runbook.md' ? 'KEY_REVOKED' : undefined);
     const check = endings[snippet.document] ?? (({ code }: Ended) => expect(code).toBe(0));
-    check(ended);
+    const demo = path.join(project.folder, 'drs-demo');
+    check(ended, existsSync(demo) ? readdirSync(demo) : []);
     // The values with which the page continues.
     expect(errorsIn(project)).toEqual([]);
     for (const _ of next) {
