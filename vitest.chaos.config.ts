@@ -1,0 +1,77 @@
+import { availableParallelism } from 'node:os';
+import { defineConfig } from 'vitest/config';
+import { BaseSequencer, type TestSpecification } from 'vitest/node';
+import { platformAliases } from './scripts/platform.mjs';
+
+/** What a front end could get wrong. These run a second time, over `node:http`. */
+const HTTP_SUITES = [
+  ...['front-ends', 'http', 'hostile-http', 'life-cycle', 'start'],
+  ...['tls', 'unix-socket', 'gate-bodies', 'fairness', 'batches'],
+];
+
+/**
+ * Files that need a process of their own. With faked timers, those of undici stop for good if a request is sent
+ * meanwhile: its connections are then kept for too long. z3 has threads that do not end. And V8 counts what each function
+ * in a process does while a fuzzer asks for it: in one that has run other files, that takes twice as long.
+ */
+const ALONE = [
+  ...['local-store', 'model', 'status-list-cache', 'status-list-faults'].map(
+    (name) => `test/revocation/${name}.test.ts`,
+  ),
+  'test/proof/**/*.test.ts',
+  'test/fuzz/*.test.ts',
+];
+
+/** Files that compute for long: the last of them would end alone. In a fresh clone only their sizes are known. */
+const COMPUTING =
+  /\/test\/(?:docs|package|cli|deploy|verify|faults)\/|\/(?:differential|gate-cases|examples|conformance)\.test/;
+
+/**
+ * The order of projects; and in the first ones, files that compute less and wait more: none of them should be the last. Those
+ * that wait for most of their time come in turn with others, or all workers would wait at once.
+ */
+class WaitingAmongOthers extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const rank = ({ project, moduleId }: TestSpecification) =>
+      (project.name === 'drs' ? 2 : 0) + (COMPUTING.test(moduleId) ? 0 : 1);
+    const sorted = (await super.sort(files)).toSorted((left, right) => rank(left) - rank(right));
+    const waits = ({ project, moduleId }: TestSpecification) =>
+      project.name === 'drs' && moduleId.includes('/test/e2e/');
+    const waiting = sorted.filter(waits);
+    return sorted
+      .filter((file) => !waits(file))
+      .flatMap((file) => (file.project.name === 'drs' ? [...waiting.splice(0, 1), file] : [file]))
+      .concat(waiting);
+  }
+}
+
+export default defineConfig({
+  resolve: { alias: platformAliases },
+  test: {
+    projects: [
+      { extends: true, test: { name: 'drs', include: ['test/**/*.test.ts'], exclude: ALONE } },
+      { extends: true, test: { name: 'alone', include: ALONE, isolate: true } },
+      {
+        extends: true,
+        test: {
+          name: 'node:http',
+          include: HTTP_SUITES.map((suite) => `test/e2e/${suite}.test.ts`),
+          env: { TEST_FRONT_END: 'node' },
+        },
+      },
+    ],
+    // Real services, browsers and worker pools start inside tests: no limit here may decide anything but that a test hangs.
+    // Most of a test that starts a service is waiting, so one file a core leaves cores idle.
+    maxWorkers: Math.max(5, availableParallelism()),
+    // Those that run side by side in a file wait for limits.
+    maxConcurrency: 20,
+    // Each module is loaded once in a process, not once for each file.
+    isolate: false,
+    sequence: { sequencer: WaitingAmongOthers },
+    globalSetup: 'test/support/global-setup.ts',
+    testTimeout: 65_000,
+    hookTimeout: 65_000,
+    expect: { poll: { timeout: 60_000 } },
+    coverage: { provider: 'v8', include: ['src/**/*.ts'], reporter: ['text-summary'] },
+  },
+});
