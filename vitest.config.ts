@@ -11,14 +11,23 @@ const HTTP_SUITES = [
 
 /**
  * Files that need a process of their own. With faked timers, those of undici stop for good if a request is sent
- * meanwhile: its connections are then kept for too long. And z3 has threads that do not end.
+ * meanwhile: its connections are then kept for too long. z3 has threads that do not end. And V8 counts what each function
+ * in a process does while a fuzzer asks for it: in one that has run other files, that takes twice as long.
  */
 const ALONE = [
   ...['local-store', 'model', 'status-list-cache', 'status-list-faults'].map(
     (name) => `test/revocation/${name}.test.ts`,
   ),
   'test/proof/**/*.test.ts',
+  'test/fuzz/*.test.ts',
 ];
+
+/** In the order in which they run: a worker serves one project, and starts anew for another. */
+const PROJECTS = ['alone', 'node:http', 'drs'];
+
+/** Files that compute for long: the last of them would end alone. In a fresh clone only their sizes are known. */
+const COMPUTING =
+  /\/test\/(?:docs|package|cli|deploy|verify|faults)\/|\/(?:differential|gate-cases|examples|conformance)\.test/;
 
 /**
  * The order of projects; and in the first ones, files that compute less and wait more: none of them should be the last. Those
@@ -27,8 +36,7 @@ const ALONE = [
 class WaitingAmongOthers extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const rank = ({ project, moduleId }: TestSpecification) =>
-      (project.name === 'drs' ? 2 : 0) +
-      (/\/test\/(?:docs|package|cli|deploy|verify)\//.test(moduleId) ? 0 : 1);
+      2 * PROJECTS.indexOf(project.name) + (COMPUTING.test(moduleId) ? 0 : 1);
     const sorted = (await super.sort(files)).toSorted((left, right) => rank(left) - rank(right));
     const waits = ({ project, moduleId }: TestSpecification) =>
       project.name === 'drs' && moduleId.includes('/test/e2e/');
@@ -63,6 +71,7 @@ export default defineConfig({
     // Each module is loaded once in a process, not once for each file.
     isolate: false,
     sequence: { sequencer: WaitingAmongOthers },
+    globalSetup: 'test/support/global-setup.ts',
     testTimeout: 180_000,
     hookTimeout: 180_000,
     expect: { poll: { timeout: 60_000 } },

@@ -4,6 +4,7 @@ import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { drawCost, drawKnee, drawLatency, drawOverload, drawParts } from '../../bench/report/charts.js';
 import { renderReport } from '../../bench/report/report.js';
 import { renderTable } from '../../bench/report/table.js';
 import { finderOf } from '../../bench/run/results.js';
@@ -22,6 +23,35 @@ it('prints a table with every bar that was measured, unless a single run can hav
   expect(text).toContain('skipped: peers/biscuit');
   expect(text).toContain('NOISY: others had more than a tenth of the cores in 1 of 2');
   expect(renderTable({ ...results, mode: 'quick' })).not.toContain('warm CPU, depth 4, 128 connections');
+});
+
+// Beside the report, which has them too: the package that draws them takes a second to load.
+describe('the charts', () => {
+  it('of latency have both panels on one axis, and what the machine alone adds', async () => {
+    const svg = await drawLatency(results, 640);
+    for (const text of ['warm: ', 'cold: ', 'p50', 'p99', 'grey: the machine alone', 'receipts in the chain'])
+      expect(svg).toContain(text);
+    // The numbers of the axis stand at its left end only: it is the same for both.
+    expect(svg?.match(/>ms</g)).toHaveLength(1);
+    expect((await drawLatency(results, 350))?.match(/>ms</g)).toHaveLength(2);
+  });
+
+  it.each([
+    ['cost', drawCost, ['signatures', 'processor time, floors']],
+    ['the knee', drawKnee, ['% of the capacity', 'warm, depth 4', 'grey: the machine alone']],
+    ['overload', drawOverload, ['answered', 'refused', 'times the capacity']],
+    ['the parts', drawParts, ['libsodium', 'sockets and kernel', 'warm, depth 4']],
+  ] as const)(
+    'of %s have their words, and are left out where nothing was measured',
+    async (_, drawIt, words) => {
+      for (const width of [350, 736]) {
+        const svg = await drawIt(results, width);
+        expect(svg).toMatch(/^<svg/);
+        for (const word of words) expect(svg).toContain(word);
+      }
+      expect(await drawIt({ ...results, figures: [] }, 736)).toBeNull();
+    },
+  );
 });
 
 // Where there is no browser this shows as skipped.
@@ -73,11 +103,13 @@ describe.skipIf(!existsSync(CHROMIUM))('report.html in Chromium', () => {
     await page.close();
   });
 
-  it('leaves the bars out of a quick run', async () => {
-    const file = path.join(directory, 'quick.html');
-    writeFileSync(file, await renderReport({ ...results, mode: 'quick' }));
+  it('leaves the bars out of a quick run, and says when a run is void', async () => {
+    const file = path.join(directory, 'void.html');
+    const wrongVerdicts = [{ where: 'throughput/warm/d4/c32', count: 3, first: '200 {"valid":false}' }];
+    writeFileSync(file, await renderReport({ ...results, mode: 'quick', wrongVerdicts }));
     const page = await open(file);
     expect((await sectionsOf(page)).at(-1)).toBe('skipped');
+    expect(await page.locator('.void').textContent()).toContain('3 wrong answers in throughput/warm/d4/c32');
     await page.close();
   });
 
@@ -104,15 +136,6 @@ describe.skipIf(!existsSync(CHROMIUM))('report.html in Chromium', () => {
     expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width);
     for (const chart of await chartsOf(page)) expect(chart.width).toBeGreaterThan(340);
     expect(await page.locator('figure svg:visible').count()).toBe(5);
-    await page.close();
-  });
-
-  it('says when a run is void', async () => {
-    const file = path.join(directory, 'void.html');
-    const wrongVerdicts = [{ where: 'throughput/warm/d4/c32', count: 3, first: '200 {"valid":false}' }];
-    writeFileSync(file, await renderReport({ ...results, wrongVerdicts }));
-    const page = await open(file);
-    expect(await page.locator('.void').textContent()).toContain('3 wrong answers in throughput/warm/d4/c32');
     await page.close();
   });
 });

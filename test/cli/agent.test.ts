@@ -9,6 +9,7 @@ import { sshAgentSigner } from '../../src/issue/ssh-agent.js';
 import { KEY_TYPE, stringOf } from '../../src/issue/ssh-agent-messages.js';
 import { didKeyOf } from '../../src/protocol/did-key.js';
 import { createVerifier } from '../../src/verifier/create-verifier.js';
+import { ended } from '../support/child.js';
 import { isInstalled } from '../support/programs.js';
 import { createWorkplace, type Workplace } from './drs.js';
 
@@ -148,7 +149,7 @@ describe.skipIf(!isInstalled('ssh-agent'))('a real ssh-agent', () => {
     ssh('ssh-add', '-q', 'bot');
     expect((await sent()).params?._meta).toHaveProperty('X-DRS-Bundle');
     child.stdin.end();
-    expect(await once(child, 'exit')).toEqual([0, null]);
+    expect(await ended(child)).toEqual([0, null]);
   });
 
   it('that is locked has no key', async () => {

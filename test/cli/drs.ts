@@ -1,12 +1,12 @@
 import { fork, spawn, type ChildProcess, type ChildProcessWithoutNullStreams } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
-import { afterAll } from 'vitest';
+import { ended } from '../support/child.js';
 
 export const MAIN = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
 
@@ -15,6 +15,14 @@ export interface Outcome {
   readonly code: number | null;
   readonly stdout: string;
   readonly stderr: string;
+}
+
+/** What `command-host.mjs` runs. */
+interface CommandLine {
+  readonly directory: string;
+  readonly args: readonly string[];
+  readonly env: NodeJS.ProcessEnv;
+  readonly stdin: string | Buffer;
 }
 
 /** Environment variables on top of a bare environment, and what standard input holds. */
@@ -74,14 +82,26 @@ export class Workplace {
 
 let host: ChildProcess | null = null;
 let lines = 0;
+/** Less than a test may take: what never ends is named, and its test alone fails. */
+const MAX_MILLISECONDS = 120_000;
 
-async function runInHost(line: object): Promise<Outcome> {
+async function runInHost(line: CommandLine): Promise<Outcome> {
   host ??= startHost();
   const [id, child] = [++lines, host];
   return new Promise((resolve, reject) => {
-    const onEnd = () => reject(new Error('the process that runs command lines has ended'));
+    const fail = (what: string) => reject(new Error(`drs-verify ${line.args.join(' ')}: ${what}`));
+    const onEnd = () => {
+      clearTimeout(limit);
+      fail('the process that runs command lines has ended');
+    };
+    const limit = setTimeout(() => {
+      fail(`it has not ended in ${MAX_MILLISECONDS} ms`);
+      // Those behind it would wait for it, and those of later tests.
+      child.kill('SIGKILL');
+    }, MAX_MILLISECONDS);
     const onMessage = (answer: { id: number; outcome: Outcome }) => {
       if (answer.id !== id) return;
+      clearTimeout(limit);
       child.off('message', onMessage).off('exit', onEnd);
       resolve(answer.outcome);
     };
@@ -100,11 +120,9 @@ function startHost(): ChildProcess {
   return child;
 }
 
-/** A new directory, removed after the tests of the file. */
+/** A new directory. */
 export async function createWorkplace(): Promise<Workplace> {
-  const directory = await mkdtemp(path.join(tmpdir(), 'drs-cli-'));
-  afterAll(() => rm(directory, { recursive: true, force: true }));
-  return new Workplace(directory);
+  return new Workplace(await mkdtemp(path.join(tmpdir(), 'drs-cli-')));
 }
 
 /** Alice, bot and helper have keys; `helper.jwt` is a chain of two; `bundle.json` and `args.json` are a call. */
@@ -154,7 +172,7 @@ export async function startService(env: Readonly<Record<string, string>> = {}): 
   const url = await listeningUrl(child);
   const stop = async () => {
     child.kill('SIGTERM');
-    if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
+    await ended(child);
   };
   return { url, stop };
 }

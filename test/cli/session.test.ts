@@ -1,15 +1,6 @@
-import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import {
-  createChain,
-  createWorkplace,
-  INVOKE,
-  MAIN,
-  startService,
-  type RunningService,
-  type Workplace,
-} from './drs.js';
+import { createChain, INVOKE, startService, type RunningService, type Workplace } from './drs.js';
 import { digestOf } from '../../src/protocol/jwt.js';
 import { startService as startLogged } from '../support/service.js';
 
@@ -25,39 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => service.stop());
 
-/** Runs the script of a document that begins by making the folder of the demonstration. */
-async function runScriptOf(document: string) {
-  const text = readFileSync(new URL(`../../${document}`, import.meta.url), 'utf8');
-  const [, script] = /```sh\n(mkdir -p drs-demo.*?)```/s.exec(text) ?? [];
-  if (script === undefined) throw new Error(`${document} has no script that makes drs-demo`);
-  const place = await createWorkplace();
-  // Uses the command of this checkout instead of the one that npx would find.
-  const npx = `npx() { test "$1" = drs-verify || exit 9; shift; "${process.execPath}" "${MAIN}" "$@"; }`;
-  const { status, stdout } = spawnSync('sh', ['-ec', `${npx}\n${script}`], {
-    cwd: place.directory,
-    env: { PATH: process.env['PATH'], ...env },
-    encoding: 'utf8',
-  });
-  return { status, stdout, place };
-}
-
 describe('a session against the service', { shuffle: false }, () => {
-  it('the lines on the first screen of the README, word for word', async () => {
-    const { status, stdout, place } = await runScriptOf('README.md');
-    expect(stdout).toMatch(/^valid\n(?: .*\n)* {2}binding {9}match$/m);
-    expect(stdout).toContain('\nvalid, but the body is not what was signed\n');
-    expect(existsSync(place.path('drs-demo/bundle.json'))).toBe(true);
-    expect(status).toBe(1);
-  });
-
-  it('the session of docs/issuing.md, word for word', async () => {
-    const { status, stdout, place } = await runScriptOf('docs/issuing.md');
-    expect(status).toBe(0);
-    expect(stdout).toContain('\nvalid\n  root principal  did:key:');
-    expect(stdout).toContain('receipt 2');
-    expect(existsSync(place.path('drs-demo/alice.key'))).toBe(true);
-  });
-
   it('git ignores the folder of the quick start', () => {
     const ignored = readFileSync(new URL('../../.gitignore', import.meta.url), 'utf8').split('\n');
     expect(ignored).toContain('drs-demo/');

@@ -1,9 +1,8 @@
 import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { createInterface } from 'node:readline';
 import { compactVerify, importJWK } from 'jose';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { publicKeyOf } from '../../src/protocol/did-key.js';
+import { firstLine } from '../support/child.js';
 import { startService } from '../support/service.js';
 import { createWorkplace, MAIN, type Workplace } from './drs.js';
 
@@ -12,8 +11,7 @@ async function serveList(work: Workplace, file: string) {
   const child = spawn(process.execPath, [MAIN, 'status-list', 'serve', file, '--port', '0'], {
     cwd: work.directory,
   });
-  const lines = createInterface({ input: child.stderr });
-  const [line] = (await once(lines, 'line')) as [string];
+  const line = await firstLine(child.stderr);
   return { url: /http:\S+\//.exec(line)?.[0] ?? '', stop: () => child.kill() };
 }
 

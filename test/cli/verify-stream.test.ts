@@ -1,5 +1,4 @@
 import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { PassThrough } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
@@ -11,6 +10,7 @@ import { liveCall, liveChain, now } from '../middleware/call.js';
 import { generateKey } from '../../src/issue/index.js';
 import { listen, type TestServer } from '../middleware/http.js';
 import { startTestService } from '../middleware/sources.js';
+import { ended } from '../support/child.js';
 import { createWorkplace, MAIN, type RunOptions, type Workplace } from './drs.js';
 
 const chain = liveChain();
@@ -127,7 +127,7 @@ describe('verify --stream', () => {
       expect(brief((await lines.next()).value as string)).toBe(sent === text ? true : 'mismatch');
     }
     child.stdin.end();
-    expect(await once(child, 'exit')).toEqual([1, null]);
+    expect(await ended(child)).toEqual([1, null]);
   });
 });
 

@@ -1,11 +1,11 @@
-import { once } from 'node:events';
 import { spawn, type ChildProcess } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { invoke, makeChain } from '../support/chain.js';
+import { end, hasEnded } from '../support/child.js';
 import { eventually } from '../support/eventually.js';
 import { openApi } from '../support/openapi.js';
 import { startOnPort } from '../support/ports.mjs';
@@ -132,12 +132,15 @@ describe('JSON', () => {
 });
 
 describe('commands', () => {
-  // The expected output of commands in snippets, besides exit code 0.
-  const endings: Readonly<Record<string, (ended: Ended) => void>> = {
-    'README.md': ({ code, out }) => {
+  // The expected output of commands in snippets, besides exit code 0, and what they leave in the folder of the demonstration.
+  const endings: Readonly<Record<string, (ended: Ended, made: readonly string[]) => void>> = {
+    'README.md': ({ code, out }, made) => {
       // The last command is the one that is refused.
       expect(code).toBe(1);
+      expect(out).toMatch(/^valid\n(?: .*\n)* {2}binding {9}match$/m);
+      expect(out).toContain('\nvalid, but the body is not what was signed\n');
       expect(out).toMatch(/binding +match.*binding +mismatch/s);
+      expect(made).toContain('bundle.json');
     },
     'docs/runbook.md': ({ code, out }) => {
       expect([code, out]).toEqual([
@@ -147,9 +150,11 @@ describe('commands', () => {
         ),
       ]);
     },
-    'docs/issuing.md': ({ code, out, err }) => {
+    'docs/issuing.md': ({ code, out, err }, made) => {
       expect([code, err]).toEqual([0, expect.not.stringMatching(/error/i)]);
-      expect(out).toMatch(/\nvalid/);
+      expect(out).toContain('\nvalid\n  root principal  did:key:');
+      expect(out).toContain('receipt 2');
+      expect(made).toContain('alice.key');
     },
   };
   let service: RunningService;
@@ -167,10 +172,12 @@ describe('commands', () => {
       (await (await service.post('/verify', invoke(stolen))).text()).match(/"code":"(\w+)"/)?.[1];
     for (let call = 0; call < 3; call++) expect(await codeNow()).toBe(undefined);
     const env = { DRS_VERIFY_URL: service.url, DRS_ADMIN_TOKEN: 'a-token-of-16-letters', DID };
-    const ended = await project.run('bash', ['-c', snippet.code], { env });
+    // Any shell can run them, and each but the last succeeds.
+    const ended = await project.run('sh', ['-ec', snippet.code], { env });
     expect(await codeNow()).toBe(snippet.document === 'docs/runbook.md' ? 'KEY_REVOKED' : undefined);
     const check = endings[snippet.document] ?? (({ code }: Ended) => expect(code).toBe(0));
-    check(ended);
+    const demo = path.join(project.folder, 'drs-demo');
+    check(ended, existsSync(demo) ? readdirSync(demo) : []);
     // The values with which the page continues.
     expect(errorsIn(project)).toEqual([]);
     for (const _ of next) {
@@ -195,17 +202,11 @@ serve({ fetch: (request) => POST(request), port: Number(process.env.PORT), hostn
       const child = spawn(process.execPath, [file], { cwd: project.folder, env, stdio: 'ignore' });
       const url = `http://127.0.0.1:${port}`;
       await eventually(async () => {
-        if (child.exitCode === null) await fetch(url);
+        if (!hasEnded(child)) await fetch(url);
       });
-      if (child.exitCode !== null) throw new Error(`${file} ended with ${child.exitCode}`);
+      if (hasEnded(child)) throw new Error(`${file} ended with ${child.exitCode ?? child.signalCode}`);
       return { url, child };
     });
-  }
-
-  async function stop(child: ChildProcess): Promise<void> {
-    const exit = once(child, 'exit');
-    child.kill();
-    await exit;
   }
 
   it('has sections to try', () => {
@@ -235,7 +236,7 @@ serve({ fetch: (request) => POST(request), port: Number(process.env.PORT), hostn
           expect((await fetch(env.TOOL_URL, { method: 'POST', headers, body })).status).toBe(401);
         }
       } finally {
-        await stop(child);
+        await end(child);
       }
     }
     if (section !== 'MCP') return;

@@ -1,10 +1,10 @@
 import { execFile, spawn, spawnSync } from 'node:child_process';
-import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { inspectorPage } from '../../src/service/routes/inspector.js';
 import { makeBundle } from '../support/chain.js';
+import { firstLine } from '../support/child.js';
 import { eventually } from '../support/eventually.js';
 import { FRONT_END } from '../support/front-end.js';
 import { connectRaw, sendRaw } from '../support/raw-http.js';
@@ -228,7 +228,7 @@ console.log(await response.text());
         stdio: ['ignore', 'pipe', 'inherit'],
       });
       try {
-        await once(namespace.stdout, 'data');
+        await firstLine(namespace.stdout);
         const within = ['nsenter', '-t', String(namespace.pid), '-U', '-n', '--preserve-credentials'];
         const inside = await startService({}, { within });
         try {

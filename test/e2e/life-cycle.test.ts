@@ -140,7 +140,8 @@ describe('stopping', () => {
         stdio: ['ignore', 'pipe', 'pipe'],
       });
       const exited = once(child, 'exit');
-      const url = await new Promise<string>((resolve) => {
+      const url = await new Promise<string>((resolve, reject) => {
+        void exited.then(() => reject(new Error('the service ended before it listened')));
         let text = '';
         child.stdout.on('data', (chunk: Buffer) => {
           const [, found] = /"url":"([^"]+)".*\n/.exec((text += chunk.toString())) ?? [];

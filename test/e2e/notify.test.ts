@@ -1,10 +1,10 @@
 import { spawn, type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { end } from '../support/child.js';
 import { eventually } from '../support/eventually.js';
 import { FRONT_END } from '../support/front-end.js';
 import { isInstalled } from '../support/programs.js';
@@ -29,8 +29,7 @@ describe.runIf(isInstalled('systemd-notify') && isInstalled('perl'))('a unit wit
     await eventually(() => expect(existsSync(socket)).toBe(true));
   });
   afterEach(async () => {
-    systemd.kill();
-    await once(systemd, 'exit');
+    await end(systemd);
     rmSync(socket);
   });
   afterAll(() => rmSync(folder, { recursive: true }));

@@ -1,9 +1,7 @@
 import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { createInterface } from 'node:readline';
 import { gzipSync } from 'node:zlib';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -11,6 +9,7 @@ import { digestOf } from '../../src/protocol/jwt.js';
 import { inspectorPage } from '../../src/service/routes/inspector.js';
 import { MAIN } from '../cli/drs.js';
 import { CHROMIUM, launchBrowser } from '../support/browser.js';
+import { end, firstLine } from '../support/child.js';
 import { eventually } from '../support/eventually.js';
 import { startService, type RunningService } from '../support/service.js';
 import { readToken } from '../../web/inspect/decode.js';
@@ -428,7 +427,7 @@ describe.skipIf(!existsSync(CHROMIUM))('in Chromium', () => {
       stdio: ['ignore', 'pipe', 'inherit'],
     });
     try {
-      const [url] = (await once(createInterface({ input: child.stdout }), 'line')) as [string];
+      const url = await firstLine(child.stdout);
       expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/[\w-]{22}\/$/);
       await eventually(() => expect(readFileSync(opened, 'utf8')).toBe(url));
       const statusOf = async (address: string, method = 'GET') => (await fetch(address, { method })).status;
@@ -444,8 +443,7 @@ describe.skipIf(!existsSync(CHROMIUM))('in Chromium', () => {
       await open.page.waitForSelector('.verdict');
       expect([await code(), open.foreign]).toEqual(['POLICY_VIOLATION', []]);
     } finally {
-      child.kill();
-      await once(child, 'exit');
+      await end(child);
     }
   });
 });

@@ -1,9 +1,9 @@
 import { spawn, type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { end } from '../support/child.js';
 import { linkExample } from '../support/examples.js';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -41,10 +41,8 @@ class ExampleServer {
     throw new Error('the example ended before it listened');
   }
 
-  async stop(): Promise<void> {
-    const exit = once(this.#child, 'close');
-    this.#child.kill();
-    await exit;
+  stop(): Promise<void> {
+    return end(this.#child);
   }
 }
 

@@ -6,6 +6,7 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import { hasEnded } from '../support/child.js';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const PARTS = [
@@ -21,7 +22,7 @@ beforeEach(() => {
   symlinkSync(path.join(root, 'node_modules'), path.join(folder, 'node_modules'), 'dir');
 });
 afterEach(async () => {
-  if (running?.exitCode === null) {
+  if (running !== null && !hasEnded(running)) {
     running.kill();
     await once(running, 'close');
   }

@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { accessSync, constants, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { ended, hasEnded } from './child.js';
 import { eventually } from './eventually.js';
 import { startOnPort } from './ports.mjs';
 import { connectRaw } from './raw-http.js';
@@ -44,22 +44,22 @@ export function startProgram(
       cwd: folder,
       env: { PATH, HOME: folder, XDG_DATA_HOME: folder, XDG_CONFIG_HOME: folder },
     });
-    const exited = once(child, 'exit');
     let output = '';
     for (const stream of [child.stdout, child.stderr])
       stream.on('data', (chunk: Buffer) => (output = (output + chunk.toString()).slice(-4000)));
     const stop = async () => {
       child.kill('SIGTERM');
-      await exited;
+      await ended(child);
       rmSync(folder, { recursive: true, force: true });
     };
-    const hasEnded = () => child.exitCode !== null || child.signalCode !== null;
     try {
       await eventually(async () => {
-        if (!hasEnded()) (await connectRaw(port)).socket.destroy();
+        if (!hasEnded(child)) (await connectRaw(port)).socket.destroy();
       });
-      if (hasEnded())
-        throw new Error(`${program} ended with ${child.exitCode} before it listened: ${output}`);
+      if (hasEnded(child))
+        throw new Error(
+          `${program} ended with ${child.exitCode ?? child.signalCode} before it listened: ${output}`,
+        );
     } catch (error) {
       await stop();
       throw error;

@@ -41,7 +41,6 @@ const tsgo = path.join(root, 'node_modules', '@typescript', 'native-preview', 'b
 /** Copies what the package contains and a program can load. Returns the folder. */
 function unpack(): string {
   const folder = mkdtempSync(path.join(tmpdir(), 'drs-verify-packed-'));
-  process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
   const loaded = /^(?:package\.json|scripts\/.*|dist\/.*(?<!\.map))$/;
   for (const file of packedFiles(root).filter((name) => loaded.test(name))) {
     mkdirSync(path.join(folder, path.dirname(file)), { recursive: true });

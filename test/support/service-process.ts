@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
 import { createInterface } from 'node:readline';
+import { ended } from './child.js';
 import { startOnPort } from './ports.mjs';
 
 /** The service that `npm run setup` has built. Scripts run in the folder of the project. */
@@ -73,9 +73,8 @@ export class ServiceProcess {
   /** Sends a signal, and waits until the process has ended. */
   async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
     const child = this.#child;
-    if (child === null || child.exitCode !== null || child.signalCode !== null) return;
-    const exit = once(child, 'exit');
+    if (child === null) return;
     child.kill(signal);
-    await exit;
+    await ended(child);
   }
 }

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { CountedLimits } from '../../src/verify/limits.js';
 import type { Charge, Refund, ReplayStore, Use } from '../../src/usage/usage-store.js';
+import { ended, hasEnded } from '../support/child.js';
 import { Random } from '../oracle/generator/random.js';
 import { limitOf, NOW } from './limits.js';
 
@@ -45,13 +46,13 @@ export async function processInstance(url: string): Promise<Instance> {
       else waiting.get(id)?.resolve(answer);
       waiting.delete(id);
     });
-    await once(child, 'message');
+    await Promise.race([once(child, 'message'), ended(child)]);
+    if (hasEnded(child)) throw new Error('an instance ended before it was ready');
     return child;
   };
   const end = async (child: ChildProcess) => {
-    const exit = once(child, 'exit');
     child.kill('SIGKILL');
-    await exit;
+    await ended(child);
     for (const { reject } of waiting.values()) reject(new Error('killed'));
     waiting.clear();
   };

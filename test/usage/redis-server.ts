@@ -1,9 +1,9 @@
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
+import { ended } from '../support/child.js';
 import { startOnPort } from '../support/ports.mjs';
 
 /** Whether `redis-server` is installed. If not, tests that need it are skipped. */
@@ -78,10 +78,9 @@ export class RedisServer {
 
   async kill(): Promise<void> {
     const child = this.#process;
-    if (child === null || child.exitCode !== null || child.signalCode !== null) return;
-    const exit = once(child, 'exit');
+    if (child === null) return;
     child.kill('SIGKILL');
-    await exit;
+    await ended(child);
   }
 
   async stop(): Promise<void> {

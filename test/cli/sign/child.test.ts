@@ -150,7 +150,7 @@ it('hands through the exit code, standard error and signals, and does not outliv
     '-c',
     'trap "kill \\$!; echo told >&2; kill -9 $$" TERM; sleep 60 & echo up >&2; wait',
   );
-  await once(child.stderr, 'data');
+  await Promise.race([once(child.stderr, 'data'), ended]);
   child.kill('SIGTERM');
   expect([await ended, await stderr]).toEqual([[null, 'SIGKILL'], 'up\ntold\n']);
   const other = run('sh', '-c', 'exit 7');
@@ -159,7 +159,7 @@ it('hands through the exit code, standard error and signals, and does not outliv
 
 it('ends its child when it is killed: what the child reads ends', async () => {
   const { child, stdout, ended } = run('sh', '-c', `echo up; cat; touch ${agent.path('ended')}`);
-  await once(child.stdout, 'data');
+  await Promise.race([once(child.stdout, 'data'), ended]);
   child.kill('SIGKILL');
   expect(await ended).toEqual([null, 'SIGKILL']);
   await stdout;

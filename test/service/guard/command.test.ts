@@ -1,9 +1,9 @@
 import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { MAIN } from '../../cli/drs.js';
 import { listen } from '../../middleware/http.js';
+import { ended } from '../../support/child.js';
 import { guard, type GuardOptions } from '../../../src/cli/guard.js';
 
 const named: GuardOptions = { trustedRoot: ['any'], toolServer: 'any' };
@@ -118,8 +118,7 @@ describe('drs-verify guard', () => {
       expect(await (await fetch(url, ping)).json()).toEqual({ from: 'tools' });
       child.kill('SIGTERM');
     }
-    if (child.exitCode === null) await once(child, 'exit');
-    expect(child.exitCode).toBe(0);
+    expect(await ended(child)).toEqual([0, null]);
     await tools.close();
   });
 });

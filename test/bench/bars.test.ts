@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { intervalOf } from '../../bench/measure/statistics.js';
 import { checkBars } from '../../bench/report/bars.js';
-import { drawCost, drawKnee, drawLatency, drawOverload, drawParts } from '../../bench/report/charts.js';
 import { Recorder } from '../../bench/run/suite.js';
 import { normal } from './noise.js';
 import { SAMPLE_FLOOR, sampleResults } from './sample-results.js';
@@ -65,33 +64,5 @@ describe('the verdict on a bar', () => {
     ['cannot tell', [13_000, 14_000]],
   ])('of a rate is "%s" for %j', (verdict, samples) =>
     expect(verdictOf('throughput/warm/d4/c32/throughput', samples)).toBe(verdict),
-  );
-});
-
-describe('the charts', () => {
-  it('of latency have both panels on one axis, and what the machine alone adds', async () => {
-    const svg = await drawLatency(results, 640);
-    for (const text of ['warm: ', 'cold: ', 'p50', 'p99', 'grey: the machine alone', 'receipts in the chain'])
-      expect(svg).toContain(text);
-    // The numbers of the axis stand at its left end only: it is the same for both.
-    expect(svg?.match(/>ms</g)).toHaveLength(1);
-    expect((await drawLatency(results, 350))?.match(/>ms</g)).toHaveLength(2);
-  });
-
-  it.each([
-    ['cost', drawCost, ['signatures', 'processor time, floors']],
-    ['the knee', drawKnee, ['% of the capacity', 'warm, depth 4', 'grey: the machine alone']],
-    ['overload', drawOverload, ['answered', 'refused', 'times the capacity']],
-    ['the parts', drawParts, ['libsodium', 'sockets and kernel', 'warm, depth 4']],
-  ] as const)(
-    'of %s have their words, and are left out where nothing was measured',
-    async (_, drawIt, words) => {
-      for (const width of [350, 736]) {
-        const svg = await drawIt(results, width);
-        expect(svg).toMatch(/^<svg/);
-        for (const word of words) expect(svg).toContain(word);
-      }
-      expect(await drawIt({ ...results, figures: [] }, 736)).toBeNull();
-    },
   );
 });
