@@ -346,6 +346,11 @@ describe('faults', () => {
   it('have lines where they can be told', async () => {
     const { faults = [] } = await readRoots([{ file: 'roots.json', bytes: Buffer.from([0xff]) }]);
     expect(showFaults(faults)).toEqual(['roots.json: it is not UTF-8']);
+    const within = await readRoots([{ file: 'a.json', bytes: Buffer.from('{"roots":["\xff"]}', 'latin1') }]);
+    expect(showFaults(within.faults ?? [])).toEqual(['a.json: it is not UTF-8']);
+    expect(await faultsOf('{"roots": [1 2]}')).toEqual([
+      "roots.json:1: it is not JSON: Expected ',' or ']' after array element",
+    ]);
     expect([0, 1, 2, 4, 5].map((offset) => lineAt('\n\nab\nc', offset))).toEqual([1, 2, 3, 3, 4]);
     expect(lineOfSyntaxError('{\n// ours\n"roots": [],}')).toBe(2);
   });
@@ -367,7 +372,7 @@ describe('faults', () => {
 
   it('are twenty at most, of all files together', async () => {
     expect(await faultsOf(wrong(20))).toHaveLength(20);
-    const { faults = [] } = await filesOf(wrong(20), wrong(1), wrong(1));
+    const { faults = [] } = await filesOf(wrong(20), wrong(1), { root: 1, roots: [] });
     expect([faults.length, showFaults(faults).length, showFaults(faults).at(-1)]).toEqual([
       21,
       21,
