@@ -165,6 +165,9 @@ describe('who holds connections', () => {
       line('0200007F:C005', '0100007F:1F90', '01'),
     ].join('');
     countIn(text, 8080, census);
+    const http = { total: 0, byClient: new Map<string, number>() };
+    countIn(line('0100007F:0050', '0200007F:C001', '01'), 80, http);
+    expect(http.total).toBe(1);
     const six = '00000000000000000000000001000000:1F90';
     countIn(line(six, '0000000000000000FFFF00000200007F:C006', '01'), 8080, census);
     countIn(line(six, 'B80D0120010000000000000007000000:C007', '01'), 8080, census);
