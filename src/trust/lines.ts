@@ -26,19 +26,15 @@ export function lineOfSyntaxError(text: string): number | null {
 
 /**
  * The lines of values in a JSON text, or of the innermost object or array that is there. One pass that keeps nothing of
- * the text, since it may be large.
- *
- * @param paths of a file of roots: all below the same entries are looked at, the others skipped
+ * the text, since it may be large, and skips what is not on the way to one of them.
  */
 export function findLines(text: string, paths: readonly Path[]): number[] {
-  const entries = new Set(paths.map(([, index]) => index));
   const wanted = new Set(paths.flatMap((path) => path.map((_, at) => keyOf(path.slice(0, at + 1)))));
   const lines = new Map<string, number>([[keyOf([]), 1]]);
   /** Whether something in this value is looked for. */
   const note = (line: number, path: Path): boolean => {
-    if (path.length < 2 ? path.length === 0 : !entries.has(path[1])) return path.length === 0;
     const key = keyOf(path);
-    if (!wanted.has(key)) return false;
+    if (!wanted.has(key)) return path.length === 0;
     lines.set(key, line + 1);
     return true;
   };

@@ -60,7 +60,7 @@ export function readRoot(
 ): ReadRoot | readonly Fault[] {
   if (!isJsonObject(value)) return [{ path, message: `it is ${show(value)}, expected an object with a did` }];
   const faults: Fault[] = [];
-  const wrong = (member: string, expected: string, at: readonly string[] = [member]) => {
+  const wrong = (expected: string, ...at: readonly string[]) => {
     const found = at.reduce<unknown>((found, name) => own(found, name), value);
     faults.push({ path: [...path, ...at], message: `it is ${show(found)}, expected ${expected}` });
     return null;
@@ -68,22 +68,22 @@ export function readRoot(
   for (const member of Object.keys(value).slice(0, MAX_MEMBERS)) {
     if (!MEMBERS.some((known) => known === member)) faults.push(unknownMember([...path, member], MEMBERS));
     // What is given from a program may be a variable that is not set, which must not open anything.
-    else if ((value[member] as unknown) === undefined) wrong(member, 'a value, or no such member');
+    else if ((value[member] as unknown) === undefined) wrong('a value, or no such member', member);
   }
   const [did, name, policy, labels] = (['did', 'name', 'policy', 'labels'] as const).map(
     (member) => own(value, member) as JsonValue | undefined,
   );
   if (typeof did !== 'string' || !(isKnownDid(did) || DEFAULT_KEYS.publicKeyOf(did) !== null))
-    wrong('did', DEFAULT_KEYS.expected);
-  if (name !== undefined && !isText(name)) wrong('name', TEXT);
+    wrong(DEFAULT_KEYS.expected, 'did');
+  if (name !== undefined && !isText(name)) wrong(TEXT, 'name');
   const timeOf = (member: 'not_before' | 'not_after', edge: 'start' | 'end') => {
     const text = own(value, member);
     if (text === undefined) return null;
-    return (typeof text === 'string' ? readTime(text, edge) : null) ?? wrong(member, TIME_FORMS);
+    return (typeof text === 'string' ? readTime(text, edge) : null) ?? wrong(TIME_FORMS, member);
   };
   const [from, until] = [timeOf('not_before', 'start'), timeOf('not_after', 'end')];
   if (from !== null && until !== null && until < from)
-    wrong('not_after', `a time that is not before not_before (${show(value['not_before'])})`);
+    wrong(`a time that is not before not_before (${show(value['not_before'])})`, 'not_after');
   if (labels !== undefined) readLabels(labels, wrong);
   const limits = policy === undefined ? null : readLimits(policy, path, faults);
   if (faults.length > 0) return faults;
@@ -100,20 +100,17 @@ export function readRoot(
   };
 }
 
-function readLabels(
-  labels: JsonValue,
-  wrong: (member: string, expected: string, at?: readonly string[]) => void,
-): void {
+function readLabels(labels: JsonValue, wrong: (expected: string, ...at: readonly string[]) => void): void {
   const names = isJsonObject(labels) ? Object.keys(labels) : null;
   if (names === null || names.length > MAX_LABELS) {
-    wrong('labels', `an object of at most ${MAX_LABELS} texts`);
+    wrong(`an object of at most ${MAX_LABELS} texts`, 'labels');
     return;
   }
   for (const name of names) {
     const expected = LABEL.test(name)
       ? TEXT
       : 'a name of 1 to 64 letters, digits, "_", "." and "-", of which the first is a letter';
-    if (!LABEL.test(name) || !isText(own(labels, name))) wrong('labels', expected, ['labels', name]);
+    if (!LABEL.test(name) || !isText(own(labels, name))) wrong(expected, 'labels', name);
   }
 }
 

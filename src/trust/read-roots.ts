@@ -103,7 +103,7 @@ function parse(
   const { value, defect } = parseStrictJson(text);
   if (defect !== undefined) {
     const { kind, message, at } = defect;
-    if (kind !== 'syntax') return { defect: { line: at === undefined ? 1 : lineAt(text, at), message } };
+    if (kind !== 'syntax') return { defect: { line: lineAt(text, at ?? 0), message } };
     // A position in a part says nothing to anybody.
     const said = message.replace(/ (?:in JSON )?at position .*/s, '');
     return { defect: { line: lineOfSyntaxError(text), message: `it is not JSON: ${said}` } };

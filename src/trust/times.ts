@@ -17,8 +17,7 @@ export function readTime(text: string, edge: 'start' | 'end'): number | null {
   const [year, month, day] = [numberOf(parts[1]), numberOf(parts[2]), numberOf(parts[3])];
   const start = Date.UTC(year, month - 1, day) / 1000;
   // Date.UTC takes the 31st of June for the 1st of July.
-  const date = new Date(start * 1000);
-  if (year < 1970 || date.getUTCMonth() !== month - 1 || date.getUTCDate() !== day) return null;
+  if (year < 1970 || new Date(start * 1000).getUTCMonth() !== month - 1) return null;
   if (parts[4] === undefined) return edge === 'start' ? start : start + DAY_SECS - 1;
   const [hour, minute, second] = [numberOf(parts[4]), numberOf(parts[5]), numberOf(parts[6])];
   const [hours, minutes] = [numberOf(parts[8]), numberOf(parts[9])];

@@ -196,6 +196,11 @@ describe('every fault of the server', () => {
       'it has Content-Encoding gzip, which was not asked for',
       (response) => response.writeHead(200, { ...RAW, 'content-encoding': 'gzip' }).end(gzip),
     ],
+    [
+      'a body that is too large',
+      'it has more than 16777216 bytes on the wire',
+      (response) => response.writeHead(200, { ...RAW, 'content-length': 16 * MIB + 1 }).write('x'),
+    ],
   ])('%s is logged as what it is', async (_, message, respond) => {
     await outcomeOf(respond);
     expect(recorder.messages.at(-1)).toContain(message);

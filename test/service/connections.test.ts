@@ -1,13 +1,26 @@
 import { once } from 'node:events';
+import { readdirSync, readFileSync } from 'node:fs';
 import net, { type AddressInfo } from 'node:net';
 import { endianness } from 'node:os';
 import { pino } from 'pino';
+<<<<<<< HEAD
 import { afterEach, describe, expect, it } from 'vitest';
 import { Connections, divideConnections, divideForGuard } from '../../src/service/load/connections.js';
+=======
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { Connections, divideConnections } from '../../src/service/load/connections.js';
+>>>>>>> h/mutation
 import { censusOf, countIn, Holders, type Census } from '../../src/service/load/holders.js';
+import { eventually } from '../support/eventually.js';
 import { connectRaw } from '../support/raw-http.js';
 
 const log = pino({ level: 'silent' });
+let logged: unknown[] = [];
+const recording = pino({ base: null, timestamp: false }, { write: (line) => logged.push(JSON.parse(line)) });
+afterEach(() => {
+  logged = [];
+  vi.restoreAllMocks();
+});
 const neverAsked = (): string => {
   throw new Error('asked');
 };
@@ -30,6 +43,57 @@ describe('the connections of a listener', () => {
     for (const _ of opened) connections.closed();
     expect(connections.open).toBe(0);
   });
+
+  it('are refused to a client that has its share, and to all above the limit; logged once in ten seconds', () => {
+    let now = 5000;
+    vi.spyOn(performance, 'now').mockImplementation(() => now);
+    const connections = new Connections(8, recording);
+    connections.listenOn(1);
+    for (let open = 0; open < 7; open++) connections.opened(neverAsked);
+    const openAndClose = (client: string) => {
+      const isOpen = connections.opened(() => client);
+      connections.closed();
+      return isOpen;
+    };
+    // Nobody knows whose connection has ended, so these count until the table of the kernel is looked at again.
+    expect(Array.from({ length: 8 }, () => openAndClose('192.0.2.1'))).toEqual([
+      ...Array<boolean>(7).fill(true),
+      false,
+    ]);
+    expect(openAndClose('192.0.2.2')).toBe(true);
+    now += 9999;
+    expect(connections.opened(() => '192.0.2.1')).toBe(true);
+    expect(openAndClose('192.0.2.2')).toBe(false);
+    now++;
+    expect(openAndClose('192.0.2.2')).toBe(false);
+    const line = (open: number, refused: number, reason: string) => ({
+      level: 40,
+      open,
+      limit: 8,
+      refused,
+      msg: `${reason}; raise MAX_CONNECTIONS, or the limit of open files`,
+    });
+    expect(logged).toEqual([
+      line(8, 1, 'one client holds most of the connections: its further ones are closed at once'),
+      line(9, 3, 'too many connections: further ones are closed at once'),
+    ]);
+  });
+
+  it.runIf(process.platform === 'linux')('are no more than files may be open', () =>
+    // Another thread may open a file meanwhile.
+    eventually(() => {
+      logged = [];
+      const [, soft] = /open files +(\d+)/.exec(readFileSync('/proc/self/limits', 'latin1')) ?? [];
+      const possible = Number(soft) - readdirSync('/proc/self/fd').length - 32;
+      const limits = [possible, possible + 1, undefined].map(
+        (maxConnections) => divideConnections({ maxConnections }, recording).http.limit,
+      );
+      expect(limits).toEqual([possible, possible, possible]);
+      const msg =
+        'the limit of open files allows fewer connections than MAX_CONNECTIONS; raise it (ulimit -n, LimitNOFILE)';
+      expect(logged).toEqual([{ level: 40, maxConnections: possible + 1, possible, msg }]);
+    }),
+  );
 
   it('are divided: gRPC has a quarter, METRICS_ADDR its own', () => {
     const limitsOf = (wanted: Parameters<typeof divideConnections>[0]) => {
@@ -76,6 +140,24 @@ describe('who holds connections', () => {
     expect([holders.heldBy('192.0.2.2', 10), looks]).toEqual([2, 2]);
   });
 
+  it('is looked up for a twentieth of the time, where that takes long', () => {
+    let [looks, now] = [0, 1000];
+    const holders = new Holders(
+      () => {
+        looks++;
+        now += 100;
+        return null;
+      },
+      () => now,
+    );
+    const looksAfter = (ms: number) => {
+      now += ms;
+      holders.heldBy('192.0.2.1', 10);
+      return looks;
+    };
+    expect([looksAfter(0), looksAfter(1999), looksAfter(1)]).toEqual([1, 1, 2]);
+  });
+
   it('is nobody where the system does not tell', () => {
     expect(new Holders(() => null).heldBy('192.0.2.1', 10)).toBe(0);
   });
@@ -94,6 +176,9 @@ describe('who holds connections', () => {
       line('0200007F:C005', '0100007F:1F90', '01'),
     ].join('');
     countIn(text, 8080, census);
+    const http = { total: 0, byClient: new Map<string, number>() };
+    countIn(line('0100007F:0050', '0200007F:C001', '01'), 80, http);
+    expect(http.total).toBe(1);
     const six = '00000000000000000000000001000000:1F90';
     countIn(line(six, '0000000000000000FFFF00000200007F:C006', '01'), 8080, census);
     countIn(line(six, 'B80D0120010000000000000007000000:C007', '01'), 8080, census);

@@ -6,6 +6,7 @@ import { POLICY_MEMBERS } from '../../src/protocol/policy.js';
 import { readGivenRoots } from '../../src/trust/given-roots.js';
 import { lineAt, lineOfSyntaxError } from '../../src/trust/lines.js';
 import { partsOf } from '../../src/trust/parts.js';
+import { readRoot } from '../../src/trust/read-root.js';
 import { readRoots, showFaults } from '../../src/trust/read-roots.js';
 import { readTime } from '../../src/trust/times.js';
 import { party } from '../support/chain.js';
@@ -94,6 +95,22 @@ describe('an entry', () => {
     });
   });
 
+  it.each<object>([
+    { name: 'a'.repeat(200) },
+    { not_before: '2026-11-01' },
+    { not_before: '2026-11-01T08:00:00Z', not_after: '2026-11-01T09:00:00+01:00' },
+    // Before 1970, in UTC.
+    { not_after: '1970-01-01T00:00:00+01:00' },
+    { labels: Object.fromEntries(Array.from({ length: 16 }, (_, n) => [`a${n}`, 'b'])) },
+  ])('is in order with %j', async (entry) => {
+    expect(await faultsOf({ roots: [{ did: alice, ...entry }] })).toEqual([]);
+  });
+
+  it('has only members of its own', () => {
+    const entry = Object.assign(Object.create({ name: 'x' }) as object, { did: alice });
+    expect(readRoot(entry, [])).toMatchObject({ did: alice, root: { name: null } });
+  });
+
   it.each<[object, string]>([
     [{ nmae: 'x' }, 'nmae: there is no such member, expected name'],
     [
@@ -107,6 +124,7 @@ describe('an entry', () => {
     [{ name: ' a' }, 'name: it is " a", expected'],
     [{ name: 'a\nb' }, 'name: it is "a\\nb", expected'],
     [{ name: 'a\u202eb' }, 'name: it is'],
+    [{ not_before: ['2026-11-01'] }, 'not_before: it is ["2026-11-01"], expected a day'],
     [{ not_before: 0 }, 'not_before: it is 0, expected a day such as "2026-11-01", or a time'],
     [{ not_after: '2026-02-30' }, 'not_after: it is "2026-02-30", expected a day'],
     [
@@ -247,11 +265,16 @@ describe('a long file', () => {
     expect((await readInTurns({ roots: [...dids.slice(0, 2), { did: bob, name: long }] })).shown).toEqual(
       fault(11),
     );
+    // What is too long begins behind white space.
+    expect((await readInTurns(`{"roots":[ \n\n\t"${long}"]}`)).shown).toEqual(fault(3));
     expect((await readInTurns({ $schema: long, roots: [] })).shown).toEqual(fault(1));
     expect((await readInTurns({ roots: dids.slice(0, 2), $schema: long })).shown).toEqual(fault(11));
     expect(
       (await readInTurns(`{"roots":[${' '.repeat(300_000)}],${' '.repeat(300_000)}"$schema":"x"}`)).size,
     ).toBe(0);
+    // As long as it may be, an entry and what stands behind.
+    const [longest, more] = [JSON.stringify(dids[0]).padEnd(long.length), ' '.repeat(long.length - 1)];
+    expect((await readInTurns(`{"roots":[${longest}]${more}}`)).size).toBe(1);
   });
 
   it.each([
@@ -271,8 +294,14 @@ describe('a long file', () => {
     expect(shown).toEqual([expect.stringMatching(/^roots\.json:5: it is not JSON: /)]);
   });
 
+  it('ends a part with the entry that makes it long enough', () => {
+    const parts = [...partsOf(Buffer.from('{"roots":[1,2,34]}'), 3)].map(({ bytes }) => String(bytes));
+    expect(parts).toEqual(['{"roots":[1,2]}', '{"roots":[34]}', '{"roots":[\n]}']);
+  });
+
   it('is JSON if and only if its parts are, wherever it is cut', () => {
-    const text = '{"a":"[\\"", "roots":\n [{"b":[1,{}]},\n[],"c]\\\\" , 4,{"d":"}"}],\n"e":[{"f":[0,1]}]}';
+    const text =
+      '{"a":"[\\"", "roots":\n [{"b":[1,{}]},\n[],"c]\\\\" , 4,{"d":"\\"}]"}],\n"e":[{"f":[0,1]},2]}';
     const parse = (one: string): { is: unknown } | null => {
       try {
         return { is: JSON.parse(one) as unknown };
@@ -317,6 +346,11 @@ describe('faults', () => {
   it('have lines where they can be told', async () => {
     const { faults = [] } = await readRoots([{ file: 'roots.json', bytes: Buffer.from([0xff]) }]);
     expect(showFaults(faults)).toEqual(['roots.json: it is not UTF-8']);
+    const within = await readRoots([{ file: 'a.json', bytes: Buffer.from('{"roots":["\xff"]}', 'latin1') }]);
+    expect(showFaults(within.faults ?? [])).toEqual(['a.json: it is not UTF-8']);
+    expect(await faultsOf('{"roots": [1 2]}')).toEqual([
+      "roots.json:1: it is not JSON: Expected ',' or ']' after array element",
+    ]);
     expect([0, 1, 2, 4, 5].map((offset) => lineAt('\n\nab\nc', offset))).toEqual([1, 2, 3, 3, 4]);
     expect(lineOfSyntaxError('{\n// ours\n"roots": [],}')).toBe(2);
   });
@@ -325,7 +359,7 @@ describe('faults', () => {
     expect(await faultsOf('{"$schema":1,"roots":[]}')).toEqual([
       'roots.json:1: $schema: it is 1, expected a text',
     ]);
-    expect(await faultsOf('{"$schem":"x","roots":[]}')).toEqual([
+    expect(await faultsOf('{"$schem":{"a":1},"roots":[]}')).toEqual([
       'roots.json:1: $schem: there is no such member, expected $schema',
     ]);
     expect(await faultsOf('{"roots":1}')).toEqual([
@@ -333,11 +367,12 @@ describe('faults', () => {
     ]);
     const members = Object.fromEntries(Array.from({ length: 99 }, (_, at) => [`a${at}`, 1]));
     expect((await read({ ...members, roots: [] })).faults).toHaveLength(20);
+    expect((await read({ roots: [{ did: alice, ...members }] })).faults).toHaveLength(19);
   });
 
   it('are twenty at most, of all files together', async () => {
     expect(await faultsOf(wrong(20))).toHaveLength(20);
-    const { faults = [] } = await filesOf(wrong(20), wrong(1), wrong(1));
+    const { faults = [] } = await filesOf(wrong(20), wrong(1), { root: 1, roots: [] });
     expect([faults.length, showFaults(faults).length, showFaults(faults).at(-1)]).toEqual([
       21,
       21,

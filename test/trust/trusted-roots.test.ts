@@ -1,8 +1,20 @@
-import { mkdir, mkdtemp, rename, rm, stat, symlink, truncate, utimes, writeFile } from 'node:fs/promises';
+import {
+  mkdir,
+  mkdtemp,
+  open as openFile,
+  rename,
+  rm,
+  stat,
+  symlink,
+  truncate,
+  utimes,
+  writeFile,
+} from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { InThreadVerifier } from '../../src/signatures/in-thread.js';
+import { lookAt } from '../../src/trust/roots-files.js';
 import { TrustedRoots } from '../../src/trust/trusted-roots.js';
 import { createVerifier, type TrustedRoot } from '../../src/index.js';
 import { openRevocation } from '../../src/revocation/index.js';
@@ -19,19 +31,25 @@ afterAll(() => rm(base, { recursive: true }));
 let folder: string;
 let file: string;
 let logged: string[];
+let facts: object[];
 let outcomes: string[];
 let open: TrustedRoots[];
 beforeEach(async () => {
   folder = await mkdtemp(path.join(base, 't-'));
   file = path.join(folder, 'roots.json');
-  [logged, outcomes, open] = [[], [], []];
+  [logged, facts, outcomes, open] = [[], [], [], []];
 });
-afterEach(() => open.forEach((roots) => roots.close()));
+afterEach(async () => {
+  open.forEach((roots) => roots.close());
+  // Comes after a look that is under way.
+  await Promise.allSettled(open.map((roots) => roots.reload()));
+});
 
 async function follow(place = file, pollMs = 5): Promise<TrustedRoots> {
   const log = {
-    info: (_: object, message: string) => logged.push(message),
-    error: (facts: { err?: Error }, message: string) => logged.push(`${message}: ${facts.err?.message}`),
+    info: (of: object, message: string) => void [facts.push(of), logged.push(message)],
+    error: (of: { err?: Error }, message: string) =>
+      void [facts.push(of), logged.push(`${message}: ${of.err?.message}`)],
   };
   const observer = { rootsRead: (outcome: string) => void outcomes.push(outcome) };
   const roots = await TrustedRoots.open(place, { log, observer, pollMs });
@@ -84,6 +102,8 @@ describe('a file of roots', () => {
       `the trusted roots cannot be read: the old ones still hold: ${file}: there is no such file`,
       'the trusted roots were read again',
     ]);
+    const refused = { err: expect.any(Error) as Error, roots: 1 };
+    expect(facts).toEqual([{ roots: 1, from: file }, refused, refused, { roots: 1, from: file }]);
     expect(outcomes).toEqual(['refused', 'refused', 'loaded']);
   });
 
@@ -112,14 +132,81 @@ describe('a file of roots', () => {
   });
 
   it('must be in order at the start', async () => {
-    await expect(follow()).rejects.toThrow(
-      `the trusted roots cannot be read: ${file}: there is no such file`,
-    );
+    await expect(follow()).rejects.toMatchObject({
+      name: 'TrustedRootsError',
+      message: `the trusted roots cannot be read: ${file}: there is no such file`,
+      cause: { name: 'RootsFilesError' },
+    });
+    await put('{"roots":[\n1,\n2]}');
+    await expect(follow()).rejects.toThrow(/^.*:2: roots\[0\]: .*\n.*:3: roots\[1\]: .*$/);
+    await expect(follow()).rejects.toHaveProperty('cause', undefined);
     await writeFile(file, Buffer.from([0xff]));
     await expect(follow()).rejects.toThrow(`${file}: it is not UTF-8`);
     await truncate(file, 64 * 1024 * 1024 + 1);
     await expect(follow()).rejects.toThrow(`${file}: it has 67108865 bytes, expected at most 67108864`);
     await expect(follow('/dev/null')).rejects.toThrow('/dev/null: it is not a file');
+  });
+});
+
+describe('a look at the files', () => {
+  /** Counts the readings of files, of which each takes one call. */
+  async function countReads() {
+    const handle = await openFile(file);
+    await handle.close();
+    return vi.spyOn(Object.getPrototypeOf(handle) as typeof handle, 'read');
+  }
+  beforeEach(() => void vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] }));
+  afterEach(() => {
+    vi.useRealTimers();
+    vi.restoreAllMocks();
+  });
+
+  it('reads them if they were changed a moment ago, one look at a time', async () => {
+    await put(textOf({ did: alice }));
+    const roots = await follow(file, 1000);
+    const { changedAt } = await lookAt(file);
+    const reads = await countReads();
+    for (const ms of [2000, 2001, -2000, -2001]) {
+      vi.spyOn(Date, 'now').mockReturnValue(changedAt + ms);
+      reads.mockClear();
+      vi.advanceTimersByTime(3000);
+      // Comes after the look, and reads them itself.
+      await roots.reload();
+      expect(reads).toHaveBeenCalledTimes(Math.abs(ms) > 2000 ? 1 : 2);
+    }
+    roots.close();
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it('reads a fault twice before it counts, and what has not changed since not at all', async () => {
+    await put(textOf({ did: alice }));
+    const roots = await follow(file, 1000);
+    const reads = await countReads();
+    vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 1e9);
+    for (const [text, isFaulty, count] of [
+      ['{}', true, 2],
+      [textOf({ did: alice }), false, 3],
+    ] as const) {
+      await put(text);
+      await eventually(() => {
+        vi.advanceTimersByTime(1000);
+        expect(roots.isFaulty).toBe(isFaulty);
+      });
+      expect(reads).toHaveBeenCalledTimes(count);
+    }
+    vi.advanceTimersByTime(1000);
+    await roots.reload();
+    expect(reads).toHaveBeenCalledTimes(4);
+  });
+
+  it('needs no observer', async () => {
+    await put(textOf());
+    const roots = await TrustedRoots.open(file, { log: { info() {}, error() {} } });
+    await put('{}');
+    await expect(roots.reload()).rejects.toThrow('roots: it is missing');
+    await put(textOf({ did: alice }));
+    expect(await roots.reload()).toBe(1);
+    roots.close();
   });
 });
 
@@ -140,6 +227,15 @@ describe('a directory of files', () => {
     await eventually(() =>
       expect([roots.isFaulty, roots.size, roots.get(bob)]).toEqual([false, 1, undefined]),
     );
+  });
+
+  it('is refused if a file is cut in two', async () => {
+    const text = textOf({ did: alice });
+    await put(text);
+    const roots = await follow(folder, 1e6);
+    await put(text.slice(0, 9));
+    await put(text.slice(9), path.join(folder, 'rootz.json'));
+    await expect(roots.reload()).rejects.toThrow(`${file}:1: it is not JSON`);
   });
 
   it('must have one, also later', async () => {

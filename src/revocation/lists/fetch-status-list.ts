@@ -58,7 +58,7 @@ async function followRedirects(
       headers: {
         accept: 'application/vc+jwt, application/vc, application/json;q=0.9, application/octet-stream;q=0.8',
         'accept-encoding': 'identity',
-        ...(options.etag === undefined ? {} : { 'if-none-match': options.etag }),
+        'if-none-match': options.etag,
       },
     });
     if (statusCode === 200) {

@@ -55,7 +55,7 @@ const RAW_TYPES = ['application/octet-stream', 'binary/octet-stream'];
 
 /** The media type in a `Content-Type`. It alone decides in which form the list is read. */
 function mediaTypeOf(contentType: string): string {
-  return (contentType.split(';', 1)[0] ?? '').trim().toLowerCase();
+  return contentType.replace(/;.*/s, '').trim().toLowerCase();
 }
 
 /** Whether a list of this `Content-Type` is a raw bitstring, which needs no parsing. */

@@ -86,7 +86,7 @@ export function clientOf(address: string): string {
 /** The eight groups of an IPv6 address. */
 function expand(address: string): number[] {
   const [before = [], after] = address
-    .replace(/%.*$/, '')
+    .replace(/%.*/, '')
     .split('::')
     .map((half) => (half === '' ? [] : half.split(':').flatMap(readGroup)));
   if (after === undefined) return before;
