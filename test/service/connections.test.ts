@@ -3,13 +3,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 import net, { type AddressInfo } from 'node:net';
 import { endianness } from 'node:os';
 import { pino } from 'pino';
-<<<<<<< HEAD
-import { afterEach, describe, expect, it } from 'vitest';
-import { Connections, divideConnections, divideForGuard } from '../../src/service/load/connections.js';
-=======
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { Connections, divideConnections } from '../../src/service/load/connections.js';
->>>>>>> h/mutation
+import { Connections, divideConnections, divideForGuard } from '../../src/service/load/connections.js';
 import { censusOf, countIn, Holders, type Census } from '../../src/service/load/holders.js';
 import { eventually } from '../support/eventually.js';
 import { connectRaw } from '../support/raw-http.js';
