@@ -9,7 +9,7 @@ describe.skipIf(!hasRedis)('a service that cannot start', () => {
   let client: ReturnType<typeof createClient>;
   beforeAll(async () => {
     redis = await RedisServer.start('--appendonly', 'yes');
-    client = createClient({ url: redis.url });
+    client = createClient({ url: redis.url, socket: { reconnectStrategy: false } });
     await client.connect();
   });
   afterAll(async () => {

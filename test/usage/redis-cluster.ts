@@ -72,7 +72,8 @@ async function untilWell(check: () => Promise<void>): Promise<void> {
 
 /** Sends one command to one server. */
 export async function command(server: { readonly url: string }, parts: string[]): Promise<unknown> {
-  const client = newClient({ url: server.url });
+  // Without this it tries for ever to reach a server that has ended.
+  const client = newClient({ url: server.url, socket: { reconnectStrategy: false } });
   client.on('error', () => undefined);
   await client.connect();
   try {

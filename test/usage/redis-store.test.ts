@@ -53,7 +53,7 @@ describe.skipIf(!hasRedis)('the Redis replay store', () => {
 
   it('lets Redis forget by itself', async () => {
     const { createClient } = await import('redis');
-    const client = await createClient({ url: redis.url }).connect();
+    const client = await createClient({ url: redis.url, socket: { reconnectStrategy: false } }).connect();
     const store = await openStore({ keyPrefix: 'ttl-test:' });
     await store.use('key', NOW, 961, null);
     const keys = (await client.keys('ttl-test:*')).filter((key) => key !== 'ttl-test:probe').sort();
@@ -158,7 +158,7 @@ describe.skipIf(!hasRedis)('the Redis replay store', () => {
     const lines: string[] = [];
     const store = await openStore({ log: logInto(lines) });
     const { createClient } = await import('redis');
-    const client = await createClient({ url: redis.url }).connect();
+    const client = await createClient({ url: redis.url, socket: { reconnectStrategy: false } }).connect();
     await client.sendCommand(['REPLICAOF', '127.0.0.1', '1']);
     for (let call = 0; call < 5; call++) {
       expect(await useInvocation(fresh(), [], store, NOW, rules)).toMatchObject({
