@@ -22,6 +22,9 @@ const ALONE = [
   'test/fuzz/*.test.ts',
 ];
 
+/** In the order in which they run: a worker serves one project, and starts anew for another. */
+const PROJECTS = ['alone', 'node:http', 'drs'];
+
 /** Files that compute for long: the last of them would end alone. In a fresh clone only their sizes are known. */
 const COMPUTING =
   /\/test\/(?:docs|package|cli|deploy|verify|faults)\/|\/(?:differential|gate-cases|examples|conformance)\.test/;
@@ -33,7 +36,7 @@ const COMPUTING =
 class WaitingAmongOthers extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const rank = ({ project, moduleId }: TestSpecification) =>
-      (project.name === 'drs' ? 2 : 0) + (COMPUTING.test(moduleId) ? 0 : 1);
+      2 * PROJECTS.indexOf(project.name) + (COMPUTING.test(moduleId) ? 0 : 1);
     const sorted = (await super.sort(files)).toSorted((left, right) => rank(left) - rank(right));
     const waits = ({ project, moduleId }: TestSpecification) =>
       project.name === 'drs' && moduleId.includes('/test/e2e/');

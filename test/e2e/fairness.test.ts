@@ -256,10 +256,13 @@ describe('connections with MAX_CONNECTIONS', () => {
     },
   );
 
-  it('over gRPC are closed where they never make a call, and those that watch stay', async () => {
-    await eventually(() => expect(idle.destroyed).toBe(true));
-    expect(hasWatchEnded).toBe(false);
-  });
+  // Its listener is the same beside both front ends: waiting ten seconds once is enough.
+  if (process.env['TEST_FRONT_END'] !== 'node') {
+    it('over gRPC are closed where they never make a call, and those that watch stay', async () => {
+      await eventually(() => expect(idle.destroyed).toBe(true));
+      expect(hasWatchEnded).toBe(false);
+    });
+  }
 });
 
 describe('a limit of open files', () => {
