@@ -506,9 +506,14 @@ describe('limits', () => {
     const service = await startService({ MAX_PENDING: '2', RECEIPT_CACHE_BYTES: '0' });
     try {
       const bundle = makeBundle(16);
-      const answers = await Promise.all(Array.from({ length: 100 }, () => service.post('/verify', bundle)));
-      const refused = answers.filter(({ status }) => status === 503);
-      expect(refused.length).toBeGreaterThan(0);
+      const answers: Response[] = [];
+      const isRefused = ({ status }: Response) => status === 503;
+      // Again if they came so slowly that each was answered before the next: on a single core, the sender has it, too.
+      while (!answers.some(isRefused))
+        answers.push(
+          ...(await Promise.all(Array.from({ length: 100 }, () => service.post('/verify', bundle)))),
+        );
+      const refused = answers.filter(isRefused);
       for (const response of refused) {
         expect([response.headers.get('retry-after'), await json(response)]).toEqual([
           '1',
@@ -516,7 +521,7 @@ describe('limits', () => {
         ]);
       }
       const checked = answers.filter(({ status }) => status === 200);
-      expect(checked.length).toBe(100 - refused.length);
+      expect(checked.length).toBe(answers.length - refused.length);
       expect(checked.length).toBeGreaterThan(0);
       for (const response of checked) expect(await json(response)).toMatchObject({ valid: true });
       for (const path of ['/healthz', '/readyz']) expect((await fetch(service.url + path)).status).toBe(200);
