@@ -1,5 +1,6 @@
 /// <reference types="node" preserve="true" />
-export { createVerifier, type Verifier, type VerifyOptions } from './verifier/create-verifier.js';
+export { createVerifier, type Verifier } from './verifier/create-verifier.js';
+export type { VerifyOptions } from './verifier/call-options.js';
 export { OptionsError, type VerifierOptions } from './verifier/options.js';
 export type { RevocationJson } from './revocation/entry.js';
 export type { TrustedRoot } from './trust/read-root.js';

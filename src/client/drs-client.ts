@@ -81,11 +81,13 @@ export class DrsClient {
    * @param call.details whether a valid verdict should have `details`
    * @returns the verdict; see docs/spec/verdict.md
    * @throws DrsClientError if there is no verdict
+   * @throws TypeError for an unknown option: a misspelt `body` would be compared with nothing
    */
   async verify(
     bundle: unknown,
     call: { readonly body?: unknown; readonly bodyText?: string; readonly details?: boolean } = {},
   ): Promise<Verdict> {
+    refuseUnknownOptions(call, ['body', 'bodyText', 'details']);
     const asked = call.details === true && isJsonObject(bundle) ? { ...bundle, details: true } : bundle;
     const { json, hadBody, isBodyUnusable } = writeRequest(asked, call);
     const verdict = await this.#ask(json, hadBody);

@@ -9,25 +9,11 @@ import {
 import { readGivenRoots } from '../trust/given-roots.js';
 import { InThreadVerifier } from '../signatures/in-thread.js';
 import { TrustedRoots } from '../trust/trusted-roots.js';
-import type { Body } from '../verify/binding.js';
 import type { Roots } from '../verify/parts.js';
+import { readCall, type VerifyOptions } from './call-options.js';
 import { Engine, type EngineObserver } from './engine.js';
 import { OptionsError, readVerifierOptions, type VerifierOptions, type VerifierSettings } from './options.js';
-import { asksForDetails, toVerdict, type Verdict } from './verdict.js';
-
-/** Options of a single call of {@link Verifier.verify}. */
-export interface VerifyOptions {
-  /** The body of the call, as a JSON value: triggers the binding check. Overrides a `body` member of the bundle. */
-  readonly body?: unknown;
-  /**
-   * The body of the call as JSON text. Unlike `body`, it shows duplicate names and rounded numbers. Replaces `body`.
-   */
-  readonly bodyText?: string;
-  /** Whether a valid verdict should have `details`. A member `details: true` of the bundle requests them too. */
-  readonly details?: boolean;
-  /** The verification time in Unix seconds; by default the current time. Anything but a finite number is a TypeError. */
-  readonly now?: number;
-}
+import { toVerdict, type Verdict } from './verdict.js';
 
 /** Verifies bundles in this process. */
 export interface Verifier {
@@ -36,6 +22,7 @@ export interface Verifier {
    *
    * @param bundle a bundle as `JSON.parse` gives it; anything at all may be passed
    * @returns the verdict. It shares no objects with this verifier, so it may be changed
+   * @throws TypeError for an unknown option
    * @throws the error with which the revocation store failed to open, or an error for a bug in the verifier. Bad input
    *   never throws: the result is an invalid verdict.
    */
@@ -69,8 +56,8 @@ export function createVerifier(options: VerifierOptions = {}): Verifier {
   // Each use rethrows the error. This handler only prevents an unhandled rejection, which would end the process.
   engine.catch(() => undefined);
   return {
-    verify: async (bundle, { body, bodyText, details = asksForDetails(bundle), now } = {}) => {
-      const request = { bundle, body: bodyOf(bundle, body, bodyText), now };
+    verify: async (bundle, options) => {
+      const { request, details } = readCall(bundle, options);
       return toVerdict(await (await engine).verify(request), details);
     },
     revoke: async (what) => {
@@ -180,11 +167,4 @@ export async function openReplays(
     case 'redis':
       return openRedisReplayStore({ url: redisUrl, timeoutMs: redisTimeoutMs, log });
   }
-}
-
-function bodyOf(bundle: unknown, body: unknown, bodyText: string | undefined): Body | null {
-  if (bodyText !== undefined) return { kind: 'text', text: bodyText };
-  if (body !== undefined) return { kind: 'value', value: body };
-  if (typeof bundle !== 'object' || bundle === null || !Object.hasOwn(bundle, 'body')) return null;
-  return { kind: 'value', value: (bundle as { body: unknown }).body };
 }

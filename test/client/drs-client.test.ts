@@ -201,6 +201,13 @@ describe('a client', () => {
     expect(() => new DrsClient(url)).not.toThrow('hunter2');
   });
 
+  it('refuses an option of a call that it does not know', async () => {
+    const misspelt = { BodyText: '{}' } as object;
+    await expect(clientOf('http://127.0.0.1:1').verify(bundle, misspelt)).rejects.toThrow(
+      new TypeError('BodyText is not an option here, expected bodyText'),
+    );
+  });
+
   it('checks nothing once it is closed', async () => {
     const client = new DrsClient('http://127.0.0.1:1');
     await client.close();

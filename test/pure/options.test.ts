@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { createVerifier } from '../../src/pure/index.js';
+import { createVerifier, type PureVerifyOptions } from '../../src/pure/index.js';
 import { PURE_RULES, type PureOptions } from '../../src/pure/options.js';
 import { sodium } from '../../src/signatures/sodium.js';
 import { readOption } from '../../src/verifier/kinds.js';
@@ -54,6 +54,13 @@ it('bad input gives a verdict', async () => {
       valid: false,
       error: { code: 'MALFORMED_BUNDLE' },
     });
+});
+
+it('refuses an option of a call that it does not know', async () => {
+  const misspelt = { bodytext: '{}' } as PureVerifyOptions;
+  await expect(createVerifier({ sodium }).verify({}, misspelt)).rejects.toThrow(
+    new TypeError('bodytext is not an option here, expected bodyText'),
+  );
 });
 
 it('a time that is none gives no verdict: with NaN, nothing would have expired', async () => {

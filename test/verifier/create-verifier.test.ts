@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createVerifier, OptionsError } from '../../src/index.js';
+import { createVerifier, OptionsError, type VerifyOptions } from '../../src/index.js';
 import { invoke, makeBundle, makeChain, NOW, sha256, type Chain } from '../support/chain.js';
 
 let folder: string;
@@ -134,6 +134,15 @@ describe('createVerifier', () => {
     const verifier = createVerifier({ workerThreads: 0 });
     const asked = verifier.verify(makeBundle(2), { now: now as number });
     await expect(asked).rejects.toThrow(/^now is .*, expected Unix seconds$/);
+    await verifier.close();
+  });
+
+  it('refuses an option of a call that it does not know', async () => {
+    const verifier = createVerifier({ workerThreads: 0 });
+    const misspelt = { Body: { tool: 'fetch' } } as VerifyOptions;
+    await expect(verifier.verify(makeBundle(2), misspelt)).rejects.toThrow(
+      new TypeError('Body is not an option here, expected body'),
+    );
     await verifier.close();
   });
 
