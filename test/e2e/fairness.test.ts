@@ -10,6 +10,7 @@ import { FRONT_END } from '../support/front-end.js';
 import { callOnce, clientOf } from '../support/grpc.js';
 import { isInstalled } from '../support/programs.js';
 import { connectRaw, type RawConnection } from '../support/raw-http.js';
+import { startService as startServiceHere } from '../support/service-in-process.js';
 import {
   metricOf,
   startService,
@@ -187,7 +188,7 @@ describe.runIf(process.platform === 'linux')('connections of one client', () => 
   });
 
   it('may be as many as are left seven times over, so that a gateway gets nearly all', async () => {
-    service = await startService({ MAX_CONNECTIONS: '80' });
+    service = await startServiceHere({ MAX_CONNECTIONS: '80' });
     await connectMany(70, service.port, GREEDY);
     const [other] = (await connectMany(1, service.port, MODEST)) as [RawConnection];
     other.socket.write('GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n');

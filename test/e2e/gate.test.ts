@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { AUTHORIZATION, callOnce, clientOf, grpcPortOf } from '../support/grpc.js';
+import { startService as startServiceHere } from '../support/service-in-process.js';
 import { hasProcess, metricOf, startService, type RunningService } from '../support/service.js';
 import { mcpChain } from '../gate/decide.js';
 import { encode, liveCall } from '../middleware/call.js';
@@ -17,7 +18,7 @@ const call = (more: object = {}) => ({
 
 let service: RunningService;
 beforeAll(async () => {
-  service = await startService({ GATE_CHAIN_ONLY: '/mcp/tools/call' });
+  service = await startServiceHere({ GATE_CHAIN_ONLY: '/mcp/tools/call' });
 });
 afterAll(() => service.stop());
 

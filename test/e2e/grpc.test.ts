@@ -17,6 +17,7 @@ import {
   grpcPortOf,
   HEALTH,
 } from '../support/grpc.js';
+import { failureOf, startService as startServiceHere } from '../support/service-in-process.js';
 import { metricOf, runToExit, startService, type RunningService } from '../support/service.js';
 
 /** What Envoy sends about a call; members of the request override. */
@@ -222,9 +223,7 @@ describe('Authorization/Check', () => {
   });
 
   it('is checked as GRPC_PROTOCOL if the gateway names no protocol', async () => {
-    const other = await startService({
-      ...{ GRPC_PORT: '0', GRPC_PROTOCOL: 'http', RATE_LIMIT_PER_IP: '2', WORKER_THREADS: '0' },
-    });
+    const other = await startServiceHere({ GRPC_PORT: '0', GRPC_PROTOCOL: 'http', RATE_LIMIT_PER_IP: '2' });
     const client = clientOf(AUTHORIZATION, grpcPortOf(other));
     const list = question({
       raw_body: Buffer.from('{"jsonrpc":"2.0","id":1,"method":"tools/list"}'),
@@ -520,15 +519,15 @@ describe('health, and the end', { shuffle: false }, () => {
   });
 
   it('needs none of its packages where it is off', async () => {
-    const without = await startService(hide(...PACKAGES));
+    const without = await startService({ ...hide(...PACKAGES), WORKER_THREADS: '0' });
     expect(await without.stop()).toBe(0);
   });
 
   it('says which port is taken', async () => {
-    const { code, stderr } = await runToExit({ GRPC_PORT: String(port) });
+    const { code, says } = await failureOf({ GRPC_PORT: String(port) });
     expect(code).toBe(1);
-    expect(stderr).toContain(`cannot listen on 127.0.0.1:${port} for gRPC`);
-    expect(stderr).toContain('GRPC_PORT');
+    expect(says).toContain(`cannot listen on 127.0.0.1:${port} for gRPC`);
+    expect(says).toContain('GRPC_PORT');
   });
 });
 

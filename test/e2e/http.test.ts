@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { invoke, makeBundle, makeChain, sha256 } from '../support/chain.js';
 import { eventually } from '../support/eventually.js';
 import { connectRaw, sendRaw, type RawConnection } from '../support/raw-http.js';
+import { startService as startServiceHere } from '../support/service-in-process.js';
 import { hasProcess, metricOf, startService, type RunningService } from '../support/service.js';
 
 const json = (response: Response) => response.json() as Promise<Record<string, unknown>>;
@@ -477,7 +478,7 @@ describe('limits', () => {
   describe('for each client', () => {
     let service: RunningService;
     beforeAll(async () => {
-      service = await startService({ RATE_LIMIT_PER_IP: '5', WORKER_THREADS: '0' });
+      service = await startServiceHere({ RATE_LIMIT_PER_IP: '5' });
     });
     afterAll(() => service.stop());
 

@@ -15,6 +15,7 @@ import { makeCertificate, makeExpiredCertificate, type MadeCertificate } from '.
 import { makeBundle } from '../support/chain.js';
 import { eventually } from '../support/eventually.js';
 import { isInstalled } from '../support/programs.js';
+import { startService as startServiceHere } from '../support/service-in-process.js';
 import { metricOf, runToExit, startService, type RunningService } from '../support/service.js';
 
 const run = promisify(execFile);
@@ -214,8 +215,8 @@ describe.skipIf(!isInstalled('openssl'))('TLS', { shuffle: false }, () => {
 
   it('serves a certificate with a key of Ed25519', async () => {
     const certificate = makeCertificate(folder, 'ed25519', { key: ['-newkey', 'ed25519'] });
-    const other = await startService({ ...tlsOf(certificate), WORKER_THREADS: '0' });
-    expect(await curl(`${other.url}/readyz`, certificate)).toBe('{"status":"ready"}');
+    const other = await startServiceHere(tlsOf(certificate));
+    expect(await curl(`https://127.0.0.1:${other.port}/readyz`, certificate)).toBe('{"status":"ready"}');
     await other.stop();
   });
 

@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { readConfiguration, VARIABLES } from '../../src/service/configuration/configuration.js';
-import { SERVICE_COMMAND, startService } from '../support/service.js';
+import { startService } from '../support/service-in-process.js';
+import { SERVICE_COMMAND } from '../support/service.js';
 import { problemsOf } from './problems-of.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'drs-secrets-'));

@@ -1,6 +1,7 @@
 import { pino } from 'pino';
 import { readConfiguration } from '../../src/service/configuration/configuration.js';
 import { startService as openService } from '../../src/service/service.js';
+import { OptionsError } from '../../src/verifier/options.js';
 import { FRONT_END } from './front-end.js';
 import { checkAnswersOf } from './openapi.js';
 import { postTo } from './post.js';
@@ -28,10 +29,10 @@ export async function startService(env: Environment = {}): Promise<RunningServic
     { write: (line: string) => void log.push(JSON.parse(line) as Record<string, unknown>) },
   );
   const service = await openService(configuration, logger);
-  const { port, grpcPort, metricsPort } = service;
+  const { port, grpcPort, metricsPort, frontEnd } = service;
   const url = `http://127.0.0.1:${port}`;
   logger.info(
-    { grpcPort, metricsPort, url, metricsUrl: `http://127.0.0.1:${metricsPort}/metrics` },
+    { grpcPort, metricsPort, frontEnd, url, metricsUrl: `http://127.0.0.1:${metricsPort}/metrics` },
     'listening',
   );
   checkAnswersOf(url);
@@ -46,4 +47,16 @@ export async function startService(env: Environment = {}): Promise<RunningServic
       return 0;
     },
   };
+}
+
+/** Why a service does not start, and the exit code that its process would have. The start must fail. */
+export async function failureOf(env: Environment): Promise<{ code: 1 | 2; says: string }> {
+  let service: RunningService;
+  try {
+    service = await startService(env);
+  } catch (error) {
+    return { code: error instanceof OptionsError ? 2 : 1, says: (error as Error).message };
+  }
+  await service.stop();
+  throw new Error('the service has started, expected that it does not');
 }
