@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import http2 from 'node:http2';
 import net from 'node:net';
 import type { Client } from '@grpc/grpc-js';
@@ -267,7 +267,37 @@ describe('connections with MAX_CONNECTIONS', () => {
 });
 
 describe('a limit of open files', () => {
-  serve({ METRICS_ADDR: '127.0.0.1:0' }, { openFiles: 256 });
+  serve({ METRICS_ADDR: '127.0.0.1:0', MAX_CONNECTIONS: '1000' }, { openFiles: 256 });
+
+  /** Seconds of processor time a process has taken, in clock ticks. */
+  const ticksOf = (pid: number) => {
+    const fields = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ')[1]?.split(' ') ?? [];
+    return Number(fields[11]) + Number(fields[12]);
+  };
+
+  it.runIf(process.platform === 'linux')('is never used up', async () => {
+    const pid = service.child.pid as number;
+    expect(messages()).toContain('the limit of open files allows fewer connections');
+    const { maxConnections } = service.log.find(({ msg }) => msg === 'listening') as {
+      maxConnections: number;
+    };
+    expect(maxConnections).toBeLessThan(256);
+    // No client gets all: the second takes a part of what the first has left.
+    const connections = [
+      ...(await connectMany(300, service.port, GREEDY)),
+      ...(await connectMany(100, service.port, '127.0.0.3')),
+    ];
+    const left = () => connections.filter(({ socket }) => !socket.destroyed).length;
+    await eventually(() => expect(left()).toBeLessThan(maxConnections));
+    expect(left()).toBeGreaterThan(0.85 * maxConnections);
+    expect(readdirSync(`/proc/${pid}/fd`).length).toBeLessThan(256);
+    // An accept loop that spins because there are no free descriptors would use most of this second.
+    const before = ticksOf(pid);
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+    expect(ticksOf(pid) - before).toBeLessThan(50);
+    closeAll();
+    await eventually(async () => expect(await statusOf('/healthz')).toBe(200));
+  });
 
   it('leaves descriptors for METRICS_ADDR, and that leaves them to the public', async () => {
     const port = portOf('metricsPort');

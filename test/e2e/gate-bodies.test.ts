@@ -9,7 +9,11 @@ import { startService, type RunningService } from '../support/service.js';
 
 let gate: RunningService;
 beforeAll(async () => {
-  gate = await startService({ REQUEST_TIMEOUT_SECS: '2', GATE_CHAIN_ONLY: '/mcp/tools/call' });
+  gate = await startService({
+    REQUEST_TIMEOUT_SECS: '2',
+    GATE_CHAIN_ONLY: '/mcp/tools/call',
+    WORKER_THREADS: '0',
+  });
 });
 afterAll(() => gate.stop());
 

@@ -15,7 +15,7 @@ const MAX_BODY_BYTES = 1_048_576;
 
 let gate: RunningService;
 beforeAll(async () => {
-  gate = await startService({ MAX_BODY_BYTES: String(MAX_BODY_BYTES) });
+  gate = await startService({ MAX_BODY_BYTES: String(MAX_BODY_BYTES), WORKER_THREADS: '0' });
 });
 afterAll(() => gate.stop());
 

@@ -29,6 +29,7 @@ beforeAll(async () => {
       ALLOWED_ORIGINS: 'https://app.example, http://localhost:3000',
       // No connection here may end because of it.
       REQUEST_TIMEOUT_SECS: '600',
+      WORKER_THREADS: '0',
     }),
     startServiceHere({ REQUEST_TIMEOUT_SECS: '15' }),
   ]);
