@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { startService, type RunningService } from '../support/service.js';
+import { startService } from '../support/service-in-process.js';
+import type { RunningService } from '../support/service.js';
 import { headerNames, readWire, send } from './gate-wire.js';
 import { CONTEXT, WIRE_RECIPES } from './gate-wire-recipes.js';
 
@@ -15,7 +16,7 @@ const MAX_BODY_BYTES = 1_048_576;
 
 let gate: RunningService;
 beforeAll(async () => {
-  gate = await startService({ MAX_BODY_BYTES: String(MAX_BODY_BYTES), WORKER_THREADS: '0' });
+  gate = await startService({ MAX_BODY_BYTES: String(MAX_BODY_BYTES) });
 });
 afterAll(() => gate.stop());
 
