@@ -11,13 +11,7 @@ import { callOnce, clientOf } from '../support/grpc.js';
 import { isInstalled } from '../support/programs.js';
 import { connectRaw, type RawConnection } from '../support/raw-http.js';
 import { startService as startServiceHere } from '../support/service-in-process.js';
-import {
-  metricOf,
-  startService,
-  type Environment,
-  type ProcessOptions,
-  type RunningService,
-} from '../support/service.js';
+import { metricOf, startService, type RunningService } from '../support/service.js';
 
 // Two clients: one takes all it can get, the other wants a little.
 const GREEDY = '127.0.0.2';
@@ -38,7 +32,7 @@ const closeAll = () => {
 };
 
 /** Starts a service for the tests of a block. After each test its connections are closed, and it has noticed. */
-function serve(env: Environment, options: ProcessOptions = {}): void {
+function serve(start: () => Promise<RunningService>): void {
   let connectionsBefore = 0;
   const connections = async () => {
     const text = await metricsOf();
@@ -49,7 +43,7 @@ function serve(env: Environment, options: ProcessOptions = {}): void {
     );
   };
   beforeAll(async () => {
-    service = await startService({ WORKER_THREADS: '0', ...env }, options);
+    service = await start();
     connectionsBefore = await connections();
   });
   afterEach(async () => {
@@ -131,13 +125,15 @@ describe('clients that stall in the middle of their bodies', () => {
     return (await until('}')).slice(9, 12);
   }
 
-  serve({
-    // No connection here may end because it is slow.
-    REQUEST_TIMEOUT_SECS: '600',
-    MAX_BODY_MEMORY: String(8192 * KIB),
-    TRUST_PROXY: '1',
-    GRPC_PORT: '0',
-  });
+  serve(() =>
+    startServiceHere({
+      // No connection here may end because it is slow.
+      REQUEST_TIMEOUT_SECS: '600',
+      MAX_BODY_MEMORY: String(8192 * KIB),
+      TRUST_PROXY: '1',
+      GRPC_PORT: '0',
+    }),
+  );
 
   it('leave room for the bodies of others', async () => {
     await stall(40, GREEDY);
@@ -201,7 +197,7 @@ describe.runIf(process.platform === 'linux')('connections of one client', () => 
 });
 
 describe('connections with MAX_CONNECTIONS', () => {
-  serve({ MAX_CONNECTIONS: '50', GRPC_PORT: '0', METRICS_ADDR: '127.0.0.1:0' });
+  serve(() => startServiceHere({ MAX_CONNECTIONS: '50', GRPC_PORT: '0', METRICS_ADDR: '127.0.0.1:0' }));
   let idle: http2.ClientHttp2Session;
   let client: Client;
   let hasWatchEnded = false;
@@ -267,7 +263,12 @@ describe('connections with MAX_CONNECTIONS', () => {
 });
 
 describe('a limit of open files', () => {
-  serve({ METRICS_ADDR: '127.0.0.1:0', MAX_CONNECTIONS: '1000' }, { openFiles: 256 });
+  serve(() =>
+    startService(
+      { METRICS_ADDR: '127.0.0.1:0', MAX_CONNECTIONS: '1000', WORKER_THREADS: '0' },
+      { openFiles: 256 },
+    ),
+  );
 
   /** Seconds of processor time a process has taken, in clock ticks. */
   const ticksOf = (pid: number) => {

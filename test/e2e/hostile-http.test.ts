@@ -31,7 +31,7 @@ beforeAll(async () => {
       REQUEST_TIMEOUT_SECS: '600',
       WORKER_THREADS: '0',
     }),
-    startServiceHere({ REQUEST_TIMEOUT_SECS: '15' }),
+    startService({ REQUEST_TIMEOUT_SECS: '15', WORKER_THREADS: '0' }),
   ]);
   // The last test sees how it ends.
   slow = await connectRaw(patient.port);

@@ -99,9 +99,12 @@ describe('serve --check', () => {
   });
 
   it('ends with 2 where the configuration names what is not there', () => {
-    const { status, stderr } = check({ DECISION_LOG: path.join(folder, 'no', 'decisions') });
+    const { status, stderr } = check({
+      DECISION_LOG: path.join(folder, 'no', 'decisions'),
+      GATE_ROUTES: 'no/file',
+    });
     expect([status, stderr]).toEqual([2, expect.stringContaining('/no does not exist: create it')]);
-    expect(check({ GATE_ROUTES: 'no/file' }).stderr).toMatch(/^ {2}GATE_ROUTES is "no\/file": /m);
+    expect(stderr).toMatch(/^ {2}GATE_ROUTES is "no\/file": /m);
   });
 
   it('ends with 2 and every problem where it can not', () => {
