@@ -216,7 +216,7 @@ describe.skipIf(!isInstalled('openssl'))('TLS', { shuffle: false }, () => {
   it('serves a certificate with a key of Ed25519', async () => {
     const certificate = makeCertificate(folder, 'ed25519', { key: ['-newkey', 'ed25519'] });
     const other = await startServiceHere(tlsOf(certificate));
-    expect(await curl(`https://127.0.0.1:${other.port}/readyz`, certificate)).toBe('{"status":"ready"}');
+    expect(await curl(`${other.url}/readyz`, certificate)).toBe('{"status":"ready"}');
     await other.stop();
   });
 

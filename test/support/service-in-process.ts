@@ -1,5 +1,6 @@
 import { pino } from 'pino';
-import { readConfiguration } from '../../src/service/configuration/configuration.js';
+import { readConfiguration, warningsAbout } from '../../src/service/configuration/configuration.js';
+import { factsOf } from '../../src/service/main.js';
 import { startService as openService } from '../../src/service/service.js';
 import { OptionsError } from '../../src/verifier/options.js';
 import { FRONT_END } from './front-end.js';
@@ -19,25 +20,25 @@ export const hasProcess = false;
  */
 export async function startService(env: Environment = {}): Promise<RunningService> {
   const log: Record<string, unknown>[] = [];
-  const configuration = readConfiguration({
+  const all = {
     ...{ PORT: '0', FRONT_END, QUEUE_BURST_MS: '60000', WORKER_THREADS: '0' },
     ...{ GATE_ROUTES: 'any', SERVER_IDENTITY: 'any' },
     ...env,
-  });
+  };
+  const configuration = readConfiguration(all);
+  const serializers = { err: pino.stdSerializers.errWithCause };
   const logger = pino(
-    { name: 'drs-verify', level: configuration.logLevel },
+    { name: 'drs-verify', level: configuration.logLevel, serializers },
     { write: (line: string) => void log.push(JSON.parse(line) as Record<string, unknown>) },
   );
+  for (const warning of warningsAbout(all, configuration)) logger.warn(warning);
   const service = await openService(configuration, logger);
-  const { port, grpcPort, metricsPort, frontEnd } = service;
-  const url = `http://127.0.0.1:${port}`;
-  logger.info(
-    { grpcPort, metricsPort, frontEnd, url, metricsUrl: `http://127.0.0.1:${metricsPort}/metrics` },
-    'listening',
-  );
+  const facts = factsOf(configuration, service);
+  const { url } = facts;
+  logger.info(facts, 'listening');
   checkAnswersOf(url);
   return {
-    ...{ url, port, log },
+    ...{ url, port: service.port, log },
     get child(): never {
       throw new Error('this service runs in the process of the test');
     },
