@@ -5,8 +5,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../support/eventually.js';
 import { invoke, makeBundle, makeChain } from '../support/chain.js';
 import { isInstalled } from '../support/programs.js';
-import { startService as startServiceHere } from '../support/service-in-process.js';
-import { metricOf, startService, type RunningService } from '../support/service.js';
+import { startService } from '../support/service-in-process.js';
+import { metricOf, type RunningService } from '../support/service.js';
 import { ListServer } from '../revocation/list-server.js';
 import { credentialWith } from '../revocation/lists.js';
 
@@ -119,7 +119,7 @@ describe('the metrics', () => {
 it('shows whether the status list can be fetched', async () => {
   const list = await ListServer.start();
   list.serve('application/json', JSON.stringify(credentialWith([])));
-  const service = await startServiceHere({ STATUS_LIST_BASE_URL: list.url, STATUS_CACHE_TTL_SECS: '1' });
+  const service = await startService({ STATUS_LIST_BASE_URL: list.url, STATUS_CACHE_TTL_SECS: '1' });
   const isUp = async () => metricOf(await scrape(service), 'drs_dependency_up{dependency="status_list"}');
   try {
     await eventually(async () => expect(await isUp()).toBe(1));
