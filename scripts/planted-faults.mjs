@@ -26,7 +26,7 @@ const FAULTS = [
     'start',
     'names every problem of the configuration',
   ],
-  ['main', 'await running?.close(err !== undefined);', '', 'load', 'is unhealthy while it drains'],
+  ['main', 'await running?.close(err !== undefined);', '', 'life-cycle', 'is unhealthy while it drains'],
   ['running', "= ['SIGHUP', 'SIGUSR2']", '= []', 'life-cycle', 'is not what SIGHUP asks for'],
   [
     'main',
@@ -60,12 +60,12 @@ const FAULTS = [
     'fails only /readyz for SHUTDOWN_DELAY_SECS',
   ],
   ['service', 'admission.isLeaving = true;', '', 'life-cycle', 'fails only /readyz for SHUTDOWN_DELAY_SECS'],
-  ['service', 'admission.isDraining = true;', '', 'load', 'is unhealthy while it drains'],
+  ['service', 'admission.isDraining = true;', '', 'life-cycle', 'is unhealthy while it drains'],
   [
     'service',
     'while (open() > 0 && performance.now() < deadline)',
     'while (false)',
-    'load',
+    'life-cycle',
     'is unhealthy while it drains',
   ],
   // Connections

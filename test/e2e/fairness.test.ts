@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import http2 from 'node:http2';
 import net from 'node:net';
 import type { Client } from '@grpc/grpc-js';
@@ -10,13 +10,8 @@ import { FRONT_END } from '../support/front-end.js';
 import { callOnce, clientOf } from '../support/grpc.js';
 import { isInstalled } from '../support/programs.js';
 import { connectRaw, type RawConnection } from '../support/raw-http.js';
-import {
-  metricOf,
-  startService,
-  type Environment,
-  type ProcessOptions,
-  type RunningService,
-} from '../support/service.js';
+import { startService as startServiceHere } from '../support/service-in-process.js';
+import { metricOf, startService, type RunningService } from '../support/service.js';
 
 // Two clients: one takes all it can get, the other wants a little.
 const GREEDY = '127.0.0.2';
@@ -37,7 +32,7 @@ const closeAll = () => {
 };
 
 /** Starts a service for the tests of a block. After each test its connections are closed, and it has noticed. */
-function serve(env: Environment, options: ProcessOptions = {}): void {
+function serve(start: () => Promise<RunningService>): void {
   let connectionsBefore = 0;
   const connections = async () => {
     const text = await metricsOf();
@@ -48,7 +43,7 @@ function serve(env: Environment, options: ProcessOptions = {}): void {
     );
   };
   beforeAll(async () => {
-    service = await startService({ WORKER_THREADS: '0', ...env }, options);
+    service = await start();
     connectionsBefore = await connections();
   });
   afterEach(async () => {
@@ -130,13 +125,15 @@ describe('clients that stall in the middle of their bodies', () => {
     return (await until('}')).slice(9, 12);
   }
 
-  serve({
-    // No connection here may end because it is slow.
-    REQUEST_TIMEOUT_SECS: '600',
-    MAX_BODY_MEMORY: String(8192 * KIB),
-    TRUST_PROXY: '1',
-    GRPC_PORT: '0',
-  });
+  serve(() =>
+    startServiceHere({
+      // No connection here may end because it is slow.
+      REQUEST_TIMEOUT_SECS: '600',
+      MAX_BODY_MEMORY: String(8192 * KIB),
+      TRUST_PROXY: '1',
+      GRPC_PORT: '0',
+    }),
+  );
 
   it('leave room for the bodies of others', async () => {
     await stall(40, GREEDY);
@@ -187,7 +184,7 @@ describe.runIf(process.platform === 'linux')('connections of one client', () => 
   });
 
   it('may be as many as are left seven times over, so that a gateway gets nearly all', async () => {
-    service = await startService({ MAX_CONNECTIONS: '80' });
+    service = await startServiceHere({ MAX_CONNECTIONS: '80' });
     await connectMany(70, service.port, GREEDY);
     const [other] = (await connectMany(1, service.port, MODEST)) as [RawConnection];
     other.socket.write('GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n');
@@ -200,7 +197,7 @@ describe.runIf(process.platform === 'linux')('connections of one client', () => 
 });
 
 describe('connections with MAX_CONNECTIONS', () => {
-  serve({ MAX_CONNECTIONS: '50', GRPC_PORT: '0', METRICS_ADDR: '127.0.0.1:0' });
+  serve(() => startServiceHere({ MAX_CONNECTIONS: '50', GRPC_PORT: '0', METRICS_ADDR: '127.0.0.1:0' }));
   let idle: http2.ClientHttp2Session;
   let client: Client;
   let hasWatchEnded = false;
@@ -266,7 +263,42 @@ describe('connections with MAX_CONNECTIONS', () => {
 });
 
 describe('a limit of open files', () => {
-  serve({ METRICS_ADDR: '127.0.0.1:0' }, { openFiles: 256 });
+  serve(() =>
+    startService(
+      { METRICS_ADDR: '127.0.0.1:0', MAX_CONNECTIONS: '1000', WORKER_THREADS: '0' },
+      { openFiles: 256 },
+    ),
+  );
+
+  /** Seconds of processor time a process has taken, in clock ticks. */
+  const ticksOf = (pid: number) => {
+    const fields = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ')[1]?.split(' ') ?? [];
+    return Number(fields[11]) + Number(fields[12]);
+  };
+
+  it.runIf(process.platform === 'linux')('is never used up', async () => {
+    const pid = service.child.pid as number;
+    expect(messages()).toContain('the limit of open files allows fewer connections');
+    const { maxConnections } = service.log.find(({ msg }) => msg === 'listening') as {
+      maxConnections: number;
+    };
+    expect(maxConnections).toBeLessThan(256);
+    // No client gets all: the second takes a part of what the first has left.
+    const connections = [
+      ...(await connectMany(300, service.port, GREEDY)),
+      ...(await connectMany(100, service.port, '127.0.0.3')),
+    ];
+    const left = () => connections.filter(({ socket }) => !socket.destroyed).length;
+    await eventually(() => expect(left()).toBeLessThan(maxConnections));
+    expect(left()).toBeGreaterThan(0.85 * maxConnections);
+    expect(readdirSync(`/proc/${pid}/fd`).length).toBeLessThan(256);
+    // An accept loop that spins because there are no free descriptors would use most of this second.
+    const before = ticksOf(pid);
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+    expect(ticksOf(pid) - before).toBeLessThan(50);
+    closeAll();
+    await eventually(async () => expect(await statusOf('/healthz')).toBe(200));
+  });
 
   it('leaves descriptors for METRICS_ADDR, and that leaves them to the public', async () => {
     const port = portOf('metricsPort');

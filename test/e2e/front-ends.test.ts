@@ -230,7 +230,7 @@ console.log(await response.text());
       try {
         await firstLine(namespace.stdout);
         const within = ['nsenter', '-t', String(namespace.pid), '-U', '-n', '--preserve-credentials'];
-        const inside = await startService({}, { within });
+        const inside = await startService({ WORKER_THREADS: '0' }, { within });
         try {
           await expectVerdicts(inside.port, within);
         } finally {

@@ -3,13 +3,17 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { a2aBundle, a2aCall, httpCall, mcpBundle, toolCall } from '../gate/attacks.js';
 import { eventually } from '../support/eventually.js';
 import { connectRaw } from '../support/raw-http.js';
-import { startService, type RunningService } from '../support/service.js';
+import { startService } from '../support/service-in-process.js';
+import type { RunningService } from '../support/service.js';
 
 /** Bodies that differ from their announced length: the gate never decides on a part of one. */
 
 let gate: RunningService;
 beforeAll(async () => {
-  gate = await startService({ REQUEST_TIMEOUT_SECS: '2', GATE_CHAIN_ONLY: '/mcp/tools/call' });
+  gate = await startService({
+    REQUEST_TIMEOUT_SECS: '2',
+    GATE_CHAIN_ONLY: '/mcp/tools/call',
+  });
 });
 afterAll(() => gate.stop());
 

@@ -25,7 +25,11 @@ let server: Server;
 let seen: Seen[] = [];
 /** A tool server with the limits that node:http has by itself; it would switch protocols. */
 beforeAll(async () => {
-  gate = await startService({ GATE_CHAIN_ONLY: '/mcp/tools/call', MAX_BODY_BYTES: '1048576' });
+  gate = await startService({
+    GATE_CHAIN_ONLY: '/mcp/tools/call',
+    MAX_BODY_BYTES: '1048576',
+    WORKER_THREADS: '0',
+  });
   server = createServer((req, res) => {
     const chunks: Buffer[] = [];
     req.on('error', () => undefined);

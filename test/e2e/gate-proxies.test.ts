@@ -16,6 +16,7 @@ import { askPure, askThrough } from '../gate/transports.js';
 import { encode, liveCall, liveChain } from '../middleware/call.js';
 import { unusedPort } from '../support/ports.mjs';
 import { type Program } from '../support/programs.js';
+import { startService as startServiceHere } from '../support/service-in-process.js';
 import { startService, type RunningService } from '../support/service.js';
 import { canRun, RECIPE, startRecipe, type Recipe } from './gate-proxies.js';
 import { startToolServer, type ToolServer } from './gate-tools.js';
@@ -253,7 +254,7 @@ describe('in front of a gate that signs', () => {
   beforeAll(async () => {
     const root = { did: mcpChain.parties[0]?.did, name: 'Zoë@example.com' };
     writeFileSync(path.join(folder, 'roots.json'), JSON.stringify({ roots: [root] }));
-    signing = await startService({
+    signing = await startServiceHere({
       GATE_CHAIN_ONLY: '/mcp/tools/call',
       GATE_SIGNING_KEY: signer.toJwk().d,
       TRUSTED_ROOTS_FILE: folder,

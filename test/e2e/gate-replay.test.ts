@@ -3,7 +3,8 @@ import { mcpBundle, toolCall } from '../gate/attacks.js';
 import { command } from '../usage/redis-cluster.js';
 import { hasRedis, RedisServer } from '../usage/redis-server.js';
 import { eventually } from '../support/eventually.js';
-import { runToExit, startService, type RunningService } from '../support/service.js';
+import { failureOf, startService as startServiceHere } from '../support/service-in-process.js';
+import { startService, type RunningService } from '../support/service.js';
 
 describe.skipIf(!hasRedis)('GATE_REPLAY=redis, and REPLAY_PROTECTION=redis', () => {
   let redis: RedisServer;
@@ -19,7 +20,8 @@ describe.skipIf(!hasRedis)('GATE_REPLAY=redis, and REPLAY_PROTECTION=redis', () 
       REDIS_TIMEOUT_MS: '20000',
       WORKER_THREADS: '0',
     };
-    gates = await Promise.all([startService(env), startService(env)]);
+    // Two processes: the one of the test, and another.
+    gates = await Promise.all([startService(env), startServiceHere(env)]);
   });
   afterAll(async () => {
     await Promise.all(gates.map((gate) => gate.stop()));
@@ -121,9 +123,6 @@ describe.skipIf(!hasRedis)('GATE_REPLAY=redis, and REPLAY_PROTECTION=redis', () 
 });
 
 it('does not start where the Redis of GATE_REPLAY=redis is not', async () => {
-  const { code, stderr } = await runToExit({
-    GATE_REPLAY: 'redis',
-    REDIS_URL: 'redis://127.0.0.1:1',
-  });
-  expect([code, stderr]).toEqual([1, expect.stringContaining('cannot connect to Redis')]);
+  const failure = await failureOf({ GATE_REPLAY: 'redis', REDIS_URL: 'redis://127.0.0.1:1' });
+  expect(failure).toEqual({ code: 1, says: expect.stringContaining('cannot connect to Redis') as string });
 });

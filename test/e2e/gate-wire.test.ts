@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { startService, type RunningService } from '../support/service.js';
+import { startService } from '../support/service-in-process.js';
+import type { RunningService } from '../support/service.js';
 import { headerNames, readWire, send } from './gate-wire.js';
 import { CONTEXT, WIRE_RECIPES } from './gate-wire-recipes.js';
 

@@ -17,6 +17,7 @@ import {
   grpcPortOf,
   HEALTH,
 } from '../support/grpc.js';
+import { failureOf, startService as startServiceHere } from '../support/service-in-process.js';
 import { metricOf, runToExit, startService, type RunningService } from '../support/service.js';
 
 /** What Envoy sends about a call; members of the request override. */
@@ -222,9 +223,7 @@ describe('Authorization/Check', () => {
   });
 
   it('is checked as GRPC_PROTOCOL if the gateway names no protocol', async () => {
-    const other = await startService({
-      ...{ GRPC_PORT: '0', GRPC_PROTOCOL: 'http', RATE_LIMIT_PER_IP: '2', WORKER_THREADS: '0' },
-    });
+    const other = await startServiceHere({ GRPC_PORT: '0', GRPC_PROTOCOL: 'http', RATE_LIMIT_PER_IP: '2' });
     const client = clientOf(AUTHORIZATION, grpcPortOf(other));
     const list = question({
       raw_body: Buffer.from('{"jsonrpc":"2.0","id":1,"method":"tools/list"}'),
@@ -503,14 +502,13 @@ describe('health, and the end', { shuffle: false }, () => {
     expect(counted('drs_gate_decisions_total{protocol="mcp",decision="allow",code=""}')).toBe(2);
   });
 
-  const PACKAGES = ['@grpc/grpc-js', 'protobufjs/light.js'];
-  const hide = (...names: string[]) => ({
-    NODE_OPTIONS: `--import ${new URL('../support/hide-package.mjs', import.meta.url).href}`,
-    HIDDEN_PACKAGE: names.join(),
-  });
-
-  it.each(PACKAGES)('says that %s is not installed', async (name) => {
-    const { code, stderr } = await runToExit({ ...hide(name), GRPC_PORT: '0' });
+  // That it needs them only where it is on is tested in front-end-choice.test.ts.
+  it.each(['@grpc/grpc-js', 'protobufjs/light.js'])('says that %s is not installed', async (name) => {
+    const { code, stderr } = await runToExit({
+      NODE_OPTIONS: `--import ${new URL('../support/hide-package.mjs', import.meta.url).href}`,
+      HIDDEN_PACKAGE: name,
+      GRPC_PORT: '0',
+    });
     expect([code, stderr]).toEqual([
       1,
       expect.stringMatching(
@@ -519,16 +517,11 @@ describe('health, and the end', { shuffle: false }, () => {
     ]);
   });
 
-  it('needs none of its packages where it is off', async () => {
-    const without = await startService(hide(...PACKAGES));
-    expect(await without.stop()).toBe(0);
-  });
-
   it('says which port is taken', async () => {
-    const { code, stderr } = await runToExit({ GRPC_PORT: String(port) });
+    const { code, says } = await failureOf({ GRPC_PORT: String(port) });
     expect(code).toBe(1);
-    expect(stderr).toContain(`cannot listen on 127.0.0.1:${port} for gRPC`);
-    expect(stderr).toContain('GRPC_PORT');
+    expect(says).toContain(`cannot listen on 127.0.0.1:${port} for gRPC`);
+    expect(says).toContain('GRPC_PORT');
   });
 });
 

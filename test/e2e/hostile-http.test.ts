@@ -9,6 +9,7 @@ import { eventually } from '../support/eventually.js';
 import { fewer } from '../support/front-end.js';
 import { isInstalled } from '../support/programs.js';
 import { connectRaw, sendRaw, type RawConnection } from '../support/raw-http.js';
+import { startService as startServiceHere } from '../support/service-in-process.js';
 import { metricOf, startService, type RunningService } from '../support/service.js';
 
 const run = promisify(execFile);
@@ -28,6 +29,7 @@ beforeAll(async () => {
       ALLOWED_ORIGINS: 'https://app.example, http://localhost:3000',
       // No connection here may end because of it.
       REQUEST_TIMEOUT_SECS: '600',
+      WORKER_THREADS: '0',
     }),
     startService({ REQUEST_TIMEOUT_SECS: '15', WORKER_THREADS: '0' }),
   ]);
@@ -257,11 +259,7 @@ describe('a body that does not arrive', () => {
   const MAX_BODY = 65_536;
   let hasty: RunningService;
   beforeAll(async () => {
-    hasty = await startService({
-      MAX_BODY_BYTES: String(MAX_BODY),
-      REQUEST_TIMEOUT_SECS: '1',
-      WORKER_THREADS: '0',
-    });
+    hasty = await startServiceHere({ MAX_BODY_BYTES: String(MAX_BODY), REQUEST_TIMEOUT_SECS: '1' });
   });
   afterAll(() => hasty.stop());
 
@@ -288,11 +286,10 @@ describe('a body that does not arrive', () => {
 describe('a service with low limits', () => {
   let limited: RunningService;
   beforeAll(async () => {
-    limited = await startService({
+    limited = await startServiceHere({
       RATE_LIMIT_GLOBAL: '5',
       RATE_LIMIT_PER_IP: '5',
       MAX_PENDING: '1',
-      WORKER_THREADS: '0',
       MAX_BODY_BYTES: String(16 * 1024 * 1024),
       DRS_ADMIN_TOKEN: 'a-token-for-the-tests',
     });

@@ -5,7 +5,8 @@ import { FRONT_END } from '../support/front-end.js';
 import { isInstalled } from '../support/programs.js';
 import { startHaproxy, startNginx } from '../support/proxies.js';
 import { sendRaw } from '../support/raw-http.js';
-import { metricOf, startService, type RunningService } from '../support/service.js';
+import { startService } from '../support/service-in-process.js';
+import { metricOf, type RunningService } from '../support/service.js';
 
 // The recipes of docs/operations.md.
 const NGINX_RECIPE = `
@@ -23,7 +24,7 @@ describe.each(FRONT_END === 'uws' ? (['uws', 'node'] as const) : (['node'] as co
     const speaks = frontEnd === 'node';
     let service: RunningService;
     beforeAll(async () => {
-      service = await startService({ FRONT_END: frontEnd, WORKER_THREADS: '0' });
+      service = await startService({ FRONT_END: frontEnd });
     });
     afterAll(() => service.stop());
 

@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { invoke, makeBundle, makeChain, sha256 } from '../support/chain.js';
 import { eventually } from '../support/eventually.js';
 import { connectRaw, sendRaw, type RawConnection } from '../support/raw-http.js';
+import { startService as startServiceHere } from '../support/service-in-process.js';
 import { hasProcess, metricOf, startService, type RunningService } from '../support/service.js';
 
 const json = (response: Response) => response.json() as Promise<Record<string, unknown>>;
@@ -411,7 +412,7 @@ describe('the HTTP interface', () => {
   });
 });
 
-describe.runIf(hasProcess)('a list of revocations that is longer than the network holds', () => {
+describe.runIf(hasProcess)('a list that is longer than the network holds, and MAX_PENDING', () => {
   const COUNT = 40_000;
   let service: RunningService;
   const folder = mkdtempSync(path.join(tmpdir(), 'drs-list-'));
@@ -423,7 +424,8 @@ describe.runIf(hasProcess)('a list of revocations that is longer than the networ
       DRS_ADMIN_TOKEN: 's3cret-token',
       REVOCATION_STORE_PATH: file,
       REVOCATION_MAX_ENTRIES: String(COUNT),
-      WORKER_THREADS: '0',
+      MAX_PENDING: '2',
+      RECEIPT_CACHE_BYTES: '0',
     });
   });
   afterAll(async () => {
@@ -471,13 +473,38 @@ describe.runIf(hasProcess)('a list of revocations that is longer than the networ
     // What it has is revoked, and may be said again.
     expect((await revoke(7)).status).toBe(200);
   });
+
+  it('turns away what is more than MAX_PENDING, and stays healthy', async () => {
+    const bundle = makeBundle(16);
+    const answers: Response[] = [];
+    const isRefused = ({ status }: Response) => status === 503;
+    // Again if they came so slowly that each was answered before the next: on a single core, the sender has it, too.
+    while (!answers.some(isRefused))
+      answers.push(
+        ...(await Promise.all(Array.from({ length: 100 }, () => service.post('/verify', bundle)))),
+      );
+    const refused = answers.filter(isRefused);
+    for (const response of refused) {
+      expect([response.headers.get('retry-after'), await json(response)]).toEqual([
+        '1',
+        { error: 'overloaded' },
+      ]);
+    }
+    const checked = answers.filter(({ status }) => status === 200);
+    expect(checked.length).toBe(answers.length - refused.length);
+    expect(checked.length).toBeGreaterThan(0);
+    for (const response of checked) expect(await json(response)).toMatchObject({ valid: true });
+    for (const path of ['/healthz', '/readyz']) expect((await fetch(service.url + path)).status).toBe(200);
+    const metrics = await (await fetch(`${service.url}/metrics`)).text();
+    expect(metricOf(metrics, 'drs_verify_rejections_total{reason="overloaded"}')).toBe(refused.length);
+  });
 });
 
 describe('limits', () => {
   describe('for each client', () => {
     let service: RunningService;
     beforeAll(async () => {
-      service = await startService({ RATE_LIMIT_PER_IP: '5', WORKER_THREADS: '0' });
+      service = await startServiceHere({ RATE_LIMIT_PER_IP: '5' });
     });
     afterAll(() => service.stop());
 
@@ -500,35 +527,5 @@ describe('limits', () => {
       expect(response.status).toBe(503);
       expect((await json(response))['error']).toMatch(/not configured.*DRS_ADMIN_TOKEN must be set/);
     });
-  });
-
-  it.runIf(hasProcess)('turns away what is more than MAX_PENDING, and stays healthy', async () => {
-    const service = await startService({ MAX_PENDING: '2', RECEIPT_CACHE_BYTES: '0' });
-    try {
-      const bundle = makeBundle(16);
-      const answers: Response[] = [];
-      const isRefused = ({ status }: Response) => status === 503;
-      // Again if they came so slowly that each was answered before the next: on a single core, the sender has it, too.
-      while (!answers.some(isRefused))
-        answers.push(
-          ...(await Promise.all(Array.from({ length: 100 }, () => service.post('/verify', bundle)))),
-        );
-      const refused = answers.filter(isRefused);
-      for (const response of refused) {
-        expect([response.headers.get('retry-after'), await json(response)]).toEqual([
-          '1',
-          { error: 'overloaded' },
-        ]);
-      }
-      const checked = answers.filter(({ status }) => status === 200);
-      expect(checked.length).toBe(answers.length - refused.length);
-      expect(checked.length).toBeGreaterThan(0);
-      for (const response of checked) expect(await json(response)).toMatchObject({ valid: true });
-      for (const path of ['/healthz', '/readyz']) expect((await fetch(service.url + path)).status).toBe(200);
-      const metrics = await (await fetch(`${service.url}/metrics`)).text();
-      expect(metricOf(metrics, 'drs_verify_rejections_total{reason="overloaded"}')).toBe(refused.length);
-    } finally {
-      await service.stop();
-    }
   });
 });

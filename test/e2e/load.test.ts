@@ -81,37 +81,6 @@ describe('correctness under load', () => {
       }
     },
   );
-
-  it('is unhealthy while it drains', async () => {
-    const service = await startService();
-    const upload = new TransformStream<Uint8Array, Uint8Array>();
-    const writer = upload.writable.getWriter();
-    // A request whose body is on its way keeps the service draining.
-    const slow = fetch(`${service.url}/verify`, {
-      method: 'POST',
-      body: upload.readable,
-      duplex: 'half',
-    });
-    const body = Buffer.from(JSON.stringify(makeBundle(2)));
-    void writer.write(body.subarray(0, 100));
-    await expect
-      .poll(async () =>
-        metricOf(await (await fetch(`${service.url}/metrics`)).text(), 'drs_http_open_requests'),
-      )
-      .toBeGreaterThan(1);
-    const stopped = service.stop();
-    await expect.poll(async () => (await fetch(`${service.url}/healthz`)).status).toBe(503);
-    const ready = await fetch(`${service.url}/readyz`);
-    expect([ready.status, await ready.json()]).toEqual([
-      503,
-      { status: 'not_ready', reason: 'shutting_down', reasons: ['shutting_down'] },
-    ]);
-    expect((await service.post('/verify', makeBundle(1))).status).toBe(503);
-    void writer.write(body.subarray(100));
-    void writer.close();
-    expect(await (await slow).json()).toMatchObject({ valid: true });
-    expect(await stopped).toBe(0);
-  });
 });
 
 // At once: most of it is waiting for batches that are not returned.
@@ -144,29 +113,37 @@ describe.concurrent('workers that cannot start', () => {
 });
 
 describe('a worker that dies', () => {
-  it.each(fewer(['1', '2'], ['1']))('loses and passes no request, WORKER_THREADS=%s', async (workers) => {
-    // The worker is ended from inside by a signal only it gets: the module that crashes it is preloaded here.
-    const service = await startService({
-      WORKER_THREADS: workers,
-      RECEIPT_CACHE_BYTES: '0',
-      NODE_OPTIONS: `--import ${new URL('../support/crash-workers.mjs', import.meta.url).href}`,
-      CRASH_AT_BATCH: '4',
-    });
-    try {
-      const expected = BUNDLES;
-      // The system decides how much work the workers get, so continue until enough of them have died.
-      for (let repeated = 0; repeated <= 2;) {
-        await expectAll(service, expected);
-        const metrics = await (await fetch(`${service.url}/metrics`)).text();
-        repeated = metricOf(metrics, 'drs_signature_batches_repeated_total');
+  it.each(fewer(['1', '2'], ['1']))(
+    'loses and passes no request, is counted and replaced, WORKER_THREADS=%s',
+    async (workers) => {
+      // The worker is ended from inside by a signal only it gets: the module that crashes it is preloaded here.
+      const service = await startService({
+        WORKER_THREADS: workers,
+        RECEIPT_CACHE_BYTES: '0',
+        NODE_OPTIONS: `--import ${new URL('../support/crash-workers.mjs', import.meta.url).href}`,
+        CRASH_AT_BATCH: '4',
+      });
+      try {
+        const expected = BUNDLES;
+        // The system decides how much work the workers get, so continue until enough of them have died.
+        for (let repeated = 0; repeated <= 2;) {
+          await expectAll(service, expected);
+          const metrics = await (await fetch(`${service.url}/metrics`)).text();
+          repeated = metricOf(metrics, 'drs_signature_batches_repeated_total');
+        }
+        expect(service.log.some(({ msg }) => String(msg).includes('worker ended on its own'))).toBe(true);
+        await eventually(async () => {
+          const metrics = await (await fetch(`${service.url}/metrics`)).text();
+          expect(metricOf(metrics, 'drs_signature_worker_deaths_total')).toBeGreaterThan(0);
+          expect(metricOf(metrics, 'drs_signature_workers')).toBe(Number(workers));
+        });
+        expect(threadsOf(service.child.pid as number).length).toBeGreaterThan(0);
+        expect(readFileSync(`/proc/${service.child.pid as number}/status`, 'utf8')).toContain('State:');
+      } finally {
+        expect(await service.stop()).toBe(0);
       }
-      expect(service.log.some(({ msg }) => String(msg).includes('worker ended on its own'))).toBe(true);
-      expect(threadsOf(service.child.pid as number).length).toBeGreaterThan(0);
-      expect(readFileSync(`/proc/${service.child.pid as number}/status`, 'utf8')).toContain('State:');
-    } finally {
-      expect(await service.stop()).toBe(0);
-    }
-  });
+    },
+  );
 });
 
 describe('overload', () => {

@@ -5,7 +5,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../support/eventually.js';
 import { invoke, makeBundle, makeChain } from '../support/chain.js';
 import { isInstalled } from '../support/programs.js';
-import { hasProcess, metricOf, startService, type RunningService } from '../support/service.js';
+import { startService } from '../support/service-in-process.js';
+import { metricOf, type RunningService } from '../support/service.js';
 import { ListServer } from '../revocation/list-server.js';
 import { credentialWith } from '../revocation/lists.js';
 
@@ -113,24 +114,6 @@ describe('the metrics', () => {
     expect(said).not.toMatch(/error/i);
     expect(said.split('\n').filter((line) => line.startsWith('drs_'))).toEqual([]);
   });
-});
-
-it.runIf(hasProcess)('shows a worker that dies, and that another takes its place', async () => {
-  const crash = new URL('../support/crash-workers.mjs', import.meta.url).href;
-  const service = await startService({
-    WORKER_THREADS: '1',
-    NODE_OPTIONS: `--import ${crash}`,
-    CRASH_AT_BATCH: '2',
-  });
-  try {
-    await eventually(async () => {
-      await Promise.all(Array.from({ length: 20 }, () => service.post('/verify', makeBundle(8))));
-      expect(metricOf(await scrape(service), 'drs_signature_worker_deaths_total')).toBeGreaterThan(0);
-    });
-    await eventually(async () => expect(metricOf(await scrape(service), 'drs_signature_workers')).toBe(1));
-  } finally {
-    await service.stop();
-  }
 });
 
 it('shows whether the status list can be fetched', async () => {

@@ -12,7 +12,7 @@ import { startService, type RunningService } from '../support/service.js';
 let service: RunningService;
 const programs: Program[] = [];
 beforeAll(async () => {
-  service = await startService();
+  service = await startService({ WORKER_THREADS: '0' });
 });
 afterAll(async () => {
   for (const program of programs) await program.stop();

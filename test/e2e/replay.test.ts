@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createVerifier, type Verdict } from '../../src/index.js';
 import { invoke, makeChain, NOW } from '../support/chain.js';
-import { startService as startServiceHere } from '../support/service-in-process.js';
-import { runToExit, type RunningService } from '../support/service.js';
+import { failureOf, startService as startServiceHere } from '../support/service-in-process.js';
+import type { RunningService } from '../support/service.js';
 
 const chain = makeChain(2);
 const codeOf = async (service: RunningService, bundle: object) => {
@@ -66,9 +66,6 @@ describe('REPLAY_PROTECTION=memory', { shuffle: false }, () => {
 });
 
 it('REPLAY_PROTECTION=redis does not start where Redis is not', async () => {
-  const { code, stderr } = await runToExit({
-    REPLAY_PROTECTION: 'redis',
-    REDIS_URL: 'redis://127.0.0.1:1',
-  });
-  expect([code, stderr]).toEqual([1, expect.stringContaining('cannot connect to Redis')]);
+  const failure = await failureOf({ REPLAY_PROTECTION: 'redis', REDIS_URL: 'redis://127.0.0.1:1' });
+  expect(failure).toEqual({ code: 1, says: expect.stringContaining('cannot connect to Redis') as string });
 });

@@ -4,6 +4,7 @@ import { hasRedis, RedisServer } from '../usage/redis-server.js';
 import { invoke, makeChain, sha256, type Chain } from '../support/chain.js';
 import { startCuttableProxy, type CuttableProxy } from '../support/cuttable-proxy.js';
 import { eventually } from '../support/eventually.js';
+import { startService as startServiceHere } from '../support/service-in-process.js';
 import { metricOf, startService, type RunningService } from '../support/service.js';
 
 const TOKEN = 'a-token-of-sixteen-and-more';
@@ -38,8 +39,8 @@ describe.skipIf(!hasRedis)(
       return ways[number % 3] ?? {};
     };
 
-    const start = (url: string) =>
-      startService({
+    const start = (url: string, open = startService) =>
+      open({
         REVOCATION_STORE: 'redis',
         REVOCATION_MIN_REPLICAS: '1',
         REPLAY_PROTECTION: 'redis',
@@ -96,8 +97,9 @@ describe.skipIf(!hasRedis)(
         expect(String(await command(replica, ['INFO', 'replication']))).toContain('master_link_status:up');
       });
       proxy = await startCuttableProxy(Number(new URL(redis.url).port));
-      const urls = [both(), both(), `redis://127.0.0.1:${proxy.port}`];
-      services.push(...(await Promise.all(urls.map(start))));
+      // One in the process of the test: only the first is killed.
+      const cut = `redis://127.0.0.1:${proxy.port}`;
+      services.push(...(await Promise.all([start(both()), start(both(), startServiceHere), start(cut)])));
     }, 120_000);
     afterAll(async () => {
       await Promise.all(services.map((service) => service.stop()));

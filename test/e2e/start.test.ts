@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { cannotListen } from '../../src/service/http/front-end.js';
 import { problemsOf } from '../service/problems-of.js';
 import { startOnPort } from '../support/ports.mjs';
+import { failureOf, startService as startServiceHere } from '../support/service-in-process.js';
 import { runToExit, startService } from '../support/service.js';
 
 // The front end plays no part here, so once is enough.
@@ -19,6 +20,8 @@ if (process.env['TEST_FRONT_END'] !== 'node') {
         LOG_LEVEL: 'loud',
         CLOCK_SKEW_SECS: '1.5',
         DRS_ADMIN_TOKEN: 'hush-hush',
+        TRUSTED_ROOT: 'did:key:z6Mk',
+        SERVER_IDENTITY: ' ',
       });
       expect(code).toBe(2);
       for (const says of [
@@ -29,6 +32,8 @@ if (process.env['TEST_FRONT_END'] !== 'node') {
         /STATUS_LIST_BASE_URL is "ftp:/,
         /LOG_LEVEL is "loud": .*"info"/,
         /CLOCK_SKEW_SECS is "1.5": .*whole number of seconds/,
+        /TRUSTED_ROOT is not a variable/,
+        /SERVER_IDENTITY is empty/,
       ]) {
         expect(stderr).toMatch(says);
       }
@@ -37,7 +42,7 @@ if (process.env['TEST_FRONT_END'] !== 'node') {
     });
 
     it('logs no secret, and warns of what does nothing', async () => {
-      const service = await startService({
+      const service = await startServiceHere({
         STATUS_LIST_BASE_URL: 'http://me:pa55@127.0.0.1:9/list?key=k3y',
         NONCE_STORE_BACKEND: 'redis',
         DRS_ADMIN_TOKEN: 'hush-hush',
@@ -55,20 +60,18 @@ if (process.env['TEST_FRONT_END'] !== 'node') {
       );
     });
 
-    it('does not start with a name that is one slip away from one of its own', async () => {
-      const { code, stderr } = await runToExit({ TRUSTED_ROOT: 'did:key:z6Mk' });
-      expect([code, stderr]).toEqual([2, expect.stringContaining('TRUSTED_ROOT is not a variable')]);
+    it('does not start with a name that is one slip away from one of its own', () => {
+      expect(problemsOf({ TRUSTED_ROOT: 'did:key:z6Mk' })).toEqual([
+        expect.stringContaining('TRUSTED_ROOT is not a variable'),
+      ]);
     });
 
-    it('does not start with an empty list, which would trust anybody', async () => {
-      const names = ['TRUSTED_ROOTS', 'SERVER_IDENTITY', 'STATUS_LIST_ISSUER'];
-      const { code, stderr } = await runToExit(Object.fromEntries(names.map((name) => [name, ' '])));
-      expect(code).toBe(2);
-      for (const name of names) {
-        expect(stderr).toContain(`${name} is empty`);
+    it.each(['TRUSTED_ROOTS', 'SERVER_IDENTITY', 'STATUS_LIST_ISSUER'])(
+      'does not start with an empty list, which would trust anybody: %s',
+      (name) => {
         expect(problemsOf({ [name]: ' ' })).toEqual([expect.stringContaining(`${name} is empty`)]);
-      }
-    });
+      },
+    );
   });
 }
 
@@ -77,9 +80,9 @@ describe('starting', () => {
     const other = createServer().listen(0, '127.0.0.1');
     await once(other, 'listening');
     const { port } = other.address() as AddressInfo;
-    const { code, stderr } = await runToExit({ PORT: String(port) });
-    expect(code).toBe(1);
-    expect(stderr).toContain(`cannot listen on 127.0.0.1:${port}`);
+    const failure = await failureOf({ PORT: String(port) });
+    const says = expect.stringContaining(`cannot listen on 127.0.0.1:${port}`) as string;
+    expect(failure).toEqual({ code: 1, says });
     other.close();
   });
 
@@ -91,7 +94,8 @@ describe('starting', () => {
   });
 
   it('logs once why it cannot', async () => {
-    const { stdout, stderr } = await runToExit({ DECISION_LOG: '/no/folder/log' });
+    const { code, stdout, stderr } = await runToExit({ DECISION_LOG: '/no/folder/log' });
+    expect([code, stderr]).toEqual([1, expect.stringMatching(/DECISION_LOG.*ENOENT/)]);
     const message = /^drs-verify cannot start: (.+)$/m.exec(stderr)?.[1];
     const { err } = JSON.parse(stdout.trimEnd().split('\n').at(-1) ?? '') as { err: Error };
     expect(err.message).toBe(message);
@@ -100,7 +104,7 @@ describe('starting', () => {
 
   it('counts an empty variable as unset, and refuses a port that another drs-verify has', async () => {
     // A port that the system chose, uWebSockets.js never shares.
-    const unset = { MAX_BODY_BYTES: '', STATUS_LIST_BASE_URL: ' ' };
+    const unset = { MAX_BODY_BYTES: '', STATUS_LIST_BASE_URL: ' ', WORKER_THREADS: '0' };
     const first = await startOnPort((port) => startService({ PORT: String(port), ...unset }));
     const { code, stderr } = await runToExit({ PORT: String(first.port) });
     expect([code, stderr]).toEqual([1, expect.stringContaining('another process has the port')]);

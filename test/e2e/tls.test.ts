@@ -15,6 +15,7 @@ import { makeCertificate, makeExpiredCertificate, type MadeCertificate } from '.
 import { makeBundle } from '../support/chain.js';
 import { eventually } from '../support/eventually.js';
 import { isInstalled } from '../support/programs.js';
+import { startService as startServiceHere } from '../support/service-in-process.js';
 import { metricOf, runToExit, startService, type RunningService } from '../support/service.js';
 
 const run = promisify(execFile);
@@ -214,39 +215,52 @@ describe.skipIf(!isInstalled('openssl'))('TLS', { shuffle: false }, () => {
 
   it('serves a certificate with a key of Ed25519', async () => {
     const certificate = makeCertificate(folder, 'ed25519', { key: ['-newkey', 'ed25519'] });
-    const other = await startService({ ...tlsOf(certificate), WORKER_THREADS: '0' });
+    const other = await startServiceHere(tlsOf(certificate));
     expect(await curl(`${other.url}/readyz`, certificate)).toBe('{"status":"ready"}');
     await other.stop();
   });
 
-  it('does not start with files that cannot be served', async () => {
-    const expired = makeExpiredCertificate(folder, 'expired');
-    const weak = makeCertificate(folder, 'weak', { key: ['-newkey', 'rsa:512'] });
-    const text = path.join(folder, 'text');
-    writeFileSync(text, 'hush-hush');
-    const encrypted = path.join(folder, 'encrypted.key');
-    await run('openssl', ['pkey', '-in', first.keyFile, '-aes256', '-passout', 'pass:pw', '-out', encrypted]);
-    const { certFile, keyFile } = first;
-    for (const [env, says] of [
-      [{ TLS_CERT_FILE: certFile }, /one of TLS_CERT_FILE and TLS_KEY_FILE is set, expected both/],
-      [
-        { TLS_CERT_FILE: path.join(folder, 'none'), TLS_KEY_FILE: keyFile },
-        /TLS_CERT_FILE is ".*none": ENOENT/,
-      ],
-      [{ TLS_CERT_FILE: folder, TLS_KEY_FILE: keyFile }, /TLS_CERT_FILE is .*EISDIR/],
-      [{ TLS_CERT_FILE: text, TLS_KEY_FILE: keyFile }, /TLS_CERT_FILE is .*expected PEM/],
-      [{ TLS_CERT_FILE: certFile, TLS_KEY_FILE: text }, /TLS_KEY_FILE is .*no private key/],
-      [{ TLS_CERT_FILE: certFile, TLS_KEY_FILE: encrypted }, /TLS_KEY_FILE is .*the key is encrypted/],
-      [{ TLS_CERT_FILE: certFile, TLS_KEY_FILE: second.keyFile }, /it is not the key of the certificate/],
-      [tlsOf(expired), /the certificate expired on/],
-      [tlsOf(weak), /TLS_CERT_FILE is .*cannot be served .*key too small/],
-    ] as const) {
-      const problems = problemsOf({ ...env }).join('\n');
-      expect(problems).toMatch(says);
-      expect(problems).not.toContain('hush-hush');
-    }
-    const { code, stderr } = await runToExit({ TLS_CERT_FILE: certFile, TLS_KEY_FILE: text });
-    expect([code, stderr]).toEqual([2, expect.stringMatching(/TLS_KEY_FILE is .*no private key/)]);
-    expect(stderr).not.toContain('hush-hush');
-  });
+  // The front end plays no part here, so once is enough.
+  it.runIf(process.env['TEST_FRONT_END'] !== 'node')(
+    'does not start with files that cannot be served',
+    async () => {
+      const expired = makeExpiredCertificate(folder, 'expired');
+      const weak = makeCertificate(folder, 'weak', { key: ['-newkey', 'rsa:512'] });
+      const text = path.join(folder, 'text');
+      writeFileSync(text, 'hush-hush');
+      const encrypted = path.join(folder, 'encrypted.key');
+      await run('openssl', [
+        'pkey',
+        '-in',
+        first.keyFile,
+        '-aes256',
+        '-passout',
+        'pass:pw',
+        '-out',
+        encrypted,
+      ]);
+      const { certFile, keyFile } = first;
+      for (const [env, says] of [
+        [{ TLS_CERT_FILE: certFile }, /one of TLS_CERT_FILE and TLS_KEY_FILE is set, expected both/],
+        [
+          { TLS_CERT_FILE: path.join(folder, 'none'), TLS_KEY_FILE: keyFile },
+          /TLS_CERT_FILE is ".*none": ENOENT/,
+        ],
+        [{ TLS_CERT_FILE: folder, TLS_KEY_FILE: keyFile }, /TLS_CERT_FILE is .*EISDIR/],
+        [{ TLS_CERT_FILE: text, TLS_KEY_FILE: keyFile }, /TLS_CERT_FILE is .*expected PEM/],
+        [{ TLS_CERT_FILE: certFile, TLS_KEY_FILE: text }, /TLS_KEY_FILE is .*no private key/],
+        [{ TLS_CERT_FILE: certFile, TLS_KEY_FILE: encrypted }, /TLS_KEY_FILE is .*the key is encrypted/],
+        [{ TLS_CERT_FILE: certFile, TLS_KEY_FILE: second.keyFile }, /it is not the key of the certificate/],
+        [tlsOf(expired), /the certificate expired on/],
+        [tlsOf(weak), /TLS_CERT_FILE is .*cannot be served .*key too small/],
+      ] as const) {
+        const problems = problemsOf({ ...env }).join('\n');
+        expect(problems).toMatch(says);
+        expect(problems).not.toContain('hush-hush');
+      }
+      const { code, stderr } = await runToExit({ TLS_CERT_FILE: certFile, TLS_KEY_FILE: text });
+      expect([code, stderr]).toEqual([2, expect.stringMatching(/TLS_KEY_FILE is .*no private key/)]);
+      expect(stderr).not.toContain('hush-hush');
+    },
+  );
 });

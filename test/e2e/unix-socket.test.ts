@@ -9,7 +9,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { problemsOf } from '../service/problems-of.js';
 import { makeBundle } from '../support/chain.js';
 import { eventually } from '../support/eventually.js';
-import { metricOf, runToExit, startService, type Environment } from '../support/service.js';
+import { failureOf, startService as startServiceHere } from '../support/service-in-process.js';
+import { metricOf, startService, type Environment } from '../support/service.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'drs-unix-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -58,11 +59,10 @@ describe('a service on a Unix socket', { shuffle: false }, () => {
   });
 
   it('takes the place of a socket that nobody listens on, but not of one that somebody does', async () => {
-    const second = await runToExit({ LISTEN: `unix:${socketPath}` });
-    expect([second.code, second.stderr]).toEqual([
-      1,
-      expect.stringContaining('another process listens there'),
-    ]);
+    expect(await failureOf({ LISTEN: `unix:${socketPath}` })).toEqual({
+      code: 1,
+      says: expect.stringContaining('another process listens there') as string,
+    });
     await running.client.close();
     // If it is killed, it leaves its file behind.
     await running.service.stop('SIGKILL');
@@ -71,6 +71,7 @@ describe('a service on a Unix socket', { shuffle: false }, () => {
       LISTEN_MODE: '600',
       RATE_LIMIT_PER_IP: '2',
       DRS_ADMIN_TOKEN: 'the-admin-token-of-this-test',
+      INSPECTOR: '1',
     });
     expect((await running.ask('/healthz')).status).toBe(200);
   });
@@ -91,6 +92,40 @@ describe('a service on a Unix socket', { shuffle: false }, () => {
     );
   });
 
+  it('keeps the page once, however many clients do not take it', async () => {
+    const { service, ask } = running;
+    const page = (await ask('/inspect')).text;
+    const residentMib = () =>
+      Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${service.child.pid}/status`, 'latin1'))?.[1]) /
+      1024;
+    const before = residentMib();
+    const clients: Socket[] = [];
+    /** Asks, takes nothing of the answers, and waits until there are so many with this status. */
+    const askUntaken = async (request: string, status: number, count: number) => {
+      for (let left = 250; left > 0; left--) {
+        const socket = connect(socketPath).on('error', () => undefined);
+        clients.push(socket);
+        socket.pause().write(request);
+      }
+      await eventually(async () => {
+        const counter = `drs_http_requests_total{endpoint="inspect",status="${status}"}`;
+        expect(metricOf((await ask('/metrics')).text, counter)).toBe(count);
+      });
+      // The system keeps 200 kB for each. The rest of 250 pages would be more than 70 MiB.
+      expect(residentMib() - before).toBeLessThan(40);
+    };
+    expect(page.length).toBeGreaterThan(500_000);
+    await askUntaken('GET /inspect HTTP/1.1\r\nHost: x\r\n\r\n', 200, 251);
+    // Whoever reads late gets all of it, before uWebSockets.js gives up on who takes nothing, after 10 s.
+    const late = clients.at(-1) as Socket;
+    let taken = '';
+    late.on('data', (chunk: Buffer) => (taken += chunk.toString('latin1'))).resume();
+    await eventually(() => expect(taken).toContain('</html>'));
+    expect(taken.slice(taken.indexOf('\r\n\r\n') + 4)).toBe(Buffer.from(page).toString('latin1'));
+    await askUntaken('GET /inspect HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n', 400, 250);
+    for (const socket of clients) socket.destroy();
+  });
+
   it('serves on a Unix socket that is gone when it stops', async () => {
     await running.client.close();
     expect(await running.service.stop()).toBe(0);
@@ -100,7 +135,7 @@ describe('a service on a Unix socket', { shuffle: false }, () => {
 
 it('removes no socket that is not its own', async () => {
   const socketPath = path.join(folder, 'other.sock');
-  const { service } = await started(socketPath);
+  const service = await startServiceHere({ LISTEN: `unix:${socketPath}` });
   rmSync(socketPath);
   const other = createServer().listen(socketPath);
   await once(other, 'listening');
@@ -116,6 +151,7 @@ it('does not start where it cannot listen', async () => {
   const long = `unix:/${'x'.repeat(107)}`;
   for (const [listen, says] of [
     ['unix:x.sock', /expected unix: and an absolute path/],
+    ['/run/x.sock', /LISTEN is "\/run\/x\.sock": expected unix: and an absolute path/],
     ['unix:/tmp/', /expected unix: and an absolute path/],
     [long, /the path has 108 bytes, expected at most 107/],
   ] as const)
@@ -123,49 +159,13 @@ it('does not start where it cannot listen', async () => {
   expect(problemsOf({ LISTEN: 'unix:/tmp/x', LISTEN_MODE: '888' })).toEqual([
     expect.stringMatching(/LISTEN_MODE is "888": expected three octal digits/),
   ]);
-  for (const [listen, exit, says] of [
-    ['/run/x.sock', 2, /LISTEN is "\/run\/x\.sock": expected unix: and an absolute path/],
-    [`unix:${file}`, 1, /there is a file that is not a socket/],
-    [`unix:${folder}/no/such.sock`, 1, /its folder does not exist/],
-  ] as const) {
-    const { code, stderr } = await runToExit({ LISTEN: listen });
-    expect([code, stderr]).toEqual([exit, expect.stringMatching(says)]);
-  }
-  expect(statSync(file).size).toBe(8);
-});
-
-it('keeps the page once, however many clients do not take it', async () => {
-  const socketPath = path.join(folder, 'page.sock');
-  const { service, ask, client } = await started(socketPath, { INSPECTOR: '1' });
-  const page = (await ask('/inspect')).text;
-  const residentMib = () =>
-    Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${service.child.pid}/status`, 'latin1'))?.[1]) / 1024;
-  const before = residentMib();
-  const clients: Socket[] = [];
-  /** Asks, takes nothing of the answers, and waits until there are so many with this status. */
-  const askUntaken = async (request: string, status: number, count: number) => {
-    for (let left = 250; left > 0; left--) {
-      const socket = connect(socketPath).on('error', () => undefined);
-      clients.push(socket);
-      socket.pause().write(request);
-    }
-    await eventually(async () => {
-      const counter = `drs_http_requests_total{endpoint="inspect",status="${status}"}`;
-      expect(metricOf((await ask('/metrics')).text, counter)).toBe(count);
+  for (const [listen, says] of [
+    [`unix:${file}`, /there is a file that is not a socket/],
+    [`unix:${folder}/no/such.sock`, /its folder does not exist/],
+  ] as const)
+    expect(await failureOf({ LISTEN: listen })).toEqual({
+      code: 1,
+      says: expect.stringMatching(says) as string,
     });
-    // The system keeps 200 kB for each. The rest of 250 pages would be more than 70 MiB.
-    expect(residentMib() - before).toBeLessThan(40);
-  };
-  expect(page.length).toBeGreaterThan(500_000);
-  await askUntaken('GET /inspect HTTP/1.1\r\nHost: x\r\n\r\n', 200, 251);
-  // Whoever reads late gets all of it, before uWebSockets.js gives up on who takes nothing, after 10 s.
-  const late = clients.at(-1) as Socket;
-  let taken = '';
-  late.on('data', (chunk: Buffer) => (taken += chunk.toString('latin1'))).resume();
-  await eventually(() => expect(taken).toContain('</html>'));
-  expect(taken.slice(taken.indexOf('\r\n\r\n') + 4)).toBe(Buffer.from(page).toString('latin1'));
-  await askUntaken('GET /inspect HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n', 400, 250);
-  for (const socket of clients) socket.destroy();
-  await client.close();
-  expect(await service.stop()).toBe(0);
+  expect(statSync(file).size).toBe(8);
 });

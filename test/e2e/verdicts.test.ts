@@ -8,8 +8,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { CATALOGUE, type Verdict } from '../../src/index.js';
 import { ACCEPTED, REFUSED } from '../support/cases.js';
 import { invoke, makeBundle, makeChain, NOW } from '../support/chain.js';
-import { startService as startServiceHere } from '../support/service-in-process.js';
-import { metricOf, startService, type RunningService } from '../support/service.js';
+import { startService } from '../support/service-in-process.js';
+import { metricOf, type RunningService } from '../support/service.js';
 
 const ADMIN = { Authorization: 'Bearer token-1' };
 const seen = new Set<string>();
@@ -25,7 +25,7 @@ async function verdictOf(service: RunningService, bundle: unknown): Promise<Verd
 
 let service: RunningService;
 beforeAll(async () => {
-  service = await startService({ DRS_ADMIN_TOKEN: 'token-1' });
+  service = await startService({ DRS_ADMIN_TOKEN: 'token-1', WORKER_THREADS: '1' });
 });
 afterAll(() => service.stop());
 
@@ -68,7 +68,7 @@ describe('verdicts that an operator chooses', () => {
   it('reads SERVER_IDENTITY, TRUSTED_ROOTS, MAX_CHAIN_DEPTH and CLOCK_SKEW_SECS', async () => {
     const chain = makeChain(2);
     const stranger = makeChain(1).parties[0];
-    const service = await startServiceHere({
+    const service = await startService({
       SERVER_IDENTITY: 'https://tools.example',
       TRUSTED_ROOTS: `${stranger?.did ?? ''}, ${chain.parties[0]?.did ?? ''}`,
       MAX_CHAIN_DEPTH: '2',
@@ -97,7 +97,7 @@ describe('verdicts that an operator chooses', () => {
     const file = path.join(folder, 'roots.json');
     const roots = chains.map(({ chain, entry }) => ({ did: chain.parties[0]?.did, ...entry }));
     writeFileSync(file, JSON.stringify({ roots }));
-    const service = await startServiceHere({ TRUSTED_ROOTS_FILE: file, WORKER_THREADS: '0' });
+    const service = await startService({ TRUSTED_ROOTS_FILE: file, WORKER_THREADS: '0' });
     try {
       for (const [at, [code]] of entries.entries()) {
         const bundle = invoke(chains[at]?.chain ?? makeChain(1));
@@ -131,7 +131,7 @@ describe('verdicts that an operator chooses', () => {
       }
     });
     await new Promise<void>((resolve) => list.listen(0, '127.0.0.1', resolve));
-    const service = await startServiceHere({
+    const service = await startService({
       STATUS_LIST_BASE_URL: `http://127.0.0.1:${(list.address() as AddressInfo).port}/list`,
       STATUS_CACHE_TTL_SECS: '1',
       DRS_ADMIN_TOKEN: 'token-1',
@@ -167,7 +167,7 @@ describe('verdicts that an operator chooses', () => {
 
 describe('a service that requires the binding', () => {
   it('refuses what is not bound to the call, for callers that read only valid', async () => {
-    const service = await startServiceHere({ REQUIRE_BINDING: '1', REPLAY_PROTECTION: 'memory' });
+    const service = await startService({ REQUIRE_BINDING: '1', REPLAY_PROTECTION: 'memory' });
     const bundle = makeBundle(2);
     const args = { estimated_cost_usd: 0.05, query: 'tea', tool: 'search' };
     try {

@@ -3,7 +3,7 @@ import { createVerifier, type Verdict } from '../../src/index.js';
 import { openRevocation, type Revocation } from '../../src/revocation/index.js';
 import { invoke, makeChain } from '../support/chain.js';
 import { eventually } from '../support/eventually.js';
-import { startService } from '../support/service.js';
+import { startService } from '../support/service-in-process.js';
 import { ListServer } from './list-server.js';
 import { bitsWith } from './lists.js';
 import { Recorder } from './recorder.js';

@@ -22,7 +22,7 @@ it('warns where the limits together allow more than the heap', () => {
 });
 
 it.runIf(hasProcess)('is logged at the start', async () => {
-  const service = await startService({ NODE_OPTIONS: '--max-old-space-size=200' });
+  const service = await startService({ NODE_OPTIONS: '--max-old-space-size=200', WORKER_THREADS: '0' });
   const lines = service.log.filter(({ level }) => level === 40);
   await service.stop();
   expect(lines.map(({ msg }) => msg)).toContainEqual(expect.stringMatching(/^the limits allow 542 MiB/));

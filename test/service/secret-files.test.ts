@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { readConfiguration, VARIABLES } from '../../src/service/configuration/configuration.js';
-import { SERVICE_COMMAND, startService } from '../support/service.js';
+import { startService } from '../support/service-in-process.js';
+import { SERVICE_COMMAND } from '../support/service.js';
 import { problemsOf } from './problems-of.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'drs-secrets-'));
@@ -98,9 +99,12 @@ describe('serve --check', () => {
   });
 
   it('ends with 2 where the configuration names what is not there', () => {
-    const { status, stderr } = check({ DECISION_LOG: path.join(folder, 'no', 'decisions') });
+    const { status, stderr } = check({
+      DECISION_LOG: path.join(folder, 'no', 'decisions'),
+      GATE_ROUTES: 'no/file',
+    });
     expect([status, stderr]).toEqual([2, expect.stringContaining('/no does not exist: create it')]);
-    expect(check({ GATE_ROUTES: 'no/file' }).stderr).toMatch(/^ {2}GATE_ROUTES is "no\/file": /m);
+    expect(stderr).toMatch(/^ {2}GATE_ROUTES is "no\/file": /m);
   });
 
   it('ends with 2 and every problem where it can not', () => {
