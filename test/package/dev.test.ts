@@ -32,7 +32,8 @@ afterEach(async () => {
 it('npm run dev starts the service again with what has changed, and ends all it started', async () => {
   const child = spawn(process.execPath, ['scripts/dev.mjs'], {
     cwd: folder,
-    env: { PATH: process.env['PATH'], PORT: '0' },
+    // A compiler that collects no garbage takes a third less.
+    env: { PATH: process.env['PATH'], PORT: '0', GOGC: 'off' },
     stdio: ['ignore', 'pipe', 'ignore'],
   });
   running = child;
