@@ -7,7 +7,6 @@ const ARGS = [
   ...['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking'],
   // Containers have little shared memory, and a browser crashes without enough of it.
   ...['--disable-component-update', '--disable-sync', '--disable-dev-shm-usage'],
-  ...(process.env['EXTRA'] ?? '').split(' ').filter(Boolean),
 ];
 
 /** Only a browser that hangs takes longer than this; a busy machine may need a minute to start one. In ms. */
