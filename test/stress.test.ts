@@ -7,8 +7,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const FILES = {
-  // So that none in a folder above is read.
-  'vitest.config.mjs': 'export default {};',
+  // So that none in a folder above is read. One process, as in this repository: to start one takes longer than its tests.
+  'vitest.config.mjs': 'export default { test: { isolate: false, maxWorkers: 1 } };',
   'test/steady.test.ts': `
     import { expect, test } from 'vitest';
     import { one } from './helper.js';

@@ -57,64 +57,66 @@ describe('the charts', () => {
 // Where there is no browser this shows as skipped.
 describe.skipIf(!existsSync(CHROMIUM))('report.html in Chromium', () => {
   let browser: Browser;
-  beforeAll(async () => {
-    browser = await launchBrowser();
-  });
+  /** One for all tests: a new page costs more than the report in it. */
+  let page: Page;
+  beforeAll(launch);
   afterAll(() => browser.close());
 
   // Console output, errors and network requests of the pages.
   const complaints: string[] = [];
   afterEach(() => expect(complaints.splice(0)).toEqual([]));
 
-  async function open(file: string, width = 1200): Promise<Page> {
-    // If the system has killed the browser, it is started again: the page is tested, not the browser.
-    if (!browser.isConnected()) browser = await launchBrowser();
-    const page = await browser.newPage({ viewport: { width, height: 900 } });
+  async function launch(): Promise<void> {
+    browser = await launchBrowser();
+    page = await browser.newPage();
     page.setDefaultTimeout(PATIENCE);
     page.on('console', (message) => complaints.push(message.text()));
     page.on('pageerror', (error) => complaints.push(error.message));
     page.on('request', (request) => {
       if (!/^(file|data):/.test(request.url())) complaints.push(request.url());
     });
+  }
+
+  async function open(file: string, width = 1200): Promise<void> {
+    // If the system has killed the browser, it is started again: the page is tested, not the browser.
+    if (!browser.isConnected()) await launch();
+    await page.setViewportSize({ width, height: 900 });
     await page.goto(pathToFileURL(file).href);
-    return page;
   }
 
   // Code for the page is text here, because the types of this project have no browser.
 
   /** The charts that the page shows, with their widths in px. */
-  const chartsOf = (page: Page) =>
+  const charts = () =>
     page.evaluate<
       { name: string; width: number }[]
     >(`[...document.querySelectorAll('[data-chart]')].map((chart) => ({
       name: chart.dataset.chart,
       width: Math.max(...[...chart.querySelectorAll('svg')].map((svg) => svg.getBoundingClientRect().width)),
     }))`);
-  const sectionsOf = (page: Page) =>
+  const sections = () =>
     page.evaluate<string[]>(`[...document.querySelectorAll('section')].map(({ id }) => id)`);
 
   it('answers in the order in which one asks, the bars last', async () => {
-    const page = await open(report);
-    expect(await sectionsOf(page)).toEqual(['cost', 'depth', 'parts', 'knee', 'peers', 'skipped', 'bars']);
-    const charts = await chartsOf(page);
-    expect(charts.map(({ name }) => name)).toEqual(['cost', 'latency', 'parts', 'knee', 'overload']);
+    await open(report);
+    expect(await sections()).toEqual(['cost', 'depth', 'parts', 'knee', 'peers', 'skipped', 'bars']);
+    const drawn = await charts();
+    expect(drawn.map(({ name }) => name)).toEqual(['cost', 'latency', 'parts', 'knee', 'overload']);
     // As wide as the text.
-    for (const { width } of charts) expect(width).toBeCloseTo(736, -1);
-    await page.close();
+    for (const { width } of drawn) expect(width).toBeCloseTo(736, -1);
   });
 
   it('leaves the bars out of a quick run, and says when a run is void', async () => {
     const file = path.join(directory, 'void.html');
     const wrongVerdicts = [{ where: 'throughput/warm/d4/c32', count: 3, first: '200 {"valid":false}' }];
     writeFileSync(file, await renderReport({ ...results, mode: 'quick', wrongVerdicts }));
-    const page = await open(file);
-    expect((await sectionsOf(page)).at(-1)).toBe('skipped');
+    await open(file);
+    expect((await sections()).at(-1)).toBe('skipped');
     expect(await page.locator('.void').textContent()).toContain('3 wrong answers in throughput/warm/d4/c32');
-    await page.close();
   });
 
   it('shows the numbers of results.json', async () => {
-    const page = await open(report);
+    await open(report);
     const shown = await page.evaluate<{ id: string; as: string; text: string }[]>(
       `[...document.querySelectorAll('[data-figure]')].map((cell) => ({
         id: cell.dataset.figure, as: cell.dataset.as, text: cell.textContent,
@@ -128,14 +130,12 @@ describe.skipIf(!existsSync(CHROMIUM))('report.html in Chromium', () => {
       // Three significant digits are shown.
       expect(number / (expected ?? Number.NaN), `${id} reads ${text}`).toBeCloseTo(1, 1.9);
     }
-    await page.close();
   });
 
   it.each([390, 1280])('fits a screen of %d px', async (width) => {
-    const page = await open(report, width);
+    await open(report, width);
     expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width);
-    for (const chart of await chartsOf(page)) expect(chart.width).toBeGreaterThan(340);
+    for (const chart of await charts()) expect(chart.width).toBeGreaterThan(340);
     expect(await page.locator('figure svg:visible').count()).toBe(5);
-    await page.close();
   });
 });

@@ -14,11 +14,15 @@ const PARTS = [
   ...['package.json', 'package-lock.json', 'tsconfig.json', 'tsconfig.build.json'],
 ];
 
+/** Of dist/, declarations and maps are most files, and nothing reads them. */
+const isRead = (file: string) => !/\/dist\/.*\.(?:map|d\.ts)$/.test(file);
+
 let folder: string;
 let running: ChildProcess | null = null;
 beforeEach(() => {
   folder = mkdtempSync(path.join(tmpdir(), 'drs-verify-dev-'));
-  for (const part of PARTS) cpSync(path.join(root, part), path.join(folder, part), { recursive: true });
+  for (const part of PARTS)
+    cpSync(path.join(root, part), path.join(folder, part), { recursive: true, filter: isRead });
   symlinkSync(path.join(root, 'node_modules'), path.join(folder, 'node_modules'), 'dir');
 });
 afterEach(async () => {
@@ -32,7 +36,8 @@ afterEach(async () => {
 it('npm run dev starts the service again with what has changed, and ends all it started', async () => {
   const child = spawn(process.execPath, ['scripts/dev.mjs'], {
     cwd: folder,
-    env: { PATH: process.env['PATH'], PORT: '0' },
+    // A compiler that collects no garbage takes a third less.
+    env: { PATH: process.env['PATH'], PORT: '0', GOGC: 'off' },
     stdio: ['ignore', 'pipe', 'ignore'],
   });
   running = child;
