@@ -1,4 +1,3 @@
-import { LRUCache } from 'lru-cache';
 import { fromBase64url } from './encoding.js';
 import { faithful } from './jcs.js';
 import { depthOf, hasDuplicateNames, member, readJson, type JsonObject } from './json.js';
@@ -15,20 +14,8 @@ export interface Jwt {
 
 const MAX_DEPTH = 64;
 
-/** A run asks about the same receipts again and again, and to decode one takes longer than to check it. */
-const decoded = new LRUCache<string, { readonly jwt: Jwt | undefined }>({
-  maxSize: 4_000_000,
-  sizeCalculation: (_, text) => text.length + 1,
-});
-
 /** Decodes a JWT (docs/spec/encoding.md); `undefined` if it is not a JWT with JSON objects. */
 export function readJwt(text: string): Jwt | undefined {
-  const known = decoded.get(text) ?? { jwt: decode(text) };
-  decoded.set(text, known);
-  return known.jwt;
-}
-
-function decode(text: string): Jwt | undefined {
   const segments = text.split('.');
   if (segments.length !== 3 || segments.includes('')) return undefined;
   const [header, payload, signature] = segments.map(fromBase64url);

@@ -203,24 +203,19 @@ async function runBatch(batch: readonly Request[], random: Random, epoch: Epoch)
   const sent = random.shuffled(batch.flatMap((request) => Array<Request>(1 + random.below(4)).fill(request)));
   const before = steps.length;
   steps.push(...sent.map((request): Step => ({ kind: 'verify', request })));
-  const known = new Map<typeof expectedOfLibrary, Map<Request, string>>();
-  /** Targets of one kind are asked in the same turn, so they share the oracle's answers, also those that depend on the time. */
-  const expectedBy = (expect: typeof expectedOfLibrary) => {
-    const expected =
-      known.get(expect) ??
-      new Map(batch.map((request) => [request, expect(request, world.settings, revocation)]));
-    known.set(expect, expected);
-    return expected;
-  };
-  const ofLibrary = expectedBy(expectedOfLibrary);
+  const ofLibrary = new Map(
+    batch.map((request) => [request, expectedOfLibrary(request, world.settings, revocation)]),
+  );
   for (const line of ofLibrary.values()) count(result.codes, line.split(' ')[0] ?? '');
 
   // All targets at once: while one waits for a thread or another process, the others work.
   const asked = await Promise.all(
     targets.map(async (target) => {
       // Over HTTP the real time counts, so the oracle is asked again.
-      const ofService = target.kind.client === true ? expectedOfClient : expectedOfService;
-      const expected = target.kind.service ? expectedBy(ofService) : ofLibrary;
+      const expect = target.kind.client === true ? expectedOfClient : expectedOfService;
+      const expected = target.kind.service
+        ? new Map(batch.map((request) => [request, expect(request, world.settings, revocation)]))
+        : ofLibrary;
       const answers: string[] = [];
       if (together) answers.push(...(await Promise.all(sent.map((request) => target.ask(request)))));
       else for (const request of sent) answers.push(await target.ask(request));
