@@ -6,7 +6,6 @@ import { request } from 'undici';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../support/eventually.js';
 import { invoke, makeBundle, makeChain, type TestBundle } from '../support/chain.js';
-import { startService as startServiceHere } from '../support/service-in-process.js';
 import { hasProcess, metricOf, startService, type RunningService } from '../support/service.js';
 
 const TOKEN = 'the-admin-token-of-this-test';
@@ -26,8 +25,14 @@ function forged(bundle: TestBundle): TestBundle {
 describe('a refusal', () => {
   let service: RunningService;
   beforeAll(async () => {
-    service = await startServiceHere({
-      ...{ LOG_REFUSALS: 'all', DRS_ADMIN_TOKEN: TOKEN, LOG_LEVEL: 'trace', METRICS_ADDR: '127.0.0.1:0' },
+    service = await startService({
+      ...{
+        LOG_REFUSALS: 'all',
+        DRS_ADMIN_TOKEN: TOKEN,
+        LOG_LEVEL: 'trace',
+        METRICS_ADDR: '127.0.0.1:0',
+        WORKER_THREADS: '0',
+      },
     });
   });
   afterAll(() => service.stop());

@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { addressesOfAll } from '../../src/service/configuration/share-out.js';
 import { invoke, makeBundle, makeChain } from '../support/chain.js';
 import { eventually } from '../support/eventually.js';
 import { FRONT_END } from '../support/front-end.js';
@@ -194,9 +193,12 @@ describe.runIf(canShare).concurrent('the supervisor', () => {
         /^drs_process_up{process="0"} 1\ndrs_process_up{process="1"} 1$/m,
       );
     }
-    await expect(
-      addressesOfAll({ host: '127.0.0.1', port: 0, metricsAddr: new URL(url).host }),
-    ).rejects.toThrow('another process has the port');
+    const { code, stderr } = await runToExit({
+      METRICS_ADDR: new URL(url).host,
+      PROCESSES: '2',
+      GATE_REPLAY: 'off',
+    });
+    expect([code, stderr]).toEqual([1, expect.stringContaining('another process has the port')]);
     // The new process has not even begun to listen to its supervisor.
     service.child.kill('SIGHUP');
     await eventually(() => expect(messagesOf(service)).toContain('rolling: each process'));

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { cannotListen } from '../../src/service/http/front-end.js';
 import { problemsOf } from '../service/problems-of.js';
 import { startOnPort } from '../support/ports.mjs';
-import { failureOf, startService as startServiceHere } from '../support/service-in-process.js';
+import { failureOf } from '../support/service-in-process.js';
 import { runToExit, startService } from '../support/service.js';
 
 // The front end plays no part here, so once is enough.
@@ -42,10 +42,11 @@ if (process.env['TEST_FRONT_END'] !== 'node') {
     });
 
     it('logs no secret, and warns of what does nothing', async () => {
-      const service = await startServiceHere({
+      const service = await startService({
         STATUS_LIST_BASE_URL: 'http://me:pa55@127.0.0.1:9/list?key=k3y',
         NONCE_STORE_BACKEND: 'redis',
         DRS_ADMIN_TOKEN: 'hush-hush',
+        WORKER_THREADS: '0',
       });
       expect(await service.stop()).toBe(0);
       const text = JSON.stringify(service.log);

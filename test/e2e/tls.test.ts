@@ -220,47 +220,34 @@ describe.skipIf(!isInstalled('openssl'))('TLS', { shuffle: false }, () => {
     await other.stop();
   });
 
-  // The front end plays no part here, so once is enough.
-  it.runIf(process.env['TEST_FRONT_END'] !== 'node')(
-    'does not start with files that cannot be served',
-    async () => {
-      const expired = makeExpiredCertificate(folder, 'expired');
-      const weak = makeCertificate(folder, 'weak', { key: ['-newkey', 'rsa:512'] });
-      const text = path.join(folder, 'text');
-      writeFileSync(text, 'hush-hush');
-      const encrypted = path.join(folder, 'encrypted.key');
-      await run('openssl', [
-        'pkey',
-        '-in',
-        first.keyFile,
-        '-aes256',
-        '-passout',
-        'pass:pw',
-        '-out',
-        encrypted,
-      ]);
-      const { certFile, keyFile } = first;
-      for (const [env, says] of [
-        [{ TLS_CERT_FILE: certFile }, /one of TLS_CERT_FILE and TLS_KEY_FILE is set, expected both/],
-        [
-          { TLS_CERT_FILE: path.join(folder, 'none'), TLS_KEY_FILE: keyFile },
-          /TLS_CERT_FILE is ".*none": ENOENT/,
-        ],
-        [{ TLS_CERT_FILE: folder, TLS_KEY_FILE: keyFile }, /TLS_CERT_FILE is .*EISDIR/],
-        [{ TLS_CERT_FILE: text, TLS_KEY_FILE: keyFile }, /TLS_CERT_FILE is .*expected PEM/],
-        [{ TLS_CERT_FILE: certFile, TLS_KEY_FILE: text }, /TLS_KEY_FILE is .*no private key/],
-        [{ TLS_CERT_FILE: certFile, TLS_KEY_FILE: encrypted }, /TLS_KEY_FILE is .*the key is encrypted/],
-        [{ TLS_CERT_FILE: certFile, TLS_KEY_FILE: second.keyFile }, /it is not the key of the certificate/],
-        [tlsOf(expired), /the certificate expired on/],
-        [tlsOf(weak), /TLS_CERT_FILE is .*cannot be served .*key too small/],
-      ] as const) {
-        const problems = problemsOf({ ...env }).join('\n');
-        expect(problems).toMatch(says);
-        expect(problems).not.toContain('hush-hush');
-      }
-      const { code, stderr } = await runToExit({ TLS_CERT_FILE: certFile, TLS_KEY_FILE: text });
-      expect([code, stderr]).toEqual([2, expect.stringMatching(/TLS_KEY_FILE is .*no private key/)]);
-      expect(stderr).not.toContain('hush-hush');
-    },
-  );
+  it('does not start with files that cannot be served', async () => {
+    const expired = makeExpiredCertificate(folder, 'expired');
+    const weak = makeCertificate(folder, 'weak', { key: ['-newkey', 'rsa:512'] });
+    const text = path.join(folder, 'text');
+    writeFileSync(text, 'hush-hush');
+    const encrypted = path.join(folder, 'encrypted.key');
+    await run('openssl', ['pkey', '-in', first.keyFile, '-aes256', '-passout', 'pass:pw', '-out', encrypted]);
+    const { certFile, keyFile } = first;
+    for (const [env, says] of [
+      [{ TLS_CERT_FILE: certFile }, /one of TLS_CERT_FILE and TLS_KEY_FILE is set, expected both/],
+      [
+        { TLS_CERT_FILE: path.join(folder, 'none'), TLS_KEY_FILE: keyFile },
+        /TLS_CERT_FILE is ".*none": ENOENT/,
+      ],
+      [{ TLS_CERT_FILE: folder, TLS_KEY_FILE: keyFile }, /TLS_CERT_FILE is .*EISDIR/],
+      [{ TLS_CERT_FILE: text, TLS_KEY_FILE: keyFile }, /TLS_CERT_FILE is .*expected PEM/],
+      [{ TLS_CERT_FILE: certFile, TLS_KEY_FILE: text }, /TLS_KEY_FILE is .*no private key/],
+      [{ TLS_CERT_FILE: certFile, TLS_KEY_FILE: encrypted }, /TLS_KEY_FILE is .*the key is encrypted/],
+      [{ TLS_CERT_FILE: certFile, TLS_KEY_FILE: second.keyFile }, /it is not the key of the certificate/],
+      [tlsOf(expired), /the certificate expired on/],
+      [tlsOf(weak), /TLS_CERT_FILE is .*cannot be served .*key too small/],
+    ] as const) {
+      const problems = problemsOf({ ...env }).join('\n');
+      expect(problems).toMatch(says);
+      expect(problems).not.toContain('hush-hush');
+    }
+    const { code, stderr } = await runToExit({ TLS_CERT_FILE: certFile, TLS_KEY_FILE: text });
+    expect([code, stderr]).toEqual([2, expect.stringMatching(/TLS_KEY_FILE is .*no private key/)]);
+    expect(stderr).not.toContain('hush-hush');
+  });
 });
