@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer';
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { BodyMemory } from '../../src/service/load/admission.js';
 import { BodyReader, type BodyFault } from '../../src/service/http/body-reader.js';
 
@@ -80,5 +80,58 @@ describe('a body that comes in pieces', () => {
     expect(taken).toEqual([fault]);
     reader.release();
     expect([memory.bytes, memory.clients]).toEqual([0, 0]);
+  });
+});
+
+describe('a body that comes slowly', () => {
+  beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] }));
+  afterEach(() => void vi.useRealTimers());
+
+  /** A reader for a request that came so long ago, and has ten seconds. */
+  function slowReaderOf(sinceMs: number) {
+    const taken: (Buffer | BodyFault)[] = [];
+    const rules = {
+      memory: new BodyMemory(1024 * KIB),
+      maxBytes: 100,
+      announcedBytes: 0,
+      timeoutMs: 10_000,
+    };
+    const keepOpen = vi.fn<() => void>();
+    const startedAt = performance.now() - sinceMs;
+    const reader = new BodyReader(rules, CLIENT, startedAt, (body) => taken.push(body), keepOpen);
+    return { reader, taken, keepOpen };
+  }
+
+  it('keeps its connection open every four seconds, until the time since the start of the request is over', () => {
+    const { reader, taken, keepOpen } = slowReaderOf(1000);
+    vi.advanceTimersByTime(3999);
+    expect(keepOpen).toHaveBeenCalledTimes(0);
+    vi.advanceTimersByTime(1);
+    expect(keepOpen).toHaveBeenCalledTimes(1);
+    reader.take(Buffer.alloc(1), false);
+    vi.advanceTimersByTime(4999);
+    expect([taken, keepOpen.mock.calls.length]).toEqual([[], 2]);
+    vi.advanceTimersByTime(1);
+    expect(taken).toEqual(['timeout']);
+    reader.take(Buffer.alloc(1), true);
+    expect([taken, vi.getTimerCount()]).toEqual([['timeout'], 0]);
+  });
+
+  it('is refused at once where no time is left', () => {
+    const { taken, keepOpen } = slowReaderOf(10_000);
+    expect([taken, keepOpen.mock.calls.length, vi.getTimerCount()]).toEqual([['timeout'], 0, 0]);
+  });
+
+  it.each<[string, (reader: BodyReader) => void, number]>([
+    ['it is whole', (reader) => reader.take(Buffer.alloc(1), true), 1],
+    ['it is refused', (reader) => reader.take(Buffer.alloc(101), false), 1],
+    ['its client has gone', (reader) => reader.release(), 0],
+  ])('is not waited for any more once %s', (_, end, results) => {
+    const { reader, taken, keepOpen } = slowReaderOf(0);
+    end(reader);
+    expect(vi.getTimerCount()).toBe(0);
+    reader.take(Buffer.alloc(1), true);
+    vi.advanceTimersByTime(20_000);
+    expect([taken.length, keepOpen.mock.calls.length]).toEqual([results, 0]);
   });
 });
