@@ -57,6 +57,42 @@ describe('a body that comes in pieces', () => {
     expect(memory.bytes).toBe(0);
   });
 
+  it('holds no more than is announced, where that is right', () => {
+    const memory = new BodyMemory(1024 * KIB);
+    const { reader, taken } = readerOf(memory, 20 * KIB);
+    const heldAfter = (bytes: number) => {
+      reader.take(Buffer.alloc(bytes), false);
+      return memory.bytes;
+    };
+    expect([1, SEGMENT - 1, 1, 4 * KIB - 1].map(heldAfter)).toEqual([
+      ...[SEGMENT, SEGMENT, 20 * KIB, 20 * KIB],
+    ]);
+    reader.take(Buffer.alloc(0), true);
+    expect([taken.map((body) => body.length), memory.bytes]).toEqual([[20 * KIB], 20 * KIB]);
+    const short = new BodyMemory(1024 * KIB);
+    const { reader: other } = readerOf(short, 1);
+    other.take(Buffer.alloc(1), false);
+    expect(short.bytes).toBe(1);
+    reader.release();
+    other.release();
+  });
+
+  it('is not copied again if one segment holds it', () => {
+    const { reader, taken } = readerOf(new BodyMemory(1024 * KIB));
+    reader.take(Buffer.alloc(10 * KIB), false);
+    reader.take(Buffer.alloc(1), true);
+    expect(taken.map((body) => Buffer.isBuffer(body) && [body.length, body.buffer.byteLength])).toEqual([
+      [10 * KIB + 1, SEGMENT],
+    ]);
+  });
+
+  it('may be as large as allowed', () => {
+    const { reader, taken } = readerOf(new BodyMemory(1024 * KIB), 0, 100);
+    reader.take(Buffer.alloc(99), false);
+    reader.take(Buffer.alloc(1), true);
+    expect(taken).toEqual([Buffer.alloc(100)]);
+  });
+
   it('is too large in more than 65,536 pieces, however small they are', () => {
     const memory = new BodyMemory(1024 * KIB);
     const { reader, taken } = readerOf(memory);
