@@ -247,7 +247,7 @@ describe('each line of a batch', () => {
     const isEncoded = async (length: number) => {
       const long = `{"a":"${'b'.repeat(length - 9)}"}`;
       const { wire, lines } = ask('1\n2', (question, body) =>
-        question.answer(200, String(body) === '1' ? long : '{}'),
+        question.answer(200, Buffer.isBuffer(body) && String(body) === '1' ? long : '{}'),
       );
       await lines();
       return Buffer.isBuffer(wire.answers[0]?.body);
