@@ -1,6 +1,6 @@
 import { pino } from 'pino';
 import { afterEach, describe, expect, it } from 'vitest';
-import { Admission, type AdmissionLimits } from '../../src/service/load/admission.js';
+import { Admission, MAX_TYPICAL_BYTES, type AdmissionLimits } from '../../src/service/load/admission.js';
 import { Backlog } from '../../src/service/load/backlog.js';
 import { readConfiguration } from '../../src/service/configuration/configuration.js';
 import { Connections } from '../../src/service/load/connections.js';
@@ -58,7 +58,7 @@ describe('admission', () => {
     expect(admission.memory.take(512 * KIB)).toBe(true);
     expect([admission.memory.take(1), admission.memory.bytes]).toEqual([false, 512 * KIB]);
     // A large one is not worth reading, a small one may come in one piece.
-    expect([admission.hasRoomFor(100 * KIB, SENDER), admission.hasRoomFor(4 * KIB, SENDER)]).toEqual([
+    expect([16 * KIB + 1, 16 * KIB].map((bytes) => admission.hasRoomFor(bytes, SENDER))).toEqual([
       false,
       true,
     ]);
@@ -119,6 +119,40 @@ describe('admission', () => {
     }
   });
 
+  it('runs at once what may, and says so', async () => {
+    const admission = admissionOf({ maxPending: 1, maxBodyMemory: 1024 * KIB });
+    const runs: string[] = [];
+    const run = (name: string, bytes: number) =>
+      admission.run(
+        () => 'a',
+        bytes,
+        0,
+        (isLate) => runs.push(`${name} ${isLate ? 'late' : 'in time'}`),
+      );
+    expect(run('largest typical', MAX_TYPICAL_BYTES)).toBe(true);
+    expect(run('large', MAX_TYPICAL_BYTES + 1)).toBe(false);
+    expect(runs).toEqual(['largest typical in time']);
+    await eventually(() => expect(runs.at(-1)).toBe('large in time'));
+    expect(admission.wait('a', 0, () => undefined)).toBe(true);
+    // There is no room to wait, so it is refused at once.
+    expect([run('crowded', 1), runs.at(-1)]).toEqual([true, 'crowded late']);
+  });
+
+  it('counts a large body that came whole while it waits, and refuses it without the memory', async () => {
+    const admission = admissionOf({ maxPending: 10, maxBodyMemory: 1024 * KIB });
+    const runs: boolean[] = [];
+    const run = (bytes: number) =>
+      admission.run(
+        () => 'a',
+        bytes,
+        bytes,
+        (isLate) => runs.push(isLate),
+      );
+    expect([run(512 * KIB), runs, admission.memory.bytes]).toEqual([false, [], 512 * KIB]);
+    expect([run(100 * KIB), runs, admission.memory.bytes]).toEqual([true, [true], 512 * KIB]);
+    await eventually(() => expect([runs, admission.memory.bytes]).toEqual([[true, false], 0]));
+  });
+
   it('takes memory back on every path, and never twice', () => {
     const admission = admissionOf({ maxPending: 4, maxBodyMemory: 64_000 });
     const [first, second] = [admission.enter(3_000), admission.enter(3_000)];
@@ -170,6 +204,8 @@ describe('a fault of the verifier', () => {
     const post = async () => {
       const body = JSON.stringify({ invocation: 'x' });
       const response = await fetch(`http://127.0.0.1:${port}/verify`, { method: 'POST', body });
+      // The service goes on.
+      expect(response.headers.get('connection')).not.toBe('close');
       return `${response.status} ${await response.text()}`;
     };
     return { admission, routes, port, post };

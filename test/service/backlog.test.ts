@@ -1,6 +1,9 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
 import { Admission } from '../../src/service/load/admission.js';
 import { Backlog, type BacklogLimits } from '../../src/service/load/backlog.js';
+import { Fifo } from '../../src/service/load/fifo.js';
 import { readConfiguration } from '../../src/service/configuration/configuration.js';
 import { simulate, type Outcomes, type Simulation } from './simulated-service.js';
 
@@ -162,17 +165,64 @@ describe('the backlog', () => {
   });
 
   it('gives a large body a turn of its own, beside the others, and refuses it after a second', () => {
-    const { served, refused, time, turns, addLarge, add, endTurn } = backlog();
-    ['x', 'y', 'z'].forEach((name) => addLarge(name, 500));
-    add(1);
+    const { served, refused, turns, addLarge, add, endTurn } = backlog();
+    addLarge('x', 500);
+    addLarge('y', 500);
+    addLarge('z', 1);
+    addLarge('late', 1);
+    add(1, 0);
     endTurn();
     expect(served).toEqual(['x', 'a0']);
     endTurn();
     expect(served).toEqual(['x', 'a0', 'y']);
-    time.now += 1;
     endTurn();
-    expect([served.length, refused, turns.length]).toEqual([3, ['z'], 0]);
+    expect([served.at(-1), refused]).toEqual(['z', []]);
+    endTurn();
+    expect([served.length, refused, turns.length]).toEqual([4, ['late'], 0]);
   });
+
+  it('has one turn ahead where a large body lets others wait for busy threads', () => {
+    const { backlog: one, signatures, turns, pauses, add, endTurn } = backlog();
+    signatures.waitMs = 12;
+    one.addLarge('a', () => void add(1));
+    endTurn();
+    expect([one.length, turns.length, pauses.length]).toEqual([1, 1, 0]);
+  });
+
+  it('serves for three times as long as it has refused, too', () => {
+    const { served, refused, time, add, endTurn } = backlog({ ...LIMITS, queueBurstMs: 100 });
+    add(8, 1, 'late');
+    time.now += 101;
+    add(20, 1, 'b');
+    endTurn();
+    expect([served.length, refused.length]).toEqual([12, 5]);
+  });
+
+  it.each<[late: number, restMs: number, isLate: boolean]>([
+    // One in 20 is no overload.
+    [1, 59, false],
+    [2, 59, true],
+    [2, 60, false],
+  ])(
+    'shortens the time to wait once many are late for three tenths of a second, until nobody was: %i of 20, then %i ms',
+    (late, restMs, isLate) => {
+      const { refused, time, add, endTurn } = backlog({ ...LIMITS, queueBurstMs: 99, queueTargetMs: 20 });
+      /** The last wait for the next turn: one before them takes the whole slice. */
+      const turn = (at: number, fresh: number, last: number) => {
+        time.now = at;
+        add(fresh, 0);
+        add(1, 12);
+        add(last, 0);
+        endTurn();
+      };
+      add(late, 0);
+      for (let tenth = 1; tenth <= 6; tenth++) turn(1000 + 100 * tenth, 19 - late, tenth < 6 ? late : 1);
+      for (let at = 1620; at <= 1740; at += 20) turn(at, 0, 1);
+      expect(refused).toHaveLength(6 * late);
+      turn(1740 + restMs, 0, 0);
+      expect(refused).toHaveLength(6 * late + (isLate ? 1 : 0));
+    },
+  );
 
   it('hands the threads no more than they can do within a few turns, and leaves them the cores meanwhile', () => {
     const { backlog: one, signatures, served, add, endTurn, turns, pauses } = backlog();
@@ -196,6 +246,37 @@ describe('the backlog', () => {
     time.now += 1001;
     pauses.splice(0).forEach((turn) => turn());
     expect(refused).toEqual(['a0', 'a1']);
+  });
+});
+
+describe('a line', () => {
+  it('takes as long for each, however many wait', () => {
+    const line = new Fifo<number>();
+    const count = 50_000;
+    const { user: before } = process.cpuUsage();
+    for (let n = 0; n < count; n++) line.push(n);
+    for (let n = 0; n < count; n++) if (line.first !== n || line.shift() !== n) expect.unreachable(`at ${n}`);
+    expect([line.length, line.first, line.shift(), line.length]).toEqual([0, undefined, undefined, 0]);
+    // It takes 10 ms; to move all the others for each would take seconds.
+    expect(process.cpuUsage().user - before).toBeLessThan(1_000_000);
+  });
+
+  it('keeps no place for those that have left', () => {
+    setFlagsFromString('--expose-gc');
+    const gc = runInNewContext('gc') as () => void;
+    const heldBytes = () => {
+      gc();
+      return process.memoryUsage().heapUsed;
+    };
+    const line = new Fifo<number>();
+    const before = heldBytes();
+    for (let n = 0; n < 2_000_000; n++) {
+      line.push(n);
+      if (n > 3) line.shift();
+    }
+    // Eight bytes for each would be 16 MB.
+    expect(heldBytes() - before).toBeLessThan(4_000_000);
+    expect(line.length).toBe(4);
   });
 });
 

@@ -87,13 +87,18 @@ describe('the lines of a batch', () => {
   it('are answered in their order, whatever the order of the answers, with what alone the status would say', async () => {
     const { ask, reported } = serve();
     const asked: Question[] = [];
-    const { wire, lines } = ask('a\nb\nc\n', (question) => void asked.push(question), { requestId: 'r' });
+    const head = { requestId: 'r', traceparent: 't' };
+    const { wire, exchange, lines } = ask('a\nb\nc\n', (question) => void asked.push(question), head);
     await eventually(() => expect(asked).toHaveLength(3));
+    exchange.address = '192.0.2.7';
+    const { startedAt } = exchange;
+    expect(asked[2]).toMatchObject({ endpoint: 'verify', traceparent: 't', address: '192.0.2.7', startedAt });
     expect(asked.map(({ requestId }) => requestId)).toEqual(['r-1', 'r-2', 'r-3']);
     asked[2]?.answer(400, '{"error":"X","detail":"y"}');
     asked[1]?.answer(200, '{"valid":true}');
     asked[1]?.answer(200, '{"valid":"twice"}');
     expect([wire.answers.length, asked[1]?.isOver, asked[0]?.isOver]).toEqual([0, true, false]);
+    expect(exchange.isBatch).toBe(false);
     asked[0]?.answer(503, '{"error":"later"}', { headers: { 'Retry-After': '7' }, closes: true });
     expect(await lines()).toEqual([
       { error: 'later', status: 503, retry_after: 7 },
@@ -106,6 +111,13 @@ describe('the lines of a batch', () => {
       [200, 'r-2'],
       [503, 'r-1'],
     ]);
+    expect(exchange.isBatch).toBe(true);
+  });
+
+  it('have no request id where nobody asked for one', async () => {
+    const { ask, reported } = serve();
+    await ask('a').lines();
+    expect(reported.map(({ knownRequestId }) => knownRequestId)).toEqual([null]);
   });
 });
 
@@ -115,6 +127,12 @@ describe('a batch is refused as a whole', () => {
     ['two types', { contentType: `application/json,${TYPE}` }, 415, /expected application\/x-ndjson/],
     ['a coding', { contentEncoding: 'gzip' }, 415, /Content-Encoding/],
     ['a bundle for no line', { hasBundle: true }, 400, /X-DRS-Bundle/],
+    [
+      'a long type',
+      { contentType: `${TYPE};a=${'b'.repeat(99)}` },
+      415,
+      /is \\"application\/x-ndjson;a=b{57}\\",/,
+    ],
   ])('for %s', (_, head, status, says) => {
     const { wire } = serve().ask('{}\n', undefined, head);
     expect(wire.answers).toMatchObject([{ status, body: expect.stringMatching(says) as string }]);
@@ -128,10 +146,26 @@ describe('a batch is refused as a whole', () => {
     expect(statusOf('')).toEqual([[400, expect.stringContaining('no line')]]);
     expect(statusOf('\n\n\n', { maxBatch: 2 })).toEqual([[413, expect.stringContaining('MAX_BATCH (2)')]]);
     const large = 'x'.repeat(100 * KIB);
-    const says = expect.stringContaining('MAX_BATCH_BYTES') as string;
+    const says = expect.stringMatching(/MAX_BATCH_BYTES.*more than 65536 pieces/) as string;
     expect(statusOf(large, { maxBatchBytes: 100 * KIB - 1 })).toEqual([[413, says]]);
     expect(statusOf(large, { maxBodyMemory: 8 * 100 * KIB - 1 })).toEqual([[413, says]]);
     expect(statusOf('{}', { maxBatch: 0 })).toEqual([[415, expect.stringContaining('MAX_BATCH is 0')]]);
+  });
+
+  it('and for what, for the metrics', () => {
+    const faultOf = (body: string, changes = {}, isDraining = false) => {
+      const { admission, ask } = serve(changes);
+      admission.isDraining = isDraining;
+      const faults: unknown[] = [];
+      ask(body, (_, fault) => void faults.push(fault));
+      return faults;
+    };
+    expect(faultOf('')).toMatchObject([{ reason: 'malformed' }]);
+    expect(faultOf('1', { maxBatch: 0 })).toMatchObject([{ reason: 'malformed' }]);
+    expect(faultOf('1\n2', { maxBatch: 1 })).toMatchObject([{ reason: 'too_large' }]);
+    expect(faultOf('1\n2', { maxBatchBytes: 2 })).toMatchObject([{ reason: 'too_large' }]);
+    expect(faultOf('1', {}, true)).toEqual(['shutting_down']);
+    expect(faultOf('1', { maxPending: 0 })).toEqual(['overloaded']);
   });
 
   it('but not for a type in another case, or with its charset', async () => {
@@ -199,12 +233,63 @@ describe('each line of a batch', () => {
 
   it('has its answer, however long', async () => {
     const { ask } = serve();
-    const [first, long] = ['ß', `${'ж'.repeat(1000)}\u{1f680}`];
+    const [first, long] = ['ß', `${'ж'.repeat(1100)}\u{1f680}`];
     expect(await ask(`${first}\n${long}\n${first}`).lines()).toEqual([
       { got: first },
       { got: long },
       { got: first },
     ]);
+  });
+
+  it('is encoded at once if it is long, so that not all are at the end', async () => {
+    const { ask } = serve();
+    /** Whether an answer is in bytes whose longest line has so many characters. */
+    const isEncoded = async (length: number) => {
+      const long = `{"a":"${'b'.repeat(length - 9)}"}`;
+      const { wire, lines } = ask('1\n2', (question, body) =>
+        question.answer(200, Buffer.isBuffer(body) && String(body) === '1' ? long : '{}'),
+      );
+      await lines();
+      return Buffer.isBuffer(wire.answers[0]?.body);
+    };
+    expect([await isEncoded(1024), await isEncoded(1025)]).toEqual([false, true]);
+  });
+
+  it('waits for those before it once so much of a batch is under way', async () => {
+    const { ask } = serve({ maxBodyMemory: 512 * KIB });
+    const asked: Question[] = [];
+    // Each counts as 1 KiB, and an answer makes room for the next.
+    ask('1\n2\n3\n4\n5\n6\n7\n', (question) => void asked.push(question));
+    await eventually(() => expect(asked).toHaveLength(4));
+    asked[1]?.answer(200, '{}');
+    await eventually(() => expect(asked).toHaveLength(5));
+    asked[0]?.answer(200, '{}');
+    asked[4]?.answer(200, '{}');
+    await eventually(() => expect(asked).toHaveLength(7));
+  });
+
+  it('waits for a larger one before it, but not for others', async () => {
+    const { ask, admission } = serve();
+    const asked: Question[] = [];
+    const largest = ' '.repeat(MAX_TYPICAL_BYTES);
+    ask(
+      [1, largest, largest, `${largest} `, `${largest} `].join('\n'),
+      (question) => void asked.push(question),
+    );
+    await eventually(() => expect(asked).toHaveLength(4));
+    await new Promise(setImmediate);
+    expect([asked.length, admission.pending]).toEqual([4, 0]);
+    asked[3]?.answer(200, '{}');
+    await eventually(() => expect(asked).toHaveLength(5));
+  });
+
+  it('is kept while it waits, also of the largest batch that is only lent', async () => {
+    const { ask, signatures } = serve();
+    signatures.waitMs = 100;
+    const got = 'x'.repeat(MAX_TYPICAL_BYTES - 1);
+    const { lines } = ask(`${got}\n`);
+    signatures.waitMs = 0;
+    expect(await lines()).toEqual([{ got }]);
   });
 
   it('that throws is answered 500, and no other', async () => {
@@ -226,8 +311,8 @@ describe('the memory of a batch', () => {
   ])('that came %s counts until its client has taken the answer', async (_, spaces) => {
     const { ask, admission } = serve();
     const line = ' '.repeat(spaces);
-    const { wire } = ask(`${line}\n${line}`);
-    expect(admission.memory.bytes).toBeGreaterThanOrEqual(2 * spaces + 1 + 2 * KIB);
+    const { wire } = ask(`${line}\n${line}`, (question) => question.answer(200, '{}'));
+    expect(admission.memory.bytes).toBe(2 * spaces + 1 + 2 * KIB);
     await eventually(() => expect(wire.done.at(-1)).toBe('write'));
     wire.answers[0]?.sent?.();
     expect(admission.memory.bytes).toBe(0);

@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer';
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { BodyMemory } from '../../src/service/load/admission.js';
 import { BodyReader, type BodyFault } from '../../src/service/http/body-reader.js';
 
@@ -57,6 +57,42 @@ describe('a body that comes in pieces', () => {
     expect(memory.bytes).toBe(0);
   });
 
+  it('holds no more than is announced, where that is right', () => {
+    const memory = new BodyMemory(1024 * KIB);
+    const { reader, taken } = readerOf(memory, 20 * KIB);
+    const heldAfter = (bytes: number) => {
+      reader.take(Buffer.alloc(bytes), false);
+      return memory.bytes;
+    };
+    expect([1, SEGMENT - 1, 1, 4 * KIB - 1].map(heldAfter)).toEqual([
+      ...[SEGMENT, SEGMENT, 20 * KIB, 20 * KIB],
+    ]);
+    reader.take(Buffer.alloc(0), true);
+    expect([taken.map((body) => body.length), memory.bytes]).toEqual([[20 * KIB], 20 * KIB]);
+    const short = new BodyMemory(1024 * KIB);
+    const { reader: other } = readerOf(short, 1);
+    other.take(Buffer.alloc(1), false);
+    expect(short.bytes).toBe(1);
+    reader.release();
+    other.release();
+  });
+
+  it('is not copied again if one segment holds it', () => {
+    const { reader, taken } = readerOf(new BodyMemory(1024 * KIB));
+    reader.take(Buffer.alloc(10 * KIB), false);
+    reader.take(Buffer.alloc(1), true);
+    expect(taken.map((body) => Buffer.isBuffer(body) && [body.length, body.buffer.byteLength])).toEqual([
+      [10 * KIB + 1, SEGMENT],
+    ]);
+  });
+
+  it('may be as large as allowed', () => {
+    const { reader, taken } = readerOf(new BodyMemory(1024 * KIB), 0, 100);
+    reader.take(Buffer.alloc(99), false);
+    reader.take(Buffer.alloc(1), true);
+    expect(taken).toEqual([Buffer.alloc(100)]);
+  });
+
   it('is too large in more than 65,536 pieces, however small they are', () => {
     const memory = new BodyMemory(1024 * KIB);
     const { reader, taken } = readerOf(memory);
@@ -80,5 +116,58 @@ describe('a body that comes in pieces', () => {
     expect(taken).toEqual([fault]);
     reader.release();
     expect([memory.bytes, memory.clients]).toEqual([0, 0]);
+  });
+});
+
+describe('a body that comes slowly', () => {
+  beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] }));
+  afterEach(() => void vi.useRealTimers());
+
+  /** A reader for a request that came so long ago, and has ten seconds. */
+  function slowReaderOf(sinceMs: number) {
+    const taken: (Buffer | BodyFault)[] = [];
+    const rules = {
+      memory: new BodyMemory(1024 * KIB),
+      maxBytes: 100,
+      announcedBytes: 0,
+      timeoutMs: 10_000,
+    };
+    const keepOpen = vi.fn<() => void>();
+    const startedAt = performance.now() - sinceMs;
+    const reader = new BodyReader(rules, CLIENT, startedAt, (body) => taken.push(body), keepOpen);
+    return { reader, taken, keepOpen };
+  }
+
+  it('keeps its connection open every four seconds, until the time since the start of the request is over', () => {
+    const { reader, taken, keepOpen } = slowReaderOf(1000);
+    vi.advanceTimersByTime(3999);
+    expect(keepOpen).toHaveBeenCalledTimes(0);
+    vi.advanceTimersByTime(1);
+    expect(keepOpen).toHaveBeenCalledTimes(1);
+    reader.take(Buffer.alloc(1), false);
+    vi.advanceTimersByTime(4999);
+    expect([taken, keepOpen.mock.calls.length]).toEqual([[], 2]);
+    vi.advanceTimersByTime(1);
+    expect(taken).toEqual(['timeout']);
+    reader.take(Buffer.alloc(1), true);
+    expect([taken, vi.getTimerCount()]).toEqual([['timeout'], 0]);
+  });
+
+  it('is refused at once where no time is left', () => {
+    const { taken, keepOpen } = slowReaderOf(10_000);
+    expect([taken, keepOpen.mock.calls.length, vi.getTimerCount()]).toEqual([['timeout'], 0, 0]);
+  });
+
+  it.each<[string, (reader: BodyReader) => void, number]>([
+    ['it is whole', (reader) => reader.take(Buffer.alloc(1), true), 1],
+    ['it is refused', (reader) => reader.take(Buffer.alloc(101), false), 1],
+    ['its client has gone', (reader) => reader.release(), 0],
+  ])('is not waited for any more once %s', (_, end, results) => {
+    const { reader, taken, keepOpen } = slowReaderOf(0);
+    end(reader);
+    expect(vi.getTimerCount()).toBe(0);
+    reader.take(Buffer.alloc(1), true);
+    vi.advanceTimersByTime(20_000);
+    expect([taken.length, keepOpen.mock.calls.length]).toEqual([results, 0]);
   });
 });

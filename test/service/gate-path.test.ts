@@ -23,4 +23,5 @@ it.each([
   ['/gate/mcp/./x', null],
   ['/gate/mcp/%2e%2E/http', null],
   ['/gate/mcp\\..\\http', null],
+  ['/gate/mcp/\\..\\..\\http', null],
 ])('the protocol in %s is %s', (path, protocol) => expect(gateProtocolOf(path)).toBe(protocol));

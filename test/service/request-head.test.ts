@@ -29,6 +29,11 @@ describe('the head of a request', () => {
       ['traceparent', 'a trace'],
       ['x-forwarded-for', '192.0.2.1, 192.0.2.2'],
       ['x-forwarded-for', '192.0.2.3'],
+      ['content-type', 'application/json'],
+      ['content-type', 'text/plain'],
+      ['content-encoding', 'gzip'],
+      ['content-encoding', 'br'],
+      ['x-drs-bundle', 'a bundle'],
       // As long as names that are read.
       ['content-digest', 'x'],
       ['accept-encoding', 'x'],
@@ -37,10 +42,12 @@ describe('the head of a request', () => {
       ...{ contentLength: 12, hasBody: true, framingFault: null },
       ...{ origin: 'https://a.example', fetchSite: 'cross-site', requestId: 'r-1', traceparent: 'a trace' },
       forwardedFor: '192.0.2.1, 192.0.2.2,192.0.2.3',
+      ...{ contentType: 'application/json,text/plain', contentEncoding: 'gzip,br', hasBundle: true },
     });
     expect(headOf()).toMatchObject({
       ...{ contentLength: 0, hasBody: false, framingFault: null },
       ...{ origin: null, fetchSite: null, requestId: null, traceparent: null, forwardedFor: null },
+      ...{ contentType: null, contentEncoding: null, hasBundle: false },
     });
   });
 
@@ -106,6 +113,7 @@ describe('the headers that a gate reads', () => {
       ['tools/call'],
       [],
     ]);
+    expect(head.headers('x-other' as 'mcp-name')).toEqual([]);
   });
 
   it.each([

@@ -165,10 +165,11 @@ function findHeaderFault({
   readonly status: number;
   readonly error: string;
 } | null {
-  if (contentType === null || !TYPE_FORM.test(contentType))
+  const type = contentType ?? '';
+  if (!TYPE_FORM.test(type))
     return {
       status: 415,
-      error: `Content-Type is ${JSON.stringify((contentType ?? '').slice(0, 80))}, expected ${NDJSON_TYPE} for a batch, without other parameters than charset=utf-8`,
+      error: `Content-Type is ${JSON.stringify(type.slice(0, 80))}, expected ${NDJSON_TYPE} for a batch, without other parameters than charset=utf-8`,
     };
   if (contentEncoding !== null)
     return { status: 415, error: 'a batch has Content-Encoding, expected none: send it as it is' };

@@ -38,7 +38,7 @@ export class BodyReader {
   #length = 0;
   #capacity = 0;
   #pieces = 0;
-  #timer: NodeJS.Timeout | null = null;
+  #timer: NodeJS.Timeout | undefined;
   #isDone = false;
 
   /**
@@ -72,8 +72,7 @@ export class BodyReader {
   /** Stops reading and frees the memory. Do not use the body afterwards. */
   release(): void {
     this.#isDone = true;
-    if (this.#timer !== null) clearTimeout(this.#timer);
-    this.#timer = null;
+    clearTimeout(this.#timer);
     this.#reservation.release();
     this.#segments = [];
   }
@@ -132,8 +131,7 @@ export class BodyReader {
 
   #finish(body: Buffer | BodyFault): void {
     this.#isDone = true;
-    if (this.#timer !== null) clearTimeout(this.#timer);
-    this.#timer = null;
+    clearTimeout(this.#timer);
     this.#sink(body);
   }
 }

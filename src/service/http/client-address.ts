@@ -93,7 +93,7 @@ function isTrusted(
 /** Reads an address as proxies write it: alone, with a port, or in brackets. `null` for anything else, such as zones. */
 function readAddress(entry: string): string | null {
   const text = entry.trim();
-  if (text.length > 60 || text.includes('%')) return null;
+  if (text.includes('%')) return null;
   if (isIP(text) !== 0) return text;
   const [, inBrackets, beforePort] = /^(?:\[([^\]]+)\](?::\d{1,5})?|([^:]+):\d{1,5})$/.exec(text) ?? [];
   if (inBrackets !== undefined) return isIP(inBrackets) === 6 ? inBrackets : null;

@@ -111,7 +111,7 @@ export function readHead(req: HttpRequest, gate?: GateHead): RequestHead {
     });
   }
   return {
-    contentLength: lengths === 0 ? 0 : Number(contentLength),
+    contentLength: Number(contentLength),
     hasBody: codings > 0 || (lengths > 0 && contentLength !== '0'),
     contentType,
     contentEncoding,
@@ -270,5 +270,5 @@ export function gateProtocolOf(path: string): GateProtocol | null {
   const end = path.indexOf('/', PREFIX.length);
   const name = path.slice(PREFIX.length, end < 0 ? undefined : end);
   const protocol = GATE_PROTOCOLS.find((known) => known === name) ?? null;
-  return protocol === null || path.includes('\\') || hasDotSegment(path) ? null : protocol;
+  return path.includes('\\') || hasDotSegment(path) ? null : protocol;
 }

@@ -244,7 +244,6 @@ export class BodyMemory {
       },
       add,
       release: () => {
-        if (held === 0) return;
         this.give(held);
         const left = (this.#byClient.get(client) ?? 0) - held;
         if (left > 0) this.#byClient.set(client, left);
