@@ -39,7 +39,7 @@ export async function startService(env: Environment = {}): Promise<RunningServic
   const facts = factsOf(configuration, service);
   const { url } = facts;
   logger.info(facts, 'listening');
-  checkAnswersOf(url);
+  const unchecked = checkAnswersOf(url);
   return {
     ...{ url, port: service.port, log },
     get child(): never {
@@ -47,6 +47,7 @@ export async function startService(env: Environment = {}): Promise<RunningServic
     },
     post: postTo(url),
     stop: async () => {
+      unchecked();
       await service.close();
       return 0;
     },
