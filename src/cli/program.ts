@@ -53,6 +53,8 @@ const program = new Command('drs-verify')
 const named = COMMANDS.get(process.argv[2] ?? '');
 for (const load of named === undefined ? COMMANDS.values() : [named]) (await load())(program);
 
+refuseRepeated(program);
+
 // It is not an error if the reader of a pipe stops early (`npx drs-verify audit … | head`).
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error;
@@ -67,6 +69,20 @@ try {
   await (isUnknown ? program.parseAsync([second], { from: 'user' }) : program.parseAsync());
 } catch (error) {
   process.exitCode = report(error);
+}
+
+/** Of an option given twice, commander takes the last and says nothing, though another one may have set a limit. */
+function refuseRepeated(command: Command): void {
+  for (const option of command.options) {
+    let times = 0;
+    command.on(`option:${option.name()}`, () => {
+      times++;
+      // What may be repeated is collected in an array or an object, and a flag says the same twice.
+      const isOne = ['string', 'number'].includes(typeof command.getOptionValue(option.attributeName()));
+      if (times > 1 && isOne) command.error(`error: option '${option.flags}' is given twice, expected once`);
+    });
+  }
+  command.commands.forEach(refuseRepeated);
 }
 
 /** Prints an error for a person. */

@@ -220,6 +220,11 @@ describe('exit code 2, and a hint, for', () => {
     ['an unknown command', ['verfy'], 'Did you mean verify?'],
     ['help on an unknown command', ['help', 'verfy'], 'Did you mean verify?'],
     ['an unknown option', ['verify', 'x', '--jsn'], 'Did you mean --json?'],
+    [
+      'a limit given twice',
+      [...ISSUE, '--max-cost', '1', '--max-cost', '100'],
+      "option '--max-cost <usd>' is given twice, expected once",
+    ],
     ["an option of guard's server is not guard's", [...GUARD, 'cat', '--help'], '--trusted-root is "x"'],
     [
       'a private key to be verified',
