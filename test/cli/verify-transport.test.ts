@@ -69,6 +69,7 @@ describe('what is sent', () => {
   it('goes below the path of DRS_VERIFY_URL', async () => {
     answerWith(200, VALID);
     received.length = 0;
+    await work.write('bundle.json', '{"invocation":"i"}');
     await work.drs(['verify', 'bundle.json'], { env: { DRS_VERIFY_URL: `${url}/drs/` } });
     expect(received[0]?.request.url).toBe('/drs/verify');
   });
