@@ -30,8 +30,8 @@ beforeAll(async () => {
 afterAll(() => service.stop());
 
 describe('every verdict over HTTP', () => {
-  /** The metrics after the last verdict: nobody else asks this service. */
-  let metrics = '';
+  const countOf = async (series: string) =>
+    metricOf(await (await fetch(`${service.url}/metrics`)).text(), series);
 
   it.each(REFUSED.filter(({ options }) => options === undefined))(
     'refuses $name: $code',
@@ -42,15 +42,14 @@ describe('every verdict over HTTP', () => {
         expect(await response.json()).toEqual({ revoked: true, ...what });
       }
       const series = `drs_verify_errors_total{block="${block}",code="${code}"}`;
-      const before = metricOf(metrics, series);
+      const before = await countOf(series);
       const verdict = await verdictOf(service, bundle);
       expect(verdict).toEqual({
         valid: false,
         error: { code, message: verdict.error?.message, suggestion: verdict.error?.suggestion },
       });
       expect(verdict.error?.message).toMatch(says);
-      metrics = await (await fetch(`${service.url}/metrics`)).text();
-      expect(metricOf(metrics, series)).toBe(before + 1);
+      expect(await countOf(series)).toBe(before + 1);
     },
   );
 

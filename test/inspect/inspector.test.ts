@@ -401,6 +401,7 @@ describe.skipIf(!existsSync(CHROMIUM))('in Chromium', () => {
       const script = document.createElement('script'); script.textContent = 'window.ran = 1'; document.body.append(script);
       const frame = document.createElement('iframe'); frame.src = '${service.url}/'; document.body.append(frame);
       for (let left = 100; left > 0 && blocked.length < 7; left--) await new Promise((done) => setTimeout(done, 20));
+      frame.remove();
       return [blocked.sort(), window.ran];
     })()`);
     expect(blocked).toEqual([

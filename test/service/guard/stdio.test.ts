@@ -125,7 +125,8 @@ describe.each(GENERATIONS)('a server of SDK %s behind drs-verify guard', (_, con
   });
 });
 
-describe('drs-verify guard over stdio', () => {
+// The last test ends it.
+describe('drs-verify guard over stdio', { shuffle: false }, () => {
   const request = (id: unknown, method: string, params: object = {}) => ({
     jsonrpc: '2.0',
     id,
