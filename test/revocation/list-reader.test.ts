@@ -34,7 +34,9 @@ beforeEach(() => {
   process.on('worker', countThread);
 });
 
-afterEach(() => {
+afterEach(async () => {
+  // A thread is told of a moment after it was started.
+  await new Promise((resolve) => setImmediate(resolve));
   process.off('worker', countThread);
   vi.restoreAllMocks();
 });

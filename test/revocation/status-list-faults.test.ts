@@ -60,7 +60,8 @@ async function outcomeOf(
   return recorder.outcomes.at(-1);
 }
 
-describe('every fault of the server', () => {
+// The first body that is read makes undici start a timer for all, which is not one that a fetch has left.
+describe('every fault of the server', { shuffle: false }, () => {
   const gzip = gzipSync(bitsWith([1]));
   const listOf = (packed: Buffer) =>
     JSON.stringify(
