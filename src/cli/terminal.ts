@@ -1,18 +1,16 @@
 import { styleText } from 'node:util';
 
-const COLOURS = ['bold', 'dim', 'red', 'green', 'yellow'] as const;
-
 /** Colours for a stream: only on a terminal, and not if `NO_COLOR` is set. https://no-color.org */
 export function coloursFor(stream: { readonly isTTY?: boolean }) {
   const { NO_COLOR, TERM } = process.env;
   const isColoured = stream.isTTY === true && (NO_COLOR ?? '') === '' && TERM !== 'dumb';
   // Of itself, `styleText` would also ask its own stream, and colour a pipe if FORCE_COLOR is set.
-  const style = (colour: (typeof COLOURS)[number]) => (text: string) =>
+  const style = (colour: 'bold' | 'dim' | 'red' | 'green' | 'yellow') => (text: string) =>
     isColoured ? styleText(colour, text, { validateStream: false }) : text;
-  return Object.fromEntries(COLOURS.map((colour) => [colour, style(colour)])) as Record<
-    (typeof COLOURS)[number],
-    (text: string) => string
-  >;
+  return {
+    ...{ bold: style('bold'), dim: style('dim') },
+    ...{ red: style('red'), green: style('green'), yellow: style('yellow') },
+  };
 }
 
 // Controls, format characters (which can reverse or hide text), lone surrogates, line and paragraph separators.
