@@ -1,4 +1,4 @@
-import { editDistance, nearestName } from '../../protocol/nearest-name.js';
+import { nearestName } from '../../protocol/nearest-name.js';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -47,6 +47,21 @@ function beginsAsOurs(found: string, names: readonly string[]): boolean {
 }
 
 /**
+ * Whether one typing error makes one name of the other: a character that is wrong, missing or too many, or two that are
+ * swapped. Of names without what both begin and end with, that is at most one character each. On Kubernetes there may be
+ * thousands of variables.
+ */
+export function differsByOneTypo(left: string, right: string): boolean {
+  let [from, leftEnd, rightEnd] = [0, left.length, right.length];
+  if (Math.abs(leftEnd - rightEnd) > 1) return false;
+  while (from < leftEnd && left[from] === right[from]) from++;
+  while (Math.min(leftEnd, rightEnd) > from && left[leftEnd - 1] === right[rightEnd - 1])
+    [leftEnd, rightEnd] = [leftEnd - 1, rightEnd - 1];
+  const [one, other] = [left.slice(from, leftEnd), right.slice(from, rightEnd)];
+  return Math.max(one.length, other.length) <= 1 || (one.length === 2 && other === `${one[1]}${one[0]}`);
+}
+
+/**
  * Finds variables that earlier versions had, those whose names differ from one of ours by one typing error, and those that
  * begin as ours do, such as `GATE_POLICY`. If `TRUSTED_ROOT` were ignored, for example, the service would trust everybody.
  *
@@ -58,12 +73,7 @@ export function findMisspelt(env: Environment, names: readonly string[]): string
     if (!isSet(env, found) || names.includes(found)) continue;
     const instead = REMOVED.get(found);
     if (instead !== undefined) problems.push(`${found} is no variable of drs-verify any more: ${instead}`);
-    const meant = names.find(
-      (name) =>
-        name.length >= MIN_LENGTH &&
-        Math.abs(name.length - found.length) <= 1 &&
-        editDistance(found, name) <= 1,
-    );
+    const meant = names.find((name) => name.length >= MIN_LENGTH && differsByOneTypo(found, name));
     if (meant !== undefined)
       problems.push(`${found} is not a variable of drs-verify, expected ${meant}: rename it, or unset it`);
     else if (instead === undefined && beginsAsOurs(found, names)) {
