@@ -10,6 +10,8 @@ import { write } from '../../stdio/write.js';
 
 /** So many calls are remembered until they are answered; the oldest is forgotten first. */
 const MAX_DUE = 10_000;
+/** So many answers of the guard wait for the end of a line; then the client is not read until it comes. */
+const MAX_HELD = 1000;
 const LINE_FEED = Buffer.from('\n');
 /** The requests whose answers have the capabilities of the server. */
 const HANDSHAKES: ReadonlySet<string> = new Set(['initialize', 'server/discover']);
@@ -30,6 +32,7 @@ export class ServerSide {
   readonly #due = new Map<string, Due>();
   /** Of the guard, for the end of the line that the server is writing. */
   #answers: string[] = [];
+  #onLineEnd: () => void = () => undefined;
 
   /** @param maxBytes of the longest line that is read; longer ones pass unread */
   constructor(client: Writable, maxBytes: number, announcement: object) {
@@ -69,16 +72,20 @@ export class ServerSide {
   async end(): Promise<void> {
     const rest = this.#lines.end();
     if (rest.length > 0) await write(this.#client, rest);
+    this.#onLineEnd();
   }
 
-  /** Answers the client instead of the server, between two lines of the server. */
+  /** Answers the client instead of the server, between two lines of the server. Resolves when the next answer may come. */
   async answer(line: string): Promise<void> {
     this.#answers.push(`${line}\n`);
     if (!this.#lines.isWithinLine) await this.#writeAnswers();
+    else if (this.#answers.length >= MAX_HELD)
+      await new Promise<void>((resolve) => (this.#onLineEnd = resolve));
   }
 
   async #writeAnswers(): Promise<void> {
     for (const line of this.#answers.splice(0)) await write(this.#client, line);
+    this.#onLineEnd();
   }
 
   /** Looks at a line, and returns what the client gets of it. */
