@@ -74,18 +74,17 @@ export function readOptions(args: readonly string[]): Options {
       depths: { type: 'string' },
     },
   });
+  if (values.smoke && values.quick) throw new Error('both --quick and --smoke are given, expected one');
   const base = PLANS[values.smoke ? 'smoke' : values.quick ? 'quick' : 'full'];
-  const numbersOf = (option: 'runs' | 'seconds' | 'depths') =>
-    values[option]?.split(',').map((text) => {
-      const number = Number(text);
-      if (Number.isInteger(number) && number > 0) return number;
-      throw new Error(`--${option} has ${JSON.stringify(text)}, expected whole numbers above 0`);
-    });
-  const [seconds] = numbersOf('seconds') ?? [];
-  const depths = numbersOf('depths');
+  const numberOf = (option: 'runs' | 'seconds') => {
+    const text = values[option];
+    return text === undefined ? undefined : wholeNumber(option, text);
+  };
+  const seconds = numberOf('seconds');
+  const depths = values.depths?.split(',').map((text) => wholeNumber('depths', text));
   return {
     plan: {
-      ...{ ...base, runs: numbersOf('runs')?.[0] ?? base.runs },
+      ...{ ...base, runs: numberOf('runs') ?? base.runs },
       ...(seconds === undefined ? {} : { seconds, latencySeconds: seconds, overloadSeconds: seconds }),
       ...(depths === undefined ? {} : { depths, coreDepths: depths }),
     },
@@ -93,4 +92,10 @@ export function readOptions(args: readonly string[]): Options {
     out: values.out ?? null,
     show: values.help ? 'help' : values.list ? 'list' : null,
   };
+}
+
+function wholeNumber(option: string, text: string): number {
+  const number = Number(text);
+  if (Number.isInteger(number) && number > 0) return number;
+  throw new Error(`--${option} has ${JSON.stringify(text)}, expected a whole number above 0`);
 }
