@@ -106,11 +106,11 @@ export function nameOf(block: Block): string {
 }
 
 const PASSED: Readonly<Record<Block, string>> = {
-  A: 'Every receipt has the form of its place',
+  A: 'Every receipt is complete and well-formed',
   B: 'Each receipt names the one before it',
   C: 'Every signature verifies',
   D: 'Nobody allows more than they were given',
-  E: 'Every window is open at this time',
+  E: 'Every receipt is in force at this time',
   F: 'Nothing is revoked',
   binding: 'The body is what was signed',
   replay: 'No counted limit is reached',
