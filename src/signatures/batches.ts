@@ -9,6 +9,10 @@ import type { SignatureCheck } from '../protocol/jwt.js';
 // While a worker verifies one batch, the next one is already in its queue. So it never waits for this thread.
 const BATCHES_PER_WORKER = 2;
 
+// Looks at a batch that is out, in the time after which it is lost. Looks are counted, not time: where the process stood still,
+// its answer may be there, unread.
+const LOOKS = 5;
+
 /** A batch that was handed to a worker, which has not answered yet. */
 interface RunningBatch {
   /** In the order of the checks. */
@@ -16,6 +20,8 @@ interface RunningBatch {
   readonly slot: number;
   readonly writer: SlotWriter;
   readonly startedAt: number;
+  /** How often it was seen out. */
+  looks: number;
 }
 
 /** Receives what happens to batches. */
@@ -68,7 +74,7 @@ export class Batches {
     });
     // A worker that dies while it has no task is reported here. Without a listener, that would end the process.
     this.#pool.on('error', (error: Error) => events.observer.workerDied?.(error));
-    this.#watch = setInterval(() => this.#lookForLost(), lostAfterMs / 5).unref();
+    this.#watch = setInterval(() => this.#lookForLost(), lostAfterMs / LOOKS).unref();
   }
 
   /** Batches that were handed over since the start. */
@@ -113,7 +119,7 @@ export class Batches {
       return 0;
     }
     const batch: Batch = { memory, checks: writer.checks, bytes: writer.bytes };
-    const running: RunningBatch = { shares, slot, writer, startedAt: performance.now() };
+    const running: RunningBatch = { shares, slot, writer, startedAt: performance.now(), looks: 0 };
     this.#running[slot] = running;
     this.out++;
     this.#sent++;
@@ -178,8 +184,9 @@ export class Batches {
 
   /** If a worker fails to start, Piscina starts no other one, and its task is never answered. */
   #lookForLost(): void {
-    const latest = performance.now() - this.#lostAfterMs;
-    if (!this.#running.some((batch) => batch !== null && batch.startedAt < latest)) return;
+    let isLost = false;
+    for (const batch of this.#running) if (batch !== null && ++batch.looks > LOOKS) isLost = true;
+    if (!isLost) return;
     // The slot is never used again: a worker that is only slow may still write into it.
     this.isBroken = true;
     const lost = this.#running.filter((batch) => batch !== null);
