@@ -48,7 +48,7 @@ export class Batches {
   // Only this class changes these two.
   /** Batches that were handed over and not answered yet. */
   out = 0;
-  /** Whether nothing can be handed over any more. */
+  /** Whether nothing can be handed over, since a batch was lost and none has been answered since. */
   isBroken = false;
   #sent = 0;
   #repeated = 0;
@@ -154,7 +154,10 @@ export class Batches {
   }
 
   #finish(batch: RunningBatch): void {
-    if (!this.#end(batch)) return;
+    if (!this.#end(batch)) {
+      this.#takeUpAgain(batch);
+      return;
+    }
     this.#events.observer.batchReturned?.(performance.now() - batch.startedAt);
     forEachLeft(batch, (job, check, at) => this.#events.onVerified(job, check, batch.writer.isVerified(at)));
     this.#freeSlots.push(batch.slot);
@@ -182,18 +185,26 @@ export class Batches {
     forEachLeft(batch, (job, check) => this.#events.onUnverified(job, check));
   }
 
+  /** A batch that was given up has been answered: its worker was only slow, and writes into the slot no more. */
+  #takeUpAgain({ slot }: RunningBatch): void {
+    this.#freeSlots.push(slot);
+    if (!this.isBroken) return;
+    this.isBroken = false;
+    this.#events.observer.workersAnswer?.();
+  }
+
   /** If a worker fails to start, Piscina starts no other one, and its task is never answered. */
   #lookForLost(): void {
     let isLost = false;
     for (const batch of this.#running) if (batch !== null && ++batch.looks > LOOKS) isLost = true;
     if (!isLost) return;
-    // The slot is never used again: a worker that is only slow may still write into it.
+    // No slot is used again before its batch is answered: a worker that is only slow may still write into it.
     this.isBroken = true;
     const lost = this.#running.filter((batch) => batch !== null);
     this.#running.fill(null);
     this.out = 0;
     const what = `a batch of signatures did not come back within ${this.#lostAfterMs} ms`;
-    this.#events.observer.workerDied?.(new Error(`${what}; from now on the main thread verifies`));
+    this.#events.observer.workerDied?.(new Error(`${what}; until one does, the main thread verifies`));
     for (const batch of lost) this.#giveBack(batch);
     this.#events.onReturned();
   }

@@ -123,10 +123,11 @@ export async function openEngine(
     log.error({ err: error }, 'a signature worker ended on its own; its work was done on the main thread');
     observer.workerDied?.(error);
   };
+  const workersAnswer = () => log.info({}, 'the signature workers answer again, and verify from now on');
   const signatures =
     pool === null
       ? new InThreadVerifier()
-      : new pool.PoolVerifier(workerThreads, { observer: { ...observer, workerDied } });
+      : new pool.PoolVerifier(workerThreads, { observer: { ...observer, workerDied, workersAnswer } });
   return new Engine(settings, signatures, roots, revocation, replays, observer);
 }
 

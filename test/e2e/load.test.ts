@@ -102,7 +102,7 @@ describe.concurrent('workers that cannot start', () => {
         expect(metricOf(metrics, 'drs_signatures_pending')).toBe(0);
         // It notices at the latest when batches are not returned.
         await eventually(() =>
-          expect(JSON.stringify(service.log)).toContain('from now on the main thread verifies'),
+          expect(JSON.stringify(service.log)).toContain('until one does, the main thread verifies'),
         );
         await expectAll(service, expected);
       } finally {
