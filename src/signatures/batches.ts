@@ -48,7 +48,7 @@ export class Batches {
   // Only this class changes these two.
   /** Batches that were handed over and not answered yet. */
   out = 0;
-  /** Whether nothing can be handed over, since a batch was lost and none has been answered since. */
+  /** Whether nothing can be handed over, since a batch was lost that has not come back. */
   isBroken = false;
   #sent = 0;
   #repeated = 0;
@@ -154,19 +154,14 @@ export class Batches {
   }
 
   #finish(batch: RunningBatch): void {
-    if (!this.#end(batch)) {
-      this.#takeUpAgain(batch);
-      return;
-    }
+    if (!this.#end(batch)) return;
     this.#events.observer.batchReturned?.(performance.now() - batch.startedAt);
     forEachLeft(batch, (job, check, at) => this.#events.onVerified(job, check, batch.writer.isVerified(at)));
-    this.#freeSlots.push(batch.slot);
     this.#events.onReturned();
   }
 
   #repeat(batch: RunningBatch, error: Error): void {
     if (!this.#end(batch)) return;
-    this.#freeSlots.push(batch.slot);
     this.#events.observer.workerDied?.(error);
     this.#giveBack(batch);
     this.#events.onReturned();
@@ -174,10 +169,16 @@ export class Batches {
 
   /** @returns whether the batch was still waited for */
   #end(batch: RunningBatch): boolean {
-    if (this.#running[batch.slot] !== batch) return false;
-    this.#running[batch.slot] = null;
-    this.out--;
-    return true;
+    this.#freeSlots.push(batch.slot);
+    if (this.#running[batch.slot] === batch) {
+      this.#running[batch.slot] = null;
+      this.out--;
+      return true;
+    }
+    // It was given up, and its worker was only slow, or has another in its place.
+    if (this.isBroken) this.#events.observer.workersBack?.();
+    this.isBroken = false;
+    return false;
   }
 
   #giveBack(batch: RunningBatch): void {
@@ -185,26 +186,18 @@ export class Batches {
     forEachLeft(batch, (job, check) => this.#events.onUnverified(job, check));
   }
 
-  /** A batch that was given up has been answered: its worker was only slow, and writes into the slot no more. */
-  #takeUpAgain({ slot }: RunningBatch): void {
-    this.#freeSlots.push(slot);
-    if (!this.isBroken) return;
-    this.isBroken = false;
-    this.#events.observer.workersAnswer?.();
-  }
-
   /** If a worker fails to start, Piscina starts no other one, and its task is never answered. */
   #lookForLost(): void {
     let isLost = false;
     for (const batch of this.#running) if (batch !== null && ++batch.looks > LOOKS) isLost = true;
     if (!isLost) return;
-    // No slot is used again before its batch is answered: a worker that is only slow may still write into it.
+    // No slot is used again before its batch comes back: a worker that is only slow may still write into it.
     this.isBroken = true;
     const lost = this.#running.filter((batch) => batch !== null);
     this.#running.fill(null);
     this.out = 0;
     const what = `a batch of signatures did not come back within ${this.#lostAfterMs} ms`;
-    this.#events.observer.workerDied?.(new Error(`${what}; until one does, the main thread verifies`));
+    this.#events.observer.workerDied?.(new Error(`${what}; until it does, the main thread verifies`));
     for (const batch of lost) this.#giveBack(batch);
     this.#events.onReturned();
   }

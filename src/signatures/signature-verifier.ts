@@ -23,8 +23,8 @@ export interface SignatureObserver {
   batchReturned?(milliseconds: number): void;
   /** A worker ended on its own, or did not come back; its batches are verified again on this thread. */
   workerDied?(error: Error): void;
-  /** A worker that did not come back has answered; workers get work again. */
-  workersAnswer?(): void;
+  /** A batch has come back that was given up; workers get work again. */
+  workersBack?(): void;
 }
 
 /** Verifies Ed25519 signatures, on this thread or on others. */

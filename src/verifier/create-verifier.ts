@@ -123,11 +123,11 @@ export async function openEngine(
     log.error({ err: error }, 'a signature worker ended on its own; its work was done on the main thread');
     observer.workerDied?.(error);
   };
-  const workersAnswer = () => log.info({}, 'the signature workers answer again, and verify from now on');
+  const workersBack = () => log.info({}, 'the signature workers are back, and verify from now on');
   const signatures =
     pool === null
       ? new InThreadVerifier()
-      : new pool.PoolVerifier(workerThreads, { observer: { ...observer, workerDied, workersAnswer } });
+      : new pool.PoolVerifier(workerThreads, { observer: { ...observer, workerDied, workersBack } });
   return new Engine(settings, signatures, roots, revocation, replays, observer);
 }
 

@@ -102,7 +102,7 @@ describe.concurrent('workers that cannot start', () => {
         expect(metricOf(metrics, 'drs_signatures_pending')).toBe(0);
         // It notices at the latest when batches are not returned.
         await eventually(() =>
-          expect(JSON.stringify(service.log)).toContain('until one does, the main thread verifies'),
+          expect(JSON.stringify(service.log)).toContain('until it does, the main thread verifies'),
         );
         await expectAll(service, expected);
       } finally {
@@ -130,8 +130,6 @@ describe('a worker that dies', () => {
           await expectAll(service, expected);
           const metrics = await (await fetch(`${service.url}/metrics`)).text();
           repeated = metricOf(metrics, 'drs_signature_batches_repeated_total');
-          // Workers that were given up get no more work: this would not end.
-          expect(JSON.stringify(service.log)).not.toContain('did not come back');
         }
         expect(JSON.stringify(service.log)).toContain('worker ended on its own');
         await eventually(async () => {

@@ -77,10 +77,10 @@ function threadsFromNow() {
 describe('a pool', () => {
   it('ignores a batch that comes back after it was given up, and does without workers until one does', async () => {
     const deaths: string[] = [];
-    let answers = 0;
+    let returns = 0;
     const verifier = new PoolVerifier(1, {
       lostAfterMs: 1,
-      observer: { workerDied: ({ message }) => deaths.push(message), workersAnswer: () => answers++ },
+      observer: { workerDied: ({ message }) => deaths.push(message), workersBack: () => returns++ },
     });
     // More often than there are slots.
     for (let round = 1; round <= 3; round++) {
@@ -94,11 +94,11 @@ describe('a pool', () => {
       expect(verifier.stats).toMatchObject({ workers: 0, batches, pending: 40 });
       release();
       expect(await others).toEqual(verified(40));
-      await eventually(() => expect([verifier.stats.workers, answers >= round]).toEqual([1, true]));
+      await eventually(() => expect([verifier.stats.workers, returns >= round]).toEqual([1, true]));
     }
     const { pending, inThread, pooled } = verifier.stats;
     expect([pending, inThread + pooled]).toEqual([0, 240]);
-    expect(deaths[0]).toContain('did not come back within 1 ms; until one does, the main thread verifies');
+    expect(deaths[0]).toContain('did not come back within 1 ms; until it does, the main thread verifies');
     await startedWorker(verifier);
     await verifier.close();
   });
@@ -110,6 +110,7 @@ describe('a pool', () => {
     const { threads, stop } = threadsFromNow();
     const deaths: string[] = [];
     const observer = { workerDied: ({ message }: Error) => deaths.push(message) };
+    const release = hold('answers');
     const verifiers = [
       new PoolVerifier(1, { lostAfterMs: 1000, observer }),
       new PoolVerifier(1, { lostAfterMs: 1000 }),
@@ -126,10 +127,8 @@ describe('a pool', () => {
     expect([deaths, verifiers[0].stats.repeated]).toEqual([[], 0]);
     pass(200);
     expect(deaths).toEqual([
-      'a batch of signatures did not come back within 1000 ms; until one does, the main thread verifies',
+      'a batch of signatures did not come back within 1000 ms; until it does, the main thread verifies',
     ]);
-    await Promise.all(threads.map(async (thread) => thread.terminate()));
-    stop();
     expect(await Promise.all(jobs)).toEqual([verified(20), verified(20)]);
     for (const { stats } of verifiers)
       expect(stats).toMatchObject({ pending: 0, inThread: 20, pooled: 0, repeated: 1, workers: 0 });
@@ -141,7 +140,17 @@ describe('a pool', () => {
     for (let turn = 0; turn < 5; turn++) await nextTurn();
     expect(immediates).not.toHaveBeenCalled();
     immediates.mockRestore();
-    for (const verifier of verifiers) await verifier.close();
+
+    // It has others in place of those that die.
+    await Promise.all(threads.map(async (thread) => thread.terminate()));
+    stop();
+    release();
+    for (const verifier of verifiers) {
+      await eventually(() => expect(verifier.stats.workers).toBe(1));
+      expect(verifier.stats).toMatchObject({ pending: 0, pooled: 0, repeated: 1 });
+      await verifier.close();
+    }
+    expect(deaths.length).toBe(1);
   });
 
   it('gives no batch up because this process stood still', async () => {
