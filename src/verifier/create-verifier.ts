@@ -8,6 +8,7 @@ import {
 } from '../revocation/index.js';
 import { readGivenRoots } from '../trust/given-roots.js';
 import { InThreadVerifier } from '../signatures/in-thread.js';
+import type { SignatureVerifier } from '../signatures/signature-verifier.js';
 import { TrustedRoots } from '../trust/trusted-roots.js';
 import type { Roots } from '../verify/parts.js';
 import { readCall, type VerifyOptions } from './call-options.js';
@@ -110,25 +111,41 @@ export async function openEngine(
     observer,
   });
   let replays: ReplayStore | null = null;
-  let roots: Roots | null;
+  let roots: Roots | null = null;
   try {
     replays = await openReplays(settings.replayProtection, settings, log);
     roots = await openRoots(settings, { log, observer });
+    const signatures = pool === null ? new InThreadVerifier() : startPool(pool, workerThreads, log, observer);
+    return new Engine(settings, signatures, roots, revocation, replays, observer);
   } catch (error) {
+    if (roots instanceof TrustedRoots) roots.close();
     await replays?.close();
     await revocation.close();
     throw error;
   }
+}
+
+/** @throws Error if the threads cannot be started */
+function startPool(
+  { PoolVerifier }: typeof import('../signatures/pool.js'),
+  threads: number,
+  log: RevocationLog,
+  observer: EngineObserver,
+): SignatureVerifier {
   const workerDied = (error: Error) => {
     log.error({ err: error }, 'a signature worker ended on its own; its work was done on the main thread');
     observer.workerDied?.(error);
   };
   const workersBack = () => log.info({}, 'the signature workers are back, and verify from now on');
-  const signatures =
-    pool === null
-      ? new InThreadVerifier()
-      : new pool.PoolVerifier(workerThreads, { observer: { ...observer, workerDied, workersBack } });
-  return new Engine(settings, signatures, roots, revocation, replays, observer);
+  try {
+    return new PoolVerifier(threads, { observer: { ...observer, workerDied, workersBack } });
+  } catch (error) {
+    const reason = (error as Error).message;
+    throw new Error(
+      `the ${threads} threads for signatures cannot be started (${reason}): allow this process more threads (ulimit -u, pids.max), or lower WORKER_THREADS`,
+      { cause: error },
+    );
+  }
 }
 
 /** The roots that are trusted; `null` if anybody is. @throws TrustedRootsError with all faults of a file */

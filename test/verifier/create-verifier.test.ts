@@ -1,7 +1,8 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import threads from 'node:worker_threads';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createVerifier, OptionsError, type VerifyOptions } from '../../src/index.js';
 import { invoke, makeBundle, makeChain, NOW, sha256, type Chain } from '../support/chain.js';
 
@@ -54,6 +55,21 @@ describe('revoke', () => {
 });
 
 describe('createVerifier', () => {
+  it('says what to do where no threads can be started, and leaves nothing open', async () => {
+    const revocationStorePath = path.join(folder, 'revocations');
+    const spy = vi.spyOn(threads, 'Worker').mockImplementation(function () {
+      throw Object.assign(new Error('EAGAIN'), { code: 'ERR_WORKER_INIT_FAILED' });
+    });
+    const opened = createVerifier({ workerThreads: 2, revocationStorePath }).opened();
+    await expect(opened.finally(() => spy.mockRestore())).rejects.toThrow(
+      'the 2 threads for signatures cannot be started (EAGAIN): allow this process more threads (ulimit -u, pids.max), or lower WORKER_THREADS',
+    );
+    // The file is not locked.
+    const second = createVerifier({ workerThreads: 0, revocationStorePath });
+    await second.opened();
+    await second.close();
+  });
+
   it('names every wrong option at once', () => {
     const options = { maxChainDepth: 0, trustedRoots: ['x'], statusListBaseUrl: 'nowhere', workerTreads: 1 };
     try {
