@@ -150,6 +150,8 @@ export class Batches {
 
   async close(): Promise<void> {
     clearInterval(this.#watch);
+    // What comes back because it is ended here does not count as back.
+    this.isBroken = false;
     await this.#pool.destroy();
   }
 

@@ -103,6 +103,22 @@ describe('a pool', () => {
     await verifier.close();
   });
 
+  it('says of no worker that it is back because it is ended', async () => {
+    let returns = 0;
+    const verifier = new PoolVerifier(1, { lostAfterMs: 1, observer: { workersBack: () => returns++ } });
+    const release = hold('answers');
+    expect(await verifier.verify(checks(40))).toEqual(verified(40));
+    await eventually(() => expect(verifier.stats.workers).toBe(0));
+    const answers = vi
+      .mocked(Piscina.prototype.run)
+      .mock.results.map(({ value }) => value as Promise<unknown>);
+    await verifier.close();
+    release();
+    await Promise.allSettled(answers);
+    await nextTurn();
+    expect([answers.length > 0, returns]).toEqual([true, 0]);
+  });
+
   it('gives a batch up after exactly this time, and ignores that its worker then dies', async () => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
     let now = 1000;
