@@ -109,6 +109,7 @@ describe('a pool', () => {
     const release = hold('answers');
     expect(await verifier.verify(checks(40))).toEqual(verified(40));
     await eventually(() => expect(verifier.stats.workers).toBe(0));
+    expect(verifier.stats.repeated).toBe(verifier.stats.batches);
     // It ends the batch that was given up.
     await verifier.close();
     release();
