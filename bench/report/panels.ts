@@ -72,11 +72,12 @@ export async function drawPanels(given: readonly Panel[], frame: Frame): Promise
   const specs = panels.map((panel, at) => {
     // The numbers are at the left end of a row only.
     const isLeft = at === 0 || isNarrow(width);
-    const axis = { ...y.axis, title: isLeft ? frame.yTitle : null, labels: isLeft };
+    // Those of the others are there, unseen: without them, their titles would stand lower.
+    const axis = { ...y.axis, title: isLeft ? frame.yTitle : null, labelOpacity: isLeft ? 1 : 0 };
     const value = (field: string) => ({ field, type: 'quantitative', scale: y.scale, axis });
     return {
       title: { text: panel.title, fontSize: 13, fontWeight: 'normal', frame: 'group' },
-      width: isNarrow(width) ? width - 100 : (width - 95) / panels.length - 35,
+      width: isNarrow(width) ? width - 100 : (width - 95) / panels.length - 43,
       height: 230,
       data: { values: panel.points },
       encoding: { x: { field: 'x', type: 'quantitative', ...panel.x } },
@@ -86,7 +87,7 @@ export async function drawPanels(given: readonly Panel[], frame: Frame): Promise
   return await draw({
     ...(title === undefined || isNarrow(width) ? {} : { title }),
     ...(isNarrow(width) ? { vconcat: specs } : { hconcat: specs, bounds: 'flush' }),
-    ...{ padding: { left: 5, top: 5, bottom: 5, right: 30 }, spacing: isNarrow(width) ? 22 : 55 },
+    ...{ padding: { left: 5, top: 5, bottom: 5, right: 30 }, spacing: isNarrow(width) ? 22 : 72 },
   });
 }
 
