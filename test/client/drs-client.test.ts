@@ -18,7 +18,8 @@ afterEach(async () => {
   for (const each of closing.splice(0).reverse()) await each.close();
 });
 const clientOf = (url: string, options: DrsClientOptions = {}) => {
-  const client = new DrsClient(url, options);
+  // Only where a test is about time may a call run out of it.
+  const client = new DrsClient(url, { timeoutMs: 60_000, ...options });
   closing.push(client);
   return client;
 };

@@ -250,7 +250,7 @@ describe('a service that takes one call at a time', () => {
 
 it('a client that is closed answers what it was asked before', async () => {
   const { requests, url } = await start();
-  const client = new DrsClient(url, { connections: 1 });
+  const client = new DrsClient(url, { connections: 1, timeoutMs: 60_000 });
   const ask = askerOf(client);
   const first = ask(1);
   await eventually(() => expect(requests).toHaveLength(1));

@@ -59,7 +59,8 @@ export async function openInspector(browser: Browser): Promise<OpenPage> {
         };
         // As a click would.
         document.activeElement?.blur();
-        if (document.querySelector('main.empty .first') === null) document.querySelector('.under button').click();
+        // Where the text is gone, its verdict may still be there.
+        if (document.querySelector('.first') === null) document.querySelector('.under button').click();
         await until(() => document.querySelector('main.empty .first'));
         document.querySelectorAll('.first button')[${NAMES.indexOf(name)}].click();
         await until(() => document.querySelector('.verdict'));

@@ -375,6 +375,7 @@ describe.skipIf(!existsSync(CHROMIUM))('in Chromium', () => {
       ]).toEqual([what, [], width]);
     };
     await open.paste('');
+    await open.page.waitForSelector('main.empty .first');
     await look('empty');
     await open.page.emulateMedia({ colorScheme: 'dark' });
     await open.show('valid');
@@ -403,7 +404,7 @@ describe.skipIf(!existsSync(CHROMIUM))('in Chromium', () => {
       const image = new Image(); image.src = '${service.url}/x.png';
       const script = document.createElement('script'); script.textContent = 'window.ran = 1'; document.body.append(script);
       const frame = document.createElement('iframe'); frame.src = '${service.url}/'; document.body.append(frame);
-      for (let left = 100; left > 0 && blocked.length < 7; left--) await new Promise((done) => setTimeout(done, 20));
+      for (let left = 3000; left > 0 && blocked.length < 7; left--) await new Promise((done) => setTimeout(done, 20));
       frame.remove();
       return [blocked.sort(), window.ran];
     })()`);

@@ -4,6 +4,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { end } from '../support/child.js';
+import { eventually } from '../support/eventually.js';
 import { linkExample } from '../support/examples.js';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -126,8 +127,11 @@ describe.each([
     const printed = out.trimEnd().split('\n');
     expect(printed).toHaveLength(lines.length);
     for (const [at, line] of lines.entries()) expect(printed[at]).toMatch(line);
-    expect(server.events).toEqual(
-      Array.from({ length: times }, () => expect.objectContaining(event(executed)) as unknown),
+    // The agent may have ended before the server tells of its last call.
+    await eventually(() =>
+      expect(server.events).toEqual(
+        Array.from({ length: times }, () => expect.objectContaining(event(executed)) as unknown),
+      ),
     );
   });
 });

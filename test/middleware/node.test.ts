@@ -23,8 +23,8 @@ import { createVerifier } from '../../src/verifier/create-verifier.js';
 import { hasRedis, RedisServer } from '../usage/redis-server.js';
 import { encode, liveCall, liveChain, OPEN_ROUTE } from './call.js';
 import { listen, send, type TestServer } from './http.js';
-import { startTestService } from './sources.js';
 import { eventually } from '../support/eventually.js';
+import { unusedPort } from '../support/ports.mjs';
 
 const verifier = createVerifier({ workerThreads: 0 });
 afterAll(() => verifier.close());
@@ -236,11 +236,9 @@ describe('modes', () => {
 describe('a verifier that gives no verdict', () => {
   it('has every call refused, and tells the operator why', async () => {
     const onError = vi.fn();
-    const service = await startTestService();
-    await service.close();
     const { url } = await serve({
       verifier: undefined,
-      verifyUrl: service.url,
+      verifyUrl: `http://127.0.0.1:${await unusedPort()}`,
       onError,
     } as unknown as NodeMiddlewareOptions);
     const answer = await send(url, [header()], good);

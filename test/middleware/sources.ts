@@ -30,7 +30,7 @@ export const SOURCES: readonly (readonly [string, () => Promise<Opened>])[] = [
     'from a service',
     async () => {
       const service = await startTestService();
-      const verifier = new DrsClient(service.url);
+      const verifier = new DrsClient(service.url, { timeoutMs: 60_000 });
       return {
         source: { verifier },
         close: async () => {

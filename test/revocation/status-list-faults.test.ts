@@ -6,6 +6,7 @@ import type { Dispatcher } from 'undici';
 import { fetchStatusList } from '../../src/revocation/lists/fetch-status-list.js';
 import { StatusListCache } from '../../src/revocation/lists/status-list-cache.js';
 import { StatusListError } from '../../src/revocation/lists/status-list-error.js';
+import { unusedPort } from '../support/ports.mjs';
 import { ListServer } from './list-server.js';
 import { bitsWith, credentialWith } from './lists.js';
 import { Recorder } from './recorder.js';
@@ -298,12 +299,10 @@ describe('every fault of the server', { shuffle: false }, () => {
   });
 
   test('nobody listens', async () => {
-    const gone = await ListServer.start();
     const lonely = new StatusListCache(
-      { url: gone.url, ttlSecs: 300, maxStaleSecs: 0 },
+      { url: `http://127.0.0.1:${await unusedPort()}/list`, ttlSecs: 300, maxStaleSecs: 0 },
       { log: recorder.log, observer: recorder, now: Date.now },
     );
-    await gone.close();
     lonely.start();
     await recorder.fetched(2);
     expect([recorder.outcomes.at(-1), lonely.unreadyReason]).toEqual([

@@ -62,6 +62,7 @@ describe('a list that hangs', () => {
 
   test('holds up those that need it for a bounded time, and whoever comes later not at all', async () => {
     hang();
+    const asked = server.asked();
     const { freshen, view } = bound(await open({ maxWaitMs: 300 }));
     const waiting = Array.from({ length: 100 }, () => freshen());
     expect(waiting).not.toContain(null);
@@ -69,6 +70,7 @@ describe('a list that hangs', () => {
     // The fetch is still under way, and nobody waits for it any more.
     expect(recorder.outcomes).toEqual([]);
     expect([freshen(), view.remoteStatusOf(7)]).toEqual([null, 'unavailable']);
+    await asked;
     expect(server.requests).toHaveLength(1);
   });
 
@@ -92,7 +94,8 @@ test('a list that answers 500 is asked about once a second, however many need it
   const opened = await open({});
   const { freshen, view } = bound(opened);
   await recorder.fetched(1);
-  await pause(1000);
+  // By its own clock: a timer may ring a millisecond before that.
+  await eventually(() => expect(opened.listAgeSecs).toBeGreaterThanOrEqual(1));
   server.respond = (_, response) => response.writeHead(500).end();
   const startedAt = Date.now();
   const fetches = () => server.requests.length - 1;

@@ -7,7 +7,7 @@ import { Piscina } from 'piscina';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { parseCompactJwt } from '../../src/protocol/jwt.js';
 import { PoolVerifier } from '../../src/signatures/pool.js';
-import { WorkDropped } from '../../src/signatures/signature-verifier.js';
+import { WorkDropped, type SignatureObserver } from '../../src/signatures/signature-verifier.js';
 import type { SignatureCheck } from '../../src/protocol/jwt.js';
 import { party, signJwt } from '../support/chain.js';
 import { eventually } from '../support/eventually.js';
@@ -40,6 +40,10 @@ const startedWorker = (verifier: PoolVerifier) =>
     await verifier.verify(checks(40));
     expect(verifier.stats.pooled).toBeGreaterThan(0);
   });
+
+/** A pool that gives up no worker that a busy machine stops for seconds. */
+const patientPool = (observer: SignatureObserver, workers = 1) =>
+  new PoolVerifier(workers, { lostAfterMs: 60_000, observer });
 
 const cores = availableParallelism();
 
@@ -220,7 +224,7 @@ describe('a pool', () => {
       batchReturned: () => out--,
       ...(isObserved && { workerDied: (error: Error) => deaths.push(error) }),
     };
-    const verifier = new PoolVerifier(1, { observer });
+    const verifier = patientPool(observer);
     try {
       await startedWorker(verifier);
       await expect.poll(() => out).toBe(0);
@@ -240,7 +244,7 @@ describe('a pool', () => {
   it('finishes on its workers what was submitted, and ends them, when it is closed', async () => {
     const { threads, stop } = threadsFromNow();
     const deaths: Error[] = [];
-    const verifier = new PoolVerifier(2, { observer: { workerDied: (error) => deaths.push(error) } });
+    const verifier = patientPool({ workerDied: (error) => deaths.push(error) }, 2);
     const result = verifier.verify(checks(100));
     // Threads are announced in the turn after that in which they were started.
     await nextTurn();
@@ -306,7 +310,7 @@ describe('a pool', () => {
     async () => {
       const release = hold('batches');
       const deaths: Error[] = [];
-      const verifier = new PoolVerifier(1, { observer: { workerDied: (error) => deaths.push(error) } });
+      const verifier = patientPool({ workerDied: (error) => deaths.push(error) });
       expect(await verifier.verify(checks(32))).toEqual(verified(32));
       expect(verifier.stats).toMatchObject({ batches: 1, inThread: 32, pending: 0 });
       const closed = verifier.close();
@@ -379,7 +383,7 @@ describe('a pool', () => {
   it('verifies again what a worker that dies had not finished, and goes on with another', async () => {
     const { threads, stop } = threadsFromNow();
     const deaths: string[] = [];
-    const verifier = new PoolVerifier(1, { observer: { workerDied: ({ message }) => deaths.push(message) } });
+    const verifier = patientPool({ workerDied: ({ message }) => deaths.push(message) });
     try {
       await startedWorker(verifier);
       expect(threads).toHaveLength(1);
@@ -469,12 +473,10 @@ describe('a turn of a pool', () => {
 
   it('tells what it sent, what came back, and how long that took', async () => {
     const events = { sent: [] as number[], waited: [] as number[], returned: [] as number[] };
-    const verifier = new PoolVerifier(1, {
-      observer: {
-        batchSent: (count) => events.sent.push(count),
-        waited: (ms) => events.waited.push(ms),
-        batchReturned: (ms) => events.returned.push(ms),
-      },
+    const verifier = patientPool({
+      batchSent: (count) => events.sent.push(count),
+      waited: (ms) => events.waited.push(ms),
+      batchReturned: (ms) => events.returned.push(ms),
     });
     const startedAt = performance.now();
     const jobs = [checks(20), checks(30), checks(40)].map(async (job) => verifier.verify(job));

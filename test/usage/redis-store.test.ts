@@ -107,8 +107,9 @@ describe.skipIf(!hasRedis)('the Redis replay store', () => {
       redis.thaw();
     }
     await eventually(() => expect(lines).toEqual([away, back]));
-    await eventually(async () => expect(await useInvocation(fresh(), [], store, NOW, rules)).toBeNull());
+    // Before other calls are made: on a busy machine, 50 ms may be too short for three of them, too.
     expect(onError).toHaveBeenCalledOnce();
+    await eventually(async () => expect(await useInvocation(fresh(), [], store, NOW, rules)).toBeNull());
   });
 
   it('refuses when Redis dies, at once and before, and recovers by itself', async () => {

@@ -135,8 +135,9 @@ describe.skipIf(!hasRedis)('a Redis replay store that looks after its Redis', ()
       '--loading-process-events-interval-bytes',
       '1024',
     );
-    // Redis answers after each of these, and takes a second to read them.
-    for (let key = 0; key < 20; key++) await command(server, ['SET', `key:${key}`, 'x'.repeat(2048)]);
+    // Redis answers after each of these, and takes a minute to read them, or as long as the test says.
+    const fill = "for key = 1, 1200 do redis.call('SET', 'key:' .. key, ARGV[1]) end";
+    await command(server, ['EVAL', fill, '0', 'x'.repeat(2048)]);
     await command(server, ['SAVE']);
     await server.kill();
     const ready = server.restart();
@@ -144,8 +145,13 @@ describe.skipIf(!hasRedis)('a Redis replay store that looks after its Redis', ()
     await eventually(async () =>
       expect(String(await command(server, ['INFO', 'persistence']))).toContain('loading:1'),
     );
-    const store = await open(server.url);
-    expect(await outcomeOf(store)).toBeNull();
+    const opening = open(server.url);
+    opening.catch(() => undefined);
+    await eventually(async () =>
+      expect(String(await command(server, ['INFO', 'errorstats']))).toContain('errorstat_LOADING:'),
+    );
+    await set(server, 'key-load-delay', '0');
+    expect(await outcomeOf(await opening)).toBeNull();
     await ready;
   });
 

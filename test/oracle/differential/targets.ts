@@ -85,7 +85,11 @@ export async function openTarget(
   { listUrl, createVerifier, services }: Surroundings,
 ): Promise<Target> {
   const cache = kind.receiptCacheBytes === undefined ? {} : { receiptCacheBytes: kind.receiptCacheBytes };
-  const list = listUrl === undefined ? {} : { statusListBaseUrl: listUrl, statusCacheTtlSecs: 86_400 };
+  // The list comes from this process, which may be busy for seconds.
+  const list =
+    listUrl === undefined
+      ? {}
+      : { statusListBaseUrl: listUrl, statusCacheTtlSecs: 86_400, statusFetchTimeoutMs: 10_000 };
   const { trustedRoots, ...settings } = world.settings;
   const options = {
     ...settings,
