@@ -380,10 +380,14 @@ describe('a pool', () => {
     await verifier.close();
   });
 
-  it('verifies again what a worker that dies had not finished, and goes on with another', async () => {
+  it.each([
+    ['tells of it', true],
+    ['needs nobody who hears of it', false],
+  ])('verifies again what a worker that dies had not finished, and %s', async (_, isObserved) => {
     const { threads, stop } = threadsFromNow();
     const deaths: string[] = [];
-    const verifier = patientPool({ workerDied: ({ message }) => deaths.push(message) });
+    const workerDied = ({ message }: Error) => deaths.push(message);
+    const verifier = patientPool(isObserved ? { workerDied } : {});
     try {
       await startedWorker(verifier);
       expect(threads).toHaveLength(1);
@@ -396,7 +400,7 @@ describe('a pool', () => {
       const { pending, inThread, pooled } = verifier.stats;
       expect([pending, inThread + pooled - before]).toEqual([0, 60]);
       expect(verifier.stats.repeated).toBeGreaterThan(repeated);
-      expect(deaths).toHaveLength(verifier.stats.repeated);
+      expect(deaths).toHaveLength(isObserved ? verifier.stats.repeated : 0);
       // Its successor verifies, too.
       const { pooled: pooledBefore } = verifier.stats;
       await expect.poll(() => verifier.stats.workers, { timeout: 20_000 }).toBe(1);
