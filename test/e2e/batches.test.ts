@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { invoke, makeBundle, makeChain } from '../support/chain.js';
+import { FRESH, invoke, makeBundle, makeChain } from '../support/chain.js';
 import { eventually } from '../support/eventually.js';
 import { FRONT_END } from '../support/front-end.js';
 import { connectRaw } from '../support/raw-http.js';
@@ -10,7 +10,7 @@ const NDJSON = { 'Content-Type': 'application/x-ndjson' };
 
 let service: RunningService;
 beforeAll(async () => {
-  service = await startService({ ...(hasProcess ? { DECISION_LOG: '-' } : {}) });
+  service = await startService({ ...FRESH, ...(hasProcess ? { DECISION_LOG: '-' } : {}) });
 });
 afterAll(() => service.stop());
 

@@ -56,7 +56,9 @@ describe('stopping, and what is not stopping', { shuffle: false }, () => {
       );
       expect(metricOf(text, 'drs_http_connections{listener="http"}')).toBe(5);
       expect(metricOf(text, 'drs_http_max_connections{listener="http"}')).toBe(5);
-      expect(messagesOf(service).filter((said) => said.startsWith('too many connections'))).toHaveLength(1);
+      await eventually(() =>
+        expect(messagesOf(service).filter((said) => said.startsWith('too many connections'))).toHaveLength(1),
+      );
       for (const { socket } of [...others, metrics]) socket.destroy();
       await eventually(async () => expect(await statusOf(service, '/healthz')).toBe(200));
     },

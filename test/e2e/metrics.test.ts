@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import net from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../support/eventually.js';
-import { invoke, makeBundle, makeChain } from '../support/chain.js';
+import { FRESH, invoke, makeBundle, makeChain } from '../support/chain.js';
 import { isInstalled } from '../support/programs.js';
 import { startService } from '../support/service-in-process.js';
 import { metricOf, type RunningService } from '../support/service.js';
@@ -17,6 +17,7 @@ describe('the metrics', () => {
   let service: RunningService;
   beforeAll(async () => {
     service = await startService({
+      ...FRESH,
       DRS_ADMIN_TOKEN: TOKEN,
       REPLAY_PROTECTION: 'memory',
       WORKER_THREADS: '1',

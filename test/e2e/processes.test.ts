@@ -1,10 +1,10 @@
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { invoke, makeBundle, makeChain } from '../support/chain.js';
+import { FRESH, invoke, makeBundle, makeChain } from '../support/chain.js';
 import { eventually } from '../support/eventually.js';
 import { FRONT_END } from '../support/front-end.js';
-import { connectRaw } from '../support/raw-http.js';
+import { connectRaw, type RawConnection } from '../support/raw-http.js';
 import { metricOf, runToExit, startService, type RunningService } from '../support/service.js';
 import { hasRedis, RedisServer } from '../usage/redis-server.js';
 
@@ -114,18 +114,28 @@ describe.runIf(canShare)('processes on one port', { shuffle: false }, () => {
   it('are replaced on SIGHUP, and answer on every connection that was open; twice if told to while they are', async () => {
     const before = childrenOf(service);
     const connections = await Promise.all(Array.from({ length: 30 }, () => connectRaw(service.port)));
-    const ask = 'GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n';
-    for (const { socket } of connections) socket.write(ask);
-    for (const { until } of connections) await until('{"status":"ready"}');
+    const answersOn = ({ received }: RawConnection) => received().split('"status":"ready"').length - 1;
+    const isClosing = ({ received }: RawConnection) => /Connection: close/i.test(received());
+    const askAll = async () => {
+      const asked = connections
+        .filter((connection) => !isClosing(connection))
+        .map((connection) => ({ connection, before: answersOn(connection) }));
+      for (const { connection } of asked) connection.socket.write('GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n');
+      for (const { connection, before: answers } of asked)
+        await eventually(() => expect(answersOn(connection)).toBe(answers + 1));
+    };
+    await askAll();
     service.child.kill('SIGHUP');
-    // The first old process has left the port. Each of its connections gets one more answer, which closes it.
-    await eventually(() => expect(messagesOf(service)).toContain('shutting down: what is in flight'));
+    // The first old process has left the port. Each of its connections gets one more answer, which closes it. Until then
+    // none is idle for seconds, for which it would be closed, too.
+    await eventually(async () => {
+      await askAll();
+      expect(messagesOf(service)).toContain('shutting down: what is in flight');
+    });
     service.child.kill('SIGHUP');
-    for (const { socket } of connections) socket.write(ask);
-    for (const connection of connections)
-      await eventually(() => expect(connection.received().match(/"status":"ready"/g)).toHaveLength(2));
+    await askAll();
     // The connections of processes that are not replaced yet stay open.
-    expect(connections.some(({ received }) => /Connection: close/i.test(received()))).toBe(true);
+    expect(connections.some(isClosing)).toBe(true);
     for (const { socket } of connections) socket.destroy();
     const rolls = () => service.log.filter(({ msg }) => msg === 'rolled: all processes are new');
     await eventually(() => expect(rolls()).toHaveLength(2));
@@ -202,8 +212,9 @@ describe.runIf(canShare).concurrent('the supervisor', () => {
     // The new process has not even begun to listen to its supervisor.
     service.child.kill('SIGHUP');
     await eventually(() => expect(messagesOf(service)).toContain('rolling: each process'));
+    // It says so before it starts the process.
+    await eventually(() => expect(childrenOf(service)).toHaveLength(3));
     const pids = childrenOf(service);
-    expect(pids).toHaveLength(3);
     expect(await service.stop()).toBe(0);
     await noneRuns(pids);
     expect(messagesOf(service)).not.toContain('shutting down took too long');
@@ -235,6 +246,7 @@ describe.runIf(canShare && hasRedis)('two processes that share Redis', { shuffle
   beforeAll(async () => {
     redis = await RedisServer.start('--appendonly', 'yes');
     service = await startTwo({
+      ...FRESH,
       REVOCATION_STORE: 'redis',
       REPLAY_PROTECTION: 'redis',
       GATE_REPLAY: 'redis',

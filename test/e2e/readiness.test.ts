@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { mcpBundle, toolCall } from '../gate/attacks.js';
 import { problemsOf } from '../service/problems-of.js';
 import { hasRedis, RedisServer } from '../usage/redis-server.js';
-import { makeBundle } from '../support/chain.js';
+import { FRESH, makeBundle } from '../support/chain.js';
 import { eventually } from '../support/eventually.js';
 import { callOnce, clientOf, grpcPortOf, HEALTH } from '../support/grpc.js';
 import { startService as startServiceHere } from '../support/service-in-process.js';
@@ -27,6 +27,7 @@ describe.skipIf(!hasRedis)('readiness, with used invocations in Redis', () => {
   beforeAll(async () => {
     redis = await RedisServer.start();
     const env = {
+      ...FRESH,
       REPLAY_PROTECTION: 'redis',
       GATE_REPLAY: 'redis',
       REDIS_URL: redis.url,
@@ -61,7 +62,11 @@ describe.skipIf(!hasRedis)('readiness, with used invocations in Redis', () => {
 
 describe('readiness, with used invocations in memory', () => {
   it('ends where a record is full, for /verify and for the gate', async () => {
-    const service = await startServiceHere({ REPLAY_PROTECTION: 'memory', REPLAY_MAX_ENTRIES: '1' });
+    const service = await startServiceHere({
+      ...FRESH,
+      REPLAY_PROTECTION: 'memory',
+      REPLAY_MAX_ENTRIES: '1',
+    });
     try {
       expect(await readinessOf(service)).toEqual(READY);
       await service.post('/verify', makeBundle(1));

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createVerifier, type Verdict } from '../../src/index.js';
-import { invoke, makeChain, NOW } from '../support/chain.js';
+import { FRESH, invoke, makeChain, NOW } from '../support/chain.js';
 import { failureOf, startService as startServiceHere } from '../support/service-in-process.js';
 import type { RunningService } from '../support/service.js';
 
@@ -40,7 +40,7 @@ describe('replay protection of /verify', () => {
 describe('REPLAY_PROTECTION=memory', { shuffle: false }, () => {
   let service: RunningService;
   beforeAll(async () => {
-    service = await startServiceHere({ REPLAY_PROTECTION: 'memory', REPLAY_MAX_ENTRIES: '4' });
+    service = await startServiceHere({ ...FRESH, REPLAY_PROTECTION: 'memory', REPLAY_MAX_ENTRIES: '4' });
   });
   afterAll(() => service.stop());
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { command } from '../usage/redis-cluster.js';
 import { hasRedis, RedisServer } from '../usage/redis-server.js';
-import { invoke, makeChain, sha256, type Chain } from '../support/chain.js';
+import { FRESH, invoke, makeChain, sha256, type Chain } from '../support/chain.js';
 import { startCuttableProxy, type CuttableProxy } from '../support/cuttable-proxy.js';
 import { eventually } from '../support/eventually.js';
 import { startService as startServiceHere } from '../support/service-in-process.js';
@@ -41,6 +41,7 @@ describe.skipIf(!hasRedis)(
 
     const start = (url: string, open = startService) =>
       open({
+        ...FRESH,
         REVOCATION_STORE: 'redis',
         REVOCATION_MIN_REPLICAS: '1',
         REPLAY_PROTECTION: 'redis',
@@ -114,12 +115,15 @@ describe.skipIf(!hasRedis)(
         await checkReady();
       }
       expect(await codeOf(services[0] as RunningService, 99)).toBe('valid');
+      // Also those that were not confirmed in time, and were asked for again.
+      const recorded = Number(await command(redis, ['XLEN', '{drs:revocations}:entries']));
+      expect(recorded).toBeGreaterThanOrEqual(services.length);
       for (const service of services) {
         const text = await (await fetch(`${service.url}/metrics`)).text();
         const [count, sum] = ['count', 'sum'].map((part) =>
           metricOf(text, `drs_revocation_propagation_seconds_${part}`),
         ) as [number, number];
-        expect(count).toBe(services.length);
+        expect(count).toBe(recorded);
         // Only printed, not asserted, since it depends on the machine. docs/scaling.md has measurements.
         console.log(`a revocation was in force ${((1000 * sum) / count).toFixed(1)} ms after Redis had it`);
         expect(metricOf(text, 'drs_dependency_up{dependency="redis"}')).toBe(1);

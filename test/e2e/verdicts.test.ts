@@ -7,7 +7,7 @@ import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { CATALOGUE, type Verdict } from '../../src/index.js';
 import { ACCEPTED, REFUSED } from '../support/cases.js';
-import { invoke, makeBundle, makeChain, NOW } from '../support/chain.js';
+import { FRESH, invoke, makeBundle, makeChain, NOW } from '../support/chain.js';
 import { startService } from '../support/service-in-process.js';
 import { metricOf, type RunningService } from '../support/service.js';
 
@@ -166,7 +166,7 @@ describe('verdicts that an operator chooses', () => {
 
 describe('a service that requires the binding', () => {
   it('refuses what is not bound to the call, for callers that read only valid', async () => {
-    const service = await startService({ REQUIRE_BINDING: '1', REPLAY_PROTECTION: 'memory' });
+    const service = await startService({ ...FRESH, REQUIRE_BINDING: '1', REPLAY_PROTECTION: 'memory' });
     const bundle = makeBundle(2);
     const args = { estimated_cost_usd: 0.05, query: 'tea', tool: 'search' };
     try {
@@ -195,7 +195,8 @@ describe('a service that requires the binding', () => {
 
 describe('details', () => {
   it('are given where they are asked for, and only to what is valid', async () => {
-    const chain = makeChain(2, { 0: { exp: NOW + 600 }, 1: { exp: NOW + 500 } });
+    // Long after the end of any run of tests: NOW is when the first of its files began.
+    const chain = makeChain(2, { 0: { exp: NOW + 3600 }, 1: { exp: NOW + 3500 } });
     const bundle = invoke(chain);
     const plain = await (await service.post('/verify', bundle)).text();
     const detailed = await verdictOf(service, { ...bundle, details: true, body: {} });
@@ -207,7 +208,7 @@ describe('details', () => {
       receipts: Array(2).fill('dr:7a1f6f0e-6a3f-4d5a-9c0e-1f2a3b4c5d6e'),
       root_type: 'human',
       session_id: 'session-1',
-      expires_at: NOW + 500,
+      expires_at: NOW + 3500,
       binding: 'mismatch',
     });
     expect(JSON.stringify({ valid: true, context: detailed.context })).toBe(plain);

@@ -18,6 +18,12 @@ export interface Party {
 /** A Unix time at which the chains made here are valid: the current time, since the service uses its own clock. */
 export const NOW = Math.floor(Date.now() / 1000);
 
+/**
+ * For services that record invocations: those made here are not too old for them while their chains live. In a long run,
+ * {@link NOW} is many minutes ago.
+ */
+export const FRESH = { REPLAY_WINDOW_SECS: '3600' };
+
 export function party(): Party {
   const { privateKey, bytes } = newKeyPair();
   return { did: `did:key:z${base58.encode(Uint8Array.of(0xed, 0x01, ...bytes))}`, key: privateKey };
