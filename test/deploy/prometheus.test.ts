@@ -198,7 +198,7 @@ describe.skipIf(!canRun)('a real Prometheus, on running services', () => {
       expect(await ask('drs:verify_slow:ratio_rate6h >= 0')).not.toEqual([]);
       expect(await ask('drs:gate_slow:ratio_rate6h')).toHaveLength(2);
     }, SCRAPE_MS);
-  }, 120_000);
+  });
   afterAll(async () => {
     gateway?.close();
     await prometheus.stop();
