@@ -1,6 +1,8 @@
-import { setTimeout as sleep } from 'node:timers/promises';
+import { spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
 import { describe, expect, it } from 'vitest';
 import { parseCoreTimes, processorTimeOf } from '../../bench/measure/processor-time.js';
+import { end } from '../support/child.js';
 
 describe('what the kernel accounts', () => {
   it('is read from /proc/stat', () => {
@@ -11,12 +13,28 @@ describe('what the kernel accounts', () => {
   });
 
   it.skipIf(process.platform !== 'linux')('of a process grows with what it does', async () => {
-    const before = processorTimeOf(process.pid);
-    const start = process.cpuUsage();
-    while (process.cpuUsage(start).user < 50_000);
-    await sleep(1);
-    const after = processorTimeOf(process.pid);
-    expect(after - before).toBeGreaterThan(45_000);
+    // Not this process: a thread that a test before has left behind may end meanwhile, and what it used no longer counts.
+    const child = spawn(process.execPath, ['-e', WORKS], { stdio: ['pipe', 'pipe', 'inherit'] });
+    try {
+      const said = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+      expect((await said.next()).value).toBe('begun');
+      const before = processorTimeOf(child.pid ?? 0);
+      child.stdin.write('\n');
+      expect((await said.next()).value).toBe('done');
+      const after = processorTimeOf(child.pid ?? 0);
+      expect(after - before).toBeGreaterThan(45_000);
+    } finally {
+      await end(child);
+    }
     expect(processorTimeOf(2 ** 30)).toBeNaN();
   });
 });
+
+/** Works for 50 ms when it is told to. Of a process that is running, the kernel has not counted all yet. */
+const WORKS = `
+  process.stdin.once('data', () => {
+    const start = process.cpuUsage();
+    while (process.cpuUsage(start).user < 50_000);
+    setTimeout(() => console.log('done'), 1);
+  });
+  console.log('begun');`;

@@ -85,7 +85,8 @@ describe('drs status-list', () => {
     const verify = async () =>
       (await work.drs(['verify', 'bundle.json'], { env: { DRS_VERIFY_URL: service.url } })).stdout;
     try {
-      expect(await verify()).toMatch(/^valid/);
+      // A verification waits for the list for two seconds, and is refused without it.
+      await expect.poll(verify).toMatch(/^valid/);
       await work.done('status-list', 'revoke', '--key', 'org.key', 'list.jwt', '6', '7');
       await expect.poll(verify).toMatch(/RECEIPT_REVOKED.*remote status list/s);
       await work.done('status-list', 'reinstate', '--key', 'org.key', 'list.jwt', '7');

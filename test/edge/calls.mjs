@@ -12,6 +12,8 @@ import {
 import { createMemoryReplayStore, drsContext, drsFetch, signFetch } from 'drs-verify/middleware';
 
 const TOOL_SERVER = 'https://tools.example';
+// No test depends on speed.
+const PATIENT = { timeoutMs: 60_000 };
 
 const newSigner = async () =>
   webCryptoSigner(
@@ -53,7 +55,7 @@ export async function runCalls(service, redirecting) {
     invocation: await issueInvocation({ ...delegation, args }),
   });
 
-  const client = new DrsClient(service);
+  const client = new DrsClient(service, PATIENT);
   const ask = async (/** @type {object} */ body) => {
     const verdict = await client.verify(bundle, { body });
     return verdict.valid
@@ -62,7 +64,7 @@ export async function runCalls(service, redirecting) {
   };
   // In one turn, and so in one exchange where calls share one.
   const [matching, changed] = await Promise.all([ask(args), ask({ tool: 'search', query: 'gold' })]);
-  const redirected = new DrsClient(redirecting, { retries: 0 });
+  const redirected = new DrsClient(redirecting, { ...PATIENT, retries: 0 });
 
   const options = {
     verifyUrl: service,

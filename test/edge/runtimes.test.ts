@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { CHROMIUM, launchBrowser } from '../support/browser.js';
+import { CHROMIUM, launchBrowser, PATIENCE } from '../support/browser.js';
 import { Project } from '../support/project.js';
 import { startProgram } from '../support/programs.js';
 import { sodium } from '../../src/signatures/sodium.js';
@@ -176,7 +176,7 @@ export const runInPage = async () => run(await loadSodium(), vectors);`;
             path.join(folder, 'main.js'),
             `import { begin } from './wasm.js';
 import { DrsClient, runCalls, runVectors } from './calls.js';
-const client = new DrsClient('${service.url}', { timeoutMs: 2000 });
+const client = new DrsClient('${service.url}', { timeoutMs: 60_000 });
 const calls = {
   '/': async () => ({ ...await runCalls('${service.url}', '${redirecting}'), vectors: await runVectors() }),
   '/shared': async () => (await client.verify({})).error.code,
@@ -223,6 +223,7 @@ const worker :Workerd.Worker = (
       const browser = await launchBrowser();
       try {
         const page = await browser.newPage();
+        page.setDefaultTimeout(PATIENCE);
         await page.route(`${PAGE}/**`, async (route) => {
           const { pathname } = new URL(route.request().url());
           // The service has no CORS headers: a page reaches it under its own origin, through a proxy.

@@ -15,6 +15,7 @@ import type { Engine } from '../../src/verifier/engine.js';
 import type { Judgement, Call } from '../../src/verify/judge.js';
 import { eventually } from '../support/eventually.js';
 import { connectRaw } from '../support/raw-http.js';
+import { STILL_LOOP } from './still-loop.js';
 
 const KIB = 1024;
 // Text and parsed form, for each byte of a body.
@@ -25,7 +26,7 @@ const SENDER = { clientAddress: '192.0.2.1' };
 const admissionOf = (limits: AdmissionLimits) =>
   new Admission(
     limits,
-    new Backlog({ ...limits, queueBurstMs: 60_000, queueTargetMs: 60_000 }, { waitMs: 0 }),
+    new Backlog({ ...limits, queueBurstMs: 60_000, queueTargetMs: 60_000 }, { waitMs: 0 }, STILL_LOOP),
   );
 
 describe('admission', () => {

@@ -11,6 +11,7 @@ import { Backlog } from '../../src/service/load/backlog.js';
 import { RateLimit } from '../../src/service/load/rate-limit.js';
 import { eventually } from '../support/eventually.js';
 import { BARE_HEAD, NotedWire } from '../support/noted-wire.js';
+import { STILL_LOOP } from './still-loop.js';
 
 const TYPE = 'application/x-ndjson';
 const DEFAULTS = readConfiguration({});
@@ -20,7 +21,7 @@ const KIB = 1024;
 function serve(changes: Partial<typeof DEFAULTS> = {}, limit: RateLimit | null = null) {
   const configuration = { ...DEFAULTS, ...changes };
   const signatures = { waitMs: 0 };
-  const admission = new Admission(configuration, new Backlog(configuration, signatures));
+  const admission = new Admission(configuration, new Backlog(configuration, signatures, STILL_LOOP));
   const log = pino({ level: 'silent' });
   const intake = new BatchIntake(
     { admission, configuration },
@@ -52,7 +53,7 @@ function serve(changes: Partial<typeof DEFAULTS> = {}, limit: RateLimit | null =
   return { admission, signatures, reported, ask };
 }
 
-/** On a busy machine, a line may have to wait for its turn. */
+/** A line may have to wait for its turn. */
 async function linesOf({ answers }: NotedWire): Promise<unknown[]> {
   await eventually(() => expect(answers).toHaveLength(1));
   const [{ status, body, headers } = { status: 0, body: '', headers: undefined }] = answers;
@@ -182,7 +183,8 @@ describe('a batch is refused as a whole', () => {
 
 describe('each line of a batch', () => {
   it('has the limits of a single request: its size, its rate', async () => {
-    const { ask } = serve({ maxBodyBytes: 3 }, new RateLimit(2, 0));
+    // However long the lines take, no more of them have paid.
+    const { ask } = serve({ maxBodyBytes: 3 }, new RateLimit(2, 0, 3600));
     expect(await ask('1\n4444\n333\n1\n').lines()).toEqual([
       // The request itself has paid for it.
       { got: '1' },

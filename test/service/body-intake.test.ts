@@ -10,6 +10,7 @@ import { Exchange } from '../../src/service/http/exchange.js';
 import type { RequestHead } from '../../src/service/http/request-head.js';
 import { eventually } from '../support/eventually.js';
 import { BARE_HEAD, NotedWire } from '../support/noted-wire.js';
+import { STILL_LOOP } from './still-loop.js';
 
 const configuration = readConfiguration({});
 const log = pino({ level: 'silent' });
@@ -26,7 +27,7 @@ it.each([
 ])('answers 500 where what takes %s throws, and goes on', async (_, bytes) => {
   const logged: string[] = [];
   const intake = new BodyIntake({
-    admission: new Admission(configuration, new Backlog(configuration, { waitMs: 0 })),
+    admission: new Admission(configuration, new Backlog(configuration, { waitMs: 0 }, STILL_LOOP)),
     configuration,
     log: pino({ level: 'error' }, { write: (line) => void logged.push(line) }),
   });
@@ -52,7 +53,7 @@ it.each([
 });
 
 it('keeps a body of its own while it waits, and drops it where the client has gone', async () => {
-  const backlog = new Backlog(configuration, { waitMs: 0 });
+  const backlog = new Backlog(configuration, { waitMs: 0 }, STILL_LOOP);
   const admission = new Admission(configuration, backlog);
   const intake = new BodyIntake({ admission, configuration, log });
   const exchange = (isOver: boolean) => ({ isOver, clientAddress: '::1' }) as unknown as Exchange;
@@ -70,7 +71,7 @@ it('keeps a body of its own while it waits, and drops it where the client has go
 });
 
 it('copies and counts what waits and is only lent to it, and keeps a larger one as it is', async () => {
-  const backlog = new Backlog(configuration, { waitMs: 0 });
+  const backlog = new Backlog(configuration, { waitMs: 0 }, STILL_LOOP);
   const admission = new Admission(configuration, backlog);
   const intake = new BodyIntake({ admission, configuration, log });
   const exchange = { isOver: false, clientAddress: '::1' } as unknown as Exchange;
@@ -105,7 +106,7 @@ describe('a body is asked for', () => {
   const LIMITS = { ...configuration, maxBodyBytes: 100, maxPending: 2, requestTimeoutSecs: 7 };
 
   function intakeOf() {
-    const admission = new Admission(LIMITS, new Backlog(LIMITS, { waitMs: 0 }));
+    const admission = new Admission(LIMITS, new Backlog(LIMITS, { waitMs: 0 }, STILL_LOOP));
     const intake = new BodyIntake({ admission, configuration: LIMITS, log });
     const taken: string[] = [];
     const ask = (contentLength: number) => {

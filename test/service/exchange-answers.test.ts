@@ -1,7 +1,6 @@
 import { Buffer } from 'node:buffer';
-import { describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { Exchange } from '../../src/service/http/exchange.js';
-import { eventually } from '../support/eventually.js';
 import { BARE_HEAD, NotedWire } from '../support/noted-wire.js';
 
 const HEAD = { ...BARE_HEAD, forwardedFor: '198.51.100.7' };
@@ -130,6 +129,10 @@ describe('an exchange', () => {
 });
 
 describe('an answer before the body', () => {
+  // The time that its client has passes where a test says so.
+  beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }));
+  afterEach(() => void vi.useRealTimers());
+
   it('waits for the first piece, and keeps the connection if that is all', async () => {
     const { wire, ended, exchange } = open({ hasBody: true });
     exchange.answer(413, '{}');
@@ -214,10 +217,13 @@ describe('an answer before the body', () => {
     expect(wire.done).toEqual(['discard', 'write early', 'close']);
   });
 
-  it('closes the connection of a client that sends nothing more', async () => {
+  it('closes the connection of a client that sends nothing more', () => {
     const { wire, exchange } = open({ hasBody: true });
     exchange.answer(413, '{}');
     wire.take(piece, false);
-    await eventually(() => expect(wire.done.at(-1)).toBe('close'));
+    vi.advanceTimersByTime(1999);
+    expect(wire.done).not.toContain('close');
+    vi.advanceTimersByTime(1);
+    expect(wire.done.at(-1)).toBe('close');
   });
 });

@@ -50,6 +50,7 @@ describe('for MCP', () => {
   const verifier = createVerifier({ workerThreads: 0 });
   let server: TestServer;
   let port: string;
+  /** Those of `post`: clients open streams beside their calls, which come at any time. */
   let requests = 0;
   beforeAll(async () => {
     const drs = drsMcp({
@@ -67,7 +68,7 @@ describe('for MCP', () => {
     });
     const listener = getRequestListener((request) => handler.fetch(request));
     server = await listen((req, res) => {
-      requests++;
+      if (req.headers['x-page'] !== undefined) requests++;
       if (req.headers['x-move'] !== undefined)
         res.writeHead(308, { location: 'https://elsewhere.example' }).end();
       else void listener(req, res);
@@ -111,7 +112,7 @@ describe('for MCP', () => {
     const sent = httpRequest(new URL(port), {
       method: 'POST',
       path,
-      headers,
+      headers: { ...headers, 'X-Page': '1' },
       setHost: headers['Host'] === undefined,
     });
     sent.end(body);
@@ -144,7 +145,9 @@ describe('for MCP', () => {
 
   it('serves pages that are named, and follows no redirect with a bundle', async () => {
     const types = { 'Content-Type': 'application/json', Accept: 'application/json, text/event-stream' };
+    const before = requests;
     expect(await post({ ...types, Host: 'LOCALHOST:1', Origin: 'https://friend.example' }, '/mcp')).toBe(200);
+    expect(requests).toBe(before + 1);
     expect(await post({ ...types, 'X-Move': '1' })).toBe(502);
     expect(await post({ ...types, 'X-Move': '1' }, '/', '{"jsonrpc":"2.0","method":"x"}')).toBe(308);
   });

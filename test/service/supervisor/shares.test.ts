@@ -3,6 +3,7 @@ import { createServer, type AddressInfo } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { addressesOfAll, shareOut } from '../../../src/service/configuration/share-out.js';
 import { mergeScrapes } from '../../../src/service/observe/metrics/process-metrics.js';
+import { unusedPort } from '../../support/ports.mjs';
 
 const MIB = 1024 ** 2;
 const GIB = 1024 ** 3;
@@ -57,7 +58,8 @@ describe('the addresses of all processes', () => {
     const { METRICS_ADDR = '', ...rest } = await addressesOfAll({ ...set, metricsAddr: 'localhost:0' });
     expect(METRICS_ADDR).toMatch(/^localhost:[1-9]\d{2,4}$/);
     expect(Object.keys(rest)).toEqual(['PORT']);
-    const port = Number(rest['PORT']);
+    // Not one of those that were found: they are free for everybody again.
+    const port = await unusedPort();
     expect(await addressesOfAll({ ...set, port })).toEqual({ PORT: `${port}` });
   });
 
