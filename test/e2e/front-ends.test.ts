@@ -24,7 +24,11 @@ function canMakeNamespace(): boolean {
 
 let service: RunningService;
 beforeAll(async () => {
-  service = await startService({ MAX_BODY_BYTES: '65536', INSPECTOR: '1' });
+  service = await startService({
+    MAX_BODY_BYTES: '65536',
+    INSPECTOR: '1',
+    DRS_ADMIN_TOKEN: 's3cret-token',
+  });
 });
 afterAll(async () => {
   expect(await service.stop()).toBe(0);
@@ -112,6 +116,27 @@ describe(`HTTP, over ${FRONT_END}`, () => {
     socket.write('GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(1000));
     expect(((await closed).match(/HTTP\/1\.1 200/g) ?? []).length).toBeLessThanOrEqual(16);
     await eventually(async () => expect(await openRequests()).toBe(1));
+  });
+
+  it('says once that it closes where the request asks for that, and else not at all', async () => {
+    const asks = (method: string, path: string, connection: string) =>
+      `${method} ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer s3cret-token\r\nContent-Length: 0\r\n${connection}\r\n`;
+    for (const [method, path] of [
+      ['GET', '/healthz'],
+      ['HEAD', '/healthz'],
+      ['POST', '/verify'],
+      ['GET', '/unknown'],
+      ['GET', '/inspect'],
+      // In pieces.
+      ['GET', '/admin/revocations'],
+    ] as const) {
+      const answer = await sendRaw(service.port, asks(method, path, 'Connection: Close\r\n'));
+      expect([path, answer.match(/^connection: .*$/gim)]).toEqual([path, ['Connection: close']]);
+      const kept = await connectRaw(service.port);
+      kept.socket.write(asks(method, path, ''));
+      expect(await kept.until('\r\n\r\n')).not.toMatch(/^connection: close/im);
+      kept.socket.destroy();
+    }
   });
 
   it('has the inspector as a page that nobody keeps or frames', async () => {

@@ -111,7 +111,7 @@ class UwsFrontEnd implements FrontEnd {
     const { handle, connections } = this.#options;
     const app = certificate === null ? uWS.App() : makeSslApp(certificate);
     const made: UwsApp = { app, open: 0 };
-    app.any('/*', (res, req) => handle(new UwsWire(res, isUnix), req));
+    app.any('/*', (res, req) => handle(new UwsWire(res, req, isUnix), req));
     (app as unknown as FilteredApp).filter((connection, change) => {
       made.open += change;
       if (change < 0) {
@@ -163,10 +163,13 @@ function listenOn({ app }: UwsApp, address: ListenAddress): uWS.us_listen_socket
 class UwsWire implements Wire {
   readonly #res: uWS.HttpResponse;
   readonly #isUnix: boolean;
+  /** Whether the request asks for that: uWebSockets.js then closes the connection, and does not say so. */
+  readonly #saysClose: boolean;
 
-  constructor(res: uWS.HttpResponse, isUnix: boolean) {
+  constructor(res: uWS.HttpResponse, req: uWS.HttpRequest, isUnix: boolean) {
     this.#res = res;
     this.#isUnix = isUnix;
+    this.#saysClose = req.getHeader('connection').toLowerCase() === 'close';
   }
 
   remoteAddress(): string {
@@ -198,8 +201,9 @@ class UwsWire implements Wire {
       if (headers?.['Content-Type'] === undefined) res.writeHeader('Content-Type', 'application/json');
       if (headers !== undefined)
         for (const [name, value] of Object.entries(headers)) res.writeHeader(name, value);
-      // uWebSockets.js sends `Connection: close` itself. Told of a length at the end, it goes on waiting for the body, and drops
-      // the connection with this answer when another request comes.
+      if (this.#saysClose) res.writeHeader('Connection', 'close');
+      // Where only we close, uWebSockets.js sends that itself. Told of a length at the end, it goes on waiting for the body, and
+      // drops the connection with this answer when another request comes.
       if (isHead && closes) res.endWithoutBody(Buffer.byteLength(body), true);
       else if (isHead) res.writeHeader('Content-Length', String(Buffer.byteLength(body))).endWithoutBody();
       else if (closes || (sent === undefined && typeof body === 'string')) res.end(body, closes);
@@ -237,6 +241,7 @@ class UwsWire implements Wire {
     res.cork(() => {
       res.writeStatus(statusLine(status));
       for (const [name, value] of Object.entries(headers ?? {})) res.writeHeader(name, value);
+      if (this.#saysClose) res.writeHeader('Connection', 'close');
     });
   }
 
