@@ -22,27 +22,21 @@ const ALONE = [
   'test/fuzz/*.test.ts',
 ];
 
-/**
- * The order in which files run. A worker serves one project, and starts anew for another. What computes for long comes early,
- * since the last of them would end alone; in a fresh clone only the sizes of files are known.
- */
-const ORDER: readonly ((project: string, file: string) => boolean)[] = [
-  (_, file) => /\/test\/(?:proof|fuzz)\//.test(file),
-  // These wait for most of their time, beside those that compute.
-  (project) => project === 'node:http',
-  (project) => project === 'alone',
-  (_, file) =>
-    /\/test\/(?:docs|package|cli|deploy|verify|faults)\/|\/(?:differential|gate-cases|examples|conformance)\.test/.test(
-      file,
-    ),
-  () => true,
-];
+/** In the order in which they run: a worker serves one project, and starts anew for another. */
+const PROJECTS = ['alone', 'node:http', 'drs'];
 
-/** {@link ORDER}; and files of the last project that wait come in turn with others, or all workers would wait at once. */
+/** Files that compute for long: the last of them would end alone. In a fresh clone only their sizes are known. */
+const COMPUTING =
+  /\/test\/(?:docs|package|cli|deploy|verify|faults)\/|\/(?:differential|gate-cases|examples|conformance)\.test/;
+
+/**
+ * The order of projects; and in the first ones, files that compute less and wait more: none of them should be the last. Those
+ * that wait for most of their time come in turn with others, or all workers would wait at once.
+ */
 class WaitingAmongOthers extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const rank = ({ project, moduleId }: TestSpecification) =>
-      ORDER.findIndex((comes) => comes(project.name, moduleId));
+      2 * PROJECTS.indexOf(project.name) + (COMPUTING.test(moduleId) ? 0 : 1);
     const sorted = (await super.sort(files)).toSorted((left, right) => rank(left) - rank(right));
     const waits = ({ project, moduleId }: TestSpecification) =>
       project.name === 'drs' && moduleId.includes('/test/e2e/');
