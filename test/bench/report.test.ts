@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -8,8 +8,9 @@ import { drawCost, drawKnee, drawLatency, drawOverload, drawParts } from '../../
 import { renderReport } from '../../bench/report/report.js';
 import { renderTable } from '../../bench/report/table.js';
 import { finderOf } from '../../bench/run/results.js';
-import { CHROMIUM, launchBrowser, PATIENCE } from '../support/browser.js';
+import { launchBrowser, PATIENCE } from '../support/browser.js';
 import { sampleResults } from './sample-results.js';
+import { needs } from '../support/programs.js';
 
 const directory = mkdtempSync(path.join(tmpdir(), 'drs-bench-report-'));
 const results = sampleResults();
@@ -55,7 +56,7 @@ describe('the charts', () => {
 });
 
 // Where there is no browser this shows as skipped.
-describe.skipIf(!existsSync(CHROMIUM))('report.html in Chromium', () => {
+describe('report.html in Chromium', needs('chromium'), () => {
   let browser: Browser;
   /** One for all tests: a new page costs more than the report in it. */
   let page: Page;

@@ -10,7 +10,7 @@ import { KEY_TYPE, stringOf } from '../../src/issue/ssh-agent-messages.js';
 import { didKeyOf } from '../../src/protocol/did-key.js';
 import { createVerifier } from '../../src/verifier/create-verifier.js';
 import { ended } from '../support/child.js';
-import { isInstalled } from '../support/programs.js';
+import { needs } from '../support/programs.js';
 import { createWorkplace, type Workplace } from './drs.js';
 
 let work: Workplace;
@@ -18,7 +18,7 @@ beforeAll(async () => {
   work = await createWorkplace();
 });
 
-describe.skipIf(!isInstalled('ssh-agent'))('a real ssh-agent', () => {
+describe('a real ssh-agent', needs('ssh-agent'), () => {
   let env: Record<string, string>;
   const ssh = (command: string, ...args: string[]) => {
     const options = {

@@ -6,6 +6,7 @@ import { Readable } from 'node:stream';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { readText } from '../../src/cli/files.js';
 import { createChain, createWorkplace, INVOKE, MAIN, type Workplace } from './drs.js';
+import { needs } from '../support/programs.js';
 
 let work: Workplace;
 beforeAll(async () => {
@@ -402,8 +403,7 @@ describe('help', () => {
 });
 
 // `script` of util-linux runs a command in a terminal. There is no other way to have one in a test.
-const hasScript = spawnSync('script', ['--version']).status === 0;
-describe.runIf(hasScript)('on a terminal, a person is asked', () => {
+describe('on a terminal, a person is asked', needs('script'), () => {
   const answer = (text: string) =>
     spawnSync(
       'script',
@@ -436,7 +436,7 @@ describe.runIf(hasScript)('on a terminal, a person is asked', () => {
   });
 });
 
-describe.runIf(hasScript)('colours', () => {
+describe('colours', needs('script'), () => {
   const onTerminal = (env: Record<string, string>) =>
     spawnSync('script', ['-qec', `"${process.execPath}" "${MAIN}" audit bundle.json`, '/dev/null'], {
       cwd: work.directory,

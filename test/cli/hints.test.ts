@@ -6,6 +6,7 @@ import { beforeAll, expect, it } from 'vitest';
 import { makeCertificate } from '../support/certificates.js';
 import { listen } from '../middleware/http.js';
 import { createChain, INVOKE, type Workplace } from './drs.js';
+import { needs } from '../support/programs.js';
 
 /** What a person reads who has made a mistake: what was found, what was expected, and what to do. */
 let work: Workplace;
@@ -78,22 +79,28 @@ it('does not take another server for the service', async () => {
   await other.close();
 });
 
-it('tells a certificate that is not trusted, and a side without TLS, from a service that is away', async () => {
-  const { certFile, keyFile } = makeCertificate(work.directory, 'tls');
-  const secure = createServer({ cert: readFileSync(certFile), key: readFileSync(keyFile) }).listen(
-    0,
-    '127.0.0.1',
-  );
-  await once(secure, 'listening');
-  const { port } = secure.address() as AddressInfo;
-  const plain = await listen((_req, res) => res.end());
-  const hintAt = async (url: string) => {
-    const { stderr } = await work.drs(['verify', 'bundle.json'], { env: { DRS_VERIFY_URL: url } });
-    return /hint: (.+)\n$/.exec(stderr)?.[1];
-  };
-  expect(await hintAt(`https://127.0.0.1:${port}`)).toMatch(/^trust the certificate.*NODE_EXTRA_CA_CERTS/);
-  expect(await hintAt(plain.url.replace('http:', 'https:'))).toBe('it seems to have no TLS: write http://');
-  expect(await hintAt(`http://127.0.0.1:${port}`)).toBe('try again; if the service has TLS, write https://');
-  secure.close();
-  await plain.close();
-});
+it(
+  'tells a certificate that is not trusted, and a side without TLS, from a service that is away',
+  needs('openssl'),
+  async () => {
+    const { certFile, keyFile } = makeCertificate(work.directory, 'tls');
+    const secure = createServer({ cert: readFileSync(certFile), key: readFileSync(keyFile) }).listen(
+      0,
+      '127.0.0.1',
+    );
+    await once(secure, 'listening');
+    const { port } = secure.address() as AddressInfo;
+    const plain = await listen((_req, res) => res.end());
+    const hintAt = async (url: string) => {
+      const { stderr } = await work.drs(['verify', 'bundle.json'], { env: { DRS_VERIFY_URL: url } });
+      return /hint: (.+)\n$/.exec(stderr)?.[1];
+    };
+    expect(await hintAt(`https://127.0.0.1:${port}`)).toMatch(/^trust the certificate.*NODE_EXTRA_CA_CERTS/);
+    expect(await hintAt(plain.url.replace('http:', 'https:'))).toBe('it seems to have no TLS: write http://');
+    expect(await hintAt(`http://127.0.0.1:${port}`)).toBe(
+      'try again; if the service has TLS, write https://',
+    );
+    secure.close();
+    await plain.close();
+  },
+);

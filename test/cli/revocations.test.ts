@@ -5,12 +5,13 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { lockFile } from '../../src/revocation/store/file-lock.js';
-import { hasRedis, RedisServer } from '../usage/redis-server.js';
+import { RedisServer } from '../usage/redis-server.js';
+import { needs } from '../support/programs.js';
 
 const EXPORTED = '3\n7 # {"reason":"leaked"}\n9007199254740991\n{"did":"did:key:z1","reason":"stolen"}\n';
 const MAIN = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
 
-describe.skipIf(!hasRedis)('drs revocations', { shuffle: false }, () => {
+describe('drs revocations', { ...needs('redis-server'), shuffle: false }, () => {
   let redis: RedisServer;
   const folder = mkdtempSync(path.join(tmpdir(), 'drs-revocations-'));
   const file = path.join(folder, 'revoked.txt');

@@ -11,7 +11,7 @@ import { readConfiguration, VARIABLES } from '../../src/service/configuration/co
 import { makeCertificate } from '../support/certificates.js';
 import { eventually } from '../support/eventually.js';
 import { startOnPort } from '../support/ports.mjs';
-import { isInstalled } from '../support/programs.js';
+import { needs } from '../support/programs.js';
 import { startService } from '../support/service.js';
 
 // Checks of deploy/ that need no image registry, no cluster and no systemd as process 1.
@@ -26,7 +26,7 @@ describe('the health check of the image', () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'drs-health-'));
   afterAll(() => rmSync(folder, { recursive: true }));
 
-  it('finds the service where it listens, and nothing where it does not', async () => {
+  it('finds the service where it listens, and nothing where it does not', needs('openssl'), async () => {
     const { certFile, keyFile } = makeCertificate(folder, 'health');
     const listening: Record<string, string>[] = [
       {},
@@ -156,7 +156,7 @@ describe('the systemd unit', () => {
     expect(sections['Service']).toMatch(/^LogsDirectory=drs-verify$/m);
   });
 
-  it.skipIf(!isInstalled('systemd-analyze'))('is a unit for systemd, without a warning', () => {
+  it('is a unit for systemd, without a warning', needs('systemd-analyze'), () => {
     // The program is not where the unit expects it.
     const folder = mkdtempSync(path.join(tmpdir(), 'drs-unit-'));
     const file = path.join(folder, 'drs-verify.service');
@@ -168,7 +168,7 @@ describe('the systemd unit', () => {
     expect([status, about]).toEqual([0, []]);
   });
 
-  it.skipIf(!isInstalled('systemd-analyze'))('is exposed to little, as systemd-analyze sees it', () => {
+  it('is exposed to little, as systemd-analyze sees it', needs('systemd-analyze'), () => {
     const args = ['security', '--offline=true', '--threshold=20', unit];
     const { status, stdout } = spawnSync('systemd-analyze', args, { encoding: 'utf8' });
     expect([status, /exposure level.*: ([\d.]+)/.exec(stdout)?.[1]]).toEqual([0, expect.any(String)]);

@@ -18,8 +18,9 @@ import { readConfiguration, VARIABLES } from '../../src/service/configuration/co
 import { liveCall, liveChain } from '../middleware/call.js';
 import { eventually } from '../support/eventually.js';
 import { startOnPort } from '../support/ports.mjs';
-import { hasRedis, RedisServer } from '../usage/redis-server.js';
+import { RedisServer } from '../usage/redis-server.js';
 import { buildImage, type Image } from './image.js';
+import { needs } from '../support/programs.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const read = (file: string) => readFileSync(path.join(ROOT, file), 'utf8');
@@ -102,7 +103,7 @@ describe('the image', () => {
     await expect(execute(image.healthcheck, container.env)).rejects.toMatchObject({ code: 1 });
   });
 
-  it.runIf(hasRedis)('starts as compose.yaml sets it up, with Redis', async () => {
+  it('starts as compose.yaml sets it up, with Redis', needs('redis-server'), async () => {
     const { services } = parse(read('deploy/compose.yaml')) as {
       services: Record<string, { environment: Record<string, string> }>;
     };

@@ -16,7 +16,8 @@ import { makeBundle } from '../support/chain.js';
 import { FRONT_END } from '../support/front-end.js';
 import { eventually } from '../support/eventually.js';
 import { AUTHORIZATION, callOnce, clientOf, grpcPortOf } from '../support/grpc.js';
-import { isInstalled, startProgram, type Program } from '../support/programs.js';
+import { isInstalled } from '../support/needed-programs.mjs';
+import { needs, type Program, startProgram } from '../support/programs.js';
 import { startService, type RunningService } from '../support/service.js';
 
 const SCRAPE_MS = 250;
@@ -71,7 +72,7 @@ describe('the alerts', () => {
       expect(annotations?.runbook).toBe(`docs/runbook.md#${alert.toLowerCase()}`);
   });
 
-  it.skipIf(!isInstalled('promtool'))('fire when they should, and only then', () => {
+  it('fire when they should, and only then', needs('promtool'), () => {
     for (const args of [
       ['check', 'rules', 'drs-verify.rules.yml'],
       ['test', 'rules', 'drs-verify.tests.yml'],
@@ -125,8 +126,7 @@ describe('the documentation of the metrics', () => {
   });
 });
 
-const canRun = isInstalled('prometheus') && isInstalled('redis-server');
-describe.skipIf(!canRun)('a real Prometheus, on running services', () => {
+describe('a real Prometheus, on running services', needs('prometheus', 'redis-server', 'openssl'), () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'drs-prometheus-'));
   let services: RunningService[] = [];
   let secured: RunningService;

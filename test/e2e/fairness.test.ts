@@ -8,7 +8,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../support/eventually.js';
 import { FRONT_END } from '../support/front-end.js';
 import { callOnce, clientOf } from '../support/grpc.js';
-import { isInstalled } from '../support/programs.js';
+import { needs } from '../support/programs.js';
 import { connectRaw, type RawConnection } from '../support/raw-http.js';
 import { startService as startServiceHere } from '../support/service-in-process.js';
 import { metricOf, startService, type RunningService } from '../support/service.js';
@@ -241,8 +241,9 @@ describe('connections with MAX_CONNECTIONS', { shuffle: false }, () => {
   });
 
   // What docs/operations.md says about the queue of connections that the service has not accepted yet.
-  it.runIf(isInstalled('ss'))(
+  it(
     'wait in a queue of 512 with uWebSockets.js, and of net.core.somaxconn with node:http and gRPC',
+    needs('ss'),
     () => {
       const queueOf = (port: number) => {
         const text = execFileSync('ss', ['-Hltn', `sport = :${port}`], { encoding: 'utf8' });

@@ -7,6 +7,8 @@ import { makeBundle } from '../support/chain.js';
 import { firstLine } from '../support/child.js';
 import { eventually } from '../support/eventually.js';
 import { FRONT_END } from '../support/front-end.js';
+import { isInstalled } from '../support/needed-programs.mjs';
+import { needs } from '../support/programs.js';
 import { connectRaw, sendRaw } from '../support/raw-http.js';
 import { metricOf, startService, type RunningService } from '../support/service.js';
 
@@ -240,14 +242,14 @@ console.log(await response.text());
     }
   };
 
-  it('is taken from curl, http.client and undici', async () => {
+  it('is taken from curl, http.client and undici', needs('curl', 'python3'), async () => {
     expect(header.length).toBeGreaterThan(30_000);
     await expectVerdicts(service.port);
   });
 
   // Packets of a namespace of its own, where this process may make one.
-  if (canMakeNamespace()) {
-    it('is taken over a link with an MTU of 1,500', async () => {
+  if (!isInstalled('ip') || canMakeNamespace()) {
+    it('is taken over a link with an MTU of 1,500', needs('ip', 'curl', 'python3'), async () => {
       const script = `ip link set lo mtu 1500 gso_max_segs 1 up && echo up && exec sleep 600`;
       const namespace = spawn('unshare', ['-rn', 'sh', '-c', script], {
         stdio: ['ignore', 'pipe', 'inherit'],

@@ -8,7 +8,7 @@ import { encode, liveCall, liveChain } from '../middleware/call.js';
 import type { Program } from '../support/programs.js';
 import { connectRaw } from '../support/raw-http.js';
 import { startService, type RunningService } from '../support/service.js';
-import { canRun, RECIPE, startRecipe, type Recipe } from './gate-proxies.js';
+import { needsOf, RECIPE, startRecipe, type Recipe } from './gate-proxies.js';
 import { ATTACKS, outcomeFor, type Attack, type Name } from './gate-proxies-attacks.js';
 
 /** A request that got to the tool server. */
@@ -51,6 +51,8 @@ afterAll(async () => {
   await gate.stop();
 });
 
+const RECIPES = Object.entries(RECIPE) as [Name, Recipe][];
+
 /** What is the proxy's to take off. */
 const TAKEN_OFF = [
   ...['x-drs-bundle', 'upgrade', 'http2-settings', 'te', 'keep-alive', 'proxy-connection'],
@@ -77,91 +79,91 @@ async function send(proxy: Program, { bytes, leaves }: Attack): Promise<string> 
   return closed;
 }
 
-describe.each(Object.entries(RECIPE) as [Name, Recipe][])('through %s', (name, recipe) => {
-  const isBound = name === 'nginx' || name === 'haproxy';
-  let proxy: Program;
-  beforeAll(async () => {
-    if (canRun(recipe)) proxy = await startRecipe(recipe, gate.port, (server.address() as AddressInfo).port);
-  });
-  afterAll(() => (canRun(recipe) ? proxy.stop() : undefined));
-  const test = it.runIf(canRun(recipe));
+for (const [name, recipe] of RECIPES)
+  describe(`through ${name}`, needsOf(recipe), () => {
+    const isBound = name === 'nginx' || name === 'haproxy';
+    let proxy: Program;
+    beforeAll(async () => {
+      proxy = await startRecipe(recipe, gate.port, (server.address() as AddressInfo).port);
+    });
+    afterAll(() => proxy.stop());
 
-  test.each(ATTACKS.filter(({ by }) => by?.includes(name) ?? true))('$name', async (attack) => {
-    seen = [];
-    const outcome = outcomeFor(attack, name);
-    const answer = await send(proxy, attack);
-    const [status, ...later] = statusesIn(answer);
-    expect(answer).not.toContain('HTTP/1.1 101');
-    if ('status' in outcome) {
-      expect([answer, seen]).toEqual([answer, []]);
-      if (attack.leaves !== true || status !== undefined) expect([outcome.status].flat()).toContain(status);
-      if (outcome.code !== undefined) expect(answer).toContain(`DRS: ${outcome.code}`);
-      return;
-    }
-    expect([status, answer]).toEqual([200, answer]);
-    const { then = [] } = attack;
-    if (then.length > 0) expect(later.filter((one) => then.includes(one))).toHaveLength(1);
-    expect(seen).toHaveLength(1);
-    const [{ method, url, headers, trailers, body }] = seen as [Seen];
-    expect([method, url, body.toString('latin1')]).toEqual([
-      outcome.method,
-      '/mcp',
-      Buffer.from(outcome.body).toString('latin1'),
-    ]);
-    expect(trailers).toEqual([]);
-    const names = Object.keys(headers).filter((one) => headers[one] !== '');
-    expect(names.filter((one) => TAKEN_OFF.includes(one) || !/^[a-z0-9-]+$/.test(one))).toEqual([]);
-    expect(headers['connection'] ?? 'keep-alive').toMatch(/^(?:keep-alive|close)$/i);
-    const said = Object.fromEntries(
-      names.filter((one) => CONTEXT.includes(one)).map((one) => [one, headers[one]]),
-    );
-    expect(said).toEqual(
-      outcome.tool === undefined
-        ? {}
-        : {
-            'x-drs-root-principal': expect.stringMatching(/^did:key:z6Mk/) as string,
-            'x-drs-agent': expect.stringMatching(/^did:key:z6Mk/) as string,
-            'x-drs-chain-depth': '2',
-            'x-drs-command': '/mcp/tools/call',
-            'x-drs-tool': outcome.tool,
-            'x-drs-invocation': expect.stringMatching(/^inv:/) as string,
-            'x-drs-binding': isBound ? 'match' : 'none',
+    it.each(ATTACKS.filter(({ by }) => by?.includes(name) ?? true))('$name', async (attack) => {
+      seen = [];
+      const outcome = outcomeFor(attack, name);
+      const answer = await send(proxy, attack);
+      const [status, ...later] = statusesIn(answer);
+      expect(answer).not.toContain('HTTP/1.1 101');
+      if ('status' in outcome) {
+        expect([answer, seen]).toEqual([answer, []]);
+        if (attack.leaves !== true || status !== undefined) expect([outcome.status].flat()).toContain(status);
+        if (outcome.code !== undefined) expect(answer).toContain(`DRS: ${outcome.code}`);
+        return;
+      }
+      expect([status, answer]).toEqual([200, answer]);
+      const { then = [] } = attack;
+      if (then.length > 0) expect(later.filter((one) => then.includes(one))).toHaveLength(1);
+      expect(seen).toHaveLength(1);
+      const [{ method, url, headers, trailers, body }] = seen as [Seen];
+      expect([method, url, body.toString('latin1')]).toEqual([
+        outcome.method,
+        '/mcp',
+        Buffer.from(outcome.body).toString('latin1'),
+      ]);
+      expect(trailers).toEqual([]);
+      const names = Object.keys(headers).filter((one) => headers[one] !== '');
+      expect(names.filter((one) => TAKEN_OFF.includes(one) || !/^[a-z0-9-]+$/.test(one))).toEqual([]);
+      expect(headers['connection'] ?? 'keep-alive').toMatch(/^(?:keep-alive|close)$/i);
+      const said = Object.fromEntries(
+        names.filter((one) => CONTEXT.includes(one)).map((one) => [one, headers[one]]),
+      );
+      expect(said).toEqual(
+        outcome.tool === undefined
+          ? {}
+          : {
+              'x-drs-root-principal': expect.stringMatching(/^did:key:z6Mk/) as string,
+              'x-drs-agent': expect.stringMatching(/^did:key:z6Mk/) as string,
+              'x-drs-chain-depth': '2',
+              'x-drs-command': '/mcp/tools/call',
+              'x-drs-tool': outcome.tool,
+              'x-drs-invocation': expect.stringMatching(/^inv:/) as string,
+              'x-drs-binding': isBound ? 'match' : 'none',
+            },
+      );
+    });
+
+    it('16 receipts and a body of 1 MB get to a tool server with the limits of node:http', async () => {
+      seen = [];
+      const post = (body: string, bundle: string) =>
+        fetch(`${proxy.url}/mcp`, {
+          method: 'POST',
+          headers: {
+            'Content-Type': 'application/json',
+            'Mcp-Method': 'tools/call',
+            'Mcp-Name': 'search',
+            ...(bundle === '' ? {} : { 'X-DRS-Bundle': bundle }),
           },
-    );
+          body,
+        });
+      const deep = encode(liveCall(liveChain(16), { tool: 'search', query: 'deep' }));
+      expect(deep.length).toBeGreaterThan(16 * 1024);
+      const first = toolCall({ arguments: { query: 'deep' } });
+      expect((await post(first, deep)).status).toBe(200);
+      // What is signed with the body is far more than a header holds: the bundle is in the body.
+      const query = 'x'.repeat(isBound ? 360_000 : 1_000_000);
+      const bundle = mcpBundle(isBound ? { tool: 'search', query } : undefined);
+      const large = isBound
+        ? toolCall({ arguments: { query }, _meta: { 'X-DRS-Bundle': bundle } })
+        : toolCall({ arguments: { query } });
+      expect(large.length).toBeGreaterThan(950_000);
+      expect((await post(large, isBound ? '' : bundle)).status).toBe(200);
+      expect(seen.map(({ body }) => body.toString() === first || body.toString() === large)).toEqual([
+        true,
+        true,
+      ]);
+      expect(seen.map(({ headers }) => headers['x-drs-bundle'])).toEqual([undefined, undefined]);
+    });
   });
-
-  test('16 receipts and a body of 1 MB get to a tool server with the limits of node:http', async () => {
-    seen = [];
-    const post = (body: string, bundle: string) =>
-      fetch(`${proxy.url}/mcp`, {
-        method: 'POST',
-        headers: {
-          'Content-Type': 'application/json',
-          'Mcp-Method': 'tools/call',
-          'Mcp-Name': 'search',
-          ...(bundle === '' ? {} : { 'X-DRS-Bundle': bundle }),
-        },
-        body,
-      });
-    const deep = encode(liveCall(liveChain(16), { tool: 'search', query: 'deep' }));
-    expect(deep.length).toBeGreaterThan(16 * 1024);
-    const first = toolCall({ arguments: { query: 'deep' } });
-    expect((await post(first, deep)).status).toBe(200);
-    // What is signed with the body is far more than a header holds: the bundle is in the body.
-    const query = 'x'.repeat(isBound ? 360_000 : 1_000_000);
-    const bundle = mcpBundle(isBound ? { tool: 'search', query } : undefined);
-    const large = isBound
-      ? toolCall({ arguments: { query }, _meta: { 'X-DRS-Bundle': bundle } })
-      : toolCall({ arguments: { query } });
-    expect(large.length).toBeGreaterThan(950_000);
-    expect((await post(large, isBound ? '' : bundle)).status).toBe(200);
-    expect(seen.map(({ body }) => body.toString() === first || body.toString() === large)).toEqual([
-      true,
-      true,
-    ]);
-    expect(seen.map(({ headers }) => headers['x-drs-bundle'])).toEqual([undefined, undefined]);
-  });
-});
 
 /** What the proxies ask. */
 describe('the question of', () => {
@@ -179,43 +181,45 @@ describe('the question of', () => {
     witness.closeAllConnections();
   });
 
-  it.each((Object.entries(RECIPE) as [Name, Recipe][]).filter(([, recipe]) => canRun(recipe)))(
-    '%s has the path of the caller, whatever headers say, and nothing of its connection',
-    async (_, recipe) => {
-      const [to, tools] = [witness, server].map((one) => (one.address() as AddressInfo).port) as [
-        number,
-        number,
-      ];
-      const proxy = await startRecipe(recipe, to, tools);
-      try {
-        const before = asked.length;
-        const lies = [
-          'X-Original-URI',
-          'X-Original-URL',
-          'X-Forwarded-Uri',
-          'X-Original-Method',
-          'X-Forwarded-Method',
+  for (const [name, recipe] of RECIPES)
+    it(
+      `${name} has the path of the caller, whatever headers say, and nothing of its connection`,
+      needsOf(recipe),
+      async () => {
+        const [to, tools] = [witness, server].map((one) => (one.address() as AddressInfo).port) as [
+          number,
+          number,
         ];
-        const bytes = ['Connection: Upgrade, TE, close', 'Upgrade: h2c', 'TE: trailers', 'Accept: a/b']
-          .concat(lies.map((name) => `${name}: /admin`))
-          .join('\r\n');
-        const { socket, closed } = await connectRaw(Number(new URL(proxy.url).port));
-        socket.write(`POST /mcp HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n${bytes}\r\n\r\n{}`);
-        expect(await closed).toMatch(/^HTTP\/1\.1 200 /);
-        const [{ url, headers }, ...more] = asked.slice(before) as [(typeof asked)[0]];
-        expect(more).toEqual([]);
-        expect(url).toMatch(/^\/gate\/(?:mcp|chain)$/);
-        const given = (...names: string[]) => names.flatMap((name) => headers[name] ?? []);
-        expect(given('x-original-uri', 'x-original-url', 'x-forwarded-uri')).toEqual(['/mcp']);
-        expect(given('x-original-method', 'x-forwarded-method')).toEqual(['POST']);
-        expect(given('upgrade', 'te', 'trailer', 'http2-settings')).toEqual([]);
-        expect(headers['connection'] ?? 'close').toMatch(/^(?:keep-alive|close)$/i);
-        expect(headers['accept']).toBe('a/b');
-      } finally {
-        await proxy.stop();
-      }
-    },
-  );
+        const proxy = await startRecipe(recipe, to, tools);
+        try {
+          const before = asked.length;
+          const lies = [
+            'X-Original-URI',
+            'X-Original-URL',
+            'X-Forwarded-Uri',
+            'X-Original-Method',
+            'X-Forwarded-Method',
+          ];
+          const bytes = ['Connection: Upgrade, TE, close', 'Upgrade: h2c', 'TE: trailers', 'Accept: a/b']
+            .concat(lies.map((name) => `${name}: /admin`))
+            .join('\r\n');
+          const { socket, closed } = await connectRaw(Number(new URL(proxy.url).port));
+          socket.write(`POST /mcp HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n${bytes}\r\n\r\n{}`);
+          expect(await closed).toMatch(/^HTTP\/1\.1 200 /);
+          const [{ url, headers }, ...more] = asked.slice(before) as [(typeof asked)[0]];
+          expect(more).toEqual([]);
+          expect(url).toMatch(/^\/gate\/(?:mcp|chain)$/);
+          const given = (...names: string[]) => names.flatMap((name) => headers[name] ?? []);
+          expect(given('x-original-uri', 'x-original-url', 'x-forwarded-uri')).toEqual(['/mcp']);
+          expect(given('x-original-method', 'x-forwarded-method')).toEqual(['POST']);
+          expect(given('upgrade', 'te', 'trailer', 'http2-settings')).toEqual([]);
+          expect(headers['connection'] ?? 'close').toMatch(/^(?:keep-alive|close)$/i);
+          expect(headers['accept']).toBe('a/b');
+        } finally {
+          await proxy.stop();
+        }
+      },
+    );
 });
 
 const FAULTS = [
@@ -232,9 +236,8 @@ const FAULTS = [
     fault: 'error("a fault")',
   },
 ] as const;
-it.each(FAULTS.filter(({ name }) => canRun(RECIPE[name])))(
-  'a fault in $script lets nothing pass',
-  async ({ name, script, line, fault }) => {
+for (const { name, script, line, fault } of FAULTS)
+  it(`a fault in ${script} lets nothing pass`, needsOf(RECIPE[name]), async () => {
     const recipe: Recipe = RECIPE[name];
     let isPlanted = false;
     const faulty: Recipe = {
@@ -256,8 +259,7 @@ it.each(FAULTS.filter(({ name }) => canRun(RECIPE[name])))(
     } finally {
       await proxy.stop();
     }
-  },
-);
+  });
 
 it('has more than 30 attacks, each with a name of its own', () => {
   expect(ATTACKS.length).toBeGreaterThan(30);

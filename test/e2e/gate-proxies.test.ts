@@ -18,7 +18,7 @@ import { unusedPort } from '../support/ports.mjs';
 import { type Program } from '../support/programs.js';
 import { startService as startServiceHere } from '../support/service-in-process.js';
 import { startService, type RunningService } from '../support/service.js';
-import { canRun, RECIPE, startRecipe, type Recipe } from './gate-proxies.js';
+import { needsOf, RECIPE, startRecipe, type Recipe } from './gate-proxies.js';
 import { startToolServer, type ToolServer } from './gate-tools.js';
 
 const toolServer = 'https://tools.example';
@@ -122,130 +122,134 @@ function startOnce(recipe: Recipe): Promise<Program> {
   return started;
 }
 
+const RECIPES: readonly Recipe[] = Object.values(RECIPE);
+
 /** The recipes that send the gate the whole request. */
 const SENDS_BODIES: readonly Recipe[] = [RECIPE.nginx, RECIPE.haproxy];
-describe.each(SENDS_BODIES)('$folder in front of an MCP server', (recipe) => {
-  let proxy: Program;
-  beforeAll(async () => {
-    if (canRun(recipe)) proxy = await startOnce(recipe);
-  });
-  const test = it.runIf(canRun(recipe));
+for (const recipe of SENDS_BODIES)
+  describe(`${recipe.folder} in front of an MCP server`, needsOf(recipe), () => {
+    let proxy: Program;
+    beforeAll(async () => {
+      proxy = await startOnce(recipe);
+    });
 
-  test('passes handshakes and lists untouched, and signed calls with their context', async () => {
-    for (const mode of ['legacy', 'auto'] as const) {
-      const client = signToolCalls(
-        new Client({ name: 'agent', version: '1.0.0' }, { versionNegotiation: { mode } }),
-        delegation(),
+    it('passes handshakes and lists untouched, and signed calls with their context', async () => {
+      for (const mode of ['legacy', 'auto'] as const) {
+        const client = signToolCalls(
+          new Client({ name: 'agent', version: '1.0.0' }, { versionNegotiation: { mode } }),
+          delegation(),
+        );
+        const transport = new StreamableHTTPClientTransport(new URL(`${proxy.url}/mcp`), {
+          requestInit: { headers: SPOOFED },
+        });
+        await client.connect(transport);
+        const { tools: listed } = await client.listTools();
+        expect(listed.map(({ name }) => name)).toEqual(['search', 'fetch']);
+        for (const name of Object.keys(SPOOFED)) expect(lastHeaders()).not.toHaveProperty(name.toLowerCase());
+        const result = await client.callTool({ name: 'search', arguments: { query: 'tea' } });
+        expect(result.content).toEqual([{ type: 'text', text: 'search: tea' }]);
+        const call = tools.requests.findLast(({ headers }) => headers['x-drs-tool'] !== undefined);
+        expect(call?.headers).toMatchObject({
+          'x-drs-root-principal': principal.did,
+          'x-drs-agent': agent.did,
+          'x-drs-chain-depth': '1',
+          'x-drs-command': '/mcp/tools/call',
+          'x-drs-tool': 'search',
+          'x-drs-binding': 'match',
+        });
+        expect(call?.headers).not.toHaveProperty('x-drs-context');
+        await client.close();
+      }
+    });
+
+    it('refuses what is not signed, tampered with, or sent again', async () => {
+      const before = tools.requests.length;
+      const unsigned = await post(proxy.url, toolCall());
+      expect(unsigned.status).toBe(403);
+      expect(JSON.parse(unsigned.text)).toEqual(denied('MISSING_BUNDLE'));
+      const tampered = await post(proxy.url, toolCall({ arguments: { query: 'coffee' } }), {
+        'X-DRS-Bundle': mcpBundle(),
+      });
+      expect(tampered.status).toBe(403);
+      expect(JSON.parse(tampered.text)).toEqual(denied('BINDING_MISMATCH'));
+      const overridden = await post(proxy.url, toolCall(), {
+        'X-Forwarded-Method': 'GET',
+        'X-Original-Method': 'GET',
+      });
+      expect(JSON.parse(overridden.text)).toEqual(denied('MISSING_BUNDLE'));
+      expect(tools.requests).toHaveLength(before);
+      const bundle = mcpBundle();
+      const first = await post(proxy.url, toolCall(), { 'X-DRS-Bundle': bundle });
+      expect(first).toMatchObject({ status: 200, text: expect.stringContaining('search: tea') as string });
+      const again = await post(proxy.url, toolCall(), { 'X-DRS-Bundle': bundle });
+      expect(again.status).toBe(409);
+      expect(JSON.parse(again.text)).toEqual(denied('REPLAY_DETECTED'));
+      expect(tools.requests).toHaveLength(before + 1);
+    });
+
+    it('says of any request what the gate in this process says', { timeout: 60_000 }, async () => {
+      const here = askPure();
+      const there = askThrough(proxy.url, () => tools.requests.map(({ headers }) => headers));
+      const decisions = new Set<string>();
+      await fc.assert(
+        fc.asyncProperty(requests('mcp'), async (made) => {
+          const attempt = attemptOf(made);
+          const said = await here('mcp', attempt);
+          decisions.add(said.decision);
+          expect(await there('mcp', attempt)).toEqual(said);
+        }),
+        {
+          numRuns: 25,
+          examples: [
+            [GOOD_REQUEST],
+            [{ ...GOOD_REQUEST, method: 'DELETE' }],
+            [{ ...GOOD_REQUEST, method: 'DELETE', isGood: false, body: '' }],
+            [{ ...GOOD_REQUEST, method: 'PUT' }],
+          ],
+        },
       );
-      const transport = new StreamableHTTPClientTransport(new URL(`${proxy.url}/mcp`), {
-        requestInit: { headers: SPOOFED },
-      });
-      await client.connect(transport);
-      const { tools: listed } = await client.listTools();
-      expect(listed.map(({ name }) => name)).toEqual(['search', 'fetch']);
-      for (const name of Object.keys(SPOOFED)) expect(lastHeaders()).not.toHaveProperty(name.toLowerCase());
-      const result = await client.callTool({ name: 'search', arguments: { query: 'tea' } });
-      expect(result.content).toEqual([{ type: 'text', text: 'search: tea' }]);
-      const call = tools.requests.findLast(({ headers }) => headers['x-drs-tool'] !== undefined);
-      expect(call?.headers).toMatchObject({
-        'x-drs-root-principal': principal.did,
-        'x-drs-agent': agent.did,
-        'x-drs-chain-depth': '1',
-        'x-drs-command': '/mcp/tools/call',
-        'x-drs-tool': 'search',
-        'x-drs-binding': 'match',
-      });
-      expect(call?.headers).not.toHaveProperty('x-drs-context');
-      await client.close();
-    }
-  });
-
-  test('refuses what is not signed, tampered with, or sent again', async () => {
-    const before = tools.requests.length;
-    const unsigned = await post(proxy.url, toolCall());
-    expect(unsigned.status).toBe(403);
-    expect(JSON.parse(unsigned.text)).toEqual(denied('MISSING_BUNDLE'));
-    const tampered = await post(proxy.url, toolCall({ arguments: { query: 'coffee' } }), {
-      'X-DRS-Bundle': mcpBundle(),
+      expect([...decisions].sort()).toEqual(['allow', 'deny', 'pass']);
     });
-    expect(tampered.status).toBe(403);
-    expect(JSON.parse(tampered.text)).toEqual(denied('BINDING_MISMATCH'));
-    const overridden = await post(proxy.url, toolCall(), {
-      'X-Forwarded-Method': 'GET',
-      'X-Original-Method': 'GET',
+
+    it('carries 16 receipts and a body of 1 MB, and refuses a larger one', async () => {
+      const deep = encode(liveCall(liveChain(16), { tool: 'search', query: 'deep' }));
+      expect(deep.length).toBeGreaterThan(16_000);
+      const sent = await post(proxy.url, toolCall({ arguments: { query: 'deep' } }), {
+        'X-DRS-Bundle': deep,
+      });
+      expect(sent).toMatchObject({ status: 200, text: expect.stringContaining('search: deep') as string });
+      expect(lastHeaders()).toMatchObject({ 'x-drs-chain-depth': '16' });
+      expect(lastHeaders()).not.toHaveProperty('x-drs-bundle');
+
+      const query = 'x'.repeat(360_000);
+      const large = mcpBundle({ tool: 'search', query });
+      const body = toolCall({ arguments: { query }, _meta: { 'X-DRS-Bundle': large } });
+      expect(body.length).toBeGreaterThan(950_000);
+      expect(body.length).toBeLessThan(1_048_576);
+      expect(await post(proxy.url, body)).toMatchObject({ status: 200 });
+      expect(tools.calls.at(-1)).toBe('search 360000');
+      const before = tools.requests.length;
+      const { status } = await post(
+        proxy.url,
+        body.replace('"id":7', `"id":7,"padding":"${'x'.repeat(200_000)}"`),
+      ).catch(
+        // The proxy may close before all is sent.
+        () => ({ status: 413 }),
+      );
+      expect(status).toBe(413);
+      expect(tools.requests).toHaveLength(before);
     });
-    expect(JSON.parse(overridden.text)).toEqual(denied('MISSING_BUNDLE'));
-    expect(tools.requests).toHaveLength(before);
-    const bundle = mcpBundle();
-    const first = await post(proxy.url, toolCall(), { 'X-DRS-Bundle': bundle });
-    expect(first).toMatchObject({ status: 200, text: expect.stringContaining('search: tea') as string });
-    const again = await post(proxy.url, toolCall(), { 'X-DRS-Bundle': bundle });
-    expect(again.status).toBe(409);
-    expect(JSON.parse(again.text)).toEqual(denied('REPLAY_DETECTED'));
-    expect(tools.requests).toHaveLength(before + 1);
-  });
 
-  test('says of any request what the gate in this process says', { timeout: 60_000 }, async () => {
-    const here = askPure();
-    const there = askThrough(proxy.url, () => tools.requests.map(({ headers }) => headers));
-    const decisions = new Set<string>();
-    await fc.assert(
-      fc.asyncProperty(requests('mcp'), async (made) => {
-        const attempt = attemptOf(made);
-        const said = await here('mcp', attempt);
-        decisions.add(said.decision);
-        expect(await there('mcp', attempt)).toEqual(said);
-      }),
-      {
-        numRuns: 25,
-        examples: [
-          [GOOD_REQUEST],
-          [{ ...GOOD_REQUEST, method: 'DELETE' }],
-          [{ ...GOOD_REQUEST, method: 'DELETE', isGood: false, body: '' }],
-          [{ ...GOOD_REQUEST, method: 'PUT' }],
-        ],
-      },
-    );
-    expect([...decisions].sort()).toEqual(['allow', 'deny', 'pass']);
+    it('lets server-sent events through as they come', async () => {
+      const response = await fetch(`${proxy.url}/mcp`, { headers: { ...EVENTS, ...SPOOFED } });
+      expect(lastHeaders()).not.toHaveProperty('x-drs-agent');
+      const reader = (response.body as ReadableStream<Uint8Array>).getReader();
+      const read = async () => Buffer.from((await reader.read()).value ?? []).toString();
+      expect(await read()).toBe('data: first\n\n');
+      tools.release();
+      expect(await read()).toBe('data: second\n\n');
+    });
   });
-
-  test('carries 16 receipts and a body of 1 MB, and refuses a larger one', async () => {
-    const deep = encode(liveCall(liveChain(16), { tool: 'search', query: 'deep' }));
-    expect(deep.length).toBeGreaterThan(16_000);
-    const sent = await post(proxy.url, toolCall({ arguments: { query: 'deep' } }), { 'X-DRS-Bundle': deep });
-    expect(sent).toMatchObject({ status: 200, text: expect.stringContaining('search: deep') as string });
-    expect(lastHeaders()).toMatchObject({ 'x-drs-chain-depth': '16' });
-    expect(lastHeaders()).not.toHaveProperty('x-drs-bundle');
-
-    const query = 'x'.repeat(360_000);
-    const large = mcpBundle({ tool: 'search', query });
-    const body = toolCall({ arguments: { query }, _meta: { 'X-DRS-Bundle': large } });
-    expect(body.length).toBeGreaterThan(950_000);
-    expect(body.length).toBeLessThan(1_048_576);
-    expect(await post(proxy.url, body)).toMatchObject({ status: 200 });
-    expect(tools.calls.at(-1)).toBe('search 360000');
-    const before = tools.requests.length;
-    const { status } = await post(
-      proxy.url,
-      body.replace('"id":7', `"id":7,"padding":"${'x'.repeat(200_000)}"`),
-    ).catch(
-      // The proxy may close before all is sent.
-      () => ({ status: 413 }),
-    );
-    expect(status).toBe(413);
-    expect(tools.requests).toHaveLength(before);
-  });
-
-  test('lets server-sent events through as they come', async () => {
-    const response = await fetch(`${proxy.url}/mcp`, { headers: { ...EVENTS, ...SPOOFED } });
-    expect(lastHeaders()).not.toHaveProperty('x-drs-agent');
-    const reader = (response.body as ReadableStream<Uint8Array>).getReader();
-    const read = async () => Buffer.from((await reader.read()).value ?? []).toString();
-    expect(await read()).toBe('data: first\n\n');
-    tools.release();
-    expect(await read()).toBe('data: second\n\n');
-  });
-});
 
 describe('in front of a gate that signs', () => {
   const signer = generateKey();
@@ -265,120 +269,122 @@ describe('in front of a gate that signs', () => {
     rmSync(folder, { recursive: true });
   });
 
-  it.each((Object.values(RECIPE) as Recipe[]).filter(canRun))(
-    '$folder hands the signed context and the name of the root on, and nothing of the kind that the caller sent',
-    async (recipe) => {
-      const proxy = await start(recipe, signing.port);
-      const bundle = mcpBundle({ tool: 'search', query: 'tea' }, { tool_server: toolServer });
-      const { status } = await post(proxy.url, toolCall(), { ...SPOOFED, ...NAMED, 'X-DRS-Bundle': bundle });
-      expect(status).toBe(200);
-      const keys = createRemoteJWKSet(new URL(`${signing.url}/.well-known/jwks.json`));
-      const { payload } = await jwtVerify(String(lastHeaders()['x-drs-context']), keys, {
-        ...{ audience: toolServer, issuer: signer.did, typ: 'drs-context+jwt', algorithms: ['EdDSA'] },
-      });
-      expect(payload).toMatchObject({ verdict: 'valid', tool: 'search', root_name: 'Zoë@example.com' });
-      expect(lastHeaders()['x-drs-root-name']).toBe('=?base64?Wm/Dq0BleGFtcGxlLmNvbQ==?=');
-    },
-  );
+  for (const recipe of RECIPES)
+    it(
+      `${recipe.folder} hands the signed context and the name of the root on, and nothing of the kind that the caller sent`,
+      needsOf(recipe),
+      async () => {
+        const proxy = await start(recipe, signing.port);
+        const bundle = mcpBundle({ tool: 'search', query: 'tea' }, { tool_server: toolServer });
+        const { status } = await post(proxy.url, toolCall(), {
+          ...SPOOFED,
+          ...NAMED,
+          'X-DRS-Bundle': bundle,
+        });
+        expect(status).toBe(200);
+        const keys = createRemoteJWKSet(new URL(`${signing.url}/.well-known/jwks.json`));
+        const { payload } = await jwtVerify(String(lastHeaders()['x-drs-context']), keys, {
+          ...{ audience: toolServer, issuer: signer.did, typ: 'drs-context+jwt', algorithms: ['EdDSA'] },
+        });
+        expect(payload).toMatchObject({ verdict: 'valid', tool: 'search', root_name: 'Zoë@example.com' });
+        expect(lastHeaders()['x-drs-root-name']).toBe('=?base64?Wm/Dq0BleGFtcGxlLmNvbQ==?=');
+      },
+    );
 });
 
-describe.each(Object.values(RECIPE) as Recipe[])(
-  '$folder in front of callers with odd header names',
-  (recipe) => {
-    it.runIf(canRun(recipe))('takes off names that uWebSockets.js does not answer', async () => {
-      const proxy = await startOnce(recipe);
-      // Every sign that a name may have (RFC 9110), but letters, digits and hyphens.
-      const odd = "!#$%&'*+.^_`|~".split('').map((sign) => [`a${sign}b`, '1'] as const);
-      const headers = {
-        ...NAMED,
-        ...Object.fromEntries(odd),
-        X_Request_Id: '7',
-        X_DRS_Agent: 'did:key:zBoss',
-      };
-      const { status, text } = await post(proxy.url, toolCall(), { ...headers, 'X-DRS-Bundle': mcpBundle() });
-      expect([status, text]).toEqual([200, expect.stringContaining('search: tea')]);
-      expect(Object.keys(lastHeaders()).filter((name) => !/^[a-z0-9-]+$/.test(name))).toEqual([]);
-    });
-  },
-);
+for (const recipe of RECIPES)
+  it(`${recipe.folder} takes off names that uWebSockets.js does not answer`, needsOf(recipe), async () => {
+    const proxy = await startOnce(recipe);
+    // Every sign that a name may have (RFC 9110), but letters, digits and hyphens.
+    const odd = "!#$%&'*+.^_`|~".split('').map((sign) => [`a${sign}b`, '1'] as const);
+    const headers = {
+      ...NAMED,
+      ...Object.fromEntries(odd),
+      X_Request_Id: '7',
+      X_DRS_Agent: 'did:key:zBoss',
+    };
+    const { status, text } = await post(proxy.url, toolCall(), { ...headers, 'X-DRS-Bundle': mcpBundle() });
+    expect([status, text]).toEqual([200, expect.stringContaining('search: tea')]);
+    expect(Object.keys(lastHeaders()).filter((name) => !/^[a-z0-9-]+$/.test(name))).toEqual([]);
+  });
 
 /** The recipes that can send no body. */
-describe.each([RECIPE.authRequest, RECIPE.caddy] as Recipe[])('$folder, the chain only', (recipe) => {
-  let proxy: Program;
-  beforeAll(async () => {
-    if (canRun(recipe)) proxy = await startOnce(recipe);
-  });
-  const test = it.runIf(canRun(recipe));
+for (const recipe of [RECIPE.authRequest, RECIPE.caddy] as Recipe[])
+  describe(`${recipe.folder}, the chain only`, needsOf(recipe), () => {
+    let proxy: Program;
+    beforeAll(async () => {
+      proxy = await startOnce(recipe);
+    });
 
-  test('passes a signed call with its context, once', async () => {
-    const before = tools.requests.length;
-    const bundle = mcpBundle();
-    const headers = { ...SPOOFED, ...NAMED, 'X-DRS-Bundle': bundle };
-    const first = await post(proxy.url, toolCall(), headers);
-    expect({ ...first, reached: tools.requests.length - before, calls: tools.calls.slice(-1) }).toMatchObject(
-      {
+    it('passes a signed call with its context, once', async () => {
+      const before = tools.requests.length;
+      const bundle = mcpBundle();
+      const headers = { ...SPOOFED, ...NAMED, 'X-DRS-Bundle': bundle };
+      const first = await post(proxy.url, toolCall(), headers);
+      expect({
+        ...first,
+        reached: tools.requests.length - before,
+        calls: tools.calls.slice(-1),
+      }).toMatchObject({
         status: 200,
         text: expect.stringContaining('search: tea') as string,
         reached: 1,
-      },
-    );
-    expect(lastHeaders()).toMatchObject({
-      'x-drs-tool': 'search',
-      'x-drs-binding': 'none',
-      'x-drs-chain-depth': '2',
+      });
+      expect(lastHeaders()).toMatchObject({
+        'x-drs-tool': 'search',
+        'x-drs-binding': 'none',
+        'x-drs-chain-depth': '2',
+      });
+      expect(lastHeaders()['x-drs-agent']).not.toBe('did:key:zBoss');
+      expect(lastHeaders()['x-drs-context'] ?? '').toBe('');
+      const again = await post(proxy.url, toolCall(), headers);
+      expect([403, 409]).toContain(again.status);
+      expect(again.text).toContain('DRS: REPLAY_DETECTED');
+      expect(tools.requests).toHaveLength(before + 1);
     });
-    expect(lastHeaders()['x-drs-agent']).not.toBe('did:key:zBoss');
-    expect(lastHeaders()['x-drs-context'] ?? '').toBe('');
-    const again = await post(proxy.url, toolCall(), headers);
-    expect([403, 409]).toContain(again.status);
-    expect(again.text).toContain('DRS: REPLAY_DETECTED');
-    expect(tools.requests).toHaveLength(before + 1);
-  });
 
-  test('refuses every POST without a bundle, whatever its headers say', async () => {
-    const before = tools.requests.length;
-    const handshake = toolCall({}, { method: 'initialize' });
-    const bundle = { 'X-DRS-Bundle': mcpBundle() };
-    for (const [headers, code] of [
-      [NAMED, 'MISSING_BUNDLE'],
-      [{ ...NAMED, 'X-Forwarded-Method': 'GET', 'X-Original-Method': 'GET' }, 'MISSING_BUNDLE'],
-      [{ 'Mcp-Method': 'initialize' }, 'HEADER_MISMATCH'],
-      [bundle, 'HEADER_MISMATCH'],
-      [{ ...bundle, ...NAMED, 'Mcp-Name': 'fetch' }, 'TOOL_MISMATCH'],
-    ] as const) {
-      const { status, text } = await post(proxy.url, handshake, headers);
-      // Of the gate's statuses, auth_request knows 401 and 403.
-      expect([400, 403]).toContain(status);
-      expect(JSON.parse(text)).toEqual(denied(code, null));
-    }
-    expect(tools.requests).toHaveLength(before);
-  });
+    it('refuses every POST without a bundle, whatever its headers say', async () => {
+      const before = tools.requests.length;
+      const handshake = toolCall({}, { method: 'initialize' });
+      const bundle = { 'X-DRS-Bundle': mcpBundle() };
+      for (const [headers, code] of [
+        [NAMED, 'MISSING_BUNDLE'],
+        [{ ...NAMED, 'X-Forwarded-Method': 'GET', 'X-Original-Method': 'GET' }, 'MISSING_BUNDLE'],
+        [{ 'Mcp-Method': 'initialize' }, 'HEADER_MISMATCH'],
+        [bundle, 'HEADER_MISMATCH'],
+        [{ ...bundle, ...NAMED, 'Mcp-Name': 'fetch' }, 'TOOL_MISMATCH'],
+      ] as const) {
+        const { status, text } = await post(proxy.url, handshake, headers);
+        // Of the gate's statuses, auth_request knows 401 and 403.
+        expect([400, 403]).toContain(status);
+        expect(JSON.parse(text)).toEqual(denied(code, null));
+      }
+      expect(tools.requests).toHaveLength(before);
+    });
 
-  test('carries 16 receipts and a body of 1 MB', async () => {
-    const deep = encode(liveCall(liveChain(16), { tool: 'search', query: 'deep' }));
-    const body = toolCall({ arguments: { query: 'y'.repeat(1_000_000) } });
-    const { status, text } = await post(proxy.url, body, { ...NAMED, 'X-DRS-Bundle': deep });
-    expect([status, status === 200 ? '' : text]).toEqual([200, '']);
-    expect(tools.calls.at(-1)).toBe('search 1000000');
-  });
+    it('carries 16 receipts and a body of 1 MB', async () => {
+      const deep = encode(liveCall(liveChain(16), { tool: 'search', query: 'deep' }));
+      const body = toolCall({ arguments: { query: 'y'.repeat(1_000_000) } });
+      const { status, text } = await post(proxy.url, body, { ...NAMED, 'X-DRS-Bundle': deep });
+      expect([status, status === 200 ? '' : text]).toEqual([200, '']);
+      expect(tools.calls.at(-1)).toBe('search 1000000');
+    });
 
-  test('lets server-sent events through as they come', async () => {
-    const response = await fetch(`${proxy.url}/mcp`, { headers: { ...EVENTS, ...SPOOFED } });
-    expect(lastHeaders()['x-drs-agent'] ?? '').toBe('');
-    const reader = (response.body as ReadableStream<Uint8Array>).getReader();
-    const read = async () => Buffer.from((await reader.read()).value ?? []).toString();
-    expect(await read()).toBe('data: first\n\n');
-    tools.release();
-    expect(await read()).toBe('data: second\n\n');
+    it('lets server-sent events through as they come', async () => {
+      const response = await fetch(`${proxy.url}/mcp`, { headers: { ...EVENTS, ...SPOOFED } });
+      expect(lastHeaders()['x-drs-agent'] ?? '').toBe('');
+      const reader = (response.body as ReadableStream<Uint8Array>).getReader();
+      const read = async () => Buffer.from((await reader.read()).value ?? []).toString();
+      expect(await read()).toBe('data: first\n\n');
+      tools.release();
+      expect(await read()).toBe('data: second\n\n');
+    });
   });
-});
 
 // At once: what is slow takes its time. None of these calls gets to the tools.
 describe.concurrent('while the gate is dead or slow', () => {
-  it.each((Object.values(RECIPE) as Recipe[]).filter(canRun))(
-    '$folder refuses calls',
-    { timeout: 60_000 },
-    async (recipe) => {
+  for (const recipe of RECIPES)
+    it(`${recipe.folder} refuses calls`, { timeout: 60_000, ...needsOf(recipe) }, async () => {
       const before = tools.requests.length;
       const slow = (silent.address() as { port: number }).port;
       for (const port of [await unusedPort(), slow]) {
@@ -390,6 +396,5 @@ describe.concurrent('while the gate is dead or slow', () => {
         expect(JSON.parse(text)).toEqual(denied('VERIFIER_UNAVAILABLE', null));
       }
       expect(tools.requests).toHaveLength(before);
-    },
-  );
+    });
 });

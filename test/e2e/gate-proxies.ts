@@ -1,13 +1,16 @@
-import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { isInstalled, startProgram, type Program } from '../support/programs.js';
+import type { ProgramName } from '../support/needed-programs.mjs';
+import { needs, type Program, startProgram } from '../support/programs.js';
 
 const RECIPES = path.resolve('deploy/gateways');
 
-/** A recipe of deploy/gateways that can be run here. */
+/** A recipe of deploy/gateways. */
 export interface Recipe {
   readonly folder: string;
-  readonly program: string;
+  readonly program: ProgramName;
+  /** What it needs besides its program. */
+  readonly module?: ProgramName;
   readonly makeArguments: (folder: string) => string[];
   /** What only a test needs: files where anybody may write them. */
   readonly adapt?: (text: string, folder: string, file: string) => string;
@@ -25,7 +28,13 @@ const nginx = (text: string, folder: string, file: string) =>
 const nginxArguments = (folder: string) => ['-p', folder, '-c', `${folder}/nginx.conf`, '-e', 'stderr'];
 
 export const RECIPE = {
-  nginx: { folder: 'nginx', program: 'nginx', makeArguments: nginxArguments, adapt: nginx },
+  nginx: {
+    folder: 'nginx',
+    program: 'nginx',
+    module: 'ngx_http_js_module',
+    makeArguments: nginxArguments,
+    adapt: nginx,
+  },
   authRequest: {
     folder: 'nginx-auth-request',
     program: 'nginx',
@@ -44,10 +53,8 @@ export const RECIPE = {
   },
 } as const satisfies Record<string, Recipe>;
 
-/** Whether a recipe can be run on this machine. */
-export const canRun = (recipe: Recipe) =>
-  isInstalled(recipe.program) &&
-  (recipe.folder !== 'nginx' || existsSync('/usr/lib/nginx/modules/ngx_http_js_module.so'));
+/** Options of tests that run a recipe. */
+export const needsOf = ({ program, module }: Recipe) => needs(program, ...(module ? [module] : []));
 
 /**
  * Starts a proxy with a recipe as it stands, but for its addresses.

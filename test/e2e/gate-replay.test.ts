@@ -1,12 +1,13 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { mcpBundle, toolCall } from '../gate/attacks.js';
 import { command } from '../usage/redis-cluster.js';
-import { hasRedis, RedisServer } from '../usage/redis-server.js';
+import { RedisServer } from '../usage/redis-server.js';
 import { eventually } from '../support/eventually.js';
 import { failureOf, startService as startServiceHere } from '../support/service-in-process.js';
 import { startService, type RunningService } from '../support/service.js';
+import { needs } from '../support/programs.js';
 
-describe.skipIf(!hasRedis)('GATE_REPLAY=redis, and REPLAY_PROTECTION=redis', () => {
+describe('GATE_REPLAY=redis, and REPLAY_PROTECTION=redis', needs('redis-server'), () => {
   let redis: RedisServer;
   let gates: RunningService[] = [];
   beforeAll(async () => {

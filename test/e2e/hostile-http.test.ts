@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { makeBundle } from '../support/chain.js';
 import { eventually } from '../support/eventually.js';
 import { fewer } from '../support/front-end.js';
-import { isInstalled } from '../support/programs.js';
+import { needs } from '../support/programs.js';
 import { connectRaw, sendRaw, type RawConnection } from '../support/raw-http.js';
 import { startService as startServiceHere } from '../support/service-in-process.js';
 import { metricOf, startService, type RunningService } from '../support/service.js';
@@ -95,7 +95,7 @@ describe('a client that sends too much', () => {
     }
   });
 
-  it.runIf(isInstalled('curl'))('can read the 413 with curl', async () => {
+  it('can read the 413 with curl', needs('curl'), async () => {
     for (const extra of [[], ['-H', 'Expect:'], ['-H', 'Transfer-Encoding: chunked']]) {
       const { stdout } = await run('curl', [
         ...['-sS', '-w', ' %{http_code}', '--data-binary', `@${file}`, ...extra],
@@ -105,7 +105,7 @@ describe('a client that sends too much', () => {
     }
   });
 
-  it.runIf(isInstalled('python3'))("can read the 413 with Python's http.client", async () => {
+  it("can read the 413 with Python's http.client", needs('python3'), async () => {
     const script = `
 import http.client, sys
 for _ in range(8):

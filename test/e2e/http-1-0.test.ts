@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { makeBundle } from '../support/chain.js';
 import { eventually } from '../support/eventually.js';
 import { FRONT_END } from '../support/front-end.js';
-import { isInstalled } from '../support/programs.js';
+import { needs } from '../support/programs.js';
 import { startHaproxy, startNginx } from '../support/proxies.js';
 import { sendRaw } from '../support/raw-http.js';
 import { startService } from '../support/service-in-process.js';
@@ -28,10 +28,10 @@ describe.each(FRONT_END === 'uws' ? (['uws', 'node'] as const) : (['node'] as co
     });
     afterAll(() => service.stop());
 
-    it.runIf(isInstalled('nginx')).each([
+    it.each([
       ['by default', '', speaks],
       ['with the recipe', NGINX_RECIPE, true],
-    ])('nginx passes calls on %s', async (_, location, isAnswered) => {
+    ])('nginx passes calls on %s', needs('nginx'), async (_, location, isAnswered) => {
       const proxy = await startNginx(`server 127.0.0.1:${service.port};`, location);
       try {
         const body = JSON.stringify(makeBundle(4));
@@ -46,10 +46,10 @@ describe.each(FRONT_END === 'uws' ? (['uws', 'node'] as const) : (['node'] as co
       }
     });
 
-    it.runIf(isInstalled('haproxy')).each([
+    it.each([
       ['plain', PLAIN_CHECK, speaks],
       ['of the recipe', HAPROXY_RECIPE, true],
-    ])("HAProxy's check, %s", async (_, check, isAnswered) => {
+    ])("HAProxy's check, %s", needs('haproxy'), async (_, check, isAnswered) => {
       const checks = async () =>
         metricOf(
           await (await fetch(`${service.url}/metrics`)).text(),

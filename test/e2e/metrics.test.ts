@@ -4,7 +4,7 @@ import net from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../support/eventually.js';
 import { FRESH, invoke, makeBundle, makeChain } from '../support/chain.js';
-import { isInstalled } from '../support/programs.js';
+import { needs } from '../support/programs.js';
 import { startService } from '../support/service-in-process.js';
 import { metricOf, type RunningService } from '../support/service.js';
 import { ListServer } from '../revocation/list-server.js';
@@ -105,7 +105,7 @@ describe('the metrics', () => {
       expect(text).toContain(`drs_http_request_duration_seconds_bucket{le="${bound}",endpoint="verify"}`);
   });
 
-  it.skipIf(!isInstalled('promtool'))('are what promtool accepts, as far as they are ours', async () => {
+  it('are what promtool accepts, as far as they are ours', needs('promtool'), async () => {
     const child = spawn('promtool', ['check', 'metrics'], { stdio: ['pipe', 'pipe', 'pipe'] });
     let said = '';
     child.stdout.on('data', (chunk: Buffer) => (said += chunk.toString()));

@@ -7,7 +7,7 @@ import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { end } from '../support/child.js';
 import { eventually } from '../support/eventually.js';
 import { FRONT_END } from '../support/front-end.js';
-import { isInstalled } from '../support/programs.js';
+import { needs } from '../support/programs.js';
 import { startService } from '../support/service.js';
 
 // Listens as systemd does. Node has no datagram sockets with a path.
@@ -16,7 +16,7 @@ const LISTEN = `socket(S, AF_UNIX, SOCK_DGRAM, 0); bind(S, sockaddr_un($ARGV[0])
 
 const TWO = { PROCESSES: '2', GATE_REPLAY: 'off' };
 
-describe.runIf(isInstalled('systemd-notify') && isInstalled('perl'))('a unit with Type=notify', () => {
+describe('a unit with Type=notify', needs('systemd-notify', 'perl'), () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'drs-notify-'));
   const socket = path.join(folder, 'notify');
   let systemd: ChildProcess;

@@ -6,7 +6,8 @@ import { eventually } from '../support/eventually.js';
 import { FRONT_END } from '../support/front-end.js';
 import { connectRaw, type RawConnection } from '../support/raw-http.js';
 import { metricOf, runToExit, startService, type RunningService } from '../support/service.js';
-import { hasRedis, RedisServer } from '../usage/redis-server.js';
+import { RedisServer } from '../usage/redis-server.js';
+import { needs } from '../support/programs.js';
 
 const [MAJOR = 0, MINOR = 0] = process.versions.node.split('.').map(Number);
 /** Whether `node:http` can share a port. */
@@ -239,85 +240,89 @@ describe.runIf(canShare).concurrent('the supervisor', () => {
   });
 });
 
-describe.runIf(canShare && hasRedis)('two processes that share Redis', { shuffle: false }, () => {
-  const TOKEN = 'a-token-of-sixteen-and-more';
-  let redis: RedisServer;
-  let service: RunningService;
-  beforeAll(async () => {
-    redis = await RedisServer.start('--appendonly', 'yes');
-    service = await startTwo({
-      ...FRESH,
-      REVOCATION_STORE: 'redis',
-      REPLAY_PROTECTION: 'redis',
-      GATE_REPLAY: 'redis',
-      REDIS_URL: redis.url,
-      REDIS_TIMEOUT_MS: '20000',
-      DRS_ADMIN_TOKEN: TOKEN,
+describe.runIf(canShare)(
+  'two processes that share Redis',
+  { ...needs('redis-server'), shuffle: false },
+  () => {
+    const TOKEN = 'a-token-of-sixteen-and-more';
+    let redis: RedisServer;
+    let service: RunningService;
+    beforeAll(async () => {
+      redis = await RedisServer.start('--appendonly', 'yes');
+      service = await startTwo({
+        ...FRESH,
+        REVOCATION_STORE: 'redis',
+        REPLAY_PROTECTION: 'redis',
+        GATE_REPLAY: 'redis',
+        REDIS_URL: redis.url,
+        REDIS_TIMEOUT_MS: '20000',
+        DRS_ADMIN_TOKEN: TOKEN,
+      });
     });
-  });
-  // The last test ends both.
-  afterAll(async () => {
-    service.child.kill('SIGKILL');
-    await redis.stop();
-  });
+    // The last test ends both.
+    afterAll(async () => {
+      service.child.kill('SIGKILL');
+      await redis.stop();
+    });
 
-  /** On a connection of its own, so that each process has its turn. */
-  const verify = async (bundle: object): Promise<string> => {
-    const response = await service.post('/verify', bundle, { Connection: 'close' });
-    const { valid, error } = (await response.json()) as { valid: boolean; error?: { code: string } };
-    return valid ? 'valid' : String(error?.code);
-  };
-
-  it('accept an invocation once in all', async () => {
-    const bundle = makeBundle(1);
-    const outcomes: string[] = [];
-    for (let time = 0; time < 12; time++) outcomes.push(await verify(bundle));
-    expect(outcomes.sort()).toEqual([...Array<string>(11).fill('REPLAY_DETECTED'), 'valid']);
-  });
-
-  it('all refuse what one has acknowledged as revoked, also those that start later', async () => {
-    const chain = makeChain(1, { 0: { drs_status_list_index: 7 } });
-    const headers = { Authorization: `Bearer ${TOKEN}` };
-    expect((await service.post('/admin/revoke', { status_list_index: 7 }, headers)).status).toBe(200);
-    process.kill(childrenOf(service)[0] as number, 'SIGKILL');
-    const check = async () => {
-      for (let time = 0; time < 12; time++)
-        expect(await verify(invoke(chain, { jti: `inv:${Math.random()}` }))).toBe('RECEIPT_REVOKED');
+    /** On a connection of its own, so that each process has its turn. */
+    const verify = async (bundle: object): Promise<string> => {
+      const response = await service.post('/verify', bundle, { Connection: 'close' });
+      const { valid, error } = (await response.json()) as { valid: boolean; error?: { code: string } };
+      return valid ? 'valid' : String(error?.code);
     };
-    await check().catch((error: unknown) => {
-      // A connection that the killed process had.
-      if ((error as Error).name === 'AssertionError') throw error;
+
+    it('accept an invocation once in all', async () => {
+      const bundle = makeBundle(1);
+      const outcomes: string[] = [];
+      for (let time = 0; time < 12; time++) outcomes.push(await verify(bundle));
+      expect(outcomes.sort()).toEqual([...Array<string>(11).fill('REPLAY_DETECTED'), 'valid']);
     });
-    await eventually(
-      async () => expect(await metricsOf(service)).not.toMatch(/^drs_process_up{.*} 0$/m),
-      SCRAPE_MS,
-    );
-    await check();
-  });
 
-  it('start again what dies while Redis is away, once Redis is back', async () => {
-    await redis.kill();
-    process.kill(childrenOf(service)[0] as number, 'SIGKILL');
-    await eventually(() => expect(messagesOf(service)).toContain('a process does not start again'));
-    await redis.restart();
-    await eventually(async () => {
-      const metrics = await metricsOf(service);
-      expect(metrics).not.toMatch(/^drs_process_up{.*} 0$/m);
-      expect(metrics).not.toMatch(/^drs_dependency_up{.*} 0$/m);
-    }, SCRAPE_MS);
-  });
+    it('all refuse what one has acknowledged as revoked, also those that start later', async () => {
+      const chain = makeChain(1, { 0: { drs_status_list_index: 7 } });
+      const headers = { Authorization: `Bearer ${TOKEN}` };
+      expect((await service.post('/admin/revoke', { status_list_index: 7 }, headers)).status).toBe(200);
+      process.kill(childrenOf(service)[0] as number, 'SIGKILL');
+      const check = async () => {
+        for (let time = 0; time < 12; time++)
+          expect(await verify(invoke(chain, { jti: `inv:${Math.random()}` }))).toBe('RECEIPT_REVOKED');
+      };
+      await check().catch((error: unknown) => {
+        // A connection that the killed process had.
+        if ((error as Error).name === 'AssertionError') throw error;
+      });
+      await eventually(
+        async () => expect(await metricsOf(service)).not.toMatch(/^drs_process_up{.*} 0$/m),
+        SCRAPE_MS,
+      );
+      await check();
+    });
 
-  it('give up where none serves and none can be started', async () => {
-    await redis.stop();
-    const exited = once(service.child, 'exit');
-    const [first = 0, second = 0] = childrenOf(service);
-    const failed = () => service.log.filter(({ msg }) => msg === 'a process does not start again').length;
-    const before = failed();
-    process.kill(first, 'SIGKILL');
-    // One serves: the other is tried again.
-    await eventually(() => expect(failed()).toBeGreaterThanOrEqual(before + 2));
-    process.kill(second, 'SIGKILL');
-    expect(await exited).toEqual([1, null]);
-    expect(messagesOf(service)).toContain('no process serves, and none can be started: giving up');
-  });
-});
+    it('start again what dies while Redis is away, once Redis is back', async () => {
+      await redis.kill();
+      process.kill(childrenOf(service)[0] as number, 'SIGKILL');
+      await eventually(() => expect(messagesOf(service)).toContain('a process does not start again'));
+      await redis.restart();
+      await eventually(async () => {
+        const metrics = await metricsOf(service);
+        expect(metrics).not.toMatch(/^drs_process_up{.*} 0$/m);
+        expect(metrics).not.toMatch(/^drs_dependency_up{.*} 0$/m);
+      }, SCRAPE_MS);
+    });
+
+    it('give up where none serves and none can be started', async () => {
+      await redis.stop();
+      const exited = once(service.child, 'exit');
+      const [first = 0, second = 0] = childrenOf(service);
+      const failed = () => service.log.filter(({ msg }) => msg === 'a process does not start again').length;
+      const before = failed();
+      process.kill(first, 'SIGKILL');
+      // One serves: the other is tried again.
+      await eventually(() => expect(failed()).toBeGreaterThanOrEqual(before + 2));
+      process.kill(second, 'SIGKILL');
+      expect(await exited).toEqual([1, null]);
+      expect(messagesOf(service)).toContain('no process serves, and none can be started: giving up');
+    });
+  },
+);

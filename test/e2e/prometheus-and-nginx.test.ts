@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { makeBundle } from '../support/chain.js';
-import { isInstalled, startProgram, type Program } from '../support/programs.js';
+import { needs, type Program, startProgram } from '../support/programs.js';
 import { startNginx } from '../support/proxies.js';
 import { startService, type RunningService } from '../support/service.js';
 
@@ -21,7 +21,7 @@ afterAll(async () => {
 
 const metrics = async () => (await fetch(`${service.url}/metrics`)).text();
 
-describe.skipIf(!isInstalled('promtool'))('Prometheus', () => {
+describe('Prometheus', needs('promtool'), () => {
   it('finds nothing wrong with the metrics', async () => {
     await (await service.post('/verify', makeBundle(2))).text();
     const { status, stderr } = spawnSync('promtool', ['check', 'metrics'], {
@@ -62,7 +62,7 @@ describe.skipIf(!isInstalled('promtool'))('Prometheus', () => {
   });
 });
 
-describe.skipIf(!isInstalled('nginx'))('nginx', () => {
+describe('nginx', needs('nginx'), () => {
   it('proxies to it over connections that it keeps', async () => {
     const nginx = await startNginx(
       `server 127.0.0.1:${service.port}; keepalive 4;`,

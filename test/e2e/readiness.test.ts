@@ -1,12 +1,13 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { mcpBundle, toolCall } from '../gate/attacks.js';
 import { problemsOf } from '../service/problems-of.js';
-import { hasRedis, RedisServer } from '../usage/redis-server.js';
+import { RedisServer } from '../usage/redis-server.js';
 import { FRESH, makeBundle } from '../support/chain.js';
 import { eventually } from '../support/eventually.js';
 import { callOnce, clientOf, grpcPortOf, HEALTH } from '../support/grpc.js';
 import { startService as startServiceHere } from '../support/service-in-process.js';
 import { startService, type RunningService } from '../support/service.js';
+import { needs } from '../support/programs.js';
 
 const readinessOf = async ({ url }: RunningService) => {
   const response = await fetch(`${url}/readyz`);
@@ -21,7 +22,7 @@ const healthOf = async (service: RunningService) => {
 const READY = [200, { status: 'ready' }];
 const notReady = (...reasons: string[]) => [503, { status: 'not_ready', reason: reasons[0], reasons }];
 
-describe.skipIf(!hasRedis)('readiness, with used invocations in Redis', () => {
+describe('readiness, with used invocations in Redis', needs('redis-server'), () => {
   let redis: RedisServer;
   let services: RunningService[] = [];
   beforeAll(async () => {

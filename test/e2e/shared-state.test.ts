@@ -1,18 +1,19 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { command } from '../usage/redis-cluster.js';
-import { hasRedis, RedisServer } from '../usage/redis-server.js';
+import { RedisServer } from '../usage/redis-server.js';
 import { FRESH, invoke, makeChain, sha256, type Chain } from '../support/chain.js';
 import { startCuttableProxy, type CuttableProxy } from '../support/cuttable-proxy.js';
 import { eventually } from '../support/eventually.js';
 import { startService as startServiceHere } from '../support/service-in-process.js';
 import { metricOf, startService, type RunningService } from '../support/service.js';
+import { needs } from '../support/programs.js';
 
 const TOKEN = 'a-token-of-sixteen-and-more';
 
 /** Three instances: if one has acknowledged a revocation, no instance that says that it is ready lets it pass. */
-describe.skipIf(!hasRedis)(
+describe(
   'three instances that share revocations and replays over Redis',
-  { shuffle: false },
+  { ...needs('redis-server'), shuffle: false },
   () => {
     let redis: RedisServer;
     let replica: RedisServer;

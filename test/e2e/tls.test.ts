@@ -14,7 +14,7 @@ import { callOnce, clientOf, grpcPortOf, HEALTH } from '../support/grpc.js';
 import { makeCertificate, makeExpiredCertificate, type MadeCertificate } from '../support/certificates.js';
 import { makeBundle } from '../support/chain.js';
 import { eventually } from '../support/eventually.js';
-import { isInstalled } from '../support/programs.js';
+import { needs } from '../support/programs.js';
 import { startService as startServiceHere } from '../support/service-in-process.js';
 import { metricOf, runToExit, startService, type RunningService } from '../support/service.js';
 
@@ -27,7 +27,7 @@ const tlsOf = ({ certFile, keyFile }: MadeCertificate) => ({
   TLS_KEY_FILE: keyFile,
 });
 
-describe.skipIf(!isInstalled('openssl'))('TLS', { shuffle: false }, () => {
+describe('TLS', { ...needs('openssl'), shuffle: false }, () => {
   const served = { certFile: path.join(folder, 'served.crt'), keyFile: path.join(folder, 'served.key') };
   const put = ({ certFile, keyFile }: MadeCertificate) => {
     copyFileSync(keyFile, served.keyFile);

@@ -5,9 +5,9 @@ import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { CHROMIUM, launchBrowser, PATIENCE } from '../support/browser.js';
+import { launchBrowser, PATIENCE } from '../support/browser.js';
 import { Project } from '../support/project.js';
-import { startProgram } from '../support/programs.js';
+import { needs, startProgram } from '../support/programs.js';
 import { sodium } from '../../src/signatures/sodium.js';
 import { startService, type RunningService } from '../support/service.js';
 import { readVectors } from '../support/vectors.js';
@@ -219,7 +219,7 @@ const worker :Workerd.Worker = (
       }
     });
 
-    it.skipIf(!existsSync(CHROMIUM))('work in Chromium', async () => {
+    it('work in Chromium', needs('chromium'), async () => {
       const browser = await launchBrowser();
       try {
         const page = await browser.newPage();

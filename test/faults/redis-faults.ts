@@ -1,9 +1,10 @@
 import { spawnSync } from 'node:child_process';
-import { hasRedis, RedisServer } from '../usage/redis-server.js';
+import { RedisServer } from '../usage/redis-server.js';
 import type { Fault, Scene } from './fault.js';
 import { sleep } from './traffic.js';
+import { isInstalled } from '../support/needed-programs.mjs';
 
-const missing = () => (hasRedis ? null : 'redis-server');
+const missing = () => (isInstalled('redis-server') ? null : 'redis-server');
 
 const STATED =
   'The service refuses every call. `/admin/revoke` acknowledges nothing, and `/readyz` is 503. Known revocations stay in force. All this ends without help when Redis answers again.';

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { gzipSync } from 'node:zlib';
@@ -8,13 +8,14 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { digestOf } from '../../src/protocol/jwt.js';
 import { inspectorPage } from '../../src/service/routes/inspector.js';
 import { MAIN } from '../cli/drs.js';
-import { CHROMIUM, launchBrowser } from '../support/browser.js';
+import { launchBrowser } from '../support/browser.js';
 import { end, firstLine } from '../support/child.js';
 import { eventually } from '../support/eventually.js';
 import { startService, type RunningService } from '../support/service.js';
 import { readToken } from '../../web/inspect/decode.js';
 import { policyInForce } from '../../web/inspect/limits.js';
 import { axeSource, openInspector, PAGE, type OpenPage } from './browser.js';
+import { needs } from '../support/programs.js';
 
 /** `EDITS=10000 npx vitest run test/inspect/inspector.test.ts -t random` searches longer. */
 const EDITS = Number(process.env['EDITS'] ?? 40);
@@ -52,7 +53,7 @@ it('opens with a text that cannot end the element that it is in', () => {
   expect(page).toContain('\\u003c/script>\\u003cscript>');
 });
 
-describe.skipIf(!existsSync(CHROMIUM))('in Chromium', () => {
+describe('in Chromium', needs('chromium'), () => {
   let browser: Browser;
   let folder: string;
   let service: RunningService;

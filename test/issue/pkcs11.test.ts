@@ -1,22 +1,17 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { generateKey, issueInvocation } from '../../src/issue/index.js';
 import { linkExample } from '../support/examples.js';
-import { isInstalled } from '../support/programs.js';
+import { needs } from '../support/programs.js';
 
 const MODULE = '/usr/lib/softhsm/libsofthsm2.so';
 const PIN = '1234';
 const example = linkExample('pkcs11-signer');
-/** SoftHSM, OpenSC, and `npm install` in the folder of the example, which compiles. */
-const hasToken =
-  isInstalled('softhsm2-util') &&
-  isInstalled('pkcs11-tool') &&
-  existsSync(path.join(example, 'node_modules/pkcs11js'));
-
-describe.skipIf(!hasToken)('the example pkcs11-signer', { shuffle: false }, () => {
+const token = needs('softhsm2-util', 'pkcs11-tool', 'pkcs11js');
+describe('the example pkcs11-signer', { ...token, shuffle: false }, () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'drs-hsm-'));
   afterAll(() => rmSync(folder, { recursive: true }));
   mkdirSync(path.join(folder, 'tokens'));

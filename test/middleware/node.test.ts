@@ -20,11 +20,12 @@ import {
   type ToolCallEvent,
 } from '../../src/middleware/index.js';
 import { createVerifier } from '../../src/verifier/create-verifier.js';
-import { hasRedis, RedisServer } from '../usage/redis-server.js';
+import { RedisServer } from '../usage/redis-server.js';
 import { encode, liveCall, liveChain, OPEN_ROUTE } from './call.js';
 import { listen, send, type TestServer } from './http.js';
 import { eventually } from '../support/eventually.js';
 import { unusedPort } from '../support/ports.mjs';
+import { needs } from '../support/programs.js';
 
 const verifier = createVerifier({ workerThreads: 0 });
 afterAll(() => verifier.close());
@@ -406,7 +407,7 @@ describe('a header that is larger than the server takes', () => {
   });
 });
 
-describe.skipIf(!hasRedis)('replay across instances', () => {
+describe('replay across instances', needs('redis-server'), () => {
   it('is refused on another instance; without Redis all is; with Redis back, calls pass', async () => {
     const redis = await RedisServer.start();
     const stores = [

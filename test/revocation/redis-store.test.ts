@@ -1,17 +1,18 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { RedisStore } from '../../src/revocation/store/redis-store.js';
 import { command, startRedisCluster } from '../usage/redis-cluster.js';
-import { hasRedis, RedisServer } from '../usage/redis-server.js';
+import { RedisServer } from '../usage/redis-server.js';
 import { startCuttableProxy } from '../support/cuttable-proxy.js';
 import { eventually } from '../support/eventually.js';
 import { digest, entryOf } from './entries.js';
+import { needs } from '../support/programs.js';
 
 const MAX_ENTRIES = 2_000;
 const KEY = 'did:key:z1';
 const ENTRIES = '{drs:revocations}:entries';
 const LOG = '{drs:revocations}:log';
 
-describe.skipIf(!hasRedis)('the revocation store in Redis', () => {
+describe('the revocation store in Redis', needs('redis-server'), () => {
   let redis: RedisServer;
   const stores: RedisStore[] = [];
   let lines: string[] = [];

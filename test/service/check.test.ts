@@ -5,7 +5,8 @@ import path from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { findStartProblems } from '../../src/service/check.js';
 import { readConfiguration } from '../../src/service/configuration/configuration.js';
-import { hasRedis, RedisServer } from '../usage/redis-server.js';
+import { RedisServer } from '../usage/redis-server.js';
+import { needs } from '../support/programs.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'drs-check-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -62,7 +63,7 @@ describe('the check before a start', () => {
     server.close();
   });
 
-  it.skipIf(!hasRedis)('says that Redis wants another password', async () => {
+  it('says that Redis wants another password', needs('redis-server'), async () => {
     const redis = await RedisServer.start('--requirepass', 'pa55');
     const { host } = new URL(redis.url);
     const login =
@@ -80,7 +81,7 @@ describe('the check before a start', () => {
     }
   });
 
-  it.skipIf(!hasRedis)('finds nothing where Redis answers', async () => {
+  it('finds nothing where Redis answers', needs('redis-server'), async () => {
     const redis = await RedisServer.start();
     try {
       expect(await problemsWith({ GATE_REPLAY: 'redis', REDIS_URL: redis.url })).toEqual([]);

@@ -1,10 +1,11 @@
 import { createClient } from 'redis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { hasRedis, RedisServer } from '../usage/redis-server.js';
+import { RedisServer } from '../usage/redis-server.js';
 import { eventually } from '../support/eventually.js';
 import { startService } from '../support/service-in-process.js';
+import { needs } from '../support/programs.js';
 
-describe.skipIf(!hasRedis)('a service that cannot start', () => {
+describe('a service that cannot start', needs('redis-server'), () => {
   let redis: RedisServer;
   let client: ReturnType<typeof createClient>;
   beforeAll(async () => {

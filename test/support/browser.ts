@@ -1,7 +1,5 @@
 import { chromium, type Browser } from 'playwright-core';
-
-/** Where Debian has Chromium. Where there is none, tests that need it show as skipped. */
-export const CHROMIUM = process.env['CHROMIUM_PATH'] ?? '/usr/bin/chromium';
+import { PROGRAMS } from './needed-programs.mjs';
 
 const ARGS = [
   ...['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking'],
@@ -14,5 +12,5 @@ export const PATIENCE = 150_000;
 
 /** Starts a browser without a window. */
 export function launchBrowser(): Promise<Browser> {
-  return chromium.launch({ executablePath: CHROMIUM, args: ARGS, timeout: PATIENCE });
+  return chromium.launch({ executablePath: PROGRAMS.chromium.file, args: ARGS, timeout: PATIENCE });
 }

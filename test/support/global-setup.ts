@@ -2,23 +2,42 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { TestProject, Vitest } from 'vitest/node';
+import { installCommand, type ProgramName } from './needed-programs.mjs';
 
 /** More than a test takes, on a busy machine. */
 const NAMED_AFTER_MS = 240_000;
 /** More than the limit of any test or hook. */
 const ENDED_AFTER_MS = 1_000_000;
 
+/** The path of a Unix socket has at most 107 bytes (sockaddr_un), of which tests and their services need some 60. */
+const MAX_TMPDIR_BYTES = 40;
+
 /**
- * Around a whole run of the tests: their temporary folders go with the run, and a run in which nothing happens any more
- * says where it stands, and ends. Each project of vitest.config.ts calls this.
+ * Around a whole run of the tests: their temporary folders go with the run, a run in which nothing happens any more
+ * says where it stands, and ends, and the end of a run names what was skipped because programs are missing. Each project
+ * of vitest.config.ts calls this.
+ *
+ * @returns what is called after the run
  */
-export default function setup(project: TestProject): void {
-  if (!project.isRootProject()) return;
+export default function setup(project: TestProject): (() => void) | undefined {
+  if (!project.isRootProject()) return undefined;
+  const parent = Buffer.byteLength(tmpdir()) > MAX_TMPDIR_BYTES ? '/tmp' : tmpdir();
   // Workers are ended by a signal, and remove nothing. What programs of the tests leave is here, too.
-  const folder = mkdtempSync(path.join(tmpdir(), 'drs-tests-'));
+  const folder = mkdtempSync(path.join(parent, 'drs-tests-'));
   process.env['TMPDIR'] = folder;
   process.once('exit', () => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
   setInterval(watchOf(project.vitest), 10_000).unref();
+  return () => nameMissingPrograms(project.vitest);
+}
+
+function nameMissingPrograms({ state }: Vitest): void {
+  const tests = state.getTestModules().flatMap(({ children }) => [...children.allTests()]);
+  const skipped = tests.map((test) => test.meta().missing ?? []).filter((missing) => missing.length > 0);
+  if (skipped.length === 0) return;
+  const missing: readonly ProgramName[] = [...new Set(skipped.flat())].sort();
+  console.error(
+    `${skipped.length} tests skipped: not installed are ${missing.join(', ')}; \`${installCommand(missing)}\` runs them too`,
+  );
 }
 
 /** Workers keep the limits of tests, and one that waits in `spawnSync` keeps none. */

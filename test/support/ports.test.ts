@@ -4,8 +4,9 @@ import { createServer, type Server } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterEach, describe, expect, it, test } from 'vitest';
-import { hasRedis, RedisServer } from '../usage/redis-server.js';
+import { RedisServer } from '../usage/redis-server.js';
 import { portsOutside, startOnPort, unusedPort } from './ports.mjs';
+import { needs } from './programs.js';
 
 const run = promisify(execFile);
 const servers: Server[] = [];
@@ -77,7 +78,7 @@ describe('a program that is started on a port', () => {
     await expect(fail(true)).rejects.toThrow('start 9');
   });
 
-  it.skipIf(!hasRedis)('may be Redis', async () => {
+  it('may be Redis', needs('redis-server'), async () => {
     let taken = 0;
     const redis = await startOnPort(async (bus) => {
       if (taken === 0) await occupy((taken = bus));

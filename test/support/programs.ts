@@ -1,25 +1,30 @@
 import { spawn } from 'node:child_process';
-import { accessSync, constants, mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import type { TestOptions } from 'vitest';
 import { ended, hasEnded } from './child.js';
 import { eventually } from './eventually.js';
+import { isInstalled, PATH, type ProgramName } from './needed-programs.mjs';
 import { startOnPort } from './ports.mjs';
 import { connectRaw } from './raw-http.js';
 
-/** Where programs are found: Debian has proxies in a folder that only root searches. */
-const PATH = `${process.env['PATH'] ?? ''}:/usr/sbin`;
+/** What a test needs, for the reporter: see `global-setup.ts`. */
+declare module 'vitest' {
+  interface TaskMeta {
+    missing?: readonly ProgramName[];
+  }
+}
 
-/** Whether a program can be run here. If not, the tests that need it are skipped. */
-export function isInstalled(program: string): boolean {
-  return PATH.split(':').some((folder) => {
-    try {
-      accessSync(path.join(folder, program), constants.X_OK);
-      return true;
-    } catch {
-      return false;
-    }
-  });
+/**
+ * Options of a test, or of a group of tests, that starts these programs: it is skipped where one is missing, and the end
+ * of the run names what is missing.
+ *
+ * @example it('is what promtool accepts', needs('promtool'), async () => { … });
+ */
+export function needs(...programs: readonly ProgramName[]): TestOptions {
+  const missing = programs.filter((program) => !isInstalled(program));
+  return missing.length > 0 ? { skip: true, meta: { missing } } : {};
 }
 
 /** A program of others that listens on a port of this machine. */

@@ -3,7 +3,8 @@ import { expect, it, onTestFinished } from 'vitest';
 import { createMemoryReplayStore, openRedisReplayStore } from '../../src/usage/index.js';
 import { eventually } from '../support/eventually.js';
 import { localInstance, processInstance, runBatch } from './model.js';
-import { hasRedis, RedisServer } from './redis-server.js';
+import { RedisServer } from './redis-server.js';
+import { needs } from '../support/programs.js';
 
 const seeds = (count: number, from: number) => Array.from({ length: count }, (_, at) => from + at);
 
@@ -14,8 +15,9 @@ it('no schedule takes more than a limit, in memory', async () => {
 });
 
 // 10,000 schedules, also on a cluster: main.ts.
-it.skipIf(!hasRedis)(
+it(
   'no schedule takes more than a limit, while Redis and instances freeze and die',
+  needs('redis-server'),
   async () => {
     const redis = await RedisServer.start('--appendonly', 'yes');
     onTestFinished(() => redis.stop());

@@ -3,9 +3,10 @@ import { openRedisReplayStore, replayKey, type ReplayStore } from '../../src/usa
 import { eventually } from '../support/eventually.js';
 import { command, startRedisCluster, type RedisCluster } from './redis-cluster.js';
 import { NEW } from '../../src/usage/usage-store.js';
-import { hasRedis, type RedisServer } from './redis-server.js';
+import { type RedisServer } from './redis-server.js';
+import { needs } from '../support/programs.js';
 
-describe.skipIf(!hasRedis)('replay protection on a Redis Cluster of three nodes', () => {
+describe('replay protection on a Redis Cluster of three nodes', needs('redis-server'), () => {
   let cluster: RedisCluster;
   const stores: ReplayStore[] = [];
   beforeAll(async () => {

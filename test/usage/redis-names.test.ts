@@ -10,7 +10,8 @@ import {
 } from '../../src/usage/redis-names.js';
 import { Failure } from '../../src/verify/codes.js';
 import { command } from './redis-cluster.js';
-import { hasRedis, RedisServer } from './redis-server.js';
+import { RedisServer } from './redis-server.js';
+import { needs } from '../support/programs.js';
 
 const NOW = 1_800_000_000;
 const rules = { scope: 'verify', windowSecs: 900, clockSkewSecs: 0 };
@@ -47,7 +48,7 @@ it('names in Redis are those of docs/spec/usage.md, since other versions and ins
   expect(counterPatternOf('a*-b:', receipt)).toBe(`a\\*\\-b:3:{*}#${'b'.repeat(64)}`);
 });
 
-describe.skipIf(!hasRedis)('names of replay keys in Redis', () => {
+describe('names of replay keys in Redis', needs('redis-server'), () => {
   let redis: RedisServer;
   const stores: ReplayStore[] = [];
   const open = async (periods = {}) => {

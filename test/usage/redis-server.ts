@@ -1,13 +1,10 @@
-import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
+import { spawn, type ChildProcess } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { ended } from '../support/child.js';
 import { startOnPort } from '../support/ports.mjs';
-
-/** Whether `redis-server` is installed. If not, tests that need it are skipped. */
-export const hasRedis = spawnSync('redis-server', ['--version']).status === 0;
 
 /** A real Redis on a port of its own. */
 export class RedisServer {

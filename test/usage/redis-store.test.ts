@@ -8,15 +8,16 @@ import {
   ReplayStoreError,
   type ReplayStore,
 } from '../../src/usage/index.js';
-import { hasRedis, RedisServer } from './redis-server.js';
+import { RedisServer } from './redis-server.js';
 import { eventually } from '../support/eventually.js';
+import { needs } from '../support/programs.js';
 
 const NOW = 1_800_000_000;
 const rules = { scope: 'verify', windowSecs: 900, clockSkewSecs: 0 };
 let serial = 0;
 const fresh = () => ({ iss: 'did:key:z6Mk', jti: `inv:${++serial}`, iat: NOW, args: {} });
 
-describe.skipIf(!hasRedis)('the Redis replay store', () => {
+describe('the Redis replay store', needs('redis-server'), () => {
   let redis: RedisServer;
   const open: ReplayStore[] = [];
   const openStore = async (options: Partial<RedisReplayStoreOptions> = {}) => {

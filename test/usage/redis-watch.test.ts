@@ -3,7 +3,8 @@ import { useInvocation, openRedisReplayStore, type ReplayStore, type Use } from 
 import { Failure } from '../../src/verify/codes.js';
 import { eventually } from '../support/eventually.js';
 import { command, startRedisCluster } from './redis-cluster.js';
-import { hasRedis, RedisServer } from './redis-server.js';
+import { RedisServer } from './redis-server.js';
+import { needs } from '../support/programs.js';
 
 const NOW = 1_800_000_000;
 const rules = { scope: 'verify', windowSecs: 900, clockSkewSecs: 0 };
@@ -17,7 +18,7 @@ const outcomeOf = async (store: ReplayStore) => {
 };
 const refused = (reason: string) => expect.stringContaining(`(${reason})`) as string;
 
-describe.skipIf(!hasRedis)('a Redis replay store that looks after its Redis', () => {
+describe('a Redis replay store that looks after its Redis', needs('redis-server'), () => {
   const lines: string[] = [];
   const stores: ReplayStore[] = [];
   const servers: RedisServer[] = [];
@@ -169,7 +170,7 @@ describe.skipIf(!hasRedis)('a Redis replay store that looks after its Redis', ()
   });
 });
 
-describe.skipIf(!hasRedis)('a replay store that looks after a Redis Cluster', () => {
+describe('a replay store that looks after a Redis Cluster', needs('redis-server'), () => {
   it('refuses while any primary may evict or all are full, and goes on while one is away', async () => {
     const cluster = await startRedisCluster(3);
     const { nodes } = cluster;
