@@ -9,14 +9,18 @@ const read = (file: string) => readFileSync(path.join(ROOT, file), 'utf8');
 
 /** What somebody reads or runs, in these folders and in the documents beside them. */
 function filesOf(...folders: string[]): string[] {
-  const below = folders.flatMap((folder) =>
-    readdirSync(path.join(ROOT, folder), { recursive: true, withFileTypes: true })
-      .filter((entry) => entry.isFile())
-      .map((entry) => path.relative(ROOT, path.join(entry.parentPath, entry.name)))
-      // The API reference is made from src/.
-      .filter((file) => !file.startsWith(path.join('docs', 'api')) && !file.includes('node_modules')),
-  );
-  return [...below, ...readdirSync(ROOT).filter((name) => name.endsWith('.md'))];
+  return [...folders.flatMap(filesIn), ...readdirSync(ROOT).filter((name) => name.endsWith('.md'))];
+}
+
+/** Not `readdirSync` with `recursive`, which follows links from Node 22 on: those of the examples lead back here. */
+function filesIn(folder: string): string[] {
+  return readdirSync(path.join(ROOT, folder), { withFileTypes: true }).flatMap((entry) => {
+    const found = path.join(folder, entry.name);
+    if (entry.isFile()) return [found];
+    // The API reference is made from src/.
+    const isLeftOut = entry.name === 'node_modules' || found === path.join('docs', 'api');
+    return entry.isDirectory() && !isLeftOut ? filesIn(found) : [];
+  });
 }
 
 // SIGTERM to `npm start` ends npm and leaves the service running.

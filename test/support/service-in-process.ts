@@ -18,8 +18,7 @@ export const hasProcess = false;
  * place of `startService` of `service.ts` everywhere, since faults are planted here; tests of what only a process of its
  * own shows ask `hasProcess`.
  *
- * A test that `scripts/planted-faults.mjs` names needs a process: its faults are in `dist/`. So does one with headers of more
- * than 4 KiB: uWebSockets.js reads its settings once, and here another file may have loaded it without ours.
+ * A test that `scripts/planted-faults.mjs` names needs a process: its faults are in `dist/`.
  */
 export async function startService(env: Environment = {}): Promise<RunningService> {
   const log: Record<string, unknown>[] = [];
