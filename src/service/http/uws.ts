@@ -194,8 +194,9 @@ class UwsWire implements Wire {
     this.#res.resume();
   }
 
-  write({ status, body, headers, isHead, closes, sent }: WireAnswer): void {
+  write({ status, body: text, headers, isHead, closes, sent }: WireAnswer): void {
     const res = this.#res;
+    const body = bytesOf(text);
     res.cork(() => {
       if (status !== 200) res.writeStatus(statusLine(status));
       if (headers?.['Content-Type'] === undefined) res.writeHeader('Content-Type', 'application/json');
@@ -204,10 +205,10 @@ class UwsWire implements Wire {
       if (this.#saysClose) res.writeHeader('Connection', 'close');
       // Where only we close, uWebSockets.js sends that itself. Told of a length at the end, it goes on waiting for the body, and
       // drops the connection with this answer when another request comes.
-      if (isHead && closes) res.endWithoutBody(Buffer.byteLength(body), true);
-      else if (isHead) res.writeHeader('Content-Length', String(Buffer.byteLength(body))).endWithoutBody();
-      else if (closes || (sent === undefined && typeof body === 'string')) res.end(body, closes);
-      else this.#send(typeof body === 'string' ? Buffer.from(body) : body, sent);
+      if (isHead && closes) res.endWithoutBody(body.length, true);
+      else if (isHead) res.writeHeader('Content-Length', String(body.length)).endWithoutBody();
+      else if (closes || (sent === undefined && typeof text === 'string')) res.end(body, closes);
+      else this.#send(body, sent);
     });
     if (isHead || closes) sent?.();
   }
@@ -233,7 +234,8 @@ class UwsWire implements Wire {
     if (headers?.['Content-Type'] === undefined) lines.push('Content-Type: application/json');
     for (const [name, value] of Object.entries(headers ?? {})) lines.push(`${name}: ${value}`);
     lines.push('Connection: close', `Content-Length: ${Buffer.byteLength(body) + 2}`);
-    this.#res.cork(() => this.#res.writeStatus(`${lines.join('\r\n')}\r\n\r\n${isHead ? '' : String(body)}`));
+    const all = bytesOf(`${lines.join('\r\n')}\r\n\r\n${isHead ? '' : String(body)}`);
+    this.#res.cork(() => this.#res.writeStatus(all));
   }
 
   begin({ status, headers }: Pick<WireAnswer, 'status' | 'headers'>): void {
@@ -247,7 +249,7 @@ class UwsWire implements Wire {
 
   writePiece(piece: string, drained: () => void): boolean {
     const sent = { hasRoom: false };
-    this.#res.cork(() => void (sent.hasRoom = this.#res.write(piece)));
+    this.#res.cork(() => void (sent.hasRoom = this.#res.write(bytesOf(piece))));
     let isWaiting = !sent.hasRoom;
     if (isWaiting)
       this.#res.onWritable(() => {
@@ -270,6 +272,14 @@ class UwsWire implements Wire {
   cut(): void {
     this.#res.close();
   }
+}
+
+/**
+ * What uWebSockets.js is given to send. Its binary for Node 24 sends a string that V8 keeps in one byte a character as
+ * Latin-1, and all others as UTF-8. Header values are ASCII, where both are the same.
+ */
+function bytesOf(text: string | Buffer): Buffer {
+  return typeof text === 'string' ? Buffer.from(text) : text;
 }
 
 function addressOf(connection: Pick<uWS.HttpResponse, 'getRemoteAddressAsText'>): string {
