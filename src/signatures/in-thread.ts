@@ -4,7 +4,7 @@ import type { SignatureCheck } from '../protocol/jwt.js';
 import type { SignatureStats, SignatureVerifier } from './signature-verifier.js';
 
 // The binding's object has some hundred members and is searched at each use. Its types promise a boolean, but shared
-// memory gives undefined; and they ask for a Buffer, but any bytes do.
+// memory gives undefined on Node 20; and they ask for a Buffer, but any bytes do.
 const verifyDetached = sodium.crypto_sign_verify_detached as (
   signature: Uint8Array,
   message: Buffer,
@@ -20,7 +20,8 @@ export const PUBLIC_KEY_BYTES = 32;
 /**
  * Verifies one Ed25519 signature, strictly: S below the group order, no small-order or non-canonical key.
  *
- * None of the buffers may lie in a SharedArrayBuffer: sodium-native then answers `undefined`, which counts as false.
+ * None of the buffers may lie in a SharedArrayBuffer: on Node 20, sodium-native then answers `undefined`, which counts as
+ * false.
  *
  * @param signature 64 bytes; any other length is false (sodium-native itself accepts appended bytes)
  * @param publicKey 32 bytes; any other length is false

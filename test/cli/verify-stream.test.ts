@@ -1,5 +1,4 @@
 import { spawn } from 'node:child_process';
-import { createInterface } from 'node:readline';
 import { PassThrough } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
@@ -10,7 +9,7 @@ import { liveCall, liveChain, now } from '../middleware/call.js';
 import { generateKey } from '../../src/issue/index.js';
 import { listen, type TestServer } from '../middleware/http.js';
 import { startTestService } from '../middleware/sources.js';
-import { ended } from '../support/child.js';
+import { ended, linesOf } from '../support/child.js';
 import { createWorkplace, MAIN, type RunOptions, type Workplace } from './drs.js';
 
 const chain = liveChain();
@@ -121,7 +120,7 @@ describe('verify --stream', () => {
       env: {},
       stdio: ['pipe', 'pipe', 'inherit'],
     });
-    const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+    const lines = linesOf(child.stdout);
     for (const sent of [text, withBody('{}')]) {
       child.stdin.write(`${sent}\n`);
       expect(brief((await lines.next()).value as string)).toBe(sent === text ? true : 'mismatch');

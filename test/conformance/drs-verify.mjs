@@ -1,12 +1,11 @@
 // The library of this repository as a program for `run.mjs --command "node test/conformance/drs-verify.mjs"`.
 import { createServer } from 'node:http';
 import { once } from 'node:events';
-import { createInterface } from 'node:readline';
 import { createVerifier } from 'drs-verify';
 import { pino } from 'pino';
 import { readConfiguration } from '../../dist/service/configuration/configuration.js';
 import { startService } from '../../dist/service/service.js';
-import { decisionOf, flat } from './run.mjs';
+import { decisionOf, flat, linesOf } from './run.mjs';
 
 const verifiers = new Map();
 /** Services with gates. They run in this process, so that their clock can be set. Each replay vector has its own. */
@@ -44,7 +43,7 @@ async function verifierFor({ settings, revocation }) {
   return verifier;
 }
 
-for await (const line of createInterface({ input: process.stdin })) {
+for await (const line of linesOf(process.stdin)) {
   const question = JSON.parse(line);
   console.log(
     JSON.stringify(question.kind === 'verify' ? await answer(question) : await answerOfGate(question)),

@@ -2,7 +2,6 @@
 // Puts every question of vectors.json to a verifier and compares the answers. Needs only Node; see docs/conformance.md.
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
@@ -96,10 +95,24 @@ export function flat({ valid, error, binding, context }) {
   };
 }
 
+/**
+ * The lines of a text, which only line feeds end. For `readline` of Node 24 and later, U+2028 and U+2029 end lines, too, which
+ * JSON may hold.
+ */
+export async function* linesOf(input) {
+  let rest = '';
+  for await (const chunk of input.setEncoding('utf8')) {
+    const lines = (rest + chunk).split('\n');
+    rest = lines.pop();
+    yield* lines;
+  }
+  if (rest !== '') yield rest;
+}
+
 /** Asks a program. Each question and each answer is one line; answers come in the order of the questions. */
 export function byCommand(command, profiles) {
   const child = spawn(command, { shell: true, stdio: ['pipe', 'pipe', 'inherit'] });
-  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  const lines = linesOf(child.stdout);
   return {
     ask: async ({ id, kind, profile, now, request, bodyText, steps }) => {
       const question = { id, kind, now, request, bodyText, steps, ...profiles[profile] };

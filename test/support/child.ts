@@ -24,6 +24,20 @@ export async function end(child: ChildProcess): Promise<void> {
 }
 
 /**
+ * The lines of an output, which only line feeds end. For `readline` of Node 24 and later, U+2028 and U+2029 end lines, too,
+ * which JSON may hold.
+ */
+export async function* linesOf(output: Readable): AsyncGenerator<string, void> {
+  let rest = '';
+  for await (const chunk of output.setEncoding('utf8') as AsyncIterable<string>) {
+    const lines = (rest + chunk).split('\n');
+    rest = lines.pop() ?? '';
+    yield* lines;
+  }
+  if (rest !== '') yield rest;
+}
+
+/**
  * The first line of an output of a child. What follows is thrown away.
  *
  * @throws Error if the output ends before, as it does where the child dies

@@ -1,9 +1,9 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { afterAll } from 'vitest';
 import { MAIN } from '../../cli/drs.js';
+import { linesOf } from '../../support/child.js';
 import { eventually } from '../../support/eventually.js';
 
 export const fileOf = (name: string) => fileURLToPath(new URL(name, import.meta.url));
@@ -53,7 +53,9 @@ export function startGuard(
   started.push(child);
   const lines: string[] = [];
   let stderr = '';
-  createInterface({ input: child.stdout }).on('line', (line) => lines.push(line));
+  void (async () => {
+    for await (const line of linesOf(child.stdout)) lines.push(line);
+  })();
   child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
   child.stdin.on('error', () => undefined);
   return {

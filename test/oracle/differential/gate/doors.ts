@@ -11,12 +11,12 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { PassThrough } from 'node:stream';
 import fastify, { type FastifyInstance, type FastifyRequest } from 'fastify';
 import { Hono, type Context } from 'hono';
 import { pino } from 'pino';
 import { Pool } from 'undici';
+import { linesOf } from '../../../support/child.js';
 import { AUTHORIZATION, callOnce, clientOf, EXT_MCP } from '../../../support/grpc.js';
 import { createVerifier, type Verifier, type VerifierOptions } from '../../../../src/index.js';
 import { drsA2a } from '../../../../src/middleware/a2a/index.js';
@@ -587,11 +587,14 @@ async function openGuard(
   const served = guard.serveClient();
   // Messages are decided on one after the other, so that each line is for the oldest question.
   const waiting: ((line: string) => void)[] = [];
-  createInterface({ input: toClient }).on('line', (text) => {
+  const forEachLine = async (input: PassThrough, visit: (text: string) => void) => {
+    for await (const text of linesOf(input)) visit(text);
+  };
+  void forEachLine(toClient, (text) => {
     const { error } = JSON.parse(text) as { error: { data: { status: number } } };
     waiting.shift()?.(denied(error.data.status, { error }));
   });
-  createInterface({ input: toServer }).on('line', (text) => {
+  void forEachLine(toServer, (text) => {
     const meta = (JSON.parse(text) as { params?: { _meta?: Record<string, object> } }).params?._meta;
     const context = meta?.['xyz.okeyamy.drs/context'];
     waiting.shift()?.(line(context === undefined ? { decision: 'pass' } : allowed(context)));
