@@ -1,11 +1,14 @@
 // Runs the package on every Node release that `engines` allows: verdicts, middleware, service, from ESM and CommonJS.
-// `npm run test:node-versions [-- <version> …]`. Needs the npm registry, whose package `node` contains the binaries.
-import { execFile } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+// `npm run test:node-versions [-- <version> …]`; with `--suite`, `npm test` runs on them, in a copy of this folder:
+// `npm run test:node-versions -- --suite 24 -- test/verify`. Needs the npm registry, whose package `node` has the binaries.
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { useOlderGlibc } from '../test/support/older-glibc.mjs';
 import { SERVICE_PACKAGES } from './service-packages.mjs';
 
 const VERSIONS = ['20.18.1', '20', '22', '24', '26'];
@@ -14,7 +17,11 @@ const checks = path.join(root, 'scripts', 'node-versions');
 const run = promisify(execFile);
 /** @type {(text: string) => unknown} */
 const parse = JSON.parse;
-const wanted = process.argv.slice(2);
+const args = process.argv.slice(2);
+const isSuite = args[0] === '--suite';
+const end = args.includes('--') ? args.indexOf('--') : args.length;
+const wanted = args.slice(isSuite ? 1 : 0, end);
+const versions = wanted.length > 0 ? wanted : VERSIONS;
 const folder = mkdtempSync(path.join(tmpdir(), 'drs-verify-nodes-'));
 
 /** @param {string} name @param {string[]} packages */
@@ -27,7 +34,44 @@ async function install(name, ...packages) {
   return cwd;
 }
 
-try {
+/** @param {string} version @returns the binary */
+async function installNode(version) {
+  const cwd = await install(`node-${version}`, `node@${version}`);
+  return path.join(cwd, 'node_modules/node/bin/node');
+}
+
+/** Runs `npm test` in a copy of what Git knows of this folder. @param {string} version @returns the number of failures */
+async function runSuite(version) {
+  const node = await installNode(version);
+  const copy = path.join(folder, 'suite');
+  const listed = await run('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], {
+    cwd: root,
+  });
+  for (const file of listed.stdout.split('\0'))
+    if (file !== '' && existsSync(path.join(root, file)))
+      cpSync(path.join(root, file), path.join(copy, file));
+  const env = { ...process.env, PATH: `${path.dirname(node)}:${process.env['PATH']}` };
+  /** @param {readonly string[]} command */
+  const npm = async (...command) => {
+    const child = spawn('npm', command, { cwd: copy, env, stdio: 'inherit' });
+    await once(child, 'exit');
+    return child.exitCode === 0;
+  };
+  if (!(await npm('run', '--silent', 'setup'))) return 1;
+  const uws = path.join(copy, 'node_modules/uWebSockets.js');
+  const load = `require(${JSON.stringify(uws)})`;
+  const loaded = await run(node, ['-e', load]).then(String, String);
+  if (loaded.includes('GLIBC_2.38')) {
+    const abi = (await run(node, ['-p', 'process.versions.modules'])).stdout.trim();
+    useOlderGlibc(path.join(uws, `uws_linux_x64_${abi}.node`));
+    await run(node, ['-e', load]);
+  }
+  const isGreen = await npm('test', '--silent', '--', ...args.slice(end + 1));
+  rmSync(copy, { recursive: true });
+  return isGreen ? 0 : 1;
+}
+
+async function checkPackage() {
   const packed = await run(
     'npm',
     ['pack', '--json', '--silent', '--ignore-scripts', '--pack-destination', folder],
@@ -47,8 +91,8 @@ try {
   const size = await run('du', ['-sm', path.join(lean, 'node_modules'), path.join(full, 'node_modules')]);
   console.log(size.stdout.replaceAll(/^(\d+)\t.*\/(\w+)\/node_modules$/gm, '$2: $1 MB installed').trimEnd());
   let failures = 0;
-  for (const version of wanted.length > 0 ? wanted : VERSIONS) {
-    const node = path.join(await install(`node-${version}`, `node@${version}`), 'node_modules/node/bin/node');
+  for (const version of versions) {
+    const node = await installNode(version);
     for (const [name, project] of Object.entries({ lean, full })) {
       for (const check of ['library.mjs', 'library.cjs', 'service.mjs']) {
         const file = path.join(project, 'checks', check);
@@ -65,6 +109,13 @@ try {
     }
     rmSync(path.join(folder, `node-${version}`), { recursive: true });
   }
+  return failures;
+}
+
+try {
+  let failures = 0;
+  if (isSuite) for (const version of versions) failures += await runSuite(version);
+  else failures = await checkPackage();
   process.exitCode = failures > 0 ? 1 : 0;
 } finally {
   rmSync(folder, { recursive: true, force: true });

@@ -1,4 +1,12 @@
-import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  mkdirSync,
+  chmodSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import path from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { party } from '../support/chain.js';
@@ -24,7 +32,8 @@ describe('drs roots', { shuffle: false }, () => {
     });
     expect(rootsIn('new.json')).toEqual([{ did: bob, name: 'bob' }]);
     const written = `{\n\t"$schema": "x",\n\t"roots": [\n\t\t{ "name": "bob",   "did": "${bob}" }\n\t]\n}\n`;
-    writeFileSync(at('mine.json'), written, { mode: 0o640 });
+    writeFileSync(at('mine.json'), written);
+    chmodSync(at('mine.json'), 0o640);
     symlinkSync('mine.json', at('link.json'));
     const limits =
       '--tool search --max-cost 20 --deny-pii --not-before 2026-11-01 --not-after 2027-11-01T12:00:00Z';

@@ -1,6 +1,6 @@
 // The programs of others that tests start for real: the one list that the tests, .ci/run and CONTRIBUTING.md follow.
 // Plain JavaScript that needs no package, so that .ci/run can ask it first: `node test/support/needed-programs.mjs`
-// prints the Debian packages of what is missing.
+// prints the Debian packages of what is missing, and with `--found` the paths of what is there.
 import { accessSync, constants } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -66,9 +66,14 @@ export const PATH = `${process.env['PATH'] ?? ''}:/usr/sbin`;
  * @param {ProgramName} name
  */
 export function isInstalled(name) {
+  return placesOf(name).length > 0;
+}
+
+/** @param {ProgramName} name */
+function placesOf(name) {
   const { file } = /** @type {NeededProgram} */ (PROGRAMS[name]);
   const places = file === undefined ? PATH.split(':').map((folder) => path.join(folder, name)) : [file];
-  return places.some((place) => {
+  return places.filter((place) => {
     try {
       accessSync(place, file === undefined ? constants.X_OK : constants.F_OK);
       return true;
@@ -100,5 +105,7 @@ function packagesOf(names) {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const names = /** @type {ProgramName[]} */ (Object.keys(PROGRAMS));
-  console.log(packagesOf(names.filter((name) => !isInstalled(name))).join('\n'));
+  const isFound = process.argv.includes('--found');
+  const lines = isFound ? names.flatMap(placesOf) : packagesOf(names.filter((name) => !isInstalled(name)));
+  console.log(lines.join('\n'));
 }
