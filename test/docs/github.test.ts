@@ -19,6 +19,7 @@ interface Step {
 }
 interface Job {
   readonly uses?: string;
+  readonly needs?: unknown;
   readonly permissions?: Readonly<Record<string, string>>;
   readonly 'timeout-minutes'?: number;
   readonly strategy?: { readonly matrix: { readonly include: readonly { node: number; image: string }[] } };
@@ -118,15 +119,16 @@ describe.each(workflows)('.github/workflows/%s', (file) => {
 describe('ci.yml', () => {
   const { on, jobs } = load('ci.yml');
 
-  it('calls the gate for each change, on every release of Node that has long-term support', () => {
+  it('calls the gate for each change, on the oldest Node and on that of the image', () => {
     expect(Object.keys(on).sort()).toEqual(['pull_request', 'push', 'workflow_call']);
     const { strategy, steps = [] } = jobs['gate'] ?? {};
     const matrix = strategy?.matrix.include ?? [];
-    expect(matrix.map(({ node }) => node)).toEqual([20, 22, 24]);
-    for (const { node, image } of matrix) {
-      expect(engines.node).toContain(String(node));
-      expect(image).toMatch(new RegExp(`^node:${node}-`));
-    }
+    expect(matrix.map(({ node }) => node)).toEqual([20, 24]);
+    const others = load('versions.yml').jobs['suite']?.strategy?.matrix.include ?? [];
+    const all = [...matrix, ...others].sort((left, right) => left.node - right.node);
+    const promised = engines.node.split(' || ').map((range) => Number(/\d+/.exec(range)?.[0]));
+    expect(promised).toEqual(all.map(({ node }) => node));
+    for (const { node, image } of all) expect(image).toMatch(new RegExp(`^node:${node}-`));
     expect(steps.map(({ run }) => run)).toContain('bash .ci/run');
     expect(execFileSync('git', ['ls-files', '--stage', '.ci/run'], { cwd: root, encoding: 'utf8' })).toMatch(
       /^100755 /,
@@ -141,6 +143,8 @@ describe('release.yml', () => {
   it('runs for a tag, after the gate, and each job may do one thing', () => {
     expect(on).toEqual({ push: { tags: ['v*'] } });
     expect(jobs['gate']?.uses).toBe('./.github/workflows/ci.yml');
+    expect(jobs['versions']?.uses).toBe('./.github/workflows/versions.yml');
+    for (const job of ['npm', 'image']) expect(jobs[job]?.needs).toEqual(['gate', 'versions']);
     const allowed = Object.entries(jobs).map(([name, { permissions = {} }]) => [
       name,
       Object.keys(permissions).filter((permission) => permissions[permission] === 'write'),
@@ -148,6 +152,7 @@ describe('release.yml', () => {
     expect(Object.fromEntries(allowed)).toEqual({
       gate: [],
       version: [],
+      versions: [],
       npm: ['id-token'],
       image: ['packages'],
       notes: ['contents'],

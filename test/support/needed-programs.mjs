@@ -1,4 +1,4 @@
-// The programs of others that tests start for real: the one list that the tests, .ci/run and CONTRIBUTING.md follow.
+// The programs of others that tests start for real: the one list, for the tests, .ci/run and newcomers.
 // Plain JavaScript that needs no package, so that .ci/run can ask it first: `node test/support/needed-programs.mjs`
 // prints the Debian packages of what is missing, and with `--found` the paths of what is there.
 import { accessSync, constants } from 'node:fs';
