@@ -3,7 +3,7 @@
 // Uses only Node, since it runs before any package is installed.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import path from 'node:path';
 import { noteCommit } from './commit.mjs';
@@ -42,15 +42,54 @@ function run(command, args) {
   process.exit(1);
 }
 
+let isMyTurn = false;
+
+/**
+ * Waits until no other set-up works on this folder: two `npm ci` at once remove one another's files. If two take the place of
+ * one that was killed, the later has it.
+ */
+function takeTurn() {
+  const file = at('.drs-verify-setup');
+  const mine = `${file}.${process.pid}`;
+  for (let told = false; !isMyTurn;) {
+    const owner = Number(readIfThere(file));
+    if (owner === 0 || !isRunning(owner)) {
+      writeFileSync(mine, String(process.pid));
+      renameSync(mine, file);
+    } else if (!told) {
+      told = true;
+      console.error(
+        `set-up: waiting for process ${owner}, which does the same; if it does not, delete ${file}`,
+      );
+    }
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200);
+    isMyTurn = readIfThere(file) === String(process.pid);
+  }
+  process.once('exit', () => rmSync(file, { force: true }));
+}
+
+/** @param {number} pid */
+function isRunning(pid) {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    // A process of another user.
+    return /** @type {NodeJS.ErrnoException} */ (error).code === 'EPERM';
+  }
+}
+
 function install() {
   const mark = at('node_modules', '.drs-verify-lock');
   // A package may have another binary for another version of Node.
   const wanted = fingerprint(['package-lock.json']) + process.version;
   if (readIfThere(mark) === wanted) return;
+  takeTurn();
+  if (readIfThere(mark) === wanted) return;
   // Packages that a user has installed stay as they are, for example without scripts (--ignore-scripts).
   if (existsSync(mark) || !isInstalledByHand()) {
     console.error('set-up: installing packages (the lockfile is new or has changed)');
-    run('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error']);
+    // The dev packages also where NODE_ENV is production, as in many shells of servers: they build.
+    run('npm', ['ci', '--include=dev', '--no-audit', '--no-fund', '--loglevel=error']);
   }
   writeFileSync(mark, wanted);
 }
@@ -108,6 +147,8 @@ function build(mayBuild) {
     );
     process.exit(1);
   }
+  takeTurn();
+  if (readIfThere(mark) === wanted) return;
   console.error('set-up: building (a source is new or has changed)');
   run(process.execPath, [at('scripts', 'build.mjs')]);
   writeFileSync(mark, wanted);

@@ -1,5 +1,5 @@
-import { execFileSync, spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -130,9 +130,7 @@ describe('ci.yml', () => {
     expect(promised).toEqual(all.map(({ node }) => node));
     for (const { node, image } of all) expect(image).toMatch(new RegExp(`^node:${node}-`));
     expect(steps.map(({ run }) => run)).toContain('bash .ci/run');
-    expect(execFileSync('git', ['ls-files', '--stage', '.ci/run'], { cwd: root, encoding: 'utf8' })).toMatch(
-      /^100755 /,
-    );
+    expect(statSync(path.join(root, '.ci/run')).mode & 0o100).toBe(0o100);
   });
 });
 

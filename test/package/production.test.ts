@@ -3,8 +3,10 @@ import { once } from 'node:events';
 import {
   appendFileSync,
   cpSync,
+  existsSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   rmSync,
   symlinkSync,
@@ -16,6 +18,8 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ended } from '../support/child.js';
+import { eventually } from '../support/eventually.js';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -105,6 +109,47 @@ describe('node scripts/drs.mjs serve after npm ci --omit=dev', () => {
       writeFileSync(noted(), readFileSync(noted(), 'utf8').replace('"integrity": "sha512-', '$&A'));
       const { listens, err } = await start();
       expect([listens, err]).toEqual([false, expect.stringContaining('npm was called')]);
+    });
+  });
+
+  describe('beside another one', () => {
+    const calls = () => (existsSync(at('calls')) ? readFileSync(at('calls'), 'utf8').trim().split('\n') : []);
+    beforeEach(() => {
+      rmSync(at('node_modules'), { recursive: true });
+      const script =
+        '#!/bin/sh\necho "$@" >>calls\nuntil [ -e go ]; do sleep 0.05; done\nmkdir -p node_modules\n';
+      writeFileSync(at('bin', 'npm'), script, { mode: 0o755 });
+    });
+    const setUp = () => {
+      const env = { PATH: `${at('bin')}:${process.env['PATH']}`, NODE_ENV: 'production' };
+      const child = spawn(process.execPath, ['scripts/setup.mjs'], { cwd: folder, env });
+      const said = { text: '' };
+      child.stderr.on('data', (chunk: Buffer) => (said.text += chunk.toString()));
+      return { child, said };
+    };
+
+    it('waits, and does nothing twice', async () => {
+      const first = setUp();
+      await eventually(() => expect(calls()).toEqual([expect.stringMatching(/^ci --include=dev /)]));
+      const second = setUp();
+      await eventually(() => expect(second.said.text).toContain(`waiting for process ${first.child.pid}`));
+      writeFileSync(at('go'), '');
+      expect([await ended(first.child), await ended(second.child)]).toEqual([
+        [0, null],
+        [0, null],
+      ]);
+      expect(calls()).toHaveLength(1);
+      expect(readdirSync(folder).filter((name) => name.startsWith('.drs-verify-setup'))).toEqual([]);
+    });
+
+    it('takes the place of one that was killed', async () => {
+      const { child } = setUp();
+      await eventually(() => expect(calls()).toHaveLength(1));
+      child.kill('SIGKILL');
+      await ended(child);
+      writeFileSync(at('go'), '');
+      expect(await ended(setUp().child)).toEqual([0, null]);
+      expect(calls()).toHaveLength(2);
     });
   });
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Runs `vitest` as for a newcomer: none of the programs of needed-programs.mjs is found, the user is not root, and files are
 # for the user alone (umask 077), in a copy of this folder without .git, under a name with a space and an umlaut, to which a
-# link leads. Set-up must have run. Needs root and overlayfs; nothing outside the copy changes.
+# link leads. Needs root and overlayfs; nothing outside the copy changes.
 #   test/support/bare.sh run test/cli
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+node scripts/setup.mjs
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 chmod 755 "$work"
