@@ -1,9 +1,11 @@
-import { execFile, execFileSync, spawn, type ChildProcess } from 'node:child_process';
+import { execFile, execFileSync, spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
+import type { Readable } from 'node:stream';
+import { json } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
@@ -16,7 +18,9 @@ import {
 } from '../../scripts/service-packages.mjs';
 import { readConfiguration, VARIABLES } from '../../src/service/configuration/configuration.js';
 import { liveCall, liveChain } from '../middleware/call.js';
+import { ended, hasEnded } from '../support/child.js';
 import { eventually } from '../support/eventually.js';
+import { isInstalled } from '../support/needed-programs.mjs';
 import { startOnPort } from '../support/ports.mjs';
 import { RedisServer } from '../usage/redis-server.js';
 import { buildImage, type Image } from './image.js';
@@ -25,6 +29,11 @@ import { needs } from '../support/programs.js';
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const read = (file: string) => readFileSync(path.join(ROOT, file), 'utf8');
 const COMMIT = 'c0ffee'.padEnd(40, '0');
+
+/** Whether this process may make the namespaces of a container. */
+const canIsolate =
+  !isInstalled('bwrap') ||
+  spawnSync('bwrap', ['--unshare-all', '--ro-bind', '/', '/', 'true'], { stdio: 'ignore' }).status === 0;
 
 interface Container {
   readonly url: string;
@@ -102,6 +111,64 @@ describe('the image', () => {
     expect(await container.stop('SIGTERM')).toBe(0);
     await expect(execute(image.healthcheck, container.env)).rejects.toMatchObject({ code: 1 });
   });
+
+  // The closest to a container that can be had without an engine: its ports are its own, so they are those of ENV.
+  it.runIf(canIsolate)(
+    'serves as uid 1000 on a read-only root, with a volume and no network but loopback',
+    needs('bwrap'),
+    async () => {
+      const mounts = [
+        ...['--ro-bind', '/usr', '/usr', '--symlink', 'usr/lib', '/lib', '--symlink', 'usr/lib64', '/lib64'],
+        ...['--ro-bind', workdir(), image.workdir, '--ro-bind', process.execPath, '/node/node'],
+        ...['--proc', '/proc', '--dev', '/dev', '--tmpfs', '/var/lib/drs', '--chdir', image.workdir],
+      ];
+      const settings = {
+        ...{ PATH: '/node', ...image.env, REVOCATION_STORE_PATH: '/var/lib/drs/revoked.txt' },
+        DRS_ADMIN_TOKEN: 'the-admin-token-of-this-test',
+      };
+      const set = Object.entries(settings).flatMap(([name, value]) => ['--setenv', name, value]);
+      const isolated = ['--unshare-all', '--uid', '1000', '--gid', '1000', '--as-pid-1', '--die-with-parent'];
+      const told = ['--info-fd', '3'];
+      const args = [...isolated, ...told, ...mounts, '--remount-ro', '/', '--clearenv', ...set];
+      const child = spawn('bwrap', [...args, ...image.command], {
+        stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
+      });
+      running = child;
+      let errors = '';
+      child.stderr?.on('data', (chunk: Buffer) => (errors += chunk.toString()));
+      const { 'child-pid': pid } = (await json(child.stdio[3] as Readable)) as { 'child-pid': number };
+      const within = async (...command: readonly string[]) => {
+        const namespaces = ['--user', '--mount', '--net', '--setuid', '1000', '--setgid', '1000'];
+        const shell = ['/usr/bin/sh', '-c', 'cd "$0" && exec "$@"', image.workdir];
+        const into = ['--target', String(pid), ...namespaces, ...shell];
+        const env = { ...settings, PATH: `/node:${process.env['PATH']}` };
+        return promisify(execFile)('nsenter', [...into, ...command], { env });
+      };
+      const fetching = `const [path, headers, body] = process.argv.slice(1);
+        const answer = await fetch('http://127.0.0.1:8080' + path, { method: 'POST', headers: JSON.parse(headers), body });
+        console.log(await answer.text(), process.getuid());`;
+      const post = async (to: string, headers: object, body: string) =>
+        (await within('node', '--input-type=module', '-e', fetching, to, JSON.stringify(headers), body))
+          .stdout;
+
+      await eventually(async () => {
+        if (hasEnded(child)) return;
+        await within(...image.healthcheck);
+      });
+      expect([hasEnded(child), errors]).toEqual([false, '']);
+      expect(await post('/verify', {}, newBundle())).toMatch(/^\{"valid":true.* 1000\n$/);
+      const admin = {
+        Authorization: `Bearer ${settings.DRS_ADMIN_TOKEN}`,
+        'Content-Type': 'application/json',
+      };
+      expect(await post('/admin/revoke', admin, '{"status_list_index":7}')).toContain('"revoked":true');
+      const write = "require('fs').writeFileSync(process.argv[1], '')";
+      for (const file of ['/file', `${image.workdir}/file`, '/var/lib/file'])
+        await expect(within('node', '-e', write, file)).rejects.toThrow('EROFS');
+      process.kill(pid, 'SIGTERM');
+      expect(await ended(child)).toEqual([0, null]);
+    },
+  );
 
   it('starts as compose.yaml sets it up, with Redis', needs('redis-server'), async () => {
     const { services } = parse(read('deploy/compose.yaml')) as {

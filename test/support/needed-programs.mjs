@@ -18,6 +18,7 @@ const SIGNER = 'examples/pkcs11-signer';
 
 /** By the name of the command. */
 export const PROGRAMS = /** @satisfies {Record<string, NeededProgram>} */ ({
+  bwrap: { package: 'bubblewrap', tests: 'the image, as isolated as in a container' },
   caddy: { package: 'caddy', tests: 'the recipe for Caddy' },
   chromium: {
     package: 'chromium',
