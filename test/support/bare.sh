@@ -6,6 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 node scripts/setup.mjs
+mkdir -p node_modules/.vite node_modules/.vite-temp
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 chmod 755 "$work"
@@ -26,12 +27,11 @@ unshare --mount --propagation private bash -euc '
   hidden=(); while [ "$1" != -- ]; do hidden+=("$1"); shift; done; shift
   # An overlay cannot keep its changes in another overlay, as which a container may have its root.
   mount -t tmpfs tmpfs /mnt
-  mkdir -p /mnt/{usr,packages}/{upper,work}
-  chown "$user" /mnt/packages/upper
-  mount -t overlay overlay -o lowerdir=node_modules,upperdir=/mnt/packages/upper,workdir=/mnt/packages/work "$copy/node_modules"
-  # What an earlier run has left there is not his.
-  rm -rf "$copy"/node_modules/.vite*
-  mount -t overlay overlay -o lowerdir=/usr,upperdir=/mnt/usr/upper,workdir=/mnt/usr/work /usr
+  mkdir /mnt/upper /mnt/work
+  mount -t overlay overlay -o lowerdir=/usr,upperdir=/mnt/upper,workdir=/mnt/work /usr
+  # No overlay: the compiler watches what is there by fanotify, which overlays do not have.
+  mount --bind node_modules "$copy/node_modules"
+  for cache in .vite .vite-temp; do mount -t tmpfs -o "uid=$user" tmpfs "$copy/node_modules/$cache"; done
   rm -- "${hidden[@]}"
   umask 077
   cd "$work/link"
