@@ -80,7 +80,12 @@ export async function openDoors(world: World, listUrl: string | undefined): Prom
   const list =
     listUrl === undefined
       ? {}
-      : { statusListBaseUrl: listUrl, statusCacheTtlSecs: 300, statusFetchTimeoutMs: 9_000 };
+      : {
+          statusListBaseUrl: listUrl,
+          statusListForm: 'raw' as const,
+          statusCacheTtlSecs: 300,
+          statusFetchTimeoutMs: 9_000,
+        };
   const options = {
     ...settings,
     ...list,
