@@ -433,14 +433,14 @@ describe('what is no status list, or not one to rely on', () => {
       json,
       `{"x":[${'{},'.repeat(40_000)}{}]}`,
       'malformed',
-      'it holds more than 16384 objects',
+      'it holds more than 16384 JSON objects',
     ],
     [
       'many objects in a JWT',
       'application/jwt',
       `e30.${Buffer.from(`[${'{},'.repeat(40_000)}{}]`).toString('base64url')}.AAAA`,
       'malformed',
-      'it holds more than 16384 objects',
+      'it holds more than 16384 JSON objects',
     ],
   ])('%s', async (_, type, body, fault, says) => {
     const message = expect.stringContaining(says) as string;
