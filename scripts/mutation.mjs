@@ -14,7 +14,6 @@ const LEFT_OUT = [
   'src/usage/redis-{store,faults}.ts',
   'src/revocation/store/redis-{checks,log,store,transfer}.ts',
   'src/**/*worker*.{ts,cts}',
-  'src/revocation/lists/list-reader-thread.ts',
   // Start, signals, sockets, several processes: only a process of its own shows them. scripts/planted-faults.mjs plants
   // faults in these.
   'src/service/{check,early-signals,main,notify,running,service}.ts',

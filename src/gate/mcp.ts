@@ -133,20 +133,27 @@ function findHeaderMismatch(
 
 /** Whether each of these headers has the value of an argument; of which one, only the schema of the tool says. */
 function areArguments(values: readonly string[], args: JsonValue | undefined): boolean {
-  const known = new Set<string | number | boolean>();
+  const wanted = values.map((value) => (isAscii(value) ? valuesOf(decodeHeaderText(value)) : []));
+  // Of the arguments, only those that are wanted are put into a set: there are many, and nobody need have signed them.
+  const all: ReadonlySet<unknown> = new Set(wanted.flat());
+  const found = new Set<unknown>();
   // Without recursion: nothing has bounded the depth yet.
-  const left: (JsonValue | undefined)[] = [args];
-  while (left.length > 0) {
-    const value = left.pop();
-    if (value === undefined || value === null) continue;
-    if (typeof value === 'object') for (const item of Object.values(value)) left.push(item);
-    else known.add(value).add(String(value));
+  const left: object[] = [[args]];
+  for (let part = left.pop(); part !== undefined; part = left.pop()) {
+    for (const value of Object.values(part) as readonly unknown[]) {
+      if (typeof value === 'object' && value !== null) left.push(value);
+      else if (all.has(value)) found.add(value);
+    }
   }
-  return values.every((value) => {
-    const text = isAscii(value) ? decodeHeaderText(value) : null;
-    // A number may be written in another way: 42.0.
-    return text !== null && (known.has(text) || (DECIMAL.test(text) && known.has(Number(text))));
-  });
+  return wanted.every((alternatives) => alternatives.some((value) => found.has(value)));
+}
+
+/** The values that a header can stand for. A number may be written in another way than in the body: 42.0. */
+function valuesOf(text: string | null): readonly unknown[] {
+  if (text === null) return [];
+  const number = Number(text);
+  if (DECIMAL.test(text) || String(number) === text) return [text, number];
+  return text === 'true' || text === 'false' ? [text, text === 'true'] : [text];
 }
 
 const DECIMAL = /^-?\d{1,15}(?:\.\d{1,15})?$/;

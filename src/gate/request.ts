@@ -13,6 +13,15 @@ const NAMING_METHODS = [
 /** The headers that can name another path. Frameworks take it for that of the request. */
 const NAMING_PATHS = ['x-original-url', 'x-rewrite-url'] as const;
 
+/**
+ * The headers that can name where an application is mounted. WSGI servers and their middleware take that off the path, so
+ * that another handler runs: also where it is the whole path.
+ */
+const NAMING_MOUNTS = ['script-name', 'x-script-name', 'path-info'] as const;
+
+/** The headers that an application could take for another method or path than those that are checked. */
+export const NAMING_HEADERS = [...NAMING_METHODS, ...NAMING_PATHS, ...NAMING_MOUNTS] as const;
+
 /** All headers `Mcp-Param-…`, which repeat arguments of a call of MCP; what follows is the tool's choice. */
 const PARAMETERS = 'mcp-param-*';
 
@@ -27,8 +36,7 @@ export const GATE_HEADERS = [
   'content-encoding',
   'connection',
   'upgrade',
-  ...NAMING_METHODS,
-  ...NAMING_PATHS,
+  ...NAMING_HEADERS,
 ] as const;
 
 /** A header of {@link GATE_HEADERS}. */
@@ -84,6 +92,9 @@ export function methodOf({
   }
   for (const name of NAMING_PATHS) {
     for (const other of headers(name)) if (other !== path) all += ` with ${name}: ${other}`;
+  }
+  for (const name of NAMING_MOUNTS) {
+    for (const mount of headers(name)) all += ` with ${name}: ${mount}`;
   }
   return all;
 }

@@ -41,6 +41,7 @@ const CLOSE_ARRAY = 0x5d;
  * @param scope.within when given, only defects of this member of the outermost object count: in its value, or that it
  *   occurs twice
  * @param scope.depth the maximum nesting that is not a defect
+ * @param scope.maxLargeNumbers how many large numbers are not a defect
  * @param scope.only when given, only defects of this kind count: without it, one that comes first hides the others
  * @returns the defect, or `null` if there is none
  */
@@ -50,7 +51,8 @@ export function findJsonDefect(
     within,
     depth = MAX_JSON_DEPTH,
     only,
-  }: { within?: string; depth?: number; only?: JsonDefect['kind'] } = {},
+    maxLargeNumbers = MAX_LARGE_NUMBERS,
+  }: { within?: string; depth?: number; only?: JsonDefect['kind']; maxLargeNumbers?: number } = {},
 ): JsonDefect | null {
   // One entry for each open object or array, outermost first: the names seen so far, or null for an array.
   const open: (Set<string> | null)[] = [];
@@ -90,8 +92,8 @@ export function findJsonDefect(
       end = endOfNumber(text, at);
       const literal = text.slice(at, end);
       const isInScope = within === undefined || within === outermostMember;
-      if (isInScope && ++largeNumbers > MAX_LARGE_NUMBERS) {
-        const message = `it holds more than ${MAX_LARGE_NUMBERS} numbers of more than 15 digits beyond 2^53`;
+      if (isInScope && ++largeNumbers > maxLargeNumbers) {
+        const message = `it holds more than ${maxLargeNumbers} numbers of more than 15 digits beyond 2^53`;
         defect = { kind: 'number', message };
       } else if (isInScope && !isFaithfulNumber(literal)) {
         const message = `the number ${shorten(literal)} is not what a double holds of it`;

@@ -103,6 +103,7 @@ export async function openEngine(
             ttlSecs: settings.statusCacheTtlSecs,
             maxStaleSecs: settings.statusMaxStaleSecs,
             maxWaitMs: settings.statusFetchTimeoutMs,
+            form: settings.statusListForm,
             ...(issuer === undefined ? {} : { issuer }),
           },
         }),

@@ -63,6 +63,8 @@ export const VERIFIER_OPTIONS = {
   statusListBaseUrl: {
     kind: text('a URL with `http://` or `https://`', (url) => /^https?:\/\//i.test(url) && URL.canParse(url)),
   },
+  /** What the list is: a signed or unsigned credential, or `raw`: bits, which no issuer can sign. */
+  statusListForm: { kind: oneOf('credential', 'raw'), default: 'credential' },
   /** Seconds for which a fetched list is used. A remote revocation may go unnoticed for this long. */
   statusCacheTtlSecs: { kind: count(1, 31_536_000, 'seconds'), default: 300 },
   /** Seconds for which an expired list is still used while fetches are tried; 0 fails closed at once. */
@@ -155,13 +157,29 @@ function unknownOption(name: string): string {
 export function findContradictions(
   settings: Pick<
     VerifierSettings,
-    'revocationStore' | 'revocationStorePath' | 'revocationMinReplicas' | 'trustedRoots' | 'trustedRootsFile'
+    | 'revocationStore'
+    | 'revocationStorePath'
+    | 'revocationMinReplicas'
+    | 'statusListBaseUrl'
+    | 'statusListForm'
+    | 'statusListIssuer'
+    | 'trustedRoots'
+    | 'trustedRootsFile'
   >,
   nameOf: (option: string) => string,
 ): string[] {
   const { revocationStore: store, revocationStorePath: path, revocationMinReplicas: replicas } = settings;
   const [storeName, pathName] = [nameOf('revocationStore'), nameOf('revocationStorePath')];
+  const [urlName, issuerName] = [nameOf('statusListBaseUrl'), nameOf('statusListIssuer')];
   const problems: string[] = [];
+  if (settings.statusListIssuer !== undefined && settings.statusListBaseUrl === undefined)
+    problems.push(
+      `${issuerName} is set and there is no list to check: set ${urlName}, or unset ${issuerName}`,
+    );
+  if (settings.statusListIssuer !== undefined && settings.statusListForm === 'raw')
+    problems.push(
+      `${issuerName} is set and ${nameOf('statusListForm')} is "raw", a list that nobody can sign: unset one of them`,
+    );
   if (settings.trustedRoots !== undefined && settings.trustedRootsFile !== undefined)
     problems.push(
       `${nameOf('trustedRoots')} and ${nameOf('trustedRootsFile')} are both set, expected one of them: add the first to the file`,

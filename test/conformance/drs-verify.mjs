@@ -31,7 +31,7 @@ async function verifierFor({ settings, revocation }) {
   const verifier = createVerifier({
     ...settings,
     workerThreads: 0,
-    ...(list && { statusListBaseUrl: `http://127.0.0.1:${list.address().port}/` }),
+    ...(list && { statusListBaseUrl: `http://127.0.0.1:${list.address().port}/`, statusListForm: 'raw' }),
   });
   for (const target of local)
     await verifier.revoke(

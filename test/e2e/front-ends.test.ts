@@ -55,6 +55,9 @@ describe(`what is no request, over ${FRONT_END}`, () => {
     ['headers of 70 KiB', get(`Host: x\r\nX: ${'x'.repeat(70 * 1024)}\r\n`), 431, /larger than 65536/, null],
     ['101 headers', get('Host: x\r\n' + 'X: x\r\n'.repeat(100)), 431, /more than 100 headers/, null],
     ['a name with a space', get('Host: x\r\nX x: x\r\n'), 400, /not HTTP/, null],
+    // What a gate reads as one header could be another one behind it.
+    ['a name with _', get('Host: x\r\nSCRIPT_NAME: /a\r\n'), 400, /"SCRIPT_NAME" has other characters/, null],
+    ['a name with a dot', get('Host: x\r\nX.y: x\r\n'), 400, /"X.y" has other characters/, null],
     ['a later version', 'GET /healthz HTTP/3.0\r\nHost: x\r\n\r\n', 505, /expected HTTP\/1\.1/, 505],
     ['HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 505, /expected HTTP\/1\.1/, 505],
     ['garbage', '\0\x01\x02\r\n\r\n', 400, /not HTTP/, null],

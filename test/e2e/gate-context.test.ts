@@ -11,7 +11,7 @@ import { mcpChain } from '../gate/decide.js';
 import { mcpBundle, toolCall } from '../gate/attacks.js';
 import { send } from '../middleware/http.js';
 import { ListServer } from '../revocation/list-server.js';
-import { bitsWith } from '../revocation/lists.js';
+import { listWith } from '../revocation/lists.js';
 import { eventually } from '../support/eventually.js';
 import { AUTHORIZATION, callOnce, clientOf, EXT_MCP, grpcPortOf } from '../support/grpc.js';
 import { startService as startServiceHere } from '../support/service-in-process.js';
@@ -139,7 +139,7 @@ describe('a gate with a status list, /gate/chain and gRPC', () => {
   let gate: RunningService;
   beforeAll(async () => {
     list = await ListServer.start();
-    list.serve('application/octet-stream', bitsWith([]));
+    list.serve('application/vc', listWith([]));
     gate = await startServiceHere({
       GATE_SIGNING_KEY: key.toJwk().d,
       GATE_CHAIN_ONLY: '/mcp/tools/call',

@@ -953,6 +953,16 @@ export const ATTACKS: readonly Attack[] = [
     }),
     [400, 'RESERVED_ARGUMENT'],
   ),
+  // Also where it is the whole path: the application then runs what it has at its root.
+  ...['Script-Name', 'X-Script-Name', 'Path-Info'].flatMap((name) => [
+    mcp(`${name}, the path`, () => call(toolCall(), [name, '/mcp']), [405, 'METHOD_NOT_ALLOWED']),
+    http(`${name}, the path`, () => call(httpCall, [name, '/tools/search']), [405, 'METHOD_NOT_ALLOWED']),
+    a2a(
+      `${name} of the card`,
+      () => bare('GET', '/.well-known/agent.json', [name, '/.well-known/agent.json']),
+      [405, 'METHOD_NOT_ALLOWED'],
+    ),
+  ]),
   ...['X-Original-URL', 'X-Rewrite-Url'].flatMap((name) => [
     mcp(`${name} of another path`, () => call(toolCall(), [name, '/admin']), [405, 'METHOD_NOT_ALLOWED']),
     http(`${name} of another path`, () => call(httpCall, [name, '/admin']), [405, 'METHOD_NOT_ALLOWED']),

@@ -60,6 +60,14 @@ describe('the method that a request is checked as', () => {
       expect(methodIn({ [name]: ['/a?b', other] })).toBe(`POST with ${name.toLowerCase()}: ${other}`);
     expect(methodIn({ [name]: '/a' }, 'GET', null)).toBe(`GET with ${name.toLowerCase()}: /a`);
   });
+  it.each(['Script-Name', 'SCRIPT_NAME', 'X-Script-Name', 'Path-Info', 'PATH_INFO'])(
+    'is none where %s takes something off the path',
+    (name) => {
+      const canonical = name.toLowerCase().replace('_', '-');
+      for (const mount of ['/a', '/a?b', ''])
+        expect(methodIn({ [name]: mount })).toBe(`POST with ${canonical}: ${mount}`);
+    },
+  );
   it('names each other one', () => {
     expect(methodIn({ 'X-Method-Override': 'PUT', 'X-Forwarded-Method': 'GET' }, 'HEAD')).toBe(
       'HEAD or GET or PUT',

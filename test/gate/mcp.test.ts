@@ -811,6 +811,12 @@ describe('a gated method', () => {
     ['undefined', undefined, false],
     ['search', {}, false],
     ['[object Object]', { a: {} }, false],
+    ['1e+21', { n: 1e21 }, true],
+    ['1e21', { n: 1e21 }, false],
+    ['true', { a: [[true]] }, true],
+    ['true', { a: 'true' }, true],
+    ['true', { a: 1 }, false],
+    ['-0', { a: 0 }, true],
   ])('may repeat an argument in a header: %j of %j is %s', (value, args, isOne) => {
     const asked = text({ params: { name: 'search', arguments: args } });
     for (const values of [[value], [value, value]]) {

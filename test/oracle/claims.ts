@@ -35,12 +35,13 @@ export interface Invocation {
 /** A string is an error code. */
 type Read<T> = T | string;
 
+const MAX_RECEIPT_NODES = 2_048;
 const CONSENT = ['locale', 'method', 'policy_hash', 'session_id', 'timestamp'];
 
 /** Block A for one receipt, in the order of the table in docs/spec/receipts.md. */
 export function readReceipt(text: string, index: number, humanRoot: boolean | undefined): Read<Receipt> {
   const malformed = 'MALFORMED_RECEIPT';
-  const jwt = readJwt(text);
+  const jwt = readJwt(text, MAX_RECEIPT_NODES);
   if (jwt === undefined) return malformed;
   const claims = jwt.payload;
   if (stringOf(claims, 'drs_type') !== 'delegation-receipt') return 'WRONG_TYPE';

@@ -126,7 +126,9 @@ const METHODS = 'x-forwarded-method x-original-method x-http-method x-http-metho
 function checkedMethod({ method, path, headers }: GateQuestion): string {
   const methods = METHODS.split(' ').flatMap((name) => valuesOf(headers, name));
   const paths = ['x-original-url', 'x-rewrite-url'].flatMap((name) => valuesOf(headers, name));
-  const isOther = methods.some((name) => name !== method) || paths.some((name) => name !== path);
+  const mounts = ['script-name', 'x-script-name', 'path-info'].flatMap((name) => valuesOf(headers, name));
+  const isOther =
+    methods.some((name) => name !== method) || paths.some((name) => name !== path) || mounts.length > 0;
   return isOther ? 'another' : method;
 }
 

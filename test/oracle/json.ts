@@ -35,6 +35,19 @@ export function depthOf(json: Json): number {
   return 0;
 }
 
+/** The number of objects, arrays and members in a value, and of the commas between members and elements. */
+export function sizeOf(json: Json): { nodes: number; commas: number } {
+  if (json.kind !== 'array' && json.kind !== 'object') return { nodes: 0, commas: 0 };
+  const parts = json.kind === 'array' ? json.items : json.members.map(([, value]) => value);
+  let nodes = json.kind === 'array' ? 1 : 1 + parts.length;
+  let commas = Math.max(0, parts.length - 1);
+  for (const part of parts.map(sizeOf)) {
+    nodes += part.nodes;
+    commas += part.commas;
+  }
+  return { nodes, commas };
+}
+
 /** Reads a JSON text exactly as RFC 8259 says; `undefined` if it is not JSON. */
 export function readJson(text: string): Json | undefined {
   const reader = new Reader(text);

@@ -1,6 +1,6 @@
 import { fromBase64url } from './encoding.js';
 import { faithful } from './jcs.js';
-import { depthOf, hasDuplicateNames, member, readJson, type JsonObject } from './json.js';
+import { depthOf, hasDuplicateNames, member, readJson, sizeOf, type JsonObject } from './json.js';
 
 /** A compact JWT that was decoded but not verified. */
 export interface Jwt {
@@ -13,9 +13,11 @@ export interface Jwt {
 }
 
 const MAX_DEPTH = 64;
+const MAX_NODES = 16_384;
+const MAX_COMMAS = 32_768;
 
 /** Decodes a JWT (docs/spec/encoding.md); `undefined` if it is not a JWT with JSON objects. */
-export function readJwt(text: string): Jwt | undefined {
+export function readJwt(text: string, maxNodes = MAX_NODES): Jwt | undefined {
   const segments = text.split('.');
   if (segments.length !== 3 || segments.includes('')) return undefined;
   const [header, payload, signature] = segments.map(fromBase64url);
@@ -23,6 +25,7 @@ export function readJwt(text: string): Jwt | undefined {
   const headerObject = readObject(header);
   const payloadObject = readObject(payload);
   if (headerObject === undefined || payloadObject === undefined) return undefined;
+  if (sizeOf(payloadObject).nodes > maxNodes) return undefined;
   // The specification says this only of `args` and bodies. For other claims it follows from "valid UTF-8, a JSON
   // object" and "serialized in JCS order": a value without a faithful RFC 8785 form cannot have been serialized that
   // way.
@@ -41,10 +44,11 @@ export function textOf(bytes: Buffer): string | undefined {
   }
 }
 
-/** Reads valid UTF-8 with a JSON object without repeated names that is not nested too deep. */
+/** Reads valid UTF-8 with a JSON object without repeated names that is neither nested too deep nor too large. */
 function readObject(bytes: Buffer): JsonObject | undefined {
   const text = textOf(bytes);
   const json = text === undefined ? undefined : readJson(text);
   if (json?.kind !== 'object' || hasDuplicateNames(json) || depthOf(json) > MAX_DEPTH) return undefined;
-  return json;
+  const { nodes, commas } = sizeOf(json);
+  return nodes > MAX_NODES || commas > MAX_COMMAS ? undefined : json;
 }

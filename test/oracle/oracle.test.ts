@@ -1,11 +1,13 @@
 import sodium from 'sodium-native';
 import { describe, expect, test } from 'vitest';
+import { parseCompactJwt } from '../../src/protocol/jwt.js';
 import { readVectors } from '../support/vectors.js';
 import { verifyStrictly } from './ed25519.js';
 import { fromBase58, fromBase64url, keyOfDid, toBase58 } from './encoding.js';
 import { FORGERIES, forge, KEYS, publicKeyOf, signWith, WEAK_DIDS } from './generator/keys.js';
 import { canonical, isFaithfulNumber } from './jcs.js';
 import { depthOf, hasDuplicateNames, readJson, writeJson } from './json.js';
+import { readJwt } from './jwt.js';
 
 // The oracle is compared with independent implementations: libsodium, the platform, and public vectors.
 
@@ -38,6 +40,24 @@ describe('signatures', () => {
     for (const { id, key, message, signature, valid } of vectors)
       expect([id, verifyStrictly(bytes(key), bytes(message), bytes(signature))]).toEqual([id, valid]);
     expect(vectors.length).toBeGreaterThan(100);
+  });
+});
+
+describe('a JWT', () => {
+  const jwtOf = (payload: string) => `e30.${Buffer.from(payload).toString('base64url')}.AA`;
+  const members = (count: number) => `{${Array.from({ length: count }, (_, at) => `"${at}":1`).join()}}`;
+
+  test.each<[string, string, number | undefined, boolean]>([
+    ['2,047 members in an object', members(2_047), 2_048, true],
+    ['2,048 members', members(2_048), 2_048, false],
+    ['16,383 members', members(16_383), undefined, true],
+    ['16,384 members', members(16_384), undefined, false],
+    ['32,769 elements', `{"a":[${'0,'.repeat(32_768)}0]}`, 2_048, true],
+    ['32,770 elements', `{"a":[${'0,'.repeat(32_769)}0]}`, 2_048, false],
+    ['commas in texts', `{"a":"${','.repeat(70_000)}"}`, 2_048, true],
+  ])('of %s is read as by the verifier', (_, payload, maxNodes, isRead) => {
+    expect(parseCompactJwt(jwtOf(payload), maxNodes).defect === undefined).toBe(isRead);
+    expect(readJwt(jwtOf(payload), maxNodes) !== undefined).toBe(isRead);
   });
 });
 

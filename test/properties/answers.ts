@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { liveCall, liveChain } from '../middleware/call.js';
 import { Random } from '../oracle/generator/random.js';
+import { listWith } from '../revocation/lists.js';
 import { makeChain, party, signJwt } from '../support/chain.js';
 import type { Property } from './property.js';
 import { sleep } from './subject.js';
@@ -88,7 +89,7 @@ export const clock: Property = {
           await sleep(300);
           at = start + step;
           await sleep(100);
-          return { type: 'application/octet-stream', body: Buffer.alloc(32_768) };
+          return { type: 'application/vc', body: listWith([]) };
         });
         const verifier = await subject.verifier({ statusListBaseUrl: host.url });
         const chain = makeChain(1, {

@@ -10,6 +10,7 @@ import {
 import {
   hasMoreNodes,
   isJsonObject,
+  MAX_JSON_COMMAS,
   MAX_JSON_NODES,
   parseStrictJson,
   type JsonValue,
@@ -316,6 +317,11 @@ describe('strict JSON', () => {
       const text = (count: number) => `[1e30,0.1234567890123456789,${Array(count).fill(large).join(',')}]`;
       expect(parseStrictJson(text(MAX_LARGE_NUMBERS)).defect).toBeUndefined();
       expect(parseStrictJson(text(MAX_LARGE_NUMBERS + 1)).defect?.kind).toBe('number');
+      // A receipt has an eighth of all: there are several in a bundle.
+      expect(parseStrictJson(text(MAX_LARGE_NUMBERS / 8), MAX_JSON_NODES / 8).defect).toBeUndefined();
+      expect(parseStrictJson(text(MAX_LARGE_NUMBERS / 8 + 1), MAX_JSON_NODES / 8).defect?.kind).toBe(
+        'number',
+      );
       expect(
         parseStrictJson(`[${Array(10_000).fill('1e30,9007199254740991,0.12345678901234567').join(',')}]`),
       ).toHaveProperty('value');
@@ -423,7 +429,7 @@ describe('a defect', () => {
   it('of the size says the limit', () => {
     expect(parseStrictJson('[[],[]]', 2).defect).toEqual({
       kind: 'size',
-      message: 'it holds more than 2 objects, arrays and members',
+      message: 'it holds more than 2 JSON objects, arrays and members, or 32768 commas',
     });
     expect(parseStrictJson('[[],[]]', 3).defect).toBeUndefined();
   });
@@ -484,5 +490,15 @@ describe('the number of nodes', () => {
     expect(parseStrictJson(largest).defect).toBeUndefined();
     expect(parseStrictJson(largest.replace('{}', '{},{}')).defect?.kind).toBe('size');
     expect(parseStrictJson('['.repeat(1_000_000)).defect?.kind).toBe('size');
+  });
+
+  it('does not count elements of arrays, of which there may be more', () => {
+    const largest = `{"a,":[${'1,'.repeat(MAX_JSON_COMMAS - 1)}1],"b":","}`;
+    expect(parseStrictJson(largest).defect).toBeUndefined();
+    expect(parseStrictJson(largest.replace('[1', '[1,1')).defect).toEqual({
+      kind: 'size',
+      message: 'it holds more than 16384 JSON objects, arrays and members, or 32768 commas',
+    });
+    expect(hasMoreNodes(largest.replace('[1', '[1,1'), 2 ** 15)).toBe(true);
   });
 });

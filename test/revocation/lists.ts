@@ -57,6 +57,12 @@ export function credentialWith(revoked: Iterable<number>, changes: Changes = {})
   };
 }
 
+/** An unsigned list, to be served. */
+export function listWith(revoked: Iterable<number>, entries?: number): string {
+  const encodedList = encode(bitsWith(revoked, entries));
+  return JSON.stringify(credentialWith([], { credentialSubject: { encodedList } }));
+}
+
 /** A vc+jwt, signed by jose. */
 export async function toJwt(credential: object, issuer: Issuer, header: object = {}): Promise<string> {
   return new CompactSign(Buffer.from(JSON.stringify(credential)))

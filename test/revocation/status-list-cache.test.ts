@@ -7,11 +7,11 @@ import type { KeyResolver } from '../../src/protocol/key-resolver.js';
 import { openRevocation, type Revocation, type StatusListOptions } from '../../src/revocation/index.js';
 import { StatusListCache } from '../../src/revocation/lists/status-list-cache.js';
 import { ListServer } from './list-server.js';
-import { bitsWith, credentialWith, newIssuer, toJwt } from './lists.js';
+import { listWith, credentialWith, newIssuer, toJwt } from './lists.js';
 import { asked } from './entries.js';
 import { Recorder } from './recorder.js';
 
-const RAW = 'application/octet-stream';
+const VC = 'application/vc';
 
 let server: ListServer;
 let recorder: Recorder;
@@ -46,7 +46,7 @@ async function open(list: Partial<StatusListOptions> = {}): Promise<Revocation> 
 
 /** With the first fetch done. */
 async function openWith(revoked: number[], list: Partial<StatusListOptions> = {}): Promise<Revocation> {
-  server.serve(RAW, bitsWith(revoked));
+  server.serve(VC, listWith(revoked));
   const revocation = await open(list);
   await recorder.fetched(1);
   return revocation;
@@ -83,7 +83,7 @@ test('local lookups are observed, and an observer is not needed', async () => {
   revocation.view.isRevokedLocally(6);
   expect(recorder.lookups).toEqual(['local true', 'local false']);
 
-  server.serve(RAW, bitsWith([7]));
+  server.serve(VC, listWith([7]));
   const statusList = { url: server.url, ttlSecs: 300, maxStaleSecs: 0 };
   const unobserved = await openRevocation({ statusList, log: recorder.log, now: () => now });
   opened.push(unobserved);
@@ -101,7 +101,7 @@ describe('readiness', () => {
     vi.advanceTimersByTime(2_000);
     await recorder.fetched(2);
     expect(revocation.unreadyReasons).toEqual(['status_list_not_fetched']);
-    server.serve(RAW, bitsWith([7]));
+    server.serve(VC, listWith([7]));
     vi.advanceTimersByTime(4_000);
     await recorder.fetched(3);
     expect(revocation.unreadyReasons).toEqual([]);
@@ -122,7 +122,7 @@ describe('readiness', () => {
     now += NEXT_FETCH_MS;
     expect(await ask(revocation, 7)).toBe('unavailable');
     expect(revocation.unreadyReasons).toEqual(['status_list_stale']);
-    server.serve(RAW, bitsWith([]));
+    server.serve(VC, listWith([]));
     vi.advanceTimersByTime(4_000);
     await recorder.fetched(4);
     expect(revocation.unreadyReasons).toEqual([]);
@@ -191,7 +191,7 @@ describe('readiness', () => {
     expect(waiting).toBeInstanceOf(Promise);
     expect(revocation.freshen()).toBe(waiting);
     await asked;
-    server.serve(RAW, bitsWith([7]));
+    server.serve(VC, listWith([7]));
     server.requests[0]?.socket.resetAndDestroy();
     await waiting;
     expect(revocation.view.remoteStatusOf(7)).toBe('unavailable');
@@ -242,7 +242,7 @@ describe('the copy', () => {
     expect(revocation.freshen()).toBe(null);
     expect(fetches).not.toHaveBeenCalled();
 
-    server.serve(RAW, bitsWith([7]));
+    server.serve(VC, listWith([7]));
     now += 60_001;
     const answers = await Promise.all(Array.from({ length: 500 }, () => ask(revocation, 7)));
     expect(new Set(answers)).toEqual(new Set(['revoked']));
@@ -256,7 +256,7 @@ describe('the copy', () => {
     const answers = await Promise.all(Array.from({ length: 500 }, () => ask(revocation, 7)));
     expect(new Set(answers)).toEqual(new Set(['unavailable']));
     expect([revocation.freshen(), server.requests.length]).toEqual([null, 2]);
-    server.serve(RAW, bitsWith([7]));
+    server.serve(VC, listWith([7]));
     now += 999;
     // Refused at once: another fetch so soon would press a server that is in trouble.
     expect([revocation.freshen(), revocation.view.remoteStatusOf(7)]).toEqual([null, 'unavailable']);
@@ -268,7 +268,7 @@ describe('the copy', () => {
 
   test('is refreshed ahead in the last fifth of its TTL, and nobody waits', async () => {
     const revocation = await openWith([]);
-    server.serve(RAW, bitsWith([7]));
+    server.serve(VC, listWith([7]));
     now += 240_000;
     for (let verification = 0; verification < 500; verification++) expect(revocation.freshen()).toBe(null);
     expect(revocation.view.remoteStatusOf(7)).toBe('not_revoked');
@@ -315,7 +315,7 @@ describe('the copy', () => {
     expect(revocation.view.remoteStatusOf(7)).toBe('unavailable');
     const waiting = revocation.freshen();
     expect(waiting).not.toBe(null);
-    server.serve(RAW, bitsWith([]));
+    server.serve(VC, listWith([]));
     server.requests[1]?.socket.resetAndDestroy();
     await waiting;
     now += NEXT_FETCH_MS;
@@ -338,7 +338,7 @@ describe('the copy', () => {
   test('is fetched anew when the clock was set back behind the fetch', async () => {
     const revocation = await openWith([7]);
     now -= 3_600_000;
-    server.serve(RAW, bitsWith([]));
+    server.serve(VC, listWith([]));
     expect(await ask(revocation, 7)).toBe('not_revoked');
     expect(server.requests).toHaveLength(2);
   });
@@ -348,10 +348,10 @@ describe('the copy', () => {
     now -= 11_000;
     server.respond = (_, response) => {
       now += 11_000;
-      response.writeHead(200, { 'content-type': RAW }).end(bitsWith([]));
+      response.writeHead(200, { 'content-type': VC }).end(listWith([]));
     };
     expect(await ask(revocation, 7)).toBe('not_revoked');
-    server.serve(RAW, bitsWith([7]));
+    server.serve(VC, listWith([7]));
     // Before the time at which another fetch might start otherwise.
     now -= 10_500;
     expect(await ask(revocation, 7)).toBe('revoked');
@@ -377,7 +377,7 @@ describe('the copy', () => {
     const revocation = await open({ issuer: issuer.did });
     await recorder.fetched(1);
     expect(await ask(revocation, 7)).toBe('revoked');
-    server.serve(RAW, bitsWith([]));
+    server.serve(VC, listWith([]));
     now += 300_000;
     expect(await ask(revocation, 7)).toBe('unavailable');
     expect(recorder.outcomes.at(-1)).toBe('untrusted');
@@ -436,7 +436,7 @@ describe('the copy', () => {
 
 describe('conditional requests', () => {
   test('an unchanged list is confirmed for another TTL, without its bytes', async () => {
-    server.serve(RAW, bitsWith([7]), '"one"');
+    server.serve(VC, listWith([7]), '"one"');
     const revocation = await open();
     await recorder.fetched(1);
     now += 300_000;
@@ -444,7 +444,7 @@ describe('conditional requests', () => {
     expect(recorder.outcomes).toEqual(['updated', 'not_modified']);
     now += 239_999;
     expect([revocation.freshen(), revocation.listAgeSecs]).toEqual([null, 239.999]);
-    server.serve(RAW, bitsWith([]), '"two"');
+    server.serve(VC, listWith([]), '"two"');
     now += 60_001;
     expect(await ask(revocation, 7)).toBe('not_revoked');
     expect(server.requests.map((request) => request.headers['if-none-match'])).toEqual([
@@ -480,7 +480,7 @@ describe('conditional requests', () => {
 
 describe('what an operator sees', () => {
   test('a short list is accepted with a warning', async () => {
-    server.serve(RAW, bitsWith([7], 1024));
+    server.serve(VC, listWith([7], 1024));
     const revocation = await open();
     await recorder.fetched(1);
     expect(revocation.view.remoteStatusOf(7)).toBe('revoked');
@@ -506,7 +506,7 @@ describe('what an operator sees', () => {
     server.respond = (_, response) => response.writeHead(503).end();
     await tryAgain();
     expect(recorder.messages[2]).toMatch(/list answers 503, expected 200/);
-    server.serve(RAW, bitsWith([]));
+    server.serve(VC, listWith([]));
     await tryAgain();
     expect(recorder.messages.slice(3)).toEqual(['info the status list can be fetched again']);
     expect(recorder.messages.join()).not.toMatch(/secret|word/);

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { generateKeyPair, CompactSign } from 'jose';
@@ -16,52 +15,46 @@ const mallory = newIssuer();
 const signed = (revoked: number[], changes = {}) =>
   credentialWith(revoked, { issuer: issuer.did, ...changes });
 
-function read(contentType: string, body: unknown, pinned?: string) {
+function read(
+  contentType: string,
+  body: unknown,
+  pinned?: string,
+  form: 'credential' | 'raw' = 'credential',
+) {
   const bytes = Buffer.isBuffer(body)
     ? body
     : Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
   const issuer = pinned === undefined ? undefined : resolveIssuer(pinned, DEFAULT_KEYS);
-  return readStatusList(bytes, contentType, { issuer, nowMs: NOW });
+  return readStatusList(bytes, contentType, { form, issuer, nowMs: NOW });
 }
 
-async function revokedIn(contentType: string, body: unknown, pinned?: string): Promise<number[]> {
-  const { bits, entries } = await read(contentType, body, pinned);
+async function revokedIn(
+  contentType: string,
+  body: unknown,
+  pinned?: string,
+  form?: 'raw',
+): Promise<number[]> {
+  const { bits, entries } = await read(contentType, body, pinned, form);
   return Array.from({ length: entries }, (_, index) => index).filter((index) => isBitSet(bits, index));
 }
 
 describe('every form of a status list', () => {
-  test.each([
-    'application/vc',
-    'application/json',
-    'application/vc+ld+json; charset=utf-8',
-    'Application/LD+JSON',
-    ' application/vc ;v=2',
-  ])('a credential as %s', async (type) => {
-    expect(await revokedIn(type, credentialWith([0, 7, 8, 131_071]))).toEqual([0, 7, 8, 131_071]);
-  });
+  // What it is, it says itself: object stores call a file without a type octet-stream.
+  test.each(['application/vc', 'application/octet-stream', 'binary/octet-stream', 'text/plain', ''])(
+    'a credential as %s',
+    async (type) => {
+      expect(await revokedIn(type, credentialWith([0, 7, 8, 131_071]))).toEqual([0, 7, 8, 131_071]);
+      const jwt = await toJwt(signed([800]), issuer);
+      expect(await revokedIn(type, jwt, issuer.did)).toEqual([800]);
+      expect(await revokedIn(type, `\n ${jwt}`)).toEqual([800]);
+    },
+  );
 
-  test('the older form: StatusList2021, encodedList without "u", in base64url or base64', async () => {
-    const bits = bitsWith([5, 94_567]);
-    for (const encodedList of [gzipSync(bits).toString('base64url'), gzipSync(bits).toString('base64')]) {
-      const credential = credentialWith([], {
-        type: ['VerifiableCredential', 'StatusList2021Credential'],
-        issuanceDate: '2026-01-01T00:00:00Z',
-        credentialSubject: { type: 'StatusList2021', encodedList },
-      });
-      expect(await revokedIn('application/json', credential)).toEqual([5, 94_567]);
-    }
-  });
-
-  test('the older form with both digits that base64 has of its own, and with each padding', async () => {
-    const seen = new Set<string>();
-    for (let bytes = 64; seen.size < 5; bytes++) {
-      const bits = randomBytes(bytes);
-      const encodedList = gzipSync(bits).toString('base64');
-      const list = await read('application/vc', credentialWith([], { credentialSubject: { encodedList } }));
-      expect(list.bits.equals(bits)).toBe(true);
-      for (const digit of ['+', '/']) if (encodedList.includes(digit)) seen.add(digit);
-      seen.add(`padding ${encodedList.replace(/[^=]/g, '').length}`);
-    }
+  test('a JWT whose header is written with white space', async () => {
+    const header = Buffer.from('{\n  "alg": "EdDSA"\n}').toString('base64url');
+    const payload = Buffer.from(JSON.stringify(signed([3]))).toString('base64url');
+    expect(header.slice(0, 2)).toBe('ew');
+    expect(await revokedIn('application/vc+jwt', `${header}.${payload}.AAAA`)).toEqual([3]);
   });
 
   test('the example list of the specification is all zeros', async () => {
@@ -116,11 +109,39 @@ describe('every form of a status list', () => {
     await expect(read('application/vc', longer, issuer.did)).rejects.toMatchObject({ fault: 'untrusted' });
   });
 
-  test('a raw bitstring', async () => {
-    expect(await revokedIn('application/octet-stream', bitsWith([1, 6, 64]))).toEqual([1, 6, 64]);
-    const { validFromMs, validUntilMs } = await read('binary/octet-stream', bitsWith([]));
+  test('raw bits, if the operator says so', async () => {
+    const type = 'Application/octet-stream; charset=x';
+    expect(await revokedIn(type, bitsWith([1, 6, 64]), undefined, 'raw')).toEqual([1, 6, 64]);
+    const { validFromMs, validUntilMs } = await read('binary/octet-stream', bitsWith([]), undefined, 'raw');
     expect([validFromMs, validUntilMs]).toEqual([-Infinity, Infinity]);
   });
+
+  test.each([
+    ['a credential', JSON.stringify(credentialWith([800]))],
+    ['JSON behind a byte order mark and white space', '\ufeff \r\n\t{}'],
+    ['an array', '[]'],
+    ['a JWT', 'eyJhbGciOiJFZERTQSJ9.e30.AAAA'],
+    ['a JWT with white space', 'ewogImFsZyI6IkVkRFNBIn0.e30.AAAA'],
+    ['GZIP data', gzipSync(bitsWith([800]))],
+    ['a web page', '\n<!doctype html><title>Service unavailable</title>'],
+  ])('%s is never read as raw bits', async (_, body) => {
+    const start = Buffer.from(body).toString('latin1').replace('\xef\xbb\xbf', '').trim().slice(0, 16);
+    for (const type of ['application/octet-stream', 'binary/octet-stream'])
+      await expect(read(type, body, undefined, 'raw')).rejects.toMatchObject({
+        fault: 'malformed',
+        message: `it begins with ${JSON.stringify(start)} like a JWT, JSON, a web page or GZIP data, expected raw bits that do not; unset STATUS_LIST_FORM for a credential`,
+      });
+  });
+
+  test.each(['', 'text/plain', 'application/vc', `x/${'y'.repeat(1000)}`])(
+    'raw bits as %s are refused',
+    async (type) => {
+      await expect(read(type, 'Not found', undefined, 'raw')).rejects.toMatchObject({
+        fault: 'content_type',
+        message: `its Content-Type is ${JSON.stringify(type.slice(0, 80))}, expected application/octet-stream or binary/octet-stream for raw bits`,
+      });
+    },
+  );
 
   test('64 Mi entries, where a check stays a bit test', async () => {
     const entries = 64 * 1024 * 1024;
@@ -147,7 +168,6 @@ describe('every form of a status list', () => {
           revoked,
         );
         expect(await revokedIn('application/vc', withProof(credential, issuer), issuer.did)).toEqual(revoked);
-        expect(await revokedIn('application/octet-stream', bitsWith(revoked, 1024))).toEqual(revoked);
       }),
       { numRuns: 30 },
     );
@@ -164,18 +184,19 @@ describe('what is no status list, or not one to rely on', () => {
       'HTML',
       'text/html',
       '<p>',
-      'content_type',
-      'its Content-Type is "text/html", expected one of application/vc+jwt, ',
+      'malformed',
+      'it begins with "<p>", expected a credential: a JWT ("ey…") or a JSON object ("{…"); raw bits are read only with STATUS_LIST_FORM=raw',
     ],
-    ['no content type', '', credentialWith([]), 'content_type', 'its Content-Type is "", expected one of'],
+    ['packed', json, gzipSync('{}'), 'malformed', String.raw`it begins with "\u001f`],
+    ['bits', 'application/octet-stream', bitsWith([1]), 'malformed', 'it begins with "@'],
+    ['an empty body', json, '', 'malformed', 'it begins with "", expected a credential'],
     [
-      'a long content type',
-      `x/${'y'.repeat(1000)}`,
-      '',
-      'content_type',
-      `its Content-Type is "x/${'y'.repeat(78)}", expected one of`,
+      'a byte order mark',
+      json,
+      `\ufeff${JSON.stringify(credentialWith([]))}`,
+      'malformed',
+      'it is not strict',
     ],
-    ['an empty body', json, '', 'malformed', 'it is not strict JSON: '],
     [
       'half the JSON',
       json,
@@ -183,7 +204,7 @@ describe('what is no status list, or not one to rely on', () => {
       'malformed',
       'it is not strict JSON: ',
     ],
-    ['no object', json, [credentialWith([])], 'malformed', 'it is not a JSON object'],
+    ['no object', json, [credentialWith([])], 'malformed', 'it begins with "[{'],
     ['bytes that are not UTF-8', json, Buffer.from([0x7b, 0xff, 0x7d]), 'malformed', 'it is not UTF-8'],
     [
       'a duplicate member',
@@ -197,14 +218,14 @@ describe('what is no status list, or not one to rely on', () => {
       json,
       credentialWith([], { type: ['VerifiableCredential'] }),
       'malformed',
-      'its type is ["VerifiableCredential"], expected BitstringStatusListCredential or StatusList2021Credential',
+      'its type is ["VerifiableCredential"], expected BitstringStatusListCredential',
     ],
     [
       'another subject',
       json,
       subject({ type: 'Person' }),
       'malformed',
-      'its credentialSubject.type is "Person", expected BitstringStatusList or StatusList2021',
+      'its credentialSubject.type is "Person", expected BitstringStatusList',
     ],
     [
       'an array of subjects',
@@ -232,21 +253,21 @@ describe('what is no status list, or not one to rely on', () => {
       json,
       subject({ encodedList: 'u!!!' }),
       'malformed',
-      'its encodedList is not base64url, expected "u" and base64url',
+      'its encodedList is not "u" and base64url without padding',
     ],
     [
       'padded multibase',
       json,
       subject({ encodedList: `u${gzip.toString('base64')}` }),
       'malformed',
-      'its encodedList is not base64url, expected "u" and base64url',
+      'its encodedList is not "u" and base64url without padding',
     ],
     [
       'padding in the middle',
       json,
       subject({ encodedList: gzip.toString('base64url').replace(/^.{8}/, '$&==') }),
       'malformed',
-      'its encodedList is not base64url, expected "u" and base64url',
+      'its encodedList is not "u" and base64url without padding',
     ],
     [
       'no GZIP',
@@ -269,7 +290,23 @@ describe('what is no status list, or not one to rely on', () => {
       'malformed',
       'it has no entries',
     ],
-    ['an empty raw list', 'application/octet-stream', Buffer.alloc(0), 'malformed', 'it has no entries'],
+    [
+      'the older types',
+      json,
+      credentialWith([], {
+        type: ['StatusList2021Credential'],
+        credentialSubject: { type: 'StatusList2021' },
+      }),
+      'malformed',
+      'its type is ["StatusList2021Credential"], expected BitstringStatusListCredential',
+    ],
+    [
+      'an encodedList without "u"',
+      json,
+      subject({ encodedList: gzip.toString('base64url') }),
+      'malformed',
+      'its encodedList is not "u" and base64url without padding',
+    ],
     [
       'another purpose',
       json,
@@ -320,20 +357,6 @@ describe('what is no status list, or not one to rely on', () => {
       'it was valid until 2026-06-01T11:30:00.000Z; the clock here says',
     ],
     [
-      'an older one of yesterday',
-      json,
-      credentialWith([], { expirationDate: '2026-05-31T00:00:00Z' }),
-      'out_of_validity',
-      'it was valid until 2026-05-31T00:00:00.000Z',
-    ],
-    [
-      'an older one of tomorrow',
-      json,
-      credentialWith([], { issuanceDate: '2026-06-02T00:00:00Z' }),
-      'out_of_validity',
-      'it becomes valid at 2026-06-02T00:00:00.000Z',
-    ],
-    [
       'no time',
       json,
       credentialWith([], { validUntil: 'tomorrow' }),
@@ -347,7 +370,7 @@ describe('what is no status list, or not one to rely on', () => {
       'malformed',
       'its validUntil is "2027-01-01T00:00:00", expected',
     ],
-    ['JSON called a JWT', 'application/vc+jwt', credentialWith([]), 'malformed', 'it is not a JWT: it has'],
+    ['no JWT', 'application/vc+jwt', 'eyJ', 'malformed', 'it is not a JWT: it has'],
     [
       'times of other formats',
       json,
@@ -406,23 +429,19 @@ describe('what is no status list, or not one to rely on', () => {
       'its issuer is {"name":"x"}',
     ],
     [
-      'many values',
+      'many objects',
       json,
-      `[${'1,'.repeat(40_000)}1]`,
+      `{"x":[${'{},'.repeat(40_000)}{}]}`,
       'malformed',
-      'it has more than 16384 values, expected a credential with one long encodedList',
+      'it holds more than 16384 JSON objects',
     ],
-    ['as many values as it may have', json, `[${'1,'.repeat(16_383)}1]`, 'malformed', 'not a JSON object'],
-    ['one more', json, `[${'1,'.repeat(16_384)}1]`, 'malformed', 'it has more than 16384 values'],
     [
-      'many values in a JWT',
+      'many objects in a JWT',
       'application/jwt',
-      `e30.${Buffer.from(`[${'1,'.repeat(40_000)}1]`).toString('base64url')}.AAAA`,
+      `e30.${Buffer.from(`[${'{},'.repeat(40_000)}{}]`).toString('base64url')}.AAAA`,
       'malformed',
-      'it has more than 16384 values',
+      'it holds more than 16384 JSON objects',
     ],
-    ['many lists', json, '['.repeat(40_000), 'malformed', 'it has more than 16384 values'],
-    ['many objects', json, '{'.repeat(40_000), 'malformed', 'it has more than 16384 values'],
   ])('%s', async (_, type, body, fault, says) => {
     const message = expect.stringContaining(says) as string;
     await expect(read(type, body)).rejects.toMatchObject({ name: 'StatusListError', fault, message });
@@ -435,10 +454,17 @@ describe('what is no status list, or not one to rely on', () => {
     expect(list.validUntilMs).toBe(NOW + 1);
   });
 
+  test('an empty raw list', async () => {
+    await expect(read('application/octet-stream', Buffer.alloc(0), undefined, 'raw')).rejects.toMatchObject({
+      fault: 'malformed',
+      message: 'it has no entries',
+    });
+  });
+
   test('a bomb is refused while it unpacks: in bounded memory, and off the event loop', async () => {
-    // 64 MiB of zeros, sixteen times over, as one GZIP file of many members.
-    const member = gzipSync(Buffer.alloc(64 * 1024 * 1024));
-    const encodedList = `u${Buffer.concat(Array.from({ length: 16 }, () => member)).toString('base64url')}`;
+    // 16 MiB of zeros, 48 times over, as one GZIP file of many members.
+    const member = gzipSync(Buffer.alloc(16 * 1024 * 1024), { level: 9 });
+    const encodedList = `u${Buffer.concat(Array.from({ length: 48 }, () => member)).toString('base64url')}`;
     const body = Buffer.from(JSON.stringify(subject({ encodedList })));
     const before = process.memoryUsage().arrayBuffers;
     let highest = 0;
@@ -449,11 +475,12 @@ describe('what is no status list, or not one to rely on', () => {
     }, 1);
     await expect(read(json, body)).rejects.toMatchObject({
       fault: 'too_large',
-      message: `its encodedList unpacks to more than ${64 * 1024 * 1024} bytes`,
+      message:
+        'its encodedList unpacks to more than 16777216 bytes: make a list with at most 134217728 entries',
     });
     clearInterval(watch);
     expect(turns).toBeGreaterThan(2);
-    expect(highest - before).toBeLessThan(160 * 1024 * 1024);
+    expect(highest - before).toBeLessThan(64 * 1024 * 1024);
   });
 });
 
@@ -470,11 +497,6 @@ describe('a pinned issuer', () => {
     const other = credentialWith([], { issuer: 'https://issuer.example' });
     const proof = withProof(signed([]), issuer)['proof'] as Record<string, unknown>;
     const cases: [string, unknown, string][] = [
-      [
-        'application/octet-stream',
-        bitsWith([]),
-        `it is a raw bitstring, expected a vc+jwt signature or an eddsa-jcs-2022 proof by ${issuer.did}`,
-      ],
       ['application/vc', signed([]), 'it has no proof by that issuer, expected a vc+jwt signature'],
       ['application/vc', { ...signed([]), proof: ['x', null] }, 'it has no proof by that issuer'],
       [
@@ -541,7 +563,9 @@ describe('a pinned issuer', () => {
   });
 
   test('refuses what nobody signed', async () => {
-    await expect(read('application/octet-stream', bitsWith([]), issuer.did)).rejects.toMatchObject(untrusted);
+    await expect(read('application/octet-stream', bitsWith([]), issuer.did, 'raw')).rejects.toMatchObject(
+      untrustedFor('it is a raw bitstring, expected a vc+jwt signature'),
+    );
     await expect(read('application/vc', signed([]), issuer.did)).rejects.toMatchObject(untrusted);
   });
 

@@ -5,12 +5,12 @@ import { invoke, makeChain } from '../support/chain.js';
 import { eventually } from '../support/eventually.js';
 import { startService } from '../support/service-in-process.js';
 import { ListServer } from './list-server.js';
-import { bitsWith } from './lists.js';
+import { listWith } from './lists.js';
 import { Recorder } from './recorder.js';
 
 // On real time, with a real server that fails as servers do.
 
-const RAW = 'application/octet-stream';
+const VC = 'application/vc';
 
 let server: ListServer;
 let recorder: Recorder;
@@ -47,7 +47,7 @@ const hang = () => {
 
 describe('a list that hangs', () => {
   test('holds nobody up while a stale copy is allowed, and is asked once', async () => {
-    server.serve(RAW, bitsWith([7]));
+    server.serve(VC, listWith([7]));
     const { freshen, view } = bound(await open({ maxStaleSecs: 3600 }));
     await recorder.fetched(1);
     hang();
@@ -77,7 +77,7 @@ describe('a list that hangs', () => {
   test('is taken over when it comes late after all', async () => {
     const responses: (() => void)[] = [];
     server.respond = (_, response) => {
-      responses.push(() => response.writeHead(200, { 'content-type': RAW }).end(bitsWith([7])));
+      responses.push(() => response.writeHead(200, { 'content-type': VC }).end(listWith([7])));
     };
     const { freshen, view } = bound(await open({ ttlSecs: 300, maxWaitMs: 1 }));
     await freshen();
@@ -90,7 +90,7 @@ describe('a list that hangs', () => {
 });
 
 test('a list that answers 500 is asked about once a second, however many need it, and recovers', async () => {
-  server.serve(RAW, bitsWith([7]));
+  server.serve(VC, listWith([7]));
   const opened = await open({});
   const { freshen, view } = bound(opened);
   await recorder.fetched(1);
@@ -111,7 +111,7 @@ test('a list that answers 500 is asked about once a second, however many need it
   expect(fetches()).toBeLessThanOrEqual(1 + (Date.now() - startedAt) / 1000);
   expect(verifications).toBeGreaterThan(fetches());
   expect(opened.unreadyReasons).toEqual(['status_list_stale']);
-  server.serve(RAW, bitsWith([7]));
+  server.serve(VC, listWith([7]));
   await eventually(() => expect(opened.unreadyReasons).toEqual([]));
 });
 
@@ -140,7 +140,7 @@ test('a verification without an index does not wait for a list that hangs', asyn
 });
 
 test('/readyz says that the list is stale once refusals have begun, and recovers without traffic', async () => {
-  server.serve(RAW, bitsWith([]));
+  server.serve(VC, listWith([]));
   const service = await startService({
     STATUS_LIST_BASE_URL: server.url,
     STATUS_CACHE_TTL_SECS: '1',
@@ -160,7 +160,7 @@ test('/readyz says that the list is stale once refusals have begun, and recovers
     hang();
     await eventually(async () => expect(await verify()).toBe('REVOCATION_CHECK_FAILED'));
     expect(await readiness()).toEqual([503, 'status_list_stale']);
-    server.serve(RAW, bitsWith([]));
+    server.serve(VC, listWith([]));
     for (const { socket } of server.requests) socket.resetAndDestroy();
     await eventually(async () => expect(await readiness()).toEqual([200, undefined]));
   } finally {

@@ -63,11 +63,16 @@ describe('a secret in a file', () => {
   });
 });
 
-it('refuses an issuer without a list, and an admin address without an address', () => {
+it('refuses an issuer without a list or of raw bits, and an admin address without an address', () => {
   const issuer = 'did:key:z6MktwupdmLXVVqTzCw4i46r4uGyosGXRnR3XjN4Zq7oMMsw';
   expect(problemsOf({ STATUS_LIST_ISSUER: issuer })).toEqual([
     expect.stringMatching(/^STATUS_LIST_ISSUER is set and there is no list/),
   ]);
+  const url = 'https://lists.example/1';
+  expect(
+    problemsOf({ STATUS_LIST_ISSUER: issuer, STATUS_LIST_BASE_URL: url, STATUS_LIST_FORM: 'raw' }),
+  ).toEqual([expect.stringMatching(/^STATUS_LIST_ISSUER is set and STATUS_LIST_FORM is "raw", a list that/)]);
+  expect(problemsOf({ STATUS_LIST_BASE_URL: url, STATUS_LIST_FORM: 'raw' })).toEqual([]);
   expect(problemsOf({ ADMIN_ON_METRICS_ADDR: '1' })).toEqual([
     expect.stringMatching(/^ADMIN_ON_METRICS_ADDR is set/),
   ]);

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createVerifier } from '../../src/index.js';
 import { invoke, makeChain, NOW } from '../support/chain.js';
 import { ListServer } from '../revocation/list-server.js';
-import { bitsWith } from '../revocation/lists.js';
+import { listWith } from '../revocation/lists.js';
 
 let server: ListServer;
 beforeEach(async () => {
@@ -25,7 +25,7 @@ describe('a verification that waits for the status list', () => {
     const answered = new Promise<() => void>((resolve) => {
       server.respond = (_request, response) => {
         resolve(() => {
-          response.writeHead(200, { 'content-type': 'application/octet-stream' }).end(bitsWith([]));
+          response.writeHead(200, { 'content-type': 'application/vc' }).end(listWith([]));
         });
       };
     });

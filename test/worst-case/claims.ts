@@ -1,6 +1,10 @@
 import { Raw, request, signedRequest, unsignedJwt, type Attack } from './attacker.js';
 import { family, fit, list, members, type Family } from './family.js';
 
+/** Up to so many items, separated by commas. */
+const most = (limit: number, count: number, make: (index: number) => string) =>
+  list(Math.max(1, Math.min(limit, Math.floor(count))), make).join(',');
+
 const values = {
   'long text': (size: number) => JSON.stringify('x'.repeat(size)),
   quotes: (size: number) => JSON.stringify('"'.repeat(size / 2)),
@@ -16,6 +20,17 @@ const values = {
     `[${list(Math.floor(size / 12) + 1, (index) => `{"k${index}":0}`).join(',')}]`,
   texts: (size: number) => `[${list(Math.floor(size / 5) + 1, (index) => `"${index % 100}"`).join(',')}]`,
   numbers: (size: number) => `[${list(Math.floor(size / 4) + 1, (index) => index % 1000).join(',')}]`,
+  'distinct texts': (size: number) =>
+    `[${list(Math.floor(size / 9) + 1, (index) => `"${index}"`).join(',')}]`,
+  'distinct numbers': (size: number) => `[${list(Math.floor(size / 7) + 1, (index) => index).join(',')}]`,
+  // As many as a text may hold, where the others hold too many to be read.
+  'most short texts': (size: number) => `[${most(32_000, size / 9, (index) => `"${index}"`)}]`,
+  'most texts': (size: number) =>
+    `[${most(32_000, size / 34, (index) => `"${String(index).padStart(29, 'x')}"`)}]`,
+  'most numbers': (size: number) => `[${most(32_000, size / 7, String)}]`,
+  'most fractions': (size: number) => `[${most(32_000, size / 23, (index) => `${index}.797693134862315`)}]`,
+  'most members': (size: number) => `{${most(16_000, size / 12, (index) => `"k${index}":1`)}}`,
+  'most objects': (size: number) => `[${most(8_000, size / 14, (index) => `{"k${index}":0}`)}]`,
   fractions: (size: number) =>
     `[${list(Math.floor(size / 22) + 1, () => '1.7976931348623157e300').join(',')}]`,
   'short fractions': (size: number) => `[${list(Math.floor(size / 4) + 1, () => '0.1').join(',')}]`,

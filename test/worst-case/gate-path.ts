@@ -26,9 +26,16 @@ const ROUTES = RouteTable.parse(
   }),
 );
 
-/** The bytes of a gate request: protocol, method and path, bundle header and body, each on a line. */
-export function gateRequest(protocol: Protocol, bundle: string, body: string, target = 'POST /'): string {
-  return `${protocol} ${target}\n${bundle}\n${body}`;
+/** The bytes of a gate request: protocol, method and path, headers and body, each on a line. */
+export function gateRequest(
+  protocol: Protocol,
+  bundle: string,
+  body: string,
+  target = 'POST /',
+  headers: Readonly<Record<string, string>> = {},
+): string {
+  const all = bundle === '' ? headers : { 'x-drs-bundle': bundle, ...headers };
+  return `${protocol} ${target}\n${JSON.stringify(all)}\n${body}`;
 }
 
 /**
@@ -45,7 +52,7 @@ export function openGatePath(): Promise<(bytes: Buffer) => Promise<Call>> {
       return decide(protocol as Protocol, {
         method,
         path,
-        headers: headersOf({ 'x-drs-bundle': bytes.toString('latin1', first + 1, second) || undefined }),
+        headers: headersOf(JSON.parse(bytes.toString('latin1', first + 1, second)) as Record<string, string>),
         body: bodyOfBytes(bytes.subarray(second + 1), headersOf({ 'content-type': 'application/json' })),
       });
     }),

@@ -336,6 +336,33 @@ const read = family(
   'described',
 );
 
+/** What a header repeats of the body, which is huge: nobody need have signed it. */
+const REPEATING = ['mcp-method', 'mcp-name', 'mcp-param-x', 'x-http-method-override', 'x-original-url'];
+const repeated = family(
+  'gate: a header that names something in the body',
+  {
+    name: REPEATING,
+    said: ['1', 'search', '0.5', '999999.0', 'true', '=?base64?MQ==?=', 'long'],
+    count: [1, 90],
+    value: valueNames,
+    where: ['arguments', 'argument', 'name', '_meta'],
+    carrier: ['none', 'header'],
+  },
+  ({ name, said, count, value, where, carrier }, budget) =>
+    fit(budget, (size) => {
+      const huge = values[value](size);
+      const at = (place: string, ordinary: string) => (where === place ? huge : ordinary);
+      const params = `{"name":${at('name', '"search"')},"arguments":${at('arguments', `{"x":${at('argument', '1')}}`)},"_meta":${at('_meta', '{}')}}`;
+      const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${params}}`;
+      const text = said === 'long' ? 'a'.repeat(HEADER_BYTES / count / 2) : said;
+      // Of the other headers, one value is enough to be refused.
+      const names = name === 'mcp-param-x' ? list(count, (index) => `${name}${index}`) : [name];
+      const headers = Object.fromEntries(names.map((each) => [each, text]));
+      return gateRequest('mcp', carrier === 'header' ? carried() : '', body, 'POST /', headers);
+    }),
+  'gate',
+);
+
 /** A path and a query for a table with as many routes as it may have. */
 const routed = family(
   'gate: a path for a table of routes',
@@ -381,5 +408,5 @@ const envelope = family(
 
 /** Requests to the gate. The middleware uses the same functions. */
 export const gateFamilies: readonly Family[] = [
-  ...[message, plain, ...differences, methods, header, headers, read, routed, envelope, rest, wire],
+  ...[message, plain, ...differences, methods, header, headers, read, repeated, routed, envelope, rest, wire],
 ];

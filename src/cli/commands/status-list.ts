@@ -116,7 +116,12 @@ async function sign(list: EditableStatusList, keyFile: string, expires: number |
       "give the issuer's key, or create a new list with this one",
     );
   const validUntil = expires !== undefined ? { validUntil: new Date(expires * 1000) } : {};
-  return `${await signStatusList(list, { signer, validFrom: new Date(), ...validUntil })}\n`;
+  try {
+    return `${await signStatusList(list, { signer, validFrom: new Date(), ...validUntil })}\n`;
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    throw new CommandError(error.message, 'reinstate the entries of receipts that have expired');
+  }
 }
 
 async function open(file: string): Promise<EditableStatusList> {

@@ -1,10 +1,8 @@
 import { gunzip, gzip } from 'node:zlib';
 import { promisify } from 'node:util';
-import { decodeBase64url, encodeBase64url } from '#platform';
+import { encodeBase64url } from '#platform';
+import { MAX_UNPACKED_BYTES } from './credential.js';
 import { StatusListError } from './status-list-error.js';
-
-/** Maximum size of an unpacked list in bytes. */
-export const MAX_UNPACKED_BYTES = 64 * 1024 * 1024;
 
 const gunzipAsync = promisify(gunzip);
 const gzipAsync = promisify(gzip);
@@ -21,33 +19,22 @@ export function isBitSet(bits: Uint8Array, index: number): boolean {
 }
 
 /**
- * Unpacks the `encodedList` of a status list.
+ * Unpacks the bits of a status list, on a thread of libuv.
  *
- * @param encodedList `u` (multibase base64url) and GZIP; or the older form without `u`, in base64url or base64. The
- *   older form never begins with `u`, because GZIP data begins with `H4sI`
- * @param maxBytes at most {@link MAX_UNPACKED_BYTES}
- * @throws {@link StatusListError} `malformed`; `too_large` as soon as unpacking exceeds `maxBytes`
+ * @param packed GZIP data
+ * @throws {@link StatusListError} `malformed`; `too_large` as soon as there are more than {@link MAX_UNPACKED_BYTES}
  * @see W3C Bitstring Status List §3.3, RFC 1952
- * @example await unpackBits('uH4sIAAAAAAAAA-3BMQEAAADCoPVPbQwfoAAAAAAAAAAAAAAAAAAAAIC3AYbSVKsAQAAA'); // 16 KiB of zeros
  */
-export async function unpackBits(encodedList: string, maxBytes = MAX_UNPACKED_BYTES): Promise<Buffer> {
-  const packed = encodedList.startsWith('u')
-    ? decodeBase64url(encodedList.slice(1))
-    : decodeBase64url(
-        encodedList
-          .replace(/={1,2}$/, '')
-          .replaceAll('+', '-')
-          .replaceAll('/', '_'),
-      );
-  if (packed === null) {
-    throw new StatusListError('malformed', 'its encodedList is not base64url, expected "u" and base64url');
-  }
+export async function unpackBits(packed: Uint8Array): Promise<Buffer> {
   try {
-    return await gunzipAsync(packed, { maxOutputLength: maxBytes, chunkSize: 256 * 1024 });
+    return await gunzipAsync(packed, { maxOutputLength: MAX_UNPACKED_BYTES, chunkSize: 256 * 1024 });
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     throw code === 'ERR_BUFFER_TOO_LARGE'
-      ? new StatusListError('too_large', `its encodedList unpacks to more than ${maxBytes} bytes`)
+      ? new StatusListError(
+          'too_large',
+          `its encodedList unpacks to more than ${MAX_UNPACKED_BYTES} bytes: make a list with at most ${MAX_UNPACKED_BYTES * 8} entries`,
+        )
       : new StatusListError('malformed', `its encodedList is not whole GZIP data: ${message}`);
   }
 }

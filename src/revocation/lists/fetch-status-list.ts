@@ -1,9 +1,7 @@
 import { request, type Dispatcher } from 'undici';
 import { printableUrl } from '../printable-url.js';
+import { MAX_WIRE_BYTES } from './credential.js';
 import { StatusListError } from './status-list-error.js';
-
-/** Maximum size of a list in bytes, as sent. */
-const MAX_WIRE_BYTES = 16 * 1024 * 1024;
 
 const MAX_REDIRECTS = 3;
 const REDIRECTS = [301, 302, 303, 307, 308];
@@ -56,7 +54,7 @@ async function followRedirects(
       // closed it.
       reset: true,
       headers: {
-        accept: 'application/vc+jwt, application/vc, application/json;q=0.9, application/octet-stream;q=0.8',
+        accept: 'application/vc+jwt, application/vc, application/json;q=0.9, */*;q=0.8',
         'accept-encoding': 'identity',
         'if-none-match': options.etag,
       },
@@ -105,7 +103,10 @@ async function readBody(
   if (coding !== 'identity') {
     throw new StatusListError('malformed', `it has Content-Encoding ${coding}, which was not asked for`);
   }
-  const tooLarge = new StatusListError('too_large', `it has more than ${MAX_WIRE_BYTES} bytes on the wire`);
+  const tooLarge = new StatusListError(
+    'too_large',
+    `it has more than ${MAX_WIRE_BYTES} bytes: clear the entries of receipts that have expired, so that it packs better`,
+  );
   if (Number(one(headers['content-length']) ?? 0) > MAX_WIRE_BYTES) throw tooLarge;
   const chunks: Buffer[] = [];
   let size = 0;

@@ -2,8 +2,8 @@ import { encodeBase64url } from '#platform';
 import { toJcs } from '../../protocol/jcs.js';
 import type { JsonObject } from '../../protocol/json.js';
 import { parseCompactJwt } from '../../protocol/jwt.js';
-import { MAX_UNPACKED_BYTES, packBits, unpackBits } from './bitstring.js';
-import { readCredential } from './credential.js';
+import { packBits, unpackBits } from './bitstring.js';
+import { MAX_UNPACKED_BYTES, MAX_WIRE_BYTES, readCredential } from './credential.js';
 
 /** W3C's minimum, 131,072 entries. In a shorter list, an entry reveals too much about its holder. */
 export const DEFAULT_STATUS_LIST_ENTRIES = 131_072;
@@ -30,7 +30,7 @@ export interface EditableStatusList {
  * A new list in which nothing is revoked.
  *
  * @param options.entries a multiple of 8, {@link DEFAULT_STATUS_LIST_ENTRIES} by default
- * @throws RangeError for another number of entries, or more than 536,870,912
+ * @throws RangeError for another number of entries, or more than 134,217,728
  * @example const list = createStatusList({ id: 'https://lists.example/1' });
  */
 export function createStatusList(options: { id: string; entries?: number }): EditableStatusList {
@@ -95,6 +95,7 @@ export async function toCredential(
  * Signs a list as a `vc+jwt`, to be served as `application/vc+jwt`.
  *
  * @returns the compact JWT; its payload is the credential itself
+ * @throws RangeError if it is longer than what verifiers read
  * @see W3C vc-jose-cose §3.1.1, RFC 8037
  * @example
  * const list = createStatusList({ id: 'https://lists.example/1' });
@@ -114,7 +115,9 @@ export async function signStatusList(
     kid: `${signer.did}#${signer.did.slice('did:key:'.length)}`,
   };
   const signingInput = `${encode(header)}.${encode(credential)}`;
-  return `${signingInput}.${encodeBase64url(signer.sign(Buffer.from(signingInput)))}`;
+  const jwt = `${signingInput}.${encodeBase64url(signer.sign(Buffer.from(signingInput)))}`;
+  if (jwt.length < MAX_WIRE_BYTES) return jwt;
+  throw new RangeError(`the list has ${jwt.length} bytes, expected fewer than ${MAX_WIRE_BYTES}`);
 }
 
 /**
@@ -130,9 +133,9 @@ export async function signStatusList(
 export async function openStatusList(jwt: string): Promise<EditableStatusList> {
   const parsed = parseCompactJwt(jwt.trim());
   if (parsed.defect !== undefined) throw new SyntaxError(`the list is not a JWT: ${parsed.defect}`);
-  const { encodedList, issuer } = readCredential(parsed.payload);
+  const { packed, issuer } = readCredential(parsed.payload);
   const { id } = parsed.payload;
-  return { id: typeof id === 'string' ? id : '', issuer, bits: await unpackBits(encodedList) };
+  return { id: typeof id === 'string' ? id : '', issuer, bits: await unpackBits(packed) };
 }
 
 const encode = (value: JsonObject) => encodeBase64url(Buffer.from(toJcs(value)));

@@ -6,9 +6,14 @@ import { DEFAULT_MAX_WAIT_MS } from '../defaults.js';
 import { fetchStatusList } from './fetch-status-list.js';
 import { printableUrl } from '../printable-url.js';
 import { DEFAULT_KEYS, type KeyResolver } from '../../protocol/key-resolver.js';
-import { readList } from './list-reader.js';
 import type { RevocationLog, RevocationObserver } from '../observer.js';
-import { isoTime, resolveIssuer, type StatusList } from './read-status-list.js';
+import {
+  isoTime,
+  readStatusList,
+  resolveIssuer,
+  type ListForm,
+  type StatusList,
+} from './read-status-list.js';
 import { StatusListError, type FetchOutcome } from './status-list-error.js';
 
 /** Where the remote list is, and how long a copy of it may be used. */
@@ -21,8 +26,10 @@ export interface StatusListOptions {
   readonly maxStaleSecs: number;
   /** Milliseconds for which a verification waits if there is no usable copy, counted from the start of the fetch. */
   readonly maxWaitMs?: number | undefined;
-  /** A `did:key` that must have signed the list. */
+  /** A `did:key` that must have signed the list, which must be a credential. */
   readonly issuer?: string | undefined;
+  /** `raw`: bits, which nothing tells from any other bytes. `credential` by default. */
+  readonly form?: ListForm | undefined;
 }
 
 /** Why verifications that need the list are refused; see {@link StatusListCache.unreadyReason}. */
@@ -52,6 +59,7 @@ export class StatusListCache {
   readonly #maxWaitMs: number;
   readonly #giveUpMs: number;
   readonly #issuer: string | undefined;
+  readonly #form: ListForm;
   readonly #log: RevocationLog;
   readonly #observer: RevocationObserver;
   readonly #now: () => number;
@@ -89,6 +97,7 @@ export class StatusListCache {
     this.#limits = { ttlMs: options.ttlSecs * 1000, maxStaleMs: options.maxStaleSecs * 1000 };
     this.#maxWaitMs = options.maxWaitMs ?? DEFAULT_MAX_WAIT_MS;
     this.#issuer = options.issuer;
+    this.#form = options.form ?? 'credential';
     this.#log = deps.log;
     this.#observer = deps.observer;
     this.#now = deps.now;
@@ -224,10 +233,10 @@ export class StatusListCache {
       return 'not_modified';
     }
     const { body, contentType, etag } = fetched;
-    const list = await readList(body, contentType, {
+    const list = await readStatusList(body, contentType, {
+      form: this.#form,
       issuer: this.#issuer === undefined ? undefined : resolveIssuer(this.#issuer, this.#keys),
       nowMs: this.#now(),
-      signal,
     });
     if (copy !== null && this.#issuer !== undefined) assertNotOlder(list, copy.list);
     this.#lastTime = this.#now();

@@ -8,6 +8,7 @@ export type StatusListFault =
   | 'http_status'
   /** The server redirects to another origin, or in circles. */
   | 'redirect'
+  /** Raw bits are expected, and the server calls the body something else. */
   | 'content_type'
   /** Over the limit, as sent or unpacked. */
   | 'too_large'
@@ -21,7 +22,7 @@ export type StatusListFault =
   | 'out_of_validity'
   /** From the pinned issuer, but older than the present copy. */
   | 'rollback'
-  /** A bug in this program, or the end of the thread that read the list. */
+  /** A bug in this program. */
   | 'internal';
 
 /** How a fetch of the status list ended. */

@@ -58,12 +58,8 @@ export function readConfiguration(env: Environment): Configuration {
 
 /** Finds variables that contradict each other. */
 function findConflicts(configuration: Configuration): string[] {
-  const { maxBodyBytes, maxBodyMemory, statusListIssuer, statusListBaseUrl } = configuration;
+  const { maxBodyBytes, maxBodyMemory } = configuration;
   const problems: string[] = [];
-  if (statusListIssuer !== undefined && statusListBaseUrl === undefined)
-    problems.push(
-      'STATUS_LIST_ISSUER is set and there is no list to check: set STATUS_LIST_BASE_URL, or unset STATUS_LIST_ISSUER',
-    );
   if (configuration.adminOnMetricsAddr && configuration.metricsAddr === undefined)
     problems.push('ADMIN_ON_METRICS_ADDR is set and METRICS_ADDR is not: set both, or neither');
   if (maxBodyMemory < BODIES_IN_MEMORY * maxBodyBytes)

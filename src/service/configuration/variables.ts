@@ -154,6 +154,8 @@ export const SECTIONS = {
       says: 'URL of the W3C Bitstring Status List. Unset, only the local store revokes.' },
     statusListIssuer: { ...VERIFIER_OPTIONS.statusListIssuer, restrictsTrust: true,
       says: 'Accept only lists that this did:key signed.' },
+    statusListForm: { ...VERIFIER_OPTIONS.statusListForm,
+      says: '[What the list is](spec/revocation.md#forms): a `credential`, or `raw` bits, which are read only then. Any bytes can be read as raw bits, and no issuer can sign them.' },
     statusCacheTtlSecs: { ...VERIFIER_OPTIONS.statusCacheTtlSecs,
       says: 'Seconds for which a fetched list is used. A remote revocation may go unnoticed for this long.' },
     statusMaxStaleSecs: { ...VERIFIER_OPTIONS.statusMaxStaleSecs,

@@ -2,7 +2,7 @@ import { unusable } from '../../gate/carriers.js';
 import { contextHeaders, NO_CONTEXT, type HeaderChanges } from '../../gate/context.js';
 import type { RequestBody } from '../../gate/request.js';
 import type { GateResponse } from '../../gate/response.js';
-import { hasMoreNodes, MAX_JSON_NODES } from '../../protocol/json.js';
+import { hasMoreNodes, JSON_LIMITS } from '../../protocol/json.js';
 import { decodeUtf8 } from '#platform';
 import { wholeContextOf, type GateDecision } from '../routes/gate-decider.js';
 import { readGateHead } from '../http/request-head.js';
@@ -88,8 +88,7 @@ function bodyOf(message: McpRequest, maxBodyBytes: number): RequestBody {
   const params = decodeUtf8(bytes);
   if (params === null) return unusable('params is not UTF-8');
   if (hasMoreNodes(params)) {
-    const reason = `params holds more than ${MAX_JSON_NODES} JSON objects, arrays and members`;
-    return { kind: 'too large', reason };
+    return { kind: 'too large', reason: `params holds more than ${JSON_LIMITS}` };
   }
   // `params` must be one JSON value: text after it would become members of the message. If it is not, the gate gets it
   // alone, and says what is wrong with it.

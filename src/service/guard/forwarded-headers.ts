@@ -1,4 +1,5 @@
 import { CONTEXT_HEADERS, type HeaderChanges } from '../../gate/context.js';
+import { NAMING_HEADERS } from '../../gate/request.js';
 
 /** What belongs to one connection (RFC 9110, section 7.6.1), and is not sent on in either direction. */
 const OF_CONNECTION = [
@@ -10,16 +11,7 @@ const OF_CONNECTION = [
 const OF_REQUEST = ['host', 'content-length', 'expect'];
 
 /** What an application could take for another method or path than those that were decided on. */
-const NAMING = [
-  ...[
-    'x-http-method-override',
-    'x-http-method',
-    'x-method-override',
-    'x-forwarded-method',
-    'x-original-method',
-  ],
-  ...['x-original-url', 'x-original-uri', 'x-rewrite-url', 'x-forwarded-uri'],
-];
+const NAMING = [...NAMING_HEADERS, 'x-original-uri', 'x-forwarded-uri'];
 
 const NOT_SENT: ReadonlySet<string> = new Set([...OF_CONNECTION, ...OF_REQUEST, ...NAMING]);
 const NOT_ANSWERED: ReadonlySet<string> = new Set(OF_CONNECTION);
@@ -31,8 +23,8 @@ if (!CONTEXT_HEADERS.every((name) => name.toLowerCase().startsWith(OURS)))
 
 /**
  * The headers of a request for the tool server: those of the client, without those that only concern the gate or the
- * connection, and with the context. Names with other characters than letters, digits and hyphens are left out: to some
- * servers `X_DRS_Agent` is `X-DRS-Agent`.
+ * connection, and with the context. The front end has refused names like `X_DRS_Agent`, which some servers take for
+ * `X-DRS-Agent`.
  *
  * @param raw names and values by turns
  * @param contentType replaces that of the client
@@ -45,10 +37,7 @@ export function forwardedHeaders(
   const kept = without(
     raw,
     (name) =>
-      NOT_SENT.has(name) ||
-      name.startsWith(OURS) ||
-      !/^[a-z\d-]+$/.test(name) ||
-      (contentType !== null && name === 'content-type'),
+      NOT_SENT.has(name) || name.startsWith(OURS) || (contentType !== null && name === 'content-type'),
   );
   if (contentType !== null) kept.push('Content-Type', contentType);
   return [...kept, ...Object.entries(set).flat()];

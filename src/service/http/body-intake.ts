@@ -4,7 +4,7 @@ import { MAX_TYPICAL_BYTES, type Admission } from '../load/admission.js';
 import type { Work } from '../load/backlog.js';
 import { MAX_PIECES, type BodyFault } from './body-reader.js';
 import type { AnswerOptions, Exchange, Question } from './exchange.js';
-import { hasMoreNodes, MAX_JSON_NODES } from '../../protocol/json.js';
+import { hasMoreNodes, JSON_LIMITS } from '../../protocol/json.js';
 import { decodeUtf8 } from '#platform';
 import { clientOf } from '../load/rate-limit.js';
 import type { RequestHead } from './request-head.js';
@@ -81,8 +81,7 @@ export function readJson<Parsed>(bytes: Buffer, parse: (text: string) => Parsed)
     return { fault: 'malformed', error: 'the body is not UTF-8, expected JSON (RFC 8259), not compressed' };
   if (text === '') return { fault: 'malformed', error: 'the body is empty, expected JSON' };
   if (hasMoreNodes(text)) {
-    const error = `the body holds more than ${MAX_JSON_NODES} JSON objects, arrays and members`;
-    return { fault: 'too_large', error };
+    return { fault: 'too_large', error: `the body holds more than ${JSON_LIMITS}` };
   }
   try {
     return { parsed: parse(text) };

@@ -89,7 +89,12 @@ export async function openTarget(
   const list =
     listUrl === undefined
       ? {}
-      : { statusListBaseUrl: listUrl, statusCacheTtlSecs: 86_400, statusFetchTimeoutMs: 10_000 };
+      : {
+          statusListBaseUrl: listUrl,
+          statusListForm: 'raw' as const,
+          statusCacheTtlSecs: 86_400,
+          statusFetchTimeoutMs: 10_000,
+        };
   const { trustedRoots, ...settings } = world.settings;
   const options = {
     ...settings,

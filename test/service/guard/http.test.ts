@@ -195,7 +195,7 @@ describe('drs-verify guard as a reverse proxy', () => {
   it('forwards no header that is about a context, a method, a path or the connection', async () => {
     const own = { 'X-Own': 'a', 'Mcp-Session-Id': 's', Authorization: 'Bearer t', Connection: 'close' };
     const forged = {
-      ...{ 'X-DRS-Agent': 'forged', X_DRS_Agent: 'forged', 'x-drs-context': 'forged', 'X-DRS-New': 'forged' },
+      ...{ 'X-DRS-Agent': 'forged', 'x-drs-context': 'forged', 'X-DRS-New': 'forged' },
       ...{ 'X-Forwarded-Uri': '/admin', TE: 'trailers' },
       'X-HTTP-Method-Override': 'POST',
     };
@@ -224,6 +224,12 @@ describe('drs-verify guard as a reverse proxy', () => {
       400,
     ],
     ['a connection that names a header', { headers: { Connection: 'close, X-DRS-Agent' } }, 400],
+    [
+      'a header that a server could take for another',
+      { headers: { ...json, X_DRS_Agent: 'x' }, body: PING },
+      400,
+    ],
+    ['the mount of an application', { headers: { ...json, 'Script-Name': '/mcp' }, body: PING }, 405],
     ['a method by header', { headers: { ...json, 'X-HTTP-Method-Override': 'DELETE' } }, 405],
     ['another method', { method: 'PUT', headers: json }, 405],
     ['a form', { headers: { 'Content-Type': 'text/plain' }, body: PING }, 403],

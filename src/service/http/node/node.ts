@@ -95,10 +95,20 @@ async function listen(server: Server, address: ListenAddress): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
+const HEADER_NAME = /^[\dA-Za-z-]+$/;
+
 /** Refuses requests that Node's parser accepts, but uWebSockets.js or RFC 9112 does not. */
 function refusalOf({ rawHeaders, headers, httpVersion }: IncomingMessage): [number, string] | null {
   if (rawHeaders.length > 2 * MAX_HEADERS) return [431, `there are more than ${MAX_HEADERS} headers`];
   if (httpVersion === '1.1' && headers.host === undefined) return [400, 'Host is missing, expected one'];
+  // Servers in the manner of CGI take `_` for `-`, and SCRIPT_NAME for a part of the path. What a gate has read under one
+  // name could be another header behind the proxy.
+  const odd = rawHeaders.find((name, at) => at % 2 === 0 && !HEADER_NAME.test(name));
+  if (odd !== undefined)
+    return [
+      400,
+      `the header name ${JSON.stringify(odd.slice(0, 40))} has other characters than letters, digits and hyphens`,
+    ];
   // A proxy that only knows HTTP/1.0 has not seen where such a body ends.
   if (httpVersion === '1.0' && headers['transfer-encoding'] !== undefined)
     return [400, 'Transfer-Encoding in HTTP/1.0, expected Content-Length'];

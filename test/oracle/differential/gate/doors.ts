@@ -80,7 +80,12 @@ export async function openDoors(world: World, listUrl: string | undefined): Prom
   const list =
     listUrl === undefined
       ? {}
-      : { statusListBaseUrl: listUrl, statusCacheTtlSecs: 300, statusFetchTimeoutMs: 9_000 };
+      : {
+          statusListBaseUrl: listUrl,
+          statusListForm: 'raw' as const,
+          statusCacheTtlSecs: 300,
+          statusFetchTimeoutMs: 9_000,
+        };
   const options = {
     ...settings,
     ...list,
@@ -202,6 +207,9 @@ const sentBody = ({ method, body }: GateRequest) => (/^(GET|HEAD)$/.test(method)
 /** Paths that are sent as they are, and answers that have a body. */
 const isSendable = (request: GateRequest) =>
   isPrintable(request) && request.method !== 'HEAD' && /^\/[\x21-\x7e]*$/.test(request.path);
+
+/** Whether the front end refuses a header's name. */
+const hasOddName = ({ headers }: GateRequest) => headers.some(([name]) => !/^[a-z\d-]+$/i.test(name));
 
 /** Whether an HTTP client sends these headers as they are: it writes those of the connection itself. */
 const isPrintable = (request: GateRequest) =>
@@ -552,17 +560,20 @@ function proxyDoor({ pool }: GateService, world: World): GateDoor {
     name: '/gate/*',
     members: HEADERS,
     scope: '/v1/gate text',
-    sees: (request) =>
+    sees: (request) => {
       // Dot segments are 404 there.
-      isSendable(request) && !/(?:\/|%2f|%5c)(?:\.|%2e){1,2}(?:$|[/?]|%2f|%5c)/i.test(request.path)
-        ? {
-            ...request,
-            routes: world.routes ?? 'any',
-            body: sentBody(request) === '' ? bytesOf({ ...request, body: '' }) : bytesOf(request),
-          }
-        : undefined,
+      if (!isSendable(request) || /(?:\/|%2f|%5c)(?:\.|%2e){1,2}(?:$|[/?]|%2f|%5c)/i.test(request.path))
+        return undefined;
+      if (hasOddName(request)) return 400;
+      return {
+        ...request,
+        routes: world.routes ?? 'any',
+        body: sentBody(request) === '' ? bytesOf({ ...request, body: '' }) : bytesOf(request),
+      };
+    },
     async ask(request) {
       const { status, headers, json } = await send(pool, `/gate/${request.protocol}${request.path}`, request);
+      if (status === 400 && hasOddName(request)) return `status ${status}`;
       if (status !== 200) return denied(status, json);
       if (headers['x-drs-agent'] === undefined) return 'pass';
       return lineOfHeaders((name) => headers[name]);

@@ -497,7 +497,10 @@ function altered(random: Random, request: GateRequest, bundle: string): GateRequ
     () => put(['Content-Type', 'application/json']),
     () => put(['X-HTTP-Method-Override', random.pick(METHODS)]),
     () =>
-      put([random.pick(['X-Original-URL', 'X_Rewrite_Url']), random.pick([request.path, '/some/path', '/'])]),
+      put([
+        random.pick(['X-Original-URL', 'X_Rewrite_Url', 'SCRIPT_NAME', 'Path-Info']),
+        random.pick([request.path, '/some/path', '/']),
+      ]),
     () => ({ ...request, path: `${request.path}${random.pick(['?', '?a=1', '#x', '%3F', '%2e', '/x'])}` }),
     () => ({ ...request, method: random.pick(['GET', 'DELETE', 'OPTIONS']), body: '' }),
     () => put(['X_DRS_Bundle', random.pick([bundle, 'e30'])]),
