@@ -222,7 +222,7 @@ describe.each(GENERATIONS)('MCP $name', ({ serve, connect }) => {
     for (const carriers of ['meta', 'toString', null])
       expect(() =>
         signCalls(new V2Client({ name: 'a', version: '1' }), delegationFor({}), { carriers } as never),
-      ).toThrow(`carriers is ${JSON.stringify(carriers)}, expected "both", "_meta" or "header"`);
+      ).toThrow(`carriers is ${JSON.stringify(carriers)}: expected one of "both", "_meta", "header"`);
   });
 });
 
