@@ -57,8 +57,14 @@ export function requireSigner(key: AnySigner): void {
   issueOptions({ key }, { key: { kind: signer, required: true, isSecret: true } });
 }
 
+/** No verifier can be told to take more. */
+const MAX_RECEIPTS = 1024;
+
 /** Receipts, root first. */
-export const receipts = kindOf<readonly string[]>('an array of receipts', Array.isArray);
+export const receipts = kindOf<readonly string[]>('an array of receipts', (value) => {
+  const isChain = Array.isArray(value) && value.length <= MAX_RECEIPTS;
+  return isChain && Array.from(value, (item) => typeof item).every((type) => type === 'string');
+});
 
 /** An object. */
 export function object<T>(values = 'an object'): Kind<T> {

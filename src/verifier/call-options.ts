@@ -22,8 +22,14 @@ export interface VerifyOptions extends GivenOptions<typeof CALL_OPTIONS> {}
 /** What a call of `verify` asks. @throws TypeError for an unknown option: a misspelt `body` would be compared with nothing */
 export function readCall(bundle: unknown, given: VerifyOptions = {}) {
   const options = checkedOptions(given, CALL_OPTIONS);
-  const { details = asksForDetails(bundle), now } = options;
-  return { request: { bundle, body: bodyOf(bundle, options), now }, details };
+  const { now } = options;
+  try {
+    const { details = asksForDetails(bundle) } = options;
+    return { request: { bundle, body: bodyOf(bundle, options), now }, details };
+  } catch {
+    // A value that throws when it is read. The bundle is no bundle: a verdict without its body could be valid.
+    return { request: { bundle: 'unreadable', body: null, now }, details: false };
+  }
 }
 
 function bodyOf(bundle: unknown, { body, bodyText }: VerifyOptions): Body | null {

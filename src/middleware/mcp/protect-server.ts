@@ -146,7 +146,7 @@ class GuardedTransport {
         this.#refuseId(id);
         return;
       }
-      const opened = message.method === undefined ? ANSWER : openMessage(message, extra, this.#rules);
+      const opened = message.method === undefined ? ANSWER : openMessage(() => message, extra, this.#rules);
       if (opened.kind !== 'pass') {
         this.#receive(message, opened, extra, deliver);
         return;
