@@ -8,7 +8,7 @@ import { createRemoteJWKSet, jwtVerify } from 'jose';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { generateKey, issueRootDelegation } from '../../src/issue/index.js';
-import { signToolCalls, type Delegation } from '../../src/middleware/mcp/index.js';
+import { signCalls, type Delegation } from '../../src/middleware/mcp/index.js';
 import { mcpBundle, toolCall } from '../gate/attacks.js';
 import { mcpChain } from '../gate/decide.js';
 import { attemptOf, requests, type MadeRequest } from '../gate/requests.js';
@@ -133,7 +133,7 @@ describe.each(SENDS_BODIES)('$folder in front of an MCP server', (recipe) => {
 
   test('passes handshakes and lists untouched, and signed calls with their context', async () => {
     for (const mode of ['legacy', 'auto'] as const) {
-      const client = signToolCalls(
+      const client = signCalls(
         new Client({ name: 'agent', version: '1.0.0' }, { versionNegotiation: { mode } }),
         delegation(),
       );

@@ -131,12 +131,6 @@ export function signToolCall(params: object, delegation: Delegation<AnySigner>):
   return signRequest(TOOLS_CALL, params, delegation);
 }
 
-/** The earlier name of {@link signCalls}. */
-export const signToolCalls = signCalls;
-
-/** The earlier name of {@link SignCallsOptions}. */
-export type SignToolCallsOptions = SignCallsOptions;
-
 type Fetch = (url: string | URL, init?: RequestInit) => Promise<Response>;
 
 /**
