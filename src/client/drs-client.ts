@@ -1,5 +1,6 @@
 import { denotesJson, isJsonObject } from '../protocol/json.js';
-import { refuseUnknownOptions } from '../protocol/known-options.js';
+import { callback, checkedOptions, count, flag, type GivenOptions, type Table } from '../protocol/options.js';
+import { CALL_OPTIONS, type VerifyOptions } from '../verifier/call-options.js';
 import type { Verdict } from '../verifier/verdict.js';
 import { DrsClientError } from './client-error.js';
 import { Deadline, timeIsOver } from './deadline.js';
@@ -9,30 +10,26 @@ import { readVerdict } from './read-verdict.js';
 import { serviceUrl } from './service-url.js';
 import { spliceBody } from './splice-body.js';
 
-/** Options of {@link DrsClient}. */
-export interface DrsClientOptions {
+const OPTIONS = {
   /** Time limit for one verification in milliseconds, including retries; default 5000. */
-  readonly timeoutMs?: number;
+  timeoutMs: { kind: count(1), default: 5000 },
   /** Maximum number of retries if nothing was checked; default 2. */
-  readonly retries?: number;
-  /** Maximum number of connections over Node's sockets; default 16. Each is kept alive and carries one request at a time. */
-  readonly connections?: number;
+  retries: { kind: count(0), default: 2 },
+  /** Maximum number of connections over Node's sockets; default 16; 0 is no limit. Each is kept alive and carries one request at a time. */
+  connections: { kind: count(0), default: 16 },
   /**
    * Whether calls that are made while others are under way go together, in one request of several lines. A call never
    * waits for company. Default `true`; `false` on Cloudflare Workers, where no request may wait for another's connection.
    */
-  readonly shareExchanges?: boolean;
+  shareExchanges: { kind: flag, default: () => !isConnectionOfOneRequest() },
   /** A `fetch` to use instead of Node's sockets; default where there are none: the global one. */
-  readonly fetch?: typeof globalThis.fetch;
-}
+  fetch: { kind: callback<typeof globalThis.fetch>() },
+} satisfies Table;
 
-const OPTIONS = [
-  'timeoutMs',
-  'retries',
-  'connections',
-  'shareExchanges',
-  'fetch',
-] satisfies (keyof DrsClientOptions)[];
+/** Options of {@link DrsClient}. */
+export interface DrsClientOptions extends GivenOptions<typeof OPTIONS> {}
+
+const { now: _, ...ASK_OPTIONS } = CALL_OPTIONS;
 const FIRST_DELAY_MS = 50;
 
 /**
@@ -54,12 +51,10 @@ export class DrsClient {
 
   /**
    * @param url the address of the service (`DRS_VERIFY_URL`), without `/verify`
-   * @throws TypeError if it is not an http or https URL without credentials, or an option is unknown
+   * @throws TypeError if it is not an http or https URL without credentials, or an option is unknown or not of its kind
    */
   constructor(url: string | URL, options: DrsClientOptions = {}) {
-    refuseUnknownOptions(options, OPTIONS);
-    const { timeoutMs = 5000, retries = 2, connections = 16, fetch } = options;
-    const { shareExchanges = !isConnectionOfOneRequest() } = options;
+    const { timeoutMs, retries, connections, shareExchanges, fetch } = checkedOptions(options, OPTIONS);
     this.#url = serviceUrl(url, '/verify');
     this.#timeoutMs = timeoutMs;
     this.#retries = retries;
@@ -76,18 +71,15 @@ export class DrsClient {
    * Asks the service for the verdict on a bundle.
    *
    * @param bundle a bundle as `JSON.parse` gives it
-   * @param call.body the body of the call as a JSON value: triggers the binding check
-   * @param call.bodyText the body of the call as JSON text, sent unchanged; replaces `body`
-   * @param call.details whether a valid verdict should have `details`
+   * @param given.body the body of the call as a JSON value: triggers the binding check
+   * @param given.bodyText the body of the call as JSON text, sent unchanged; replaces `body`
+   * @param given.details whether a valid verdict should have `details`
    * @returns the verdict; see docs/spec/verdict.md
    * @throws DrsClientError if there is no verdict
    * @throws TypeError for an unknown option: a misspelt `body` would be compared with nothing
    */
-  async verify(
-    bundle: unknown,
-    call: { readonly body?: unknown; readonly bodyText?: string; readonly details?: boolean } = {},
-  ): Promise<Verdict> {
-    refuseUnknownOptions(call, ['body', 'bodyText', 'details']);
+  async verify(bundle: unknown, given: Omit<VerifyOptions, 'now'> = {}): Promise<Verdict> {
+    const call = checkedOptions(given, ASK_OPTIONS);
     const asked = call.details === true && isJsonObject(bundle) ? { ...bundle, details: true } : bundle;
     const { json, hadBody, isBodyUnusable } = writeRequest(asked, call);
     const verdict = await this.#ask(json, hadBody);
@@ -162,7 +154,7 @@ export class DrsClient {
 /** Makes the request. `bodyText` is inserted unchanged, so that the service sees what parsing would hide. */
 function writeRequest(
   bundle: unknown,
-  { body, bodyText }: { readonly body?: unknown; readonly bodyText?: string },
+  { body, bodyText }: Pick<VerifyOptions, 'body' | 'bodyText'>,
 ): { json: string; hadBody: boolean; isBodyUnusable: boolean } {
   const own = Object.hasOwn(bundle ?? {}, 'body');
   if (!isJsonObject(bundle)) {

@@ -4,11 +4,10 @@ import { openClaims, proveClaims, readReceipts } from '../verify/claims-alone.js
 import { NO_MEMORY } from '../verify/parts.js';
 import type { Invocation, Receipt } from '../verify/receipt.js';
 import { asIssueError, IssueError, refusal } from './issue-error.js';
-import { requireKind } from './options.js';
 import { after, verifierFor, type AnySigner, type Eventual } from './signer.js';
 
 /** The verifiers' default limit for the number of receipts (`MAX_CHAIN_DEPTH`). */
-const DEFAULT_MAX_CHAIN_DEPTH = 16;
+export const DEFAULT_MAX_CHAIN_DEPTH = 16;
 
 /** The receipts of a chain, root first. */
 export type Receipts = readonly [Receipt, ...Receipt[]];
@@ -18,10 +17,9 @@ export type Receipts = readonly [Receipt, ...Receipt[]];
  * checked, and no signature.
  *
  * @param suggestion other than that of the verdict
- * @throws IssueError if it is no array, there is no receipt, or one is malformed
+ * @throws IssueError if there is no receipt, or one is malformed
  */
 export function readChain(jwts: readonly string[], suggestion?: string): Receipts {
-  requireKind(Array.isArray(jwts), 'chain', jwts, 'an array of receipts');
   const [root, ...rest] = orThrow(readReceipts(jwts, NO_MEMORY), suggestion);
   if (root !== undefined) return [root, ...rest];
   const expected = 'at least a root receipt';
@@ -29,7 +27,7 @@ export function readChain(jwts: readonly string[], suggestion?: string): Receipt
 }
 
 /** Requires that verifiers take so many receipts. */
-export function requireDepth({ length }: Receipts, maxChainDepth = DEFAULT_MAX_CHAIN_DEPTH): void {
+export function requireDepth({ length }: Receipts, maxChainDepth: number): void {
   if (length <= maxChainDepth) return;
   const expected = `at most ${maxChainDepth}`;
   throw refusal('CHAIN_TOO_DEEP', { subject: 'bundle', member: 'receipts', claimed: length, expected });

@@ -1,23 +1,25 @@
 import { CONSENT_MEMBERS, findConsentDefect, type Consent } from '../protocol/consent.js';
-import { isJsonObject } from '../protocol/json.js';
+import { text, type GivenOptions, type Table } from '../protocol/options.js';
 import { digestOf } from '../protocol/jwt.js';
 import { show } from '../verify/codes.js';
 import { IssueError } from './issue-error.js';
-import { clock, requireKind, requireKnownOptions, requireNearTimes } from './options.js';
+import { claim, clock, issueOptions, time } from './options.js';
+
+const OPTIONS = {
+  /** The text that the person saw, exactly. Only its SHA-256 goes into the receipt. */
+  text: { kind: text('the text that the person saw', (shown) => shown.trim() !== ''), required: true },
+  /** The language tag of the text, for example `de-CH`. */
+  locale: { kind: claim<string>(), required: true },
+  /** How the person agreed, for example `explicit-ui-click`. */
+  method: { kind: claim<string>(), required: true },
+  /** The session in which the person agreed; default: a random UUID. */
+  sessionId: { kind: claim<string>(), default: () => crypto.randomUUID() },
+  /** When the person agreed, in Unix seconds; default: the clock. */
+  now: { kind: time, default: clock },
+} satisfies Table;
 
 /** Options of {@link createConsent}. */
-export interface ConsentOptions {
-  /** The text that the person saw, exactly. Only its SHA-256 goes into the receipt. */
-  readonly text: string;
-  /** The language tag of the text, for example `de-CH`. */
-  readonly locale: string;
-  /** How the person agreed, for example `explicit-ui-click`. */
-  readonly method: string;
-  /** The session in which the person agreed; default: a random UUID. */
-  readonly sessionId?: string;
-  /** When the person agreed, in Unix seconds; default: the clock. */
-  readonly now?: number;
-}
+export interface ConsentOptions extends GivenOptions<typeof OPTIONS> {}
 
 /**
  * Makes the record of what a person agreed to, for a root receipt (docs/spec/receipts.md). Keep the text itself: the
@@ -27,22 +29,12 @@ export interface ConsentOptions {
  * @example createConsent({ text: 'Bot may search for you.', locale: 'en', method: 'explicit-ui-click' });
  */
 export function createConsent(options: ConsentOptions): Consent {
-  requireKind(isJsonObject(options), 'options', options, 'an object');
-  requireKnownOptions(options, CONSENT_OPTIONS);
-  const { text, locale, method, sessionId, now = clock() } = options;
-  requireNearTimes({ now });
-  if (typeof text !== 'string' || text.trim() === '') {
-    throw new IssueError(
-      'INVALID_OPTION',
-      'the consent has no text, expected the text that the person saw',
-      'pass that text as `text`, exactly; only its digest goes into the receipt',
-    );
-  }
+  const { text, locale, method, sessionId, now } = issueOptions(options, OPTIONS);
   const consent = {
     locale,
     method,
     policy_hash: digestOf(text),
-    session_id: sessionId ?? crypto.randomUUID(),
+    session_id: sessionId,
     timestamp: new Date(now * 1000).toISOString(),
   };
   const defect = findConsentDefect(consent);
@@ -53,8 +45,6 @@ export function createConsent(options: ConsentOptions): Consent {
     'pass the language of the text, how the person agreed, and in which session',
   );
 }
-
-const CONSENT_OPTIONS = { text: true, locale: true, method: true, sessionId: true, now: true } as const;
 
 /**
  * Refuses a consent record of an empty text. A verifier cannot detect that.

@@ -1,6 +1,15 @@
 import { DRS_VERSION, RECEIPT_TYPE, type Consent, type ReceiptClaims } from '../protocol/claims.js';
 import {
+  count,
+  flag,
+  type FilledOptions,
+  type GivenOptions,
+  type Kind,
+  type Table,
+} from '../protocol/options.js';
+import {
   CORRECT_IT,
+  DEFAULT_MAX_CHAIN_DEPTH,
   readChain,
   requireDepth,
   requireResolvable,
@@ -8,7 +17,7 @@ import {
   requireValid,
 } from './chain.js';
 import { requireConsentText } from './consent.js';
-import { clock, keyOf, requireKnownOptions, requireNearTimes } from './options.js';
+import { claim, clock, issueOptions, object, receipts, signer, time } from './options.js';
 import { requireKnownMembers, type IssuedPolicy } from './policy.js';
 import { signReceipt } from './sign-claims.js';
 import { after, issueWith, type AnySigner, type Eventual, type Signer } from './signer.js';
@@ -17,53 +26,65 @@ import type { SigningKey } from './signing-key.js';
 /** The default lifetime of a receipt: an hour. */
 const DEFAULT_LIFETIME_SECS = 3600;
 
-/** What root and sub-delegations have in common. All times in Unix seconds. */
-export interface DelegationOptions<Key extends AnySigner = SigningKey> {
+const timeOrNever: Kind<number | null> = time;
+
+const COMMON = {
   /** The issuer's key, or a {@link Signer} that has it elsewhere. */
-  readonly key: Key;
+  key: { kind: signer, required: true, isSecret: true },
   /** The delegate, a `did:key` of an Ed25519 key. */
-  readonly audience: string;
+  audience: { kind: claim<string>(), required: true },
   /** What the delegate may do; an absent limit is no limit at this level. */
-  readonly policy: IssuedPolicy;
+  policy: { kind: object<IssuedPolicy>('an object; {} limits nothing'), required: true },
   /** The time of issuing; default: the clock. */
-  readonly now?: number;
+  now: { kind: time, default: clock },
   /** Start of the validity period; default: `now`, or the parent's start if that is later. */
-  readonly notBefore?: number;
+  notBefore: { kind: time },
   /**
    * End of the validity period; default: an hour after its start, or the parent's end if that is earlier. `null`
    * makes a standing delegation without an end, which is only allowed if the root type is not `human`.
    */
-  readonly expiresAt?: number | null;
+  expiresAt: { kind: timeOrNever },
   /** The receipt's index in the status list. Without one, only operators can revoke the receipt, by its digest. */
-  readonly statusListIndex?: number;
+  statusListIndex: { kind: claim<number>() },
   /** Default: `dr:` and a random UUID. */
-  readonly jti?: string;
-}
+  jti: { kind: claim<string>(), default: () => `dr:${crypto.randomUUID()}` },
+} satisfies Table;
 
-/** Options of {@link issueRootDelegation}. */
-export interface RootDelegationOptions<Key extends AnySigner = SigningKey> extends DelegationOptions<Key> {
+const ROOT = {
+  ...COMMON,
   /** The command path that is delegated, for example `/mcp/tools/call`. */
-  readonly command: string;
+  command: { kind: claim<string>(), required: true },
   /** The type of the root principal; default `human`, which requires `consent`. */
-  readonly rootType?: string;
+  rootType: { kind: claim<string>(), default: 'human' },
   /** What the person agreed to; see {@link createConsent}. */
-  readonly consent?: Consent;
-}
+  consent: { kind: object<Consent>('what createConsent() returns') },
+} satisfies Table;
 
-/** Options of {@link issueSubDelegation}. */
-export interface SubDelegationOptions<Key extends AnySigner = SigningKey> extends DelegationOptions<Key> {
+const SUB = {
+  ...COMMON,
   /** The receipts so far, root first; `key` must be that of the last one's audience. */
-  readonly chain: readonly string[];
+  chain: { kind: receipts, required: true },
   /** Default: the parent's command. */
-  readonly command?: string;
+  command: { kind: claim<string>() },
   /** The verifiers' limit for the number of receipts; default 16, like theirs. */
-  readonly maxChainDepth?: number;
+  maxChainDepth: { kind: count(1), default: DEFAULT_MAX_CHAIN_DEPTH },
   /**
    * Skip blocks B to E, to sign something that a verifier must refuse. The shape of the receipt is still checked. For
    * tests of a verifier; default false.
    */
-  readonly unchecked?: boolean;
-}
+  unchecked: { kind: flag, default: false },
+} satisfies Table;
+
+type Keyed<Rows, Key> = Omit<GivenOptions<Rows>, 'key'> & { readonly key: Key };
+
+/** What root and sub-delegations have in common. All times in Unix seconds. */
+export type DelegationOptions<Key extends AnySigner = SigningKey> = Keyed<typeof COMMON, Key>;
+
+/** Options of {@link issueRootDelegation}. */
+export type RootDelegationOptions<Key extends AnySigner = SigningKey> = Keyed<typeof ROOT, Key>;
+
+/** Options of {@link issueSubDelegation}. */
+export type SubDelegationOptions<Key extends AnySigner = SigningKey> = Keyed<typeof SUB, Key>;
 
 /**
  * Issues the root receipt of a chain: the principal, who is both issuer and subject, gives authority to a first
@@ -84,16 +105,15 @@ export interface SubDelegationOptions<Key extends AnySigner = SigningKey> extend
 export function issueRootDelegation(options: RootDelegationOptions): string;
 export function issueRootDelegation(options: RootDelegationOptions<Signer>): Promise<string>;
 export function issueRootDelegation(options: RootDelegationOptions<AnySigner>): Eventual<string>;
-export function issueRootDelegation(options: RootDelegationOptions<AnySigner>): Eventual<string> {
-  return issueWith(keyOf(options), () => {
-    requireKnownOptions(options, ROOT_OPTIONS);
+export function issueRootDelegation(given: RootDelegationOptions<AnySigner>): Eventual<string> {
+  const options = issueOptions(given, ROOT);
+  const { key, now, command, rootType, consent } = options;
+  return issueWith(key, () => {
     requireKnownMembers(options.policy);
-    const { key, command, rootType = 'human', consent } = options;
     if (consent !== undefined) requireConsentText(consent);
-    const now = options.now ?? clock();
     const notBefore = options.notBefore ?? now;
     const claims: ReceiptClaims = {
-      ...commonClaims(options, now),
+      ...commonClaims(options),
       cmd: command,
       sub: key.did,
       nbf: notBefore,
@@ -131,11 +151,10 @@ export function issueRootDelegation(options: RootDelegationOptions<AnySigner>): 
 export function issueSubDelegation(options: SubDelegationOptions): string;
 export function issueSubDelegation(options: SubDelegationOptions<Signer>): Promise<string>;
 export function issueSubDelegation(options: SubDelegationOptions<AnySigner>): Eventual<string>;
-export function issueSubDelegation(options: SubDelegationOptions<AnySigner>): Eventual<string> {
-  return issueWith(keyOf(options), () => {
-    requireKnownOptions(options, SUB_OPTIONS);
-    const { key, maxChainDepth, unchecked = false } = options;
-    const now = options.now ?? clock();
+export function issueSubDelegation(given: SubDelegationOptions<AnySigner>): Eventual<string> {
+  const options = issueOptions(given, SUB);
+  const { key, now, maxChainDepth, unchecked } = options;
+  return issueWith(key, () => {
     const chain = readChain(options.chain);
     const [root] = chain;
     const parent = chain.at(-1) ?? root;
@@ -143,7 +162,7 @@ export function issueSubDelegation(options: SubDelegationOptions<AnySigner>): Ev
     const at = chain.length;
     const notBefore = options.notBefore ?? Math.max(now, parent.claims.nbf);
     const claims: ReceiptClaims = {
-      ...commonClaims(options, now),
+      ...commonClaims(options),
       cmd: options.command ?? parent.claims.cmd,
       sub: root.claims.sub,
       nbf: notBefore,
@@ -168,35 +187,15 @@ export function issueSubDelegation(options: SubDelegationOptions<AnySigner>): Ev
   });
 }
 
-const COMMON_OPTIONS = {
-  key: true,
-  audience: true,
-  policy: true,
-  now: true,
-  notBefore: true,
-  expiresAt: true,
-  statusListIndex: true,
-  jti: true,
-} as const;
-const ROOT_OPTIONS = { ...COMMON_OPTIONS, command: true, rootType: true, consent: true } as const;
-const SUB_OPTIONS = {
-  ...COMMON_OPTIONS,
-  chain: true,
-  command: true,
-  maxChainDepth: true,
-  unchecked: true,
-} as const;
-
-function commonClaims(options: DelegationOptions<AnySigner>, now: number) {
-  requireNearTimes({ now, notBefore: options.notBefore, expiresAt: options.expiresAt });
+function commonClaims(options: FilledOptions<typeof COMMON>) {
   return {
     drs_type: RECEIPT_TYPE,
     drs_v: DRS_VERSION,
     iss: options.key.did,
     aud: options.audience,
     policy: options.policy,
-    iat: now,
-    jti: options.jti ?? `dr:${crypto.randomUUID()}`,
+    iat: options.now,
+    jti: options.jti,
     ...(options.statusListIndex === undefined ? {} : { drs_status_list_index: options.statusListIndex }),
   } as const;
 }

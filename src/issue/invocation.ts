@@ -1,36 +1,51 @@
 import { DRS_VERSION, INVOCATION_TYPE, type InvocationClaims } from '../protocol/claims.js';
 import type { JsonObject } from '../protocol/json.js';
 import { readInvocation } from '../verify/claims-alone.js';
-import { CORRECT_IT, orThrow, readChain, requireDepth, requireValid } from './chain.js';
-import { clock, keyOf, requireKnownOptions, requireNearTimes } from './options.js';
+import { count, flag, type GivenOptions, type Table } from '../protocol/options.js';
+import {
+  CORRECT_IT,
+  DEFAULT_MAX_CHAIN_DEPTH,
+  orThrow,
+  readChain,
+  requireDepth,
+  requireValid,
+} from './chain.js';
+import { claim, clock, issueOptions, receipts, signer, time } from './options.js';
 import { signReceipt } from './sign-claims.js';
 import { after, issueWith, type AnySigner, type Eventual, type Signer } from './signer.js';
 import type { SigningKey } from './signing-key.js';
 
-/** Options of {@link issueInvocation}. Times in Unix seconds. */
-export interface InvocationOptions<Key extends AnySigner = SigningKey> {
+const OPTIONS = {
   /** The key of the last delegate, or a {@link Signer} that has it elsewhere. */
-  readonly key: Key;
+  key: { kind: signer, required: true, isSecret: true },
   /** All receipts, root first. */
-  readonly chain: readonly string[];
+  chain: { kind: receipts, required: true },
   /** The call's arguments, as the tool server will receive them: `tool`, `estimated_cost_usd` and the tool's own. */
-  readonly args: JsonObject;
+  args: { kind: claim<JsonObject>(), required: true },
   /** The tool server that this call is for: its `did:key`, or the URL by which it knows itself. */
-  readonly toolServer: string;
+  toolServer: { kind: claim<string>(), required: true },
   /** Default: the leaf's command. */
-  readonly command?: string;
-  /** The time of issuing; default: the clock. */
-  readonly now?: number;
+  command: { kind: claim<string>() },
+  /** The time of issuing in Unix seconds; default: the clock. */
+  now: { kind: time, default: clock },
   /** Default: `inv:` and a random UUID. */
-  readonly jti?: string;
+  jti: { kind: claim<string>(), default: () => `inv:${crypto.randomUUID()}` },
   /** The verifiers' limit for the number of receipts; default 16, like theirs. */
-  readonly maxChainDepth?: number;
+  maxChainDepth: { kind: count(1), default: DEFAULT_MAX_CHAIN_DEPTH },
   /**
    * Skip blocks B to E, to sign something that a verifier must refuse. The shape of the invocation is still checked.
    * For tests of a verifier; default false.
    */
-  readonly unchecked?: boolean;
-}
+  unchecked: { kind: flag, default: false },
+} satisfies Table;
+
+/** Options of {@link issueInvocation}. */
+export type InvocationOptions<Key extends AnySigner = SigningKey> = Omit<
+  GivenOptions<typeof OPTIONS>,
+  'key'
+> & {
+  readonly key: Key;
+};
 
 /**
  * Issues the receipt of one call under a chain. Refuses a call that would not verify now, since every verifier would
@@ -51,12 +66,10 @@ export interface InvocationOptions<Key extends AnySigner = SigningKey> {
 export function issueInvocation(options: InvocationOptions): string;
 export function issueInvocation(options: InvocationOptions<Signer>): Promise<string>;
 export function issueInvocation(options: InvocationOptions<AnySigner>): Eventual<string>;
-export function issueInvocation(options: InvocationOptions<AnySigner>): Eventual<string> {
-  return issueWith(keyOf(options), () => {
-    requireKnownOptions(options, INVOCATION_OPTIONS);
-    const { key } = options;
-    const now = options.now ?? clock();
-    requireNearTimes({ now });
+export function issueInvocation(given: InvocationOptions<AnySigner>): Eventual<string> {
+  const options = issueOptions(given, OPTIONS);
+  const { key, now } = options;
+  return issueWith(key, () => {
     const chain = readChain(options.chain);
     const [root] = chain;
     const leaf = chain.at(-1) ?? root;
@@ -69,26 +82,14 @@ export function issueInvocation(options: InvocationOptions<AnySigner>): Eventual
       args: options.args,
       dr_chain: chain.map(({ digest }) => digest),
       iat: now,
-      jti: options.jti ?? `inv:${crypto.randomUUID()}`,
+      jti: options.jti,
       tool_server: options.toolServer,
     };
     return after(signReceipt(claims, key, 'invocation'), (jwt) => {
       requireDepth(chain, options.maxChainDepth);
       const invocation = orThrow(readInvocation(jwt), CORRECT_IT);
-      if (options.unchecked === true) return jwt;
+      if (options.unchecked) return jwt;
       return after(requireValid(key, chain, invocation, now), () => jwt);
     });
   });
 }
-
-const INVOCATION_OPTIONS = {
-  key: true,
-  chain: true,
-  args: true,
-  toolServer: true,
-  command: true,
-  now: true,
-  jti: true,
-  maxChainDepth: true,
-  unchecked: true,
-} as const;

@@ -1,70 +1,79 @@
-import { IssueError } from './issue-error.js';
+import {
+  having,
+  kindOf,
+  readOptions,
+  type FilledOptions,
+  type Kind,
+  type Reading,
+  type Table,
+} from '../protocol/options.js';
 import { isJsonObject } from '../protocol/json.js';
-import { typeName } from '../protocol/known-options.js';
-import { didYouMean } from '../protocol/nearest-name.js';
+import { IssueError } from './issue-error.js';
+import type { AnySigner } from './signer.js';
 
 /**
- * Requires of a value what the compiler requires of it, and JavaScript does not.
+ * Reads the options of a function that issues.
  *
- * @throws IssueError `INVALID_OPTION`
+ * @throws IssueError `INVALID_OPTION` with all problems
  */
-export function requireKind(isRight: boolean, what: string, value: unknown, expected: string): void {
-  if (isRight) return;
-  throw new IssueError('INVALID_OPTION', `${what} is ${typeName(value)}, expected ${expected}`, 'pass it so');
-}
-
-/** The key among the options. */
-export function keyOf<K>(options: { readonly key: K }): K {
-  requireKind(isJsonObject(options), 'options', options, 'an object');
-  return options.key;
-}
-
-/**
- * Refuses unknown options: a misspelt one would otherwise be silently ignored.
- *
- * @param known an object with the names of all options, so that the compiler finds a missing one
- * @throws IssueError `INVALID_OPTION`
- */
-export function requireKnownOptions<T extends object>(
-  options: T,
-  known: { readonly [Name in keyof Required<T>]: true },
-): void {
-  const names = Object.keys(known);
-  for (const name of Object.keys(options)) {
-    if (Object.hasOwn(known, name)) continue;
-    throw new IssueError(
-      'INVALID_OPTION',
-      `there is no option ${JSON.stringify(name.slice(0, 60))}${didYouMean(name, names)}`,
-      `the options are ${names.join(', ')}`,
-    );
-  }
+export function issueOptions<Rows extends Table>(given: unknown, rows: Rows): FilledOptions<Rows> {
+  const { options, problems } = readOptions(given, rows);
+  if (problems.length === 0) return options;
+  throw new IssueError(
+    'INVALID_OPTION',
+    problems.join('\n'),
+    `the options are ${Object.keys(rows).join(', ')}`,
+  );
 }
 
 const MAX_YEARS = 100;
+const MAX_DISTANCE_SECS = MAX_YEARS * 365.25 * 86_400;
 // As milliseconds, this is the year 1973; as seconds, the year 5138.
 const MIN_MILLISECONDS = 1e11;
-const MAX_DISTANCE_SECS = MAX_YEARS * 365.25 * 86_400;
 
 /**
- * Refuses times in the far future. Nearly always they are in milliseconds by mistake: a receipt would last 50,000
- * years.
- *
- * @param times Unix seconds by the name of the option. Values that are not numbers are refused later, by the blocks
- * @throws IssueError `INVALID_OPTION`
+ * Unix seconds. Times in the far future are refused: nearly always they are in milliseconds by mistake, and a receipt
+ * would last 50,000 years. Values that are not numbers are refused by the blocks.
  */
-export function requireNearTimes(times: Readonly<Record<string, number | null | undefined>>): void {
-  const now = Date.now() / 1000;
-  for (const [name, time] of Object.entries(times)) {
-    if (typeof time !== 'number' || !(Math.abs(time - now) > MAX_DISTANCE_SECS)) continue;
-    const isMilliseconds = time > MIN_MILLISECONDS && time / 1000 - now <= MAX_DISTANCE_SECS;
-    throw new IssueError(
-      'INVALID_OPTION',
-      `${name} is ${time}, more than ${MAX_YEARS} years away; expected Unix seconds`,
-      isMilliseconds
-        ? `it looks like milliseconds: give ${Math.floor(time / 1000)}`
-        : 'give Unix seconds, such as Math.floor(Date.now() / 1000)',
-    );
-  }
+export const time: Kind<number> = {
+  ...kindOf<number>('Unix seconds', () => true),
+  check: (value): Reading<number> => {
+    const now = clock();
+    if (typeof value !== 'number' || !(Math.abs(value - now) > MAX_DISTANCE_SECS))
+      return { value: value as number };
+    const isMilliseconds = value > MIN_MILLISECONDS && value / 1000 - now <= MAX_DISTANCE_SECS;
+    const hint = isMilliseconds
+      ? `; it looks like milliseconds: give ${Math.floor(value / 1000)}`
+      : ', such as Math.floor(Date.now() / 1000)';
+    return { problem: `expected Unix seconds at most ${MAX_YEARS} years away${hint}` };
+  },
+};
+
+/** Who signs. */
+export const signer = having<AnySigner>('sign', 'a SigningKey or a Signer');
+
+/** @throws IssueError `INVALID_OPTION` if it is neither a key nor a `Signer` */
+export function requireSigner(key: AnySigner): void {
+  issueOptions({ key }, { key: { kind: signer, required: true, isSecret: true } });
+}
+
+/** No verifier can be told to take more. */
+const MAX_RECEIPTS = 1024;
+
+/** Receipts, root first. */
+export const receipts = kindOf<readonly string[]>('an array of receipts', (value) => {
+  const isChain = Array.isArray(value) && value.length <= MAX_RECEIPTS;
+  return isChain && Array.from(value, (item) => typeof item).every((type) => type === 'string');
+});
+
+/** An object. */
+export function object<T>(values = 'an object'): Kind<T> {
+  return kindOf(values, isJsonObject);
+}
+
+/** A value that the blocks check, like those that come from elsewhere. */
+export function claim<T>(): Kind<T> {
+  return kindOf('a claim', () => true);
 }
 
 /** The current time in Unix seconds. */

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.js';
+import type { JsonObject, JsonValue } from '../protocol/json.js';
 import {
   isKnownMember,
   KNOWN_POLICY_MEMBERS,
@@ -6,7 +6,6 @@ import {
   type Policy,
 } from '../protocol/policy.js';
 import { IssueError } from './issue-error.js';
-import { requireKind } from './options.js';
 import { didYouMean } from '../protocol/nearest-name.js';
 
 /** A policy member of your own, which your tool server enforces. Its name contains a `:` or a `.`. */
@@ -30,7 +29,6 @@ export type IssuedPolicy = { readonly [Member in KnownPolicyMember]?: NonNullabl
  * @throws IssueError `INVALID_POLICY`
  */
 export function requireKnownMembers(policy: object, parent: JsonObject | Policy = {}): void {
-  requireKind(isJsonObject(policy), 'policy', policy, 'an object; {} limits nothing');
   for (const [name, value] of Object.entries(policy)) {
     if (isKnownMember(name)) {
       // A verifier reads null as "no limit", which is rarely intended.

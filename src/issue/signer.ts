@@ -3,7 +3,7 @@ import { encodeUtf8 } from '#platform';
 import type { SignatureCheck } from '../protocol/jwt.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { IssueError } from './issue-error.js';
-import { requireKind } from './options.js';
+import { requireSigner } from './options.js';
 import type { SigningKey } from './signing-key.js';
 
 /**
@@ -53,8 +53,7 @@ export function after<T, U>(value: Eventual<T>, next: (value: T) => Eventual<U>)
  * @throws IssueError `INVALID_OPTION` at once if it is neither a key nor a `Signer`
  */
 export function issueWith<T>(key: AnySigner, issue: () => Eventual<T>): Eventual<T> {
-  const isSigner = typeof (key as Partial<Signer> | null | undefined)?.sign === 'function';
-  requireKind(isSigner, 'key', key, 'a SigningKey or a Signer');
+  requireSigner(key);
   return isInMemory(key) ? issue() : (async () => issue())();
 }
 

@@ -9,7 +9,9 @@
  */
 import { connect } from 'node:net';
 import { didKeyOf } from '../protocol/did-key.js';
+import { text, type GivenOptions, type Table } from '../protocol/options.js';
 import { IssueError } from './issue-error.js';
+import { issueOptions } from './options.js';
 import type { Signer } from './signer.js';
 import {
   AgentReader,
@@ -21,13 +23,15 @@ import {
   type Identity,
 } from './ssh-agent-messages.js';
 
-/** Options of {@link sshAgentSigner}. */
-export interface SshAgentOptions {
+const OPTIONS = {
   /** The DID or the comment of the key; default: the only Ed25519 key of the agent. */
-  readonly key?: string;
+  key: { kind: text('a DID or a comment') },
   /** The path of the agent's socket; default: the environment variable `SSH_AUTH_SOCK`. */
-  readonly socket?: string;
-}
+  socket: { kind: text('a path', () => true) },
+} satisfies Table;
+
+/** Options of {@link sshAgentSigner}. */
+export interface SshAgentOptions extends GivenOptions<typeof OPTIONS> {}
 
 const FAILURE = 5;
 const REQUEST_IDENTITIES = 11;
@@ -42,10 +46,11 @@ const TIMEOUT_MS = 120_000;
  * A {@link Signer} over a key that an `ssh-agent` holds. Whoever reaches the socket of the agent can sign with its keys, also
  * through a forwarded one; `ssh-add -c` makes the agent ask.
  *
- * @throws IssueError `INVALID_KEY` if there is no agent, or none or several of its keys are meant
+ * @throws IssueError `INVALID_OPTION`; `INVALID_KEY` if there is no agent, or none or several of its keys are meant
  * @example const root = await issueRootDelegation({ ...delegation, key: await sshAgentSigner({ key: 'alice@example.org' }) });
  */
-export async function sshAgentSigner({ key, socket }: SshAgentOptions = {}): Promise<Signer> {
+export async function sshAgentSigner(options: SshAgentOptions = {}): Promise<Signer> {
+  const { key, socket } = issueOptions(options, OPTIONS);
   const path = pathOf(socket);
   const identities = await ask(path, Uint8Array.of(REQUEST_IDENTITIES), IDENTITIES_ANSWER, readIdentities);
   const all = identities.map((identity) => ({ ...identity, did: didKeyOf(identity.publicKey) }));

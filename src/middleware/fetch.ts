@@ -2,11 +2,10 @@ import { concatBytes, utf8Length, type Bytes } from '#platform';
 import { wholeBodyOfBytes } from '../gate/carriers.js';
 import { headersOf, type Denial, type Opening, type RequestBody } from '../gate/request.js';
 import { responseTo } from '../gate/response.js';
-import { checkOptions } from './check-options.js';
 import { runWithContext } from './context.js';
 import type { Outcome } from './events.js';
 import { Guard } from './guard.js';
-import { DEFAULT_MAX_BODY_BYTES, type MiddlewareOptions } from './options.js';
+import { type CheckedRoute, checkProtection, type MiddlewareOptions, ROUTE } from './options.js';
 import { openRoute } from './route.js';
 
 /** A handler of web-standard requests; `rest` are the further arguments of its framework. */
@@ -31,7 +30,7 @@ export function drsFetch<Rest extends unknown[] = []>(
   given: MiddlewareOptions,
   handler: FetchHandler<Rest>,
 ): (request: Request, ...rest: Rest) => Promise<Response> {
-  const options = checkOptions('http', given);
+  const options = checkProtection(given, ROUTE);
   if (typeof handler !== 'function')
     throw new TypeError('drsFetch(options, handler): the handler is missing, expected a function');
   const guard = new Guard('http', options, options.bindingMode);
@@ -60,7 +59,7 @@ export function drsFetch<Rest extends unknown[] = []>(
  */
 export async function openFetch<R>(
   request: Request,
-  options: MiddlewareOptions<R>,
+  options: CheckedRoute<R>,
   subject: R,
   found?: unknown,
 ): Promise<{ readonly opened: Opening; readonly sent: Request }> {
@@ -71,7 +70,7 @@ export async function openFetch<R>(
     options,
     subject,
     {
-      read: () => bodyOf(request, options.maxBodyBytes ?? DEFAULT_MAX_BODY_BYTES),
+      read: () => bodyOf(request, options.maxBodyBytes),
       replace: (json) => (sent = withJson(request, json)),
     },
   );

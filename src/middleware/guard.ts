@@ -67,6 +67,7 @@ export class Guard {
         replayStore === 'none'
           ? null
           : (claims, limits, now) => useInvocation(claims, limits, replayStore, now, replayRules),
+      sign: undefined,
     };
   }
 

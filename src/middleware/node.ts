@@ -8,11 +8,10 @@ import {
   type RequestBody,
 } from '../gate/request.js';
 import { responseTo } from '../gate/response.js';
-import { checkOptions } from './check-options.js';
 import { runWithContext } from './context.js';
 import type { Outcome } from './events.js';
 import { Guard } from './guard.js';
-import { DEFAULT_MAX_BODY_BYTES, type MiddlewareOptions } from './options.js';
+import { checkProtection, type MiddlewareOptions, ROUTE_OR_NEXT } from './options.js';
 import { readBody } from './read-body.js';
 import { DrsRefusalError } from './refusal-error.js';
 import { openRoute } from './route.js';
@@ -48,8 +47,8 @@ export type NodeMiddlewareOptions<R extends IncomingMessage = IncomingMessage> =
 export function drsMiddleware<R extends IncomingMessage = IncomingMessage>(
   given: NodeMiddlewareOptions<R>,
 ): NodeMiddleware<R> {
-  const options = checkOptions('express', given);
-  const { bindingMode = 'enforced', maxBodyBytes = DEFAULT_MAX_BODY_BYTES, errors = 'answer' } = options;
+  const options = checkProtection(given, ROUTE_OR_NEXT);
+  const { bindingMode, maxBodyBytes, errors } = options;
   const guard = new Guard('http', options, bindingMode);
   const refuse: Refuse = (res, denial, next) => {
     if (errors === 'next') next(new DrsRefusalError(denial));

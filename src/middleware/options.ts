@@ -1,4 +1,21 @@
-import type { BindingMode, ChainVerdict } from '../gate/decide.js';
+import type { ChainVerdict } from '../gate/decide.js';
+import { isCommandPath } from '../protocol/claims.js';
+import { did } from '../protocol/key-resolver.js';
+import {
+  callback,
+  count,
+  flag,
+  having,
+  kindOf,
+  listOf,
+  oneOf,
+  readOptions,
+  text,
+  type FilledOptions,
+  type GivenOptions,
+  type Kind,
+  type Table,
+} from '../protocol/options.js';
 import type { ReplayStore } from '../usage/usage-store.js';
 import type { EventOptions } from './events.js';
 
@@ -16,31 +33,86 @@ export type VerdictSource =
   /** The address of a verification service. Whoever answers there decides on every call. */
   | { readonly verifyUrl: string | URL; readonly verifier?: never };
 
+/** An http or https URL, as text or as an object. */
+export const httpUrl: Kind<string | URL> = kindOf('an http or https URL', (value) => {
+  const isOne = typeof value === 'string' || value instanceof URL;
+  return isOne && URL.canParse(String(value)) && /^https?:$/.test(new URL(value).protocol);
+});
+
+const isFunction = (value: unknown) => typeof value === 'function';
+const isDids = (value: unknown) => 'value' in listOf(did).check(value);
+const isStore = (value: unknown) => 'value' in having('use', '').check(value);
+
+/** What every protection is told besides where verdicts come from. */
+const COMMON = {
+  /**
+   * The principals (`did:key`) whose delegations count. `'any'`: all that the verifier trusts. Unless it has trusted
+   * roots of its own, that is anyone, and the handler must check `root_principal`.
+   */
+  trustedRoots: {
+    kind: kindOf<readonly string[] | 'any'>(
+      "a list of did:keys of Ed25519 keys, or 'any' to trust everybody",
+      (value) => value === 'any' || isDids(value),
+    ),
+    required: true,
+  },
+  /** This server's `did:key` or URL, for which calls must be signed. `'any'`: calls for other servers pass too. */
+  serverIdentity: {
+    kind: text(
+      "this server's did:key or URL as callers sign for it, or 'any' to take calls for other servers too",
+    ),
+    required: true,
+  },
+  /** Remembers used invocations. `'none'`: a call can be repeated until its delegation expires. */
+  replayStore: {
+    kind: kindOf<ReplayStore | 'none'>(
+      "a store such as createMemoryReplayStore() returns, or 'none' to let calls be repeated",
+      (value) => value === 'none' || isStore(value),
+    ),
+    required: true,
+  },
+  /**
+   * The name of this check in the replay store; default: the protocol (`http`, `mcp`, `a2a`). If a call passes two
+   * checks that share a store, give them different scopes; otherwise the second check takes the call for a replay.
+   * All instances of one server must use the same scope.
+   */
+  replayScope: { kind: text('a text') },
+  /** Maximum age of an invocation in seconds, if there is a replay store; default 900. */
+  replayWindowSecs: { kind: count(0, undefined, 'seconds') },
+  /** The clock tolerance for the age of an invocation in seconds; default 0. For times ahead it is at least 60. */
+  clockSkewSecs: { kind: count(0, undefined, 'seconds') },
+  /** Lets requests without a bundle pass, without a context. A bad bundle is still refused. Default false. */
+  optional: { kind: flag, default: false },
+} satisfies Table;
+
+/** The options of every protection. */
+export const PROTECTION = {
+  verifier: { kind: having('verify', 'what createVerifier() or new DrsClient() returns') },
+  verifyUrl: { kind: httpUrl },
+  ...COMMON,
+  onToolCall: { kind: callback() },
+  onRefused: { kind: callback() },
+  eventSink: { kind: having('write', 'a stream, or an object with a function write') },
+  onError: { kind: callback() },
+} satisfies Table;
+
 /** The common options for protecting a tool server. Whatever lets more calls pass must be set explicitly. */
-export type ProtectionOptions = VerdictSource &
-  EventOptions & {
-    /**
-     * The principals (`did:key`) whose delegations count. `'any'`: all that the verifier trusts. Unless it has trusted
-     * roots of its own, that is anyone, and the handler must check `root_principal`.
-     */
-    readonly trustedRoots: readonly string[] | 'any';
-    /** This server's `did:key` or URL, for which calls must be signed. `'any'`: calls for other servers pass too. */
-    readonly serverIdentity: string;
-    /** Remembers used invocations. `'none'`: a call can be repeated until its delegation expires. */
-    readonly replayStore: ReplayStore | 'none';
-    /**
-     * The name of this check in the replay store; default: the protocol (`http`, `mcp`, `a2a`). If a call passes two
-     * checks that share a store, give them different scopes; otherwise the second check takes the call for a replay.
-     * All instances of one server must use the same scope.
-     */
-    readonly replayScope?: string;
-    /** Maximum age of an invocation in seconds, if there is a replay store; default 900. */
-    readonly replayWindowSecs?: number;
-    /** The clock tolerance for the age of an invocation in seconds; default 0. For times ahead it is at least 60. */
-    readonly clockSkewSecs?: number;
-    /** Lets requests without a bundle pass, without a context. A bad bundle is still refused. Default false. */
-    readonly optional?: boolean;
-  };
+export type ProtectionOptions = VerdictSource & EventOptions & GivenOptions<typeof COMMON>;
+
+/** The options of a protection that reads bodies. */
+export const BODY = {
+  /** The largest request body, in bytes; default 1 MiB. */
+  maxBodyBytes: { kind: count(1, undefined, 'bytes'), default: 1024 * 1024 },
+} satisfies Table;
+
+const BOUND_BODY = {
+  ...BODY,
+  /** Default `enforced`. */
+  bindingMode: { kind: oneOf('enforced', 'report', 'off'), default: 'enforced' },
+} satisfies Table;
+
+/** How the body of a request is checked. */
+export interface BodyOptions extends GivenOptions<typeof BOUND_BODY> {}
 
 /** Which tool and command a route serves: at least one of them, or `tool: 'any'`. */
 export type RouteOptions<R> = {
@@ -60,16 +132,57 @@ export type RouteOptions<R> = {
   | { readonly tool?: never; readonly command: string | ((request: R) => string) }
 );
 
-/** How the body of a request is checked. */
-export interface BodyOptions {
-  /** Default `enforced`. */
-  readonly bindingMode?: BindingMode;
-  /** The largest request body, in bytes; default 1 MiB. */
-  readonly maxBodyBytes?: number;
-}
+/** What is checked of a route's options. */
+export type CheckedRoute<R> = ProtectionOptions & RouteOptions<R> & FilledOptions<typeof BOUND_BODY>;
 
 /** Options of the HTTP middleware. */
 export type MiddlewareOptions<R = Request> = ProtectionOptions & RouteOptions<R> & BodyOptions;
 
-/** The default of `maxBodyBytes`. */
-export const DEFAULT_MAX_BODY_BYTES = 1024 * 1024;
+/** The options of a protected route. */
+export const ROUTE = {
+  ...PROTECTION,
+  ...BOUND_BODY,
+  tool: {
+    kind: kindOf(
+      "the name of the tool that this route serves, a function of the request, or 'any'",
+      (value) => (typeof value === 'string' && value !== '') || isFunction(value),
+    ),
+  },
+  command: {
+    kind: kindOf(
+      'a path such as "/tools/weather" without a slash at its end, or a function of the request',
+      (value) => isCommandPath(value) || isFunction(value),
+    ),
+  },
+  parameters: { kind: callback('a function of the request that gives an object of strings') },
+} satisfies Table;
+
+/** The options of a protected route whose framework takes errors. */
+export const ROUTE_OR_NEXT = {
+  ...ROUTE,
+  errors: { kind: oneOf('answer', 'next'), default: 'answer' },
+} satisfies Table;
+
+/**
+ * Checks the options that a user of this library passes.
+ *
+ * @returns a copy of the own members
+ * @throws TypeError with all problems, one per line
+ */
+export function checkProtection<T extends object, Rows extends Table>(
+  given: T,
+  table: Rows,
+): T & FilledOptions<Rows> {
+  const { options, problems } = readOptions(given, table);
+  const faults = [...problems];
+  if ('verifier' in options === 'verifyUrl' in options)
+    faults.push(
+      'give exactly one of verifier (createVerifier() or a DrsClient) and verifyUrl (the address of a service)',
+    );
+  if ('tool' in table && !('tool' in options) && !('command' in options))
+    faults.push(
+      "say which calls this route serves: tool, command, or both; tool: 'any' leaves it to the handler",
+    );
+  if (faults.length > 0) throw new TypeError(faults.join('\n'));
+  return options as T & FilledOptions<Rows>;
+}

@@ -4,7 +4,7 @@ import { openHttp, withHttpBody } from '../gate/http.js';
 import type { HttpRoute } from '../gate/routes.js';
 import { readQuery } from '../gate/path.js';
 import { shorten, type Denial, type GateRequest, type Opening, type RequestBody } from '../gate/request.js';
-import type { BodyOptions, RouteOptions } from './options.js';
+import type { CheckedRoute, RouteOptions } from './options.js';
 
 /** The body of a request in a framework. */
 export interface BodyAccess<Gone extends 'gone'> {
@@ -25,7 +25,7 @@ export async function openRoute<R, Gone extends 'gone'>(
   request: Omit<GateRequest, 'body'>,
   /** What the framework has found in the path; anything but an object with members stands for nothing. */
   found: unknown,
-  options: RouteOptions<R> & BodyOptions,
+  options: CheckedRoute<R>,
   subject: R,
   { read, replace }: BodyAccess<Gone>,
 ): Promise<Opening | Gone> {
@@ -41,7 +41,7 @@ export async function openRoute<R, Gone extends 'gone'>(
   const route = routeOf(options, subject);
   const opened = openHttp({ ...sent, body: { kind: 'unread' } }, route);
   if (opened.kind === 'deny') return opened;
-  const { bindingMode = 'enforced' } = options;
+  const { bindingMode } = options;
   const fault = bindingMode === 'enforced' ? unsignedPart(request.path, found, route) : null;
   if (fault !== null) return deny(fault, opened.requested);
   if (bindingMode === 'off') return opened;

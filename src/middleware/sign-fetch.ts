@@ -1,16 +1,26 @@
 import { BUNDLE_HEADER, ENVELOPE_TYPE, MAX_HEADER_BUNDLE } from '../gate/carriers.js';
 import { isJsonObject, parseStrictJson, type JsonObject } from '../protocol/json.js';
 import type { AnySigner } from '../issue/signer.js';
-import { refuseUnknownOptions } from '../protocol/known-options.js';
+import {
+  callback,
+  checkedOptions,
+  kindOf,
+  oneOf,
+  type GivenOptions,
+  type Table,
+} from '../protocol/options.js';
 import type { Delegation } from './delegation.js';
 import { sendSigned } from './send-signed.js';
 
-/** Options of {@link signFetch}. */
-export interface SignFetchOptions {
+const OPTIONS = {
   /** The command to sign for; default: the one of the delegation. */
-  readonly command?: string | ((url: URL) => string);
+  command: {
+    kind: kindOf<string | ((url: URL) => string)>('a command, or a function of the URL', (value) =>
+      ['string', 'function'].includes(typeof value),
+    ),
+  },
   /** Whether to sign a request that can be signed; default: all. Others are sent unchanged. */
-  readonly sign?: (url: URL) => boolean;
+  sign: { kind: callback<(url: URL) => boolean>() },
   /**
    * The arguments besides the body: those that the server's route takes from path and query, decoded, by name, and `tool`
    * if the body does not have it. With these, a request without a body is signed, too. `null`: the body alone is signed,
@@ -18,15 +28,18 @@ export interface SignFetchOptions {
    *
    * @param method in upper case
    */
-  readonly parameters?: (url: URL, method: string) => Readonly<Record<string, string>> | null;
+  parameters: { kind: callback<(url: URL, method: string) => Readonly<Record<string, string>> | null>() },
   /**
    * How the bundle is sent: in the header (default), or with the body in an `envelope`, which the tool server must take.
    * `auto`: in an envelope if the bundle has more than 4,096 characters.
    */
-  readonly carrier?: 'header' | 'envelope' | 'auto';
+  carrier: { kind: oneOf('header', 'envelope', 'auto'), default: 'header' },
   /** The `fetch` that sends; default: the global one. */
-  readonly fetch?: typeof globalThis.fetch;
-}
+  fetch: { kind: callback<typeof globalThis.fetch>(), default: () => globalThis.fetch },
+} satisfies Table;
+
+/** Options of {@link signFetch}. */
+export interface SignFetchOptions extends GivenOptions<typeof OPTIONS> {}
 
 /**
  * Makes a `fetch` that signs each request with a JSON body. The signed arguments are the body, which must be the text
@@ -38,7 +51,7 @@ export interface SignFetchOptions {
  * @returns a function that rejects with an `IssueError` if the delegation does not allow the request, and with a
  *   `TypeError` if it cannot be signed: for its body, or because an argument is in `parameters` and in the body. Such a
  *   request is not sent
- * @throws TypeError if an option is unknown, or `carrier` is something else
+ * @throws TypeError if an option is unknown or not of its kind
  * @example
  * const call = signFetch({ key, chain, toolServer: 'https://weather.example' });
  * await call('https://weather.example/weather', {
@@ -50,11 +63,7 @@ export function signFetch(
   delegation: Delegation<AnySigner>,
   options: SignFetchOptions = {},
 ): typeof globalThis.fetch {
-  const known = ['command', 'sign', 'parameters', 'carrier', 'fetch'] satisfies (keyof SignFetchOptions)[];
-  refuseUnknownOptions(options, known);
-  const { command, sign, parameters, carrier = 'header', fetch = globalThis.fetch } = options;
-  if (!['header', 'envelope', 'auto'].includes(carrier))
-    throw new TypeError(`carrier is ${JSON.stringify(carrier)}, expected "header", "envelope" or "auto"`);
+  const { command, sign, parameters, carrier, fetch } = checkedOptions(options, OPTIONS);
   return async (input, init) => {
     const request = input instanceof Request ? input : null;
     const url = new URL(input instanceof Request ? input.url : input);

@@ -1,4 +1,5 @@
 import { publicKeyOf } from './did-key.js';
+import { text } from './options.js';
 
 /**
  * Finds the public keys of issuers. It answers at once, from memory. A resolver that must fetch keys does so in
@@ -30,3 +31,6 @@ const didKeys: KeyResolver = {
 
 /** The resolver that is used by default. */
 export const DEFAULT_KEYS: KeyResolver = didKeys;
+
+/** The kind of options that are a DID. */
+export const did = text(DEFAULT_KEYS.expected, (value) => DEFAULT_KEYS.publicKeyOf(value) !== null);

@@ -7,10 +7,9 @@
 import { readCall, type VerifyOptions } from '../verifier/call-options.js';
 import { toVerdict, type Verdict } from '../verifier/verdict.js';
 import { judge } from '../verify/judge.js';
-import type { PureOptions } from './options.js';
-import { pureParts } from './parts.js';
+import { pureParts, type PureOptions } from './parts.js';
 
-export type { PureOptions, Sodium } from './options.js';
+export type { PureOptions, Sodium } from './parts.js';
 export type { VerifyOptions as PureVerifyOptions } from '../verifier/call-options.js';
 export type { RemoteStatus, RevocationView } from '../verify/parts.js';
 export type { Verdict, VerdictDetails, VerdictError } from '../verifier/verdict.js';

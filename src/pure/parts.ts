@@ -1,17 +1,50 @@
 import type { SignatureCheck } from '../protocol/jwt.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
+import { having, readOptions, type GivenOptions, type Table } from '../protocol/options.js';
+import { readGivenRoots } from '../trust/given-roots.js';
+import { RULE_OPTIONS } from '../verifier/rules.js';
 import { NO_MEMORY, type JudgeParts, type RevocationView } from '../verify/parts.js';
-import { readPureOptions, type PureOptions, type Sodium } from './options.js';
+
+/** The part of libsodium that verifies: of `libsodium-wrappers` (WebAssembly) or `sodium-native`. */
+export interface Sodium {
+  crypto_sign_verify_detached(
+    signature: Uint8Array,
+    message: Uint8Array,
+    publicKey: Uint8Array,
+  ): boolean | undefined;
+}
+
+const LIBSODIUM = "libsodium: `import sodium from 'libsodium-wrappers'; await sodium.ready;`";
+const PURE_OPTIONS = {
+  ...RULE_OPTIONS,
+  /** libsodium. Whoever controls it decides which signatures count. */
+  sodium: { kind: having<Sodium>('crypto_sign_verify_detached', LIBSODIUM), required: true },
+  /** What is revoked; default: nothing. It is asked in block F and must not throw. */
+  revocation: { kind: having<RevocationView>('isNameRevoked', 'a RevocationView') },
+} satisfies Table;
+
+/** Options of the verifier without native code. All but `sodium` can be left out. */
+export interface PureOptions extends GivenOptions<typeof PURE_OPTIONS> {}
 
 /**
  * What a judge is handed where there is no native code. The inspector judges with it, too.
  *
  * @throws TypeError naming every problem of the options
  */
-export function pureParts(options: PureOptions): JudgeParts {
-  const { sodium, revocation = NOTHING_REVOKED, requireBinding, ...rules } = readPureOptions(options);
+export function pureParts(given: PureOptions): JudgeParts {
+  const { options, problems } = readOptions(given, PURE_OPTIONS, true);
+  const { sodium, revocation = NOTHING_REVOKED, serverIdentity = 'any', trustedRoots } = options;
+  const { requireBinding, maxChainDepth, clockSkewSecs } = options;
+  const read = readGivenRoots(trustedRoots ?? []);
+  const faults = 'problem' in read ? [...problems, `trustedRoots: ${read.problem}`] : problems;
+  if (faults.length > 0 || 'problem' in read) throw new TypeError(faults.join('\n'));
   return {
-    rules,
+    rules: {
+      maxChainDepth,
+      clockSkewSecs,
+      serverIdentity: serverIdentity === 'any' ? null : serverIdentity,
+      trustedRoots: trustedRoots === undefined ? null : read.roots,
+    },
     cache: NO_MEMORY,
     keys: DEFAULT_KEYS,
     signatures: { verify: (checks) => checks.map((check) => verifyCheck(sodium, check)) },

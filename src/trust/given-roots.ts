@@ -1,4 +1,6 @@
 import type { JsonValue } from '../protocol/json.js';
+import { did } from '../protocol/key-resolver.js';
+import { listOf, type Kind } from '../protocol/options.js';
 import type { Root } from '../verify/parts.js';
 import { isRead, readRoot, sentence, type TrustedRoot } from './read-root.js';
 
@@ -21,6 +23,21 @@ export function readGivenRoots(
   }
   return problems.length > 0 ? { problem: problems.join('; ') } : { roots };
 }
+
+// With a name of its own: else the compiler finds the type by way of index.ts, whose types need Node's.
+export interface RootsKind extends Kind<(string | TrustedRoot)[]> {}
+
+/** DIDs, or, from a program, entries as in a file. */
+export const roots: RootsKind = {
+  ...listOf(did),
+  check: (value) => {
+    if (!Array.isArray(value) || !value.some((one) => typeof one === 'object'))
+      return listOf(did).check(value);
+    const given = value as (string | TrustedRoot)[];
+    const read = readGivenRoots(given);
+    return 'problem' in read ? read : { value: given };
+  },
+};
 
 /** A copy, so that later changes of the object change no verdict. */
 function copyOf(value: unknown): JsonValue {

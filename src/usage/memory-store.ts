@@ -1,4 +1,4 @@
-import { refuseUnknownOptions } from '../protocol/known-options.js';
+import { checkedOptions, count, having, type GivenOptions, type Table } from '../protocol/options.js';
 import { Counters } from './counters.js';
 import {
   NEW,
@@ -36,8 +36,7 @@ export interface MemoryReplayStore extends ReplayStore {
   readonly counters: number;
 }
 
-/** Options of {@link createMemoryReplayStore}. */
-export interface MemoryReplayStoreOptions {
+const OPTIONS = {
   /**
    * Maximum number of invocations on record, about 300 bytes each. You need calls per second × (window + 60 s). When
    * the store is full of live entries, calls are refused; no live entry is forgotten. Default 1,000,000.
@@ -45,10 +44,13 @@ export interface MemoryReplayStoreOptions {
    * For each four of them one receipt with `max_calls` or `max_total_cost_usd` can be counted, which takes about 350 bytes.
    * When there is no place for another, calls under receipts that are not counted yet are refused.
    */
-  readonly maxEntries?: number;
+  maxEntries: { kind: count(1), default: 1_000_000 },
   /** Gets a warning when the store is nearly full. Default: no log. */
-  readonly log?: ReplayLog;
-}
+  log: { kind: having<ReplayLog>('warn', 'a log, such as of pino') },
+} satisfies Table;
+
+/** Options of {@link createMemoryReplayStore}. */
+export interface MemoryReplayStoreOptions extends GivenOptions<typeof OPTIONS> {}
 
 /** The store warns above the first share of its capacity. It warns again only after it was below the second share. */
 const NEARLY_FULL = 0.8;
@@ -57,15 +59,11 @@ const NO_LONGER_NEARLY_FULL = 0.6;
 /**
  * A replay store in the memory of this process. It is lost with the process, and other processes do not see it.
  *
- * @throws TypeError if an option is unknown
+ * @throws TypeError if an option is unknown or not of its kind
  * @example const replayStore = createMemoryReplayStore({ maxEntries: 100_000 });
  */
 export function createMemoryReplayStore(options: MemoryReplayStoreOptions = {}): MemoryReplayStore {
-  refuseUnknownOptions(options, ['maxEntries', 'log'] satisfies (keyof MemoryReplayStoreOptions)[]);
-  const { maxEntries = 1_000_000, log } = options;
-  if (!Number.isSafeInteger(maxEntries) || maxEntries < 1) {
-    throw new RangeError(`maxEntries is ${maxEntries}, expected an integer of at least 1`);
-  }
+  const { maxEntries, log } = checkedOptions(options, OPTIONS);
   return new KeyQueue(maxEntries, log);
 }
 

@@ -1,4 +1,13 @@
-import { refuseUnknownOptions } from '../protocol/known-options.js';
+import {
+  callback,
+  checkedOptions,
+  count,
+  having,
+  text,
+  type FilledOptions,
+  type GivenOptions,
+  type Table,
+} from '../protocol/options.js';
 import { setTimeout as pause } from 'node:timers/promises';
 import {
   connectRedis,
@@ -25,25 +34,27 @@ import {
   type Use,
 } from './usage-store.js';
 
-/** Options of {@link openRedisReplayStore}. */
-export interface RedisReplayStoreOptions {
+/** The default of `timeoutMs`. */
+export const DEFAULT_REDIS_TIMEOUT_MS = 50;
+
+const OPTIONS = {
   /**
    * `redis://` or `rediss://` (TLS), with credentials and database as `redis` takes them. Of several, separated by
    * commas, the primary is used; of a Redis Cluster some nodes are enough.
    */
-  readonly url: string;
+  url: { kind: text('a URL with `redis://` or `rediss://`, or several'), required: true, isSecret: true },
   /** Comes before each key; default `drs:replay:`. Servers that share it refuse each other's replays. */
-  readonly keyPrefix?: string;
+  keyPrefix: { kind: text('a text'), default: 'drs:replay:' },
   /** Milliseconds to wait for an answer of Redis to a command before a call is refused; default 50. */
-  readonly timeoutMs?: number;
+  timeoutMs: { kind: count(1), default: DEFAULT_REDIS_TIMEOUT_MS },
   /** Gets a line each time that Redis goes away or comes back. A pino logger has this type. Default: no log. */
-  readonly log?: ReplayLog;
+  log: { kind: having<ReplayLog>('warn', 'a log, such as of pino') },
   /** Called when Redis goes away, with the reason: once, not for each refused call. */
-  readonly onError?: (error: Error) => void;
-}
+  onError: { kind: callback<(error: Error) => void>() },
+} satisfies Table;
 
-/** The default of `timeoutMs`. */
-export const DEFAULT_REDIS_TIMEOUT_MS = 50;
+/** Options of {@link openRedisReplayStore}. */
+export interface RedisReplayStoreOptions extends GivenOptions<typeof OPTIONS> {}
 
 /** Periods of the store. Only tests change them. */
 export interface RedisReplayPeriods {
@@ -74,28 +85,20 @@ const LOG_PAUSE_MS = 10_000;
  *
  * @throws ReplayStoreError if Redis cannot be reached within 5 s, records nothing or evicts keys, or the package `redis`
  *   is not installed
- * @throws TypeError if an option is unknown
+ * @throws TypeError if an option is unknown or not of its kind
  * @example const replayStore = await openRedisReplayStore({ url: 'redis://127.0.0.1:6379', log: pino() });
  */
 export async function openRedisReplayStore(
   options: RedisReplayStoreOptions,
   periods: Partial<RedisReplayPeriods> = {},
 ): Promise<ReplayStore> {
-  const known = [
-    'url',
-    'keyPrefix',
-    'timeoutMs',
-    'log',
-    'onError',
-  ] satisfies (keyof RedisReplayStoreOptions)[];
-  refuseUnknownOptions(options, known);
-  const store = new RedisReplayStore(options, { ...PERIODS, ...periods });
+  const store = new RedisReplayStore(checkedOptions(options, OPTIONS), { ...PERIODS, ...periods });
   await store.open();
   return store;
 }
 
 class RedisReplayStore implements ReplayStore {
-  readonly #options: RedisReplayStoreOptions;
+  readonly #options: FilledOptions<typeof OPTIONS>;
   readonly #periods: RedisReplayPeriods;
   readonly #keyPrefix: string;
   readonly #records: RedisRecords;
@@ -110,8 +113,8 @@ class RedisReplayStore implements ReplayStore {
   #loggedReason: ReplayUnreadyReason | null = null;
   #nodeLoggedAt = -Infinity;
 
-  constructor(options: RedisReplayStoreOptions, periods: RedisReplayPeriods) {
-    const { url, keyPrefix = 'drs:replay:', timeoutMs = DEFAULT_REDIS_TIMEOUT_MS, log, onError } = options;
+  constructor(options: FilledOptions<typeof OPTIONS>, periods: RedisReplayPeriods) {
+    const { url, keyPrefix, timeoutMs, log, onError } = options;
     this.#options = options;
     this.#periods = periods;
     this.#keyPrefix = keyPrefix;

@@ -1,28 +1,35 @@
-import { refuseUnknownOptions } from '../protocol/known-options.js';
+import { checkedOptions, flag, kindOf, text, type GivenOptions, type Table } from '../protocol/options.js';
 import type { Body } from '../verify/binding.js';
 import { asksForDetails } from './verdict.js';
 
-/** Options of a single call of `verify`. */
-export interface VerifyOptions {
+/** The options of a single call of `verify`. */
+export const CALL_OPTIONS = {
   /** The body of the call, as a JSON value: triggers the binding check. Overrides a `body` member of the bundle. */
-  readonly body?: unknown;
+  body: { kind: kindOf<unknown>('any value', () => true) },
   /**
    * The body of the call as JSON text. Unlike `body`, it shows duplicate names and rounded numbers. Replaces `body`.
    */
-  readonly bodyText?: string;
+  bodyText: { kind: text('a text', () => true) },
   /** Whether a valid verdict should have `details`. A member `details: true` of the bundle requests them too. */
-  readonly details?: boolean;
+  details: { kind: flag },
   /** The verification time in Unix seconds; by default the current time. Anything but a finite number is a TypeError. */
-  readonly now?: number;
-}
+  now: { kind: kindOf<number>('Unix seconds', Number.isFinite) },
+} satisfies Table;
 
-const KNOWN = ['body', 'bodyText', 'details', 'now'] satisfies (keyof VerifyOptions)[];
+/** Options of a single call of `verify`. */
+export interface VerifyOptions extends GivenOptions<typeof CALL_OPTIONS> {}
 
 /** What a call of `verify` asks. @throws TypeError for an unknown option: a misspelt `body` would be compared with nothing */
-export function readCall(bundle: unknown, options: VerifyOptions = {}) {
-  refuseUnknownOptions(options, KNOWN);
-  const { details = asksForDetails(bundle), now } = options;
-  return { request: { bundle, body: bodyOf(bundle, options), now }, details };
+export function readCall(bundle: unknown, given: VerifyOptions = {}) {
+  const options = checkedOptions(given, CALL_OPTIONS);
+  const { now } = options;
+  try {
+    const { details = asksForDetails(bundle) } = options;
+    return { request: { bundle, body: bodyOf(bundle, options), now }, details };
+  } catch {
+    // A value that throws when it is read. The bundle is no bundle: a verdict without its body could be valid.
+    return { request: { bundle: 'unreadable', body: null, now }, details: false };
+  }
 }
 
 function bodyOf(bundle: unknown, { body, bodyText }: VerifyOptions): Body | null {

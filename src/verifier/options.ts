@@ -1,19 +1,16 @@
-import { nearestName } from '../protocol/nearest-name.js';
-import { DEFAULT_REDIS_TIMEOUT_MS, DEFAULT_REPLAY_WINDOW_SECS } from '../usage/index.js';
-import { DEFAULT_MAX_ENTRIES, DEFAULT_MAX_WAIT_MS } from '../revocation/index.js';
+import { did } from '../protocol/key-resolver.js';
 import {
   count,
-  did,
-  flag,
   oneOf,
-  problemOf,
-  readOption,
-  roots,
+  readOptions,
   text,
   type FilledOptions,
   type GivenOptions,
-  type Option,
-} from './kinds.js';
+  type Table,
+} from '../protocol/options.js';
+import { DEFAULT_REDIS_TIMEOUT_MS, DEFAULT_REPLAY_WINDOW_SECS } from '../usage/index.js';
+import { DEFAULT_MAX_ENTRIES, DEFAULT_MAX_WAIT_MS } from '../revocation/index.js';
+import { RULE_OPTIONS } from './rules.js';
 import { resourcesHere } from './resources.js';
 
 const path = text('a path');
@@ -23,27 +20,9 @@ const path = text('a path');
  * `MAX_CHAIN_DEPTH`.
  */
 export const VERIFIER_OPTIONS = {
-  /** Maximum number of delegation receipts in a bundle. With a higher value, one request can cost more signatures. */
-  maxChainDepth: { kind: count(1, 1024), default: 16 },
-  /** Seconds by which `nbf` and `exp` are relaxed. A higher value keeps expired receipts alive for as long. */
-  clockSkewSecs: { kind: count(0, 86_400, 'seconds'), default: 0 },
-  /**
-   * Accept only invocations with this `tool_server`. If unset or `any`, calls for other servers are valid here too. The
-   * gate of the service refuses calls if it is unset.
-   */
-  serverIdentity: { kind: text('a text, or `any`') },
-  /**
-   * Accept only these root principals: DIDs, or objects like the entries of `trustedRootsFile`. If neither is set, anyone
-   * can be a root: the caller must check `root_principal`.
-   */
-  trustedRoots: { kind: roots },
+  ...RULE_OPTIONS,
   /** A file of the root principals, or a directory of such files, which is read again when it changes. */
   trustedRootsFile: { kind: path },
-  /**
-   * `true` (`REQUIRE_BINDING=1`): a call is invalid if it has no body, or a body that was not signed. For callers
-   * that read only `valid`.
-   */
-  requireBinding: { kind: flag, default: false },
   /** Threads that verify signatures; 0 verifies on the calling thread. */
   workerThreads: { kind: count(0, 256), default: () => Math.max(0, Math.floor(resourcesHere().cores) - 1) },
   /** Bytes for the cache of verified receipts; 0 turns it off. The cache never changes a verdict. */
@@ -88,10 +67,11 @@ export const VERIFIER_OPTIONS = {
   redisUrl: {
     kind: text('a URL with `redis://` or `rediss://`, or several', areRedisUrls),
     default: 'redis://127.0.0.1:6379',
+    isSecret: true,
   },
   /** Milliseconds to wait for an answer from Redis before a call is refused. Any call may have to wait this long. */
   redisTimeoutMs: { kind: count(1, 60_000, 'milliseconds'), default: DEFAULT_REDIS_TIMEOUT_MS },
-} satisfies Record<string, Option>;
+} satisfies Table;
 
 function areRedisUrls(text: string): boolean {
   const urls = text.split(',').map((url) => url.trim());
@@ -122,31 +102,10 @@ export class OptionsError extends Error {
  * @throws OptionsError with all problems
  */
 export function readVerifierOptions(options: VerifierOptions): VerifierSettings {
-  const problems: string[] = [];
-  const settings: Record<string, unknown> = {};
-  for (const [name, option] of Object.entries<Option>(VERIFIER_OPTIONS)) {
-    const isGiven = Object.hasOwn(options, name);
-    const given = isGiven ? options[name as keyof VerifierOptions] : undefined;
-    if (isGiven && given === undefined) {
-      problems.push(`${name}: it is undefined, expected a value; for the default, leave it out`);
-      continue;
-    }
-    const reading = readOption(option, given, settings);
-    if ('problem' in reading) problems.push(problemOf(name, given, reading.problem));
-    else if (reading.value !== undefined) settings[name] = reading.value;
-  }
-  for (const name of Object.keys(options))
-    if (!Object.hasOwn(VERIFIER_OPTIONS, name)) problems.push(unknownOption(name));
-  // Each option is of its kind, if there is no problem.
-  const checked = settings as unknown as VerifierSettings;
-  if (problems.length === 0) problems.push(...findContradictions(checked, (option) => option));
-  if (problems.length > 0) throw new OptionsError(problems);
-  return checked;
-}
-
-function unknownOption(name: string): string {
-  const near = nearestName(name, Object.keys(VERIFIER_OPTIONS));
-  return `${name}: it is not an option of a verifier${near === null ? '; leave it out' : `, expected ${near}`}`;
+  const { options: settings, problems } = readOptions(options, VERIFIER_OPTIONS, true);
+  const found = problems.length > 0 ? problems : findContradictions(settings, (option) => option);
+  if (found.length > 0) throw new OptionsError(found);
+  return settings;
 }
 
 /**

@@ -1,5 +1,12 @@
 import { isPlainlyFaithful } from '#platform';
-import { denotesJson, equalsByJcs, hasMoreNodes, type JsonObject, type JsonValue } from '../protocol/json.js';
+import {
+  denotesJson,
+  equalsByJcs,
+  hasMoreNodes,
+  MAX_JSON_NODES,
+  type JsonObject,
+  type JsonValue,
+} from '../protocol/json.js';
 import { findJsonDefect } from '../protocol/json-defects.js';
 import type { Failure } from './codes.js';
 import { laterFailure } from './later-codes.js';
@@ -95,10 +102,36 @@ export function bindMember(args: JsonObject, text: string, document: JsonObject)
  * Binds a body that is a value in this process. A duplicate member, or digits that rounding dropped, can no longer be
  * seen: if you have the text, {@link bindText} sees them.
  *
- * @returns `invalid_body` if JSON has no such value
+ * @returns `invalid_body` if JSON has no such value, or it throws when it is read
  */
 export function bindValue(args: JsonObject, body: unknown): Binding {
-  return denotesJson(body) ? compare(args, body as JsonValue) : 'invalid_body';
+  try {
+    return findUnbounded(body) ?? (denotesJson(body) ? compare(args, body as JsonValue) : 'invalid_body');
+  } catch {
+    // A getter, or a proxy: no parser makes one.
+    return 'invalid_body';
+  }
+}
+
+/**
+ * A value in this process can be in itself, or be a list of 10^8 holes, and then takes for ever to read.
+ *
+ * @returns `mismatch` if it has more objects, arrays and members than signed arguments have; `null` if it has not
+ */
+function findUnbounded(value: unknown): Exclude<Binding, 'match'> | null {
+  let nodes = 0;
+  const left = typeof value === 'object' && value !== null ? [value] : [];
+  for (let one = left.pop(); one !== undefined; one = left.pop()) {
+    const isArray = Array.isArray(one);
+    const items = isArray ? (one as readonly unknown[]) : (Object.values(one) as readonly unknown[]);
+    nodes += isArray ? 1 : 1 + items.length;
+    if (nodes > MAX_JSON_NODES) return 'mismatch';
+    for (const item of items) {
+      if (item === undefined) return 'invalid_body';
+      if (typeof item === 'object' && item !== null) left.push(item);
+    }
+  }
+  return null;
 }
 
 function compare(args: JsonObject, body: JsonValue): Binding {

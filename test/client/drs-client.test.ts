@@ -205,7 +205,7 @@ describe('a client', () => {
   it('refuses an option of a call that it does not know', async () => {
     const misspelt = { BodyText: '{}' } as object;
     await expect(clientOf('http://127.0.0.1:1').verify(bundle, misspelt)).rejects.toThrow(
-      new TypeError('BodyText is not an option here, expected bodyText'),
+      new TypeError('BodyText is not an option here; did you mean bodyText?'),
     );
   });
 

@@ -8,7 +8,7 @@ import { createRemoteJWKSet, jwtVerify } from 'jose';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { generateKey, issueRootDelegation } from '../../src/issue/index.js';
-import { signToolCalls, type Delegation } from '../../src/middleware/mcp/index.js';
+import { signCalls, type Delegation } from '../../src/middleware/mcp/index.js';
 import { mcpBundle, toolCall } from '../gate/attacks.js';
 import { mcpChain } from '../gate/decide.js';
 import { attemptOf, requests, type MadeRequest } from '../gate/requests.js';
@@ -135,7 +135,7 @@ for (const recipe of SENDS_BODIES)
 
     it('passes handshakes and lists untouched, and signed calls with their context', async () => {
       for (const mode of ['legacy', 'auto'] as const) {
-        const client = signToolCalls(
+        const client = signCalls(
           new Client({ name: 'agent', version: '1.0.0' }, { versionNegotiation: { mode } }),
           delegation(),
         );

@@ -1,7 +1,7 @@
 // The decisions of the gate in the inspector, on the vectors whose decision depends on no earlier call.
 import type { Protocol } from '../../src/gate/codes.js';
 import type { JsonObject } from '../../src/protocol/json.js';
-import type { Sodium } from '../../src/pure/options.js';
+import type { Sodium } from '../../src/pure/parts.js';
 import { pureParts } from '../../src/pure/parts.js';
 import { judge } from '../../src/verify/judge.js';
 import { comparable, openAs, refusalByGate } from '../../web/inspect/gate.js';

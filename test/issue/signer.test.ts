@@ -93,7 +93,8 @@ describe('a signer', () => {
   it('rejects, and does not throw, where what it shall sign is refused', async () => {
     const root = issueRootDelegation({ ...toBot, key: alice });
     const key = elsewhere(alice);
-    await expect(issueRootDelegation({ ...toBot, key, polici: {} } as never)).rejects.toMatchObject({
+    const misspelt = { ...toBot, key, polici: {} } as never;
+    await expect(Promise.resolve().then(() => issueRootDelegation(misspelt))).rejects.toMatchObject({
       code: 'INVALID_OPTION',
     });
     await expect(issueSubDelegation({ ...toSub([root]), key })).rejects.toMatchObject({

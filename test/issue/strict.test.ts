@@ -108,7 +108,7 @@ describe('a time more than 100 years away is refused', () => {
     const error = refusalOf(() => issueRootDelegation({ ...rootOptions, ...options }));
     expect(error.code).toBe('INVALID_OPTION');
     expect(error.message).toContain(`${name} is `);
-    expect(error.suggestion).toContain('milliseconds');
+    expect(error.message).toContain('milliseconds');
   });
 
   it('in a child, a call and a consent', () => {
@@ -131,7 +131,7 @@ describe('a time more than 100 years away is refused', () => {
     const error = refusalOf(() =>
       issueRootDelegation({ ...rootOptions, expiresAt: now + 101 * 366 * 86_400 }),
     );
-    expect(error.suggestion).toContain('Unix seconds');
+    expect(error.message).toContain('Unix seconds');
   });
 });
 
@@ -144,7 +144,7 @@ describe('what would be ignored is refused', () => {
     const refusals: [() => unknown, string][] = [
       [() => issueRootDelegation({ ...rootOptions, ...{ expires: now + 60 } }), 'did you mean expiresAt?'],
       [() => issueRootDelegation({ ...rootOptions, ...{ statusIndex: 7 } }), 'did you mean statusListIndex?'],
-      [() => issueSubDelegation({ ...sub, ...{ consent: aConsent } }), '"consent"'],
+      [() => issueSubDelegation({ ...sub, ...{ consent: aConsent } }), 'consent is not an option here'],
       [() => issueInvocation({ ...call, ...{ toolServers: 'y' } }), 'did you mean toolServer?'],
       [() => createConsent({ ...consent, ...{ session: 's' } }), 'did you mean sessionId?'],
     ];

@@ -10,7 +10,7 @@ import { createConsent, generateKey, issueRootDelegation } from '../../src/issue
 import {
   drsMcp,
   findDrsContext,
-  signToolCalls,
+  signCalls,
   type Delegation,
   type DrsContext,
   type McpOptions,
@@ -308,7 +308,7 @@ it('a client signs only what it is told to, and sends _meta alone where it is to
   closing.push(() => server.close());
   const { StreamableHTTPClientTransport } =
     await import('@modelcontextprotocol/sdk/client/streamableHttp.js');
-  const client = signToolCalls(new V1Client(info), delegation, {
+  const client = signCalls(new V1Client(info), delegation, {
     sign: (name) => name === 'search',
     carriers: '_meta',
   });

@@ -115,11 +115,13 @@ function blockA(bundle: Json, settings: Settings): string | { receipts: Receipt[
   if (version?.kind !== 'string') return 'MALFORMED_BUNDLE';
   if (list !== undefined && list.kind !== 'array') return 'MALFORMED_BUNDLE';
   if (last !== undefined && last.kind !== 'string') return 'MALFORMED_BUNDLE';
-  const texts = (list?.items ?? []).map((item) => (item.kind === 'string' ? item.value : undefined));
+  const max = settings.maxChainDepth ?? 16;
+  const items = list?.items ?? [];
+  const texts = items.slice(0, max).map((item) => (item.kind === 'string' ? item.value : undefined));
   if (!texts.every((text) => text !== undefined)) return 'MALFORMED_BUNDLE';
   if (version.value !== '4.0') return 'VERSION_MISMATCH';
   if (texts.length === 0) return 'EMPTY_CHAIN';
-  if (texts.length > (settings.maxChainDepth ?? 16)) return 'CHAIN_TOO_DEEP';
+  if (items.length > max) return 'CHAIN_TOO_DEEP';
   if (last === undefined || last.value === '') return 'MISSING_INVOCATION';
 
   const receipts: Receipt[] = [];

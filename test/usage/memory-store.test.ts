@@ -94,7 +94,7 @@ describe('the memory replay store', () => {
 
   it.each([0, -1, 1.5, Number.NaN])('is not made for %s entries', (maxEntries) => {
     expect(() => createMemoryReplayStore({ maxEntries })).toThrow(
-      new RangeError(`maxEntries is ${maxEntries}, expected an integer of at least 1`),
+      new TypeError(`maxEntries is ${maxEntries}: expected a whole number, at least 1`),
     );
   });
 

@@ -1,5 +1,5 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import type { Sodium } from '../../src/pure/options.js';
+import type { Sodium } from '../../src/pure/parts.js';
 import { isJsonObject, type JsonValue } from '../../src/protocol/json.js';
 import { Chain } from './chain.js';
 import { causesOf, marksInJson, type Mark } from './cause.js';

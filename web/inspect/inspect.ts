@@ -1,4 +1,4 @@
-import type { Sodium } from '../../src/pure/options.js';
+import type { Sodium } from '../../src/pure/parts.js';
 import { pureParts } from '../../src/pure/parts.js';
 import { isJsonObject, type JsonValue } from '../../src/protocol/json.js';
 import type { CallBody, PendingCall } from '../../src/gate/request.js';

@@ -1,5 +1,5 @@
 import load from 'libsodium';
-import type { Sodium } from '../../src/pure/options.js';
+import type { Sodium } from '../../src/pure/parts.js';
 import type { ExampleSodium } from './example.js';
 
 const [SIGNATURE_BYTES, PUBLIC_KEY_BYTES, PRIVATE_KEY_BYTES] = [64, 32, 64];

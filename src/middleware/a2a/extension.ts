@@ -1,15 +1,20 @@
 import { A2A_COMMAND } from '../../gate/a2a.js';
 import { BUNDLE_HEADER } from '../../gate/carriers.js';
-import { refuseUnknownOptions } from '../../protocol/known-options.js';
-import { isHttpUrl } from '../check-options.js';
+import { checkedOptions, text, type GivenOptions, type Table } from '../../protocol/options.js';
+import { httpUrl } from '../options.js';
+
+const OPTIONS = {
+  /** The name that calls must be signed for, as in the options of `drsA2a`. */
+  serverIdentity: {
+    kind: text('the did:key or URL that calls are signed for', (name) => !['', 'any'].includes(name)),
+    required: true,
+  },
+  /** The http or https URL at which a delegation can be asked for. */
+  askAt: { kind: httpUrl },
+} satisfies Table;
 
 /** What {@link drsExtension} says about an agent. */
-export interface DrsExtensionOptions {
-  /** The name that calls must be signed for, as in the options of `drsA2a`. */
-  readonly serverIdentity: string;
-  /** The http or https URL at which a delegation can be asked for. */
-  readonly askAt?: string;
-}
+export interface DrsExtensionOptions extends GivenOptions<typeof OPTIONS> {}
 
 /** An entry of `capabilities.extensions` of an agent card. */
 export interface DrsExtension {
@@ -40,14 +45,7 @@ export const DRS_EXTENSION = 'https://drs.okeyamy.xyz/a2a/delegation/v1';
  * const card = { ...rest, capabilities: { streaming: true, extensions } };
  */
 export function drsExtension(options: DrsExtensionOptions): DrsExtension {
-  refuseUnknownOptions(options, ['serverIdentity', 'askAt'] satisfies (keyof DrsExtensionOptions)[]);
-  const { serverIdentity, askAt } = options;
-  if (typeof serverIdentity !== 'string' || serverIdentity === '' || serverIdentity === 'any')
-    throw new TypeError(
-      `serverIdentity is ${JSON.stringify(serverIdentity)}, expected the did:key or URL that calls are signed for`,
-    );
-  if (askAt !== undefined && !isHttpUrl(askAt))
-    throw new TypeError(`askAt is ${JSON.stringify(askAt)}, expected an http or https URL`);
+  const { serverIdentity, askAt } = checkedOptions(options, OPTIONS);
   return {
     uri: DRS_EXTENSION,
     description:
@@ -57,7 +55,7 @@ export function drsExtension(options: DrsExtensionOptions): DrsExtension {
       commandPrefix: `${A2A_COMMAND}/`,
       toolServer: serverIdentity,
       header: BUNDLE_HEADER,
-      ...(askAt === undefined ? {} : { askAt }),
+      ...(askAt === undefined ? {} : { askAt: String(askAt) }),
     },
   };
 }

@@ -1,8 +1,7 @@
 import { openA2a } from '../../gate/a2a.js';
-import { checkOptions } from '../check-options.js';
 import { Guard } from '../guard.js';
 import { answer, bodyOf, guardNode, headersOfNode, pathOf, type NodeMiddleware } from '../node.js';
-import { DEFAULT_MAX_BODY_BYTES, type ProtectionOptions } from '../options.js';
+import { BODY, checkProtection, PROTECTION, type ProtectionOptions } from '../options.js';
 
 /** Options of {@link drsA2a}. The binding is always enforced, and the command is that of the method. */
 export type A2aOptions = ProtectionOptions & {
@@ -24,9 +23,9 @@ export type A2aOptions = ProtectionOptions & {
  * app.use('/a2a', drs, jsonRpcHandler({ requestHandler, userBuilder: drsUserBuilder }));
  */
 export function drsA2a(given: A2aOptions): NodeMiddleware {
-  const options = checkOptions('a2a', given);
+  const options = checkProtection(given, { ...PROTECTION, ...BODY });
   const guard = new Guard('a2a', options);
-  const { maxBodyBytes = DEFAULT_MAX_BODY_BYTES } = options;
+  const { maxBodyBytes } = options;
   return (req, res, next) =>
     guardNode(guard, req, res, next, answer, async () => {
       const method = req.method ?? '';

@@ -3,11 +3,10 @@ import { Readable } from 'node:stream';
 import { wholeBodyOfBytes } from '../../gate/carriers.js';
 import type { Denial, RequestBody } from '../../gate/request.js';
 import { responseTo } from '../../gate/response.js';
-import { checkOptions } from '../check-options.js';
 import { runWithContext, setContext, type DrsContext } from '../context.js';
 import { Guard, type AdmittedCall } from '../guard.js';
 import { headersOfNode, outcomeOf, pathOf, presentAsJson, tooLarge } from '../node.js';
-import { DEFAULT_MAX_BODY_BYTES, type MiddlewareOptions } from '../options.js';
+import { type CheckedRoute, checkProtection, type MiddlewareOptions, ROUTE_OR_NEXT } from '../options.js';
 import { DrsRefusalError } from '../refusal-error.js';
 import { openRoute } from '../route.js';
 
@@ -42,9 +41,9 @@ export function drsFastify(
   registered: FastifyMiddlewareOptions,
   done: (error?: Error) => void,
 ): void {
-  let options: FastifyMiddlewareOptions;
+  let options: FastifyMiddlewareOptions & CheckedRoute<FastifyRequest>;
   try {
-    options = checkOptions('express', withoutFastifys(registered));
+    options = checkProtection(withoutFastifys(registered), ROUTE_OR_NEXT);
   } catch (error) {
     done(error as Error);
     return;
@@ -94,7 +93,7 @@ function withoutFastifys(registered: FastifyMiddlewareOptions): FastifyMiddlewar
   ) as unknown as FastifyMiddlewareOptions;
 }
 
-async function open(request: FastifyRequest, payload: RequestPayload, options: FastifyMiddlewareOptions) {
+async function open(request: FastifyRequest, payload: RequestPayload, options: CheckedRoute<FastifyRequest>) {
   const { raw } = request;
   let bytes: Buffer | undefined;
   const opened = await openRoute<FastifyRequest, never>(
@@ -104,7 +103,7 @@ async function open(request: FastifyRequest, payload: RequestPayload, options: F
     request,
     {
       read: async () => {
-        const got = await read(request, payload, options.maxBodyBytes ?? DEFAULT_MAX_BODY_BYTES);
+        const got = await read(request, payload, options.maxBodyBytes);
         bytes = got.bytes;
         return got.body;
       },

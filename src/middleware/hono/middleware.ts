@@ -1,9 +1,8 @@
 import type { Context, MiddlewareHandler } from 'hono';
-import { checkOptions } from '../check-options.js';
 import { runWithContext, type DrsContext } from '../context.js';
 import { openFetch, refusalResponse } from '../fetch.js';
 import { Guard } from '../guard.js';
-import type { MiddlewareOptions } from '../options.js';
+import { checkProtection, type MiddlewareOptions, ROUTE } from '../options.js';
 
 /** Options of {@link drsHono}. */
 export type HonoMiddlewareOptions = MiddlewareOptions<Context>;
@@ -30,7 +29,7 @@ export function drsHono(
   options: HonoMiddlewareOptions & { readonly optional?: false },
 ): MiddlewareHandler<DrsEnv>;
 export function drsHono(given: HonoMiddlewareOptions): MiddlewareHandler {
-  const options = checkOptions('http', given);
+  const options = checkProtection(given, ROUTE);
   const guard = new Guard('http', options, options.bindingMode);
   return async (c, next) => {
     const { opened, sent: request } = await openFetch(c.req.raw, options, c, parametersOf(c));

@@ -8,13 +8,6 @@
  * @packageDocumentation
  */
 export { drsMcp, type McpOptions, type McpProtection } from './protect-server.js';
-export {
-  signCalls,
-  signRequest,
-  signToolCall,
-  signToolCalls,
-  type SignCallsOptions,
-  type SignToolCallsOptions,
-} from './sign-calls.js';
+export { signCalls, signRequest, signToolCall, type SignCallsOptions } from './sign-calls.js';
 export type { Connectable } from './transport.js';
 export * from '../common.js';

@@ -6,13 +6,18 @@ import { headersOf, type HeaderLookup, type Opening } from '../../gate/request.j
 /**
  * Opens one message of an MCP transport. The SDKs have parsed it, so the gate trusts no number beyond 2^53.
  *
+ * @param message makes the message
  * @param extra what the SDK passes with a message or to a handler; over HTTP it has the headers
  */
-export function openMessage(message: object, extra: unknown, rules: McpRules): Opening {
-  return openMcp(
-    { method: 'POST', path: null, headers: headersIn(extra), body: { kind: 'value', value: message } },
-    rules,
-  );
+export function openMessage(message: () => object, extra: unknown, rules: McpRules): Opening {
+  try {
+    const body = { kind: 'value', value: message() } as const;
+    return openMcp({ method: 'POST', path: null, headers: headersIn(extra), body }, rules);
+  } catch {
+    // A value in this process can throw when it is read.
+    const failure = gateFailure('INVALID_JSONRPC', 'mcp', 'the message cannot be read');
+    return { kind: 'deny', protocol: 'mcp', id: null, requested: null, failure };
+  }
 }
 
 /**

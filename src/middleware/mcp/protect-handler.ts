@@ -14,7 +14,7 @@ export function protectHandler<Q extends { method?: string; params: object }, X,
 ): (request: Q, extra: X) => Promise<R> {
   return async (request, extra) => {
     countMessage(extra);
-    const opened = openMessage(callMessage(request, extra), extra, rules);
+    const opened = openMessage(() => callMessage(request, extra), extra, rules);
     const decision = await guard.admit(await refuseBatched(opened, extra));
     if (decision.kind === 'deny') throw new DrsRefusalError(decision);
     if (decision.kind === 'pass') return runWithContext(null, null, () => handler(request, extra));

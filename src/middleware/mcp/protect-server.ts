@@ -1,14 +1,14 @@
 import type { GateContext } from '../../gate/context.js';
 import { MCP_COMMAND } from '../../gate/mcp-methods.js';
-import type { McpRules } from '../../gate/mcp.js';
+import { isPassMethod, type McpRules } from '../../gate/mcp.js';
 import type { Denial, Opening } from '../../gate/request.js';
 import { rpcError } from '../../gate/response.js';
+import { callback, kindOf, oneOf, type Table } from '../../protocol/options.js';
 import { idInUse, TaskOwners } from '../../gate/task-owners.js';
-import { checkOptions } from '../check-options.js';
 import { runWithContext } from '../context.js';
 import type { Outcome } from '../events.js';
 import { Guard, type AdmittedCall } from '../guard.js';
-import type { ProtectionOptions } from '../options.js';
+import { checkProtection, httpUrl, PROTECTION, type ProtectionOptions } from '../options.js';
 import { withAuthInfo } from './auth-info.js';
 import { announce, type Announcement } from './announce.js';
 import { countMessage, openMessage, refuseBatched } from './open-call.js';
@@ -35,6 +35,19 @@ export type McpOptions = ProtectionOptions & {
    */
   readonly passMethods?: readonly string[];
 };
+
+const MCP = {
+  ...PROTECTION,
+  methods: { kind: oneOf('all', 'tools'), default: 'all' },
+  protect: { kind: callback('a function of a tool name') },
+  askAt: { kind: httpUrl },
+  passMethods: {
+    kind: kindOf(
+      "an array of names of methods such as 'acme/search', and not 'tools/call'",
+      (value) => Array.isArray(value) && value.every(isPassMethod),
+    ),
+  },
+} satisfies Table;
 
 /** Protects MCP servers. Create it once, even if each client has its own server. */
 export interface McpProtection {
@@ -71,14 +84,14 @@ export interface McpProtection {
  * await server.connect(new StdioServerTransport());
  */
 export function drsMcp(given: McpOptions): McpProtection {
-  const options = checkOptions('mcp', given);
+  const options = checkProtection(given, MCP);
   const guard = new Guard('mcp', options);
-  const { protect, passMethods, methods = 'all' } = options;
+  const { protect, passMethods, methods } = options;
   const rules: McpRules = {
     serverIdentity: guard.serverIdentity,
     methods,
-    ...(passMethods === undefined ? {} : { passMethods: new Set(passMethods) }),
-    ...(protect === undefined ? {} : { protect: (name) => isProtected(name, protect, guard) }),
+    passMethods: new Set(passMethods),
+    protect: (name) => protect === undefined || isProtected(name, protect, guard),
   };
   const announcement: Announcement = { options, rules };
   const tasks = new TaskOwners();
@@ -133,7 +146,7 @@ class GuardedTransport {
         this.#refuseId(id);
         return;
       }
-      const opened = message.method === undefined ? ANSWER : openMessage(message, extra, this.#rules);
+      const opened = message.method === undefined ? ANSWER : openMessage(() => message, extra, this.#rules);
       if (opened.kind !== 'pass') {
         this.#receive(message, opened, extra, deliver);
         return;

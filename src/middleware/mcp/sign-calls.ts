@@ -9,27 +9,29 @@ import {
 } from '../../gate/mcp-methods.js';
 import { after, type AnySigner, type Eventual, type Signer } from '../../issue/signer.js';
 import { isJsonObject, type JsonObject } from '../../protocol/json.js';
-import { refuseUnknownOptions } from '../../protocol/known-options.js';
+import { callback, checkedOptions, oneOf, type GivenOptions, type Table } from '../../protocol/options.js';
 import { signCall, type Delegation } from '../delegation.js';
 import { sendSigned } from '../send-signed.js';
 import { onConnect, type Connectable, type McpTransport } from './transport.js';
 
-/** Options of {@link signCalls}. */
-export interface SignCallsOptions {
+const OPTIONS = {
   /**
    * Whether to sign a request; default: all whose method is gated. Others are sent unchanged.
    *
    * @param name what is called: the name of a tool or prompt, the URI of a resource, the id of a task; else empty
    * @param method such as `tools/call`
    */
-  readonly sign?: (name: string, method: string) => boolean;
+  sign: { kind: callback<(name: string, method: string) => boolean>() },
   /**
    * Where the bundle goes over HTTP. `both` (the default): into `params._meta`, and into the header while it has at
    * most 4,096 characters, since some gateways see only one of them. `_meta`: only there. `header`: into both however
    * long it is, for gateways that see only headers; server and proxies must then accept large headers.
    */
-  readonly carriers?: 'both' | '_meta' | 'header';
-}
+  carriers: { kind: oneOf('both', '_meta', 'header'), default: 'both' },
+} satisfies Table;
+
+/** Options of {@link signCalls}. */
+export interface SignCallsOptions extends GivenOptions<typeof OPTIONS> {}
 
 /**
  * Makes an MCP client sign each gated request when it is sent: calls of tools, and reading of resources, prompts,
@@ -39,7 +41,7 @@ export interface SignCallsOptions {
  * @param client a `Client` of either SDK
  * @returns the same client; a request that the delegation does not allow rejects with an `IssueError` and is not sent
  * @throws Error if it is connected already
- * @throws TypeError if an option is unknown, or `carriers` is something else
+ * @throws TypeError if an option is unknown or not of its kind
  * @example
  * const client = signCalls(new Client({ name: 'agent', version: '1.0.0' }), { key, chain, toolServer });
  * await client.connect(transport);
@@ -50,14 +52,10 @@ export function signCalls<C extends Connectable>(
   delegation: Delegation<AnySigner>,
   options: SignCallsOptions = {},
 ): C {
-  refuseUnknownOptions(options, ['sign', 'carriers'] satisfies (keyof SignCallsOptions)[]);
-  const { sign, carriers = 'both' } = options;
-  const maxHeader = Object.hasOwn(MAX_HEADER, carriers) ? MAX_HEADER[carriers] : null;
-  if (maxHeader === null)
-    throw new TypeError(`carriers is ${JSON.stringify(carriers)}, expected "both", "_meta" or "header"`);
+  const { sign, carriers } = checkedOptions(options, OPTIONS);
   onConnect(client, (transport) => {
     const send = transport.send.bind(transport);
-    wrapFetch(transport, maxHeader);
+    wrapFetch(transport, MAX_HEADER[carriers]);
     transport.send = async (message, options) => {
       const { method, id } = message;
       const params = (message.params ?? {}) as JsonObject;
@@ -132,12 +130,6 @@ export function signToolCall(params: object, delegation: Delegation<Signer>): Pr
 export function signToolCall(params: object, delegation: Delegation<AnySigner>): Eventual<JsonObject> {
   return signRequest(TOOLS_CALL, params, delegation);
 }
-
-/** The earlier name of {@link signCalls}. */
-export const signToolCalls = signCalls;
-
-/** The earlier name of {@link SignCallsOptions}. */
-export type SignToolCallsOptions = SignCallsOptions;
 
 type Fetch = (url: string | URL, init?: RequestInit) => Promise<Response>;
 

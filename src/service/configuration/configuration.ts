@@ -1,4 +1,4 @@
-import { readOption } from '../../verifier/kinds.js';
+import { readOptions } from '../../protocol/options.js';
 import { findContradictions, OptionsError } from '../../verifier/options.js';
 import { readCertificate } from '../http/listen/certificate.js';
 import type { ListenAddress } from '../http/listen/listen-address.js';
@@ -29,7 +29,9 @@ const SAFE_TOKEN_LENGTH = 16;
  * @throws OptionsError with all problems; no message contains the value of a secret
  * @example readConfiguration({ PORT: '8081' }).port; // 8081
  */
-export function readConfiguration(env: Environment): Configuration {
+export function readConfiguration(given: Environment): Configuration {
+  // What others add to `Object.prototype` is no variable.
+  const env: Environment = Object.assign(Object.create(null) as object, given);
   const files = readSecretFiles(env, SECRETS);
   const problems = [
     ...findMisspelt(env, VARIABLES),
@@ -37,21 +39,18 @@ export function readConfiguration(env: Environment): Configuration {
     ...findEmpty(env),
     ...files.problems,
   ];
-  const options: Record<string, unknown> = {};
-  const misread: string[] = [];
-  for (const [option, variable] of OPTIONS) {
-    const inFile = files.secrets.get(option);
-    const text = inFile ?? env[variableOf(option)]?.trim() ?? '';
-    const reading = readOption(variable, text === '' ? undefined : variable.kind.fromText(text), options);
-    if ('problem' in reading)
-      misread.push(
-        `${variableOf(option)}${inFile === undefined ? '' : '_FILE'} is ${show(variable, text)}: ${reading.problem}`,
-      );
-    else if (reading.value !== undefined) options[option] = reading.value;
-  }
+  const textOf = (option: string) => files.secrets.get(option) ?? env[variableOf(option)]?.trim() ?? '';
+  const values = [...OPTIONS]
+    .filter(([option]) => textOf(option) !== '')
+    .map(([option, { kind }]) => [option, kind.fromText(textOf(option))]);
+  const say = (option: string, _: unknown, problem: string) => {
+    const name = `${variableOf(option)}${files.secrets.has(option) ? '_FILE' : ''}`;
+    return `${name} is ${show(OPTIONS.get(option), textOf(option))}: ${problem}`;
+  };
+  const read = readOptions(Object.fromEntries(values), Object.fromEntries(OPTIONS), false, say);
   // The kinds have checked each option.
-  const configuration = options as unknown as Configuration;
-  problems.push(...(misread.length > 0 ? misread : findConflicts(configuration)));
+  const configuration = read.options as unknown as Configuration;
+  problems.push(...(read.problems.length > 0 ? read.problems : findConflicts(configuration)));
   if (problems.length > 0) throw new OptionsError(problems);
   return configuration;
 }
@@ -165,7 +164,7 @@ export function warningsAbout(
 }
 
 /** Shows a value in an error message, without secrets. */
-function show({ isSecret, isUrl }: Variable, value: string): string {
+function show({ isSecret, isUrl }: Partial<Variable> = {}, value: string): string {
   if (isUrl) return JSON.stringify(printableUrl(value));
   return isSecret ? '(hidden)' : JSON.stringify(value);
 }

@@ -1,5 +1,5 @@
 import { variableOf } from './environment.js';
-import { plain } from '../../verifier/kinds.js';
+import { plain } from '../../protocol/options.js';
 import { SECTIONS, type Variable } from './variables.js';
 
 /** What the documents say of a variable, in Markdown. */

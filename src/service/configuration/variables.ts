@@ -9,21 +9,19 @@ import {
   text,
   type FilledOptions,
   type Option,
-} from '../../verifier/kinds.js';
+} from '../../protocol/options.js';
 import { VERIFIER_OPTIONS } from '../../verifier/options.js';
 import { decodeBase64url } from '#platform';
 import { readProxyTrust } from '../http/client-address.js';
 import { unixPathOf } from '../http/listen/listen-address.js';
 import { variableOf } from './environment.js';
 
-/** What is known of an environment variable. Everything else is made from it: parsing, errors, help and documents. */
+/** What is known of an environment variable. The value of a secret can come from a file: `<NAME>_FILE`. Everything else is made from it: parsing, errors, help and documents. */
 export interface Variable extends Option {
   /** What the variable means, in Markdown. The first sentence is its line in the help text. */
   readonly says: string;
   /** The default in words, if it depends on the machine or on another variable. */
   readonly defaultWords?: string;
-  /** Its value is never printed, and can come from a file: `<NAME>_FILE`. */
-  readonly isSecret?: true;
   /** It is a URL, of which user, password and query are never printed. */
   readonly isUrl?: true;
   /** Only `drs-verify serve` reads it; `drs-verify guard` refuses it. */
@@ -170,7 +168,7 @@ export const SECTIONS = {
       says: 'Seconds for which an invocation is fresh.' },
     replayMaxEntries: { ...VERIFIER_OPTIONS.replayMaxEntries,
       says: 'Maximum number of invocations on record with `memory`, about 300 bytes each; when it is full, calls are refused. You need calls per second × (window + 61 s).' },
-    redisUrl: { ...VERIFIER_OPTIONS.redisUrl, isSecret: true, isUrl: true,
+    redisUrl: { ...VERIFIER_OPTIONS.redisUrl, isUrl: true,
       says: 'Where [Redis](scaling.md#set-up) is. Separate several servers by commas: the primary among them is used. Of a Redis Cluster, some nodes are enough. Its `maxmemory-policy` must be `noeviction`.' },
     redisTimeoutMs: { ...VERIFIER_OPTIONS.redisTimeoutMs,
       says: 'Milliseconds that Redis has to answer a command; then the call is refused. After three timeouts in a row all are, until Redis answers again.' },

@@ -41,15 +41,23 @@ interface BundleParts {
   readonly invocation: string;
 }
 
+/** A value that no parser has made may throw when it is read. That is a defect of the bundle, like any other. */
 function readBundle(bundle: unknown, rules: Rules): BundleParts | Failure {
+  try {
+    return readMembers(bundle, rules);
+  } catch {
+    return malformed('the document', 'unreadable', 'a JSON object');
+  }
+}
+
+function readMembers(bundle: unknown, { maxChainDepth }: Rules): BundleParts | Failure {
   if (!isJsonObject(bundle)) return malformed('the document', bundle, 'a JSON object');
   const version = own(bundle, 'bundle_version');
-  const receipts = own(bundle, 'receipts');
+  const found = own(bundle, 'receipts');
+  const receipts = found === undefined ? [] : textsOf(found, maxChainDepth);
   const invocation = own(bundle, 'invocation');
   if (typeof version !== 'string') return malformed('bundle_version', version, `the string "${DRS_VERSION}"`);
-  if (receipts !== undefined && !isArrayOfStrings(receipts)) {
-    return malformed('receipts', receipts, 'an array of JWT strings');
-  }
+  if (receipts === null) return malformed('receipts', found, 'an array of JWT strings');
   if (invocation !== undefined && typeof invocation !== 'string') {
     return malformed('invocation', invocation, 'a JWT string');
   }
@@ -58,12 +66,11 @@ function readBundle(bundle: unknown, rules: Rules): BundleParts | Failure {
   if (version !== DRS_VERSION) {
     return fail('VERSION_MISMATCH', 'bundle_version', version, JSON.stringify(DRS_VERSION));
   }
-  if (receipts === undefined || receipts.length === 0) {
-    return fail('EMPTY_CHAIN', 'receipts', receipts, 'at least one delegation receipt');
+  if (receipts.length === 0) {
+    return fail('EMPTY_CHAIN', 'receipts', found, 'at least one delegation receipt');
   }
-  if (receipts.length > rules.maxChainDepth) {
-    return fail('CHAIN_TOO_DEEP', 'receipts', receipts.length, `at most ${rules.maxChainDepth}`);
-  }
+  const { length } = found as readonly unknown[];
+  if (length > maxChainDepth) return fail('CHAIN_TOO_DEEP', 'receipts', length, `at most ${maxChainDepth}`);
   if (invocation === undefined || invocation === '') {
     const expected = 'an invocation receipt (a JWT)';
     const details = { subject: 'bundle', member: 'invocation', claimed: invocation, expected } as const;
@@ -142,8 +149,16 @@ function own(bundle: object, member: 'bundle_version' | 'receipts' | 'invocation
   return Object.hasOwn(bundle, member) ? (bundle as Record<string, unknown>)[member] : undefined;
 }
 
-function isArrayOfStrings(value: unknown): value is string[] {
-  return Array.isArray(value) && value.every((item) => typeof item === 'string');
+/** The first texts of a list, each read once: a value in this process can have any length. `null` if one is no text. */
+function textsOf(list: unknown, limit: number): string[] | null {
+  if (!Array.isArray(list)) return null;
+  const texts: string[] = [];
+  for (let at = 0; at < Math.min(list.length, limit); at++) {
+    const text: unknown = list[at];
+    if (typeof text !== 'string') return null;
+    texts.push(text);
+  }
+  return texts;
 }
 
 /** Block B for the call: it is invoked by the last delegate, and names every receipt. */

@@ -1,0 +1,25 @@
+import { count, flag, text, type Table } from '../protocol/options.js';
+import { roots } from '../trust/given-roots.js';
+
+/** The options that each verifier has, with native code or without. */
+export const RULE_OPTIONS = {
+  /** Maximum number of delegation receipts in a bundle. With a higher value, one request can cost more signatures. */
+  maxChainDepth: { kind: count(1, 1024), default: 16 },
+  /** Seconds by which `nbf` and `exp` are relaxed. A higher value keeps expired receipts alive for as long. */
+  clockSkewSecs: { kind: count(0, 86_400, 'seconds'), default: 0 },
+  /**
+   * Accept only invocations with this `tool_server`. If unset or `any`, calls for other servers are valid here too. The
+   * gate of the service refuses calls if it is unset.
+   */
+  serverIdentity: { kind: text('a text, or `any`') },
+  /**
+   * Accept only these root principals: DIDs, or objects like the entries of `trustedRootsFile`. If neither is set, anyone
+   * can be a root: the caller must check `root_principal`.
+   */
+  trustedRoots: { kind: roots },
+  /**
+   * `true` (`REQUIRE_BINDING=1`): a call is invalid if it has no body, or a body that was not signed. For callers
+   * that read only `valid`.
+   */
+  requireBinding: { kind: flag, default: false },
+} satisfies Table;
