@@ -396,7 +396,7 @@ describe('a message', () => {
     await allGivenBack();
   });
 
-  // Half a million empty headers would take 0.2 s of the main thread, and other calls would wait for them.
+  // Half a million empty headers would take 0.1 s of the main thread, and other calls would wait for them.
   it.each([
     ['no protobuf', Buffer.from('GET / HTTP/1.1')],
     ['a length beyond the end', Buffer.from([0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f])],
