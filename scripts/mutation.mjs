@@ -19,7 +19,7 @@ const LEFT_OUT = [
   'src/service/{check,early-signals,main,notify,running,service}.ts',
   'src/service/observe/tracing.ts',
   'src/service/http/{front-end,uws*,node/*,listen/{certificate,listen-address,served-certificate,unix-socket}}.ts',
-  'src/service/grpc/{listener,open,server}.ts',
+  'src/service/grpc/{open,server}.ts',
   'src/service/processes/{child,supervisor}.ts',
   // Tables and files that are read once.
   'src/service/observe/build-info.ts',

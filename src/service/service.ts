@@ -8,7 +8,7 @@ import { divideConnections } from './load/connections.js';
 import type { Certificate } from './http/listen/certificate.js';
 import { loadFrontEnd, type LoadedFrontEnd } from './http/load-front-end.js';
 import type { FrontEndName } from './http/front-end.js';
-import { openGrpc } from './grpc/open.js';
+import { loadGrpc } from './grpc/open.js';
 import type { GrpcFrontEnd } from './grpc/server.js';
 import { show } from './observe/metrics/exposition.js';
 import { METRICS } from './observe/metrics/metrics-table.js';
@@ -151,8 +151,9 @@ async function openService(
     const { decider } = gate;
     const { gateLimit: rateLimit } = routes;
     const shared = { configuration, readiness, admission, decider, verdicts, rateLimit, log };
+    const { openServer } = await loadGrpc();
     grpc = opened.add(
-      await openGrpc({
+      openServer({
         ...{ ...shared, connections: connections.grpc, certificate: common.certificate },
         metrics: metrics.grpc,
       }),
@@ -207,7 +208,7 @@ async function openService(
       // The listening socket stays open, so that health checks get a 503 instead of a refused connection.
       admission.isDraining = true;
       grpc?.drain();
-      const open = () => routes.open + (grpc?.open ?? 0);
+      const open = () => routes.open + metrics.grpc.openCalls;
       const deadline = performance.now() + shutdownGraceSecs * 1000;
       while (open() > 0 && performance.now() < deadline) await sleep(DRAIN_POLL_MS);
       if (open() > 0) log.warn({ open: open() }, 'requests were cut off: they took too long to drain');

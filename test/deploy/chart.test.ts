@@ -180,11 +180,11 @@ describe('the chart', () => {
     ]).toEqual([false, true, true]);
   });
 
-  it('opens gRPC to callers', () => {
+  it('opens gRPC to gateways', () => {
     expect(envOf(ALL)['GRPC_PORT']).toBe('9090');
     expect(podOf(ALL).containers[0].ports).toContainEqual({ name: 'grpc', containerPort: 9090 });
     expect(find(ALL, 'NetworkPolicy')).toMatchObject({
-      spec: { ingress: [{ ports: [{ port: 'http' }, { port: 'grpc' }] }, { ports: [{ port: 'metrics' }] }] },
+      spec: { ingress: ['http', 'grpc', 'metrics'].map((port) => ({ ports: [{ port }] })) },
     });
     expect(find(ALL, 'Service')).toMatchObject({
       spec: {

@@ -1,9 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
-import http2 from 'node:http2';
-import net from 'node:net';
-import type { Client } from '@grpc/grpc-js';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../support/eventually.js';
 import { FRONT_END } from '../support/front-end.js';
@@ -131,7 +127,6 @@ describe('clients that stall in the middle of their bodies', () => {
       REQUEST_TIMEOUT_SECS: '600',
       MAX_BODY_MEMORY: String(8192 * KIB),
       TRUST_PROXY: '1',
-      GRPC_PORT: '0',
     }),
   );
 
@@ -143,36 +138,6 @@ describe('clients that stall in the middle of their bodies', () => {
   it('are told apart behind a proxy', async () => {
     await stall(40, MODEST, 'X-Forwarded-For: 192.0.2.1\r\n');
     expect(await post(1024 * KIB, 'X-Forwarded-For: 192.0.2.2\r\n')).toBe('200');
-  });
-
-  it('leave room for the bodies of others, over gRPC', async () => {
-    const port = portOf('grpcPort');
-    const session = http2.connect(`http://127.0.0.1:${port}`, {
-      createConnection: () => net.connect({ port, host: '127.0.0.1', localAddress: GREEDY }),
-    });
-    open.push(session);
-    const prefix = Buffer.alloc(5);
-    prefix.writeUInt32BE(ANNOUNCED, 1);
-    const ended = { count: 0 };
-    const streams = Array.from({ length: 40 }, () => {
-      const stream = session.request({
-        ':method': 'POST',
-        ':path': '/envoy.service.auth.v3.Authorization/Check',
-        'content-type': 'application/grpc',
-        te: 'trailers',
-      });
-      stream.on('error', () => undefined);
-      stream.once('aborted', () => ended.count++);
-      stream.resume();
-      stream.write(Buffer.concat([prefix, Buffer.alloc(SENT)]));
-      return stream;
-    });
-    await eventually(async () => {
-      const text = await metricsOf();
-      const waiting = streams.length - ended.count;
-      expect(metricOf(text, 'drs_http_body_bytes')).toBeGreaterThanOrEqual(waiting * SENT);
-    });
-    expect(await post(1024 * KIB)).toBe('200');
   });
 });
 
@@ -199,25 +164,6 @@ describe.runIf(process.platform === 'linux')('connections of one client', () => 
 // Who holds connections is looked at once a second: a client counts as greedy a moment longer than it is.
 describe('connections with MAX_CONNECTIONS', { shuffle: false }, () => {
   serve(() => startServiceHere({ MAX_CONNECTIONS: '50', GRPC_PORT: '0', METRICS_ADDR: '127.0.0.1:0' }));
-  let idle: http2.ClientHttp2Session;
-  let client: Client;
-  let hasWatchEnded = false;
-  beforeAll(async () => {
-    client = clientOf(HEALTH, portOf('grpcPort'));
-    const watch = client.makeServerStreamRequest(
-      `/${HEALTH}/Watch`,
-      () => Buffer.alloc(0),
-      (bytes: Buffer) => bytes,
-      {},
-    );
-    watch.on('error', () => undefined).on('close', () => (hasWatchEnded = true));
-    await new Promise((resolve) => watch.once('data', resolve));
-    // A client that answers every ping, but has nothing to ask. The last test sees how it ends.
-    idle = http2.connect(`http://127.0.0.1:${portOf('grpcPort')}`);
-    idle.on('error', () => undefined);
-    await once(idle, 'remoteSettings');
-  });
-  afterAll(() => client.close());
 
   describe.runIf(process.platform === 'linux')('of one client', () => {
     it('leave some of MAX_CONNECTIONS to others', async () => {
@@ -254,14 +200,6 @@ describe('connections with MAX_CONNECTIONS', { shuffle: false }, () => {
       expect(queueOf(portOf('grpcPort'))).toBe(most);
     },
   );
-
-  // Its listener is the same beside both front ends: waiting ten seconds once is enough.
-  if (process.env['TEST_FRONT_END'] !== 'node') {
-    it('over gRPC are closed where they never make a call, and those that watch stay', async () => {
-      await eventually(() => expect(idle.destroyed).toBe(true));
-      expect(hasWatchEnded).toBe(false);
-    });
-  }
 });
 
 describe('a limit of open files', () => {

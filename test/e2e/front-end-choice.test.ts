@@ -47,7 +47,7 @@ describe('FRONT_END', () => {
 
   // Packages of what is off are not missed, either.
   it('is node:http where uWebSockets.js is not installed, nor @grpc/grpc-js and protobufjs', async () => {
-    const optional = ['uWebSockets.js', '@grpc/grpc-js', 'protobufjs/light.js'].join();
+    const optional = ['uWebSockets.js', '@grpc/grpc-js', 'protobufjs'].join();
     expect(await choiceOf({ FRONT_END: 'auto', ...without(optional) }, startService)).toEqual([
       '30 the front end is node:http: uWebSockets.js is not installed; `npm install uWebSockets.js@npm:uwebsockets@3.0.6` adds it',
       'node',

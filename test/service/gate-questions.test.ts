@@ -1,5 +1,4 @@
 import { expect, it } from 'vitest';
-import { readCheck } from '../../src/service/grpc/check.js';
 import { readGateRequest } from '../../src/service/routes/gate-api-route.js';
 
 /** What the service reads of a described request, before the gate sees it. */
@@ -113,18 +112,4 @@ it.each(['chain', 'grpc', 'MCP', ''])('knows no protocol %j', (protocol) => {
     error: 'UNKNOWN_PROTOCOL',
     detail: `protocol is ${JSON.stringify(protocol)}, expected http, mcp or a2a`,
   });
-});
-
-it('takes the query of a question over gRPC from one place', () => {
-  const ask = (path: string, query: string) => {
-    const http = { method: 'GET', path, query, headers: [], body: Buffer.alloc(0), rawBody: Buffer.alloc(0) };
-    const question = readCheck({ attributes: { request: { http } } } as never, 'http', 1000);
-    return typeof question === 'string' ? question : question.request.path;
-  };
-  expect(ask('/a?b=1', '')).toBe('/a?b=1');
-  expect(ask('/a', 'b=1')).toBe('/a?b=1');
-  for (const path of ['/a?', '/a?b=1', '/a?c'])
-    expect(ask(path, 'b=1')).toBe(
-      'attributes.request.http has a query both in path and in query: have the gateway send one',
-    );
 });

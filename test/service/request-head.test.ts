@@ -2,7 +2,6 @@ import { describe, expect, it } from 'vitest';
 import type { HttpRequest } from '../../src/service/http/front-end.js';
 import {
   GateHead,
-  readGateHead,
   isForeignOrigin,
   readHead,
   type RequestHead,
@@ -98,7 +97,11 @@ describe('the head of a request', () => {
 });
 
 describe('the headers that a gate reads', () => {
-  const gateHeadOf = (...headers: Headers) => readGateHead(requestWith(headers));
+  const gateHeadOf = (...headers: Headers) => {
+    const head = new GateHead();
+    for (const [name, value] of headers) head.add(name, value);
+    return head;
+  };
 
   it('are kept in order, with repeated ones; others are not kept', () => {
     const head = gateHeadOf(

@@ -32,7 +32,6 @@ const answers: ReadonlySet<string> = new Set([
   'valid invalid_body',
   'INVALID_GATE_REQUEST',
   // Over gRPC.
-  'too much besides the body',
   'not understood',
   'not JSON',
   'not UTF-8',

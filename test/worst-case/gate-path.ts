@@ -9,8 +9,7 @@ const { headersOf } = await import('../../src/gate/request.js');
 const { responseTo } = await import('../../src/gate/response.js');
 const { RouteTable } = await import('../../src/gate/routes.js');
 const { readGateRequest } = await import('../../src/service/routes/gate-api-route.js');
-const { readCheck } = await import('../../src/service/grpc/check.js');
-const { readCheckRequest } = await import('../../src/service/grpc/messages.js');
+const { CHECK } = await import('../../src/service/grpc/check.js');
 
 type Protocol = Parameters<typeof openRequest>[0];
 type GateRequest = Parameters<typeof openRequest>[1];
@@ -75,14 +74,13 @@ export function openDescribedPath(): Promise<(bytes: Buffer) => Promise<Call>> {
 export function openGrpcPath(): Promise<(bytes: Buffer) => Promise<Call>> {
   const decide = openGate();
   const run = timed(async (wire) => {
-    let question: ReturnType<typeof readCheck>;
+    let query: ReturnType<typeof CHECK.read>;
     try {
-      question = readCheck(readCheckRequest(wire), 'http', MAX_BODY_BYTES);
+      query = CHECK.read(wire, 'http', MAX_BODY_BYTES);
     } catch (error) {
-      return { answer: 'too much besides the body', answerBytes: (error as Error).message.length };
+      return { answer: 'not understood', answerBytes: (error as Error).message.length };
     }
-    if (typeof question === 'string') return { answer: 'not understood', answerBytes: question.length };
-    return decide(question.protocol, question.request);
+    return decide(query.protocol, query.request);
   });
   // Each character is a byte.
   return Promise.resolve((bytes) => run(Buffer.from(bytes.toString(), 'latin1')));

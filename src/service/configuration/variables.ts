@@ -177,7 +177,7 @@ export const SECTIONS = {
     gateReplay: { kind: oneOf('memory', 'redis', 'off'), default: 'memory',
       says: 'Where the gate records used invocations: `memory` (this process), `redis` (all instances), or `off`: an allowed call can be repeated.' },
     grpcPort: { kind: count(0, 65_535), isOfServe: true,
-      says: 'Port on `HOST` for gateways that ask over [gRPC](gateways.md#grpc); 0: a free port, which is logged. Unset, gRPC is off. It needs the optional packages `@grpc/grpc-js` and `protobufjs`.' },
+      says: 'Port on `HOST` for gateways that ask over [gRPC](gateways.md#grpc), which nobody else may reach; 0: a free port, which is logged. Unset, gRPC is off. It needs the optional packages `@grpc/grpc-js` and `protobufjs`.' },
     grpcProtocol: { kind: oneOf('http', 'mcp', 'a2a'), default: 'mcp', isOfServe: true,
       says: 'The protocol of a gRPC question if the gateway does not set `context_extensions.drs_protocol`. With `mcp`, everything passes but the [methods of MCP](spec/gate.md#mcp-methods) that are checked.' },
     gateChainOnly: { kind: text('the command of the calls, such as `/mcp/tools/call`', isChainCommand, 'unset it to turn /gate/chain off'), isOfServe: true,

@@ -1,15 +1,3 @@
-import type { GrpcContext, GrpcFrontEnd } from './server.js';
-
-/**
- * Opens the gRPC front end.
- *
- * @throws Error like {@link loadGrpc}
- */
-export async function openGrpc(context: GrpcContext): Promise<GrpcFrontEnd> {
-  const { openServer } = await loadGrpc();
-  return openServer(context);
-}
-
 /**
  * Loads the gRPC front end. It needs packages that are optional peers, which are only loaded here.
  *

@@ -1,172 +1,166 @@
+import { createServer, type AddressInfo, type Socket } from 'node:net';
+import { createServer as createTlsServer } from 'node:tls';
 import {
   Server,
   ServerCredentials,
   ServerInterceptingCall,
+  status as Status,
+  type ConnectionInjector,
+  type handleUnaryCall,
   type ServerInterceptor,
-  type ServiceDefinition,
-  type UntypedServiceImplementation,
 } from '@grpc/grpc-js';
-import { GateCalls, type Received } from './calls.js';
-import { PASS_RESPONSE } from './ext-mcp.js';
-import { Health } from './health.js';
-import { CallIntake, clientOfPeer } from './intake.js';
-import { openListener } from './listener.js';
-import { BESIDES_BYTES, readCheckRequest, readHealthRequest, readMcpRequest } from './messages.js';
-import type { Logger } from 'pino';
-import type { Admission } from '../load/admission.js';
-import type { Configuration } from '../configuration/configuration.js';
-import type { Certificate } from '../http/listen/certificate.js';
-import type { Connections } from '../load/connections.js';
-import type { GateDecider } from '../routes/gate-decider.js';
-import type { RateLimit } from '../load/rate-limit.js';
+import { GONE_PEER, MAX_BACKLOG } from '../http/front-end.js';
+import { secureContextOf, type Certificate } from '../http/listen/certificate.js';
+import { GRPC_METHODS, type GrpcMethod } from '../observe/metrics/metrics.js';
 import type { Readiness } from '../routes/readiness.js';
-import type { VerdictLogs } from '../observe/logs/verdict-logs.js';
-import type { GrpcMetrics } from '../observe/metrics/metrics.js';
+import { answerIn, type GrpcContext } from './calls.js';
+import { CHECK } from './check.js';
+import { EXT_MCP, PASS_RESPONSE } from './ext-mcp.js';
+import { MAX_BESIDES_BYTES, readMessage, writeMessage } from './messages.js';
 
-const AUTHORIZATION = 'envoy.service.auth.v3.Authorization';
-const EXT_MCP = 'agentgateway.dev.ext_mcp.ExtMcp';
-const HEALTH = 'grpc.health.v1.Health';
-
-const MAX_STREAMS = 256;
+/** Of a connection. RFC 9113, section 6.5.2, recommends no fewer. */
+const MAX_STREAMS = 100;
 const IDLE_MS = 300_000;
 /** How often a silent connection is pinged, to find out whether its other end is still there. */
 const KEEPALIVE_MS = 30_000;
 const KEEPALIVE_TIMEOUT_MS = 10_000;
-/** Time for an answer besides the waits that have limits of their own. */
-const MARGIN_MS = 10_000;
-
-/** What gRPC shares with the HTTP side. */
-export interface GrpcContext {
-  readonly configuration: Configuration;
-  readonly readiness: Readiness;
-  readonly admission: Admission;
-  readonly decider: GateDecider;
-  readonly verdicts: VerdictLogs;
-  readonly connections: Connections;
-  /** The certificate to serve; `null` if the service has no TLS. */
-  readonly certificate: Certificate | null;
-  /** The gate's rate limit, shared by all its transports; `null` if there is none. */
-  readonly rateLimit: RateLimit | null;
-  readonly metrics: GrpcMetrics;
-  readonly log: Logger;
-}
+const HANDSHAKE_TIMEOUT_MS = 10_000;
 
 /** The part of the service that speaks gRPC. */
-export interface GrpcFrontEnd {
-  /** Number of open calls. */
-  readonly open: number;
-  /**
-   * Listens; other processes cannot share the port.
-   *
-   * @returns the port
-   * @throws Error if it cannot listen on the address
-   */
-  listen(host: string, port: number): Promise<number>;
-  /** Serves another certificate to new connections. Has no effect without TLS. */
-  useCertificate(certificate: Certificate): void;
-  /** Tells clients to send no more calls over their connections. */
-  drain(): void;
-  /** Closes the port and all connections. */
-  close(): void;
-}
+export type GrpcFrontEnd = ReturnType<typeof openServer>;
 
-/** Opens the gRPC front end. Only `open.ts` imports this file, since it needs packages that may be missing. */
-export function openServer(context: GrpcContext): GrpcFrontEnd {
-  const { configuration, admission, readiness, metrics, connections } = context;
-  const { maxBodyBytes, requestTimeoutSecs, statusFetchTimeoutMs, redisTimeoutMs, grpcProtocol } =
-    configuration;
-  const intake = new CallIntake(
-    admission.memory,
-    {
-      messageMs: requestTimeoutSecs * 1000,
-      answerMs: requestTimeoutSecs * 1000 + statusFetchTimeoutMs + redisTimeoutMs + MARGIN_MS,
-    },
-    ({ path, status, milliseconds, rejection }) => {
-      const isQuestion = metrics.countCall(path, status, milliseconds);
-      if (isQuestion && rejection !== null) context.decider.rejected('grpc', rejection);
-    },
-  );
-  const watchCall: ServerInterceptor = ({ path, responseStream }, call) => {
-    const peer = call.getPeer();
-    listener.called(peer);
-    if (!responseStream) intake.watch(path, clientOfPeer(peer), call);
-    return new ServerInterceptingCall(call);
-  };
+/**
+ * Opens the gRPC front end. It is for gateways, which are trusted: limits are those of the library, and nothing sees a
+ * message before it is complete. Only `open.ts` imports this file, since it needs packages that may be missing.
+ */
+export function openServer(context: GrpcContext) {
+  const { maxBodyBytes, shutdownGraceSecs } = context.configuration;
   const server = new Server({
-    'grpc.max_receive_message_length': maxBodyBytes + BESIDES_BYTES,
+    // Of a compressed message, also what it is unpacked to.
+    'grpc.max_receive_message_length': maxBodyBytes + MAX_BESIDES_BYTES,
     'grpc.max_concurrent_streams': MAX_STREAMS,
     'grpc.max_connection_idle_ms': IDLE_MS,
     'grpc.keepalive_time_ms': KEEPALIVE_MS,
     'grpc.keepalive_timeout_ms': KEEPALIVE_TIMEOUT_MS,
     'grpc.enable_channelz': 0,
-    interceptors: [watchCall],
+    interceptors: [watchCalls(context)],
   });
-  const calls = new GateCalls({ ...context, protocol: grpcProtocol, maxBodyBytes });
-  const health = new Health(() => readiness.reasons().length === 0, [AUTHORIZATION, EXT_MCP, HEALTH]);
-  addService(server, AUTHORIZATION, { Check: unary(readCheckRequest, calls.check) });
-  addService(server, EXT_MCP, {
-    CheckRequest: unary(readMcpRequest, calls.checkMcp),
-    CheckResponse: {
-      // The message is not needed. Returning nothing would tell the library that none came.
-      read: () => ({}),
-      handle: (_: unknown, reply: (error: null, answer: Buffer) => void) => reply(null, PASS_RESPONSE),
-    },
-  });
-  addService(server, HEALTH, {
-    Check: { read: readHealthRequest, handle: health.check },
-    Watch: { read: readHealthRequest, handle: health.watch, streams: true },
-  });
+  const handlers: Record<GrpcMethod, handleUnaryCall<Buffer, Buffer>> = {
+    '/envoy.service.auth.v3.Authorization/Check': answerIn(CHECK, context),
+    '/agentgateway.dev.ext_mcp.ExtMcp/CheckRequest': answerIn(EXT_MCP, context),
+    '/agentgateway.dev.ext_mcp.ExtMcp/CheckResponse': (_, reply) => reply(null, PASS_RESPONSE),
+    '/grpc.health.v1.Health/Check': checkHealth(context.readiness),
+  };
+  // Messages are bytes here: handlers read and write them.
+  const asItIs = (bytes: Buffer) => bytes;
+  for (const [path, handle] of Object.entries(handlers))
+    server.register(path, handle, asItIs, asItIs, 'unary');
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure());
-  const listener = openListener(injector, connections, context.certificate);
-  metrics.openCalls = intake;
+  const listener = openListener(injector, context);
   return {
-    listen: (host, port) => listener.listen(host, port),
-    useCertificate: (certificate) => listener.useCertificate(certificate),
-    get open() {
-      return intake.open;
-    },
-    drain: () => {
-      health.close();
-      injector.drain(configuration.shutdownGraceSecs * 1000);
-    },
+    ...listener,
+    /** Tells gateways to send no more calls over their connections. */
+    drain: () => injector.drain(shutdownGraceSecs * 1000),
+    /** Closes the port and all connections. */
     close: () => {
-      health.close();
       server.forceShutdown();
       listener.close();
     },
   };
 }
 
-/** A method of a service: how its message is read, and who answers. */
-interface Method {
-  readonly read: (bytes: Buffer) => unknown;
-  readonly handle: UntypedServiceImplementation[string];
-  readonly streams?: boolean;
+/** Counts calls, and ends those whose message does not come in time. */
+function watchCalls({ configuration, metrics }: GrpcContext): ServerInterceptor {
+  return ({ path }, call) => {
+    const startedAt = performance.now();
+    let status: number | null = null;
+    let timer: NodeJS.Timeout | undefined;
+    const watched = new ServerInterceptingCall(call, {
+      start: (next) =>
+        next({
+          // The first event of each call: it is not called for one that its client has cancelled already.
+          onReceiveMetadata: (metadata, pass) => {
+            metrics.openCalls++;
+            timer = setTimeout(() => {
+              const details = 'the message did not come within REQUEST_TIMEOUT_SECS';
+              watched.sendStatus({ code: Status.DEADLINE_EXCEEDED, details });
+            }, configuration.requestTimeoutSecs * 1000);
+            pass(metadata);
+          },
+          onReceiveHalfClose: (pass) => {
+            clearTimeout(timer);
+            pass();
+          },
+          // The last event, also of a call that has its answer.
+          onCancel: () => {
+            clearTimeout(timer);
+            metrics.openCalls--;
+            metrics.countCall(path, status, performance.now() - startedAt);
+          },
+        }),
+      sendStatus: (sent, next) => {
+        status = sent.code;
+        next(sent);
+      },
+    });
+    return watched;
+  };
 }
 
-function unary(read: Method['read'], handle: Method['handle']): Method {
-  return { read: (bytes): Received<unknown> => ({ bytes: bytes.length, message: read(bytes) }), handle };
+/** The empty name stands for all of them. */
+const SERVICES = new Set(Object.keys(GRPC_METHODS).flatMap((path) => path.split('/').slice(0, 2)));
+const SERVING = 1;
+const NOT_SERVING = 2;
+
+/** `grpc.health.v1.Health`: serving while `/readyz` says that the service is ready. */
+function checkHealth(readiness: Readiness): handleUnaryCall<Buffer, Buffer> {
+  return ({ request }, reply) => {
+    if (SERVICES.has(readMessage('HealthCheckRequest', request).service)) {
+      const status = readiness.reasons().length === 0 ? SERVING : NOT_SERVING;
+      reply(null, writeMessage('HealthCheckResponse', { status }));
+    } else reply({ code: Status.NOT_FOUND, details: 'there is no such service here' });
+  };
 }
 
-function addService(server: Server, service: string, methods: Readonly<Record<string, Method>>): void {
-  const definition: Record<string, ServiceDefinition[string]> = {};
-  const implementation: UntypedServiceImplementation = {};
-  for (const [name, { read, handle, streams = false }] of Object.entries(methods)) {
-    definition[name] = {
-      path: `/${service}/${name}`,
-      requestStream: false,
-      responseStream: streams,
-      requestSerialize: asItIs,
-      requestDeserialize: read,
-      responseSerialize: asItIs,
-      responseDeserialize: asItIs,
-    };
-    implementation[name] = handle;
-  }
-  server.addService(definition, implementation);
-}
-
-/** Answers are already bytes. The functions that only a client needs are never called here. */
-function asItIs(bytes: Buffer): Buffer {
-  return bytes;
+/** Accepts connections, with TLS if there is a certificate, and passes them to the library. */
+function openListener(injector: ConnectionInjector, { certificate, connections }: GrpcContext) {
+  const sockets = new Set<Socket>();
+  const handOver = (socket: Socket) => {
+    // Without a listener, an error would end the process. The library notices by itself that the connection is gone.
+    socket.on('error', () => {});
+    injector.injectConnection(socket);
+  };
+  const options = { ALPNProtocols: ['h2'], handshakeTimeout: HANDSHAKE_TIMEOUT_MS, noDelay: true };
+  const tlsServer =
+    certificate === null ? null : createTlsServer({ ...secureContextOf(certificate), ...options }, handOver);
+  const server = tlsServer ?? createServer({ noDelay: true });
+  // Connections are counted before their TLS handshake, because that takes time and memory too.
+  server.on('connection', (socket: Socket) => {
+    sockets.add(socket);
+    socket.once('close', () => {
+      sockets.delete(socket);
+      connections.closed();
+    });
+    if (!connections.opened(() => socket.remoteAddress ?? GONE_PEER)) socket.destroy();
+    else if (tlsServer === null) handOver(socket);
+  });
+  return {
+    /** Resolves with the port, which other processes cannot share. */
+    listen: (host: string, port: number) =>
+      new Promise<number>((resolve, reject) => {
+        const fault =
+          `cannot listen on ${host}:${port} for gRPC: another process has the port, or the address is not this machine's; ` +
+          'stop that process, or choose another address (HOST and GRPC_PORT)';
+        server.once('error', () => reject(new Error(fault)));
+        server.listen({ host, port, exclusive: true, backlog: MAX_BACKLOG }, () =>
+          resolve((server.address() as AddressInfo).port),
+        );
+      }),
+    /** Serves another certificate to new connections. Has no effect without TLS. */
+    useCertificate: (next: Certificate) => tlsServer?.setSecureContext(secureContextOf(next)),
+    close: () => {
+      server.close();
+      for (const socket of sockets) socket.destroy();
+    },
+  };
 }

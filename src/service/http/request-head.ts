@@ -179,11 +179,6 @@ export function isForeignOrigin({ origin, fetchSite }: RequestHead, allowed: Rea
   return fetchSite !== null && fetchSite !== 'none' && fetchSite !== 'same-origin';
 }
 
-/** Gives access to the headers of a request; names are in lower case. */
-export interface HeaderSource {
-  forEach(visit: (name: string, value: string) => void): void;
-}
-
 const PATHS = ['x-forwarded-uri', 'x-original-uri'];
 const READ: ReadonlySet<string> = new Set([...GATE_HEADERS, ...PATHS, 'x-envoy-auth-partial-body']);
 /** The headers with which a proxy says what the caller has sent. */
@@ -248,13 +243,6 @@ export class GateHead {
 }
 
 const EMPTY = new GateHead();
-
-/** Reads the headers of a proxied request in one pass. */
-export function readGateHead(source: HeaderSource): GateHead {
-  const head = new GateHead();
-  source.forEach((name, value) => head.add(name, value));
-  return head;
-}
 
 const PREFIX = '/gate/';
 

@@ -173,7 +173,7 @@ export class Ticket {
   }
 }
 
-/** Who sends a body: an `Exchange`, or the peer of a gRPC call. */
+/** Who sends a body: an `Exchange`. */
 export interface BodySender {
   readonly clientAddress: string;
 }

@@ -1,49 +1,49 @@
-import protobuf from 'protobufjs/light.js';
-import { describe, expect, it } from 'vitest';
-import { BESIDES_BYTES, readCheckRequest, readMcpRequest } from '../../../src/service/grpc/messages.js';
+import { expect, it } from 'vitest';
+import { CHECK } from '../../../src/service/grpc/check.js';
+import { toStruct, writeMessage } from '../../../src/service/grpc/messages.js';
 
-/** A field with bytes. */
-const field = (id: number, ...parts: readonly Uint8Array[]) =>
-  Buffer.from(
-    protobuf.Writer.create()
-      .uint32((id << 3) | 2)
-      .bytes(Buffer.concat(parts))
-      .finish(),
-  );
-const http = (...fields: readonly Uint8Array[]) => field(1, field(4, field(2, ...fields)));
-const headers = (count: number) => Buffer.concat(Array.from({ length: count }, () => field(3)));
-const large = Buffer.alloc(1_000_000, 'x');
-/** What stands around the headers in a message with a large body. */
-const around = http(field(11, large)).length - large.length;
-const fitting = Math.floor((BESIDES_BYTES - around - 8) / 2);
+it('takes the query of a question from one place', () => {
+  const ask = (path: string, query: string) => {
+    const http = { method: 'GET', path, query };
+    const bytes = writeMessage('CheckRequest', { attributes: { request: { http } } });
+    return CHECK.read(bytes, 'http', 1000).request.path;
+  };
+  expect(ask('/a?b=1', '')).toBe('/a?b=1');
+  expect(ask('/a', 'b=1')).toBe('/a?b=1');
+  for (const path of ['/a?', '/a?b=1', '/a?c'])
+    expect(() => ask(path, 'b=1')).toThrow('a query in path and in query');
+});
 
-describe('a question', () => {
-  it('may have a large body, and 64 KiB of everything else', () => {
-    const { attributes } = readCheckRequest(http(headers(fitting), field(11, large), field(12, large)));
-    expect(attributes?.request?.http?.headers).toHaveLength(fitting);
-    expect(attributes?.request?.http?.body).toHaveLength(large.length);
-    const mcp = readMcpRequest(Buffer.concat([field(4, large), headers(100)]));
-    expect(mcp.mcpRequest).toHaveLength(large.length);
+it('writes each type of JSON as its value of a Struct, and nothing for a member that is undefined', () => {
+  const object = { a: 'x', b: 1.5, c: false, d: null, e: [1, [true]], f: { g: 'y' }, h: undefined };
+  expect(toStruct(object)).toEqual({
+    fields: [
+      { key: 'a', value: { stringValue: 'x' } },
+      { key: 'b', value: { numberValue: 1.5 } },
+      { key: 'c', value: { boolValue: false } },
+      { key: 'd', value: { nullValue: 0 } },
+      {
+        key: 'e',
+        value: {
+          listValue: {
+            values: [{ numberValue: 1 }, { listValue: { values: [{ boolValue: true }] } }],
+          },
+        },
+      },
+      { key: 'f', value: { structValue: { fields: [{ key: 'g', value: { stringValue: 'y' } }] } } },
+    ],
   });
+});
 
-  it.each([
-    ['headers', http(headers(fitting + 8))],
-    ['headers beside a body', http(field(11, large), headers(fitting + 8))],
-    ['headers in several parts', Buffer.concat([http(headers(fitting)), http(headers(fitting))])],
-    ['unknown fields', http(field(99, large))],
-    ['unknown fields outside', Buffer.concat([field(9, large), http()])],
-    ['small numbers', http(Buffer.alloc(100_000, Buffer.from([0x28, 1])))],
-    ['a body elsewhere', field(1, field(11, large))],
-  ])('is refused with more: %s', (_, bytes) => {
-    expect(() => readCheckRequest(bytes)).toThrow('more than 65536 bytes besides the body');
-  });
-
-  it('about MCP is refused with more headers', () => {
-    const many = Buffer.concat(Array.from({ length: 40_000 }, () => field(5)));
-    expect(() => readMcpRequest(many)).toThrow('more than 65536 bytes besides the body');
-  });
-
-  it('is refused where a length leads beyond its end', () => {
-    expect(() => readCheckRequest(Buffer.from([0x0a, 5, 0]))).toThrow('out of range');
-  });
+it.each([
+  ['objects', (inner: unknown) => ({ x: inner })],
+  ['arrays', (inner: unknown) => [inner]],
+])('leaves out members that are nested more than 16 deep: %s', (_, wrap) => {
+  const nested = (levels: number) => {
+    let value: unknown = 'x';
+    for (let level = 0; level < levels; level++) value = wrap(value);
+    return value;
+  };
+  const keysOf = (object: object) => toStruct(object).fields.map(({ key }) => key);
+  expect(keysOf({ a: nested(16), b: nested(17), c: 'x', d: { e: nested(16) } })).toEqual(['a', 'c']);
 });

@@ -230,16 +230,16 @@ function noRejections(): Record<Rejection, number> {
   return Object.fromEntries(REJECTIONS.map((reason) => [reason, 0])) as Record<Rejection, number>;
 }
 
-/** The name of each method in metrics, by its path. */
-const METHODS: ReadonlyMap<string, string> = new Map([
-  ['/envoy.service.auth.v3.Authorization/Check', 'check'],
-  ['/agentgateway.dev.ext_mcp.ExtMcp/CheckRequest', 'mcp_request'],
-  ['/agentgateway.dev.ext_mcp.ExtMcp/CheckResponse', 'mcp_response'],
-  ['/grpc.health.v1.Health/Check', 'health'],
-]);
+/** The methods of gRPC: the name of each in metrics, by its path. */
+export const GRPC_METHODS = {
+  '/envoy.service.auth.v3.Authorization/Check': 'check',
+  '/agentgateway.dev.ext_mcp.ExtMcp/CheckRequest': 'mcp_request',
+  '/agentgateway.dev.ext_mcp.ExtMcp/CheckResponse': 'mcp_response',
+  '/grpc.health.v1.Health/Check': 'health',
+} as const;
 
-/** The methods that ask the gate about a call. */
-const QUESTIONS: ReadonlySet<string> = new Set(['check', 'mcp_request']);
+/** The path of a method of gRPC. */
+export type GrpcMethod = keyof typeof GRPC_METHODS;
 
 /** The statuses of gRPC, by number. */
 // prettier-ignore
@@ -254,28 +254,26 @@ const CANCELLED = 1;
 export class GrpcMetrics {
   /** By method. */
   readonly calls: Readonly<Record<string, Calls>> = Object.fromEntries(
-    [...METHODS.values()].map((method) => [
+    Object.values(GRPC_METHODS).map((method) => [
       method,
       { seconds: new Distribution(SECONDS), statuses: new Map([['ok', 0]]) },
     ]),
   );
-  /** Where the open calls are counted. */
-  openCalls: { readonly open: number } = { open: 0 };
+  /** Number of open calls. The gRPC front end counts them. */
+  openCalls = 0;
 
   /**
    * Counts a call that has ended.
    *
-   * @param status `null` if the caller went away before there was one
-   * @returns whether it was a question to the gate
+   * @param path one of {@link GRPC_METHODS}
+   * @param status `null` if the service has sent none: the gateway did not wait for it, or the library has refused the message
    */
-  countCall(path: string, status: number | null, milliseconds: number): boolean {
-    const method = METHODS.get(path) ?? '';
-    const calls = this.calls[method];
-    if (calls === undefined) return false;
+  countCall(path: string, status: number | null, milliseconds: number): void {
+    const calls = this.calls[GRPC_METHODS[path as GrpcMethod]];
+    if (calls === undefined) return;
     calls.seconds.observeMs(milliseconds);
     const name = STATUSES[status ?? CANCELLED] ?? 'unknown';
     calls.statuses.set(name, (calls.statuses.get(name) ?? 0) + 1);
-    return QUESTIONS.has(method);
   }
 }
 
