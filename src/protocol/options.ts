@@ -7,8 +7,8 @@ export type Reading<T> = { readonly value: T } | { readonly problem: string };
 export interface Kind<T> {
   /** The values, in Markdown, for the documents. */
   readonly values: string;
-  /** What a text stands for. A text that stands for no value of this kind stays as it is. */
-  readonly fromText: (text: string) => unknown;
+  /** What a text of the environment stands for, if not for itself. */
+  readonly form?: 'number' | 'flag' | 'list';
   /** Checks a value; a problem says what was expected. */
   readonly check: (value: unknown) => Reading<T>;
 }
@@ -119,8 +119,6 @@ function problemOf(name: string, value: unknown, problem: string, isSecret: bool
   return `${name} is ${isSecret ? typeName(value) : shown(value)}: ${problem}`;
 }
 
-const asItIs = (text: string): unknown => text;
-
 /**
  * Values that a function accepts.
  *
@@ -130,38 +128,28 @@ export function kindOf<T>(
   values: string,
   accepts: (value: unknown) => boolean,
   expected = plain(values),
-  fromText = asItIs,
 ): Kind<T> {
   const check = (value: unknown): Reading<T> =>
     accepts(value) ? { value: value as T } : { problem: `expected ${expected}` };
-  return { values, fromText, check };
+  return { values, check };
 }
 
 /** Whole numbers. The unit is shown where values are described; a value has none. */
 export function count(min: number, max = Number.MAX_SAFE_INTEGER, unit = ''): Kind<number> {
   const range = max === Number.MAX_SAFE_INTEGER ? `at least ${min}` : `${min} to ${max}`;
-  return kindOf(
+  const kind = kindOf<number>(
     `${range} ${unit}`.trimEnd(),
     (value) => Number.isSafeInteger(value) && (value as number) >= min && (value as number) <= max,
     `a whole number${unit && ` of ${unit}`}, ${range}`,
-    (text) => (/^-?\d+(\.\d+)?$/.test(text) ? Number(text) : text),
   );
+  return { ...kind, form: 'number' };
 }
 
-const FLAGS: ReadonlyMap<string, boolean> = new Map([
-  ['1', true],
-  ['true', true],
-  ['0', false],
-  ['false', false],
-]);
-
 /** On or off. */
-export const flag: Kind<boolean> = kindOf(
-  '`0`, `1`',
-  (value) => typeof value === 'boolean',
-  'true or false',
-  (text) => FLAGS.get(text) ?? text,
-);
+export const flag: Kind<boolean> = {
+  ...kindOf('`0`, `1`', (value) => typeof value === 'boolean', 'true or false'),
+  form: 'flag',
+};
 
 /** One of these names. */
 export function oneOf<const Name extends string>(...names: readonly Name[]): Kind<Name> {
@@ -197,12 +185,7 @@ export function listOf<T>(item: Kind<T>): Kind<T[]> {
     }
     return problems.length > 0 ? { problem: problems.join('; ') } : { value: list };
   };
-  const fromText = (text: string) =>
-    text
-      .split(',')
-      .map((one) => one.trim())
-      .filter((one) => one !== '');
-  return { values: `list, each ${item.values}`, fromText, check };
+  return { values: `list, each ${item.values}`, form: 'list', check };
 }
 
 /** A function. */
@@ -226,7 +209,7 @@ export function parsed<T extends object>(
     const found = read(String(value));
     return 'problem' in found ? found : { value: found };
   };
-  return { values, fromText: asItIs, check };
+  return { values, check };
 }
 
 /** Markdown as plain text. */

@@ -3,12 +3,6 @@ import { editDistance } from '../../src/protocol/nearest-name.js';
 import { differsByOneTypo, findMisspelt } from '../../src/service/configuration/environment.js';
 import { problemsOf } from './problems-of.js';
 
-it.each(['on', 'off'])('a variable of an earlier version is refused, with what holds now: %s', (value) => {
-  expect(problemsOf({ VERIFY_NATIVE: value })).toEqual([
-    'VERIFY_NATIVE is no variable of drs-verify any more: unset it, and install with npm ci, which checks every package by its hash',
-  ]);
-});
-
 it('two names differ by one typing error where their edit distance is at most 1', () => {
   let names = [''];
   const all: string[] = [];

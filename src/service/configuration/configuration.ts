@@ -3,7 +3,7 @@ import { findContradictions, OptionsError } from '../../verifier/options.js';
 import { readCertificate } from '../http/listen/certificate.js';
 import type { ListenAddress } from '../http/listen/listen-address.js';
 import { findUnshareable } from './unshareable.js';
-import { findFileless, findForeign, findMisspelt, variableOf } from './environment.js';
+import { findFileless, findForeign, findMisspelt, valueOf, variableOf } from './environment.js';
 import { printableUrl } from '../../revocation/printable-url.js';
 import { readSecretFiles } from './secret-files.js';
 import {
@@ -42,7 +42,7 @@ export function readConfiguration(given: Environment): Configuration {
   const textOf = (option: string) => files.secrets.get(option) ?? env[variableOf(option)]?.trim() ?? '';
   const values = [...OPTIONS]
     .filter(([option]) => textOf(option) !== '')
-    .map(([option, { kind }]) => [option, kind.fromText(textOf(option))]);
+    .map(([option, { kind }]) => [option, valueOf(textOf(option), kind)]);
   const say = (option: string, _: unknown, problem: string) => {
     const name = `${variableOf(option)}${files.secrets.has(option) ? '_FILE' : ''}`;
     return `${name} is ${show(OPTIONS.get(option), textOf(option))}: ${problem}`;

@@ -1,3 +1,4 @@
+import type { Kind } from '../../protocol/options.js';
 import { nearestName } from '../../protocol/nearest-name.js';
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -5,6 +6,29 @@ type Environment = Readonly<Record<string, string | undefined>>;
 /** The name of an option's environment variable: `MAX_BODY_BYTES` for `maxBodyBytes`. */
 export function variableOf(option: string): string {
   return option.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase();
+}
+
+const FLAGS: ReadonlyMap<string, boolean> = new Map([
+  ['1', true],
+  ['true', true],
+  ['0', false],
+  ['false', false],
+]);
+
+/** What the text of a variable stands for. One that stands for no value of its kind stays as it is, and is refused. */
+export function valueOf(text: string, { form }: Kind<unknown>): unknown {
+  switch (form) {
+    case 'number':
+      return /^-?\d+(\.\d+)?$/.test(text) ? Number(text) : text;
+    case 'flag':
+      return FLAGS.get(text) ?? text;
+    case 'list': {
+      const items = text.split(',').map((item) => item.trim());
+      return items.filter((item) => item !== '');
+    }
+    default:
+      return text;
+  }
 }
 
 /** Variables of the public DRS implementation, and what to set instead. */
@@ -21,11 +45,6 @@ export function findForeign(env: Environment): string[] {
     .filter(([name]) => isSet(env, name))
     .map(([name, instead]) => `${name} is not a variable of drs-verify and does nothing here: ${instead}`);
 }
-
-/** Variables of earlier versions, and what to do instead. */
-const REMOVED: ReadonlyMap<string, string> = new Map([
-  ['VERIFY_NATIVE', 'unset it, and install with npm ci, which checks every package by its hash'],
-]);
 
 const MIN_LENGTH = 8;
 
@@ -62,8 +81,7 @@ export function differsByOneTypo(left: string, right: string): boolean {
 }
 
 /**
- * Finds variables that earlier versions had, those whose names differ from one of ours by one typing error, and those that
- * begin as ours do, such as `GATE_POLICY`. If `TRUSTED_ROOT` were ignored, for example, the service would trust everybody.
+ * Finds variables whose names differ from one of ours by one typing error, and those that begin as ours do, such as `GATE_POLICY`. If `TRUSTED_ROOT` were ignored, for example, the service would trust everybody.
  *
  * @param names the names of our variables
  */
@@ -71,12 +89,10 @@ export function findMisspelt(env: Environment, names: readonly string[]): string
   const problems: string[] = [];
   for (const found of Object.keys(env)) {
     if (!isSet(env, found) || names.includes(found)) continue;
-    const instead = REMOVED.get(found);
-    if (instead !== undefined) problems.push(`${found} is no variable of drs-verify any more: ${instead}`);
     const meant = names.find((name) => name.length >= MIN_LENGTH && differsByOneTypo(found, name));
     if (meant !== undefined)
       problems.push(`${found} is not a variable of drs-verify, expected ${meant}: rename it, or unset it`);
-    else if (instead === undefined && beginsAsOurs(found, names)) {
+    else if (beginsAsOurs(found, names)) {
       const near = nearestName(found, names);
       const remedy = near === null ? 'unset it' : `did you mean ${near}? Rename it, or unset it`;
       problems.push(
