@@ -96,24 +96,12 @@ export function toJson(entry: Entry): string {
 }
 
 /** What an entry says besides its target, without what is not known. */
-export function factsOf({ at, reason, exp }: Entry): JsonObject {
+function factsOf({ at, reason, exp }: Entry): JsonObject {
   return {
     ...(at !== null && { at: new Date(at).toISOString() }),
     ...(reason !== null && { reason }),
     ...(exp !== null && { exp }),
   };
-}
-
-/** The entry of an index, with the time and reason that a text has as JSON. Any other text is the reason. */
-export function indexEntry(target: number, comment = ''): Entry {
-  const { value } = comment.trimStart().startsWith('{') ? parseStrictJson(comment) : {};
-  if (isJsonObject(value)) {
-    const at = readTime(value['at']);
-    const reason = value['reason'] ?? null;
-    if (!Number.isNaN(at) && (reason === null || typeof reason === 'string'))
-      return { target, at, reason, exp: null };
-  }
-  return { target, at: null, reason: comment.trim().slice(0, MAX_REASON_LENGTH) || null, exp: null };
 }
 
 function readMembers(value: JsonObject, optional: readonly string[]): Asked | string {

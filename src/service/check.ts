@@ -2,7 +2,6 @@ import { constants } from 'node:fs';
 import { access, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { connectOrExplain, reasonOf } from '../redis/connection.js';
-import { findFile } from '../revocation/store/entry-file.js';
 import type { Configuration } from './configuration/configuration.js';
 import { loadGrpc } from './grpc/open.js';
 import { loadFrontEnd } from './http/load-front-end.js';
@@ -27,7 +26,7 @@ export async function findStartProblems(configuration: Configuration): Promise<s
     usesRedis(configuration) ? problemOf('REDIS_URL', () => askRedis(configuration.redisUrl)) : null,
     revocationStorePath === undefined
       ? null
-      : problemOf('REVOCATION_STORE_PATH', () => canKeepEntries(revocationStorePath)),
+      : problemOf('REVOCATION_STORE_PATH', () => canKeep(revocationStorePath, R_OK | W_OK)),
     decisionLog === undefined || decisionLog === '-'
       ? null
       : problemOf('DECISION_LOG', () => canKeep(decisionLog, W_OK)),
@@ -68,14 +67,6 @@ async function canKeep(file: string, mode: number): Promise<void> {
     return;
   }
   if ((await stat(file)).isDirectory()) throw new Error(`${file} is a folder, expected a file`);
-}
-
-async function canKeepEntries(path: string): Promise<void> {
-  const file = await findFile(path).then(
-    (found) => found.file,
-    () => path,
-  );
-  await canKeep(file, R_OK | W_OK);
 }
 
 async function canWriteFolderOf(file: string): Promise<void> {

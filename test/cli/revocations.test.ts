@@ -8,7 +8,11 @@ import { lockFile } from '../../src/revocation/store/file-lock.js';
 import { RedisServer } from '../usage/redis-server.js';
 import { needs } from '../support/programs.js';
 
-const EXPORTED = '3\n7 # {"reason":"leaked"}\n9007199254740991\n{"did":"did:key:z1","reason":"stolen"}\n';
+const EXPORTED = `{"status_list_index":3}
+{"status_list_index":7,"reason":"leaked"}
+{"status_list_index":9007199254740991}
+{"did":"did:key:z1","reason":"stolen"}
+`;
 const MAIN = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
 
 describe('drs revocations', { ...needs('redis-server'), shuffle: false }, () => {
@@ -32,7 +36,13 @@ describe('drs revocations', { ...needs('redis-server'), shuffle: false }, () => 
   });
 
   it('moves a file to Redis and back, once', () => {
-    const text = `# ours\n 9007199254740991\n7 # leaked\n\n3\n7\n {"did":"did:key:z1","reason":"stolen"}\n`;
+    const text = [
+      '{"status_list_index":9007199254740991}',
+      '{"status_list_index":7,"reason":"leaked"}',
+      '{"status_list_index":3}',
+      '{"status_list_index":7}',
+      ' {"did":"did:key:z1","reason":"stolen"}\n',
+    ].join('\n');
     writeFileSync(file, text);
     expect(run('import', file)).toMatchObject({
       status: 0,
@@ -61,15 +71,16 @@ describe('drs revocations', { ...needs('redis-server'), shuffle: false }, () => 
   });
 
   it('imports nothing of a file that is damaged, or that a service has open', async () => {
-    writeFileSync(file, '11\nnonsense\n12\n');
+    const [line, other] = ['{"status_list_index":11}\n', '{"status_list_index":12}'];
+    writeFileSync(file, `${line}nonsense\n${other}\n`);
     expect(run('import', file)).toMatchObject({
-      stderr: expect.stringContaining(`${file}:2 is not an entry`) as string,
+      stderr: expect.stringContaining(`${file}:2 is no entry`) as string,
     });
-    for (const tail of ['12', ' 12']) {
-      writeFileSync(file, `11\n${tail}`);
+    for (const tail of [other, '{"sta']) {
+      writeFileSync(file, line + tail);
       expect(run('import', file).stderr).toContain('its last line has no line feed');
     }
-    writeFileSync(file, '11\n');
+    writeFileSync(file, line);
     const lock = await lockFile(file);
     const locked = run('import', file);
     expect([locked.status, locked.stderr]).toEqual([

@@ -421,7 +421,10 @@ describe.runIf(hasProcess)('a list that is longer than the network holds, and MA
   beforeAll(async () => {
     const file = path.join(folder, 'revoked.txt');
     const reason = 'x'.repeat(200);
-    writeFileSync(file, Array.from({ length: COUNT }, (_, at) => ` ${at} # ${reason}\n`).join(''));
+    writeFileSync(
+      file,
+      Array.from({ length: COUNT }, (_, at) => `{"status_list_index":${at},"reason":"${reason}"}\n`).join(''),
+    );
     service = await startService({
       DRS_ADMIN_TOKEN: 's3cret-token',
       REVOCATION_STORE_PATH: file,

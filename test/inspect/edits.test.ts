@@ -3,7 +3,6 @@ import sodium from 'libsodium-wrappers';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { generateKey } from '../../src/issue/index.js';
 import { toJson, type Entry } from '../../src/revocation/entry.js';
-import { lineOf } from '../../src/revocation/store/entry-lines.js';
 import { Failure, rowsOf } from '../../src/verify/codes.js';
 import { CATALOGUE } from '../../src/verify/later-codes.js';
 import { causesOf, marksInJson, marksInJwt } from '../../web/inspect/cause.js';
@@ -265,7 +264,7 @@ describe('it recognises', () => {
       reason: 'laptop stolen',
       exp: null,
     }));
-    for (const write of [toJson, lineOf]) {
+    for (const write of [toJson]) {
       const found = recognise(`${entries.map(write).join('\n')}\n`);
       expect(found.kind === 'revocations' && [...found.entries.values()]).toEqual(entries);
     }

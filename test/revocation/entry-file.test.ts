@@ -1,21 +1,9 @@
-import { constants } from 'node:fs';
-import {
-  chmod,
-  mkdtemp,
-  open,
-  readFile,
-  readlink,
-  realpath,
-  rm,
-  stat,
-  symlink,
-  writeFile,
-} from 'node:fs/promises';
+import { mkdtemp, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { toJson, type Entry, type Target } from '../../src/revocation/entry.js';
-import { lineOf, readLine } from '../../src/revocation/store/entry-lines.js';
+import { readEntry, toJson, type Entry, type Target } from '../../src/revocation/entry.js';
+import { lineOf } from '../../src/revocation/store/entry-file.js';
 import { lockFile } from '../../src/revocation/store/file-lock.js';
 import { LocalStore, type LocalStoreOptions } from '../../src/revocation/store/local-store.js';
 import { digest, entryOf } from './entries.js';
@@ -70,27 +58,20 @@ const ENTRIES: readonly Entry[] = [
 describe('a line', () => {
   test.each(ENTRIES)('of $target says all', (entry) => {
     const line = lineOf(entry);
-    expect([line[0], line.indexOf('\n')]).toEqual([' ', line.length - 1]);
-    expect(readLine(line.slice(0, -1))).toEqual(entry);
+    expect(line.indexOf('\n')).toBe(line.length - 1);
     expect(toJson(entry)).not.toMatch(/[\0-\x1f\x7f-\x9f\u202e]/);
-    expect(readLine(toJson(entry))).toEqual(entry);
+    expect(readEntry(line)).toEqual(entry);
   });
 
   test.each([
-    ['42 # stolen', { target: 42, reason: 'stolen' }],
-    ['42 # {"at":"yesterday"}', { target: 42, reason: '{"at":"yesterday"}' }],
-    ['42 # {"reason":7}', { target: 42, reason: '{"reason":7}' }],
-    ['42 # {', { target: 42, reason: '{' }],
-    ['42 #', { target: 42, reason: null }],
-    [`42 #${'x'.repeat(300)}`, { target: 42, reason: 'x'.repeat(200) }],
     ['{"status_list_index":42}', { target: 42 }],
-    ['{"did":"did:key:z1","at":null,"reason":null,"exp":null}', { target: KEY }],
+    [' {"did":"did:key:z1","at":null,"reason":null,"exp":null}\r', { target: KEY }],
   ])('that somebody wrote, %s', (text, expected) => {
-    expect(readLine(text)).toMatchObject(expected);
+    expect(readEntry(text)).toMatchObject(expected);
   });
 
   test.each([
-    '{}',
+    ...['', ' ', '7', '7 # leaked', '# ours', '{}', '[]'],
     '{"did":"did:key:z1","did":"did:key:z2"}',
     '{"did":"did:key:z 1"}',
     '{"did":"key"}',
@@ -102,108 +83,48 @@ describe('a line', () => {
     `{"receipt":"${digest('a')}","exp":-1}`,
     `{"receipt":"${digest('a')}","did":"did:key:z1"}`,
     `{"did":"did:key:z1","reason":"${'x'.repeat(201)}"}`,
-    '[]',
-  ])('that is none, %s', (text) => {
-    expect(readLine(text)).toBe('unknown');
+  ])('that is no entry keeps the store closed, and the file as it is: %s', async (text) => {
+    expect(typeof readEntry(text)).toBe('string');
+    await writeFile(path, `{"status_list_index":1}\n${text}\n`);
+    await expect(openStore()).rejects.toMatchObject({
+      fault: 'unreadable',
+      message: expect.stringContaining(`${path}:2 is no entry: `) as string,
+    });
+    expect(await readFile(path, 'utf8')).toBe(`{"status_list_index":1}\n${text}\n`);
   });
 });
 
-describe('entries of every kind', () => {
-  test('are there after a restart, with when and why, and a file of indices stays what it was', async () => {
-    const store = await openStore();
-    for (const entry of ENTRIES.slice(0, 2)) await store.record(entry);
-    expect(await readFile(path, 'utf8')).toBe(
-      ' 7\n 8 # {"at":"2026-11-25T03:00:00.000Z","reason":"laptop \\"stolen\\"\\n # twice 🔥"}\n',
-    );
-    expect(store.entries.names).toBe(null);
-    for (const entry of ENTRIES.slice(2)) await store.record(entry);
-    expect([store.entries.names !== null, store.entries.has(RECEIPT), store.entries.has(KEY)]).toEqual([
-      true,
-      true,
-      true,
-    ]);
-    await closeAll();
-    expect([...(await openStore()).entries.values()]).toEqual(ENTRIES);
-    expect(recorder.messages).toEqual([]);
-  });
-
-  test('are never in a file that a version which knew only indices can open', async () => {
-    await writeFile(path, '# ours\n7 # leaked\n');
-    await chmod(path, 0o600);
-    const store = await openStore();
-    await store.record(entryOf(KEY));
-    // What such a version does.
-    await expect(open(await realpath(path), constants.O_RDWR | constants.O_CREAT)).rejects.toMatchObject({
-      code: 'EISDIR',
-    });
-    expect(await readlink(path)).toBe('.');
-    expect(await readFile(`${path}.entries`, 'utf8')).toBe(
-      `# ours\n 7 # {"reason":"leaked"}\n {"did":"${KEY}"}\n`,
-    );
-    expect((await stat(`${path}.entries`)).mode & 0o777).toBe(0o600);
-    // The same lock as before, also by another name.
-    await symlink('revoked.txt', join(folder, 'alias.txt'));
-    for (const name of [path, join(folder, 'alias.txt')])
-      await expect(
-        LocalStore.open(name, { log: recorder.log, observer: {}, maxEntries: 1, lockWaitMs: 0 }),
-      ).rejects.toThrow(`${path} is in use by process ${process.pid}`);
-    const { ino } = await stat(`${path}.entries`);
-    await store.record(entryOf(RECEIPT));
-    await store.record(entryOf(9));
-    // They move once.
-    expect((await stat(`${path}.entries`)).ino).toBe(ino);
-    expect(await reopened()).toEqual([7, KEY, RECEIPT, 9]);
-  });
-
-  // The states in which a kill can leave the folder while the lines move.
-  test.each([
-    ['half of the new file', async () => writeFile(`${path}.entries.new`, ' {"di')],
-    ['the new file, and no link', async () => writeFile(`${path}.entries`, ` 7\n {"did":"${KEY}"}\n`)],
-    ['a link beside the file', async () => symlink('.', `${path}.new`)],
-  ])('are not taken from %s, and move again', async (_, leave) => {
-    await writeFile(path, '7\n8\n');
-    await leave();
-    const store = await openStore();
-    expect(targetsOf(store)).toEqual([7, 8]);
-    await store.record(entryOf(RECEIPT));
-    expect(await reopened()).toEqual([7, 8, RECEIPT]);
-  });
-
-  test.each(['appendFile', 'sync', 'datasync'] as const)(
-    'that cannot move (%s) are not acknowledged',
-    async (call) => {
-      const store = await openStore();
-      await store.record(entryOf(7));
-      const handle = await open(folder, 'r');
-      await handle.close();
-      vi.spyOn(Object.getPrototypeOf(handle) as typeof handle, call).mockRejectedValueOnce(new Error('EIO'));
-      await expect(store.record(entryOf(KEY))).rejects.toMatchObject({ fault: 'not_recorded' });
-      expect(store.entries.has(KEY)).toBe(false);
-      await store.record(entryOf(8));
-      await store.record(entryOf(KEY));
-      expect(await reopened()).toEqual([7, 8, KEY]);
-    },
+test('entries of every kind are there after a restart, with when and why', async () => {
+  const store = await openStore();
+  for (const entry of ENTRIES.slice(0, 2)) await store.record(entry);
+  expect(await readFile(path, 'utf8')).toBe(
+    '{"status_list_index":7}\n{"status_list_index":8,"at":"2026-11-25T03:00:00.000Z","reason":"laptop \\"stolen\\"\\n # twice 🔥"}\n',
   );
+  expect(store.entries.names).toBe(null);
+  for (const entry of ENTRIES.slice(2)) await store.record(entry);
+  expect([store.entries.names !== null, store.entries.has(RECEIPT), store.entries.has(KEY)]).toEqual([
+    true,
+    true,
+    true,
+  ]);
+  await closeAll();
+  expect([...(await openStore()).entries.values()]).toEqual(ENTRIES);
+  expect(recorder.messages).toEqual([]);
+});
 
-  test('move also where only one of those that are written together is not an index', async () => {
-    const store = await openStore();
-    await Promise.all([entryOf(7), entryOf(KEY)].map((entry) => store.record(entry)));
-    expect([await readlink(path), recorder.syncs]).toEqual(['.', 1]);
-    expect(await reopened()).toEqual([7, KEY]);
-  });
-
-  test('are not moved over what somebody else wrote', async () => {
-    const store = await openStore();
-    await writeFile(path, '5\n', { flag: 'a' });
-    await expect(store.record(entryOf(KEY))).rejects.toThrow('was changed');
-    expect(await readFile(path, 'utf8')).toBe('5\n');
-  });
+test('two names of a file share one lock', async () => {
+  await openStore();
+  await symlink('revoked.txt', join(folder, 'alias.txt'));
+  for (const name of [path, join(folder, 'alias.txt')])
+    await expect(
+      LocalStore.open(name, { log: recorder.log, observer: {}, maxEntries: 1, lockWaitMs: 0 }),
+    ).rejects.toThrow(`${path} is in use by process ${process.pid}`);
 });
 
 describe('an entry that runs out', () => {
   const at = (days: number) => NOW / 1000 + days * DAY;
 
-  test('goes two days after its exp, from memory and from the file', async () => {
+  test('goes two days after its exp, and does not come back with the file', async () => {
     let now = NOW;
     const store = await openStore({ now: () => now });
     await store.record(entryOf(RECEIPT, { exp: at(1) }));
@@ -215,9 +136,7 @@ describe('an entry that runs out', () => {
     await store.record(entryOf(2));
     expect(targetsOf(store)).toEqual([digest('b'), 1, 2]);
     await store.close();
-    await openStore({ now: () => now });
-    expect(recorder.messages).toEqual([expect.stringContaining('was compacted: 1 lines')]);
-    expect(await readFile(`${path}.entries`, 'utf8')).not.toContain(RECEIPT);
+    expect(targetsOf(await openStore({ now: () => now }))).toEqual([digest('b'), 1, 2]);
   });
 
   test('stays for longer if the next one says so, and no shorter', async () => {
@@ -228,44 +147,6 @@ describe('an entry that runs out', () => {
     await store.record(entryOf(RECEIPT, { exp: at(5) }));
     await closeAll();
     expect([...(await openStore()).entries.values()]).toEqual([entryOf(RECEIPT)]);
-  });
-});
-
-describe('compaction', () => {
-  test('drops repeated lines, and nothing else', async () => {
-    await writeFile(path, '# ours\n7 # leaked\n\n \r\n 7\n 8\n7\n');
-    await openStore();
-    expect(await readFile(path, 'utf8')).toBe('# ours\n 7 # {"reason":"leaked"}\n 8\n');
-    expect(recorder.messages).toEqual([
-      `info ${path} was compacted: 2 lines were repeated or no longer needed`,
-    ]);
-    expect(recorder.details).toEqual([{ file: path, dropped: 2, entries: 2 }]);
-    await opened[0]?.record(entryOf(9));
-    expect(await reopened()).toEqual([7, 8, 9]);
-    await expect(stat(`${path}.new`)).rejects.toThrow('ENOENT');
-  });
-
-  test('keeps every entry of a file that is longer than what is written at a time', async () => {
-    const lines = Array.from({ length: 2_500 }, (_, at) => ` {"did":"did:key:z${at}"}\n`);
-    await symlink('.', path);
-    await writeFile(`${path}.entries`, [...lines, lines[0]].join(''));
-    await openStore();
-    expect((await readFile(`${path}.entries`, 'utf8')) === lines.join('')).toBe(true);
-  });
-
-  test('that fails leaves everything as it is', async () => {
-    await writeFile(path, ' 7\n 7\n');
-    const handle = await open(folder, 'r');
-    await handle.close();
-    vi.spyOn(Object.getPrototypeOf(handle) as typeof handle, 'appendFile').mockRejectedValueOnce(
-      new Error('ENOSPC'),
-    );
-    const store = await openStore();
-    expect(recorder.messages).toEqual([`warn ${path} could not be compacted: ENOSPC`]);
-    expect(recorder.details).toEqual([{ file: path, dropped: 1, entries: 1, err: new Error('ENOSPC') }]);
-    await store.record(entryOf(8));
-    expect(await readFile(path, 'utf8')).toBe(' 7\n 7\n 8\n');
-    await expect(stat(`${path}.new`)).rejects.toThrow('ENOENT');
   });
 });
 

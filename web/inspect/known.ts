@@ -2,7 +2,7 @@
 import { parseStrictJson, isJsonObject, type JsonValue } from '../../src/protocol/json.js';
 import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
 import { Entries } from '../../src/revocation/entries.js';
-import { readLine } from '../../src/revocation/store/entry-lines.js';
+import { readEntry } from '../../src/revocation/entry.js';
 import { readGivenRoots } from '../../src/trust/given-roots.js';
 import type { TrustedRoot } from '../../src/trust/read-root.js';
 import type { Usage } from '../../src/usage/usage-store.js';
@@ -64,9 +64,9 @@ export function readRevocations(text: string): Entries | Faulty | null {
   let at = 0;
   for (const line of text.split('\n')) {
     at++;
-    const entry = readLine(line);
-    if (entry === null) continue;
-    if (entry !== 'unknown') entries.add(entry);
+    if (line.trim() === '') continue;
+    const entry = readEntry(line);
+    if (typeof entry !== 'string') entries.add(entry);
     else if (entries.size === 0) return null;
     else return { problem: `Local revocations, but line ${at} is none: ${short(line.trim())}` };
   }

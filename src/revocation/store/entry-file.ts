@@ -1,17 +1,14 @@
-import { open, readlink, realpath, rename, rm, stat, symlink, type FileHandle } from 'node:fs/promises';
-import { basename, dirname, join, resolve } from 'node:path';
+import { open, realpath, stat, type FileHandle } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import type { Entries } from '../entries.js';
-import { hasRunOut, type Entry } from '../entry.js';
+import { hasRunOut, readEntry, toJson, type Entry } from '../entry.js';
 import type { RevocationLog, RevocationObserver } from '../observer.js';
-import { lineOf } from './entry-lines.js';
 import { lockFile, type FileLock } from './file-lock.js';
-import { readLines } from './read-lines.js';
 import { RevocationStoreError } from './store-error.js';
 
 const TAIL_BYTES_LOGGED = 64;
-const LINES_AT_A_TIME = 1000;
-/** The target of the link that takes the place of a file which versions that knew only indices must not read. */
-const MOVED = '.';
+const CHUNK_BYTES = 1024 * 1024;
+const MAX_LINE_LENGTH = 64 * 1024;
 
 export interface FileDeps {
   /** Receives what the file has. Later, it must have what was appended, and nothing else. */
@@ -24,28 +21,27 @@ export interface FileDeps {
 }
 
 /**
- * The file of local revocations. An entry is recorded when its line, including the line feed, is on disk. Only one
- * process at a time may have the file open. Other people may edit it while no process has it open.
+ * The file of local revocations: a JSON object a line, appended and never rewritten. An entry is recorded when its line,
+ * including the line feed, is on disk. Only one process at a time may have the file open. Other people may edit it while
+ * no process has it open.
  *
  * @see docs/spec/revocation.md
  */
 export class EntryFile {
-  readonly #lock: FileLock;
   readonly #deps: FileDeps;
-  /** See {@link findFile}. */
-  #found: FoundFile;
-  #handle: FileHandle;
-  /** Lines without an entry, which somebody wrote. */
-  #comments = '';
+  /** Without symbolic links, so that two names of one file share one lock. */
+  readonly #path: string;
+  readonly #lock: FileLock;
+  readonly #handle: FileHandle;
   /** The offset after the last complete, flushed line. Anything after it was never acknowledged. */
   #length = 0;
   /** Whether a write has failed, so that there may be bytes after {@link #length}. */
   #hasRemains = false;
 
-  private constructor(lock: FileLock, found: FoundFile, handle: FileHandle, deps: FileDeps) {
-    this.#lock = lock;
-    this.#found = found;
+  private constructor(path: string, handle: FileHandle, lock: FileLock, deps: FileDeps) {
+    this.#path = path;
     this.#handle = handle;
+    this.#lock = lock;
     this.#deps = deps;
   }
 
@@ -55,18 +51,18 @@ export class EntryFile {
    * @throws {@link RevocationStoreError} `locked` or `unreadable`
    */
   static async open(path: string, deps: FileDeps): Promise<EntryFile> {
+    let handle: FileHandle | undefined;
     let lock: FileLock | undefined;
-    let file: EntryFile | undefined;
     try {
-      const { target } = await findFile(path);
+      handle = await open(path, 'a+', 0o640);
+      const target = await realpath(path);
       lock = await lockFile(target, deps.lockWaitMs);
-      // Again: until now, another process may have moved it.
-      const found = await findFile(target);
-      file = new EntryFile(lock, found, await open(found.file, 'a+', 0o640), deps);
+      const file = new EntryFile(target, handle, lock, deps);
       await file.#load();
       return file;
     } catch (error) {
-      await (file?.close() ?? lock?.release());
+      await handle?.close();
+      await lock?.release();
       if (error instanceof RevocationStoreError) throw error;
       throw new RevocationStoreError(
         'unreadable',
@@ -84,13 +80,12 @@ export class EntryFile {
    *   file. Then none of the entries is recorded, and the next call first cuts off any partial write.
    */
   async append(entries: readonly Entry[]): Promise<void> {
-    const { target, file } = this.#found;
+    const file = this.#path;
     try {
       if (this.#hasRemains) await this.#cutRemains();
       await this.#assertUnchanged();
-      if (file === target && entries.some((entry) => typeof entry.target === 'string')) await this.#move();
       this.#hasRemains = true;
-      const lines = Buffer.from(textOf(entries));
+      const lines = Buffer.from(entries.map(lineOf).join(''));
       await this.#handle.appendFile(lines);
       const startedAt = performance.now();
       await this.#handle.datasync();
@@ -113,81 +108,36 @@ export class EntryFile {
   }
 
   async #load(): Promise<void> {
-    const { file } = this.#found;
-    const { entries, log, now } = this.#deps;
-    let dropped = 0;
-    const { length, tail, takeLine } = await readLines(this.#handle, file, (entry, line) => {
-      if (entry === null) this.#comments += line.trim() === '' ? '' : `${line}\n`;
-      else if (hasRunOut(entry, now()) || !entries.add(entry)) dropped++;
-    });
+    const { entries, now } = this.#deps;
+    const take = (entry: Entry) => {
+      if (!hasRunOut(entry, now())) entries.add(entry);
+    };
+    const { length, tail } = await readLines(this.#handle, this.#path, take);
     this.#length = length;
-    if (tail.length > 0) await this.#endLastLine(tail, takeLine);
+    if (tail.length > 0) await this.#endLastLine(tail, take);
     // Also if nothing changed: the process that created the file may have been killed before its sync.
     await this.#handle.sync();
-    await syncFolder(file);
-    if (dropped === 0) return;
-    const facts = { file, dropped, entries: entries.size };
-    try {
-      await this.#rewrite(file);
-      log.info(facts, `${file} was compacted: ${dropped} lines were repeated or no longer needed`);
-    } catch (error) {
-      log.warn({ ...facts, err: error }, `${file} could not be compacted: ${(error as Error).message}`);
-    }
+    await syncFolder(this.#path);
+    await this.#assertUnchanged();
   }
 
-  /** Handles a last line without a line feed. */
-  async #endLastLine(tail: Buffer, takeLine: (line: string) => void): Promise<void> {
-    // Each line of the service begins with a space: `123` of ` 12345` must not be read as another index. Zeros are what a
-    // power failure leaves. Any other last line was written by somebody else.
-    const isOurs = tail[0] === 0x20 || tail[0] === 0;
-    if (isOurs) await this.#cutRemains();
+  /**
+   * Handles a last line without a line feed. No part of a JSON object is one, so the beginning of an entry is never
+   * taken for another entry. A whole one lacks only its line feed: whoever wrote it wanted it recorded.
+   */
+  async #endLastLine(tail: Buffer, take: (entry: Entry) => void): Promise<void> {
+    const entry = readEntry(tail.toString());
+    const isCut = typeof entry === 'string';
+    if (isCut) await this.#cutRemains();
     else {
-      takeLine(tail.toString());
+      take(entry);
       await this.#handle.appendFile('\n');
       this.#length += tail.length + 1;
     }
-    const { file } = this.#found;
-    const found = isOurs
-      ? 'a line of this service without a line feed, which was never acknowledged; it is cut off'
-      : 'a line without a line feed, which this service did not write; the line feed is added and the line is read like any other';
+    const found = isCut ? 'no entry, and is cut off: nobody was told that it is recorded' : 'an entry';
     const text = tail.toString('latin1', 0, TAIL_BYTES_LOGGED);
-    this.#deps.log.warn({ file, bytes: tail.length, text }, `${file} ended in ${found}`);
-  }
-
-  /** Takes the file away from versions that would skip what they do not know. */
-  async #move(): Promise<void> {
-    const { target } = this.#found;
-    const [file, link] = [entriesOf(target), `${target}.new`];
-    await this.#rewrite(file);
-    await rm(link, { force: true });
-    await symlink(MOVED, link);
-    await rename(link, target);
-    await syncFolder(target);
-    this.#found = { target, file };
-  }
-
-  /** Writes all lines to a new file, which takes the place of the one of this name, and of the open one. */
-  async #rewrite(path: string): Promise<void> {
-    const temporary = `${path}.new`;
-    const { mode } = await this.#handle.stat();
-    await rm(temporary, { force: true });
-    let other = await open(temporary, 'ax+', mode & 0o777);
-    try {
-      const entries = [...this.#deps.entries.values()];
-      await other.appendFile(this.#comments);
-      for (let at = 0; at < entries.length; at += LINES_AT_A_TIME)
-        await other.appendFile(textOf(entries.slice(at, at + LINES_AT_A_TIME)));
-      await other.sync();
-      const { size } = await other.stat();
-      await rename(temporary, path);
-      this.#length = size;
-      [this.#handle, other] = [other, this.#handle];
-    } finally {
-      // The old file, or a new one that is not whole: nothing will be read from it or written to it any more.
-      await other.close().catch(() => undefined);
-      await rm(temporary, { force: true });
-    }
-    await syncFolder(path);
+    const message = `the last line of ${this.#path} has no line feed; it is ${found}`;
+    this.#deps.log.warn({ file: this.#path, bytes: tail.length, text }, message);
   }
 
   async #cutRemains(): Promise<void> {
@@ -200,7 +150,7 @@ export class EntryFile {
    * reads again. If another program appended a line, this process might write behind half of one.
    */
   async #assertUnchanged(): Promise<void> {
-    const [opened, named] = await Promise.all([this.#handle.stat(), stat(this.#found.file)]);
+    const [opened, named] = await Promise.all([this.#handle.stat(), stat(this.#path)]);
     if (opened.ino !== named.ino || opened.dev !== named.dev || opened.size !== this.#length)
       throw new Error(
         'the file was changed while this process had it open; restart the process to read it again, ' +
@@ -209,25 +159,47 @@ export class EntryFile {
   }
 }
 
-interface FoundFile {
-  /** The path of the configuration without symbolic links, so that two names of one file share one lock. */
-  readonly target: string;
-  /** The file with the lines: the same, or `<path>.entries` once they have moved. */
-  readonly file: string;
+/** @example lineOf(entry); // '{"status_list_index":7,"at":"2026-11-25T03:12:00.000Z","reason":"laptop stolen"}\n' */
+export function lineOf(entry: Entry): string {
+  return `${toJson(entry)}\n`;
 }
 
-/** Finds the file of a store. */
-export async function findFile(path: string, links = 0): Promise<FoundFile> {
-  if (links > 40) throw new Error('it is a symbolic link that leads nowhere');
-  const folder = await realpath(dirname(path));
-  const target = join(folder, basename(path));
-  const link = await readlink(target).catch(() => null);
-  if (link !== null && link !== MOVED) return findFile(resolve(folder, link), links + 1);
-  return { target, file: link === null ? target : entriesOf(target) };
+/**
+ * Reads a file of entries, a part of it at a time.
+ *
+ * @param path for messages
+ * @returns the number of bytes of all lines, and what is behind the last line feed
+ * @throws {@link RevocationStoreError} `unreadable` if a line is no entry
+ */
+export async function readLines(
+  handle: FileHandle,
+  path: string,
+  take: (entry: Entry) => void,
+): Promise<{ readonly length: number; readonly tail: Buffer }> {
+  let lineNumber = 0;
+  const takeLine = (line: string) => {
+    lineNumber++;
+    const entry = line.length > MAX_LINE_LENGTH ? 'it is too long' : readEntry(line);
+    if (typeof entry !== 'string') take(entry);
+    else
+      throw new RevocationStoreError(
+        'unreadable',
+        `${path}:${lineNumber} is no entry: ${entry}. Nothing may be skipped: correct the line, or delete it.`,
+      );
+  };
+  const chunk = Buffer.allocUnsafe(CHUNK_BYTES);
+  let length = 0;
+  for (let tail = Buffer.alloc(0); ;) {
+    const { bytesRead } = await handle.read(chunk, 0, CHUNK_BYTES, length + tail.length);
+    if (bytesRead === 0) return { length, tail };
+    const read = Buffer.concat([tail, chunk.subarray(0, bytesRead)]);
+    const end = read.lastIndexOf('\n') + 1;
+    if (end > 0) for (const line of read.toString('utf8', 0, end - 1).split('\n')) takeLine(line);
+    length += end;
+    tail = read.subarray(end);
+    if (tail.length > 4 * MAX_LINE_LENGTH) takeLine(tail.toString('latin1'));
+  }
 }
-
-const entriesOf = (path: string) => `${path}.entries`;
-const textOf = (entries: readonly Entry[]) => entries.map(lineOf).join('');
 
 /** Flushes the folder of a file, so that the file's name is on the disk. */
 async function syncFolder(file: string): Promise<void> {

@@ -1,4 +1,4 @@
-import { open, stat } from 'node:fs/promises';
+import { open } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { hostname } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -37,16 +37,11 @@ export async function lockFile(path: string, waitMs = 0): Promise<FileLock> {
       }
       await pause(LOOK_MS);
     }
-    // Earlier versions remove the file before they release the lock. Then others lock a new one.
-    if ((await stat(lockPath).catch(() => null))?.ino === (await handle.stat()).ino) {
-      await handle.truncate();
-      await handle.writeFile(`${NOTE}\nprocess ${process.pid} on ${hostname()}`);
-      return { release: () => handle.close() };
-    }
+    await handle.truncate();
+    await handle.writeFile(`${NOTE}\nprocess ${process.pid} on ${hostname()}`);
+    return { release: () => handle.close() };
   } catch (error) {
     await handle.close();
     throw error;
   }
-  await handle.close();
-  return lockFile(path, deadline - performance.now());
 }

@@ -1,31 +1,14 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { reasonOf, type RedisConnection } from '../../redis/connection.js';
+import type { RedisConnection } from '../../redis/connection.js';
 import { rejectAfter } from '../../redis/reject-after.js';
-import { factsOf, indexEntry, readEntry, toJson, type Entry } from '../entry.js';
+import { readEntry, toJson, type Entry } from '../entry.js';
 
 // A common hash tag, so that a Redis Cluster keeps all keys on one node.
 const TAG = '{drs:revocations}';
-const INDICES_KEY = `${TAG}:log`;
 const ENTRIES_KEY = `${TAG}:entries`;
 const READERS_KEY = `${TAG}:readers`;
-// Names of fields.
-const INDEX = 'i';
-const FACTS = 'f';
+/** The name of the only field. */
 const ENTRY = 'e';
-// Versions that knew only indices skip what they do not know, so they must not be able to read it: KEYS[1] becomes a
-// text, which fails every command for a stream.
-const APPEND = `
-local key = KEYS[1]
-if redis.call('TYPE', key).ok == 'string' then
-  key = KEYS[2]
-elseif ARGV[1] == '${ENTRY}' then
-  key = KEYS[2]
-  if redis.call('EXISTS', KEYS[1]) == 1 and redis.call('RENAMENX', KEYS[1], key) == 0 then
-    return redis.error_reply('both ' .. KEYS[1] .. ' and ' .. key .. ' exist, expected one')
-  end
-  redis.call('SET', KEYS[1], 'see ' .. key)
-end
-return redis.call('XADD', key, '*', unpack(ARGV))`;
 const PAGE = 5_000;
 
 /** If a command takes longer, the connection counts as dead. */
@@ -51,8 +34,6 @@ export interface LogEntry {
  */
 export class RedisLog {
   readonly #connection: RedisConnection;
-  /** The key of the stream. */
-  #key = INDICES_KEY;
 
   constructor(connection: RedisConnection) {
     this.#connection = connection;
@@ -61,7 +42,7 @@ export class RedisLog {
   /** Whether an entry is in the log. If so, all earlier entries are too, since the log is append-only. */
   async has(id: string): Promise<boolean> {
     if (id === BEGINNING) return true;
-    const found = await this.#ask((key) => this.#send('XRANGE', key, id, id));
+    const found = await this.#send('XRANGE', ENTRIES_KEY, id, id);
     return (found as unknown[]).length > 0;
   }
 
@@ -71,34 +52,27 @@ export class RedisLog {
    * @throws Error if one is not an entry that this version knows
    */
   async readAfter(id: string): Promise<LogEntry[]> {
-    return toEntries(
-      await this.#ask((key) => this.#send('XRANGE', key, `(${id}`, '+', 'COUNT', String(PAGE))),
-    );
+    return toEntries(await this.#send('XRANGE', ENTRIES_KEY, `(${id}`, '+', 'COUNT', String(PAGE)));
   }
 
   /** Like {@link readAfter}, but at the end of the log it waits for new entries. Blocks its connection. */
   async waitAfter(id: string, waitMs: number): Promise<LogEntry[]> {
-    const reply = await this.#ask((key) => {
-      const command = ['XREAD', 'COUNT', String(PAGE), 'BLOCK', String(waitMs), 'STREAMS', key, id];
-      return rejectAfter(waitMs + TIMEOUT_MS, this.#connection.send(key, command));
-    });
-    if (reply !== null) return toEntries((reply as [[string, unknown]])[0][1]);
-    // If somebody has deleted everything, the next entries are where they were first.
-    this.#key = INDICES_KEY;
-    return [];
+    const command = ['XREAD', 'COUNT', String(PAGE), 'BLOCK', String(waitMs), 'STREAMS', ENTRIES_KEY, id];
+    const reply = await rejectAfter(waitMs + TIMEOUT_MS, this.#connection.send(ENTRIES_KEY, command));
+    return reply === null ? [] : toEntries((reply as [[string, unknown]])[0][1]);
   }
 
   /** Appends revocations. @returns the id of the last one */
   async append(entries: readonly Entry[]): Promise<string> {
     const ids = await Promise.all(
-      entries.map((entry) => this.#send('EVAL', APPEND, '2', INDICES_KEY, ENTRIES_KEY, ...fieldsOf(entry))),
+      entries.map((entry) => this.#send('XADD', ENTRIES_KEY, '*', ENTRY, toJson(entry))),
     );
     return String(ids.at(-1));
   }
 
   /** Removes entries. */
   async remove(ids: readonly string[]): Promise<void> {
-    await this.#ask((key) => this.#send('XDEL', key, ...ids));
+    await this.#send('XDEL', ENTRIES_KEY, ...ids);
   }
 
   /** Waits until this many replicas have what this connection wrote. @returns how many have it */
@@ -148,29 +122,12 @@ export class RedisLog {
     return places.every((place) => place === null || !isBefore(place, id));
   }
 
-  /** Asks about the stream. If another instance has moved it, asks where it is now. */
-  async #ask(send: (key: string) => Promise<unknown>): Promise<unknown> {
-    const key = this.#key;
-    try {
-      return await send(key);
-    } catch (error) {
-      if (key === ENTRIES_KEY || !reasonOf(error).startsWith('WRONGTYPE')) throw error;
-      this.#key = ENTRIES_KEY;
-      return await send(ENTRIES_KEY);
-    }
-  }
-
   #send(...command: string[]): Promise<unknown> {
-    return rejectAfter(TIMEOUT_MS, this.#connection.send(INDICES_KEY, command));
+    return rejectAfter(TIMEOUT_MS, this.#connection.send(ENTRIES_KEY, command));
   }
 }
 
 const readerKey = (reader: string) => `${TAG}:reader:${reader}`;
-
-function fieldsOf(entry: Entry): string[] {
-  if (typeof entry.target === 'string') return [ENTRY, toJson(entry)];
-  return [INDEX, String(entry.target), FACTS, JSON.stringify(factsOf(entry))];
-}
 
 function toEntries(reply: unknown): LogEntry[] {
   return (reply as [string, string[] | null][]).map(([id, fields]) => {
@@ -178,16 +135,12 @@ function toEntries(reply: unknown): LogEntry[] {
     if (entry !== null) return { id, entry };
     throw new Error(
       `entry ${id} of the revocations is none that this version knows, and nothing may be skipped; ` +
-        'start the version that wrote it, or delete it (XDEL)',
+        'delete it (XDEL), or start the version that wrote it',
     );
   });
 }
 
-function toEntry([name, text = '', , facts]: readonly string[]): Entry | null {
-  if (name === INDEX) {
-    const index = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN;
-    return Number.isSafeInteger(index) ? indexEntry(index, facts) : null;
-  }
+function toEntry([name, text = '']: readonly string[]): Entry | null {
   const entry = name === ENTRY ? readEntry(text) : '';
   return typeof entry === 'string' ? null : entry;
 }

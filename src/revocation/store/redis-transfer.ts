@@ -1,10 +1,8 @@
-import { access, open } from 'node:fs/promises';
+import { open, realpath } from 'node:fs/promises';
 import { connectOrExplain, type RedisConnection } from '../../redis/connection.js';
 import { Entries } from '../entries.js';
 import type { Entry } from '../entry.js';
-import { findFile } from './entry-file.js';
-import { lineOf } from './entry-lines.js';
-import { readLines } from './read-lines.js';
+import { lineOf, readLines } from './entry-file.js';
 import { lockFile } from './file-lock.js';
 import { checkRedisFirst } from './redis-checks.js';
 import { BEGINNING, RedisLog } from './redis-log.js';
@@ -39,10 +37,9 @@ export interface ImportReport {
  * @throws Error if Redis fails
  */
 export async function importRevocations(path: string, options: ImportOptions): Promise<ImportReport> {
-  const { target, file } = await findFile(path);
-  // Before the lock, whose file would stay.
-  await access(file);
-  const lock = await lockFile(target);
+  // A file that is not there fails here, before its lock is made.
+  const file = await realpath(path);
+  const lock = await lockFile(file);
   try {
     const entries = await readEntries(file);
     const connection = await connectOrExplain({ url: options.url });
@@ -72,9 +69,7 @@ export async function exportRevocations(url: string): Promise<string[]> {
   try {
     const entries = [...(await readAll(new RedisLog(connection))).values()];
     const rank = ({ target }: Entry) => (typeof target === 'number' ? target : Infinity);
-    return entries
-      .sort((one, other) => (rank(one) < rank(other) ? -1 : 1))
-      .map((entry) => lineOf(entry).trimStart());
+    return entries.sort((one, other) => (rank(one) < rank(other) ? -1 : 1)).map(lineOf);
   } finally {
     connection.destroy();
   }
@@ -96,17 +91,14 @@ async function readEntries(path: string): Promise<Entries> {
   const entries = new Entries();
   const handle = await open(path);
   try {
-    const { tail } = await readLines(handle, path, (entry) => {
-      if (entry !== null) entries.add(entry);
-    });
+    const { tail } = await readLines(handle, path, (entry) => void entries.add(entry));
     if (tail.length === 0) return entries;
   } finally {
     await handle.close();
   }
   throw new RevocationStoreError(
     'unreadable',
-    `${path}: its last line has no line feed: delete the line if it begins with a space (the service did not finish it), ` +
-      'otherwise complete it and add the line feed. Nothing was imported',
+    `${path}: its last line has no line feed: complete it and add the line feed, or delete it. Nothing was imported`,
   );
 }
 
