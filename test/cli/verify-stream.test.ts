@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { PassThrough } from 'node:stream';
+import { text as textOf } from 'node:stream/consumers';
 import { setImmediate } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { Verdict } from '../../src/client/index.js';
@@ -195,7 +196,8 @@ describe('a stream of verdicts', () => {
     input.write('1\n2\n3\n4\n5\n6\n7\n');
     const verdicts = verifyStream(['-'], { maxBytes: 100, verify }, output);
     await expect(verdicts).rejects.toThrow('no 5');
-    expect(String(output.read()).trimEnd().split('\n')).toHaveLength(4);
+    output.end();
+    expect((await textOf(output)).trimEnd().split('\n')).toHaveLength(4);
     stdin.mockRestore();
   });
 });

@@ -2,8 +2,8 @@ import type { Client } from '@grpc/grpc-js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { mcpBundle, toolCall } from '../gate/attacks.js';
 import { AUTHORIZATION, callOnce, clientOf, grpcPortOf } from '../support/grpc.js';
-import { metricOf, startService } from '../support/service-in-process.js';
-import type { RunningService } from '../support/service.js';
+import { metricOf, startService as startServiceHere } from '../support/service-in-process.js';
+import { startService, type RunningService } from '../support/service.js';
 
 const metricsOf = async ({ url }: RunningService) => (await fetch(`${url}/metrics`)).text();
 const rejections = (text: string, endpoint: string, reason: string) =>
@@ -64,6 +64,7 @@ const ENDPOINTS = [
 describe('the metrics of the gate', { shuffle: false }, () => {
   let service: RunningService;
   beforeAll(async () => {
+    // In a process of its own: in that of the callers, over node:http of Node 26, calls come one after the other.
     service = await startService({
       ...{ MAX_BODY_BYTES: '20000', GRPC_PORT: '0', MAX_PENDING: '2', RECEIPT_CACHE_BYTES: '0' },
     });
@@ -110,7 +111,7 @@ describe('the metrics of the gate', { shuffle: false }, () => {
 describe('where a rate limit is exceeded', () => {
   let service: RunningService;
   beforeAll(async () => {
-    service = await startService({ GRPC_PORT: '0', RATE_LIMIT_GLOBAL: '1' });
+    service = await startServiceHere({ GRPC_PORT: '0', RATE_LIMIT_GLOBAL: '1' });
   });
   afterAll(() => service.stop());
 

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import net from 'node:net';
 import fc from 'fast-check';
+import { FRONT_END } from '../support/front-end.js';
 import { ServiceProcess } from '../support/service-process.js';
 import { liveCall, liveChain } from '../middleware/call.js';
 import { verifyRemembered } from '../oracle/differential/signatures.js';
@@ -97,15 +98,18 @@ const SEEDS = [
   post('Authorization: Bearer x\r\nContent-Length: 2\r\n', '{}', '/admin/revoke'),
 ];
 
-const FRONT_ENDS = ['uws', 'node'] as const;
-let services: Promise<Record<(typeof FRONT_ENDS)[number], ServiceProcess>> | undefined;
+/** uWebSockets.js where it runs. */
+const FRONT_ENDS = FRONT_END === 'uws' ? ['uws', 'node'] : ['node'];
+let services: Promise<Record<string, ServiceProcess>> | undefined;
 const start = (frontEnd: string) =>
   ServiceProcess.start({
     // Longer than the patience below: what a client that goes away leaves behind must not wait for a time-out to go.
     env: { FRONT_END: frontEnd, MAX_BODY_BYTES: String(MAX_BODY_BYTES), REQUEST_TIMEOUT_SECS: '60' },
   });
 const running = () =>
-  (services ??= Promise.all(FRONT_ENDS.map(start)).then(([uws, node]) => ({ uws, node }) as never));
+  (services ??= Promise.all(FRONT_ENDS.map(async (name) => [name, await start(name)] as const)).then((all) =>
+    Object.fromEntries(all),
+  ));
 
 /** No busy machine needs so long. */
 const PATIENCE_MS = 20_000;
