@@ -46,7 +46,8 @@ export function clientOf(
     packages,
   );
   const Made = found as unknown as ServiceClientConstructor;
-  return new Made(`127.0.0.1:${port}`, trusted, options);
+  // A proxy of the environment is for other addresses.
+  return new Made(`127.0.0.1:${port}`, trusted, { 'grpc.enable_http_proxy': 0, ...options });
 }
 
 /** Calls a method. Rejects with the gRPC error. */
