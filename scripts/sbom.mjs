@@ -51,7 +51,9 @@ const folder = mkdtempSync(path.join(tmpdir(), 'drs-sbom-'));
 try {
   writeFileSync(path.join(folder, 'package.json'), JSON.stringify(manifest));
   writeFileSync(path.join(folder, 'package-lock.json'), JSON.stringify(lock));
-  const text = execFileSync('npm', ['sbom', '--sbom-format', 'cyclonedx', '--package-lock-only'], {
+  // Where NODE_ENV is production, npm would leave out what the lockfile marks as `dev`: the service's optional peers.
+  const args = ['sbom', '--sbom-format', 'cyclonedx', '--package-lock-only', '--include=dev'];
+  const text = execFileSync('npm', args, {
     cwd: folder,
     encoding: 'utf8',
     stdio: ['ignore', 'pipe', 'inherit'],

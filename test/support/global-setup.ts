@@ -21,6 +21,9 @@ const MAX_TMPDIR_BYTES = 40;
  */
 export default function setup(project: TestProject): (() => void) | undefined {
   if (!project.isRootProject()) return undefined;
+  // All addresses of tests are on this machine.
+  for (const name of Object.keys(process.env))
+    if (/^(?:https?|all)_proxy$/i.test(name)) Reflect.deleteProperty(process.env, name);
   const parent = Buffer.byteLength(tmpdir()) > MAX_TMPDIR_BYTES ? '/tmp' : tmpdir();
   // Workers are ended by a signal, and remove nothing. What programs of the tests leave is here, too.
   const folder = mkdtempSync(path.join(parent, 'drs-tests-'));
