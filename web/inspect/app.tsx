@@ -216,7 +216,9 @@ export function App({ sodium, given }: AppProps) {
                 onBody={(body) => change({ ...subjects, body })}
               />
             )}
-            {subjects !== null && !isPlain && <Out {...{ subjects, found, settings, clock }} />}
+            {found.subjects !== null && !isPlain && (
+              <Out {...{ subjects: found.subjects, found, settings, clock }} />
+            )}
           </div>
         )}
       </main>
