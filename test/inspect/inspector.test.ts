@@ -3,6 +3,7 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync }
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { gzipSync } from 'node:zlib';
+import sodium from 'libsodium-wrappers';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { digestOf } from '../../src/protocol/jwt.js';
@@ -15,7 +16,6 @@ import { startService, type RunningService } from '../support/service.js';
 import { readToken } from '../../web/inspect/decode.js';
 import { makeExample } from '../../web/inspect/example.js';
 import { policyInForce } from '../../web/inspect/limits.js';
-import { loadSodium } from '../../web/inspect/sodium.js';
 import { axeSource, openInspector, PAGE, type OpenPage } from './browser.js';
 import { needs } from '../support/programs.js';
 
@@ -188,7 +188,7 @@ describe('in Chromium', needs('chromium'), () => {
   it('shows the signature unasked only where no verifier accepts it: a day after a signed `exp`', async () => {
     const DAY = 86_400;
     const now = Math.floor(Date.now() / 1000);
-    const sodium = await loadSodium();
+    await sodium.ready;
     const signatureOf = async (expired: number, edit: (bundle: string) => string = (text) => text) => {
       // The example ends in two days.
       const { input } = makeExample('valid', sodium, now - expired - 2 * DAY);
