@@ -47,7 +47,7 @@ export function isLive({ invocation, failure, receipts, subjects }: Inspection, 
 }
 
 /** Whether the address of a page leads others to it, too, and not only to this machine. */
-export function isForOthers({ protocol, hostname }: Location): boolean {
+export function isForOthers({ protocol, hostname }: Pick<URL, 'protocol' | 'hostname'>): boolean {
   return /^https?:$/.test(protocol) && !/^(?:(?:.+\.)?localhost|127\..+|\[::1\])$/.test(hostname);
 }
 
