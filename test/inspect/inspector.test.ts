@@ -15,7 +15,7 @@ import { eventually } from '../support/eventually.js';
 import { startService, type RunningService } from '../support/service.js';
 import { readToken } from '../../web/inspect/decode.js';
 import { makeExample } from '../../web/inspect/example.js';
-import { policyInForce } from '../../web/inspect/limits.js';
+import { policyInForce } from '../../src/issue/plain-words.js';
 import { axeSource, openInspector, PAGE, type OpenPage } from './browser.js';
 import { needs } from '../support/programs.js';
 
@@ -412,6 +412,20 @@ describe('in Chromium', needs('chromium'), () => {
     expect(await code()).toBe('EXPIRED');
   });
 
+  it('speaks in plain words of no claim and no code, and calls people by their names', async () => {
+    await open.show('D');
+    const did = readToken((await receiptsHere())[0] ?? '').claims['iss'] as string;
+    await open.paste(JSON.stringify({ roots: [{ did, name: 'alice@example.com' }] }));
+    await open.page.click('text=In plain words');
+    const said = await open.page.locator('.verdict, .words-card').allInnerTexts();
+    expect(said.join()).toContain('alice@example.com gave authority');
+    expect(said.join()).toContain('The call asks for something that was not allowed.');
+    expect(said.join()).not.toMatch(/args\.|receipt \d|allowed_tools|[A-Z]_[A-Z]/i);
+    expect(await open.page.locator('.words-card ul').count()).toBe(2);
+    await open.page.click('text=In detail');
+    await open.page.getByLabel('Take off: Trusted roots').click();
+  });
+
   it('axe finds nothing, and nothing is wider than the window', async () => {
     await open.page.evaluate(axeSource());
     const look = async (what: string) => {
@@ -432,7 +446,7 @@ describe('in Chromium', needs('chromium'), () => {
     await look('limits used, dark');
     await open.page.click('text=In plain words');
     await look('plain words, dark');
-    expect(await open.page.locator('.words-card').innerText()).toContain('says it changes things is refused');
+    expect(await open.page.locator('.words-card').innerText()).toContain('change things: a call that says');
     await open.page.click('text=In detail');
     await open.page.emulateMedia({ colorScheme: 'light' });
     await open.page.setViewportSize({ width: 390, height: 844 });
