@@ -57,8 +57,7 @@ async function startAgain() {
 
 // The native compiler, as for a build.
 const tsgo = at('node_modules/@typescript/native-preview/bin/tsgo');
-const options =
-  '-p tsconfig.build.json --declaration false --declarationMap false --watch --preserveWatchOutput';
+const options = '-p tsconfig.build.json --declaration false --watch --preserveWatchOutput';
 const compiler = start([tsgo, ...options.split(' ')], ['ignore', 'pipe', 'inherit']);
 compiler.once('exit', () => stop(1));
 if (compiler.stdout === null) throw new Error('the compiler has no output');

@@ -47,7 +47,7 @@ export class ServerProcess {
     file: string,
     { env = {}, nodeArgs = [], args = [], cores = null }: ServerOptions = {},
   ): Promise<ServerProcess> {
-    const nodeArguments = ['--enable-source-maps', ...nodeArgs, path.resolve(program(''), file), ...args];
+    const nodeArguments = [...nodeArgs, path.resolve(program(''), file), ...args];
     const child = spawn(...pinned(cores, process.execPath, nodeArguments), {
       cwd: ROOT,
       env: { PATH: process.env['PATH'], NODE_ENV: 'production', PORT: '0', ...env },

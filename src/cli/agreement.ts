@@ -1,5 +1,6 @@
 import { createInterface } from 'node:readline/promises';
-import { describePolicy, type IssuedPolicy } from '../issue/index.js';
+import { describePolicy } from '../issue/index.js';
+import type { Policy } from '../protocol/policy.js';
 import { CommandError, EXIT } from './command-error.js';
 import { printable } from './terminal.js';
 import { showTime } from './times.js';
@@ -9,7 +10,7 @@ export interface Grant {
   /** A DID. */
   readonly audience: string;
   readonly command: string;
-  readonly policy: IssuedPolicy;
+  readonly policy: Policy;
   readonly notBefore: number;
   readonly expiresAt: number | null;
 }
@@ -19,9 +20,14 @@ export interface Grant {
  */
 export function agreementText({ audience, command, policy, notBefore, expiresAt }: Grant): string {
   const until = expiresAt === null ? 'without end' : `until ${showTime(expiresAt)}`;
+  const { may, mayNot, toldToServer } = describePolicy(policy);
+  const list = (title: string, items: readonly string[]) =>
+    items.length === 0 ? [] : [title, ...items.map((item) => `- ${item}`)];
   return [
     `I let ${audience} ${activityOf(command)}, from ${showTime(notBefore)} ${until}.`,
-    ...describePolicy(policy),
+    ...list('It may', may),
+    ...list('It may not', mayNot),
+    ...list('The tool server is told, and must enforce itself', toldToServer),
   ].join('\n');
 }
 

@@ -13,12 +13,17 @@ import { INSPECTOR_HEADERS, inspectorPage } from '../service/routes/inspector.js
  * @returns the address
  */
 export async function serveInspector(given: string | null, opens: boolean): Promise<string> {
-  const page = Buffer.from(inspectorPage(given));
-  // Other users of this machine reach the port, and so do web pages by a name that leads here.
-  const path = `/${randomBytes(16).toString('base64url')}/`;
+  // Other users of this machine reach the port. So that they do not get what was given, its page has a secret path. The
+  // page then calls itself `/`, which is empty: what people copy from the address bar has no secret.
+  const secret = given === null ? '' : `${randomBytes(16).toString('base64url')}/`;
+  const pages = new Map([
+    ['/', Buffer.from(inspectorPage())],
+    [`/${secret}`, Buffer.from(inspectorPage(given))],
+  ]);
   const server = createServer((request, response) => {
-    const isAsked = request.url === path && request.headers.host === host;
-    if (!isAsked || (request.method !== 'GET' && request.method !== 'HEAD')) {
+    // Web pages reach the port by a name that leads here.
+    const page = request.headers.host === host ? pages.get(request.url ?? '') : undefined;
+    if (page === undefined || (request.method !== 'GET' && request.method !== 'HEAD')) {
       response.writeHead(404).end();
       return;
     }
@@ -28,7 +33,7 @@ export async function serveInspector(given: string | null, opens: boolean): Prom
   });
   await once(server.listen(0, '127.0.0.1'), 'listening');
   const host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const url = `http://${host}${path}`;
+  const url = `http://${host}/${secret}`;
   if (opens) openBrowser(url);
   return url;
 }

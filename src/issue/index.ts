@@ -17,7 +17,7 @@ export {
 } from './delegation.js';
 export { issueInvocation, type InvocationOptions } from './invocation.js';
 export { IssueError, type IssueErrorCode } from './issue-error.js';
-export { describePolicy } from './plain-words.js';
+export { describePolicy, type PlainPolicy } from './plain-words.js';
 export type { IssuedPolicy, NamespacedMember } from './policy.js';
 export { signClaims } from './sign-claims.js';
 export type { AnySigner, Eventual, Signer } from './signer.js';

@@ -1,50 +1,86 @@
 import type { JsonObject, JsonValue } from '../protocol/json.js';
 import { KNOWN_POLICY_MEMBERS, type KnownPolicyMember, type Policy } from '../protocol/policy.js';
 
+/** What a policy allows, in plain words: each completes the sentence that the name of the member begins. */
+export interface PlainPolicy {
+  readonly may: readonly string[];
+  readonly mayNot: readonly string[];
+  /** What the tool server is told, to enforce itself. */
+  readonly toldToServer: readonly string[];
+}
+
 /**
- * Describes a policy in plain words, with a sentence for each member. Also says what is *not* limited, since people
+ * Describes a policy in plain words: what the delegate may and may not do. Also says what is *not* limited, since people
  * overlook that. Names and values are in JSON quotes. Escape control characters before you print them to a terminal.
  *
- * @example describePolicy({ allowed_tools: ['search'] })[0]; // 'It may use only this tool: "search".'
+ * @example describePolicy({ allowed_tools: ['search'] }).may[0]; // 'use only this tool: "search"'
  */
-export function describePolicy(policy: Policy): string[] {
-  const sentences = KNOWN_POLICY_MEMBERS.map((member) => WORDS[member](policy));
-  for (const [name, value] of Object.entries(policy)) {
-    if (Object.hasOwn(WORDS, name) || value === undefined) continue;
-    sentences.push(`${quote(name)} is ${quote(value)}: this is for the tool server to enforce.`);
-  }
-  return sentences;
+export function describePolicy(policy: Policy): PlainPolicy {
+  const words = KNOWN_POLICY_MEMBERS.map((member) => WORDS[member](policy));
+  return {
+    may: words.flatMap(({ may }) => may ?? []),
+    mayNot: words.flatMap(({ mayNot }) => mayNot ?? []),
+    toldToServer: Object.entries(policy).flatMap(([name, value]) =>
+      Object.hasOwn(WORDS, name) || value === undefined ? [] : `${quote(name)} is ${quote(value)}`,
+    ),
+  };
+}
+
+/**
+ * The policy of the last receipt, with what holds for it although it does not repeat it.
+ *
+ * @param policies root first
+ */
+export function policyInForce(policies: readonly Policy[]): Policy {
+  const isDenied = (name: 'pii_access' | 'write_access') => policies.some((policy) => policy[name] === false);
+  const left = policies.flatMap(({ max_delegations: most }, at) =>
+    typeof most === 'number' ? [Math.max(0, most - (policies.length - 1 - at))] : [],
+  );
+  return {
+    ...policies.at(-1),
+    ...(isDenied('pii_access') && { pii_access: false }),
+    ...(isDenied('write_access') && { write_access: false }),
+    ...(left.length > 0 && { max_delegations: Math.min(...left) }),
+  };
 }
 
 /** Who enforces a limit of all calls together. A tool server does not know what others count. */
 const COUNTED = 'which each tool server counts for itself, if it protects against replay';
 
-const WORDS: Readonly<Record<KnownPolicyMember, (policy: Policy) => string>> = {
+type Words =
+  { readonly may: string; readonly mayNot?: never } | { readonly mayNot: string; readonly may?: never };
+
+const WORDS: Readonly<Record<KnownPolicyMember, (policy: Policy) => Words>> = {
   allowed_tools: ({ allowed_tools: tools }) => describeList(tools, 'use', 'tool', 'tools'),
-  max_cost_usd: ({ max_cost_usd: cost, max_total_cost_usd: total }) =>
-    isNothing(cost)
-      ? `A call may cost ${isNothing(total) ? 'any amount' : 'as much as all together'}.`
-      : `A call that states its cost may cost at most ${cost} US dollars${isNothing(total) ? ', others any amount' : ''}.`,
-  max_total_cost_usd: ({ max_total_cost_usd: cost }) =>
-    isNothing(cost)
-      ? 'All calls together may cost any amount.'
-      : `Each call must state its cost, and all together may cost at most ${cost} US dollars, ${COUNTED}.`,
-  max_calls: ({ max_calls: calls }) =>
-    isNothing(calls) ? 'It may call any number of times.' : `It may call at most ${calls} times, ${COUNTED}.`,
+  max_cost_usd: ({ max_cost_usd: cost, max_total_cost_usd: total }) => ({
+    may: isNothing(cost)
+      ? `make calls that cost ${isNothing(total) ? 'any amount' : 'as much as all together'}`
+      : `make calls that cost at most ${cost} US dollars, if they state it${isNothing(total) ? '; others may cost any amount' : ''}`,
+  }),
+  max_total_cost_usd: ({ max_total_cost_usd: cost }) => ({
+    may: isNothing(cost)
+      ? 'spend any amount in all'
+      : `spend at most ${cost} US dollars in all, ${COUNTED}; each call must state its cost`,
+  }),
+  max_calls: ({ max_calls: calls }) => ({
+    may: isNothing(calls) ? 'call any number of times' : `call at most ${calls} times, ${COUNTED}`,
+  }),
   max_delegations: ({ max_delegations: delegations }) =>
     isNothing(delegations)
-      ? 'It may pass this on, and so may those who get it.'
+      ? { may: 'pass this on, and so may those who get it' }
       : delegations === 0
-        ? 'It may not pass this on.'
+        ? { mayNot: 'pass this on' }
         : delegations === 1
-          ? 'It may pass this on, but those who get it may not.'
-          : `It may pass this on, from one to the next at most ${delegations} times.`,
+          ? { may: 'pass this on, but those who get it may not' }
+          : { may: `pass this on, from one to the next at most ${delegations} times` },
   pii_access: ({ pii_access: access }) =>
     access === false
-      ? 'A call that says it asks for personal data is refused.'
-      : 'It may ask for personal data.',
+      ? { mayNot: 'ask for personal data: a call that says it does is refused' }
+      : { may: 'ask for personal data' },
   write_access: ({ write_access: access }) =>
-    access === false ? 'A call that says it changes things is refused.' : 'It may change things.',
+    access === false
+      ? { mayNot: 'change things: a call that says it does is refused' }
+      : { may: 'change things' },
   allowed_resources: ({ allowed_resources: resources }) =>
     describeList(resources, 'name', 'resource', 'resources'),
   allowed_data_classes: ({ allowed_data_classes: classes }) =>
@@ -56,10 +92,12 @@ function describeList(
   verb: string,
   one: string,
   several: string,
-): string {
-  if (isNothing(entries) || entries.includes('*')) return `It may ${verb} any ${one}.`;
-  if (entries.length === 0) return `It may ${verb} no ${one} at all.`;
-  return `It may ${verb} only ${entries.length === 1 ? `this ${one}` : `these ${several}`}: ${entries.map(quote).join(', ')}.`;
+): Words {
+  if (isNothing(entries) || entries.includes('*')) return { may: `${verb} any ${one}` };
+  if (entries.length === 0) return { mayNot: `${verb} any ${one} at all` };
+  return {
+    may: `${verb} only ${entries.length === 1 ? `this ${one}` : `these ${several}`}: ${entries.map(quote).join(', ')}`,
+  };
 }
 
 /** Absent, or null, which a verifier reads as absent. */

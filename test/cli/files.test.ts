@@ -81,7 +81,7 @@ describe('issue', () => {
     const { stdout, stderr } = await work.done(...ISSUE, '--tool', 'search', '--consent-text', 'consent.txt');
     expect(stderr).toContain('You agree to this:\n  You let Bot search.\\u{1b}[2J\n  Only that.\n');
     expect(stderr).toMatch(/which gives:\n {2}I let did:key:z6Mk\w+ call tools for me, from 20/);
-    expect(stderr).toContain('  It may use only this tool: "search".\n');
+    expect(stderr).toContain('  It may\n  - use only this tool: "search"\n');
     const hash = spawnSync('sha256sum', [work.path('consent.txt')])
       .stdout.toString()
       .slice(0, 64);
@@ -99,7 +99,7 @@ describe('issue', () => {
     const { stdout, stderr } = await work.done(...ISSUE, '--max-cost', '5');
     const [, shown = ''] = /^You agree to this:\n((?: {2}.+\n)+)note: /.exec(stderr) ?? [];
     expect(shown).toContain(
-      '  It may use any tool.\n  A call that states its cost may cost at most 5 US dollars, others any amount.\n',
+      '  It may\n  - use any tool\n  - make calls that cost at most 5 US dollars, if they state it; others may cost any amount\n',
     );
     const text = shown.replace(/^ {2}/gm, '').trimEnd();
     const hash = createHash('sha256').update(text).digest('hex');
@@ -140,7 +140,7 @@ describe('issue', () => {
     expect(withIndex.stderr).not.toContain('revoked');
     const delegate = ['delegate', '--key', 'bot.key', '--chain', 'root.jwt', '--to', 'helper.pub'];
     expect((await work.done(...delegate)).stderr).toContain('only those who run verifiers can revoke it');
-    expect((await work.done(...delegate, '--status-index', '8')).stderr).toBe('');
+    expect((await work.done(...delegate, '--status-index', '8')).stderr).not.toContain('note:');
   });
 
   it('puts every option into the policy', async () => {
@@ -203,8 +203,13 @@ describe('delegate', () => {
   it('keeps what is not mentioned, and reads a chain from standard input', async () => {
     const stdin = await work.read('root.jwt');
     const args = ['delegate', '--key', 'bot.key', '--chain', '-', '--to', 'helper.pub', '--deny-write'];
-    const { code, stdout } = await work.drs(args, { stdin });
+    const { code, stdout, stderr } = await work.drs(args, { stdin });
     expect(code).toBe(0);
+    // The words of `issue`.
+    expect(stderr).toMatch(
+      /^You pass this on:\n {2}I let did:key:z6Mk\w+ call tools for me, from 20.*\n {2}It may\n/,
+    );
+    expect(stderr).toContain('  It may not\n  - change things: a call that says it does is refused\n');
     const [first, second] = stdout.split('\n');
     expect(first).toBe(stdin.trim());
     expect(JSON.parse(Buffer.from(second?.split('.')[1] ?? '', 'base64url').toString())).toMatchObject({
@@ -422,7 +427,7 @@ describe('on a terminal, a person is asked', needs('script'), () => {
 
   it('y issues', () => {
     const { status, stdout } = answer('y');
-    expect(stdout).toContain('It may use only this tool: "a".');
+    expect(stdout).toContain('use only this tool: "a"');
     expect(stdout).toContain('Do you agree? [y/N]');
     expect(status).toBe(0);
     expect(existsSync(work.path('asked-y.jwt'))).toBe(true);

@@ -5,12 +5,14 @@ import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { invoke, makeChain } from '../support/chain.js';
 import { launchBrowser, PATIENCE } from '../support/browser.js';
 import { Project } from '../support/project.js';
 import { needs, startProgram } from '../support/programs.js';
 import { sodium } from '../../src/signatures/sodium.js';
 import { startService, type RunningService } from '../support/service.js';
 import { readVectors } from '../support/vectors.js';
+import { snippets } from '../docs/snippets.js';
 import { bundle, gzippedKb } from './bundle.js';
 import { runGateVectors, type GateVector } from './gate-vectors.js';
 
@@ -45,24 +47,12 @@ let all: { verdicts: number; signatures: number; differences: string[] };
 /** The origin of a page. Browsers have WebCrypto only where nobody can change a page on its way: TLS, or localhost. */
 const PAGE = 'http://page.localhost';
 
-/** A worker may make no code from bytes, and have no random numbers before its first request: docs/inspector.md. */
-const WASM_OF_WORKER = `import module from './libsodium.wasm';
-const { instantiate } = WebAssembly;
-export let begin;
-const begun = new Promise((resolve) => (begin = resolve));
-WebAssembly.instantiate = async (_, imports) => {
-  await begun;
-  return { module, instance: await instantiate(module, imports) };
-};`;
-
-/** Writes the WebAssembly of libsodium, which its package has only as text. */
-const WASM_AS_FILE = `import { writeFileSync } from 'node:fs';
-const { instantiate } = WebAssembly;
-WebAssembly.instantiate = (bytes, imports) => {
-  writeFileSync('libsodium.wasm', bytes);
-  return instantiate(bytes, imports);
-};
-await (await import('libsodium-wrappers')).ready;`;
+/** A file that docs/inspector.md gives for a worker. */
+function documented(name: string): string {
+  const found = snippets.find(({ document, file }) => document === 'docs/inspector.md' && file === name);
+  if (found === undefined) throw new Error(`docs/inspector.md has no ${name}`);
+  return found.code;
+}
 
 /** What each runtime answers. */
 const EXPECTED = {
@@ -149,7 +139,7 @@ describe('delegations and calls by a key of WebCrypto, and all vectors by libsod
   });
 
   describe('bundled without a built-in of Node', () => {
-    let [code, gateCode] = ['', ''];
+    let [code, gateCode, wrappers, pure] = ['', '', '', ''];
     beforeAll(async () => {
       const vectors = path.join(project.folder, 'all-vectors.mjs');
       const entry = `export { runCalls } from ${JSON.stringify(CALLS)};
@@ -162,8 +152,10 @@ import { loadSodium } from ${JSON.stringify(SODIUM_OF_PAGE)};
 export const runInPage = async () => run(await loadSodium(), vectors);`;
       code = await bundle(entry);
       gateCode = await bundle(GATE_IN_PAGE, true);
-      project.write('wasm.mjs', WASM_AS_FILE);
-      await project.run(process.execPath, ['wasm.mjs']);
+      wrappers = await bundle(`export { default } from 'libsodium-wrappers';`);
+      pure = await bundle(`export * from 'drs-verify/pure';`);
+      project.write('save-wasm.js', documented('save-wasm.js'));
+      await project.run(process.execPath, ['save-wasm.js']);
     });
 
     it('work in workerd', async () => {
@@ -171,17 +163,22 @@ export const runInPage = async () => run(await loadSodium(), vectors);`;
         programOf('@cloudflare', 'workerd', 'bin/workerd'),
         (port, folder) => {
           writeFileSync(path.join(folder, 'calls.js'), code);
-          writeFileSync(path.join(folder, 'wasm.js'), WASM_OF_WORKER);
+          for (const name of ['wasm.js', 'worker.js'])
+            writeFileSync(path.join(folder, name), documented(name));
+          writeFileSync(path.join(folder, 'sodium.js'), wrappers);
+          writeFileSync(path.join(folder, 'pure.js'), pure);
           writeFileSync(
             path.join(folder, 'main.js'),
             `import { begin } from './wasm.js';
+import documented from './worker.js';
 import { DrsClient, runCalls, runVectors } from './calls.js';
 const client = new DrsClient('${service.url}', { timeoutMs: 60_000 });
 const calls = {
   '/': async () => ({ ...await runCalls('${service.url}', '${redirecting}'), vectors: await runVectors() }),
   '/shared': async () => (await client.verify({})).error.code,
 };
-export default { fetch: async ({ url }) => (begin(), Response.json(await calls[new URL(url).pathname]())) };`,
+const answer = async ({ url }) => (begin(), Response.json(await calls[new URL(url).pathname]()));
+export default { fetch: (request) => (request.method === 'POST' ? documented.fetch(request) : answer(request)) };`,
           );
           copyFileSync(path.join(project.folder, 'libsodium.wasm'), path.join(folder, 'libsodium.wasm'));
           writeFileSync(
@@ -199,6 +196,9 @@ const worker :Workerd.Worker = (
     (name = "main.js", esModule = embed "main.js"),
     (name = "wasm.js", esModule = embed "wasm.js"),
     (name = "calls.js", esModule = embed "calls.js"),
+    (name = "worker.js", esModule = embed "worker.js"),
+    (name = "libsodium-wrappers", esModule = embed "sodium.js"),
+    (name = "drs-verify/pure", esModule = embed "pure.js"),
     (name = "libsodium.wasm", wasm = embed "libsodium.wasm"),
   ],
   compatibilityDate = "2026-01-01",
@@ -208,6 +208,9 @@ const worker :Workerd.Worker = (
         },
       );
       try {
+        const asks = invoke(makeChain(2), { tool_server: 'https://tools.example' });
+        const asked = await fetch(worker.url, { method: 'POST', body: JSON.stringify(asks) });
+        expect(await asked.json()).toMatchObject({ valid: true });
         const answer = await fetch(worker.url);
         const text = await answer.text();
         expect(text.startsWith('{') ? JSON.parse(text) : text).toEqual({ ...EXPECTED, vectors: all });

@@ -3,6 +3,7 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync }
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { gzipSync } from 'node:zlib';
+import sodium from 'libsodium-wrappers';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { digestOf } from '../../src/protocol/jwt.js';
@@ -13,7 +14,8 @@ import { end, firstLine } from '../support/child.js';
 import { eventually } from '../support/eventually.js';
 import { startService, type RunningService } from '../support/service.js';
 import { readToken } from '../../web/inspect/decode.js';
-import { policyInForce } from '../../web/inspect/limits.js';
+import { makeExample } from '../../web/inspect/example.js';
+import { policyInForce } from '../../src/issue/plain-words.js';
 import { axeSource, openInspector, PAGE, type OpenPage } from './browser.js';
 import { needs } from '../support/programs.js';
 
@@ -181,11 +183,57 @@ describe('in Chromium', needs('chromium'), () => {
     await open.page.click('.out button:has-text("curl")');
     await open.page.getByLabel('with the signature of the call').check();
     expect(await signatureIn()).not.toBe('A'.repeat(86));
-    await open.page.click('.out button:has-text("Link")');
-    const link = await form.inputValue();
+  });
+
+  it('shows the signature unasked only where no verifier accepts it: a day after a signed `exp`', async () => {
+    const DAY = 86_400;
+    const now = Math.floor(Date.now() / 1000);
+    await sodium.ready;
+    const signatureOf = async (expired: number, edit: (bundle: string) => string = (text) => text) => {
+      // The example ends in two days.
+      const { input } = makeExample('valid', sodium, now - expired - 2 * DAY);
+      await open.visit();
+      await open.paste(edit(input));
+      await open.page.waitForSelector('.out');
+      const form = open.page.locator('.out .copy');
+      return /"invocation":"[\w-]+\.[\w-]+\.([\w-]+)"/.exec(await form.inputValue())?.[1];
+    };
+    const NONE = 'A'.repeat(86);
+    // A minute before and after: the clock goes on.
+    expect(await signatureOf(60)).toBe(NONE);
+    expect(await signatureOf(DAY - 60)).toBe(NONE);
+    expect(await signatureOf(DAY + 60)).not.toBe(NONE);
+    // Nobody has signed this `exp`: the receipt that somebody else has may be in force.
+    const edited = (text: string) => {
+      const bundle = JSON.parse(text) as { receipts: string[] };
+      const [header, , signature] = (bundle.receipts[0] ?? '').split('.');
+      const claims = { ...readToken(bundle.receipts[0] ?? '').claims, exp: now - 9 * DAY };
+      const payload = Buffer.from(JSON.stringify(claims)).toString('base64url');
+      return JSON.stringify({ ...bundle, receipts: [`${header}.${payload}.${signature}`] });
+    };
+    expect(await signatureOf(-3600, edited)).toBe(NONE);
+  });
+
+  it('gives a link only where others can open the page', async () => {
+    await open.show('valid');
+    const forms = () => open.page.locator('.out .tabs button').allTextContents();
+    expect(await forms()).toEqual(['Bundle', 'curl', 'Test vector', 'Bug report']);
+    await open.visit(`${service.url}/inspect`);
+    await open.show('valid');
+    expect(await forms()).not.toContain('Link');
+    const shared = 'https://tools.example/inspect';
+    const body = readFileSync(PAGE, 'utf8');
+    await open.page.route(shared, (route) => route.fulfill({ contentType: 'text/html', body }));
+    await open.visit(shared);
+    await open.show('valid');
+    await open.page.getByLabel('with the signature of the call').check();
+    const link = await open.page.locator('.out .copy').inputValue();
+    expect(link).toMatch(/^https:\/\/tools\.example\/inspect#bundle=[\w-]+$/);
     await open.visit(link);
     await open.page.waitForSelector('.verdict');
-    expect([await headline(), open.page.url()]).toEqual(['Valid', expect.not.stringContaining('#')]);
+    expect([await headline(), open.page.url()]).toEqual(['Valid', shared]);
+    await open.page.unroute(shared);
+    await open.visit();
   });
 
   it('uses a status list that is pasted beside a bundle', async () => {
@@ -364,6 +412,20 @@ describe('in Chromium', needs('chromium'), () => {
     expect(await code()).toBe('EXPIRED');
   });
 
+  it('speaks in plain words of no claim and no code, and calls people by their names', async () => {
+    await open.show('D');
+    const did = readToken((await receiptsHere())[0] ?? '').claims['iss'] as string;
+    await open.paste(JSON.stringify({ roots: [{ did, name: 'alice@example.com' }] }));
+    await open.page.click('text=In plain words');
+    const said = await open.page.locator('.verdict, .words-card').allInnerTexts();
+    expect(said.join()).toContain('alice@example.com gave authority');
+    expect(said.join()).toContain('The call asks for something that was not allowed.');
+    expect(said.join()).not.toMatch(/args\.|receipt \d|allowed_tools|[A-Z]_[A-Z]/i);
+    expect(await open.page.locator('.words-card ul').count()).toBe(2);
+    await open.page.click('text=In detail');
+    await open.page.getByLabel('Take off: Trusted roots').click();
+  });
+
   it('axe finds nothing, and nothing is wider than the window', async () => {
     await open.page.evaluate(axeSource());
     const look = async (what: string) => {
@@ -384,7 +446,7 @@ describe('in Chromium', needs('chromium'), () => {
     await look('limits used, dark');
     await open.page.click('text=In plain words');
     await look('plain words, dark');
-    expect(await open.page.locator('.words-card').innerText()).toContain('says it changes things is refused');
+    expect(await open.page.locator('.words-card').innerText()).toContain('change things: a call that says');
     await open.page.click('text=In detail');
     await open.page.emulateMedia({ colorScheme: 'light' });
     await open.page.setViewportSize({ width: 390, height: 844 });
@@ -440,7 +502,7 @@ describe('in Chromium', needs('chromium'), () => {
       const { origin, port } = new URL(url);
       expect(
         await Promise.all([
-          statusOf(`${origin}/`),
+          statusOf(`${origin}/x`),
           statusOf(url, 'POST'),
           statusOf(url.replace('127.0.0.1', 'localhost').replace(/:\d+/, `:${port}`)).catch(() => 404),
         ]),
@@ -448,6 +510,11 @@ describe('in Chromium', needs('chromium'), () => {
       await open.visit(url);
       await open.page.waitForSelector('.verdict');
       expect([await code(), open.foreign]).toEqual(['POLICY_VIOLATION', []]);
+      // Whoever is sent what the page or the browser's address bar shows does not get the bundle.
+      const secret = new URL(url).pathname.slice(1, -1);
+      expect(await open.page.locator('.out .copy').inputValue()).not.toContain(secret);
+      expect(open.page.url()).toBe(`${origin}/`);
+      expect(await (await fetch(open.page.url())).text()).toBe(inspectorPage());
     } finally {
       // Other tests use the page where it is, which ends with the program.
       await open.visit();

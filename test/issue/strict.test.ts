@@ -185,17 +185,20 @@ describe('what would be ignored is refused', () => {
 });
 
 it('describes a policy in plain words, also what it does not limit', () => {
-  expect(describePolicy({ allowed_tools: ['search', 'a"b'], max_cost_usd: 5, write_access: false })).toEqual([
-    'It may use only these tools: "search", "a\\"b".',
-    'A call that states its cost may cost at most 5 US dollars, others any amount.',
-    'All calls together may cost any amount.',
-    'It may call any number of times.',
-    'It may pass this on, and so may those who get it.',
-    'It may ask for personal data.',
-    'A call that says it changes things is refused.',
-    'It may name any resource.',
-    'It may name any class of data.',
-  ]);
+  expect(describePolicy({ allowed_tools: ['search', 'a"b'], max_cost_usd: 5, write_access: false })).toEqual({
+    may: [
+      'use only these tools: "search", "a\\"b"',
+      'make calls that cost at most 5 US dollars, if they state it; others may cost any amount',
+      'spend any amount in all',
+      'call any number of times',
+      'pass this on, and so may those who get it',
+      'ask for personal data',
+      'name any resource',
+      'name any class of data',
+    ],
+    mayNot: ['change things: a call that says it does is refused'],
+    toldToServer: [],
+  });
   expect(
     describePolicy({
       allowed_tools: [],
@@ -207,23 +210,25 @@ it('describes a policy in plain words, also what it does not limit', () => {
       allowed_data_classes: ['public'],
       'acme:tier': 'gold',
     }),
-  ).toEqual([
-    'It may use no tool at all.',
-    'A call may cost as much as all together.',
-    'Each call must state its cost, and all together may cost at most 2.5 US dollars, which each tool server counts for itself, if it protects against replay.',
-    'It may call at most 3 times, which each tool server counts for itself, if it protects against replay.',
-    'It may not pass this on.',
-    'A call that says it asks for personal data is refused.',
-    'It may change things.',
-    'It may name any resource.',
-    'It may name only this class of data: "public".',
-    '"acme:tier" is "gold": this is for the tool server to enforce.',
-  ]);
-  expect(describePolicy({})).toContain('A call may cost any amount.');
-  expect(describePolicy({ max_delegations: 1 })).toContain(
-    'It may pass this on, but those who get it may not.',
-  );
-  expect(describePolicy({ max_delegations: 2 })).toContain(
-    'It may pass this on, from one to the next at most 2 times.',
+  ).toEqual({
+    may: [
+      'make calls that cost as much as all together',
+      'spend at most 2.5 US dollars in all, which each tool server counts for itself, if it protects against replay; each call must state its cost',
+      'call at most 3 times, which each tool server counts for itself, if it protects against replay',
+      'change things',
+      'name any resource',
+      'name only this class of data: "public"',
+    ],
+    mayNot: [
+      'use any tool at all',
+      'pass this on',
+      'ask for personal data: a call that says it does is refused',
+    ],
+    toldToServer: ['"acme:tier" is "gold"'],
+  });
+  expect(describePolicy({}).may).toContain('make calls that cost any amount');
+  expect(describePolicy({ max_delegations: 1 }).may).toContain('pass this on, but those who get it may not');
+  expect(describePolicy({ max_delegations: 2 }).may).toContain(
+    'pass this on, from one to the next at most 2 times',
   );
 });

@@ -41,7 +41,7 @@ const tsgo = path.join(root, 'node_modules', '@typescript', 'native-preview', 'b
 /** Copies what the package contains and a program can load. Returns the folder. */
 function unpack(): string {
   const folder = mkdtempSync(path.join(tmpdir(), 'drs-verify-packed-'));
-  const loaded = /^(?:package\.json|scripts\/.*|dist\/.*(?<!\.map))$/;
+  const loaded = /^(?:package\.json|scripts\/.*|dist\/.*)$/;
   for (const file of packedFiles(root).filter((name) => loaded.test(name))) {
     mkdirSync(path.join(folder, path.dirname(file)), { recursive: true });
     copyFileSync(path.join(root, file), path.join(folder, file));

@@ -179,7 +179,7 @@ export function App({ sodium, given }: AppProps) {
             onText={take}
             onExample={showExample}
           />
-          {found !== null && isPlain && <PlainWords found={found} now={now} />}
+          {found !== null && isPlain && <PlainWords {...{ found, now }} roots={trusted.roots} />}
           {found !== null && recognised.kind === 'refusal' && <Facts refusal={recognised.refusal} />}
           {found !== null && found.receipts.length > 0 && (
             <Chain
@@ -216,7 +216,9 @@ export function App({ sodium, given }: AppProps) {
                 onBody={(body) => change({ ...subjects, body })}
               />
             )}
-            {subjects !== null && !isPlain && <Out {...{ subjects, found, settings, clock }} />}
+            {found.subjects !== null && !isPlain && (
+              <Out {...{ subjects: found.subjects, found, settings, clock }} />
+            )}
           </div>
         )}
       </main>

@@ -67,6 +67,8 @@ export type Refusal = Pick<Failure, 'message' | 'suggestion' | 'subject' | 'memb
 
 /** What was found. */
 export interface Inspection {
+  /** What was judged; `null` where somebody else judged. */
+  readonly subjects: Subjects | null;
   readonly valid: boolean;
   /** Whether there is an invocation to judge; without one, receipts alone were judged. */
   readonly isCall: boolean;
@@ -134,7 +136,7 @@ export async function inspect(sodium: Sodium, given: Subjects, settings: Setting
   const { failure, binding } = outcome;
   const lights = lightsFor(failure, { isCall, binding, settings, receipts });
   return {
-    ...{ valid: failure === null, isCall, lights, ...outcome, ...seen },
+    ...{ subjects: given, valid: failure === null, isCall, lights, ...outcome, ...seen },
     took: performance.now() - start,
   };
 }
@@ -191,6 +193,7 @@ export function ofNote({ code, block, message, suggestion }: NotedRefusal): Insp
   const failure = block === null ? null : { ...refusal, block };
   const lights = lightsFor(failure, { isCall: true, binding: null, settings: null, receipts: [] });
   return {
+    subjects: null,
     valid: false,
     isCall: true,
     failure,

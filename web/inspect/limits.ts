@@ -1,12 +1,7 @@
 import { isJsonObject, type JsonValue } from '../../src/protocol/json.js';
 import { digestOf } from '../../src/protocol/jwt.js';
 import { toUsd } from '../../src/protocol/money.js';
-import {
-  isKnownMember,
-  type Policy,
-  type PolicyLimit,
-  type PolicyMember,
-} from '../../src/protocol/policy.js';
+import { isKnownMember, type PolicyLimit, type PolicyMember } from '../../src/protocol/policy.js';
 import type { Entry } from '../../src/revocation/entry.js';
 import { limitsOf } from '../../src/verify/limits.js';
 import { numberClaim, textClaim, type Token } from './decode.js';
@@ -21,24 +16,6 @@ export type Grant = { readonly name: string; readonly label: string; readonly is
   /** Not evaluated: for the tool server. */
   | { readonly kind: 'other'; readonly text: string }
 );
-
-/**
- * The policy of the last receipt, with what holds for it although it does not repeat it.
- *
- * @param policies root first
- */
-export function policyInForce(policies: readonly Policy[]): Policy {
-  const isDenied = (name: 'pii_access' | 'write_access') => policies.some((policy) => policy[name] === false);
-  const left = policies.flatMap(({ max_delegations: most }, at) =>
-    typeof most === 'number' ? [Math.max(0, most - (policies.length - 1 - at))] : [],
-  );
-  return {
-    ...policies.at(-1),
-    ...(isDenied('pii_access') && { pii_access: false }),
-    ...(isDenied('write_access') && { write_access: false }),
-    ...(left.length > 0 && { max_delegations: Math.min(...left) }),
-  };
-}
 
 /** What each level allows, as far as its policy can be read. */
 export function grantsOf(levels: readonly Token[]): Grant[][] {

@@ -13,7 +13,10 @@ function givenText(): string {
   if (linked !== null) return linked;
   try {
     const given: unknown = JSON.parse(document.getElementById('given')?.textContent ?? 'null');
-    return typeof given === 'string' ? given : '';
+    if (typeof given !== 'string') return '';
+    // The address gives the bundle to whoever has it: nobody should copy it from the address bar.
+    history.replaceState(null, '', '/');
+    return given;
   } catch {
     return '';
   }

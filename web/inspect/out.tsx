@@ -1,9 +1,9 @@
 import { useState } from 'preact/hooks';
 import type { Inspection, Settings, Subjects } from './inspect.js';
-import { FORMS, isRedacted, redact, writeAs, type Form } from './share.js';
-import { hasExpired } from './what-if.js';
+import { FORMS, isForOthers, isLive, redact, writeAs, type Form } from './share.js';
 
 interface OutProps {
+  /** What was judged: what has been pasted since then may be live. */
   readonly subjects: Subjects;
   readonly found: Inspection;
   readonly settings: Settings;
@@ -13,17 +13,18 @@ interface OutProps {
 
 /** Takes what is shown out of the page. A call that could still be made loses its signature, unless one insists. */
 export function Out({ subjects, found, settings, clock }: OutProps) {
-  const [form, setForm] = useState<Form>('link');
+  const forms = (Object.keys(FORMS) as Form[]).filter((name) => name !== 'link' || isForOthers(location));
+  const [form, setForm] = useState<Form>(forms[0] ?? 'bundle');
   const [insists, setInsists] = useState(false);
   const [said, setSaid] = useState('');
-  const isLive = found.invocation !== null && !hasExpired(found, clock) && !isRedacted(subjects.bundle);
-  const bundle = isLive && !insists ? redact(subjects.bundle) : subjects.bundle;
+  const canBeMade = isLive(found, clock);
+  const bundle = canBeMade && !insists ? redact(subjects.bundle) : subjects.bundle;
   const text = writeAs(form, {
     ...subjects,
     bundle,
     found,
     settings,
-    page: location.href.replace(/#.*$/s, ''),
+    page: location.origin + location.pathname,
   });
   const copy = async () => {
     try {
@@ -38,17 +39,17 @@ export function Out({ subjects, found, settings, clock }: OutProps) {
     <section class="card out" aria-labelledby="out-title">
       <h2 id="out-title">Take it with you</h2>
       <div class="tabs" role="group" aria-label="Form">
-        {Object.entries(FORMS).map(([name, words]) => (
+        {forms.map((name) => (
           <button
             type="button"
             key={name}
             aria-pressed={form === name}
             onClick={() => {
-              setForm(name as Form);
+              setForm(name);
               setSaid('');
             }}
           >
-            {words}
+            {FORMS[name]}
           </button>
         ))}
       </div>
@@ -61,7 +62,7 @@ export function Out({ subjects, found, settings, clock }: OutProps) {
           {said}
         </span>
       </p>
-      {isLive && (
+      {canBeMade && (
         <label class="check">
           <input
             type="checkbox"

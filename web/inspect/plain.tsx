@@ -1,40 +1,86 @@
-import { describePolicy } from '../../src/issue/plain-words.js';
+import { describePolicy, policyInForce } from '../../src/issue/plain-words.js';
 import { isJsonObject, type JsonObject } from '../../src/protocol/json.js';
 import { readPolicy } from '../../src/protocol/policy.js';
 import { numberClaim, short, textClaim } from './decode.js';
-import { policyInForce } from './limits.js';
-import { refusalOf, type Inspection } from './inspect.js';
+import type { Inspection, Settings } from './inspect.js';
+import { nameOfRoot } from './known.js';
 import { showDate, showSpan } from './time.js';
 
-/** Four sentences for the person whose authority it is. */
-export function PlainWords({ found, now }: { readonly found: Inspection; readonly now: number }) {
-  const { receipts, invocation, binding } = found;
-  const failure = refusalOf(found);
+/** Why a call is refused, for somebody who knows no claims and no codes. */
+export function plainReason({ failure, gate, binding, isCall }: Inspection): string | null {
+  if (failure !== null) {
+    const isOfCall = failure.subject === 'invocation' || failure.code === 'POLICY_VIOLATION';
+    switch (failure.block) {
+      case 'A':
+        return `${isOfCall ? 'The call' : 'A delegation'} is incomplete or damaged.`;
+      case 'B':
+        return isCall && isOfCall
+          ? 'The call does not belong to these delegations.'
+          : 'These delegations do not belong together: one was left out, exchanged or changed.';
+      case 'C':
+        return `Somebody else has signed ${isOfCall ? 'the call' : 'a delegation'}, or it was changed after that.`;
+      case 'D':
+        return isOfCall
+          ? 'The call asks for something that was not allowed.'
+          : 'Somebody passed on more than they were given, or is not trusted.';
+      case 'E':
+        return 'A delegation has ended, or has not begun yet.';
+      case 'F':
+        return 'A delegation, or a key, was revoked; or nobody could tell.';
+      case 'binding':
+        return 'What arrived is not what was signed.';
+      case 'replay':
+        return 'The call was made before, or as much as was allowed has been used.';
+    }
+  }
+  if (binding !== null && binding !== 'match') return 'What arrived is not what was signed.';
+  return gate === null ? null : 'The request is another one than the call that was signed.';
+}
+
+interface PlainWordsProps {
+  readonly found: Inspection;
+  readonly now: number;
+  /** They have the names of people. */
+  readonly roots: Settings['trustedRoots'];
+}
+
+/** A few sentences for the person whose authority it is. */
+export function PlainWords({ found, now, roots }: PlainWordsProps) {
+  const { receipts, invocation } = found;
+  const reason = plainReason(found);
   const [root, leaf] = [receipts[0], receipts.at(-1)];
   if (root === undefined || leaf === undefined) return null;
   const policies = receipts
     .map(({ claims }) => claims['policy'])
     .filter((policy) => isJsonObject(policy) && readPolicy(policy).defect === undefined) as JsonObject[];
-  const isReadable = policies.length === receipts.length;
-  const hands =
-    receipts.length === 1
-      ? 'directly'
-      : `through ${receipts.length - 1} other${receipts.length > 2 ? 's' : ''}`;
+  const plain = policies.length === receipts.length ? describePolicy(policyInForce(policies)) : null;
+  const nameOf = (did: string | null) => nameOfRoot(did, roots) ?? short(did);
+  const through = receipts.slice(0, -1).map((receipt) => nameOf(textClaim(receipt, 'aud')));
   const args = invocation?.claims['args'];
   const tool = isJsonObject(args) && typeof args['tool'] === 'string' ? args['tool'] : null;
   const ends = receipts.map((receipt) => numberClaim(receipt, 'exp')).filter((exp) => exp !== null);
   const end = ends.length === 0 ? null : Math.min(...ends);
+  const call = `It calls ${tool ?? 'a tool'} on ${(invocation && textClaim(invocation, 'tool_server')) ?? 'a server'}`;
   return (
     <section class="card words-card" aria-labelledby="words-title">
       <h2 id="words-title">In plain words</h2>
       <ol>
         <li>
-          <b>{short(textClaim(root, 'iss'))}</b> gave authority to <b>{short(textClaim(leaf, 'aud'))}</b>,{' '}
-          {hands}.
+          <b>{nameOf(textClaim(root, 'iss'))}</b> gave authority to <b>{nameOf(textClaim(leaf, 'aud'))}</b>,{' '}
+          {through.length === 0
+            ? 'directly'
+            : `through ${through.length > 3 ? `${through.length} others` : through.join(' and ')}`}
+          .
         </li>
-        <li>
-          {isReadable ? describePolicy(policyInForce(policies)).join(' ') : 'What it may do cannot be read.'}
-        </li>
+        {plain === null ? (
+          <li>What it may do cannot be read.</li>
+        ) : (
+          <>
+            <Words title="It may" items={plain.may} />
+            <Words title="It may not" items={plain.mayNot} />
+            <Words title="The tool server is told, and must enforce itself" items={plain.toldToServer} />
+          </>
+        )}
         <li>
           {end === null
             ? 'It has no end.'
@@ -43,18 +89,28 @@ export function PlainWords({ found, now }: { readonly found: Inspection; readonl
               : `It ends in ${showSpan(end - now)}, on ${showDate(end)}.`}
         </li>
         <li>
-          {invocation === null
-            ? 'Nothing was called under it yet'
-            : `It calls ${tool ?? 'a tool'} on ${textClaim(invocation, 'tool_server') ?? 'a server'}`}
-          {failure !== null
-            ? `, and must be refused: ${failure.suggestion}`
+          {invocation === null ? 'Nothing was called under it yet' : call}
+          {reason !== null
+            ? `, and must be refused. ${reason}`
             : invocation === null
               ? '.'
-              : binding === null || binding === 'match'
-                ? ', which the delegation allows.'
-                : ', but what arrived is not what was signed, and must be refused.'}
+              : ', which the delegation allows.'}
         </li>
       </ol>
     </section>
+  );
+}
+
+function Words({ title, items }: { readonly title: string; readonly items: readonly string[] }) {
+  if (items.length === 0) return null;
+  return (
+    <li>
+      {title}
+      <ul>
+        {items.map((item) => (
+          <li key={item}>{item}</li>
+        ))}
+      </ul>
+    </li>
   );
 }

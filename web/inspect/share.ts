@@ -1,11 +1,13 @@
 import { encodeBase64url, encodeUtf8 } from '#platform';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../src/protocol/json.js';
 import { digestOf } from '../../src/protocol/jwt.js';
-import { pretty, type Token } from './decode.js';
+import { numberClaim, pretty, type Token } from './decode.js';
 import { nameOf, viewOf, type Inspection, type Settings, type Subjects } from './inspect.js';
 
 /** What a bundle can leave the page as. */
-export const FORMS = { link: 'Link', curl: 'curl', vector: 'Test vector', report: 'Bug report' } as const;
+export const FORMS = {
+  ...{ link: 'Link', bundle: 'Bundle', curl: 'curl', vector: 'Test vector', report: 'Bug report' },
+} as const;
 
 export type Form = keyof typeof FORMS;
 
@@ -28,10 +30,31 @@ export function isRedacted(bundle: JsonValue): boolean {
   );
 }
 
+/** The most by which a verifier's clock may lag behind: the limit of `CLOCK_SKEW_SECS`. */
+const MAX_SKEW_SECS = 86_400;
+
+/**
+ * Whether a verifier could accept the call. An invocation has no end of its own, and not every verifier has a replay
+ * window, so it ends with the first of its receipts. Their `exp` counts only in the verdict EXPIRED: in any other, nobody
+ * has checked that it was signed.
+ *
+ * @param clock Unix seconds, whatever time is assumed
+ */
+export function isLive({ invocation, failure, receipts, subjects }: Inspection, clock: number): boolean {
+  if (invocation === null || subjects === null || isRedacted(subjects.bundle)) return false;
+  const ends = receipts.map((receipt) => numberClaim(receipt, 'exp') ?? Infinity);
+  return failure?.code !== 'EXPIRED' || Math.min(...ends) + MAX_SKEW_SECS >= clock;
+}
+
+/** Whether the address of a page leads others to it, too, and not only to this machine. */
+export function isForOthers({ protocol, hostname }: Pick<URL, 'protocol' | 'hostname'>): boolean {
+  return /^https?:$/.test(protocol) && !/^(?:(?:.+\.)?localhost|127\..+|\[::1\])$/.test(hostname);
+}
+
 interface Shared extends Subjects {
   readonly found: Inspection;
   readonly settings: Settings;
-  /** The address of this page, without a fragment. */
+  /** The address of this page, without a query or fragment. */
   readonly page: string;
 }
 
@@ -41,6 +64,8 @@ export function writeAs(form: Form, { bundle, body, found, settings, page }: Sha
   switch (form) {
     case 'link':
       return `${page}#bundle=${encodeBase64url(encodeUtf8(request))}`;
+    case 'bundle':
+      return request;
     case 'curl':
       return `curl -sS http://127.0.0.1:8080/verify -H 'Content-Type: application/json' -d '${request.replaceAll("'", `'\\''`)}'`;
     case 'vector':

@@ -1,5 +1,6 @@
 import { useEffect, useState } from 'preact/hooks';
 import { causesOf } from './cause.js';
+import { plainReason } from './plain.js';
 import { describeSubject, nameOf, refusalOf, type Inspection, type Light } from './inspect.js';
 
 interface VerdictProps {
@@ -24,6 +25,8 @@ export function Verdict({ found, isPlain, isEdited, onRestore }: VerdictProps) {
         </h2>
         {failure === null ? (
           <p>{explain(found)}</p>
+        ) : isPlain && receipts.length > 0 ? (
+          <p>{plainReason(found)} Ask whoever gave the authority, or the agent that makes the call.</p>
         ) : (
           <>
             <p class="code">

@@ -5,7 +5,7 @@ import { findPolicyEscalation } from '../../src/verify/attenuation.js';
 import { findViolation } from '../../src/verify/blocks/d-policy.js';
 import { show } from '../../src/verify/codes.js';
 import { describeDifference } from '../../src/verify/difference.js';
-import { nestsTooDeep, numberClaim, parseOrUndefined, short, textClaim } from './decode.js';
+import { nestsTooDeep, parseOrUndefined, short, textClaim } from './decode.js';
 import { Editor } from './editor.js';
 import type { Inspection } from './inspect.js';
 import { domainOf, showDate } from './time.js';
@@ -254,9 +254,4 @@ function toLocal(seconds: number): string {
 function fromLocal(text: string): number | null {
   const milliseconds = new Date(text).getTime();
   return Number.isNaN(milliseconds) ? null : Math.floor(milliseconds / 1000);
-}
-
-/** Whether a receipt is past its end at a time; such a chain is no credential any more. */
-export function hasExpired({ receipts }: Inspection, now: number): boolean {
-  return receipts.some((receipt) => (numberClaim(receipt, 'exp') ?? Infinity) < now);
 }

@@ -1,8 +1,11 @@
 import type { Command } from 'commander';
 import { issueSubDelegation, type IssuedPolicy } from '../../issue/index.js';
+import { policyInForce } from '../../issue/plain-words.js';
+import { readReceiptClaims, type ReceiptClaims } from '../../protocol/claims.js';
 import { isKnownMember } from '../../protocol/policy.js';
 import { parseCompactJwt } from '../../protocol/jwt.js';
 import { isJsonObject } from '../../protocol/json.js';
+import { agreementText, showText } from '../agreement.js';
 import { chainText, readChainFile } from '../chain-file.js';
 import { requireFree, writeResult } from '../files.js';
 import { addKeyOptions, readDid, readSigner, type KeyOptions } from '../key-file.js';
@@ -82,9 +85,41 @@ Examples:
         ...(await takeStatusIndexOf(options)),
         ...(options.unchecked && { unchecked: true }),
       });
+      showGrant([...chain, receipt]);
       noteWithoutIndex(options);
       await writeResult(options.out, chainText([...chain, receipt]), options);
     });
+}
+
+/** Shows what the last receipt of a chain passes on, with what holds for it although it does not repeat it. */
+function showGrant(chain: readonly string[]): void {
+  const levels: { claims: ReceiptClaims }[] = [];
+  for (const jwt of chain) {
+    const parts = parseCompactJwt(jwt);
+    const read =
+      parts.defect === undefined
+        ? readReceiptClaims(parts.payload, {
+            isRoot: levels.length === 0,
+            underHumanRoot: levels[0]?.claims.drs_root_type === 'human',
+          })
+        : parts;
+    // --unchecked signs even under what cannot be read.
+    if (read.defect !== undefined) return;
+    levels.push(read);
+  }
+  const claims = levels.at(-1)?.claims;
+  if (claims === undefined) return;
+  const policy = policyInForce(levels.map(({ claims: { policy } }) => policy));
+  process.stderr.write('You pass this on:\n');
+  showText(
+    agreementText({
+      audience: claims.aud,
+      command: claims.cmd,
+      policy,
+      notBefore: claims.nbf,
+      expiresAt: claims.exp ?? null,
+    }),
+  );
 }
 
 /**

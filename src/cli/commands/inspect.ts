@@ -22,6 +22,7 @@ export function addInspect(program: Command): void {
       'after',
       `
 A fresh bundle is a live credential: the address has a secret part, and only programs that know it get the bundle.
+To show the bundle to somebody, copy it from the page: it leaves out the signature, so nobody can make the call with it.
 
 Examples:
   npx drs-verify inspect
@@ -33,5 +34,9 @@ Examples:
       const { serveInspector } = await import('../inspector.js');
       const url = await serveInspector(given, open);
       process.stdout.write(`${url}\n`);
+      if (given !== null)
+        process.stderr.write(
+          'Keep this address to yourself: it gives the bundle with its signature. To show it to somebody, copy it from the page, "Take it with you".\n',
+        );
     });
 }
