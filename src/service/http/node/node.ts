@@ -30,8 +30,8 @@ const [MAJOR = 0, MINOR = 0] = process.versions.node.split('.').map(Number);
 /** `node:http` supports `reusePort` from these versions on. Older ones ignore it silently. */
 const CAN_SHARE = MAJOR > 23 || (MAJOR === 23 && MINOR >= 1) || (MAJOR === 22 && MINOR >= 12);
 const CANNOT_SHARE =
-  `several processes cannot share a port over node:http with Node ${process.versions.node}: ` +
-  'use uWebSockets.js (FRONT_END=uws), Node 22.12 or newer, or one process (PROCESSES=1, no SHARE_PORT)';
+  `SHARE_PORT is set, and node:http cannot share a port with Node ${process.versions.node}: ` +
+  'use uWebSockets.js (FRONT_END=uws), or Node 22.12 or newer (not 23.0), or unset SHARE_PORT';
 
 /** The front end on `node:http`. It runs wherever Node runs, and also speaks HTTP/1.0. */
 export const openNode: OpenFrontEnd = (options) => {
