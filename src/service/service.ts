@@ -125,7 +125,6 @@ async function openService(configuration: Configuration, log: Logger, opened: Op
       }),
     );
     grpcPort = await grpc.listen(configuration.host, wantedGrpcPort);
-    connections.grpc.listenOn(grpcPort);
   }
   const address = metricsAddr === undefined ? null : addressOf(metricsAddr);
   const internal =
@@ -136,11 +135,9 @@ async function openService(configuration: Configuration, log: Logger, opened: Op
     loaded.open({ handle: routes.handle, connections: connections.http, ...ofCallers }),
   );
   const port = await frontEnd.listen(listenAddress);
-  connections.http.listenOn(port);
   // Each process shows only its own metrics, so processes must not share this port.
   const metricsPort =
     address && internal ? await internal.listen({ kind: 'tcp', ...address, isShared: false }) : port;
-  if (internal) connections.metrics.listenOn(metricsPort);
   return {
     port,
     metricsPort,

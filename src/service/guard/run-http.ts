@@ -113,7 +113,6 @@ export async function openHttpGuard(
     );
     const address = listenAddressOf(configuration);
     const port = await frontEnd.listen(address);
-    connections.listenOn(port);
     const shown = showAddress({ kind: 'tcp', host: configuration.host, port, isShared: false });
     return {
       url: `${certificate === null ? 'http' : 'https'}://${shown}`,

@@ -4,7 +4,6 @@ import { Server as NetServer, type AddressInfo, type Socket } from 'node:net';
 import { secureContextOf } from '../listen/certificate.js';
 import {
   cannotListen,
-  GONE_PEER,
   MAX_BACKLOG,
   MAX_HEADER_BYTES,
   MAX_HEADERS,
@@ -125,7 +124,7 @@ function serve(
   // Connections are counted before their TLS handshake.
   server.on('connection', (socket: Socket) => {
     socket.once('close', () => connections.closed());
-    if (!connections.opened(() => socket.remoteAddress ?? GONE_PEER)) socket.destroy();
+    if (!connections.opened()) socket.destroy();
   });
   server.on(certificate === null ? 'connection' : 'secureConnection', (socket: Socket) => {
     const wires = new Set<NodeWire>();
