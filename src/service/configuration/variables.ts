@@ -76,7 +76,7 @@ export const SECTIONS = {
     logRefusals: { kind: oneOf('all', 'sampled', 'off'), default: 'sampled',
       says: 'Which [refusals](observability.md#refusals) are logged: `all`, `sampled` (10 in a second, and the number of others), or `off`.' },
     decisionLog: { kind: text('a path, or `-`'),
-      says: 'File for [one JSON line about each verdict](observability.md#the-decision-log), or `-` for standard output. It records who called which tool.' },
+      says: 'Regular file for [one JSON line about each verdict](observability.md#the-decision-log), or `-` for standard output. It records who called which tool.' },
     metricsAddr: { kind: text('an address and a port, such as `127.0.0.1:9464` or `[::1]:9464`', (at) => addressOf(at) !== null), isOfServe: true,
       says: 'Another address for `/metrics`, which is then not served on `PORT`. `/healthz` and `/readyz` are served on both.' },
     adminOnMetricsAddr: { kind: flag, default: false, isOfServe: true,
