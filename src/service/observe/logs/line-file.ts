@@ -68,9 +68,10 @@ export class LineFile {
   /** Reopens the file after it was renamed (log rotation). If that fails, lines still go to the old file. */
   async reopen(): Promise<void> {
     if (this.#path === '-' || this.#isClosed) return;
-    const stream = await openStream(this.#path);
-    const old = this.#isClosed ? stream : this.#stream;
-    if (!this.#isClosed) this.#stream = this.#watch(stream);
+    const stream = this.#watch(await openStream(this.#path));
+    // Read only here: another call may have reopened the file meanwhile.
+    const old = this.#stream;
+    this.#stream = stream;
     this.#failedAt = null;
     old.end();
   }
