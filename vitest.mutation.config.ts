@@ -22,7 +22,7 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   revocation: ['revocation/*'],
   service: [
     'service/*',
-    'service/{grpc,supervisor}/*',
+    'service/grpc/*',
     'gate/attacks',
     'e2e/{gate,gate-context,gate-routes,gate-wire,gate-wire-grpc,grpc,http,logs-and-traces,metrics,trust-proxy}',
   ],

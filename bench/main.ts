@@ -20,7 +20,6 @@ import { gate } from './suites/gate.js';
 import { latency } from './suites/latency.js';
 import { overload } from './suites/overload.js';
 import { peers } from './suites/peers.js';
-import { processes } from './suites/processes.js';
 import { throughput } from './suites/throughput.js';
 import { usage } from './suites/usage.js';
 import { Workloads } from './workload/workload.js';
@@ -41,7 +40,7 @@ const generators: Suite = {
 
 const DEFAULT_SUITES: readonly Suite[] = [throughput, latency, gate, cache];
 
-const OTHERS = [batch, client, overload, engines, processes, peers, usage, generators];
+const OTHERS = [batch, client, overload, engines, peers, usage, generators];
 const ALL_SUITES: readonly Suite[] = [...DEFAULT_SUITES, ...OTHERS];
 
 const SMOKE_SUITES: readonly Suite[] = [throughput, gate, generators];

@@ -14,13 +14,12 @@ const LEFT_OUT = [
   'src/usage/redis-{store,faults}.ts',
   'src/revocation/store/redis-{checks,log,store,transfer}.ts',
   'src/**/*worker*.{ts,cts}',
-  // Start, signals, sockets, several processes: only a process of its own shows them. scripts/planted-faults.mjs plants
+  // Start, signals, sockets: only a process of its own shows them. scripts/planted-faults.mjs plants
   // faults in these.
   'src/service/{check,early-signals,main,notify,running,service}.ts',
   'src/service/observe/tracing.ts',
   'src/service/http/{front-end,uws*,node/*,listen/{certificate,listen-address,served-certificate,unix-socket}}.ts',
   'src/service/grpc/{open,server}.ts',
-  'src/service/processes/{child,supervisor}.ts',
   // Tables and files that are read once.
   'src/service/observe/build-info.ts',
 ];

@@ -1,5 +1,5 @@
 // Plants faults in code that only a process of its own shows, one at a time, and checks that the named test fails:
-// `npm run planted-faults`, or only some: `npm run planted-faults -- supervisor grpc` (parts of the file names). It works on a
+// `npm run planted-faults`, or only some: `npm run planted-faults -- admission grpc` (parts of the file names). It works on a
 // copy of the folder; the folder itself stays as it is. It fails if a fault survives, if a test fails without a fault, or if a
 // text is no longer found. `--check` only looks for the texts and the tests, which takes no time.
 import { execFileSync, spawn } from 'node:child_process';
@@ -26,7 +26,7 @@ const FAULTS = [
     'start',
     'names every problem of the configuration',
   ],
-  ['main', 'await running?.close(err !== undefined);', '', 'life-cycle', 'is unhealthy while it drains'],
+  ['main', 'await service?.close(err !== undefined);', '', 'life-cycle', 'is unhealthy while it drains'],
   ['running', "= ['SIGHUP', 'SIGUSR2']", '= []', 'life-cycle', 'is not what SIGHUP asks for'],
   [
     'main',
@@ -128,65 +128,12 @@ const FAULTS = [
     'gets its answer at once, and its connection is closed',
   ],
   ['http/body-reader', 'this.#keepOpen();', '', 'hostile-http', 'may take longer than uWebSockets.js itself'],
-  // Several processes
-  ['processes/supervisor', 'place.deaths++;', '', 'processes', 'go on when one is killed'],
-  ['processes/supervisor', 'void this.#refill(place);', '', 'processes', 'go on when one is killed'],
-  [
-    'processes/supervisor',
-    "send(place.current, { kind: 'retire' });",
-    "place.current.process.kill('SIGKILL');",
-    'processes',
-    'are replaced on SIGHUP',
-  ],
-  [
-    'processes/supervisor',
-    'unanswered++ < MAX_UNANSWERED',
-    'true',
-    'processes',
-    'go on when one stands still',
-  ],
-  [
-    'processes/child',
-    "process.on('disconnect', () => obey({ kind: 'orphaned' }));",
-    '',
-    'processes',
-    'end when their supervisor is killed',
-  ],
-  [
-    'processes/child',
-    'if (cluster.worker) cluster.worker.exitedAfterDisconnect = true;',
-    '',
-    'processes',
-    'end when their supervisor is killed',
-  ],
-  ['processes/child', "tell({ kind: 'stop' });", '', 'processes', 'gives all one address'],
-  [
-    'processes/supervisor',
-    'while (this.#wantedRolls > 1)',
-    'while (false)',
-    'processes',
-    'are replaced on SIGHUP',
-  ],
-  [
-    'processes/child',
-    'process.on(signal, () => undefined);',
-    ';',
-    'processes',
-    'stops all processes on SIGTERM',
-  ],
-  [
-    'processes/supervisor',
-    "process.once('exit', () => running().forEach((worker) => worker.process.kill('SIGKILL')));",
-    '',
-    'processes',
-    'ends all processes at once on a second signal',
-  ],
   [
     'service',
-    'metrics.registry.setDefaultLabels({ process: membership.process });',
-    '',
-    'processes',
-    'share out connections',
+    'if (configuration.sharePort) {',
+    'if (false) {',
+    'shared-port',
+    'one that is asked to stop gets no new connections',
   ],
   // gRPC
   ['grpc/server', "'grpc.max_concurrent_streams': MAX_STREAMS,", '', 'grpc', 'has 100 streams'],

@@ -21,7 +21,6 @@ const SHOWN = [
   /^overload\/w-.*\/(capacity|goodput|refused|timed-out|p99)$/,
   /^overload\/(loop|burst|gate|grpc)-.*\/refused$/,
   /^engines\/.*\/(cpu|accepted-wrongly)$/,
-  /^processes\/.*\/(throughput|resident)$/,
   /^peers\/(.*\/cpu|fastify\/.*\/ratio)$/,
 ];
 

@@ -117,7 +117,6 @@ export async function renderReport(results: Results): Promise<string> {
       ...(['peers', 'Against what?', table('peers', 'cpu', 'throughput', 'p99')] as const),
       ...notes.filter((note) => note.startsWith('peers: ')).map((note) => p(note.replace('peers: ', ''))),
     ],
-    ['processes', 'Threads or processes?', table('processes', 'throughput', 'cpu', 'p99', 'resident')],
     ['engines', 'Is there a faster Ed25519?', table('engines', 'cpu', 'accepted-wrongly', 'refused-wrongly')],
     ['cache', 'How large must the receipt cache be?', table('cache', 'warm-up', 'steady')],
     ['skipped', 'Not measured', ...skipped.map(({ what, reason }) => p(`${what}: ${reason}`))],

@@ -66,7 +66,7 @@ async function canKeep(file: string, mode: number): Promise<void> {
     await canWriteFolderOf(file);
     return;
   }
-  if ((await stat(file)).isDirectory()) throw new Error(`${file} is a folder, expected a file`);
+  if (!(await stat(file)).isFile()) throw new Error(`${file} is no regular file, expected one`);
 }
 
 async function canWriteFolderOf(file: string): Promise<void> {

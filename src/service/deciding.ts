@@ -38,17 +38,15 @@ export interface Deciding {
 /**
  * Opens logs, verifier, admission and gate.
  *
- * @param instance names this process in the decision log
  * @param opened gets what must be closed, also if this rejects
  * @throws Error if a store, a log or the routes cannot be opened
  */
 export async function openDeciding(
   configuration: Configuration,
   log: Logger,
-  instance: string,
   opened: Opened,
 ): Promise<Deciding> {
-  const decisions = await openDecisions(configuration, log, instance);
+  const decisions = await openDecisions(configuration, log);
   const verdicts = opened.add(new VerdictLogs(new RefusalLog(configuration.logRefusals, log), decisions));
   const metrics = new Metrics();
   const engine = opened.add(await openEngine(configuration, { log, observer: metrics.observer }));
@@ -57,14 +55,10 @@ export async function openDeciding(
   return { decisions, verdicts, metrics, engine, admission, gate };
 }
 
-async function openDecisions(
-  { decisionLog }: Configuration,
-  log: Logger,
-  instance: string,
-): Promise<DecisionLog | null> {
+async function openDecisions({ decisionLog }: Configuration, log: Logger): Promise<DecisionLog | null> {
   if (decisionLog === undefined) return null;
   try {
-    return new DecisionLog(await LineFile.open(decisionLog, log), instance);
+    return new DecisionLog(await LineFile.open(decisionLog, log));
   } catch (error) {
     throw new Error(
       `cannot write the decision log (DECISION_LOG): ${(error as Error).message}. ` +

@@ -12,12 +12,11 @@ import {
 } from './configuration/configuration.js';
 import { showAddress, type ListenAddress } from './http/listen/listen-address.js';
 import { releaseSignals } from './early-signals.js';
-import { closingMsOf, endGracefully, StartError, type Running } from './running.js';
+import { closingMsOf, endGracefully } from './running.js';
 import { warningsAboutMemory } from './configuration/memory-needs.js';
 import { notifyReady } from './notify.js';
 import { printableUrl } from '../revocation/printable-url.js';
-import type { Membership, Service } from './service.js';
-import { Supervisor } from './processes/supervisor.js';
+import type { Service } from './service.js';
 
 /**
  * Runs the service until a signal ends it. Never throws. An invalid configuration ends the process with exit code 2
@@ -29,10 +28,10 @@ import { Supervisor } from './processes/supervisor.js';
  */
 export async function serve(env: NodeJS.ProcessEnv, isCheck = false): Promise<void> {
   const configuration = readOrExit(env);
-  const warnings = warningsAbout(env, configuration);
-  // Of several processes, the supervisor gives each its share.
-  if (configuration.processes === 1)
-    warnings.push(...warningsAboutMemory(configuration, getHeapStatistics().heap_size_limit));
+  const warnings = [
+    ...warningsAbout(env, configuration),
+    ...warningsAboutMemory(configuration, getHeapStatistics().heap_size_limit),
+  ];
   if (isCheck) {
     for (const warning of warnings) console.error(`warning: ${warning}`);
     const problems = await findStartProblems(configuration);
@@ -45,33 +44,32 @@ export async function serve(env: NodeJS.ProcessEnv, isCheck = false): Promise<vo
   }
   const log = openLog(configuration);
   for (const warning of warnings) log.warn(warning);
-  let running: Running | null = null;
+  let service: Service | null = null;
   endGracefully({
     log,
     delayMs: closingMsOf(configuration),
     close: async ({ signal, err }) => {
-      const { shutdownDelaySecs, processes } = configuration;
-      log.info(
-        { signal, shutdownDelaySecs, processes },
-        'shutting down: what is in flight is answered first',
-      );
-      await running?.close(err !== undefined);
+      const { shutdownDelaySecs } = configuration;
+      log.info({ signal, shutdownDelaySecs }, 'shutting down: what is in flight is answered first');
+      await service?.close(err !== undefined);
     },
   });
-  const started = await orExit<Running>(log, () =>
-    configuration.processes > 1 ? Supervisor.start(env, configuration, log) : startAlone(configuration, log),
-  );
-  running = started;
-  process.on('SIGHUP', () => void started.reload());
-  process.on('SIGUSR2', () => started.toggleLogLevel());
+  const started = await orExit(log, async () => {
+    // `--check` does without it.
+    const { startService } = await import('./service.js');
+    return startService(configuration, log);
+  });
+  service = started;
+  process.on('SIGHUP', () => void reload(started, log));
+  process.on('SIGUSR2', () => toggleLogLevel(log, configuration));
   releaseSignals();
   // This comes last, since a program that waits for this line may send a signal at once.
-  log.info(started.facts, 'listening');
+  log.info(factsOf(configuration, started), 'listening');
   notifyReady(env, log);
 }
 
 /** Reads the configuration, or ends the process with 2, saying what is wrong with it. */
-export function readOrExit(env: NodeJS.ProcessEnv): Configuration {
+function readOrExit(env: NodeJS.ProcessEnv): Configuration {
   try {
     return readConfiguration(env);
   } catch (error) {
@@ -83,45 +81,26 @@ export function readOrExit(env: NodeJS.ProcessEnv): Configuration {
 }
 
 /** Starts something, or ends the process, saying why it cannot start: with 2 if that is due to the configuration, else 1. */
-export async function orExit<T>(log: Logger, start: () => Promise<T>): Promise<T> {
+async function orExit<T>(log: Logger, start: () => Promise<T>): Promise<T> {
   try {
     return await start();
   } catch (error) {
-    if (error instanceof StartError) process.exit(error.code);
     log.fatal({ err: error }, 'the service cannot start');
     console.error(`drs-verify cannot start: ${(error as Error).message}`);
     process.exit(error instanceof OptionsError ? 2 : 1);
   }
 }
 
-/** Starts the service in this process. @throws Error if it cannot start */
-export async function startHere(
-  configuration: Configuration,
-  log: Logger,
-  membership: Membership | null,
-): Promise<Service> {
-  // A supervisor and `--check` do without it.
-  const { startService } = await import('./service.js');
-  return startService(configuration, log, membership);
-}
-
-async function startAlone(configuration: Configuration, log: Logger): Promise<Running> {
-  const service = await startHere(configuration, log, null);
-  return {
-    facts: factsOf(configuration, service),
-    close: (isUrgent) => service.close(isUrgent),
-    reload: async () => {
-      reloadCertificate(service, log);
-      reloadRoutes(service, log);
-      await reloadRoots(service, log);
-      return service.reopenLogs().then(
-        () => log.info('SIGHUP: the decision log was reopened; the configuration is only read at the start'),
-        (error: unknown) =>
-          log.error({ err: error }, 'the decision log could not be reopened: the old file is still written'),
-      );
-    },
-    toggleLogLevel: () => toggleLogLevel(log, configuration),
-  };
+/** Reads again what can be read again. Never rejects: each part says in the log what went wrong. */
+async function reload(service: Service, log: Logger): Promise<void> {
+  reloadCertificate(service, log);
+  reloadRoutes(service, log);
+  await reloadRoots(service, log);
+  await service.reopenLogs().then(
+    () => log.info('SIGHUP: the decision log was reopened; the configuration is only read at the start'),
+    (error: unknown) =>
+      log.error({ err: error }, 'the decision log could not be reopened: the old file is still written'),
+  );
 }
 
 /**
@@ -137,7 +116,7 @@ export function openLog({ logLevel }: Pick<Configuration, 'logLevel'>, dest: 1 |
 }
 
 /** Switches between the configured log level and `debug`. */
-export function toggleLogLevel(log: Logger, { logLevel }: Configuration): void {
+function toggleLogLevel(log: Logger, { logLevel }: Configuration): void {
   log.level = log.level === 'debug' ? logLevel : 'debug';
   log.warn({ logLevel: log.level }, 'SIGUSR2 changed the log level');
 }

@@ -5,27 +5,6 @@ import type { Configuration } from './configuration/configuration.js';
 /** Time after the grace period to close stores and logs. */
 const CLOSING_MS = 5000;
 
-/** What signals act on: a service in this process, or several processes. */
-export interface Running {
-  /** What is logged about it. */
-  readonly facts: object;
-  /** @param isUrgent skips the delay */
-  close(isUrgent: boolean): Promise<void>;
-  /** Never rejects. */
-  reload(): Promise<void>;
-  toggleLogLevel(): void;
-}
-
-/** One of several processes did not begin to listen. It has said why. */
-export class StartError extends Error {
-  /** The exit code of that process. */
-  readonly code: number;
-  constructor(message: string, code: number) {
-    super(message);
-    this.code = code;
-  }
-}
-
 /** How a process ends. */
 interface Ending {
   readonly log: Logger;
@@ -38,12 +17,11 @@ interface Ending {
 }
 
 /**
- * Ends this process on a signal or an error that nothing caught, or when the returned `close` is called; at once after a
- * second signal or error. The exit code is 0 if it was asked to end, and did so in time.
+ * Ends this process on a signal or an error that nothing caught; at once after a second signal or error. The exit code is 0 if it was asked to end, and did so in time.
  */
-export function endGracefully(ending: Ending): { readonly close: () => void } {
+export function endGracefully(ending: Ending): void {
   const { log, delayMs, skip = ['SIGHUP', 'SIGUSR2'], close } = ending;
-  return closeWithGrace(
+  closeWithGrace(
     {
       delay: delayMs,
       logger: false,

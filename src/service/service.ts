@@ -1,4 +1,3 @@
-import { hostname } from 'node:os';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
@@ -35,15 +34,6 @@ export interface Service {
    * @param isUrgent skips the delay
    */
   close(isUrgent?: boolean): Promise<void>;
-  /**
-   * Leaves the port to another process that shares it. Accepts no new connections, ends each open connection with its
-   * next answer, and waits until none is open. Call {@link close} after that.
-   *
-   * @param signal ends the wait
-   */
-  retire(signal: AbortSignal): Promise<void>;
-  /** The metrics of this process alone. */
-  scrape(): Promise<string>;
   /** Reopens the log files, after they were renamed (log rotation). */
   reopenLogs(): Promise<void>;
   /**
@@ -69,56 +59,33 @@ export interface Service {
   reloadCertificate(): Certificate | null;
 }
 
-/** What a process gets from its supervisor, if it is one of several that share a port. */
-export interface Membership {
-  /** Its number, the label `process` of its metrics. */
-  readonly process: string;
-  /** The metrics of all processes. */
-  readonly scrapeAll: () => Promise<string>;
-}
-
 const DRAIN_POLL_MS = 10;
-/** Both front ends close connections that have been idle for 8 to 12 s. */
-const IDLE_MS = 12_000;
 
 /**
  * Starts the service.
  *
  * @throws Error if it cannot listen on the address, or cannot open a store or a log
  */
-export async function startService(
-  configuration: Configuration,
-  log: Logger,
-  membership: Membership | null = null,
-): Promise<Service> {
+export async function startService(configuration: Configuration, log: Logger): Promise<Service> {
   const opened = new Opened();
   try {
-    return await openService(configuration, log, membership, opened);
+    return await openService(configuration, log, opened);
   } catch (error) {
     await opened.close();
     throw error;
   }
 }
 
-async function openService(
-  configuration: Configuration,
-  log: Logger,
-  membership: Membership | null,
-  opened: Opened,
-): Promise<Service> {
+async function openService(configuration: Configuration, log: Logger, opened: Opened): Promise<Service> {
   const certificate = ServedCertificate.read(configuration);
   const loaded = await loadFrontEnd(configuration.frontEnd);
   logChoice(loaded, log);
-  const instance = membership === null ? hostname() : `${hostname()}/${membership.process}`;
   const { decisions, verdicts, metrics, engine, admission, gate } = await openDeciding(
     configuration,
     log,
-    instance,
     opened,
   );
   const tracing = await openTracing();
-  const scrapeThis = () => metrics.registry.metrics();
-  if (membership !== null) metrics.registry.setDefaultLabels({ process: membership.process });
   const readiness = new Readiness(admission, engine, gate.replays, configuration);
   const routes = new Routes({
     engine,
@@ -132,10 +99,9 @@ async function openService(
     log,
     verdicts,
     tracing,
-    scrape: membership?.scrapeAll ?? scrapeThis,
+    scrape: () => metrics.registry.metrics(),
   });
   const connections = divideConnections(configuration, log);
-  const counted = [connections.http, connections.grpc, connections.metrics].filter((one) => one !== null);
   const sources = {
     ...{ metrics, engine, admission, routes, connections, configuration, decisions, certificate },
     replays: { verify: engine.replays, gate: gate.replays },
@@ -159,7 +125,6 @@ async function openService(
       }),
     );
     grpcPort = await grpc.listen(configuration.host, wantedGrpcPort);
-    connections.grpc.listenOn(grpcPort);
   }
   const address = metricsAddr === undefined ? null : addressOf(metricsAddr);
   const internal =
@@ -170,19 +135,15 @@ async function openService(
     loaded.open({ handle: routes.handle, connections: connections.http, ...ofCallers }),
   );
   const port = await frontEnd.listen(listenAddress);
-  connections.http.listenOn(port);
-  // Without a supervisor, each process shows only its own metrics, so processes must not share this port.
-  const isShared = membership !== null;
+  // Each process shows only its own metrics, so processes must not share this port.
   const metricsPort =
-    address && internal ? await internal.listen({ kind: 'tcp', ...address, isShared }) : port;
-  if (internal) connections.metrics.listenOn(metricsPort);
+    address && internal ? await internal.listen({ kind: 'tcp', ...address, isShared: false }) : port;
   return {
     port,
     metricsPort,
     grpcPort,
     frontEnd: loaded.name,
     maxConnections: connections.http.limit + (connections.grpc?.limit ?? 0),
-    scrape: scrapeThis,
     reopenLogs: () => verdicts.reopen(),
     reloadRoutes: () => {
       gate.routes.reload();
@@ -191,21 +152,17 @@ async function openService(
     reloadRoots: async () => (await engine.rootsFile?.reload()) ?? null,
     reloadCertificate: () =>
       certificate?.reload([frontEnd, internal, grpc].filter((one) => one !== null)) ?? null,
-    retire: async (signal) => {
-      admission.isReplaced = true;
-      // Wait until the event loop has just accepted connections. The kernel resets those that are not accepted yet.
-      await new Promise((resolve) => setImmediate(resolve));
-      frontEnd.stopListening();
-      internal?.stopListening();
-      const deadline = performance.now() + IDLE_MS + configuration.shutdownGraceSecs * 1000;
-      while (counted.some(({ open }) => open > 0) && !signal.aborted && performance.now() < deadline)
-        await sleep(DRAIN_POLL_MS);
-    },
     close: async (isUrgent = false) => {
       const { shutdownDelaySecs, shutdownGraceSecs } = configuration;
       admission.isLeaving = true;
+      if (configuration.sharePort) {
+        // The others on the port get all new connections, but the kernel resets those that are not accepted yet: so this waits
+        // until the event loop has just accepted some.
+        await new Promise((resolve) => setImmediate(resolve));
+        frontEnd.stopListening();
+      }
       if (!isUrgent) await sleep(shutdownDelaySecs * 1000);
-      // The listening socket stays open, so that health checks get a 503 instead of a refused connection.
+      // A listening socket that is not shared stays open, so that health checks get a 503 instead of a refused connection.
       admission.isDraining = true;
       grpc?.drain();
       const open = () => routes.open + metrics.grpc.openCalls;

@@ -116,14 +116,33 @@ describe('compose.yaml', () => {
     for (const file of ['datasources/prometheus.yml', 'dashboards/drs-verify.yml'])
       expect(parse(read(`grafana/provisioning/${file}`))).toMatchObject({ apiVersion: 1 });
     expect(parse(read('prometheus/prometheus.yml'))).toMatchObject({
-      scrape_configs: [{ job_name: 'drs-verify', static_configs: [{ targets: ['drs-verify:9464'] }] }],
+      scrape_configs: [{ job_name: 'drs-verify', dns_sd_configs: [{ names: ['drs-verify'], port: 9464 }] }],
     });
   });
 });
 
-describe('the systemd unit', () => {
-  const unit = path.join(DEPLOY, 'systemd/drs-verify.service');
-  const text = read('systemd/drs-verify.service');
+const UNITS = ['drs-verify.service', 'drs-verify@.service'];
+
+it('the unit of several instances is as hardened as that of one, and has one user for all', () => {
+  const [one, several] = UNITS.map((name) => read(`systemd/${name}`));
+  const hardening = (text = '') =>
+    text.match(/^(?:UMask|Capab|NoNew|Lock|Private|Proc|Protect|Remove|Restrict|System)\w+=.*$/gm);
+  expect(hardening(several)).toEqual(hardening(one));
+  expect(several).toMatch(/^DynamicUser=yes\n(?:#.*\n)?User=drs-verify$/m);
+});
+
+it('the unit of several instances has a configuration that they can share', () => {
+  const settings = [...read('systemd/drs-verify@.service').matchAll(/^Environment=(.*)$/gm)]
+    .flatMap(([, line = '']) => line.replaceAll('%i', '1').split(' '))
+    .map((setting) => setting.split('=') as [string, string])
+    .filter(([name]) => name !== 'DRS_ADMIN_TOKEN_FILE');
+  const env = { ...Object.fromEntries(settings), DRS_ADMIN_TOKEN: 'x'.repeat(16), REDIS_URL: 'redis://r' };
+  expect(readConfiguration(env)).toMatchObject({ sharePort: true, metricsAddr: '127.0.0.1:9461' });
+});
+
+describe.each(UNITS)('the systemd unit %s', (name) => {
+  const unit = path.join(DEPLOY, 'systemd', name);
+  const text = read(`systemd/${name}`);
 
   it('sets variables that exist', () => {
     const names = [...text.matchAll(/^Environment=(.*)$/gm)].flatMap(([, settings = '']) =>
@@ -153,13 +172,13 @@ describe('the systemd unit', () => {
     expect(text).not.toMatch(/^ExecStartPre=/m);
     expect(sections['Service']).toMatch(/^Type=notify$/m);
     expect(sections['Service']).toMatch(/^NotifyAccess=all$/m);
-    expect(sections['Service']).toMatch(/^LogsDirectory=drs-verify$/m);
+    expect(sections['Service']).toMatch(/^LogsDirectory=drs-verify(?:-%i)?$/m);
   });
 
   it('is a unit for systemd, without a warning', needs('systemd-analyze'), () => {
     // The program is not where the unit expects it.
     const folder = mkdtempSync(path.join(tmpdir(), 'drs-unit-'));
-    const file = path.join(folder, 'drs-verify.service');
+    const file = path.join(folder, name.replace('@', '@1'));
     writeFileSync(file, text.replace(/^ExecStart=\S+/m, `ExecStart=${process.execPath}`));
     const { status, stderr } = spawnSync('systemd-analyze', ['verify', file], { encoding: 'utf8' });
     rmSync(folder, { recursive: true });

@@ -174,7 +174,7 @@ describe('the image', () => {
     const { services } = parse(read('deploy/compose.yaml')) as {
       services: Record<string, { environment: Record<string, string> }>;
     };
-    const redis = await RedisServer.start('--maxmemory-policy', 'noeviction');
+    const redis = await RedisServer.start('--maxmemory-policy', 'noeviction', '--appendonly', 'yes');
     try {
       const token = path.join(folder, 'admin-token');
       writeFileSync(token, 'a-token-of-thirty-two-characters');
@@ -186,7 +186,6 @@ describe('the image', () => {
         // No test depends on speed.
         REDIS_TIMEOUT_MS: '60000',
         DRS_ADMIN_TOKEN_FILE: token,
-        REVOCATION_STORE_PATH: path.join(image.root, 'var/lib/drs/revoked.txt'),
         SHUTDOWN_DELAY_SECS: '0',
       });
       await isHealthy(container);

@@ -13,7 +13,6 @@ import { ListServer } from '../revocation/list-server.js';
 import { credentialWith } from '../revocation/lists.js';
 import { makeCertificate } from '../support/certificates.js';
 import { makeBundle } from '../support/chain.js';
-import { FRONT_END } from '../support/front-end.js';
 import { eventually } from '../support/eventually.js';
 import { AUTHORIZATION, callOnce, clientOf, grpcPortOf } from '../support/grpc.js';
 import { isInstalled } from '../support/needed-programs.mjs';
@@ -115,10 +114,9 @@ describe('the documentation of the metrics', () => {
     const documented = table.flatMap((line) =>
       [...(line.split(' | ')[0] ?? '').matchAll(/`(drs_\w+)/g)].map(([, name]) => name),
     );
-    // Shown only with REVOCATION_STORE=redis, with several processes, with TLS, or with GRPC_PORT.
+    // Shown only with REVOCATION_STORE=redis, with TLS, or with GRPC_PORT.
     const elsewhere = [
       'drs_revocation_copy_age_seconds',
-      ...['drs_process_up', 'drs_process_deaths_total'],
       'drs_tls_certificate_expiry_timestamp_seconds',
       ...['drs_grpc_calls_total', 'drs_grpc_call_duration_seconds', 'drs_grpc_open_calls'],
     ];
@@ -149,7 +147,6 @@ describe('a real Prometheus, on running services', needs('prometheus', 'redis-se
         STATUS_LIST_BASE_URL: list.url,
         WORKER_THREADS: '0',
       }),
-      startService({ PROCESSES: FRONT_END === 'uws' ? '2' : '1', GATE_REPLAY: 'off' }),
     ]);
     const { certFile, keyFile } = makeCertificate(folder, 'prometheus', { days: 30 });
     writeFileSync(path.join(folder, 'roots.json'), '{"roots":[]}');

@@ -141,38 +141,8 @@ describe('clients that stall in the middle of their bodies', () => {
   });
 });
 
-describe.runIf(process.platform === 'linux')('connections of one client', () => {
-  // It counts all connections, so there is none before.
-  afterEach(async () => {
-    closeAll();
-    expect(await service.stop()).toBe(0);
-  });
-
-  it('may be as many as are left seven times over, so that a gateway gets nearly all', async () => {
-    service = await startServiceHere({ MAX_CONNECTIONS: '80' });
-    await connectMany(70, service.port, GREEDY);
-    const [other] = (await connectMany(1, service.port, MODEST)) as [RawConnection];
-    other.socket.write('GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n');
-    const text = (await other.until('drs_http_connections_refused_total{listener="http"} 0')).replaceAll(
-      '\r',
-      '',
-    );
-    expect(metricOf(text, 'drs_http_connections_total{listener="http"}')).toBe(71);
-  });
-});
-
-// Who holds connections is looked at once a second: a client counts as greedy a moment longer than it is.
-describe('connections with MAX_CONNECTIONS', { shuffle: false }, () => {
+describe('connections with MAX_CONNECTIONS', () => {
   serve(() => startServiceHere({ MAX_CONNECTIONS: '50', GRPC_PORT: '0', METRICS_ADDR: '127.0.0.1:0' }));
-
-  describe.runIf(process.platform === 'linux')('of one client', () => {
-    it('leave some of MAX_CONNECTIONS to others', async () => {
-      const greedy = await connectMany(60, service.port, GREEDY);
-      await untilClosed(greedy, 20);
-      expect(await statusOf('/healthz')).toBe(200);
-      expect(messages()).toContain('one client holds most of the connections');
-    });
-  });
 
   it('that are idle over gRPC do not lock HTTP out', async () => {
     await connectIdleGrpc(60, MODEST);
@@ -223,13 +193,9 @@ describe('a limit of open files', () => {
       maxConnections: number;
     };
     expect(maxConnections).toBeLessThan(256);
-    // No client gets all: the second takes a part of what the first has left.
-    const connections = [
-      ...(await connectMany(300, service.port, GREEDY)),
-      ...(await connectMany(100, service.port, '127.0.0.3')),
-    ];
+    const connections = await connectMany(300, service.port, GREEDY);
     const left = () => connections.filter(({ socket }) => !socket.destroyed).length;
-    await eventually(() => expect(left()).toBeLessThan(maxConnections));
+    await eventually(() => expect(left()).toBeLessThanOrEqual(maxConnections));
     expect(left()).toBeGreaterThan(0.85 * maxConnections);
     expect(readdirSync(`/proc/${pid}/fd`).length).toBeLessThan(256);
     // An accept loop that spins because there are no free descriptors would use most of this second.

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { mkdtempSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
+import { mkdtempSync, readFileSync, renameSync, rmSync, statSync, truncateSync } from 'node:fs';
 import { hostname, tmpdir } from 'node:os';
 import path from 'node:path';
 import { request } from 'undici';
@@ -413,5 +413,45 @@ describe(
         expect(linesOf(service, 'refused')).toEqual([]);
       },
     );
+  },
+);
+
+it.runIf(hasProcess && process.platform === 'linux')(
+  'a full disk costs lines of the decision log, which are counted, and nothing else',
+  async () => {
+    const folder = mkdtempSync(path.join(tmpdir(), 'drs-full-'));
+    const file = path.join(folder, 'decisions.jsonl');
+    // A limit of 1,024 bytes for files does what a full disk does: a write is cut, the next one fails.
+    const within = ['bash', '-c', 'ulimit -f 1; exec "$0" "$@"'];
+    const service = await startService({ DECISION_LOG: file, WORKER_THREADS: '0' }, { within });
+    const counts = async () => {
+      const text = await (await fetch(metricsUrlOf(service))).text();
+      const of = (outcome: string) => metricOf(text, `drs_decision_log_lines_total{outcome="${outcome}"}`);
+      return { written: of('written'), dropped: of('dropped') };
+    };
+    const verify = async () => expect((await service.post('/verify', makeBundle(1))).status).toBe(200);
+    const complaints = () => linesOf(service, 'lines of the decision log were dropped');
+    let asked = 0;
+    for (; asked < 4; asked++) await verify();
+    await eventually(async () => {
+      const { written, dropped } = await counts();
+      expect(written + dropped).toBe(asked);
+      expect(dropped).toBeGreaterThan(0);
+    });
+    const cut = readFileSync(file, 'utf8');
+    expect(cut).toHaveLength(1024);
+    expect(complaints()).toMatchObject([{ level: 50, path: file }]);
+    const { written } = await counts();
+    // As if somebody made room. It is tried again after a pause.
+    truncateSync(file, 100);
+    await eventually(async () => {
+      await verify();
+      expect((await counts()).written).toBeGreaterThan(written);
+    }, 200);
+    const lines = readFileSync(file, 'utf8').split('\n');
+    expect(lines[0]).toBe(cut.slice(0, 100));
+    expect(JSON.parse(lines[1] ?? '')).toMatchObject({ valid: true });
+    expect(await service.stop()).toBe(0);
+    rmSync(folder, { recursive: true });
   },
 );

@@ -6,15 +6,12 @@ import { createInterface } from 'node:readline';
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { end } from '../support/child.js';
 import { eventually } from '../support/eventually.js';
-import { FRONT_END } from '../support/front-end.js';
 import { needs } from '../support/programs.js';
 import { startService } from '../support/service.js';
 
 // Listens as systemd does. Node has no datagram sockets with a path.
 const LISTEN = `socket(S, AF_UNIX, SOCK_DGRAM, 0); bind(S, sockaddr_un($ARGV[0])); $| = 1;
   while (defined recv(S, $message, 4096, 0)) { print "$message\\n" }`;
-
-const TWO = { PROCESSES: '2', GATE_REPLAY: 'off' };
 
 describe('a unit with Type=notify', needs('systemd-notify', 'perl'), () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'drs-notify-'));
@@ -34,9 +31,8 @@ describe('a unit with Type=notify', needs('systemd-notify', 'perl'), () => {
   });
   afterAll(() => rmSync(folder, { recursive: true }));
 
-  const settings = [['one process', {}], ...(FRONT_END === 'uws' ? [['two', TWO] as const] : [])] as const;
-  it.each(settings)('is told once that the service is ready: %s', async (_, env) => {
-    const service = await startService({ WORKER_THREADS: '0', ...env, NOTIFY_SOCKET: socket });
+  it('is told once that the service is ready', async () => {
+    const service = await startService({ WORKER_THREADS: '0', NOTIFY_SOCKET: socket });
     // After it systemd-notify sends BARRIER=1, and waits until that has been read.
     await eventually(() => expect(told).toContain('BARRIER=1'));
     expect(await service.stop()).toBe(0);

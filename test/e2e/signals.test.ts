@@ -12,7 +12,7 @@ const DRS = fileURLToPath(new URL('../../scripts/drs.mjs', import.meta.url));
 const MAIN = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
 const SIGNALS = ['SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const;
 
-function start(program: string, env: Record<string, string>) {
+function start(program: string, env: Record<string, string> = {}) {
   const { PATH = '' } = process.env;
   const child = spawn(process.execPath, [program, 'serve'], {
     env: { PATH, PORT: '0', FRONT_END, ...env },
@@ -34,13 +34,10 @@ function hasHandlers({ pid }: ChildProcess): boolean {
 
 describe.runIf(process.platform === 'linux')('signals while the service starts', () => {
   it.each([
-    ['scripts/drs.mjs', DRS, {}],
-    ['dist/cli/main.js', MAIN, {}],
-    ...(FRONT_END === 'uws'
-      ? ([['a supervisor', MAIN, { PROCESSES: '2', GATE_REPLAY: 'off' }]] as const)
-      : []),
-  ] as const)('do not end it, from its first line on: %s', async (_, program, env) => {
-    const { child, said, ended } = start(program, env);
+    ['scripts/drs.mjs', DRS],
+    ['dist/cli/main.js', MAIN],
+  ])('do not end it, from its first line on: %s', async (_, program) => {
+    const { child, said, ended } = start(program);
     try {
       while (!hasHandlers(child)) {
         await turn();
@@ -55,7 +52,7 @@ describe.runIf(process.platform === 'linux')('signals while the service starts',
         expect([child.exitCode, child.signalCode]).toEqual([null, null]);
       }
       // What came early is acted on.
-      await eventually(() => expect(said.out).toMatch(/SIGHUP: the decision log was reopened|rolling: each/));
+      await eventually(() => expect(said.out).toContain('SIGHUP: the decision log was reopened'));
       await eventually(() => expect(said.out).toContain('SIGUSR2 changed the log level'));
     } finally {
       child.kill('SIGTERM');

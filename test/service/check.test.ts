@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -38,11 +39,13 @@ describe('the check before a start', () => {
     ).toEqual([`REVOCATION_STORE_PATH: ${says}`, `DECISION_LOG: ${says}`, `LISTEN: ${says}`]);
   });
 
-  it('does not take a folder for a file', async () => {
+  it('does not take a folder or a named pipe for a file', async () => {
     mkdirSync(at('folder'));
-    expect(await problemsWith({ DECISION_LOG: at('folder') })).toEqual([
-      `DECISION_LOG: ${at('folder')} is a folder, expected a file`,
-    ]);
+    execFileSync('mkfifo', [at('pipe')]);
+    for (const path of [at('folder'), at('pipe')])
+      expect(await problemsWith({ DECISION_LOG: path })).toEqual([
+        `DECISION_LOG: ${path} is no regular file, expected one`,
+      ]);
   });
 
   it('says that Redis cannot be reached, without its password', async () => {

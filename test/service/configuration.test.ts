@@ -218,11 +218,10 @@ describe('the configuration', () => {
     expect(warnings({ LISTEN_ADDR: '' })).toEqual([]);
   });
 
-  it('refuses a Unix socket that several processes would have to share', () => {
-    for (const env of [{ PROCESSES: '2' }, { SHARE_PORT: '1' }])
-      expect(problemsOf({ LISTEN: 'unix:/run/x', GATE_REPLAY: 'off', ...env })).toEqual([
-        expect.stringMatching(/^LISTEN is a Unix socket, which processes cannot share/),
-      ]);
+  it('refuses a Unix socket that several instances would have to share', () => {
+    expect(problemsOf({ LISTEN: 'unix:/run/x', GATE_REPLAY: 'off', SHARE_PORT: '1' })).toEqual([
+      expect.stringMatching(/^LISTEN is a Unix socket, which instances cannot share/),
+    ]);
   });
 
   it('warns of a short admin token', () => {

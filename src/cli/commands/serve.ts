@@ -14,21 +14,16 @@ export function addServe(program: Command): void {
 Examples:
   npx drs-verify serve
   npx drs-verify serve --check
-  GATE_REPLAY=redis npx drs-verify serve --processes 4
   PORT=9000 DRS_ADMIN_TOKEN=… npx drs-verify serve`,
     )
     .option(
       '--check',
       'check the configuration and what it names, but no port, and exit: with 0 if it can work, else with 2',
     )
-    .option(
-      '--processes <number>',
-      'run this number of processes on one port, under a supervisor (PROCESSES)',
-    )
     // Not commander's own: the list of variables comes from modules that only this command needs.
     .helpOption(false)
     .option('-h, --help', 'display help for command, with all variables')
-    .action(async ({ check, processes, help }: { check?: true; processes?: string; help?: true }) => {
+    .action(async ({ check, help }: { check?: true; help?: true }) => {
       if (help) {
         const { helpOnVariables } = await import('../../service/configuration/documents.js');
         const where = 'docs/configuration.md says more of each variable, and which values it has.\n';
@@ -36,6 +31,6 @@ Examples:
       }
       // Only this command needs the native server; loading it would slow down every other.
       const { serve } = await import('../../service/main.js');
-      await serve(processes === undefined ? process.env : { ...process.env, PROCESSES: processes }, check);
+      await serve(process.env, check);
     });
 }

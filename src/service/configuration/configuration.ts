@@ -2,7 +2,6 @@ import { readOptions } from '../../protocol/options.js';
 import { findContradictions, OptionsError } from '../../verifier/options.js';
 import { readCertificate } from '../http/listen/certificate.js';
 import type { ListenAddress } from '../http/listen/listen-address.js';
-import { findUnshareable } from './unshareable.js';
 import { findFileless, findForeign, findMisspelt, valueOf, variableOf } from './environment.js';
 import { printableUrl } from '../../revocation/printable-url.js';
 import { readSecretFiles } from './secret-files.js';
@@ -70,7 +69,7 @@ function findConflicts(configuration: Configuration): string[] {
     ...findSamePorts(configuration),
     ...findListenProblems(configuration),
     ...findContradictions(configuration, variableOf),
-    ...findUnshareable(configuration),
+    ...findUnshared(configuration),
   ];
 }
 
@@ -97,10 +96,10 @@ function includesAddress(one: string, other: string): boolean {
 }
 
 function findListenProblems(configuration: Configuration): string[] {
-  const { tlsCertFile, tlsKeyFile, listen, metricsAddr, processes, sharePort } = configuration;
-  if (listen !== undefined && (processes > 1 || sharePort))
+  const { tlsCertFile, tlsKeyFile, listen, metricsAddr, sharePort } = configuration;
+  if (listen !== undefined && sharePort)
     return [
-      'LISTEN is a Unix socket, which processes cannot share: unset PROCESSES and SHARE_PORT, or set HOST and PORT instead',
+      'LISTEN is a Unix socket, which instances cannot share: unset SHARE_PORT, or set HOST and PORT instead',
     ];
   if (tlsCertFile === undefined && tlsKeyFile === undefined) return [];
   if (tlsCertFile === undefined || tlsKeyFile === undefined)
@@ -115,6 +114,29 @@ function findListenProblems(configuration: Configuration): string[] {
   } catch (error) {
     return [(error as Error).message];
   }
+}
+
+/**
+ * Finds stores that each instance on a shared port would keep for itself. An invocation would then pass once in each, and a
+ * revocation would hold in one of them alone. `GATE_REPLAY=off` says in so many words that calls may be repeated.
+ */
+function findUnshared(configuration: Configuration): string[] {
+  const { sharePort, replayProtection, gateReplay, revocationStore, drsAdminToken } = configuration;
+  if (!sharePort) return [];
+  const remedies: string[] = [];
+  if (replayProtection === 'memory') remedies.push('REPLAY_PROTECTION is "memory": set it to redis');
+  if (gateReplay === 'memory')
+    remedies.push('GATE_REPLAY is "memory": set it to redis, or to off if calls of the gate may be repeated');
+  if (revocationStore === 'file' || configuration.revocationStorePath !== undefined)
+    remedies.push(
+      'REVOCATION_STORE is "file": move the file to Redis (`drs-verify revocations import <file>`), and set it to redis',
+    );
+  // Without the admin endpoint nothing is revoked locally, and an empty store is the same everywhere.
+  else if (revocationStore !== 'redis' && drsAdminToken !== undefined)
+    remedies.push(
+      'REVOCATION_STORE is "memory": set it to redis, or unset DRS_ADMIN_TOKEN and revoke by status list',
+    );
+  return remedies.map((remedy) => `SHARE_PORT is set, and instances do not share ${remedy}`);
 }
 
 /** The address on which `/verify` is served. */

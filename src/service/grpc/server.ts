@@ -9,7 +9,7 @@ import {
   type handleUnaryCall,
   type ServerInterceptor,
 } from '@grpc/grpc-js';
-import { GONE_PEER, MAX_BACKLOG } from '../http/front-end.js';
+import { MAX_BACKLOG } from '../http/front-end.js';
 import { secureContextOf, type Certificate } from '../http/listen/certificate.js';
 import { GRPC_METHODS, type GrpcMethod } from '../observe/metrics/metrics.js';
 import type { Readiness } from '../routes/readiness.js';
@@ -141,7 +141,7 @@ function openListener(injector: ConnectionInjector, { certificate, connections }
       sockets.delete(socket);
       connections.closed();
     });
-    if (!connections.opened(() => socket.remoteAddress ?? GONE_PEER)) socket.destroy();
+    if (!connections.opened()) socket.destroy();
     else if (tlsServer === null) handOver(socket);
   });
   return {

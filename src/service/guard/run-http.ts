@@ -1,4 +1,3 @@
-import { hostname } from 'node:os';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
@@ -70,12 +69,7 @@ export async function openHttpGuard(
   const opened = new Opened();
   try {
     const certificate = ServedCertificate.read(configuration);
-    const { verdicts, metrics, engine, admission, gate } = await openDeciding(
-      configuration,
-      log,
-      hostname(),
-      opened,
-    );
+    const { verdicts, metrics, engine, admission, gate } = await openDeciding(configuration, log, opened);
     const upstream = opened.add(new Upstream(destination.origin, log));
     const context = {
       ...{
@@ -119,7 +113,6 @@ export async function openHttpGuard(
     );
     const address = listenAddressOf(configuration);
     const port = await frontEnd.listen(address);
-    connections.listenOn(port);
     const shown = showAddress({ kind: 'tcp', host: configuration.host, port, isShared: false });
     return {
       url: `${certificate === null ? 'http' : 'https'}://${shown}`,

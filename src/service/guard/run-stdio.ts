@@ -1,4 +1,3 @@
-import { hostname } from 'node:os';
 import type { Logger } from 'pino';
 import { announcementOf } from '../../gate/mcp-announcement.js';
 import { variableOf } from '../configuration/environment.js';
@@ -20,7 +19,7 @@ export async function runStdioGuard(
 ): Promise<void> {
   const opened = new Opened();
   try {
-    const { verdicts, gate } = await openDeciding(configuration, log, hostname(), opened);
+    const { verdicts, gate } = await openDeciding(configuration, log, opened);
     const child = await startChild(command, args, environmentOfServer(configuration));
     const parts = {
       ...{ decider: gate.decider, verdicts, log, maxBodyBytes: configuration.maxBodyBytes },

@@ -117,7 +117,7 @@ class UwsFrontEnd implements FrontEnd {
       if (change < 0) {
         connections.closed();
         if (made.open === 0) this.#retired.delete(made);
-      } else if (!connections.opened(() => addressOf(connection))) connection.close();
+      } else if (!connections.opened()) connection.close();
     });
     return made;
   }

@@ -28,8 +28,6 @@ export class Admission {
   readonly #backlog: Backlog;
   /** Set by the service when it is asked to stop. It is then not ready, and every answer closes its connection. */
   isLeaving = false;
-  /** Set by the service when another process has taken its place. From then on, every answer closes its connection. */
-  isReplaced = false;
   /** Set by the service when the drain begins. From then on, no new bundle is accepted. */
   isDraining = false;
   readonly #limits: AdmissionLimits;

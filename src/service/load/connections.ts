@@ -1,27 +1,19 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import type { Logger } from 'pino';
-import { clientOf } from './rate-limit.js';
-import { censusOf, Holders } from './holders.js';
 
 // Kept free for files, sockets to Redis and to the status list, and the pipes of threads.
 const RESERVED_DESCRIPTORS = 32;
 const LOG_PAUSE_MS = 10_000;
 /** Connections on `METRICS_ADDR`: enough for several Prometheus servers, balancers and probes. */
 const MAX_OPERATOR_CONNECTIONS = 64;
-/** A client may hold so many times the connections that are free: alone seven eighths of all. */
-export const SHARE = 7;
 
 /**
- * Counts the connections of one listener, and refuses those above its limit, or above the share of one client. A process
- * without a free file descriptor cannot even refuse a connection: its event loop then spins and uses a whole core until a
- * connection closes.
+ * Counts the connections of one listener, and refuses those above its limit, whoever opens them. A process without a free
+ * file descriptor cannot even refuse a connection: its event loop then spins and uses a whole core until a connection closes.
  */
 export class Connections {
   readonly limit: number;
   readonly #log: Logger;
-  readonly #holders = new Holders(() => (this.#port === null ? null : censusOf(this.#port)));
-  /** `null` until the listener has one, and with a Unix socket, whose clients have no addresses. */
-  #port: number | null = null;
   #open = 0;
   #accepted = 0;
   #refused = 0;
@@ -47,23 +39,13 @@ export class Connections {
     return this.#refused;
   }
 
-  /** Sets the port of the listener; 0 for a Unix socket. Before that, no client has a share. */
-  listenOn(port: number): void {
-    this.#port = port === 0 ? null : port;
-  }
-
-  /**
-   * Counts a new connection.
-   *
-   * @param addressOf tells the address of the peer; called only if few connections are free
-   * @returns false if it must be closed
-   */
-  opened(addressOf: () => string): boolean {
-    const others = this.#open++;
+  /** Counts a new connection. @returns false if it must be closed */
+  opened(): boolean {
     this.#accepted++;
-    if (others >= this.limit) return this.#refuse('too many connections: further ones are closed at once');
-    if (this.#isFair(others, addressOf)) return true;
-    return this.#refuse('one client holds most of the connections: its further ones are closed at once');
+    if (this.#open++ < this.limit) return true;
+    this.#refused++;
+    this.#logRefusal();
+    return false;
   }
 
   /** Counts the end of a connection. */
@@ -71,27 +53,14 @@ export class Connections {
     this.#open--;
   }
 
-  #isFair(others: number, addressOf: () => string): boolean {
-    const share = SHARE * (this.limit - others);
-    // Nobody holds more than that while all together do not.
-    if (others < share || this.#port === null) return true;
-    const client = clientOf(addressOf());
-    if (this.#holders.heldBy(client, others) >= share) return false;
-    this.#holders.add(client);
-    return true;
-  }
-
-  #refuse(reason: string): false {
-    this.#refused++;
+  #logRefusal(): void {
     const now = performance.now();
-    if (now - this.#loggedAt >= LOG_PAUSE_MS) {
-      this.#loggedAt = now;
-      this.#log.warn(
-        { open: this.#open, limit: this.limit, refused: this.#refused },
-        `${reason}; raise MAX_CONNECTIONS, or the limit of open files`,
-      );
-    }
-    return false;
+    if (now - this.#loggedAt < LOG_PAUSE_MS) return;
+    this.#loggedAt = now;
+    this.#log.warn(
+      { open: this.#open, limit: this.limit, refused: this.#refused },
+      'too many connections: further ones are closed at once; raise MAX_CONNECTIONS, or the limit of open files',
+    );
   }
 }
 

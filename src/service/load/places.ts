@@ -1,4 +1,5 @@
-import { SHARE } from './connections.js';
+/** A client may hold so many times the places that are free: alone seven eighths of all. */
+const SHARE = 7;
 
 /** Places of which there is a number, such as connections to a tool server. No client takes those that others need. */
 export class Places {

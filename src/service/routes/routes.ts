@@ -55,8 +55,7 @@ export class Routes implements ExchangeOwner {
 
   /** Whether every answer ends its connection. */
   get isLeaving(): boolean {
-    const { isLeaving, isReplaced } = this.#context.admission;
-    return isLeaving || isReplaced;
+    return this.#context.admission.isLeaving;
   }
 
   /** Handles a request. Paths match exactly, except those of the gates, so no router is needed. */

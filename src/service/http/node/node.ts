@@ -4,7 +4,6 @@ import { Server as NetServer, type AddressInfo, type Socket } from 'node:net';
 import { secureContextOf } from '../listen/certificate.js';
 import {
   cannotListen,
-  GONE_PEER,
   MAX_BACKLOG,
   MAX_HEADER_BYTES,
   MAX_HEADERS,
@@ -30,8 +29,8 @@ const [MAJOR = 0, MINOR = 0] = process.versions.node.split('.').map(Number);
 /** `node:http` supports `reusePort` from these versions on. Older ones ignore it silently. */
 const CAN_SHARE = MAJOR > 23 || (MAJOR === 23 && MINOR >= 1) || (MAJOR === 22 && MINOR >= 12);
 const CANNOT_SHARE =
-  `several processes cannot share a port over node:http with Node ${process.versions.node}: ` +
-  'use uWebSockets.js (FRONT_END=uws), Node 22.12 or newer, or one process (PROCESSES=1, no SHARE_PORT)';
+  `SHARE_PORT is set, and node:http cannot share a port with Node ${process.versions.node}: ` +
+  'use uWebSockets.js (FRONT_END=uws), or Node 22.12 or newer (not 23.0), or unset SHARE_PORT';
 
 /** The front end on `node:http`. It runs wherever Node runs, and also speaks HTTP/1.0. */
 export const openNode: OpenFrontEnd = (options) => {
@@ -125,7 +124,7 @@ function serve(
   // Connections are counted before their TLS handshake.
   server.on('connection', (socket: Socket) => {
     socket.once('close', () => connections.closed());
-    if (!connections.opened(() => socket.remoteAddress ?? GONE_PEER)) socket.destroy();
+    if (!connections.opened()) socket.destroy();
   });
   server.on(certificate === null ? 'connection' : 'secureConnection', (socket: Socket) => {
     const wires = new Set<NodeWire>();

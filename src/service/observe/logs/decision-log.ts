@@ -1,3 +1,4 @@
+import { hostname } from 'node:os';
 import type { Judgement } from '../../../verify/judge.js';
 import type { LoggedRequest } from '../../http/exchange.js';
 import type { LineFile } from './line-file.js';
@@ -18,15 +19,14 @@ export interface RefundedCall {
 /** Writes one JSON line for each verdict, and for each refund. */
 export class DecisionLog {
   readonly #file: LineFile;
-  readonly #instance: string;
+  /** Names the host among all that write such a log. */
+  readonly #instance = quote(hostname());
   /** A second and its text. Cached, because `toISOString` takes half as long as all the rest. */
   #second = 0;
   #secondText = '';
 
-  /** @param instance names this process among all that write such a log */
-  constructor(file: LineFile, instance: string) {
+  constructor(file: LineFile) {
     this.#file = file;
-    this.#instance = quote(instance);
   }
 
   /** Lines written so far, and lines dropped because the file was too slow or failed. */

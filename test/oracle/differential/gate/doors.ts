@@ -591,7 +591,7 @@ async function openGuard(
   };
   const log = pino({ level: 'silent' }, QUIET);
   const opened = new Opened();
-  const { gate, verdicts, engine } = await openDeciding(configuration as never, log, 'guard', opened);
+  const { gate, verdicts, engine } = await openDeciding(configuration as never, log, opened);
   const [fromClient, toClient, toServer] = [new PassThrough(), new PassThrough(), new PassThrough()];
   const parts = { decider: gate.decider, verdicts, log, maxBodyBytes: 1_000_000, announcement: {} };
   const guard = new StdioGuard(parts, { fromClient, toClient, toServer, fromServer: new PassThrough() });
