@@ -45,6 +45,7 @@ const mayImport = {
     'protocol',
     'verify',
     'gate',
+    'signatures',
     'revocation',
     'usage',
     'verifier',

@@ -1,8 +1,11 @@
-import { createPrivateKey, type JsonWebKey } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { stat } from 'node:fs/promises';
+import { decodeBase64url, encodeBase64url } from '#platform';
 import type { Command } from 'commander';
 import { didOfJwk, importKey, IssueError, type AnySigner, type SigningKey } from '../issue/index.js';
+import { isJsonObject } from '../protocol/json.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
+import { sodium } from '../signatures/sodium.js';
 import { CommandError } from './command-error.js';
 import { readText } from './files.js';
 import { readPassphrase } from './passphrase.js';
@@ -15,40 +18,66 @@ export interface KeyFileOptions {
   readonly isPrivate?: boolean;
 }
 
-/** Reads a private key file as `npx drs-verify keygen` writes it: a JWK, or encrypted PKCS#8 in PEM. */
+/** Reads a private key file as `npx drs-verify keygen` writes it: a JWK, as it is or encrypted. */
 export async function readKeyFile(
   file: string,
   { passphraseFile, isPrivate = false }: KeyFileOptions = {},
 ): Promise<SigningKey> {
-  const text = await readText(file, 'a private key (JWK)');
-  const isEncrypted = text.trimStart().startsWith(ENCRYPTED);
-  const key = isEncrypted ? null : named(file, () => importKey(jwkOf(text, file, 'a private key (JWK)')));
+  const what = 'a private key (JWK)';
+  const json = jwkOf(await readText(file, what), file, what);
+  const isEncrypted = isJsonObject(json) && Object.hasOwn(json, 'encrypted');
+  const key = isEncrypted ? null : named(file, () => importKey(json));
   if (isPrivate) await requirePrivate(file);
-  if (key !== null) return key;
-  return importKey(decryptKey(text, await readPassphrase(file, passphraseFile), file));
+  return key ?? importKey(decryptKey(json, await readPassphrase(file, passphraseFile), file));
 }
 
-const ENCRYPTED = '-----BEGIN ENCRYPTED PRIVATE KEY-----';
+// RFC 9106 §4 recommends these where memory is scarce. A file cannot ask for others, which could take all memory.
+const PASSES = 3;
+const MEMORY_BYTES = 64 * 1024 * 1024;
+/** How a key is encrypted, in words by which its owner can decrypt it with libsodium alone. */
+const ENCRYPTED =
+  'libsodium: crypto_pwhash (argon2id13, 3 passes, 64 MiB) of the passphrase is the key of crypto_secretbox; ' +
+  '"key" is the salt (16 bytes), the nonce (24 bytes) and the box, in base64url';
+const { crypto_pwhash_SALTBYTES: SALT_BYTES, crypto_secretbox_NONCEBYTES: NONCE_BYTES } = sodium;
+const HEAD_BYTES = SALT_BYTES + NONCE_BYTES;
 
-/** A private key as encrypted PKCS#8 in PEM, which OpenSSL reads as well. */
+/** The text of a file with a private key that only the passphrase opens. */
 export function encryptKey(key: SigningKey, passphrase: string): string {
-  const encryption = { cipher: 'aes-256-cbc', passphrase };
-  const jwk = { ...key.toJwk() };
-  return createPrivateKey({ key: jwk, format: 'jwk' })
-    .export({ type: 'pkcs8', format: 'pem', ...encryption })
-    .toString();
+  const jwk = Buffer.from(JSON.stringify(key.toJwk()));
+  const head = randomBytes(HEAD_BYTES);
+  const box = Buffer.alloc(jwk.length + sodium.crypto_secretbox_MACBYTES);
+  sodium.crypto_secretbox_easy(box, jwk, head.subarray(SALT_BYTES), boxKeyOf(passphrase, head));
+  const text = encodeBase64url(Buffer.concat([head, box]));
+  return `${JSON.stringify({ encrypted: ENCRYPTED, key: text }, null, 2)}\n`;
 }
 
-function decryptKey(pem: string, passphrase: string, file: string): JsonWebKey {
-  try {
-    return createPrivateKey({ key: pem, format: 'pem', passphrase }).export({ format: 'jwk' });
-  } catch {
-    // Do not show the message of OpenSSL: it says nothing that helps.
+function decryptKey(json: unknown, passphrase: string, file: string): unknown {
+  const { encrypted, key, ...others } = isJsonObject(json) ? json : {};
+  if (encrypted !== ENCRYPTED || typeof key !== 'string' || Object.keys(others).length > 0)
     throw new CommandError(
-      `cannot decrypt ${file}: the passphrase is wrong, or the file was changed`,
-      'check the passphrase',
+      `${file} is encrypted in another way than \`npx drs-verify keygen\` does it`,
+      'use the key file as it was written',
     );
-  }
+  const bytes = Buffer.from(decodeBase64url(key) ?? []);
+  const jwk = Buffer.alloc(Math.max(0, bytes.length - HEAD_BYTES - sodium.crypto_secretbox_MACBYTES));
+  const [head, box] = [bytes.subarray(0, HEAD_BYTES), bytes.subarray(HEAD_BYTES)];
+  const isOpen =
+    jwk.length > 0 &&
+    sodium.crypto_secretbox_open_easy(jwk, box, head.subarray(SALT_BYTES), boxKeyOf(passphrase, head));
+  if (isOpen) return JSON.parse(jwk.toString());
+  throw new CommandError(
+    `cannot decrypt ${file}: the passphrase is wrong, or the file was changed`,
+    'check the passphrase',
+  );
+}
+
+/** @param head begins with the salt */
+function boxKeyOf(passphrase: string, head: Buffer): Buffer {
+  const key = Buffer.alloc(sodium.crypto_secretbox_KEYBYTES);
+  const salt = head.subarray(0, SALT_BYTES);
+  const { crypto_pwhash_ALG_ARGON2ID13: ARGON2ID } = sodium;
+  sodium.crypto_pwhash(key, Buffer.from(passphrase), salt, PASSES, MEMORY_BYTES, ARGON2ID);
+  return key;
 }
 
 const OTHERS = 0o077;

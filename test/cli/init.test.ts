@@ -18,6 +18,7 @@ import { CommandError } from '../../src/cli/command-error.js';
 import { encryptKey, readKeyFile } from '../../src/cli/key-file.js';
 import { readHeaders, readTarget } from '../../src/cli/sign/options.js';
 import { generateKey } from '../../src/issue/index.js';
+import { sodium } from '../../src/signatures/sodium.js';
 import type { JsonObject } from '../../src/protocol/json.js';
 import { createChain, MAIN, type Workplace } from './drs.js';
 
@@ -209,6 +210,34 @@ describe('a private key', () => {
     await expect(readKeyFile(write('a', jwk), { isPrivate: true })).resolves.toMatchObject({ did: key.did });
     for (const mode of [0o604, 0o620, 0o644])
       await expect(readKeyFile(write('b', jwk, mode), { isPrivate: true })).rejects.toThrow('expected 0600');
+  });
+
+  it('is encrypted in the way that its file says, and in no other', async () => {
+    const text = encryptKey(key, 'correct horse');
+    const { encrypted, key: encoded } = JSON.parse(text) as { encrypted: string; key: string };
+    expect(encrypted).toContain('argon2id13, 3 passes, 64 MiB');
+    const bytes = Buffer.from(encoded, 'base64url');
+    const secret = Buffer.alloc(32);
+    const [salt, nonce, box] = [bytes.subarray(0, 16), bytes.subarray(16, 40), bytes.subarray(40)];
+    sodium.crypto_pwhash(secret, Buffer.from('correct horse'), salt, 3, 64 << 20, 2);
+    const jwk = Buffer.alloc(box.length - 16);
+    expect(sodium.crypto_secretbox_open_easy(jwk, box, nonce, secret)).toBe(true);
+    expect(JSON.parse(jwk.toString())).toEqual(key.toJwk());
+
+    const passphraseFile = write('p', 'correct horse');
+    for (const changed of [
+      { encrypted, key: encoded, memory: 1 },
+      { encrypted: encrypted.replace('64', '8'), key: encoded },
+      { encrypted, key: bytes },
+      { encrypted, key: bytes.fill(0, 60, 61).toString('base64url') },
+      { encrypted, key: encoded.slice(0, 64) },
+      { encrypted, key: '' },
+      { encrypted, key: `${encoded}=` },
+    ])
+      await expect(
+        readKeyFile(write('q', JSON.stringify(changed)), { passphraseFile }),
+        JSON.stringify(changed),
+      ).rejects.toThrow(/^(?:cannot decrypt .*q: |.*q is encrypted in another way)/);
   });
 
   it('is decrypted with a passphrase from a file or the environment, which no child gets', async () => {

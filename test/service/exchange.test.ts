@@ -10,6 +10,7 @@ const HEAD = {
   contentEncoding: null,
   hasBundle: false,
   framingFault: null,
+  isLast: false,
   origin: null,
   fetchSite: null,
   requestId: null,

@@ -40,7 +40,7 @@ export class NotedWire implements Wire {
 
 /** The head of a request with no header. */
 export const BARE_HEAD = {
-  ...{ contentLength: 0, hasBody: false, framingFault: null, origin: null, fetchSite: null },
+  ...{ contentLength: 0, hasBody: false, framingFault: null, isLast: false, origin: null, fetchSite: null },
   ...{ contentType: null, contentEncoding: null, hasBundle: false },
   ...{ requestId: null, traceparent: null, forwardedFor: null, gate: new GateHead() },
 };

@@ -11,7 +11,7 @@ interface KeygenOptions {
   readonly passphraseFile?: string;
 }
 
-// OpenSSL derives the key in only 2,048 steps, so the passphrase itself must be hard to guess.
+// Whoever has the file can guess for ever, so the passphrase itself must be hard to guess.
 const MIN_PASSPHRASE = 20;
 
 /** `drs keygen` */
@@ -26,7 +26,7 @@ export function addKeygen(program: Command): void {
     .option('--force', 'replace files that exist')
     .option(
       '--passphrase-file <file>',
-      `encrypt the private key (PKCS#8 in PEM) with the passphrase in this file, of at least ${MIN_PASSPHRASE} characters`,
+      `encrypt the private key (with Argon2id, by libsodium) with the passphrase in this file, of at least ${MIN_PASSPHRASE} characters`,
     )
     .addHelpText(
       'after',

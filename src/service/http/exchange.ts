@@ -64,6 +64,7 @@ export class Exchange {
   isBatch = false;
   readonly #wire: Wire;
   readonly #isHead: boolean;
+  readonly #isLast: boolean;
   readonly #forwardedFor: string | null;
   readonly #owner: ExchangeOwner;
   /** The request is answered, or its client has disconnected. */
@@ -85,12 +86,13 @@ export class Exchange {
   constructor(
     wire: Wire,
     isHead: boolean,
-    { hasBody, requestId, traceparent, forwardedFor }: RequestHead,
+    { hasBody, isLast, requestId, traceparent, forwardedFor }: RequestHead,
     endpoint: Endpoint,
     owner: ExchangeOwner,
   ) {
     this.#wire = wire;
     this.#isHead = isHead;
+    this.#isLast = isLast;
     this.#forwardedFor = forwardedFor;
     this.#isBodyDue = hasBody;
     this.#requestId = requestId;
@@ -135,7 +137,7 @@ export class Exchange {
   answer(
     status: number,
     json: string | Buffer,
-    { headers, closes = this.#owner.isLeaving }: AnswerOptions = {},
+    { headers, closes = this.#closes }: AnswerOptions = {},
   ): void {
     if (this.#isOver) return;
     this.#status = status;
@@ -169,6 +171,7 @@ export class Exchange {
     const id = this.#requestId;
     this.#wire.begin({
       status: 200,
+      closes: this.#closes,
       headers: { 'Content-Type': contentType, ...(id !== null && { 'X-Request-Id': id }) },
     });
     const next = () => {
@@ -176,7 +179,7 @@ export class Exchange {
       const piece = this.#isHead ? { done: true as const } : pieces.next();
       if (piece.done === true) {
         this.#isFreed = true;
-        this.#wire.finish({ closes: this.#owner.isLeaving, isHead: this.#isHead });
+        this.#wire.finish({ closes: this.#closes, isHead: this.#isHead });
         this.#end();
         // Other requests have their turn between two pieces, also if this client reads fast.
       } else if (this.#wire.writePiece(piece.value, next)) setImmediate(next);
@@ -236,6 +239,10 @@ export class Exchange {
     this.#isFreed = true;
     this.#end();
     return this.#wire;
+  }
+
+  get #closes(): boolean {
+    return this.#isLast || this.#owner.isLeaving;
   }
 
   #receive(isWanted: boolean): void {

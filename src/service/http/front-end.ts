@@ -30,7 +30,7 @@ export interface WireAnswer {
   readonly headers: Readonly<Record<string, string>> | undefined;
   /** Whether the request was HEAD: then the length is sent, but not the body. */
   readonly isHead: boolean;
-  /** Sends `Connection: close` and closes the connection. */
+  /** Sends `Connection: close`, carries out no further request of the connection, and closes it. RFC 9112 §9.6 */
   readonly closes: boolean;
   /** Called once when the client has taken the answer, or its connection has ended; then `onAborted` may be called instead. */
   readonly sent?: () => void;
@@ -64,7 +64,7 @@ export interface Wire {
    */
   writeEarly(answer: WireAnswer): void;
   /** Begins an answer of unknown length, whose pieces follow. */
-  begin(answer: Pick<WireAnswer, 'status' | 'headers'>): void;
+  begin(answer: Pick<WireAnswer, 'status' | 'headers' | 'closes'>): void;
   /**
    * Sends a piece of such an answer.
    *

@@ -18,6 +18,8 @@ export interface RequestHead {
   readonly hasBundle: boolean;
   /** Why it is unclear where the body ends; `null` if it is clear. */
   readonly framingFault: string | null;
+  /** Whether a `Connection` header has the option `close`: then this is the connection's last request. RFC 9112 §9.6 */
+  readonly isLast: boolean;
   readonly origin: string | null;
   readonly fetchSite: string | null;
   /** The caller's `X-Request-Id` if it is usable, else `null`; see {@link readRequestId}. */
@@ -36,11 +38,14 @@ let coding = '';
 let contentType: string | null = null;
 let contentEncoding: string | null = null;
 let hasBundle = false;
+let isLast = false;
 let origin: string | null = null;
 let fetchSite: string | null = null;
 let requestId: string | null = null;
 let traceparent: string | null = null;
 let forwardedFor: string | null = null;
+
+const CLOSE = /(?:^|,)[ \t]*close[ \t]*(?:,|$)/i;
 
 function readHeader(name: string, value: string): void {
   // The length check comes first because it is cheap and excludes most headers.
@@ -51,6 +56,7 @@ function readHeader(name: string, value: string): void {
     length !== 6 &&
     length !== 12 &&
     length !== 11 &&
+    length !== 10 &&
     length !== 15 &&
     length !== 16
   )
@@ -72,6 +78,9 @@ function readHeader(name: string, value: string): void {
       break;
     case 'x-drs-bundle':
       hasBundle = true;
+      break;
+    case 'connection':
+      isLast ||= CLOSE.test(value);
       break;
     case 'origin':
       origin = value;
@@ -100,7 +109,7 @@ export function readHead(req: HttpRequest, gate?: GateHead): RequestHead {
   lengths = codings = 0;
   contentLength = coding = '';
   contentType = contentEncoding = null;
-  hasBundle = false;
+  hasBundle = isLast = false;
   origin = fetchSite = requestId = traceparent = forwardedFor = null;
   if (gate === undefined) req.forEach(readHeader);
   else {
@@ -117,6 +126,7 @@ export function readHead(req: HttpRequest, gate?: GateHead): RequestHead {
     contentEncoding,
     hasBundle,
     framingFault: findFramingFault(),
+    isLast,
     origin,
     fetchSite,
     requestId: readRequestId(requestId),

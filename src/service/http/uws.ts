@@ -163,13 +163,14 @@ function listenOn({ app }: UwsApp, address: ListenAddress): uWS.us_listen_socket
 class UwsWire implements Wire {
   readonly #res: uWS.HttpResponse;
   readonly #isUnix: boolean;
-  /** Whether the request asks for that: uWebSockets.js then closes the connection, and does not say so. */
-  readonly #saysClose: boolean;
+  /** Whether uWebSockets.js closes the connection after the answer, and does not say so: it looks for five letters. */
+  readonly #closesSilently: boolean;
+  #isGone = false;
 
   constructor(res: uWS.HttpResponse, req: uWS.HttpRequest, isUnix: boolean) {
     this.#res = res;
     this.#isUnix = isUnix;
-    this.#saysClose = req.getHeader('connection').toLowerCase() === 'close';
+    this.#closesSilently = req.getHeader('connection').length === 5;
   }
 
   remoteAddress(): string {
@@ -178,7 +179,10 @@ class UwsWire implements Wire {
   }
 
   onAborted(gone: () => void): void {
-    this.#res.onAborted(gone);
+    this.#res.onAborted(() => {
+      this.#isGone = true;
+      gone();
+    });
   }
 
   receive(take: TakePiece): void {
@@ -194,7 +198,22 @@ class UwsWire implements Wire {
     this.#res.resume();
   }
 
-  write({ status, body: text, headers, isHead, closes, sent }: WireAnswer): void {
+  write(answer: WireAnswer): void {
+    if (answer.closes || this.#closesSilently) this.#later(() => this.#write({ ...answer, closes: true }));
+    else this.#write(answer);
+  }
+
+  /**
+   * Ends the last answer of a connection in the next turn. uWebSockets.js carries out every request that has come with this
+   * one, also after an answer that closes. Where the answer is not there yet, it closes the connection at such a request.
+   */
+  #later(end: () => void): void {
+    setImmediate(() => {
+      if (!this.#isGone) end();
+    });
+  }
+
+  #write({ status, body: text, headers, isHead, closes, sent }: WireAnswer): void {
     const res = this.#res;
     const body = bytesOf(text);
     res.cork(() => {
@@ -202,10 +221,10 @@ class UwsWire implements Wire {
       if (headers?.['Content-Type'] === undefined) res.writeHeader('Content-Type', 'application/json');
       if (headers !== undefined)
         for (const [name, value] of Object.entries(headers)) res.writeHeader(name, value);
-      if (this.#saysClose) res.writeHeader('Connection', 'close');
       // Where only we close, uWebSockets.js sends that itself. Told of a length at the end, it goes on waiting for the body, and
-      // drops the connection with this answer when another request comes.
-      if (isHead && closes) res.endWithoutBody(body.length, true);
+      // ends the connection when another request comes.
+      if (this.#closesSilently) res.writeHeader('Connection', 'close');
+      if (isHead && closes && !this.#closesSilently) res.endWithoutBody(body.length, true);
       else if (isHead) res.writeHeader('Content-Length', String(body.length)).endWithoutBody();
       else if (closes || (sent === undefined && typeof text === 'string')) res.end(body, closes);
       else this.#send(body, sent);
@@ -238,12 +257,12 @@ class UwsWire implements Wire {
     this.#res.cork(() => this.#res.writeStatus(all));
   }
 
-  begin({ status, headers }: Pick<WireAnswer, 'status' | 'headers'>): void {
+  begin({ status, headers, closes }: Pick<WireAnswer, 'status' | 'headers' | 'closes'>): void {
     const res = this.#res;
     res.cork(() => {
       res.writeStatus(statusLine(status));
       for (const [name, value] of Object.entries(headers ?? {})) res.writeHeader(name, value);
-      if (this.#saysClose) res.writeHeader('Connection', 'close');
+      if (closes || this.#closesSilently) res.writeHeader('Connection', 'close');
     });
   }
 
@@ -260,9 +279,10 @@ class UwsWire implements Wire {
     return sent.hasRoom;
   }
 
-  finish({ closes, isHead }: Pick<WireAnswer, 'closes' | 'isHead'>): void {
+  /** uWebSockets.js cannot close after pieces: it would write the header among them. The client closes, or idle time does. */
+  finish({ isHead }: Pick<WireAnswer, 'isHead'>): void {
     const res = this.#res;
-    res.cork(() => void (isHead ? res.endWithoutBody(undefined, closes) : res.end(undefined, closes)));
+    this.#later(() => res.cork(() => void (isHead ? res.endWithoutBody() : res.end())));
   }
 
   close(): void {

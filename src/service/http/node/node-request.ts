@@ -5,9 +5,11 @@ import type { HttpRequest } from '../front-end.js';
 /** The head of a request from `node:http`. */
 export class NodeRequest implements HttpRequest {
   readonly #message: IncomingMessage;
+  readonly #target: string;
 
   constructor(message: IncomingMessage) {
     this.#message = message;
+    this.#target = originForm(message.url ?? '');
   }
 
   getCaseSensitiveMethod(): string {
@@ -15,15 +17,13 @@ export class NodeRequest implements HttpRequest {
   }
 
   getUrl(): string {
-    const { url = '' } = this.#message;
-    const end = url.indexOf('?');
-    return end === -1 ? url : url.slice(0, end);
+    const end = this.#target.indexOf('?');
+    return end === -1 ? this.#target : this.#target.slice(0, end);
   }
 
   getQuery(): string | undefined {
-    const { url = '' } = this.#message;
-    const end = url.indexOf('?');
-    return end === -1 ? undefined : url.slice(end + 1);
+    const end = this.#target.indexOf('?');
+    return end === -1 ? undefined : this.#target.slice(end + 1);
   }
 
   getHeader(name: string): string {
@@ -39,6 +39,21 @@ export class NodeRequest implements HttpRequest {
     for (let at = 0; at + 1 < rawHeaders.length; at += 2)
       visit((rawHeaders[at] ?? '').toLowerCase(), decode(rawHeaders[at + 1] ?? ''));
   }
+}
+
+// Host and port. A user before them (`user@host`) is refused: RFC 9110 §4.2.4.
+const ORIGIN = /^https?:\/\/(?:[\w.-]+|\[[\d.:a-f]+\])(?::\d*)?(?=[/?]|$)/i;
+
+/**
+ * Path and query of a target, also of one in absolute form, which a server must accept (RFC 9112 §3.2.2). Its host replaces that of
+ * `Host`; the service reads neither. Any other target stays as it is, and is an unknown path.
+ */
+function originForm(target: string): string {
+  if (target.startsWith('/')) return target;
+  const origin = ORIGIN.exec(target)?.[0];
+  if (origin === undefined) return target;
+  const rest = target.slice(origin.length);
+  return rest.startsWith('/') ? rest : `/${rest}`;
 }
 
 /** Decodes a header as UTF-8, as uWebSockets.js does. Node decodes headers as Latin-1. */

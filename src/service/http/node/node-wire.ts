@@ -11,6 +11,7 @@ export class NodeWire implements Wire {
   readonly #expectsContinue: boolean;
   readonly #isUnix: boolean;
   #gone: (() => void) | null = null;
+  #closes = false;
 
   constructor(
     request: IncomingMessage,
@@ -31,6 +32,11 @@ export class NodeWire implements Wire {
   /** Whether the answer has been started. */
   get hasAnswered(): boolean {
     return this.#response.headersSent;
+  }
+
+  /** Whether the answer is the last one of the connection. */
+  get closes(): boolean {
+    return this.#closes;
   }
 
   /** Reports that the client has disconnected, or sends a malformed body. */
@@ -89,8 +95,9 @@ export class NodeWire implements Wire {
     else this.#response.write(answer.body);
   }
 
-  begin({ status, headers }: Pick<WireAnswer, 'status' | 'headers'>): void {
-    this.#response.writeHead(status, headers);
+  begin({ status, headers, closes }: Pick<WireAnswer, 'status' | 'headers' | 'closes'>): void {
+    this.#closes = closes;
+    this.#response.writeHead(status, { ...headers, ...(closes && { Connection: 'close' }) });
   }
 
   writePiece(piece: string, drained: () => void): boolean {
@@ -127,6 +134,7 @@ export class NodeWire implements Wire {
   }
 
   #writeHead({ status, body, headers }: WireAnswer, closes: boolean): void {
+    this.#closes = closes;
     this.#response.writeHead(status, {
       'Content-Type': 'application/json',
       ...headers,

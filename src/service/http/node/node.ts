@@ -144,8 +144,8 @@ function serve(
   const serveRequest = (request: IncomingMessage, response: ServerResponse, expectsContinue: boolean) => {
     const { socket } = request;
     const wires = open.get(socket);
-    // The client has disconnected: ignore its remaining requests.
-    if (wires === undefined || socket.destroyed) return;
+    // The client has disconnected, or had the last answer of the connection: ignore its remaining requests. RFC 9112 §9.6
+    if (wires === undefined || !socket.writable || [...wires].some(({ closes }) => closes)) return;
     const refusal = refusalOf(request);
     if (wires.size >= MAX_PIPELINED || (refusal !== null && wires.size > 0)) {
       socket.destroy();
@@ -168,6 +168,8 @@ function serve(
   server.on('clientError', (fault: ParserFault, socket: Socket) => {
     const wires = open.get(socket);
     const [wire] = wires ?? [];
+    // Behind a request with `Connection: close`. Its answer comes, and ends the connection.
+    if (fault.code === 'HPE_CLOSED_CONNECTION') return;
     if (wires === undefined || wires.size > 1 || wire?.isReceiving === false) {
       // An answer now could be mistaken for the answer to an earlier request.
       socket.destroy();
