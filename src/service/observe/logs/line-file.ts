@@ -10,6 +10,8 @@ const GATHER_MS = 100;
 /** After a fault, lines are dropped for this time. Then the file is opened again. */
 const FAULT_PAUSE_MS = 1000;
 const CLOSE_MS = 2000;
+/** A full pipe is written to again after this time. */
+const FULL_PAUSE_MS = 10;
 
 /**
  * Appends lines to a file or to standard output (`-`) without blocking the caller. Lines wait in memory; if the output is too
@@ -128,6 +130,21 @@ async function openStream(path: string): Promise<WriteStream> {
 function streamTo(path: string): WriteStream {
   // Without `writev`, each line is written alone: a pipe takes up to 4,096 bytes whole (PIPE_BUF), so that no line of the
   // service's own log can get into one of ours.
-  if (path === '-') return createWriteStream('', { fd: 1, autoClose: false, fs: { write } });
+  if (path === '-') return createWriteStream('', { fd: 1, autoClose: false, fs: { write: writeToPipe } });
   return createWriteStream(path, { flags: 'a', mode: 0o640 });
+}
+
+/** `fs.write` that waits while a pipe is full because its reader is slow. A stream of `node:fs` gives up after five tries. */
+function writeToPipe(
+  fd: number,
+  bytes: Buffer,
+  from: number,
+  length: number,
+  position: number | null,
+  done: (error: NodeJS.ErrnoException | null, written: number, bytes: Buffer) => void,
+): void {
+  write(fd, bytes, from, length, position, (error, written) => {
+    if (error?.code !== 'EAGAIN') done(error, written, bytes);
+    else setTimeout(writeToPipe, FULL_PAUSE_MS, fd, bytes, from, length, position, done).unref();
+  });
 }
