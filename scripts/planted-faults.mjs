@@ -80,7 +80,7 @@ const FAULTS = [
   ],
   [
     'http/uws',
-    'if (isHead && closes)',
+    'if (isHead && closes && !this.#closesSilently)',
     'if (isHead)',
     'http',
     'answers HEAD also where the next request comes',

@@ -42,9 +42,7 @@ export const time: Kind<number> = {
     if (typeof value !== 'number' || !(Math.abs(value - now) > MAX_DISTANCE_SECS))
       return { value: value as number };
     const isMilliseconds = value > MIN_MILLISECONDS && value / 1000 - now <= MAX_DISTANCE_SECS;
-    const hint = isMilliseconds
-      ? `; it looks like milliseconds: give ${Math.floor(value / 1000)}`
-      : ', such as Math.floor(Date.now() / 1000)';
+    const hint = isMilliseconds ? `; it looks like milliseconds: give ${Math.floor(value / 1000)}` : '';
     return { problem: `expected Unix seconds at most ${MAX_YEARS} years away${hint}` };
   },
 };
@@ -63,7 +61,8 @@ const MAX_RECEIPTS = 1024;
 /** Receipts, root first. */
 export const receipts = kindOf<readonly string[]>('an array of receipts', (value) => {
   const isChain = Array.isArray(value) && value.length <= MAX_RECEIPTS;
-  return isChain && Array.from(value, (item) => typeof item).every((type) => type === 'string');
+  // A hole becomes undefined.
+  return isChain && Array.from(value).every((item) => typeof item === 'string');
 });
 
 /** An object. */
