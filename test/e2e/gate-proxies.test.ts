@@ -6,6 +6,7 @@ import { once } from 'node:events';
 import fc from 'fast-check';
 import { createRemoteJWKSet, jwtVerify } from 'jose';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { Agent, request } from 'undici';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { generateKey, issueRootDelegation } from '../../src/issue/index.js';
 import { signCalls, type Delegation } from '../../src/middleware/mcp/index.js';
@@ -290,6 +291,42 @@ describe('in front of a gate that signs', () => {
         expect(lastHeaders()['x-drs-root-name']).toBe('=?base64?Wm/Dq0BleGFtcGxlLmNvbQ==?=');
       },
     );
+});
+
+describe('in front of a gate that limits callers', () => {
+  let limiting: RunningService;
+  beforeAll(async () => {
+    limiting = await startServiceHere({
+      ...{ GATE_CHAIN_ONLY: '/mcp/tools/call', TRUST_PROXY: '1', RATE_LIMIT_PER_IP: '3' },
+      WORKER_THREADS: '0',
+    });
+  });
+  afterAll(() => limiting.stop());
+
+  for (const recipe of RECIPES)
+    it(`${recipe.folder} says who calls, whatever the caller says`, needsOf(recipe), async () => {
+      const proxy = await start(recipe, limiting.port);
+      // Each recipe has callers of its own: the gate is the same.
+      const [one, other] = [2, 3].map((host) => `127.0.${RECIPES.indexOf(recipe) + 1}.${host}`) as [
+        string,
+        string,
+      ];
+      const call = async (localAddress: string, forged: string, headers: object = NAMED) => {
+        const dispatcher = new Agent({ localAddress });
+        const { body } = await request(`${proxy.url}/mcp`, {
+          ...{ dispatcher, method: 'POST', body: toolCall() },
+          headers: { 'X-Forwarded-For': forged, 'Content-Type': 'application/json', ...headers },
+        });
+        const text = await body.text();
+        await dispatcher.close();
+        return text;
+      };
+      await call(other, '192.0.2.1', { ...NAMED, 'X-DRS-Bundle': mcpBundle() });
+      expect(lastHeaders()['x-forwarded-for']).toBe(other);
+      const texts = await Promise.all(Array.from({ length: 30 }, (_, at) => call(one, `192.0.2.${at}`)));
+      expect(texts.filter((text) => text.includes('MISSING_BUNDLE')).length).toBeLessThan(texts.length);
+      expect(await call(other, one)).toContain('MISSING_BUNDLE');
+    });
 });
 
 for (const recipe of RECIPES)
