@@ -10,7 +10,7 @@ import { problemsOf } from '../service/problems-of.js';
 import { makeBundle } from '../support/chain.js';
 import { eventually } from '../support/eventually.js';
 import { failureOf, startService as startServiceHere } from '../support/service-in-process.js';
-import { metricOf, startService, type Environment } from '../support/service.js';
+import { metricOf, runToExit, startService, type Environment } from '../support/service.js';
 import { needs } from '../support/programs.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'drs-unix-'));
@@ -62,10 +62,8 @@ describe('a service on a Unix socket', { shuffle: false }, () => {
   });
 
   it('takes the place of a socket that nobody listens on, but not of one that somebody does', async () => {
-    expect(await failureOf({ LISTEN: `unix:${socketPath}` })).toEqual({
-      code: 1,
-      says: expect.stringContaining('another process listens there') as string,
-    });
+    const { code, stderr } = await runToExit({ LISTEN: `unix:${socketPath}` });
+    expect([code, stderr]).toEqual([1, expect.stringContaining('another process listens there')]);
     await running.client.close();
     // If it is killed, it leaves its file behind.
     await running.service.stop('SIGKILL');
