@@ -3,6 +3,7 @@ import {
   denotesJson,
   equalsByJcs,
   hasMoreNodes,
+  MAX_JSON_COMMAS,
   MAX_JSON_NODES,
   type JsonObject,
   type JsonValue,
@@ -116,16 +117,18 @@ export function bindValue(args: JsonObject, body: unknown): Binding {
 /**
  * A value in this process can be in itself, or be a list of 10^8 holes, and then takes for ever to read.
  *
- * @returns `mismatch` if it has more objects, arrays and members than signed arguments have; `null` if it has not
+ * @returns `mismatch` if it has more objects, arrays and members, or more elements, than signed arguments can have; `null`
+ *   if it has not
  */
 function findUnbounded(value: unknown): Exclude<Binding, 'match'> | null {
-  let nodes = 0;
+  let [nodes, commas] = [0, 0];
   const left = typeof value === 'object' && value !== null ? [value] : [];
   for (let one = left.pop(); one !== undefined; one = left.pop()) {
     const isArray = Array.isArray(one);
     const items = isArray ? (one as readonly unknown[]) : (Object.values(one) as readonly unknown[]);
     nodes += isArray ? 1 : 1 + items.length;
-    if (nodes > MAX_JSON_NODES) return 'mismatch';
+    commas += Math.max(0, items.length - 1);
+    if (nodes > MAX_JSON_NODES || commas > MAX_JSON_COMMAS) return 'mismatch';
     for (const item of items) {
       if (item === undefined) return 'invalid_body';
       if (typeof item === 'object' && item !== null) left.push(item);
