@@ -145,6 +145,6 @@ function writeToPipe(
 ): void {
   write(fd, bytes, from, length, position, (error, written) => {
     if (error?.code !== 'EAGAIN') done(error, written, bytes);
-    else setTimeout(writeToPipe, FULL_PAUSE_MS, fd, bytes, from, length, position, done).unref();
+    else setTimeout(writeToPipe, FULL_PAUSE_MS, fd, bytes, from, length, position, done);
   });
 }
