@@ -129,6 +129,12 @@ describe('ci.yml', () => {
     const promised = engines.node.split(' || ').map((range) => Number(/\d+/.exec(range)?.[0]));
     expect(promised).toEqual(all.map(({ node }) => node));
     for (const { node, image } of all) expect(image).toMatch(new RegExp(`^node:${node}-`));
+    // Developers, the image and the release have the same one.
+    const [, ofImage] = /^FROM node:(\d+)-/m.exec(read('deploy/Dockerfile')) ?? [];
+    const ofRelease = load('release.yml').jobs['npm']?.steps?.flatMap(
+      ({ with: inputs }) => inputs?.['node-version'] ?? [],
+    );
+    expect([ofImage, ofRelease]).toEqual([read('.nvmrc').trim(), [Number(ofImage)]]);
     expect(steps.map(({ run }) => run)).toContain('bash .ci/run');
     expect(statSync(path.join(root, '.ci/run')).mode & 0o100).toBe(0o100);
   });

@@ -32,7 +32,7 @@ unshare --mount --propagation private bash -euc '
   # No overlay: the compiler watches what is there by fanotify, which overlays do not have.
   mount --bind node_modules "$copy/node_modules"
   for cache in .vite .vite-temp; do mount -t tmpfs -o "uid=$user" tmpfs "$copy/node_modules/$cache"; done
-  rm -- "${hidden[@]}"
+  rm -f -- "${hidden[@]}"
   umask 077
   cd "$work/link"
   exec setpriv --reuid "$user" --regid "$user" --clear-groups \

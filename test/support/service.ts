@@ -97,6 +97,8 @@ export async function runToExit(
   const child = spawn(process.execPath, [MAIN, 'serve'], {
     env: { PATH, PORT: '0', FRONT_END, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
+    // Before the limit of a test: one that starts although it must not would stay behind.
+    ...{ timeout: 150_000, killSignal: 'SIGKILL' },
   });
   let stderr = '';
   let stdout = '';
