@@ -77,13 +77,13 @@ const SUB = {
 
 type Keyed<Rows, Key> = Omit<GivenOptions<Rows>, 'key'> & { readonly key: Key };
 
-/** What root and sub-delegations have in common. All times in Unix seconds. */
+/** What root and sub-delegations have in common. All times in Unix seconds. @interface */
 export type DelegationOptions<Key extends AnySigner = SigningKey> = Keyed<typeof COMMON, Key>;
 
-/** Options of {@link issueRootDelegation}. */
+/** Options of {@link issueRootDelegation}. @interface */
 export type RootDelegationOptions<Key extends AnySigner = SigningKey> = Keyed<typeof ROOT, Key>;
 
-/** Options of {@link issueSubDelegation}. */
+/** Options of {@link issueSubDelegation}. @interface */
 export type SubDelegationOptions<Key extends AnySigner = SigningKey> = Keyed<typeof SUB, Key>;
 
 /**

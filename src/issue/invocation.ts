@@ -39,7 +39,7 @@ const OPTIONS = {
   unchecked: { kind: flag, default: false },
 } satisfies Table;
 
-/** Options of {@link issueInvocation}. */
+/** Options of {@link issueInvocation}. @interface */
 export type InvocationOptions<Key extends AnySigner = SigningKey> = Omit<
   GivenOptions<typeof OPTIONS>,
   'key'

@@ -10,7 +10,7 @@
 export { drsFetch, type FetchHandler } from './fetch.js';
 export { BUNDLE_HEADER_ROOM, explainHeaderLimit } from './header-limit.js';
 export { drsMiddleware, type NodeMiddleware, type NodeMiddlewareOptions } from './node.js';
-export type { BodyOptions, MiddlewareOptions, RouteOptions } from './options.js';
+export type { BodyOptions, MiddlewareOptions, RouteOptions, ServerOptions } from './options.js';
 export { signFetch, type SignFetchOptions } from './sign-fetch.js';
 export type { CallContext } from '../gate/context.js';
 export type { BindingMode } from '../gate/decide.js';

@@ -96,8 +96,11 @@ export const PROTECTION = {
   onError: { kind: callback() },
 } satisfies Table;
 
-/** The common options for protecting a tool server. Whatever lets more calls pass must be set explicitly. */
-export type ProtectionOptions = VerdictSource & EventOptions & GivenOptions<typeof COMMON>;
+/** What a protection knows of its server. Whatever lets more calls pass must be set explicitly. */
+export interface ServerOptions extends GivenOptions<typeof COMMON> {}
+
+/** The common options for protecting a tool server. */
+export type ProtectionOptions = VerdictSource & EventOptions & ServerOptions;
 
 /** The options of a protection that reads bodies. */
 export const BODY = {
