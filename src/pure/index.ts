@@ -4,8 +4,8 @@
  *
  * @packageDocumentation
  */
-import { readCall, type VerifyOptions } from '../verifier/call-options.js';
-import { toVerdict, type Verdict } from '../verifier/verdict.js';
+import { verifyWith, type VerifyOptions } from '../verifier/call-options.js';
+import type { Verdict } from '../verifier/verdict.js';
 import { judge } from '../verify/judge.js';
 import { pureParts, type PureOptions } from './parts.js';
 
@@ -44,10 +44,5 @@ export interface PureVerifier {
  */
 export function createVerifier(options: PureOptions): PureVerifier {
   const parts = pureParts(options);
-  return {
-    verify: async (bundle, options) => {
-      const { request, details } = readCall(bundle, options);
-      return toVerdict(await judge(request, parts), details);
-    },
-  };
+  return { verify: verifyWith((call) => judge(call, parts)) };
 }
