@@ -16,7 +16,7 @@ export type { Verdict, VerdictDetails, VerdictError } from '../verifier/verdict.
 export type { VerdictContext } from '../verify/receipt.js';
 export type { Binding } from '../verify/binding.js';
 export type { Block, Code } from '../verify/codes.js';
-export { CATALOGUE } from '../verify/later-codes.js';
+export { CATALOGUE } from '../verify/codes.js';
 
 /** Verifies bundles without native code. */
 export interface PureVerifier {

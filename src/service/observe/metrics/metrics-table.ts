@@ -1,6 +1,6 @@
 import type { ReplayStore } from '../../../usage/index.js';
 import type { Engine } from '../../../verifier/engine.js';
-import { CATALOGUE } from '../../../verify/later-codes.js';
+import { CATALOGUE } from '../../../verify/codes.js';
 import { BUILD } from '../build-info.js';
 import type { Configuration } from '../../configuration/configuration.js';
 import { variableOf } from '../../configuration/environment.js';
