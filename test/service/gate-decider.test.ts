@@ -35,7 +35,6 @@ function open(verify: Verify, more: Partial<GateDeciderContext> = {}) {
       trustedRoots: undefined,
       serverIdentity: 'any',
       gateMethods: 'all',
-      gateChainOnly: '/mcp/tools/call',
     },
     admission,
     log: pino({ level: 'silent' }),
@@ -55,14 +54,12 @@ function open(verify: Verify, more: Partial<GateDeciderContext> = {}) {
 const CALLS = {
   http: { bundle: () => mcpBundle(), body: httpCall },
   mcp: { bundle: () => mcpBundle(), body: toolCall() },
-  chain: { bundle: () => mcpBundle(), body: toolCall() },
   a2a: { bundle: () => a2aBundle(), body: a2aCall() },
 };
 
 function callOf(protocol: keyof typeof CALLS) {
   const { bundle, body: text } = CALLS[protocol];
-  const named = protocol === 'chain' ? { 'Mcp-Method': 'tools/call', 'Mcp-Name': 'search' } : {};
-  const headers = headersOf({ 'X-DRS-Bundle': bundle(), ...named });
+  const headers = headersOf({ 'X-DRS-Bundle': bundle() });
   return {
     protocol,
     endpoint: 'gate' as const,
@@ -132,13 +129,12 @@ describe('a request without a verdict', () => {
   const bodyOf = (decision: ReturnType<typeof decider.unavailable>) =>
     decision.kind === 'deny' ? [decision.response.status, decision.response.body] : decision;
 
-  it('is denied in the form of its protocol; the chain alone has that of MCP', () => {
-    const [http, mcp, a2a, chain] = (['http', 'mcp', 'a2a', 'chain'] as const).map((protocol) =>
+  it('is denied in the form of its protocol', () => {
+    const [http, mcp, a2a] = (['http', 'mcp', 'a2a'] as const).map((protocol) =>
       bodyOf(decider.unavailable({ protocol, endpoint: 'gate' }, 'overloaded')),
     );
     expect(http).not.toEqual(mcp);
     expect(a2a).not.toEqual(http);
-    expect(chain).toEqual(mcp);
   });
 
   it.each(GATE_PROTOCOLS)('is denied and counted where its body did not come: %s', (protocol) => {
@@ -289,12 +285,6 @@ describe('with a verdict', () => {
       const close = vi.spyOn(replays, 'close');
       await gate.close();
       expect(close).toHaveBeenCalledOnce();
-    });
-
-    it('allows a chain alone though its verifier requires a body to compare', async () => {
-      const { gate } = await openWith({ ...ANY, GATE_CHAIN_ONLY: '/mcp/tools/call' });
-      expect((await gate.decider.decide(callOf('chain'))).kind).toBe('allow');
-      await gate.close();
     });
 
     it('keeps none and says so where it may not', async () => {

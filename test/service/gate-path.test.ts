@@ -5,7 +5,7 @@ it.each([
   ['/gate/http', 'http'],
   ['/gate/mcp', 'mcp'],
   ['/gate/a2a', 'a2a'],
-  ['/gate/chain', 'chain'],
+  ['/gate/chain', null],
   ['/gate/mcp/', 'mcp'],
   ['/gate/mcp/tools/x?y=/gate/http', 'mcp'],
   ['/gate/', null],

@@ -106,7 +106,6 @@ function openGate() {
   return async (protocol: Protocol, request: GateRequest): Promise<Omit<Call, 'ms'>> => {
     const opened = openRequest(protocol, request, {
       routes: request.path === null || request.path === '/' ? 'any' : ROUTES,
-      chainCommand: '/mcp/tools/call',
     });
     if (opened.kind === 'pass') return { answer: 'pass', answerBytes: 0 };
     const decided = opened.kind === 'deny' ? opened : await decide(opened, { now, judge, rules, use: null });

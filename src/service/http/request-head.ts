@@ -1,7 +1,8 @@
 import type { HttpRequest } from './front-end.js';
 import { randomBytes } from 'node:crypto';
 import { GATE_HEADERS, headerName, headerValue, type HeaderLookup } from '../../gate/request.js';
-import { GATE_PROTOCOLS, type GateProtocol } from '../../gate/open.js';
+import type { Protocol } from '../../gate/codes.js';
+import { GATE_PROTOCOLS } from '../../gate/open.js';
 import { hasDotSegment } from '../../protocol/resources.js';
 
 /** The headers of a request that every route needs. */
@@ -263,7 +264,7 @@ const PREFIX = '/gate/';
  *   such a segment could see another protocol
  * @example gateProtocolOf('/gate/mcp/tools?x=1'); // 'mcp'
  */
-export function gateProtocolOf(path: string): GateProtocol | null {
+export function gateProtocolOf(path: string): Protocol | null {
   if (!path.startsWith(PREFIX)) return null;
   const end = path.indexOf('/', PREFIX.length);
   const name = path.slice(PREFIX.length, end < 0 ? undefined : end);

@@ -13,7 +13,8 @@ import {
   type GateRules,
   type JudgedChain,
 } from '../../gate/decide.js';
-import { openRequest, type GateProtocol, type OpeningRules } from '../../gate/open.js';
+import type { Protocol } from '../../gate/codes.js';
+import { openRequest, type OpeningRules } from '../../gate/open.js';
 import type { CallBody, Denial, GateRequest } from '../../gate/request.js';
 import { responseTo, type GateResponse } from '../../gate/response.js';
 import { useInvocation, type ReplayRules, type ReplayStore } from '../../usage/index.js';
@@ -32,7 +33,7 @@ export const GATE_SCOPE = 'gate';
 
 /** A protocol request, as a transport passes it in. */
 export interface GateCall {
-  readonly protocol: GateProtocol;
+  readonly protocol: Protocol;
   /** Where it was asked, for the metrics. */
   readonly endpoint: GateEndpoint;
   readonly request: GateRequest;
@@ -72,7 +73,6 @@ export interface GateDeciderContext {
     | 'trustedRoots'
     | 'trustedRootsFile'
     | 'gatePassMethods'
-    | 'gateChainOnly'
     | 'serverIdentity'
     | 'gateMethods'
   >;
@@ -99,11 +99,12 @@ export class GateDecider {
   readonly #use: GateParts<VerifiedChain>['use'];
   readonly #sign: GateParts<VerifiedChain>['sign'];
   readonly #openingRules: OpeningRules;
+  readonly #rules: GateRules;
   #hasWarned = false;
 
   constructor(context: GateDeciderContext) {
     this.#context = context;
-    const { replayWindowSecs: windowSecs, clockSkewSecs } = context.configuration;
+    const { replayWindowSecs: windowSecs, clockSkewSecs, serverIdentity } = context.configuration;
     const { replays, signer, observer } = context;
     const replayRules: ReplayRules = { scope: GATE_SCOPE, windowSecs, clockSkewSecs };
     this.#use =
@@ -112,6 +113,11 @@ export class GateDecider {
         : (claims, limits, now) => useInvocation(claims, limits, replays, now, replayRules, observer);
     this.#sign = signer === null ? undefined : (allowed) => signer.sign(allowed);
     this.#openingRules = openingRulesOf(context.configuration, context.routes);
+    // No roots and no server name: the engine has already checked the configured ones.
+    this.#rules = {
+      ...{ trustedRoots: null, serverIdentity: serverIdentity === undefined ? undefined : null },
+      bindingMode: 'enforced',
+    };
   }
 
   /** Decides on a request. Never rejects: if the check fails, the request is denied. */
@@ -157,22 +163,18 @@ export class GateDecider {
     this.#context.observer.rejected(endpoint, reason);
   }
 
-  #unread(protocol: GateProtocol, fail: typeof verifierUnavailable): GateDecision {
-    const form = protocol === 'chain' ? 'mcp' : protocol;
-    const failure = fail({ protocol: form });
-    const decision = toDecision({ kind: 'deny', protocol: form, id: null, requested: null, failure });
+  #unread(protocol: Protocol, fail: typeof verifierUnavailable): GateDecision {
+    const failure = fail({ protocol });
+    const decision = toDecision({ kind: 'deny', protocol, id: null, requested: null, failure });
     this.#context.observer.decided(protocol, 'deny', failure.code);
     return decision;
   }
 
-  #partsFor(
-    { protocol, isWanted, onVerdict, findFault }: GateCall,
-    ticket: Ticket,
-  ): GateParts<VerifiedChain> {
+  #partsFor({ isWanted, onVerdict, findFault }: GateCall, ticket: Ticket): GateParts<VerifiedChain> {
     const { judge, observer } = this.#context;
     return {
       now: clock,
-      rules: this.#rulesFor(protocol),
+      rules: this.#rules,
       judge: async ({ bundle, body }) => {
         const outcome = await judge({
           bundle,
@@ -188,12 +190,6 @@ export class GateDecider {
       use: this.#use,
       sign: this.#sign,
     };
-  }
-
-  /** No roots and no server name: the engine has already checked the configured ones. */
-  #rulesFor(protocol: GateProtocol): GateRules {
-    const serverIdentity = this.#context.configuration.serverIdentity === undefined ? undefined : null;
-    return { trustedRoots: null, serverIdentity, bindingMode: protocol === 'chain' ? 'off' : 'enforced' };
   }
 
   /** Warns once if any root is trusted, so that the operator knows. */

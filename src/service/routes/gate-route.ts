@@ -1,6 +1,6 @@
 import { bodyOfBytes } from '../../gate/carriers.js';
 import { contextHeaders, NO_CONTEXT, type HeaderChanges } from '../../gate/context.js';
-import type { GateProtocol } from '../../gate/open.js';
+import type { Protocol } from '../../gate/codes.js';
 import type { GateRequest, RequestBody } from '../../gate/request.js';
 import { PASSING_METHODS } from '../../gate/json-rpc.js';
 import { tooLargeMessage, type BodyIntake, type IntakeFault, type IntakeSink } from '../http/body-intake.js';
@@ -13,7 +13,7 @@ import type { VerdictLogs } from '../observe/logs/verdict-logs.js';
 
 /** How a request is asked about, and what happens then. */
 export interface Asking extends Pick<GateRequest, 'method' | 'path'> {
-  readonly protocol: GateProtocol;
+  readonly protocol: Protocol;
   /** The body, from its bytes, which are only valid during the call. */
   readonly readBody: (bytes: Buffer) => RequestBody;
   /** Whether what passes could be sent on. If not, nothing is checked, so that no invocation is used in vain. */
@@ -40,10 +40,10 @@ export class GateRoute {
   }
 
   /**
-   * Makes what answers `/gate/http`, `/gate/mcp`, `/gate/a2a` or `/gate/chain` with the decision: a proxy forwards the
+   * Makes what answers `/gate/http`, `/gate/mcp` or `/gate/a2a` with the decision: a proxy forwards the
    * caller's request and asks about it.
    */
-  serve(protocol: GateProtocol) {
+  serve(protocol: Protocol) {
     return (exchange: Exchange, head: RequestHead, req: HttpRequest): void => {
       const { gate, hasBody } = head;
       this.ask(exchange, head, {

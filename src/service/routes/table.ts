@@ -42,9 +42,6 @@ export interface Table {
   readonly unknown: Route;
 }
 
-const CHAIN_IS_OFF =
-  '/gate/chain is off, since it does not check the arguments of calls; set GATE_CHAIN_ONLY=/mcp/tools/call, or use /gate/mcp';
-
 /** What answers the requests to a service. */
 export interface Tables {
   readonly service: Table;
@@ -67,7 +64,7 @@ export function limitOf({
 export function routeTables(context: RouteContext): Tables {
   const { configuration, gateSigner } = context;
   const jwks = gateSigner === null ? null : JSON.stringify({ keys: [gateSigner.jwk] });
-  const { gateChainOnly, metricsAddr, adminOnMetricsAddr, inspector } = configuration;
+  const { metricsAddr, adminOnMetricsAddr, inspector } = configuration;
   const limit = () => limitOf(configuration);
   const [verifyLimit, gateLimit, adminLimit] = [limit(), limit(), limit()];
   const intake = new BodyIntake(context);
@@ -96,14 +93,6 @@ export function routeTables(context: RouteContext): Tables {
     ['/gate/http', gate(proxied.serve('http'))],
     ['/gate/mcp', gate(proxied.serve('mcp'))],
     ['/gate/a2a', gate(proxied.serve('a2a'))],
-    [
-      '/gate/chain',
-      gate(
-        gateChainOnly === undefined
-          ? (exchange) => exchange.refuse(404, CHAIN_IS_OFF)
-          : proxied.serve('chain'),
-      ),
-    ],
   ];
   const admin: Rows = [
     ['/admin/revoke', post('revoke', adminLimit, revoke.serve)],
