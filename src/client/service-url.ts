@@ -1,10 +1,6 @@
 /** A path of the service that commands and clients ask. */
 export type ServicePath =
-  | '/verify'
-  | '/admin/revoke'
-  | '/admin/revocations'
-  | '/admin/usage/prune'
-  | `/admin/usage?receipt=${string}`;
+  '/verify' | '/admin/revoke' | '/admin/revocations' | `/admin/usage?receipt=${string}`;
 
 /**
  * Makes the URL of a service's endpoint.

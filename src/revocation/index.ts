@@ -58,7 +58,7 @@ export interface Revocation {
    * @returns `null` if the view can be read at once, because there is a usable copy or waiting makes no sense.
    *   Otherwise a promise that never rejects. It resolves when the copy has arrived or `maxWaitMs` is over.
    */
-  freshen(): Promise<void> | null;
+  refreshIfStale(): Promise<void> | null;
   /**
    * Revokes something in the local store.
    *
@@ -90,7 +90,7 @@ export interface Revocation {
  *   statusList: { url: 'https://lists.example/1', ttlSecs: 300, maxStaleSecs: 0 },
  *   log: pino(),
  * });
- * await revocation.freshen();
+ * await revocation.refreshIfStale();
  * revocation.view.remoteStatusOf(94567); // 'not_revoked'
  */
 export async function openRevocation(options: RevocationOptions): Promise<Revocation> {
@@ -181,8 +181,8 @@ class OpenRevocation implements Revocation {
     return this.#list?.ageSecs ?? Number.NaN;
   }
 
-  freshen(): Promise<void> | null {
-    return this.#list?.freshen() ?? null;
+  refreshIfStale(): Promise<void> | null {
+    return this.#list?.refreshIfStale() ?? null;
   }
 
   async revoke(asked: Asked): Promise<void> {

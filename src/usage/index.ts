@@ -13,7 +13,6 @@ export {
 export {
   DEFAULT_REDIS_TIMEOUT_MS,
   openRedisReplayStore,
-  type RedisReplayPeriods,
   type RedisReplayStoreOptions,
 } from '#redis-replay-store';
 export { replayKey } from './use-invocation.js';
@@ -30,7 +29,6 @@ export {
   NEW,
   ReplayStoreError,
   type Charge,
-  type Pruned,
   type Refund,
   type RefundPart,
   type ReplayLog,

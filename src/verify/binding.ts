@@ -9,8 +9,7 @@ import {
   type JsonValue,
 } from '../protocol/json.js';
 import { findJsonDefect } from '../protocol/json-defects.js';
-import type { Failure } from './codes.js';
-import { laterFailure } from './later-codes.js';
+import { Failure } from './codes.js';
 import { describeDifference } from './difference.js';
 
 /** How the body of a call compares with the signed arguments. */
@@ -45,7 +44,7 @@ export function checkBinding(binding: Binding | null, args: JsonObject, body: Bo
     case 'match':
       return null;
     case null:
-      return laterFailure('BINDING_REQUIRED', {
+      return new Failure('BINDING_REQUIRED', {
         subject: 'bundle',
         member: 'body',
         expected: 'the body of the call',
@@ -55,7 +54,7 @@ export function checkBinding(binding: Binding | null, args: JsonObject, body: Bo
         binding === 'mismatch'
           ? (describeDifference(args, body) ?? 'it says something else')
           : 'it is not JSON with one meaning';
-      return laterFailure('BINDING_MISMATCH', {
+      return new Failure('BINDING_MISMATCH', {
         subject: 'invocation',
         expected: 'what the body of the call says',
         reason,

@@ -1,8 +1,7 @@
 import type { InvocationClaims } from '../protocol/claims.js';
 import { toMicroUsd, toUsd } from '../protocol/money.js';
 import { Budget, isMoney, type KnownPolicyMember } from '../protocol/policy.js';
-import { showTime, type Failure } from './codes.js';
-import { laterFailure } from './later-codes.js';
+import { Failure, showTime } from './codes.js';
 import type { Receipt } from './receipt.js';
 
 /** The limits of one receipt that hold for all calls below it together. A verdict alone cannot tell what others used. */
@@ -126,7 +125,7 @@ export function limitReached({ level, member, limit, used, asked, exp }: Reached
   const show = (amount: number) => (member === 'max_calls' ? amount : toUsd(amount));
   const left = show(Math.max(0, limit - used));
   const end = exp === null ? 'the limit has no end' : `the limit ends at ${showTime(exp)}`;
-  return laterFailure('LIMIT_REACHED', {
+  return new Failure('LIMIT_REACHED', {
     subject: level,
     member,
     claimed: show(asked),

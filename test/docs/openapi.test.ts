@@ -4,7 +4,7 @@ import path from 'node:path';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { CATALOGUE } from '../../src/verify/later-codes.js';
+import { CATALOGUE } from '../../src/verify/codes.js';
 import { findDifferences, openApi } from '../support/openapi.js';
 import { startService } from '../support/service-in-process.js';
 import type { RunningService } from '../support/service.js';

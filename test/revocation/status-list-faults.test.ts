@@ -24,7 +24,7 @@ let now: number;
 async function refresh(): Promise<void> {
   now += 2_000;
   const ended = recorder.outcomes.length;
-  void cache.freshen();
+  void cache.refreshIfStale();
   await recorder.fetched(ended + 1);
 }
 

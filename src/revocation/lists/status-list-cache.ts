@@ -136,7 +136,7 @@ export class StatusListCache {
    *   sense. Otherwise a promise that never rejects and resolves after `maxWaitMs` at the latest; call `statusOf`
    *   then.
    */
-  freshen(): Promise<void> | null {
+  refreshIfStale(): Promise<void> | null {
     const now = this.#now();
     const state = this.#stateAt(now);
     if (state === 'fresh') return null;

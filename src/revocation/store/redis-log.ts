@@ -7,6 +7,8 @@ import { readEntry, toJson, type Entry } from '../entry.js';
 const TAG = '{drs:revocations}';
 const ENTRIES_KEY = `${TAG}:entries`;
 const READERS_KEY = `${TAG}:readers`;
+/** A key that says nothing: it is written to see whether Redis takes writes. */
+export const PROBE_KEY = `${TAG}:probe`;
 /** The name of the only field. */
 const ENTRY = 'e';
 const PAGE = 5_000;
