@@ -22,14 +22,20 @@ const [human, agent] = [issue.generateKey(), issue.generateKey()];
 const consent = issue.createConsent({ text: 'Search for me.', locale: 'en', method: 'explicit-ui-click' });
 const policy = { allowed_tools: ['search'], max_cost_usd: 5 };
 const receipts = [
-  issue.issueRootDelegation({ key: human, audience: agent.did, command: '/mcp/tools/call', policy, consent }),
+  await issue.issueRootDelegation({
+    key: human,
+    audience: agent.did,
+    command: '/mcp/tools/call',
+    policy,
+    consent,
+  }),
 ];
 const search = { query: 'weather', estimated_cost_usd: 0.02 };
 const params = { name: 'search', arguments: search };
 const mcpCall = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params });
-const bundle = () => {
+const bundle = async () => {
   const call = { key: agent, chain: receipts, toolServer: agent.did, args: { tool: 'search', ...search } };
-  return issue.createBundle({ receipts, invocation: issue.issueInvocation(call) });
+  return issue.createBundle({ receipts, invocation: await issue.issueInvocation(call) });
 };
 /** @param {{ ranges: { count: number }[] }} counted */
 const isCalled = ({ ranges: [whole] }) => whole !== undefined && whole.count > 0;
@@ -47,8 +53,9 @@ async function passedBy(path, body, headers) {
   return new Set(files.map(({ url }) => url.slice(dist.length)));
 }
 const requests = {
-  '/verify': () => passedBy('/verify', JSON.stringify(bundle()), {}),
-  '/gate/mcp': () => passedBy('/gate/mcp', mcpCall, { 'X-DRS-Bundle': issue.encodeBundle(bundle()) }),
+  '/verify': async () => passedBy('/verify', JSON.stringify(await bundle()), {}),
+  '/gate/mcp': async () =>
+    passedBy('/gate/mcp', mcpCall, { 'X-DRS-Bundle': issue.encodeBundle(await bundle()) }),
 };
 for (const [path, send] of Object.entries(requests)) {
   for (let at = 0; at < 20; at++) await send();

@@ -26,11 +26,11 @@ const toolServer = 'https://tools.example';
 const agent = generateKey();
 const principal = generateKey();
 
-const delegation = (): Delegation => ({
+const delegation = async (): Promise<Delegation> => ({
   key: agent,
   toolServer,
   chain: [
-    issueRootDelegation({
+    await issueRootDelegation({
       key: principal,
       audience: agent.did,
       command: '/mcp/tools/call',
@@ -138,7 +138,7 @@ for (const recipe of SENDS_BODIES)
       for (const mode of ['legacy', 'auto'] as const) {
         const client = signCalls(
           new Client({ name: 'agent', version: '1.0.0' }, { versionNegotiation: { mode } }),
-          delegation(),
+          await delegation(),
         );
         const transport = new StreamableHTTPClientTransport(new URL(`${proxy.url}/mcp`), {
           requestInit: { headers: SPOOFED },

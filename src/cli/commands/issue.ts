@@ -97,7 +97,7 @@ Examples:
       const consent = text === null ? {} : { consent: consentTo(text, options, now) };
       const unsigned = { ...delegation, now, rootType: options.rootType, ...consent };
       // Errors come before the question: a key that nobody keeps finds them. Yours signs only what you agreed to.
-      issueRootDelegation({ ...unsigned, key: generateKey() });
+      await issueRootDelegation({ ...unsigned, key: generateKey() });
       if (text !== null) {
         process.stderr.write('You agree to this:\n');
         showText(text);
