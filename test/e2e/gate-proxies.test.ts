@@ -258,7 +258,7 @@ describe('in front of a gate that signs', () => {
   let signing: RunningService;
   beforeAll(async () => {
     const root = { did: mcpChain.parties[0]?.did, name: 'Zoë@example.com' };
-    writeFileSync(path.join(folder, 'roots.json'), JSON.stringify({ roots: [root] }));
+    writeFileSync(path.join(folder, 'roots.jsonl'), JSON.stringify(root));
     signing = await startServiceHere({
       GATE_CHAIN_ONLY: '/mcp/tools/call',
       GATE_SIGNING_KEY: signer.toJwk().d,
