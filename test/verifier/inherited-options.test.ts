@@ -60,7 +60,7 @@ const alice = generateKey();
 const bot = generateKey();
 const consent = createConsent({ text: 'Bot may search.', locale: 'en', method: 'test', now: 1 });
 const delegation = { audience: bot.did, policy: {} };
-const root = issueRootDelegation({ ...delegation, key: alice, command: '/mcp', consent });
+const root = await issueRootDelegation({ ...delegation, key: alice, command: '/mcp', consent });
 const call = { key: bot, chain: [root], args, toolServer: 'https://a.example' };
 const quietly = { onError: () => undefined };
 
