@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { open, readFile, realpath, rename, rm, stat } from 'node:fs/promises';
 import { lockFile, type FileLock } from '../revocation/store/file-lock.js';
-import { RevocationStoreError } from '../revocation/store/store-error.js';
+import { RevocationStoreError } from '../revocation/store/revocation-store.js';
 import { CommandError } from './command-error.js';
 
 const MAX_FILE_BYTES = 16 * 1024 * 1024;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { copyState } from '../../src/revocation/lists/copy-state.js';
+import { copyState } from '../../src/revocation/lists/status-list-cache.js';
 
 const FETCHED = 1_000_000;
 const limits = { ttlMs: 100, maxStaleMs: 50 };
