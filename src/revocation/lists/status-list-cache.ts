@@ -71,7 +71,7 @@ const REFRESH_AT = 0.8;
  * @param now Unix milliseconds
  * @example copyState({ fetchedAt: 0, validUntilMs: Infinity }, 90, { ttlMs: 100, maxStaleMs: 0 }); // 'refresh_due'
  */
-export function copyState(copy: CopyTimes | null, now: number, { ttlMs, maxStaleMs }: CopyLimits): CopyState {
+function copyState(copy: CopyTimes | null, now: number, { ttlMs, maxStaleMs }: CopyLimits): CopyState {
   if (copy === null || now < copy.fetchedAt || now >= copy.validUntilMs) return 'unusable';
   const age = now - copy.fetchedAt;
   if (age >= ttlMs) return age < ttlMs + maxStaleMs ? 'stale' : 'unusable';
