@@ -8,7 +8,7 @@ import { openEngine } from '../verifier/create-verifier.js';
 import type { Engine } from '../verifier/engine.js';
 import { OptionsError } from '../verifier/options.js';
 import { asksForDetails, toVerdict } from '../verifier/verdict.js';
-import { bodyOf, parseBundleText } from '../verify/receipt-cache.js';
+import { bodyIn } from '../verify/binding.js';
 import { CommandError } from './command-error.js';
 import type { LineVerifier } from './verify-stream.js';
 
@@ -36,12 +36,16 @@ export async function openLocal(env: NodeJS.ProcessEnv, at: JudgedAt): Promise<O
   return {
     maxBytes: configuration.maxBodyBytes,
     verify: async (line) => {
-      const read = readJson(line, (text) => parseBundleText(text, engine.cache));
+      const read = readJson(line, (text) => ({ text, bundle: JSON.parse(text) as unknown }));
       if (read.fault !== undefined)
         return { error: read.error, status: read.fault === 'too_large' ? 413 : 400 };
       const { bundle } = read.parsed;
       const now = at === 'call' ? timeOf(bundle) : (at ?? undefined);
-      const outcome = await engine.verify({ bundle, body: bodyOf(read.parsed), now });
+      const outcome = await engine.verify({
+        bundle,
+        body: bodyIn(read.parsed.text, read.parsed.bundle),
+        now,
+      });
       return toVerdict(outcome, asksForDetails(bundle));
     },
     close: () => engine.close(),

@@ -99,7 +99,7 @@ function withoutPrototype(_name: string, value: unknown): unknown {
 }
 
 /** Whether somebody has added members to `Object.prototype`. Asked for each text: it can happen at any time. */
-export function isPrototypeExtended(): boolean {
+function isPrototypeExtended(): boolean {
   let inherited = 0;
   for (const name in NOTHING) inherited += name.length + 1;
   return inherited > 0;

@@ -57,6 +57,17 @@ export class RedisLog {
     return toEntries(await this.#send('XRANGE', ENTRIES_KEY, `(${id}`, '+', 'COUNT', String(PAGE)));
   }
 
+  /** Reads all entries after an id, a page at a time. */
+  async *pagesAfter(id: string): AsyncGenerator<LogEntry[]> {
+    let readTo = id;
+    for (;;) {
+      const page = await this.readAfter(readTo);
+      if (page.length === 0) return;
+      readTo = (page.at(-1) as LogEntry).id;
+      yield page;
+    }
+  }
+
   /** Like {@link readAfter}, but at the end of the log it waits for new entries. Blocks its connection. */
   async waitAfter(id: string, waitMs: number): Promise<LogEntry[]> {
     const command = ['XREAD', 'COUNT', String(PAGE), 'BLOCK', String(waitMs), 'STREAMS', ENTRIES_KEY, id];

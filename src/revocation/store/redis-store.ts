@@ -6,8 +6,7 @@ import { Entries } from '../entries.js';
 import { hasRunOut, type Entry } from '../entry.js';
 import type { RevocationLog, RevocationObserver } from '../observer.js';
 import { BEGINNING, PROBE_KEY, RedisLog, type LogEntry } from './redis-log.js';
-import type { RevocationStore } from './revocation-store.js';
-import { RevocationStoreError, storeIsFull } from './store-error.js';
+import { RevocationStoreError, storeIsFull, type RevocationStore } from './revocation-store.js';
 
 /** Where the store is, and what an acknowledgement requires. */
 export interface RedisStoreOptions {
@@ -258,16 +257,7 @@ export class RedisStore implements RevocationStore {
     let missing: Entry[] = [];
     const push = async () => {
       // Other instances do the same at this moment. What they have recorded need not be recorded again.
-      for (
-        let page = await log.readAfter(this.#readTo);
-        page.length > 0;
-        page = await log.readAfter(this.#readTo)
-      ) {
-        for (const { id, entry } of page) {
-          this.#readTo = id;
-          found.add(entry);
-        }
-      }
+      await this.#load(log, found);
       const left = missing.filter((entry) => !found.covers(entry));
       missing = [];
       recorded += left.length;
@@ -291,9 +281,7 @@ export class RedisStore implements RevocationStore {
   async #load(log: RedisLog, into: Entries): Promise<string[]> {
     const runOut: string[] = [];
     let lastRunOut: string | null = null;
-    for (;;) {
-      const page = await log.readAfter(this.#readTo);
-      if (page.length === 0) return runOut;
+    for await (const page of log.pagesAfter(this.#readTo)) {
       for (const { id, entry } of page) {
         // An instance that comes back asks for the last one that it has read.
         if (lastRunOut !== null) runOut.push(lastRunOut);
@@ -302,6 +290,7 @@ export class RedisStore implements RevocationStore {
         if (lastRunOut === null) into.add(entry);
       }
     }
+    return runOut;
   }
 
   #now(): number {

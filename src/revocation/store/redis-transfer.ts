@@ -7,7 +7,7 @@ import { lineOf, readLines } from './entry-file.js';
 import { lockFile } from './file-lock.js';
 import { BEGINNING, RedisLog } from './redis-log.js';
 import { needsOf, type RedisStoreOptions } from './redis-store.js';
-import { RevocationStoreError } from './store-error.js';
+import { RevocationStoreError } from './revocation-store.js';
 
 const BATCH = 1_000;
 const REPLICATE_MS = 5_000;
@@ -70,13 +70,7 @@ export async function exportRevocations(url: string): Promise<string[]> {
 
 async function readAll(log: RedisLog): Promise<Entries> {
   const known = new Entries();
-  let readTo = BEGINNING;
-  for (let page = await log.readAfter(readTo); page.length > 0; page = await log.readAfter(readTo)) {
-    for (const { id, entry } of page) {
-      readTo = id;
-      known.add(entry);
-    }
-  }
+  for await (const page of log.pagesAfter(BEGINNING)) for (const { entry } of page) known.add(entry);
   return known;
 }
 

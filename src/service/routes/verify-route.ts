@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer';
 import { WorkDropped } from '../../signatures/signature-verifier.js';
-import { bodyOf, parseBundleText } from '../../verify/receipt-cache.js';
+import { bodyIn } from '../../verify/binding.js';
 import type { Call, Judgement } from '../../verify/judge.js';
 import { asksForDetails, toVerdictJson } from '../../verifier/verdict.js';
 import type { Ticket } from '../load/admission.js';
@@ -76,14 +76,14 @@ export class VerifyRoute {
 
   /** Parses a body. If it is malformed, answers the request and returns `null`. */
   #parse(question: Question, bytes: Buffer, ticket: Ticket): Call | null {
-    const read = readJson(bytes, (text) => parseBundleText(text, this.#context.engine.cache));
+    const read = readJson(bytes, (text) => ({ text, bundle: JSON.parse(text) as unknown }));
     if (read.fault !== undefined) {
       this.#reject(question, read.fault, read.fault === 'too_large' ? 413 : 400, read.error);
       return null;
     }
     return {
       bundle: read.parsed.bundle,
-      body: bodyOf(read.parsed),
+      body: bodyIn(read.parsed.text, read.parsed.bundle),
       isWanted: () => !question.isOver,
       mayWait: () => ticket.park(),
     };
