@@ -83,16 +83,6 @@ export function errorOf(body: unknown): string {
   return body === undefined ? '(its body is not JSON)' : '(its body is not what this command expects)';
 }
 
-/**
- * The address of the service, without a path of its endpoints.
- *
- * @throws CommandError if `DRS_VERIFY_URL` is no address
- */
-export function serviceAddress(): string {
-  urlOf('/verify');
-  return process.env['DRS_VERIFY_URL'] || DEFAULT_URL;
-}
-
 /** `DRS_ADMIN_URL` is for a service whose `/admin` is on another address (`ADMIN_ON_METRICS_ADDR`). */
 function urlOf(path: ServicePath): { readonly url: URL; readonly variable: string } {
   const isAdmin = path !== '/verify' && (process.env['DRS_ADMIN_URL'] ?? '') !== '';

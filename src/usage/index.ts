@@ -27,7 +27,6 @@ export {
   type Refunded,
 } from './refund.js';
 export {
-  NEW,
   ReplayStoreError,
   type Charge,
   type Pruned,

@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { clock } from '../../issue/options.js';
 import { issueSubDelegation, type IssuedPolicy } from '../../issue/index.js';
 import { policyInForce } from '../../issue/plain-words.js';
 import { readReceiptClaims, type ReceiptClaims } from '../../protocol/claims.js';
@@ -6,10 +7,12 @@ import { isKnownMember } from '../../protocol/policy.js';
 import { parseCompactJwt } from '../../protocol/jwt.js';
 import { isJsonObject } from '../../protocol/json.js';
 import { agreementText, showText } from '../agreement.js';
-import { chainText, readChainFile } from '../chain-file.js';
+import { chainText, readChainFile } from '../bundle-file.js';
 import { requireFree, writeResult } from '../files.js';
 import { addKeyOptions, readDid, readSigner, type KeyOptions } from '../key-file.js';
 import { addPolicyOptions, noteWithoutIndex, readPolicy, type PolicyOptions } from '../policy-options.js';
+import { readRootNames, type NameOf } from '../root-names.js';
+import { printable } from '../terminal.js';
 import { parseEnd, parseTime, TIME_FORMS, toExpiresAt } from '../times.js';
 
 interface DelegateOptions extends PolicyOptions, KeyOptions {
@@ -25,7 +28,7 @@ interface DelegateOptions extends PolicyOptions, KeyOptions {
 
 /** `drs delegate` */
 export function addDelegate(program: Command): void {
-  const now = Math.floor(Date.now() / 1000);
+  const now = clock();
   const command = addKeyOptions(
     program
       .command('delegate')
@@ -79,14 +82,14 @@ Examples:
         statusListIndex: options.statusIndex,
         ...(options.unchecked && { unchecked: true }),
       });
-      showGrant([...chain, receipt]);
+      showGrant([...chain, receipt], await readRootNames());
       noteWithoutIndex(options);
       await writeResult(options.out, chainText([...chain, receipt]), options);
     });
 }
 
 /** Shows what the last receipt of a chain passes on, with what holds for it although it does not repeat it. */
-function showGrant(chain: readonly string[]): void {
+function showGrant(chain: readonly string[], nameOf: NameOf): void {
   const levels: { claims: ReceiptClaims }[] = [];
   for (const jwt of chain) {
     const parts = parseCompactJwt(jwt);
@@ -104,15 +107,20 @@ function showGrant(chain: readonly string[]): void {
   const claims = levels.at(-1)?.claims;
   if (claims === undefined) return;
   const policy = policyInForce(levels.map(({ claims: { policy } }) => policy));
-  process.stderr.write('You pass this on:\n');
+  const principal = nameOf(levels[0]?.claims.iss ?? '');
+  const from = principal === null ? '' : `, which comes from ${printable(principal)}`;
+  process.stderr.write(`You pass this on${from}:\n`);
   showText(
-    agreementText({
-      audience: claims.aud,
-      command: claims.cmd,
-      policy,
-      notBefore: claims.nbf,
-      expiresAt: claims.exp ?? null,
-    }),
+    agreementText(
+      {
+        audience: claims.aud,
+        command: claims.cmd,
+        policy,
+        notBefore: claims.nbf,
+        expiresAt: claims.exp ?? null,
+      },
+      nameOf,
+    ),
   );
 }
 

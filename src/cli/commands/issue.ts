@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { clock } from '../../issue/options.js';
 import {
   createConsent,
   generateKey,
@@ -6,12 +7,13 @@ import {
   type Consent,
   type IssuedPolicy,
 } from '../../issue/index.js';
-import { agreementText, requireAgreement, showText, type Grant } from '../agreement.js';
-import { chainText } from '../chain-file.js';
+import { agreementText, requireAgreement, showText } from '../agreement.js';
+import { chainText } from '../bundle-file.js';
 import { CommandError } from '../command-error.js';
 import { readText, requireFree, writeResult } from '../files.js';
 import { addKeyOptions, readDid, readSigner, type KeyOptions } from '../key-file.js';
 import { addPolicyOptions, noteWithoutIndex, readPolicy, type PolicyOptions } from '../policy-options.js';
+import { readRootNames } from '../root-names.js';
 import { parseEnd, parseTime, TIME_FORMS, toExpiresAt } from '../times.js';
 
 interface IssueOptions extends PolicyOptions, KeyOptions {
@@ -31,7 +33,7 @@ interface IssueOptions extends PolicyOptions, KeyOptions {
 
 /** `drs issue` */
 export function addIssue(program: Command): void {
-  const now = Math.floor(Date.now() / 1000);
+  const now = clock();
   const command = addKeyOptions(
     program
       .command('issue')
@@ -87,7 +89,8 @@ Examples:
           `there is a consent, and --root-type is ${JSON.stringify(options.rootType)}: only a human gives one`,
           'leave out --consent-text and --consent-session, or --root-type',
         );
-      const text = isHuman ? await readConsentText(options, delegation) : null;
+      const grant = agreementText(delegation, await readRootNames());
+      const text = isHuman ? await readConsentText(options, grant) : null;
       const consent = text === null ? {} : { consent: consentTo(text, options, now) };
       const unsigned = {
         ...delegation,
@@ -103,7 +106,7 @@ Examples:
         showText(text);
         if (options.consentText !== undefined) {
           process.stderr.write('which gives:\n');
-          showText(agreementText(delegation));
+          showText(grant);
         }
       }
       noteWithoutIndex(options);
@@ -122,8 +125,8 @@ function requireLimits(policy: IssuedPolicy, options: IssueOptions): void {
 }
 
 /** The exact text that the person sees. */
-async function readConsentText(options: IssueOptions, delegation: Grant): Promise<string> {
-  if (options.consentText === undefined) return agreementText(delegation);
+async function readConsentText(options: IssueOptions, grant: string): Promise<string> {
+  if (options.consentText === undefined) return grant;
   return readText(options.consentText, 'the consent text');
 }
 
