@@ -1,4 +1,4 @@
-import { spliceBody } from '../client/splice-body.js';
+import { spliceBody } from '../client/request.js';
 import { decodeBundleText } from '../issue/bundle.js';
 import { IssueError } from '../issue/issue-error.js';
 import { isJsonObject } from '../protocol/json.js';

@@ -1,4 +1,4 @@
-import { serviceUrl, type ServicePath } from '../client/service-url.js';
+import { serviceUrl, type ServicePath } from '../client/request.js';
 import { CommandError } from './command-error.js';
 
 const DEFAULT_URL = 'http://127.0.0.1:8080';

@@ -1,17 +1,16 @@
 import { Option, type Command } from 'commander';
 import { clock } from '../../issue/options.js';
 import type { Verdict } from '../../client/index.js';
-import { readVerdict } from '../../client/read-verdict.js';
+import { readVerdict } from '../../client/request.js';
 import { argsOf, bindingFailure } from '../../gate/decide.js';
 import { isJsonObject, type JsonObject } from '../../protocol/json.js';
 import { bundleTextOf, withBody } from '../bundle-file.js';
-import { CommandError, type ExitCode } from '../command-error.js';
+import { CommandError, exitCodeOf, type ExitCode } from '../command-error.js';
 import { readText } from '../files.js';
 import { errorOf, postToService, unexpectedAnswer, type ServiceAnswer } from '../service.js';
 import { aligned, coloursFor, printable, printableJson, showFailure } from '../terminal.js';
-import type { JudgedAt } from '../line-verifiers.js';
 import { parseTime, TIME_FORMS } from '../times.js';
-import { exitCodeOf, verifyStream } from '../verify-stream.js';
+import type { JudgedAt } from '../verify-stream.js';
 
 interface VerifyOptions {
   readonly body?: string;
@@ -93,7 +92,7 @@ Examples:
 
 async function streamed(files: readonly string[], { at = null, url }: VerifyOptions): Promise<ExitCode> {
   // Only this option needs the configuration of the service, which takes longer to load than the rest.
-  const { openLocal, openRemote } = await import('../line-verifiers.js');
+  const { openLocal, openRemote, verifyStream } = await import('../verify-stream.js');
   const verifier = url === undefined ? await openLocal(process.env, at) : openRemote(url);
   try {
     return await verifyStream(files.length === 0 ? ['-'] : files, verifier);
