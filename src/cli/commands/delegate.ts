@@ -10,20 +10,15 @@ import { agreementText, showText } from '../agreement.js';
 import { chainText, readChainFile } from '../bundle-file.js';
 import { requireFree, writeResult } from '../files.js';
 import { addKeyOptions, readDid, readSigner, type KeyOptions } from '../key-file.js';
-import { addPolicyOptions, noteWithoutIndex, readPolicy, type PolicyOptions } from '../policy-options.js';
+import { addGrantOptions, noteWithoutIndex, readPolicy, type GrantOptions } from '../policy-options.js';
 import { readRootNames, type NameOf } from '../root-names.js';
 import { printable } from '../terminal.js';
-import { parseEnd, parseTime, TIME_FORMS, toExpiresAt } from '../times.js';
+import { toExpiresAt } from '../times.js';
 
-interface DelegateOptions extends PolicyOptions, KeyOptions {
+interface DelegateOptions extends GrantOptions, KeyOptions {
   readonly chain: string;
-  readonly to: string;
   readonly cmd?: string;
-  readonly expires?: number | 'never';
-  readonly notBefore?: number;
   readonly unchecked?: true;
-  readonly out?: string;
-  readonly force?: true;
 }
 
 /** `drs delegate` */
@@ -41,20 +36,9 @@ export function addDelegate(program: Command): void {
       '--chain <file>',
       'the chain so far, as `npx drs-verify issue` or `npx drs-verify delegate` wrote it; - for standard input',
     )
-    .requiredOption('--to <did|file>', 'the delegate: its DID or its .pub file')
     .option('--cmd <path>', "a command path at or below the parent's (default: the parent's)");
-  addPolicyOptions(command)
-    .option(
-      '--expires <time>',
-      `when it ends (default: in an hour, or with the parent): ${TIME_FORMS}; or never`,
-      (text) => parseEnd(text, now),
-    )
-    .option('--not-before <time>', 'when it starts (default: now, or with the parent)', (text) =>
-      parseTime(text, now),
-    )
+  addGrantOptions(command, now)
     .option('--unchecked', 'sign even what the service will refuse, to see its verdict')
-    .option('-o, --out <file>', 'where to write the longer chain (default: standard output)')
-    .option('--force', 'replace the file where it exists')
     .addHelpText(
       'after',
       `
