@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises';
+import { clock } from '../../issue/options.js';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { InvalidArgumentError, type Command } from 'commander';
@@ -158,7 +159,7 @@ function serve(file: string, port: number): Promise<never> {
 
 /** Commander passes the previous value as the second argument, which must not reach `parseTime`. */
 function toSeconds(text: string): number {
-  return parseTime(text, Math.floor(Date.now() / 1000));
+  return parseTime(text, clock());
 }
 
 function toIndex(text: string): number {
