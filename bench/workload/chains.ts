@@ -1,5 +1,5 @@
-import { digestOf } from '../../src/protocol/jwt.js';
-import { generateKey, signClaims, type SigningKey } from '../../src/issue/index.js';
+import { digestOf, ISSUED_HEADER } from '../../src/protocol/jwt.js';
+import { generateKey, type SigningKey } from '../../src/issue/index.js';
 
 /** A chain of receipts, and the key that may call under it. */
 export interface Chain {
@@ -25,6 +25,11 @@ const COMMAND = '/mcp/tools/call';
 // Chains share keys. Receipts differ in their jti, so all signatures and digests differ.
 const parties = Array.from({ length: 24 }, generateKey);
 const party = (at: number): SigningKey => parties[at % parties.length] as SigningKey;
+
+function signClaims(claims: object, key: SigningKey): string {
+  const input = `${ISSUED_HEADER}.${Buffer.from(JSON.stringify(claims)).toString('base64url')}`;
+  return `${input}.${Buffer.from(key.sign(Buffer.from(input))).toString('base64url')}`;
+}
 
 let serial = 0;
 const unique = () => `${(++serial).toString(36).padStart(8, '0')}-bench-4a2c-9f00-${process.pid}`;

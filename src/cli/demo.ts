@@ -58,7 +58,7 @@ async function tell(service: DemoService): Promise<void> {
   step('2. Alice gives her consent, and signs the root receipt for her agent.');
   const text = 'Agent may search and fetch for me, at most $5 a call.';
   const rootPolicy: IssuedPolicy = { allowed_tools: ['search', 'fetch'], max_cost_usd: 5 };
-  const root = issueRootDelegation({
+  const root = await issueRootDelegation({
     key: alice,
     audience: agent.did,
     command: '/mcp/tools/call',
@@ -75,14 +75,14 @@ async function tell(service: DemoService): Promise<void> {
   const task = generateKey();
   const helperPolicy: IssuedPolicy = { allowed_tools: ['search'], max_cost_usd: 2 };
   const taskPolicy: IssuedPolicy = { allowed_tools: ['search'], max_cost_usd: 0.5, write_access: false };
-  const second = issueSubDelegation({
+  const second = await issueSubDelegation({
     key: agent,
     chain: [root],
     audience: helper.did,
     policy: helperPolicy,
   });
   const chain = [root, second];
-  const third = issueSubDelegation({ key: helper, chain, audience: task.did, policy: taskPolicy });
+  const third = await issueSubDelegation({ key: helper, chain, audience: task.did, policy: taskPolicy });
   const receipts = [...chain, third];
   say(`  receipt for Helper        ${showPolicy(helperPolicy)}`);
   say(`  receipt for the sub-task  ${showPolicy(taskPolicy)}`);
@@ -91,7 +91,7 @@ async function tell(service: DemoService): Promise<void> {
     '4. The sub-task calls a tool. The tool server asks the service for a verdict before it runs the tool.',
   );
   const args = { tool: 'search', query: 'tea in Zurich', estimated_cost_usd: 0.02 };
-  const invocation = issueInvocation({ key: task, chain: receipts, args, toolServer: TOOL_SERVER });
+  const invocation = await issueInvocation({ key: task, chain: receipts, args, toolServer: TOOL_SERVER });
   const bundle = createBundle({ receipts, invocation });
   say(`  arguments  ${printableJson(args)}`);
   await verify(service, { ...bundle, body: args }, 'valid, binding match');
@@ -108,38 +108,34 @@ async function tell(service: DemoService): Promise<void> {
   const edited = createBundle({ receipts: [withCost(root, 50), second, third], invocation });
   await verify(service, edited, 'invalid CHAIN_BREAK');
   say('  All that comes after the changed receipt is signed again:');
-  await verify(service, forgeUnder(withCost(root, 50)), 'invalid INVALID_SIGNATURE');
+  await verify(service, await forgeUnder(withCost(root, 50)), 'invalid INVALID_SIGNATURE');
 
   step('7. Helper tries to delegate more than it may do itself.');
   const greedy: IssuedPolicy = { allowed_tools: ['search', 'delete'], max_cost_usd: 2 };
   const wide = { key: helper, chain, audience: task.did, policy: greedy };
   say(`  policy  ${showPolicy(greedy)}`);
   say('  The library refuses to sign that:');
-  show(
-    refusalOf(() => issueSubDelegation(wide)),
-    'nothing was signed',
-    'refused POLICY_ESCALATION',
-  );
+  show(await refusalOf(() => issueSubDelegation(wide)), 'nothing was signed', 'refused POLICY_ESCALATION');
   say('  Helper signs it without the check of the library. The service refuses the call:');
-  const escalated = [...chain, issueSubDelegation({ ...wide, unchecked: true })];
-  await verify(service, bundleOf(escalated), 'invalid POLICY_ESCALATION');
+  const escalated = [...chain, await issueSubDelegation({ ...wide, unchecked: true })];
+  await verify(service, await bundleOf(escalated), 'invalid POLICY_ESCALATION');
 
   step(`8. Alice changes her mind. She revokes her receipt: status list index ${STATUS_INDEX}.`);
   const { revoked } = await service.post('/admin/revoke', { status_list_index: STATUS_INDEX });
   say(`  POST /admin/revoke  ${revoked === true ? 'acknowledged' : red('not acknowledged')}`);
   await verify(service, { ...bundle, body: args }, 'invalid RECEIPT_REVOKED');
 
-  function bundleOf(someReceipts: string[]): Bundle {
+  async function bundleOf(someReceipts: string[]): Promise<Bundle> {
     const call = { key: task, chain: someReceipts, args, toolServer: TOOL_SERVER, unchecked: true };
-    return createBundle({ receipts: someReceipts, invocation: issueInvocation(call) });
+    return createBundle({ receipts: someReceipts, invocation: await issueInvocation(call) });
   }
 
-  function forgeUnder(forgedRoot: string): Bundle {
+  async function forgeUnder(forgedRoot: string): Promise<Bundle> {
     const level = { audience: helper.did, policy: helperPolicy, unchecked: true };
-    const forgedSecond = issueSubDelegation({ ...level, key: agent, chain: [forgedRoot] });
+    const forgedSecond = await issueSubDelegation({ ...level, key: agent, chain: [forgedRoot] });
     const below = { key: helper, audience: task.did, policy: taskPolicy, unchecked: true };
     const forgedChain = [forgedRoot, forgedSecond];
-    return bundleOf([...forgedChain, issueSubDelegation({ ...below, chain: forgedChain })]);
+    return bundleOf([...forgedChain, await issueSubDelegation({ ...below, chain: forgedChain })]);
   }
 }
 
@@ -151,9 +147,9 @@ function withCost(jwt: string, cost: number): string {
   return [header, Buffer.from(changed, 'utf8').toString('base64url'), signature].join('.');
 }
 
-function refusalOf(issue: () => unknown): string {
+async function refusalOf(issue: () => Promise<unknown>): Promise<string> {
   try {
-    issue();
+    await issue();
     return 'issued';
   } catch (error) {
     if (error instanceof IssueError) return `refused ${error.code}`;

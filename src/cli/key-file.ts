@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { decodeBase64url, encodeBase64url } from '#platform';
 import type { Command } from 'commander';
-import { didOfJwk, importKey, IssueError, type AnySigner, type SigningKey } from '../issue/index.js';
+import { didOfJwk, importKey, IssueError, type Signer, type SigningKey } from '../issue/index.js';
 import { isJsonObject } from '../protocol/json.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { sodium } from '../signatures/sodium.js';
@@ -123,7 +123,7 @@ export function addKeyOptions(command: Command): Command {
 export async function readSigner(
   { key, agent, agentSocket: socket }: KeyOptions,
   file?: KeyFileOptions,
-): Promise<AnySigner> {
+): Promise<Signer> {
   if ((key === undefined) === (agent === undefined)) {
     throw new CommandError(
       key === undefined ? 'there is no key to sign with' : 'there are two keys to sign with',

@@ -16,9 +16,10 @@ export interface PolicyOptions {
   readonly denyPii?: true;
   readonly denyWrite?: true;
   readonly policy?: string;
+  readonly statusIndex?: number;
 }
 
-/** Adds the options that make a policy. */
+/** Adds the options that make a policy, and a receipt revocable. */
 export function addPolicyOptions(command: Command): Command {
   return command
     .option('--tool <name>', 'allow this tool; repeat for more, "*" for any', collect)
@@ -30,7 +31,20 @@ export function addPolicyOptions(command: Command): Command {
     .option('--data-class <name>', 'allow this class of data; repeat for more', collect)
     .option('--deny-pii', 'no access to personal data')
     .option('--deny-write', 'no write access')
-    .option('--policy <json>', 'a policy as JSON, or @file; the options above are put on top');
+    .option('--policy <json>', 'a policy as JSON, or @file; the options above are put on top')
+    .option(
+      '--status-index <n>',
+      'its index in the status list, by which `npx drs-verify revoke` can end it',
+      parseIndex,
+    );
+}
+
+/** Says if no status list can end a receipt. */
+export function noteWithoutIndex({ statusIndex }: PolicyOptions): void {
+  if (statusIndex !== undefined) return;
+  process.stderr.write(
+    'note: this receipt has no status list index, so before it ends only those who run verifiers can revoke it, each at their own (`npx drs-verify revoke --receipt`); --status-index gives it one\n',
+  );
 }
 
 /** Makes a policy from the options; empty if none was given. Issuing checks it. */

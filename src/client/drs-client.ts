@@ -1,4 +1,4 @@
-import { denotesJson, isJsonObject } from '../protocol/json.js';
+import { findValueDefect, isJsonObject } from '../protocol/json.js';
 import { callback, checkedOptions, count, flag, type GivenOptions, type Table } from '../protocol/options.js';
 import { CALL_OPTIONS, type VerifyOptions } from '../verifier/call-options.js';
 import type { Verdict } from '../verifier/verdict.js';
@@ -175,7 +175,7 @@ function writeRequest(
 
 /** Returns `null` for bodies that JSON cannot express, such as an infinity, and for bodies that nest too deep. */
 function withValue(bundle: object, body: unknown): string | null {
-  if (!denotesJson(body)) return null;
+  if (findValueDefect(body) === 'not JSON') return null;
   try {
     return JSON.stringify({ ...bundle, body });
   } catch (error) {

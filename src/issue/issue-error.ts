@@ -12,12 +12,12 @@ export type IssueErrorCode =
   Code | 'INVALID_POLICY' | 'INVALID_OPTION' | 'INVALID_KEY' | 'INVALID_BASE64URL' | 'INVALID_JSON';
 
 /**
- * The error that every function of `drs-verify/issue` throws when it refuses. The message says what was found and
+ * The error that every function of `drs-verify/issue` throws when it refuses; those that sign reject with it. The message says what was found and
  * what was expected; the suggestion says what to do next. Neither ever contains secret key material.
  *
  * @example
  * try {
- *   issueSubDelegation(options);
+ *   await issueSubDelegation(options);
  * } catch (error) {
  *   if (error instanceof IssueError && error.code === 'POLICY_ESCALATION') askForMoreAuthority(error.message);
  * }

@@ -7,21 +7,14 @@
  *
  * @packageDocumentation
  */
-import { connect } from 'node:net';
-import { didKeyOf } from '../protocol/did-key.js';
+import { connect, type Socket } from 'node:net';
+import { didKeyOf, PUBLIC_KEY_BYTES } from '../protocol/did-key.js';
 import { text, type GivenOptions, type Table } from '../protocol/options.js';
 import { IssueError } from './issue-error.js';
 import { issueOptions } from './options.js';
 import type { Signer } from './signer.js';
-import {
-  AgentReader,
-  KEY_TYPE,
-  MAX_MESSAGE_BYTES,
-  readIdentities,
-  readSignature,
-  stringOf,
-  type Identity,
-} from './ssh-agent-messages.js';
+
+// The messages: draft-ietf-sshm-ssh-agent; their formats: RFC 4251 §5 and RFC 8709.
 
 const OPTIONS = {
   /** The DID or the comment of the key; default: the only Ed25519 key of the agent. */
@@ -33,6 +26,12 @@ const OPTIONS = {
 /** Options of {@link sshAgentSigner}. */
 export interface SshAgentOptions extends GivenOptions<typeof OPTIONS> {}
 
+/** The type of the keys that are used. */
+const KEY_TYPE = 'ssh-ed25519';
+/** Maximum size of a message in bytes, as in OpenSSH. */
+const MAX_MESSAGE_BYTES = 256 * 1024;
+const LENGTH_BYTES = 4;
+const SIGNATURE_BYTES = 64;
 const FAILURE = 5;
 const REQUEST_IDENTITIES = 11;
 const IDENTITIES_ANSWER = 12;
@@ -111,7 +110,7 @@ function ask<T>(
   read: (answer: Buffer) => T,
 ): Promise<T> {
   return new Promise((resolve, reject) => {
-    const reader = new AgentReader();
+    let length: number | undefined;
     const socket = connect(path);
     const fail = (reason: string) => {
       socket.destroy();
@@ -126,15 +125,20 @@ function ask<T>(
     socket.setTimeout(TIMEOUT_MS, () => fail(`it did not answer within ${TIMEOUT_MS / 1000} s`));
     socket.on('error', ({ message: reason }) => fail(reason));
     socket.on('close', () => fail('it closed the connection'));
-    socket.on('data', (chunk) => {
+    socket.on('readable', () => {
       try {
-        const answer = reader.read(chunk);
+        length ??= take(socket, LENGTH_BYTES)?.readUInt32BE(0);
+        if (length === undefined) return;
+        if (length === 0 || length > MAX_MESSAGE_BYTES)
+          throw new Error(`its answer has ${length} bytes, expected 1 to ${MAX_MESSAGE_BYTES}`);
+        const answer = take(socket, length);
         if (answer === null) return;
+        if (socket.readableLength > 0) throw new Error('its answer is longer than it says');
         const [kind] = answer;
-        if (kind !== expected) {
-          fail(kind === FAILURE ? 'it refused' : `its answer has the number ${kind}, expected ${expected}`);
-          return;
-        }
+        if (kind !== expected)
+          throw new Error(
+            kind === FAILURE ? 'it refused' : `its answer has the number ${kind}, expected ${expected}`,
+          );
         resolve(read(answer.subarray(1)));
         socket.destroy();
       } catch (error) {
@@ -145,4 +149,89 @@ function ask<T>(
       fail(`it takes at most ${MAX_MESSAGE_BYTES} bytes, and this is ${message.length}`);
     else socket.write(stringOf(message));
   });
+}
+
+/** So many bytes, once they are there. */
+function take(socket: Socket, bytes: number): Buffer | null {
+  return socket.read(bytes) as Buffer | null;
+}
+
+/** A text, or bytes, as a `string` of RFC 4251: its length in four bytes, then the bytes. Messages have the same form. */
+function stringOf(content: string | Uint8Array): Buffer {
+  const bytes = Buffer.from(content);
+  const length = Buffer.alloc(LENGTH_BYTES);
+  length.writeUInt32BE(bytes.length);
+  return Buffer.concat([length, bytes]);
+}
+
+/** Reads the values of a message one after another. */
+class Fields {
+  readonly #bytes: Buffer;
+  #at = 0;
+
+  constructor(bytes: Buffer) {
+    this.#bytes = bytes;
+  }
+
+  number(): number {
+    return this.#take(LENGTH_BYTES).readUInt32BE(0);
+  }
+
+  string(): Buffer {
+    return this.#take(this.number());
+  }
+
+  end(): void {
+    if (this.#at !== this.#bytes.length) throw new Error('its answer goes on after its end');
+  }
+
+  #take(length: number): Buffer {
+    if (length > this.#bytes.length - this.#at) throw new Error('its answer ends too early');
+    this.#at += length;
+    return this.#bytes.subarray(this.#at - length, this.#at);
+  }
+}
+
+/** An Ed25519 key that an agent holds. */
+interface Identity {
+  readonly publicKey: Buffer;
+  /** Often an address, or the name of the key's file. */
+  readonly comment: string;
+}
+
+/** The Ed25519 keys in the answer to a request for identities; others are left out. */
+function readIdentities(answer: Buffer): Identity[] {
+  const fields = new Fields(answer);
+  const found: Identity[] = [];
+  // Each takes eight bytes at least, so the size of the answer bounds their number.
+  for (let left = fields.number(); left > 0; left--) {
+    const blob = fields.string();
+    const comment = fields.string().toString('utf8');
+    const publicKey = publicKeyIn(blob);
+    if (publicKey !== null) found.push({ publicKey, comment });
+  }
+  fields.end();
+  return found;
+}
+
+function publicKeyIn(blob: Buffer): Buffer | null {
+  const fields = new Fields(blob);
+  if (fields.string().toString('latin1') !== KEY_TYPE) return null;
+  const key = fields.string();
+  fields.end();
+  if (key.length !== PUBLIC_KEY_BYTES)
+    throw new Error(`a key of its answer has ${key.length} bytes, expected ${PUBLIC_KEY_BYTES}`);
+  return key;
+}
+
+/** The Ed25519 signature in the answer to a request to sign. */
+function readSignature(answer: Buffer): Buffer {
+  const outer = new Fields(answer);
+  const inner = new Fields(outer.string());
+  outer.end();
+  const kind = inner.string().toString('latin1');
+  const signature = inner.string();
+  inner.end();
+  if (kind === KEY_TYPE && signature.length === SIGNATURE_BYTES) return signature;
+  throw new Error(`its signature is ${signature.length} bytes of ${JSON.stringify(kind.slice(0, 40))}`);
 }

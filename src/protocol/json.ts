@@ -1,5 +1,5 @@
 import { isPlainlyFaithful } from '#platform';
-import { findJsonDefect, MAX_JSON_DEPTH, MAX_LARGE_NUMBERS, type JsonDefect } from './json-defects.js';
+import { findJsonDefect, MAX_LARGE_NUMBERS, type JsonDefect } from './json-defects.js';
 
 /** Any value that JSON can denote. */
 export type JsonValue = null | boolean | number | string | JsonValue[] | JsonObject;
@@ -108,36 +108,42 @@ function isPrototypeExtended(): boolean {
 const NOTHING = {};
 
 /**
- * Whether JSON can express a value. `JSON.stringify` writes `null` for an infinity, for example, which could then equal
- * a signed `null`. What is nested deeper than a payload may be is not looked at: it cannot equal signed arguments, and
- * a value that contains itself has no end.
+ * What keeps a value of this process from being arguments. `JSON.stringify` writes `null` for an infinity, for example, which
+ * could then equal a signed `null`; and a value can be in itself, or be a list of 10^8 holes, and then takes for ever to read.
+ *
+ * @returns `not JSON` if JSON cannot express it; `size` if it has more objects, arrays, members or elements than arguments may,
+ *   where no more of it is read; `null` if nothing does
  */
-export function denotesJson(value: unknown, depth = 0): boolean {
-  switch (typeof value) {
-    case 'string':
-      return value.isWellFormed();
-    case 'number':
-      return Number.isFinite(value);
-    case 'boolean':
-      return true;
-    case 'object':
-      break;
-    default:
-      return false;
+export function findValueDefect(value: unknown): 'not JSON' | 'size' | null {
+  let [nodes, commas] = [0, 0];
+  const left: object[] = [];
+  let items: readonly unknown[] = [value];
+  for (;;) {
+    // Unlike every(), this reads a hole as the undefined that it stands for.
+    for (const item of items) {
+      if (typeof item === 'object' && item !== null) left.push(item);
+      else if (!isJsonScalar(item)) return 'not JSON';
+    }
+    const next = left.pop();
+    if (next === undefined) return null;
+    if (Array.isArray(next)) {
+      items = next;
+      nodes += 1;
+    } else {
+      const prototype: unknown = Object.getPrototypeOf(next);
+      if (prototype !== Object.prototype && prototype !== null) return 'not JSON';
+      if (!Object.keys(next).every((name) => name.isWellFormed())) return 'not JSON';
+      items = Object.values(next);
+      nodes += 1 + items.length;
+    }
+    commas += Math.max(0, items.length - 1);
+    if (nodes > MAX_JSON_NODES || commas > MAX_JSON_COMMAS) return 'size';
   }
-  if (value === null || depth >= MAX_JSON_DEPTH) return true;
-  let items: readonly unknown[];
-  if (Array.isArray(value)) {
-    items = value;
-  } else {
-    const prototype: unknown = Object.getPrototypeOf(value);
-    if (prototype !== Object.prototype && prototype !== null) return false;
-    if (!Object.keys(value).every((name) => name.isWellFormed())) return false;
-    items = Object.values(value);
-  }
-  // Unlike every(), this reads a hole as the undefined that it stands for.
-  for (const item of items) if (!denotesJson(item, depth + 1)) return false;
-  return true;
+}
+
+function isJsonScalar(value: unknown): boolean {
+  if (typeof value === 'string') return value.isWellFormed();
+  return typeof value === 'number' ? Number.isFinite(value) : value === null || typeof value === 'boolean';
 }
 
 /**

@@ -1,13 +1,17 @@
 import { createHash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Root, Roots } from '../verify/parts.js';
-import { lookAt, readBytes, type Version } from './roots-files.js';
-import { readRoots, showFaults, type BytesOfFile } from './read-roots.js';
+import {
+  lookAt,
+  readBytes,
+  readRoots,
+  TrustedRootsError,
+  type BytesOfFile,
+  type Version,
+} from './roots-files.js';
 
 /** Milliseconds between two looks at the files. */
 const POLL_MS = 1000;
-/** Files that were changed in the last milliseconds are read once more: the clock of a file system may be coarse. */
-const UNSETTLED_MS = 2000;
 const ATTEMPTS_AT_START = 5;
 /** Bytes to hash before others have their turn. */
 const TURN_BYTES = 1024 * 1024;
@@ -21,11 +25,6 @@ export interface TrustObserver {
 interface Log {
   info(facts: object, message: string): void;
   error(facts: object, message: string): void;
-}
-
-/** What is wrong with the files of trusted roots. The message has each fault in a line. */
-export class TrustedRootsError extends Error {
-  override readonly name = 'TrustedRootsError';
 }
 
 /** The roots of one state of the files. */
@@ -57,10 +56,10 @@ export class TrustedRoots implements Roots {
   // Only `#take` and `#refuse` write these.
   #loaded: Loaded;
   #fault: string | null = null;
-  /** A fault that was seen once. It counts if it is there at the next look, too: a file may be half-written. */
-  #suspected: string | null = null;
-  /** The mark of the version that was refused, which need not be read again. */
-  #refusedMark: string | null = null;
+  /** What the last look found. Files count if two looks find the same: they may be half-written. */
+  #seen = '';
+  /** What was read, in order or not, and need not be read again. Not what the start read: it may have been half-written. */
+  #done: string | null = null;
   /** The reading that is under way, and what was asked for behind it. */
   #turn: Promise<unknown> = Promise.resolve();
   #isLooking = false;
@@ -135,25 +134,21 @@ export class TrustedRoots implements Roots {
   async #look(): Promise<void> {
     if (this.#isLooking) return;
     this.#isLooking = true;
-    try {
-      await this.#inTurn(async () => {
-        let mark: string | null = null;
-        try {
-          const seen = await lookAt(this.#place);
-          ({ mark } = seen);
-          const isSettled = Math.abs(Date.now() - seen.changedAt) > UNSETTLED_MS;
-          const known = this.#fault === null ? this.#loaded.version.mark : this.#refusedMark;
-          if (isSettled && mark === known) return;
-          this.#take(await load(this.#place, this.#loaded));
-        } catch (error) {
-          const { message } = error as Error;
-          if (this.#suspected === message) this.#refuse(error as Error, mark);
-          else this.#suspected = message;
-        }
-      });
-    } finally {
-      this.#isLooking = false;
-    }
+    await this.#inTurn(async () => {
+      const seen = await lookAt(this.#place).then(
+        ({ mark }) => mark,
+        (error: unknown) => (error as Error).message,
+      );
+      const isStill = seen === this.#seen;
+      this.#seen = seen;
+      if (!isStill || seen === this.#done) return;
+      try {
+        this.#take(await load(this.#place, this.#loaded));
+      } catch (error) {
+        this.#refuse(error as Error, seen);
+      }
+    });
+    this.#isLooking = false;
   }
 
   #inTurn(work: () => Promise<void>): Promise<void> {
@@ -166,15 +161,16 @@ export class TrustedRoots implements Roots {
     const isNew = loaded.digest !== this.#loaded.digest;
     const wasFaulty = this.isFaulty;
     this.#loaded = isNew ? loaded : { ...this.#loaded, version: loaded.version };
-    this.#fault = this.#suspected = null;
+    this.#fault = null;
+    this.#done = loaded.version.mark;
     if (!isNew && !wasFaulty) return;
     this.#observer.rootsRead?.('loaded');
     this.#log.info({ roots: this.size, from: this.#place }, 'the trusted roots were read again');
   }
 
-  /** Says so once for each fault, not at each look. */
-  #refuse(error: Error, mark: string | null): void {
-    this.#refusedMark = mark;
+  /** Says so once for each fault, not at each look. What could not be read is tried again. */
+  #refuse(error: Error, seen: string | null): void {
+    this.#done = error.cause === undefined ? seen : null;
     if (this.#fault === error.message) return;
     this.#fault = error.message;
     this.#observer.rootsRead?.('refused');
@@ -191,24 +187,19 @@ export class TrustedRoots implements Roots {
  * @param before what was read before
  */
 async function load(place: string, before: Loaded | null): Promise<Loaded> {
-  try {
-    for (let attempt = 1; ; attempt++) {
-      const version = await lookAt(place);
-      const read = await readBytes(version);
-      const after = await lookAt(place);
-      if (after.mark !== version.mark) {
-        if (attempt < ATTEMPTS_AT_START) continue;
-        throw new TrustedRootsError(`${place}: the files change while they are read`);
-      }
-      const digest = await digestOf(read);
-      if (before?.digest === digest) return { ...before, version };
-      const { roots, faults } = await readRoots(read, before?.roots);
-      if (faults !== undefined) throw new TrustedRootsError(showFaults(faults).join('\n'));
-      return { roots, version, digest };
+  for (let attempt = 1; ; attempt++) {
+    const version = await lookAt(place);
+    const read = await readBytes(version);
+    const after = await lookAt(place);
+    if (after.mark !== version.mark) {
+      if (attempt < ATTEMPTS_AT_START) continue;
+      throw new TrustedRootsError(`${place}: the files change while they are read`);
     }
-  } catch (error) {
-    if (error instanceof TrustedRootsError) throw error;
-    throw new TrustedRootsError((error as Error).message, { cause: error });
+    const digest = await digestOf(read);
+    if (before?.digest === digest) return { ...before, version };
+    const { roots, faults } = await readRoots(read);
+    if (faults !== undefined) throw new TrustedRootsError(faults.join('\n'));
+    return { roots, version, digest };
   }
 }
 

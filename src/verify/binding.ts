@@ -1,11 +1,9 @@
 import { isPlainlyFaithful } from '#platform';
 import {
-  denotesJson,
   equalsByJcs,
+  findValueDefect,
   hasMoreNodes,
   isJsonObject,
-  MAX_JSON_COMMAS,
-  MAX_JSON_NODES,
   type JsonObject,
   type JsonValue,
 } from '../protocol/json.js';
@@ -118,34 +116,14 @@ export function bindMember(args: JsonObject, text: string, document: JsonObject)
  */
 export function bindValue(args: JsonObject, body: unknown): Binding {
   try {
-    return findUnbounded(body) ?? (denotesJson(body) ? compare(args, body as JsonValue) : 'invalid_body');
+    const defect = findValueDefect(body);
+    // Signed arguments are never so large.
+    if (defect !== null) return defect === 'size' ? 'mismatch' : 'invalid_body';
+    return compare(args, body as JsonValue);
   } catch {
     // A getter, or a proxy: no parser makes one.
     return 'invalid_body';
   }
-}
-
-/**
- * A value in this process can be in itself, or be a list of 10^8 holes, and then takes for ever to read.
- *
- * @returns `mismatch` if it has more objects, arrays and members, or more elements, than signed arguments can have; `null`
- *   if it has not
- */
-function findUnbounded(value: unknown): Exclude<Binding, 'match'> | null {
-  let [nodes, commas] = [0, 0];
-  const left = typeof value === 'object' && value !== null ? [value] : [];
-  for (let one = left.pop(); one !== undefined; one = left.pop()) {
-    const isArray = Array.isArray(one);
-    const items = isArray ? (one as readonly unknown[]) : (Object.values(one) as readonly unknown[]);
-    nodes += isArray ? 1 : 1 + items.length;
-    commas += Math.max(0, items.length - 1);
-    if (nodes > MAX_JSON_NODES || commas > MAX_JSON_COMMAS) return 'mismatch';
-    for (const item of items) {
-      if (item === undefined) return 'invalid_body';
-      if (typeof item === 'object' && item !== null) left.push(item);
-    }
-  }
-  return null;
 }
 
 function compare(args: JsonObject, body: JsonValue): Binding {

@@ -165,7 +165,7 @@ export const CATALOGUE = [
     code: 'UNTRUSTED_ROOT',
     message: '{subject}: the root principal is {claimed}, expected {expected}',
     suggestion:
-      'Use a delegation of a principal that this verifier trusts, or have the operator add it (TRUSTED_ROOTS, or drs-verify roots add).',
+      'Use a delegation of a principal that this verifier trusts, or have the operator add it (TRUSTED_ROOTS, or TRUSTED_ROOTS_FILE).',
   },
   {
     block: 'D',

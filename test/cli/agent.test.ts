@@ -6,12 +6,21 @@ import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { decodeBundle } from '../../src/issue/index.js';
 import { sshAgentSigner } from '../../src/issue/ssh-agent.js';
-import { KEY_TYPE, stringOf } from '../../src/issue/ssh-agent-messages.js';
 import { didKeyOf } from '../../src/protocol/did-key.js';
 import { createVerifier } from '../../src/verifier/create-verifier.js';
 import { ended } from '../support/child.js';
 import { needs } from '../support/programs.js';
 import { createWorkplace, type Workplace } from './drs.js';
+
+const KEY_TYPE = 'ssh-ed25519';
+
+/** A `string` of RFC 4251 §5: its length in four bytes, then the bytes. */
+function stringOf(content: string | Uint8Array): Buffer {
+  const bytes = Buffer.from(content);
+  const length = Buffer.alloc(4);
+  length.writeUInt32BE(bytes.length);
+  return Buffer.concat([length, bytes]);
+}
 
 let work: Workplace;
 beforeAll(async () => {

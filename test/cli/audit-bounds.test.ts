@@ -29,15 +29,15 @@ const MANY = Object.fromEntries(Array.from({ length: 130_000 }, (_, at) => [`acm
 const nested = (depth: number) => JSON.parse('['.repeat(depth) + ']'.repeat(depth)) as JsonValue;
 
 describe('an audit shows whatever a bundle holds', () => {
-  it('130,000 policy members', () => {
-    const jwt = receipt(MANY);
+  it('130,000 policy members', async () => {
+    const jwt = await receipt(MANY);
     const shown = showAudit(auditBundle({ receipts: [jwt, jwt] }));
     expect(shown).toContain('policy.acme:129999  129999\n');
     expect(shown).toContain('policy.acme:129999  129999  unchanged\n');
   });
 
-  it('130,000 arguments', () => {
-    const invocation = signClaims({ args: MANY }, key);
+  it('130,000 arguments', async () => {
+    const invocation = await signClaims({ args: MANY }, key);
     expect(showAudit(auditBundle({ receipts: [], invocation }))).toContain('acme:129999');
   });
 

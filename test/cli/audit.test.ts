@@ -128,10 +128,10 @@ invocation  inv:<uuid>
 
 describe('audit points out', () => {
   it('every kind of change to a policy', async () => {
-    const root = receipt({
+    const root = await receipt({
       policy: { max_cost_usd: 5, max_calls: 3, pii_access: false, allowed_tools: ['a'] },
     });
-    const child = receipt({
+    const child = await receipt({
       policy: { max_cost_usd: 9, max_calls: 3, write_access: false, allowed_tools: [] },
     });
     const { stdout } = await audit({ receipts: [root, child] });
@@ -144,7 +144,7 @@ describe('audit points out', () => {
 
   it('a receipt that was passed on more often than one above it allows', async () => {
     const policies = [{ max_delegations: 2 }, { max_delegations: 1 }, {}, { max_delegations: '0' }, {}];
-    const receipts = policies.map((policy) => receipt({ policy }));
+    const receipts = await Promise.all(policies.map((policy) => receipt({ policy })));
     const { stdout } = await audit({ receipts });
     const marked = stdout
       .split('\nreceipt ')
@@ -155,8 +155,8 @@ describe('audit points out', () => {
   });
 
   it('a dropped limit, a wider window and a broken link', async () => {
-    const root = receipt({ policy: { max_cost_usd: 5 } });
-    const child = receipt({ nbf: claims.nbf - 1, prev_dr_hash: `sha256:${'0'.repeat(64)}` });
+    const root = await receipt({ policy: { max_cost_usd: 5 } });
+    const child = await receipt({ nbf: claims.nbf - 1, prev_dr_hash: `sha256:${'0'.repeat(64)}` });
     const { stdout } = await audit({ receipts: [root, child] });
     expect(stdout).toContain('policy.max_cost_usd  (none)  WIDER than 5\n');
     expect(stdout).toContain('2030-03-17 17:46:39 UTC to 2030-03-17 18:46:40 UTC  WIDER than its parent\n');
@@ -164,11 +164,11 @@ describe('audit points out', () => {
   });
 
   it('a root that refers to another, and an invocation for another chain', async () => {
-    const invocation = signClaims(
+    const invocation = await signClaims(
       { ...claims, drs_type: 'invocation-receipt', jti: 'inv:1', args: {}, tool_server: 's', dr_chain: [] },
       key,
     );
-    const { stdout } = await audit({ receipts: [receipt({ prev_dr_hash: 'x' })], invocation });
+    const { stdout } = await audit({ receipts: [await receipt({ prev_dr_hash: 'x' })], invocation });
     expect(stdout).toContain('prev_dr_hash   x  is NOT a root\n');
     expect(stdout).toContain('0 hashes, NOT that of the receipt above\n');
   });
@@ -178,9 +178,9 @@ describe('audit points out', () => {
       bundle_version: 3,
       receipts: [
         'no-jwt',
-        receipt({ nbf: 'soon', exp: 2 ** 53 - 1 }),
+        await receipt({ nbf: 'soon', exp: 2 ** 53 - 1 }),
         7,
-        receipt({ policy: { max_cost_usd: 'x' } }),
+        await receipt({ policy: { max_cost_usd: 'x' } }),
       ],
       invocation: null,
     });
@@ -206,21 +206,24 @@ describe('audit points out', () => {
   });
 });
 
-describe('a hostile bundle', () => {
+describe('a hostile bundle', async () => {
   const attack = '\u001b[2J\u009b2J\u0007\r\u202e\u2028\nreceipt 9';
   const hostile = {
     bundle_version: attack,
     receipts: [
-      receipt({
+      await receipt({
         iss: attack,
         jti: `dr:${attack}`,
         policy: { [attack]: attack, ['__proto__']: 1 },
         [attack]: attack,
       }),
       attack,
-      receipt({ policy: { [attack]: [attack] }, drs_consent: { [attack]: attack }, nbf: attack }),
+      await receipt({ policy: { [attack]: [attack] }, drs_consent: { [attack]: attack }, nbf: attack }),
     ],
-    invocation: signClaims({ ...claims, drs_type: 'invocation-receipt', args: { [attack]: attack } }, key),
+    invocation: await signClaims(
+      { ...claims, drs_type: 'invocation-receipt', args: { [attack]: attack } },
+      key,
+    ),
   };
 
   it('does not steer the terminal', async () => {
@@ -238,7 +241,7 @@ describe('a hostile bundle', () => {
   });
 
   it('does not flood it', async () => {
-    const { stdout } = await audit({ receipts: [receipt({ policy: { note: 'x'.repeat(100_000) } })] });
+    const { stdout } = await audit({ receipts: [await receipt({ policy: { note: 'x'.repeat(100_000) } })] });
     expect(stdout.length).toBeLessThan(3000);
     expect(stdout).toContain('(100002 characters)');
   });

@@ -20,7 +20,7 @@ afterAll(() => service.stop());
 /** The same call, signed 1,000 seconds ago. */
 async function old(): Promise<string> {
   const receipts = (await work.read('helper.jwt')).trim().split('\n');
-  const invocation = issueInvocation({
+  const invocation = await issueInvocation({
     key: importKey(JSON.parse(await work.read('helper.key'))),
     chain: receipts,
     args: { tool: 'search', ...args },

@@ -15,7 +15,7 @@ describe('docs/openapi.yaml', () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'drs-openapi-'));
   let service: RunningService;
   beforeAll(async () => {
-    writeFileSync(path.join(folder, 'roots.json'), '{"roots":[]}');
+    writeFileSync(path.join(folder, 'roots.jsonl'), '');
     // Each part that adds metrics or paths is on.
     const roots = { TRUSTED_ROOTS_FILE: folder, INSPECTOR: '1' };
     service = await startService({ GRPC_PORT: '0', REPLAY_PROTECTION: 'memory', ...roots });

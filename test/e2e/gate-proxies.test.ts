@@ -25,11 +25,11 @@ const toolServer = 'https://tools.example';
 const agent = generateKey();
 const principal = generateKey();
 
-const delegation = (): Delegation => ({
+const delegation = async (): Promise<Delegation> => ({
   key: agent,
   toolServer,
   chain: [
-    issueRootDelegation({
+    await issueRootDelegation({
       key: principal,
       audience: agent.did,
       command: '/mcp/tools/call',
@@ -136,7 +136,7 @@ for (const recipe of RECIPES)
       for (const mode of ['legacy', 'auto'] as const) {
         const client = signCalls(
           new Client({ name: 'agent', version: '1.0.0' }, { versionNegotiation: { mode } }),
-          delegation(),
+          await delegation(),
         );
         const transport = new StreamableHTTPClientTransport(new URL(`${proxy.url}/mcp`), {
           requestInit: { headers: SPOOFED },
@@ -258,7 +258,7 @@ describe('in front of a gate that signs', () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'drs-proxies-'));
   beforeAll(() => {
     const root = { did: mcpChain.parties[0]?.did, name: 'Zoë@example.com' };
-    writeFileSync(path.join(folder, 'roots.json'), JSON.stringify({ roots: [root] }));
+    writeFileSync(path.join(folder, 'roots.jsonl'), JSON.stringify(root));
   });
   afterAll(() => rmSync(folder, { recursive: true }));
 

@@ -38,47 +38,54 @@ describe('a policy member that no verifier knows', () => {
     ['pii_acess', 'pii_access'],
     ['allowed_resource', 'allowed_resources'],
   ];
-  it.each(near)('%s is refused with the name %s', (name, meant) => {
-    const error = refusalOf(() => issueRootDelegation({ ...rootOptions, policy: untyped({ [name]: 1 }) }));
+  it.each(near)('%s is refused with the name %s', async (name, meant) => {
+    const error = await refusalOf(() =>
+      issueRootDelegation({ ...rootOptions, policy: untyped({ [name]: 1 }) }),
+    );
     expect(error.code).toBe('INVALID_POLICY');
     expect(error.message).toContain(`"${name}"`);
     expect(error.message).toContain(`did you mean ${meant}?`);
   });
 
-  it.each(['region', 'note', '', '__proto__', 'constructor', 'x'.repeat(10_000)])('%s is refused', (name) => {
-    const policy = Object.fromEntries([[name, 1]]);
-    const error = refusalOf(() => issueRootDelegation({ ...rootOptions, policy: untyped(policy) }));
-    expect(error.code).toBe('INVALID_POLICY');
-    expect(error.message).not.toContain('did you mean');
-    expect(error.message.length).toBeLessThan(300);
-    expect(error.suggestion).toContain('allowed_tools, max_cost_usd');
-  });
+  it.each(['region', 'note', '', '__proto__', 'constructor', 'x'.repeat(10_000)])(
+    '%s is refused',
+    async (name) => {
+      const policy = Object.fromEntries([[name, 1]]);
+      const error = await refusalOf(() => issueRootDelegation({ ...rootOptions, policy: untyped(policy) }));
+      expect(error.code).toBe('INVALID_POLICY');
+      expect(error.message).not.toContain('did you mean');
+      expect(error.message.length).toBeLessThan(300);
+      expect(error.suggestion).toContain('allowed_tools, max_cost_usd');
+    },
+  );
 
-  it('passes where its name has a namespace', () => {
+  it('passes where its name has a namespace', async () => {
     const policy = { allowed_tools: ['search'], 'acme:tier': 'gold', 'example.com/region': null };
-    expect(payloadOf(issueRootDelegation({ ...rootOptions, policy }))['policy']).toEqual(policy);
+    expect(payloadOf(await issueRootDelegation({ ...rootOptions, policy }))['policy']).toEqual(policy);
   });
 
-  it('is refused in a child, also unchecked', () => {
-    const chain = [issueRootDelegation(rootOptions)];
+  it('is refused in a child, also unchecked', async () => {
+    const chain = [await issueRootDelegation(rootOptions)];
     const policy = untyped({ allowed_tools: ['search'], maxCostUsd: 1 });
     const options = { key: bot, chain, audience: helper.did, policy };
-    expect(refusalOf(() => issueSubDelegation(options)).code).toBe('INVALID_POLICY');
-    expect(refusalOf(() => issueSubDelegation({ ...options, unchecked: true })).code).toBe('INVALID_POLICY');
+    expect((await refusalOf(() => issueSubDelegation(options))).code).toBe('INVALID_POLICY');
+    expect((await refusalOf(() => issueSubDelegation({ ...options, unchecked: true }))).code).toBe(
+      'INVALID_POLICY',
+    );
   });
 
-  it('passes in a child whose parent has it, for a child must repeat it', () => {
-    const claims = { ...payloadOf(issueRootDelegation(rootOptions)), policy: { region: 'eu' } };
-    const chain = [signClaims(claims, alice)];
+  it('passes in a child whose parent has it, for a child must repeat it', async () => {
+    const claims = { ...payloadOf(await issueRootDelegation(rootOptions)), policy: { region: 'eu' } };
+    const chain = [await signClaims(claims, alice)];
     const issue = (policy: object) =>
       issueSubDelegation({ key: bot, chain, audience: helper.did, policy: untyped(policy) });
-    expect(payloadOf(issue({ region: 'eu' }))['policy']).toEqual({ region: 'eu' });
-    expect(refusalOf(() => issue({ region: 'eu', zone: 1 })).code).toBe('INVALID_POLICY');
+    expect(payloadOf(await issue({ region: 'eu' }))['policy']).toEqual({ region: 'eu' });
+    expect((await refusalOf(() => issue({ region: 'eu', zone: 1 }))).code).toBe('INVALID_POLICY');
   });
 
-  it.each([null, undefined])('a known one that is %s is refused: it limits nothing', (value) => {
+  it.each([null, undefined])('a known one that is %s is refused: it limits nothing', async (value) => {
     const policy = untyped({ allowed_tools: ['search'], pii_access: value });
-    const error = refusalOf(() => issueRootDelegation({ ...rootOptions, policy }));
+    const error = await refusalOf(() => issueRootDelegation({ ...rootOptions, policy }));
     expect(error.code).toBe('INVALID_POLICY');
     expect(error.message).toContain('pii_access');
   });
@@ -104,15 +111,15 @@ describe('a time more than 100 years away is refused', () => {
     ['notBefore', { notBefore: Date.now() }],
     ['now', { now: Date.now() }],
   ];
-  it.each(milliseconds)('%s in milliseconds', (name, options) => {
-    const error = refusalOf(() => issueRootDelegation({ ...rootOptions, ...options }));
+  it.each(milliseconds)('%s in milliseconds', async (name, options) => {
+    const error = await refusalOf(() => issueRootDelegation({ ...rootOptions, ...options }));
     expect(error.code).toBe('INVALID_OPTION');
     expect(error.message).toContain(`${name} is `);
     expect(error.message).toContain('milliseconds');
   });
 
-  it('in a child, a call and a consent', () => {
-    const chain = [issueRootDelegation(rootOptions)];
+  it('in a child, a call and a consent', async () => {
+    const chain = [await issueRootDelegation(rootOptions)];
     const common = { key: bot, chain };
     const sub = { ...common, audience: helper.did, policy: rootOptions.policy };
     const call = { ...common, args: { tool: 'search' }, toolServer: 'x' };
@@ -122,13 +129,13 @@ describe('a time more than 100 years away is refused', () => {
       () => issueInvocation({ ...call, now: Date.now() }),
       () => createConsent({ text: 'Bot may search.', locale: 'en', method: 'test', now: Date.now() }),
     ];
-    for (const issue of refusals) expect(refusalOf(issue).code).toBe('INVALID_OPTION');
+    for (const issue of refusals) expect((await refusalOf(issue)).code).toBe('INVALID_OPTION');
   });
 
-  it('99 years are not too many', () => {
+  it('99 years are not too many', async () => {
     const expiresAt = now + 99 * 365 * 86_400;
-    expect(payloadOf(issueRootDelegation({ ...rootOptions, expiresAt }))['exp']).toBe(expiresAt);
-    const error = refusalOf(() =>
+    expect(payloadOf(await issueRootDelegation({ ...rootOptions, expiresAt }))['exp']).toBe(expiresAt);
+    const error = await refusalOf(() =>
       issueRootDelegation({ ...rootOptions, expiresAt: now + 101 * 366 * 86_400 }),
     );
     expect(error.message).toContain('Unix seconds');
@@ -136,8 +143,8 @@ describe('a time more than 100 years away is refused', () => {
 });
 
 describe('what would be ignored is refused', () => {
-  it('an option that does not exist', () => {
-    const chain = [issueRootDelegation(rootOptions)];
+  it('an option that does not exist', async () => {
+    const chain = [await issueRootDelegation(rootOptions)];
     const sub = { key: bot, chain, audience: helper.did, policy: rootOptions.policy };
     const call = { key: bot, chain, args: { tool: 'search' }, toolServer: 'x' };
     const consent = { text: 'Bot may search.', locale: 'en', method: 'test' };
@@ -149,15 +156,15 @@ describe('what would be ignored is refused', () => {
       [() => createConsent({ ...consent, ...{ session: 's' } }), 'did you mean sessionId?'],
     ];
     for (const [issue, message] of refusals) {
-      const error = refusalOf(issue);
+      const error = await refusalOf(issue);
       expect(error.code).toBe('INVALID_OPTION');
       expect(error.message).toContain(message);
     }
   });
 
-  it('a consent without the text that the person saw', () => {
+  it('a consent without the text that the person saw', async () => {
     for (const text of ['', ' \n']) {
-      const error = refusalOf(() => createConsent({ text, locale: 'en', method: 'test' }));
+      const error = await refusalOf(() => createConsent({ text, locale: 'en', method: 'test' }));
       expect(error.code).toBe('INVALID_OPTION');
     }
     const consent = { text: 'Bot may act.', locale: 'en', method: 'test' };
@@ -167,19 +174,25 @@ describe('what would be ignored is refused', () => {
       [{ method: '' }, 'method is "", expected 1 to 1024 characters'],
       [{ sessionId: 's'.repeat(1025) }, 'session_id is "sss'],
     ] as const) {
-      const error = refusalOf(() => createConsent({ ...consent, ...(odd as object) }));
+      const error = await refusalOf(() => createConsent({ ...consent, ...(odd as object) }));
       expect(error.code).toBe('INVALID_OPTION');
       expect(error.message).toContain(`the consent's ${says}`);
     }
     expect(
-      refusalOf(() => issueRootDelegation({ ...rootOptions, consent: { ...aConsent, timestamp: '' } })).code,
+      (
+        await refusalOf(() =>
+          issueRootDelegation({ ...rootOptions, consent: { ...aConsent, timestamp: '' } }),
+        )
+      ).code,
     ).toBe('INVALID_CONSENT');
     for (const consent of [
       { ...aConsent, policy_hash: '' },
       { ...aConsent, policy_hash: 'sha256:abc' },
       { ...aConsent, ...{ text: 'Bot may act.' } },
     ]) {
-      expect(refusalOf(() => issueRootDelegation({ ...rootOptions, consent })).code).toBe('INVALID_OPTION');
+      expect((await refusalOf(() => issueRootDelegation({ ...rootOptions, consent }))).code).toBe(
+        'INVALID_OPTION',
+      );
     }
   });
 });

@@ -60,7 +60,7 @@ const alice = generateKey();
 const bot = generateKey();
 const consent = createConsent({ text: 'Bot may search.', locale: 'en', method: 'test', now: 1 });
 const delegation = { audience: bot.did, policy: {} };
-const root = issueRootDelegation({ ...delegation, key: alice, command: '/mcp', consent });
+const root = await issueRootDelegation({ ...delegation, key: alice, command: '/mcp', consent });
 const call = { key: bot, chain: [root], args, toolServer: 'https://a.example' };
 const quietly = { onError: () => undefined };
 
@@ -137,8 +137,8 @@ const DOORS: Record<string, readonly [names: string, run: () => unknown]> = {
     'url timeoutMs log onError',
     () => openRedisReplayStore({} as never),
   ],
-  sshAgentSigner: ['key', () => sshAgentSigner({ socket: '/nowhere' })],
-  'what sshAgentSigner finds itself': ['socket', () => sshAgentSigner()],
+  // Without an agent: while it waited for one, others would read what is added, such as prom-client.
+  sshAgentSigner: ['key socket', () => sshAgentSigner()],
   drsExtension: ['askAt', () => drsExtension({ serverIdentity: 'https://a.example' })],
   issueRootDelegation: [
     'now notBefore expiresAt statusListIndex jti rootType',
@@ -209,11 +209,13 @@ const outcomeOf = async (run: () => unknown): Promise<string> => {
 };
 
 beforeEach(() => {
+  vi.stubEnv('SSH_AUTH_SOCK', undefined);
   vi.useFakeTimers({ toFake: ['Date'] });
   vi.spyOn(crypto, 'randomUUID').mockReturnValue('00000000-0000-4000-8000-000000000000');
 });
 afterEach(() => {
   vi.restoreAllMocks();
+  vi.unstubAllEnvs();
   vi.useRealTimers();
 });
 

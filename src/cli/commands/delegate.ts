@@ -9,16 +9,10 @@ import { agreementText, showText } from '../agreement.js';
 import { chainText, readChainFile } from '../chain-file.js';
 import { requireFree, writeResult } from '../files.js';
 import { addKeyOptions, readDid, readSigner, type KeyOptions } from '../key-file.js';
-import { addPolicyOptions, readPolicy, type PolicyOptions } from '../policy-options.js';
-import {
-  addStatusIndexOptions,
-  takeStatusIndexOf,
-  noteWithoutIndex,
-  type StatusIndexOptions,
-} from '../status-index-options.js';
+import { addPolicyOptions, noteWithoutIndex, readPolicy, type PolicyOptions } from '../policy-options.js';
 import { parseEnd, parseTime, TIME_FORMS, toExpiresAt } from '../times.js';
 
-interface DelegateOptions extends PolicyOptions, KeyOptions, StatusIndexOptions {
+interface DelegateOptions extends PolicyOptions, KeyOptions {
   readonly chain: string;
   readonly to: string;
   readonly cmd?: string;
@@ -46,7 +40,7 @@ export function addDelegate(program: Command): void {
     )
     .requiredOption('--to <did|file>', 'the delegate: its DID or its .pub file')
     .option('--cmd <path>', "a command path at or below the parent's (default: the parent's)");
-  addStatusIndexOptions(addPolicyOptions(command))
+  addPolicyOptions(command)
     .option(
       '--expires <time>',
       `when it ends (default: in an hour, or with the parent): ${TIME_FORMS}; or never`,
@@ -82,7 +76,7 @@ Examples:
         ...(options.cmd !== undefined && { command: options.cmd }),
         ...(options.notBefore !== undefined && { notBefore: options.notBefore }),
         ...(options.expires !== undefined && { expiresAt: toExpiresAt(options.expires) }),
-        ...(await takeStatusIndexOf(options)),
+        statusListIndex: options.statusIndex,
         ...(options.unchecked && { unchecked: true }),
       });
       showGrant([...chain, receipt]);

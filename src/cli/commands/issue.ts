@@ -11,16 +11,10 @@ import { chainText } from '../chain-file.js';
 import { CommandError } from '../command-error.js';
 import { readText, requireFree, writeResult } from '../files.js';
 import { addKeyOptions, readDid, readSigner, type KeyOptions } from '../key-file.js';
-import { addPolicyOptions, readPolicy, type PolicyOptions } from '../policy-options.js';
-import {
-  addStatusIndexOptions,
-  takeStatusIndexOf,
-  noteWithoutIndex,
-  type StatusIndexOptions,
-} from '../status-index-options.js';
+import { addPolicyOptions, noteWithoutIndex, readPolicy, type PolicyOptions } from '../policy-options.js';
 import { parseEnd, parseTime, TIME_FORMS, toExpiresAt } from '../times.js';
 
-interface IssueOptions extends PolicyOptions, KeyOptions, StatusIndexOptions {
+interface IssueOptions extends PolicyOptions, KeyOptions {
   readonly to: string;
   readonly cmd: string;
   readonly expires?: number | 'never';
@@ -48,7 +42,7 @@ export function addIssue(program: Command): void {
   )
     .requiredOption('--to <did|file>', 'the delegate: its DID or its .pub file')
     .option('--cmd <path>', 'the command path that is delegated', '/mcp/tools/call');
-  addStatusIndexOptions(addPolicyOptions(command))
+  addPolicyOptions(command)
     .option(
       '--expires <time>',
       `when it ends (default: an hour after its start): ${TIME_FORMS}; or never`,
@@ -95,9 +89,15 @@ Examples:
         );
       const text = isHuman ? await readConsentText(options, delegation) : null;
       const consent = text === null ? {} : { consent: consentTo(text, options, now) };
-      const unsigned = { ...delegation, now, rootType: options.rootType, ...consent };
+      const unsigned = {
+        ...delegation,
+        now,
+        rootType: options.rootType,
+        statusListIndex: options.statusIndex,
+        ...consent,
+      };
       // Errors come before the question: a key that nobody keeps finds them. Yours signs only what you agreed to.
-      issueRootDelegation({ ...unsigned, key: generateKey() });
+      await issueRootDelegation({ ...unsigned, key: generateKey() });
       if (text !== null) {
         process.stderr.write('You agree to this:\n');
         showText(text);
@@ -108,7 +108,7 @@ Examples:
       }
       noteWithoutIndex(options);
       if (isHuman && !options.yes) await requireAgreement();
-      const root = await issueRootDelegation({ ...unsigned, key, ...(await takeStatusIndexOf(options)) });
+      const root = await issueRootDelegation({ ...unsigned, key });
       await writeResult(options.out, chainText([root]), options);
     });
 }

@@ -1,4 +1,4 @@
-import { readFile, rename, writeFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { InvalidArgumentError, type Command } from 'commander';
@@ -12,7 +12,7 @@ import {
 } from '../../revocation/lists/make-status-list.js';
 import { StatusListError } from '../../revocation/lists/status-list-error.js';
 import { CommandError } from '../command-error.js';
-import { readText, writeResult } from '../files.js';
+import { readText, replaceFile, writeResult } from '../files.js';
 import { readKeyFile } from '../key-file.js';
 import { parseIndex } from '../policy-options.js';
 import { parseTime } from '../times.js';
@@ -81,7 +81,7 @@ and in a third one, to revoke the receipts that were issued with --status-index 
         for (const index of indices) {
           orCommandError(() => setRevoked(list, toIndex(index), revoked), 'give indices that the list has');
         }
-        await replace(file, await sign(list, key, expires));
+        await replaceFile(file, await sign(list, key, expires));
         process.stderr.write(`${file}: ${revoked ? 'revoked' : 'reinstated'} ${indices.join(', ')}\n`);
       });
   }
@@ -135,13 +135,6 @@ async function open(file: string): Promise<EditableStatusList> {
       'make one with `npx drs-verify status-list create`',
     );
   }
-}
-
-/** Replaces a file atomically, so that no reader ever sees half of it. */
-async function replace(file: string, text: string): Promise<void> {
-  const temporary = `${file}.${process.pid}.new`;
-  await writeFile(temporary, text, { flag: 'wx' });
-  await rename(temporary, file);
 }
 
 function serve(file: string, port: number): Promise<never> {
