@@ -4,7 +4,7 @@ import { compactVerify, importJWK } from 'jose';
 import { describe, expect, test } from 'vitest';
 import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
 import { generateKey } from '../../src/issue/signing-key.js';
-import { isBitSet } from '../../src/revocation/lists/credential.js';
+import { isBitSet } from '../../src/revocation/lists/bitstring.js';
 import {
   createStatusList,
   openStatusList,

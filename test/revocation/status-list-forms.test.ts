@@ -4,7 +4,7 @@ import { generateKeyPair, CompactSign } from 'jose';
 import { describe, expect, test } from 'vitest';
 import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
 import { readStatusList, resolveIssuer } from '../../src/revocation/lists/read-status-list.js';
-import { isBitSet } from '../../src/revocation/lists/credential.js';
+import { isBitSet } from '../../src/revocation/lists/bitstring.js';
 import { findProofDefect } from '../../src/revocation/lists/data-integrity.js';
 import { base58 } from '@scure/base';
 import { bitsWith, credentialWith, encode, newIssuer, toJwt, withProof } from './lists.js';

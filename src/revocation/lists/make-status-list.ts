@@ -2,7 +2,8 @@ import { encodeBase64url } from '#platform';
 import { toJcs } from '../../protocol/jcs.js';
 import type { JsonObject } from '../../protocol/json.js';
 import { parseCompactJwt } from '../../protocol/jwt.js';
-import { packBits, unpackBits, MAX_UNPACKED_BYTES, MAX_WIRE_BYTES, readCredential } from './credential.js';
+import { packBits, unpackBits } from './bitstring.js';
+import { MAX_UNPACKED_BYTES, MAX_WIRE_BYTES, readCredential } from './credential.js';
 
 /** W3C's minimum, 131,072 entries. In a shorter list, an entry reveals too much about its holder. */
 export const DEFAULT_STATUS_LIST_ENTRIES = 131_072;

@@ -3,7 +3,8 @@ import { parseCompactJwt } from '../../protocol/jwt.js';
 import type { KeyResolver } from '../../protocol/key-resolver.js';
 import { decodeUtf8 } from '#platform';
 import { verifyEd25519 } from '../../signatures/in-thread.js';
-import { unpackBits, narrowByClaims, readCredential, type StatusListCredential } from './credential.js';
+import { unpackBits } from './bitstring.js';
+import { narrowByClaims, readCredential, type StatusListCredential } from './credential.js';
 import { findProofDefect } from './data-integrity.js';
 import { StatusListError } from './status-list-error.js';
 

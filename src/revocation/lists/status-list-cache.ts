@@ -1,6 +1,6 @@
 import { Agent } from 'undici';
 import type { RemoteStatus } from '../../verify/parts.js';
-import { isBitSet } from './credential.js';
+import { isBitSet } from './bitstring.js';
 import { DEFAULT_MAX_WAIT_MS } from '../defaults.js';
 import { fetchStatusList } from './fetch-status-list.js';
 import { printableUrl } from '../printable-url.js';
