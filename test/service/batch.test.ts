@@ -1,10 +1,10 @@
 import { Buffer } from 'node:buffer';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { Configuration } from '../../src/service/configuration/configuration.js';
-import { answerBodies, maxBytesOf } from '../../src/service/http/batch.js';
-import type { Answer, Asked } from '../../src/service/http/incoming.js';
+import { answerBatch, maxBatchBytesOf } from '../../src/service/http/batch.js';
+import type { Answer, Asked, Incoming } from '../../src/service/http/incoming.js';
 import { answerTo, type Judge } from '../../src/service/http/judged-body.js';
-import { MAX_TYPICAL_BYTES } from '../../src/service/load/gatekeeper.js';
+import { MAX_TYPICAL_BYTES, type Ticket } from '../../src/service/load/gatekeeper.js';
 import { RateLimit } from '../../src/service/load/rate-limit.js';
 import { eventually } from '../support/eventually.js';
 import { openServer, type NotedWire } from '../support/noted-wire.js';
@@ -30,21 +30,21 @@ function serve(changes: Partial<Configuration> = {}, limit: RateLimit | null = n
     type: string | null = TYPE,
   ) => {
     const judge: Judge = {
+      maxBytes: configuration.maxBodyBytes,
       answer: async (asked, line) => take(asked, line),
       refuse: (_, fault) => {
         faults.push(typeof fault === 'string' ? fault : fault.reason);
         return answerTo(fault, configuration);
       },
     };
+    const batches = {
+      maxBytes: maxBatchBytesOf(configuration),
+      answer: (incoming: Incoming, ticket: Ticket) =>
+        answerBatch(incoming, ticket, judge, { ...service, limit }),
+    };
     const cut = body.length > MAX_TYPICAL_BYTES ? body.length / 2 : body.length;
     const wire = service.ask(
-      {
-        serve: (incoming, ticket) => answerBodies(incoming, ticket, judge, { ...service, limit }),
-        judged: {
-          maxBytes: (incoming) => maxBytesOf(incoming, configuration),
-          refuse: (asked, fault) => judge.refuse(asked, fault),
-        },
-      },
+      { serve: judge, batches },
       {
         headers: [...(type === null ? [] : [['content-type', type] as const]), ...headers],
         body: cut === body.length ? body : [body.slice(0, cut), body.slice(cut)],

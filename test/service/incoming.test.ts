@@ -12,7 +12,7 @@ const BODY = ['content-length', '1000000'] as const;
 function open(sent: Sent = {}, isLeaving = false) {
   const wire = new NotedWire();
   const owner = {
-    ...{ isLeaving, bodyTimeoutMs: 2000, report: () => undefined },
+    ...{ gatekeeper: { isLeaving }, bodyTimeoutMs: 2000, report: () => undefined },
     clientAddress: (peer: string, forwardedFor: string | null) => `${forwardedFor} over ${peer}`,
   };
   const incoming = new Incoming(wire, requestOf(sent), { endpoint: 'verify' }, owner);

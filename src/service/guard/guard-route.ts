@@ -7,13 +7,13 @@ import { forwardMcp } from '../../gate/mcp-forward.js';
 import type { HeaderLookup } from '../../gate/request.js';
 import type { GateDecision } from '../gate-decider.js';
 import type { GateHead } from '../http/gate-head.js';
-import { refusal, type Answer, type Answering, type Incoming } from '../http/incoming.js';
+import { refusal, type Answer, type Incoming } from '../http/incoming.js';
 import { answerTo } from '../http/judged-body.js';
 import { NodeWire } from '../http/node/node-wire.js';
 import type { Gatekeeper, Ticket } from '../load/gatekeeper.js';
 import type { PerClientSlots } from '../load/per-client-slots.js';
 import type { RouteContext } from '../routes/context.js';
-import { answerOf, askGate } from '../routes/gate-route.js';
+import { answerOf, GateJudge } from '../routes/gate-route.js';
 import { forwardedHeaders } from './forwarded-headers.js';
 import type { Destination } from './target.js';
 import type { Upstream } from './upstream.js';
@@ -32,39 +32,39 @@ export interface GuardRouteParts {
 
 /** Decides on the requests of clients, and sends on what the gate lets pass. */
 export class GuardRoute {
+  readonly judge: GateJudge;
   readonly #parts: GuardRouteParts;
 
   constructor(parts: GuardRouteParts) {
     this.#parts = parts;
+    const { protocol, destination, context, slots } = parts;
+    this.judge = new GateJudge(
+      context,
+      protocol,
+      (incoming, bytes, ticket) => ({
+        ...{ method: incoming.method, path: targetOf(incoming) },
+        readBody: (body) => wholeBodyOfBytes(body, (incoming.gate as GateHead).headers),
+        // A tool server may take minutes, and an event stream hours: no client's requests may take what all others need.
+        hasRoom: slots.hasFor(incoming.client) && ticket?.canGrow(bytes) !== false,
+        act: (decision, body) => {
+          if (decision.kind === 'deny') return answerOf(decision, body === null);
+          if (body === null || ticket === null)
+            return refusal(413, 'the body is larger than MAX_BODY_BYTES', { closes: true });
+          return this.#sendOn(incoming, ticket, decision, body);
+        },
+      }),
+      (incoming) =>
+        destination.takes(incoming.method, targetOf(incoming))
+          ? null
+          : refusal(404, `there is nothing at this path, expected ${destination.expected}`),
+    );
   }
-
-  /** Decides on a request, and sends it on or refuses it. */
-  readonly serve = (incoming: Incoming, ticket: Ticket): Answering => {
-    const { protocol, destination, context, slots } = this.#parts;
-    const { client, method, path, query } = incoming;
-    const target = query === undefined ? path : `${path}?${query}`;
-    if (!destination.takes(method, target))
-      return refusal(404, `there is nothing at this path, expected ${destination.expected}`);
-    const { headers } = incoming.gate as GateHead;
-    return askGate(context, incoming, ticket, {
-      ...{ protocol, method, path: target },
-      readBody: (body) => wholeBodyOfBytes(body, headers),
-      // A tool server may take minutes, and an event stream hours: no client's requests may take what all others need.
-      hasRoom: (bytes) => slots.hasFor(client) && ticket.canGrow(bytes),
-      act: (decision, body) => {
-        if (decision.kind === 'deny') return answerOf(decision, body === null);
-        if (body === null) return refusal(413, 'the body is larger than MAX_BODY_BYTES', { closes: true });
-        return this.#sendOn(incoming, ticket, decision, target, body);
-      },
-    });
-  };
 
   /** Settled when the body is sent, or cannot be. The answer of the tool server may then take any time. */
   async #sendOn(
     incoming: Incoming,
     ticket: Ticket,
     decision: Exclude<GateDecision, { readonly kind: 'deny' }>,
-    target: string,
     bytes: Buffer,
   ): Promise<Answer | null> {
     const { protocol, context, upstream, gatekeeper, slots, log } = this.#parts;
@@ -86,7 +86,7 @@ export class GuardRoute {
     const sent = forwardedHeaders(request.rawHeaders, changes, isOpened ? 'application/json' : null);
     await new Promise<void>((resolve) => {
       upstream
-        .forward({ method, path: target, headers: sent, body }, response, {
+        .forward({ method, path: targetOf(incoming), headers: sent, body }, response, {
           closes: gatekeeper.isLeaving,
           onSent: resolve,
         })
@@ -101,6 +101,11 @@ export class GuardRoute {
     });
     return null;
   }
+}
+
+/** Path and query, as they were sent. */
+function targetOf({ path, query }: Incoming): string {
+  return query === undefined ? path : `${path}?${query}`;
 }
 
 /** The body that is sent on: what was decided on, to the byte, but for what only concerns the gate. */

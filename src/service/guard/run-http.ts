@@ -12,7 +12,6 @@ import { divideForGuard } from '../load/connections.js';
 import { PerClientSlots } from '../load/per-client-slots.js';
 import { openTracing } from '../observe/tracing.js';
 import { Server, type Route } from '../http/serve.js';
-import { refuseGate } from '../routes/gate-route.js';
 import { limitOf } from '../routes/table.js';
 import { closingMsOf, endGracefully } from '../running.js';
 import { GuardRoute } from './guard-route.js';
@@ -76,12 +75,8 @@ export async function openHttpGuard(
       slots: new PerClientSlots(slots),
     });
     const everything: Route = {
-      ...{ endpoint: 'gate', methods: [], isProxied: true, takesQuery: true, serve: route.serve },
+      ...{ endpoint: 'gate', methods: [], isProxied: true, takesQuery: true, serve: route.judge },
       rateLimit: limitOf(configuration),
-      judged: {
-        maxBytes: () => configuration.maxBodyBytes,
-        refuse: (_, fault) => refuseGate(context, protocol, fault),
-      },
     };
     const tracing = await openTracing();
     const server = new Server({ configuration, gatekeeper, metrics, log, tracing });

@@ -4,8 +4,9 @@ import { MAX_TYPICAL_BYTES, type Gatekeeper, type Ticket } from '../load/gatekee
 import type { RateLimit } from '../load/rate-limit.js';
 import type { Endpoint } from '../observe/metrics/metrics.js';
 import { MAX_PIECES } from './body-reader.js';
-import { answerBody, judgeInTurn, type BatchFault, type BodyLimits, type Judge } from './judged-body.js';
-import { refusal, type Answer, type Answered, type Asked, type Incoming } from './incoming.js';
+import type { BatchFault, BodyLimits, Judge } from './judged-body.js';
+import { judgeInTurn } from './serve.js';
+import { NDJSON_TYPE, refusal, type Answer, type Answered, type Asked, type Incoming } from './incoming.js';
 
 /** The limits of batches. */
 export interface BatchLimits extends BodyLimits {
@@ -34,8 +35,6 @@ const AHEAD_SHARE = 128;
 const MAX_TEXT_LENGTH = 1024;
 const LINE_FEED = 0x0a;
 
-/** The content type of a batch, and of its answer. */
-const NDJSON_TYPE = 'application/x-ndjson';
 const TYPE_FORM = /^application\/x-ndjson[ \t]*(?:;[ \t]*charset=(?:utf-8|"utf-8")[ \t]*)?$/i;
 
 const NO_LINES: BatchFault = {
@@ -45,22 +44,18 @@ const NO_LINES: BatchFault = {
 };
 const NO_BATCHES = 'batches (application/x-ndjson) are off, since MAX_BATCH is 0; send single requests';
 
-/** The largest body that is read of a request, which may be a batch. */
-export function maxBytesOf(
-  incoming: Incoming,
-  { maxBodyBytes, maxBatchBytes, maxBodyMemory }: BatchLimits,
-): number {
-  if (!isBatch(incoming)) return maxBodyBytes;
+/** The largest batch. */
+export function maxBatchBytesOf({ maxBatchBytes, maxBodyMemory }: BatchLimits): number {
   return Math.min(maxBatchBytes, Math.floor(maxBodyMemory / BATCH_SHARE));
 }
 
 /**
- * Has a body judged, or each line of a batch: many bodies in one request, one a line. What judges a line need not know: every line passes
- * the limits and waits for its turn as if it had come alone.
+ * Has each line of a batch judged: many bodies in one request. What judges a line need not know: every line passes the limits and waits for
+ * its turn as if it had come alone.
  *
  * @param deps `limit`: which the request has passed, for its lines but the first
  */
-export async function answerBodies(
+export async function answerBatch(
   incoming: Incoming,
   ticket: Ticket,
   judge: Judge,
@@ -68,8 +63,7 @@ export async function answerBodies(
 ): Promise<Answer | null> {
   const { configuration } = deps;
   const { maxBatch, maxBodyMemory } = configuration;
-  const maxBytes = maxBytesOf(incoming, configuration);
-  if (!isBatch(incoming)) return answerBody(incoming, ticket, maxBytes, judge);
+  const maxBytes = maxBatchBytesOf(configuration);
   const fault = maxBatch === 0 ? { status: 415, error: NO_BATCHES } : findHeaderFault(incoming);
   if (fault !== null) return judge.refuse(incoming, { reason: 'malformed', ...fault });
   const body = await incoming.read(maxBytes, ticket);
@@ -229,13 +223,6 @@ function splitLines(body: Buffer, maxLines: number): Buffer[] | null {
 function joinAll(parts: readonly (string | Buffer)[]): string | Buffer {
   if (parts.every((part) => typeof part === 'string')) return parts.join('');
   return Buffer.concat(parts.map((part) => (typeof part === 'string' ? Buffer.from(part) : part)));
-}
-
-/** Whether a request is a batch: its content type is NDJSON, as far as that can be told. */
-function isBatch(incoming: Incoming): boolean {
-  const type = incoming.header('content-type');
-  // The usual `application/json` is shorter.
-  return type !== null && type.length >= NDJSON_TYPE.length && type.toLowerCase().includes(NDJSON_TYPE);
 }
 
 /** Why the headers of a batch are not those of one; `null` if they are. */

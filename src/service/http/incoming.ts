@@ -58,7 +58,7 @@ export interface Answered extends Pick<LoggedRequest, 'endpoint' | 'traceparent'
 /** What requests share with their server. */
 export interface IncomingOwner {
   /** Whether every answer closes its connection. */
-  readonly isLeaving: boolean;
+  readonly gatekeeper: { readonly isLeaving: boolean };
   /** How long a client may send a body, go on sending one that was refused, and take an answer that is held. */
   readonly bodyTimeoutMs: number;
   /** The address of the client behind the peer of a connection. */
@@ -74,6 +74,8 @@ const READ: ReadonlySet<string> = new Set([
 ]);
 const CLOSE = /(?:^|,)[ \t]*close[ \t]*(?:,|$)/i;
 const NOTHING = Buffer.alloc(0);
+/** The content type of a batch, and of its answer. */
+export const NDJSON_TYPE = 'application/x-ndjson';
 
 // A client that is still sending when it is refused must be able to read the answer, even if it is slow or stands still
 // for a moment. So its data is read and discarded, for as long as a body may take and up to this limit, before the
@@ -100,14 +102,14 @@ export class Incoming implements Asked, Answered {
   /** Whether its lines are counted in its place. */
   isBatch = false;
   status = 0;
+  /** The request is answered, or its client has disconnected. */
+  isOver = false;
+  knownRequestId: string | null = null;
   readonly #wire: Wire;
   readonly #owner: IncomingOwner;
   readonly #headers = new Map<string, string>();
   readonly #isLast: boolean;
-  #requestId: string | null;
   #client: string | null = null;
-  /** The request is answered, or its client has disconnected. */
-  #isOver = false;
   /** The wire must not be used any more. */
   #isFreed = false;
   #isBodyDue: boolean;
@@ -151,10 +153,11 @@ export class Incoming implements Asked, Answered {
     this.#isBodyDue = this.hasBody;
     // RFC 9112 §9.6
     this.#isLast = CLOSE.test(this.header('connection') ?? '');
-    this.#requestId = readRequestId(this.header('x-request-id'));
+    const id = this.header('x-request-id');
+    if (id !== null) this.knownRequestId = readRequestId(id);
     wire.onAborted(() => {
       this.#free();
-      this.#isOver = true;
+      this.isOver = true;
       this.#onGone?.();
     });
   }
@@ -188,11 +191,7 @@ export class Incoming implements Asked, Answered {
   }
 
   get requestId(): string {
-    return (this.#requestId ??= newRequestId());
-  }
-
-  get knownRequestId(): string | null {
-    return this.#requestId;
+    return (this.knownRequestId ??= newRequestId());
   }
 
   /** The address of the client as text; see `TRUST_PROXY`. Read it before the answer. */
@@ -206,8 +205,11 @@ export class Incoming implements Asked, Answered {
     return (this.#client ??= clientOf(this.clientAddress));
   }
 
-  get isOver(): boolean {
-    return this.#isOver;
+  /** Whether it is a batch: its content type is NDJSON, as far as that can be told. */
+  get hasLines(): boolean {
+    const type = this.header('content-type');
+    // The usual `application/json` is shorter.
+    return type !== null && type.length >= NDJSON_TYPE.length && type.toLowerCase().includes(NDJSON_TYPE);
   }
 
   /**
@@ -244,7 +246,7 @@ export class Incoming implements Asked, Answered {
 
   /** Discards a body that nobody reads. */
   ignoreBody(): void {
-    if (this.#isBodyDue && !this.#isReceiving && !this.#isOver) this.#receive(false);
+    if (this.#isBodyDue && !this.#isReceiving && !this.isOver) this.#receive(false);
   }
 
   /**
@@ -253,9 +255,9 @@ export class Incoming implements Asked, Answered {
    * @returns a promise if the answer is held, or comes in pieces: settled when the client has taken it, or has disconnected
    */
   answer({ status, body, headers, closes = this.#closes, isHeld }: Answer): Promise<void> | null {
-    if (this.#isOver) return null;
+    if (this.isOver) return null;
     this.status = status;
-    const id = this.#requestId;
+    const id = this.knownRequestId;
     const all = id === null ? headers : { ...headers, 'X-Request-Id': id };
     const isHead = this.method === 'HEAD';
     let sent: Promise<void> | null = null;
@@ -273,7 +275,7 @@ export class Incoming implements Asked, Answered {
         if (!this.#isReceiving) this.#receive(false);
       }
     }
-    this.#isOver = true;
+    this.isOver = true;
     return sent;
   }
 
@@ -288,13 +290,13 @@ export class Incoming implements Asked, Answered {
    * @returns `null` if the client has disconnected
    */
   handOver(): Wire | null {
-    if (this.#isOver) return null;
-    this.#isFreed = this.#isOver = true;
+    if (this.isOver) return null;
+    this.#isFreed = this.isOver = true;
     return this.#wire;
   }
 
   get #closes(): boolean {
-    return this.#isLast || this.#owner.isLeaving;
+    return this.#isLast || this.#owner.gatekeeper.isLeaving;
   }
 
   #receive(isWanted: boolean): void {
@@ -302,7 +304,7 @@ export class Incoming implements Asked, Answered {
     this.#wire.receive((chunk, isLast) => {
       this.#hasPiece = true;
       if (isLast) this.#isBodyDue = false;
-      if (this.#isOver) this.#discard(chunk.length, isLast);
+      if (this.isOver) this.#discard(chunk.length, isLast);
       else this.#take?.(chunk, isLast);
     }, isWanted);
   }

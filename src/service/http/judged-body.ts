@@ -16,41 +16,18 @@ export interface BatchFault {
 export type Fault = Exclude<BodyFault, 'gone'> | 'shutting_down' | 'rate_limited' | BatchFault;
 
 /** What judges bodies: of requests, and the lines of batches. */
-export interface Judge {
+export interface Judge<One extends Asked = Asked> {
+  /** Of the body of a request. */
+  readonly maxBytes: number;
+  /** Why a request is refused before its body is read; `null` if it is not. */
+  readonly refusalOf?: ((incoming: Incoming) => Answer | null) | undefined;
   /**
    * @param ticket waits for the verdict, and is given back by the caller
    * @returns `null` if nobody waits for the answer
    */
-  answer(asked: Asked, body: Buffer, ticket: Ticket): Promise<Answer | null>;
+  answer(asked: One, body: Buffer, ticket: Ticket): Promise<Answer | null>;
   /** Counts and says why there is no verdict. */
-  refuse(asked: Asked, fault: Fault): Answering;
-}
-
-/** Reads the body of a request, and has it judged in its turn. */
-export async function answerBody(
-  incoming: Incoming,
-  ticket: Ticket,
-  maxBytes: number,
-  judge: Judge,
-): Promise<Answer | null> {
-  const body = await incoming.read(maxBytes, ticket);
-  if (body === 'gone') return null;
-  if (typeof body === 'string') return judge.refuse(incoming, body);
-  return judgeInTurn(incoming, body, ticket, judge);
-}
-
-/** Has a body judged when its turn comes, unless its client has gone. */
-export async function judgeInTurn(
-  asked: Asked,
-  body: Buffer,
-  ticket: Ticket,
-  judge: Judge,
-): Promise<Answer | null> {
-  const answer = await ticket.run(body.length, () =>
-    asked.isOver ? Promise.resolve(null) : judge.answer(asked, body, ticket),
-  );
-  if (answer !== 'overloaded') return answer;
-  return asked.isOver ? null : judge.refuse(asked, answer);
+  refuse(asked: One, fault: Fault): Answering;
 }
 
 // Made once: what is refused for load must cost as little as can be.

@@ -15,12 +15,15 @@ import {
   type Answer,
   type Answered,
   type Answering,
+  type Asked,
   type IncomingOwner,
 } from './incoming.js';
 import type { Judge } from './judged-body.js';
 
 // pino's number for the level `debug`.
 const DEBUG = 20;
+
+type Serve = (incoming: Incoming, ticket: Ticket) => Answering;
 
 /** What answers the requests to a path. */
 export interface Route {
@@ -29,10 +32,10 @@ export interface Route {
   readonly methods: readonly string[];
   /** `null` if there is no limit. Each class of endpoints has its own limit, so that one cannot use up another's. */
   readonly rateLimit: RateLimit | null;
-  /** Answers; with `null` if nobody waits, or somebody else answers. It reads the body, if at all, before it waits for anything. */
-  readonly serve: (incoming: Incoming, ticket: Ticket) => Answering;
-  /** Of routes whose requests need a verdict: without room for one, they are refused. `maxBytes` is that of their bodies. */
-  readonly judged?: { readonly maxBytes: (incoming: Incoming) => number; readonly refuse: Judge['refuse'] };
+  /** What answers: a judge of bodies, which each request waits for, or else a function. That reads the body before it waits for anything. */
+  readonly serve: Judge<Incoming> | Serve;
+  /** What answers batches of bodies; left out, they are bodies like others. */
+  readonly batches?: { readonly maxBytes: number; readonly answer: Serve };
   /** Whether a gate reads the headers. */
   readonly isProxied?: true;
   /** Whether web pages may call that are not listed: the origin is that of the request a proxy asks about, or it is a page that does nothing. */
@@ -66,6 +69,7 @@ const FOREIGN = refusal(
 /** Serves the requests of all HTTP listeners: the way of each is {@link Server.serve}. */
 export class Server implements IncomingOwner {
   readonly bodyTimeoutMs: number;
+  readonly gatekeeper: Gatekeeper;
   readonly #context: ServerContext;
   readonly #origins: ReadonlySet<string>;
   readonly #busyPoll: BusyPoll;
@@ -76,6 +80,7 @@ export class Server implements IncomingOwner {
   constructor(context: ServerContext) {
     this.#context = context;
     const { configuration } = context;
+    this.gatekeeper = context.gatekeeper;
     this.bodyTimeoutMs = configuration.requestTimeoutSecs * 1000;
     this.#origins = new Set(configuration.allowedOrigins);
     this.#proxyTrust = configuration.trustProxy ?? null;
@@ -87,10 +92,6 @@ export class Server implements IncomingOwner {
   /** Number of requests whose answer is not sent. */
   get open(): number {
     return this.#open;
-  }
-
-  get isLeaving(): boolean {
-    return this.#context.gatekeeper.isLeaving;
   }
 
   /** Serves the requests to a listener with these routes. Paths match exactly, except those of the gates, so no router is needed. */
@@ -105,7 +106,8 @@ export class Server implements IncomingOwner {
 
   /** The way of every request: origin, limit, method, enter, route, write, count, log, trace. Never rejects. */
   async serve(route: Route, wire: Wire, req: HttpRequest): Promise<void> {
-    const { gatekeeper, log } = this.#context;
+    const { gatekeeper } = this;
+    const { log } = this.#context;
     this.#open++;
     this.#busyPoll.end();
     const incoming = new Incoming(wire, req, route, this);
@@ -113,12 +115,20 @@ export class Server implements IncomingOwner {
     let sent: Promise<void> | null = null;
     try {
       if (this.#notesAddress) incoming.address = incoming.clientAddress;
-      let answering: Answering = this.#refusalOf(route, incoming);
+      const judge = typeof route.serve === 'function' ? null : route.serve;
+      let answering: Answering = this.#refusalOf(route, incoming) ?? judge?.refusalOf?.(incoming) ?? null;
       if (answering === null) {
-        ticket = this.#enter(route, incoming);
-        const fault = gatekeeper.isDraining ? 'shutting_down' : 'overloaded';
-        answering =
-          ticket === null ? (route.judged?.refuse(incoming, fault) ?? null) : route.serve(incoming, ticket);
+        const batches = incoming.hasLines ? route.batches : undefined;
+        const maxBytes = batches?.maxBytes ?? judge?.maxBytes ?? 0;
+        // One that is too large is refused when it is read.
+        const announced = incoming.contentLength > maxBytes ? 0 : incoming.contentLength;
+        if (judge === null) ticket = gatekeeper.letIn(incoming);
+        else if (!gatekeeper.isDraining) ticket = gatekeeper.enter(incoming, announced);
+        if (ticket === null)
+          answering = judge?.refuse(incoming, gatekeeper.isDraining ? 'shutting_down' : 'overloaded') ?? null;
+        else if (batches !== undefined) answering = batches.answer(incoming, ticket);
+        else if (typeof route.serve === 'function') answering = route.serve(incoming, ticket);
+        else answering = answerBody(incoming, ticket, route.serve);
       }
       incoming.ignoreBody();
       const answer = await answering;
@@ -177,21 +187,37 @@ export class Server implements IncomingOwner {
     return refusal(400, 'the request has a query, expected none');
   }
 
-  /** @returns `null` if there is no room for what needs a verdict */
-  #enter({ judged }: Route, incoming: Incoming): Ticket | null {
-    const { gatekeeper } = this.#context;
-    if (judged === undefined) return gatekeeper.letIn(incoming);
-    if (gatekeeper.isDraining) return null;
-    // One that is too large is refused when it is read.
-    const announced = incoming.contentLength > judged.maxBytes(incoming) ? 0 : incoming.contentLength;
-    return gatekeeper.enter(incoming, announced);
-  }
-
   #countRejection({ endpoint }: Route, reason: Rejection): void {
     const { metrics } = this.#context;
     if (endpoint === 'verify') metrics.countRejection(reason);
     else if (endpoint === 'gate') metrics.gate.rejected(endpoint, reason);
   }
+}
+
+/** Reads the body of a request, and has it judged in its turn. */
+async function answerBody(
+  incoming: Incoming,
+  ticket: Ticket,
+  judge: Judge<Incoming>,
+): Promise<Answer | null> {
+  const body = await incoming.read(judge.maxBytes, ticket);
+  if (body === 'gone') return null;
+  if (typeof body === 'string') return judge.refuse(incoming, body);
+  return judgeInTurn(incoming, body, ticket, judge);
+}
+
+/** Has a body judged when its turn comes, unless its client has gone. */
+export async function judgeInTurn<One extends Asked>(
+  asked: One,
+  body: Buffer,
+  ticket: Ticket,
+  judge: Judge<One>,
+): Promise<Answer | null> {
+  const answer = await ticket.run(body.length, () =>
+    asked.isOver ? Promise.resolve(null) : judge.answer(asked, body, ticket),
+  );
+  if (answer !== 'overloaded') return answer;
+  return asked.isOver ? null : judge.refuse(asked, answer);
 }
 
 /** Keeps the event loop turning while no request is open. */

@@ -22,7 +22,8 @@ const SMALL_BYTES = 16 * 1024;
 
 /** What is in use. Only tickets write it. */
 interface InUse {
-  /** Requests that wait for a verdict, and those of them that wait for a status list instead. */
+  /** Requests that wait for their turn, for a verdict, and for a status list instead. */
+  queued: number;
   pending: number;
   parked: number;
   parkedBytes: number;
@@ -50,7 +51,7 @@ export class Gatekeeper {
   readonly #backlog: Backlog;
   readonly #limits: GatekeeperLimits;
   readonly #inUse: InUse = {
-    ...{ pending: 0, parked: 0, parkedBytes: 0, reading: 0, charged: 0 },
+    ...{ queued: 0, pending: 0, parked: 0, parkedBytes: 0, reading: 0, charged: 0 },
     byClient: new Map(),
   };
 
@@ -61,7 +62,7 @@ export class Gatekeeper {
 
   /** Number of requests that wait for a verdict, including parked ones. */
   get pending(): number {
-    return this.#inUse.pending + this.#backlog.length + this.#inUse.parked;
+    return this.#inUse.queued + this.#inUse.pending + this.#inUse.parked;
   }
 
   /** Bytes held by bodies that are being read, plus the bytes charged for those that wait. */
@@ -81,7 +82,7 @@ export class Gatekeeper {
    * @returns `null` if a limit is reached
    */
   enter(sender: Sender, announcedBytes: number): Ticket | null {
-    if (this.#inUse.pending + this.#backlog.length >= this.#limits.maxPending) return null;
+    if (this.#inUse.pending + this.#inUse.queued >= this.#limits.maxPending) return null;
     if (this.bodyBytes > this.#limits.maxBodyMemory) return null;
     const ticket = this.letIn(sender);
     return announcedBytes <= SMALL_BYTES || ticket.canGrow(announcedBytes) ? ticket : null;
@@ -155,9 +156,11 @@ export class Ticket {
     const uncounted = Math.max(0, bytes - this.#held);
     if ((!isLarge && this.#isCrowded()) || !this.#fits(uncounted)) return begin(true);
     this.#inUse.reading += uncounted;
+    if (!isLarge) this.#inUse.queued++;
     return new Promise((resolve) => {
       const turn = (isLate: boolean) => {
         this.#inUse.reading -= uncounted;
+        if (!isLarge) this.#inUse.queued--;
         resolve(begin(isLate));
       };
       if (isLarge) this.#backlog.addLarge(this.#sender.client, turn);
@@ -221,7 +224,7 @@ export class Ticket {
   }
 
   #isCrowded(): boolean {
-    return this.#inUse.pending + this.#backlog.length >= this.#limits.maxPending;
+    return this.#inUse.pending + this.#inUse.queued >= this.#limits.maxPending;
   }
 
   #fits(bytes: number): boolean {

@@ -22,10 +22,12 @@ interface GateRequestFault {
 
 /** `POST /v1/gate`: gates in other processes and languages send a description of the caller's request, or a batch of them. */
 export class GateApiRoute implements Judge {
+  readonly maxBytes: number;
   readonly #context: Pick<RouteContext, 'gate' | 'configuration' | 'verdicts'>;
 
   constructor(context: Pick<RouteContext, 'gate' | 'configuration' | 'verdicts'>) {
     this.#context = context;
+    this.maxBytes = context.configuration.maxBodyBytes;
   }
 
   async answer(asked: Asked, body: Buffer, ticket: Ticket): Promise<Answer> {

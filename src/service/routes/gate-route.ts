@@ -5,17 +5,16 @@ import { PASSING_METHODS } from '../../gate/json-rpc.js';
 import type { GateRequest, RequestBody } from '../../gate/request.js';
 import type { GateDecision } from '../gate-decider.js';
 import type { GateHead } from '../http/gate-head.js';
-import { answerBody, tooLargeMessage, type Fault } from '../http/judged-body.js';
+import { tooLargeMessage, type Fault, type Judge } from '../http/judged-body.js';
 import type { Answer, Answering, Incoming } from '../http/incoming.js';
 import type { Ticket } from '../load/gatekeeper.js';
 import type { RouteContext } from './context.js';
 
 /** How a request is asked about, and what happens then. */
 export interface GateQuery extends Pick<GateRequest, 'method' | 'path'> {
-  readonly protocol: Protocol;
   readonly readBody: (bytes: Buffer) => RequestBody;
   /** Whether what passes could be sent on. If not, nothing is checked, so that no invocation is used in vain. */
-  readonly hasRoom?: (bytes: number) => boolean;
+  readonly hasRoom?: boolean;
   /**
    * Carries the decision out.
    *
@@ -24,62 +23,77 @@ export interface GateQuery extends Pick<GateRequest, 'method' | 'path'> {
   readonly act: (decision: GateDecision, body: Buffer | null) => Answering;
 }
 
-type GateContext = Pick<RouteContext, 'gate' | 'configuration' | 'verdicts'>;
+/** Judges requests: those about which proxies ask, and those that a guard sends on. */
+export class GateJudge implements Judge<Incoming> {
+  readonly maxBytes: number;
+  readonly #context: Pick<RouteContext, 'gate' | 'configuration' | 'verdicts'>;
+  readonly #protocol: Protocol;
+  readonly #queryOf: (incoming: Incoming, bytes: number, ticket: Ticket | null) => GateQuery;
+  readonly refusalOf: Judge['refusalOf'];
+
+  /** @param queryOf `ticket`: `null` if the body is too large */
+  constructor(
+    context: Pick<RouteContext, 'gate' | 'configuration' | 'verdicts'>,
+    protocol: Protocol,
+    queryOf: (incoming: Incoming, bytes: number, ticket: Ticket | null) => GateQuery,
+    refusalOf?: Judge['refusalOf'],
+  ) {
+    this.maxBytes = context.configuration.maxBodyBytes;
+    this.#context = context;
+    this.#protocol = protocol;
+    this.#queryOf = queryOf;
+    this.refusalOf = refusalOf;
+  }
+
+  answer(incoming: Incoming, body: Buffer, ticket: Ticket): Promise<Answer | null> {
+    return this.#decide(incoming, body, ticket);
+  }
+
+  /** Denies a request that is not checked, in the form of its protocol. */
+  refuse(incoming: Incoming, fault: Fault): Answering {
+    if (fault === 'too_large') return this.#decide(incoming, null, null);
+    const { gate } = this.#context;
+    const asked = { protocol: this.#protocol, endpoint: 'gate' } as const;
+    if (fault === 'timeout') return answerOf(gate.timedOut(asked), true);
+    if (fault === 'overloaded' || fault === 'shutting_down')
+      return answerOf(gate.unavailable(asked, fault), fault === 'shutting_down');
+    throw new Error('a gate has no such fault');
+  }
+
+  async #decide(incoming: Incoming, body: Buffer | null, ticket: Ticket | null): Promise<Answer | null> {
+    const { gate, verdicts } = this.#context;
+    const { method, path, readBody, hasRoom, act } = this.#queryOf(incoming, body?.length ?? 0, ticket);
+    if (hasRoom === false) return this.refuse(incoming, 'overloaded');
+    const { onVerdict, decided } = verdicts.ofGate(incoming);
+    const { headers } = incoming.gate as GateHead;
+    const read = body === null ? tooLarge(tooLargeMessage(this.maxBytes)) : readBody(body);
+    const decision = await gate.decide({
+      ...{
+        protocol: this.#protocol,
+        endpoint: 'gate',
+        request: { method, path, headers, body: read },
+        onVerdict,
+      },
+      isWanted: () => !incoming.isOver,
+      mayWait: () => ticket?.park() === true,
+    });
+    decided(decision);
+    return act(decision, body);
+  }
+}
 
 /** Answers `/gate/http`, `/gate/mcp` or `/gate/a2a` with the decision: a proxy forwards the caller's request and asks about it. */
-export function answerProxy(
-  context: GateContext,
-  protocol: Protocol,
-  incoming: Incoming,
-  ticket: Ticket,
-): Promise<Answer | null> {
+export function proxyQuery(incoming: Incoming): GateQuery {
   const gate = incoming.gate as GateHead;
-  return askGate(context, incoming, ticket, {
-    ...{ protocol, method: methodOf(incoming.method, gate, incoming.hasBody) },
+  return {
+    method: methodOf(incoming.method, gate, incoming.hasBody),
     path: gate.path(callPathOf(incoming)),
     readBody: (bytes) =>
       gate.isPartial
         ? tooLarge('the proxy sent only a part of the body; raise its limit')
         : bodyOfBytes(bytes, gate.headers),
     act: (decision, body) => answerOf(decision, body === null),
-  });
-}
-
-/** Reads a request, and decides on it: one about which a proxy asks, or one that a guard sends on. */
-export function askGate(
-  context: GateContext,
-  incoming: Incoming,
-  ticket: Ticket,
-  { protocol, method, path, readBody, hasRoom, act }: GateQuery,
-): Promise<Answer | null> {
-  const { gate, configuration, verdicts } = context;
-  const { maxBodyBytes } = configuration;
-  const { headers } = incoming.gate as GateHead;
-  const decide = async (body: Buffer | null): Promise<Answer | null> => {
-    if (hasRoom?.(body?.length ?? 0) === false) return refuseGate(context, protocol, 'overloaded');
-    const { onVerdict, decided } = verdicts.ofGate(incoming);
-    const read = body === null ? tooLarge(tooLargeMessage(maxBodyBytes)) : readBody(body);
-    const decision = await gate.decide({
-      ...{ protocol, endpoint: 'gate', request: { method, path, headers, body: read }, onVerdict },
-      isWanted: () => !incoming.isOver,
-      mayWait: () => ticket.park(),
-    });
-    decided(decision);
-    return act(decision, body);
   };
-  return answerBody(incoming, ticket, maxBodyBytes, {
-    answer: (_, body) => decide(body),
-    refuse: (_, fault) => (fault === 'too_large' ? decide(null) : refuseGate(context, protocol, fault)),
-  });
-}
-
-/** Denies a request that is not checked, in the form of its protocol. */
-export function refuseGate({ gate }: Pick<GateContext, 'gate'>, protocol: Protocol, fault: Fault): Answer {
-  const asked = { protocol, endpoint: 'gate' } as const;
-  if (fault === 'timeout') return answerOf(gate.timedOut(asked), true);
-  if (fault === 'overloaded' || fault === 'shutting_down')
-    return answerOf(gate.unavailable(asked, fault), fault === 'shutting_down');
-  throw new Error('a gate has no such fault');
 }
 
 const tooLarge = (reason: string): RequestBody => ({ kind: 'too large', reason });

@@ -1,19 +1,18 @@
+import type { Buffer } from 'node:buffer';
 import type { Logger } from 'pino';
 import { decodeUtf8 } from '#platform';
 import { isJsonObject, parseStrictJson } from '../../protocol/json.js';
 import { refundCall, RefundError, type RefundCode, type Refunded } from '../../usage/index.js';
 import { show } from '../../verify/codes.js';
-import { answerBody, answerTo, type Fault, type Judge } from '../http/judged-body.js';
-import { refusal, type Answer, type Answering, type Incoming } from '../http/incoming.js';
-import type { Ticket } from '../load/gatekeeper.js';
+import { answerTo, type Fault, type Judge } from '../http/judged-body.js';
+import { refusal, type Answer, type Incoming } from '../http/incoming.js';
 import { printable } from '../observe/logs/verdict-facts.js';
 import { Sampler } from '../observe/sampler.js';
 import type { ContextClaims } from './context-token.js';
 import type { RouteContext } from './context.js';
 import { GATE_SCOPE } from '../gate-decider.js';
 
-/** Maximum number of bytes of a body. */
-export const REFUND_BYTES = 32 * 1024;
+const BODY_BYTES = 32 * 1024;
 /** Lines for refunds that gave nothing back. Whoever has a context that was signed once can ask for as many. */
 const LINES_PER_SECOND = 10;
 
@@ -25,7 +24,8 @@ const STATUS: Partial<Record<RefundCode, number>> = {
 };
 
 /** `POST /v1/refund`: tool servers give back what the gate has charged. */
-export class RefundRoute {
+export class RefundRoute implements Judge<Incoming> {
+  readonly maxBytes = BODY_BYTES;
   readonly #context: RouteContext;
   /** Logs whatever `LOG_LEVEL` says: who gave back what must be known. */
   readonly #audit: Logger;
@@ -39,27 +39,22 @@ export class RefundRoute {
     );
   }
 
-  /** Checks, in this order: whether contexts are signed, the size, the load, the body. */
-  readonly serve = (incoming: Incoming, ticket: Ticket): Answering => {
-    if (this.#context.gateSigner === null)
-      return refusal(404, 'contexts are not signed, so nothing proves a charge: set GATE_SIGNING_KEY');
-    return answerBody(incoming, ticket, REFUND_BYTES, {
-      answer: (_, body) => this.#answer(incoming, decodeUtf8(body)),
-      refuse: this.refuse,
-    });
-  };
+  readonly refusalOf = (): Answer | null =>
+    this.#context.gateSigner !== null
+      ? null
+      : refusal(404, 'contexts are not signed, so nothing proves a charge: set GATE_SIGNING_KEY');
 
-  readonly refuse: Judge['refuse'] = (_, fault: Fault) => {
+  refuse(_: Incoming, fault: Fault): Answer {
     const { configuration, metrics } = this.#context;
     metrics.gate.rejected('gate', typeof fault === 'string' ? fault : fault.reason);
     if (fault !== 'too_large') return answerTo(fault, configuration);
-    return refusal(413, `the body is larger than ${REFUND_BYTES} bytes`, { closes: true });
-  };
+    return refusal(413, `the body is larger than ${BODY_BYTES} bytes`, { closes: true });
+  }
 
-  async #answer(incoming: Incoming, text: string | null): Promise<Answer> {
+  async answer(incoming: Incoming, body: Buffer): Promise<Answer> {
     const { metrics } = this.#context;
     try {
-      const refunded = await this.#refund(incoming, text);
+      const refunded = await this.#refund(incoming, decodeUtf8(body));
       metrics.refunds.done++;
       return { status: 200, body: JSON.stringify(refunded) };
     } catch (error) {

@@ -5,7 +5,7 @@ import { setImmediate } from 'node:timers/promises';
 import type { Protocol } from '../../gate/codes.js';
 import { GATE_PROTOCOLS } from '../../gate/open.js';
 import type { Configuration } from '../configuration/configuration.js';
-import { answerBodies, maxBytesOf } from '../http/batch.js';
+import { answerBatch, maxBatchBytesOf } from '../http/batch.js';
 import { refusal, type Answer } from '../http/incoming.js';
 import type { Judge } from '../http/judged-body.js';
 import type { Route, Table } from '../http/serve.js';
@@ -14,9 +14,9 @@ import type { Endpoint } from '../observe/metrics/metrics.js';
 import { AdminAccess } from './admin-access.js';
 import type { RouteContext } from './context.js';
 import { GateApiRoute } from './gate-api-route.js';
-import { answerProxy, refuseGate } from './gate-route.js';
+import { GateJudge, proxyQuery } from './gate-route.js';
 import { INSPECTOR_HEADERS, inspectorPage } from './inspector.js';
-import { REFUND_BYTES, RefundRoute } from './refund-route.js';
+import { RefundRoute } from './refund-route.js';
 import { RevokeRoute } from './revoke-route.js';
 import { UsageRoute } from './usage-route.js';
 import { VerifyRoute } from './verify-route.js';
@@ -42,24 +42,21 @@ export function limitOf({
 /** The routes of the service, and those of `METRICS_ADDR`. */
 export function routeTables(context: RouteContext): Tables {
   const { configuration, gateSigner } = context;
-  const { metricsAddr, adminOnMetricsAddr, inspector, maxBodyBytes } = configuration;
+  const { metricsAddr, adminOnMetricsAddr, inspector } = configuration;
   const limit = () => limitOf(configuration);
   const [verifyLimit, gateLimit, adminLimit] = [limit(), limit(), limit()];
   const access = new AdminAccess(context);
   const [revoke, usage] = [new RevokeRoute(context, access), new UsageRoute(context, access)];
-  const refund = new RefundRoute(context);
 
   const post = (endpoint: Endpoint, rateLimit: RateLimit | null, serve: Route['serve']): Route => ({
     ...{ endpoint, methods: ['POST'], rateLimit, serve },
   });
   /** Bodies, or batches of them. */
   const judged = (endpoint: Endpoint, rateLimit: RateLimit | null, judge: Judge): Route => ({
-    ...post(endpoint, rateLimit, (incoming, ticket) =>
-      answerBodies(incoming, ticket, judge, { ...context, limit: rateLimit }),
-    ),
-    judged: {
-      maxBytes: (incoming) => maxBytesOf(incoming, configuration),
-      refuse: (asked, fault) => judge.refuse(asked, fault),
+    ...post(endpoint, rateLimit, judge),
+    batches: {
+      maxBytes: maxBatchBytesOf(configuration),
+      answer: (incoming, ticket) => answerBatch(incoming, ticket, judge, { ...context, limit: rateLimit }),
     },
   });
   const read = (
@@ -71,20 +68,13 @@ export function routeTables(context: RouteContext): Tables {
   const gate = (protocol: Protocol): Route => ({
     ...{ endpoint: 'gate', methods: [], rateLimit: gateLimit, isProxied: true, takesQuery: true },
     takesAnyOrigin: true,
-    serve: (incoming, ticket) => answerProxy(context, protocol, incoming, ticket),
-    judged: { maxBytes: () => maxBodyBytes, refuse: (_, fault) => refuseGate(context, protocol, fault) },
+    serve: new GateJudge(context, protocol, proxyQuery),
   });
 
   const verdicts: Rows = [
     ['/verify', judged('verify', verifyLimit, new VerifyRoute(context))],
     ['/v1/gate', judged('gate', gateLimit, new GateApiRoute(context))],
-    [
-      '/v1/refund',
-      {
-        ...post('gate', gateLimit, refund.serve),
-        judged: { maxBytes: () => REFUND_BYTES, refuse: refund.refuse },
-      },
-    ],
+    ['/v1/refund', post('gate', gateLimit, new RefundRoute(context))],
     ['/.well-known/jwks.json', read('jwks', () => answerKeys(gateSigner))],
     ...GATE_PROTOCOLS.map((protocol) => [`/gate/${protocol}`, gate(protocol)] as const),
   ];

@@ -9,10 +9,12 @@ import type { RouteContext } from './context.js';
 
 /** `POST /verify`: answers a body, or each line of a batch, with a verdict. */
 export class VerifyRoute implements Judge {
+  readonly maxBytes: number;
   readonly #context: RouteContext;
 
   constructor(context: RouteContext) {
     this.#context = context;
+    this.maxBytes = context.configuration.maxBodyBytes;
   }
 
   /** After every error the answer is an error, never a verdict. */
