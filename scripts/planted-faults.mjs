@@ -1,5 +1,5 @@
 // Plants faults in code that only a process of its own shows, one at a time, and checks that the named test fails:
-// `npm run planted-faults`, or only some: `npm run planted-faults -- admission grpc` (parts of the file names). It works on a
+// `npm run planted-faults`, or only some: `npm run planted-faults -- incoming grpc` (parts of the file names). It works on a
 // copy of the folder; the folder itself stays as it is. It fails if a fault survives, if a test fails without a fault, or if a
 // text is no longer found. `--check` only looks for the texts and the tests, which takes no time.
 import { execFileSync, spawn } from 'node:child_process';
@@ -59,8 +59,8 @@ const FAULTS = [
     'life-cycle',
     'fails only /readyz for SHUTDOWN_DELAY_SECS',
   ],
-  ['service', 'admission.isLeaving = true;', '', 'life-cycle', 'fails only /readyz for SHUTDOWN_DELAY_SECS'],
-  ['service', 'admission.isDraining = true;', '', 'life-cycle', 'is unhealthy while it drains'],
+  ['service', 'gatekeeper.isLeaving = true;', '', 'life-cycle', 'fails only /readyz for SHUTDOWN_DELAY_SECS'],
+  ['service', 'gatekeeper.isDraining = true;', '', 'life-cycle', 'is unhealthy while it drains'],
   [
     'service',
     'while (open() > 0 && performance.now() < deadline)',
@@ -121,7 +121,7 @@ const FAULTS = [
   ],
   // Answers over a real connection
   [
-    'http/exchange',
+    'http/incoming',
     '|| this.#discarded > MAX_DISCARDED_BYTES',
     '',
     'hostile-http',

@@ -5,7 +5,7 @@ import { DrsClient, DrsClientError, type Verdict } from '../client/index.js';
 import { isJsonObject } from '../protocol/json.js';
 import { parseCompactJwt } from '../protocol/jwt.js';
 import { readConfiguration, type Configuration } from '../service/configuration/configuration.js';
-import { readJson } from '../service/http/body-intake.js';
+import { readJson } from '../service/http/judged-body.js';
 import { openEngine } from '../verifier/create-verifier.js';
 import type { Engine } from '../verifier/engine.js';
 import { OptionsError } from '../verifier/options.js';

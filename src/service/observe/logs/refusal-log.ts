@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import type { Judgement } from '../../../verify/judge.js';
-import type { LoggedRequest } from '../../http/exchange.js';
-import { traceIdOf } from '../../http/request-head.js';
+import type { LoggedRequest } from '../../http/incoming.js';
+import { traceIdOf } from '../../http/request-ids.js';
 import { Sampler } from '../sampler.js';
 import { factsOf } from './verdict-facts.js';
 

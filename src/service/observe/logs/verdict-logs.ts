@@ -1,7 +1,7 @@
 import type { Judgement } from '../../../verify/judge.js';
 import type { Refunded } from '../../../usage/index.js';
 import type { DecisionLog, RefundedCall } from './decision-log.js';
-import type { LoggedRequest } from '../../http/exchange.js';
+import type { LoggedRequest } from '../../http/incoming.js';
 import type { RefusalLog } from './refusal-log.js';
 
 /** The logs that record verdicts. */
