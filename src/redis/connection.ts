@@ -258,7 +258,10 @@ function connectionOver(
       const scans = own.primaries().map(async (one) => scanAll(await one, pattern, timeoutMs));
       return (await Promise.all(scans)).flat();
     },
-    close: async () => void (client.isReady ? await client.close() : destroy()),
+    close: async () => {
+      if (client.isReady) await client.close();
+      else destroy();
+    },
     destroy,
   };
 }
