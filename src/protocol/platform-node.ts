@@ -2,8 +2,6 @@
 // Imported, as in all hot code: the global Buffer is an accessor, and each use of it costs a call.
 import { Buffer, isAscii } from 'node:buffer';
 import { hash } from 'node:crypto';
-import type { JsonValue } from './json.js';
-import { MAX_JSON_DEPTH } from './json-defects.js';
 
 /** Bytes as this platform decodes them. Code that is not of one platform uses them as a `Uint8Array`. */
 export type Bytes = Buffer;
@@ -84,71 +82,4 @@ export function sha256Hex(text: string): string {
 /** The same ASCII text, in memory of its own: a slice would keep the whole text that it was cut from. */
 export function detachText(text: string): string {
   return Buffer.from(text, 'latin1').toString('latin1');
-}
-
-/**
- * Whether `value`, which `JSON.parse` made of `text`, plainly holds all that the text says. `false` means only that a
- * closer look is needed.
- *
- * If two members have the same name, `JSON.parse` drops the earlier one, with the strings in it. So there is no duplicate if
- * the text has as many strings, names and values, as the value. Half the number of unescaped quotes is the number of
- * strings in the text, so the text need not be split into tokens.
- */
-export function isPlainlyFaithful(text: string, value: JsonValue): boolean {
-  if (!text.isWellFormed()) return false;
-  // Without an escape, the strings of the value are in the text as they are, and the text is well-formed.
-  const hasEscapes = text.includes('\\');
-  const strings = countStrings(value, 0, hasEscapes);
-  return strings >= 0 && 2 * strings === countUnescapedQuotes(text, hasEscapes || strings > text.length / 16);
-}
-
-const BACKSLASH = 0x5c;
-const QUOTE = 0x22;
-
-/** @param isDense whether to look at each character: needed where there are escapes, and quicker for short strings */
-function countUnescapedQuotes(text: string, isDense: boolean): number {
-  let quotes = 0;
-  if (!isDense) {
-    // indexOf compares several characters at a time.
-    for (let at = text.indexOf('"'); at >= 0; at = text.indexOf('"', at + 1)) quotes++;
-    return quotes;
-  }
-  for (let at = 0; at < text.length; at++) {
-    const unit = text.charCodeAt(at);
-    if (unit === QUOTE) quotes++;
-    // Valid JSON has backslashes only in strings, and each one escapes the next character.
-    else if (unit === BACKSLASH) at++;
-  }
-  return quotes;
-}
-
-/** The number of strings in a value, names included; less than 0 if something in it needs a closer look. */
-function countStrings(value: JsonValue, depth: number, hasEscapes: boolean): number {
-  switch (typeof value) {
-    case 'string':
-      return !hasEscapes || value.isWellFormed() ? 1 : -Infinity;
-    case 'number':
-      // Below 2^53 every integer is a double. From there on, and for Infinity, the digits must be compared.
-      return Math.abs(value) <= Number.MAX_SAFE_INTEGER ? 0 : -Infinity;
-    case 'boolean':
-      return 0;
-    default:
-  }
-  if (value === null) return 0;
-  if (depth >= MAX_JSON_DEPTH) return -Infinity;
-  let strings = 0;
-  if (Array.isArray(value)) {
-    for (const item of value) {
-      strings += countStrings(item, depth + 1, hasEscapes);
-      // An array may have 200,000 more items.
-      if (strings < 0) return strings;
-    }
-    return strings;
-  }
-  const names = Object.keys(value);
-  for (const name of names) {
-    if (hasEscapes && !name.isWellFormed()) return -Infinity;
-    strings += 1 + countStrings(value[name] as JsonValue, depth + 1, hasEscapes);
-  }
-  return strings;
 }

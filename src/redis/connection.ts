@@ -185,23 +185,12 @@ async function openClient(
     throw explained(error);
   }
   isConnected = true;
-  return {
+  return connectionOver(redis, client, {
     isCluster: false,
-    get isReady() {
-      return client.isReady;
-    },
+    primaries: () => [Promise.resolve(client)],
     send: (_, command) => client.sendCommand(command),
-    info: async (section) => [await askInfo(redis, client, section)],
-    scan: (pattern, timeoutMs) => scanAll(client, pattern, timeoutMs),
     duplicate: () => openClient(redis, client.duplicate(), onLost),
-    close: async () => {
-      if (client.isReady) await client.close();
-      else client.destroy();
-    },
-    destroy: () => {
-      if (client.isOpen) client.destroy();
-    },
-  };
+  });
 }
 
 async function connectCluster(
@@ -229,36 +218,51 @@ async function connectCluster(
     cluster.destroy();
     throw error;
   }
-  const primaries = () =>
-    cluster.masters.map((node) =>
-      rejectAfter(
-        CONNECT_TIMEOUT_MS,
-        Promise.resolve(cluster.nodeClient(node) as unknown as Promise<Client>),
-      ),
-    );
-  return {
+  return connectionOver(redis, cluster, {
     isCluster: true,
-    get isReady() {
-      return cluster.isReady;
-    },
+    primaries: () =>
+      cluster.masters.map((node) =>
+        rejectAfter(CONNECT_TIMEOUT_MS, Promise.resolve(cluster.nodeClient(node) as unknown as Client)),
+      ),
     send: (key, command) => cluster.sendCommand(key, false, [...command]),
+    duplicate: () => connectCluster(redis, urls, onLost),
+  });
+}
+
+/** What a client of one server and one of a cluster have in common. */
+function connectionOver(
+  redis: Redis,
+  client: {
+    readonly isReady: boolean;
+    readonly isOpen: boolean;
+    close(): Promise<unknown>;
+    destroy(): void;
+  },
+  own: Pick<RedisConnection, 'isCluster' | 'send' | 'duplicate'> & { primaries(): Promise<Client>[] },
+): RedisConnection {
+  const destroy = () => {
+    if (client.isOpen) client.destroy();
+  };
+  return {
+    ...own,
+    get isReady() {
+      return client.isReady;
+    },
     info: async (section, isEachNeeded) => {
-      const asking = primaries().map(async (client) => askInfo(redis, await client, section));
-      if (isEachNeeded) return Promise.all(asking);
+      const asking = own.primaries().map(async (one) => askInfo(redis, await one, section));
       const answers = await Promise.allSettled(asking);
       const texts = answers.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
-      if (texts.length === 0) await Promise.any(asking);
-      return texts;
+      return isEachNeeded || texts.length === 0 ? Promise.all(asking) : texts;
     },
     scan: async (pattern, timeoutMs) => {
-      const scans = primaries().map(async (client) => scanAll(await client, pattern, timeoutMs));
+      const scans = own.primaries().map(async (one) => scanAll(await one, pattern, timeoutMs));
       return (await Promise.all(scans)).flat();
     },
-    duplicate: () => connectCluster(redis, urls, onLost),
-    close: () => cluster.close(),
-    destroy: () => {
-      if (cluster.isOpen) cluster.destroy();
+    close: async () => {
+      if (client.isReady) await client.close();
+      else destroy();
     },
+    destroy,
   };
 }
 

@@ -229,9 +229,14 @@ export class RedisLink {
 
   /** Rejects if Redis may forget something, or takes nothing. */
   async #look(connection: RedisConnection, isEachNeeded: boolean): Promise<void> {
-    const { log, probe } = this.#options;
+    const { log, probe, keeps, needsFile } = this.#options;
     const tells = await lookAt(connection, this.#options, isEachNeeded);
-    if (!tells && this.#tellsSettings) log?.warn({}, untold(this.place, this.#options));
+    if (!tells && this.#tellsSettings)
+      log?.warn(
+        {},
+        `${this.place} does not tell its maxmemory-policy${needsFile ? ' and whether it keeps an append-only file' : ''}, which could not be ` +
+          `checked: make sure that it is noeviction${needsFile ? ' and `appendonly yes`' : ''}, or it may forget ${keeps}`,
+      );
     this.#tellsSettings = tells;
     // Of a cluster, this would ask one node.
     if (connection.isCluster) return;
@@ -240,11 +245,4 @@ export class RedisLink {
       connection.send(probe, ['SET', probe, '1', 'PX', `${PROBE_TTL_MS}`]),
     );
   }
-}
-
-/** The warning where Redis does not tell its settings, as with some providers. */
-function untold(place: string, { keeps, needsFile }: RedisNeeds): string {
-  return needsFile
-    ? `${place} does not tell its maxmemory-policy or whether it keeps an append-only file: make sure that they are noeviction and \`appendonly yes\`, or it may forget ${keeps}`
-    : `${place} does not tell its maxmemory-policy, which could not be checked: make sure that it is noeviction, or it may forget ${keeps}`;
 }

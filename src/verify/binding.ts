@@ -1,4 +1,3 @@
-import { isPlainlyFaithful } from '#platform';
 import {
   equalsByJcs,
   findValueDefect,
@@ -6,6 +5,7 @@ import {
   isJsonObject,
   type JsonObject,
   type JsonValue,
+  isPlainlyFaithful,
 } from '../protocol/json.js';
 import { findJsonDefect } from '../protocol/json-defects.js';
 import { Failure } from './codes.js';

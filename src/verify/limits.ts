@@ -1,8 +1,7 @@
 import type { InvocationClaims } from '../protocol/claims.js';
 import { toMicroUsd, toUsd } from '../protocol/money.js';
-import { Budget, isMoney, type KnownPolicyMember } from '../protocol/policy.js';
+import { Budget, isMoney, type KnownPolicyMember, type PolicyLimit } from '../protocol/policy.js';
 import { Failure, showTime } from './codes.js';
-import type { Receipt } from './receipt.js';
 
 /** The limits of one receipt that hold for all calls below it together. A verdict alone cannot tell what others used. */
 export interface CountedLimits {
@@ -20,9 +19,11 @@ export interface CountedLimits {
 
 /** The receipts of a chain, as far as their limits are concerned. */
 interface LimitedReceipts {
-  readonly receipts: readonly (Pick<Receipt, 'limits' | 'digest'> & {
-    readonly claims: Pick<Receipt['claims'], 'exp'>;
-  })[];
+  readonly receipts: readonly {
+    readonly limits: readonly PolicyLimit[];
+    readonly digest: string;
+    readonly claims: { readonly exp: number | null };
+  }[];
 }
 
 /**

@@ -14,8 +14,9 @@ import {
   MAX_JSON_NODES,
   parseStrictJson,
   type JsonValue,
+  isPlainlyFaithful,
 } from '../../src/protocol/json.js';
-import { decodeUtf8, isPlainlyFaithful } from '#platform';
+import { decodeUtf8 } from '#platform';
 import { readVectors } from '../support/vectors.js';
 
 const kindOf = (text: string) => parseStrictJson(text).defect?.kind ?? 'none';
