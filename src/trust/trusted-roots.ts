@@ -131,7 +131,9 @@ export class TrustedRoots implements Roots {
       this.#seen = seen;
       if (!isStill || seen === this.#done) return;
       try {
-        this.#take(await load(this.#place));
+        const loaded = await load(this.#place);
+        // Else they have changed since, and may be half-written.
+        if (loaded.mark === seen) this.#take(loaded);
       } catch (error) {
         this.#refuse(error as Error, seen);
       }
