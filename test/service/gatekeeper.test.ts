@@ -9,8 +9,7 @@ import {
   type GatekeeperLimits,
   type Ticket,
 } from '../../src/service/load/gatekeeper.js';
-import { RefusalLog } from '../../src/service/observe/logs/refusal-log.js';
-import { VerdictLogs } from '../../src/service/observe/logs/verdict-logs.js';
+import { RefusalLog, VerdictLogs } from '../../src/service/observe/logs/verdict-logs.js';
 import type { RouteContext } from '../../src/service/routes/context.js';
 import { WorkDropped } from '../../src/signatures/signature-verifier.js';
 import type { Call, Judgement } from '../../src/verify/judge.js';

@@ -59,7 +59,6 @@ export const requestOf = ({ method = 'POST', path = '/verify', query, headers = 
   getCaseSensitiveMethod: () => method,
   getUrl: () => path,
   getQuery: () => query,
-  getHeader: () => '',
   forEach: (visit) => headers.forEach(([name, value]) => visit(name, value)),
 });
 
