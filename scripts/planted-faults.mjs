@@ -27,7 +27,7 @@ const FAULTS = [
     'names every problem of the configuration',
   ],
   ['main', 'await service?.close(err !== undefined);', '', 'life-cycle', 'is unhealthy while it drains'],
-  ['running', "= ['SIGHUP', 'SIGUSR2']", '= []', 'life-cycle', 'is not what SIGHUP asks for'],
+  ['main', "= ['SIGHUP', 'SIGUSR2']", '= []', 'life-cycle', 'is not what SIGHUP asks for'],
   [
     'main',
     'service.reopenLogs().then(',
@@ -89,8 +89,8 @@ const FAULTS = [
   ['http/uws', 'await removeStaleSocket(path);', '', 'unix-socket', 'takes the place of a socket'],
   [
     'http/node/node',
-    ') socket.destroy();',
-    ') ;',
+    'if (!connections.opened()) socket.destroy();',
+    'connections.opened();',
     'life-cycle',
     'are closed at once above MAX_CONNECTIONS',
     'node',
@@ -112,7 +112,7 @@ const FAULTS = [
     'node',
   ],
   [
-    'http/node/node-request',
+    'http/node/node-wire',
     '/[^\\x00-\\x7f]/.test(value)',
     'false',
     'front-ends',

@@ -7,8 +7,7 @@ import { Gatekeeper } from './load/gatekeeper.js';
 import { DecisionLog } from './observe/logs/decision-log.js';
 import { LineFile } from './observe/logs/line-file.js';
 import { Metrics } from './observe/metrics/metrics.js';
-import { RefusalLog } from './observe/logs/refusal-log.js';
-import { VerdictLogs } from './observe/logs/verdict-logs.js';
+import { RefusalLog, VerdictLogs } from './observe/logs/verdict-logs.js';
 import { openGate, type Gate } from './gate-decider.js';
 
 /** Closes what was opened, the last first. */

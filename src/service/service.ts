@@ -4,9 +4,8 @@ import type { Logger } from 'pino';
 import { addressOf, listenAddressOf, type Configuration } from './configuration/configuration.js';
 import { openCore, Opened } from './core.js';
 import { divideConnections } from './load/connections.js';
-import type { Certificate } from './http/listen/certificate.js';
-import { loadFrontEnd, type LoadedFrontEnd } from './http/load-front-end.js';
-import type { FrontEndName } from './http/front-end.js';
+import { type Certificate, ServedCertificate } from './http/listen/certificate.js';
+import { type FrontEndName, type LoadedFrontEnd, loadFrontEnd } from './http/front-end.js';
 import { loadGrpc } from './grpc/open.js';
 import type { GrpcFrontEnd } from './grpc/server.js';
 import { show } from './observe/metrics/exposition.js';
@@ -14,7 +13,6 @@ import { METRICS } from './observe/metrics/metrics-table.js';
 import { Readiness } from './routes/readiness.js';
 import { routeTables } from './routes/table.js';
 import { Server } from './http/serve.js';
-import { ServedCertificate } from './http/listen/served-certificate.js';
 import { openTracing } from './observe/tracing.js';
 
 /** A running service. */

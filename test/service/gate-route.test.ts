@@ -162,7 +162,12 @@ describe('the answer to a proxy', () => {
   it('is a denial where there is no room, or the service leaves', async () => {
     const { ask, gatekeeper, noted } = open();
     const tickets = Array.from({ length: 4096 }, () => gatekeeper.letIn({ client: 'a' }));
-    for (const ticket of tickets) void ticket.run(0, () => Promise.resolve());
+    for (const ticket of tickets)
+      void ticket.run(
+        0,
+        () => Promise.resolve(),
+        () => undefined,
+      );
     expect((await ask({ body: '{}' })).wire.answers).toMatchObject([{ status: 403, closes: false }]);
     gatekeeper.isDraining = true;
     expect((await ask({ body: '{}' })).wire.answers).toMatchObject([{ status: 403, closes: true }]);

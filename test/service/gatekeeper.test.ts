@@ -9,8 +9,7 @@ import {
   type GatekeeperLimits,
   type Ticket,
 } from '../../src/service/load/gatekeeper.js';
-import { RefusalLog } from '../../src/service/observe/logs/refusal-log.js';
-import { VerdictLogs } from '../../src/service/observe/logs/verdict-logs.js';
+import { RefusalLog, VerdictLogs } from '../../src/service/observe/logs/verdict-logs.js';
 import type { RouteContext } from '../../src/service/routes/context.js';
 import { WorkDropped } from '../../src/signatures/signature-verifier.js';
 import type { Call, Judgement } from '../../src/verify/judge.js';
@@ -21,6 +20,7 @@ const KIB = 1024;
 // Text and parsed form, for each byte of a body.
 const EXPANSION = 16;
 const FIRST = { client: '192.0.2.1' };
+const refused = () => 'overloaded';
 const OTHER = { client: '192.0.2.2' };
 
 const open = (limits: Partial<GatekeeperLimits> = {}, signatures = { waitMs: 0 }) => {
@@ -33,7 +33,8 @@ const open = (limits: Partial<GatekeeperLimits> = {}, signatures = { waitMs: 0 }
 
 /** Begins to wait for a verdict, at once. @returns whether it may */
 async function begin(ticket: Ticket, bytes: number): Promise<boolean> {
-  return (await ticket.run(bytes, () => Promise.resolve('begun'))) === 'begun';
+  const begun = () => Promise.resolve(true);
+  return ticket.run(bytes, begun, () => false);
 }
 
 describe('what waits for a verdict', () => {
@@ -102,14 +103,15 @@ describe('a turn', () => {
     const runs: string[] = [];
     void open()
       .letIn(FIRST)
-      .run(MAX_TYPICAL_BYTES, () => Promise.resolve(runs.push('ran')));
+      .run<unknown>(MAX_TYPICAL_BYTES, () => Promise.resolve(runs.push('ran')), refused);
     expect(runs).toEqual(['ran']);
   });
 
   it('is another one for a large body, which counts meanwhile', async () => {
     const keeper = open();
     const runs: string[] = [];
-    const run = (bytes: number) => keeper.letIn(FIRST).run(bytes, () => Promise.resolve(runs.push('ran')));
+    const run = (bytes: number) =>
+      keeper.letIn(FIRST).run<unknown>(bytes, () => Promise.resolve(runs.push('ran')), refused);
     const first = run(512 * KIB);
     expect([runs, keeper.bodyBytes]).toEqual([[], 512 * KIB]);
     // There is no memory for another one to wait.
@@ -120,7 +122,8 @@ describe('a turn', () => {
   it('does not come for more than half as many of a client as may wait, and these hold nothing', async () => {
     const signatures = { waitMs: 100 };
     const keeper = open({ maxPending: 4 }, signatures);
-    const run = (sender: typeof FIRST) => keeper.letIn(sender).run(8000, () => Promise.resolve('ran'));
+    const run = (sender: typeof FIRST) =>
+      keeper.letIn(sender).run(8000, () => Promise.resolve('ran'), refused);
     const waiting = [run(FIRST), run(FIRST), run(OTHER)];
     expect([await run(FIRST), keeper.pending, keeper.bodyBytes]).toEqual(['overloaded', 3, 24_000]);
     waiting.push(run(OTHER));

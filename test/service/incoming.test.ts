@@ -15,7 +15,7 @@ function open(sent: Sent = {}, isLeaving = false) {
     ...{ gatekeeper: { isLeaving }, bodyTimeoutMs: 2000, report: () => undefined },
     clientAddress: (peer: string, forwardedFor: string | null) => `${forwardedFor} over ${peer}`,
   };
-  const incoming = new Incoming(wire, requestOf(sent), { endpoint: 'verify' }, owner);
+  const incoming = new Incoming(wire, requestOf(sent), sent.path ?? '/', { endpoint: 'verify' }, owner);
   const answer = (status: number, body: Answer['body'] = '{}', more: Partial<Answer> = {}) =>
     incoming.answer({ status, body, ...more });
   return { wire, incoming, answer };

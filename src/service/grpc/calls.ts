@@ -123,8 +123,11 @@ export function answerIn(dialect: Dialect, context: GrpcContext): handleUnaryCal
     const ticket = gatekeeper.isDraining ? null : gatekeeper.enter({ client }, 0);
     if (ticket === null) return answer(call, null);
     try {
-      const answered = await ticket.run(length, () => answer(call, ticket));
-      return answered === 'overloaded' ? await answer(call, null) : answered;
+      return await ticket.run(
+        length,
+        () => answer(call, ticket),
+        () => answer(call, null),
+      );
     } finally {
       ticket.release();
     }

@@ -7,13 +7,13 @@ import { listenAddressOf, type Configuration } from '../configuration/configurat
 import { Opened, openCore } from '../core.js';
 import { showAddress } from '../http/listen/listen-address.js';
 import { openNode } from '../http/node/node.js';
-import { ServedCertificate } from '../http/listen/served-certificate.js';
+import { ServedCertificate } from '../http/listen/certificate.js';
 import { divideForGuard } from '../load/connections.js';
 import { PerClientSlots } from '../load/per-client-slots.js';
 import { openTracing } from '../observe/tracing.js';
 import { Server, type Route } from '../http/serve.js';
 import { limitOf } from '../routes/table.js';
-import { closingMsOf, endGracefully } from '../running.js';
+import { closingMsOf, endGracefully } from '../main.js';
 import { GuardRoute } from './guard-route.js';
 import type { Destination } from './target.js';
 import { Upstream } from './upstream.js';

@@ -116,8 +116,11 @@ export class Incoming implements Asked, Answered {
   #isReceiving = false;
   /** Whether a piece of the body has come, or nothing instead of one. */
   #hasPiece = false;
-  #take: ((chunk: Buffer, isLast: boolean) => void) | null = null;
-  /** Tells who waits for something of the client that it has disconnected. */
+  /** Of a body that is being read. */
+  #reading: { readonly maxBytes: number; readonly ticket: Ticket } | null = null;
+  #reader: BodyReader | null = null;
+  #onBody: ((body: Buffer | BodyFault) => void) | null = null;
+  /** Tells who waits for the client to take its answer that it has disconnected. */
   #onGone: (() => void) | null = null;
   /** An answer that waits for the first piece of the body. */
   #early: WireAnswer | null = null;
@@ -128,6 +131,7 @@ export class Incoming implements Asked, Answered {
   constructor(
     wire: Wire,
     req: HttpRequest,
+    path: string,
     route: { readonly endpoint: Endpoint; readonly isProxied?: true },
     owner: IncomingOwner,
   ) {
@@ -135,7 +139,7 @@ export class Incoming implements Asked, Answered {
     this.#owner = owner;
     this.endpoint = route.endpoint;
     this.method = req.getCaseSensitiveMethod();
-    this.path = req.getUrl();
+    this.path = path;
     this.query = req.getQuery();
     const gate = route.isProxied === true ? new GateHead() : null;
     this.gate = gate;
@@ -158,6 +162,7 @@ export class Incoming implements Asked, Answered {
     wire.onAborted(() => {
       this.#free();
       this.isOver = true;
+      this.#endReading('gone');
       this.#onGone?.();
     });
   }
@@ -220,26 +225,9 @@ export class Incoming implements Asked, Answered {
   read(maxBytes: number, ticket: Ticket): Promise<Buffer | BodyFault> {
     if (this.contentLength > maxBytes) return Promise.resolve('too_large');
     if (!this.#isBodyDue) return Promise.resolve(NOTHING);
+    this.#reading = { maxBytes, ticket };
     return new Promise((resolve) => {
-      let reader: BodyReader | null = null;
-      const end = (body: Buffer | BodyFault) => {
-        this.#take = this.#onGone = null;
-        reader?.stop();
-        resolve(body);
-      };
-      this.#onGone = () => end('gone');
-      this.#take = (chunk, isLast) => {
-        if (reader !== null) reader.take(chunk, isLast);
-        else if (chunk.length > maxBytes) end('too_large');
-        // The piece is only valid during the call.
-        else if (isLast && chunk.length <= MAX_TYPICAL_BYTES) end(Buffer.from(chunk));
-        else {
-          const endsAt = this.startedAt + this.#owner.bodyTimeoutMs;
-          const rules = { ticket, maxBytes, announcedBytes: this.contentLength, endsAt };
-          reader = new BodyReader(rules, end, () => this.#wire.keepOpen());
-          reader.take(chunk, isLast);
-        }
-      };
+      this.#onBody = resolve;
       this.#receive(true);
     });
   }
@@ -305,8 +293,32 @@ export class Incoming implements Asked, Answered {
       this.#hasPiece = true;
       if (isLast) this.#isBodyDue = false;
       if (this.isOver) this.#discard(chunk.length, isLast);
-      else this.#take?.(chunk, isLast);
+      else if (this.#reading !== null) this.#take(chunk, isLast, this.#reading);
     }, isWanted);
+  }
+
+  #take(
+    chunk: Buffer,
+    isLast: boolean,
+    { maxBytes, ticket }: { readonly maxBytes: number; readonly ticket: Ticket },
+  ): void {
+    if (this.#reader !== null) this.#reader.take(chunk, isLast);
+    else if (chunk.length > maxBytes) this.#endReading('too_large');
+    // The piece is only valid during the call.
+    else if (isLast && chunk.length <= MAX_TYPICAL_BYTES) this.#endReading(Buffer.from(chunk));
+    else {
+      const endsAt = this.startedAt + this.#owner.bodyTimeoutMs;
+      const rules = { ticket, maxBytes, announcedBytes: this.contentLength, endsAt };
+      const end = (body: Buffer | BodyFault) => this.#endReading(body);
+      this.#reader = new BodyReader(rules, end, () => this.#wire.keepOpen());
+      this.#reader.take(chunk, isLast);
+    }
+  }
+
+  #endReading(body: Buffer | BodyFault): void {
+    this.#reader?.stop();
+    this.#reading = null;
+    this.#onBody?.(body);
   }
 
   #write(answer: WireAnswer): void {

@@ -95,22 +95,20 @@ export class Server implements IncomingOwner {
   }
 
   /** Serves the requests to a listener with these routes. Paths match exactly, except those of the gates, so no router is needed. */
-  handlerOf({ routes, unknown }: Table) {
-    return (wire: Wire, req: HttpRequest): void => {
-      const path = req.getUrl();
-      // Proxies append the caller's path to the gate's path.
-      const route = routes.get(path) ?? routes.get(`/gate/${gateProtocolOf(path)}`) ?? unknown;
-      void this.serve(route, wire, req);
-    };
+  handlerOf(table: Table) {
+    return (wire: Wire, req: HttpRequest): void => void this.serve(table, wire, req);
   }
 
   /** The way of every request: origin, limit, method, enter, route, write, count, log, trace. Never rejects. */
-  async serve(route: Route, wire: Wire, req: HttpRequest): Promise<void> {
+  async serve({ routes, unknown }: Table, wire: Wire, req: HttpRequest): Promise<void> {
     const { gatekeeper } = this;
     const { log } = this.#context;
     this.#open++;
     this.#busyPoll.end();
-    const incoming = new Incoming(wire, req, route, this);
+    const path = req.getUrl();
+    // Proxies append the caller's path to the gate's path.
+    const route = routes.get(path) ?? routes.get(`/gate/${gateProtocolOf(path)}`) ?? unknown;
+    const incoming = new Incoming(wire, req, path, route, this);
     let ticket: Ticket | null = null;
     let sent: Promise<void> | null = null;
     try {
@@ -203,21 +201,22 @@ async function answerBody(
   const body = await incoming.read(judge.maxBytes, ticket);
   if (body === 'gone') return null;
   if (typeof body === 'string') return judge.refuse(incoming, body);
-  return judgeInTurn(incoming, body, ticket, judge);
+  // `return` alone would wait two turns of the queue of promises longer.
+  return await judgeInTurn(incoming, body, ticket, judge);
 }
 
 /** Has a body judged when its turn comes, unless its client has gone. */
-export async function judgeInTurn<One extends Asked>(
+export function judgeInTurn<One extends Asked>(
   asked: One,
   body: Buffer,
   ticket: Ticket,
   judge: Judge<One>,
 ): Promise<Answer | null> {
-  const answer = await ticket.run(body.length, () =>
-    asked.isOver ? Promise.resolve(null) : judge.answer(asked, body, ticket),
+  return ticket.run(
+    body.length,
+    () => (asked.isOver ? Promise.resolve(null) : judge.answer(asked, body, ticket)),
+    () => (asked.isOver ? null : judge.refuse(asked, 'overloaded')),
   );
-  if (answer !== 'overloaded') return answer;
-  return asked.isOver ? null : judge.refuse(asked, answer);
 }
 
 /** Keeps the event loop turning while no request is open. */

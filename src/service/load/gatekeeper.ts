@@ -144,13 +144,12 @@ export class Ticket {
    * From then on the request waits for its verdict, and what it holds counts as parsed.
    *
    * @param bytes of its body
-   * @param work called once, or never. Nothing else runs before it first waits for something
-   * @returns what the work does; `overloaded` if a limit is reached, or if it has waited for too long
+   * @param work called in its turn. Nothing else runs before it first waits for something
+   * @param refuse called instead if a limit is reached, or if it has waited for too long
    */
-  run<T>(bytes: number, work: () => Promise<T>): Promise<T | 'overloaded'> {
+  run<T>(bytes: number, work: () => Promise<T>, refuse: () => T | Promise<T>): Promise<T> {
     const isLarge = bytes > MAX_TYPICAL_BYTES;
-    const begin = (isLate: boolean) =>
-      isLate || !this.#await(bytes) ? Promise.resolve('overloaded' as const) : work();
+    const begin = (isLate: boolean) => (isLate || !this.#await(bytes) ? Promise.resolve(refuse()) : work());
     if (!isLarge && this.#backlog.hasTime()) return begin(false);
     // How long it waits is not in its sender's hands: what came in one piece does not count in the sender's share.
     const uncounted = Math.max(0, bytes - this.#held);
