@@ -76,7 +76,10 @@ and in a third one, to revoke the receipts that were issued with --status-index 
       .requiredOption('--key <file>', "the issuer's private key")
       .option('--expires <time>', 'after it, verifiers refuse the list (default: never)', toSeconds)
       .argument('<list_file>', 'the list, as `npx drs-verify status-list create` wrote it; it is replaced')
-      .argument('<index...>', 'status list indices', (text, all: number[] = []) => [...all, parseIndex(text)])
+      .argument('<index...>', 'status list indices', (text, all: number[] | undefined) => [
+        ...(all ?? []),
+        parseIndex(text),
+      ])
       .action(async (file: string, indices: number[], { key, expires }: ChangeOptions) => {
         const list = await open(file);
         for (const index of indices) {
