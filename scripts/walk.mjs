@@ -1,66 +1,104 @@
-// Lists the files of dist that a request passes on the main thread: `npm run build && node scripts/walk.mjs`. The service runs in
-// this process, set up by the environment as always. A file counts if a function of it is called (V8's coverage) in each of five
-// requests after twenty like them, so that neither the start nor a timer counts.
+// Counts the files of dist that a request passes on the main thread, and how often it changes file: `npm run build && node
+// scripts/walk.mjs`; with --list, also which and in which order. The service runs in this process, set up by the environment as
+// always. A hook has each function of dist note its file when it is entered. A request changes file where the next function that
+// is entered is in another file. It is the shortest of nine warm requests, so that neither the start nor a timer counts.
 import { once } from 'node:events';
 import { request } from 'node:http';
-import { Session } from 'node:inspector/promises';
+import { register } from 'node:module';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { pino } from 'pino';
-import * as issue from '../dist/issue/index.js';
-import { readConfiguration } from '../dist/service/configuration/configuration.js';
-import { startService } from '../dist/service/service.js';
+import { isMainThread } from 'node:worker_threads';
+import ts from 'typescript';
 
-const configuration = readConfiguration({ PORT: '0', SERVER_IDENTITY: 'any', ...process.env });
-const service = await startService(configuration, pino({ level: 'silent' }));
-const dist = new URL('../dist/', import.meta.url).href;
-const session = new Session();
-session.connect();
-await session.post('Profiler.enable');
-await session.post('Profiler.startPreciseCoverage', { callCount: true });
+const DIST = new URL('../dist/', import.meta.url).href;
 
-const [human, agent] = [issue.generateKey(), issue.generateKey()];
-const consent = issue.createConsent({ text: 'Search for me.', locale: 'en', method: 'explicit-ui-click' });
-const policy = { allowed_tools: ['search'], max_cost_usd: 5 };
-const receipts = [
-  await issue.issueRootDelegation({
-    key: human,
-    audience: agent.did,
-    command: '/mcp/tools/call',
-    policy,
-    consent,
-  }),
-];
-const search = { query: 'weather', estimated_cost_usd: 0.02 };
-const params = { name: 'search', arguments: search };
-const mcpCall = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params });
-const bundle = async () => {
-  const call = { key: agent, chain: receipts, toolServer: agent.did, args: { tool: 'search', ...search } };
-  return issue.createBundle({ receipts, invocation: await issue.issueInvocation(call) });
-};
-/** @param {{ ranges: { count: number }[] }} counted */
-const isCalled = ({ ranges: [whole] }) => whole !== undefined && whole.count > 0;
-
-/** Sends a request. @type {(path: string, body: string, headers: Record<string, string>) => Promise<Set<string>>} */
-async function passedBy(path, body, headers) {
-  await session.post('Profiler.takePreciseCoverage');
-  const all = { 'Content-Type': 'application/json', ...headers };
-  const sent = request({ port: service.port, method: 'POST', path, headers: all }).end(body);
-  const [answer] = /** @type {[import('node:http').IncomingMessage]} */ (await once(sent, 'response'));
-  if (answer.resume().statusCode !== 200) throw new Error(`${path} answered ${answer.statusCode}, not 200`);
-  await sleep(20);
-  const { result } = await session.post('Profiler.takePreciseCoverage');
-  const files = result.filter(({ url, functions }) => url.startsWith(dist) && functions.some(isCalled));
-  return new Set(files.map(({ url }) => url.slice(dist.length)));
+/** Has each function of a module note its file. @type {import('node:module').LoadHook} */
+export async function load(url, context, next) {
+  const loaded = await next(url, context);
+  if (!url.startsWith(DIST) || loaded.format !== 'module') return loaded;
+  // Of a module from a file, these are bytes.
+  const text = Buffer.from(/** @type {Uint8Array} */ (loaded.source)).toString();
+  const source = ts.createSourceFile('x.js', text, ts.ScriptTarget.Latest, false, ts.ScriptKind.JS);
+  /** @type {[at: number, inserted: string][]} */
+  const inserts = [];
+  const note = `(globalThis.walked?.push(${JSON.stringify(url.slice(DIST.length))}))`;
+  /** @param {ts.Node} node */
+  const visit = (node) => {
+    const body = ts.isFunctionLike(node) && 'body' in node ? node.body : undefined;
+    if (body !== undefined && ts.isBlock(body)) inserts.push([body.getStart(source) + 1, `${note};`]);
+    else if (body !== undefined) inserts.push([body.getFullStart(), `(${note},`], [body.getEnd(), ')']);
+    ts.forEachChild(node, visit);
+  };
+  visit(source);
+  let instrumented = text;
+  for (const [at, inserted] of inserts.toSorted(([one], [other]) => other - one))
+    instrumented = instrumented.slice(0, at) + inserted + instrumented.slice(at);
+  return { ...loaded, source: instrumented };
 }
-const requests = {
-  '/verify': async () => passedBy('/verify', JSON.stringify(await bundle()), {}),
-  '/gate/mcp': async () =>
-    passedBy('/gate/mcp', mcpCall, { 'X-DRS-Bundle': issue.encodeBundle(await bundle()) }),
-};
-for (const [path, send] of Object.entries(requests)) {
-  for (let at = 0; at < 20; at++) await send();
-  const [first, ...others] = [await send(), await send(), await send(), await send(), await send()];
-  const files = [...first].filter((file) => others.every((take) => take.has(file)));
-  console.log(`${path}: ${files.length} files\n  ${files.sort().join('\n  ')}`);
+
+/** Sends requests of each kind, and says what they pass. */
+async function walk() {
+  register(import.meta.url);
+  const { pino } = await import('pino');
+  const issue = await import('../dist/issue/index.js');
+  const { readConfiguration } = await import('../dist/service/configuration/configuration.js');
+  const { startService } = await import('../dist/service/service.js');
+  const token = 'a-token-for-this-walk';
+  const configuration = readConfiguration({
+    PORT: '0',
+    SERVER_IDENTITY: 'any',
+    DRS_ADMIN_TOKEN: token,
+    ...process.env,
+  });
+  const service = await startService(configuration, pino({ level: 'silent' }, { write: () => undefined }));
+
+  const [human, agent] = [issue.generateKey(), issue.generateKey()];
+  const consent = issue.createConsent({ text: 'Search for me.', locale: 'en', method: 'explicit-ui-click' });
+  const policy = { allowed_tools: ['search'], max_cost_usd: 5 };
+  const root = { key: human, audience: agent.did, command: '/mcp/tools/call', policy, consent };
+  const receipts = [await Promise.resolve(issue.issueRootDelegation(root))];
+  const search = { query: 'weather', estimated_cost_usd: 0.02 };
+  const params = { name: 'search', arguments: search };
+  const mcpCall = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params });
+  const bundle = async () => {
+    const call = { key: agent, chain: receipts, toolServer: agent.did, args: { tool: 'search', ...search } };
+    return issue.createBundle({ receipts, invocation: await Promise.resolve(issue.issueInvocation(call)) });
+  };
+
+  /** Sends a request, and gives the files of the functions that it has entered. @type {(path: string, body: string, headers: Record<string, string>) => Promise<string[]>} */
+  const passedBy = async (path, body, headers) => {
+    /** @type {string[]} */
+    const walked = [];
+    Object.assign(globalThis, { walked });
+    const all = { 'Content-Type': 'application/json', ...headers };
+    const sent = request({ port: service.port, method: 'POST', path, headers: all }).end(body);
+    const [answer] = /** @type {[import('node:http').IncomingMessage]} */ (await once(sent, 'response'));
+    if (answer.resume().statusCode !== 200) throw new Error(`${path} answered ${answer.statusCode}, not 200`);
+    await sleep(20);
+    Object.assign(globalThis, { walked: undefined });
+    return walked;
+  };
+  let index = 0;
+  const authorization = { Authorization: `Bearer ${token}` };
+  const requests = {
+    '/verify': async () => passedBy('/verify', JSON.stringify(await bundle()), {}),
+    '/gate/mcp': async () =>
+      passedBy('/gate/mcp', mcpCall, { 'X-DRS-Bundle': issue.encodeBundle(await bundle()) }),
+    '/admin/revoke': () =>
+      passedBy('/admin/revoke', JSON.stringify({ status_list_index: index++ }), authorization),
+  };
+  for (const [path, send] of Object.entries(requests)) {
+    for (let at = 0; at < 20; at++) await send();
+    /** @type {string[][]} */
+    const walks = [];
+    for (let at = 0; at < 9; at++)
+      walks.push((await send()).filter((file, now, all) => file !== all[now - 1]));
+    const [shortest = []] = walks.toSorted((one, other) => one.length - other.length);
+    const files = new Set(shortest);
+    console.log(`${path}: ${files.size} files, ${Math.max(0, shortest.length - 1)} changes of file`);
+    if (process.argv.includes('--list'))
+      console.log(`  ${[...files].sort().join('\n  ')}\n  ${shortest.join(' > ')}`);
+  }
+  await service.close(true);
 }
-await service.close(true);
+
+if (isMainThread) await walk();

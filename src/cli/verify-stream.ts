@@ -5,12 +5,12 @@ import { DrsClient, DrsClientError, type Verdict } from '../client/index.js';
 import { isJsonObject } from '../protocol/json.js';
 import { parseCompactJwt } from '../protocol/jwt.js';
 import { readConfiguration, type Configuration } from '../service/configuration/configuration.js';
-import { readJson } from '../service/http/body-intake.js';
+import { readJson } from '../service/http/judged-body.js';
 import { openEngine } from '../verifier/create-verifier.js';
 import type { Engine } from '../verifier/engine.js';
 import { OptionsError } from '../verifier/options.js';
 import { asksForDetails, toVerdict } from '../verifier/verdict.js';
-import { bodyOf, parseBundleText } from '../verify/receipt-cache.js';
+import { bodyIn } from '../verify/binding.js';
 import { Lines, type Piece } from '../stdio/lines.js';
 import { write } from '../stdio/write.js';
 import { CommandError, EXIT, exitCodeOf, type ExitCode } from './command-error.js';
@@ -218,12 +218,16 @@ export async function openLocal(env: NodeJS.ProcessEnv, at: JudgedAt): Promise<O
   return {
     maxBytes: configuration.maxBodyBytes,
     verify: async (line) => {
-      const read = readJson(line, (text) => parseBundleText(text, engine.cache));
+      const read = readJson(line, (text) => ({ text, bundle: JSON.parse(text) as unknown }));
       if (read.fault !== undefined)
         return { error: read.error, status: read.fault === 'too_large' ? 413 : 400 };
       const { bundle } = read.parsed;
       const now = at === 'call' ? timeOf(bundle) : (at ?? undefined);
-      const outcome = await engine.verify({ bundle, body: bodyOf(read.parsed), now });
+      const outcome = await engine.verify({
+        bundle,
+        body: bodyIn(read.parsed.text, read.parsed.bundle),
+        now,
+      });
       return toVerdict(outcome, asksForDetails(bundle));
     },
     close: () => engine.close(),

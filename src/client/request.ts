@@ -1,14 +1,10 @@
-import { denotesJson, isJsonObject, type JsonValue } from '../protocol/json.js';
+import { findValueDefect, isJsonObject, type JsonValue } from '../protocol/json.js';
 import type { VerifyOptions } from '../verifier/call-options.js';
 import type { Verdict } from '../verifier/verdict.js';
 
 /** A path of the service that commands and clients ask. */
 export type ServicePath =
-  | '/verify'
-  | '/admin/revoke'
-  | '/admin/revocations'
-  | '/admin/usage/prune'
-  | `/admin/usage?receipt=${string}`;
+  '/verify' | '/admin/revoke' | '/admin/revocations' | `/admin/usage?receipt=${string}`;
 
 /**
  * Makes the URL of a service's endpoint.
@@ -69,7 +65,7 @@ export function writeRequest(
 
 /** Returns `null` for bodies that JSON cannot express, such as an infinity, and for bodies that nest too deep. */
 function withValue(bundle: object, body: unknown): string | null {
-  if (!denotesJson(body)) return null;
+  if (findValueDefect(body) === 'not JSON') return null;
   try {
     return JSON.stringify({ ...bundle, body });
   } catch (error) {

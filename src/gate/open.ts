@@ -9,7 +9,6 @@
  * const decided = await decide(opened, { now, judge, rules, use });
  */
 import { openA2a } from './a2a.js';
-import { openChain } from './chain.js';
 import { type Protocol, gateFailure } from './codes.js';
 import { openRouted } from './http.js';
 import { openMcp, type McpRules } from './mcp.js';
@@ -18,29 +17,20 @@ import type { RouteTable } from './routes.js';
 import { splitPath } from './path.js';
 import { denier } from './json-rpc.js';
 
-/** A protocol, or `chain`: what can be checked of a request without its body. */
-export type GateProtocol = Protocol | 'chain';
-
-/** All of {@link GateProtocol}. */
-export const GATE_PROTOCOLS = ['http', 'mcp', 'a2a', 'chain'] as const satisfies readonly GateProtocol[];
+/** The protocols that a gate reads. */
+export const GATE_PROTOCOLS = ['http', 'mcp', 'a2a'] as const satisfies readonly Protocol[];
 
 /** The operator's settings for what a gate opens. */
 export interface OpeningRules extends McpRules {
   /** The routes of `http`, or `any`. If left out, every request over `http` is refused. */
   readonly routes?: RouteTable | 'any' | null;
-  /** The command of `chain`; `null` if it is off. */
-  readonly chainCommand?: string | null;
 }
 
-/**
- * Opens a request of any protocol that a proxy asks about.
- *
- * @throws RangeError if the protocol is `chain`, and it is off
- */
-export function openRequest(protocol: GateProtocol, request: GateRequest, rules: OpeningRules = {}): Opening {
-  const denial = denyHopByHop(protocol === 'chain' ? 'mcp' : protocol, request);
+/** Opens a request of any protocol that a proxy asks about. */
+export function openRequest(protocol: Protocol, request: GateRequest, rules: OpeningRules = {}): Opening {
+  const denial = denyHopByHop(protocol, request);
   if (denial !== null) return denial;
-  if (protocol === 'mcp' || protocol === 'chain') {
+  if (protocol === 'mcp') {
     const invalid = denyQuery(request);
     if (invalid !== null) return invalid;
   }
@@ -51,10 +41,6 @@ export function openRequest(protocol: GateProtocol, request: GateRequest, rules:
       return openMcp(request, rules);
     case 'a2a':
       return openA2a(request);
-    case 'chain':
-      if (typeof rules.chainCommand !== 'string')
-        throw new RangeError('there is no command for the chain alone');
-      return openChain(request, rules.chainCommand);
   }
 }
 

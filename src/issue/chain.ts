@@ -1,7 +1,7 @@
 import { verifyAll } from '#ed25519';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { Failure, show, showTime } from '../verify/codes.js';
-import { openClaims, proveClaims, readReceipts } from '../verify/claims-alone.js';
+import { openClaims, proveClaims, readReceipts } from '../verify/judge.js';
 import { NO_MEMORY } from '../verify/parts.js';
 import type { Invocation, Receipt } from '../verify/receipt.js';
 import { asIssueError, IssueError, refusal } from './issue-error.js';

@@ -1,6 +1,6 @@
 import { DRS_VERSION, INVOCATION_TYPE, type InvocationClaims } from '../protocol/claims.js';
 import type { JsonObject } from '../protocol/json.js';
-import { readInvocation } from '../verify/claims-alone.js';
+import { readInvocation } from '../verify/judge.js';
 import { count, flag, type GivenOptions, type Table } from '../protocol/options.js';
 import {
   CORRECT_IT,

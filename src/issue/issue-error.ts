@@ -1,4 +1,4 @@
-import { Failure, type ChainCode, type Code, type Details } from '../verify/codes.js';
+import { Failure, type Code, type Details } from '../verify/codes.js';
 
 /**
  * Why something was not issued or not decoded: the code that the verdict on the result would have, or one of these,
@@ -35,7 +35,7 @@ export class IssueError extends Error {
 }
 
 /** Makes the error for something that a verifier would refuse, with the text of the verdict. */
-export function refusal(code: ChainCode, details: Details): IssueError {
+export function refusal(code: Code, details: Details): IssueError {
   return asIssueError(new Failure(code, details));
 }
 

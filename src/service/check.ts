@@ -1,10 +1,10 @@
 import { constants } from 'node:fs';
 import { access, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { connectOrExplain, reasonOf } from '../redis/connection.js';
+import { connectRedis, reasonOf } from '../redis/connection.js';
 import type { Configuration } from './configuration/configuration.js';
 import { loadGrpc } from './grpc/open.js';
-import { loadFrontEnd } from './http/load-front-end.js';
+import { loadFrontEnd } from './http/front-end.js';
 import { readTrustedRoots } from '../trust/trusted-roots.js';
 import { ServedRoutes } from './routes/served-routes.js';
 
@@ -54,7 +54,7 @@ async function problemOf(variable: string, attempt: () => Promise<unknown>): Pro
 }
 
 async function askRedis(url: string): Promise<void> {
-  (await connectOrExplain({ url })).destroy();
+  (await connectRedis(url)).destroy();
 }
 
 /** Whether a file can be used, or created if it is missing. */

@@ -13,7 +13,6 @@ export {
 export {
   DEFAULT_REDIS_TIMEOUT_MS,
   openRedisReplayStore,
-  type RedisReplayPeriods,
   type RedisReplayStoreOptions,
 } from '#redis-replay-store';
 export { replayKey } from './use-invocation.js';
@@ -29,7 +28,6 @@ export {
 export {
   ReplayStoreError,
   type Charge,
-  type Pruned,
   type Refund,
   type RefundPart,
   type ReplayLog,

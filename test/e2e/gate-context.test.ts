@@ -134,7 +134,7 @@ it('publishes the public key, and nothing else', async () => {
   ]);
 });
 
-describe('a gate with a status list, /gate/chain and gRPC', () => {
+describe('a gate with a status list and gRPC', () => {
   let list: ListServer;
   let gate: RunningService;
   beforeAll(async () => {
@@ -142,7 +142,6 @@ describe('a gate with a status list, /gate/chain and gRPC', () => {
     list.serve('application/vc', listWith([]));
     gate = await startServiceHere({
       GATE_SIGNING_KEY: key.toJwk().d,
-      GATE_CHAIN_ONLY: '/mcp/tools/call',
       GRPC_PORT: '0',
       WORKER_THREADS: '0',
       STATUS_LIST_BASE_URL: `${list.url.replace('//', '//user:secret@')}?token=secret`,
@@ -161,19 +160,6 @@ describe('a gate with a status list, /gate/chain and gRPC', () => {
     expect(revocation).toEqual({
       list_age_secs: expect.toSatisfy((age) => Number.isSafeInteger(age) && age >= 0) as number,
       lists: [list.url],
-    });
-  });
-
-  it('does not say of the chain alone that a body matched', async () => {
-    const said = [
-      ['X-DRS-Bundle', mcpBundle()],
-      ['Mcp-Method', 'tools/call'],
-      ['Mcp-Name', 'search'],
-    ] as const;
-    const { headers } = await send(`${gate.url}/gate/chain`, said, toolCall());
-    expect(decodeJwt(headers['x-drs-context'] as string)).toMatchObject({
-      binding: 'none',
-      tool: 'search',
     });
   });
 

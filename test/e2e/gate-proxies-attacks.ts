@@ -17,9 +17,8 @@ export interface Attack {
   readonly name: string;
   /** What is written to the connection. */
   readonly bytes: () => string | Buffer;
-  /** By proxy: `body` stands for those that send the gate the whole request, `chain` for those that cannot. */
-  readonly outcome:
-    (Partial<Record<Name | 'body' | 'chain', Outcome>> & { all?: never }) | { readonly all: Outcome };
+  /** By proxy; `all` stands for those that are not named. */
+  readonly outcome: Partial<Record<Name | 'all', Outcome>>;
   /** The proxies that are tried; left out, all. */
   readonly by?: readonly Name[];
   /** The statuses of what is answered after it on the same connection. */
@@ -92,9 +91,9 @@ const refused = (status: number | readonly number[], code?: string) =>
   all(code === undefined ? { status } : { status, code });
 const NOT_FOUND = refused(404);
 const HOP = refused(400, 'HOP_BY_HOP_HEADER');
-/** A body that differs from the signed arguments: the chain alone does not say so. */
-const unbound = (body: string | Buffer, code: string, status = 403) =>
-  ({ body: { status, code }, chain: { method: 'POST', body, tool: 'search' } }) as const;
+/** What a guard says of headers that the recipes take off: of another method or path, and of odd names. */
+const OVERRIDDEN: Outcome = { status: 405, code: 'METHOD_NOT_ALLOWED' };
+const ODD: Outcome = { status: 400 };
 
 const path = (target: string, outcome: Attack['outcome'] = NOT_FOUND): Attack => ({
   name: `a signed call to ${target}`,
@@ -118,7 +117,7 @@ export const ATTACKS: readonly Attack[] = [
   {
     name: 'other arguments',
     bytes: () => signed({ body: OTHER }),
-    outcome: unbound(OTHER, 'BINDING_MISMATCH'),
+    outcome: refused(403, 'BINDING_MISMATCH'),
   },
   {
     name: 'the same call once more',
@@ -127,8 +126,7 @@ export const ATTACKS: readonly Attack[] = [
       return Buffer.concat([signed({ bundle: replayed, closes: false }), signed({ bundle: replayed })]);
     },
     outcome: all(RUNS),
-    // Of the gate's statuses, auth_request knows 401 and 403.
-    then: [409, 403],
+    then: [409],
   },
 
   // Paths
@@ -164,9 +162,8 @@ export const ATTACKS: readonly Attack[] = [
       }),
     outcome: {
       nginx: { status: 405, code: 'METHOD_NOT_ALLOWED' },
-      authRequest: { status: 403, code: 'METHOD_NOT_ALLOWED' },
       haproxy: { status: 405, code: 'METHOD_NOT_ALLOWED' },
-      caddy: { method: 'GET', body: CALL },
+      caddy: { status: 405, code: 'METHOD_NOT_ALLOWED' },
     },
   },
   {
@@ -178,15 +175,13 @@ export const ATTACKS: readonly Attack[] = [
           ['X-Forwarded-Method', 'GET'],
         ],
       }),
-    outcome: refused(403, 'MISSING_BUNDLE'),
+    outcome: { ...refused(403, 'MISSING_BUNDLE'), caddy: OVERRIDDEN },
   },
   {
     name: 'PUT',
     bytes: () => signed({ method: 'PUT' }),
     outcome: {
-      body: { status: 405, code: 'METHOD_NOT_ALLOWED' },
-      caddy: { status: 405, code: 'METHOD_NOT_ALLOWED' },
-      authRequest: { status: 403, code: 'METHOD_NOT_ALLOWED' },
+      all: { status: 405, code: 'METHOD_NOT_ALLOWED' },
     },
   },
   { name: 'a method in lower case', bytes: () => signed({ method: 'post' }), outcome: refused([400, 405]) },
@@ -194,7 +189,7 @@ export const ATTACKS: readonly Attack[] = [
   {
     name: 'CONNECT',
     bytes: () => signed({ method: 'CONNECT', target: 'tools.example:80' }),
-    outcome: refused([400, 404, 405]),
+    outcome: refused([400, 404, 405, 502]),
   },
 
   // Headers of the gate, and headers that name another path
@@ -206,7 +201,7 @@ export const ATTACKS: readonly Attack[] = [
           (name) => [name, '/admin'] as const,
         ),
       }),
-    outcome: all(RUNS),
+    outcome: { ...all(RUNS), caddy: OVERRIDDEN },
   },
   {
     name: 'context headers of the caller, in several spellings',
@@ -227,17 +222,17 @@ export const ATTACKS: readonly Attack[] = [
           'X-DRS-Tool',
         ].map((name) => [name, BOSS] as const),
       }),
-    outcome: all(RUNS),
+    outcome: { ...all(RUNS), caddy: ODD },
   },
   {
     name: 'context headers with a GET',
     bytes: () => get(['X-DRS-Agent', BOSS], ['X_DRS_Agent', BOSS], ['X-DRS-Context', BOSS]),
-    outcome: all(GETS),
+    outcome: { ...all(GETS), caddy: ODD },
   },
   {
     name: 'a context header in a folded line',
     bytes: () => signed({ headers: [['X-A', `b\r\n X-DRS-Agent: ${BOSS}`]] }),
-    outcome: { nginx: { status: 400 }, authRequest: { status: 400 }, haproxy: RUNS, caddy: RUNS },
+    outcome: { nginx: { status: 400 }, haproxy: RUNS, caddy: RUNS },
   },
   {
     name: 'a signed value that looks like a variable of Caddy',
@@ -261,17 +256,18 @@ export const ATTACKS: readonly Attack[] = [
   {
     name: 'Connection names the bundle',
     bytes: () => signed({ headers: [['Connection', 'close, X-DRS-Bundle']] }),
-    outcome: HOP,
+    // Caddy takes off what it names, before a guard sees it.
+    outcome: { ...HOP, caddy: { status: 403, code: 'MISSING_BUNDLE' } },
   },
   {
     name: 'Connection names the context',
     bytes: () => signed({ headers: [['Connection', 'X-DRS-Context, close']] }),
-    outcome: HOP,
+    outcome: { ...HOP, caddy: RUNS },
   },
   {
     name: 'Connection names the tool, in a list with gaps',
     bytes: () => signed({ headers: [['Connection', ',\tClose ,, x-drs-tool']] }),
-    outcome: HOP,
+    outcome: { ...HOP, caddy: RUNS },
   },
   {
     name: 'Connection twice, and the second names the context',
@@ -283,7 +279,7 @@ export const ATTACKS: readonly Attack[] = [
         ],
       }),
     // The variable of nginx before 1.23 has the first; nginx takes off nothing that the second names.
-    outcome: { nginx: RUNS, authRequest: RUNS, haproxy: HOP.all, caddy: HOP.all },
+    outcome: { nginx: RUNS, haproxy: HOP.all, caddy: RUNS },
   },
   {
     name: 'Upgrade: websocket',
@@ -311,7 +307,7 @@ export const ATTACKS: readonly Attack[] = [
   {
     name: 'HTTP/2 at once',
     bytes: () => 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
-    outcome: refused([400, 404, 405, 505]),
+    outcome: refused([400, 404, 405, 502, 505]),
   },
   {
     name: 'TE: trailers, and a header that is a trailer',
@@ -325,7 +321,7 @@ export const ATTACKS: readonly Attack[] = [
           ['Trailer', 'X-DRS-Agent'],
         ],
       }),
-    outcome: { nginx: RUNS, authRequest: RUNS, haproxy: RUNS, caddy: RUNS },
+    outcome: { nginx: RUNS, haproxy: RUNS, caddy: RUNS },
   },
 
   // Where the body ends
@@ -338,8 +334,7 @@ export const ATTACKS: readonly Attack[] = [
       }),
     outcome: {
       nginx: RUNS,
-      authRequest: RUNS,
-      caddy: { status: 411, code: 'HOP_BY_HOP_HEADER' },
+      caddy: RUNS,
       haproxy: { status: 411, code: 'HOP_BY_HOP_HEADER' },
     },
   },
@@ -353,7 +348,6 @@ export const ATTACKS: readonly Attack[] = [
       }),
     outcome: {
       nginx: GETS,
-      authRequest: GETS,
       caddy: GETS,
       haproxy: { status: 411, code: 'HOP_BY_HOP_HEADER' },
     },
@@ -368,20 +362,19 @@ export const ATTACKS: readonly Attack[] = [
       }),
     outcome: {
       nginx: { method, body: '' },
-      authRequest: { method, body: '' },
       haproxy: { status: 411 },
     },
     // Caddy says the name of the trailer to the tool server, but sends no trailer.
-    by: ['nginx', 'authRequest', 'haproxy'],
+    by: ['nginx', 'haproxy'],
   })),
   {
     name: 'chunks and a length',
     bytes: () => signed({ headers: [CHUNKED, ['Content-Length', '5']], body: `${chunk(CALL)}0\r\n\r\n` }),
     outcome: {
       nginx: { status: 400 },
-      authRequest: { status: 400 },
       haproxy: { status: [400, 411] },
-      caddy: { status: [400, 411] },
+      // Caddy goes by the chunks, and so does what it sends on.
+      caddy: RUNS,
     },
   },
   ...['identity', 'xchunked', 'gzip, chunked', 'chunked, identity'].map((coding): Attack => ({
@@ -420,10 +413,7 @@ export const ATTACKS: readonly Attack[] = [
   {
     name: 'a length that cuts the body',
     bytes: () => signed({ headers: [['Content-Length', String(CALL.length - 1)]] }),
-    outcome: {
-      body: { status: 400, code: 'INVALID_JSONRPC' },
-      chain: { method: 'POST', body: CALL.slice(0, -1), tool: 'search' },
-    },
+    outcome: refused(400, 'INVALID_JSONRPC'),
   },
   {
     name: 'bytes behind the body',
@@ -460,29 +450,29 @@ export const ATTACKS: readonly Attack[] = [
   {
     name: 'a compressed body',
     bytes: () => signed({ headers: [['Content-Encoding', 'gzip']], body: gzipSync(OTHER, { level: 1 }) }),
-    outcome: unbound(gzipSync(OTHER, { level: 1 }), 'BINDING_MISMATCH'),
+    outcome: refused(403, 'BINDING_MISMATCH'),
   },
   ...['application/x-www-form-urlencoded', 'text/plain', 'application/json; charset=utf-7'].map(
     (type): Attack => ({
       name: type,
       bytes: () => signed({ headers: [['Content-Type', type]] }),
-      outcome: unbound(CALL, 'BINDING_MISMATCH'),
+      outcome: refused(403, 'BINDING_MISMATCH'),
     }),
   ),
   {
     name: 'a batch',
     bytes: () => signed({ body: BATCH }),
-    outcome: unbound(BATCH, 'BATCH_NOT_SUPPORTED', 400),
+    outcome: refused(400, 'BATCH_NOT_SUPPORTED'),
   },
   {
     name: 'an argument twice',
     bytes: () => signed({ body: TWICE }),
-    outcome: unbound(TWICE, 'BINDING_MISMATCH'),
+    outcome: refused(403, 'BINDING_MISMATCH'),
   },
   {
     name: 'another tool than its header says',
     bytes: () => signed({ body: toolCall({ name: 'fetch' }) }),
-    outcome: unbound(toolCall({ name: 'fetch' }), 'HEADER_MISMATCH', 400),
+    outcome: refused(400, 'HEADER_MISMATCH'),
   },
   {
     name: 'a bundle for another tool',
@@ -496,10 +486,7 @@ export const ATTACKS: readonly Attack[] = [
           ['X-DRS-Bundle', mcpBundle()],
         ],
       }),
-    outcome: {
-      body: { status: 403, code: 'BINDING_MISMATCH' },
-      chain: { status: 403, code: 'TOOL_MISMATCH' },
-    },
+    outcome: refused(403, 'BINDING_MISMATCH'),
   },
   {
     name: 'the bundle twice',
@@ -508,7 +495,6 @@ export const ATTACKS: readonly Attack[] = [
       nginx: { status: 400, code: 'MULTIPLE_BUNDLES' },
       haproxy: { status: 400, code: 'MULTIPLE_BUNDLES' },
       caddy: { status: 400, code: 'MULTIPLE_BUNDLES' },
-      authRequest: { status: 403, code: 'MULTIPLE_BUNDLES' },
     },
   },
 
@@ -535,8 +521,7 @@ export const ATTACKS: readonly Attack[] = [
 
 /** The outcome through a proxy. */
 export function outcomeFor({ name, outcome }: Attack, proxy: Name): Outcome {
-  const found =
-    outcome.all ?? outcome[proxy] ?? outcome[proxy === 'nginx' || proxy === 'haproxy' ? 'body' : 'chain'];
+  const found = outcome[proxy] ?? outcome.all;
   if (found === undefined) throw new Error(`"${name}" has no outcome through ${proxy}`);
   return found;
 }

@@ -1,5 +1,9 @@
 import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { pino } from 'pino';
+import { readGuardConfiguration } from '../../src/service/guard/configuration.js';
+import { openHttpGuard } from '../../src/service/guard/run-http.js';
+import { destinationOf } from '../../src/service/guard/target.js';
 import type { ProgramName } from '../support/needed-programs.mjs';
 import { needs, type Program, startProgram } from '../support/programs.js';
 
@@ -11,6 +15,8 @@ export interface Recipe {
   readonly program: ProgramName;
   /** What it needs besides its program. */
   readonly module?: ProgramName;
+  /** Whether a guard is behind it, which it asks nothing: everything goes through. */
+  readonly isOfGuard?: true;
   readonly makeArguments: (folder: string) => string[];
   /** What only a test needs: files where anybody may write them. */
   readonly adapt?: (text: string, folder: string, file: string) => string;
@@ -25,20 +31,12 @@ const nginx = (text: string, folder: string, file: string) =>
           'http {',
           `http {\naccess_log off;\n${['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((name) => `${name}_temp_path ${folder}/${name};`).join('\n')}`,
         )}`;
-const nginxArguments = (folder: string) => ['-p', folder, '-c', `${folder}/nginx.conf`, '-e', 'stderr'];
-
 export const RECIPE = {
   nginx: {
     folder: 'nginx',
     program: 'nginx',
     module: 'ngx_http_js_module',
-    makeArguments: nginxArguments,
-    adapt: nginx,
-  },
-  authRequest: {
-    folder: 'nginx-auth-request',
-    program: 'nginx',
-    makeArguments: nginxArguments,
+    makeArguments: (folder) => ['-p', folder, '-c', `${folder}/nginx.conf`, '-e', 'stderr'],
     adapt: nginx,
   },
   haproxy: {
@@ -49,6 +47,7 @@ export const RECIPE = {
   caddy: {
     folder: 'caddy',
     program: 'caddy',
+    isOfGuard: true,
     makeArguments: (folder) => ['run', '--config', `${folder}/Caddyfile`, '--adapter', 'caddyfile'],
   },
 } as const satisfies Record<string, Recipe>;
@@ -59,7 +58,7 @@ export const needsOf = ({ program, module }: Recipe) => needs(program, ...(modul
 /**
  * Starts a proxy with a recipe as it stands, but for its addresses.
  *
- * @param gate the port of the gate
+ * @param gate the port of the gate, or of the guard
  * @param tools the port of the tool server
  */
 export function startRecipe(recipe: Recipe, gate: number, tools: number): Promise<Program> {
@@ -69,10 +68,34 @@ export function startRecipe(recipe: Recipe, gate: number, tools: number): Promis
       const file = path.join(folder, name);
       const text = readFileSync(file, 'utf8')
         .replaceAll('127.0.0.1:8080', `127.0.0.1:${gate}`)
+        .replaceAll('127.0.0.1:8443', `127.0.0.1:${gate}`)
         .replaceAll('127.0.0.1:9000', `127.0.0.1:${tools}`)
         .replaceAll(':8000', `:${port}`);
       writeFileSync(file, recipe.adapt?.(text, folder, name) ?? text);
     }
     return recipe.makeArguments(folder);
   });
+}
+
+/** Opens a guard in front of a tool server, as the recipe for Caddy says. */
+export async function openGuard(tools: number, env: Readonly<Record<string, string>>) {
+  const configuration = readGuardConfiguration(
+    {
+      PORT: '0',
+      WORKER_THREADS: '0',
+      SERVER_IDENTITY: 'any',
+      TRUST_PROXY: '1',
+      ALLOWED_ORIGINS: 'https://app.example',
+      ...env,
+    },
+    { trustsAnybody: true, isStdio: false },
+  );
+  const destination = destinationOf(`http://127.0.0.1:${tools}/mcp`, 'mcp', false);
+  if ('problem' in destination) throw new Error(destination.problem);
+  const guard = await openHttpGuard(
+    configuration,
+    { protocol: 'mcp', destination },
+    pino({ level: 'silent' }),
+  );
+  return { port: Number(new URL(guard.url).port), stop: () => guard.close() };
 }

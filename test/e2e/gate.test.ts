@@ -18,7 +18,7 @@ const call = (more: object = {}) => ({
 
 let service: RunningService;
 beforeAll(async () => {
-  service = await startService({ GATE_CHAIN_ONLY: '/mcp/tools/call' });
+  service = await startService();
 });
 afterAll(() => service.stop());
 
@@ -118,7 +118,6 @@ describe('without SERVER_IDENTITY', () => {
   beforeAll(async () => {
     nameless = await startService({
       SERVER_IDENTITY: undefined,
-      GATE_CHAIN_ONLY: '/mcp/tools/call',
       GRPC_PORT: '0',
     });
   });
@@ -137,13 +136,9 @@ describe('without SERVER_IDENTITY', () => {
       status: 403,
       response: { error: { data: refusal } },
     });
-    for (const protocol of ['mcp', 'chain']) {
-      const answer = await nameless.post(`/gate/${protocol}`, call(), {
-        ...{ 'X-DRS-Bundle': bundle(), 'Mcp-Method': 'tools/call', 'Mcp-Name': 'search' },
-      });
-      expect(answer.status).toBe(403);
-      expect(await answer.json()).toMatchObject({ error: { data: refusal } });
-    }
+    const proxied = await nameless.post('/gate/mcp', call(), { 'X-DRS-Bundle': bundle() });
+    expect(proxied.status).toBe(403);
+    expect(await proxied.json()).toMatchObject({ error: { data: refusal } });
     const client = clientOf(AUTHORIZATION, grpcPortOf(nameless));
     const http = {
       method: 'POST',

@@ -42,10 +42,7 @@ const ways = new Map<Transport, Ask>();
 beforeAll(async () => {
   ways.set('pure', askPure());
   if (tried.length === 1) return;
-  [service, middleware] = await Promise.all([
-    startService({ GATE_CHAIN_ONLY: '/mcp/tools/call', GRPC_PORT: '0' }),
-    askMiddleware(),
-  ]);
+  [service, middleware] = await Promise.all([startService({ GRPC_PORT: '0' }), askMiddleware()]);
   ways.set('middleware', middleware.ask);
   ways.set('v1', askV1(service));
   ways.set('proxy', askProxy(service));
@@ -63,8 +60,7 @@ afterAll(async () => {
 const carries = (transport: Transport, { protocol, attempt, by = TRANSPORTS }: Attack) =>
   by.includes(transport) &&
   !(transport === 'ext-mcp' && (protocol !== 'mcp' || !isForExtMcp(attempt()))) &&
-  !(transport === 'middleware' && (protocol === 'mcp' || protocol === 'chain')) &&
-  !(transport === 'v1' && protocol === 'chain');
+  !(transport === 'middleware' && protocol === 'mcp');
 
 const readBundle = () => requestBundle('resources/read', { resource_uri: 'file:///a/b' });
 

@@ -1,5 +1,5 @@
 import { gzipSync } from 'node:zlib';
-import type { GateProtocol } from '../../src/gate/open.js';
+import type { Protocol } from '../../src/gate/codes.js';
 import { encode, liveCall, liveChain, now } from '../middleware/call.js';
 import { a2aChain, mcpChain, restChain } from './decide.js';
 
@@ -24,7 +24,7 @@ export type Outcome = 'pass' | readonly [status: number, code: string];
 
 export interface Attack {
   readonly name: string;
-  readonly protocol: GateProtocol;
+  readonly protocol: Protocol;
   readonly attempt: () => Attempt;
   readonly outcome: Outcome;
   /** The transports that can carry it; left out, all that know the protocol. */
@@ -101,11 +101,6 @@ const PROXY: readonly Transport[] = ['proxy'];
 /** The doors that proxies ask. */
 const DOORS: readonly Transport[] = ['pure', 'v1', 'proxy', 'grpc', 'ext-mcp'];
 const HOP = [400, 'HOP_BY_HOP_HEADER'] as const;
-/** What a call says of itself where no body is sent. */
-const NAMED = [
-  ['Mcp-Method', 'tools/call'],
-  ['Mcp-Name', 'search'],
-] as const;
 /** Those who know more of the caller's request than its body. */
 const GATEWAYS: readonly Transport[] = ['proxy', 'grpc'];
 const GRPC: readonly Transport[] = ['grpc'];
@@ -153,16 +148,6 @@ const withBundle = (bundle: string, method: string, path: string, body?: object)
 /** Those whose answers have a body although the request is a HEAD. */
 const HEADLESS: readonly Transport[] = ['pure', 'v1', 'grpc'];
 const sent = { message: { messageId: 'm1', parts: [{ text: 'hello' }] } };
-
-const chain = (
-  name: string,
-  attempt: () => Attempt,
-  outcome: Outcome,
-  more: Partial<Attack> = {},
-): Attack => ({
-  ...mcp(name, attempt, outcome, { by: ['pure', 'proxy'], ...more }),
-  protocol: 'chain',
-});
 
 /** A call that any reader would run, at a path that might be another one's. */
 const at = (path: string): Attack =>
@@ -761,12 +746,6 @@ export const ATTACKS: readonly Attack[] = [
     [413, 'BODY_TOO_LARGE'],
     { by: GRPC },
   ),
-  chain(
-    'no bundle, and a part of a body',
-    () => unsigned('x', ...NAMED, ['x-envoy-auth-partial-body', 'true']),
-    [403, 'MISSING_BUNDLE'],
-    { by: PROXY },
-  ),
 
   mcp(
     'no bundle, in chunks without a length',
@@ -906,11 +885,6 @@ export const ATTACKS: readonly Attack[] = [
       'METHOD_NOT_ALLOWED',
     ]),
   ),
-  chain(
-    'the event stream with a body',
-    () => ({ ...unsigned(toolCall(), ['Accept', 'text/event-stream']), method: 'GET' }),
-    [405, 'METHOD_NOT_ALLOWED'],
-  ),
   ...['get', 'post', 'Post'].flatMap((method) => [
     mcp(`the method ${method}`, () => ({ ...call(), method }), [405, 'METHOD_NOT_ALLOWED'], {
       by: ['pure', 'v1', 'grpc'],
@@ -929,13 +903,9 @@ export const ATTACKS: readonly Attack[] = [
     const by: readonly Transport[] = path.includes('#')
       ? ['pure', 'v1', 'grpc']
       : ['pure', 'v1', 'proxy', 'grpc'];
-    const chainBy = by.filter((way) => way === 'pure' || way === 'proxy');
     return [
       mcp(`a signed call at ${path}`, () => ({ ...call(), at: path }), [400, 'INVALID_PATH'], { by }),
       mcp(`what passes, at ${path}`, () => ({ method: 'DELETE', at: path }), [400, 'INVALID_PATH'], { by }),
-      chain(`a signed call at ${path}`, () => ({ ...call('', ...NAMED), at: path }), [400, 'INVALID_PATH'], {
-        by: chainBy,
-      }),
     ];
   }),
   ...['/a2a?tenant=8', '/a2a?', '/?x'].map((path) =>
@@ -982,7 +952,6 @@ export const ATTACKS: readonly Attack[] = [
       () => ({ method: 'DELETE', headers: [[name, '/admin']] }),
       [405, 'METHOD_NOT_ALLOWED'],
     ),
-    chain(`${name} of another path`, () => call('', ...NAMED, [name, '/admin']), [405, 'METHOD_NOT_ALLOWED']),
     a2a(
       `${name} of the card`,
       () => bare('GET', '/.well-known/agent.json', [name, '/.well-known/agent.json']),
@@ -1007,8 +976,6 @@ export const ATTACKS: readonly Attack[] = [
   ),
   mcp('the end of a session', () => ({ method: 'DELETE' }), 'pass'),
   mcp('OPTIONS', () => ({ method: 'OPTIONS' }), 'pass'),
-  chain('a GET that says nothing', () => ({ method: 'GET' }), [405, 'METHOD_NOT_ALLOWED']),
-  chain('the event stream', () => ({ method: 'GET', headers: [['Accept', 'text/event-stream']] }), 'pass'),
   http('GET without a bundle', () => ({ method: 'GET' }), [401, 'MISSING_BUNDLE']),
   http('GET with a bundle and without a body', () => ({ ...call(''), method: 'GET' }), [
     403,
@@ -1465,43 +1432,6 @@ export const ATTACKS: readonly Attack[] = [
     '/v1/gate/',
   ].map(at),
 
-  // The chain alone
-  chain('no bundle', () => unsigned('', ...NAMED), [403, 'MISSING_BUNDLE']),
-  chain('a handshake by its headers', () => unsigned('', ['Mcp-Method', 'initialize']), [
-    400,
-    'HEADER_MISMATCH',
-  ]),
-  chain('no headers', () => call(''), [400, 'HEADER_MISMATCH']),
-  chain('no tool by a header', () => call('', ['Mcp-Method', 'tools/call']), [400, 'HEADER_MISMATCH']),
-  chain('another tool by its header', () => call('', ['Mcp-Method', 'tools/call'], ['Mcp-Name', 'fetch']), [
-    403,
-    'TOOL_MISMATCH',
-  ]),
-  chain('two tools by headers', () => call('', ...NAMED, ['Mcp-Name', 'fetch']), [400, 'HEADER_MISMATCH']),
-  chain('two methods by headers', () => call('', ...NAMED, ['Mcp-Method', 'ping']), [400, 'HEADER_MISMATCH']),
-  chain(
-    'another command',
-    () => ({
-      headers: [
-        [
-          BUNDLE,
-          encode(liveCall(liveChain(2, { cmd: '/mcp', policy: {} }), search, { cmd: '/mcp/prompts/get' })),
-        ],
-        ...NAMED,
-      ],
-    }),
-    [403, 'COMMAND_MISMATCH'],
-  ),
-  chain(
-    'the header twice',
-    () => ({
-      headers: [[BUNDLE, mcpBundle()], [BUNDLE, mcpBundle()], ...NAMED],
-    }),
-    [400, 'MULTIPLE_BUNDLES'],
-  ),
-  chain('PUT', () => ({ ...call(), method: 'PUT' }), [405, 'METHOD_NOT_ALLOWED']),
-  chain('a replay', () => call('', ...NAMED), [409, 'REPLAY_DETECTED'], { twice: true }),
-
   // The connection
   ...(
     [
@@ -1529,7 +1459,6 @@ export const ATTACKS: readonly Attack[] = [
       HOP,
       { by: DOORS },
     ),
-    chain(`${name}: ${value}`, () => call('', ...NAMED, [name, value]), HOP),
   ]),
   mcp(
     'a connection that stays',

@@ -1,6 +1,7 @@
 import type { GateContext } from '../../src/gate/context.js';
 import { bindOptionsOf, decide, frozenContextOf, judgedOf, type GateRules } from '../../src/gate/decide.js';
-import { openRequest, type GateProtocol } from '../../src/gate/open.js';
+import type { Protocol } from '../../src/gate/codes.js';
+import { openRequest } from '../../src/gate/open.js';
 import { headersOf, type PendingCall, type RequestBody } from '../../src/gate/request.js';
 import { responseTo, type GateResponse } from '../../src/gate/response.js';
 import { createMemoryReplayStore, useInvocation } from '../../src/usage/index.js';
@@ -40,7 +41,7 @@ export type Decision =
 /** A gate with a replay store of its own. */
 export function newGate(rules: Partial<GateRules> = {}) {
   const store = createMemoryReplayStore();
-  return async (protocol: GateProtocol, asked: Asked): Promise<Decision> => {
+  return async (protocol: Protocol, asked: Asked): Promise<Decision> => {
     const { method = 'POST', path = '/a2a', headers = {}, body = '', read } = asked;
     const request = {
       method,
@@ -48,7 +49,7 @@ export function newGate(rules: Partial<GateRules> = {}) {
       headers: headersOf(headers),
       body: read ?? ({ kind: 'text', text: body } as const),
     };
-    const opened = openRequest(protocol, request, { routes: 'any', chainCommand: '/mcp/tools/call' });
+    const opened = openRequest(protocol, request, { routes: 'any' });
     if (opened.kind === 'pass') return { decision: 'pass' };
     const deny = (denial: Parameters<typeof responseTo>[0]) =>
       ({ decision: 'deny', code: denial.failure.code, response: responseTo(denial) }) as const;

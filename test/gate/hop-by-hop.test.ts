@@ -1,7 +1,8 @@
 import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
 import { expect, it } from 'vitest';
-import { denyHopByHop, GATE_PROTOCOLS, openRequest, type GateProtocol } from '../../src/gate/open.js';
+import type { Protocol } from '../../src/gate/codes.js';
+import { denyHopByHop, GATE_PROTOCOLS, openRequest } from '../../src/gate/open.js';
 import { headersOf } from '../../src/gate/request.js';
 import { drsContext, drsMiddleware } from '../../src/middleware/index.js';
 import { OPEN_ROUTE } from '../middleware/call.js';
@@ -37,8 +38,8 @@ it.each([
   });
 });
 
-const RULES = { routes: 'any', chainCommand: '/mcp/tools/call' } as const;
-const open = (protocol: GateProtocol, path: string | null, headers: object = {}, rules: object = RULES) =>
+const RULES = { routes: 'any' } as const;
+const open = (protocol: Protocol, path: string | null, headers: object = {}, rules: object = RULES) =>
   openRequest(
     protocol,
     { method: 'POST', path, headers: headersOf({ ...headers }), body: { kind: 'unread' } },
@@ -48,14 +49,14 @@ const open = (protocol: GateProtocol, path: string | null, headers: object = {},
 it.each(GATE_PROTOCOLS)('no proxy may ask about such a request over %s', (protocol) => {
   expect(open(protocol, '/a', { Upgrade: 'websocket' })).toMatchObject({
     kind: 'deny',
-    protocol: protocol === 'chain' ? 'mcp' : protocol,
+    protocol,
     failure: { code: 'HOP_BY_HOP_HEADER' },
   });
 });
 
-it.each(['mcp', 'chain'] as const)('a path over %s has no query, and one meaning', (protocol) => {
+it('a path over MCP has no query, and one meaning', () => {
   for (const path of ['/mcp?a=1', '/mcp?', '/a/../b', '/a;b'])
-    expect(open(protocol, path)).toMatchObject({
+    expect(open('mcp', path)).toMatchObject({
       ...{ kind: 'deny', protocol: 'mcp', id: null, requested: null },
       failure: {
         code: 'INVALID_PATH',
@@ -63,7 +64,7 @@ it.each(['mcp', 'chain'] as const)('a path over %s has no query, and one meaning
       },
     });
   for (const path of ['/mcp', null])
-    expect(open(protocol, path)).not.toMatchObject({ failure: { code: 'INVALID_PATH' } });
+    expect(open('mcp', path)).not.toMatchObject({ failure: { code: 'INVALID_PATH' } });
 });
 
 it('each protocol opens requests in its own way', () => {
@@ -76,10 +77,6 @@ it('each protocol opens requests in its own way', () => {
     expected: { command: null },
   });
   expect(open('a2a', '/message:send', bundle)).toMatchObject({ kind: 'check', requested: 'SendMessage' });
-  const named = { ...bundle, 'Mcp-Method': 'tools/call', 'Mcp-Name': 'search' };
-  expect(open('chain', '/a', named)).toMatchObject({ kind: 'check', expected: { tool: 'search' } });
-  for (const rules of [{}, { chainCommand: null }])
-    expect(() => open('chain', '/a', named, rules)).toThrow(RangeError);
 });
 
 it('a tool server takes the offer of h2c that an HTTP client makes with each request, and ignores it', async () => {

@@ -1,5 +1,4 @@
 import { afterAll, describe, expect, it } from 'vitest';
-import { isChainCommand, openChain } from '../../src/gate/chain.js';
 import { gateFailure, type GateFailure } from '../../src/gate/codes.js';
 import {
   bindOptionsOf,
@@ -13,15 +12,14 @@ import {
 } from '../../src/gate/decide.js';
 import { ANY_ROUTE, openHttp } from '../../src/gate/http.js';
 import type { HttpRoute } from '../../src/gate/routes.js';
-import { openRequest } from '../../src/gate/open.js';
 import { headersOf, type PendingCall } from '../../src/gate/request.js';
 import type { GateContext } from '../../src/gate/context.js';
 import { gateAnswer, responseTo } from '../../src/gate/response.js';
 import type { JsonValue } from '../../src/protocol/json.js';
-import { laterFailure } from '../../src/verify/later-codes.js';
-import { encode, liveCall, liveChain, now } from '../middleware/call.js';
+import { Failure } from '../../src/verify/codes.js';
+import { encode, liveCall, now } from '../middleware/call.js';
 import { invoke, makeChain } from '../support/chain.js';
-import { judge, mcpChain, newGate, verifier } from './decide.js';
+import { judge, mcpChain, verifier } from './decide.js';
 
 afterAll(() => verifier.close());
 
@@ -71,20 +69,6 @@ describe('a route', () => {
     expect(await messageOf(openedHttp({ tool: 'x'.repeat(100) }))).toContain(`"${'x'.repeat(100)}"`);
     const decided = await decide(openedHttp({ tool: 'fetch' }));
     expect(decided).toMatchObject({ kind: 'deny', failure: { status: 403, verdict: { valid: false } } });
-  });
-
-  it('takes no call that was signed for no tool', async () => {
-    const chain = liveChain(2, { policy: {} });
-    const bundle = encode(liveCall(chain, { tool: 5 }));
-    const asked = {
-      headers: { 'X-DRS-Bundle': bundle, 'Mcp-Method': 'tools/call', 'Mcp-Name': 'search' },
-    };
-    expect(await newGate({ bindingMode: 'off' })('chain', asked)).toMatchObject({
-      code: 'TOOL_MISMATCH',
-      response: {
-        body: { error: { data: { detail: expect.stringContaining('for no tool, and') as string } } },
-      },
-    });
   });
 
   it('takes its own command, and those below', async () => {
@@ -288,7 +272,7 @@ describe('a decision', () => {
   });
 
   it('is a refusal where the invocation cannot be used', async () => {
-    const failure = laterFailure('INVOCATION_STALE', {
+    const failure = new Failure('INVOCATION_STALE', {
       subject: 'invocation',
       time: 1,
       expected: 'a younger one',
@@ -385,80 +369,6 @@ describe('a decision', () => {
     });
     expect(rootOf({ exp: undefined, drs_root_type: undefined, drs_consent: undefined })).toStrictEqual({
       ...{ jti: 'dr:0', exp: null, drs_root_type: null, session_id: null },
-    });
-  });
-});
-
-describe('a chain alone', () => {
-  const open = (headers: Record<string, unknown>, method = 'POST') =>
-    openChain(
-      {
-        method,
-        path: null,
-        headers: headersOf(headers),
-        body: { kind: method === 'POST' ? 'unread' : 'none' },
-      },
-      '/mcp/tools/call',
-    );
-  const bundle = { 'X-DRS-Bundle': 'e30' };
-  const named = { 'Mcp-Method': 'tools/call', 'Mcp-Name': 'search' };
-
-  it('is asked for by every POST, for its command and the tool that Mcp-Name names', () => {
-    expect(open({ ...bundle, ...named })).toMatchObject({
-      kind: 'check',
-      protocol: 'mcp',
-      requested: 'search',
-      expected: { command: '/mcp/tools/call', orBelow: false, tool: 'search' },
-      body: { kind: 'unread' },
-    });
-    expect(open(named)).toMatchObject({ kind: 'deny', failure: { code: 'MISSING_BUNDLE' } });
-  });
-
-  it.each<[string, Record<string, unknown>]>([
-    ['Mcp-Method is not "tools/call"', { ...named, 'Mcp-Method': 'initialize' }],
-    ['Mcp-Method is not "tools/call"', { ...named, 'Mcp-Method': 'Tools/Call' }],
-    ['Mcp-Method is not "tools/call"', { ...named, 'Mcp-Method': ['tools/call', 'tools/call'] }],
-    ['Mcp-Method is not "tools/call"', { 'Mcp-Name': 'search' }],
-    ['Mcp-Name is not one name', { 'Mcp-Method': 'tools/call' }],
-    ['Mcp-Name is not one name', { ...named, 'Mcp-Name': ['a', 'b'] }],
-    ['Mcp-Name is not one name', { ...named, 'Mcp-Name': '=?base64?*?=' }],
-  ])('is refused: the header %s', (message, headers) => {
-    expect(open({ ...bundle, ...headers })).toMatchObject({
-      protocol: 'mcp',
-      failure: {
-        code: 'HEADER_MISMATCH',
-        message: expect.stringContaining(message) as string,
-        suggestion: 'Send Mcp-Method and Mcp-Name, set to the method and the tool of the body.',
-      },
-    });
-  });
-
-  it('is for one command, which has a method of MCP', () => {
-    expect(['/mcp/tools/call', '/mcp/x'].map(isChainCommand)).toEqual([true, true]);
-    for (const text of [
-      '1',
-      'true',
-      '',
-      '/',
-      '/mcp',
-      '/mcp/',
-      '/a2a/SendMessage',
-      'mcp/tools/call',
-      undefined,
-    ])
-      expect(isChainCommand(text)).toBe(false);
-    const asked = { method: 'POST', path: null, headers: headersOf({}), body: { kind: 'unread' } } as const;
-    expect(() => openRequest('chain', asked)).toThrow(RangeError);
-  });
-
-  it('has the methods of MCP', () => {
-    for (const method of ['DELETE', 'OPTIONS']) expect(open({}, method)).toEqual({ kind: 'pass' });
-    for (const method of ['GET', 'HEAD']) {
-      expect(open({ Accept: 'text/event-stream' }, method)).toEqual({ kind: 'pass' });
-      expect(open({}, method)).toMatchObject({ failure: { code: 'METHOD_NOT_ALLOWED' } });
-    }
-    expect(open(bundle, 'PUT')).toMatchObject({
-      failure: { code: 'METHOD_NOT_ALLOWED', message: 'the HTTP method is PUT, expected POST' },
     });
   });
 });

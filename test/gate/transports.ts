@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { request, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
 import { bodyOfBytes } from '../../src/gate/carriers.js';
-import type { GateProtocol } from '../../src/gate/open.js';
+import type { Protocol } from '../../src/gate/codes.js';
 import { headersOf } from '../../src/gate/request.js';
 import { drsA2a } from '../../src/middleware/a2a/index.js';
 import { createMemoryReplayStore, drsContext, drsMiddleware } from '../../src/middleware/index.js';
@@ -22,7 +22,7 @@ export interface Said {
 }
 
 /** One way to a gate. */
-export type Ask = (protocol: GateProtocol, attempt: Attempt) => Promise<Said>;
+export type Ask = (protocol: Protocol, attempt: Attempt) => Promise<Said>;
 
 const valuesOf = (headers: Attempt['headers'] = []) => {
   const map: Record<string, string[]> = {};
@@ -39,10 +39,9 @@ const codeIn = (body: unknown): string => {
 /** The pure gate with an engine in this process. */
 export function askPure(): Ask {
   const gate = newGate();
-  const chainGate = newGate({ bindingMode: 'off' });
   return async (protocol, { method, at = '/a2a', headers, body = '' }) => {
     const map = valuesOf(headers);
-    const said = await (protocol === 'chain' ? chainGate : gate)(protocol, {
+    const said = await gate(protocol, {
       method: method ?? 'POST',
       path: at === '' ? null : at,
       headers: map,

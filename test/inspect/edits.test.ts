@@ -3,8 +3,7 @@ import sodium from 'libsodium-wrappers';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { generateKey } from '../../src/issue/index.js';
 import { toJson, type Entry } from '../../src/revocation/entry.js';
-import { Failure, rowsOf } from '../../src/verify/codes.js';
-import { CATALOGUE } from '../../src/verify/later-codes.js';
+import { CATALOGUE, Failure } from '../../src/verify/codes.js';
 import { causesOf, marksInJson, marksInJwt } from '../../web/inspect/cause.js';
 import { pretty, withPayload } from '../../web/inspect/decode.js';
 import { EXAMPLES, makeExample, type ExampleName } from '../../web/inspect/example.js';
@@ -138,7 +137,7 @@ describe('a cause', () => {
     const codes = CATALOGUE.filter(({ block }) => 'ABCDE'.includes(block));
     const nowhere = codes.filter(({ code }) => {
       const details = { subject: 0, member: 'policy', reason: 'policy is null' };
-      const [cause] = causesOf(new Failure(code, details, rowsOf(CATALOGUE)));
+      const [cause] = causesOf(new Failure(code, details));
       return cause === undefined || (cause.part === 'payload' && cause.path.length === 0);
     });
     expect(nowhere.map(({ code }) => code)).toEqual([]);

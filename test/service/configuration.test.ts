@@ -76,11 +76,6 @@ describe('the configuration', () => {
     ['ALLOWED_ORIGINS', 'https://app.example,app.example'],
     ['REQUEST_TIMEOUT_SECS', '0'],
     ['MAX_CONNECTIONS', '0'],
-    ['GATE_CHAIN_ONLY', '1'],
-    ['GATE_CHAIN_ONLY', 'true'],
-    ['GATE_CHAIN_ONLY', '0'],
-    ['GATE_CHAIN_ONLY', '/mcp/'],
-    ['GATE_CHAIN_ONLY', '/a2a/SendMessage'],
   ])('refuses %s=%s and names it', (variable, value) => {
     const problems = problemsOf({ [variable]: value });
     expect(problems).toHaveLength(1);
@@ -104,11 +99,6 @@ describe('the configuration', () => {
         'ALLOWED_ORIGINS',
         'x,https://a.example,y',
         'expected an origin such as https://app.example, found "x"; expected an origin such as https://app.example, found "y"',
-      ],
-      [
-        'GATE_CHAIN_ONLY',
-        '1',
-        'expected the command of the calls, such as /mcp/tools/call; unset it to turn /gate/chain off',
       ],
     ] as const)
       expect(problemsOf({ [variable]: value })).toEqual([`${variable} is ${JSON.stringify(value)}: ${says}`]);

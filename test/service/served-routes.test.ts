@@ -28,8 +28,7 @@ it('are read again, and stay where the file cannot be used', () => {
   write('first');
   const routes = ServedRoutes.read(file);
   const rules = openingRulesOf({ gatePassMethods: ['acme/x'], gateMethods: 'tools' } as never, routes);
-  expect(rules).toMatchObject({ passMethods: new Set(['acme/x']), methods: 'tools', chainCommand: null });
-  expect(openingRulesOf({ gateChainOnly: '/mcp/x' } as never, routes).chainCommand).toBe('/mcp/x');
+  expect(rules).toMatchObject({ passMethods: new Set(['acme/x']), methods: 'tools' });
   write('second');
   expect(toolOf(routes)).toMatchObject({ tool: 'first' });
   routes.reload();

@@ -251,7 +251,7 @@ const wire = family(
 const header = family(
   'gate: the bundle in the header',
   {
-    protocol: ['mcp', 'http', 'a2a', 'chain'],
+    protocol: ['mcp', 'http', 'a2a'],
     value: valueNames,
     form: ['json', 'receipts', 'junk', 'commas'],
   },

@@ -1,4 +1,3 @@
-import { isChainCommand } from '../../gate/chain.js';
 import { isPassMethod } from '../../gate/mcp.js';
 import {
   count,
@@ -178,8 +177,6 @@ export const SECTIONS = {
       says: 'Port on `HOST` for gateways that ask over [gRPC](gateways.md#grpc), which nobody else may reach; 0: a free port, which is logged. Unset, gRPC is off. It needs the optional packages `@grpc/grpc-js` and `protobufjs`.' },
     grpcProtocol: { kind: oneOf('http', 'mcp', 'a2a'), default: 'mcp', isOfServe: true,
       says: 'The protocol of a gRPC question if the gateway does not set `context_extensions.drs_protocol`. With `mcp`, everything passes but the [methods of MCP](spec/gate.md#mcp-methods) that are checked.' },
-    gateChainOnly: { kind: text('the command of the calls, such as `/mcp/tools/call`', isChainCommand, 'unset it to turn /gate/chain off'), isOfServe: true,
-      says: 'The command of `/gate/chain`, which cannot compare a call with its signed arguments; for proxies that cannot send the body. Unset, it is off.' },
     gateMethods: { kind: oneOf('all', 'tools'), default: 'all',
       says: 'Which [methods of MCP](spec/gate.md#mcp-methods) are checked. `all`: of tools, resources, prompts, completions and tasks. `tools`: calls of tools only; all else needs no delegation.' },
     gatePassMethods: { kind: listOf(text('the name of a method such as `acme/search`, and not `tools/call`', isPassMethod)),

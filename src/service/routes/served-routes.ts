@@ -41,13 +41,12 @@ export class ServedRoutes {
 
 /** What a gate opens by its configuration. The routes are those at the time of a request: they can be reloaded. */
 export function openingRulesOf(
-  configuration: Pick<Configuration, 'gatePassMethods' | 'gateMethods' | 'gateChainOnly'>,
+  configuration: Pick<Configuration, 'gatePassMethods' | 'gateMethods'>,
   routes: Pick<ServedRoutes, 'current'>,
 ): OpeningRules {
   return {
     passMethods: new Set(configuration.gatePassMethods),
     methods: configuration.gateMethods,
-    chainCommand: configuration.gateChainOnly ?? null,
     get routes() {
       return routes.current;
     },

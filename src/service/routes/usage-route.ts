@@ -1,17 +1,12 @@
-import { setImmediate } from 'node:timers/promises';
 import { toUsd } from '../../protocol/money.js';
 import type { ReplayStore } from '../../usage/index.js';
 import { show } from '../../verify/codes.js';
-import type { Exchange } from '../http/exchange.js';
-import type { HttpRequest } from '../http/front-end.js';
-import type { RequestHead } from '../http/request-head.js';
+import { refusal, type Answer, type Answering, type Incoming } from '../http/incoming.js';
 import type { AdminCall } from '../observe/logs/admin-log.js';
 import type { AdminAccess } from './admin-access.js';
 import type { RouteContext } from './context.js';
 
-const ENTRIES_PER_TURN = 10_000;
-
-/** `GET /admin/usage?receipt=sha256:…`, and `POST /admin/usage/prune`. */
+/** `GET /admin/usage?receipt=sha256:…` */
 export class UsageRoute {
   readonly #context: RouteContext;
   readonly #access: AdminAccess;
@@ -22,55 +17,16 @@ export class UsageRoute {
   }
 
   /** Checks, in this order: whether it is configured, the token, that there is no body, the query. */
-  readonly serve = (exchange: Exchange, { hasBody }: RequestHead, req: HttpRequest): void => {
-    const query = req.getQuery() ?? '';
-    const call = this.#access.admit(exchange, req);
-    if (call === null) return;
-    if (hasBody) {
+  readonly serve = (incoming: Incoming): Answering =>
+    this.#access.admitBodiless(incoming, (call) => {
+      const query = incoming.query ?? '';
+      const receipt = readReceipt(query);
+      if (receipt !== null) return this.#answer(call, receipt);
       this.#access.log.record('malformed', call);
-      exchange.refuse(400, 'the request has a body, expected none');
-      return;
-    }
-    const receipt = readReceipt(query);
-    if (receipt === null) {
-      this.#access.log.record('malformed', call);
-      exchange.refuse(400, `the query is ${show(query)}, expected receipt=sha256: and 64 hex digits`);
-    } else void this.#answer(exchange, call, receipt);
-  };
+      return refusal(400, `the query is ${show(query)}, expected receipt=sha256: and 64 hex digits`);
+    });
 
-  /** The same checks without a query. Then forgets the counters of receipts that are revoked for good. */
-  readonly prune = (exchange: Exchange, { hasBody }: RequestHead, req: HttpRequest): void => {
-    const call = this.#access.admit(exchange, req);
-    if (call === null) return;
-    if (hasBody) {
-      this.#access.log.record('malformed', call);
-      exchange.refuse(400, 'the request has a body, expected none');
-    } else void this.#prune(exchange, call);
-  };
-
-  async #prune(exchange: Exchange, call: AdminCall): Promise<void> {
-    const { engine, gateReplays } = this.#context;
-    const revoked = new Set<string>();
-    const prune = async (store: ReplayStore | null) => (await store?.prune?.(revoked)) ?? null;
-    const facts = { pruned: true, token: this.#access.tokenName };
-    try {
-      let seen = 0;
-      for (const { target, exp } of engine.revocation.list()) {
-        // An entry with an end is dropped some day, and a receipt without one could then be used again.
-        if (typeof target === 'string' && target.startsWith('sha256:') && exp === null) revoked.add(target);
-        // There may be a million: others have their turn meanwhile.
-        if (++seen % ENTRIES_PER_TURN === 0) await setImmediate();
-      }
-      const [verify, gate] = [await prune(engine.replays), await prune(gateReplays)];
-      this.#access.log.record('done', call, { ...facts, verify, gate });
-      exchange.answer(200, JSON.stringify({ verify, gate }));
-    } catch (error) {
-      this.#access.log.record('failed', call, { ...facts, err: error });
-      exchange.refuse(503, 'the store of used invocations cannot tell; try again');
-    }
-  }
-
-  async #answer(exchange: Exchange, call: AdminCall, receipt: string): Promise<void> {
+  async #answer(call: AdminCall, receipt: string): Promise<Answer> {
     const facts = { receipt, token: this.#access.tokenName };
     const { engine, gateReplays } = this.#context;
     try {
@@ -79,10 +35,10 @@ export class UsageRoute {
         usageIn(gateReplays, receipt),
       ]);
       this.#access.log.record('listed', call, facts);
-      exchange.answer(200, JSON.stringify({ receipt, verify, gate }));
+      return { status: 200, body: JSON.stringify({ receipt, verify, gate }) };
     } catch (error) {
       this.#access.log.record('failed', call, { ...facts, err: error });
-      exchange.refuse(503, 'the store of used invocations cannot tell; try again');
+      return refusal(503, 'the store of used invocations cannot tell; try again');
     }
   }
 }

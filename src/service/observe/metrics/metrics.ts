@@ -1,14 +1,19 @@
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { GATE_CATALOGUE } from '../../../gate/codes.js';
-import type { GateProtocol } from '../../../gate/open.js';
+import type { Protocol } from '../../../gate/codes.js';
 import type { RevocationObserver } from '../../../revocation/index.js';
 import type { EngineObserver } from '../../../verifier/engine.js';
 import { REFUND_CODES, type ReplayObserver, type ReplayResult } from '../../../usage/index.js';
 import type { Judgement } from '../../../verify/judge.js';
 import type { Binding } from '../../../verify/binding.js';
-import type { Code } from '../../../verify/codes.js';
-import { CATALOGUE } from '../../../verify/later-codes.js';
-import { ENDPOINTS, type Endpoint } from '../../http/exchange.js';
+import { CATALOGUE, type Code } from '../../../verify/codes.js';
+
+/** The endpoints; `other` stands for all unknown paths. */
+// prettier-ignore
+export const ENDPOINTS = ['verify', 'gate', 'revoke', 'usage', 'healthz', 'readyz', 'metrics', 'jwks', 'openapi', 'inspect', 'other'] as const;
+
+/** A label of {@link ENDPOINTS}. */
+export type Endpoint = (typeof ENDPOINTS)[number];
 
 /** The outcomes of calls of `/admin` endpoints. */
 // prettier-ignore
@@ -28,7 +33,7 @@ export interface GateObserver extends ReplayObserver {
   /** A question was answered without a check of the call. */
   rejected(endpoint: GateEndpoint, reason: Rejection): void;
   /** @param code the code of a denial; empty for other decisions */
-  decided(protocol: GateProtocol, decision: 'pass' | 'allow' | 'deny', code: string): void;
+  decided(protocol: Protocol, decision: 'pass' | 'allow' | 'deny', code: string): void;
   countOutcome(outcome: Judgement): void;
 }
 
@@ -56,7 +61,7 @@ export class Metrics {
     answers: new Map<number, number>(),
     aborted: 0,
   }));
-  readonly decisions = { http: noDecisions(), mcp: noDecisions(), a2a: noDecisions(), chain: noDecisions() };
+  readonly decisions = { http: noDecisions(), mcp: noDecisions(), a2a: noDecisions() };
   readonly replays = { verify: noReplayChecks(), gate: noReplayChecks() };
   readonly refunds = forEach(['done', ...REFUND_CODES] as const, () => 0);
   readonly lookups = { remote: { false: 0, true: 0 }, local: { false: 0, true: 0 } };

@@ -1,9 +1,9 @@
 import type { Logger } from 'pino';
-import type { Body } from '../../verify/binding.js';
-import { judge, type Call, type Judgement } from '../../verify/judge.js';
-import type { JudgeParts } from '../../verify/parts.js';
-import type { Engine } from '../../verifier/engine.js';
-import type { GateContext } from '../../gate/context.js';
+import type { Body } from '../verify/binding.js';
+import { judge, type Call, type Judgement } from '../verify/judge.js';
+import type { JudgeParts } from '../verify/parts.js';
+import type { Engine } from '../verifier/engine.js';
+import type { GateContext } from '../gate/context.js';
 import {
   bodyTimedOut,
   decide,
@@ -12,36 +12,34 @@ import {
   type GateParts,
   type GateRules,
   type JudgedChain,
-} from '../../gate/decide.js';
-import { openRequest, type GateProtocol, type OpeningRules } from '../../gate/open.js';
-import type { CallBody, Denial, GateRequest } from '../../gate/request.js';
-import { responseTo, type GateResponse } from '../../gate/response.js';
-import { useInvocation, type ReplayRules, type ReplayStore } from '../../usage/index.js';
-import { WorkDropped } from '../../signatures/signature-verifier.js';
-import type { Receipt } from '../../verify/receipt.js';
-import type { Admission, Ticket } from '../load/admission.js';
-import type { Configuration } from '../configuration/configuration.js';
-import { ContextSigner } from './context-token.js';
-import type { GateEndpoint, GateObserver, Metrics, Rejection } from '../observe/metrics/metrics.js';
-import { openingRulesOf, ServedRoutes } from './served-routes.js';
-import { openReplays } from '../../verifier/create-verifier.js';
-import { printableUrl } from '../../revocation/printable-url.js';
+} from '../gate/decide.js';
+import type { Protocol } from '../gate/codes.js';
+import { openRequest, type OpeningRules } from '../gate/open.js';
+import type { CallBody, Denial, GateRequest } from '../gate/request.js';
+import { responseTo, type GateResponse } from '../gate/response.js';
+import { useInvocation, type ReplayRules, type ReplayStore } from '../usage/index.js';
+import { WorkDropped } from '../signatures/signature-verifier.js';
+import type { Receipt } from '../verify/receipt.js';
+import type { Configuration } from './configuration/configuration.js';
+import { ContextSigner } from './routes/context-token.js';
+import type { GateEndpoint, GateObserver, Metrics, Rejection } from './observe/metrics/metrics.js';
+import { openingRulesOf, ServedRoutes } from './routes/served-routes.js';
+import { openReplays } from '../verifier/create-verifier.js';
+import { printableUrl } from '../revocation/printable-url.js';
 
 /** The place where the gate uses invocations. */
 export const GATE_SCOPE = 'gate';
 
 /** A protocol request, as a transport passes it in. */
 export interface GateCall {
-  readonly protocol: GateProtocol;
+  readonly protocol: Protocol;
   /** Where it was asked, for the metrics. */
   readonly endpoint: GateEndpoint;
   readonly request: GateRequest;
-  /** The length of the body, for admission. */
-  readonly bytes: number;
   /** Called before queued work starts: whether somebody still waits for the decision. If left out: always. */
   readonly isWanted?: () => boolean;
-  /** A ticket that the transport has already obtained from admission; the decider releases it. */
-  readonly ticket?: Ticket;
+  /** Called before it waits for a status list: whether it may. If left out: always. */
+  readonly mayWait?: () => boolean;
   /** Called with the verdict on the bundle, if there is one. */
   readonly onVerdict?: (outcome: Judgement, bundle: unknown) => void;
   /** A further check of the transport, before the invocation counts as used. */
@@ -72,11 +70,9 @@ export interface GateDeciderContext {
     | 'trustedRoots'
     | 'trustedRootsFile'
     | 'gatePassMethods'
-    | 'gateChainOnly'
     | 'serverIdentity'
     | 'gateMethods'
   >;
-  readonly admission: Admission;
   readonly log: Logger;
   /** The record of used invocations; `null` only if the operator has turned it off. Whoever opened it closes it. */
   readonly replays: ReplayStore | null;
@@ -87,11 +83,11 @@ export interface GateDeciderContext {
 }
 
 /**
- * Decides on protocol requests for every transport of the service: admission, verdict, the gate's rules, replay, signed
- * context and metrics. A transport only translates requests and decisions.
+ * Decides on protocol requests for every transport of the service: verdict, the gate's rules, replay, signed context and
+ * metrics. A transport only translates requests and decisions.
  *
  * @example
- * const decision = await decider.decide({ protocol: 'mcp', request, bytes: body.length });
+ * const decision = await decider.decide({ protocol: 'mcp', endpoint: 'gate', request });
  * if (decision.kind === 'deny') send(decision.response);
  */
 export class GateDecider {
@@ -99,11 +95,12 @@ export class GateDecider {
   readonly #use: GateParts<VerifiedChain>['use'];
   readonly #sign: GateParts<VerifiedChain>['sign'];
   readonly #openingRules: OpeningRules;
+  readonly #rules: GateRules;
   #hasWarned = false;
 
   constructor(context: GateDeciderContext) {
     this.#context = context;
-    const { replayWindowSecs: windowSecs, clockSkewSecs } = context.configuration;
+    const { replayWindowSecs: windowSecs, clockSkewSecs, serverIdentity } = context.configuration;
     const { replays, signer, observer } = context;
     const replayRules: ReplayRules = { scope: GATE_SCOPE, windowSecs, clockSkewSecs };
     this.#use =
@@ -112,17 +109,20 @@ export class GateDecider {
         : (claims, limits, now) => useInvocation(claims, limits, replays, now, replayRules, observer);
     this.#sign = signer === null ? undefined : (allowed) => signer.sign(allowed);
     this.#openingRules = openingRulesOf(context.configuration, context.routes);
+    // No roots and no server name: the engine has already checked the configured ones.
+    this.#rules = {
+      ...{ trustedRoots: null, serverIdentity: serverIdentity === undefined ? undefined : null },
+      bindingMode: 'enforced',
+    };
   }
 
   /** Decides on a request. Never rejects: if the check fails, the request is denied. */
   async decide(call: GateCall): Promise<GateDecision> {
-    const { admission, observer, log } = this.#context;
-    const ticket = call.ticket ?? (admission.isDraining ? null : admission.enter(call.bytes));
-    if (ticket === null) return this.unavailable(call, admission.isDraining ? 'shutting_down' : 'overloaded');
+    const { observer, log } = this.#context;
     try {
       if (call.request.body.kind === 'too large') observer.rejected(call.endpoint, 'too_large');
       const opened = openRequest(call.protocol, call.request, this.#openingRules);
-      const decided = opened.kind === 'check' ? await decide(opened, this.#partsFor(call, ticket)) : opened;
+      const decided = opened.kind === 'check' ? await decide(opened, this.#partsFor(call)) : opened;
       const decision = decided.kind === 'deny' ? toDecision(decided) : decided;
       if (decision.kind === 'allow') this.#warnOfAnyRoot();
       observer.decided(call.protocol, decision.kind, decision.kind === 'deny' ? decision.code : '');
@@ -132,8 +132,6 @@ export class GateDecider {
       if (error instanceof WorkDropped) return this.#unread(call.protocol, verifierUnavailable);
       log.error({ err: error }, 'a request failed inside the gate');
       return this.unavailable(call, 'internal');
-    } finally {
-      ticket.release();
     }
   }
 
@@ -157,28 +155,24 @@ export class GateDecider {
     this.#context.observer.rejected(endpoint, reason);
   }
 
-  #unread(protocol: GateProtocol, fail: typeof verifierUnavailable): GateDecision {
-    const form = protocol === 'chain' ? 'mcp' : protocol;
-    const failure = fail({ protocol: form });
-    const decision = toDecision({ kind: 'deny', protocol: form, id: null, requested: null, failure });
+  #unread(protocol: Protocol, fail: typeof verifierUnavailable): GateDecision {
+    const failure = fail({ protocol });
+    const decision = toDecision({ kind: 'deny', protocol, id: null, requested: null, failure });
     this.#context.observer.decided(protocol, 'deny', failure.code);
     return decision;
   }
 
-  #partsFor(
-    { protocol, isWanted, onVerdict, findFault }: GateCall,
-    ticket: Ticket,
-  ): GateParts<VerifiedChain> {
+  #partsFor({ isWanted, mayWait, onVerdict, findFault }: GateCall): GateParts<VerifiedChain> {
     const { judge, observer } = this.#context;
     return {
       now: clock,
-      rules: this.#rulesFor(protocol),
+      rules: this.#rules,
       judge: async ({ bundle, body }) => {
         const outcome = await judge({
           bundle,
           body: bodyOf(body),
           isWanted,
-          mayWait: () => ticket.park(),
+          mayWait,
         });
         observer.countOutcome(outcome);
         onVerdict?.(outcome, bundle);
@@ -188,12 +182,6 @@ export class GateDecider {
       use: this.#use,
       sign: this.#sign,
     };
-  }
-
-  /** No roots and no server name: the engine has already checked the configured ones. */
-  #rulesFor(protocol: GateProtocol): GateRules {
-    const serverIdentity = this.#context.configuration.serverIdentity === undefined ? undefined : null;
-    return { trustedRoots: null, serverIdentity, bindingMode: protocol === 'chain' ? 'off' : 'enforced' };
   }
 
   /** Warns once if any root is trusted, so that the operator knows. */
@@ -258,11 +246,10 @@ export interface Gate {
 export async function openGate(deps: {
   readonly engine: Engine;
   readonly configuration: Configuration;
-  readonly admission: Admission;
   readonly metrics: Metrics;
   readonly log: Logger;
 }): Promise<Gate> {
-  const { engine, configuration, admission, metrics, log } = deps;
+  const { engine, configuration, metrics, log } = deps;
   const { gateReplay, gateRoutes, gateSigningKey, statusListBaseUrl } = configuration;
   const routes = ServedRoutes.read(gateRoutes);
   const replays = await openReplays(gateReplay, configuration, log);
@@ -281,7 +268,6 @@ export async function openGate(deps: {
   const decider = new GateDecider({
     judge: (call) => judge(call, parts),
     configuration,
-    admission,
     log,
     replays,
     signer,
