@@ -63,7 +63,7 @@ export async function lookAt(place: string): Promise<Version> {
  *
  * @throws TrustedRootsError if there is none, or if there are too many
  */
-export async function filesOf(place: string): Promise<string[]> {
+async function filesOf(place: string): Promise<string[]> {
   const stats = await orError(place, stat(place));
   if (!stats.isDirectory()) return [place];
   const names = (await orError(place, readdir(place)))
