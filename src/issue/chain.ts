@@ -2,7 +2,7 @@ import { verifyAll } from '#ed25519';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { Failure, show, showTime } from '../verify/codes.js';
 import { openClaims, proveClaims, readReceipts } from '../verify/judge.js';
-import { NO_MEMORY } from '../verify/parts.js';
+import { NO_MEMORY, type ReceiptMemory } from '../verify/parts.js';
 import type { Invocation, Receipt } from '../verify/receipt.js';
 import { asIssueError, IssueError, refusal } from './issue-error.js';
 
@@ -12,6 +12,31 @@ export const DEFAULT_MAX_CHAIN_DEPTH = 16;
 /** The receipts of a chain, root first. */
 export type Receipts = readonly [Receipt, ...Receipt[]];
 
+/** Characters of the receipts that are remembered. */
+const MAX_REMEMBERED = 262_144;
+
+/**
+ * Receipts whose signatures have verified here, by their whole text: whoever signs call after call under one chain reads and
+ * verifies it once. Like the cache of a verifier it holds nothing that depends on time or on a call, and the key of a did:key
+ * never changes. Only {@link remember} changes these two.
+ */
+const remembered = new Map<string, Receipt>();
+let characters = 0;
+
+const MEMORY: ReceiptMemory = { ...NO_MEMORY, getReceipt: (jwt) => remembered.get(jwt) ?? null };
+
+function remember(receipt: Receipt): void {
+  const { length } = receipt.jwt;
+  if (remembered.has(receipt.jwt) || length > MAX_REMEMBERED) return;
+  if (characters + length > MAX_REMEMBERED) {
+    remembered.clear();
+    characters = 0;
+  }
+  receipt.shrink();
+  remembered.set(receipt.jwt, receipt);
+  characters += length;
+}
+
 /**
  * Decodes a chain, root first, and checks the shape of each receipt (block A). Nothing between two receipts is
  * checked, and no signature.
@@ -20,7 +45,7 @@ export type Receipts = readonly [Receipt, ...Receipt[]];
  * @throws IssueError if there is no receipt, or one is malformed
  */
 export function readChain(jwts: readonly string[], suggestion?: string): Receipts {
-  const [root, ...rest] = orThrow(readReceipts(jwts, NO_MEMORY), suggestion);
+  const [root, ...rest] = orThrow(readReceipts(jwts, MEMORY), suggestion);
   if (root !== undefined) return [root, ...rest];
   const expected = 'at least a root receipt';
   throw refusal('EMPTY_CHAIN', { subject: 'bundle', member: 'receipts', claimed: jwts, expected });
@@ -51,6 +76,7 @@ export async function requireValid(
   if (signed !== null) verified.push(true);
   const failure = proveClaims({ receipts, chain: null, invocation }, plan, verified, now);
   if (failure !== null) throw asIssueError(failure);
+  for (const receipt of receipts) remember(receipt);
 }
 
 /** What to do about a claim of the receipt that is being issued. */
