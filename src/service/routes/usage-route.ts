@@ -34,7 +34,7 @@ export class UsageRoute {
     this.#access.admitBodiless(incoming, (call) => this.#prune(call));
 
   async #prune(call: AdminCall): Promise<Answer> {
-    const { engine, gateReplays } = this.#context;
+    const { engine, gate: ofGate } = this.#context;
     const revoked = new Set<string>();
     const prune = async (store: ReplayStore | null) => (await store?.prune?.(revoked)) ?? null;
     const facts = { pruned: true, token: this.#access.tokenName };
@@ -46,7 +46,7 @@ export class UsageRoute {
         // There may be a million: others have their turn meanwhile.
         if (++seen % ENTRIES_PER_TURN === 0) await setImmediate();
       }
-      const [verify, gate] = [await prune(engine.replays), await prune(gateReplays)];
+      const [verify, gate] = [await prune(engine.replays), await prune(ofGate.replays)];
       this.#access.log.record('done', call, { ...facts, verify, gate });
       return { status: 200, body: JSON.stringify({ verify, gate }) };
     } catch (error) {
@@ -57,11 +57,11 @@ export class UsageRoute {
 
   async #answer(call: AdminCall, receipt: string): Promise<Answer> {
     const facts = { receipt, token: this.#access.tokenName };
-    const { engine, gateReplays } = this.#context;
+    const { engine, gate: ofGate } = this.#context;
     try {
       const [verify, gate] = await Promise.all([
         usageIn(engine.replays, receipt),
-        usageIn(gateReplays, receipt),
+        usageIn(ofGate.replays, receipt),
       ]);
       this.#access.log.record('listed', call, facts);
       return { status: 200, body: JSON.stringify({ receipt, verify, gate }) };
