@@ -10,7 +10,7 @@ import { loadGrpc } from './grpc/open.js';
 import type { GrpcFrontEnd } from './grpc/server.js';
 import { show } from './observe/metrics/exposition.js';
 import { METRICS } from './observe/metrics/metrics-table.js';
-import { Readiness } from './routes/readiness.js';
+import { unreadyReasonsOf } from './routes/readiness.js';
 import { routeTables } from './routes/table.js';
 import { Server } from './http/serve.js';
 import { openTracing } from './observe/tracing.js';
@@ -82,12 +82,8 @@ async function openService(configuration: Configuration, log: Logger, opened: Op
   const core = await openCore(configuration, log, opened);
   const { decisions, verdicts, metrics, engine, gatekeeper, gate } = core;
   const tracing = await openTracing();
-  const readiness = new Readiness(gatekeeper, engine, gate.replays, configuration);
-  const context = {
-    ...{ engine, configuration, gatekeeper, readiness, metrics, log, verdicts, tracing },
-    ...{ gate: gate.decider, gateReplays: gate.replays, gateSigner: gate.signer },
-    scrape: () => metrics.registry.metrics(),
-  };
+  const unreadyReasons = () => unreadyReasonsOf(core, configuration);
+  const context = { ...core, configuration, log, tracing, unreadyReasons };
   const server = new Server(context);
   const tables = routeTables(context);
   const connections = divideConnections(configuration, log);
@@ -103,14 +99,11 @@ async function openService(configuration: Configuration, log: Logger, opened: Op
   let grpc: GrpcFrontEnd | null = null;
   let grpcPort: number | null = null;
   if (wantedGrpcPort !== undefined && connections.grpc !== null) {
-    const { decider } = gate;
-    const { gateLimit: rateLimit } = tables;
-    const shared = { configuration, readiness, gatekeeper, decider, verdicts, rateLimit, log };
     const { openServer } = await loadGrpc();
+    const { certificate: ofGrpc } = common;
     grpc = opened.add(
       openServer({
-        ...{ ...shared, connections: connections.grpc, certificate: common.certificate },
-        metrics: metrics.grpc,
+        ...{ ...context, connections: connections.grpc, certificate: ofGrpc, rateLimit: tables.gateLimit },
       }),
     );
     grpcPort = await grpc.listen(configuration.host, wantedGrpcPort);

@@ -24,7 +24,7 @@ function open(decision: GateDecision | Error = PASS) {
   const service = openServer({ maxBodyBytes: 1000 });
   const noted: unknown[] = [];
   const calls: GateCall[] = [];
-  const gate = {
+  const decider = {
     decide: (call: GateCall) => {
       calls.push(call);
       return decision instanceof Error ? Promise.reject(decision) : Promise.resolve(decision);
@@ -36,7 +36,7 @@ function open(decision: GateDecision | Error = PASS) {
   const decided = ({ kind }: GateDecision) => noted.push(`logged ${kind}`);
   const verdicts = { ofGate: () => ({ onVerdict: () => undefined, decided }) };
   const { routes } = routeTables({
-    ...{ ...service, gate, verdicts, gateSigner: null },
+    ...{ ...service, gate: { decider, signer: null }, verdicts },
   } as unknown as RouteContext).service;
   const send = (path: string, sent: Sent) => {
     const route = routes.get(path);

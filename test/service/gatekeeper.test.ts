@@ -233,7 +233,7 @@ describe('a fault of the verifier', () => {
   function start(verify: Verify) {
     const service = openServer({ maxPending: 3 });
     const verdicts = new VerdictLogs(new RefusalLog('off', service.log), null);
-    const context = { ...service, engine: { verify }, verdicts, gateSigner: null };
+    const context = { ...service, engine: { verify }, verdicts, gate: { signer: null } };
     const route = routeTables(context as unknown as RouteContext).service.routes.get('/verify');
     if (route === undefined) throw new Error('there is no /verify');
     const send = () => service.ask(route, { body: '{"invocation":"x"}' });

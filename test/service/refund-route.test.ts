@@ -18,8 +18,10 @@ function open(maxPending = 1, age = 0) {
   };
   const context = {
     ...service,
-    gateSigner: { read: () => claims },
-    gateReplays: { refund: () => new Promise((resolve) => waiting.push(resolve)) },
+    gate: {
+      signer: { read: () => claims },
+      replays: { refund: () => new Promise((resolve) => waiting.push(resolve)) },
+    },
     verdicts: { recordRefund: (_: LoggedRequest, ...facts: unknown[]) => recorded.push(facts) },
   } as unknown as RouteContext;
   const route = routeTables(context).service.routes.get('/v1/refund');

@@ -1,34 +1,23 @@
 import { status as Status, type handleUnaryCall, type ServerUnaryCall } from '@grpc/grpc-js';
-import type { Logger } from 'pino';
 import type { Protocol } from '../../gate/codes.js';
 import type { GateRequest } from '../../gate/request.js';
-import type { Configuration } from '../configuration/configuration.js';
 import { clientOf } from '../http/client-address.js';
 import type { LoggedRequest } from '../http/incoming.js';
 import type { Certificate } from '../http/listen/certificate.js';
 import { newRequestId, readRequestId } from '../http/request-ids.js';
-import type { Gatekeeper, Ticket } from '../load/gatekeeper.js';
+import type { Ticket } from '../load/gatekeeper.js';
 import type { Connections } from '../load/connections.js';
 import type { RateLimit } from '../load/rate-limit.js';
-import type { VerdictLogs } from '../observe/logs/verdict-logs.js';
-import type { GrpcMetrics } from '../observe/metrics/metrics.js';
-import type { GateDecider, GateDecision } from '../gate-decider.js';
-import type { Readiness } from '../routes/readiness.js';
+import type { GateDecision } from '../gate-decider.js';
+import type { RouteContext } from '../routes/context.js';
 
-/** What gRPC shares with the HTTP side. */
-export interface GrpcContext {
-  readonly configuration: Configuration;
-  readonly readiness: Readiness;
-  readonly gatekeeper: Gatekeeper;
-  readonly decider: GateDecider;
-  readonly verdicts: VerdictLogs;
+/** What gRPC shares with the HTTP side, and what it has besides. */
+export interface GrpcContext extends RouteContext {
   readonly connections: Connections;
   /** The certificate to serve; `null` if the service has no TLS. */
   readonly certificate: Certificate | null;
   /** The gate's rate limit, shared by all its transports; `null` if there is none. */
   readonly rateLimit: RateLimit | null;
-  readonly metrics: GrpcMetrics;
-  readonly log: Logger;
 }
 
 /** How one kind of gateway asks, and is answered. */
@@ -65,9 +54,10 @@ type Call = ServerUnaryCall<Buffer, Buffer>;
 
 const LOG_PAUSE_MS = 10_000;
 
-/** The handler of a gateway's calls. Messages are bytes until their turn comes. All decisions come from {@link GateDecider}. */
+/** The handler of a gateway's calls. Messages are bytes until their turn comes. All decisions come from the gate. */
 export function answerIn(dialect: Dialect, context: GrpcContext): handleUnaryCall<Buffer, Buffer> {
-  const { gatekeeper, configuration, decider, log, rateLimit, verdicts } = context;
+  const { gatekeeper, configuration, log, rateLimit, verdicts } = context;
+  const { decider } = context.gate;
   let loggedAt = -Infinity;
 
   const read = (bytes: Buffer): GatewayQuestion | null => {

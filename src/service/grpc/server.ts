@@ -12,7 +12,6 @@ import {
 import { MAX_BACKLOG } from '../http/front-end.js';
 import { secureContextOf, type Certificate } from '../http/listen/certificate.js';
 import { GRPC_METHODS, type GrpcMethod } from '../observe/metrics/metrics.js';
-import type { Readiness } from '../routes/readiness.js';
 import { answerIn, type GrpcContext } from './calls.js';
 import { CHECK } from './check.js';
 import { EXT_MCP, PASS_RESPONSE } from './ext-mcp.js';
@@ -49,7 +48,7 @@ export function openServer(context: GrpcContext) {
     '/envoy.service.auth.v3.Authorization/Check': answerIn(CHECK, context),
     '/agentgateway.dev.ext_mcp.ExtMcp/CheckRequest': answerIn(EXT_MCP, context),
     '/agentgateway.dev.ext_mcp.ExtMcp/CheckResponse': (_, reply) => reply(null, PASS_RESPONSE),
-    '/grpc.health.v1.Health/Check': checkHealth(context.readiness),
+    '/grpc.health.v1.Health/Check': checkHealth(context),
   };
   // Messages are bytes here: handlers read and write them.
   const asItIs = (bytes: Buffer) => bytes;
@@ -70,7 +69,7 @@ export function openServer(context: GrpcContext) {
 }
 
 /** Counts calls, and ends those whose message does not come in time. */
-function watchCalls({ configuration, metrics }: GrpcContext): ServerInterceptor {
+function watchCalls({ configuration, metrics: { grpc: metrics } }: GrpcContext): ServerInterceptor {
   return ({ path }, call) => {
     const startedAt = performance.now();
     let status: number | null = null;
@@ -113,10 +112,12 @@ const SERVING = 1;
 const NOT_SERVING = 2;
 
 /** `grpc.health.v1.Health`: serving while `/readyz` says that the service is ready. */
-function checkHealth(readiness: Readiness): handleUnaryCall<Buffer, Buffer> {
+function checkHealth({
+  unreadyReasons,
+}: Pick<GrpcContext, 'unreadyReasons'>): handleUnaryCall<Buffer, Buffer> {
   return ({ request }, reply) => {
     if (SERVICES.has(readMessage('HealthCheckRequest', request).service)) {
-      const status = readiness.reasons().length === 0 ? SERVING : NOT_SERVING;
+      const status = unreadyReasons().length === 0 ? SERVING : NOT_SERVING;
       reply(null, writeMessage('HealthCheckResponse', { status }));
     } else reply({ code: Status.NOT_FOUND, details: 'there is no such service here' });
   };

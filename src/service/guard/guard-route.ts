@@ -12,8 +12,7 @@ import { answerTo } from '../http/judged-body.js';
 import { NodeWire } from '../http/node/node-wire.js';
 import type { Gatekeeper, Ticket } from '../load/gatekeeper.js';
 import type { PerClientSlots } from '../load/per-client-slots.js';
-import type { RouteContext } from '../routes/context.js';
-import { answerOf, GateJudge } from '../routes/gate-route.js';
+import { answerOf, GateJudge, type GateJudgeContext } from '../routes/gate-route.js';
 import { forwardedHeaders } from './forwarded-headers.js';
 import type { Destination } from './target.js';
 import type { Upstream } from './upstream.js';
@@ -22,7 +21,7 @@ import type { Upstream } from './upstream.js';
 export interface GuardRouteParts {
   readonly protocol: Protocol;
   readonly destination: Destination;
-  readonly context: Pick<RouteContext, 'gate' | 'configuration' | 'verdicts'>;
+  readonly context: GateJudgeContext;
   readonly upstream: Upstream;
   readonly gatekeeper: Pick<Gatekeeper, 'isLeaving'>;
   /** Connections to the tool server. */

@@ -68,7 +68,7 @@ export async function openHttpGuard(
     const certificate = ServedCertificate.read(configuration);
     const { verdicts, metrics, engine, gatekeeper, gate } = await openCore(configuration, log, opened);
     const upstream = opened.add(new Upstream(destination.origin, log));
-    const context = { gate: gate.decider, configuration, verdicts };
+    const context = { gate, configuration, verdicts };
     const { http: connections, upstream: slots } = divideForGuard(configuration, log);
     const route = new GuardRoute({
       ...{ protocol, destination, context, upstream, gatekeeper, log },

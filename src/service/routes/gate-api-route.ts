@@ -10,7 +10,7 @@ import { answerTo, readJson, type Fault, type Judge } from '../http/judged-body.
 import { MAX_HEADER_BYTES, MAX_HEADERS } from '../http/front-end.js';
 import type { Answer, Asked } from '../http/incoming.js';
 import type { Ticket } from '../load/gatekeeper.js';
-import type { RouteContext } from './context.js';
+import type { GateJudgeContext } from './gate-route.js';
 
 const PROTOCOLS: readonly string[] = ['http', 'mcp', 'a2a'] satisfies readonly Protocol[];
 
@@ -23,9 +23,9 @@ interface GateRequestFault {
 /** `POST /v1/gate`: gates in other processes and languages send a description of the caller's request, or a batch of them. */
 export class GateApiRoute implements Judge {
   readonly maxBytes: number;
-  readonly #context: Pick<RouteContext, 'gate' | 'configuration' | 'verdicts'>;
+  readonly #context: GateJudgeContext;
 
-  constructor(context: Pick<RouteContext, 'gate' | 'configuration' | 'verdicts'>) {
+  constructor(context: GateJudgeContext) {
     this.#context = context;
     this.maxBytes = context.configuration.maxBodyBytes;
   }
@@ -34,11 +34,11 @@ export class GateApiRoute implements Judge {
     const { gate, verdicts } = this.#context;
     const read = readGateRequest(body);
     if ('error' in read) {
-      gate.rejected('gate', 'malformed');
+      gate.decider.rejected('gate', 'malformed');
       return { status: 400, body: JSON.stringify(read) };
     }
     const { onVerdict, decided } = verdicts.ofGate(asked);
-    const decision = await gate.decide({
+    const decision = await gate.decider.decide({
       ...{ ...read, endpoint: 'gate', onVerdict },
       isWanted: () => !asked.isOver,
       mayWait: () => ticket.park(),
@@ -49,7 +49,7 @@ export class GateApiRoute implements Judge {
   }
 
   refuse(_: Asked, fault: Fault): Answer {
-    this.#context.gate.rejected('gate', typeof fault === 'string' ? fault : fault.reason);
+    this.#context.gate.decider.rejected('gate', typeof fault === 'string' ? fault : fault.reason);
     return answerTo(fault, this.#context.configuration);
   }
 }

@@ -23,17 +23,21 @@ export interface GateQuery extends Pick<GateRequest, 'method' | 'path'> {
   readonly act: (decision: GateDecision, body: Buffer | null) => Answering;
 }
 
+export type GateJudgeContext = Pick<RouteContext, 'configuration' | 'verdicts'> & {
+  readonly gate: Pick<RouteContext['gate'], 'decider'>;
+};
+
 /** Judges requests: those about which proxies ask, and those that a guard sends on. */
 export class GateJudge implements Judge<Incoming> {
   readonly maxBytes: number;
-  readonly #context: Pick<RouteContext, 'gate' | 'configuration' | 'verdicts'>;
+  readonly #context: GateJudgeContext;
   readonly #protocol: Protocol;
   readonly #queryOf: (incoming: Incoming, bytes: number, ticket: Ticket | null) => GateQuery;
   readonly refusalOf: Judge['refusalOf'];
 
   /** @param queryOf `ticket`: `null` if the body is too large */
   constructor(
-    context: Pick<RouteContext, 'gate' | 'configuration' | 'verdicts'>,
+    context: GateJudgeContext,
     protocol: Protocol,
     queryOf: (incoming: Incoming, bytes: number, ticket: Ticket | null) => GateQuery,
     refusalOf?: Judge['refusalOf'],
@@ -52,11 +56,11 @@ export class GateJudge implements Judge<Incoming> {
   /** Denies a request that is not checked, in the form of its protocol. */
   refuse(incoming: Incoming, fault: Fault): Answering {
     if (fault === 'too_large') return this.#decide(incoming, null, null);
-    const { gate } = this.#context;
+    const { decider } = this.#context.gate;
     const asked = { protocol: this.#protocol, endpoint: 'gate' } as const;
-    if (fault === 'timeout') return answerOf(gate.timedOut(asked), true);
+    if (fault === 'timeout') return answerOf(decider.timedOut(asked), true);
     if (fault === 'overloaded' || fault === 'shutting_down')
-      return answerOf(gate.unavailable(asked, fault), fault === 'shutting_down');
+      return answerOf(decider.unavailable(asked, fault), fault === 'shutting_down');
     throw new Error('a gate has no such fault');
   }
 
@@ -67,7 +71,7 @@ export class GateJudge implements Judge<Incoming> {
     const { onVerdict, decided } = verdicts.ofGate(incoming);
     const { headers } = incoming.gate as GateHead;
     const read = body === null ? tooLarge(tooLargeMessage(this.maxBytes)) : readBody(body);
-    const decision = await gate.decide({
+    const decision = await gate.decider.decide({
       ...{
         protocol: this.#protocol,
         endpoint: 'gate',

@@ -40,7 +40,7 @@ export class RefundRoute implements Judge<Incoming> {
   }
 
   readonly refusalOf = (): Answer | null =>
-    this.#context.gateSigner !== null
+    this.#context.gate.signer !== null
       ? null
       : refusal(404, 'contexts are not signed, so nothing proves a charge: set GATE_SIGNING_KEY');
 
@@ -66,9 +66,9 @@ export class RefundRoute implements Judge<Incoming> {
   }
 
   async #refund(incoming: Incoming, text: string | null): Promise<Refunded> {
-    const { gateSigner, gateReplays: store } = this.#context;
+    const { signer, replays: store } = this.#context.gate;
     const { context, usd } = readRefund(text);
-    const claims = gateSigner?.read(context) ?? null;
+    const claims = signer?.read(context) ?? null;
     if (claims === null)
       throw new RefundError('REFUND_CONTEXT_INVALID', 'context is not one that this gate has signed');
     if (store === null)

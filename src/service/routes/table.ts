@@ -41,7 +41,7 @@ export function limitOf({
 
 /** The routes of the service, and those of `METRICS_ADDR`. */
 export function routeTables(context: RouteContext): Tables {
-  const { configuration, gateSigner } = context;
+  const { configuration, gate: opened } = context;
   const { metricsAddr, adminOnMetricsAddr, inspector } = configuration;
   const limit = () => limitOf(configuration);
   const [verifyLimit, gateLimit, adminLimit] = [limit(), limit(), limit()];
@@ -75,7 +75,7 @@ export function routeTables(context: RouteContext): Tables {
     ['/verify', judged('verify', verifyLimit, new VerifyRoute(context))],
     ['/v1/gate', judged('gate', gateLimit, new GateApiRoute(context))],
     ['/v1/refund', post('gate', gateLimit, new RefundRoute(context))],
-    ['/.well-known/jwks.json', read('jwks', () => answerKeys(gateSigner))],
+    ['/.well-known/jwks.json', read('jwks', () => answerKeys(opened))],
     ...GATE_PROTOCOLS.map((protocol) => [`/gate/${protocol}`, gate(protocol)] as const),
   ];
   const admin: Rows = [
@@ -128,7 +128,7 @@ function tableOf(rateLimit: RateLimit | null, rows: Rows): Table {
   };
 }
 
-function answerKeys(signer: RouteContext['gateSigner']): Answer {
+function answerKeys({ signer }: RouteContext['gate']): Answer {
   if (signer === null) return refusal(404, 'contexts are not signed: set GATE_SIGNING_KEY');
   return { status: 200, body: JSON.stringify({ keys: [signer.jwk] }) };
 }
@@ -139,21 +139,21 @@ function answerHealth({ gatekeeper }: RouteContext): Answer {
     : { status: 200, body: '{"status":"ok"}' };
 }
 
-function answerReadiness({ readiness }: RouteContext): Answer {
-  const reasons = readiness.reasons();
+function answerReadiness({ unreadyReasons }: RouteContext): Answer {
+  const reasons = unreadyReasons();
   const [reason] = reasons;
   return reason === undefined
     ? { status: 200, body: '{"status":"ready"}' }
     : { status: 503, body: JSON.stringify({ status: 'not_ready', reason, reasons }) };
 }
 
-async function answerScrape({ metrics, scrape }: RouteContext): Promise<Answer> {
+async function answerScrape({ metrics: { registry } }: RouteContext): Promise<Answer> {
   // Deferred: one packet may hold thousands of pipelined requests, which would all be answered before anything else.
   await setImmediate();
   return {
     status: 200,
-    body: await scrape(),
-    headers: { 'Content-Type': metrics.registry.contentType },
+    body: await registry.metrics(),
+    headers: { 'Content-Type': registry.contentType },
   };
 }
 

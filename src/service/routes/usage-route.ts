@@ -28,11 +28,11 @@ export class UsageRoute {
 
   async #answer(call: AdminCall, receipt: string): Promise<Answer> {
     const facts = { receipt, token: this.#access.tokenName };
-    const { engine, gateReplays } = this.#context;
+    const { engine, gate: ofGate } = this.#context;
     try {
       const [verify, gate] = await Promise.all([
         usageIn(engine.replays, receipt),
-        usageIn(gateReplays, receipt),
+        usageIn(ofGate.replays, receipt),
       ]);
       this.#access.log.record('listed', call, facts);
       return { status: 200, body: JSON.stringify({ receipt, verify, gate }) };

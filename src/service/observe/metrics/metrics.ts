@@ -256,7 +256,7 @@ const STATUSES = [
 const CANCELLED = 1;
 
 /** Counts calls over gRPC. */
-export class GrpcMetrics {
+class GrpcMetrics {
   /** By method. */
   readonly calls: Readonly<Record<string, Calls>> = Object.fromEntries(
     Object.values(GRPC_METHODS).map((method) => [
