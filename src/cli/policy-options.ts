@@ -60,12 +60,16 @@ export function addGrantOptions(command: Command, now: number): Command {
     .option('--force', 'replace the file where it exists');
 }
 
-/** Says if no status list can end a receipt. */
-export function noteWithoutIndex({ statusIndex }: GrantOptions): void {
-  if (statusIndex !== undefined) return;
-  process.stderr.write(
-    'note: this receipt has no status list index, so before it ends only those who run verifiers can revoke it, each at their own (`npx drs-verify revoke --receipt`); --status-index gives it one\n',
-  );
+/** Says if no status list can end a receipt, and if its counts are forgotten before it ends. */
+export function noteWhatToKnow({ statusIndex, expires }: GrantOptions, policy: IssuedPolicy): void {
+  if (statusIndex === undefined)
+    process.stderr.write(
+      'note: this receipt has no status list index, so before it ends only those who run verifiers can revoke it, each at their own (`npx drs-verify revoke --receipt`); --status-index gives it one\n',
+    );
+  if (expires === 'never' && (policy.max_calls ?? policy.max_total_cost_usd) !== undefined)
+    process.stderr.write(
+      'note: this receipt has no end, so verifiers forget how often it was used, and what it cost, 400 days after the last call; --expires gives it an end\n',
+    );
 }
 
 /** Makes a policy from the options; empty if none was given. Issuing checks it. */

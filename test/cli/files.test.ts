@@ -143,6 +143,17 @@ describe('issue', () => {
     expect((await work.done(...delegate, '--status-index', '8')).stderr).not.toContain('note:');
   });
 
+  it('says where the counts of a receipt are forgotten before it ends', async () => {
+    const service = [...ISSUE, '--tool', 'a', '--root-type', 'service'];
+    const counted = await work.done(...service, '--expires', 'never', '--max-calls', '3');
+    expect(counted.stderr).toContain('400 days after the last call');
+    for (const harmless of [
+      ['--expires', 'never'],
+      ['--max-calls', '3'],
+    ])
+      expect((await work.done(...service, ...harmless)).stderr).not.toContain('400 days');
+  });
+
   it('puts every option into the policy', async () => {
     const { stdout: jwt } = await work.done(
       ...[...ISSUE, ...words('--policy {"acme:region":"eu","max_calls":9} --tool a --tool b --max-cost 0.5')],

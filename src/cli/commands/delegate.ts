@@ -10,7 +10,7 @@ import { agreementText, showText } from '../agreement.js';
 import { chainText, readChainFile } from '../bundle-file.js';
 import { requireFree, writeResult } from '../files.js';
 import { addKeyOptions, readDid, readSigner, type KeyOptions } from '../key-file.js';
-import { addGrantOptions, noteWithoutIndex, readPolicy, type GrantOptions } from '../policy-options.js';
+import { addGrantOptions, noteWhatToKnow, readPolicy, type GrantOptions } from '../policy-options.js';
 import { readRootNames, type NameOf } from '../root-names.js';
 import { printable } from '../terminal.js';
 import { toExpiresAt } from '../times.js';
@@ -67,7 +67,7 @@ Examples:
         ...(options.unchecked && { unchecked: true }),
       });
       showGrant([...chain, receipt], await readRootNames());
-      noteWithoutIndex(options);
+      noteWhatToKnow(options, policy);
       await writeResult(options.out, chainText([...chain, receipt]), options);
     });
 }

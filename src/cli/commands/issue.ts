@@ -12,7 +12,7 @@ import { chainText } from '../bundle-file.js';
 import { CommandError } from '../command-error.js';
 import { readText, requireFree, writeResult } from '../files.js';
 import { addKeyOptions, readDid, readSigner, type KeyOptions } from '../key-file.js';
-import { addGrantOptions, noteWithoutIndex, readPolicy, type GrantOptions } from '../policy-options.js';
+import { addGrantOptions, noteWhatToKnow, readPolicy, type GrantOptions } from '../policy-options.js';
 import { readRootNames } from '../root-names.js';
 import { toExpiresAt } from '../times.js';
 
@@ -94,7 +94,7 @@ Examples:
           showText(grant);
         }
       }
-      noteWithoutIndex(options);
+      noteWhatToKnow(options, policy);
       if (isHuman && !options.yes) await requireAgreement();
       const root = await issueRootDelegation({ ...unsigned, key });
       await writeResult(options.out, chainText([root]), options);
