@@ -16,9 +16,9 @@ const LEFT_OUT = [
   'src/**/*worker*.{ts,cts}',
   // Start, signals, sockets: only a process of its own shows them. scripts/planted-faults.mjs plants
   // faults in these.
-  'src/service/{check,early-signals,main,notify,running,service}.ts',
+  'src/service/{check,early-signals,main,notify,service}.ts',
   'src/service/observe/tracing.ts',
-  'src/service/http/{front-end,uws*,node/*,listen/{certificate,listen-address,served-certificate,unix-socket}}.ts',
+  'src/service/http/{front-end,uws*,node/*,listen/{certificate,listen-address}}.ts',
   'src/service/grpc/{open,server}.ts',
   // Tables and files that are read once.
   'src/service/observe/build-info.ts',

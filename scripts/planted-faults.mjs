@@ -1,5 +1,5 @@
 // Plants faults in code that only a process of its own shows, one at a time, and checks that the named test fails:
-// `npm run planted-faults`, or only some: `npm run planted-faults -- admission grpc` (parts of the file names). It works on a
+// `npm run planted-faults`, or only some: `npm run planted-faults -- incoming grpc` (parts of the file names). It works on a
 // copy of the folder; the folder itself stays as it is. It fails if a fault survives, if a test fails without a fault, or if a
 // text is no longer found. `--check` only looks for the texts and the tests, which takes no time.
 import { execFileSync, spawn } from 'node:child_process';
@@ -27,7 +27,7 @@ const FAULTS = [
     'names every problem of the configuration',
   ],
   ['main', 'await service?.close(err !== undefined);', '', 'life-cycle', 'is unhealthy while it drains'],
-  ['running', "= ['SIGHUP', 'SIGUSR2']", '= []', 'life-cycle', 'is not what SIGHUP asks for'],
+  ['main', "= ['SIGHUP', 'SIGUSR2']", '= []', 'life-cycle', 'is not what SIGHUP asks for'],
   [
     'main',
     'service.reopenLogs().then(',
@@ -59,8 +59,8 @@ const FAULTS = [
     'life-cycle',
     'fails only /readyz for SHUTDOWN_DELAY_SECS',
   ],
-  ['service', 'admission.isLeaving = true;', '', 'life-cycle', 'fails only /readyz for SHUTDOWN_DELAY_SECS'],
-  ['service', 'admission.isDraining = true;', '', 'life-cycle', 'is unhealthy while it drains'],
+  ['service', 'gatekeeper.isLeaving = true;', '', 'life-cycle', 'fails only /readyz for SHUTDOWN_DELAY_SECS'],
+  ['service', 'gatekeeper.isDraining = true;', '', 'life-cycle', 'is unhealthy while it drains'],
   [
     'service',
     'while (open() > 0 && performance.now() < deadline)',
@@ -89,8 +89,8 @@ const FAULTS = [
   ['http/uws', 'await removeStaleSocket(path);', '', 'unix-socket', 'takes the place of a socket'],
   [
     'http/node/node',
-    ') socket.destroy();',
-    ') ;',
+    'if (!connections.opened()) socket.destroy();',
+    'connections.opened();',
     'life-cycle',
     'are closed at once above MAX_CONNECTIONS',
     'node',
@@ -112,7 +112,7 @@ const FAULTS = [
     'node',
   ],
   [
-    'http/node/node-request',
+    'http/node/node-wire',
     '/[^\\x00-\\x7f]/.test(value)',
     'false',
     'front-ends',
@@ -121,7 +121,7 @@ const FAULTS = [
   ],
   // Answers over a real connection
   [
-    'http/exchange',
+    'http/incoming',
     '|| this.#discarded > MAX_DISCARDED_BYTES',
     '',
     'hostile-http',

@@ -55,13 +55,13 @@ async function walk() {
   const consent = issue.createConsent({ text: 'Search for me.', locale: 'en', method: 'explicit-ui-click' });
   const policy = { allowed_tools: ['search'], max_cost_usd: 5 };
   const root = { key: human, audience: agent.did, command: '/mcp/tools/call', policy, consent };
-  const receipts = [await issue.issueRootDelegation(root)];
+  const receipts = [await Promise.resolve(issue.issueRootDelegation(root))];
   const search = { query: 'weather', estimated_cost_usd: 0.02 };
   const params = { name: 'search', arguments: search };
   const mcpCall = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params });
   const bundle = async () => {
     const call = { key: agent, chain: receipts, toolServer: agent.did, args: { tool: 'search', ...search } };
-    return issue.createBundle({ receipts, invocation: await issue.issueInvocation(call) });
+    return issue.createBundle({ receipts, invocation: await Promise.resolve(issue.issueInvocation(call)) });
   };
 
   /** Sends a request, and gives the files of the functions that it has entered. @type {(path: string, body: string, headers: Record<string, string>) => Promise<string[]>} */

@@ -1,3 +1,5 @@
+import { toJcs } from '../../src/protocol/jcs.js';
+import type { JsonObject } from '../../src/protocol/json.js';
 import { digestOf, ISSUED_HEADER } from '../../src/protocol/jwt.js';
 import { generateKey, type SigningKey } from '../../src/issue/index.js';
 
@@ -26,8 +28,8 @@ const COMMAND = '/mcp/tools/call';
 const parties = Array.from({ length: 24 }, generateKey);
 const party = (at: number): SigningKey => parties[at % parties.length] as SigningKey;
 
-function signClaims(claims: object, key: SigningKey): string {
-  const input = `${ISSUED_HEADER}.${Buffer.from(JSON.stringify(claims)).toString('base64url')}`;
+function signClaims(claims: JsonObject, key: SigningKey): string {
+  const input = `${ISSUED_HEADER}.${Buffer.from(toJcs(claims)).toString('base64url')}`;
   return `${input}.${Buffer.from(key.sign(Buffer.from(input))).toString('base64url')}`;
 }
 
@@ -95,7 +97,7 @@ export const CALL_ARGS = {
  */
 export function makeCall(
   { receipts, digests, root, invoker, answer }: Chain,
-  args: object = CALL_ARGS,
+  args: JsonObject = CALL_ARGS,
 ): Answered {
   const invocation = signClaims(
     {
@@ -105,7 +107,7 @@ export function makeCall(
       sub: root.did,
       cmd: COMMAND,
       args,
-      dr_chain: digests,
+      dr_chain: [...digests],
       iat: Math.floor(Date.now() / 1000),
       jti: `inv:${unique()}`,
       tool_server: TOOL_SERVER,

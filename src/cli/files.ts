@@ -5,7 +5,7 @@ import type { Readable } from 'node:stream';
 import { decodeUtf8 } from '#platform';
 import { CommandError } from './command-error.js';
 
-/** As for files of trusted roots, the largest that anybody has. */
+/** More than any file that a verifier reads. */
 const MAX_MIB = 64;
 
 /**

@@ -58,12 +58,16 @@ export function requireDepth({ length }: Receipts, maxChainDepth: number): void 
   throw refusal('CHAIN_TOO_DEEP', { subject: 'bundle', member: 'receipts', claimed: length, expected });
 }
 
+/** Receipts whose signature verified here, since agents make many calls under one chain. `requireValid` alone writes it. */
+const proved = new Set<string>();
+const MAX_PROVED = 64;
+
 /**
  * Checks a chain like a verifier, with blocks B to E.
  *
  * @param invocation under the chain, if there is one
  * @param now Unix seconds
- * @param signed the token that was just signed: the last one, whose signature is known to verify
+ * @param signed the token that was just signed, by its `iss`
  */
 export async function requireValid(
   receipts: Receipts,
@@ -72,9 +76,15 @@ export async function requireValid(
   signed: string | null,
 ): Promise<void> {
   const plan = orThrow(openClaims({ receipts, chain: null, invocation }, DEFAULT_KEYS));
-  const verified = await verifyAll(plan.checks.filter(({ jwt }) => jwt !== signed));
-  if (signed !== null) verified.push(true);
-  const failure = proveClaims({ receipts, chain: null, invocation }, plan, verified, now);
+  const known = plan.checks.map(({ jwt }) => jwt === signed || proved.has(jwt));
+  const found = await verifyAll(plan.checks.filter((_, at) => !known[at]));
+  for (const [at, { jwt }] of plan.checks.entries()) {
+    if (known[at] === true) continue;
+    known[at] = found.shift() === true;
+    if (proved.size >= MAX_PROVED) proved.clear();
+    if (known[at]) proved.add(jwt);
+  }
+  const failure = proveClaims({ receipts, chain: null, invocation }, plan, known, now);
   if (failure !== null) throw asIssueError(failure);
   for (const receipt of receipts) remember(receipt);
 }

@@ -1,35 +1,15 @@
 import { encodeUtf8 } from '#platform';
 import type { SignatureCheck } from '../protocol/jwt.js';
-import type { KeyPair, Sodium } from './ed25519-node.js';
+import type { KeyPair } from './ed25519-node.js';
 import { IssueError } from './issue-error.js';
 
-// `#ed25519` in package.json for pages, workers, Bun and Deno: same functions as ed25519-node.ts.
+// `#ed25519` in package.json for pages and workers, where there are no keys in memory: same functions as ed25519-node.ts.
 
 export type { KeyPair } from './ed25519-node.js';
 
-/** What Bun and Deno have of Node.js, and pages have not. */
-interface NodeLike {
-  readonly process?: {
-    getBuiltinModule?(name: 'node:module'): { createRequire(from: string): (name: string) => unknown };
-  };
-}
-
-let loaded: Sodium | undefined;
-
-/**
- * libsodium, for keys in memory. It is loaded when the first such key is made, so that importing this module needs no
- * native code and no permission.
- */
-function sodium(): Sodium {
-  let reason = '';
-  try {
-    const module = (globalThis as NodeLike).process?.getBuiltinModule?.('node:module');
-    loaded ??= module?.createRequire(import.meta.url)('sodium-native') as Sodium | undefined;
-  } catch (error) {
-    reason = ` (${String(error).slice(0, 200)})`;
-  }
-  if (loaded !== undefined) return loaded;
-  throw new IssueError(
+/** What all say that need libsodium. */
+export function withoutSodium(reason = ''): IssueError {
+  return new IssueError(
     'INVALID_KEY',
     `a key in memory signs with sodium-native, which this runtime does not load${reason}`,
     'sign with a Signer, such as webCryptoSigner(await crypto.subtle.generateKey("Ed25519", false, ["sign", "verify"]))',
@@ -40,16 +20,12 @@ export function randomSeed(): Uint8Array {
   return crypto.getRandomValues(new Uint8Array(32));
 }
 
-export function keyPairOf(seed: Uint8Array): KeyPair {
-  const [publicKey, secretKey] = [new Uint8Array(32), new Uint8Array(64)];
-  sodium().crypto_sign_seed_keypair(publicKey, secretKey, seed);
-  return { publicKey, secretKey };
+export function keyPairOf(_seed: Uint8Array): KeyPair {
+  throw withoutSodium();
 }
 
-export function signDetached(message: Uint8Array, { secretKey }: KeyPair): Uint8Array {
-  const signature = new Uint8Array(64);
-  sodium().crypto_sign_detached(signature, message, secretKey);
-  return signature;
+export function signDetached(_message: Uint8Array, _pair: KeyPair): Uint8Array {
+  throw withoutSodium();
 }
 
 /**

@@ -84,17 +84,17 @@ function wrongChoice(
   const shown = keys.slice(0, MAX_SHOWN).map(({ did, comment }) => `${did} (${comment.slice(0, 100)})`);
   const list = shown.join(', ') + (keys.length > MAX_SHOWN ? ` and ${keys.length - MAX_SHOWN} more` : '');
   const wanted = key === undefined ? 'one Ed25519 key' : `the key ${JSON.stringify(key.slice(0, 100))}`;
-  return keys.length === 0
-    ? new IssueError(
-        'INVALID_KEY',
-        'the ssh-agent has no Ed25519 key',
-        'make one with `ssh-keygen -t ed25519` and add it with `ssh-add`',
-      )
-    : new IssueError(
-        'INVALID_KEY',
-        `expected ${wanted} in the ssh-agent, found ${list}`,
-        'choose one by its DID, or by a comment that only one of them has',
-      );
+  const [message, suggestion] =
+    keys.length === 0
+      ? [
+          'the ssh-agent has no Ed25519 key',
+          'make one with `ssh-keygen -t ed25519` and add it with `ssh-add`',
+        ]
+      : [
+          `expected ${wanted} in the ssh-agent, found ${list}`,
+          'choose one by its DID, or by a comment that only one of them has',
+        ];
+  return new IssueError('INVALID_KEY', message, suggestion);
 }
 
 /**
@@ -164,32 +164,16 @@ function stringOf(content: string | Uint8Array): Buffer {
   return Buffer.concat([length, bytes]);
 }
 
-/** Reads the values of a message one after another. */
-class Fields {
-  readonly #bytes: Buffer;
-  #at = 0;
-
-  constructor(bytes: Buffer) {
-    this.#bytes = bytes;
+/** The strings of which bytes consist. */
+function stringsIn(bytes: Buffer): Buffer[] {
+  const strings: Buffer[] = [];
+  for (let at = 0; at < bytes.length;) {
+    const start = at + LENGTH_BYTES;
+    at = start <= bytes.length ? start + bytes.readUInt32BE(at) : Infinity;
+    if (at > bytes.length) throw new Error('its answer ends too early');
+    strings.push(bytes.subarray(start, at));
   }
-
-  number(): number {
-    return this.#take(LENGTH_BYTES).readUInt32BE(0);
-  }
-
-  string(): Buffer {
-    return this.#take(this.number());
-  }
-
-  end(): void {
-    if (this.#at !== this.#bytes.length) throw new Error('its answer goes on after its end');
-  }
-
-  #take(length: number): Buffer {
-    if (length > this.#bytes.length - this.#at) throw new Error('its answer ends too early');
-    this.#at += length;
-    return this.#bytes.subarray(this.#at - length, this.#at);
-  }
+  return strings;
 }
 
 /** An Ed25519 key that an agent holds. */
@@ -201,37 +185,26 @@ interface Identity {
 
 /** The Ed25519 keys in the answer to a request for identities; others are left out. */
 function readIdentities(answer: Buffer): Identity[] {
-  const fields = new Fields(answer);
+  const count = answer.length < LENGTH_BYTES ? 0 : answer.readUInt32BE(0);
+  const fields = stringsIn(answer.subarray(LENGTH_BYTES));
+  if (fields.length !== 2 * count)
+    throw new Error(`its answer has ${fields.length} fields, expected two for each of ${count} keys`);
   const found: Identity[] = [];
-  // Each takes eight bytes at least, so the size of the answer bounds their number.
-  for (let left = fields.number(); left > 0; left--) {
-    const blob = fields.string();
-    const comment = fields.string().toString('utf8');
-    const publicKey = publicKeyIn(blob);
-    if (publicKey !== null) found.push({ publicKey, comment });
+  for (let at = 0; at < fields.length; at += 2) {
+    const [kind, publicKey] = stringsIn(fields[at] as Buffer);
+    if (kind?.toString('latin1') !== KEY_TYPE) continue;
+    if (publicKey?.length !== PUBLIC_KEY_BYTES)
+      throw new Error(`a key of its answer has ${publicKey?.length} bytes, expected ${PUBLIC_KEY_BYTES}`);
+    found.push({ publicKey, comment: String(fields[at + 1]) });
   }
-  fields.end();
   return found;
-}
-
-function publicKeyIn(blob: Buffer): Buffer | null {
-  const fields = new Fields(blob);
-  if (fields.string().toString('latin1') !== KEY_TYPE) return null;
-  const key = fields.string();
-  fields.end();
-  if (key.length !== PUBLIC_KEY_BYTES)
-    throw new Error(`a key of its answer has ${key.length} bytes, expected ${PUBLIC_KEY_BYTES}`);
-  return key;
 }
 
 /** The Ed25519 signature in the answer to a request to sign. */
 function readSignature(answer: Buffer): Buffer {
-  const outer = new Fields(answer);
-  const inner = new Fields(outer.string());
-  outer.end();
-  const kind = inner.string().toString('latin1');
-  const signature = inner.string();
-  inner.end();
-  if (kind === KEY_TYPE && signature.length === SIGNATURE_BYTES) return signature;
-  throw new Error(`its signature is ${signature.length} bytes of ${JSON.stringify(kind.slice(0, 40))}`);
+  const [kind, signature, ...more] = stringsIn(stringsIn(answer)[0] ?? answer);
+  if (kind?.toString('latin1') === KEY_TYPE && signature?.length === SIGNATURE_BYTES && more.length === 0)
+    return signature;
+  const found = JSON.stringify(String(kind).slice(0, 40));
+  throw new Error(`its signature is ${signature?.length} bytes of ${found}, and ${more.length} fields more`);
 }

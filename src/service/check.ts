@@ -4,7 +4,7 @@ import path from 'node:path';
 import { connectRedis, reasonOf } from '../redis/connection.js';
 import type { Configuration } from './configuration/configuration.js';
 import { loadGrpc } from './grpc/open.js';
-import { loadFrontEnd } from './http/load-front-end.js';
+import { loadFrontEnd } from './http/front-end.js';
 import { readTrustedRoots } from '../trust/trusted-roots.js';
 import { ServedRoutes } from './routes/served-routes.js';
 

@@ -2,18 +2,17 @@ import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { addressOf, listenAddressOf, type Configuration } from './configuration/configuration.js';
-import { openDeciding, Opened } from './deciding.js';
+import { openCore, Opened } from './core.js';
 import { divideConnections } from './load/connections.js';
-import type { Certificate } from './http/listen/certificate.js';
-import { loadFrontEnd, type LoadedFrontEnd } from './http/load-front-end.js';
-import type { FrontEndName } from './http/front-end.js';
+import { type Certificate, ServedCertificate } from './http/listen/certificate.js';
+import { type FrontEndName, type LoadedFrontEnd, loadFrontEnd } from './http/front-end.js';
 import { loadGrpc } from './grpc/open.js';
 import type { GrpcFrontEnd } from './grpc/server.js';
 import { show } from './observe/metrics/exposition.js';
 import { METRICS } from './observe/metrics/metrics-table.js';
 import { Readiness } from './routes/readiness.js';
-import { Routes } from './routes/routes.js';
-import { ServedCertificate } from './http/listen/served-certificate.js';
+import { routeTables } from './routes/table.js';
+import { Server } from './http/serve.js';
 import { openTracing } from './observe/tracing.js';
 
 /** A running service. */
@@ -80,30 +79,20 @@ async function openService(configuration: Configuration, log: Logger, opened: Op
   const certificate = ServedCertificate.read(configuration);
   const loaded = await loadFrontEnd(configuration.frontEnd);
   logChoice(loaded, log);
-  const { decisions, verdicts, metrics, engine, admission, gate } = await openDeciding(
-    configuration,
-    log,
-    opened,
-  );
+  const core = await openCore(configuration, log, opened);
+  const { decisions, verdicts, metrics, engine, gatekeeper, gate } = core;
   const tracing = await openTracing();
-  const readiness = new Readiness(admission, engine, gate.replays, configuration);
-  const routes = new Routes({
-    engine,
-    configuration,
-    admission,
-    readiness,
-    gate: gate.decider,
-    gateReplays: gate.replays,
-    gateSigner: gate.signer,
-    metrics,
-    log,
-    verdicts,
-    tracing,
+  const readiness = new Readiness(gatekeeper, engine, gate.replays, configuration);
+  const context = {
+    ...{ engine, configuration, gatekeeper, readiness, metrics, log, verdicts, tracing },
+    ...{ gate: gate.decider, gateReplays: gate.replays, gateSigner: gate.signer },
     scrape: () => metrics.registry.metrics(),
-  });
+  };
+  const server = new Server(context);
+  const tables = routeTables(context);
   const connections = divideConnections(configuration, log);
   const sources = {
-    ...{ metrics, engine, admission, routes, connections, configuration, decisions, certificate },
+    ...{ metrics, engine, gatekeeper, server, connections, configuration, decisions, certificate },
     replays: { verify: engine.replays, gate: gate.replays },
   };
   show(metrics.registry, METRICS, sources);
@@ -115,8 +104,8 @@ async function openService(configuration: Configuration, log: Logger, opened: Op
   let grpcPort: number | null = null;
   if (wantedGrpcPort !== undefined && connections.grpc !== null) {
     const { decider } = gate;
-    const { gateLimit: rateLimit } = routes;
-    const shared = { configuration, readiness, admission, decider, verdicts, rateLimit, log };
+    const { gateLimit: rateLimit } = tables;
+    const shared = { configuration, readiness, gatekeeper, decider, verdicts, rateLimit, log };
     const { openServer } = await loadGrpc();
     grpc = opened.add(
       openServer({
@@ -130,9 +119,11 @@ async function openService(configuration: Configuration, log: Logger, opened: Op
   const internal =
     address &&
     connections.metrics &&
-    opened.add(loaded.open({ handle: routes.handleInternal, connections: connections.metrics, ...common }));
+    opened.add(
+      loaded.open({ handle: server.handlerOf(tables.internal), connections: connections.metrics, ...common }),
+    );
   const frontEnd = opened.add(
-    loaded.open({ handle: routes.handle, connections: connections.http, ...ofCallers }),
+    loaded.open({ handle: server.handlerOf(tables.service), connections: connections.http, ...ofCallers }),
   );
   const port = await frontEnd.listen(listenAddress);
   // Each process shows only its own metrics, so processes must not share this port.
@@ -154,7 +145,7 @@ async function openService(configuration: Configuration, log: Logger, opened: Op
       certificate?.reload([frontEnd, internal, grpc].filter((one) => one !== null)) ?? null,
     close: async (isUrgent = false) => {
       const { shutdownDelaySecs, shutdownGraceSecs } = configuration;
-      admission.isLeaving = true;
+      gatekeeper.isLeaving = true;
       if (configuration.sharePort) {
         // The others on the port get all new connections, but the kernel resets those that are not accepted yet: so this waits
         // until the event loop has just accepted some.
@@ -163,9 +154,9 @@ async function openService(configuration: Configuration, log: Logger, opened: Op
       }
       if (!isUrgent) await sleep(shutdownDelaySecs * 1000);
       // A listening socket that is not shared stays open, so that health checks get a 503 instead of a refused connection.
-      admission.isDraining = true;
+      gatekeeper.isDraining = true;
       grpc?.drain();
-      const open = () => routes.open + metrics.grpc.openCalls;
+      const open = () => server.open + metrics.grpc.openCalls;
       const deadline = performance.now() + shutdownGraceSecs * 1000;
       while (open() > 0 && performance.now() < deadline) await sleep(DRAIN_POLL_MS);
       if (open() > 0) log.warn({ open: open() }, 'requests were cut off: they took too long to drain');

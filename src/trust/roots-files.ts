@@ -25,11 +25,6 @@ export interface BytesOfFile {
   readonly bytes: Buffer;
 }
 
-/** The roots of one or more files, or all that is wrong with them: of many faults, the first. */
-export type ReadRoots =
-  | { readonly roots: ReadonlyMap<string, Root>; readonly faults?: never }
-  | { readonly faults: readonly string[]; readonly roots?: never };
-
 /** One state of a file, or of the files of a directory. */
 export interface Version {
   readonly files: readonly string[];
@@ -68,7 +63,7 @@ export async function lookAt(place: string): Promise<Version> {
  *
  * @throws TrustedRootsError if there is none, or if there are too many
  */
-export async function filesOf(place: string): Promise<string[]> {
+async function filesOf(place: string): Promise<string[]> {
   const stats = await orError(place, stat(place));
   if (!stats.isDirectory()) return [place];
   const names = (await orError(place, readdir(place)))
@@ -132,9 +127,12 @@ async function orError<T>(file: string, attempt: Promise<T>): Promise<T> {
  * Reads the roots of files that count together, an entry a line. Requests are served meanwhile.
  *
  * @param limit the maximum number of entries
- * @returns faults as `file:line: what is wrong`
+ * @throws TrustedRootsError with all faults, as `file:line: what is wrong`; of many, the first
  */
-export async function readRoots(files: readonly BytesOfFile[], limit = MAX_ROOTS): Promise<ReadRoots> {
+export async function readRoots(
+  files: readonly BytesOfFile[],
+  limit = MAX_ROOTS,
+): Promise<ReadonlyMap<string, Root>> {
   const roots = new Map<string, Root>();
   const faults: string[] = [];
   // The file of each DID is only needed if there are several.
@@ -162,11 +160,13 @@ export async function readRoots(files: readonly BytesOfFile[], limit = MAX_ROOTS
         if (files.length > 1) fileOf.set(read.did, file);
       }
       if (roots.size > limit) fault(`there are more than ${limit} entries in all files`);
-      if (faults.length > MAX_FAULTS) return { faults: [...faults.slice(0, MAX_FAULTS), 'and more'] };
-      if (roots.size > limit || read === AN_ARRAY) return { faults };
+      if (faults.length > MAX_FAULTS) faults.splice(MAX_FAULTS, faults.length, 'and more');
+      if (faults.length > MAX_FAULTS || roots.size > limit || read === AN_ARRAY)
+        throw new TrustedRootsError(faults.join('\n'));
     }
   }
-  return faults.length > 0 ? { faults } : { roots };
+  if (faults.length > 0) throw new TrustedRootsError(faults.join('\n'));
+  return roots;
 }
 
 const AN_ARRAY: readonly Fault[] = [

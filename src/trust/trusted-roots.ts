@@ -1,24 +1,13 @@
-import { createHash } from 'node:crypto';
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Root, Roots } from '../verify/parts.js';
-import {
-  lookAt,
-  readBytes,
-  readRoots,
-  TrustedRootsError,
-  type BytesOfFile,
-  type Version,
-} from './roots-files.js';
+import { lookAt, readBytes, readRoots, TrustedRootsError } from './roots-files.js';
 
 /** Milliseconds between two looks at the files. */
 const POLL_MS = 1000;
-const ATTEMPTS_AT_START = 5;
-/** Bytes to hash before others have their turn. */
-const TURN_BYTES = 1024 * 1024;
+const ATTEMPTS = 5;
 
 /** Is told of each reading that counts. */
 export interface TrustObserver {
-  /** @param outcome `loaded`: other roots are in force now; `refused`: the old ones stay */
+  /** @param outcome `loaded`: the roots of the files are in force; `refused`: the old ones stay */
   rootsRead?(outcome: 'loaded' | 'refused'): void;
 }
 
@@ -30,9 +19,7 @@ interface Log {
 /** The roots of one state of the files. */
 interface Loaded {
   readonly roots: ReadonlyMap<string, Root>;
-  readonly version: Version;
-  /** Of the files: the same files have the same roots. */
-  readonly digest: string;
+  readonly mark: string;
 }
 
 /**
@@ -41,7 +28,7 @@ interface Loaded {
  * @throws TrustedRootsError with all faults
  */
 export async function readTrustedRoots(place: string): Promise<ReadonlyMap<string, Root>> {
-  return (await load(place, null)).roots;
+  return (await load(place)).roots;
 }
 
 /**
@@ -58,8 +45,8 @@ export class TrustedRoots implements Roots {
   #fault: string | null = null;
   /** What the last look found. Files count if two looks find the same: they may be half-written. */
   #seen = '';
-  /** What was read, in order or not, and need not be read again. Not what the start read: it may have been half-written. */
-  #done: string | null = null;
+  /** What was read, in order or not, and need not be read again. */
+  #done: string | null;
   /** The reading that is under way, and what was asked for behind it. */
   #turn: Promise<unknown> = Promise.resolve();
   #isLooking = false;
@@ -71,6 +58,7 @@ export class TrustedRoots implements Roots {
   ) {
     this.#place = place;
     this.#loaded = loaded;
+    this.#done = loaded.mark;
     this.#log = log;
     this.#observer = observer;
     this.#timer = setInterval(() => void this.#look(), pollMs).unref();
@@ -86,7 +74,7 @@ export class TrustedRoots implements Roots {
     place: string,
     { log, observer = {}, pollMs = POLL_MS }: { log: Log; observer?: TrustObserver; pollMs?: number },
   ): Promise<TrustedRoots> {
-    const loaded = await load(place, null).catch((error: unknown) => {
+    const loaded = await load(place).catch((error: unknown) => {
       const { message, cause } = error as Error;
       throw new TrustedRootsError(`the trusted roots cannot be read: ${message}`, { cause });
     });
@@ -117,7 +105,7 @@ export class TrustedRoots implements Roots {
   async reload(): Promise<number> {
     await this.#inTurn(async () => {
       try {
-        this.#take(await load(this.#place, this.#loaded));
+        this.#take(await load(this.#place));
       } catch (error) {
         this.#refuse(error as Error, null);
         throw error;
@@ -143,7 +131,9 @@ export class TrustedRoots implements Roots {
       this.#seen = seen;
       if (!isStill || seen === this.#done) return;
       try {
-        this.#take(await load(this.#place, this.#loaded));
+        const loaded = await load(this.#place);
+        // Else they have changed since, and may be half-written.
+        if (loaded.mark === seen) this.#take(loaded);
       } catch (error) {
         this.#refuse(error as Error, seen);
       }
@@ -158,12 +148,9 @@ export class TrustedRoots implements Roots {
   }
 
   #take(loaded: Loaded): void {
-    const isNew = loaded.digest !== this.#loaded.digest;
-    const wasFaulty = this.isFaulty;
-    this.#loaded = isNew ? loaded : { ...this.#loaded, version: loaded.version };
+    this.#loaded = loaded;
     this.#fault = null;
-    this.#done = loaded.version.mark;
-    if (!isNew && !wasFaulty) return;
+    this.#done = loaded.mark;
     this.#observer.rootsRead?.('loaded');
     this.#log.info({ roots: this.size, from: this.#place }, 'the trusted roots were read again');
   }
@@ -181,36 +168,15 @@ export class TrustedRoots implements Roots {
   }
 }
 
-/**
- * Reads one state of the files: if they change meanwhile, again.
- *
- * @param before what was read before
- */
-async function load(place: string, before: Loaded | null): Promise<Loaded> {
+/** Reads one state of the files: if they change meanwhile, again. */
+async function load(place: string): Promise<Loaded> {
   for (let attempt = 1; ; attempt++) {
     const version = await lookAt(place);
     const read = await readBytes(version);
-    const after = await lookAt(place);
-    if (after.mark !== version.mark) {
-      if (attempt < ATTEMPTS_AT_START) continue;
+    if ((await lookAt(place)).mark !== version.mark) {
+      if (attempt < ATTEMPTS) continue;
       throw new TrustedRootsError(`${place}: the files change while they are read`);
     }
-    const digest = await digestOf(read);
-    if (before?.digest === digest) return { ...before, version };
-    const { roots, faults } = await readRoots(read);
-    if (faults !== undefined) throw new TrustedRootsError(faults.join('\n'));
-    return { roots, version, digest };
+    return { roots: await readRoots(read), mark: version.mark };
   }
-}
-
-async function digestOf(files: readonly BytesOfFile[]): Promise<string> {
-  const hash = createHash('sha256');
-  for (const { file, bytes } of files) {
-    hash.update(`${file}\0${bytes.length}\0`);
-    for (let at = 0; at < bytes.length; at += TURN_BYTES) {
-      hash.update(bytes.subarray(at, at + TURN_BYTES));
-      await nextTurn();
-    }
-  }
-  return hash.digest('hex');
 }

@@ -26,7 +26,6 @@ export {
   type Refunded,
 } from './refund.js';
 export {
-  NEW,
   ReplayStoreError,
   type Charge,
   type Refund,

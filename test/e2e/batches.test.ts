@@ -113,7 +113,7 @@ describe(`batches over ${FRONT_END}`, () => {
     await eventually(async () => {
       const text = await metrics();
       expect(metricOf(text, VERIFIED) - before).toBe(15);
-      expect(metricOf(text, 'drs_http_open_requests')).toBe(1);
+      expect(metricOf(text, 'drs_http_open_requests')).toBe(2);
     });
     expect(await held()).toBeGreaterThan(body.length);
     socket.resume();

@@ -293,7 +293,7 @@ const OF_A_PAGE = {
 it.each([
   ['drs-verify/issue', '*', 19.9],
   ['drs-verify/issue', '{ issueInvocation, createBundle, encodeBundle, webCryptoSigner }', 16.9],
-  ['drs-verify/client', '*', 6],
+  ['drs-verify/client', '*', 5],
   ['drs-verify/pure', '*', 20.1],
 ])('of %s, %s is small', async (from, names, limit) => {
   expect(gzippedKb(await bundle(`export ${names} from '${from}';`))).toBeLessThanOrEqual(limit);

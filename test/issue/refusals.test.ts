@@ -1,12 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import {
   createConsent,
+  describePolicy,
   generateKey,
   issueInvocation,
   issueRootDelegation,
   issueSubDelegation,
   signClaims,
   type InvocationOptions,
+  type IssuedPolicy,
   type IssueErrorCode,
   type JsonObject,
   type RootDelegationOptions,
@@ -55,6 +57,20 @@ const callOptions: InvocationOptions = {
   now: NOW,
 };
 
+/** What is wrong, the options that are, the code, and a part of the message. */
+type Row<Options> = [string, Partial<Options> | StrangeOptions, IssueErrorCode, string?];
+
+/** What the compiler would refuse. */
+interface StrangeOptions {
+  readonly expires?: number;
+  readonly statusIndex?: number;
+  readonly consent?: NonNullable<RootDelegationOptions['consent']>;
+  readonly toolServers?: string;
+}
+
+/** Passes values that the compiler would refuse, as JavaScript or a cast can. */
+const untyped = (policy: object) => policy as IssuedPolicy;
+
 /** The root receipt with other claims, signed by its issuer. */
 const rootWith = (claims: JsonObject) => signClaims({ ...payloadOf(root), ...claims }, alice);
 
@@ -75,7 +91,7 @@ function flipSignature(jwt: string): string {
 }
 
 describe('issueRootDelegation refuses', () => {
-  const cases: [string, Partial<RootDelegationOptions>, IssueErrorCode][] = [
+  const cases: Row<RootDelegationOptions>[] = [
     ['a human root without an end', { expiresAt: null }, 'MALFORMED_RECEIPT'],
     ['an audience that is no did:key', { audience: 'did:web:example.com' }, 'UNRESOLVABLE_DID'],
     ['a window that ends before it begins', { expiresAt: NOW - 101 }, 'TEMPORAL_BOUNDS_VIOLATION'],
@@ -89,22 +105,66 @@ describe('issueRootDelegation refuses', () => {
     ['a negative index', { statusListIndex: -1 }, 'MALFORMED_RECEIPT'],
     ['a jti of another form', { jti: 'inv:1' }, 'INVALID_JTI'],
     ['a human root without consent', { consent: undefined }, 'MISSING_CONSENT'],
+    [
+      'an end in the far past',
+      { expiresAt: 5 },
+      'TEMPORAL_BOUNDS_VIOLATION',
+      'Receipt 0: exp is 5 (1970-01-01T00:00:05Z), expected at least its nbf',
+    ],
+    ['an end in the past', { expiresAt: NOW - 1 }, 'EXPIRED', `Receipt 0: it expired at ${NOW - 1} (`],
+    ['an end in milliseconds', { expiresAt: Date.now() + 3_600_000 }, 'INVALID_OPTION', 'milliseconds'],
+    ['a start in milliseconds', { notBefore: Date.now() }, 'INVALID_OPTION', 'notBefore is '],
+    ['a time in milliseconds', { now: Date.now() }, 'INVALID_OPTION', 'now is '],
+    [
+      'an end in 101 years',
+      { expiresAt: Date.now() / 1000 + 101 * 366 * 86_400 },
+      'INVALID_OPTION',
+      'Unix seconds',
+    ],
+    ['a consent without a time', { consent: { ...aConsent, timestamp: '' } }, 'INVALID_CONSENT'],
+    ['a consent to nothing', { consent: { ...aConsent, policy_hash: '' } }, 'INVALID_OPTION'],
+    [
+      'a consent with half a digest',
+      { consent: { ...aConsent, policy_hash: 'sha256:abc' } },
+      'INVALID_OPTION',
+    ],
+    ['a consent with its text', { consent: { ...aConsent, ...{ text: 'x' } } }, 'INVALID_OPTION'],
+    ['an option that is none', { expires: NOW }, 'INVALID_OPTION', 'did you mean expiresAt?'],
+    ['another that is none', { statusIndex: 7 }, 'INVALID_OPTION', 'did you mean statusListIndex?'],
+    ['a limit of null', { policy: untyped({ pii_access: null }) }, 'INVALID_POLICY', 'pii_access'],
+    ['a limit of undefined', { policy: untyped({ pii_access: undefined }) }, 'INVALID_POLICY', 'pii_access'],
+    ...['region', 'note', '', '__proto__', 'constructor', 'x'.repeat(10_000)].map(
+      (name): Row<RootDelegationOptions> => [
+        `a policy member ${name.slice(0, 20)}`,
+        { policy: untyped(Object.fromEntries([[name, 1]])) },
+        'INVALID_POLICY',
+        'which no verifier knows, so it would limit nothing',
+      ],
+    ),
+    ...Object.entries({
+      allowed_tool: 'allowed_tools',
+      allowedTools: 'allowed_tools',
+      tools: 'allowed_tools',
+      maxCostUsd: 'max_cost_usd',
+      max_cost: 'max_cost_usd',
+      maxcalls: 'max_calls',
+      'write-access': 'write_access',
+      pii_acess: 'pii_access',
+      allowed_resource: 'allowed_resources',
+    }).map(([name, meant]): Row<RootDelegationOptions> => [
+      `a misspelt ${meant}`,
+      { policy: untyped({ [name]: 1 }) },
+      'INVALID_POLICY',
+      `"${name}", which no verifier knows, so it would limit nothing; did you mean ${meant}?`,
+    ]),
   ];
-  it.each(cases)('%s', async (_, options, code) => {
-    expect(await refusalOf(() => issueRootDelegation({ ...rootOptions, ...options }))).toMatchObject({
-      code,
-    });
-  });
-
-  it('an end in the past, and says which', async () => {
-    const messageOf = async (options: Partial<RootDelegationOptions>) =>
-      (await refusalOf(() => issueRootDelegation({ ...rootOptions, ...options }))).message;
-    expect(await messageOf({ expiresAt: 5 })).toMatch(
-      /^Receipt 0: exp is 5 \(1970-01-01T00:00:05Z\), expected at least its nbf \d+ \(\d{4}/,
+  it.each(cases)('%s', async (_, options, code, says = '') => {
+    const { message, suggestion, ...error } = await refusalOf(() =>
+      issueRootDelegation({ ...rootOptions, ...options }),
     );
-    expect(await messageOf({ expiresAt: NOW - 1 })).toMatch(
-      RegExp(`^Receipt 0: it expired at ${NOW - 1} \\(`),
-    );
+    expect({ ...error, message }).toMatchObject({ code, message: expect.stringContaining(says) as string });
+    expect(message.length).toBeLessThan(400);
+    expect(suggestion).not.toBe('');
   });
 });
 
@@ -114,7 +174,7 @@ describe('issueSubDelegation refuses', async () => {
   const longer = Buffer.concat([Buffer.from(root.slice(end), 'base64url'), Buffer.alloc(1)]);
   const otherHeader = Buffer.from('{"alg":"HS256"}').toString('base64url');
   const wider = (policy: JsonObject) => ({ policy: { ...subOptions.policy, ...policy } });
-  const cases: [string, Partial<SubDelegationOptions>, IssueErrorCode][] = [
+  const cases: Row<SubDelegationOptions>[] = [
     ['an empty chain', { chain: [] }, 'EMPTY_CHAIN'],
     ['a key that is not the audience of the parent', { key: mallory }, 'ISSUER_MISMATCH'],
     ['an audience that is no did:key', { audience: 'bot' }, 'UNRESOLVABLE_DID'],
@@ -173,6 +233,34 @@ describe('issueSubDelegation refuses', async () => {
       'SUBJECT_MISMATCH',
     ],
     [
+      'a receipt below one that is not to be passed on',
+      {
+        chain: [
+          await issueRootDelegation({
+            ...rootOptions,
+            policy: { ...rootOptions.policy, max_delegations: 0 },
+          }),
+        ],
+      },
+      'DELEGATION_NOT_ALLOWED',
+      'Receipt 1: it is delegation 1 below receipt 0, expected at most 0',
+    ],
+    ['a consent', { consent: aConsent }, 'INVALID_OPTION', 'consent is not an option here'],
+    ['an end in milliseconds', { expiresAt: Date.now() }, 'INVALID_OPTION'],
+    ['one in milliseconds, unchecked', { expiresAt: Date.now(), unchecked: true }, 'INVALID_OPTION'],
+    [
+      'a misspelt limit, unchecked',
+      { policy: untyped({ maxCostUsd: 1 }), unchecked: true },
+      'INVALID_POLICY',
+    ],
+    ['a time that is none, unchecked', { expiresAt: 0.5, unchecked: true }, 'MALFORMED_RECEIPT'],
+    [
+      'an audience that is no DID',
+      { audience: 'bot' },
+      'UNRESOLVABLE_DID',
+      'audience is "bot", expected a did:key of an Ed25519 key',
+    ],
+    [
       'no end under a parent that has one, where the root is not human',
       { chain: [await issueRootDelegation(organisation)], expiresAt: null },
       'TEMPORAL_BOUNDS_VIOLATION',
@@ -194,22 +282,13 @@ describe('issueSubDelegation refuses', async () => {
     ],
     ['a chain that escalates', { chain: await subWith({ policy: {} }), key: helper }, 'POLICY_ESCALATION'],
   ];
-  it.each(cases)('%s', async (_, options, code) => {
+  it.each(cases)('%s', async (_, options, code, says = '') => {
     const { message, suggestion, ...error } = await refusalOf(() =>
       issueSubDelegation({ ...subOptions, ...options }),
     );
-    expect({ ...error, message }).toMatchObject({ code });
+    expect({ ...error, message }).toMatchObject({ code, message: expect.stringContaining(says) as string });
     expect(message).not.toContain('{member}');
-    expect(message).not.toContain('?');
     expect(suggestion).not.toBe('');
-  });
-
-  it('a receipt below one that is not to be passed on', async () => {
-    const policy = { ...rootOptions.policy, max_delegations: 0 };
-    const chain = [await issueRootDelegation({ ...rootOptions, policy })];
-    const error = await refusalOf(() => issueSubDelegation({ ...subOptions, chain }));
-    expect(error.code).toBe('DELEGATION_NOT_ALLOWED');
-    expect(error.message).toContain('Receipt 1: it is delegation 1 below receipt 0, expected at most 0');
   });
 
   it('the 17th receipt, and issues the 16th', async () => {
@@ -220,9 +299,9 @@ describe('issueSubDelegation refuses', async () => {
   });
 });
 
-describe('issueInvocation refuses', () => {
+describe('issueInvocation refuses', async () => {
   const deep = (depth: number): JsonObject => (depth === 0 ? {} : { deeper: deep(depth - 1) });
-  const cases: [string, Partial<InvocationOptions>, IssueErrorCode][] = [
+  const cases: Row<InvocationOptions>[] = [
     ['an empty chain', { chain: [] }, 'EMPTY_CHAIN'],
     ["a key that is not the last delegate's", { key: mallory }, 'INVOKER_MISMATCH'],
     ['a tool that the leaf forbids', { args: { tool: 'fetch' } }, 'POLICY_VIOLATION'],
@@ -239,18 +318,25 @@ describe('issueInvocation refuses', () => {
     ['arguments nested too deep', { args: { tool: 'search', ...deep(63) } }, 'MALFORMED_INVOCATION'],
     ['a number that is none', { args: { tool: 'search', n: NaN } }, 'MALFORMED_INVOCATION'],
     ['a jti of another form', { jti: 'inv:' }, 'INVALID_JTI'],
+    ['a time in milliseconds', { now: Date.now() }, 'INVALID_OPTION'],
+    ['an option that is none', { toolServers: 'y' }, 'INVALID_OPTION', 'did you mean toolServer?'],
+    ['no tool server, unchecked', { toolServer: '', unchecked: true }, 'MALFORMED_INVOCATION'],
+    [
+      'a call that only a level above the leaf forbids',
+      {
+        chain: [
+          root,
+          await issueSubDelegation({ ...subOptions, policy: without(subOptions.policy, 'write_access') }),
+        ],
+        args: { tool: 'search', write_access: true },
+      },
+      'POLICY_VIOLATION',
+      'Receipt 0',
+    ],
   ];
-  it.each(cases)('%s', async (_, options, code) => {
-    expect(await refusalOf(() => issueInvocation({ ...callOptions, ...options }))).toMatchObject({ code });
-  });
-
-  it('a call that only a level above the leaf forbids', async () => {
-    const policy = without(subOptions.policy, 'write_access');
-    const quiet = await issueSubDelegation({ ...subOptions, policy });
-    const args = { tool: 'search', write_access: true };
-    const error = await refusalOf(() => issueInvocation({ ...callOptions, chain: [root, quiet], args }));
-    expect(error.code).toBe('POLICY_VIOLATION');
-    expect(error.message).toContain('Receipt 0');
+  it.each(cases)('%s', async (_, options, code, says = '') => {
+    const error = await refusalOf(() => issueInvocation({ ...callOptions, ...options }));
+    expect(error).toMatchObject({ code, message: expect.stringContaining(says) as string });
   });
 });
 
@@ -263,13 +349,6 @@ describe('unchecked', () => {
   it('signs a call that no policy allows', async () => {
     const jwt = await issueInvocation({ ...callOptions, args: { tool: 'delete' }, unchecked: true });
     expect(payloadOf(jwt)).toMatchObject({ args: { tool: 'delete' } });
-  });
-
-  it('still refuses what is not well-formed', async () => {
-    const receipt = () => issueSubDelegation({ ...subOptions, expiresAt: 0.5, unchecked: true });
-    expect((await refusalOf(receipt)).code).toBe('MALFORMED_RECEIPT');
-    const invocation = () => issueInvocation({ ...callOptions, toolServer: '', unchecked: true });
-    expect((await refusalOf(invocation)).code).toBe('MALFORMED_INVOCATION');
   });
 });
 
@@ -308,6 +387,11 @@ describe('defaults', () => {
     const below = await issueSubDelegation({ ...subOptions, chain: [standing], expiresAt: null });
     expect(windowOf(below)).toEqual({ iat: NOW, nbf: NOW });
     expect(windowOf(await issueSubDelegation({ ...subOptions, chain: [standing] }))['exp']).toBe(NOW + 3600);
+  });
+
+  it('a lifetime of 99 years is not too long', async () => {
+    const expiresAt = Math.floor(Date.now() / 1000) + 99 * 365 * 86_400;
+    expect(payloadOf(await issueRootDelegation({ ...rootOptions, expiresAt }))['exp']).toBe(expiresAt);
   });
 
   it('the clock gives the time', async () => {
@@ -367,11 +451,97 @@ describe('what the compiler would have refused', () => {
     expect(error.message.slice(0, message.length)).toBe(message);
     expect(error.suggestion).not.toBe('');
   });
+});
 
-  it('an audience that is no did:key is not called the issuer', async () => {
-    const to = { audience: 'bot' };
-    const message = 'audience is "bot", expected a did:key of an Ed25519 key';
-    expect((await refusalOf(rootWithOption(to))).message).toBe(message);
-    expect((await refusalOf(() => issueSubDelegation({ ...subOptions, ...to }))).message).toBe(message);
+describe('a policy passes', () => {
+  it('where a name has a namespace', async () => {
+    const policy = { allowed_tools: ['search'], 'acme:tier': 'gold', 'example.com/region': null };
+    expect(payloadOf(await issueRootDelegation({ ...rootOptions, policy }))['policy']).toEqual(policy);
   });
+
+  it('in a child whose parent has a member, for a child must repeat it', async () => {
+    const policy = { region: 'eu' };
+    const chain = [await rootWith({ policy })];
+    const issue = (own: object) => issueSubDelegation({ ...subOptions, chain, policy: untyped(own) });
+    expect(payloadOf(await issue(policy))['policy']).toEqual(policy);
+    expect((await refusalOf(() => issue({ ...policy, zone: 1 }))).code).toBe('INVALID_POLICY');
+  });
+
+  it('as the compiler says, too', () => {
+    // `npm run typecheck` fails where one of these is accepted.
+    const policies: IssuedPolicy[] = [
+      { allowed_tools: ['search'], 'acme:tier': 1, 'example.com/x': { y: [1] } },
+      // @ts-expect-error a misspelt member limits nothing
+      { allowed_tool: ['search'] },
+      // @ts-expect-error a name without a namespace
+      { region: 'eu' },
+      // @ts-expect-error a null limits nothing
+      { pii_access: null },
+    ];
+    expect(policies).toHaveLength(4);
+  });
+});
+
+const agreed = { text: 'Bot may act.', locale: 'en', method: 'test' };
+it.each<[object, string]>([
+  [{ text: '' }, 'text is ""'],
+  [{ text: ' \n' }, 'text is " \\n"'],
+  [{ locale: 'en_US' }, `the consent's locale is "en_US", expected a language tag (BCP 47) such as "de-CH"`],
+  [{ locale: undefined }, 'locale is missing'],
+  [{ method: '' }, `the consent's method is "", expected 1 to 1024 characters`],
+  [{ sessionId: 's'.repeat(1025) }, `the consent's session_id is "sss`],
+  [{ session: 's' }, 'did you mean sessionId?'],
+  [{ now: Date.now() }, 'milliseconds'],
+])('createConsent refuses %j', async (odd, says) => {
+  const error = await refusalOf(() => createConsent({ ...agreed, ...odd }));
+  expect(error).toMatchObject({ code: 'INVALID_OPTION', message: expect.stringContaining(says) as string });
+});
+
+it('describes a policy in plain words, also what it does not limit', () => {
+  expect(describePolicy({ allowed_tools: ['search', 'a"b'], max_cost_usd: 5, write_access: false })).toEqual({
+    may: [
+      'use only these tools: "search", "a\\"b"',
+      'make calls that cost at most 5 US dollars, if they state it; others may cost any amount',
+      'spend any amount in all',
+      'call any number of times',
+      'pass this on, and so may those who get it',
+      'ask for personal data',
+      'name any resource',
+      'name any class of data',
+    ],
+    mayNot: ['change things: a call that says it does is refused'],
+    toldToServer: [],
+  });
+  expect(
+    describePolicy({
+      allowed_tools: [],
+      max_calls: 3,
+      max_total_cost_usd: 2.5,
+      max_delegations: 0,
+      pii_access: false,
+      allowed_resources: ['*'],
+      allowed_data_classes: ['public'],
+      'acme:tier': 'gold',
+    }),
+  ).toEqual({
+    may: [
+      'make calls that cost as much as all together',
+      'spend at most 2.5 US dollars in all, which each tool server counts for itself, if it protects against replay; each call must state its cost',
+      'call at most 3 times, which each tool server counts for itself, if it protects against replay',
+      'change things',
+      'name any resource',
+      'name only this class of data: "public"',
+    ],
+    mayNot: [
+      'use any tool at all',
+      'pass this on',
+      'ask for personal data: a call that says it does is refused',
+    ],
+    toldToServer: ['"acme:tier" is "gold"'],
+  });
+  expect(describePolicy({}).may).toContain('make calls that cost any amount');
+  expect(describePolicy({ max_delegations: 1 }).may).toContain('pass this on, but those who get it may not');
+  expect(describePolicy({ max_delegations: 2 }).may).toContain(
+    'pass this on, from one to the next at most 2 times',
+  );
 });

@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, it } from 'vitest';
 import { DrsClient } from '../../src/client/index.js';
-import { readVerdict } from '../../src/client/read-verdict.js';
+import { readVerdict } from '../../src/client/request.js';
 import { createVerifier } from '../../src/index.js';
 import { drsContext, drsFetch } from '../../src/middleware/index.js';
 import { encode, liveCall, liveChain, OPEN_ROUTE } from './call.js';

@@ -1,9 +1,7 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
-import { Admission } from '../../src/service/load/admission.js';
-import { Backlog, type BacklogLimits } from '../../src/service/load/backlog.js';
-import { Fifo } from '../../src/service/load/fifo.js';
+import { Fifo, Backlog, type BacklogLimits } from '../../src/service/load/backlog.js';
 import { readConfiguration } from '../../src/service/configuration/configuration.js';
 import { simulate, type Outcomes, type Simulation } from './simulated-service.js';
 
@@ -278,33 +276,6 @@ describe('a line', () => {
     expect(heldBytes() - before).toBeLessThan(4_000_000);
     expect(line.length).toBe(4);
   });
-});
-
-it('counts what waits as pending and with its memory', () => {
-  const limits = { maxPending: 4, maxBodyMemory: 1_000_000 };
-  const { backlog: one, endTurn } = backlog({ ...LIMITS, maxPending: 8 });
-  const admission = new Admission(limits, one);
-  let runs = 0;
-  const wait = (client = 'a') => admission.wait(client, 100, () => runs++);
-  expect([wait(), wait(), wait()]).toEqual([true, true, true]);
-  const ticket = admission.enter(10);
-  const now = () => [admission.pending, admission.memory.bytes];
-  expect([...now(), wait(), admission.enter(10)]).toEqual([4, 300 + 160, false, null]);
-  ticket?.release();
-  expect([wait(), ...now()]).toEqual([true, 4, 400]);
-  endTurn();
-  expect([runs, ...now()]).toEqual([4, 0, 0]);
-  expect(admission.wait('a', limits.maxBodyMemory, () => runs++)).toBe(false);
-  expect(now()).toEqual([0, 0]);
-});
-
-it('holds no memory for what it refuses to a client that has half of the places', () => {
-  const admission = new Admission(
-    { maxPending: 4, maxBodyMemory: 1_000_000 },
-    backlog({ ...LIMITS, maxPending: 4 }).backlog,
-  );
-  const wait = () => admission.wait('a', 100, () => undefined);
-  expect([wait(), wait(), wait(), admission.memory.bytes]).toEqual([true, true, false, 200]);
 });
 
 // Simulated, so that no result depends on the machine. `npm run bench -- --only overload` measures the same for real.

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { openBusyPoll } from '../../src/service/routes/routes.js';
+import { openBusyPoll } from '../../src/service/http/serve.js';
 
 /** A poll of 100 µs on an event loop whose every turn takes 15 µs. */
 function poll(microseconds = 100) {

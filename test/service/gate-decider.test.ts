@@ -6,15 +6,13 @@ import { judge, type Call, type Judgement } from '../../src/verify/judge.js';
 import { GATE_PROTOCOLS } from '../../src/gate/open.js';
 import { headersOf } from '../../src/gate/request.js';
 import { createMemoryReplayStore } from '../../src/usage/index.js';
-import { Admission } from '../../src/service/load/admission.js';
-import { Backlog } from '../../src/service/load/backlog.js';
 import { readConfiguration } from '../../src/service/configuration/configuration.js';
 import {
   GateDecider,
   openGate,
   wholeContextOf,
   type GateDeciderContext,
-} from '../../src/service/routes/gate-decider.js';
+} from '../../src/service/gate-decider.js';
 import { generateKey } from '../../src/issue/index.js';
 import { WorkDropped } from '../../src/signatures/signature-verifier.js';
 import { a2aBundle, a2aCall, httpCall, mcpBundle, toolCall } from '../gate/attacks.js';
@@ -23,8 +21,6 @@ import { a2aBundle, a2aCall, httpCall, mcpBundle, toolCall } from '../gate/attac
 type Verify = (request: Call) => Promise<Judgement>;
 
 function open(verify: Verify, more: Partial<GateDeciderContext> = {}) {
-  const limits = { maxPending: 1, maxBodyMemory: 1024 * 1024, queueBurstMs: 60_000, queueTargetMs: 60_000 };
-  const admission = new Admission(limits, new Backlog(limits, { waitMs: 0 }));
   const counted: string[] = [];
   const rejected: string[] = [];
   const decider = new GateDecider({
@@ -36,7 +32,6 @@ function open(verify: Verify, more: Partial<GateDeciderContext> = {}) {
       serverIdentity: 'any',
       gateMethods: 'all',
     },
-    admission,
     log: pino({ level: 'silent' }),
     replays: createMemoryReplayStore(),
     signer: null,
@@ -48,7 +43,7 @@ function open(verify: Verify, more: Partial<GateDeciderContext> = {}) {
     },
     ...more,
   });
-  return { admission, counted, rejected, decider };
+  return { counted, rejected, decider };
 }
 
 const CALLS = {
@@ -64,7 +59,6 @@ function callOf(protocol: keyof typeof CALLS) {
     protocol,
     endpoint: 'gate' as const,
     request: { method: 'POST', path: '/a2a', headers, body: { kind: 'text', text } as const },
-    bytes: text.length,
   };
 }
 
@@ -87,40 +81,18 @@ describe.each(GATE_PROTOCOLS)('a gate for %s', (protocol) => {
     ['in its answer', () => Promise.resolve({ failure: null } as Judgement)],
     ['by answering nothing', () => Promise.resolve(undefined as never)],
   ])('denies where the verifier throws: %s', async (_, verify, reason = 'gate internal') => {
-    const { admission, counted, rejected, decider } = open(verify);
-    // One request may wait at a time: if its place were not given back, the second would find none.
+    const { counted, rejected, decider } = open(verify);
     for (let call = 0; call < 2; call++) expect(await decider.decide(callOf(protocol))).toEqual(UNAVAILABLE);
-    expect([admission.pending, admission.memory.bytes]).toEqual([0, 0]);
     expect(counted).toEqual(Array(2).fill(`${protocol} deny VERIFIER_UNAVAILABLE`));
     expect(rejected).toEqual(reason === 'nothing' ? [] : [reason, reason]);
   });
 
-  it('asks admission before a call waits for the status list', async () => {
-    const waiting: { request: Call; fail: (error: Error) => void }[] = [];
-    const { admission, decider } = open(
-      (request) => new Promise((_, fail) => waiting.push({ request, fail })),
-    );
-    const decide = () => decider.decide(callOf(protocol));
-    const decisions = [decide()];
-    // The first leaves its place to the second. Nobody else may: half of one place is all that may wait.
-    expect(waiting[0]?.request.mayWait?.()).toBe(true);
-    decisions.push(decide());
-    expect(waiting[1]?.request.mayWait?.()).toBe(false);
-    for (const { fail } of waiting) fail(new Error('no verdict'));
-    for (const decision of decisions) expect(await decision).toEqual(UNAVAILABLE);
-    expect(admission.pending).toBe(0);
-  });
-
-  it('denies where there is no room, or the service is shutting down', async () => {
-    let asked = 0;
-    const { admission, rejected, decider } = open(() => Promise.reject(new Error(`asked ${++asked} times`)));
-    const ticket = admission.enter(1);
-    expect(await decider.decide(callOf(protocol))).toEqual(UNAVAILABLE);
-    ticket?.release();
-    admission.isDraining = true;
-    expect(await decider.decide(callOf(protocol))).toEqual(UNAVAILABLE);
-    expect(asked).toBe(0);
-    expect(rejected).toEqual(['gate overloaded', 'gate shutting_down']);
+  it('asks its transport before it waits for the status list', async () => {
+    const asked: Call[] = [];
+    const { decider } = open((request) => (asked.push(request), Promise.reject(new Error('no verdict'))));
+    await decider.decide({ ...callOf(protocol), mayWait: () => false });
+    await decider.decide(callOf(protocol));
+    expect(asked.map(({ mayWait }) => mayWait?.())).toEqual([false, undefined]);
   });
 });
 
@@ -196,7 +168,6 @@ describe('with a verdict', () => {
       headers: headersOf({}),
       body: { kind: 'text', text: '{"jsonrpc":"2.0","id":1,"method":"ping"}' } as const,
     },
-    bytes: 40,
   });
 
   it.each(GATE_PROTOCOLS)('allows a call once and counts it: %s', async (protocol) => {
@@ -260,7 +231,6 @@ describe('with a verdict', () => {
         {},
         { write: (line) => void warnings.push((JSON.parse(line) as { msg: unknown }).msg) },
       );
-      const { admission } = open(() => Promise.reject(new Error('nobody asks')));
       const observer = { decided: () => undefined, countOutcome: () => undefined, rejected: () => undefined };
       const gate = await openGate({
         engine: Object.assign(Object.create(engine) as Engine, {
@@ -268,7 +238,7 @@ describe('with a verdict', () => {
           revocation: { listAgeSecs },
         }),
         configuration: readConfiguration(env),
-        ...{ admission, log, metrics: { gate: observer } as never },
+        ...{ log, metrics: { gate: observer } as never },
       });
       return { gate, warnings };
     }

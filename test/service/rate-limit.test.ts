@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { clientOf, RateLimit } from '../../src/service/load/rate-limit.js';
+import { clientOf } from '../../src/service/http/client-address.js';
+import { RateLimit } from '../../src/service/load/rate-limit.js';
 
 /** Whether requests of a client are within the limits, at these milliseconds. */
 const admitted = (limit: RateLimit, client: string, ...times: number[]) =>

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { newRequestId, readRequestId, traceIdOf } from '../../src/service/http/request-head.js';
+import { newRequestId, readRequestId, traceIdOf } from '../../src/service/http/request-ids.js';
 
 const TRACE = '0af7651916cd43dd8448eb211c80319c';
 const PARENT = 'b7ad6b7169203331';

@@ -1,5 +1,12 @@
-import type { TakePiece, Wire, WireAnswer } from '../../src/service/http/front-end.js';
-import { GateHead } from '../../src/service/http/request-head.js';
+import { Buffer } from 'node:buffer';
+import { pino } from 'pino';
+import { readConfiguration, type Configuration } from '../../src/service/configuration/configuration.js';
+import type { HttpRequest, TakePiece, Wire, WireAnswer } from '../../src/service/http/front-end.js';
+import type { Answered } from '../../src/service/http/incoming.js';
+import { Server, type Route } from '../../src/service/http/serve.js';
+import { Backlog, type Loop } from '../../src/service/load/backlog.js';
+import { Gatekeeper } from '../../src/service/load/gatekeeper.js';
+import { Metrics } from '../../src/service/observe/metrics/metrics.js';
 
 /** A wire that notes what is done to it: over a real one, most orders of events cannot be had on demand. */
 export class NotedWire implements Wire {
@@ -38,9 +45,59 @@ export class NotedWire implements Wire {
   cut = () => void this.done.push('cut');
 }
 
-/** The head of a request with no header. */
-export const BARE_HEAD = {
-  ...{ contentLength: 0, hasBody: false, framingFault: null, isLast: false, origin: null, fetchSite: null },
-  ...{ contentType: null, contentEncoding: null, hasBundle: false },
-  ...{ requestId: null, traceparent: null, forwardedFor: null, gate: new GateHead() },
+export interface Sent {
+  readonly method?: string;
+  readonly path?: string;
+  readonly query?: string | undefined;
+  readonly headers?: readonly (readonly [string, string])[];
+  /** Sent with its length; in pieces, if there are several. */
+  readonly body?: Buffer | string | readonly (Buffer | string)[];
+}
+
+/** The head of a request. */
+export const requestOf = ({ method = 'POST', path = '/verify', query, headers = [] }: Sent): HttpRequest => ({
+  getCaseSensitiveMethod: () => method,
+  getUrl: () => path,
+  getQuery: () => query,
+  forEach: (visit) => headers.forEach(([name, value]) => visit(name, value)),
+});
+
+/** The event loop, in which no time passes: how long a request waits on this machine decides nothing. */
+export const STILL_LOOP: Loop = {
+  now: () => 0,
+  defer: setImmediate,
+  pause: (turn) => setTimeout(turn, 1),
 };
+
+/** A server without sockets and without a verifier: what its routes are is up to the test. */
+export function openServer(changes: Partial<Configuration> = {}) {
+  const configuration = { ...readConfiguration({}), ...changes };
+  const signatures = { waitMs: 0 };
+  const gatekeeper = new Gatekeeper(configuration, new Backlog(configuration, signatures, STILL_LOOP));
+  const lines: Record<string, unknown>[] = [];
+  const log = pino({}, { write: (line: string) => void lines.push(JSON.parse(line) as (typeof lines)[0]) });
+  const reported: Answered[] = [];
+  const tracing = {
+    record: ({ status, code, knownRequestId, endpoint, traceparent, startedAt }: Answered) =>
+      void reported.push({ status, code, knownRequestId, endpoint, traceparent, startedAt }),
+  };
+  const context = { configuration, gatekeeper, metrics: new Metrics(), log, tracing };
+  const server = new Server(context);
+  /** Serves a request, and sends its body. */
+  const ask = (route: Pick<Route, 'serve'> & Partial<Route>, sent: Sent = {}): NotedWire => {
+    const wire = new NotedWire();
+    const pieces = [sent.body ?? []].flat().map((piece) => Buffer.from(piece));
+    const length = pieces.reduce((sum, { length: bytes }) => sum + bytes, 0);
+    const framing = sent.body === undefined ? [] : [['content-length', String(length)] as const];
+    const request = requestOf({ ...sent, headers: [...framing, ...(sent.headers ?? [])] });
+    const whole: Route = { endpoint: 'verify', methods: [], rateLimit: null, ...route };
+    server.handlerOf({ routes: new Map(), unknown: whole })(wire, request);
+    for (const [at, piece] of pieces.entries()) {
+      wire.take(piece, at === pieces.length - 1);
+      // The front end uses its memory again.
+      piece.fill(0);
+    }
+    return wire;
+  };
+  return { ...context, signatures, server, lines, reported, ask };
+}

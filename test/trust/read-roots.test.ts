@@ -11,8 +11,13 @@ const [alice, bob] = [party().did, party().did];
 const FILE = 'roots.jsonl';
 const linesOf = (...entries: unknown[]) => entries.map((entry) => `${JSON.stringify(entry)}\n`).join('');
 const read = (text: string) => readRoots([{ file: FILE, bytes: Buffer.from(text) }]);
-const faultsOf = async (text: string) => (await read(text)).faults ?? [];
-const entryOf = async (entry: object) => (await read(linesOf({ did: alice, ...entry }))).roots?.get(alice);
+const faultsIn = (reading: Promise<unknown>) =>
+  reading.then(
+    () => [],
+    (error: unknown) => (error as Error).message.split('\n'),
+  );
+const faultsOf = (text: string) => faultsIn(read(text));
+const entryOf = async (entry: object) => (await read(linesOf({ did: alice, ...entry }))).get(alice);
 
 describe('a time', () => {
   it.each([
@@ -177,9 +182,9 @@ describe('a file', () => {
   );
 
   it('may trust nobody, end without a line feed, and have empty lines and lines that end as on Windows', async () => {
-    for (const text of ['', '\n', ' \r\n\n']) expect((await read(text)).roots?.size).toBe(0);
+    for (const text of ['', '\n', ' \r\n\n']) expect((await read(text)).size).toBe(0);
     const text = `\n${linesOf({ did: alice }).replace('\n', '\r\n')}\n${linesOf({ did: bob }).trim()}`;
-    expect([...((await read(text)).roots ?? new Map()).keys()]).toEqual([alice, bob]);
+    expect([...(await read(text)).keys()]).toEqual([alice, bob]);
   });
 
   it('has all its faults named with their lines, twenty at most', async () => {
@@ -194,14 +199,16 @@ describe('a file', () => {
     const many = await faultsOf(linesOf(...Array.from({ length: 21 }, () => ({}))));
     expect([many.length, many.at(-1)]).toEqual([21, 'and more']);
     const latin1 = Buffer.from(`${linesOf({ did: alice })}{"name":"\xff"}`, 'latin1');
-    expect((await readRoots([{ file: FILE, bytes: latin1 }])).faults).toEqual([`${FILE}:2: it is not UTF-8`]);
+    expect(await faultsIn(readRoots([{ file: FILE, bytes: latin1 }]))).toEqual([
+      `${FILE}:2: it is not UTF-8`,
+    ]);
   });
 
   it('does not share a root with another one', async () => {
     const files = [linesOf({ did: bob }, { did: alice }, { did: bob }), linesOf({ did: alice })].map(
       (text, at) => ({ file: `${at}.jsonl`, bytes: Buffer.from(text) }),
     );
-    expect((await readRoots(files)).faults).toEqual([
+    expect(await faultsIn(readRoots(files))).toEqual([
       `0.jsonl:3: did: ${JSON.stringify(bob)} is in another line of this file, too; expected it once: remove one of them`,
       `1.jsonl:1: did: ${JSON.stringify(alice)} is in 0.jsonl, too; expected it once: remove one of them`,
     ]);
@@ -212,8 +219,8 @@ describe('a file', () => {
       file: `${at}.jsonl`,
       bytes: Buffer.from(linesOf({ did })),
     }));
-    expect((await readRoots(files, 3)).faults).toBeUndefined();
-    expect((await readRoots(files, 2)).faults).toEqual([
+    expect((await readRoots(files, 3)).size).toBe(3);
+    expect(await faultsIn(readRoots(files, 2))).toEqual([
       '2.jsonl:1: there are more than 2 entries in all files',
     ]);
   });
@@ -223,7 +230,7 @@ describe('a file', () => {
     const count = () => void (turns++, isReading && setImmediate(count));
     setImmediate(count);
     // 1 MiB, in parts of 16 KiB.
-    expect((await read(`${' \n'.repeat(512 * 1024)}${linesOf({ did: alice })}`)).roots?.size).toBe(1);
+    expect((await read(`${' \n'.repeat(512 * 1024)}${linesOf({ did: alice })}`)).size).toBe(1);
     isReading = false;
     expect(turns).toBeGreaterThanOrEqual(64);
   });
@@ -290,6 +297,6 @@ describe('the JSON Schema', () => {
     [false, { did: alice, policy: { allowed_tools: 'a' } }],
     [false, { did: alice, labels: { '1': 'a' } }],
   ])('says %s to %j, as the reader does', async (isRight, value) => {
-    expect([validate(value), (await read(linesOf(value))).faults === undefined]).toEqual([isRight, isRight]);
+    expect([validate(value), (await faultsOf(linesOf(value))).length === 0]).toEqual([isRight, isRight]);
   });
 });

@@ -1,7 +1,8 @@
 import { readFile } from 'node:fs/promises';
+import { clock } from '../../issue/options.js';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { InvalidArgumentError, type Command } from 'commander';
+import type { Command } from 'commander';
 import {
   createStatusList,
   DEFAULT_STATUS_LIST_ENTRIES,
@@ -75,11 +76,14 @@ and in a third one, to revoke the receipts that were issued with --status-index 
       .requiredOption('--key <file>', "the issuer's private key")
       .option('--expires <time>', 'after it, verifiers refuse the list (default: never)', toSeconds)
       .argument('<list_file>', 'the list, as `npx drs-verify status-list create` wrote it; it is replaced')
-      .argument('<index...>', 'status list indices')
-      .action(async (file: string, indices: string[], { key, expires }: ChangeOptions) => {
+      .argument('<index...>', 'status list indices', (text, all: number[] | undefined) => [
+        ...(all ?? []),
+        parseIndex(text),
+      ])
+      .action(async (file: string, indices: number[], { key, expires }: ChangeOptions) => {
         const list = await open(file);
         for (const index of indices) {
-          orCommandError(() => setRevoked(list, toIndex(index), revoked), 'give indices that the list has');
+          orCommandError(() => setRevoked(list, index, revoked), 'give indices that the list has');
         }
         await replaceFile(file, await sign(list, key, expires));
         process.stderr.write(`${file}: ${revoked ? 'revoked' : 'reinstated'} ${indices.join(', ')}\n`);
@@ -158,16 +162,7 @@ function serve(file: string, port: number): Promise<never> {
 
 /** Commander passes the previous value as the second argument, which must not reach `parseTime`. */
 function toSeconds(text: string): number {
-  return parseTime(text, Math.floor(Date.now() / 1000));
-}
-
-function toIndex(text: string): number {
-  try {
-    return parseIndex(text);
-  } catch (error) {
-    if (!(error instanceof InvalidArgumentError)) throw error;
-    throw new CommandError(`${text} is not an index: ${error.message}`, 'give integers from 0');
-  }
+  return parseTime(text, clock());
 }
 
 function orCommandError<T>(action: () => T, hint: string): T {

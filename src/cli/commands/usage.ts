@@ -3,7 +3,7 @@ import { digestOf } from '../../protocol/jwt.js';
 import { isJsonObject, type JsonValue } from '../../protocol/json.js';
 import { show } from '../../verify/codes.js';
 import { adminHeaders, adminRefusal } from '../admin.js';
-import { readChainFile } from '../chain-file.js';
+import { readChainFile } from '../bundle-file.js';
 import { getFromService, parseJson } from '../service.js';
 
 const DIGEST = /^sha256:[\da-f]{64}$/;

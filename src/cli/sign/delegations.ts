@@ -4,7 +4,7 @@ import { readChain } from '../../issue/chain.js';
 import { signCall, type Delegation } from '../../middleware/delegation.js';
 import { decodeUtf8 } from '#platform';
 import type { JsonObject } from '../../protocol/json.js';
-import { isChainText, receiptsOf } from '../chain-file.js';
+import { isChainText, receiptsOf } from '../bundle-file.js';
 import { CommandError } from '../command-error.js';
 
 /** Why a call is not signed. The words are those of the gate's answers. */

@@ -3,22 +3,23 @@ import type { Logger } from 'pino';
 import type { Protocol } from '../../gate/codes.js';
 import type { GateRequest } from '../../gate/request.js';
 import type { Configuration } from '../configuration/configuration.js';
-import type { LoggedRequest } from '../http/exchange.js';
+import { clientOf } from '../http/client-address.js';
+import type { LoggedRequest } from '../http/incoming.js';
 import type { Certificate } from '../http/listen/certificate.js';
-import { newRequestId, readRequestId } from '../http/request-head.js';
-import type { Admission } from '../load/admission.js';
+import { newRequestId, readRequestId } from '../http/request-ids.js';
+import type { Gatekeeper, Ticket } from '../load/gatekeeper.js';
 import type { Connections } from '../load/connections.js';
-import { clientOf, type RateLimit } from '../load/rate-limit.js';
+import type { RateLimit } from '../load/rate-limit.js';
 import type { VerdictLogs } from '../observe/logs/verdict-logs.js';
 import type { GrpcMetrics } from '../observe/metrics/metrics.js';
-import type { GateDecider, GateDecision } from '../routes/gate-decider.js';
+import type { GateDecider, GateDecision } from '../gate-decider.js';
 import type { Readiness } from '../routes/readiness.js';
 
 /** What gRPC shares with the HTTP side. */
 export interface GrpcContext {
   readonly configuration: Configuration;
   readonly readiness: Readiness;
-  readonly admission: Admission;
+  readonly gatekeeper: Gatekeeper;
   readonly decider: GateDecider;
   readonly verdicts: VerdictLogs;
   readonly connections: Connections;
@@ -39,7 +40,7 @@ export interface Dialect {
    * @param maxBodyBytes the longest body that is checked
    * @throws Error that says what is wrong with it, or with the gateway's configuration
    */
-  readonly read: (bytes: Buffer, protocol: Protocol, maxBodyBytes: number) => GateQuery;
+  readonly read: (bytes: Buffer, protocol: Protocol, maxBodyBytes: number) => GatewayQuestion;
   /** @param requestId is told to the caller of a denied request; `null` if there is none */
   readonly write: (decision: GateDecision, requestId: string | null) => Buffer;
   /**
@@ -52,7 +53,7 @@ export interface Dialect {
 }
 
 /** A gateway's question, as a request to the gate. */
-export interface GateQuery {
+export interface GatewayQuestion {
   readonly protocol: Protocol;
   readonly request: GateRequest;
   /** The id of the request that the question is about. */
@@ -66,10 +67,10 @@ const LOG_PAUSE_MS = 10_000;
 
 /** The handler of a gateway's calls. Messages are bytes until their turn comes. All decisions come from {@link GateDecider}. */
 export function answerIn(dialect: Dialect, context: GrpcContext): handleUnaryCall<Buffer, Buffer> {
-  const { admission, configuration, decider, log, rateLimit, verdicts } = context;
+  const { gatekeeper, configuration, decider, log, rateLimit, verdicts } = context;
   let loggedAt = -Infinity;
 
-  const read = (bytes: Buffer): GateQuery | null => {
+  const read = (bytes: Buffer): GatewayQuestion | null => {
     try {
       return dialect.read(bytes, configuration.grpcProtocol, configuration.maxBodyBytes);
     } catch (error) {
@@ -83,21 +84,21 @@ export function answerIn(dialect: Dialect, context: GrpcContext): handleUnaryCal
   };
 
   /** @returns `null` if nobody waits for the answer any more: the library itself says DEADLINE_EXCEEDED */
-  const answer = async (call: Call, isLate: boolean): Promise<Buffer | null> => {
+  const answer = async (call: Call, ticket: Ticket | null): Promise<Buffer | null> => {
     const isWanted = (): boolean => !call.cancelled && Date.now() < Number(call.getDeadline());
     if (!isWanted()) return null;
-    const query = read(call.request);
-    if (query === null) {
+    const question = read(call.request);
+    if (question === null) {
       decider.rejected('grpc', 'malformed');
       return dialect.refuse(503, "the gate cannot read the gateway's question: see the gate's log");
     }
-    const { protocol, request } = query;
+    const { protocol, request } = question;
     // The gateway's own span if it has one, else the caller's.
     const [span] = call.metadata.get('traceparent');
-    let requestId = readRequestId(query.requestId);
+    let requestId = readRequestId(question.requestId);
     const logged: LoggedRequest = {
       endpoint: 'gate',
-      traceparent: typeof span === 'string' ? span : query.traceparent,
+      traceparent: typeof span === 'string' ? span : question.traceparent,
       address: addressOf(call),
       code: null,
       get requestId() {
@@ -105,12 +106,31 @@ export function answerIn(dialect: Dialect, context: GrpcContext): handleUnaryCal
       },
     };
     const { onVerdict, decided } = verdicts.ofGate(logged);
-    const bytes = call.request.length;
-    const decision = isLate
-      ? decider.unavailable({ protocol, endpoint: 'grpc' }, 'overloaded')
-      : await decider.decide({ protocol, endpoint: 'grpc', request, bytes, isWanted, onVerdict });
+    const asked = { protocol, endpoint: 'grpc' } as const;
+    const decision =
+      ticket === null
+        ? decider.unavailable(asked, gatekeeper.isDraining ? 'shutting_down' : 'overloaded')
+        : await decider.decide({
+            ...{ ...asked, request, isWanted, onVerdict },
+            mayWait: () => ticket.park(),
+          });
     decided(decision);
     return dialect.write(decision, requestId);
+  };
+
+  const serve = async (call: Call, client: string): Promise<Buffer | null> => {
+    const { length } = call.request;
+    const ticket = gatekeeper.isDraining ? null : gatekeeper.enter({ client }, 0);
+    if (ticket === null) return answer(call, null);
+    try {
+      return await ticket.run(
+        length,
+        () => answer(call, ticket),
+        () => answer(call, null),
+      );
+    } finally {
+      ticket.release();
+    }
   };
 
   return (call, reply) => {
@@ -120,17 +140,13 @@ export function answerIn(dialect: Dialect, context: GrpcContext): handleUnaryCal
       reply(null, dialect.refuse(429, 'rate_limited'));
       return;
     }
-    const run = (isLate: boolean): void => {
-      answer(call, isLate)
-        .then((bytes) => bytes !== null && reply(null, bytes))
-        .catch((error: unknown) => {
-          log.error({ err: error }, 'a call failed inside the service');
-          decider.rejected('grpc', 'internal');
-          reply({ code: Status.INTERNAL, details: 'internal' });
-        });
-    };
-    const { length } = call.request;
-    admission.run(() => client, length, length, run);
+    serve(call, client)
+      .then((bytes) => bytes !== null && reply(null, bytes))
+      .catch((error: unknown) => {
+        log.error({ err: error }, 'a call failed inside the service');
+        decider.rejected('grpc', 'internal');
+        reply({ code: Status.INTERNAL, details: 'internal' });
+      });
   };
 }
 

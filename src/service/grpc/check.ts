@@ -2,9 +2,9 @@ import { bodyOfBytes, unusable } from '../../gate/carriers.js';
 import type { Protocol } from '../../gate/codes.js';
 import { contextHeaders, NO_CONTEXT, type HeaderChanges } from '../../gate/context.js';
 import type { RequestBody } from '../../gate/request.js';
-import type { GateHead } from '../http/request-head.js';
-import { wholeContextOf } from '../routes/gate-decider.js';
-import type { Dialect, GateQuery } from './calls.js';
+import type { GateHead } from '../http/gate-head.js';
+import { wholeContextOf } from '../gate-decider.js';
+import type { Dialect, GatewayQuestion } from './calls.js';
 import { readHeaders, readMessage, requireLittleBesides, toStruct, writeMessage } from './messages.js';
 
 /** Values of `google.rpc.Code`; that of a denial by its HTTP status. */
@@ -49,7 +49,7 @@ export const CHECK: Dialect = {
   },
 };
 
-function readCheck(bytes: Buffer, protocol: Protocol, maxBodyBytes: number): GateQuery {
+function readCheck(bytes: Buffer, protocol: Protocol, maxBodyBytes: number): GatewayQuestion {
   const { attributes } = readMessage('CheckRequest', bytes);
   const named = (attributes?.contextExtensions ?? []).filter(({ key }) => key === 'drs_protocol');
   const [name = protocol, ...others] = named.map(({ value }) => value?.toString('latin1') ?? '');

@@ -3,7 +3,7 @@ import { contextHeaders, NO_CONTEXT, type HeaderChanges } from '../../gate/conte
 import type { RequestBody } from '../../gate/request.js';
 import { hasMoreNodes, JSON_LIMITS } from '../../protocol/json.js';
 import { decodeUtf8 } from '#platform';
-import { wholeContextOf } from '../routes/gate-decider.js';
+import { wholeContextOf } from '../gate-decider.js';
 import type { Dialect } from './calls.js';
 import { readHeaders, readMessage, requireLittleBesides, toStruct, writeMessage } from './messages.js';
 

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import protobuf from 'protobufjs';
-import { GateHead } from '../http/request-head.js';
+import { GateHead } from '../http/gate-head.js';
 
 /** Reads and writes the messages of `messages.proto`. */
 

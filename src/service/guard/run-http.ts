@@ -4,19 +4,16 @@ import type { Logger } from 'pino';
 import type { Protocol } from '../../gate/codes.js';
 import { BUILD } from '../observe/build-info.js';
 import { listenAddressOf, type Configuration } from '../configuration/configuration.js';
-import { Opened, openDeciding } from '../deciding.js';
-import { BodyIntake } from '../http/body-intake.js';
+import { Opened, openCore } from '../core.js';
 import { showAddress } from '../http/listen/listen-address.js';
 import { openNode } from '../http/node/node.js';
-import { ServedCertificate } from '../http/listen/served-certificate.js';
+import { ServedCertificate } from '../http/listen/certificate.js';
 import { divideForGuard } from '../load/connections.js';
-import { Places } from '../load/places.js';
+import { PerClientSlots } from '../load/per-client-slots.js';
 import { openTracing } from '../observe/tracing.js';
-import { GateRoute } from '../routes/gate-route.js';
-import { Readiness } from '../routes/readiness.js';
-import { Routes } from '../routes/routes.js';
-import { limitOf, type Route } from '../routes/table.js';
-import { closingMsOf, endGracefully } from '../running.js';
+import { Server, type Route } from '../http/serve.js';
+import { limitOf } from '../routes/table.js';
+import { closingMsOf, endGracefully } from '../main.js';
 import { GuardRoute } from './guard-route.js';
 import type { Destination } from './target.js';
 import { Upstream } from './upstream.js';
@@ -69,45 +66,24 @@ export async function openHttpGuard(
   const opened = new Opened();
   try {
     const certificate = ServedCertificate.read(configuration);
-    const { verdicts, metrics, engine, admission, gate } = await openDeciding(configuration, log, opened);
+    const { verdicts, metrics, engine, gatekeeper, gate } = await openCore(configuration, log, opened);
     const upstream = opened.add(new Upstream(destination.origin, log));
-    const context = {
-      ...{
-        engine,
-        configuration,
-        admission,
-        metrics,
-        log,
-        verdicts,
-        gate: gate.decider,
-        gateSigner: gate.signer,
-      },
-      gateReplays: gate.replays,
-      readiness: new Readiness(admission, engine, gate.replays, configuration),
-      tracing: await openTracing(),
-      scrape: () => Promise.resolve(''),
-    };
-    const { http: connections, upstream: places } = divideForGuard(configuration, log);
+    const context = { gate: gate.decider, configuration, verdicts };
+    const { http: connections, upstream: slots } = divideForGuard(configuration, log);
     const route = new GuardRoute({
-      ...{ protocol, destination, upstream, admission, log, places: new Places(places) },
-      gate: new GateRoute(context, new BodyIntake(context)),
-      origins: new Set(configuration.allowedOrigins),
+      ...{ protocol, destination, context, upstream, gatekeeper, log },
+      slots: new PerClientSlots(slots),
     });
     const everything: Route = {
-      ...{
-        endpoint: 'gate',
-        methods: [],
-        rateLimit: limitOf(configuration),
-        isProxied: true,
-        takesQuery: true,
-      },
-      serve: (exchange, head, req) => route.serve(exchange, head, req),
+      ...{ endpoint: 'gate', methods: [], isProxied: true, takesQuery: true, serve: route.judge },
+      rateLimit: limitOf(configuration),
     };
-    const table = { routes: new Map<string, Route>(), unknown: everything };
-    const routes = new Routes(context, { service: table, internal: table, gateLimit: null });
+    const tracing = await openTracing();
+    const server = new Server({ configuration, gatekeeper, metrics, log, tracing });
+    const handle = server.handlerOf({ routes: new Map(), unknown: everything });
     const frontEnd = opened.add(
       openNode({
-        ...{ handle: routes.handle, connections, certificate: certificate?.current ?? null },
+        ...{ handle, connections, certificate: certificate?.current ?? null },
         requestTimeoutSecs: configuration.requestTimeoutSecs,
       }),
     );
@@ -122,10 +98,10 @@ export async function openHttpGuard(
         await engine.rootsFile?.reload();
       },
       close: async () => {
-        admission.isLeaving = true;
+        gatekeeper.isLeaving = true;
         frontEnd.stopListening();
         const deadline = performance.now() + configuration.shutdownGraceSecs * 1000;
-        while (routes.open + upstream.open > 0 && performance.now() < deadline) await sleep(POLL_MS);
+        while (server.open + upstream.open > 0 && performance.now() < deadline) await sleep(POLL_MS);
         await opened.close();
       },
     };

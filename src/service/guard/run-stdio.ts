@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import { announcementOf } from '../../gate/mcp-announcement.js';
 import { variableOf } from '../configuration/environment.js';
 import { SECRETS, type Configuration } from '../configuration/variables.js';
-import { Opened, openDeciding } from '../deciding.js';
+import { Opened, openCore } from '../core.js';
 import { endLike, startChild } from '../../stdio/child.js';
 import { StdioGuard } from './stdio.js';
 
@@ -19,7 +19,7 @@ export async function runStdioGuard(
 ): Promise<void> {
   const opened = new Opened();
   try {
-    const { verdicts, gate } = await openDeciding(configuration, log, opened);
+    const { verdicts, gate } = await openCore(configuration, log, opened);
     const child = await startChild(command, args, environmentOfServer(configuration));
     const parts = {
       ...{ decider: gate.decider, verdicts, log, maxBodyBytes: configuration.maxBodyBytes },

@@ -9,9 +9,9 @@ import { responseTo } from '../../gate/response.js';
 import { idInUse } from '../../gate/task-owners.js';
 import { hasMoreNodes, isJsonObject, type JsonObject } from '../../protocol/json.js';
 import { decodeUtf8 } from '#platform';
-import { newRequestId } from '../http/request-head.js';
+import { newRequestId } from '../http/request-ids.js';
 import type { VerdictLogs } from '../observe/logs/verdict-logs.js';
-import { wholeContextOf, type GateDecider, type GateDecision } from '../routes/gate-decider.js';
+import { wholeContextOf, type GateDecider, type GateDecision } from '../gate-decider.js';
 import { Lines, type Piece } from '../../stdio/lines.js';
 import { ServerSide } from './server-side.js';
 import { write } from '../../stdio/write.js';
@@ -84,7 +84,7 @@ export class StdioGuard {
     if (piece.kind === 'rest') return;
     if (piece.kind === 'long') {
       const reason = `the line is longer than MAX_BODY_BYTES (${this.#parts.maxBodyBytes})`;
-      await this.#carryOut(await this.#decide({ kind: 'too large', reason }, 0, null), null, '');
+      await this.#carryOut(await this.#decide({ kind: 'too large', reason }, null), null, '');
       return;
     }
     const text = decodeUtf8(piece.bytes);
@@ -100,18 +100,18 @@ export class StdioGuard {
       await this.#refuse(idInUse(request.id), request.id);
       return;
     }
-    const decision = await this.#decide({ kind: 'text', text }, piece.bytes.length, message);
+    const decision = await this.#decide({ kind: 'text', text }, message);
     await this.#carryOut(decision, message, text);
   }
 
-  async #decide(body: GateRequest['body'], bytes: number, message: JsonObject | null): Promise<GateDecision> {
+  async #decide(body: GateRequest['body'], message: JsonObject | null): Promise<GateDecision> {
     const { decider, verdicts } = this.#parts;
     const { onVerdict, decided } = verdicts.ofGate({
       ...({ endpoint: 'gate', traceparent: null, code: null, address: null } as const),
       requestId: newRequestId(),
     });
     const decision = await decider.decide({
-      ...({ protocol: 'mcp', endpoint: 'gate', bytes, onVerdict } as const),
+      ...({ protocol: 'mcp', endpoint: 'gate', onVerdict } as const),
       request: { method: 'POST', path: null, headers: NO_HEADERS, body },
       findFault: ({ root_principal }) => this.#server.tasks.findFault(message ?? {}, root_principal),
     });

@@ -1,15 +1,206 @@
 import { Buffer } from 'node:buffer';
-import type { AnswerOptions, Endpoint, Exchange, Question } from './exchange.js';
+import type { Logger } from 'pino';
+import { MAX_TYPICAL_BYTES, type Gatekeeper, type Ticket } from '../load/gatekeeper.js';
+import type { RateLimit } from '../load/rate-limit.js';
+import type { Endpoint } from '../observe/metrics/metrics.js';
+import { MAX_PIECES } from './body-reader.js';
+import type { BatchFault, BodyLimits, Judge } from './judged-body.js';
+import { judgeInTurn } from './serve.js';
+import { NDJSON_TYPE, refusal, type Answer, type Answered, type Asked, type Incoming } from './incoming.js';
+
+/** The limits of batches. */
+export interface BatchLimits extends BodyLimits {
+  /** Lines; 0 if there are no batches. */
+  readonly maxBatch: number;
+  readonly maxBatchBytes: number;
+  readonly maxBodyMemory: number;
+}
+
+interface BatchDeps {
+  readonly configuration: BatchLimits;
+  readonly gatekeeper: Gatekeeper;
+  readonly limit: RateLimit | null;
+  readonly log: Logger;
+}
 
 /** Memory for the answer to a line, and for what is noted of it while it waits. */
-export const BYTES_PER_LINE = 1024;
-
+const BYTES_PER_LINE = 1024;
+/** A batch may take one in so many bytes of the memory for bodies: a client that is alone has a quarter of it. */
+const BATCH_SHARE = 8;
+/** Beside its lines, a batch counts for short answers with at most one in so many bytes of it. */
+const ANSWERS_SHARE = 16;
+/** The lines that are under way at the same time have one in so many bytes of it: parsed, they may take an eighth. */
+const AHEAD_SHARE = 128;
 /** Longer than most verdicts. */
 const MAX_TEXT_LENGTH = 1024;
 const LINE_FEED = 0x0a;
-/** The content type of a batch, and of its answer. */
-export const NDJSON_TYPE = 'application/x-ndjson';
-const ANSWER: AnswerOptions = { headers: { 'Content-Type': NDJSON_TYPE } };
+
+const TYPE_FORM = /^application\/x-ndjson[ \t]*(?:;[ \t]*charset=(?:utf-8|"utf-8")[ \t]*)?$/i;
+
+const NO_LINES: BatchFault = {
+  reason: 'malformed',
+  status: 400,
+  error: 'the batch has no line, expected one JSON text a line',
+};
+const NO_BATCHES = 'batches (application/x-ndjson) are off, since MAX_BATCH is 0; send single requests';
+
+/** The largest batch. */
+export function maxBatchBytesOf({ maxBatchBytes, maxBodyMemory }: BatchLimits): number {
+  return Math.min(maxBatchBytes, Math.floor(maxBodyMemory / BATCH_SHARE));
+}
+
+/**
+ * Has each line of a batch judged: many bodies in one request. What judges a line need not know: every line passes the limits and waits for
+ * its turn as if it had come alone.
+ *
+ * @param deps `limit`: which the request has passed, for its lines but the first
+ */
+export async function answerBatch(
+  incoming: Incoming,
+  ticket: Ticket,
+  judge: Judge,
+  deps: BatchDeps,
+): Promise<Answer | null> {
+  const { configuration } = deps;
+  const { maxBatch, maxBodyMemory } = configuration;
+  const maxBytes = maxBatchBytesOf(configuration);
+  const fault = maxBatch === 0 ? { status: 415, error: NO_BATCHES } : findHeaderFault(incoming);
+  if (fault !== null) return judge.refuse(incoming, { reason: 'malformed', ...fault });
+  const body = await incoming.read(maxBytes, ticket);
+  if (body === 'gone') return null;
+  if (body === 'too_large') return judge.refuse(incoming, batchTooLarge(maxBytes));
+  if (typeof body === 'string') return judge.refuse(incoming, body);
+  const lines = splitLines(body, maxBatch);
+  if (lines === null) return judge.refuse(incoming, tooManyLines(maxBatch));
+  if (lines.length === 0) return judge.refuse(incoming, NO_LINES);
+  const forAnswers = Math.min(lines.length * BYTES_PER_LINE, maxBodyMemory / ANSWERS_SHARE);
+  // What came in one piece is not counted yet.
+  const uncounted = body.length > MAX_TYPICAL_BYTES ? 0 : body.length;
+  if (!ticket.grow(uncounted + forAnswers)) return judge.refuse(incoming, 'overloaded');
+  const answers = await answerLines(incoming, lines, ticket, judge, deps);
+  incoming.isBatch = true;
+  return incoming.isOver
+    ? null
+    : { status: 200, body: joinAll(answers), headers: { 'Content-Type': NDJSON_TYPE }, isHeld: true };
+}
+
+/**
+ * Has each line judged. What of a batch is under way at the same time is bounded: alone, a line would not be refused because of lines that
+ * are answered within the same turn. And of the bodies that take a turn of their own, it has one: those of its client wait for each other.
+ *
+ * @returns the answers, each with its line feed; long ones as bytes: to encode all of them at the end would take tens of milliseconds
+ */
+async function answerLines(
+  incoming: Incoming,
+  lines: readonly Buffer[],
+  ticket: Ticket,
+  judge: Judge,
+  { configuration, gatekeeper, limit, log }: BatchDeps,
+): Promise<(string | Buffer)[]> {
+  const answers = new Array<string | Buffer>(lines.length).fill('');
+  const maxAhead = configuration.maxBodyMemory / AHEAD_SHARE;
+  let [ahead, hasLarge, wake] = [0, false, () => {}];
+  for (const [at, line] of lines.entries()) {
+    const isLarge = line.length > MAX_TYPICAL_BYTES;
+    const bytes = Math.max(line.length, BYTES_PER_LINE);
+    while (ahead > 0 && (ahead + bytes > maxAhead || (isLarge && hasLarge)))
+      await new Promise<void>((resolve) => (wake = resolve));
+    if (incoming.isOver) break;
+    ahead += bytes;
+    hasLarge ||= isLarge;
+    const asked = new BatchLine(incoming, at + 1);
+    const judged =
+      at > 0 && limit !== null && limit.admit(incoming.client) > 0
+        ? judge.refuse(asked, 'rate_limited')
+        : line.length > configuration.maxBodyBytes
+          ? judge.refuse(asked, 'too_large')
+          : answerLine(asked, line, gatekeeper.letIn(incoming), judge, log);
+    void Promise.resolve(judged).then((answer) => {
+      ahead -= bytes;
+      if (isLarge) hasLarge = false;
+      if (answer !== null && !incoming.isOver) {
+        const text = asked.finish(answer);
+        const kept = text.length > MAX_TEXT_LENGTH ? Buffer.from(text) : text;
+        if (kept.length > bytes) ticket.add(kept.length - bytes);
+        answers[at] = kept;
+      }
+      wake();
+    });
+  }
+  while (ahead > 0) await new Promise<void>((resolve) => (wake = resolve));
+  return answers;
+}
+
+/** Has a line judged in its turn. Never rejects. */
+async function answerLine(
+  asked: BatchLine,
+  line: Buffer,
+  ticket: Ticket,
+  judge: Judge,
+  log: Logger,
+): Promise<Answer | null> {
+  try {
+    return await judgeInTurn(asked, line, ticket, judge);
+  } catch (error) {
+    log.error({ err: error }, 'a request failed inside the service');
+    return refusal(500, 'internal');
+  } finally {
+    ticket.release();
+  }
+}
+
+/** A line of a batch. To what judges it, it is like a request. */
+class BatchLine implements Asked, Answered {
+  code: string | null = null;
+  status = 0;
+  readonly #incoming: Incoming;
+  readonly #number: number;
+
+  constructor(incoming: Incoming, number: number) {
+    this.#incoming = incoming;
+    this.#number = number;
+  }
+
+  get endpoint(): Endpoint {
+    return this.#incoming.endpoint;
+  }
+
+  get traceparent(): string | null {
+    return this.#incoming.traceparent;
+  }
+
+  get address(): string | null {
+    return this.#incoming.address;
+  }
+
+  get startedAt(): number {
+    return this.#incoming.startedAt;
+  }
+
+  get requestId(): string {
+    return `${this.#incoming.requestId}-${this.#number}`;
+  }
+
+  get knownRequestId(): string | null {
+    const id = this.#incoming.knownRequestId;
+    return id === null ? null : `${id}-${this.#number}`;
+  }
+
+  get isOver(): boolean {
+    return this.#incoming.isOver;
+  }
+
+  /** Reports the answer. @returns the line with what the status line and the headers of an answer would have said */
+  finish({ status, body, headers }: Answer): string {
+    this.status = status;
+    this.#incoming.reportLine(this);
+    const json = body as string;
+    if (status === 200) return `${json}\n`;
+    const retryAfter = headers?.['Retry-After'];
+    const retry = retryAfter === undefined ? '' : `,"retry_after":${Number(retryAfter)}`;
+    return `${json.slice(0, -1)},"status":${status}${retry}}\n`;
+  }
+}
 
 /**
  * Splits a batch into lines, without their line feeds. What follows the last line feed is a line, unless it is empty.
@@ -17,7 +208,7 @@ const ANSWER: AnswerOptions = { headers: { 'Content-Type': NDJSON_TYPE } };
  * @param body which the lines share
  * @returns `null` if there are more lines than that
  */
-export function splitLines(body: Buffer, maxLines: number): Buffer[] | null {
+function splitLines(body: Buffer, maxLines: number): Buffer[] | null {
   const lines: Buffer[] = [];
   for (let from = 0; from < body.length;) {
     if (lines.length === maxLines) return null;
@@ -29,112 +220,37 @@ export function splitLines(body: Buffer, maxLines: number): Buffer[] | null {
   return lines;
 }
 
-/** Gathers the answers to the lines of a batch, and sends them when all are there. */
-export class Batch {
-  readonly #exchange: Exchange;
-  /** Each with its line feed. Long ones as bytes: to encode all of them at the end would take tens of milliseconds. */
-  readonly #answers: (string | Buffer)[];
-  #left: number;
-
-  constructor(exchange: Exchange, lines: number) {
-    this.#exchange = exchange;
-    this.#answers = new Array<string | Buffer>(lines).fill('');
-    this.#left = lines;
-  }
-
-  /**
-   * A line as a question of its own.
-   *
-   * @param at its place, from 0
-   * @param answered called when it is answered, before the batch is
-   */
-  line(at: number, answered: (answerBytes: number) => void): Question {
-    return new BatchLine(this.#exchange, at + 1, (answer) => {
-      const line = `${answer}\n`;
-      const kept = line.length > MAX_TEXT_LENGTH ? Buffer.from(line) : line;
-      this.#answers[at] = kept;
-      answered(kept.length);
-      this.#end();
-    });
-  }
-
-  #end(): void {
-    if (--this.#left > 0) return;
-    this.#exchange.isBatch = true;
-    this.#exchange.answer(200, joinAll(this.#answers), ANSWER);
-  }
-}
-
 function joinAll(parts: readonly (string | Buffer)[]): string | Buffer {
   if (parts.every((part) => typeof part === 'string')) return parts.join('');
   return Buffer.concat(parts.map((part) => (typeof part === 'string' ? Buffer.from(part) : part)));
 }
 
-/** A line of a batch. To what judges it, it is like a request. */
-class BatchLine implements Question {
-  code: string | null = null;
-  readonly #exchange: Exchange;
-  readonly #number: number;
-  readonly #take: (answer: string) => void;
-  #status = 0;
-
-  constructor(exchange: Exchange, number: number, take: (answer: string) => void) {
-    this.#exchange = exchange;
-    this.#number = number;
-    this.#take = take;
-  }
-
-  get endpoint(): Endpoint {
-    return this.#exchange.endpoint;
-  }
-
-  get traceparent(): string | null {
-    return this.#exchange.traceparent;
-  }
-
-  get address(): string | null {
-    return this.#exchange.address;
-  }
-
-  get startedAt(): number {
-    return this.#exchange.startedAt;
-  }
-
-  get requestId(): string {
-    return `${this.#exchange.requestId}-${this.#number}`;
-  }
-
-  get knownRequestId(): string | null {
-    const id = this.#exchange.knownRequestId;
-    return id === null ? null : `${id}-${this.#number}`;
-  }
-
-  get status(): number {
-    return this.#status;
-  }
-
-  get isOver(): boolean {
-    return this.#status !== 0 || this.#exchange.isOver;
-  }
-
-  answer(status: number, json: string, { headers }: AnswerOptions = {}): void {
-    if (this.isOver) return;
-    this.#status = status;
-    this.#exchange.lineAnswered(this);
-    this.#take(status === 200 ? json : withStatus(status, json, headers?.['Retry-After']));
-  }
-
-  refuse(status: number, error: string, options?: AnswerOptions): void {
-    this.answer(status, JSON.stringify({ error }), options);
-  }
-
-  releaseBody(): void {
-    // The body of the whole batch is kept until its answer is sent.
-  }
+/** Why the headers of a batch are not those of one; `null` if they are. */
+function findHeaderFault(incoming: Incoming): { readonly status: number; readonly error: string } | null {
+  const type = incoming.header('content-type') ?? '';
+  if (!TYPE_FORM.test(type))
+    return {
+      status: 415,
+      error: `Content-Type is ${JSON.stringify(type.slice(0, 80))}, expected ${NDJSON_TYPE} for a batch, without other parameters than charset=utf-8`,
+    };
+  if (incoming.header('content-encoding') !== null)
+    return { status: 415, error: 'a batch has Content-Encoding, expected none: send it as it is' };
+  if (incoming.header('x-drs-bundle') !== null)
+    return {
+      status: 400,
+      error: 'a batch has the header X-DRS-Bundle, expected none: put each bundle into a line of the body',
+    };
+  return null;
 }
 
-/** Adds what the status line and the headers of an answer would have said. @param json an object that is not empty */
-function withStatus(status: number, json: string, retryAfter: string | undefined): string {
-  const retry = retryAfter === undefined ? '' : `,"retry_after":${Number(retryAfter)}`;
-  return `${json.slice(0, -1)},"status":${status}${retry}}`;
+function batchTooLarge(maxBytes: number): BatchFault {
+  const error =
+    `the batch is larger than ${maxBytes} bytes (MAX_BATCH_BYTES, or an eighth of MAX_BODY_MEMORY), ` +
+    `or came in more than ${MAX_PIECES} pieces; send it as several`;
+  return { reason: 'too_large', status: 413, error };
+}
+
+function tooManyLines(maxBatch: number): BatchFault {
+  const error = `the batch has more than MAX_BATCH (${maxBatch}) lines; send it as several`;
+  return { reason: 'too_large', status: 413, error };
 }

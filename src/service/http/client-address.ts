@@ -1,4 +1,4 @@
-import { BlockList, isIP, isIPv4 } from 'node:net';
+import { BlockList, isIP, isIPv4, isIPv6 } from 'node:net';
 import { UNIX_PEER } from './front-end.js';
 
 /** The proxies that are trusted to say where a request came from. */
@@ -98,4 +98,39 @@ function readAddress(entry: string): string | null {
   const [, inBrackets, beforePort] = /^(?:\[([^\]]+)\](?::\d{1,5})?|([^:]+):\d{1,5})$/.exec(text) ?? [];
   if (inBrackets !== undefined) return isIP(inBrackets) === 6 ? inBrackets : null;
   return beforePort !== undefined && isIPv4(beforePort) ? beforePort : null;
+}
+
+/**
+ * The key under which a client is counted: an IPv4 address (also if written as IPv6, `::ffff:192.0.2.1`), or the
+ * first 64 bits of an IPv6 address, since the owner of one address usually has the whole /64 network.
+ *
+ * @param address text in any notation; a text that is not an address is returned unchanged
+ */
+export function clientOf(address: string): string {
+  if (!isIPv6(address)) return address;
+  const groups = expand(address);
+  const [high = 0, low = 0] = groups.slice(6);
+  const isMapped = groups.slice(0, 5).every((group) => group === 0) && groups[5] === 0xffff;
+  if (isMapped) return [high >> 8, high & 0xff, low >> 8, low & 0xff].join('.');
+  return groups
+    .slice(0, 4)
+    .map((group) => group.toString(16))
+    .join(':');
+}
+
+/** The eight groups of an IPv6 address. */
+function expand(address: string): number[] {
+  const [before = [], after] = address
+    .replace(/%.*/, '')
+    .split('::')
+    .map((half) => (half === '' ? [] : half.split(':').flatMap(readGroup)));
+  if (after === undefined) return before;
+  return [...before, ...Array<number>(8 - before.length - after.length).fill(0), ...after];
+}
+
+/** Reads 16 bits in hexadecimal, or 32 bits written as an IPv4 address. */
+function readGroup(text: string): number[] {
+  if (!text.includes('.')) return [parseInt(text, 16)];
+  const [a = 0, b = 0, c = 0, d = 0] = text.split('.').map(Number);
+  return [(a << 8) | b, (c << 8) | d];
 }

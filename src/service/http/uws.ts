@@ -14,8 +14,12 @@ import {
   type Wire,
   type WireAnswer,
 } from './front-end.js';
-import type { ListenAddress } from './listen/listen-address.js';
-import { removeStaleSocket, SocketFile, withSocketMode } from './listen/unix-socket.js';
+import {
+  removeStaleSocket,
+  SocketFile,
+  withSocketMode,
+  type ListenAddress,
+} from './listen/listen-address.js';
 
 /**
  * The front end on uWebSockets.js. Import this file only with `import()`: it loads a binary that is not installed

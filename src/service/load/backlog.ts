@@ -1,5 +1,4 @@
 import { performance } from 'node:perf_hooks';
-import { Fifo, InTurns } from './fifo.js';
 
 /** The limits of {@link Backlog}. */
 export interface BacklogLimits {
@@ -74,12 +73,9 @@ export class Backlog {
   readonly #limits: BacklogLimits;
   readonly #signatures: { readonly waitMs: number };
   readonly #loop: Loop;
-  /** By client. None of them is empty. */
-  readonly #lanes = new Map<string, Lane>();
-  /** The lanes in the order of their turns. */
-  readonly #order = new Fifo<Lane>();
+  readonly #lanes: RoundRobin<Lane>;
   /** Large bodies, of which one is parsed per turn: those of a client wait for each other, too. */
-  readonly #large = new InTurns<Waiting>();
+  readonly #large = new RoundRobin((client) => new Line(client));
   #length = 0;
   /** When the first request of this turn came; `null` between turns. */
   #turnStartedAt: number | null = null;
@@ -90,6 +86,7 @@ export class Backlog {
   /** @param signatures `waitMs`: milliseconds that signatures will wait for a thread if they are submitted now */
   constructor(limits: BacklogLimits, signatures: { readonly waitMs: number }, loop: Loop = eventLoop) {
     this.#limits = limits;
+    this.#lanes = new RoundRobin((client) => new Lane(client, limits));
     this.#signatures = signatures;
     this.#loop = loop;
   }
@@ -116,11 +113,7 @@ export class Backlog {
    * @returns false if too many requests of this client wait; then `work` is never called
    */
   add(client: string, work: Work): boolean {
-    let lane = this.#lanes.get(client);
-    if (lane === undefined) {
-      this.#lanes.set(client, (lane = new Lane(client, this.#limits)));
-      this.#order.push(lane);
-    }
+    const lane = this.#lanes.of(client);
     if (lane.waiting.length >= this.#limits.maxPending / 2) return false;
     lane.waiting.push({ work, since: this.#loop.now() });
     this.#length++;
@@ -130,7 +123,7 @@ export class Backlog {
 
   /** Lets a large body wait for a turn of its own. @param client its address */
   addLarge(client: string, work: Work): void {
-    this.#large.push(client, { work, since: this.#loop.now() });
+    this.#large.of(client).waiting.push({ work, since: this.#loop.now() });
     this.#deferTurn();
   }
 
@@ -147,8 +140,12 @@ export class Backlog {
     this.#turnStartedAt = null;
     this.#servedAt = null;
     if (!this.#hasWaiting()) return;
-    const large = this.#large.shift();
-    large?.work(now - large.since > MAX_LARGE_WAIT_MS);
+    const line = this.#large.next();
+    if (line !== undefined) {
+      const { work, since } = line.waiting.shift() as Waiting;
+      this.#large.putBack(line);
+      work(now - since > MAX_LARGE_WAIT_MS);
+    }
     const isMoving = this.#serve(othersMs);
     if (!this.#hasWaiting()) return;
     this.#servedAt = this.#loop.now();
@@ -182,8 +179,8 @@ export class Backlog {
       return servingMs < Math.min(MAX_SLICE_MS, sliceMs) && this.#signatures.waitMs < AHEAD_MS;
     };
     // Once every lane was skipped in a row, there is no time left for what they hold.
-    for (let skipped = 0; skipped < this.#order.length;) {
-      const lane = this.#order.shift() as Lane;
+    for (let skipped = 0; skipped < this.#lanes.length;) {
+      const lane = this.#lanes.next() as Lane;
       const isLate = lane.isLate(now);
       if (isLate ? refusingMs < MAX_REFUSING_MS : hasTimeToServe()) {
         this.#length--;
@@ -195,10 +192,87 @@ export class Backlog {
         else servingMs += spentMs;
         skipped = 0;
       } else skipped++;
-      if (lane.waiting.length > 0) this.#order.push(lane);
-      else this.#lanes.delete(lane.client);
+      this.#lanes.putBack(lane);
     }
     return isMoving;
+  }
+}
+
+/** First in, first out. What is taken out is freed at once. */
+export class Fifo<Item> {
+  #items: (Item | undefined)[] = [];
+  #next = 0;
+
+  get length(): number {
+    return this.#items.length - this.#next;
+  }
+
+  get first(): Item | undefined {
+    return this.#items[this.#next];
+  }
+
+  push(item: Item): void {
+    this.#items.push(item);
+  }
+
+  shift(): Item | undefined {
+    const item = this.#items[this.#next];
+    if (item === undefined) return undefined;
+    this.#items[this.#next++] = undefined;
+    // Moving the others costs their number, so it is worth it once they are at most half of all.
+    if (2 * this.#next >= this.#items.length) {
+      this.#items = this.#items.slice(this.#next);
+      this.#next = 0;
+    }
+    return item;
+  }
+}
+
+/** What waits for one client, oldest first. */
+class Line {
+  readonly client: string;
+  readonly waiting = new Fifo<Waiting>();
+
+  constructor(client: string) {
+    this.client = client;
+  }
+}
+
+/** Lines of clients that take turns. */
+class RoundRobin<One extends Line> {
+  readonly #make: (client: string) => One;
+  /** By client. None of them is empty. */
+  readonly #lines = new Map<string, One>();
+  readonly #order = new Fifo<One>();
+
+  constructor(make: (client: string) => One) {
+    this.#make = make;
+  }
+
+  /** Number of lines. */
+  get length(): number {
+    return this.#order.length;
+  }
+
+  /** The line of a client, to which something must be added if it is new. */
+  of(client: string): One {
+    let line = this.#lines.get(client);
+    if (line === undefined) {
+      this.#lines.set(client, (line = this.#make(client)));
+      this.#order.push(line);
+    }
+    return line;
+  }
+
+  /** Takes out the line whose turn it is. {@link putBack} must follow. */
+  next(): One | undefined {
+    return this.#order.shift();
+  }
+
+  /** Puts a line behind the others; forgets it if it is empty. */
+  putBack(line: One): void {
+    if (line.waiting.length > 0) this.#order.push(line);
+    else this.#lines.delete(line.client);
   }
 }
 
@@ -207,9 +281,7 @@ export class Backlog {
  * served, and so is a crowd of clients that each wait for their answer. Where that is not enough for a while, more comes
  * than can be served. Waiting then only makes every answer later, so the limit is `queueTargetMs`.
  */
-class Lane {
-  readonly client: string;
-  readonly waiting = new Fifo<Waiting>();
+class Lane extends Line {
   readonly #limits: BacklogLimits;
   /** Requests of this interval, and how many of them were late. */
   #taken = 0;
@@ -221,7 +293,7 @@ class Lane {
   #overloadedSince = -Infinity;
 
   constructor(client: string, limits: BacklogLimits) {
-    this.client = client;
+    super(client);
     this.#limits = limits;
   }
 

@@ -1,4 +1,3 @@
-import { isIPv6 } from 'node:net';
 import { LRUCache } from 'lru-cache';
 
 const MAX_CLIENTS = 100_000;
@@ -63,39 +62,4 @@ export class RateLimit {
     this.#all ??= new Bucket(this.#overall, now);
     return this.#all.take(this.#overall, now, this.#periodSecs);
   }
-}
-
-/**
- * The key under which a client is counted: an IPv4 address (also if written as IPv6, `::ffff:192.0.2.1`), or the
- * first 64 bits of an IPv6 address, since the owner of one address usually has the whole /64 network.
- *
- * @param address text in any notation; a text that is not an address is returned unchanged
- */
-export function clientOf(address: string): string {
-  if (!isIPv6(address)) return address;
-  const groups = expand(address);
-  const [high = 0, low = 0] = groups.slice(6);
-  const isMapped = groups.slice(0, 5).every((group) => group === 0) && groups[5] === 0xffff;
-  if (isMapped) return [high >> 8, high & 0xff, low >> 8, low & 0xff].join('.');
-  return groups
-    .slice(0, 4)
-    .map((group) => group.toString(16))
-    .join(':');
-}
-
-/** The eight groups of an IPv6 address. */
-function expand(address: string): number[] {
-  const [before = [], after] = address
-    .replace(/%.*/, '')
-    .split('::')
-    .map((half) => (half === '' ? [] : half.split(':').flatMap(readGroup)));
-  if (after === undefined) return before;
-  return [...before, ...Array<number>(8 - before.length - after.length).fill(0), ...after];
-}
-
-/** Reads 16 bits in hexadecimal, or 32 bits written as an IPv4 address. */
-function readGroup(text: string): number[] {
-  if (!text.includes('.')) return [parseInt(text, 16)];
-  const [a = 0, b = 0, c = 0, d = 0] = text.split('.').map(Number);
-  return [(a << 8) | b, (c << 8) | d];
 }

@@ -1,5 +1,5 @@
 import { performance } from 'node:perf_hooks';
-import type { Answered } from '../http/exchange.js';
+import type { Answered } from '../http/incoming.js';
 
 /** Reports requests to OpenTelemetry. */
 export interface Tracing {

@@ -1,7 +1,5 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
-import type { Exchange } from '../http/exchange.js';
-import type { HttpRequest } from '../http/front-end.js';
-import { clientOf } from '../load/rate-limit.js';
+import { refusal, type Answer, type Answering, type Incoming } from '../http/incoming.js';
 import { AdminLog, type AdminCall } from '../observe/logs/admin-log.js';
 import type { RouteContext } from './context.js';
 
@@ -24,31 +22,37 @@ export class AdminAccess {
   /**
    * Checks whether a token is configured, and whether the request has it.
    *
-   * @returns `null` if the request was refused
+   * @param answer the rest of the call, for whoever may
    */
-  admit(exchange: Exchange, req: HttpRequest): AdminCall | null {
-    const call: AdminCall = { address: exchange.clientAddress, requestId: exchange.requestId };
+  admit(incoming: Incoming, answer: (call: AdminCall) => Answering): Answering {
+    const call: AdminCall = { address: incoming.clientAddress, requestId: incoming.requestId };
     if (this.#tokenDigest === null) {
       this.log.record('not_configured', call);
-      exchange.refuse(503, 'the admin endpoint is not configured: DRS_ADMIN_TOKEN must be set');
-      return null;
+      return refusal(503, 'the admin endpoint is not configured: DRS_ADMIN_TOKEN must be set');
     }
-    const [, token] = /^bearer +(\S+)$/i.exec(req.getHeader('authorization')) ?? [];
+    const [, token] = /^bearer +(\S+)$/i.exec(incoming.header('authorization') ?? '') ?? [];
     // Digests have a fixed length, so the time of the comparison does not even reveal the token's length.
-    if (token !== undefined && timingSafeEqual(sha256(token), this.#tokenDigest)) return call;
-    this.#refuseStranger(exchange, call);
-    return null;
+    if (token !== undefined && timingSafeEqual(sha256(token), this.#tokenDigest)) return answer(call);
+    return this.#refuseStranger(incoming, call);
   }
 
-  #refuseStranger(exchange: Exchange, call: AdminCall): void {
-    const wait = this.log.admitFailure(clientOf(call.address));
+  /** Like {@link admit}, for calls without a body. */
+  admitBodiless(incoming: Incoming, answer: (call: AdminCall) => Answering): Answering {
+    return this.admit(incoming, (call) => {
+      if (!incoming.hasBody) return answer(call);
+      this.log.record('malformed', call);
+      return refusal(400, 'the request has a body, expected none');
+    });
+  }
+
+  #refuseStranger({ client }: Incoming, call: AdminCall): Answer {
+    const wait = this.log.admitFailure(client);
     if (wait > 0) {
       this.log.record('rate_limited', call);
-      exchange.refuse(429, 'rate_limited', { headers: { 'Retry-After': String(Math.ceil(wait)) } });
-    } else {
-      this.log.record('unauthorized', call);
-      exchange.refuse(401, 'unauthorized', { headers: { 'WWW-Authenticate': 'Bearer' } });
+      return refusal(429, 'rate_limited', { headers: { 'Retry-After': String(Math.ceil(wait)) } });
     }
+    this.log.record('unauthorized', call);
+    return refusal(401, 'unauthorized', { headers: { 'WWW-Authenticate': 'Bearer' } });
   }
 }
 

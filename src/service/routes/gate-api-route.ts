@@ -1,20 +1,16 @@
-import { Buffer } from 'node:buffer';
+import type { Buffer } from 'node:buffer';
 import { bodyOfText, unusable, whyNoJson } from '../../gate/carriers.js';
 import type { Protocol } from '../../gate/codes.js';
 import { headersOf, shorten, type GateRequest, type HeaderLookup } from '../../gate/request.js';
 import { gateAnswer } from '../../gate/response.js';
 import { findJsonDefect } from '../../protocol/json-defects.js';
 import { isJsonObject, type JsonObject } from '../../protocol/json.js';
-import type { Admission } from '../load/admission.js';
-import { readJson, refuseBody, type QuestionFault } from '../http/body-intake.js';
-import type { BatchIntake, QuestionSink } from '../http/batch-intake.js';
-import type { Exchange, Question } from '../http/exchange.js';
-import type { RateLimit } from '../load/rate-limit.js';
+import { wholeContextOf } from '../gate-decider.js';
+import { answerTo, readJson, type Fault, type Judge } from '../http/judged-body.js';
 import { MAX_HEADER_BYTES, MAX_HEADERS } from '../http/front-end.js';
-import { wholeContextOf, type GateDecider } from './gate-decider.js';
-import type { RequestHead } from '../http/request-head.js';
+import type { Answer, Asked } from '../http/incoming.js';
+import type { Ticket } from '../load/gatekeeper.js';
 import type { RouteContext } from './context.js';
-import type { VerdictLogs } from '../observe/logs/verdict-logs.js';
 
 const PROTOCOLS: readonly string[] = ['http', 'mcp', 'a2a'] satisfies readonly Protocol[];
 
@@ -24,75 +20,37 @@ interface GateRequestFault {
   readonly detail: string;
 }
 
-/** `POST /v1/gate`: gates in other processes and languages send a description of the caller's request. */
-export class GateApiRoute {
-  readonly #decider: GateDecider;
-  readonly #admission: Admission;
-  readonly #intake: BatchIntake;
-  readonly #limit: RateLimit | null;
-  readonly #configuration: RouteContext['configuration'];
-  readonly #verdicts: VerdictLogs;
+/** `POST /v1/gate`: gates in other processes and languages send a description of the caller's request, or a batch of them. */
+export class GateApiRoute implements Judge {
+  readonly maxBytes: number;
+  readonly #context: Pick<RouteContext, 'gate' | 'configuration' | 'verdicts'>;
 
-  /** @param limit which requests have passed */
-  constructor(
-    { gate, admission, configuration, verdicts }: RouteContext,
-    intake: BatchIntake,
-    limit: RateLimit | null,
-  ) {
-    this.#decider = gate;
-    this.#admission = admission;
-    this.#intake = intake;
-    this.#limit = limit;
-    this.#configuration = configuration;
-    this.#verdicts = verdicts;
+  constructor(context: Pick<RouteContext, 'gate' | 'configuration' | 'verdicts'>) {
+    this.#context = context;
+    this.maxBytes = context.configuration.maxBodyBytes;
   }
 
-  /** Reads the body, and answers it or each line of a batch with the decision. */
-  readonly serve = (exchange: Exchange, head: RequestHead): void =>
-    this.#intake.read(exchange, head, this.#limit, this.#take);
-
-  readonly #take: QuestionSink = (question, body) => {
-    if (!Buffer.isBuffer(body)) {
-      this.#refuseBody(question, body);
-      return;
-    }
-    const bytes = body.length;
-    const ticket = this.#admission.enter(bytes);
-    if (ticket === null) {
-      this.#refuseBody(question, 'overloaded');
-      return;
-    }
-    let read: { protocol: Protocol; request: GateRequest } | GateRequestFault;
-    try {
-      read = readGateRequest(body);
-    } catch (error) {
-      ticket.release();
-      throw error;
-    } finally {
-      question.releaseBody();
-    }
+  async answer(asked: Asked, body: Buffer, ticket: Ticket): Promise<Answer> {
+    const { gate, verdicts } = this.#context;
+    const read = readGateRequest(body);
     if ('error' in read) {
-      ticket.release();
-      this.#decider.rejected('gate', 'malformed');
-      question.answer(400, JSON.stringify(read));
-      return;
+      gate.rejected('gate', 'malformed');
+      return { status: 400, body: JSON.stringify(read) };
     }
-    const { onVerdict, decided } = this.#verdicts.ofGate(question);
-    this.#decider
-      .decide({ ...read, endpoint: 'gate', bytes, ticket, isWanted: () => !question.isOver, onVerdict })
-      .then((decision) => {
-        decided(decision);
-        const whole =
-          decision.kind === 'allow' ? { ...decision, context: wholeContextOf(decision) } : decision;
-        question.answer(200, JSON.stringify(gateAnswer(whole)));
-      })
-      // decide() never rejects: this catches an answer that cannot be written.
-      .catch(() => question.refuse(500, 'internal'));
-  };
+    const { onVerdict, decided } = verdicts.ofGate(asked);
+    const decision = await gate.decide({
+      ...{ ...read, endpoint: 'gate', onVerdict },
+      isWanted: () => !asked.isOver,
+      mayWait: () => ticket.park(),
+    });
+    decided(decision);
+    const whole = decision.kind === 'allow' ? { ...decision, context: wholeContextOf(decision) } : decision;
+    return { status: 200, body: JSON.stringify(gateAnswer(whole)) };
+  }
 
-  #refuseBody(question: Question, fault: QuestionFault): void {
-    this.#decider.rejected('gate', typeof fault === 'string' ? fault : fault.reason);
-    refuseBody(question, fault, this.#configuration);
+  refuse(_: Asked, fault: Fault): Answer {
+    this.#context.gate.rejected('gate', typeof fault === 'string' ? fault : fault.reason);
+    return answerTo(fault, this.#context.configuration);
   }
 }
 

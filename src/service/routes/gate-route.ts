@@ -1,103 +1,99 @@
 import { bodyOfBytes } from '../../gate/carriers.js';
-import { contextHeaders, NO_CONTEXT, type HeaderChanges } from '../../gate/context.js';
 import type { Protocol } from '../../gate/codes.js';
-import type { GateRequest, RequestBody } from '../../gate/request.js';
+import { contextHeaders, NO_CONTEXT, type HeaderChanges } from '../../gate/context.js';
 import { PASSING_METHODS } from '../../gate/json-rpc.js';
-import { tooLargeMessage, type BodyIntake, type IntakeFault, type IntakeSink } from '../http/body-intake.js';
-import type { Exchange } from '../http/exchange.js';
-import type { HttpRequest } from '../http/front-end.js';
-import type { GateDecider, GateDecision } from './gate-decider.js';
-import type { GateHead, RequestHead } from '../http/request-head.js';
+import type { GateRequest, RequestBody } from '../../gate/request.js';
+import type { GateDecision } from '../gate-decider.js';
+import type { GateHead } from '../http/gate-head.js';
+import { tooLargeMessage, type Fault, type Judge } from '../http/judged-body.js';
+import type { Answer, Answering, Incoming } from '../http/incoming.js';
+import type { Ticket } from '../load/gatekeeper.js';
 import type { RouteContext } from './context.js';
-import type { VerdictLogs } from '../observe/logs/verdict-logs.js';
 
 /** How a request is asked about, and what happens then. */
-export interface Asking extends Pick<GateRequest, 'method' | 'path'> {
-  readonly protocol: Protocol;
-  /** The body, from its bytes, which are only valid during the call. */
+export interface GateQuery extends Pick<GateRequest, 'method' | 'path'> {
   readonly readBody: (bytes: Buffer) => RequestBody;
   /** Whether what passes could be sent on. If not, nothing is checked, so that no invocation is used in vain. */
-  readonly hasRoom?: (bytes: number) => boolean;
-  /** Carries the decision out. @param closes whether an answer must close the connection */
-  readonly act: (decision: GateDecision, closes: boolean) => void;
+  readonly hasRoom?: boolean;
+  /**
+   * Carries the decision out.
+   *
+   * @param body as it came; `null` if it is too large
+   */
+  readonly act: (decision: GateDecision, body: Buffer | null) => Answering;
 }
 
-/** Reads requests, and decides on them: those about which proxies ask, and those that a guard sends on. */
-export class GateRoute {
-  readonly #decider: GateDecider;
-  readonly #intake: BodyIntake;
-  readonly #maxBodyBytes: number;
-  readonly #verdicts: VerdictLogs;
+/** Judges requests: those about which proxies ask, and those that a guard sends on. */
+export class GateJudge implements Judge<Incoming> {
+  readonly maxBytes: number;
+  readonly #context: Pick<RouteContext, 'gate' | 'configuration' | 'verdicts'>;
+  readonly #protocol: Protocol;
+  readonly #queryOf: (incoming: Incoming, bytes: number, ticket: Ticket | null) => GateQuery;
+  readonly refusalOf: Judge['refusalOf'];
 
+  /** @param queryOf `ticket`: `null` if the body is too large */
   constructor(
-    { gate, configuration, verdicts }: Pick<RouteContext, 'gate' | 'configuration' | 'verdicts'>,
-    intake: BodyIntake,
+    context: Pick<RouteContext, 'gate' | 'configuration' | 'verdicts'>,
+    protocol: Protocol,
+    queryOf: (incoming: Incoming, bytes: number, ticket: Ticket | null) => GateQuery,
+    refusalOf?: Judge['refusalOf'],
   ) {
-    this.#decider = gate;
-    this.#intake = intake;
-    this.#maxBodyBytes = configuration.maxBodyBytes;
-    this.#verdicts = verdicts;
+    this.maxBytes = context.configuration.maxBodyBytes;
+    this.#context = context;
+    this.#protocol = protocol;
+    this.#queryOf = queryOf;
+    this.refusalOf = refusalOf;
   }
 
-  /**
-   * Makes what answers `/gate/http`, `/gate/mcp` or `/gate/a2a` with the decision: a proxy forwards the
-   * caller's request and asks about it.
-   */
-  serve(protocol: Protocol) {
-    return (exchange: Exchange, head: RequestHead, req: HttpRequest): void => {
-      const { gate, hasBody } = head;
-      this.ask(exchange, head, {
-        protocol,
-        method: methodOf(req.getCaseSensitiveMethod(), gate, hasBody),
-        path: gate.path(callPathOf(req)),
-        readBody: (bytes) =>
-          gate.isPartial
-            ? tooLarge('the proxy sent only a part of the body; raise its limit')
-            : bodyOfBytes(bytes, gate.headers),
-        act: (decision, closes) => answer(exchange, decision, closes),
-      });
-    };
+  answer(incoming: Incoming, body: Buffer, ticket: Ticket): Promise<Answer | null> {
+    return this.#decide(incoming, body, ticket);
   }
 
-  /** Reads a request, and decides on it. */
-  ask(exchange: Exchange, head: RequestHead, asking: Asking): void {
-    const take: IntakeSink = (_, body) => this.#take(exchange, head.gate, asking, body);
-    if (head.hasBody) this.#intake.read(exchange, head, take);
-    else this.#intake.admit(exchange, Buffer.alloc(0), take);
+  /** Denies a request that is not checked, in the form of its protocol. */
+  refuse(incoming: Incoming, fault: Fault): Answering {
+    if (fault === 'too_large') return this.#decide(incoming, null, null);
+    const { gate } = this.#context;
+    const asked = { protocol: this.#protocol, endpoint: 'gate' } as const;
+    if (fault === 'timeout') return answerOf(gate.timedOut(asked), true);
+    if (fault === 'overloaded' || fault === 'shutting_down')
+      return answerOf(gate.unavailable(asked, fault), fault === 'shutting_down');
+    throw new Error('a gate has no such fault');
   }
 
-  #take(exchange: Exchange, { headers }: GateHead, asking: Asking, body: Buffer | IntakeFault): void {
-    const { protocol, method, path, readBody, hasRoom, act } = asking;
-    if (body === 'timeout') {
-      act(this.#decider.timedOut({ protocol, endpoint: 'gate' }), true);
-      return;
-    }
-    if (body === 'overloaded' || body === 'shutting_down') {
-      act(this.#decider.unavailable({ protocol, endpoint: 'gate' }, body), body === 'shutting_down');
-      return;
-    }
-    const isLarge = body === 'too_large';
-    const read = isLarge ? tooLarge(tooLargeMessage(this.#maxBodyBytes)) : readBody(body);
-    exchange.releaseBody();
-    const bytes = isLarge ? 0 : body.length;
-    if (hasRoom?.(bytes) === false) {
-      act(this.#decider.unavailable({ protocol, endpoint: 'gate' }, 'overloaded'), isLarge);
-      return;
-    }
-    const { onVerdict, decided } = this.#verdicts.ofGate(exchange);
-    this.#decider
-      .decide({
-        ...{ protocol, endpoint: 'gate', request: { method, path, headers, body: read }, bytes },
-        isWanted: () => !exchange.isOver,
+  async #decide(incoming: Incoming, body: Buffer | null, ticket: Ticket | null): Promise<Answer | null> {
+    const { gate, verdicts } = this.#context;
+    const { method, path, readBody, hasRoom, act } = this.#queryOf(incoming, body?.length ?? 0, ticket);
+    if (hasRoom === false) return this.refuse(incoming, 'overloaded');
+    const { onVerdict, decided } = verdicts.ofGate(incoming);
+    const { headers } = incoming.gate as GateHead;
+    const read = body === null ? tooLarge(tooLargeMessage(this.maxBytes)) : readBody(body);
+    const decision = await gate.decide({
+      ...{
+        protocol: this.#protocol,
+        endpoint: 'gate',
+        request: { method, path, headers, body: read },
         onVerdict,
-      })
-      .then((decision) => {
-        decided(decision);
-        act(decision, isLarge);
-      })
-      // decide() never rejects: this catches an answer that cannot be written.
-      .catch(() => exchange.refuse(500, 'internal'));
+      },
+      isWanted: () => !incoming.isOver,
+      mayWait: () => ticket?.park() === true,
+    });
+    decided(decision);
+    return act(decision, body);
   }
+}
+
+/** Answers `/gate/http`, `/gate/mcp` or `/gate/a2a` with the decision: a proxy forwards the caller's request and asks about it. */
+export function proxyQuery(incoming: Incoming): GateQuery {
+  const gate = incoming.gate as GateHead;
+  return {
+    method: methodOf(incoming.method, gate, incoming.hasBody),
+    path: gate.path(callPathOf(incoming)),
+    readBody: (bytes) =>
+      gate.isPartial
+        ? tooLarge('the proxy sent only a part of the body; raise its limit')
+        : bodyOfBytes(bytes, gate.headers),
+    act: (decision, body) => answerOf(decision, body === null),
+  };
 }
 
 const tooLarge = (reason: string): RequestBody => ({ kind: 'too large', reason });
@@ -115,31 +111,32 @@ function methodOf(actual: string, head: GateHead, hasBody: boolean): string {
 }
 
 /** The path that the proxy has appended to the gate's own, with its query; empty if it has appended none. */
-function callPathOf(req: HttpRequest): string {
-  const url = req.getUrl();
-  const start = url.indexOf('/', '/gate/'.length);
+function callPathOf({ path, query }: Pick<Incoming, 'path' | 'query'>): string {
+  const start = path.indexOf('/', '/gate/'.length);
   if (start < 0) return '';
-  const query = req.getQuery();
-  return query === undefined ? url.slice(start) : `${url.slice(start)}?${query}`;
+  return query === undefined ? path.slice(start) : `${path.slice(start)}?${query}`;
 }
 
-/** Answers with a decision. */
-export function answer(exchange: Exchange, decision: GateDecision, closes: boolean): void {
+/** The answer that tells a decision. */
+export function answerOf(decision: GateDecision, closes: boolean): Answer {
   switch (decision.kind) {
     case 'pass':
-      exchange.answer(200, '', { headers: wireHeaders(NO_CONTEXT) });
-      break;
+      return { status: 200, body: '', headers: wireHeaders(NO_CONTEXT) };
     case 'allow':
-      exchange.answer(200, '', { headers: wireHeaders(contextHeaders(decision.context, decision.token)) });
-      break;
+      return {
+        status: 200,
+        body: '',
+        headers: wireHeaders(contextHeaders(decision.context, decision.token)),
+      };
     case 'deny': {
       const { status, headers, body } = decision.response;
       // By the name that the front ends look for: under another, they would send a second one.
       const { 'content-type': type = 'application/json', ...more } = headers;
-      exchange.answer(status, JSON.stringify(body), {
+      return {
+        ...{ status, body: JSON.stringify(body) },
         headers: { 'Content-Type': type, ...more, 'X-DRS-Code': decision.code },
-        ...(closes ? { closes } : {}),
-      });
+        ...(closes && { closes }),
+      };
     }
   }
 }

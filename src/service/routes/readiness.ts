@@ -1,7 +1,7 @@
 import type { Engine } from '../../verifier/engine.js';
 import type { ReplayStore, ReplayUnreadyReason } from '../../usage/index.js';
 import type { UnreadyReason as RevocationUnreadyReason } from '../../revocation/index.js';
-import type { Admission } from '../load/admission.js';
+import type { Gatekeeper } from '../load/gatekeeper.js';
 import type { Configuration } from '../configuration/configuration.js';
 
 /** Why the service is not ready. `gate_` is about the gate's own record of used invocations. */
@@ -10,18 +10,18 @@ export type UnreadyReason =
 
 /** Tells whether the service can allow a call, for `/readyz` and for gRPC's health service. */
 export class Readiness {
-  readonly #admission: Admission;
+  readonly #gatekeeper: Pick<Gatekeeper, 'isLeaving'>;
   readonly #engine: Engine;
   readonly #gateReplays: ReplayStore | null;
   readonly #isReadyWithoutReplay: boolean;
 
   constructor(
-    admission: Admission,
+    gatekeeper: Pick<Gatekeeper, 'isLeaving'>,
     engine: Engine,
     gateReplays: ReplayStore | null,
     { readyWithout }: Pick<Configuration, 'readyWithout'>,
   ) {
-    this.#admission = admission;
+    this.#gatekeeper = gatekeeper;
     this.#engine = engine;
     this.#gateReplays = gateReplays;
     this.#isReadyWithoutReplay = readyWithout?.includes('replay') === true;
@@ -30,7 +30,7 @@ export class Readiness {
   /** Every reason why the service is not ready; empty if it is ready. */
   reasons(): readonly UnreadyReason[] {
     const { revocation, replays } = this.#engine;
-    const reasons: UnreadyReason[] = this.#admission.isLeaving ? ['shutting_down'] : [];
+    const reasons: UnreadyReason[] = this.#gatekeeper.isLeaving ? ['shutting_down'] : [];
     reasons.push(...revocation.unreadyReasons);
     if (this.#isReadyWithoutReplay) return reasons;
     const ofVerify = replays?.unreadyReason ?? null;

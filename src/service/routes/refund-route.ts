@@ -1,95 +1,73 @@
+import type { Buffer } from 'node:buffer';
 import type { Logger } from 'pino';
 import { decodeUtf8 } from '#platform';
 import { isJsonObject, parseStrictJson } from '../../protocol/json.js';
-import { refundCall, RefundError, type Refunded } from '../../usage/index.js';
+import { refundCall, RefundError, type RefundCode, type Refunded } from '../../usage/index.js';
 import { show } from '../../verify/codes.js';
-import { refuseBody, type BodyIntake, type IntakeFault, type IntakeSink } from '../http/body-intake.js';
-import type { Exchange } from '../http/exchange.js';
-import type { RequestHead } from '../http/request-head.js';
+import { answerTo, type Fault, type Judge } from '../http/judged-body.js';
+import { refusal, type Answer, type Incoming } from '../http/incoming.js';
 import { printable } from '../observe/logs/verdict-facts.js';
 import { Sampler } from '../observe/sampler.js';
 import type { ContextClaims } from './context-token.js';
 import type { RouteContext } from './context.js';
-import { GATE_SCOPE } from './gate-decider.js';
+import { GATE_SCOPE } from '../gate-decider.js';
 
 const BODY_BYTES = 32 * 1024;
 /** Lines for refunds that gave nothing back. Whoever has a context that was signed once can ask for as many. */
 const LINES_PER_SECOND = 10;
 
+/** The status of each refusal; 409 of all others. */
+const STATUS: Partial<Record<RefundCode, number>> = {
+  REFUND_MALFORMED: 400,
+  REFUND_CONTEXT_INVALID: 403,
+  REFUND_UNAVAILABLE: 503,
+};
+
 /** `POST /v1/refund`: tool servers give back what the gate has charged. */
-export class RefundRoute {
+export class RefundRoute implements Judge<Incoming> {
+  readonly maxBytes = BODY_BYTES;
   readonly #context: RouteContext;
-  readonly #intake: BodyIntake;
   /** Logs whatever `LOG_LEVEL` says: who gave back what must be known. */
   readonly #audit: Logger;
   readonly #sampler: Sampler;
 
-  constructor(context: RouteContext, intake: BodyIntake) {
+  constructor(context: RouteContext) {
     this.#context = context;
-    this.#intake = intake;
     this.#audit = context.log.child({}, { level: 'info' });
     this.#sampler = new Sampler(LINES_PER_SECOND, (leftOut) =>
       this.#audit.warn({ leftOut }, 'refund: as many more that gave nothing back, left out of the log'),
     );
   }
 
-  /** Checks, in this order: whether contexts are signed, the size, the load, the body. */
-  readonly serve = (exchange: Exchange, head: RequestHead): void => {
-    if (this.#context.gateSigner === null) {
-      exchange.refuse(404, 'contexts are not signed, so nothing proves a charge: set GATE_SIGNING_KEY');
-      return;
-    }
-    const take: IntakeSink = (_, body) => this.#take(exchange, body);
-    this.#intake.readUpTo(BODY_BYTES, exchange, head, take, (body) =>
-      this.#intake.admit(exchange, body, take),
-    );
-  };
+  readonly refusalOf = (): Answer | null =>
+    this.#context.gateSigner !== null
+      ? null
+      : refusal(404, 'contexts are not signed, so nothing proves a charge: set GATE_SIGNING_KEY');
 
-  #take(exchange: Exchange, body: Buffer | IntakeFault): void {
-    if (typeof body === 'string') {
-      this.#refuseBody(exchange, body);
-      return;
-    }
-    const text = decodeUtf8(body);
-    exchange.releaseBody();
-    const ticket = this.#context.admission.enter(body.length);
-    if (ticket === null) this.#refuseBody(exchange, 'overloaded');
-    else void this.#answer(exchange, text).finally(() => ticket.release());
-  }
-
-  #refuseBody(exchange: Exchange, fault: IntakeFault): void {
+  refuse(_: Incoming, fault: Fault): Answer {
     const { configuration, metrics } = this.#context;
-    metrics.gate.rejected('gate', fault);
-    if (fault === 'too_large')
-      exchange.refuse(413, `the body is larger than ${BODY_BYTES} bytes`, { closes: true });
-    else refuseBody(exchange, fault, configuration);
+    metrics.gate.rejected('gate', typeof fault === 'string' ? fault : fault.reason);
+    if (fault !== 'too_large') return answerTo(fault, configuration);
+    return refusal(413, `the body is larger than ${BODY_BYTES} bytes`, { closes: true });
   }
 
-  async #answer(exchange: Exchange, text: string | null): Promise<void> {
-    const { metrics, log } = this.#context;
+  async answer(incoming: Incoming, body: Buffer): Promise<Answer> {
+    const { metrics } = this.#context;
     try {
-      const refunded = await this.#refund(exchange, text);
+      const refunded = await this.#refund(incoming, decodeUtf8(body));
       metrics.refunds.done++;
-      exchange.answer(200, JSON.stringify(refunded));
+      return { status: 200, body: JSON.stringify(refunded) };
     } catch (error) {
-      if (!(error instanceof RefundError)) {
-        log.error({ err: error }, 'a request failed inside the service');
-        exchange.refuse(500, 'internal');
-        return;
-      }
+      if (!(error instanceof RefundError)) throw error;
       const { code, message } = error;
       metrics.refunds[code]++;
-      const answer = JSON.stringify({ error: code, detail: message });
-      if (code === 'REFUND_MALFORMED') exchange.answer(400, answer);
-      else if (code === 'REFUND_CONTEXT_INVALID') exchange.answer(403, answer);
-      else if (code === 'REFUND_UNAVAILABLE') exchange.answer(503, answer);
-      else exchange.answer(409, answer);
+      return { status: STATUS[code] ?? 409, body: JSON.stringify({ error: code, detail: message }) };
     }
   }
 
-  async #refund(exchange: Exchange, text: string | null): Promise<Refunded> {
+  async #refund(incoming: Incoming, text: string | null): Promise<Refunded> {
     const { gateSigner, gateReplays: store } = this.#context;
-    const { context, usd } = readBody(text);
+    const { context, usd } = readRefund(text);
     const claims = gateSigner?.read(context) ?? null;
     if (claims === null)
       throw new RefundError('REFUND_CONTEXT_INVALID', 'context is not one that this gate has signed');
@@ -98,18 +76,18 @@ export class RefundRoute {
     const { jti, iat: allowedAt, agent } = claims;
     const charged = (claims.charged ?? []).map(({ receipt, micro_usd: microUsd }) => ({ receipt, microUsd }));
     const call = { scope: GATE_SCOPE, iss: agent, jti, allowedAt, charged };
-    const facts = { ...factsOf(claims), address: exchange.clientAddress, requestId: exchange.requestId };
+    const facts = { ...factsOf(claims), address: incoming.clientAddress, requestId: incoming.requestId };
     const { verdicts } = this.#context;
     try {
       const refunded = await refundCall(call, usd, store, Math.floor(Date.now() / 1000));
       const isEmpty = refunded.calls === 0 && refunded.total_cost_usd === 0;
       if (!isEmpty || this.#sampler.admits()) this.#audit.info({ ...facts, ...refunded }, 'refund');
-      verdicts.recordRefund(exchange, claims, 'done', refunded);
+      verdicts.recordRefund(incoming, claims, 'done', refunded);
       return refunded;
     } catch (error) {
       if (this.#sampler.admits()) this.#audit.warn({ ...facts, err: error }, 'refund refused');
       verdicts.recordRefund(
-        exchange,
+        incoming,
         claims,
         error instanceof RefundError ? error.code : 'internal',
         NOTHING,
@@ -128,7 +106,7 @@ function factsOf({ jti, agent, sub, aud, charged }: ContextClaims) {
 }
 
 /** @throws RefundError if it is anything else */
-function readBody(text: string | null): { readonly context: string; readonly usd: unknown } {
+function readRefund(text: string | null): { readonly context: string; readonly usd: unknown } {
   const malformed = (message: string) => new RefundError('REFUND_MALFORMED', message);
   if (text === null) throw malformed('the body is not UTF-8, expected JSON');
   const { value, defect } = parseStrictJson(text);

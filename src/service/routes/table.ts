@@ -1,46 +1,25 @@
+import { Buffer } from 'node:buffer';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { setImmediate } from 'node:timers/promises';
+import type { Protocol } from '../../gate/codes.js';
+import { GATE_PROTOCOLS } from '../../gate/open.js';
 import type { Configuration } from '../configuration/configuration.js';
-import { BatchIntake } from '../http/batch-intake.js';
-import { BodyIntake } from '../http/body-intake.js';
-import type { AnswerOptions, Endpoint, Exchange } from '../http/exchange.js';
-import type { HttpRequest } from '../http/front-end.js';
-import type { RequestHead } from '../http/request-head.js';
+import { answerBatch, maxBatchBytesOf } from '../http/batch.js';
+import { refusal, type Answer } from '../http/incoming.js';
+import type { Judge } from '../http/judged-body.js';
+import type { Route, Table } from '../http/serve.js';
 import { RateLimit } from '../load/rate-limit.js';
-import type { RouteContext } from './context.js';
+import type { Endpoint } from '../observe/metrics/metrics.js';
 import { AdminAccess } from './admin-access.js';
+import type { RouteContext } from './context.js';
 import { GateApiRoute } from './gate-api-route.js';
-import { GateRoute } from './gate-route.js';
+import { GateJudge, proxyQuery } from './gate-route.js';
 import { INSPECTOR_HEADERS, inspectorPage } from './inspector.js';
 import { RefundRoute } from './refund-route.js';
 import { RevokeRoute } from './revoke-route.js';
 import { UsageRoute } from './usage-route.js';
 import { VerifyRoute } from './verify-route.js';
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
-
-/** Answers a request. */
-type Serve = (exchange: Exchange, head: RequestHead, req: HttpRequest) => void;
-
-/** What answers the requests to a path. */
-export interface Route {
-  readonly endpoint: Endpoint;
-  /** Empty if every method is allowed. */
-  readonly methods: readonly string[];
-  /** `null` if there is no limit. Each class of endpoints has its own limit, so that one cannot use up another's. */
-  readonly rateLimit: RateLimit | null;
-  readonly serve: Serve;
-  /** Whether the headers belong to the request that a proxy asks about: the gate reads them, and the origin is its. */
-  readonly isProxied?: true;
-  /** Whether it is a page to which other pages may link: it says the same to everybody, and does nothing. */
-  readonly isPage?: true;
-  /** Whether a query may come: it is read, or the answer is the same without it. Else nobody may think that it counts. */
-  readonly takesQuery?: boolean;
-}
-
-/** The routes of a listener by path, and the route for all other paths. */
-export interface Table {
-  readonly routes: ReadonlyMap<string, Route>;
-  readonly unknown: Route;
-}
 
 /** What answers the requests to a service. */
 export interface Tables {
@@ -63,76 +42,74 @@ export function limitOf({
 /** The routes of the service, and those of `METRICS_ADDR`. */
 export function routeTables(context: RouteContext): Tables {
   const { configuration, gateSigner } = context;
-  const jwks = gateSigner === null ? null : JSON.stringify({ keys: [gateSigner.jwk] });
   const { metricsAddr, adminOnMetricsAddr, inspector } = configuration;
   const limit = () => limitOf(configuration);
   const [verifyLimit, gateLimit, adminLimit] = [limit(), limit(), limit()];
-  const intake = new BodyIntake(context);
-  const batches = new BatchIntake(context, intake);
   const access = new AdminAccess(context);
-  const verify = new VerifyRoute(context, batches, verifyLimit);
   const [revoke, usage] = [new RevokeRoute(context, access), new UsageRoute(context, access)];
-  const refund = new RefundRoute(context, intake);
-  const [api, proxied] = [new GateApiRoute(context, batches, gateLimit), new GateRoute(context, intake)];
 
-  const post = (endpoint: Endpoint, rateLimit: RateLimit | null, serve: Serve): Route => ({
+  const post = (endpoint: Endpoint, rateLimit: RateLimit | null, serve: Route['serve']): Route => ({
     ...{ endpoint, methods: ['POST'], rateLimit, serve },
   });
-  const read = (endpoint: Endpoint, serve: Serve, rateLimit: RateLimit | null = null): Route => ({
-    ...{ endpoint, methods: ['GET', 'HEAD'], rateLimit, serve, takesQuery: true },
+  /** Bodies, or batches of them. */
+  const judged = (endpoint: Endpoint, rateLimit: RateLimit | null, judge: Judge): Route => ({
+    ...post(endpoint, rateLimit, judge),
+    batches: {
+      maxBytes: maxBatchBytesOf(configuration),
+      answer: (incoming, ticket) => answerBatch(incoming, ticket, judge, { ...context, limit: rateLimit }),
+    },
   });
-  const gate = (serve: Serve): Route => ({
-    ...{ endpoint: 'gate', methods: [], rateLimit: gateLimit, isProxied: true, serve, takesQuery: true },
+  const read = (
+    endpoint: Endpoint,
+    serve: Route['serve'],
+    rateLimit: RateLimit | null = null,
+    takesQuery = true,
+  ): Route => ({ ...{ endpoint, methods: ['GET', 'HEAD'], rateLimit, serve, takesQuery } });
+  const gate = (protocol: Protocol): Route => ({
+    ...{ endpoint: 'gate', methods: [], rateLimit: gateLimit, isProxied: true, takesQuery: true },
+    takesAnyOrigin: true,
+    serve: new GateJudge(context, protocol, proxyQuery),
   });
 
   const verdicts: Rows = [
-    ['/verify', post('verify', verifyLimit, verify.serve)],
-    ['/v1/gate', post('gate', gateLimit, api.serve)],
-    ['/v1/refund', post('gate', gateLimit, refund.serve)],
-    ['/.well-known/jwks.json', read('jwks', (exchange) => answerKeys(exchange, jwks))],
-    ['/gate/http', gate(proxied.serve('http'))],
-    ['/gate/mcp', gate(proxied.serve('mcp'))],
-    ['/gate/a2a', gate(proxied.serve('a2a'))],
+    ['/verify', judged('verify', verifyLimit, new VerifyRoute(context))],
+    ['/v1/gate', judged('gate', gateLimit, new GateApiRoute(context))],
+    ['/v1/refund', post('gate', gateLimit, new RefundRoute(context))],
+    ['/.well-known/jwks.json', read('jwks', () => answerKeys(gateSigner))],
+    ...GATE_PROTOCOLS.map((protocol) => [`/gate/${protocol}`, gate(protocol)] as const),
   ];
   const admin: Rows = [
     ['/admin/revoke', post('revoke', adminLimit, revoke.serve)],
-    ['/admin/revocations', { ...read('revoke', revoke.list, adminLimit), takesQuery: false }],
+    ['/admin/revocations', read('revoke', revoke.list, adminLimit, false)],
     ['/admin/usage', read('usage', usage.serve, adminLimit)],
   ];
   const health: Rows = [
-    ['/healthz', read('healthz', (exchange) => answerHealth(exchange, context))],
-    ['/readyz', read('readyz', (exchange) => answerReadiness(exchange, context))],
+    ['/healthz', read('healthz', () => answerHealth(context))],
+    ['/readyz', read('readyz', () => answerReadiness(context))],
   ];
-  const metrics: Rows = [['/metrics', read('metrics', (exchange) => answerScrape(exchange, context))]];
-  const description: Rows = [['/openapi.json', read('openapi', serveDocument(OPENAPI_JSON))]];
+  const metrics: Rows = [['/metrics', read('metrics', () => answerScrape(context))]];
+  const page = inspector ? documentOf(Buffer.from(inspectorPage()), INSPECTOR_HEADERS) : null;
   return {
     service: tableOf(limit(), [
       ...verdicts,
       ...(adminOnMetricsAddr ? [] : admin),
       ...health,
       ...(metricsAddr === undefined ? metrics : []),
-      ...description,
-      ...(inspector ? inspectorRows(read) : []),
+      ['/openapi.json', read('openapi', documentOf(OPENAPI_JSON))],
+      ...(page === null ? [] : [['/inspect', { ...read('inspect', page), takesAnyOrigin: true }] as const]),
     ]),
     internal: tableOf(limit(), [...(adminOnMetricsAddr ? admin : []), ...health, ...metrics]),
     gateLimit,
   };
 }
 
-function inspectorRows(read: (endpoint: Endpoint, serve: Serve) => Route): Rows {
-  const serve = serveDocument(Buffer.from(inspectorPage()), INSPECTOR_HEADERS);
-  return [['/inspect', { ...read('inspect', serve), isPage: true }]];
-}
-
 /**
  * Answers with bytes that all answers share, however many clients do not take theirs. While a body comes, an answer would be a
  * copy.
  */
-function serveDocument(bytes: Buffer, headers?: AnswerOptions['headers']): Serve {
-  return (exchange, { hasBody }) => {
-    if (hasBody) exchange.refuse(400, 'the request has a body, expected none');
-    else exchange.answer(200, bytes, headers === undefined ? {} : { headers });
-  };
+function documentOf(body: Buffer, headers?: Answer['headers']): Route['serve'] {
+  return ({ hasBody }) =>
+    hasBody ? refusal(400, 'the request has a body, expected none') : { status: 200, body, headers };
 }
 
 type Rows = readonly (readonly [path: string, route: Route])[];
@@ -146,40 +123,38 @@ function tableOf(rateLimit: RateLimit | null, rows: Rows): Table {
     routes: new Map(rows),
     unknown: {
       ...{ endpoint: 'other', methods: [], rateLimit, takesQuery: true },
-      serve: (exchange) => exchange.refuse(404, error),
+      serve: () => refusal(404, error),
     },
   };
 }
 
-function answerKeys(exchange: Exchange, jwks: string | null): void {
-  if (jwks !== null) exchange.answer(200, jwks);
-  else exchange.refuse(404, 'contexts are not signed: set GATE_SIGNING_KEY');
+function answerKeys(signer: RouteContext['gateSigner']): Answer {
+  if (signer === null) return refusal(404, 'contexts are not signed: set GATE_SIGNING_KEY');
+  return { status: 200, body: JSON.stringify({ keys: [signer.jwk] }) };
 }
 
-function answerHealth(exchange: Exchange, { admission }: RouteContext): void {
-  if (admission.isDraining) exchange.answer(503, '{"status":"shutting_down"}', { closes: true });
-  else exchange.answer(200, '{"status":"ok"}');
+function answerHealth({ gatekeeper }: RouteContext): Answer {
+  return gatekeeper.isDraining
+    ? { status: 503, body: '{"status":"shutting_down"}', closes: true }
+    : { status: 200, body: '{"status":"ok"}' };
 }
 
-function answerReadiness(exchange: Exchange, { readiness }: RouteContext): void {
+function answerReadiness({ readiness }: RouteContext): Answer {
   const reasons = readiness.reasons();
   const [reason] = reasons;
-  if (reason === undefined) exchange.answer(200, '{"status":"ready"}');
-  else exchange.answer(503, JSON.stringify({ status: 'not_ready', reason, reasons }));
+  return reason === undefined
+    ? { status: 200, body: '{"status":"ready"}' }
+    : { status: 503, body: JSON.stringify({ status: 'not_ready', reason, reasons }) };
 }
 
-function answerScrape(exchange: Exchange, { metrics, scrape, log }: RouteContext): void {
-  exchange.ignoreBody();
+async function answerScrape({ metrics, scrape }: RouteContext): Promise<Answer> {
   // Deferred: one packet may hold thousands of pipelined requests, which would all be answered before anything else.
-  setImmediate(() => {
-    scrape().then(
-      (text) => exchange.answer(200, text, { headers: { 'Content-Type': metrics.registry.contentType } }),
-      (error: unknown) => {
-        log.error({ err: error }, 'a request failed inside the service');
-        exchange.refuse(500, 'internal');
-      },
-    );
-  });
+  await setImmediate();
+  return {
+    status: 200,
+    body: await scrape(),
+    headers: { 'Content-Type': metrics.registry.contentType },
+  };
 }
 
 /** `docs/openapi.yaml` as JSON text. The build converts it. */

@@ -1,9 +1,7 @@
 import { toUsd } from '../../protocol/money.js';
 import type { ReplayStore } from '../../usage/index.js';
 import { show } from '../../verify/codes.js';
-import type { Exchange } from '../http/exchange.js';
-import type { HttpRequest } from '../http/front-end.js';
-import type { RequestHead } from '../http/request-head.js';
+import { refusal, type Answer, type Answering, type Incoming } from '../http/incoming.js';
 import type { AdminCall } from '../observe/logs/admin-log.js';
 import type { AdminAccess } from './admin-access.js';
 import type { RouteContext } from './context.js';
@@ -19,23 +17,16 @@ export class UsageRoute {
   }
 
   /** Checks, in this order: whether it is configured, the token, that there is no body, the query. */
-  readonly serve = (exchange: Exchange, { hasBody }: RequestHead, req: HttpRequest): void => {
-    const query = req.getQuery() ?? '';
-    const call = this.#access.admit(exchange, req);
-    if (call === null) return;
-    if (hasBody) {
+  readonly serve = (incoming: Incoming): Answering =>
+    this.#access.admitBodiless(incoming, (call) => {
+      const query = incoming.query ?? '';
+      const receipt = readReceipt(query);
+      if (receipt !== null) return this.#answer(call, receipt);
       this.#access.log.record('malformed', call);
-      exchange.refuse(400, 'the request has a body, expected none');
-      return;
-    }
-    const receipt = readReceipt(query);
-    if (receipt === null) {
-      this.#access.log.record('malformed', call);
-      exchange.refuse(400, `the query is ${show(query)}, expected receipt=sha256: and 64 hex digits`);
-    } else void this.#answer(exchange, call, receipt);
-  };
+      return refusal(400, `the query is ${show(query)}, expected receipt=sha256: and 64 hex digits`);
+    });
 
-  async #answer(exchange: Exchange, call: AdminCall, receipt: string): Promise<void> {
+  async #answer(call: AdminCall, receipt: string): Promise<Answer> {
     const facts = { receipt, token: this.#access.tokenName };
     const { engine, gateReplays } = this.#context;
     try {
@@ -44,10 +35,10 @@ export class UsageRoute {
         usageIn(gateReplays, receipt),
       ]);
       this.#access.log.record('listed', call, facts);
-      exchange.answer(200, JSON.stringify({ receipt, verify, gate }));
+      return { status: 200, body: JSON.stringify({ receipt, verify, gate }) };
     } catch (error) {
       this.#access.log.record('failed', call, { ...facts, err: error });
-      exchange.refuse(503, 'the store of used invocations cannot tell; try again');
+      return refusal(503, 'the store of used invocations cannot tell; try again');
     }
   }
 }

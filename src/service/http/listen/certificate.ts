@@ -2,6 +2,7 @@ import { Buffer } from 'node:buffer';
 import { constants, createPrivateKey, X509Certificate, type KeyObject } from 'node:crypto';
 import { closeSync, openSync, readSync } from 'node:fs';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
+import type { FrontEnd } from '../front-end.js';
 
 /** The PEM files of a certificate. */
 export interface CertificateFiles {
@@ -104,4 +105,44 @@ function parseKey(pem: Buffer, path: string): KeyObject {
 
 function show(path: string): string {
   return JSON.stringify(path);
+}
+
+/** The certificate that a service serves. It can be reloaded from the same files. */
+export class ServedCertificate {
+  #current: Certificate;
+
+  private constructor(current: Certificate) {
+    this.#current = current;
+  }
+
+  /**
+   * @returns `null` if the service has no certificate
+   * @throws Error if the files cannot be read or used
+   */
+  static read({
+    tlsCertFile: certFile,
+    tlsKeyFile: keyFile,
+  }: {
+    readonly tlsCertFile?: string | undefined;
+    readonly tlsKeyFile?: string | undefined;
+  }): ServedCertificate | null {
+    if (certFile === undefined || keyFile === undefined) return null;
+    return new ServedCertificate(readCertificate({ certFile, keyFile }));
+  }
+
+  get current(): Certificate {
+    return this.#current;
+  }
+
+  /**
+   * Reads the files again, and serves the new certificate to new connections.
+   *
+   * @throws Error if the files cannot be used; the old certificate stays
+   */
+  reload(frontEnds: readonly Pick<FrontEnd, 'useCertificate'>[]): Certificate {
+    const next = readCertificate(this.#current);
+    for (const frontEnd of frontEnds) frontEnd.useCertificate(next);
+    this.#current = next;
+    return next;
+  }
 }

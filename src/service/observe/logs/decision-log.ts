@@ -1,8 +1,8 @@
 import { hostname } from 'node:os';
 import type { Judgement } from '../../../verify/judge.js';
-import type { LoggedRequest } from '../../http/exchange.js';
+import type { LoggedRequest } from '../../http/incoming.js';
 import type { LineFile } from './line-file.js';
-import { traceIdOf } from '../../http/request-head.js';
+import { traceIdOf } from '../../http/request-ids.js';
 import type { Refunded } from '../../../usage/index.js';
 import { claimedFacts, MAX_LENGTH, printable } from './verdict-facts.js';
 

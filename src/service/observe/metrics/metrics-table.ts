@@ -4,7 +4,7 @@ import { CATALOGUE } from '../../../verify/codes.js';
 import { BUILD } from '../build-info.js';
 import type { Configuration } from '../../configuration/configuration.js';
 import { variableOf } from '../../configuration/environment.js';
-import type { Admission } from '../../load/admission.js';
+import type { Gatekeeper } from '../../load/gatekeeper.js';
 import type { ListenerConnections } from '../../load/connections.js';
 import type { Row, Values } from './exposition.js';
 import type { Metrics } from './metrics.js';
@@ -13,8 +13,8 @@ import type { Metrics } from './metrics.js';
 export interface Sources {
   readonly metrics: Metrics;
   readonly engine: Engine;
-  readonly admission: Admission;
-  readonly routes: { readonly open: number };
+  readonly gatekeeper: Gatekeeper;
+  readonly server: { readonly open: number };
   readonly connections: ListenerConnections;
   readonly configuration: Configuration;
   /** The records of used invocations, by their scopes; `null` where an invocation may be used again. */
@@ -32,7 +32,7 @@ export const METRICS: readonly Row<Sources>[] = [
   ['drs_verify_verifications_total', 'counter', 'Verdicts', ['result'], (s) => s.metrics.verdicts],
   ['drs_verify_errors_total', 'counter', 'Verdicts that were not valid, by code', ['block', 'code'], failures],
   ['drs_verify_rejections_total', 'counter', 'Requests to /verify without a verdict', ['reason'], (s) => s.metrics.rejections],
-  ['drs_verify_pending', 'gauge', 'Requests waiting for a verdict', [], (s) => s.admission.pending],
+  ['drs_verify_pending', 'gauge', 'Requests waiting for a verdict', [], (s) => s.gatekeeper.pending],
   ['drs_binding_checks_total', 'counter', 'Bodies compared with signed arguments', ['result'], (s) => s.metrics.bindings],
   ['drs_admin_calls_total', 'counter', 'Calls of /admin endpoints', ['outcome'], (s) => s.metrics.adminCalls],
   ['drs_decision_log_lines_total', 'counter', 'Lines of the decision log', ['outcome'], decisionLines],
@@ -54,8 +54,8 @@ export const METRICS: readonly Row<Sources>[] = [
   ['drs_http_request_duration_seconds', 'histogram', 'Time from the request line to the answer', ['endpoint'], (s) => by(s.metrics.requests, (one) => one.seconds)],
   ['drs_http_requests_total', 'counter', 'Requests that were answered', ['endpoint', 'status'], (s) => by(s.metrics.requests, (one) => one.answers)],
   ['drs_http_requests_aborted_total', 'counter', 'Requests whose client went away before the answer', ['endpoint'], (s) => by(s.metrics.requests, (one) => one.aborted)],
-  ['drs_http_open_requests', 'gauge', 'Requests without an answer yet', [], (s) => s.routes.open],
-  ['drs_http_body_bytes', 'gauge', 'Memory counted for bodies that are read, parsed or waiting', [], (s) => s.admission.memory.bytes],
+  ['drs_http_open_requests', 'gauge', 'Requests whose answer is not sent yet', [], (s) => s.server.open],
+  ['drs_http_body_bytes', 'gauge', 'Memory counted for bodies that are read, parsed or waiting', [], (s) => s.gatekeeper.bodyBytes],
   ['drs_http_connections', 'gauge', 'Connections that are open', ['listener'], (s) => by(s.connections, (one) => one?.open)],
   ['drs_http_max_connections', 'gauge', 'Connections that may be open', ['listener'], (s) => by(s.connections, (one) => one?.limit)],
   ['drs_http_connections_total', 'counter', 'Connections that have come', ['listener'], (s) => by(s.connections, (one) => one?.accepted)],

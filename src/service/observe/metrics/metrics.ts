@@ -7,7 +7,13 @@ import { REFUND_CODES, type ReplayObserver, type ReplayResult } from '../../../u
 import type { Judgement } from '../../../verify/judge.js';
 import type { Binding } from '../../../verify/binding.js';
 import { CATALOGUE, type Code } from '../../../verify/codes.js';
-import { ENDPOINTS, type Endpoint } from '../../http/exchange.js';
+
+/** The endpoints; `other` stands for all unknown paths. */
+// prettier-ignore
+export const ENDPOINTS = ['verify', 'gate', 'revoke', 'usage', 'healthz', 'readyz', 'metrics', 'jwks', 'openapi', 'inspect', 'other'] as const;
+
+/** A label of {@link ENDPOINTS}. */
+export type Endpoint = (typeof ENDPOINTS)[number];
 
 /** The outcomes of calls of `/admin` endpoints. */
 // prettier-ignore

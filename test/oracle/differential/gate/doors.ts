@@ -30,7 +30,7 @@ import {
 } from '../../../../src/middleware/index.js';
 import { drsMcp } from '../../../../src/middleware/mcp/index.js';
 import { readConfiguration } from '../../../../src/service/configuration/configuration.js';
-import { Opened, openDeciding } from '../../../../src/service/deciding.js';
+import { Opened, openCore } from '../../../../src/service/core.js';
 import { StdioGuard } from '../../../../src/service/guard/stdio.js';
 import { drsFastify } from '../../../../src/middleware/fastify/index.js';
 import { drsHono } from '../../../../src/middleware/hono/index.js';
@@ -591,7 +591,7 @@ async function openGuard(
   };
   const log = pino({ level: 'silent' }, QUIET);
   const opened = new Opened();
-  const { gate, verdicts, engine } = await openDeciding(configuration as never, log, opened);
+  const { gate, verdicts, engine } = await openCore(configuration as never, log, opened);
   const [fromClient, toClient, toServer] = [new PassThrough(), new PassThrough(), new PassThrough()];
   const parts = { decider: gate.decider, verdicts, log, maxBodyBytes: 1_000_000, announcement: {} };
   const guard = new StdioGuard(parts, { fromClient, toClient, toServer, fromServer: new PassThrough() });

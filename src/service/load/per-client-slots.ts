@@ -1,8 +1,8 @@
 /** A client may hold so many times the places that are free: alone seven eighths of all. */
 const SHARE = 7;
 
-/** Places of which there is a number, such as connections to a tool server. No client takes those that others need. */
-export class Places {
+/** Slots of which there is a number, such as connections to a tool server. No client takes those that others need. */
+export class PerClientSlots {
   readonly limit: number;
   #taken = 0;
   /** Has only clients that hold some. */

@@ -1,9 +1,9 @@
 import type { Logger } from 'pino';
-import type { Body } from '../../verify/binding.js';
-import { judge, type Call, type Judgement } from '../../verify/judge.js';
-import type { JudgeParts } from '../../verify/parts.js';
-import type { Engine } from '../../verifier/engine.js';
-import type { GateContext } from '../../gate/context.js';
+import type { Body } from '../verify/binding.js';
+import { judge, type Call, type Judgement } from '../verify/judge.js';
+import type { JudgeParts } from '../verify/parts.js';
+import type { Engine } from '../verifier/engine.js';
+import type { GateContext } from '../gate/context.js';
 import {
   bodyTimedOut,
   decide,
@@ -12,21 +12,20 @@ import {
   type GateParts,
   type GateRules,
   type JudgedChain,
-} from '../../gate/decide.js';
-import type { Protocol } from '../../gate/codes.js';
-import { openRequest, type OpeningRules } from '../../gate/open.js';
-import type { CallBody, Denial, GateRequest } from '../../gate/request.js';
-import { responseTo, type GateResponse } from '../../gate/response.js';
-import { useInvocation, type ReplayRules, type ReplayStore } from '../../usage/index.js';
-import { WorkDropped } from '../../signatures/signature-verifier.js';
-import type { Receipt } from '../../verify/receipt.js';
-import type { Admission, Ticket } from '../load/admission.js';
-import type { Configuration } from '../configuration/configuration.js';
-import { ContextSigner } from './context-token.js';
-import type { GateEndpoint, GateObserver, Metrics, Rejection } from '../observe/metrics/metrics.js';
-import { openingRulesOf, ServedRoutes } from './served-routes.js';
-import { openReplays } from '../../verifier/create-verifier.js';
-import { printableUrl } from '../../revocation/printable-url.js';
+} from '../gate/decide.js';
+import type { Protocol } from '../gate/codes.js';
+import { openRequest, type OpeningRules } from '../gate/open.js';
+import type { CallBody, Denial, GateRequest } from '../gate/request.js';
+import { responseTo, type GateResponse } from '../gate/response.js';
+import { useInvocation, type ReplayRules, type ReplayStore } from '../usage/index.js';
+import { WorkDropped } from '../signatures/signature-verifier.js';
+import type { Receipt } from '../verify/receipt.js';
+import type { Configuration } from './configuration/configuration.js';
+import { ContextSigner } from './routes/context-token.js';
+import type { GateEndpoint, GateObserver, Metrics, Rejection } from './observe/metrics/metrics.js';
+import { openingRulesOf, ServedRoutes } from './routes/served-routes.js';
+import { openReplays } from '../verifier/create-verifier.js';
+import { printableUrl } from '../revocation/printable-url.js';
 
 /** The place where the gate uses invocations. */
 export const GATE_SCOPE = 'gate';
@@ -37,12 +36,10 @@ export interface GateCall {
   /** Where it was asked, for the metrics. */
   readonly endpoint: GateEndpoint;
   readonly request: GateRequest;
-  /** The length of the body, for admission. */
-  readonly bytes: number;
   /** Called before queued work starts: whether somebody still waits for the decision. If left out: always. */
   readonly isWanted?: () => boolean;
-  /** A ticket that the transport has already obtained from admission; the decider releases it. */
-  readonly ticket?: Ticket;
+  /** Called before it waits for a status list: whether it may. If left out: always. */
+  readonly mayWait?: () => boolean;
   /** Called with the verdict on the bundle, if there is one. */
   readonly onVerdict?: (outcome: Judgement, bundle: unknown) => void;
   /** A further check of the transport, before the invocation counts as used. */
@@ -76,7 +73,6 @@ export interface GateDeciderContext {
     | 'serverIdentity'
     | 'gateMethods'
   >;
-  readonly admission: Admission;
   readonly log: Logger;
   /** The record of used invocations; `null` only if the operator has turned it off. Whoever opened it closes it. */
   readonly replays: ReplayStore | null;
@@ -87,11 +83,11 @@ export interface GateDeciderContext {
 }
 
 /**
- * Decides on protocol requests for every transport of the service: admission, verdict, the gate's rules, replay, signed
- * context and metrics. A transport only translates requests and decisions.
+ * Decides on protocol requests for every transport of the service: verdict, the gate's rules, replay, signed context and
+ * metrics. A transport only translates requests and decisions.
  *
  * @example
- * const decision = await decider.decide({ protocol: 'mcp', request, bytes: body.length });
+ * const decision = await decider.decide({ protocol: 'mcp', endpoint: 'gate', request });
  * if (decision.kind === 'deny') send(decision.response);
  */
 export class GateDecider {
@@ -122,13 +118,11 @@ export class GateDecider {
 
   /** Decides on a request. Never rejects: if the check fails, the request is denied. */
   async decide(call: GateCall): Promise<GateDecision> {
-    const { admission, observer, log } = this.#context;
-    const ticket = call.ticket ?? (admission.isDraining ? null : admission.enter(call.bytes));
-    if (ticket === null) return this.unavailable(call, admission.isDraining ? 'shutting_down' : 'overloaded');
+    const { observer, log } = this.#context;
     try {
       if (call.request.body.kind === 'too large') observer.rejected(call.endpoint, 'too_large');
       const opened = openRequest(call.protocol, call.request, this.#openingRules);
-      const decided = opened.kind === 'check' ? await decide(opened, this.#partsFor(call, ticket)) : opened;
+      const decided = opened.kind === 'check' ? await decide(opened, this.#partsFor(call)) : opened;
       const decision = decided.kind === 'deny' ? toDecision(decided) : decided;
       if (decision.kind === 'allow') this.#warnOfAnyRoot();
       observer.decided(call.protocol, decision.kind, decision.kind === 'deny' ? decision.code : '');
@@ -138,8 +132,6 @@ export class GateDecider {
       if (error instanceof WorkDropped) return this.#unread(call.protocol, verifierUnavailable);
       log.error({ err: error }, 'a request failed inside the gate');
       return this.unavailable(call, 'internal');
-    } finally {
-      ticket.release();
     }
   }
 
@@ -170,7 +162,7 @@ export class GateDecider {
     return decision;
   }
 
-  #partsFor({ isWanted, onVerdict, findFault }: GateCall, ticket: Ticket): GateParts<VerifiedChain> {
+  #partsFor({ isWanted, mayWait, onVerdict, findFault }: GateCall): GateParts<VerifiedChain> {
     const { judge, observer } = this.#context;
     return {
       now: clock,
@@ -180,7 +172,7 @@ export class GateDecider {
           bundle,
           body: bodyOf(body),
           isWanted,
-          mayWait: () => ticket.park(),
+          mayWait,
         });
         observer.countOutcome(outcome);
         onVerdict?.(outcome, bundle);
@@ -254,11 +246,10 @@ export interface Gate {
 export async function openGate(deps: {
   readonly engine: Engine;
   readonly configuration: Configuration;
-  readonly admission: Admission;
   readonly metrics: Metrics;
   readonly log: Logger;
 }): Promise<Gate> {
-  const { engine, configuration, admission, metrics, log } = deps;
+  const { engine, configuration, metrics, log } = deps;
   const { gateReplay, gateRoutes, gateSigningKey, statusListBaseUrl } = configuration;
   const routes = ServedRoutes.read(gateRoutes);
   const replays = await openReplays(gateReplay, configuration, log);
@@ -277,7 +268,6 @@ export async function openGate(deps: {
   const decider = new GateDecider({
     judge: (call) => judge(call, parts),
     configuration,
-    admission,
     log,
     replays,
     signer,

@@ -2,16 +2,15 @@ import type { Logger } from 'pino';
 import { openEngine } from '../verifier/create-verifier.js';
 import type { Engine } from '../verifier/engine.js';
 import type { Configuration } from './configuration/configuration.js';
-import { Admission } from './load/admission.js';
 import { Backlog } from './load/backlog.js';
+import { Gatekeeper } from './load/gatekeeper.js';
 import { DecisionLog } from './observe/logs/decision-log.js';
 import { LineFile } from './observe/logs/line-file.js';
 import { Metrics } from './observe/metrics/metrics.js';
-import { RefusalLog } from './observe/logs/refusal-log.js';
-import { VerdictLogs } from './observe/logs/verdict-logs.js';
-import { openGate, type Gate } from './routes/gate-decider.js';
+import { RefusalLog, VerdictLogs } from './observe/logs/verdict-logs.js';
+import { openGate, type Gate } from './gate-decider.js';
 
-/** What was opened. It is closed in the opposite order. */
+/** Closes what was opened, the last first. */
 export class Opened {
   readonly #closers: (() => unknown)[] = [];
 
@@ -26,33 +25,29 @@ export class Opened {
 }
 
 /** What decides in a process, whatever asks it: HTTP, gRPC, a proxy in this process. */
-export interface Deciding {
+export interface Core {
   readonly decisions: DecisionLog | null;
   readonly verdicts: VerdictLogs;
   readonly metrics: Metrics;
   readonly engine: Engine;
-  readonly admission: Admission;
+  readonly gatekeeper: Gatekeeper;
   readonly gate: Gate;
 }
 
 /**
- * Opens logs, verifier, admission and gate.
+ * Opens logs, verifier, gatekeeper and gate.
  *
  * @param opened gets what must be closed, also if this rejects
  * @throws Error if a store, a log or the routes cannot be opened
  */
-export async function openDeciding(
-  configuration: Configuration,
-  log: Logger,
-  opened: Opened,
-): Promise<Deciding> {
+export async function openCore(configuration: Configuration, log: Logger, opened: Opened): Promise<Core> {
   const decisions = await openDecisions(configuration, log);
   const verdicts = opened.add(new VerdictLogs(new RefusalLog(configuration.logRefusals, log), decisions));
   const metrics = new Metrics();
   const engine = opened.add(await openEngine(configuration, { log, observer: metrics.observer }));
-  const admission = new Admission(configuration, new Backlog(configuration, engine.signatures));
-  const gate = opened.add(await openGate({ engine, configuration, admission, metrics, log }));
-  return { decisions, verdicts, metrics, engine, admission, gate };
+  const gatekeeper = new Gatekeeper(configuration, new Backlog(configuration, engine.signatures));
+  const gate = opened.add(await openGate({ engine, configuration, metrics, log }));
+  return { decisions, verdicts, metrics, engine, gatekeeper, gate };
 }
 
 async function openDecisions({ decisionLog }: Configuration, log: Logger): Promise<DecisionLog | null> {

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
-import { Places } from '../../src/service/load/places.js';
+import { PerClientSlots } from '../../src/service/load/per-client-slots.js';
 
 it('one client gets seven eighths of the places, beside others less, and each again what is given back', () => {
-  const places = new Places(16);
+  const places = new PerClientSlots(16);
   const takeAll = (client: string) => {
     let taken = 0;
     while (places.take(client)) taken++;
@@ -19,7 +19,7 @@ it('one client gets seven eighths of the places, beside others less, and each ag
 });
 
 it('a client that has given everything back leaves nothing behind', () => {
-  const places = new Places(1);
+  const places = new PerClientSlots(1);
   for (const client of ['a', 'b', 'a']) {
     expect(places.take(client)).toBe(true);
     expect(places.take('other')).toBe(false);

@@ -1,0 +1,393 @@
+import { Buffer } from 'node:buffer';
+import { performance } from 'node:perf_hooks';
+import { MAX_TYPICAL_BYTES, type Ticket } from '../load/gatekeeper.js';
+import type { Endpoint } from '../observe/metrics/metrics.js';
+import { BodyReader, MAX_PIECES, type BodyFault } from './body-reader.js';
+import { clientOf } from './client-address.js';
+import { GONE_PEER, type HttpRequest, type Wire, type WireAnswer } from './front-end.js';
+import { GateHead } from './gate-head.js';
+import { newRequestId, readRequestId } from './request-ids.js';
+
+/** What a request is answered with. */
+export interface Answer {
+  readonly status: number;
+  /** JSON, unless a header says something else. Bytes are not copied. Pieces are sent as fast as the client takes them. */
+  readonly body: string | Buffer | Iterator<string, void>;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** Closes the connection after the answer. */
+  readonly closes?: boolean;
+  /** The ticket is kept until the client has taken the answer, for which it has as long as for sending a body. */
+  readonly isHeld?: boolean;
+}
+
+/** `null` if nobody waits for an answer, or somebody else gives it. */
+export type Answering = Answer | null | Promise<Answer | null>;
+
+/** An answer `{ "error": … }`. */
+export function refusal(status: number, error: string, more: Partial<Answer> = {}): Answer {
+  return { status, body: JSON.stringify({ error }), ...more };
+}
+
+/** What the logs of verdicts read of a request, over any protocol. */
+export interface LoggedRequest {
+  readonly endpoint: Endpoint;
+  readonly traceparent: string | null;
+  /** The code of an invalid verdict, for traces. */
+  code: string | null;
+  /** Its id in logs: the caller's, or a new one, which the answer then carries. */
+  readonly requestId: string;
+  /** The address of the client for the decision log; `null` if nobody reads it there. */
+  readonly address: string | null;
+}
+
+/** What is judged: a request, or a line of a batch. */
+export interface Asked extends LoggedRequest {
+  /** Whether nobody waits for the answer any more. */
+  readonly isOver: boolean;
+}
+
+/** What is counted, logged and traced of an answer. */
+export interface Answered extends Pick<LoggedRequest, 'endpoint' | 'traceparent' | 'code'> {
+  readonly startedAt: number;
+  /** 0 if the client has disconnected before. */
+  readonly status: number;
+  /** The id that the answer carries; `null` if the caller sent none and none was made. */
+  readonly knownRequestId: string | null;
+}
+
+/** What requests share with their server. */
+export interface IncomingOwner {
+  /** Whether every answer closes its connection. */
+  readonly gatekeeper: { readonly isLeaving: boolean };
+  /** How long a client may send a body, go on sending one that was refused, and take an answer that is held. */
+  readonly bodyTimeoutMs: number;
+  /** The address of the client behind the peer of a connection. */
+  clientAddress(peer: string, forwardedFor: string | null): string;
+  /** Counts, logs and traces an answer: of a request, or of a line of a batch. */
+  report(answered: Answered): void;
+}
+
+/** The headers that are kept of a request, beside those that a gate reads. */
+const READ: ReadonlySet<string> = new Set([
+  ...['content-length', 'transfer-encoding', 'content-type', 'content-encoding', 'connection', 'origin'],
+  ...['sec-fetch-site', 'x-request-id', 'traceparent', 'x-forwarded-for', 'x-drs-bundle', 'authorization'],
+]);
+const CLOSE = /(?:^|,)[ \t]*close[ \t]*(?:,|$)/i;
+const NOTHING = Buffer.alloc(0);
+/** The content type of a batch, and of its answer. */
+export const NDJSON_TYPE = 'application/x-ndjson';
+
+// A client that is still sending when it is refused must be able to read the answer, even if it is slow or stands still
+// for a moment. So its data is read and discarded, for as long as a body may take and up to this limit, before the
+// connection is closed.
+const MAX_DISCARDED_BYTES = 16 * 1024 * 1024;
+
+/** One request and its answer, over both front ends. A freed wire must not be used, so all reading and writing goes through this class. */
+export class Incoming implements Asked, Answered {
+  readonly startedAt = performance.now();
+  readonly endpoint: Endpoint;
+  readonly method: string;
+  /** The path as it was sent, without the query. */
+  readonly path: string;
+  /** The part after the `?`; `undefined` if there is none. */
+  readonly query: string | undefined;
+  /** The headers that a gate reads; `null` on other routes. */
+  readonly gate: GateHead | null;
+  /** `Content-Length`; 0 if it is absent. */
+  readonly contentLength: number;
+  readonly hasBody: boolean;
+  readonly traceparent: string | null;
+  code: string | null = null;
+  address: string | null = null;
+  /** Whether its lines are counted in its place. */
+  isBatch = false;
+  status = 0;
+  /** The request is answered, or its client has disconnected. */
+  isOver = false;
+  knownRequestId: string | null = null;
+  readonly #wire: Wire;
+  readonly #owner: IncomingOwner;
+  readonly #headers = new Map<string, string>();
+  readonly #isLast: boolean;
+  #client: string | null = null;
+  /** The wire must not be used any more. */
+  #isFreed = false;
+  #isBodyDue: boolean;
+  #isReceiving = false;
+  /** Whether a piece of the body has come, or nothing instead of one. */
+  #hasPiece = false;
+  /** Of a body that is being read. */
+  #reading: { readonly maxBytes: number; readonly ticket: Ticket } | null = null;
+  #reader: BodyReader | null = null;
+  #onBody: ((body: Buffer | BodyFault) => void) | null = null;
+  /** Tells who waits for the client to take its answer that it has disconnected. */
+  #onGone: (() => void) | null = null;
+  /** An answer that waits for the first piece of the body. */
+  #early: WireAnswer | null = null;
+  #discarded = 0;
+  #timer: NodeJS.Timeout | null = null;
+
+  /** @param route `isProxied`: whether a gate reads the headers */
+  constructor(
+    wire: Wire,
+    req: HttpRequest,
+    path: string,
+    route: { readonly endpoint: Endpoint; readonly isProxied?: true },
+    owner: IncomingOwner,
+  ) {
+    this.#wire = wire;
+    this.#owner = owner;
+    this.endpoint = route.endpoint;
+    this.method = req.getCaseSensitiveMethod();
+    this.path = path;
+    this.query = req.getQuery();
+    const gate = route.isProxied === true ? new GateHead() : null;
+    this.gate = gate;
+    // In one pass, which costs as much as five look-ups by name, and also finds repeated headers.
+    req.forEach((name, value) => {
+      gate?.add(name, value);
+      if (!READ.has(name)) return;
+      const before = this.#headers.get(name);
+      this.#headers.set(name, before === undefined ? value : `${before},${value}`);
+    });
+    const length = this.header('content-length');
+    this.contentLength = Number(length ?? 0);
+    this.hasBody = (length !== null && length !== '0') || this.header('transfer-encoding') !== null;
+    this.traceparent = this.header('traceparent');
+    this.#isBodyDue = this.hasBody;
+    // RFC 9112 §9.6
+    this.#isLast = CLOSE.test(this.header('connection') ?? '');
+    const id = this.header('x-request-id');
+    if (id !== null) this.knownRequestId = readRequestId(id);
+    wire.onAborted(() => {
+      this.#free();
+      this.isOver = true;
+      this.#endReading('gone');
+      this.#onGone?.();
+    });
+  }
+
+  /** All headers of a name in the order sent, joined with commas; `null` if there is none. Only some are kept. */
+  header(name: string): string | null {
+    return this.#headers.get(name) ?? null;
+  }
+
+  /**
+   * Why it is unclear where the body ends; `null` if it is clear. uWebSockets.js uses the first of two lengths and treats any coding as
+   * `chunked`; a proxy in front may decide otherwise (request smuggling).
+   */
+  get framingFault(): string | null {
+    if (this.header('content-length')?.includes(',') === true)
+      return 'Content-Length comes more than once, expected one';
+    const coding = this.header('transfer-encoding');
+    if (coding === null || coding.toLowerCase() === 'chunked') return null;
+    return `Transfer-Encoding is ${JSON.stringify(coding.slice(0, 40))}, expected "chunked" once`;
+  }
+
+  /**
+   * Whether the request may come from a web page that is not listed. Any page can send a POST to a verifier on its
+   * visitor's machine or network. Browsers send the origin of such a request; other clients do not.
+   */
+  isForeign(allowed: ReadonlySet<string>): boolean {
+    const origin = this.header('origin');
+    if (origin !== null) return !allowed.has(origin);
+    const site = this.header('sec-fetch-site');
+    return site !== null && site !== 'none' && site !== 'same-origin';
+  }
+
+  get requestId(): string {
+    return (this.knownRequestId ??= newRequestId());
+  }
+
+  /** The address of the client as text; see `TRUST_PROXY`. Read it before the answer. */
+  get clientAddress(): string {
+    const peer = this.#isFreed ? GONE_PEER : this.#wire.remoteAddress();
+    return this.#owner.clientAddress(peer, this.header('x-forwarded-for'));
+  }
+
+  /** The client under which the request is counted. */
+  get client(): string {
+    return (this.#client ??= clientOf(this.clientAddress));
+  }
+
+  /** Whether it is a batch: its content type is NDJSON, as far as that can be told. */
+  get hasLines(): boolean {
+    const type = this.header('content-type');
+    // The usual `application/json` is shorter.
+    return type !== null && type.length >= NDJSON_TYPE.length && type.toLowerCase().includes(NDJSON_TYPE);
+  }
+
+  /**
+   * Reads the body. Call it before anything is waited for: uWebSockets.js drops what comes while nobody reads.
+   *
+   * @param ticket grows with a body that comes in pieces
+   */
+  read(maxBytes: number, ticket: Ticket): Promise<Buffer | BodyFault> {
+    if (this.contentLength > maxBytes) return Promise.resolve('too_large');
+    if (!this.#isBodyDue) return Promise.resolve(NOTHING);
+    this.#reading = { maxBytes, ticket };
+    return new Promise((resolve) => {
+      this.#onBody = resolve;
+      this.#receive(true);
+    });
+  }
+
+  /** Discards a body that nobody reads. */
+  ignoreBody(): void {
+    if (this.#isBodyDue && !this.#isReceiving && !this.isOver) this.#receive(false);
+  }
+
+  /**
+   * Answers. Does nothing if the client has disconnected.
+   *
+   * @returns a promise if the answer is held, or comes in pieces: settled when the client has taken it, or has disconnected
+   */
+  answer({ status, body, headers, closes = this.#closes, isHeld }: Answer): Promise<void> | null {
+    if (this.isOver) return null;
+    this.status = status;
+    const id = this.knownRequestId;
+    const all = id === null ? headers : { ...headers, 'X-Request-Id': id };
+    const isHead = this.method === 'HEAD';
+    let sent: Promise<void> | null = null;
+    if (typeof body !== 'string' && !Buffer.isBuffer(body)) {
+      this.#wire.begin({ status, headers: all, closes });
+      sent = this.#sendPieces(isHead ? [][Symbol.iterator]() : body, { closes, isHead });
+    } else {
+      const answer: WireAnswer = { status, body, headers: all, isHead, closes };
+      if (isHeld === true && !this.#isBodyDue) sent = this.#writeHeld(answer);
+      else if (!this.#isBodyDue) this.#write(answer);
+      else if (this.#hasPiece) this.#writeEarly(answer);
+      else {
+        // Wait for the first piece. If it is the whole body, the connection can stay open.
+        this.#early = answer;
+        if (!this.#isReceiving) this.#receive(false);
+      }
+    }
+    this.isOver = true;
+    return sent;
+  }
+
+  /** Reports the answer to a line of this batch. */
+  reportLine(line: Answered): void {
+    this.#owner.report(line);
+  }
+
+  /**
+   * Gives the wire to somebody who answers in pieces. The body must have been read.
+   *
+   * @returns `null` if the client has disconnected
+   */
+  handOver(): Wire | null {
+    if (this.isOver) return null;
+    this.#isFreed = this.isOver = true;
+    return this.#wire;
+  }
+
+  get #closes(): boolean {
+    return this.#isLast || this.#owner.gatekeeper.isLeaving;
+  }
+
+  #receive(isWanted: boolean): void {
+    this.#isReceiving = true;
+    this.#wire.receive((chunk, isLast) => {
+      this.#hasPiece = true;
+      if (isLast) this.#isBodyDue = false;
+      if (this.isOver) this.#discard(chunk.length, isLast);
+      else if (this.#reading !== null) this.#take(chunk, isLast, this.#reading);
+    }, isWanted);
+  }
+
+  #take(
+    chunk: Buffer,
+    isLast: boolean,
+    { maxBytes, ticket }: { readonly maxBytes: number; readonly ticket: Ticket },
+  ): void {
+    if (this.#reader !== null) this.#reader.take(chunk, isLast);
+    else if (chunk.length > maxBytes) this.#endReading('too_large');
+    // The piece is only valid during the call.
+    else if (isLast && chunk.length <= MAX_TYPICAL_BYTES) this.#endReading(Buffer.from(chunk));
+    else {
+      const endsAt = this.startedAt + this.#owner.bodyTimeoutMs;
+      const rules = { ticket, maxBytes, announcedBytes: this.contentLength, endsAt };
+      const end = (body: Buffer | BodyFault) => this.#endReading(body);
+      this.#reader = new BodyReader(rules, end, () => this.#wire.keepOpen());
+      this.#reader.take(chunk, isLast);
+    }
+  }
+
+  #endReading(body: Buffer | BodyFault): void {
+    this.#reader?.stop();
+    this.#reading = null;
+    this.#onBody?.(body);
+  }
+
+  #write(answer: WireAnswer): void {
+    this.#isFreed = true;
+    this.#wire.write(answer);
+  }
+
+  #writeHeld(answer: WireAnswer): Promise<void> {
+    return new Promise((resolve) => {
+      this.#timer = setTimeout(() => this.#wire.cut(), this.#owner.bodyTimeoutMs);
+      const sent = () => {
+        this.#free();
+        resolve();
+      };
+      this.#onGone = sent;
+      this.#write({ ...answer, sent });
+    });
+  }
+
+  #sendPieces(
+    pieces: Iterator<string, void>,
+    end: { readonly closes: boolean; readonly isHead: boolean },
+  ): Promise<void> {
+    return new Promise((resolve) => {
+      this.#onGone = resolve;
+      const next = () => {
+        if (this.#isFreed) return;
+        const piece = pieces.next();
+        if (piece.done === true) {
+          this.#isFreed = true;
+          this.#wire.finish(end);
+          resolve();
+          // Other requests have their turn between two pieces, also if this client reads fast.
+        } else if (this.#wire.writePiece(piece.value, next)) setImmediate(next);
+      };
+      next();
+    });
+  }
+
+  #writeEarly(answer: WireAnswer): void {
+    this.#wire.writeEarly(answer);
+    this.#timer = setTimeout(() => this.#close(), this.#owner.bodyTimeoutMs);
+  }
+
+  #discard(bytes: number, isLast: boolean): void {
+    if (this.#isFreed) return;
+    if (this.#early !== null) {
+      const early = this.#early;
+      this.#early = null;
+      if (isLast) {
+        this.#write(early);
+        return;
+      }
+      this.#writeEarly(early);
+    }
+    // So that it is no more pieces than a body may have.
+    this.#discarded += Math.max(bytes, MAX_DISCARDED_BYTES / MAX_PIECES);
+    // Deferred: what was written in this turn is sent at its end, and closing now would discard it.
+    if (isLast || this.#discarded > MAX_DISCARDED_BYTES) setImmediate(() => this.#close());
+  }
+
+  #close(): void {
+    if (this.#isFreed) return;
+    this.#free();
+    this.#wire.close();
+  }
+
+  #free(): void {
+    this.#isFreed = true;
+    if (this.#timer !== null) clearTimeout(this.#timer);
+  }
+}

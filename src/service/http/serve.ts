@@ -1,0 +1,260 @@
+import { availableParallelism } from 'node:os';
+import { performance } from 'node:perf_hooks';
+import type { Logger } from 'pino';
+import type { Configuration } from '../configuration/configuration.js';
+import type { Gatekeeper, Ticket } from '../load/gatekeeper.js';
+import type { RateLimit } from '../load/rate-limit.js';
+import type { Endpoint, Metrics, Rejection } from '../observe/metrics/metrics.js';
+import type { Tracing } from '../observe/tracing.js';
+import { clientAddressOf, type ProxyTrust } from './client-address.js';
+import type { HttpRequest, Wire } from './front-end.js';
+import { gateProtocolOf } from './gate-head.js';
+import {
+  Incoming,
+  refusal,
+  type Answer,
+  type Answered,
+  type Answering,
+  type Asked,
+  type IncomingOwner,
+} from './incoming.js';
+import type { Judge } from './judged-body.js';
+
+// pino's number for the level `debug`.
+const DEBUG = 20;
+
+type Serve = (incoming: Incoming, ticket: Ticket) => Answering;
+
+/** What answers the requests to a path. */
+export interface Route {
+  readonly endpoint: Endpoint;
+  /** Empty if every method is allowed. */
+  readonly methods: readonly string[];
+  /** `null` if there is no limit. Each class of endpoints has its own limit, so that one cannot use up another's. */
+  readonly rateLimit: RateLimit | null;
+  /** What answers: a judge of bodies, which each request waits for, or else a function. That reads the body before it waits for anything. */
+  readonly serve: Judge<Incoming> | Serve;
+  /** What answers batches of bodies; left out, they are bodies like others. */
+  readonly batches?: { readonly maxBytes: number; readonly answer: Serve };
+  /** Whether a gate reads the headers. */
+  readonly isProxied?: true;
+  /** Whether web pages may call that are not listed: the origin is that of the request a proxy asks about, or it is a page that does nothing. */
+  readonly takesAnyOrigin?: true;
+  /** Whether a query may come: it is read, or the answer is the same without it. Else nobody may think that it counts. */
+  readonly takesQuery?: boolean;
+}
+
+/** The routes of a listener by path, and the route for all other paths. */
+export interface Table {
+  readonly routes: ReadonlyMap<string, Route>;
+  readonly unknown: Route;
+}
+
+/** What a {@link Server} needs. */
+export interface ServerContext {
+  readonly configuration: Configuration;
+  readonly gatekeeper: Gatekeeper;
+  readonly metrics: Metrics;
+  readonly log: Logger;
+  /** `null` if no OpenTelemetry SDK is registered. */
+  readonly tracing: Tracing | null;
+}
+
+const INTERNAL = refusal(500, 'internal');
+const FOREIGN = refusal(
+  403,
+  'requests of web pages are refused unless their origin is listed in ALLOWED_ORIGINS',
+);
+
+/** Serves the requests of all HTTP listeners: the way of each is {@link Server.serve}. */
+export class Server implements IncomingOwner {
+  readonly bodyTimeoutMs: number;
+  readonly gatekeeper: Gatekeeper;
+  readonly #context: ServerContext;
+  readonly #origins: ReadonlySet<string>;
+  readonly #busyPoll: BusyPoll;
+  readonly #proxyTrust: ProxyTrust | null;
+  readonly #notesAddress: boolean;
+  #open = 0;
+
+  constructor(context: ServerContext) {
+    this.#context = context;
+    const { configuration } = context;
+    this.gatekeeper = context.gatekeeper;
+    this.bodyTimeoutMs = configuration.requestTimeoutSecs * 1000;
+    this.#origins = new Set(configuration.allowedOrigins);
+    this.#proxyTrust = configuration.trustProxy ?? null;
+    this.#notesAddress = configuration.decisionLog !== undefined;
+    // On a single core, polling would take time from the client or the workers.
+    this.#busyPoll = openBusyPoll(availableParallelism() > 1 ? configuration.busyPollMicrosecs / 1000 : 0);
+  }
+
+  /** Number of requests whose answer is not sent. */
+  get open(): number {
+    return this.#open;
+  }
+
+  /** Serves the requests to a listener with these routes. Paths match exactly, except those of the gates, so no router is needed. */
+  handlerOf(table: Table) {
+    return (wire: Wire, req: HttpRequest): void => void this.serve(table, wire, req);
+  }
+
+  /** The way of every request: origin, limit, method, enter, route, write, count, log, trace. Never rejects. */
+  async serve({ routes, unknown }: Table, wire: Wire, req: HttpRequest): Promise<void> {
+    const { gatekeeper } = this;
+    const { log } = this.#context;
+    this.#open++;
+    this.#busyPoll.end();
+    const path = req.getUrl();
+    // Proxies append the caller's path to the gate's path.
+    const route = routes.get(path) ?? routes.get(`/gate/${gateProtocolOf(path)}`) ?? unknown;
+    const incoming = new Incoming(wire, req, path, route, this);
+    let ticket: Ticket | null = null;
+    let sent: Promise<void> | null = null;
+    try {
+      if (this.#notesAddress) incoming.address = incoming.clientAddress;
+      const judge = typeof route.serve === 'function' ? null : route.serve;
+      let answering: Answering = this.#refusalOf(route, incoming) ?? judge?.refusalOf?.(incoming) ?? null;
+      if (answering === null) {
+        const batches = incoming.hasLines ? route.batches : undefined;
+        const maxBytes = batches?.maxBytes ?? judge?.maxBytes ?? 0;
+        // One that is too large is refused when it is read.
+        const announced = incoming.contentLength > maxBytes ? 0 : incoming.contentLength;
+        if (judge === null) ticket = gatekeeper.letIn(incoming);
+        else if (!gatekeeper.isDraining) ticket = gatekeeper.enter(incoming, announced);
+        if (ticket === null)
+          answering = judge?.refuse(incoming, gatekeeper.isDraining ? 'shutting_down' : 'overloaded') ?? null;
+        else if (batches !== undefined) answering = batches.answer(incoming, ticket);
+        else if (typeof route.serve === 'function') answering = route.serve(incoming, ticket);
+        else answering = answerBody(incoming, ticket, route.serve);
+      }
+      incoming.ignoreBody();
+      const answer = await answering;
+      if (answer !== null) sent = incoming.answer(answer);
+    } catch (error) {
+      log.error({ err: error }, 'a request failed inside the service');
+      incoming.ignoreBody();
+      sent = incoming.answer(INTERNAL);
+    } finally {
+      if (!incoming.isBatch) this.report(incoming);
+      // What is held, or comes in pieces, is not sent yet.
+      if (sent !== null) await sent;
+      ticket?.release();
+      if (--this.#open === 0) this.#busyPoll.begin();
+    }
+  }
+
+  clientAddress(peer: string, forwardedFor: string | null): string {
+    return clientAddressOf(this.#proxyTrust, peer, forwardedFor);
+  }
+
+  report(answered: Answered): void {
+    const { metrics, log, tracing } = this.#context;
+    const { endpoint, startedAt, status, knownRequestId: requestId } = answered;
+    const milliseconds = performance.now() - startedAt;
+    metrics.countRequest(endpoint, status, milliseconds);
+    if (log.levelVal <= DEBUG) {
+      log.debug({ endpoint, status, milliseconds, ...(requestId === null ? {} : { requestId }) }, 'request');
+    }
+    tracing?.record(answered, milliseconds);
+  }
+
+  /** Why a request is refused before its route; `null` if it is not. */
+  #refusalOf(route: Route, incoming: Incoming): Answer | null {
+    const fault = incoming.framingFault;
+    if (fault !== null) {
+      this.#countRejection(route, 'malformed');
+      return refusal(400, fault, { closes: true });
+    }
+    if (!route.takesAnyOrigin && incoming.isForeign(this.#origins)) {
+      this.#countRejection(route, 'foreign_origin');
+      return FOREIGN;
+    }
+    const wait = route.rateLimit?.admit(incoming.client) ?? 0;
+    if (wait > 0) {
+      this.#countRejection(route, 'rate_limited');
+      return refusal(429, 'rate_limited', { headers: { 'Retry-After': String(Math.ceil(wait)) } });
+    }
+    if (route.methods.length > 0 && !route.methods.includes(incoming.method)) {
+      const allowed = route.methods.join(', ');
+      const error = `method ${incoming.method} is not allowed here, expected ${allowed}`;
+      return refusal(405, error, { headers: { Allow: allowed } });
+    }
+    if (route.takesQuery === true || (incoming.query ?? '') === '') return null;
+    this.#countRejection(route, 'malformed');
+    return refusal(400, 'the request has a query, expected none');
+  }
+
+  #countRejection({ endpoint }: Route, reason: Rejection): void {
+    const { metrics } = this.#context;
+    if (endpoint === 'verify') metrics.countRejection(reason);
+    else if (endpoint === 'gate') metrics.gate.rejected(endpoint, reason);
+  }
+}
+
+/** Reads the body of a request, and has it judged in its turn. */
+async function answerBody(
+  incoming: Incoming,
+  ticket: Ticket,
+  judge: Judge<Incoming>,
+): Promise<Answer | null> {
+  const body = await incoming.read(judge.maxBytes, ticket);
+  if (body === 'gone') return null;
+  if (typeof body === 'string') return judge.refuse(incoming, body);
+  // `return` alone would wait two turns of the queue of promises longer.
+  return await judgeInTurn(incoming, body, ticket, judge);
+}
+
+/** Has a body judged when its turn comes, unless its client has gone. */
+export function judgeInTurn<One extends Asked>(
+  asked: One,
+  body: Buffer,
+  ticket: Ticket,
+  judge: Judge<One>,
+): Promise<Answer | null> {
+  return ticket.run(
+    body.length,
+    () => (asked.isOver ? Promise.resolve(null) : judge.answer(asked, body, ticket)),
+    () => (asked.isOver ? null : judge.refuse(asked, 'overloaded')),
+  );
+}
+
+/** Keeps the event loop turning while no request is open. */
+type BusyPoll = ReturnType<typeof openBusyPoll>;
+
+/**
+ * Keeps the event loop turning for some time after the last answer, since a wake-up takes as long as a verification. If
+ * more than one spin in five sees no request, the next 16 are skipped, doubling up to 1,024.
+ *
+ * @param ms maximum time of one spin; 0 for none
+ */
+export function openBusyPoll(ms: number, now = () => performance.now(), defer: Defer = setImmediate) {
+  let isTurning = false;
+  let [until, credit, skips, left] = [0, 0, 16, 0];
+  const turn = (): void => {
+    if (now() < until) return void defer(turn);
+    isTurning = false;
+    if (until === 0) return;
+    until = 0;
+    credit -= 4;
+    if (credit < 0) [credit, left, skips] = [0, skips, Math.min(1024, 2 * skips)];
+  };
+  return {
+    /** No request is open any more. */
+    begin(): void {
+      if (ms === 0 || left-- > 0) return;
+      until = now() + ms;
+      if (!isTurning) defer(turn);
+      isTurning = true;
+    },
+    /** A request has arrived. */
+    end(): void {
+      if (until === 0) return;
+      until = 0;
+      credit = Math.min(16, credit + 1);
+      skips = 16;
+    },
+  };
+}
+
+type Defer = (turn: () => void) => unknown;

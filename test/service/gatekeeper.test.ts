@@ -1,0 +1,314 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { clientOf } from '../../src/service/http/client-address.js';
+import { routeTables } from '../../src/service/routes/table.js';
+import { Backlog } from '../../src/service/load/backlog.js';
+import {
+  Gatekeeper,
+  MAX_TYPICAL_BYTES,
+  type GatekeeperLimits,
+  type Ticket,
+} from '../../src/service/load/gatekeeper.js';
+import { RefusalLog, VerdictLogs } from '../../src/service/observe/logs/verdict-logs.js';
+import type { RouteContext } from '../../src/service/routes/context.js';
+import { WorkDropped } from '../../src/signatures/signature-verifier.js';
+import type { Call, Judgement } from '../../src/verify/judge.js';
+import { eventually } from '../support/eventually.js';
+import { openServer, STILL_LOOP } from '../support/noted-wire.js';
+
+const KIB = 1024;
+// Text and parsed form, for each byte of a body.
+const EXPANSION = 16;
+const FIRST = { client: '192.0.2.1' };
+const refused = () => 'overloaded';
+const OTHER = { client: '192.0.2.2' };
+
+const open = (limits: Partial<GatekeeperLimits> = {}, signatures = { waitMs: 0 }) => {
+  const all = {
+    ...{ maxPending: 1000, maxBodyMemory: 1024 * KIB, queueBurstMs: 60_000, queueTargetMs: 60_000 },
+    ...limits,
+  };
+  return new Gatekeeper(all, new Backlog(all, signatures, STILL_LOOP));
+};
+
+/** Begins to wait for a verdict, at once. @returns whether it may */
+async function begin(ticket: Ticket, bytes: number): Promise<boolean> {
+  const begun = () => Promise.resolve(true);
+  return ticket.run(bytes, begun, () => false);
+}
+
+describe('what waits for a verdict', () => {
+  it('is as much as may, and is given back once', async () => {
+    const keeper = open({ maxPending: 2 });
+    const [first, second] = [keeper.letIn(FIRST), keeper.letIn(FIRST)];
+    expect([await begin(first, 100), await begin(second, 100), keeper.pending]).toEqual([true, true, 2]);
+    expect([keeper.enter(OTHER, 1), await begin(keeper.letIn(OTHER), 1)]).toEqual([null, false]);
+    first.release();
+    first.release();
+    expect([keeper.pending, keeper.bodyBytes]).toEqual([1, 100 * EXPANSION]);
+    expect(keeper.enter(OTHER, 1)).not.toBeNull();
+    second.release();
+    expect([keeper.pending, keeper.bodyBytes]).toEqual([0, 0]);
+  });
+
+  it('fits into the memory, counting what is parsed', async () => {
+    const keeper = open();
+    const tickets: Ticket[] = [];
+    for (let ticket = keeper.letIn(FIRST); await begin(ticket, KIB); ticket = keeper.letIn(FIRST))
+      tickets.push(ticket);
+    expect([tickets.length, keeper.bodyBytes]).toEqual([1024 / EXPANSION, 1024 * KIB]);
+    expect(keeper.letIn(FIRST).grow(1)).toBe(false);
+    for (const ticket of tickets) ticket.release();
+    expect(keeper.bodyBytes).toBe(0);
+  });
+
+  it('may be a body that would take more than the memory by itself, but no two beside it', async () => {
+    const keeper = open();
+    const size = 60 * KIB;
+    expect(size * EXPANSION).toBeGreaterThan(512 * KIB);
+    const tickets = [keeper.letIn(FIRST), keeper.letIn(FIRST), keeper.letIn(FIRST)] as const;
+    expect([
+      await begin(tickets[0], size),
+      await begin(tickets[1], size),
+      await begin(tickets[2], size),
+    ]).toEqual([true, true, false]);
+  });
+
+  it('for the status list leaves its place to others, up to half of all, however much did before', async () => {
+    const keeper = open({ maxPending: 4 });
+    for (let round = 0; round < 5; round++) {
+      const tickets = Array.from({ length: 4 }, () => keeper.letIn(FIRST));
+      for (const ticket of tickets) expect(await begin(ticket, 100)).toBe(true);
+      expect(keeper.enter(FIRST, 100)).toBeNull();
+      expect(tickets.map((ticket) => ticket.park())).toEqual([true, true, false, false]);
+      expect(tickets[0]?.park()).toBe(false);
+      const others = [keeper.letIn(OTHER), keeper.letIn(OTHER), keeper.letIn(OTHER)];
+      expect(await Promise.all(others.map((ticket) => begin(ticket, 100)))).toEqual([true, true, false]);
+      expect(keeper.pending).toBe(6);
+      for (const ticket of [...tickets, ...others, ...tickets]) ticket.release();
+      expect([keeper.pending, keeper.bodyBytes, tickets[0]?.park()]).toEqual([0, 0, false]);
+    }
+  });
+
+  it('for the status list takes no more than half of the memory', async () => {
+    const keeper = open({ maxBodyMemory: 64_000 });
+    const [first, second] = [keeper.letIn(FIRST), keeper.letIn(FIRST)];
+    expect([await begin(first, 1500), await begin(second, 1500)]).toEqual([true, true]);
+    expect([first.park(), second.park()]).toEqual([true, false]);
+  });
+});
+
+describe('a turn', () => {
+  it('comes at once while there is time, in the call itself', () => {
+    const runs: string[] = [];
+    void open()
+      .letIn(FIRST)
+      .run<unknown>(MAX_TYPICAL_BYTES, () => Promise.resolve(runs.push('ran')), refused);
+    expect(runs).toEqual(['ran']);
+  });
+
+  it('is another one for a large body, which counts meanwhile', async () => {
+    const keeper = open();
+    const runs: string[] = [];
+    const run = (bytes: number) =>
+      keeper.letIn(FIRST).run<unknown>(bytes, () => Promise.resolve(runs.push('ran')), refused);
+    const first = run(512 * KIB);
+    expect([runs, keeper.bodyBytes]).toEqual([[], 512 * KIB]);
+    // There is no memory for another one to wait.
+    expect([await run(100 * KIB), keeper.bodyBytes]).toEqual(['overloaded', 512 * KIB]);
+    expect([await first, runs]).toEqual([1, ['ran']]);
+  });
+
+  it('does not come for more than half as many of a client as may wait, and these hold nothing', async () => {
+    const signatures = { waitMs: 100 };
+    const keeper = open({ maxPending: 4 }, signatures);
+    const run = (sender: typeof FIRST) =>
+      keeper.letIn(sender).run(8000, () => Promise.resolve('ran'), refused);
+    const waiting = [run(FIRST), run(FIRST), run(OTHER)];
+    expect([await run(FIRST), keeper.pending, keeper.bodyBytes]).toEqual(['overloaded', 3, 24_000]);
+    waiting.push(run(OTHER));
+    expect([keeper.enter(OTHER, 1), await run(OTHER), keeper.pending]).toEqual([null, 'overloaded', 4]);
+    signatures.waitMs = 0;
+    expect(await Promise.all(waiting)).toEqual(Array(4).fill('ran'));
+  });
+
+  it('gives what was read for what is parsed', async () => {
+    const keeper = open();
+    const ticket = keeper.letIn(FIRST);
+    expect([ticket.grow(20 * KIB), keeper.readingClients]).toEqual([true, 1]);
+    expect(await begin(ticket, 20 * KIB)).toBe(true);
+    expect([keeper.bodyBytes, keeper.readingClients]).toEqual([20 * KIB * EXPANSION, 0]);
+    ticket.release();
+    // What is kept longer than the verdict takes.
+    expect([ticket.grow(10), keeper.pending, keeper.bodyBytes]).toEqual([true, 0, 10]);
+  });
+});
+
+describe('the memory of bodies that are read', () => {
+  const LIMIT = 1024;
+  const READ = LIMIT / 2;
+
+  it('leaves half to others, and is not asked for where a body is small', () => {
+    const keeper = open();
+    const tickets = [keeper.letIn(FIRST), keeper.letIn(OTHER)];
+    for (const ticket of tickets) ticket.add(256 * KIB);
+    expect(tickets.map((ticket) => ticket.grow(1))).toEqual([false, false]);
+    // A large one is not worth reading, a small one may come in one piece.
+    expect([16 * KIB + 1, 16 * KIB].map((bytes) => keeper.enter(FIRST, bytes) !== null)).toEqual([
+      false,
+      true,
+    ]);
+  });
+
+  it('lets one client take as much as it leaves to others', () => {
+    const keeper = open({ maxBodyMemory: LIMIT });
+    const greedy = keeper.letIn(FIRST);
+    expect([greedy.grow(READ / 2), greedy.grow(1), keeper.bodyBytes]).toEqual([true, false, READ / 2]);
+    expect(keeper.letIn(FIRST).canGrow(1)).toBe(false);
+    const modest = keeper.letIn(OTHER);
+    expect([modest.grow(READ / 4 + 1), modest.grow(READ / 4), modest.grow(1)]).toEqual([false, true, false]);
+    expect(keeper.readingClients).toBe(2);
+    greedy.release();
+    modest.release();
+    expect([keeper.bodyBytes, keeper.readingClients]).toEqual([0, 0]);
+  });
+
+  it('asks for no client while less than half is in use', () => {
+    const keeper = open({ maxBodyMemory: LIMIT });
+    const unknown = keeper.letIn({
+      get client(): string {
+        throw new Error('asked');
+      },
+    });
+    expect(unknown.canGrow(READ / 2)).toBe(true);
+    expect(() => unknown.canGrow(READ / 2 + 1)).toThrow('asked');
+    expect(unknown.canGrow(READ + 1)).toBe(false);
+  });
+
+  it('counts a network of IPv6 as one client', () => {
+    expect(clientOf('2001:DB8:0:1::7')).toBe(clientOf('2001:db8:0:1::8'));
+  });
+
+  it('stays within its limits in any order of steps, and is empty when all is given back', async () => {
+    const clients = [FIRST, OTHER, { client: '192.0.2.3' }];
+    const step = fc.record({
+      kind: fc.constantFrom('grow', 'begin', 'end'),
+      who: fc.nat(clients.length - 1),
+      bytes: fc.integer({ min: 0, max: READ }),
+    });
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
+        const keeper = open({ maxBodyMemory: LIMIT });
+        const tickets = clients.map((sender) => keeper.letIn(sender));
+        const held = clients.map(() => 0);
+        for (const { kind, who, bytes } of steps) {
+          const ticket = tickets[who] as Ticket;
+          if (kind === 'grow' && ticket.grow(bytes)) held[who] = (held[who] ?? 0) + bytes;
+          else if (kind === 'begin') {
+            const other = keeper.letIn(FIRST);
+            await begin(other, Math.ceil(bytes / EXPANSION));
+            tickets.push(other);
+          } else if (kind === 'end') {
+            ticket.release();
+            held[who] = 0;
+            for (const other of tickets.splice(clients.length)) other.release();
+          }
+          expect(keeper.bodyBytes).toBeLessThanOrEqual(LIMIT);
+          const reading = held.reduce((sum, each) => sum + each, 0);
+          expect(reading).toBeLessThanOrEqual(READ);
+          for (const each of held) expect(each).toBeLessThanOrEqual(READ / 2);
+          expect(keeper.readingClients).toBe(held.filter((each) => each > 0).length);
+        }
+        for (const ticket of tickets) ticket.release();
+        expect([keeper.bodyBytes, keeper.readingClients, keeper.pending]).toEqual([0, 0, 0]);
+      }),
+    );
+  });
+});
+
+/** A fake verifier for requests, since the real one cannot fail on demand. */
+type Verify = (request: Call) => Promise<Judgement>;
+
+describe('a fault of the verifier', () => {
+  function start(verify: Verify) {
+    const service = openServer({ maxPending: 3 });
+    const verdicts = new VerdictLogs(new RefusalLog('off', service.log), null);
+    const context = { ...service, engine: { verify }, verdicts, gateSigner: null };
+    const route = routeTables(context as unknown as RouteContext).service.routes.get('/verify');
+    if (route === undefined) throw new Error('there is no /verify');
+    const send = () => service.ask(route, { body: '{"invocation":"x"}' });
+    const post = async () => {
+      const { answers } = send();
+      await eventually(() => expect(answers).toHaveLength(1));
+      return `${answers[0]?.status} ${String(answers[0]?.body)}`;
+    };
+    return { ...service, send, post };
+  }
+
+  const broken = {
+    get failure(): never {
+      throw new Error('an outcome that cannot be written');
+    },
+  } as unknown as Judgement;
+  const later = () => new Promise((resolve) => setImmediate(resolve));
+  it.each<[string, Verify]>([
+    [
+      'thrown at once',
+      () => {
+        throw new RangeError('Maximum call stack size exceeded');
+      },
+    ],
+    [
+      'thrown, and no Error',
+      () => {
+        // oxlint-disable-next-line typescript/only-throw-error -- what a dependency throws may be anything
+        throw 'a string';
+      },
+    ],
+    ['told at once', () => Promise.reject(new Error('no verdict'))],
+    ['told later', () => later().then(() => Promise.reject(new Error('no verdict')))],
+    ['met while the verdict is written', () => Promise.resolve(broken)],
+    ['met while the verdict is written, later', () => later().then(() => broken)],
+  ])('is a 500 and leaves nothing behind: %s', async (_, verify) => {
+    const { gatekeeper, server, post, metrics } = start(verify);
+    // More requests than may wait at once: if a count were not given back, the fourth would be refused.
+    for (let request = 0; request < 8; request++) expect(await post()).toBe('500 {"error":"internal"}');
+    expect([gatekeeper.pending, gatekeeper.bodyBytes, server.open]).toEqual([0, 0, 0]);
+    expect(metrics.rejections.internal).toBe(8);
+  });
+
+  it('asks before a request waits for the status list', async () => {
+    const waiting: { request: Call; fail: (error: Error) => void }[] = [];
+    const { gatekeeper, post } = start(
+      (request) => new Promise((_, fail) => waiting.push({ request, fail })),
+    );
+    const answers = [post(), post(), post()];
+    await eventually(() => expect(waiting).toHaveLength(3));
+    // Of three places, those that wait may leave one and a half.
+    expect(waiting.map(({ request }) => request.mayWait?.())).toEqual([true, true, false]);
+    answers.push(post());
+    await eventually(() => expect([waiting.length, gatekeeper.pending]).toEqual([4, 4]));
+    for (const { fail } of waiting) fail(new Error('no verdict'));
+    for (const answer of answers) expect(await answer).toBe('500 {"error":"internal"}');
+    expect(gatekeeper.pending).toBe(0);
+  });
+
+  it('leaves what waits where it is until the verifier is done, also when the client has gone', async () => {
+    const waiting: { request: Call; fail: (error: Error) => void }[] = [];
+    const { gatekeeper, send, post, reported } = start(
+      (request) => new Promise((_, fail) => waiting.push({ request, fail })),
+    );
+    for (let request = 0; request < 3; request++) {
+      const wire = send();
+      await eventually(() => expect(waiting).toHaveLength(request + 1));
+      expect(waiting[request]?.request.isWanted?.()).toBe(true);
+      wire.gone();
+    }
+    expect(waiting.map(({ request }) => request.isWanted?.())).toEqual([false, false, false]);
+    expect(gatekeeper.pending).toBe(3);
+    expect(await post()).toBe('503 {"error":"overloaded"}');
+    for (const { fail } of waiting) fail(new WorkDropped('nobody waits'));
+    await eventually(() => expect([gatekeeper.pending, gatekeeper.bodyBytes]).toEqual([0, 0]));
+    expect(reported.map(({ status }) => status)).toEqual([503, 0, 0, 0]);
+  });
+});

@@ -1,0 +1,343 @@
+import { Buffer } from 'node:buffer';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { Incoming, refusal, type Answer } from '../../src/service/http/incoming.js';
+import { MAX_TYPICAL_BYTES } from '../../src/service/load/gatekeeper.js';
+import { NotedWire, openServer, requestOf, type Sent } from '../support/noted-wire.js';
+
+const piece = Buffer.alloc(10);
+const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
+const BODY = ['content-length', '1000000'] as const;
+
+/** A request whose answer the test gives. */
+function open(sent: Sent = {}, isLeaving = false) {
+  const wire = new NotedWire();
+  const owner = {
+    ...{ gatekeeper: { isLeaving }, bodyTimeoutMs: 2000, report: () => undefined },
+    clientAddress: (peer: string, forwardedFor: string | null) => `${forwardedFor} over ${peer}`,
+  };
+  const incoming = new Incoming(wire, requestOf(sent), sent.path ?? '/', { endpoint: 'verify' }, owner);
+  const answer = (status: number, body: Answer['body'] = '{}', more: Partial<Answer> = {}) =>
+    incoming.answer({ status, body, ...more });
+  return { wire, incoming, answer };
+}
+
+describe('the head of a request', () => {
+  it('has what a route reads, in the order sent, and nothing else', () => {
+    const { incoming } = open({
+      ...{ method: 'POST', path: '/a', query: 'b' },
+      headers: [
+        ['content-length', '12'],
+        ['content-type', 'application/json'],
+        ['content-type', 'text/plain'],
+        ['x-forwarded-for', '192.0.2.1, 192.0.2.2'],
+        ['x-forwarded-for', '192.0.2.3'],
+        ['x-request-id', 'r 1'],
+        ['traceparent', 'a trace'],
+        ['content-digest', 'x'],
+      ],
+    });
+    expect(incoming).toMatchObject({
+      ...{ method: 'POST', path: '/a', query: 'b', contentLength: 12, hasBody: true, gate: null },
+      // No request id that cannot be logged.
+      ...{ framingFault: null, traceparent: 'a trace', knownRequestId: null },
+      clientAddress: '192.0.2.1, 192.0.2.2,192.0.2.3 over 192.0.2.1',
+    });
+    expect(['content-type', 'content-digest', 'origin'].map((name) => incoming.header(name))).toEqual([
+      ...['application/json,text/plain', null, null],
+    ]);
+    expect(open().incoming).toMatchObject({ contentLength: 0, hasBody: false, framingFault: null });
+  });
+
+  it.each<[headers: [string, string][], hasBody: boolean, fault: string | null]>([
+    [[['content-length', '0']], false, null],
+    [[['content-length', '1']], true, null],
+    [[['transfer-encoding', 'Chunked']], true, null],
+    [
+      [
+        ['content-length', '1'],
+        ['content-length', '1'],
+      ],
+      true,
+      'Content-Length comes more than once, expected one',
+    ],
+    [
+      [
+        ['transfer-encoding', 'chunked'],
+        ['transfer-encoding', 'chunked'],
+      ],
+      true,
+      'Transfer-Encoding is "chunked,chunked", expected "chunked" once',
+    ],
+    [
+      [['transfer-encoding', 'x'.repeat(99)]],
+      true,
+      `Transfer-Encoding is "${'x'.repeat(40)}", expected "chunked" once`,
+    ],
+  ])('says whether there is a body, and where it ends: %j', (headers, hasBody, framingFault) => {
+    expect(open({ headers }).incoming).toMatchObject({ hasBody, framingFault });
+  });
+
+  it.each<[origin: string | null, site: string | null, isForeign: boolean]>([
+    [null, null, false],
+    ['https://ours.example', 'cross-site', false],
+    ['https://other.example', 'same-origin', true],
+    ['null', null, true],
+    [null, 'none', false],
+    [null, 'same-origin', false],
+    [null, 'same-site', true],
+    [null, 'cross-site', true],
+  ])('of a page of origin %s, from %s, is foreign: %s', (origin, site, isForeign) => {
+    const headers = [
+      ...(origin === null ? [] : [['origin', origin] as const]),
+      ...(site === null ? [] : [['sec-fetch-site', site] as const]),
+    ];
+    expect(open({ headers }).incoming.isForeign(new Set(['https://ours.example']))).toBe(isForeign);
+  });
+});
+
+describe('an answer', () => {
+  it('is given once, as it was told', () => {
+    const { wire, incoming, answer } = open();
+    expect([incoming.isOver, incoming.status]).toEqual([false, 0]);
+    void answer(201, '{"a":1}', { headers: { Allow: 'POST' } });
+    void answer(200);
+    expect(wire.answers).toEqual([
+      { status: 201, body: '{"a":1}', headers: { Allow: 'POST' }, isHead: false, closes: false },
+    ]);
+    expect([incoming.isOver, incoming.status, wire.done]).toEqual([true, 201, ['write']]);
+    const head = open({ method: 'HEAD' });
+    void head.incoming.answer(refusal(404, 'not "here"'));
+    expect(head.wire.answers).toMatchObject([{ body: '{"error":"not \\"here\\""}', isHead: true }]);
+  });
+
+  it.each([
+    [false, {}, 'keep-alive', false],
+    [false, { closes: true }, 'keep-alive', true],
+    [true, {}, 'keep-alive', true],
+    [false, {}, 'te , Close', true],
+    [false, {}, 'closed', false],
+  ])(
+    'closes the connection if its owner leaves (%s), with %j and Connection: %s',
+    (isLeaving, more, says, closes) => {
+      const { wire, answer } = open({ headers: [['connection', says]] }, isLeaving);
+      void answer(200, '{}', more);
+      expect(wire.answers).toMatchObject([{ closes }]);
+    },
+  );
+
+  it('carries a request id that the caller sent, or that was made', () => {
+    const sent = open({ headers: [['x-request-id', 'r-1']] });
+    void sent.answer(200, '{}', { headers: { Allow: 'POST' } });
+    expect(sent.wire.answers[0]?.headers).toEqual({ Allow: 'POST', 'X-Request-Id': 'r-1' });
+    const made = open();
+    expect(made.incoming.knownRequestId).toBeNull();
+    const id = made.incoming.requestId;
+    expect([id.length > 12, made.incoming.requestId, made.incoming.knownRequestId]).toEqual([true, id, id]);
+    void made.answer(200);
+    expect(made.wire.answers[0]?.headers).toEqual({ 'X-Request-Id': id });
+  });
+
+  it('in pieces is sent no faster than it is taken, and others have their turn between two', async () => {
+    const { wire, answer } = open({ headers: [['x-request-id', 'r-1']] });
+    wire.hasRoom = false;
+    const sent = answer(200, ['a', 'b', 'c'].values() as Iterator<string, void>);
+    await nextTurn();
+    expect(wire.done).toEqual(['begin 200 {"X-Request-Id":"r-1"}', 'a']);
+    wire.hasRoom = true;
+    wire.drained();
+    expect(wire.done).toHaveLength(3);
+    await sent;
+    expect(wire.done.slice(2)).toEqual(['b', 'c', 'finish {"closes":false,"isHead":false}']);
+  });
+
+  it('has no further piece when the client has gone, and none where only the head was asked for', async () => {
+    const { wire, answer } = open();
+    wire.hasRoom = false;
+    const sent = answer(200, ['a', 'b'].values() as Iterator<string, void>);
+    wire.gone();
+    wire.drained();
+    await sent;
+    expect(wire.done.slice(1)).toEqual(['a']);
+    const head = open({ method: 'HEAD' }, true);
+    await head.answer(200, ['a'].values() as Iterator<string, void>);
+    expect(head.wire.done.slice(1)).toEqual(['finish {"closes":true,"isHead":true}']);
+  });
+
+  it('is not given when the client has gone, and the wire is never touched again', async () => {
+    const { wire, incoming, answer } = open({ headers: [BODY] });
+    incoming.ignoreBody();
+    wire.gone();
+    void answer(200);
+    wire.take(piece, false);
+    wire.take(piece, true);
+    wire.gone();
+    await nextTurn();
+    expect([wire.done, incoming.isOver, incoming.clientAddress]).toEqual([
+      ['discard'],
+      true,
+      'null over unknown',
+    ]);
+  });
+});
+
+describe('an answer before the body', () => {
+  // The time that its client has passes where a test says so.
+  beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }));
+  afterEach(() => void vi.useRealTimers());
+
+  function refused() {
+    const opened = open({ headers: [BODY] });
+    opened.incoming.ignoreBody();
+    void opened.answer(413);
+    return opened.wire;
+  }
+
+  it('waits for the first piece, and keeps the connection if that is all', async () => {
+    const wire = refused();
+    expect(wire.done).toEqual(['discard']);
+    wire.take(piece, true);
+    await nextTurn();
+    expect(wire.done).toEqual(['discard', 'write']);
+    wire.take(piece, true);
+    await nextTurn();
+    expect(wire.done).toHaveLength(2);
+  });
+
+  it('is not sent to a client that goes before the first piece', async () => {
+    const wire = refused();
+    wire.gone();
+    wire.take(piece, true);
+    await nextTurn();
+    expect(wire.done).toEqual(['discard']);
+  });
+
+  it('is sent with the first of several pieces, and the connection is closed after the last one', async () => {
+    const wire = refused();
+    wire.take(piece, false);
+    wire.take(piece, false);
+    await nextTurn();
+    expect(wire.done).toEqual(['discard', 'write early']);
+    wire.take(piece, true);
+    // What was written in this turn is not sent yet.
+    expect(wire.done).toHaveLength(2);
+    await nextTurn();
+    expect(wire.done).toEqual(['discard', 'write early', 'close']);
+    wire.take(piece, true);
+    await nextTurn();
+    expect(wire.done).toHaveLength(3);
+  });
+
+  it('is sent at once while the body comes, and nothing to a client that goes then', async () => {
+    const { wire, incoming, answer } = open({ headers: [BODY] });
+    incoming.ignoreBody();
+    wire.take(piece, false);
+    void answer(200);
+    wire.take(piece, false);
+    wire.gone();
+    wire.take(piece, true);
+    await nextTurn();
+    expect([wire.done, wire.answers.length]).toEqual([['discard', 'write early'], 1]);
+  });
+
+  it('is sent as any other once the whole body has come', () => {
+    const { wire, incoming, answer } = open({ headers: [BODY] });
+    incoming.ignoreBody();
+    wire.take(piece, true);
+    void answer(200);
+    expect(wire.done).toEqual(['discard', 'write']);
+  });
+
+  it.each([
+    ['16 MiB', 16, Buffer.alloc(1024 * 1024)],
+    ['65,536 pieces', 65_536, Buffer.alloc(1)],
+  ])('lets the client send no more than %s', async (_, count, bytes) => {
+    const wire = refused();
+    for (let at = 0; at < count; at++) wire.take(bytes, false);
+    await nextTurn();
+    expect(wire.done).not.toContain('close');
+    wire.take(bytes, false);
+    await nextTurn();
+    expect(wire.done).toEqual(['discard', 'write early', 'close']);
+  });
+
+  it('lets the client send for as long as a body may take', () => {
+    const wire = refused();
+    wire.take(piece, false);
+    vi.advanceTimersByTime(1999);
+    expect(wire.done).not.toContain('close');
+    vi.advanceTimersByTime(1);
+    expect(wire.done.at(-1)).toBe('close');
+  });
+});
+
+describe('a body', () => {
+  /** A route that answers with what it reads. */
+  const echo = (maxBytes = 100_000) => ({
+    serve: async (incoming: Incoming, ticket: Parameters<Incoming['read']>[1]) => {
+      const body = await incoming.read(maxBytes, ticket);
+      return { status: 200, body: typeof body === 'string' ? body : body.toString() };
+    },
+  });
+  const read = async (wire: NotedWire) => {
+    await nextTurn();
+    return wire.answers.map(({ body }) => String(body));
+  };
+
+  it('is what came, in one piece or in several, and its memory is given back', async () => {
+    const { ask, gatekeeper } = openServer();
+    expect(await read(ask(echo(), { body: 'one' }))).toEqual(['one']);
+    expect(await read(ask(echo(), { body: ['one', ' and ', 'two'] }))).toEqual(['one and two']);
+    const large = 'x'.repeat(MAX_TYPICAL_BYTES + 1);
+    expect(await read(ask(echo(), { body: large }))).toEqual([large]);
+    expect(await read(ask(echo(), {}))).toEqual(['']);
+    expect([gatekeeper.bodyBytes, gatekeeper.readingClients]).toEqual([0, 0]);
+  });
+
+  it('is not asked for if it is too large, and refused if it proves to be', async () => {
+    const { ask } = openServer();
+    const wire = ask(echo(2), { body: '123' });
+    expect([await read(wire), wire.done]).toEqual([['too_large'], ['discard', 'write']]);
+    const chunked = ask(echo(2), { headers: [['transfer-encoding', 'chunked']] });
+    chunked.take(Buffer.from('123'), false);
+    await nextTurn();
+    expect(chunked.done).toEqual(['receive', 'write early']);
+  });
+
+  it('counts while it comes, and no longer when its client goes', async () => {
+    const { ask, gatekeeper, server, reported } = openServer();
+    const wire = ask(echo(), { headers: [['content-length', '20']] });
+    wire.take(piece, false);
+    expect([gatekeeper.bodyBytes, server.open]).toEqual([20, 1]);
+    wire.gone();
+    await nextTurn();
+    expect([gatekeeper.bodyBytes, server.open, wire.answers]).toEqual([0, 0, []]);
+    expect(reported).toMatchObject([{ status: 0 }]);
+  });
+
+  it('is refused where there is no memory for it', async () => {
+    const { ask } = openServer({ maxBodyMemory: 64 * 1024 });
+    const wire = ask(echo(), { headers: [['transfer-encoding', 'chunked']] });
+    wire.take(Buffer.alloc(20_000), false);
+    await nextTurn();
+    expect(wire.answers).toMatchObject([{ body: 'overloaded' }]);
+  });
+
+  it('that nobody reads is discarded; what throws is a 500, and the service goes on', async () => {
+    const { ask, lines, server } = openServer();
+    const thrown = [
+      () => {
+        throw new Error('planted');
+      },
+      () => Promise.reject(new Error('planted')),
+    ];
+    for (const serve of thrown) {
+      const wire = ask({ serve }, { body: 'x' });
+      await nextTurn();
+      expect([wire.done, wire.answers[0]?.status]).toEqual([['discard', 'write'], 500]);
+    }
+    expect([server.open, lines.map(({ msg }) => msg)]).toEqual([
+      0,
+      Array(2).fill('a request failed inside the service'),
+    ]);
+  });
+});
