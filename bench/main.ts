@@ -21,7 +21,6 @@ import { latency } from './suites/latency.js';
 import { overload } from './suites/overload.js';
 import { peers } from './suites/peers.js';
 import { throughput } from './suites/throughput.js';
-import { usage } from './suites/usage.js';
 import { Workloads } from './workload/workload.js';
 
 /** Tests the generators on servers whose latencies, stalls and wrong answers are known. */
@@ -40,7 +39,7 @@ const generators: Suite = {
 
 const DEFAULT_SUITES: readonly Suite[] = [throughput, latency, gate, cache];
 
-const OTHERS = [batch, client, overload, engines, peers, usage, generators];
+const OTHERS = [batch, client, overload, engines, peers, generators];
 const ALL_SUITES: readonly Suite[] = [...DEFAULT_SUITES, ...OTHERS];
 
 const SMOKE_SUITES: readonly Suite[] = [throughput, gate, generators];
@@ -78,8 +77,8 @@ async function measure({ plan }: Options, suites: readonly Suite[]): Promise<Res
   using watch = Watch.withFloors();
   const bench: Bench = {
     ...{ plan, recorder, workloads: new Workloads(scratch.folder) },
-    watch: async (id, pids, run, cores) => {
-      const { value, ...disturbance } = await watch.during(pids, run, cores);
+    watch: async (id, pid, run, cores) => {
+      const { value, ...disturbance } = await watch.during([pid], run, cores);
       recorder.surround(id, disturbance);
       return value;
     },

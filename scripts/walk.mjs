@@ -15,6 +15,7 @@ const DIST = new URL('../dist/', import.meta.url).href;
 export async function load(url, context, next) {
   const loaded = await next(url, context);
   if (!url.startsWith(DIST) || loaded.format !== 'module') return loaded;
+  // Of a module from a file, these are bytes.
   const text = Buffer.from(/** @type {Uint8Array} */ (loaded.source)).toString();
   const source = ts.createSourceFile('x.js', text, ts.ScriptTarget.Latest, false, ts.ScriptKind.JS);
   /** @type {[at: number, inserted: string][]} */

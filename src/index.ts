@@ -8,6 +8,6 @@ export type { Verdict, VerdictDetails, VerdictError } from './verifier/verdict.j
 export type { VerdictContext } from './verify/receipt.js';
 export type { Binding } from './verify/binding.js';
 export type { Block, Code } from './verify/codes.js';
-export { CATALOGUE } from './verify/later-codes.js';
+export { CATALOGUE } from './verify/codes.js';
 export type { Policy } from './protocol/policy.js';
 export type { Consent, InvocationClaims, ReceiptClaims } from './protocol/claims.js';

@@ -240,7 +240,7 @@ const ADVISORIES: readonly Advisory[] = [
       // Issued receipts are in that order, and bind to a body in any order.
       const key = generateKey();
       const agent = generateKey();
-      const receipt = issueRootDelegation({
+      const receipt = await issueRootDelegation({
         key,
         audience: agent.did,
         command: '/mcp/tools/call',
@@ -248,7 +248,7 @@ const ADVISORIES: readonly Advisory[] = [
         rootType: 'agent',
         expiresAt: now() + 600,
       });
-      const invocation = issueInvocation({ key: agent, chain: [receipt], args, toolServer: 'any' });
+      const invocation = await issueInvocation({ key: agent, chain: [receipt], args, toolServer: 'any' });
       const payload = Buffer.from(invocation.split('.')[1] ?? '', 'base64url').toString();
       expect(payload).toContain(text);
       const bundle = { bundle_version: '4.0', receipts: [receipt], invocation };
@@ -291,7 +291,7 @@ const ADVISORIES: readonly Advisory[] = [
         expect(() => createVerifier({ clockSkewSecs })).toThrow('clockSkewSecs');
       const key = generateKey();
       for (const max_cost_usd of [Number.NaN, -1, Infinity])
-        expect(() =>
+        await expect(
           issueRootDelegation({
             key,
             audience: party().did,
@@ -300,7 +300,7 @@ const ADVISORIES: readonly Advisory[] = [
             rootType: 'agent',
             expiresAt: now() + 600,
           }),
-        ).toThrow(IssueError);
+        ).rejects.toThrow(IssueError);
     },
   },
   {

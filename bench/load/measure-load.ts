@@ -33,7 +33,7 @@ export async function measureClosedLoop(
   const { recorder, say } = bench;
   const before = await countersOf(loop);
   const timeBefore = server.processorTime();
-  const result = await bench.watch(id, server.pids, () =>
+  const result = await bench.watch(id, server.pid, () =>
     runClosedLoop(workload, { port: server.portFor(workload), connections, seconds }),
   );
   const time = server.processorTime() - timeBefore;

@@ -40,16 +40,6 @@ function ticksOf(file: string, first = 14): number {
 
 let ticksPerSecond: number | undefined;
 
-/** A process and those that it started; without `/proc` only itself. */
-export function familyOf(pid: number): number[] {
-  try {
-    const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim();
-    return [pid, ...children.split(' ').filter(Boolean).map(Number)];
-  } catch {
-    return [pid];
-  }
-}
-
 /** Resident memory of a process in bytes, from `/proc/<pid>/statm`; 0 if there is no such file. */
 export function residentOf(pid: number): number {
   try {

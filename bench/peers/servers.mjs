@@ -1,6 +1,4 @@
-import cluster from 'node:cluster';
 import { once } from 'node:events';
-import { availableParallelism } from 'node:os';
 import express from 'express';
 import fastify from 'fastify';
 import { compactVerify, importJWK } from 'jose';
@@ -39,14 +37,6 @@ async function serveFastify() {
   return app.server.address().port;
 }
 
-/** Starts a process for each core. They share the port; each has its own cache. */
-async function serveOnAllCores() {
-  const workers = Array.from({ length: availableParallelism() }, () => cluster.fork());
-  const [port] = await Promise.all(workers.map(async (worker) => (await once(worker, 'listening'))[0].port));
-  process.on('exit', () => workers.forEach((worker) => worker.process.kill()));
-  return { port, pids: [process.pid, ...workers.map((worker) => worker.process.pid)] };
-}
-
 /** The plain one: Express and jose, one signature after the other, nothing remembered but keys. */
 async function serveExpress() {
   const importKey = (bytes) =>
@@ -70,9 +60,5 @@ async function serveExpress() {
 }
 
 process.on('SIGTERM', () => process.exit(0));
-const name = process.argv[2];
-if (name === 'fastify-cluster' && cluster.isPrimary) console.log(JSON.stringify(await serveOnAllCores()));
-else {
-  const port = await (name === 'express-jose' ? serveExpress() : serveFastify());
-  if (cluster.isPrimary) console.log(JSON.stringify({ port }));
-}
+const port = await (process.argv[2] === 'express-jose' ? serveExpress() : serveFastify());
+console.log(JSON.stringify({ port }));

@@ -1,8 +1,7 @@
-import { spawnSync, execFile } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { promisify } from 'node:util';
 
 /** The cores that this process may use; `null` if `taskset` is missing or cannot tell. */
 export const CORES = allowedCores();
@@ -82,6 +81,3 @@ export async function runMain(name: string, main: () => Promise<number>): Promis
   });
   process.exitCode ||= code;
 }
-
-/** Runs a program to its end. @throws Error with what it wrote to stderr, if its exit code is not 0 */
-export const runProgram = promisify(execFile);

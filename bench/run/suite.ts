@@ -17,7 +17,7 @@ export interface Bench {
    */
   readonly watch: <Value>(
     id: string,
-    pids: readonly number[],
+    pid: number,
     measure: () => Promise<Value>,
     cores?: readonly number[] | null,
   ) => Promise<Value>;

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { sum } from 'simple-statistics';
-import { familyOf, processorTimeOf } from '../measure/processor-time.js';
+import { processorTimeOf } from '../measure/processor-time.js';
 import { pinned, program, ROOT } from '../run/programs.js';
 import { CHECK, COLD_CACHE_BYTES, type Traffic, type Workload } from '../workload/workload.js';
 
@@ -25,7 +25,6 @@ interface Ready {
 export class ServerProcess {
   readonly port: number;
   readonly pid: number;
-  readonly pids: readonly number[];
   readonly #grpcPort: number;
   readonly #child: ChildProcess;
 
@@ -34,7 +33,6 @@ export class ServerProcess {
     this.port = port;
     this.#grpcPort = grpcPort;
     this.pid = child.pid ?? 0;
-    this.pids = familyOf(this.pid);
   }
 
   /**
@@ -73,7 +71,7 @@ export class ServerProcess {
 
   /** Processor time so far, in µs; `NaN` if the operating system does not report it. */
   processorTime(): number {
-    return sum(this.pids.map(processorTimeOf));
+    return processorTimeOf(this.pid);
   }
 
   /** The sum of all series of a counter or gauge of `/metrics` that have a label: `result="hit"`. */

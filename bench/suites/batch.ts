@@ -84,7 +84,7 @@ async function measure(
   verdicts = 0;
   const before = server.processorTime();
   const startedAt = performance.now();
-  await watch(id, server.pids, () => load(plan.seconds));
+  await watch(id, server.pid, () => load(plan.seconds));
   const rate = (verdicts * 1000) / (performance.now() - startedAt);
   const cpu = (server.processorTime() - before) / verdicts;
   await pool.close();

@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
-import { openBundle, proveBundle } from '../../src/verify/judge.js';
-import { Failure } from '../../src/verify/codes.js';
+import { judge } from '../../src/verify/judge.js';
+import { NOTHING_REVOKED } from '../../src/verify/parts.js';
 import { ReceiptCache } from '../../src/verify/receipt-cache.js';
 import { readVerifierOptions } from '../../src/verifier/options.js';
 import type { Rules } from '../../src/verify/parts.js';
@@ -21,7 +21,7 @@ export const cache: Suite = {
   name: 'cache',
   about:
     'hit ratios of the receipt cache, of an LRU and of the optimum, by size; for calls that follow a Zipf distribution, and half of them by chains used once',
-  run: ({ plan, recorder, say }) => {
+  run: async ({ plan, recorder, say }) => {
     const chains = plan.mode === 'quick' ? 400 : 2_000;
     const calls = 10 * chains;
     // Every second call of the second kind is the only one under its chain.
@@ -31,11 +31,11 @@ export const cache: Suite = {
     );
     const popular = zipf(chains, calls);
     const halfOnce = popular.map((index, at) => (at % 2 === 0 ? index : chains + (at >> 1)));
-    const chainBytes = replay([0], bundles, 64).bytes;
+    const { bytes: chainBytes } = await replay([0], bundles, 64);
     for (const [traffic, order] of Object.entries({ zipf: popular, 'half one-off': halfOnce })) {
       for (const mebibytes of SIZES) {
         const places = Math.floor((mebibytes * MEBIBYTE) / chainBytes);
-        const { isHit } = replay(order, bundles, mebibytes);
+        const { isHit } = await replay(order, bundles, mebibytes);
         const rows = { ours: isHit, lru: lru(order, places), optimum: optimum(order, places) };
         const id = `cache/${traffic}/${mebibytes}MiB`;
         const ratios = Object.entries(rows).map(([name, hits]) => {
@@ -48,24 +48,27 @@ export const cache: Suite = {
         say(`cache · ${traffic}, ${mebibytes} MiB: ${ratios.join(', ')}`);
       }
     }
-    return Promise.resolve();
   },
 };
 
 /** Verifies the calls in order, with a receipt cache of this size. A call is a hit if all its receipts are cached. */
-function replay(order: readonly number[], bundles: readonly unknown[], mebibytes: number) {
-  const receipts = new ReceiptCache(mebibytes * MEBIBYTE);
-  const deps = { rules: RULES, cache: receipts, keys: DEFAULT_KEYS };
-  const isHit = order.map((index) => {
-    const { misses } = receipts.stats;
-    const opened = openBundle(bundles[index], deps);
-    if (opened instanceof Failure) throw new Error(`a bundle of the suite was refused: ${opened.message}`);
+async function replay(order: readonly number[], bundles: readonly unknown[], mebibytes: number) {
+  const cache = new ReceiptCache(mebibytes * MEBIBYTE);
+  const parts = {
+    ...{ rules: RULES, cache, keys: DEFAULT_KEYS, requiresBinding: false, use: null },
+    clock: () => Date.now() / 1000,
     // Signatures count as verified here, since they do not affect the hit ratio.
-    const verified = opened.plan.checks.map(() => true);
-    proveBundle(opened, verified, Date.now() / 1000, deps);
-    return receipts.stats.misses === misses;
-  });
-  return { isHit, bytes: receipts.stats.bytes };
+    signatures: { verify: (checks: readonly unknown[]) => checks.map(() => true) },
+    revocation: { refreshIfStale: () => null, view: NOTHING_REVOKED },
+  };
+  const isHit: boolean[] = [];
+  for (const index of order) {
+    const { misses } = cache.stats;
+    const { failure } = await judge({ bundle: bundles[index], body: null }, parts);
+    if (failure !== null) throw new Error(`a bundle of the suite was refused: ${failure.message}`);
+    isHit.push(cache.stats.misses === misses);
+  }
+  return { isHit, bytes: cache.stats.bytes };
 }
 
 /** The least recently used chain makes room; every chain enters. @param places for chains, which all have the same size */

@@ -84,7 +84,7 @@ const keptUp = ({ connectionWaits }: LoadResult) =>
 async function measureRate(
   { watch, plan, workloads, recorder }: Bench,
   id: string,
-  { port, pids }: ServerProcess,
+  { port, pid }: ServerProcess,
   workload: Workload,
   rate: number,
   seed: number,
@@ -94,7 +94,7 @@ async function measureRate(
       ...{ port, connections: OPEN_LOOP_CONNECTIONS, rate, arrivals: 'poisson', seed },
       ...{ seconds: plan.latencySeconds, warmUpSeconds: WARM_UP_SECONDS },
     });
-  const result = await watch(id, pids, send, SERVICE_CORES);
+  const result = await watch(id, pid, send, SERVICE_CORES);
   workloads.advance(workload, Math.ceil(rate * (plan.latencySeconds + WARM_UP_SECONDS)));
   recorder.blame(id, result.wrong, result.firstWrong);
   return result;

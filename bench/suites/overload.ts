@@ -69,7 +69,7 @@ async function measureFactor(
       ...{ port: server.port, connections: CONNECTIONS, rate, arrivals: 'poisson', seed: Math.round(rate) },
       ...{ seconds, patienceMs: PATIENCE_MS, mayRefuse: true },
     });
-  const probed = await probing(server, () => bench.watch(id, server.pids, offer, SERVICE_CORES));
+  const probed = await probing(server, () => bench.watch(id, server.pid, offer, SERVICE_CORES));
   const { answered, refused, timedOut, wrong, firstWrong, latencies } = probed.value;
   workloads.advance(workload, rate * (seconds + 1));
   recorder.blame(id, wrong, firstWrong);
@@ -129,7 +129,7 @@ async function measureCrowd(bench: Bench, crowd: Crowd): Promise<void> {
     await ask(bench, server, { ...crowd, clients: PEAK_CLIENTS, isBurst: false }, WARM_UP_SECONDS);
   }
   const seconds = isBurst ? BURST_SECONDS : plan.overloadSeconds;
-  const measure = () => bench.watch(id, server.pids, () => ask(bench, server, crowd, seconds));
+  const measure = () => bench.watch(id, server.pid, () => ask(bench, server, crowd, seconds));
   const { value: fared, about } = await probing(server, measure);
   const refused = fared.refused / (fared.answered + fared.refused + fared.timedOut);
   recorder.record(`${id}/refused`, refused);

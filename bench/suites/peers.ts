@@ -1,6 +1,5 @@
-import { existsSync } from 'node:fs';
 import { measureClosedLoop, prime } from '../load/measure-load.js';
-import { runProgram, source } from '../run/programs.js';
+import { source } from '../run/programs.js';
 import type { Bench, Suite } from '../run/suite.js';
 import { ServerProcess, startService } from '../service/start.js';
 import { forge, garble, makeCall, makeChain } from '../workload/chains.js';
@@ -9,16 +8,14 @@ const CONNECTIONS = 32;
 const OURS = 'drs-verify';
 
 /** What a user would write, for the same bundles. */
-const SERVERS = [OURS, 'fastify', 'fastify-cluster', 'express-jose'] as const;
-/** What a user would pick: the same chain in their own formats, in process. */
-const TOKENS = ['biscuit', 'ucanto'] as const;
+const SERVERS = [OURS, 'fastify', 'express-jose'] as const;
 
-/** Compares with what an engineer would write or choose instead. */
+/** Compares with what an engineer would write instead. */
 export const peers: Suite = {
   name: 'peers',
-  about: 'Fastify + libsodium + memo (also on node:cluster), Express + jose; UCAN and Biscuit in process',
+  about: 'Fastify + libsodium + memo, Express + jose',
   run: async (bench) => {
-    const { recorder, say } = bench;
+    const { recorder } = bench;
     const servers = new Map<string, ServerProcess>();
     try {
       for (const name of SERVERS) {
@@ -30,15 +27,9 @@ export const peers: Suite = {
     } finally {
       for (const server of servers.values()) await server[Symbol.asyncDispose]();
     }
-    if (!existsSync(source('peers/node_modules'))) {
-      say('peers · installing the packages of bench/peers');
-      await runProgram('npm', ['ci', '--prefix', source('peers'), '--no-audit', '--no-fund']);
-    }
-    for (const name of TOKENS) await measureTokens(bench, name);
     recorder.notes.push(
       'peers: Fastify and Express run a plain verification that leaves out strict JSON, resources, data classes and replay, so ' +
-        'they do less. UCAN checks signatures, audiences, time and derivation, but binds no arguments and has no status list here. ' +
-        'Biscuit checks the signatures of its blocks and their Datalog; it has no delegate identities and no signed call.',
+        'they do less.',
     );
   },
 };
@@ -86,24 +77,5 @@ async function checkCodes({ recorder }: Bench, name: string, server: ServerProce
     const verdict = (await response.json()) as { valid?: boolean; error?: { code?: string } };
     const isRight = verdict.valid === false && verdict.error?.code === code;
     if (!isRight) recorder.blame(`peers/${name}`, 1, `${JSON.stringify(verdict)}, expected ${code}`);
-  }
-}
-
-async function measureTokens(bench: Bench, name: (typeof TOKENS)[number]): Promise<void> {
-  const { plan, recorder, say } = bench;
-  const args = ['--experimental-wasm-modules', '--no-warnings', source('peers/tokens.mjs'), name];
-  try {
-    for (let run = 1; run <= plan.runs; run++) {
-      recorder.measureFloor();
-      const { stdout } = await runProgram(process.execPath, [...args, JSON.stringify(plan.coreDepths)]);
-      // Biscuit's module prints a line before the report.
-      const report = JSON.parse(stdout.replace(/^[^]*REPORT /, '')) as { depth: number; cpu: number }[];
-      for (const { depth, cpu } of report) {
-        recorder.record(`peers/${name}/d${depth}/cpu`, cpu);
-        say(`peers · ${name}, depth ${depth}: ${cpu.toFixed(0)} µs in process`);
-      }
-    }
-  } catch (error) {
-    recorder.skip(`peers/${name}`, (error as Error).message.slice(0, 300));
   }
 }

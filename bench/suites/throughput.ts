@@ -74,7 +74,7 @@ async function measureByAutocannon(
   // Its own histogram counts in whole milliseconds.
   const latencies = build({ lowestDiscernibleValue: 1, numberOfSignificantValueDigits: 3 });
   let [next, firstWrong] = [0, ''];
-  const result = await watch(id, server.pids, () =>
+  const result = await watch(id, server.pid, () =>
     autocannon({
       url: `http://127.0.0.1:${server.port}`,
       connections,

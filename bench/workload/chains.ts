@@ -1,5 +1,7 @@
-import { digestOf } from '../../src/protocol/jwt.js';
-import { generateKey, signClaims, type SigningKey } from '../../src/issue/index.js';
+import { toJcs } from '../../src/protocol/jcs.js';
+import type { JsonObject } from '../../src/protocol/json.js';
+import { digestOf, ISSUED_HEADER } from '../../src/protocol/jwt.js';
+import { generateKey, type SigningKey } from '../../src/issue/index.js';
 
 /** A chain of receipts, and the key that may call under it. */
 export interface Chain {
@@ -25,6 +27,11 @@ const COMMAND = '/mcp/tools/call';
 // Chains share keys. Receipts differ in their jti, so all signatures and digests differ.
 const parties = Array.from({ length: 24 }, generateKey);
 const party = (at: number): SigningKey => parties[at % parties.length] as SigningKey;
+
+function signClaims(claims: JsonObject, key: SigningKey): string {
+  const input = `${ISSUED_HEADER}.${Buffer.from(toJcs(claims)).toString('base64url')}`;
+  return `${input}.${Buffer.from(key.sign(Buffer.from(input))).toString('base64url')}`;
+}
 
 let serial = 0;
 const unique = () => `${(++serial).toString(36).padStart(8, '0')}-bench-4a2c-9f00-${process.pid}`;
@@ -90,7 +97,7 @@ export const CALL_ARGS = {
  */
 export function makeCall(
   { receipts, digests, root, invoker, answer }: Chain,
-  args: object = CALL_ARGS,
+  args: JsonObject = CALL_ARGS,
 ): Answered {
   const invocation = signClaims(
     {
@@ -100,7 +107,7 @@ export function makeCall(
       sub: root.did,
       cmd: COMMAND,
       args,
-      dr_chain: digests,
+      dr_chain: [...digests],
       iat: Math.floor(Date.now() / 1000),
       jti: `inv:${unique()}`,
       tool_server: TOOL_SERVER,

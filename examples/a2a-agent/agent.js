@@ -28,7 +28,7 @@ const request = () => ({
   },
 });
 
-const fetchImpl = signA2aRequests(demoDelegation());
+const fetchImpl = signA2aRequests(await demoDelegation());
 const factory = new ClientFactory({ transports: [new JsonRpcTransportFactory({ fetchImpl })] });
 const client = await factory.createFromUrl(url);
 console.log('signed:', JSON.stringify(await client.sendMessage(request())));

@@ -3,7 +3,7 @@ import { signFetch } from 'drs-verify/middleware';
 import { demoDelegation } from './delegation.js';
 
 const url = process.argv[2] ?? 'http://127.0.0.1:3000/weather';
-const delegation = demoDelegation();
+const delegation = await demoDelegation();
 
 /** @param {Response} response */
 const show = async (response) => `${response.status} ${await response.text()}`;
@@ -19,17 +19,17 @@ console.log('as signed:', await show(await call(url, signed)));
  * @param {object} body
  * @param {import('drs-verify/issue').JsonObject} signedArgs
  */
-function bundleAndBody(body, signedArgs) {
+async function bundleAndBody(body, signedArgs) {
   const { key, chain, toolServer } = delegation;
-  const invocation = issueInvocation({ key, chain, args: signedArgs, toolServer });
+  const invocation = await issueInvocation({ key, chain, args: signedArgs, toolServer });
   const bundle = encodeBundle(createBundle({ receipts: chain, invocation }));
   const headers = { 'Content-Type': 'application/json', 'X-DRS-Bundle': bundle };
   return { method: 'POST', headers, body: JSON.stringify(body) };
 }
-const basel = bundleAndBody({ ...args, city: 'Basel' }, args);
+const basel = await bundleAndBody({ ...args, city: 'Basel' }, args);
 console.log('another city:', await show(await fetch(url, basel)));
 const news = { tool: 'news', city: 'Zürich' };
-console.log('another tool:', await show(await fetch(url, bundleAndBody(news, news))));
-const used = bundleAndBody(args, args);
+console.log('another tool:', await show(await fetch(url, await bundleAndBody(news, news))));
+const used = await bundleAndBody(args, args);
 await fetch(url, used);
 console.log('once more:', await show(await fetch(url, used)));

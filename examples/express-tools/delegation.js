@@ -4,10 +4,10 @@ import { createConsent, generateKey, issueRootDelegation } from 'drs-verify/issu
  * Makes a delegation for the demo. In production only the person, who is asked for consent, has the person's key; the
  * agent gets the receipt.
  */
-export function demoDelegation() {
+export async function demoDelegation() {
   const person = generateKey();
   const agent = generateKey();
-  const receipt = issueRootDelegation({
+  const receipt = await issueRootDelegation({
     key: person,
     audience: agent.did,
     command: '/tools',

@@ -10,5 +10,5 @@ const init = {
 
 /** @param {Response} response */
 const show = async (response) => `${response.status} ${await response.text()}`;
-console.log('signed:', await show(await signFetch(demoDelegation())(url, init)));
+console.log('signed:', await show(await signFetch(await demoDelegation())(url, init)));
 console.log('not signed:', await show(await fetch(url, init)));

@@ -18,7 +18,7 @@ const newClient = () => new Client({ name: 'agent', version: '1.0.0' });
 
 const call = { name: 'weather', arguments: { city: 'Zürich' } };
 
-const client = signCalls(newClient(), demoDelegation(), { sign: (tool) => tool !== 'help' });
+const client = signCalls(newClient(), await demoDelegation(), { sign: (tool) => tool !== 'help' });
 await client.connect(transport());
 console.log('signed:', JSON.stringify((await client.callTool(call)).content));
 await client.close();

@@ -16,7 +16,7 @@ const newClient = () =>
 
 const call = { name: 'weather', arguments: { city: 'Zürich' } };
 
-const client = signCalls(newClient(), demoDelegation(), { sign: (tool) => tool !== 'help' });
+const client = signCalls(newClient(), await demoDelegation(), { sign: (tool) => tool !== 'help' });
 await client.connect(transport());
 console.log('signed:', JSON.stringify((await client.callTool(call)).content));
 await client.close();

@@ -2,9 +2,15 @@
 /**
  * @param {typeof import('../../dist/issue/index.js')} issue
  */
-exports.makeCall = ({ createBundle, createConsent, generateKey, issueInvocation, issueRootDelegation }) => {
+exports.makeCall = async ({
+  createBundle,
+  createConsent,
+  generateKey,
+  issueInvocation,
+  issueRootDelegation,
+}) => {
   const [alice, bot] = [generateKey(), generateKey()];
-  const root = issueRootDelegation({
+  const root = await issueRootDelegation({
     key: alice,
     audience: bot.did,
     command: '/mcp/tools/call',
@@ -18,7 +24,7 @@ exports.makeCall = ({ createBundle, createConsent, generateKey, issueInvocation,
   });
   const args = { tool: 'search', city: 'Zürich' };
   const toolServer = 'https://tools.example';
-  const invocation = issueInvocation({ key: bot, chain: [root], args, toolServer });
+  const invocation = await issueInvocation({ key: bot, chain: [root], args, toolServer });
   return {
     args,
     toolServer,

@@ -4,7 +4,7 @@ const { makeCall } = require('./call.cjs');
 
 async function main() {
   const { createVerifier } = await import('drs-verify');
-  const { args, bundle } = makeCall(await import('drs-verify/issue'));
+  const { args, bundle } = await makeCall(await import('drs-verify/issue'));
   const verifier = createVerifier({ workerThreads: 0 });
   const verdict = await verifier.verify(bundle, { body: args });
   await verifier.close();

@@ -6,7 +6,7 @@ import * as issue from 'drs-verify/issue';
 import { drsMiddleware } from 'drs-verify/middleware';
 import { makeCall } from './call.cjs';
 
-const { args, bundle, toolServer, trustedRoots } = makeCall(issue);
+const { args, bundle, toolServer, trustedRoots } = await makeCall(issue);
 for (const workerThreads of [0, 1]) {
   const verifier = createVerifier({ workerThreads });
   const verdict = await verifier.verify(bundle, { body: args });

@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline';
 import * as issue from 'drs-verify/issue';
 import { makeCall } from './call.cjs';
 
-const { args, bundle } = makeCall(issue);
+const { args, bundle } = await makeCall(issue);
 const command = path.resolve('node_modules/drs-verify/scripts/drs.mjs');
 const child = spawn(process.execPath, [command, 'serve'], {
   env: { PATH: process.env.PATH, PORT: '0' },

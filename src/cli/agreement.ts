@@ -2,6 +2,7 @@ import { createInterface } from 'node:readline/promises';
 import { describePolicy } from '../issue/index.js';
 import type { Policy } from '../protocol/policy.js';
 import { CommandError, EXIT } from './command-error.js';
+import type { NameOf } from './root-names.js';
 import { printable } from './terminal.js';
 import { showTime } from './times.js';
 
@@ -18,13 +19,18 @@ export interface Grant {
 /**
  * The text that a person agrees to, in plain words. If no other text is given, its digest goes into the receipt.
  */
-export function agreementText({ audience, command, policy, notBefore, expiresAt }: Grant): string {
+export function agreementText(
+  { audience, command, policy, notBefore, expiresAt }: Grant,
+  nameOf: NameOf,
+): string {
+  const name = nameOf(audience);
+  const who = name === null ? audience : `${name} (${audience})`;
   const until = expiresAt === null ? 'without end' : `until ${showTime(expiresAt)}`;
   const { may, mayNot, toldToServer } = describePolicy(policy);
   const list = (title: string, items: readonly string[]) =>
     items.length === 0 ? [] : [title, ...items.map((item) => `- ${item}`)];
   return [
-    `I let ${audience} ${activityOf(command)}, from ${showTime(notBefore)} ${until}.`,
+    `I let ${who} ${activityOf(command)}, from ${showTime(notBefore)} ${until}.`,
     ...list('It may', may),
     ...list('It may not', mayNot),
     ...list('The tool server is told, and must enforce itself', toldToServer),

@@ -1,4 +1,8 @@
+import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
 import {
   createBundle,
   createConsent,
@@ -11,7 +15,6 @@ import {
   type IssuedPolicy,
   type JsonObject,
 } from '../issue/index.js';
-import { startService, type DemoService } from './demo-service.js';
 import { coloursFor, printableJson } from './terminal.js';
 
 const colours = coloursFor(process.stdout);
@@ -58,7 +61,7 @@ async function tell(service: DemoService): Promise<void> {
   step('2. Alice gives her consent, and signs the root receipt for her agent.');
   const text = 'Agent may search and fetch for me, at most $5 a call.';
   const rootPolicy: IssuedPolicy = { allowed_tools: ['search', 'fetch'], max_cost_usd: 5 };
-  const root = issueRootDelegation({
+  const root = await issueRootDelegation({
     key: alice,
     audience: agent.did,
     command: '/mcp/tools/call',
@@ -75,14 +78,14 @@ async function tell(service: DemoService): Promise<void> {
   const task = generateKey();
   const helperPolicy: IssuedPolicy = { allowed_tools: ['search'], max_cost_usd: 2 };
   const taskPolicy: IssuedPolicy = { allowed_tools: ['search'], max_cost_usd: 0.5, write_access: false };
-  const second = issueSubDelegation({
+  const second = await issueSubDelegation({
     key: agent,
     chain: [root],
     audience: helper.did,
     policy: helperPolicy,
   });
   const chain = [root, second];
-  const third = issueSubDelegation({ key: helper, chain, audience: task.did, policy: taskPolicy });
+  const third = await issueSubDelegation({ key: helper, chain, audience: task.did, policy: taskPolicy });
   const receipts = [...chain, third];
   say(`  receipt for Helper        ${showPolicy(helperPolicy)}`);
   say(`  receipt for the sub-task  ${showPolicy(taskPolicy)}`);
@@ -91,7 +94,7 @@ async function tell(service: DemoService): Promise<void> {
     '4. The sub-task calls a tool. The tool server asks the service for a verdict before it runs the tool.',
   );
   const args = { tool: 'search', query: 'tea in Zurich', estimated_cost_usd: 0.02 };
-  const invocation = issueInvocation({ key: task, chain: receipts, args, toolServer: TOOL_SERVER });
+  const invocation = await issueInvocation({ key: task, chain: receipts, args, toolServer: TOOL_SERVER });
   const bundle = createBundle({ receipts, invocation });
   say(`  arguments  ${printableJson(args)}`);
   await verify(service, { ...bundle, body: args }, 'valid, binding match');
@@ -108,38 +111,34 @@ async function tell(service: DemoService): Promise<void> {
   const edited = createBundle({ receipts: [withCost(root, 50), second, third], invocation });
   await verify(service, edited, 'invalid CHAIN_BREAK');
   say('  All that comes after the changed receipt is signed again:');
-  await verify(service, forgeUnder(withCost(root, 50)), 'invalid INVALID_SIGNATURE');
+  await verify(service, await forgeUnder(withCost(root, 50)), 'invalid INVALID_SIGNATURE');
 
   step('7. Helper tries to delegate more than it may do itself.');
   const greedy: IssuedPolicy = { allowed_tools: ['search', 'delete'], max_cost_usd: 2 };
   const wide = { key: helper, chain, audience: task.did, policy: greedy };
   say(`  policy  ${showPolicy(greedy)}`);
   say('  The library refuses to sign that:');
-  show(
-    refusalOf(() => issueSubDelegation(wide)),
-    'nothing was signed',
-    'refused POLICY_ESCALATION',
-  );
+  show(await refusalOf(() => issueSubDelegation(wide)), 'nothing was signed', 'refused POLICY_ESCALATION');
   say('  Helper signs it without the check of the library. The service refuses the call:');
-  const escalated = [...chain, issueSubDelegation({ ...wide, unchecked: true })];
-  await verify(service, bundleOf(escalated), 'invalid POLICY_ESCALATION');
+  const escalated = [...chain, await issueSubDelegation({ ...wide, unchecked: true })];
+  await verify(service, await bundleOf(escalated), 'invalid POLICY_ESCALATION');
 
   step(`8. Alice changes her mind. She revokes her receipt: status list index ${STATUS_INDEX}.`);
   const { revoked } = await service.post('/admin/revoke', { status_list_index: STATUS_INDEX });
   say(`  POST /admin/revoke  ${revoked === true ? 'acknowledged' : red('not acknowledged')}`);
   await verify(service, { ...bundle, body: args }, 'invalid RECEIPT_REVOKED');
 
-  function bundleOf(someReceipts: string[]): Bundle {
+  async function bundleOf(someReceipts: string[]): Promise<Bundle> {
     const call = { key: task, chain: someReceipts, args, toolServer: TOOL_SERVER, unchecked: true };
-    return createBundle({ receipts: someReceipts, invocation: issueInvocation(call) });
+    return createBundle({ receipts: someReceipts, invocation: await issueInvocation(call) });
   }
 
-  function forgeUnder(forgedRoot: string): Bundle {
+  async function forgeUnder(forgedRoot: string): Promise<Bundle> {
     const level = { audience: helper.did, policy: helperPolicy, unchecked: true };
-    const forgedSecond = issueSubDelegation({ ...level, key: agent, chain: [forgedRoot] });
+    const forgedSecond = await issueSubDelegation({ ...level, key: agent, chain: [forgedRoot] });
     const below = { key: helper, audience: task.did, policy: taskPolicy, unchecked: true };
     const forgedChain = [forgedRoot, forgedSecond];
-    return bundleOf([...forgedChain, issueSubDelegation({ ...below, chain: forgedChain })]);
+    return bundleOf([...forgedChain, await issueSubDelegation({ ...below, chain: forgedChain })]);
   }
 }
 
@@ -151,9 +150,9 @@ function withCost(jwt: string, cost: number): string {
   return [header, Buffer.from(changed, 'utf8').toString('base64url'), signature].join('.');
 }
 
-function refusalOf(issue: () => unknown): string {
+async function refusalOf(issue: () => Promise<unknown>): Promise<string> {
   try {
-    issue();
+    await issue();
     return 'issued';
   } catch (error) {
     if (error instanceof IssueError) return `refused ${error.code}`;
@@ -179,4 +178,61 @@ export async function playDemo(): Promise<boolean> {
     isAsExpected ? '\nAll verdicts were as expected.' : red(`\n${surprises} verdicts were not as expected.`),
   );
   return isAsExpected;
+}
+
+/** The parts of the service's answers that the demo reads. */
+interface DemoAnswer {
+  readonly valid?: boolean;
+  readonly context?: { readonly root_principal: string; readonly chain_depth: number };
+  readonly error?: { readonly code: string; readonly message: string };
+  readonly binding?: string;
+  readonly revoked?: boolean;
+}
+
+/** A service that runs during the demo. */
+interface DemoService {
+  readonly url: string;
+  post(path: '/verify' | '/admin/revoke', body: object): Promise<DemoAnswer>;
+  stop(): Promise<void>;
+}
+
+/** Starts a service on a free port. Its only configuration is an admin token. */
+async function startService(adminToken: string): Promise<DemoService> {
+  const main = fileURLToPath(new URL('main.js', import.meta.url));
+  // The caller's environment is not inherited: a trusted root in it would change the outcomes.
+  const { PATH, SystemRoot } = process.env;
+  const env = { PATH, SystemRoot, HOST: '127.0.0.1', PORT: '0', DRS_ADMIN_TOKEN: adminToken };
+  const child = spawn(process.execPath, [main, 'serve'], { env, stdio: ['ignore', 'pipe', 'inherit'] });
+  const exited = once(child, 'exit');
+  let url: string | undefined;
+  for await (const line of createInterface({ input: child.stdout })) {
+    url = listeningUrlOf(line);
+    if (url !== undefined) break;
+  }
+  if (url === undefined) {
+    await exited;
+    throw new Error('the service did not start; what it printed stands above');
+  }
+  // Read the output: a full pipe would block the service at its next log line.
+  child.stdout.resume();
+  const post = async (path: string, body: object) => {
+    const headers = { 'Content-Type': 'application/json', Authorization: `Bearer ${adminToken}` };
+    const response = await fetch(url + path, { method: 'POST', headers, body: JSON.stringify(body) });
+    // The cast is safe: the demo compares each answer with the expected one.
+    return (await response.json()) as DemoAnswer;
+  };
+  const stop = async () => {
+    child.kill('SIGTERM');
+    await exited;
+  };
+  return { url, post, stop };
+}
+
+function listeningUrlOf(line: string): string | undefined {
+  try {
+    const { msg, url } = JSON.parse(line) as { msg?: unknown; url?: unknown };
+    return msg === 'listening' && typeof url === 'string' ? url : undefined;
+  } catch {
+    return undefined;
+  }
 }

@@ -1,10 +1,11 @@
+import { randomUUID } from 'node:crypto';
 import { createReadStream, existsSync } from 'node:fs';
-import { rm, writeFile } from 'node:fs/promises';
+import { chmod, rename, rm, stat, writeFile } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import { decodeUtf8 } from '#platform';
 import { CommandError } from './command-error.js';
 
-/** As for files of trusted roots, the largest that anybody has. */
+/** More than any file that a verifier reads. */
 const MAX_MIB = 64;
 
 /**
@@ -104,6 +105,20 @@ export async function writeResult(
       `cannot write ${file}: ${reasonOf(error)}`,
       'choose a name in a directory you can write to',
     );
+  }
+}
+
+/** Replaces a file in one step, and keeps its permissions. Whoever reads it finds the old text or the new one. */
+export async function replaceFile(file: string, text: string, permissionsOf = file): Promise<void> {
+  const { mode } = await stat(permissionsOf);
+  const next = `${file}.${randomUUID()}`;
+  try {
+    await writeFile(next, text, { flag: 'wx', mode: 0o600, flush: true });
+    await chmod(next, mode & 0o777);
+    await rename(next, file);
+  } catch (error) {
+    await rm(next, { force: true });
+    throw new CommandError(`cannot write ${file}: ${reasonOf(error)}`, 'check the permissions of its folder');
   }
 }
 

@@ -3,9 +3,11 @@ import type { IssuedPolicy, JsonObject } from '../issue/index.js';
 import { isJsonObject, parseStrictJson } from '../protocol/json.js';
 import { CommandError } from './command-error.js';
 import { readText } from './files.js';
+import { parseEnd, parseTime, TIME_FORMS } from './times.js';
 
-/** The values of the options that {@link addPolicyOptions} adds. */
-export interface PolicyOptions {
+/** The values of the options that {@link addGrantOptions} adds. */
+export interface GrantOptions {
+  readonly to: string;
   readonly tool?: string[];
   readonly maxCost?: number;
   readonly maxTotalCost?: number;
@@ -16,11 +18,21 @@ export interface PolicyOptions {
   readonly denyPii?: true;
   readonly denyWrite?: true;
   readonly policy?: string;
+  readonly statusIndex?: number;
+  readonly expires?: number | 'never';
+  readonly notBefore?: number;
+  readonly out?: string;
+  readonly force?: true;
 }
 
-/** Adds the options that make a policy. */
-export function addPolicyOptions(command: Command): Command {
+/**
+ * Adds the options of a receipt that is issued.
+ *
+ * @param now Unix seconds, for durations
+ */
+export function addGrantOptions(command: Command, now: number): Command {
   return command
+    .requiredOption('--to <did|file>', 'the delegate: its DID or its .pub file')
     .option('--tool <name>', 'allow this tool; repeat for more, "*" for any', collect)
     .option('--max-cost <usd>', 'maximum cost of a call, in US dollars', parseNumber)
     .option('--max-total-cost <usd>', 'maximum cost of all calls together, in US dollars', parseNumber)
@@ -30,11 +42,34 @@ export function addPolicyOptions(command: Command): Command {
     .option('--data-class <name>', 'allow this class of data; repeat for more', collect)
     .option('--deny-pii', 'no access to personal data')
     .option('--deny-write', 'no write access')
-    .option('--policy <json>', 'a policy as JSON, or @file; the options above are put on top');
+    .option('--policy <json>', 'a policy as JSON, or @file; the options above are put on top')
+    .option(
+      '--status-index <n>',
+      'its index in the status list, by which `npx drs-verify revoke` can end it',
+      parseIndex,
+    )
+    .option(
+      '--expires <time>',
+      `when it ends (default: an hour after its start, or with its parent): ${TIME_FORMS}; or never`,
+      (text) => parseEnd(text, now),
+    )
+    .option('--not-before <time>', 'when it starts (default: now, or with its parent)', (text) =>
+      parseTime(text, now),
+    )
+    .option('-o, --out <file>', 'where to write the chain (default: standard output)')
+    .option('--force', 'replace the file where it exists');
+}
+
+/** Says if no status list can end a receipt. */
+export function noteWithoutIndex({ statusIndex }: GrantOptions): void {
+  if (statusIndex !== undefined) return;
+  process.stderr.write(
+    'note: this receipt has no status list index, so before it ends only those who run verifiers can revoke it, each at their own (`npx drs-verify revoke --receipt`); --status-index gives it one\n',
+  );
 }
 
 /** Makes a policy from the options; empty if none was given. Issuing checks it. */
-export async function readPolicy(options: PolicyOptions): Promise<IssuedPolicy> {
+export async function readPolicy(options: GrantOptions): Promise<IssuedPolicy> {
   const {
     tool,
     maxCost,

@@ -1,4 +1,4 @@
-import { serviceUrl, type ServicePath } from '../client/service-url.js';
+import { serviceUrl, type ServicePath } from '../client/request.js';
 import { CommandError } from './command-error.js';
 
 const DEFAULT_URL = 'http://127.0.0.1:8080';
@@ -81,16 +81,6 @@ export function errorOf(body: unknown): string {
     return body.error.slice(0, 500);
   }
   return body === undefined ? '(its body is not JSON)' : '(its body is not what this command expects)';
-}
-
-/**
- * The address of the service, without a path of its endpoints.
- *
- * @throws CommandError if `DRS_VERIFY_URL` is no address
- */
-export function serviceAddress(): string {
-  urlOf('/verify');
-  return process.env['DRS_VERIFY_URL'] || DEFAULT_URL;
 }
 
 /** `DRS_ADMIN_URL` is for a service whose `/admin` is on another address (`ADMIN_ON_METRICS_ADDR`). */

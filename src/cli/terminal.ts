@@ -53,3 +53,15 @@ export function aligned(rows: readonly (readonly [label: string, value: string])
   const width = rows.reduce((longest, [label]) => Math.max(longest, label.length), 0);
   return rows.map(([label, value]) => `${' '.repeat(indent)}${label.padEnd(width)}  ${value}\n`).join('');
 }
+
+interface ShownFailure {
+  readonly code: string;
+  readonly message: string;
+  readonly suggestion: string;
+}
+
+/** A code, and on lines of their own what is wrong and what to do. */
+export function showFailure({ code, message, suggestion }: ShownFailure): string {
+  const { dim } = coloursFor(process.stdout);
+  return `${printable(code)}\n  ${printable(message)}\n  ${dim('hint:')} ${printable(suggestion)}\n`;
+}

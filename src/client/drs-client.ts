@@ -1,14 +1,11 @@
-import { denotesJson, isJsonObject } from '../protocol/json.js';
+import { isJsonObject } from '../protocol/json.js';
 import { callback, checkedOptions, count, flag, type GivenOptions, type Table } from '../protocol/options.js';
 import { CALL_OPTIONS, type VerifyOptions } from '../verifier/call-options.js';
 import type { Verdict } from '../verifier/verdict.js';
 import { DrsClientError } from './client-error.js';
-import { Deadline, timeIsOver } from './deadline.js';
-import { postOneByOne, SharedExchanges, type Poster } from './exchanges.js';
+import { Deadline, postOneByOne, SharedExchanges, timeIsOver, type Poster } from './exchanges.js';
 import { neverConnected, postByFetch, type Answer } from './post.js';
-import { readVerdict } from './read-verdict.js';
-import { serviceUrl } from './service-url.js';
-import { spliceBody } from './splice-body.js';
+import { readVerdict, serviceUrl, writeRequest } from './request.js';
 
 const OPTIONS = {
   /** Time limit for one verification in milliseconds, including retries; default 5000. */
@@ -148,49 +145,6 @@ export class DrsClient {
       `no verdict from ${this.#url.origin} within ${this.#timeoutMs} ms; look at its /readyz and load, or raise timeoutMs`,
       { cause },
     );
-  }
-}
-
-/** Makes the request. `bodyText` is inserted unchanged, so that the service sees what parsing would hide. */
-function writeRequest(
-  bundle: unknown,
-  { body, bodyText }: Pick<VerifyOptions, 'body' | 'bodyText'>,
-): { json: string; hadBody: boolean; isBodyUnusable: boolean } {
-  const own = Object.hasOwn(bundle ?? {}, 'body');
-  if (!isJsonObject(bundle)) {
-    // Of a function or a symbol, `JSON.stringify` makes nothing at all.
-    const json = (JSON.stringify(bundle) as string | undefined) ?? 'null';
-    return { json, hadBody: own, isBodyUnusable: false };
-  }
-  if (!own && bodyText === undefined && body === undefined) {
-    return { json: JSON.stringify(bundle), hadBody: false, isBodyUnusable: false };
-  }
-  const json =
-    bodyText === undefined
-      ? withValue(bundle, body === undefined ? bundle['body'] : body)
-      : withText(bundle, bodyText);
-  if (json !== null) return { json, hadBody: true, isBodyUnusable: false };
-  return { json: JSON.stringify({ ...bundle, body: undefined }), hadBody: false, isBodyUnusable: true };
-}
-
-/** Returns `null` for bodies that JSON cannot express, such as an infinity, and for bodies that nest too deep. */
-function withValue(bundle: object, body: unknown): string | null {
-  if (!denotesJson(body)) return null;
-  try {
-    return JSON.stringify({ ...bundle, body });
-  } catch (error) {
-    if (error instanceof RangeError) return null;
-    throw error;
-  }
-}
-
-/** Returns `null` if the text is not JSON. */
-function withText(bundle: object, bodyText: string): string | null {
-  try {
-    return spliceBody(JSON.stringify({ ...bundle, body: undefined }), bodyText);
-  } catch (error) {
-    if (error instanceof SyntaxError) return null;
-    throw error;
   }
 }
 

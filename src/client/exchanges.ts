@@ -1,4 +1,3 @@
-import { timeIsOver, type Deadline } from './deadline.js';
 import { JSON_TYPE, NDJSON_TYPE, type Answer, type Transport } from './post.js';
 
 /**
@@ -15,8 +14,45 @@ const MAX_LINE_CHARACTERS = 64 * 1024;
 /** So long a client asks one by one, after a service did not take several calls. */
 const ALONE_MS = 60_000;
 
-/** Of a whole exchange: nothing in it was judged. Older services try to parse it as one JSON text, and answer 400. */
-const NOT_TAKEN: ReadonlySet<number> = new Set([400, 413, 415]);
+/** Of a whole exchange: it has more lines or bytes than this service takes, and nothing in it was judged. */
+const TOO_LARGE = 413;
+
+/**
+ * The time that a call may take: one timer, and one function that is told. An `AbortSignal` for each call would cost as
+ * much as its share of an exchange.
+ */
+export class Deadline {
+  /** Called when the time is over. Owner: whoever the call waits for. */
+  onOver: () => void = () => undefined;
+  #isOver = false;
+  readonly #timer: ReturnType<typeof setTimeout>;
+
+  /** @param ms milliseconds from now */
+  constructor(ms: number) {
+    // A longer timer would ring at once.
+    this.#timer = setTimeout(
+      () => {
+        this.#isOver = true;
+        this.onOver();
+      },
+      Math.min(ms, MAX_TIMER_MS),
+    );
+  }
+
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  /** Stops the timer: the call is answered. */
+  clear(): void {
+    clearTimeout(this.#timer);
+  }
+}
+
+/** Why a call was given up. */
+export const timeIsOver = (): DOMException => new DOMException('the time is over', 'TimeoutError');
+
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** Sends JSON texts, each with an answer of its own. */
 export interface Poster {
@@ -134,7 +170,7 @@ export class SharedExchanges implements Poster {
     try {
       const lines = calls.map(({ json }) => toLine(json));
       const answer = await this.#transport.post(lines, NDJSON_TYPE, abort.signal);
-      if (NOT_TAKEN.has(answer.status)) {
+      if (answer.status === TOO_LARGE) {
         this.#aloneUntil = performance.now() + ALONE_MS;
         for (const call of left) call.resolve(this.#single.post(call.json, call.deadline));
         return;

@@ -4,7 +4,9 @@ import { coversCommand } from '../protocol/claims.js';
 import { describeDifference } from '../verify/difference.js';
 import { gateFailure, verdictFailure, type GateFailure } from './codes.js';
 import { Failure } from '../verify/codes.js';
+import type { Judgement } from '../verify/judge.js';
 import type { CountedLimits, LimitLeft } from '../verify/limits.js';
+import type { VerdictContext } from '../verify/receipt.js';
 import {
   callContextOf,
   countedOf,
@@ -151,9 +153,21 @@ export async function decide<C extends JudgedChain>(
   return { kind: 'allow', context, chain, token: sign?.({ call, chain, context, now: at }) ?? null };
 }
 
-/** The chain of a verdict, whose bundle a verifier has accepted. */
-export interface ReadChain extends JudgedChain {
-  readonly leafPolicy: Policy;
+/** A verified chain with everything that its context says, wherever it was verified. */
+export interface ProvedChain extends JudgedChain {
+  /** The policy of the last receipt, for the caller alone. */
+  readonly leafPolicy: () => Policy;
+}
+
+/** What a judge of this process says of a call, for {@link GateParts.judge}. Nothing that it has read is read again. */
+export function provedChainOf(judgement: Judgement): ProvedChain | JudgedInvalid {
+  if (judgement.failure !== null) return { failure: judgement.failure };
+  const { chain, root, invocation, binding } = judgement;
+  // The type does not say that a chain has a root.
+  const receipts = chain.receipts.map(({ claims }) => claims) as unknown as ProvedChain['receipts'];
+  const leafPolicy = () => (JSON.parse(chain.contextJson) as VerdictContext).leaf_policy;
+  const { limits } = chain;
+  return { failure: null, receipts, root, invocation: invocation.claims, limits, binding, leafPolicy };
 }
 
 /**
@@ -165,7 +179,7 @@ export interface ReadChain extends JudgedChain {
 export function judgedOf(
   { bundle }: Pick<PendingCall, 'bundle'>,
   verdict: ChainVerdict,
-): ReadChain | JudgedInvalid {
+): ProvedChain | JudgedInvalid {
   if (!verdict.valid) return { failure: verdict.error };
   const { receipts, limits, invocation } = readBundleClaims(bundle);
   const [root, ...others] = receipts;
@@ -177,19 +191,16 @@ export function judgedOf(
     invocation,
     limits,
     binding: verdict.binding ?? null,
-    leafPolicy: (receipts.at(-1) ?? root).policy,
+    leafPolicy: () => (receipts.at(-1) ?? root).policy,
   };
 }
 
-/**
- * The whole context of a chain that {@link judgedOf} has read, deeply frozen. It shares objects with the chain, so nobody
- * else may hold those.
- */
+/** The whole context of a chain, deeply frozen. */
 export function frozenContextOf(
-  chain: ReadChain,
+  chain: ProvedChain,
   context: BriefContext = contextOf(chain, chain.binding),
 ): GateContext {
-  return freeze({ ...context, leaf_policy: chain.leafPolicy });
+  return freeze({ ...context, leaf_policy: chain.leafPolicy() });
 }
 
 function contextOf({ receipts, root, invocation }: JudgedChain, binding: Binding | null): BriefContext {

@@ -1,6 +1,5 @@
-import { isPlainlyFaithful } from '#platform';
 import { findJsonDefect } from '../protocol/json-defects.js';
-import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.js';
+import { isJsonObject, type JsonObject, type JsonValue, isPlainlyFaithful } from '../protocol/json.js';
 import { META_KEYS } from './carriers.js';
 import type { GateContext } from './context.js';
 

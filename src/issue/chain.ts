@@ -1,10 +1,10 @@
+import { verifyAll } from '#ed25519';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { Failure, show, showTime } from '../verify/codes.js';
-import { openClaims, proveClaims, readReceipts } from '../verify/claims-alone.js';
+import { openClaims, proveClaims, readReceipts } from '../verify/judge.js';
 import { NO_MEMORY } from '../verify/parts.js';
 import type { Invocation, Receipt } from '../verify/receipt.js';
 import { asIssueError, IssueError, refusal } from './issue-error.js';
-import { after, verifierFor, type AnySigner, type Eventual } from './signer.js';
 
 /** The verifiers' default limit for the number of receipts (`MAX_CHAIN_DEPTH`). */
 export const DEFAULT_MAX_CHAIN_DEPTH = 16;
@@ -33,24 +33,34 @@ export function requireDepth({ length }: Receipts, maxChainDepth: number): void 
   throw refusal('CHAIN_TOO_DEEP', { subject: 'bundle', member: 'receipts', claimed: length, expected });
 }
 
+/** Receipts whose signature verified here, since agents make many calls under one chain. `requireValid` alone writes it. */
+const proved = new Set<string>();
+const MAX_PROVED = 64;
+
 /**
  * Checks a chain like a verifier, with blocks B to E.
  *
- * @param key whoever issues; for a `Signer` the result is a promise
  * @param invocation under the chain, if there is one
  * @param now Unix seconds
+ * @param signed the token that was just signed, by its `iss`
  */
-export function requireValid(
-  key: AnySigner,
+export async function requireValid(
   receipts: Receipts,
   invocation: Invocation | null,
   now: number,
-): Eventual<void> {
+  signed: string | null,
+): Promise<void> {
   const plan = orThrow(openClaims({ receipts, chain: null, invocation }, DEFAULT_KEYS));
-  return after(verifierFor(key)(plan.checks), (verified) => {
-    const failure = proveClaims({ receipts, chain: null, invocation }, plan, verified, now);
-    if (failure !== null) throw asIssueError(failure);
-  });
+  const known = plan.checks.map(({ jwt }) => jwt === signed || proved.has(jwt));
+  const found = await verifyAll(plan.checks.filter((_, at) => !known[at]));
+  for (const [at, { jwt }] of plan.checks.entries()) {
+    if (known[at] === true) continue;
+    known[at] = found.shift() === true;
+    if (proved.size >= MAX_PROVED) proved.clear();
+    if (known[at]) proved.add(jwt);
+  }
+  const failure = proveClaims({ receipts, chain: null, invocation }, plan, known, now);
+  if (failure !== null) throw asIssueError(failure);
 }
 
 /** What to do about a claim of the receipt that is being issued. */

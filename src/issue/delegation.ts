@@ -17,11 +17,9 @@ import {
   requireValid,
 } from './chain.js';
 import { requireConsentText } from './consent.js';
-import { claim, clock, issueOptions, object, receipts, signer, time } from './options.js';
+import { claim, clock, issueOptions, object, receipts, time } from './options.js';
 import { requireKnownMembers, type IssuedPolicy } from './policy.js';
-import { signReceipt } from './sign-claims.js';
-import { after, issueWith, type AnySigner, type Eventual, type Signer } from './signer.js';
-import type { SigningKey } from './signing-key.js';
+import { SIGNER, signReceipt } from './signer.js';
 
 /** The default lifetime of a receipt: an hour. */
 const DEFAULT_LIFETIME_SECS = 3600;
@@ -29,8 +27,8 @@ const DEFAULT_LIFETIME_SECS = 3600;
 const timeOrNever: Kind<number | null> = time;
 
 const COMMON = {
-  /** The issuer's key, or a {@link Signer} that has it elsewhere. */
-  key: { kind: signer, required: true, isSecret: true },
+  /** The issuer's key. */
+  key: SIGNER,
   /** The delegate, a `did:key` of an Ed25519 key. */
   audience: { kind: claim<string>(), required: true },
   /** What the delegate may do; an absent limit is no limit at this level. */
@@ -75,26 +73,21 @@ const SUB = {
   unchecked: { kind: flag, default: false },
 } satisfies Table;
 
-type Keyed<Rows, Key> = Omit<GivenOptions<Rows>, 'key'> & { readonly key: Key };
+/** Options of {@link issueRootDelegation}. All times in Unix seconds. */
+export interface RootDelegationOptions extends GivenOptions<typeof ROOT> {}
 
-/** What root and sub-delegations have in common. All times in Unix seconds. @interface */
-export type DelegationOptions<Key extends AnySigner = SigningKey> = Keyed<typeof COMMON, Key>;
-
-/** Options of {@link issueRootDelegation}. @interface */
-export type RootDelegationOptions<Key extends AnySigner = SigningKey> = Keyed<typeof ROOT, Key>;
-
-/** Options of {@link issueSubDelegation}. @interface */
-export type SubDelegationOptions<Key extends AnySigner = SigningKey> = Keyed<typeof SUB, Key>;
+/** Options of {@link issueSubDelegation}. All times in Unix seconds. */
+export interface SubDelegationOptions extends GivenOptions<typeof SUB> {}
 
 /**
  * Issues the root receipt of a chain: the principal, who is both issuer and subject, gives authority to a first
  * delegate. See docs/spec/receipts.md.
  *
- * @returns the receipt as a compact JWT, its payload in RFC 8785 form; for a {@link Signer}, a promise of it
+ * @returns the receipt as a compact JWT, its payload in RFC 8785 form
  * @throws IssueError `INVALID_POLICY`, `INVALID_OPTION`; and if no verifier would accept the receipt:
  *   `MISSING_CONSENT`, `INVALID_CONSENT`, `MALFORMED_RECEIPT`, `UNRESOLVABLE_DID`, `TEMPORAL_BOUNDS_VIOLATION`, `EXPIRED`, `INVALID_JTI`
  * @example
- * const root = issueRootDelegation({
+ * const root = await issueRootDelegation({
  *   key: alice,
  *   audience: bot.did,
  *   command: '/mcp/tools/call',
@@ -102,89 +95,74 @@ export type SubDelegationOptions<Key extends AnySigner = SigningKey> = Keyed<typ
  *   consent: createConsent({ text: 'Bot may search for you.', locale: 'en', method: 'explicit-ui-click' }),
  * });
  */
-export function issueRootDelegation(options: RootDelegationOptions): string;
-export function issueRootDelegation(options: RootDelegationOptions<Signer>): Promise<string>;
-export function issueRootDelegation(options: RootDelegationOptions<AnySigner>): Eventual<string>;
-export function issueRootDelegation(given: RootDelegationOptions<AnySigner>): Eventual<string> {
+export async function issueRootDelegation(given: RootDelegationOptions): Promise<string> {
   const options = issueOptions(given, ROOT);
   const { key, now, command, rootType, consent } = options;
-  return issueWith(key, () => {
-    requireKnownMembers(options.policy);
-    if (consent !== undefined) requireConsentText(consent);
-    const notBefore = options.notBefore ?? now;
-    const claims: ReceiptClaims = {
-      ...commonClaims(options),
-      cmd: command,
-      sub: key.did,
-      nbf: notBefore,
-      ...expiry(options.expiresAt, notBefore + DEFAULT_LIFETIME_SECS),
-      prev_dr_hash: null,
-      drs_root_type: rootType,
-      ...(consent === undefined ? {} : { drs_consent: consent }),
-    };
-    return after(signReceipt(claims, key, 0), (jwt) => {
-      const [root] = readChain([jwt], CORRECT_IT);
-      requireResolvable(root.claims.aud);
-      requireUnexpired(root, 0, now);
-      return jwt;
-    });
-  });
+  requireKnownMembers(options.policy);
+  if (consent !== undefined) requireConsentText(consent);
+  const notBefore = options.notBefore ?? now;
+  const claims: ReceiptClaims = {
+    ...commonClaims(options),
+    cmd: command,
+    sub: key.did,
+    nbf: notBefore,
+    ...expiry(options.expiresAt, notBefore + DEFAULT_LIFETIME_SECS),
+    prev_dr_hash: null,
+    drs_root_type: rootType,
+    ...(consent === undefined ? {} : { drs_consent: consent }),
+  };
+  const jwt = await signReceipt(claims, key, 0);
+  const [root] = readChain([jwt], CORRECT_IT);
+  requireResolvable(root.claims.aud);
+  requireUnexpired(root, 0, now);
+  return jwt;
 }
 
 /**
  * Issues the next receipt of a chain: the last delegate passes on all or part of its authority. Refuses if the new
  * receipt or the chain above it would not verify.
  *
- * @returns the new receipt alone, as a compact JWT; for a {@link Signer}, a promise of it. The longer chain is
- *   `[...chain, receipt]`
+ * @returns the new receipt alone, as a compact JWT. The longer chain is `[...chain, receipt]`
  * @throws IssueError with the code of the verdict that the chain would get: `ISSUER_MISMATCH` (the key is not that of
  *   the last audience), `DELEGATION_NOT_ALLOWED`, `POLICY_ESCALATION`, `COMMAND_MISMATCH`, `TEMPORAL_BOUNDS_VIOLATION`, `EXPIRED`,
  *   `UNRESOLVABLE_DID`, `CHAIN_TOO_DEEP`, `MALFORMED_RECEIPT`, and any code of blocks A to E for the chain above
  * @example
- * const sub = issueSubDelegation({
+ * const sub = await issueSubDelegation({
  *   key: bot,
  *   chain: [root],
  *   audience: helper.did,
  *   policy: { allowed_tools: ['search'], max_cost_usd: 1 },
  * });
  */
-export function issueSubDelegation(options: SubDelegationOptions): string;
-export function issueSubDelegation(options: SubDelegationOptions<Signer>): Promise<string>;
-export function issueSubDelegation(options: SubDelegationOptions<AnySigner>): Eventual<string>;
-export function issueSubDelegation(given: SubDelegationOptions<AnySigner>): Eventual<string> {
+export async function issueSubDelegation(given: SubDelegationOptions): Promise<string> {
   const options = issueOptions(given, SUB);
-  const { key, now, maxChainDepth, unchecked } = options;
-  return issueWith(key, () => {
-    const chain = readChain(options.chain);
-    const [root] = chain;
-    const parent = chain.at(-1) ?? root;
-    requireKnownMembers(options.policy, parent.policy);
-    const at = chain.length;
-    const notBefore = options.notBefore ?? Math.max(now, parent.claims.nbf);
-    const claims: ReceiptClaims = {
-      ...commonClaims(options),
-      cmd: options.command ?? parent.claims.cmd,
-      sub: root.claims.sub,
-      nbf: notBefore,
-      ...expiry(options.expiresAt, defaultEnd(notBefore, parent.claims)),
-      prev_dr_hash: parent.digest,
-    };
-    return after(signReceipt(claims, key, at), (jwt) => {
-      const receipts = readChain([...options.chain, jwt], CORRECT_IT);
-      const issued = receipts.at(-1) ?? root;
-      if (unchecked) return jwt;
-      requireDepth(chain, maxChainDepth);
-      // Receipts may be issued in advance: they are checked as of the time when the last one begins.
-      return after(requireValid(key, chain, null, Math.max(now, parent.claims.nbf)), () => {
-        requireUnexpired(issued, at, now);
-        requireDepth(receipts, maxChainDepth);
-        return after(requireValid(key, receipts, null, Math.max(now, issued.claims.nbf)), () => {
-          requireResolvable(issued.claims.aud);
-          return jwt;
-        });
-      });
-    });
-  });
+  const { key, now, maxChainDepth } = options;
+  const chain = readChain(options.chain);
+  const [root] = chain;
+  const parent = chain.at(-1) ?? root;
+  requireKnownMembers(options.policy, parent.policy);
+  const at = chain.length;
+  const notBefore = options.notBefore ?? Math.max(now, parent.claims.nbf);
+  const claims: ReceiptClaims = {
+    ...commonClaims(options),
+    cmd: options.command ?? parent.claims.cmd,
+    sub: root.claims.sub,
+    nbf: notBefore,
+    ...expiry(options.expiresAt, defaultEnd(notBefore, parent.claims)),
+    prev_dr_hash: parent.digest,
+  };
+  const jwt = await signReceipt(claims, key, at);
+  const receipts = readChain([...options.chain, jwt], CORRECT_IT);
+  const issued = receipts.at(-1) ?? root;
+  if (options.unchecked) return jwt;
+  requireDepth(chain, maxChainDepth);
+  // Receipts may be issued in advance: they are checked as of the time when the last one begins.
+  await requireValid(chain, null, Math.max(now, parent.claims.nbf), null);
+  requireUnexpired(issued, at, now);
+  requireDepth(receipts, maxChainDepth);
+  await requireValid(receipts, null, Math.max(now, issued.claims.nbf), jwt);
+  requireResolvable(issued.claims.aud);
+  return jwt;
 }
 
 function commonClaims(options: FilledOptions<typeof COMMON>) {

@@ -41,12 +41,7 @@ export function signDetached(message: Uint8Array, { secretKey }: KeyPair): Uint8
   return signature;
 }
 
-/** For each check, whether its signature verifies. Works where keys of this module sign. */
-export function verifyAtOnce(checks: readonly SignatureCheck[]): boolean[] {
-  return checks.map(verifyCheck);
-}
-
-/** The same for keys that sign elsewhere: here at once, too. */
-export function verifyEventually(checks: readonly SignatureCheck[]): boolean[] | Promise<boolean[]> {
-  return verifyAtOnce(checks);
+/** For each check, whether its signature verifies. */
+export function verifyAll(checks: readonly SignatureCheck[]): Promise<boolean[]> {
+  return Promise.resolve(checks.map(verifyCheck));
 }

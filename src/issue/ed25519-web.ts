@@ -28,26 +28,17 @@ export function signDetached(_message: Uint8Array, _pair: KeyPair): Uint8Array {
   throw withoutSodium();
 }
 
-export function verifyAtOnce(_checks: readonly SignatureCheck[]): boolean[] {
-  throw withoutSodium();
-}
-
 /**
  * By WebCrypto, which may accept a signature that libsodium refuses (under a key of small order). Here that only means
  * that a mistake is found later, by the verifier: nothing is admitted on the strength of this answer.
  */
-export function verifyEventually(checks: readonly SignatureCheck[]): Promise<boolean[]> {
+export function verifyAll(checks: readonly SignatureCheck[]): Promise<boolean[]> {
   return Promise.all(
-    checks.map(async (check) => {
-      const key = await crypto.subtle.importKey('raw', Uint8Array.from(check.publicKey), 'Ed25519', false, [
-        'verify',
-      ]);
-      return crypto.subtle.verify('Ed25519', key, Uint8Array.from(check.signature), messageOf(check));
+    checks.map(async ({ jwt, signingInputLength, signature, publicKey }) => {
+      const message = Uint8Array.from(encodeUtf8(jwt.slice(0, signingInputLength)));
+      const bytes = Uint8Array.from(publicKey);
+      const key = await crypto.subtle.importKey('raw', bytes, 'Ed25519', false, ['verify']);
+      return crypto.subtle.verify('Ed25519', key, Uint8Array.from(signature), message);
     }),
   );
-}
-
-/** The bytes that were signed. */
-export function messageOf({ jwt, signingInputLength }: SignatureCheck): Uint8Array<ArrayBuffer> {
-  return Uint8Array.from(encodeUtf8(jwt.slice(0, signingInputLength)));
 }

@@ -11,7 +11,6 @@ export { createConsent, type ConsentOptions } from './consent.js';
 export {
   issueRootDelegation,
   issueSubDelegation,
-  type DelegationOptions,
   type RootDelegationOptions,
   type SubDelegationOptions,
 } from './delegation.js';
@@ -19,8 +18,7 @@ export { issueInvocation, type InvocationOptions } from './invocation.js';
 export { IssueError, type IssueErrorCode } from './issue-error.js';
 export { describePolicy, type PlainPolicy } from './plain-words.js';
 export type { IssuedPolicy, NamespacedMember } from './policy.js';
-export { signClaims } from './sign-claims.js';
-export type { AnySigner, Eventual, Signer } from './signer.js';
+export { signClaims, webCryptoSigner, type Signer, type WebKeyPair } from './signer.js';
 export {
   didOfJwk,
   generateKey,
@@ -29,7 +27,6 @@ export {
   type PublicJwk,
   type SigningKey,
 } from './signing-key.js';
-export { webCryptoSigner, type WebKeyPair } from './web-crypto-signer.js';
 export type { Consent, InvocationClaims, ReceiptClaims } from '../protocol/claims.js';
 export type { JsonObject, JsonValue } from '../protocol/json.js';
 export type { KnownPolicyMember, Policy } from '../protocol/policy.js';

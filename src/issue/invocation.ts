@@ -1,6 +1,6 @@
 import { DRS_VERSION, INVOCATION_TYPE, type InvocationClaims } from '../protocol/claims.js';
 import type { JsonObject } from '../protocol/json.js';
-import { readInvocation } from '../verify/claims-alone.js';
+import { readInvocation } from '../verify/judge.js';
 import { count, flag, type GivenOptions, type Table } from '../protocol/options.js';
 import {
   CORRECT_IT,
@@ -10,14 +10,12 @@ import {
   requireDepth,
   requireValid,
 } from './chain.js';
-import { claim, clock, issueOptions, receipts, signer, time } from './options.js';
-import { signReceipt } from './sign-claims.js';
-import { after, issueWith, type AnySigner, type Eventual, type Signer } from './signer.js';
-import type { SigningKey } from './signing-key.js';
+import { claim, clock, issueOptions, receipts, time } from './options.js';
+import { SIGNER, signReceipt } from './signer.js';
 
 const OPTIONS = {
-  /** The key of the last delegate, or a {@link Signer} that has it elsewhere. */
-  key: { kind: signer, required: true, isSecret: true },
+  /** The key of the last delegate. */
+  key: SIGNER,
   /** All receipts, root first. */
   chain: { kind: receipts, required: true },
   /** The call's arguments, as the tool server will receive them: `tool`, `estimated_cost_usd` and the tool's own. */
@@ -39,57 +37,46 @@ const OPTIONS = {
   unchecked: { kind: flag, default: false },
 } satisfies Table;
 
-/** Options of {@link issueInvocation}. @interface */
-export type InvocationOptions<Key extends AnySigner = SigningKey> = Omit<
-  GivenOptions<typeof OPTIONS>,
-  'key'
-> & {
-  readonly key: Key;
-};
+/** Options of {@link issueInvocation}. */
+export interface InvocationOptions extends GivenOptions<typeof OPTIONS> {}
 
 /**
  * Issues the receipt of one call under a chain. Refuses a call that would not verify now, since every verifier would
  * reject its receipt. See docs/spec/issuing.md.
  *
- * @returns the invocation receipt as a compact JWT, its payload in RFC 8785 form; for a {@link Signer}, a promise of it
+ * @returns the invocation receipt as a compact JWT, its payload in RFC 8785 form
  * @throws IssueError with the code of the verdict that the bundle would get: `INVOKER_MISMATCH`, `POLICY_VIOLATION`,
  *   `COMMAND_MISMATCH`, `NOT_YET_VALID`, `EXPIRED`, `MALFORMED_INVOCATION`, `INVALID_JTI`, and any code of blocks A
  *   to E for the chain
  * @example
- * const invocation = issueInvocation({
+ * const invocation = await issueInvocation({
  *   key: helper,
  *   chain: [root, sub],
  *   args: { tool: 'search', query: 'weather', estimated_cost_usd: 0.02 },
  *   toolServer: 'did:key:z6Mk…',
  * });
  */
-export function issueInvocation(options: InvocationOptions): string;
-export function issueInvocation(options: InvocationOptions<Signer>): Promise<string>;
-export function issueInvocation(options: InvocationOptions<AnySigner>): Eventual<string>;
-export function issueInvocation(given: InvocationOptions<AnySigner>): Eventual<string> {
+export async function issueInvocation(given: InvocationOptions): Promise<string> {
   const options = issueOptions(given, OPTIONS);
   const { key, now } = options;
-  return issueWith(key, () => {
-    const chain = readChain(options.chain);
-    const [root] = chain;
-    const leaf = chain.at(-1) ?? root;
-    const claims: InvocationClaims = {
-      drs_type: INVOCATION_TYPE,
-      drs_v: DRS_VERSION,
-      iss: key.did,
-      sub: root.claims.sub,
-      cmd: options.command ?? leaf.claims.cmd,
-      args: options.args,
-      dr_chain: chain.map(({ digest }) => digest),
-      iat: now,
-      jti: options.jti,
-      tool_server: options.toolServer,
-    };
-    return after(signReceipt(claims, key, 'invocation'), (jwt) => {
-      requireDepth(chain, options.maxChainDepth);
-      const invocation = orThrow(readInvocation(jwt), CORRECT_IT);
-      if (options.unchecked) return jwt;
-      return after(requireValid(key, chain, invocation, now), () => jwt);
-    });
-  });
+  const chain = readChain(options.chain);
+  const [root] = chain;
+  const leaf = chain.at(-1) ?? root;
+  const claims: InvocationClaims = {
+    drs_type: INVOCATION_TYPE,
+    drs_v: DRS_VERSION,
+    iss: key.did,
+    sub: root.claims.sub,
+    cmd: options.command ?? leaf.claims.cmd,
+    args: options.args,
+    dr_chain: chain.map(({ digest }) => digest),
+    iat: now,
+    jti: options.jti,
+    tool_server: options.toolServer,
+  };
+  const jwt = await signReceipt(claims, key, 'invocation');
+  requireDepth(chain, options.maxChainDepth);
+  const invocation = orThrow(readInvocation(jwt), CORRECT_IT);
+  if (!options.unchecked) await requireValid(chain, invocation, now, jwt);
+  return jwt;
 }

@@ -1,4 +1,4 @@
-import { Failure, type ChainCode, type Code, type Details } from '../verify/codes.js';
+import { Failure, type Code, type Details } from '../verify/codes.js';
 
 /**
  * Why something was not issued or not decoded: the code that the verdict on the result would have, or one of these,
@@ -12,12 +12,12 @@ export type IssueErrorCode =
   Code | 'INVALID_POLICY' | 'INVALID_OPTION' | 'INVALID_KEY' | 'INVALID_BASE64URL' | 'INVALID_JSON';
 
 /**
- * The error that every function of `drs-verify/issue` throws when it refuses. The message says what was found and
+ * The error that every function of `drs-verify/issue` throws when it refuses; those that sign reject with it. The message says what was found and
  * what was expected; the suggestion says what to do next. Neither ever contains secret key material.
  *
  * @example
  * try {
- *   issueSubDelegation(options);
+ *   await issueSubDelegation(options);
  * } catch (error) {
  *   if (error instanceof IssueError && error.code === 'POLICY_ESCALATION') askForMoreAuthority(error.message);
  * }
@@ -35,7 +35,7 @@ export class IssueError extends Error {
 }
 
 /** Makes the error for something that a verifier would refuse, with the text of the verdict. */
-export function refusal(code: ChainCode, details: Details): IssueError {
+export function refusal(code: Code, details: Details): IssueError {
   return asIssueError(new Failure(code, details));
 }
 

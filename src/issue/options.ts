@@ -1,5 +1,4 @@
 import {
-  having,
   kindOf,
   readOptions,
   type FilledOptions,
@@ -9,7 +8,6 @@ import {
 } from '../protocol/options.js';
 import { isJsonObject } from '../protocol/json.js';
 import { IssueError } from './issue-error.js';
-import type { AnySigner } from './signer.js';
 
 /**
  * Reads the options of a function that issues.
@@ -46,14 +44,6 @@ export const time: Kind<number> = {
     return { problem: `expected Unix seconds at most ${MAX_YEARS} years away${hint}` };
   },
 };
-
-/** Who signs. */
-export const signer = having<AnySigner>('sign', 'a SigningKey or a Signer');
-
-/** @throws IssueError `INVALID_OPTION` if it is neither a key nor a `Signer` */
-export function requireSigner(key: AnySigner): void {
-  issueOptions({ key }, { key: { kind: signer, required: true, isSecret: true } });
-}
 
 /** No verifier can be told to take more. */
 const MAX_RECEIPTS = 1024;

@@ -1,14 +1,18 @@
-import { verifyEventually } from '#ed25519';
-import { encodeUtf8 } from '#platform';
-import type { SignatureCheck } from '../protocol/jwt.js';
+import { verifyAll } from '#ed25519';
+import { encodeBase64url, encodeUtf8 } from '#platform';
+import { didKeyOf } from '../protocol/did-key.js';
+import { toJcs } from '../protocol/jcs.js';
+import type { JsonValue } from '../protocol/json.js';
+import { ISSUED_HEADER } from '../protocol/jwt.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
-import { IssueError } from './issue-error.js';
-import { requireSigner } from './options.js';
-import type { SigningKey } from './signing-key.js';
+import { having, type Table } from '../protocol/options.js';
+import type { Subject } from '../verify/codes.js';
+import { IssueError, refusal } from './issue-error.js';
+import { issueOptions } from './options.js';
 
 /**
- * An Ed25519 key that signs elsewhere: in WebCrypto, an agent, a token, a service. With one, the functions that issue
- * return a promise. What it signs is verified before it is used.
+ * An Ed25519 key that signs: a key in memory (`generateKey`), or one in WebCrypto, an agent, a token, a service. What it
+ * signs is verified before it is used.
  *
  * @example
  * const signer: Signer = { did: didOfJwk(jwk), sign: async (bytes) => (await kms.sign(keyId, bytes)).signature };
@@ -22,59 +26,58 @@ export interface Signer {
    * @returns the 64 bytes of the signature
    */
   sign(bytes: Uint8Array): Promise<Uint8Array> | Uint8Array;
-  /** A {@link SigningKey} has it, a `Signer` does not: this tells the compiler which one returns a promise. */
-  readonly toJwk?: never;
 }
 
-/** What can sign: a key in memory, or one elsewhere. */
-export type AnySigner = SigningKey | Signer;
+/** The option `key` of the functions that issue. */
+export const SIGNER = {
+  kind: having<Signer>('sign', 'a SigningKey or a Signer'),
+  required: true,
+  isSecret: true,
+} as const;
+
+const KEY = { key: SIGNER } satisfies Table;
 
 /**
- * What a key in memory has, and a {@link Signer} has not: the function that verifies at once. `instanceof` would have each
- * page that signs with WebCrypto carry what keys in memory need.
- */
-export const AT_ONCE = Symbol('verifies at once');
-
-function isInMemory(key: AnySigner): key is SigningKey {
-  return (key as Partial<SigningKey> | null)?.[AT_ONCE] !== undefined;
-}
-
-/** A value that may be a promise: only for a {@link Signer}. */
-export type Eventual<T> = T | Promise<T>;
-
-/** Goes on with a value, at once if it is no promise. */
-export function after<T, U>(value: Eventual<T>, next: (value: T) => Eventual<U>): Eventual<U> {
-  return value instanceof Promise ? value.then(next) : next(value);
-}
-
-/**
- * Runs a function of which nothing is thrown if it is for a {@link Signer}: its promise rejects instead.
+ * Signs any claims as a compact JWT without any check, for example to make receipts that a verifier must refuse. To
+ * delegate and to invoke, use {@link issueRootDelegation}, {@link issueSubDelegation} and {@link issueInvocation}.
  *
- * @throws IssueError `INVALID_OPTION` at once if it is neither a key nor a `Signer`
+ * @param claims the payload; it is written in RFC 8785 (JCS) form under the header `{"alg":"EdDSA","typ":"JWT"}`
+ * @throws RangeError if the claims have no RFC 8785 form
+ * @see RFC 7515 §3.1, RFC 8037 §3.1
+ * @example const forged = await signClaims({ ...claims, policy: { max_cost_usd: 1e6 } }, mallory);
  */
-export function issueWith<T>(key: AnySigner, issue: () => Eventual<T>): Eventual<T> {
-  requireSigner(key);
-  return isInMemory(key) ? issue() : (async () => issue())();
+export async function signClaims(claims: object, key: Signer): Promise<string> {
+  issueOptions({ key }, KEY);
+  return signInput(signingInputOf(claims), key);
 }
 
-/** What verifies signatures where this key issues: at once for a key in memory. */
-export function verifierFor(key: AnySigner): (checks: readonly SignatureCheck[]) => Eventual<boolean[]> {
-  return isInMemory(key) ? key[AT_ONCE] : verifyEventually;
+/** Signs the claims of a receipt, or of an invocation, for a verifier to accept. */
+export async function signReceipt(claims: object, key: Signer, subject: Subject): Promise<string> {
+  let input: string;
+  try {
+    input = signingInputOf(claims);
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    const code = subject === 'invocation' ? 'MALFORMED_INVOCATION' : 'MALFORMED_RECEIPT';
+    throw refusal(code, { subject, reason: error.message });
+  }
+  return signInput(input, key);
+}
+
+function signingInputOf(claims: object): string {
+  // The cast is safe: JCS only reads, and refuses at run time what JSON cannot express.
+  return `${ISSUED_HEADER}.${encodeBase64url(encodeUtf8(toJcs(claims as JsonValue)))}`;
 }
 
 const SIGNATURE_BYTES = 64;
 
 /**
- * Has an ASCII text signed.
+ * Appends the signature to the signing input of a JWT.
  *
- * @throws IssueError `INVALID_KEY` if what a {@link Signer} gives is not a signature of its own DID
+ * @throws IssueError `INVALID_KEY` if what the signer gives is not a signature of its own DID
  */
-export function signText(key: AnySigner, text: string): Eventual<Uint8Array> {
-  return isInMemory(key) ? key.sign(encodeUtf8(text)) : signElsewhere(key, text);
-}
-
-async function signElsewhere(signer: Signer, text: string): Promise<Uint8Array> {
-  const did: unknown = signer.did;
+async function signInput(input: string, key: Signer): Promise<string> {
+  const did: unknown = key.did;
   const publicKey = typeof did === 'string' ? DEFAULT_KEYS.publicKeyOf(did) : null;
   if (publicKey === null) {
     throw new IssueError(
@@ -83,21 +86,56 @@ async function signElsewhere(signer: Signer, text: string): Promise<Uint8Array> 
       'make it with didOfJwk() from the public key',
     );
   }
-  const signature: unknown = await signer.sign(encodeUtf8(text));
+  const signature: unknown = await key.sign(encodeUtf8(input));
   if (!(signature instanceof Uint8Array) || signature.length !== SIGNATURE_BYTES) {
     const found = signature instanceof Uint8Array ? `${signature.length} bytes` : typeof signature;
     throw new IssueError(
       'INVALID_KEY',
-      `the signer of ${signer.did} gave ${found}, expected the ${SIGNATURE_BYTES} bytes of an Ed25519 signature`,
+      `the signer of ${key.did} gave ${found}, expected the ${SIGNATURE_BYTES} bytes of an Ed25519 signature`,
       'return the raw signature as a Uint8Array',
     );
   }
-  const check = { jwt: text, signingInputLength: text.length, signature, publicKey };
-  const [isItsOwn] = await verifyEventually([check]);
-  if (isItsOwn === true) return signature;
+  const check = { jwt: input, signingInputLength: input.length, signature, publicKey };
+  const [isItsOwn] = await verifyAll([check]);
+  if (isItsOwn === true) return `${input}.${encodeBase64url(signature)}`;
   throw new IssueError(
     'INVALID_KEY',
-    `the signer's signature does not verify under its did ${signer.did}`,
+    `the signer's signature does not verify under its did ${key.did}`,
     'give it the did of its own key, and sign the bytes as given',
   );
+}
+
+/** A key as WebCrypto hands it out. */
+type WebKey = Parameters<typeof crypto.subtle.sign>[1];
+
+/** The two keys of an Ed25519 pair of WebCrypto. The private one need not be extractable. */
+export interface WebKeyPair {
+  readonly publicKey: WebKey;
+  readonly privateKey: WebKey;
+}
+
+/**
+ * A {@link Signer} over a key pair of WebCrypto, whose private key no script can read if it is not extractable.
+ *
+ * @param pair of the algorithm `Ed25519`, with the usages `sign` and `verify`; it can be kept in IndexedDB
+ * @throws IssueError `INVALID_KEY` if it is of another algorithm
+ * @example
+ * const pair = await crypto.subtle.generateKey('Ed25519', false, ['sign', 'verify']);
+ * const root = await issueRootDelegation({ ...delegation, key: await webCryptoSigner(pair) });
+ */
+export async function webCryptoSigner({ publicKey, privateKey }: WebKeyPair): Promise<Signer> {
+  const names = [publicKey, privateKey].map(({ algorithm }) => algorithm.name);
+  if (names.some((name) => name !== 'Ed25519')) {
+    throw new IssueError(
+      'INVALID_KEY',
+      `the key pair is of ${names.join(' and ')}, expected Ed25519`,
+      'make it with crypto.subtle.generateKey("Ed25519", false, ["sign", "verify"])',
+    );
+  }
+  const did = didKeyOf(new Uint8Array(await crypto.subtle.exportKey('raw', publicKey)));
+  return {
+    did,
+    sign: async (bytes) =>
+      new Uint8Array(await crypto.subtle.sign('Ed25519', privateKey, Uint8Array.from(bytes))),
+  };
 }

@@ -1,9 +1,9 @@
-import { keyPairOf, randomSeed, signDetached, verifyAtOnce, type KeyPair } from '#ed25519';
+import { keyPairOf, randomSeed, signDetached, type KeyPair } from '#ed25519';
 import { decodeBase64url, encodeBase64url } from '#platform';
 import { didKeyOf, PUBLIC_KEY_BYTES } from '../protocol/did-key.js';
 import { isJsonObject } from '../protocol/json.js';
 import { IssueError } from './issue-error.js';
-import { AT_ONCE } from './signer.js';
+import type { Signer } from './signer.js';
 
 /** An Ed25519 public key as a JWK; `kid` is its `did:key`. RFC 8037 §2 */
 export interface PublicJwk {
@@ -24,7 +24,7 @@ export interface PrivateJwk extends PublicJwk {
  * An Ed25519 signing key. Neither `console.log` nor `JSON.stringify` shows the secret; only {@link SigningKey.toJwk}
  * returns it.
  */
-export class SigningKey {
+export class SigningKey implements Signer {
   /** `did:key:z6Mk…`, by which receipts name this key. */
   readonly did: string;
   /** 32 bytes. */
@@ -38,11 +38,6 @@ export class SigningKey {
     this.#pair = keyPairOf(this.#seed);
     this.publicKey = this.#pair.publicKey;
     this.did = didKeyOf(this.publicKey);
-  }
-
-  /** @internal */
-  get [AT_ONCE](): typeof verifyAtOnce {
-    return verifyAtOnce;
   }
 
   /**

@@ -7,21 +7,14 @@
  *
  * @packageDocumentation
  */
-import { connect } from 'node:net';
-import { didKeyOf } from '../protocol/did-key.js';
+import { connect, type Socket } from 'node:net';
+import { didKeyOf, PUBLIC_KEY_BYTES } from '../protocol/did-key.js';
 import { text, type GivenOptions, type Table } from '../protocol/options.js';
 import { IssueError } from './issue-error.js';
 import { issueOptions } from './options.js';
 import type { Signer } from './signer.js';
-import {
-  AgentReader,
-  KEY_TYPE,
-  MAX_MESSAGE_BYTES,
-  readIdentities,
-  readSignature,
-  stringOf,
-  type Identity,
-} from './ssh-agent-messages.js';
+
+// The messages: draft-ietf-sshm-ssh-agent; their formats: RFC 4251 §5 and RFC 8709.
 
 const OPTIONS = {
   /** The DID or the comment of the key; default: the only Ed25519 key of the agent. */
@@ -33,6 +26,12 @@ const OPTIONS = {
 /** Options of {@link sshAgentSigner}. */
 export interface SshAgentOptions extends GivenOptions<typeof OPTIONS> {}
 
+/** The type of the keys that are used. */
+const KEY_TYPE = 'ssh-ed25519';
+/** Maximum size of a message in bytes, as in OpenSSH. */
+const MAX_MESSAGE_BYTES = 256 * 1024;
+const LENGTH_BYTES = 4;
+const SIGNATURE_BYTES = 64;
 const FAILURE = 5;
 const REQUEST_IDENTITIES = 11;
 const IDENTITIES_ANSWER = 12;
@@ -85,17 +84,17 @@ function wrongChoice(
   const shown = keys.slice(0, MAX_SHOWN).map(({ did, comment }) => `${did} (${comment.slice(0, 100)})`);
   const list = shown.join(', ') + (keys.length > MAX_SHOWN ? ` and ${keys.length - MAX_SHOWN} more` : '');
   const wanted = key === undefined ? 'one Ed25519 key' : `the key ${JSON.stringify(key.slice(0, 100))}`;
-  return keys.length === 0
-    ? new IssueError(
-        'INVALID_KEY',
-        'the ssh-agent has no Ed25519 key',
-        'make one with `ssh-keygen -t ed25519` and add it with `ssh-add`',
-      )
-    : new IssueError(
-        'INVALID_KEY',
-        `expected ${wanted} in the ssh-agent, found ${list}`,
-        'choose one by its DID, or by a comment that only one of them has',
-      );
+  const [message, suggestion] =
+    keys.length === 0
+      ? [
+          'the ssh-agent has no Ed25519 key',
+          'make one with `ssh-keygen -t ed25519` and add it with `ssh-add`',
+        ]
+      : [
+          `expected ${wanted} in the ssh-agent, found ${list}`,
+          'choose one by its DID, or by a comment that only one of them has',
+        ];
+  return new IssueError('INVALID_KEY', message, suggestion);
 }
 
 /**
@@ -111,7 +110,7 @@ function ask<T>(
   read: (answer: Buffer) => T,
 ): Promise<T> {
   return new Promise((resolve, reject) => {
-    const reader = new AgentReader();
+    let length: number | undefined;
     const socket = connect(path);
     const fail = (reason: string) => {
       socket.destroy();
@@ -126,15 +125,20 @@ function ask<T>(
     socket.setTimeout(TIMEOUT_MS, () => fail(`it did not answer within ${TIMEOUT_MS / 1000} s`));
     socket.on('error', ({ message: reason }) => fail(reason));
     socket.on('close', () => fail('it closed the connection'));
-    socket.on('data', (chunk) => {
+    socket.on('readable', () => {
       try {
-        const answer = reader.read(chunk);
+        length ??= take(socket, LENGTH_BYTES)?.readUInt32BE(0);
+        if (length === undefined) return;
+        if (length === 0 || length > MAX_MESSAGE_BYTES)
+          throw new Error(`its answer has ${length} bytes, expected 1 to ${MAX_MESSAGE_BYTES}`);
+        const answer = take(socket, length);
         if (answer === null) return;
+        if (socket.readableLength > 0) throw new Error('its answer is longer than it says');
         const [kind] = answer;
-        if (kind !== expected) {
-          fail(kind === FAILURE ? 'it refused' : `its answer has the number ${kind}, expected ${expected}`);
-          return;
-        }
+        if (kind !== expected)
+          throw new Error(
+            kind === FAILURE ? 'it refused' : `its answer has the number ${kind}, expected ${expected}`,
+          );
         resolve(read(answer.subarray(1)));
         socket.destroy();
       } catch (error) {
@@ -145,4 +149,62 @@ function ask<T>(
       fail(`it takes at most ${MAX_MESSAGE_BYTES} bytes, and this is ${message.length}`);
     else socket.write(stringOf(message));
   });
+}
+
+/** So many bytes, once they are there. */
+function take(socket: Socket, bytes: number): Buffer | null {
+  return socket.read(bytes) as Buffer | null;
+}
+
+/** A text, or bytes, as a `string` of RFC 4251: its length in four bytes, then the bytes. Messages have the same form. */
+function stringOf(content: string | Uint8Array): Buffer {
+  const bytes = Buffer.from(content);
+  const length = Buffer.alloc(LENGTH_BYTES);
+  length.writeUInt32BE(bytes.length);
+  return Buffer.concat([length, bytes]);
+}
+
+/** The strings of which bytes consist. */
+function stringsIn(bytes: Buffer): Buffer[] {
+  const strings: Buffer[] = [];
+  for (let at = 0; at < bytes.length;) {
+    const start = at + LENGTH_BYTES;
+    at = start <= bytes.length ? start + bytes.readUInt32BE(at) : Infinity;
+    if (at > bytes.length) throw new Error('its answer ends too early');
+    strings.push(bytes.subarray(start, at));
+  }
+  return strings;
+}
+
+/** An Ed25519 key that an agent holds. */
+interface Identity {
+  readonly publicKey: Buffer;
+  /** Often an address, or the name of the key's file. */
+  readonly comment: string;
+}
+
+/** The Ed25519 keys in the answer to a request for identities; others are left out. */
+function readIdentities(answer: Buffer): Identity[] {
+  const count = answer.length < LENGTH_BYTES ? 0 : answer.readUInt32BE(0);
+  const fields = stringsIn(answer.subarray(LENGTH_BYTES));
+  if (fields.length !== 2 * count)
+    throw new Error(`its answer has ${fields.length} fields, expected two for each of ${count} keys`);
+  const found: Identity[] = [];
+  for (let at = 0; at < fields.length; at += 2) {
+    const [kind, publicKey] = stringsIn(fields[at] as Buffer);
+    if (kind?.toString('latin1') !== KEY_TYPE) continue;
+    if (publicKey?.length !== PUBLIC_KEY_BYTES)
+      throw new Error(`a key of its answer has ${publicKey?.length} bytes, expected ${PUBLIC_KEY_BYTES}`);
+    found.push({ publicKey, comment: String(fields[at + 1]) });
+  }
+  return found;
+}
+
+/** The Ed25519 signature in the answer to a request to sign. */
+function readSignature(answer: Buffer): Buffer {
+  const [kind, signature, ...more] = stringsIn(stringsIn(answer)[0] ?? answer);
+  if (kind?.toString('latin1') === KEY_TYPE && signature?.length === SIGNATURE_BYTES && more.length === 0)
+    return signature;
+  const found = JSON.stringify(String(kind).slice(0, 40));
+  throw new Error(`its signature is ${signature?.length} bytes of ${found}, and ${more.length} fields more`);
 }

@@ -111,18 +111,18 @@ async function bodyOf(request: Request, maxBytes: number): Promise<RequestBody> 
   return wholeBodyOfBytes(bytes, headersOf(request.headers));
 }
 
-async function readAtMost(
-  stream: ReadableStream<Uint8Array> | null,
+/** Reads chunks to their end; `null` as soon as there are more bytes than a limit. */
+export async function readAtMost(
+  chunks: AsyncIterable<Uint8Array> | null,
   maxBytes: number,
 ): Promise<Bytes | null> {
-  const chunks: Uint8Array[] = [];
-  if (stream === null) return concatBytes([], 0);
+  const read: Uint8Array[] = [];
   let size = 0;
-  // Leaving the loop cancels the stream.
-  for await (const chunk of stream) {
+  // Leaving the loop cancels a stream.
+  for await (const chunk of chunks ?? []) {
     size += chunk.byteLength;
     if (size > maxBytes) return null;
-    chunks.push(chunk);
+    read.push(chunk);
   }
-  return concatBytes(chunks, size);
+  return concatBytes(read, size);
 }

@@ -11,11 +11,13 @@ import {
   type Allowance,
   type BindingMode,
   type GateParts,
-  type ReadChain,
+  provedChainOf,
+  type ProvedChain,
 } from '../gate/decide.js';
 import type { Denial, Opening, PendingCall } from '../gate/request.js';
 import { chargedOf, refundCall, RefundError, type Refunded } from '../usage/refund.js';
 import { DEFAULT_REPLAY_WINDOW_SECS, useInvocation, type ReplayRules } from '../usage/use-invocation.js';
+import { judgeBehind } from '../verifier/call-options.js';
 import type { DrsContext } from './context.js';
 import { publishRefusal, publishToolCall, reportError, toolCallEvent, type Outcome } from './events.js';
 import type { CallVerifier, ProtectionOptions } from './options.js';
@@ -40,7 +42,7 @@ const PASS = { kind: 'pass' } as const;
 export class Guard {
   readonly #protocol: Protocol;
   readonly #options: ProtectionOptions;
-  readonly #parts: GateParts<ReadChain>;
+  readonly #parts: GateParts<ProvedChain>;
   readonly #scope: string;
 
   constructor(protocol: Protocol, options: ProtectionOptions, bindingMode: BindingMode = 'enforced') {
@@ -61,8 +63,13 @@ export class Guard {
         serverIdentity: serverIdentity === 'any' ? null : serverIdentity,
         bindingMode,
       },
-      judge: async (call) =>
-        judgedOf(call, await source.verify(call.bundle, { ...bindOptionsOf(call.body), details: true })),
+      judge: async (call) => {
+        const options = { ...bindOptionsOf(call.body), details: true };
+        // Asked anew: the caller may have put a function of their own in its place.
+        const judge = judgeBehind(source);
+        if (judge !== undefined) return provedChainOf(await judge(call.bundle, options));
+        return judgedOf(call, await source.verify(call.bundle, options));
+      },
       use:
         replayStore === 'none'
           ? null
@@ -107,7 +114,7 @@ export class Guard {
   }
 
   /** The context of an allowed call. Its function `refund` is hidden from whoever copies, compares or writes its members. */
-  #refundable({ chain, context: brief }: Allowance<ReadChain>): DrsContext {
+  #refundable({ chain, context: brief }: Allowance<ProvedChain>): DrsContext {
     const { now } = this.#parts;
     const { replayStore: store } = this.#options;
     const { iss, jti } = chain.invocation;

@@ -1,6 +1,5 @@
 import { BUNDLE_HEADER, ENVELOPE_TYPE, MAX_HEADER_BUNDLE } from '../gate/carriers.js';
 import { isJsonObject, parseStrictJson, type JsonObject } from '../protocol/json.js';
-import type { AnySigner } from '../issue/signer.js';
 import {
   callback,
   checkedOptions,
@@ -59,10 +58,7 @@ export interface SignFetchOptions extends GivenOptions<typeof OPTIONS> {}
  *   body: JSON.stringify({ tool: 'weather', city: 'Zürich' }),
  * });
  */
-export function signFetch(
-  delegation: Delegation<AnySigner>,
-  options: SignFetchOptions = {},
-): typeof globalThis.fetch {
+export function signFetch(delegation: Delegation, options: SignFetchOptions = {}): typeof globalThis.fetch {
   const { command, sign, parameters, carrier, fetch } = checkedOptions(options, OPTIONS);
   return async (input, init) => {
     const request = input instanceof Request ? input : null;

@@ -1,4 +1,4 @@
-import { decodeBase64urlBriefly, decodeUtf8, encodeBase64url, encodeUtf8 } from '#platform';
+import { decodeBase64url, decodeUtf8, encodeBase64url, encodeUtf8 } from '#platform';
 import { DRS_VERSION } from './claims.js';
 import { parseStrictJson, type JsonValue } from './json.js';
 
@@ -49,7 +49,7 @@ export function readBundleText(
   // Padding must fill up the last group of four. A whole group has none.
   const padding = encoded.length % 4 > 0 ? 0 : encoded.endsWith('==') ? 2 : encoded.endsWith('=') ? 1 : 0;
   const unpadded = padding === 0 ? encoded : encoded.slice(0, -padding);
-  const bytes = decodeBase64urlBriefly(unpadded);
+  const bytes = decodeBase64url(unpadded);
   if (bytes === null || unpadded === '') {
     const found = encoded === '' ? 'nothing' : `${encoded.length} characters that are not`;
     return {

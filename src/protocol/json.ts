@@ -1,4 +1,3 @@
-import { isPlainlyFaithful } from '#platform';
 import { findJsonDefect, MAX_JSON_DEPTH, MAX_LARGE_NUMBERS, type JsonDefect } from './json-defects.js';
 
 /** Any value that JSON can denote. */
@@ -99,7 +98,7 @@ function withoutPrototype(_name: string, value: unknown): unknown {
 }
 
 /** Whether somebody has added members to `Object.prototype`. Asked for each text: it can happen at any time. */
-export function isPrototypeExtended(): boolean {
+function isPrototypeExtended(): boolean {
   let inherited = 0;
   for (const name in NOTHING) inherited += name.length + 1;
   return inherited > 0;
@@ -108,36 +107,42 @@ export function isPrototypeExtended(): boolean {
 const NOTHING = {};
 
 /**
- * Whether JSON can express a value. `JSON.stringify` writes `null` for an infinity, for example, which could then equal
- * a signed `null`. What is nested deeper than a payload may be is not looked at: it cannot equal signed arguments, and
- * a value that contains itself has no end.
+ * What keeps a value of this process from being arguments. `JSON.stringify` writes `null` for an infinity, for example, which
+ * could then equal a signed `null`; and a value can be in itself, or be a list of 10^8 holes, and then takes for ever to read.
+ *
+ * @returns `not JSON` if JSON cannot express it; `size` if it has more objects, arrays, members or elements than arguments may,
+ *   where no more of it is read; `null` if nothing does
  */
-export function denotesJson(value: unknown, depth = 0): boolean {
-  switch (typeof value) {
-    case 'string':
-      return value.isWellFormed();
-    case 'number':
-      return Number.isFinite(value);
-    case 'boolean':
-      return true;
-    case 'object':
-      break;
-    default:
-      return false;
+export function findValueDefect(value: unknown): 'not JSON' | 'size' | null {
+  let [nodes, commas] = [0, 0];
+  const left: object[] = [];
+  let items: readonly unknown[] = [value];
+  for (;;) {
+    // Unlike every(), this reads a hole as the undefined that it stands for.
+    for (const item of items) {
+      if (typeof item === 'object' && item !== null) left.push(item);
+      else if (!isJsonScalar(item)) return 'not JSON';
+    }
+    const next = left.pop();
+    if (next === undefined) return null;
+    if (Array.isArray(next)) {
+      items = next;
+      nodes += 1;
+    } else {
+      const prototype: unknown = Object.getPrototypeOf(next);
+      if (prototype !== Object.prototype && prototype !== null) return 'not JSON';
+      if (!Object.keys(next).every((name) => name.isWellFormed())) return 'not JSON';
+      items = Object.values(next);
+      nodes += 1 + items.length;
+    }
+    commas += Math.max(0, items.length - 1);
+    if (nodes > MAX_JSON_NODES || commas > MAX_JSON_COMMAS) return 'size';
   }
-  if (value === null || depth >= MAX_JSON_DEPTH) return true;
-  let items: readonly unknown[];
-  if (Array.isArray(value)) {
-    items = value;
-  } else {
-    const prototype: unknown = Object.getPrototypeOf(value);
-    if (prototype !== Object.prototype && prototype !== null) return false;
-    if (!Object.keys(value).every((name) => name.isWellFormed())) return false;
-    items = Object.values(value);
-  }
-  // Unlike every(), this reads a hole as the undefined that it stands for.
-  for (const item of items) if (!denotesJson(item, depth + 1)) return false;
-  return true;
+}
+
+function isJsonScalar(value: unknown): boolean {
+  if (typeof value === 'string') return value.isWellFormed();
+  return typeof value === 'number' ? Number.isFinite(value) : value === null || typeof value === 'boolean';
 }
 
 /**
@@ -164,6 +169,70 @@ export function equalsByJcs(left: JsonValue, right: JsonValue): boolean {
     if (!equalsByJcs(left[name] as JsonValue, right[name] as JsonValue)) return false;
   }
   return true;
+}
+
+/**
+ * Whether `value`, which `JSON.parse` made of `text`, plainly holds all that the text says. `false` means only that a
+ * closer look is needed.
+ *
+ * If two members have the same name, `JSON.parse` drops the earlier one, with the strings in it. So there is no duplicate if
+ * the text has as many strings, names and values, as the value. Half the number of unescaped quotes is the number of
+ * strings in the text, so the text need not be split into tokens.
+ */
+export function isPlainlyFaithful(text: string, value: JsonValue): boolean {
+  if (!text.isWellFormed()) return false;
+  // Without an escape, the strings of the value are in the text as they are, and the text is well-formed.
+  const hasEscapes = text.includes('\\');
+  const strings = countStrings(value, 0, hasEscapes);
+  return strings >= 0 && 2 * strings === countUnescapedQuotes(text, hasEscapes || strings > text.length / 16);
+}
+
+/** @param isDense whether to look at each character: needed where there are escapes, and quicker for short strings */
+function countUnescapedQuotes(text: string, isDense: boolean): number {
+  let quotes = 0;
+  if (!isDense) {
+    // indexOf compares several characters at a time.
+    for (let at = text.indexOf('"'); at >= 0; at = text.indexOf('"', at + 1)) quotes++;
+    return quotes;
+  }
+  for (let at = 0; at < text.length; at++) {
+    const unit = text.charCodeAt(at);
+    if (unit === QUOTE) quotes++;
+    // Valid JSON has backslashes only in strings, and each one escapes the next character.
+    else if (unit === BACKSLASH) at++;
+  }
+  return quotes;
+}
+
+/** The number of strings in a value, names included; less than 0 if something in it needs a closer look. */
+function countStrings(value: JsonValue, depth: number, hasEscapes: boolean): number {
+  switch (typeof value) {
+    case 'string':
+      return !hasEscapes || value.isWellFormed() ? 1 : -Infinity;
+    case 'number':
+      // Below 2^53 every integer is a double. From there on, and for Infinity, the digits must be compared.
+      return Math.abs(value) <= Number.MAX_SAFE_INTEGER ? 0 : -Infinity;
+    case 'boolean':
+      return 0;
+    default:
+  }
+  if (value === null) return 0;
+  if (depth >= MAX_JSON_DEPTH) return -Infinity;
+  let strings = 0;
+  if (Array.isArray(value)) {
+    for (const item of value) {
+      strings += countStrings(item, depth + 1, hasEscapes);
+      // An array may have 200,000 more items.
+      if (strings < 0) return strings;
+    }
+    return strings;
+  }
+  const names = Object.keys(value);
+  for (const name of names) {
+    if (hasEscapes && !name.isWellFormed()) return -Infinity;
+    strings += 1 + countStrings(value[name] as JsonValue, depth + 1, hasEscapes);
+  }
+  return strings;
 }
 
 const BACKSLASH = 0x5c;

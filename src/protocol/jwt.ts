@@ -1,12 +1,4 @@
-import {
-  decodeBase64url,
-  decodeBase64urlBriefly,
-  decodeUtf8,
-  encodeBase64url,
-  encodeUtf8,
-  isUrlSafeText,
-  sha256Hex,
-} from '#platform';
+import { decodeBase64url, decodeUtf8, encodeBase64url, encodeUtf8, sha256Hex } from '#platform';
 import { isJsonObject, MAX_JSON_NODES, parseStrictJson, type JsonObject } from './json.js';
 
 /** The header of everything issued here, encoded: `{"alg":"EdDSA","typ":"JWT"}`. */
@@ -59,11 +51,9 @@ export function parseCompactJwt(jwt: string, maxNodes = MAX_JSON_NODES): Compact
     if (header.defect !== undefined) return header;
     algorithm = header.alg;
   }
-  // Asked once for both segments. If it is false, each segment is asked on its own.
-  const isUrlSafe = isUrlSafeText(jwt) || undefined;
-  const payload = decodeJsonSegment('payload', jwt.slice(headerEnd + 1, payloadEnd), maxNodes, isUrlSafe);
+  const payload = decodeJsonSegment('payload', jwt.slice(headerEnd + 1, payloadEnd), maxNodes);
   if (typeof payload === 'string') return { defect: payload };
-  const signature = decodeBase64url(jwt.slice(payloadEnd + 1), isUrlSafe);
+  const signature = decodeBase64url(jwt.slice(payloadEnd + 1));
   if (signature === null || signature.length === 0)
     return { defect: 'its signature is empty or not strict base64url' };
   return { algorithm, payload, signature, signingInputLength: payloadEnd };
@@ -84,10 +74,9 @@ function decodeJsonSegment(
   segment: 'header' | 'payload',
   encoded: string,
   maxNodes: number,
-  isUrlSafe?: boolean,
 ): JsonObject | string {
   if (encoded === '') return `its ${segment} is empty`;
-  const bytes = decodeBase64urlBriefly(encoded, isUrlSafe);
+  const bytes = decodeBase64url(encoded);
   if (bytes === null) return `its ${segment} is not strict base64url (RFC 4648 §5, no padding)`;
   const text = decodeUtf8(bytes);
   if (text === null) return `its ${segment} is not UTF-8`;

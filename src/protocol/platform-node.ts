@@ -2,8 +2,6 @@
 // Imported, as in all hot code: the global Buffer is an accessor, and each use of it costs a call.
 import { Buffer, isAscii } from 'node:buffer';
 import { hash } from 'node:crypto';
-import { isPrototypeExtended, type JsonValue } from './json.js';
-import { MAX_JSON_DEPTH } from './json-defects.js';
 
 /** Bytes as this platform decodes them. Code that is not of one platform uses them as a `Uint8Array`. */
 export type Bytes = Buffer;
@@ -11,35 +9,15 @@ export type Bytes = Buffer;
 /**
  * Decodes strict base64url: the RFC 4648 §5 alphabet, no padding, no white space, unused trailing bits zero.
  *
- * @param isUrlSafe what {@link isUrlSafeText} says of the text, or of a longer text that contains it
  * @returns the bytes, or `null` if the text is not strict base64url
  * @see RFC 7515 §2, RFC 4648 §5
  * @example decodeBase64url('aGk'); // the bytes 68 69
  * @example decodeBase64url('aGl'); // null: a trailing bit is set
  */
-export function decodeBase64url(text: string, isUrlSafe = isUrlSafeText(text)): Bytes | null {
+export function decodeBase64url(text: string): Bytes | null {
+  // Node's decoder skips what it does not know, and uses the low byte of characters beyond ASCII.
   const bytes = Buffer.from(text, 'base64url');
-  return isUrlSafe && isComplete(text, bytes.length) ? bytes : null;
-}
-
-let scratch = Buffer.allocUnsafeSlow(16 * 1024);
-
-/**
- * Decodes like {@link decodeBase64url}, but into memory that the next call overwrites. For bytes that are parsed at
- * once and then not used any more.
- */
-export function decodeBase64urlBriefly(text: string, isUrlSafe = isUrlSafeText(text)): Bytes | null {
-  if (scratch.length < text.length) scratch = Buffer.allocUnsafeSlow(2 * text.length);
-  const length = scratch.write(text, 'base64url');
-  return isUrlSafe && isComplete(text, length) ? scratch.subarray(0, length) : null;
-}
-
-/**
- * Whether a text is free of characters that Node's decoder accepts although base64url does not have them: `+` and `/`
- * of plain base64, and characters beyond ASCII, of which it uses the low byte.
- */
-export function isUrlSafeText(text: string): boolean {
-  return !text.includes('+') && !text.includes('/') && Buffer.byteLength(text) === text.length;
+  return bytes.toString('base64url') === text ? bytes : null;
 }
 
 /**
@@ -50,21 +28,6 @@ export function isUrlSafeText(text: string): boolean {
  */
 export function encodeBase64url(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64url');
-}
-
-// The allowed last characters if 2 or 3 characters remain after the groups of 4: their unused bits are zero.
-const LAST_OF_TWO = 'AQgw';
-const LAST_OF_THREE = 'AEIMQUYcgkosw048';
-
-/**
- * Whether a URL-safe text is strict. Node's decoder skips unknown characters and stops at padding, so the text is strict
- * if it gave the number of bytes that its length promises and its unused bits are zero.
- */
-function isComplete(text: string, decodedLength: number): boolean {
-  const remaining = text.length & 3;
-  if (remaining === 1 || decodedLength !== (text.length * 3) >>> 2) return false;
-  if (remaining === 0) return true;
-  return (remaining === 2 ? LAST_OF_TWO : LAST_OF_THREE).includes(text.charAt(text.length - 1));
 }
 
 /** Encodes bytes as plain base64 with padding. RFC 4648 §4 */
@@ -119,123 +82,4 @@ export function sha256Hex(text: string): string {
 /** The same ASCII text, in memory of its own: a slice would keep the whole text that it was cut from. */
 export function detachText(text: string): string {
   return Buffer.from(text, 'latin1').toString('latin1');
-}
-
-/**
- * Whether `value`, which `JSON.parse` made of `text`, plainly holds all that the text says. `false` means only that a
- * closer look is needed.
- *
- * If two members have the same name, `JSON.parse` drops the earlier one. So if the text is exactly as long as the
- * shortest JSON for its value, no member was dropped. Most programs write JSON that way.
- *
- * If the text has white space or escapes, strings (names and values) are counted instead: there is no duplicate if the
- * text has as many strings as the value. Half the number of unescaped quotes is the number of strings in the text, so
- * the text need not be split into tokens.
- */
-export function isPlainlyFaithful(text: string, value: JsonValue): boolean {
-  if (!text.isWellFormed()) return false;
-  if (text.length <= SHORT_TEXT && fewestCharacters(value, 0) === text.length && !isPrototypeExtended())
-    return true;
-  // Without an escape, the strings of the value are in the text as they are, and the text is well-formed.
-  const hasEscapes = text.includes('\\');
-  const strings = countStrings(value, 0, hasEscapes);
-  return strings >= 0 && 2 * strings === countUnescapedQuotes(text, hasEscapes || strings > text.length / 16);
-}
-
-/**
- * For longer texts, the length of the shortest JSON is not computed: a text of 1 MiB can hold 200,000 fractions, and the
- * length of one is known only after it was written.
- */
-const SHORT_TEXT = 65_536;
-
-/** The length of the shortest JSON for a value; less than 0 if something in the value needs a closer look. */
-function fewestCharacters(value: JsonValue, depth: number): number {
-  switch (typeof value) {
-    case 'string':
-      return value.length + 2;
-    case 'number':
-      return fewestDigits(value);
-    case 'boolean':
-      return value ? 4 : 5;
-    default:
-  }
-  if (value === null) return 4;
-  if (depth >= MAX_JSON_DEPTH) return -Infinity;
-  // The opening bracket, and after each item a comma or the closing bracket.
-  let characters = 1;
-  if (Array.isArray(value)) {
-    for (const item of value) characters += fewestCharacters(item, depth + 1) + 1;
-  } else {
-    // V8 reads the members in such a loop without looking each of them up.
-    for (const name in value) {
-      characters += name.length + 3 + fewestCharacters(value[name] as JsonValue, depth + 1) + 1;
-    }
-  }
-  return characters === 1 ? 2 : characters;
-}
-
-/** The length of the shortest JSON for a number if that is its ordinary decimal form; otherwise less than 0. */
-function fewestDigits(value: number): number {
-  const size = Math.abs(value);
-  const sign = value < 0 ? 1 : 0;
-  if (Number.isInteger(value)) {
-    // From 2^53 on the digits must be compared. With three zeros at the end, an exponent is shorter.
-    if (size > Number.MAX_SAFE_INTEGER || (size >= 1000 && size % 1000 === 0)) return -Infinity;
-    let digits = 1;
-    for (let limit = 10; size >= limit; limit *= 10) digits++;
-    return sign + digits;
-  }
-  // Below 0.01 an exponent is shorter. A number that is not an integer is below 2^53, or it is Infinity.
-  return size >= 0.01 && size <= Number.MAX_SAFE_INTEGER ? String(value).length : -Infinity;
-}
-
-const BACKSLASH = 0x5c;
-const QUOTE = 0x22;
-
-/** @param isDense whether to look at each character: needed where there are escapes, and quicker for short strings */
-function countUnescapedQuotes(text: string, isDense: boolean): number {
-  let quotes = 0;
-  if (!isDense) {
-    // indexOf compares several characters at a time.
-    for (let at = text.indexOf('"'); at >= 0; at = text.indexOf('"', at + 1)) quotes++;
-    return quotes;
-  }
-  for (let at = 0; at < text.length; at++) {
-    const unit = text.charCodeAt(at);
-    if (unit === QUOTE) quotes++;
-    // Valid JSON has backslashes only in strings, and each one escapes the next character.
-    else if (unit === BACKSLASH) at++;
-  }
-  return quotes;
-}
-
-/** The number of strings in a value, names included; less than 0 if something in it needs a closer look. */
-function countStrings(value: JsonValue, depth: number, hasEscapes: boolean): number {
-  switch (typeof value) {
-    case 'string':
-      return !hasEscapes || value.isWellFormed() ? 1 : -Infinity;
-    case 'number':
-      // Below 2^53 every integer is a double. From there on, and for Infinity, the digits must be compared.
-      return Math.abs(value) <= Number.MAX_SAFE_INTEGER ? 0 : -Infinity;
-    case 'boolean':
-      return 0;
-    default:
-  }
-  if (value === null) return 0;
-  if (depth >= MAX_JSON_DEPTH) return -Infinity;
-  let strings = 0;
-  if (Array.isArray(value)) {
-    for (const item of value) {
-      strings += countStrings(item, depth + 1, hasEscapes);
-      // An array may have 200,000 more items.
-      if (strings < 0) return strings;
-    }
-    return strings;
-  }
-  const names = Object.keys(value);
-  for (const name of names) {
-    if (hasEscapes && !name.isWellFormed()) return -Infinity;
-    strings += 1 + countStrings(value[name] as JsonValue, depth + 1, hasEscapes);
-  }
-  return strings;
 }

@@ -4,22 +4,8 @@ import { sha256 } from '@noble/hashes/sha2';
 
 export type Bytes = Uint8Array;
 
-export function decodeBase64url(text: string, _isUrlSafe?: boolean): Bytes | null {
+export function decodeBase64url(text: string): Bytes | null {
   return decode(text.replaceAll('-', '+').replaceAll('_', '/'), text, encodeBase64url);
-}
-
-export function decodeBase64urlBriefly(text: string, _isUrlSafe?: boolean): Bytes | null {
-  return decodeBase64url(text);
-}
-
-/** Never: this only spares a closer look, which takes little of a page that reads few texts, and adds 0.4 kB to it. */
-export function isPlainlyFaithful(_text: string, _value: unknown): boolean {
-  return false;
-}
-
-/** Whether decoding needs no look at the text as a whole: here it never does. */
-export function isUrlSafeText(_text: string): boolean {
-  return true;
 }
 
 export function encodeBase64url(bytes: Uint8Array): string {

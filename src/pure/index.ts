@@ -4,8 +4,8 @@
  *
  * @packageDocumentation
  */
-import { readCall, type VerifyOptions } from '../verifier/call-options.js';
-import { toVerdict, type Verdict } from '../verifier/verdict.js';
+import { verifyWith, type VerifyOptions } from '../verifier/call-options.js';
+import type { Verdict } from '../verifier/verdict.js';
 import { judge } from '../verify/judge.js';
 import { pureParts, type PureOptions } from './parts.js';
 
@@ -16,7 +16,7 @@ export type { Verdict, VerdictDetails, VerdictError } from '../verifier/verdict.
 export type { VerdictContext } from '../verify/receipt.js';
 export type { Binding } from '../verify/binding.js';
 export type { Block, Code } from '../verify/codes.js';
-export { CATALOGUE } from '../verify/later-codes.js';
+export { CATALOGUE } from '../verify/codes.js';
 
 /** Verifies bundles without native code. */
 export interface PureVerifier {
@@ -44,10 +44,5 @@ export interface PureVerifier {
  */
 export function createVerifier(options: PureOptions): PureVerifier {
   const parts = pureParts(options);
-  return {
-    verify: async (bundle, options) => {
-      const { request, details } = readCall(bundle, options);
-      return toVerdict(await judge(request, parts), details);
-    },
-  };
+  return { verify: verifyWith((call) => judge(call, parts)) };
 }

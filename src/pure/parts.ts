@@ -3,7 +3,7 @@ import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { having, readOptions, type GivenOptions, type Table } from '../protocol/options.js';
 import { readGivenRoots } from '../trust/given-roots.js';
 import { RULE_OPTIONS } from '../verifier/rules.js';
-import { NO_MEMORY, type JudgeParts, type RevocationView } from '../verify/parts.js';
+import { NO_MEMORY, NOTHING_REVOKED, type JudgeParts, type RevocationView } from '../verify/parts.js';
 
 /** The part of libsodium that verifies: of `libsodium-wrappers` (WebAssembly) or `sodium-native`. */
 export interface Sodium {
@@ -48,19 +48,12 @@ export function pureParts(given: PureOptions): JudgeParts {
     cache: NO_MEMORY,
     keys: DEFAULT_KEYS,
     signatures: { verify: (checks) => checks.map((check) => verifyCheck(sodium, check)) },
-    revocation: { freshen: () => null, view: revocation },
+    revocation: { refreshIfStale: () => null, view: revocation },
     clock: () => Math.floor(Date.now() / 1000),
     requiresBinding: requireBinding,
     use: null,
   };
 }
-
-const NOTHING_REVOKED: RevocationView = {
-  remoteStatusOf: () => 'not_configured',
-  isRevokedLocally: () => false,
-  names: null,
-  isNameRevoked: () => false,
-};
 
 /** As in signatures/in-thread.ts: libsodium checks neither length itself, or throws. */
 function verifyCheck(

@@ -30,14 +30,6 @@ export interface RedisConnection {
   destroy(): void;
 }
 
-/** Options of {@link connectRedis}. */
-export interface RedisTarget {
-  /** `redis://` or `rediss://` (TLS) URLs, separated by commas. The credentials of the first apply to all. */
-  readonly url: string;
-  /** Called when the connection to a single server or to a cluster node is lost. */
-  readonly onLost?: (error: Error) => void;
-}
-
 /** Version 2 of the protocol: all replies are as `send` says. */
 const PROTOCOL = { RESP: 2 } as const;
 
@@ -70,77 +62,60 @@ function explained(error: unknown): unknown {
   return new RedisTargetError(message, { cause: error });
 }
 
-/** Says, for messages, that {@link connectRedis} failed, why, and what to do. */
-export function noConnection(url: string, error: unknown): string {
-  const advice = error instanceof RedisTargetError ? '' : '; start it, or correct the address';
-  return `cannot connect to ${placeOf(url)}: ${reasonOf(error)}${advice}`;
-}
-
-/**
- * The same as {@link connectRedis}.
- *
- * @throws Error that says where there is no connection, why, and what to do
- */
-export async function connectOrExplain(target: RedisTarget): Promise<RedisConnection> {
-  try {
-    return await connectRedis(target);
-  } catch (error) {
-    throw new Error(noConnection(target.url, error), { cause: error });
-  }
-}
-
 /**
  * Connects to the only primary among several servers, or to a Redis Cluster if a server says that it belongs to one.
  *
  * All listed servers are asked for their role, since a fail-over may have made any of them the primary. If two say that
  * they are the primary, neither is used, because one of them has old data.
  *
- * @throws Error if there is no primary within 5 s, or more than one, or the package `redis` is not installed
+ * @param list `redis://` or `rediss://` (TLS) URLs, separated by commas. The credentials of the first apply to all.
+ * @param onLost called when the connection to a single server or to a cluster node is lost
+ * @throws Error that says where there is no connection, why, and what to do: if there is no primary within 5 s, or more
+ *   than one, or the package `redis` is not installed
  */
-export async function connectRedis({ url, onLost = () => undefined }: RedisTarget): Promise<RedisConnection> {
-  const redis = await loadRedis();
-  const urls = splitUrls(url);
-  const opened = await Promise.allSettled(urls.map((one) => connectOne(redis, one, onLost)));
-  const found = opened.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
+export async function connectRedis(
+  list: string,
+  onLost: (error: Error) => void = () => undefined,
+): Promise<RedisConnection> {
   try {
-    if (found.some(({ facts }) => /^cluster_enabled:1/m.test(facts))) {
-      for (const { connection } of found) connection.destroy();
-      return await connectCluster(redis, urls, onLost);
-    }
-    const primaries = found.filter(({ facts }) => !/^role:(?!master)/m.test(facts));
-    const [primary] = primaries;
-    if (primary !== undefined && primaries.length === 1) {
-      for (const { connection } of found) if (connection !== primary.connection) connection.destroy();
-      return primary.connection;
-    }
-    if (primaries.length > 1)
-      throw new RedisTargetError(
-        `${primaries.length} of its servers say that they are the primary; make one a replica`,
-      );
-    const [failed] = opened.flatMap((result) =>
-      result.status === 'rejected' ? [result.reason as Error] : [],
-    );
-    throw found.length === 0 && failed
-      ? failed
-      : new RedisTargetError(
-          'it is a replica, expected a primary; name the primary, or all servers separated by commas',
-        );
+    return await connectAny(await loadRedis(), splitUrls(list), onLost);
   } catch (error) {
-    for (const { connection } of found) connection.destroy();
-    throw error;
+    const advice = error instanceof RedisTargetError ? '' : '; start it, or correct the address';
+    throw new Error(`cannot connect to ${placeOf(list)}: ${reasonOf(error)}${advice}`, { cause: error });
   }
 }
 
+async function connectAny(redis: Redis, urls: readonly string[], onLost: (error: Error) => void) {
+  const opened = await Promise.allSettled(urls.map((url) => connectOne(redis, url, onLost)));
+  const found = opened.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
+  const primaries = found.filter(({ facts }) => !/^role:(?!master)/m.test(facts));
+  const [primary] = primaries;
+  const isCluster = found.some(({ facts }) => /^cluster_enabled:1/m.test(facts));
+  const used = isCluster || primaries.length > 1 ? undefined : primary?.connection;
+  for (const { connection } of found) if (connection !== used) connection.destroy();
+  if (used !== undefined) return used;
+  if (isCluster) return connectCluster(redis, urls, onLost);
+  if (primary !== undefined)
+    throw new RedisTargetError(
+      `${primaries.length} of its servers say that they are the primary; make one a replica`,
+    );
+  const [failed] = opened.flatMap((result) => (result.status === 'rejected' ? [result.reason as Error] : []));
+  throw found.length === 0 && failed
+    ? failed
+    : new RedisTargetError(
+        'it is a replica, expected a primary; name the primary, or all servers separated by commas',
+      );
+}
+
 /** The address of a Redis for messages, without credentials. */
-export function placeOf(url: string): string {
-  const places = splitUrls(url).map((one) => {
-    const { protocol, host } = new URL(one);
+export function placeOf(list: string): string {
+  const places = splitUrls(list).map((url) => {
+    const { protocol, host } = new URL(url);
     return `${protocol}//${host}`;
   });
   return `Redis at ${places.join(', ')}`;
 }
 
-/** The URLs of a list. */
 function splitUrls(list: string): string[] {
   return list
     .split(',')
@@ -168,17 +143,25 @@ async function loadRedis(): Promise<Redis> {
   }
 }
 
+type Client = ReturnType<Redis['newClient']>;
+
 async function connectOne(
   redis: Redis,
   url: string,
   onLost: (error: Error) => void,
 ): Promise<{ connection: RedisConnection; facts: string }> {
-  const client = newClient(redis, url);
+  const client = redis.newClient({
+    ...PROTOCOL,
+    url,
+    // With a queue, commands (and verifications) would wait until Redis is back.
+    disableOfflineQueue: true,
+    // The caller reconnects, and asks again which server is the primary.
+    socket: { connectTimeout: CONNECT_TIMEOUT_MS, reconnectStrategy: false },
+  });
   const connection = await openClient(redis, client, onLost);
   try {
     // All sections: one has the role, another says whether it is a cluster.
-    const facts = await askInfo(redis, rejectAfter(CONNECT_TIMEOUT_MS, client.info()));
-    return { connection, facts: facts ?? '' };
+    return { connection, facts: (await askInfo(redis, client)) ?? '' };
   } catch (error) {
     connection.destroy();
     throw error;
@@ -187,7 +170,7 @@ async function connectOne(
 
 async function openClient(
   redis: Redis,
-  client: ReturnType<typeof newClient>,
+  client: Client,
   onLost: (error: Error) => void,
 ): Promise<RedisConnection> {
   // Without a listener, an emitter throws errors. Until it is connected, the promise reports them.
@@ -202,23 +185,12 @@ async function openClient(
     throw explained(error);
   }
   isConnected = true;
-  return {
+  return connectionOver(redis, client, {
     isCluster: false,
-    get isReady() {
-      return client.isReady;
-    },
+    primaries: () => [Promise.resolve(client)],
     send: (_, command) => client.sendCommand(command),
-    info: async (section) => [await askInfo(redis, rejectAfter(CONNECT_TIMEOUT_MS, client.info(section)))],
-    scan: (pattern, timeoutMs) => scanAll((command) => client.sendCommand([...command]), pattern, timeoutMs),
     duplicate: () => openClient(redis, client.duplicate(), onLost),
-    close: async () => {
-      if (client.isReady) await client.close();
-      else client.destroy();
-    },
-    destroy: () => {
-      if (client.isOpen) client.destroy();
-    },
-  };
+  });
 }
 
 async function connectCluster(
@@ -227,6 +199,7 @@ async function connectCluster(
   onLost: (error: Error) => void,
 ): Promise<RedisConnection> {
   const { protocol, username, password } = new URL(urls[0] as string);
+  const socket = { connectTimeout: CONNECT_TIMEOUT_MS };
   const cluster = redis.RedisCluster.factory(PROTOCOL)({
     ...PROTOCOL,
     rootNodes: urls.map((url) => ({ url })),
@@ -234,10 +207,7 @@ async function connectCluster(
       ...(username === '' ? {} : { username: decodeURIComponent(username) }),
       ...(password === '' ? {} : { password: decodeURIComponent(password) }),
       disableOfflineQueue: true,
-      socket:
-        protocol === 'rediss:'
-          ? { tls: true, connectTimeout: CONNECT_TIMEOUT_MS }
-          : { connectTimeout: CONNECT_TIMEOUT_MS },
+      socket: protocol === 'rediss:' ? { ...socket, tls: true } : socket,
     },
   });
   cluster.on('error', onLost);
@@ -248,35 +218,51 @@ async function connectCluster(
     cluster.destroy();
     throw error;
   }
-  return {
+  return connectionOver(redis, cluster, {
     isCluster: true,
-    get isReady() {
-      return cluster.isReady;
-    },
+    primaries: () =>
+      cluster.masters.map((node) =>
+        rejectAfter(CONNECT_TIMEOUT_MS, Promise.resolve(cluster.nodeClient(node) as unknown as Client)),
+      ),
     send: (key, command) => cluster.sendCommand(key, false, [...command]),
+    duplicate: () => connectCluster(redis, urls, onLost),
+  });
+}
+
+/** What a client of one server and one of a cluster have in common. */
+function connectionOver(
+  redis: Redis,
+  client: {
+    readonly isReady: boolean;
+    readonly isOpen: boolean;
+    close(): Promise<unknown>;
+    destroy(): void;
+  },
+  own: Pick<RedisConnection, 'isCluster' | 'send' | 'duplicate'> & { primaries(): Promise<Client>[] },
+): RedisConnection {
+  const destroy = () => {
+    if (client.isOpen) client.destroy();
+  };
+  return {
+    ...own,
+    get isReady() {
+      return client.isReady;
+    },
     info: async (section, isEachNeeded) => {
-      const asking = cluster.masters.map(async (node) => {
-        const client = await rejectAfter(CONNECT_TIMEOUT_MS, Promise.resolve(cluster.nodeClient(node)));
-        return askInfo(redis, rejectAfter(CONNECT_TIMEOUT_MS, client.info(section)));
-      });
-      if (isEachNeeded) return Promise.all(asking);
+      const asking = own.primaries().map(async (one) => askInfo(redis, await one, section));
       const answers = await Promise.allSettled(asking);
       const texts = answers.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
-      if (texts.length === 0) await Promise.any(asking);
-      return texts;
+      return isEachNeeded || texts.length === 0 ? Promise.all(asking) : texts;
     },
     scan: async (pattern, timeoutMs) => {
-      const scans = cluster.masters.map(async (node) => {
-        const client = await rejectAfter(CONNECT_TIMEOUT_MS, Promise.resolve(cluster.nodeClient(node)));
-        return scanAll((command) => client.sendCommand([...command]), pattern, timeoutMs);
-      });
+      const scans = own.primaries().map(async (one) => scanAll(await one, pattern, timeoutMs));
       return (await Promise.all(scans)).flat();
     },
-    duplicate: () => connectCluster(redis, urls, onLost),
-    close: () => cluster.close(),
-    destroy: () => {
-      if (cluster.isOpen) cluster.destroy();
+    close: async () => {
+      if (client.isReady) await client.close();
+      else destroy();
     },
+    destroy,
   };
 }
 
@@ -284,19 +270,15 @@ async function connectCluster(
 const SCAN_COUNT = 5_000;
 
 /** The names in one server that match a pattern. */
-async function scanAll(
-  send: (command: readonly string[]) => Promise<unknown>,
-  pattern: string,
-  timeoutMs: number,
-): Promise<string[]> {
+async function scanAll(client: Client, pattern: string, timeoutMs: number): Promise<string[]> {
   const deadline = performance.now() + timeoutMs;
   const found = new Set<string>();
   let cursor = '0';
   do {
     const left = deadline - performance.now();
     if (left <= 0) throw new Error(`not all names could be looked at within ${timeoutMs} ms`);
-    const step = send(['SCAN', cursor, 'MATCH', pattern, 'COUNT', String(SCAN_COUNT)]);
-    const [next, names] = (await rejectAfter(left, step)) as [string, string[]];
+    const step = client.sendCommand(['SCAN', cursor, 'MATCH', pattern, 'COUNT', String(SCAN_COUNT)]);
+    const [next, names] = (await rejectAfter<unknown>(left, step)) as [string, string[]];
     for (const name of names) found.add(name);
     cursor = next;
   } while (cursor !== '0');
@@ -304,22 +286,11 @@ async function scanAll(
 }
 
 /** @returns `null` if Redis refuses the command, as with some providers */
-async function askInfo(redis: Redis, asking: Promise<string>): Promise<string | null> {
+async function askInfo(redis: Redis, client: Client, ...section: string[]): Promise<string | null> {
   try {
-    return await asking;
+    return await rejectAfter(CONNECT_TIMEOUT_MS, client.info(...section));
   } catch (error) {
     if (error instanceof redis.ErrorReply && !LOGIN.test(error.message)) return null;
     throw explained(error);
   }
-}
-
-function newClient(redis: Redis, url: string) {
-  return redis.newClient({
-    ...PROTOCOL,
-    url,
-    // With a queue, commands (and verifications) would wait until Redis is back.
-    disableOfflineQueue: true,
-    // The caller reconnects, and asks again which server is the primary.
-    socket: { connectTimeout: CONNECT_TIMEOUT_MS, reconnectStrategy: false },
-  });
 }

@@ -13,7 +13,7 @@ export type { RevocationLog, RevocationObserver } from './observer.js';
 export { DEFAULT_MAX_ENTRIES, DEFAULT_MAX_WAIT_MS } from './defaults.js';
 export type { StatusListOptions } from './lists/status-list-cache.js';
 export type { FetchOutcome } from './lists/status-list-error.js';
-export { RevocationStoreError } from './store/store-error.js';
+export { RevocationStoreError } from './store/revocation-store.js';
 
 /** Why an instance is not ready. */
 export type UnreadyReason = ListUnreadyReason | 'revocation_store_unreachable';
@@ -58,7 +58,7 @@ export interface Revocation {
    * @returns `null` if the view can be read at once, because there is a usable copy or waiting makes no sense.
    *   Otherwise a promise that never rejects. It resolves when the copy has arrived or `maxWaitMs` is over.
    */
-  freshen(): Promise<void> | null;
+  refreshIfStale(): Promise<void> | null;
   /**
    * Revokes something in the local store.
    *
@@ -90,7 +90,7 @@ export interface Revocation {
  *   statusList: { url: 'https://lists.example/1', ttlSecs: 300, maxStaleSecs: 0 },
  *   log: pino(),
  * });
- * await revocation.freshen();
+ * await revocation.refreshIfStale();
  * revocation.view.remoteStatusOf(94567); // 'not_revoked'
  */
 export async function openRevocation(options: RevocationOptions): Promise<Revocation> {
@@ -104,7 +104,64 @@ export async function openRevocation(options: RevocationOptions): Promise<Revoca
     ? await RedisStore.open(options.redis, { log, observer, maxEntries, now })
     : await LocalStore.open(options.storePath, { log, observer, maxEntries, now });
   list?.start();
-  return new OpenRevocation(list, store, maxEntries, { observer, now });
+  return {
+    view: viewOf(list, store, observer),
+    maxEntries,
+    get entries() {
+      return store.entries.size;
+    },
+    get isStoreCurrent() {
+      return store.isCurrent;
+    },
+    get storeAgeSecs() {
+      return store.copyAgeSecs;
+    },
+    get listEntries() {
+      return list?.entries ?? 0;
+    },
+    get listAgeSecs() {
+      return list?.ageSecs ?? Number.NaN;
+    },
+    get unreadyReasons() {
+      const reasons: UnreadyReason[] = [];
+      const unready = list?.unreadyReason ?? null;
+      if (unready !== null) reasons.push(unready);
+      if (!store.isCurrent) reasons.push('revocation_store_unreachable');
+      return reasons;
+    },
+    refreshIfStale: () => list?.refreshIfStale() ?? null,
+    revoke: (asked) => store.record({ ...asked, at: now() }),
+    list: () => store.entries.values(),
+    close: async () => {
+      await list?.close();
+      await store.close();
+    },
+  };
+}
+
+function viewOf(
+  list: StatusListCache | null,
+  store: RevocationStore,
+  observer: RevocationObserver,
+): RevocationView {
+  return {
+    remoteStatusOf(index) {
+      if (list === null) return 'not_configured';
+      const status = list.statusOf(index);
+      if (status === 'revoked' || status === 'not_revoked')
+        observer.lookedUp?.('remote', status === 'revoked');
+      return status;
+    },
+    isRevokedLocally(index) {
+      const revoked = store.entries.has(index);
+      observer.lookedUp?.('local', revoked);
+      return revoked;
+    },
+    get names() {
+      return store.entries.names;
+    },
+    isNameRevoked: (name) => store.entries.has(name),
+  };
 }
 
 async function openStatusList(
@@ -121,88 +178,4 @@ async function openStatusList(
   // Loaded only when needed: it loads undici, which takes a quarter of the start.
   const { StatusListCache } = await import('./lists/status-list-cache.js');
   return new StatusListCache(options, deps);
-}
-
-class OpenRevocation implements Revocation {
-  readonly view: RevocationView;
-  readonly maxEntries: number;
-  readonly #list: StatusListCache | null;
-  readonly #store: RevocationStore;
-  readonly #now: () => number;
-
-  constructor(
-    list: StatusListCache | null,
-    store: RevocationStore,
-    maxEntries: number,
-    { observer, now }: { observer: RevocationObserver; now: () => number },
-  ) {
-    this.maxEntries = maxEntries;
-    this.#list = list;
-    this.#store = store;
-    this.#now = now;
-    this.view = {
-      remoteStatusOf(index) {
-        if (list === null) return 'not_configured';
-        const status = list.statusOf(index);
-        if (status === 'revoked' || status === 'not_revoked') {
-          observer.lookedUp?.('remote', status === 'revoked');
-        }
-        return status;
-      },
-      isRevokedLocally(index) {
-        const revoked = store.entries.has(index);
-        observer.lookedUp?.('local', revoked);
-        return revoked;
-      },
-      get names() {
-        return store.entries.names;
-      },
-      isNameRevoked: (name) => store.entries.has(name),
-    };
-  }
-
-  get entries(): number {
-    return this.#store.entries.size;
-  }
-
-  get isStoreCurrent(): boolean {
-    return this.#store.isCurrent;
-  }
-
-  get storeAgeSecs(): number {
-    return this.#store.copyAgeSecs;
-  }
-
-  get listEntries(): number {
-    return this.#list?.entries ?? 0;
-  }
-
-  get listAgeSecs(): number {
-    return this.#list?.ageSecs ?? Number.NaN;
-  }
-
-  freshen(): Promise<void> | null {
-    return this.#list?.freshen() ?? null;
-  }
-
-  async revoke(asked: Asked): Promise<void> {
-    await this.#store.record({ ...asked, at: this.#now() });
-  }
-
-  list(): Iterable<Entry> {
-    return this.#store.entries.values();
-  }
-
-  get unreadyReasons(): readonly UnreadyReason[] {
-    const list = this.#list?.unreadyReason ?? null;
-    return [
-      ...(list === null ? [] : [list]),
-      ...(this.#store.isCurrent ? [] : (['revocation_store_unreachable'] as const)),
-    ];
-  }
-
-  async close(): Promise<void> {
-    await this.#list?.close();
-    await this.#store.close();
-  }
 }

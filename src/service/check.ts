@@ -1,7 +1,7 @@
 import { constants } from 'node:fs';
 import { access, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { connectOrExplain, reasonOf } from '../redis/connection.js';
+import { connectRedis, reasonOf } from '../redis/connection.js';
 import type { Configuration } from './configuration/configuration.js';
 import { loadGrpc } from './grpc/open.js';
 import { loadFrontEnd } from './http/front-end.js';
@@ -54,7 +54,7 @@ async function problemOf(variable: string, attempt: () => Promise<unknown>): Pro
 }
 
 async function askRedis(url: string): Promise<void> {
-  (await connectOrExplain({ url })).destroy();
+  (await connectRedis(url)).destroy();
 }
 
 /** Whether a file can be used, or created if it is missing. */

@@ -20,7 +20,7 @@ export const BATCH_CHECKS = 32;
 export const SLOT_BYTES = 64 * 1024;
 
 /** State of one check. Results of checks that the main thread takes back are kept there, not in the slot. */
-export const CheckState = { open: 0, taken: 1, verified: 2, refused: 3, takenBack: 4 } as const;
+const CheckState = { open: 0, taken: 1, verified: 2, refused: 3, takenBack: 4 } as const;
 
 const LENGTH_BYTES = 4;
 const LENGTHS = BATCH_CHECKS;

@@ -5,7 +5,6 @@ import { KNOWN_POLICY_MEMBERS, isKnownMember, readPolicy, type Policy } from '..
 import type { ReadPolicy } from '../verify/attenuation.js';
 import { show } from '../verify/codes.js';
 import { plainRoot, type Root } from '../verify/parts.js';
-import { readTime, TIME_FORMS } from './times.js';
 
 /** What an operator says of a root principal, as it is in a file. See docs/spec/trust.md for each member. */
 export interface TrustedRoot {
@@ -35,6 +34,12 @@ export interface ReadRoot {
   readonly root: Root;
 }
 
+const FORM = /^(\d{4})-(\d\d)-(\d\d)(?:T(\d\d):(\d\d):(\d\d)(?:Z|([+-])(\d\d):(\d\d)))?$/;
+const DAY_SECS = 86_400;
+
+/** The accepted forms of a time, for messages. */
+const TIME_FORMS = 'a day such as "2026-11-01", or a time such as "2026-11-01T08:00:00Z" (RFC 3339)';
+
 const MEMBERS = ['did', 'name', 'not_before', 'not_after', 'policy', 'labels'] as const;
 // More than an entry can have in order.
 const MAX_MEMBERS = 20;
@@ -50,14 +55,9 @@ const TEXT = `a text of 1 to ${MAX_TEXT} characters without control characters, 
  *
  * @param value a JSON value
  * @param path where the entry is in its document
- * @param isKnownDid tells, of a DID, that it was found to resolve before: finding out takes longer than all the rest
  * @returns the entry, or all that is wrong with it
  */
-export function readRoot(
-  value: JsonValue,
-  path: Fault['path'],
-  isKnownDid: (did: string) => boolean = () => false,
-): ReadRoot | readonly Fault[] {
+export function readRoot(value: JsonValue, path: Fault['path'] = []): ReadRoot | readonly Fault[] {
   if (!isJsonObject(value)) return [{ path, message: `it is ${show(value)}, expected an object with a did` }];
   const faults: Fault[] = [];
   const wrong = (expected: string, ...at: readonly string[]) => {
@@ -73,8 +73,7 @@ export function readRoot(
   const [did, name, policy, labels] = (['did', 'name', 'policy', 'labels'] as const).map(
     (member) => own(value, member) as JsonValue | undefined,
   );
-  if (typeof did !== 'string' || !(isKnownDid(did) || DEFAULT_KEYS.publicKeyOf(did) !== null))
-    wrong(DEFAULT_KEYS.expected, 'did');
+  if (typeof did !== 'string' || DEFAULT_KEYS.publicKeyOf(did) === null) wrong(DEFAULT_KEYS.expected, 'did');
   if (name !== undefined && !isText(name)) wrong(TEXT, 'name');
   const timeOf = (member: 'not_before' | 'not_after', edge: 'start' | 'end') => {
     const text = own(value, member);
@@ -134,7 +133,7 @@ function readLimits(policy: JsonValue, path: Fault['path'], faults: Fault[]): Re
 }
 
 /** The fault of a member that no such object has. */
-export function unknownMember(path: Fault['path'], known: readonly string[]): Fault {
+function unknownMember(path: Fault['path'], known: readonly string[]): Fault {
   const near = nearestName(String(path.at(-1)), known);
   const expected = near === null ? `one of ${known.join(', ')}` : near;
   return { path, message: `there is no such member, expected ${expected}` };
@@ -157,10 +156,37 @@ function own(value: unknown, member: string): unknown {
 
 /** A fault in a sentence, without its line. */
 export function sentence({ path, message }: Fault): string {
-  return `${path.map((one, at) => (typeof one === 'number' ? `[${one}]` : at === 0 ? one : `.${one}`)).join('')}: ${message}`;
+  const place = path.map((one, at) => (typeof one === 'number' ? `[${one}]` : at === 0 ? one : `.${one}`));
+  return place.length === 0 ? message : `${place.join('')}: ${message}`;
 }
 
 /** Whether an entry was read, or has faults. */
 export function isRead(read: ReadRoot | readonly Fault[]): read is ReadRoot {
   return !Array.isArray(read);
+}
+
+/**
+ * Reads a day, or a time with whole seconds. A day is its first second, or its last, in UTC.
+ *
+ * @returns Unix seconds, or `null` if it is no such text or no such day
+ * @see docs/spec/trust.md, "Files"
+ * @example readTime('2026-11-01', 'end'); // 1793577599
+ */
+export function readTime(text: string, edge: 'start' | 'end'): number | null {
+  const parts = FORM.exec(text);
+  if (parts === null) return null;
+  const [year, month, day] = [numberOf(parts[1]), numberOf(parts[2]), numberOf(parts[3])];
+  const start = Date.UTC(year, month - 1, day) / 1000;
+  // Date.UTC takes the 31st of June for the 1st of July.
+  if (year < 1970 || new Date(start * 1000).getUTCMonth() !== month - 1) return null;
+  if (parts[4] === undefined) return edge === 'start' ? start : start + DAY_SECS - 1;
+  const [hour, minute, second] = [numberOf(parts[4]), numberOf(parts[5]), numberOf(parts[6])];
+  const [hours, minutes] = [numberOf(parts[8]), numberOf(parts[9])];
+  if (hour > 23 || minute > 59 || second > 59 || hours > 23 || minutes > 59) return null;
+  const offset = (hours * 60 + minutes) * 60 * (parts[7] === '-' ? -1 : 1);
+  return start + (hour * 60 + minute) * 60 + second - offset;
+}
+
+function numberOf(digits: string | undefined): number {
+  return Number(digits ?? 0);
 }

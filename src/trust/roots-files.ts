@@ -1,73 +1,88 @@
 import { open, readdir, stat } from 'node:fs/promises';
 import path from 'node:path';
-import type { BytesOfFile } from './read-roots.js';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { decodeUtf8 } from '#platform';
+import { parseStrictJson } from '../protocol/json.js';
+import { show } from '../verify/codes.js';
+import type { Root } from '../verify/parts.js';
+import { isRead, readRoot, sentence, type Fault, type ReadRoot } from './read-root.js';
 
 /** Maximum number of bytes in all files together. */
 const MAX_ROOTS_BYTES = 64 * 1024 * 1024;
 const MAX_FILES = 1000;
+/** Maximum number of entries in all files together. */
+const MAX_ROOTS = 200_000;
+/** Maximum number of bytes of an entry. */
+const MAX_LINE_BYTES = 512 * 1024;
+const MAX_FAULTS = 20;
+/** Bytes to read before others have their turn: some 50 entries, which take a millisecond. */
+const TURN_BYTES = 16 * 1024;
+const LINE_FEED = 0x0a;
+
+/** A file and what is in it. */
+export interface BytesOfFile {
+  readonly file: string;
+  readonly bytes: Buffer;
+}
 
 /** One state of a file, or of the files of a directory. */
 export interface Version {
   readonly files: readonly string[];
   /** Differs from that of any other state, unless files were written again within the resolution of the clock. */
   readonly mark: string;
-  /** When the last file was changed, in milliseconds since 1970. */
-  readonly changedAt: number;
 }
 
-/** The files cannot be used, for a reason that their texts do not show. */
-class RootsFilesError extends Error {
-  override readonly name = 'RootsFilesError';
+/** What is wrong with the files of trusted roots. The message has each fault in a line. */
+export class TrustedRootsError extends Error {
+  override readonly name = 'TrustedRootsError';
 }
 
 /**
  * Looks at a file, or at those of a directory, without reading them. Follows symbolic links.
  *
- * @throws RootsFilesError if there is none, or too much
+ * @throws TrustedRootsError if there is none, or too much
  */
 export async function lookAt(place: string): Promise<Version> {
   const files = await filesOf(place);
   const marks: string[] = [];
-  let changedAt = 0;
   let bytes = 0;
   for (const file of files) {
     const stats = await orError(file, stat(file, { bigint: true }));
     const { dev, ino, size, mtimeNs, ctimeNs } = stats;
-    if (!stats.isFile()) throw new RootsFilesError(`${file}: it is not a file`);
+    if (!stats.isFile()) throw new TrustedRootsError(`${file}: it is not a file`);
     bytes += Number(size);
-    changedAt = Math.max(changedAt, Number(mtimeNs / 1_000_000n), Number(ctimeNs / 1_000_000n));
     marks.push([file, dev, ino, size, mtimeNs, ctimeNs].join('\0'));
   }
   if (bytes > MAX_ROOTS_BYTES)
-    throw new RootsFilesError(`${place}: it has ${bytes} bytes, expected at most ${MAX_ROOTS_BYTES}`);
-  return { files, mark: marks.join('\n'), changedAt };
+    throw new TrustedRootsError(`${place}: it has ${bytes} bytes, expected at most ${MAX_ROOTS_BYTES}`);
+  return { files, mark: marks.join('\n') };
 }
 
 /**
  * The file itself, or the files of a directory in the order of their names.
  *
- * @throws RootsFilesError if there is none, or if there are too many
+ * @throws TrustedRootsError if there is none, or if there are too many
  */
-export async function filesOf(place: string): Promise<string[]> {
+async function filesOf(place: string): Promise<string[]> {
   const stats = await orError(place, stat(place));
   if (!stats.isDirectory()) return [place];
   const names = (await orError(place, readdir(place)))
-    .filter((name) => name.endsWith('.json') && !name.startsWith('.'))
+    .filter((name) => name.endsWith('.jsonl') && !name.startsWith('.'))
     .sort();
-  if (names.length === 0) throw new RootsFilesError(`${place}: there is no *.json in this directory`);
+  if (names.length === 0) throw new TrustedRootsError(`${place}: there is no *.jsonl in this directory`);
   if (names.length > MAX_FILES)
-    throw new RootsFilesError(`${place}: there are ${names.length} files, expected at most ${MAX_FILES}`);
+    throw new TrustedRootsError(`${place}: there are ${names.length} files, expected at most ${MAX_FILES}`);
   return names.map((name) => path.join(place, name));
 }
 
-/** Reads files that {@link lookAt} found. @throws RootsFilesError if one cannot be read */
+/** Reads files that {@link lookAt} found. @throws TrustedRootsError if one cannot be read */
 export async function readBytes({ files }: Version): Promise<BytesOfFile[]> {
   const read: BytesOfFile[] = [];
   let left = MAX_ROOTS_BYTES;
   for (const file of files) {
     const bytes = await orError(file, readAtMost(file, left));
     // It has grown since it was looked at.
-    if (bytes === null) throw new RootsFilesError(`${file}: it is larger than ${MAX_ROOTS_BYTES} bytes`);
+    if (bytes === null) throw new TrustedRootsError(`${file}: it is larger than ${MAX_ROOTS_BYTES} bytes`);
     left -= bytes.length;
     read.push({ file, bytes });
   }
@@ -104,6 +119,75 @@ async function orError<T>(file: string, attempt: Promise<T>): Promise<T> {
     return await attempt;
   } catch (error) {
     const { code = '', message } = error as NodeJS.ErrnoException;
-    throw new RootsFilesError(`${file}: ${REASONS[code] ?? message}`, { cause: error });
+    throw new TrustedRootsError(`${file}: ${REASONS[code] ?? message}`, { cause: error });
   }
+}
+
+/**
+ * Reads the roots of files that count together, an entry a line. Requests are served meanwhile.
+ *
+ * @param limit the maximum number of entries
+ * @throws TrustedRootsError with all faults, as `file:line: what is wrong`; of many, the first
+ */
+export async function readRoots(
+  files: readonly BytesOfFile[],
+  limit = MAX_ROOTS,
+): Promise<ReadonlyMap<string, Root>> {
+  const roots = new Map<string, Root>();
+  const faults: string[] = [];
+  // The file of each DID is only needed if there are several.
+  const fileOf = new Map<string, string>();
+  for (const { file, bytes } of files) {
+    let turnEnd = 0;
+    for (let at = 0, line = 1; at < bytes.length; line++) {
+      if (at >= turnEnd) {
+        await nextTurn();
+        turnEnd = at + TURN_BYTES;
+      }
+      const lineFeed = bytes.indexOf(LINE_FEED, at);
+      const end = lineFeed < 0 ? bytes.length : lineFeed;
+      const read = readLine(bytes.subarray(at, end));
+      at = end + 1;
+      if (read === null) continue;
+      const fault = (message: string) => void faults.push(`${file}:${line}: ${message}`);
+      if (!isRead(read)) for (const one of read) fault(sentence(one));
+      else if (roots.has(read.did)) {
+        const other = fileOf.get(read.did) ?? file;
+        const where = other === file ? 'in another line of this file' : `in ${other}`;
+        fault(`did: ${show(read.did)} is ${where}, too; expected it once: remove one of them`);
+      } else {
+        roots.set(read.did, read.root);
+        if (files.length > 1) fileOf.set(read.did, file);
+      }
+      if (roots.size > limit) fault(`there are more than ${limit} entries in all files`);
+      if (faults.length > MAX_FAULTS) faults.splice(MAX_FAULTS, faults.length, 'and more');
+      if (faults.length > MAX_FAULTS || roots.size > limit || read === AN_ARRAY)
+        throw new TrustedRootsError(faults.join('\n'));
+    }
+  }
+  if (faults.length > 0) throw new TrustedRootsError(faults.join('\n'));
+  return roots;
+}
+
+const AN_ARRAY: readonly Fault[] = [
+  {
+    path: [],
+    message:
+      "it is a JSON array, expected one JSON object a line: convert it with `jq -c '.[]' roots.json > roots.jsonl`",
+  },
+];
+
+/** The entry of a line, all that is wrong with it, or `null` if there is nothing in it. */
+function readLine(bytes: Buffer): ReadRoot | readonly Fault[] | null {
+  const fault = (message: string) => [{ path: [], message }];
+  if (bytes.length > MAX_LINE_BYTES)
+    return fault(`it has ${bytes.length} bytes, expected at most ${MAX_LINE_BYTES} a line`);
+  const text = decodeUtf8(bytes)?.trim();
+  if (text === undefined) return fault('it is not UTF-8');
+  if (text === '') return null;
+  if (text.startsWith('[')) return AN_ARRAY;
+  const { value, defect } = parseStrictJson(text);
+  if (defect === undefined) return readRoot(value);
+  const { kind, message } = defect;
+  return fault(kind === 'syntax' ? `it is not JSON: ${message}; expected one JSON object a line` : message);
 }

@@ -1,20 +1,13 @@
-import { createHash } from 'node:crypto';
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Root, Roots } from '../verify/parts.js';
-import { lookAt, readBytes, type Version } from './roots-files.js';
-import { readRoots, showFaults, type BytesOfFile } from './read-roots.js';
+import { lookAt, readBytes, readRoots, TrustedRootsError } from './roots-files.js';
 
 /** Milliseconds between two looks at the files. */
 const POLL_MS = 1000;
-/** Files that were changed in the last milliseconds are read once more: the clock of a file system may be coarse. */
-const UNSETTLED_MS = 2000;
-const ATTEMPTS_AT_START = 5;
-/** Bytes to hash before others have their turn. */
-const TURN_BYTES = 1024 * 1024;
+const ATTEMPTS = 5;
 
 /** Is told of each reading that counts. */
 export interface TrustObserver {
-  /** @param outcome `loaded`: other roots are in force now; `refused`: the old ones stay */
+  /** @param outcome `loaded`: the roots of the files are in force; `refused`: the old ones stay */
   rootsRead?(outcome: 'loaded' | 'refused'): void;
 }
 
@@ -23,17 +16,10 @@ interface Log {
   error(facts: object, message: string): void;
 }
 
-/** What is wrong with the files of trusted roots. The message has each fault in a line. */
-export class TrustedRootsError extends Error {
-  override readonly name = 'TrustedRootsError';
-}
-
 /** The roots of one state of the files. */
 interface Loaded {
   readonly roots: ReadonlyMap<string, Root>;
-  readonly version: Version;
-  /** Of the files: the same files have the same roots. */
-  readonly digest: string;
+  readonly mark: string;
 }
 
 /**
@@ -42,7 +28,7 @@ interface Loaded {
  * @throws TrustedRootsError with all faults
  */
 export async function readTrustedRoots(place: string): Promise<ReadonlyMap<string, Root>> {
-  return (await load(place, null)).roots;
+  return (await load(place)).roots;
 }
 
 /**
@@ -57,10 +43,10 @@ export class TrustedRoots implements Roots {
   // Only `#take` and `#refuse` write these.
   #loaded: Loaded;
   #fault: string | null = null;
-  /** A fault that was seen once. It counts if it is there at the next look, too: a file may be half-written. */
-  #suspected: string | null = null;
-  /** The mark of the version that was refused, which need not be read again. */
-  #refusedMark: string | null = null;
+  /** What the last look found. Files count if two looks find the same: they may be half-written. */
+  #seen = '';
+  /** What was read, in order or not, and need not be read again. */
+  #done: string | null;
   /** The reading that is under way, and what was asked for behind it. */
   #turn: Promise<unknown> = Promise.resolve();
   #isLooking = false;
@@ -72,6 +58,7 @@ export class TrustedRoots implements Roots {
   ) {
     this.#place = place;
     this.#loaded = loaded;
+    this.#done = loaded.mark;
     this.#log = log;
     this.#observer = observer;
     this.#timer = setInterval(() => void this.#look(), pollMs).unref();
@@ -87,7 +74,7 @@ export class TrustedRoots implements Roots {
     place: string,
     { log, observer = {}, pollMs = POLL_MS }: { log: Log; observer?: TrustObserver; pollMs?: number },
   ): Promise<TrustedRoots> {
-    const loaded = await load(place, null).catch((error: unknown) => {
+    const loaded = await load(place).catch((error: unknown) => {
       const { message, cause } = error as Error;
       throw new TrustedRootsError(`the trusted roots cannot be read: ${message}`, { cause });
     });
@@ -118,7 +105,7 @@ export class TrustedRoots implements Roots {
   async reload(): Promise<number> {
     await this.#inTurn(async () => {
       try {
-        this.#take(await load(this.#place, this.#loaded));
+        this.#take(await load(this.#place));
       } catch (error) {
         this.#refuse(error as Error, null);
         throw error;
@@ -135,25 +122,23 @@ export class TrustedRoots implements Roots {
   async #look(): Promise<void> {
     if (this.#isLooking) return;
     this.#isLooking = true;
-    try {
-      await this.#inTurn(async () => {
-        let mark: string | null = null;
-        try {
-          const seen = await lookAt(this.#place);
-          ({ mark } = seen);
-          const isSettled = Math.abs(Date.now() - seen.changedAt) > UNSETTLED_MS;
-          const known = this.#fault === null ? this.#loaded.version.mark : this.#refusedMark;
-          if (isSettled && mark === known) return;
-          this.#take(await load(this.#place, this.#loaded));
-        } catch (error) {
-          const { message } = error as Error;
-          if (this.#suspected === message) this.#refuse(error as Error, mark);
-          else this.#suspected = message;
-        }
-      });
-    } finally {
-      this.#isLooking = false;
-    }
+    await this.#inTurn(async () => {
+      const seen = await lookAt(this.#place).then(
+        ({ mark }) => mark,
+        (error: unknown) => (error as Error).message,
+      );
+      const isStill = seen === this.#seen;
+      this.#seen = seen;
+      if (!isStill || seen === this.#done) return;
+      try {
+        const loaded = await load(this.#place);
+        // Else they have changed since, and may be half-written.
+        if (loaded.mark === seen) this.#take(loaded);
+      } catch (error) {
+        this.#refuse(error as Error, seen);
+      }
+    });
+    this.#isLooking = false;
   }
 
   #inTurn(work: () => Promise<void>): Promise<void> {
@@ -163,18 +148,16 @@ export class TrustedRoots implements Roots {
   }
 
   #take(loaded: Loaded): void {
-    const isNew = loaded.digest !== this.#loaded.digest;
-    const wasFaulty = this.isFaulty;
-    this.#loaded = isNew ? loaded : { ...this.#loaded, version: loaded.version };
-    this.#fault = this.#suspected = null;
-    if (!isNew && !wasFaulty) return;
+    this.#loaded = loaded;
+    this.#fault = null;
+    this.#done = loaded.mark;
     this.#observer.rootsRead?.('loaded');
     this.#log.info({ roots: this.size, from: this.#place }, 'the trusted roots were read again');
   }
 
-  /** Says so once for each fault, not at each look. */
-  #refuse(error: Error, mark: string | null): void {
-    this.#refusedMark = mark;
+  /** Says so once for each fault, not at each look. What could not be read is tried again. */
+  #refuse(error: Error, seen: string | null): void {
+    this.#done = error.cause === undefined ? seen : null;
     if (this.#fault === error.message) return;
     this.#fault = error.message;
     this.#observer.rootsRead?.('refused');
@@ -185,41 +168,15 @@ export class TrustedRoots implements Roots {
   }
 }
 
-/**
- * Reads one state of the files: if they change meanwhile, again.
- *
- * @param before what was read before
- */
-async function load(place: string, before: Loaded | null): Promise<Loaded> {
-  try {
-    for (let attempt = 1; ; attempt++) {
-      const version = await lookAt(place);
-      const read = await readBytes(version);
-      const after = await lookAt(place);
-      if (after.mark !== version.mark) {
-        if (attempt < ATTEMPTS_AT_START) continue;
-        throw new TrustedRootsError(`${place}: the files change while they are read`);
-      }
-      const digest = await digestOf(read);
-      if (before?.digest === digest) return { ...before, version };
-      const { roots, faults } = await readRoots(read, before?.roots);
-      if (faults !== undefined) throw new TrustedRootsError(showFaults(faults).join('\n'));
-      return { roots, version, digest };
+/** Reads one state of the files: if they change meanwhile, again. */
+async function load(place: string): Promise<Loaded> {
+  for (let attempt = 1; ; attempt++) {
+    const version = await lookAt(place);
+    const read = await readBytes(version);
+    if ((await lookAt(place)).mark !== version.mark) {
+      if (attempt < ATTEMPTS) continue;
+      throw new TrustedRootsError(`${place}: the files change while they are read`);
     }
-  } catch (error) {
-    if (error instanceof TrustedRootsError) throw error;
-    throw new TrustedRootsError((error as Error).message, { cause: error });
+    return { roots: await readRoots(read), mark: version.mark };
   }
-}
-
-async function digestOf(files: readonly BytesOfFile[]): Promise<string> {
-  const hash = createHash('sha256');
-  for (const { file, bytes } of files) {
-    hash.update(`${file}\0${bytes.length}\0`);
-    for (let at = 0; at < bytes.length; at += TURN_BYTES) {
-      hash.update(bytes.subarray(at, at + TURN_BYTES));
-      await nextTurn();
-    }
-  }
-  return hash.digest('hex');
 }

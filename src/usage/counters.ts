@@ -1,5 +1,5 @@
 import type { CountedLimits, ReachedLimit } from '../verify/limits.js';
-import { ReplayStoreError, type Charge, type Pruned, type Refund, type Usage } from './usage-store.js';
+import { ReplayStoreError, type Charge, type Refund, type Usage } from './usage-store.js';
 
 /**
  * Seconds for which a counter outlives its receipt: no clock that is wrong by less lets a receipt be used again with a
@@ -7,18 +7,19 @@ import { ReplayStoreError, type Charge, type Pruned, type Refund, type Usage } f
  */
 export const SPARE_SECS = 3_600;
 
+/** Seconds for which a counter of a receipt without an end is kept after its last use: 400 days. */
+export const KEPT_UNUSED_SECS = 400 * 86_400;
+
 interface Counter extends Usage {
   calls: number;
   microUsd: number;
-  /** Unix seconds, from which on it may be forgotten; infinite if the receipt has no end. */
-  readonly end: number;
+  /** Unix seconds, from which on it may be forgotten. Each use moves that of a receipt without an end. */
+  end: number;
 }
 
 /** Steps of the search for counters that have ended, for each new one; the second where all places are taken. */
 const STEPS = 4;
 const STEPS_IF_FULL = 256;
-/** Counters that {@link Counters.prune} looks at before others have their turn. */
-const PRUNED_PER_TURN = 2_000;
 
 /**
  * The limit that a call would exceed, root first and calls before costs; `null` if there is none.
@@ -45,12 +46,12 @@ export function findReached(
 
 /**
  * What the calls under limited receipts have used, in the memory of this process. Bounded: where there is no place for
- * another counter, calls that need one are refused. No counter of a receipt that may still be used is forgotten.
+ * another counter, calls that need one are refused. No counter of a receipt with an end is
+ * forgotten while the receipt may be used.
  */
 export class Counters {
   readonly #capacity: number;
   readonly #byReceipt = new Map<string, Counter>();
-  #endless = 0;
   /** Goes around, looking for counters that have ended. */
   #search: IterableIterator<[string, Counter]>;
   /** The latest end of a counter that was forgotten. Where a clock goes back, receipts that ended by then are refused. */
@@ -63,11 +64,6 @@ export class Counters {
 
   get size(): number {
     return this.#byReceipt.size;
-  }
-
-  /** Counters that have no end. */
-  get endless(): number {
-    return this.#endless;
   }
 
   usageOf(receipt: string): Usage | null {
@@ -94,10 +90,9 @@ export class Counters {
     return charge.limits.map((limits) => {
       let counter = this.#byReceipt.get(limits.receipt);
       if (counter === undefined) {
-        counter = { calls: 0, microUsd: 0, end: endOf(limits, charge) };
+        counter = { calls: 0, microUsd: 0, end: endOf(limits, charge, now) };
         this.#byReceipt.set(limits.receipt, counter);
-        if (counter.end === Infinity) this.#endless++;
-      }
+      } else if (limits.exp === null) counter.end = endOf(limits, charge, now);
       counter.calls++;
       if (limits.maxTotalMicroUsd !== null) counter.microUsd += charge.costMicroUsd;
       return { calls: counter.calls, microUsd: counter.microUsd };
@@ -119,23 +114,7 @@ export class Counters {
     return true;
   }
 
-  /** Forgets the counters without end of these receipts. */
-  async prune(receipts: ReadonlySet<string>): Promise<Pruned> {
-    let [removed, seen] = [0, 0];
-    for (const [receipt, { end }] of this.#byReceipt) {
-      if (end === Infinity && receipts.has(receipt)) {
-        this.#byReceipt.delete(receipt);
-        this.#endless--;
-        removed++;
-      }
-      // There may be a quarter of a million.
-      if (++seen % PRUNED_PER_TURN === 0) await new Promise((resolve) => setTimeout(resolve));
-    }
-    return { removed, left: this.#endless };
-  }
-
   clear(): void {
-    this.#endless = 0;
     this.#byReceipt.clear();
   }
 
@@ -144,7 +123,7 @@ export class Counters {
     for (const limits of charge.limits) {
       if (this.#byReceipt.has(limits.receipt)) continue;
       needed++;
-      if (endOf(limits, charge) <= this.#forgottenUntil)
+      if (endOf(limits, charge, now) <= this.#forgottenUntil)
         throw new ReplayStoreError('the clock has gone back, and calls under this receipt may be forgotten');
     }
     const isFull = this.#byReceipt.size + needed > this.#capacity;
@@ -170,7 +149,7 @@ export class Counters {
 
 const NOTHING: Usage = { calls: 0, microUsd: 0 };
 
-/** When a counter may be forgotten, in Unix seconds. */
-function endOf({ exp }: CountedLimits, { clockSkewSecs }: Charge): number {
-  return exp === null ? Infinity : exp + clockSkewSecs + SPARE_SECS;
+/** When a counter that is used now may be forgotten, in Unix seconds. */
+function endOf({ exp }: CountedLimits, { clockSkewSecs }: Charge, now: number): number {
+  return exp === null ? now + KEPT_UNUSED_SECS : exp + clockSkewSecs + SPARE_SECS;
 }

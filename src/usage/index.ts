@@ -13,7 +13,6 @@ export {
 export {
   DEFAULT_REDIS_TIMEOUT_MS,
   openRedisReplayStore,
-  type RedisReplayPeriods,
   type RedisReplayStoreOptions,
 } from '#redis-replay-store';
 export { replayKey } from './use-invocation.js';
@@ -27,10 +26,8 @@ export {
   type Refunded,
 } from './refund.js';
 export {
-  NEW,
   ReplayStoreError,
   type Charge,
-  type Pruned,
   type Refund,
   type RefundPart,
   type ReplayLog,

@@ -5,7 +5,6 @@ import {
   REPLAYED,
   ReplayStoreError,
   type Charge,
-  type Pruned,
   type Refund,
   type ReplayLog,
   type ReplayStore,
@@ -94,10 +93,6 @@ class KeyQueue implements MemoryReplayStore {
     return this.#counters.size;
   }
 
-  get endlessCounters(): number {
-    return this.#counters.endless;
-  }
-
   /** Entries are dropped only by `use`, so an expired one counts as room. */
   get unreadyReason(): ReplayUnreadyReason | null {
     if (this.#keys.size < this.capacity) return null;
@@ -132,10 +127,6 @@ class KeyQueue implements MemoryReplayStore {
     if (!this.#keys.has(key) || !this.#counters.refund(refund)) return Promise.resolve('unknown');
     this.#refunded.add(key);
     return Promise.resolve('refunded');
-  }
-
-  prune(receipts: ReadonlySet<string>): Promise<Pruned> {
-    return this.#counters.prune(receipts);
   }
 
   #record(key: string, end: number): void {

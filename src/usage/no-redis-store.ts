@@ -2,7 +2,7 @@ import type { ReplayStore } from './usage-store.js';
 
 // `#redis-replay-store` in package.json where there is no Node.
 
-export type { RedisReplayPeriods, RedisReplayStoreOptions } from './redis-store.js';
+export type { RedisReplayStoreOptions } from './redis-store.js';
 
 /** As in redis-store.ts. */
 export const DEFAULT_REDIS_TIMEOUT_MS = 50;

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { CountedLimits, ReachedLimit } from '../verify/limits.js';
-import { SPARE_SECS } from './counters.js';
+import { KEPT_UNUSED_SECS, SPARE_SECS } from './counters.js';
 import { REPLAYED, ReplayStoreError, type Charge, type Refund, type Usage, type Use } from './usage-store.js';
 
 /** Reads a counter. Nothing where it is none: only whole numbers can be changed, and Redis keeps what was written before. */
@@ -18,42 +18,38 @@ end
  * Uses an invocation and charges its call: everything, or nothing. All is read before anything is written, since Redis
  * keeps what a script wrote before it failed.
  *
- * KEYS: a counter for each limit; the records to make of the invocation; further records that must not exist. ARGV: the
- * number of limits and of records to make, the life of these in ms, the cost; and for each limit: calls, micro-dollars (-1:
- * not limited), the end of the counter in Unix ms (-1: none). The last value of an answer is how many counters without end
- * are new.
+ * KEYS: the record to make of the invocation; a counter for each limit. ARGV: the life of the record in ms, the cost, the life
+ * of an unused counter without an end in ms; and for each limit: calls, micro-dollars (-1: not limited), the end of the
+ * counter in Unix ms (-1: none).
  *
  * Integers up to 2^53 are exact in Lua. It gets the cost as a text for HINCRBY, since it writes large numbers with an `e`.
  */
 const SCRIPT = `${READ}
-local limits, records, cost = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[4])
-for i = limits + 1, #KEYS do
-  if redis.call('EXISTS', KEYS[i]) == 1 then return {'replayed'} end
-end
-local time = redis.call('TIME')[1] * 1000
-for i = 1, limits do
-  local ends = tonumber(ARGV[4 + 3 * i])
+if redis.call('EXISTS', KEYS[1]) == 1 then return {'replayed'} end
+local cost, time = tonumber(ARGV[2]), redis.call('TIME')[1] * 1000
+for i = 2, #KEYS do
+  local ends = tonumber(ARGV[3 * i])
   if ends >= 0 and ends <= time then return {'ended'} end
   local calls, used = read(KEYS[i])
   if not calls or not used then return {'foreign'} end
-  local maxCalls, max = tonumber(ARGV[2 + 3 * i]), tonumber(ARGV[3 + 3 * i])
-  if maxCalls >= 0 and calls >= maxCalls then return {'reached', i, 'max_calls', calls} end
-  if max >= 0 and cost > max - used then return {'reached', i, 'max_total_cost_usd', used} end
+  local maxCalls, max = tonumber(ARGV[3 * i - 2]), tonumber(ARGV[3 * i - 1])
+  if maxCalls >= 0 and calls >= maxCalls then return {'reached', i - 1, 'max_calls', calls} end
+  if max >= 0 and cost > max - used then return {'reached', i - 1, 'max_total_cost_usd', used} end
 end
-local answer, endless = {'new'}, 0
-for i = 1, limits do
-  local key, ends = KEYS[i], ARGV[4 + 3 * i]
+local answer = {'new'}
+for i = 2, #KEYS do
+  local key, ends = KEYS[i], ARGV[3 * i]
   local before = redis.call('PTTL', key)
-  if ends == '-1' and before == -2 then endless = endless + 1 end
   table.insert(answer, redis.call('HINCRBY', key, 'calls', 1))
-  table.insert(answer, redis.call('HINCRBY', key, 'micro_usd', ARGV[3 + 3 * i] == '-1' and 0 or ARGV[4]))
-  if ends ~= '-1' then
+  table.insert(answer, redis.call('HINCRBY', key, 'micro_usd', ARGV[3 * i - 1] == '-1' and 0 or ARGV[2]))
+  if ends == '-1' then
+    redis.call('PEXPIRE', key, ARGV[3])
+  else
     redis.call('PEXPIREAT', key, ends)
     if before > redis.call('PTTL', key) then redis.call('PEXPIRE', key, before) end
   end
 end
-for i = limits + 1, limits + records do redis.call('SET', KEYS[i], '1', 'PX', ARGV[3]) end
-table.insert(answer, endless)
+redis.call('SET', KEYS[1], '1', 'PX', ARGV[1])
 return answer
 `;
 
@@ -86,39 +82,32 @@ type Send = (command: readonly string[]) => Promise<unknown>;
 /** Later ends are none: Redis refuses times that are too far away. The year 5138. */
 const MAX_END_SECS = 1e11;
 
-/** What {@link chargeInRedis} names. */
-export interface ChargedNames {
-  /** For each limit of the charge. */
-  readonly counters: readonly string[];
-  /** The records to make of the invocation. */
-  readonly records: readonly string[];
-  /** Further records of the invocation, which older versions have made. */
-  readonly others: readonly string[];
-}
-
-/** What became of a use, and how many counters without end are new. */
-export interface Charged {
-  readonly used: Use | ReplayStoreError;
-  readonly endless: number;
-}
-
 /**
  * Uses an invocation and charges its call, in one round trip.
  *
- * @returns with an error if Redis answers and cannot tell: this call is refused, and others are not concerned
+ * @param record the name of the invocation
+ * @param counters the name of the counter of each limit
+ * @returns an error if Redis answers and cannot tell: this call is refused, and others are not concerned
  * @throws what `send` throws
  */
 export async function chargeInRedis(
   send: Send,
   charge: Charge,
-  { counters, records, others }: ChargedNames,
+  record: string,
+  counters: readonly string[],
   ttlMs: number,
-): Promise<Charged> {
-  const keys = [...counters, ...records, ...others];
-  const numbers = [charge.limits.length, records.length, ttlMs, charge.costMicroUsd];
+): Promise<Use | ReplayStoreError> {
+  const numbers = [ttlMs, charge.costMicroUsd, KEPT_UNUSED_SECS * 1000];
   for (const { maxCalls, maxTotalMicroUsd, exp } of charge.limits)
     numbers.push(maxCalls ?? -1, maxTotalMicroUsd ?? -1, endMsOf(exp, charge.clockSkewSecs));
-  return readAnswer(await run(send, CHARGE, keys, numbers), charge);
+  const answer = await run(send, CHARGE, [record, ...counters], numbers);
+  const [kind, ...values] = Array.isArray(answer) ? (answer as readonly unknown[]) : [];
+  const { limits } = charge;
+  if (kind !== 'new' || values.length !== 2 * limits.length) return readRefusal(kind, values, charge);
+  const usage = limits.map((_, at): Usage => {
+    return { calls: Number(values[2 * at]), microUsd: Number(values[2 * at + 1]) };
+  });
+  return { kind, usage };
 }
 
 /**
@@ -172,18 +161,6 @@ const [CHARGE, GIVE_BACK] = [scriptOf(SCRIPT), scriptOf(REFUND)];
 
 function endMsOf(exp: number | null, skewSecs: number): number {
   return exp === null || exp > MAX_END_SECS ? -1 : (exp + skewSecs + SPARE_SECS) * 1000;
-}
-
-function readAnswer(answer: unknown, charge: Charge): Charged {
-  const [kind, ...values] = Array.isArray(answer) ? (answer as readonly unknown[]) : [];
-  const { limits } = charge;
-  if (kind === 'new' && values.length === 2 * limits.length + 1) {
-    const usage = limits.map((_, at): Usage => {
-      return { calls: Number(values[2 * at]), microUsd: Number(values[2 * at + 1]) };
-    });
-    return { used: { kind, usage }, endless: Number(values.at(-1)) };
-  }
-  return { used: readRefusal(kind, values, charge), endless: 0 };
 }
 
 function readRefusal(

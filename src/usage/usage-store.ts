@@ -51,12 +51,6 @@ export interface Refund {
   readonly parts: readonly RefundPart[];
 }
 
-/** What became of the counters that have no end. */
-export interface Pruned {
-  readonly removed: number;
-  readonly left: number;
-}
-
 /** The answer to a new use without a charge. */
 export const NEW: Use = Object.freeze({ kind: 'new', usage: Object.freeze([]) });
 /** The answer to a use that is on record. */
@@ -92,14 +86,6 @@ export interface ReplayStore {
    *   {@link ReplayStoreError} if the store cannot tell
    */
   refund?(key: string, refund: Refund): Promise<'refunded' | 'repeated' | 'unknown'>;
-  /**
-   * Forgets the counters of receipts that have no end, and can never be used again. A store without this forgets none.
-   *
-   * @param receipts their digests
-   * @returns how many counters were forgotten, and how many without end are left; rejects with a {@link ReplayStoreError} if
-   *   the store cannot tell
-   */
-  prune?(receipts: ReadonlySet<string>): Promise<Pruned>;
   /** Why nothing can be recorded at the moment; `null` if it can. The store finds out by itself, also without calls. */
   readonly unreadyReason: ReplayUnreadyReason | null;
   /** Number of invocations on record, if the store knows. */
@@ -108,8 +94,6 @@ export interface ReplayStore {
   readonly capacity?: number;
   /** Number of receipts that are counted, if the store knows. */
   readonly counters?: number;
-  /** Number of counters that have no end, if the store knows. Of a shared store: those of all instances. */
-  readonly endlessCounters?: number | undefined;
   /** Whether its server can be used at the moment. Only stores that depend on a server have this. */
   readonly isAvailable?: boolean;
   /** Releases what the store holds. Nothing may be recorded afterwards. */

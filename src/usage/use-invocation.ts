@@ -1,6 +1,5 @@
 import type { InvocationClaims } from '../protocol/claims.js';
 import { Failure, showTime, type Code } from '../verify/codes.js';
-import { laterFailure } from '../verify/later-codes.js';
 import {
   costMicroUsdOf,
   limitReached,
@@ -94,7 +93,7 @@ async function use(
   if (iat < now - windowSecs || iat > now + leeway) {
     const [from, until] = [showTime(now - windowSecs), showTime(now + leeway)];
     const expected = `from ${from} to ${until}, ${windowSecs} s before now to ${leeway} s after`;
-    return laterFailure('INVOCATION_STALE', { subject: 'invocation', time: iat, expected });
+    return new Failure('INVOCATION_STALE', { subject: 'invocation', time: iat, expected });
   }
   const charge = limits.length === 0 ? null : chargeOf(claims, limits, clockSkewSecs);
   try {
@@ -120,7 +119,7 @@ function chargeOf(claims: UsedInvocation, limits: readonly CountedLimits[], cloc
 const TOO_MUCH = Number.MAX_SAFE_INTEGER;
 
 function replayed(jti: string): Failure {
-  return laterFailure('REPLAY_DETECTED', {
+  return new Failure('REPLAY_DETECTED', {
     subject: 'invocation',
     claimed: jti,
     expected: 'one that was not used',
@@ -129,7 +128,7 @@ function replayed(jti: string): Failure {
 
 function unavailable(jti: string, error: unknown): Failure {
   const reason = error instanceof ReplayStoreError ? error.message : 'the store failed';
-  return laterFailure('REPLAY_STORE_UNAVAILABLE', {
+  return new Failure('REPLAY_STORE_UNAVAILABLE', {
     subject: 'invocation',
     claimed: jti,
     expected: 'a replay store that can tell',

@@ -1,6 +1,7 @@
 import { checkedOptions, flag, kindOf, text, type GivenOptions, type Table } from '../protocol/options.js';
 import type { Body } from '../verify/binding.js';
-import { asksForDetails } from './verdict.js';
+import type { Call, Judgement } from '../verify/judge.js';
+import { asksForDetails, toVerdict, type Verdict } from './verdict.js';
 
 /** The options of a single call of `verify`. */
 export const CALL_OPTIONS = {
@@ -19,8 +20,34 @@ export const CALL_OPTIONS = {
 /** Options of a single call of `verify`. */
 export interface VerifyOptions extends GivenOptions<typeof CALL_OPTIONS> {}
 
+/** Verifies a bundle; see `Verifier.verify`. */
+export type Verify = (bundle: unknown, options?: VerifyOptions) => Promise<Verdict>;
+
+type JudgeBundle = (bundle: unknown, options?: VerifyOptions) => Promise<Judgement>;
+
+/** By the function and not by its verifier: somebody may put a function of their own in its place, which then counts. */
+const judges = new WeakMap<object, JudgeBundle>();
+
+/** The function `verify` of a verifier in this process. */
+export function verifyWith(judge: (call: Call) => Promise<Judgement>): Verify {
+  const verify: Verify = async (bundle, options) => {
+    const { request, details } = readCall(bundle, options);
+    return toVerdict(await judge(request), details);
+  };
+  judges.set(verify, async (bundle, options) => judge(readCall(bundle, options).request));
+  return verify;
+}
+
+/**
+ * What the function of a verifier decides that {@link verifyWith} has made, before a verdict is made of it: a gate goes on from the chain that
+ * was proved, and reads no receipt a second time. `undefined` for any other.
+ */
+export function judgeBehind({ verify }: { readonly verify: object }): JudgeBundle | undefined {
+  return judges.get(verify);
+}
+
 /** What a call of `verify` asks. @throws TypeError for an unknown option: a misspelt `body` would be compared with nothing */
-export function readCall(bundle: unknown, given: VerifyOptions = {}) {
+function readCall(bundle: unknown, given: VerifyOptions = {}): { request: Call; details: boolean } {
   const options = checkedOptions(given, CALL_OPTIONS);
   const { now } = options;
   try {

@@ -11,10 +11,10 @@ import { InThreadVerifier } from '../signatures/in-thread.js';
 import type { SignatureVerifier } from '../signatures/signature-verifier.js';
 import { TrustedRoots } from '../trust/trusted-roots.js';
 import type { Roots } from '../verify/parts.js';
-import { readCall, type VerifyOptions } from './call-options.js';
+import { verifyWith, type VerifyOptions } from './call-options.js';
 import { Engine, type EngineObserver } from './engine.js';
 import { OptionsError, readVerifierOptions, type VerifierOptions, type VerifierSettings } from './options.js';
-import { toVerdict, type Verdict } from './verdict.js';
+import type { Verdict } from './verdict.js';
 
 /** Verifies bundles in this process. */
 export interface Verifier {
@@ -57,10 +57,7 @@ export function createVerifier(options: VerifierOptions = {}): Verifier {
   // Each use rethrows the error. This handler only prevents an unhandled rejection, which would end the process.
   engine.catch(() => undefined);
   return {
-    verify: async (bundle, options) => {
-      const { request, details } = readCall(bundle, options);
-      return toVerdict(await (await engine).verify(request), details);
-    },
+    verify: verifyWith(async (call) => (await engine).verify(call)),
     revoke: async (what) => {
       const asked = readAsked(typeof what === 'number' ? { status_list_index: what } : what);
       if (typeof asked === 'string') throw new RangeError(`nothing was revoked: ${asked}`);

@@ -1,16 +1,14 @@
-import { isPlainlyFaithful } from '#platform';
 import {
-  denotesJson,
   equalsByJcs,
+  findValueDefect,
   hasMoreNodes,
-  MAX_JSON_COMMAS,
-  MAX_JSON_NODES,
+  isJsonObject,
   type JsonObject,
   type JsonValue,
+  isPlainlyFaithful,
 } from '../protocol/json.js';
 import { findJsonDefect } from '../protocol/json-defects.js';
-import type { Failure } from './codes.js';
-import { laterFailure } from './later-codes.js';
+import { Failure } from './codes.js';
 import { describeDifference } from './difference.js';
 
 /** How the body of a call compares with the signed arguments. */
@@ -24,6 +22,17 @@ export type Body =
   | { readonly kind: 'text'; readonly text: string }
   /** The `body` member of a document, and the JSON text of the whole document. */
   | { readonly kind: 'member'; readonly text: string; readonly document: JsonObject };
+
+/**
+ * The body of the call in a document: its member `body`.
+ *
+ * @param text the JSON text of the document
+ * @param document what `JSON.parse` makes of it
+ */
+export function bodyIn(text: string, document: unknown): Body | null {
+  const hasBody = isJsonObject(document) && Object.hasOwn(document, 'body');
+  return hasBody ? { kind: 'member', text, document } : null;
+}
 
 /** Compares a body with the signed arguments; `null` if there is none. */
 export function bind(args: JsonObject, body: Body | null): Binding | null {
@@ -45,7 +54,7 @@ export function checkBinding(binding: Binding | null, args: JsonObject, body: Bo
     case 'match':
       return null;
     case null:
-      return laterFailure('BINDING_REQUIRED', {
+      return new Failure('BINDING_REQUIRED', {
         subject: 'bundle',
         member: 'body',
         expected: 'the body of the call',
@@ -55,7 +64,7 @@ export function checkBinding(binding: Binding | null, args: JsonObject, body: Bo
         binding === 'mismatch'
           ? (describeDifference(args, body) ?? 'it says something else')
           : 'it is not JSON with one meaning';
-      return laterFailure('BINDING_MISMATCH', {
+      return new Failure('BINDING_MISMATCH', {
         subject: 'invocation',
         expected: 'what the body of the call says',
         reason,
@@ -107,34 +116,14 @@ export function bindMember(args: JsonObject, text: string, document: JsonObject)
  */
 export function bindValue(args: JsonObject, body: unknown): Binding {
   try {
-    return findUnbounded(body) ?? (denotesJson(body) ? compare(args, body as JsonValue) : 'invalid_body');
+    const defect = findValueDefect(body);
+    // Signed arguments are never so large.
+    if (defect !== null) return defect === 'size' ? 'mismatch' : 'invalid_body';
+    return compare(args, body as JsonValue);
   } catch {
     // A getter, or a proxy: no parser makes one.
     return 'invalid_body';
   }
-}
-
-/**
- * A value in this process can be in itself, or be a list of 10^8 holes, and then takes for ever to read.
- *
- * @returns `mismatch` if it has more objects, arrays and members, or more elements, than signed arguments can have; `null`
- *   if it has not
- */
-function findUnbounded(value: unknown): Exclude<Binding, 'match'> | null {
-  let [nodes, commas] = [0, 0];
-  const left = typeof value === 'object' && value !== null ? [value] : [];
-  for (let one = left.pop(); one !== undefined; one = left.pop()) {
-    const isArray = Array.isArray(one);
-    const items = isArray ? (one as readonly unknown[]) : (Object.values(one) as readonly unknown[]);
-    nodes += isArray ? 1 : 1 + items.length;
-    commas += Math.max(0, items.length - 1);
-    if (nodes > MAX_JSON_NODES || commas > MAX_JSON_COMMAS) return 'mismatch';
-    for (const item of items) {
-      if (item === undefined) return 'invalid_body';
-      if (typeof item === 'object' && item !== null) left.push(item);
-    }
-  }
-  return null;
 }
 
 function compare(args: JsonObject, body: JsonValue): Binding {

@@ -1,7 +1,3 @@
-import type { Code } from './later-codes.js';
-
-export type { Code };
-
 /** The six blocks of a verification, and the two optional checks after them: required binding and replay protection. */
 export type Block = 'A' | 'B' | 'C' | 'D' | 'E' | 'F' | 'binding' | 'replay';
 
@@ -15,8 +11,18 @@ export interface Row {
   readonly suggestion: string;
 }
 
-/** The codes of blocks A to E that issuing can meet, too, in the order in which they check. The others are in `later-codes.ts`. */
-export const CHAIN_CODES = [
+/**
+ * Every code that a verdict can carry, in the order in which blocks check. A code belongs to one block;
+ * `docs/codes.md` explains each under an anchor of the same name.
+ */
+export const CATALOGUE = [
+  {
+    block: 'A',
+    code: 'MALFORMED_BUNDLE',
+    message: '{subject}: {member} is {claimed}, expected {expected}',
+    suggestion:
+      'Send a JSON object with bundle_version "4.0", receipts (an array of JWT strings, root first) and invocation (a JWT string).',
+  },
   {
     block: 'A',
     code: 'VERSION_MISMATCH',
@@ -34,6 +40,13 @@ export const CHAIN_CODES = [
     code: 'CHAIN_TOO_DEEP',
     message: '{subject}: {member} holds {claimed} receipts, expected {expected}',
     suggestion: 'Delegate over fewer levels, or have the operator raise MAX_CHAIN_DEPTH.',
+  },
+  {
+    block: 'A',
+    code: 'MISSING_INVOCATION',
+    message: '{subject}: {member} is {claimed}, expected {expected}',
+    suggestion:
+      'Sign an invocation receipt for this call with the key of the last delegate and put it into invocation.',
   },
   {
     block: 'A',
@@ -143,6 +156,26 @@ export const CHAIN_CODES = [
   },
   {
     block: 'D',
+    code: 'TOOL_SERVER_MISMATCH',
+    message: '{subject}: tool_server is {claimed}, expected {expected}',
+    suggestion: 'Sign the invocation for the tool server that receives the call.',
+  },
+  {
+    block: 'D',
+    code: 'UNTRUSTED_ROOT',
+    message: '{subject}: the root principal is {claimed}, expected {expected}',
+    suggestion:
+      'Use a delegation of a principal that this verifier trusts, or have the operator add it (TRUSTED_ROOTS, or TRUSTED_ROOTS_FILE).',
+  },
+  {
+    block: 'D',
+    code: 'ROOT_POLICY_EXCEEDED',
+    message:
+      '{subject}: {member} is {claimed}, expected {expected}, as far as this verifier trusts the root principal',
+    suggestion: 'Delegate and call within it, or have the operator trust the principal with more.',
+  },
+  {
+    block: 'D',
     code: 'DELEGATION_NOT_ALLOWED',
     message: '{subject}: it is delegation {claimed} below {reason}, expected {expected}',
     suggestion:
@@ -162,6 +195,18 @@ export const CHAIN_CODES = [
   },
   {
     block: 'E',
+    code: 'ROOT_NOT_YET_VALID',
+    message: '{subject}: this verifier trusts its root principal from {time}, expected {expected}',
+    suggestion: 'Wait until then, or have the operator change not_before of the principal.',
+  },
+  {
+    block: 'E',
+    code: 'ROOT_EXPIRED',
+    message: '{subject}: this verifier trusted its root principal until {time}, expected {expected}',
+    suggestion: 'Have the operator change not_after of the principal, if it is still to be trusted.',
+  },
+  {
+    block: 'E',
     code: 'NOT_YET_VALID',
     message: '{subject}: it is valid from {time}, expected {expected}',
     suggestion: 'Wait until the receipt is valid, and check the clocks of issuer and verifier.',
@@ -178,10 +223,71 @@ export const CHAIN_CODES = [
     message: '{subject}: {member} is {time}, expected {expected}, the window of its parent',
     suggestion: "Issue this receipt with a window inside its parent's.",
   },
+  {
+    block: 'F',
+    code: 'RECEIPT_REVOKED',
+    message: '{subject}: {member} {claimed} is revoked in {reason}, expected {expected}',
+    suggestion: 'The delegation was withdrawn: ask for a new one.',
+  },
+  {
+    block: 'F',
+    code: 'KEY_REVOKED',
+    message: '{subject}: {member} {claimed} is revoked in {reason}, expected {expected}',
+    suggestion: 'Nobody accepts this key any more: have a new key, and delegate to it or by it anew.',
+  },
+  {
+    block: 'F',
+    code: 'STATUS_INDEX_OUT_OF_RANGE',
+    message: '{subject}: drs_status_list_index is {claimed}, expected {expected}',
+    suggestion: 'Issue the receipt with an index of the status list that this verifier reads.',
+  },
+  {
+    block: 'F',
+    code: 'REVOCATION_CHECK_FAILED',
+    message: '{subject}: the state of status list index {claimed} is unknown, expected {expected}',
+    suggestion:
+      'Try again; the operator can see at /readyz and in the metrics why the status list cannot be had.',
+  },
+  {
+    block: 'binding',
+    code: 'BINDING_REQUIRED',
+    message: '{subject}: {member} is {claimed}, expected {expected}',
+    suggestion: 'Send the body of the call beside the bundle: this verifier accepts no call without it.',
+  },
+  {
+    block: 'binding',
+    code: 'BINDING_MISMATCH',
+    message: 'Invocation: args are not {expected}: {reason}',
+    suggestion: 'Sign the invocation with the arguments of this very call, and send them unaltered.',
+  },
+  {
+    block: 'replay',
+    code: 'INVOCATION_STALE',
+    message: '{subject}: iat is {time}, expected {expected}',
+    suggestion: 'Sign a new invocation for each call, and check the clocks of agent and verifier.',
+  },
+  {
+    block: 'replay',
+    code: 'REPLAY_DETECTED',
+    message: '{subject}: jti {claimed} was used before, expected {expected}',
+    suggestion: 'Sign a new invocation, with a new jti, for each call.',
+  },
+  {
+    block: 'replay',
+    code: 'REPLAY_STORE_UNAVAILABLE',
+    message: '{subject}: jti {claimed} cannot be checked for replay ({reason}), expected {expected}',
+    suggestion: 'Try again; the operator should look at the replay store.',
+  },
+  {
+    block: 'replay',
+    code: 'LIMIT_REACHED',
+    message: '{subject}: this call takes {claimed} of policy.{member}, expected {expected}',
+    suggestion: 'Ask the principal for a new delegation: what this one allows is used up.',
+  },
 ] as const satisfies readonly Row[];
 
-/** A code of {@link CHAIN_CODES}. */
-export type ChainCode = (typeof CHAIN_CODES)[number]['code'];
+/** A code of {@link CATALOGUE}. */
+export type Code = (typeof CATALOGUE)[number]['code'];
 
 /** What a failure is about: the bundle, the receipt at an index (0 is the root), or the invocation. */
 export type Subject = 'bundle' | 'invocation' | number;
@@ -209,11 +315,8 @@ export class Failure {
   readonly subject: Subject;
   readonly member: string | undefined;
 
-  constructor(code: ChainCode, details: Details);
-  /** @internal Use `laterFailure`. */
-  constructor(code: Code, details: Details, rows: Rows);
-  constructor(code: Code, details: Details, rows: Rows = CHAIN_ROWS) {
-    const row = rows.get(code);
+  constructor(code: Code, details: Details) {
+    const row = ROWS.get(code);
     if (row === undefined) throw new RangeError(`no such code: ${code}`);
     this.block = row.block;
     this.code = code;
@@ -226,17 +329,13 @@ export class Failure {
   }
 }
 
-/** Rows by code. `parts` has the text and the names of a message in turn. */
-export type Rows = ReadonlyMap<string, Row & { readonly parts: readonly string[] }>;
-
 /**
- * Splits the messages of rows: once, since somebody may send many bad signatures, and each refusal makes a message.
+ * Rows by code. `parts` has the text and the names of a message in turn: split once, since somebody may send many bad
+ * signatures, and each refusal makes a message.
  */
-export function rowsOf(codes: readonly Row[]): Rows {
-  return new Map(codes.map((row) => [row.code, { ...row, parts: row.message.split(/\{(\w+)\}/) }]));
-}
-
-const CHAIN_ROWS = rowsOf(CHAIN_CODES);
+const ROWS: ReadonlyMap<string, Row & { readonly parts: readonly string[] }> = new Map(
+  CATALOGUE.map((row) => [row.code, { ...row, parts: row.message.split(/\{(\w+)\}/) }]),
+);
 
 function describe(name: keyof Details, details: Details): string {
   if (name === 'claimed') return show(details.claimed);

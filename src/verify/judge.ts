@@ -1,27 +1,16 @@
+import type { KeyResolver } from '../protocol/key-resolver.js';
 import { bind, checkBinding, type Binding, type Body } from './binding.js';
-import {
-  checkCallLinkage,
-  checkReceiptLinkage,
-  checkStructure,
-  readReceipts,
-  type Structure,
-} from './blocks/a-b-form.js';
-import { checkSignatures, planSignatures, type SignaturePlan } from './blocks/c-signatures.js';
+import { checkCallLinkage, checkReceiptLinkage, checkStructure } from './blocks/a-b-form.js';
+import { checkSignatures, planSignatures, type SignaturePlan, type Signed } from './blocks/c-signatures.js';
 import { checkCallPolicy, checkReceiptPolicies, checkRoot } from './blocks/d-policy.js';
-import { checkEntry, checkRevocation, checkWindows } from './blocks/e-f-validity.js';
+import { checkRevocation } from './blocks/revocation.js';
+import { checkEntry, checkWindows } from './blocks/time.js';
 import { Failure, show } from './codes.js';
 import type { LimitLeft } from './limits.js';
-import {
-  NO_MEMORY,
-  plainRoot,
-  type JudgeParts,
-  type Known,
-  type ReceiptMemory,
-  type Root,
-  type Roots,
-  type Rules,
-} from './parts.js';
+import { plainRoot, type JudgeParts, type Root, type Roots, type Rules } from './parts.js';
 import { Chain, type Invocation, type Receipt } from './receipt.js';
+
+export { readInvocation, readReceipts } from './blocks/a-b-form.js';
 
 /** A call to judge. */
 export interface Call {
@@ -61,29 +50,40 @@ export type Judgement =
  * @example const { failure } = await judge({ bundle, body: { kind: 'text', text } }, parts);
  */
 export async function judge(call: Call, parts: JudgeParts): Promise<Judgement> {
-  const { rules, signatures, revocation, clock, requiresBinding, use } = parts;
+  const { rules, cache, keys, signatures, revocation, clock, requiresBinding, use } = parts;
   // Compared with NaN, nothing has expired.
   if (!Number.isFinite(call.now ?? 0)) throw new TypeError(`now is ${show(call.now)}, expected Unix seconds`);
-  const opened = openBundle(call.bundle, parts); // A, B
-  if (opened instanceof Failure) return refused(opened);
-  const { invocation } = opened.structure;
+  const keysVersion = keys.version;
+  cache.keepFor(keysVersion);
 
-  const verifying = signatures.verify(opened.plan.checks, call.isWanted);
+  const structure = checkStructure(call.bundle, rules, cache); // A
+  if (structure instanceof Failure) return refused(structure);
+  const { receipts, invocation, chain: known } = structure;
+  // What the cache knows of a chain is not checked again.
+  const unlinked = (known === null ? checkReceiptLinkage(receipts) : null) ?? checkCallLinkage(structure); // B
+  if (unlinked !== null) return refused(unlinked);
+
+  const plan = planSignatures(structure, keys);
+  const verifying = signatures.verify(plan.checks, call.isWanted);
   const verified = verifying instanceof Promise ? await verifying : verifying;
-  let now = call.now ?? clock();
-  const proved = proveBundle(opened, verified, now, parts); // C, D, E
-  if (proved instanceof Failure) return refused(proved);
-  const { chain } = proved;
-  let { root } = proved;
+  // If the keys changed meanwhile, nothing is cached: the signatures were verified under the old ones.
+  const memory = keysVersion === keys.version ? cache : null;
+  const unsigned = checkSignatures(structure, plan, verified, memory); // C
+  if (unsigned !== null) return refused(unsigned);
 
-  const fetching = chain.isRevocable ? revocation.freshen() : null;
+  let now = call.now ?? clock();
+  let root = checkTrust(structure, now, rules); // D, E
+  if (root instanceof Failure) return refused(root);
+  const chain = known ?? new Chain(receipts, keys);
+  if (known === null) memory?.addChain(chain);
+
+  const fetching = chain.isRevocable ? revocation.refreshIfStale() : null;
   if (fetching !== null && call.mayWait?.() !== false) {
     await fetching;
     // A receipt or the root may have expired meanwhile, and the root may be trusted no more.
     now = call.now ?? clock();
-    const late = checkTrust({ receipts: chain.receipts, chain, invocation }, now, rules);
-    if (late instanceof Failure) return refused(late);
-    root = late;
+    root = checkTrust({ receipts: chain.receipts, chain, invocation }, now, rules);
+    if (root instanceof Failure) return refused(root);
   }
   const revoked = checkRevocation(chain, revocation.view); // F
   if (revoked !== null) return refused(revoked);
@@ -102,71 +102,16 @@ function refused(failure: Failure, binding: Binding | null = null): Judgement {
   return { chain: null, failure, binding };
 }
 
-/** A bundle whose signatures must be verified next. */
-export interface OpenedBundle {
-  readonly structure: Structure;
-  readonly plan: SignaturePlan;
-  /** {@link KeyResolver.version} of the keys in the plan. */
-  readonly keysVersion: number;
-}
-
-/** Everything that can be checked before a signature is verified. What the cache knows of a chain is not checked again. */
-export function openBundle(bundle: unknown, { rules, cache, keys }: Known): OpenedBundle | Failure {
-  cache.keepFor(keys.version);
-  const structure = checkStructure(bundle, rules, cache); // A
-  if (structure instanceof Failure) return structure;
-  const { receipts, chain } = structure;
-  const unlinked = (chain === null ? checkReceiptLinkage(receipts) : null) ?? checkCallLinkage(structure); // B
-  if (unlinked !== null) return unlinked;
-  return { structure, plan: planSignatures(structure, keys), keysVersion: keys.version };
-}
-
-/**
- * Signatures, policy and time.
- *
- * @param verified for each planned check, whether its signature verifies
- * @param now Unix seconds
- * @returns the chain, for which only revocation is left to check, and its root; or why the bundle is not valid
- */
-export function proveBundle(
-  opened: OpenedBundle,
-  verified: readonly boolean[],
-  now: number,
-  known: Known,
-): Proved | Failure {
-  const { structure, plan } = opened;
-  const root =
-    checkSignatures(structure, plan, verified, memoryFor(opened, known)) ?? // C
-    checkTrust(structure, now, known.rules); // D, E
-  if (root instanceof Failure) return root;
-  const { receipts, chain } = structure;
-  if (chain !== null) return { chain, root };
-  const proved = new Chain(receipts, known.keys);
-  memoryFor(opened, known)?.addChain(proved);
-  return { chain: proved, root };
-}
-
-/** If the keys changed meanwhile, nothing is cached: the signatures were verified under the old keys. */
-function memoryFor({ keysVersion }: OpenedBundle, { cache, keys }: Known): ReceiptMemory | null {
-  return keysVersion === keys.version ? cache : null;
-}
-
-/** A chain that passed blocks A to E, and what the operator says of its root. */
-interface Proved {
-  readonly chain: Chain;
-  readonly root: Root;
-}
-
 /** Blocks D and E, by the entry that the root has now. */
-function checkTrust(structure: Structure, now: number, rules: Rules): Root | Failure {
-  const { receipts, chain } = structure;
+function checkTrust(signed: Signed, now: number, rules: Omit<Rules, 'maxChainDepth'>): Root | Failure {
+  const { receipts, chain, invocation } = signed;
   const root = rootOf(rules.trustedRoots, receipts[0] as Receipt);
   const failure =
     (chain === null ? checkReceiptPolicies(receipts, root) : checkRoot(chain.root, root)) ?? // D
-    checkCallPolicy(structure, root, rules) ??
+    (invocation === null ? null : checkCallPolicy({ receipts, invocation }, root, rules)) ??
     // A root without an entry has failed.
     checkEntry(root as Root, now) ?? // E
-    checkWindows(structure, now, rules.clockSkewSecs);
+    checkWindows(signed, now, rules.clockSkewSecs);
   return failure ?? (root as Root);
 }
 
@@ -182,41 +127,35 @@ function rootOf(roots: Roots | null, { claims }: Receipt): Root | null {
   return roots === null ? ANYBODY : (roots.get(claims.iss) ?? null);
 }
 
-/** Receipts without an invocation, whose signatures must be verified next. */
-export interface OpenedReceipts {
-  readonly receipts: readonly Receipt[];
-  readonly plan: SignaturePlan;
-}
-
-/** Like {@link openBundle}, for receipts without an invocation. Nothing is cached. */
-export function openReceipts(
-  jwts: readonly string[],
-  { keys }: Pick<Known, 'keys'>,
-): OpenedReceipts | Failure {
-  const receipts = readReceipts(jwts, NO_MEMORY); // A
-  if (receipts instanceof Failure) return receipts;
-  const unlinked = checkReceiptLinkage(receipts); // B
-  if (unlinked !== null) return unlinked;
-  return { receipts, plan: planSignatures({ receipts, chain: null, invocation: null }, keys) };
+/**
+ * Blocks A and B for receipts, and for an invocation under them if there is one, where there is no bundle: whoever issues
+ * asks, and the inspector. Nothing is cached.
+ */
+export function openClaims(signed: Signed, keys: KeyResolver): SignaturePlan | Failure {
+  const { receipts, invocation } = signed;
+  return (
+    checkReceiptLinkage(receipts) ??
+    (invocation === null ? null : checkCallLinkage({ receipts, invocation })) ??
+    planSignatures(signed, keys)
+  );
 }
 
 /**
- * Like {@link proveBundle}, for receipts without an invocation.
+ * Blocks C to E for what {@link openClaims} has opened.
  *
  * @param verified for each planned check, whether its signature verifies
  * @param now Unix seconds
+ * @param rules default: any root, any tool server and no skew
  */
-export function proveReceipts(
-  { receipts, plan }: OpenedReceipts,
+export function proveClaims(
+  signed: Signed,
+  plan: SignaturePlan,
   verified: readonly boolean[],
   now: number,
-  { rules }: Pick<Known, 'rules'>,
+  rules: Omit<Rules, 'maxChainDepth'> = ANY_RULES,
 ): Failure | null {
-  const root = rootOf(rules.trustedRoots, receipts[0] as Receipt);
-  return (
-    checkSignatures({ receipts }, plan, verified, null) ?? // C
-    checkReceiptPolicies(receipts, root) ?? // D
-    checkEntry(root as Root, now) ?? // E
-    checkWindows({ receipts, chain: null }, now, rules.clockSkewSecs)
-  );
+  const failed = checkSignatures(signed, plan, verified, null) ?? checkTrust(signed, now, rules);
+  return failed instanceof Failure ? failed : null;
 }
+
+const ANY_RULES = { clockSkewSecs: 0, serverIdentity: null, trustedRoots: null };

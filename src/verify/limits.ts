@@ -1,9 +1,7 @@
 import type { InvocationClaims } from '../protocol/claims.js';
 import { toMicroUsd, toUsd } from '../protocol/money.js';
-import { Budget, isMoney, type KnownPolicyMember } from '../protocol/policy.js';
-import { showTime, type Failure } from './codes.js';
-import { laterFailure } from './later-codes.js';
-import type { Receipt } from './receipt.js';
+import { Budget, isMoney, type KnownPolicyMember, type PolicyLimit } from '../protocol/policy.js';
+import { Failure, showTime } from './codes.js';
 
 /** The limits of one receipt that hold for all calls below it together. A verdict alone cannot tell what others used. */
 export interface CountedLimits {
@@ -21,9 +19,11 @@ export interface CountedLimits {
 
 /** The receipts of a chain, as far as their limits are concerned. */
 interface LimitedReceipts {
-  readonly receipts: readonly (Pick<Receipt, 'limits' | 'digest'> & {
-    readonly claims: Pick<Receipt['claims'], 'exp'>;
-  })[];
+  readonly receipts: readonly {
+    readonly limits: readonly PolicyLimit[];
+    readonly digest: string;
+    readonly claims: { readonly exp: number | null };
+  }[];
 }
 
 /**
@@ -126,7 +126,7 @@ export function limitReached({ level, member, limit, used, asked, exp }: Reached
   const show = (amount: number) => (member === 'max_calls' ? amount : toUsd(amount));
   const left = show(Math.max(0, limit - used));
   const end = exp === null ? 'the limit has no end' : `the limit ends at ${showTime(exp)}`;
-  return laterFailure('LIMIT_REACHED', {
+  return new Failure('LIMIT_REACHED', {
     subject: level,
     member,
     claimed: show(asked),

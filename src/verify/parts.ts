@@ -5,22 +5,18 @@ import type { Failure } from './codes.js';
 import type { CountedLimits, LimitLeft } from './limits.js';
 import type { Chain, Invocation, Receipt } from './receipt.js';
 
-/** What judging reads besides the bundle, as far as it needs no wait. */
-export interface Known {
+/** Everything that a judge is handed: what waits, what knows the time, and what remembers. */
+export interface JudgeParts {
   readonly rules: Rules;
   readonly cache: ReceiptMemory;
   readonly keys: KeyResolver;
-}
-
-/** Everything that a judge is handed: what waits, what knows the time, and what remembers. */
-export interface JudgeParts extends Known {
   readonly signatures: {
     /** For each check, whether its signature verifies: at once, or later. */
     verify(checks: readonly SignatureCheck[], isWanted?: () => boolean): boolean[] | Promise<boolean[]>;
   };
   readonly revocation: {
     /** Has the status list fetched if there is no usable copy; `null` if there is nothing to wait for. */
-    freshen(): Promise<void> | null;
+    refreshIfStale(): Promise<void> | null;
     readonly view: RevocationView;
   };
   /** Unix seconds. */
@@ -100,6 +96,14 @@ export interface RevocationView {
   /** Whether a receipt's digest (`sha256:…`) or a DID is in the local store. */
   isNameRevoked(name: string): boolean;
 }
+
+/** Where nothing is revoked, and no list is configured. */
+export const NOTHING_REVOKED: RevocationView = {
+  remoteStatusOf: () => 'not_configured',
+  isRevokedLocally: () => false,
+  names: null,
+  isNameRevoked: () => false,
+};
 
 /** What a judge remembers of receipts and chains that verified. `ReceiptCache` has what each of them promises. */
 export interface ReceiptMemory {

@@ -1,8 +1,5 @@
-import { randomUUID } from 'node:crypto';
 import { utf8Length } from '#platform';
 import { LRUCache } from 'lru-cache';
-import { isJsonObject } from '../protocol/json.js';
-import type { Body } from './binding.js';
 import type { ReceiptMemory } from './parts.js';
 import { Chain, type Receipt } from './receipt.js';
 
@@ -43,8 +40,6 @@ export class ReceiptCache implements ReceiptMemory {
   readonly #fullBytes: number;
   // Marks of receipts that were seen once. If two share a mark, one of them enters the cache one use later.
   readonly #seen: Uint32Array;
-  /** What {@link guessChain} found last, which {@link getChain} is asked for next. */
-  #guessed: Chain | null = null;
   /** See {@link keepFor}. */
   #keysVersion = 0;
   #hits = 0;
@@ -89,7 +84,6 @@ export class ReceiptCache implements ReceiptMemory {
     if (keysVersion === this.#keysVersion) return;
     this.#keysVersion = keysVersion;
     this.#entries?.clear();
-    this.#guessed = null;
   }
 
   /** The receipt with exactly this JWT, if its signature is known to verify. */
@@ -103,21 +97,9 @@ export class ReceiptCache implements ReceiptMemory {
     return entry;
   }
 
-  /**
-   * The chain that a text, the list of its receipts, may end with. It is found by the last characters: the caller compares
-   * the whole.
-   */
-  guessChain(list: string): Chain | null {
-    const entry = this.#entries?.get(chainKeyOf(list));
-    this.#guessed = entry instanceof Chain ? entry : null;
-    return this.#guessed;
-  }
-
   /** The chain of exactly these receipts, if all that concerns them alone is proved. */
   getChain(jwts: readonly string[]): Chain | null {
-    const guessed = this.#guessed;
-    const entry =
-      guessed?.consistsOf(jwts) === true ? guessed : this.#entries?.get(chainKeyOf(jwts.at(-1) ?? ''));
+    const entry = this.#entries?.get(chainKeyOf(jwts.at(-1) ?? ''));
     if (!(entry instanceof Chain) || !entry.consistsOf(jwts)) return null;
     this.#hits += jwts.length;
     return entry;
@@ -203,78 +185,4 @@ function textBytes(text: string): number {
 function uint32At(bytes: Uint8Array, at: number): number {
   const byte = (offset: number) => bytes[at + offset] as number;
   return (byte(0) | (byte(1) << 8) | (byte(2) << 16) | (byte(3) << 24)) >>> 0;
-}
-
-/** A bundle that was read from JSON text. */
-export interface BundleText {
-  /** What `JSON.parse` makes of the text. Nothing about it has been checked. */
-  readonly bundle: unknown;
-  /** The text, from which the receipts of a known chain may have been cut out. */
-  readonly text: string;
-  /** What `JSON.parse` makes of {@link text}. */
-  readonly document: unknown;
-}
-
-const START = '"receipts":[';
-// Nobody outside this process knows it, so it gets into a text only by the replacement below.
-const PLACEHOLDER = randomUUID();
-const QUOTED_PLACEHOLDER = JSON.stringify(PLACEHOLDER);
-
-/**
- * Parses a bundle, but not the receipts of a chain in the cache, which are most of its text: a third of a microsecond
- * each.
- *
- * If an array in the text is, character for character, the receipts of a known chain, a placeholder takes its place, and
- * the rest is parsed. If the value of `receipts` is then the placeholder, the array stood in that very place. Anywhere
- * else (in the body, in a string, under a name that comes again), the whole text is parsed.
- *
- * @throws SyntaxError if the text is not JSON
- */
-export function parseBundleText(text: string, cache: ReceiptCache): BundleText {
-  const start = text.indexOf(START) + START.length;
-  if (start >= START.length) {
-    const end = text.indexOf('"]', start) + 1;
-    const chain = cache.guessChain(text.slice(start, end - 1));
-    const jwts = chain?.receipts.map(({ jwt }) => jwt);
-    if (jwts !== undefined && isListOf(jwts, text, start, end)) {
-      const rest = text.slice(0, start - 1) + QUOTED_PLACEHOLDER + text.slice(end + 1);
-      const document = parseOrUndefined(rest);
-      // The cache's own strings: to compare them with themselves later costs nothing.
-      if (isJsonObject(document) && document['receipts'] === PLACEHOLDER)
-        return { bundle: { ...document, receipts: jwts }, text: rest, document };
-    }
-  }
-  const bundle: unknown = JSON.parse(text);
-  return { bundle, text, document: bundle };
-}
-
-/** The body of the call: the bundle's member `body`, with the text in which its faults can be seen. */
-export function bodyOf({ text, document }: BundleText): Body | null {
-  return isJsonObject(document) && Object.hasOwn(document, 'body')
-    ? { kind: 'member', text, document }
-    : null;
-}
-
-/** Whether a part of the text is these strings, quoted, with nothing but commas between them. */
-function isListOf(jwts: readonly string[], text: string, start: number, end: number): boolean {
-  let at = start;
-  let before = '"';
-  for (const jwt of jwts) {
-    const from = at + before.length;
-    const to = from + jwt.length;
-    // `startsWith` would take thirty times as long.
-    if (text.slice(at, from) !== before || text.slice(from, to) !== jwt) return false;
-    at = to;
-    before = '","';
-  }
-  return text[at] === '"' && at + 1 === end;
-}
-
-/** The error does not matter: it would quote the placeholder, and the whole text is parsed next. */
-function parseOrUndefined(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

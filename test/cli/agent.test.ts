@@ -6,12 +6,21 @@ import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { decodeBundle } from '../../src/issue/index.js';
 import { sshAgentSigner } from '../../src/issue/ssh-agent.js';
-import { KEY_TYPE, stringOf } from '../../src/issue/ssh-agent-messages.js';
 import { didKeyOf } from '../../src/protocol/did-key.js';
 import { createVerifier } from '../../src/verifier/create-verifier.js';
 import { ended } from '../support/child.js';
 import { needs } from '../support/programs.js';
 import { createWorkplace, type Workplace } from './drs.js';
+
+const KEY_TYPE = 'ssh-ed25519';
+
+/** A `string` of RFC 4251 §5: its length in four bytes, then the bytes. */
+function stringOf(content: string | Uint8Array): Buffer {
+  const bytes = Buffer.from(content);
+  const length = Buffer.alloc(4);
+  length.writeUInt32BE(bytes.length);
+  return Buffer.concat([length, bytes]);
+}
 
 let work: Workplace;
 beforeAll(async () => {
@@ -213,8 +222,13 @@ describe('what answers in the place of an agent', () => {
     ['two messages', Buffer.concat([good, good]), 'longer than it says'],
     ['a failure', stringOf(Buffer.of(5)), 'it refused'],
     ['another answer', stringOf(Buffer.of(6)), 'has the number 6, expected 12'],
-    ['fewer keys than it says', identities(2, stringOf(blob), comment), 'ends too early'],
-    ['more keys than it says', identities(0, stringOf(blob), comment), 'goes on after its end'],
+    ['fewer keys than it says', identities(2, stringOf(blob), comment), 'expected two for each of 2 keys'],
+    ['a field that is cut', identities(1, stringOf(blob), comment.subarray(0, -1)), 'ends too early'],
+    [
+      'more keys than it says',
+      identities(0, stringOf(blob), comment),
+      'has 2 fields, expected two for each of 0',
+    ],
     [
       'a key that is too short',
       identities(1, stringOf(Buffer.concat([stringOf(KEY_TYPE), stringOf(Buffer.alloc(31))])), comment),
@@ -233,7 +247,7 @@ describe('what answers in the place of an agent', () => {
     [
       'with more behind it',
       Buffer.concat([stringOf(KEY_TYPE), stringOf(Buffer.alloc(64)), Buffer.of(0)]),
-      'after its end',
+      'ends too early',
     ],
   ])('is refused if its signature is %s', async (_, signature, message) => {
     const answer = stringOf(Buffer.concat([Buffer.of(14), stringOf(signature)]));

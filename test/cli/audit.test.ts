@@ -42,23 +42,24 @@ describe('audit', () => {
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(masked(stdout)).toBe(`\
 bundle 4.0, 2 receipts and an invocation
-signatures NOT verified: this is what the file claims; \`npx drs-verify verify\` gives the verdict
+valid now, as far as can be told here
+  trust, revocation and earlier use are for \`npx drs-verify verify\`
 
 receipt 0 (root)  dr:<uuid>
   iss                      <did>
   aud                      <did>
   sub                      <did>
   cmd                      /mcp/tools/call
+  drs_root_type            human
+  drs_status_list_index    7
   window                   <time> to <time>
   iat                      <time>
   hash                     <digest>
-  drs_root_type            human
-  drs_status_list_index    7
   drs_consent.locale       "en"
   drs_consent.method       "explicit-cli-command"
+  drs_consent.policy_hash  <digest>
   drs_consent.session_id   "<uuid>"
   drs_consent.timestamp    "<time>"
-  drs_consent.policy_hash  <digest>
   policy.allowed_tools     ["search","fetch"]
   policy.max_cost_usd      5
 
@@ -70,9 +71,9 @@ receipt 1  dr:<uuid>
   window                <time> to <time>
   iat                   <time>
   hash                  <digest>
-  prev_dr_hash          <digest>  is receipt 0
-  policy.allowed_tools  ["search"]  narrowed from ["search","fetch"]
-  policy.max_cost_usd   1  narrowed from 5
+  prev_dr_hash          <digest>
+  policy.allowed_tools  ["search"]  was ["search","fetch"]
+  policy.max_cost_usd   1  was 5
 
 invocation  inv:<uuid>
   iss                      <did>
@@ -80,7 +81,9 @@ invocation  inv:<uuid>
   cmd                      /mcp/tools/call
   tool_server              https://tools.example
   iat                      <time>
-  dr_chain                 2 hashes, those of the receipts above
+  hash                     <digest>
+  dr_chain                 <digest>
+  dr_chain                 <digest>
   args.estimated_cost_usd  0.5
   args.query               "tea"
   args.tool                "search"
@@ -95,132 +98,142 @@ invocation  inv:<uuid>
     expect(masked(stdout)).toBe(masked((await work.drs(['audit', 'bundle.json'])).stdout));
   });
 
-  it('shows a chain without an invocation', async () => {
+  it('shows a chain without an invocation, and judges it', async () => {
     const { code, stdout } = await work.drs(['audit', 'helper.jwt']);
     expect(code).toBe(0);
-    expect(stdout).toMatch(/^2 receipts, no invocation\n/);
-    expect(stdout).toContain('narrowed from 5');
+    expect(stdout).toMatch(/^2 receipts, no invocation\nvalid now, /);
+    await work.write('turned.jwt', (await work.read('helper.jwt')).trim().split('\n').reverse().join('\n'));
+    expect((await work.drs(['audit', 'turned.jwt'])).stdout).toMatch(
+      /^2 receipts, no invocation\ninvalid {2}CHAIN_BREAK\n {2}Receipt 0: .*\n {2}hint: /,
+    );
   });
 
-  it('as JSON gives digests in full', async () => {
+  it('as JSON gives digests in full, and the verdict', async () => {
     const { code, stdout } = await work.drs(['audit', '--json', 'bundle.json']);
     expect(code).toBe(0);
     const report = JSON.parse(stdout) as { receipts: { digest: string }[] };
     expect(report).toMatchObject({
-      signatures_verified: false,
+      verdict: { valid: true },
       bundle_version: '4.0',
       receipts: [
-        { linked: true, claims: { policy: { max_cost_usd: 5 } } },
-        {
-          linked: true,
-          claims: { prev_dr_hash: report.receipts[0]?.digest },
-          policy_changes: [
-            { member: 'allowed_tools', change: 'narrowed', from: ['search', 'fetch'], to: ['search'] },
-            { member: 'max_cost_usd', change: 'narrowed', from: 5, to: 1 },
-          ],
-        },
+        { claims: { policy: { max_cost_usd: 5 } } },
+        { claims: { prev_dr_hash: report.receipts[0]?.digest } },
       ],
-      invocation: { chain_matches: true, claims: { args: { tool: 'search' } } },
+      invocation: { claims: { args: { tool: 'search' } } },
     });
     expect(report.receipts[0]?.digest).toMatch(/^sha256:[0-9a-f]{64}$/);
   });
+
+  it('calls people by the names of the file of trusted roots, and so do issue and delegate', async () => {
+    const did = (JSON.parse(await work.read('alice.pub')) as { kid: string }).kid;
+    const bot = (JSON.parse(await work.read('bot.pub')) as { kid: string }).kid;
+    await work.write(
+      'roots.jsonl',
+      `${JSON.stringify({ did, name: 'alice@example.com' })}\n${JSON.stringify({ did: bot, name: 'Bot' })}\n`,
+    );
+    const env = { TRUSTED_ROOTS_FILE: 'roots.jsonl' };
+    const { stdout } = await work.drs(['audit', 'bundle.json'], { env });
+    expect(stdout).toContain(`iss                      ${did} (alice@example.com)\n`);
+    const issue = ['issue', '--key', 'alice.key', '--to', 'bot.pub', '--tool', 'a', '--yes'];
+    const issued = await work.drs(issue, { env });
+    expect(issued.stderr).toContain(`I let Bot (${bot}) call tools for me`);
+    const delegate = ['delegate', '--key', 'bot.key', '--chain', '-', '--to', 'helper.pub'];
+    expect((await work.drs(delegate, { env, stdin: issued.stdout })).stderr).toContain(
+      'You pass this on, which comes from alice@example.com:\n',
+    );
+    const wrong = await work.drs(['audit', 'bundle.json'], { env: { TRUSTED_ROOTS_FILE: 'none.jsonl' } });
+    expect(wrong).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('none.jsonl: there is no such file') as string,
+    });
+  });
 });
 
-describe('audit points out', () => {
-  it('every kind of change to a policy', async () => {
-    const root = receipt({
-      policy: { max_cost_usd: 5, max_calls: 3, pii_access: false, allowed_tools: ['a'] },
-    });
-    const child = receipt({
-      policy: { max_cost_usd: 9, max_calls: 3, write_access: false, allowed_tools: [] },
-    });
-    const { stdout } = await audit({ receipts: [root, child] });
-    expect(stdout).toContain('policy.max_cost_usd   9  WIDER than 5\n');
-    expect(stdout).toContain('policy.max_calls      3  unchanged\n');
-    expect(stdout).toContain('policy.pii_access     (none)  left out; false above still holds\n');
-    expect(stdout).toContain('policy.allowed_tools  []  narrowed from ["a"]\n');
-    expect(stdout).toContain('policy.write_access   false  added\n');
+describe('audit', () => {
+  it.each<[string, JsonObject, JsonObject, string]>([
+    [
+      'members of a policy as they change',
+      { policy: { max_cost_usd: 5, max_calls: 3, pii_access: false, allowed_tools: ['a'] } },
+      { policy: { max_cost_usd: 9, max_calls: 3, write_access: false, allowed_tools: [] } },
+      `policy.allowed_tools  []  was ["a"]
+  policy.max_calls      3  unchanged
+  policy.max_cost_usd   9  was 5
+  policy.write_access   false  new
+  policy.pii_access     (none)  was false
+`,
+    ],
+    [
+      'a window that is none',
+      {},
+      { nbf: 'soon', exp: 2 ** 53 - 1 },
+      'soon to 9007199254740991 (Unix seconds, beyond the calendar)\n',
+    ],
+    ['claims that nobody knows', {}, { x: 1 }, '  x              1\n'],
+  ])('shows %s', async (_, root, child, expected) => {
+    const { stdout } = await audit({ receipts: [await receipt(root), await receipt(child)] });
+    expect(stdout).toContain(expected);
+    expect(stdout).toMatch(/\ninvalid {2}/);
   });
 
-  it('a receipt that was passed on more often than one above it allows', async () => {
-    const policies = [{ max_delegations: 2 }, { max_delegations: 1 }, {}, { max_delegations: '0' }, {}];
-    const receipts = policies.map((policy) => receipt({ policy }));
-    const { stdout } = await audit({ receipts });
-    const marked = stdout
-      .split('\nreceipt ')
-      .filter((part) => /delegated +MORE OFTEN than a receipt above/.test(part));
-    expect(marked.map((part) => part.slice(0, 1))).toEqual(['3', '4']);
-    expect(stdout).toContain('policy.max_delegations  1  narrowed from 2\n');
-    expect(stdout).toContain('policy.max_delegations  (none)  left out; 1 above still holds\n');
-  });
-
-  it('a dropped limit, a wider window and a broken link', async () => {
-    const root = receipt({ policy: { max_cost_usd: 5 } });
-    const child = receipt({ nbf: claims.nbf - 1, prev_dr_hash: `sha256:${'0'.repeat(64)}` });
-    const { stdout } = await audit({ receipts: [root, child] });
-    expect(stdout).toContain('policy.max_cost_usd  (none)  WIDER than 5\n');
-    expect(stdout).toContain('2030-03-17 17:46:39 UTC to 2030-03-17 18:46:40 UTC  WIDER than its parent\n');
-    expect(stdout).toContain('sha256:000000000000…  is NOT receipt 0\n');
-  });
-
-  it('a root that refers to another, and an invocation for another chain', async () => {
-    const invocation = signClaims(
-      { ...claims, drs_type: 'invocation-receipt', jti: 'inv:1', args: {}, tool_server: 's', dr_chain: [] },
-      key,
-    );
-    const { stdout } = await audit({ receipts: [receipt({ prev_dr_hash: 'x' })], invocation });
-    expect(stdout).toContain('prev_dr_hash   x  is NOT a root\n');
-    expect(stdout).toContain('0 hashes, NOT that of the receipt above\n');
-  });
-
-  it('what is malformed, and shows the rest', async () => {
-    const { code, stdout } = await audit({
-      bundle_version: 3,
-      receipts: [
-        'no-jwt',
-        receipt({ nbf: 'soon', exp: 2 ** 53 - 1 }),
-        7,
-        receipt({ policy: { max_cost_usd: 'x' } }),
-      ],
-      invocation: null,
-    });
+  it('shows the rest of what cannot be read, and what a verifier says of it', async () => {
+    const receipts = ['no-jwt', 7, await receipt({ policy: { max_cost_usd: 'x' } })];
+    const { code, stdout } = await audit({ bundle_version: 3, receipts, invocation: null });
     expect(code).toBe(0);
-    expect(stdout).toMatch(/^bundle 3, 4 receipts and an invocation\n/);
+    expect(stdout).toMatch(/^bundle 3, 3 receipts and an invocation\ninvalid {2}MALFORMED_BUNDLE\n/);
     expect(stdout).toContain('malformed  it has 1 segments, expected 3 separated by dots\n');
-    expect(stdout).toContain('nbf is "soon", expected an integer');
-    expect(stdout).toContain('soon to 9007199254740991 (Unix seconds, beyond the calendar)');
     expect(stdout).toContain('malformed  it is 7, expected a compact JWT\n');
-    expect(stdout).toContain('policy.max_cost_usd is "x", expected a finite number');
     expect(stdout).toContain('malformed  it is null, expected a compact JWT\n');
+    expect(stdout).toContain('policy.max_cost_usd  "x"\n');
   });
 
-  it.each([[{ receipts: {} }], [{ invocation: null }]])('nothing in %j, without failing', async (bundle) => {
+  it.each([[{ receipts: {} }], [{ invocation: null }]])('shows %j, without failing', async (bundle) => {
     const { code, stderr } = await audit(bundle);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
   });
 
-  it.each([[[]], [{}], ['text'], [null]])('that %j is another file than was meant', async (bundle) => {
+  it.each([[[]], [{}], ['text'], [null]])('says that %j is another file than was meant', async (bundle) => {
     const { code, stderr } = await audit(bundle);
     expect(code).toBe(2);
     expect(stderr).toContain('has neither receipts nor an invocation, expected a bundle\n');
   });
+
+  it('shows 130,000 members, and values that nest deeper than any program can write', async () => {
+    // More than a function call can take arguments.
+    const many = Object.fromEntries(Array.from({ length: 130_000 }, (_, at) => [`acme:${at}`, at]));
+    const jwt = await receipt({ policy: many });
+    const invocation = await signClaims({ args: many }, key);
+    const { stdout } = await audit({ receipts: [jwt, jwt], invocation });
+    expect(stdout).toContain('policy.acme:129999  129999\n');
+    expect(stdout).toContain('policy.acme:129999  129999  unchanged\n');
+    expect(stdout).toContain('args.acme:129999  129999\n');
+    const deep = '['.repeat(200_000) + ']'.repeat(200_000);
+    const stdin = `{"bundle_version":${deep},"receipts":[${deep}],"invocation":${deep}}`;
+    for (const flags of [[], ['--json']])
+      expect(await work.drs(['audit', ...flags, '-'], { stdin })).toMatchObject({
+        code: 0,
+        stdout: expect.stringContaining('[[[[[[[[') as string,
+      });
+  });
 });
 
-describe('a hostile bundle', () => {
+describe('a hostile bundle', async () => {
   const attack = '\u001b[2J\u009b2J\u0007\r\u202e\u2028\nreceipt 9';
   const hostile = {
     bundle_version: attack,
     receipts: [
-      receipt({
+      await receipt({
         iss: attack,
         jti: `dr:${attack}`,
         policy: { [attack]: attack, ['__proto__']: 1 },
         [attack]: attack,
       }),
       attack,
-      receipt({ policy: { [attack]: [attack] }, drs_consent: { [attack]: attack }, nbf: attack }),
+      await receipt({ policy: { [attack]: [attack] }, drs_consent: { [attack]: attack }, nbf: attack }),
     ],
-    invocation: signClaims({ ...claims, drs_type: 'invocation-receipt', args: { [attack]: attack } }, key),
+    invocation: await signClaims(
+      { ...claims, drs_type: 'invocation-receipt', args: { [attack]: attack } },
+      key,
+    ),
   };
 
   it('does not steer the terminal', async () => {
@@ -238,7 +251,7 @@ describe('a hostile bundle', () => {
   });
 
   it('does not flood it', async () => {
-    const { stdout } = await audit({ receipts: [receipt({ policy: { note: 'x'.repeat(100_000) } })] });
+    const { stdout } = await audit({ receipts: [await receipt({ policy: { note: 'x'.repeat(100_000) } })] });
     expect(stdout.length).toBeLessThan(3000);
     expect(stdout).toContain('(100002 characters)');
   });

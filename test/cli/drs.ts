@@ -125,23 +125,16 @@ export async function createWorkplace(): Promise<Workplace> {
   return new Workplace(await mkdtemp(path.join(tmpdir(), 'drs-cli-')));
 }
 
+/** A command line without quotes, as its words. */
+export const words = (line: string): string[] => line.split(' ');
+
 /** Alice, bot and helper have keys; `helper.jwt` is a chain of two; `bundle.json` and `args.json` are a call. */
 export async function createChain(): Promise<Workplace> {
   const work = await createWorkplace();
   await Promise.all(['alice', 'bot', 'helper'].map((name) => work.done('keygen', '-o', `${name}.key`)));
   const root = ['issue', '--key', 'alice.key', '--to', 'bot.pub', '--tool', 'search', '--tool', 'fetch'];
   await work.done(...root, '--max-cost', '5', '--status-index', '7', '--yes', '-o', 'root.jwt');
-  const sub = [
-    'delegate',
-    '--key',
-    'bot.key',
-    '--chain',
-    'root.jwt',
-    '--to',
-    'helper.pub',
-    '--tool',
-    'search',
-  ];
+  const sub = words('delegate --key bot.key --chain root.jwt --to helper.pub --tool search');
   await work.done(...sub, '--max-cost', '1', '-o', 'helper.jwt');
   await work.write('args.json', '{"tool":"search","query":"tea","estimated_cost_usd":0.5}');
   await work.done(...INVOKE, '--args', '@args.json', '-o', 'bundle.json');

@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createChain, INVOKE, startService, type RunningService, type Workplace } from './drs.js';
+import { createChain, INVOKE, startService, type RunningService, type Workplace, words } from './drs.js';
 import { digestOf } from '../../src/protocol/jwt.js';
 import { startService as startLogged } from '../support/service.js';
 
@@ -69,17 +69,7 @@ describe('a session against the service', { shuffle: false }, () => {
   });
 
   it('an escalation is refused when it is issued, and by the service when it is signed all the same', async () => {
-    const greedy = [
-      'delegate',
-      '--key',
-      'bot.key',
-      '--chain',
-      'root.jwt',
-      '--to',
-      'helper.pub',
-      '--max-cost',
-      '6',
-    ];
+    const greedy = words('delegate --key bot.key --chain root.jwt --to helper.pub --max-cost 6');
     const refused = await work.drs([...greedy, '-o', 'greedy.jwt']);
     expect(refused).toMatchObject({ code: 1, stdout: '' });
     expect(refused.stderr).toMatch(
@@ -112,15 +102,9 @@ describe('a session against the service', { shuffle: false }, () => {
   it('an organisation can delegate without end, to a DID', async () => {
     const did = (await work.done('keygen', '-o', 'agent.key')).stdout.trim();
     const root = [
-      'issue',
-      '--key',
-      'alice.key',
-      '--to',
+      ...words('issue --key alice.key --to'),
       did,
-      '--root-type',
-      'organisation',
-      '--expires',
-      'never',
+      ...words('--root-type organisation --expires never'),
     ];
     await work.done(...root, '--policy', '{"acme:region":"eu"}', '--deny-write', '-o', 'standing.jwt');
     const call = ['invoke', '--key', 'agent.key', '--chain', 'standing.jwt', '--tool-server', 'x'];

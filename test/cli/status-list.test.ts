@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { publicKeyOf } from '../../src/protocol/did-key.js';
 import { firstLine } from '../support/child.js';
 import { startService } from '../support/service.js';
-import { createWorkplace, MAIN, type Workplace } from './drs.js';
+import { createWorkplace, MAIN, type Workplace, words } from './drs.js';
 
 /** `drs status-list serve` on a free port. */
 async function serveList(work: Workplace, file: string) {
@@ -22,16 +22,7 @@ describe('drs status-list', () => {
     work = await createWorkplace();
     issuer = (await work.done('keygen', '-o', 'org.key')).stdout.trim();
     for (const name of ['alice', 'bot']) await work.done('keygen', '-o', `${name}.key`);
-    await work.done(
-      'status-list',
-      'create',
-      '--key',
-      'org.key',
-      '--id',
-      'http://lists.example/1',
-      '-o',
-      'list.jwt',
-    );
+    await work.done(...words('status-list create --key org.key --id http://lists.example/1 -o list.jwt'));
   });
 
   it('makes a credential that others can verify', async () => {
@@ -53,28 +44,9 @@ describe('drs status-list', () => {
 
   it('revokes and reinstates, as a real service sees it', async () => {
     await work.done(
-      'issue',
-      '--key',
-      'alice.key',
-      '--to',
-      'bot.pub',
-      '--tool',
-      'x',
-      '--status-index',
-      '7',
-      '--yes',
-      '-o',
-      'root.jwt',
+      ...words('issue --key alice.key --to bot.pub --tool x --status-index 7 --yes -o root.jwt'),
     );
-    const invoke = [
-      'invoke',
-      '--key',
-      'bot.key',
-      '--chain',
-      'root.jwt',
-      '--tool-server',
-      'https://tools.example',
-    ];
+    const invoke = words('invoke --key bot.key --chain root.jwt --tool-server https://tools.example');
     await work.done(...invoke, '--args', '{"tool":"x"}', '-o', 'bundle.json');
     const list = await serveList(work, 'list.jwt');
     const service = await startService({

@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { spliceBody } from '../../src/client/splice-body.js';
+import { spliceBody } from '../../src/client/request.js';
 import { createWorkplace, type Workplace } from './drs.js';
 
 // A fake service, only for what the real one does not do on demand: fail, send garbage, and show what it received.

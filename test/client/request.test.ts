@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { serviceUrl } from '../../src/client/service-url.js';
-import { spliceBody } from '../../src/client/splice-body.js';
+import { serviceUrl, spliceBody } from '../../src/client/request.js';
 
 describe('spliceBody', () => {
   it.each([

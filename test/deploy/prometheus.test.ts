@@ -94,11 +94,11 @@ describe('the alerts', () => {
 describe('the documentation of the metrics', () => {
   it('has each metric, and no other', async () => {
     const folder = mkdtempSync(path.join(tmpdir(), 'drs-metrics-'));
-    writeFileSync(path.join(folder, 'roots.json'), '{"roots":[]}');
+    writeFileSync(path.join(folder, 'roots.jsonl'), '');
     const service = await startService({
       REPLAY_PROTECTION: 'memory',
       DECISION_LOG: path.join(folder, 'decisions'),
-      TRUSTED_ROOTS_FILE: path.join(folder, 'roots.json'),
+      TRUSTED_ROOTS_FILE: path.join(folder, 'roots.jsonl'),
     });
     await service.post('/verify', makeBundle(1));
     const text = await (await fetch(`${service.url}/metrics`)).text();
@@ -149,7 +149,7 @@ describe('a real Prometheus, on running services', needs('prometheus', 'redis-se
       }),
     ]);
     const { certFile, keyFile } = makeCertificate(folder, 'prometheus', { days: 30 });
-    writeFileSync(path.join(folder, 'roots.json'), '{"roots":[]}');
+    writeFileSync(path.join(folder, 'roots.jsonl'), '');
     const tls = { TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile };
     secured = await startService({ ...tls, TRUSTED_ROOTS_FILE: folder, WORKER_THREADS: '0' });
     const targets = services.map(({ port }) => `127.0.0.1:${port}`);

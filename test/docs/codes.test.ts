@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { GATE_CATALOGUE } from '../../src/gate/codes.js';
-import { CATALOGUE } from '../../src/verify/later-codes.js';
+import { CATALOGUE } from '../../src/verify/codes.js';
 
 const read = (file: string) => readFileSync(new URL(`../../${file}`, import.meta.url), 'utf8');
 const rows = [...read('docs/codes.md').matchAll(/^\| <a id="([\w-]+)"><\/a>`(\w+)` \|(.*)\|$/gm)].map(

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { CATALOGUE } from '../../src/verify/later-codes.js';
+import { CATALOGUE } from '../../src/verify/codes.js';
 import { findDifferences, openApi } from '../support/openapi.js';
 import { startService } from '../support/service-in-process.js';
 import type { RunningService } from '../support/service.js';
@@ -15,7 +15,7 @@ describe('docs/openapi.yaml', () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'drs-openapi-'));
   let service: RunningService;
   beforeAll(async () => {
-    writeFileSync(path.join(folder, 'roots.json'), '{"roots":[]}');
+    writeFileSync(path.join(folder, 'roots.jsonl'), '');
     // Each part that adds metrics or paths is on.
     const roots = { TRUSTED_ROOTS_FILE: folder, INSPECTOR: '1' };
     service = await startService({ GRPC_PORT: '0', REPLAY_PROTECTION: 'memory', ...roots });

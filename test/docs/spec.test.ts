@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { KNOWN_POLICY_MEMBERS } from '../../src/protocol/policy.js';
-import { CATALOGUE } from '../../src/verify/later-codes.js';
+import { CATALOGUE } from '../../src/verify/codes.js';
 import { anchorsOf } from './markdown.js';
 
 const read = (page: string) => readFileSync(new URL(`../../docs/spec/${page}.md`, import.meta.url), 'utf8');

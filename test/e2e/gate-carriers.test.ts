@@ -7,11 +7,11 @@ import { startService } from '../support/service-in-process.js';
 import type { RunningService } from '../support/service.js';
 
 const [principal, agent] = [generateKey(), generateKey()];
-const delegationOf = (command: string) => ({
+const delegationOf = async (command: string) => ({
   key: agent,
   toolServer: 'https://tools.example',
   chain: [
-    issueRootDelegation({
+    await issueRootDelegation({
       key: principal,
       audience: agent.did,
       command,
@@ -33,11 +33,11 @@ const ask = async (protocol: string, headers: Record<string, string>, body: stri
 const allowed = { allow: true, gated: true, context: { agent: agent.did, binding: 'match' } };
 
 it('a gateway that sees only the header, or only _meta, of a signed tool call allows it', async () => {
-  const call = () =>
-    signToolCall({ name: 'search', arguments: { query: 'tea' } }, delegationOf('/mcp/tools/call'));
+  const call = async () =>
+    signToolCall({ name: 'search', arguments: { query: 'tea' } }, await delegationOf('/mcp/tools/call'));
   const text = (params: object) => JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params });
-  expect(await ask('mcp', {}, text(call()))).toMatchObject(allowed);
-  const { _meta: meta, ...params } = call();
+  expect(await ask('mcp', {}, text(await call()))).toMatchObject(allowed);
+  const { _meta: meta, ...params } = await call();
   const bundle = (meta as Record<string, string>)['X-DRS-Bundle'] as string;
   expect(await ask('mcp', { 'x-drs-bundle': bundle }, text(params))).toMatchObject(allowed);
 });
@@ -54,15 +54,15 @@ async function sentBy(send: (fetch: typeof globalThis.fetch) => Promise<unknown>
 }
 
 it('a gateway allows what signA2aRequests and signFetch send in the header', async () => {
-  const a2a = await sentBy((fetch) =>
-    signA2aRequests(delegationOf('/a2a'), fetch)('https://agent.example', {
+  const a2a = await sentBy(async (fetch) =>
+    signA2aRequests(await delegationOf('/a2a'), fetch)('https://agent.example', {
       method: 'POST',
       body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'SendMessage', params: { n: 1 } }),
     }),
   );
   expect(await ask('a2a', { 'X-DRS-Bundle': a2a.bundle }, a2a.body)).toMatchObject(allowed);
-  const http = await sentBy((fetch) =>
-    signFetch(delegationOf('/tools'), { fetch })('https://tools.example/x', {
+  const http = await sentBy(async (fetch) =>
+    signFetch(await delegationOf('/tools'), { fetch })('https://tools.example/x', {
       method: 'POST',
       body: JSON.stringify({ tool: 'search', query: 'tea' }),
     }),
@@ -74,15 +74,15 @@ it('a gateway checks what signRequest signs; with GATE_METHODS=tools everything 
   const params = { uri: 'file:///notes.md' };
   const read = (signed: object) =>
     JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'resources/read', params: signed });
-  const sign = () => signRequest('resources/read', params, delegationOf('/mcp'));
-  expect(await ask('mcp', {}, read(sign()))).toMatchObject({
+  const sign = async () => signRequest('resources/read', params, await delegationOf('/mcp'));
+  expect(await ask('mcp', {}, read(await sign()))).toMatchObject({
     ...allowed,
     context: { ...allowed.context, command: '/mcp/resources/read', tool: 'resources/read' },
   });
   const denied = { allow: false, gated: true, status: 403 };
   const codeOf = (code: string) => ({ response: { error: { data: { code } } } });
   expect(await ask('mcp', {}, read(params))).toMatchObject({ ...denied, ...codeOf('MISSING_BUNDLE') });
-  const other = { ...sign(), uri: 'file:///etc/passwd' };
+  const other = { ...(await sign()), uri: 'file:///etc/passwd' };
   expect(await ask('mcp', {}, read(other))).toMatchObject({ ...denied, ...codeOf('BINDING_MISMATCH') });
 
   const open = await startService({ GATE_METHODS: 'tools', WORKER_THREADS: '0' });

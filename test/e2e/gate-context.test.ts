@@ -23,14 +23,14 @@ const toolServer = 'https://tools.example';
 const root = mcpChain.parties[0]?.did ?? '';
 const labels = { team: 'sales' };
 const folder = mkdtempSync(path.join(tmpdir(), 'drs-context-'));
-const file = path.join(folder, 'roots.json');
+const file = path.join(folder, 'roots.jsonl');
 /** Replaces the file in one step. */
 function trust(text: string): void {
   writeFileSync(`${file}.new`, text);
   renameSync(`${file}.new`, file);
 }
 const trusted = (did: string, others: object = {}) =>
-  JSON.stringify({ roots: [{ did, name: 'Zoë@example.com', labels, ...others }] }, null, 2);
+  JSON.stringify({ did, name: 'Zoë@example.com', labels, ...others });
 let service: RunningService;
 beforeAll(async () => {
   trust(trusted(root));
@@ -253,7 +253,7 @@ describe('the file of trusted roots', () => {
   it('ends cached chains when it changes, and holds on to what was in force while it has a fault', async () => {
     trust(trusted(root, { policy: { allowed_tools: ['fetch'] } }));
     await eventually(async () => expect(await ask()).toMatchObject({ code: 'ROOT_POLICY_EXCEEDED' }));
-    trust('{"roots": [');
+    trust('{"did": ');
     await eventually(() => expect(reads('the trusted roots cannot be read')).toBe(1));
     expect(await ask()).toMatchObject({ code: 'ROOT_POLICY_EXCEEDED' });
     const metrics = await (await fetch(`${service.url}/metrics`)).text();

@@ -25,11 +25,11 @@ const toolServer = 'https://tools.example';
 const agent = generateKey();
 const principal = generateKey();
 
-const delegation = (): Delegation => ({
+const delegation = async (): Promise<Delegation> => ({
   key: agent,
   toolServer,
   chain: [
-    issueRootDelegation({
+    await issueRootDelegation({
       key: principal,
       audience: agent.did,
       command: '/mcp/tools/call',
@@ -136,7 +136,7 @@ for (const recipe of RECIPES)
       for (const mode of ['legacy', 'auto'] as const) {
         const client = signCalls(
           new Client({ name: 'agent', version: '1.0.0' }, { versionNegotiation: { mode } }),
-          delegation(),
+          await delegation(),
         );
         const transport = new StreamableHTTPClientTransport(new URL(`${proxy.url}/mcp`), {
           requestInit: { headers: SPOOFED },
@@ -258,7 +258,7 @@ describe('in front of a gate that signs', () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'drs-proxies-'));
   beforeAll(() => {
     const root = { did: mcpChain.parties[0]?.did, name: 'Zoë@example.com' };
-    writeFileSync(path.join(folder, 'roots.json'), JSON.stringify({ roots: [root] }));
+    writeFileSync(path.join(folder, 'roots.jsonl'), JSON.stringify(root));
   });
   afterAll(() => rmSync(folder, { recursive: true }));
 
@@ -291,19 +291,33 @@ for (const recipe of RECIPES)
       const [one, other] = ['127.0.0.2', '127.0.0.3'];
       const call = async (localAddress: string, forged: string, headers = {}) => {
         const dispatcher = new Agent({ localAddress });
-        const { body } = await request(`${proxy.url}/mcp`, {
+        const {
+          body,
+          statusCode,
+          headers: answered,
+        } = await request(`${proxy.url}/mcp`, {
           ...{ dispatcher, method: 'POST', body: toolCall() },
-          headers: { 'X-Forwarded-For': forged, 'Content-Type': 'application/json', ...headers },
+          headers: {
+            ...{ 'X-Forwarded-For': forged, Forwarded: `for=${forged}`, 'X-Real-IP': forged },
+            ...{ 'Content-Type': 'application/json', ...headers },
+          },
         });
         const text = await body.text();
         await dispatcher.close();
-        return text;
+        return { text, statusCode, retryAfter: answered['retry-after'] };
       };
       await call(other, '192.0.2.1', { 'X-DRS-Bundle': mcpBundle() });
-      expect(lastHeaders()['x-forwarded-for']).toBe(other);
-      const texts = await Promise.all(Array.from({ length: 30 }, (_, at) => call(one, `192.0.2.${at}`)));
-      expect(texts.filter((text) => text.includes('MISSING_BUNDLE')).length).toBeLessThan(texts.length);
-      expect(await call(other, one)).toContain('MISSING_BUNDLE');
+      expect(lastHeaders()).toMatchObject({ 'x-forwarded-for': other });
+      expect(lastHeaders()).not.toHaveProperty('forwarded');
+      expect(lastHeaders()).not.toHaveProperty('x-real-ip');
+      const answers = await Promise.all(Array.from({ length: 30 }, (_, at) => call(one, `192.0.2.${at}`)));
+      const limited = answers.filter(({ text }) => !text.includes('MISSING_BUNDLE'));
+      expect(limited.length).toBeGreaterThan(0);
+      for (const { statusCode, text, retryAfter } of limited) {
+        expect([statusCode, Number(retryAfter)]).toEqual([429, expect.toSatisfy((secs: number) => secs > 0)]);
+        expect(text).toMatch(/rate_limited/i);
+      }
+      expect((await call(other, one)).text).toContain('MISSING_BUNDLE');
     },
   );
 

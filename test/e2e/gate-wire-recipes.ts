@@ -77,7 +77,10 @@ const envoyTreats =
     return { passes: true, headers: result };
   };
 const ENVOY_ADDS = [
-  ...['host', 'content-length', 'authorization', 'x-envoy-internal', 'x-forwarded-for'],
+  'host',
+  'content-length',
+  'authorization',
+  'x-envoy-internal',
   'x-envoy-expected-rq-timeout-ms',
 ];
 
@@ -89,6 +92,8 @@ function envoy(): WireRecipe {
     at(filter, 'http_service', 'authorization_response', 'allowed_upstream_headers', 'patterns'),
   );
   expectPath(at(filter, 'http_service', 'path_prefix'));
+  if (at(manager, 'use_remote_address') !== true)
+    throw new Error('X-Forwarded-For would be what the caller says');
   return {
     name: 'envoy',
     sent: names(at(filter, 'allowed_headers', 'patterns')),

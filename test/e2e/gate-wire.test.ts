@@ -26,6 +26,7 @@ describe.each(WIRE_RECIPES)('the recipe for $name, which is not run here', (reci
   it('sends what the gate reads, and takes off what names another method or path, and the bundle', () => {
     expect(recipe.sent).toEqual(expect.arrayContaining(READ));
     expect(recipe.path).toBe('/mcp');
+    expect([...recipe.sent, ...recipe.added]).toContain('x-forwarded-for');
     expect(recipe.removed).toEqual(expect.arrayContaining([...OVERRIDES, 'x-drs-bundle']));
     // The gate gets the bundle: it goes after the verdict.
     expect(requests.some(({ text }) => text.includes('{{bundle}}'))).toBe(true);

@@ -85,7 +85,6 @@ describe('the HTTP interface', () => {
     ['POST', '/v1/gate'],
     ['POST', '/v1/refund'],
     ['POST', '/admin/revoke'],
-    ['POST', '/admin/usage/prune'],
     ['GET', '/admin/revocations'],
   ])('refuses a query that %s %s does not have', async (method, path) => {
     const headers = { Authorization: 'Bearer s3cret-token' };

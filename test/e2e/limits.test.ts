@@ -190,33 +190,6 @@ describe('limits of all calls at a service', { shuffle: false }, () => {
     expect(more).toEqual([]);
   });
 
-  it('without end are forgotten once their receipts are revoked, by a command', async () => {
-    const policy = { allowed_tools: ['search'], max_calls: 9 };
-    const endless = () =>
-      liveChain(1, {
-        cmd: '/mcp/tools/call',
-        exp: null,
-        drs_root_type: 'organisation',
-        drs_consent: null,
-        policy,
-      });
-    const [kept, gone] = [endless(), endless()];
-    for (const chain of [kept, gone]) expect((await askGate(liveCall(chain, args))).allow).toBe(true);
-    const headers = { Authorization: `Bearer ${TOKEN}` };
-    const revoked = await service.post('/admin/revoke', { receipt: digests(gone)[0] }, headers);
-    expect(revoked.status).toBe(200);
-    const env = { PATH: process.env['PATH'], DRS_VERIFY_URL: service.url, DRS_ADMIN_TOKEN: TOKEN };
-    const run = () => promisify(execFile)(process.execPath, ['dist/cli/main.js', 'usage', 'prune'], { env });
-    expect((await run()).stdout).toBe(
-      '/verify: 0 counters removed, 0 without end left\nthe gate: 1 counters removed, 1 without end left\n',
-    );
-    const scrape = await (await fetch(`${service.url}/metrics`)).text();
-    expect(metricOf(scrape, 'drs_usage_counters_endless{scope="gate"}')).toBe(1);
-    expect((await askGate(liveCall(gone, args))).allow).toBe(false);
-    expect((await service.post('/admin/usage/prune', '')).status).toBe(401);
-    expect((await service.post('/admin/usage/prune', '{}', headers)).status).toBe(400);
-  });
-
   it.each([
     ['', 400],
     ['?receipt=', 400],

@@ -93,9 +93,9 @@ describe('verdicts that an operator chooses', () => {
     ] as const;
     const chains = entries.map(([, entry]) => ({ chain: makeChain(1), entry }));
     const folder = mkdtempSync(path.join(tmpdir(), 'drs-roots-'));
-    const file = path.join(folder, 'roots.json');
+    const file = path.join(folder, 'roots.jsonl');
     const roots = chains.map(({ chain, entry }) => ({ did: chain.parties[0]?.did, ...entry }));
-    writeFileSync(file, JSON.stringify({ roots }));
+    writeFileSync(file, roots.map((root) => JSON.stringify(root)).join('\n'));
     const service = await startService({ TRUSTED_ROOTS_FILE: file, WORKER_THREADS: '0' });
     try {
       for (const [at, [code]] of entries.entries()) {

@@ -291,9 +291,9 @@ const OF_A_PAGE = {
 
 /** Kilobytes, minified and gzipped. */
 it.each([
-  ['drs-verify/issue', '*', 18.1],
-  ['drs-verify/issue', '{ issueInvocation, createBundle, encodeBundle, webCryptoSigner }', 15.3],
-  ['drs-verify/client', '*', 6],
+  ['drs-verify/issue', '*', 19.8],
+  ['drs-verify/issue', '{ issueInvocation, createBundle, encodeBundle, webCryptoSigner }', 16.8],
+  ['drs-verify/client', '*', 5],
   ['drs-verify/pure', '*', 20.1],
 ])('of %s, %s is small', async (from, names, limit) => {
   expect(gzippedKb(await bundle(`export ${names} from '${from}';`))).toBeLessThanOrEqual(limit);

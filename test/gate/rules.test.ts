@@ -16,7 +16,7 @@ import { headersOf, type PendingCall } from '../../src/gate/request.js';
 import type { GateContext } from '../../src/gate/context.js';
 import { gateAnswer, responseTo } from '../../src/gate/response.js';
 import type { JsonValue } from '../../src/protocol/json.js';
-import { laterFailure } from '../../src/verify/later-codes.js';
+import { Failure } from '../../src/verify/codes.js';
 import { encode, liveCall, now } from '../middleware/call.js';
 import { invoke, makeChain } from '../support/chain.js';
 import { judge, mcpChain, verifier } from './decide.js';
@@ -272,7 +272,7 @@ describe('a decision', () => {
   });
 
   it('is a refusal where the invocation cannot be used', async () => {
-    const failure = laterFailure('INVOCATION_STALE', {
+    const failure = new Failure('INVOCATION_STALE', {
       subject: 'invocation',
       time: 1,
       expected: 'a younger one',

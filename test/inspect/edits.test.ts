@@ -3,8 +3,7 @@ import sodium from 'libsodium-wrappers';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { generateKey } from '../../src/issue/index.js';
 import { toJson, type Entry } from '../../src/revocation/entry.js';
-import { Failure, rowsOf } from '../../src/verify/codes.js';
-import { CATALOGUE } from '../../src/verify/later-codes.js';
+import { CATALOGUE, Failure } from '../../src/verify/codes.js';
 import { causesOf, marksInJson, marksInJwt } from '../../web/inspect/cause.js';
 import { pretty, withPayload } from '../../web/inspect/decode.js';
 import { EXAMPLES, makeExample, type ExampleName } from '../../web/inspect/example.js';
@@ -138,7 +137,7 @@ describe('a cause', () => {
     const codes = CATALOGUE.filter(({ block }) => 'ABCDE'.includes(block));
     const nowhere = codes.filter(({ code }) => {
       const details = { subject: 0, member: 'policy', reason: 'policy is null' };
-      const [cause] = causesOf(new Failure(code, details, rowsOf(CATALOGUE)));
+      const [cause] = causesOf(new Failure(code, details));
       return cause === undefined || (cause.part === 'payload' && cause.path.length === 0);
     });
     expect(nowhere.map(({ code }) => code)).toEqual([]);
@@ -268,21 +267,20 @@ describe('it recognises', () => {
       const found = recognise(`${entries.map(write).join('\n')}\n`);
       expect(found.kind === 'revocations' && [...found.entries.values()]).toEqual(entries);
     }
-    const named = JSON.stringify({ roots: [{ did, name: 'Alice' }] }, null, 2);
+    const named = JSON.stringify({ did, name: 'Alice' });
     expect(recognise(named)).toMatchObject({ kind: 'roots', text: named });
     expect(recognise(`${did}, ${did}`).kind).toBe('roots');
   });
 
   it('what is wrong with them, and uses none of it', () => {
     const faults = [
-      '{"roots":[{"did":"did:key:z6Mk"}]}',
-      '{"roots":[]}',
-      '{"roots":[],"root":1}',
+      '{"did":"did:key:z6Mk"}',
+      `{"did":"did:key:z6MkiTBz1ymuepAQ4HEHYSF1H8quG5GLVVQR3djdX3mDooWp","nmae":"a"}`,
       '{"did":"did:key:z6Mk"}\n{"did"',
     ].map((text) => recognise(text));
     expect(faults.map(({ kind }) => kind)).toEqual(faults.map(() => 'unknown'));
     expect(faults.map(({ words }) => words).join('\n')).toMatch(
-      /roots\[0\]\.did: .*\n.*names nobody.*\n.*a member root.*\n.*line 2 is none/,
+      /Entry \[0\]\.did: .*\n.*expected name.*\n.*line 2 is none/,
     );
     expect(recognise('7').kind).toBe('unknown');
     expect(recognise('{"a":1}').words).toBe(

@@ -356,7 +356,7 @@ describe('in Chromium', needs('chromium'), () => {
 
     // Trusted roots.
     const did = readToken(receipts[0] ?? '').claims['iss'] as string;
-    const roots = (one: string) => JSON.stringify({ roots: [{ did: one, name: 'alice@example.com' }] });
+    const roots = (one: string) => JSON.stringify({ did: one, name: 'alice@example.com' });
     await paste(roots(did), 'one trusted root');
     await eventually(async () => expect(await open.page.textContent('.called')).toBe('alice@example.com'));
     await paste(roots('did:key:z6MkiTBz1ymuepAQ4HEHYSF1H8quG5GLVVQR3djdX3mDooWp'), 'one trusted root');
@@ -415,7 +415,7 @@ describe('in Chromium', needs('chromium'), () => {
   it('speaks in plain words of no claim and no code, and calls people by their names', async () => {
     await open.show('D');
     const did = readToken((await receiptsHere())[0] ?? '').claims['iss'] as string;
-    await open.paste(JSON.stringify({ roots: [{ did, name: 'alice@example.com' }] }));
+    await open.paste(JSON.stringify({ did, name: 'alice@example.com' }));
     await open.page.click('text=In plain words');
     const said = await open.page.locator('.verdict, .words-card').allInnerTexts();
     expect(said.join()).toContain('alice@example.com gave authority');

@@ -10,7 +10,8 @@ const sha256 = (jwt: string) => `sha256:${createHash('sha256').update(jwt, 'asci
 
 it('every receipt of a random chain verifies by jose, links to its parent and is in JCS form', async () => {
   await fc.assert(
-    fc.asyncProperty(issuedChain, async ({ receipts, keys, policies, commands }) => {
+    fc.asyncProperty(issuedChain, async (made) => {
+      const { receipts, keys, policies, commands } = await made;
       for (const [index, jwt] of receipts.entries()) {
         const issuer = at(keys, index);
         const { payload, protectedHeader } = await compactVerify(
@@ -45,12 +46,13 @@ it('every receipt of a random chain verifies by jose, links to its parent and is
 
 it('an invocation under a random chain verifies by jose and names every receipt', async () => {
   await fc.assert(
-    fc.asyncProperty(issuedChain, randomArgs, async ({ receipts, keys, policies, commands }, extra) => {
+    fc.asyncProperty(issuedChain, randomArgs, async (made, extra) => {
+      const { receipts, keys, policies, commands } = await made;
       const tools = at(policies, -1).allowed_tools ?? undefined;
       fc.pre(tools === undefined || tools.length > 0);
       const args = { ...extra, ...(tools ? { tool: at(tools, 0) } : {}), estimated_cost_usd: 0 };
       const key = at(keys, -1);
-      const jwt = issueInvocation({
+      const jwt = await issueInvocation({
         key,
         chain: receipts,
         args,

@@ -26,7 +26,7 @@ describe('the example pkcs11-signer', { ...token, shuffle: false }, () => {
     return run('pkcs11-tool', ...token, '--keypairgen', '--key-type', type, '--label', 'alice').status;
   };
 
-  it('issues with a key that stays in the token what a verifier accepts', () => {
+  it('issues with a key that stays in the token what a verifier accepts', async () => {
     expect(
       run('softhsm2-util', '--init-token', '--free', '--label', 'drs', '--pin', PIN, '--so-pin', PIN),
     ).toMatchObject({ status: 0 });
@@ -36,7 +36,7 @@ describe('the example pkcs11-signer', { ...token, shuffle: false }, () => {
     expect(stderr).toBe('');
     // It refuses a chain whose signature does not verify.
     const call = { key: bot, chain: [stdout.trim()], args: { tool: 'search' } };
-    expect(issueInvocation({ ...call, toolServer: 'https://tools.example' })).toMatch(/^eyJ/);
+    expect(await issueInvocation({ ...call, toolServer: 'https://tools.example' })).toMatch(/^eyJ/);
   });
 
   it('chooses no key by itself', () => {

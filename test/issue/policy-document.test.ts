@@ -43,8 +43,8 @@ describe('docs/policy.md', () => {
     expect(document.split('```json')).toHaveLength(examples.length + 1);
   });
 
-  it.each(examples)('$kind: $policy', ({ policy, allowed, refused }) => {
-    const root = issueRootDelegation({
+  it.each(examples)('$kind: $policy', async ({ policy, allowed, refused }) => {
+    const root = await issueRootDelegation({
       key: alice,
       audience: bot.did,
       command: '/mcp/tools/call',
@@ -52,7 +52,7 @@ describe('docs/policy.md', () => {
       consent: aConsent,
     });
     const call = (args: JsonObject) => issueInvocation({ key: bot, chain: [root], args, toolServer: 'x' });
-    for (const args of allowed) expect(call(args)).toMatch(/^eyJ/);
-    for (const args of refused) expect(refusalOf(() => call(args)).code).toBe('POLICY_VIOLATION');
+    for (const args of allowed) expect(await call(args)).toMatch(/^eyJ/);
+    for (const args of refused) expect((await refusalOf(() => call(args))).code).toBe('POLICY_VIOLATION');
   });
 });

@@ -76,15 +76,15 @@ function narrow(policy: IssuedPolicy, { keep, factor }: { keep: boolean[]; facto
 }
 
 /** Chains of 1 to 16 receipts, each narrowing what is above it in some way. */
-export const issuedChain: fc.Arbitrary<IssuedChain> = fc
+export const issuedChain: fc.Arbitrary<Promise<IssuedChain>> = fc
   .tuple(rootPolicy, fc.array(step, { maxLength: 15 }))
-  .map(([policy, steps]) => {
+  .map(async ([policy, steps]) => {
     const keys = [generateKey(), generateKey()];
     const policies: IssuedPolicy[] = [policy];
     const commands = ['/mcp/tools/call'];
     let window = { notBefore: NOW - 1000, expiresAt: NOW + 1000 };
     const receipts = [
-      issueRootDelegation({
+      await issueRootDelegation({
         key: at(keys, 0),
         audience: at(keys, 1).did,
         command: at(commands, 0),
@@ -99,7 +99,7 @@ export const issuedChain: fc.Arbitrary<IssuedChain> = fc
       const narrowed = narrow(at(policies, -1), next);
       const command = at(commands, -1) + (next.below === undefined ? '' : `/${next.below}`);
       window = { notBefore: window.notBefore + next.later, expiresAt: window.expiresAt - next.sooner };
-      const receipt = issueSubDelegation({
+      const receipt = await issueSubDelegation({
         key: at(keys, -1),
         chain: receipts,
         audience: delegate.did,
@@ -144,9 +144,9 @@ export function without<T extends object, K extends keyof T>(object: T, name: K)
 }
 
 /** The error of something that must be refused. */
-export function refusalOf(issue: () => unknown): IssueError {
+export async function refusalOf(issue: () => unknown): Promise<IssueError> {
   try {
-    issue();
+    await issue();
   } catch (error) {
     if (error instanceof IssueError) return error;
     throw error;

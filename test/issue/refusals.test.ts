@@ -1,12 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import {
   createConsent,
+  describePolicy,
   generateKey,
   issueInvocation,
   issueRootDelegation,
   issueSubDelegation,
   signClaims,
   type InvocationOptions,
+  type IssuedPolicy,
   type IssueErrorCode,
   type JsonObject,
   type RootDelegationOptions,
@@ -38,7 +40,7 @@ const rootOptions: RootDelegationOptions = {
   notBefore: NOW - 100,
   expiresAt: NOW + 100,
 };
-const root = issueRootDelegation(rootOptions);
+const root = await issueRootDelegation(rootOptions);
 const subOptions: SubDelegationOptions = {
   key: bot,
   chain: [root],
@@ -46,7 +48,7 @@ const subOptions: SubDelegationOptions = {
   policy: { ...rootOptions.policy, allowed_tools: ['search'] },
   now: NOW,
 };
-const sub = issueSubDelegation(subOptions);
+const sub = await issueSubDelegation(subOptions);
 const callOptions: InvocationOptions = {
   key: helper,
   chain: [root, sub],
@@ -55,16 +57,33 @@ const callOptions: InvocationOptions = {
   now: NOW,
 };
 
+/** What is wrong, the options that are, the code, and a part of the message. */
+type Row<Options> = [string, Partial<Options> | StrangeOptions, IssueErrorCode, string?];
+
+/** What the compiler would refuse. */
+interface StrangeOptions {
+  readonly expires?: number;
+  readonly statusIndex?: number;
+  readonly consent?: NonNullable<RootDelegationOptions['consent']>;
+  readonly toolServers?: string;
+}
+
+/** Passes values that the compiler would refuse, as JavaScript or a cast can. */
+const untyped = (policy: object) => policy as IssuedPolicy;
+
 /** The root receipt with other claims, signed by its issuer. */
 const rootWith = (claims: JsonObject) => signClaims({ ...payloadOf(root), ...claims }, alice);
 
 /** The root receipt without a claim, signed by its issuer. */
-function rootWithout(name: string): string {
+function rootWithout(name: string): Promise<string> {
   return signClaims(without(payloadOf(root), name), alice);
 }
 
 /** The chain with its second receipt changed and signed again. */
-const subWith = (claims: JsonObject, key = bot) => [root, signClaims({ ...payloadOf(sub), ...claims }, key)];
+const subWith = async (claims: JsonObject, key = bot) => [
+  root,
+  await signClaims({ ...payloadOf(sub), ...claims }, key),
+];
 
 function flipSignature(jwt: string): string {
   const end = jwt.lastIndexOf('.') + 1;
@@ -72,7 +91,7 @@ function flipSignature(jwt: string): string {
 }
 
 describe('issueRootDelegation refuses', () => {
-  const cases: [string, Partial<RootDelegationOptions>, IssueErrorCode][] = [
+  const cases: Row<RootDelegationOptions>[] = [
     ['a human root without an end', { expiresAt: null }, 'MALFORMED_RECEIPT'],
     ['an audience that is no did:key', { audience: 'did:web:example.com' }, 'UNRESOLVABLE_DID'],
     ['a window that ends before it begins', { expiresAt: NOW - 101 }, 'TEMPORAL_BOUNDS_VIOLATION'],
@@ -85,29 +104,77 @@ describe('issueRootDelegation refuses', () => {
     ['a lone surrogate', { policy: { 'acme:note': '\ud800' } }, 'MALFORMED_RECEIPT'],
     ['a negative index', { statusListIndex: -1 }, 'MALFORMED_RECEIPT'],
     ['a jti of another form', { jti: 'inv:1' }, 'INVALID_JTI'],
+    ['a human root without consent', { consent: undefined }, 'MISSING_CONSENT'],
+    [
+      'an end in the far past',
+      { expiresAt: 5 },
+      'TEMPORAL_BOUNDS_VIOLATION',
+      'Receipt 0: exp is 5 (1970-01-01T00:00:05Z), expected at least its nbf',
+    ],
+    ['an end in the past', { expiresAt: NOW - 1 }, 'EXPIRED', `Receipt 0: it expired at ${NOW - 1} (`],
+    ['an end in milliseconds', { expiresAt: Date.now() + 3_600_000 }, 'INVALID_OPTION', 'milliseconds'],
+    ['a start in milliseconds', { notBefore: Date.now() }, 'INVALID_OPTION', 'notBefore is '],
+    ['a time in milliseconds', { now: Date.now() }, 'INVALID_OPTION', 'now is '],
+    [
+      'an end in 101 years',
+      { expiresAt: Date.now() / 1000 + 101 * 366 * 86_400 },
+      'INVALID_OPTION',
+      'Unix seconds',
+    ],
+    ['a consent without a time', { consent: { ...aConsent, timestamp: '' } }, 'INVALID_CONSENT'],
+    ['a consent to nothing', { consent: { ...aConsent, policy_hash: '' } }, 'INVALID_OPTION'],
+    [
+      'a consent with half a digest',
+      { consent: { ...aConsent, policy_hash: 'sha256:abc' } },
+      'INVALID_OPTION',
+    ],
+    ['a consent with its text', { consent: { ...aConsent, ...{ text: 'x' } } }, 'INVALID_OPTION'],
+    ['an option that is none', { expires: NOW }, 'INVALID_OPTION', 'did you mean expiresAt?'],
+    ['another that is none', { statusIndex: 7 }, 'INVALID_OPTION', 'did you mean statusListIndex?'],
+    ['a limit of null', { policy: untyped({ pii_access: null }) }, 'INVALID_POLICY', 'pii_access'],
+    ['a limit of undefined', { policy: untyped({ pii_access: undefined }) }, 'INVALID_POLICY', 'pii_access'],
+    ...['region', 'note', '', '__proto__', 'constructor', 'x'.repeat(10_000)].map(
+      (name): Row<RootDelegationOptions> => [
+        `a policy member ${name.slice(0, 20)}`,
+        { policy: untyped(Object.fromEntries([[name, 1]])) },
+        'INVALID_POLICY',
+        'which no verifier knows, so it would limit nothing',
+      ],
+    ),
+    ...Object.entries({
+      allowed_tool: 'allowed_tools',
+      allowedTools: 'allowed_tools',
+      tools: 'allowed_tools',
+      maxCostUsd: 'max_cost_usd',
+      max_cost: 'max_cost_usd',
+      maxcalls: 'max_calls',
+      'write-access': 'write_access',
+      pii_acess: 'pii_access',
+      allowed_resource: 'allowed_resources',
+    }).map(([name, meant]): Row<RootDelegationOptions> => [
+      `a misspelt ${meant}`,
+      { policy: untyped({ [name]: 1 }) },
+      'INVALID_POLICY',
+      `"${name}", which no verifier knows, so it would limit nothing; did you mean ${meant}?`,
+    ]),
   ];
-  it.each(cases)('%s', (_, options, code) => {
-    expect(refusalOf(() => issueRootDelegation({ ...rootOptions, ...options }))).toMatchObject({ code });
-  });
-
-  it('an end in the past, and says which', () => {
-    const messageOf = (options: Partial<RootDelegationOptions>) =>
-      refusalOf(() => issueRootDelegation({ ...rootOptions, ...options })).message;
-    expect(messageOf({ expiresAt: 5 })).toMatch(
-      /^Receipt 0: exp is 5 \(1970-01-01T00:00:05Z\), expected at least its nbf \d+ \(\d{4}/,
+  it.each(cases)('%s', async (_, options, code, says = '') => {
+    const { message, suggestion, ...error } = await refusalOf(() =>
+      issueRootDelegation({ ...rootOptions, ...options }),
     );
-    expect(messageOf({ expiresAt: NOW - 1 })).toMatch(RegExp(`^Receipt 0: it expired at ${NOW - 1} \\(`));
-  });
-
-  it('a human root without consent', () => {
-    const options = without(rootOptions, 'consent');
-    expect(refusalOf(() => issueRootDelegation(options)).code).toBe('MISSING_CONSENT');
+    expect({ ...error, message }).toMatchObject({ code, message: expect.stringContaining(says) as string });
+    expect(message.length).toBeLessThan(400);
+    expect(suggestion).not.toBe('');
   });
 });
 
-describe('issueSubDelegation refuses', () => {
+describe('issueSubDelegation refuses', async () => {
+  const organisation = { ...without(rootOptions, 'consent'), rootType: 'organisation' };
+  const end = root.lastIndexOf('.') + 1;
+  const longer = Buffer.concat([Buffer.from(root.slice(end), 'base64url'), Buffer.alloc(1)]);
+  const otherHeader = Buffer.from('{"alg":"HS256"}').toString('base64url');
   const wider = (policy: JsonObject) => ({ policy: { ...subOptions.policy, ...policy } });
-  const cases: [string, Partial<SubDelegationOptions>, IssueErrorCode][] = [
+  const cases: Row<SubDelegationOptions>[] = [
     ['an empty chain', { chain: [] }, 'EMPTY_CHAIN'],
     ['a key that is not the audience of the parent', { key: mallory }, 'ISSUER_MISMATCH'],
     ['an audience that is no did:key', { audience: 'bot' }, 'UNRESOLVABLE_DID'],
@@ -133,85 +200,108 @@ describe('issueSubDelegation refuses', () => {
     ['one receipt too many', { maxChainDepth: 1 }, 'CHAIN_TOO_DEEP'],
     ['a chain that is too long already', { chain: [root, sub], maxChainDepth: 1 }, 'CHAIN_TOO_DEEP'],
     ['a parent that is no JWT', { chain: ['x.y'] }, 'MALFORMED_RECEIPT'],
-    ['a parent of another type', { chain: [rootWith({ drs_type: 'invocation-receipt' })] }, 'WRONG_TYPE'],
-    ['a parent of another version', { chain: [rootWith({ drs_v: '3.0' })] }, 'VERSION_MISMATCH'],
-    ['a parent without a claim', { chain: [rootWithout('cmd')] }, 'MALFORMED_RECEIPT'],
-    ['a parent without consent', { chain: [rootWithout('drs_consent')] }, 'MISSING_CONSENT'],
+    [
+      'a parent of another type',
+      { chain: [await rootWith({ drs_type: 'invocation-receipt' })] },
+      'WRONG_TYPE',
+    ],
+    ['a parent of another version', { chain: [await rootWith({ drs_v: '3.0' })] }, 'VERSION_MISMATCH'],
+    ['a parent without a claim', { chain: [await rootWithout('cmd')] }, 'MALFORMED_RECEIPT'],
+    ['a parent without consent', { chain: [await rootWithout('drs_consent')] }, 'MISSING_CONSENT'],
     ['a parent with a bad signature', { chain: [flipSignature(root)] }, 'INVALID_SIGNATURE'],
     [
       'a parent signed by another key',
-      { chain: [signClaims(payloadOf(root), mallory)] },
+      { chain: [await signClaims(payloadOf(root), mallory)] },
       'INVALID_SIGNATURE',
     ],
-    ['a root that refers to another', { chain: [rootWith({ prev_dr_hash: 'sha256:00' })] }, 'CHAIN_BREAK'],
-    ['a root for someone else', { chain: [rootWith({ sub: mallory.did })] }, 'SUBJECT_MISMATCH'],
+    [
+      'a root that refers to another',
+      { chain: [await rootWith({ prev_dr_hash: 'sha256:00' })] },
+      'CHAIN_BREAK',
+    ],
+    ['a root for someone else', { chain: [await rootWith({ sub: mallory.did })] }, 'SUBJECT_MISMATCH'],
     ['receipts in the wrong order', { chain: [sub, root] }, 'CHAIN_BREAK'],
-    ['a broken chain', { chain: subWith({ prev_dr_hash: 'sha256:00' }), key: helper }, 'CHAIN_BREAK'],
+    ['a broken chain', { chain: await subWith({ prev_dr_hash: 'sha256:00' }), key: helper }, 'CHAIN_BREAK'],
     [
       'a chain with a stranger',
-      { chain: subWith({ iss: mallory.did }, mallory), key: helper },
+      { chain: await subWith({ iss: mallory.did }, mallory), key: helper },
       'ISSUER_MISMATCH',
     ],
-    ['a chain with two subjects', { chain: subWith({ sub: mallory.did }), key: helper }, 'SUBJECT_MISMATCH'],
-    ['a chain that escalates', { chain: subWith({ policy: {} }), key: helper }, 'POLICY_ESCALATION'],
+    [
+      'a chain with two subjects',
+      { chain: await subWith({ sub: mallory.did }), key: helper },
+      'SUBJECT_MISMATCH',
+    ],
+    [
+      'a receipt below one that is not to be passed on',
+      {
+        chain: [
+          await issueRootDelegation({
+            ...rootOptions,
+            policy: { ...rootOptions.policy, max_delegations: 0 },
+          }),
+        ],
+      },
+      'DELEGATION_NOT_ALLOWED',
+      'Receipt 1: it is delegation 1 below receipt 0, expected at most 0',
+    ],
+    ['a consent', { consent: aConsent }, 'INVALID_OPTION', 'consent is not an option here'],
+    ['an end in milliseconds', { expiresAt: Date.now() }, 'INVALID_OPTION'],
+    ['one in milliseconds, unchecked', { expiresAt: Date.now(), unchecked: true }, 'INVALID_OPTION'],
+    [
+      'a misspelt limit, unchecked',
+      { policy: untyped({ maxCostUsd: 1 }), unchecked: true },
+      'INVALID_POLICY',
+    ],
+    ['a time that is none, unchecked', { expiresAt: 0.5, unchecked: true }, 'MALFORMED_RECEIPT'],
+    [
+      'an audience that is no DID',
+      { audience: 'bot' },
+      'UNRESOLVABLE_DID',
+      'audience is "bot", expected a did:key of an Ed25519 key',
+    ],
+    [
+      'no end under a parent that has one, where the root is not human',
+      { chain: [await issueRootDelegation(organisation)], expiresAt: null },
+      'TEMPORAL_BOUNDS_VIOLATION',
+    ],
+    [
+      'a parent whose signature has bytes appended',
+      { chain: [root.slice(0, end) + longer.toString('base64url')] },
+      'INVALID_SIGNATURE',
+    ],
+    [
+      'a parent with another algorithm',
+      { chain: [root.replace(/^[^.]+/, otherHeader)] },
+      'UNSUPPORTED_ALGORITHM',
+    ],
+    [
+      'a parent of an issuer that is no did:key',
+      { chain: [await rootWith({ iss: 'did:web:example.com', sub: 'did:web:example.com' })] },
+      'UNRESOLVABLE_DID',
+    ],
+    ['a chain that escalates', { chain: await subWith({ policy: {} }), key: helper }, 'POLICY_ESCALATION'],
   ];
-  it.each(cases)('%s', (_, options, code) => {
-    const { message, suggestion, ...error } = refusalOf(() =>
+  it.each(cases)('%s', async (_, options, code, says = '') => {
+    const { message, suggestion, ...error } = await refusalOf(() =>
       issueSubDelegation({ ...subOptions, ...options }),
     );
-    expect({ ...error, message }).toMatchObject({ code });
+    expect({ ...error, message }).toMatchObject({ code, message: expect.stringContaining(says) as string });
     expect(message).not.toContain('{member}');
-    expect(message).not.toContain('?');
     expect(suggestion).not.toBe('');
   });
 
-  it('a receipt below one that is not to be passed on', () => {
-    const policy = { ...rootOptions.policy, max_delegations: 0 };
-    const chain = [issueRootDelegation({ ...rootOptions, policy })];
-    const error = refusalOf(() => issueSubDelegation({ ...subOptions, chain }));
-    expect(error.code).toBe('DELEGATION_NOT_ALLOWED');
-    expect(error.message).toContain('Receipt 1: it is delegation 1 below receipt 0, expected at most 0');
-  });
-
-  it('no end under a parent that has one, where the root is not human', () => {
-    const options = { ...without(rootOptions, 'consent'), rootType: 'organisation' };
-    const chain = [issueRootDelegation(options)];
-    const error = refusalOf(() => issueSubDelegation({ ...subOptions, chain, expiresAt: null }));
-    expect(error.code).toBe('TEMPORAL_BOUNDS_VIOLATION');
-  });
-
-  it('a parent whose signature has bytes appended', () => {
-    const end = root.lastIndexOf('.') + 1;
-    const longer = Buffer.concat([Buffer.from(root.slice(end), 'base64url'), Buffer.alloc(1)]);
-    const appended = [root.slice(0, end) + longer.toString('base64url')];
-    expect(refusalOf(() => issueSubDelegation({ ...subOptions, chain: appended })).code).toBe(
-      'INVALID_SIGNATURE',
-    );
-  });
-
-  it('a parent with another algorithm', () => {
-    const [, payload, signature] = root.split('.');
-    const header = Buffer.from('{"alg":"HS256"}').toString('base64url');
-    const chain = [`${header}.${payload ?? ''}.${signature ?? ''}`];
-    expect(refusalOf(() => issueSubDelegation({ ...subOptions, chain })).code).toBe('UNSUPPORTED_ALGORITHM');
-  });
-
-  it('a parent of an issuer that is no did:key', () => {
-    const chain = [rootWith({ iss: 'did:web:example.com', sub: 'did:web:example.com' })];
-    expect(refusalOf(() => issueSubDelegation({ ...subOptions, chain })).code).toBe('UNRESOLVABLE_DID');
-  });
-
-  it('the 17th receipt, and issues the 16th', () => {
+  it('the 17th receipt, and issues the 16th', async () => {
     const chain = [root];
     const again = { ...subOptions, key: bot, audience: bot.did, chain };
-    while (chain.length < 16) chain.push(issueSubDelegation(again));
-    expect(refusalOf(() => issueSubDelegation(again)).code).toBe('CHAIN_TOO_DEEP');
+    while (chain.length < 16) chain.push(await issueSubDelegation(again));
+    expect((await refusalOf(() => issueSubDelegation(again))).code).toBe('CHAIN_TOO_DEEP');
   });
 });
 
-describe('issueInvocation refuses', () => {
+describe('issueInvocation refuses', async () => {
   const deep = (depth: number): JsonObject => (depth === 0 ? {} : { deeper: deep(depth - 1) });
-  const cases: [string, Partial<InvocationOptions>, IssueErrorCode][] = [
+  const cases: Row<InvocationOptions>[] = [
     ['an empty chain', { chain: [] }, 'EMPTY_CHAIN'],
     ["a key that is not the last delegate's", { key: mallory }, 'INVOKER_MISMATCH'],
     ['a tool that the leaf forbids', { args: { tool: 'fetch' } }, 'POLICY_VIOLATION'],
@@ -228,37 +318,37 @@ describe('issueInvocation refuses', () => {
     ['arguments nested too deep', { args: { tool: 'search', ...deep(63) } }, 'MALFORMED_INVOCATION'],
     ['a number that is none', { args: { tool: 'search', n: NaN } }, 'MALFORMED_INVOCATION'],
     ['a jti of another form', { jti: 'inv:' }, 'INVALID_JTI'],
+    ['a time in milliseconds', { now: Date.now() }, 'INVALID_OPTION'],
+    ['an option that is none', { toolServers: 'y' }, 'INVALID_OPTION', 'did you mean toolServer?'],
+    ['no tool server, unchecked', { toolServer: '', unchecked: true }, 'MALFORMED_INVOCATION'],
+    [
+      'a call that only a level above the leaf forbids',
+      {
+        chain: [
+          root,
+          await issueSubDelegation({ ...subOptions, policy: without(subOptions.policy, 'write_access') }),
+        ],
+        args: { tool: 'search', write_access: true },
+      },
+      'POLICY_VIOLATION',
+      'Receipt 0',
+    ],
   ];
-  it.each(cases)('%s', (_, options, code) => {
-    expect(refusalOf(() => issueInvocation({ ...callOptions, ...options }))).toMatchObject({ code });
-  });
-
-  it('a call that only a level above the leaf forbids', () => {
-    const policy = without(subOptions.policy, 'write_access');
-    const quiet = issueSubDelegation({ ...subOptions, policy });
-    const args = { tool: 'search', write_access: true };
-    const error = refusalOf(() => issueInvocation({ ...callOptions, chain: [root, quiet], args }));
-    expect(error.code).toBe('POLICY_VIOLATION');
-    expect(error.message).toContain('Receipt 0');
+  it.each(cases)('%s', async (_, options, code, says = '') => {
+    const error = await refusalOf(() => issueInvocation({ ...callOptions, ...options }));
+    expect(error).toMatchObject({ code, message: expect.stringContaining(says) as string });
   });
 });
 
 describe('unchecked', () => {
-  it('signs a receipt that escalates', () => {
-    const receipt = issueSubDelegation({ ...subOptions, key: mallory, policy: {}, unchecked: true });
+  it('signs a receipt that escalates', async () => {
+    const receipt = await issueSubDelegation({ ...subOptions, key: mallory, policy: {}, unchecked: true });
     expect(payloadOf(receipt)).toMatchObject({ iss: mallory.did, policy: {} });
   });
 
-  it('signs a call that no policy allows', () => {
-    const jwt = issueInvocation({ ...callOptions, args: { tool: 'delete' }, unchecked: true });
+  it('signs a call that no policy allows', async () => {
+    const jwt = await issueInvocation({ ...callOptions, args: { tool: 'delete' }, unchecked: true });
     expect(payloadOf(jwt)).toMatchObject({ args: { tool: 'delete' } });
-  });
-
-  it('still refuses what is not well-formed', () => {
-    const receipt = () => issueSubDelegation({ ...subOptions, expiresAt: 0.5, unchecked: true });
-    expect(refusalOf(receipt).code).toBe('MALFORMED_RECEIPT');
-    const invocation = () => issueInvocation({ ...callOptions, toolServer: '', unchecked: true });
-    expect(refusalOf(invocation).code).toBe('MALFORMED_INVOCATION');
   });
 });
 
@@ -269,12 +359,12 @@ describe('defaults', () => {
   };
   const open = without(without(rootOptions, 'notBefore'), 'expiresAt');
 
-  it('a root lasts an hour from now', () => {
-    expect(windowOf(issueRootDelegation(open))).toEqual({ iat: NOW, nbf: NOW, exp: NOW + 3600 });
+  it('a root lasts an hour from now', async () => {
+    expect(windowOf(await issueRootDelegation(open))).toEqual({ iat: NOW, nbf: NOW, exp: NOW + 3600 });
   });
 
-  it('a root that starts later lasts an hour from then', () => {
-    const later = issueRootDelegation({ ...open, notBefore: NOW + 50 });
+  it('a root that starts later lasts an hour from then', async () => {
+    const later = await issueRootDelegation({ ...open, notBefore: NOW + 50 });
     expect(windowOf(later)).toEqual({ iat: NOW, nbf: NOW + 50, exp: NOW + 3650 });
   });
 
@@ -283,38 +373,42 @@ describe('defaults', () => {
     expect(payloadOf(sub)['cmd']).toBe('/mcp/tools/call');
   });
 
-  it('a sub-delegation does not start before its parent', () => {
-    const later = issueRootDelegation({ ...open, notBefore: NOW + 50 });
-    const receipt = issueSubDelegation({ ...subOptions, chain: [later] });
+  it('a sub-delegation does not start before its parent', async () => {
+    const later = await issueRootDelegation({ ...open, notBefore: NOW + 50 });
+    const receipt = await issueSubDelegation({ ...subOptions, chain: [later] });
     expect(windowOf(receipt)).toEqual({ iat: NOW, nbf: NOW + 50, exp: NOW + 3650 });
   });
 
-  it('a standing delegation stands under a root that is not human', () => {
+  it('a standing delegation stands under a root that is not human', async () => {
     const organisation = { ...without(open, 'consent'), rootType: 'organisation', expiresAt: null };
-    const standing = issueRootDelegation(organisation);
+    const standing = await issueRootDelegation(organisation);
     expect(windowOf(standing)).toEqual({ iat: NOW, nbf: NOW });
     expect(payloadOf(standing)).not.toHaveProperty('exp');
-    const below = issueSubDelegation({ ...subOptions, chain: [standing], expiresAt: null });
+    const below = await issueSubDelegation({ ...subOptions, chain: [standing], expiresAt: null });
     expect(windowOf(below)).toEqual({ iat: NOW, nbf: NOW });
-    expect(windowOf(issueSubDelegation({ ...subOptions, chain: [standing] }))['exp']).toBe(NOW + 3600);
+    expect(windowOf(await issueSubDelegation({ ...subOptions, chain: [standing] }))['exp']).toBe(NOW + 3600);
   });
 
-  it('the clock gives the time', () => {
+  it('a lifetime of 99 years is not too long', async () => {
+    const expiresAt = Math.floor(Date.now() / 1000) + 99 * 365 * 86_400;
+    expect(payloadOf(await issueRootDelegation({ ...rootOptions, expiresAt }))['exp']).toBe(expiresAt);
+  });
+
+  it('the clock gives the time', async () => {
     const before = Math.floor(Date.now() / 1000);
-    const { iat } = payloadOf(issueRootDelegation(without(open, 'now')));
+    const { iat } = payloadOf(await issueRootDelegation(without(open, 'now')));
     expect(iat).toBeGreaterThanOrEqual(before);
     expect(iat).toBeLessThanOrEqual(Math.floor(Date.now() / 1000));
   });
 
-  it('two receipts differ in their jti', () => {
-    const jtis = [root, issueRootDelegation(rootOptions)].map((jwt) => payloadOf(jwt)['jti']);
+  it('two receipts differ in their jti', async () => {
+    const jtis = [root, await issueRootDelegation(rootOptions)].map((jwt) => payloadOf(jwt)['jti']);
     expect(at(jtis, 0)).not.toBe(at(jtis, 1));
   });
 });
 
 describe('what the compiler would have refused', () => {
-  const rootWithOption = (options: object) => () =>
-    issueRootDelegation({ ...rootOptions, ...options } as never);
+  const rootWithOption = (options: object) => () => issueRootDelegation({ ...rootOptions, ...options });
   it.each<[string, () => unknown, string]>([
     [
       'no options',
@@ -352,16 +446,102 @@ describe('what the compiler would have refused', () => {
       () => issueInvocation({ ...callOptions, chain: root } as never),
       'chain is a string: expected an array of receipts',
     ],
-  ])('%s', (_, issue, message) => {
-    const error = refusalOf(issue);
+  ])('%s', async (_, issue, message) => {
+    const error = await refusalOf(issue);
     expect(error.message.slice(0, message.length)).toBe(message);
     expect(error.suggestion).not.toBe('');
   });
+});
 
-  it('an audience that is no did:key is not called the issuer', () => {
-    const to = { audience: 'bot' };
-    const message = 'audience is "bot", expected a did:key of an Ed25519 key';
-    expect(refusalOf(rootWithOption(to)).message).toBe(message);
-    expect(refusalOf(() => issueSubDelegation({ ...subOptions, ...to })).message).toBe(message);
+describe('a policy passes', () => {
+  it('where a name has a namespace', async () => {
+    const policy = { allowed_tools: ['search'], 'acme:tier': 'gold', 'example.com/region': null };
+    expect(payloadOf(await issueRootDelegation({ ...rootOptions, policy }))['policy']).toEqual(policy);
   });
+
+  it('in a child whose parent has a member, for a child must repeat it', async () => {
+    const policy = { region: 'eu' };
+    const chain = [await rootWith({ policy })];
+    const issue = (own: object) => issueSubDelegation({ ...subOptions, chain, policy: untyped(own) });
+    expect(payloadOf(await issue(policy))['policy']).toEqual(policy);
+    expect((await refusalOf(() => issue({ ...policy, zone: 1 }))).code).toBe('INVALID_POLICY');
+  });
+
+  it('as the compiler says, too', () => {
+    // `npm run typecheck` fails where one of these is accepted.
+    const policies: IssuedPolicy[] = [
+      { allowed_tools: ['search'], 'acme:tier': 1, 'example.com/x': { y: [1] } },
+      // @ts-expect-error a misspelt member limits nothing
+      { allowed_tool: ['search'] },
+      // @ts-expect-error a name without a namespace
+      { region: 'eu' },
+      // @ts-expect-error a null limits nothing
+      { pii_access: null },
+    ];
+    expect(policies).toHaveLength(4);
+  });
+});
+
+const agreed = { text: 'Bot may act.', locale: 'en', method: 'test' };
+it.each<[object, string]>([
+  [{ text: '' }, 'text is ""'],
+  [{ text: ' \n' }, 'text is " \\n"'],
+  [{ locale: 'en_US' }, `the consent's locale is "en_US", expected a language tag (BCP 47) such as "de-CH"`],
+  [{ locale: undefined }, 'locale is missing'],
+  [{ method: '' }, `the consent's method is "", expected 1 to 1024 characters`],
+  [{ sessionId: 's'.repeat(1025) }, `the consent's session_id is "sss`],
+  [{ session: 's' }, 'did you mean sessionId?'],
+  [{ now: Date.now() }, 'milliseconds'],
+])('createConsent refuses %j', async (odd, says) => {
+  const error = await refusalOf(() => createConsent({ ...agreed, ...odd }));
+  expect(error).toMatchObject({ code: 'INVALID_OPTION', message: expect.stringContaining(says) as string });
+});
+
+it('describes a policy in plain words, also what it does not limit', () => {
+  expect(describePolicy({ allowed_tools: ['search', 'a"b'], max_cost_usd: 5, write_access: false })).toEqual({
+    may: [
+      'use only these tools: "search", "a\\"b"',
+      'make calls that cost at most 5 US dollars, if they state it; others may cost any amount',
+      'spend any amount in all',
+      'call any number of times',
+      'pass this on, and so may those who get it',
+      'ask for personal data',
+      'name any resource',
+      'name any class of data',
+    ],
+    mayNot: ['change things: a call that says it does is refused'],
+    toldToServer: [],
+  });
+  expect(
+    describePolicy({
+      allowed_tools: [],
+      max_calls: 3,
+      max_total_cost_usd: 2.5,
+      max_delegations: 0,
+      pii_access: false,
+      allowed_resources: ['*'],
+      allowed_data_classes: ['public'],
+      'acme:tier': 'gold',
+    }),
+  ).toEqual({
+    may: [
+      'make calls that cost as much as all together',
+      'spend at most 2.5 US dollars in all, which each tool server counts for itself, if it protects against replay; each call must state its cost',
+      'call at most 3 times, which each tool server counts for itself, if it protects against replay',
+      'change things',
+      'name any resource',
+      'name only this class of data: "public"',
+    ],
+    mayNot: [
+      'use any tool at all',
+      'pass this on',
+      'ask for personal data: a call that says it does is refused',
+    ],
+    toldToServer: ['"acme:tier" is "gold"'],
+  });
+  expect(describePolicy({}).may).toContain('make calls that cost any amount');
+  expect(describePolicy({ max_delegations: 1 }).may).toContain('pass this on, but those who get it may not');
+  expect(describePolicy({ max_delegations: 2 }).may).toContain(
+    'pass this on, from one to the next at most 2 times',
+  );
 });

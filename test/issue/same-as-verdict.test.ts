@@ -49,7 +49,8 @@ const request = fc.oneof(
 
 it('a receipt is issued exactly where the verdict on it would be valid, and refused with its code', async () => {
   const outcomes = new Set<string>();
-  const property = fc.asyncProperty(issuedChain, request, async (chain, asked) => {
+  const property = fc.asyncProperty(issuedChain, request, async (made, asked) => {
+    const chain = await made;
     const { foreign, policy, ...rest }: Partial<Asked> = asked;
     fc.pre(chain.receipts.length < 16);
     const delegate = generateKey();
@@ -61,9 +62,9 @@ it('a receipt is issued exactly where the verdict on it would be valid, and refu
       now: NOW,
       ...rest,
     };
-    const receipts = [...chain.receipts, issueSubDelegation({ ...options, unchecked: true })];
+    const receipts = [...chain.receipts, await issueSubDelegation({ ...options, unchecked: true })];
     const { args, forbidden } = callUnder(chain, options.policy);
-    const invocation = issueInvocation({
+    const invocation = await issueInvocation({
       key: delegate,
       chain: receipts,
       args,
@@ -76,7 +77,7 @@ it('a receipt is issued exactly where the verdict on it would be valid, and refu
     outcomes.add(code);
     // A call that no policy allows proves nothing about the receipt.
     if (forbidden && code === 'POLICY_VIOLATION') return;
-    expect(codeOf(() => issueSubDelegation(options))).toBe(code);
+    expect(await codeOf(() => issueSubDelegation(options))).toBe(code);
   });
   const wanted = [
     'COMMAND_MISMATCH',
@@ -110,7 +111,8 @@ it('a call is signed exactly where its verdict would be valid, and refused with 
       command,
       time,
       fc.boolean(),
-      async (chain, args, cmd, now, foreign) => {
+      async (made, args, cmd, now, foreign) => {
+        const chain = await made;
         const options = {
           key: foreign ? mallory : at(chain.keys, -1),
           chain: chain.receipts,
@@ -119,11 +121,13 @@ it('a call is signed exactly where its verdict would be valid, and refused with 
           now,
           ...(cmd !== undefined && { command: cmd }),
         };
-        const invocation = issueInvocation({ ...options, unchecked: true });
+        const invocation = await issueInvocation({ ...options, unchecked: true });
         const verdict = await verifier.verify(createBundle({ receipts: chain.receipts, invocation }), {
           now,
         });
-        expect(codeOf(() => issueInvocation(options))).toBe(verdict.valid ? 'issued' : verdict.error.code);
+        expect(await codeOf(() => issueInvocation(options))).toBe(
+          verdict.valid ? 'issued' : verdict.error.code,
+        );
       },
     ),
     { numRuns: 50 },
@@ -149,9 +153,9 @@ function callUnder(
   return { args, forbidden: tools.some((names) => names?.length === 0) };
 }
 
-function codeOf(issue: () => unknown): string {
+async function codeOf(issue: () => Promise<string>): Promise<string> {
   try {
-    issue();
+    await issue();
     return 'issued';
   } catch (error) {
     if (error instanceof IssueError) return error.code;

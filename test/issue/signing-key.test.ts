@@ -60,8 +60,8 @@ describe('importKey refuses', () => {
     ['padding', { ...RFC_8037_KEY, x: `${RFC_8037_KEY.x}=` }, '"x" of the JWK is not 32 bytes'],
     ['halves of two keys', { ...RFC_8037_KEY, x: generateKey().toPublicJwk().x }, 'does not belong'],
   ];
-  it.each(cases)('%s', (_, jwk, message) => {
-    const error = refusalOf(() => importKey(jwk));
+  it.each(cases)('%s', async (_, jwk, message) => {
+    const error = await refusalOf(() => importKey(jwk));
     expect(error.code).toBe('INVALID_KEY');
     expect(error.message).toContain(message);
     expect(error.message).not.toContain(RFC_8037_KEY.d);

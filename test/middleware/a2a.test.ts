@@ -51,10 +51,10 @@ const sending = () => ({
 });
 
 /** A delegation of every method. */
-function unlimited() {
+async function unlimited() {
   const [person, agent] = [generateKey(), generateKey()];
   const chain = [
-    issueRootDelegation({
+    await issueRootDelegation({
       key: person,
       audience: agent.did,
       command: '/a2a',
@@ -247,7 +247,7 @@ describe.each(SOURCES.filter(([name]) => name !== 'in an own pool'))('A2A with v
 
   it.each(BINDINGS)('serves a client of the SDK that signs its requests over %s', async (_, Factory) => {
     const [person, agent] = [generateKey(), generateKey()];
-    const root = issueRootDelegation({
+    const root = await issueRootDelegation({
       key: person,
       audience: agent.did,
       command: '/a2a',
@@ -277,7 +277,7 @@ describe.each(SOURCES.filter(([name]) => name !== 'in an own pool'))('A2A with v
     ['that no header can carry', '/a2a', { n: 'x'.repeat(37_000) }, 'and headers have at most 65536'],
   ])('signs no request %s, and sends none', async (_, path, params, reason) => {
     const sent = vi.fn<typeof fetch>();
-    const { delegation } = unlimited();
+    const { delegation } = await unlimited();
     const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: METHOD, params });
     const signed = signA2aRequests(delegation, sent)(`${server.url}${path}`, { method: 'POST', body });
     await expect(signed).rejects.toThrow(reason);
@@ -288,7 +288,7 @@ describe.each(SOURCES.filter(([name]) => name !== 'in an own pool'))('A2A with v
   it.each(['', 'tenant 7'])(
     'serves every method over REST that is signed, with the tenant "%s"',
     async (tenant) => {
-      const { delegation } = unlimited();
+      const { delegation } = await unlimited();
       const sent: string[] = [];
       const record: typeof fetch = (input, init) => {
         sent.push(
@@ -361,11 +361,11 @@ describe.each(SOURCES.filter(([name]) => name !== 'in an own pool'))('A2A with v
   });
 
   it('refuses what is signed for a message over JSON-RPC and posted to REST', async () => {
-    const { sign } = unlimited();
+    const { sign } = await unlimited();
     const answer = await send(
       `${server.url}/rest/message:send`,
       [
-        ['X-DRS-Bundle', sign('GetTask', { id: '1' })],
+        ['X-DRS-Bundle', await sign('GetTask', { id: '1' })],
         ['Content-Type', 'application/json'],
         ['A2A-Version', '1.0'],
       ],

@@ -306,7 +306,7 @@ const [person, agent] = [generateKey(), generateKey()];
 const delegation = {
   key: agent,
   chain: [
-    issueRootDelegation({
+    await issueRootDelegation({
       ...{ key: person, audience: agent.did, command: '/tools', policy: { allowed_tools: ['search'] } },
       consent: createConsent({ text: 'Search.', locale: 'en', method: 'explicit-ui-click' }),
     }),

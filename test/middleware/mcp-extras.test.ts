@@ -39,7 +39,7 @@ const [person, bot] = [generateKey(), generateKey()];
 const delegation: Delegation = {
   key: bot,
   chain: [
-    issueRootDelegation({
+    await issueRootDelegation({
       key: person,
       audience: bot.did,
       command: '/mcp/tools/call',

@@ -251,9 +251,9 @@ describe.each([
   });
 });
 
-describe('signing a tool call', () => {
+describe('signing a tool call', async () => {
   const [person, agent] = [generateKey(), generateKey()];
-  const root = issueRootDelegation({
+  const root = await issueRootDelegation({
     key: person,
     audience: agent.did,
     command: '/mcp/tools/call',
@@ -264,7 +264,7 @@ describe('signing a tool call', () => {
 
   it('signs what JSON makes of the arguments, and sends just that', async () => {
     const at = new Date(0);
-    const params = signToolCall(
+    const params = await signToolCall(
       { name: 'search', arguments: { at, none: undefined }, _meta: { progressToken: 1 } },
       delegation,
     );
@@ -276,9 +276,9 @@ describe('signing a tool call', () => {
     expect(await handler({ params }, {})).toBe('ran');
   });
 
-  it('needs a name, and no argument that stands in for it', () => {
-    expect(() => signToolCall({ arguments: {} }, delegation)).toThrow('names no tool');
-    expect(() => signToolCall({ name: 'search', arguments: { tool: 'fetch' } }, delegation)).toThrow(
+  it('needs a name, and no argument that stands in for it', async () => {
+    await expect(signToolCall({ arguments: {} }, delegation)).rejects.toThrow('names no tool');
+    await expect(signToolCall({ name: 'search', arguments: { tool: 'fetch' } }, delegation)).rejects.toThrow(
       'named "tool"',
     );
   });

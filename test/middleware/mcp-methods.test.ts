@@ -52,9 +52,9 @@ const info = { name: 'test', version: '1.0.0' };
 const CAPABILITY = 'xyz.okeyamy.drs/delegation';
 const consent = createConsent({ text: 'Read for me.', locale: 'en', method: 'explicit-ui-click' });
 
-const delegationFor = (policy: IssuedPolicy, command = '/mcp'): Delegation => {
+const delegationFor = async (policy: IssuedPolicy, command = '/mcp'): Promise<Delegation> => {
   const [person, agent] = [generateKey(), generateKey()];
-  const root = issueRootDelegation({ key: person, audience: agent.did, command, policy, consent });
+  const root = await issueRootDelegation({ key: person, audience: agent.did, command, policy, consent });
   return { key: agent, chain: [root], toolServer: 'https://tools.example' };
 };
 const READER = {
@@ -125,7 +125,7 @@ describe.each(GENERATIONS)('MCP $name', ({ serve, connect }) => {
   });
 
   it.each(REQUESTS)('%s is served where it was signed, with its context', async (method, ask) => {
-    const client = await connected(server, { delegation: delegationFor(READER) });
+    const client = await connected(server, { delegation: await delegationFor(READER) });
     expect(await ask(client)).toMatch(/ for did:key:z6Mk/);
     expect(events).toMatchObject([
       { command: `/mcp/${method}`, tool: method, policy_result: 'pass', outcome: 'ok' },
@@ -134,12 +134,12 @@ describe.each(GENERATIONS)('MCP $name', ({ serve, connect }) => {
   });
 
   it.each(REQUESTS)('%s is not even sent where the delegation is for tools alone', async (_, ask) => {
-    const client = await connected(server, { delegation: delegationFor({}, '/mcp/tools/call') });
+    const client = await connected(server, { delegation: await delegationFor({}, '/mcp/tools/call') });
     await expect(ask(client)).rejects.toThrow(IssueError);
   });
 
   it('a resource that the policy does not cover is refused by client and server', async () => {
-    const client = await connected(server, { delegation: delegationFor(READER) });
+    const client = await connected(server, { delegation: await delegationFor(READER) });
     await expect(client.readResource({ uri: 'note:///b' })).rejects.toThrow(IssueError);
     const chain = liveChain(1, { cmd: '/mcp', policy: READER });
     const bundleFor = (uri: string) =>
@@ -191,7 +191,7 @@ describe.each(GENERATIONS)('MCP $name', ({ serve, connect }) => {
     const lengthsWith = async (signing: SignCallsOptions, lengths: readonly number[]) => {
       const sent: { header: number | undefined; meta: number }[] = [];
       const client = await connected(server, {
-        delegation: delegationFor({ allowed_tools: ['search'] }),
+        delegation: await delegationFor({ allowed_tools: ['search'] }),
         signing,
         fetch: (url, init) => {
           const body = typeof init?.body === 'string' ? (JSON.parse(init.body) as { params?: object }) : {};
@@ -218,9 +218,10 @@ describe.each(GENERATIONS)('MCP $name', ({ serve, connect }) => {
     const [always] = await lengthsWith({ carriers: 'header' }, [2000]);
     expect(always?.header).toBe(always?.meta);
     expect((await lengthsWith({ carriers: '_meta' }, [1]))[0]?.header).toBeUndefined();
+    const delegation = await delegationFor({});
     for (const carriers of ['meta', 'toString', null])
       expect(() =>
-        signCalls(new V2Client({ name: 'a', version: '1' }), delegationFor({}), { carriers } as never),
+        signCalls(new V2Client({ name: 'a', version: '1' }), delegation, { carriers } as never),
       ).toThrow(`carriers is ${JSON.stringify(carriers)}: expected one of "both", "_meta", "header"`);
   });
 });
@@ -245,7 +246,12 @@ async function wire(
   /** Sends a request, and waits for its answer: the code of a refusal, or the result. */
   const ask = async (delegation: Delegation, method: string, params: object) => {
     const own = ++id;
-    await near.send({ jsonrpc: '2.0', id: own, method, params: signRequest(method, params, delegation) });
+    await near.send({
+      jsonrpc: '2.0',
+      id: own,
+      method,
+      params: await signRequest(method, params, delegation),
+    });
     return eventually(() => {
       const found = answers.find((one) => one.id === own);
       if (found === undefined) throw new Error(`no answer to ${method} yet`);
@@ -264,7 +270,7 @@ describe('a task', () => {
     "is its principal's, also on another connection (%s)",
     async (form) => {
       const drs = drsMcp({ verifier, ...OPEN });
-      const [mine, other] = [delegationFor({}), delegationFor({})];
+      const [mine, other] = [await delegationFor({}), await delegationFor({})];
       const one = await wire(started('t-1', form), drs);
       await one.ask(mine, 'tools/call', { name: 'search', task: { ttl: 60_000 } });
       const two = await wire(() => ({ ok: true }), drs);
@@ -310,7 +316,7 @@ describe('a task', () => {
       await Promise.all([drs.protectServer(server).connect(transport), client.connect(clientSide)]);
       return client.experimental.tasks;
     };
-    const mine = await connect(delegationFor({}));
+    const mine = await connect(await delegationFor({}));
     let taskId = '';
     const seen: string[] = [];
     for await (const message of mine.callToolStream({ name: 'slow' }, undefined, { task: { ttl: 60_000 } })) {
@@ -324,7 +330,7 @@ describe('a task', () => {
     expect(new Set(events.map(({ inv_jti }) => inv_jti)).size).toBe(events.length);
     const refused = (code: string) => ({ data: { code } });
     await expect((await connect(null)).getTask(taskId)).rejects.toMatchObject(refused('MISSING_BUNDLE'));
-    const other = await connect(delegationFor({}));
+    const other = await connect(await delegationFor({}));
     await expect(other.getTask(taskId)).rejects.toMatchObject(refused('TASK_MISMATCH'));
     await expect(other.cancelTask(taskId)).rejects.toMatchObject(refused('TASK_MISMATCH'));
     expect(await mine.getTask(taskId)).toMatchObject({ taskId, status: 'completed' });
@@ -332,12 +338,12 @@ describe('a task', () => {
 
   it('that this process has not seen start is read with a signature alone', async () => {
     const { ask } = await wire(() => ({ ok: true }));
-    expect(await ask(delegationFor({}), 'tasks/get', { taskId: 'elsewhere' })).toEqual({ ok: true });
+    expect(await ask(await delegationFor({}), 'tasks/get', { taskId: 'elsewhere' })).toEqual({ ok: true });
   });
 
   it('is not read without a bundle, also where bundles are optional', async () => {
     const drs = drsMcp({ verifier, ...OPEN, optional: true });
-    const mine = delegationFor({});
+    const mine = await delegationFor({});
     const { ask, near, answers } = await wire(started('t-1', 'task'), drs);
     await ask(mine, 'tools/call', { name: 'search' });
     const plain = (id: string, taskId: string) =>
@@ -361,7 +367,7 @@ describe('a task', () => {
 
   it('stays with the first principal, and no answer but that of a tool call gives it away', async () => {
     const drs = drsMcp({ verifier, ...OPEN });
-    const [mine, other] = [delegationFor({}), delegationFor({})];
+    const [mine, other] = [await delegationFor({}), await delegationFor({})];
     const { ask } = await wire(started('t-1', 'task'), drs);
     await ask(other, 'resources/read', { uri: 'x:y' });
     await ask(mine, 'tools/call', { name: 'search' });
@@ -410,7 +416,7 @@ describe.each([
         })),
       );
       const [clientSide, transport] = V1Pair.createLinkedPair();
-      const client = signCalls(new V1Client(info), delegationFor(READER), {
+      const client = signCalls(new V1Client(info), await delegationFor(READER), {
         sign: (uri) => uri.endsWith('a'),
       });
       await Promise.all([server.connect(transport), client.connect(clientSide)]);
@@ -428,7 +434,7 @@ describe.each([
         })),
       );
       const [clientSide, transport] = V2Pair.createLinkedPair();
-      const client = signCalls(new V2Client(info), delegationFor(READER), {
+      const client = signCalls(new V2Client(info), await delegationFor(READER), {
         sign: (uri) => uri.endsWith('a'),
       });
       await Promise.all([server.connect(transport), client.connect(clientSide)]);
@@ -450,9 +456,9 @@ describe.each([
 describe('a protected handler', () => {
   it('binds what 2.x passes beside the parameters', async () => {
     const handler = drsMcp({ verifier, ...OPEN }).protectHandler(() => 'ran');
-    const delegation = delegationFor({});
+    const delegation = await delegationFor({});
     const inputResponses = { ok: { action: 'accept' } };
-    const params = signRequest(
+    const params = await signRequest(
       'tools/call',
       { name: 'search', inputResponses, requestState: 's' },
       delegation,
@@ -493,7 +499,7 @@ describe('a call of the 2.x SDK that asks its caller something', () => {
       capabilities: { elicitation: { form: {} } },
     });
     client.setRequestHandler('elicitation/create', () => ({ action: 'accept', content: { confirm: false } }));
-    signCalls(client, delegationFor({}));
+    signCalls(client, await delegationFor({}));
     const transport = new StreamableHTTPClientTransport(new URL('http://tool.example/mcp'), {
       fetch: (url, init) => {
         const body = typeof init?.body === 'string' ? alter(init.body) : null;
@@ -522,19 +528,19 @@ describe('a call of the 2.x SDK that asks its caller something', () => {
 });
 
 describe('signing a request', () => {
-  it('is for gated methods, and for parameters that the gate takes', () => {
-    const delegation = delegationFor({});
-    expect(() => signRequest('tools/list', {}, delegation)).toThrow('not a gated method');
-    expect(() => signRequest('resources/read', {}, delegation)).toThrow(
+  it('is for gated methods, and for parameters that the gate takes', async () => {
+    const delegation = await delegationFor({});
+    await expect(signRequest('tools/list', {}, delegation)).rejects.toThrow('not a gated method');
+    await expect(signRequest('resources/read', {}, delegation)).rejects.toThrow(
       'params.uri is not a non-empty string',
     );
-    expect(() => signRequest('resources/read', { uri: 'x:y', role: 1 }, delegation)).toThrow(
+    await expect(signRequest('resources/read', { uri: 'x:y', role: 1 }, delegation)).rejects.toThrow(
       'a member "role"',
     );
-    expect(() => signRequest('prompts/get', { name: 'a', arguments: { prompt: 'b' } }, delegation)).toThrow(
-      'named "prompt"',
-    );
-    expect(signRequest('tasks/get', { taskId: 't', _meta: { a: 1 } }, delegation)).toMatchObject({
+    await expect(
+      signRequest('prompts/get', { name: 'a', arguments: { prompt: 'b' } }, delegation),
+    ).rejects.toThrow('named "prompt"');
+    expect(await signRequest('tasks/get', { taskId: 't', _meta: { a: 1 } }, delegation)).toMatchObject({
       taskId: 't',
       _meta: { a: 1, 'X-DRS-Bundle': expect.stringMatching(/^[\w-]+$/) as string },
     });
@@ -543,7 +549,7 @@ describe('signing a request', () => {
   it('leaves alone what needs no bundle', async () => {
     const sent: { method?: string; params?: { _meta?: object } }[] = [];
     const client = new V2Client(info);
-    signCalls(client, delegationFor({}), { sign: (_, method) => method !== 'tasks/get' });
+    signCalls(client, await delegationFor({}), { sign: (_, method) => method !== 'tasks/get' });
     const [near, far] = V2Pair.createLinkedPair();
     far.onmessage = (message) => sent.push(message as never);
     await far.start();

@@ -13,10 +13,10 @@ import type { TestServer } from './http.js';
 import { GENERATIONS, type Connection, type ToolCaller } from './mcp-generations.js';
 import { SOURCES } from './sources.js';
 
-const delegation = (): Delegation => {
+const delegation = async (): Promise<Delegation> => {
   const [person, agent] = [generateKey(), generateKey()];
   const consent = createConsent({ text: 'Search for me.', locale: 'en', method: 'explicit-ui-click' });
-  const root = issueRootDelegation({
+  const root = await issueRootDelegation({
     key: person,
     audience: agent.did,
     command: '/mcp/tools/call',
@@ -69,7 +69,7 @@ describe.each(SOURCES.filter(([name]) => name !== 'in an own pool'))('with verdi
     });
 
     it('executes a call that the agent signed, with its context, and says so once', async () => {
-      const signer = delegation();
+      const signer = await delegation();
       const client = await connected({ delegation: signer });
       const result = await client.callTool({ name: 'search', arguments: { query: 'tea', n: undefined } });
       expect(result.content[0]?.text).toMatch(/^tea for did:key:z6Mk/);
@@ -91,14 +91,14 @@ describe.each(SOURCES.filter(([name]) => name !== 'in an own pool'))('with verdi
     });
 
     it('signs each call anew', async () => {
-      const client = await connected({ delegation: delegation() });
+      const client = await connected({ delegation: await delegation() });
       await client.callTool({ name: 'search', arguments: { query: 'tea' } });
       await client.callTool({ name: 'search', arguments: { query: 'tea' } });
       expect(new Set(events.map(({ inv_jti }) => inv_jti)).size).toBe(2);
     });
 
     it('does not even send a call that the delegation does not allow', async () => {
-      const client = await connected({ delegation: delegation() });
+      const client = await connected({ delegation: await delegation() });
       await expect(client.callTool({ name: 'fetch', arguments: {} })).rejects.toThrow(IssueError);
       await expect(client.callTool({ name: 'search', arguments: { tool: 'fetch' } })).rejects.toThrow(
         'named "tool"',
@@ -173,7 +173,7 @@ describe.each(SOURCES.filter(([name]) => name !== 'in an own pool'))('with verdi
 
     it('answers each of many clients with its own result', async () => {
       const callers = await Promise.all(
-        Array.from({ length: 6 }, () => connected({ delegation: delegation() })),
+        Array.from({ length: 6 }, async () => connected({ delegation: await delegation() })),
       );
       const texts = await Promise.all(
         callers.map(async (client, at) => {

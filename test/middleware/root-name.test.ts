@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, it } from 'vitest';
 import { DrsClient } from '../../src/client/index.js';
-import { readVerdict } from '../../src/client/read-verdict.js';
+import { readVerdict } from '../../src/client/request.js';
 import { createVerifier } from '../../src/index.js';
 import { drsContext, drsFetch } from '../../src/middleware/index.js';
 import { encode, liveCall, liveChain, OPEN_ROUTE } from './call.js';
@@ -15,6 +15,22 @@ afterAll(() => verifier.close());
 const service = async (_: unknown, init?: RequestInit) =>
   Response.json(await verifier.verify(JSON.parse(init?.body as string)));
 const args = { tool: 'search', query: 'tea' };
+const request = (bundle: object) =>
+  new Request('http://tools.test/', {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json', 'X-DRS-Bundle': encode(bundle) },
+    body: JSON.stringify(args),
+  });
+
+it('a function that somebody puts in the place of verify decides, also later', async () => {
+  const own = createVerifier({ workerThreads: 0 });
+  const handler = drsFetch({ ...OPEN_ROUTE, verifier: own }, () => new Response());
+  expect((await handler(request(liveCall(chain, args)))).status).toBe(200);
+  const error = { code: 'KEY_REVOKED', message: 'by hand', suggestion: 'none' } as const;
+  Object.assign(own, { verify: () => Promise.resolve({ valid: false, error }) });
+  expect((await handler(request(liveCall(chain, args)))).status).toBe(403);
+  await own.close();
+});
 
 describe.each([
   ['a verifier in this process', verifier],
@@ -26,13 +42,7 @@ describe.each([
       return Response.json({ root_name, labels: found, frozen: Object.isFrozen(found) });
     });
     const forged = { ...liveCall(chain, args), root_name: 'boss', labels: { team: 'board' }, details: false };
-    const response = await handler(
-      new Request('http://tools.test/', {
-        method: 'POST',
-        headers: { 'Content-Type': 'application/json', 'X-DRS-Bundle': encode(forged) },
-        body: JSON.stringify(args),
-      }),
-    );
+    const response = await handler(request(forged));
     expect([response.status, await response.json()]).toEqual([
       200,
       { root_name: 'Zoë', labels, frozen: true },

@@ -18,7 +18,7 @@ const verifier = createVerifier({ workerThreads: 0 });
 afterAll(() => verifier.close());
 
 const [person, agent] = [generateKey(), generateKey()];
-const root = issueRootDelegation({
+const root = await issueRootDelegation({
   key: person,
   audience: agent.did,
   command: '/tools',
@@ -35,7 +35,7 @@ const served = drsFetch({ verifier, ...OPEN, serverIdentity: 'https://tools.exam
 const direct = ((input: string | URL | Request, init?: RequestInit) =>
   served(new Request(input, init))) as typeof fetch;
 
-const a2aRoot = issueRootDelegation({
+const a2aRoot = await issueRootDelegation({
   key: person,
   audience: agent.did,
   command: '/a2a',

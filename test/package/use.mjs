@@ -24,8 +24,8 @@ const delegation = {
     sessionId: 's-1',
   }),
 };
-const root = issueRootDelegation(delegation);
-const invocation = issueInvocation({
+const root = await issueRootDelegation(delegation);
+const invocation = await issueInvocation({
   key: bot,
   chain: [root],
   args: { tool: 'search' },
@@ -62,8 +62,8 @@ const verifier = createVerifier({
   statusFetchTimeoutMs: 10_000,
   workerThreads: 0,
 });
-const revocable = issueRootDelegation({ ...delegation, statusListIndex: 7 });
-const call = issueInvocation({
+const revocable = await issueRootDelegation({ ...delegation, statusListIndex: 7 });
+const call = await issueInvocation({
   key: bot,
   chain: [revocable],
   args: { tool: 'search' },

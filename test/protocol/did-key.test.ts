@@ -31,30 +31,6 @@ describe('did:key', () => {
     );
   });
 
-  it('tells more keys apart than it remembers, however often it is asked', () => {
-    const keyOf = (at: number) => Buffer.alloc(32, `key ${at} `);
-    const dids = Array.from({ length: 5000 }, (_, at) => didKeyOf(keyOf(at)));
-    for (let round = 0; round < 2; round++) {
-      for (const [at, did] of dids.entries())
-        expect(keyOf(at).equals(publicKeyOf(did) ?? Buffer.alloc(0))).toBe(true);
-    }
-  });
-
-  it('decodes a key once while it remembers it, and remembers no key for ever', () => {
-    const [one, other] = [didKeyOf(Buffer.alloc(32, 1)), didKeyOf(Buffer.alloc(32, 2))];
-    // Twice, since the first may have been forgotten before the second was added.
-    for (const did of [one, other, one, other]) publicKeyOf(did);
-    const key = publicKeyOf(one);
-    // What names no key takes no place.
-    for (let at = 0; at < 5000; at++) publicKeyOf(`did:key:z${at}`);
-    expect([publicKeyOf(other), publicKeyOf(one)]).toEqual(
-      [Buffer.alloc(32, 2), Buffer.alloc(32, 1)].map((bytes) => new Uint8Array(bytes)),
-    );
-    expect(publicKeyOf(one)).toBe(key);
-    for (let at = 0; at < 5000; at++) publicKeyOf(didKeyOf(Buffer.alloc(32, `forget ${at} `)));
-    expect(publicKeyOf(one)).not.toBe(key);
-  });
-
   it('refuses a key of another kind', () => {
     const did = (...kind: number[]) =>
       `did:key:z${base58.encode(Uint8Array.of(...kind, ...Buffer.alloc(32, 7)))}`;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { decodeBase64url, decodeBase64urlBriefly, encodeBase64url } from '#platform';
+import { decodeBase64url, encodeBase64url } from '#platform';
 import { digestOf, ISSUED_HEADER, parseCompactJwt } from '../../src/protocol/jwt.js';
 import { makeBundle, sha256 } from '../support/chain.js';
 
@@ -20,60 +20,22 @@ describe('strict base64url', () => {
     );
   });
 
-  it.each(['aGk=', 'aG k', 'aGk\n', 'aGl', 'a', 'a+b_', 'a/b_', 'aGké', '\u0161Gk'])('refuses %j', (text) => {
+  it.each([
+    'aGk=',
+    'aG k',
+    'aGk\n',
+    'aGl',
+    'a',
+    'a+b_',
+    'a/b_',
+    'aGké',
+    '\u0161Gk',
+    '.',
+    'aG\0k',
+    '\ud800',
+    'A==',
+  ])('refuses %j', (text) => {
     expect(decodeBase64url(text)).toBeNull();
-  });
-
-  it('accepts exactly the texts that encoding their own bytes gives again', () => {
-    const byEncoding = (text: string) => Buffer.from(text, 'base64url').toString('base64url') === text;
-    const odd = fc.constantFrom(
-      'A',
-      'B',
-      'a',
-      'w',
-      '0',
-      '8',
-      '-',
-      '_',
-      '+',
-      '/',
-      '=',
-      ' ',
-      '\n',
-      '.',
-      '\0',
-      'é',
-      '\u0141',
-      '\u{1F600}',
-      '\ud800',
-    );
-    const strict = fc.uint8Array({ maxLength: 40 }).map((bytes) => encodeBase64url(bytes));
-    const mutated = fc.tuple(strict, fc.nat(), odd, fc.nat(2)).map(([text, at, character, cut]) => {
-      const position = at % (text.length + 1);
-      return text.slice(0, position) + character + text.slice(position + cut);
-    });
-    fc.assert(
-      fc.property(
-        fc.oneof(
-          fc.array(odd, { maxLength: 9 }).map((parts) => parts.join('')),
-          strict,
-          mutated,
-        ),
-        (text) => {
-          const isStrict = byEncoding(text);
-          expect([text, decodeBase64url(text) !== null]).toEqual([text, isStrict]);
-          expect([text, decodeBase64urlBriefly(text) !== null]).toEqual([text, isStrict]);
-          if (isStrict)
-            expect(Buffer.from(decodeBase64urlBriefly(text) as Buffer)).toEqual(decodeBase64url(text));
-        },
-      ),
-      { numRuns: 20_000 },
-    );
-  });
-
-  it('decodes briefly what is longer than ever before', () => {
-    const bytes = Buffer.alloc(100_000, 'drs');
-    expect(decodeBase64urlBriefly(bytes.toString('base64url'))?.equals(bytes)).toBe(true);
   });
 });
 

@@ -99,7 +99,7 @@ const verify = (index: number): Command => ({
   async run(model, { revocation, recorder }) {
     const ended = recorder.outcomes.length;
     const fetches = !isFresh(model) && mayFetch(model);
-    const waiting = revocation.freshen();
+    const waiting = revocation.refreshIfStale();
     // It waits only if there is no usable copy and a fetch has been started.
     expect(waiting !== null).toBe(!isUsable(model) && fetches);
     if (waiting === null) expectAnswers(model, revocation, index, isUsable(model));

@@ -212,7 +212,7 @@ describe('the revocation store in Redis', needs('redis-server'), () => {
   it.each([
     [
       ['--maxmemory-policy', 'allkeys-lru', '--appendonly', 'yes'],
-      'its maxmemory-policy is allkeys-lru, expected noeviction',
+      'has the maxmemory-policy allkeys-lru, expected noeviction',
     ],
     [['--appendonly', 'no'], 'would forget them when it restarts; set `appendonly yes`'],
   ])('refuses a Redis that forgets: %j', async (options, message) => {

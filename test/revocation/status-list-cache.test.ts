@@ -59,7 +59,7 @@ const countFetches = () => vi.spyOn(Agent.prototype, 'dispatch');
 const NEXT_FETCH_MS = 1250;
 
 const ask = async (revocation: Revocation, index: number) => {
-  await revocation.freshen();
+  await revocation.refreshIfStale();
   return revocation.view.remoteStatusOf(index);
 };
 
@@ -67,7 +67,7 @@ describe('without a list', () => {
   test('nothing is fetched, the service is ready, and only the local store counts', async () => {
     const revocation = await openRevocation({ log: recorder.log });
     opened.push(revocation);
-    expect([revocation.unreadyReasons, revocation.freshen()]).toEqual([[], null]);
+    expect([revocation.unreadyReasons, revocation.refreshIfStale()]).toEqual([[], null]);
     expect(revocation.view.remoteStatusOf(0)).toBe('not_configured');
     await revocation.revoke(asked(5));
     expect([revocation.view.isRevokedLocally(5), revocation.view.isRevokedLocally(6)]).toEqual([true, false]);
@@ -106,7 +106,7 @@ describe('readiness', () => {
     await recorder.fetched(3);
     expect(revocation.unreadyReasons).toEqual([]);
     expect(recorder.outcomes).toEqual(['http_status', 'unreachable', 'updated']);
-    expect(revocation.freshen()).toBe(null);
+    expect(revocation.refreshIfStale()).toBe(null);
     expect(revocation.view.remoteStatusOf(7)).toBe('revoked');
   });
 
@@ -149,13 +149,13 @@ describe('readiness', () => {
       const revocation = await open({ maxWaitMs });
       let isOver = false;
       vi.advanceTimersByTime(100);
-      const waiting = revocation.freshen()?.then(() => (isOver = true));
+      const waiting = revocation.refreshIfStale()?.then(() => (isOver = true));
       vi.advanceTimersByTime(wait - 101);
       await nextTurn();
       expect(isOver).toBe(false);
       vi.advanceTimersByTime(1);
       await waiting;
-      expect(revocation.freshen()).toBe(null);
+      expect(revocation.refreshIfStale()).toBe(null);
       expect(revocation.view.remoteStatusOf(7)).toBe('unavailable');
     },
   );
@@ -165,7 +165,7 @@ describe('readiness', () => {
     const fetches = countFetches();
     server.reset();
     now += 240_000;
-    expect(revocation.freshen()).toBe(null);
+    expect(revocation.refreshIfStale()).toBe(null);
     await recorder.fetched(2);
     const waits: number[] = [];
     for (let retry = 3; retry < 12; retry++) {
@@ -187,9 +187,9 @@ describe('readiness', () => {
     server.respond = () => undefined;
     const asked = server.asked();
     const revocation = await open();
-    const waiting = revocation.freshen();
+    const waiting = revocation.refreshIfStale();
     expect(waiting).toBeInstanceOf(Promise);
-    expect(revocation.freshen()).toBe(waiting);
+    expect(revocation.refreshIfStale()).toBe(waiting);
     await asked;
     server.serve(VC, listWith([7]));
     server.requests[0]?.socket.resetAndDestroy();
@@ -225,13 +225,13 @@ describe('the copy', () => {
     const fetches = countFetches();
     server.respond = () => undefined;
     now += 999;
-    void revocation.freshen();
+    void revocation.refreshIfStale();
     expect(fetches).not.toHaveBeenCalled();
     now += 1;
-    void revocation.freshen();
+    void revocation.refreshIfStale();
     expect(fetches).toHaveBeenCalledOnce();
     now += 5_000;
-    void revocation.freshen();
+    void revocation.refreshIfStale();
     expect(fetches).toHaveBeenCalledOnce();
   });
 
@@ -239,7 +239,7 @@ describe('the copy', () => {
     const revocation = await openWith([]);
     const fetches = countFetches();
     now += 239_999;
-    expect(revocation.freshen()).toBe(null);
+    expect(revocation.refreshIfStale()).toBe(null);
     expect(fetches).not.toHaveBeenCalled();
 
     server.serve(VC, listWith([7]));
@@ -255,11 +255,11 @@ describe('the copy', () => {
     server.reset();
     const answers = await Promise.all(Array.from({ length: 500 }, () => ask(revocation, 7)));
     expect(new Set(answers)).toEqual(new Set(['unavailable']));
-    expect([revocation.freshen(), server.requests.length]).toEqual([null, 2]);
+    expect([revocation.refreshIfStale(), server.requests.length]).toEqual([null, 2]);
     server.serve(VC, listWith([7]));
     now += 999;
     // Refused at once: another fetch so soon would press a server that is in trouble.
-    expect([revocation.freshen(), revocation.view.remoteStatusOf(7)]).toEqual([null, 'unavailable']);
+    expect([revocation.refreshIfStale(), revocation.view.remoteStatusOf(7)]).toEqual([null, 'unavailable']);
     expect(server.requests).toHaveLength(2);
     now += 251;
     expect(await ask(revocation, 7)).toBe('revoked');
@@ -270,14 +270,15 @@ describe('the copy', () => {
     const revocation = await openWith([]);
     server.serve(VC, listWith([7]));
     now += 240_000;
-    for (let verification = 0; verification < 500; verification++) expect(revocation.freshen()).toBe(null);
+    for (let verification = 0; verification < 500; verification++)
+      expect(revocation.refreshIfStale()).toBe(null);
     expect(revocation.view.remoteStatusOf(7)).toBe('not_revoked');
     await recorder.fetched(2);
     expect(revocation.view.remoteStatusOf(7)).toBe('revoked');
     expect(server.requests).toHaveLength(2);
     const fetches = countFetches();
     now += 239_999;
-    expect(revocation.freshen()).toBe(null);
+    expect(revocation.refreshIfStale()).toBe(null);
     expect(fetches).not.toHaveBeenCalled();
   });
 
@@ -285,15 +286,15 @@ describe('the copy', () => {
     const revocation = await openWith([7]);
     server.reset();
     now += 240_000;
-    expect(revocation.freshen()).toBe(null);
+    expect(revocation.refreshIfStale()).toBe(null);
     await recorder.fetched(2);
     const fetches = countFetches();
     now += 999;
-    expect(revocation.freshen()).toBe(null);
+    expect(revocation.refreshIfStale()).toBe(null);
     expect(fetches).not.toHaveBeenCalled();
     expect(revocation.view.remoteStatusOf(7)).toBe('revoked');
     now += 251;
-    expect(revocation.freshen()).toBe(null);
+    expect(revocation.refreshIfStale()).toBe(null);
     expect(fetches).toHaveBeenCalledOnce();
     await recorder.fetched(3);
   });
@@ -304,16 +305,16 @@ describe('the copy', () => {
     const asked = server.asked();
     now += 300_000;
     for (let verification = 0; verification < 500; verification++) {
-      expect(revocation.freshen()).toBe(null);
+      expect(revocation.refreshIfStale()).toBe(null);
       expect(revocation.view.remoteStatusOf(7)).toBe('revoked');
     }
     await asked;
     expect(server.requests).toHaveLength(2);
     now += 59_999;
-    expect([revocation.freshen(), revocation.view.remoteStatusOf(7)]).toEqual([null, 'revoked']);
+    expect([revocation.refreshIfStale(), revocation.view.remoteStatusOf(7)]).toEqual([null, 'revoked']);
     now += 1;
     expect(revocation.view.remoteStatusOf(7)).toBe('unavailable');
-    const waiting = revocation.freshen();
+    const waiting = revocation.refreshIfStale();
     expect(waiting).not.toBe(null);
     server.serve(VC, listWith([]));
     server.requests[1]?.socket.resetAndDestroy();
@@ -328,7 +329,7 @@ describe('the copy', () => {
     const revocation = await open({ maxStaleSecs: 3600 });
     await recorder.fetched(1);
     now += 59_999;
-    expect(revocation.freshen()).toBe(null);
+    expect(revocation.refreshIfStale()).toBe(null);
     expect(revocation.view.remoteStatusOf(7)).toBe('revoked');
     now += 1;
     expect(await ask(revocation, 7)).toBe('unavailable');
@@ -443,7 +444,7 @@ describe('conditional requests', () => {
     expect(await ask(revocation, 7)).toBe('revoked');
     expect(recorder.outcomes).toEqual(['updated', 'not_modified']);
     now += 239_999;
-    expect([revocation.freshen(), revocation.listAgeSecs]).toEqual([null, 239.999]);
+    expect([revocation.refreshIfStale(), revocation.listAgeSecs]).toEqual([null, 239.999]);
     server.serve(VC, listWith([]), '"two"');
     now += 60_001;
     expect(await ask(revocation, 7)).toBe('not_revoked');
@@ -532,7 +533,7 @@ describe('what an operator sees', () => {
     const failAt = async (ms: number) => {
       now += ms;
       const count = recorder.outcomes.length;
-      expect(revocation.freshen()).toBe(null);
+      expect(revocation.refreshIfStale()).toBe(null);
       await recorder.fetched(count + 1);
       return recorder.messages.length;
     };
@@ -590,12 +591,12 @@ describe('closing', () => {
     const revocation = await open();
     await asked;
     const closed = once(server.requests[0]?.socket ?? process, 'close');
-    const waiting = revocation.freshen();
+    const waiting = revocation.refreshIfStale();
     await revocation.close();
     await Promise.all([waiting, closed]);
     const fetches = countFetches();
     now += NEXT_FETCH_MS;
-    expect([revocation.freshen(), revocation.view.remoteStatusOf(1)]).toEqual([null, 'unavailable']);
+    expect([revocation.refreshIfStale(), revocation.view.remoteStatusOf(1)]).toEqual([null, 'unavailable']);
     expect(fetches).not.toHaveBeenCalled();
     expect([server.requests.length, recorder.outcomes, recorder.messages]).toEqual([1, [], []]);
   });
@@ -604,6 +605,6 @@ describe('closing', () => {
     const options = { url: server.url, ttlSecs: 300, maxStaleSecs: 0 };
     const cache = new StatusListCache(options, { log: recorder.log, observer: recorder, now: () => now });
     await cache.close();
-    expect([cache.freshen(), server.requests]).toEqual([null, []]);
+    expect([cache.refreshIfStale(), server.requests]).toEqual([null, []]);
   });
 });

@@ -15,7 +15,6 @@ const MIB = 1024 * 1024;
 const VC = { 'content-type': 'application/vc' };
 
 let server: ListServer;
-let other: ListServer;
 let recorder: Recorder;
 let cache: StatusListCache;
 let now: number;
@@ -24,13 +23,12 @@ let now: number;
 async function refresh(): Promise<void> {
   now += 2_000;
   const ended = recorder.outcomes.length;
-  void cache.freshen();
+  void cache.refreshIfStale();
   await recorder.fetched(ended + 1);
 }
 
 beforeEach(async () => {
   server = await ListServer.start();
-  other = await ListServer.start();
   recorder = new Recorder();
   now = Date.now();
   cache = new StatusListCache(
@@ -48,7 +46,6 @@ afterEach(async () => {
   vi.useRealTimers();
   await cache.close();
   await server.close();
-  await other.close();
 });
 
 /** The outcome of a fetch that this answers. */
@@ -138,17 +135,7 @@ describe('every fault of the server', { shuffle: false }, () => {
         response.writeHead(200, VC).end(JSON.stringify(credentialWith([], { validFrom })));
       },
     ],
-    ['a redirect without a target', 'redirect', (response) => response.writeHead(302).end()],
-    [
-      'a redirect in circles',
-      'redirect',
-      (response, path) => response.writeHead(302, { location: path }).end(),
-    ],
-    [
-      'a redirect to another scheme',
-      'redirect',
-      (response) => response.writeHead(301, { location: 'file:///etc' }).end(),
-    ],
+    ['a redirect', 'redirect', (response) => response.writeHead(302, { location: './other' }).end()],
   ])('%s', async (_, outcome, respond) => {
     expect(await outcomeOf(respond)).toBe(outcome);
     // Nothing of it was used, and the next fetch succeeds.
@@ -170,23 +157,13 @@ describe('every fault of the server', { shuffle: false }, () => {
     ],
     [
       'a redirect without a target',
-      '/list redirects without a usable Location',
+      '/list redirects to nowhere, which is not followed; if the list has moved, set STATUS_LIST_BASE_URL',
       (response) => response.writeHead(302).end(),
     ],
     [
-      'a redirect to nonsense',
-      '/list redirects without a usable Location',
-      (response) => response.writeHead(302, { location: 'http://[' }).end(),
-    ],
-    [
-      'a redirect to another origin',
-      '/list redirects to http://other.example, another origin, which is not followed; if the list has moved, set STATUS_LIST_BASE_URL to its new place',
-      (response) => response.writeHead(302, { location: 'http://other.example/list' }).end(),
-    ],
-    [
-      'a redirect in circles',
-      '/list redirects more than 3 times',
-      (response, path) => response.writeHead(302, { location: path }).end(),
+      'a redirect to another place',
+      '/list redirects to http://other.example/list, which',
+      (response) => response.writeHead(307, { location: 'http://me:pw@other.example/list' }).end(),
     ],
     [
       'a content coding',
@@ -269,29 +246,6 @@ describe('every fault of the server', { shuffle: false }, () => {
     });
   });
 
-  test('a redirect to another origin is not followed: host, port or scheme', async () => {
-    other.serve('application/vc', listWith([1]));
-    for (const location of [
-      other.url,
-      server.url.replace('127.0.0.1', 'localhost'),
-      server.url.replace('http:', 'https:'),
-    ]) {
-      expect(await outcomeOf((response) => response.writeHead(307, { location }).end())).toBe('redirect');
-    }
-    expect(other.requests).toEqual([]);
-  });
-
-  test('redirects inside the origin are followed, three at most', async () => {
-    const hops = (count: number) => (response: ServerResponse, path: string) => {
-      const hop = Number(/\d+$/.exec(path)?.[0] ?? 0);
-      if (hop === count) response.writeHead(200, VC).end(listWith([hop]));
-      else response.writeHead(302, { location: `./hop-${hop + 1}` }).end('moved');
-    };
-    expect(await outcomeOf(hops(3))).toBe('updated');
-    expect(cache.statusOf(3)).toBe('revoked');
-    expect(await outcomeOf(hops(4))).toBe('redirect');
-  });
-
   test('nobody listens', async () => {
     const lonely = new StatusListCache(
       { url: `http://127.0.0.1:${await unusedPort()}/list`, ttlSecs: 300, maxStaleSecs: 0 },
@@ -317,12 +271,6 @@ describe('a server that is slow', () => {
         response.writeHead(200, { ...VC, 'content-length': 16_384 });
         const drip = setInterval(() => response.write(Buffer.alloc(1)), 10);
         response.on('close', () => clearInterval(drip));
-      },
-    ],
-    [
-      'with one redirect after the other',
-      (response) => {
-        setTimeout(() => response.writeHead(302, { location: '/again' }).end(), 100);
       },
     ],
   ])('%s', async (_, respond) => {

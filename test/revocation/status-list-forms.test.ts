@@ -179,273 +179,161 @@ describe('what is no status list, or not one to rely on', () => {
   const subject = (changes: object) => credentialWith([], { credentialSubject: { ...changes } });
   const gzip = gzipSync(bitsWith([1]));
 
-  test.each<[string, string, unknown, string, string]>([
+  const isRefused = async (body: unknown, fault: string, says: string) => {
+    const message = expect.stringContaining(says) as string;
+    await expect(read(json, body)).rejects.toMatchObject({ name: 'StatusListError', fault, message });
+  };
+
+  test.each<[string, unknown, string]>([
     [
       'HTML',
-      'text/html',
       '<p>',
-      'malformed',
       'it begins with "<p>", expected a credential: a JWT ("ey…") or a JSON object ("{…"); raw bits are read only with STATUS_LIST_FORM=raw',
     ],
-    ['packed', json, gzipSync('{}'), 'malformed', String.raw`it begins with "\u001f`],
-    ['bits', 'application/octet-stream', bitsWith([1]), 'malformed', 'it begins with "@'],
-    ['an empty body', json, '', 'malformed', 'it begins with "", expected a credential'],
-    [
-      'a byte order mark',
-      json,
-      `\ufeff${JSON.stringify(credentialWith([]))}`,
-      'malformed',
-      'it is not strict',
-    ],
-    [
-      'half the JSON',
-      json,
-      JSON.stringify(credentialWith([])).slice(0, 200),
-      'malformed',
-      'it is not strict JSON: ',
-    ],
-    ['no object', json, [credentialWith([])], 'malformed', 'it begins with "[{'],
-    ['bytes that are not UTF-8', json, Buffer.from([0x7b, 0xff, 0x7d]), 'malformed', 'it is not UTF-8'],
+    ['packed', gzipSync('{}'), String.raw`it begins with "\u001f`],
+    ['bits', bitsWith([1]), 'it begins with "@'],
+    ['an empty body', '', 'it begins with "", expected a credential'],
+    ['a byte order mark', `\ufeff${JSON.stringify(credentialWith([]))}`, 'it is not strict'],
+    ['half the JSON', JSON.stringify(credentialWith([])).slice(0, 200), 'it is not strict JSON: '],
+    ['no object', [credentialWith([])], 'it begins with "[{'],
+    ['bytes that are not UTF-8', Buffer.from([0x7b, 0xff, 0x7d]), 'it is not UTF-8'],
     [
       'a duplicate member',
-      json,
       `{"type":"x",${JSON.stringify(credentialWith([])).slice(1)}`,
-      'malformed',
       'it is not strict JSON: the member name "type" occurs twice',
     ],
     [
       'another credential',
-      json,
       credentialWith([], { type: ['VerifiableCredential'] }),
-      'malformed',
       'its type is ["VerifiableCredential"], expected BitstringStatusListCredential',
     ],
     [
       'another subject',
-      json,
       subject({ type: 'Person' }),
-      'malformed',
       'its credentialSubject.type is "Person", expected BitstringStatusList',
     ],
     [
       'an array of subjects',
-      json,
       { ...credentialWith([]), credentialSubject: [] },
-      'malformed',
       'its credentialSubject is [], expected one object',
     ],
-    [
-      'no issuer',
-      json,
-      credentialWith([], { issuer: undefined }),
-      'malformed',
-      'its issuer is missing, expected a URL',
-    ],
+    ['no issuer', credentialWith([], { issuer: undefined }), 'its issuer is missing, expected a URL'],
     [
       'no encodedList',
-      json,
       subject({ encodedList: undefined }),
-      'malformed',
       'its credentialSubject.encodedList is missing, expected a string',
     ],
     [
       'no base64url',
-      json,
       subject({ encodedList: 'u!!!' }),
-      'malformed',
       'its encodedList is not "u" and base64url without padding',
     ],
     [
       'padded multibase',
-      json,
       subject({ encodedList: `u${gzip.toString('base64')}` }),
-      'malformed',
       'its encodedList is not "u" and base64url without padding',
     ],
     [
       'padding in the middle',
-      json,
       subject({ encodedList: gzip.toString('base64url').replace(/^.{8}/, '$&==') }),
-      'malformed',
       'its encodedList is not "u" and base64url without padding',
     ],
     [
       'no GZIP',
-      json,
       subject({ encodedList: 'uAAAA' }),
-      'malformed',
       'its encodedList is not whole GZIP data: incorrect header',
     ],
     [
       'truncated GZIP',
-      json,
       subject({ encodedList: `u${gzip.subarray(0, -9).toString('base64url')}` }),
-      'malformed',
       'its encodedList is not whole GZIP data: unexpected end',
     ],
-    [
-      'an empty list',
-      json,
-      subject({ encodedList: encode(Buffer.alloc(0)) }),
-      'malformed',
-      'it has no entries',
-    ],
+    ['an empty list', subject({ encodedList: encode(Buffer.alloc(0)) }), 'it has no entries'],
     [
       'the older types',
-      json,
       credentialWith([], {
         type: ['StatusList2021Credential'],
         credentialSubject: { type: 'StatusList2021' },
       }),
-      'malformed',
       'its type is ["StatusList2021Credential"], expected BitstringStatusListCredential',
     ],
     [
       'an encodedList without "u"',
-      json,
       subject({ encodedList: gzip.toString('base64url') }),
-      'malformed',
       'its encodedList is not "u" and base64url without padding',
     ],
     [
-      'another purpose',
-      json,
-      subject({ statusPurpose: 'suspension' }),
-      'wrong_purpose',
-      'its statusPurpose is "suspension", expected "revocation"',
-    ],
-    [
-      'no purpose',
-      json,
-      subject({ statusPurpose: undefined }),
-      'wrong_purpose',
-      'its statusPurpose is missing, expected "revocation"',
-    ],
-    [
-      'other purposes',
-      json,
-      subject({ statusPurpose: ['suspension', 'message'] }),
-      'wrong_purpose',
-      'its statusPurpose is ["suspension","message"], expected "revocation"',
-    ],
-    [
-      'two bits an entry',
-      json,
-      subject({ statusSize: 2 }),
-      'wrong_purpose',
-      'its statusSize is 2, expected 1 bit an entry',
-    ],
-    [
-      'a list of tomorrow',
-      json,
-      credentialWith([], { validFrom: '2026-06-02T00:00:00Z' }),
-      'out_of_validity',
-      'it becomes valid at 2026-06-02T00:00:00.000Z; the clock here says 2026-06-01T12:00:00.000Z',
-    ],
-    [
-      'a list of a second later',
-      json,
-      credentialWith([], { validFrom: '2026-06-01T12:00:01Z' }),
-      'out_of_validity',
-      'it becomes valid at 2026-06-01T12:00:01.000Z',
-    ],
-    [
-      'a list of yesterday',
-      json,
-      credentialWith([], { validUntil: '2026-06-01T14:00:00+02:30' }),
-      'out_of_validity',
-      'it was valid until 2026-06-01T11:30:00.000Z; the clock here says',
-    ],
-    [
       'no time',
-      json,
       credentialWith([], { validUntil: 'tomorrow' }),
-      'malformed',
       'its validUntil is "tomorrow", expected an ISO 8601 time with a zone',
     ],
     [
       'a time without a zone',
-      json,
       credentialWith([], { validUntil: '2027-01-01T00:00:00' }),
-      'malformed',
       'its validUntil is "2027-01-01T00:00:00", expected',
     ],
-    ['no JWT', 'application/vc+jwt', 'eyJ', 'malformed', 'it is not a JWT: it has'],
-    [
-      'times of other formats',
-      json,
-      credentialWith([], { validFrom: '2026-01-01' }),
-      'malformed',
-      'its validFrom is',
-    ],
-    [
-      'a time before it',
-      json,
-      credentialWith([], { validFrom: 'x2026-01-01T00:00:00Z' }),
-      'malformed',
-      'its validFrom is',
-    ],
-    [
-      'a time and more',
-      json,
-      credentialWith([], { validFrom: '2026-01-01T00:00:00Zx' }),
-      'malformed',
-      'its validFrom is',
-    ],
-    [
-      'a number as time',
-      json,
-      credentialWith([], { validFrom: 1 }),
-      'malformed',
-      'its validFrom is 1, expected',
-    ],
-    [
-      'a month 13',
-      json,
-      credentialWith([], { validFrom: '2026-13-01T00:00:00Z' }),
-      'malformed',
-      'its validFrom is',
-    ],
+    ['no JWT', 'eyJ', 'it is not a JWT: it has'],
+    ['times of other formats', credentialWith([], { validFrom: '2026-01-01' }), 'its validFrom is'],
+    ['a time before it', credentialWith([], { validFrom: 'x2026-01-01T00:00:00Z' }), 'its validFrom is'],
+    ['a time and more', credentialWith([], { validFrom: '2026-01-01T00:00:00Zx' }), 'its validFrom is'],
+    ['a number as time', credentialWith([], { validFrom: 1 }), 'its validFrom is 1, expected'],
+    ['a month 13', credentialWith([], { validFrom: '2026-13-01T00:00:00Z' }), 'its validFrom is'],
     [
       'a time in an array',
-      json,
       credentialWith([], { validFrom: ['2026-01-01T00:00:00Z'] }),
-      'malformed',
       'its validFrom is ["2026-01-01T00:00:00Z"], expected',
     ],
-    ['no type', json, credentialWith([], { type: undefined }), 'malformed', 'its type is missing'],
+    ['no type', credentialWith([], { type: undefined }), 'its type is missing'],
     [
       'no subject',
-      json,
       { ...credentialWith([]), credentialSubject: undefined },
-      'malformed',
       'its credentialSubject is missing',
     ],
-    [
-      'an issuer without an id',
-      json,
-      credentialWith([], { issuer: { name: 'x' } }),
-      'malformed',
-      'its issuer is {"name":"x"}',
-    ],
-    [
-      'many objects',
-      json,
-      `{"x":[${'{},'.repeat(40_000)}{}]}`,
-      'malformed',
-      'it holds more than 16384 JSON objects',
-    ],
+    ['an issuer without an id', credentialWith([], { issuer: { name: 'x' } }), 'its issuer is {"name":"x"}'],
+    ['many objects', `{"x":[${'{},'.repeat(40_000)}{}]}`, 'it holds more than 16384 JSON objects'],
     [
       'many objects in a JWT',
-      'application/jwt',
       `e30.${Buffer.from(`[${'{},'.repeat(40_000)}{}]`).toString('base64url')}.AAAA`,
-      'malformed',
       'it holds more than 16384 JSON objects',
     ],
-  ])('%s', async (_, type, body, fault, says) => {
-    const message = expect.stringContaining(says) as string;
-    await expect(read(type, body)).rejects.toMatchObject({ name: 'StatusListError', fault, message });
-  });
+  ])('%s', (_, body, says) => isRefused(body, 'malformed', says));
+
+  test.each<[string, unknown, string]>([
+    [
+      'another purpose',
+      subject({ statusPurpose: 'suspension' }),
+      'its statusPurpose is "suspension", expected "revocation"',
+    ],
+    [
+      'no purpose',
+      subject({ statusPurpose: undefined }),
+      'its statusPurpose is missing, expected "revocation"',
+    ],
+    [
+      'other purposes',
+      subject({ statusPurpose: ['suspension', 'message'] }),
+      'its statusPurpose is ["suspension","message"], expected "revocation"',
+    ],
+    ['two bits an entry', subject({ statusSize: 2 }), 'its statusSize is 2, expected 1 bit an entry'],
+  ])('%s', (_, body, says) => isRefused(body, 'wrong_purpose', says));
+
+  test.each<[string, unknown, string]>([
+    [
+      'a list of tomorrow',
+      credentialWith([], { validFrom: '2026-06-02T00:00:00Z' }),
+      'it becomes valid at 2026-06-02T00:00:00.000Z; the clock here says 2026-06-01T12:00:00.000Z',
+    ],
+    [
+      'a list of a second later',
+      credentialWith([], { validFrom: '2026-06-01T12:00:01Z' }),
+      'it becomes valid at 2026-06-01T12:00:01.000Z',
+    ],
+    [
+      'a list of yesterday',
+      credentialWith([], { validUntil: '2026-06-01T14:00:00+02:30' }),
+      'it was valid until 2026-06-01T11:30:00.000Z; the clock here says',
+    ],
+  ])('%s', (_, body, says) => isRefused(body, 'out_of_validity', says));
 
   test('a list of now, of one purpose among others, of one bit an entry, is accepted', async () => {
     const changes = { validFrom: '2026-06-01T12:00:00Z', validUntil: '2026-06-01T12:00:00.001Z' };

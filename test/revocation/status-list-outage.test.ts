@@ -48,28 +48,28 @@ const hang = () => {
 describe('a list that hangs', () => {
   test('holds nobody up while a stale copy is allowed, and is asked once', async () => {
     server.serve(VC, listWith([7]));
-    const { freshen, view } = bound(await open({ maxStaleSecs: 3600 }));
+    const { refreshIfStale, view } = bound(await open({ maxStaleSecs: 3600 }));
     await recorder.fetched(1);
     hang();
     await pause(1000);
     for (let verification = 0; verification < 1000; verification++) {
-      expect(freshen()).toBe(null);
+      expect(refreshIfStale()).toBe(null);
       expect(view.remoteStatusOf(7)).toBe('revoked');
     }
     await eventually(() => expect(server.requests).toHaveLength(2));
-    expect(freshen()).toBe(null);
+    expect(refreshIfStale()).toBe(null);
   });
 
   test('holds up those that need it for a bounded time, and whoever comes later not at all', async () => {
     hang();
     const asked = server.asked();
-    const { freshen, view } = bound(await open({ maxWaitMs: 300 }));
-    const waiting = Array.from({ length: 100 }, () => freshen());
+    const { refreshIfStale, view } = bound(await open({ maxWaitMs: 300 }));
+    const waiting = Array.from({ length: 100 }, () => refreshIfStale());
     expect(waiting).not.toContain(null);
     for (const wait of waiting) await wait;
     // The fetch is still under way, and nobody waits for it any more.
     expect(recorder.outcomes).toEqual([]);
-    expect([freshen(), view.remoteStatusOf(7)]).toEqual([null, 'unavailable']);
+    expect([refreshIfStale(), view.remoteStatusOf(7)]).toEqual([null, 'unavailable']);
     await asked;
     expect(server.requests).toHaveLength(1);
   });
@@ -79,20 +79,20 @@ describe('a list that hangs', () => {
     server.respond = (_, response) => {
       responses.push(() => response.writeHead(200, { 'content-type': VC }).end(listWith([7])));
     };
-    const { freshen, view } = bound(await open({ ttlSecs: 300, maxWaitMs: 1 }));
-    await freshen();
+    const { refreshIfStale, view } = bound(await open({ ttlSecs: 300, maxWaitMs: 1 }));
+    await refreshIfStale();
     expect(view.remoteStatusOf(7)).toBe('unavailable');
     await eventually(() => expect(responses).toHaveLength(1));
     responses[0]?.();
     await recorder.fetched(1);
-    expect([freshen(), view.remoteStatusOf(7)]).toEqual([null, 'revoked']);
+    expect([refreshIfStale(), view.remoteStatusOf(7)]).toEqual([null, 'revoked']);
   });
 });
 
 test('a list that answers 500 is asked about once a second, however many need it, and recovers', async () => {
   server.serve(VC, listWith([7]));
   const opened = await open({});
-  const { freshen, view } = bound(opened);
+  const { refreshIfStale, view } = bound(opened);
   await recorder.fetched(1);
   // By its own clock: a timer may ring a millisecond before that.
   await eventually(() => expect(opened.listAgeSecs).toBeGreaterThanOrEqual(1));
@@ -102,7 +102,7 @@ test('a list that answers 500 is asked about once a second, however many need it
   let verifications = 0;
   const refuse = async () => {
     for (; fetches() < 3; verifications++) {
-      await freshen();
+      await refreshIfStale();
       expect(view.remoteStatusOf(7)).toBe('unavailable');
       await pause(10);
     }
@@ -169,4 +169,4 @@ test('/readyz says that the list is stale once refusals have begun, and recovers
 });
 
 /** The parts of a revocation, without its `this`. */
-const bound = (opened: Revocation) => ({ freshen: () => opened.freshen(), view: opened.view });
+const bound = (opened: Revocation) => ({ refreshIfStale: () => opened.refreshIfStale(), view: opened.view });

@@ -326,7 +326,7 @@ describe('with a verdict', () => {
     } as const;
     for (const roots of [
       { trustedRoots: ['did:key:z6Mk'] },
-      { trustedRoots: undefined, trustedRootsFile: 'roots.json' },
+      { trustedRoots: undefined, trustedRootsFile: 'roots.jsonl' },
     ]) {
       const trusting = openReal({ configuration: { ...settings, ...roots } });
       expect((await trusting.decider.decide(callOf('mcp'))).kind).toBe('allow');

@@ -28,6 +28,7 @@ export const PROGRAMS = /** @satisfies {Record<string, NeededProgram>} */ ({
   curl: { package: 'curl', tests: 'requests as curl sends them' },
   git: { package: 'git', tests: 'scripts that ask for commits' },
   haproxy: { package: 'haproxy', tests: 'the recipe for HAProxy, balancing' },
+  helm: { install: 'sudo bash test/support/install-helm.sh', tests: 'the chart' },
   ip: { package: 'iproute2', tests: 'packets of 1,500 bytes' },
   nginx: { package: 'nginx-light', tests: 'the recipes for nginx, balancing' },
   ngx_http_js_module: {

@@ -9,7 +9,7 @@ const count = Number(process.argv[2] ?? 200_000);
 const CONCURRENT = 256;
 
 const server = await RedisServer.start();
-const client = await connectRedis(server);
+const client = await connectRedis(server.url);
 
 /** The sum of figures that Redis says of itself. */
 async function figure(section: string, names: readonly string[]): Promise<number> {
@@ -45,7 +45,7 @@ async function measure(name: string, record: (at: number) => Promise<unknown>): 
 }
 
 try {
-  const store = await openRedisReplayStore({ url: server.url, timeoutMs: 10_000 }, { rollMs: -Infinity });
+  const store = await openRedisReplayStore({ url: server.url, timeoutMs: 10_000 });
   const iss = 'did:key:z6MktwupdmLXVVqTzCw4i46r4uGyosGXRnR3XjN4Zq7oMMsw';
   await measure('replay key', async (at) =>
     store.use(replayKey('verify', iss, `inv:${at}-4f2c-9d1e`), 0, 961, null),

@@ -1,8 +1,6 @@
 import { describe, expect, it, vi } from 'vitest';
 import { createMemoryReplayStore, ReplayStoreError } from '../../src/usage/index.js';
 import { NEW, REPLAYED } from '../../src/usage/usage-store.js';
-import { countTurns } from '../support/turns.js';
-import { call, limitOf } from './limits.js';
 
 describe('the memory replay store', () => {
   it('knows a key until its time is over', async () => {
@@ -96,18 +94,5 @@ describe('the memory replay store', () => {
     expect(() => createMemoryReplayStore({ maxEntries })).toThrow(
       new TypeError(`maxEntries is ${maxEntries}: expected a whole number, at least 1`),
     );
-  });
-
-  it('forgets counters of revoked receipts some at a time, so that others have their turn', async () => {
-    const store = createMemoryReplayStore();
-    const receipts = new Set<string>();
-    for (let at = 0; at < 20_000; at++) {
-      const limit = limitOf(`${at}`, { maxCalls: 5, exp: null });
-      receipts.add(limit.receipt);
-      await call(store, [limit]);
-    }
-    const pruning = store.prune?.(receipts) ?? null;
-    expect(await countTurns(pruning)).toBeGreaterThanOrEqual(9);
-    expect(await pruning).toEqual({ removed: 20_000, left: 0 });
   });
 });

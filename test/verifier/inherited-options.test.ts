@@ -2,13 +2,16 @@ import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { DrsClient } from '../../src/client/index.js';
 import { createConsent, generateKey, issueInvocation, issueRootDelegation } from '../../src/issue/index.js';
 import { issueSubDelegation } from '../../src/issue/index.js';
+import { sshAgentSigner } from '../../src/issue/ssh-agent.js';
 import { drsA2a, drsExtension } from '../../src/middleware/a2a/index.js';
+import { drsFastify } from '../../src/middleware/fastify/index.js';
 import { drsHono } from '../../src/middleware/hono/index.js';
 import { createMemoryReplayStore, drsFetch, drsMiddleware, signFetch } from '../../src/middleware/index.js';
 import { drsMcp, signCalls } from '../../src/middleware/mcp/index.js';
 import { createVerifier as createPureVerifier } from '../../src/pure/index.js';
 import { readConfiguration } from '../../src/service/configuration/configuration.js';
 import { sodium } from '../../src/signatures/sodium.js';
+import { openRedisReplayStore } from '../../src/usage/redis-store.js';
 import { createVerifier } from '../../src/verifier/create-verifier.js';
 import { encode, liveCall, liveChain, OPEN, OPEN_ROUTE } from '../middleware/call.js';
 
@@ -57,7 +60,7 @@ const alice = generateKey();
 const bot = generateKey();
 const consent = createConsent({ text: 'Bot may search.', locale: 'en', method: 'test', now: 1 });
 const delegation = { audience: bot.did, policy: {} };
-const root = issueRootDelegation({ ...delegation, key: alice, command: '/mcp', consent });
+const root = await issueRootDelegation({ ...delegation, key: alice, command: '/mcp', consent });
 const call = { key: bot, chain: [root], args, toolServer: 'https://a.example' };
 const quietly = { onError: () => undefined };
 
@@ -116,6 +119,10 @@ const DOORS: Record<string, readonly [names: string, run: () => unknown]> = {
     'verifier trustedRoots serverIdentity replayStore tool',
     () => drsHono({} as never),
   ],
+  'what drsFastify must be told': [
+    'verifier trustedRoots serverIdentity replayStore tool errors',
+    () => new Promise((resolve) => drsFastify({} as never, {} as never, (error) => resolve(String(error)))),
+  ],
   'what drsA2a must be told': ['verifier trustedRoots serverIdentity replayStore', () => drsA2a({} as never)],
   drsMcp: [
     'verifyUrl replayScope optional methods protect passMethods',
@@ -126,6 +133,12 @@ const DOORS: Record<string, readonly [names: string, run: () => unknown]> = {
     },
   ],
   createMemoryReplayStore: ['maxEntries log', () => createMemoryReplayStore().capacity],
+  'what openRedisReplayStore must be told': [
+    'url timeoutMs log onError',
+    () => openRedisReplayStore({} as never),
+  ],
+  // Without an agent: while it waited for one, others would read what is added, such as prom-client.
+  sshAgentSigner: ['key socket', () => sshAgentSigner()],
   drsExtension: ['askAt', () => drsExtension({ serverIdentity: 'https://a.example' })],
   issueRootDelegation: [
     'now notBefore expiresAt statusListIndex jti rootType',
@@ -196,11 +209,13 @@ const outcomeOf = async (run: () => unknown): Promise<string> => {
 };
 
 beforeEach(() => {
+  vi.stubEnv('SSH_AUTH_SOCK', undefined);
   vi.useFakeTimers({ toFake: ['Date'] });
   vi.spyOn(crypto, 'randomUUID').mockReturnValue('00000000-0000-4000-8000-000000000000');
 });
 afterEach(() => {
   vi.restoreAllMocks();
+  vi.unstubAllEnvs();
   vi.useRealTimers();
 });
 

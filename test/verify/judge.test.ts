@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
 import { InThreadVerifier } from '../../src/signatures/in-thread.js';
-import { laterFailure } from '../../src/verify/later-codes.js';
+import { Failure } from '../../src/verify/codes.js';
 import { judge, type Call } from '../../src/verify/judge.js';
 import { ReceiptCache } from '../../src/verify/receipt-cache.js';
 import type { JudgeParts, RemoteStatus, Root, Roots } from '../../src/verify/parts.js';
@@ -19,8 +19,8 @@ function openJudge(remote: RemoteStatus, more: Partial<JudgeParts> = {}) {
     rules: { maxChainDepth: 16, clockSkewSecs: 5, serverIdentity: null, trustedRoots: null },
     ...{ cache: new ReceiptCache(1e6), keys: DEFAULT_KEYS, signatures: new InThreadVerifier() },
     revocation: {
-      freshen: () => {
-        steps.push('freshen');
+      refreshIfStale: () => {
+        steps.push('refreshIfStale');
         return Promise.resolve();
       },
       view: {
@@ -53,7 +53,7 @@ describe('a judge', () => {
   it('records the invocation last, at the time that it has judged at', async () => {
     const { codeOf, steps } = openJudge('not_revoked');
     expect(await codeOf()).toBeNull();
-    expect(steps).toEqual(['freshen', 'use at 0']);
+    expect(steps).toEqual(['refreshIfStale', 'use at 0']);
     expect(await codeOf({ now: NOW + 3 })).toBeNull();
     expect(steps.at(-1)).toBe('use at 3');
   });
@@ -71,7 +71,7 @@ describe('a judge', () => {
   });
 
   it('says what the record of invocations says', async () => {
-    const failure = laterFailure('REPLAY_DETECTED', { subject: 'invocation', expected: 'a new one' });
+    const failure = new Failure('REPLAY_DETECTED', { subject: 'invocation', expected: 'a new one' });
     const { codeOf } = openJudge('not_revoked', { use: () => Promise.resolve(failure) });
     expect(await codeOf()).toBe('REPLAY_DETECTED');
   });
@@ -83,7 +83,7 @@ describe('a judge', () => {
     const judging = openJudge('not_revoked');
     const revocation = {
       ...judging.parts.revocation,
-      freshen: () => {
+      refreshIfStale: () => {
         judging.setTime(later);
         return Promise.resolve();
       },
@@ -96,7 +96,7 @@ describe('a judge', () => {
   it('does not wait for the list where it may not', async () => {
     const judging = openJudge('unavailable');
     const never = new Promise<void>(() => undefined);
-    const revocation = { ...judging.parts.revocation, freshen: () => never };
+    const revocation = { ...judging.parts.revocation, refreshIfStale: () => never };
     const { codeOf } = openJudge('unavailable', { revocation });
     expect(await codeOf({ mayWait: () => false })).toBe('REVOCATION_CHECK_FAILED');
   });
@@ -119,11 +119,11 @@ describe('a judge whose roots change', () => {
     const trustedRoots = { get: (root: string) => roots.get(root) };
     const judging = openJudge('not_revoked', { rules: { ...rules, trustedRoots }, signatures });
     const { revocation } = judging.parts;
-    const freshen = () => {
+    const refreshIfStale = () => {
       onFreshen?.();
       return Promise.resolve();
     };
-    const parts = { ...judging.parts, revocation: { ...revocation, freshen } };
+    const parts = { ...judging.parts, revocation: { ...revocation, refreshIfStale } };
     return {
       trust: (more: Roots) => (roots = more),
       signatures,

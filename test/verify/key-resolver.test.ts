@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest';
 import type { KeyResolver } from '../../src/protocol/key-resolver.js';
 import { verifyCheck } from '../../src/signatures/in-thread.js';
 import { Failure } from '../../src/verify/codes.js';
-import { openBundle, proveBundle } from '../../src/verify/judge.js';
-import type { Known } from '../../src/verify/parts.js';
+import { judge } from '../../src/verify/judge.js';
+import { NOTHING_REVOKED, type JudgeParts } from '../../src/verify/parts.js';
 import { ReceiptCache } from '../../src/verify/receipt-cache.js';
 import { Chain } from '../../src/verify/receipt.js';
 import { childClaims, invocationClaims, NOW, rootClaims, signJwt, type Party } from '../support/chain.js';
@@ -33,6 +33,7 @@ class NamedKeys implements KeyResolver {
   }
 }
 
+type Known = Pick<JudgeParts, 'rules' | 'cache' | 'keys'>;
 const RULES = { maxChainDepth: 16, clockSkewSecs: 0, serverIdentity: null, trustedRoots: null };
 
 function makeWorld() {
@@ -49,67 +50,76 @@ function makeBundle([alice, bot, helper]: readonly [Party, Party, Party]) {
   return { bundle_version: '4.0', receipts, invocation };
 }
 
-function verify(bundle: unknown, deps: Known, whilePending = () => undefined as unknown) {
-  const opened = openBundle(bundle, deps);
-  if (opened instanceof Failure) return { signatures: 0, outcome: opened };
-  const verified = opened.plan.checks.map(verifyCheck);
-  whilePending();
-  return { signatures: verified.length, outcome: chainOf(proveBundle(opened, verified, NOW, deps)) };
+async function verify(bundle: unknown, known: Known, whilePending = () => Promise.resolve<unknown>(0)) {
+  let signatures = 0;
+  const parts: JudgeParts = {
+    ...{ ...known, clock: () => NOW, requiresBinding: false, use: null },
+    revocation: { refreshIfStale: () => null, view: NOTHING_REVOKED },
+    signatures: {
+      verify: async (checks) => {
+        signatures = checks.length;
+        await whilePending();
+        return checks.map(verifyCheck);
+      },
+    },
+  };
+  const { chain, failure } = await judge({ bundle, body: null }, parts);
+  return { signatures, outcome: failure ?? chain };
 }
 
-const chainOf = (proved: ReturnType<typeof proveBundle>) =>
-  proved instanceof Failure ? proved : proved.chain;
-
 describe("keys that are not in the issuers' names", () => {
-  it('verify a chain, and are asked for once while it is cached', () => {
+  it('verify a chain, and are asked for once while it is cached', async () => {
     const { parties, deps } = makeWorld();
     const bundle = makeBundle(parties);
-    expect(verify(bundle, deps)).toMatchObject({ signatures: 3, outcome: expect.any(Chain) as Chain });
-    expect(verify(bundle, deps)).toMatchObject({ signatures: 1, outcome: expect.any(Chain) as Chain });
+    expect(await verify(bundle, deps)).toMatchObject({ signatures: 3, outcome: expect.any(Chain) as Chain });
+    expect(await verify(bundle, deps)).toMatchObject({ signatures: 1, outcome: expect.any(Chain) as Chain });
   });
 
-  it('are asked for again only where a receipt is new', () => {
+  it('are asked for again only where a receipt is new', async () => {
     const { parties, deps } = makeWorld();
     const [alice, bot, helper] = parties;
-    verify(makeBundle(parties), deps);
+    await verify(makeBundle(parties), deps);
     const { receipts } = makeBundle(parties);
     const leaf = signJwt(childClaims(receipts[1] as string, alice, helper, bot), helper);
     const longer = [...receipts, leaf];
     const invocation = signJwt(invocationClaims(longer, alice, bot), bot);
     const bundle = { bundle_version: '4.0', receipts: longer, invocation };
-    expect(verify(bundle, deps)).toMatchObject({ signatures: 2, outcome: expect.any(Chain) as Chain });
+    expect(await verify(bundle, deps)).toMatchObject({ signatures: 2, outcome: expect.any(Chain) as Chain });
   });
 
-  it('are named in the refusal of an issuer without one', () => {
+  it('are named in the refusal of an issuer without one', async () => {
     const { parties, deps } = makeWorld();
     const [alice, bot] = parties;
     const nobody = { did: 'did:test:nobody', key: bot.key };
-    const { outcome } = verify(makeBundle([alice, nobody, bot]), deps);
+    const { outcome } = await verify(makeBundle([alice, nobody, bot]), deps);
     expect(outcome).toMatchObject({ code: 'UNRESOLVABLE_DID' });
     expect((outcome as Failure).message).toContain('expected a did:test that is on record');
   });
 
-  it.each(['alice', 'bot', 'helper'])('a new key of %s ends what was signed with the old one', (name) => {
-    const { keys, parties, deps } = makeWorld();
-    const bundle = makeBundle(parties);
-    verify(bundle, deps);
-    const renewed = keys.renew(name);
-    const code = name === 'helper' ? 'INVALID_INVOCATION_SIGNATURE' : 'INVALID_SIGNATURE';
-    expect(verify(bundle, deps).outcome).toMatchObject({ code });
-    const [alice, bot, helper] = parties.map((one) => (one.did === renewed.did ? renewed : one));
-    const again = makeBundle([alice, bot, helper] as [Party, Party, Party]);
-    expect(verify(again, deps).outcome).toBeInstanceOf(Chain);
-  });
+  it.each(['alice', 'bot', 'helper'])(
+    'a new key of %s ends what was signed with the old one',
+    async (name) => {
+      const { keys, parties, deps } = makeWorld();
+      const bundle = makeBundle(parties);
+      await verify(bundle, deps);
+      const renewed = keys.renew(name);
+      const code = name === 'helper' ? 'INVALID_INVOCATION_SIGNATURE' : 'INVALID_SIGNATURE';
+      expect((await verify(bundle, deps)).outcome).toMatchObject({ code });
+      const [alice, bot, helper] = parties.map((one) => (one.did === renewed.did ? renewed : one));
+      const again = makeBundle([alice, bot, helper] as [Party, Party, Party]);
+      expect((await verify(again, deps)).outcome).toBeInstanceOf(Chain);
+    },
+  );
 
-  it('what verified under a key that was replaced meanwhile is not remembered', () => {
+  it('what verified under a key that was replaced meanwhile is not remembered', async () => {
     const { keys, parties, deps } = makeWorld();
     const bundle = makeBundle(parties);
     const whilePending = () => {
       keys.renew('alice');
       // The next verification begins under the new keys, before the first one ends.
-      verify(makeBundle([parties[1], parties[2], parties[1]]), deps);
+      return verify(makeBundle([parties[1], parties[2], parties[1]]), deps);
     };
-    expect(verify(bundle, deps, whilePending).outcome).toBeInstanceOf(Chain);
-    expect(verify(bundle, deps).outcome).toMatchObject({ code: 'INVALID_SIGNATURE' });
+    expect((await verify(bundle, deps, whilePending)).outcome).toBeInstanceOf(Chain);
+    expect((await verify(bundle, deps)).outcome).toMatchObject({ code: 'INVALID_SIGNATURE' });
   });
 });

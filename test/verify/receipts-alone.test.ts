@@ -2,17 +2,19 @@ import { describe, expect, it } from 'vitest';
 import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
 import { verifyCheck } from '../../src/signatures/in-thread.js';
 import { Failure } from '../../src/verify/codes.js';
-import { openReceipts, proveReceipts } from '../../src/verify/judge.js';
+import { openClaims, proveClaims, readReceipts } from '../../src/verify/judge.js';
+import { NO_MEMORY } from '../../src/verify/parts.js';
 import { makeChain, NOW, party, type Overrides } from '../support/chain.js';
 
 const RULES = { maxChainDepth: 16, clockSkewSecs: 0, serverIdentity: null, trustedRoots: null };
 const verify = (receipts: readonly string[], now = NOW, rules: object = {}) =>
   judge(receipts, now, { ...RULES, ...rules })?.code;
-function judge(receipts: readonly string[], now: number, rules: typeof RULES) {
-  const opened = openReceipts(receipts, { keys: DEFAULT_KEYS });
-  return opened instanceof Failure
-    ? opened
-    : proveReceipts(opened, opened.plan.checks.map(verifyCheck), now, { rules });
+function judge(jwts: readonly string[], now: number, rules: typeof RULES) {
+  const receipts = readReceipts(jwts, NO_MEMORY);
+  if (receipts instanceof Failure) return receipts;
+  const signed = { receipts, chain: null, invocation: null };
+  const plan = openClaims(signed, DEFAULT_KEYS);
+  return plan instanceof Failure ? plan : proveClaims(signed, plan, plan.checks.map(verifyCheck), now, rules);
 }
 const withClaims = (claims: Overrides) => makeChain(3, { 1: claims }).receipts;
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
-import { checkRevocation } from '../../src/verify/blocks/e-f-validity.js';
+import { checkRevocation } from '../../src/verify/blocks/revocation.js';
 import { Chain, type Receipt } from '../../src/verify/receipt.js';
 import type { RemoteStatus, RevocationView } from '../../src/verify/parts.js';
 import { makeChain } from '../support/chain.js';

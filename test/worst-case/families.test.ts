@@ -9,7 +9,7 @@ import { textFamilies } from './texts.js';
 import { openPath } from './paths.js';
 import { GATE_CATALOGUE } from '../../src/gate/codes.js';
 import { GATED_METHODS } from '../../src/gate/mcp-methods.js';
-import { CATALOGUE } from '../../src/verify/later-codes.js';
+import { CATALOGUE } from '../../src/verify/codes.js';
 
 // `npm run worst-case` measures how long the worst of these take. Here they are small, and only their answers are
 // checked.

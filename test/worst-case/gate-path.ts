@@ -2,8 +2,9 @@ import type { PendingCall } from '../../src/gate/request.js';
 import { timed, type Call } from './verify-path.js';
 
 const { createVerifier } = await import('../../src/verifier/create-verifier.js');
+const { judgeBehind } = await import('../../src/verifier/call-options.js');
 const { bodyOfBytes } = await import('../../src/gate/carriers.js');
-const { bindOptionsOf, decide, judgedOf } = await import('../../src/gate/decide.js');
+const { bindOptionsOf, decide, provedChainOf } = await import('../../src/gate/decide.js');
 const { openRequest } = await import('../../src/gate/open.js');
 const { headersOf } = await import('../../src/gate/request.js');
 const { responseTo } = await import('../../src/gate/response.js');
@@ -98,11 +99,12 @@ export function field(id: number, content: string): string {
 }
 
 function openGate() {
-  const verifier = createVerifier({ workerThreads: 0 });
+  const judgeBundle = judgeBehind(createVerifier({ workerThreads: 0 }));
+  if (judgeBundle === undefined) throw new Error('the verifier of this process gives no proved chain');
   const now = () => Math.floor(Date.now() / 1000);
   const rules = { trustedRoots: null, serverIdentity: null, bindingMode: 'enforced' } as const;
   const judge = async (call: PendingCall) =>
-    judgedOf(call, await verifier.verify(call.bundle, bindOptionsOf(call.body)));
+    provedChainOf(await judgeBundle(call.bundle, { ...bindOptionsOf(call.body), details: true }));
   return async (protocol: Protocol, request: GateRequest): Promise<Omit<Call, 'ms'>> => {
     const opened = openRequest(protocol, request, {
       routes: request.path === null || request.path === '/' ? 'any' : ROUTES,

@@ -1,6 +1,5 @@
 import { findNodeAtLocation, parseTree, type JSONPath, type Node } from 'jsonc-parser';
-import type { Subject } from '../../src/verify/codes.js';
-import { CATALOGUE } from '../../src/verify/later-codes.js';
+import { CATALOGUE, type Subject } from '../../src/verify/codes.js';
 import type { Refusal } from './inspect.js';
 
 /** A part of a text, in characters. */

@@ -1,7 +1,7 @@
 // A request as a gate decides on it, with the functions of the gate. Nothing is counted or recorded here.
 import type { Protocol } from '../../src/gate/codes.js';
 import type { GateFailure } from '../../src/gate/codes.js';
-import { decide, type JudgedChain, type JudgedInvalid } from '../../src/gate/decide.js';
+import { decide, provedChainOf } from '../../src/gate/decide.js';
 import { openRequest } from '../../src/gate/open.js';
 import type { CallBody, GateRequest, Opening, PendingCall } from '../../src/gate/request.js';
 import type { Body } from '../../src/verify/binding.js';
@@ -29,15 +29,8 @@ export async function refusalByGate(call: PendingCall, judged: Judgement): Promi
     // The judge has compared them.
     rules: { trustedRoots: null, serverIdentity: null, bindingMode: 'enforced' },
     now: () => 0,
-    judge: () => Promise.resolve(chainOf(judged)),
+    judge: () => Promise.resolve(provedChainOf(judged)),
     use: null,
   });
   return decided.kind === 'deny' ? decided.failure : null;
-}
-
-function chainOf(judged: Judgement): JudgedChain | JudgedInvalid {
-  if (judged.failure !== null) return { failure: judged.failure };
-  const { chain, root, invocation, binding } = judged;
-  const receipts = chain.receipts.map(({ claims }) => claims) as unknown as JudgedChain['receipts'];
-  return { failure: null, receipts, root, invocation: invocation.claims, limits: [], binding };
 }

@@ -7,11 +7,15 @@ import type { Entries } from '../../src/revocation/entries.js';
 import type { TrustedRoot } from '../../src/trust/read-root.js';
 import { findReached } from '../../src/usage/counters.js';
 import { bindText, type Binding } from '../../src/verify/binding.js';
-import { Failure, type Block, type Subject } from '../../src/verify/codes.js';
-import { CATALOGUE } from '../../src/verify/later-codes.js';
-import { judge, openReceipts, proveReceipts, type Judgement } from '../../src/verify/judge.js';
+import { CATALOGUE, Failure, type Block, type Subject } from '../../src/verify/codes.js';
+import { judge, openClaims, proveClaims, readReceipts, type Judgement } from '../../src/verify/judge.js';
 import { costMicroUsdOf, limitReached } from '../../src/verify/limits.js';
-import type { JudgeParts, RemoteStatus, RevocationView } from '../../src/verify/parts.js';
+import {
+  NO_MEMORY,
+  type JudgeParts,
+  type RemoteStatus,
+  type RevocationView,
+} from '../../src/verify/parts.js';
 import { readToken, type Token } from './decode.js';
 import { comparable, refusalByGate } from './gate.js';
 import type { Place, UsedByReceipt } from './known.js';
@@ -232,10 +236,13 @@ export function viewOf({ revoked, entries, list }: Settings): RevocationView {
 }
 
 function judgeReceipts(jwts: readonly string[], parts: JudgeParts, now: number): Failure | null {
-  const opened = openReceipts(jwts, parts);
-  if (opened instanceof Failure) return opened;
-  const verified = parts.signatures.verify(opened.plan.checks);
-  return proveReceipts(opened, Array.isArray(verified) ? verified : [], now, parts);
+  const receipts = readReceipts(jwts, NO_MEMORY);
+  if (receipts instanceof Failure) return receipts;
+  const signed = { receipts, chain: null, invocation: null };
+  const plan = openClaims(signed, parts.keys);
+  if (plan instanceof Failure) return plan;
+  const verified = parts.signatures.verify(plan.checks);
+  return proveClaims(signed, plan, Array.isArray(verified) ? verified : [], now, parts.rules);
 }
 
 function partsOf(bundle: JsonValue): [receipts: string[], invocation: string | null] {

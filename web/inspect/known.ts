@@ -83,7 +83,7 @@ export interface GivenRoots {
 
 /** Reads DIDs, or the text of a file as `TRUSTED_ROOTS_FILE` names it. */
 export function readRoots(text: string): GivenRoots {
-  if (text.trimStart().startsWith('{')) return readRootsFile(text);
+  if (text.trimStart().startsWith('{')) return readRootLines(text);
   const given = text.split(/[\s,]+/).filter((did) => did !== '');
   const isDid = (did: string) => DEFAULT_KEYS.publicKeyOf(did) !== null;
   const odd = given.filter((did) => !isDid(did));
@@ -96,21 +96,26 @@ export function readRoots(text: string): GivenRoots {
   };
 }
 
-/** As in src/trust/read-roots.ts, which reads files in slices: a page has one. */
-function readRootsFile(text: string): GivenRoots {
+/** Whether lines are of a file of trusted roots: a local revocation of a key says when it was made. */
+export function areRootLines(lines: readonly string[]): boolean {
+  return lines.map(parseOrUndefined).every((value) => {
+    const names = isJsonObject(value) ? Object.keys(value) : [];
+    return names.includes('did') && !['at', 'reason', 'exp'].some((name) => names.includes(name));
+  });
+}
+
+function readRootLines(text: string): GivenRoots {
   const refused = (problem: string): GivenRoots => ({ roots: [], problem });
-  const { value, defect } = parseStrictJson(text, Number.MAX_SAFE_INTEGER);
-  if (defect !== undefined) return refused(`It is not strict JSON: ${defect.message}`);
-  const list = isJsonObject(value) ? value['roots'] : undefined;
-  if (!isJsonObject(value) || !Array.isArray(list))
-    return refused('It has no roots, expected { "roots": [ { "did": "did:key:…", "name": "…" } ] }');
-  const other = Object.keys(value).find((name) => name !== 'roots' && name !== '$schema');
-  if (other !== undefined) return refused(`It has a member ${short(other)}, expected only roots`);
-  if (list.length === 0) return refused('It names nobody: a service that reads it refuses every bundle');
-  const read = readGivenRoots(list as unknown as TrustedRoot[]);
-  return 'problem' in read
-    ? refused(`roots${read.problem.slice(0, 300)}`)
-    : { roots: list as unknown as TrustedRoot[], problem: null };
+  const list: JsonValue[] = [];
+  for (const [at, line] of text.split('\n').entries()) {
+    if (line.trim() === '') continue;
+    const { value, defect } = parseStrictJson(line);
+    if (defect !== undefined) return refused(`Line ${at + 1} is not strict JSON: ${defect.message}`);
+    list.push(value);
+  }
+  const roots = list as unknown as TrustedRoot[];
+  const read = readGivenRoots(roots);
+  return 'problem' in read ? refused(`Entry ${read.problem.slice(0, 300)}`) : { roots, problem: null };
 }
 
 /** What the operator calls a principal; `null` if nobody says. */

@@ -5,12 +5,11 @@ import { readBundleText } from '../../src/protocol/bundle.js';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../src/protocol/json.js';
 import { INVOCATION_TYPE } from '../../src/protocol/claims.js';
 import type { Entries } from '../../src/revocation/entries.js';
-import type { Block } from '../../src/verify/codes.js';
-import { CATALOGUE } from '../../src/verify/later-codes.js';
+import { CATALOGUE, type Block } from '../../src/verify/codes.js';
 import { nestsTooDeep, parseOrUndefined, readToken, short } from './decode.js';
 import { openAs } from './gate.js';
 import { readCurl, readGateQuestion, readHar, readRawRequest } from './http-text.js';
-import { readRevocations, readRoots, readUsage, type UsedByReceipt } from './known.js';
+import { areRootLines, readRevocations, readRoots, readUsage, type UsedByReceipt } from './known.js';
 
 /** The longest text that is looked at, in characters: more than any service takes. */
 export const MAX_INPUT = 4_000_000;
@@ -98,8 +97,6 @@ export function recognise(input: string): Recognised {
   return unknown(`Not recognised: ${EXPECTED}`);
 }
 
-const ROOTS_FILE = /^\{\s*"(?:roots|\$schema)"\s*:/;
-
 function ofAside(text: string, lines: readonly string[]): Recognised | null {
   const used = readUsage(text, lines);
   if (used !== null) {
@@ -107,14 +104,14 @@ function ofAside(text: string, lines: readonly string[]): Recognised | null {
     const of = used.size === 1 ? short(first.replace('sha256:', '')) : `${used.size} receipts`;
     return { kind: 'usage', words: `what has been used of ${of}`, used };
   }
-  const revoked = readRevocations(text);
+  const isFile = areRootLines(lines);
+  const revoked = isFile ? null : readRevocations(text);
   if (revoked !== null && 'problem' in revoked) return unknown(revoked.problem);
   if (revoked !== null)
     return {
       ...{ kind: 'revocations', entries: revoked },
       words: revoked.size === 1 ? 'one local revocation' : `${revoked.size} local revocations`,
     };
-  const isFile = ROOTS_FILE.test(text);
   if (!isFile && !text.split(/[\s,]+/).every((did) => did.startsWith('did:'))) return null;
   const { roots, problem } = readRoots(text);
   if (problem !== null)

@@ -42,21 +42,22 @@ local CONTEXT = {
   "x-drs-context",
 }
 
-local function refuse(txn, status, body, challenge)
+local function refuse(txn, status, body, more)
   local reply = txn:reply({ status = status })
   reply:add_header("content-type", "application/json")
-  if challenge then
-    reply:add_header("www-authenticate", challenge)
+  for name, value in pairs(more or {}) do
+    reply:add_header(name, value)
   end
   reply:set_body(body)
   txn:done(reply)
 end
 
-local function own_refusal(txn, status, code)
+local function own_refusal(txn, status, code, more)
   refuse(
     txn,
     status,
-    '{"jsonrpc":"2.0","id":null,"error":{"code":-32010,"message":"DRS: ' .. code .. '","data":{"code":"' .. code .. '","status":' .. status .. "}}}"
+    '{"jsonrpc":"2.0","id":null,"error":{"code":-32010,"message":"DRS: ' .. code .. '","data":{"code":"' .. code .. '","status":' .. status .. "}}}",
+    more
   )
 end
 
@@ -137,8 +138,11 @@ core.register_action("drs-gate", { "http-req" }, function(txn)
   if response.status == 431 then
     return own_refusal(txn, 431, "HEADERS_TOO_LARGE")
   end
+  if response.status == 429 then
+    return own_refusal(txn, 429, "RATE_LIMITED", { ["retry-after"] = header("retry-after") })
+  end
   if header("x-drs-code") then
-    return refuse(txn, response.status, response.body, header("www-authenticate"))
+    return refuse(txn, response.status, response.body, { ["www-authenticate"] = header("www-authenticate") })
   end
   own_refusal(txn, 503, "VERIFIER_UNAVAILABLE")
 end, 0)

@@ -19,6 +19,7 @@ const refusal = (status, code, detail) =>
     error: { code: -32010, message: `DRS: ${code}`, data: { code, detail, status } },
   });
 const UNAVAILABLE = refusal(503, 'VERIFIER_UNAVAILABLE', 'the gate did not answer');
+const LIMITED = refusal(429, 'RATE_LIMITED', 'the gate was asked about too many requests of this address');
 const TOO_LARGE = refusal(431, 'HEADERS_TOO_LARGE', 'the headers are larger or more than the gate takes');
 
 // uWebSockets.js gives no answer to more than 100.
@@ -46,6 +47,11 @@ async function gate(r) {
   const code = reply.headersOut['X-DRS-Code'];
   if (reply.status === 431) {
     r.return(431, TOO_LARGE);
+    return;
+  }
+  if (reply.status === 429) {
+    r.headersOut['Retry-After'] = reply.headersOut['Retry-After'];
+    r.return(429, LIMITED);
     return;
   }
   if (!code) {

@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { clock } from '../../issue/options.js';
 import { issueSubDelegation, type IssuedPolicy } from '../../issue/index.js';
 import { policyInForce } from '../../issue/plain-words.js';
 import { readReceiptClaims, type ReceiptClaims } from '../../protocol/claims.js';
@@ -6,32 +7,23 @@ import { isKnownMember } from '../../protocol/policy.js';
 import { parseCompactJwt } from '../../protocol/jwt.js';
 import { isJsonObject } from '../../protocol/json.js';
 import { agreementText, showText } from '../agreement.js';
-import { chainText, readChainFile } from '../chain-file.js';
+import { chainText, readChainFile } from '../bundle-file.js';
 import { requireFree, writeResult } from '../files.js';
 import { addKeyOptions, readDid, readSigner, type KeyOptions } from '../key-file.js';
-import { addPolicyOptions, readPolicy, type PolicyOptions } from '../policy-options.js';
-import {
-  addStatusIndexOptions,
-  takeStatusIndexOf,
-  noteWithoutIndex,
-  type StatusIndexOptions,
-} from '../status-index-options.js';
-import { parseEnd, parseTime, TIME_FORMS, toExpiresAt } from '../times.js';
+import { addGrantOptions, noteWithoutIndex, readPolicy, type GrantOptions } from '../policy-options.js';
+import { readRootNames, type NameOf } from '../root-names.js';
+import { printable } from '../terminal.js';
+import { toExpiresAt } from '../times.js';
 
-interface DelegateOptions extends PolicyOptions, KeyOptions, StatusIndexOptions {
+interface DelegateOptions extends GrantOptions, KeyOptions {
   readonly chain: string;
-  readonly to: string;
   readonly cmd?: string;
-  readonly expires?: number | 'never';
-  readonly notBefore?: number;
   readonly unchecked?: true;
-  readonly out?: string;
-  readonly force?: true;
 }
 
 /** `drs delegate` */
 export function addDelegate(program: Command): void {
-  const now = Math.floor(Date.now() / 1000);
+  const now = clock();
   const command = addKeyOptions(
     program
       .command('delegate')
@@ -44,20 +36,9 @@ export function addDelegate(program: Command): void {
       '--chain <file>',
       'the chain so far, as `npx drs-verify issue` or `npx drs-verify delegate` wrote it; - for standard input',
     )
-    .requiredOption('--to <did|file>', 'the delegate: its DID or its .pub file')
     .option('--cmd <path>', "a command path at or below the parent's (default: the parent's)");
-  addStatusIndexOptions(addPolicyOptions(command))
-    .option(
-      '--expires <time>',
-      `when it ends (default: in an hour, or with the parent): ${TIME_FORMS}; or never`,
-      (text) => parseEnd(text, now),
-    )
-    .option('--not-before <time>', 'when it starts (default: now, or with the parent)', (text) =>
-      parseTime(text, now),
-    )
+  addGrantOptions(command, now)
     .option('--unchecked', 'sign even what the service will refuse, to see its verdict')
-    .option('-o, --out <file>', 'where to write the longer chain (default: standard output)')
-    .option('--force', 'replace the file where it exists')
     .addHelpText(
       'after',
       `
@@ -82,17 +63,17 @@ Examples:
         ...(options.cmd !== undefined && { command: options.cmd }),
         ...(options.notBefore !== undefined && { notBefore: options.notBefore }),
         ...(options.expires !== undefined && { expiresAt: toExpiresAt(options.expires) }),
-        ...(await takeStatusIndexOf(options)),
+        statusListIndex: options.statusIndex,
         ...(options.unchecked && { unchecked: true }),
       });
-      showGrant([...chain, receipt]);
+      showGrant([...chain, receipt], await readRootNames());
       noteWithoutIndex(options);
       await writeResult(options.out, chainText([...chain, receipt]), options);
     });
 }
 
 /** Shows what the last receipt of a chain passes on, with what holds for it although it does not repeat it. */
-function showGrant(chain: readonly string[]): void {
+function showGrant(chain: readonly string[], nameOf: NameOf): void {
   const levels: { claims: ReceiptClaims }[] = [];
   for (const jwt of chain) {
     const parts = parseCompactJwt(jwt);
@@ -110,15 +91,20 @@ function showGrant(chain: readonly string[]): void {
   const claims = levels.at(-1)?.claims;
   if (claims === undefined) return;
   const policy = policyInForce(levels.map(({ claims: { policy } }) => policy));
-  process.stderr.write('You pass this on:\n');
+  const principal = nameOf(levels[0]?.claims.iss ?? '');
+  const from = principal === null ? '' : `, which comes from ${printable(principal)}`;
+  process.stderr.write(`You pass this on${from}:\n`);
   showText(
-    agreementText({
-      audience: claims.aud,
-      command: claims.cmd,
-      policy,
-      notBefore: claims.nbf,
-      expiresAt: claims.exp ?? null,
-    }),
+    agreementText(
+      {
+        audience: claims.aud,
+        command: claims.cmd,
+        policy,
+        notBefore: claims.nbf,
+        expiresAt: claims.exp ?? null,
+      },
+      nameOf,
+    ),
   );
 }
 

@@ -12,9 +12,9 @@ import {
   readCopy,
   readHostFile,
   replaceEntry,
-  replaceFile,
   type HostFile,
 } from '../init/host-file.js';
+import { replaceFile } from '../files.js';
 import { addKeyOptions, readSigner, type KeyOptions } from '../key-file.js';
 import { Delegations } from '../sign/delegations.js';
 import { coloursFor, printable } from '../terminal.js';

@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { clock } from '../../issue/options.js';
 import {
   createConsent,
   generateKey,
@@ -6,38 +7,28 @@ import {
   type Consent,
   type IssuedPolicy,
 } from '../../issue/index.js';
-import { agreementText, requireAgreement, showText, type Grant } from '../agreement.js';
-import { chainText } from '../chain-file.js';
+import { agreementText, requireAgreement, showText } from '../agreement.js';
+import { chainText } from '../bundle-file.js';
 import { CommandError } from '../command-error.js';
 import { readText, requireFree, writeResult } from '../files.js';
 import { addKeyOptions, readDid, readSigner, type KeyOptions } from '../key-file.js';
-import { addPolicyOptions, readPolicy, type PolicyOptions } from '../policy-options.js';
-import {
-  addStatusIndexOptions,
-  takeStatusIndexOf,
-  noteWithoutIndex,
-  type StatusIndexOptions,
-} from '../status-index-options.js';
-import { parseEnd, parseTime, TIME_FORMS, toExpiresAt } from '../times.js';
+import { addGrantOptions, noteWithoutIndex, readPolicy, type GrantOptions } from '../policy-options.js';
+import { readRootNames } from '../root-names.js';
+import { toExpiresAt } from '../times.js';
 
-interface IssueOptions extends PolicyOptions, KeyOptions, StatusIndexOptions {
-  readonly to: string;
+interface IssueOptions extends GrantOptions, KeyOptions {
   readonly cmd: string;
-  readonly expires?: number | 'never';
-  readonly notBefore?: number;
   readonly rootType: string;
   readonly consentText?: string;
   readonly consentMethod: string;
   readonly consentLocale: string;
   readonly consentSession?: string;
   readonly yes?: true;
-  readonly out?: string;
-  readonly force?: true;
 }
 
 /** `drs issue` */
 export function addIssue(program: Command): void {
-  const now = Math.floor(Date.now() / 1000);
+  const now = clock();
   const command = addKeyOptions(
     program
       .command('issue')
@@ -45,24 +36,14 @@ export function addIssue(program: Command): void {
       .description(
         'Issues the receipt at the root of a chain: you, the principal, let a delegate act within a policy. Shows in plain words what you give away, and asks; the hash of that text goes into the receipt as your consent.',
       ),
-  )
-    .requiredOption('--to <did|file>', 'the delegate: its DID or its .pub file')
-    .option('--cmd <path>', 'the command path that is delegated', '/mcp/tools/call');
-  addStatusIndexOptions(addPolicyOptions(command))
-    .option(
-      '--expires <time>',
-      `when it ends (default: an hour after its start): ${TIME_FORMS}; or never`,
-      (text) => parseEnd(text, now),
-    )
-    .option('--not-before <time>', 'when it starts (default: now)', (text) => parseTime(text, now))
+  ).option('--cmd <path>', 'the command path that is delegated', '/mcp/tools/call');
+  addGrantOptions(command, now)
     .option('--root-type <type>', 'who stands at the root', 'human')
     .option('--consent-text <file>', 'the text that the person saw (default: the options in plain words)')
     .option('--consent-method <method>', 'how the person agreed', 'explicit-cli-command')
     .option('--consent-locale <tag>', 'the language of the text', 'en')
     .option('--consent-session <id>', 'the session of the consent (default: a random UUID)')
     .option('--yes', 'do not ask: the person has agreed to the text already')
-    .option('-o, --out <file>', 'where to write the chain (default: standard output)')
-    .option('--force', 'replace the file where it exists')
     .addHelpText(
       'after',
       `
@@ -93,22 +74,29 @@ Examples:
           `there is a consent, and --root-type is ${JSON.stringify(options.rootType)}: only a human gives one`,
           'leave out --consent-text and --consent-session, or --root-type',
         );
-      const text = isHuman ? await readConsentText(options, delegation) : null;
+      const grant = agreementText(delegation, await readRootNames());
+      const text = isHuman ? await readConsentText(options, grant) : null;
       const consent = text === null ? {} : { consent: consentTo(text, options, now) };
-      const unsigned = { ...delegation, now, rootType: options.rootType, ...consent };
+      const unsigned = {
+        ...delegation,
+        now,
+        rootType: options.rootType,
+        statusListIndex: options.statusIndex,
+        ...consent,
+      };
       // Errors come before the question: a key that nobody keeps finds them. Yours signs only what you agreed to.
-      issueRootDelegation({ ...unsigned, key: generateKey() });
+      await issueRootDelegation({ ...unsigned, key: generateKey() });
       if (text !== null) {
         process.stderr.write('You agree to this:\n');
         showText(text);
         if (options.consentText !== undefined) {
           process.stderr.write('which gives:\n');
-          showText(agreementText(delegation));
+          showText(grant);
         }
       }
       noteWithoutIndex(options);
       if (isHuman && !options.yes) await requireAgreement();
-      const root = await issueRootDelegation({ ...unsigned, key, ...(await takeStatusIndexOf(options)) });
+      const root = await issueRootDelegation({ ...unsigned, key });
       await writeResult(options.out, chainText([root]), options);
     });
 }
@@ -122,8 +110,8 @@ function requireLimits(policy: IssuedPolicy, options: IssueOptions): void {
 }
 
 /** The exact text that the person sees. */
-async function readConsentText(options: IssueOptions, delegation: Grant): Promise<string> {
-  if (options.consentText === undefined) return agreementText(delegation);
+async function readConsentText(options: IssueOptions, grant: string): Promise<string> {
+  if (options.consentText === undefined) return grant;
   return readText(options.consentText, 'the consent text');
 }
 

@@ -2,8 +2,7 @@ import type { Command } from 'commander';
 import { generateKey } from '../../issue/signing-key.js';
 import { CommandError } from '../command-error.js';
 import { requireFree, writeResult } from '../files.js';
-import { encryptKey } from '../key-file.js';
-import { readPassphraseFile } from '../passphrase.js';
+import { encryptKey, readPassphraseFile } from '../key-file.js';
 
 interface KeygenOptions {
   readonly out: string;

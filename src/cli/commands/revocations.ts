@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Command } from 'commander';
 import { exportRevocations, importRevocations } from '../../revocation/store/redis-transfer.js';
-import { RevocationStoreError } from '../../revocation/store/store-error.js';
+import { RevocationStoreError } from '../../revocation/store/revocation-store.js';
 import { adminHeaders, adminRefusal } from '../admin.js';
 import { CommandError } from '../command-error.js';
 import { unreadable } from '../files.js';

@@ -3,7 +3,7 @@ import { isJsonObject } from '../../protocol/json.js';
 import { digestOf, parseCompactJwt } from '../../protocol/jwt.js';
 import { memberOf, readAsked, type RevocationJson } from '../../revocation/index.js';
 import { adminHeaders, adminRefusal } from '../admin.js';
-import { readChainFile } from '../chain-file.js';
+import { readChainFile } from '../bundle-file.js';
 import { CommandError } from '../command-error.js';
 import { parseIndex } from '../policy-options.js';
 import { postToService } from '../service.js';

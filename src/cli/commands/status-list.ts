@@ -1,7 +1,8 @@
-import { readFile, rename, writeFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
+import { clock } from '../../issue/options.js';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { InvalidArgumentError, type Command } from 'commander';
+import type { Command } from 'commander';
 import {
   createStatusList,
   DEFAULT_STATUS_LIST_ENTRIES,
@@ -12,7 +13,7 @@ import {
 } from '../../revocation/lists/make-status-list.js';
 import { StatusListError } from '../../revocation/lists/status-list-error.js';
 import { CommandError } from '../command-error.js';
-import { readText, writeResult } from '../files.js';
+import { readText, replaceFile, writeResult } from '../files.js';
 import { readKeyFile } from '../key-file.js';
 import { parseIndex } from '../policy-options.js';
 import { parseTime } from '../times.js';
@@ -75,13 +76,16 @@ and in a third one, to revoke the receipts that were issued with --status-index 
       .requiredOption('--key <file>', "the issuer's private key")
       .option('--expires <time>', 'after it, verifiers refuse the list (default: never)', toSeconds)
       .argument('<list_file>', 'the list, as `npx drs-verify status-list create` wrote it; it is replaced')
-      .argument('<index...>', 'status list indices')
-      .action(async (file: string, indices: string[], { key, expires }: ChangeOptions) => {
+      .argument('<index...>', 'status list indices', (text, all: number[] | undefined) => [
+        ...(all ?? []),
+        parseIndex(text),
+      ])
+      .action(async (file: string, indices: number[], { key, expires }: ChangeOptions) => {
         const list = await open(file);
         for (const index of indices) {
-          orCommandError(() => setRevoked(list, toIndex(index), revoked), 'give indices that the list has');
+          orCommandError(() => setRevoked(list, index, revoked), 'give indices that the list has');
         }
-        await replace(file, await sign(list, key, expires));
+        await replaceFile(file, await sign(list, key, expires));
         process.stderr.write(`${file}: ${revoked ? 'revoked' : 'reinstated'} ${indices.join(', ')}\n`);
       });
   }
@@ -137,13 +141,6 @@ async function open(file: string): Promise<EditableStatusList> {
   }
 }
 
-/** Replaces a file atomically, so that no reader ever sees half of it. */
-async function replace(file: string, text: string): Promise<void> {
-  const temporary = `${file}.${process.pid}.new`;
-  await writeFile(temporary, text, { flag: 'wx' });
-  await rename(temporary, file);
-}
-
 function serve(file: string, port: number): Promise<never> {
   const server = createServer((req, res) => {
     readFile(file).then(
@@ -165,16 +162,7 @@ function serve(file: string, port: number): Promise<never> {
 
 /** Commander passes the previous value as the second argument, which must not reach `parseTime`. */
 function toSeconds(text: string): number {
-  return parseTime(text, Math.floor(Date.now() / 1000));
-}
-
-function toIndex(text: string): number {
-  try {
-    return parseIndex(text);
-  } catch (error) {
-    if (!(error instanceof InvalidArgumentError)) throw error;
-    throw new CommandError(`${text} is not an index: ${error.message}`, 'give integers from 0');
-  }
+  return parseTime(text, clock());
 }
 
 function orCommandError<T>(action: () => T, hint: string): T {

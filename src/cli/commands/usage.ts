@@ -3,14 +3,14 @@ import { digestOf } from '../../protocol/jwt.js';
 import { isJsonObject, type JsonValue } from '../../protocol/json.js';
 import { show } from '../../verify/codes.js';
 import { adminHeaders, adminRefusal } from '../admin.js';
-import { readChainFile } from '../chain-file.js';
-import { getFromService, parseJson, postToService } from '../service.js';
+import { readChainFile } from '../bundle-file.js';
+import { getFromService, parseJson } from '../service.js';
 
 const DIGEST = /^sha256:[\da-f]{64}$/;
 
 /** `drs usage` */
 export function addUsage(program: Command): void {
-  const command = program
+  program
     .command('usage')
     .summary('show how much of the limits of a receipt is used')
     .description(
@@ -36,24 +36,6 @@ Examples:
         throw adminRefusal({ status: response.status, text, body });
       process.stdout.write(`${digest}\n  /verify: ${usedOf(places[0])}\n  the gate: ${usedOf(places[1])}\n`);
     });
-  command
-    .command('prune')
-    .summary('forget counters of revoked receipts')
-    .description(
-      'Makes the service forget the counters of receipts without an end that are revoked there by their digest (`drs-verify revoke --receipt`). First see that all instances which share its store know these revocations.',
-    )
-    .addHelpText('after', '\nExample:\n  DRS_ADMIN_TOKEN=… npx drs-verify usage prune')
-    .action(async () => {
-      const answer = await postToService('/admin/usage/prune', '', adminHeaders());
-      const places = isJsonObject(answer.body) ? [answer.body['verify'], answer.body['gate']] : [];
-      if (answer.status !== 200 || places.includes(undefined)) throw adminRefusal(answer);
-      process.stdout.write(`/verify: ${prunedOf(places[0])}\nthe gate: ${prunedOf(places[1])}\n`);
-    });
-}
-
-function prunedOf(pruned: JsonValue | undefined): string {
-  if (!isJsonObject(pruned)) return 'not counted, since replay protection is off';
-  return `${show(pruned['removed'])} counters removed, ${show(pruned['left'])} without end left`;
 }
 
 function usedOf(usage: JsonValue | undefined): string {

@@ -1,24 +1,19 @@
 import { Option, type Command } from 'commander';
+import { clock } from '../../issue/options.js';
 import type { Verdict } from '../../client/index.js';
-import { readVerdict } from '../../client/read-verdict.js';
-import type { GateFailure, Protocol } from '../../gate/codes.js';
+import { readVerdict } from '../../client/request.js';
 import { argsOf, bindingFailure } from '../../gate/decide.js';
-import { gateAnswer, responseTo } from '../../gate/response.js';
 import { isJsonObject, type JsonObject } from '../../protocol/json.js';
 import { bundleTextOf, withBody } from '../bundle-file.js';
-import { CommandError, EXIT, type ExitCode } from '../command-error.js';
+import { CommandError, exitCodeOf, type ExitCode } from '../command-error.js';
 import { readText } from '../files.js';
-import type { GateDecision } from '../gate-decision.js';
 import { errorOf, postToService, unexpectedAnswer, type ServiceAnswer } from '../service.js';
-import { aligned, coloursFor, printable, printableJson } from '../terminal.js';
-import type { JudgedAt } from '../line-verifiers.js';
+import { aligned, coloursFor, printable, printableJson, showFailure } from '../terminal.js';
 import { parseTime, TIME_FORMS } from '../times.js';
-import { exitCodeOf, verifyStream } from '../verify-stream.js';
+import type { JudgedAt } from '../verify-stream.js';
 
 interface VerifyOptions {
   readonly body?: string;
-  readonly gate?: Protocol;
-  readonly toolServer?: string;
   readonly json?: true;
   readonly stream?: true;
   readonly at?: JudgedAt;
@@ -32,34 +27,24 @@ export function addVerify(program: Command): void {
     .summary('ask the service for a verdict on a bundle')
     .description(
       'Sends a bundle to the service at DRS_VERIFY_URL (default: http://127.0.0.1:8080) and prints the verdict.\n' +
-        'With --gate, the file describes a whole request, and the answer is that of a gate.\n' +
         'With --stream, verifies many bundles in this process, one a line, and prints a verdict a line.',
     )
     .argument(
       '[bundle_file...]',
-      'a bundle as JSON, or the value of an X-DRS-Bundle header; with --gate a request as JSON; with --stream any number of files with a bundle a line; - for standard input',
+      'a bundle as JSON, or the value of an X-DRS-Bundle header; with --stream any number of files with a bundle a line; - for standard input',
     )
     .option('--body <file>', 'the request body that the tool server received, compared with the signed args')
-    .addOption(
-      new Option('--gate <protocol>', 'decide on a request as a gate does: command, tool, binding, age')
-        .choices(['mcp', 'a2a', 'http'])
-        .conflicts('body'),
-    )
-    .option(
-      '--tool-server <name>',
-      'with --gate: the SERVER_IDENTITY of the gate, for which calls must be signed',
-    )
-    .option('--json', 'print the answer of the service, or the decision, as JSON')
+    .option('--json', 'print the answer of the service as JSON')
     .addOption(
       new Option(
         '--stream',
         'verify a bundle a line (NDJSON), print a verdict a line in the same order',
-      ).conflicts([...['body', 'gate', 'toolServer', 'json']]),
+      ).conflicts(['body', 'json']),
     )
     .option(
       '--at <time>',
       `with --stream: verify as of this time (${TIME_FORMS}); call: each as of when it says it was signed`,
-      (text) => (text === 'call' ? text : parseTime(text, Math.floor(Date.now() / 1000))),
+      (text) => (text === 'call' ? text : parseTime(text, clock())),
     )
     .addOption(
       new Option('--url <address>', 'with --stream: have the service there verify, by its rules').conflicts(
@@ -69,24 +54,16 @@ export function addVerify(program: Command): void {
     .addHelpText(
       'after',
       `
-With --gate, the file has the JSON of POST /v1/gate; its "protocol" may be left out:
-  { "method": "POST", "path": "/mcp", "headers": { "X-DRS-Bundle": "…" }, "body_text": "…" }
-One run has no record of used calls: it checks how old a call is, not whether it was used before. The service
-checks the root, and the tool server if it has a SERVER_IDENTITY: a gate without one allows nothing. --tool-server
-checks it here. GATE_METHODS, GATE_PASS_METHODS, GATE_ROUTES, REPLAY_WINDOW_SECS and CLOCK_SKEW_SECS count
-as for the service.
-
 With --stream, each line is a bundle, also with a "body". Trust, revocation and limits are those of the variables of the
 service (TRUSTED_ROOTS, STATUS_LIST_BASE_URL, …); whether a call was used before is not checked. A line that is no JSON
 gets { "error", "status" }, and the exit code is then 2.
 
-Exit code: 0 valid, or allowed; 1 invalid, refused, or valid but the body is not what was signed (binding is not
+Exit code: 0 valid; 1 invalid, or valid but the body is not what was signed (binding is not
 "match"); 2 usage, unreadable file or no verdict from the service.
 
 Examples:
   npx drs-verify verify bundle.json
   npx drs-verify verify bundle.json --body request.json
-  npx drs-verify verify --gate mcp request.json
   zcat calls-*.jsonl.gz | npx drs-verify verify --stream --at call > verdicts.jsonl
   DRS_VERIFY_URL=https://verify.example npx drs-verify verify --json - < header.txt`,
     )
@@ -96,12 +73,6 @@ Examples:
         return;
       }
       const file = onlyFileOf(files, options);
-      if (options.gate !== undefined) {
-        await decide(options.gate, file, options);
-        return;
-      }
-      if (options.toolServer !== undefined)
-        throw new CommandError('--tool-server is for a gate', 'give --gate too, or leave it out');
       if (file === '-' && options.body === '-') {
         throw new CommandError(
           'bundle and body cannot both be standard input',
@@ -121,7 +92,7 @@ Examples:
 
 async function streamed(files: readonly string[], { at = null, url }: VerifyOptions): Promise<ExitCode> {
   // Only this option needs the configuration of the service, which takes longer to load than the rest.
-  const { openLocal, openRemote } = await import('../line-verifiers.js');
+  const { openLocal, openRemote, verifyStream } = await import('../verify-stream.js');
   const verifier = url === undefined ? await openLocal(process.env, at) : openRemote(url);
   try {
     return await verifyStream(files.length === 0 ? ['-'] : files, verifier);
@@ -144,47 +115,6 @@ function onlyFileOf([file, ...others]: readonly string[], { at, url }: VerifyOpt
       'verify one after the other; or, of files with a bundle a line, all with --stream',
     );
   return file;
-}
-
-async function decide(protocol: Protocol, file: string, { json, toolServer }: VerifyOptions): Promise<void> {
-  const text = await readText(file, 'a request');
-  // Only this option needs the configuration of the service, which takes longer to load than the rest.
-  const { decideOnRequest } = await import('../gate-decision.js');
-  const decision = await decideOnRequest(protocol, text, file, toolServer);
-  const answered =
-    decision.kind === 'deny' ? ({ kind: 'deny', response: responseTo(decision) } as const) : decision;
-  process.stdout.write(json ? `${printableJson(gateAnswer(answered), 2)}\n` : showDecision(decision));
-  if (decision.kind === 'allow')
-    process.stderr.write(
-      `replay${toolServer === undefined ? ' and SERVER_IDENTITY were' : ' was'} not checked\n`,
-    );
-  process.exitCode = decision.kind === 'deny' ? EXIT.no : EXIT.ok;
-}
-
-function showDecision(decision: GateDecision): string {
-  const { bold, green, red } = coloursFor(process.stdout);
-  if (decision.kind === 'pass') return `${bold(green('passes'))}, without a check\n`;
-  if (decision.kind === 'deny')
-    return `${bold(red('refused'))}  ${showFailure(decision.failure)}  status: ${decision.failure.status}\n`;
-  const { root_principal, agent, command, tool, binding } = decision.context;
-  const rows: [string, string][] = [
-    ['root principal', printable(root_principal)],
-    ['agent', printable(agent)],
-    ['command', printable(command)],
-    ['tool', tool === null ? '(none)' : printable(tool)],
-    ['binding', binding ?? '(none)'],
-  ];
-  return `${bold(green('allowed'))}\n${aligned(rows)}`;
-}
-
-/** A code, and on lines of their own what is wrong and what to do. */
-function showFailure({
-  code,
-  message,
-  suggestion,
-}: Pick<GateFailure, 'code' | 'message' | 'suggestion'>): string {
-  const { dim } = coloursFor(process.stdout);
-  return `${printable(code)}\n  ${printable(message)}\n  ${dim('hint:')} ${printable(suggestion)}\n`;
 }
 
 /** @param request the request that was sent. If it had a body, a valid verdict must have a `binding` */

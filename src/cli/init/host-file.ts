@@ -1,5 +1,4 @@
-import { randomUUID } from 'node:crypto';
-import { chmod, readFile, realpath, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { readFile, realpath } from 'node:fs/promises';
 import { applyEdits, findNodeAtLocation, modify, parseTree, type Node, type ParseError } from 'jsonc-parser';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../protocol/json.js';
 import { CommandError } from '../command-error.js';
@@ -117,23 +116,6 @@ export function replaceEntry(text: string, { node }: Entry, replacement: string)
 /** Where the copy is kept that was made before an entry was changed. */
 export function copyOf(file: string, name: string): string {
   return `${file}.before-sign-${encodeURIComponent(name)}`;
-}
-
-/** Replaces a file in one step, and keeps its permissions. Whoever reads it finds the old text or the new one. */
-export async function replaceFile(file: string, text: string, permissionsOf = file): Promise<void> {
-  const { mode } = await stat(permissionsOf);
-  const next = `${file}.${randomUUID()}`;
-  try {
-    await writeFile(next, text, { flag: 'wx', mode: 0o600, flush: true });
-    await chmod(next, mode & 0o777);
-    await rename(next, file);
-  } catch (error) {
-    await rm(next, { force: true });
-    throw new CommandError(
-      `cannot write ${file}: ${(error as Error).message}`,
-      'check the permissions of its folder',
-    );
-  }
 }
 
 /** The text of a copy; `null` if there is none. */

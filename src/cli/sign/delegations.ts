@@ -1,10 +1,10 @@
 import { readFileSync, statSync } from 'node:fs';
-import { IssueError, type AnySigner } from '../../issue/index.js';
+import { IssueError, type Signer } from '../../issue/index.js';
 import { readChain } from '../../issue/chain.js';
 import { signCall, type Delegation } from '../../middleware/delegation.js';
 import { decodeUtf8 } from '#platform';
 import type { JsonObject } from '../../protocol/json.js';
-import { isChainText, receiptsOf } from '../chain-file.js';
+import { isChainText, receiptsOf } from '../bundle-file.js';
 import { CommandError } from '../command-error.js';
 
 /** Why a call is not signed. The words are those of the gate's answers. */
@@ -16,7 +16,7 @@ export interface Refusal {
 
 /** What {@link Delegations} needs. */
 export interface DelegationsOptions {
-  readonly key: AnySigner;
+  readonly key: Signer;
   /** Names of chain files, in the order in which they are tried. */
   readonly files: readonly string[];
   readonly toolServer: string;
@@ -80,7 +80,7 @@ export class Delegations {
     return this.#explain(reasons, command, what);
   }
 
-  #delegation({ chain }: ChainFile): Delegation<AnySigner> {
+  #delegation({ chain }: ChainFile): Delegation {
     const { key, toolServer } = this.#options;
     return { key, chain, toolServer };
   }

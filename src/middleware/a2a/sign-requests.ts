@@ -2,7 +2,6 @@ import { restArguments, targetOf, type RestCall } from '../../gate/a2a-rest.js';
 import { A2A_COMMAND, signedArgumentsOf } from '../../gate/a2a.js';
 import { BUNDLE_HEADER } from '../../gate/carriers.js';
 import { isJsonObject, parseStrictJson, type JsonObject } from '../../protocol/json.js';
-import type { AnySigner } from '../../issue/signer.js';
 import { signCall, type Delegation } from '../delegation.js';
 import { sendSigned } from '../send-signed.js';
 import { DRS_EXTENSION } from './extension.js';
@@ -20,10 +19,7 @@ import { DRS_EXTENSION } from './extension.js';
  *   transports: [new JsonRpcTransportFactory({ fetchImpl }), new RestTransportFactory({ fetchImpl })],
  * });
  */
-export function signA2aRequests(
-  delegation: Delegation<AnySigner>,
-  fetch = globalThis.fetch,
-): typeof globalThis.fetch {
+export function signA2aRequests(delegation: Delegation, fetch = globalThis.fetch): typeof globalThis.fetch {
   return async (input, init) => {
     const request = input instanceof Request ? input : null;
     const { pathname, search } = new URL(input instanceof Request ? input.url : input);

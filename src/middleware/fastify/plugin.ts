@@ -4,6 +4,7 @@ import { wholeBodyOfBytes } from '../../gate/carriers.js';
 import type { Denial, RequestBody } from '../../gate/request.js';
 import { responseTo } from '../../gate/response.js';
 import { runWithContext, setContext, type DrsContext } from '../context.js';
+import { readAtMost } from '../fetch.js';
 import { Guard, type AdmittedCall } from '../guard.js';
 import { headersOfNode, outcomeOf, pathOf, presentAsJson, tooLarge } from '../node.js';
 import { type CheckedRoute, checkProtection, type MiddlewareOptions, ROUTE_OR_NEXT } from '../options.js';
@@ -121,17 +122,11 @@ async function read(
   payload: RequestPayload,
   maxBytes: number,
 ): Promise<{ bytes: Buffer; body: RequestBody }> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  const limit = { bytes: Buffer.alloc(0), body: tooLarge(maxBytes) };
-  if (Number(headers['content-length']) > maxBytes) return limit;
-  for await (const chunk of payload as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    if (size > maxBytes) return limit;
-    chunks.push(chunk);
-  }
-  const bytes = Buffer.concat(chunks, size);
-  return { bytes, body: wholeBodyOfBytes(bytes, headersOfNode(raw)) };
+  const isLonger = Number(headers['content-length']) > maxBytes;
+  const bytes = isLonger ? null : await readAtMost(payload as AsyncIterable<Buffer>, maxBytes);
+  return bytes === null
+    ? { bytes: Buffer.alloc(0), body: tooLarge(maxBytes) }
+    : { bytes, body: wholeBodyOfBytes(bytes, headersOfNode(raw)) };
 }
 
 /** The body as a new stream for Fastify's parser. The parser compares `receivedEncodedLength` with `Content-Length`. */

@@ -7,7 +7,6 @@ import {
   subjectOf,
   TOOLS_CALL,
 } from '../../gate/mcp-methods.js';
-import { after, type AnySigner, type Eventual, type Signer } from '../../issue/signer.js';
 import { isJsonObject, type JsonObject } from '../../protocol/json.js';
 import { callback, checkedOptions, oneOf, type GivenOptions, type Table } from '../../protocol/options.js';
 import { signCall, type Delegation } from '../delegation.js';
@@ -49,7 +48,7 @@ export interface SignCallsOptions extends GivenOptions<typeof OPTIONS> {}
  */
 export function signCalls<C extends Connectable>(
   client: C,
-  delegation: Delegation<AnySigner>,
+  delegation: Delegation,
   options: SignCallsOptions = {},
 ): C {
   const { sign, carriers } = checkedOptions(options, OPTIONS);
@@ -83,51 +82,35 @@ function nameIn(method: string, params: JsonObject): string {
  *
  * @param method a gated method of MCP, such as `resources/read`
  * @returns the parameters to send: as JSON gives them back, and with the bundle in `_meta`. Over HTTP, send
- *   `_meta['X-DRS-Bundle']` as a header of that name, too, if it has at most 4,096 characters.
- *   For a `Signer`, a promise of them
+ *   `_meta['X-DRS-Bundle']` as a header of that name, too, if it has at most 4,096 characters
  * @throws IssueError if the delegation does not allow the request
  * @throws TypeError if it cannot be bound: a method that is not gated, no name, a reserved argument, an unknown member
  * @example
- * const params = signRequest('resources/read', { uri: 'file:///notes.md' }, delegation);
+ * const params = await signRequest('resources/read', { uri: 'file:///notes.md' }, delegation);
  * send({ jsonrpc: '2.0', id: 1, method: 'resources/read', params });
  */
-export function signRequest(method: string, params: object, delegation: Delegation): JsonObject;
-export function signRequest(
+export async function signRequest(
   method: string,
   params: object,
-  delegation: Delegation<Signer>,
-): Promise<JsonObject>;
-export function signRequest(
-  method: string,
-  params: object,
-  delegation: Delegation<AnySigner>,
-): Eventual<JsonObject>;
-export function signRequest(
-  method: string,
-  params: object,
-  delegation: Delegation<AnySigner>,
-): Eventual<JsonObject> {
+  delegation: Delegation,
+): Promise<JsonObject> {
   if (!isGated(method)) throw new TypeError(`cannot sign ${method}: it is not a gated method of MCP`);
   // What is signed must be what is sent: JSON drops members that are undefined, and turns a Date into a string.
   const sent = JSON.parse(JSON.stringify(params)) as JsonObject;
   const bound = mcpArgumentsOf(method, sent);
   if ('code' in bound) throw new TypeError(`cannot sign this ${method}: ${bound.message}`);
   const meta = isJsonObject(sent['_meta']) ? sent['_meta'] : {};
-  return after(signCall(delegation, `${MCP_COMMAND_PREFIX}${method}`, bound.args), (bundle) => ({
-    ...sent,
-    _meta: { ...meta, [META_KEYS[0]]: bundle },
-  }));
+  const bundle = await signCall(delegation, `${MCP_COMMAND_PREFIX}${method}`, bound.args);
+  return { ...sent, _meta: { ...meta, [META_KEYS[0]]: bundle } };
 }
 
 /**
  * Signs the parameters of one tool call: {@link signRequest} for `tools/call`.
  *
  * @param params `name` and `arguments` of the call
- * @example send({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: signToolCall({ name: 'search' }, delegation) });
+ * @example send({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: await signToolCall({ name: 'search' }, delegation) });
  */
-export function signToolCall(params: object, delegation: Delegation): JsonObject;
-export function signToolCall(params: object, delegation: Delegation<Signer>): Promise<JsonObject>;
-export function signToolCall(params: object, delegation: Delegation<AnySigner>): Eventual<JsonObject> {
+export function signToolCall(params: object, delegation: Delegation): Promise<JsonObject> {
   return signRequest(TOOLS_CALL, params, delegation);
 }
 

@@ -8,12 +8,12 @@ import { MAX_UNPACKED_BYTES, MAX_WIRE_BYTES, readCredential } from './credential
 /** W3C's minimum, 131,072 entries. In a shorter list, an entry reveals too much about its holder. */
 export const DEFAULT_STATUS_LIST_ENTRIES = 131_072;
 
-/** The signer of a list. The keys of `drs-verify/issue` have this type. */
+/** The signer of a list. The keys and signers of `drs-verify/issue` have this type. */
 export interface StatusListSigner {
   /** `did:key:z6Mk…` */
   readonly did: string;
   /** 64 bytes, RFC 8032. */
-  sign(message: Uint8Array): Uint8Array;
+  sign(message: Uint8Array): Promise<Uint8Array> | Uint8Array;
 }
 
 /** A status list that can be changed and published. */
@@ -115,7 +115,7 @@ export async function signStatusList(
     kid: `${signer.did}#${signer.did.slice('did:key:'.length)}`,
   };
   const signingInput = `${encode(header)}.${encode(credential)}`;
-  const jwt = `${signingInput}.${encodeBase64url(signer.sign(Buffer.from(signingInput)))}`;
+  const jwt = `${signingInput}.${encodeBase64url(await signer.sign(Buffer.from(signingInput)))}`;
   if (jwt.length < MAX_WIRE_BYTES) return jwt;
   throw new RangeError(`the list has ${jwt.length} bytes, expected fewer than ${MAX_WIRE_BYTES}`);
 }

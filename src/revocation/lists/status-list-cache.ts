@@ -1,7 +1,6 @@
 import { Agent } from 'undici';
 import type { RemoteStatus } from '../../verify/parts.js';
 import { isBitSet } from './bitstring.js';
-import { copyState, type CopyLimits, type CopyTimes } from './copy-state.js';
 import { DEFAULT_MAX_WAIT_MS } from '../defaults.js';
 import { fetchStatusList } from './fetch-status-list.js';
 import { printableUrl } from '../printable-url.js';
@@ -34,6 +33,51 @@ export interface StatusListOptions {
 
 /** Why verifications that need the list are refused; see {@link StatusListCache.unreadyReason}. */
 export type ListUnreadyReason = 'status_list_not_fetched' | 'status_list_stale';
+
+/** How a copy of the status list may be used at a given moment. */
+type CopyState =
+  /** Use it. */
+  | 'fresh'
+  /** Use it, and fetch in the background: its time to live is nearly over. */
+  | 'refresh_due'
+  /** Use it, and fetch in the background: its time to live is over, the time for stale copies is not. */
+  | 'stale'
+  /** Do not use it: there is none, it is too old, or its age is unknown. */
+  | 'unusable';
+
+/** When a copy was made, and how long the list itself is valid. Unix milliseconds. */
+interface CopyTimes {
+  /** When it was fetched, or confirmed by the server. */
+  readonly fetchedAt: number;
+  /** The first moment at which the list is no longer valid; `Infinity` if it has no end. */
+  readonly validUntilMs: number;
+}
+
+/** For how long a copy may be used. Milliseconds. */
+interface CopyLimits {
+  readonly ttlMs: number;
+  /** For how long after `ttlMs` the copy may still be used while fetches are tried. */
+  readonly maxStaleMs: number;
+}
+
+/** The fraction of its lifetime after which a copy is refreshed, so that no verification waits for the next one. */
+const REFRESH_AT = 0.8;
+
+/**
+ * Says how a copy may be used.
+ *
+ * A copy from the future is unusable: the clock was set back, so its age is unknown, and it might be used forever.
+ *
+ * @param now Unix milliseconds
+ * @example copyState({ fetchedAt: 0, validUntilMs: Infinity }, 90, { ttlMs: 100, maxStaleMs: 0 }); // 'refresh_due'
+ */
+function copyState(copy: CopyTimes | null, now: number, { ttlMs, maxStaleMs }: CopyLimits): CopyState {
+  if (copy === null || now < copy.fetchedAt || now >= copy.validUntilMs) return 'unusable';
+  const age = now - copy.fetchedAt;
+  if (age >= ttlMs) return age < ttlMs + maxStaleMs ? 'stale' : 'unusable';
+  const lifetime = Math.min(ttlMs, copy.validUntilMs - copy.fetchedAt);
+  return age >= lifetime * REFRESH_AT ? 'refresh_due' : 'fresh';
+}
 
 /** Time limit of a whole fetch, from the connection to the last bit read. */
 const GIVE_UP_MS = 10_000;
@@ -136,7 +180,7 @@ export class StatusListCache {
    *   sense. Otherwise a promise that never rejects and resolves after `maxWaitMs` at the latest; call `statusOf`
    *   then.
    */
-  freshen(): Promise<void> | null {
+  refreshIfStale(): Promise<void> | null {
     const now = this.#now();
     const state = this.#stateAt(now);
     if (state === 'fresh') return null;

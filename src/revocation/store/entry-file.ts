@@ -4,7 +4,7 @@ import type { Entries } from '../entries.js';
 import { hasRunOut, readEntry, toJson, type Entry } from '../entry.js';
 import type { RevocationLog, RevocationObserver } from '../observer.js';
 import { lockFile, type FileLock } from './file-lock.js';
-import { RevocationStoreError } from './store-error.js';
+import { RevocationStoreError } from './revocation-store.js';
 
 const TAIL_BYTES_LOGGED = 64;
 const CHUNK_BYTES = 1024 * 1024;

@@ -2,7 +2,7 @@ import { open } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { hostname } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
-import { RevocationStoreError } from './store-error.js';
+import { RevocationStoreError } from './revocation-store.js';
 
 const LOOK_MS = 50;
 const NOTE = "The owner, or the last one. The kernel's lock ends with the process; this file stays.";

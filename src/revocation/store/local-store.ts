@@ -1,8 +1,7 @@
 import { Entries } from '../entries.js';
 import type { Entry } from '../entry.js';
 import { EntryFile, type FileDeps } from './entry-file.js';
-import type { RevocationStore } from './revocation-store.js';
-import { RevocationStoreError, storeIsFull } from './store-error.js';
+import { RevocationStoreError, storeIsFull, type RevocationStore } from './revocation-store.js';
 
 const LOCK_WAIT_MS = 5_000;
 

@@ -7,6 +7,8 @@ import { readEntry, toJson, type Entry } from '../entry.js';
 const TAG = '{drs:revocations}';
 const ENTRIES_KEY = `${TAG}:entries`;
 const READERS_KEY = `${TAG}:readers`;
+/** A key that says nothing: it is written to see whether Redis takes writes. */
+export const PROBE_KEY = `${TAG}:probe`;
 /** The name of the only field. */
 const ENTRY = 'e';
 const PAGE = 5_000;
@@ -53,6 +55,17 @@ export class RedisLog {
    */
   async readAfter(id: string): Promise<LogEntry[]> {
     return toEntries(await this.#send('XRANGE', ENTRIES_KEY, `(${id}`, '+', 'COUNT', String(PAGE)));
+  }
+
+  /** Reads all entries after an id, a page at a time. */
+  async *pagesAfter(id: string): AsyncGenerator<LogEntry[]> {
+    let readTo = id;
+    for (;;) {
+      const page = await this.readAfter(readTo);
+      if (page.length === 0) return;
+      readTo = (page.at(-1) as LogEntry).id;
+      yield page;
+    }
   }
 
   /** Like {@link readAfter}, but at the end of the log it waits for new entries. Blocks its connection. */

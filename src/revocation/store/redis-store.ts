@@ -1,14 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { setTimeout as pause } from 'node:timers/promises';
-import { connectRedis, placeOf, reasonOf, type RedisConnection } from '../../redis/connection.js';
+import { reasonOf, type RedisConnection } from '../../redis/connection.js';
+import { RedisLink, type RedisNeeds } from '../../redis/link.js';
 import { rejectAfter } from '../../redis/reject-after.js';
 import { Entries } from '../entries.js';
 import { hasRunOut, type Entry } from '../entry.js';
 import type { RevocationLog, RevocationObserver } from '../observer.js';
-import { BEGINNING, RedisLog, type LogEntry } from './redis-log.js';
-import { checkRedis, checkRedisFirst } from './redis-checks.js';
-import type { RevocationStore } from './revocation-store.js';
-import { RevocationStoreError, storeIsFull } from './store-error.js';
+import { BEGINNING, PROBE_KEY, RedisLog, type LogEntry } from './redis-log.js';
+import { RevocationStoreError, storeIsFull, type RevocationStore } from './revocation-store.js';
 
 /** Where the store is, and what an acknowledgement requires. */
 export interface RedisStoreOptions {
@@ -27,12 +25,16 @@ interface Deps {
   readonly now?: () => number;
 }
 
-/** A connection, a second one for blocking reads, and the log over each. */
+/** The log over the link's connection, and over a second one for blocking reads. */
 interface Session {
-  readonly connection: RedisConnection;
-  readonly reader: RedisConnection;
   readonly log: RedisLog;
+  readonly reader: RedisConnection;
   readonly readerLog: RedisLog;
+}
+
+/** What revocations need of a Redis. */
+export function needsOf({ url, minReplicas }: RedisStoreOptions): RedisNeeds {
+  return { url, keeps: 'revocations', needsFile: minReplicas === 0 };
 }
 
 const LEASE_MS = 3_000;
@@ -41,8 +43,6 @@ const LEASE_MARGIN_MS = 200;
 const BEAT_MS = 500;
 const REPLICATE_MS = 1_000;
 const MAX_CONFIRM_MS = LEASE_MS + 2_000;
-const RETRY_MS = 250;
-const LOOK_MS = 4_000;
 const CLOSE_MS = 500;
 const PUSH = 1_000;
 
@@ -56,14 +56,14 @@ const PUSH = 1_000;
  */
 export class RedisStore implements RevocationStore {
   readonly #options: RedisStoreOptions;
-  readonly #place: string;
   readonly #deps: Deps;
-  readonly #ended = new AbortController();
+  readonly #link: RedisLink;
+  #hasEnded = false;
+  #isLoaded = false;
   #entries = new Entries();
   /** The id of the last entry in the copy. */
   #readTo = BEGINNING;
   #session: Session | null = null;
-  #following: Promise<void> = Promise.resolve();
   #reader = '';
   /** Milliseconds of `performance.now()`. */
   #leaseUntil = -Infinity;
@@ -74,7 +74,24 @@ export class RedisStore implements RevocationStore {
   private constructor(options: RedisStoreOptions, deps: Deps) {
     this.#options = options;
     this.#deps = deps;
-    this.#place = placeOf(options.url);
+    this.#link = new RedisLink({
+      ...needsOf(options),
+      ...{ lookMs: options.lookMs, log: deps.log, probe: PROBE_KEY },
+      onUp: (connection) => this.#begin(connection),
+      onDown: (fault, isNews) => {
+        this.#endSession();
+        if (!isNews) return;
+        deps.log.error(
+          { err: fault, revocations: this.#entries.size },
+          `${this.#link.place} cannot be used: verification goes on with the copy, this instance is not ready, and cannot revoke`,
+        );
+      },
+      onBack: (awayMs) =>
+        deps.log.info(
+          { awayMs: Math.round(awayMs), revocations: this.#entries.size },
+          `${this.#link.place} is back: the copy is complete again`,
+        ),
+    });
   }
 
   /**
@@ -84,24 +101,14 @@ export class RedisStore implements RevocationStore {
    */
   static async open(options: RedisStoreOptions, deps: Deps): Promise<RedisStore> {
     const store = new RedisStore(options, deps);
-    let session: Session | null = null;
     try {
-      session = await store.#connect();
-      await checkRedisFirst(session.connection, options.minReplicas, deps.log);
-      const runOut = await store.#load(session.log, store.#entries);
-      for (let at = 0; at < runOut.length; at += PUSH) await session.log.remove(runOut.slice(at, at + PUSH));
-      await store.#join(session);
+      await store.#link.open();
+      return store;
     } catch (error) {
-      endSession(session);
-      throw new RevocationStoreError(
-        'unreadable',
-        `the revocation store, ${store.#place}, cannot be used: ${reasonOf(error)}`,
-        { cause: error },
-      );
+      store.#endSession();
+      const message = `the revocation store in Redis cannot be used: ${reasonOf(error)}`;
+      throw new RevocationStoreError('unreadable', message, { cause: error });
     }
-    store.#session = session;
-    store.#following = store.#follow(session);
-    return store;
   }
 
   get entries(): Entries {
@@ -109,7 +116,7 @@ export class RedisStore implements RevocationStore {
   }
 
   get isCurrent(): boolean {
-    return performance.now() < this.#leaseUntil;
+    return this.#session !== null && performance.now() < this.#leaseUntil;
   }
 
   get copyAgeSecs(): number {
@@ -119,10 +126,13 @@ export class RedisStore implements RevocationStore {
   async record(entry: Entry): Promise<void> {
     const sweeping = this.#entries.sweep(this.#now());
     if (sweeping !== null) await sweeping;
-    if (this.#hasEnded()) throw new RevocationStoreError('closed', 'the revocation store is closed');
+    if (this.#hasEnded) throw new RevocationStoreError('closed', 'the revocation store is closed');
     const session = this.#session;
     if (session === null || !this.isCurrent) {
-      throw new RevocationStoreError('not_recorded', `${this.#place} does not answer; nothing was recorded`);
+      throw new RevocationStoreError(
+        'not_recorded',
+        `${this.#link.place} does not answer; nothing was recorded`,
+      );
     }
     const { maxEntries } = this.#deps;
     if (this.#entries.size >= maxEntries && !this.#entries.has(entry.target)) throw storeIsFull(maxEntries);
@@ -137,84 +147,58 @@ export class RedisStore implements RevocationStore {
       }
       await session.log.waitForReaders(id, MAX_CONFIRM_MS);
     } catch (error) {
-      const message = `${this.#place} did not confirm a revocation: ${reasonOf(error)}`;
+      const message = `${this.#link.place} did not confirm a revocation: ${reasonOf(error)}`;
       this.#deps.log.error({ err: error }, message);
       throw new RevocationStoreError('unconfirmed', message, { cause: error });
     }
   }
 
   async close(): Promise<void> {
-    if (this.#hasEnded()) return;
-    this.#ended.abort();
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
     const session = this.#session;
-    this.#session = null;
-    this.#leaseUntil = -Infinity;
-    if (session !== null) {
-      await rejectAfter(CLOSE_MS, session.log.leave(this.#reader)).catch(() => undefined);
-      endSession(session);
-    }
-    // While it connects to an unreachable Redis, this takes long. It ends by itself.
-    await rejectAfter(CLOSE_MS, this.#following).catch(() => undefined);
+    if (session !== null) await rejectAfter(CLOSE_MS, session.log.leave(this.#reader)).catch(() => undefined);
+    this.#endSession();
+    await this.#link.close(CLOSE_MS);
   }
 
-  /** A method, not a field: TypeScript would assume that a field does not change between two checks. */
-  #hasEnded(): boolean {
-    return this.#ended.signal.aborted;
-  }
-
-  /** Reads new entries, and reconnects if the connection ends, until the store is closed. Never rejects. */
-  async #follow(first: Session): Promise<void> {
-    const { signal } = this.#ended;
-    const { log } = this.#deps;
-    let session: Session | null = first;
-    let awaySince: number | null = null;
-    while (!this.#hasEnded()) {
-      try {
-        if (session === null) {
-          session = await this.#connect();
-          await checkRedis(session.connection, this.#options.minReplicas, false);
-          await this.#catchUp(session);
-          await this.#join(session);
-          this.#session = session;
-          const awayMs = Math.round(performance.now() - (awaySince ?? 0));
-          log.info(
-            { awayMs, revocations: this.#entries.size },
-            `${this.#place} is back: the copy is complete again`,
-          );
-          awaySince = null;
-        }
-        while (!this.#hasEnded()) await this.#readUntilLook(session);
-      } catch (error) {
-        endSession(session);
-        session = this.#session = null;
-        this.#leaseUntil = -Infinity;
-        if (this.#hasEnded()) return;
-        if (awaySince === null) {
-          awaySince = performance.now();
-          log.error(
-            { err: error, revocations: this.#entries.size },
-            `${this.#place} cannot be used: verification goes on with the copy, this instance is not ready, and cannot revoke`,
-          );
-        }
-        // Jitter, so that instances that lost the same server do not all reconnect at the same moment.
-        await pause(RETRY_MS * (0.75 + Math.random() / 2), undefined, { signal, ref: false }).catch(
-          () => undefined,
-        );
-      }
-    }
-    endSession(session);
-  }
-
-  async #connect(): Promise<Session> {
-    const connection = await connectRedis({ url: this.#options.url });
+  /** Makes the copy complete over a new connection, and follows the log from then on. */
+  async #begin(connection: RedisConnection): Promise<void> {
+    const reader = await connection.duplicate();
+    const session = { log: new RedisLog(connection), reader, readerLog: new RedisLog(reader) };
     try {
-      const reader = await connection.duplicate();
-      const log = new RedisLog(connection);
-      return { connection, reader, log, readerLog: new RedisLog(reader) };
+      if (this.#isLoaded) await this.#catchUp(session);
+      else {
+        const runOut = await this.#load(session.log, this.#entries);
+        for (let at = 0; at < runOut.length; at += PUSH)
+          await session.log.remove(runOut.slice(at, at + PUSH));
+      }
+      this.#isLoaded = true;
+      await this.#join(session);
+      if (this.#hasEnded) throw new Error('the store is closed');
     } catch (error) {
-      connection.destroy();
+      reader.destroy();
+      this.#leaseUntil = -Infinity;
       throw error;
     }
+    this.#session = session;
+    void this.#follow(session);
+  }
+
+  /** Reads new entries for as long as the session lasts. Never rejects. */
+  async #follow(session: Session): Promise<void> {
+    try {
+      while (session === this.#session) await this.#readNext(session);
+    } catch (error) {
+      // Also the error of a session that has just been ended.
+      if (session === this.#session) this.#link.fail(error);
+    }
+  }
+
+  #endSession(): void {
+    this.#session?.reader.destroy();
+    this.#session = null;
+    this.#leaseUntil = -Infinity;
   }
 
   /** Takes a lease, then reads the revocations that were acknowledged while there was none. */
@@ -234,14 +218,6 @@ export class RedisStore implements RevocationStore {
     } while (entries.length > 0);
     this.#completeAt = readAt;
     this.#leaseUntil = joinedAt + LEASE_MS - LEASE_MARGIN_MS;
-  }
-
-  /** Reads until it is time to look at the settings of Redis again, then looks. */
-  async #readUntilLook(session: Session): Promise<void> {
-    const { minReplicas, lookMs = LOOK_MS } = this.#options;
-    const lookAt = performance.now() + lookMs * (0.75 + Math.random() / 2);
-    while (performance.now() < lookAt && !this.#hasEnded()) await this.#readNext(session);
-    if (!this.#hasEnded()) await checkRedis(session.connection, minReplicas, false);
   }
 
   async #readNext(session: Session): Promise<void> {
@@ -281,16 +257,7 @@ export class RedisStore implements RevocationStore {
     let missing: Entry[] = [];
     const push = async () => {
       // Other instances do the same at this moment. What they have recorded need not be recorded again.
-      for (
-        let page = await log.readAfter(this.#readTo);
-        page.length > 0;
-        page = await log.readAfter(this.#readTo)
-      ) {
-        for (const { id, entry } of page) {
-          this.#readTo = id;
-          found.add(entry);
-        }
-      }
+      await this.#load(log, found);
       const left = missing.filter((entry) => !found.covers(entry));
       missing = [];
       recorded += left.length;
@@ -306,7 +273,7 @@ export class RedisStore implements RevocationStore {
     this.#entries = found;
     this.#deps.log.warn(
       { recorded, revocations: this.#entries.size },
-      `${this.#place} lacked revocations that were read before: they were recorded again from the copy`,
+      `${this.#link.place} lacked revocations that were read before: they were recorded again from the copy`,
     );
   }
 
@@ -314,9 +281,7 @@ export class RedisStore implements RevocationStore {
   async #load(log: RedisLog, into: Entries): Promise<string[]> {
     const runOut: string[] = [];
     let lastRunOut: string | null = null;
-    for (;;) {
-      const page = await log.readAfter(this.#readTo);
-      if (page.length === 0) return runOut;
+    for await (const page of log.pagesAfter(this.#readTo)) {
       for (const { id, entry } of page) {
         // An instance that comes back asks for the last one that it has read.
         if (lastRunOut !== null) runOut.push(lastRunOut);
@@ -325,14 +290,10 @@ export class RedisStore implements RevocationStore {
         if (lastRunOut === null) into.add(entry);
       }
     }
+    return runOut;
   }
 
   #now(): number {
     return this.#deps.now?.() ?? Date.now();
   }
-}
-
-function endSession(session: Session | null): void {
-  session?.connection.destroy();
-  session?.reader.destroy();
 }

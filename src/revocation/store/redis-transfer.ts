@@ -1,23 +1,16 @@
 import { open, realpath } from 'node:fs/promises';
-import { connectOrExplain, type RedisConnection } from '../../redis/connection.js';
+import { connectRedis } from '../../redis/connection.js';
+import { lookAt } from '../../redis/link.js';
 import { Entries } from '../entries.js';
 import type { Entry } from '../entry.js';
 import { lineOf, readLines } from './entry-file.js';
 import { lockFile } from './file-lock.js';
-import { checkRedisFirst } from './redis-checks.js';
 import { BEGINNING, RedisLog } from './redis-log.js';
-import { RevocationStoreError } from './store-error.js';
+import { needsOf, type RedisStoreOptions } from './redis-store.js';
+import { RevocationStoreError } from './revocation-store.js';
 
 const BATCH = 1_000;
 const REPLICATE_MS = 5_000;
-
-/** The target of {@link importRevocations}. */
-export interface ImportOptions {
-  /** In the form of `REDIS_URL`. */
-  readonly url: string;
-  /** Number of replicas that must have everything before the import counts as done. */
-  readonly minReplicas: number;
-}
 
 /** The result of an import. */
 export interface ImportReport {
@@ -36,15 +29,15 @@ export interface ImportReport {
  *   then nothing was recorded
  * @throws Error if Redis fails
  */
-export async function importRevocations(path: string, options: ImportOptions): Promise<ImportReport> {
+export async function importRevocations(path: string, options: RedisStoreOptions): Promise<ImportReport> {
   // A file that is not there fails here, before its lock is made.
   const file = await realpath(path);
   const lock = await lockFile(file);
   try {
     const entries = await readEntries(file);
-    const connection = await connectOrExplain({ url: options.url });
+    const connection = await connectRedis(options.url);
     try {
-      await checkRedisFirst(connection, options.minReplicas, { info: ignore, warn: ignore, error: ignore });
+      await lookAt(connection, needsOf(options), true);
       const log = new RedisLog(connection);
       const known = await readAll(log);
       const missing = [...entries.values()].filter((entry) => !known.covers(entry));
@@ -65,7 +58,7 @@ export async function importRevocations(path: string, options: ImportOptions): P
 
 /** The lines of all revocations in Redis: indices first, ascending. */
 export async function exportRevocations(url: string): Promise<string[]> {
-  const connection: RedisConnection = await connectOrExplain({ url });
+  const connection = await connectRedis(url);
   try {
     const entries = [...(await readAll(new RedisLog(connection))).values()];
     const rank = ({ target }: Entry) => (typeof target === 'number' ? target : Infinity);
@@ -77,13 +70,7 @@ export async function exportRevocations(url: string): Promise<string[]> {
 
 async function readAll(log: RedisLog): Promise<Entries> {
   const known = new Entries();
-  let readTo = BEGINNING;
-  for (let page = await log.readAfter(readTo); page.length > 0; page = await log.readAfter(readTo)) {
-    for (const { id, entry } of page) {
-      readTo = id;
-      known.add(entry);
-    }
-  }
+  for await (const page of log.pagesAfter(BEGINNING)) for (const { entry } of page) known.add(entry);
   return known;
 }
 
@@ -101,5 +88,3 @@ async function readEntries(path: string): Promise<Entries> {
     `${path}: its last line has no line feed: complete it and add the line feed, or delete it. Nothing was imported`,
   );
 }
-
-const ignore = () => undefined;

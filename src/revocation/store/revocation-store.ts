@@ -22,3 +22,38 @@ export interface RevocationStore {
   /** Finishes pending writes, then releases its resources. */
   close(): Promise<void>;
 }
+
+/** The kinds of failure of the local revocation store. */
+export type RevocationStoreFault =
+  /** Another process has locked the store's file. */
+  | 'locked'
+  /** The file, or Redis, cannot be opened or read at start, or has something that this version does not know. */
+  | 'unreadable'
+  /** There are as many entries as are allowed. The revocation is not in force. */
+  | 'full'
+  /** A revocation could not be recorded, and is not in force. */
+  | 'not_recorded'
+  /** Redis did not confirm a revocation in time. It may be in force on some or all instances, and may be lost later. */
+  | 'unconfirmed'
+  /** The store has been closed. */
+  | 'closed';
+
+/** The local store could not be opened, or could not record. The message names the file and says what to do next. */
+export class RevocationStoreError extends Error {
+  override readonly name = 'RevocationStoreError';
+  readonly fault: RevocationStoreFault;
+
+  constructor(fault: RevocationStoreFault, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.fault = fault;
+  }
+}
+
+/** @param maxEntries the limit that is reached */
+export function storeIsFull(maxEntries: number): RevocationStoreError {
+  return new RevocationStoreError(
+    'full',
+    `the revocation store has ${maxEntries} entries, as many as REVOCATION_MAX_ENTRIES allows; raise it, ` +
+      'or revoke in the status list',
+  );
+}

@@ -81,7 +81,6 @@ export function routeTables(context: RouteContext): Tables {
   const admin: Rows = [
     ['/admin/revoke', post('revoke', adminLimit, revoke.serve)],
     ['/admin/revocations', read('revoke', revoke.list, adminLimit, false)],
-    ['/admin/usage/prune', post('usage', adminLimit, usage.prune)],
     ['/admin/usage', read('usage', usage.serve, adminLimit)],
   ];
   const health: Rows = [

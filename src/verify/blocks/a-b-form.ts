@@ -7,8 +7,7 @@ import {
 } from '../../protocol/claims.js';
 import { parseCompactJwt } from '../../protocol/jwt.js';
 import { isJsonObject } from '../../protocol/json.js';
-import { Failure, show, type ChainCode, type Subject } from '../codes.js';
-import { laterFailure } from '../later-codes.js';
+import { Failure, show, type Code, type Subject } from '../codes.js';
 import type { ReceiptMemory, Rules } from '../parts.js';
 import { Receipt, type Chain, type Invocation } from '../receipt.js';
 
@@ -61,7 +60,7 @@ function readMembers(bundle: unknown, { maxChainDepth }: Rules): BundleParts | F
   if (invocation !== undefined && typeof invocation !== 'string') {
     return malformed('invocation', invocation, 'a JWT string');
   }
-  const fail = (code: ChainCode, member: string, claimed: unknown, expected: string) =>
+  const fail = (code: Code, member: string, claimed: unknown, expected: string) =>
     new Failure(code, { subject: 'bundle', member, claimed, expected });
   if (version !== DRS_VERSION) {
     return fail('VERSION_MISMATCH', 'bundle_version', version, JSON.stringify(DRS_VERSION));
@@ -74,7 +73,7 @@ function readMembers(bundle: unknown, { maxChainDepth }: Rules): BundleParts | F
   if (invocation === undefined || invocation === '') {
     const expected = 'an invocation receipt (a JWT)';
     const details = { subject: 'bundle', member: 'invocation', claimed: invocation, expected } as const;
-    return laterFailure('MISSING_INVOCATION', details);
+    return new Failure('MISSING_INVOCATION', details);
   }
   return { receipts, invocation };
 }
@@ -127,7 +126,7 @@ const CODE_OF_DEFECT = {
   jti: 'INVALID_JTI',
   consent: 'MISSING_CONSENT',
   'consent form': 'INVALID_CONSENT',
-} as const satisfies Record<Exclude<ClaimDefect['kind'], 'claim'>, ChainCode>;
+} as const satisfies Record<Exclude<ClaimDefect['kind'], 'claim'>, Code>;
 
 function claimFailure(subject: Subject, { kind, claim, found, expected }: ClaimDefect): Failure {
   if (kind !== 'claim') {
@@ -142,7 +141,7 @@ function claimFailure(subject: Subject, { kind, claim, found, expected }: ClaimD
 }
 
 function malformed(member: string, claimed: unknown, expected: string): Failure {
-  return laterFailure('MALFORMED_BUNDLE', { subject: 'bundle', member, claimed, expected });
+  return new Failure('MALFORMED_BUNDLE', { subject: 'bundle', member, claimed, expected });
 }
 
 function own(bundle: object, member: 'bundle_version' | 'receipts' | 'invocation'): unknown {

@@ -3,7 +3,6 @@ import type { JsonObject, JsonValue } from '../../protocol/json.js';
 import type { PolicyLimit } from '../../protocol/policy.js';
 import { findEscalation } from '../attenuation.js';
 import { Failure, show, type Subject } from '../codes.js';
-import { laterFailure } from '../later-codes.js';
 import type { Root, Rules } from '../parts.js';
 import type { Invocation, Receipt } from '../receipt.js';
 import type { Structure } from './a-b-form.js';
@@ -19,7 +18,7 @@ export function checkReceiptPolicies(receipts: readonly Receipt[], trusted: Root
 }
 
 /** The part of block D for receipts that says what each lets the next one do. */
-export function checkDelegations(receipts: readonly Receipt[]): Failure | null {
+function checkDelegations(receipts: readonly Receipt[]): Failure | null {
   const root = receipts[0] as Receipt;
   let depth = tighter(null, root, 0);
   for (let index = 1; index < receipts.length; index++) {
@@ -57,7 +56,7 @@ function tighter(above: DepthLimit | null, { limits }: Receipt, level: number): 
 export function checkRoot(receipt: Receipt, trusted: Root | null): Failure | null {
   if (trusted === null) {
     const expected = 'one that this verifier trusts';
-    return laterFailure('UNTRUSTED_ROOT', { subject: 0, claimed: receipt.claims.iss, expected });
+    return new Failure('UNTRUSTED_ROOT', { subject: 0, claimed: receipt.claims.iss, expected });
   }
   const { policy, kept } = trusted;
   if (policy === null || kept.has(receipt)) return null;
@@ -74,7 +73,7 @@ export function checkRoot(receipt: Receipt, trusted: Root | null): Failure | nul
 export function checkCallPolicy(
   { receipts, invocation }: Pick<Structure, 'receipts' | 'invocation'>,
   trusted: Root | null,
-  rules: Rules,
+  rules: Pick<Rules, 'serverIdentity'>,
 ): Failure | null {
   return (
     checkInvocation(invocation, receipts[0] as Receipt, receipts.at(-1) as Receipt) ??
@@ -84,7 +83,7 @@ export function checkCallPolicy(
 }
 
 /** The root principal speaks for itself. */
-export function checkRootSubject({ claims }: Receipt): Failure | null {
+function checkRootSubject({ claims }: Receipt): Failure | null {
   if (claims.sub === claims.iss) return null;
   const expected = `${show(claims.iss)}, its iss: the root principal speaks for itself`;
   return new Failure('SUBJECT_MISMATCH', { subject: 0, claimed: claims.sub, expected });
@@ -95,12 +94,12 @@ function checkSettings(
   { claims }: Invocation,
   receipts: readonly Receipt[],
   trusted: Root | null,
-  { serverIdentity }: Rules,
+  { serverIdentity }: Pick<Rules, 'serverIdentity'>,
 ): Failure | null {
   if (serverIdentity !== null && claims.tool_server !== serverIdentity) {
     const expected = show(serverIdentity);
     const details = { subject: 'invocation', claimed: claims.tool_server, expected } as const;
-    return laterFailure('TOOL_SERVER_MISMATCH', details);
+    return new Failure('TOOL_SERVER_MISMATCH', details);
   }
   const limits = trusted?.policy?.limits;
   if (limits === undefined) return null;
@@ -114,7 +113,7 @@ function checkSettings(
 }
 
 function rootExceeded(subject: Subject, member: string, claimed: unknown, expected: string): Failure {
-  return laterFailure('ROOT_POLICY_EXCEEDED', { subject, member, claimed, expected });
+  return new Failure('ROOT_POLICY_EXCEEDED', { subject, member, claimed, expected });
 }
 
 function checkDelegation(
@@ -153,7 +152,7 @@ function checkDelegation(
 }
 
 /** What is invoked is what was delegated, for the same principal. */
-export function checkInvocation(invocation: Invocation, root: Receipt, leaf: Receipt): Failure | null {
+function checkInvocation(invocation: Invocation, root: Receipt, leaf: Receipt): Failure | null {
   const subject = 'invocation';
   const { sub, cmd } = invocation.claims;
   if (sub !== root.claims.sub) {
@@ -168,7 +167,7 @@ export function checkInvocation(invocation: Invocation, root: Receipt, leaf: Rec
 }
 
 /** The arguments of the call are within the policy of each receipt. */
-export function checkLevels({ claims }: Invocation, receipts: readonly Receipt[]): Failure | null {
+function checkLevels({ claims }: Invocation, receipts: readonly Receipt[]): Failure | null {
   for (let subject = 0; subject < receipts.length; subject++) {
     const violation = findViolation((receipts[subject] as Receipt).limits, claims.args);
     if (violation === null) continue;

@@ -20,7 +20,7 @@ export interface Agent {
   readonly keyFile: string;
   path(name: string): string;
   /** Writes a chain that allows these tools, or methods, under `/mcp`; `[]`: all. */
-  chain(name: string, tools: readonly string[], command?: string): string;
+  chain(name: string, tools: readonly string[], command?: string): Promise<string>;
   /** The options of `sign` for these chain files. */
   options(...chains: string[]): string[];
   delegations(...chains: string[]): Delegations;
@@ -44,8 +44,8 @@ export function newAgent(): Agent {
     keyFile,
     notes,
     path: at,
-    chain(name, tools, command = '/mcp') {
-      const receipt = issueRootDelegation({
+    async chain(name, tools, command = '/mcp') {
+      const receipt = await issueRootDelegation({
         key: principal,
         audience: key.did,
         command,

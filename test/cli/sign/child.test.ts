@@ -13,7 +13,7 @@ import { MAIN } from '../drs.js';
 import { newAgent, TOOL_SERVER } from './agent.js';
 
 const agent = newAgent();
-const chain = agent.chain('root.jwt', ['search', 'resources/read']);
+const chain = await agent.chain('root.jwt', ['search', 'resources/read']);
 
 function run(...command: string[]) {
   const child = spawn(process.execPath, [MAIN, ...agent.options(chain), '--', ...command]);

@@ -39,9 +39,10 @@ const drs = drsMcp({
 afterAll(() => verifier.close());
 
 const answer = (text: string) => ({ content: [{ type: 'text' as const, text }] });
+const searchFile = await agent.chain('search.jwt', ['search']);
 const signed = (...server: string[]) => ({
   command: process.execPath,
-  args: [MAIN, ...agent.options(agent.chain('search.jwt', ['search']), agent.path('more.jwt')), ...server],
+  args: [MAIN, ...agent.options(searchFile, agent.path('more.jwt')), ...server],
   stderr: 'pipe' as const,
 });
 const textOf = (result: unknown) => (result as { content: { text: string }[] }).content[0]?.text;
@@ -56,7 +57,7 @@ describe('a host of SDK 1.x, and a server with sessions', { shuffle: false }, ()
   const servers: V1Server[] = [];
 
   beforeAll(async () => {
-    agent.chain('more.jwt', ['ask', 'slow', 'resumed']);
+    await agent.chain('more.jwt', ['ask', 'slow', 'resumed']);
     const transports = new Map<string, StreamableHTTPServerTransport>();
     server = await listen((req, res) => {
       const session = req.headers['mcp-session-id'] as string | undefined;
@@ -185,7 +186,7 @@ describe('a host of SDK 1.x, and a server with sessions', { shuffle: false }, ()
     await eventually(() => expect(stderr).toContain('more.jwt is not a chain of receipts'));
     rmSync(agent.path('more.jwt'));
     expect(textOf(await client.callTool({ name: 'resumed' }))).toBe('after the stream broke');
-    agent.chain('more.jwt', ['slow']);
+    await agent.chain('more.jwt', ['slow']);
     await expect(client.callTool({ name: 'resumed' })).rejects.toMatchObject({ code: -32010 });
   });
 
@@ -220,7 +221,7 @@ describe('a host of SDK 2.x', { shuffle: false }, () => {
     ['over Streamable HTTP', () => ['--to', `${server.url}/mcp`]],
     ['over standard input and output', () => [process.execPath, child, '2.x']],
   ])('of 2026-07-28, %s', async (_, to) => {
-    agent.chain('more.jwt', ['fetch']);
+    await agent.chain('more.jwt', ['fetch']);
     const client = new V2Client(info, { versionNegotiation: { mode: 'auto' } });
     await client.connect(new V2Transport(signed(...to())));
     const call = { name: 'search', arguments: { query: 'tea' } };

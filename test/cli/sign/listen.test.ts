@@ -81,7 +81,11 @@ describe('for MCP', () => {
       '--allow-origin',
       'https://friend.example',
     ];
-    port = await start('stderr', [MAIN, ...agent.options(agent.chain('search.jwt', ['search'])), ...to]);
+    port = await start('stderr', [
+      MAIN,
+      ...agent.options(await agent.chain('search.jwt', ['search'])),
+      ...to,
+    ]);
   });
   afterAll(async () => {
     await server.close();
@@ -162,7 +166,7 @@ it('an A2A client calls through it, over JSON-RPC and REST, by the addresses of 
     sign: a2aHttpSigner(
       new Delegations({
         key: agent.key,
-        files: [agent.chain('a2a.jwt', ['SendMessage'], '/a2a')],
+        files: [await agent.chain('a2a.jwt', ['SendMessage'], '/a2a')],
         toolServer: 'https://weather.example',
         note: () => undefined,
       }),
@@ -198,7 +202,7 @@ it('an A2A client calls through it, over JSON-RPC and REST, by the addresses of 
 it('listens on the loopback interface only, unless told otherwise', async () => {
   const child = spawn(process.execPath, [
     MAIN,
-    ...agent.options(agent.chain('a.jwt', [])),
+    ...agent.options(await agent.chain('a.jwt', [])),
     ...['--to', 'https://tools.example', '--listen', '0.0.0.0:0'],
   ]);
   let stderr = '';

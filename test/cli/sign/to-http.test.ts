@@ -13,7 +13,7 @@ import { listen, type TestServer } from '../../middleware/http.js';
 import { newAgent } from './agent.js';
 
 const agent = newAgent();
-const chain = agent.chain('search.jwt', ['search']);
+const chain = await agent.chain('search.jwt', ['search']);
 
 /** What the server got, and how it answers: by the method of the message, or of the request. */
 let server: TestServer;

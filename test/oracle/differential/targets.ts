@@ -113,9 +113,9 @@ export async function openTarget(
 function withFile({ trustedRoots, ...options }: VerifierOptions): object {
   if (trustedRoots === undefined) return options;
   const roots = trustedRoots.map((root) => (typeof root === 'string' ? { did: root } : root));
-  const text = JSON.stringify({ roots });
+  const text = roots.map((root) => `${JSON.stringify(root)}\n`).join('');
   const name = createHash('sha256').update(text).digest('hex').slice(0, 16);
-  const file = path.join(tmpdir(), `drs-differential-${name}.json`);
+  const file = path.join(tmpdir(), `drs-differential-${name}.jsonl`);
   writeFileSync(file, text);
   return { ...options, trustedRootsFile: file };
 }

@@ -1,6 +1,6 @@
 import type { ReplayStore } from '../../../usage/index.js';
 import type { Engine } from '../../../verifier/engine.js';
-import { CATALOGUE } from '../../../verify/later-codes.js';
+import { CATALOGUE } from '../../../verify/codes.js';
 import { BUILD } from '../build-info.js';
 import type { Configuration } from '../../configuration/configuration.js';
 import { variableOf } from '../../configuration/environment.js';
@@ -48,7 +48,6 @@ export const METRICS: readonly Row<Sources>[] = [
   ['drs_limits_reached_total', 'counter', 'Calls refused by a limit of a receipt', ['scope', 'limit'], (s) => byScope(s, (_, scope) => s.metrics.replays[scope].limits)],
   ['drs_refunds_total', 'counter', 'Refunds asked for at /v1/refund, by code', ['result'], (s) => s.metrics.refunds],
   ['drs_usage_counters', 'gauge', 'Limited receipts that are counted in this process', ['scope'], (s) => byScope(s, (store) => store.counters)],
-  ['drs_usage_counters_endless', 'gauge', 'Counters of receipts without an end; in Redis those of all instances', ['scope'], (s) => byScope(s, (store) => store.endlessCounters)],
   ['drs_replay_entries', 'gauge', 'Used invocations recorded in this process', ['scope'], (s) => byScope(s, (store) => store.capacity && (store.size ?? 0))],
   ['drs_replay_capacity', 'gauge', 'Maximum number of used invocations in this process', ['scope'], (s) => byScope(s, (store) => store.capacity)],
 

@@ -6,8 +6,7 @@ import type { EngineObserver } from '../../../verifier/engine.js';
 import { REFUND_CODES, type ReplayObserver, type ReplayResult } from '../../../usage/index.js';
 import type { Judgement } from '../../../verify/judge.js';
 import type { Binding } from '../../../verify/binding.js';
-import type { Code } from '../../../verify/codes.js';
-import { CATALOGUE } from '../../../verify/later-codes.js';
+import { CATALOGUE, type Code } from '../../../verify/codes.js';
 
 /** The endpoints; `other` stands for all unknown paths. */
 // prettier-ignore

@@ -1,0 +1,70 @@
+import { Failure } from '../codes.js';
+import type { RevocationView } from '../parts.js';
+import type { Chain, Receipt } from '../receipt.js';
+
+/**
+ * Block F: no receipt is revoked, by its status list index, by its digest or by the keys that it names. The remote list
+ * is asked first, then the local store.
+ */
+export function checkRevocation(chain: Chain, view: RevocationView): Failure | null {
+  const { receipts, isRevocable, clearOf } = chain;
+  const { names } = view;
+  const asksNames = names !== null && names !== clearOf;
+  if (!isRevocable && !asksNames) return null;
+  for (let subject = 0; subject < receipts.length; subject++) {
+    const receipt = receipts[subject] as Receipt;
+    const unlisted = isRevocable ? checkIndex(receipt, subject, view) : null;
+    // What the local store says is certain. So it comes before a list that is missing or too short.
+    const failure =
+      (unlisted?.code === 'RECEIPT_REVOKED' ? unlisted : null) ??
+      (asksNames ? checkNames(receipt, subject, view) : null) ??
+      unlisted;
+    if (failure !== null) return failure;
+  }
+  if (asksNames) chain.clearOf = names;
+  return null;
+}
+
+const LOCAL = 'the local revocation store';
+
+function checkIndex({ claims }: Receipt, subject: number, view: RevocationView): Failure | null {
+  const index = claims.drs_status_list_index;
+  if (index === null) return null;
+  const remote = view.remoteStatusOf(index);
+  if (remote === 'revoked' || view.isRevokedLocally(index))
+    return new Failure('RECEIPT_REVOKED', {
+      subject,
+      member: 'status list index',
+      claimed: index,
+      reason: remote === 'revoked' ? 'the remote status list' : LOCAL,
+      expected: 'an index that is not revoked',
+    });
+  switch (remote) {
+    case 'out_of_range':
+      return new Failure('STATUS_INDEX_OUT_OF_RANGE', {
+        subject,
+        claimed: index,
+        expected: 'an index inside the remote status list',
+      });
+    case 'unavailable':
+      return new Failure('REVOCATION_CHECK_FAILED', {
+        subject,
+        claimed: index,
+        expected: 'a usable copy of the remote status list',
+      });
+    default:
+      return null;
+  }
+}
+
+/** Block B has compared each `iss` with the `aud` before it, so only the root's is looked up. */
+function checkNames({ digest, claims }: Receipt, subject: number, view: RevocationView): Failure | null {
+  const revoked = (code: 'RECEIPT_REVOKED' | 'KEY_REVOKED', member: string, claimed: string) =>
+    new Failure(code, {
+      ...{ subject, member, claimed, reason: LOCAL },
+      expected: `a ${code === 'KEY_REVOKED' ? 'key' : 'receipt'} that is not revoked`,
+    });
+  if (view.isNameRevoked(digest)) return revoked('RECEIPT_REVOKED', 'its digest', digest);
+  if (subject === 0 && view.isNameRevoked(claims.iss)) return revoked('KEY_REVOKED', 'iss', claims.iss);
+  return view.isNameRevoked(claims.aud) ? revoked('KEY_REVOKED', 'aud', claims.aud) : null;
+}
