@@ -60,5 +60,6 @@ async function serveExpress() {
 }
 
 process.on('SIGTERM', () => process.exit(0));
-const port = await (process.argv[2] === 'express-jose' ? serveExpress() : serveFastify());
-console.log(JSON.stringify({ port }));
+console.log(
+  JSON.stringify({ port: await (process.argv[2] === 'express-jose' ? serveExpress() : serveFastify()) }),
+);

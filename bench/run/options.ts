@@ -76,17 +76,15 @@ export function readOptions(args: readonly string[]): Options {
   });
   if (values.smoke && values.quick) throw new Error('both --quick and --smoke are given, expected one');
   const base = PLANS[values.smoke ? 'smoke' : values.quick ? 'quick' : 'full'];
-  const numberOf = (option: 'runs' | 'seconds') => {
-    const text = values[option];
-    return text === undefined ? undefined : wholeNumber(option, text);
-  };
-  const seconds = numberOf('seconds');
-  const depths = values.depths?.split(',').map((text) => wholeNumber('depths', text));
+  const runs = wholeNumber('runs', values.runs);
+  const seconds = wholeNumber('seconds', values.seconds);
+  const depths = values.depths?.split(',').map((text) => wholeNumber('depths', text) ?? 0);
   return {
     plan: {
-      ...{ ...base, runs: numberOf('runs') ?? base.runs },
-      ...(seconds === undefined ? {} : { seconds, latencySeconds: seconds, overloadSeconds: seconds }),
-      ...(depths === undefined ? {} : { depths, coreDepths: depths }),
+      ...base,
+      ...(runs && { runs }),
+      ...(seconds && { seconds, latencySeconds: seconds, overloadSeconds: seconds }),
+      ...(depths && { depths, coreDepths: depths }),
     },
     only: values.only?.split(',') ?? null,
     out: values.out ?? null,
@@ -94,7 +92,8 @@ export function readOptions(args: readonly string[]): Options {
   };
 }
 
-function wholeNumber(option: string, text: string): number {
+function wholeNumber(option: string, text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
   const number = Number(text);
   if (Number.isInteger(number) && number > 0) return number;
   throw new Error(`--${option} has ${JSON.stringify(text)}, expected a whole number above 0`);
