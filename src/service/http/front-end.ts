@@ -38,7 +38,7 @@ export interface WireAnswer {
 export type TakePiece = (piece: Buffer, isLast: boolean) => void;
 
 /**
- * The connection to the client for one answer. Only `Exchange` uses it, and never after {@link close} or `onAborted`, nor after
+ * The connection to the client for one answer. Only `Incoming` uses it, and never after {@link close} or `onAborted`, nor after
  * {@link write}, except for {@link cut} until the answer is sent.
  */
 export interface Wire {
