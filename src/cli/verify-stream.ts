@@ -10,7 +10,7 @@ import { openEngine } from '../verifier/create-verifier.js';
 import type { Engine } from '../verifier/engine.js';
 import { OptionsError } from '../verifier/options.js';
 import { asksForDetails, toVerdict } from '../verifier/verdict.js';
-import { bodyIn } from '../verify/binding.js';
+import { parseBundleText } from '../verify/receipt-cache.js';
 import { Lines, type Piece } from '../stdio/lines.js';
 import { write } from '../stdio/write.js';
 import { CommandError, EXIT, exitCodeOf, type ExitCode } from './command-error.js';
@@ -218,14 +218,14 @@ export async function openLocal(env: NodeJS.ProcessEnv, at: JudgedAt): Promise<O
   return {
     maxBytes: configuration.maxBodyBytes,
     verify: async (line) => {
-      const read = readJson(line, (text) => ({ text, bundle: JSON.parse(text) as unknown }));
+      const read = readJson(line, (text) => parseBundleText(text, engine.cache));
       if (read.fault !== undefined)
         return { error: read.error, status: read.fault === 'too_large' ? 413 : 400 };
       const { bundle } = read.parsed;
       const now = at === 'call' ? timeOf(bundle) : (at ?? undefined);
       const outcome = await engine.verify({
         bundle,
-        body: bodyIn(read.parsed.text, read.parsed.bundle),
+        body: read.parsed.body,
         now,
       });
       return toVerdict(outcome, asksForDetails(bundle));

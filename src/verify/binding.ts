@@ -2,7 +2,6 @@ import {
   equalsByJcs,
   findValueDefect,
   hasMoreNodes,
-  isJsonObject,
   type JsonObject,
   type JsonValue,
   isPlainlyFaithful,
@@ -22,17 +21,6 @@ export type Body =
   | { readonly kind: 'text'; readonly text: string }
   /** The `body` member of a document, and the JSON text of the whole document. */
   | { readonly kind: 'member'; readonly text: string; readonly document: JsonObject };
-
-/**
- * The body of the call in a document: its member `body`.
- *
- * @param text the JSON text of the document
- * @param document what `JSON.parse` makes of it
- */
-export function bodyIn(text: string, document: unknown): Body | null {
-  const hasBody = isJsonObject(document) && Object.hasOwn(document, 'body');
-  return hasBody ? { kind: 'member', text, document } : null;
-}
 
 /** Compares a body with the signed arguments; `null` if there is none. */
 export function bind(args: JsonObject, body: Body | null): Binding | null {

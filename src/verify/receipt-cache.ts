@@ -1,5 +1,8 @@
+import { randomUUID } from 'node:crypto';
 import { utf8Length } from '#platform';
 import { LRUCache } from 'lru-cache';
+import { isJsonObject } from '../protocol/json.js';
+import type { Body } from './binding.js';
 import type { ReceiptMemory } from './parts.js';
 import { Chain, type Receipt } from './receipt.js';
 
@@ -105,6 +108,13 @@ export class ReceiptCache implements ReceiptMemory {
     return entry;
   }
 
+  /** The receipts of the chain whose list, without its first and last quote, is this text; `null` if it is not known. */
+  findJwts(list: string): readonly string[] | null {
+    const chain = this.#entries?.get(chainKeyOf(list));
+    const jwts = chain instanceof Chain ? chain.receipts.map(({ jwt }) => jwt) : null;
+    return jwts?.join('","') === list ? jwts : null;
+  }
+
   /** Adds a receipt whose signature has just verified, and shrinks it. */
   addReceipt(receipt: Receipt): void {
     if (this.#entries === null) return;
@@ -185,4 +195,51 @@ function textBytes(text: string): number {
 function uint32At(bytes: Uint8Array, at: number): number {
   const byte = (offset: number) => bytes[at + offset] as number;
   return (byte(0) | (byte(1) << 8) | (byte(2) << 16) | (byte(3) << 24)) >>> 0;
+}
+
+/** A bundle that was read from JSON text. */
+export interface BundleText {
+  /** What `JSON.parse` makes of the text. Nothing about it has been checked. */
+  readonly bundle: unknown;
+  /** The body of the call: the member `body`, with the text in which its faults can be seen. */
+  readonly body: Body | null;
+}
+
+const START = '"receipts":["';
+// Nobody outside this process knows it, so only the replacement below puts it into a text.
+const PLACEHOLDER = randomUUID();
+
+/**
+ * Parses a bundle, but not the receipts of a chain in the cache, which are most of its text: a placeholder takes the place of
+ * their list, and the rest is parsed. If the value of `receipts` is then the placeholder, the list stood in that very place.
+ * Anywhere else (in the body, in a string, under a name that comes again), the whole text is parsed.
+ *
+ * @throws SyntaxError if the text is not JSON
+ */
+export function parseBundleText(text: string, cache: ReceiptCache): BundleText {
+  const start = text.indexOf(START) + START.length;
+  const end = start < START.length ? -1 : text.indexOf('"]', start);
+  const receipts = end < 0 ? null : cache.findJwts(text.slice(start, end));
+  if (receipts !== null) {
+    const rest = `${text.slice(0, start - 2)}"${PLACEHOLDER}"${text.slice(end + 2)}`;
+    const document = parseOrUndefined(rest);
+    if (isJsonObject(document) && document['receipts'] === PLACEHOLDER)
+      return { bundle: { ...document, receipts }, body: bodyIn(rest, document) };
+  }
+  const bundle: unknown = JSON.parse(text);
+  return { bundle, body: bodyIn(text, bundle) };
+}
+
+function bodyIn(text: string, document: unknown): Body | null {
+  const hasBody = isJsonObject(document) && Object.hasOwn(document, 'body');
+  return hasBody ? { kind: 'member', text, document } : null;
+}
+
+/** The error does not matter: it would quote the placeholder, and the whole text is parsed next. */
+function parseOrUndefined(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }

@@ -1,6 +1,6 @@
 import type { Buffer } from 'node:buffer';
 import { WorkDropped } from '../../signatures/signature-verifier.js';
-import { bodyIn } from '../../verify/binding.js';
+import { parseBundleText } from '../../verify/receipt-cache.js';
 import { asksForDetails, toVerdictJson } from '../../verifier/verdict.js';
 import { answerTo, readJson, type Fault, type Judge } from '../http/judged-body.js';
 import { refusal, type Answer, type Asked } from '../http/incoming.js';
@@ -21,7 +21,7 @@ export class VerifyRoute implements Judge {
   async answer(asked: Asked, body: Buffer, ticket: Ticket): Promise<Answer | null> {
     const { engine, metrics, verdicts, log } = this.#context;
     try {
-      const read = readJson(body, (text) => ({ text, bundle: JSON.parse(text) as unknown }));
+      const read = readJson(body, (text) => parseBundleText(text, engine.cache));
       if (read.fault !== undefined) {
         metrics.countRejection(read.fault);
         return refusal(read.fault === 'too_large' ? 413 : 400, read.error);
@@ -29,7 +29,7 @@ export class VerifyRoute implements Judge {
       const { bundle } = read.parsed;
       const outcome = await engine.verify({
         bundle,
-        body: bodyIn(read.parsed.text, bundle),
+        body: read.parsed.body,
         isWanted: () => !asked.isOver,
         mayWait: () => ticket.park(),
       });
