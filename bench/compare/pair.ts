@@ -103,7 +103,6 @@ function environmentOf({ traffic }: Case, { workers = null }: PairPlan) {
     BUSY_POLL_MICROSECS: '0',
     // The second for commits that do not know the first.
     QUEUE_BURST_MS: '60000',
-    QUEUE_TARGET_MS: '60000',
     ...(workers === null ? {} : { WORKER_THREADS: String(workers) }),
     ...environmentFor(traffic),
   };

@@ -1,4 +1,3 @@
-import { Buffer } from 'node:buffer';
 import { getHeapStatistics } from 'node:v8';
 import { type Logger, pino } from 'pino';
 import { OptionsError } from '../verifier/options.js';
@@ -18,8 +17,6 @@ import { notifyReady } from './notify.js';
 import { printableUrl } from '../revocation/printable-url.js';
 import type { Service } from './service.js';
 import closeWithGrace, { type AllEvents } from 'close-with-grace';
-
-const POOL_BYTES = 256 * 1024;
 
 /**
  * Runs the service until a signal ends it. Never throws. An invalid configuration ends the process with exit code 2
@@ -47,8 +44,6 @@ export async function serve(env: NodeJS.ProcessEnv, isCheck = false): Promise<vo
   }
   const log = openLog(configuration);
   for (const warning of warnings) log.warn(warning);
-  // Bodies are copied, since the front end takes its memory back. Node makes an ArrayBuffer for each copy that is larger than half of this.
-  Buffer.poolSize = POOL_BYTES;
   let service: Service | null = null;
   endGracefully({
     log,

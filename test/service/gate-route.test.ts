@@ -163,11 +163,7 @@ describe('the answer to a proxy', () => {
     const { ask, gatekeeper, noted } = open();
     const tickets = Array.from({ length: 4096 }, () => gatekeeper.letIn({ client: 'a' }));
     for (const ticket of tickets)
-      void ticket.run(
-        0,
-        () => Promise.resolve(),
-        () => undefined,
-      );
+      void ticket.run(0, { work: () => Promise.resolve(), refuse: () => undefined });
     expect((await ask({ body: '{}' })).wire.answers).toMatchObject([{ status: 403, closes: false }]);
     gatekeeper.isDraining = true;
     expect((await ask({ body: '{}' })).wire.answers).toMatchObject([{ status: 403, closes: true }]);

@@ -20,12 +20,12 @@ const KIB = 1024;
 // Text and parsed form, for each byte of a body.
 const EXPANSION = 16;
 const FIRST = { client: '192.0.2.1' };
-const refused = () => 'overloaded';
+const refuse = () => 'overloaded';
 const OTHER = { client: '192.0.2.2' };
 
 const open = (limits: Partial<GatekeeperLimits> = {}, signatures = { waitMs: 0 }) => {
   const all = {
-    ...{ maxPending: 1000, maxBodyMemory: 1024 * KIB, queueBurstMs: 60_000, queueTargetMs: 60_000 },
+    ...{ maxPending: 1000, maxBodyMemory: 1024 * KIB, queueBurstMs: 60_000 },
     ...limits,
   };
   return new Gatekeeper(all, new Backlog(all, signatures, STILL_LOOP));
@@ -34,7 +34,7 @@ const open = (limits: Partial<GatekeeperLimits> = {}, signatures = { waitMs: 0 }
 /** Begins to wait for a verdict, at once. @returns whether it may */
 async function begin(ticket: Ticket, bytes: number): Promise<boolean> {
   const begun = () => Promise.resolve(true);
-  return ticket.run(bytes, begun, () => false);
+  return ticket.run(bytes, { work: begun, refuse: () => false });
 }
 
 describe('what waits for a verdict', () => {
@@ -103,7 +103,7 @@ describe('a turn', () => {
     const runs: string[] = [];
     void open()
       .letIn(FIRST)
-      .run<unknown>(MAX_TYPICAL_BYTES, () => Promise.resolve(runs.push('ran')), refused);
+      .run<unknown>(MAX_TYPICAL_BYTES, { work: () => Promise.resolve(runs.push('ran')), refuse });
     expect(runs).toEqual(['ran']);
   });
 
@@ -111,7 +111,7 @@ describe('a turn', () => {
     const keeper = open();
     const runs: string[] = [];
     const run = (bytes: number) =>
-      keeper.letIn(FIRST).run<unknown>(bytes, () => Promise.resolve(runs.push('ran')), refused);
+      keeper.letIn(FIRST).run<unknown>(bytes, { work: () => Promise.resolve(runs.push('ran')), refuse });
     const first = run(512 * KIB);
     expect([runs, keeper.bodyBytes]).toEqual([[], 512 * KIB]);
     // There is no memory for another one to wait.
@@ -123,7 +123,7 @@ describe('a turn', () => {
     const signatures = { waitMs: 100 };
     const keeper = open({ maxPending: 4 }, signatures);
     const run = (sender: typeof FIRST) =>
-      keeper.letIn(sender).run(8000, () => Promise.resolve('ran'), refused);
+      keeper.letIn(sender).run(8000, { work: () => Promise.resolve('ran'), refuse });
     const waiting = [run(FIRST), run(FIRST), run(OTHER)];
     expect([await run(FIRST), keeper.pending, keeper.bodyBytes]).toEqual(['overloaded', 3, 24_000]);
     waiting.push(run(OTHER));

@@ -1,9 +1,9 @@
-import { Backlog, type BacklogLimits } from '../../src/service/load/backlog.js';
+import { Backlog, Fifo, type BacklogLimits } from '../../src/service/load/backlog.js';
 
 /** Processor time of the main thread in milliseconds, as measured on a machine where a signature takes 0.08. */
-const READ_MS = 0.012;
-const QUEUE_MS = 0.003;
-const REFUSE_MS = 0.012;
+export const READ_MS = 0.012;
+export const QUEUE_MS = 0.003;
+export const REFUSE_MS = 0.012;
 const ACCEPT_MS = 0.04;
 const NETWORK_MS = 0.1;
 
@@ -17,6 +17,21 @@ export interface Crowd {
   readonly patienceMs?: number;
   /** Requests per millisecond of other clients that wait for nothing. */
   readonly rate?: number;
+  /** Callers who share connections. Their patience counts from when they ask, also while they wait for a connection. */
+  readonly pool?: Pool;
+}
+
+/** A pool of connections. One whose caller gave up is closed, and replaced by a new one. */
+export interface Pool {
+  readonly connections: number;
+  /** Asked per millisecond. */
+  readonly rate: number;
+  readonly patienceMs: number;
+  /** When another rate follows, and which. */
+  readonly untilMs?: number;
+  readonly then?: { readonly rate: number };
+  /** Share of the callers whose patience ends at once. */
+  readonly impatientShare?: number;
 }
 
 export interface Simulation extends Crowd {
@@ -33,14 +48,23 @@ export interface Simulation extends Crowd {
 interface Asked {
   readonly client: number;
   readonly at: number;
+  readonly sentAt: number;
   readonly isNew: boolean;
   isOver: boolean;
 }
 
+interface Ended {
+  readonly client: number;
+  readonly at: number;
+  /** Milliseconds since it was asked, and since it was sent, which differ in a pool. */
+  readonly took: number;
+  readonly tookThere: number;
+}
+
 /** How requests ended, and when. */
 export interface Outcomes {
-  readonly served: readonly { readonly client: number; readonly at: number; readonly took: number }[];
-  readonly refused: readonly { readonly client: number; readonly at: number; readonly took: number }[];
+  readonly served: readonly Ended[];
+  readonly refused: readonly Ended[];
   readonly gaveUp: number;
   /** The longest turn of the event loop. */
   readonly longestTurnMs: number;
@@ -70,7 +94,7 @@ export function simulate({
       pause: (turn) => (paused = { at: now + 1, turn }),
     },
   );
-  const { clients = 0, requestsEach = Infinity, patienceMs = Infinity, rate = 0 } = crowd;
+  const { clients = 0, requestsEach = Infinity, patienceMs = Infinity, rate = 0, pool } = crowd;
   const left = new Array<number>(clients).fill(requestsEach);
   const served: Outcomes['served'][number][] = [];
   const refused: Outcomes['refused'][number][] = [];
@@ -81,18 +105,59 @@ export function simulate({
   const ask = (client: number, at: number, isNew: boolean) => {
     if (client >= 0 && (left[client] as number) <= 0) return;
     if (client >= 0) left[client] = (left[client] as number) - 1;
-    const asked: Asked = { client, at, isNew, isOver: false };
+    const asked: Asked = { client, at, sentAt: at, isNew, isOver: false };
     arrivals.push({ at: at + NETWORK_MS, asked });
     if (patienceMs < Infinity) impatient.push({ at: at + patienceMs, asked });
   };
+  // Callers of the pool wait for a connection, oldest first; those of its clients have the number -2.
+  const callers = new Fifo<number>();
+  let sent = 0;
+  const free = { old: pool?.connections ?? 0, fresh: 0 };
+  const sendWaiting = () => {
+    if (pool === undefined) return;
+    while (free.old + free.fresh > 0 && callers.first !== undefined) {
+      const at = callers.shift() as number;
+      if (at + pool.patienceMs <= now) gaveUp++;
+      else {
+        const isNew = free.old === 0;
+        if (isNew) free.fresh--;
+        else free.old--;
+        const asked: Asked = { client: -2, at, sentAt: now, isNew, isOver: false };
+        arrivals.push({ at: now + NETWORK_MS, asked });
+        const isImpatient = sent++ % 1000 < 1000 * (pool.impatientShare ?? 0);
+        impatient.push({ at: isImpatient ? now + NETWORK_MS / 2 : at + pool.patienceMs, asked });
+      }
+    }
+  };
+  const askFromPool = () => {
+    if (pool === undefined) return;
+    for (; askedAt <= now; askedAt += 1 / (askedAt < (pool.untilMs ?? Infinity) ? pool : (pool.then ?? pool)).rate)
+      callers.push(askedAt);
+    while (callers.first !== undefined && callers.first + pool.patienceMs <= now) {
+      callers.shift();
+      gaveUp++;
+    }
+    sendWaiting();
+  };
+  let askedAt = pool === undefined ? Infinity : 0;
   for (let client = 0; client < clients; client++) ask(client, 0, false);
   if (rate > 0) for (let at = 0; at < milliseconds; at += 1 / rate) ask(-1, at, false);
   const answer = (asked: Asked, isServed: boolean) => {
     now += isServed ? cost(served.length) : REFUSE_MS;
     if (asked.isOver) return;
     asked.isOver = true;
-    (isServed ? served : refused).push({ client: asked.client, at: now, took: now - asked.at });
+    if (asked.client === -2 && now - asked.at > (pool?.patienceMs ?? Infinity)) {
+      // It gave up meanwhile, which the service has not read yet.
+      backlog.gaveUp(address(asked.client));
+      gaveUp++;
+      free.fresh++;
+      return;
+    }
+    (isServed ? served : refused).push({
+      ...{ client: asked.client, at: now, took: now - asked.at, tookThere: now - asked.sentAt },
+    });
     if (asked.client >= 0) ask(asked.client, now + NETWORK_MS, false);
+    if (asked.client === -2) free.old++;
   };
   const giveUp = () => {
     for (let next = impatient.first; next !== undefined && next.at <= now; next = impatient.first) {
@@ -101,7 +166,8 @@ export function simulate({
       if (asked.isOver) continue;
       asked.isOver = true;
       gaveUp++;
-      ask(asked.client, next.at, true);
+      if (asked.client === -2) free.fresh++;
+      else ask(asked.client, next.at, true);
     }
   };
   let stall = 0;
@@ -110,6 +176,7 @@ export function simulate({
     for (let next = stalls[stall]; next !== undefined && next[0] <= now; next = stalls[++stall])
       now += next[1];
     giveUp();
+    askFromPool();
     const until = now;
     for (let next = arrivals.first; next !== undefined && next.at <= until; next = arrivals.first) {
       arrivals.pop();
@@ -118,11 +185,14 @@ export function simulate({
       if (asked.isNew) now += ACCEPT_MS;
       if (asked.isOver) continue;
       now += READ_MS;
-      if (backlog.hasTime()) answer(asked, true);
+      if (backlog.hasTime({ client: address(asked.client) })) answer(asked, true);
       else {
         now += QUEUE_MS;
         const isWaiting = backlog.add(address(asked.client), (isLate) => {
-          if (!asked.isOver) answer(asked, !isLate);
+          if (asked.isOver) backlog.gaveUp(address(asked.client));
+          else {
+            answer(asked, !isLate);
+          }
         });
         if (!isWaiting) answer(asked, false);
       }
@@ -140,6 +210,7 @@ export function simulate({
     const next = Math.min(
       arrivals.first?.at ?? Infinity,
       impatient.first?.at ?? Infinity,
+      askedAt,
       (paused as { at: number } | null)?.at ?? Infinity,
     );
     if (next === Infinity) break;

@@ -75,8 +75,7 @@ export function answerIn(dialect: Dialect, context: GrpcContext): handleUnaryCal
 
   /** @returns `null` if nobody waits for the answer any more: the library itself says DEADLINE_EXCEEDED */
   const answer = async (call: Call, ticket: Ticket | null): Promise<Buffer | null> => {
-    const isWanted = (): boolean => !call.cancelled && Date.now() < Number(call.getDeadline());
-    if (!isWanted()) return null;
+    if (!isWanted(call)) return null;
     const question = read(call.request);
     if (question === null) {
       decider.rejected('grpc', 'malformed');
@@ -101,7 +100,8 @@ export function answerIn(dialect: Dialect, context: GrpcContext): handleUnaryCal
       ticket === null
         ? decider.unavailable(asked, gatekeeper.isDraining ? 'shutting_down' : 'overloaded')
         : await decider.decide({
-            ...{ ...asked, request, isWanted, onVerdict },
+            ...{ ...asked, request, onVerdict },
+            isWanted: () => isWanted(call),
             mayWait: () => ticket.park(),
           });
     decided(decision);
@@ -113,13 +113,12 @@ export function answerIn(dialect: Dialect, context: GrpcContext): handleUnaryCal
     const ticket = gatekeeper.isDraining ? null : gatekeeper.enter({ client }, 0);
     if (ticket === null) return answer(call, null);
     try {
-      return await ticket.run(
-        length,
-        () => answer(call, ticket),
-        () => answer(call, null),
-      );
+      return await ticket.run(length, {
+        work: () => answer(call, ticket),
+        refuse: () => answer(call, null),
+      });
     } finally {
-      ticket.release();
+      ticket.release(!isWanted(call));
     }
   };
 
@@ -138,6 +137,11 @@ export function answerIn(dialect: Dialect, context: GrpcContext): handleUnaryCal
         reply({ code: Status.INTERNAL, details: 'internal' });
       });
   };
+}
+
+/** Whether the gateway waits for the answer. */
+function isWanted(call: Call): boolean {
+  return !call.cancelled && Date.now() < Number(call.getDeadline());
 }
 
 /** The address of the gateway. */

@@ -40,18 +40,24 @@ export class GuardRoute {
     this.judge = new GateJudge(
       context,
       protocol,
-      (incoming, bytes, ticket) => ({
-        ...{ method: incoming.method, path: targetOf(incoming) },
-        readBody: (body) => wholeBodyOfBytes(body, (incoming.gate as GateHead).headers),
-        // A tool server may take minutes, and an event stream hours: no client's requests may take what all others need.
-        hasRoom: slots.hasFor(incoming.client) && ticket?.canGrow(bytes) !== false,
-        act: (decision, body) => {
-          if (decision.kind === 'deny') return answerOf(decision, body === null);
-          if (body === null || ticket === null)
-            return refusal(413, 'the body is larger than MAX_BODY_BYTES', { closes: true });
-          return this.#sendOn(incoming, ticket, decision, body);
-        },
-      }),
+      (incoming, bytes, ticket) => {
+        let kept: Buffer | null = null;
+        return {
+          ...{ method: incoming.method, path: targetOf(incoming) },
+          readBody: (body) => {
+            kept = Buffer.from(body);
+            return wholeBodyOfBytes(kept, (incoming.gate as GateHead).headers);
+          },
+          // A tool server may take minutes, and an event stream hours: no client's requests may take what all others need.
+          hasRoom: slots.hasFor(incoming.client) && ticket?.canGrow(bytes) !== false,
+          act: (decision, isTooLarge) => {
+            if (decision.kind === 'deny') return answerOf(decision, isTooLarge);
+            if (kept === null || ticket === null)
+              return refusal(413, 'the body is larger than MAX_BODY_BYTES', { closes: true });
+            return this.#sendOn(incoming, ticket, decision, kept);
+          },
+        };
+      },
       (incoming) =>
         destination.takes(incoming.method, targetOf(incoming))
           ? null

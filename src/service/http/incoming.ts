@@ -67,6 +67,8 @@ export interface IncomingOwner {
   report(answered: Answered): void;
 }
 
+type TakeBody = (body: Buffer | BodyFault, isBorrowed: boolean) => void;
+
 /** The headers that are kept of a request, beside those that a gate reads. */
 const READ: ReadonlySet<string> = new Set([
   ...['content-length', 'transfer-encoding', 'content-type', 'content-encoding', 'connection', 'origin'],
@@ -104,6 +106,8 @@ export class Incoming implements Asked, Answered {
   status = 0;
   /** The request is answered, or its client has disconnected. */
   isOver = false;
+  /** Its client has disconnected before. */
+  isGone = false;
   knownRequestId: string | null = null;
   readonly #wire: Wire;
   readonly #owner: IncomingOwner;
@@ -119,7 +123,7 @@ export class Incoming implements Asked, Answered {
   /** Of a body that is being read. */
   #reading: { readonly maxBytes: number; readonly ticket: Ticket } | null = null;
   #reader: BodyReader | null = null;
-  #onBody: ((body: Buffer | BodyFault) => void) | null = null;
+  #onBody: TakeBody | null = null;
   /** Tells who waits for the client to take its answer that it has disconnected. */
   #onGone: (() => void) | null = null;
   /** An answer that waits for the first piece of the body. */
@@ -161,7 +165,7 @@ export class Incoming implements Asked, Answered {
     if (id !== null) this.knownRequestId = readRequestId(id);
     wire.onAborted(() => {
       this.#free();
-      this.isOver = true;
+      this.isOver = this.isGone = true;
       this.#endReading('gone');
       this.#onGone?.();
     });
@@ -217,19 +221,29 @@ export class Incoming implements Asked, Answered {
     return type !== null && type.length >= NDJSON_TYPE.length && type.toLowerCase().includes(NDJSON_TYPE);
   }
 
+  /** Reads the body. Call it before anything is waited for: uWebSockets.js drops what comes while nobody reads. */
+  read(maxBytes: number, ticket: Ticket): Promise<Buffer | BodyFault> {
+    return new Promise((resolve) => {
+      this.receive(maxBytes, ticket, (body, isBorrowed) =>
+        resolve(isBorrowed && typeof body !== 'string' ? Buffer.from(body) : body),
+      );
+    });
+  }
+
   /**
-   * Reads the body. Call it before anything is waited for: uWebSockets.js drops what comes while nobody reads.
+   * Reads the body like {@link read}, without a copy if it comes in one piece.
    *
    * @param ticket grows with a body that comes in pieces
+   * @param take called once. `isBorrowed`: the bytes are only valid during the call
    */
-  read(maxBytes: number, ticket: Ticket): Promise<Buffer | BodyFault> {
-    if (this.contentLength > maxBytes) return Promise.resolve('too_large');
-    if (!this.#isBodyDue) return Promise.resolve(NOTHING);
-    this.#reading = { maxBytes, ticket };
-    return new Promise((resolve) => {
-      this.#onBody = resolve;
+  receive(maxBytes: number, ticket: Ticket, take: TakeBody): void {
+    if (this.contentLength > maxBytes) take('too_large', false);
+    else if (!this.#isBodyDue) take(NOTHING, false);
+    else {
+      this.#reading = { maxBytes, ticket };
+      this.#onBody = take;
       this.#receive(true);
-    });
+    }
   }
 
   /** Discards a body that nobody reads. */
@@ -304,8 +318,7 @@ export class Incoming implements Asked, Answered {
   ): void {
     if (this.#reader !== null) this.#reader.take(chunk, isLast);
     else if (chunk.length > maxBytes) this.#endReading('too_large');
-    // The piece is only valid during the call.
-    else if (isLast && chunk.length <= MAX_TYPICAL_BYTES) this.#endReading(Buffer.from(chunk));
+    else if (isLast && chunk.length <= MAX_TYPICAL_BYTES) this.#endReading(chunk, true);
     else {
       const endsAt = this.startedAt + this.#owner.bodyTimeoutMs;
       const rules = { ticket, maxBytes, announcedBytes: this.contentLength, endsAt };
@@ -315,10 +328,10 @@ export class Incoming implements Asked, Answered {
     }
   }
 
-  #endReading(body: Buffer | BodyFault): void {
+  #endReading(body: Buffer | BodyFault, isBorrowed = false): void {
     this.#reader?.stop();
     this.#reading = null;
-    this.#onBody?.(body);
+    this.#onBody?.(body, isBorrowed);
   }
 
   #write(answer: WireAnswer): void {

@@ -22,6 +22,7 @@ export interface Judge<One extends Asked = Asked> {
   /** Why a request is refused before its body is read; `null` if it is not. */
   readonly refusalOf?: ((incoming: Incoming) => Answer | null) | undefined;
   /**
+   * @param body only valid until this first waits
    * @param ticket waits for the verdict, and is given back by the caller
    * @returns `null` if nobody waits for the answer
    */

@@ -1,3 +1,4 @@
+import { Buffer } from 'node:buffer';
 import { availableParallelism } from 'node:os';
 import { performance } from 'node:perf_hooks';
 import type { Logger } from 'pino';
@@ -6,6 +7,7 @@ import type { Gatekeeper, Ticket } from '../load/gatekeeper.js';
 import type { RateLimit } from '../load/rate-limit.js';
 import type { Endpoint, Metrics, Rejection } from '../observe/metrics/metrics.js';
 import type { Tracing } from '../observe/tracing.js';
+import type { BodyFault } from './body-reader.js';
 import { clientAddressOf, type ProxyTrust } from './client-address.js';
 import type { HttpRequest, Wire } from './front-end.js';
 import { gateProtocolOf } from './gate-head.js';
@@ -139,7 +141,7 @@ export class Server implements IncomingOwner {
       if (!incoming.isBatch) this.report(incoming);
       // What is held, or comes in pieces, is not sent yet.
       if (sent !== null) await sent;
-      ticket?.release();
+      ticket?.release(incoming.isGone);
       if (--this.#open === 0) this.#busyPoll.begin();
     }
   }
@@ -193,30 +195,38 @@ export class Server implements IncomingOwner {
 }
 
 /** Reads the body of a request, and has it judged in its turn. */
-async function answerBody(
-  incoming: Incoming,
-  ticket: Ticket,
-  judge: Judge<Incoming>,
-): Promise<Answer | null> {
-  const body = await incoming.read(judge.maxBytes, ticket);
-  if (body === 'gone') return null;
-  if (typeof body === 'string') return judge.refuse(incoming, body);
-  // `return` alone would wait two turns of the queue of promises longer.
-  return await judgeInTurn(incoming, body, ticket, judge);
+function answerBody(incoming: Incoming, ticket: Ticket, judge: Judge<Incoming>): Promise<Answer | null> {
+  const answer = async (body: Buffer | BodyFault, isBorrowed: boolean): Promise<Answer | null> => {
+    if (body === 'gone') return null;
+    if (typeof body === 'string') return judge.refuse(incoming, body);
+    // `return` alone would wait two turns of the queue of promises longer.
+    return await judgeInTurn(incoming, body, ticket, judge, isBorrowed);
+  };
+  return new Promise((resolve) => {
+    incoming.receive(judge.maxBytes, ticket, (body, isBorrowed) => resolve(answer(body, isBorrowed)));
+  });
 }
 
-/** Has a body judged when its turn comes, unless its client has gone. */
+/**
+ * Has a body judged when its turn comes, unless its client has gone.
+ *
+ * @param isBorrowed whether the bytes are only valid during this call: they are copied if they wait
+ */
 export function judgeInTurn<One extends Asked>(
   asked: One,
   body: Buffer,
   ticket: Ticket,
   judge: Judge<One>,
+  isBorrowed = false,
 ): Promise<Answer | null> {
-  return ticket.run(
-    body.length,
-    () => (asked.isOver ? Promise.resolve(null) : judge.answer(asked, body, ticket)),
-    () => (asked.isOver ? null : judge.refuse(asked, 'overloaded')),
-  );
+  let kept = body;
+  return ticket.run(body.length, {
+    work: () => (asked.isOver ? Promise.resolve(null) : judge.answer(asked, kept, ticket)),
+    refuse: () => (asked.isOver ? null : judge.refuse(asked, 'overloaded')),
+    wait: () => {
+      if (isBorrowed) kept = Buffer.from(body);
+    },
+  });
 }
 
 /** Keeps the event loop turning while no request is open. */

@@ -1,11 +1,11 @@
 import { performance } from 'node:perf_hooks';
+import { LRUCache } from 'lru-cache';
+import type { Sender } from './gatekeeper.js';
 
 /** The limits of {@link Backlog}. */
 export interface BacklogLimits {
-  /** Milliseconds that a request may wait in a burst. */
+  /** Milliseconds that a request may wait. */
   readonly queueBurstMs: number;
-  /** Milliseconds that it may wait in a lasting overload; if that is more, the other limit holds. */
-  readonly queueTargetMs: number;
   /** Maximum number of requests; a single client may have half as many. */
   readonly maxPending: number;
 }
@@ -25,15 +25,17 @@ const MAX_REFUSING_MS = 5;
 const AT_ONCE_MS = 15;
 // A large body takes milliseconds by itself, so the limits above would refuse the second of a few.
 const MAX_LARGE_WAIT_MS = 1000;
-// An overload is found by intervals of so long, of which so many in a row have more late requests than one in so many. A
-// moment in which the whole process stood still makes one or two intervals late.
+// See Patience. Fewer than two in a hundred give up for reasons of their own, and a moment in which the process stood still makes one
+// bad interval.
 const INTERVAL_MS = 100;
-const MIN_BAD_INTERVALS = 3;
-const MAX_LATE_SHARE = 1 / 20;
-// An overload is over when nobody was late for so long, or on trial after a longer time: a crowd that the lower limit
-// refuses in part may fit into the higher one. A trial lasts for about half a second, so trials take 2 % of the time.
-const CALM_MS = 200;
-const TRIAL_AFTER_MS = 30_000;
+const GIVING_UP_SHARE = 1 / 50;
+const MIN_BAD_INTERVALS = 2;
+const LOWERING = 3;
+const RAISING = 1.01;
+const MIN_LIMIT_MS = 0.2;
+const PLACES_PER_MS = 5;
+const FORGET_MS = 1000;
+const MAX_IMPATIENT = 1024;
 
 /** The part of the event loop that {@link Backlog} needs; a test passes its own. */
 export interface Loop {
@@ -66,27 +68,27 @@ interface Waiting {
  * rest to the next turns. If nothing waits, a request is served as soon as it arrives.
  *
  * Each client has a lane of its own, oldest first, and the lanes take turns, so a client with many requests delays only
- * itself. A request that has waited too long is refused when its turn comes; see {@link Lane}. That also slows down
- * clients that ask again as soon as they are refused. Nothing is estimated.
+ * itself. A request that has waited for too long is refused when its turn comes. That also slows down clients that ask again as
+ * soon as they are refused. {@link Patience} says what else is refused. Nothing is estimated.
  */
 export class Backlog {
   readonly #limits: BacklogLimits;
   readonly #signatures: { readonly waitMs: number };
   readonly #loop: Loop;
-  readonly #lanes: RoundRobin<Lane>;
+  readonly #lanes = new RoundRobin();
   /** Large bodies, of which one is parsed per turn: those of a client wait for each other, too. */
-  readonly #large = new RoundRobin((client) => new Line(client));
+  readonly #large = new RoundRobin();
+  /** Clients whose callers have given up lately. */
+  readonly #impatient = new LRUCache<string, Patience>({ max: MAX_IMPATIENT });
   #length = 0;
-  /** When the first request of this turn came; `null` between turns. */
+  /** When the first request of this turn came, or the turn before it ended if it left some; `null` between turns. */
   #turnStartedAt: number | null = null;
   #isTurnDue = false;
-  /** When waiting requests were last served, if some were left. */
-  #servedAt: number | null = null;
+  #forgotAt = 0;
 
   /** @param signatures `waitMs`: milliseconds that signatures will wait for a thread if they are submitted now */
   constructor(limits: BacklogLimits, signatures: { readonly waitMs: number }, loop: Loop = eventLoop) {
     this.#limits = limits;
-    this.#lanes = new RoundRobin((client) => new Lane(client, limits));
     this.#signatures = signatures;
     this.#loop = loop;
   }
@@ -97,13 +99,39 @@ export class Backlog {
   }
 
   /** Whether to serve a request at once: none waits, and this turn and the threads have time. Call it once for each. */
-  hasTime(): boolean {
-    if (this.#length > 0 || this.#signatures.waitMs >= AHEAD_MS) return false;
+  hasTime(sender: Sender): boolean {
     const now = this.#loop.now();
-    if (this.#turnStartedAt !== null) return now - this.#turnStartedAt < AT_ONCE_MS;
-    this.#turnStartedAt = now;
+    const startedAt = (this.#turnStartedAt ??= now);
     this.#deferTurn();
-    return true;
+    const isBusy = this.#isBusy(now);
+    // When it has gone, its address is not known any more.
+    const client = isBusy || this.#impatient.size > 0 ? sender.client : null;
+    const patience = client === null ? undefined : this.#impatient.get(client);
+    patience?.count(false, isBusy, now);
+    if (this.#length > 0 || this.#signatures.waitMs >= AHEAD_MS) return false;
+    return now - startedAt < AT_ONCE_MS && patience?.isLow !== true;
+  }
+
+  /** Notes that the caller of a request did not wait for its answer. */
+  gaveUp(client: string): void {
+    const now = this.#loop.now();
+    const isBusy = this.#isBusy(now);
+    let patience = this.#impatient.get(client);
+    if (patience === undefined) {
+      // As long as nobody is noted here, a request costs nothing more.
+      if (!isBusy) return;
+      this.#impatient.set(client, (patience = new Patience(now, this.#limits.queueBurstMs)));
+    }
+    patience.count(true, isBusy, now);
+  }
+
+  #isBusy(now: number): boolean {
+    const turnMs = now - (this.#turnStartedAt ?? now);
+    return this.#length > 0 || turnMs >= MIN_SLICE_MS || this.#signatures.waitMs >= MIN_SLICE_MS;
+  }
+
+  #patienceOf(client: string): Patience | undefined {
+    return this.#impatient.size === 0 ? undefined : this.#impatient.get(client);
   }
 
   /**
@@ -113,9 +141,11 @@ export class Backlog {
    * @returns false if too many requests of this client wait; then `work` is never called
    */
   add(client: string, work: Work): boolean {
-    const lane = this.#lanes.of(client);
-    if (lane.waiting.length >= this.#limits.maxPending / 2) return false;
-    lane.waiting.push({ work, since: this.#loop.now() });
+    const { waiting } = this.#lanes.of(client);
+    const now = this.#loop.now();
+    if (waiting.length >= (this.#patienceOf(client)?.places ?? Infinity)) return false;
+    if (waiting.length >= this.#limits.maxPending / 2) return false;
+    waiting.push({ work, since: now });
     this.#length++;
     this.#deferTurn();
     return true;
@@ -135,10 +165,10 @@ export class Backlog {
 
   readonly #endTurn = (): void => {
     const now = this.#loop.now();
-    const othersMs = now - (this.#servedAt ?? this.#turnStartedAt ?? now);
+    const othersMs = now - (this.#turnStartedAt ?? now);
     this.#isTurnDue = false;
     this.#turnStartedAt = null;
-    this.#servedAt = null;
+    this.#forgetPatient(now);
     if (!this.#hasWaiting()) return;
     const line = this.#large.next();
     if (line !== undefined) {
@@ -148,11 +178,19 @@ export class Backlog {
     }
     const isMoving = this.#serve(othersMs);
     if (!this.#hasWaiting()) return;
-    this.#servedAt = this.#loop.now();
+    // The next turn begins with what this one left.
+    this.#turnStartedAt = this.#loop.now();
     // If the threads have enough work, it waits a little longer, so that they get the cores.
     if (isMoving || this.#large.length > 0) this.#deferTurn();
     else this.#pauseTurn();
   };
+
+  #forgetPatient(now: number): void {
+    if (this.#impatient.size === 0 || now - this.#forgotAt < FORGET_MS) return;
+    this.#forgotAt = now;
+    for (const [client, patience] of this.#impatient)
+      if (patience.isOver(now)) this.#impatient.delete(client);
+  }
 
   #pauseTurn(): void {
     if (this.#isTurnDue) return;
@@ -180,15 +218,23 @@ export class Backlog {
     };
     // Once every lane was skipped in a row, there is no time left for what they hold.
     for (let skipped = 0; skipped < this.#lanes.length;) {
-      const lane = this.#lanes.next() as Lane;
-      const isLate = lane.isLate(now);
-      if (isLate ? refusingMs < MAX_REFUSING_MS : hasTimeToServe()) {
+      const lane = this.#lanes.next() as Line;
+      const { waiting } = lane;
+      const patience = this.#patienceOf(lane.client);
+      const limitMs = Math.min(this.#limits.queueBurstMs, patience?.limitMs ?? Infinity);
+      const isLate =
+        now - (waiting.first as Waiting).since > limitMs || waiting.length > (patience?.places ?? Infinity);
+      const isRefused = isLate && refusingMs < MAX_REFUSING_MS;
+      // Of callers who give up, the newest request has the most time left.
+      const isNewest = patience?.isLow === true;
+      if (isRefused || ((isNewest || !isLate) && hasTimeToServe())) {
+        const { work } = (isRefused || !isNewest ? waiting.shift() : waiting.pop()) as Waiting;
         this.#length--;
         isMoving = true;
-        lane.take(isLate, now)(isLate);
+        work(isRefused);
         const spentMs = this.#loop.now() - now;
         now += spentMs;
-        if (isLate) refusingMs += spentMs;
+        if (isRefused) refusingMs += spentMs;
         else servingMs += spentMs;
         skipped = 0;
       } else skipped++;
@@ -215,6 +261,10 @@ export class Fifo<Item> {
     this.#items.push(item);
   }
 
+  pop(): Item | undefined {
+    return this.length === 0 ? undefined : this.#items.pop();
+  }
+
   shift(): Item | undefined {
     const item = this.#items[this.#next];
     if (item === undefined) return undefined;
@@ -239,15 +289,10 @@ class Line {
 }
 
 /** Lines of clients that take turns. */
-class RoundRobin<One extends Line> {
-  readonly #make: (client: string) => One;
+class RoundRobin {
   /** By client. None of them is empty. */
-  readonly #lines = new Map<string, One>();
-  readonly #order = new Fifo<One>();
-
-  constructor(make: (client: string) => One) {
-    this.#make = make;
-  }
+  readonly #lines = new Map<string, Line>();
+  readonly #order = new Fifo<Line>();
 
   /** Number of lines. */
   get length(): number {
@@ -255,69 +300,84 @@ class RoundRobin<One extends Line> {
   }
 
   /** The line of a client, to which something must be added if it is new. */
-  of(client: string): One {
+  of(client: string): Line {
     let line = this.#lines.get(client);
     if (line === undefined) {
-      this.#lines.set(client, (line = this.#make(client)));
+      this.#lines.set(client, (line = new Line(client)));
       this.#order.push(line);
     }
     return line;
   }
 
   /** Takes out the line whose turn it is. {@link putBack} must follow. */
-  next(): One | undefined {
+  next(): Line | undefined {
     return this.#order.shift();
   }
 
   /** Puts a line behind the others; forgets it if it is empty. */
-  putBack(line: One): void {
+  putBack(line: Line): void {
     if (line.waiting.length > 0) this.#order.push(line);
     else this.#lines.delete(line.client);
   }
 }
 
 /**
- * The waiting requests of one client, oldest first, and how long they may wait: `queueBurstMs`, so that a burst is
- * served, and so is a crowd of clients that each wait for their answer. Where that is not enough for a while, more comes
- * than can be served. Waiting then only makes every answer later, so the limit is `queueTargetMs`.
+ * How many requests of a client may wait: any number, until its callers give up while the service has no rest. What is in flight may
+ * then fit into all limits, and yet what comes has waited at the callers for nearly as long as they wait. Almost all of it is given up,
+ * each time at the price of a connection, and it stays so (a metastable failure: Bronson et al., HotOS 2021). Only if more is answered
+ * than is asked, their own queue ends. So the places halve with each interval in which callers give up, and grow slowly in others.
  */
-class Lane extends Line {
-  readonly #limits: BacklogLimits;
-  /** Requests of this interval, and how many of them were late. */
-  #taken = 0;
-  #late = 0;
-  #countedSince = -Infinity;
-  /** In a row. */
+class Patience {
+  /** Milliseconds that a request may wait; Infinity if only the general limit holds. */
+  limitMs = Infinity;
   #badIntervals = 0;
-  #lateAt = -Infinity;
-  #overloadedSince = -Infinity;
+  #taken = 0;
+  #gaveUp = 0;
+  #busy = 0;
+  #since: number;
 
-  constructor(client: string, limits: BacklogLimits) {
-    super(client);
-    this.#limits = limits;
+  readonly #maxMs: number;
+
+  constructor(now: number, maxMs: number) {
+    this.#since = now;
+    this.#maxMs = maxMs;
   }
 
-  /** Whether the oldest request, which must exist, has waited for too long. */
-  isLate(now: number): boolean {
-    const { queueBurstMs, queueTargetMs } = this.#limits;
-    const isOverloaded = now - this.#overloadedSince < TRIAL_AFTER_MS && now - this.#lateAt < CALM_MS;
-    const { since } = this.waiting.first as Waiting;
-    return now - since > (isOverloaded ? Math.min(queueTargetMs, queueBurstMs) : queueBurstMs);
+  get isLow(): boolean {
+    return this.limitMs < Infinity;
   }
 
-  /** Takes out the oldest request, which must exist. */
-  take(isLate: boolean, now: number): Work {
-    if (now - this.#countedSince >= INTERVAL_MS) {
-      this.#badIntervals = this.#late > MAX_LATE_SHARE * this.#taken ? this.#badIntervals + 1 : 0;
-      if (this.#badIntervals === MIN_BAD_INTERVALS) this.#overloadedSince = now;
-      this.#taken = this.#late = 0;
-      this.#countedSince = now;
+  /** How many may wait: any number, unless the limit is less than a turn. */
+  get places(): number {
+    return this.limitMs >= MAX_SLICE_MS ? Infinity : Math.max(1, PLACES_PER_MS * this.limitMs);
+  }
+
+  /**
+   * Counts a request that has come, or was given up.
+   *
+   * @param isBusy whether it found the service at work
+   */
+  count(hasGivenUp: boolean, isBusy: boolean, now: number): void {
+    if (now - this.#since >= INTERVAL_MS) {
+      const all = this.#taken + this.#gaveUp;
+      // Who gives up for another reason is not helped by a refusal.
+      const isBad = this.#gaveUp > GIVING_UP_SHARE * all;
+      this.#badIntervals = isBad ? this.#badIntervals + 1 : 0;
+      if (this.#busy < all / 2) this.limitMs = Infinity;
+      else if (!isBad) this.limitMs *= RAISING;
+      else if (this.isLow || this.#badIntervals >= MIN_BAD_INTERVALS)
+        this.limitMs = Math.max(MIN_LIMIT_MS, Math.min(this.limitMs, this.#maxMs) / LOWERING);
+      if (this.limitMs > this.#maxMs) this.limitMs = Infinity;
+      this.#taken = this.#gaveUp = this.#busy = 0;
+      this.#since = now;
     }
-    this.#taken++;
-    if (isLate) {
-      this.#late++;
-      this.#lateAt = now;
-    }
-    return (this.waiting.shift() as Waiting).work;
+    if (hasGivenUp) this.#gaveUp++;
+    else this.#taken++;
+    if (isBusy) this.#busy++;
+  }
+
+  /** Whether nothing was counted for so long that it says nothing any more. */
+  isOver(now: number): boolean {
+    return now - this.#since > FORGET_MS;
   }
 }

@@ -94,6 +94,16 @@ export class Gatekeeper {
   }
 }
 
+/** What is done when the turn of a request comes. */
+export interface Turn<T> {
+  /** Nothing else runs before it first waits for something. */
+  readonly work: () => Promise<T>;
+  /** Called instead if a limit is reached, or if the request has waited for too long. */
+  readonly refuse: () => T | Promise<T>;
+  /** Called before it waits for its turn. */
+  readonly wait?: () => void;
+}
+
 /** The reservation of a request. It grows with the body, and then stands for the request that waits for its verdict. */
 export class Ticket {
   readonly #sender: Sender;
@@ -144,18 +154,17 @@ export class Ticket {
    * From then on the request waits for its verdict, and what it holds counts as parsed.
    *
    * @param bytes of its body
-   * @param work called in its turn. Nothing else runs before it first waits for something
-   * @param refuse called instead if a limit is reached, or if it has waited for too long
    */
-  run<T>(bytes: number, work: () => Promise<T>, refuse: () => T | Promise<T>): Promise<T> {
+  run<T>(bytes: number, { work, refuse, wait }: Turn<T>): Promise<T> {
     const isLarge = bytes > MAX_TYPICAL_BYTES;
     const begin = (isLate: boolean) => (isLate || !this.#await(bytes) ? Promise.resolve(refuse()) : work());
-    if (!isLarge && this.#backlog.hasTime()) return begin(false);
+    if (!isLarge && this.#backlog.hasTime(this.#sender)) return begin(false);
     // How long it waits is not in its sender's hands: what came in one piece does not count in the sender's share.
     const uncounted = Math.max(0, bytes - this.#held);
     if ((!isLarge && this.#isCrowded()) || !this.#fits(uncounted)) return begin(true);
     this.#inUse.reading += uncounted;
     if (!isLarge) this.#inUse.queued++;
+    wait?.();
     return new Promise((resolve) => {
       const turn = (isLate: boolean) => {
         this.#inUse.reading -= uncounted;
@@ -186,8 +195,13 @@ export class Ticket {
     return true;
   }
 
-  /** Gives everything back. The ticket can grow again, for what is kept longer than the verdict takes. */
-  release(): void {
+  /**
+   * Gives everything back. The ticket can grow again, for what is kept longer than the verdict takes.
+   *
+   * @param isGivenUp whether the sender did not wait for the answer
+   */
+  release(isGivenUp = false): void {
+    if (isGivenUp) this.#backlog.gaveUp(this.#sender.client);
     this.#giveBody();
     const inUse = this.#inUse;
     inUse.charged -= this.#charge;

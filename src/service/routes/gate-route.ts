@@ -18,9 +18,9 @@ export interface GateQuery extends Pick<GateRequest, 'method' | 'path'> {
   /**
    * Carries the decision out.
    *
-   * @param body as it came; `null` if it is too large
+   * @param isTooLarge whether the body was not read
    */
-  readonly act: (decision: GateDecision, body: Buffer | null) => Answering;
+  readonly act: (decision: GateDecision, isTooLarge: boolean) => Answering;
 }
 
 export type GateJudgeContext = Pick<RouteContext, 'configuration' | 'verdicts'> & {
@@ -82,7 +82,7 @@ export class GateJudge implements Judge<Incoming> {
       mayWait: () => ticket?.park() === true,
     });
     decided(decision);
-    return act(decision, body);
+    return act(decision, body === null);
   }
 }
 
@@ -96,7 +96,7 @@ export function proxyQuery(incoming: Incoming): GateQuery {
       gate.isPartial
         ? tooLarge('the proxy sent only a part of the body; raise its limit')
         : bodyOfBytes(bytes, gate.headers),
-    act: (decision, body) => answerOf(decision, body === null),
+    act: answerOf,
   };
 }
 

@@ -146,7 +146,7 @@ function configured({ configuration: c }: Sources): Values {
 /** The limits that alerting rules compare with. They read them from the metrics, so no number is written twice. */
 // prettier-ignore
 const LIMITS = [
-  'maxPending', 'queueBurstMs', 'queueTargetMs', 'maxBodyMemory', 'workerThreads', 'receiptCacheBytes',
+  'maxPending', 'queueBurstMs', 'maxBodyMemory', 'workerThreads', 'receiptCacheBytes',
   'statusCacheTtlSecs', 'statusMaxStaleSecs', 'replayWindowSecs',
 ] as const satisfies readonly (keyof Configuration)[];
 
