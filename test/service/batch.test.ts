@@ -244,7 +244,7 @@ describe('each line of a batch', () => {
     const { wire } = ask(`${large}\n1\n${large}`, note('batch'));
     ask(large, note('single'), [], null);
     await eventually(() => expect(wire.answers).toHaveLength(1));
-    expect(order).toEqual(['batch', 'batch', 'single', 'batch']);
+    expect(order).toEqual(['batch', 'single', 'batch', 'batch']);
   });
 
   it('has its answer, however long', async () => {
