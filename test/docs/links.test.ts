@@ -55,17 +55,6 @@ describe.each(documents)('%s', (document) => {
 
 describe('docs/threat-model.md', () => {
   const text = read('docs/threat-model.md');
-  // Not links: the package, which this page is in, has no tests.
-  const named = [...text.matchAll(/((?:"[^"\n]+"(?:, )?)+) \(`(test\/[^`]+)`\)/g)];
-  const tests = named.flatMap(([, labels = '', file = '']) =>
-    [...labels.matchAll(/"([^"]+)"/g)].map(([, label = '']) => ({ label, file })),
-  );
-
-  it('names tests that exist', () => {
-    expect(named).toHaveLength([...text.matchAll(/`test\//g)].length);
-    const missing = tests.filter(({ label, file }) => !read(file).includes(label));
-    expect(missing).toEqual([]);
-  });
 
   /** The list items from one heading to another. */
   const rowsBetween = (start: string, end: string) => {
@@ -76,12 +65,6 @@ describe('docs/threat-model.md', () => {
       .split('\n')
       .filter((line) => line.startsWith('- '));
   };
-
-  it('names a test beside each promise', () => {
-    const rows = rowsBetween('## Promises', '## Configuration');
-    expect(rows.length).toBeGreaterThan(80);
-    expect(rows.filter((row) => !row.includes('(`test/'))).toEqual([]);
-  });
 
   it('links a specification beside each fail-closed rule, and each case that is none', () => {
     const rows = rowsBetween('## Fail-closed rules', '## Configuration');
