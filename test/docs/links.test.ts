@@ -48,6 +48,15 @@ describe.each(documents)('%s', (document) => {
     expect(defects).toEqual([]);
   });
 
+  it('names files that exist', () => {
+    // The changelog names what was removed. A placeholder such as `<name>`, `*` or `…` names none.
+    if (document === 'CHANGELOG.md') return;
+    const named = [
+      ...text.matchAll(/(?<=`)(?:src|test|scripts|bench|deploy|docs|examples|web|\.ci)\/[\w./-]+(?=`)/g),
+    ];
+    expect(named.map(([file]) => file).filter((file) => !existsSync(path.join(root, file)))).toEqual([]);
+  });
+
   it('names nothing that lies outside the repository', () => {
     expect(text.match(/\.\.\/shared\b|(?<![\w.])\/(?:work|tmp|var\/tmp)\/\S*/g)).toBeNull();
   });
