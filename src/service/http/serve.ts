@@ -7,7 +7,6 @@ import type { Gatekeeper, Ticket } from '../load/gatekeeper.js';
 import type { RateLimit } from '../load/rate-limit.js';
 import type { Endpoint, Metrics, Rejection } from '../observe/metrics/metrics.js';
 import type { Tracing } from '../observe/tracing.js';
-import type { BodyFault } from './body-reader.js';
 import { clientAddressOf, type ProxyTrust } from './client-address.js';
 import type { HttpRequest, Wire } from './front-end.js';
 import { gateProtocolOf } from './gate-head.js';
@@ -196,14 +195,13 @@ export class Server implements IncomingOwner {
 
 /** Reads the body of a request, and has it judged in its turn. */
 function answerBody(incoming: Incoming, ticket: Ticket, judge: Judge<Incoming>): Promise<Answer | null> {
-  const answer = async (body: Buffer | BodyFault, isBorrowed: boolean): Promise<Answer | null> => {
-    if (body === 'gone') return null;
-    if (typeof body === 'string') return judge.refuse(incoming, body);
-    // `return` alone would wait two turns of the queue of promises longer.
-    return await judgeInTurn(incoming, body, ticket, judge, isBorrowed);
-  };
-  return new Promise((resolve) => {
-    incoming.receive(judge.maxBytes, ticket, (body, isBorrowed) => resolve(answer(body, isBorrowed)));
+  return new Promise((resolve, reject) => {
+    incoming.receive(judge.maxBytes, ticket, (body, isBorrowed) => {
+      if (body === 'gone') resolve(null);
+      else if (typeof body === 'string') resolve(new Promise((settle) => settle(judge.refuse(incoming, body))));
+      // To resolve with a promise would wait two turns of the queue of promises longer.
+      else judgeInTurn(incoming, body, ticket, judge, isBorrowed).then(resolve, reject);
+    });
   });
 }
 

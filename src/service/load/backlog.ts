@@ -98,7 +98,10 @@ export class Backlog {
     return this.#length;
   }
 
-  /** Whether to serve a request at once: none waits, and this turn and the threads have time. Call it once for each. */
+  /**
+   * Whether to serve a request at once: none waits, this turn and the threads have time, and the callers of its client do not give up.
+   * Call it once for each.
+   */
   hasTime(sender: Sender): boolean {
     const now = this.#loop.now();
     const startedAt = (this.#turnStartedAt ??= now);
@@ -322,22 +325,24 @@ class RoundRobin {
 }
 
 /**
- * How many requests of a client may wait: any number, until its callers give up while the service has no rest. What is in flight may
+ * How long the requests of a client may wait: as all others, until its callers give up while the service is busy. What is in flight may
  * then fit into all limits, and yet what comes has waited at the callers for nearly as long as they wait. Almost all of it is given up,
- * each time at the price of a connection, and it stays so (a metastable failure: Bronson et al., HotOS 2021). Only if more is answered
- * than is asked, their own queue ends. So the places halve with each interval in which callers give up, and grow slowly in others.
+ * each time at the price of a connection, and it stays so (a metastable failure: Bronson et al., HotOS 2021). Their own queue ends only
+ * if more is answered than asked. So the limit falls in each interval in which callers give up, and grows slowly in others.
  */
 class Patience {
   /** Milliseconds that a request may wait; Infinity if only the general limit holds. */
   limitMs = Infinity;
+  readonly #maxMs: number;
+  /** In a row. */
   #badIntervals = 0;
+  /** Of this interval: requests that came, those that were given up, and how many of both found the service busy. */
   #taken = 0;
   #gaveUp = 0;
   #busy = 0;
   #since: number;
 
-  readonly #maxMs: number;
-
+  /** @param maxMs the general limit */
   constructor(now: number, maxMs: number) {
     this.#since = now;
     this.#maxMs = maxMs;
@@ -347,7 +352,7 @@ class Patience {
     return this.limitMs < Infinity;
   }
 
-  /** How many may wait: any number, unless the limit is less than a turn. */
+  /** How many may wait: any number, unless the limit is less than a turn, which reads all that has come before any of it is served. */
   get places(): number {
     return this.limitMs >= MAX_SLICE_MS ? Infinity : Math.max(1, PLACES_PER_MS * this.limitMs);
   }
@@ -360,9 +365,9 @@ class Patience {
   count(hasGivenUp: boolean, isBusy: boolean, now: number): void {
     if (now - this.#since >= INTERVAL_MS) {
       const all = this.#taken + this.#gaveUp;
-      // Who gives up for another reason is not helped by a refusal.
       const isBad = this.#gaveUp > GIVING_UP_SHARE * all;
       this.#badIntervals = isBad ? this.#badIntervals + 1 : 0;
+      // Who gives up for another reason is not helped by a refusal.
       if (this.#busy < all / 2) this.limitMs = Infinity;
       else if (!isBad) this.limitMs *= RAISING;
       else if (this.isLow || this.#badIntervals >= MIN_BAD_INTERVALS)
