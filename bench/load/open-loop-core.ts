@@ -46,6 +46,7 @@ export interface Underway {
   /** µs after the start. */
   readonly intendedAt: number;
   /** Whether it only warms up and does not count. */
+  readonly sentAt: number;
   readonly isWarmUp: boolean;
   readonly answer: string;
   readonly line: Line;
@@ -55,6 +56,8 @@ export interface Underway {
 /** What a loop measured, without the warm-up. Latencies count from the intended send time. */
 export interface Tally<Latencies = Histogram> {
   readonly latencies: Latencies;
+  /** From when a request was sent until its answer: without the time that it waited for a connection. */
+  readonly serviceTimes: Latencies;
   /** How late the generator was: the time from when a request was due and a connection free. */
   readonly sendDelays: Latencies;
   /** How long due requests waited for a free connection. */
@@ -102,7 +105,8 @@ export interface OpenLoopDeps {
  */
 export class OpenLoopCore {
   readonly tally: Tally = {
-    ...{ latencies: newLatencies(), sendDelays: newLatencies(), connectionWaits: newLatencies() },
+    ...{ latencies: newLatencies(), serviceTimes: newLatencies() },
+    ...{ sendDelays: newLatencies(), connectionWaits: newLatencies() },
     ...{ lastAnswerAt: 0, answered: 0, warmedUp: 0, refused: 0, timedOut: 0, wrong: 0, firstWrong: '' },
   };
   readonly #rules: OpenLoopRules;
@@ -154,9 +158,10 @@ export class OpenLoopCore {
         recordLatency(this.tally.sendDelays, now - couldLeaveAt);
         recordLatency(this.tally.connectionWaits, couldLeaveAt - intendedAt);
       }
-      const underway: Underway = { intendedAt, isWarmUp, answer, line: free.line, isOver: false };
+      const { line } = free;
+      const underway: Underway = { intendedAt, sentAt: now, isWarmUp, answer, line, isOver: false };
       if (this.#rules.patienceMs !== null) this.#underway.push(underway);
-      free.line.send(bytes, underway);
+      line.send(bytes, underway);
     }
   }
 
@@ -178,6 +183,7 @@ export class OpenLoopCore {
     }
     this.tally.answered++;
     recordLatency(this.tally.latencies, this.tally.lastAnswerAt - underway.intendedAt);
+    recordLatency(this.tally.serviceTimes, this.tally.lastAnswerAt - underway.sentAt);
   }
 
   broken(underway: Underway | null, reason: string): void {

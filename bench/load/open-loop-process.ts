@@ -108,9 +108,10 @@ async function run(job: OpenLoopJob): Promise<OpenLoopReport> {
   core.end();
   // An answer that comes late must not be taken for one of the next job.
   if (core.tally.wrong > 0) for (const line of lines) line.close();
-  const { latencies, sendDelays, connectionWaits, ...counts } = core.tally;
+  const { latencies, serviceTimes, sendDelays, connectionWaits, ...counts } = core.tally;
   return {
     ...{ ...counts, startedAt: Number(startedAt) / 1e6, latencies: encodeLatencies(latencies) },
+    serviceTimes: encodeLatencies(serviceTimes),
     ...{ sendDelays: encodeLatencies(sendDelays), connectionWaits: encodeLatencies(connectionWaits) },
   };
 }

@@ -69,6 +69,7 @@ export class Generator {
     return {
       ...{ ...report, seconds: report.lastAnswerAt / 1e6 - job.warmUpSeconds },
       latencies: decodeLatencies(report.latencies),
+      serviceTimes: decodeLatencies(report.serviceTimes),
       sendDelays: decodeLatencies(report.sendDelays),
       connectionWaits: decodeLatencies(report.connectionWaits),
     };

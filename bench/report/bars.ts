@@ -35,14 +35,17 @@ const BARS: readonly Bar[] = [
     return bar(what, `throughput/warm/d${depth}/c32/throughput`, '/s', limit);
   }),
   bar('library, no threads, warm, depth 4', 'throughput/library/warm/d4/cpu', 'floors', 1.25),
-  ...Object.entries({ some: 'with', 0: 'without' }).flatMap(([name, workers]) => {
-    const [of, id] = [`three times the capacity, ${workers} workers:`, `overload/w-${name}/x3`];
-    return [
-      bar(`${of} goodput, of the capacity`, `${id}/goodput-of-capacity`, '%', 90),
-      bar(`${of} p99 of what is accepted`, `${id}/p99`, 'ms', 150),
-      bar(`${of} p99 of /healthz`, `${id}/healthz-p99`, 'ms', 50),
-    ];
-  }),
+  ...['0/pool-256', '0/pool-1000', '0/pool-4000', 'some/pool-256', 'some/pool-1000'].flatMap((pool) =>
+    [1.5, 3].flatMap((factor) => {
+      const [of, id] = [`${factor} times the capacity, ${pool}:`, `overload/w-${pool}/x${factor}`];
+      return [
+        bar(`${of} goodput, of the capacity`, `${id}/goodput-of-capacity`, '%', factor === 3 ? 85 : 90),
+        bar(`${of} given up`, `${id}/given-up`, '%', 5),
+        bar(`${of} p99 of what is accepted, in the service`, `${id}/service/p99`, 'ms', 250),
+        bar(`${of} p99 of /healthz`, `${id}/healthz-p99`, 'ms', 50),
+      ];
+    }),
+  ),
   ...['loop-512-warm', 'loop-256-cold'].map((crowd) =>
     bar(`${crowd}: refused`, `overload/${crowd}/refused`, '%', 1),
   ),

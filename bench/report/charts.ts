@@ -1,4 +1,5 @@
 import { finderOf, type Figure, type Figures } from '../run/results.js';
+import { FACTORS, POOLS } from '../suites/overload.js';
 import { draw, drawPanels, isNarrow, type Panel, type Point } from './panels.js';
 
 // Each chart takes its width in px, and is `null` if nothing was measured that it shows.
@@ -99,16 +100,16 @@ export function drawKnee(results: Figures, width: number): Promise<string | null
 /** Draws what becomes of requests above the capacity. */
 export function drawOverload(results: Figures, width: number): Promise<string | null> {
   const find = finderOf(results);
-  const names = { goodput: 'answered', refused: 'refused', 'timed-out': 'timed out' };
-  const panels = ['some', '0'].map((workers): Panel => {
-    const capacity = find(`overload/w-${workers}/capacity`)?.median ?? Number.NaN;
-    const points = [1, 2, 3].flatMap((factor) =>
+  const names = { goodput: 'answered', refused: 'refused', 'timed-out': 'given up' };
+  const capacity = find('overload/w-0/capacity')?.median ?? Number.NaN;
+  const panels = POOLS.map((pool): Panel => {
+    const points = FACTORS.flatMap((factor) =>
       Object.entries(names).flatMap(([name, series]) =>
-        pointOf(find(`overload/w-${workers}/x${factor}/${name}`), factor, series, 1 / capacity),
+        pointOf(find(`overload/w-0/pool-${pool}/x${factor}/${name}`), factor, series, 1 / capacity),
       ),
     );
-    const title = workers === '0' ? 'without workers, cold' : 'with workers, cold';
-    return { title, points, x: evenAxis('offered, times the capacity', [1, 2, 3], [0.8, 3.6]) };
+    const x = evenAxis('offered, times the capacity', FACTORS, [0.7, 3.6]);
+    return { title: `${pool} connections, cold`, points, x };
   });
   return drawPanels(panels, { yTitle: 'times the capacity', isLog: false, width });
 }

@@ -21,7 +21,7 @@ const FULL: Plan = {
   coreDepths: [1, 4, 16],
   latencySeconds: 2,
   loads: [25, 50, 75, 90],
-  overloadSeconds: 10,
+  overloadSeconds: 5,
 };
 
 const PLANS: Readonly<Record<Plan['mode'], Plan>> = {
@@ -50,7 +50,7 @@ export const USAGE = `npm run bench -- [options]
   --out <directory>    where the results go (default: bench/results/<time>-<commit>)
 
   --runs <n>           independent runs of each figure (default 4, quick 1)
-  --seconds <n>        of each run under load (default 1; latency 2; overload 10)
+  --seconds <n>        of each run under load (default 1; latency 2; overload 5)
   --depths <1,4>       chain depths
 `;
 

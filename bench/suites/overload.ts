@@ -9,80 +9,104 @@ import type { Bench, Suite } from '../run/suite.js';
 import { DEFAULT_QUEUE, environmentFor, startService, type ServerProcess } from '../service/start.js';
 import { gateWorkloads, type Traffic } from '../workload/workload.js';
 
-const SERVICE_CORES = SPLIT?.service ?? null;
 const DEPTH = 4;
-const CONNECTIONS = 1_000;
-const FACTORS = [1, 2, 3] as const;
+/** Connections that the callers share. With few, nothing waits in the service; with many, it refuses by itself. */
+export const POOLS = [64, 256, 1_000, 4_000] as const;
+export const FACTORS = [0.9, 1.5, 3] as const;
+/** It counts from when a caller asks, also while it waits for a connection. */
 const PATIENCE_MS = 1_000;
+
+// The generator does not sleep, so it has a core of its own.
+const SERVICE_CORES = SPLIT?.service ?? null;
+const CORES = SERVICE_CORES?.length ?? availableParallelism();
+
+/** A service, and how many connections its callers share. */
+interface Host {
+  readonly name: string;
+  readonly workers: number;
+  readonly pools: readonly number[];
+}
+
+const HOSTS: readonly Host[] = [
+  { name: 'w-some', workers: Math.max(1, CORES - 1), pools: [256, 1_000] },
+  { name: 'w-0', workers: 0, pools: POOLS },
+];
 
 export const overload: Suite = {
   name: 'overload',
   about:
-    'goodput, refusals, latency, /healthz and memory at 1, 2 and 3 times the capacity; bursts and crowds',
+    'goodput, refusals, latency, /healthz and memory where callers share connections and give up; bursts and crowds',
   run: async (bench) => {
     const { plan, recorder } = bench;
     recorder.notes.push(`overload: ${describeSplit()}`);
-    const cores = SPLIT?.service.length ?? availableParallelism();
     for (let run = 1; run <= Math.min(2, plan.runs); run++) {
       for (const crowd of CROWDS) await measureCrowd(bench, crowd);
-      for (const workers of new Set([Math.max(1, cores - 1), 0])) {
-        const base = `overload/w-${workers === 0 ? '0' : 'some'}`;
+      for (const host of HOSTS) {
+        const base = `overload/${host.name}`;
         recorder.measureFloor();
-        const capacity = await coldCapacity(bench, workers);
+        const capacity = await coldCapacity(bench, host);
         recorder.record(`${base}/capacity`, capacity);
-        for (const factor of FACTORS)
-          await measureFactor(bench, workers, `${base}/x${factor}`, factor * capacity, capacity);
+        for (const connections of host.pools)
+          for (const factor of FACTORS) {
+            const id = `${base}/pool-${connections}/x${factor}`;
+            await measurePool(bench, host, { id, connections, rate: factor * capacity, capacity });
+          }
       }
     }
   },
 };
 
 /** A service with the usual limits, on the cores that the generator leaves. */
-async function startLimited(bench: Bench, workers: number, env = {}): Promise<ServerProcess> {
+async function startLimited(bench: Bench, { workers }: Host, env = {}): Promise<ServerProcess> {
   const base = { ...environmentFor('cold'), ...DEFAULT_QUEUE, BUSY_POLL_MICROSECS: '0' };
-  const server = await startService(
-    { ...base, WORKER_THREADS: String(workers), ...env },
-    { cores: SERVICE_CORES },
-  );
+  const server = await startService({ ...base, WORKER_THREADS: String(workers), ...env }, { cores: SERVICE_CORES });
   await prime(bench, server, DEPTH, true);
   return server;
 }
 
-async function coldCapacity(bench: Bench, workers: number): Promise<number> {
-  await using server = await startLimited(bench, workers, { QUEUE_BURST_MS: '60000' });
+async function coldCapacity(bench: Bench, host: Host): Promise<number> {
+  await using server = await startLimited(bench, host, { QUEUE_BURST_MS: '60000' });
   return await measureCapacity(bench, bench.workloads.files('cold', DEPTH), server);
 }
 
-async function measureFactor(
+async function measurePool(
   bench: Bench,
-  workers: number,
-  id: string,
-  rate: number,
-  capacity: number,
+  host: Host,
+  offered: {
+    readonly id: string;
+    readonly connections: number;
+    readonly rate: number;
+    readonly capacity: number;
+  },
 ): Promise<void> {
   const { recorder, workloads } = bench;
+  const { id, connections, rate, capacity } = offered;
   const seconds = bench.plan.overloadSeconds;
-  await using server = await startLimited(bench, workers);
+  await using server = await startLimited(bench, host);
   const workload = workloads.files('cold', DEPTH);
-  const offer = () =>
-    runOpenLoop(workload, {
-      ...{ port: server.port, connections: CONNECTIONS, rate, arrivals: 'poisson', seed: Math.round(rate) },
-      ...{ seconds, patienceMs: PATIENCE_MS, mayRefuse: true },
-    });
+  const target: Parameters<typeof runOpenLoop>[1] = {
+    ...{ port: server.port, connections, rate, arrivals: 'poisson', seed: Math.round(rate) },
+    ...{ seconds, patienceMs: PATIENCE_MS, mayRefuse: true },
+  };
+  const offer = () => runOpenLoop(workload, target);
   const probed = await probing(server, () => bench.watch(id, server.pid, offer, SERVICE_CORES));
-  const { answered, refused, timedOut, wrong, firstWrong, latencies } = probed.value;
+  const { answered, refused, timedOut, wrong, firstWrong, latencies, serviceTimes } = probed.value;
   workloads.advance(workload, rate * (seconds + 1));
   recorder.blame(id, wrong, firstWrong);
   recorder.record(`${id}/goodput`, answered / seconds);
   recorder.record(`${id}/goodput-of-capacity`, answered / seconds / capacity);
   recorder.record(`${id}/refused`, refused / seconds, '1/s');
   recorder.record(`${id}/timed-out`, timedOut / seconds);
+  recorder.record(`${id}/given-up`, timedOut / (answered + refused + timedOut));
   recorder.recordLatencies(id, latencies);
+  recorder.recordLatencies(`${id}/service`, serviceTimes);
   recorder.record(`${id}/healthz-p99`, probed.p99);
   recorder.record(`${id}/resident`, probed.resident);
-  const rates = [answered, refused, timedOut].map((count) => Math.round(count / seconds));
+  const rates = [rate, answered / seconds, refused / seconds, timedOut / seconds].map(Math.round);
+  const p99 = (serviceTimes.getValueAtPercentile(99) / 1000).toFixed(0);
   bench.say(
-    `${id}: ${Math.round(rate)}/s offered, ${rates[0]} good, ${rates[1]} refused, ${rates[2]} timed out; ${probed.about}`,
+    `${id}: ${rates[0]}/s offered, ${rates[1]} good (${Math.round((100 * answered) / seconds / capacity)} %), ` +
+      `${rates[2]} refused, ${rates[3]} given up, p99 there ${p99} ms; ${probed.about}`,
   );
 }
 
