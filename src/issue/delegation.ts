@@ -1,4 +1,5 @@
-import { DRS_VERSION, RECEIPT_TYPE, type Consent, type ReceiptClaims } from '../protocol/claims.js';
+import { DRS_VERSION, RECEIPT_TYPE, type ReceiptClaims } from '../protocol/claims.js';
+import type { Consent } from '../protocol/consent.js';
 import {
   count,
   flag,

@@ -27,6 +27,7 @@ export {
   type PublicJwk,
   type SigningKey,
 } from './signing-key.js';
-export type { Consent, InvocationClaims, ReceiptClaims } from '../protocol/claims.js';
+export type { InvocationClaims, ReceiptClaims } from '../protocol/claims.js';
+export type { Consent } from '../protocol/consent.js';
 export type { JsonObject, JsonValue } from '../protocol/json.js';
 export type { KnownPolicyMember, Policy } from '../protocol/policy.js';

@@ -61,13 +61,6 @@ export interface PolicyLimit {
   readonly isOpen: boolean;
 }
 
-/** A known policy member whose value has the wrong type. */
-export interface PolicyDefect {
-  readonly name: string;
-  readonly found: JsonValue;
-  readonly expected: string;
-}
-
 const LIST = {
   expected: `an array of at most ${MAX_POLICY_LIST} strings`,
   accepts: (value: JsonValue) =>
@@ -172,7 +165,9 @@ export function isKnownMember(name: string): name is KnownPolicyMember {
  */
 export function readPolicy(
   policy: JsonObject,
-): { limits: PolicyLimit[]; defect?: never } | { defect: PolicyDefect; limits?: never } {
+):
+  | { limits: PolicyLimit[]; defect?: never }
+  | { defect: { name: string; found: JsonValue; expected: string }; limits?: never } {
   const limits: PolicyLimit[] = [];
   for (const member of POLICY_MEMBERS) {
     const { name, kind } = member;
