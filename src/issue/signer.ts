@@ -7,7 +7,7 @@ import { ISSUED_HEADER } from '../protocol/jwt.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { having, type Table } from '../protocol/options.js';
 import type { Subject } from '../verify/codes.js';
-import { IssueError, refusal } from './issue-error.js';
+import { invalidKey, refusal } from './issue-error.js';
 import { issueOptions } from './options.js';
 
 /**
@@ -80,8 +80,7 @@ async function signInput(input: string, key: Signer): Promise<string> {
   const did: unknown = key.did;
   const publicKey = typeof did === 'string' ? DEFAULT_KEYS.publicKeyOf(did) : null;
   if (publicKey === null) {
-    throw new IssueError(
-      'INVALID_KEY',
+    throw invalidKey(
       `the did of the signer is ${JSON.stringify(String(did).slice(0, 100))}, expected ${DEFAULT_KEYS.expected}`,
       'make it with didOfJwk() from the public key',
     );
@@ -89,8 +88,7 @@ async function signInput(input: string, key: Signer): Promise<string> {
   const signature: unknown = await key.sign(encodeUtf8(input));
   if (!(signature instanceof Uint8Array) || signature.length !== SIGNATURE_BYTES) {
     const found = signature instanceof Uint8Array ? `${signature.length} bytes` : typeof signature;
-    throw new IssueError(
-      'INVALID_KEY',
+    throw invalidKey(
       `the signer of ${key.did} gave ${found}, expected the ${SIGNATURE_BYTES} bytes of an Ed25519 signature`,
       'return the raw signature as a Uint8Array',
     );
@@ -98,8 +96,7 @@ async function signInput(input: string, key: Signer): Promise<string> {
   const check = { jwt: input, signingInputLength: input.length, signature, publicKey };
   const [isItsOwn] = await verifyAll([check]);
   if (isItsOwn === true) return `${input}.${encodeBase64url(signature)}`;
-  throw new IssueError(
-    'INVALID_KEY',
+  throw invalidKey(
     `the signer's signature does not verify under its did ${key.did}`,
     'give it the did of its own key, and sign the bytes as given',
   );
@@ -126,8 +123,7 @@ export interface WebKeyPair {
 export async function webCryptoSigner({ publicKey, privateKey }: WebKeyPair): Promise<Signer> {
   const names = [publicKey, privateKey].map(({ algorithm }) => algorithm.name);
   if (names.some((name) => name !== 'Ed25519')) {
-    throw new IssueError(
-      'INVALID_KEY',
+    throw invalidKey(
       `the key pair is of ${names.join(' and ')}, expected Ed25519`,
       'make it with crypto.subtle.generateKey("Ed25519", false, ["sign", "verify"])',
     );
