@@ -1,4 +1,3 @@
-import type { JsonObject, JsonValue } from '../protocol/json.js';
 import { KNOWN_POLICY_MEMBERS, type KnownPolicyMember, type Policy } from '../protocol/policy.js';
 
 /** What a policy allows, in plain words: each completes the sentence that the name of the member begins. */
@@ -21,7 +20,9 @@ export function describePolicy(policy: Policy): PlainPolicy {
     may: words.filter((may) => typeof may === 'string'),
     mayNot: words.flatMap((word) => (typeof word === 'string' ? [] : word.mayNot)),
     toldToServer: Object.entries(policy).flatMap(([name, value]) =>
-      Object.hasOwn(WORDS, name) || value === undefined ? [] : `${quote(name)} is ${quote(value)}`,
+      Object.hasOwn(WORDS, name) || value === undefined
+        ? []
+        : `${JSON.stringify(name)} is ${JSON.stringify(value)}`,
     ),
   };
 }
@@ -88,14 +89,10 @@ function describeList(
   if (isNothing(entries) || entries.includes('*')) return `${verb} any ${one}`;
   if (entries.length === 0) return { mayNot: `${verb} any ${one} at all` };
   const these = entries.length === 1 ? `this ${one}` : `these ${several}`;
-  return `${verb} only ${these}: ${entries.map(quote).join(', ')}`;
+  return `${verb} only ${these}: ${entries.map((entry) => JSON.stringify(entry)).join(', ')}`;
 }
 
 /** Absent, or null, which a verifier reads as absent. */
 function isNothing(value: unknown): value is null | undefined {
   return value === undefined || value === null;
-}
-
-function quote(value: JsonValue | JsonObject | readonly string[]): string {
-  return JSON.stringify(value);
 }

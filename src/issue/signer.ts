@@ -5,7 +5,7 @@ import { toJcs } from '../protocol/jcs.js';
 import type { JsonValue } from '../protocol/json.js';
 import { ISSUED_HEADER } from '../protocol/jwt.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
-import { having, type Table } from '../protocol/options.js';
+import { having } from '../protocol/options.js';
 import type { Subject } from '../verify/codes.js';
 import { invalidKey, refusal } from './issue-error.js';
 import { issueOptions } from './options.js';
@@ -35,8 +35,6 @@ export const SIGNER = {
   isSecret: true,
 } as const;
 
-const KEY = { key: SIGNER } satisfies Table;
-
 /**
  * Signs any claims as a compact JWT without any check, for example to make receipts that a verifier must refuse. To
  * delegate and to invoke, use {@link issueRootDelegation}, {@link issueSubDelegation} and {@link issueInvocation}.
@@ -47,7 +45,7 @@ const KEY = { key: SIGNER } satisfies Table;
  * @example const forged = await signClaims({ ...claims, policy: { max_cost_usd: 1e6 } }, mallory);
  */
 export async function signClaims(claims: object, key: Signer): Promise<string> {
-  issueOptions({ key }, KEY);
+  issueOptions({ key }, { key: SIGNER });
   return signInput(signingInputOf(claims), key);
 }
 

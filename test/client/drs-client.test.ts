@@ -120,7 +120,7 @@ describe.each([
     expect(requests).toBe(2);
   });
 
-  it.each<[code: string, status: number, body: string, says: string, headers?: object]>([
+  it.each<[code: string, status: number, body: string, says: string]>([
     [
       'rejected',
       404,
@@ -140,14 +140,11 @@ describe.each([
     ['not_a_verdict', 200, '{"valid":"true"}', ''],
     ['not_a_verdict', 200, '{"valid":false}', ''],
     ['not_a_verdict', 200, `${valid.slice(0, -1)},"binding":"match"}`, ''],
-    // A redirect is not followed: here, to where it would get a verdict.
-    ['not_a_verdict', 307, '', 'the answer (status 30', { Location: '/valid' }],
-  ])('says %s to a %i of %j, having asked once', async (code, status, body, says, headers) => {
+  ])('says %s to a %i of %j, having asked once', async (code, status, body, says) => {
     let requests = 0;
-    const server = await fake((req, res) => {
+    const server = await fake((_req, res) => {
       requests++;
-      if (req.url === '/valid') answer(res, 200, valid);
-      else answer(res, status, body, headers);
+      answer(res, status, body);
     });
     const verdict = clientOf(server.url, transport).verify({});
     await expect(verdict).rejects.toThrow(DrsClientError);
@@ -164,6 +161,14 @@ describe.each([
     const verdict = clientOf(server.url, transport).verify({});
     await expect(verdict).rejects.toMatchObject({ name: 'DrsClientError', code: 'interrupted' });
     expect(requests).toBe(1);
+  });
+
+  it('follows no redirect', async () => {
+    const server = await fake((req, res) =>
+      req.url === '/valid' ? answer(res, 200, valid) : answer(res, 307, '', { Location: '/valid' }),
+    );
+    const verdict = clientOf(server.url, transport).verify({});
+    await expect(verdict).rejects.toMatchObject({ name: 'DrsClientError', code: 'not_a_verdict' });
   });
 
   it('does not take a valid verdict that says nothing about the body', async () => {
