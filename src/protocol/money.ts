@@ -26,8 +26,7 @@ export function toMicroUsd(usd: number, rounding: 'up' | 'down'): number {
   const places = 6 + Number(exponent ?? 0) - fraction.length;
   if (places >= 0) return Number(digits + '0'.repeat(places));
   // The last digit is not 0, so what is cut off is a part of a micro-dollar.
-  const kept = Number(digits.slice(0, places));
-  return rounding === 'up' ? kept + 1 : kept;
+  return Number(digits.slice(0, places)) + (rounding === 'up' ? 1 : 0);
 }
 
 /**
