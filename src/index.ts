@@ -10,4 +10,5 @@ export type { Binding } from './verify/binding.js';
 export type { Block, Code } from './verify/codes.js';
 export { CATALOGUE } from './verify/codes.js';
 export type { Policy } from './protocol/policy.js';
-export type { Consent, InvocationClaims, ReceiptClaims } from './protocol/claims.js';
+export type { InvocationClaims, ReceiptClaims } from './protocol/claims.js';
+export type { Consent } from './protocol/consent.js';

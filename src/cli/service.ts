@@ -1,4 +1,4 @@
-import { serviceUrl, type ServicePath } from '../client/request.js';
+import { serviceUrl } from '../client/request.js';
 import { CommandError } from './command-error.js';
 
 const DEFAULT_URL = 'http://127.0.0.1:8080';
@@ -18,7 +18,7 @@ export interface ServiceAnswer {
  * @throws CommandError if the service gives no answer
  */
 export async function postToService(
-  path: ServicePath,
+  path: `/${string}`,
   json: string,
   headers: Readonly<Record<string, string>> = {},
 ): Promise<ServiceAnswer> {
@@ -45,7 +45,7 @@ export async function postToService(
  * @throws CommandError if the service gives no answer
  */
 export async function getFromService(
-  path: ServicePath,
+  path: `/${string}`,
   headers: Readonly<Record<string, string>>,
 ): Promise<Response> {
   const { url, variable } = urlOf(path);
@@ -84,7 +84,7 @@ export function errorOf(body: unknown): string {
 }
 
 /** `DRS_ADMIN_URL` is for a service whose `/admin` is on another address (`ADMIN_ON_METRICS_ADDR`). */
-function urlOf(path: ServicePath): { readonly url: URL; readonly variable: string } {
+function urlOf(path: `/${string}`): { readonly url: URL; readonly variable: string } {
   const isAdmin = path !== '/verify' && (process.env['DRS_ADMIN_URL'] ?? '') !== '';
   const variable = isAdmin ? 'DRS_ADMIN_URL' : 'DRS_VERIFY_URL';
   try {

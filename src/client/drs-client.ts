@@ -2,10 +2,9 @@ import { isJsonObject } from '../protocol/json.js';
 import { callback, checkedOptions, count, flag, type GivenOptions, type Table } from '../protocol/options.js';
 import { CALL_OPTIONS, type VerifyOptions } from '../verifier/call-options.js';
 import type { Verdict } from '../verifier/verdict.js';
-import { DrsClientError } from './client-error.js';
-import { Deadline, postOneByOne, SharedExchanges, timeIsOver, type Poster } from './exchanges.js';
-import { neverConnected, postByFetch, type Answer } from './post.js';
+import { Deadline, Exchanges, timeIsOver } from './exchanges.js';
 import { readVerdict, serviceUrl, writeRequest } from './request.js';
+import { postByFetch, type Answer } from './transport-web.js';
 
 const OPTIONS = {
   /** Time limit for one verification in milliseconds, including retries; default 5000. */
@@ -16,15 +15,58 @@ const OPTIONS = {
   connections: { kind: count(0), default: 16 },
   /**
    * Whether calls that are made while others are under way go together, in one request of several lines. A call never
-   * waits for company. Default `true`; `false` on Cloudflare Workers, where no request may wait for another's connection.
+   * waits for company. Default `true`; `false` on Cloudflare Workers, which cancel a connection with the request that opened it.
    */
-  shareExchanges: { kind: flag, default: () => !isConnectionOfOneRequest() },
+  shareExchanges: { kind: flag, default: () => userAgent() !== 'Cloudflare-Workers' },
   /** A `fetch` to use instead of Node's sockets; default where there are none: the global one. */
   fetch: { kind: callback<typeof globalThis.fetch>() },
 } satisfies Table;
 
 /** Options of {@link DrsClient}. */
 export interface DrsClientOptions extends GivenOptions<typeof OPTIONS> {}
+
+/**
+ * Why there is no verdict:
+ *
+ * - `unreachable`: no connection to the service; nothing was checked
+ * - `overloaded`: the service answered 503 or 429; nothing was checked
+ * - `timeout`: no answer in time
+ * - `interrupted`: the connection was lost after the bundle was sent
+ * - `rejected`: the service answered with another status, such as 413 for too large a body
+ * - `not_a_verdict`: the answer is not from a drs-verify service
+ */
+export type DrsClientErrorCode =
+  'unreachable' | 'overloaded' | 'timeout' | 'interrupted' | 'rejected' | 'not_a_verdict';
+
+/**
+ * There is no verdict. The error says nothing about the bundle; refuse the call.
+ *
+ * @example
+ * try {
+ *   const verdict = await client.verify(bundle, { body });
+ * } catch (error) {
+ *   if (error instanceof DrsClientError && error.code === 'overloaded') answer(503);
+ * }
+ */
+export class DrsClientError extends Error {
+  override readonly name = 'DrsClientError';
+  readonly code: DrsClientErrorCode;
+  /** The HTTP status, if the service answered. */
+  readonly status: number | undefined;
+
+  constructor(
+    code: DrsClientErrorCode,
+    message: string,
+    { status, ...options }: { readonly status?: number; readonly cause?: unknown } = {},
+  ) {
+    super(message, options);
+    this.code = code;
+    this.status = status;
+  }
+}
+
+const userAgent = () =>
+  (globalThis as { readonly navigator?: { readonly userAgent?: string } }).navigator?.userAgent;
 
 const { now: _, ...ASK_OPTIONS } = CALL_OPTIONS;
 const FIRST_DELAY_MS = 50;
@@ -40,10 +82,8 @@ const FIRST_DELAY_MS = 50;
  */
 export class DrsClient {
   readonly #url: URL;
-  readonly #timeoutMs: number;
-  readonly #retries: number;
-  readonly #openPoster: () => Promise<Poster>;
-  #poster: Promise<Poster> | null = null;
+  readonly #options;
+  #exchanges: Promise<Exchanges> | null = null;
   #isClosed = false;
 
   /**
@@ -51,17 +91,8 @@ export class DrsClient {
    * @throws TypeError if it is not an http or https URL without credentials, or an option is unknown or not of its kind
    */
   constructor(url: string | URL, options: DrsClientOptions = {}) {
-    const { timeoutMs, retries, connections, shareExchanges, fetch } = checkedOptions(options, OPTIONS);
+    this.#options = checkedOptions(options, OPTIONS);
     this.#url = serviceUrl(url, '/verify');
-    this.#timeoutMs = timeoutMs;
-    this.#retries = retries;
-    this.#openPoster = async () => {
-      const transport =
-        fetch === undefined
-          ? (await import('#transport')).openTransport(this.#url, connections)
-          : postByFetch(this.#url, fetch);
-      return shareExchanges ? new SharedExchanges(transport, connections) : postOneByOne(transport);
-    };
   }
 
   /**
@@ -102,105 +133,96 @@ export class DrsClient {
   /** Lets running verifications finish, then closes the connections. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    await (await this.#poster)?.close();
+    await (await this.#exchanges)?.close();
+  }
+
+  async #open(): Promise<Exchanges> {
+    const { connections, shareExchanges, fetch } = this.#options;
+    const transport =
+      fetch === undefined
+        ? (await import('#transport')).openTransport(this.#url, connections)
+        : postByFetch(this.#url, fetch);
+    return new Exchanges(transport, connections, shareExchanges);
   }
 
   async #ask(json: string, hadBody: boolean): Promise<Verdict> {
-    const answer = await this.#postWithRetries(json);
-    const verdict = answer.status === 200 ? readVerdict(answer.text, hadBody) : null;
-    if (verdict === null) throw unexpected(answer);
-    return verdict;
-  }
-
-  async #postWithRetries(json: string): Promise<Answer> {
     if (this.#isClosed) throw new DrsClientError('unreachable', 'the client is closed');
-    this.#poster ??= this.#openPoster();
-    const poster = await this.#poster;
-    const deadline = new Deadline(this.#timeoutMs);
+    const exchanges = await (this.#exchanges ??= this.#open());
+    const { timeoutMs } = this.#options;
+    const deadline = new Deadline(timeoutMs);
     try {
-      for (let attempt = 0; ; attempt++) {
-        let delayMs = FIRST_DELAY_MS * 2 ** attempt;
-        try {
-          const answer = await poster.post(json, deadline);
-          if (answer.status !== 503 || attempt >= this.#retries) return answer;
-          // Wait as long as `Retry-After` says, but never less than our own delay, in case it says 0.
-          delayMs = Math.max(delayMs, Number(answer.retryAfter ?? 0) * 1000 || 0);
-        } catch (error) {
-          if (deadline.isOver) throw error;
-          const isSafe = neverConnected(error);
-          if (!isSafe || attempt >= this.#retries) throw failed(error, isSafe, this.#url);
-        }
-        await sleep(delayMs, deadline);
-      }
-    } catch (error) {
-      throw deadline.isOver ? this.#timedOut(error) : error;
+      const answer = await this.#postWithRetries(exchanges, json, deadline);
+      const verdict = answer.status === 200 ? readVerdict(answer.text, hadBody) : null;
+      if (verdict === null) throw unexpected(answer);
+      return verdict;
+    } catch (cause) {
+      if (!deadline.isOver) throw cause;
+      const found = `no verdict from ${this.#url.origin} within ${timeoutMs} ms`;
+      const message = `${found}; look at its /readyz and load, or raise timeoutMs`;
+      throw new DrsClientError('timeout', message, { cause });
     } finally {
       deadline.clear();
     }
   }
 
-  #timedOut(cause: unknown): DrsClientError {
-    return new DrsClientError(
-      'timeout',
-      `no verdict from ${this.#url.origin} within ${this.#timeoutMs} ms; look at its /readyz and load, or raise timeoutMs`,
-      { cause },
-    );
+  async #postWithRetries(exchanges: Exchanges, json: string, deadline: Deadline): Promise<Answer> {
+    const { retries } = this.#options;
+    for (let attempt = 0; ; attempt++) {
+      let delayMs = FIRST_DELAY_MS * 2 ** attempt;
+      try {
+        const answer = await exchanges.post(json, deadline);
+        if (answer.status !== 503 || attempt >= retries) return answer;
+        // Wait as long as `Retry-After` says, but never less than our own delay, in case it says 0.
+        delayMs = Math.max(delayMs, Number(answer.retryAfter ?? 0) * 1000 || 0);
+      } catch (error) {
+        if (deadline.isOver) throw error;
+        const isSafe = neverConnected(error);
+        if (!isSafe || attempt >= retries) throw failed(error, isSafe, this.#url.origin);
+      }
+      await new Promise<void>((resolve, reject) => {
+        const timer = setTimeout(resolve, delayMs);
+        deadline.onOver = () => {
+          clearTimeout(timer);
+          reject(timeIsOver());
+        };
+      });
+    }
   }
 }
 
 function unexpected({ status, text }: Answer): DrsClientError {
+  const check = 'check that the address is that of a drs-verify service';
   if (status === 200 || (status >= 300 && status < 400)) {
-    return new DrsClientError(
-      'not_a_verdict',
-      `the answer (status ${status}) is not a verdict; check that the address is that of a drs-verify service`,
-      { status },
-    );
+    const message = `the answer (status ${status}) is not a verdict; ${check}`;
+    return new DrsClientError('not_a_verdict', message, { status });
   }
-  const isBusy = status === 503 || status === 429;
-  return new DrsClientError(
-    isBusy ? 'overloaded' : 'rejected',
-    `the service answered ${status} ${text.slice(0, 200)}; ` +
-      (isBusy
-        ? 'try again in a moment'
-        : status === 413
-          ? 'raise its MAX_BODY_BYTES, or send less'
-          : 'check that the address is that of a drs-verify service'),
-    { status },
-  );
+  const answered = `the service answered ${status} ${text.slice(0, 200)}`;
+  if (status === 503 || status === 429)
+    return new DrsClientError('overloaded', `${answered}; try again in a moment`, { status });
+  const remedy = status === 413 ? 'raise its MAX_BODY_BYTES, or send less' : check;
+  return new DrsClientError('rejected', `${answered}; ${remedy}`, { status });
 }
 
-function failed(error: unknown, wasNeverConnected: boolean, { origin }: URL): DrsClientError {
-  const { message, code } = error as NodeJS.ErrnoException;
+function failed(cause: unknown, wasNeverConnected: boolean, origin: string): DrsClientError {
+  const { message, code } = cause as NodeJS.ErrnoException;
   const reason = message || code || 'no reason given';
-  return wasNeverConnected
-    ? new DrsClientError(
-        'unreachable',
-        `cannot connect to ${origin}: ${reason}; start it, or correct the address`,
-        {
-          cause: error,
-        },
-      )
-    : new DrsClientError(
-        'interrupted',
-        `lost the connection to ${origin} before a verdict: ${reason}; try again`,
-        {
-          cause: error,
-        },
-      );
+  if (wasNeverConnected) {
+    const found = `cannot connect to ${origin}: ${reason}; start it, or correct the address`;
+    return new DrsClientError('unreachable', found, { cause });
+  }
+  const found = `lost the connection to ${origin} before a verdict: ${reason}; try again`;
+  return new DrsClientError('interrupted', found, { cause });
 }
 
-function sleep(ms: number, deadline: Deadline): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(resolve, ms);
-    deadline.onOver = () => {
-      clearTimeout(timer);
-      reject(timeIsOver());
-    };
-  });
-}
+const NEVER_CONNECTED: ReadonlySet<unknown> = new Set(
+  'ECONNREFUSED ENOTFOUND EAI_AGAIN EHOSTUNREACH ENETUNREACH UND_ERR_CONNECT_TIMEOUT'.split(' '),
+);
 
-/** Cloudflare Workers cancel a connection with the request that has opened it, whoever waits for its answer. */
-function isConnectionOfOneRequest(): boolean {
-  const { navigator } = globalThis as { readonly navigator?: { readonly userAgent?: string } };
-  return navigator?.userAgent === 'Cloudflare-Workers';
+/** Whether a request failed before anything of it could have been sent. */
+function neverConnected(error: unknown): boolean {
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    if (cause instanceof AggregateError && cause.errors.length > 0) return cause.errors.every(neverConnected);
+    if (NEVER_CONNECTED.has((cause as NodeJS.ErrnoException).code)) return true;
+  }
+  return false;
 }

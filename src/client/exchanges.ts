@@ -1,4 +1,4 @@
-import { JSON_TYPE, NDJSON_TYPE, type Answer, type Transport } from './post.js';
+import type { Answer, Transport } from './transport-web.js';
 
 /**
  * How many exchanges of a client are under way at most. With one, each call would wait for all of the exchange before it,
@@ -9,13 +9,9 @@ const MAX_UNDER_WAY = 4;
 const MAX_LINES = 64;
 /** Characters of an exchange: with three bytes each, far below the service's limit, and their answers below the client's. */
 const MAX_CHARACTERS = 256 * 1024;
-/** A larger call goes alone: it would gain little, and hold up the others. */
-const MAX_LINE_CHARACTERS = 64 * 1024;
-/** So long a client asks one by one, after a service did not take several calls. */
-const ALONE_MS = 60_000;
 
-/** Of a whole exchange: it has more lines or bytes than this service takes, and nothing in it was judged. */
-const TOO_LARGE = 413;
+/** A longer timer would ring at once. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /**
  * The time that a call may take: one timer, and one function that is told. An `AbortSignal` for each call would cost as
@@ -24,23 +20,17 @@ const TOO_LARGE = 413;
 export class Deadline {
   /** Called when the time is over. Owner: whoever the call waits for. */
   onOver: () => void = () => undefined;
-  #isOver = false;
+  /** Only the timer changes it. */
+  isOver = false;
   readonly #timer: ReturnType<typeof setTimeout>;
 
   /** @param ms milliseconds from now */
   constructor(ms: number) {
-    // A longer timer would ring at once.
-    this.#timer = setTimeout(
-      () => {
-        this.#isOver = true;
-        this.onOver();
-      },
-      Math.min(ms, MAX_TIMER_MS),
-    );
-  }
-
-  get isOver(): boolean {
-    return this.#isOver;
+    const end = () => {
+      this.isOver = true;
+      this.onOver();
+    };
+    this.#timer = setTimeout(end, Math.min(ms, MAX_TIMER_MS));
   }
 
   /** Stops the timer: the call is answered. */
@@ -51,28 +41,6 @@ export class Deadline {
 
 /** Why a call was given up. */
 export const timeIsOver = (): DOMException => new DOMException('the time is over', 'TimeoutError');
-
-const MAX_TIMER_MS = 2 ** 31 - 1;
-
-/** Sends JSON texts, each with an answer of its own. */
-export interface Poster {
-  /** @returns the answer; rejects if there is none, or when `deadline` is over */
-  post(json: string, deadline: Deadline): Promise<Answer>;
-  /** Lets what is under way finish, then closes the connections. */
-  close(): Promise<void>;
-}
-
-/** Sends each text in an exchange of its own. */
-export function postOneByOne(transport: Transport): Poster {
-  return {
-    post: (json, deadline) => {
-      const abort = new AbortController();
-      deadline.onOver = () => abort.abort(timeIsOver());
-      return transport.post([json], JSON_TYPE, abort.signal);
-    },
-    close: () => transport.close(),
-  };
-}
 
 interface Call {
   readonly json: string;
@@ -85,30 +53,36 @@ interface Call {
  * Sends calls together, as databases commit in groups: a call goes out at once, unless {@link MAX_UNDER_WAY} exchanges are
  * under way; whatever comes meanwhile goes together into the next ones. No call waits for a timer.
  */
-export class SharedExchanges implements Poster {
+export class Exchanges {
   readonly #transport: Transport;
-  readonly #single: Poster;
   readonly #maxUnderWay: number;
   /** In the order in which they came. */
   readonly #waiting: Call[] = [];
   #underWay = 0;
   #willSend = false;
-  /** On the clock of `performance.now()`. */
-  #aloneUntil = -Infinity;
+  #isShared: boolean;
   #onIdle: () => void = () => undefined;
 
-  constructor(transport: Transport, connections: number) {
+  /** @param isShared whether calls may go together */
+  constructor(transport: Transport, connections: number, isShared: boolean) {
     this.#transport = transport;
-    this.#single = postOneByOne(transport);
     // With 0, undici opens as many as it needs.
     this.#maxUnderWay = Math.min(MAX_UNDER_WAY, connections || MAX_UNDER_WAY);
+    this.#isShared = isShared;
   }
 
+  /**
+   * Sends a JSON text.
+   *
+   * @returns the answer; rejects if there is none, or when `deadline` is over
+   */
   post(json: string, deadline: Deadline): Promise<Answer> {
-    if (json.length > MAX_LINE_CHARACTERS || performance.now() < this.#aloneUntil)
-      return this.#single.post(json, deadline);
     return new Promise((resolve, reject) => {
       const call = { json, deadline, resolve, reject };
+      if (!this.#isShared) {
+        void this.#exchange([call]);
+        return;
+      }
       deadline.onOver = () => {
         this.#waiting.splice(this.#waiting.indexOf(call), 1);
         reject(timeIsOver());
@@ -121,6 +95,7 @@ export class SharedExchanges implements Poster {
     });
   }
 
+  /** Lets what is under way finish, then closes the connections. */
   async close(): Promise<void> {
     if (this.#underWay + this.#waiting.length > 0)
       await new Promise<void>((resolve) => (this.#onIdle = resolve));
@@ -130,35 +105,23 @@ export class SharedExchanges implements Poster {
   #send(): void {
     this.#willSend = false;
     while (this.#underWay < this.#maxUnderWay && this.#waiting.length > 0) {
+      let [lines, characters] = [0, 0];
+      for (const { json } of this.#waiting) {
+        characters += json.length;
+        if (lines === MAX_LINES || (lines > 0 && characters > MAX_CHARACTERS)) break;
+        lines++;
+      }
       this.#underWay++;
-      void this.#exchange(this.#take()).then(this.#ended);
+      void this.#exchange(this.#waiting.splice(0, lines)).then(() => {
+        this.#underWay--;
+        this.#send();
+      });
     }
     if (this.#underWay === 0) this.#onIdle();
   }
 
-  readonly #ended = (): void => {
-    this.#underWay--;
-    this.#send();
-  };
-
-  #take(): readonly Call[] {
-    let [lines, characters] = [0, 0];
-    for (const { json } of this.#waiting) {
-      characters += json.length;
-      if (lines === MAX_LINES || characters > MAX_CHARACTERS) break;
-      lines++;
-    }
-    return this.#waiting.splice(0, lines);
-  }
-
   /** Gives each call its answer, or its error. Never rejects. */
-  #exchange(calls: readonly Call[]): Promise<void> {
-    const [first] = calls;
-    if (calls.length > 1 || first === undefined) return this.#share(calls);
-    return this.#single.post(first.json, first.deadline).then(first.resolve, first.reject);
-  }
-
-  async #share(calls: readonly Call[]): Promise<void> {
+  async #exchange(calls: readonly Call[]): Promise<void> {
     const abort = new AbortController();
     const left = new Set(calls);
     for (const call of calls)
@@ -167,51 +130,43 @@ export class SharedExchanges implements Poster {
         call.reject(timeIsOver());
         if (left.size === 0) abort.abort(timeIsOver());
       };
+    const isShared = calls.length > 1;
+    // In JSON, a line feed can only be white space. A body that was given as text may have some.
+    const lines = calls.map(({ json }) => (isShared ? json.replaceAll('\n', ' ') : json));
+    const type = isShared ? 'application/x-ndjson' : 'application/json';
     try {
-      const lines = calls.map(({ json }) => toLine(json));
-      const answer = await this.#transport.post(lines, NDJSON_TYPE, abort.signal);
-      if (answer.status === TOO_LARGE) {
-        this.#aloneUntil = performance.now() + ALONE_MS;
-        for (const call of left) call.resolve(this.#single.post(call.json, call.deadline));
+      const answer = await this.#transport.post(lines.join('\n'), type, abort.signal);
+      if (isShared && answer.status === 413) {
+        // The service takes fewer lines or bytes, and judged none of them. From now on it is asked one by one.
+        this.#isShared = false;
+        for (const call of left) call.resolve(this.post(call.json, call.deadline));
         return;
       }
-      const answers = split(answer, calls.length);
-      for (const [at, call] of calls.entries()) call.resolve(answers?.[at] ?? NO_VERDICT);
+      const answers = isShared && answer.status === 200 ? readLines(answer.text) : calls.map(() => answer);
+      // With more or fewer lines than calls, it is unclear which is whose.
+      const isWhole = answers.length === calls.length;
+      for (const [at, call] of calls.entries()) call.resolve((isWhole && answers[at]) || NO_VERDICT);
     } catch (error) {
       for (const call of left) call.reject(error);
     }
   }
 }
 
-/** In JSON, a line feed can only be white space. A body that was given as text may have some. */
-function toLine(json: string): string {
-  return json.includes('\n') ? json.replaceAll('\n', ' ') : json;
-}
-
 const NO_VERDICT: Answer = { status: 200, retryAfter: null, text: '' };
 
-/**
- * Takes the answer to several calls apart.
- *
- * @returns `null` if it has more or fewer lines than there are calls: it is then unclear which is whose
- */
-function split(answer: Answer, count: number): readonly Answer[] | null {
-  if (answer.status !== 200) return Array.from({ length: count }, () => answer);
-  const lines = answer.text.split('\n');
+/** Takes the answer to several calls apart (docs/spec/http.md, "Batches"). */
+function readLines(answer: string): readonly Answer[] {
+  const lines = answer.split('\n');
   if (lines.at(-1) === '') lines.pop();
-  return lines.length === count ? lines.map(readLine) : null;
-}
-
-/** Reads a line of the answer to several calls (docs/spec/http.md, "Batches"). */
-function readLine(text: string): Answer {
-  const verdict = { status: 200, retryAfter: null, text };
-  if (text.startsWith('{"valid":')) return verdict;
-  try {
-    const { status, retry_after: retryAfter } = JSON.parse(text) as Partial<Record<string, unknown>>;
-    if (typeof status === 'number' && status !== 200)
-      return { status, retryAfter: typeof retryAfter === 'number' ? `${retryAfter}` : null, text };
-  } catch {
-    // Whoever reads the verdict says so.
-  }
-  return verdict;
+  return lines.map((text) => {
+    if (text.startsWith('{"valid":')) return { ...NO_VERDICT, text };
+    try {
+      const { status, retry_after: after } = JSON.parse(text) as Partial<Record<string, unknown>>;
+      const retryAfter = typeof after === 'number' ? `${after}` : null;
+      if (typeof status === 'number') return { status, retryAfter, text };
+    } catch {
+      // Whoever reads the verdict says so.
+    }
+    return { ...NO_VERDICT, text };
+  });
 }

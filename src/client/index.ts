@@ -6,8 +6,7 @@
  *
  * @packageDocumentation
  */
-export { DrsClient, type DrsClientOptions } from './drs-client.js';
-export { DrsClientError, type DrsClientErrorCode } from './client-error.js';
+export { DrsClient, DrsClientError, type DrsClientErrorCode, type DrsClientOptions } from './drs-client.js';
 export type { Verdict, VerdictError } from '../verifier/verdict.js';
 export type { VerdictContext } from '../verify/receipt.js';
 export type { Binding } from '../verify/binding.js';

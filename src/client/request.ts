@@ -2,10 +2,6 @@ import { findValueDefect, isJsonObject, type JsonValue } from '../protocol/json.
 import type { VerifyOptions } from '../verifier/call-options.js';
 import type { Verdict } from '../verifier/verdict.js';
 
-/** A path of the service that commands and clients ask. */
-export type ServicePath =
-  '/verify' | '/admin/revoke' | '/admin/revocations' | `/admin/usage?receipt=${string}`;
-
 /**
  * Makes the URL of a service's endpoint.
  *
@@ -14,7 +10,7 @@ export type ServicePath =
  *   hold a password.
  * @example serviceUrl('http://127.0.0.1:8080/drs/', '/verify').href; // 'http://127.0.0.1:8080/drs/verify'
  */
-export function serviceUrl(address: string | URL, path: ServicePath): URL {
+export function serviceUrl(address: string | URL, path: `/${string}`): URL {
   const url = URL.canParse(String(address)) ? new URL(address) : null;
   if (url === null || !/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '') {
     throw new TypeError(
@@ -41,53 +37,39 @@ export function spliceBody(bundle: string, body: string): string {
   return `${start}${separator}"body":${body}}`;
 }
 
-/** Makes the request. `bodyText` is inserted unchanged, so that the service sees what parsing would hide. */
+/**
+ * Makes the request. `bodyText` is inserted unchanged, so that the service sees what parsing would hide. A body is unusable,
+ * and not sent, if it is not JSON, such as an infinity, or nests too deep to be written.
+ */
 export function writeRequest(
   bundle: unknown,
   { body, bodyText }: Pick<VerifyOptions, 'body' | 'bodyText'>,
 ): { json: string; hadBody: boolean; isBodyUnusable: boolean } {
   const own = Object.hasOwn(bundle ?? {}, 'body');
-  if (!isJsonObject(bundle)) {
+  if (!isJsonObject(bundle) || (!own && bodyText === undefined && body === undefined)) {
     // Of a function or a symbol, `JSON.stringify` makes nothing at all.
     const json = (JSON.stringify(bundle) as string | undefined) ?? 'null';
     return { json, hadBody: own, isBodyUnusable: false };
   }
-  if (!own && bodyText === undefined && body === undefined) {
-    return { json: JSON.stringify(bundle), hadBody: false, isBodyUnusable: false };
+  const value = body === undefined ? bundle['body'] : body;
+  try {
+    if (bodyText !== undefined) {
+      const json = spliceBody(JSON.stringify({ ...bundle, body: undefined }), bodyText);
+      return { json, hadBody: true, isBodyUnusable: false };
+    }
+    if (findValueDefect(value) !== 'not JSON')
+      return { json: JSON.stringify({ ...bundle, body: value }), hadBody: true, isBodyUnusable: false };
+  } catch (error) {
+    if (!(error instanceof SyntaxError || error instanceof RangeError)) throw error;
   }
-  const json =
-    bodyText === undefined
-      ? withValue(bundle, body === undefined ? bundle['body'] : body)
-      : withText(bundle, bodyText);
-  if (json !== null) return { json, hadBody: true, isBodyUnusable: false };
   return { json: JSON.stringify({ ...bundle, body: undefined }), hadBody: false, isBodyUnusable: true };
-}
-
-/** Returns `null` for bodies that JSON cannot express, such as an infinity, and for bodies that nest too deep. */
-function withValue(bundle: object, body: unknown): string | null {
-  if (findValueDefect(body) === 'not JSON') return null;
-  try {
-    return JSON.stringify({ ...bundle, body });
-  } catch (error) {
-    if (error instanceof RangeError) return null;
-    throw error;
-  }
-}
-
-/** Returns `null` if the text is not JSON. */
-function withText(bundle: object, bodyText: string): string | null {
-  try {
-    return spliceBody(JSON.stringify({ ...bundle, body: undefined }), bodyText);
-  } catch (error) {
-    if (error instanceof SyntaxError) return null;
-    throw error;
-  }
 }
 
 const BINDINGS: ReadonlySet<unknown> = new Set(['match', 'mismatch', 'invalid_body']);
 
 /**
- * Reads the answer of `/verify` (docs/spec/verdict.md).
+ * Reads the answer of `/verify` (docs/spec/verdict.md). Of a valid verdict, it checks what others than the caller read: its
+ * context, its binding, and the name and labels of its root.
  *
  * @param hadBody whether a body was sent; a valid verdict must then have a `binding`
  * @returns `null` if it is not a verdict
@@ -100,38 +82,21 @@ export function readVerdict(json: string, hadBody: boolean): Verdict | null {
     return null;
   }
   if (!isJsonObject(value)) return null;
-  const { valid, context, details, error, binding } = value;
-  const isBound = hadBody ? BINDINGS.has(binding) : binding === undefined;
-  if (valid === true && isContext(context) && isBound && namesRootWell(details)) {
-    // The cast is safe: the checks above cover what others than the caller itself read of a valid verdict.
-    return value as unknown as Verdict;
-  }
-  if (valid === false && isJsonObject(error)) {
-    const { code, message, suggestion } = error;
-    const isError = [code, message, suggestion].every((text) => typeof text === 'string');
+  const { valid, context, details = {}, error, binding } = value;
+  let isVerdict = false;
+  if (valid === true && isJsonObject(context) && isJsonObject(details)) {
+    const { root_name = '', labels = {} } = details;
+    isVerdict =
+      (hadBody ? BINDINGS.has(binding) : binding === undefined) &&
+      typeof context['root_principal'] === 'string' &&
+      Number.isSafeInteger(context['chain_depth']) &&
+      isJsonObject(context['leaf_policy']) &&
+      [root_name, ...(isJsonObject(labels) ? Object.values(labels) : [null])].every(isText);
+  } else if (valid === false && isJsonObject(error)) {
     // Unknown codes are accepted: a newer service may have codes that this version does not know.
-    return isError ? (value as unknown as Verdict) : null;
+    isVerdict = [error['code'], error['message'], error['suggestion']].every(isText);
   }
-  return null;
+  return isVerdict ? (value as unknown as Verdict) : null;
 }
 
-/** Whether details, if there are any, name the root in the right types. */
-function namesRootWell(details: JsonValue | undefined): boolean {
-  if (details === undefined) return true;
-  if (!isJsonObject(details)) return false;
-  const { root_name = '', labels = {} } = details;
-  return (
-    typeof root_name === 'string' &&
-    isJsonObject(labels) &&
-    Object.values(labels).every((value) => typeof value === 'string')
-  );
-}
-
-function isContext(value: JsonValue | undefined): boolean {
-  return (
-    isJsonObject(value) &&
-    typeof value['root_principal'] === 'string' &&
-    Number.isSafeInteger(value['chain_depth']) &&
-    isJsonObject(value['leaf_policy'])
-  );
-}
+const isText = (value: unknown) => typeof value === 'string';

@@ -1,13 +1,10 @@
 import { verifyAll } from '#ed25519';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
-import { Failure, show, showTime } from '../verify/codes.js';
+import { Failure } from '../verify/codes.js';
 import { openClaims, proveClaims, readReceipts } from '../verify/judge.js';
 import { NO_MEMORY } from '../verify/parts.js';
 import type { Invocation, Receipt } from '../verify/receipt.js';
-import { asIssueError, IssueError, refusal } from './issue-error.js';
-
-/** The verifiers' default limit for the number of receipts (`MAX_CHAIN_DEPTH`). */
-export const DEFAULT_MAX_CHAIN_DEPTH = 16;
+import { asIssueError, refusal } from './issue-error.js';
 
 /** The receipts of a chain, root first. */
 export type Receipts = readonly [Receipt, ...Receipt[]];
@@ -24,13 +21,6 @@ export function readChain(jwts: readonly string[], suggestion?: string): Receipt
   if (root !== undefined) return [root, ...rest];
   const expected = 'at least a root receipt';
   throw refusal('EMPTY_CHAIN', { subject: 'bundle', member: 'receipts', claimed: jwts, expected });
-}
-
-/** Requires that verifiers take so many receipts. */
-export function requireDepth({ length }: Receipts, maxChainDepth: number): void {
-  if (length <= maxChainDepth) return;
-  const expected = `at most ${maxChainDepth}`;
-  throw refusal('CHAIN_TOO_DEEP', { subject: 'bundle', member: 'receipts', claimed: length, expected });
 }
 
 /** Receipts whose signature verified here, since agents make many calls under one chain. `requireValid` alone writes it. */
@@ -63,34 +53,8 @@ export async function requireValid(
   if (failure !== null) throw asIssueError(failure);
 }
 
-/** What to do about a claim of the receipt that is being issued. */
-export const CORRECT_IT = 'Correct that option.';
-
 /** What was read, unless it was refused. */
 export function orThrow<T extends object>(read: T | Failure, suggestion?: string): T {
   if (read instanceof Failure) throw asIssueError(read, suggestion);
   return read;
-}
-
-/** Requires that the validity period of a new receipt is not empty and has not ended. It may begin later. */
-export function requireUnexpired({ claims: { nbf, exp } }: Receipt, subject: number, now: number): void {
-  if (exp === null) return;
-  if (exp < nbf) {
-    const found = `Receipt ${subject}: exp is ${showTime(exp)}, expected at least its nbf ${showTime(nbf)}`;
-    throw new IssueError('TEMPORAL_BOUNDS_VIOLATION', found, 'Raise exp.');
-  }
-  if (exp < now) {
-    throw refusal('EXPIRED', {
-      subject,
-      time: exp,
-      expected: `a time of at least ${showTime(now)}, which is now`,
-    });
-  }
-}
-
-/** Requires that the delegate's DID resolves to a key. Otherwise the delegate could neither delegate nor invoke. */
-export function requireResolvable(did: string): void {
-  if (DEFAULT_KEYS.publicKeyOf(did) !== null) return;
-  const found = `audience is ${show(did)}, expected ${DEFAULT_KEYS.expected}`;
-  throw new IssueError('UNRESOLVABLE_DID', found, CORRECT_IT);
 }

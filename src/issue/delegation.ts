@@ -1,4 +1,8 @@
-import { DRS_VERSION, RECEIPT_TYPE, type Consent, type ReceiptClaims } from '../protocol/claims.js';
+import { DRS_VERSION, INVOCATION_TYPE, RECEIPT_TYPE } from '../protocol/claims.js';
+import type { InvocationClaims, ReceiptClaims } from '../protocol/claims.js';
+import type { Consent } from '../protocol/consent.js';
+import type { JsonObject } from '../protocol/json.js';
+import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import {
   count,
   flag,
@@ -7,19 +11,21 @@ import {
   type Kind,
   type Table,
 } from '../protocol/options.js';
-import {
-  CORRECT_IT,
-  DEFAULT_MAX_CHAIN_DEPTH,
-  readChain,
-  requireDepth,
-  requireResolvable,
-  requireUnexpired,
-  requireValid,
-} from './chain.js';
+import { show, showTime } from '../verify/codes.js';
+import { readInvocation } from '../verify/judge.js';
+import type { Receipt } from '../verify/receipt.js';
+import { orThrow, readChain, requireValid, type Receipts } from './chain.js';
 import { requireConsentText } from './consent.js';
+import { IssueError, refusal } from './issue-error.js';
 import { claim, clock, issueOptions, object, receipts, time } from './options.js';
 import { requireKnownMembers, type IssuedPolicy } from './policy.js';
 import { SIGNER, signReceipt } from './signer.js';
+
+/** The verifiers' default limit for the number of receipts (`MAX_CHAIN_DEPTH`). */
+const DEFAULT_MAX_CHAIN_DEPTH = 16;
+
+/** What to do about a claim of the receipt that is being issued. */
+const CORRECT_IT = 'Correct that option.';
 
 /** The default lifetime of a receipt: an hour. */
 const DEFAULT_LIFETIME_SECS = 3600;
@@ -58,20 +64,22 @@ const ROOT = {
   consent: { kind: object<Consent>('what createConsent() returns') },
 } satisfies Table;
 
-const SUB = {
-  ...COMMON,
+/** The options of what is issued under a chain. */
+const UNDER_CHAIN = {
   /** The receipts so far, root first; `key` must be that of the last one's audience. */
   chain: { kind: receipts, required: true },
-  /** Default: the parent's command. */
+  /** Default: that of the last receipt. */
   command: { kind: claim<string>() },
   /** The verifiers' limit for the number of receipts; default 16, like theirs. */
   maxChainDepth: { kind: count(1), default: DEFAULT_MAX_CHAIN_DEPTH },
   /**
-   * Skip blocks B to E, to sign something that a verifier must refuse. The shape of the receipt is still checked. For
+   * Skip blocks B to E, to sign something that a verifier must refuse. The shape of the result is still checked. For
    * tests of a verifier; default false.
    */
   unchecked: { kind: flag, default: false },
 } satisfies Table;
+
+const SUB = { ...COMMON, ...UNDER_CHAIN } satisfies Table;
 
 /** Options of {@link issueRootDelegation}. All times in Unix seconds. */
 export interface RootDelegationOptions extends GivenOptions<typeof ROOT> {}
@@ -165,6 +173,64 @@ export async function issueSubDelegation(given: SubDelegationOptions): Promise<s
   return jwt;
 }
 
+const CALL = {
+  /** The key of the last delegate. */
+  key: SIGNER,
+  ...UNDER_CHAIN,
+  /** The call's arguments, as the tool server will receive them: `tool`, `estimated_cost_usd` and the tool's own. */
+  args: { kind: claim<JsonObject>(), required: true },
+  /** The tool server that this call is for: its `did:key`, or the URL by which it knows itself. */
+  toolServer: { kind: claim<string>(), required: true },
+  /** The time of issuing in Unix seconds; default: the clock. */
+  now: { kind: time, default: clock },
+  /** Default: `inv:` and a random UUID. */
+  jti: { kind: claim<string>(), default: () => `inv:${crypto.randomUUID()}` },
+} satisfies Table;
+
+/** Options of {@link issueInvocation}. */
+export interface InvocationOptions extends GivenOptions<typeof CALL> {}
+
+/**
+ * Issues the receipt of one call under a chain. Refuses a call that would not verify now, since every verifier would
+ * reject its receipt. See docs/spec/issuing.md.
+ *
+ * @returns the invocation receipt as a compact JWT, its payload in RFC 8785 form
+ * @throws IssueError with the code of the verdict that the bundle would get: `INVOKER_MISMATCH`, `POLICY_VIOLATION`,
+ *   `COMMAND_MISMATCH`, `NOT_YET_VALID`, `EXPIRED`, `MALFORMED_INVOCATION`, `INVALID_JTI`, and any code of blocks A
+ *   to E for the chain
+ * @example
+ * const invocation = await issueInvocation({
+ *   key: helper,
+ *   chain: [root, sub],
+ *   args: { tool: 'search', query: 'weather', estimated_cost_usd: 0.02 },
+ *   toolServer: 'did:key:z6Mk…',
+ * });
+ */
+export async function issueInvocation(given: InvocationOptions): Promise<string> {
+  const options = issueOptions(given, CALL);
+  const { key, now } = options;
+  const chain = readChain(options.chain);
+  const [root] = chain;
+  const leaf = chain.at(-1) ?? root;
+  const claims: InvocationClaims = {
+    drs_type: INVOCATION_TYPE,
+    drs_v: DRS_VERSION,
+    iss: key.did,
+    sub: root.claims.sub,
+    cmd: options.command ?? leaf.claims.cmd,
+    args: options.args,
+    dr_chain: chain.map(({ digest }) => digest),
+    iat: now,
+    jti: options.jti,
+    tool_server: options.toolServer,
+  };
+  const jwt = await signReceipt(claims, key, 'invocation');
+  requireDepth(chain, options.maxChainDepth);
+  const invocation = orThrow(readInvocation(jwt), CORRECT_IT);
+  if (!options.unchecked) await requireValid(chain, invocation, now, jwt);
+  return jwt;
+}
+
 function commonClaims(options: FilledOptions<typeof COMMON>) {
   return {
     drs_type: RECEIPT_TYPE,
@@ -186,4 +252,34 @@ function expiry(expiresAt: number | null | undefined, byDefault: number): { exp?
 function defaultEnd(notBefore: number, { exp }: { readonly exp: number | null }): number {
   const end = notBefore + DEFAULT_LIFETIME_SECS;
   return exp === null ? end : Math.min(end, exp);
+}
+
+/** Requires that verifiers take so many receipts. */
+function requireDepth({ length }: Receipts, maxChainDepth: number): void {
+  if (length <= maxChainDepth) return;
+  const expected = `at most ${maxChainDepth}`;
+  throw refusal('CHAIN_TOO_DEEP', { subject: 'bundle', member: 'receipts', claimed: length, expected });
+}
+
+/** Requires that the validity period of a new receipt is not empty and has not ended. It may begin later. */
+function requireUnexpired({ claims: { nbf, exp } }: Receipt, subject: number, now: number): void {
+  if (exp === null) return;
+  if (exp < nbf) {
+    const found = `Receipt ${subject}: exp is ${showTime(exp)}, expected at least its nbf ${showTime(nbf)}`;
+    throw new IssueError('TEMPORAL_BOUNDS_VIOLATION', found, 'Raise exp.');
+  }
+  if (exp < now) {
+    throw refusal('EXPIRED', {
+      subject,
+      time: exp,
+      expected: `a time of at least ${showTime(now)}, which is now`,
+    });
+  }
+}
+
+/** Requires that the delegate's DID resolves to a key. Otherwise the delegate could neither delegate nor invoke. */
+function requireResolvable(did: string): void {
+  if (DEFAULT_KEYS.publicKeyOf(did) !== null) return;
+  const found = `audience is ${show(did)}, expected ${DEFAULT_KEYS.expected}`;
+  throw new IssueError('UNRESOLVABLE_DID', found, CORRECT_IT);
 }

@@ -1,16 +1,33 @@
 import { encodeUtf8 } from '#platform';
 import type { SignatureCheck } from '../protocol/jwt.js';
-import type { KeyPair } from './ed25519-node.js';
-import { IssueError } from './issue-error.js';
+import type { KeyPair, Sodium } from './ed25519-node.js';
+import { invalidKey } from './issue-error.js';
 
-// `#ed25519` in package.json for pages and workers, where there are no keys in memory: same functions as ed25519-node.ts.
+// `#ed25519` in package.json where there is no Node: same functions as ed25519-node.ts. Bun and Deno load libsodium when the
+// first key in memory is made, so that importing this needs no native code and no permission. Pages and workers have no such
+// keys.
 
 export type { KeyPair } from './ed25519-node.js';
 
-/** What all say that need libsodium. */
-export function withoutSodium(reason = ''): IssueError {
-  return new IssueError(
-    'INVALID_KEY',
+/** What Bun and Deno have of Node.js. */
+interface NodeLike {
+  readonly process?: {
+    getBuiltinModule?(name: 'node:module'): { createRequire(from: string): (name: string) => unknown };
+  };
+}
+
+let loaded: Sodium | undefined;
+
+function sodium(): Sodium {
+  let reason = '';
+  try {
+    const module = (globalThis as NodeLike).process?.getBuiltinModule?.('node:module');
+    loaded ??= module?.createRequire(import.meta.url)('sodium-native') as Sodium | undefined;
+  } catch (error) {
+    reason = ` (${String(error).slice(0, 200)})`;
+  }
+  if (loaded !== undefined) return loaded;
+  throw invalidKey(
     `a key in memory signs with sodium-native, which this runtime does not load${reason}`,
     'sign with a Signer, such as webCryptoSigner(await crypto.subtle.generateKey("Ed25519", false, ["sign", "verify"]))',
   );
@@ -20,12 +37,16 @@ export function randomSeed(): Uint8Array {
   return crypto.getRandomValues(new Uint8Array(32));
 }
 
-export function keyPairOf(_seed: Uint8Array): KeyPair {
-  throw withoutSodium();
+export function keyPairOf(seed: Uint8Array): KeyPair {
+  const [publicKey, secretKey] = [new Uint8Array(32), new Uint8Array(64)];
+  sodium().crypto_sign_seed_keypair(publicKey, secretKey, seed);
+  return { publicKey, secretKey };
 }
 
-export function signDetached(_message: Uint8Array, _pair: KeyPair): Uint8Array {
-  throw withoutSodium();
+export function signDetached(message: Uint8Array, { secretKey }: KeyPair): Uint8Array {
+  const signature = new Uint8Array(64);
+  sodium().crypto_sign_detached(signature, message, secretKey);
+  return signature;
 }
 
 /**

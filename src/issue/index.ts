@@ -8,25 +8,15 @@
  */
 export { createBundle, decodeBundle, decodeBundleText, encodeBundle, type Bundle } from './bundle.js';
 export { createConsent, type ConsentOptions } from './consent.js';
-export {
-  issueRootDelegation,
-  issueSubDelegation,
-  type RootDelegationOptions,
-  type SubDelegationOptions,
-} from './delegation.js';
-export { issueInvocation, type InvocationOptions } from './invocation.js';
+export { issueInvocation, issueRootDelegation, issueSubDelegation } from './delegation.js';
+export type { InvocationOptions, RootDelegationOptions, SubDelegationOptions } from './delegation.js';
 export { IssueError, type IssueErrorCode } from './issue-error.js';
 export { describePolicy, type PlainPolicy } from './plain-words.js';
 export type { IssuedPolicy, NamespacedMember } from './policy.js';
 export { signClaims, webCryptoSigner, type Signer, type WebKeyPair } from './signer.js';
-export {
-  didOfJwk,
-  generateKey,
-  importKey,
-  type PrivateJwk,
-  type PublicJwk,
-  type SigningKey,
-} from './signing-key.js';
-export type { Consent, InvocationClaims, ReceiptClaims } from '../protocol/claims.js';
+export { didOfJwk, generateKey, importKey } from './signing-key.js';
+export type { PrivateJwk, PublicJwk, SigningKey } from './signing-key.js';
+export type { InvocationClaims, ReceiptClaims } from '../protocol/claims.js';
+export type { Consent } from '../protocol/consent.js';
 export type { JsonObject, JsonValue } from '../protocol/json.js';
 export type { KnownPolicyMember, Policy } from '../protocol/policy.js';

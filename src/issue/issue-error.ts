@@ -43,3 +43,8 @@ export function refusal(code: Code, details: Details): IssueError {
 export function asIssueError(failure: Failure, suggestion = failure.suggestion): IssueError {
   return new IssueError(failure.code, failure.message, suggestion);
 }
+
+/** Makes the error for something that is no key, or does not sign as it should. */
+export function invalidKey(message: string, suggestion: string): IssueError {
+  return new IssueError('INVALID_KEY', message, suggestion);
+}

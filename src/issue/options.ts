@@ -1,11 +1,4 @@
-import {
-  kindOf,
-  readOptions,
-  type FilledOptions,
-  type Kind,
-  type Reading,
-  type Table,
-} from '../protocol/options.js';
+import { kindOf, readOptions, type FilledOptions, type Kind, type Table } from '../protocol/options.js';
 import { isJsonObject } from '../protocol/json.js';
 import { IssueError } from './issue-error.js';
 
@@ -35,7 +28,7 @@ const MIN_MILLISECONDS = 1e11;
  */
 export const time: Kind<number> = {
   ...kindOf<number>('Unix seconds', () => true),
-  check: (value): Reading<number> => {
+  check: (value) => {
     const now = clock();
     if (typeof value !== 'number' || !(Math.abs(value - now) > MAX_DISTANCE_SECS))
       return { value: value as number };

@@ -1,4 +1,3 @@
-import type { JsonObject, JsonValue } from '../protocol/json.js';
 import { KNOWN_POLICY_MEMBERS, type KnownPolicyMember, type Policy } from '../protocol/policy.js';
 
 /** What a policy allows, in plain words: each completes the sentence that the name of the member begins. */
@@ -18,10 +17,12 @@ export interface PlainPolicy {
 export function describePolicy(policy: Policy): PlainPolicy {
   const words = KNOWN_POLICY_MEMBERS.map((member) => WORDS[member](policy));
   return {
-    may: words.flatMap(({ may }) => may ?? []),
-    mayNot: words.flatMap(({ mayNot }) => mayNot ?? []),
+    may: words.filter((may) => typeof may === 'string'),
+    mayNot: words.flatMap((word) => (typeof word === 'string' ? [] : word.mayNot)),
     toldToServer: Object.entries(policy).flatMap(([name, value]) =>
-      Object.hasOwn(WORDS, name) || value === undefined ? [] : `${quote(name)} is ${quote(value)}`,
+      Object.hasOwn(WORDS, name) || value === undefined
+        ? []
+        : `${JSON.stringify(name)} is ${JSON.stringify(value)}`,
     ),
   };
 }
@@ -47,45 +48,37 @@ export function policyInForce(policies: readonly Policy[]): Policy {
 /** Who enforces a limit of all calls together. A tool server does not know what others count. */
 const COUNTED = 'which each tool server counts for itself, if it protects against replay';
 
-type Words =
-  { readonly may: string; readonly mayNot?: never } | { readonly mayNot: string; readonly may?: never };
+/** What it allows, or what it forbids. */
+type Words = string | { readonly mayNot: string };
 
 const WORDS: Readonly<Record<KnownPolicyMember, (policy: Policy) => Words>> = {
   allowed_tools: ({ allowed_tools: tools }) => describeList(tools, 'use', 'tool', 'tools'),
-  max_cost_usd: ({ max_cost_usd: cost, max_total_cost_usd: total }) => ({
-    may: isNothing(cost)
+  max_cost_usd: ({ max_cost_usd: cost, max_total_cost_usd: total }) =>
+    isNothing(cost)
       ? `make calls that cost ${isNothing(total) ? 'any amount' : 'as much as all together'}`
       : `make calls that cost at most ${cost} US dollars, if they state it${isNothing(total) ? '; others may cost any amount' : ''}`,
-  }),
-  max_total_cost_usd: ({ max_total_cost_usd: cost }) => ({
-    may: isNothing(cost)
+  max_total_cost_usd: ({ max_total_cost_usd: cost }) =>
+    isNothing(cost)
       ? 'spend any amount in all'
       : `spend at most ${cost} US dollars in all, ${COUNTED}; each call must state its cost`,
-  }),
-  max_calls: ({ max_calls: calls }) => ({
-    may: isNothing(calls) ? 'call any number of times' : `call at most ${calls} times, ${COUNTED}`,
-  }),
-  max_delegations: ({ max_delegations: delegations }) =>
-    isNothing(delegations)
-      ? { may: 'pass this on, and so may those who get it' }
-      : delegations === 0
-        ? { mayNot: 'pass this on' }
-        : delegations === 1
-          ? { may: 'pass this on, but those who get it may not' }
-          : { may: `pass this on, from one to the next at most ${delegations} times` },
-  pii_access: ({ pii_access: access }) =>
-    access === false
-      ? { mayNot: 'ask for personal data: a call that says it does is refused' }
-      : { may: 'ask for personal data' },
-  write_access: ({ write_access: access }) =>
-    access === false
-      ? { mayNot: 'change things: a call that says it does is refused' }
-      : { may: 'change things' },
-  allowed_resources: ({ allowed_resources: resources }) =>
-    describeList(resources, 'name', 'resource', 'resources'),
-  allowed_data_classes: ({ allowed_data_classes: classes }) =>
-    describeList(classes, 'name', 'class of data', 'classes of data'),
+  max_calls: ({ max_calls: calls }) =>
+    isNothing(calls) ? 'call any number of times' : `call at most ${calls} times, ${COUNTED}`,
+  max_delegations: ({ max_delegations: delegations }) => {
+    if (isNothing(delegations)) return 'pass this on, and so may those who get it';
+    if (delegations === 0) return { mayNot: 'pass this on' };
+    if (delegations === 1) return 'pass this on, but those who get it may not';
+    return `pass this on, from one to the next at most ${delegations} times`;
+  },
+  pii_access: ({ pii_access: access }) => describePermission(access, 'ask for personal data'),
+  write_access: ({ write_access: access }) => describePermission(access, 'change things'),
+  allowed_resources: ({ allowed_resources: list }) => describeList(list, 'name', 'resource', 'resources'),
+  allowed_data_classes: ({ allowed_data_classes: list }) =>
+    describeList(list, 'name', 'class of data', 'classes of data'),
 };
+
+function describePermission(access: boolean | null | undefined, what: string): Words {
+  return access === false ? { mayNot: `${what}: a call that says it does is refused` } : what;
+}
 
 function describeList(
   entries: readonly string[] | null | undefined,
@@ -93,18 +86,13 @@ function describeList(
   one: string,
   several: string,
 ): Words {
-  if (isNothing(entries) || entries.includes('*')) return { may: `${verb} any ${one}` };
+  if (isNothing(entries) || entries.includes('*')) return `${verb} any ${one}`;
   if (entries.length === 0) return { mayNot: `${verb} any ${one} at all` };
-  return {
-    may: `${verb} only ${entries.length === 1 ? `this ${one}` : `these ${several}`}: ${entries.map(quote).join(', ')}`,
-  };
+  const these = entries.length === 1 ? `this ${one}` : `these ${several}`;
+  return `${verb} only ${these}: ${entries.map((entry) => JSON.stringify(entry)).join(', ')}`;
 }
 
 /** Absent, or null, which a verifier reads as absent. */
 function isNothing(value: unknown): value is null | undefined {
   return value === undefined || value === null;
-}
-
-function quote(value: JsonValue | JsonObject | readonly string[]): string {
-  return JSON.stringify(value);
 }

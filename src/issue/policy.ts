@@ -32,29 +32,20 @@ export function requireKnownMembers(policy: object, parent: JsonObject | Policy 
   for (const [name, value] of Object.entries(policy)) {
     if (isKnownMember(name)) {
       // A verifier reads null as "no limit", which is rarely intended.
-      if (value === undefined || value === null) {
-        throw new IssueError(
-          'INVALID_POLICY',
-          `policy.${name} is ${String(value)}, which limits nothing; expected a limit`,
-          `give it a value, or leave it out if ${name} is not to be limited`,
-        );
-      }
-    } else if (!hasNamespace(name) && !Object.hasOwn(parent, name)) {
-      throw unknownMember(name);
+      if (value !== undefined && value !== null) continue;
+      throw new IssueError(
+        'INVALID_POLICY',
+        `policy.${name} is ${String(value)}, which limits nothing; expected a limit`,
+        `give it a value, or leave it out if ${name} is not to be limited`,
+      );
     }
+    // A name with a namespace, such as `acme:tier` or `example.com/region`, is for the tool server.
+    if (/[:.]/.test(name) || Object.hasOwn(parent, name)) continue;
+    const shown = JSON.stringify(name.length > 60 ? `${name.slice(0, 60)}…` : name);
+    throw new IssueError(
+      'INVALID_POLICY',
+      `the policy has a member ${shown}, which no verifier knows, so it would limit nothing${didYouMean(name, KNOWN_POLICY_MEMBERS)}`,
+      `the members are ${KNOWN_POLICY_MEMBERS.join(', ')}; one of your own has a namespace, such as "acme:region"`,
+    );
   }
-}
-
-/** Whether a member's name has a namespace, such as `acme:tier` or `example.com/region`. */
-function hasNamespace(name: string): name is NamespacedMember {
-  return name.includes(':') || name.includes('.');
-}
-
-function unknownMember(name: string): IssueError {
-  const shown = JSON.stringify(name.length > 60 ? `${name.slice(0, 60)}…` : name);
-  return new IssueError(
-    'INVALID_POLICY',
-    `the policy has a member ${shown}, which no verifier knows, so it would limit nothing${didYouMean(name, KNOWN_POLICY_MEMBERS)}`,
-    `the members are ${KNOWN_POLICY_MEMBERS.join(', ')}; one of your own has a namespace, such as "acme:region"`,
-  );
 }

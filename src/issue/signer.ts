@@ -5,9 +5,9 @@ import { toJcs } from '../protocol/jcs.js';
 import type { JsonValue } from '../protocol/json.js';
 import { ISSUED_HEADER } from '../protocol/jwt.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
-import { having, type Table } from '../protocol/options.js';
+import { having } from '../protocol/options.js';
 import type { Subject } from '../verify/codes.js';
-import { IssueError, refusal } from './issue-error.js';
+import { invalidKey, refusal } from './issue-error.js';
 import { issueOptions } from './options.js';
 
 /**
@@ -35,8 +35,6 @@ export const SIGNER = {
   isSecret: true,
 } as const;
 
-const KEY = { key: SIGNER } satisfies Table;
-
 /**
  * Signs any claims as a compact JWT without any check, for example to make receipts that a verifier must refuse. To
  * delegate and to invoke, use {@link issueRootDelegation}, {@link issueSubDelegation} and {@link issueInvocation}.
@@ -47,7 +45,7 @@ const KEY = { key: SIGNER } satisfies Table;
  * @example const forged = await signClaims({ ...claims, policy: { max_cost_usd: 1e6 } }, mallory);
  */
 export async function signClaims(claims: object, key: Signer): Promise<string> {
-  issueOptions({ key }, KEY);
+  issueOptions({ key }, { key: SIGNER });
   return signInput(signingInputOf(claims), key);
 }
 
@@ -80,8 +78,7 @@ async function signInput(input: string, key: Signer): Promise<string> {
   const did: unknown = key.did;
   const publicKey = typeof did === 'string' ? DEFAULT_KEYS.publicKeyOf(did) : null;
   if (publicKey === null) {
-    throw new IssueError(
-      'INVALID_KEY',
+    throw invalidKey(
       `the did of the signer is ${JSON.stringify(String(did).slice(0, 100))}, expected ${DEFAULT_KEYS.expected}`,
       'make it with didOfJwk() from the public key',
     );
@@ -89,8 +86,7 @@ async function signInput(input: string, key: Signer): Promise<string> {
   const signature: unknown = await key.sign(encodeUtf8(input));
   if (!(signature instanceof Uint8Array) || signature.length !== SIGNATURE_BYTES) {
     const found = signature instanceof Uint8Array ? `${signature.length} bytes` : typeof signature;
-    throw new IssueError(
-      'INVALID_KEY',
+    throw invalidKey(
       `the signer of ${key.did} gave ${found}, expected the ${SIGNATURE_BYTES} bytes of an Ed25519 signature`,
       'return the raw signature as a Uint8Array',
     );
@@ -98,8 +94,7 @@ async function signInput(input: string, key: Signer): Promise<string> {
   const check = { jwt: input, signingInputLength: input.length, signature, publicKey };
   const [isItsOwn] = await verifyAll([check]);
   if (isItsOwn === true) return `${input}.${encodeBase64url(signature)}`;
-  throw new IssueError(
-    'INVALID_KEY',
+  throw invalidKey(
     `the signer's signature does not verify under its did ${key.did}`,
     'give it the did of its own key, and sign the bytes as given',
   );
@@ -126,8 +121,7 @@ export interface WebKeyPair {
 export async function webCryptoSigner({ publicKey, privateKey }: WebKeyPair): Promise<Signer> {
   const names = [publicKey, privateKey].map(({ algorithm }) => algorithm.name);
   if (names.some((name) => name !== 'Ed25519')) {
-    throw new IssueError(
-      'INVALID_KEY',
+    throw invalidKey(
       `the key pair is of ${names.join(' and ')}, expected Ed25519`,
       'make it with crypto.subtle.generateKey("Ed25519", false, ["sign", "verify"])',
     );

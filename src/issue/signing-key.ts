@@ -2,7 +2,7 @@ import { keyPairOf, randomSeed, signDetached, type KeyPair } from '#ed25519';
 import { decodeBase64url, encodeBase64url } from '#platform';
 import { didKeyOf, PUBLIC_KEY_BYTES } from '../protocol/did-key.js';
 import { isJsonObject } from '../protocol/json.js';
-import { IssueError } from './issue-error.js';
+import { invalidKey } from './issue-error.js';
 import type { Signer } from './signer.js';
 
 /** An Ed25519 public key as a JWK; `kid` is its `did:key`. RFC 8037 §2 */
@@ -84,8 +84,7 @@ export function importKey(jwk: unknown): SigningKey {
   const publicKey = readMember(jwk, 'x');
   const key = new SigningKey(readMember(jwk, 'd'));
   if (encodeBase64url(key.publicKey) !== encodeBase64url(publicKey)) {
-    throw new IssueError(
-      'INVALID_KEY',
+    throw invalidKey(
       'the public key "x" of the JWK does not belong to its private key "d"',
       'use the key file as it was written, or generate a new key',
     );
@@ -106,8 +105,7 @@ export function didOfJwk(jwk: unknown): string {
 
 function readMember(jwk: unknown, name: 'x' | 'd'): Uint8Array {
   if (!isJsonObject(jwk) || jwk['kty'] !== 'OKP' || jwk['crv'] !== 'Ed25519') {
-    throw new IssueError(
-      'INVALID_KEY',
+    throw invalidKey(
       'this is not an Ed25519 key as a JWK: expected an object with "kty": "OKP" and "crv": "Ed25519"',
       'generate a key with generateKey() or `npx drs-verify keygen`',
     );
@@ -116,8 +114,7 @@ function readMember(jwk: unknown, name: 'x' | 'd'): Uint8Array {
   const bytes = typeof encoded === 'string' ? decodeBase64url(encoded) : null;
   if (bytes?.length === PUBLIC_KEY_BYTES) return bytes;
   const lacksPrivateKey = name === 'd' && encoded === undefined;
-  throw new IssueError(
-    'INVALID_KEY',
+  throw invalidKey(
     lacksPrivateKey
       ? 'the JWK holds only a public key: it has no member "d"'
       : `the member "${name}" of the JWK is not ${PUBLIC_KEY_BYTES} bytes in strict base64url`,

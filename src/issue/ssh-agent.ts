@@ -7,10 +7,10 @@
  *
  * @packageDocumentation
  */
-import { connect, type Socket } from 'node:net';
+import { connect } from 'node:net';
 import { didKeyOf, PUBLIC_KEY_BYTES } from '../protocol/did-key.js';
 import { text, type GivenOptions, type Table } from '../protocol/options.js';
-import { IssueError } from './issue-error.js';
+import { invalidKey, type IssueError } from './issue-error.js';
 import { issueOptions } from './options.js';
 import type { Signer } from './signer.js';
 
@@ -50,7 +50,12 @@ const TIMEOUT_MS = 120_000;
  */
 export async function sshAgentSigner(options: SshAgentOptions = {}): Promise<Signer> {
   const { key, socket } = issueOptions(options, OPTIONS);
-  const path = pathOf(socket);
+  const path = socket ?? process.env['SSH_AUTH_SOCK'] ?? '';
+  if (path === '')
+    throw invalidKey(
+      'there is no ssh-agent: SSH_AUTH_SOCK is not set',
+      'start one with `eval "$(ssh-agent)"` and add a key with `ssh-add`',
+    );
   const identities = await ask(path, Uint8Array.of(REQUEST_IDENTITIES), IDENTITIES_ANSWER, readIdentities);
   const all = identities.map((identity) => ({ ...identity, did: didKeyOf(identity.publicKey) }));
   const meant = all.filter(({ did, comment }) => key === undefined || key === did || key === comment);
@@ -67,34 +72,23 @@ export async function sshAgentSigner(options: SshAgentOptions = {}): Promise<Sig
   };
 }
 
-function pathOf(socket = process.env['SSH_AUTH_SOCK']): string {
-  if (socket !== undefined && socket !== '') return socket;
-  throw new IssueError(
-    'INVALID_KEY',
-    'there is no ssh-agent: SSH_AUTH_SOCK is not set',
-    'start one with `eval "$(ssh-agent)"` and add a key with `ssh-add`',
-  );
-}
-
 function wrongChoice(
   key: string | undefined,
   keys: readonly (Identity & { readonly did: string })[],
 ): IssueError {
+  if (keys.length === 0)
+    return invalidKey(
+      'the ssh-agent has no Ed25519 key',
+      'make one with `ssh-keygen -t ed25519` and add it with `ssh-add`',
+    );
   const MAX_SHOWN = 8;
   const shown = keys.slice(0, MAX_SHOWN).map(({ did, comment }) => `${did} (${comment.slice(0, 100)})`);
   const list = shown.join(', ') + (keys.length > MAX_SHOWN ? ` and ${keys.length - MAX_SHOWN} more` : '');
   const wanted = key === undefined ? 'one Ed25519 key' : `the key ${JSON.stringify(key.slice(0, 100))}`;
-  const [message, suggestion] =
-    keys.length === 0
-      ? [
-          'the ssh-agent has no Ed25519 key',
-          'make one with `ssh-keygen -t ed25519` and add it with `ssh-add`',
-        ]
-      : [
-          `expected ${wanted} in the ssh-agent, found ${list}`,
-          'choose one by its DID, or by a comment that only one of them has',
-        ];
-  return new IssueError('INVALID_KEY', message, suggestion);
+  return invalidKey(
+    `expected ${wanted} in the ssh-agent, found ${list}`,
+    'choose one by its DID, or by a comment that only one of them has',
+  );
 }
 
 /**
@@ -115,8 +109,7 @@ function ask<T>(
     const fail = (reason: string) => {
       socket.destroy();
       reject(
-        new IssueError(
-          'INVALID_KEY',
+        invalidKey(
           `the ssh-agent at ${path} does not sign: ${reason}`,
           'check that this agent (SSH_AUTH_SOCK, or --agent-socket) runs and is not locked (`ssh-add -l`), and that you confirmed',
         ),
@@ -127,11 +120,11 @@ function ask<T>(
     socket.on('close', () => fail('it closed the connection'));
     socket.on('readable', () => {
       try {
-        length ??= take(socket, LENGTH_BYTES)?.readUInt32BE(0);
+        length ??= (socket.read(LENGTH_BYTES) as Buffer | null)?.readUInt32BE(0);
         if (length === undefined) return;
         if (length === 0 || length > MAX_MESSAGE_BYTES)
           throw new Error(`its answer has ${length} bytes, expected 1 to ${MAX_MESSAGE_BYTES}`);
-        const answer = take(socket, length);
+        const answer = socket.read(length) as Buffer | null;
         if (answer === null) return;
         if (socket.readableLength > 0) throw new Error('its answer is longer than it says');
         const [kind] = answer;
@@ -149,11 +142,6 @@ function ask<T>(
       fail(`it takes at most ${MAX_MESSAGE_BYTES} bytes, and this is ${message.length}`);
     else socket.write(stringOf(message));
   });
-}
-
-/** So many bytes, once they are there. */
-function take(socket: Socket, bytes: number): Buffer | null {
-  return socket.read(bytes) as Buffer | null;
 }
 
 /** A text, or bytes, as a `string` of RFC 4251: its length in four bytes, then the bytes. Messages have the same form. */

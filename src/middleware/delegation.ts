@@ -1,5 +1,5 @@
 import { createBundle, encodeBundle } from '../protocol/bundle.js';
-import { issueInvocation } from '../issue/invocation.js';
+import { issueInvocation } from '../issue/delegation.js';
 import type { Signer } from '../issue/signer.js';
 import type { JsonObject } from '../protocol/json.js';
 

@@ -2,11 +2,7 @@
 // large. Base 2^24 and base 58^4 stand between bytes and digits: the product of both is exact in a double.
 
 const ALPHABET = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz';
-/** The digit of each character, by its code. */
-const DIGITS: readonly (number | undefined)[] = Array.from({ length: 128 }, (_, code) => {
-  const digit = ALPHABET.indexOf(String.fromCharCode(code));
-  return digit < 0 ? undefined : digit;
-});
+const DIGITS: ReadonlyMap<string, number> = new Map(Array.from(ALPHABET, (digit, value) => [digit, value]));
 
 /**
  * The base58btc digits of bytes. Takes time by the square of their number: for keys and signatures, not for texts.
@@ -29,8 +25,8 @@ export function encodeBase58(bytes: Uint8Array): string {
  */
 export function decodeBase58(text: string): Uint8Array | null {
   const digits: number[] = [];
-  for (let at = 0; at < text.length; at++) {
-    const digit = DIGITS[text.charCodeAt(at)];
+  for (const character of text) {
+    const digit = DIGITS.get(character);
     if (digit === undefined) return null;
     digits.push(digit);
   }

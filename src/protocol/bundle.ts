@@ -18,6 +18,9 @@ export interface BundleDefect {
   readonly suggestion: string;
 }
 
+/** What was read of an encoded bundle, or why it is none. */
+type Read<T> = (T & { readonly defect?: never }) | { readonly defect: BundleDefect };
+
 /**
  * Puts a chain and an invocation together. Nothing is checked here: `issueInvocation` has checked both.
  *
@@ -43,22 +46,16 @@ export function encodeBundle({ bundle_version, invocation, receipts }: Bundle): 
  * @param encoded strict base64url (RFC 4648 §5), with or without padding
  * @example readBundleText('e30').text; // '{}'
  */
-export function readBundleText(
-  encoded: string,
-): { readonly text: string; readonly defect?: never } | { readonly defect: BundleDefect } {
+export function readBundleText(encoded: string): Read<{ readonly text: string }> {
   // Padding must fill up the last group of four. A whole group has none.
   const padding = encoded.length % 4 > 0 ? 0 : encoded.endsWith('==') ? 2 : encoded.endsWith('=') ? 1 : 0;
   const unpadded = padding === 0 ? encoded : encoded.slice(0, -padding);
   const bytes = decodeBase64url(unpadded);
   if (bytes === null || unpadded === '') {
     const found = encoded === '' ? 'nothing' : `${encoded.length} characters that are not`;
-    return {
-      defect: {
-        code: 'INVALID_BASE64URL',
-        message: `the header is not strict base64url: expected only A-Z a-z 0-9 - _, and = at the end, found ${found}`,
-        suggestion: 'send the value of encodeBundle() unaltered, in one header',
-      },
-    };
+    const message = `the header is not strict base64url: expected only A-Z a-z 0-9 - _, and = at the end, found ${found}`;
+    const suggestion = 'send the value of encodeBundle() unaltered, in one header';
+    return { defect: { code: 'INVALID_BASE64URL', message, suggestion } };
   }
   const text = decodeUtf8(bytes);
   return text === null ? { defect: notJson('not UTF-8') } : { text };
@@ -71,9 +68,7 @@ export function readBundleText(
  * @param encoded as for {@link readBundleText}
  * @example readBundle('e30').value; // {}
  */
-export function readBundle(
-  encoded: string,
-): { readonly value: JsonValue; readonly defect?: never } | { readonly defect: BundleDefect } {
+export function readBundle(encoded: string): Read<{ readonly value: JsonValue }> {
   const read = readBundleText(encoded);
   if (read.defect !== undefined) return read;
   const { value, defect } = parseStrictJson(read.text);
@@ -81,9 +76,6 @@ export function readBundle(
 }
 
 function notJson(found: string): BundleDefect {
-  return {
-    code: 'INVALID_JSON',
-    message: `the bundle in the header is ${found}`,
-    suggestion: 'encode the bundle with encodeBundle()',
-  };
+  const message = `the bundle in the header is ${found}`;
+  return { code: 'INVALID_JSON', message, suggestion: 'encode the bundle with encodeBundle()' };
 }

@@ -11,8 +11,6 @@ export const RECEIPT_TYPE = 'delegation-receipt';
 /** `drs_type` of an invocation receipt. */
 export const INVOCATION_TYPE = 'invocation-receipt';
 
-export type { Consent } from './consent.js';
-
 /**
  * The payload of a delegation receipt; times in Unix seconds. In an optional member, `null` means the same as absence:
  * issuers sign `null` for what their caller left undefined.
@@ -75,15 +73,7 @@ interface Rule {
 
 const text: Rule = { expected: 'a string', test: (value) => typeof value === 'string' };
 const time: Rule = { expected: 'an integer from 0 to 2^53-1 (Unix seconds)', test: isCount };
-const command: Rule = { expected: 'a path such as "/mcp/tools/call"', test: (value) => isCommandPath(value) };
-const parentDigest: Rule = {
-  expected: 'a string, or null in the root',
-  test: (value) => (value ?? null) === null || typeof value === 'string',
-};
-const statusListIndex: Rule = {
-  expected: 'an integer from 0 to 2^53-1',
-  test: (value) => (value ?? null) === null || isCount(value),
-};
+const command: Rule = { expected: 'a path such as "/mcp/tools/call"', test: isCommandPath };
 const object: Rule = { expected: 'an object', test: isJsonObject };
 const texts: Rule = {
   expected: 'an array of strings',
@@ -93,6 +83,14 @@ const nonEmptyText: Rule = {
   expected: 'a non-empty string',
   test: (value) => typeof value === 'string' && value !== '',
 };
+
+const optional = (expected: string, { test }: Rule): Rule => {
+  return { expected, test: (value) => (value ?? null) === null || test(value) };
+};
+const parentDigest = optional('a string, or null in the root', text);
+const statusListIndex = optional('an integer from 0 to 2^53-1', time);
+const rootType = optional('a string such as "human"', text);
+const consentRecord = optional(object.expected, object);
 
 /**
  * Reads the claims of a delegation receipt. Unknown members are ignored.
@@ -105,7 +103,7 @@ export function readReceiptClaims(
 ):
   | { claims: ReceiptClaims; limits: PolicyLimit[]; defect?: never }
   | { defect: ClaimDefect; claims?: never; limits?: never } {
-  const { limits, defect: policyDefect } = readPolicyClaim(payload);
+  const { limits, defect: policyDefect } = readPolicyClaim(payload['policy']);
   // Each claim has its own line of code: a look-up by a variable name, as in a table, takes V8's slowest path.
   const defect =
     findTypeDefect(payload, RECEIPT_TYPE) ??
@@ -122,7 +120,7 @@ export function readReceiptClaims(
     (place.isRoot ? findRootDefect(payload) : null) ??
     findExpiryDefect(payload, place.isRoot ? payload['drs_root_type'] === 'human' : place.underHumanRoot) ??
     findJtiDefect(payload, 'dr:') ??
-    (place.isRoot ? (findMissingConsent(payload) ?? findOddConsent(payload)) : null);
+    (place.isRoot ? checkConsent(payload) : null);
   // The checks above prove that the payload has this type.
   return defect ? { defect } : { claims: payload as unknown as ReceiptClaims, limits };
 }
@@ -161,9 +159,8 @@ export function isCommandPath(value: unknown): value is string {
   if (typeof value !== 'string' || !value.startsWith('/')) return false;
   for (let start = 1; ;) {
     const slash = value.indexOf('/', start);
-    const end = slash === -1 ? value.length : slash;
-    const length = end - start;
-    if (length === 0 || (length <= 2 && DOTS.has(value.slice(start, end)))) return false;
+    const segment = value.slice(start, slash === -1 ? value.length : slash);
+    if (segment === '' || segment === '.' || segment === '..') return false;
     if (slash === -1) return true;
     start = slash + 1;
   }
@@ -178,8 +175,6 @@ export function isCommandPath(value: unknown): value is string {
 export function coversCommand(parent: string, child: string): boolean {
   return child === parent || (child.startsWith(parent) && child[parent.length] === '/');
 }
-
-const DOTS: ReadonlySet<string> = new Set(['.', '..']);
 
 // Claims are read by literal names, which JavaScript engines read faster than names in variables. No object inherits
 // a member with one of these names, and `parseStrictJson` protects against members that were added to the prototype.
@@ -196,47 +191,30 @@ function findTypeDefect(payload: JsonObject, type: string): ClaimDefect | null {
   return { kind: 'version', claim: 'drs_v', found: version, expected: JSON.stringify(DRS_VERSION) };
 }
 
-function readPolicyClaim(payload: JsonObject): { limits: PolicyLimit[]; defect: ClaimDefect | null } {
-  const policy = payload['policy'];
-  const fail = (claim: string, found: JsonValue | undefined, expected: string) => {
-    return { limits: [], defect: { kind: 'claim', claim, found, expected } as const };
-  };
-  if (!isJsonObject(policy)) return fail('policy', policy, 'an object');
-  const { limits, defect } = readPolicy(policy);
-  return defect === undefined
-    ? { limits, defect: null }
-    : fail(`policy.${defect.name}`, defect.found, defect.expected);
+function readPolicyClaim(policy: JsonValue | undefined) {
+  if (!isJsonObject(policy)) return { limits: [], defect: check('policy', policy, object) };
+  const { limits = [], defect } = readPolicy(policy);
+  if (defect === undefined) return { limits, defect: null };
+  const { name, found, expected } = defect;
+  return { limits, defect: { kind: 'claim', claim: `policy.${name}`, found, expected } as const };
 }
 
 function findRootDefect(payload: JsonObject): ClaimDefect | null {
   // A first receipt without a root type is usually not a root, but a receipt in the wrong order. Block B reports that.
-  const type = payload['drs_root_type'] ?? null;
-  if (type !== null && typeof type !== 'string') {
-    return { kind: 'claim', claim: 'drs_root_type', found: type, expected: 'a string such as "human"' };
-  }
-  const consent = payload['drs_consent'] ?? null;
-  if (consent === null) return null;
-  if (!isJsonObject(consent))
-    return { kind: 'claim', claim: 'drs_consent', found: consent, expected: 'an object' };
-  for (const name of CONSENT_MEMBERS) {
-    const found = consent[name];
-    if (typeof found !== 'string') {
-      return { kind: 'claim', claim: `drs_consent.${name}`, found, expected: 'a string' };
-    }
-  }
-  return null;
+  const defect =
+    check('drs_root_type', payload['drs_root_type'], rootType) ??
+    check('drs_consent', payload['drs_consent'], consentRecord);
+  const consent = payload['drs_consent'];
+  if (defect !== null || !isJsonObject(consent)) return defect;
+  const member = CONSENT_MEMBERS.find((name) => typeof consent[name] !== 'string');
+  return member === undefined ? null : check(`drs_consent.${member}`, consent[member], text);
 }
 
 function findExpiryDefect(payload: JsonObject, humanRoot: boolean): ClaimDefect | null {
   const found = payload['exp'];
-  const standing = found === undefined || found === null;
-  if (standing ? !humanRoot : isCount(found)) return null;
-  return {
-    kind: 'claim',
-    claim: 'exp',
-    found,
-    expected: humanRoot ? `${time.expected}, under a human root` : time.expected,
-  };
+  if ((found ?? null) === null ? !humanRoot : isCount(found)) return null;
+  const expected = humanRoot ? `${time.expected}, under a human root` : time.expected;
+  return { kind: 'claim', claim: 'exp', found, expected };
 }
 
 function findJtiDefect(payload: JsonObject, prefix: string): ClaimDefect | null {
@@ -245,20 +223,16 @@ function findJtiDefect(payload: JsonObject, prefix: string): ClaimDefect | null 
   return { kind: 'jti', claim: 'jti', found, expected: `"${prefix}" followed by at least one character` };
 }
 
-function findMissingConsent(payload: JsonObject): ClaimDefect | null {
-  if (payload['drs_root_type'] !== 'human' || (payload['drs_consent'] ?? null) !== null) return null;
-  return {
-    kind: 'consent',
-    claim: 'drs_consent',
-    found: payload['drs_consent'],
-    expected: 'the consent record of a human root',
-  };
-}
-
-function findOddConsent(payload: JsonObject): ClaimDefect | null {
-  const consent = payload['drs_consent'] ?? null;
-  const defect = consent === null ? null : findConsentDefect(consent as unknown as Consent);
+/** The consent record of a human root is required. The form of any is checked, whose members are strings. */
+function checkConsent(payload: JsonObject): ClaimDefect | null {
+  const consent = payload['drs_consent'];
+  if ((consent ?? null) === null) {
+    if (payload['drs_root_type'] !== 'human') return null;
+    const expected = 'the consent record of a human root';
+    return { kind: 'consent', claim: 'drs_consent', found: consent, expected };
+  }
+  const defect = findConsentDefect(consent as unknown as Consent);
   if (defect === null) return null;
-  const { member, expected } = defect;
-  return { kind: 'consent form', claim: `drs_consent.${member}`, found: defect.found, expected };
+  const { member, found, expected } = defect;
+  return { kind: 'consent form', claim: `drs_consent.${member}`, found, expected };
 }

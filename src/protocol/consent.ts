@@ -7,32 +7,16 @@ export interface Consent {
   readonly timestamp: string;
 }
 
-/** The members of a consent record, in the order in which they are checked. */
-export const CONSENT_MEMBERS = [
-  'locale',
-  'method',
-  'policy_hash',
-  'session_id',
-  'timestamp',
-] as const satisfies readonly (keyof Consent)[];
-
-/** The first member of a consent record that does not have its form. */
-export interface ConsentDefect {
-  readonly member: keyof Consent;
-  /** Not a string only if a caller ignores the types. */
-  readonly found: string;
-  /** In words. */
-  readonly expected: string;
-}
-
 /**
  * Checks the form of each member of a consent record. No more of a text is read than its form allows.
  *
- * @returns the first defect, or `null`
+ * @returns the first member that does not have its form; its value is not a string only if a caller ignores the types
  * @see docs/spec/receipts.md, "Consent"
  * @example findConsentDefect({ ...consent, timestamp: 'yesterday' })?.member; // 'timestamp'
  */
-export function findConsentDefect(consent: Consent): ConsentDefect | null {
+export function findConsentDefect(
+  consent: Consent,
+): { member: keyof Consent; found: string; expected: string } | null {
   for (const member of CONSENT_MEMBERS) {
     const found = consent[member];
     const { expected, test } = FORMS[member];
@@ -76,6 +60,9 @@ const FORMS: Readonly<Record<keyof Consent, { expected: string; test: (value: st
   session_id: text,
   timestamp: { expected: 'a time in UTC such as "2026-01-31T12:00:00Z" (RFC 3339)', test: isUtcTime },
 };
+
+/** The members of a consent record, in the order in which they are checked. */
+export const CONSENT_MEMBERS = Object.keys(FORMS) as readonly (keyof Consent)[];
 
 function isUtcTime(value: string): boolean {
   const day =

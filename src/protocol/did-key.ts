@@ -24,18 +24,14 @@ const MAX_KNOWN = 4096;
 export function publicKeyOf(did: string): Uint8Array | null {
   const before = known.get(did);
   if (before !== undefined) return before;
-  const key = decode(did);
-  if (key === null) return null;
-  if (known.size === MAX_KNOWN) known.clear();
-  known.set(did, key);
-  return key;
-}
-
-function decode(did: string): Uint8Array | null {
   if (did.length !== DID_LENGTH || !did.startsWith(PREFIX)) return null;
   const bytes = decodeBase58(did.slice(PREFIX.length));
   if (bytes?.length !== ED25519_PUB.length + PUBLIC_KEY_BYTES) return null;
-  return bytes[0] === ED25519_PUB[0] && bytes[1] === ED25519_PUB[1] ? bytes.slice(ED25519_PUB.length) : null;
+  if (bytes[0] !== ED25519_PUB[0] || bytes[1] !== ED25519_PUB[1]) return null;
+  const key = bytes.slice(ED25519_PUB.length);
+  if (known.size === MAX_KNOWN) known.clear();
+  known.set(did, key);
+  return key;
 }
 
 /**

@@ -1,3 +1,4 @@
+import { BACKSLASH, COLON, OPEN_ARRAY, OPEN_OBJECT, QUOTE } from './json-defects.js';
 import { findJsonDefect, MAX_JSON_DEPTH, MAX_LARGE_NUMBERS, type JsonDefect } from './json-defects.js';
 
 /** Any value that JSON can denote. */
@@ -7,6 +8,8 @@ export type JsonValue = null | boolean | number | string | JsonValue[] | JsonObj
 export interface JsonObject {
   [member: string]: JsonValue;
 }
+
+const COMMA = 0x2c;
 
 /**
  * Maximum number of objects, arrays and members in one JSON text. Reading one takes about a microsecond, and a text of
@@ -21,17 +24,11 @@ export const MAX_JSON_NODES = 16_384;
  */
 export const MAX_JSON_COMMAS = 32_768;
 
+const describeSize = (maxNodes: number) =>
+  `${maxNodes} JSON objects, arrays and members, or ${MAX_JSON_COMMAS} commas`;
+
 /** What a JSON text may not have more of, for messages. */
 export const JSON_LIMITS = describeSize(MAX_JSON_NODES);
-
-function describeSize(maxNodes: number): string {
-  return `${maxNodes} JSON objects, arrays and members, or ${MAX_JSON_COMMAS} commas`;
-}
-
-/** The outcome of {@link parseStrictJson}. */
-export type StrictJson =
-  | { readonly value: JsonValue; readonly defect?: never }
-  | { readonly defect: JsonDefect; readonly value?: never };
 
 /**
  * Parses JSON and refuses what `JSON.parse` hides: a member name that occurs twice in an object (also when written
@@ -44,12 +41,12 @@ export type StrictJson =
  * @see RFC 8259, RFC 7493 (I-JSON), RFC 8785 §3.1
  * @example parseStrictJson('{"a":1,"\\u0061":2}').defect?.kind; // 'duplicate'
  */
-export function parseStrictJson(text: string, maxNodes = MAX_JSON_NODES): StrictJson {
-  if (hasMoreNodes(text, maxNodes)) {
-    return {
-      defect: { kind: 'size', message: `it holds more than ${describeSize(maxNodes)}` },
-    };
-  }
+export function parseStrictJson(
+  text: string,
+  maxNodes = MAX_JSON_NODES,
+): { value: JsonValue; defect?: never } | { defect: JsonDefect; value?: never } {
+  if (hasMoreNodes(text, maxNodes))
+    return { defect: { kind: 'size', message: `it holds more than ${describeSize(maxNodes)}` } };
   let value: JsonValue;
   try {
     value = JSON.parse(text) as JsonValue;
@@ -165,8 +162,8 @@ export function equalsByJcs(left: JsonValue, right: JsonValue): boolean {
   const names = Object.keys(left);
   if (names.length !== Object.keys(right).length) return false;
   for (const name of names) {
-    if (!Object.hasOwn(right, name)) return false;
-    if (!equalsByJcs(left[name] as JsonValue, right[name] as JsonValue)) return false;
+    if (!Object.hasOwn(right, name) || !equalsByJcs(left[name] as JsonValue, right[name] as JsonValue))
+      return false;
   }
   return true;
 }
@@ -206,38 +203,22 @@ function countUnescapedQuotes(text: string, isDense: boolean): number {
 
 /** The number of strings in a value, names included; less than 0 if something in it needs a closer look. */
 function countStrings(value: JsonValue, depth: number, hasEscapes: boolean): number {
-  switch (typeof value) {
-    case 'string':
-      return !hasEscapes || value.isWellFormed() ? 1 : -Infinity;
-    case 'number':
-      // Below 2^53 every integer is a double. From there on, and for Infinity, the digits must be compared.
-      return Math.abs(value) <= Number.MAX_SAFE_INTEGER ? 0 : -Infinity;
-    case 'boolean':
-      return 0;
-    default:
-  }
-  if (value === null) return 0;
+  if (typeof value === 'string') return !hasEscapes || value.isWellFormed() ? 1 : -Infinity;
+  // Below 2^53 every integer is a double. From there on, and for Infinity, the digits must be compared.
+  if (typeof value === 'number') return Math.abs(value) <= Number.MAX_SAFE_INTEGER ? 0 : -Infinity;
+  if (typeof value === 'boolean' || value === null) return 0;
   if (depth >= MAX_JSON_DEPTH) return -Infinity;
   let strings = 0;
   if (Array.isArray(value)) {
     for (const item of value) {
       strings += countStrings(item, depth + 1, hasEscapes);
-      // An array may have 200,000 more items.
       if (strings < 0) return strings;
     }
     return strings;
   }
-  const names = Object.keys(value);
-  for (const name of names) {
+  for (const name of Object.keys(value)) {
     if (hasEscapes && !name.isWellFormed()) return -Infinity;
     strings += 1 + countStrings(value[name] as JsonValue, depth + 1, hasEscapes);
   }
   return strings;
 }
-
-const BACKSLASH = 0x5c;
-const QUOTE = 0x22;
-const COLON = 0x3a;
-const COMMA = 0x2c;
-const OPEN_OBJECT = 0x7b;
-const OPEN_ARRAY = 0x5b;

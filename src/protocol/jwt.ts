@@ -25,20 +25,19 @@ export interface SignatureCheck {
   readonly publicKey: Uint8Array;
 }
 
-/** Why a text is not a compact JWT, for a person. */
-export interface JwtDefect {
-  readonly defect: string;
-}
-
 /**
  * Takes a compact JWT apart, strictly: three non-empty segments of strict base64url, header and payload JSON objects
  * as {@link parseStrictJson} accepts them, no `crit` and no `b64` in the header.
  *
  * @param maxNodes maximum number of objects, arrays and members in its payload
+ * @returns what is in it, or for a person what is wrong with it
  * @see RFC 7515 §3.1, §5.2; RFC 7519 §7.2
  * @example parseCompactJwt('a.b').defect; // 'it has 2 segments, expected 3 separated by dots'
  */
-export function parseCompactJwt(jwt: string, maxNodes = MAX_JSON_NODES): CompactJwt | JwtDefect {
+export function parseCompactJwt(
+  jwt: string,
+  maxNodes = MAX_JSON_NODES,
+): CompactJwt | { readonly defect: string } {
   const headerEnd = jwt.indexOf('.');
   const payloadEnd = jwt.indexOf('.', headerEnd + 1);
   if (payloadEnd === -1 || jwt.includes('.', payloadEnd + 1)) {
@@ -47,9 +46,12 @@ export function parseCompactJwt(jwt: string, maxNodes = MAX_JSON_NODES): Compact
   let algorithm: unknown = 'EdDSA';
   // Nearly every header is this one; comparing it in place saves cutting it out.
   if (!jwt.startsWith(ISSUED_START)) {
-    const header = readHeader(jwt.slice(0, headerEnd));
-    if (header.defect !== undefined) return header;
-    algorithm = header.alg;
+    const header = decodeJsonSegment('header', jwt.slice(0, headerEnd), MAX_JSON_NODES);
+    if (typeof header === 'string') return { defect: header };
+    const refused = ['crit', 'b64'].find((name) => Object.hasOwn(header, name));
+    if (refused !== undefined)
+      return { defect: `its header has a "${refused}" member, which is not accepted` };
+    algorithm = Object.hasOwn(header, 'alg') ? header['alg'] : undefined;
   }
   const payload = decodeJsonSegment('payload', jwt.slice(headerEnd + 1, payloadEnd), maxNodes);
   if (typeof payload === 'string') return { defect: payload };
@@ -57,16 +59,6 @@ export function parseCompactJwt(jwt: string, maxNodes = MAX_JSON_NODES): Compact
   if (signature === null || signature.length === 0)
     return { defect: 'its signature is empty or not strict base64url' };
   return { algorithm, payload, signature, signingInputLength: payloadEnd };
-}
-
-function readHeader(segment: string): { alg: unknown; defect?: never } | JwtDefect {
-  const header = decodeJsonSegment('header', segment, MAX_JSON_NODES);
-  if (typeof header === 'string') return { defect: header };
-  for (const name of ['crit', 'b64']) {
-    if (Object.hasOwn(header, name))
-      return { defect: `its header has a "${name}" member, which is not accepted` };
-  }
-  return { alg: Object.hasOwn(header, 'alg') ? header['alg'] : undefined };
 }
 
 /** The JSON object that a segment encodes, or what is wrong with it. */

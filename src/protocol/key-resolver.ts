@@ -19,18 +19,13 @@ export interface KeyResolver {
   verificationMethodOf(did: string): string;
 }
 
-const DID_KEY = 'did:key:';
-
-/** Resolves `did:key`, in which the name is the key. Its answers never change. */
-const didKeys: KeyResolver = {
+/** The resolver that is used by default: of `did:key`, in which the name is the key. Its answers never change. */
+export const DEFAULT_KEYS: KeyResolver = {
   version: 0,
   expected: 'a did:key of an Ed25519 key',
   publicKeyOf,
-  verificationMethodOf: (did) => `${did}#${did.slice(DID_KEY.length)}`,
+  verificationMethodOf: (did) => `${did}#${did.slice('did:key:'.length)}`,
 };
-
-/** The resolver that is used by default. */
-export const DEFAULT_KEYS: KeyResolver = didKeys;
 
 /** The kind of options that are a DID. */
 export const did = text(DEFAULT_KEYS.expected, (value) => DEFAULT_KEYS.publicKeyOf(value) !== null);

@@ -4,9 +4,6 @@
  */
 export const MAX_USD = 1_000_000_000;
 
-/** A dollar is 10 to this power of micro-dollars. */
-const MICRO_DIGITS = 6;
-
 /**
  * An amount in whole micro-dollars, which are counted exactly. The amount is the decimal number that RFC 8785 writes for
  * the double: 0.1 is a tenth, although the double is a little more.
@@ -25,12 +22,11 @@ export function toMicroUsd(usd: number, rounding: 'up' | 'down'): number {
   const [mantissa, exponent] = String(usd).split('e') as [string, string?];
   const [whole, fraction = ''] = mantissa.split('.') as [string, string?];
   const digits = whole + fraction;
-  // The amount is `digits` times a power of ten: by so many places the digits move.
-  const places = MICRO_DIGITS + Number(exponent ?? 0) - fraction.length;
+  // In micro-dollars, the amount is `digits` times a power of ten: by so many places the digits move.
+  const places = 6 + Number(exponent ?? 0) - fraction.length;
   if (places >= 0) return Number(digits + '0'.repeat(places));
   // The last digit is not 0, so what is cut off is a part of a micro-dollar.
-  const kept = Number(digits.slice(0, places));
-  return rounding === 'up' ? kept + 1 : kept;
+  return Number(digits.slice(0, places)) + (rounding === 'up' ? 1 : 0);
 }
 
 /**
@@ -39,5 +35,5 @@ export function toMicroUsd(usd: number, rounding: 'up' | 'down'): number {
  * @example toUsd(1_500_000); // 1.5
  */
 export function toUsd(microUsd: number): number {
-  return microUsd / 10 ** MICRO_DIGITS;
+  return microUsd / 1_000_000;
 }

@@ -26,15 +26,14 @@ export function didYouMean(name: string, known: readonly string[]): string {
   return near === null ? '' : `; did you mean ${near}?`;
 }
 
+// People leave words out (`tools`, `max_cost`) far more often than they put wrong ones in.
+const LEFT_OUT = 0.25;
 const MAX_COMPARED = 64;
 
 /** Maps `maxCostUsd`, `max-cost-usd` and `max_cost_usd` to the same text, since people mix them up. */
 function plainForm(name: string): string {
   return name.toLowerCase().replace(/[^a-z0-9]/g, '');
 }
-
-// People leave words out (`tools`, `max_cost`) far more often than they put wrong ones in.
-const LEFT_OUT = 0.25;
 
 /**
  * The edit distance between two texts: 1 for each character that is deleted or replaced and for two neighbours that are

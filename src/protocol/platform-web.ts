@@ -1,6 +1,7 @@
 // `#platform` in package.json where there is no Node: browsers, workers. Same functions as platform-node.ts, which
 // describes them.
 import { sha256 } from '@noble/hashes/sha2';
+import { bytesToHex } from '@noble/hashes/utils';
 
 export type Bytes = Uint8Array;
 
@@ -65,8 +66,7 @@ export function concatBytes(chunks: readonly Uint8Array[], size: number): Bytes 
 
 // WebCrypto's digest is asynchronous, and receipts name their parents by digest wherever they are read.
 export function sha256Hex(text: string): string {
-  const bytes = sha256(encoder.encode(text));
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+  return bytesToHex(sha256(encoder.encode(text)));
 }
 
 export function detachText(text: string): string {

@@ -1,5 +1,5 @@
 import type { JsonObject, JsonValue } from './json.js';
-import { MAX_USD, toMicroUsd } from './money.js';
+import { MAX_USD, toMicroUsd, toUsd } from './money.js';
 import { coversEveryEntry, coversResource } from './resources.js';
 
 /**
@@ -25,205 +25,125 @@ export interface Policy {
 /** Maximum number of entries of a list in a policy. */
 export const MAX_POLICY_LIST = 4096;
 
-/** The limit that one member of a policy sets. */
-export interface Limit {
-  /** The member's value in the policy. */
-  readonly value: boolean | number | readonly string[];
-  /** Whether it allows everything: `*` in a list, `true` for a permission. A child need not repeat it then. */
-  readonly isOpen: boolean;
+/** The value of a member that limits; which type it has, its kind says. */
+export type LimitValue = boolean | number | readonly string[];
+
+/** What the values of some members are, and how they limit. Only `accepts` may get a value of another type. */
+export interface LimitKind {
+  /** The type of its values, in words. */
+  readonly expected: string;
+  accepts(value: JsonValue): boolean;
+  /** Whether a value allows everything: `*` in a list, `true` for a permission. A child need not repeat it then. */
+  isOpen(value: LimitValue): boolean;
   /** Whether a call may have this argument. An argument of the wrong type is never allowed. */
-  allows(argument: JsonValue): boolean;
-  /** Whether a child's limit of the same member stays within this one. Only called if this one is not open. */
-  contains(child: Limit): boolean;
+  allows(value: LimitValue, argument: JsonValue): boolean;
+  /** Whether a child's value stays within its parent's. Only called if the parent's is not open. */
+  contains(value: LimitValue, child: LimitValue): boolean;
 }
 
 /** A policy member that is evaluated. */
 export interface PolicyMember {
   readonly name: string;
-  /** The type of its value, in words. */
-  readonly expected: string;
+  readonly kind: LimitKind;
   /** The argument of a call that it limits; `null` if no call can break it. */
   readonly argument: string | null;
   /** Whether a call without that argument breaks it, unless it is open. */
   readonly requiresArgument: boolean;
   /** Whether a child may leave it out if its parent sets a limit. The parent's limit then still applies. */
   readonly isInherited: boolean;
-  /** The limit that a value sets, or `null` if the value has the wrong type. */
-  readonly read: (value: JsonValue) => Limit | null;
 }
 
 /** A limit of a policy, and the member that sets it. */
 export interface PolicyLimit {
   readonly member: PolicyMember;
-  readonly limit: Limit;
+  readonly value: LimitValue;
+  /** See {@link LimitKind.isOpen}. */
+  readonly isOpen: boolean;
 }
 
-/** A known policy member whose value has the wrong type. */
-export interface PolicyDefect {
-  readonly name: string;
-  readonly found: JsonValue;
-  readonly expected: string;
-}
+const LIST = {
+  expected: `an array of at most ${MAX_POLICY_LIST} strings`,
+  accepts: (value: JsonValue) =>
+    Array.isArray(value) &&
+    value.length <= MAX_POLICY_LIST &&
+    value.every((item) => typeof item === 'string'),
+  isOpen: (list: readonly string[]) => list.includes('*'),
+};
 
 /** Names; `*` stands for any. */
-class NameList implements Limit {
-  readonly value: readonly string[];
-  readonly isOpen: boolean;
-
-  constructor(value: readonly string[]) {
-    this.value = value;
-    this.isOpen = value.includes('*');
-  }
-
-  allows(argument: JsonValue): boolean {
-    return typeof argument === 'string' && (this.isOpen || this.value.includes(argument));
-  }
-
-  contains(child: Limit): boolean {
-    const names = new Set(this.value);
-    return child instanceof NameList && child.value.every((name) => names.has(name));
-  }
-}
+const NAMES: LimitKind = {
+  ...LIST,
+  allows: (names: readonly string[], argument) =>
+    typeof argument === 'string' && (names.includes(argument) || names.includes('*')),
+  contains: (names: readonly string[], child: readonly string[]) => {
+    const all = new Set(names);
+    return child.every((name) => all.has(name));
+  },
+};
 
 /** URIs, `prefix/*` and `*`. */
-class ResourceList implements Limit {
-  readonly value: readonly string[];
-  readonly isOpen: boolean;
-
-  constructor(value: readonly string[]) {
-    this.value = value;
-    this.isOpen = value.includes('*');
-  }
-
-  allows(argument: JsonValue): boolean {
-    return typeof argument === 'string' && coversResource(this.value, argument);
-  }
-
-  contains(child: Limit): boolean {
-    return child instanceof ResourceList && coversEveryEntry(this.value, child.value);
-  }
-}
+const RESOURCES: LimitKind = {
+  ...LIST,
+  allows: (list: readonly string[], argument) =>
+    typeof argument === 'string' && coversResource(list, argument),
+  contains: coversEveryEntry,
+};
 
 /** A number that must not be exceeded. */
-class Ceiling implements Limit {
-  readonly value: number;
-  readonly isOpen = false;
+const CEILING: LimitKind = {
+  expected: 'a finite number of at least 0',
+  accepts: isAmount,
+  isOpen: () => false,
+  allows: (ceiling: number, argument) => isAmount(argument) && argument <= ceiling,
+  contains: (ceiling: number, child: number) => child <= ceiling,
+};
 
-  constructor(value: number) {
-    this.value = value;
-  }
-
-  allows(argument: JsonValue): boolean {
-    return isAmount(argument) && argument <= this.value;
-  }
-
-  contains(child: Limit): boolean {
-    return child instanceof Ceiling && child.value <= this.value;
-  }
-}
+const COUNT: LimitKind = { ...CEILING, expected: 'an integer of at least 0', accepts: isCount };
 
 /** An amount of money that all calls together must not exceed. What other calls used is not known here. */
-export class Budget implements Limit {
-  readonly value: number;
-  readonly isOpen = false;
-  /** The amount in micro-dollars, rounded down. */
-  readonly microUsd: number;
-
-  constructor(value: number) {
-    this.value = value;
-    this.microUsd = toMicroUsd(value, 'down');
-  }
-
-  allows(argument: JsonValue): boolean {
-    return isMoney(argument) && toMicroUsd(argument, 'up') <= this.microUsd;
-  }
-
-  contains(child: Limit): boolean {
-    return child instanceof Budget && child.value <= this.value;
-  }
-}
+const BUDGET: LimitKind = {
+  ...CEILING,
+  expected: `a number from 0 to ${MAX_USD}`,
+  accepts: isMoney,
+  // Whole micro-dollars are compared: at most 10^15, which are exact in dollars, too.
+  allows: (budget: number, argument) => isMoney(argument) && toUsd(toMicroUsd(argument, 'up')) <= budget,
+};
 
 /** A permission, which `false` denies. */
-class Permission implements Limit {
-  readonly value: boolean;
-  readonly isOpen: boolean;
-
-  constructor(value: boolean) {
-    this.value = this.isOpen = value;
-  }
-
-  allows(argument: JsonValue): boolean {
-    // If it is denied, only `false` passes: every other value asks for it, or has the wrong type.
-    return this.value || argument === false;
-  }
-
-  contains(child: Limit): boolean {
-    return child instanceof Permission && !child.value;
-  }
-}
-
-const readNames = (value: JsonValue) => (isList(value) ? new NameList(value) : null);
-const readResources = (value: JsonValue) => (isList(value) ? new ResourceList(value) : null);
-const readAmount = (value: JsonValue) => (isAmount(value) ? new Ceiling(value) : null);
-const readBudget = (value: JsonValue) => (isMoney(value) ? new Budget(value) : null);
-const readCount = (value: JsonValue) => (isCount(value) ? new Ceiling(value) : null);
-const readPermission = (value: JsonValue) => (typeof value === 'boolean' ? new Permission(value) : null);
-
-const PERMISSION = {
+const PERMISSION: LimitKind = {
   expected: 'a boolean',
-  requiresArgument: false,
-  isInherited: true,
-  read: readPermission,
-} as const;
-const COUNT = {
-  expected: 'an integer of at least 0',
-  argument: null,
-  requiresArgument: false,
-  read: readCount,
-} as const;
-const LIST = { expected: `an array of at most ${MAX_POLICY_LIST} strings`, isInherited: false } as const;
+  accepts: (value) => typeof value === 'boolean',
+  isOpen: (isAllowed: boolean) => isAllowed,
+  // If it is denied, only `false` passes: every other value asks for it, or has the wrong type.
+  allows: (isAllowed: boolean, argument) => isAllowed || argument === false,
+  contains: (_, isAllowed) => isAllowed === false,
+};
+
+function row<const Name extends string>(
+  name: Name,
+  kind: LimitKind,
+  argument: string | null,
+  ...rules: readonly ('argument required' | 'inherited')[]
+): PolicyMember & { readonly name: Name } {
+  const requiresArgument = rules.includes('argument required');
+  return { name, kind, argument, requiresArgument, isInherited: rules.includes('inherited') };
+}
 
 /**
  * The policy members that are evaluated, in the order of evaluation. Reading, attenuation and the check of a call all
  * use these rows.
  */
 export const POLICY_MEMBERS = [
-  { ...LIST, name: 'allowed_tools', argument: 'tool', requiresArgument: true, read: readNames },
-  {
-    name: 'max_cost_usd',
-    expected: 'a finite number of at least 0',
-    argument: 'estimated_cost_usd',
-    requiresArgument: false,
-    isInherited: false,
-    read: readAmount,
-  },
-  {
-    name: 'max_total_cost_usd',
-    expected: `a number from 0 to ${MAX_USD}`,
-    argument: 'estimated_cost_usd',
-    requiresArgument: true,
-    isInherited: false,
-    read: readBudget,
-  },
-  { ...COUNT, name: 'max_calls', isInherited: false },
-  { ...COUNT, name: 'max_delegations', isInherited: true },
-  { ...PERMISSION, name: 'pii_access', argument: 'pii_access' },
-  { ...PERMISSION, name: 'write_access', argument: 'write_access' },
-  {
-    ...LIST,
-    name: 'allowed_resources',
-    argument: 'resource_uri',
-    requiresArgument: false,
-    read: readResources,
-  },
-  {
-    ...LIST,
-    name: 'allowed_data_classes',
-    argument: 'data_class',
-    requiresArgument: false,
-    read: readNames,
-  },
-] as const satisfies readonly PolicyMember[];
+  row('allowed_tools', NAMES, 'tool', 'argument required'),
+  row('max_cost_usd', CEILING, 'estimated_cost_usd'),
+  row('max_total_cost_usd', BUDGET, 'estimated_cost_usd', 'argument required'),
+  row('max_calls', COUNT, null),
+  row('max_delegations', COUNT, null, 'inherited'),
+  row('pii_access', PERMISSION, 'pii_access', 'inherited'),
+  row('write_access', PERMISSION, 'write_access', 'inherited'),
+  row('allowed_resources', RESOURCES, 'resource_uri'),
+  row('allowed_data_classes', NAMES, 'data_class'),
+] as const;
 
 /** The name of a member that is evaluated. */
 export type KnownPolicyMember = (typeof POLICY_MEMBERS)[number]['name'];
@@ -245,23 +165,19 @@ export function isKnownMember(name: string): name is KnownPolicyMember {
  */
 export function readPolicy(
   policy: JsonObject,
-): { limits: PolicyLimit[]; defect?: never } | { defect: PolicyDefect; limits?: never } {
+):
+  | { limits: PolicyLimit[]; defect?: never }
+  | { defect: { name: string; found: JsonValue; expected: string }; limits?: never } {
   const limits: PolicyLimit[] = [];
-  // The rows have different literal types; the interface is what they share.
-  const members: readonly PolicyMember[] = POLICY_MEMBERS;
-  for (const member of members) {
-    const found = policy[member.name] ?? null;
+  for (const member of POLICY_MEMBERS) {
+    const { name, kind } = member;
+    const found = policy[name] ?? null;
     if (found === null) continue;
-    const limit = member.read(found);
-    if (limit === null) return { defect: { name: member.name, found, expected: member.expected } };
-    limits.push({ member, limit });
+    if (!kind.accepts(found)) return { defect: { name, found, expected: kind.expected } };
+    const value = found as LimitValue;
+    limits.push({ member, value, isOpen: kind.isOpen(value) });
   }
   return { limits };
-}
-
-/** The first known member of a policy that has the wrong type, or `null`. */
-export function findPolicyTypeDefect(policy: JsonObject): PolicyDefect | null {
-  return readPolicy(policy).defect ?? null;
 }
 
 /** Whether a value is an integer from 0 to 2^53-1. */
@@ -277,10 +193,4 @@ export function isAmount(value: unknown): value is number {
 /** Whether a value is an amount of money that can be counted. */
 export function isMoney(value: unknown): value is number {
   return isAmount(value) && value <= MAX_USD;
-}
-
-function isList(value: JsonValue): value is string[] {
-  return (
-    Array.isArray(value) && value.length <= MAX_POLICY_LIST && value.every((item) => typeof item === 'string')
-  );
 }

@@ -18,7 +18,8 @@ export function coversResource(entries: readonly string[], uri: string): boolean
   let isPlain: boolean | undefined;
   for (const entry of entries) {
     if (entry === uri || entry === '*') return true;
-    if (isPrefix(entry) && uri.startsWith(withoutStar(entry)) && (isPlain ??= isPlainUri(uri))) return true;
+    if (entry.endsWith('/*') && uri.startsWith(entry.slice(0, -1)) && (isPlain ??= isPlainUri(uri)))
+      return true;
   }
   return false;
 }
@@ -35,7 +36,8 @@ export function coversEveryEntry(parent: readonly string[], child: readonly stri
   // Ascending, without those that another one covers. Then the last prefix that sorts before an entry is the only one
   // that can cover it.
   const prefixes: string[] = [];
-  for (const prefix of [...entries].filter(isPrefix).map(withoutStar).sort()) {
+  const all = parent.filter((entry) => entry.endsWith('/*')).map((entry) => entry.slice(0, -1));
+  for (const prefix of all.sort()) {
     const last = prefixes.at(-1);
     if (last === undefined || !prefix.startsWith(last)) prefixes.push(prefix);
   }
@@ -44,14 +46,6 @@ export function coversEveryEntry(parent: readonly string[], child: readonly stri
     const prefix = lastUpTo(prefixes, entry);
     return prefix !== undefined && entry.startsWith(prefix) && isPlainUri(entry);
   });
-}
-
-function isPrefix(entry: string): boolean {
-  return entry.endsWith('/*');
-}
-
-function withoutStar(entry: string): string {
-  return entry.slice(0, -1);
 }
 
 function isPlainUri(uri: string): boolean {

@@ -25,7 +25,7 @@ interface RunningBatch {
 }
 
 /** Receives what happens to batches. */
-export interface BatchEvents {
+interface BatchEvents {
   /** A worker has verified a check. */
   readonly onVerified: (job: Job, check: number, isVerified: boolean) => void;
   /** A check was handed over and nobody verified it. */
@@ -45,21 +45,21 @@ export class Batches {
   // By slot. An array, not a Set: V8 keeps the old tables of a long-lived Set alive, and with them answered requests.
   readonly #running: (RunningBatch | null)[];
   readonly #watch: NodeJS.Timeout;
-  // Only this class changes these two.
+  // Only this class changes these four.
   /** Batches that were handed over and not answered yet. */
   out = 0;
+  /** Batches that were handed over since the start. */
+  sent = 0;
+  /** Batches whose worker died. */
+  repeated = 0;
   /** Whether nothing can be handed over, since a batch was lost that has not come back. */
   isBroken = false;
-  #sent = 0;
-  #repeated = 0;
 
   constructor(workers: number, lostAfterMs: number, events: BatchEvents) {
     this.#events = events;
     this.#lostAfterMs = lostAfterMs;
-    const memory = Array.from(
-      { length: workers * BATCHES_PER_WORKER },
-      () => new SharedArrayBuffer(SLOT_BYTES),
-    );
+    const slots = workers * BATCHES_PER_WORKER;
+    const memory = Array.from({ length: slots }, () => new SharedArrayBuffer(SLOT_BYTES));
     this.#slots = memory.map((slot) => new SlotWriter(Buffer.from(slot)));
     this.#freeSlots = memory.map((_, index) => index);
     this.#running = memory.map(() => null);
@@ -75,16 +75,6 @@ export class Batches {
     // A worker that dies while it has no task is reported here. Without a listener, that would end the process.
     this.#pool.on('error', (error: Error) => events.observer.workerDied?.(error));
     this.#watch = setInterval(() => this.#lookForLost(), lostAfterMs / LOOKS).unref();
-  }
-
-  /** Batches that were handed over since the start. */
-  get sent(): number {
-    return this.#sent;
-  }
-
-  /** Batches whose worker died. */
-  get repeated(): number {
-    return this.#repeated;
   }
 
   /** Worker threads that take batches. */
@@ -109,7 +99,7 @@ export class Batches {
     const shares = queue.take(limit, (check) => writer.write(check));
     if (shares.length === 0 && queue.waiting > 0) {
       // A check that is larger than a slot gets memory of its own.
-      memory = new SharedArrayBuffer(bytesFor([queue.first]));
+      memory = new SharedArrayBuffer(bytesFor(queue.first));
       writer = new SlotWriter(Buffer.from(memory));
       shares.push(...queue.take(1, (check) => writer.write(check)));
     }
@@ -122,13 +112,13 @@ export class Batches {
     const running: RunningBatch = { shares, slot, writer, startedAt: performance.now(), looks: 0 };
     this.#running[slot] = running;
     this.out++;
-    this.#sent++;
+    this.sent++;
     const { observer } = this.#events;
     for (const { job } of shares) observer.waited?.(running.startedAt - job.submittedAt);
     observer.batchSent?.(writer.checks);
     this.#pool.run(batch).then(
-      () => this.#finish(running),
-      (error: unknown) => this.#repeat(running, error as Error),
+      () => this.#finish(running, null),
+      (error: unknown) => this.#finish(running, error as Error),
     );
     return writer.checks;
   }
@@ -155,17 +145,12 @@ export class Batches {
     await this.#pool.destroy();
   }
 
-  #finish(batch: RunningBatch): void {
+  #finish(batch: RunningBatch, error: Error | null): void {
     if (!this.#end(batch)) return;
-    this.#events.observer.batchReturned?.(performance.now() - batch.startedAt);
-    forEachLeft(batch, (job, check, at) => this.#events.onVerified(job, check, batch.writer.isVerified(at)));
-    this.#events.onReturned();
-  }
-
-  #repeat(batch: RunningBatch, error: Error): void {
-    if (!this.#end(batch)) return;
-    this.#events.observer.workerDied?.(error);
-    this.#giveBack(batch);
+    const { observer } = this.#events;
+    if (error === null) observer.batchReturned?.(performance.now() - batch.startedAt);
+    else observer.workerDied?.(error);
+    this.#settle(batch, error === null);
     this.#events.onReturned();
   }
 
@@ -183,9 +168,17 @@ export class Batches {
     return false;
   }
 
-  #giveBack(batch: RunningBatch): void {
-    this.#repeated++;
-    forEachLeft(batch, (job, check) => this.#events.onUnverified(job, check));
+  /** Settles each check of a batch that this thread has not taken back. */
+  #settle({ shares, writer }: RunningBatch, isAnswered: boolean): void {
+    if (!isAnswered) this.repeated++;
+    let at = 0;
+    for (const { job, from, to } of shares) {
+      for (let check = from; check < to; check++, at++) {
+        if (writer.isTakenBack(at)) continue;
+        if (isAnswered) this.#events.onVerified(job, check, writer.isVerified(at));
+        else this.#events.onUnverified(job, check);
+      }
+    }
   }
 
   /** If a worker fails to start, Piscina starts no other one, and its task is never answered. */
@@ -200,25 +193,8 @@ export class Batches {
     this.out = 0;
     const what = `a batch of signatures did not come back within ${this.#lostAfterMs} ms`;
     this.#events.observer.workerDied?.(new Error(`${what}; until it does, the main thread verifies`));
-    for (const batch of lost) this.#giveBack(batch);
+    for (const batch of lost) this.#settle(batch, false);
     this.#events.onReturned();
-  }
-}
-
-/**
- * Calls with each check of a batch that this thread has not taken back.
- *
- * @param use with `at`, its place in the batch
- */
-function forEachLeft(
-  { shares, writer }: RunningBatch,
-  use: (job: Job, check: number, at: number) => void,
-): void {
-  let at = 0;
-  for (const { job, from, to } of shares) {
-    for (let check = from; check < to; check++, at++) {
-      if (!writer.isTakenBack(at)) use(job, check, at);
-    }
   }
 }
 
@@ -262,7 +238,7 @@ export class Job {
 }
 
 /** Consecutive checks of one job. */
-export interface Share {
+interface Share {
   readonly job: Job;
   readonly from: number;
   /** Exclusive. */

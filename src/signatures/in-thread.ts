@@ -1,7 +1,8 @@
-import { sodium } from './sodium.js';
 import { Buffer } from 'node:buffer';
+import { PUBLIC_KEY_BYTES } from '../protocol/did-key.js';
 import type { SignatureCheck } from '../protocol/jwt.js';
 import type { SignatureStats, SignatureVerifier } from './signature-verifier.js';
+import { sodium } from './sodium.js';
 
 // The binding's object has some hundred members and is searched at each use. Its types promise a boolean, but shared
 // memory gives undefined on Node 20; and they ask for a Buffer, but any bytes do.
@@ -13,9 +14,6 @@ const verifyDetached = sodium.crypto_sign_verify_detached as (
 
 /** Bytes of an Ed25519 signature. */
 export const SIGNATURE_BYTES = 64;
-
-/** Bytes of an Ed25519 public key. */
-export const PUBLIC_KEY_BYTES = 32;
 
 /**
  * Verifies one Ed25519 signature, strictly: S below the group order, no small-order or non-canonical key.

@@ -21,14 +21,6 @@ const MAX_TIMES_AVERAGE = 4;
 // A batch takes milliseconds. If it takes this long, its worker is stuck, or it has no worker.
 const LOST_AFTER_MS = 5_000;
 
-/** Settings of a {@link PoolVerifier} that are not its size. */
-export interface PoolOptions {
-  /** Receives events, for metrics and the log. */
-  readonly observer?: SignatureObserver;
-  /** Milliseconds after which a batch counts as lost; default 5,000. */
-  readonly lostAfterMs?: number;
-}
-
 /**
  * Verifies signatures on a Piscina pool of libsodium workers.
  *
@@ -56,8 +48,12 @@ export class PoolVerifier implements SignatureVerifier {
   #inThread = 0;
   #pooled = 0;
 
-  /** @param workers threads, at least 1 */
-  constructor(workers: number, { observer = {}, lostAfterMs = LOST_AFTER_MS }: PoolOptions = {}) {
+  /**
+   * @param workers threads, at least 1
+   * @param observer receives events, for metrics and the log
+   * @param lostAfterMs milliseconds after which a batch counts as lost
+   */
+  constructor(workers: number, observer: SignatureObserver = {}, lostAfterMs = LOST_AFTER_MS) {
     this.#workers = workers;
     this.#observer = observer;
     this.#helps = workers < availableParallelism();

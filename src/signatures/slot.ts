@@ -1,6 +1,7 @@
 import { Buffer } from 'node:buffer';
 import type { SignatureCheck } from '../protocol/jwt.js';
-import { PUBLIC_KEY_BYTES, SIGNATURE_BYTES } from './in-thread.js';
+import { PUBLIC_KEY_BYTES } from '../protocol/did-key.js';
+import { SIGNATURE_BYTES, verifyEd25519 } from './in-thread.js';
 
 // A slot is memory that the main thread shares with one worker at a time. For each check of a batch it holds the fields
 // below. Each kind of field has an area of its own, so that a worker can use the same views for every batch:
@@ -28,16 +29,19 @@ const SIGNATURES = LENGTHS + BATCH_CHECKS * LENGTH_BYTES;
 const PUBLIC_KEYS = SIGNATURES + BATCH_CHECKS * SIGNATURE_BYTES;
 const MESSAGES = PUBLIC_KEYS + BATCH_CHECKS * PUBLIC_KEY_BYTES;
 
-/** Size of a batch of these checks, in bytes. */
-export function bytesFor(checks: readonly SignatureCheck[]): number {
-  return checks.reduce((bytes, { signingInputLength }) => bytes + signingInputLength, MESSAGES);
+/** The memory that a batch of one check takes, in bytes. */
+export function bytesFor({ signingInputLength }: SignatureCheck): number {
+  return MESSAGES + signingInputLength;
 }
 
 /** Writes a batch into a slot, check by check. */
 export class SlotWriter {
   readonly #memory: Buffer;
-  #checks = 0;
-  #end = MESSAGES;
+  // Only this class changes these two.
+  /** Checks written so far. */
+  checks = 0;
+  /** Bytes in use so far. */
+  bytes = MESSAGES;
   // All checks before this one are taken.
   #firstOpen = 0;
 
@@ -45,43 +49,33 @@ export class SlotWriter {
     this.#memory = memory;
   }
 
-  /** Checks written so far. */
-  get checks(): number {
-    return this.#checks;
-  }
-
-  /** Bytes in use so far. */
-  get bytes(): number {
-    return this.#end;
-  }
-
   /** Starts a new batch. */
   clear(): void {
     this.#memory.fill(0, 0, BATCH_CHECKS);
-    this.#checks = 0;
-    this.#end = MESSAGES;
+    this.checks = 0;
+    this.bytes = MESSAGES;
     this.#firstOpen = 0;
   }
 
   /** Adds a check to the batch. @returns false if it does not fit */
   write({ jwt, signingInputLength, signature, publicKey }: SignatureCheck): boolean {
     const memory = this.#memory;
-    const check = this.#checks;
-    if (check === BATCH_CHECKS || this.#end + signingInputLength > memory.length) return false;
+    const check = this.checks;
+    if (check === BATCH_CHECKS || this.bytes + signingInputLength > memory.length) return false;
     memory.writeUInt32LE(signingInputLength, LENGTHS + check * LENGTH_BYTES);
     const at = SIGNATURES + check * SIGNATURE_BYTES;
     // A signature of another length can never verify. The worker gets zeros instead, which never verify either.
     if (signature.length === SIGNATURE_BYTES) memory.set(signature, at);
     else memory.fill(0, at, at + SIGNATURE_BYTES);
     memory.set(publicKey, PUBLIC_KEYS + check * PUBLIC_KEY_BYTES);
-    this.#end += memory.write(jwt, this.#end, signingInputLength, 'latin1');
-    this.#checks++;
+    this.bytes += memory.write(jwt, this.bytes, signingInputLength, 'latin1');
+    this.checks++;
     return true;
   }
 
   /** Takes back the first check that the worker has not begun. Returns its number, or -1 if there is none. */
   takeBack(): number {
-    for (; this.#firstOpen < this.#checks; this.#firstOpen++) {
+    for (; this.#firstOpen < this.checks; this.#firstOpen++) {
       if (take(this.#memory, this.#firstOpen, CheckState.takenBack)) return this.#firstOpen++;
     }
     return -1;
@@ -105,34 +99,27 @@ export class SlotReader {
   readonly #signatures: Buffer[] = [];
   readonly #publicKeys: Buffer[] = [];
 
-  constructor(memory: Buffer) {
-    this.#memory = memory;
-  }
-
-  /** Takes over the bytes of a slot. */
-  fill(bytes: Uint8Array): void {
-    this.#memory.set(bytes);
+  constructor(bytes: number) {
+    this.#memory = Buffer.alloc(bytes);
   }
 
   /**
    * Verifies the checks of a batch that the main thread has not taken back.
    *
-   * @param states of the checks, at first all open; shared with the main thread or not
+   * @param shared the memory of the slot, in which the results are when this returns
+   * @param bytes in use of it
    */
-  verify(
-    checks: number,
-    states: Uint8Array,
-    verify: (signature: Buffer, message: Buffer, publicKey: Buffer) => boolean,
-  ): void {
+  verify(shared: Uint8Array, bytes: number, checks: number): void {
     const memory = this.#memory;
+    memory.set(shared.subarray(0, bytes));
     let at = MESSAGES;
     for (let check = 0; check < checks; check++) {
       const end = at + memory.readUInt32LE(LENGTHS + check * LENGTH_BYTES);
-      if (take(states, check, CheckState.taken)) {
+      if (take(shared, check, CheckState.taken)) {
         const signature = (this.#signatures[check] ??= item(memory, SIGNATURES, check, SIGNATURE_BYTES));
         const publicKey = (this.#publicKeys[check] ??= item(memory, PUBLIC_KEYS, check, PUBLIC_KEY_BYTES));
-        const isVerified = verify(signature, memory.subarray(at, end), publicKey);
-        Atomics.store(states, check, isVerified ? CheckState.verified : CheckState.refused);
+        const isVerified = verifyEd25519(signature, memory.subarray(at, end), publicKey);
+        Atomics.store(shared, check, isVerified ? CheckState.verified : CheckState.refused);
       }
       at = end;
     }

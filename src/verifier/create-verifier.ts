@@ -136,7 +136,7 @@ function startPool(
   };
   const workersBack = () => log.info({}, 'the signature workers are back, and verify from now on');
   try {
-    return new PoolVerifier(threads, { observer: { ...observer, workerDied, workersBack } });
+    return new PoolVerifier(threads, { ...observer, workerDied, workersBack });
   } catch (error) {
     const reason = (error as Error).message;
     throw new Error(

@@ -26,11 +26,11 @@ export interface ReadPolicy {
  * @returns where the child escalates, or `null` if it is a subset
  */
 export function findEscalation(parent: ReadPolicy, child: ReadPolicy): Escalation | null {
-  for (const { member, limit } of parent.limits) {
-    if (limit.isOpen) continue;
-    const claimed = child.limits.find((one) => one.member === member)?.limit;
-    const isNarrower = claimed === undefined ? member.isInherited : limit.contains(claimed);
-    if (!isNarrower) return { member: member.name, claimed: claimed?.value, allowed: limit.value };
+  for (const { member, value: allowed, isOpen } of parent.limits) {
+    if (isOpen) continue;
+    const claimed = child.limits.find((one) => one.member === member)?.value;
+    const isNarrower = claimed === undefined ? member.isInherited : member.kind.contains(allowed, claimed);
+    if (!isNarrower) return { member: member.name, claimed, allowed };
   }
   return parent.hasOtherMembers ? findChange(parent.policy, child.policy) : null;
 }

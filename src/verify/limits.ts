@@ -1,6 +1,6 @@
 import type { InvocationClaims } from '../protocol/claims.js';
 import { toMicroUsd, toUsd } from '../protocol/money.js';
-import { Budget, isMoney, type KnownPolicyMember, type PolicyLimit } from '../protocol/policy.js';
+import { isMoney, type KnownPolicyMember, type PolicyLimit } from '../protocol/policy.js';
 import { Failure, showTime } from './codes.js';
 
 /** The limits of one receipt that hold for all calls below it together. A verdict alone cannot tell what others used. */
@@ -39,9 +39,9 @@ export function limitsOf({ receipts }: LimitedReceipts): CountedLimits[] {
     const receipt = receipts[level] as LimitedReceipts['receipts'][number];
     let maxCalls: number | null = null;
     let maxTotalMicroUsd: number | null = null;
-    for (const { member, limit } of receipt.limits) {
-      if (member.name === 'max_calls') maxCalls = limit.value as number;
-      else if (limit instanceof Budget) maxTotalMicroUsd = limit.microUsd;
+    for (const { member, value } of receipt.limits) {
+      if (member.name === 'max_calls') maxCalls = value as number;
+      else if (member.name === 'max_total_cost_usd') maxTotalMicroUsd = toMicroUsd(value as number, 'down');
     }
     if (maxCalls === null && maxTotalMicroUsd === null) continue;
     counted.push({ level, receipt: receipt.digest, maxCalls, maxTotalMicroUsd, exp: receipt.claims.exp });

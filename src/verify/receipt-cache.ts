@@ -188,9 +188,9 @@ function sizeOfReceipt({ jwt, claims, limits }: Receipt): number {
   let bytes = OVERHEAD_BYTES + jwt.length;
   for (const text of [iss, aud, sub, cmd, jti, prev_dr_hash ?? '', drs_root_type ?? '', session_id ?? ''])
     bytes += textBytes(text);
-  for (const { limit } of limits) {
+  for (const { value } of limits) {
     bytes += 2 * ITEM_BYTES;
-    if (typeof limit.value === 'object') for (const item of limit.value) bytes += textBytes(item);
+    if (typeof value === 'object') for (const item of value) bytes += textBytes(item);
   }
   return bytes;
 }

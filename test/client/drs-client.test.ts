@@ -120,39 +120,55 @@ describe.each([
     expect(requests).toBe(2);
   });
 
-  it.each([
-    [404, 'check that the address is that of a drs-verify service'],
-    [413, 'raise its MAX_BODY_BYTES, or send less'],
-  ])('says what to do about %d', async (status, remedy) => {
-    const server = await fake((_req, res) => answer(res, status, 'Cannot POST'));
-    const verdict = clientOf(server.url, transport).verify({});
-    await expect(verdict).rejects.toThrow(`the service answered ${status} Cannot POST; ${remedy}`);
-  });
-
-  it.each([
-    ['interrupted', 1, (res: ServerResponse) => res.destroy()],
-    ['rejected', 1, (res: ServerResponse) => answer(res, 413, '{"error":"too large"}')],
-    ['rejected', 1, (res: ServerResponse) => answer(res, 500, '{"error":"internal"}')],
-    ['overloaded', 1, (res: ServerResponse) => answer(res, 429, '{"error":"rate_limited"}')],
-    ['not_a_verdict', 1, (res: ServerResponse) => answer(res, 200, '<html>')],
-    ['not_a_verdict', 1, (res: ServerResponse) => answer(res, 200, '{"valid":true}')],
-    ['not_a_verdict', 1, (res: ServerResponse) => answer(res, 200, '{"valid":"true"}')],
-    ['not_a_verdict', 1, (res: ServerResponse) => answer(res, 200, '{"valid":false}')],
+  it.each<[code: string, status: number, body: string, says: string]>([
+    [
+      'rejected',
+      404,
+      'Cannot POST',
+      'answered 404 Cannot POST; check that the address is that of a drs-verify',
+    ],
+    ['rejected', 413, '{}', 'the service answered 413 {}; raise its MAX_BODY_BYTES, or send less'],
+    ['rejected', 500, '{}', 'the service answered 500 {}; check that the address'],
+    ['overloaded', 429, '{}', 'the service answered 429 {}; try again in a moment'],
     [
       'not_a_verdict',
-      1,
-      (res: ServerResponse) => answer(res, 200, `${valid.slice(0, -1)},"binding":"match"}`),
+      200,
+      '<html>',
+      'is not a verdict; check that the address is that of a drs-verify service',
     ],
-  ])('says %s, having asked once', async (code, expected, respond) => {
+    ['not_a_verdict', 200, '{"valid":true}', ''],
+    ['not_a_verdict', 200, '{"valid":"true"}', ''],
+    ['not_a_verdict', 200, '{"valid":false}', ''],
+    ['not_a_verdict', 200, `${valid.slice(0, -1)},"binding":"match"}`, ''],
+  ])('says %s to a %i of %j, having asked once', async (code, status, body, says) => {
     let requests = 0;
     const server = await fake((_req, res) => {
       requests++;
-      respond(res);
+      answer(res, status, body);
     });
     const verdict = clientOf(server.url, transport).verify({});
     await expect(verdict).rejects.toThrow(DrsClientError);
-    await expect(verdict).rejects.toMatchObject({ code });
-    expect(requests).toBe(expected);
+    await expect(verdict).rejects.toMatchObject({ code, message: expect.stringContaining(says) as string });
+    expect(requests).toBe(1);
+  });
+
+  it('says that the connection was lost, having asked once', async () => {
+    let requests = 0;
+    const server = await fake((_req, res) => {
+      requests++;
+      res.destroy();
+    });
+    const verdict = clientOf(server.url, transport).verify({});
+    await expect(verdict).rejects.toMatchObject({ name: 'DrsClientError', code: 'interrupted' });
+    expect(requests).toBe(1);
+  });
+
+  it('follows no redirect', async () => {
+    const server = await fake((req, res) =>
+      req.url === '/valid' ? answer(res, 200, valid) : answer(res, 307, '', { Location: '/valid' }),
+    );
+    const verdict = clientOf(server.url, transport).verify({});
+    await expect(verdict).rejects.toMatchObject({ name: 'DrsClientError', code: 'not_a_verdict' });
   });
 
   it('does not take a valid verdict that says nothing about the body', async () => {
@@ -161,20 +177,11 @@ describe.each([
     await expect(verdict).rejects.toMatchObject({ code: 'not_a_verdict' });
   });
 
-  it('follows no redirect', async () => {
-    const other = await fake((_req, res) => answer(res, 200, valid));
-    const server = await fake((_req, res) => answer(res, 307, '', { Location: `${other.url}/verify` }));
-    await expect(clientOf(server.url, transport).verify({})).rejects.toThrow(DrsClientError);
-  });
-
-  it('waits no longer than it may', async () => {
-    const server = await fake(() => undefined);
-    const verdict = clientOf(server.url, { ...transport, timeoutMs: 50 }).verify({});
-    await expect(verdict).rejects.toMatchObject({ code: 'timeout' });
-  });
-
-  it('spends its time on retries too', async () => {
-    const server = await fake((_req, res) => answer(res, 503, '', { 'Retry-After': '3600' }));
+  it.each<[string, RequestListener]>([
+    ['an answer', () => undefined],
+    ['a retry', (_req, res) => answer(res, 503, '', { 'Retry-After': '3600' })],
+  ])('waits no longer than it may for %s', async (__, listener) => {
+    const server = await fake(listener);
     const verdict = clientOf(server.url, { ...transport, timeoutMs: 50 }).verify({});
     await expect(verdict).rejects.toMatchObject({ code: 'timeout' });
   });

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { setImmediate } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
-import { Deadline, SharedExchanges } from '../../src/client/exchanges.js';
+import { Deadline, Exchanges } from '../../src/client/exchanges.js';
 import { DrsClient, type DrsClientError, type DrsClientOptions } from '../../src/client/index.js';
 import { openTransport } from '../../src/client/transport-node.js';
 import { listen } from '../middleware/http.js';
@@ -61,7 +61,7 @@ async function start(answering?: (request: Request) => void) {
     closing.push(client);
     return { client, ask: askerOf(client) };
   };
-  const shared = new SharedExchanges(openTransport(new URL(`${server.url}/verify`), 1), 1);
+  const shared = new Exchanges(openTransport(new URL(`${server.url}/verify`), 1), 1, true);
   /** Over one connection, with a time for each call. */
   const share = async (call: number, ms: number) => {
     const deadline = new Deadline(ms);
@@ -190,20 +190,12 @@ describe('a call among others', () => {
     ]);
   });
 
-  it('goes alone if it is large', async () => {
-    const { requests, open } = await start((request) => request.answerAll());
-    const { client } = open();
-    const large = { call: 1, padding: 'x'.repeat(70_000) };
-    await Promise.all([client.verify(large), client.verify({ call: 2 }), client.verify({ call: 3 })]);
-    expect(requests.map(({ lines }) => lines.length).toSorted()).toEqual([1, 2]);
-  });
-
   it('goes with so many others only as fit', async () => {
     const { requests, open } = await start((request) => request.answerAll());
     const { client } = open();
-    const middling = { call: 1, padding: 'x'.repeat(60_000) };
-    await Promise.all(range(0, 6).map(() => client.verify(middling)));
-    expect(requests.map(({ lines }) => lines.length).toSorted()).toEqual([2, 4]);
+    const sizes = [300_000, ...Array<number>(6).fill(60_000)];
+    await Promise.all(sizes.map((size) => client.verify({ call: 1, padding: 'x'.repeat(size) })));
+    expect(requests.map(({ lines }) => lines.length).toSorted()).toEqual([1, 2, 4]);
   });
 });
 

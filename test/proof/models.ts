@@ -1,5 +1,6 @@
 import type { Arith } from 'z3-solver';
 import type { JsonValue } from '../../src/protocol/json.js';
+import type { KnownPolicyMember } from '../../src/protocol/policy.js';
 import type { Formula, Problem, Text, TextList } from './problem.js';
 
 /** An argument of a call: absent, or of one of the JSON types. Numbers are reals: doubles compare as those do. */
@@ -249,13 +250,15 @@ const permission: Kind<Formula> = {
   isWellTyped: (_, { isBoolean }) => isBoolean,
 };
 
-/**
- * The model of each kind of limit, by the name of its class. A new class needs one here, or its members have no proof.
- */
-export const KINDS: Readonly<Record<string, Kind<never>>> = {
-  NameList: nameList as unknown as Kind<never>,
-  ResourceList: resourceList as unknown as Kind<never>,
-  Ceiling: ceiling as unknown as Kind<never>,
-  Budget: budget as unknown as Kind<never>,
-  Permission: permission as unknown as Kind<never>,
+/** The model of each member. */
+export const KINDS: Readonly<Record<KnownPolicyMember, Kind<never>>> = {
+  allowed_tools: nameList as unknown as Kind<never>,
+  max_cost_usd: ceiling as unknown as Kind<never>,
+  max_total_cost_usd: budget as unknown as Kind<never>,
+  max_calls: ceiling as unknown as Kind<never>,
+  max_delegations: ceiling as unknown as Kind<never>,
+  pii_access: permission as unknown as Kind<never>,
+  write_access: permission as unknown as Kind<never>,
+  allowed_resources: resourceList as unknown as Kind<never>,
+  allowed_data_classes: nameList as unknown as Kind<never>,
 };

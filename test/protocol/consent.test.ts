@@ -15,105 +15,47 @@ const isAccepted = (member: keyof Consent, text: string) => {
   return defect === null;
 };
 
+const words = (text: string) => text.trim().split(/\s+/);
+const long = `x${'-aaaaaaaa'.repeat(11)}`;
+const digits = (digit: string, count = 64) => `sha256:${digit.repeat(count)}`;
+const texts = [['x'.repeat(1024)], ['', 'x'.repeat(1025)]] as const;
+
 /** Accepted and refused texts. */
-const TEXTS: Readonly<Record<keyof Consent, readonly [accepted: string[], refused: string[]]>> = {
+const TEXTS: Readonly<
+  Record<keyof Consent, readonly [accepted: readonly string[], refused: readonly string[]]>
+> = {
   locale: [
+    words(`de deu DE-ch de-Latn-CH-1996 abcd abcdefgh es-419 sl-rozaj-biske-1994 zh-cmn zh-yue-Hant-HK
+      zh-aaa-bbb-ccc zh-aaa-bbb-ccc-Hant en-Hant-x-1 und x-whatever-a en-u-hc-h12 en-a-bb-cc-b-dd-x-a-b ar-0-aa
+      de-CH-x-phonebk ${long}`),
     [
-      ...['de', 'deu', 'DE-ch', 'de-Latn-CH-1996', 'abcd', 'abcdefgh', 'es-419', 'sl-rozaj-biske-1994'],
-      ...[
-        'zh-cmn',
-        'zh-yue-Hant-HK',
-        'zh-aaa-bbb-ccc',
-        'zh-aaa-bbb-ccc-Hant',
-        'en-Hant-x-1',
-        'und',
-        'x-whatever-a',
-      ],
-      ...['en-u-hc-h12', 'en-a-bb-cc-b-dd-x-a-b', 'ar-0-aa', 'de-CH-x-phonebk', `x${'-aaaaaaaa'.repeat(11)}`],
-    ],
-    [
-      ...[
-        '',
-        'd',
-        'C',
-        'POSIX.UTF-8',
-        'en_US',
-        'en-',
-        '-en',
-        'en--us',
-        ' en',
-        'en ',
-        'en\n',
-        'd\u00e9',
-        '12',
-        '1a',
-      ],
-      ...[
-        'abcdefghi',
-        'en-a',
-        'en-a-b',
-        'en-x',
-        'x',
-        'x-',
-        'x-aaaaaaaaa',
-        'en-aaaaaaaaa',
-        'i-klingon',
-        'abcd-efg',
-      ],
-      ...['zh-aaa-bbb-ccc-ddd', 'de-CH-Latn', 'en-1', 'en-US-GB', 'en-12', 'de-\u017f\u017f', '\u212a\u212a'],
-      `x${'-aaaaaaaa'.repeat(11)}-a`,
+      ...['', ' en', 'en ', 'en\n', 'de-\u017f\u017f', '\u212a\u212a', 'd\u00e9', `${long}-a`],
+      ...words(`d C POSIX.UTF-8 en_US en- -en en--us 12 1a abcdefghi en-a en-a-b en-x x x- x-aaaaaaaaa en-aaaaaaaaa
+        i-klingon abcd-efg zh-aaa-bbb-ccc-ddd de-CH-Latn en-1 en-US-GB en-12`),
     ],
   ],
-  method: [
-    ['m', ' ', '\u20ac', 'x'.repeat(1024)],
-    ['', 'x'.repeat(1025)],
-  ],
+  method: [['m', ' ', '\u20ac', ...texts[0]], texts[1]],
   policy_hash: [
-    [`sha256:${'a'.repeat(64)}`, `sha256:${'A'.repeat(64)}`, `sha256:${'09afAF'.repeat(10)}0000`],
+    [digits('a'), digits('A'), `${digits('09afAF', 10)}0000`],
     [
-      ...[
-        '',
-        'x',
-        'sha256:',
-        'sha256:x',
-        `sha256:${'0'.repeat(63)}`,
-        `sha256:${'0'.repeat(65)}`,
-        '0'.repeat(64),
-      ],
-      ...[`SHA256:${'0'.repeat(64)}`, `sha256:${'g'.repeat(64)}`, `sha512:${'0'.repeat(64)}`],
-      ...[` sha256:${'0'.repeat(64)}`, `sha256:${'0'.repeat(64)}\n`],
+      ...['', 'x', 'sha256:', 'sha256:x', digits('0', 63), digits('0', 65), '0'.repeat(64), digits('g')],
+      ...[`SHA256:${'0'.repeat(64)}`, `sha512:${'0'.repeat(64)}`, ` ${digits('0')}`, `${digits('0')}\n`],
     ],
   ],
-  session_id: [
-    ['s', 'x'.repeat(1024)],
-    ['', 'x'.repeat(1025)],
-  ],
+  session_id: [['s', ...texts[0]], texts[1]],
   timestamp: [
+    words(`2026-01-31T23:59:59Z 2026-01-01T00:00:00.1Z 2026-01-01T00:00:00.123456789+00:00 2024-02-29T00:00:00Z
+      2000-02-29T00:00:00Z 0000-02-29T00:00:00Z 9999-12-31T23:59:60.5Z 2026-04-30T19:00:00Z 2026-06-30T09:00:00Z
+      2026-09-30T20:00:00Z 2026-11-30T00:00:00Z 2026-03-31T00:00:00Z 2026-12-31T00:00:00Z`),
     [
-      ...['2026-01-31T23:59:59Z', '2026-01-01T00:00:00.1Z', '2026-01-01T00:00:00.123456789+00:00'],
-      ...['2024-02-29T00:00:00Z', '2000-02-29T00:00:00Z', '0000-02-29T00:00:00Z', '9999-12-31T23:59:60.5Z'],
-      ...['2026-04-30T19:00:00Z', '2026-06-30T09:00:00Z', '2026-09-30T20:00:00Z', '2026-11-30T00:00:00Z'],
-      ...['2026-03-31T00:00:00Z', '2026-12-31T00:00:00Z'],
-    ],
-    [
-      ...[
-        '',
-        't',
-        'yesterday',
-        '0',
-        '2026-01-01',
-        '2026-01-01T00:00Z',
-        '2026-01-01T00:00:00',
-        '20260101T000000Z',
-      ],
-      ...['2026-01-01T00:00:00+01:00', '2026-01-01T00:00:00-00:00', '2026-01-01T00:00:00+0000'],
-      ...['2026-01-01 00:00:00Z', '2026-01-01t00:00:00Z', '2026-01-01T00:00:00z', '2026-01-01T00:00:00,5Z'],
-      ...['2026-01-01T00:00:00.Z', '2026-01-01T00:00:00.1234567890Z', '+002026-01-01T00:00:00Z'],
-      ...['2026-00-01T00:00:00Z', '2026-13-01T00:00:00Z', '2026-01-00T00:00:00Z', '2026-01-32T00:00:00Z'],
-      ...['2026-02-29T00:00:00Z', '1900-02-29T00:00:00Z', '2024-02-30T00:00:00Z', '2026-04-31T00:00:00Z'],
-      ...['2026-06-31T00:00:00Z', '2026-09-31T00:00:00Z', '2026-11-31T00:00:00Z'],
-      ...['2026-01-01T24:00:00Z', '2026-01-01T00:60:00Z', '2026-01-01T00:00:60Z', '2026-01-01T23:58:60Z'],
-      ...['2026-01-01T23:59:61Z', ' 2026-01-01T00:00:00Z', '2026-01-01T00:00:00Z\n'],
+      ...['', '2026-01-01 00:00:00Z', ' 2026-01-01T00:00:00Z', '2026-01-01T00:00:00Z\n'],
+      ...words(`t yesterday 0 2026-01-01 2026-01-01T00:00Z 2026-01-01T00:00:00 20260101T000000Z 2026-01-01t00:00:00Z
+        2026-01-01T00:00:00+01:00 2026-01-01T00:00:00-00:00 2026-01-01T00:00:00+0000 2026-01-01T00:00:00z
+        2026-01-01T00:00:00,5Z 2026-01-01T00:00:00.Z 2026-01-01T00:00:00.1234567890Z +002026-01-01T00:00:00Z
+        2026-00-01T00:00:00Z 2026-13-01T00:00:00Z 2026-01-00T00:00:00Z 2026-01-32T00:00:00Z 2026-02-29T00:00:00Z
+        1900-02-29T00:00:00Z 2024-02-30T00:00:00Z 2026-04-31T00:00:00Z 2026-06-31T00:00:00Z 2026-09-31T00:00:00Z
+        2026-11-31T00:00:00Z 2026-01-01T24:00:00Z 2026-01-01T00:60:00Z 2026-01-01T00:00:60Z 2026-01-01T23:58:60Z
+        2026-01-01T23:59:61Z`),
     ],
   ],
 };

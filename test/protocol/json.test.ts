@@ -13,12 +13,14 @@ import {
   MAX_JSON_COMMAS,
   MAX_JSON_NODES,
   parseStrictJson,
+  type JsonObject,
   type JsonValue,
   isPlainlyFaithful,
 } from '../../src/protocol/json.js';
 import { decodeUtf8 } from '#platform';
 import { readVectors } from '../support/vectors.js';
 
+const words = (text: string) => text.split(' ');
 const kindOf = (text: string) => parseStrictJson(text).defect?.kind ?? 'none';
 
 /**
@@ -158,10 +160,9 @@ describe('strict JSON', () => {
 
   // A miscount of any of these by one or more would let enough of them hide a member.
   it.each([
-    ...'0 -0 1 -1 9 10 -10 99 999 1000 1e3 -1e3 1001 1.5 -1.5 0.01 1e-2 1e-3'.split(' '),
-    ...'9007199254740991 9007199254740992 1e400 -1e400'.split(' '),
-    ...['""', '"x"', '"\\n"', '"\\""', 'true', 'false', 'null'],
-    ...['[]', '{}', '[1]', '[[],[]]', '{"a":1}', '{"a":"x","b":{}}'],
+    ...words('0 -0 1 -1 9 10 -10 99 999 1000 1e3 -1e3 1001 1.5 -1.5 0.01 1e-2 1e-3 9007199254740991'),
+    ...words('9007199254740992 1e400 -1e400 "" "x" "\\n" "\\"" true false null [] {} [1] [[],[]] {"a":1}'),
+    '{"a":"x","b":{}}',
   ])('finds a member that occurs twice beside any number of %s', (item) => {
     for (let count = 0; count < 24; count++) {
       for (const name of ['', 'n', 'nn', 'name', 'a long name']) {
@@ -189,13 +190,9 @@ describe('strict JSON', () => {
     const prototype = Object.prototype as Record<string, unknown>;
     prototype['exp'] = 1;
     try {
-      const value = parseStrictJson('{"policy":{},"list":[{}],"__proto__":{}}').value as Record<
-        string,
-        unknown
-      >;
-      for (const object of [value, value['policy'], (value['list'] as unknown[])[0], value['__proto__']]) {
-        expect((object as Record<string, unknown>)['exp']).toBeUndefined();
-      }
+      const value = parseStrictJson('{"policy":{},"list":[{}],"__proto__":{}}').value as JsonObject;
+      for (const object of [value, value['policy'], (value['list'] as JsonValue[])[0], value['__proto__']])
+        expect((object as JsonObject)['exp']).toBeUndefined();
       expect(Object.keys(value)).toEqual(['policy', 'list', '__proto__']);
       expect(kindOf(`${'['.repeat(16_000)}${']'.repeat(16_000)}`)).toBe('depth');
     } finally {
@@ -208,42 +205,15 @@ describe('strict JSON', () => {
       fc.letrec<{ text: string }>((tie) => ({
         text: fc.oneof(
           { maxDepth: 5, depthSize: 'small' },
+          fc.constantFrom(...words('null true "a" "b" "\\u0061" "\\"a" "\\ud800" "\\ud83d\\ude00" "é"')),
           fc.constantFrom(
-            'null',
-            'true',
-            '"a"',
-            '"b"',
-            '"\\u0061"',
-            '"\\"a"',
-            '"\\ud800"',
-            '"\\ud83d\\ude00"',
-            '"é"',
-          ),
-          fc.constantFrom(
-            '0',
-            '-1',
-            '1.5',
-            '9007199254740991',
-            '9007199254740993',
-            '1e400',
-            '1e21',
-            '12e22',
-            '1e5',
-            '100000',
-            '1e-3',
-            '0.05',
-            '-0.0',
+            ...words('0 -1 1.5 9007199254740991 9007199254740993 1e400 1e21 12e22 1e5 100000 1e-3 0.05 -0.0'),
           ),
           fc.array(tie('text'), { maxLength: 4 }).map((items) => `[${items.join(comma)}]`),
           fc
             .array(
-              fc.tuple(
-                fc.constantFrom('"a"', '"b"', '"c"', '"\\u0061"', '"a\\""', '"__proto__"'),
-                tie('text'),
-              ),
-              {
-                maxLength: 4,
-              },
+              fc.tuple(fc.constantFrom(...words('"a" "b" "c" "\\u0061" "a\\"" "__proto__"')), tie('text')),
+              { maxLength: 4 },
             )
             .map((members) => `{${members.map(([name, value]) => `${name}${colon}${value}`).join(comma)}}`),
         ),
@@ -366,20 +336,11 @@ describe('the quick look', () => {
 });
 
 describe('a defect', () => {
+  const twice = (length: number) => `{"${'n'.repeat(length)}":1,"${'n'.repeat(length)}":2}`;
   it.each([
     ['{"a":1,"\\u0061":2}', 'duplicate', 'the member name "a" occurs twice in one object', 7],
-    [
-      `{"${'n'.repeat(61)}":1,"${'n'.repeat(61)}":2}`,
-      'duplicate',
-      `the member name "${'n'.repeat(60)}…" occurs twice in one object`,
-      67,
-    ],
-    [
-      `{"${'n'.repeat(60)}":1,"${'n'.repeat(60)}":2}`,
-      'duplicate',
-      `the member name "${'n'.repeat(60)}" occurs twice in one object`,
-      66,
-    ],
+    [twice(61), 'duplicate', `the member name "${'n'.repeat(60)}…" occurs twice in one object`, 67],
+    [twice(60), 'duplicate', `the member name "${'n'.repeat(60)}" occurs twice in one object`, 66],
     ['["\\ud800"]', 'surrogate', 'the string "\\ud800" holds a lone surrogate', 1],
     ['[1e400]', 'number', 'the number 1e400 is not what a double holds of it', 1],
     ['[9007199254740993,1]', 'number', 'the number 9007199254740993 is not what a double holds of it', 1],

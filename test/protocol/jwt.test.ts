@@ -20,23 +20,10 @@ describe('strict base64url', () => {
     );
   });
 
-  it.each([
-    'aGk=',
-    'aG k',
-    'aGk\n',
-    'aGl',
-    'a',
-    'a+b_',
-    'a/b_',
-    'aGké',
-    '\u0161Gk',
-    '.',
-    'aG\0k',
-    '\ud800',
-    'A==',
-  ])('refuses %j', (text) => {
-    expect(decodeBase64url(text)).toBeNull();
-  });
+  it.each(['aG k', 'aGk\n', 'aG\0k', ...'aGk= aGl a a+b_ a/b_ aGké \u0161Gk . \ud800 A=='.split(' ')])(
+    'refuses %j',
+    (text) => expect(decodeBase64url(text)).toBeNull(),
+  );
 });
 
 describe('compact JWT', () => {

@@ -3,39 +3,21 @@ import { editDistance, nearestName } from '../../src/protocol/nearest-name.js';
 
 const distances = (one: string, other: string) => [editDistance(one, other), editDistance(other, one)];
 
+const pairs = (text: string) => text.split(', ').map((pair) => pair.split(' ') as [string, string]);
+
 describe('one edit', () => {
   it.each([
     ['', 'a'],
-    ['abc', 'abcd'],
-    ['abc', 'xabc'],
-    ['abc', 'abxc'],
-    ['abb', 'abbb'],
-    ['abc', 'abd'],
-    ['abc', 'xbc'],
-    ['abc', 'bac'],
-    ['abc', 'acb'],
-  ])('lies between %j and %j', (one, other) => {
-    expect(distances(one, other)).toEqual([1, 1]);
-  });
+    ...pairs('abc abcd, abc xabc, abc abxc, abb abbb, abc abd, abc xbc, abc bac, abc acb'),
+  ])('lies between %j and %j', (one, other) => expect(distances(one, other)).toEqual([1, 1]));
 
   it.each([
-    ['', 'ab'],
-    ['abc', 'abcde'],
-    ['abc', 'xabcy'],
-    ['abcd', 'acdx'],
-    ['abcd', 'axbx'],
+    ...[['', 'ab'] as const, ...pairs('abc abcde, abc xabcy, abcd acdx, abcd axbx')],
     // Two neighbours are not swapped, or more than these differ.
-    ['abcd', 'axyd'],
-    ['abcd', 'acxd'],
-    ['abcd', 'axbd'],
-    ['abcd', 'acbx'],
-    ['abcd', 'badc'],
-    ['abcd', 'bxcd'],
-    ['aabc', 'abcx'],
-    ['abcx', 'bcxyz'],
-  ])('is not what lies between %j and %j', (one, other) => {
-    expect(Math.min(...distances(one, other))).toBeGreaterThan(1);
-  });
+    ...pairs('abcd axyd, abcd acxd, abcd axbd, abcd acbx, abcd badc, abcd bxcd, aabc abcx, abcx bcxyz'),
+  ])('is not what lies between %j and %j', (one, other) =>
+    expect(Math.min(...distances(one, other))).toBeGreaterThan(1),
+  );
 });
 
 describe('the edit distance', () => {

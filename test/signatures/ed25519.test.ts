@@ -3,7 +3,7 @@ import { createPublicKey, sign, verify } from 'node:crypto';
 import { availableParallelism } from 'node:os';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { compactVerify, importJWK } from 'jose';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { parseCompactJwt, type SignatureCheck } from '../../src/protocol/jwt.js';
 import { InThreadVerifier, verifyEd25519 } from '../../src/signatures/in-thread.js';
 import { PoolVerifier } from '../../src/signatures/pool.js';
@@ -19,12 +19,8 @@ const NODE = Number(process.versions.node.split('.')[0]);
 const spkiOf = (key: Buffer) =>
   createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x: key.toString('base64url') }, format: 'jwk' });
 
-async function settle(
-  verifier: SignatureVerifier,
-  checks: readonly SignatureCheck[],
-): Promise<readonly boolean[]> {
-  return await verifier.verify(checks);
-}
+const settle = async (verifier: SignatureVerifier, checks: readonly SignatureCheck[]) =>
+  await verifier.verify(checks);
 
 function checkOf(jwt: string, publicKey: Uint8Array): SignatureCheck {
   const parts = parseCompactJwt(jwt);
@@ -56,6 +52,17 @@ class Signer {
 /** For tests in which jobs need not differ in their key. */
 const signer = new Signer();
 const signedJwts: Signer['jwts'] = (count, isGood, payloadBytes) => signer.jwts(count, isGood, payloadBytes);
+
+/** The bytes of a new public key, and what its private key signs. */
+function keyAndSigner() {
+  const { publicKey, privateKey } = newKeyPair();
+  const key = Buffer.from(publicKey.export({ format: 'jwk' }).x as string, 'base64url');
+  return { key, signatureOf: (text: string) => sign(null, Buffer.from(text), privateKey) };
+}
+
+/** These bytes, cut or filled with zeros to another length. */
+const resized = (bytes: Uint8Array, length: number) =>
+  Buffer.concat([bytes, Buffer.alloc(64)]).subarray(0, length);
 
 describe('Ed25519', () => {
   it('agrees with node:crypto and jose on signed and changed messages', async () => {
@@ -90,29 +97,23 @@ describe('Ed25519', () => {
     );
   });
 
-  it.each([0, 1, 63, 65, 128])('refuses a signature of %i bytes', (length) => {
-    const { publicKey, privateKey } = newKeyPair();
-    const key = Buffer.from(publicKey.export({ format: 'jwk' }).x as string, 'base64url');
-    const signature = Buffer.concat([sign(null, Buffer.from('m'), privateKey), Buffer.alloc(64)]).subarray(
-      0,
-      length,
-    );
-    expect(verifyEd25519(signature, Buffer.from('m'), key)).toBe(false);
-  });
-
-  it.each([0, 31, 33])('refuses a key of %i bytes', (length) => {
-    const { publicKey, privateKey } = newKeyPair();
-    const key = Buffer.from(publicKey.export({ format: 'jwk' }).x as string, 'base64url');
-    const other = Buffer.concat([key, Buffer.alloc(1)]).subarray(0, length);
-    const signature = sign(null, Buffer.from('m'), privateKey);
-    expect(verifyEd25519(signature, Buffer.from('m'), other)).toBe(false);
+  it.each([
+    ...[0, 1, 63, 65, 128].map((length) => ['signature', length] as const),
+    ...[0, 31, 33].map((length) => ['key', length] as const),
+  ])('refuses a %s of %i bytes', (what, length) => {
+    const { key, signatureOf } = keyAndSigner();
+    const signature = signatureOf('m');
+    const isVerified =
+      what === 'key'
+        ? verifyEd25519(signature, Buffer.from('m'), resized(key, length))
+        : verifyEd25519(resized(signature, length), Buffer.from('m'), key);
+    expect(isVerified).toBe(false);
   });
 
   it('needs a copy of what is in shared memory, at which libsodium looks only from Node 22 on', () => {
-    const { publicKey, privateKey } = newKeyPair();
-    const key = Buffer.from(publicKey.export({ format: 'jwk' }).x as string, 'base64url');
+    const { key, signatureOf } = keyAndSigner();
     const shared = Buffer.from(new SharedArrayBuffer(64));
-    shared.set(sign(null, Buffer.from('m'), privateKey));
+    shared.set(signatureOf('m'));
     expect(verifyEd25519(shared, Buffer.from('m'), key)).toBe(NODE >= 22);
     expect(verifyEd25519(shared, Buffer.from('another'), key)).toBe(false);
     expect(verifyEd25519(Buffer.from(shared), Buffer.from('m'), key)).toBe(true);
@@ -185,55 +186,48 @@ describe.each([
 
   it('refuses signatures of any length but 64', async () => {
     const [good] = signedJwts(1, () => true) as [SignatureCheck];
-    const lengths = [0, 63, 65, 128].map((length) => ({
+    const others = [0, 63, 65, 128].map((length) => ({
       ...good,
-      signature: Buffer.concat([good.signature, Buffer.alloc(64)]).subarray(0, length),
+      signature: resized(good.signature, length),
     }));
-    expect(await settle(verifier, [good, ...lengths])).toEqual([true, false, false, false, false]);
+    expect(await settle(verifier, [good, ...others])).toEqual([true, false, false, false, false]);
   });
 });
 
-describe('this thread', () => {
-  it('refuses keys of any length but 32, and counts what it verified', () => {
-    const verifier = new InThreadVerifier();
-    const [good] = signedJwts(1, () => true) as [SignatureCheck];
-    const lengths = [0, 31, 33].map((length) => ({
-      ...good,
-      publicKey: Buffer.concat([good.publicKey, Buffer.alloc(32)]).subarray(0, length),
-    }));
-    expect(verifier.verify([good, ...lengths])).toEqual([true, false, false, false]);
-    expect(verifier.stats).toEqual({
-      pending: 0,
-      inThread: 4,
-      pooled: 0,
-      batches: 0,
-      repeated: 0,
-      workers: 0,
-    });
-    expect(verifier.waitMs).toBe(0);
-    expect(verifier.close()).toBeInstanceOf(Promise);
-  });
+it('this thread refuses keys of any length but 32, and counts what it verified', () => {
+  const verifier = new InThreadVerifier();
+  const [good] = signedJwts(1, () => true) as [SignatureCheck];
+  const others = [0, 31, 33].map((length) => ({ ...good, publicKey: resized(good.publicKey, length) }));
+  expect(verifier.verify([good, ...others])).toEqual([true, false, false, false]);
+  const nothing = { pending: 0, pooled: 0, batches: 0, repeated: 0, workers: 0 };
+  expect([verifier.stats, verifier.waitMs]).toEqual([{ ...nothing, inThread: 4 }, 0]);
+  expect(verifier.close()).toBeInstanceOf(Promise);
 });
 
 describe('a pool', () => {
   const cores = availableParallelism();
   const helping = ['inThread', 'pooled'] as const;
+  const opened: PoolVerifier[] = [];
+  const open = (...options: ConstructorParameters<typeof PoolVerifier>) => {
+    const verifier = new PoolVerifier(...options);
+    opened.push(verifier);
+    return verifier;
+  };
+  afterEach(async () => {
+    for (const verifier of opened.splice(0)) await verifier.close();
+  });
 
   it.each([
     [4, true],
     [5, false],
   ])('that is idle has verified %i signatures by the time submit returns: %s', async (count, isAtOnce) => {
-    const verifier = new PoolVerifier(1);
-    try {
-      for (let bad = 0; bad < count; bad++) {
-        const checks = signedJwts(count, (at) => at !== bad);
-        const settled = settle(verifier, checks);
-        expect(verifier.stats.pending).toBe(isAtOnce ? 0 : count);
-        expect(await settled).toEqual(checks.map((_, at) => at !== bad));
-        await nextTurn();
-      }
-    } finally {
-      await verifier.close();
+    const verifier = open(1);
+    for (let bad = 0; bad < count; bad++) {
+      const checks = signedJwts(count, (at) => at !== bad);
+      const settled = settle(verifier, checks);
+      expect(verifier.stats.pending).toBe(isAtOnce ? 0 : count);
+      expect(await settled).toEqual(checks.map((_, at) => at !== bad));
+      await nextTurn();
     }
   });
 
@@ -247,28 +241,24 @@ describe('a pool', () => {
     'of %i tells %i signatures apart that come alone, verifying %j',
     async (workers, count, where) => {
       // A worker that a busy machine stops for seconds is not lost.
-      const verifier = new PoolVerifier(workers, { lostAfterMs: 60_000 });
-      try {
-        // While a worker starts, this thread takes back all that it was handed.
-        const many = signedJwts(40, () => true);
-        await eventually(async () => {
-          await settle(verifier, many);
-          expect(verifier.stats.pooled).toBeGreaterThan(0);
-        });
-        const before = verifier.stats;
-        const placesUsed = () => helping.filter((place) => verifier.stats[place] > before[place]);
-        // It may go on so for a while where the system has other work for the worker's core.
-        for (let bad = 0; bad < count || placesUsed().length < where.length; bad++) {
-          const checks = signedJwts(count, (at) => at !== bad % count);
-          expect(await settle(verifier, checks)).toEqual(checks.map((_, at) => at !== bad % count));
-          await nextTurn();
-          const { inThread, pooled } = verifier.stats;
-          expect(inThread + pooled - before.inThread - before.pooled).toBe((bad + 1) * count);
-        }
-        expect(placesUsed()).toEqual(where);
-      } finally {
-        await verifier.close();
+      const verifier = open(workers, {}, 60_000);
+      // While a worker starts, this thread takes back all that it was handed.
+      const many = signedJwts(40, () => true);
+      await eventually(async () => {
+        await settle(verifier, many);
+        expect(verifier.stats.pooled).toBeGreaterThan(0);
+      });
+      const before = verifier.stats;
+      const placesUsed = () => helping.filter((place) => verifier.stats[place] > before[place]);
+      // It may go on so for a while where the system has other work for the worker's core.
+      for (let bad = 0; bad < count || placesUsed().length < where.length; bad++) {
+        const checks = signedJwts(count, (at) => at !== bad % count);
+        expect(await settle(verifier, checks)).toEqual(checks.map((_, at) => at !== bad % count));
+        await nextTurn();
+        const { inThread, pooled } = verifier.stats;
+        expect(inThread + pooled - before.inThread - before.pooled).toBe((bad + 1) * count);
       }
+      expect(placesUsed()).toEqual(where);
     },
   );
 });

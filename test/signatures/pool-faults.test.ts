@@ -4,11 +4,10 @@ import { performance } from 'node:perf_hooks';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Worker } from 'node:worker_threads';
 import { Piscina } from 'piscina';
-import { afterEach, describe, expect, it, vi } from 'vitest';
-import { parseCompactJwt } from '../../src/protocol/jwt.js';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { parseCompactJwt, type SignatureCheck } from '../../src/protocol/jwt.js';
 import { PoolVerifier } from '../../src/signatures/pool.js';
 import { WorkDropped, type SignatureObserver } from '../../src/signatures/signature-verifier.js';
-import type { SignatureCheck } from '../../src/protocol/jwt.js';
 import { party, signJwt } from '../support/chain.js';
 import { eventually } from '../support/eventually.js';
 import { publicKeyOf } from '../../src/protocol/did-key.js';
@@ -41,15 +40,31 @@ const startedWorker = (verifier: PoolVerifier) =>
     expect(verifier.stats.pooled).toBeGreaterThan(0);
   });
 
+const opened: PoolVerifier[] = [];
+/** A pool that is closed after the test, if it is not closed before. */
+function open(...options: ConstructorParameters<typeof PoolVerifier>): PoolVerifier {
+  const verifier = new PoolVerifier(...options);
+  opened.push(verifier);
+  return verifier;
+}
+
 /** A pool that gives up no worker that a busy machine stops for seconds. */
-const patientPool = (observer: SignatureObserver, workers = 1) =>
-  new PoolVerifier(workers, { lostAfterMs: 60_000, observer });
+const patientPool = (observer: SignatureObserver, workers = 1) => open(workers, observer, 60_000);
 
 const cores = availableParallelism();
 
-afterEach(() => {
+/** The threads that have begun since the test began. */
+let threads: Worker[] = [];
+const onThread = (thread: Worker) => void threads.push(thread);
+beforeEach(() => {
+  threads = [];
+  process.on('worker', onThread);
+});
+afterEach(async () => {
+  process.off('worker', onThread);
   vi.useRealTimers();
   vi.restoreAllMocks();
+  for (const verifier of opened.splice(0)) await verifier.close();
 });
 
 /**
@@ -80,23 +95,16 @@ function hold(what: 'batches' | 'answers'): () => Promise<void> {
   };
 }
 
-/** The threads that begin from now on, until `stop` is called. */
-function threadsFromNow() {
-  const threads: Worker[] = [];
-  const onThread = (thread: Worker) => threads.push(thread);
-  process.on('worker', onThread);
-  return { threads, stop: () => process.off('worker', onThread) };
-}
-
 describe('a pool', () => {
   it('ignores a batch that comes back after it was given up, and does without workers until one does', async () => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
     const deaths: string[] = [];
     let returns = 0;
-    const verifier = new PoolVerifier(1, {
-      lostAfterMs: 1000,
-      observer: { workerDied: ({ message }) => deaths.push(message), workersBack: () => returns++ },
-    });
+    const verifier = open(
+      1,
+      { workerDied: ({ message }) => deaths.push(message), workersBack: () => returns++ },
+      1000,
+    );
     // More often than there are slots.
     for (let round = 1; round <= 3; round++) {
       const release = hold('answers');
@@ -116,12 +124,11 @@ describe('a pool', () => {
     expect(verifier.stats).toMatchObject({ pending: 0, inThread: 240, pooled: 0 });
     expect(deaths[0]).toContain('did not come back within 1000 ms; until it does, the main thread verifies');
     await startedWorker(verifier);
-    await verifier.close();
   });
 
   it('says of no worker that it is back because it is ended', async () => {
     let returns = 0;
-    const verifier = new PoolVerifier(1, { lostAfterMs: 1, observer: { workersBack: () => returns++ } });
+    const verifier = open(1, { workersBack: () => returns++ }, 1);
     const release = hold('answers');
     expect(await verifier.verify(checks(40))).toEqual(verified(40));
     await eventually(() => expect(verifier.stats.workers).toBe(0));
@@ -136,14 +143,10 @@ describe('a pool', () => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
     let now = 1000;
     vi.spyOn(performance, 'now').mockImplementation(() => now);
-    const { threads, stop } = threadsFromNow();
     const deaths: string[] = [];
     const observer = { workerDied: ({ message }: Error) => deaths.push(message) };
     const release = hold('answers');
-    const verifiers = [
-      new PoolVerifier(1, { lostAfterMs: 1000, observer }),
-      new PoolVerifier(1, { lostAfterMs: 1000 }),
-    ] as const;
+    const verifiers = [open(1, observer, 1000), open(1, {}, 1000)] as const;
     const jobs = verifiers.map(async (verifier) => verifier.verify(checks(20)));
     await nextTurn();
     // One batch is out, the other place is free. Nothing that a worker says is read before the next turn.
@@ -172,12 +175,10 @@ describe('a pool', () => {
 
     // It has others in place of those that die.
     await Promise.all(threads.map(async (thread) => thread.terminate()));
-    stop();
     await release();
     for (const verifier of verifiers) {
       await eventually(() => expect(verifier.stats.workers).toBe(1));
       expect(verifier.stats).toMatchObject({ pending: 0, pooled: 0, repeated: 1 });
-      await verifier.close();
     }
     expect(deaths.length).toBe(1);
   });
@@ -186,7 +187,7 @@ describe('a pool', () => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
     const deaths: string[] = [];
     const release = hold('answers');
-    const verifier = new PoolVerifier(1, { observer: { workerDied: ({ message }) => deaths.push(message) } });
+    const verifier = open(1, { workerDied: ({ message }) => deaths.push(message) });
     const job = verifier.verify(checks(40));
     await nextTurn();
     expect(verifier.stats.batches).toBeGreaterThan(0);
@@ -197,11 +198,10 @@ describe('a pool', () => {
     await release();
     expect(await job).toEqual(verified(40));
     expect([deaths, verifier.stats.workers]).toEqual([[], 1]);
-    await verifier.close();
   });
 
   it('has no room for what nobody waits for, however often that comes', async () => {
-    const verifier = new PoolVerifier(1);
+    const verifier = open(1);
     for (let turn = 0; turn < 5; turn++) {
       const unwanted = verifier.verify(checks(10), () => false);
       await expect(unwanted).rejects.toMatchObject({ name: 'WorkDropped' });
@@ -209,14 +209,12 @@ describe('a pool', () => {
     expect(verifier.stats).toMatchObject({ pending: 0, inThread: 0, pooled: 0, batches: 0 });
     expect(await verifier.verify(checks(40))).toEqual(verified(40));
     expect(verifier.stats.batches).toBeGreaterThan(0);
-    await verifier.close();
   });
 
   it.each([
     ['tells of', true],
     ['needs nobody who hears of', false],
   ])('%s a worker that dies while it has nothing to do', async (_, isObserved) => {
-    const { threads, stop } = threadsFromNow();
     const deaths: Error[] = [];
     let out = 0;
     const observer = {
@@ -225,30 +223,22 @@ describe('a pool', () => {
       ...(isObserved && { workerDied: (error: Error) => deaths.push(error) }),
     };
     const verifier = patientPool(observer);
-    try {
-      await startedWorker(verifier);
-      await expect.poll(() => out).toBe(0);
-      // What Node reports of a thread whose memory is exhausted.
-      threads[0]?.emit('error', new Error('out of memory'));
-      await expect.poll(() => threads.length).toBe(2);
-      expect(deaths.map(({ message }) => message)).toEqual(isObserved ? ['out of memory'] : []);
-      const { pooled } = verifier.stats;
-      while (verifier.stats.pooled === pooled)
-        expect(await verifier.verify(checks(40))).toEqual(verified(40));
-    } finally {
-      stop();
-      await verifier.close();
-    }
+    await startedWorker(verifier);
+    await expect.poll(() => out).toBe(0);
+    // What Node reports of a thread whose memory is exhausted.
+    threads[0]?.emit('error', new Error('out of memory'));
+    await expect.poll(() => threads.length).toBe(2);
+    expect(deaths.map(({ message }) => message)).toEqual(isObserved ? ['out of memory'] : []);
+    const { pooled } = verifier.stats;
+    while (verifier.stats.pooled === pooled) expect(await verifier.verify(checks(40))).toEqual(verified(40));
   });
 
   it('finishes on its workers what was submitted, and ends them, when it is closed', async () => {
-    const { threads, stop } = threadsFromNow();
     const deaths: Error[] = [];
     const verifier = patientPool({ workerDied: (error) => deaths.push(error) }, 2);
     const result = verifier.verify(checks(100));
     // Threads are announced in the turn after that in which they were started.
     await nextTurn();
-    stop();
     const exits = threads.map(async (thread) => once(thread, 'exit'));
     await verifier.close();
     expect(await result).toEqual(verified(100));
@@ -257,7 +247,7 @@ describe('a pool', () => {
   });
 
   it('drops what nobody waits for any more, and gives its place back', async () => {
-    const verifier = new PoolVerifier(1);
+    const verifier = open(1);
     let isWanted = true;
     const unwanted = Array.from({ length: 50 }, async () => verifier.verify(checks(10), () => isWanted));
     const wanted = verifier.verify(checks(10));
@@ -270,20 +260,18 @@ describe('a pool', () => {
     expect(await wanted).toEqual(verified(10));
     const { pending, inThread, pooled } = verifier.stats;
     expect([pending, inThread + pooled, verifier.waitMs]).toEqual([0, 10, 0]);
-    await verifier.close();
   });
 
   it.runIf(availableParallelism() > 1)(
     'hands a busy worker no small batch, but verifies it here',
     async () => {
-      const verifier = new PoolVerifier(1);
+      const verifier = open(1);
       const jobs = [checks(32), checks(7)].map(async (job) => verifier.verify(job));
       // Behind the end of this turn, at which batches are handed over.
       await new Promise((resolve) => setImmediate(resolve));
       expect(verifier.stats).toMatchObject({ batches: 1, inThread: 4, pending: 35 });
       expect(await Promise.all(jobs)).toEqual([verified(32), verified(7)]);
-      await verifier.close();
-      const larger = new PoolVerifier(1);
+      const larger = open(1);
       const more = [checks(32), checks(8)].map(async (job) => larger.verify(job));
       await nextTurn();
       expect(larger.stats).toMatchObject({ batches: 2, inThread: 0, pending: 40 });
@@ -294,7 +282,7 @@ describe('a pool', () => {
 
   it.runIf(cores > 1)('takes back what a worker has not begun, once nothing new comes', async () => {
     const release = hold('batches');
-    const verifier = new PoolVerifier(1);
+    const verifier = open(1);
     const job = verifier.verify(checks(32));
     await nextTurn();
     expect(verifier.stats).toMatchObject({ batches: 1, inThread: 0 });
@@ -302,7 +290,6 @@ describe('a pool', () => {
     expect(verifier.stats).toMatchObject({ batches: 1, inThread: 1 });
     await release();
     expect(await job).toEqual(verified(32));
-    await verifier.close();
   });
 
   it.runIf(cores > 1)(
@@ -322,7 +309,7 @@ describe('a pool', () => {
 
   it('verifies nothing at once while other work waits, or is out', async () => {
     const release = hold('batches');
-    const verifier = new PoolVerifier(cores);
+    const verifier = open(cores);
     const jobs = [verifier.verify(checks(32 * cores)), verifier.verify(checks(1))];
     expect(jobs[1]).toBeInstanceOf(Promise);
     expect(verifier.verify([])).toEqual([]);
@@ -334,11 +321,10 @@ describe('a pool', () => {
     expect(verifier.stats.inThread).toBe(0);
     await release();
     expect(await Promise.all([...jobs, last])).toEqual([verified(32 * cores), [true], [true]]);
-    await verifier.close();
   });
 
   it('learns how long a check takes on this thread', async () => {
-    const verifier = new PoolVerifier(1);
+    const verifier = open(1);
     vi.spyOn(performance, 'now').mockReturnValue(1000);
     for (let turn = 0; turn < 20; turn++) {
       expect(verifier.verify(checks(4))).toEqual(verified(4));
@@ -348,11 +334,10 @@ describe('a pool', () => {
     // From 0.1 ms, by a sixteenth each time that it took no time.
     expect(verifier.waitMs).toBeCloseTo(60 * 0.1 * (15 / 16) ** 20, 9);
     expect(await last).toEqual(verified(60));
-    await verifier.close();
   });
 
   it.runIf(cores > 1)('does not take a moment in which the process stood still for a queue', async () => {
-    const verifier = new PoolVerifier(1);
+    const verifier = open(1);
     const jobs = Array.from({ length: 40 }, async () => verifier.verify(checks(10)));
     const before = verifier.waitMs;
     const now = vi.spyOn(performance, 'now');
@@ -366,58 +351,50 @@ describe('a pool', () => {
     expect(verifier.stats.inThread).toBeGreaterThan(0);
     expect(verifier.waitMs).toBeLessThan(2 * before);
     await Promise.all(jobs);
-    await verifier.close();
   });
 
   it('drops the rest of what was begun, too', async () => {
-    const verifier = new PoolVerifier(1);
+    const verifier = open(1);
     // More than the slots hold, so that some of it waits while the first batches are out.
     let asked = 0;
     const begun = verifier.verify(checks(400), () => ++asked < 3);
     await expect(begun).rejects.toThrow(WorkDropped);
     await expect.poll(() => verifier.stats.pending).toBe(0);
     expect(await verifier.verify(checks(10))).toEqual(verified(10));
-    await verifier.close();
   });
 
   it.each([
     ['tells of it', true],
     ['needs nobody who hears of it', false],
   ])('verifies again what a worker that dies had not finished, and %s', async (_, isObserved) => {
-    const { threads, stop } = threadsFromNow();
     const deaths: string[] = [];
     const workerDied = ({ message }: Error) => deaths.push(message);
     const verifier = patientPool(isObserved ? { workerDied } : {});
-    try {
-      await startedWorker(verifier);
-      expect(threads).toHaveLength(1);
-      const { repeated } = verifier.stats;
-      const before = verifier.stats.inThread + verifier.stats.pooled;
-      const results = verifier.verify(checks(60, 100_000));
-      await nextTurn();
-      await threads[0]?.terminate();
-      expect(await results).toEqual(verified(60));
-      const { pending, inThread, pooled } = verifier.stats;
-      expect([pending, inThread + pooled - before]).toEqual([0, 60]);
-      expect(verifier.stats.repeated).toBeGreaterThan(repeated);
-      expect(deaths).toHaveLength(isObserved ? verifier.stats.repeated : 0);
-      // Its successor verifies, too.
-      const { pooled: pooledBefore } = verifier.stats;
-      await expect.poll(() => verifier.stats.workers, { timeout: 20_000 }).toBe(1);
-      while (verifier.stats.pooled === pooledBefore)
-        expect(await verifier.verify(checks(40))).toEqual(verified(40));
-      expect(threads).toHaveLength(2);
-    } finally {
-      stop();
-      await verifier.close();
-    }
+    await startedWorker(verifier);
+    expect(threads).toHaveLength(1);
+    const { repeated } = verifier.stats;
+    const before = verifier.stats.inThread + verifier.stats.pooled;
+    const results = verifier.verify(checks(60, 100_000));
+    await nextTurn();
+    await threads[0]?.terminate();
+    expect(await results).toEqual(verified(60));
+    const { pending, inThread, pooled } = verifier.stats;
+    expect([pending, inThread + pooled - before]).toEqual([0, 60]);
+    expect(verifier.stats.repeated).toBeGreaterThan(repeated);
+    expect(deaths).toHaveLength(isObserved ? verifier.stats.repeated : 0);
+    // Its successor verifies, too.
+    const { pooled: pooledBefore } = verifier.stats;
+    await expect.poll(() => verifier.stats.workers, { timeout: 20_000 }).toBe(1);
+    while (verifier.stats.pooled === pooledBefore)
+      expect(await verifier.verify(checks(40))).toEqual(verified(40));
+    expect(threads).toHaveLength(2);
   });
 });
 
 describe('a turn of a pool', () => {
   it('verifies the first few at once, and gives idle workers equal shares of the others', async () => {
     const sent: number[] = [];
-    const verifier = new PoolVerifier(3, { observer: { batchSent: (count) => sent.push(count) } });
+    const verifier = open(3, { batchSent: (count) => sent.push(count) });
     expect(verifier.verify([])).toEqual([]);
     expect(verifier.verify(checks(3))).toEqual(verified(3));
     // One more is few, two more are not.
@@ -426,14 +403,13 @@ describe('a turn of a pool', () => {
     await nextTurn();
     expect(sent).toEqual([10, 10, 10]);
     expect(await Promise.all(jobs)).toEqual([verified(2), verified(28)]);
-    await verifier.close();
   });
 
   it('gives all to the next place that is free where no worker is idle', async () => {
     const sent: number[] = [];
     const release = hold('batches');
     const workers = cores + 1;
-    const verifier = new PoolVerifier(workers, { observer: { batchSent: (count) => sent.push(count) } });
+    const verifier = open(workers, { batchSent: (count) => sent.push(count) });
     const first = verifier.verify(checks(3 * workers));
     await nextTurn();
     const second = verifier.verify(checks(20));
@@ -441,11 +417,10 @@ describe('a turn of a pool', () => {
     expect(sent).toEqual([...Array<number>(workers).fill(3), 20]);
     await release();
     expect(await Promise.all([first, second])).toEqual([verified(3 * workers), verified(20)]);
-    await verifier.close();
   });
 
   it('verifies one check that is left over itself, and counts anew in the next', async () => {
-    const verifier = new PoolVerifier(1);
+    const verifier = open(1);
     for (let turn = 1; turn <= 3; turn++) {
       expect(verifier.verify(checks(4))).toEqual(verified(4));
       const last = verifier.verify(checks(1));
@@ -454,25 +429,22 @@ describe('a turn of a pool', () => {
       expect(verifier.stats).toMatchObject({ inThread: 5 * turn, batches: 0, pending: 0 });
       expect(await last).toEqual([true]);
     }
-    await verifier.close();
   });
 
   it('estimates that twice the workers take half the time', async () => {
-    const verifiers = [new PoolVerifier(1), new PoolVerifier(2)] as const;
+    const verifiers = [open(1), open(2)] as const;
     expect(verifiers.map(({ waitMs }) => waitMs)).toEqual([0, 0]);
     const jobs = verifiers.map(async (verifier) => verifier.verify(checks(60)));
     const [one, two] = verifiers.map(({ waitMs }) => waitMs) as [number, number];
     expect(one).toBeCloseTo(60 * 0.1);
     expect(one / two).toBeCloseTo(2);
     // Where all cores have a worker, this thread verifies nothing, and goes on estimating 0.1 ms a check.
-    const full = new PoolVerifier(cores);
+    const full = open(cores);
     const job = full.verify(checks(100 * cores));
     await nextTurn();
     const { pending, batches } = full.stats;
     expect([full.waitMs, batches]).toEqual([(pending * 0.1) / cores, 2 * cores]);
     await Promise.all([...jobs, job]);
-    await full.close();
-    await Promise.all(verifiers.map(async (verifier) => verifier.close()));
   });
 
   it('tells what it sent, what came back, and how long that took', async () => {

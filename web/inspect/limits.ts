@@ -21,9 +21,8 @@ export type Grant = { readonly name: string; readonly label: string; readonly is
 export function grantsOf(levels: readonly Token[]): Grant[][] {
   const largest = new Map<string, number>();
   for (const { limits } of levels)
-    for (const { member, limit } of limits)
-      if (typeof limit.value === 'number')
-        largest.set(member.name, Math.max(limit.value, largest.get(member.name) ?? 0));
+    for (const { member, value } of limits)
+      if (typeof value === 'number') largest.set(member.name, Math.max(value, largest.get(member.name) ?? 0));
   let above = new Map<string, PolicyLimit>();
   return levels.map(({ limits, claims }, index) => {
     const own = new Map(limits.map((limit) => [limit.member.name, limit]));
@@ -38,12 +37,12 @@ export function grantsOf(levels: readonly Token[]): Grant[][] {
 }
 
 function grantOf(
-  { member: { name }, limit: { value } }: PolicyLimit,
+  { member: { name }, value }: PolicyLimit,
   before: PolicyLimit | undefined,
   isRoot: boolean,
   largest: ReadonlyMap<string, number>,
 ): Grant {
-  const old = before?.limit.value;
+  const old = before?.value;
   const base = { name, label: labelOf(name) };
   if (typeof value === 'boolean') return { ...base, kind: 'flag', value, isChanged: isRoot || old !== value };
   if (typeof value === 'number') {

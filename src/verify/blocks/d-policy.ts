@@ -39,7 +39,7 @@ interface DepthLimit {
 }
 
 function maxDelegationsOf(limits: Receipt['limits']): number | undefined {
-  return limits.find(({ member }) => member.name === 'max_delegations')?.limit.value as number | undefined;
+  return limits.find(({ member }) => member.name === 'max_delegations')?.value as number | undefined;
 }
 
 /** Of the limit of the receipts above and that of this one the tighter; if both end equally, the upper one. */
@@ -198,12 +198,12 @@ export interface Violation {
  * @example findViolation(readPolicy({ allowed_tools: ['search'] }).limits, { tool: 'delete' })?.member; // 'allowed_tools'
  */
 export function findViolation(limits: readonly PolicyLimit[], args: JsonObject): Violation | null {
-  for (const { member, limit } of limits) {
-    const { name, argument, requiresArgument } = member;
+  for (const { member, value: allowed, isOpen } of limits) {
+    const { name, kind, argument, requiresArgument } = member;
     if (argument === null) continue;
     const claimed = args[argument];
-    const isKept = claimed === undefined ? limit.isOpen || !requiresArgument : limit.allows(claimed);
-    if (!isKept) return { member: name, argument, claimed, allowed: limit.value };
+    const isKept = claimed === undefined ? isOpen || !requiresArgument : kind.allows(allowed, claimed);
+    if (!isKept) return { member: name, argument, claimed, allowed };
   }
   return null;
 }
