@@ -1,6 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import type { RedisConnection } from '../../redis/connection.js';
-import { rejectAfter } from '../../redis/reject-after.js';
+import { rejectAfter, type RedisConnection } from '../../redis/connection.js';
 import { readEntry, toJson, type Entry } from '../entry.js';
 
 // A common hash tag, so that a Redis Cluster keeps all keys on one node.
