@@ -126,12 +126,11 @@ export class RedisStore implements RevocationStore {
     if (sweeping !== null) await sweeping;
     if (this.#hasEnded) throw new RevocationStoreError('closed', 'the revocation store is closed');
     const session = this.#session;
-    if (session === null || !this.isCurrent) {
+    if (session === null || !this.isCurrent)
       throw new RevocationStoreError(
         'not_recorded',
         `${this.#link.place} does not answer; nothing was recorded`,
       );
-    }
     const { maxEntries } = this.#deps;
     if (this.#entries.size >= maxEntries && !this.#entries.has(entry.target)) throw storeIsFull(maxEntries);
     try {
