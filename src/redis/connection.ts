@@ -1,4 +1,4 @@
-import { rejectAfter } from './reject-after.js';
+import type { EventEmitter } from 'node:events';
 
 /** Time limit for connecting and for the checks before a Redis is used. No verification waits for these. */
 export const CONNECT_TIMEOUT_MS = 5_000;
@@ -6,26 +6,18 @@ export const CONNECT_TIMEOUT_MS = 5_000;
 /** A connection to one Redis primary, or to all primaries of a Redis Cluster. Replies are in RESP 2 form. */
 export interface RedisConnection {
   readonly isCluster: boolean;
-  /** Whether commands can be sent. A lost connection to a single server is never ready again. */
-  readonly isReady: boolean;
+  /** INFO of a primary, as it was connected; empty where Redis refuses the command. */
+  facts: string;
+  /** Called when the connection, which is then of no more use, or that to a node of a cluster is lost. */
+  onLost: (error: Error) => void;
   /** Sends a command to the server that holds the key. */
   send(key: string, command: readonly string[]): Promise<unknown>;
-  /**
-   * One section of INFO, from each primary; `null` where Redis refuses the command.
-   *
-   * @param isEachNeeded whether to reject if any primary does not answer. Otherwise those are left out, and it rejects
-   *   if none answers.
-   */
-  info(section: string, isEachNeeded: boolean): Promise<(string | null)[]>;
-  /**
-   * The names that match a pattern, from each primary. Each name in Redis is looked at, some thousands in one step.
-   *
-   * @param timeoutMs after which it rejects
-   */
-  scan(pattern: string, timeoutMs: number): Promise<string[]>;
+  /** INFO of each primary that answers; `null` where Redis refuses the command. Rejects if none answers. */
+  info(): Promise<(string | null)[]>;
+  /** A name that matches a pattern, of any primary. Redis looks at every name, some thousands in one step. */
+  find(pattern: string): Promise<string | undefined>;
   /** Opens a second connection to the same Redis, for blocking commands. */
   duplicate(): Promise<RedisConnection>;
-  close(): Promise<void>;
   /** Closes the connection without waiting for replies. */
   destroy(): void;
 }
@@ -33,34 +25,25 @@ export interface RedisConnection {
 /** Version 2 of the protocol: all replies are as `send` says. */
 const PROTOCOL = { RESP: 2 } as const;
 
-type Package = typeof import('redis');
-
-/** What this file uses of the package `redis`. */
-interface Redis extends Pick<Package, 'RedisCluster' | 'ErrorReply'> {
-  readonly newClient: ReturnType<typeof clientsOf>;
+/** Loads the package `redis`. */
+async function load() {
+  try {
+    const { RedisClient, RedisCluster, ErrorReply } = await import('redis');
+    // The class of all clients has a function for each of some hundred commands. The `createClient` of the package makes
+    // one for each address: 20 ms in which nothing else is done, at each try to connect.
+    return { RedisCluster, ErrorReply, newClient: RedisClient.factory(PROTOCOL) };
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw error;
+    throw new Error('the package "redis" is not installed; `npm install redis@6.3.1` adds it', {
+      cause: error,
+    });
+  }
 }
 
-/**
- * Makes the class of all clients, with a function for each of some hundred commands. The `createClient` of the package
- * makes one for each address: 20 ms in which nothing else is done, at each try to connect.
- */
-const clientsOf = ({ RedisClient }: Package) => RedisClient.factory(PROTOCOL);
-
+type Redis = Awaited<ReturnType<typeof load>>;
 let loaded: Redis | null = null;
-
-/** Why there is no connection although servers may answer. The message says what to do. */
-class RedisTargetError extends Error {}
-
 /** How Redis refuses who has not logged in. */
 const LOGIN = /^(?:NOAUTH|WRONGPASS)\b/;
-
-/** The error of a connection, in words if it is about user and password. */
-function explained(error: unknown): unknown {
-  if (!LOGIN.test((error as Error).message)) return error;
-  const message =
-    'it refuses the user and password of its URL, or needs some; give the right ones, redis://user:password@host';
-  return new RedisTargetError(message, { cause: error });
-}
 
 /**
  * Connects to the only primary among several servers, or to a Redis Cluster if a server says that it belongs to one.
@@ -69,42 +52,30 @@ function explained(error: unknown): unknown {
  * they are the primary, neither is used, because one of them has old data.
  *
  * @param list `redis://` or `rediss://` (TLS) URLs, separated by commas. The credentials of the first apply to all.
- * @param onLost called when the connection to a single server or to a cluster node is lost
  * @throws Error that says where there is no connection, why, and what to do: if there is no primary within 5 s, or more
  *   than one, or the package `redis` is not installed
  */
-export async function connectRedis(
-  list: string,
-  onLost: (error: Error) => void = () => undefined,
-): Promise<RedisConnection> {
+export async function connectRedis(list: string): Promise<RedisConnection> {
   try {
-    return await connectAny(await loadRedis(), splitUrls(list), onLost);
-  } catch (error) {
-    const advice = error instanceof RedisTargetError ? '' : '; start it, or correct the address';
-    throw new Error(`cannot connect to ${placeOf(list)}: ${reasonOf(error)}${advice}`, { cause: error });
-  }
-}
-
-async function connectAny(redis: Redis, urls: readonly string[], onLost: (error: Error) => void) {
-  const opened = await Promise.allSettled(urls.map((url) => connectOne(redis, url, onLost)));
-  const found = opened.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
-  const primaries = found.filter(({ facts }) => !/^role:(?!master)/m.test(facts));
-  const [primary] = primaries;
-  const isCluster = found.some(({ facts }) => /^cluster_enabled:1/m.test(facts));
-  const used = isCluster || primaries.length > 1 ? undefined : primary?.connection;
-  for (const { connection } of found) if (connection !== used) connection.destroy();
-  if (used !== undefined) return used;
-  if (isCluster) return connectCluster(redis, urls, onLost);
-  if (primary !== undefined)
-    throw new RedisTargetError(
-      `${primaries.length} of its servers say that they are the primary; make one a replica`,
+    const redis = (loaded ??= await load());
+    const urls = splitUrls(list);
+    const opened = await Promise.allSettled(urls.map((url) => connectOne(redis, url)));
+    const found = opened.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
+    const isCluster = found.some(({ facts }) => /^cluster_enabled:1/m.test(facts));
+    const primaries = found.filter(({ facts }) => !/^role:(?!master)/m.test(facts));
+    const used = isCluster || primaries.length > 1 ? undefined : primaries[0];
+    for (const connection of found) if (connection !== used) connection.destroy();
+    if (used !== undefined) return used;
+    if (isCluster) return await connectCluster(redis, urls);
+    if (found.length === 0) throw (opened[0] as PromiseRejectedResult).reason as Error;
+    throw new Error(
+      primaries.length > 1
+        ? `${primaries.length} of its servers say that they are the primary; make one a replica`
+        : 'it is a replica, expected a primary; name the primary, or all servers separated by commas',
     );
-  const [failed] = opened.flatMap((result) => (result.status === 'rejected' ? [result.reason as Error] : []));
-  throw found.length === 0 && failed
-    ? failed
-    : new RedisTargetError(
-        'it is a replica, expected a primary; name the primary, or all servers separated by commas',
-      );
+  } catch (error) {
+    throw new Error(`cannot connect to ${placeOf(list)}: ${reasonOf(error)}`, { cause: error });
+  }
 }
 
 /** The address of a Redis for messages, without credentials. */
@@ -116,12 +87,7 @@ export function placeOf(list: string): string {
   return `Redis at ${places.join(', ')}`;
 }
 
-function splitUrls(list: string): string[] {
-  return list
-    .split(',')
-    .map((url) => url.trim())
-    .filter((url) => url !== '');
-}
+const splitUrls = (list: string) => list.split(/[\s,]+/).filter((url) => url !== '');
 
 /** The reason of an error, for messages. Socket errors may have only a code. */
 export function reasonOf(error: unknown): string {
@@ -129,27 +95,10 @@ export function reasonOf(error: unknown): string {
   return message || code || 'no reason given';
 }
 
-async function loadRedis(): Promise<Redis> {
-  if (loaded !== null) return loaded;
-  try {
-    const redis = await import('redis');
-    const { RedisCluster, ErrorReply } = redis;
-    return (loaded = { RedisCluster, ErrorReply, newClient: clientsOf(redis) });
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw error;
-    throw new RedisTargetError('the package "redis" is not installed; `npm install redis@6.3.1` adds it', {
-      cause: error,
-    });
-  }
-}
+/** Sends a command to one server. */
+type Send = (command: readonly string[]) => Promise<unknown>;
 
-type Client = ReturnType<Redis['newClient']>;
-
-async function connectOne(
-  redis: Redis,
-  url: string,
-  onLost: (error: Error) => void,
-): Promise<{ connection: RedisConnection; facts: string }> {
+function connectOne(redis: Redis, url: string): Promise<RedisConnection> {
   const client = redis.newClient({
     ...PROTOCOL,
     url,
@@ -158,46 +107,16 @@ async function connectOne(
     // The caller reconnects, and asks again which server is the primary.
     socket: { connectTimeout: CONNECT_TIMEOUT_MS, reconnectStrategy: false },
   });
-  const connection = await openClient(redis, client, onLost);
-  try {
-    // All sections: one has the role, another says whether it is a cluster.
-    return { connection, facts: (await askInfo(redis, client)) ?? '' };
-  } catch (error) {
-    connection.destroy();
-    throw error;
-  }
-}
-
-async function openClient(
-  redis: Redis,
-  client: Client,
-  onLost: (error: Error) => void,
-): Promise<RedisConnection> {
-  // Without a listener, an emitter throws errors. Until it is connected, the promise reports them.
-  let isConnected = false;
-  client.on('error', (error: Error) => {
-    if (isConnected) onLost(error);
-  });
-  try {
-    await rejectAfter(CONNECT_TIMEOUT_MS, client.connect());
-  } catch (error) {
-    client.destroy();
-    throw explained(error);
-  }
-  isConnected = true;
-  return connectionOver(redis, client, {
+  const send: Send = (command) => client.sendCommand(command);
+  return open(redis, client, {
     isCluster: false,
-    primaries: () => [Promise.resolve(client)],
-    send: (_, command) => client.sendCommand(command),
-    duplicate: () => openClient(redis, client.duplicate(), onLost),
+    primaries: () => [send],
+    send: (_, command) => send(command),
+    duplicate: () => connectOne(redis, url),
   });
 }
 
-async function connectCluster(
-  redis: Redis,
-  urls: readonly string[],
-  onLost: (error: Error) => void,
-): Promise<RedisConnection> {
+function connectCluster(redis: Redis, urls: readonly string[]): Promise<RedisConnection> {
   const { protocol, username, password } = new URL(urls[0] as string);
   const socket = { connectTimeout: CONNECT_TIMEOUT_MS };
   const cluster = redis.RedisCluster.factory(PROTOCOL)({
@@ -210,87 +129,95 @@ async function connectCluster(
       socket: protocol === 'rediss:' ? { ...socket, tls: true } : socket,
     },
   });
-  cluster.on('error', onLost);
-  cluster.on('node-error', onLost);
-  try {
-    await rejectAfter(CONNECT_TIMEOUT_MS, cluster.connect());
-  } catch (error) {
-    cluster.destroy();
-    throw error;
-  }
-  return connectionOver(redis, cluster, {
+  return open(redis, cluster, {
     isCluster: true,
     primaries: () =>
-      cluster.masters.map((node) =>
-        rejectAfter(CONNECT_TIMEOUT_MS, Promise.resolve(cluster.nodeClient(node) as unknown as Client)),
-      ),
+      cluster.masters.map((node) => async (command) => (await cluster.nodeClient(node)).sendCommand(command)),
     send: (key, command) => cluster.sendCommand(key, false, [...command]),
-    duplicate: () => connectCluster(redis, urls, onLost),
+    duplicate: () => connectCluster(redis, urls),
   });
 }
 
-/** What a client of one server and one of a cluster have in common. */
-function connectionOver(
-  redis: Redis,
-  client: {
-    readonly isReady: boolean;
-    readonly isOpen: boolean;
-    close(): Promise<unknown>;
-    destroy(): void;
-  },
-  own: Pick<RedisConnection, 'isCluster' | 'send' | 'duplicate'> & { primaries(): Promise<Client>[] },
-): RedisConnection {
-  const destroy = () => {
-    if (client.isOpen) client.destroy();
-  };
-  return {
+/** Connects a client of one server or of a cluster. */
+async function open(
+  { ErrorReply }: Redis,
+  client: EventEmitter & { readonly isOpen: boolean; connect(): Promise<unknown>; destroy(): void },
+  own: Pick<RedisConnection, 'isCluster' | 'send' | 'duplicate'> & { primaries(): Send[] },
+): Promise<RedisConnection> {
+  const connection: RedisConnection = {
     ...own,
-    get isReady() {
-      return client.isReady;
-    },
-    info: async (section, isEachNeeded) => {
-      const asking = own.primaries().map(async (one) => askInfo(redis, await one, section));
+    facts: '',
+    onLost: () => undefined,
+    info: async () => {
+      const asking = own.primaries().map((send) => rejectAfter(CONNECT_TIMEOUT_MS, send(['INFO'])));
       const answers = await Promise.allSettled(asking);
-      const texts = answers.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
-      return isEachNeeded || texts.length === 0 ? Promise.all(asking) : texts;
+      const texts = answers.flatMap((one) => {
+        if (one.status === 'fulfilled') return [String(one.value)];
+        // As with some providers.
+        const isRefused = one.reason instanceof ErrorReply && !LOGIN.test(one.reason.message);
+        return isRefused ? [null] : [];
+      });
+      if (texts.length === 0) await Promise.all(asking);
+      return texts;
     },
-    scan: async (pattern, timeoutMs) => {
-      const scans = own.primaries().map(async (one) => scanAll(await one, pattern, timeoutMs));
-      return (await Promise.all(scans)).flat();
+    find: async (pattern) => {
+      const names = await Promise.all(own.primaries().map((send) => findName(send, pattern)));
+      return names.find((name) => name !== undefined);
     },
-    close: async () => {
-      if (client.isReady) await client.close();
-      else destroy();
+    destroy: () => {
+      if (client.isOpen) client.destroy();
     },
-    destroy,
   };
-}
-
-/** Names in one step of a scan: one millisecond for Redis, in which it does nothing else. */
-const SCAN_COUNT = 5_000;
-
-/** The names in one server that match a pattern. */
-async function scanAll(client: Client, pattern: string, timeoutMs: number): Promise<string[]> {
-  const deadline = performance.now() + timeoutMs;
-  const found = new Set<string>();
-  let cursor = '0';
-  do {
-    const left = deadline - performance.now();
-    if (left <= 0) throw new Error(`not all names could be looked at within ${timeoutMs} ms`);
-    const step = client.sendCommand(['SCAN', cursor, 'MATCH', pattern, 'COUNT', String(SCAN_COUNT)]);
-    const [next, names] = (await rejectAfter<unknown>(left, step)) as [string, string[]];
-    for (const name of names) found.add(name);
-    cursor = next;
-  } while (cursor !== '0');
-  return [...found];
-}
-
-/** @returns `null` if Redis refuses the command, as with some providers */
-async function askInfo(redis: Redis, client: Client, ...section: string[]): Promise<string | null> {
+  // Without a listener, an emitter throws errors.
+  client.on('error', (error: Error) => connection.onLost(error));
   try {
-    return await rejectAfter(CONNECT_TIMEOUT_MS, client.info(...section));
+    await rejectAfter(CONNECT_TIMEOUT_MS, client.connect());
+    connection.facts = (await connection.info())[0] ?? '';
+    return connection;
   } catch (error) {
-    if (error instanceof redis.ErrorReply && !LOGIN.test(error.message)) return null;
-    throw explained(error);
+    connection.destroy();
+    const reason = reasonOf(error);
+    const message = LOGIN.test(reason)
+      ? 'it refuses the user and password of its URL, or needs some; give the right ones, redis://user:password@host'
+      : `${reason}; start it, or correct the address`;
+    throw new Error(message, { cause: error });
+  }
+}
+
+async function findName(send: Send, pattern: string): Promise<string | undefined> {
+  const deadline = performance.now() + CONNECT_TIMEOUT_MS;
+  for (let cursor = '0'; ;) {
+    const left = deadline - performance.now();
+    if (left <= 0) throw new Error(`not all names could be looked at within ${CONNECT_TIMEOUT_MS} ms`);
+    // So many take Redis a millisecond, in which it does nothing else.
+    const step = await rejectAfter(left, send(['SCAN', cursor, 'MATCH', pattern, 'COUNT', '5000']));
+    const [next, [name]] = step as [string, string[]];
+    if (name !== undefined || next === '0') return name;
+    cursor = next;
+  }
+}
+
+/**
+ * Settles like the promise of a command that was just handed to a client, or rejects when the time is over.
+ *
+ * A busy thread does not use up the time: it begins when the client has sent the command, and an answer that has
+ * already arrived counts.
+ */
+export async function rejectAfter<T>(timeoutMs: number, promise: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  let sent: NodeJS.Immediate | undefined;
+  const timeout = new Promise<never>((_, reject) => {
+    // In a turn of the event loop, timers run before sockets are read, and setImmediate runs after.
+    const giveUp = () => setImmediate(() => reject(new Error(`no answer within ${timeoutMs} ms`)));
+    // The client sends in a setImmediate, too, which was queued before this one.
+    sent = setImmediate(() => (timer = setTimeout(giveUp, timeoutMs)));
+  });
+  // A rejection after the time limit must not become an unhandled rejection.
+  promise.catch(() => undefined);
+  try {
+    return await Promise.race([promise, timeout]);
+  } finally {
+    clearImmediate(sent);
+    clearTimeout(timer);
   }
 }

@@ -123,11 +123,11 @@ export async function openRevocation(options: RevocationOptions): Promise<Revoca
       return list?.ageSecs ?? Number.NaN;
     },
     get unreadyReasons() {
-      const reasons: UnreadyReason[] = [];
       const unready = list?.unreadyReason ?? null;
-      if (unready !== null) reasons.push(unready);
-      if (!store.isCurrent) reasons.push('revocation_store_unreachable');
-      return reasons;
+      return [
+        ...(unready === null ? [] : [unready]),
+        ...(store.isCurrent ? [] : (['revocation_store_unreachable'] as const)),
+      ];
     },
     refreshIfStale: () => list?.refreshIfStale() ?? null,
     revoke: (asked) => store.record({ ...asked, at: now() }),
@@ -169,12 +169,10 @@ async function openStatusList(
   deps: { log: RevocationLog; observer: RevocationObserver; now: () => number; keys: KeyResolver },
 ): Promise<StatusListCache> {
   const { protocol } = new URL(options.url);
-  if (protocol !== 'http:' && protocol !== 'https:') {
+  if (protocol !== 'http:' && protocol !== 'https:')
     throw new TypeError(`the status list's URL begins with ${protocol}, expected http: or https:`);
-  }
-  if (options.issuer !== undefined && deps.keys.publicKeyOf(options.issuer) === null) {
+  if (options.issuer !== undefined && deps.keys.publicKeyOf(options.issuer) === null)
     throw new TypeError(`the status list's issuer is ${options.issuer}, expected ${deps.keys.expected}`);
-  }
   // Loaded only when needed: it loads undici, which takes a quarter of the start.
   const { StatusListCache } = await import('./lists/status-list-cache.js');
   return new StatusListCache(options, deps);

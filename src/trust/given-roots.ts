@@ -2,7 +2,7 @@ import type { JsonValue } from '../protocol/json.js';
 import { did } from '../protocol/key-resolver.js';
 import { listOf, type Kind } from '../protocol/options.js';
 import type { Root } from '../verify/parts.js';
-import { isRead, readRoot, sentence, type TrustedRoot } from './read-root.js';
+import { readRoot, sentence, type TrustedRoot } from './read-root.js';
 
 /**
  * Makes roots of what a program names.
@@ -17,7 +17,7 @@ export function readGivenRoots(
   const problems: string[] = [];
   for (const [at, one] of given.entries()) {
     const read = readRoot(typeof one === 'string' ? { did: one } : copyOf(one), [at]);
-    if (!isRead(read)) problems.push(...read.map(sentence));
+    if (!('did' in read)) problems.push(...read.map(sentence));
     else if (!roots.has(read.did)) roots.set(read.did, read.root);
     else if (typeof one !== 'string') problems.push(`[${at}].did: it is in another entry, too`);
   }

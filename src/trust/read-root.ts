@@ -134,8 +134,7 @@ function readLimits(policy: JsonValue, path: Fault['path'], faults: Fault[]): Re
 
 /** The fault of a member that no such object has. */
 function unknownMember(path: Fault['path'], known: readonly string[]): Fault {
-  const near = nearestName(String(path.at(-1)), known);
-  const expected = near === null ? `one of ${known.join(', ')}` : near;
+  const expected = nearestName(String(path.at(-1)), known) ?? `one of ${known.join(', ')}`;
   return { path, message: `there is no such member, expected ${expected}` };
 }
 
@@ -160,11 +159,6 @@ export function sentence({ path, message }: Fault): string {
   return place.length === 0 ? message : `${place.join('')}: ${message}`;
 }
 
-/** Whether an entry was read, or has faults. */
-export function isRead(read: ReadRoot | readonly Fault[]): read is ReadRoot {
-  return !Array.isArray(read);
-}
-
 /**
  * Reads a day, or a time with whole seconds. A day is its first second, or its last, in UTC.
  *
@@ -175,18 +169,14 @@ export function isRead(read: ReadRoot | readonly Fault[]): read is ReadRoot {
 export function readTime(text: string, edge: 'start' | 'end'): number | null {
   const parts = FORM.exec(text);
   if (parts === null) return null;
-  const [year, month, day] = [numberOf(parts[1]), numberOf(parts[2]), numberOf(parts[3])];
+  const numbers = parts.map((digits: string | undefined) => Number(digits ?? 0));
+  const [, year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0, , hours = 0, minutes = 0] =
+    numbers;
   const start = Date.UTC(year, month - 1, day) / 1000;
   // Date.UTC takes the 31st of June for the 1st of July.
   if (year < 1970 || new Date(start * 1000).getUTCMonth() !== month - 1) return null;
   if (parts[4] === undefined) return edge === 'start' ? start : start + DAY_SECS - 1;
-  const [hour, minute, second] = [numberOf(parts[4]), numberOf(parts[5]), numberOf(parts[6])];
-  const [hours, minutes] = [numberOf(parts[8]), numberOf(parts[9])];
   if (hour > 23 || minute > 59 || second > 59 || hours > 23 || minutes > 59) return null;
   const offset = (hours * 60 + minutes) * 60 * (parts[7] === '-' ? -1 : 1);
   return start + (hour * 60 + minute) * 60 + second - offset;
-}
-
-function numberOf(digits: string | undefined): number {
-  return Number(digits ?? 0);
 }

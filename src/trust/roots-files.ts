@@ -5,7 +5,7 @@ import { decodeUtf8 } from '#platform';
 import { parseStrictJson } from '../protocol/json.js';
 import { show } from '../verify/codes.js';
 import type { Root } from '../verify/parts.js';
-import { isRead, readRoot, sentence, type Fault, type ReadRoot } from './read-root.js';
+import { readRoot, sentence, type Fault, type ReadRoot } from './read-root.js';
 
 /** Maximum number of bytes in all files together. */
 const MAX_ROOTS_BYTES = 64 * 1024 * 1024;
@@ -150,7 +150,7 @@ export async function readRoots(
       at = end + 1;
       if (read === null) continue;
       const fault = (message: string) => void faults.push(`${file}:${line}: ${message}`);
-      if (!isRead(read)) for (const one of read) fault(sentence(one));
+      if (!('did' in read)) for (const one of read) fault(sentence(one));
       else if (roots.has(read.did)) {
         const other = fileOf.get(read.did) ?? file;
         const where = other === file ? 'in another line of this file' : `in ${other}`;
@@ -169,13 +169,9 @@ export async function readRoots(
   return roots;
 }
 
-const AN_ARRAY: readonly Fault[] = [
-  {
-    path: [],
-    message:
-      "it is a JSON array, expected one JSON object a line: convert it with `jq -c '.[]' roots.json > roots.jsonl`",
-  },
-];
+const ARRAY =
+  "it is a JSON array, expected one JSON object a line: convert it with `jq -c '.[]' roots.json > roots.jsonl`";
+const AN_ARRAY: readonly Fault[] = [{ path: [], message: ARRAY }];
 
 /** The entry of a line, all that is wrong with it, or `null` if there is nothing in it. */
 function readLine(bytes: Buffer): ReadRoot | readonly Fault[] | null {

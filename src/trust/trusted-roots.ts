@@ -11,10 +11,7 @@ export interface TrustObserver {
   rootsRead?(outcome: 'loaded' | 'refused'): void;
 }
 
-interface Log {
-  info(facts: object, message: string): void;
-  error(facts: object, message: string): void;
-}
+type Log = Record<'info' | 'error', (facts: object, message: string) => void>;
 
 /** The roots of one state of the files. */
 interface Loaded {

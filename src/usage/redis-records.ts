@@ -26,8 +26,8 @@ export interface RedisAccess {
   readonly prefix: string;
   /** Sends a command to the server that has the key. */
   send(key: string, command: readonly string[]): Promise<unknown>;
-  /** The names that match a pattern, of all servers. */
-  scan(pattern: string): Promise<readonly string[]>;
+  /** A name that matches a pattern, of any server. */
+  find(pattern: string): Promise<string | undefined>;
 }
 
 /** Used invocations and counters, as they are in Redis: which names are read and written. */
@@ -67,7 +67,7 @@ export class RedisRecords {
     const first = await this.#read(this.#chainOf(receipt) + end);
     if (first !== null) return first;
     const prefix = this.#redis.prefix.replaceAll(/[*?[\]\\^-]/g, '\\$&');
-    const [name] = await this.#redis.scan(`${prefix}${VERSION}:{*}${end}`);
+    const name = await this.#redis.find(`${prefix}${VERSION}:{*}${end}`);
     return name === undefined ? null : this.#read(name);
   }
 

@@ -8,9 +8,8 @@ import {
   type GivenOptions,
   type Table,
 } from '../protocol/options.js';
-import { CONNECT_TIMEOUT_MS, reasonOf } from '../redis/connection.js';
-import { faultOf, RedisLink, type RedisFaultKind } from '../redis/link.js';
-import { rejectAfter } from '../redis/reject-after.js';
+import { reasonOf, rejectAfter } from '../redis/connection.js';
+import { faultOf, RedisLink, type RedisFault } from '../redis/link.js';
 import { RedisRecords } from './redis-records.js';
 import {
   ReplayStoreError,
@@ -74,7 +73,7 @@ export async function openRedisReplayStore(
 }
 
 /** By the fault of Redis: why nothing is recorded, what a refused call is told, and what the log says once. */
-const FAULTS: Readonly<Record<RedisFaultKind, readonly [ReplayUnreadyReason, call: string, log: string]>> = {
+const FAULTS: Readonly<Record<RedisFault, readonly [ReplayUnreadyReason, call: string, log: string]>> = {
   away: [
     'replay_store_unreachable',
     'Redis did not record it',
@@ -105,17 +104,14 @@ class RedisReplayStore implements ReplayStore {
     this.#link = new RedisLink({
       ...{ url, lookMs, log, probe: `${keyPrefix}probe` },
       ...{ keeps: 'used invocations, which can then be replayed', needsFile: false },
-      onDown: (fault, isNews) => {
-        if (!isNews) return;
-        log?.error({ err: fault }, `${this.#link.place} ${FAULTS[fault.kind][2]}`);
-        onError?.(fault);
+      onDown: (error, fault) => {
+        log?.error({ err: error }, `${this.#link.place} ${FAULTS[fault][2]}`);
+        onError?.(error);
       },
-      onBack: (awayMs) => {
+      onBack: () => {
         this.#failures = 0;
-        const facts = { refusedMs: Math.round(awayMs) };
-        log?.info(facts, `${this.#link.place} records again: calls are no longer refused`);
+        log?.info({}, `${this.#link.place} records again: calls are no longer refused`);
       },
-      onNodeLost: (error) => this.#noteNodeFailure(error),
     });
     this.#records = new RedisRecords({
       prefix: keyPrefix,
@@ -124,7 +120,7 @@ class RedisReplayStore implements ReplayStore {
         if (connection === null) throw new Error('there is no connection');
         return rejectAfter(options.timeoutMs, connection.send(key, command));
       },
-      scan: async (pattern) => (await this.#link.connection?.scan(pattern, CONNECT_TIMEOUT_MS)) ?? [],
+      find: async (pattern) => this.#link.connection?.find(pattern),
     });
   }
 
@@ -132,17 +128,18 @@ class RedisReplayStore implements ReplayStore {
     try {
       await this.#link.open();
     } catch (error) {
+      this.#link.close();
       throw new ReplayStoreError(reasonOf(error), { cause: error });
     }
   }
 
   get unreadyReason(): ReplayUnreadyReason | null {
-    const { fault } = this.#link;
-    return fault === null ? null : FAULTS[fault.kind][0];
+    const { error } = this.#link;
+    return error === null ? null : FAULTS[faultOf(error)][0];
   }
 
   get isAvailable(): boolean {
-    return this.#link.fault === null;
+    return this.#link.error === null;
   }
 
   async use(key: string, _now: number, ttlSecs: number, charge: Charge | null): Promise<Use> {
@@ -159,7 +156,7 @@ class RedisReplayStore implements ReplayStore {
 
   /** Not guarded: how long a search takes says nothing about calls. */
   async usageOf(receipt: string): Promise<Usage | null> {
-    const { fault, place } = this.#link;
+    const { error: fault, place } = this.#link;
     if (fault !== null) throw refusalOf(fault);
     try {
       return await this.#records.usageOf(receipt);
@@ -169,7 +166,8 @@ class RedisReplayStore implements ReplayStore {
   }
 
   close(): Promise<void> {
-    return this.#link.close(this.#options.timeoutMs);
+    this.#link.close();
+    return Promise.resolve();
   }
 
   /**
@@ -179,7 +177,7 @@ class RedisReplayStore implements ReplayStore {
    * @throws ReplayStoreError if Redis does not do what it is told
    */
   async #guard<T>(task: () => Promise<T>): Promise<T> {
-    const { fault, connection } = this.#link;
+    const { error: fault, connection } = this.#link;
     if (fault !== null) throw refusalOf(fault);
     try {
       const result = await task();
@@ -187,7 +185,7 @@ class RedisReplayStore implements ReplayStore {
       return result;
     } catch (error) {
       if (connection?.isCluster === true) this.#noteNodeFailure(error as Error);
-      else if (++this.#failures >= MAX_FAILURES && this.#link.fault === null) this.#link.fail(error);
+      else if (++this.#failures >= MAX_FAILURES && this.#link.error === null) this.#link.fail(error as Error);
       throw refusalOf(error);
     }
   }
@@ -205,5 +203,5 @@ class RedisReplayStore implements ReplayStore {
 
 /** What a call is told that is refused for an error of Redis. */
 function refusalOf(error: unknown): ReplayStoreError {
-  return new ReplayStoreError(FAULTS[faultOf(error).kind][1], { cause: error });
+  return new ReplayStoreError(FAULTS[faultOf(error)][1], { cause: error });
 }

@@ -42,12 +42,7 @@ const list: Target = {
     for (const form of ['credential', 'raw'] as const) {
       const options = { form, nowMs: Date.UTC(2026, 0) };
       try {
-        const { bits: found, entries } = await readStatusList(
-          Buffer.from(text),
-          'application/octet-stream',
-          options,
-        );
-        same('entries', entries, 8 * found.length);
+        const { bits: found } = await readStatusList(Buffer.from(text), 'application/octet-stream', options);
         if (form === 'raw') {
           if (/^[\s\ufeff]*[[{<]/.test(text)) throw new Error('JSON or a web page was read as raw bits');
           continue;

@@ -66,13 +66,13 @@ describe('a list made here', () => {
     for (const index of [2, 8, 3]) setRevoked(again, index);
     setRevoked(again, 3, false);
     const body = Buffer.from(await signStatusList(again, { signer: key }));
-    const { bits, entries } = await readStatusList(body, 'application/vc+jwt', {
+    const { bits } = await readStatusList(body, 'application/vc+jwt', {
       form: 'credential',
       issuer: resolveIssuer(key.did, DEFAULT_KEYS),
       nowMs: Date.now(),
     });
-    expect(entries).toBe(1024);
-    const revoked = Array.from({ length: entries }, (_, index) => index).filter((index) =>
+    expect(bits).toHaveLength(128);
+    const revoked = Array.from({ length: 1024 }, (_, index) => index).filter((index) =>
       isBitSet(bits, index),
     );
     expect(revoked).toEqual([2, 7, 8]);

@@ -231,7 +231,7 @@ describe('every fault of the server', { shuffle: false }, () => {
   test.each([
     ['a message', new Error('no luck'), 'no luck'],
     ['a code only', Object.assign(new Error(''), { code: 'ECONNREFUSED' }), 'ECONNREFUSED'],
-    ['nothing', new Error(''), 'unknown error'],
+    ['nothing', new Error(''), 'no reason given'],
   ])('an error of the network with %s is named, and is the cause', async (_, error, name) => {
     const dispatcher = {
       dispatch: () => {

@@ -12,15 +12,15 @@ const server = await RedisServer.start();
 const client = await connectRedis(server.url);
 
 /** The sum of figures that Redis says of itself. */
-async function figure(section: string, names: readonly string[]): Promise<number> {
-  const [info] = await client.info(section, true);
+async function figure(names: readonly string[]): Promise<number> {
+  const [info] = await client.info();
   return names.reduce(
     (sum, name) => sum + Number(new RegExp(`^${name}:(\\S+)`, 'm').exec(info ?? '')?.[1]),
     0,
   );
 }
-const usedBytes = () => figure('memory', ['used_memory']);
-const redisSeconds = () => figure('cpu', ['used_cpu_sys', 'used_cpu_user']);
+const usedBytes = () => figure(['used_memory']);
+const redisSeconds = () => figure(['used_cpu_sys', 'used_cpu_user']);
 
 async function measure(name: string, record: (at: number) => Promise<unknown>): Promise<void> {
   const [bytes, redis, own, start] = [

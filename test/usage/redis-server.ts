@@ -1,17 +1,23 @@
 import { spawn, type ChildProcess } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { ended } from '../support/child.js';
 import { startOnPort } from '../support/ports.mjs';
 
+/**
+ * In memory: on a disk that other programs keep busy, one fsync can take seconds, in which Redis answers nobody. Memory
+ * survives `kill -9`, and no test turns the power off.
+ */
+const FOLDER = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
+
 /** A real Redis on a port of its own. */
 export class RedisServer {
   readonly url: string;
   readonly #port: number;
   readonly #options: readonly string[];
-  readonly #directory = mkdtempSync(path.join(tmpdir(), 'drs-redis-'));
+  readonly #directory = mkdtempSync(path.join(FOLDER, 'drs-redis-'));
   #process: ChildProcess | null = null;
 
   private constructor(port: number, options: readonly string[]) {
@@ -40,7 +46,7 @@ export class RedisServer {
         '127.0.0.1',
         '--save',
         '',
-        // Else an append-only file is not even written while the disk is slow, and kill -9 loses what was confirmed.
+        // Else an append-only file is not even written while a disk is slow, and kill -9 loses what was confirmed.
         '--appendfsync',
         'always',
         '--dir',

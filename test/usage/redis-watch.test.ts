@@ -127,35 +127,6 @@ describe('a Redis replay store that looks after its Redis', needs('redis-server'
     ]);
   });
 
-  it('is opened once Redis has read its data, during which it refuses writes', async () => {
-    const server = await start(
-      '--key-load-delay',
-      '50000',
-      '--rdbcompression',
-      'no',
-      '--loading-process-events-interval-bytes',
-      '1024',
-    );
-    // Redis answers after each of these, and takes a minute to read them, or as long as the test says.
-    const fill = "for key = 1, 1200 do redis.call('SET', 'key:' .. key, ARGV[1]) end";
-    await command(server, ['EVAL', fill, '0', 'x'.repeat(2048)]);
-    await command(server, ['SAVE']);
-    await server.kill();
-    const ready = server.restart();
-    ready.catch(() => undefined);
-    await eventually(async () =>
-      expect(String(await command(server, ['INFO', 'persistence']))).toContain('loading:1'),
-    );
-    const opening = open(server.url);
-    opening.catch(() => undefined);
-    await eventually(async () =>
-      expect(String(await command(server, ['INFO', 'errorstats']))).toContain('errorstat_LOADING:'),
-    );
-    await set(server, 'key-load-delay', '0');
-    expect(await outcomeOf(await opening)).toBeNull();
-    await ready;
-  });
-
   it('does not take a busy thread for a silent Redis', async () => {
     const store = await openRedisReplayStore({ url: redis.url, timeoutMs: 1_000 });
     stores.push(store);

@@ -1,4 +1,5 @@
 import type { GateContext } from '../../gate/context.js';
+import { announcementOf, CAPABILITY } from '../../gate/mcp-announcement.js';
 import { MCP_COMMAND } from '../../gate/mcp-methods.js';
 import { isPassMethod, type McpRules } from '../../gate/mcp.js';
 import type { Denial, Opening } from '../../gate/request.js';
@@ -10,10 +11,16 @@ import type { Outcome } from '../events.js';
 import { Guard, type AdmittedCall } from '../guard.js';
 import { checkProtection, httpUrl, PROTECTION, type ProtectionOptions } from '../options.js';
 import { withAuthInfo } from './auth-info.js';
-import { announce, type Announcement } from './announce.js';
 import { countMessage, openMessage, refuseBatched } from './open-call.js';
 import { isError, protectHandler } from './protect-handler.js';
-import { onConnect, type Connectable, type McpTransport, type Message, type RequestId } from './transport.js';
+import {
+  innerOf,
+  onConnect,
+  type Connectable,
+  type McpTransport,
+  type Message,
+  type RequestId,
+} from './transport.js';
 
 /** Options of {@link drsMcp}. The binding is always enforced, and the command is `/mcp/<method>`. */
 export type McpOptions = ProtectionOptions & {
@@ -93,16 +100,26 @@ export function drsMcp(given: McpOptions): McpProtection {
     passMethods: new Set(passMethods),
     protect: (name) => protect === undefined || isProtected(name, protect, guard),
   };
-  const announcement: Announcement = { options, rules };
   const tasks = new TaskOwners();
   return {
     protectServer: (server) => {
       onConnect(server, (transport) => new GuardedTransport(guard, rules, tasks, transport).install());
-      announce(server, announcement);
+      const inner: unknown = innerOf(server);
+      if (canRegister(inner))
+        inner.registerCapabilities({ experimental: { [CAPABILITY]: announcementOf(rules, options) } });
       return server;
     },
     protectHandler: (handler) => protectHandler(guard, rules, handler),
   };
+}
+
+function canRegister(server: unknown): server is { registerCapabilities(capabilities: object): void } {
+  return (
+    typeof server === 'object' &&
+    server !== null &&
+    'registerCapabilities' in server &&
+    typeof server.registerCapabilities === 'function'
+  );
 }
 
 /** A tool is protected unless `protect` returns exactly `false`. */

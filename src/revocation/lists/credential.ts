@@ -30,26 +30,21 @@ const DATE_TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:Z|[+-]\d{2}:
  * @see W3C Bitstring Status List §2.2, Verifiable Credentials 2.0 §4.9
  */
 export function readCredential(credential: JsonObject): StatusListCredential {
-  if (!names(credential['type'], 'BitstringStatusListCredential')) {
+  if (!names(credential['type'], 'BitstringStatusListCredential'))
     throw malformed(`its type is ${show(credential['type'])}, expected BitstringStatusListCredential`);
-  }
   const subject = credential['credentialSubject'];
-  if (!isJsonObject(subject)) {
+  if (!isJsonObject(subject))
     throw malformed(`its credentialSubject is ${show(subject)}, expected one object`);
-  }
-  if (!names(subject['type'], 'BitstringStatusList')) {
+  if (!names(subject['type'], 'BitstringStatusList'))
     throw malformed(`its credentialSubject.type is ${show(subject['type'])}, expected BitstringStatusList`);
-  }
-  if (!names(subject['statusPurpose'], 'revocation')) {
+  if (!names(subject['statusPurpose'], 'revocation'))
     throw new StatusListError(
       'wrong_purpose',
       `its statusPurpose is ${show(subject['statusPurpose'])}, expected "revocation"`,
     );
-  }
   const size = subject['statusSize'] ?? 1;
-  if (size !== 1) {
+  if (size !== 1)
     throw new StatusListError('wrong_purpose', `its statusSize is ${show(size)}, expected 1 bit an entry`);
-  }
   return {
     issuer: readIssuer(credential['issuer']),
     packed: readEncodedList(subject['encodedList']),
@@ -74,12 +69,11 @@ function readEncodedList(encodedList: JsonValue | undefined): Uint8Array {
  * @see RFC 7519 §4.1, W3C vc-jose-cose §3.1.3
  */
 export function narrowByClaims(credential: StatusListCredential, claims: JsonObject): StatusListCredential {
-  if (claims['iss'] !== undefined && claims['iss'] !== credential.issuer) {
+  if (claims['iss'] !== undefined && claims['iss'] !== credential.issuer)
     throw new StatusListError(
       'untrusted',
       `its iss claim is ${show(claims['iss'])}, expected its issuer ${show(credential.issuer)}`,
     );
-  }
   return {
     ...credential,
     validFromMs: Math.max(credential.validFromMs, numericDate(claims, 'nbf', -Infinity)),

@@ -1,19 +1,17 @@
 import { request, type Dispatcher } from 'undici';
+import { reasonOf } from '../../redis/connection.js';
 import { printableUrl } from '../printable-url.js';
 import { MAX_WIRE_BYTES } from './credential.js';
 import { StatusListError } from './status-list-error.js';
 
 const REDIRECTS = [301, 302, 303, 307, 308];
 
-/** The answer of the list's server. */
-type FetchedList =
-  | { readonly notModified: true }
-  | {
-      readonly notModified: false;
-      readonly body: Buffer;
-      readonly contentType: string;
-      readonly etag: string | undefined;
-    };
+/** A list as its server sends it. */
+interface FetchedList {
+  readonly body: Buffer;
+  readonly contentType: string;
+  readonly etag: string | undefined;
+}
 
 /**
  * Fetches the bytes of a status list. Follows no redirect: what is trusted is the server that the operator names.
@@ -21,6 +19,7 @@ type FetchedList =
  * @param options.etag ETag of the present copy: the server may then answer that the list has not changed
  * @param options.signal ends the fetch at any point, also during a slow body; its reason is thrown. The caller must
  *   abort it when this settles, so that no connection stays open after an answer that was only partly read.
+ * @returns `not_modified` only where an ETag was sent
  * @throws {@link StatusListError} `http_status`, `redirect`, `too_large`, `malformed` (a content coding that was not
  *   asked for), `unreachable`
  * @see RFC 9110 §13.1.2 (If-None-Match)
@@ -28,7 +27,7 @@ type FetchedList =
 export async function fetchStatusList(
   url: URL,
   { dispatcher, signal, etag }: { dispatcher: Dispatcher; signal: AbortSignal; etag?: string | undefined },
-): Promise<FetchedList> {
+): Promise<FetchedList | 'not_modified'> {
   try {
     const { statusCode, headers, body } = await request(url, {
       ...{ dispatcher, signal },
@@ -41,15 +40,13 @@ export async function fetchStatusList(
         'if-none-match': etag,
       },
     });
-    if (statusCode === 304 && etag !== undefined) return { notModified: true };
-    if (statusCode === 200) {
+    if (statusCode === 304 && etag !== undefined) return 'not_modified';
+    if (statusCode === 200)
       return {
-        notModified: false,
         body: await readBody(body, headers),
         contentType: one(headers['content-type']) ?? '',
         etag: one(headers['etag']),
       };
-    }
     throw REDIRECTS.includes(statusCode)
       ? new StatusListError(
           'redirect',
@@ -63,7 +60,7 @@ export async function fetchStatusList(
   } catch (error) {
     // The reason of the signal is a StatusListError too.
     if (error instanceof StatusListError) throw error;
-    throw new StatusListError('unreachable', `${printableUrl(url)} cannot be fetched: ${causeOf(error)}`, {
+    throw new StatusListError('unreachable', `${printableUrl(url)} cannot be fetched: ${reasonOf(error)}`, {
       cause: error,
     });
   }
@@ -80,9 +77,8 @@ async function readBody(
   headers: Dispatcher.ResponseData['headers'],
 ): Promise<Buffer> {
   const coding = one(headers['content-encoding']) ?? 'identity';
-  if (coding !== 'identity') {
+  if (coding !== 'identity')
     throw new StatusListError('malformed', `it has Content-Encoding ${coding}, which was not asked for`);
-  }
   const tooLarge = new StatusListError(
     'too_large',
     `it has more than ${MAX_WIRE_BYTES} bytes: clear the entries of receipts that have expired, so that it packs better`,
@@ -99,9 +95,3 @@ async function readBody(
 }
 
 const one = (header: string | string[] | undefined) => (Array.isArray(header) ? header[0] : header);
-
-function causeOf(error: unknown): string {
-  // If a connection fails on every address of a host, the error is an AggregateError with an empty message.
-  const { message, code } = error as NodeJS.ErrnoException;
-  return message || code || 'unknown error';
-}

@@ -56,9 +56,8 @@ export function createStatusList(options: { id: string; entries?: number }): Edi
  */
 export function setRevoked(list: EditableStatusList, index: number, revoked = true): void {
   const entries = list.bits.length * 8;
-  if (!Number.isSafeInteger(index) || index < 0 || index >= entries) {
+  if (!Number.isSafeInteger(index) || index < 0 || index >= entries)
     throw new RangeError(`the list has no entry ${index}, expected 0 … ${entries - 1}`);
-  }
   const mask = 0x80 >>> (index & 7);
   const byte = list.bits[index >>> 3] ?? 0;
   list.bits[index >>> 3] = revoked ? byte | mask : byte & ~mask;

@@ -1,18 +1,24 @@
-import { isJsonObject, parseStrictJson, type JsonObject } from '../../protocol/json.js';
+import { createHash } from 'node:crypto';
+import { decodeBase58 } from '../../protocol/base58.js';
+import { toJcs } from '../../protocol/jcs.js';
+import {
+  equalsByJcs,
+  isJsonObject,
+  parseStrictJson,
+  type JsonObject,
+  type JsonValue,
+} from '../../protocol/json.js';
 import { parseCompactJwt } from '../../protocol/jwt.js';
 import type { KeyResolver } from '../../protocol/key-resolver.js';
 import { decodeUtf8 } from '#platform';
 import { verifyEd25519 } from '../../signatures/in-thread.js';
 import { unpackBits } from './bitstring.js';
 import { narrowByClaims, readCredential, type StatusListCredential } from './credential.js';
-import { findProofDefect } from './data-integrity.js';
 import { StatusListError } from './status-list-error.js';
 
 /** A status list, unpacked and checked. */
 export interface StatusList {
   readonly bits: Buffer;
-  /** The number of bits. */
-  readonly entries: number;
   /** Unix milliseconds; `-Infinity` if it has no beginning. */
   readonly validFromMs: number;
   /** Unix milliseconds; `Infinity` if it has no end. */
@@ -79,11 +85,10 @@ export async function readStatusList(
     return toStatusList(body, { validFromMs: -Infinity, validUntilMs: Infinity });
   }
   const isJwt = JWT_START.test(start);
-  if (!isJwt && !start.startsWith('{')) {
+  if (!isJwt && !start.startsWith('{'))
     throw malformed(
       `it begins with ${JSON.stringify(start)}, expected a credential: a JWT ("ey…") or a JSON object ("{…"); raw bits are read only with STATUS_LIST_FORM=raw`,
     );
-  }
   const credential = isJwt ? readJwt(body, issuer) : readJson(body, issuer);
   assertValidAt(nowMs, credential);
   return toStatusList(await unpackBits(credential.packed), credential);
@@ -97,17 +102,15 @@ function startOf(body: Buffer): string {
 
 /** Refuses what is probably not raw bits: an error page, too, could be read as bits in which little is revoked. */
 function assertRaw(start: string, contentType: string): void {
-  if (JWT_START.test(start) || /^(?:[[{<]|\x1f\x8b)/.test(start)) {
+  if (JWT_START.test(start) || /^(?:[[{<]|\x1f\x8b)/.test(start))
     throw malformed(
       `it begins with ${JSON.stringify(start)} like a JWT, JSON, a web page or GZIP data, expected raw bits that do not; unset STATUS_LIST_FORM for a credential`,
     );
-  }
-  if (!RAW_TYPES.includes(contentType.replace(/;.*/s, '').trim().toLowerCase())) {
+  if (!RAW_TYPES.includes(contentType.replace(/;.*/s, '').trim().toLowerCase()))
     throw new StatusListError(
       'content_type',
       `its Content-Type is ${JSON.stringify(contentType.slice(0, 80))}, expected ${RAW_TYPES.join(' or ')} for raw bits`,
     );
-  }
 }
 
 function readJson(body: Buffer, issuer: ListIssuer | undefined): StatusListCredential {
@@ -127,14 +130,12 @@ function readJwt(body: Buffer, issuer: ListIssuer | undefined): StatusListCreden
   const text = body.toString('latin1').trim();
   const jwt = parseCompactJwt(text);
   if (jwt.defect !== undefined) throw malformed(`it is not a JWT: ${jwt.defect}`);
-  if (jwt.algorithm !== 'EdDSA' && jwt.algorithm !== 'Ed25519') {
+  if (jwt.algorithm !== 'EdDSA' && jwt.algorithm !== 'Ed25519')
     throw new StatusListError('untrusted', `its alg is ${JSON.stringify(jwt.algorithm)}, expected "EdDSA"`);
-  }
   if (issuer !== undefined) {
     const signingInput = Buffer.from(text.slice(0, jwt.signingInputLength), 'latin1');
-    if (!verifyEd25519(jwt.signature, signingInput, Buffer.from(issuer.publicKey))) {
+    if (!verifyEd25519(jwt.signature, signingInput, Buffer.from(issuer.publicKey)))
       throw new StatusListError('untrusted', `its signature does not verify under ${issuer.did}`);
-    }
   }
   const credential = narrowByClaims(readCredential(jwt.payload), jwt.payload);
   assertIssuedBy(issuer, credential);
@@ -155,13 +156,64 @@ function assertProofBy(issuer: ListIssuer, document: JsonObject): void {
   if (defect !== null) throw new StatusListError('untrusted', `${defect} (issuer ${issuer.did})`);
 }
 
+// 64 bytes have at most 88 base58 digits. Longer texts cannot be a signature.
+const MAX_PROOF_VALUE_LENGTH = 1 + 88;
+
+/**
+ * Verifies one `eddsa-jcs-2022` proof of a document.
+ *
+ * The caller checks whose key it is, and the members `verificationMethod`, `proofPurpose` and `created`.
+ *
+ * @param document the secured document, with or without its `proof` member
+ * @param proof a member or element of its `proof`
+ * @param publicKey 32 bytes
+ * @returns `null` if the proof verifies, otherwise why it does not
+ * @see W3C vc-di-eddsa §3.3 (eddsa-jcs-2022)
+ */
+export function findProofDefect(document: JsonObject, proof: JsonObject, publicKey: Buffer): string | null {
+  if (proof['type'] !== 'DataIntegrityProof' || proof['cryptosuite'] !== 'eddsa-jcs-2022')
+    return `its proof is ${name(proof['type'])} with ${name(proof['cryptosuite'])}, expected DataIntegrityProof with eddsa-jcs-2022`;
+  const signature = decodeProofValue(proof['proofValue']);
+  if (signature === null) return 'its proofValue is not "z" and base58btc';
+
+  const proofConfig = without('proofValue', proof);
+  const unsecured = without('proof', document);
+  const context = proofConfig['@context'];
+  if (context !== undefined) {
+    if (!startsWith(unsecured['@context'], context)) return "its @context does not begin with its proof's";
+    unsecured['@context'] = context;
+  }
+  const message = Buffer.concat([sha256(toJcs(proofConfig)), sha256(toJcs(unsecured))]);
+  return verifyEd25519(signature, message, publicKey) ? null : 'its proof does not verify';
+}
+
+function decodeProofValue(value: JsonValue | undefined): Buffer | null {
+  if (typeof value !== 'string' || !value.startsWith('z') || value.length > MAX_PROOF_VALUE_LENGTH)
+    return null;
+  const bytes = decodeBase58(value.slice(1));
+  return bytes && Buffer.from(bytes);
+}
+
+function without(member: string, object: JsonObject): JsonObject {
+  return Object.fromEntries(Object.entries(object).filter(([name]) => name !== member));
+}
+
+function startsWith(whole: JsonValue | undefined, start: JsonValue): boolean {
+  if (whole === undefined) return false;
+  if (!Array.isArray(whole) || !Array.isArray(start)) return equalsByJcs(whole, start);
+  return equalsByJcs(whole.slice(0, start.length), start);
+}
+
+const sha256 = (text: string) => createHash('sha256').update(text).digest();
+const name = (value: JsonValue | undefined) =>
+  typeof value === 'string' ? JSON.stringify(value) : 'unnamed';
+
 function assertIssuedBy(issuer: ListIssuer | undefined, credential: StatusListCredential): void {
-  if (issuer !== undefined && credential.issuer !== issuer.did) {
+  if (issuer !== undefined && credential.issuer !== issuer.did)
     throw new StatusListError(
       'untrusted',
       `its issuer is ${JSON.stringify(credential.issuer.slice(0, 80))}, expected ${issuer.did}`,
     );
-  }
 }
 
 function assertValidAt(nowMs: number, { validFromMs, validUntilMs }: StatusListCredential): void {
@@ -171,9 +223,8 @@ function assertValidAt(nowMs: number, { validFromMs, validUntilMs }: StatusListC
       : nowMs >= validUntilMs
         ? `it was valid until ${isoTime(validUntilMs)}`
         : null;
-  if (defect !== null) {
+  if (defect !== null)
     throw new StatusListError('out_of_validity', `${defect}; the clock here says ${isoTime(nowMs)}`);
-  }
 }
 
 function toStatusList(
@@ -181,7 +232,7 @@ function toStatusList(
   { validFromMs, validUntilMs }: Pick<StatusListCredential, 'validFromMs' | 'validUntilMs'>,
 ): StatusList {
   if (bits.length === 0) throw malformed('it has no entries');
-  return { bits, entries: bits.length * 8, validFromMs, validUntilMs };
+  return { bits, validFromMs, validUntilMs };
 }
 
 function unsigned(found: string, { did }: ListIssuer): StatusListError {

@@ -45,40 +45,8 @@ type CopyState =
   /** Do not use it: there is none, it is too old, or its age is unknown. */
   | 'unusable';
 
-/** When a copy was made, and how long the list itself is valid. Unix milliseconds. */
-interface CopyTimes {
-  /** When it was fetched, or confirmed by the server. */
-  readonly fetchedAt: number;
-  /** The first moment at which the list is no longer valid; `Infinity` if it has no end. */
-  readonly validUntilMs: number;
-}
-
-/** For how long a copy may be used. Milliseconds. */
-interface CopyLimits {
-  readonly ttlMs: number;
-  /** For how long after `ttlMs` the copy may still be used while fetches are tried. */
-  readonly maxStaleMs: number;
-}
-
 /** The fraction of its lifetime after which a copy is refreshed, so that no verification waits for the next one. */
 const REFRESH_AT = 0.8;
-
-/**
- * Says how a copy may be used.
- *
- * A copy from the future is unusable: the clock was set back, so its age is unknown, and it might be used forever.
- *
- * @param now Unix milliseconds
- * @example copyState({ fetchedAt: 0, validUntilMs: Infinity }, 90, { ttlMs: 100, maxStaleMs: 0 }); // 'refresh_due'
- */
-function copyState(copy: CopyTimes | null, now: number, { ttlMs, maxStaleMs }: CopyLimits): CopyState {
-  if (copy === null || now < copy.fetchedAt || now >= copy.validUntilMs) return 'unusable';
-  const age = now - copy.fetchedAt;
-  if (age >= ttlMs) return age < ttlMs + maxStaleMs ? 'stale' : 'unusable';
-  const lifetime = Math.min(ttlMs, copy.validUntilMs - copy.fetchedAt);
-  return age >= lifetime * REFRESH_AT ? 'refresh_due' : 'fresh';
-}
-
 /** Time limit of a whole fetch, from the connection to the last bit read. */
 const GIVE_UP_MS = 10_000;
 /** Minimum time between the starts of two fetches. */
@@ -87,9 +55,19 @@ const MAX_RETRY_MS = 30_000;
 const W3C_MIN_ENTRIES = 131_072;
 const FAILURE_LOG_MS = 10_000;
 
-interface Copy extends CopyTimes {
+interface Copy {
   readonly list: StatusList;
   readonly etag: string | undefined;
+  /** When it was fetched, or confirmed by the server, in Unix milliseconds. */
+  readonly fetchedAt: number;
+}
+
+interface Deps {
+  readonly log: RevocationLog;
+  readonly observer: RevocationObserver;
+  readonly now: () => number;
+  readonly keys?: KeyResolver | undefined;
+  readonly giveUpMs?: number | undefined;
 }
 
 /**
@@ -99,15 +77,8 @@ interface Copy extends CopyTimes {
  */
 export class StatusListCache {
   readonly #url: URL;
-  readonly #limits: CopyLimits;
-  readonly #maxWaitMs: number;
-  readonly #giveUpMs: number;
-  readonly #issuer: string | undefined;
-  readonly #form: ListForm;
-  readonly #log: RevocationLog;
-  readonly #observer: RevocationObserver;
-  readonly #now: () => number;
-  readonly #keys: KeyResolver;
+  readonly #options: StatusListOptions;
+  readonly #deps: Deps;
   readonly #agent = new Agent();
   #copy: Copy | null = null;
   /** The current fetch; it never rejects. */
@@ -127,26 +98,10 @@ export class StatusListCache {
   #failureLogged: { fault: string; at: number } | null = null;
 
   /** @throws TypeError if `url` is not a URL */
-  constructor(
-    options: StatusListOptions,
-    deps: {
-      log: RevocationLog;
-      observer: RevocationObserver;
-      now: () => number;
-      keys?: KeyResolver | undefined;
-      giveUpMs?: number | undefined;
-    },
-  ) {
+  constructor(options: StatusListOptions, deps: Deps) {
     this.#url = new URL(options.url);
-    this.#limits = { ttlMs: options.ttlSecs * 1000, maxStaleMs: options.maxStaleSecs * 1000 };
-    this.#maxWaitMs = options.maxWaitMs ?? DEFAULT_MAX_WAIT_MS;
-    this.#issuer = options.issuer;
-    this.#form = options.form ?? 'credential';
-    this.#log = deps.log;
-    this.#observer = deps.observer;
-    this.#now = deps.now;
-    this.#keys = deps.keys ?? DEFAULT_KEYS;
-    this.#giveUpMs = deps.giveUpMs ?? GIVE_UP_MS;
+    this.#options = options;
+    this.#deps = deps;
   }
 
   /**
@@ -155,22 +110,22 @@ export class StatusListCache {
    */
   get unreadyReason(): ListUnreadyReason | null {
     if (this.#copy === null) return 'status_list_not_fetched';
-    return this.#hasRefused && this.#stateAt(this.#now()) === 'unusable' ? 'status_list_stale' : null;
+    return this.#hasRefused && this.#stateAt(this.#deps.now()) === 'unusable' ? 'status_list_stale' : null;
   }
 
   /** Entries of the present copy; 0 without one. */
   get entries(): number {
-    return this.#copy?.list.entries ?? 0;
+    return (this.#copy?.list.bits.length ?? 0) * 8;
   }
 
   /** Seconds since the present copy was fetched or confirmed; `NaN` without one. */
   get ageSecs(): number {
-    return this.#copy === null ? Number.NaN : (this.#now() - this.#copy.fetchedAt) / 1000;
+    return this.#copy === null ? Number.NaN : (this.#deps.now() - this.#copy.fetchedAt) / 1000;
   }
 
   /** Fetches the list in the background, and retries until it succeeds. */
   start(): void {
-    this.#startFetch(this.#now());
+    this.#startFetch(this.#deps.now());
   }
 
   /**
@@ -181,7 +136,7 @@ export class StatusListCache {
    *   then.
    */
   refreshIfStale(): Promise<void> | null {
-    const now = this.#now();
+    const now = this.#deps.now();
     const state = this.#stateAt(now);
     if (state === 'fresh') return null;
     // If now is before #lastTime, the clock was set back. That must not delay fetches.
@@ -195,11 +150,11 @@ export class StatusListCache {
   /** The status of an index in the present copy. One bit test; never waits. */
   statusOf(index: number): Exclude<RemoteStatus, 'not_configured'> {
     const copy = this.#copy;
-    if (copy === null || this.#stateAt(this.#now()) === 'unusable') {
+    if (copy === null || this.#stateAt(this.#deps.now()) === 'unusable') {
       this.#noteRefusal();
       return 'unavailable';
     }
-    if (index >= copy.list.entries) return 'out_of_range';
+    if (index >= copy.list.bits.length * 8) return 'out_of_range';
     return isBitSet(copy.list.bits, index) ? 'revoked' : 'not_revoked';
   }
 
@@ -212,8 +167,20 @@ export class StatusListCache {
     await this.#agent.destroy();
   }
 
-  #stateAt(now: number) {
-    return copyState(this.#copy, now, this.#limits);
+  /**
+   * How the copy may be used. One from the future is unusable: the clock was set back, so its age is unknown, and it might
+   * be used forever.
+   */
+  #stateAt(now: number): CopyState {
+    const { ttlSecs, maxStaleSecs } = this.#options;
+    if (this.#copy === null) return 'unusable';
+    const { fetchedAt, list } = this.#copy;
+    if (now < fetchedAt || now >= list.validUntilMs) return 'unusable';
+    const age = now - fetchedAt;
+    const ttlMs = ttlSecs * 1000;
+    if (age >= ttlMs) return age < ttlMs + maxStaleSecs * 1000 ? 'stale' : 'unusable';
+    const lifetime = Math.min(ttlMs, list.validUntilMs - fetchedAt);
+    return age >= lifetime * REFRESH_AT ? 'refresh_due' : 'fresh';
   }
 
   #startFetch(now: number): void {
@@ -230,11 +197,11 @@ export class StatusListCache {
         this.#awaited = null;
         resolve();
       };
-      const timer = setTimeout(stopWaiting, this.#maxWaitMs);
+      const timer = setTimeout(stopWaiting, this.#options.maxWaitMs ?? DEFAULT_MAX_WAIT_MS);
       this.#fetching = this.#fetch().then((outcome) => {
         this.#fetching = null;
         stopWaiting();
-        if (!this.#closed) this.#observer.statusListFetched?.(outcome, performance.now() - startedAt);
+        if (!this.#closed) this.#deps.observer.statusListFetched?.(outcome, performance.now() - startedAt);
       });
     });
   }
@@ -242,9 +209,10 @@ export class StatusListCache {
   async #fetch(): Promise<FetchOutcome> {
     const stop = new AbortController();
     this.#stop = stop;
+    const { giveUpMs = GIVE_UP_MS } = this.#deps;
     const timer = setTimeout(() => {
-      stop.abort(new StatusListError('timeout', `it did not arrive within ${this.#giveUpMs} ms`));
-    }, this.#giveUpMs);
+      stop.abort(new StatusListError('timeout', `it did not arrive within ${giveUpMs} ms`));
+    }, giveUpMs);
     try {
       const outcome = await this.#takeOver(stop.signal);
       this.#noteSuccess();
@@ -262,35 +230,36 @@ export class StatusListCache {
   async #takeOver(signal: AbortSignal): Promise<'updated' | 'not_modified'> {
     const copy = this.#copy;
     const fetched = await fetchStatusList(this.#url, { dispatcher: this.#agent, signal, etag: copy?.etag });
-    if (fetched.notModified) {
+    if (fetched === 'not_modified') {
       // A 304 counts only as the answer to a request with the ETag of a copy, so there is one.
       const confirmed = copy as Copy;
-      const now = this.#now();
-      if (now >= confirmed.validUntilMs) {
+      const now = this.#deps.now();
+      const { validUntilMs } = confirmed.list;
+      if (now >= validUntilMs)
         throw new StatusListError(
           'out_of_validity',
-          `it has not changed, and was valid until ${isoTime(confirmed.validUntilMs)}`,
+          `it has not changed, and was valid until ${isoTime(validUntilMs)}`,
         );
-      }
       this.#copy = { ...confirmed, fetchedAt: now };
       this.#lastTime = now;
       return 'not_modified';
     }
     const { body, contentType, etag } = fetched;
+    const { form = 'credential', issuer } = this.#options;
     const list = await readStatusList(body, contentType, {
-      form: this.#form,
-      issuer: this.#issuer === undefined ? undefined : resolveIssuer(this.#issuer, this.#keys),
-      nowMs: this.#now(),
+      form,
+      issuer: issuer === undefined ? undefined : resolveIssuer(issuer, this.#deps.keys ?? DEFAULT_KEYS),
+      nowMs: this.#deps.now(),
     });
-    if (copy !== null && this.#issuer !== undefined) assertNotOlder(list, copy.list);
-    this.#lastTime = this.#now();
-    this.#copy = { list, etag, fetchedAt: this.#lastTime, validUntilMs: list.validUntilMs };
-    if (list.entries < W3C_MIN_ENTRIES) {
-      this.#log.warn(
-        { url: printableUrl(this.#url), entries: list.entries },
+    if (copy !== null && issuer !== undefined) assertNotOlder(list, copy.list);
+    this.#lastTime = this.#deps.now();
+    this.#copy = { list, etag, fetchedAt: this.#lastTime };
+    const { entries } = this;
+    if (entries < W3C_MIN_ENTRIES)
+      this.#deps.log.warn(
+        { url: printableUrl(this.#url), entries },
         `the status list has fewer than ${W3C_MIN_ENTRIES} entries, the least that W3C asks for (herd privacy)`,
       );
-    }
     return 'updated';
   }
 
@@ -298,27 +267,21 @@ export class StatusListCache {
     this.#retries = 0;
     this.#failureLogged = null;
     if (this.#hasRefused)
-      this.#log.info({ url: printableUrl(this.#url) }, 'the status list can be fetched again');
+      this.#deps.log.info({ url: printableUrl(this.#url) }, 'the status list can be fetched again');
     this.#hasRefused = false;
   }
 
   #noteFailure(fault: string, error: Error): void {
     if (this.#closed) return;
-    const now = this.#now();
+    const now = this.#deps.now();
     // Jitter: instances that lost the same server at the same moment must not all retry at the same moment.
     this.#nextStart += (MIN_GAP_MS * Math.random()) / 4;
     this.#retryLater();
     const last = this.#failureLogged;
     if (last?.fault === fault && Math.abs(now - last.at) < FAILURE_LOG_MS) return;
     this.#failureLogged = { fault, at: now };
-    this.#log.error(
-      {
-        err: error,
-        url: printableUrl(this.#url),
-        fault,
-        copy: this.#stateAt(now),
-        ageSecs: this.ageSecs,
-      },
+    this.#deps.log.error(
+      { err: error, url: printableUrl(this.#url), fault, copy: this.#stateAt(now), ageSecs: this.ageSecs },
       `the status list was not accepted: ${error.message}`,
     );
   }
@@ -331,7 +294,7 @@ export class StatusListCache {
     this.#retryTimer = setTimeout(
       () => {
         this.#retries++;
-        this.#startFetch(this.#now());
+        this.#startFetch(this.#deps.now());
       },
       backOff * (0.5 + Math.random() / 2),
     ).unref();
@@ -340,7 +303,7 @@ export class StatusListCache {
   #noteRefusal(): void {
     if (this.#hasRefused || this.#closed) return;
     this.#hasRefused = true;
-    this.#log.error(
+    this.#deps.log.error(
       { url: printableUrl(this.#url), ageSecs: this.ageSecs },
       'there is no usable copy of the status list: receipts with a status list index are refused until it is fetched',
     );

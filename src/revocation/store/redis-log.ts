@@ -1,6 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import type { RedisConnection } from '../../redis/connection.js';
-import { rejectAfter } from '../../redis/reject-after.js';
+import { rejectAfter, type RedisConnection } from '../../redis/connection.js';
 import { readEntry, toJson, type Entry } from '../entry.js';
 
 // A common hash tag, so that a Redis Cluster keeps all keys on one node.
@@ -144,18 +143,14 @@ const readerKey = (reader: string) => `${TAG}:reader:${reader}`;
 
 function toEntries(reply: unknown): LogEntry[] {
   return (reply as [string, string[] | null][]).map(([id, fields]) => {
-    const entry = toEntry(fields ?? []);
-    if (entry !== null) return { id, entry };
+    const [name, text = ''] = fields ?? [];
+    const entry = name === ENTRY ? readEntry(text) : '';
+    if (typeof entry !== 'string') return { id, entry };
     throw new Error(
       `entry ${id} of the revocations is none that this version knows, and nothing may be skipped; ` +
         'delete it (XDEL), or start the version that wrote it',
     );
   });
-}
-
-function toEntry([name, text = '']: readonly string[]): Entry | null {
-  const entry = name === ENTRY ? readEntry(text) : '';
-  return typeof entry === 'string' ? null : entry;
 }
 
 /** Whether one id comes before another. */

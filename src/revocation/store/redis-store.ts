@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { reasonOf, type RedisConnection } from '../../redis/connection.js';
-import { RedisLink, type RedisNeeds } from '../../redis/link.js';
-import { rejectAfter } from '../../redis/reject-after.js';
+import { reasonOf, rejectAfter, type RedisConnection } from '../../redis/connection.js';
+import { RedisLink } from '../../redis/link.js';
 import { Entries } from '../entries.js';
 import { hasRunOut, type Entry } from '../entry.js';
 import type { RevocationLog, RevocationObserver } from '../observer.js';
@@ -33,8 +32,8 @@ interface Session {
 }
 
 /** What revocations need of a Redis. */
-export function needsOf({ url, minReplicas }: RedisStoreOptions): RedisNeeds {
-  return { url, keeps: 'revocations', needsFile: minReplicas === 0 };
+export function needsOf({ url, minReplicas }: RedisStoreOptions) {
+  return { url, keeps: 'revocations', needsFile: minReplicas === 0, probe: PROBE_KEY };
 }
 
 const LEASE_MS = 3_000;
@@ -76,19 +75,18 @@ export class RedisStore implements RevocationStore {
     this.#deps = deps;
     this.#link = new RedisLink({
       ...needsOf(options),
-      ...{ lookMs: options.lookMs, log: deps.log, probe: PROBE_KEY },
+      ...{ lookMs: options.lookMs, log: deps.log },
       onUp: (connection) => this.#begin(connection),
-      onDown: (fault, isNews) => {
+      onDown: (error) => {
         this.#endSession();
-        if (!isNews) return;
         deps.log.error(
-          { err: fault, revocations: this.#entries.size },
+          { err: error, revocations: this.#entries.size },
           `${this.#link.place} cannot be used: verification goes on with the copy, this instance is not ready, and cannot revoke`,
         );
       },
-      onBack: (awayMs) =>
+      onBack: () =>
         deps.log.info(
-          { awayMs: Math.round(awayMs), revocations: this.#entries.size },
+          { revocations: this.#entries.size },
           `${this.#link.place} is back: the copy is complete again`,
         ),
     });
@@ -105,7 +103,7 @@ export class RedisStore implements RevocationStore {
       await store.#link.open();
       return store;
     } catch (error) {
-      store.#endSession();
+      await store.close();
       const message = `the revocation store in Redis cannot be used: ${reasonOf(error)}`;
       throw new RevocationStoreError('unreadable', message, { cause: error });
     }
@@ -128,12 +126,11 @@ export class RedisStore implements RevocationStore {
     if (sweeping !== null) await sweeping;
     if (this.#hasEnded) throw new RevocationStoreError('closed', 'the revocation store is closed');
     const session = this.#session;
-    if (session === null || !this.isCurrent) {
+    if (session === null || !this.isCurrent)
       throw new RevocationStoreError(
         'not_recorded',
         `${this.#link.place} does not answer; nothing was recorded`,
       );
-    }
     const { maxEntries } = this.#deps;
     if (this.#entries.size >= maxEntries && !this.#entries.has(entry.target)) throw storeIsFull(maxEntries);
     try {
@@ -159,7 +156,7 @@ export class RedisStore implements RevocationStore {
     const session = this.#session;
     if (session !== null) await rejectAfter(CLOSE_MS, session.log.leave(this.#reader)).catch(() => undefined);
     this.#endSession();
-    await this.#link.close(CLOSE_MS);
+    this.#link.close();
   }
 
   /** Makes the copy complete over a new connection, and follows the log from then on. */
@@ -175,7 +172,7 @@ export class RedisStore implements RevocationStore {
       }
       this.#isLoaded = true;
       await this.#join(session);
-      if (this.#hasEnded) throw new Error('the store is closed');
+      if (this.#link.connection !== connection) throw new Error('the connection was lost');
     } catch (error) {
       reader.destroy();
       this.#leaseUntil = -Infinity;
@@ -191,7 +188,7 @@ export class RedisStore implements RevocationStore {
       while (session === this.#session) await this.#readNext(session);
     } catch (error) {
       // Also the error of a session that has just been ended.
-      if (session === this.#session) this.#link.fail(error);
+      if (session === this.#session) this.#link.fail(error as Error);
     }
   }
 

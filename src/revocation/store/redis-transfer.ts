@@ -1,6 +1,6 @@
 import { open, realpath } from 'node:fs/promises';
 import { connectRedis } from '../../redis/connection.js';
-import { lookAt } from '../../redis/link.js';
+import { RedisLink } from '../../redis/link.js';
 import { Entries } from '../entries.js';
 import type { Entry } from '../entry.js';
 import { lineOf, readLines } from './entry-file.js';
@@ -35,10 +35,9 @@ export async function importRevocations(path: string, options: RedisStoreOptions
   const lock = await lockFile(file);
   try {
     const entries = await readEntries(file);
-    const connection = await connectRedis(options.url);
+    const link = new RedisLink(needsOf(options));
     try {
-      await lookAt(connection, needsOf(options), true);
-      const log = new RedisLog(connection);
+      const log = new RedisLog(await link.open());
       const known = await readAll(log);
       const missing = [...entries.values()].filter((entry) => !known.covers(entry));
       for (let at = 0; at < missing.length; at += BATCH) await log.append(missing.slice(at, at + BATCH));
@@ -49,7 +48,7 @@ export async function importRevocations(path: string, options: RedisStoreOptions
       }
       return { entries: entries.size, recorded: missing.length };
     } finally {
-      connection.destroy();
+      link.close();
     }
   } finally {
     await lock.release();

@@ -1,0 +1,23 @@
+import { once } from 'node:events';
+import { createServer, type AddressInfo } from 'node:net';
+import { expect, it } from 'vitest';
+import { RedisLink } from '../../src/redis/link.js';
+
+it('is refused a connection that is lost before Redis has told what it is', async () => {
+  const server = createServer((socket) => {
+    socket.on('error', () => undefined);
+    socket.on('data', (data) => {
+      const text = data.toString();
+      if (text.includes('INFO\r\n') && !text.includes('CLIENT')) socket.resetAndDestroy();
+      else socket.write('+OK\r\n'.repeat(text.split('\r\nCLIENT\r\n').length - 1));
+    });
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const link = new RedisLink({
+    url: `redis://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    ...{ keeps: 'nothing', needsFile: false, probe: 'probe', log: undefined },
+    ...{ onDown: () => undefined, onBack: () => undefined },
+  });
+  await expect(link.open()).rejects.toThrow('cannot connect to Redis at ');
+  server.close();
+});
