@@ -25,8 +25,8 @@ it('docs/codes.md has every code that an answer or an error can carry, under an 
 
 it.each(rows)('$anchor says when it comes, what to do, or both', ({ anchor, code, cells }) => {
   expect(anchor.replace(/^(gate|issue)-/, '')).toBe(code);
-  const when = expect.stringMatching(/^.{10,}\.$/);
-  const what = expect.stringMatching(/^[A-Z].{5,}\.$/);
+  const when: unknown = expect.stringMatching(/^.{10,}\.$/);
+  const what: unknown = expect.stringMatching(/^[A-Z].{5,}\.$/);
   // Of the blocks, spec/verdict.md says when; of the gate, the answer says what to do.
   const isOfGate = anchor.startsWith('gate-');
   const wanted = isOfGate
