@@ -36,6 +36,6 @@ it('every promise of docs/threat-model.md has tests that exist, and names their 
   const items = parts[1]?.match(/^- .*$/gm) ?? [];
   expect(items).toHaveLength(promises.length);
   const page = parts.with(1, (parts[1] ?? '').replace(/^- .*$/gm, withTests)).join('');
-  // Out of date? `npx vitest run test/docs/promises.test.ts -u` writes it.
+  // Out of date? `npm test -- test/docs/promises.test.ts -u` writes it.
   await expect(page).toMatchFileSnapshot('../../docs/threat-model.md');
 });
