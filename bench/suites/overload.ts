@@ -59,7 +59,10 @@ export const overload: Suite = {
 /** A service with the usual limits, on the cores that the generator leaves. */
 async function startLimited(bench: Bench, { workers }: Host, env = {}): Promise<ServerProcess> {
   const base = { ...environmentFor('cold'), ...DEFAULT_QUEUE, BUSY_POLL_MICROSECS: '0' };
-  const server = await startService({ ...base, WORKER_THREADS: String(workers), ...env }, { cores: SERVICE_CORES });
+  const server = await startService(
+    { ...base, WORKER_THREADS: String(workers), ...env },
+    { cores: SERVICE_CORES },
+  );
   await prime(bench, server, DEPTH, true);
   return server;
 }

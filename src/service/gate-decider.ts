@@ -11,7 +11,8 @@ import {
   type Allowance,
   type GateParts,
   type GateRules,
-  type JudgedChain,
+  provedChainOf,
+  type ProvedChain,
 } from '../gate/decide.js';
 import type { Protocol } from '../gate/codes.js';
 import { openRequest, type OpeningRules } from '../gate/open.js';
@@ -19,7 +20,6 @@ import type { CallBody, Denial, GateRequest } from '../gate/request.js';
 import { responseTo, type GateResponse } from '../gate/response.js';
 import { useInvocation, type ReplayRules, type ReplayStore } from '../usage/index.js';
 import { WorkDropped } from '../signatures/signature-verifier.js';
-import type { Receipt } from '../verify/receipt.js';
 import type { Configuration } from './configuration/configuration.js';
 import { ContextSigner } from './routes/context-token.js';
 import type { GateEndpoint, GateObserver, Metrics, Rejection } from './observe/metrics/metrics.js';
@@ -43,7 +43,7 @@ export interface GateCall {
   /** Called with the verdict on the bundle, if there is one. */
   readonly onVerdict?: (outcome: Judgement, bundle: unknown) => void;
   /** A further check of the transport, before the invocation counts as used. */
-  readonly findFault?: GateParts<VerifiedChain>['findFault'];
+  readonly findFault?: GateParts<ProvedChain>['findFault'];
 }
 
 /** What the transport must do with the request. */
@@ -51,13 +51,8 @@ export type GateDecision =
   /** Nothing to check. */
   | { readonly kind: 'pass' }
   /** See {@link wholeContextOf}. */
-  | Allowance<VerifiedChain>
+  | Allowance<ProvedChain>
   | { readonly kind: 'deny'; readonly code: string; readonly response: GateResponse };
-
-/** A chain that the engine of this service has verified. */
-interface VerifiedChain extends JudgedChain {
-  readonly leaf: Receipt;
-}
 
 /** What the decider needs. */
 export interface GateDeciderContext {
@@ -92,8 +87,8 @@ export interface GateDeciderContext {
  */
 export class GateDecider {
   readonly #context: GateDeciderContext;
-  readonly #use: GateParts<VerifiedChain>['use'];
-  readonly #sign: GateParts<VerifiedChain>['sign'];
+  readonly #use: GateParts<ProvedChain>['use'];
+  readonly #sign: GateParts<ProvedChain>['sign'];
   readonly #openingRules: OpeningRules;
   readonly #rules: GateRules;
   #hasWarned = false;
@@ -162,21 +157,16 @@ export class GateDecider {
     return decision;
   }
 
-  #partsFor({ isWanted, mayWait, onVerdict, findFault }: GateCall): GateParts<VerifiedChain> {
+  #partsFor({ isWanted, mayWait, onVerdict, findFault }: GateCall): GateParts<ProvedChain> {
     const { judge, observer } = this.#context;
     return {
       now: clock,
       rules: this.#rules,
       judge: async ({ bundle, body }) => {
-        const outcome = await judge({
-          bundle,
-          body: bodyOf(body),
-          isWanted,
-          mayWait,
-        });
+        const outcome = await judge({ bundle, body: bodyOf(body), isWanted, mayWait });
         observer.countOutcome(outcome);
         onVerdict?.(outcome, bundle);
-        return outcome.failure === null ? chainOf(outcome) : { failure: outcome.failure };
+        return provedChainOf(outcome);
       },
       findFault,
       use: this.#use,
@@ -205,21 +195,9 @@ function bodyOf(body: CallBody): Body | null {
   return body.kind === 'text' || body.kind === 'value' ? body : null;
 }
 
-/** The context of an allowed call with its policy, which is shared: nobody may change it. */
-export function wholeContextOf({ context, chain }: Allowance<VerifiedChain>): GateContext {
-  return { ...context, leaf_policy: chain.leaf.policy };
-}
-
-function chainOf({
-  chain,
-  root,
-  invocation,
-  binding,
-}: Extract<Judgement, { readonly failure: null }>): VerifiedChain {
-  // The type does not say that a chain has a root.
-  const receipts = chain.receipts.map(({ claims }) => claims) as unknown as VerifiedChain['receipts'];
-  const { limits, leaf } = chain;
-  return { failure: null, receipts, root, invocation: invocation.claims, limits, binding, leaf };
+/** The context of an allowed call with its policy. */
+export function wholeContextOf({ context, chain }: Allowance<ProvedChain>): GateContext {
+  return { ...context, leaf_policy: chain.leafPolicy() };
 }
 
 function clock(): number {

@@ -327,10 +327,7 @@ describe('a simulated service', () => {
     });
   /** What could be served beside the refusal of all others, a millisecond. */
   const possible = (factor: number) =>
-    Math.min(
-      factor * CAPACITY,
-      (1 - factor * CAPACITY * (EACH_MS + REFUSE_MS)) / (POOLED_MS - REFUSE_MS),
-    );
+    Math.min(factor * CAPACITY, (1 - factor * CAPACITY * (EACH_MS + REFUSE_MS)) / (POOLED_MS - REFUSE_MS));
 
   it.each(
     [64, 256, 512, 1000, 2000, 4000].flatMap((connections) =>

@@ -184,7 +184,7 @@ describe('a question to /v1/gate', () => {
   const asked = '{"protocol":"a2a"}';
   const ALLOWED = {
     ...{ kind: 'allow', token: null, context: { agent: 'did:key:a' } },
-    chain: { leaf: { policy: { allowed_tools: ['search'] } } },
+    chain: { leafPolicy: () => ({ allowed_tools: ['search'] }) },
   } as never as GateDecision;
 
   it('is decided on', async () => {

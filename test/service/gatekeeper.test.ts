@@ -1,6 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { clientOf } from '../../src/service/http/client-address.js';
+import type { Incoming } from '../../src/service/http/incoming.js';
+import { answerTo, type Judge } from '../../src/service/http/judged-body.js';
 import { routeTables } from '../../src/service/routes/table.js';
 import { Backlog } from '../../src/service/load/backlog.js';
 import {
@@ -14,9 +16,10 @@ import type { RouteContext } from '../../src/service/routes/context.js';
 import { WorkDropped } from '../../src/signatures/signature-verifier.js';
 import type { Call, Judgement } from '../../src/verify/judge.js';
 import { eventually } from '../support/eventually.js';
-import { openServer, STILL_LOOP } from '../support/noted-wire.js';
+import { openServer, STILL_LOOP, type NotedWire } from '../support/noted-wire.js';
 
 const KIB = 1024;
+const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
 // Text and parsed form, for each byte of a body.
 const EXPANSION = 16;
 const FIRST = { client: '192.0.2.1' };
@@ -310,5 +313,67 @@ describe('a fault of the verifier', () => {
     for (const { fail } of waiting) fail(new WorkDropped('nobody waits'));
     await eventually(() => expect([gatekeeper.pending, gatekeeper.bodyBytes]).toEqual([0, 0]));
     expect(reported.map(({ status }) => status)).toEqual([503, 0, 0, 0]);
+  });
+});
+
+describe('callers who give up', () => {
+  /** A service in which everything waits, and a clock. */
+  const busy = () => {
+    const time = { now: 0 };
+    const service = openServer(
+      { queueBurstMs: 180, trustProxy: { kind: 'hops', hops: 1 } },
+      { ...STILL_LOOP, now: () => time.now },
+    );
+    service.signatures.waitMs = 100;
+    const bodies: string[] = [];
+    const judge: Judge<Incoming> = {
+      maxBytes: 1000,
+      answer: (_, body) => {
+        bodies.push(String(body));
+        return Promise.resolve({ status: 200, body: '{}' });
+      },
+      refuse: (_, fault) => answerTo(fault, service.configuration),
+    };
+    const ask = (body = '{}', headers: [string, string][] = []) =>
+      service.ask({ serve: judge }, { body, headers });
+    /** Lets ten requests wait for too long. */
+    const round = async (givesUp: boolean) => {
+      const wires = Array.from({ length: 10 }, () => ask());
+      if (givesUp) for (const wire of wires) wire.gone();
+      time.now += 181;
+      await eventually(() => expect(service.gatekeeper.pending).toBe(0));
+      return wires;
+    };
+    return { ...service, time, bodies, ask, round };
+  };
+  const statusOf = ({ answers }: NotedWire) => answers.map(({ status }) => status);
+
+  it('have what exceeds their patience refused at once, without a wait, and others not', async () => {
+    const { ask, round, time } = busy();
+    for (let rounds = 0; rounds < 9; rounds++) await round(true);
+    const [first, second] = [ask(), ask()];
+    const other = ask('{}', [['x-forwarded-for', '198.51.100.1']]);
+    await nextTurn();
+    expect([statusOf(first), statusOf(second), statusOf(other)]).toEqual([[], [503], []]);
+    time.now += 181;
+    await eventually(() => expect(statusOf(first)).toEqual([503]));
+  });
+
+  it('are those of a client who went, not those who were refused', async () => {
+    const { ask, round } = busy();
+    for (let rounds = 0; rounds < 9; rounds++)
+      expect((await round(false)).flatMap(statusOf)).toEqual(Array<number>(10).fill(503));
+    const waiting = [ask(), ask()];
+    await nextTurn();
+    expect(waiting.flatMap(statusOf)).toEqual([]);
+  });
+
+  it('who wait have their bodies copied: the front end uses its memory again', async () => {
+    const { ask, bodies, signatures } = busy();
+    const wire = ask('{"a":1}');
+    expect(bodies).toEqual([]);
+    signatures.waitMs = 0;
+    await eventually(() => expect(statusOf(wire)).toEqual([200]));
+    expect(bodies).toEqual(['{"a":1}']);
   });
 });

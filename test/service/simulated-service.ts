@@ -131,7 +131,11 @@ export function simulate({
   };
   const askFromPool = () => {
     if (pool === undefined) return;
-    for (; askedAt <= now; askedAt += 1 / (askedAt < (pool.untilMs ?? Infinity) ? pool : (pool.then ?? pool)).rate)
+    for (
+      ;
+      askedAt <= now;
+      askedAt += 1 / (askedAt < (pool.untilMs ?? Infinity) ? pool : (pool.then ?? pool)).rate
+    )
       callers.push(askedAt);
     while (callers.first !== undefined && callers.first + pool.patienceMs <= now) {
       callers.shift();

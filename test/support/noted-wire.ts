@@ -70,10 +70,10 @@ export const STILL_LOOP: Loop = {
 };
 
 /** A server without sockets and without a verifier: what its routes are is up to the test. */
-export function openServer(changes: Partial<Configuration> = {}) {
+export function openServer(changes: Partial<Configuration> = {}, loop = STILL_LOOP) {
   const configuration = { ...readConfiguration({}), ...changes };
   const signatures = { waitMs: 0 };
-  const gatekeeper = new Gatekeeper(configuration, new Backlog(configuration, signatures, STILL_LOOP));
+  const gatekeeper = new Gatekeeper(configuration, new Backlog(configuration, signatures, loop));
   const lines: Record<string, unknown>[] = [];
   const log = pino({}, { write: (line: string) => void lines.push(JSON.parse(line) as (typeof lines)[0]) });
   const reported: Answered[] = [];

@@ -331,7 +331,9 @@ export class Incoming implements Asked, Answered {
   #endReading(body: Buffer | BodyFault, isBorrowed = false): void {
     this.#reader?.stop();
     this.#reading = null;
-    this.#onBody?.(body, isBorrowed);
+    const take = this.#onBody;
+    this.#onBody = null;
+    take?.(body, isBorrowed);
   }
 
   #write(answer: WireAnswer): void {

@@ -198,7 +198,8 @@ function answerBody(incoming: Incoming, ticket: Ticket, judge: Judge<Incoming>):
   return new Promise((resolve, reject) => {
     incoming.receive(judge.maxBytes, ticket, (body, isBorrowed) => {
       if (body === 'gone') resolve(null);
-      else if (typeof body === 'string') resolve(new Promise((settle) => settle(judge.refuse(incoming, body))));
+      else if (typeof body === 'string')
+        resolve(new Promise((settle) => settle(judge.refuse(incoming, body))));
       // To resolve with a promise would wait two turns of the queue of promises longer.
       else judgeInTurn(incoming, body, ticket, judge, isBorrowed).then(resolve, reject);
     });
