@@ -1,7 +1,8 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
-import { Fifo, Backlog, type BacklogLimits } from '../../src/service/load/backlog.js';
+import { Backlog, type BacklogLimits } from '../../src/service/load/backlog.js';
+import { Fifo } from '../../src/service/load/round-robin.js';
 import { readConfiguration } from '../../src/service/configuration/configuration.js';
 import {
   QUEUE_MS,

@@ -1,6 +1,8 @@
 import { performance } from 'node:perf_hooks';
 import { LRUCache } from 'lru-cache';
 import type { Sender } from './gatekeeper.js';
+import { Patience } from './patience.js';
+import { RoundRobin, type Line, type Waiting, type Work } from './round-robin.js';
 
 /** The limits of {@link Backlog}. */
 export interface BacklogLimits {
@@ -25,15 +27,7 @@ const MAX_REFUSING_MS = 5;
 const AT_ONCE_MS = 15;
 // A large body takes milliseconds by itself, so the limits above would refuse the second of a few.
 const MAX_LARGE_WAIT_MS = 1000;
-// See Patience. Fewer than two in a hundred give up for reasons of their own, and a moment in which the process stood still makes one
-// bad interval.
-const INTERVAL_MS = 100;
-const GIVING_UP_SHARE = 1 / 50;
-const MIN_BAD_INTERVALS = 2;
-const LOWERING = 3;
-const RAISING = 1.01;
-const MIN_LIMIT_MS = 0.2;
-const PLACES_PER_MS = 5;
+// Clients whose callers give up are kept apart, so many at most, and forgotten after so long without a request.
 const FORGET_MS = 1000;
 const MAX_IMPATIENT = 1024;
 
@@ -52,15 +46,6 @@ const eventLoop: Loop = {
   defer: setImmediate,
   pause: (turn) => setTimeout(turn, 1),
 };
-
-/** Work that waits. `isLate`: it has waited for too long, and is to be refused. Must not throw. */
-export type Work = (isLate: boolean) => void;
-
-interface Waiting {
-  readonly work: Work;
-  /** When it began to wait. */
-  readonly since: number;
-}
 
 /**
  * Requests that wait for the main thread. One turn of the event loop delivers every request that has arrived, and the
@@ -192,7 +177,7 @@ export class Backlog {
     if (this.#impatient.size === 0 || now - this.#forgotAt < FORGET_MS) return;
     this.#forgotAt = now;
     for (const [client, patience] of this.#impatient)
-      if (patience.isOver(now)) this.#impatient.delete(client);
+      if (patience.isOlderThan(FORGET_MS, now)) this.#impatient.delete(client);
   }
 
   #pauseTurn(): void {
@@ -244,145 +229,5 @@ export class Backlog {
       this.#lanes.putBack(lane);
     }
     return isMoving;
-  }
-}
-
-/** First in, first out. What is taken out is freed at once. */
-export class Fifo<Item> {
-  #items: (Item | undefined)[] = [];
-  #next = 0;
-
-  get length(): number {
-    return this.#items.length - this.#next;
-  }
-
-  get first(): Item | undefined {
-    return this.#items[this.#next];
-  }
-
-  push(item: Item): void {
-    this.#items.push(item);
-  }
-
-  pop(): Item | undefined {
-    return this.length === 0 ? undefined : this.#items.pop();
-  }
-
-  shift(): Item | undefined {
-    const item = this.#items[this.#next];
-    if (item === undefined) return undefined;
-    this.#items[this.#next++] = undefined;
-    // Moving the others costs their number, so it is worth it once they are at most half of all.
-    if (2 * this.#next >= this.#items.length) {
-      this.#items = this.#items.slice(this.#next);
-      this.#next = 0;
-    }
-    return item;
-  }
-}
-
-/** What waits for one client, oldest first. */
-class Line {
-  readonly client: string;
-  readonly waiting = new Fifo<Waiting>();
-
-  constructor(client: string) {
-    this.client = client;
-  }
-}
-
-/** Lines of clients that take turns. */
-class RoundRobin {
-  /** By client. None of them is empty. */
-  readonly #lines = new Map<string, Line>();
-  readonly #order = new Fifo<Line>();
-
-  /** Number of lines. */
-  get length(): number {
-    return this.#order.length;
-  }
-
-  /** The line of a client, to which something must be added if it is new. */
-  of(client: string): Line {
-    let line = this.#lines.get(client);
-    if (line === undefined) {
-      this.#lines.set(client, (line = new Line(client)));
-      this.#order.push(line);
-    }
-    return line;
-  }
-
-  /** Takes out the line whose turn it is. {@link putBack} must follow. */
-  next(): Line | undefined {
-    return this.#order.shift();
-  }
-
-  /** Puts a line behind the others; forgets it if it is empty. */
-  putBack(line: Line): void {
-    if (line.waiting.length > 0) this.#order.push(line);
-    else this.#lines.delete(line.client);
-  }
-}
-
-/**
- * How long the requests of a client may wait: as all others, until its callers give up while the service is busy. What is in flight may
- * then fit into all limits, and yet what comes has waited at the callers for nearly as long as they wait. Almost all of it is given up,
- * each time at the price of a connection, and it stays so (a metastable failure: Bronson et al., HotOS 2021). Their own queue ends only
- * if more is answered than asked. So the limit falls in each interval in which callers give up, and grows slowly in others.
- */
-class Patience {
-  /** Milliseconds that a request may wait; Infinity if only the general limit holds. */
-  limitMs = Infinity;
-  readonly #maxMs: number;
-  /** In a row. */
-  #badIntervals = 0;
-  /** Of this interval: requests that came, those that were given up, and how many of both found the service busy. */
-  #taken = 0;
-  #gaveUp = 0;
-  #busy = 0;
-  #since: number;
-
-  /** @param maxMs the general limit */
-  constructor(now: number, maxMs: number) {
-    this.#since = now;
-    this.#maxMs = maxMs;
-  }
-
-  get isLow(): boolean {
-    return this.limitMs < Infinity;
-  }
-
-  /** How many may wait: any number, unless the limit is less than a turn, which reads all that has come before any of it is served. */
-  get places(): number {
-    return this.limitMs >= MAX_SLICE_MS ? Infinity : Math.max(1, PLACES_PER_MS * this.limitMs);
-  }
-
-  /**
-   * Counts a request that has come, or was given up.
-   *
-   * @param isBusy whether it found the service at work
-   */
-  count(hasGivenUp: boolean, isBusy: boolean, now: number): void {
-    if (now - this.#since >= INTERVAL_MS) {
-      const all = this.#taken + this.#gaveUp;
-      const isBad = this.#gaveUp > GIVING_UP_SHARE * all;
-      this.#badIntervals = isBad ? this.#badIntervals + 1 : 0;
-      // Who gives up for another reason is not helped by a refusal.
-      if (this.#busy < all / 2) this.limitMs = Infinity;
-      else if (!isBad) this.limitMs *= RAISING;
-      else if (this.isLow || this.#badIntervals >= MIN_BAD_INTERVALS)
-        this.limitMs = Math.max(MIN_LIMIT_MS, Math.min(this.limitMs, this.#maxMs) / LOWERING);
-      if (this.limitMs > this.#maxMs) this.limitMs = Infinity;
-      this.#taken = this.#gaveUp = this.#busy = 0;
-      this.#since = now;
-    }
-    if (hasGivenUp) this.#gaveUp++;
-    else this.#taken++;
-    if (isBusy) this.#busy++;
-  }
-
-  /** Whether nothing was counted for so long that it says nothing any more. */
-  isOver(now: number): boolean {
-    return now - this.#since > FORGET_MS;
   }
 }
