@@ -84,4 +84,3 @@ export class RoundRobin {
     else this.#lines.delete(line.client);
   }
 }
-
