@@ -6,15 +6,13 @@ import { refundCall, RefundError, type RefundCode, type Refunded } from '../../u
 import { show } from '../../verify/codes.js';
 import { answerTo, type Fault, type Judge } from '../http/judged-body.js';
 import { refusal, type Answer, type Incoming } from '../http/incoming.js';
-import { printable } from '../observe/logs/verdict-facts.js';
+import { printable } from '../observe/logs/verdict-logs.js';
 import { Sampler } from '../observe/sampler.js';
 import type { ContextClaims } from './context-token.js';
 import type { RouteContext } from './context.js';
 import { GATE_SCOPE } from '../gate-decider.js';
 
 const BODY_BYTES = 32 * 1024;
-/** Lines for refunds that gave nothing back. Whoever has a context that was signed once can ask for as many. */
-const LINES_PER_SECOND = 10;
 
 /** The status of each refusal; 409 of all others. */
 const STATUS: Partial<Record<RefundCode, number>> = {
@@ -29,12 +27,13 @@ export class RefundRoute implements Judge<Incoming> {
   readonly #context: RouteContext;
   /** Logs whatever `LOG_LEVEL` says: who gave back what must be known. */
   readonly #audit: Logger;
+  /** Of refunds that gave nothing back: whoever has a context that was signed once can ask for as many. */
   readonly #sampler: Sampler;
 
   constructor(context: RouteContext) {
     this.#context = context;
     this.#audit = context.log.child({}, { level: 'info' });
-    this.#sampler = new Sampler(LINES_PER_SECOND, (leftOut) =>
+    this.#sampler = new Sampler((leftOut) =>
       this.#audit.warn({ leftOut }, 'refund: as many more that gave nothing back, left out of the log'),
     );
   }

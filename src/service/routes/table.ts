@@ -11,14 +11,12 @@ import type { Judge } from '../http/judged-body.js';
 import type { Route, Table } from '../http/serve.js';
 import { RateLimit } from '../load/rate-limit.js';
 import type { Endpoint } from '../observe/metrics/metrics.js';
-import { AdminAccess } from './admin-access.js';
+import { AdminRoutes } from './admin-routes.js';
 import type { RouteContext } from './context.js';
 import { GateApiRoute } from './gate-api-route.js';
 import { GateJudge, proxyQuery } from './gate-route.js';
 import { INSPECTOR_HEADERS, inspectorPage } from './inspector.js';
 import { RefundRoute } from './refund-route.js';
-import { RevokeRoute } from './revoke-route.js';
-import { UsageRoute } from './usage-route.js';
 import { VerifyRoute } from './verify-route.js';
 
 /** What answers the requests to a service. */
@@ -45,8 +43,7 @@ export function routeTables(context: RouteContext): Tables {
   const { metricsAddr, adminOnMetricsAddr, inspector } = configuration;
   const limit = () => limitOf(configuration);
   const [verifyLimit, gateLimit, adminLimit] = [limit(), limit(), limit()];
-  const access = new AdminAccess(context);
-  const [revoke, usage] = [new RevokeRoute(context, access), new UsageRoute(context, access)];
+  const { revoke, list, usage } = new AdminRoutes(context);
 
   const post = (endpoint: Endpoint, rateLimit: RateLimit | null, serve: Route['serve']): Route => ({
     ...{ endpoint, methods: ['POST'], rateLimit, serve },
@@ -79,9 +76,9 @@ export function routeTables(context: RouteContext): Tables {
     ...GATE_PROTOCOLS.map((protocol) => [`/gate/${protocol}`, gate(protocol)] as const),
   ];
   const admin: Rows = [
-    ['/admin/revoke', post('revoke', adminLimit, revoke.serve)],
-    ['/admin/revocations', read('revoke', revoke.list, adminLimit, false)],
-    ['/admin/usage', read('usage', usage.serve, adminLimit)],
+    ['/admin/revoke', post('revoke', adminLimit, revoke)],
+    ['/admin/revocations', read('revoke', list, adminLimit, false)],
+    ['/admin/usage', read('usage', usage, adminLimit)],
   ];
   const health: Rows = [
     ['/healthz', read('healthz', () => answerHealth(context))],
