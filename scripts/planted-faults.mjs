@@ -104,7 +104,7 @@ const FAULTS = [
   ],
   [
     'http/node/node-wire',
-    'if (this.#expectsContinue && isWanted)',
+    'if (this.#options.expectsContinue && isWanted)',
     'if (false)',
     'front-ends',
     'asks for a body that waits to be asked for',

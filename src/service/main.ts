@@ -63,7 +63,7 @@ export async function serve(env: NodeJS.ProcessEnv, isCheck = false): Promise<vo
     console.error(`drs-verify cannot start: ${(error as Error).message}`);
     process.exit(error instanceof OptionsError ? 2 : 1);
   }
-  process.on('SIGHUP', () => void service?.reload());
+  process.on('SIGHUP', () => void service.reload());
   process.on('SIGUSR2', () => toggleLogLevel(log, configuration));
   releaseSignals();
   // This comes last, since a program that waits for this line may send a signal at once.

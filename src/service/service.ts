@@ -104,7 +104,7 @@ async function openService(configuration: Configuration, log: Logger, opened: Op
   const address = listenAddressOf(configuration);
   const frontEnd = open(tables.service, connections.http, address);
   const port = await frontEnd.listen(address);
-  const metricsPort = internal && internalAddress ? await internal.listen(internalAddress) : port;
+  const metricsPort = internal ? await internal.listen(internalAddress) : port;
   const again = async (fault: string, reload: () => unknown) => {
     try {
       await reload();
