@@ -60,7 +60,7 @@ export async function answerBatch(
   const refuse = (reason: BatchFault['reason'], status: number, error: string) =>
     judge.refuse(incoming, { reason, status, error });
   const fault = findHeaderFault(incoming, maxBatch);
-  if (fault !== null) return refuse('malformed', ...fault);
+  if (fault !== null) return refuse('malformed', fault.status, fault.error);
   const body = await incoming.read(maxBytes, ticket);
   if (body === 'gone') return null;
   if (body === 'too_large')
@@ -225,18 +225,24 @@ function joinAll(parts: readonly (string | Buffer)[]): string | Buffer {
   return Buffer.concat(parts.map((part) => (typeof part === 'string' ? Buffer.from(part) : part)));
 }
 
-/** Status and text of why the headers of a batch are not those of one; `null` if they are. */
-function findHeaderFault(incoming: Incoming, maxBatch: number): [status: number, error: string] | null {
+/** Why the headers of a batch are not those of one; `null` if they are. */
+function findHeaderFault(incoming: Incoming, maxBatch: number): Pick<BatchFault, 'status' | 'error'> | null {
   if (maxBatch === 0)
-    return [415, 'batches (application/x-ndjson) are off, since MAX_BATCH is 0; send single requests'];
+    return {
+      status: 415,
+      error: 'batches (application/x-ndjson) are off, since MAX_BATCH is 0; send single requests',
+    };
   const type = incoming.header('content-type') ?? '';
   if (!TYPE_FORM.test(type)) {
     const found = JSON.stringify(type.slice(0, 80));
     const expected = `${NDJSON_TYPE} for a batch, without other parameters than charset=utf-8`;
-    return [415, `Content-Type is ${found}, expected ${expected}`];
+    return { status: 415, error: `Content-Type is ${found}, expected ${expected}` };
   }
   if (incoming.header('content-encoding') !== null)
-    return [415, 'a batch has Content-Encoding, expected none: send it as it is'];
+    return { status: 415, error: 'a batch has Content-Encoding, expected none: send it as it is' };
   if (incoming.header('x-drs-bundle') === null) return null;
-  return [400, 'a batch has the header X-DRS-Bundle, expected none: put each bundle into a line of the body'];
+  return {
+    status: 400,
+    error: 'a batch has the header X-DRS-Bundle, expected none: put each bundle into a line of the body',
+  };
 }
