@@ -16,7 +16,7 @@ const LEFT_OUT = [
   'src/**/*worker*.{ts,cts}',
   // Start, signals, sockets: only a process of its own shows them. scripts/planted-faults.mjs plants
   // faults in these.
-  'src/service/{check,early-signals,main,notify,service}.ts',
+  'src/service/{check,early-signals,main,service}.ts',
   'src/service/observe/tracing.ts',
   'src/service/http/{front-end,uws*,node/*,listen/{certificate,listen-address}}.ts',
   'src/service/grpc/{open,server}.ts',

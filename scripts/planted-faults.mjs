@@ -29,9 +29,9 @@ const FAULTS = [
   ['main', 'await service?.close(err !== undefined);', '', 'life-cycle', 'is unhealthy while it drains'],
   ['main', "= ['SIGHUP', 'SIGUSR2']", '= []', 'life-cycle', 'is not what SIGHUP asks for'],
   [
-    'main',
-    'service.reopenLogs().then(',
-    'Promise.resolve().then(',
+    'service',
+    'await verdicts.reopen();',
+    '',
     'logs-and-traces',
     'a service with a file of decisions, no log of refusals, and an internal address',
   ],
@@ -43,14 +43,13 @@ const FAULTS = [
     'switches between the configured log level and debug',
   ],
   [
-    'main',
-    'const certificate = service.reloadCertificate();',
-    // Text of a fault, which is only transpiled: the type does not matter there.
-    'const certificate = null as any;',
+    'service',
+    'served?.reload([frontEnd, internal, grpc].filter((one) => one !== null))',
+    'served?.current',
     'tls',
     'TLS',
   ],
-  ['notify', "['--ready']", "['--status=x']", 'notify', 'is told once that the service is ready'],
+  ['main', "['--ready']", "['--status=x']", 'notify', 'is told once that the service is ready'],
   ['observe/tracing', 'span.end(startTime + milliseconds);', '', 'logs-and-traces', 'continues traces'],
   [
     'service',
@@ -105,7 +104,7 @@ const FAULTS = [
   ],
   [
     'http/node/node-wire',
-    'if (this.#expectsContinue && isWanted)',
+    'if (this.#options.expectsContinue && isWanted)',
     'if (false)',
     'front-ends',
     'asks for a body that waits to be asked for',

@@ -1,6 +1,5 @@
 import { spliceBody } from '../client/request.js';
-import { decodeBundleText } from '../issue/bundle.js';
-import { IssueError } from '../issue/issue-error.js';
+import { readBundleText } from '../protocol/bundle.js';
 import { isJsonObject } from '../protocol/json.js';
 import { CommandError } from './command-error.js';
 import { nameOf, readText } from './files.js';
@@ -59,7 +58,8 @@ export function bundleTextOf(content: string, file: string): string {
       'make a bundle with `npx drs-verify invoke`; `npx drs-verify audit` shows a chain too',
     );
   }
-  const decoded = decodeHeaderForm(text);
+  const read = readBundleText(text);
+  const decoded = read.defect === undefined ? read.text : null;
   if (decoded !== null && isJson(decoded)) return requireBundle(decoded, file);
   throw new CommandError(
     `${nameOf(file)} is not a bundle: ${/^[[{]/.test(text) ? syntaxErrorOf(text) : 'neither JSON nor base64url of JSON'}`,
@@ -100,15 +100,6 @@ function requireBundle(text: string, file: string): string {
     `${nameOf(file)} has neither receipts nor an invocation, expected a bundle`,
     'name the file that `npx drs-verify invoke` wrote',
   );
-}
-
-function decodeHeaderForm(text: string): string | null {
-  try {
-    return decodeBundleText(text);
-  } catch (error) {
-    if (error instanceof IssueError) return null;
-    throw error;
-  }
 }
 
 function isJson(text: string): boolean {

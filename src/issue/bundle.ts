@@ -1,8 +1,6 @@
+import { readBundle, type Bundle } from '../protocol/bundle.js';
 import { isJsonObject } from '../protocol/json.js';
-import { readBundle, readBundleText, type Bundle, type BundleDefect } from '../protocol/bundle.js';
 import { IssueError } from './issue-error.js';
-
-export { createBundle, encodeBundle, type Bundle } from '../protocol/bundle.js';
 
 /**
  * Reads the value of an `X-DRS-Bundle` header. Checks only the shape of the bundle; a verifier decides whether it is
@@ -13,31 +11,17 @@ export { createBundle, encodeBundle, type Bundle } from '../protocol/bundle.js';
  * @example const { receipts, invocation } = decodeBundle(request.headers['x-drs-bundle']);
  */
 export function decodeBundle(header: string): Bundle {
-  const { value } = orThrow(readBundle(header));
+  const read = readBundle(header);
+  if (read.defect !== undefined)
+    throw new IssueError(read.defect.code, read.defect.message, read.defect.suggestion);
+  const { value } = read;
   if (!isJsonObject(value)) throw malformed('the bundle is not a JSON object');
   const { bundle_version, invocation, receipts } = value;
   if (typeof bundle_version !== 'string') throw malformed('bundle_version is not a string');
   if (typeof invocation !== 'string') throw malformed('invocation is not a string');
-  if (!Array.isArray(receipts) || !receipts.every((receipt) => typeof receipt === 'string')) {
+  if (!Array.isArray(receipts) || !receipts.every((receipt) => typeof receipt === 'string'))
     throw malformed('receipts is not an array of strings');
-  }
   return { bundle_version, invocation, receipts };
-}
-
-/**
- * The JSON text in an `X-DRS-Bundle` header, as it was encoded and not yet parsed.
- *
- * @param header strict base64url (RFC 4648 §5), with or without padding
- * @throws IssueError `INVALID_BASE64URL`; `INVALID_JSON` if the bytes are not UTF-8
- */
-export function decodeBundleText(header: string): string {
-  return orThrow(readBundleText(header)).text;
-}
-
-function orThrow<T extends object>(read: T | { readonly defect: BundleDefect }): T {
-  if (!('defect' in read)) return read;
-  const { code, message, suggestion } = read.defect;
-  throw new IssueError(code, message, suggestion);
 }
 
 function malformed(found: string): IssueError {

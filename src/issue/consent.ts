@@ -52,15 +52,13 @@ export function createConsent(options: ConsentOptions): Consent {
  * @throws IssueError `INVALID_OPTION`
  */
 export function requireConsentText(consent: Consent): void {
-  const stranger = Object.keys(consent).find(
-    (name) => !(CONSENT_MEMBERS as readonly string[]).includes(name),
-  );
-  if (stranger === undefined && /^sha256:[0-9a-f]{64}$/.test(consent.policy_hash)) return;
-  throw new IssueError(
-    'INVALID_OPTION',
+  const { policy_hash: hash } = consent;
+  const names: readonly string[] = CONSENT_MEMBERS;
+  const stranger = Object.keys(consent).find((name) => !names.includes(name));
+  if (stranger === undefined && /^sha256:[0-9a-f]{64}$/.test(hash)) return;
+  const found =
     stranger === undefined
-      ? `the consent's policy_hash is ${JSON.stringify(consent.policy_hash)}, expected the digest of the text that the person saw`
-      : `the consent has a member ${JSON.stringify(stranger)}, which no verifier reads; expected ${CONSENT_MEMBERS.join(', ')}`,
-    'make it with createConsent({ text, locale, method })',
-  );
+      ? `the consent's policy_hash is ${JSON.stringify(hash)}, expected the digest of the text that the person saw`
+      : `the consent has a member ${JSON.stringify(stranger)}, which no verifier reads; expected ${names.join(', ')}`;
+  throw new IssueError('INVALID_OPTION', found, 'make it with createConsent({ text, locale, method })');
 }

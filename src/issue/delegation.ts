@@ -108,13 +108,10 @@ export async function issueRootDelegation(given: RootDelegationOptions): Promise
   const { key, now, command, rootType, consent } = options;
   requireKnownMembers(options.policy);
   if (consent !== undefined) requireConsentText(consent);
-  const notBefore = options.notBefore ?? now;
   const claims: ReceiptClaims = {
-    ...commonClaims(options),
+    ...commonClaims(options, now),
     cmd: command,
     sub: key.did,
-    nbf: notBefore,
-    ...expiry(options.expiresAt, notBefore + DEFAULT_LIFETIME_SECS),
     prev_dr_hash: null,
     drs_root_type: rootType,
     ...(consent === undefined ? {} : { drs_consent: consent }),
@@ -150,13 +147,11 @@ export async function issueSubDelegation(given: SubDelegationOptions): Promise<s
   const parent = chain.at(-1) ?? root;
   requireKnownMembers(options.policy, parent.policy);
   const at = chain.length;
-  const notBefore = options.notBefore ?? Math.max(now, parent.claims.nbf);
+  const { cmd, nbf, exp } = parent.claims;
   const claims: ReceiptClaims = {
-    ...commonClaims(options),
-    cmd: options.command ?? parent.claims.cmd,
+    ...commonClaims(options, Math.max(now, nbf), exp ?? Infinity),
+    cmd: options.command ?? cmd,
     sub: root.claims.sub,
-    nbf: notBefore,
-    ...expiry(options.expiresAt, defaultEnd(notBefore, parent.claims)),
     prev_dr_hash: parent.digest,
   };
   const jwt = await signReceipt(claims, key, at);
@@ -165,7 +160,7 @@ export async function issueSubDelegation(given: SubDelegationOptions): Promise<s
   if (options.unchecked) return jwt;
   requireDepth(chain, maxChainDepth);
   // Receipts may be issued in advance: they are checked as of the time when the last one begins.
-  await requireValid(chain, null, Math.max(now, parent.claims.nbf), null);
+  await requireValid(chain, null, Math.max(now, nbf), null);
   requireUnexpired(issued, at, now);
   requireDepth(receipts, maxChainDepth);
   await requireValid(receipts, null, Math.max(now, issued.claims.nbf), jwt);
@@ -231,27 +226,27 @@ export async function issueInvocation(given: InvocationOptions): Promise<string>
   return jwt;
 }
 
-function commonClaims(options: FilledOptions<typeof COMMON>) {
+/**
+ * @param start of its validity, if none is given
+ * @param lastEnd the latest end that is taken by default
+ */
+function commonClaims(options: FilledOptions<typeof COMMON>, start: number, lastEnd = Infinity) {
+  const { key, notBefore: nbf = start, expiresAt, statusListIndex } = options;
   return {
     drs_type: RECEIPT_TYPE,
     drs_v: DRS_VERSION,
-    iss: options.key.did,
-    aud: options.audience,
-    policy: options.policy,
-    iat: options.now,
-    jti: options.jti,
-    ...(options.statusListIndex === undefined ? {} : { drs_status_list_index: options.statusListIndex }),
+    ...{
+      iss: key.did,
+      aud: options.audience,
+      policy: options.policy,
+      jti: options.jti,
+      iat: options.now,
+      nbf,
+    },
+    // A standing delegation has no end. A verifier treats null and absence alike.
+    ...(expiresAt === null ? {} : { exp: expiresAt ?? Math.min(nbf + DEFAULT_LIFETIME_SECS, lastEnd) }),
+    ...(statusListIndex === undefined ? {} : { drs_status_list_index: statusListIndex }),
   } as const;
-}
-
-/** Leaves `exp` out for a standing delegation, which has no end. A verifier treats null and absence alike. */
-function expiry(expiresAt: number | null | undefined, byDefault: number): { exp?: number } {
-  return expiresAt === null ? {} : { exp: expiresAt ?? byDefault };
-}
-
-function defaultEnd(notBefore: number, { exp }: { readonly exp: number | null }): number {
-  const end = notBefore + DEFAULT_LIFETIME_SECS;
-  return exp === null ? end : Math.min(end, exp);
 }
 
 /** Requires that verifiers take so many receipts. */
@@ -268,13 +263,9 @@ function requireUnexpired({ claims: { nbf, exp } }: Receipt, subject: number, no
     const found = `Receipt ${subject}: exp is ${showTime(exp)}, expected at least its nbf ${showTime(nbf)}`;
     throw new IssueError('TEMPORAL_BOUNDS_VIOLATION', found, 'Raise exp.');
   }
-  if (exp < now) {
-    throw refusal('EXPIRED', {
-      subject,
-      time: exp,
-      expected: `a time of at least ${showTime(now)}, which is now`,
-    });
-  }
+  if (exp >= now) return;
+  const expected = `a time of at least ${showTime(now)}, which is now`;
+  throw refusal('EXPIRED', { subject, time: exp, expected });
 }
 
 /** Requires that the delegate's DID resolves to a key. Otherwise the delegate could neither delegate nor invoke. */

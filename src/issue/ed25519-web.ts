@@ -1,13 +1,11 @@
 import { encodeUtf8 } from '#platform';
 import type { SignatureCheck } from '../protocol/jwt.js';
-import type { KeyPair, Sodium } from './ed25519-node.js';
+import type { Sodium } from './ed25519-node.js';
 import { invalidKey } from './issue-error.js';
 
 // `#ed25519` in package.json where there is no Node: same functions as ed25519-node.ts. Bun and Deno load libsodium when the
 // first key in memory is made, so that importing this needs no native code and no permission. Pages and workers have no such
 // keys.
-
-export type { KeyPair } from './ed25519-node.js';
 
 /** What Bun and Deno have of Node.js. */
 interface NodeLike {
@@ -18,7 +16,7 @@ interface NodeLike {
 
 let loaded: Sodium | undefined;
 
-function sodium(): Sodium {
+export function sodium(): Sodium {
   let reason = '';
   try {
     const module = (globalThis as NodeLike).process?.getBuiltinModule?.('node:module');
@@ -31,22 +29,6 @@ function sodium(): Sodium {
     `a key in memory signs with sodium-native, which this runtime does not load${reason}`,
     'sign with a Signer, such as webCryptoSigner(await crypto.subtle.generateKey("Ed25519", false, ["sign", "verify"]))',
   );
-}
-
-export function randomSeed(): Uint8Array {
-  return crypto.getRandomValues(new Uint8Array(32));
-}
-
-export function keyPairOf(seed: Uint8Array): KeyPair {
-  const [publicKey, secretKey] = [new Uint8Array(32), new Uint8Array(64)];
-  sodium().crypto_sign_seed_keypair(publicKey, secretKey, seed);
-  return { publicKey, secretKey };
-}
-
-export function signDetached(message: Uint8Array, { secretKey }: KeyPair): Uint8Array {
-  const signature = new Uint8Array(64);
-  sodium().crypto_sign_detached(signature, message, secretKey);
-  return signature;
 }
 
 /**

@@ -1,9 +1,11 @@
-import { keyPairOf, randomSeed, signDetached, type KeyPair } from '#ed25519';
+import { sodium } from '#ed25519';
 import { decodeBase64url, encodeBase64url } from '#platform';
 import { didKeyOf, PUBLIC_KEY_BYTES } from '../protocol/did-key.js';
 import { isJsonObject } from '../protocol/json.js';
 import { invalidKey } from './issue-error.js';
 import type { Signer } from './signer.js';
+
+const SEED_BYTES = 32;
 
 /** An Ed25519 public key as a JWK; `kid` is its `did:key`. RFC 8037 §2 */
 export interface PublicJwk {
@@ -28,15 +30,16 @@ export class SigningKey implements Signer {
   /** `did:key:z6Mk…`, by which receipts name this key. */
   readonly did: string;
   /** 32 bytes. */
-  readonly publicKey: Uint8Array;
+  readonly publicKey: Uint8Array = new Uint8Array(PUBLIC_KEY_BYTES);
   readonly #seed: Uint8Array;
-  readonly #pair: KeyPair;
+  /** The seed and the public key, as libsodium keeps them. */
+  readonly #secretKey = new Uint8Array(SEED_BYTES + PUBLIC_KEY_BYTES);
 
   /** @internal Use {@link generateKey} or {@link importKey}. */
   constructor(seed: Uint8Array) {
     this.#seed = Uint8Array.from(seed);
-    this.#pair = keyPairOf(this.#seed);
-    this.publicKey = this.#pair.publicKey;
+    // RFC 8032 §5.1.5
+    sodium().crypto_sign_seed_keypair(this.publicKey, this.#secretKey, this.#seed);
     this.did = didKeyOf(this.publicKey);
   }
 
@@ -47,7 +50,9 @@ export class SigningKey implements Signer {
    * @see RFC 8032 §5.1.6
    */
   sign(message: Uint8Array): Uint8Array {
-    return signDetached(message, this.#pair);
+    const signature = new Uint8Array(64);
+    sodium().crypto_sign_detached(signature, message, this.#secretKey);
+    return signature;
   }
 
   /** The private key as a JWK, to be stored where only its owner can read it. */
@@ -69,7 +74,9 @@ export class SigningKey implements Signer {
  * await writeFile('alice.key', JSON.stringify(alice.toJwk()), { mode: 0o600, flag: 'wx' });
  */
 export function generateKey(): SigningKey {
-  return new SigningKey(randomSeed());
+  const seed = new Uint8Array(SEED_BYTES);
+  sodium().randombytes_buf(seed);
+  return new SigningKey(seed);
 }
 
 /**

@@ -56,8 +56,7 @@ export async function sshAgentSigner(options: SshAgentOptions = {}): Promise<Sig
       'there is no ssh-agent: SSH_AUTH_SOCK is not set',
       'start one with `eval "$(ssh-agent)"` and add a key with `ssh-add`',
     );
-  const identities = await ask(path, Uint8Array.of(REQUEST_IDENTITIES), IDENTITIES_ANSWER, readIdentities);
-  const all = identities.map((identity) => ({ ...identity, did: didKeyOf(identity.publicKey) }));
+  const all = await ask(path, Uint8Array.of(REQUEST_IDENTITIES), IDENTITIES_ANSWER, readIdentities);
   const meant = all.filter(({ did, comment }) => key === undefined || key === did || key === comment);
   const [found, ...others] = meant;
   if (found === undefined || others.length > 0) throw wrongChoice(key, found === undefined ? all : meant);
@@ -72,10 +71,7 @@ export async function sshAgentSigner(options: SshAgentOptions = {}): Promise<Sig
   };
 }
 
-function wrongChoice(
-  key: string | undefined,
-  keys: readonly (Identity & { readonly did: string })[],
-): IssueError {
+function wrongChoice(key: string | undefined, keys: readonly Identity[]): IssueError {
   if (keys.length === 0)
     return invalidKey(
       'the ssh-agent has no Ed25519 key',
@@ -166,6 +162,7 @@ function stringsIn(bytes: Buffer): Buffer[] {
 
 /** An Ed25519 key that an agent holds. */
 interface Identity {
+  readonly did: string;
   readonly publicKey: Buffer;
   /** Often an address, or the name of the key's file. */
   readonly comment: string;
@@ -183,7 +180,7 @@ function readIdentities(answer: Buffer): Identity[] {
     if (kind?.toString('latin1') !== KEY_TYPE) continue;
     if (publicKey?.length !== PUBLIC_KEY_BYTES)
       throw new Error(`a key of its answer has ${publicKey?.length} bytes, expected ${PUBLIC_KEY_BYTES}`);
-    found.push({ publicKey, comment: String(fields[at + 1]) });
+    found.push({ did: didKeyOf(publicKey), publicKey, comment: String(fields[at + 1]) });
   }
   return found;
 }

@@ -18,32 +18,26 @@ const { R_OK, W_OK } = constants;
  * @returns what would keep the service from starting; empty if nothing does
  */
 export async function findStartProblems(configuration: Configuration): Promise<string[]> {
-  const { frontEnd, gateRoutes, grpcPort, listen, decisionLog, revocationStorePath, trustedRootsFile } =
-    configuration;
+  const { frontEnd, gateRoutes, grpcPort, listen, decisionLog, redisUrl } = configuration;
+  const { revocationStorePath: store, trustedRootsFile: roots } = configuration;
+  const { replayProtection, gateReplay, revocationStore } = configuration;
+  const usesRedis = [replayProtection, gateReplay, revocationStore].includes('redis');
   const found = await Promise.all([
     problemOf('FRONT_END', () => loadFrontEnd(frontEnd)),
     grpcPort === undefined ? null : problemOf('GRPC_PORT', loadGrpc),
-    usesRedis(configuration) ? problemOf('REDIS_URL', () => askRedis(configuration.redisUrl)) : null,
-    revocationStorePath === undefined
-      ? null
-      : problemOf('REVOCATION_STORE_PATH', () => canKeep(revocationStorePath, R_OK | W_OK)),
+    usesRedis ? problemOf('REDIS_URL', async () => (await connectRedis(redisUrl)).destroy()) : null,
+    store === undefined ? null : problemOf('REVOCATION_STORE_PATH', () => canKeep(store, R_OK | W_OK)),
     decisionLog === undefined || decisionLog === '-'
       ? null
       : problemOf('DECISION_LOG', () => canKeep(decisionLog, W_OK)),
-    problemOf('GATE_ROUTES', () => Promise.resolve(ServedRoutes.read(gateRoutes))),
-    trustedRootsFile === undefined
-      ? null
-      : problemOf('TRUSTED_ROOTS_FILE', () => readTrustedRoots(trustedRootsFile)),
+    problemOf('GATE_ROUTES', () => new ServedRoutes(gateRoutes)),
+    roots === undefined ? null : problemOf('TRUSTED_ROOTS_FILE', () => readTrustedRoots(roots)),
     listen === undefined ? null : problemOf('LISTEN', () => canWriteFolderOf(listen.path)),
   ]);
   return found.filter((problem) => problem !== null);
 }
 
-function usesRedis({ replayProtection, gateReplay, revocationStore }: Configuration): boolean {
-  return [replayProtection, gateReplay, revocationStore].includes('redis');
-}
-
-async function problemOf(variable: string, attempt: () => Promise<unknown>): Promise<string | null> {
+async function problemOf(variable: string, attempt: () => unknown): Promise<string | null> {
   try {
     await attempt();
     return null;
@@ -51,10 +45,6 @@ async function problemOf(variable: string, attempt: () => Promise<unknown>): Pro
     const reason = reasonOf(error);
     return reason.startsWith(`${variable} `) ? reason : `${variable}: ${reason}`;
   }
-}
-
-async function askRedis(url: string): Promise<void> {
-  (await connectRedis(url)).destroy();
 }
 
 /** Whether a file can be used, or created if it is missing. */

@@ -4,10 +4,9 @@ import type { Engine } from '../verifier/engine.js';
 import type { Configuration } from './configuration/configuration.js';
 import { Backlog } from './load/backlog.js';
 import { Gatekeeper } from './load/gatekeeper.js';
-import { DecisionLog } from './observe/logs/decision-log.js';
 import { LineFile } from './observe/logs/line-file.js';
 import { Metrics } from './observe/metrics/metrics.js';
-import { RefusalLog, VerdictLogs } from './observe/logs/verdict-logs.js';
+import { VerdictLogs } from './observe/logs/verdict-logs.js';
 import { openGate, type Gate } from './gate-decider.js';
 
 /** Closes what was opened, the last first. */
@@ -26,7 +25,6 @@ export class Opened {
 
 /** What decides in a process, whatever asks it: HTTP, gRPC, a proxy in this process. */
 export interface Core {
-  readonly decisions: DecisionLog | null;
   readonly verdicts: VerdictLogs;
   readonly metrics: Metrics;
   readonly engine: Engine;
@@ -42,18 +40,18 @@ export interface Core {
  */
 export async function openCore(configuration: Configuration, log: Logger, opened: Opened): Promise<Core> {
   const decisions = await openDecisions(configuration, log);
-  const verdicts = opened.add(new VerdictLogs(new RefusalLog(configuration.logRefusals, log), decisions));
+  const verdicts = opened.add(new VerdictLogs(configuration, log, decisions));
   const metrics = new Metrics();
   const engine = opened.add(await openEngine(configuration, { log, observer: metrics.observer }));
   const gatekeeper = new Gatekeeper(configuration, new Backlog(configuration, engine.signatures));
   const gate = opened.add(await openGate({ engine, configuration, metrics, log }));
-  return { decisions, verdicts, metrics, engine, gatekeeper, gate };
+  return { verdicts, metrics, engine, gatekeeper, gate };
 }
 
-async function openDecisions({ decisionLog }: Configuration, log: Logger): Promise<DecisionLog | null> {
+async function openDecisions({ decisionLog }: Configuration, log: Logger): Promise<LineFile | null> {
   if (decisionLog === undefined) return null;
   try {
-    return new DecisionLog(await LineFile.open(decisionLog, log));
+    return await LineFile.open(decisionLog, log);
   } catch (error) {
     throw new Error(
       `cannot write the decision log (DECISION_LOG): ${(error as Error).message}. ` +

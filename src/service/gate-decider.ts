@@ -229,7 +229,7 @@ export async function openGate(deps: {
 }): Promise<Gate> {
   const { engine, configuration, metrics, log } = deps;
   const { gateReplay, gateRoutes, gateSigningKey, statusListBaseUrl } = configuration;
-  const routes = ServedRoutes.read(gateRoutes);
+  const routes = new ServedRoutes(gateRoutes);
   const replays = await openReplays(gateReplay, configuration, log);
   if (gateReplay === 'off')
     log.warn('GATE_REPLAY is off: a call that the gate allowed can be repeated while its delegation lives');

@@ -1,3 +1,4 @@
+import { execFile } from 'node:child_process';
 import { getHeapStatistics } from 'node:v8';
 import { type Logger, pino } from 'pino';
 import { OptionsError } from '../verifier/options.js';
@@ -10,10 +11,9 @@ import {
   readConfiguration,
   warningsAbout,
 } from './configuration/configuration.js';
-import { showAddress, type ListenAddress } from './http/listen/listen-address.js';
+import { showAddress } from './http/listen/listen-address.js';
 import { releaseSignals } from './early-signals.js';
 import { warningsAboutMemory } from './configuration/memory-needs.js';
-import { notifyReady } from './notify.js';
 import { printableUrl } from '../revocation/printable-url.js';
 import type { Service } from './service.js';
 import closeWithGrace, { type AllEvents } from 'close-with-grace';
@@ -54,17 +54,20 @@ export async function serve(env: NodeJS.ProcessEnv, isCheck = false): Promise<vo
       await service?.close(err !== undefined);
     },
   });
-  const started = await orExit(log, async () => {
+  try {
     // `--check` does without it.
     const { startService } = await import('./service.js');
-    return startService(configuration, log);
-  });
-  service = started;
-  process.on('SIGHUP', () => void reload(started, log));
+    service = await startService(configuration, log);
+  } catch (error) {
+    log.fatal({ err: error }, 'the service cannot start');
+    console.error(`drs-verify cannot start: ${(error as Error).message}`);
+    process.exit(error instanceof OptionsError ? 2 : 1);
+  }
+  process.on('SIGHUP', () => void service.reload());
   process.on('SIGUSR2', () => toggleLogLevel(log, configuration));
   releaseSignals();
   // This comes last, since a program that waits for this line may send a signal at once.
-  log.info(factsOf(configuration, started), 'listening');
+  log.info(factsOf(configuration, service), 'listening');
   notifyReady(env, log);
 }
 
@@ -78,29 +81,6 @@ function readOrExit(env: NodeJS.ProcessEnv): Configuration {
     console.error('`drs-verify serve --help` lists the variables; docs/configuration.md explains each.');
     process.exit(2);
   }
-}
-
-/** Starts something, or ends the process, saying why it cannot start: with 2 if that is due to the configuration, else 1. */
-async function orExit<T>(log: Logger, start: () => Promise<T>): Promise<T> {
-  try {
-    return await start();
-  } catch (error) {
-    log.fatal({ err: error }, 'the service cannot start');
-    console.error(`drs-verify cannot start: ${(error as Error).message}`);
-    process.exit(error instanceof OptionsError ? 2 : 1);
-  }
-}
-
-/** Reads again what can be read again. Never rejects: each part says in the log what went wrong. */
-async function reload(service: Service, log: Logger): Promise<void> {
-  reloadCertificate(service, log);
-  reloadRoutes(service, log);
-  await reloadRoots(service, log);
-  await service.reopenLogs().then(
-    () => log.info('SIGHUP: the decision log was reopened; the configuration is only read at the start'),
-    (error: unknown) =>
-      log.error({ err: error }, 'the decision log could not be reopened: the old file is still written'),
-  );
 }
 
 /**
@@ -121,37 +101,17 @@ function toggleLogLevel(log: Logger, { logLevel }: Configuration): void {
   log.warn({ logLevel: log.level }, 'SIGUSR2 changed the log level');
 }
 
-function reloadCertificate(service: Service, log: Logger): void {
-  try {
-    const certificate = service.reloadCertificate();
-    if (certificate === null) return;
-    const { certFile, fingerprint, expiresAt } = certificate;
-    const until = new Date(expiresAt * 1000).toISOString();
-    log.info(
-      { certFile, fingerprint, until },
-      'SIGHUP: the certificate was reloaded; new connections get it',
-    );
-  } catch (error) {
-    log.error({ err: error }, 'the certificate could not be reloaded: the old one is still served');
-  }
-}
-
-function reloadRoutes(service: Service, log: Logger): void {
-  try {
-    const file = service.reloadRoutes();
-    if (file !== null) log.info({ file }, 'SIGHUP: the routes of the gate were reloaded');
-  } catch (error) {
-    log.error({ err: error }, 'the routes of the gate could not be reloaded: the old ones still hold');
-  }
-}
-
-async function reloadRoots(service: Service, log: Logger): Promise<void> {
-  try {
-    const roots = await service.reloadRoots();
-    if (roots !== null) log.info({ roots }, 'SIGHUP: the trusted roots were reloaded');
-  } catch {
-    // The roots have logged it.
-  }
+/**
+ * Tells systemd that the service is ready, for units with `Type=notify`. `NOTIFY_SOCKET` is a datagram socket, which Node cannot
+ * use, so systemd's own program sends the message (`NotifyAccess=all`). If it cannot, systemd ends the service after
+ * `TimeoutStartSec`.
+ */
+function notifyReady({ NOTIFY_SOCKET = '', PATH }: NodeJS.ProcessEnv, log: Logger): void {
+  if (NOTIFY_SOCKET === '') return;
+  execFile('systemd-notify', ['--ready'], { env: { NOTIFY_SOCKET, PATH } }, (err) => {
+    if (err !== null)
+      log.warn({ err }, 'systemd-notify could not tell systemd that the service is ready: use Type=exec');
+  });
 }
 
 /** What is logged about a service that listens. */
@@ -164,14 +124,10 @@ export function factsOf(
   const at = listenAddressOf(configuration);
   const isUnix = at.kind === 'unix';
   const scheme = configuration.tlsCertFile === undefined ? 'http' : 'https';
-  const urlOf = (address: ListenAddress) =>
-    address.kind === 'unix' ? showAddress(address) : `${scheme}://${showAddress(address)}`;
-  const url = urlOf(isUnix ? at : { ...at, port });
-  const metricsHost = metricsAddr === undefined ? null : (addressOf(metricsAddr)?.host ?? host);
-  const metricsUrl =
-    metricsHost === null
-      ? url
-      : urlOf({ kind: 'tcp', host: metricsHost, port: metricsPort, isShared: false });
+  const urlOf = (host: string, port: number) =>
+    `${scheme}://${showAddress({ kind: 'tcp', host, port, isShared: false })}`;
+  const url = isUnix ? showAddress(at) : urlOf(host, port);
+  const metrics = metricsAddr === undefined ? url : urlOf(addressOf(metricsAddr)?.host ?? host, metricsPort);
   return {
     ...BUILD,
     host: isUnix ? null : host,
@@ -179,7 +135,7 @@ export function factsOf(
     url,
     ...(grpcPort === null ? {} : { grpcPort }),
     metricsPort,
-    metricsUrl: metricsUrl.startsWith('unix:') ? metricsUrl : `${metricsUrl}/metrics`,
+    metricsUrl: metrics.startsWith('unix:') ? metrics : `${metrics}/metrics`,
     frontEnd,
     workerThreads,
     maxConnections: Number.isFinite(maxConnections) ? maxConnections : null,

@@ -3,16 +3,17 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { addressOf, listenAddressOf, type Configuration } from './configuration/configuration.js';
 import { openCore, Opened } from './core.js';
-import { divideConnections } from './load/connections.js';
-import { type Certificate, ServedCertificate } from './http/listen/certificate.js';
-import { type FrontEndName, type LoadedFrontEnd, loadFrontEnd } from './http/front-end.js';
+import { divideConnections, type Connections } from './load/connections.js';
+import { ServedCertificate } from './http/listen/certificate.js';
+import type { ListenAddress } from './http/listen/listen-address.js';
+import { type FrontEndName, loadFrontEnd } from './http/front-end.js';
 import { loadGrpc } from './grpc/open.js';
 import type { GrpcFrontEnd } from './grpc/server.js';
 import { show } from './observe/metrics/exposition.js';
 import { METRICS } from './observe/metrics/metrics-table.js';
-import { unreadyReasonsOf } from './routes/readiness.js';
+import { unreadyReasonsOf } from './routes/context.js';
 import { routeTables } from './routes/table.js';
-import { Server } from './http/serve.js';
+import { Server, type Table } from './http/serve.js';
 import { openTracing } from './observe/tracing.js';
 
 /** A running service. */
@@ -33,29 +34,11 @@ export interface Service {
    * @param isUrgent skips the delay
    */
   close(isUrgent?: boolean): Promise<void>;
-  /** Reopens the log files, after they were renamed (log rotation). */
-  reopenLogs(): Promise<void>;
   /**
-   * Reads the routes of the gate again.
-   *
-   * @returns the file; `null` if there is none
-   * @throws Error if they cannot be used; the old ones stay
+   * Reads certificate, routes and trusted roots again, and reopens the decision log after it was renamed. Never rejects: each part
+   * says in the log what went wrong, and keeps what it has.
    */
-  reloadRoutes(): string | null;
-  /**
-   * Reads the trusted roots again.
-   *
-   * @returns their number; `null` if they do not come from a file
-   * @throws TrustedRootsError if the file has a fault; the old ones stay
-   */
-  reloadRoots(): Promise<number | null>;
-  /**
-   * Reads the certificate again. Open connections keep the old one.
-   *
-   * @returns the new certificate; `null` if the service has no TLS
-   * @throws Error if it cannot be served; the old one stays
-   */
-  reloadCertificate(): Certificate | null;
+  reload(): Promise<void>;
 }
 
 const DRAIN_POLL_MS = 10;
@@ -76,66 +59,86 @@ export async function startService(configuration: Configuration, log: Logger): P
 }
 
 async function openService(configuration: Configuration, log: Logger, opened: Opened): Promise<Service> {
-  const certificate = ServedCertificate.read(configuration);
-  const loaded = await loadFrontEnd(configuration.frontEnd);
-  logChoice(loaded, log);
+  const { requestTimeoutSecs, metricsAddr, grpcPort: wantedGrpcPort, host } = configuration;
+  const served = ServedCertificate.read(configuration);
+  const certificate = served?.current ?? null;
+  const {
+    name: frontEndName,
+    reason,
+    isFallback,
+    open: openFrontEnd,
+  } = await loadFrontEnd(configuration.frontEnd);
+  log[isFallback ? 'warn' : 'info'](
+    { frontEnd: frontEndName },
+    `the front end is ${frontEndName === 'uws' ? 'uWebSockets.js' : 'node:http'}: ${reason}`,
+  );
   const core = await openCore(configuration, log, opened);
-  const { decisions, verdicts, metrics, engine, gatekeeper, gate } = core;
+  const { verdicts, metrics, engine, gatekeeper, gate } = core;
   const tracing = await openTracing();
   const unreadyReasons = () => unreadyReasonsOf(core, configuration);
   const context = { ...core, configuration, log, tracing, unreadyReasons };
   const server = new Server(context);
   const tables = routeTables(context);
   const connections = divideConnections(configuration, log);
-  const sources = {
-    ...{ metrics, engine, gatekeeper, server, connections, configuration, decisions, certificate },
-    replays: { verify: engine.replays, gate: gate.replays },
-  };
-  show(metrics.registry, METRICS, sources);
-  const { requestTimeoutSecs, metricsAddr, grpcPort: wantedGrpcPort } = configuration;
-  const listenAddress = listenAddressOf(configuration);
-  const common = { requestTimeoutSecs, certificate: certificate?.current ?? null };
-  const ofCallers = listenAddress.kind === 'unix' ? { ...common, certificate: null } : common;
+  show(metrics.registry, METRICS, { ...context, server, connections, certificate: served });
+  const open = (table: Table, ofListener: Connections, address: ListenAddress) =>
+    opened.add(
+      openFrontEnd({
+        ...{ handle: server.handlerOf(table), connections: ofListener, requestTimeoutSecs },
+        certificate: address.kind === 'unix' ? null : certificate,
+      }),
+    );
   let grpc: GrpcFrontEnd | null = null;
   let grpcPort: number | null = null;
   if (wantedGrpcPort !== undefined && connections.grpc !== null) {
     const { openServer } = await loadGrpc();
-    const { certificate: ofGrpc } = common;
-    grpc = opened.add(
-      openServer({
-        ...{ ...context, connections: connections.grpc, certificate: ofGrpc, rateLimit: tables.gateLimit },
-      }),
-    );
-    grpcPort = await grpc.listen(configuration.host, wantedGrpcPort);
+    const { gateLimit: rateLimit } = tables;
+    grpc = opened.add(openServer({ ...context, connections: connections.grpc, certificate, rateLimit }));
+    grpcPort = await grpc.listen(host, wantedGrpcPort);
   }
-  const address = metricsAddr === undefined ? null : addressOf(metricsAddr);
-  const internal =
-    address &&
-    connections.metrics &&
-    opened.add(
-      loaded.open({ handle: server.handlerOf(tables.internal), connections: connections.metrics, ...common }),
-    );
-  const frontEnd = opened.add(
-    loaded.open({ handle: server.handlerOf(tables.service), connections: connections.http, ...ofCallers }),
-  );
-  const port = await frontEnd.listen(listenAddress);
+  const named = metricsAddr === undefined ? null : addressOf(metricsAddr);
   // Each process shows only its own metrics, so processes must not share this port.
-  const metricsPort =
-    address && internal ? await internal.listen({ kind: 'tcp', ...address, isShared: false }) : port;
+  const internalAddress: ListenAddress | null = named && { kind: 'tcp', ...named, isShared: false };
+  const internal =
+    internalAddress && connections.metrics && open(tables.internal, connections.metrics, internalAddress);
+  const address = listenAddressOf(configuration);
+  const frontEnd = open(tables.service, connections.http, address);
+  const port = await frontEnd.listen(address);
+  const metricsPort = internal ? await internal.listen(internalAddress) : port;
+  const again = async (fault: string, reload: () => unknown) => {
+    try {
+      await reload();
+    } catch (err) {
+      log.error({ err }, fault);
+    }
+  };
   return {
-    port,
-    metricsPort,
-    grpcPort,
-    frontEnd: loaded.name,
+    ...{ port, metricsPort, grpcPort, frontEnd: frontEndName },
     maxConnections: connections.http.limit + (connections.grpc?.limit ?? 0),
-    reopenLogs: () => verdicts.reopen(),
-    reloadRoutes: () => {
-      gate.routes.reload();
-      return gate.routes.file;
+    reload: async () => {
+      await again('the certificate could not be reloaded: the old one is still served', () => {
+        const current = served?.reload([frontEnd, internal, grpc].filter((one) => one !== null));
+        if (current === undefined) return;
+        const { certFile, fingerprint, expiresAt } = current;
+        const until = new Date(expiresAt * 1000).toISOString();
+        log.info(
+          { certFile, fingerprint, until },
+          'SIGHUP: the certificate was reloaded; new connections get it',
+        );
+      });
+      await again('the routes of the gate could not be reloaded: the old ones still hold', () => {
+        gate.routes.reload();
+        const { file } = gate.routes;
+        if (file !== null) log.info({ file }, 'SIGHUP: the routes of the gate were reloaded');
+      });
+      // If it fails, the roots have logged it.
+      const roots = await engine.rootsFile?.reload().catch(() => undefined);
+      if (roots !== undefined) log.info({ roots }, 'SIGHUP: the trusted roots were reloaded');
+      await again('the decision log could not be reopened: the old file is still written', async () => {
+        await verdicts.reopen();
+        log.info('SIGHUP: the decision log was reopened; the configuration is only read at the start');
+      });
     },
-    reloadRoots: async () => (await engine.rootsFile?.reload()) ?? null,
-    reloadCertificate: () =>
-      certificate?.reload([frontEnd, internal, grpc].filter((one) => one !== null)) ?? null,
     close: async (isUrgent = false) => {
       const { shutdownDelaySecs, shutdownGraceSecs } = configuration;
       gatekeeper.isLeaving = true;
@@ -149,16 +152,11 @@ async function openService(configuration: Configuration, log: Logger, opened: Op
       // A listening socket that is not shared stays open, so that health checks get a 503 instead of a refused connection.
       gatekeeper.isDraining = true;
       grpc?.drain();
-      const open = () => server.open + metrics.grpc.openCalls;
+      const open = () => server.open + metrics.openCalls;
       const deadline = performance.now() + shutdownGraceSecs * 1000;
       while (open() > 0 && performance.now() < deadline) await sleep(DRAIN_POLL_MS);
       if (open() > 0) log.warn({ open: open() }, 'requests were cut off: they took too long to drain');
       await opened.close();
     },
   };
-}
-
-function logChoice({ name, reason, isFallback }: LoadedFrontEnd, log: Logger): void {
-  const message = `the front end is ${name === 'uws' ? 'uWebSockets.js' : 'node:http'}: ${reason}`;
-  log[isFallback ? 'warn' : 'info']({ frontEnd: name }, message);
 }

@@ -240,7 +240,7 @@ describe('TLS', { ...needs('openssl'), shuffle: false }, () => {
         { TLS_CERT_FILE: path.join(folder, 'none'), TLS_KEY_FILE: keyFile },
         /TLS_CERT_FILE is ".*none": ENOENT/,
       ],
-      [{ TLS_CERT_FILE: folder, TLS_KEY_FILE: keyFile }, /TLS_CERT_FILE is .*EISDIR/],
+      [{ TLS_CERT_FILE: folder, TLS_KEY_FILE: keyFile }, /TLS_CERT_FILE is .*it is a directory/],
       [{ TLS_CERT_FILE: text, TLS_KEY_FILE: keyFile }, /TLS_CERT_FILE is .*expected PEM/],
       [{ TLS_CERT_FILE: certFile, TLS_KEY_FILE: text }, /TLS_KEY_FILE is .*no private key/],
       [{ TLS_CERT_FILE: certFile, TLS_KEY_FILE: encrypted }, /TLS_KEY_FILE is .*the key is encrypted/],

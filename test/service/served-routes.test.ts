@@ -15,7 +15,7 @@ const toolOf = ({ current }: ServedRoutes) =>
 
 it('are none, any, or those of a file', () => {
   write('first');
-  const [none, any, table] = [undefined, 'any', file].map((setting) => ServedRoutes.read(setting));
+  const [none, any, table] = [undefined, 'any', file].map((setting) => new ServedRoutes(setting));
   expect([none?.current, any?.current]).toEqual([null, 'any']);
   expect([none?.file, any?.file, table?.file]).toEqual([null, null, file]);
   none?.reload();
@@ -26,7 +26,7 @@ it('are none, any, or those of a file', () => {
 
 it('are read again, and stay where the file cannot be used', () => {
   write('first');
-  const routes = ServedRoutes.read(file);
+  const routes = new ServedRoutes(file);
   const rules = openingRulesOf({ gatePassMethods: ['acme/x'], gateMethods: 'tools' } as never, routes);
   expect(rules).toMatchObject({ passMethods: new Set(['acme/x']), methods: 'tools' });
   write('second');
@@ -43,9 +43,9 @@ it('are read again, and stay where the file cannot be used', () => {
   expect(() => routes.reload()).toThrow(refusal('it is not strict JSON: '));
   expect(toolOf(routes)).toMatchObject({ tool: 'second' });
   write('large', ' '.repeat(1024 * 1024));
-  expect(() => ServedRoutes.read(file)).toThrow(refusal('it has 10\\d+ bytes, expected at most 1048576'));
+  expect(() => new ServedRoutes(file)).toThrow(refusal('it has 10\\d+ bytes, expected at most 1048576'));
   writeFileSync(file, '{"routes":[]}'.padEnd(1024 * 1024));
-  expect(ServedRoutes.read(file).current).not.toBeNull();
+  expect(new ServedRoutes(file).current).not.toBeNull();
   rmSync(file);
-  expect(() => ServedRoutes.read(file)).toThrow(refusal('ENOENT'));
+  expect(() => new ServedRoutes(file)).toThrow(refusal('ENOENT'));
 });

@@ -15,10 +15,7 @@ const MAX_BYTES = 4096;
 export function readSecretFiles(
   env: Environment,
   options: readonly string[],
-): {
-  readonly secrets: ReadonlyMap<string, string>;
-  readonly problems: readonly string[];
-} {
+): { readonly secrets: ReadonlyMap<string, string>; readonly problems: readonly string[] } {
   const secrets = new Map<string, string>();
   const problems: string[] = [];
   for (const option of options) {
@@ -41,16 +38,22 @@ export function readSecretFiles(
 }
 
 function readSecret(path: string): string {
+  const secret = readAtMost(path, MAX_BYTES)
+    .toString('utf8')
+    .replace(/\r?\n$/, '');
+  if (secret === '') throw new Error('it is empty, expected a file with the secret');
+  return secret;
+}
+
+/** Reads a file whose size is not known before, such as a pipe. @throws Error if it is larger than that, or no file */
+export function readAtMost(path: string, maxBytes: number): Buffer {
   const file = openSync(path, 'r');
   try {
-    if (fstatSync(file).isDirectory()) throw new Error('it is a directory, expected a file with the secret');
-    const bytes = Buffer.alloc(MAX_BYTES + 1);
+    if (fstatSync(file).isDirectory()) throw new Error('it is a directory, expected a file');
+    const bytes = Buffer.alloc(maxBytes + 1);
     const length = readSync(file, bytes, 0, bytes.length, null);
-    if (length > MAX_BYTES)
-      throw new Error(`it is larger than ${MAX_BYTES} bytes, expected a secret on one line`);
-    const secret = bytes.toString('utf8', 0, length).replace(/\r?\n$/, '');
-    if (secret === '') throw new Error('it is empty, expected a file with the secret');
-    return secret;
+    if (length > maxBytes) throw new Error(`it is larger than ${maxBytes} bytes, expected at most as many`);
+    return bytes.subarray(0, length);
   } finally {
     closeSync(file);
   }

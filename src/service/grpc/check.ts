@@ -1,6 +1,7 @@
 import { bodyOfBytes, unusable } from '../../gate/carriers.js';
 import type { Protocol } from '../../gate/codes.js';
 import { contextHeaders, NO_CONTEXT, type HeaderChanges } from '../../gate/context.js';
+import { GATE_PROTOCOLS } from '../../gate/open.js';
 import type { RequestBody } from '../../gate/request.js';
 import type { GateHead } from '../http/gate-head.js';
 import { wholeContextOf } from '../gate-decider.js';
@@ -17,8 +18,6 @@ const CODES: ReadonlyMap<number, number> = new Map([
 ]);
 /** A value of `HeaderAppendAction`. */
 const OVERWRITE_IF_EXISTS_OR_ADD = 2;
-
-const PROTOCOLS: readonly Protocol[] = ['http', 'mcp', 'a2a'];
 
 /** Envoy's `Authorization/Check`, which others have adopted: a question is about one HTTP request. */
 export const CHECK: Dialect = {
@@ -53,7 +52,7 @@ function readCheck(bytes: Buffer, protocol: Protocol, maxBodyBytes: number): Gat
   const { attributes } = readMessage('CheckRequest', bytes);
   const named = (attributes?.contextExtensions ?? []).filter(({ key }) => key === 'drs_protocol');
   const [name = protocol, ...others] = named.map(({ value }) => value?.toString('latin1') ?? '');
-  const wanted = PROTOCOLS.find((known) => known === name);
+  const wanted = GATE_PROTOCOLS.find((known) => known === name);
   if (wanted === undefined || others.length > 0)
     throw new Error('context_extensions.drs_protocol is none of http, mcp, a2a: correct it in the gateway');
   const http = attributes?.request?.http ?? null;
@@ -80,9 +79,7 @@ function readCheck(bytes: Buffer, protocol: Protocol, maxBodyBytes: number): Gat
 
 const NONE = Buffer.alloc(0);
 
-function write(response: object): Buffer {
-  return writeMessage('CheckResponse', response);
-}
+const write = (response: object): Buffer => writeMessage('CheckResponse', response);
 
 type Headers = Readonly<Record<string, string>>;
 
@@ -107,12 +104,9 @@ function bodyOf(
   if (body.length > maxBodyBytes)
     return { kind: 'too large', reason: `the body is larger than ${maxBodyBytes} bytes (MAX_BODY_BYTES)` };
   const isCut = contentLength !== null && /^\d+$/.test(contentLength) && Number(contentLength) > body.length;
-  if (head.isPartial || isCut) {
-    const reason =
-      'the proxy did not send the whole body; configure it to send all of it, and raise its limit';
-    return { kind: 'too large', reason };
-  }
-  return bodyOfBytes(body, head.headers);
+  if (!head.isPartial && !isCut) return bodyOfBytes(body, head.headers);
+  const reason = 'the proxy did not send the whole body; configure it to send all of it, and raise its limit';
+  return { kind: 'too large', reason };
 }
 
 function changes({ set, remove }: HeaderChanges) {

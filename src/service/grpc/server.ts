@@ -69,7 +69,7 @@ export function openServer(context: GrpcContext) {
 }
 
 /** Counts calls, and ends those whose message does not come in time. */
-function watchCalls({ configuration, metrics: { grpc: metrics } }: GrpcContext): ServerInterceptor {
+function watchCalls({ configuration, metrics }: GrpcContext): ServerInterceptor {
   return ({ path }, call) => {
     const startedAt = performance.now();
     let status: number | null = null;

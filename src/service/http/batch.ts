@@ -37,13 +37,6 @@ const LINE_FEED = 0x0a;
 
 const TYPE_FORM = /^application\/x-ndjson[ \t]*(?:;[ \t]*charset=(?:utf-8|"utf-8")[ \t]*)?$/i;
 
-const NO_LINES: BatchFault = {
-  reason: 'malformed',
-  status: 400,
-  error: 'the batch has no line, expected one JSON text a line',
-};
-const NO_BATCHES = 'batches (application/x-ndjson) are off, since MAX_BATCH is 0; send single requests';
-
 /** The largest batch. */
 export function maxBatchBytesOf({ maxBatchBytes, maxBodyMemory }: BatchLimits): number {
   return Math.min(maxBatchBytes, Math.floor(maxBodyMemory / BATCH_SHARE));
@@ -64,15 +57,29 @@ export async function answerBatch(
   const { configuration } = deps;
   const { maxBatch, maxBodyMemory } = configuration;
   const maxBytes = maxBatchBytesOf(configuration);
-  const fault = maxBatch === 0 ? { status: 415, error: NO_BATCHES } : findHeaderFault(incoming);
-  if (fault !== null) return judge.refuse(incoming, { reason: 'malformed', ...fault });
+  const refuse = (reason: BatchFault['reason'], status: number, error: string) =>
+    judge.refuse(incoming, { reason, status, error });
+  const fault = findHeaderFault(incoming, maxBatch);
+  if (fault !== null) return refuse('malformed', fault.status, fault.error);
   const body = await incoming.read(maxBytes, ticket);
   if (body === 'gone') return null;
-  if (body === 'too_large') return judge.refuse(incoming, batchTooLarge(maxBytes));
+  if (body === 'too_large')
+    return refuse(
+      'too_large',
+      413,
+      `the batch is larger than ${maxBytes} bytes (MAX_BATCH_BYTES, or an eighth of MAX_BODY_MEMORY), ` +
+        `or came in more than ${MAX_PIECES} pieces; send it as several`,
+    );
   if (typeof body === 'string') return judge.refuse(incoming, body);
   const lines = splitLines(body, maxBatch);
-  if (lines === null) return judge.refuse(incoming, tooManyLines(maxBatch));
-  if (lines.length === 0) return judge.refuse(incoming, NO_LINES);
+  if (lines === null)
+    return refuse(
+      'too_large',
+      413,
+      `the batch has more than MAX_BATCH (${maxBatch}) lines; send it as several`,
+    );
+  if (lines.length === 0)
+    return refuse('malformed', 400, 'the batch has no line, expected one JSON text a line');
   const forAnswers = Math.min(lines.length * BYTES_PER_LINE, maxBodyMemory / ANSWERS_SHARE);
   // What came in one piece is not counted yet.
   const uncounted = body.length > MAX_TYPICAL_BYTES ? 0 : body.length;
@@ -153,28 +160,21 @@ async function answerLine(
 class BatchLine implements Asked, Answered {
   code: string | null = null;
   status = 0;
+  readonly endpoint: Endpoint;
+  readonly traceparent: string | null;
+  readonly address: string | null;
+  readonly startedAt: number;
   readonly #incoming: Incoming;
   readonly #number: number;
 
   constructor(incoming: Incoming, number: number) {
+    const { endpoint, traceparent, address, startedAt } = incoming;
+    this.endpoint = endpoint;
+    this.traceparent = traceparent;
+    this.address = address;
+    this.startedAt = startedAt;
     this.#incoming = incoming;
     this.#number = number;
-  }
-
-  get endpoint(): Endpoint {
-    return this.#incoming.endpoint;
-  }
-
-  get traceparent(): string | null {
-    return this.#incoming.traceparent;
-  }
-
-  get address(): string | null {
-    return this.#incoming.address;
-  }
-
-  get startedAt(): number {
-    return this.#incoming.startedAt;
   }
 
   get requestId(): string {
@@ -226,31 +226,23 @@ function joinAll(parts: readonly (string | Buffer)[]): string | Buffer {
 }
 
 /** Why the headers of a batch are not those of one; `null` if they are. */
-function findHeaderFault(incoming: Incoming): { readonly status: number; readonly error: string } | null {
-  const type = incoming.header('content-type') ?? '';
-  if (!TYPE_FORM.test(type))
+function findHeaderFault(incoming: Incoming, maxBatch: number): Pick<BatchFault, 'status' | 'error'> | null {
+  if (maxBatch === 0)
     return {
       status: 415,
-      error: `Content-Type is ${JSON.stringify(type.slice(0, 80))}, expected ${NDJSON_TYPE} for a batch, without other parameters than charset=utf-8`,
+      error: 'batches (application/x-ndjson) are off, since MAX_BATCH is 0; send single requests',
     };
+  const type = incoming.header('content-type') ?? '';
+  if (!TYPE_FORM.test(type)) {
+    const found = JSON.stringify(type.slice(0, 80));
+    const expected = `${NDJSON_TYPE} for a batch, without other parameters than charset=utf-8`;
+    return { status: 415, error: `Content-Type is ${found}, expected ${expected}` };
+  }
   if (incoming.header('content-encoding') !== null)
     return { status: 415, error: 'a batch has Content-Encoding, expected none: send it as it is' };
-  if (incoming.header('x-drs-bundle') !== null)
-    return {
-      status: 400,
-      error: 'a batch has the header X-DRS-Bundle, expected none: put each bundle into a line of the body',
-    };
-  return null;
-}
-
-function batchTooLarge(maxBytes: number): BatchFault {
-  const error =
-    `the batch is larger than ${maxBytes} bytes (MAX_BATCH_BYTES, or an eighth of MAX_BODY_MEMORY), ` +
-    `or came in more than ${MAX_PIECES} pieces; send it as several`;
-  return { reason: 'too_large', status: 413, error };
-}
-
-function tooManyLines(maxBatch: number): BatchFault {
-  const error = `the batch has more than MAX_BATCH (${maxBatch}) lines; send it as several`;
-  return { reason: 'too_large', status: 413, error };
+  if (incoming.header('x-drs-bundle') === null) return null;
+  return {
+    status: 400,
+    error: 'a batch has the header X-DRS-Bundle, expected none: put each bundle into a line of the body',
+  };
 }

@@ -1,6 +1,8 @@
 const WINDOW_MS = 1000;
+/** For lines that a caller can cause as often as it likes. */
+const PER_SECOND = 10;
 
-/** Admits a limited number of events per second, and reports how many it skipped. */
+/** Admits a limited number of log lines per second, and reports how many it left out. */
 export class Sampler {
   readonly #perSecond: number;
   readonly #onLeftOut: (count: number) => void;
@@ -9,18 +11,18 @@ export class Sampler {
   #leftOut = 0;
 
   /**
-   * @param perSecond maximum number of events per second; Infinity for all
-   * @param onLeftOut called at the end of each second in which events were skipped, with their number
+   * @param onLeftOut called at the end of each second in which lines were left out, with their number
+   * @param perSecond maximum number of lines per second; Infinity for all
    */
-  constructor(perSecond: number, onLeftOut: (count: number) => void) {
+  constructor(onLeftOut: (count: number) => void, perSecond = PER_SECOND) {
     this.#perSecond = perSecond;
     this.#onLeftOut = onLeftOut;
   }
 
-  /** Counts an event. @returns whether it is within the limit */
+  /** Counts a line. @returns whether it is within the limit */
   admits(): boolean {
     if (this.#perSecond === Infinity) return true;
-    this.#timer ??= setTimeout(() => this.#end(), WINDOW_MS).unref();
+    this.#timer ??= setTimeout(() => this.close(), WINDOW_MS).unref();
     if (this.#passed < this.#perSecond) {
       this.#passed++;
       return true;
@@ -29,13 +31,9 @@ export class Sampler {
     return false;
   }
 
-  /** Ends the current second early, so that its skipped events are reported. */
+  /** Ends the current second, also early, so that what it left out is reported. */
   close(): void {
     if (this.#timer !== null) clearTimeout(this.#timer);
-    this.#end();
-  }
-
-  #end(): void {
     const leftOut = this.#leftOut;
     this.#timer = null;
     this.#passed = this.#leftOut = 0;

@@ -42,17 +42,15 @@ export interface ContextClaims {
   readonly bundle_digest: string;
   /** `sha256:` and the hex SHA-256 of the signed arguments in RFC 8785 form. */
   readonly args_digest: string;
-  readonly revocation: RevocationClaims;
+  /** The revocation data that the gate checked. */
+  readonly revocation: {
+    /** Seconds since the status list was fetched; `null` if none is configured. */
+    readonly list_age_secs: number | null;
+    /** The URLs of the status lists that were checked. */
+    readonly lists: readonly string[];
+  };
   /** What the call was charged besides 1 call for each limited receipt, root first; absent if nothing was. */
   readonly charged?: readonly { readonly receipt: string; readonly micro_usd: number }[];
-}
-
-/** The revocation data that the gate checked. */
-export interface RevocationClaims {
-  /** Seconds since the status list was fetched; `null` if none is configured. */
-  readonly list_age_secs: number | null;
-  /** The URLs of the status lists that were checked. */
-  readonly lists: readonly string[];
 }
 
 /** A delegate, and who delegated to it: the outermost is the current actor. */
@@ -64,41 +62,30 @@ interface Actor {
 /** The call that a signed context describes. */
 export interface SignedCall extends Pick<AllowedCall<JudgedChain>, 'context' | 'now'> {
   readonly call: Pick<PendingCall, 'encoded'>;
-  readonly chain: {
+  readonly chain: Pick<JudgedChain, 'limits'> & {
     readonly receipts: readonly { readonly iss: string }[];
     readonly invocation: Pick<JudgedChain['invocation'], 'tool_server' | 'args'>;
-    readonly limits: JudgedChain['limits'];
   };
-}
-
-/** A public key in the form of `/.well-known/jwks.json`. */
-export interface ContextJwk {
-  readonly kty: 'OKP';
-  readonly crv: 'Ed25519';
-  readonly alg: 'EdDSA';
-  readonly use: 'sig';
-  /** The thumbprint of RFC 7638. */
-  readonly kid: string;
-  readonly x: string;
 }
 
 /**
  * Signs contexts, so that a tool server behind a proxy can check that they come from the gate. Never exposes the key.
  */
 export class ContextSigner {
-  readonly jwk: ContextJwk;
+  /** The public key in the form of `/.well-known/jwks.json`; `kid` is the thumbprint of RFC 7638. */
+  readonly jwk;
   /** The gate's `did:key`. */
   readonly did: string;
   readonly #publicKey: Buffer;
   readonly #secretKey = sodium.sodium_malloc(sodium.crypto_sign_SECRETKEYBYTES);
   readonly #header: string;
-  readonly #revocation: () => RevocationClaims;
+  readonly #revocation: () => ContextClaims['revocation'];
 
   /**
    * @param seed the 32 bytes of an Ed25519 seed in base64url, like the member `d` of a key file
    * @param revocation called for each signed context
    */
-  constructor(seed: string, revocation: () => RevocationClaims) {
+  constructor(seed: string, revocation: () => ContextClaims['revocation']) {
     const publicKey = Buffer.alloc(sodium.crypto_sign_PUBLICKEYBYTES);
     const bytes = decodeBase64url(seed);
     if (bytes === null) throw new TypeError('the signing key is not base64url');
@@ -106,7 +93,7 @@ export class ContextSigner {
     bytes.fill(0);
     const x = encodeBase64url(publicKey);
     const kid = createHash('sha256').update(`{"crv":"Ed25519","kty":"OKP","x":"${x}"}`).digest('base64url');
-    this.jwk = { kty: 'OKP', crv: 'Ed25519', alg: 'EdDSA', use: 'sig', kid, x };
+    this.jwk = { kty: 'OKP', crv: 'Ed25519', alg: 'EdDSA', use: 'sig', kid, x } as const;
     this.#publicKey = publicKey;
     this.did = didKeyOf(publicKey);
     this.#header = encodeText(JSON.stringify({ alg: 'EdDSA', kid, typ: CONTEXT_TOKEN_TYPE }));
@@ -115,24 +102,21 @@ export class ContextSigner {
 
   /** Makes a compact JWT that is valid for one call and one tool server (`aud`). */
   sign({ context, call, chain: { receipts, invocation, limits }, now }: SignedCall): string {
-    const { root_name, labels } = context;
+    const { root_name, labels, agent, chain_depth, command, tool, binding = 'none' } = context;
     const claims: ContextClaims = {
       iss: this.did,
       aud: invocation.tool_server,
       sub: context.root_principal,
-      client_id: context.agent,
-      act: actorOf(receipts, context.agent),
+      client_id: agent,
+      act: actorOf(receipts, agent),
       iat: now,
       exp: now + LIFETIME_SECS,
       jti: context.invocation,
       verdict: 'valid',
-      agent: context.agent,
+      agent,
       ...(root_name === undefined ? {} : { root_name }),
       ...(labels === undefined ? {} : { labels }),
-      chain_depth: context.chain_depth,
-      command: context.command,
-      tool: context.tool,
-      binding: context.binding ?? 'none',
+      ...{ chain_depth, command, tool, binding },
       bundle_digest: digestOf(call.encoded),
       args_digest: digestOf(toJcs(invocation.args)),
       revocation: this.#revocation(),

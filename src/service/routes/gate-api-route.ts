@@ -1,18 +1,15 @@
 import type { Buffer } from 'node:buffer';
 import { bodyOfText, unusable, whyNoJson } from '../../gate/carriers.js';
 import type { Protocol } from '../../gate/codes.js';
+import { GATE_PROTOCOLS } from '../../gate/open.js';
 import { headersOf, shorten, type GateRequest, type HeaderLookup } from '../../gate/request.js';
 import { gateAnswer } from '../../gate/response.js';
 import { findJsonDefect } from '../../protocol/json-defects.js';
 import { isJsonObject, type JsonObject } from '../../protocol/json.js';
 import { wholeContextOf } from '../gate-decider.js';
-import { answerTo, readJson, type Fault, type Judge } from '../http/judged-body.js';
+import { answerTo, readJson, type Judge } from '../http/judged-body.js';
 import { MAX_HEADER_BYTES, MAX_HEADERS } from '../http/front-end.js';
-import type { Answer, Asked } from '../http/incoming.js';
-import type { Ticket } from '../load/gatekeeper.js';
 import type { GateJudgeContext } from './gate-route.js';
-
-const PROTOCOLS: readonly string[] = ['http', 'mcp', 'a2a'] satisfies readonly Protocol[];
 
 /** Why a request to `/v1/gate` itself is invalid. */
 interface GateRequestFault {
@@ -21,37 +18,30 @@ interface GateRequestFault {
 }
 
 /** `POST /v1/gate`: gates in other processes and languages send a description of the caller's request, or a batch of them. */
-export class GateApiRoute implements Judge {
-  readonly maxBytes: number;
-  readonly #context: GateJudgeContext;
-
-  constructor(context: GateJudgeContext) {
-    this.#context = context;
-    this.maxBytes = context.configuration.maxBodyBytes;
-  }
-
-  async answer(asked: Asked, body: Buffer, ticket: Ticket): Promise<Answer> {
-    const { gate, verdicts } = this.#context;
-    const read = readGateRequest(body);
-    if ('error' in read) {
-      gate.decider.rejected('gate', 'malformed');
-      return { status: 400, body: JSON.stringify(read) };
-    }
-    const { onVerdict, decided } = verdicts.ofGate(asked);
-    const decision = await gate.decider.decide({
-      ...{ ...read, endpoint: 'gate', onVerdict },
-      isWanted: () => !asked.isOver,
-      mayWait: () => ticket.park(),
-    });
-    decided(decision);
-    const whole = decision.kind === 'allow' ? { ...decision, context: wholeContextOf(decision) } : decision;
-    return { status: 200, body: JSON.stringify(gateAnswer(whole)) };
-  }
-
-  refuse(_: Asked, fault: Fault): Answer {
-    this.#context.gate.decider.rejected('gate', typeof fault === 'string' ? fault : fault.reason);
-    return answerTo(fault, this.#context.configuration);
-  }
+export function judgeOfGateRequests({ configuration, gate: { decider }, verdicts }: GateJudgeContext): Judge {
+  return {
+    maxBytes: configuration.maxBodyBytes,
+    answer: async (asked, body, ticket) => {
+      const read = readGateRequest(body);
+      if ('error' in read) {
+        decider.rejected('gate', 'malformed');
+        return { status: 400, body: JSON.stringify(read) };
+      }
+      const { onVerdict, decided } = verdicts.ofGate(asked);
+      const decision = await decider.decide({
+        ...{ ...read, endpoint: 'gate', onVerdict },
+        isWanted: () => !asked.isOver,
+        mayWait: () => ticket.park(),
+      });
+      decided(decision);
+      const whole = decision.kind === 'allow' ? { ...decision, context: wholeContextOf(decision) } : decision;
+      return { status: 200, body: JSON.stringify(gateAnswer(whole)) };
+    },
+    refuse: (_, fault) => {
+      decider.rejected('gate', typeof fault === 'string' ? fault : fault.reason);
+      return answerTo(fault, configuration);
+    },
+  };
 }
 
 /**
@@ -76,7 +66,8 @@ export function readGateRequest(
     return invalid(`the member ${JSON.stringify(shorten(unknown))} is none of ${[...MEMBERS].join(', ')}`);
   const { protocol = assumed, method = 'POST', path = null, headers = {} } = value;
   if (typeof protocol !== 'string') return invalid('protocol is not a string, expected http, mcp or a2a');
-  if (!PROTOCOLS.includes(protocol)) {
+  const known = GATE_PROTOCOLS.find((name) => name === protocol);
+  if (known === undefined) {
     const found = JSON.stringify(shorten(protocol));
     return { error: 'UNKNOWN_PROTOCOL', detail: `protocol is ${found}, expected http, mcp or a2a` };
   }
@@ -90,13 +81,11 @@ export function readGateRequest(
   const body = bodyOf(value, lookup);
   if ('error' in body) return body;
   return {
-    protocol: protocol as Protocol,
-    request: { method, path: path ?? (protocol === 'a2a' ? RPC_PATH : null), headers: lookup, body },
+    protocol: known,
+    // Who asks about A2A without a path has an endpoint of JSON-RPC.
+    request: { method, path: path ?? (known === 'a2a' ? '/' : null), headers: lookup, body },
   };
 }
-
-/** Who asks about A2A without a path has an endpoint of JSON-RPC. */
-const RPC_PATH = '/';
 
 const MEMBERS: ReadonlySet<string> = new Set(['protocol', 'method', 'path', 'headers', 'body', 'body_text']);
 

@@ -1,20 +1,16 @@
-import type { Buffer } from 'node:buffer';
-import type { Logger } from 'pino';
 import { decodeUtf8 } from '#platform';
 import { isJsonObject, parseStrictJson } from '../../protocol/json.js';
 import { refundCall, RefundError, type RefundCode, type Refunded } from '../../usage/index.js';
 import { show } from '../../verify/codes.js';
-import { answerTo, type Fault, type Judge } from '../http/judged-body.js';
-import { refusal, type Answer, type Incoming } from '../http/incoming.js';
-import { printable } from '../observe/logs/verdict-facts.js';
+import { answerTo, type Judge } from '../http/judged-body.js';
+import { refusal, type Incoming } from '../http/incoming.js';
+import { printable } from '../observe/logs/verdict-logs.js';
 import { Sampler } from '../observe/sampler.js';
 import type { ContextClaims } from './context-token.js';
 import type { RouteContext } from './context.js';
 import { GATE_SCOPE } from '../gate-decider.js';
 
 const BODY_BYTES = 32 * 1024;
-/** Lines for refunds that gave nothing back. Whoever has a context that was signed once can ask for as many. */
-const LINES_PER_SECOND = 10;
 
 /** The status of each refusal; 409 of all others. */
 const STATUS: Partial<Record<RefundCode, number>> = {
@@ -24,49 +20,22 @@ const STATUS: Partial<Record<RefundCode, number>> = {
 };
 
 /** `POST /v1/refund`: tool servers give back what the gate has charged. */
-export class RefundRoute implements Judge<Incoming> {
-  readonly maxBytes = BODY_BYTES;
-  readonly #context: RouteContext;
-  /** Logs whatever `LOG_LEVEL` says: who gave back what must be known. */
-  readonly #audit: Logger;
-  readonly #sampler: Sampler;
+export function judgeOfRefunds({
+  configuration,
+  gate,
+  log,
+  metrics,
+  verdicts,
+}: RouteContext): Judge<Incoming> {
+  const { signer, replays: store } = gate;
+  // Logs whatever `LOG_LEVEL` says: who gave back what must be known.
+  const audit = log.child({}, { level: 'info' });
+  // Of refunds that gave nothing back: whoever has a context that was signed once can ask for as many.
+  const sampler = new Sampler((leftOut) =>
+    audit.warn({ leftOut }, 'refund: as many more that gave nothing back, left out of the log'),
+  );
 
-  constructor(context: RouteContext) {
-    this.#context = context;
-    this.#audit = context.log.child({}, { level: 'info' });
-    this.#sampler = new Sampler(LINES_PER_SECOND, (leftOut) =>
-      this.#audit.warn({ leftOut }, 'refund: as many more that gave nothing back, left out of the log'),
-    );
-  }
-
-  readonly refusalOf = (): Answer | null =>
-    this.#context.gate.signer !== null
-      ? null
-      : refusal(404, 'contexts are not signed, so nothing proves a charge: set GATE_SIGNING_KEY');
-
-  refuse(_: Incoming, fault: Fault): Answer {
-    const { configuration, metrics } = this.#context;
-    metrics.gate.rejected('gate', typeof fault === 'string' ? fault : fault.reason);
-    if (fault !== 'too_large') return answerTo(fault, configuration);
-    return refusal(413, `the body is larger than ${BODY_BYTES} bytes`, { closes: true });
-  }
-
-  async answer(incoming: Incoming, body: Buffer): Promise<Answer> {
-    const { metrics } = this.#context;
-    try {
-      const refunded = await this.#refund(incoming, decodeUtf8(body));
-      metrics.refunds.done++;
-      return { status: 200, body: JSON.stringify(refunded) };
-    } catch (error) {
-      if (!(error instanceof RefundError)) throw error;
-      const { code, message } = error;
-      metrics.refunds[code]++;
-      return { status: STATUS[code] ?? 409, body: JSON.stringify({ error: code, detail: message }) };
-    }
-  }
-
-  async #refund(incoming: Incoming, text: string | null): Promise<Refunded> {
-    const { signer, replays: store } = this.#context.gate;
+  const refund = async (incoming: Incoming, text: string | null): Promise<Refunded> => {
     const { context, usd } = readRefund(text);
     const claims = signer?.read(context) ?? null;
     if (claims === null)
@@ -77,24 +46,44 @@ export class RefundRoute implements Judge<Incoming> {
     const charged = (claims.charged ?? []).map(({ receipt, micro_usd: microUsd }) => ({ receipt, microUsd }));
     const call = { scope: GATE_SCOPE, iss: agent, jti, allowedAt, charged };
     const facts = { ...factsOf(claims), address: incoming.clientAddress, requestId: incoming.requestId };
-    const { verdicts } = this.#context;
     try {
       const refunded = await refundCall(call, usd, store, Math.floor(Date.now() / 1000));
       const isEmpty = refunded.calls === 0 && refunded.total_cost_usd === 0;
-      if (!isEmpty || this.#sampler.admits()) this.#audit.info({ ...facts, ...refunded }, 'refund');
+      if (!isEmpty || sampler.admits()) audit.info({ ...facts, ...refunded }, 'refund');
       verdicts.recordRefund(incoming, claims, 'done', refunded);
       return refunded;
     } catch (error) {
-      if (this.#sampler.admits()) this.#audit.warn({ ...facts, err: error }, 'refund refused');
-      verdicts.recordRefund(
-        incoming,
-        claims,
-        error instanceof RefundError ? error.code : 'internal',
-        NOTHING,
-      );
+      if (sampler.admits()) audit.warn({ ...facts, err: error }, 'refund refused');
+      const result = error instanceof RefundError ? error.code : 'internal';
+      verdicts.recordRefund(incoming, claims, result, NOTHING);
       throw error;
     }
-  }
+  };
+
+  return {
+    maxBytes: BODY_BYTES,
+    refusalOf: () =>
+      signer !== null
+        ? null
+        : refusal(404, 'contexts are not signed, so nothing proves a charge: set GATE_SIGNING_KEY'),
+    refuse: (_, fault) => {
+      metrics.gate.rejected('gate', typeof fault === 'string' ? fault : fault.reason);
+      if (fault !== 'too_large') return answerTo(fault, configuration);
+      return refusal(413, `the body is larger than ${BODY_BYTES} bytes`, { closes: true });
+    },
+    answer: async (incoming, body) => {
+      try {
+        const refunded = await refund(incoming, decodeUtf8(body));
+        metrics.refunds.done++;
+        return { status: 200, body: JSON.stringify(refunded) };
+      } catch (error) {
+        if (!(error instanceof RefundError)) throw error;
+        const { code, message } = error;
+        metrics.refunds[code]++;
+        return { status: STATUS[code] ?? 409, body: JSON.stringify({ error: code, detail: message }) };
+      }
+    },
+  };
 }
 
 const NOTHING: Refunded = { calls: 0, total_cost_usd: 0 };

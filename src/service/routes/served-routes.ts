@@ -8,25 +8,17 @@ const MAX_BYTES = 1024 * 1024;
 /** The routes of the gate over `http` (`GATE_ROUTES`). They can be reloaded from the same file. */
 export class ServedRoutes {
   readonly file: string | null;
-  #current: RouteTable | 'any' | null;
-
-  private constructor(file: string | null, current: RouteTable | 'any' | null) {
-    this.file = file;
-    this.#current = current;
-  }
+  /** The table; `any` if none is wanted; `null` if none is configured. Only {@link reload} replaces it. */
+  current: RouteTable | 'any' | null;
 
   /**
    * @param setting the path of a file, or `any`
    * @throws Error if the file cannot be read or used
    */
-  static read(setting: string | undefined): ServedRoutes {
-    if (setting === undefined) return new ServedRoutes(null, null);
-    return setting === 'any' ? new ServedRoutes(null, 'any') : new ServedRoutes(setting, readTable(setting));
-  }
-
-  /** The table; `any` if none is wanted; `null` if none is configured. */
-  get current(): RouteTable | 'any' | null {
-    return this.#current;
+  constructor(setting: string | undefined) {
+    this.file = setting === undefined || setting === 'any' ? null : setting;
+    this.current = setting === 'any' ? 'any' : null;
+    this.reload();
   }
 
   /**
@@ -35,7 +27,7 @@ export class ServedRoutes {
    * @throws Error if it cannot be used; the old table stays
    */
   reload(): void {
-    if (this.file !== null) this.#current = readTable(this.file);
+    if (this.file !== null) this.current = readTable(this.file);
   }
 }
 

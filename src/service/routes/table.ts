@@ -11,42 +11,31 @@ import type { Judge } from '../http/judged-body.js';
 import type { Route, Table } from '../http/serve.js';
 import { RateLimit } from '../load/rate-limit.js';
 import type { Endpoint } from '../observe/metrics/metrics.js';
-import { AdminAccess } from './admin-access.js';
+import { AdminRoutes } from './admin-routes.js';
 import type { RouteContext } from './context.js';
-import { GateApiRoute } from './gate-api-route.js';
+import { judgeOfGateRequests } from './gate-api-route.js';
 import { GateJudge, proxyQuery } from './gate-route.js';
 import { INSPECTOR_HEADERS, inspectorPage } from './inspector.js';
-import { RefundRoute } from './refund-route.js';
-import { RevokeRoute } from './revoke-route.js';
-import { UsageRoute } from './usage-route.js';
-import { VerifyRoute } from './verify-route.js';
-
-/** What answers the requests to a service. */
-export interface Tables {
-  readonly service: Table;
-  /** Of `METRICS_ADDR`. */
-  readonly internal: Table;
-  /** The gate's rate limit, which its other transports share; `null` if there is none. */
-  readonly gateLimit: RateLimit | null;
-}
+import { judgeOfRefunds } from './refund-route.js';
+import { judgeOfVerdicts } from './verify-route.js';
 
 /** A limit as configured; `null` if there is none. */
-export function limitOf({
-  rateLimitPerIp,
-  rateLimitGlobal,
-}: Pick<Configuration, 'rateLimitPerIp' | 'rateLimitGlobal'>): RateLimit | null {
+export function limitOf({ rateLimitPerIp, rateLimitGlobal }: Configuration): RateLimit | null {
   const rateLimit = new RateLimit(rateLimitPerIp, rateLimitGlobal);
   return rateLimit.isOn ? rateLimit : null;
 }
 
-/** The routes of the service, and those of `METRICS_ADDR`. */
-export function routeTables(context: RouteContext): Tables {
+/**
+ * What answers the requests to a service.
+ *
+ * @returns `internal`: those to `METRICS_ADDR`; `gateLimit`: the gate's rate limit, which gRPC shares; `null` if there is none
+ */
+export function routeTables(context: RouteContext) {
   const { configuration, gate: opened } = context;
   const { metricsAddr, adminOnMetricsAddr, inspector } = configuration;
   const limit = () => limitOf(configuration);
   const [verifyLimit, gateLimit, adminLimit] = [limit(), limit(), limit()];
-  const access = new AdminAccess(context);
-  const [revoke, usage] = [new RevokeRoute(context, access), new UsageRoute(context, access)];
+  const { revoke, list, usage } = new AdminRoutes(context);
 
   const post = (endpoint: Endpoint, rateLimit: RateLimit | null, serve: Route['serve']): Route => ({
     ...{ endpoint, methods: ['POST'], rateLimit, serve },
@@ -72,16 +61,16 @@ export function routeTables(context: RouteContext): Tables {
   });
 
   const verdicts: Rows = [
-    ['/verify', judged('verify', verifyLimit, new VerifyRoute(context))],
-    ['/v1/gate', judged('gate', gateLimit, new GateApiRoute(context))],
-    ['/v1/refund', post('gate', gateLimit, new RefundRoute(context))],
+    ['/verify', judged('verify', verifyLimit, judgeOfVerdicts(context))],
+    ['/v1/gate', judged('gate', gateLimit, judgeOfGateRequests(context))],
+    ['/v1/refund', post('gate', gateLimit, judgeOfRefunds(context))],
     ['/.well-known/jwks.json', read('jwks', () => answerKeys(opened))],
     ...GATE_PROTOCOLS.map((protocol) => [`/gate/${protocol}`, gate(protocol)] as const),
   ];
   const admin: Rows = [
-    ['/admin/revoke', post('revoke', adminLimit, revoke.serve)],
-    ['/admin/revocations', read('revoke', revoke.list, adminLimit, false)],
-    ['/admin/usage', read('usage', usage.serve, adminLimit)],
+    ['/admin/revoke', post('revoke', adminLimit, revoke)],
+    ['/admin/revocations', read('revoke', list, adminLimit, false)],
+    ['/admin/usage', read('usage', usage, adminLimit)],
   ];
   const health: Rows = [
     ['/healthz', read('healthz', () => answerHealth(context))],
@@ -134,27 +123,22 @@ function answerKeys({ signer }: RouteContext['gate']): Answer {
 }
 
 function answerHealth({ gatekeeper }: RouteContext): Answer {
-  return gatekeeper.isDraining
-    ? { status: 503, body: '{"status":"shutting_down"}', closes: true }
-    : { status: 200, body: '{"status":"ok"}' };
+  if (gatekeeper.isDraining) return { status: 503, body: '{"status":"shutting_down"}', closes: true };
+  return { status: 200, body: '{"status":"ok"}' };
 }
 
 function answerReadiness({ unreadyReasons }: RouteContext): Answer {
   const reasons = unreadyReasons();
   const [reason] = reasons;
-  return reason === undefined
-    ? { status: 200, body: '{"status":"ready"}' }
-    : { status: 503, body: JSON.stringify({ status: 'not_ready', reason, reasons }) };
+  if (reason === undefined) return { status: 200, body: '{"status":"ready"}' };
+  return { status: 503, body: JSON.stringify({ status: 'not_ready', reason, reasons }) };
 }
 
 async function answerScrape({ metrics: { registry } }: RouteContext): Promise<Answer> {
   // Deferred: one packet may hold thousands of pipelined requests, which would all be answered before anything else.
   await setImmediate();
-  return {
-    status: 200,
-    body: await registry.metrics(),
-    headers: { 'Content-Type': registry.contentType },
-  };
+  const headers = { 'Content-Type': registry.contentType };
+  return { status: 200, body: await registry.metrics(), headers };
 }
 
 /** `docs/openapi.yaml` as JSON text. The build converts it. */

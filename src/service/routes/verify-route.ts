@@ -1,52 +1,42 @@
-import type { Buffer } from 'node:buffer';
 import { WorkDropped } from '../../signatures/signature-verifier.js';
 import { parseBundleText } from '../../verify/receipt-cache.js';
 import { asksForDetails, toVerdictJson } from '../../verifier/verdict.js';
-import { answerTo, readJson, type Fault, type Judge } from '../http/judged-body.js';
-import { refusal, type Answer, type Asked } from '../http/incoming.js';
-import type { Ticket } from '../load/gatekeeper.js';
+import { answerTo, readJson, type Judge } from '../http/judged-body.js';
+import { refusal } from '../http/incoming.js';
 import type { RouteContext } from './context.js';
 
 /** `POST /verify`: answers a body, or each line of a batch, with a verdict. */
-export class VerifyRoute implements Judge {
-  readonly maxBytes: number;
-  readonly #context: RouteContext;
-
-  constructor(context: RouteContext) {
-    this.#context = context;
-    this.maxBytes = context.configuration.maxBodyBytes;
-  }
-
-  /** After every error the answer is an error, never a verdict. */
-  async answer(asked: Asked, body: Buffer, ticket: Ticket): Promise<Answer | null> {
-    const { engine, metrics, verdicts, log } = this.#context;
-    try {
-      const read = readJson(body, (text) => parseBundleText(text, engine.cache));
-      if (read.fault !== undefined) {
-        metrics.countRejection(read.fault);
-        return refusal(read.fault === 'too_large' ? 413 : 400, read.error);
+export function judgeOfVerdicts({ engine, metrics, verdicts, log, configuration }: RouteContext): Judge {
+  return {
+    maxBytes: configuration.maxBodyBytes,
+    /** After every error the answer is an error, never a verdict. */
+    answer: async (asked, body, ticket) => {
+      try {
+        const read = readJson(body, (text) => parseBundleText(text, engine.cache));
+        if (read.fault !== undefined) {
+          metrics.countRejection(read.fault);
+          return refusal(read.fault === 'too_large' ? 413 : 400, read.error);
+        }
+        const { bundle } = read.parsed;
+        const outcome = await engine.verify({
+          bundle,
+          body: read.parsed.body,
+          isWanted: () => !asked.isOver,
+          mayWait: () => ticket.park(),
+        });
+        metrics.countOutcome(outcome);
+        verdicts.record(asked, outcome, bundle);
+        return { status: 200, body: toVerdictJson(outcome, asksForDetails(bundle)) };
+      } catch (error) {
+        if (error instanceof WorkDropped) return null;
+        log.error({ err: error }, 'a request failed inside the service');
+        metrics.countRejection('internal');
+        return refusal(500, 'internal');
       }
-      const { bundle } = read.parsed;
-      const outcome = await engine.verify({
-        bundle,
-        body: read.parsed.body,
-        isWanted: () => !asked.isOver,
-        mayWait: () => ticket.park(),
-      });
-      metrics.countOutcome(outcome);
-      verdicts.record(asked, outcome, bundle);
-      return { status: 200, body: toVerdictJson(outcome, asksForDetails(bundle)) };
-    } catch (error) {
-      if (error instanceof WorkDropped) return null;
-      log.error({ err: error }, 'a request failed inside the service');
-      metrics.countRejection('internal');
-      return refusal(500, 'internal');
-    }
-  }
-
-  refuse(_: Asked, fault: Fault): Answer {
-    const { configuration, metrics } = this.#context;
-    metrics.countRejection(typeof fault === 'string' ? fault : fault.reason);
-    return answerTo(fault, configuration);
-  }
+    },
+    refuse: (_, fault) => {
+      metrics.countRejection(typeof fault === 'string' ? fault : fault.reason);
+      return answerTo(fault, configuration);
+    },
+  };
 }

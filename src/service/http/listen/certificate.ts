@@ -1,7 +1,8 @@
-import { Buffer } from 'node:buffer';
+import type { Buffer } from 'node:buffer';
 import { constants, createPrivateKey, X509Certificate, type KeyObject } from 'node:crypto';
-import { closeSync, openSync, readSync } from 'node:fs';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
+import type { Configuration } from '../../configuration/variables.js';
+import { readAtMost } from '../../configuration/secret-files.js';
 import type { FrontEnd } from '../front-end.js';
 
 /** The PEM files of a certificate. */
@@ -62,15 +63,7 @@ export function secureContextOf({ cert, key }: Certificate): SecureContextOption
 
 function readPem(variable: string, path: string): Buffer {
   try {
-    const file = openSync(path, 'r');
-    try {
-      const bytes = Buffer.alloc(MAX_BYTES + 1);
-      const length = readSync(file, bytes, 0, bytes.length, null);
-      if (length > MAX_BYTES) throw new Error(`it is larger than ${MAX_BYTES} bytes`);
-      return bytes.subarray(0, length);
-    } finally {
-      closeSync(file);
-    }
+    return readAtMost(path, MAX_BYTES);
   } catch (error) {
     throw new Error(`${variable} is ${show(path)}: ${(error as Error).message}; expected a PEM file`, {
       cause: error,
@@ -109,29 +102,20 @@ function show(path: string): string {
 
 /** The certificate that a service serves. It can be reloaded from the same files. */
 export class ServedCertificate {
-  #current: Certificate;
+  /** Only {@link reload} replaces it. */
+  current: Certificate;
 
   private constructor(current: Certificate) {
-    this.#current = current;
+    this.current = current;
   }
 
   /**
    * @returns `null` if the service has no certificate
    * @throws Error if the files cannot be read or used
    */
-  static read({
-    tlsCertFile: certFile,
-    tlsKeyFile: keyFile,
-  }: {
-    readonly tlsCertFile?: string | undefined;
-    readonly tlsKeyFile?: string | undefined;
-  }): ServedCertificate | null {
+  static read({ tlsCertFile: certFile, tlsKeyFile: keyFile }: Configuration): ServedCertificate | null {
     if (certFile === undefined || keyFile === undefined) return null;
     return new ServedCertificate(readCertificate({ certFile, keyFile }));
-  }
-
-  get current(): Certificate {
-    return this.#current;
   }
 
   /**
@@ -140,9 +124,9 @@ export class ServedCertificate {
    * @throws Error if the files cannot be used; the old certificate stays
    */
   reload(frontEnds: readonly Pick<FrontEnd, 'useCertificate'>[]): Certificate {
-    const next = readCertificate(this.#current);
+    const next = readCertificate(this.current);
     for (const frontEnd of frontEnds) frontEnd.useCertificate(next);
-    this.#current = next;
+    this.current = next;
     return next;
   }
 }

@@ -11,24 +11,20 @@ import {
 
 const NOTHING = Buffer.alloc(0);
 
+type WireOptions = { readonly expectsContinue: boolean; readonly isUnix: boolean };
+
 /** A {@link Wire} over `node:http`. */
 export class NodeWire implements Wire {
   readonly #request: IncomingMessage;
   readonly #response: ServerResponse;
-  readonly #expectsContinue: boolean;
-  readonly #isUnix: boolean;
+  readonly #options: WireOptions;
   #gone: (() => void) | null = null;
   #closes = false;
 
-  constructor(
-    request: IncomingMessage,
-    response: ServerResponse,
-    { expectsContinue, isUnix }: { readonly expectsContinue: boolean; readonly isUnix: boolean },
-  ) {
+  constructor(request: IncomingMessage, response: ServerResponse, options: WireOptions) {
     this.#request = request;
     this.#response = response;
-    this.#expectsContinue = expectsContinue;
-    this.#isUnix = isUnix;
+    this.#options = options;
   }
 
   /** Whether a part of the body has not arrived yet. */
@@ -53,7 +49,7 @@ export class NodeWire implements Wire {
   }
 
   remoteAddress(): string {
-    return this.#isUnix ? UNIX_PEER : (this.#request.socket.remoteAddress ?? GONE_PEER);
+    return this.#options.isUnix ? UNIX_PEER : (this.#request.socket.remoteAddress ?? GONE_PEER);
   }
 
   onAborted(gone: () => void): void {
@@ -62,7 +58,7 @@ export class NodeWire implements Wire {
 
   receive(take: TakePiece, isWanted: boolean): void {
     const request = this.#request;
-    if (this.#expectsContinue && isWanted) this.#response.writeContinue();
+    if (this.#options.expectsContinue && isWanted) this.#response.writeContinue();
     const announced = Number(request.headers['content-length'] ?? NaN);
     let received = 0;
     let hasBegun = false;
@@ -154,11 +150,14 @@ export class NodeWire implements Wire {
 /** The head of a request from `node:http`. */
 export class NodeRequest implements HttpRequest {
   readonly #message: IncomingMessage;
-  readonly #target: string;
+  readonly #path: string;
+  readonly #query: string | undefined;
 
   constructor(message: IncomingMessage) {
     this.#message = message;
-    this.#target = originForm(message.url ?? '');
+    const [, path = '', query] = /^([^?]*)(?:\?(.*))?$/s.exec(originForm(message.url ?? '')) ?? [];
+    this.#path = path;
+    this.#query = query;
   }
 
   getCaseSensitiveMethod(): string {
@@ -166,13 +165,11 @@ export class NodeRequest implements HttpRequest {
   }
 
   getUrl(): string {
-    const end = this.#target.indexOf('?');
-    return end === -1 ? this.#target : this.#target.slice(0, end);
+    return this.#path;
   }
 
   getQuery(): string | undefined {
-    const end = this.#target.indexOf('?');
-    return end === -1 ? undefined : this.#target.slice(end + 1);
+    return this.#query;
   }
 
   forEach(visit: (name: string, value: string) => void): void {

@@ -101,7 +101,7 @@ async function listen(server: Server, address: ListenAddress): Promise<number> {
 const HEADER_NAME = /^[\dA-Za-z-]+$/;
 
 /** Refuses requests that Node's parser accepts, but uWebSockets.js or RFC 9112 does not. */
-function refusalOf({ rawHeaders, headers, httpVersion }: IncomingMessage): [number, string] | null {
+function refusalOf({ rawHeaders, headers, httpVersion }: IncomingMessage): Refusal | null {
   if (rawHeaders.length > 2 * MAX_HEADERS) return [431, `there are more than ${MAX_HEADERS} headers`];
   if (httpVersion === '1.1' && headers.host === undefined) return [400, 'Host is missing, expected one'];
   // Servers in the manner of CGI take `_` for `-`, and SCRIPT_NAME for a part of the path. What a gate has read under one
@@ -209,7 +209,11 @@ function answerFault(fault: ParserFault, socket: Socket): void {
   } else if (!socket.writable || socket.bytesRead === 0) {
     // Opened in advance and never used. An answer could be mistaken for the answer to a later request.
     socket.destroy();
-  } else refuseConnection(socket, ...describe(fault));
+  } else {
+    const { code, reason, message } = fault;
+    const unlisted: Refusal = [400, `the request is not HTTP/1.1: ${reason ?? message}`];
+    refuseConnection(socket, ...(REFUSALS.get(code) ?? unlisted));
+  }
 }
 
 /** Writes `{ "error": … }` directly to the socket, without `node:http`, and closes the connection. */
@@ -224,27 +228,20 @@ function refuseConnection(socket: Socket, status: number, error: string): void {
   socket.once('close', () => clearTimeout(timer));
 }
 
-/** Returns status and message. For a code that is not listed, the message is the parser's. */
-function describe({ code, reason, message }: ParserFault): [number, string] {
-  switch (code) {
-    case 'HPE_HEADER_OVERFLOW':
-      return [431, `the headers are larger than ${MAX_HEADER_BYTES} bytes`];
-    case 'ERR_HTTP_REQUEST_TIMEOUT':
-      return [408, 'the headers did not arrive in time'];
-    case 'HPE_INVALID_VERSION':
-    case 'HPE_PAUSED_H2_UPGRADE':
-      return [505, 'the version is not supported, expected HTTP/1.1 or HTTP/1.0'];
-    case 'HPE_UNEXPECTED_CONTENT_LENGTH':
-      return [
-        400,
-        'Content-Length comes more than once, or together with Transfer-Encoding; expected one of them',
-      ];
-    case 'HPE_INVALID_TRANSFER_ENCODING':
-      return [
-        400,
-        'Transfer-Encoding is not "chunked", comes more than once, or together with Content-Length',
-      ];
-    default:
-      return [400, `the request is not HTTP/1.1: ${reason ?? message}`];
-  }
-}
+type Refusal = readonly [status: number, error: string];
+const UNSUPPORTED: Refusal = [505, 'the version is not supported, expected HTTP/1.1 or HTTP/1.0'];
+/** Status and message for the codes of Node's parser. For one that is not listed, the message is the parser's. */
+const REFUSALS: ReadonlyMap<string | undefined, Refusal> = new Map<string, Refusal>([
+  ['HPE_HEADER_OVERFLOW', [431, `the headers are larger than ${MAX_HEADER_BYTES} bytes`]],
+  ['ERR_HTTP_REQUEST_TIMEOUT', [408, 'the headers did not arrive in time']],
+  ['HPE_INVALID_VERSION', UNSUPPORTED],
+  ['HPE_PAUSED_H2_UPGRADE', UNSUPPORTED],
+  [
+    'HPE_UNEXPECTED_CONTENT_LENGTH',
+    [400, 'Content-Length comes more than once, or together with Transfer-Encoding; expected one of them'],
+  ],
+  [
+    'HPE_INVALID_TRANSFER_ENCODING',
+    [400, 'Transfer-Encoding is not "chunked", comes more than once, or together with Content-Length'],
+  ],
+]);

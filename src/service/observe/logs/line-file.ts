@@ -26,8 +26,10 @@ export class LineFile {
   /** Whether the fault was logged. It is logged once, until a line is written again. */
   #isLogged = false;
   #isClosed = false;
-  #written = 0;
-  #dropped = 0;
+  /** Lines written so far. */
+  written = 0;
+  /** Lines dropped so far, because too many were waiting or a write failed. */
+  dropped = 0;
 
   private constructor(path: string, log: Logger, stream: WriteStream) {
     this.#path = path;
@@ -43,20 +45,10 @@ export class LineFile {
     return new LineFile(path, log, await openStream(path));
   }
 
-  /** Lines written so far. */
-  get written(): number {
-    return this.#written;
-  }
-
-  /** Lines dropped so far, because too many were waiting or a write failed. */
-  get dropped(): number {
-    return this.#dropped;
-  }
-
   /** @param line without a line break */
   write(line: string): void {
     if (this.#isClosed || !this.#isUsable() || this.#stream.writableLength + line.length > MAX_WAITING) {
-      this.#dropped++;
+      this.dropped++;
       return;
     }
     const stream = this.#stream;
@@ -98,12 +90,11 @@ export class LineFile {
   }
 
   readonly #count = (error?: Error | null): void => {
-    if (error) {
-      this.#dropped++;
-      return;
+    if (error) this.dropped++;
+    else {
+      this.written++;
+      this.#isLogged = false;
     }
-    this.#written++;
-    this.#isLogged = false;
   };
 
   #watch(stream: WriteStream): WriteStream {

@@ -1,25 +1,17 @@
 import type { ReplayStore } from '../../../usage/index.js';
-import type { Engine } from '../../../verifier/engine.js';
 import { CATALOGUE } from '../../../verify/codes.js';
 import { BUILD } from '../build-info.js';
 import type { Configuration } from '../../configuration/configuration.js';
 import { variableOf } from '../../configuration/environment.js';
-import type { Gatekeeper } from '../../load/gatekeeper.js';
+import type { Core } from '../../core.js';
 import type { ListenerConnections } from '../../load/connections.js';
 import type { Row, Values } from './exposition.js';
-import type { Metrics } from './metrics.js';
 
 /** Where the values of the metrics come from. */
-export interface Sources {
-  readonly metrics: Metrics;
-  readonly engine: Engine;
-  readonly gatekeeper: Gatekeeper;
+export interface Sources extends Core {
   readonly server: { readonly open: number };
   readonly connections: ListenerConnections;
   readonly configuration: Configuration;
-  /** The records of used invocations, by their scopes; `null` where an invocation may be used again. */
-  readonly replays: Readonly<Record<'verify' | 'gate', ReplayStore | null>>;
-  readonly decisions: { readonly lines: { readonly written: number; readonly dropped: number } } | null;
   readonly certificate: { readonly current: { readonly expiresAt: number } } | null;
 }
 
@@ -39,8 +31,8 @@ export const METRICS: readonly Row<Sources>[] = [
 
   ['drs_gate_decisions_total', 'counter', 'Decisions of the gate; denials by code', ['protocol', 'decision', 'code'], (s) => s.metrics.decisions],
   ['drs_gate_rejections_total', 'counter', 'Questions to the gate that were answered without a check of the call', ['endpoint', 'reason'], (s) => s.metrics.gateRejections],
-  ['drs_grpc_calls_total', 'counter', 'Calls over gRPC', ['method', 'status'], (s) => by(grpc(s)?.calls, (one) => one.statuses)],
-  ['drs_grpc_call_duration_seconds', 'histogram', 'From the headers of a call to its end', ['method'], (s) => by(grpc(s)?.calls, (one) => one.seconds)],
+  ['drs_grpc_calls_total', 'counter', 'Calls over gRPC', ['method', 'status'], (s) => by(grpc(s)?.grpcCalls, (one) => one.statuses)],
+  ['drs_grpc_call_duration_seconds', 'histogram', 'From the headers of a call to its end', ['method'], (s) => by(grpc(s)?.grpcCalls, (one) => one.seconds)],
   ['drs_grpc_open_calls', 'gauge', 'Open calls over gRPC', [], (s) => grpc(s)?.openCalls],
 
   ['drs_replay_checks_total', 'counter', 'Invocations checked for replay', ['scope', 'result'], (s) => byScope(s, (_, scope) => s.metrics.replays[scope].results)],
@@ -102,14 +94,12 @@ function failures({ metrics }: Sources): Values {
   return CATALOGUE.map(({ block, code }) => [block, { [code]: metrics.failures.get(code) ?? 0 }]);
 }
 
-function decisionLines({ decisions }: Sources): Values | undefined {
-  return decisions === null
-    ? undefined
-    : { written: decisions.lines.written, dropped: decisions.lines.dropped };
+function decisionLines({ verdicts: { lines } }: Sources): Values | undefined {
+  return lines === null ? undefined : { written: lines.written, dropped: lines.dropped };
 }
 
 function grpc({ connections, metrics }: Sources) {
-  return connections.grpc === null ? undefined : metrics.grpc;
+  return connections.grpc === null ? undefined : metrics;
 }
 
 function isStoreInRedis({ engine: { revocation } }: Sources): boolean {
@@ -117,11 +107,11 @@ function isStoreInRedis({ engine: { revocation } }: Sources): boolean {
 }
 
 function dependencies(sources: Sources): Values {
-  const { metrics, engine, replays, configuration } = sources;
+  const { metrics, engine, gate, configuration } = sources;
   // Redis has three uses. It is down if one of them fails.
   const uses = [
-    replays.verify?.isAvailable,
-    replays.gate?.isAvailable,
+    engine.replays?.isAvailable,
+    gate.replays?.isAvailable,
     isStoreInRedis(sources) ? engine.revocation.isStoreCurrent : undefined,
   ].filter((isUp) => isUp !== undefined);
   return {
@@ -144,14 +134,13 @@ function configured({ configuration: c }: Sources): Values {
 }
 
 /** The limits that alerting rules compare with. They read them from the metrics, so no number is written twice. */
-// prettier-ignore
-const LIMITS = [
-  'maxPending', 'queueBurstMs', 'maxBodyMemory', 'workerThreads', 'receiptCacheBytes',
-  'statusCacheTtlSecs', 'statusMaxStaleSecs', 'replayWindowSecs',
-] as const satisfies readonly (keyof Configuration)[];
-
 function limits({ configuration }: Sources): Values {
-  return LIMITS.map((limit) => [variableOf(limit), configuration[limit]]);
+  // prettier-ignore
+  const named = [
+    'maxPending', 'queueBurstMs', 'maxBodyMemory', 'workerThreads', 'receiptCacheBytes',
+    'statusCacheTtlSecs', 'statusMaxStaleSecs', 'replayWindowSecs',
+  ] as const;
+  return named.map((limit) => [variableOf(limit), configuration[limit]]);
 }
 
 /** A 1 under one value of each label. */
@@ -173,10 +162,11 @@ function by<One, Label extends string>(
   return values.length === 0 ? undefined : values;
 }
 
-/** What is read of each record of used invocations. */
+/** What is read of each record of used invocations; there is none where an invocation may be used again. */
 function byScope(
-  { replays }: Sources,
+  { engine, gate }: Sources,
   read: (store: ReplayStore, scope: 'verify' | 'gate') => Values | undefined,
 ): Values | undefined {
-  return by(replays, (store, scope) => (store === null ? undefined : read(store, scope)));
+  const stores = { verify: engine.replays, gate: gate.replays };
+  return by(stores, (store, scope) => (store === null ? undefined : read(store, scope)));
 }

@@ -3,16 +3,15 @@ import { GATE_CATALOGUE } from '../../../gate/codes.js';
 import type { Protocol } from '../../../gate/codes.js';
 import type { RevocationObserver } from '../../../revocation/index.js';
 import type { EngineObserver } from '../../../verifier/engine.js';
-import { REFUND_CODES, type ReplayObserver, type ReplayResult } from '../../../usage/index.js';
+import { REFUND_CODES, type ReplayObserver } from '../../../usage/index.js';
 import type { Judgement } from '../../../verify/judge.js';
 import type { Binding } from '../../../verify/binding.js';
 import { CATALOGUE, type Code } from '../../../verify/codes.js';
 
 /** The endpoints; `other` stands for all unknown paths. */
 // prettier-ignore
-export const ENDPOINTS = ['verify', 'gate', 'revoke', 'usage', 'healthz', 'readyz', 'metrics', 'jwks', 'openapi', 'inspect', 'other'] as const;
+const ENDPOINTS = ['verify', 'gate', 'revoke', 'usage', 'healthz', 'readyz', 'metrics', 'jwks', 'openapi', 'inspect', 'other'] as const;
 
-/** A label of {@link ENDPOINTS}. */
 export type Endpoint = (typeof ENDPOINTS)[number];
 
 /** The outcomes of calls of `/admin` endpoints. */
@@ -22,8 +21,35 @@ const ADMIN_OUTCOMES = [
   'done', 'not_configured', 'unauthorized', 'rate_limited', 'malformed', 'too_large', 'timeout', 'overloaded', 'failed',
 ] as const;
 
-/** A label of {@link ADMIN_OUTCOMES}. */
 export type AdminOutcome = (typeof ADMIN_OUTCOMES)[number];
+
+/** Why a request that asked for a verdict or a decision was answered without one. */
+// prettier-ignore
+const REJECTIONS = [
+  'malformed', 'too_large', 'timeout', 'overloaded', 'rate_limited', 'foreign_origin', 'shutting_down', 'internal',
+] as const;
+
+export type Rejection = (typeof REJECTIONS)[number];
+
+/** The methods of gRPC: the name of each in metrics, by its path. */
+export const GRPC_METHODS = {
+  '/envoy.service.auth.v3.Authorization/Check': 'check',
+  '/agentgateway.dev.ext_mcp.ExtMcp/CheckRequest': 'mcp_request',
+  '/agentgateway.dev.ext_mcp.ExtMcp/CheckResponse': 'mcp_response',
+  '/grpc.health.v1.Health/Check': 'health',
+} as const;
+
+/** The path of a method of gRPC. */
+export type GrpcMethod = keyof typeof GRPC_METHODS;
+
+/** The statuses of gRPC, by number. */
+// prettier-ignore
+const GRPC_STATUSES = [
+  'ok', 'cancelled', 'unknown', 'invalid_argument', 'deadline_exceeded', 'not_found', 'already_exists', 'permission_denied',
+  'resource_exhausted', 'failed_precondition', 'aborted', 'out_of_range', 'unimplemented', 'internal', 'unavailable',
+  'data_loss', 'unauthenticated',
+] as const;
+const CANCELLED = 1;
 
 /** The ways to the gate: `/v1/gate` and `/gate/*` over HTTP, and gRPC. */
 export type GateEndpoint = 'gate' | 'grpc';
@@ -38,153 +64,15 @@ export interface GateObserver extends ReplayObserver {
 }
 
 const GATE_CODES: ReadonlySet<string> = new Set([...GATE_CATALOGUE, ...CATALOGUE].map(({ code }) => code));
-const FETCH_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
-const SYNC_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1];
-const PROPAGATION_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 10];
-const BATCH_SIZES = [1, 2, 4, 8, 16, 24, 32];
-
-/**
- * Counts what happens, in plain numbers that `metrics-table.ts` reads for each scrape. Labels come from fixed sets. Only
- * the methods and observers write the counts.
- */
-export class Metrics {
-  readonly registry = new Registry();
-  readonly verdicts = { valid: 0, invalid: 0 };
-  readonly failures = new Map<Code, number>(CATALOGUE.map(({ code }) => [code, 0]));
-  readonly bindings: Record<Binding, number> = { match: 0, mismatch: 0, invalid_body: 0 };
-  readonly rejections = noRejections();
-  readonly gateRejections = { gate: noRejections(), grpc: noRejections() };
-  readonly adminCalls = forEach(ADMIN_OUTCOMES, () => 0);
-  readonly requests = forEach(ENDPOINTS, () => ({
-    seconds: new Distribution(SECONDS),
-    /** By status. */
-    answers: new Map<number, number>(),
-    aborted: 0,
-  }));
-  readonly decisions = { http: noDecisions(), mcp: noDecisions(), a2a: noDecisions() };
-  readonly replays = { verify: noReplayChecks(), gate: noReplayChecks() };
-  readonly refunds = forEach(['done', ...REFUND_CODES] as const, () => 0);
-  readonly lookups = { remote: { false: 0, true: 0 }, local: { false: 0, true: 0 } };
-  readonly fetches = new Map<string, number>();
-  readonly fetchSeconds = new Distribution(FETCH_SECONDS);
-  readonly syncSeconds = new Distribution(SYNC_SECONDS);
-  readonly propagationSeconds = new Distribution(PROPAGATION_SECONDS);
-  readonly queueSeconds = new Distribution(SECONDS);
-  readonly batchSizes = new Distribution(BATCH_SIZES);
-  readonly batchSeconds = new Distribution(SECONDS);
-  readonly grpc = new GrpcMetrics();
-  /** Whether the last fetch of the status list succeeded; `false` before the first. */
-  isListFetched = false;
-  readonly rootsReads = { loaded: 0, refused: 0 };
-  workerDeaths = 0;
-
-  /** Receives the events of the verifier and its parts. */
-  readonly observer: RevocationObserver & EngineObserver = {
-    lookedUp: (source, revoked) => {
-      if (revoked) this.lookups[source].true++;
-      else this.lookups[source].false++;
-    },
-    statusListFetched: (outcome, milliseconds) => {
-      this.isListFetched = outcome === 'updated' || outcome === 'not_modified';
-      increment(this.fetches, outcome);
-      this.fetchSeconds.observeMs(milliseconds);
-    },
-    storeSynced: (milliseconds) => this.syncSeconds.observeMs(milliseconds),
-    revocationPropagated: (milliseconds) => this.propagationSeconds.observeMs(milliseconds),
-    waited: (milliseconds) => this.queueSeconds.observeMs(milliseconds),
-    batchSent: (checks) => this.batchSizes.observe(checks),
-    batchReturned: (milliseconds) => this.batchSeconds.observeMs(milliseconds),
-    workerDied: () => this.workerDeaths++,
-    rootsRead: (outcome) => this.rootsReads[outcome]++,
-    replayChecked: (result, milliseconds) => this.#countReplayCheck('verify', result, milliseconds),
-    limitReached: (member) => this.replays.verify.limits[member]++,
-  };
-
-  /** Receives the events of the gate. */
-  readonly gate: GateObserver = {
-    countOutcome: (outcome) => this.countOutcome(outcome),
-    replayChecked: (result, milliseconds) => this.#countReplayCheck('gate', result, milliseconds),
-    limitReached: (member) => this.replays.gate.limits[member]++,
-    rejected: (endpoint, reason) => this.gateRejections[endpoint][reason]++,
-    decided: (protocol, decision, code) =>
-      increment(this.decisions[protocol][decision], GATE_CODES.has(code) ? code : ''),
-  };
-
-  constructor() {
-    collectDefaultMetrics({ register: this.registry });
-    // A gauge must not have the name of a counter. Those that do are the sums of others over their label `type`.
-    for (const { name, type } of this.registry.getMetricsAsArray())
-      // A text, although it is declared as a number.
-      if (String(type) === 'gauge' && name.endsWith('_total')) this.registry.removeSingleMetric(name);
-  }
-
-  /** Counts a verdict. */
-  countOutcome(outcome: Judgement): void {
-    if (outcome.failure === null) {
-      this.verdicts.valid++;
-      if (outcome.binding !== null) this.bindings[outcome.binding]++;
-      return;
-    }
-    this.verdicts.invalid++;
-    increment(this.failures, outcome.failure.code);
-  }
-
-  /** Counts a request to `/verify` without a verdict. */
-  countRejection(reason: Rejection): void {
-    this.rejections[reason]++;
-  }
-
-  countAdminCall(outcome: AdminOutcome): void {
-    this.adminCalls[outcome]++;
-  }
-
-  /**
-   * Counts a finished request.
-   *
-   * @param status status of the answer; 0 if the client disconnected first. Only the service's own answers are counted,
-   *   so the set of statuses is fixed.
-   */
-  countRequest(endpoint: Endpoint, status: number, milliseconds: number): void {
-    const requests = this.requests[endpoint];
-    requests.seconds.observeMs(milliseconds);
-    if (status === 0) requests.aborted++;
-    else increment(requests.answers, status);
-  }
-
-  #countReplayCheck(scope: 'verify' | 'gate', result: ReplayResult, milliseconds: number): void {
-    const { results, seconds } = this.replays[scope];
-    results[result]++;
-    seconds.observeMs(milliseconds);
-  }
-}
-
-function increment<Key>(counts: Map<Key, number>, key: Key): void {
-  counts.set(key, (counts.get(key) ?? 0) + 1);
-}
-
-function forEach<Label extends string, Count>(labels: readonly Label[], none: () => Count) {
-  return Object.fromEntries(labels.map((label) => [label, none()])) as Record<Label, Count>;
-}
-
-/** By decision and code. */
-function noDecisions() {
-  return { pass: new Map([['', 0]]), allow: new Map([['', 0]]), deny: new Map<string, number>() };
-}
-
-function noReplayChecks() {
-  const results: Record<ReplayResult, number> = {
-    ...{ accepted: 0, replayed: 0, stale: 0, limit_reached: 0, unavailable: 0 },
-  };
-  return { results, limits: { max_calls: 0, max_total_cost_usd: 0 }, seconds: new Distribution(SECONDS) };
-}
-
-/**
- * Buckets for durations, in seconds. A verification takes about 0.1 ms; prom-client's default buckets start at 5 ms.
- */
+/** Buckets for durations. A verification takes about 0.1 ms; prom-client's default buckets start at 5 ms. */
 export const SECONDS = [
   0.0001, 0.0002, 0.0003, 0.0005, 0.00075, 0.001, 0.0015, 0.002, 0.003, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
   0.5, 1, 2.5, 5, 10,
 ];
+const FETCH_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+const SYNC_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1];
+const PROPAGATION_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 10];
+const BATCH_SIZES = [1, 2, 4, 8, 16, 24, 32];
 
 /**
  * Counts observations in buckets. prom-client's own histogram builds and looks up two strings for each observation,
@@ -215,75 +103,149 @@ export class Distribution {
   }
 }
 
-/** Why a request that asked for a verdict or a decision was answered without one. */
-const REJECTIONS = [
-  'malformed',
-  'too_large',
-  'timeout',
-  'overloaded',
-  'rate_limited',
-  'foreign_origin',
-  'shutting_down',
-  'internal',
-] as const;
-
-/** A label of {@link REJECTIONS}. */
-export type Rejection = (typeof REJECTIONS)[number];
-
-/** A counter for each reason. */
-function noRejections(): Record<Rejection, number> {
-  return Object.fromEntries(REJECTIONS.map((reason) => [reason, 0])) as Record<Rejection, number>;
-}
-
-/** The methods of gRPC: the name of each in metrics, by its path. */
-export const GRPC_METHODS = {
-  '/envoy.service.auth.v3.Authorization/Check': 'check',
-  '/agentgateway.dev.ext_mcp.ExtMcp/CheckRequest': 'mcp_request',
-  '/agentgateway.dev.ext_mcp.ExtMcp/CheckResponse': 'mcp_response',
-  '/grpc.health.v1.Health/Check': 'health',
-} as const;
-
-/** The path of a method of gRPC. */
-export type GrpcMethod = keyof typeof GRPC_METHODS;
-
-/** The statuses of gRPC, by number. */
-// prettier-ignore
-const STATUSES = [
-  'ok', 'cancelled', 'unknown', 'invalid_argument', 'deadline_exceeded', 'not_found', 'already_exists', 'permission_denied',
-  'resource_exhausted', 'failed_precondition', 'aborted', 'out_of_range', 'unimplemented', 'internal', 'unavailable',
-  'data_loss', 'unauthenticated',
-] as const;
-const CANCELLED = 1;
-
-/** Counts calls over gRPC. */
-class GrpcMetrics {
-  /** By method. */
-  readonly calls: Readonly<Record<string, Calls>> = Object.fromEntries(
-    Object.values(GRPC_METHODS).map((method) => [
-      method,
-      { seconds: new Distribution(SECONDS), statuses: new Map([['ok', 0]]) },
-    ]),
-  );
-  /** Number of open calls. The gRPC front end counts them. */
+/**
+ * Counts what happens, in plain numbers that `metrics-table.ts` reads for each scrape. Labels come from fixed sets. Only
+ * the methods, the observers and the routes write the counts.
+ */
+export class Metrics {
+  readonly registry = new Registry();
+  readonly verdicts = { valid: 0, invalid: 0 };
+  readonly failures = new Map<Code, number>(CATALOGUE.map(({ code }) => [code, 0]));
+  readonly bindings: Record<Binding, number> = { match: 0, mismatch: 0, invalid_body: 0 };
+  /** Of requests to `/verify`. */
+  readonly rejections = forEach(REJECTIONS, () => 0);
+  readonly gateRejections = forEach(['gate', 'grpc'] as const, () => forEach(REJECTIONS, () => 0));
+  readonly adminCalls = forEach(ADMIN_OUTCOMES, () => 0);
+  readonly requests = forEach(ENDPOINTS, () => ({
+    seconds: new Distribution(SECONDS),
+    /** By status. */
+    answers: new Map<number, number>(),
+    aborted: 0,
+  }));
+  /** By decision and code. */
+  readonly decisions = forEach(['http', 'mcp', 'a2a'] as const, () => ({
+    ...{ pass: new Map([['', 0]]), allow: new Map([['', 0]]), deny: new Map<string, number>() },
+  }));
+  readonly replays = forEach(['verify', 'gate'] as const, () => ({
+    results: { accepted: 0, replayed: 0, stale: 0, limit_reached: 0, unavailable: 0 },
+    limits: { max_calls: 0, max_total_cost_usd: 0 },
+    seconds: new Distribution(SECONDS),
+  }));
+  readonly refunds = forEach(['done', ...REFUND_CODES] as const, () => 0);
+  readonly lookups = { remote: { false: 0, true: 0 }, local: { false: 0, true: 0 } };
+  readonly fetches = new Map<string, number>();
+  readonly fetchSeconds = new Distribution(FETCH_SECONDS);
+  readonly syncSeconds = new Distribution(SYNC_SECONDS);
+  readonly propagationSeconds = new Distribution(PROPAGATION_SECONDS);
+  readonly queueSeconds = new Distribution(SECONDS);
+  readonly batchSizes = new Distribution(BATCH_SIZES);
+  readonly batchSeconds = new Distribution(SECONDS);
+  readonly grpcCalls = forEach(Object.values(GRPC_METHODS), () => ({
+    seconds: new Distribution(SECONDS),
+    statuses: new Map([['ok', 0]]),
+  }));
+  /** Number of open calls over gRPC, which its front end counts. */
   openCalls = 0;
+  /** Whether the last fetch of the status list succeeded; `false` before the first. */
+  isListFetched = false;
+  readonly rootsReads = { loaded: 0, refused: 0 };
+  workerDeaths = 0;
+
+  /** Receives the events of the verifier and its parts. */
+  readonly observer: RevocationObserver & EngineObserver = {
+    lookedUp: (source, revoked) => {
+      if (revoked) this.lookups[source].true++;
+      else this.lookups[source].false++;
+    },
+    statusListFetched: (outcome, milliseconds) => {
+      this.isListFetched = outcome === 'updated' || outcome === 'not_modified';
+      increment(this.fetches, outcome);
+      this.fetchSeconds.observeMs(milliseconds);
+    },
+    storeSynced: (milliseconds) => this.syncSeconds.observeMs(milliseconds),
+    revocationPropagated: (milliseconds) => this.propagationSeconds.observeMs(milliseconds),
+    waited: (milliseconds) => this.queueSeconds.observeMs(milliseconds),
+    batchSent: (checks) => this.batchSizes.observe(checks),
+    batchReturned: (milliseconds) => this.batchSeconds.observeMs(milliseconds),
+    workerDied: () => this.workerDeaths++,
+    rootsRead: (outcome) => this.rootsReads[outcome]++,
+    ...this.#replayObserver('verify'),
+  };
+
+  readonly gate: GateObserver = {
+    ...this.#replayObserver('gate'),
+    countOutcome: (outcome) => this.countOutcome(outcome),
+    rejected: (endpoint, reason) => this.gateRejections[endpoint][reason]++,
+    decided: (protocol, decision, code) =>
+      increment(this.decisions[protocol][decision], GATE_CODES.has(code) ? code : ''),
+  };
+
+  constructor() {
+    collectDefaultMetrics({ register: this.registry });
+    // A gauge must not have the name of a counter. Those that do are the sums of others over their label `type`.
+    for (const { name, type } of this.registry.getMetricsAsArray())
+      // A text, although it is declared as a number.
+      if (String(type) === 'gauge' && name.endsWith('_total')) this.registry.removeSingleMetric(name);
+  }
+
+  /** Counts a verdict. */
+  countOutcome(outcome: Judgement): void {
+    if (outcome.failure === null) {
+      this.verdicts.valid++;
+      if (outcome.binding !== null) this.bindings[outcome.binding]++;
+      return;
+    }
+    this.verdicts.invalid++;
+    increment(this.failures, outcome.failure.code);
+  }
+
+  /** Counts a request to `/verify` without a verdict. */
+  countRejection(reason: Rejection): void {
+    this.rejections[reason]++;
+  }
 
   /**
-   * Counts a call that has ended.
+   * Counts a finished request.
    *
-   * @param path one of {@link GRPC_METHODS}
+   * @param status status of the answer; 0 if the client disconnected first. Only the service's own answers are counted,
+   *   so the set of statuses is fixed.
+   */
+  countRequest(endpoint: Endpoint, status: number, milliseconds: number): void {
+    const requests = this.requests[endpoint];
+    requests.seconds.observeMs(milliseconds);
+    if (status === 0) requests.aborted++;
+    else increment(requests.answers, status);
+  }
+
+  /**
+   * Counts a call over gRPC that has ended.
+   *
+   * @param path one of {@link GRPC_METHODS}, or it is not counted
    * @param status `null` if the service has sent none: the gateway did not wait for it, or the library has refused the message
    */
   countCall(path: string, status: number | null, milliseconds: number): void {
-    const calls = this.calls[GRPC_METHODS[path as GrpcMethod]];
-    if (calls === undefined) return;
+    if (!(path in GRPC_METHODS)) return;
+    const calls = this.grpcCalls[GRPC_METHODS[path as GrpcMethod]];
     calls.seconds.observeMs(milliseconds);
-    const name = STATUSES[status ?? CANCELLED] ?? 'unknown';
-    calls.statuses.set(name, (calls.statuses.get(name) ?? 0) + 1);
+    increment(calls.statuses, GRPC_STATUSES[status ?? CANCELLED] ?? 'unknown');
+  }
+
+  #replayObserver(scope: 'verify' | 'gate'): ReplayObserver {
+    const counts = this.replays[scope];
+    return {
+      replayChecked: (result, milliseconds) => {
+        counts.results[result]++;
+        counts.seconds.observeMs(milliseconds);
+      },
+      limitReached: (member) => counts.limits[member]++,
+    };
   }
 }
 
-interface Calls {
-  readonly seconds: Distribution;
-  /** How many calls ended with each status. */
-  readonly statuses: Map<string, number>;
+function increment<Key>(counts: Map<Key, number>, key: Key): void {
+  counts.set(key, (counts.get(key) ?? 0) + 1);
+}
+
+function forEach<Label extends string, Count>(labels: readonly Label[], none: () => Count) {
+  return Object.fromEntries(labels.map((label) => [label, none()])) as Record<Label, Count>;
 }
