@@ -37,7 +37,7 @@ export class RevokeRoute {
 
   *#pieces(): Generator<string, void> {
     let piece = '';
-    for (const entry of this.#context.engine.revocation.list()) {
+    for (const entry of this.#context.engine.revocation.store.entries.values()) {
       piece += `${toJson(entry)}\n`;
       if (piece.length < PIECE_CHARACTERS) continue;
       yield piece;
