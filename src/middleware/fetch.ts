@@ -2,9 +2,7 @@ import { concatBytes, utf8Length, type Bytes } from '#platform';
 import { wholeBodyOfBytes } from '../gate/carriers.js';
 import { headersOf, type Denial, type Opening, type RequestBody } from '../gate/request.js';
 import { responseTo } from '../gate/response.js';
-import { runWithContext } from './context.js';
-import type { Outcome } from './events.js';
-import { Guard } from './guard.js';
+import { Guard, runAdmitted } from './guard.js';
 import { type CheckedRoute, checkProtection, type MiddlewareOptions, ROUTE } from './options.js';
 import { openRoute } from './route.js';
 
@@ -38,15 +36,9 @@ export function drsFetch<Rest extends unknown[] = []>(
     const { opened, sent } = await openFetch(request, options, request);
     const decision = await guard.admit(opened);
     if (decision.kind === 'deny') return refusalResponse(decision);
-    if (decision.kind === 'pass') return runWithContext(null, sent, () => handler(sent, ...rest));
-    let outcome: Outcome = 'error';
-    try {
-      const response = await runWithContext(decision.context, sent, () => handler(sent, ...rest));
-      if (response.status < 400) outcome = 'ok';
-      return response;
-    } finally {
-      decision.finish(request.signal.aborted ? 'cancelled' : outcome);
-    }
+    const hasFailed = ({ status }: Response) => status >= 400;
+    const run = () => handler(sent, ...rest);
+    return runAdmitted(decision, sent, run, hasFailed, () => request.signal.aborted);
   };
 }
 

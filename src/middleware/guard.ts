@@ -18,7 +18,7 @@ import type { Denial, Opening, PendingCall } from '../gate/request.js';
 import { chargedOf, refundCall, RefundError, type Refunded } from '../usage/refund.js';
 import { DEFAULT_REPLAY_WINDOW_SECS, useInvocation, type ReplayRules } from '../usage/use-invocation.js';
 import { judgeBehind } from '../verifier/call-options.js';
-import type { DrsContext } from './context.js';
+import { runWithContext, type DrsContext } from './context.js';
 import { publishRefusal, publishToolCall, reportError, toolCallEvent, type Outcome } from './events.js';
 import type { CallVerifier, ProtectionOptions } from './options.js';
 
@@ -102,9 +102,11 @@ export class Guard {
   }
 
   /** Refuses a request that could not be opened, such as where a function in the options throws, and reports why. */
-  fail(error: unknown): Denial {
+  fail(
+    error: unknown,
+    call: Parameters<typeof denied>[0] = { protocol: this.#protocol, id: null, requested: null },
+  ): Denial {
     this.report(error);
-    const call = { protocol: this.#protocol, id: null, requested: null };
     return this.refuse(denied(call, verifierUnavailable(call)));
   }
 
@@ -147,8 +149,30 @@ export class Guard {
       };
       return { kind: 'allow', context, finish };
     } catch (error) {
-      this.report(error);
-      return this.refuse(denied(call, verifierUnavailable(call)));
+      return this.fail(error, call);
     }
+  }
+}
+
+/**
+ * Runs the handler of a request that may pass, and ends its call with it.
+ *
+ * @param isCancelled asked when the handler is done: whether the caller has gone meanwhile
+ */
+export async function runAdmitted<T>(
+  decision: Exclude<Decision, Denial>,
+  request: object | null,
+  handler: () => T | Promise<T>,
+  hasFailed: (result: T) => boolean,
+  isCancelled: () => boolean,
+): Promise<T> {
+  if (decision.kind === 'pass') return runWithContext(null, request, handler);
+  let outcome: Outcome = 'error';
+  try {
+    const result = await runWithContext(decision.context, request, handler);
+    if (!hasFailed(result)) outcome = 'ok';
+    return result;
+  } finally {
+    decision.finish(isCancelled() ? 'cancelled' : outcome);
   }
 }

@@ -12,7 +12,6 @@ import { runWithContext } from './context.js';
 import type { Outcome } from './events.js';
 import { Guard } from './guard.js';
 import { checkProtection, type MiddlewareOptions, ROUTE_OR_NEXT } from './options.js';
-import { readBody } from './read-body.js';
 import { DrsRefusalError } from './refusal-error.js';
 import { openRoute } from './route.js';
 
@@ -141,14 +140,67 @@ export function pathOf(req: IncomingMessage & { readonly originalUrl?: unknown }
   return typeof req.originalUrl === 'string' ? req.originalUrl : (req.url ?? null);
 }
 
-/** Reads the body of a request and puts it back. */
-export async function bodyOf(req: IncomingMessage, maxBytes: number): Promise<RequestBody | 'gone'> {
-  const bytes = await readBody(req, maxBytes);
+/**
+ * Reads the whole body of a request and puts it back, so that the next reader finds it intact.
+ *
+ * If something has read it already, the bytes that it kept as `rawBody` are the body (NestJS with the option `rawBody`).
+ *
+ * @returns `gone` if the client disconnects first
+ * @throws Error if something else has already read from the request, and has not kept the bytes
+ */
+export async function bodyOf(
+  req: IncomingMessage & { readonly rawBody?: unknown },
+  maxBytes: number,
+): Promise<RequestBody | 'gone'> {
+  const { rawBody } = req;
+  const length = req.headers['content-length'];
+  let bytes: Buffer | 'too large' | 'gone';
+  if (req.readableDidRead) {
+    if (!(rawBody instanceof Uint8Array))
+      throw new Error(
+        'the request body was read before the DRS middleware could see it: put the middleware in front of every body parser, ' +
+          'or have the parser keep the bytes as req.rawBody (NestJS: the option rawBody)',
+      );
+    bytes = rawBody.length > maxBytes ? 'too large' : Buffer.from(rawBody);
+  } else if (Number(length) > maxBytes) bytes = 'too large';
+  else if (req.headers['transfer-encoding'] === undefined && Number(length ?? 0) === 0)
+    bytes = Buffer.alloc(0);
+  else bytes = req.destroyed ? 'gone' : await peekAtMost(req, maxBytes);
   if (bytes === 'gone') return bytes;
-  if (bytes === 'too large') return tooLarge(maxBytes);
-  return wholeBodyOfBytes(bytes, headersOfNode(req));
+  return bytes === 'too large' ? tooLarge(maxBytes) : wholeBodyOfBytes(bytes, headersOfNode(req));
 }
 
+function peekAtMost(req: IncomingMessage, maxBytes: number): Promise<Buffer | 'too large' | 'gone'> {
+  return new Promise((resolve) => {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    const settle = (outcome: Buffer | 'too large' | 'gone') => {
+      req.off('readable', gather).off('end', end).off('close', leave).off('error', leave);
+      resolve(outcome);
+    };
+    // `complete` is set before the stream ends. Data can be put back until `end` is emitted. `end` is not emitted while
+    // there is data in the stream, nor before a read that finds it empty.
+    const gather = () => {
+      while (req.readableLength > 0) {
+        const chunk = req.read() as Buffer | null;
+        if (chunk === null) break;
+        size += chunk.length;
+        if (size > maxBytes) {
+          settle('too large');
+          return;
+        }
+        chunks.push(chunk);
+      }
+      if (!req.complete) return;
+      const body = Buffer.concat(chunks, size);
+      if (size > 0) req.unshift(body);
+      settle(body);
+    };
+    const end = () => settle(Buffer.alloc(0));
+    const leave = () => settle('gone');
+    req.on('readable', gather).on('end', end).on('close', leave).on('error', leave);
+  });
+}
 /** Changes the headers of a request as if its body had been sent as JSON, in each form in which they can be read. */
 export function presentAsJson(req: IncomingMessage, length: number): void {
   const { headers, rawHeaders } = req;

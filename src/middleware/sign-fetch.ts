@@ -8,8 +8,7 @@ import {
   type GivenOptions,
   type Table,
 } from '../protocol/options.js';
-import type { Delegation } from './delegation.js';
-import { sendSigned } from './send-signed.js';
+import { sendSigned, signCall, type Delegation } from './delegation.js';
 
 const OPTIONS = {
   /** The command to sign for; default: the one of the delegation. */
@@ -70,8 +69,6 @@ export function signFetch(delegation: Delegation, options: SignFetchOptions = {}
     if (!hasBody && given === null) return fetch(input, init);
     const args = withBody(given ?? {}, hasBody ? membersOf(init?.body) : {});
     const headers = new Headers(init?.headers ?? request?.headers);
-    // Loaded on first use: under Node it loads native code, which the rest of the middleware does without.
-    const { signCall } = await import('./delegation.js');
     const path = typeof command === 'function' ? command(url) : (command ?? null);
     const bundle = await signCall(delegation, path, args);
     const isWrapped =

@@ -88,20 +88,15 @@ export function readEntry(text: string): Entry | string {
 const CONTROLS = /[\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 
 /** An entry as JSON text without characters that a terminal may obey, as `GET /admin/revocations` lists it. */
-export function toJson(entry: Entry): string {
-  return JSON.stringify({ [memberOf(entry.target)]: entry.target, ...factsOf(entry) }).replace(
-    CONTROLS,
-    (control) => `\\u${control.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  );
-}
-
-/** What an entry says besides its target, without what is not known. */
-function factsOf({ at, reason, exp }: Entry): JsonObject {
-  return {
+export function toJson({ target, at, reason, exp }: Entry): string {
+  const known = {
+    [memberOf(target)]: target,
     ...(at !== null && { at: new Date(at).toISOString() }),
     ...(reason !== null && { reason }),
     ...(exp !== null && { exp }),
   };
+  const escaped = (control: string) => `\\u${control.charCodeAt(0).toString(16).padStart(4, '0')}`;
+  return JSON.stringify(known).replace(CONTROLS, escaped);
 }
 
 function readMembers(value: JsonObject, optional: readonly string[]): Asked | string {

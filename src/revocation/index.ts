@@ -1,16 +1,14 @@
 import { DEFAULT_KEYS, type KeyResolver } from '../protocol/key-resolver.js';
 import type { RevocationView } from '../verify/parts.js';
-import type { Asked, Entry } from './entry.js';
-import { DEFAULT_MAX_ENTRIES } from './defaults.js';
+import type { Asked } from './entry.js';
 import { LocalStore } from './store/local-store.js';
 import type { RevocationLog, RevocationObserver } from './observer.js';
 import { RedisStore, type RedisStoreOptions } from './store/redis-store.js';
 import type { RevocationStore } from './store/revocation-store.js';
 import type { ListUnreadyReason, StatusListCache, StatusListOptions } from './lists/status-list-cache.js';
 
-export { memberOf, readAsked, toJson, type Asked, type Entry, type RevocationJson } from './entry.js';
+export { memberOf, readAsked, toJson, type Asked, type RevocationJson } from './entry.js';
 export type { RevocationLog, RevocationObserver } from './observer.js';
-export { DEFAULT_MAX_ENTRIES, DEFAULT_MAX_WAIT_MS } from './defaults.js';
 export type { StatusListOptions } from './lists/status-list-cache.js';
 export type { FetchOutcome } from './lists/status-list-error.js';
 export { RevocationStoreError } from './store/revocation-store.js';
@@ -26,8 +24,8 @@ export interface RevocationOptions {
   readonly redis?: RedisStoreOptions | undefined;
   /** The remote list. Without it, only the local store counts, and the service is ready at once. */
   readonly statusList?: StatusListOptions | undefined;
-  /** Maximum number of local revocations; 1,000,000 by default. */
-  readonly maxEntries?: number | undefined;
+  /** Maximum number of local revocations. */
+  readonly maxEntries: number;
   readonly log: RevocationLog;
   readonly observer?: RevocationObserver | undefined;
   /** Unix milliseconds; the clock of the host by default. */
@@ -40,24 +38,10 @@ export interface RevocationOptions {
 export interface Revocation {
   /** For block F: the copy of the remote list at this moment, and the local store. */
   readonly view: RevocationView;
-  /** Number of entries of the local store. */
-  readonly entries: number;
-  /** Maximum number of those. */
-  readonly maxEntries: number;
-  /** Whether the copy of the local store is complete; always true if it is not in Redis. */
-  readonly isStoreCurrent: boolean;
-  /** Seconds since that copy was last known to be complete; `NaN` if the store is not in Redis. */
-  readonly storeAgeSecs: number;
-  /** Entries of the copy of the remote list; 0 without one. */
-  readonly listEntries: number;
-  /** Seconds since that copy was fetched or confirmed; `NaN` without one. */
-  readonly listAgeSecs: number;
-  /**
-   * Call this before reading {@link view} for a verification whose chain has an index.
-   *
-   * @returns `null` if the view can be read at once, because there is a usable copy or waiting makes no sense.
-   *   Otherwise a promise that never rejects. It resolves when the copy has arrived or `maxWaitMs` is over.
-   */
+  readonly store: RevocationStore;
+  /** The remote list; `null` without one. */
+  readonly list: StatusListCache | null;
+  /** Call this before reading {@link view} for a verification whose chain has an index; see {@link StatusListCache}. */
   refreshIfStale(): Promise<void> | null;
   /**
    * Revokes something in the local store.
@@ -68,13 +52,8 @@ export interface Revocation {
    *   `unconfirmed`
    */
   revoke(asked: Asked): Promise<void>;
-  /** The entries of the local store, as they are while it is read. */
-  list(): Iterable<Entry>;
-  /**
-   * Why verifications with an index are refused: the remote list was never fetched, or its copy is too old and
-   * refusals have begun, or the Redis with the local revocations is unreachable. Empty if all revocations are checked.
-   */
-  readonly unreadyReasons: readonly UnreadyReason[];
+  /** What is not checked: the remote list, or what is in Redis meanwhile. Empty if all revocations are checked. */
+  unreadyReasons(): UnreadyReason[];
   /** Ends fetches and timers, finishes pending writes and releases the file. */
   close(): Promise<void>;
 }
@@ -87,51 +66,39 @@ export interface Revocation {
  * @example
  * const revocation = await openRevocation({
  *   storePath: '/var/lib/drs/revoked.txt',
- *   statusList: { url: 'https://lists.example/1', ttlSecs: 300, maxStaleSecs: 0 },
+ *   statusList: { url: 'https://lists.example/1', ttlSecs: 300, maxStaleSecs: 0, maxWaitMs: 2_000 },
+ *   maxEntries: 1_000_000,
  *   log: pino(),
  * });
  * await revocation.refreshIfStale();
  * revocation.view.remoteStatusOf(94567); // 'not_revoked'
  */
 export async function openRevocation(options: RevocationOptions): Promise<Revocation> {
-  const { log, observer = {}, now = Date.now, keys = DEFAULT_KEYS } = options;
-  const { maxEntries = DEFAULT_MAX_ENTRIES } = options;
-  // Before the file is opened: if this throws, there is nothing to close.
-  const list = options.statusList
-    ? await openStatusList(options.statusList, { log, observer, now, keys })
-    : null;
+  const { log, observer = {}, now = Date.now, keys = DEFAULT_KEYS, maxEntries } = options;
+  let list: StatusListCache | null = null;
+  if (options.statusList) {
+    // Loaded only when needed: it loads undici, which takes a quarter of the start.
+    const { StatusListCache } = await import('./lists/status-list-cache.js');
+    // Before the file is opened: if this throws, there is nothing to close.
+    list = new StatusListCache(options.statusList, { log, observer, now, keys });
+  }
   const store = options.redis
     ? await RedisStore.open(options.redis, { log, observer, maxEntries, now })
     : await LocalStore.open(options.storePath, { log, observer, maxEntries, now });
   list?.start();
   return {
     view: viewOf(list, store, observer),
-    maxEntries,
-    get entries() {
-      return store.entries.size;
-    },
-    get isStoreCurrent() {
-      return store.isCurrent;
-    },
-    get storeAgeSecs() {
-      return store.copyAgeSecs;
-    },
-    get listEntries() {
-      return list?.entries ?? 0;
-    },
-    get listAgeSecs() {
-      return list?.ageSecs ?? Number.NaN;
-    },
-    get unreadyReasons() {
+    store,
+    list,
+    refreshIfStale: () => list?.refreshIfStale() ?? null,
+    revoke: (asked) => store.record({ ...asked, at: now() }),
+    unreadyReasons: () => {
       const unready = list?.unreadyReason ?? null;
       return [
         ...(unready === null ? [] : [unready]),
         ...(store.isCurrent ? [] : (['revocation_store_unreachable'] as const)),
       ];
     },
-    refreshIfStale: () => list?.refreshIfStale() ?? null,
-    revoke: (asked) => store.record({ ...asked, at: now() }),
-    list: () => store.entries.values(),
     close: async () => {
       await list?.close();
       await store.close();
@@ -162,18 +129,4 @@ function viewOf(
     },
     isNameRevoked: (name) => store.entries.has(name),
   };
-}
-
-async function openStatusList(
-  options: StatusListOptions,
-  deps: { log: RevocationLog; observer: RevocationObserver; now: () => number; keys: KeyResolver },
-): Promise<StatusListCache> {
-  const { protocol } = new URL(options.url);
-  if (protocol !== 'http:' && protocol !== 'https:')
-    throw new TypeError(`the status list's URL begins with ${protocol}, expected http: or https:`);
-  if (options.issuer !== undefined && deps.keys.publicKeyOf(options.issuer) === null)
-    throw new TypeError(`the status list's issuer is ${options.issuer}, expected ${deps.keys.expected}`);
-  // Loaded only when needed: it loads undici, which takes a quarter of the start.
-  const { StatusListCache } = await import('./lists/status-list-cache.js');
-  return new StatusListCache(options, deps);
 }

@@ -7,6 +7,14 @@ export interface RevocationLog {
   error(facts: object, message: string): void;
 }
 
+/** What each source of revocations is handed. */
+export interface Deps {
+  readonly log: RevocationLog;
+  readonly observer: RevocationObserver;
+  /** Unix milliseconds. */
+  readonly now: () => number;
+}
+
 /** Receives events to count and time. Every argument is a number or comes from a fixed set. */
 export interface RevocationObserver {
   /** Block F looked up one index; `remote` only if a usable copy covered the index. */

@@ -233,12 +233,13 @@ export async function openGate(deps: {
   const replays = await openReplays(gateReplay, configuration, log);
   if (gateReplay === 'off')
     log.warn('GATE_REPLAY is off: a call that the gate allowed can be repeated while its delegation lives');
+  const { list } = engine.revocation;
   const lists = statusListBaseUrl === undefined ? [] : [printableUrl(statusListBaseUrl)];
   const signer =
     gateSigningKey === undefined
       ? null
       : new ContextSigner(gateSigningKey, () => ({
-          list_age_secs: lists.length === 0 ? null : Math.max(0, Math.floor(engine.revocation.listAgeSecs)),
+          list_age_secs: list === null ? null : Math.max(0, Math.floor(list.ageSecs)),
           lists,
         }));
   // One clock for the verdict and for what the gate checks itself.

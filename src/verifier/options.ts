@@ -9,7 +9,6 @@ import {
   type Table,
 } from '../protocol/options.js';
 import { DEFAULT_REDIS_TIMEOUT_MS, DEFAULT_REPLAY_WINDOW_SECS } from '../usage/index.js';
-import { DEFAULT_MAX_ENTRIES, DEFAULT_MAX_WAIT_MS } from '../revocation/index.js';
 import { RULE_OPTIONS } from './rules.js';
 import { resourcesHere } from './resources.js';
 
@@ -35,7 +34,7 @@ export const VERIFIER_OPTIONS = {
   /** A file of local revocations. Only one process at a time can use it. */
   revocationStorePath: { kind: path },
   /** Maximum number of local revocations, about 200 bytes each. When full, nothing more can be revoked. */
-  revocationMaxEntries: { kind: count(1, 10_000_000), default: DEFAULT_MAX_ENTRIES },
+  revocationMaxEntries: { kind: count(1, 10_000_000), default: 1_000_000 },
   /** Replicas of Redis that must have a revocation before it is acknowledged; 0 survives no fail-over of Redis. */
   revocationMinReplicas: { kind: count(0, 16), default: 0 },
   /** The URL of the W3C Bitstring Status List. If unset, only local revocations count. */
@@ -49,7 +48,7 @@ export const VERIFIER_OPTIONS = {
   /** Seconds for which an expired list is still used while fetches are tried; 0 fails closed at once. */
   statusMaxStaleSecs: { kind: count(0, 31_536_000, 'seconds'), default: 0 },
   /** Milliseconds for which a verification waits for the list if there is no usable copy, before it is refused. */
-  statusFetchTimeoutMs: { kind: count(1, 10_000, 'milliseconds'), default: DEFAULT_MAX_WAIT_MS },
+  statusFetchTimeoutMs: { kind: count(1, 10_000, 'milliseconds'), default: 2_000 },
   /** Accept only lists signed by this did:key. If unset, whoever answers at the URL can revoke and undo revocations. */
   statusListIssuer: { kind: did },
   /**

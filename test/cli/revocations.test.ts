@@ -87,7 +87,7 @@ describe('drs revocations', { ...needs('redis-server'), shuffle: false }, () => 
       2,
       expect.stringContaining(`is in use by process ${process.pid} on`),
     ]);
-    await lock.release();
+    await lock.close();
     expect(run('export').stdout).toBe(EXPORTED);
   });
 });

@@ -46,7 +46,8 @@ type Command = fc.AsyncCommand<Model, Real>;
 function open({ recorder, server, storePath, clock }: Omit<Real, 'revocation'>): Promise<Revocation> {
   return openRevocation({
     storePath,
-    statusList: { url: server.url, ttlSecs: TTL, maxStaleSecs: MAX_STALE },
+    statusList: { url: server.url, ttlSecs: TTL, maxStaleSecs: MAX_STALE, maxWaitMs: 2_000 },
+    maxEntries: 1_000,
     log: recorder.log,
     observer: recorder,
     now: () => START + clock.now * 1000,
@@ -121,8 +122,9 @@ const revoke = (targets: readonly Target[]): Command => ({
   async run(model, { revocation }) {
     await Promise.all(targets.map((target) => revocation.revoke(asked(target))));
     for (const target of targets) model.local.add(target);
-    expect(revocation.entries).toBe(model.local.size);
-    expect(new Set(Array.from(revocation.list(), ({ target }) => target))).toEqual(model.local);
+    const { entries } = revocation.store;
+    expect(entries.size).toBe(model.local.size);
+    expect(new Set(Array.from(entries.values(), ({ target }) => target))).toEqual(model.local);
   },
 });
 
@@ -167,7 +169,7 @@ const restart: Command = {
     // A copy does not survive its process.
     model.copy = { ...model.copy, validUntil: -Infinity };
     const isFetched = fetchInModel(model);
-    expect([real.revocation.unreadyReasons, real.revocation.entries]).toEqual([
+    expect([real.revocation.unreadyReasons(), real.revocation.store.entries.size]).toEqual([
       isFetched ? [] : ['status_list_not_fetched'],
       model.local.size,
     ]);

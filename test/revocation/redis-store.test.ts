@@ -24,8 +24,9 @@ describe('the revocation store in Redis', needs('redis-server'), () => {
   const observer = {
     revocationPropagated: (ms: number) => propagated.push(ms),
   };
+  const deps = { log, observer, maxEntries: MAX_ENTRIES, now: Date.now };
   const open = async (url = redis.url, minReplicas = 0) => {
-    const store = await RedisStore.open({ url, minReplicas }, { log, observer, maxEntries: MAX_ENTRIES });
+    const store = await RedisStore.open({ url, minReplicas }, deps);
     stores.push(store);
     return store;
   };
@@ -118,7 +119,7 @@ describe('the revocation store in Redis', needs('redis-server'), () => {
     expect([...(await open()).entries.values()]).toHaveLength(1);
     expect(await command(redis, ['XLEN', ENTRIES])).toBe(2);
     expect([...(await open()).entries.values()]).toHaveLength(1);
-    const full = await RedisStore.open({ url: redis.url, minReplicas: 0 }, { log, observer, maxEntries: 1 });
+    const full = await RedisStore.open({ url: redis.url, minReplicas: 0 }, { ...deps, maxEntries: 1 });
     stores.push(full);
     await expect(full.record(entryOf(1))).rejects.toMatchObject({ fault: 'full' });
     await full.record(entryOf(digest('d')));
@@ -228,10 +229,7 @@ describe('the revocation store in Redis', needs('redis-server'), () => {
   ])(
     'is not current while Redis forgets since a later change of its %s, and keeps its copy',
     async (name, bad, good) => {
-      const store = await RedisStore.open(
-        { url: redis.url, minReplicas: 0, lookMs: 50 },
-        { log, observer, maxEntries: MAX_ENTRIES },
-      );
+      const store = await RedisStore.open({ url: redis.url, minReplicas: 0, lookMs: 50 }, deps);
       stores.push(store);
       await store.record(entryOf(1));
       await command(redis, ['CONFIG', 'SET', name, bad]);

@@ -3,6 +3,7 @@ import type { ServerResponse } from 'node:http';
 import { gzipSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Dispatcher } from 'undici';
+import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
 import { fetchStatusList } from '../../src/revocation/lists/fetch-status-list.js';
 import { StatusListCache } from '../../src/revocation/lists/status-list-cache.js';
 import { StatusListError } from '../../src/revocation/lists/status-list-error.js';
@@ -32,9 +33,9 @@ beforeEach(async () => {
   recorder = new Recorder();
   now = Date.now();
   cache = new StatusListCache(
-    { url: server.url, ttlSecs: 1, maxStaleSecs: 300 },
+    { url: server.url, ttlSecs: 1, maxStaleSecs: 300, maxWaitMs: 2_000 },
     // Only the tests of slowness wait so long; on a busy machine, no other test must run into it.
-    { log: recorder.log, observer: recorder, now: () => now, giveUpMs: 20_000 },
+    { log: recorder.log, observer: recorder, now: () => now, keys: DEFAULT_KEYS, giveUpMs: 20_000 },
   );
   // No retry of its own comes in between.
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
@@ -248,8 +249,8 @@ describe('every fault of the server', { shuffle: false }, () => {
 
   test('nobody listens', async () => {
     const lonely = new StatusListCache(
-      { url: `http://127.0.0.1:${await unusedPort()}/list`, ttlSecs: 300, maxStaleSecs: 0 },
-      { log: recorder.log, observer: recorder, now: Date.now },
+      { url: `http://127.0.0.1:${await unusedPort()}/list`, ttlSecs: 300, maxStaleSecs: 0, maxWaitMs: 2_000 },
+      { log: recorder.log, observer: recorder, now: Date.now, keys: DEFAULT_KEYS },
     );
     lonely.start();
     await recorder.fetched(2);
@@ -277,8 +278,8 @@ describe('a server that is slow', () => {
     vi.useRealTimers();
     server.respond = (_, response) => respond(response);
     const hasty = new StatusListCache(
-      { url: server.url, ttlSecs: 300, maxStaleSecs: 0 },
-      { log: recorder.log, observer: recorder, now: Date.now, giveUpMs: 250 },
+      { url: server.url, ttlSecs: 300, maxStaleSecs: 0, maxWaitMs: 2_000 },
+      { log: recorder.log, observer: recorder, now: Date.now, keys: DEFAULT_KEYS, giveUpMs: 250 },
     );
     hasty.start();
     await recorder.fetched(2);

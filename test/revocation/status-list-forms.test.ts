@@ -1,117 +1,89 @@
 import { gzipSync } from 'node:zlib';
+import { base58 } from '@scure/base';
 import fc from 'fast-check';
 import { generateKeyPair, CompactSign } from 'jose';
 import { describe, expect, test } from 'vitest';
+import { publicKeyOf } from '../../src/protocol/did-key.js';
 import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
-import {
-  findProofDefect,
-  readStatusList,
-  resolveIssuer,
-} from '../../src/revocation/lists/read-status-list.js';
 import { isBitSet } from '../../src/revocation/lists/bitstring.js';
-import { base58 } from '@scure/base';
+import { readStatusList } from '../../src/revocation/lists/read-status-list.js';
 import { bitsWith, credentialWith, encode, newIssuer, toJwt, withProof } from './lists.js';
 
 const NOW = Date.parse('2026-06-01T12:00:00Z');
+const VC = 'application/vc';
+const RAW = 'application/octet-stream';
 const issuer = newIssuer();
 const mallory = newIssuer();
 const signed = (revoked: number[], changes = {}) =>
   credentialWith(revoked, { issuer: issuer.did, ...changes });
+const subject = (changes: object) => credentialWith([], { credentialSubject: { ...changes } });
+const base64url = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
 
-function read(
-  contentType: string,
-  body: unknown,
-  pinned?: string,
-  form: 'credential' | 'raw' = 'credential',
-) {
-  const bytes = Buffer.isBuffer(body)
-    ? body
-    : Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
-  const issuer = pinned === undefined ? undefined : resolveIssuer(pinned, DEFAULT_KEYS);
-  return readStatusList(bytes, contentType, { form, issuer, nowMs: NOW });
+function read(type: string, body: unknown, pinned?: string, form: 'credential' | 'raw' = 'credential') {
+  const text = typeof body === 'string' ? body : JSON.stringify(body);
+  const bytes = Buffer.isBuffer(body) ? body : Buffer.from(text);
+  return readStatusList(bytes, type, { form, issuer: pinned, nowMs: NOW });
 }
 
-async function revokedIn(
-  contentType: string,
-  body: unknown,
-  pinned?: string,
-  form?: 'raw',
-): Promise<number[]> {
-  const { bits } = await read(contentType, body, pinned, form);
-  return Array.from({ length: bits.length * 8 }, (_, index) => index).filter((index) =>
-    isBitSet(bits, index),
-  );
+async function revokedIn(type: string, body: unknown, pinned?: string, form?: 'raw'): Promise<number[]> {
+  const { bits } = await read(type, body, pinned, form);
+  const all = Array.from({ length: bits.length * 8 }, (_, index) => index);
+  return all.filter((index) => isBitSet(bits, index));
+}
+
+/** Expects that something is refused as this fault, with a message that says this. */
+async function refuses(reading: Promise<unknown>, fault: string, says = ''): Promise<void> {
+  const message = expect.stringContaining(says) as string;
+  await expect(reading).rejects.toMatchObject({ name: 'StatusListError', fault, message });
 }
 
 describe('every form of a status list', () => {
   // What it is, it says itself: object stores call a file without a type octet-stream.
-  test.each(['application/vc', 'application/octet-stream', 'binary/octet-stream', 'text/plain', ''])(
-    'a credential as %s',
+  test.each([VC, 'application/vc+jwt', 'application/jwt', RAW, 'binary/octet-stream', 'text/plain', ''])(
+    'a credential as %s, plain or signed by jose',
     async (type) => {
       expect(await revokedIn(type, credentialWith([0, 7, 8, 131_071]))).toEqual([0, 7, 8, 131_071]);
-      const jwt = await toJwt(signed([800]), issuer);
-      expect(await revokedIn(type, jwt, issuer.did)).toEqual([800]);
-      expect(await revokedIn(type, `\n ${jwt}`)).toEqual([800]);
+      const jwt = await toJwt(signed([3, 999]), issuer);
+      expect(await revokedIn(type, jwt, issuer.did)).toEqual([3, 999]);
+      expect(await revokedIn(type, `${jwt}\n`, issuer.did)).toEqual([3, 999]);
+      expect(await revokedIn(type, `\n ${jwt}`)).toEqual([3, 999]);
+      const named = await toJwt(signed([4]), issuer, { alg: 'Ed25519' });
+      expect(await revokedIn(type, named, issuer.did)).toEqual([4]);
     },
   );
 
   test('a JWT whose header is written with white space', async () => {
     const header = Buffer.from('{\n  "alg": "EdDSA"\n}').toString('base64url');
-    const payload = Buffer.from(JSON.stringify(signed([3]))).toString('base64url');
     expect(header.slice(0, 2)).toBe('ew');
-    expect(await revokedIn('application/vc+jwt', `${header}.${payload}.AAAA`)).toEqual([3]);
+    expect(await revokedIn(VC, `${header}.${base64url(signed([3]))}.AAAA`)).toEqual([3]);
   });
 
   test('the example list of the specification is all zeros', async () => {
     const encodedList = 'uH4sIAAAAAAAAA-3BMQEAAADCoPVPbQwfoAAAAAAAAAAAAAAAAAAAAIC3AYbSVKsAQAAA';
-    const list = await read('application/vc', credentialWith([], { credentialSubject: { encodedList } }));
+    const list = await read(VC, subject({ encodedList }));
     expect(list.bits.equals(Buffer.alloc(16_384))).toBe(true);
   });
 
-  test.each(['application/vc+jwt', 'application/jwt'])('a credential signed by jose, as %s', async (type) => {
-    const jwt = await toJwt(signed([3, 999]), issuer);
-    expect(await revokedIn(type, jwt, issuer.did)).toEqual([3, 999]);
-    expect(await revokedIn(type, `${jwt}\n`)).toEqual([3, 999]);
-    const named = await toJwt(signed([4]), issuer, { alg: 'Ed25519' });
-    expect(await revokedIn(type, named, issuer.did)).toEqual([4]);
-  });
-
   test('a credential with an eddsa-jcs-2022 proof, alone or one of several', async () => {
-    const document = withProof(signed([3, 999]), issuer);
-    expect(await revokedIn('application/vc', document, issuer.did)).toEqual([3, 999]);
     const bare = signed([3, 999]);
-    const proof = [
-      withProof(bare, mallory)['proof'],
-      withProof(bare, issuer, { '@context': undefined })['proof'],
-    ];
-    expect(await revokedIn('application/vc', { ...bare, proof }, issuer.did)).toEqual([3, 999]);
+    expect(await revokedIn(VC, withProof(bare, issuer), issuer.did)).toEqual([3, 999]);
+    const others = [withProof(bare, mallory), withProof(bare, issuer, { '@context': undefined })];
+    const proof = others.map((document) => document['proof']);
+    expect(await revokedIn(VC, { ...bare, proof }, issuer.did)).toEqual([3, 999]);
   });
 
   test('a proof covers the first contexts of a document, and a document without them is not its own', async () => {
     const document = withProof(signed([3]), issuer);
     const context = document['@context'] as string[];
-    const later = { ...document, '@context': [...context, 'https://lists.example/later'] };
-    expect(await revokedIn('application/vc', later, issuer.did)).toEqual([3]);
-    for (const other of [
-      ['https://lists.example/later', ...context],
-      [],
-      'https://lists.example/later',
-      undefined,
-      null,
-    ]) {
-      await expect(
-        read('application/vc', { ...document, '@context': other }, issuer.did),
-      ).rejects.toMatchObject({
-        fault: 'untrusted',
-      });
-    }
-  });
-
-  test('a context that is a text is no beginning of a longer one', async () => {
-    const document = withProof(signed([3], { '@context': 'https://lists.example/' }), issuer);
-    expect(await revokedIn('application/vc', document, issuer.did)).toEqual([3]);
-    const longer = { ...document, '@context': 'https://lists.example/other' };
-    await expect(read('application/vc', longer, issuer.did)).rejects.toMatchObject({ fault: 'untrusted' });
+    const other = 'https://lists.example/later';
+    const later = { ...document, '@context': [...context, other] };
+    expect(await revokedIn(VC, later, issuer.did)).toEqual([3]);
+    for (const contexts of [[other, ...context], [], other, undefined, null])
+      await refuses(read(VC, { ...document, '@context': contexts }, issuer.did), 'untrusted');
+    // A context that is a text is no beginning of a longer one.
+    const named = withProof(signed([3], { '@context': 'https://lists.example/' }), issuer);
+    expect(await revokedIn(VC, named, issuer.did)).toEqual([3]);
+    await refuses(read(VC, { ...named, '@context': other }, issuer.did), 'untrusted');
   });
 
   test('raw bits, if the operator says so', async () => {
@@ -119,6 +91,7 @@ describe('every form of a status list', () => {
     expect(await revokedIn(type, bitsWith([1, 6, 64]), undefined, 'raw')).toEqual([1, 6, 64]);
     const { validFromMs, validUntilMs } = await read('binary/octet-stream', bitsWith([]), undefined, 'raw');
     expect([validFromMs, validUntilMs]).toEqual([-Infinity, Infinity]);
+    await refuses(read(RAW, Buffer.alloc(0), undefined, 'raw'), 'malformed', 'it has no entries');
   });
 
   test.each([
@@ -131,35 +104,25 @@ describe('every form of a status list', () => {
     ['a web page', '\n<!doctype html><title>Service unavailable</title>'],
   ])('%s is never read as raw bits', async (_, body) => {
     const start = Buffer.from(body).toString('latin1').replace('\xef\xbb\xbf', '').trim().slice(0, 16);
-    for (const type of ['application/octet-stream', 'binary/octet-stream'])
-      await expect(read(type, body, undefined, 'raw')).rejects.toMatchObject({
-        fault: 'malformed',
-        message: `it begins with ${JSON.stringify(start)} like a JWT, JSON, a web page or GZIP data, expected raw bits that do not; unset STATUS_LIST_FORM for a credential`,
-      });
+    const says = `it begins with ${JSON.stringify(start)} like a JWT, JSON, a web page or GZIP data, expected raw bits that do not; unset STATUS_LIST_FORM for a credential`;
+    for (const type of [RAW, 'binary/octet-stream'])
+      await refuses(read(type, body, undefined, 'raw'), 'malformed', says);
   });
 
-  test.each(['', 'text/plain', 'application/vc', `x/${'y'.repeat(1000)}`])(
-    'raw bits as %s are refused',
-    async (type) => {
-      await expect(read(type, 'Not found', undefined, 'raw')).rejects.toMatchObject({
-        fault: 'content_type',
-        message: `its Content-Type is ${JSON.stringify(type.slice(0, 80))}, expected application/octet-stream or binary/octet-stream for raw bits`,
-      });
-    },
-  );
+  test.each(['', 'text/plain', VC, `x/${'y'.repeat(1000)}`])('raw bits as %s are refused', async (type) => {
+    const says = `its Content-Type is ${JSON.stringify(type.slice(0, 80))}, expected application/octet-stream or binary/octet-stream for raw bits`;
+    await refuses(read(type, 'Not found', undefined, 'raw'), 'content_type', says);
+  });
 
   test('64 Mi entries, where a check stays a bit test', async () => {
     const entries = 64 * 1024 * 1024;
-    const encodedList = encode(bitsWith([0, 33_554_433, entries - 1], entries));
-    const list = await read('application/vc', credentialWith([], { credentialSubject: { encodedList } }));
-    expect(list.bits).toHaveLength(entries / 8);
-    expect([0, 1, 33_554_433, entries - 2, entries - 1].map((index) => isBitSet(list.bits, index))).toEqual([
-      true,
-      false,
-      true,
-      false,
-      true,
-    ]);
+    const { bits } = await read(
+      VC,
+      subject({ encodedList: encode(bitsWith([0, 33_554_433, entries - 1], entries)) }),
+    );
+    expect(bits).toHaveLength(entries / 8);
+    const asked = [0, 1, 33_554_433, entries - 2, entries - 1];
+    expect(asked.map((index) => isBitSet(bits, index))).toEqual([true, false, true, false, true]);
   });
 
   test('any bits come through any form', async () => {
@@ -168,11 +131,9 @@ describe('every form of a status list', () => {
         revoked.sort((a, b) => a - b);
         const encodedList = encode(bitsWith(revoked, 1024));
         const credential = signed([], { credentialSubject: { encodedList } });
-        expect(await revokedIn('application/vc', credential)).toEqual(revoked);
-        expect(await revokedIn('application/vc+jwt', await toJwt(credential, issuer), issuer.did)).toEqual(
-          revoked,
-        );
-        expect(await revokedIn('application/vc', withProof(credential, issuer), issuer.did)).toEqual(revoked);
+        for (const form of [await toJwt(credential, issuer), withProof(credential, issuer)])
+          expect(await revokedIn(VC, form, issuer.did)).toEqual(revoked);
+        expect(await revokedIn(VC, credential)).toEqual(revoked);
       }),
       { numRuns: 30 },
     );
@@ -181,177 +142,120 @@ describe('every form of a status list', () => {
 
 describe('what is no status list, or not one to rely on', () => {
   const json = 'application/json';
-  const subject = (changes: object) => credentialWith([], { credentialSubject: { ...changes } });
   const gzip = gzipSync(bitsWith([1]));
-
-  const isRefused = async (body: unknown, fault: string, says: string) => {
-    const message = expect.stringContaining(says) as string;
-    await expect(read(json, body)).rejects.toMatchObject({ name: 'StatusListError', fault, message });
-  };
+  const validFrom = (value: unknown) => credentialWith([], { validFrom: value });
+  const validUntil = (value: unknown) => credentialWith([], { validUntil: value });
+  const text = JSON.stringify(credentialWith([]));
+  const objects = `[${'{},'.repeat(40_000)}{}]`;
+  const NOT_MULTIBASE = 'its encodedList is not "u" and base64url without padding';
+  const NO_CREDENTIAL =
+    'it begins with "<p>", expected a credential: a JWT ("ey…") or a JSON object ("{…"); raw bits are read only with STATUS_LIST_FORM=raw';
 
   test.each<[string, unknown, string]>([
-    [
-      'HTML',
-      '<p>',
-      'it begins with "<p>", expected a credential: a JWT ("ey…") or a JSON object ("{…"); raw bits are read only with STATUS_LIST_FORM=raw',
-    ],
+    ['HTML', '<p>', NO_CREDENTIAL],
     ['packed', gzipSync('{}'), String.raw`it begins with "\u001f`],
     ['bits', bitsWith([1]), 'it begins with "@'],
     ['an empty body', '', 'it begins with "", expected a credential'],
-    ['a byte order mark', `\ufeff${JSON.stringify(credentialWith([]))}`, 'it is not strict'],
-    ['half the JSON', JSON.stringify(credentialWith([])).slice(0, 200), 'it is not strict JSON: '],
+    ['a byte order mark', `\ufeff${text}`, 'it is not strict'],
+    ['half the JSON', text.slice(0, 200), 'it is not strict JSON: '],
     ['no object', [credentialWith([])], 'it begins with "[{'],
     ['bytes that are not UTF-8', Buffer.from([0x7b, 0xff, 0x7d]), 'it is not UTF-8'],
     [
       'a duplicate member',
-      `{"type":"x",${JSON.stringify(credentialWith([])).slice(1)}`,
-      'it is not strict JSON: the member name "type" occurs twice',
+      `{"type":"x",${text.slice(1)}`,
+      'strict JSON: the member name "type" occurs twice',
     ],
     [
       'another credential',
-      credentialWith([], { type: ['VerifiableCredential'] }),
-      'its type is ["VerifiableCredential"], expected BitstringStatusListCredential',
+      credentialWith([], { type: ['X'] }),
+      'type is ["X"], expected BitstringStatusList',
+    ],
+    ['no type', credentialWith([], { type: undefined }), 'its type is missing'],
+    ['the older type', credentialWith([], { type: ['StatusList2021Credential'] }), 'its type is ["Status'],
+    [
+      'the older subject',
+      subject({ type: 'StatusList2021' }),
+      'type is "StatusList2021", expected BitstringS',
     ],
     [
-      'another subject',
-      subject({ type: 'Person' }),
-      'its credentialSubject.type is "Person", expected BitstringStatusList',
-    ],
-    [
-      'an array of subjects',
+      'many subjects',
       { ...credentialWith([]), credentialSubject: [] },
-      'its credentialSubject is [], expected one object',
+      'credentialSubject is [], expected one',
+    ],
+    [
+      'no subject',
+      { ...credentialWith([]), credentialSubject: undefined },
+      'its credentialSubject is missing',
     ],
     ['no issuer', credentialWith([], { issuer: undefined }), 'its issuer is missing, expected a URL'],
-    [
-      'no encodedList',
-      subject({ encodedList: undefined }),
-      'its credentialSubject.encodedList is missing, expected a string',
-    ],
-    [
-      'no base64url',
-      subject({ encodedList: 'u!!!' }),
-      'its encodedList is not "u" and base64url without padding',
-    ],
-    [
-      'padded multibase',
-      subject({ encodedList: `u${gzip.toString('base64')}` }),
-      'its encodedList is not "u" and base64url without padding',
-    ],
-    [
-      'padding in the middle',
-      subject({ encodedList: gzip.toString('base64url').replace(/^.{8}/, '$&==') }),
-      'its encodedList is not "u" and base64url without padding',
-    ],
+    ['an issuer without an id', credentialWith([], { issuer: { name: 'x' } }), 'its issuer is {"name":"x"}'],
+    ['no encodedList', subject({ encodedList: undefined }), 'encodedList is missing, expected a string'],
+    ['no base64url', subject({ encodedList: 'u!!!' }), NOT_MULTIBASE],
+    ['no "u"', subject({ encodedList: gzip.toString('base64url') }), NOT_MULTIBASE],
+    ['padded multibase', subject({ encodedList: `u${gzip.toString('base64')}` }), NOT_MULTIBASE],
+    ['padding inside', subject({ encodedList: encode(gzip).replace(/^.{9}/, '$&==') }), NOT_MULTIBASE],
     [
       'no GZIP',
       subject({ encodedList: 'uAAAA' }),
       'its encodedList is not whole GZIP data: incorrect header',
     ],
     [
-      'truncated GZIP',
-      subject({ encodedList: `u${gzip.subarray(0, -9).toString('base64url')}` }),
-      'its encodedList is not whole GZIP data: unexpected end',
+      'half the GZIP',
+      subject({ encodedList: encode(gzip).slice(0, -12) }),
+      'whole GZIP data: unexpected end',
     ],
     ['an empty list', subject({ encodedList: encode(Buffer.alloc(0)) }), 'it has no entries'],
-    [
-      'the older types',
-      credentialWith([], {
-        type: ['StatusList2021Credential'],
-        credentialSubject: { type: 'StatusList2021' },
-      }),
-      'its type is ["StatusList2021Credential"], expected BitstringStatusListCredential',
-    ],
-    [
-      'an encodedList without "u"',
-      subject({ encodedList: gzip.toString('base64url') }),
-      'its encodedList is not "u" and base64url without padding',
-    ],
+    ['no JWT', 'eyJ', 'it is not a JWT: it has'],
     [
       'no time',
-      credentialWith([], { validUntil: 'tomorrow' }),
+      validUntil('tomorrow'),
       'its validUntil is "tomorrow", expected an ISO 8601 time with a zone',
     ],
+    ['no zone', validUntil('2027-01-01T00:00:00'), 'its validUntil is "2027-01-01T00:00:00", expected'],
+    ['a day', validFrom('2026-01-01'), 'its validFrom is'],
+    ['a time and something before', validFrom('x2026-01-01T00:00:00Z'), 'its validFrom is'],
+    ['a time and something behind', validFrom('2026-01-01T00:00:00Zx'), 'its validFrom is'],
+    ['a number as time', validFrom(1), 'its validFrom is 1, expected'],
+    ['a month 13', validFrom('2026-13-01T00:00:00Z'), 'its validFrom is'],
     [
-      'a time without a zone',
-      credentialWith([], { validUntil: '2027-01-01T00:00:00' }),
-      'its validUntil is "2027-01-01T00:00:00", expected',
+      'a list of times',
+      validFrom(['2026-01-01T00:00:00Z']),
+      'its validFrom is ["2026-01-01T00:00:00Z"], exp',
     ],
-    ['no JWT', 'eyJ', 'it is not a JWT: it has'],
-    ['times of other formats', credentialWith([], { validFrom: '2026-01-01' }), 'its validFrom is'],
-    ['a time before it', credentialWith([], { validFrom: 'x2026-01-01T00:00:00Z' }), 'its validFrom is'],
-    ['a time and more', credentialWith([], { validFrom: '2026-01-01T00:00:00Zx' }), 'its validFrom is'],
-    ['a number as time', credentialWith([], { validFrom: 1 }), 'its validFrom is 1, expected'],
-    ['a month 13', credentialWith([], { validFrom: '2026-13-01T00:00:00Z' }), 'its validFrom is'],
-    [
-      'a time in an array',
-      credentialWith([], { validFrom: ['2026-01-01T00:00:00Z'] }),
-      'its validFrom is ["2026-01-01T00:00:00Z"], expected',
-    ],
-    ['no type', credentialWith([], { type: undefined }), 'its type is missing'],
-    [
-      'no subject',
-      { ...credentialWith([]), credentialSubject: undefined },
-      'its credentialSubject is missing',
-    ],
-    ['an issuer without an id', credentialWith([], { issuer: { name: 'x' } }), 'its issuer is {"name":"x"}'],
-    ['many objects', `{"x":[${'{},'.repeat(40_000)}{}]}`, 'it holds more than 16384 JSON objects'],
+    ['many objects', `{"x":${objects}}`, 'it holds more than 16384 JSON objects'],
     [
       'many objects in a JWT',
-      `e30.${Buffer.from(`[${'{},'.repeat(40_000)}{}]`).toString('base64url')}.AAAA`,
+      `e30.${Buffer.from(objects).toString('base64url')}.AAAA`,
       'it holds more than 16384 JSON objects',
     ],
-  ])('%s', (_, body, says) => isRefused(body, 'malformed', says));
+  ])('%s', (_, body, says) => refuses(read(json, body), 'malformed', says));
+
+  test.each<[unknown, string]>([
+    [{ statusPurpose: 'suspension' }, 'its statusPurpose is "suspension", expected "revocation"'],
+    [{ statusPurpose: undefined }, 'its statusPurpose is missing, expected "revocation"'],
+    [{ statusPurpose: ['x', 'message'] }, 'its statusPurpose is ["x","message"], expected "revocation"'],
+    [{ statusSize: 2 }, 'its statusSize is 2, expected 1 bit an entry'],
+  ])('%j', (changes, says) => refuses(read(json, subject(changes as object)), 'wrong_purpose', says));
 
   test.each<[string, unknown, string]>([
     [
-      'another purpose',
-      subject({ statusPurpose: 'suspension' }),
-      'its statusPurpose is "suspension", expected "revocation"',
-    ],
-    [
-      'no purpose',
-      subject({ statusPurpose: undefined }),
-      'its statusPurpose is missing, expected "revocation"',
-    ],
-    [
-      'other purposes',
-      subject({ statusPurpose: ['suspension', 'message'] }),
-      'its statusPurpose is ["suspension","message"], expected "revocation"',
-    ],
-    ['two bits an entry', subject({ statusSize: 2 }), 'its statusSize is 2, expected 1 bit an entry'],
-  ])('%s', (_, body, says) => isRefused(body, 'wrong_purpose', says));
-
-  test.each<[string, unknown, string]>([
-    [
-      'a list of tomorrow',
-      credentialWith([], { validFrom: '2026-06-02T00:00:00Z' }),
+      'of tomorrow',
+      validFrom('2026-06-02T00:00:00Z'),
       'it becomes valid at 2026-06-02T00:00:00.000Z; the clock here says 2026-06-01T12:00:00.000Z',
     ],
+    ['of a second later', validFrom('2026-06-01T12:00:01Z'), 'it becomes valid at 2026-06-01T12:00:01.000Z'],
     [
-      'a list of a second later',
-      credentialWith([], { validFrom: '2026-06-01T12:00:01Z' }),
-      'it becomes valid at 2026-06-01T12:00:01.000Z',
+      'of now',
+      validUntil('2026-06-01T14:30:00+02:30'),
+      'it was valid until 2026-06-01T12:00:00.000Z; the clo',
     ],
-    [
-      'a list of yesterday',
-      credentialWith([], { validUntil: '2026-06-01T14:00:00+02:30' }),
-      'it was valid until 2026-06-01T11:30:00.000Z; the clock here says',
-    ],
-  ])('%s', (_, body, says) => isRefused(body, 'out_of_validity', says));
+  ])('a list %s', (_, body, says) => refuses(read(json, body), 'out_of_validity', says));
 
   test('a list of now, of one purpose among others, of one bit an entry, is accepted', async () => {
     const changes = { validFrom: '2026-06-01T12:00:00Z', validUntil: '2026-06-01T12:00:00.001Z' };
     const credentialSubject = { statusPurpose: ['suspension', 'revocation'], statusSize: 1 };
     const list = await read(json, credentialWith([], { ...changes, credentialSubject }));
     expect(list.validUntilMs).toBe(NOW + 1);
-  });
-
-  test('an empty raw list', async () => {
-    await expect(read('application/octet-stream', Buffer.alloc(0), undefined, 'raw')).rejects.toMatchObject({
-      fault: 'malformed',
-      message: 'it has no entries',
-    });
   });
 
   test('a bomb is refused while it unpacks: in bounded memory, and off the event loop', async () => {
@@ -366,11 +270,9 @@ describe('what is no status list, or not one to rely on', () => {
       turns++;
       highest = Math.max(highest, process.memoryUsage().arrayBuffers);
     }, 1);
-    await expect(read(json, body)).rejects.toMatchObject({
-      fault: 'too_large',
-      message:
-        'its encodedList unpacks to more than 16777216 bytes: make a list with at most 134217728 entries',
-    });
+    const says =
+      'its encodedList unpacks to more than 16777216 bytes: make a list with at most 134217728 entries';
+    await refuses(read(json, body), 'too_large', says);
     clearInterval(watch);
     expect(turns).toBeGreaterThan(2);
     expect(highest - before).toBeLessThan(64 * 1024 * 1024);
@@ -378,205 +280,116 @@ describe('what is no status list, or not one to rely on', () => {
 });
 
 describe('a pinned issuer', () => {
-  const jwtType = 'application/vc+jwt';
-  const untrusted = { name: 'StatusListError', fault: 'untrusted' };
-  const untrustedFor = (says: string) => ({
-    ...untrusted,
-    message: expect.stringContaining(says) as string,
-  });
+  const refused = (body: unknown, says = '') => refuses(read(VC, body, issuer.did), 'untrusted', says);
+  const none = Buffer.from('{"alg":"none"}').toString('base64url');
 
   test('says what it refuses', async () => {
-    const jwtOf = async (credential: object, header: object = {}) => toJwt(credential, issuer, header);
     const other = credentialWith([], { issuer: 'https://issuer.example' });
-    const proof = withProof(signed([]), issuer)['proof'] as Record<string, unknown>;
-    const cases: [string, unknown, string][] = [
-      ['application/vc', signed([]), 'it has no proof by that issuer, expected a vc+jwt signature'],
-      ['application/vc', { ...signed([]), proof: ['x', null] }, 'it has no proof by that issuer'],
-      [
-        jwtType,
-        await jwtOf(credentialWith([], { issuer: `x:${'y'.repeat(1000)}` })),
-        `its issuer is "x:${'y'.repeat(78)}", expected ${issuer.did}`,
-      ],
-      [jwtType, await jwtOf(other), `its issuer is "https://issuer.example", expected ${issuer.did}`],
-      [
-        jwtType,
-        await jwtOf({ ...signed([]), iss: mallory.did }),
-        `its iss claim is "${mallory.did}", expected its issuer "${issuer.did}"`,
-      ],
-      [jwtType, await toJwt(signed([]), mallory), `its signature does not verify under ${issuer.did}`],
-      [
-        jwtType,
-        `${Buffer.from('{"alg":"none"}').toString('base64url')}.e30.AAAA`,
-        'its alg is "none", expected "EdDSA"',
-      ],
-      ['application/vc', { ...signed([1]), proof }, `its proof does not verify (issuer ${issuer.did})`],
-      [
-        'application/vc',
-        { ...signed([]), proof: { ...proof, proofPurpose: 'x' } },
-        'the proofPurpose of its proof is not "assertionMethod"',
-      ],
-      [
-        'application/vc',
-        { ...signed([]), proof: { ...proof, cryptosuite: 'x' } },
-        'its proof is "DataIntegrityProof" with "x", expected DataIntegrityProof with eddsa-jcs-2022',
-      ],
-      [
-        'application/vc',
-        { ...signed([]), proof: { ...proof, type: 1 } },
-        'its proof is unnamed with "eddsa-jcs-2022"',
-      ],
-      [
-        'application/vc',
-        { ...signed([]), proof: { ...proof, proofValue: 'z0' } },
-        'its proofValue is not "z" and base58btc',
-      ],
-      [
-        'application/vc',
-        { ...signed([]), proof: { ...proof, proofValue: `z${'1'.repeat(89)}` } },
-        'its proofValue is not "z" and base58btc',
-      ],
-      [
-        'application/vc',
-        { ...signed([]), proof, '@context': ['x'] },
-        "its @context does not begin with its proof's",
-      ],
-    ];
-    for (const [type, body, says] of cases)
-      await expect(read(type, body, issuer.did)).rejects.toMatchObject(untrustedFor(says));
-    expect(() => resolveIssuer('did:web:x', DEFAULT_KEYS)).toThrow(
-      expect.objectContaining({
-        fault: 'untrusted',
-        message: 'the pinned issuer did:web:x is not a did:key of an Ed25519 key',
-      }) as Error,
-    );
-    await expect(read(jwtType, await jwtOf({ ...signed([]), nbf: '1' }), issuer.did)).rejects.toMatchObject({
-      fault: 'malformed',
-      message: 'its nbf claim is "1", expected Unix seconds',
-    });
-  });
-
-  test('refuses what nobody signed', async () => {
-    await expect(read('application/octet-stream', bitsWith([]), issuer.did, 'raw')).rejects.toMatchObject(
-      untrustedFor('it is a raw bitstring, expected a vc+jwt signature'),
-    );
-    await expect(read('application/vc', signed([]), issuer.did)).rejects.toMatchObject(untrusted);
+    await refused(signed([]), 'it has no proof by that issuer, expected a vc+jwt signature');
+    await refused({ ...signed([]), proof: ['x', null] }, 'it has no proof by that issuer');
+    const named = `its issuer is "https://issuer.example", expected ${issuer.did}`;
+    await refused(await toJwt(other, issuer), named);
+    await refused(withProof(other, issuer), named);
+    const long = credentialWith([], { issuer: `x:${'y'.repeat(1000)}` });
+    await refused(await toJwt(long, issuer), `its issuer is "x:${'y'.repeat(78)}", expected ${issuer.did}`);
+    const contrary = { ...signed([]), iss: mallory.did };
+    const claim = `its iss claim is "${mallory.did}", expected its issuer "${issuer.did}"`;
+    await refused(await toJwt(contrary, issuer), claim);
+    await refused(`${none}.${base64url(signed([]))}.AAAA`, 'its alg is "none", expected "EdDSA"');
+    const raw = read(RAW, bitsWith([]), issuer.did, 'raw');
+    await refuses(raw, 'untrusted', 'it is a raw bitstring, expected a vc+jwt signature');
+    const unknown = read(VC, signed([]), 'did:web:x');
+    const says = 'the pinned issuer did:web:x is not a did:key of an Ed25519 key';
+    await refuses(unknown, 'untrusted', says);
   });
 
   test('refuses what somebody else signed, whatever it claims', async () => {
     for (const credential of [signed([]), credentialWith([], { issuer: mallory.did })]) {
-      await expect(read(jwtType, await toJwt(credential, mallory), issuer.did)).rejects.toMatchObject(
-        untrusted,
-      );
-      await expect(read('application/vc', withProof(credential, mallory), issuer.did)).rejects.toMatchObject(
-        untrusted,
-      );
-      const posing = withProof(credential, mallory, { verificationMethod: issuer.method });
-      await expect(read('application/vc', posing, issuer.did)).rejects.toMatchObject(untrusted);
+      await refused(await toJwt(credential, mallory), `its signature does not verify under ${issuer.did}`);
+      await refused(withProof(credential, mallory));
+      await refused(withProof(credential, mallory, { verificationMethod: issuer.method }));
     }
-  });
-
-  test('refuses its own signature under the name of another', async () => {
-    const other = credentialWith([], { issuer: mallory.did });
-    await expect(read(jwtType, await toJwt(other, issuer), issuer.did)).rejects.toMatchObject(untrusted);
-    await expect(read('application/vc', withProof(other, issuer), issuer.did)).rejects.toMatchObject(
-      untrusted,
-    );
-    const contrary = { ...signed([]), iss: mallory.did };
-    await expect(read(jwtType, await toJwt(contrary, issuer), issuer.did)).rejects.toMatchObject(untrusted);
   });
 
   test('knows its issuer also as an object with an id', async () => {
     const jwt = await toJwt(credentialWith([4], { issuer: { id: issuer.did, name: 'Lists' } }), issuer);
-    expect(await revokedIn(jwtType, jwt, issuer.did)).toEqual([4]);
+    expect(await revokedIn(VC, jwt, issuer.did)).toEqual([4]);
   });
 
-  test('refuses other algorithms and critical headers', async () => {
-    const none = `${Buffer.from('{"alg":"none"}').toString('base64url')}.${Buffer.from(JSON.stringify(signed([]))).toString('base64url')}.AAAA`;
-    await expect(read(jwtType, none, issuer.did)).rejects.toMatchObject(untrusted);
+  test('refuses another algorithm', async () => {
     const { privateKey } = await generateKeyPair('ES256');
     const es256 = await new CompactSign(Buffer.from(JSON.stringify(signed([]))))
       .setProtectedHeader({ alg: 'ES256' })
       .sign(privateKey);
-    await expect(read(jwtType, es256, issuer.did)).rejects.toMatchObject(untrusted);
-    await expect(read(jwtType, es256)).rejects.toMatchObject(untrusted);
+    await refused(es256);
+    await refuses(read(VC, es256), 'untrusted');
   });
 
   test('checks nbf and exp of a vc+jwt', async () => {
     const at = async (claims: object) =>
-      read(jwtType, await toJwt({ ...signed([]), ...claims }, issuer), issuer.did);
+      read(VC, await toJwt({ ...signed([]), ...claims }, issuer), issuer.did);
     const secs = NOW / 1000;
-    await expect(at({ nbf: secs + 1 })).rejects.toMatchObject({ fault: 'out_of_validity' });
-    await expect(at({ exp: secs })).rejects.toMatchObject({ fault: 'out_of_validity' });
-    await expect(at({ exp: 'soon' })).rejects.toMatchObject({ fault: 'malformed' });
+    await refuses(at({ nbf: secs + 1 }), 'out_of_validity');
+    await refuses(at({ exp: secs }), 'out_of_validity');
+    await refuses(at({ exp: 'soon' }), 'malformed', 'its exp claim is "soon", expected Unix seconds');
     expect((await at({ nbf: secs, exp: secs + 60, iss: issuer.did })).validUntilMs).toBe(NOW + 60_000);
     // The last moment that a date can say, and one that none can.
-    for (const [nbf, says] of [
-      [8.64e12, 'it becomes valid at +275760-09-13T00:00:00.000Z; the clock here says 2026-'],
-      [1e15, 'it becomes valid at 1000000000000000000 ms; the clock here says 2026-'],
-    ] as const) {
-      await expect(at({ nbf })).rejects.toMatchObject({
-        fault: 'out_of_validity',
-        message: expect.stringContaining(says) as string,
-      });
-    }
+    const last = 'it becomes valid at +275760-09-13T00:00:00.000Z; the clock here says 2026-';
+    await refuses(at({ nbf: 8.64e12 }), 'out_of_validity', last);
+    const beyond = 'it becomes valid at 1000000000000000000 ms; the clock here says 2026-';
+    await refuses(at({ nbf: 1e15 }), 'out_of_validity', beyond);
   });
 
-  test('refuses a signature over anything else: each byte of it, each member of the proof', async () => {
+  test('refuses a signature over anything else, or that is another one', async () => {
     const jwt = await toJwt(signed([]), issuer);
     const [header, payload, signature] = jwt.split('.') as [string, string, string];
     const flipped = Buffer.from(signature, 'base64url');
     flipped[40] = (flipped[40] ?? 0) ^ 1;
-    const withAnother = Buffer.from(JSON.stringify(signed([1]))).toString('base64url');
-    for (const forged of [
-      `${header}.${payload}.${flipped.toString('base64url')}`,
-      `${header}.${withAnother}.${signature}`,
-      `${header}.${payload}.${signature}AAAA`,
-      `${header}.${payload}.AAAA`,
-    ]) {
-      await expect(read(jwtType, forged, issuer.did)).rejects.toMatchObject(untrusted);
-    }
-    const document = withProof(signed([]), issuer);
-    const proof = document['proof'] as Record<string, unknown>;
-    for (const change of [
-      { created: '2026-01-01T00:00:01Z' },
-      { proofPurpose: 'authentication' },
-      { cryptosuite: 'eddsa-rdfc-2022' },
-      { type: 'Ed25519Signature2020' },
-      { '@context': ['https://www.w3.org/2018/credentials/v1'] },
-      { proofValue: undefined },
-      { proofValue: 'z' },
-      { proofValue: 'z0OIl' },
-      { proofValue: `u${String(proof['proofValue']).slice(1)}` },
-      { proofValue: `z${base58.encode(Buffer.alloc(64))}` },
-      { extra: true },
-    ]) {
-      const forged = { ...document, proof: { ...proof, ...change } };
-      await expect(read('application/vc', forged, issuer.did)).rejects.toMatchObject(untrusted);
-    }
-    await expect(read('application/vc', { ...document, name: 'x' }, issuer.did)).rejects.toMatchObject(
-      untrusted,
+    await refused(`${header}.${payload}.${flipped.toString('base64url')}`);
+    await refused(`${header}.${base64url(signed([1]))}.${signature}`);
+    await refused(`${header}.${payload}.${signature}AAAA`);
+    await refused(`${header}.${payload}.AAAA`);
+    await refused(
+      { ...withProof(signed([]), issuer), name: 'x' },
+      `proof does not verify (issuer ${issuer.did})`,
     );
+  });
+
+  const purpose = 'the proofPurpose of its proof is not "assertionMethod"';
+  const suite = 'its proof is "DataIntegrityProof" with "x", expected DataIntegrityProof with eddsa-jcs-2022';
+  const value = 'its proofValue is not "z" and base58btc';
+  test.each<[Record<string, unknown>, string]>([
+    [{ created: '2026-01-01T00:00:01Z' }, 'its proof does not verify'],
+    [{ extra: true }, 'its proof does not verify'],
+    [{ proofPurpose: 'authentication' }, purpose],
+    [{ cryptosuite: 'x' }, suite],
+    [{ type: 1 }, 'its proof is unnamed with "eddsa-jcs-2022"'],
+    [{ '@context': ['https://www.w3.org/2018/credentials/v1'] }, "@context does not begin with its proof's"],
+    [{ proofValue: undefined }, value],
+    [{ proofValue: 'z' }, 'its proof does not verify'],
+    [{ proofValue: 'z0OIl' }, value],
+    [{ proofValue: `z${'1'.repeat(89)}` }, value],
+    [{ proofValue: `u${base58.encode(Buffer.alloc(64))}` }, value],
+    [{ proofValue: `z${base58.encode(Buffer.alloc(64))}` }, 'its proof does not verify'],
+  ])('refuses a proof with %j', async (change, says) => {
+    const document = withProof(signed([]), issuer);
+    await refused({ ...document, proof: { ...(document['proof'] as object), ...change } }, says);
     // Nor does one count that verifies, but says of itself that it is something else.
-    for (const change of [
-      { proofPurpose: 'authentication' },
-      { cryptosuite: 'eddsa-rdfc-2022' },
-      { type: 'Ed25519Signature2020' },
-    ]) {
-      const other = withProof(signed([]), issuer, change);
-      await expect(read('application/vc', other, issuer.did)).rejects.toMatchObject(untrusted);
-    }
+    if (says === purpose || says.startsWith('its proof is'))
+      await refused(withProof(signed([]), issuer, change), says);
   });
 });
 
-test('the eddsa-jcs-2022 vector of W3C vc-di-eddsa verifies', () => {
+test('the eddsa-jcs-2022 vector of W3C vc-di-eddsa verifies', async () => {
   // W3C vc-di-eddsa, appendix B (eddsa-jcs-2022), W3C software and document licence.
   const context = ['https://www.w3.org/ns/credentials/v2', 'https://www.w3.org/ns/credentials/examples/v2'];
   const key = 'z6MkrJVnaZkeFzdQyMZu1cgjg7k1pZZ6pvBQ7XJPt4swbTQ2';
+  const issuer = 'https://vc.example/issuers/5678';
   const proof = {
     type: 'DataIntegrityProof',
     cryptosuite: 'eddsa-jcs-2022',
     created: '2023-02-24T23:36:38Z',
-    verificationMethod: `https://vc.example/issuers/5678#${key}`,
+    verificationMethod: `${issuer}#${key}`,
     proofPurpose: 'assertionMethod',
     '@context': context,
     proofValue: 'z63t83Y53KfzJ5ZosfKTnqfMcKB2dmTrfjSaQjeNNjAD5srBowQfmWqeRb8rRjmeEuCBEsddF9LsVogtuTsijJKh4',
@@ -587,14 +400,19 @@ test('the eddsa-jcs-2022 vector of W3C vc-di-eddsa verifies', () => {
     type: ['VerifiableCredential', 'AlumniCredential'],
     name: 'Alumni Credential',
     description: 'A minimum viable example of an Alumni Credential.',
-    issuer: 'https://vc.example/issuers/5678',
+    issuer,
     validFrom: '2023-01-01T00:00:00Z',
     credentialSubject: { id: 'did:example:abcdefgh', alumniOf: 'The School of Examples' },
     proof,
   };
-  const publicKey = Buffer.from(base58.decode(key.slice(1))).subarray(2);
-  expect(findProofDefect(document, proof, publicKey)).toBe(null);
-  expect(findProofDefect({ ...document, name: 'Alumni credential' }, proof, publicKey)).toContain(
-    'not verify',
-  );
+  const keys = {
+    ...DEFAULT_KEYS,
+    publicKeyOf: () => publicKeyOf(`did:key:${key}`),
+    verificationMethodOf: () => proof.verificationMethod,
+  };
+  const readIt = (given: object) =>
+    readStatusList(Buffer.from(JSON.stringify(given)), VC, { form: 'credential', issuer, keys, nowMs: NOW });
+  // It has no list, which is looked for when its proof has been verified.
+  await refuses(readIt(document), 'malformed', 'its type is ["VerifiableCredential","AlumniCredential"]');
+  await refuses(readIt({ ...document, name: 'Alumni credential' }), 'untrusted', 'its proof does not verify');
 });

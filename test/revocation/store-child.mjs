@@ -12,6 +12,7 @@ const nothing = () => undefined;
 try {
   const revocation = await openRevocation({
     storePath,
+    maxEntries: 10_000_000,
     log: { info: nothing, warn: nothing, error: nothing },
   });
   writeSync(1, 'open\n');

@@ -31,7 +31,7 @@ afterEach(async () => {
 });
 
 const openStore = () =>
-  LocalStore.open(path, { log: recorder.log, observer: recorder, maxEntries: 1e6, lockWaitMs: 0 });
+  LocalStore.open(path, { log: recorder.log, observer: recorder, maxEntries: 1e7, now: Date.now }, 0);
 
 /** A process that holds the store, and revokes `count` indices if it is given any. */
 function startChild(first = 0, step = 1, count = 0, ...mixed: string[]) {

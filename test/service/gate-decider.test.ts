@@ -235,7 +235,7 @@ describe('with a verdict', () => {
       const gate = await openGate({
         engine: Object.assign(Object.create(engine) as Engine, {
           parts: engine.parts,
-          revocation: { listAgeSecs },
+          revocation: { list: 'STATUS_LIST_BASE_URL' in env ? { ageSecs: listAgeSecs } : null },
         }),
         configuration: readConfiguration(env),
         ...{ log, metrics: { gate: observer } as never },

@@ -262,7 +262,10 @@ it('a file that is rewritten under load gives no wrong verdict', { timeout: 600_
   let written = 0;
   await put(version(0));
   const roots = await follow(file, 1);
-  const revocation = await openRevocation({ log: { info() {}, warn() {}, error() {} } });
+  const revocation = await openRevocation({
+    maxEntries: 10,
+    log: { info() {}, warn() {}, error() {} },
+  });
   const engine = new Engine(readVerifierOptions({}), new InThreadVerifier(), roots, revocation, null);
   const load = { isOver: false };
   const rewriting = (async () => {

@@ -1,4 +1,5 @@
 import { openA2a } from '../../gate/a2a.js';
+import { findDrsContext } from '../context.js';
 import { Guard } from '../guard.js';
 import { answer, bodyOf, guardNode, headersOfNode, pathOf, type NodeMiddleware } from '../node.js';
 import { BODY, checkProtection, PROTECTION, type ProtectionOptions } from '../options.js';
@@ -34,4 +35,22 @@ export function drsA2a(given: A2aOptions): NodeMiddleware {
         ? body
         : openA2a({ method, path: pathOf(req), headers: headersOfNode(req), body });
     });
+}
+
+/** A caller, in the form of the A2A SDK. */
+export interface DrsUser {
+  readonly isAuthenticated: boolean;
+  /** The DID of the agent that signed the request; empty if nobody did. */
+  readonly userName: string;
+}
+
+/**
+ * The `userBuilder` for the A2A SDK behind `drsA2a`. The user of a request is the agent that signed it;
+ * `drsContext().root_principal` says for whom the agent acts.
+ *
+ * @example jsonRpcHandler({ requestHandler, userBuilder: drsUserBuilder });
+ */
+export function drsUserBuilder(request: object): Promise<DrsUser> {
+  const context = findDrsContext(request);
+  return Promise.resolve({ isAuthenticated: context !== null, userName: context?.agent ?? '' });
 }

@@ -2,8 +2,7 @@ import { restArguments, targetOf, type RestCall } from '../../gate/a2a-rest.js';
 import { A2A_COMMAND, signedArgumentsOf } from '../../gate/a2a.js';
 import { BUNDLE_HEADER } from '../../gate/carriers.js';
 import { isJsonObject, parseStrictJson, type JsonObject } from '../../protocol/json.js';
-import { signCall, type Delegation } from '../delegation.js';
-import { sendSigned } from '../send-signed.js';
+import { sendSigned, signCall, type Delegation } from '../delegation.js';
 import { DRS_EXTENSION } from './extension.js';
 
 /**

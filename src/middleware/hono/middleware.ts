@@ -1,7 +1,7 @@
 import type { Context, MiddlewareHandler } from 'hono';
-import { runWithContext, type DrsContext } from '../context.js';
+import type { DrsContext } from '../context.js';
 import { openFetch, refusalResponse } from '../fetch.js';
-import { Guard } from '../guard.js';
+import { Guard, runAdmitted } from '../guard.js';
 import { checkProtection, type MiddlewareOptions, ROUTE } from '../options.js';
 
 /** Options of {@link drsHono}. */
@@ -35,18 +35,10 @@ export function drsHono(given: HonoMiddlewareOptions): MiddlewareHandler {
     const { opened, sent: request } = await openFetch(c.req.raw, options, c, parametersOf(c));
     const decision = await guard.admit(opened);
     if (decision.kind === 'deny') return refusalResponse(decision);
-    const context = decision.kind === 'allow' ? decision.context : null;
     c.req.raw = request;
-    c.set('drs', context);
-    let failed = true;
-    try {
-      await runWithContext(context, request, next);
-      failed = c.error !== undefined || c.res.status >= 400;
-    } finally {
-      if (decision.kind === 'allow') {
-        decision.finish(request.signal.aborted ? 'cancelled' : failed ? 'error' : 'ok');
-      }
-    }
+    c.set('drs', decision.kind === 'allow' ? decision.context : null);
+    const hasFailed = () => c.error !== undefined || c.res.status >= 400;
+    await runAdmitted(decision, request, next, hasFailed, () => request.signal.aborted);
     return undefined;
   };
 }

@@ -1,4 +1,5 @@
 import { gateFailure } from '../../gate/codes.js';
+import { denied } from '../../gate/decide.js';
 import { TOOLS_CALL } from '../../gate/mcp-methods.js';
 import { openMcp, type McpRules } from '../../gate/mcp.js';
 import { headersOf, type HeaderLookup, type Opening } from '../../gate/request.js';
@@ -16,7 +17,7 @@ export function openMessage(message: () => object, extra: unknown, rules: McpRul
   } catch {
     // A value in this process can throw when it is read.
     const failure = gateFailure('INVALID_JSONRPC', 'mcp', 'the message cannot be read');
-    return { kind: 'deny', protocol: 'mcp', id: null, requested: null, failure };
+    return denied({ protocol: 'mcp', id: null, requested: null }, failure);
   }
 }
 
@@ -29,13 +30,7 @@ export async function refuseBatched(opened: Opening, extra: unknown): Promise<Op
   if (opened.kind !== 'check' || !isBatched(extra)) return opened;
   const { protocol, id, requested } = opened;
   const message = 'the call is part of a JSON-RPC batch, expected a request of its own';
-  return {
-    kind: 'deny',
-    protocol,
-    id,
-    requested,
-    failure: gateFailure('BATCH_NOT_SUPPORTED', 'mcp', message),
-  };
+  return denied({ protocol, id, requested }, gateFailure('BATCH_NOT_SUPPORTED', 'mcp', message));
 }
 
 /**

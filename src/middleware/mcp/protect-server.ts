@@ -8,11 +8,11 @@ import { callback, kindOf, oneOf, type Table } from '../../protocol/options.js';
 import { idInUse, TaskOwners } from '../../gate/task-owners.js';
 import { runWithContext } from '../context.js';
 import type { Outcome } from '../events.js';
-import { Guard, type AdmittedCall } from '../guard.js';
+import { Guard, runAdmitted, type AdmittedCall } from '../guard.js';
 import { checkProtection, httpUrl, PROTECTION, type ProtectionOptions } from '../options.js';
-import { withAuthInfo } from './auth-info.js';
-import { countMessage, openMessage, refuseBatched } from './open-call.js';
-import { isError, protectHandler } from './protect-handler.js';
+import { DrsRefusalError } from '../refusal-error.js';
+import { withAuthInfo, withHandlerAuthInfo } from './auth-info.js';
+import { callMessage, countMessage, openMessage, refuseBatched } from './open-call.js';
 import {
   innerOf,
   onConnect,
@@ -130,6 +130,39 @@ function isProtected(name: string, protect: (name: string) => boolean, guard: Gu
     guard.report(error);
     return true;
   }
+}
+
+/** Wraps a handler of a gated method. See {@link McpProtection}. */
+function protectHandler<Q extends { method?: string; params: object }, X, R>(
+  guard: Guard,
+  rules: McpRules,
+  handler: (request: Q, extra: X) => R | Promise<R>,
+): (request: Q, extra: X) => Promise<R> {
+  return async (request, extra) => {
+    countMessage(extra);
+    const opened = openMessage(() => callMessage(request, extra), extra, rules);
+    const decision = await guard.admit(await refuseBatched(opened, extra));
+    if (decision.kind === 'deny') throw new DrsRefusalError(decision);
+    const given = decision.kind === 'pass' ? extra : withHandlerAuthInfo(extra, decision.context);
+    return runAdmitted(
+      decision,
+      null,
+      () => handler(request, given),
+      isError,
+      () => isAborted(extra),
+    );
+  };
+}
+
+/** Whether a result says that its tool failed. */
+function isError(result: unknown): boolean {
+  return typeof result === 'object' && result !== null && 'isError' in result && result.isError === true;
+}
+
+/** Whether the call was cancelled. Both SDKs have a signal; in 2.x it is one level deeper. */
+function isAborted(extra: unknown): boolean {
+  const { signal, mcpReq } = (extra ?? {}) as { signal?: unknown; mcpReq?: { signal?: unknown } };
+  return [signal, mcpReq?.signal].some((given) => given instanceof AbortSignal && given.aborted);
 }
 
 /** An answer to a request of the server: nothing to check. */

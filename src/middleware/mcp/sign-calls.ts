@@ -9,8 +9,7 @@ import {
 } from '../../gate/mcp-methods.js';
 import { isJsonObject, type JsonObject } from '../../protocol/json.js';
 import { callback, checkedOptions, oneOf, type GivenOptions, type Table } from '../../protocol/options.js';
-import { signCall, type Delegation } from '../delegation.js';
-import { sendSigned } from '../send-signed.js';
+import { sendSigned, signCall, type Delegation } from '../delegation.js';
 import { onConnect, type Connectable, type McpTransport } from './transport.js';
 
 const OPTIONS = {

@@ -1,11 +1,9 @@
-import { gunzip, gzip } from 'node:zlib';
 import { promisify } from 'node:util';
-import { encodeBase64url } from '#platform';
+import { gunzip } from 'node:zlib';
 import { MAX_UNPACKED_BYTES } from './credential.js';
 import { StatusListError } from './status-list-error.js';
 
 const gunzipAsync = promisify(gunzip);
-const gzipAsync = promisify(gzip);
 
 /**
  * Whether the bit of an entry is set. Bit 0 is the most significant bit of byte 0.
@@ -37,14 +35,4 @@ export async function unpackBits(packed: Uint8Array): Promise<Buffer> {
         )
       : new StatusListError('malformed', `its encodedList is not whole GZIP data: ${message}`);
   }
-}
-
-/**
- * Packs a bitstring as an `encodedList`: `u`, base64url, GZIP.
- *
- * @see W3C Bitstring Status List §3.3
- * @example await packBits(Buffer.alloc(16_384)); // 'uH4sI…'
- */
-export async function packBits(bits: Uint8Array): Promise<string> {
-  return `u${encodeBase64url(await gzipAsync(bits))}`;
 }

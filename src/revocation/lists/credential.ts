@@ -9,15 +9,19 @@ export const MAX_WIRE_BYTES = 1024 * 1024;
 /** Maximum size of the bits in bytes, unpacked. Putting this much together takes the main thread up to 20 ms. */
 export const MAX_UNPACKED_BYTES = 16 * 1024 * 1024;
 
-/** The relevant members of a status list credential. Times are Unix milliseconds; `Infinity` means no end. */
-export interface StatusListCredential {
+/** When a list is valid, in Unix milliseconds; `-Infinity` and `Infinity` if it has no beginning or end. */
+export interface Validity {
+  readonly validFromMs: number;
+  /** The first moment at which it is no longer valid. */
+  readonly validUntilMs: number;
+}
+
+/** The relevant members of a status list credential. */
+export interface StatusListCredential extends Validity {
   /** `issuer`, or its `id`. */
   readonly issuer: string;
   /** The bits as GZIP data, which nobody has unpacked. */
   readonly packed: Uint8Array;
-  readonly validFromMs: number;
-  /** The first moment at which it is no longer valid. */
-  readonly validUntilMs: number;
 }
 
 // xsd:dateTime with a time zone. Date.parse alone also accepts many other formats.

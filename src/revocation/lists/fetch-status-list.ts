@@ -40,23 +40,24 @@ export async function fetchStatusList(
         'if-none-match': etag,
       },
     });
+    const header = (name: string) => [headers[name]].flat()[0];
     if (statusCode === 304 && etag !== undefined) return 'not_modified';
-    if (statusCode === 200)
-      return {
-        body: await readBody(body, headers),
-        contentType: one(headers['content-type']) ?? '',
-        etag: one(headers['etag']),
-      };
-    throw REDIRECTS.includes(statusCode)
-      ? new StatusListError(
-          'redirect',
-          `${printableUrl(url)} redirects to ${placeOf(headers['location'])}, which is not followed; ` +
-            'if the list has moved, set STATUS_LIST_BASE_URL to its new place',
-        )
-      : new StatusListError(
-          'http_status',
-          `${printableUrl(url)} answers ${statusCode}, expected 200 and a list`,
-        );
+    if (REDIRECTS.includes(statusCode))
+      throw new StatusListError(
+        'redirect',
+        `${printableUrl(url)} redirects to ${placeOf(header('location'))}, which is not followed; ` +
+          'if the list has moved, set STATUS_LIST_BASE_URL to its new place',
+      );
+    if (statusCode !== 200)
+      throw new StatusListError(
+        'http_status',
+        `${printableUrl(url)} answers ${statusCode}, expected 200 and a list`,
+      );
+    const coding = header('content-encoding') ?? 'identity';
+    if (coding !== 'identity')
+      throw new StatusListError('malformed', `it has Content-Encoding ${coding}, which was not asked for`);
+    const read = await readBody(body, Number(header('content-length') ?? 0));
+    return { body: read, contentType: header('content-type') ?? '', etag: header('etag') };
   } catch (error) {
     // The reason of the signal is a StatusListError too.
     if (error instanceof StatusListError) throw error;
@@ -68,30 +69,21 @@ export async function fetchStatusList(
 
 const MAX_SHOWN = 200;
 
-function placeOf(location: string | string[] | undefined): string {
-  return location === undefined ? 'nowhere' : printableUrl(one(location) ?? '').slice(0, MAX_SHOWN);
-}
+const placeOf = (location: string | undefined) =>
+  location === undefined ? 'nowhere' : printableUrl(location).slice(0, MAX_SHOWN);
 
-async function readBody(
-  body: Dispatcher.ResponseData['body'],
-  headers: Dispatcher.ResponseData['headers'],
-): Promise<Buffer> {
-  const coding = one(headers['content-encoding']) ?? 'identity';
-  if (coding !== 'identity')
-    throw new StatusListError('malformed', `it has Content-Encoding ${coding}, which was not asked for`);
+async function readBody(body: AsyncIterable<Buffer>, announced: number): Promise<Buffer> {
   const tooLarge = new StatusListError(
     'too_large',
     `it has more than ${MAX_WIRE_BYTES} bytes: clear the entries of receipts that have expired, so that it packs better`,
   );
-  if (Number(one(headers['content-length']) ?? 0) > MAX_WIRE_BYTES) throw tooLarge;
+  if (announced > MAX_WIRE_BYTES) throw tooLarge;
   const chunks: Buffer[] = [];
   let size = 0;
-  for await (const chunk of body as AsyncIterable<Buffer>) {
+  for await (const chunk of body) {
     size += chunk.length;
     if (size > MAX_WIRE_BYTES) throw tooLarge;
     chunks.push(chunk);
   }
   return Buffer.concat(chunks, size);
 }
-
-const one = (header: string | string[] | undefined) => (Array.isArray(header) ? header[0] : header);

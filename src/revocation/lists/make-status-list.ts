@@ -1,9 +1,13 @@
+import { promisify } from 'node:util';
+import { gzip } from 'node:zlib';
 import { encodeBase64url } from '#platform';
 import { toJcs } from '../../protocol/jcs.js';
 import type { JsonObject } from '../../protocol/json.js';
 import { parseCompactJwt } from '../../protocol/jwt.js';
-import { packBits, unpackBits } from './bitstring.js';
+import { unpackBits } from './bitstring.js';
 import { MAX_UNPACKED_BYTES, MAX_WIRE_BYTES, readCredential } from './credential.js';
+
+const gzipAsync = promisify(gzip);
 
 /** W3C's minimum, 131,072 entries. In a shorter list, an entry reveals too much about its holder. */
 export const DEFAULT_STATUS_LIST_ENTRIES = 131_072;
@@ -29,23 +33,16 @@ export interface EditableStatusList {
 /**
  * A new list in which nothing is revoked.
  *
- * @param options.entries a multiple of 8, {@link DEFAULT_STATUS_LIST_ENTRIES} by default
+ * @param list.entries a multiple of 8, such as {@link DEFAULT_STATUS_LIST_ENTRIES}
  * @throws RangeError for another number of entries, or more than 134,217,728
- * @example const list = createStatusList({ id: 'https://lists.example/1' });
  */
-export function createStatusList(options: { id: string; entries?: number }): EditableStatusList {
-  const entries = options.entries ?? DEFAULT_STATUS_LIST_ENTRIES;
-  if (
-    !Number.isSafeInteger(entries) ||
-    entries <= 0 ||
-    entries % 8 !== 0 ||
-    entries / 8 > MAX_UNPACKED_BYTES
-  ) {
-    throw new RangeError(
-      `a status list cannot have ${entries} entries, expected a multiple of 8 up to ${MAX_UNPACKED_BYTES * 8}`,
-    );
-  }
-  return { id: options.id, bits: Buffer.alloc(entries / 8) };
+export function createStatusList({ id, entries }: { id: string; entries: number }): EditableStatusList {
+  const bytes = entries / 8;
+  if (Number.isSafeInteger(bytes) && bytes > 0 && bytes <= MAX_UNPACKED_BYTES)
+    return { id, bits: Buffer.alloc(bytes) };
+  throw new RangeError(
+    `a status list cannot have ${entries} entries, expected a multiple of 8 up to ${MAX_UNPACKED_BYTES * 8}`,
+  );
 }
 
 /**
@@ -64,55 +61,38 @@ export function setRevoked(list: EditableStatusList, index: number, revoked = tr
 }
 
 /**
- * The list as an unsigned W3C credential.
- *
- * @param options.issuer a URL, for signing the `did:key` of the signer
- * @param options.validUntil verifiers refuse the list after this time; without it, they alone decide how old it may be
- * @see W3C Bitstring Status List §2.2
- */
-export async function toCredential(
-  list: EditableStatusList,
-  options: { issuer: string; validFrom?: Date; validUntil?: Date },
-): Promise<JsonObject> {
-  return {
-    '@context': ['https://www.w3.org/ns/credentials/v2'],
-    id: list.id,
-    type: ['VerifiableCredential', 'BitstringStatusListCredential'],
-    issuer: options.issuer,
-    ...(options.validFrom ? { validFrom: toDateTime(options.validFrom) } : {}),
-    ...(options.validUntil ? { validUntil: toDateTime(options.validUntil) } : {}),
-    credentialSubject: {
-      id: `${list.id}#list`,
-      type: 'BitstringStatusList',
-      statusPurpose: 'revocation',
-      encodedList: await packBits(list.bits),
-    },
-  };
-}
-
-/**
  * Signs a list as a `vc+jwt`, to be served as `application/vc+jwt`.
  *
+ * @param options.validUntil verifiers refuse the list after this time; without it, they alone decide how old it may be
  * @returns the compact JWT; its payload is the credential itself
  * @throws RangeError if it is longer than what verifiers read
- * @see W3C vc-jose-cose §3.1.1, RFC 8037
+ * @see W3C Bitstring Status List §2.2 and §3.3, vc-jose-cose §3.1.1, RFC 8037
  * @example
- * const list = createStatusList({ id: 'https://lists.example/1' });
+ * const list = createStatusList({ id: 'https://lists.example/1', entries: 131_072 });
  * setRevoked(list, 94567);
  * await writeFile('list.jwt', await signStatusList(list, { signer: key, validFrom: new Date() }));
  */
 export async function signStatusList(
-  list: EditableStatusList,
-  options: { signer: StatusListSigner; validFrom?: Date; validUntil?: Date },
+  { id, bits }: EditableStatusList,
+  options: { signer: StatusListSigner; validFrom: Date; validUntil?: Date },
 ): Promise<string> {
-  const { signer, ...period } = options;
-  const credential = await toCredential(list, { issuer: signer.did, ...period });
-  const header = {
-    alg: 'EdDSA',
-    typ: 'vc+jwt',
-    cty: 'vc',
-    kid: `${signer.did}#${signer.did.slice('did:key:'.length)}`,
+  const { signer, validFrom, validUntil } = options;
+  const { did } = signer;
+  const credential = {
+    '@context': ['https://www.w3.org/ns/credentials/v2'],
+    id,
+    type: ['VerifiableCredential', 'BitstringStatusListCredential'],
+    issuer: did,
+    validFrom: toDateTime(validFrom),
+    ...(validUntil ? { validUntil: toDateTime(validUntil) } : {}),
+    credentialSubject: {
+      id: `${id}#list`,
+      type: 'BitstringStatusList',
+      statusPurpose: 'revocation',
+      encodedList: `u${encodeBase64url(await gzipAsync(bits))}`,
+    },
   };
+  const header = { alg: 'EdDSA', typ: 'vc+jwt', cty: 'vc', kid: `${did}#${did.slice('did:key:'.length)}` };
   const signingInput = `${encode(header)}.${encode(credential)}`;
   const jwt = `${signingInput}.${encodeBase64url(await signer.sign(Buffer.from(signingInput)))}`;
   if (jwt.length < MAX_WIRE_BYTES) return jwt;

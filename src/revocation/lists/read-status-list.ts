@@ -9,49 +9,35 @@ import {
   type JsonValue,
 } from '../../protocol/json.js';
 import { parseCompactJwt } from '../../protocol/jwt.js';
-import type { KeyResolver } from '../../protocol/key-resolver.js';
+import { DEFAULT_KEYS, type KeyResolver } from '../../protocol/key-resolver.js';
 import { decodeUtf8 } from '#platform';
 import { verifyEd25519 } from '../../signatures/in-thread.js';
+import { narrowByClaims, readCredential, type StatusListCredential, type Validity } from './credential.js';
 import { unpackBits } from './bitstring.js';
-import { narrowByClaims, readCredential, type StatusListCredential } from './credential.js';
 import { StatusListError } from './status-list-error.js';
 
 /** A status list, unpacked and checked. */
-export interface StatusList {
+export interface StatusList extends Validity {
   readonly bits: Buffer;
-  /** Unix milliseconds; `-Infinity` if it has no beginning. */
-  readonly validFromMs: number;
-  /** Unix milliseconds; `Infinity` if it has no end. */
-  readonly validUntilMs: number;
-}
-
-/** The issuer that must have signed a list. */
-interface ListIssuer {
-  readonly did: string;
-  readonly publicKey: Uint8Array;
-  /** The name of the key in a Data Integrity proof. */
-  readonly verificationMethod: string;
-}
-
-/**
- * Resolves the key of a pinned issuer, as of now.
- *
- * @throws {@link StatusListError} if the DID does not resolve
- */
-export function resolveIssuer(did: string, keys: KeyResolver): ListIssuer {
-  const publicKey = keys.publicKeyOf(did);
-  if (publicKey === null)
-    throw new StatusListError('untrusted', `the pinned issuer ${did} is not ${keys.expected}`);
-  return { did, publicKey, verificationMethod: keys.verificationMethodOf(did) };
 }
 
 /** What a list must be: a credential, which says so itself, or bits, of which any bytes could be some. */
 export type ListForm = 'credential' | 'raw';
 
+/** The issuer that must have signed a list. */
+interface ListIssuer {
+  readonly did: string;
+  readonly publicKey: Buffer;
+  /** The name of the key in a Data Integrity proof. */
+  readonly verificationMethod: string;
+}
+
 /** Options for reading a list. */
 interface ReadOptions {
   readonly form: ListForm;
-  readonly issuer?: ListIssuer | undefined;
+  /** The DID that must have signed it, and resolves as of now. */
+  readonly issuer?: string | undefined;
+  readonly keys?: KeyResolver | undefined;
   /** The current time in Unix milliseconds. It must be in the list's validity period. */
   readonly nowMs: number;
 }
@@ -71,13 +57,14 @@ const RAW_TYPES = ['application/octet-stream', 'binary/octet-stream'];
  *   call every file `application/octet-stream`
  * @throws {@link StatusListError} if it is not a list, or cannot be trusted
  * @see W3C Bitstring Status List §3.2
- * @example const { bits } = await readStatusList(body, 'application/vc+jwt', { form: 'credential', issuer, nowMs });
+ * @example const { bits } = await readStatusList(body, 'application/vc+jwt', { form: 'credential', issuer, keys, nowMs });
  */
 export async function readStatusList(
   body: Buffer,
   contentType: string,
-  { form, issuer, nowMs }: ReadOptions,
+  { form, issuer: did, keys = DEFAULT_KEYS, nowMs }: ReadOptions,
 ): Promise<StatusList> {
+  const issuer = did === undefined ? undefined : resolveIssuer(did, keys);
   const start = startOf(body);
   if (form === 'raw') {
     if (issuer !== undefined) throw unsigned('it is a raw bitstring', issuer);
@@ -90,8 +77,18 @@ export async function readStatusList(
       `it begins with ${JSON.stringify(start)}, expected a credential: a JWT ("ey…") or a JSON object ("{…"); raw bits are read only with STATUS_LIST_FORM=raw`,
     );
   const credential = isJwt ? readJwt(body, issuer) : readJson(body, issuer);
+  if (issuer !== undefined && credential.issuer !== issuer.did)
+    throw untrusted(
+      `its issuer is ${JSON.stringify(credential.issuer.slice(0, 80))}, expected ${issuer.did}`,
+    );
   assertValidAt(nowMs, credential);
   return toStatusList(await unpackBits(credential.packed), credential);
+}
+
+function resolveIssuer(did: string, keys: KeyResolver): ListIssuer {
+  const publicKey = keys.publicKeyOf(did);
+  if (publicKey === null) throw untrusted(`the pinned issuer ${did} is not ${keys.expected}`);
+  return { did, publicKey: Buffer.from(publicKey), verificationMethod: keys.verificationMethodOf(did) };
 }
 
 /** What a body begins with, behind a byte order mark and white space. Each character is a byte. */
@@ -120,9 +117,7 @@ function readJson(body: Buffer, issuer: ListIssuer | undefined): StatusListCrede
   if (defect) throw malformed(`it is not strict JSON: ${defect.message}`);
   if (!isJsonObject(document)) throw malformed('it is not a JSON object');
   if (issuer !== undefined) assertProofBy(issuer, document);
-  const credential = readCredential(document);
-  assertIssuedBy(issuer, credential);
-  return credential;
+  return readCredential(document);
 }
 
 function readJwt(body: Buffer, issuer: ListIssuer | undefined): StatusListCredential {
@@ -131,59 +126,44 @@ function readJwt(body: Buffer, issuer: ListIssuer | undefined): StatusListCreden
   const jwt = parseCompactJwt(text);
   if (jwt.defect !== undefined) throw malformed(`it is not a JWT: ${jwt.defect}`);
   if (jwt.algorithm !== 'EdDSA' && jwt.algorithm !== 'Ed25519')
-    throw new StatusListError('untrusted', `its alg is ${JSON.stringify(jwt.algorithm)}, expected "EdDSA"`);
+    throw untrusted(`its alg is ${JSON.stringify(jwt.algorithm)}, expected "EdDSA"`);
   if (issuer !== undefined) {
     const signingInput = Buffer.from(text.slice(0, jwt.signingInputLength), 'latin1');
-    if (!verifyEd25519(jwt.signature, signingInput, Buffer.from(issuer.publicKey)))
-      throw new StatusListError('untrusted', `its signature does not verify under ${issuer.did}`);
+    if (!verifyEd25519(jwt.signature, signingInput, issuer.publicKey))
+      throw untrusted(`its signature does not verify under ${issuer.did}`);
   }
-  const credential = narrowByClaims(readCredential(jwt.payload), jwt.payload);
-  assertIssuedBy(issuer, credential);
-  return credential;
+  return narrowByClaims(readCredential(jwt.payload), jwt.payload);
 }
 
-/** If there are several proofs, the first one by the pinned issuer decides. */
-function assertProofBy(issuer: ListIssuer, document: JsonObject): void {
-  const member = document['proof'];
-  const proof = (Array.isArray(member) ? member : [member])
+/**
+ * Verifies the `eddsa-jcs-2022` proof of a document. If there are several, the first one by the pinned issuer decides.
+ *
+ * @see W3C vc-di-eddsa §3.3 (eddsa-jcs-2022)
+ */
+function assertProofBy(issuer: ListIssuer, { proof: proofs, ...unsecured }: JsonObject): void {
+  const proof = (Array.isArray(proofs) ? proofs : [proofs])
     .filter(isJsonObject)
     .find((one) => one['verificationMethod'] === issuer.verificationMethod);
   if (proof === undefined) throw unsigned('it has no proof by that issuer', issuer);
-  const defect =
-    proof['proofPurpose'] === 'assertionMethod'
-      ? findProofDefect(document, proof, Buffer.from(issuer.publicKey))
-      : 'the proofPurpose of its proof is not "assertionMethod"';
-  if (defect !== null) throw new StatusListError('untrusted', `${defect} (issuer ${issuer.did})`);
+  const defect = findProofDefect(unsecured, proof, issuer.publicKey);
+  if (defect !== null) throw untrusted(`${defect} (issuer ${issuer.did})`);
 }
 
 // 64 bytes have at most 88 base58 digits. Longer texts cannot be a signature.
 const MAX_PROOF_VALUE_LENGTH = 1 + 88;
 
-/**
- * Verifies one `eddsa-jcs-2022` proof of a document.
- *
- * The caller checks whose key it is, and the members `verificationMethod`, `proofPurpose` and `created`.
- *
- * @param document the secured document, with or without its `proof` member
- * @param proof a member or element of its `proof`
- * @param publicKey 32 bytes
- * @returns `null` if the proof verifies, otherwise why it does not
- * @see W3C vc-di-eddsa §3.3 (eddsa-jcs-2022)
- */
-export function findProofDefect(document: JsonObject, proof: JsonObject, publicKey: Buffer): string | null {
-  if (proof['type'] !== 'DataIntegrityProof' || proof['cryptosuite'] !== 'eddsa-jcs-2022')
-    return `its proof is ${name(proof['type'])} with ${name(proof['cryptosuite'])}, expected DataIntegrityProof with eddsa-jcs-2022`;
-  const signature = decodeProofValue(proof['proofValue']);
+function findProofDefect(unsecured: JsonObject, proof: JsonObject, publicKey: Buffer): string | null {
+  const { proofValue, ...config } = proof;
+  const { type, cryptosuite, proofPurpose, '@context': context } = config;
+  if (proofPurpose !== 'assertionMethod') return 'the proofPurpose of its proof is not "assertionMethod"';
+  if (type !== 'DataIntegrityProof' || cryptosuite !== 'eddsa-jcs-2022')
+    return `its proof is ${name(type)} with ${name(cryptosuite)}, expected DataIntegrityProof with eddsa-jcs-2022`;
+  const signature = decodeProofValue(proofValue);
   if (signature === null) return 'its proofValue is not "z" and base58btc';
-
-  const proofConfig = without('proofValue', proof);
-  const unsecured = without('proof', document);
-  const context = proofConfig['@context'];
-  if (context !== undefined) {
-    if (!startsWith(unsecured['@context'], context)) return "its @context does not begin with its proof's";
-    unsecured['@context'] = context;
-  }
-  const message = Buffer.concat([sha256(toJcs(proofConfig)), sha256(toJcs(unsecured))]);
+  if (context !== undefined && !startsWith(unsecured['@context'], context))
+    return "its @context does not begin with its proof's";
+  const signed = context === undefined ? unsecured : { ...unsecured, '@context': context };
+  const message = Buffer.concat([sha256(toJcs(config)), sha256(toJcs(signed))]);
   return verifyEd25519(signature, message, publicKey) ? null : 'its proof does not verify';
 }
 
@@ -192,10 +172,6 @@ function decodeProofValue(value: JsonValue | undefined): Buffer | null {
     return null;
   const bytes = decodeBase58(value.slice(1));
   return bytes && Buffer.from(bytes);
-}
-
-function without(member: string, object: JsonObject): JsonObject {
-  return Object.fromEntries(Object.entries(object).filter(([name]) => name !== member));
 }
 
 function startsWith(whole: JsonValue | undefined, start: JsonValue): boolean {
@@ -208,40 +184,23 @@ const sha256 = (text: string) => createHash('sha256').update(text).digest();
 const name = (value: JsonValue | undefined) =>
   typeof value === 'string' ? JSON.stringify(value) : 'unnamed';
 
-function assertIssuedBy(issuer: ListIssuer | undefined, credential: StatusListCredential): void {
-  if (issuer !== undefined && credential.issuer !== issuer.did)
-    throw new StatusListError(
-      'untrusted',
-      `its issuer is ${JSON.stringify(credential.issuer.slice(0, 80))}, expected ${issuer.did}`,
-    );
-}
-
-function assertValidAt(nowMs: number, { validFromMs, validUntilMs }: StatusListCredential): void {
+function assertValidAt(nowMs: number, { validFromMs, validUntilMs }: Validity): void {
+  if (nowMs >= validFromMs && nowMs < validUntilMs) return;
   const defect =
     nowMs < validFromMs
       ? `it becomes valid at ${isoTime(validFromMs)}`
-      : nowMs >= validUntilMs
-        ? `it was valid until ${isoTime(validUntilMs)}`
-        : null;
-  if (defect !== null)
-    throw new StatusListError('out_of_validity', `${defect}; the clock here says ${isoTime(nowMs)}`);
+      : `it was valid until ${isoTime(validUntilMs)}`;
+  throw new StatusListError('out_of_validity', `${defect}; the clock here says ${isoTime(nowMs)}`);
 }
 
-function toStatusList(
-  bits: Buffer,
-  { validFromMs, validUntilMs }: Pick<StatusListCredential, 'validFromMs' | 'validUntilMs'>,
-): StatusList {
+function toStatusList(bits: Buffer, { validFromMs, validUntilMs }: Validity): StatusList {
   if (bits.length === 0) throw malformed('it has no entries');
   return { bits, validFromMs, validUntilMs };
 }
 
-function unsigned(found: string, { did }: ListIssuer): StatusListError {
-  return new StatusListError(
-    'untrusted',
-    `${found}, expected a vc+jwt signature or an eddsa-jcs-2022 proof by ${did}`,
-  );
-}
-
+const unsigned = (found: string, { did }: ListIssuer) =>
+  untrusted(`${found}, expected a vc+jwt signature or an eddsa-jcs-2022 proof by ${did}`);
+const untrusted = (message: string) => new StatusListError('untrusted', message);
 const malformed = (message: string) => new StatusListError('malformed', message);
 
 /** A time for a message: ISO 8601, or milliseconds if it is outside the range of dates. */

@@ -1,18 +1,11 @@
 import { Agent } from 'undici';
 import type { RemoteStatus } from '../../verify/parts.js';
 import { isBitSet } from './bitstring.js';
-import { DEFAULT_MAX_WAIT_MS } from '../defaults.js';
 import { fetchStatusList } from './fetch-status-list.js';
 import { printableUrl } from '../printable-url.js';
-import { DEFAULT_KEYS, type KeyResolver } from '../../protocol/key-resolver.js';
-import type { RevocationLog, RevocationObserver } from '../observer.js';
-import {
-  isoTime,
-  readStatusList,
-  resolveIssuer,
-  type ListForm,
-  type StatusList,
-} from './read-status-list.js';
+import type { KeyResolver } from '../../protocol/key-resolver.js';
+import type { Deps } from '../observer.js';
+import { isoTime, readStatusList, type ListForm, type StatusList } from './read-status-list.js';
 import { StatusListError, type FetchOutcome } from './status-list-error.js';
 
 /** Where the remote list is, and how long a copy of it may be used. */
@@ -24,7 +17,7 @@ export interface StatusListOptions {
   /** Seconds after `ttlSecs` for which the copy is still used while fetches are tried; 0 fails closed at once. */
   readonly maxStaleSecs: number;
   /** Milliseconds for which a verification waits if there is no usable copy, counted from the start of the fetch. */
-  readonly maxWaitMs?: number | undefined;
+  readonly maxWaitMs: number;
   /** A `did:key` that must have signed the list, which must be a credential. */
   readonly issuer?: string | undefined;
   /** `raw`: bits, which nothing tells from any other bytes. `credential` by default. */
@@ -62,11 +55,8 @@ interface Copy {
   readonly fetchedAt: number;
 }
 
-interface Deps {
-  readonly log: RevocationLog;
-  readonly observer: RevocationObserver;
-  readonly now: () => number;
-  readonly keys?: KeyResolver | undefined;
+interface CacheDeps extends Deps {
+  readonly keys: KeyResolver;
   readonly giveUpMs?: number | undefined;
 }
 
@@ -78,7 +68,7 @@ interface Deps {
 export class StatusListCache {
   readonly #url: URL;
   readonly #options: StatusListOptions;
-  readonly #deps: Deps;
+  readonly #deps: CacheDeps;
   readonly #agent = new Agent();
   #copy: Copy | null = null;
   /** The current fetch; it never rejects. */
@@ -97,9 +87,16 @@ export class StatusListCache {
   #closed = false;
   #failureLogged: { fault: string; at: number } | null = null;
 
-  /** @throws TypeError if `url` is not a URL */
-  constructor(options: StatusListOptions, deps: Deps) {
-    this.#url = new URL(options.url);
+  /** @throws TypeError if `url` is not an `http:` or `https:` URL, or `issuer` not one whose key is known */
+  constructor(options: StatusListOptions, deps: CacheDeps) {
+    const { url, issuer } = options;
+    this.#url = new URL(url);
+    if (!/^https?:$/.test(this.#url.protocol))
+      throw new TypeError(
+        `the status list's URL begins with ${this.#url.protocol}, expected http: or https:`,
+      );
+    if (issuer !== undefined && deps.keys.publicKeyOf(issuer) === null)
+      throw new TypeError(`the status list's issuer is ${issuer}, expected ${deps.keys.expected}`);
     this.#options = options;
     this.#deps = deps;
   }
@@ -197,7 +194,7 @@ export class StatusListCache {
         this.#awaited = null;
         resolve();
       };
-      const timer = setTimeout(stopWaiting, this.#options.maxWaitMs ?? DEFAULT_MAX_WAIT_MS);
+      const timer = setTimeout(stopWaiting, this.#options.maxWaitMs);
       this.#fetching = this.#fetch().then((outcome) => {
         this.#fetching = null;
         stopWaiting();
@@ -215,7 +212,11 @@ export class StatusListCache {
     }, giveUpMs);
     try {
       const outcome = await this.#takeOver(stop.signal);
-      this.#noteSuccess();
+      this.#retries = 0;
+      this.#failureLogged = null;
+      if (this.#hasRefused)
+        this.#deps.log.info({ url: printableUrl(this.#url) }, 'the status list can be fetched again');
+      this.#hasRefused = false;
       return outcome;
     } catch (error) {
       const fault = error instanceof StatusListError ? error.fault : 'internal';
@@ -246,11 +247,8 @@ export class StatusListCache {
     }
     const { body, contentType, etag } = fetched;
     const { form = 'credential', issuer } = this.#options;
-    const list = await readStatusList(body, contentType, {
-      form,
-      issuer: issuer === undefined ? undefined : resolveIssuer(issuer, this.#deps.keys ?? DEFAULT_KEYS),
-      nowMs: this.#deps.now(),
-    });
+    const { keys } = this.#deps;
+    const list = await readStatusList(body, contentType, { form, issuer, keys, nowMs: this.#deps.now() });
     if (copy !== null && issuer !== undefined) assertNotOlder(list, copy.list);
     this.#lastTime = this.#deps.now();
     this.#copy = { list, etag, fetchedAt: this.#lastTime };
@@ -263,20 +261,18 @@ export class StatusListCache {
     return 'updated';
   }
 
-  #noteSuccess(): void {
-    this.#retries = 0;
-    this.#failureLogged = null;
-    if (this.#hasRefused)
-      this.#deps.log.info({ url: printableUrl(this.#url) }, 'the status list can be fetched again');
-    this.#hasRefused = false;
-  }
-
   #noteFailure(fault: string, error: Error): void {
     if (this.#closed) return;
     const now = this.#deps.now();
     // Jitter: instances that lost the same server at the same moment must not all retry at the same moment.
     this.#nextStart += (MIN_GAP_MS * Math.random()) / 4;
-    this.#retryLater();
+    const backOff = Math.min(MAX_RETRY_MS, 2 * MIN_GAP_MS * 2 ** this.#retries);
+    // Without waiting for a verification: a service that is not ready gets no traffic that would start a fetch.
+    const retry = () => {
+      this.#retries++;
+      this.#startFetch(this.#deps.now());
+    };
+    this.#retryTimer = setTimeout(retry, backOff * (0.5 + Math.random() / 2)).unref();
     const last = this.#failureLogged;
     if (last?.fault === fault && Math.abs(now - last.at) < FAILURE_LOG_MS) return;
     this.#failureLogged = { fault, at: now };
@@ -284,20 +280,6 @@ export class StatusListCache {
       { err: error, url: printableUrl(this.#url), fault, copy: this.#stateAt(now), ageSecs: this.ageSecs },
       `the status list was not accepted: ${error.message}`,
     );
-  }
-
-  /**
-   * Retries without waiting for a verification: a service that is not ready gets no traffic that would start a fetch.
-   */
-  #retryLater(): void {
-    const backOff = Math.min(MAX_RETRY_MS, 2 * MIN_GAP_MS * 2 ** this.#retries);
-    this.#retryTimer = setTimeout(
-      () => {
-        this.#retries++;
-        this.#startFetch(this.#deps.now());
-      },
-      backOff * (0.5 + Math.random() / 2),
-    ).unref();
   }
 
   #noteRefusal(): void {

@@ -2,23 +2,13 @@ import { open, realpath, stat, type FileHandle } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { Entries } from '../entries.js';
 import { hasRunOut, readEntry, toJson, type Entry } from '../entry.js';
-import type { RevocationLog, RevocationObserver } from '../observer.js';
-import { lockFile, type FileLock } from './file-lock.js';
+import type { Deps } from '../observer.js';
+import { lockFile } from './file-lock.js';
 import { RevocationStoreError } from './revocation-store.js';
 
 const TAIL_BYTES_LOGGED = 64;
 const CHUNK_BYTES = 1024 * 1024;
 const MAX_LINE_LENGTH = 64 * 1024;
-
-export interface FileDeps {
-  /** Receives what the file has. Later, it must have what was appended, and nothing else. */
-  readonly entries: Entries;
-  readonly log: RevocationLog;
-  readonly observer: RevocationObserver;
-  readonly now: () => number;
-  /** How long to wait for a process that may be just ending. */
-  readonly lockWaitMs: number;
-}
 
 /**
  * The file of local revocations: a JSON object a line, appended and never rewritten. An entry is recorded when its line,
@@ -28,17 +18,17 @@ export interface FileDeps {
  * @see docs/spec/revocation.md
  */
 export class EntryFile {
-  readonly #deps: FileDeps;
+  readonly #deps: Deps;
   /** Without symbolic links, so that two names of one file share one lock. */
   readonly #path: string;
-  readonly #lock: FileLock;
+  readonly #lock: FileHandle;
   readonly #handle: FileHandle;
   /** The offset after the last complete, flushed line. Anything after it was never acknowledged. */
   #length = 0;
   /** Whether a write has failed, so that there may be bytes after {@link #length}. */
   #hasRemains = false;
 
-  private constructor(path: string, handle: FileHandle, lock: FileLock, deps: FileDeps) {
+  private constructor(path: string, handle: FileHandle, lock: FileHandle, deps: Deps) {
     this.#path = path;
     this.#handle = handle;
     this.#lock = lock;
@@ -48,21 +38,22 @@ export class EntryFile {
   /**
    * Opens the file, creates a missing one, and reads all entries.
    *
+   * @param entries receives what the file has
    * @throws {@link RevocationStoreError} `locked` or `unreadable`
    */
-  static async open(path: string, deps: FileDeps): Promise<EntryFile> {
+  static async open(path: string, entries: Entries, deps: Deps, lockWaitMs: number): Promise<EntryFile> {
     let handle: FileHandle | undefined;
-    let lock: FileLock | undefined;
+    let lock: FileHandle | undefined;
     try {
       handle = await open(path, 'a+', 0o640);
       const target = await realpath(path);
-      lock = await lockFile(target, deps.lockWaitMs);
+      lock = await lockFile(target, lockWaitMs);
       const file = new EntryFile(target, handle, lock, deps);
-      await file.#load();
+      await file.#load(entries);
       return file;
     } catch (error) {
       await handle?.close();
-      await lock?.release();
+      await lock?.close();
       if (error instanceof RevocationStoreError) throw error;
       throw new RevocationStoreError(
         'unreadable',
@@ -104,13 +95,12 @@ export class EntryFile {
   /** Closes the file and releases its lock. */
   async close(): Promise<void> {
     await this.#handle.close();
-    await this.#lock.release();
+    await this.#lock.close();
   }
 
-  async #load(): Promise<void> {
-    const { entries, now } = this.#deps;
+  async #load(entries: Entries): Promise<void> {
     const take = (entry: Entry) => {
-      if (!hasRunOut(entry, now())) entries.add(entry);
+      if (!hasRunOut(entry, this.#deps.now())) entries.add(entry);
     };
     const { length, tail } = await readLines(this.#handle, this.#path, take);
     this.#length = length;

@@ -1,4 +1,4 @@
-import { open } from 'node:fs/promises';
+import { open, type FileHandle } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { hostname } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -7,19 +7,15 @@ import { RevocationStoreError } from './revocation-store.js';
 const LOOK_MS = 50;
 const NOTE = "The owner, or the last one. The kernel's lock ends with the process; this file stays.";
 
-/** The right to be the only process that uses a file. */
-export interface FileLock {
-  release(): Promise<void>;
-}
-
 /**
  * Takes the lock of a file: the kernel's, on `<path>.lock`. It ends with the process, and reaches other hosts as far as the
  * file system carries locks. What is in `<path>.lock` is for people.
  *
  * @param waitMs how long to wait for an owner that may be just ending, in milliseconds
+ * @returns holds the lock until it is closed
  * @throws {@link RevocationStoreError} `locked` naming the file and its owner; and any error of the file system
  */
-export async function lockFile(path: string, waitMs = 0): Promise<FileLock> {
+export async function lockFile(path: string, waitMs = 0): Promise<FileHandle> {
   // Loaded only here: without a file to lock, no machine code is needed.
   const kernel = createRequire(import.meta.url)('fs-native-extensions') as { tryLock(fd: number): boolean };
   const lockPath = `${path}.lock`;
@@ -39,7 +35,7 @@ export async function lockFile(path: string, waitMs = 0): Promise<FileLock> {
     }
     await handle.truncate();
     await handle.writeFile(`${NOTE}\nprocess ${process.pid} on ${hostname()}`);
-    return { release: () => handle.close() };
+    return handle;
   } catch (error) {
     await handle.close();
     throw error;

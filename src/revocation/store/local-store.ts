@@ -1,22 +1,19 @@
 import { Entries } from '../entries.js';
 import type { Entry } from '../entry.js';
-import { EntryFile, type FileDeps } from './entry-file.js';
-import { RevocationStoreError, storeIsFull, type RevocationStore } from './revocation-store.js';
-
-const LOCK_WAIT_MS = 5_000;
-
-/** What {@link LocalStore.open} needs. */
-export interface LocalStoreOptions
-  extends Pick<FileDeps, 'log' | 'observer'>, Partial<Pick<FileDeps, 'now' | 'lockWaitMs'>> {
-  readonly maxEntries: number;
-}
+import { EntryFile } from './entry-file.js';
+import {
+  RevocationStoreError,
+  storeIsFull,
+  type RevocationStore,
+  type StoreDeps,
+} from './revocation-store.js';
 
 /** Local revocations in memory and, if a path is given, in a file. */
 export class LocalStore implements RevocationStore {
   readonly isCurrent = true;
   readonly copyAgeSecs = Number.NaN;
   readonly entries = new Entries();
-  readonly #options: Required<LocalStoreOptions>;
+  readonly #deps: StoreDeps;
   #file: EntryFile | undefined;
   /** What is written and flushed together when the group before it has been. Nothing in a group is in force yet. */
   #next: Entries | null = null;
@@ -26,23 +23,23 @@ export class LocalStore implements RevocationStore {
   #pending = 0;
   #closed = false;
 
-  private constructor(options: LocalStoreOptions) {
-    this.#options = { now: Date.now, lockWaitMs: LOCK_WAIT_MS, ...options };
+  private constructor(deps: StoreDeps) {
+    this.#deps = deps;
   }
 
   /**
    * @param path path of the file; without one, the entries are lost when the process ends
+   * @param lockWaitMs how long to wait for a process that may be just ending, in milliseconds
    * @throws {@link RevocationStoreError} `locked` or `unreadable`
    */
-  static async open(path: string | undefined, options: LocalStoreOptions): Promise<LocalStore> {
-    const store = new LocalStore(options);
-    const deps = { ...store.#options, entries: store.entries };
-    if (path !== undefined) store.#file = await EntryFile.open(path, deps);
+  static async open(path: string | undefined, deps: StoreDeps, lockWaitMs = 5_000): Promise<LocalStore> {
+    const store = new LocalStore(deps);
+    if (path !== undefined) store.#file = await EntryFile.open(path, store.entries, deps, lockWaitMs);
     return store;
   }
 
   async record(entry: Entry): Promise<void> {
-    const { maxEntries, now } = this.#options;
+    const { maxEntries, now } = this.#deps;
     const sweeping = this.entries.sweep(now());
     if (sweeping !== null) await sweeping;
     if (this.#closed) throw new RevocationStoreError('closed', 'the revocation store is closed');

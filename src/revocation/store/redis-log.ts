@@ -34,10 +34,10 @@ export interface LogEntry {
  * ready.
  */
 export class RedisLog {
-  readonly #connection: RedisConnection;
+  readonly connection: RedisConnection;
 
   constructor(connection: RedisConnection) {
-    this.#connection = connection;
+    this.connection = connection;
   }
 
   /** Whether an entry is in the log. If so, all earlier entries are too, since the log is append-only. */
@@ -48,29 +48,23 @@ export class RedisLog {
   }
 
   /**
-   * Reads at most one page of entries after an id; empty at the end of the log.
+   * Reads all entries after an id, a page at a time.
    *
    * @throws Error if one is not an entry that this version knows
    */
-  async readAfter(id: string): Promise<LogEntry[]> {
-    return toEntries(await this.#send('XRANGE', ENTRIES_KEY, `(${id}`, '+', 'COUNT', String(PAGE)));
-  }
-
-  /** Reads all entries after an id, a page at a time. */
   async *pagesAfter(id: string): AsyncGenerator<LogEntry[]> {
-    let readTo = id;
-    for (;;) {
-      const page = await this.readAfter(readTo);
-      if (page.length === 0) return;
-      readTo = (page.at(-1) as LogEntry).id;
-      yield page;
+    for (let readTo: string | undefined = id; readTo !== undefined;) {
+      const command = ['XRANGE', ENTRIES_KEY, `(${readTo}`, '+', 'COUNT', String(PAGE)];
+      const page: LogEntry[] = toEntries(await this.#send(...command));
+      readTo = page.at(-1)?.id;
+      if (readTo !== undefined) yield page;
     }
   }
 
-  /** Like {@link readAfter}, but at the end of the log it waits for new entries. Blocks its connection. */
+  /** Reads a page of entries after an id. At the end of the log it waits for new ones. Blocks its connection. */
   async waitAfter(id: string, waitMs: number): Promise<LogEntry[]> {
     const command = ['XREAD', 'COUNT', String(PAGE), 'BLOCK', String(waitMs), 'STREAMS', ENTRIES_KEY, id];
-    const reply = await rejectAfter(waitMs + TIMEOUT_MS, this.#connection.send(ENTRIES_KEY, command));
+    const reply = await rejectAfter(waitMs + TIMEOUT_MS, this.connection.send(ENTRIES_KEY, command));
     return reply === null ? [] : toEntries((reply as [[string, unknown]])[0][1]);
   }
 
@@ -87,9 +81,11 @@ export class RedisLog {
     await this.#send('XDEL', ENTRIES_KEY, ...ids);
   }
 
-  /** Waits until this many replicas have what this connection wrote. @returns how many have it */
-  async replicate(replicas: number, waitMs: number): Promise<number> {
-    return Number(await this.#send('WAIT', String(replicas), String(waitMs)));
+  /** Waits until this many replicas have what this connection wrote. @throws Error if fewer have it then */
+  async replicate(replicas: number, waitMs: number): Promise<void> {
+    if (replicas === 0) return;
+    const found = Number(await this.#send('WAIT', String(replicas), String(waitMs)));
+    if (found < replicas) throw new Error(`${found} replicas have it, expected ${replicas}; try again`);
   }
 
   /** The clock of Redis, in Unix milliseconds. */
@@ -135,7 +131,7 @@ export class RedisLog {
   }
 
   #send(...command: string[]): Promise<unknown> {
-    return rejectAfter(TIMEOUT_MS, this.#connection.send(ENTRIES_KEY, command));
+    return rejectAfter(TIMEOUT_MS, this.connection.send(ENTRIES_KEY, command));
   }
 }
 

@@ -3,9 +3,13 @@ import { reasonOf, rejectAfter, type RedisConnection } from '../../redis/connect
 import { RedisLink } from '../../redis/link.js';
 import { Entries } from '../entries.js';
 import { hasRunOut, type Entry } from '../entry.js';
-import type { RevocationLog, RevocationObserver } from '../observer.js';
 import { BEGINNING, PROBE_KEY, RedisLog, type LogEntry } from './redis-log.js';
-import { RevocationStoreError, storeIsFull, type RevocationStore } from './revocation-store.js';
+import {
+  RevocationStoreError,
+  storeIsFull,
+  type RevocationStore,
+  type StoreDeps,
+} from './revocation-store.js';
 
 /** Where the store is, and what an acknowledgement requires. */
 export interface RedisStoreOptions {
@@ -17,17 +21,9 @@ export interface RedisStoreOptions {
   readonly lookMs?: number;
 }
 
-interface Deps {
-  readonly log: RevocationLog;
-  readonly observer: RevocationObserver;
-  readonly maxEntries: number;
-  readonly now?: () => number;
-}
-
 /** The log over the link's connection, and over a second one for blocking reads. */
 interface Session {
   readonly log: RedisLog;
-  readonly reader: RedisConnection;
   readonly readerLog: RedisLog;
 }
 
@@ -55,11 +51,12 @@ const PUSH = 1_000;
  */
 export class RedisStore implements RevocationStore {
   readonly #options: RedisStoreOptions;
-  readonly #deps: Deps;
+  readonly #deps: StoreDeps;
   readonly #link: RedisLink;
   #hasEnded = false;
   #isLoaded = false;
-  #entries = new Entries();
+  /** Only this class changes it. */
+  entries = new Entries();
   /** The id of the last entry in the copy. */
   #readTo = BEGINNING;
   #session: Session | null = null;
@@ -70,7 +67,7 @@ export class RedisStore implements RevocationStore {
   /** The clock of Redis minus the clock of this process, in milliseconds. */
   #clockOffset = 0;
 
-  private constructor(options: RedisStoreOptions, deps: Deps) {
+  private constructor(options: RedisStoreOptions, deps: StoreDeps) {
     this.#options = options;
     this.#deps = deps;
     this.#link = new RedisLink({
@@ -80,13 +77,13 @@ export class RedisStore implements RevocationStore {
       onDown: (error) => {
         this.#endSession();
         deps.log.error(
-          { err: error, revocations: this.#entries.size },
+          { err: error, revocations: this.entries.size },
           `${this.#link.place} cannot be used: verification goes on with the copy, this instance is not ready, and cannot revoke`,
         );
       },
       onBack: () =>
         deps.log.info(
-          { revocations: this.#entries.size },
+          { revocations: this.entries.size },
           `${this.#link.place} is back: the copy is complete again`,
         ),
     });
@@ -97,7 +94,7 @@ export class RedisStore implements RevocationStore {
    *
    * @throws {@link RevocationStoreError} `unreadable` if Redis cannot be reached, or would lose revocations
    */
-  static async open(options: RedisStoreOptions, deps: Deps): Promise<RedisStore> {
+  static async open(options: RedisStoreOptions, deps: StoreDeps): Promise<RedisStore> {
     const store = new RedisStore(options, deps);
     try {
       await store.#link.open();
@@ -109,10 +106,6 @@ export class RedisStore implements RevocationStore {
     }
   }
 
-  get entries(): Entries {
-    return this.#entries;
-  }
-
   get isCurrent(): boolean {
     return this.#session !== null && performance.now() < this.#leaseUntil;
   }
@@ -122,7 +115,7 @@ export class RedisStore implements RevocationStore {
   }
 
   async record(entry: Entry): Promise<void> {
-    const sweeping = this.#entries.sweep(this.#now());
+    const sweeping = this.entries.sweep(this.#deps.now());
     if (sweeping !== null) await sweeping;
     if (this.#hasEnded) throw new RevocationStoreError('closed', 'the revocation store is closed');
     const session = this.#session;
@@ -132,16 +125,12 @@ export class RedisStore implements RevocationStore {
         `${this.#link.place} does not answer; nothing was recorded`,
       );
     const { maxEntries } = this.#deps;
-    if (this.#entries.size >= maxEntries && !this.#entries.has(entry.target)) throw storeIsFull(maxEntries);
+    if (this.entries.size >= maxEntries && !this.entries.has(entry.target)) throw storeIsFull(maxEntries);
     try {
       // Known entries are appended too: the server that had one may have failed before its replica had it.
       const id = await session.log.append([entry]);
-      this.#entries.add(entry);
-      const { minReplicas } = this.#options;
-      if (minReplicas > 0) {
-        const replicas = await session.log.replicate(minReplicas, REPLICATE_MS);
-        if (replicas < minReplicas) throw new Error(`${replicas} replicas have it, expected ${minReplicas}`);
-      }
+      this.entries.add(entry);
+      await session.log.replicate(this.#options.minReplicas, REPLICATE_MS);
       await session.log.waitForReaders(id, MAX_CONFIRM_MS);
     } catch (error) {
       const message = `${this.#link.place} did not confirm a revocation: ${reasonOf(error)}`;
@@ -162,11 +151,11 @@ export class RedisStore implements RevocationStore {
   /** Makes the copy complete over a new connection, and follows the log from then on. */
   async #begin(connection: RedisConnection): Promise<void> {
     const reader = await connection.duplicate();
-    const session = { log: new RedisLog(connection), reader, readerLog: new RedisLog(reader) };
+    const session = { log: new RedisLog(connection), readerLog: new RedisLog(reader) };
     try {
       if (this.#isLoaded) await this.#catchUp(session);
       else {
-        const runOut = await this.#load(session.log, this.#entries);
+        const runOut = await this.#load(session.log, this.entries);
         for (let at = 0; at < runOut.length; at += PUSH)
           await session.log.remove(runOut.slice(at, at + PUSH));
       }
@@ -193,7 +182,7 @@ export class RedisStore implements RevocationStore {
   }
 
   #endSession(): void {
-    this.#session?.reader.destroy();
+    this.#session?.readerLog.connection.destroy();
     this.#session = null;
     this.#leaseUntil = -Infinity;
   }
@@ -206,14 +195,8 @@ export class RedisStore implements RevocationStore {
     this.#reader = randomUUID();
     const joinedAt = performance.now();
     await readerLog.join(this.#reader, this.#readTo, LEASE_MS);
-    let readAt: number;
-    let entries: LogEntry[];
-    do {
-      readAt = performance.now();
-      entries = await readerLog.readAfter(this.#readTo);
-      for (const entry of entries) this.#take(entry);
-    } while (entries.length > 0);
-    this.#completeAt = readAt;
+    for await (const page of readerLog.pagesAfter(this.#readTo)) for (const entry of page) this.#take(entry);
+    this.#completeAt = joinedAt;
     this.#leaseUntil = joinedAt + LEASE_MS - LEASE_MARGIN_MS;
   }
 
@@ -238,7 +221,7 @@ export class RedisStore implements RevocationStore {
 
   #take({ id, entry }: LogEntry): void {
     this.#readTo = id;
-    this.#entries.add(entry);
+    this.entries.add(entry);
   }
 
   /** Completes the copy after an interruption. */
@@ -249,27 +232,22 @@ export class RedisStore implements RevocationStore {
     const found = new Entries();
     this.#readTo = BEGINNING;
     await this.#load(log, found);
-    const known = this.#entries;
+    const known = this.entries;
+    const missing = [...known.values()].filter(
+      (entry) => !found.covers(entry) && !hasRunOut(entry, this.#deps.now()),
+    );
     let recorded = 0;
-    let missing: Entry[] = [];
-    const push = async () => {
+    for (let at = 0; at < missing.length; at += PUSH) {
       // Other instances do the same at this moment. What they have recorded need not be recorded again.
       await this.#load(log, found);
-      const left = missing.filter((entry) => !found.covers(entry));
-      missing = [];
+      const left = missing.slice(at, at + PUSH).filter((entry) => !found.covers(entry));
       recorded += left.length;
       if (left.length > 0) await log.append(left);
-    };
-    for (const entry of known.values()) {
-      if (found.covers(entry) || hasRunOut(entry, this.#now())) continue;
-      missing.push(entry);
-      if (missing.length === PUSH) await push();
     }
-    await push();
     for (const entry of known.values()) found.add(entry);
-    this.#entries = found;
+    this.entries = found;
     this.#deps.log.warn(
-      { recorded, revocations: this.#entries.size },
+      { recorded, revocations: this.entries.size },
       `${this.#link.place} lacked revocations that were read before: they were recorded again from the copy`,
     );
   }
@@ -283,14 +261,10 @@ export class RedisStore implements RevocationStore {
         // An instance that comes back asks for the last one that it has read.
         if (lastRunOut !== null) runOut.push(lastRunOut);
         this.#readTo = id;
-        lastRunOut = hasRunOut(entry, this.#now()) ? id : null;
+        lastRunOut = hasRunOut(entry, this.#deps.now()) ? id : null;
         if (lastRunOut === null) into.add(entry);
       }
     }
     return runOut;
-  }
-
-  #now(): number {
-    return this.#deps.now?.() ?? Date.now();
   }
 }

@@ -1,5 +1,11 @@
 import type { Entries } from '../entries.js';
 import type { Entry } from '../entry.js';
+import type { Deps } from '../observer.js';
+
+/** What a store is handed. */
+export interface StoreDeps extends Deps {
+  readonly maxEntries: number;
+}
 
 /** Stores local revocations: in memory, in a file or in Redis. Look-ups always use a copy in memory. */
 export interface RevocationStore {

@@ -48,7 +48,7 @@ export class AdminRoutes {
 
   *#pieces(): Generator<string, void> {
     let piece = '';
-    for (const entry of this.#context.engine.revocation.list()) {
+    for (const entry of this.#context.engine.revocation.store.entries.values()) {
       piece += `${toJson(entry)}\n`;
       if (piece.length < PIECE_CHARACTERS) continue;
       yield piece;

@@ -25,7 +25,7 @@ export function unreadyReasonsOf(
   { readyWithout }: Pick<Configuration, 'readyWithout'>,
 ): readonly UnreadyReason[] {
   const reasons: UnreadyReason[] = gatekeeper.isLeaving ? ['shutting_down'] : [];
-  reasons.push(...revocation.unreadyReasons);
+  reasons.push(...revocation.unreadyReasons());
   if (readyWithout?.includes('replay') === true) return reasons;
   const ofVerify = replays?.unreadyReason ?? null;
   if (ofVerify !== null) reasons.push(ofVerify);

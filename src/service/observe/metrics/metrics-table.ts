@@ -73,14 +73,14 @@ export const METRICS: readonly Row<Sources>[] = [
   ['drs_trusted_roots_faulty', 'gauge', '1 if the file of trusted roots has a fault, so that older roots are in force', [], (s) => s.engine.rootsFile === null ? undefined : Number(s.engine.rootsFile.isFaulty)],
 
   ['drs_revocation_lookups_total', 'counter', 'Indices looked up', ['source', 'revoked'], (s) => s.metrics.lookups],
-  ['drs_revocation_entries', 'gauge', 'Local revocations', [], (s) => s.engine.revocation.entries],
-  ['drs_revocation_capacity', 'gauge', 'Maximum number of local revocations', [], (s) => s.engine.revocation.maxEntries],
+  ['drs_revocation_entries', 'gauge', 'Local revocations', [], (s) => s.engine.revocation.store.entries.size],
+  ['drs_revocation_capacity', 'gauge', 'Maximum number of local revocations', [], (s) => s.configuration.revocationMaxEntries],
   ['drs_revocation_fsync_duration_seconds', 'histogram', 'Time a flush of the revocation store to disk took', [], (s) => s.metrics.syncSeconds],
   ['drs_revocation_propagation_seconds', 'histogram', 'Time from recording a revocation in Redis until this process applies it', [], (s) => s.metrics.propagationSeconds],
-  ['drs_revocation_copy_age_seconds', 'gauge', 'Time since the copy of the revocations in Redis was last known to be complete', [], (s) => isStoreInRedis(s) ? s.engine.revocation.storeAgeSecs : undefined],
-  ['drs_status_list_entries', 'gauge', 'Entries of the status list in memory', [], (s) => s.engine.revocation.listEntries],
+  ['drs_revocation_copy_age_seconds', 'gauge', 'Time since the copy of the revocations in Redis was last known to be complete', [], (s) => isStoreInRedis(s) ? s.engine.revocation.store.copyAgeSecs : undefined],
+  ['drs_status_list_entries', 'gauge', 'Entries of the status list in memory', [], (s) => s.engine.revocation.list?.entries ?? 0],
   // NaN if there is no list: Prometheus then shows no value, while 0 would look like a fresh list.
-  ['drs_status_list_age_seconds', 'gauge', 'Time since the status list was fetched', [], (s) => s.engine.revocation.listAgeSecs],
+  ['drs_status_list_age_seconds', 'gauge', 'Time since the status list was fetched', [], (s) => s.engine.revocation.list?.ageSecs ?? Number.NaN],
   ['drs_status_list_fetches_total', 'counter', 'Fetches of the status list', ['outcome'], (s) => s.metrics.fetches],
   ['drs_status_list_fetch_duration_seconds', 'histogram', 'Time a fetch of the status list took', [], (s) => s.metrics.fetchSeconds],
   ['drs_dependency_up', 'gauge', '1 if the dependency answered when it was last asked', ['dependency'], dependencies],
@@ -103,7 +103,7 @@ function grpc({ connections, metrics }: Sources) {
 }
 
 function isStoreInRedis({ engine: { revocation } }: Sources): boolean {
-  return !Number.isNaN(revocation.storeAgeSecs);
+  return !Number.isNaN(revocation.store.copyAgeSecs);
 }
 
 function dependencies(sources: Sources): Values {
@@ -112,7 +112,7 @@ function dependencies(sources: Sources): Values {
   const uses = [
     engine.replays?.isAvailable,
     gate.replays?.isAvailable,
-    isStoreInRedis(sources) ? engine.revocation.isStoreCurrent : undefined,
+    isStoreInRedis(sources) ? engine.revocation.store.isCurrent : undefined,
   ].filter((isUp) => isUp !== undefined);
   return {
     ...(configuration.statusListBaseUrl !== undefined && { status_list: metrics.isListFetched ? 1 : 0 }),
