@@ -1005,6 +1005,7 @@ export const ATTACKS: readonly Attack[] = [
     '/gate/',
     '/gate',
     '/v1/gate/',
+    ...['/gate/chain', '/gate/mc', '/x/gate/mcp', '/date/mcp', '/gate/mcp/\\..\\..\\http'],
   ].map(at),
 
   // The connection

@@ -694,28 +694,32 @@ describe('the id of a refused message', () => {
     const decided = await newGate()('mcp', { body });
     return (decided as { response: { body: { id: unknown } } }).response.body.id;
   };
+  const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth);
+  const objects = (depth: number) => '{"a":'.repeat(depth - 1) + '{}' + '}'.repeat(depth - 1);
+  const list = (length: number) => JSON.stringify(Array(length).fill(1));
+  const string = (length: number) => JSON.stringify('x'.repeat(length));
+  const object = (length: number) => JSON.stringify({ ['x'.repeat(length)]: 1 });
+  const two = (member: string) => [`["${member}","${member}"]`, `{"${member}":1,"${member}y":1}`];
   it.each([
-    '1',
-    '0',
-    '-7',
-    '1.5',
-    '"a"',
-    '""',
-    'null',
-    'true',
-    'false',
-    '[1,"x"]',
-    '{"a":{"b":null}}',
-    '1e300',
-  ])('comes back: %s', async (id) => {
+    ...['1', '0', '-7', '1.5', '"a"', '""', 'null', 'true', 'false', '[1,"x"]', '{"a":{"b":null}}', '1e300'],
+    ...[string(1024), nested(16), objects(16), list(1023), `[${string(1022)}]`, object(1022)],
+    JSON.stringify(Object.fromEntries(Array.from({ length: 100 }, (_, at) => [at, { a: [at] }]))),
+  ])('comes back: %.80s', async (id) => {
     expect(await idOf(id)).toEqual(JSON.parse(id));
   });
   it.each([
-    ['a number that a double does not hold', '9007199254740993'],
-    ['longer than any client makes it', JSON.stringify('x'.repeat(2000))],
-    ['a large array', `[${'1,'.repeat(2000)}1]`],
-    ['a deep array', `${'['.repeat(50)}${']'.repeat(50)}`],
-  ])('is null where it is %s', async (_, id) => {
+    // A number that a double does not hold.
+    ...[
+      '9007199254740993',
+      string(1025),
+      nested(17),
+      objects(17),
+      list(1024),
+      `[${string(1023)}]`,
+      object(1023),
+    ],
+    ...two('x'.repeat(600)),
+  ])('is null where it is %.80s', async (id) => {
     expect(await idOf(id)).toBeNull();
   });
 });
