@@ -13,7 +13,6 @@ import {
 } from '../../src/gate/mcp-methods.js';
 import { isPassMethod, openMcp, readNameHeader, type McpRules } from '../../src/gate/mcp.js';
 import { headersOf, type RequestBody } from '../../src/gate/request.js';
-import { RPC_ERROR_CODE } from '../../src/gate/response.js';
 import type { JsonObject } from '../../src/protocol/json.js';
 import { encode, liveCall, liveChain } from '../middleware/call.js';
 import type { Overrides } from '../support/chain.js';
