@@ -235,6 +235,7 @@ describe('headers', () => {
     ['Origin: https://evil.example\r\n', 403],
     ['Origin: null\r\n', 403],
     ['Origin: https://app.example.evil\r\n', 403],
+    ['Origin: https://evil.example\r\nSec-Fetch-Site: same-origin\r\n', 403],
     ['Origin: https://app.example\r\n', 200],
     ['Origin: http://localhost:3000\r\nSec-Fetch-Site: cross-site\r\n', 200],
     ['Sec-Fetch-Site: cross-site\r\n', 403],

@@ -91,10 +91,13 @@ describe.each(tried)('%s', (transport) => {
         expect(said.body).toMatchObject({ error: { code } });
         expect(said.body).not.toHaveProperty('jsonrpc');
       } else {
-        expect(said.body).toMatchObject({
-          jsonrpc: '2.0',
-          error: { code: -32010, message: expect.stringMatching(new RegExp(`^DRS: ${code}: .`)) as string },
-        });
+        const { error } = said.body as { error: { message: string; data: Record<string, string> } };
+        expect(said.body).toMatchObject({ jsonrpc: '2.0', error: { code: -32010, data: { code, status } } });
+        // Many hosts show nothing but the message.
+        expect(error.message).toBe(`DRS: ${code}: ${error.data['detail']}`);
+        expect(error.data['detail']).toMatch(/\S/);
+        expect(error.data['suggestion']).toMatch(/\S/);
+        expect(JSON.stringify(error.data).length).toBeLessThan(2000);
       }
     },
   );

@@ -79,6 +79,13 @@ const call = (body: string | Buffer = toolCall(), ...more: (readonly [string, st
   headers: [[BUNDLE, mcpBundle()], ...more],
   body,
 });
+/** A request with this bundle. */
+const signed = (bundle: string, body: string | Buffer, ...more: (readonly [string, string])[]): Attempt => ({
+  headers: [[BUNDLE, bundle], ...more],
+  body,
+});
+const callA2a = (body: string | Buffer = a2aCall(), ...more: (readonly [string, string])[]): Attempt =>
+  signed(a2aBundle(), body, ...more);
 const unsigned = (body: string | Buffer, ...headers: (readonly [string, string])[]): Attempt => ({
   headers,
   body,
@@ -108,33 +115,25 @@ const GRPC: readonly Transport[] = ['grpc'];
 const WIRED: readonly Transport[] = ['middleware', 'v1', 'proxy'];
 const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth);
 
-const mcp = (name: string, attempt: () => Attempt, outcome: Outcome, more: Partial<Attack> = {}): Attack => ({
-  name,
-  protocol: 'mcp',
-  attempt,
-  outcome,
-  ...more,
-});
-const a2a = (name: string, attempt: () => Attempt, outcome: Outcome, more: Partial<Attack> = {}): Attack => ({
-  ...mcp(name, attempt, outcome, more),
-  protocol: 'a2a',
-});
-const http = (
-  name: string,
-  attempt: () => Attempt,
-  outcome: Outcome,
-  more: Partial<Attack> = {},
-): Attack => ({
-  ...mcp(name, attempt, outcome, more),
-  protocol: 'http',
-});
+type Make = (name: string, attempt: () => Attempt, outcome: Outcome, more?: Partial<Attack>) => Attack;
+const of =
+  (protocol: Protocol): Make =>
+  (name, attempt, outcome, more = {}) => ({ name, protocol, attempt, outcome, ...more });
+const [mcp, a2a, http] = [of('mcp'), of('a2a'), of('http')];
 /** A denial of a call over A2A's REST. */
-const rest = (
-  name: string,
-  attempt: () => Attempt,
-  outcome: Outcome,
-  more: Partial<Attack> = {},
-): Attack => ({ ...a2a(name, attempt, outcome, { form: 'http', ...more }), name: `REST: ${name}` });
+const rest: Make = (name, attempt, outcome, more = {}) =>
+  a2a(`REST: ${name}`, attempt, outcome, { form: 'http', ...more });
+/** Attacks with one outcome, each under its protocol and name. */
+const group = (outcome: Outcome, attempts: Record<string, () => Attempt>, more: Partial<Attack> = {}) =>
+  Object.entries(attempts).map(([title, attempt]) => {
+    const [kind = '', ...name] = title.split(': ');
+    const make = { mcp, a2a, http, REST: rest }[kind];
+    if (make === undefined) throw new Error(`no protocol: ${title}`);
+    return make(name.join(': '), attempt, outcome, more);
+  });
+/** The same, for what only these transports can carry. */
+const only = (by: readonly Transport[], outcome: Outcome, attempts: Record<string, () => Attempt>) =>
+  group(outcome, attempts, { by });
 /** A request without a bundle. */
 const bare = (method: string, path: string, ...headers: (readonly [string, string])[]): Attempt => ({
   method,
@@ -155,154 +154,114 @@ const at = (path: string): Attack =>
 
 export const ATTACKS: readonly Attack[] = [
   // Who calls
-  mcp('no bundle', () => unsigned(toolCall()), [403, 'MISSING_BUNDLE']),
-  mcp('context headers in place of a bundle', () => unsigned(toolCall(), ...SPOOFED), [
-    403,
-    'MISSING_BUNDLE',
-  ]),
-  http('context headers in place of a bundle', () => unsigned(httpCall, ...SPOOFED), [401, 'MISSING_BUNDLE']),
-  a2a('context headers in place of a bundle', () => unsigned(a2aCall(), ...SPOOFED), [403, 'MISSING_BUNDLE']),
-  mcp(
-    "a bundle of a stranger's chain with a broken signature",
-    () => {
+  ...group([403, 'MISSING_BUNDLE'], {
+    'mcp: no bundle': () => unsigned(toolCall()),
+    'mcp: context headers in place of a bundle': () => unsigned(toolCall(), ...SPOOFED),
+    'a2a: context headers in place of a bundle': () => unsigned(a2aCall(), ...SPOOFED),
+  }),
+  ...group([401, 'MISSING_BUNDLE'], {
+    'http: context headers in place of a bundle': () => unsigned(httpCall, ...SPOOFED),
+  }),
+  ...group([403, 'INVOKER_MISMATCH'], {
+    "mcp: a bundle of a stranger's chain with a broken signature": () => {
       const other = liveChain(2);
-      return {
-        headers: [[BUNDLE, encode(liveCall({ ...mcpChain, receipts: other.receipts }, search))]],
-        body: toolCall(),
-      };
+      return signed(encode(liveCall({ ...mcpChain, receipts: other.receipts }, search)), toolCall());
     },
-    [403, 'INVOKER_MISMATCH'],
-  ),
-  mcp(
-    'an expired chain',
-    () => ({
-      headers: [[BUNDLE, encode(liveCall(liveChain(2, { exp: now() - 1 }), search))]],
-      body: toolCall(),
-    }),
-    [403, 'EXPIRED'],
-  ),
-  mcp(
-    'an invocation for another command',
-    () => ({ headers: [[BUNDLE, mcpBundle(search, { cmd: '/mcp/tools/call/x' })]], body: toolCall() }),
-    [403, 'COMMAND_MISMATCH'],
-  ),
-  mcp(
-    'a bundle of A2A',
-    () => ({
-      headers: [[BUNDLE, a2aBundle({ tool: 'SendMessage', query: 'tea' })]],
-      body: toolCall({ name: 'SendMessage' }),
-    }),
-    [403, 'COMMAND_MISMATCH'],
-  ),
-  a2a(
-    'a bundle of MCP',
-    () => ({ headers: [[BUNDLE, mcpBundle({ tool: 'search', n: 1 })]], body: a2aCall({ method: 'search' }) }),
-    [403, 'COMMAND_MISMATCH'],
-  ),
+  }),
+  ...group([403, 'EXPIRED'], {
+    'mcp: an expired chain': () =>
+      signed(encode(liveCall(liveChain(2, { exp: now() - 1 }), search)), toolCall()),
+  }),
+  ...group([403, 'COMMAND_MISMATCH'], {
+    'mcp: an invocation for another command': () =>
+      signed(mcpBundle(search, { cmd: '/mcp/tools/call/x' }), toolCall()),
+    'mcp: a bundle of A2A': () =>
+      signed(a2aBundle({ tool: 'SendMessage', query: 'tea' }), toolCall({ name: 'SendMessage' })),
+    'a2a: a bundle of MCP': () => signed(mcpBundle({ tool: 'search', n: 1 }), a2aCall({ method: 'search' })),
+  }),
 
   // Carriers
-  mcp('the header twice', () => ({ headers: twice(mcpBundle()), body: toolCall() }), [
-    400,
-    'MULTIPLE_BUNDLES',
-  ]),
-  mcp(
-    'the header twice, in two spellings',
-    () => {
+  ...group([400, 'MULTIPLE_BUNDLES'], {
+    'mcp: the header twice': () => ({ headers: twice(mcpBundle()), body: toolCall() }),
+    'mcp: the header twice, in two spellings': () => {
       const bundle = mcpBundle();
-      return {
-        headers: [
-          ['X-DRS-BUNDLE', bundle],
-          ['x-drs-bundle', bundle],
-        ],
-        body: toolCall(),
-      };
+      return unsigned(toolCall(), ['X-DRS-BUNDLE', bundle], ['x-drs-bundle', bundle]);
     },
-    [400, 'MULTIPLE_BUNDLES'],
-  ),
-  a2a('the header twice', () => ({ headers: twice(a2aBundle()), body: a2aCall() }), [
-    400,
-    'MULTIPLE_BUNDLES',
-  ]),
-  mcp(
-    'two bundles joined by a comma',
-    () => ({ headers: [[BUNDLE, `${mcpBundle()},${mcpBundle()}`]], body: toolCall() }),
-    [400, 'MULTIPLE_BUNDLES'],
-  ),
-  http(
-    'two bundles joined by a comma and a space',
-    () => ({ headers: [[BUNDLE, `${mcpBundle()}, ${mcpBundle()}`]], body: httpCall }),
-    [400, 'MULTIPLE_BUNDLES'],
-  ),
-  mcp(
-    'a bundle in the header and another in _meta',
-    () => call(toolCall({ _meta: { [BUNDLE]: mcpBundle() } })),
-    [400, 'MULTIPLE_BUNDLES'],
-  ),
-  mcp(
-    'two bundles in _meta',
-    () => unsigned(toolCall({ _meta: { [BUNDLE]: mcpBundle(), 'xyz.okeyamy.drs/bundle': mcpBundle() } })),
-    [400, 'MULTIPLE_BUNDLES'],
-  ),
-  mcp(
-    'a bundle in _meta that is no string',
-    () => unsigned(toolCall({ _meta: { [BUNDLE]: [mcpBundle()] } })),
-    [400, 'MALFORMED_BUNDLE'],
-  ),
-  mcp('null in _meta beside a good header', () => call(toolCall({ _meta: { [BUNDLE]: null } })), [
-    400,
-    'MALFORMED_BUNDLE',
-  ]),
-  mcp('an empty header', () => ({ headers: [[BUNDLE, '']], body: toolCall() }), [400, 'MALFORMED_BUNDLE']),
-  mcp(
-    'a header that is base64 and not base64url',
-    () => ({ headers: [[BUNDLE, `${mcpBundle()}+/`]], body: toolCall() }),
-    [400, 'MALFORMED_BUNDLE'],
-  ),
-  mcp(
-    'a bundle with a member twice',
-    () => ({ headers: [[BUNDLE, encode('{"receipts":[],"receipts":[]}')]], body: toolCall() }),
-    [400, 'MALFORMED_BUNDLE'],
-  ),
-  mcp('a bundle that is no object', () => ({ headers: [[BUNDLE, encode('[]')]], body: toolCall() }), [
-    403,
-    'MALFORMED_BUNDLE',
-  ]),
-  mcp(
-    'a bundle that names the body it was signed for',
-    () => ({
-      headers: [[BUNDLE, encode({ ...liveCall(mcpChain, search), body: search })]],
-      body: toolCall({ arguments: { query: 'coffee' } }),
-    }),
-    [403, 'BINDING_MISMATCH'],
-  ),
-  a2a(
-    'a bundle in _meta, which is of MCP',
-    () => unsigned(a2aCall({ params: { n: 1, _meta: { [BUNDLE]: a2aBundle() } } })),
-    [403, 'MISSING_BUNDLE'],
-  ),
+    'a2a: the header twice': () => ({ headers: twice(a2aBundle()), body: a2aCall() }),
+    'mcp: two bundles joined by a comma': () => signed(`${mcpBundle()},${mcpBundle()}`, toolCall()),
+    'http: two bundles joined by a comma and a space': () =>
+      signed(`${mcpBundle()}, ${mcpBundle()}`, httpCall),
+    'mcp: a bundle in the header and another in _meta': () =>
+      call(toolCall({ _meta: { [BUNDLE]: mcpBundle() } })),
+    'mcp: two bundles in _meta': () =>
+      unsigned(toolCall({ _meta: { [BUNDLE]: mcpBundle(), 'xyz.okeyamy.drs/bundle': mcpBundle() } })),
+  }),
+  ...group([400, 'MALFORMED_BUNDLE'], {
+    'mcp: a bundle in _meta that is no string': () =>
+      unsigned(toolCall({ _meta: { [BUNDLE]: [mcpBundle()] } })),
+    'mcp: null in _meta beside a good header': () => call(toolCall({ _meta: { [BUNDLE]: null } })),
+    'mcp: an empty header': () => signed('', toolCall()),
+    'mcp: a header that is base64 and not base64url': () => signed(`${mcpBundle()}+/`, toolCall()),
+    'mcp: a bundle with a member twice': () => signed(encode('{"receipts":[],"receipts":[]}'), toolCall()),
+    'mcp: a bundle that is no JSON': () => signed(encode('{'), toolCall()),
+    'mcp: a bundle of deep JSON': () => signed(encode('['.repeat(9999)), toolCall()),
+  }),
+  ...group([403, 'MALFORMED_BUNDLE'], {
+    'mcp: a bundle that is no object': () => signed(encode('[]'), toolCall()),
+  }),
+  ...group([403, 'BINDING_MISMATCH'], {
+    'mcp: a bundle that names the body it was signed for': () =>
+      signed(
+        encode({ ...liveCall(mcpChain, search), body: search }),
+        toolCall({ arguments: { query: 'coffee' } }),
+      ),
+  }),
+  ...group([403, 'MISSING_BUNDLE'], {
+    'a2a: a bundle in _meta, which is of MCP': () =>
+      unsigned(a2aCall({ params: { n: 1, _meta: { [BUNDLE]: a2aBundle() } } })),
+  }),
 
   // Headers that name the call
-  mcp('Mcp-Name that lies', () => call(toolCall(), ['Mcp-Name', 'fetch']), [400, 'HEADER_MISMATCH']),
-  mcp(
-    'Mcp-Name twice',
-    () => call(toolCall(), ['Mcp-Name', 'search'], ['Mcp-Name', 'search']),
-    [400, 'HEADER_MISMATCH'],
-    { by: ['pure', 'v1', 'proxy', 'grpc', 'ext-mcp'] },
-  ),
-  mcp(
-    'Mcp-Method twice',
-    () => call(toolCall(), ['Mcp-Method', 'tools/call'], ['Mcp-Method', 'tools/call']),
-    [400, 'HEADER_MISMATCH'],
-    { by: ['pure', 'v1', 'proxy', 'grpc', 'ext-mcp'] },
-  ),
-  mcp('Mcp-Name in base64 that lies', () => call(toolCall(), ['Mcp-Name', '=?base64?ZmV0Y2g=?=']), [
-    400,
-    'HEADER_MISMATCH',
-  ]),
-  mcp('Mcp-Name in base64 that is none', () => call(toolCall(), ['Mcp-Name', '=?base64?@?=']), [
-    400,
-    'HEADER_MISMATCH',
-  ]),
+  ...group([400, 'HEADER_MISMATCH'], {
+    'mcp: Mcp-Name that lies': () => call(toolCall(), ['Mcp-Name', 'fetch']),
+    'mcp: Mcp-Name in base64 that lies': () => call(toolCall(), ['Mcp-Name', '=?base64?ZmV0Y2g=?=']),
+    'mcp: Mcp-Name in base64 that is none': () => call(toolCall(), ['Mcp-Name', '=?base64?@?=']),
+    // Some doors and servers read UTF-8 in a header, others Latin-1.
+    'mcp: Mcp-Name that is not ASCII': () =>
+      signed(mcpBundle({ tool: 'Zürich' }), toolCall({ name: 'Zürich', arguments: {} }), [
+        'Mcp-Name',
+        'Zürich',
+      ]),
+    'mcp: Mcp-Method that is not ASCII': () => unsigned(mcpRequest('ü', {}), ['Mcp-Method', 'ü']),
+    'mcp: Mcp-Method that lies': () => call(toolCall(), ['Mcp-Method', 'tools/list']),
+    'mcp: Mcp-Name in base64 that is none, of a call without a name': () =>
+      unsigned(toolCall({}, { params: {} }), ['Mcp-Name', '=?base64?*?=']),
+    'mcp: Mcp-Method of a call over another message': () =>
+      unsigned(toolCall({}, { method: 'tools/list' }), ['Mcp-Method', 'tools/call']),
+  }),
+  ...only(DOORS, [400, 'HEADER_MISMATCH'], {
+    'mcp: Mcp-Name twice': () => call(toolCall(), ['Mcp-Name', 'search'], ['Mcp-Name', 'search']),
+    'mcp: Mcp-Method twice': () =>
+      call(toolCall(), ['Mcp-Method', 'tools/call'], ['Mcp-Method', 'tools/call']),
+  }),
+  ...only(['pure', 'v1', 'grpc', 'ext-mcp'], [400, 'HEADER_MISMATCH'], {
+    'mcp: an argument in a header of CGI that is not that of the body': () =>
+      call(toolCall(), ['mcp_PARAM_query', 'gold']),
+  }),
+  ...only(['pure', 'v1', 'grpc', 'ext-mcp'], [400, 'MULTIPLE_BUNDLES'], {
+    // What comes under such a name reaches a server of CGI as the other header.
+    'mcp: X_DRS_Bundle beside X-DRS-Bundle': () => call(toolCall(), ['X_DRS_Bundle', mcpBundle()]),
+  }),
+  ...only(['pure', 'v1', 'grpc', 'middleware'], [403, 'BINDING_MISMATCH'], {
+    'http: a charset in Content_Type': () =>
+      call(httpCall, type('application/json'), ['Content_Type', 'application/json; charset=utf-16']),
+  }),
+  ...only(['pure', 'v1', 'proxy', 'grpc', 'middleware'], [403, 'BINDING_MISMATCH'], {
+    'http: Content-Type twice': () => call(httpCall, type('application/json'), type('text/plain')),
+  }),
+  ...group([403, 'BINDING_MISMATCH'], {
+    'a2a: Content-Type twice': () => callA2a(a2aCall(), type('application/json'), type('text/plain')),
+  }),
   ...[
     [['Mcp-Param-Query', 'gold']],
     [
@@ -319,37 +278,6 @@ export const ATTACKS: readonly Attack[] = [
       [400, 'HEADER_MISMATCH'],
     ),
   ),
-  mcp(
-    'an argument in a header of CGI that is not that of the body',
-    () => call(toolCall(), ['mcp_PARAM_query', 'gold']),
-    [400, 'HEADER_MISMATCH'],
-    { by: ['pure', 'v1', 'grpc', 'ext-mcp'] },
-  ),
-  // Some doors and servers read UTF-8 in a header, others Latin-1.
-  mcp(
-    'Mcp-Name that is not ASCII',
-    () => ({
-      headers: [
-        [BUNDLE, mcpBundle({ tool: 'Zürich' })],
-        ['Mcp-Name', 'Zürich'],
-      ],
-      body: toolCall({ name: 'Zürich', arguments: {} }),
-    }),
-    [400, 'HEADER_MISMATCH'],
-  ),
-  mcp('Mcp-Method that is not ASCII', () => unsigned(mcpRequest('ü', {}), ['Mcp-Method', 'ü']), [
-    400,
-    'HEADER_MISMATCH',
-  ]),
-  // What comes under such a name reaches a server of CGI as the other header.
-  mcp(
-    'X_DRS_Bundle beside X-DRS-Bundle',
-    () => call(toolCall(), ['X_DRS_Bundle', mcpBundle()]),
-    [400, 'MULTIPLE_BUNDLES'],
-    {
-      by: ['pure', 'v1', 'grpc', 'ext-mcp'],
-    },
-  ),
   ...['X_HTTP_Method_Override', 'x_forwarded-method'].flatMap((name) => [
     mcp(`${name} of another method`, () => call(toolCall(), [name, 'DELETE']), [405, 'METHOD_NOT_ALLOWED'], {
       by: ['pure', 'v1', 'grpc', 'ext-mcp'],
@@ -359,275 +287,161 @@ export const ATTACKS: readonly Attack[] = [
     }),
     a2a(
       `${name} of another method`,
-      () => ({
-        headers: [
-          [BUNDLE, a2aBundle()],
-          [name, 'DELETE'],
-        ],
-        body: a2aCall(),
-      }),
+      () => callA2a(a2aCall(), [name, 'DELETE']),
       [405, 'METHOD_NOT_ALLOWED'],
       { by: ['pure', 'v1', 'grpc', 'middleware'] },
     ),
   ]),
-  http(
-    'a charset in Content_Type',
-    () => call(httpCall, type('application/json'), ['Content_Type', 'application/json; charset=utf-16']),
-    [403, 'BINDING_MISMATCH'],
-    { by: ['pure', 'v1', 'grpc', 'middleware'] },
-  ),
-  http(
-    'Content-Type twice',
-    () => call(httpCall, type('application/json'), type('text/plain')),
-    [403, 'BINDING_MISMATCH'],
-    {
-      by: ['pure', 'v1', 'proxy', 'grpc', 'middleware'],
-    },
-  ),
-  a2a(
-    'Content-Type twice',
-    () => ({
-      headers: [[BUNDLE, a2aBundle()], type('application/json'), type('text/plain')],
-      body: a2aCall(),
-    }),
-    [403, 'BINDING_MISMATCH'],
-  ),
-  mcp('Mcp-Method that lies', () => call(toolCall(), ['Mcp-Method', 'tools/list']), [400, 'HEADER_MISMATCH']),
-  mcp(
-    'Mcp-Method of a call over another message',
-    () => unsigned(toolCall({}, { method: 'tools/list' }), ['Mcp-Method', 'tools/call']),
-    [400, 'HEADER_MISMATCH'],
-  ),
 
   // The message
-  mcp('a batch of one call', () => call(`[${toolCall()}]`), [400, 'BATCH_NOT_SUPPORTED']),
-  mcp(
-    'a batch of a list and a call',
-    () => unsigned(`[{"jsonrpc":"2.0","id":1,"method":"tools/list"},${toolCall()}]`),
-    [400, 'BATCH_NOT_SUPPORTED'],
-  ),
-  mcp('an empty batch', () => unsigned('[]'), [400, 'BATCH_NOT_SUPPORTED']),
-  mcp('a notification of tools/call', () => call(toolCall({}, { id: undefined })), [
-    400,
-    'INVALID_TOOL_CALL',
-  ]),
-  mcp('the id null', () => call(toolCall({}, { id: null })), [400, 'INVALID_TOOL_CALL']),
-  mcp('the id an object', () => call(toolCall({}, { id: {} })), [400, 'INVALID_JSONRPC']),
-  mcp('the id an array', () => call(toolCall({}, { id: [7] })), [400, 'INVALID_JSONRPC']),
-  mcp('the id a boolean', () => call(toolCall({}, { id: true })), [400, 'INVALID_JSONRPC']),
-  mcp('jsonrpc 1.0', () => call(toolCall({}, { jsonrpc: '1.0' })), [400, 'INVALID_JSONRPC']),
-  mcp('no jsonrpc', () => call(toolCall({}, { jsonrpc: undefined })), [400, 'INVALID_JSONRPC']),
-  mcp('method that is no string', () => call(toolCall({}, { method: ['tools/call'] })), [
-    400,
-    'INVALID_JSONRPC',
-  ]),
-  mcp('method twice', () => unsigned(toolCall().replace('"method":', '"method":"tools/list","method":')), [
-    400,
-    'INVALID_JSONRPC',
-  ]),
-  mcp(
-    'method twice, once with an escape',
-    () => unsigned(toolCall().replace('"method":', '"m\\u0065thod":"tools/list","method":')),
-    [400, 'INVALID_JSONRPC'],
-  ),
-  mcp('Method beside method', () => unsigned(toolCall({}, { method: 'tools/list', Method: 'tools/call' })), [
-    400,
-    'INVALID_JSONRPC',
-  ]),
-  mcp('Params beside params', () => call(toolCall({}, { Params: { name: 'fetch' } })), [
-    400,
-    'INVALID_JSONRPC',
-  ]),
-  mcp('Name beside name', () => call(toolCall({ Name: 'fetch' })), [400, 'INVALID_TOOL_CALL']),
-  mcp(
-    'params as array',
-    () => call(toolCall({}, { params: ['search', { query: 'tea' }] })),
-    [400, 'INVALID_TOOL_CALL'],
-    { by: ['pure', 'v1', 'proxy', 'grpc', 'ext-mcp'] },
-  ),
-  mcp('no params', () => call(toolCall({}, { params: undefined })), [400, 'INVALID_TOOL_CALL']),
-  mcp('a name that is no string', () => call(toolCall({ name: ['search'] })), [400, 'INVALID_TOOL_CALL']),
-  mcp('an empty name', () => call(toolCall({ name: '' })), [400, 'INVALID_TOOL_CALL']),
-  mcp('arguments as array', () => call(toolCall({ arguments: [] })), [400, 'INVALID_PARAMS']),
-  mcp('arguments null', () => call(toolCall({ arguments: null })), [400, 'INVALID_PARAMS']),
-  mcp('tool in arguments', () => call(toolCall({ arguments: { query: 'tea', tool: 'fetch' } })), [
-    400,
-    'RESERVED_ARGUMENT',
-  ]),
-  a2a(
-    'tool in params',
-    () => ({ headers: [[BUNDLE, a2aBundle()]], body: a2aCall({ params: { tool: 'x' } }) }),
-    [400, 'RESERVED_ARGUMENT'],
-  ),
-  a2a('the id an object', () => ({ headers: [[BUNDLE, a2aBundle()]], body: a2aCall({ id: {} }) }), [
-    400,
-    'INVALID_JSONRPC',
-  ]),
-  a2a('the id a boolean', () => ({ headers: [[BUNDLE, a2aBundle()]], body: a2aCall({ id: false }) }), [
-    400,
-    'INVALID_JSONRPC',
-  ]),
-  a2a('params as array', () => ({ headers: [[BUNDLE, a2aBundle()]], body: a2aCall({ params: [1] }) }), [
-    400,
-    'INVALID_PARAMS',
-  ]),
-  a2a('a batch', () => ({ headers: [[BUNDLE, a2aBundle()]], body: `[${a2aCall()}]` }), [
-    400,
-    'BATCH_NOT_SUPPORTED',
-  ]),
-  a2a(
-    'an answer in place of a request',
-    () => ({ headers: [[BUNDLE, a2aBundle()]], body: '{"jsonrpc":"2.0","id":1,"result":1}' }),
-    [400, 'INVALID_JSONRPC'],
-  ),
-  a2a(
-    'a method with dots',
-    () => ({
-      headers: [[BUNDLE, a2aBundle({ tool: '../SendMessage', n: 1 })]],
-      body: a2aCall({ method: '../SendMessage' }),
-    }),
-    [403, 'POLICY_VIOLATION'],
-  ),
+  ...group([400, 'BATCH_NOT_SUPPORTED'], {
+    'mcp: a batch of one call': () => call(`[${toolCall()}]`),
+    'mcp: a batch of a list and a call': () =>
+      unsigned(`[{"jsonrpc":"2.0","id":1,"method":"tools/list"},${toolCall()}]`),
+    'mcp: an empty batch': () => unsigned('[]'),
+    'a2a: a batch': () => callA2a(`[${a2aCall()}]`),
+  }),
+  ...group([400, 'INVALID_TOOL_CALL'], {
+    'mcp: a notification of tools/call': () => call(toolCall({}, { id: undefined })),
+    'mcp: the id null': () => call(toolCall({}, { id: null })),
+    'mcp: Name beside name': () => call(toolCall({ Name: 'fetch' })),
+    'mcp: no params': () => call(toolCall({}, { params: undefined })),
+    'mcp: a name that is no string': () => call(toolCall({ name: ['search'] })),
+    'mcp: an empty name': () => call(toolCall({ name: '' })),
+  }),
+  ...group([400, 'INVALID_JSONRPC'], {
+    'mcp: the id an object': () => call(toolCall({}, { id: {} })),
+    'mcp: the id an array': () => call(toolCall({}, { id: [7] })),
+    'mcp: the id a boolean': () => call(toolCall({}, { id: true })),
+    'mcp: jsonrpc 1.0': () => call(toolCall({}, { jsonrpc: '1.0' })),
+    'mcp: no jsonrpc': () => call(toolCall({}, { jsonrpc: undefined })),
+    'mcp: method that is no string': () => call(toolCall({}, { method: ['tools/call'] })),
+    'mcp: method twice': () => unsigned(toolCall().replace('"method":', '"method":"tools/list","method":')),
+    'mcp: method twice, once with an escape': () =>
+      unsigned(toolCall().replace('"method":', '"m\\u0065thod":"tools/list","method":')),
+    'mcp: Method beside method': () => unsigned(toolCall({}, { method: 'tools/list', Method: 'tools/call' })),
+    'mcp: Params beside params': () => call(toolCall({}, { Params: { name: 'fetch' } })),
+    'mcp: to parsers that fold letters': () => unsigned(toolCall({}, { method: 'tools/list', paramſ: {} })),
+    'a2a: the id an object': () => callA2a(a2aCall({ id: {} })),
+    'a2a: the id a boolean': () => callA2a(a2aCall({ id: false })),
+    'a2a: an answer in place of a request': () => callA2a('{"jsonrpc":"2.0","id":1,"result":1}'),
+  }),
+  ...only(DOORS, [400, 'INVALID_TOOL_CALL'], {
+    'mcp: params as array': () => call(toolCall({}, { params: ['search', { query: 'tea' }] })),
+  }),
+  ...group([400, 'INVALID_PARAMS'], {
+    'mcp: arguments as array': () => call(toolCall({ arguments: [] })),
+    'mcp: arguments null': () => call(toolCall({ arguments: null })),
+    'a2a: params as array': () => callA2a(a2aCall({ params: [1] })),
+  }),
+  ...group([400, 'RESERVED_ARGUMENT'], {
+    'mcp: tool in arguments': () => call(toolCall({ arguments: { query: 'tea', tool: 'fetch' } })),
+    'a2a: tool in params': () => callA2a(a2aCall({ params: { tool: 'x' } })),
+    'mcp: an argument that stands for other parameters': () =>
+      call(toolCall({ arguments: { 'xyz.okeyamy.drs/params': {} } })),
+  }),
+  ...group([403, 'POLICY_VIOLATION'], {
+    'a2a: a method with dots': () =>
+      signed(a2aBundle({ tool: '../SendMessage', n: 1 }), a2aCall({ method: '../SendMessage' })),
+  }),
 
   // What was signed
-  mcp('another argument', () => call(toolCall({ arguments: { query: 'coffee' } })), [
-    403,
-    'BINDING_MISMATCH',
-  ]),
-  mcp('one argument more', () => call(toolCall({ arguments: { query: 'tea', limit: 1 } })), [
-    403,
-    'BINDING_MISMATCH',
-  ]),
-  mcp('one argument less', () => call(toolCall({ arguments: {} })), [403, 'BINDING_MISMATCH']),
-  mcp('another tool', () => call(toolCall({ name: 'fetch' })), [403, 'BINDING_MISMATCH']),
-  mcp('the tool in capitals', () => call(toolCall({ name: 'SEARCH' })), [403, 'BINDING_MISMATCH']),
-  mcp('an argument twice', () => call(toolCall().replace('{"query":', '{"query":"coffee","query":')), [
-    403,
-    'BINDING_MISMATCH',
-  ]),
-  mcp(
-    'an argument named __proto__',
-    () => call(toolCall().replace('{"query":', '{"__proto__":{"admin":true},"query":')),
-    [403, 'BINDING_MISMATCH'],
-  ),
-  mcp(
-    'a number beyond 2^53',
-    () => ({
-      headers: [[BUNDLE, mcpBundle({ tool: 'search', n: 9007199254740992 })]],
-      body: toolCall().replace('{"query":"tea"}', '{"n":9007199254740993}'),
-    }),
-    [403, 'BINDING_MISMATCH'],
-  ),
-  http(
-    'a number beyond 2^53',
-    () => ({
-      headers: [[BUNDLE, mcpBundle({ tool: 'search', n: 9007199254740992 })]],
-      body: '{"tool":"search","n":9007199254740993}',
-    }),
-    [403, 'BINDING_MISMATCH'],
-  ),
-  a2a(
-    'a number beyond 2^53',
-    () => ({
-      headers: [[BUNDLE, a2aBundle({ tool: 'SendMessage', n: 9007199254740992 })]],
-      body: a2aCall().replace(/"n":1/, '"n":9007199254740993'),
-    }),
-    [403, 'BINDING_MISMATCH'],
-  ),
-  mcp('a number beyond every double', () => call(toolCall().replace('"tea"', '1e400')), [
-    403,
-    'BINDING_MISMATCH',
-  ]),
-  mcp('a lone surrogate', () => call(toolCall().replace('tea', '\\ud800')), [403, 'BINDING_MISMATCH']),
-  mcp('arguments nested 70 deep', () => call(toolCall().replace('"tea"', nested(70))), [
-    403,
-    'BINDING_MISMATCH',
-  ]),
-  mcp('1 MB of nested arrays', () => call(toolCall().replace('"tea"', nested(500_000))), [
-    413,
-    'BODY_TOO_LARGE',
-  ]),
-  mcp('1 MB of members', () => call(toolCall().replace('"tea"', `[${'{},'.repeat(300_000)}0]`)), [
-    413,
-    'BODY_TOO_LARGE',
-  ]),
-  http('1 MB of nested arrays', () => call(nested(500_000)), [403, 'BINDING_MISMATCH']),
-  http('another body', () => call('{"tool":"search"}'), [403, 'BINDING_MISMATCH']),
-  http('a member twice', () => call(httpCall.replace('{', '{"tool":"fetch",')), [403, 'BINDING_MISMATCH']),
-  http('no body', () => call(''), [403, 'BINDING_MISMATCH']),
-  http('a body behind the body', () => call(`${httpCall}${httpCall}`), [403, 'BINDING_MISMATCH']),
-  a2a(
-    'another parameter',
-    () => ({ headers: [[BUNDLE, a2aBundle()]], body: a2aCall({ params: { n: 2 } }) }),
-    [403, 'BINDING_MISMATCH'],
-  ),
+  ...group([403, 'BINDING_MISMATCH'], {
+    'mcp: another argument': () => call(toolCall({ arguments: { query: 'coffee' } })),
+    'mcp: one argument more': () => call(toolCall({ arguments: { query: 'tea', limit: 1 } })),
+    'mcp: one argument less': () => call(toolCall({ arguments: {} })),
+    'mcp: another tool': () => call(toolCall({ name: 'fetch' })),
+    'mcp: the tool in capitals': () => call(toolCall({ name: 'SEARCH' })),
+    'mcp: an argument twice': () => call(toolCall().replace('{"query":', '{"query":"coffee","query":')),
+    'mcp: an argument twice, escaped': () =>
+      call(toolCall().replace('{"query":', '{"quer\\u0079":"coffee","query":')),
+    'mcp: an answer to the server that was not signed': () =>
+      call(toolCall({ inputResponses: { confirm: { action: 'accept' } } })),
+    'mcp: a number beyond 2^53 as a fraction': () =>
+      signed(
+        mcpBundle({ tool: 'search', n: 9007199254740992 }),
+        toolCall().replace('{"query":"tea"}', '{"n":9007199254740993.0}'),
+      ),
+    'mcp: an argument named __proto__': () =>
+      call(toolCall().replace('{"query":', '{"__proto__":{"admin":true},"query":')),
+    'mcp: a number beyond 2^53': () =>
+      signed(
+        mcpBundle({ tool: 'search', n: 9007199254740992 }),
+        toolCall().replace('{"query":"tea"}', '{"n":9007199254740993}'),
+      ),
+    'http: a number beyond 2^53': () =>
+      signed(mcpBundle({ tool: 'search', n: 9007199254740992 }), '{"tool":"search","n":9007199254740993}'),
+    'a2a: a number beyond 2^53': () =>
+      signed(
+        a2aBundle({ tool: 'SendMessage', n: 9007199254740992 }),
+        a2aCall().replace(/"n":1/, '"n":9007199254740993'),
+      ),
+    'mcp: a number beyond every double': () => call(toolCall().replace('"tea"', '1e400')),
+    'mcp: a lone surrogate': () => call(toolCall().replace('tea', '\\ud800')),
+    'mcp: arguments nested 70 deep': () => call(toolCall().replace('"tea"', nested(70))),
+    'http: 1 MB of nested arrays': () => call(nested(500_000)),
+    'http: another body': () => call('{"tool":"search"}'),
+    'http: a member twice': () => call(httpCall.replace('{', '{"tool":"fetch",')),
+    'http: no body': () => call(''),
+    'http: a body behind the body': () => call(`${httpCall}${httpCall}`),
+    'a2a: another parameter': () => callA2a(a2aCall({ params: { n: 2 } })),
+  }),
+  ...group([413, 'BODY_TOO_LARGE'], {
+    'mcp: 1 MB of nested arrays': () => call(toolCall().replace('"tea"', nested(500_000))),
+    'mcp: 1 MB of members': () => call(toolCall().replace('"tea"', `[${'{},'.repeat(300_000)}0]`)),
+  }),
 
   // The bytes
-  mcp(
-    'UTF-16 that says so',
-    () => call(Buffer.from(toolCall(), 'utf16le'), type('application/json; charset=utf-16')),
-    [403, 'BINDING_MISMATCH'],
-    { by: BYTES },
-  ),
-  mcp(
-    'UTF-16 that does not say so',
-    () => call(Buffer.from(toolCall(), 'utf16le')),
-    [400, 'INVALID_JSONRPC'],
-    { by: BYTES },
-  ),
-  mcp(
-    'UTF-16 with its mark',
-    () => call(Buffer.from(`\ufeff${toolCall()}`, 'utf16le')),
-    [403, 'BINDING_MISMATCH'],
-    { by: BYTES },
-  ),
-  mcp('a byte order mark', () => call(`\ufeff${toolCall()}`), [400, 'INVALID_JSONRPC']),
-  http('a byte order mark', () => call(`\ufeff${httpCall}`), [403, 'BINDING_MISMATCH']),
-  mcp(
-    'a gzip body',
-    () => call(gzipSync(toolCall()), ['Content-Encoding', 'gzip']),
-    [403, 'BINDING_MISMATCH'],
-    { by: BYTES },
-  ),
-  http(
-    'UTF-16 that says so',
-    () => call(Buffer.from(httpCall, 'utf16le'), type('application/json; charset=utf-16')),
-    [403, 'BINDING_MISMATCH'],
-    { by: BYTES },
-  ),
-  http(
-    'a gzip body',
-    () => call(gzipSync(httpCall), ['Content-Encoding', 'gzip']),
-    [403, 'BINDING_MISMATCH'],
-    { by: BYTES },
-  ),
-  a2a(
-    'a gzip body',
-    () => ({
+  ...only(BYTES, [403, 'BINDING_MISMATCH'], {
+    'mcp: UTF-16 that says so': () =>
+      call(Buffer.from(toolCall(), 'utf16le'), type('application/json; charset=utf-16')),
+    'mcp: UTF-16 with its mark': () => call(Buffer.from(`\ufeff${toolCall()}`, 'utf16le')),
+    'mcp: a gzip body': () => call(gzipSync(toolCall()), ['Content-Encoding', 'gzip']),
+    'http: UTF-16 that says so': () =>
+      call(Buffer.from(httpCall, 'utf16le'), type('application/json; charset=utf-16')),
+    'http: a gzip body': () => call(gzipSync(httpCall), ['Content-Encoding', 'gzip']),
+    'a2a: a gzip body': () => callA2a(gzipSync(a2aCall()), ['Content-Encoding', 'gzip']),
+    'mcp: a plain body that says it is brotli': () => call(toolCall(), ['Content-Encoding', 'br']),
+    'mcp: a form': () => call(toolCall(), type('application/x-www-form-urlencoded')),
+    'mcp: a gzip body that does not say so': () => call(gzipSync(toolCall())),
+    'mcp: two types': () => call(toolCall(), type('application/json, text/plain')),
+    'mcp: a plain text': () => call(toolCall(), type('text/plain')),
+  }),
+  ...only(BYTES, [400, 'INVALID_JSONRPC'], {
+    'mcp: UTF-16 that does not say so': () => call(Buffer.from(toolCall(), 'utf16le')),
+  }),
+  ...group([400, 'INVALID_JSONRPC'], {
+    'mcp: a byte order mark': () => call(`\ufeff${toolCall()}`),
+    'mcp: no body': () => call(''),
+  }),
+  ...group([403, 'BINDING_MISMATCH'], {
+    'http: a byte order mark': () => call(`\ufeff${httpCall}`),
+  }),
+  ...only(BYTES, [403, 'MISSING_BUNDLE'], {
+    'mcp: a compressed message that is no call': () =>
+      unsigned(gzipSync('{"jsonrpc":"2.0","id":1,"method":"tools/list"}'), ['Content-Encoding', 'gzip']),
+  }),
+  ...only(['middleware', 'proxy', 'grpc'], [413, 'BODY_TOO_LARGE'], {
+    'mcp: more than the limit': () => call(toolCall().replace('tea', 'x'.repeat(1_048_576))),
+    'a2a: more than the limit': () => callA2a(a2aCall({ params: { n: 'x'.repeat(1_048_576) } })),
+    'http: more than the limit': () => call(JSON.stringify('x'.repeat(1_048_576))),
+  }),
+  ...only(GATEWAYS, [413, 'BODY_TOO_LARGE'], {
+    'mcp: a part of a body, as Envoy says': () => call(toolCall(), ['x-envoy-auth-partial-body', 'true']),
+    'http: a part of a body, as Envoy says': () => call(httpCall, ['x-envoy-auth-partial-body', 'true']),
+    'a2a: a part of a body, as Envoy says': () => callA2a(a2aCall(), ['x-envoy-auth-partial-body', 'true']),
+  }),
+  ...only(GRPC, [413, 'BODY_TOO_LARGE'], {
+    // What a connection cuts off is in test/e2e/gate-bodies.test.ts.
+    'mcp: less of a body than its Content-Length says': () => call(toolCall(), ['Content-Length', '1000']),
+    'http: less of a body than its Content-Length says': () => call(httpCall, ['Content-Length', '1000']),
+    'a2a: no body, in spite of its Content-Length': () => ({
       headers: [
         [BUNDLE, a2aBundle()],
-        ['Content-Encoding', 'gzip'],
+        ['Content-Length', '90'],
       ],
-      body: gzipSync(a2aCall()),
     }),
-    [403, 'BINDING_MISMATCH'],
-    { by: BYTES },
-  ),
-  mcp('a gzip body that does not say so', () => call(gzipSync(toolCall())), [403, 'BINDING_MISMATCH'], {
-    by: BYTES,
   }),
-  mcp(
-    'a plain body that says it is brotli',
-    () => call(toolCall(), ['Content-Encoding', 'br']),
-    [403, 'BINDING_MISMATCH'],
-    { by: BYTES },
-  ),
-  mcp(
-    'a form',
-    () => call(toolCall(), type('application/x-www-form-urlencoded')),
-    [403, 'BINDING_MISMATCH'],
-    { by: BYTES },
-  ),
   // Servers know more names of a charset (RFC 2231), and read UTF-7: this is another tool there.
   ...[
     'charset*0=utf-7',
@@ -644,19 +458,13 @@ export const ATTACKS: readonly Attack[] = [
     return [
       http(
         `JSON with the parameter ${parameter}`,
-        () => ({
-          headers: [[BUNDLE, mcpBundle({ tool: 'search', query })], sent],
-          body: JSON.stringify({ tool: 'search', query }),
-        }),
+        () => signed(mcpBundle({ tool: 'search', query }), JSON.stringify({ tool: 'search', query }), sent),
         [403, 'BINDING_MISMATCH'],
         by,
       ),
       mcp(
         `JSON with the parameter ${parameter}`,
-        () => ({
-          headers: [[BUNDLE, mcpBundle({ tool: 'search', query })], sent],
-          body: toolCall({ arguments: { query } }),
-        }),
+        () => signed(mcpBundle({ tool: 'search', query }), toolCall({ arguments: { query } }), sent),
         [403, 'BINDING_MISMATCH'],
         {
           by: ['pure', 'v1', 'proxy', 'grpc'].filter(
@@ -666,203 +474,89 @@ export const ATTACKS: readonly Attack[] = [
       ),
       a2a(
         `JSON with the parameter ${parameter}`,
-        () => ({ headers: [[BUNDLE, a2aBundle()], sent], body: a2aCall() }),
+        () => callA2a(a2aCall(), sent),
         [403, 'BINDING_MISMATCH'],
         by,
       ),
     ];
   }),
-  mcp('a plain text', () => call(toolCall(), type('text/plain')), [403, 'BINDING_MISMATCH'], { by: BYTES }),
-  mcp('two types', () => call(toolCall(), type('application/json, text/plain')), [403, 'BINDING_MISMATCH'], {
-    by: BYTES,
-  }),
-  mcp(
-    'a compressed message that is no call',
-    () => unsigned(gzipSync('{"jsonrpc":"2.0","id":1,"method":"tools/list"}'), ['Content-Encoding', 'gzip']),
-    [403, 'MISSING_BUNDLE'],
-    { by: BYTES },
-  ),
-  mcp('no body', () => call(''), [400, 'INVALID_JSONRPC']),
-  mcp(
-    'more than the limit',
-    () => call(toolCall().replace('tea', 'x'.repeat(1_048_576))),
-    [413, 'BODY_TOO_LARGE'],
-    { by: ['middleware', 'proxy', 'grpc'] },
-  ),
-  a2a(
-    'more than the limit',
-    () => ({ headers: [[BUNDLE, a2aBundle()]], body: a2aCall({ params: { n: 'x'.repeat(1_048_576) } }) }),
-    [413, 'BODY_TOO_LARGE'],
-    { by: ['middleware', 'proxy', 'grpc'] },
-  ),
-  http('more than the limit', () => call(JSON.stringify('x'.repeat(1_048_576))), [413, 'BODY_TOO_LARGE'], {
-    by: ['middleware', 'proxy', 'grpc'],
-  }),
-  mcp(
-    'a part of a body, as Envoy says',
-    () => call(toolCall(), ['x-envoy-auth-partial-body', 'true']),
-    [413, 'BODY_TOO_LARGE'],
-    { by: GATEWAYS },
-  ),
-  http(
-    'a part of a body, as Envoy says',
-    () => call(httpCall, ['x-envoy-auth-partial-body', 'true']),
-    [413, 'BODY_TOO_LARGE'],
-    { by: GATEWAYS },
-  ),
-  a2a(
-    'a part of a body, as Envoy says',
-    () => ({
-      headers: [
-        [BUNDLE, a2aBundle()],
-        ['x-envoy-auth-partial-body', 'true'],
-      ],
-      body: a2aCall(),
-    }),
-    [413, 'BODY_TOO_LARGE'],
-    { by: GATEWAYS },
-  ),
-  // What a connection cuts off is in test/e2e/gate-bodies.test.ts.
-  mcp(
-    'less of a body than its Content-Length says',
-    () => call(toolCall(), ['Content-Length', '1000']),
-    [413, 'BODY_TOO_LARGE'],
-    { by: GRPC },
-  ),
-  http(
-    'less of a body than its Content-Length says',
-    () => call(httpCall, ['Content-Length', '1000']),
-    [413, 'BODY_TOO_LARGE'],
-    { by: GRPC },
-  ),
-  a2a(
-    'no body, in spite of its Content-Length',
-    () => ({
-      headers: [
-        [BUNDLE, a2aBundle()],
-        ['Content-Length', '90'],
-      ],
-    }),
-    [413, 'BODY_TOO_LARGE'],
-    { by: GRPC },
-  ),
 
-  mcp(
-    'no bundle, in chunks without a length',
-    () => ({ ...unsigned(toolCall()), isChunked: true }),
-    [403, 'MISSING_BUNDLE'],
-    { by: WIRED },
-  ),
-  mcp(
-    'another argument, in chunks without a length',
-    () => ({ ...call(toolCall({ arguments: { query: 'coffee' } })), isChunked: true }),
-    [403, 'BINDING_MISMATCH'],
-    { by: WIRED },
-  ),
-  mcp(
-    'a call in chunks that a header calls a GET',
-    () => ({ ...unsigned(toolCall(), ['X-Forwarded-Method', 'GET']), isChunked: true }),
-    [405, 'METHOD_NOT_ALLOWED'],
-    { by: PROXY },
-  ),
-  http(
-    'another body, in chunks without a length',
-    () => ({ ...call('{"tool":"search"}'), isChunked: true }),
-    [403, 'BINDING_MISMATCH'],
-    { by: WIRED },
-  ),
-  a2a(
-    'another parameter, in chunks without a length',
-    () => ({ headers: [[BUNDLE, a2aBundle()]], body: a2aCall({ params: { n: 2 } }), isChunked: true }),
-    [403, 'BINDING_MISMATCH'],
-    { by: WIRED },
-  ),
-  mcp(
-    'more than the limit, in chunks without a length',
-    () => ({ ...call(toolCall().replace('tea', 'x'.repeat(1_048_576))), isChunked: true }),
-    [413, 'BODY_TOO_LARGE'],
-    { by: ['middleware', 'proxy'] },
-  ),
-  mcp(
-    'a replay in chunks without a length',
-    () => ({ ...call(), isChunked: true }),
+  ...only(WIRED, [403, 'MISSING_BUNDLE'], {
+    'mcp: no bundle, in chunks without a length': () => ({ ...unsigned(toolCall()), isChunked: true }),
+  }),
+  ...only(WIRED, [403, 'BINDING_MISMATCH'], {
+    'mcp: another argument, in chunks without a length': () => ({
+      ...call(toolCall({ arguments: { query: 'coffee' } })),
+      isChunked: true,
+    }),
+    'http: another body, in chunks without a length': () => ({
+      ...call('{"tool":"search"}'),
+      isChunked: true,
+    }),
+    'a2a: another parameter, in chunks without a length': () => ({
+      ...callA2a(a2aCall({ params: { n: 2 } })),
+      isChunked: true,
+    }),
+  }),
+  ...only(PROXY, [405, 'METHOD_NOT_ALLOWED'], {
+    'mcp: a call in chunks that a header calls a GET': () => ({
+      ...unsigned(toolCall(), ['X-Forwarded-Method', 'GET']),
+      isChunked: true,
+    }),
+  }),
+  ...only(['middleware', 'proxy'], [413, 'BODY_TOO_LARGE'], {
+    'mcp: more than the limit, in chunks without a length': () => ({
+      ...call(toolCall().replace('tea', 'x'.repeat(1_048_576))),
+      isChunked: true,
+    }),
+  }),
+  ...group(
     [409, 'REPLAY_DETECTED'],
+    { 'mcp: a replay in chunks without a length': () => ({ ...call(), isChunked: true }) },
     { by: WIRED, twice: true },
   ),
 
   // The method
-  mcp('PUT', () => ({ ...call(), method: 'PUT' }), [405, 'METHOD_NOT_ALLOWED']),
-  mcp('PATCH', () => ({ ...call(), method: 'PATCH' }), [405, 'METHOD_NOT_ALLOWED']),
-  a2a('PUT', () => ({ headers: [[BUNDLE, a2aBundle()]], body: a2aCall(), method: 'PUT' }), [
-    405,
-    'METHOD_NOT_ALLOWED',
-  ]),
-  mcp(
-    'a call that a header calls a GET',
-    () => unsigned(toolCall(), ['X-Forwarded-Method', 'GET']),
-    [405, 'METHOD_NOT_ALLOWED'],
-    { by: GATEWAYS },
-  ),
-  mcp(
-    'a call that another header calls a HEAD',
-    () => unsigned(toolCall(), ['X-Original-Method', 'HEAD']),
-    [405, 'METHOD_NOT_ALLOWED'],
-    { by: GATEWAYS },
-  ),
-  mcp(
-    'two headers that differ',
-    () => unsigned('', ['X-Forwarded-Method', 'GET'], ['X-Original-Method', 'POST']),
-    [405, 'METHOD_NOT_ALLOWED'],
-    { by: GATEWAYS },
-  ),
-  mcp(
-    'one header with two methods',
-    () => ({ method: 'GET', headers: [['X-Forwarded-Method', 'GET, POST']] }),
-    [405, 'METHOD_NOT_ALLOWED'],
-    { by: GATEWAYS },
-  ),
-  mcp(
-    'one header twice',
-    () => ({
+  ...group([405, 'METHOD_NOT_ALLOWED'], {
+    'mcp: PUT': () => ({ ...call(), method: 'PUT' }),
+    'mcp: PATCH': () => ({ ...call(), method: 'PATCH' }),
+    'a2a: PUT': () => ({ ...callA2a(), method: 'PUT' }),
+  }),
+  ...only(GATEWAYS, [405, 'METHOD_NOT_ALLOWED'], {
+    'mcp: a call that a header calls a GET': () => unsigned(toolCall(), ['X-Forwarded-Method', 'GET']),
+    'mcp: a call that another header calls a HEAD': () => unsigned(toolCall(), ['X-Original-Method', 'HEAD']),
+    'mcp: two headers that differ': () =>
+      unsigned('', ['X-Forwarded-Method', 'GET'], ['X-Original-Method', 'POST']),
+    'mcp: one header with two methods': () => ({
+      method: 'GET',
+      headers: [['X-Forwarded-Method', 'GET, POST']],
+    }),
+    'mcp: one header twice': () => ({
       method: 'GET',
       headers: [
         ['X-Forwarded-Method', 'GET'],
         ['X-Forwarded-Method', 'POST'],
       ],
     }),
-    [405, 'METHOD_NOT_ALLOWED'],
-    { by: GATEWAYS },
-  ),
-  mcp(
-    'a method in small letters',
-    () => ({ method: 'GET', headers: [['X-Forwarded-Method', 'get']] }),
-    [405, 'METHOD_NOT_ALLOWED'],
-    { by: GATEWAYS },
-  ),
-  mcp(
-    'a GET that asks to be a POST',
-    () => ({ method: 'GET', headers: [['X-HTTP-Method-Override', 'POST']], body: toolCall() }),
-    [405, 'METHOD_NOT_ALLOWED'],
-    { by: GATEWAYS },
-  ),
-  a2a(
-    'a GET that asks to be a POST',
-    () => ({ method: 'GET', headers: [['X-Method-Override', 'POST']], body: a2aCall() }),
-    [405, 'METHOD_NOT_ALLOWED'],
-    { by: GATEWAYS },
-  ),
-  mcp(
-    'a GET that stands for a POST without a body',
-    () => ({
+    'mcp: a method in small letters': () => ({ method: 'GET', headers: [['X-Forwarded-Method', 'get']] }),
+    'mcp: a GET that asks to be a POST': () => ({
+      ...unsigned(toolCall(), ['X-HTTP-Method-Override', 'POST']),
+      method: 'GET',
+    }),
+    'a2a: a GET that asks to be a POST': () => ({
+      ...unsigned(a2aCall(), ['X-Method-Override', 'POST']),
+      method: 'GET',
+    }),
+  }),
+  ...only(PROXY, [400, 'INVALID_JSONRPC'], {
+    'mcp: a GET that stands for a POST without a body': () => ({
       method: 'GET',
       headers: [
         ['X-Forwarded-Method', 'POST'],
         [BUNDLE, mcpBundle()],
       ],
     }),
-    [400, 'INVALID_JSONRPC'],
-    { by: PROXY },
-  ),
+  }),
   // A server could find a call in it.
   ...(['GET', 'DELETE', 'OPTIONS'] as const).flatMap((method) =>
     [unsigned(toolCall()), call(), unsigned(' '), unsigned('', type('text/plain'))].map((attempt, at) =>
@@ -889,15 +583,107 @@ export const ATTACKS: readonly Attack[] = [
     mcp(`the method ${method}`, () => ({ ...call(), method }), [405, 'METHOD_NOT_ALLOWED'], {
       by: ['pure', 'v1', 'grpc'],
     }),
-    a2a(
-      `the method ${method}`,
-      () => ({ headers: [[BUNDLE, a2aBundle()]], body: a2aCall(), method }),
-      [405, 'METHOD_NOT_ALLOWED'],
-      { by: ['pure', 'v1', 'grpc'] },
-    ),
+    a2a(`the method ${method}`, () => ({ ...callA2a(), method }), [405, 'METHOD_NOT_ALLOWED'], {
+      by: ['pure', 'v1', 'grpc'],
+    }),
   ]),
 
   // Path and query that nobody has signed
+  ...group([400, 'RESERVED_ARGUMENT'], {
+    'a2a: a call over REST for a tenant, over JSON-RPC without it': () =>
+      signed(
+        restBundle('SendMessage', { ...sent, path: '/rest/tenant-7' }),
+        a2aCall({ params: { ...sent, path: '/rest/tenant-7' } }),
+      ),
+    'mcp: a prompt whose argument is named prompt': () =>
+      signed(
+        requestBundle('prompts/get', { prompt: 'letter' }),
+        mcpRequest('prompts/get', { name: 'order', arguments: { prompt: 'letter' } }),
+      ),
+  }),
+  ...group([405, 'METHOD_NOT_ALLOWED'], {
+    'mcp: a GET that is no event stream': () => ({ method: 'GET', headers: [['Accept', '*/*']] }),
+    'mcp: a GET that says nothing': () => ({ method: 'GET' }),
+    'mcp: a GET of another stream': () => ({
+      method: 'GET',
+      headers: [['Accept', 'text/event-streams, x/text;a="text/event-stream"']],
+    }),
+  }),
+  ...only(HEADLESS, [405, 'METHOD_NOT_ALLOWED'], {
+    'mcp: a HEAD that says nothing': () => ({ method: 'HEAD' }),
+  }),
+  ...group('pass', {
+    'mcp: the event stream': () => ({
+      method: 'GET',
+      headers: [['Accept', 'application/json, Text/Event-Stream;q=0.9']],
+    }),
+    'mcp: the end of a session': () => ({ method: 'DELETE' }),
+    'mcp: OPTIONS': () => ({ method: 'OPTIONS' }),
+    'mcp: a message that is no call, with context headers': () =>
+      unsigned('{"jsonrpc":"2.0","id":1,"method":"tools/list"}', ...SPOOFED),
+  }),
+  ...group([401, 'MISSING_BUNDLE'], {
+    'http: GET without a bundle': () => ({ method: 'GET' }),
+    'http: OPTIONS': () => ({ method: 'OPTIONS' }),
+  }),
+  ...group([403, 'BINDING_MISMATCH'], {
+    'http: GET with a bundle and without a body': () => ({ ...call(''), method: 'GET' }),
+    'mcp: a prompt of another name': () =>
+      signed(
+        requestBundle('prompts/get', { prompt: 'letter' }),
+        mcpRequest('prompts/get', { name: 'order' }),
+      ),
+  }),
+  ...group([403, 'UNKNOWN_METHOD'], {
+    'mcp: tools/call with a space, which is another method': () =>
+      unsigned(toolCall({}, { method: 'tools/call ' })),
+    'mcp: tools/call in capitals': () => unsigned(toolCall({}, { method: 'Tools/Call' })),
+    'mcp: a method of an extension that nobody has allowed': () =>
+      unsigned('{"jsonrpc":"2.0","id":1,"method":"acme/delete","params":{"all":true}}'),
+    'mcp: a request that only servers send': () =>
+      unsigned(mcpRequest('sampling/createMessage', { messages: [] })),
+  }),
+  ...group([400, 'INVALID_JSONRPC'], {
+    'mcp: what a server might act on beside a harmless method': () =>
+      unsigned('{"jsonrpc":"2.0","id":1,"method":"ping","role":"admin"}'),
+    'mcp: a result beside a method': () => unsigned('{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}'),
+  }),
+  ...group([403, 'POLICY_VIOLATION'], {
+    'mcp: resources/read of a resource outside the policy': () =>
+      signed(
+        requestBundle('resources/read', { resource_uri: 'file:///etc/passwd' }),
+        mcpRequest('resources/read', { uri: 'file:///etc/passwd' }),
+      ),
+  }),
+  ...group([403, 'COMMAND_MISMATCH'], {
+    'mcp: resources/read with the bundle of a tool call': () =>
+      call(mcpRequest('resources/read', { uri: 'file:///a/b' })),
+    'mcp: tools/call of a tool that is named as a method, with the bundle of that method': () =>
+      signed(
+        requestBundle('resources/read', { resource_uri: 'file:///a/b' }),
+        toolCall({ name: 'resources/read', arguments: { resource_uri: 'file:///a/b' } }),
+      ),
+    'mcp: tasks/cancel with the bundle of tasks/get': () =>
+      signed(requestBundle('tasks/get', { task: 't' }), mcpRequest('tasks/cancel', { taskId: 't' })),
+  }),
+  ...group([400, 'HEADER_MISMATCH'], {
+    'mcp: Mcp-Name of another resource': () =>
+      signed(
+        requestBundle('resources/read', { resource_uri: 'file:///a/b' }),
+        mcpRequest('resources/read', { uri: 'file:///a/b' }),
+        ['Mcp-Name', 'file:///a/c'],
+      ),
+  }),
+  ...group([400, 'INVALID_TOOL_CALL'], {
+    'mcp: a notification of resources/read': () =>
+      signed(
+        requestBundle('resources/read', { resource_uri: 'file:///a/b' }),
+        JSON.stringify({ jsonrpc: '2.0', method: 'resources/read', params: { uri: 'file:///a/b' } }),
+      ),
+    'mcp: a call whose answer would go into a task of another': () =>
+      call(toolCall({ _meta: { 'io.modelcontextprotocol/related-task': { taskId: 't' } } })),
+    'mcp: a parameter that MCP does not have': () => call(toolCall({ role: 'admin' })),
+  }),
   ...['/mcp?admin=1', '/mcp?', '/mcp%3Fadmin=1', '/mcp#x', '/mcp;x', '/mcp%2fadmin'].flatMap((path) => {
     // This client does not send a fragment.
     const by: readonly Transport[] = path.includes('#')
@@ -915,14 +701,6 @@ export const ATTACKS: readonly Attack[] = [
       [400, 'INVALID_PATH'],
     ),
   ),
-  a2a(
-    'a call over REST for a tenant, over JSON-RPC without it',
-    () => ({
-      headers: [[BUNDLE, restBundle('SendMessage', { ...sent, path: '/rest/tenant-7' })]],
-      body: a2aCall({ params: { ...sent, path: '/rest/tenant-7' } }),
-    }),
-    [400, 'RESERVED_ARGUMENT'],
-  ),
   // Also where it is the whole path: the application then runs what it has at its root.
   ...['Script-Name', 'X-Script-Name', 'Path-Info'].flatMap((name) => [
     mcp(`${name}, the path`, () => call(toolCall(), [name, '/mcp']), [405, 'METHOD_NOT_ALLOWED']),
@@ -936,17 +714,7 @@ export const ATTACKS: readonly Attack[] = [
   ...['X-Original-URL', 'X-Rewrite-Url'].flatMap((name) => [
     mcp(`${name} of another path`, () => call(toolCall(), [name, '/admin']), [405, 'METHOD_NOT_ALLOWED']),
     http(`${name} of another path`, () => call(httpCall, [name, '/admin']), [405, 'METHOD_NOT_ALLOWED']),
-    a2a(
-      `${name} of another path`,
-      () => ({
-        headers: [
-          [BUNDLE, a2aBundle()],
-          [name, '/tasks'],
-        ],
-        body: a2aCall(),
-      }),
-      [405, 'METHOD_NOT_ALLOWED'],
-    ),
+    a2a(`${name} of another path`, () => callA2a(a2aCall(), [name, '/tasks']), [405, 'METHOD_NOT_ALLOWED']),
     mcp(
       `${name} of another path, in what passes`,
       () => ({ method: 'DELETE', headers: [[name, '/admin']] }),
@@ -958,53 +726,13 @@ export const ATTACKS: readonly Attack[] = [
       'pass',
     ),
   ]),
-  mcp('a GET that is no event stream', () => ({ method: 'GET', headers: [['Accept', '*/*']] }), [
-    405,
-    'METHOD_NOT_ALLOWED',
-  ]),
-  mcp('a GET that says nothing', () => ({ method: 'GET' }), [405, 'METHOD_NOT_ALLOWED']),
-  mcp(
-    'a GET of another stream',
-    () => ({ method: 'GET', headers: [['Accept', 'text/event-streams, x/text;a="text/event-stream"']] }),
-    [405, 'METHOD_NOT_ALLOWED'],
-  ),
-  mcp('a HEAD that says nothing', () => ({ method: 'HEAD' }), [405, 'METHOD_NOT_ALLOWED'], { by: HEADLESS }),
-  mcp(
-    'the event stream',
-    () => ({ method: 'GET', headers: [['Accept', 'application/json, Text/Event-Stream;q=0.9']] }),
-    'pass',
-  ),
-  mcp('the end of a session', () => ({ method: 'DELETE' }), 'pass'),
-  mcp('OPTIONS', () => ({ method: 'OPTIONS' }), 'pass'),
-  http('GET without a bundle', () => ({ method: 'GET' }), [401, 'MISSING_BUNDLE']),
-  http('GET with a bundle and without a body', () => ({ ...call(''), method: 'GET' }), [
-    403,
-    'BINDING_MISMATCH',
-  ]),
-  http('OPTIONS', () => ({ method: 'OPTIONS' }), [401, 'MISSING_BUNDLE']),
-  mcp(
-    'a message that is no call, with context headers',
-    () => unsigned('{"jsonrpc":"2.0","id":1,"method":"tools/list"}', ...SPOOFED),
-    'pass',
-  ),
-  mcp(
-    'tools/call with a space, which is another method',
-    () => unsigned(toolCall({}, { method: 'tools/call ' })),
-    [403, 'UNKNOWN_METHOD'],
-  ),
-  mcp('tools/call in capitals', () => unsigned(toolCall({}, { method: 'Tools/Call' })), [
-    403,
-    'UNKNOWN_METHOD',
-  ]),
-  mcp(
-    'a method of an extension that nobody has allowed',
-    () => unsigned('{"jsonrpc":"2.0","id":1,"method":"acme/delete","params":{"all":true}}'),
-    [403, 'UNKNOWN_METHOD'],
-  ),
-  mcp(
-    'what a server might act on beside a harmless method',
-    () => unsigned('{"jsonrpc":"2.0","id":1,"method":"ping","role":"admin"}'),
-    [400, 'INVALID_JSONRPC'],
+  // Some letters outside ASCII have an ASCII capital, others an ASCII small letter.
+  ...['NAME', 'argument\u017f', 'tas\u212a', 'cursor', 'constructor', '__proto__'].map((name) =>
+    mcp(
+      `a parameter ${JSON.stringify(name)}, which MCP does not have`,
+      () => call(toolCall().replace('"name"', `${JSON.stringify(name)}:"fetch","name"`)),
+      [400, 'INVALID_TOOL_CALL'],
+    ),
   ),
   // Other methods than tools/call
   ...(
@@ -1045,111 +773,114 @@ export const ATTACKS: readonly Attack[] = [
   ).map(([name, params, outcome]) =>
     mcp(
       `resources/read with ${name}`,
-      () => ({
-        headers: [[BUNDLE, requestBundle('resources/read', { resource_uri: 'file:///a/b' })]],
-        body: mcpRequest('resources/read', params),
-      }),
+      () =>
+        signed(
+          requestBundle('resources/read', { resource_uri: 'file:///a/b' }),
+          mcpRequest('resources/read', params),
+        ),
       outcome,
     ),
   ),
-  mcp(
-    'resources/read of a resource outside the policy',
-    () => ({
-      headers: [[BUNDLE, requestBundle('resources/read', { resource_uri: 'file:///etc/passwd' })]],
-      body: mcpRequest('resources/read', { uri: 'file:///etc/passwd' }),
-    }),
-    [403, 'POLICY_VIOLATION'],
-  ),
-  mcp(
-    'resources/read with the bundle of a tool call',
-    () => call(mcpRequest('resources/read', { uri: 'file:///a/b' })),
-    [403, 'COMMAND_MISMATCH'],
-  ),
-  mcp(
-    'tools/call of a tool that is named as a method, with the bundle of that method',
-    () => ({
-      headers: [[BUNDLE, requestBundle('resources/read', { resource_uri: 'file:///a/b' })]],
-      body: toolCall({ name: 'resources/read', arguments: { resource_uri: 'file:///a/b' } }),
-    }),
-    [403, 'COMMAND_MISMATCH'],
-  ),
-  mcp(
-    'tasks/cancel with the bundle of tasks/get',
-    () => ({
-      headers: [[BUNDLE, requestBundle('tasks/get', { task: 't' })]],
-      body: mcpRequest('tasks/cancel', { taskId: 't' }),
-    }),
-    [403, 'COMMAND_MISMATCH'],
-  ),
-  mcp(
-    'Mcp-Name of another resource',
-    () => ({
-      headers: [
-        [BUNDLE, requestBundle('resources/read', { resource_uri: 'file:///a/b' })],
-        ['Mcp-Name', 'file:///a/c'],
-      ],
-      body: mcpRequest('resources/read', { uri: 'file:///a/b' }),
-    }),
-    [400, 'HEADER_MISMATCH'],
-  ),
-  mcp(
-    'a prompt of another name',
-    () => ({
-      headers: [[BUNDLE, requestBundle('prompts/get', { prompt: 'letter' })]],
-      body: mcpRequest('prompts/get', { name: 'order' }),
-    }),
-    [403, 'BINDING_MISMATCH'],
-  ),
-  mcp(
-    'a prompt whose argument is named prompt',
-    () => ({
-      headers: [[BUNDLE, requestBundle('prompts/get', { prompt: 'letter' })]],
-      body: mcpRequest('prompts/get', { name: 'order', arguments: { prompt: 'letter' } }),
-    }),
-    [400, 'RESERVED_ARGUMENT'],
-  ),
-  mcp(
-    'a notification of resources/read',
-    () => ({
-      headers: [[BUNDLE, requestBundle('resources/read', { resource_uri: 'file:///a/b' })]],
-      body: JSON.stringify({ jsonrpc: '2.0', method: 'resources/read', params: { uri: 'file:///a/b' } }),
-    }),
-    [400, 'INVALID_TOOL_CALL'],
-  ),
-  mcp(
-    'a call whose answer would go into a task of another',
-    () => call(toolCall({ _meta: { 'io.modelcontextprotocol/related-task': { taskId: 't' } } })),
-    [400, 'INVALID_TOOL_CALL'],
-  ),
-  mcp('a parameter that MCP does not have', () => call(toolCall({ role: 'admin' })), [
-    400,
-    'INVALID_TOOL_CALL',
-  ]),
-  mcp(
-    'a request that only servers send',
-    () => unsigned(mcpRequest('sampling/createMessage', { messages: [] })),
-    [403, 'UNKNOWN_METHOD'],
-  ),
-  mcp('a result beside a method', () => unsigned('{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}'), [
-    400,
-    'INVALID_JSONRPC',
-  ]),
 
   // A2A over REST
-  rest(
-    'a bundle for GetTask over JSON-RPC, with a message beside',
-    () =>
+  ...group([403, 'COMMAND_MISMATCH'], {
+    'REST: a bundle for GetTask over JSON-RPC, with a message beside': () =>
       withBundle(restBundle('GetTask', { id: '1' }), 'POST', '/rest/message:send', {
         ...{ jsonrpc: '2.0', id: 7, method: 'GetTask', params: { id: '1' } },
         ...sent,
       }),
-    [403, 'COMMAND_MISMATCH'],
+    'REST: a bundle for reading settings that deletes them': () =>
+      withBundle(
+        restBundle('GetTaskPushNotificationConfig', { taskId: '1', id: '2' }),
+        'DELETE',
+        '/tasks/1/pushNotificationConfigs/2',
+      ),
+  }),
+  ...group([403, 'BINDING_MISMATCH'], {
+    'REST: a signed message of JSON-RPC': () =>
+      withBundle(a2aBundle(), 'POST', '/message:send', JSON.parse(a2aCall()) as object),
+    'REST: another task': () => withBundle(restBundle('GetTask', { id: '1' }), 'GET', '/tasks/2'),
+    'REST: another tenant': () =>
+      withBundle(restBundle('GetTask', { id: '1', path: '/a' }), 'GET', '/b/tasks/1'),
+    'REST: a tenant where none was signed': () =>
+      withBundle(restBundle('GetTask', { id: '1' }), 'GET', '/b/tasks/1'),
+    'REST: a parameter more': () => withBundle(restBundle('ListTasks'), 'GET', '/tasks?tenant=b'),
+    'REST: a parameter less': () =>
+      withBundle(restBundle('GetTask', { id: '1', historyLength: '1' }), 'GET', '/tasks/1'),
+    'REST: a number for the string of the query': () =>
+      withBundle(restBundle('GetTask', { id: '1', historyLength: 1 }), 'GET', '/tasks/1?historyLength=1'),
+    'REST: a body that was not signed': () =>
+      withBundle(restBundle('CancelTask', { id: '1' }), 'POST', '/tasks/1:cancel', { metadata: {} }),
+    'REST: a body on GET': () =>
+      withBundle(restBundle('GetTask', { id: '1' }), 'GET', '/tasks/1', { tenant: 'b' }),
+    'REST: a body that is no JSON': () => ({
+      ...withBundle(restBundle('SendMessage', sent), 'POST', '/message:send'),
+      body: 'message=hello',
+    }),
+  }),
+  ...only(['pure', 'v1', 'proxy', 'grpc'], [403, 'BINDING_MISMATCH'], {
+    // The others know that there is none.
+    'REST: no body, where one must be': () => withBundle(restBundle('SendMessage'), 'POST', '/message:send'),
+  }),
+  ...only(['pure', 'middleware', 'v1', 'proxy', 'grpc'], [403, 'BINDING_MISMATCH'], {
+    'REST: a member twice': () => ({
+      ...withBundle(restBundle('SendMessage', { a: 2 }), 'POST', '/message:send'),
+      body: '{"a":1,"a":2}',
+    }),
+  }),
+  ...group([400, 'INVALID_PARAMS'], {
+    'REST: a body in an array': () =>
+      withBundle(restBundle('SendMessage', sent), 'POST', '/message:send', [sent]),
+    'REST: a parameter twice': () =>
+      withBundle(restBundle('ListTasks'), 'GET', '/tasks?pageSize=1&pageSize=1'),
+    'REST: a list in the query': () => withBundle(restBundle('ListTasks'), 'GET', '/tasks?status[]=1'),
+    'REST: a query that is not UTF-8': () =>
+      withBundle(restBundle('ListTasks'), 'GET', '/tasks?pageToken=%ff'),
+  }),
+  ...group([400, 'RESERVED_ARGUMENT'], {
+    'REST: another task in the body': () =>
+      withBundle(restBundle('CancelTask', { id: '1' }), 'POST', '/tasks/1:cancel', { id: '2' }),
+    'REST: another task in the query': () =>
+      withBundle(restBundle('CancelTask', { id: '1' }), 'POST', '/tasks/1:cancel?id=2'),
+    'REST: tool in the query': () => withBundle(restBundle('ListTasks'), 'GET', '/tasks?tool=GetTask'),
+    'REST: tool in the body': () =>
+      withBundle(restBundle('SendMessage', sent), 'POST', '/message:send', { ...sent, tool: 'GetTask' }),
+    'REST: path in the body': () =>
+      withBundle(restBundle('SendMessage', { path: '/b' }), 'POST', '/message:send', { path: '/b' }),
+  }),
+  ...group(
+    [409, 'REPLAY_DETECTED'],
+    {
+      'REST: a replay': () =>
+        withBundle(restBundle('GetTask', { id: '1', path: '/rest' }), 'GET', '/rest/tasks/1'),
+    },
+    { twice: true },
   ),
-  rest(
-    'a signed message of JSON-RPC',
-    () => withBundle(a2aBundle(), 'POST', '/message:send', JSON.parse(a2aCall()) as object),
-    [403, 'BINDING_MISMATCH'],
-  ),
+  ...only(['middleware', 'proxy', 'grpc'], [413, 'BODY_TOO_LARGE'], {
+    'REST: more than the limit': () =>
+      withBundle(restBundle('SendMessage'), 'POST', '/message:send', { n: 'x'.repeat(1_048_576) }),
+  }),
+  ...only(HEADLESS, [405, 'METHOD_NOT_ALLOWED'], {
+    'a2a: a HEAD of the tasks': () => bare('HEAD', '/tasks'),
+  }),
+  ...only(['pure', 'proxy', 'grpc'], [400, 'INVALID_PATH'], {
+    'a2a: a path that nobody says': () => ({ ...withBundle(a2aBundle(), 'POST', ''), body: a2aCall() }),
+  }),
+  ...only(GATEWAYS, [400, 'INVALID_PATH'], {
+    'a2a: a path in a header beside another one': () =>
+      bare('GET', '/tasks', ['X-Original-Uri', '/.well-known/agent-card.json']),
+  }),
+  ...only(['pure', 'v1', 'grpc'], [400, 'INVALID_PATH'], {
+    'a2a: a path that is a URL': () => bare('GET', 'http://a.example/.well-known/agent.json'),
+  }),
+  ...group('pass', {
+    'a2a: the head of the agent card': () => bare('HEAD', '/.well-known/agent-card.json'),
+    'a2a: OPTIONS': () => bare('OPTIONS', '/rest/tasks'),
+  }),
+  ...only(GATEWAYS, 'pass', {
+    'a2a: a path in a header alone': () =>
+      bare('GET', '', ['X-Forwarded-Uri', '/.well-known/agent-card.json']),
+  }),
   ...(
     [
       ['GET', '/rest/tasks'],
@@ -1168,133 +899,6 @@ export const ATTACKS: readonly Attack[] = [
     ] as const
   ).map(([method, path]) =>
     rest(`no bundle: ${method} ${path}`, () => bare(method, path), [403, 'MISSING_BUNDLE']),
-  ),
-  rest(
-    'a bundle for reading settings that deletes them',
-    () =>
-      withBundle(
-        restBundle('GetTaskPushNotificationConfig', { taskId: '1', id: '2' }),
-        'DELETE',
-        '/tasks/1/pushNotificationConfigs/2',
-      ),
-    [403, 'COMMAND_MISMATCH'],
-  ),
-  rest('another task', () => withBundle(restBundle('GetTask', { id: '1' }), 'GET', '/tasks/2'), [
-    403,
-    'BINDING_MISMATCH',
-  ]),
-  rest(
-    'another tenant',
-    () => withBundle(restBundle('GetTask', { id: '1', path: '/a' }), 'GET', '/b/tasks/1'),
-    [403, 'BINDING_MISMATCH'],
-  ),
-  rest(
-    'a tenant where none was signed',
-    () => withBundle(restBundle('GetTask', { id: '1' }), 'GET', '/b/tasks/1'),
-    [403, 'BINDING_MISMATCH'],
-  ),
-  rest('a parameter more', () => withBundle(restBundle('ListTasks'), 'GET', '/tasks?tenant=b'), [
-    403,
-    'BINDING_MISMATCH',
-  ]),
-  rest(
-    'a parameter less',
-    () => withBundle(restBundle('GetTask', { id: '1', historyLength: '1' }), 'GET', '/tasks/1'),
-    [403, 'BINDING_MISMATCH'],
-  ),
-  rest(
-    'a number for the string of the query',
-    () => withBundle(restBundle('GetTask', { id: '1', historyLength: 1 }), 'GET', '/tasks/1?historyLength=1'),
-    [403, 'BINDING_MISMATCH'],
-  ),
-  rest(
-    'a body that was not signed',
-    () => withBundle(restBundle('CancelTask', { id: '1' }), 'POST', '/tasks/1:cancel', { metadata: {} }),
-    [403, 'BINDING_MISMATCH'],
-  ),
-  rest(
-    'a body on GET',
-    () => withBundle(restBundle('GetTask', { id: '1' }), 'GET', '/tasks/1', { tenant: 'b' }),
-    [403, 'BINDING_MISMATCH'],
-  ),
-  rest(
-    'a body that is no JSON',
-    () => ({
-      ...withBundle(restBundle('SendMessage', sent), 'POST', '/message:send'),
-      body: 'message=hello',
-    }),
-    [403, 'BINDING_MISMATCH'],
-  ),
-  rest(
-    'no body, where one must be',
-    () => withBundle(restBundle('SendMessage'), 'POST', '/message:send'),
-    [403, 'BINDING_MISMATCH'],
-    // The others know that there is none.
-    { by: ['pure', 'v1', 'proxy', 'grpc'] },
-  ),
-  rest(
-    'a member twice',
-    () => ({
-      ...withBundle(restBundle('SendMessage', { a: 2 }), 'POST', '/message:send'),
-      body: '{"a":1,"a":2}',
-    }),
-    [403, 'BINDING_MISMATCH'],
-    { by: ['pure', 'middleware', 'v1', 'proxy', 'grpc'] },
-  ),
-  rest(
-    'a body in an array',
-    () => withBundle(restBundle('SendMessage', sent), 'POST', '/message:send', [sent]),
-    [400, 'INVALID_PARAMS'],
-  ),
-  rest(
-    'another task in the body',
-    () => withBundle(restBundle('CancelTask', { id: '1' }), 'POST', '/tasks/1:cancel', { id: '2' }),
-    [400, 'RESERVED_ARGUMENT'],
-  ),
-  rest(
-    'another task in the query',
-    () => withBundle(restBundle('CancelTask', { id: '1' }), 'POST', '/tasks/1:cancel?id=2'),
-    [400, 'RESERVED_ARGUMENT'],
-  ),
-  rest(
-    'a parameter twice',
-    () => withBundle(restBundle('ListTasks'), 'GET', '/tasks?pageSize=1&pageSize=1'),
-    [400, 'INVALID_PARAMS'],
-  ),
-  rest('a list in the query', () => withBundle(restBundle('ListTasks'), 'GET', '/tasks?status[]=1'), [
-    400,
-    'INVALID_PARAMS',
-  ]),
-  rest(
-    'a query that is not UTF-8',
-    () => withBundle(restBundle('ListTasks'), 'GET', '/tasks?pageToken=%ff'),
-    [400, 'INVALID_PARAMS'],
-  ),
-  rest('tool in the query', () => withBundle(restBundle('ListTasks'), 'GET', '/tasks?tool=GetTask'), [
-    400,
-    'RESERVED_ARGUMENT',
-  ]),
-  rest(
-    'tool in the body',
-    () => withBundle(restBundle('SendMessage', sent), 'POST', '/message:send', { ...sent, tool: 'GetTask' }),
-    [400, 'RESERVED_ARGUMENT'],
-  ),
-  rest(
-    'path in the body',
-    () => withBundle(restBundle('SendMessage', { path: '/b' }), 'POST', '/message:send', { path: '/b' }),
-    [400, 'RESERVED_ARGUMENT'],
-  ),
-  rest(
-    'a replay',
-    () => withBundle(restBundle('GetTask', { id: '1', path: '/rest' }), 'GET', '/rest/tasks/1'),
-    [409, 'REPLAY_DETECTED'],
-    { twice: true },
-  ),
-  rest(
-    'more than the limit',
-    () => withBundle(restBundle('SendMessage'), 'POST', '/message:send', { n: 'x'.repeat(1_048_576) }),
-    [413, 'BODY_TOO_LARGE'],
-    { by: ['middleware', 'proxy', 'grpc'] },
   ),
   // What the table of the specification does not have.
   ...(
@@ -1345,7 +949,6 @@ export const ATTACKS: readonly Attack[] = [
       [405, 'METHOD_NOT_ALLOWED'],
     ),
   ),
-  a2a('a HEAD of the tasks', () => bare('HEAD', '/tasks'), [405, 'METHOD_NOT_ALLOWED'], { by: HEADLESS }),
   ...[
     '/rest//message:send',
     '/message:send;v=1',
@@ -1376,36 +979,8 @@ export const ATTACKS: readonly Attack[] = [
       { by: ['pure', 'middleware', 'v1', 'grpc'] },
     ),
   ),
-  a2a(
-    'a path that nobody says',
-    () => ({ ...withBundle(a2aBundle(), 'POST', ''), body: a2aCall() }),
-    [400, 'INVALID_PATH'],
-    { by: ['pure', 'proxy', 'grpc'] },
-  ),
-  a2a(
-    'a path in a header beside another one',
-    () => bare('GET', '/tasks', ['X-Original-Uri', '/.well-known/agent-card.json']),
-    [400, 'INVALID_PATH'],
-    { by: GATEWAYS },
-  ),
-  a2a(
-    'a path that is a URL',
-    () => bare('GET', 'http://a.example/.well-known/agent.json'),
-    [400, 'INVALID_PATH'],
-    {
-      by: ['pure', 'v1', 'grpc'],
-    },
-  ),
   ...['/.well-known/agent-card.json', '/agents/7/.well-known/agent.json'].map((path) =>
     a2a(`the agent card ${path}`, () => bare('GET', path), 'pass'),
-  ),
-  a2a('the head of the agent card', () => bare('HEAD', '/.well-known/agent-card.json'), 'pass'),
-  a2a('OPTIONS', () => bare('OPTIONS', '/rest/tasks'), 'pass'),
-  a2a(
-    'a path in a header alone',
-    () => bare('GET', '', ['X-Forwarded-Uri', '/.well-known/agent-card.json']),
-    'pass',
-    { by: GATEWAYS },
   ),
 
   // The path
@@ -1430,9 +1005,19 @@ export const ATTACKS: readonly Attack[] = [
     '/gate/',
     '/gate',
     '/v1/gate/',
+    ...['/gate/chain', '/gate/mc', '/x/gate/mcp', '/date/mcp', '/gate/mcp/\\..\\..\\http'],
   ].map(at),
 
   // The connection
+  ...only(DOORS, 'pass', {
+    'mcp: a connection that stays': () => ({
+      method: 'GET',
+      headers: [
+        ['Connection', ' Keep-Alive , ,'],
+        ['Accept', 'text/event-stream'],
+      ],
+    }),
+  }),
   ...(
     [
       ['Upgrade', 'websocket'],
@@ -1447,49 +1032,22 @@ export const ATTACKS: readonly Attack[] = [
       by: DOORS,
     }),
     http(`${name}: ${value}`, () => call(httpCall, [name, value]), HOP, { by: DOORS }),
-    a2a(
-      `${name}: ${value}`,
-      () => ({
-        headers: [
-          [BUNDLE, a2aBundle()],
-          [name, value],
-        ],
-        body: a2aCall(),
-      }),
-      HOP,
-      { by: DOORS },
-    ),
+    a2a(`${name}: ${value}`, () => callA2a(a2aCall(), [name, value]), HOP, { by: DOORS }),
   ]),
-  mcp(
-    'a connection that stays',
-    () => ({
-      method: 'GET',
-      headers: [
-        ['Connection', ' Keep-Alive , ,'],
-        ['Accept', 'text/event-stream'],
-      ],
-    }),
-    'pass',
-    { by: DOORS },
-  ),
 
   // Again
-  mcp('a replay', () => call(), [409, 'REPLAY_DETECTED'], { twice: true }),
-  http('a replay', () => call(httpCall), [409, 'REPLAY_DETECTED'], { twice: true }),
-  a2a('a replay', () => ({ headers: [[BUNDLE, a2aBundle()]], body: a2aCall() }), [409, 'REPLAY_DETECTED'], {
-    twice: true,
-  }),
-  mcp('a replay with another id', () => call(toolCall({}, { id: 'x' })), [409, 'REPLAY_DETECTED'], {
-    twice: true,
-  }),
-  mcp(
-    'a stale invocation',
-    () => ({ headers: [[BUNDLE, mcpBundle(search, { iat: now() - 901 })]], body: toolCall() }),
-    [409, 'INVOCATION_STALE'],
+  ...group(
+    [409, 'REPLAY_DETECTED'],
+    {
+      'mcp: a replay': () => call(),
+      'http: a replay': () => call(httpCall),
+      'a2a: a replay': () => callA2a(),
+      'mcp: a replay with another id': () => call(toolCall({}, { id: 'x' })),
+    },
+    { twice: true },
   ),
-  mcp(
-    'an invocation from the future',
-    () => ({ headers: [[BUNDLE, mcpBundle(search, { iat: now() + 120 })]], body: toolCall() }),
-    [409, 'INVOCATION_STALE'],
-  ),
+  ...group([409, 'INVOCATION_STALE'], {
+    'mcp: a stale invocation': () => signed(mcpBundle(search, { iat: now() - 901 }), toolCall()),
+    'mcp: an invocation from the future': () => signed(mcpBundle(search, { iat: now() + 120 }), toolCall()),
+  }),
 ];

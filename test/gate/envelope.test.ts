@@ -42,93 +42,78 @@ interface Row extends Sent {
 /** Twice the same text, so that both carriers agree. */
 const both = bundleFor();
 const inner = envelope();
+/** What is said of each of these; a text is a body. */
+const group = (code: string, rows: Readonly<Record<string, string | Sent>>): Row[] =>
+  Object.entries(rows).map(([name, sent]) => ({
+    name,
+    code,
+    ...(typeof sent === 'string' ? { body: sent } : sent),
+  }));
 const ROWS: readonly Row[] = [
-  { name: 'the signed call', body: envelope(), code: 'allow' },
-  { name: 'its members in the other order', body: reversed(envelope()), code: 'allow' },
-  { name: 'white space and escapes', body: spaced(envelope()), code: 'allow' },
-  { name: 'a charset', body: envelope(), ...type(`${TYPE}; charset=UTF-8`), code: 'allow' },
-  { name: 'capitals', body: envelope(), ...type('Application/DRS-Call+JSON;charset="utf-8"'), code: 'allow' },
-  { name: 'no tool in the body', body: envelope({ query: 'tea' }), code: 'allow' },
-  {
-    name: 'an argument of the path',
-    ...{ path: '/files/a.txt', code: 'allow' },
-    body: envelope({}, { tool: 'search', name: 'a.txt' }),
-  },
-  {
-    name: 'plain JSON with a header',
-    headers: { 'content-type': 'application/json', 'x-drs-bundle': both },
-    ...{ body: JSON.stringify(args), code: 'allow' },
-  },
-  {
-    name: 'the same bundle in the header',
-    headers: { 'x-drs-bundle': both },
-    body: JSON.stringify({ bundle: both, body: args }),
-    code: 'allow',
-  },
-  {
-    name: 'another bundle in the header',
-    ...{ headers: { 'x-drs-bundle': bundleFor() }, body: envelope(), code: 'MULTIPLE_BUNDLES' },
-  },
-  {
-    name: 'an empty bundle in the header',
-    ...{ headers: { 'x-drs-bundle': '' }, body: envelope(), code: 'MULTIPLE_BUNDLES' },
-  },
-  {
-    name: 'a bundle of spaces and that bundle',
-    ...{ body: JSON.stringify({ bundle: ` ${both}`, body: args }), code: 'MALFORMED_BUNDLE' },
-  },
-  { name: 'another body', body: envelope({ ...args, query: 'gold' }), code: 'BINDING_MISMATCH' },
-  { name: 'a further argument', body: envelope({ ...args, as: 'root' }), code: 'BINDING_MISMATCH' },
-  {
-    name: 'another tool, signed',
-    ...{ body: envelope({ tool: 'fetch' }, { tool: 'fetch' }), code: 'TOOL_MISMATCH' },
-  },
-  { name: 'an array as the body', body: envelope([args]), code: 'BINDING_MISMATCH' },
-  { name: 'null as the body', body: envelope(null), code: 'BINDING_MISMATCH' },
-  {
-    name: 'a number beyond 2^53',
-    ...{ body: envelope({ ...args, n: 2 ** 60 }, { ...args, n: 2 ** 60 }), code: 'BINDING_MISMATCH' },
-  },
-  {
-    name: 'a nested envelope, signed for the innermost body',
-    ...{
-      body: JSON.stringify({ bundle: both, body: JSON.parse(inner) as unknown }),
-      code: 'BINDING_MISMATCH',
+  ...group('allow', {
+    'the signed call': envelope(),
+    'its members in the other order': reversed(envelope()),
+    'white space and escapes': spaced(envelope()),
+    'a charset': { body: envelope(), ...type(`${TYPE}; charset=UTF-8`) },
+    capitals: { body: envelope(), ...type('Application/DRS-Call+JSON;charset="utf-8"') },
+    'no tool in the body': envelope({ query: 'tea' }),
+    'an argument of the path': {
+      path: '/files/a.txt',
+      body: envelope({}, { tool: 'search', name: 'a.txt' }),
     },
-  },
-  {
-    name: 'an envelope that was signed as the body of a plain call',
-    headers: { 'x-drs-bundle': bundleFor(JSON.parse(inner) as object) },
-    ...{ body: inner, code: 'MULTIPLE_BUNDLES' },
-  },
-  { name: 'a further member', body: envelope().replace('{', '{"role":"admin",'), code: 'MALFORMED_BUNDLE' },
-  { name: 'two bundles', body: envelope().replace('{', `{"bundle":"${both}",`), code: 'MALFORMED_BUNDLE' },
-  {
-    name: 'two bodies',
-    body: envelope().replace('{', '{"body":{"tool":"search"},'),
-    code: 'MALFORMED_BUNDLE',
-  },
-  {
-    name: 'two bodies, one escaped',
-    body: envelope().replace('{', '{"bod\\u0079":{},'),
-    code: 'MALFORMED_BUNDLE',
-  },
-  {
-    name: 'an argument twice',
-    ...{ body: envelope().replace('"query"', '"query":"gold","query"'), code: 'MALFORMED_BUNDLE' },
-  },
-  { name: 'other capitals', body: envelope().replace('"body"', '"Body"'), code: 'MALFORMED_BUNDLE' },
-  { name: 'no body', body: JSON.stringify({ bundle: both }), code: 'MALFORMED_BUNDLE' },
-  { name: 'no bundle', body: JSON.stringify({ body: args }), code: 'MALFORMED_BUNDLE' },
-  {
-    name: 'a bundle in an array',
-    body: JSON.stringify({ bundle: [both], body: args }),
-    code: 'MALFORMED_BUNDLE',
-  },
-  { name: 'an empty bundle', body: JSON.stringify({ bundle: '', body: args }), code: 'MALFORMED_BUNDLE' },
-  { name: 'an array', body: `[${envelope()}]`, code: 'MALFORMED_BUNDLE' },
-  { name: 'no JSON', body: 'x', code: 'MALFORMED_BUNDLE' },
-  { name: 'nothing', body: '', code: 'MALFORMED_BUNDLE' },
+    'plain JSON with a header': {
+      headers: { 'content-type': 'application/json', 'x-drs-bundle': both },
+      body: JSON.stringify(args),
+    },
+    'the same bundle in the header': {
+      headers: { 'x-drs-bundle': both },
+      body: JSON.stringify({ bundle: both, body: args }),
+    },
+  }),
+  ...group('MULTIPLE_BUNDLES', {
+    'another bundle in the header': { headers: { 'x-drs-bundle': bundleFor() }, body: envelope() },
+    'an empty bundle in the header': { headers: { 'x-drs-bundle': '' }, body: envelope() },
+    'an envelope that was signed as the body of a plain call': {
+      headers: { 'x-drs-bundle': bundleFor(JSON.parse(inner) as object) },
+      body: inner,
+    },
+  }),
+  ...group('MALFORMED_BUNDLE', {
+    'a bundle of spaces and that bundle': JSON.stringify({ bundle: ` ${both}`, body: args }),
+    'a further member': envelope().replace('{', '{"role":"admin",'),
+    'two bundles': envelope().replace('{', `{"bundle":"${both}",`),
+    'two bodies': envelope().replace('{', '{"body":{"tool":"search"},'),
+    'two bodies, one escaped': envelope().replace('{', '{"bod\\u0079":{},'),
+    'an argument twice': envelope().replace('"query"', '"query":"gold","query"'),
+    'other capitals': envelope().replace('"body"', '"Body"'),
+    'no body': JSON.stringify({ bundle: both }),
+    'no bundle': JSON.stringify({ body: args }),
+    'a bundle in an array': JSON.stringify({ bundle: [both], body: args }),
+    'an empty bundle': JSON.stringify({ bundle: '', body: args }),
+    'an array': `[${envelope()}]`,
+    'no JSON': 'x',
+    nothing: '',
+  }),
+  ...group('BINDING_MISMATCH', {
+    'another body': envelope({ ...args, query: 'gold' }),
+    'a further argument': envelope({ ...args, as: 'root' }),
+    'an array as the body': envelope([args]),
+    'null as the body': envelope(null),
+    'a number beyond 2^53': envelope({ ...args, n: 2 ** 60 }, { ...args, n: 2 ** 60 }),
+    'a nested envelope, signed for the innermost body': JSON.stringify({
+      bundle: both,
+      body: JSON.parse(inner) as unknown,
+    }),
+  }),
+  ...group('TOOL_MISMATCH', {
+    'another tool, signed': envelope({ tool: 'fetch' }, { tool: 'fetch' }),
+  }),
+  ...group('MISSING_BUNDLE', {
+    'a coding': { headers: { 'content-encoding': 'gzip' }, body: envelope() },
+  }),
+  ...group('UNKNOWN_ROUTE', {
+    'on a path without a route': { path: '/x', body: envelope() },
+  }),
   ...[
     `${TYPE}; charset=utf-16`,
     `${TYPE}; charset=utf-7`,
@@ -148,11 +133,6 @@ const ROWS: readonly Row[] = [
       ...{ body: envelope(), code: 'BINDING_MISMATCH' },
     },
   ]),
-  {
-    name: 'a coding',
-    headers: { 'content-encoding': 'gzip' },
-    ...{ body: envelope(), code: 'MISSING_BUNDLE' },
-  },
   ...['/json', '/none'].flatMap((elsewhere) => [
     { name: `on ${elsewhere}`, path: elsewhere, body: envelope(), code: 'MISSING_BUNDLE' },
     {
@@ -166,7 +146,6 @@ const ROWS: readonly Row[] = [
       ...{ path: elsewhere, body: inner, code: 'BINDING_MISMATCH' },
     },
   ]),
-  { name: 'on a path without a route', path: '/x', body: envelope(), code: 'UNKNOWN_ROUTE' },
 ];
 
 function type(value: string) {

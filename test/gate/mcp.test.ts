@@ -13,7 +13,6 @@ import {
 } from '../../src/gate/mcp-methods.js';
 import { isPassMethod, openMcp, readNameHeader, type McpRules } from '../../src/gate/mcp.js';
 import { headersOf, type RequestBody } from '../../src/gate/request.js';
-import { RPC_ERROR_CODE } from '../../src/gate/response.js';
 import type { JsonObject } from '../../src/protocol/json.js';
 import { encode, liveCall, liveChain } from '../middleware/call.js';
 import type { Overrides } from '../support/chain.js';
@@ -137,312 +136,15 @@ describe('a tool call', () => {
   });
 });
 
-const two = () => [bundleOf(), bundleOf(search, { jti: 'inv:other' })] as const;
-const DENIED: readonly (readonly [string, () => Asked, number, string])[] = [
-  ['without a bundle', () => ({ body: text() }), 403, 'MISSING_BUNDLE'],
-  ['with an empty header', () => call(''), 400, 'MALFORMED_BUNDLE'],
-  ['with what is no base64url', () => call('*'), 400, 'MALFORMED_BUNDLE'],
-  ['with JSON', () => call('{"a":1,"b":2}'), 400, 'MALFORMED_BUNDLE'],
-  ['with what is no JSON', () => call(encode('{')), 400, 'MALFORMED_BUNDLE'],
-  [
-    'with a bundle that names its receipts twice',
-    () => call(encode('{"a":1,"a":2}')),
-    400,
-    'MALFORMED_BUNDLE',
-  ],
-  ['with deep JSON for a bundle', () => call(encode('['.repeat(9999))), 400, 'MALFORMED_BUNDLE'],
-  ['with JSON that is no bundle', () => call(encode('[]')), 403, 'MALFORMED_BUNDLE'],
-  ['with null in _meta', () => withMeta({ 'X-DRS-Bundle': null }), 400, 'MALFORMED_BUNDLE'],
-  ['with an object in _meta', () => withMeta({ 'X-DRS-Bundle': {} }), 400, 'MALFORMED_BUNDLE'],
-  [
-    'with an object in _meta beside a header',
-    () => withMeta({ 'X-DRS-Bundle': {} }, { 'x-drs-bundle': bundleOf() }),
-    400,
-    'MALFORMED_BUNDLE',
-  ],
-  ['with two headers', () => call('', { headers: { 'x-drs-bundle': two() } }), 400, 'MULTIPLE_BUNDLES'],
-  [
-    'with the same header twice',
-    () => {
-      const bundle = bundleOf();
-      return call('', { headers: { 'X-DRS-Bundle': [bundle, bundle] } });
-    },
-    400,
-    'MULTIPLE_BUNDLES',
-  ],
-  [
-    'with headers of one name in two cases',
-    () => call('', { headers: { 'X-DRS-Bundle': bundleOf(), 'x-drs-bundle': bundleOf() } }),
-    400,
-    'MULTIPLE_BUNDLES',
-  ],
-  ['with two headers joined', () => call(two().join(', ')), 400, 'MULTIPLE_BUNDLES'],
-  [
-    'with another bundle in _meta',
-    () => withMeta({ 'X-DRS-Bundle': two()[0] }, { 'x-drs-bundle': two()[1] }),
-    400,
-    'MULTIPLE_BUNDLES',
-  ],
-  ['for another tool', () => call(bundleOf({ tool: 'fetch', query: 'tea' })), 403, 'BINDING_MISMATCH'],
-  ['with other arguments', () => call(bundleOf({ ...search, query: 'x' })), 403, 'BINDING_MISMATCH'],
-  [
-    'with a command below',
-    () => call(bundleOf(search, { cmd: '/mcp/tools/call/search' })),
-    403,
-    'COMMAND_MISMATCH',
-  ],
-  ['with an old invocation', () => call(bundleOf(search, { iat: 1 })), 409, 'INVOCATION_STALE'],
-  [
-    'with a header for another method',
-    () => call(bundleOf(), { headers: { 'x-drs-bundle': bundleOf(), 'Mcp-Method': 'tools/list' } }),
-    400,
-    'HEADER_MISMATCH',
-  ],
-  [
-    'with a header for its method and one for another',
-    () => call('', { headers: { 'x-drs-bundle': bundleOf(), 'Mcp-Method': ['tools/call', 'tools/list'] } }),
-    400,
-    'HEADER_MISMATCH',
-  ],
-  [
-    'with a header for another tool',
-    () => call(bundleOf(), { headers: { 'x-drs-bundle': bundleOf(), 'Mcp-Name': 'fetch' } }),
-    400,
-    'HEADER_MISMATCH',
-  ],
-  [
-    'with a header for the tool and one for another',
-    () => call(bundleOf(), { headers: { 'x-drs-bundle': bundleOf(), 'Mcp-Name': ['search', 'fetch'] } }),
-    400,
-    'HEADER_MISMATCH',
-  ],
-  [
-    'with a name in base64 that is none',
-    () => call(bundleOf(), { headers: { 'x-drs-bundle': bundleOf(), 'Mcp-Name': '=?base64?*?=' } }),
-    400,
-    'HEADER_MISMATCH',
-  ],
-  [
-    'without a name, with a name in base64 that is none',
-    () => call('', { headers: { 'Mcp-Name': '=?base64?*?=' }, body: text({ params: {} }) }),
-    400,
-    'HEADER_MISMATCH',
-  ],
-  [
-    'that lists, by its header',
-    () => ({ headers: { 'mcp-method': 'tools/call' }, body: text({ method: 'tools/list' }) }),
-    400,
-    'HEADER_MISMATCH',
-  ],
-  ['in a batch', () => call(bundleOf(), { body: `[${text()}]` }), 400, 'BATCH_NOT_SUPPORTED'],
-  ['in a batch that is empty', () => call(bundleOf(), { body: '[]' }), 400, 'BATCH_NOT_SUPPORTED'],
-  [
-    'that is a notification',
-    () => call(bundleOf(), { body: text({ id: undefined }) }),
-    400,
-    'INVALID_TOOL_CALL',
-  ],
-  ['with a null id', () => call(bundleOf(), { body: text({ id: null }) }), 400, 'INVALID_TOOL_CALL'],
-  ['without params', () => call(bundleOf(), { body: text({ params: undefined }) }), 400, 'INVALID_TOOL_CALL'],
-  [
-    'with params in an array',
-    () => call(bundleOf(), { body: text({ params: ['search'] }) }),
-    400,
-    'INVALID_TOOL_CALL',
-  ],
-  [
-    'with a number for a name',
-    () => call(bundleOf(), { body: text({ params: { name: 1 } }) }),
-    400,
-    'INVALID_TOOL_CALL',
-  ],
-  [
-    'with an empty name',
-    () => call(bundleOf({ tool: '' }), { body: text({ params: { name: '' } }) }),
-    400,
-    'INVALID_TOOL_CALL',
-  ],
-  // Some letters outside ASCII have an ASCII capital, others an ASCII small letter.
-  ...['Name', 'NAME', 'argument\u017f', 'tas\u212a', 'cursor', 'constructor', '__proto__'].map(
-    (name) =>
-      [
-        `with a parameter ${JSON.stringify(name)}, which MCP does not have`,
-        () =>
-          call(bundleOf(), {
-            body: text({ params: message().params }).replace(
-              '"name"',
-              `${JSON.stringify(name)}:"fetch","name"`,
-            ),
-          }),
-        400,
-        'INVALID_TOOL_CALL',
-      ] as const,
-  ),
-  [
-    'whose answer would go into a task',
-    () =>
-      call(bundleOf(), {
-        body: text({
-          params: { ...message().params, _meta: { 'io.modelcontextprotocol/related-task': { taskId: 't' } } },
-        }),
-      }),
-    400,
-    'INVALID_TOOL_CALL',
-  ],
-  [
-    'with an argument that stands for other parameters',
-    () =>
-      call(bundleOf(), {
-        body: text({ params: { name: 'search', arguments: { 'xyz.okeyamy.drs/params': {} } } }),
-      }),
-    400,
-    'RESERVED_ARGUMENT',
-  ],
-  [
-    'that goes on with an answer that was not signed',
-    () =>
-      call(bundleOf(), {
-        body: text({ params: { ...message().params, inputResponses: { confirm: { action: 'accept' } } } }),
-      }),
-    403,
-    'BINDING_MISMATCH',
-  ],
-  [
-    'with arguments in an array',
-    () => call(bundleOf(), { body: text({ params: { name: 'search', arguments: [] } }) }),
-    400,
-    'INVALID_PARAMS',
-  ],
-  [
-    'with an argument named tool',
-    () => call(bundleOf(), { body: text({ params: { name: 'search', arguments: search } }) }),
-    400,
-    'RESERVED_ARGUMENT',
-  ],
-  ['that is no JSON', () => call(bundleOf(), { body: 'hello' }), 400, 'INVALID_JSONRPC'],
-  ['that is empty', () => call(bundleOf(), { body: '' }), 400, 'INVALID_JSONRPC'],
-  ['with a byte order mark', () => call(bundleOf(), { body: `\uFEFF${text()}` }), 400, 'INVALID_JSONRPC'],
-  ['of JSON-RPC 1', () => call(bundleOf(), { body: text({ jsonrpc: '1.0' }) }), 400, 'INVALID_JSONRPC'],
-  [
-    'that names its method twice',
-    () => call(bundleOf(), { body: text({ method: 'tools/list' }).replace('{', '{"method":"tools/call",') }),
-    400,
-    'INVALID_JSONRPC',
-  ],
-  [
-    'that names its method twice, escaped',
-    () => call(bundleOf(), { body: text({ method: 'ping' }).replace('{', '{"m\\u0065thod":"tools/call",') }),
-    400,
-    'INVALID_JSONRPC',
-  ],
-  [
-    'to parsers that ignore case',
-    () => ({ body: text({ method: 'tools/list', Method: 'tools/call' }) }),
-    400,
-    'INVALID_JSONRPC',
-  ],
-  [
-    'to parsers that fold letters',
-    () => ({ body: text({ method: 'tools/list', paramſ: {} }) }),
-    400,
-    'INVALID_JSONRPC',
-  ],
-  ['with PUT', () => call(bundleOf(), { method: 'PUT' }), 405, 'METHOD_NOT_ALLOWED'],
-  ['with a method in small letters', () => call(bundleOf(), { method: 'post' }), 405, 'METHOD_NOT_ALLOWED'],
-  [
-    'with 1 MB of nested arrays',
-    () =>
-      call(bundleOf(), {
-        body: text({ params: 0 }).replace('"params":0', `"params":${'['.repeat(5e5)}${']'.repeat(5e5)}`),
-      }),
-    413,
-    'BODY_TOO_LARGE',
-  ],
-  [
-    'with a body that was not read to its end',
-    () => call(bundleOf(), { read: { kind: 'too large', reason: 'a part' } }),
-    413,
-    'BODY_TOO_LARGE',
-  ],
-  [
-    'with a compressed body',
-    () => call(bundleOf(), { read: { kind: 'unusable', reason: 'gzip' } }),
-    403,
-    'BINDING_MISMATCH',
-  ],
-  [
-    'with a compressed body and no bundle',
-    () => ({ read: { kind: 'unusable', reason: 'gzip' } }),
-    403,
-    'MISSING_BUNDLE',
-  ],
-  ...(
-    [
-      ['a member twice', '{"query":"x","query":"tea"}'],
-      ['a member twice, escaped', '{"quer\\u0079":"x","query":"tea"}'],
-      ['a lone surrogate', '{"query":"tea","x":"\\ud800"}'],
-      ['a number beyond 2^53', '{"query":"tea","n":9007199254740993}'],
-      ['a number beyond 2^53 as a fraction', '{"query":"tea","n":9007199254740993.0}'],
-      ['a number that overflows', '{"query":"tea","n":1e999}'],
-      ['deep arrays', `{"query":"tea","n":${'['.repeat(70)}${']'.repeat(70)}}`],
-    ] as const
-  ).map(
-    ([name, args]) =>
-      [
-        `with ${name} in its arguments`,
-        () => {
-          const n = 9007199254740992;
-          const signed = name.includes('2^53') ? { ...search, n } : search;
-          const body = text({ params: { name: 'search', arguments: 0 } }).replace(
-            '"arguments":0',
-            `"arguments":${args}`,
-          );
-          return call(bundleOf(signed), { body });
-        },
-        403,
-        'BINDING_MISMATCH',
-      ] as const,
-  ),
-  [
-    'whose number beyond 2^53 was parsed elsewhere',
-    () =>
-      call(bundleOf({ ...search, n: 2 ** 53 }), {
-        read: {
-          kind: 'value',
-          value: message({ params: { name: 'search', arguments: { query: 'tea', n: 2 ** 53 } } }),
-        },
-      }),
-    403,
-    'BINDING_MISMATCH',
-  ],
-];
-
 describe('a tool call is denied', () => {
-  it.each(DENIED)('%s', async (_, asked, status, code) => {
-    const decided = await newGate()('mcp', asked());
-    expect(decided).toMatchObject({
-      decision: 'deny',
-      code,
-      response: {
-        status,
-        headers: { 'content-type': 'application/json' },
-        body: {
-          jsonrpc: '2.0',
-          error: {
-            code: RPC_ERROR_CODE,
-            message: expect.stringMatching(new RegExp(`^DRS: ${code}: .`)) as string,
-            data: { code, status },
-          },
-        },
-      },
-    });
-    if (decided.decision !== 'deny' || !('jsonrpc' in decided.response.body)) return;
-    const { data, message: shown } = decided.response.body.error;
-    // Many hosts show nothing but the message.
-    expect(shown).toBe(`DRS: ${code}: ${data.detail}`);
-    expect(data.detail).toEqual(expect.stringMatching(/\S/));
-    expect(data.suggestion).toEqual(expect.stringMatching(/\S/));
-    expect(JSON.stringify(data).length).toBeLessThan(2000);
+  // What crosses every transport is in attacks.ts.
+  it('if its body was not read to its end, or if its number beyond 2^53 was parsed elsewhere', async () => {
+    const part = call(bundleOf(), { read: { kind: 'too large', reason: 'a part' } });
+    expect(await newGate()('mcp', part)).toMatchObject({ code: 'BODY_TOO_LARGE', response: { status: 413 } });
+    const n = 2 ** 53;
+    const value = message({ params: { name: 'search', arguments: { query: 'tea', n } } });
+    const parsed = call(bundleOf({ ...search, n }), { read: { kind: 'value', value } });
+    expect(await newGate()('mcp', parsed)).toMatchObject({ code: 'BINDING_MISMATCH' });
   });
 
   it('with what an agent has to do where it has no bundle', () => {
@@ -991,28 +693,32 @@ describe('the id of a refused message', () => {
     const decided = await newGate()('mcp', { body });
     return (decided as { response: { body: { id: unknown } } }).response.body.id;
   };
+  const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth);
+  const objects = (depth: number) => '{"a":'.repeat(depth - 1) + '{}' + '}'.repeat(depth - 1);
+  const list = (length: number) => JSON.stringify(Array(length).fill(1));
+  const string = (length: number) => JSON.stringify('x'.repeat(length));
+  const object = (length: number) => JSON.stringify({ ['x'.repeat(length)]: 1 });
+  const two = (member: string) => [`["${member}","${member}"]`, `{"${member}":1,"${member}y":1}`];
   it.each([
-    '1',
-    '0',
-    '-7',
-    '1.5',
-    '"a"',
-    '""',
-    'null',
-    'true',
-    'false',
-    '[1,"x"]',
-    '{"a":{"b":null}}',
-    '1e300',
-  ])('comes back: %s', async (id) => {
+    ...['1', '0', '-7', '1.5', '"a"', '""', 'null', 'true', 'false', '[1,"x"]', '{"a":{"b":null}}', '1e300'],
+    ...[string(1024), nested(16), objects(16), list(1023), `[${string(1022)}]`, object(1022)],
+    JSON.stringify(Object.fromEntries(Array.from({ length: 100 }, (_, at) => [at, { a: [at] }]))),
+  ])('comes back: %.80s', async (id) => {
     expect(await idOf(id)).toEqual(JSON.parse(id));
   });
   it.each([
-    ['a number that a double does not hold', '9007199254740993'],
-    ['longer than any client makes it', JSON.stringify('x'.repeat(2000))],
-    ['a large array', `[${'1,'.repeat(2000)}1]`],
-    ['a deep array', `${'['.repeat(50)}${']'.repeat(50)}`],
-  ])('is null where it is %s', async (_, id) => {
+    // A number that a double does not hold.
+    ...[
+      '9007199254740993',
+      string(1025),
+      nested(17),
+      objects(17),
+      list(1024),
+      `[${string(1023)}]`,
+      object(1023),
+    ],
+    ...two('x'.repeat(600)),
+  ])('is null where it is %.80s', async (id) => {
     expect(await idOf(id)).toBeNull();
   });
 });

@@ -7,12 +7,7 @@ import { GATE_PROTOCOLS } from '../../src/gate/open.js';
 import { headersOf } from '../../src/gate/request.js';
 import { createMemoryReplayStore } from '../../src/usage/index.js';
 import { readConfiguration } from '../../src/service/configuration/configuration.js';
-import {
-  GateDecider,
-  openGate,
-  wholeContextOf,
-  type GateDeciderContext,
-} from '../../src/service/gate-decider.js';
+import { GateDecider, openGate, type GateDeciderContext } from '../../src/service/gate-decider.js';
 import { generateKey } from '../../src/issue/index.js';
 import { WorkDropped } from '../../src/signatures/signature-verifier.js';
 import { a2aBundle, a2aCall, httpCall, mcpBundle, toolCall } from '../gate/attacks.js';
@@ -184,44 +179,6 @@ describe('with a verdict', () => {
     for (let time = 0; time < 2; time++) expect((await decider.decide(call)).kind).toBe('allow');
   });
 
-  it('denies a call whose chain is not valid, in the words of the verdict', async () => {
-    const { decider, counted } = openReal();
-    const call = callOf('mcp');
-    const headers = headersOf({ 'X-DRS-Bundle': 'e30' });
-    const denied = await decider.decide({ ...call, request: { ...call.request, headers } });
-    expect(denied).toMatchObject({ code: 'MALFORMED_BUNDLE', response: { status: 403 } });
-    expect(counted).toEqual(['mcp deny MALFORMED_BUNDLE']);
-  });
-
-  it('asks for a comparison with the body of the call, and with nothing if it has none', async () => {
-    const asked: Call[] = [];
-    const { decider } = open((request) => {
-      asked.push(request);
-      return Promise.reject(new Error('no verdict'));
-    });
-    const call = callOf('http');
-    for (const body of [
-      call.request.body,
-      { kind: 'unusable', reason: 'it is a form' },
-      { kind: 'unread' },
-    ] as const)
-      await decider.decide({ ...call, request: { ...call.request, body } });
-    expect(asked.map(({ body }) => body)).toEqual([call.request.body, null, null]);
-  });
-
-  it('denies a body that cannot be used', async () => {
-    const { decider } = openReal();
-    const call = callOf('http');
-    const body = { kind: 'unusable', reason: 'it is compressed' } as const;
-    const denied = await decider.decide({ ...call, request: { ...call.request, body } });
-    expect(denied).toMatchObject({
-      kind: 'deny',
-      response: { body: { error: { code: 'BINDING_MISMATCH', message: 'it is compressed' } } },
-    });
-    // It has not used the call up.
-    expect((await decider.decide(call)).kind).toBe('allow');
-  });
-
   describe('and with what its configuration asks for', () => {
     const key = generateKey();
     const ANY = { SERVER_IDENTITY: 'any' };
@@ -264,12 +221,6 @@ describe('with a verdict', () => {
       await gate.close();
     });
 
-    it('does not decide on a call for a tool server that it does not know', async () => {
-      const { gate } = await openWith({});
-      expect(await gate.decider.decide(callOf('mcp'))).toMatchObject({ code: 'TOOL_SERVER_MISMATCH' });
-      await gate.close();
-    });
-
     it.each<[Record<string, string>, number, object]>([
       [{}, 7, { list_age_secs: null, lists: [] }],
       [
@@ -281,28 +232,12 @@ describe('with a verdict', () => {
         ...([-1, { list_age_secs: 0, lists: ['https://lists.example/a'] }] as const),
       ],
     ])(
-      'signs the context of an allowed call, with the lists that were checked: %j, %d s',
+      'signs the age of the lists that were checked, in whole seconds from 0 on: %j, %d s',
       async (env, age, revocation) => {
         const { gate } = await openWith({ ...ANY, GATE_SIGNING_KEY: key.toJwk().d, ...env }, age);
-        const { signer } = gate;
         const decision = await gate.decider.decide(callOf('mcp'));
-        if (decision.kind !== 'allow' || signer === null) throw new Error('it is denied, or not signed');
-        const whole = wholeContextOf(decision);
-        expect(whole).toMatchObject({
-          ...decision.context,
-          leaf_policy: { allowed_tools: ['search', 'fetch'] },
-        });
-        const token = decision.token ?? '';
-        expect(signer.read(token)).toMatchObject({
-          ...{ iss: key.did, sub: whole.root_principal, agent: whole.agent, act: { sub: whole.agent } },
-          ...{ jti: whole.invocation, binding: 'match', revocation },
-        });
-        const [head = '', payload = '', signature = ''] = token.split('.');
-        const others = [
-          ...[token.slice(0, -2), `${head}.${payload}`, `${head}.${payload}x.${signature}`, '', '..'],
-          ...[`x${token}`, `${payload}.${payload}.${signature}`, `${head}.${payload}.`],
-        ];
-        expect(others.map((other) => signer.read(other))).toEqual(others.map(() => null));
+        if (decision.kind !== 'allow') throw new Error('it is denied');
+        expect(gate.signer?.read(decision.token ?? '')).toMatchObject({ iss: key.did, revocation });
         await gate.close();
       },
     );

@@ -1,7 +1,6 @@
 import { Buffer } from 'node:buffer';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { Incoming, refusal, type Answer } from '../../src/service/http/incoming.js';
-import { MAX_TYPICAL_BYTES } from '../../src/service/load/gatekeeper.js';
 import { NotedWire, openServer, requestOf, type Sent } from '../support/noted-wire.js';
 
 const piece = Buffer.alloc(10);
@@ -47,52 +46,6 @@ describe('the head of a request', () => {
     ]);
     expect(open().incoming).toMatchObject({ contentLength: 0, hasBody: false, framingFault: null });
   });
-
-  it.each<[headers: [string, string][], hasBody: boolean, fault: string | null]>([
-    [[['content-length', '0']], false, null],
-    [[['content-length', '1']], true, null],
-    [[['transfer-encoding', 'Chunked']], true, null],
-    [
-      [
-        ['content-length', '1'],
-        ['content-length', '1'],
-      ],
-      true,
-      'Content-Length comes more than once, expected one',
-    ],
-    [
-      [
-        ['transfer-encoding', 'chunked'],
-        ['transfer-encoding', 'chunked'],
-      ],
-      true,
-      'Transfer-Encoding is "chunked,chunked", expected "chunked" once',
-    ],
-    [
-      [['transfer-encoding', 'x'.repeat(99)]],
-      true,
-      `Transfer-Encoding is "${'x'.repeat(40)}", expected "chunked" once`,
-    ],
-  ])('says whether there is a body, and where it ends: %j', (headers, hasBody, framingFault) => {
-    expect(open({ headers }).incoming).toMatchObject({ hasBody, framingFault });
-  });
-
-  it.each<[origin: string | null, site: string | null, isForeign: boolean]>([
-    [null, null, false],
-    ['https://ours.example', 'cross-site', false],
-    ['https://other.example', 'same-origin', true],
-    ['null', null, true],
-    [null, 'none', false],
-    [null, 'same-origin', false],
-    [null, 'same-site', true],
-    [null, 'cross-site', true],
-  ])('of a page of origin %s, from %s, is foreign: %s', (origin, site, isForeign) => {
-    const headers = [
-      ...(origin === null ? [] : [['origin', origin] as const]),
-      ...(site === null ? [] : [['sec-fetch-site', site] as const]),
-    ];
-    expect(open({ headers }).incoming.isForeign(new Set(['https://ours.example']))).toBe(isForeign);
-  });
 });
 
 describe('an answer', () => {
@@ -124,18 +77,6 @@ describe('an answer', () => {
       expect(wire.answers).toMatchObject([{ closes }]);
     },
   );
-
-  it('carries a request id that the caller sent, or that was made', () => {
-    const sent = open({ headers: [['x-request-id', 'r-1']] });
-    void sent.answer(200, '{}', { headers: { Allow: 'POST' } });
-    expect(sent.wire.answers[0]?.headers).toEqual({ Allow: 'POST', 'X-Request-Id': 'r-1' });
-    const made = open();
-    expect(made.incoming.knownRequestId).toBeNull();
-    const id = made.incoming.requestId;
-    expect([id.length > 12, made.incoming.requestId, made.incoming.knownRequestId]).toEqual([true, id, id]);
-    void made.answer(200);
-    expect(made.wire.answers[0]?.headers).toEqual({ 'X-Request-Id': id });
-  });
 
   it('in pieces is sent no faster than it is taken, and others have their turn between two', async () => {
     const { wire, answer } = open({ headers: [['x-request-id', 'r-1']] });
@@ -277,30 +218,6 @@ describe('a body', () => {
       const body = await incoming.read(maxBytes, ticket);
       return { status: 200, body: typeof body === 'string' ? body : body.toString() };
     },
-  });
-  const read = async (wire: NotedWire) => {
-    await nextTurn();
-    return wire.answers.map(({ body }) => String(body));
-  };
-
-  it('is what came, in one piece or in several, and its memory is given back', async () => {
-    const { ask, gatekeeper } = openServer();
-    expect(await read(ask(echo(), { body: 'one' }))).toEqual(['one']);
-    expect(await read(ask(echo(), { body: ['one', ' and ', 'two'] }))).toEqual(['one and two']);
-    const large = 'x'.repeat(MAX_TYPICAL_BYTES + 1);
-    expect(await read(ask(echo(), { body: large }))).toEqual([large]);
-    expect(await read(ask(echo(), {}))).toEqual(['']);
-    expect([gatekeeper.bodyBytes, gatekeeper.readingClients]).toEqual([0, 0]);
-  });
-
-  it('is not asked for if it is too large, and refused if it proves to be', async () => {
-    const { ask } = openServer();
-    const wire = ask(echo(2), { body: '123' });
-    expect([await read(wire), wire.done]).toEqual([['too_large'], ['discard', 'write']]);
-    const chunked = ask(echo(2), { headers: [['transfer-encoding', 'chunked']] });
-    chunked.take(Buffer.from('123'), false);
-    await nextTurn();
-    expect(chunked.done).toEqual(['receive', 'write early']);
   });
 
   it('counts while it comes, and no longer when its client goes', async () => {

@@ -92,156 +92,131 @@ describe('precedence', () => {
   });
 
   const stranger = party();
-  it.each<[string, unknown, string]>([
-    ['the bundle before its receipts', { bundle_version: '4.0', receipts: ['x'] }, 'MISSING_INVOCATION'],
-    [
-      'the version before the receipts',
-      { bundle_version: '5', receipts: [], invocation: '' },
-      'VERSION_MISMATCH',
-    ],
-    ['types before the version', { bundle_version: '5', receipts: 1, invocation: '' }, 'MALFORMED_BUNDLE'],
-    [
-      'depth before the invocation',
-      { bundle_version: '4.0', receipts: Array(17).fill('x'), invocation: '' },
-      'CHAIN_TOO_DEEP',
-    ],
-    [
-      'an earlier receipt before a later one',
-      bundleWith({ 1: { claims: { jti: 'x' } }, 2: { claims: { drs_type: 'x' } } }),
-      'INVALID_JTI',
-    ],
-    [
-      'a receipt before the invocation',
-      bundleWith({ 2: { claims: { jti: 'x' } } }, { claims: { drs_type: 'x' } }),
-      'INVALID_JTI',
-    ],
-    [
-      'the type before the version',
-      bundleWith({ 0: { claims: { drs_type: 'x', drs_v: '3' } } }),
-      'WRONG_TYPE',
-    ],
-    [
-      'the version before other claims',
-      bundleWith({ 0: { claims: { drs_v: '3', iat: 'x' } } }),
-      'VERSION_MISMATCH',
-    ],
-    [
-      'other claims before the jti',
-      bundleWith({ 0: { claims: { iat: 'x', jti: 'x' } } }),
-      'MALFORMED_RECEIPT',
-    ],
-    [
-      'a missing expiry before the jti',
-      bundleWith({ 0: { claims: { exp: null, jti: 'x' } } }),
-      'MALFORMED_RECEIPT',
-    ],
-    [
-      'the jti before consent',
-      bundleWith({ 0: { claims: { jti: 'x', drs_consent: undefined } } }),
-      'INVALID_JTI',
-    ],
-    [
-      'the hash before the issuer',
-      bundleWith({ 1: { claims: { iss: stranger.did, prev_dr_hash: 'x' } } }),
-      'CHAIN_BREAK',
-    ],
-    [
-      'the issuer of one before the hash of the next',
-      bundleWith({ 1: { claims: { iss: stranger.did } }, 2: { claims: { prev_dr_hash: 'x' } } }),
-      'ISSUER_MISMATCH',
-    ],
-    [
-      'linkage before the invoker',
-      bundleWith({ 2: { claims: { prev_dr_hash: 'x' } } }, { claims: { iss: stranger.did } }),
-      'CHAIN_BREAK',
-    ],
-    [
-      'the invoker before the references',
-      bundleWith({}, { claims: { iss: stranger.did, dr_chain: [] } }),
-      'INVOKER_MISMATCH',
-    ],
-    [
-      'the algorithm before the signature',
-      bundleWith({ 1: { header: { alg: 'none' }, signer: stranger } }),
-      'UNSUPPORTED_ALGORITHM',
-    ],
-    [
-      'a signature before a later algorithm',
-      bundleWith({ 0: { signer: stranger }, 1: { header: { alg: 'none' } } }),
-      'INVALID_SIGNATURE',
-    ],
-    [
-      'an algorithm before a later signature',
-      bundleWith({ 0: { header: { alg: 'none' } }, 1: { signer: stranger } }),
-      'UNSUPPORTED_ALGORITHM',
-    ],
-    [
-      "a receipt's signature before the invocation's algorithm",
-      bundleWith({ 2: { signer: stranger } }, { header: { alg: 'none' } }),
-      'INVALID_SIGNATURE',
-    ],
-    [
-      'the subject before the command',
-      bundleWith({ 1: { claims: { sub: stranger.did, cmd: '/x' } } }),
-      'SUBJECT_MISMATCH',
-    ],
-    [
-      'the command before the policy',
-      bundleWith({ 1: { claims: { cmd: '/x', policy: {} } } }),
-      'COMMAND_MISMATCH',
-    ],
-    [
-      'the command before the number of delegations',
-      bundleWith({ 0: { claims: { policy: { max_delegations: 0 } } }, 1: { claims: { cmd: '/x' } } }),
-      'COMMAND_MISMATCH',
-    ],
-    [
-      'the number of delegations before the policy',
-      bundleWith({
-        0: { claims: { policy: { max_delegations: 0 } } },
-        1: { claims: { policy: { max_delegations: 1 } } },
-      }),
-      'DELEGATION_NOT_ALLOWED',
-    ],
-    [
-      'the policy of one before the number of delegations',
-      bundleWith({
-        0: { claims: { policy: { max_delegations: 1 } } },
-        1: { claims: { policy: { max_delegations: 2 } } },
-      }),
-      'POLICY_ESCALATION',
-    ],
-    [
-      'the policy of one before the subject of the next',
-      bundleWith({ 1: { claims: { policy: {} } }, 2: { claims: { sub: stranger.did } } }),
-      'POLICY_ESCALATION',
-    ],
-    [
-      'escalation before violation',
-      bundleWith({ 1: { claims: { policy: {} } } }, { claims: { args: { tool: 'x' } } }),
-      'POLICY_ESCALATION',
-    ],
-    [
-      "the invocation's subject before its command",
-      bundleWith({}, { claims: { sub: stranger.did, cmd: '/x' } }),
-      'INVOCATION_SUBJECT_MISMATCH',
-    ],
-    [
-      "the invocation's command before its arguments",
-      bundleWith({}, { claims: { cmd: '/x', args: { tool: 'x' } } }),
-      'COMMAND_MISMATCH',
-    ],
-    [
-      'not yet valid before the bounds',
-      bundleWith({ 1: { claims: { nbf: NOW + 10, exp: NOW + 7200 } } }),
-      'NOT_YET_VALID',
-    ],
-    [
-      'the bounds of one before the expiry of the next',
-      bundleWith({ 1: { claims: { nbf: NOW - 61 } }, 2: { claims: { exp: NOW - 1 } } }),
-      'TEMPORAL_BOUNDS_VIOLATION',
-    ],
-  ])('%s', async (_, bundle, code) => {
+  it.each(
+    Object.entries({
+      MISSING_INVOCATION: {
+        'the bundle before its receipts': { bundle_version: '4.0', receipts: ['x'] },
+      },
+      VERSION_MISMATCH: {
+        'the version before the receipts': { bundle_version: '5', receipts: [], invocation: '' },
+        'the version before other claims': bundleWith({ 0: { claims: { drs_v: '3', iat: 'x' } } }),
+      },
+      MALFORMED_BUNDLE: {
+        'types before the version': { bundle_version: '5', receipts: 1, invocation: '' },
+      },
+      CHAIN_TOO_DEEP: {
+        'depth before the invocation': {
+          bundle_version: '4.0',
+          receipts: Array(17).fill('x'),
+          invocation: '',
+        },
+      },
+      INVALID_JTI: {
+        'an earlier receipt before a later one': bundleWith({
+          1: { claims: { jti: 'x' } },
+          2: { claims: { drs_type: 'x' } },
+        }),
+        'a receipt before the invocation': bundleWith(
+          { 2: { claims: { jti: 'x' } } },
+          { claims: { drs_type: 'x' } },
+        ),
+        'the jti before consent': bundleWith({ 0: { claims: { jti: 'x', drs_consent: undefined } } }),
+      },
+      WRONG_TYPE: {
+        'the type before the version': bundleWith({ 0: { claims: { drs_type: 'x', drs_v: '3' } } }),
+      },
+      MALFORMED_RECEIPT: {
+        'other claims before the jti': bundleWith({ 0: { claims: { iat: 'x', jti: 'x' } } }),
+        'a missing expiry before the jti': bundleWith({ 0: { claims: { exp: null, jti: 'x' } } }),
+      },
+      CHAIN_BREAK: {
+        'the hash before the issuer': bundleWith({ 1: { claims: { iss: stranger.did, prev_dr_hash: 'x' } } }),
+        'linkage before the invoker': bundleWith(
+          { 2: { claims: { prev_dr_hash: 'x' } } },
+          { claims: { iss: stranger.did } },
+        ),
+      },
+      ISSUER_MISMATCH: {
+        'the issuer of one before the hash of the next': bundleWith({
+          1: { claims: { iss: stranger.did } },
+          2: { claims: { prev_dr_hash: 'x' } },
+        }),
+      },
+      INVOKER_MISMATCH: {
+        'the invoker before the references': bundleWith({}, { claims: { iss: stranger.did, dr_chain: [] } }),
+      },
+      UNSUPPORTED_ALGORITHM: {
+        'the algorithm before the signature': bundleWith({
+          1: { header: { alg: 'none' }, signer: stranger },
+        }),
+        'an algorithm before a later signature': bundleWith({
+          0: { header: { alg: 'none' } },
+          1: { signer: stranger },
+        }),
+      },
+      INVALID_SIGNATURE: {
+        'a signature before a later algorithm': bundleWith({
+          0: { signer: stranger },
+          1: { header: { alg: 'none' } },
+        }),
+        "a receipt's signature before the invocation's algorithm": bundleWith(
+          { 2: { signer: stranger } },
+          { header: { alg: 'none' } },
+        ),
+      },
+      SUBJECT_MISMATCH: {
+        'the subject before the command': bundleWith({ 1: { claims: { sub: stranger.did, cmd: '/x' } } }),
+      },
+      COMMAND_MISMATCH: {
+        'the command before the policy': bundleWith({ 1: { claims: { cmd: '/x', policy: {} } } }),
+        'the command before the number of delegations': bundleWith({
+          0: { claims: { policy: { max_delegations: 0 } } },
+          1: { claims: { cmd: '/x' } },
+        }),
+        "the invocation's command before its arguments": bundleWith(
+          {},
+          { claims: { cmd: '/x', args: { tool: 'x' } } },
+        ),
+      },
+      DELEGATION_NOT_ALLOWED: {
+        'the number of delegations before the policy': bundleWith({
+          0: { claims: { policy: { max_delegations: 0 } } },
+          1: { claims: { policy: { max_delegations: 1 } } },
+        }),
+      },
+      POLICY_ESCALATION: {
+        'the policy of one before the number of delegations': bundleWith({
+          0: { claims: { policy: { max_delegations: 1 } } },
+          1: { claims: { policy: { max_delegations: 2 } } },
+        }),
+        'the policy of one before the subject of the next': bundleWith({
+          1: { claims: { policy: {} } },
+          2: { claims: { sub: stranger.did } },
+        }),
+        'escalation before violation': bundleWith(
+          { 1: { claims: { policy: {} } } },
+          { claims: { args: { tool: 'x' } } },
+        ),
+      },
+      INVOCATION_SUBJECT_MISMATCH: {
+        "the invocation's subject before its command": bundleWith(
+          {},
+          { claims: { sub: stranger.did, cmd: '/x' } },
+        ),
+      },
+      NOT_YET_VALID: {
+        'not yet valid before the bounds': bundleWith({ 1: { claims: { nbf: NOW + 10, exp: NOW + 7200 } } }),
+      },
+      TEMPORAL_BOUNDS_VIOLATION: {
+        'the bounds of one before the expiry of the next': bundleWith({
+          1: { claims: { nbf: NOW - 61 } },
+          2: { claims: { exp: NOW - 1 } },
+        }),
+      },
+    }).flatMap(([code, rows]) =>
+      Object.entries<unknown>(rows).map(([name, bundle]) => [name, bundle, code] as const),
+    ),
+  )('%s', async (_, bundle, code) => {
     expect(await codeOf(bundle)).toBe(code);
   });
 });

@@ -11,8 +11,8 @@ import { Client as V2Client } from '@modelcontextprotocol/client';
 import { StdioClientTransport as V2Transport } from '@modelcontextprotocol/client/stdio';
 import { Client as V1Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport as V1Transport } from '@modelcontextprotocol/sdk/client/stdio.js';
-import { RECIPE, startRecipe } from '../e2e/gate-proxies.js';
-import { startProgram, type Program } from '../support/programs.js';
+import { RECIPE, startRecipe } from '../test/e2e/gate-proxies.js';
+import { startProgram, type Program } from '../test/support/programs.js';
 
 const STRANGERS = [
   '@modelcontextprotocol/inspector@2.12.0',

@@ -1,9 +1,9 @@
 // Records invocations and revocations like the service, and prints what each costs: bytes in Redis, and processor time.
-// Needs redis-server. `npm run compile && node .build/test/usage/measure-redis.js [count]`
-import { connectRedis } from '../../src/redis/connection.js';
-import { openRedisReplayStore, replayKey } from '../../src/usage/index.js';
-import { RedisLog } from '../../src/revocation/store/redis-log.js';
-import { RedisServer } from './redis-server.js';
+// Needs redis-server. `npm run compile && node .build/scripts/measure-redis.js [count]`
+import { connectRedis } from '../src/redis/connection.js';
+import { openRedisReplayStore, replayKey } from '../src/usage/index.js';
+import { RedisLog } from '../src/revocation/store/redis-log.js';
+import { RedisServer } from '../test/usage/redis-server.js';
 
 const count = Number(process.argv[2] ?? 200_000);
 const CONCURRENT = 256;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { compare } from './welch.js';
+import { compare } from '../../scripts/timing/welch.js';
 
 describe('two classes of times', () => {
   const times = (mean: number) => Array.from({ length: 5000 }, (_, at) => mean + ((at * 7919) % 101));
