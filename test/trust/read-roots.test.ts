@@ -90,7 +90,7 @@ describe('an entry', () => {
       until: 1_793_577_599,
       policy: {
         hasOtherMembers: false,
-        limits: [{ member: { name: 'allowed_tools' } }, { limit: { value: 20 } }],
+        limits: [{ member: { name: 'allowed_tools' } }, { value: 20 }],
       },
     });
   });
