@@ -102,7 +102,8 @@ export function drawOverload(results: Figures, width: number): Promise<string | 
   const find = finderOf(results);
   const names = { goodput: 'answered', refused: 'refused', 'timed-out': 'given up' };
   const capacity = find('overload/w-0/capacity')?.median ?? Number.NaN;
-  const panels = POOLS.map((pool): Panel => {
+  // Where nothing waits in the service, where it collapsed, and where it refuses by itself.
+  const panels = POOLS.slice(0, 3).map((pool): Panel => {
     const points = FACTORS.flatMap((factor) =>
       Object.entries(names).flatMap(([name, series]) =>
         pointOf(find(`overload/w-0/pool-${pool}/x${factor}/${name}`), factor, series, 1 / capacity),

@@ -3,7 +3,7 @@ import { compile, type TopLevelSpec } from 'vega-lite';
 import type { Estimate } from '../measure/statistics.js';
 
 const COLOURS: Readonly<Record<string, string>> = {
-  ...{ answered: '#3b9b6b', refused: '#d08a1d', 'timed out': '#b8433c' },
+  ...{ answered: '#3b9b6b', refused: '#d08a1d', 'given up': '#b8433c' },
   ...{ p99: '#b8433c', p50: '#2f6fb0', warm: '#b8433c', cold: '#2f6fb0' },
 };
 const GREY = '#8a9099';

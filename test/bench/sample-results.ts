@@ -28,15 +28,14 @@ export function sampleResults(): Results {
     }
     recorder.record('throughput/library/warm/d4/cpu', 60);
     record(recorder, 'latency/machine', 0.1, run);
-    for (const workers of ['some', '0']) {
-      recorder.record(`overload/w-${workers}/capacity`, 4000);
-      for (const factor of [1, 2, 3]) {
-        const id = `overload/w-${workers}/x${factor}`;
-        recorder.record(`${id}/goodput`, 3900);
-        recorder.record(`${id}/refused`, 4000 * (factor - 1), '1/s');
+    recorder.record('overload/w-0/capacity', 4000);
+    for (const pool of [64, 256, 1000, 4000])
+      for (const factor of [0.9, 1.5, 3]) {
+        const id = `overload/w-0/pool-${pool}/x${factor}`;
+        recorder.record(`${id}/goodput`, 3600);
+        recorder.record(`${id}/refused`, Math.max(0, 4000 * (factor - 1)), '1/s');
         recorder.record(`${id}/timed-out`, 0);
       }
-    }
     for (const [at, peer] of ['drs-verify', 'fastify', 'express-jose'].entries()) {
       record(recorder, `peers/${peer}/d4`, 1 + 3 * at, run);
       if (at > 0) recorder.record(`peers/${peer}/d4/ratio`, 1.4 * at);
