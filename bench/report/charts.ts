@@ -109,8 +109,8 @@ export function drawOverload(results: Figures, width: number): Promise<string | 
         pointOf(find(`overload/w-0/pool-${pool}/x${factor}/${name}`), factor, series, 1 / capacity),
       ),
     );
-    const x = evenAxis('offered, times the capacity', FACTORS, [0.7, 3.6]);
-    return { title: `${pool} connections, cold`, points, x };
+    const { axis, ...x } = evenAxis('offered, times the capacity', FACTORS, [0.7, 3.6]);
+    return { title: `${pool} connections, cold`, points, x: { ...x, axis: { ...axis, format: '.1f' } } };
   });
   return drawPanels(panels, { yTitle: 'times the capacity', isLog: false, width });
 }
