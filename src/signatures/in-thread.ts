@@ -57,7 +57,5 @@ export class InThreadVerifier implements SignatureVerifier {
     return checks.map(verifyCheck);
   }
 
-  close(): Promise<void> {
-    return Promise.resolve();
-  }
+  readonly close = () => Promise.resolve();
 }

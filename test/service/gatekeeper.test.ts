@@ -318,7 +318,7 @@ describe('a fault of the verifier', () => {
 
 describe('callers who give up', () => {
   /** A service in which everything waits, and a clock. */
-  const busy = () => {
+  const busy = (refuse?: Judge<Incoming>['refuse']) => {
     const time = { now: 0 };
     const service = openServer(
       { queueBurstMs: 180, trustProxy: { kind: 'hops', hops: 1 } },
@@ -332,7 +332,7 @@ describe('callers who give up', () => {
         bodies.push(String(body));
         return Promise.resolve({ status: 200, body: '{}' });
       },
-      refuse: (_, fault) => answerTo(fault, service.configuration),
+      refuse: refuse ?? ((_, fault) => answerTo(fault, service.configuration)),
     };
     const ask = (body = '{}', headers: [string, string][] = []) =>
       service.ask({ serve: judge }, { body, headers });
@@ -366,6 +366,18 @@ describe('callers who give up', () => {
     const waiting = [ask(), ask()];
     await nextTurn();
     expect(waiting.flatMap(statusOf)).toEqual([]);
+  });
+
+  it.each(['before', 'in its turn'])('do not end the service where a refusal fails: %s', async (when) => {
+    const { ask, time, signatures, gatekeeper } = busy(() => {
+      throw new Error('cannot refuse');
+    });
+    // Too large once it has come, or refused when its turn comes.
+    const wire = when === 'before' ? ask('x'.repeat(2000)) : ask();
+    time.now += 181;
+    await eventually(() => expect(statusOf(wire)).toEqual([500]));
+    signatures.waitMs = 0;
+    await eventually(() => expect(gatekeeper.pending).toBe(0));
   });
 
   it('who wait have their bodies copied: the front end uses its memory again', async () => {

@@ -198,6 +198,7 @@ function answerBody(incoming: Incoming, ticket: Ticket, judge: Judge<Incoming>):
   return new Promise((resolve, reject) => {
     incoming.receive(judge.maxBytes, ticket, (body, isBorrowed) => {
       if (body === 'gone') resolve(null);
+      // This may be a callback of the front end, which must not throw: within a promise, an error rejects.
       else if (typeof body === 'string')
         resolve(new Promise((settle) => settle(judge.refuse(incoming, body))));
       // To resolve with a promise would wait two turns of the queue of promises longer.

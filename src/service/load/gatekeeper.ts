@@ -157,7 +157,9 @@ export class Ticket {
    */
   run<T>(bytes: number, { work, refuse, wait }: Turn<T>): Promise<T> {
     const isLarge = bytes > MAX_TYPICAL_BYTES;
-    const begin = (isLate: boolean) => (isLate || !this.#await(bytes) ? Promise.resolve(refuse()) : work());
+    // Whoever calls must not throw; within a promise, an error rejects.
+    const refused = () => new Promise<T>((settle) => settle(refuse()));
+    const begin = (isLate: boolean) => (isLate || !this.#await(bytes) ? refused() : work());
     if (!isLarge && this.#backlog.hasTime(this.#sender)) return begin(false);
     // How long it waits is not in its sender's hands: what came in one piece does not count in the sender's share.
     const uncounted = Math.max(0, bytes - this.#held);

@@ -8,7 +8,7 @@ export interface Waiting {
   readonly since: number;
 }
 
-/** First in, first out. What is taken out is freed at once. */
+/** First in, first out, or the last with {@link pop}. What is taken out is freed at once. */
 export class Fifo<Item> {
   #items: (Item | undefined)[] = [];
   #next = 0;
