@@ -33,7 +33,10 @@ for (const row of read('scripts/budgets.txt').split('\n')) {
   const [, room = '', budget, allowed = budget] = /^(\S+) (\d+)(?: (\d+) until \d+)?$/.exec(row) ?? [];
   if (budget === undefined) throw new Error(`scripts/budgets.txt: ${JSON.stringify(row)} is no row`);
   // The changelog grows with each version.
-  const found = room === 'words' ? count(/\S+/g, '*.md', ':!CHANGELOG.md') : count(/\n/g, ...KINDS.map((kind) => `${room}/*.${kind}`));
+  const found =
+    room === 'words'
+      ? count(/\S+/g, '*.md', ':!CHANGELOG.md')
+      : count(/\n/g, ...KINDS.map((kind) => `${room}/*.${kind}`));
   if (found <= Number(allowed)) continue;
   console.error(`${room}: ${found}, budget ${budget}${allowed === budget ? '' : `, allowed ${allowed}`}`);
   process.exitCode = 1;
