@@ -18,7 +18,7 @@ const COMMANDS: ReadonlyMap<string, () => Promise<Add>> = new Map([
   ['delegate', async () => (await import('./commands/delegate.js')).addDelegate],
   ['invoke', async () => (await import('./commands/invoke.js')).addInvoke],
   ['sign', async () => (await import('./commands/sign.js')).addSign],
-  ['init', async () => (await import('./commands/init.js')).addInit],
+  ['host', async () => (await import('./commands/host.js')).addHost],
   ['revoke', async () => (await import('./commands/revoke.js')).addRevoke],
   ['revocations', async () => (await import('./commands/revocations.js')).addRevocations],
   ['usage', async () => (await import('./commands/usage.js')).addUsage],
