@@ -174,6 +174,7 @@ it.each([
   [['host', 'zed', '--server', 'a', '--key', 'bot.key', '--', 'cat'], 'there is no chain'],
   [['host', 'zed', '--server', 'a', '--chain', 'root.jwt', '--', 'cat'], 'there is no key to sign with'],
   [['host', 'zed', '--server', 'a', '--key', 'bot.key', '--chain', 'no', '--', 'cat'], 'no such file'],
+  [['host', 'zed', '--server', 'a', '--key', 'alice.key', '--chain', 'root.jwt', '--', 'cat'], 'root.jwt'],
 ])('%j is refused', async (args, says) => {
   const { code, stdout, stderr } = await work.drs(args);
   expect([code, stdout, stderr]).toEqual([2, '', expect.stringContaining(says)]);

@@ -1,9 +1,9 @@
-import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import { Argument, type Command } from 'commander';
 import { BUILD } from '../../service/observe/build-info.js';
 import { CommandError } from '../command-error.js';
-import { addKeyOptions, type KeyOptions } from '../key-file.js';
+import { addKeyOptions, readSigner, type KeyOptions } from '../key-file.js';
+import { Delegations } from '../sign/delegations.js';
 import { printable } from '../terminal.js';
 
 interface HostOptions extends KeyOptions {
@@ -215,26 +215,20 @@ function requireWay(server: readonly string[], { chain, to, trustedRoot, headerE
   if (to === undefined && headerEnv.length > 0) wrong('--header-env is for --to', 'name a --variable');
 }
 
-/** The options of `sign` that say by whom and under what: files by their full names, and only such as there are. */
-async function signerOf({ key, agent, agentSocket, passphraseFile, chain }: HostOptions): Promise<string[]> {
-  if ((key === undefined) === (agent === undefined))
-    throw new CommandError('there is no key to sign with, or two', 'name one with --key, or use --agent');
-  // Hosts hand on few variables, and SSH_AUTH_SOCK is seldom one of them.
+/** The options of `sign` that say by whom and under what. What would stop `sign` at its start is found now. */
+async function signerOf(options: HostOptions): Promise<string[]> {
+  const { key, agentSocket, passphraseFile, chain } = options;
+  const signer = await readSigner(options, { passphraseFile, isPrivate: true });
+  new Delegations({ key: signer, files: chain, toolServer: toolServerOf(options), note: () => undefined });
+  // Hosts hand on few variables, and this is seldom one of them.
   const socket = agentSocket ?? process.env['SSH_AUTH_SOCK'] ?? '';
-  const named = [
-    ...(key === undefined ? [['--agent-socket', socket]] : [['--key', key]]),
+  const by = key === undefined ? ['--agent', signer.did, '--agent-socket', path.resolve(socket)] : [];
+  const files = [
+    ...(key === undefined ? [] : [['--key', key]]),
     ...(passphraseFile === undefined ? [] : [['--passphrase-file', passphraseFile]]),
     ...chain.map((one) => ['--chain', one]),
   ] as [string, string][];
-  for (const [option, name] of named)
-    await stat(name).catch(() => {
-      throw new CommandError(
-        `${option} is ${JSON.stringify(name)}, and there is no such file`,
-        'name one that is there',
-      );
-    });
-  const by = agent === undefined ? [] : ['--agent', ...(agent === true ? [] : [agent])];
-  return [...by, ...named.flatMap(([option, name]) => [option, path.resolve(name)])];
+  return [...by, ...files.flatMap(([option, name]) => [option, path.resolve(name)])];
 }
 
 function toolServerOf({ server, to, toolServer }: HostOptions): string {
