@@ -65,7 +65,7 @@ export async function requireAgreement(): Promise<void> {
  *
  * @param instead what to do where there is no terminal
  */
-export async function confirm(question: string, instead: string): Promise<boolean> {
+async function confirm(question: string, instead: string): Promise<boolean> {
   if (!process.stdin.isTTY || !process.stderr.isTTY)
     throw new CommandError('cannot ask whether you agree: standard input is not a terminal', instead);
   const terminal = createInterface({ input: process.stdin, output: process.stderr });

@@ -57,8 +57,9 @@ describe.each(SHAPES)('%s', (name, serve) => {
     let runs = 0;
     const replayStore = createMemoryReplayStore();
     const options = { verifier, ...OPEN, replayStore, tool: 'search', maxBodyBytes: 3_000_000, ...more };
-    const { url, close } = await serve(options, () => runs++);
-    closing.push(close);
+    const served = await serve(options, () => runs++);
+    closing.push(() => served.close());
+    const { url } = served;
     const post = (body: string | Buffer, ...headers: Header[]) => send(url, headers, body);
     return { url, runs: () => runs, send: post };
   };
