@@ -9,7 +9,7 @@ import { isInstalled } from '../support/needed-programs.mjs';
 import { createChain, MAIN, type Workplace } from './drs.js';
 
 const TOOLS = fileURLToPath(new URL('../service/guard/mcp-server.mjs', import.meta.url));
-const SERVER = [process.execPath, TOOLS, '2.x', "it's $HOME"];
+const SERVER = [process.execPath, TOOLS, '2.x', `it's "é" a\\b`];
 let work: Workplace;
 let alice: string;
 beforeAll(async () => {
@@ -149,11 +149,11 @@ it('what they start signs, guards, and answers a call; a call that is not delega
 });
 
 it('a server elsewhere is named by its URL, and its header by a variable', async () => {
-  const to = 'https://tools.example/mcp';
+  const to = 'https://tools.example/mcp?key=k';
   const { stdout } = await host('cursor', '--to', to, '--header-env', 'Authorization: TOKEN');
   const { args, env } = inFile(stdout) as Started;
   expect(args.slice(6)).toEqual([
-    ...['--tool-server', to, '--to', to, '--header-env', 'Authorization: TOKEN'],
+    ...['--tool-server', 'https://tools.example/mcp', '--to', to, '--header-env', 'Authorization: TOKEN'],
   ]);
   expect(env).toEqual({ TOKEN: '${env:TOKEN}' });
 });
@@ -169,7 +169,10 @@ it.each([
   [['host', 'zed', '--server', 'a b', ...BY, '--', 'cat'], '"a b" is no name'],
   [['host', 'zed', '--server', 'a', ...BY, '--variable', 'A=b', '--', 'cat'], '"A=b" is no name'],
   [['host', 'zed', '--server', 'a', ...BY], 'neither --to nor a command, or both'],
-  [['host', 'zed', '--server', 'a', ...BY, '--to', 'x:y', '--trusted-root', 'a'], 'are for a command'],
+  [['host', 'zed', '--server', 'a', ...BY, '--to', 'x:y', '--trusted-root', 'a'], 'is for a command'],
+  [['host', 'zed', '--server', 'a', ...BY, '--to', 'x:y'], '--to is "x:y"'],
+  [['host', 'gemini', '--server', 'a', ...BY, '--', 'cat', '$HOME'], 'which gemini may replace'],
+  [['host', 'opencode', '--server', 'a', ...BY, '--', 'cat', '{env:A}'], 'which opencode may replace'],
   [['host', 'zed', '--server', 'a', ...BY, '--header-env', 'A: B', '--', 'cat'], '--header-env is for --to'],
   [['host', 'zed', '--server', 'a', '--key', 'bot.key', '--', 'cat'], 'there is no chain'],
   [['host', 'zed', '--server', 'a', '--chain', 'root.jwt', '--', 'cat'], 'there is no key to sign with'],

@@ -4,6 +4,7 @@ import { BUILD } from '../../service/observe/build-info.js';
 import { CommandError } from '../command-error.js';
 import { addKeyOptions, readSigner, type KeyOptions } from '../key-file.js';
 import { Delegations } from '../sign/delegations.js';
+import { readTarget } from '../sign/options.js';
 import { printable } from '../terminal.js';
 
 interface HostOptions extends KeyOptions {
@@ -162,6 +163,12 @@ Examples:
 async function host(name: string, server: readonly string[], options: HostOptions): Promise<void> {
   const { reference, tell } = HOSTS[name] as Host;
   const entry = await entryOf(server, options);
+  const replaced = reference === null ? undefined : entry.args.find((arg) => /\$|\{(?:env|file):/.test(arg));
+  if (replaced !== undefined)
+    throw new CommandError(
+      `${JSON.stringify(replaced)} has a $ or {env: in it, which ${name} may replace`,
+      'start a script that has this word in it',
+    );
   const env = reference === null ? [] : entry.variables.map((variable) => [variable, reference(variable)]);
   const { text, file: where } = tell(entry, Object.fromEntries(env) as Record<string, string>);
   process.stdout.write(`${text}\n`);
@@ -171,7 +178,7 @@ async function host(name: string, server: readonly string[], options: HostOption
     note(
       `${name} cannot refer to variables: write ${entry.variables.join(', ')} with the value into a member "env" of the entry, where whoever reads the file reads it.`,
     );
-  note('Restart the host. Its calls are signed for the tool server ' + toolServerOf(options) + '.');
+  note(`Restart the host. Its calls are signed for the tool server ${toolServerOf(options)}.`);
 }
 
 /** What runs, as a host can start it from any folder. */
@@ -188,16 +195,16 @@ async function entryOf(server: readonly string[], options: HostOptions): Promise
   const [command, ...args] = [...program, 'sign', ...(await signerOf(options)), ...toolServer, ...behind];
   const ofHeaders = headerEnv.map((header) => header.slice(header.indexOf(':') + 1).trim());
   const variables = [...new Set([...ofHeaders, ...variable])];
-  const odd = [name, ...variables].find((text) => !/^[\w-]+$/.test(text));
+  const odd = /^[\w-]+$/.test(name) ? variables.find((one) => !/^[A-Za-z_]\w*$/.test(one)) : name;
   if (odd !== undefined)
     throw new CommandError(
-      `${JSON.stringify(odd)} is no name, expected letters, digits, - and _`,
+      `${JSON.stringify(odd)} is no name, expected letters, digits and _ (in --server also -)`,
       'hosts take no other names alike',
     );
   return { name, command, args, variables };
 }
 
-function requireWay(server: readonly string[], { chain, to, trustedRoot, headerEnv, variable }: HostOptions) {
+function requireWay(server: readonly string[], { chain, to, trustedRoot, headerEnv }: HostOptions) {
   const wrong = (found: string, hint: string) => {
     throw new CommandError(found, hint);
   };
@@ -207,11 +214,8 @@ function requireWay(server: readonly string[], { chain, to, trustedRoot, headerE
       'name one server: --to <url>, or its command behind --',
     );
   if (chain.length === 0) wrong('there is no chain to sign under', 'name the file of one with --chain');
-  if (to !== undefined && trustedRoot.length + variable.length > 0)
-    wrong(
-      '--trusted-root and --variable are for a command',
-      'leave them out: a server elsewhere has its own guard',
-    );
+  if (to !== undefined && trustedRoot.length > 0)
+    wrong('--trusted-root is for a command', 'leave it out: a server elsewhere has its own guard');
   if (to === undefined && headerEnv.length > 0) wrong('--header-env is for --to', 'name a --variable');
 }
 
@@ -231,8 +235,9 @@ async function signerOf(options: HostOptions): Promise<string[]> {
   return [...by, ...files.flatMap(([option, name]) => [option, path.resolve(name)])];
 }
 
+/** A query can have a secret in it: it is no part of a name. */
 function toolServerOf({ server, to, toolServer }: HostOptions): string {
-  return toolServer ?? to ?? `stdio:${server}`;
+  return toolServer ?? (to === undefined ? `stdio:${server}` : readTarget(to.replace(/\?.*/s, '')).href);
 }
 
 /**
