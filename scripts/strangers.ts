@@ -193,19 +193,10 @@ try {
   await step(bin('drs-verify'), 'issue', ...toBot, '--yes', '-o', 'bot.jwt');
   const filesystem = [bin('mcp-server-filesystem'), at('data')];
   const by = ['--key', 'bot.key', '--chain', 'bot.jwt', '--trusted-root', alice, '--tool-server', FILES];
-  const printed = await step(
-    bin('drs-verify'),
-    'host',
-    'cursor',
-    '--server',
-    'files',
-    ...by,
-    '--',
-    ...filesystem,
-  );
-  const { mcpServers } = JSON.parse(printed) as {
-    mcpServers: Record<string, Entry>;
-  };
+  const host = ['host', 'cursor', '--server', 'files', ...by, '--', ...filesystem];
+  const printed = await step(bin('drs-verify'), ...host);
+  writeFileSync(at('mcp.json'), printed);
+  const { mcpServers } = JSON.parse(printed) as { mcpServers: Record<string, Entry> };
   const files = mcpServers['files'] as Entry;
   const started = performance.now();
   const client = await connect('v2', files);
