@@ -171,6 +171,8 @@ it.each([
   [['host', 'zed', '--server', 'a', ...BY], 'neither --to nor a command, or both'],
   [['host', 'zed', '--server', 'a', ...BY, '--to', 'x:y', '--trusted-root', 'a'], 'is for a command'],
   [['host', 'zed', '--server', 'a', ...BY, '--to', 'x:y'], '--to is "x:y"'],
+  [['host', 'zed', '--server', 'a', ...BY, '--trusted-root', 'alice', '--', 'cat'], 'is "alice"'],
+  [['host', 'zed', '--server', 'a', ...BY, '--trusted-root', '', '--', 'cat'], 'not an empty text'],
   [['host', 'gemini', '--server', 'a', ...BY, '--', 'cat', '$HOME'], 'which gemini may replace'],
   [['host', 'opencode', '--server', 'a', ...BY, '--', 'cat', '{env:A}'], 'which opencode may replace'],
   [['host', 'zed', '--server', 'a', ...BY, '--header-env', 'A: B', '--', 'cat'], '--header-env is for --to'],

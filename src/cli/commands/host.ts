@@ -1,8 +1,10 @@
 import path from 'node:path';
 import { Argument, type Command } from 'commander';
+import { DEFAULT_KEYS } from '../../protocol/key-resolver.js';
 import { BUILD } from '../../service/observe/build-info.js';
 import { CommandError } from '../command-error.js';
 import { addKeyOptions, readSigner, type KeyOptions } from '../key-file.js';
+import { collect } from '../policy-options.js';
 import { Delegations } from '../sign/delegations.js';
 import { readTarget } from '../sign/options.js';
 import { printable } from '../terminal.js';
@@ -216,6 +218,9 @@ function requireWay(server: readonly string[], { chain, to, trustedRoot, headerE
   if (chain.length === 0) wrong('there is no chain to sign under', 'name the file of one with --chain');
   if (to !== undefined && trustedRoot.length > 0)
     wrong('--trusted-root is for a command', 'leave it out: a server elsewhere has its own guard');
+  const odd = trustedRoot.find((did) => did !== 'any' && DEFAULT_KEYS.publicKeyOf(did) === null);
+  if (odd !== undefined)
+    wrong(`--trusted-root is ${JSON.stringify(odd)}`, 'name the DID of the principal, did:key:z6Mk…');
   if (to === undefined && headerEnv.length > 0) wrong('--header-env is for --to', 'name a --variable');
 }
 
@@ -259,8 +264,4 @@ function shell(...words: string[]): string {
 /** A string or an array of strings: TOML writes them as JSON does, but escapes DEL. */
 function toml(value: string | readonly string[]): string {
   return JSON.stringify(value).replaceAll('\u007f', String.raw`\u007f`);
-}
-
-function collect(value: string, before: readonly string[]): readonly string[] {
-  return [...before, value];
 }
