@@ -26,7 +26,7 @@ const ALONE = [
  * names. `npm test` leaves them out, `npm run test:long` and the gate run them. z3, of `proof`, has threads that do not end:
  * it needs a process of its own.
  */
-const LONG = ['bench/report', 'deploy/image', 'deploy/prometheus', 'proof/*'].map(
+const LONG = ['bench/report', 'deploy/image', 'deploy/prometheus', 'proof/*', 'service/overload'].map(
   (name) => `test/${name}.test.ts`,
 );
 
