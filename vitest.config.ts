@@ -22,13 +22,21 @@ const ALONE = [
 ];
 
 /**
- * Files that take five seconds of processor time and more, for what few changes touch and no promise of the threat model
- * names. `npm test` leaves them out, `npm run test:long` and the gate run them. z3, of `proof`, has threads that do not end:
- * it needs a process of its own.
+ * Files that take some four seconds of processor time and more, for what few changes touch and no promise of the threat
+ * model names. `npm test` leaves them out, `npm run test:long` and the gate run them. z3, of `proof`, has threads that do
+ * not end: it needs a process of its own.
  */
-const LONG = ['bench/report', 'deploy/image', 'deploy/prometheus', 'proof/*', 'service/overload'].map(
-  (name) => `test/${name}.test.ts`,
-);
+const LONG = [
+  ...[
+    'bench/report',
+    'deploy/chart',
+    'deploy/image',
+    'deploy/prometheus',
+    'faults/faults',
+    'package/production',
+  ],
+  ...['proof/*', 'service/overload', 'stress', 'worst-case/families'],
+].map((name) => `test/${name}.test.ts`);
 
 /** In the order in which they run: a worker serves one project, and starts anew for another. */
 const PROJECTS = ['long', 'alone', 'node:http', 'drs'];
