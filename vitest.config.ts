@@ -27,15 +27,16 @@ const ALONE = [
  * not end: it needs a process of its own.
  */
 const LONG = [
-  ...[
-    'bench/report',
-    'deploy/chart',
-    'deploy/image',
-    'deploy/prometheus',
-    'faults/faults',
-    'package/production',
-  ],
-  ...['proof/*', 'service/overload', 'stress', 'worst-case/families'],
+  'bench/report',
+  'deploy/chart',
+  'deploy/image',
+  'deploy/prometheus',
+  'faults/faults',
+  'package/production',
+  'proof/*',
+  'service/overload',
+  'stress',
+  'worst-case/families',
 ].map((name) => `test/${name}.test.ts`);
 
 /** In the order in which they run: a worker serves one project, and starts anew for another. */
