@@ -9,6 +9,8 @@ interface Row {
   readonly status: number;
   /** HTTP status on the JSON-RPC protocols, if it differs. */
   readonly rpcStatus?: number;
+  /** The code that JSON-RPC or MCP has for it; {@link RPC_ERROR_CODE} if they have none. */
+  readonly rpcCode?: number;
   /** What the caller can do. */
   readonly suggestion: string;
 }
@@ -62,13 +64,21 @@ export const GATE_CATALOGUE = [
   {
     code: 'HEADER_MISMATCH',
     status: 400,
+    rpcCode: -32020,
     suggestion:
-      'Set Mcp-Method, Mcp-Name and Mcp-Param-… to the method, the name and the arguments of the body.',
+      'Set MCP-Protocol-Version, Mcp-Method, Mcp-Name and Mcp-Param-… to the version, the method, the name and the arguments of the body.',
+  },
+  {
+    code: 'UNSUPPORTED_VERSION',
+    status: 400,
+    rpcCode: -32022,
+    suggestion: 'Use a version of MCP that the gate supports: data.supported has them.',
   },
   {
     code: 'UNKNOWN_METHOD',
     status: 403,
-    suggestion: 'Use a method of MCP, or have the operator add this one to GATE_PASS_METHODS (passMethods).',
+    rpcCode: -32601,
+    suggestion: 'Use a method of this version of MCP, or have the operator add this one to GATE_PASS_METHODS (passMethods).',
   },
   {
     code: 'MULTIPLE_BUNDLES',
@@ -141,7 +151,15 @@ export interface GateFailure {
   readonly suggestion: string;
   /** Whether the chain is valid, and how the call's body compares with it; `null` if nothing was checked. */
   readonly verdict: { readonly valid: boolean; readonly binding?: Exclude<Binding, 'match'> } | null;
+  /** What clients of MCP expect in `data` besides. */
+  readonly version?: { readonly supported: readonly string[]; readonly requested: string };
 }
+
+/** The JSON-RPC error code of denials for which neither JSON-RPC nor MCP has one. */
+export const RPC_ERROR_CODE = -32010;
+
+/** The JSON-RPC error code of a denial. */
+export const rpcCodeOf = (code: string): number => rows.get(code)?.rpcCode ?? RPC_ERROR_CODE;
 
 const rows: ReadonlyMap<string, Row> = new Map(GATE_CATALOGUE.map((row) => [row.code, row]));
 
