@@ -44,7 +44,7 @@ export async function openCore(configuration: Configuration, log: Logger, opened
   const metrics = new Metrics();
   const engine = opened.add(await openEngine(configuration, { log, observer: metrics.observer }));
   const gatekeeper = new Gatekeeper(configuration, new Backlog(configuration, engine.signatures));
-  const gate = opened.add(await openGate({ engine, configuration, metrics, log }));
+  const gate = opened.add(await openGate({ engine, configuration, metrics, verdicts, log }));
   return { verdicts, metrics, engine, gatekeeper, gate };
 }
 

@@ -10,10 +10,10 @@ import {
   listenAddressOf,
   readConfiguration,
   warningsAbout,
+  warningsAboutMemory,
 } from './configuration/configuration.js';
 import { showAddress } from './http/listen/listen-address.js';
 import { releaseSignals } from './early-signals.js';
-import { warningsAboutMemory } from './configuration/memory-needs.js';
 import { printableUrl } from '../revocation/printable-url.js';
 import type { Service } from './service.js';
 import closeWithGrace, { type AllEvents } from 'close-with-grace';
@@ -29,7 +29,7 @@ import closeWithGrace, { type AllEvents } from 'close-with-grace';
 export async function serve(env: NodeJS.ProcessEnv, isCheck = false): Promise<void> {
   const configuration = readOrExit(env);
   const warnings = [
-    ...warningsAbout(env, configuration),
+    ...warningsAbout(configuration),
     ...warningsAboutMemory(configuration, getHeapStatistics().heap_size_limit),
   ];
   if (isCheck) {

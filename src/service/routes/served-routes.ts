@@ -1,7 +1,5 @@
-import { readFileSync, statSync } from 'node:fs';
-import type { OpeningRules } from '../../gate/open.js';
 import { RouteTable } from '../../gate/routes.js';
-import type { Configuration } from '../configuration/configuration.js';
+import { readAtMost } from '../configuration/secret-files.js';
 
 const MAX_BYTES = 1024 * 1024;
 
@@ -31,25 +29,9 @@ export class ServedRoutes {
   }
 }
 
-/** What a gate opens by its configuration. The routes are those at the time of a request: they can be reloaded. */
-export function openingRulesOf(
-  configuration: Pick<Configuration, 'gatePassMethods' | 'gateMethods'>,
-  routes: Pick<ServedRoutes, 'current'>,
-): OpeningRules {
-  return {
-    passMethods: new Set(configuration.gatePassMethods),
-    methods: configuration.gateMethods,
-    get routes() {
-      return routes.current;
-    },
-  };
-}
-
 function readTable(file: string): RouteTable {
   try {
-    const { size } = statSync(file);
-    if (size > MAX_BYTES) throw new Error(`it has ${size} bytes, expected at most ${MAX_BYTES}`);
-    return RouteTable.parse(readFileSync(file, 'utf8'));
+    return RouteTable.parse(readAtMost(file, MAX_BYTES).toString('utf8'));
   } catch (error) {
     const { message } = error as Error;
     throw new Error(
