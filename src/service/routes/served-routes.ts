@@ -20,12 +20,16 @@ export class ServedRoutes {
   }
 
   /**
-   * Reads the file again, if there is one.
+   * Reads the file again.
    *
+   * @returns what to log; `null` if there is no file
    * @throws Error if it cannot be used; the old table stays
    */
-  reload(): void {
-    if (this.file !== null) this.current = readTable(this.file);
+  reload(): object | null {
+    const { file } = this;
+    if (file === null) return null;
+    this.current = readTable(file);
+    return { file };
   }
 }
 

@@ -98,12 +98,14 @@ export class ServedCertificate {
   /**
    * Reads the files again, and serves the new certificate to new connections.
    *
+   * @returns what to log
    * @throws Error if the files cannot be used; the old certificate stays
    */
-  reload(frontEnds: readonly Pick<FrontEnd, 'useCertificate'>[]): Certificate {
+  reload(frontEnds: readonly Pick<FrontEnd, 'useCertificate'>[]): object {
     const next = readCertificate(this.current);
     for (const frontEnd of frontEnds) frontEnd.useCertificate(next);
     this.current = next;
-    return next;
+    const { certFile, fingerprint, expiresAt } = next;
+    return { certFile, fingerprint, until: new Date(expiresAt * 1000).toISOString() };
   }
 }
