@@ -26,23 +26,5 @@ export {
   type RpcErrorData,
   type RpcRefusal,
 } from '../gate/response.js';
-export {
-  createMemoryReplayStore,
-  openRedisReplayStore,
-  RefundError,
-  ReplayStoreError,
-  type Charge,
-  type MemoryReplayStore,
-  type MemoryReplayStoreOptions,
-  type RedisReplayStoreOptions,
-  type Refund,
-  type RefundCode,
-  type Refunded,
-  type RefundPart,
-  type ReplayLog,
-  type ReplayStore,
-  type ReplayUnreadyReason,
-  type Usage,
-  type Use,
-} from '../usage/index.js';
+export * from '../usage/public.js';
 export type { CountedLimits, LimitLeft, ReachedLimit } from '../verify/limits.js';

@@ -39,24 +39,12 @@ export interface Core {
  * @throws Error if a store, a log or the routes cannot be opened
  */
 export async function openCore(configuration: Configuration, log: Logger, opened: Opened): Promise<Core> {
-  const decisions = await openDecisions(configuration, log);
+  const { decisionLog } = configuration;
+  const decisions = decisionLog === undefined ? null : await LineFile.open(decisionLog, log);
   const verdicts = opened.add(new VerdictLogs(configuration, log, decisions));
   const metrics = new Metrics();
   const engine = opened.add(await openEngine(configuration, { log, observer: metrics.observer }));
   const gatekeeper = new Gatekeeper(configuration, new Backlog(configuration, engine.signatures));
-  const gate = opened.add(await openGate({ engine, configuration, metrics, log }));
+  const gate = opened.add(await openGate({ engine, configuration, metrics, verdicts, log }));
   return { verdicts, metrics, engine, gatekeeper, gate };
-}
-
-async function openDecisions({ decisionLog }: Configuration, log: Logger): Promise<LineFile | null> {
-  if (decisionLog === undefined) return null;
-  try {
-    return await LineFile.open(decisionLog, log);
-  } catch (error) {
-    throw new Error(
-      `cannot write the decision log (DECISION_LOG): ${(error as Error).message}. ` +
-        'Its folder must exist, and this process must be able to write to it.',
-      { cause: error },
-    );
-  }
 }

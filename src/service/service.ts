@@ -105,39 +105,25 @@ async function openService(configuration: Configuration, log: Logger, opened: Op
   const frontEnd = open(tables.service, connections.http, address);
   const port = await frontEnd.listen(address);
   const metricsPort = internal ? await internal.listen(internalAddress) : port;
-  const again = async (fault: string, reload: () => unknown) => {
+  const again = async (part: string, reload: () => unknown, done = 'reloaded') => {
     try {
-      await reload();
+      const facts = await reload();
+      if (facts !== null) log.info(facts ?? {}, `SIGHUP: ${part} was ${done}`);
     } catch (err) {
-      log.error({ err }, fault);
+      log.error({ err }, `${part} could not be ${done}: the old one stays`);
     }
   };
   return {
     ...{ port, metricsPort, grpcPort, frontEnd: frontEndName },
     maxConnections: connections.http.limit + (connections.grpc?.limit ?? 0),
     reload: async () => {
-      await again('the certificate could not be reloaded: the old one is still served', () => {
-        const current = served?.reload([frontEnd, internal, grpc].filter((one) => one !== null));
-        if (current === undefined) return;
-        const { certFile, fingerprint, expiresAt } = current;
-        const until = new Date(expiresAt * 1000).toISOString();
-        log.info(
-          { certFile, fingerprint, until },
-          'SIGHUP: the certificate was reloaded; new connections get it',
-        );
-      });
-      await again('the routes of the gate could not be reloaded: the old ones still hold', () => {
-        gate.routes.reload();
-        const { file } = gate.routes;
-        if (file !== null) log.info({ file }, 'SIGHUP: the routes of the gate were reloaded');
-      });
+      const listeners = [frontEnd, internal, grpc].filter((one) => one !== null);
+      await again('the certificate', () => served?.reload(listeners) ?? null);
+      await again('the table of routes', () => gate.routes.reload());
       // If it fails, the roots have logged it.
       const roots = await engine.rootsFile?.reload().catch(() => undefined);
       if (roots !== undefined) log.info({ roots }, 'SIGHUP: the trusted roots were reloaded');
-      await again('the decision log could not be reopened: the old file is still written', async () => {
-        await verdicts.reopen();
-        log.info('SIGHUP: the decision log was reopened; the configuration is only read at the start');
-      });
+      await again('the decision log', () => verdicts.reopen(), 'reopened');
     },
     close: async (isUrgent = false) => {
       const { shutdownDelaySecs, shutdownGraceSecs } = configuration;

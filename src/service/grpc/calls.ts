@@ -56,7 +56,7 @@ const LOG_PAUSE_MS = 10_000;
 
 /** The handler of a gateway's calls. Messages are bytes until their turn comes. All decisions come from the gate. */
 export function answerIn(dialect: Dialect, context: GrpcContext): handleUnaryCall<Buffer, Buffer> {
-  const { gatekeeper, configuration, log, rateLimit, verdicts } = context;
+  const { gatekeeper, configuration, log, rateLimit } = context;
   const { decider } = context.gate;
   let loggedAt = -Infinity;
 
@@ -94,17 +94,15 @@ export function answerIn(dialect: Dialect, context: GrpcContext): handleUnaryCal
         return (requestId ??= newRequestId());
       },
     };
-    const { onVerdict, decided } = verdicts.ofGate(logged);
     const asked = { protocol, endpoint: 'grpc' } as const;
     const decision =
       ticket === null
-        ? decider.unavailable(asked, gatekeeper.isDraining ? 'shutting_down' : 'overloaded')
+        ? decider.unread(asked, gatekeeper.isDraining ? 'shutting_down' : 'overloaded')
         : await decider.decide({
-            ...{ ...asked, request, onVerdict },
+            ...{ ...asked, request, asked: logged },
             isWanted: () => isWanted(call),
             mayWait: () => ticket.park(),
           });
-    decided(decision);
     return dialect.write(decision, requestId);
   };
 

@@ -19,10 +19,10 @@ export async function runStdioGuard(
 ): Promise<void> {
   const opened = new Opened();
   try {
-    const { verdicts, gate } = await openCore(configuration, log, opened);
+    const { gate } = await openCore(configuration, log, opened);
     const child = await startChild(command, args, environmentOfServer(configuration));
     const parts = {
-      ...{ decider: gate.decider, verdicts, log, maxBodyBytes: configuration.maxBodyBytes },
+      ...{ decider: gate.decider, log, maxBodyBytes: configuration.maxBodyBytes },
       announcement: announcementOf({
         methods: configuration.gateMethods,
         passMethods: new Set(configuration.gatePassMethods),

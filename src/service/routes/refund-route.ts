@@ -1,6 +1,7 @@
 import { decodeUtf8 } from '#platform';
 import { isJsonObject, parseStrictJson } from '../../protocol/json.js';
 import { refundCall, RefundError, type RefundCode, type Refunded } from '../../usage/index.js';
+import { clock } from '../../verifier/call-options.js';
 import { show } from '../../verify/codes.js';
 import { answerTo, type Judge } from '../http/judged-body.js';
 import { refusal, type Incoming } from '../http/incoming.js';
@@ -47,7 +48,7 @@ export function judgeOfRefunds({
     const call = { scope: GATE_SCOPE, iss: agent, jti, allowedAt, charged };
     const facts = { ...factsOf(claims), address: incoming.clientAddress, requestId: incoming.requestId };
     try {
-      const refunded = await refundCall(call, usd, store, Math.floor(Date.now() / 1000));
+      const refunded = await refundCall(call, usd, store, clock());
       const isEmpty = refunded.calls === 0 && refunded.total_cost_usd === 0;
       if (!isEmpty || sampler.admits()) audit.info({ ...facts, ...refunded }, 'refund');
       verdicts.recordRefund(incoming, claims, 'done', refunded);

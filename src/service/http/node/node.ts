@@ -170,26 +170,18 @@ function serve(
   // Other expectations are ignored, as uWebSockets.js ignores them.
   server.on('checkExpectation', (request, response) => serveRequest(request, response, false));
   server.on('clientError', (fault: ParserFault, socket: Socket) => {
-    const wires = open.get(socket);
-    const [wire] = wires ?? [];
     // Behind a request with `Connection: close`. Its answer comes, and ends the connection.
     if (fault.code === 'HPE_CLOSED_CONNECTION') return;
-    if (wires === undefined || wires.size > 1 || wire?.isReceiving === false) {
-      // An answer now could be mistaken for the answer to an earlier request.
-      socket.destroy();
-      return;
+    // It was refused before: what it still sends is discarded.
+    if (socket.writableEnded) return;
+    // An answer now could be mistaken for that to an earlier request, or to a later one where the connection was opened in advance.
+    if (open.get(socket)?.size !== 0 || socket.bytesRead === 0) socket.destroy();
+    else {
+      const status = STATUS_OF.get(fault.code) ?? 400;
+      refuseConnection(socket, status, `the request is not HTTP/1.1: ${fault.reason ?? fault.message}`);
     }
-    if (wire?.hasAnswered === true) return;
-    // Either no request is open, or the fault is in the body of the one that is.
-    wire?.abort();
-    wires.clear();
-    answerFault(fault, socket);
   });
 }
-
-// What the client still sends is read and discarded for a while, so that the client can read the answer.
-const MAX_DISCARDED_BYTES = 1024 * 1024;
-const MAX_DISCARDING_MS = 2000;
 
 /** The error of Node's parser for bytes that are not an HTTP request. */
 interface ParserFault extends Error {
@@ -198,27 +190,18 @@ interface ParserFault extends Error {
   readonly reason?: string;
 }
 
-/** For each refused connection, the number of bytes read at the time of the refusal. */
-const refusedAt = new WeakMap<Socket, number>();
+const STATUS_OF: ReadonlyMap<string | undefined, number> = new Map([
+  ['HPE_HEADER_OVERFLOW', 431],
+  ['ERR_HTTP_REQUEST_TIMEOUT', 408],
+]);
 
-/** Answers bytes that are not an HTTP request, and closes the connection. Called again if more bytes follow. */
-function answerFault(fault: ParserFault, socket: Socket): void {
-  const since = refusedAt.get(socket);
-  if (since !== undefined) {
-    if (socket.bytesRead - since > MAX_DISCARDED_BYTES) socket.destroy();
-  } else if (!socket.writable || socket.bytesRead === 0) {
-    // Opened in advance and never used. An answer could be mistaken for the answer to a later request.
-    socket.destroy();
-  } else {
-    const { code, reason, message } = fault;
-    const unlisted: Refusal = [400, `the request is not HTTP/1.1: ${reason ?? message}`];
-    refuseConnection(socket, ...(REFUSALS.get(code) ?? unlisted));
-  }
-}
+type Refusal = readonly [status: number, error: string];
+
+/** For so long is what the client still sends read and discarded, so that it can read the answer. */
+const MAX_DISCARDING_MS = 2000;
 
 /** Writes `{ "error": … }` directly to the socket, without `node:http`, and closes the connection. */
 function refuseConnection(socket: Socket, status: number, error: string): void {
-  refusedAt.set(socket, socket.bytesRead);
   const body = JSON.stringify({ error });
   socket.end(
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/json\r\n` +
@@ -227,21 +210,3 @@ function refuseConnection(socket: Socket, status: number, error: string): void {
   const timer = setTimeout(() => socket.destroy(), MAX_DISCARDING_MS);
   socket.once('close', () => clearTimeout(timer));
 }
-
-type Refusal = readonly [status: number, error: string];
-const UNSUPPORTED: Refusal = [505, 'the version is not supported, expected HTTP/1.1 or HTTP/1.0'];
-/** Status and message for the codes of Node's parser. For one that is not listed, the message is the parser's. */
-const REFUSALS: ReadonlyMap<string | undefined, Refusal> = new Map<string, Refusal>([
-  ['HPE_HEADER_OVERFLOW', [431, `the headers are larger than ${MAX_HEADER_BYTES} bytes`]],
-  ['ERR_HTTP_REQUEST_TIMEOUT', [408, 'the headers did not arrive in time']],
-  ['HPE_INVALID_VERSION', UNSUPPORTED],
-  ['HPE_PAUSED_H2_UPGRADE', UNSUPPORTED],
-  [
-    'HPE_UNEXPECTED_CONTENT_LENGTH',
-    [400, 'Content-Length comes more than once, or together with Transfer-Encoding; expected one of them'],
-  ],
-  [
-    'HPE_INVALID_TRANSFER_ENCODING',
-    [400, 'Transfer-Encoding is not "chunked", comes more than once, or together with Content-Length'],
-  ],
-]);
