@@ -58,12 +58,9 @@ export const GATE_CATALOGUE = [
     'Set MCP-Protocol-Version, Mcp-Method, Mcp-Name and Mcp-Param-… to the version, the method, the name and the arguments of the body.',
     { rpcCode: -32020 },
   ),
-  row(
-    'UNSUPPORTED_VERSION',
-    400,
-    'Use a version of MCP that the gate knows: data.supported has them.',
-    { rpcCode: -32022 },
-  ),
+  row('UNSUPPORTED_VERSION', 400, 'Use a version of MCP that the gate knows: data.supported has them.', {
+    rpcCode: -32022,
+  }),
   row(
     'UNKNOWN_METHOD',
     403,

@@ -155,7 +155,11 @@ function findHeaderMismatch(
     isCall,
     subject,
     args,
-  }: { readonly isCall: boolean; readonly subject: JsonValue | undefined; readonly args: JsonValue | undefined },
+  }: {
+    readonly isCall: boolean;
+    readonly subject: JsonValue | undefined;
+    readonly args: JsonValue | undefined;
+  },
   headers: HeaderLookup,
   isRequired: boolean,
 ): string | null {

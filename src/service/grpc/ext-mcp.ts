@@ -26,7 +26,7 @@ export const EXT_MCP: Dialect = {
     return {
       protocol: 'mcp',
       request: {
-        ...{ method: 'POST', path: null, headers: head.headers },
+        ...{ method: 'POST', path: null, headers: head.headers, mayLackHeaders: true },
         body: bodyOf(method, mcpRequest, maxBodyBytes),
       },
       requestId: only('x-request-id'),

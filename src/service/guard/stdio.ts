@@ -106,7 +106,7 @@ export class StdioGuard {
     return this.#parts.decider.decide({
       ...({ protocol: 'mcp', endpoint: 'gate' } as const),
       asked: { endpoint: 'gate', traceparent: null, code: null, address: null, requestId: newRequestId() },
-      request: { method: 'POST', path: null, headers: NO_HEADERS, body },
+      request: { method: 'POST', path: null, headers: NO_HEADERS, mayLackHeaders: true, body },
       findFault: ({ root_principal }) => this.#server.tasks.findFault(message ?? {}, root_principal),
     });
   }

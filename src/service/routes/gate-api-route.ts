@@ -76,7 +76,10 @@ export function readGateRequest(
   return {
     protocol: known,
     // Who asks about A2A without a path has an endpoint of JSON-RPC.
-    request: { method, path: path ?? (known === 'a2a' ? '/' : null), headers: lookup, body },
+    request: {
+      ...{ method, path: path ?? (known === 'a2a' ? '/' : null), headers: lookup, body },
+      ...(value['headers'] === undefined ? { mayLackHeaders: true } : {}),
+    },
   };
 }
 
