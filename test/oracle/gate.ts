@@ -95,8 +95,7 @@ export function decide(given: GateQuestion): GateAnswer {
   const opened =
     protocol === 'http' ? openHttp(question) : protocol === 'mcp' ? openRpc(question) : openAgent(question);
   if (opened === 'pass') return { decision: 'pass' };
-  if (opened === 'UNKNOWN_METHOD' && valuesOf(headers, 'mcp-protocol-version')[0] === VERSIONS.at(-1))
-    return deny(protocol, opened, 404);
+  if (opened === UNKNOWN_TO_NEWEST) return deny(protocol, 'UNKNOWN_METHOD', 404);
   if (typeof opened === 'string')
     return deny(protocol, opened, STATUS[opened] ?? (opened === 'MALFORMED_BUNDLE' ? 400 : 403));
   const { encoded, body, command, atOrBelow, tool } = opened;
@@ -279,6 +278,8 @@ const PASSING =
   'notifications/progress notifications/roots/list_changed notifications/tasks/status';
 
 const VERSIONS: readonly string[] = ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25', '2026-07-28'];
+/** Earlier versions take a 404 for the end of a session. */
+const UNKNOWN_TO_NEWEST = 'UNKNOWN_METHOD with 404';
 const REMOVED =
   'initialize notifications/initialized ping logging/setLevel tasks/list tasks/result resources/subscribe ' +
   'resources/unsubscribe notifications/roots/list_changed';
@@ -489,11 +490,11 @@ function openMcp(
   const isAscii = (value: string) => Buffer.byteLength(value) === value.length;
   if (!methods.every(isAscii)) return 'HEADER_MISMATCH';
   if (methods.length > 1 || (methods.length === 1 && methods[0] !== method)) return 'HEADER_MISMATCH';
-  if (isNewest && method !== undefined && REMOVED.split(' ').includes(method)) return 'UNKNOWN_METHOD';
+  if (isNewest && method !== undefined && REMOVED.split(' ').includes(method)) return UNKNOWN_TO_NEWEST;
   if (method === undefined || PASSING.split(' ').includes(method)) return 'pass';
   if (method === 'subscriptions/listen' && (isValue || isStrict) && isOfLists(message)) return 'pass';
   const rules = Object.hasOwn(GATED, method) ? GATED[method] : undefined;
-  if (rules === undefined) return 'UNKNOWN_METHOD';
+  if (rules === undefined) return isNewest ? UNKNOWN_TO_NEWEST : 'UNKNOWN_METHOD';
   const [subject] = Object.entries(rules).flatMap(([name, how]) => (how.startsWith('as ') ? [name] : []));
   const called = params && subject !== undefined ? member(params, subject) : undefined;
   const names = valuesOf(headers, 'mcp-name').map(headerText);

