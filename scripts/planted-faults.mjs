@@ -84,8 +84,6 @@ const FAULTS = [
     'http',
     'answers HEAD also where the next request comes',
   ],
-  ['http/uws', 'this.#onUnix?.file.remove();', '', 'unix-socket', 'serves on a Unix socket'],
-  ['http/uws', 'await removeStaleSocket(path);', '', 'unix-socket', 'takes the place of a socket'],
   [
     'http/node/node',
     'if (!connections.opened()) socket.destroy();',

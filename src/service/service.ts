@@ -5,7 +5,6 @@ import { addressOf, listenAddressOf, type Configuration } from './configuration/
 import { openCore, Opened } from './core.js';
 import { divideConnections, type Connections } from './load/connections.js';
 import { ServedCertificate } from './http/listen/certificate.js';
-import type { ListenAddress } from './http/listen/listen-address.js';
 import { type FrontEndName, loadFrontEnd } from './http/front-end.js';
 import { loadGrpc } from './grpc/open.js';
 import type { GrpcFrontEnd } from './grpc/server.js';
@@ -18,7 +17,7 @@ import { openTracing } from './observe/tracing.js';
 
 /** A running service. */
 export interface Service {
-  /** The port it listens on; 0 for a Unix socket. */
+  /** The port it listens on. */
   readonly port: number;
   /** The port of `/metrics`: the same port unless `METRICS_ADDR` is set. */
   readonly metricsPort: number;
@@ -81,11 +80,10 @@ async function openService(configuration: Configuration, log: Logger, opened: Op
   const tables = routeTables(context);
   const connections = divideConnections(configuration, log);
   show(metrics.registry, METRICS, { ...context, server, connections, certificate: served });
-  const open = (table: Table, ofListener: Connections, address: ListenAddress) =>
+  const open = (table: Table, ofListener: Connections) =>
     opened.add(
       openFrontEnd({
-        ...{ handle: server.handlerOf(table), connections: ofListener, requestTimeoutSecs },
-        certificate: address.kind === 'unix' ? null : certificate,
+        ...{ handle: server.handlerOf(table), connections: ofListener, requestTimeoutSecs, certificate },
       }),
     );
   let grpc: GrpcFrontEnd | null = null;
@@ -98,13 +96,10 @@ async function openService(configuration: Configuration, log: Logger, opened: Op
   }
   const named = metricsAddr === undefined ? null : addressOf(metricsAddr);
   // Each process shows only its own metrics, so processes must not share this port.
-  const internalAddress: ListenAddress | null = named && { kind: 'tcp', ...named, isShared: false };
-  const internal =
-    internalAddress && connections.metrics && open(tables.internal, connections.metrics, internalAddress);
-  const address = listenAddressOf(configuration);
-  const frontEnd = open(tables.service, connections.http, address);
-  const port = await frontEnd.listen(address);
-  const metricsPort = internal ? await internal.listen(internalAddress) : port;
+  const internal = named && connections.metrics && open(tables.internal, connections.metrics);
+  const frontEnd = open(tables.service, connections.http);
+  const port = await frontEnd.listen(listenAddressOf(configuration));
+  const metricsPort = internal ? await internal.listen({ ...named, isShared: false }) : port;
   const again = async (part: string, reload: () => unknown, done = 'reloaded') => {
     try {
       const facts = await reload();

@@ -89,7 +89,7 @@ export async function openHttpGuard(
     );
     const address = listenAddressOf(configuration);
     const port = await frontEnd.listen(address);
-    const shown = showAddress({ kind: 'tcp', host: configuration.host, port, isShared: false });
+    const shown = showAddress({ host: configuration.host, port });
     return {
       url: `${certificate === null ? 'http' : 'https'}://${shown}`,
       reload: async () => {

@@ -6,7 +6,15 @@ import type { Endpoint } from '../observe/metrics/metrics.js';
 import { MAX_PIECES } from './body-reader.js';
 import type { BodyLimits, Judge } from './judged-body.js';
 import { judgeInTurn } from './serve.js';
-import { NDJSON_TYPE, refusal, type Answer, type Answered, type Asked, type Incoming } from './incoming.js';
+import {
+  NDJSON_TYPE,
+  refusal,
+  type Answer,
+  type Answered,
+  type Answering,
+  type Asked,
+  type Incoming,
+} from './incoming.js';
 
 /** The limits of batches. */
 export interface BatchLimits extends BodyLimits {
@@ -58,8 +66,8 @@ export async function answerBatch(
   const maxBytes = maxBatchBytesOf(configuration);
   const refuse = (status: number, error: string) =>
     judge.refuse(incoming, { reason: status === 413 ? 'too_large' : 'malformed', status, error });
-  const fault = findHeaderFault(incoming, maxBatch);
-  if (fault !== null) return refuse(...fault);
+  const refused = refuseHeaders(incoming, maxBatch, refuse);
+  if (refused !== null) return refused;
   const body = await incoming.read(maxBytes, ticket);
   if (body === 'gone') return null;
   if (body === 'too_large') {
@@ -216,17 +224,21 @@ function joinAll(parts: readonly (string | Buffer)[]): string | Buffer {
   return Buffer.concat(parts.map((part) => (typeof part === 'string' ? Buffer.from(part) : part)));
 }
 
-/** Why the headers of a batch are not those of one, with the status; `null` if they are. */
-function findHeaderFault(incoming: Incoming, maxBatch: number): [status: number, error: string] | null {
+/** Refuses a batch whose headers are not those of one; `null` if they are. */
+function refuseHeaders(
+  incoming: Incoming,
+  maxBatch: number,
+  refuse: (status: number, error: string) => Answering,
+): Answering {
   if (maxBatch === 0)
-    return [415, 'batches (application/x-ndjson) are off, since MAX_BATCH is 0; send single requests'];
+    return refuse(415, 'batches (application/x-ndjson) are off, since MAX_BATCH is 0; send single requests');
   const type = incoming.header('content-type') ?? '';
   if (!TYPE_FORM.test(type)) {
     const expected = `${NDJSON_TYPE} for a batch, without other parameters than charset=utf-8`;
-    return [415, `Content-Type is ${JSON.stringify(type.slice(0, 80))}, expected ${expected}`];
+    return refuse(415, `Content-Type is ${JSON.stringify(type.slice(0, 80))}, expected ${expected}`);
   }
   if (incoming.header('content-encoding') !== null)
-    return [415, 'a batch has Content-Encoding, expected none: send it as it is'];
+    return refuse(415, 'a batch has Content-Encoding, expected none: send it as it is');
   if (incoming.header('x-drs-bundle') === null) return null;
-  return [400, 'a batch has the header X-DRS-Bundle, expected none: put each bundle into a line of the body'];
+  return refuse(400, 'a batch has the header X-DRS-Bundle, expected none: put each bundle into a line of it');
 }

@@ -42,7 +42,7 @@ export type TakePiece = (piece: Buffer, isLast: boolean) => void;
  * {@link write}, except for {@link cut} until the answer is sent.
  */
 export interface Wire {
-  /** The address of the peer in text; {@link UNIX_PEER} over a Unix socket. Ask while the handler runs. */
+  /** The address of the peer in text. Ask while the handler runs. */
   remoteAddress(): string;
   /** Sets a callback for a disconnect before {@link write} or {@link close}. Call it before the handler returns. */
   onAborted(gone: () => void): void;
@@ -95,7 +95,7 @@ export interface FrontEnd {
   /**
    * Listens on an address. Call it once.
    *
-   * @returns the port; 0 for a Unix socket
+   * @returns the port
    * @throws Error if it cannot listen on the address
    */
   listen(address: ListenAddress): Promise<number>;
@@ -123,9 +123,6 @@ export const MAX_HEADERS = 100;
 /** Connections that the kernel keeps until they are accepted. It keeps at most `net.core.somaxconn`, whatever this says. */
 export const MAX_BACKLOG = 65_535;
 
-/** The {@link Wire.remoteAddress} of a connection over a Unix socket. */
-export const UNIX_PEER = 'unix';
-
 /** The {@link Wire.remoteAddress} of a connection that is already closed. */
 export const GONE_PEER = 'unknown';
 
@@ -133,16 +130,13 @@ const LOW_PORTS = 1024;
 
 /** The error of a front end that cannot listen. */
 export function cannotListen(address: ListenAddress): Error {
-  const isLow = address.kind === 'tcp' && address.port > 0 && address.port < LOW_PORTS;
+  const isLow = address.port > 0 && address.port < LOW_PORTS;
   const who = isLow
     ? `, or this user may not listen there (ports below ${LOW_PORTS} are for root, or for whoever has CAP_NET_BIND_SERVICE)`
     : '';
   return new Error(
-    address.kind === 'unix'
-      ? `cannot listen on ${showAddress(address)}: its folder does not exist, or this process may not write to it; ` +
-          'create it for the user of the service, or choose another path (LISTEN)'
-      : `cannot listen on ${showAddress(address)}: another process has the port, or the address is not this machine's${who}; ` +
-          'stop that process, or choose another address (HOST and PORT, METRICS_ADDR)',
+    `cannot listen on ${showAddress(address)}: another process has the port, or the address is not this machine's${who}; ` +
+      'stop that process, or choose another address (HOST and PORT, METRICS_ADDR)',
   );
 }
 
