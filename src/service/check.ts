@@ -48,27 +48,8 @@ async function problemOf(variable: string, attempt: () => unknown): Promise<stri
 
 /** Whether a file can be used, or created if it is missing. */
 async function canKeep(file: string, mode: number): Promise<void> {
-  try {
-    await access(file, mode);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
-    await canWriteFolderOf(file);
-    return;
-  }
-  if (!(await stat(file)).isFile()) throw new Error(`${file} is no regular file, expected one`);
-}
-
-async function canWriteFolderOf(file: string): Promise<void> {
-  const folder = path.dirname(file);
-  try {
-    await access(folder, W_OK);
-  } catch (error) {
-    const isMissing = (error as NodeJS.ErrnoException).code === 'ENOENT';
-    throw new Error(
-      isMissing
-        ? `the folder ${folder} does not exist: create it, and let this user write to it`
-        : `this user cannot write to the folder ${folder}: ${reasonOf(error)}`,
-      { cause: error },
-    );
-  }
+  const found = await stat(file).catch(() => null);
+  if (found === null) await access(path.dirname(file), W_OK);
+  else if (found.isFile()) await access(file, mode);
+  else throw new Error(`${file} is no regular file, expected one`);
 }

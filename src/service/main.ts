@@ -11,7 +11,7 @@ import {
   warningsAbout,
   warningsAboutMemory,
 } from './configuration/configuration.js';
-import { showAddress } from './http/listen/listen-address.js';
+import { showAddress } from './http/front-end.js';
 import { releaseSignals } from './early-signals.js';
 import type { Service } from './service.js';
 import closeWithGrace, { type AllEvents } from 'close-with-grace';

@@ -32,7 +32,7 @@ describe('the check before a start', () => {
 
   it('names a folder that is missing, for each variable', async () => {
     const file = at('no', 'file');
-    const says = `the folder ${at('no')} does not exist: create it, and let this user write to it`;
+    const says = `ENOENT: no such file or directory, access '${at('no')}'`;
     expect(await problemsWith({ REVOCATION_STORE_PATH: file, DECISION_LOG: file })).toEqual([
       `REVOCATION_STORE_PATH: ${says}`,
       `DECISION_LOG: ${says}`,

@@ -1,7 +1,7 @@
 import { readOptions } from '../../protocol/options.js';
 import { findContradictions, OptionsError } from '../../verifier/options.js';
 import { readCertificate } from '../http/listen/certificate.js';
-import type { ListenAddress } from '../http/listen/listen-address.js';
+import type { ListenAddress } from '../http/front-end.js';
 import { findStrangers, valueOf, variableOf, type Environment } from './environment.js';
 import { printableUrl } from '../../revocation/printable-url.js';
 import { readSecretFiles } from './secret-files.js';

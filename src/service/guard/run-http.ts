@@ -5,7 +5,7 @@ import type { Protocol } from '../../gate/codes.js';
 import { BUILD } from '../observe/build-info.js';
 import { listenAddressOf, type Configuration } from '../configuration/configuration.js';
 import { Opened, openCore } from '../core.js';
-import { showAddress } from '../http/listen/listen-address.js';
+import { showAddress } from '../http/front-end.js';
 import { openNode } from '../http/node/node.js';
 import { ServedCertificate } from '../http/listen/certificate.js';
 import { divideForGuard } from '../load/connections.js';

@@ -1,7 +1,6 @@
 import type { Buffer } from 'node:buffer';
 import type { Certificate } from './listen/certificate.js';
 import type { Connections } from '../load/connections.js';
-import { showAddress, type ListenAddress } from './listen/listen-address.js';
 
 /** The names of the front ends: uWebSockets.js and `node:http`. */
 export type FrontEndName = 'uws' | 'node';
@@ -78,6 +77,20 @@ export interface Wire {
   cut(): void;
 }
 
+/** Where a front end listens. */
+export interface ListenAddress {
+  readonly host: string;
+  /** 0 takes a free one. */
+  readonly port: number;
+  /** Other processes of the same user can listen on the port too. The kernel then distributes new connections among them. */
+  readonly isShared: boolean;
+}
+
+/** An address as it is printed: `127.0.0.1:8080`, `[::1]:8080`. */
+export function showAddress({ host, port }: Pick<ListenAddress, 'host' | 'port'>): string {
+  return `${host.includes(':') ? `[${host}]` : host}:${port}`;
+}
+
 /** What a front end needs. */
 export interface FrontEndOptions {
   /** Called for each request. Must not throw. */
@@ -128,15 +141,15 @@ export const GONE_PEER = 'unknown';
 
 const LOW_PORTS = 1024;
 
-/** The error of a front end that cannot listen. */
-export function cannotListen(address: ListenAddress): Error {
+/** The error of a front end that cannot listen. @param variables that give the address */
+export function cannotListen(address: ListenAddress, variables = 'HOST and PORT, METRICS_ADDR'): Error {
   const isLow = address.port > 0 && address.port < LOW_PORTS;
   const who = isLow
     ? `, or this user may not listen there (ports below ${LOW_PORTS} are for root, or for whoever has CAP_NET_BIND_SERVICE)`
     : '';
   return new Error(
     `cannot listen on ${showAddress(address)}: another process has the port, or the address is not this machine's${who}; ` +
-      'stop that process, or choose another address (HOST and PORT, METRICS_ADDR)',
+      `stop that process, or choose another address (${variables})`,
   );
 }
 

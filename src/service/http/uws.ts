@@ -8,12 +8,12 @@ import {
   GONE_PEER,
   type FrontEnd,
   type FrontEndOptions,
+  type ListenAddress,
   type OpenFrontEnd,
   type TakePiece,
   type Wire,
   type WireAnswer,
 } from './front-end.js';
-import type { ListenAddress } from './listen/listen-address.js';
 
 /**
  * The front end on uWebSockets.js. Import this file only with `import()`: it loads a binary that is not installed
@@ -69,19 +69,15 @@ class UwsFrontEnd implements FrontEnd {
     const app = this.#makeApp(certificate);
     uWS.us_listen_socket_close(oldSocket);
     const socket = listenOn(app, at);
-    if (socket !== null) {
-      this.#listening = { app, socket, at };
-      if (old.open > 0) this.#retired.add(old);
-      return;
-    }
-    const again = listenOn(old, at);
-    // Nobody can reach the service any more. The error ends the process, so that its supervisor starts a new one.
-    if (again === null) {
+    if (socket === null) {
+      // Nobody can reach the service any more. The error ends the process, so that its supervisor starts a new one.
       setImmediate(() => {
         throw cannotListen(at);
       });
-    } else this.#listening = { app: old, socket: again, at };
-    throw cannotListen(at);
+      throw cannotListen(at);
+    }
+    this.#listening = { app, socket, at };
+    if (old.open > 0) this.#retired.add(old);
   }
 
   stopListening(): void {

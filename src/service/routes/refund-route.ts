@@ -8,7 +8,7 @@ import { refusal, type Incoming } from '../http/incoming.js';
 import { printable } from '../observe/logs/verdict-logs.js';
 import { Sampler } from '../observe/sampler.js';
 import type { ContextClaims } from './context-token.js';
-import type { RouteContext } from './context.js';
+import type { RouteContext } from '../core.js';
 import { GATE_SCOPE } from '../gate-decider.js';
 
 const BODY_BYTES = 32 * 1024;

@@ -10,6 +10,7 @@ import { type AddressInfo, Server as NetServer, type Socket } from 'node:net';
 import { secureContextOf } from '../listen/certificate.js';
 import {
   type FrontEndOptions,
+  type ListenAddress,
   MAX_BACKLOG,
   MAX_HEADERS,
   MAX_HEADER_BYTES,
@@ -17,7 +18,6 @@ import {
   cannotListen,
 } from '../front-end.js';
 import { NodeRequest, NodeWire } from './node-wire.js';
-import type { ListenAddress } from '../listen/listen-address.js';
 import { Buffer } from 'node:buffer';
 
 // Like uWebSockets.js, which closes idle connections after 8 to 12 s.
