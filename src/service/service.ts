@@ -1,7 +1,7 @@
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { addressOf, listenAddressOf, type Configuration } from './configuration/configuration.js';
+import { addressOf, type Configuration } from './configuration/configuration.js';
 import { openCore, Opened, unreadyReasonsOf } from './core.js';
 import { divideConnections, type Connections } from './load/connections.js';
 import { ServedCertificate } from './http/listen/certificate.js';
@@ -97,7 +97,7 @@ async function openService(configuration: Configuration, log: Logger, opened: Op
   // Each process shows only its own metrics, so processes must not share this port.
   const internal = named && connections.metrics && open(tables.internal, connections.metrics);
   const frontEnd = open(tables.service, connections.http);
-  const port = await frontEnd.listen(listenAddressOf(configuration));
+  const port = await frontEnd.listen({ host, port: configuration.port, isShared: configuration.sharePort });
   const metricsPort = internal ? await internal.listen({ ...named, isShared: false }) : port;
   const again = async (part: string, reload: () => unknown, done = 'reloaded') => {
     try {

@@ -1,7 +1,6 @@
 import { readOptions } from '../../protocol/options.js';
 import { findContradictions, OptionsError } from '../../verifier/options.js';
 import { readCertificate } from '../http/listen/certificate.js';
-import type { ListenAddress } from '../http/front-end.js';
 import { findStrangers, valueOf, variableOf, type Environment } from './environment.js';
 import { printableUrl } from '../../revocation/printable-url.js';
 import { readSecretFiles } from './secret-files.js';
@@ -101,11 +100,6 @@ function findUnshared(configuration: Configuration): string[] {
       'REVOCATION_STORE is "memory": set it to redis, or unset DRS_ADMIN_TOKEN and revoke by status list',
     );
   return remedies.map((remedy) => `SHARE_PORT is set, and instances do not share ${remedy}`);
-}
-
-/** The address on which `/verify` is served. */
-export function listenAddressOf({ host, port, sharePort: isShared }: Configuration): ListenAddress {
-  return { host, port, isShared };
 }
 
 /**

@@ -1,10 +1,12 @@
 import { Buffer } from 'node:buffer';
 import type { Logger } from 'pino';
-import { MAX_TYPICAL_BYTES, type Gatekeeper, type Ticket } from '../load/gatekeeper.js';
+import type { Configuration } from '../configuration/configuration.js';
+import type { RouteContext } from '../core.js';
+import { MAX_TYPICAL_BYTES, type Ticket } from '../load/gatekeeper.js';
 import type { RateLimit } from '../load/rate-limit.js';
 import type { Endpoint } from '../observe/metrics/metrics.js';
 import { MAX_PIECES } from './body-reader.js';
-import type { BodyLimits, Judge } from './judged-body.js';
+import type { Judge } from './judged-body.js';
 import { judgeInTurn } from './serve.js';
 import {
   NDJSON_TYPE,
@@ -16,19 +18,9 @@ import {
   type Incoming,
 } from './incoming.js';
 
-/** The limits of batches. */
-export interface BatchLimits extends BodyLimits {
-  /** Lines; 0 if there are no batches. */
-  readonly maxBatch: number;
-  readonly maxBodyMemory: number;
-}
-
-interface BatchDeps {
-  readonly configuration: BatchLimits;
-  readonly gatekeeper: Gatekeeper;
+type BatchDeps = Pick<RouteContext, 'configuration' | 'gatekeeper' | 'log'> & {
   readonly limit: RateLimit | null;
-  readonly log: Logger;
-}
+};
 
 /** Memory for the answer to a line, and for what is noted of it while it waits. */
 const BYTES_PER_LINE = 1024;
@@ -45,7 +37,7 @@ const LINE_FEED = 0x0a;
 const TYPE_FORM = /^application\/x-ndjson[ \t]*(?:;[ \t]*charset=(?:utf-8|"utf-8")[ \t]*)?$/i;
 
 /** The largest batch. */
-export function maxBatchBytesOf({ maxBodyMemory }: Pick<BatchLimits, 'maxBodyMemory'>): number {
+export function maxBatchBytesOf({ maxBodyMemory }: Pick<Configuration, 'maxBodyMemory'>): number {
   return Math.floor(maxBodyMemory / BATCH_SHARE);
 }
 

@@ -153,32 +153,23 @@ export function cannotListen(address: ListenAddress, variables = 'HOST and PORT,
   );
 }
 
-/** A front end that can be opened here. */
-export interface LoadedFrontEnd {
-  readonly name: FrontEndName;
-  /** Why this front end was chosen, for the log. */
-  readonly reason: string;
-  /** Whether uWebSockets.js is installed but does not run, so that the choice is second best. */
-  readonly isFallback: boolean;
-  readonly open: OpenFrontEnd;
-}
-
 /** Adds uWebSockets.js, an optional peer. It is not on the registry under its own name. */
 const INSTALL_UWS = 'npm install uWebSockets.js@npm:uwebsockets@3.0.6';
 
 /**
  * Loads the requested front end. For `auto`: uWebSockets.js if it runs here, else `node:http`.
  *
+ * @returns why this one was chosen, and whether it is second best, since uWebSockets.js is installed but does not run
  * @throws Error if uWebSockets.js is requested and does not load
  */
-export async function loadFrontEnd(wanted: FrontEndName | 'auto'): Promise<LoadedFrontEnd> {
+export async function loadFrontEnd(wanted: FrontEndName | 'auto') {
   let [fault, isFallback] = ['FRONT_END asks for it', false];
   if (wanted !== 'node') {
     try {
       const { openUws } = await import('./uws.js');
       const why = wanted === 'auto' ? 'it loads, and is the faster one' : 'FRONT_END asks for it';
       const reason = `${why}; it answers HTTP/1.0 with 505, which FRONT_END=node speaks`;
-      return { name: 'uws', reason, isFallback, open: openUws };
+      return { name: 'uws', reason, isFallback, open: openUws } as const;
     } catch (error) {
       isFallback = (error as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND';
       fault = isFallback
@@ -191,7 +182,7 @@ export async function loadFrontEnd(wanted: FrontEndName | 'auto'): Promise<Loade
     }
   }
   const { openNode } = await import('./node/node.js');
-  return { name: 'node', reason: fault, isFallback, open: openNode };
+  return { name: 'node', reason: fault, isFallback, open: openNode } as const;
 }
 
 /** The message of the system's loader, which uWebSockets.js appends to a paragraph of its own. */
