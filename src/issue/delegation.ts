@@ -30,6 +30,8 @@ const CORRECT_IT = 'Correct that option.';
 /** The default lifetime of a receipt: an hour. */
 const DEFAULT_LIFETIME_SECS = 3600;
 
+const timeOrNever: Kind<number | null> = time;
+
 const COMMON = {
   /** The issuer's key. */
   key: SIGNER,
@@ -45,7 +47,7 @@ const COMMON = {
    * End of the validity period; default: an hour after its start, or the parent's end if that is earlier. `null`
    * makes a standing delegation without an end, which is only allowed if the root type is not `human`.
    */
-  expiresAt: { kind: time as Kind<number | null> },
+  expiresAt: { kind: timeOrNever },
   /** The receipt's index in the status list. Without one, only operators can revoke the receipt, by its digest. */
   statusListIndex: { kind: claim<number>() },
   /** Default: `dr:` and a random UUID. */

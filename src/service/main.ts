@@ -7,12 +7,11 @@ import { findStartProblems } from './check.js';
 import {
   type Configuration,
   addressOf,
-  listenAddressOf,
   readConfiguration,
   warningsAbout,
   warningsAboutMemory,
 } from './configuration/configuration.js';
-import { showAddress } from './http/listen/listen-address.js';
+import { showAddress } from './http/front-end.js';
 import { releaseSignals } from './early-signals.js';
 import type { Service } from './service.js';
 import closeWithGrace, { type AllEvents } from 'close-with-grace';
@@ -119,17 +118,12 @@ export function factsOf(
   { port, metricsPort, grpcPort, frontEnd, maxConnections }: Service,
 ) {
   const { host, metricsAddr, tlsCertFile } = configuration;
-  const at = listenAddressOf(configuration);
   const scheme = tlsCertFile === undefined ? 'http' : 'https';
-  const urlOf = (host: string, port: number) =>
-    `${scheme}://${showAddress({ kind: 'tcp', host, port, isShared: false })}`;
-  const url = at.kind === 'unix' ? showAddress(at) : urlOf(host, port);
-  const metrics = metricsAddr === undefined ? url : urlOf(addressOf(metricsAddr)?.host ?? host, metricsPort);
+  const metricsHost = metricsAddr === undefined ? host : (addressOf(metricsAddr)?.host ?? host);
   return {
-    ...BUILD,
-    ...(at.kind === 'unix' ? { host: null, port: null } : { host, port }),
-    ...{ url, ...(grpcPort !== null && { grpcPort }), metricsPort },
-    metricsUrl: metrics.startsWith('unix:') ? metrics : `${metrics}/metrics`,
+    ...{ ...BUILD, host, port, url: `${scheme}://${showAddress({ host, port })}` },
+    ...{ ...(grpcPort !== null && { grpcPort }), metricsPort },
+    metricsUrl: `${scheme}://${showAddress({ host: metricsHost, port: metricsPort })}/metrics`,
     ...{ frontEnd, maxConnections: Number.isFinite(maxConnections) ? maxConnections : null },
   };
 }

@@ -82,8 +82,7 @@ describe('starting', () => {
   });
 
   it('says of a low port who may listen on it', () => {
-    const messageOf = (port: number) =>
-      cannotListen({ kind: 'tcp', host: '127.0.0.1', port, isShared: false }).message;
+    const messageOf = (port: number) => cannotListen({ host: '127.0.0.1', port, isShared: false }).message;
     expect(messageOf(80)).toContain('ports below 1024 are for root, or for whoever has CAP_NET_BIND_SERVICE');
     expect(messageOf(1024)).not.toContain('root');
   });

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import type { RouteContext } from '../../src/service/routes/context.js';
+import type { RouteContext } from '../../src/service/core.js';
 import { routeTables } from '../../src/service/routes/table.js';
 import { eventually } from '../support/eventually.js';
 import { openServer } from '../support/noted-wire.js';

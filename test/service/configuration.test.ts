@@ -188,12 +188,6 @@ describe('the configuration', () => {
     expect(warnings({ GATE_REPLAY: 'redis' })).toEqual([]);
   });
 
-  it('refuses a Unix socket that several instances would have to share', () => {
-    expect(problemsOf({ LISTEN: 'unix:/run/x', GATE_REPLAY: 'off', SHARE_PORT: '1' })).toEqual([
-      expect.stringMatching(/^LISTEN is a Unix socket, which instances cannot share/),
-    ]);
-  });
-
   it('warns of a short admin token', () => {
     const warnings = (token: string) =>
       warningsAbout(readConfiguration({ DRS_ADMIN_TOKEN: token, SERVER_IDENTITY: 'any' }));

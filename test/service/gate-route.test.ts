@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { RequestBody } from '../../src/gate/request.js';
 import type { GateCall, GateDecision } from '../../src/service/gate-decider.js';
-import type { RouteContext } from '../../src/service/routes/context.js';
+import type { RouteContext } from '../../src/service/core.js';
 import { answerOf } from '../../src/service/routes/gate-route.js';
 import { routeTables } from '../../src/service/routes/table.js';
 import { openServer, type Sent } from '../support/noted-wire.js';

@@ -20,8 +20,10 @@ export function askMcp<T>(
     Object.assign(transport, {
       onmessage: () => resolve(handler()),
       start: () => Promise.resolve(),
-      send: ({ error }: { readonly error: { readonly message: string } }) =>
-        Promise.resolve(reject(Object.assign(new Error(error.message), error))),
+      send: ({ error }: { readonly error: { readonly message: string } }) => {
+        reject(Object.assign(new Error(error.message), error));
+        return Promise.resolve();
+      },
     });
     void server
       .connect(transport as never)

@@ -1,7 +1,6 @@
 import { readOptions } from '../../protocol/options.js';
 import { findContradictions, OptionsError } from '../../verifier/options.js';
 import { readCertificate } from '../http/listen/certificate.js';
-import type { ListenAddress } from '../http/listen/listen-address.js';
 import { findStrangers, valueOf, variableOf, type Environment } from './environment.js';
 import { printableUrl } from '../../revocation/printable-url.js';
 import { readSecretFiles } from './secret-files.js';
@@ -62,25 +61,16 @@ function findConflicts(configuration: Configuration): string[] {
     );
   return [
     ...problems,
-    ...findListenProblems(configuration),
+    ...findCertificateProblems(configuration),
     ...findContradictions(configuration, variableOf),
     ...findUnshared(configuration),
   ];
 }
 
-function findListenProblems(configuration: Configuration): string[] {
-  const { tlsCertFile, tlsKeyFile, listen, metricsAddr, sharePort } = configuration;
-  if (listen !== undefined && sharePort)
-    return [
-      'LISTEN is a Unix socket, which instances cannot share: unset SHARE_PORT, or set HOST and PORT instead',
-    ];
+function findCertificateProblems({ tlsCertFile, tlsKeyFile }: Configuration): string[] {
   if (tlsCertFile === undefined && tlsKeyFile === undefined) return [];
   if (tlsCertFile === undefined || tlsKeyFile === undefined)
     return ['one of TLS_CERT_FILE and TLS_KEY_FILE is set, expected both: set the other, or unset both'];
-  if (listen !== undefined && metricsAddr === undefined)
-    return [
-      'TLS_CERT_FILE is set and LISTEN is a Unix socket, which has no TLS: unset one of them, or set METRICS_ADDR',
-    ];
   try {
     readCertificate({ certFile: tlsCertFile, keyFile: tlsKeyFile });
     return [];
@@ -110,13 +100,6 @@ function findUnshared(configuration: Configuration): string[] {
       'REVOCATION_STORE is "memory": set it to redis, or unset DRS_ADMIN_TOKEN and revoke by status list',
     );
   return remedies.map((remedy) => `SHARE_PORT is set, and instances do not share ${remedy}`);
-}
-
-/** The address on which `/verify` is served. */
-export function listenAddressOf(configuration: Configuration): ListenAddress {
-  const { host, port, sharePort: isShared, listen, listenMode } = configuration;
-  if (listen === undefined) return { kind: 'tcp', host, port, isShared };
-  return { kind: 'unix', path: listen.path, mode: parseInt(listenMode, 8) };
 }
 
 /**

@@ -13,7 +13,7 @@ import { RateLimit } from '../load/rate-limit.js';
 import { printable } from '../observe/logs/verdict-logs.js';
 import type { AdminOutcome } from '../observe/metrics/metrics.js';
 import { Sampler } from '../observe/sampler.js';
-import type { RouteContext } from './context.js';
+import type { RouteContext } from '../core.js';
 
 /** A call of an `/admin` endpoint, for the log. */
 interface AdminCall {

@@ -8,7 +8,7 @@ import type { GateHead } from '../http/gate-head.js';
 import { tooLargeMessage, type Fault, type Judge } from '../http/judged-body.js';
 import type { Answer, Answering, Incoming } from '../http/incoming.js';
 import type { Ticket } from '../load/gatekeeper.js';
-import type { RouteContext } from './context.js';
+import type { RouteContext } from '../core.js';
 
 /** How a request is asked about, and what happens then. */
 export interface GateQuery extends Pick<GateRequest, 'method' | 'path'> {

@@ -8,7 +8,7 @@ import { refusal, type Incoming } from '../http/incoming.js';
 import { printable } from '../observe/logs/verdict-logs.js';
 import { Sampler } from '../observe/sampler.js';
 import type { ContextClaims } from './context-token.js';
-import type { RouteContext } from './context.js';
+import type { RouteContext } from '../core.js';
 import { GATE_SCOPE } from '../gate-decider.js';
 
 const BODY_BYTES = 32 * 1024;
@@ -21,14 +21,9 @@ const STATUS: Partial<Record<RefundCode, number>> = {
 };
 
 /** `POST /v1/refund`: tool servers give back what the gate has charged. */
-export function judgeOfRefunds({
-  configuration,
-  gate,
-  log,
-  metrics,
-  verdicts,
-}: RouteContext): Judge<Incoming> {
-  const { signer, replays: store } = gate;
+export function judgeOfRefunds(context: RouteContext): Judge<Incoming> {
+  const { configuration, log, metrics, verdicts } = context;
+  const { signer, replays: store } = context.gate;
   // Logs whatever `LOG_LEVEL` says: who gave back what must be known.
   const audit = log.child({}, { level: 'info' });
   // Of refunds that gave nothing back: whoever has a context that was signed once can ask for as many.

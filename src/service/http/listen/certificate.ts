@@ -5,16 +5,12 @@ import type { Configuration } from '../../configuration/variables.js';
 import { readAtMost } from '../../configuration/secret-files.js';
 import type { FrontEnd } from '../front-end.js';
 
-/** The PEM files of a certificate. */
-export interface CertificateFiles {
-  /** The certificate, followed by its intermediate certificates. */
-  readonly certFile: string;
-  /** Its private key, not encrypted. */
-  readonly keyFile: string;
-}
-
 /** A certificate that has been read and checked. */
-export interface Certificate extends CertificateFiles {
+export interface Certificate {
+  /** The PEM file of the certificate, followed by its intermediate certificates. */
+  readonly certFile: string;
+  /** That of its private key, not encrypted. */
+  readonly keyFile: string;
   readonly cert: Buffer;
   readonly key: Buffer;
   /** Its `notAfter`, in Unix seconds. */
@@ -30,7 +26,10 @@ const MAX_BYTES = 256 * 1024;
  *
  * @throws Error saying what was found in which file, what was expected and what to do. It never quotes the key file.
  */
-export function readCertificate({ certFile, keyFile }: CertificateFiles): Certificate {
+export function readCertificate({
+  certFile,
+  keyFile,
+}: Pick<Certificate, 'certFile' | 'keyFile'>): Certificate {
   const cert = readPem('TLS_CERT_FILE', certFile);
   const key = readPem('TLS_KEY_FILE', keyFile);
   const isCertificate =

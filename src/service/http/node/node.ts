@@ -10,6 +10,7 @@ import { type AddressInfo, Server as NetServer, type Socket } from 'node:net';
 import { secureContextOf } from '../listen/certificate.js';
 import {
   type FrontEndOptions,
+  type ListenAddress,
   MAX_BACKLOG,
   MAX_HEADERS,
   MAX_HEADER_BYTES,
@@ -17,7 +18,6 @@ import {
   cannotListen,
 } from '../front-end.js';
 import { NodeRequest, NodeWire } from './node-wire.js';
-import { removeStaleSocket, withSocketMode, type ListenAddress } from '../listen/listen-address.js';
 import { Buffer } from 'node:buffer';
 
 // Like uWebSockets.js, which closes idle connections after 8 to 12 s.
@@ -60,13 +60,9 @@ export const openNode: OpenFrontEnd = (options) => {
   server.maxHeadersCount = MAX_HEADERS + 1;
   // Closes connections without any traffic, for example if the client does not read its answers.
   server.timeout = options.requestTimeoutSecs * 1000 + IDLE_MS;
-  let isUnix = false;
-  serve(server, options, () => isUnix);
+  serve(server, options);
   return {
-    listen: (address) => {
-      isUnix = address.kind === 'unix';
-      return listen(server, address);
-    },
+    listen: (address) => listen(server, address),
     // The method of `http.Server` would also close connections that wait for their next request.
     stopListening: () => void NetServer.prototype.close.call(server),
     useCertificate: (next) => tlsServer?.setSecureContext(secureContextOf(next)),
@@ -78,23 +74,14 @@ export const openNode: OpenFrontEnd = (options) => {
 };
 
 async function listen(server: Server, address: ListenAddress): Promise<number> {
-  if (address.kind === 'unix') await removeStaleSocket(address.path);
-  else if (address.isShared && !CAN_SHARE) throw new Error(CANNOT_SHARE);
-  const listening = new Promise<void>((resolve, reject) => {
-    server.once('error', () => reject(cannotListen(address)));
-    server.once('listening', resolve);
-  });
-  if (address.kind === 'unix') {
-    const { path } = address;
-    withSocketMode(path, address.mode, () => server.listen({ path, exclusive: true, backlog: MAX_BACKLOG }));
-    await listening;
-    return 0;
-  }
   const { host, port, isShared } = address;
-  // @types/node 20 does not know `reusePort`.
-  const options = { host, port, exclusive: true, reusePort: isShared, backlog: MAX_BACKLOG };
-  server.listen(options);
-  await listening;
+  if (isShared && !CAN_SHARE) throw new Error(CANNOT_SHARE);
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', () => reject(cannotListen(address)));
+    // @types/node 20 does not know `reusePort`.
+    const options = { host, port, exclusive: true, reusePort: isShared, backlog: MAX_BACKLOG };
+    server.listen(options, resolve);
+  });
   return (server.address() as AddressInfo).port;
 }
 
@@ -118,11 +105,7 @@ function refusalOf({ rawHeaders, headers, httpVersion }: IncomingMessage): Refus
   return null;
 }
 
-function serve(
-  server: Server,
-  { handle, connections, certificate }: FrontEndOptions,
-  isUnix: () => boolean,
-): void {
+function serve(server: Server, { handle, connections, certificate }: FrontEndOptions): void {
   // The open requests of each connection: several if the client pipelines.
   const open = new WeakMap<Socket, Set<NodeWire>>();
   // Connections are counted before their TLS handshake.
@@ -160,7 +143,7 @@ function serve(
       refuseConnection(socket, ...refusal);
       return;
     }
-    const wire = new NodeWire(request, response, { expectsContinue, isUnix: isUnix() });
+    const wire = new NodeWire(request, response, expectsContinue);
     wires.add(wire);
     response.once('close', () => wires.delete(wire));
     handle(wire, new NodeRequest(request));

@@ -111,25 +111,22 @@ export class VerdictLogs {
   }
 }
 
-/** Who asked for what. Never more than this: arguments may be secret, and anybody who has receipts and signatures can use them. */
-type LoggedCall = Readonly<Record<'rootPrincipal' | 'agent' | 'jti' | 'tool', unknown>>;
-
 // A longer JWT is not worth decoding again for a log line.
 const MAX_JWT_LENGTH = 64 * 1024;
 const MAX_NODES = 4096;
 
-/** Who asked for what by a bundle, of any type and length. If it was refused, it is decoded again, and none of this is proved. */
+/**
+ * Who asked for what by a bundle, of any type and length. If it was refused, it is decoded again, and none of this is proved. Never
+ * more than this: arguments may be secret, and anybody who has receipts and signatures can use them.
+ */
 function callIn(outcome: Judgement, bundle: unknown): LoggedCall {
   if (outcome.failure === null) return callOf(outcome.chain.root.claims, outcome.invocation.claims);
   const { receipts, invocation } = isJsonObject(bundle) ? bundle : {};
   return callOf(payloadOf(Array.isArray(receipts) ? receipts[0] : undefined), payloadOf(invocation));
 }
 
-interface Claims {
-  readonly iss?: unknown;
-  readonly jti?: unknown;
-  readonly args?: unknown;
-}
+type Claims = Partial<Readonly<Record<'iss' | 'jti' | 'args', unknown>>>;
+type LoggedCall = Readonly<Record<'rootPrincipal' | 'agent' | 'jti' | 'tool', unknown>>;
 
 function callOf(root: Claims, { iss, jti, args }: Claims): LoggedCall {
   return { rootPrincipal: root.iss, agent: iss, jti, tool: isJsonObject(args) ? args['tool'] : undefined };
