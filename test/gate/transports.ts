@@ -136,15 +136,8 @@ export function askThrough(url: string, arrived: () => readonly IncomingHttpHead
 
 /** The headers of docs/spec/gate.md that only a gate may set, in lower case. */
 export const CONTEXT = [
-  'x-drs-root-principal',
-  'x-drs-root-name',
-  'x-drs-agent',
-  'x-drs-chain-depth',
-  'x-drs-command',
-  'x-drs-tool',
-  'x-drs-invocation',
-  'x-drs-binding',
-  'x-drs-context',
+  ...['x-drs-root-principal', 'x-drs-root-name', 'x-drs-agent', 'x-drs-chain-depth', 'x-drs-command'],
+  ...['x-drs-tool', 'x-drs-invocation', 'x-drs-binding', 'x-drs-context'],
 ];
 
 interface Closable {

@@ -334,19 +334,7 @@ function alteredPath(random: Random, request: GateRequest): GateRequest {
     () =>
       way +
       random.pick([
-        '%2F',
-        '%2fx',
-        '%5c',
-        '%23',
-        '%3Bx',
-        '%00',
-        '%ff',
-        '%',
-        '%25',
-        '%3f',
-        '|',
-        'é',
-        '.json',
+        ...['%2F', '%2fx', '%5c', '%23', '%3Bx', '%00', '%ff', '%', '%25', '%3f', '|', 'é', '.json'],
         ':x',
       ]) +
       query,
@@ -454,15 +442,8 @@ function altered(random: Random, request: GateRequest, bundle: string): GateRequ
       put([
         'Mcp-Name',
         random.pick([
-          'search',
-          'fetch',
-          '=?base64?c2VhcmNo?=',
-          '=?base64?@?=',
-          '=?base64?/w==?=',
-          '',
-          ' search\t',
-          '\u00a0search',
-          'ü',
+          ...['search', 'fetch', '=?base64?c2VhcmNo?=', '=?base64?@?=', '=?base64?/w==?=', ''],
+          ...[' search\t', '\u00a0search', 'ü'],
         ]),
       ]),
     () => put(['Mcp-Name', 'search'], ['Mcp-Name', 'search']),
@@ -470,17 +451,7 @@ function altered(random: Random, request: GateRequest, bundle: string): GateRequ
       put([
         random.pick(['Mcp-Param-Query', 'MCP_Param-a', 'mcp-param-']),
         random.pick([
-          'tea',
-          'x',
-          '7',
-          '7.0',
-          '0',
-          'true',
-          'null',
-          'undefined',
-          '',
-          'ü',
-          '=?base64?dGVh?=',
+          ...['tea', 'x', '7', '7.0', '0', 'true', 'null', 'undefined', '', 'ü', '=?base64?dGVh?='],
           '=?base64?@?=',
         ]),
       ]),
@@ -553,17 +524,8 @@ function altered(random: Random, request: GateRequest, bundle: string): GateRequ
     () =>
       member2(
         random.pick([
-          'method',
-          'params',
-          'id',
-          'jsonrpc',
-          'result',
-          'error',
-          'x',
-          'Params',
-          'METHOD',
-          'paramſ',
-          'İd',
+          ...['method', 'params', 'id', 'jsonrpc', 'result', 'error', 'x', 'Params', 'METHOD'],
+          ...['paramſ', 'İd'],
         ]),
         random.pick(ODD),
       ),
