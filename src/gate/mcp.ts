@@ -4,6 +4,7 @@ import { gateFailure, type GateFailure } from './codes.js';
 import { decodeHeaderText } from './context.js';
 import { own, type RpcMessage, answerId, bodyOfMessage, denier, openCall, openRpc } from './json-rpc.js';
 import {
+  GATED_METHODS,
   hasSubject,
   isGated,
   LISTEN,
@@ -17,7 +18,7 @@ import {
   subjectOf,
   TOOLS_CALL,
 } from './mcp-methods.js';
-import { shorten, type GateRequest, type HeaderLookup, type Opening } from './request.js';
+import { shorten, shown, type GateRequest, type HeaderLookup, type Opening } from './request.js';
 
 /** The operator's settings for an MCP server. */
 export interface McpRules {
@@ -68,7 +69,7 @@ function openMcpMessage(message: RpcMessage, request: GateRequest, rules: McpRul
   if (mismatch !== null) return deny(gateFailure('HEADER_MISMATCH', 'mcp', mismatch));
   if (isPassing) return { kind: 'pass' };
   if (!isCall) {
-    const found = `the method ${JSON.stringify(shorten(method))} is none that the gate knows`;
+    const found = `the method ${shown(method)} is none that the gate knows`;
     const failure = gateFailure('UNKNOWN_METHOD', 'mcp', isStateless ? `${found} of MCP ${version}` : found);
     // Clients of earlier versions take a 404 for the end of their session.
     return deny(isStateless ? { ...failure, status: 404 } : failure);
@@ -218,4 +219,26 @@ export function readNameHeader(headers: HeaderLookup): { readonly name: string }
 /** Servers decode other text as UTF-8 or as Latin-1. */
 function isAscii(value: string): boolean {
   return !/[^\x00-\x7f]/.test(value);
+}
+
+/** The experimental capability by which an MCP server says that it needs delegations. */
+export const CAPABILITY = 'xyz.okeyamy.drs/delegation';
+
+/**
+ * What an MCP server says about the delegations that it needs: the value of {@link CAPABILITY}.
+ *
+ * @param options `optional`: requests without a bundle pass; `askAt`: a URL at which a delegation can be asked for
+ */
+export function announcementOf(
+  { methods, serverIdentity, passMethods }: McpRules,
+  { optional, askAt }: { readonly optional?: boolean; readonly askAt?: string | URL | undefined } = {},
+): object {
+  const gated = methods === 'tools' ? [TOOLS_CALL] : GATED_METHODS;
+  return {
+    required: optional !== true,
+    methods: gated.filter((method) => passMethods?.has(method) !== true),
+    commandPrefix: MCP_COMMAND_PREFIX,
+    ...(typeof serverIdentity === 'string' ? { toolServer: serverIdentity } : {}),
+    ...(askAt === undefined ? {} : { askAt: String(askAt) }),
+  };
 }

@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import { announcementOf } from '../../gate/mcp-announcement.js';
+import { announcementOf } from '../../gate/mcp.js';
 import { variableOf } from '../configuration/environment.js';
 import { SECRETS, type Configuration } from '../configuration/variables.js';
 import { Opened, openCore } from '../core.js';
