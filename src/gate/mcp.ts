@@ -65,7 +65,7 @@ function openMcpMessage(message: RpcMessage, request: GateRequest, rules: McpRul
   const args = params === null ? undefined : own(params, 'arguments');
   if (typeof version === 'object' && version !== null) return deny(version);
   const missed = isStateless && request.mayLackHeaders !== true;
-  const mismatch = findHeaderMismatch(method, { isCall, subject, args }, headers, missed);
+  const mismatch = findHeaderMismatch(method, isCall ? { subject, args } : null, headers, missed);
   if (mismatch !== null) return deny(gateFailure('HEADER_MISMATCH', 'mcp', mismatch));
   if (isPassing) return { kind: 'pass' };
   if (!isCall) {
@@ -148,19 +148,12 @@ function missingBundle(
 /**
  * Servers and proxies may route by these headers, so they must agree with the body.
  *
+ * @param call what a gated message calls; `null` for others
  * @param isRequired whether they must come
  */
 function findHeaderMismatch(
   method: string | undefined,
-  {
-    isCall,
-    subject,
-    args,
-  }: {
-    readonly isCall: boolean;
-    readonly subject: JsonValue | undefined;
-    readonly args: JsonValue | undefined;
-  },
+  call: { readonly subject: JsonValue | undefined; readonly args: JsonValue | undefined } | null,
   headers: HeaderLookup,
   isRequired: boolean,
 ): string | null {
@@ -170,14 +163,14 @@ function findHeaderMismatch(
   if (methods.length > 1 || methods.some((value) => value !== method || !isAscii(value))) {
     return 'the header Mcp-Method is not the method of the body';
   }
-  if (!isCall) return null;
+  if (call === null) return null;
   const named = readNameHeader(headers);
   if (named === null && isRequired && method !== undefined && hasSubject(method))
     return `the header Mcp-Name is missing, which MCP ${STATELESS_VERSION} requires`;
-  if (named !== null && (named === 'unreadable' || named.name !== subject))
+  if (named !== null && (named === 'unreadable' || named.name !== call.subject))
     return 'the header Mcp-Name is not params.name (or uri, or taskId) of the body';
   const repeated = headers('mcp-param-*');
-  if (repeated.length === 0 || areArguments(repeated, args)) return null;
+  if (repeated.length === 0 || areArguments(repeated, call.args)) return null;
   return 'a header Mcp-Param-… is none of params.arguments of the body';
 }
 
