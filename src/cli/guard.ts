@@ -41,7 +41,7 @@ export async function guard(command: readonly string[], options: GuardOptions): 
     return;
   }
   const log = openLog(configuration, program === undefined ? 1 : 2);
-  for (const warning of warningsAbout(env, configuration)) log.warn(warning);
+  for (const warning of warningsAbout(configuration)) log.warn(warning);
   try {
     // Each loads what only it needs.
     if (program !== undefined) {

@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.js';
 import type { GateCode } from './codes.js';
 import { own } from './json-rpc.js';
-import { shorten } from './request.js';
+import { shown } from './request.js';
 
 /** The method that calls a tool. */
 export const TOOLS_CALL = 'tools/call';
@@ -18,6 +18,18 @@ export const PASSING: ReadonlySet<string> = new Set([
   ...['tools/list', 'resources/list', 'resources/templates/list', 'prompts/list', 'tasks/list'],
   ...['resources/unsubscribe', 'notifications/cancelled', 'notifications/progress'],
   ...['notifications/roots/list_changed', 'notifications/tasks/status'],
+]);
+
+/** The versions of MCP whose methods these tables have, in their order. */
+export const MCP_VERSIONS = ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25', '2026-07-28'] as const;
+
+/** The first version in which each request stands for itself, and its headers must repeat what it is. */
+export const STATELESS_VERSION = '2026-07-28';
+
+/** The methods that {@link STATELESS_VERSION} has removed (SEP-2567, 2575, 2663). */
+export const REMOVED: ReadonlySet<string> = new Set([
+  ...['initialize', 'notifications/initialized', 'ping', 'logging/setLevel', 'tasks/list', 'tasks/result'],
+  ...['resources/subscribe', 'resources/unsubscribe', 'notifications/roots/list_changed'],
 ]);
 
 /** What is signed of the `params` of a gated method. */
@@ -126,6 +138,11 @@ export function listensToLists(params: JsonValue | undefined): boolean {
   return hasOnly(filter, (name) => LIST_CHANGES.has(name) || (name === RESOURCES && isEmpty(filter[name])));
 }
 
+/** Whether messages with a gated method call something by its name, a URI or the id of a task. */
+export function hasSubject(method: string): boolean {
+  return GATED.get(method)?.subject !== undefined;
+}
+
 /** What a message with a gated method calls: a name, a URI or the id of a task; `undefined` if it does not say. */
 export function subjectOf(method: string, params: JsonObject | null): JsonValue | undefined {
   const subject = GATED.get(method)?.subject;
@@ -156,7 +173,7 @@ export function mcpArgumentsOf(
   const { subject, hasArguments, signed = NONE, optional = NONE, together = NONE, known } = row;
   const unknown = findOther(params, (name) => known.includes(name));
   if (unknown !== null) {
-    const found = JSON.stringify(shorten(unknown));
+    const found = shown(unknown);
     return invalid(`params has a member ${found}, expected none but ${known.join(', ')}`);
   }
   const meta = own(params, '_meta');
@@ -209,9 +226,7 @@ function resourceIn(filter: JsonValue | undefined): string | ParamsDefect {
   if (!isJsonObject(filter)) return invalid('params.notifications is not an object');
   const unknown = findOther(filter, (name) => LIST_CHANGES.has(name) || name === RESOURCES);
   if (unknown !== null)
-    return invalid(
-      `params.notifications has a member ${JSON.stringify(shorten(unknown))}, which is not known`,
-    );
+    return invalid(`params.notifications has a member ${shown(unknown)}, which is not known`);
   const uris = own(filter, RESOURCES);
   const [uri, ...others] = Array.isArray(uris) ? (uris as readonly JsonValue[]) : [];
   return typeof uri === 'string' && uri !== '' && others.length === 0

@@ -1,10 +1,7 @@
 import type { JsonValue } from '../protocol/json.js';
-import type { GateFailure } from './codes.js';
+import { rpcCodeOf, type Explained, type GateFailure } from './codes.js';
 import type { GateContext } from './context.js';
 import type { Denial } from './request.js';
-
-/** The JSON-RPC error code of every denial. */
-export const RPC_ERROR_CODE = -32010;
 
 /** The answer to a denied request. */
 export interface GateResponse {
@@ -18,12 +15,13 @@ export interface GateResponse {
 export interface HttpRefusal {
   readonly valid?: boolean;
   readonly binding?: 'mismatch' | 'invalid_body';
-  readonly error: { readonly code: string; readonly message: string; readonly suggestion: string };
+  readonly error: Explained;
 }
 
 /** The `error` member of a JSON-RPC response that denies a request. */
 export interface RpcError {
-  readonly code: typeof RPC_ERROR_CODE;
+  /** -32010, or what JSON-RPC and MCP have for it. */
+  readonly code: number;
   /** `DRS: <code>: <detail>`; many hosts show nothing else to agents and people. */
   readonly message: string;
   readonly data: RpcErrorData;
@@ -38,6 +36,9 @@ export interface RpcErrorData {
   readonly status: number;
   readonly valid?: boolean;
   readonly binding?: 'mismatch' | 'invalid_body';
+  /** Of `UNSUPPORTED_VERSION`: the versions of MCP that the gate knows, and the one that was asked for. */
+  readonly supported?: readonly string[];
+  readonly requested?: string;
 }
 
 /** A JSON-RPC response that denies a request. */
@@ -58,7 +59,10 @@ export function responseTo(denial: Denial): GateResponse {
   const headers: Record<string, string> = { 'content-type': 'application/json' };
   if (status === 401) headers['www-authenticate'] = 'DRS';
   if (status === 405) headers['allow'] = 'POST, GET, DELETE, HEAD, OPTIONS';
-  return { status, headers, body: form === 'http' ? httpRefusal(failure) : rpcRefusal(denial) };
+  if (form !== 'http')
+    return { status, headers, body: { jsonrpc: '2.0', id: denial.id, error: rpcError(failure) } };
+  const { code, message, suggestion, verdict } = failure;
+  return { status, headers, body: { ...verdict, error: { code, message, suggestion } } };
 }
 
 /** Makes the body of an answer to `POST /v1/gate`. */
@@ -88,21 +92,11 @@ export function gateAnswer(
   }
 }
 
-/** Makes the body of a denial over plain HTTP. */
-function httpRefusal({ code, message, suggestion, verdict }: GateFailure): HttpRefusal {
-  return { ...verdict, error: { code, message, suggestion } };
-}
-
-/** Makes the JSON-RPC response to a denied request. */
-function rpcRefusal({ id, failure }: Pick<Denial, 'id' | 'failure'>): RpcRefusal {
-  return { jsonrpc: '2.0', id, error: rpcError(failure) };
-}
-
 /** Makes the `error` member of a JSON-RPC response. */
-export function rpcError({ code, message, suggestion, status, verdict }: GateFailure): RpcError {
+export function rpcError({ code, message, suggestion, status, verdict, version }: GateFailure): RpcError {
   return {
-    code: RPC_ERROR_CODE,
+    code: rpcCodeOf(code),
     message: `DRS: ${code}: ${message}`,
-    data: { code, detail: message, suggestion, status, ...verdict },
+    data: { code, detail: message, suggestion, status, ...verdict, ...version },
   };
 }

@@ -174,7 +174,7 @@ describe('a real ssh-agent', needs('ssh-agent'), () => {
     const signer = await sshAgentSigner({ key: 'bot', socket: env['SSH_AUTH_SOCK'] ?? '' });
     expect(lock('-x')).toBe(0);
     await expect(sshAgentSigner({ socket: env['SSH_AUTH_SOCK'] ?? '' })).rejects.toThrow(
-      'has no Ed25519 key',
+      'expected one Ed25519 key in the ssh-agent, found none',
     );
     await expect(signer.sign(Buffer.from('x'))).rejects.toThrow('it refused');
     expect(lock('-X')).toBe(0);

@@ -2,7 +2,7 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { bodyOfBytes } from '../../src/gate/carriers.js';
 import type { Protocol } from '../../src/gate/codes.js';
 import { headersOf } from '../../src/gate/request.js';
-import { RPC_ERROR_CODE } from '../../src/gate/response.js';
+import { RPC_ERROR_CODE } from '../../src/gate/codes.js';
 import { encode, liveCall } from '../middleware/call.js';
 import type { Overrides } from '../support/chain.js';
 import { a2aChain, mcpChain, newGate, verifier, type Asked } from './decide.js';

@@ -52,6 +52,16 @@ export const toolCall = (params: object = {}, message: object = {}) =>
     params: { name: 'search', arguments: { query: 'tea' }, ...params },
     ...message,
   });
+const versionOf = (version: unknown) => ({ 'io.modelcontextprotocol/protocolVersion': version });
+/** A call as clients of MCP 2026-07-28 send it. */
+export const newest = (version: unknown = '2026-07-28') => toolCall({ _meta: versionOf(version) });
+/** The headers that must come with it, but one. */
+export const headersOfNewest = (without = ''): [string, string][] =>
+  [
+    ['mcp-protocol-version', '2026-07-28'] as [string, string],
+    ['mcp-method', 'tools/call'] as [string, string],
+    ['mcp-name', 'search'] as [string, string],
+  ].filter(([name]) => name !== without);
 const readChain = liveChain(2, {
   cmd: '/mcp',
   policy: {
@@ -239,7 +249,46 @@ export const ATTACKS: readonly Attack[] = [
     'mcp: Mcp-Method of a call over another message': () =>
       unsigned(toolCall({}, { method: 'tools/list' }), ['Mcp-Method', 'tools/call']),
   }),
+  ...group([400, 'HEADER_MISMATCH'], {
+    'mcp: MCP-Protocol-Version that is not that of the message': () =>
+      call(newest('2025-11-25'), ...headersOfNewest()),
+    'mcp: the version of the message is no text': () => call(newest(20_260_728), ...headersOfNewest()),
+  }),
+  ...only(['pure', 'v1', 'proxy', 'grpc'], [400, 'HEADER_MISMATCH'], {
+    'mcp: a version in the message and not in a header': () => call(newest()),
+    'mcp: 2026-07-28 without Mcp-Method': () => call(newest(), ...headersOfNewest('mcp-method')),
+    'mcp: 2026-07-28 without Mcp-Name': () => call(newest(), ...headersOfNewest('mcp-name')),
+    'mcp: 2026-07-28 in the header alone, without Mcp-Name': () =>
+      call(toolCall(), ...headersOfNewest('mcp-name')),
+    'mcp: 2026-07-28, a list without Mcp-Method': () =>
+      unsigned(mcpRequest('tools/list', {}), ['MCP-Protocol-Version', '2026-07-28']),
+  }),
+  ...group([400, 'UNSUPPORTED_VERSION'], {
+    'mcp: a version that nobody knows': () =>
+      unsigned(mcpRequest('tools/list', {}), ['MCP-Protocol-Version', '2027-01-01']),
+    'mcp: a version that is none': () =>
+      unsigned(mcpRequest('tools/list', {}), ['MCP-Protocol-Version', 'invalid']),
+  }),
+  ...['ping', 'initialize', 'resources/subscribe', 'tasks/result', 'acme/delete'].map((method) =>
+    mcp(
+      `${method}, which 2026-07-28 does not have`,
+      () => unsigned(mcpRequest(method, {}), ['MCP-Protocol-Version', '2026-07-28'], ['Mcp-Method', method]),
+      [404, 'UNKNOWN_METHOD'],
+    ),
+  ),
+  ...group('pass', {
+    'mcp: a list of 2026-07-28': () =>
+      unsigned(
+        mcpRequest('tools/list', { _meta: versionOf('2026-07-28') }),
+        ['MCP-Protocol-Version', '2026-07-28'],
+        ['Mcp-Method', 'tools/list'],
+      ),
+    'mcp: ping of 2025-11-25, which has it': () =>
+      unsigned(mcpRequest('ping', {}), ['MCP-Protocol-Version', '2025-11-25']),
+  }),
   ...only(DOORS, [400, 'HEADER_MISMATCH'], {
+    'mcp: MCP-Protocol-Version twice': () =>
+      call(newest(), ...headersOfNewest(), ['MCP-Protocol-Version', '2026-07-28']),
     'mcp: Mcp-Name twice': () => call(toolCall(), ['Mcp-Name', 'search'], ['Mcp-Name', 'search']),
     'mcp: Mcp-Method twice': () =>
       call(toolCall(), ['Mcp-Method', 'tools/call'], ['Mcp-Method', 'tools/call']),

@@ -172,6 +172,7 @@ const STATUS: Readonly<Record<string, number>> = {
   BadRequest: 400,
   Unauthorized: 401,
   Forbidden: 403,
+  NotFound: 404,
   MethodNotAllowed: 405,
   Conflict: 409,
   PayloadTooLarge: 413,

@@ -128,7 +128,7 @@ describe('the Fastify plugin', () => {
     const made = await app({ errors: 'next' }, (outer) => {
       outer.setErrorHandler((error, _request, reply) => {
         if (!(error instanceof DrsRefusalError)) throw error;
-        return reply.code(error.status).headers(error.headers).send({ mine: error.data.code });
+        return reply.code(error.status).headers(error.headers).send({ mine: error.code });
       });
     });
     const answer = await post(made, '/search');

@@ -1,5 +1,5 @@
 import { findNodeAtLocation, parseTree, type Node } from 'jsonc-parser';
-import { RPC_ERROR_CODE } from '../../gate/response.js';
+import { RPC_ERROR_CODE } from '../../gate/codes.js';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../protocol/json.js';
 import type { Refusal } from './delegations.js';
 

@@ -3,9 +3,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Protocol } from '../../gate/codes.js';
 import { BUILD } from '../observe/build-info.js';
-import { listenAddressOf, type Configuration } from '../configuration/configuration.js';
+import type { Configuration } from '../configuration/configuration.js';
 import { Opened, openCore } from '../core.js';
-import { showAddress } from '../http/listen/listen-address.js';
+import { showAddress } from '../http/front-end.js';
 import { openNode } from '../http/node/node.js';
 import { ServedCertificate } from '../http/listen/certificate.js';
 import { divideForGuard } from '../load/connections.js';
@@ -87,9 +87,9 @@ export async function openHttpGuard(
         requestTimeoutSecs: configuration.requestTimeoutSecs,
       }),
     );
-    const address = listenAddressOf(configuration);
-    const port = await frontEnd.listen(address);
-    const shown = showAddress({ kind: 'tcp', host: configuration.host, port, isShared: false });
+    const { host } = configuration;
+    const port = await frontEnd.listen({ host, port: configuration.port, isShared: false });
+    const shown = showAddress({ host, port });
     return {
       url: `${certificate === null ? 'http' : 'https'}://${shown}`,
       reload: async () => {

@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import { announcementOf } from '../../gate/mcp-announcement.js';
+import { announcementOf } from '../../gate/mcp.js';
 import { variableOf } from '../configuration/environment.js';
 import { SECRETS, type Configuration } from '../configuration/variables.js';
 import { Opened, openCore } from '../core.js';
@@ -19,10 +19,10 @@ export async function runStdioGuard(
 ): Promise<void> {
   const opened = new Opened();
   try {
-    const { verdicts, gate } = await openCore(configuration, log, opened);
+    const { gate } = await openCore(configuration, log, opened);
     const child = await startChild(command, args, environmentOfServer(configuration));
     const parts = {
-      ...{ decider: gate.decider, verdicts, log, maxBodyBytes: configuration.maxBodyBytes },
+      ...{ decider: gate.decider, log, maxBodyBytes: configuration.maxBodyBytes },
       announcement: announcementOf({
         methods: configuration.gateMethods,
         passMethods: new Set(configuration.gatePassMethods),

@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer';
 import type { Writable } from 'node:stream';
-import { CAPABILITY } from '../../gate/mcp-announcement.js';
+import { CAPABILITY } from '../../gate/mcp.js';
 import type { BriefContext } from '../../gate/context.js';
 import { MCP_COMMAND } from '../../gate/mcp-methods.js';
 import { TaskOwners } from '../../gate/task-owners.js';

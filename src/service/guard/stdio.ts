@@ -10,7 +10,6 @@ import { idInUse } from '../../gate/task-owners.js';
 import { hasMoreNodes, isJsonObject, type JsonObject } from '../../protocol/json.js';
 import { decodeUtf8 } from '#platform';
 import { newRequestId } from '../http/request-ids.js';
-import type { VerdictLogs } from '../observe/logs/verdict-logs.js';
 import { wholeContextOf, type GateDecider, type GateDecision } from '../gate-decider.js';
 import { Lines, type Piece } from '../../stdio/lines.js';
 import { ServerSide } from './server-side.js';
@@ -19,7 +18,6 @@ import { write } from '../../stdio/write.js';
 /** What a {@link StdioGuard} needs. */
 export interface StdioGuardParts {
   readonly decider: Pick<GateDecider, 'decide'>;
-  readonly verdicts: VerdictLogs;
   readonly maxBodyBytes: number;
   /** What the server's answer to a handshake gets: that it needs delegations. */
   readonly announcement: object;
@@ -104,19 +102,13 @@ export class StdioGuard {
     await this.#carryOut(decision, message, text);
   }
 
-  async #decide(body: GateRequest['body'], message: JsonObject | null): Promise<GateDecision> {
-    const { decider, verdicts } = this.#parts;
-    const { onVerdict, decided } = verdicts.ofGate({
-      ...({ endpoint: 'gate', traceparent: null, code: null, address: null } as const),
-      requestId: newRequestId(),
-    });
-    const decision = await decider.decide({
-      ...({ protocol: 'mcp', endpoint: 'gate', onVerdict } as const),
-      request: { method: 'POST', path: null, headers: NO_HEADERS, body },
+  #decide(body: GateRequest['body'], message: JsonObject | null): Promise<GateDecision> {
+    return this.#parts.decider.decide({
+      ...({ protocol: 'mcp', endpoint: 'gate' } as const),
+      asked: { endpoint: 'gate', traceparent: null, code: null, address: null, requestId: newRequestId() },
+      request: { method: 'POST', path: null, headers: NO_HEADERS, mayLackHeaders: true, body },
       findFault: ({ root_principal }) => this.#server.tasks.findFault(message ?? {}, root_principal),
     });
-    decided(decision);
-    return decision;
   }
 
   async #carryOut(decision: GateDecision, message: JsonObject | null, text: string): Promise<void> {

@@ -5,6 +5,7 @@ import type { PendingCall } from '../../gate/request.js';
 import { decodeBase64url, encodeBase64url } from '#platform';
 import { didKeyOf } from '../../protocol/did-key.js';
 import { toJcs } from '../../protocol/jcs.js';
+import { digestOf } from '../../protocol/jwt.js';
 import { chargedOf, type RefundPart } from '../../usage/index.js';
 
 /** The `typ` of a signed context. No other token has it, so none can be mistaken for a context. */
@@ -102,6 +103,7 @@ export class ContextSigner {
 
   /** Makes a compact JWT that is valid for one call and one tool server (`aud`). */
   sign({ context, call, chain: { receipts, invocation, limits }, now }: SignedCall): string {
+    const toClaim = ({ receipt, microUsd }: RefundPart) => ({ receipt, micro_usd: microUsd });
     const { root_name, labels, agent, chain_depth, command, tool, binding = 'none' } = context;
     const claims: ContextClaims = {
       iss: this.did,
@@ -114,13 +116,13 @@ export class ContextSigner {
       jti: context.invocation,
       verdict: 'valid',
       agent,
-      ...(root_name === undefined ? {} : { root_name }),
-      ...(labels === undefined ? {} : { labels }),
+      ...(root_name !== undefined && { root_name }),
+      ...(labels !== undefined && { labels }),
       ...{ chain_depth, command, tool, binding },
       bundle_digest: digestOf(call.encoded),
       args_digest: digestOf(toJcs(invocation.args)),
       revocation: this.#revocation(),
-      ...(context.limits === undefined ? {} : { charged: chargedOf(invocation, limits).map(toClaim) }),
+      ...(context.limits !== undefined && { charged: chargedOf(invocation, limits).map(toClaim) }),
     };
     const input = `${this.#header}.${encodeText(JSON.stringify(claims))}`;
     const signature = Buffer.alloc(sodium.crypto_sign_BYTES);
@@ -148,14 +150,6 @@ function actorOf(receipts: SignedCall['chain']['receipts'], agent: string): Acto
   return parties.reduce<Actor | null>((act, sub) => (act === null ? { sub } : { sub, act }), null) as Actor;
 }
 
-function toClaim({ receipt, microUsd }: RefundPart) {
-  return { receipt, micro_usd: microUsd };
-}
-
 function encodeText(text: string): string {
   return encodeBase64url(Buffer.from(text, 'utf8'));
-}
-
-function digestOf(text: string): string {
-  return `sha256:${createHash('sha256').update(text, 'utf8').digest('hex')}`;
 }

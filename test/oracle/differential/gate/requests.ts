@@ -463,6 +463,18 @@ function altered(random: Random, request: GateRequest, bundle: string): GateRequ
       put(['Connection', random.pick(['close', ' Keep-Alive, ,', 'X-DRS-Bundle', 'close, te', 'upgrade'])]),
     () => put(['upgrade', random.pick(['websocket', 'h2c', ''])]),
     () => put(['Mcp-Method', random.pick(['tools/call', 'tools/list', '', 'TOOLS/CALL'])]),
+    () => put(['MCP-Protocol-Version', random.pick(['2026-07-28', '2025-06-18', '2026-7-28', ''])]),
+    () => ({
+      ...put(
+        ['Mcp-Method', random.pick(['tools/call', 'tools/call', 'resources/read', 'ping'])],
+        ['MCP-Protocol-Version', '2026-07-28'],
+        ...(random.chance(0.5) ? [['Mcp-Name', 'search'] satisfies [string, string]] : []),
+      ),
+      body: body.replace(
+        '"params":{',
+        `"params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"},`,
+      ),
+    }),
     () => put1('Content-Type', random.pick(TYPES)),
     () => put(['Content_Type', random.pick(TYPES)]),
     () => put(['Content-Type', 'application/json']),
