@@ -16,7 +16,7 @@ import {
 } from '../init/host-file.js';
 import { replaceFile } from '../files.js';
 import { addKeyOptions, readSigner, type KeyOptions } from '../key-file.js';
-import { Delegations } from '../sign/delegations.js';
+import { Delegations } from '../../relay/delegations.js';
 import { coloursFor, printable } from '../terminal.js';
 
 interface InitOptions extends KeyOptions {

@@ -1,7 +1,6 @@
 import path from 'node:path';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../protocol/json.js';
 import { CommandError } from '../command-error.js';
-import { readTarget } from '../sign/options.js';
 
 /** What `init` puts into an entry. */
 export interface SignedBy {
@@ -40,7 +39,7 @@ export function isSigned({ command, args }: JsonObject): boolean {
 
 /** The name that calls are signed for, where none is given: the URL of the server, else the name of its entry. */
 export function toolServerOf(name: string, { url }: JsonObject): string {
-  return typeof url === 'string' ? readTarget(url).href : `stdio:${encodeURIComponent(name)}`;
+  return typeof url === 'string' ? new URL(url).href : `stdio:${encodeURIComponent(name)}`;
 }
 
 /**

@@ -1,0 +1,270 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { performance } from 'node:perf_hooks';
+import { pipeline } from 'node:stream/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import { listenAddressOf, type Configuration } from '../service/configuration/configuration.js';
+import { Opened, openCore, type Core } from '../service/core.js';
+import { refusal, type Answer, type Incoming } from '../service/http/incoming.js';
+import { answerTo, type Judge } from '../service/http/judged-body.js';
+import { ServedCertificate } from '../service/http/listen/certificate.js';
+import { showAddress } from '../service/http/listen/listen-address.js';
+import { NodeWire } from '../service/http/node/node-wire.js';
+import { openNode } from '../service/http/node/node.js';
+import { Server, type Route } from '../service/http/serve.js';
+import { divideForGuard } from '../service/load/connections.js';
+import type { Ticket } from '../service/load/gatekeeper.js';
+import { PerClientSlots } from '../service/load/per-client-slots.js';
+import { closingMsOf, endGracefully } from '../service/main.js';
+import { openTracing } from '../service/observe/tracing.js';
+import { limitOf } from '../service/routes/table.js';
+import { answerHeaders, HttpTarget, requestHeaders } from './http-target.js';
+import type { Destination } from './destination.js';
+
+const LOOPBACK_NAMES = ['127.0.0.1', 'localhost', '[::1]'];
+const POLL_MS = 10;
+
+/** A status, and a body in JSON. */
+export type OwnAnswer = Pick<Answer, 'status'> & { readonly body: string };
+
+/** A request that is sent on. */
+export interface Forwarded {
+  readonly path: string;
+  /** What a relay sets, names and values by turns. */
+  readonly set: readonly string[];
+  /** Whether a header of the client is left out, by its name in lower case. */
+  readonly isLeftOut: (name: string) => boolean;
+  readonly body: Buffer | null;
+  /** Looks at the head of the answer. What it returns is sent instead. */
+  readonly onAnswer?: (answer: IncomingMessage) => Promise<OwnAnswer | null>;
+}
+
+/** What decides on the requests of a listener, which sends on what it lets pass. */
+export type MakeJudge = (core: Core, forwarder: Forwarder, refusalOf: Judge['refusalOf']) => Judge<Incoming>;
+
+/** Sends requests on to a server, and its answers to clients, piece by piece as they come. */
+export class Forwarder {
+  readonly #target: HttpTarget;
+  readonly #core: Core;
+  readonly #slots: PerClientSlots;
+  readonly #configuration: Configuration;
+  readonly #log: Logger;
+  #open = 0;
+
+  constructor(target: HttpTarget, core: Core, slots: number, configuration: Configuration, log: Logger) {
+    this.#target = target;
+    this.#core = core;
+    this.#slots = new PerClientSlots(slots);
+    this.#configuration = configuration;
+    this.#log = log;
+  }
+
+  /** Number of requests that are not answered whole. */
+  get open(): number {
+    return this.#open;
+  }
+
+  /** Whether there is room for a request: a server may take minutes, and an event stream hours. */
+  hasRoom({ client }: Incoming, ticket: Ticket | null, bytes: number): boolean {
+    return this.#slots.hasFor(client) && ticket?.canGrow(bytes) !== false;
+  }
+
+  /** Settled when the body is sent, or cannot be. The answer of the server may then take any time. */
+  async send(incoming: Incoming, ticket: Ticket, forwarded: Forwarded): Promise<Answer | null> {
+    const { client } = incoming;
+    // It waits for no verdict any more.
+    ticket.release();
+    const hasSlot = this.#slots.take(client);
+    const wire = hasSlot && ticket.grow(forwarded.body?.length ?? 0) ? incoming.handOver() : null;
+    if (!(wire instanceof NodeWire)) {
+      // Others have taken the room meanwhile, or the client has gone.
+      if (hasSlot) this.#slots.give(client);
+      return answerTo('overloaded', this.#configuration);
+    }
+    const { request, response } = wire.handOver();
+    await new Promise<void>((resolve) => {
+      void this.#exchange(request, response, { ...forwarded, onSent: resolve }).finally(() => {
+        this.#slots.give(client);
+        resolve();
+      });
+    });
+    return null;
+  }
+
+  async #exchange(
+    { method = 'GET', rawHeaders }: IncomingMessage,
+    response: ServerResponse,
+    { path, set, isLeftOut, body, onAnswer, onSent }: Forwarded & { readonly onSent: () => void },
+  ): Promise<void> {
+    this.#open++;
+    const gone = new AbortController();
+    response.once('close', () => gone.abort());
+    try {
+      const headers = [
+        ...['Host', this.#target.url.host],
+        ...requestHeaders(rawHeaders, isLeftOut),
+        ...(body === null && !method.startsWith('P') ? [] : ['Content-Length', String(body?.length ?? 0)]),
+        ...set,
+      ];
+      const outgoing = { method, headers, body, signal: gone.signal };
+      const answer = await this.#target.exchange(outgoing, path).finally(onSent);
+      const own = (await onAnswer?.(answer)) ?? null;
+      if (own !== null) {
+        answer.destroy();
+        end(response, own);
+        return;
+      }
+      const sent = answerHeaders(answer.rawHeaders);
+      if (this.#core.gatekeeper.isLeaving) sent.push('Connection', 'close');
+      response.writeHead(answer.statusCode ?? 502, answer.statusMessage, sent);
+      // An event stream begins at once, also without an event.
+      response.flushHeaders();
+      await pipeline(answer, response);
+    } catch (error) {
+      if (gone.signal.aborted) response.destroy();
+      else this.#fail(error as Error, response);
+    } finally {
+      this.#open--;
+    }
+  }
+
+  #fail(err: Error, response: ServerResponse): void {
+    this.#log.warn({ err, server: this.#target.url.origin }, 'the server did not answer');
+    if (response.headersSent) {
+      response.destroy();
+      return;
+    }
+    const outcome = err.cause === 'not sent' ? 'was not executed' : 'may have been executed';
+    const error = `the server behind this one did not answer. The call ${outcome}; to repeat it, sign it anew`;
+    end(response, { status: 502, body: JSON.stringify({ error }) });
+  }
+}
+
+function end(response: ServerResponse, { status, body }: OwnAnswer): void {
+  const headers = { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(body) };
+  response.writeHead(status, headers).end(body);
+}
+
+/** A relay that listens. */
+export interface HttpRelay {
+  readonly url: string;
+  /** Reads the certificate, the routes and the trusted roots again. @throws Error if they cannot be used; the old ones stay */
+  reload(): Promise<void>;
+  /** Answers what is under way, for `SHUTDOWN_GRACE_SECS` at most, and closes. */
+  close(): Promise<void>;
+}
+
+/** Whether an address is of the loopback interface. */
+export function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || /^127\.\d+\.\d+\.\d+$/.test(host);
+}
+
+/** The names by which a listener may be called. @param more those that its operator names */
+export function hostsOf(host: string, more: readonly string[]): ReadonlySet<string> {
+  return new Set(
+    [...LOOPBACK_NAMES, host.includes(':') ? `[${host}]` : host, ...more].map((name) => name.toLowerCase()),
+  );
+}
+
+/** What a relay from HTTP to HTTP needs. */
+export interface HttpRelayParts {
+  readonly configuration: Configuration;
+  readonly destination: Destination;
+  readonly makeJudge: MakeJudge;
+  /** The names by which it may be called; `null`: any. */
+  readonly hosts: ReadonlySet<string> | null;
+  readonly log: Logger;
+}
+
+/**
+ * Opens a relay from HTTP to HTTP, with the limits of the service: on bodies, in all and by client, times, and connections.
+ *
+ * @throws Error if it cannot listen, or cannot open a store, a log or the routes
+ */
+export async function openHttpRelay({
+  configuration,
+  destination: { url, pathFor, expected },
+  makeJudge,
+  hosts,
+  log,
+}: HttpRelayParts): Promise<HttpRelay> {
+  const opened = new Opened();
+  try {
+    const certificate = ServedCertificate.read(configuration);
+    const core = await openCore(configuration, log, opened);
+    const { metrics, engine, gatekeeper, gate } = core;
+    const { http: connections, upstream } = divideForGuard(configuration, log);
+    const forwarder = new Forwarder(opened.add(new HttpTarget(url)), core, upstream, configuration, log);
+    const judge = makeJudge(core, forwarder, (incoming) =>
+      pathFor(incoming.method, targetOf(incoming)) === null
+        ? refusal(404, `there is nothing at this path, expected ${expected}`)
+        : null,
+    );
+    const route: Route = {
+      ...{
+        endpoint: 'gate',
+        methods: [],
+        isProxied: true,
+        takesQuery: true,
+        rateLimit: limitOf(configuration),
+      },
+      serve: judge,
+    };
+    const tracing = await openTracing();
+    const server = new Server({ configuration, gatekeeper, metrics, log, tracing, hosts });
+    const frontEnd = opened.add(
+      openNode({
+        ...{ handle: server.handlerOf({ routes: new Map(), unknown: route }), connections },
+        ...{
+          certificate: certificate?.current ?? null,
+          requestTimeoutSecs: configuration.requestTimeoutSecs,
+        },
+      }),
+    );
+    const port = await frontEnd.listen(listenAddressOf(configuration));
+    const shown = showAddress({ kind: 'tcp', host: configuration.host, port, isShared: false });
+    return {
+      url: `${certificate === null ? 'http' : 'https'}://${shown}`,
+      reload: async () => {
+        certificate?.reload([frontEnd]);
+        gate.routes.reload();
+        await engine.rootsFile?.reload();
+      },
+      close: async () => {
+        gatekeeper.isLeaving = true;
+        frontEnd.stopListening();
+        const deadline = performance.now() + configuration.shutdownGraceSecs * 1000;
+        while (server.open + forwarder.open > 0 && performance.now() < deadline) await sleep(POLL_MS);
+        await opened.close();
+      },
+    };
+  } catch (error) {
+    await opened.close();
+    throw error;
+  }
+}
+
+/** Path and query, as they were sent. */
+export function targetOf({ path, query }: Incoming): string {
+  return query === undefined ? path : `${path}?${query}`;
+}
+
+/** Runs a relay until a signal ends it. @returns its address, when it listens */
+export async function runHttpRelay(parts: HttpRelayParts): Promise<string> {
+  const relay = await openHttpRelay(parts);
+  const { configuration, log } = parts;
+  endGracefully({ log, delayMs: closingMsOf(configuration), skip: ['SIGHUP'], close: () => relay.close() });
+  process.on(
+    'SIGHUP',
+    () =>
+      void relay.reload().then(
+        () => log.info('SIGHUP: certificate, routes and trusted roots were read again'),
+        (error: unknown) =>
+          log.error(
+            { err: error },
+            'certificate, routes or trusted roots could not be read again: the old ones still hold',
+          ),
+      ),
+  );
+  return relay.url;
+}

@@ -1,0 +1,124 @@
+import { spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { MAIN } from '../cli/drs.js';
+import { listen } from '../middleware/http.js';
+import { ended } from '../support/child.js';
+import { guard, type GuardOptions } from '../../src/cli/guard.js';
+
+const named: GuardOptions = { trustedRoot: ['any'], toolServer: 'any' };
+const proxy: GuardOptions = { ...named, to: 'http://127.0.0.1:1/mcp' };
+const none: readonly string[] = [];
+
+type Row = readonly [
+  name: string,
+  command: readonly string[],
+  options: GuardOptions,
+  env: Readonly<Record<string, string>>,
+  message: string,
+];
+const WRONG: readonly Row[] = [
+  ['without a tool server', none, named, {}, 'there is no tool server'],
+  ['with two', ['x'], proxy, {}, 'there are two tool servers'],
+  ['without a root', ['x'], { toolServer: 'any' }, {}, 'there is no trusted root'],
+  ['with any root beside one', ['x'], { ...named, trustedRoot: ['any', 'x'] }, {}, 'expected any alone'],
+  ['with a root that is none', ['x'], { ...named, trustedRoot: ['me'] }, {}, '--trusted-root is "me"'],
+  ['without a name', ['x'], { trustedRoot: ['any'] }, {}, 'the tool server has no name'],
+  ['with a typing error', ['x'], named, { DRS_TRUSTED_ROOT: 'x' }, 'did you mean DRS_TRUSTED_ROOTS?'],
+  ['with a variable of the service', ['x'], named, { DRS_GRPC_PORT: '1' }, 'DRS_GRPC_PORT is not a variable'],
+  ['with a variable of nobody', ['x'], named, { DRS_ACME: '1' }, 'DRS_ACME is not a variable'],
+  ['with a log in the way', ['x'], named, { DRS_DECISION_LOG: '-' }, 'DRS_DECISION_LOG is "-"'],
+  [
+    'over stdio with an address',
+    ['x'],
+    { ...named, listen: '127.0.0.1:1' },
+    {},
+    '--listen is for a tool server',
+  ],
+  ['on no address', none, { ...proxy, listen: '8443' }, {}, '--listen is "8443"'],
+  ['with routes of another protocol', none, { ...proxy, routes: 'x' }, {}, '--routes is for --protocol http'],
+  ['over http without routes', none, { ...proxy, protocol: 'http' }, {}, 'there is no table of routes'],
+  [
+    'with a password',
+    none,
+    { ...named, to: 'http://a:secret@127.0.0.1/' },
+    {},
+    'expected an http or https URL',
+  ],
+  [
+    'with a query, for an agent',
+    none,
+    { ...proxy, to: 'http://x/?a', protocol: 'a2a' },
+    {},
+    'without a query',
+  ],
+  [
+    'with a root in the environment',
+    ['x'],
+    { toolServer: 'any' },
+    { DRS_TRUSTED_ROOTS: 'me' },
+    'DRS_TRUSTED_ROOTS is',
+  ],
+  ['with an empty name', ['x'], { ...named, toolServer: '' }, {}, '--tool-server is empty'],
+  [
+    'without its routes',
+    none,
+    { ...proxy, protocol: 'http', routes: 'no/file' },
+    {},
+    '--routes is "no/file"',
+  ],
+  ['with a program that is not there', ['./no-such-program'], named, {}, 'there is no such program'],
+];
+
+describe('drs-verify guard', () => {
+  afterEach(() => vi.unstubAllEnvs());
+
+  it.each(WRONG)('does not start %s', async (_, command, options, env, message) => {
+    for (const [name, value] of Object.entries({ DRS_LOG_LEVEL: 'silent', ...env })) vi.stubEnv(name, value);
+    const error = await guard(command, options).catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({ name: 'CommandError', exitCode: 2 });
+    expect((error as Error).message).toContain(message);
+    expect((error as Error).message).not.toContain('secret');
+  });
+
+  it('names its own options where its address is taken', async () => {
+    const other = await listen((_req, res) => res.end());
+    const address = new URL(other.url).host;
+    const error = await guard(none, { ...proxy, listen: address }).catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({
+      message: expect.stringMatching(
+        `^cannot listen on ${address}: .*choose another address \\(--listen\\)$`,
+      ) as unknown,
+      hint: 'check what the options and variables name (--check)',
+    });
+    await other.close();
+  });
+
+  it('listens, sends on, and ends', async () => {
+    const tools = await listen((req, res) => void req.resume().on('end', () => res.end('{"from":"tools"}')));
+    const args = [
+      '--trusted-root',
+      'any',
+      '--tool-server',
+      'any',
+      '--to',
+      tools.url,
+      '--listen',
+      '127.0.0.1:0',
+    ];
+    const child = spawn(process.execPath, [MAIN, 'guard', ...args], { env: { PATH: process.env['PATH'] } });
+    for await (const line of createInterface({ input: child.stdout })) {
+      const { msg, url } = JSON.parse(line) as { msg: string; url: string };
+      if (msg !== 'listening') continue;
+      const response = await fetch(url, { method: 'POST', body: '{"jsonrpc":"2.0","id":1,"method":"ping"}' });
+      // `fetch` calls a text text/plain.
+      expect(response.status).toBe(403);
+      const headers = { 'Content-Type': 'application/json' };
+      const ping = { method: 'POST', headers, body: '{"jsonrpc":"2.0","id":1,"method":"ping"}' };
+      expect(await (await fetch(url, ping)).json()).toEqual({ from: 'tools' });
+      child.kill('SIGTERM');
+    }
+    expect(await ended(child)).toEqual([0, null]);
+    await tools.close();
+  });
+});
