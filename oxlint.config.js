@@ -18,17 +18,7 @@ const mayImport = {
   client: ['protocol', 'verify', 'verifier'],
   pure: ['protocol', 'verify', 'trust', 'verifier'],
   verifier: ['protocol', 'verify', 'gate', 'signatures', 'revocation', 'usage', 'trust'],
-  service: [
-    'protocol',
-    'verify',
-    'gate',
-    'signatures',
-    'revocation',
-    'usage',
-    'verifier',
-    'redis',
-    'trust',
-  ],
+  service: ['protocol', 'verify', 'gate', 'signatures', 'revocation', 'usage', 'verifier', 'redis', 'trust'],
   middleware: [
     'protocol',
     'verify',

@@ -140,11 +140,13 @@ function textOf(file: string): string | null {
   try {
     const found = statSync(file);
     // A pipe can be read once, and a device without end.
-    if (found.isFile() && found.size <= MAX_FILE_BYTES) return decodeUtf8(readFileSync(file));
+    if (!found.isFile()) throw unusable(`${file} is not a file, expected a chain`);
+    if (found.size > MAX_FILE_BYTES) throw unusable(`${file} has more than ${MAX_FILE_BYTES} bytes`);
+    return decodeUtf8(readFileSync(file));
   } catch (error) {
+    if (error instanceof IssueError) throw error;
     throw unusable(`cannot read a chain from ${file}: ${(error as Error).message}`);
   }
-  throw unusable(`${file} is no file of at most ${MAX_FILE_BYTES} bytes, expected a chain`);
 }
 
 /** Differs if a file was written, replaced, made or removed. */

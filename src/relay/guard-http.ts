@@ -9,6 +9,7 @@ import { refusal } from '../service/http/incoming.js';
 import { answerOf, GateJudge } from '../service/routes/gate-route.js';
 import type { Destination } from './destination.js';
 import { targetOf, type MakeJudge } from './http-relay.js';
+import { OWN_HEADERS } from './http-target.js';
 
 /** What an application could take for another method or path than those that were decided on. */
 const NAMING: ReadonlySet<string> = new Set(NAMING_HEADERS);
@@ -35,7 +36,7 @@ export function guardJudge(
         const { method } = incoming;
         const { headers } = incoming.gate as GateHead;
         return {
-          ...{ method, path: targetOf(incoming) },
+          ...{ method, path: targetOf(incoming), headers: withoutUpgrade(headers) },
           readBody: (body) => {
             kept = Buffer.from(body);
             return wholeBodyOfBytes(kept, headers);
@@ -67,6 +68,18 @@ export function guardJudge(
       },
       refusalOf,
     );
+}
+
+/**
+ * The headers without those of the connection, as far as a client may name them there: they are not sent on, so that no
+ * upgrade happens. Java's client asks for one in each first request.
+ */
+function withoutUpgrade(headers: HeaderLookup): HeaderLookup {
+  return (name) => {
+    if (name !== 'connection') return name === 'upgrade' ? [] : headers(name);
+    const named = headers(name).flatMap((value) => value.split(',').map((token) => token.trim()));
+    return named.filter((token) => !OWN_HEADERS.has(token.toLowerCase()));
+  };
 }
 
 /** The body that is sent on: what was decided on, to the byte, but for what only concerns the gate. */

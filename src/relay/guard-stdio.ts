@@ -15,8 +15,12 @@ import type { VerdictLogs } from '../service/observe/logs/verdict-logs.js';
 import { readBytes, type Message } from './message.js';
 import type { Hook, Outcome } from './pump.js';
 
+/** So many calls may have no answer. None is forgotten before its answer says whose a task is, but for cancelled ones. */
+const MAX_DUE = 10_000;
+const TOO_MANY = `${MAX_DUE} requests have no answer yet`;
 /** The requests whose answers have the capabilities of the server. */
 const HANDSHAKES: ReadonlySet<string> = new Set(['initialize', 'server/discover']);
+const CANCELLED = 'notifications/cancelled';
 const NO_HEADERS = (): readonly string[] => [];
 
 /** A request whose answer is due. */
@@ -43,6 +47,8 @@ export class StdioGuard implements Hook {
   readonly #tasks = new TaskOwners();
   /** By id, as JSON. */
   readonly #due = new Map<string, Due>();
+  /** Those of them that their client gave up, and may never be answered; oldest first. */
+  readonly #cancelled = new Set<string>();
 
   constructor(parts: StdioGuardParts) {
     this.#parts = parts;
@@ -64,6 +70,8 @@ export class StdioGuard implements Hook {
     const key = id === null ? null : JSON.stringify(id);
     if (id !== null && typeof this.#due.get(key ?? '') === 'object')
       return this.#refuse(idInUse(id), message);
+    if (id !== null && !this.#hasRoom())
+      return this.#refuse(gateFailure('VERIFIER_UNAVAILABLE', 'mcp', TOO_MANY), message);
     const decision = await this.#decide({ kind: 'text', text }, message);
     if (decision.kind === 'deny') return this.#answer(decision.code, decision.response.body, message);
     const handedOn: HandedOn | null =
@@ -71,6 +79,8 @@ export class StdioGuard implements Hook {
     const forwarded = lineOf(text, handedOn);
     if (forwarded === null)
       return this.#refuse(gateFailure('INVALID_JSONRPC', 'mcp', 'the message nests too deep'), message);
+    const given = JSON.stringify(message?.params['requestId'] ?? null);
+    if (message?.method === CANCELLED && this.#due.has(given)) this.#cancelled.add(given);
     if (key !== null) {
       if (handedOn !== null) this.#due.set(key, handedOn.context);
       else if (HANDSHAKES.has(message?.method ?? '')) this.#due.set(key, 'handshake');
@@ -89,6 +99,15 @@ export class StdioGuard implements Hook {
     return isJsonObject(value) && this.#settle(value) === 'handshake'
       ? (this.#announce(value) ?? line)
       : line;
+  }
+
+  #hasRoom(): boolean {
+    for (const id of this.#cancelled) {
+      if (this.#due.size < MAX_DUE) break;
+      this.#cancelled.delete(id);
+      this.#due.delete(id);
+    }
+    return this.#due.size < MAX_DUE;
   }
 
   async #decide(body: GateRequest['body'], message: Message | null): Promise<GateDecision> {
@@ -125,6 +144,7 @@ export class StdioGuard implements Hook {
     const id = JSON.stringify(message['id']);
     const due = this.#due.get(id) ?? null;
     this.#due.delete(id);
+    this.#cancelled.delete(id);
     if (due !== null && due !== 'handshake' && due.command === MCP_COMMAND)
       this.#tasks.record(message['result'], due.root_principal);
     return due;

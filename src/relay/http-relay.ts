@@ -117,8 +117,8 @@ export class Forwarder {
       const sent = answerHeaders(answer.rawHeaders);
       if (this.#core.gatekeeper.isLeaving) sent.push('Connection', 'close');
       response.writeHead(answer.statusCode ?? 502, answer.statusMessage, sent);
-      // An event stream begins at once, also without an event.
-      response.flushHeaders();
+      // An event stream begins at once, also without an event. `flushHeaders` would write headers as UTF-8.
+      response.write(Buffer.alloc(0));
       await pipeline(answer, response);
     } catch (error) {
       if (gone.signal.aborted) response.destroy();
@@ -266,5 +266,9 @@ export async function runHttpRelay(parts: HttpRelayParts): Promise<string> {
           ),
       ),
   );
+  // The npx that started it may end without it: nobody would know that the port is still open.
+  const { ppid } = process;
+  const endAlone = () => process.ppid === ppid || process.kill(process.pid, 'SIGTERM');
+  if (process.env['npm_command'] === 'exec') setInterval(endAlone, 1000).unref();
   return relay.url;
 }

@@ -102,7 +102,8 @@ async function send(
 ) {
   const req = ask(url, { method, headers, agent: false });
   req.on('error', () => undefined);
-  req.end(body);
+  // With a text, Node would write the headers as UTF-8, too.
+  req.end(Buffer.from(body));
   const [res] = (await once(req, 'response')) as [import('node:http').IncomingMessage];
   const text = (await buffer(res)).toString();
   const code = /"code":"([A-Z_]+)"/.exec(text)?.[1] ?? null;
@@ -213,14 +214,7 @@ describe('drs-verify guard as a reverse proxy', () => {
   });
 
   it.each([
-    [
-      'an upgrade',
-      {
-        headers: { Connection: 'Upgrade', Upgrade: 'websocket', Accept: 'text/event-stream' },
-        method: 'GET',
-      },
-      400,
-    ],
+    ['a name that was made to lead here', { headers: { ...json, Host: 'evil.example:80' }, body: PING }, 403],
     ['a connection that names a header', { headers: { Connection: 'close, X-DRS-Agent' } }, 400],
     [
       'a header that a server could take for another',
@@ -277,6 +271,31 @@ describe('drs-verify guard as a reverse proxy', () => {
       ['OPTIONS', ''],
       ['DELETE', ''],
     ]);
+  });
+
+  it('takes upgrades off, which Java asks for, sends bytes as they came, and says itself who calls', async () => {
+    const connection = {
+      Connection: 'Upgrade, HTTP2-Settings',
+      Upgrade: 'h2c',
+      'HTTP2-Settings': 'AAMAAABk',
+    };
+    const said = {
+      ...{ 'X-Forwarded-For': '9.9.9.9', 'X-Forwarded-Host': 'evil', 'X-Forwarded-Proto': 'evil' },
+      ...{ Forwarded: 'for=evil', 'X-Real-IP': 'evil' },
+    };
+    const odd = 'gr\u00fc\u00df \u00c3\u00bc';
+    respond = (res) =>
+      res.writeHead(200, 'OK', ['X-Odd', odd, 'Connection', 'X-Hop', 'X-Hop', '1']).end(Buffer.from('ok'));
+    const headers = { ...json, ...connection, ...said, 'X-Odd': odd };
+    const answer = await send(url, { headers, body: PING });
+    expect([answer.status, answer.headers['x-odd'], answer.headers['x-hop']]).toEqual([200, odd, undefined]);
+    expect(got[0]?.headers).toMatchObject({ 'x-odd': odd, 'x-forwarded-for': '127.0.0.1' });
+    expect(JSON.stringify(got[0]?.headers)).not.toMatch(/evil|9\.9\.9\.9|h2c|http2/);
+  });
+
+  it('lets its own pages call', async () => {
+    const headers = { ...json, Origin: new URL(url).origin };
+    expect(await send(url, { headers, body: PING })).toMatchObject({ status: 200 });
   });
 
   it('serves others while a client is slow, and refuses that one', async () => {
@@ -374,7 +393,8 @@ describe('drs-verify guard as a reverse proxy', () => {
     const dead = await guard('mcp', `http://127.0.0.1:${await unusedPort()}/mcp`);
     const refused = await send(`${dead}/mcp`, ping);
     expect(refused).toMatchObject({ status: 502 });
-    expect(refused.text).toContain('did not answer. The call was not executed; ');
+    // Strangers need not know where the tool server is.
+    expect(refused.text).toMatch(/did not answer\. The call was not executed; (?!.*127\.0\.0\.1)/);
     respond = (res) => res.socket?.destroy();
     expect(await send(url, ping)).toMatchObject({
       ...{ status: 502, text: expect.stringContaining('The call may have been executed; ') as unknown },

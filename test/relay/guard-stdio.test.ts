@@ -7,7 +7,7 @@ import { encode, liveCall, liveChain } from '../middleware/call.js';
 import { MAIN } from '../cli/drs.js';
 import { eventually } from '../support/eventually.js';
 import type { ToolCaller } from '../middleware/mcp-generations.js';
-import { fileOf, startGuard, type GuardProcess } from './guard-process.js';
+import { fileOf, startGuard, type GuardProcess, type Said } from './guard-process.js';
 
 const SERVER = 'https://tools.example';
 const info = { name: 'test', version: '1.0.0' };
@@ -24,6 +24,18 @@ const other = delegated('tasks/get');
 const didOf = (from: typeof chain) => from.parties[0]?.did ?? '';
 const signed = (method: string, args: object, from = chain) =>
   encode(liveCall(from, args, { cmd: `/mcp/${method}`, tool_server: SERVER }));
+const request = (id: unknown, method: string, params: object = {}) => ({
+  jsonrpc: '2.0',
+  id,
+  method,
+  params,
+});
+const toolCall = (id: unknown, from: typeof chain, args: object) =>
+  request(id, 'tools/call', {
+    name: 'search',
+    arguments: args,
+    _meta: { [BUNDLE]: signed('tools/call', { tool: 'search', ...args }, from) },
+  });
 const ROOTS = ['--trusted-root', didOf(chain), '--trusted-root', didOf(other)];
 const OPTIONS = [...ROOTS, '--tool-server', SERVER];
 
@@ -127,18 +139,6 @@ describe.each(GENERATIONS)('a server of SDK %s behind drs-verify guard', (_, con
 
 // The last test ends it.
 describe('drs-verify guard over stdio', { shuffle: false }, () => {
-  const request = (id: unknown, method: string, params: object = {}) => ({
-    jsonrpc: '2.0',
-    id,
-    method,
-    params,
-  });
-  const toolCall = (id: unknown, from: typeof chain, args: object) =>
-    request(id, 'tools/call', {
-      name: 'search',
-      arguments: args,
-      _meta: { [BUNDLE]: signed('tools/call', { tool: 'search', ...args }, from) },
-    });
   let guard: GuardProcess;
   beforeAll(() => {
     guard = startGuard([...OPTIONS], undefined, {
@@ -193,7 +193,11 @@ describe('drs-verify guard over stdio', { shuffle: false }, () => {
     guard.process.stdin?.write(Buffer.alloc(200_000, 0x61));
     const [endless] = await ask(1);
     expect(endless).toMatchObject(refusal('BODY_TOO_LARGE', 5));
-    const [got] = await ask(2, '"}', '', ' \t\r', request(6, 'ping'));
+    guard.process.stdin?.write('"}\n');
+    // Where the id comes last, as both SDKs write it.
+    const last = `{"method":"tools/call","params":{"id":1,"x":"${'y'.repeat(200_000)}"},"jsonrpc":"2.0","id":"l"}`;
+    expect(await ask(1, last)).toMatchObject([refusal('BODY_TOO_LARGE', 'l')]);
+    const [got] = await ask(2, '', ' \t\r', request(6, 'ping'));
     expect(got?.params?.line).toContain('"ping"');
   });
 
@@ -274,6 +278,21 @@ describe('drs-verify guard over stdio', { shuffle: false }, () => {
     expect(await guard.ended).toBe(7);
     expect(guard.stderr()).toContain('got SIGTERM');
   });
+});
+
+it('is not concerned with variables of others, and forgets no call whose answer is due', async () => {
+  const foreign = { LOG_LEVEL: 'INFO', PORT: 'x', TRUSTED_ROOT: 'x', HOST: '', MAX_BODY_BYTES: '1' };
+  const guard = startGuard(OPTIONS, undefined, foreign);
+  const started = { task: { taskId: 't-2' } };
+  // The echo answers each request; a handshake takes the place of no call.
+  guard.say(toolCall(1, chain, { result: started }));
+  for (let id = 2; id < 10_100; id++) guard.say(`{"jsonrpc":"2.0","id":${id},"method":"initialize"}`);
+  const foreignTask = signed('tasks/get', { tool: 'tasks/get', task: 't-2' }, other);
+  guard.say(request('last', 'tasks/get', { taskId: 't-2', _meta: { [BUNDLE]: foreignTask } }));
+  guard.process.stdin?.end();
+  expect(await guard.ended).toBe(0);
+  const last = guard.lines.map((line) => JSON.parse(line) as Said).find(({ id }) => id === 'last');
+  expect(last?.error?.data.code).toBe('TASK_MISMATCH');
 });
 
 describe('where a side of drs-verify guard ends', () => {

@@ -9,6 +9,7 @@ import { MAX_MESSAGE_BYTES } from '../../src/relay/message.js';
 import { eventually } from '../support/eventually.js';
 import { MAIN } from '../cli/drs.js';
 import { newAgent, TOOL_SERVER } from './agent.js';
+import { ECHO, type Said } from './guard-process.js';
 
 const agent = newAgent();
 const chain = await agent.chain('root.jwt', ['search', 'resources/read']);
@@ -140,6 +141,25 @@ it('answers itself what it does not send, in whole lines, and skips a line that 
   expect(refusal.error.message).toContain(
     `Ask ${agent.principal.did} to delegate the tool "delete" to ${agent.key.did} under the command /mcp/tools/call`,
   );
+});
+
+it('signs arguments of 1 MB for a guard, and says how much is too much, under the id of the call', async () => {
+  const root = ['guard', '--trusted-root', agent.principal.did, '--tool-server', TOOL_SERVER, '--'];
+  const { child, stdout, ended } = run(process.execPath, MAIN, ...root, ...ECHO);
+  // As both SDKs write it: the id comes last.
+  const call = (id: unknown, size: number) =>
+    JSON.stringify({
+      ...{ method: 'tools/call', params: { name: 'search', arguments: { id: 'x', text: 'y'.repeat(size) } } },
+      ...{ jsonrpc: '2.0', id },
+    });
+  child.stdin.end(`${call(1, 1_000_000)}\n${call(2, 5_000_000)}\n${call('3', 17_000_000)}\n`);
+  expect(await ended).toEqual([0, null]);
+  const lines = (await stdout).trim().split('\n');
+  const answers = lines.map((line) => JSON.parse(line) as Said).filter(({ id }) => id !== undefined);
+  expect(answers.find(({ id }) => id === 1)).toMatchObject({ result: {} });
+  const text = 'your arguments are 5.00 MB, and at most 4.19 MB can be signed';
+  expect(answers.find(({ id }) => id === 2)?.error?.message).toContain(text);
+  expect(answers.find(({ id }) => id === '3')?.error?.message).toContain('at most 4.19 MB can be signed');
 });
 
 it('hands through the exit code, standard error and signals, and does not outlive its child', async () => {

@@ -179,6 +179,29 @@ it('an A2A client calls through it, over JSON-RPC and REST, by the addresses of 
   }
 });
 
+it('gives an agent’s port no other agent of the host: only its card, unsigned and without secrets', async () => {
+  const got: string[] = [];
+  const host = await listen((req, res) => {
+    got.push(`${req.method} ${req.url} ${String(req.headers.authorization)}`);
+    res.writeHead(200, { 'content-type': 'application/json' }).end('{}');
+  });
+  const file = await agent.chain('tenant.jwt', ['SendMessage'], '/a2a');
+  const here = await start('stderr', [
+    ...[MAIN, 'sign', '--key', agent.keyFile, '--chain', file, '--to', `${host.url}/one`],
+    ...['--listen', '127.0.0.1:0', '--protocol', 'a2a', '--header', 'Authorization: Bearer t'],
+  ]);
+  const statusOf = async (path: string, init?: RequestInit) => (await fetch(here + path, init)).status;
+  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'SendMessage', params: { message: {} } });
+  const post = { method: 'POST', body, headers: { 'Content-Type': 'application/json' } };
+  expect(await statusOf('/one', post)).toBe(200);
+  expect(await statusOf('/.well-known/agent-card.json')).toBe(200);
+  for (const path of ['/two/.well-known/agent-card.json', '/.well-known/agent-card.json?x', '/two'])
+    expect([await statusOf(path), await statusOf(path, post)]).toEqual([404, 404]);
+  expect(await statusOf('/.well-known/agent-card.json', post)).toBe(404);
+  expect(got).toEqual(['POST /one Bearer t', 'GET /.well-known/agent-card.json undefined']);
+  await host.close();
+});
+
 it('listens on the loopback interface only, unless told otherwise', async () => {
   const child = spawn(process.execPath, [
     MAIN,

@@ -3,6 +3,7 @@ import { type IncomingMessage, type ServerResponse } from 'node:http';
 import { PassThrough } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { waitBefore } from '../../src/relay/events.js';
 import { HttpEnd } from '../../src/relay/http-end.js';
 import { HttpTarget } from '../../src/relay/http-target.js';
 import { Output } from '../../src/relay/lines.js';
@@ -109,6 +110,8 @@ it('sends the bytes of each message, and writes the bytes of each answer in a li
   );
 });
 
+const stream = { 'content-type': 'text/event-stream' };
+
 it('turns what a server answers otherwise into errors with the id of the request', async () => {
   const elsewhere = 'https://elsewhere.example/';
   answers = {
@@ -128,9 +131,24 @@ it('turns what a server answers otherwise into errors with the id of the request
       res.writeHead(200, { 'content-type': 'text/event-stream' }).write('data: ');
       res.end(Buffer.alloc(MAX_MESSAGE_BYTES + 1, 'x'));
     },
+    coded: (res) => void res.writeHead(200, { 'content-encoding': 'gzip' }).end(),
+    large: (res) => void res.writeHead(413).end(),
+    gone: (res) => void res.writeHead(200, stream).end('id: 0\nretry: 1\ndata:\n\n'),
+    GET: (res) => void res.writeHead(405).end(),
     switched: (res) => void res.socket?.write('HTTP/1.1 101 X\r\nConnection: upgrade\r\nUpgrade: y\r\n\r\n'),
   };
-  const named = ['denied', 'unread', 'down', 'oauth', 'html', 'none', 'cut', 'reset', 'huge', 'switched'];
+  const named = [
+    'denied',
+    'unread',
+    'down',
+    'oauth',
+    'html',
+    'none',
+    'cut',
+    'reset',
+    'huge',
+    'switched',
+  ].concat(...['coded', 'large', 'gone']);
   const out = await relay([
     request(1, 'tools/call', { name: 'search' }),
     ...named.map((method, at) => request(at + 2, method)),
@@ -152,8 +170,14 @@ it('turns what a server answers otherwise into errors with the id of the request
     'cannot reach',
     'more than',
     'another protocol',
+    'in the coding "gzip"',
+    '413 (your arguments are 1 kB)',
+    'connection ended',
   ];
   for (const [at, message] of said.entries()) expect(byId.get(at + 4)).toMatchObject(failed(at + 4, message));
+  // A definite no is not asked for again.
+  expect(got.filter(({ method }) => method === 'GET')).toHaveLength(1);
+  expect(got.every(({ headers }) => headers['accept-encoding'] === 'identity')).toBe(true);
   const unknown = parsed(out)
     .filter(({ id }) => id === null)
     .map(({ error }) => (error as { code: number }).code);
@@ -231,6 +255,28 @@ it('continues after the last event, as often as the server gets further', async 
   const out = await relay([request(1, 'tools/call', { name: 'search' })]);
   expect(out).toHaveLength(8);
   expect(out.at(-1)).toBe('{"id":1,"result":{}}');
+});
+
+it('goes on asking for what the server says by itself, where its stream is cut again and again', async () => {
+  let opened = 0;
+  answers = {
+    initialize: json('{"jsonrpc":"2.0","id":0,"result":{}}'),
+    GET: (res) => {
+      // Balancers cut streams in which nothing is said.
+      res.writeHead(200, stream).write(`retry: 0\n\n${opened++ < 8 ? '' : 'data: {"method":"n"}\n\n'}`);
+      setImmediate(() => res.end());
+    },
+  };
+  const initialized = '{"jsonrpc":"2.0","method":"notifications/initialized"}\n';
+  const until = (written: string) => expect(written).toContain('"n"');
+  expect(await relay([request(0, 'initialize'), initialized], { until })).toContain('{"method":"n"}');
+  expect(waitBefore({ lastEventId: null, retryMs: 0 }, 0)).toBeGreaterThanOrEqual(100);
+});
+
+it('knows the answer in a batch', async () => {
+  const batch = '[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","method":"n"}]';
+  answers = { a: (res) => void res.writeHead(200, stream).end(`data: ${batch}\n\n`) };
+  expect(await relay([request(1, 'a')])).toEqual([batch]);
 });
 
 it('takes no more requests than it can keep', async () => {

@@ -2,7 +2,7 @@ import { bodyOfBytes } from '../../gate/carriers.js';
 import type { Protocol } from '../../gate/codes.js';
 import { contextHeaders, NO_CONTEXT, type HeaderChanges } from '../../gate/context.js';
 import { PASSING_METHODS } from '../../gate/json-rpc.js';
-import type { GateRequest, RequestBody } from '../../gate/request.js';
+import type { GateRequest, HeaderLookup, RequestBody } from '../../gate/request.js';
 import type { GateDecision } from '../gate-decider.js';
 import type { GateHead } from '../http/gate-head.js';
 import { tooLargeMessage, type Fault, type Judge } from '../http/judged-body.js';
@@ -13,6 +13,8 @@ import type { RouteContext } from './context.js';
 /** How a request is asked about, and what happens then. */
 export interface GateQuery extends Pick<GateRequest, 'method' | 'path'> {
   readonly readBody: (bytes: Buffer) => RequestBody;
+  /** The headers that count, if not all: a proxy in this process takes some off itself. */
+  readonly headers?: HeaderLookup;
   /** Whether what passes could be sent on. If not, nothing is checked, so that no invocation is used in vain. */
   readonly hasRoom?: boolean;
   /**
@@ -66,10 +68,10 @@ export class GateJudge implements Judge<Incoming> {
 
   async #decide(incoming: Incoming, body: Buffer | null, ticket: Ticket | null): Promise<Answer | null> {
     const { gate, verdicts } = this.#context;
-    const { method, path, readBody, hasRoom, act } = this.#queryOf(incoming, body?.length ?? 0, ticket);
+    const query = this.#queryOf(incoming, body?.length ?? 0, ticket);
+    const { method, path, readBody, headers = (incoming.gate as GateHead).headers, hasRoom, act } = query;
     if (hasRoom === false) return this.refuse(incoming, 'overloaded');
     const { onVerdict, decided } = verdicts.ofGate(incoming);
-    const { headers } = incoming.gate as GateHead;
     const read = body === null ? tooLarge(tooLargeMessage(this.maxBytes)) : readBody(body);
     const decision = await gate.decider.decide({
       ...{
