@@ -1,8 +1,7 @@
-import { readFileSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { IssueError, type Signer } from '../issue/index.js';
 import { readChain } from '../issue/chain.js';
 import { signCall } from '../middleware/delegation.js';
-import { decodeUtf8 } from '#platform';
 import type { JsonObject } from '../protocol/json.js';
 import type { Refusal } from './message.js';
 
@@ -11,16 +10,15 @@ export interface DelegationsOptions {
   readonly key: Signer;
   /** Names of chain files, in the order in which they are tried. */
   readonly files: readonly string[];
+  /** Reads the receipts of a file. */
+  readonly read: (file: string) => Promise<readonly string[]>;
   readonly toolServer: string;
   /** Tells the operator something. */
   readonly note: (message: string) => void;
 }
 
-/** Far more than the largest chain that a verifier takes. */
-const MAX_FILE_BYTES = 4 * 1024 * 1024;
 /** How many reasons an answer names. */
 const MAX_REASONS = 4;
-const HINT = 'give the file that `npx drs-verify issue` or `npx drs-verify delegate` wrote with -o';
 
 /** A chain as it was last read well. */
 interface ChainFile {
@@ -38,12 +36,18 @@ interface ChainFile {
  */
 export class Delegations {
   readonly #options: DelegationsOptions;
-  readonly #files: readonly ChainFile[];
+  readonly #files: ChainFile[] = [];
 
-  /** @throws IssueError if a file holds no chain for this key */
-  constructor(options: DelegationsOptions) {
+  private constructor(options: DelegationsOptions) {
     this.#options = options;
-    this.#files = options.files.map((file) => ({ file, ...this.#read(file), stamp: stampOf(file) }));
+  }
+
+  /** Reads the files. Rejects if one holds no chain for this key. */
+  static async open(options: DelegationsOptions): Promise<Delegations> {
+    const opened = new Delegations(options);
+    for (const file of options.files)
+      opened.#files.push({ file, stamp: stampOf(file), ...(await opened.#read(file)) });
+    return opened;
   }
 
   /**
@@ -57,7 +61,7 @@ export class Delegations {
     const { key, toolServer } = this.#options;
     const refused: (readonly [ChainFile, IssueError])[] = [];
     for (const file of this.#files) {
-      this.#refresh(file);
+      await this.#refresh(file);
       try {
         return await signCall({ key, chain: file.chain, toolServer }, command, args);
       } catch (error) {
@@ -92,61 +96,37 @@ export class Delegations {
     return `Ask ${issuer} to delegate ${what} to ${this.#options.key.did} under the command ${command}, and name the new chain with one more --chain.`;
   }
 
-  #refresh(chain: ChainFile): void {
+  async #refresh(chain: ChainFile): Promise<void> {
     const stamp = stampOf(chain.file);
     if (stamp === chain.stamp) return;
     // Also for a file that cannot be used: it is said once, and tried again when it has changed again.
     chain.stamp = stamp;
     try {
-      Object.assign(chain, this.#read(chain.file));
+      Object.assign(chain, await this.#read(chain.file));
       this.#options.note(`read ${chain.file} again: it has changed`);
     } catch (error) {
-      if (!(error instanceof IssueError)) throw error;
-      this.#options.note(`${error.message}; the delegation that it had before counts on`);
+      this.#options.note(`${(error as Error).message}; the delegation that it had before counts on`);
     }
   }
 
-  #read(file: string): { chain: readonly string[]; issuer: string } {
-    const text = textOf(file) ?? '';
-    const chain = text.split('\n').flatMap((line) => line.trim() || []);
-    if (chain.length === 0 || !chain.every((line) => /^[\w-]+\.[\w-]+\.[\w-]+$/.test(line)))
-      throw unusable(`${file} is not a chain of receipts: expected one compact JWT a line`);
-    const { aud, iss } = leafOf(chain, file);
-    const { did } = this.#options.key;
-    if (aud !== did)
-      throw unusable(
-        `the chain in ${file} ends at ${aud}, and this key is ${did}`,
-        'give the key of the last delegate, or have the chain delegated to this key',
-      );
-    return { chain, issuer: iss };
-  }
-}
-
-function unusable(message: string, hint = HINT): IssueError {
-  return new IssueError('INVALID_OPTION', message, hint);
-}
-
-function leafOf(chain: readonly string[], file: string): { readonly aud: string; readonly iss: string } {
-  try {
-    const [root, ...rest] = readChain(chain);
-    return (rest.at(-1) ?? root).claims;
-  } catch (error) {
-    if (!(error instanceof IssueError)) throw error;
-    throw unusable(`${file}: ${error.message}`, error.suggestion);
-  }
-}
-
-function textOf(file: string): string | null {
-  try {
-    const found = statSync(file);
+  async #read(file: string): Promise<{ chain: readonly string[]; issuer: string }> {
     // A pipe can be read once, and a device without end.
-    if (!found.isFile()) throw unusable(`${file} is not a file, expected a chain`);
-    if (found.size > MAX_FILE_BYTES) throw unusable(`${file} has more than ${MAX_FILE_BYTES} bytes`);
-    return decodeUtf8(readFileSync(file));
-  } catch (error) {
-    if (error instanceof IssueError) throw error;
-    throw unusable(`cannot read a chain from ${file}: ${(error as Error).message}`);
+    if (statSync(file, { throwIfNoEntry: false })?.isFile() === false)
+      throw unusable(`${file} is not a file, expected a chain`, 'write the chain into a file');
+    const chain = await this.#options.read(file);
+    const [root, ...rest] = readChain(chain);
+    const { aud, iss } = (rest.at(-1) ?? root).claims;
+    const { did } = this.#options.key;
+    if (aud === did) return { chain, issuer: iss };
+    throw unusable(
+      `the chain in ${file} ends at ${aud}, and this key is ${did}`,
+      'give the key of the last delegate, or have the chain delegated to this key',
+    );
   }
+}
+
+function unusable(message: string, hint: string): IssueError {
+  return new IssueError('INVALID_OPTION', message, hint);
 }
 
 /** Differs if a file was written, replaced, made or removed. */

@@ -266,7 +266,7 @@ export async function runHttpRelay(parts: HttpRelayParts): Promise<string> {
           ),
       ),
   );
-  // The npx that started it may end without it: nobody would know that the port is still open.
+  // What started it may end without it: nobody would know that the port is still open.
   const { ppid } = process;
   const endAlone = () => process.ppid === ppid || process.kill(process.pid, 'SIGTERM');
   if (process.env['npm_command'] === 'exec') setInterval(endAlone, 1000).unref();

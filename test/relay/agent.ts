@@ -3,6 +3,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll } from 'vitest';
 import { createConsent, generateKey, issueRootDelegation, type SigningKey } from '../../src/issue/index.js';
+import type { IssuedPolicy } from '../../src/issue/index.js';
+import { readChainFile } from '../../src/cli/bundle-file.js';
 import { Delegations } from '../../src/relay/delegations.js';
 
 export const TOOL_SERVER = 'https://tools.example';
@@ -15,10 +17,10 @@ export interface Agent {
   readonly keyFile: string;
   path(name: string): string;
   /** Writes a chain that allows these tools, or methods, under `/mcp`; `[]`: all. */
-  chain(name: string, tools: readonly string[], command?: string): Promise<string>;
+  chain(name: string, tools: readonly string[], command?: string, more?: IssuedPolicy): Promise<string>;
   /** The options of `sign` for these chain files. */
   options(...chains: string[]): string[];
-  delegations(...chains: string[]): Delegations;
+  delegations(...chains: string[]): Promise<Delegations>;
   /** What `sign` has told its operator. */
   readonly notes: string[];
 }
@@ -39,12 +41,12 @@ export function newAgent(): Agent {
     keyFile,
     notes,
     path: at,
-    async chain(name, tools, command = '/mcp') {
+    async chain(name, tools, command = '/mcp', more = {}) {
       const receipt = await issueRootDelegation({
         key: principal,
         audience: key.did,
         command,
-        policy: tools.length === 0 ? {} : { allowed_tools: [...tools] },
+        policy: { ...(tools.length === 0 ? {} : { allowed_tools: [...tools] }), ...more },
         consent: createConsent({ text: 'Yes.', locale: 'en', method: 'explicit-ui-click' }),
       });
       writeFileSync(at(name), `${receipt}\n`);
@@ -55,6 +57,9 @@ export function newAgent(): Agent {
       ...chains.flatMap((file) => ['--chain', file]),
     ],
     delegations: (...files) =>
-      new Delegations({ key, files, toolServer: TOOL_SERVER, note: (message) => notes.push(message) }),
+      Delegations.open({
+        ...{ key, files, read: readChainFile, toolServer: TOOL_SERVER },
+        note: (message) => notes.push(message),
+      }),
   };
 }

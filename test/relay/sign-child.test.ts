@@ -195,5 +195,5 @@ it('refuses a key that others can read, before anything runs', async () => {
   expect(await stderr).toContain('its permissions are 0640, expected 0600');
   chmodSync(agent.keyFile, 0o600);
   writeFileSync(agent.path('bad.jwt'), 'no chain');
-  expect(() => agent.delegations(agent.path('bad.jwt'))).toThrow('is not a chain of receipts');
+  await expect(agent.delegations(agent.path('bad.jwt'))).rejects.toThrow('is not a chain of receipts');
 });

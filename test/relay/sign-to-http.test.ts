@@ -47,7 +47,8 @@ async function relay(
     to = server.url,
     until,
     more = [],
-  }: { to?: string; until?: (output: string) => void; more?: readonly string[] } = {},
+    chains = [chain],
+  }: { to?: string; until?: (output: string) => void; more?: readonly string[]; chains?: string[] } = {},
 ): Promise<string[]> {
   got = [];
   const [input, out] = [new PassThrough(), new PassThrough()];
@@ -58,7 +59,7 @@ async function relay(
     ...{ target: new HttpTarget(new URL('/mcp', to)), headers: { authorization: 'Bearer t' }, output },
     ...{ note: (message) => void agent.notes.push(message), stop: new AbortController().signal },
   });
-  const hook = new McpSigner(agent.delegations(chain), new Set(['help']));
+  const hook = new McpSigner(await agent.delegations(...chains), new Set(['help']));
   const ended = pump(input, { hook, server, output });
   for (const line of lines) if (!input.write(line)) await once(input, 'drain');
   if (until !== undefined) await eventually(() => until(written), 5);
@@ -277,6 +278,23 @@ it('knows the answer in a batch', async () => {
   const batch = '[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","method":"n"}]';
   answers = { a: (res) => void res.writeHead(200, stream).end(`data: ${batch}\n\n`) };
   expect(await relay([request(1, 'a')])).toEqual([batch]);
+});
+
+it('says what to do about the member that failed', async () => {
+  const total = await agent.chain('total.jwt', ['search'], '/mcp', { max_total_cost_usd: 5 });
+  const remedies: unknown[] = [];
+  for (const [name, cost] of [['search'], ['search', 9], ['delete', 1]] as const) {
+    const params = { name, arguments: { estimated_cost_usd: cost } };
+    const [answer] = parsed(await relay([request(1, 'tools/call', params)], { chains: [total] }));
+    remedies.push((answer?.['error'] as { data: { suggestion: string } }).data.suggestion);
+  }
+  expect(remedies).toEqual([
+    expect.stringMatching(/^Add estimated_cost_usd to the arguments: /),
+    expect.stringMatching(/^Call with another estimated_cost_usd, or ask did:key:\w+ for a wider/),
+    expect.stringMatching(
+      /^Ask did:key:\w+ to delegate the tool "delete" to did:key:\w+ .* one more --chain/,
+    ),
+  ]);
 });
 
 it('takes no more requests than it can keep', async () => {

@@ -2,6 +2,7 @@ import { rm } from 'node:fs/promises';
 import path from 'node:path';
 import type { Command } from 'commander';
 import { confirm } from '../agreement.js';
+import { readChainFile } from '../bundle-file.js';
 import { CommandError, EXIT } from '../command-error.js';
 import { differenceOf } from '../init/difference.js';
 import { isSigned, programOf, signedEntry, toolServerOf } from '../init/entry.js';
@@ -75,7 +76,7 @@ async function init(host: HostFile, options: InitOptions): Promise<void> {
   // What would stop `sign` at its start is found now.
   const key = await readSigner(options, { passphraseFile, isPrivate: true });
   const note = () => undefined;
-  new Delegations({ key, files: chain, toolServer, note });
+  await Delegations.open({ key, files: chain, read: readChainFile, toolServer, note });
   const change = signedEntry(name, value, {
     program: programOf([process.execPath, full(process.argv[1] ?? '')]),
     signer: signerOptions(key.did, options),

@@ -10,6 +10,7 @@ import { pump, relayToChild } from '../../relay/pump.js';
 import { endLike } from '../../relay/child.js';
 import { McpSigner } from '../../relay/sign.js';
 import { printableUrl } from '../../revocation/printable-url.js';
+import { readChainFile } from '../bundle-file.js';
 import { CommandError } from '../command-error.js';
 import { addKeyOptions, readSigner, type KeyOptions } from '../key-file.js';
 import { printable } from '../terminal.js';
@@ -115,7 +116,7 @@ async function sign(command: readonly string[], options: SignOptions): Promise<v
   const key = await readSigner(options, { passphraseFile, isPrivate: true });
   // No child gets it, whether it was needed or not.
   delete process.env['DRS_KEY_PASSPHRASE'];
-  const delegations = new Delegations({ key, files, toolServer, note });
+  const delegations = await Delegations.open({ key, files, read: readChainFile, toolServer, note });
   const signer = new McpSigner(delegations, new Set(options.unsigned));
   if (options.toolServer === undefined && (isChild || destination?.url.search !== ''))
     note(`calls are signed for ${toolServer}, which the server must go by; --tool-server names another`);
