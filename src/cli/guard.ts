@@ -82,7 +82,7 @@ export async function guard(command: readonly string[], options: GuardOptions): 
       const isAny = allowHost.length === 0 && (!isLoopback(host) || trustProxy !== undefined);
       const makeJudge = guardJudge(configuration, protocol, destination);
       const hosts = isAny ? null : hostsOf(host, allowHost);
-      const url = await runHttpRelay({ configuration, destination, makeJudge, hosts, log });
+      const url = await runHttpRelay({ configuration, destination, makeJudge, hosts, log }, true);
       // This comes last, since a program that waits for this line may send a signal at once.
       log.info({ ...BUILD, url, protocol, to: destination.url.origin }, 'listening');
     }

@@ -1,6 +1,5 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import type { Readable, Writable } from 'node:stream';
 
 /** What is passed on to the child. The others that can be handled end this process as they would end the child. */
 const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const;
@@ -11,25 +10,14 @@ export interface Ending {
   readonly signal: NodeJS.Signals | null;
 }
 
-/** A program that speaks over its standard input and output, in the place of this process. */
-export interface StdioChild {
-  readonly streams: { readonly fromServer: Readable; readonly toServer: Writable };
-  /** Resolves when it has ended, and has said everything. */
-  readonly ended: Promise<Ending>;
-  /** Ends it, since nobody hears it any more. */
-  kill(): void;
-}
-
 /**
- * Starts a program. Signals to this process go to the program, and its standard error is that of this process.
+ * Starts a program that speaks over its standard input and output, in the place of this process: signals to this process go
+ * to the program, and its standard error is that of this process.
  *
+ * @returns `ended` resolves when it has ended, and has said everything
  * @throws Error if it cannot be started
  */
-export async function startChild(
-  command: string,
-  args: readonly string[],
-  env: NodeJS.ProcessEnv,
-): Promise<StdioChild> {
+export async function startChild(command: string, args: readonly string[], env: NodeJS.ProcessEnv) {
   const handlers = SIGNALS.map((signal) => [signal, () => void child.kill(signal)] as const);
   // Before the program: a signal that came between the two would end this process alone.
   for (const [signal, pass] of handlers) process.on(signal, pass);
@@ -47,11 +35,7 @@ export async function startChild(
     forget();
     throw new Error(REASONS[(error as NodeJS.ErrnoException).code ?? ''] ?? (error as Error).message);
   }
-  return {
-    streams: { fromServer: child.stdout, toServer: child.stdin },
-    ended: endingOf(child).finally(forget),
-    kill,
-  };
+  return { child, ended: endingOf(child).finally(forget) };
 }
 
 const REASONS: Readonly<Record<string, string>> = {

@@ -15,9 +15,7 @@ const FIRST_RETRY_MS = 1000;
 const MAX_RETRY_MS = 30_000;
 
 /** The start of a stream. */
-export function newPosition(): StreamPosition {
-  return { lastEventId: null, retryMs: FIRST_RETRY_MS };
-}
+export const newPosition = (): StreamPosition => ({ lastEventId: null, retryMs: FIRST_RETRY_MS });
 
 /** How long to wait before the next try, after so many in vain. A server that says 0 must not be asked without a pause. */
 export function waitBefore({ retryMs }: StreamPosition, failures: number): number {

@@ -21,7 +21,7 @@ import {
   TRANSPORT_ERROR,
   type Message,
 } from './message.js';
-import type { Outcome, Sent, ServerEnd } from './pump.js';
+import { withId, type Outcome, type Sent, type ServerEnd } from './pump.js';
 
 /** What the way to an HTTP server needs. */
 export interface HttpEndOptions {
@@ -65,15 +65,9 @@ interface Pending {
   readonly message: Message;
   readonly session: Session;
   readonly controller: AbortController;
-  /** Whether the client has asked: else this relay does, again. */
+  /** Whether the client has asked, and not this relay, again. */
   readonly isAsked: boolean;
   isAnswered: boolean;
-}
-
-/** A message that was sent, and can be sent once more. */
-interface Repeatable {
-  readonly message: Message;
-  readonly sent: Sent;
 }
 
 /**
@@ -88,7 +82,7 @@ export class HttpEnd implements ServerEnd {
   readonly #closing = new AbortController();
   #session: Session = { id: null, version: null };
   /** The last `initialize`. */
-  #handshake: Repeatable | null = null;
+  #handshake: { readonly message: Message; readonly sent: Sent } | null = null;
   #renewing: Promise<void> | null = null;
 
   constructor(options: HttpEndOptions) {
@@ -96,26 +90,18 @@ export class HttpEnd implements ServerEnd {
   }
 
   async send(sent: Sent, message: Message | null, again: () => Promise<Outcome>): Promise<void> {
-    const { output } = this.#options;
+    const refuse = (code: number, what: string) =>
+      this.#options.output.insert(errorLine(idTextOf(sent.bytes), code, `${what}: it was not sent`));
     await this.#renewing?.catch(() => undefined);
-    if (message === null) {
-      const isJson = readBytes(sent.bytes) !== undefined;
-      const what = isJson ? 'a message is not an object (a batch, for example)' : 'a line is not JSON';
-      await output.insert(
-        errorLine(idTextOf(sent.bytes), isJson ? INVALID_REQUEST : PARSE_ERROR, `${what}: it was not sent`),
-      );
-      return;
-    }
-    if (message.id === null) {
-      await this.#notify(message, sent);
-      return;
-    }
-    const bytes = [...this.#pending.values()].reduce((sum, pending) => sum + pending.message.bytes.length, 0);
-    if (this.#pending.size >= MAX_IN_FLIGHT || bytes + message.bytes.length > MAX_BYTES_IN_FLIGHT) {
-      const found = `${this.#pending.size} requests have no answer yet: this one was not sent`;
-      await output.insert(errorLine(idTextOf(message.bytes), TRANSPORT_ERROR, found));
-      return;
-    }
+    if (message === null)
+      return readBytes(sent.bytes) === undefined
+        ? refuse(PARSE_ERROR, 'a line is not JSON')
+        : refuse(INVALID_REQUEST, 'a message is not an object (a batch, for example)');
+    if (message.id === null) return this.#notify(message, sent);
+    const pending = [...this.#pending.values()].map(({ message: { bytes } }) => bytes.length);
+    const bytes = pending.reduce((sum, length) => sum + length, message.bytes.length);
+    if (pending.length >= MAX_IN_FLIGHT || bytes > MAX_BYTES_IN_FLIGHT)
+      return refuse(TRANSPORT_ERROR, `${pending.length} requests have no answer yet`);
     const isHandshake = message.method === INITIALIZE;
     if (isHandshake) {
       this.#handshake = { message, sent };
@@ -125,7 +111,7 @@ export class HttpEnd implements ServerEnd {
     }
     const done = this.#track(this.#request(message, sent, again));
     // What comes next needs the session and the version.
-    if (isHandshake) await done;
+    return isHandshake ? done : undefined;
   }
 
   /** Waits for the last answers, unless this process is told to end, then ends the session. */
@@ -143,12 +129,9 @@ export class HttpEnd implements ServerEnd {
 
   async #endSession(): Promise<void> {
     if (this.#session.id === null) return;
-    const signal = AbortSignal.timeout(DELETE_MS);
-    const headers = this.#headersOf(this.#session);
-    const response = await this.#options.target
-      .exchange({ method: 'DELETE', headers, signal })
-      .catch(() => null);
-    response?.resume();
+    const outgoing = { method: 'DELETE', headers: this.#headersOf(this.#session) };
+    const asked = this.#options.target.exchange({ ...outgoing, signal: AbortSignal.timeout(DELETE_MS) });
+    (await asked.catch(() => null))?.resume();
   }
 
   #track(work: Promise<void>): Promise<void> {
@@ -211,10 +194,13 @@ export class HttpEnd implements ServerEnd {
       // Once: what is lost again at once was never kept. A gate before the server may have used the bundle up.
       const outcome = await again();
       if (outcome.kind === 'send') await this.#request(message, outcome, null);
+      else await this.#options.output.insert(withId(outcome.line ?? '', () => idTextOf(message.bytes)));
     } catch (error) {
       if (signal.aborted) return;
       if (!isAsked) throw error;
-      await this.#fail(pending, (error as Error).message);
+      pending.isAnswered = true;
+      const line = errorLine(idTextOf(message.bytes), TRANSPORT_ERROR, (error as Error).message);
+      await this.#options.output.insert(line);
     } finally {
       if (this.#pending.get(key) === pending) this.#pending.delete(key);
     }
@@ -228,7 +214,8 @@ export class HttpEnd implements ServerEnd {
   }
 
   async #initializeAgain(): Promise<void> {
-    const { message, sent } = this.#handshake as Repeatable;
+    if (this.#handshake === null) throw new Error('the server has lost the session');
+    const { message, sent } = this.#handshake;
     const lost = this.#session;
     this.#session = { id: null, version: null };
     try {
@@ -283,9 +270,9 @@ export class HttpEnd implements ServerEnd {
     for (let failures = 0; !pending.isAnswered && position.lastEventId !== null && failures < MAX_RESUMES;) {
       await delay(waitBefore(position, failures), null, { signal });
       const response = await this.#resume(pending.session, position, signal);
-      failures = typeof response === 'object' ? 0 : failures + 1;
       if (response === 'refused') break;
-      if (response !== 'unreachable') await read(response);
+      failures = response === null ? failures + 1 : 0;
+      if (response !== null) await read(response);
     }
     if (!pending.isAnswered && !signal.aborted)
       throw new Error('the connection ended before the answer; the server may have done what was asked');
@@ -300,18 +287,14 @@ export class HttpEnd implements ServerEnd {
     try {
       for (let failures = 0; this.#session === session;) {
         const response = await this.#resume(session, position, signal);
-        if (response === 'refused') {
-          // The stream was there: it is the session that is not.
-          if (hasOpened) await this.#renew(session);
-          return;
-        }
+        // Where the stream was there, it is the session that is not.
+        if (response === 'refused' && hasOpened) await this.#renew(session);
+        if (response === 'refused') return;
+        hasOpened ||= response !== null;
         // Whether it can be reached counts: balancers cut streams in which nothing is said.
-        failures = response === 'unreachable' ? failures + 1 : 0;
+        failures = response === null ? failures + 1 : 0;
         if (failures === MAX_RESUMES) note('the server cannot be reached: its own messages come when it can');
-        if (response !== 'unreachable') {
-          hasOpened = true;
-          await readEvents(response, position, (data) => output.insert(oneLine(data)));
-        }
+        if (response !== null) await readEvents(response, position, (data) => output.insert(oneLine(data)));
         await delay(waitBefore(position, failures), null, { signal });
       }
     } catch (error) {
@@ -319,28 +302,24 @@ export class HttpEnd implements ServerEnd {
     }
   }
 
-  /** Continues a stream after its last event; `refused` if the server has said that it does not. */
-  async #resume(
-    session: Session,
-    position: StreamPosition,
-    signal: AbortSignal,
-  ): Promise<IncomingMessage | 'refused' | 'unreachable'> {
-    const last = position.lastEventId === null ? {} : { 'last-event-id': position.lastEventId };
+  /** Continues a stream after its last event; `refused` if the server has said that it does not, `null` if it said nothing. */
+  async #resume(session: Session, { lastEventId }: StreamPosition, signal: AbortSignal) {
+    const last = lastEventId === null ? {} : { 'last-event-id': lastEventId };
     const headers = { ...this.#headersOf(session), accept: 'text/event-stream', ...last };
-    const response = await this.#options.target
-      .exchange({ method: 'GET', headers, signal })
-      .catch(() => null);
-    if (response?.statusCode === 200 && typeOf(response) === 'text/event-stream') return response;
+    const asked = this.#options.target.exchange({ method: 'GET', headers, signal });
+    const response = await asked.catch(() => null);
+    const { statusCode: status = 503 } = response ?? {};
+    if (response !== null && status === 200 && typeOf(response) === 'text/event-stream') return response;
     response?.resume();
-    const status = response?.statusCode ?? 503;
-    return status >= 500 || status === 429 ? 'unreachable' : 'refused';
+    return status >= 500 || status === 429 ? null : 'refused';
   }
 
   #post(session: Session, message: Message, { bytes, bundle = '' }: Sent, signal: AbortSignal) {
+    // A carriage return before the line feed belongs to the end of the line.
+    const body = bytes.at(-1) === 0x0d ? bytes.subarray(0, -1) : bytes;
     const headers: Record<string, string> = {
-      ...this.#headersOf(session),
+      ...{ ...this.#headersOf(session), 'content-length': String(body.length) },
       ...{ 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
-      'content-length': String(trim(bytes).length),
     };
     const version = versionOf(message);
     if (version !== null && message.method !== undefined) {
@@ -350,12 +329,11 @@ export class HttpEnd implements ServerEnd {
       if (typeof name === 'string') headers['mcp-name'] = encodeNameHeader(name);
     }
     if (bundle !== '' && bundle.length <= MAX_HEADER_BUNDLE) headers[BUNDLE_HEADER] = bundle;
-    return this.#options.target
-      .exchange({ method: 'POST', headers, body: trim(bytes), signal })
-      .catch((error: unknown) => {
-        const { origin } = this.#options.target.url;
-        throw new Error(`cannot reach ${origin}: ${(error as Error).message}; start it, or correct --to`);
-      });
+    const { target } = this.#options;
+    return target.exchange({ method: 'POST', headers, body, signal }).catch((error: unknown) => {
+      const why = (error as Error).message;
+      throw new Error(`cannot reach ${target.url.origin}: ${why}; start it, or correct --to`);
+    });
   }
 
   #headersOf({ id, version }: Session): Record<string, string> {
@@ -379,17 +357,9 @@ export class HttpEnd implements ServerEnd {
     }
     await this.#options.output.insert(oneLine(text));
   }
-
-  async #fail(pending: Pending, reason: string): Promise<void> {
-    pending.isAnswered = true;
-    await this.#options.output.insert(errorLine(idTextOf(pending.message.bytes), TRANSPORT_ERROR, reason));
-  }
 }
 
 const keyOf = (id: unknown) => `${typeof id}:${String(id)}`;
-
-/** A carriage return before the line feed belongs to the end of the line. */
-const trim = (bytes: Buffer) => (bytes.at(-1) === 0x0d ? bytes.subarray(0, -1) : bytes);
 
 /** A JSON text in one line. A line end in JSON is always between two tokens, where a space means the same. */
 const oneLine = (json: string) => json.replaceAll(/[\r\n]/g, ' ');
@@ -430,38 +400,28 @@ function isVersion(value: unknown): value is string {
 }
 
 /** The JSON-RPC error for a request that the server has not answered as it should: its own one, if it sent one. */
-function failureLine(
-  { id, bytes }: Message,
-  sent: Sent,
-  response: IncomingMessage,
-  text: string | null,
-): string {
-  const idText = idTextOf(bytes);
-  const status = response.statusCode ?? 0;
+function failureLine({ id, bytes }: Message, sent: Sent, response: IncomingMessage, text: string | null) {
+  const { statusCode: status = 0, headers } = response;
   const value = status < 300 ? undefined : readJson(text);
   if (isJsonObject(answerIn(value, id)?.['error'])) return oneLine(text ?? '');
+  const idText = idTextOf(bytes);
   // The gate does not know the id of a request that it did not read.
   const error = answerIn(value, null)?.['error'];
   if (isJsonObject(error)) return `{"jsonrpc":"2.0","id":${idText},"error":${JSON.stringify(error)}}`;
-  return errorLine(idText, TRANSPORT_ERROR, reasonFor(status, response, text, sizes(bytes, sent)), {
-    status,
-  });
-}
-
-function sizes(bytes: Buffer, sent: Sent): string {
   const signed = sent.bundle === undefined ? '' : `, with their signature ${sizeOf(sent.bytes.length)}`;
-  return `your arguments are ${sizeOf(bytes.length)}${signed}`;
-}
-
-function reasonFor(status: number, { headers }: IncomingMessage, text: string | null, size: string): string {
-  if (status >= 300 && status < 400) {
-    const location = JSON.stringify((headers.location ?? 'another address').slice(0, MAX_SHOWN));
-    return `the server redirects to ${location}, which is not followed: name that address with --to, if you trust it`;
-  }
-  if (status === 401)
-    return 'the server wants to know who calls (401): give it a token with --header-env "Authorization: <variable>"';
-  if (status < 300)
-    return `the server answered with ${headers['content-type'] ?? 'no content type'}, which is not a JSON-RPC answer`;
-  const shown = text === null || text === '' ? '' : `: ${text.slice(0, MAX_SHOWN)}`;
-  return `the server answered with ${status}${status === 413 ? ` (${size})` : ''}${shown}`;
+  const shown = [
+    status === 413 ? ` (your arguments are ${sizeOf(bytes.length)}${signed})` : '',
+    (text ?? '') === '' ? '' : `: ${text?.slice(0, MAX_SHOWN)}`,
+  ].join('');
+  const location = JSON.stringify((headers.location ?? 'another address').slice(0, MAX_SHOWN));
+  const type = headers['content-type'] ?? 'no content type';
+  const reason =
+    status === 401
+      ? 'the server wants to know who calls (401): give it a token with --header-env "Authorization: <variable>"'
+      : status >= 300 && status < 400
+        ? `the server redirects to ${location}, which is not followed: name that address with --to, if you trust it`
+        : status < 300
+          ? `the server answered with ${type}, which is not a JSON-RPC answer`
+          : `the server answered with ${status}${shown}`;
+  return errorLine(idText, TRANSPORT_ERROR, reason, { status });
 }

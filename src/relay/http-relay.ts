@@ -47,16 +47,14 @@ export class Forwarder {
   readonly #target: HttpTarget;
   readonly #core: Core;
   readonly #slots: PerClientSlots;
-  readonly #configuration: Configuration;
-  readonly #log: Logger;
+  readonly #parts: Pick<HttpRelayParts, 'configuration' | 'log'>;
   #open = 0;
 
-  constructor(target: HttpTarget, core: Core, slots: number, configuration: Configuration, log: Logger) {
+  constructor(target: HttpTarget, core: Core, slots: number, parts: HttpRelayParts) {
     this.#target = target;
     this.#core = core;
     this.#slots = new PerClientSlots(slots);
-    this.#configuration = configuration;
-    this.#log = log;
+    this.#parts = parts;
   }
 
   /** Number of requests that are not answered whole. */
@@ -79,7 +77,7 @@ export class Forwarder {
     if (!(wire instanceof NodeWire)) {
       // Others have taken the room meanwhile, or the client has gone.
       if (hasSlot) this.#slots.give(client);
-      return answerTo('overloaded', this.#configuration);
+      return answerTo('overloaded', this.#parts.configuration);
     }
     const { request, response } = wire.handOver();
     await new Promise<void>((resolve) => {
@@ -129,7 +127,7 @@ export class Forwarder {
   }
 
   #fail(err: Error, response: ServerResponse): void {
-    this.#log.warn({ err, server: this.#target.url.origin }, 'the server did not answer');
+    this.#parts.log.warn({ err, server: this.#target.url.origin }, 'the server did not answer');
     if (response.headersSent) {
       response.destroy();
       return;
@@ -148,7 +146,7 @@ function end(response: ServerResponse, { status, body }: OwnAnswer): void {
 /** A relay that listens. */
 export interface HttpRelay {
   readonly url: string;
-  /** Reads the certificate, the routes and the trusted roots again. @throws Error if they cannot be used; the old ones stay */
+  /** Reads its files again. Rejects if they cannot be used; the old ones stay. */
   reload(): Promise<void>;
   /** Answers what is under way, for `SHUTDOWN_GRACE_SECS` at most, and closes. */
   close(): Promise<void>;
@@ -181,46 +179,29 @@ export interface HttpRelayParts {
  *
  * @throws Error if it cannot listen, or cannot open a store, a log or the routes
  */
-export async function openHttpRelay({
-  configuration,
-  destination: { url, pathFor, expected },
-  makeJudge,
-  hosts,
-  log,
-}: HttpRelayParts): Promise<HttpRelay> {
+export async function openHttpRelay(parts: HttpRelayParts): Promise<HttpRelay> {
+  const { configuration, makeJudge, hosts, log } = parts;
+  const { url, pathFor, expected } = parts.destination;
   const opened = new Opened();
   try {
     const certificate = ServedCertificate.read(configuration);
     const core = await openCore(configuration, log, opened);
     const { metrics, engine, gatekeeper, gate } = core;
     const { http: connections, upstream } = divideForGuard(configuration, log);
-    const forwarder = new Forwarder(opened.add(new HttpTarget(url)), core, upstream, configuration, log);
+    const forwarder = new Forwarder(opened.add(new HttpTarget(url)), core, upstream, parts);
     const judge = makeJudge(core, forwarder, (incoming) =>
       pathFor(incoming.method, targetOf(incoming)) === null
         ? refusal(404, `there is nothing at this path, expected ${expected}`)
         : null,
     );
-    const route: Route = {
-      ...{
-        endpoint: 'gate',
-        methods: [],
-        isProxied: true,
-        takesQuery: true,
-        rateLimit: limitOf(configuration),
-      },
-      serve: judge,
-    };
+    const route = { endpoint: 'gate', methods: [], isProxied: true, takesQuery: true, serve: judge } as const;
+    const unknown: Route = { ...route, rateLimit: limitOf(configuration) };
     const tracing = await openTracing();
     const server = new Server({ configuration, gatekeeper, metrics, log, tracing, hosts });
-    const frontEnd = opened.add(
-      openNode({
-        ...{ handle: server.handlerOf({ routes: new Map(), unknown: route }), connections },
-        ...{
-          certificate: certificate?.current ?? null,
-          requestTimeoutSecs: configuration.requestTimeoutSecs,
-        },
-      }),
-    );
+    const handle = server.handlerOf({ routes: new Map(), unknown });
+    const { requestTimeoutSecs } = configuration;
+    const served = { handle, connections, requestTimeoutSecs, certificate: certificate?.current ?? null };
+    const frontEnd = opened.add(openNode(served));
     const port = await frontEnd.listen(listenAddressOf(configuration));
     const shown = showAddress({ kind: 'tcp', host: configuration.host, port, isShared: false });
     return {
@@ -249,23 +230,26 @@ export function targetOf({ path, query }: Incoming): string {
   return query === undefined ? path : `${path}?${query}`;
 }
 
-/** Runs a relay until a signal ends it. @returns its address, when it listens */
-export async function runHttpRelay(parts: HttpRelayParts): Promise<string> {
+const RELOADED = 'SIGHUP: certificate, routes and trusted roots were read again';
+const NOT_RELOADED = 'certificate, routes or trusted roots could not be read again: the old ones still hold';
+
+/**
+ * Runs a relay until a signal ends it.
+ *
+ * @param reloads whether SIGHUP has it read its files again; else it ends it
+ * @returns its address, when it listens
+ */
+export async function runHttpRelay(parts: HttpRelayParts, reloads: boolean): Promise<string> {
   const relay = await openHttpRelay(parts);
   const { configuration, log } = parts;
-  endGracefully({ log, delayMs: closingMsOf(configuration), skip: ['SIGHUP'], close: () => relay.close() });
-  process.on(
-    'SIGHUP',
-    () =>
-      void relay.reload().then(
-        () => log.info('SIGHUP: certificate, routes and trusted roots were read again'),
-        (error: unknown) =>
-          log.error(
-            { err: error },
-            'certificate, routes or trusted roots could not be read again: the old ones still hold',
-          ),
-      ),
-  );
+  const delayMs = closingMsOf(configuration);
+  endGracefully({ log, delayMs, skip: reloads ? ['SIGHUP'] : [], close: () => relay.close() });
+  const reload = () =>
+    relay.reload().then(
+      () => log.info(RELOADED),
+      (err: unknown) => log.error({ err }, NOT_RELOADED),
+    );
+  if (reloads) process.on('SIGHUP', () => void reload());
   // What started it may end without it: nobody would know that the port is still open.
   const { ppid } = process;
   const endAlone = () => process.ppid === ppid || process.kill(process.pid, 'SIGTERM');

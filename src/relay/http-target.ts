@@ -104,19 +104,13 @@ const OF_CLIENT = /^(?:forwarded|x-real-ip|x-forwarded-.*)$/;
 /** The names of headers, in lower case, that are set by a relay, or belong to one connection. */
 export const OWN_HEADERS: ReadonlySet<string> = new Set([...OF_CONNECTION, ...OF_REQUEST]);
 
-/**
- * The headers that are sent on, names and values by turns.
- *
- * @param isLeftOut whether more is left out, by the name in lower case
- */
+/** The headers of a request that are sent on, names and values by turns, without those that are left out, by their names. */
 export function requestHeaders(raw: readonly string[], isLeftOut: (name: string) => boolean): string[] {
   return without(raw, (name) => OF_REQUEST.includes(name) || OF_CLIENT.test(name) || isLeftOut(name));
 }
 
 /** The headers of an answer for the client. */
-export function answerHeaders(raw: readonly string[]): string[] {
-  return without(raw, () => false);
-}
+export const answerHeaders = (raw: readonly string[]) => without(raw, () => false);
 
 function without(raw: readonly string[], isLeftOut: (name: string) => boolean): string[] {
   const pairs = raw.flatMap((name, at) => (at % 2 === 0 ? [[name, raw[at + 1] ?? ''] as const] : []));

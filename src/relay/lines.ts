@@ -6,7 +6,7 @@ import type { Writable } from 'node:stream';
 export type Piece =
   /** A whole line, without its line feed. */
   | { readonly kind: 'line'; readonly bytes: Buffer }
-  /** The beginning of a line that is longer than the limit. */
+  /** The beginning of a line that is longer than the limit; empty if all of it is in the next piece. */
   | { readonly kind: 'long'; readonly bytes: Buffer }
   /** More of such a line, with its line feed if this is its end. */
   | { readonly kind: 'rest'; readonly bytes: Buffer; readonly ends: boolean };
@@ -41,25 +41,22 @@ export class Lines {
     while (from < chunk.length) {
       const feed = chunk.indexOf(LINE_FEED, from);
       const ends = feed >= 0;
-      const part = chunk.subarray(from, ends ? feed : chunk.length);
-      from = ends ? feed + 1 : chunk.length;
+      const end = ends ? feed : chunk.length;
+      const part = chunk.subarray(from, end);
+      if (!this.#isLong && this.#length + part.length > this.#maxBytes) {
+        this.#isLong = true;
+        yield { kind: 'long', bytes: this.#take() };
+      }
       if (this.#isLong) {
         this.#isLong = !ends;
-        // With the line feed, which follows in the chunk.
-        yield { kind: 'rest', bytes: ends ? chunk.subarray(from - part.length - 1, from) : part, ends };
-      } else if (this.#length + part.length > this.#maxBytes) {
-        const bytes = this.#length === 0 ? part : Buffer.concat([this.#take(), part]);
-        this.#isLong = true;
-        yield { kind: 'long', bytes };
-        if (!ends) continue;
-        this.#isLong = false;
-        yield { kind: 'rest', bytes: chunk.subarray(from - 1, from), ends };
-      } else if (!ends) this.#hold(part);
-      else if (this.#length === 0) yield { kind: 'line', bytes: part };
+        // With its line feed.
+        yield { kind: 'rest', bytes: chunk.subarray(from, ends ? end + 1 : end), ends };
+      } else if (ends && this.#length === 0) yield { kind: 'line', bytes: part };
       else {
         this.#hold(part);
-        yield { kind: 'line', bytes: this.#take() };
+        if (ends) yield { kind: 'line', bytes: this.#take() };
       }
+      from = ends ? end + 1 : end;
     }
   }
 

@@ -93,8 +93,8 @@ export async function relayToChild(
   hook: Hook,
   read?: (line: Buffer) => Buffer,
 ): Promise<Ending> {
-  const child = await startChild(program, args, env);
-  const { fromServer, toServer } = child.streams;
+  const { child, ended } = await startChild(program, args, env);
+  const { stdin: toServer, stdout: fromServer } = child;
   const output = new Output(process.stdout, Math.max(hook.maxBytes, MAX_MESSAGE_BYTES), read);
   const server: ServerEnd = {
     send: async ({ bytes }) => write(toServer, Buffer.concat([bytes, LINE_FEED])),
@@ -108,7 +108,6 @@ export async function relayToChild(
     console.error(error);
     child.kill();
   });
-  const ended = child.ended;
   try {
     for await (const chunk of fromServer as AsyncIterable<Buffer>) await output.take(chunk);
   } catch (error) {

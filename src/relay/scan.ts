@@ -1,5 +1,7 @@
-/** More than any id has: a longer one is not kept. */
+/** More than any id has: a longer one is not found. */
 const MAX_TOKEN = 1024;
+const [QUOTE, BACKSLASH, COMMA, COLON] = [0x22, 0x5c, 0x2c, 0x3a];
+const [OPEN_OBJECT, OPEN_ARRAY, CLOSE_OBJECT, CLOSE_ARRAY] = [0x7b, 0x5b, 0x7d, 0x5d];
 
 /**
  * Reads a JSON text once, piece by piece, however long it is, and finds what a relay needs of a message: its id, and where
@@ -18,101 +20,77 @@ export class Scan {
   meta = -1;
   #at = 0;
   #depth = 0;
-  /** For the message and `params`: whether it is an object, and the name of the member that is being read. */
-  readonly #isObject = [false, false, false];
-  readonly #names = ['', '', ''];
+  /** Of the message and of `params`: the name of the member that is being read; `null` within an array. */
+  readonly #names: (string | null)[] = [];
   #expectsName = false;
   #isString = false;
   #isEscaped = false;
-  /** The characters of a name or an id that is being read. */
-  #token: number[] | null = null;
+  /** The characters of the name or the id that is being read. */
+  #token: number[] = [];
 
   push(bytes: Uint8Array): void {
-    for (let at = 0; at < bytes.length; at++, this.#at++) {
+    const { length } = bytes;
+    const before = this.#at;
+    for (let at = 0; at < length; at++) {
+      // Long texts are passed over quickly.
+      if (this.#isString && !this.#isEscaped && this.#token.length > MAX_TOKEN)
+        while (at + 1 < length && bytes[at] !== QUOTE && bytes[at] !== BACKSLASH) at++;
       const byte = bytes[at] as number;
-      if (this.#isString) this.#within(byte);
-      else this.#between(byte);
+      this.#at = before + at;
+      if (this.#isString) this.#readString(byte);
+      else if (byte === QUOTE) {
+        this.#isString = true;
+        this.#token = [byte];
+      } else if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) this.#open(byte === OPEN_OBJECT);
+      else if (byte === COLON) {
+        this.#expectsName = false;
+        this.#token = [];
+      } else if (byte === COMMA || byte === CLOSE_OBJECT || byte === CLOSE_ARRAY) {
+        this.#endValue();
+        if (byte !== COMMA) this.#depth--;
+        this.#expectsName = byte === COMMA && typeof this.#names[this.#depth] === 'string';
+      } else if (byte > 0x20) this.#keep(byte);
     }
+    this.#at = before + length;
   }
 
-  #within(byte: number): void {
+  #readString(byte: number): void {
     this.#keep(byte);
     if (this.#isEscaped) this.#isEscaped = false;
-    else if (byte === 0x5c) this.#isEscaped = true;
-    else if (byte === 0x22) {
+    else if (byte === BACKSLASH) this.#isEscaped = true;
+    else if (byte === QUOTE) {
       this.#isString = false;
-      if (!this.#expectsName) this.#endId();
-      else this.#names[this.#depth] = String(parse(this.#take()));
-    }
-  }
-
-  #between(byte: number): void {
-    switch (byte) {
-      case 0x22: // "
-        this.#isString = true;
-        this.#token = this.#expectsName || this.#isId ? [byte] : null;
-        return;
-      case 0x7b: // {
-      case 0x5b: // [
-        this.#open(byte === 0x7b);
-        return;
-      case 0x3a: // :
-        this.#expectsName = false;
-        return;
-      case 0x2c: // ,
-      case 0x7d: // }
-      case 0x5d: // ]
-        this.#endId();
-        if (byte !== 0x2c) this.#depth--;
-        this.#expectsName = byte === 0x2c && this.#isObject[this.#depth] === true;
-        return;
-      default:
-        if (byte <= 0x20) this.#endId();
-        else if (this.#isId) {
-          this.#token ??= [];
-          this.#keep(byte);
-        }
+      if (this.#expectsName) this.#names[this.#depth] = String(parse(this.#token));
     }
   }
 
   #open(isObject: boolean): void {
     this.#depth++;
-    const isRead = this.#depth <= 2;
-    this.#expectsName = isObject && isRead;
+    this.#token = [];
     const [, first, second] = this.#names;
     if (isObject && first === 'params') {
       if (this.#depth === 2) this.params = this.#at + 1;
       else if (this.#depth === 3 && second === '_meta') this.meta = this.#at + 1;
     }
-    if (!isRead) return;
-    this.#isObject[this.#depth] = isObject;
-    this.#names[this.#depth] = '';
+    this.#expectsName = isObject && this.#depth <= 2;
+    if (this.#depth <= 2) this.#names[this.#depth] = isObject ? '' : null;
   }
 
-  get #isId(): boolean {
-    return this.#depth === 1 && !this.#expectsName && this.#names[1] === 'id';
-  }
-
-  #endId(): void {
-    if (this.#token === null) return;
-    const text = this.#take();
-    if (this.#isId && ['string', 'number'].includes(typeof parse(text))) this.id ??= text;
+  #endValue(): void {
+    const isId = this.#depth === 1 && this.#names[1] === 'id';
+    if (isId && ['string', 'number'].includes(typeof parse(this.#token)))
+      this.id ??= Buffer.from(this.#token).toString();
+    this.#token = [];
   }
 
   #keep(byte: number): void {
-    if (this.#token !== null && this.#token.length <= MAX_TOKEN) this.#token.push(byte);
-  }
-
-  #take(): string {
-    const text = Buffer.from(this.#token ?? []).toString();
-    this.#token = null;
-    return text;
+    if (this.#token.length <= MAX_TOKEN) this.#token.push(byte);
   }
 }
 
-function parse(text: string): unknown {
+function parse(token: readonly number[]): unknown {
   try {
-    return JSON.parse(text);
+    return JSON.parse(Buffer.from(token).toString());
   } catch {
     return null;
   }

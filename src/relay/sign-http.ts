@@ -22,70 +22,47 @@ import {
   refusalLine,
   type Refusal,
 } from './message.js';
-import { withId } from './pump.js';
+import { withId, type Outcome } from './pump.js';
 import { unsignable, type McpSigner } from './sign.js';
 
 const MAX_CARD_BYTES = 1024 * 1024;
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 const EXTENSIONS = 'A2A-Extensions';
 
-/** What becomes of an HTTP request: its body, and headers that are set, names and values by turns; or an answer. */
-type HttpOutcome =
-  | {
-      readonly kind: 'send';
-      readonly body: Buffer;
-      readonly set: readonly string[];
-      readonly isSigned: boolean;
-    }
-  | { readonly kind: 'answer'; readonly status: number; readonly body: string };
-
-/** Decides on an HTTP request. */
-type HttpSigner = (method: string, path: string, body: Buffer) => Promise<HttpOutcome>;
+type HttpSigner = (method: string, path: string, body: Buffer) => Promise<Outcome & { status?: number }>;
 
 /** Signs requests to an MCP server. A refusal is an answer of status 200: to clients, another is a broken transport. */
-function mcpHttpSigner(signer: McpSigner): HttpSigner {
-  return async (method, _path, body) => {
-    if (method !== 'POST') return { kind: 'send', body, set: [], isSigned: false };
-    const outcome = await signer.decide(body, messageOf(body, readBytes(body)));
-    if (outcome.kind === 'answer')
-      return { kind: 'answer', status: 200, body: withId(outcome.line ?? '', () => idTextOf(body)) };
-    const { bytes, bundle = '' } = outcome;
-    const fits = bundle !== '' && bundle.length <= MAX_HEADER_BUNDLE;
-    return { kind: 'send', body: bytes, set: fits ? [BUNDLE_HEADER, bundle] : [], isSigned: bundle !== '' };
-  };
-}
+const mcpHttpSigner =
+  (signer: McpSigner): HttpSigner =>
+  (method, _path, bytes) =>
+    method === 'POST'
+      ? signer.decide(bytes, messageOf(bytes, readBytes(bytes)))
+      : Promise.resolve({ kind: 'send', bytes });
 
 /** Signs requests to an A2A agent, over JSON-RPC and REST. */
-function a2aHttpSigner(delegations: Delegations): HttpSigner {
-  return async (method, path, body) => {
+const a2aHttpSigner =
+  (delegations: Delegations): HttpSigner =>
+  async (method, path, bytes) => {
     let call: A2aCall | null;
     try {
-      const text = decodeUtf8(body);
+      const text = decodeUtf8(bytes);
       call = text === null ? null : a2aCallOf(method, path, text);
     } catch (error) {
       if (!(error instanceof TypeError)) throw error;
-      return refused(body, unsignable('INVALID_PARAMS', error.message), 400);
+      return refused(bytes, unsignable('INVALID_PARAMS', error.message), 400);
     }
-    if (call === null) return { kind: 'send', body, set: [], isSigned: false };
+    if (call === null) return { kind: 'send', bytes };
     const what = `the method ${JSON.stringify(shorten(call.args['tool']))}`;
     const bundle = await delegations.sign(call.command, call.args, what);
-    if (typeof bundle !== 'string') return refused(body, bundle, 403);
-    return {
-      kind: 'send',
-      body,
-      set: [BUNDLE_HEADER, bundle, 'A2A-Extensions', DRS_EXTENSION],
-      isSigned: true,
-    };
+    return typeof bundle === 'string' ? { kind: 'send', bytes, bundle } : refused(bytes, bundle, 403);
   };
-}
 
 /** In the form of the protocol: of JSON-RPC, if the request is. */
-function refused(body: Buffer, refusal: Refusal, status: number): HttpOutcome {
-  const message = messageOf(body, readBytes(body));
-  if (message?.method !== undefined)
-    return { kind: 'answer', status: 200, body: refusalLine(idTextOf(body), refusal, status) };
-  const { code, detail, suggestion } = refusal;
-  return { kind: 'answer', status, body: JSON.stringify({ error: { code, message: detail, suggestion } }) };
+function refused(bytes: Buffer, refusal: Refusal, status: number): Awaited<ReturnType<HttpSigner>> {
+  if (messageOf(bytes, readBytes(bytes))?.method !== undefined)
+    return { kind: 'answer', line: refusalLine('null', refusal, status) };
+  const { code, detail: message, suggestion } = refusal;
+  return { kind: 'answer', status, line: JSON.stringify({ error: { code, message, suggestion } }) };
 }
 
 /** What a listener that signs needs. */
@@ -130,15 +107,9 @@ export async function listenAndSign(parts: ListenerParts): Promise<string> {
       ...{ HOST: host, PORT: String(port), ALLOWED_ORIGINS: allowOrigin.join(), WORKER_THREADS: '0' },
       ...{ MAX_BODY_BYTES: String(MAX_MESSAGE_BYTES), LOG_LEVEL: 'warn' },
     });
+    const listener = { configuration, destination, hosts: hostsOf(host, allowHost) };
     const makeJudge = signJudge(configuration, parts);
-    const hosts = hostsOf(host, allowHost);
-    return await runHttpRelay({
-      configuration,
-      destination,
-      makeJudge,
-      hosts,
-      log: openLog(configuration, 2),
-    });
+    return await runHttpRelay({ ...listener, makeJudge, log: openLog(configuration, 2) }, false);
   } catch (error) {
     throw wrong((error as Error).message, 'correct the options, or choose another port');
   }
@@ -150,7 +121,8 @@ function signJudge(
   { destination, protocol, signer, delegations, headers }: ListenerParts,
 ): MakeJudge {
   const { url } = destination;
-  const sign = protocol === 'mcp' ? mcpHttpSigner(signer) : a2aHttpSigner(delegations);
+  const isA2a = protocol === 'a2a';
+  const sign = isA2a ? a2aHttpSigner(delegations) : mcpHttpSigner(signer);
   return (_, forwarder, refusalOf) => ({
     ...{ maxBytes: configuration.maxBodyBytes, refusalOf },
     refuse: (_incoming, fault) => answerTo(fault, configuration),
@@ -162,24 +134,27 @@ function signJudge(
       const isForeign = isRootCard(method, path) && !isBelow(url, path);
       // Whoever sends a bundle has signed the request.
       const isUnsigned = isForeign || incoming.header('x-drs-bundle') !== null;
-      const outcome = isUnsigned
-        ? { kind: 'send' as const, body: bytes, set: [], isSigned: false }
-        : await sign(method, path, bytes);
-      if (outcome.kind === 'answer') return outcome;
-      const configured = isForeign ? {} : headers;
+      const outcome = isUnsigned ? ({ kind: 'send', bytes } as const) : await sign(method, path, bytes);
+      if (outcome.kind === 'answer') {
+        const answer = withId(outcome.line ?? '', () => idTextOf(bytes));
+        return { status: outcome.status ?? 200, body: answer };
+      }
+      const { bundle = '' } = outcome;
       const isCard = isForeign || (method === 'GET' && CARD.test(path));
-      const set = [...Object.entries(configured).flat(), ...outcome.set];
+      const set = isForeign ? [] : Object.entries(headers).flat();
       if (isCard) set.push('Accept-Encoding', 'identity');
+      if (bundle !== '' && (isA2a || bundle.length <= MAX_HEADER_BUNDLE)) set.push(BUNDLE_HEADER, bundle);
+      if (bundle !== '' && isA2a) set.push(EXTENSIONS, DRS_EXTENSION);
       // Servers of A2A 0.3 read no other, where it is.
-      if (set.includes(EXTENSIONS) && incoming.header('x-a2a-extensions') !== null)
+      if (bundle !== '' && incoming.header('x-a2a-extensions') !== null)
         set.push(`X-${EXTENSIONS}`, DRS_EXTENSION);
-      const names = new Set(set.flatMap((name, at) => (at % 2 === 0 ? name.toLowerCase() : [])));
+      const names = new Set(set.map((name, at) => (at % 2 === 0 ? name.toLowerCase() : '')));
       return forwarder.send(incoming, ticket, {
-        ...{ path, set, body: outcome.body.length === 0 ? null : outcome.body },
+        ...{ path, set, body: outcome.bytes.length === 0 ? null : outcome.bytes },
         // A list, to which a value is added.
         isLeftOut: (name) => names.has(name) && !/^(?:x-)?a2a-extensions$/.test(name),
         onAnswer: async (answer) => {
-          if (outcome.isSigned && REDIRECTS.has(answer.statusCode ?? 0)) return redirected(answer);
+          if (bundle !== '' && REDIRECTS.has(answer.statusCode ?? 0)) return redirected(answer);
           if (!isCard || method !== 'GET' || answer.statusCode !== 200) return null;
           return cardFor(answer, url.origin, `http://${incoming.header('host') ?? ''}`);
         },
