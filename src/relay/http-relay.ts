@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { performance } from 'node:perf_hooks';
 import { pipeline } from 'node:stream/promises';
@@ -250,9 +251,20 @@ export async function runHttpRelay(parts: HttpRelayParts, reloads: boolean): Pro
       (err: unknown) => log.error({ err }, NOT_RELOADED),
     );
   if (reloads) process.on('SIGHUP', () => void reload());
-  // What started it may end without it: nobody would know that the port is still open.
-  const { ppid } = process;
-  const endAlone = () => process.ppid === ppid || process.kill(process.pid, 'SIGTERM');
+  // `npx` may end without its shell and without this process: nobody would know that the port is still open.
+  const starters = startersOf();
+  const endAlone = () => startersOf() === starters || process.kill(process.pid, 'SIGTERM');
   if (process.env['npm_command'] === 'exec') setInterval(endAlone, 1000).unref();
   return relay.url;
+}
+
+/** The process that started this one, and the one that started that: under `npx`, a shell and `npx`. */
+function startersOf(): string {
+  const { ppid } = process;
+  try {
+    const [, before = ''] = /\) \S (\d+)/.exec(readFileSync(`/proc/${ppid}/stat`, 'latin1')) ?? [];
+    return `${ppid} ${before}`;
+  } catch {
+    return String(ppid);
+  }
 }

@@ -202,6 +202,29 @@ it('gives an agent’s port no other agent of the host: only its card, unsigned 
   await host.close();
 });
 
+it.runIf(process.platform === 'linux')('ends with the npx that started it, however that ends', async () => {
+  const args = [
+    MAIN,
+    ...agent.options(await agent.chain('b.jwt', [])),
+    '--to',
+    'http://127.0.0.1:1/?key=secret',
+  ];
+  // As npx starts it: with a shell between.
+  const npx = `const { spawn } = require('node:child_process');
+    spawn('sh', ['-c', '"$0" "$@"; true', process.execPath, ...process.argv.slice(1)], { stdio: 'inherit' });`;
+  const child = spawn(process.execPath, ['-e', npx, ...args, '--listen', '127.0.0.1:0'], {
+    env: { ...process.env, npm_command: 'exec' },
+  });
+  children.push(child);
+  const [said] = (await once(child.stderr, 'data')) as [Buffer];
+  expect(said.toString()).toContain('listening on');
+  expect(said.toString()).not.toContain('secret');
+  child.kill('SIGKILL');
+  // Its end of the pipe.
+  child.stderr.resume();
+  await once(child, 'close');
+});
+
 it('listens on the loopback interface only, unless told otherwise', async () => {
   const child = spawn(process.execPath, [
     MAIN,
