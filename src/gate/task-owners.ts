@@ -5,7 +5,6 @@ import { isGated } from './mcp-methods.js';
 /** So many tasks of each principal are remembered, and of all; the oldest is forgotten first. */
 const MAX_TASKS = 10_000;
 const MAX_ALL = 100_000;
-const FILTER_BITS = 2 ** 21;
 
 /**
  * Who started which task, as far as this process has seen the answers that started them. A task that it has known, and
@@ -23,28 +22,27 @@ export class TaskOwners {
   record(result: unknown, principal: string): void {
     const id = startedBy(result);
     // The first who gets an id keeps it: a server that gives it away twice must not take it from them.
-    if (id === null || this.#owners.has(keyOf(id))) return;
-    this.#owners.set(keyOf(id), principal);
+    const key = id === null ? '' : keyOf(id);
+    if (id === null || this.#owners.has(key) || this.#hasForgotten(key)) return;
     const own = this.#tasks.get(principal) ?? new Set();
-    this.#tasks.set(principal, own.add(keyOf(id)));
-    const [ownOldest] = own;
-    const [oldest] = this.#owners.keys();
-    if (own.size > MAX_TASKS) this.#forget(ownOldest as string);
-    else if (this.#owners.size > MAX_ALL) this.#forget(oldest as string);
+    this.#owners.set(key, principal);
+    this.#tasks.set(principal, own.add(key));
+    const [oldest] = own.size > MAX_TASKS ? own : this.#owners.keys();
+    if (own.size > MAX_TASKS || this.#owners.size > MAX_ALL) this.#forget(oldest as string);
   }
 
   #forget(key: string): void {
     const principal = this.#owners.get(key) as string;
+    const own = this.#tasks.get(principal);
     this.#owners.delete(key);
-    this.#tasks.get(principal)?.delete(key);
-    if (this.#tasks.get(principal)?.size === 0) this.#tasks.delete(principal);
-    const bits = (this.#forgotten ??= new Uint8Array(FILTER_BITS / 8));
-    for (const bit of bitsOf(key)) bits[bit >> 3] = (bits[bit >> 3] as number) | (1 << (bit & 7));
+    if (own?.delete(key) === true && own.size === 0) this.#tasks.delete(principal);
+    const bits = (this.#forgotten ??= new Uint8Array(2 ** 21));
+    bits[bitOf(key) >> 3] = (bits[bitOf(key) >> 3] as number) | (1 << (bitOf(key) & 7));
   }
 
   #hasForgotten(key: string): boolean {
     const bits = this.#forgotten;
-    return bits !== null && bitsOf(key).every((bit) => ((bits[bit >> 3] as number) & (1 << (bit & 7))) !== 0);
+    return bits !== null && ((bits[bitOf(key) >> 3] as number) & (1 << (bitOf(key) & 7))) !== 0;
   }
 
   /**
@@ -87,11 +85,8 @@ const MAX_ID = 256;
 
 const keyOf = (id: string) => (id.length <= MAX_ID ? id : `sha256:${sha256Hex(id)}`);
 
-/** Four bits of a key, of those of the filter. */
-function bitsOf(key: string): number[] {
-  const digest = sha256Hex(key);
-  return [0, 8, 16, 24].map((at) => parseInt(digest.slice(at, at + 8), 16) % FILTER_BITS);
-}
+/** The bit of a key among 2^24. */
+const bitOf = (key: string) => parseInt(sha256Hex(key).slice(0, 6), 16);
 
 /** The failure of a request that has the id of a call whose answer is due. */
 export function idInUse(id: string | number): GateFailure {

@@ -56,15 +56,15 @@ const WORDS: Readonly<Record<KnownPolicyMember, (policy: Policy) => Words>> = {
   max_cost_usd: ({ max_cost_usd: cost, max_total_cost_usd: total }) =>
     isNothing(cost)
       ? `make calls that cost ${isNothing(total) ? 'any amount' : 'as much as all together'}`
-      : `make calls that cost at most ${dollars(cost)}, if they state it${isNothing(total) ? '; others may cost any amount' : ''}`,
+      : `make calls that cost at most ${cost} US dollar${cost === 1 ? '' : 's'}, if they state it${isNothing(total) ? '; others may cost any amount' : ''}`,
   max_total_cost_usd: ({ max_total_cost_usd: cost }) =>
     isNothing(cost)
       ? 'spend any amount in all'
-      : `spend at most ${dollars(cost)} in all, ${COUNTED}; each call must state its cost`,
+      : `spend at most ${cost} US dollar${cost === 1 ? '' : 's'} in all, ${COUNTED}; each call must state its cost`,
   max_calls: ({ max_calls: calls }) =>
     isNothing(calls)
       ? 'call any number of times'
-      : `call at most ${calls} ${calls === 1 ? 'time' : 'times'}, ${COUNTED}`,
+      : `call at most ${calls} time${calls === 1 ? '' : 's'}, ${COUNTED}`,
   max_delegations: ({ max_delegations: delegations }) => {
     if (isNothing(delegations)) return 'pass this on, and so may those who get it';
     if (delegations === 0) return { mayNot: 'pass this on' };
@@ -77,8 +77,6 @@ const WORDS: Readonly<Record<KnownPolicyMember, (policy: Policy) => Words>> = {
   allowed_data_classes: ({ allowed_data_classes: list }) =>
     describeList(list, 'name', 'class of data', 'classes of data'),
 };
-
-const dollars = (cost: number) => `${cost} US ${cost === 1 ? 'dollar' : 'dollars'}`;
 
 function describePermission(access: boolean | null | undefined, what: string): Words {
   return access === false ? { mayNot: `${what}: a call that says it does is refused` } : what;

@@ -1,9 +1,5 @@
-import { spawn } from 'node:child_process';
-import { createInterface } from 'node:readline';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { MAIN } from '../cli/drs.js';
 import { listen } from '../middleware/http.js';
-import { ended } from '../support/child.js';
 import { guard, type GuardOptions } from '../../src/cli/guard.js';
 
 const named: GuardOptions = { trustedRoot: ['any'], toolServer: 'any' };
@@ -92,33 +88,5 @@ describe('drs-verify guard', () => {
       hint: 'check what the options and variables name (--check)',
     });
     await other.close();
-  });
-
-  it('listens, sends on, and ends', async () => {
-    const tools = await listen((req, res) => void req.resume().on('end', () => res.end('{"from":"tools"}')));
-    const args = [
-      '--trusted-root',
-      'any',
-      '--tool-server',
-      'any',
-      '--to',
-      tools.url,
-      '--listen',
-      '127.0.0.1:0',
-    ];
-    const child = spawn(process.execPath, [MAIN, 'guard', ...args], { env: { PATH: process.env['PATH'] } });
-    for await (const line of createInterface({ input: child.stdout })) {
-      const { msg, url } = JSON.parse(line) as { msg: string; url: string };
-      if (msg !== 'listening') continue;
-      const response = await fetch(url, { method: 'POST', body: '{"jsonrpc":"2.0","id":1,"method":"ping"}' });
-      // `fetch` calls a text text/plain.
-      expect(response.status).toBe(403);
-      const headers = { 'Content-Type': 'application/json' };
-      const ping = { method: 'POST', headers, body: '{"jsonrpc":"2.0","id":1,"method":"ping"}' };
-      expect(await (await fetch(url, ping)).json()).toEqual({ from: 'tools' });
-      child.kill('SIGTERM');
-    }
-    expect(await ended(child)).toEqual([0, null]);
-    await tools.close();
   });
 });

@@ -196,14 +196,12 @@ describe('drs-verify guard as a reverse proxy', () => {
     const forged = {
       ...{ 'X-DRS-Agent': 'forged', 'x-drs-context': 'forged', 'X-DRS-New': 'forged' },
       ...{ 'X-Forwarded-Uri': '/admin', TE: 'trailers' },
-      'X-HTTP-Method-Override': 'POST',
+      ...{ 'X-HTTP-Method-Override': 'POST', 'X-Forwarded-Host': 'forged', Forwarded: 'for=forged' },
+      ...{ 'X-Forwarded-For': 'forged', 'X-Forwarded-Proto': 'forged', 'X-Real-IP': 'forged' },
     };
     const bundle = signed('/mcp/tools/call', args);
     await send(url, { headers: { ...json, ...own, ...forged, 'X-DRS-Bundle': bundle }, body: message({}) });
-    await send(url, {
-      headers: { ...json, ...own, ...forged },
-      body: PING,
-    });
+    await send(url, { headers: { ...json, ...own, ...forged }, body: PING });
     expect(got).toHaveLength(2);
     for (const { headers } of got) {
       expect(headers).toMatchObject({ 'x-own': 'a', 'mcp-session-id': 's', authorization: 'Bearer t' });
@@ -255,7 +253,10 @@ describe('drs-verify guard as a reverse proxy', () => {
     },
   );
 
-  it('lets the pages pass that are listed, and nothing with a body that nobody reads', async () => {
+  it('lets its own pages pass and those that are listed, and nothing with a body that nobody reads', async () => {
+    const own = { ...json, Origin: new URL(url).origin };
+    expect(await send(url, { headers: own, body: PING })).toMatchObject({ status: 200 });
+    got.length = 0;
     const origin = { Origin: 'https://app.example' };
     const session = { 'Mcp-Session-Id': 's' };
     expect(await send(url, { method: 'OPTIONS', headers: origin })).toMatchObject({ status: 200 });
@@ -279,23 +280,14 @@ describe('drs-verify guard as a reverse proxy', () => {
       Upgrade: 'h2c',
       'HTTP2-Settings': 'AAMAAABk',
     };
-    const said = {
-      ...{ 'X-Forwarded-For': '9.9.9.9', 'X-Forwarded-Host': 'evil', 'X-Forwarded-Proto': 'evil' },
-      ...{ Forwarded: 'for=evil', 'X-Real-IP': 'evil' },
-    };
     const odd = 'gr\u00fc\u00df \u00c3\u00bc';
     respond = (res) =>
       res.writeHead(200, 'OK', ['X-Odd', odd, 'Connection', 'X-Hop', 'X-Hop', '1']).end(Buffer.from('ok'));
-    const headers = { ...json, ...connection, ...said, 'X-Odd': odd };
+    const headers = { ...json, ...connection, 'X-Odd': odd };
     const answer = await send(url, { headers, body: PING });
     expect([answer.status, answer.headers['x-odd'], answer.headers['x-hop']]).toEqual([200, odd, undefined]);
     expect(got[0]?.headers).toMatchObject({ 'x-odd': odd, 'x-forwarded-for': '127.0.0.1' });
-    expect(JSON.stringify(got[0]?.headers)).not.toMatch(/evil|9\.9\.9\.9|h2c|http2/);
-  });
-
-  it('lets its own pages call', async () => {
-    const headers = { ...json, Origin: new URL(url).origin };
-    expect(await send(url, { headers, body: PING })).toMatchObject({ status: 200 });
+    expect(JSON.stringify(got[0]?.headers)).not.toMatch(/h2c|http2/);
   });
 
   it('serves others while a client is slow, and refuses that one', async () => {
@@ -428,14 +420,6 @@ describe('drs-verify guard as a reverse proxy', () => {
         expect(isCut).toBe(true);
       });
     }
-  });
-
-  it('tells a client at once that an event stream has begun', async () => {
-    respond = (res) => res.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders();
-    const stop = new AbortController();
-    const stream = await fetch(url, { headers: { Accept: 'text/event-stream' }, signal: stop.signal });
-    expect(stream.headers.get('content-type')).toBe('text/event-stream');
-    stop.abort();
   });
 });
 

@@ -39,11 +39,3 @@ it('does not show the value of a header that has no name', async () => {
     "drs-verify: a --header has no colon after a name\n  hint: write it in quotes: 'Name: value'\n",
   );
 });
-
-it('says where the configuration of a host is no JSON', async () => {
-  await work.write('host.json', '{\n  "mcpServers": ]\n}');
-  const args = ['init', 'host.json', '--server', 'x', '--key', 'helper.key', ...CHAIN, '--yes'];
-  expect((await work.drs(args)).stderr).toMatch(
-    /host\.json is not JSON \(comments are fine\): line 2, column 17\n/,
-  );
-});

@@ -205,16 +205,14 @@ it('begins a lost session again, and sends once more what was not taken, signed 
       const id = `s${++sessions}`;
       known.clear();
       known.add(id);
-      json('{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-06-18"}}', 200, {
-        'mcp-session-id': id,
-      })(res);
+      json('{"id":0,"result":{"protocolVersion":"2025-06-18"}}', 200, { 'mcp-session-id': id })(res);
     },
     'notifications/initialized': inSession(''),
     GET: (res) => void res.writeHead(405).end(),
     'tools/call': inSession('{"jsonrpc":"2.0","id":1,"result":{}}'),
     forget: (res) => {
       known.clear();
-      json('{"jsonrpc":"2.0","id":2,"result":{}}')(res);
+      json('{"id":2,"result":{}}')(res);
     },
   };
   const call = request(1, 'tools/call', { name: 'search' });
@@ -224,12 +222,7 @@ it('begins a lost session again, and sends once more what was not taken, signed 
     until: heard(2),
     more: [call, call.replace('"id":1', '"id":"1"')],
   });
-  expect(parsed(out).map(({ id, result }) => [id, result !== undefined])).toEqual([
-    [0, true],
-    [2, true],
-    [1, true],
-    [1, true],
-  ]);
+  expect(parsed(out).map(({ id, result }) => result !== undefined && id)).toEqual([0, 2, 1, 1]);
   expect(sessions).toBe(2);
   const calls = got.filter(({ method }) => method === 'tools/call');
   expect(new Set(calls.map(({ body }) => body)).size).toBe(calls.length);
@@ -238,24 +231,6 @@ it('begins a lost session again, and sends once more what was not taken, signed 
   const [, answer] = parsed(await relay([...initialize, call]));
   expect(answer).toMatchObject({ id: 1, error: {} });
   expect(got.filter(({ method }) => method === 'tools/call')).toHaveLength(2);
-});
-
-it('continues after the last event, as often as the server gets further', async () => {
-  let part = 0;
-  const stream = (res: ServerResponse) => res.writeHead(200, { 'content-type': 'text/event-stream' });
-  answers = {
-    'tools/call': (res) => void stream(res).end('id: 0\nretry: 1\ndata:\n\n'),
-    GET: (res, req) => {
-      part++;
-      expect(req.headers['last-event-id']).toBe(String(part - 1));
-      const data = part < 8 ? `{"method":"n","params":${part}}` : '{"id":1,"result":{}}';
-      stream(res).write(`id: ${part}\ndata: ${data}\n\n`);
-      setImmediate(() => res.destroy());
-    },
-  };
-  const out = await relay([request(1, 'tools/call', { name: 'search' })]);
-  expect(out).toHaveLength(8);
-  expect(out.at(-1)).toBe('{"id":1,"result":{}}');
 });
 
 it('goes on asking for what the server says by itself, where its stream is cut again and again', async () => {
