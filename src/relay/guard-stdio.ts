@@ -68,8 +68,7 @@ export class StdioGuard implements Hook {
       return this.#refuse(gateFailure('INVALID_JSONRPC', 'mcp', 'the line is not UTF-8'), message);
     const id = message?.id ?? null;
     const key = id === null ? null : JSON.stringify(id);
-    if (id !== null && typeof this.#due.get(key ?? '') === 'object')
-      return this.#refuse(idInUse(id), message);
+    if (id !== null && this.#due.has(key ?? '')) return this.#refuse(idInUse(id), message);
     if (id !== null && !this.#hasRoom())
       return this.#refuse(gateFailure('VERIFIER_UNAVAILABLE', 'mcp', TOO_MANY), message);
     const decision = await this.#decide({ kind: 'text', text }, message);

@@ -91,17 +91,19 @@ export class Forwarder {
   }
 
   async #exchange(
-    { method = 'GET', rawHeaders }: IncomingMessage,
+    { method = 'GET', rawHeaders, headers: { host = '', origin } }: IncomingMessage,
     response: ServerResponse,
     { path, set, isLeftOut, body, onAnswer, onSent }: Forwarded & { readonly onSent: () => void },
   ): Promise<void> {
     this.#open++;
     const gone = new AbortController();
     response.once('close', () => gone.abort());
+    // A page of this listener is no page of the server's, which would refuse it.
+    const isOwnPage = origin !== undefined && /^https?:\/\/(.*)$/.exec(origin)?.[1] === host;
     try {
       const headers = [
         ...['Host', this.#target.url.host],
-        ...requestHeaders(rawHeaders, isLeftOut),
+        ...requestHeaders(rawHeaders, (name) => isLeftOut(name) || (isOwnPage && name === 'origin')),
         ...(body === null && !method.startsWith('P') ? [] : ['Content-Length', String(body?.length ?? 0)]),
         ...set,
       ];
