@@ -45,7 +45,9 @@ export function destinationOf(
   const own = url.pathname + url.search;
   if (protocol === 'mcp' || (protocol === 'http' && !isRouted)) {
     const isOwn = (target: string) => target === own || (isLocal && ['/', url.pathname].includes(target));
-    return { url, expected: own, pathFor: (_, target) => (isOwn(target) ? own : null) };
+    // A query may be a secret.
+    const expected = url.search === '' ? own : `${url.pathname}?…`;
+    return { url, expected, pathFor: (_, target) => (isOwn(target) ? own : null) };
   }
   if (url.search !== '') return { problem: 'expected a URL without a query' };
   const root = url.pathname.replace(/\/$/, '');

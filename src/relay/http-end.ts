@@ -231,7 +231,6 @@ export class HttpEnd implements ServerEnd {
   }
 
   /** @returns whether the server has lost the session, so that the request may be sent once more */
-
   async #read(
     response: IncomingMessage,
     pending: Pending,
@@ -270,7 +269,7 @@ export class HttpEnd implements ServerEnd {
     for (let failures = 0; !pending.isAnswered && position.lastEventId !== null && failures < MAX_RESUMES;) {
       await delay(waitBefore(position, failures), null, { signal });
       const response = await this.#resume(pending.session, position, signal);
-      if (response === 'refused') break;
+      if (typeof response === 'number') break;
       failures = response === null ? failures + 1 : 0;
       if (response !== null) await read(response);
     }
@@ -287,9 +286,13 @@ export class HttpEnd implements ServerEnd {
     try {
       for (let failures = 0; this.#session === session;) {
         const response = await this.#resume(session, position, signal);
-        // Where the stream was there, it is the session that is not.
-        if (response === 'refused' && hasOpened) await this.#renew(session);
-        if (response === 'refused') return;
+        if (typeof response === 'number') {
+          // Where the stream was there, it is the session that is not. Not every server has one.
+          if (hasOpened) await this.#renew(session);
+          else if (response !== 405)
+            note(`the server's own messages do not come: it answered with ${response}`);
+          return;
+        }
         hasOpened ||= response !== null;
         // Whether it can be reached counts: balancers cut streams in which nothing is said.
         failures = response === null ? failures + 1 : 0;
@@ -302,7 +305,7 @@ export class HttpEnd implements ServerEnd {
     }
   }
 
-  /** Continues a stream after its last event; `refused` if the server has said that it does not, `null` if it said nothing. */
+  /** Continues a stream after its last event; the status if the server says that it does not, `null` if it says nothing. */
   async #resume(session: Session, { lastEventId }: StreamPosition, signal: AbortSignal) {
     const last = lastEventId === null ? {} : { 'last-event-id': lastEventId };
     const headers = { ...this.#headersOf(session), accept: 'text/event-stream', ...last };
@@ -311,7 +314,7 @@ export class HttpEnd implements ServerEnd {
     const { statusCode: status = 503 } = response ?? {};
     if (response !== null && status === 200 && typeOf(response) === 'text/event-stream') return response;
     response?.resume();
-    return status >= 500 || status === 429 ? null : 'refused';
+    return status >= 500 || status === 429 ? null : status;
   }
 
   #post(session: Session, message: Message, { bytes, bundle = '' }: Sent, signal: AbortSignal) {

@@ -505,8 +505,7 @@ describe('drs-verify guard in front of an HTTP tool', () => {
     expect(await send(`${url}/save?v=1`, { headers: headers(), body: '{"tool":"save"}' })).toMatchObject({
       status: 200,
     });
-    expect(await send(`${url}/save`, { headers: headers(), body: '{"tool":"save"}' })).toMatchObject({
-      status: 404,
-    });
+    const other = await send(`${url}/save`, { headers: headers(), body: '{"tool":"save"}' });
+    expect([other.status, other.text]).toEqual([404, expect.not.stringContaining('v=1')]);
   });
 });
