@@ -36,8 +36,13 @@ export interface GuardOptions {
 const PREFIX = 'DRS_';
 /** Variables of other commands, which begin alike. */
 const OTHERS = /^(?:VERIFY_URL|ADMIN_URL|ADMIN_TOKEN|ADMIN_TOKEN_FILE|KEY_PASSPHRASE|COMMIT)$/;
-/** The options that stand for variables. */
-const NAMES = { TRUSTED_ROOTS: '--trusted-root', SERVER_IDENTITY: '--tool-server', GATE_ROUTES: '--routes' };
+/** The variables for which options stand. */
+const NAMES: Readonly<Record<string, string>> = {
+  TRUSTED_ROOTS: '--trusted-root (DRS_TRUSTED_ROOTS)',
+  SERVER_IDENTITY: '--tool-server (DRS_SERVER_IDENTITY)',
+  GATE_ROUTES: '--routes (DRS_GATE_ROUTES)',
+  HOST: '--listen (DRS_HOST)',
+};
 
 /**
  * Runs a gate in front of a tool server, until the tool server or a signal ends it.
@@ -66,12 +71,12 @@ export async function guard(command: readonly string[], options: GuardOptions): 
     );
   if (check) {
     const problems = await findStartProblems({ ...configuration, frontEnd: 'node' });
-    if (problems.length > 0) throw cannotStart(problems, options);
+    if (problems.length > 0) throw cannotStart(problems);
     console.log('The configuration can work.');
     return;
   }
   const log = openLog(configuration, isStdio ? 2 : 1);
-  for (const warning of warningsAbout({}, configuration)) log.warn(inOptions(warning, options));
+  for (const warning of warningsAbout({}, configuration)) log.warn(inOptions(warning));
   try {
     // Each loads what only it needs.
     if (isStdio) await runStdio(command, configuration, log);
@@ -87,7 +92,7 @@ export async function guard(command: readonly string[], options: GuardOptions): 
       log.info({ ...BUILD, url, protocol, to: destination.url.origin }, 'listening');
     }
   } catch (error) {
-    const message = inOptions((error as Error).message, options);
+    const message = inOptions((error as Error).message);
     // What the problem is with is named, unless it is the program.
     throw new CommandError(
       isStdio ? `cannot guard ${command[0]}: ${message}` : message,
@@ -194,12 +199,12 @@ function read(
     if (trustedRoots === undefined && trustedRootsFile === undefined && options.trustedRoot?.[0] !== 'any')
       problems.push(
         'there is no trusted root, so that anybody could delegate to themselves: name the principals whose delegations ' +
-          'count (--trusted-root did:key:…, TRUSTED_ROOTS, TRUSTED_ROOTS_FILE), or trust anybody (--trusted-root any)',
+          'count (--trusted-root did:key:…, or a file: TRUSTED_ROOTS_FILE), or trust anybody (--trusted-root any)',
       );
     if (serverIdentity === undefined)
       problems.push(
         'the tool server has no name, so that every call would be refused: name the tool_server that calls are signed for ' +
-          '(--tool-server https://…, SERVER_IDENTITY), or accept those for any (--tool-server any)',
+          '(--tool-server https://…), or accept those for any (--tool-server any)',
       );
     if (isStdio && decisionLog === '-')
       problems.push(
@@ -209,29 +214,20 @@ function read(
     return configuration;
   } catch (error) {
     if (!(error instanceof OptionsError)) throw error;
-    throw cannotStart([...problems, ...error.problems], options);
+    throw cannotStart([...problems, ...error.problems]);
   }
 }
 
 const VARIABLE = new RegExp(`(?<![\\w-])(?:${VARIABLES.join('|')})(?!\\w)`, 'g');
 
-/** A problem, with the names that variables have here, or those of the options in their place. */
-function inOptions(problem: string, { trustedRoot, toolServer, routes, listen }: GuardOptions): string {
-  const given = { TRUSTED_ROOTS: trustedRoot, SERVER_IDENTITY: toolServer, GATE_ROUTES: routes };
-  const isGiven = (name: string): name is keyof typeof NAMES =>
-    given[name as keyof typeof given] !== undefined;
-  const named =
-    listen === undefined ? problem : problem.replace('(HOST and PORT, METRICS_ADDR)', '(--listen)');
-  const first = /^\w+/.exec(named)?.[0] ?? '';
-  return isGiven(first)
-    ? named.replace(first, NAMES[first])
-    : named.replace(VARIABLE, (name) => PREFIX + name);
+/** A problem, with the names that variables have here. */
+function inOptions(problem: string): string {
+  return problem.replace(VARIABLE, (name) => NAMES[name] ?? PREFIX + name);
 }
 
-function cannotStart(problems: readonly string[], options: GuardOptions): CommandError {
-  const named = problems.map((problem) => inOptions(problem, options));
+function cannotStart(problems: readonly string[]): CommandError {
   return new CommandError(
-    `cannot start with this configuration: ${named.join('; ')}`,
+    `cannot start with this configuration: ${problems.map(inOptions).join('; ')}`,
     'correct them; `drs-verify guard --help` lists options and variables',
   );
 }

@@ -40,75 +40,46 @@ export interface Forwarded {
   readonly onAnswer?: (answer: IncomingMessage) => Promise<OwnAnswer | null>;
 }
 
+/** Sends requests on to a server, and its answers to clients, piece by piece as they come. */
+export interface Forwarder {
+  /** Whether there is room for a request: a server may take minutes, and an event stream hours. */
+  hasRoom(incoming: Incoming, ticket: Ticket | null, bytes: number): boolean;
+  /** Settled when the body is sent, or cannot be. The answer of the server may then take any time. */
+  send(incoming: Incoming, ticket: Ticket, forwarded: Forwarded): Promise<Answer | null>;
+  /** Number of requests that are not answered whole. */
+  readonly open: number;
+}
+
 /** What decides on the requests of a listener, which sends on what it lets pass. */
 export type MakeJudge = (core: Core, forwarder: Forwarder, refusalOf: Judge['refusalOf']) => Judge<Incoming>;
 
-/** Sends requests on to a server, and its answers to clients, piece by piece as they come. */
-export class Forwarder {
-  readonly #target: HttpTarget;
-  readonly #core: Core;
-  readonly #slots: PerClientSlots;
-  readonly #parts: Pick<HttpRelayParts, 'configuration' | 'log'>;
-  #open = 0;
-
-  constructor(target: HttpTarget, core: Core, slots: number, parts: HttpRelayParts) {
-    this.#target = target;
-    this.#core = core;
-    this.#slots = new PerClientSlots(slots);
-    this.#parts = parts;
-  }
-
-  /** Number of requests that are not answered whole. */
-  get open(): number {
-    return this.#open;
-  }
-
-  /** Whether there is room for a request: a server may take minutes, and an event stream hours. */
-  hasRoom({ client }: Incoming, ticket: Ticket | null, bytes: number): boolean {
-    return this.#slots.hasFor(client) && ticket?.canGrow(bytes) !== false;
-  }
-
-  /** Settled when the body is sent, or cannot be. The answer of the server may then take any time. */
-  async send(incoming: Incoming, ticket: Ticket, forwarded: Forwarded): Promise<Answer | null> {
-    const { client } = incoming;
-    // It waits for no verdict any more.
-    ticket.release();
-    const hasSlot = this.#slots.take(client);
-    const wire = hasSlot && ticket.grow(forwarded.body?.length ?? 0) ? incoming.handOver() : null;
-    if (!(wire instanceof NodeWire)) {
-      // Others have taken the room meanwhile, or the client has gone.
-      if (hasSlot) this.#slots.give(client);
-      return answerTo('overloaded', this.#parts.configuration);
-    }
-    const { request, response } = wire.handOver();
-    await new Promise<void>((resolve) => {
-      void this.#exchange(request, response, { ...forwarded, onSent: resolve }).finally(() => {
-        this.#slots.give(client);
-        resolve();
-      });
-    });
-    return null;
-  }
-
-  async #exchange(
+function forwarderTo(
+  target: HttpTarget,
+  core: Core,
+  slots: PerClientSlots,
+  parts: HttpRelayParts,
+): Forwarder {
+  let open = 0;
+  const exchange = async (
     { method = 'GET', rawHeaders, headers: { host = '', origin } }: IncomingMessage,
     response: ServerResponse,
-    { path, set, isLeftOut, body, onAnswer, onSent }: Forwarded & { readonly onSent: () => void },
-  ): Promise<void> {
-    this.#open++;
+    { path, set, isLeftOut, body, onAnswer }: Forwarded,
+    onSent: () => void,
+  ) => {
+    open++;
     const gone = new AbortController();
     response.once('close', () => gone.abort());
     // A page of this listener is no page of the server's, which would refuse it.
     const isOwnPage = origin !== undefined && /^https?:\/\/(.*)$/.exec(origin)?.[1] === host;
     try {
       const headers = [
-        ...['Host', this.#target.url.host],
+        ...['Host', target.url.host],
         ...requestHeaders(rawHeaders, (name) => isLeftOut(name) || (isOwnPage && name === 'origin')),
         ...(body === null && !method.startsWith('P') ? [] : ['Content-Length', String(body?.length ?? 0)]),
         ...set,
       ];
       const outgoing = { method, headers, body, signal: gone.signal };
-      const answer = await this.#target.exchange(outgoing, path).finally(onSent);
+      const answer = await target.exchange(outgoing, path).finally(onSent);
       const own = (await onAnswer?.(answer)) ?? null;
       if (own !== null) {
         answer.destroy();
@@ -116,29 +87,51 @@ export class Forwarder {
         return;
       }
       const sent = answerHeaders(answer.rawHeaders);
-      if (this.#core.gatekeeper.isLeaving) sent.push('Connection', 'close');
+      if (core.gatekeeper.isLeaving) sent.push('Connection', 'close');
       response.writeHead(answer.statusCode ?? 502, answer.statusMessage, sent);
       // An event stream begins at once, also without an event. `flushHeaders` would write headers as UTF-8.
       response.write(Buffer.alloc(0));
       await pipeline(answer, response);
-    } catch (error) {
-      if (gone.signal.aborted) response.destroy();
-      else this.#fail(error as Error, response);
+    } catch (err) {
+      if (!gone.signal.aborted)
+        parts.log.warn({ err, server: target.url.origin }, 'the server did not answer');
+      if (gone.signal.aborted || response.headersSent) response.destroy();
+      else end(response, { status: 502, body: JSON.stringify({ error: noAnswer(err as Error) }) });
     } finally {
-      this.#open--;
+      open--;
     }
-  }
+  };
+  return {
+    get open() {
+      return open;
+    },
+    hasRoom: ({ client }, ticket, bytes) => slots.hasFor(client) && ticket?.canGrow(bytes) !== false,
+    async send(incoming, ticket, forwarded) {
+      const { client } = incoming;
+      // It waits for no verdict any more.
+      ticket.release();
+      const hasSlot = slots.take(client);
+      const wire = hasSlot && ticket.grow(forwarded.body?.length ?? 0) ? incoming.handOver() : null;
+      if (!(wire instanceof NodeWire)) {
+        // Others have taken the room meanwhile, or the client has gone.
+        if (hasSlot) slots.give(client);
+        return answerTo('overloaded', parts.configuration);
+      }
+      const { request, response } = wire.handOver();
+      await new Promise<void>((resolve) => {
+        void exchange(request, response, forwarded, resolve).finally(() => {
+          slots.give(client);
+          resolve();
+        });
+      });
+      return null;
+    },
+  };
+}
 
-  #fail(err: Error, response: ServerResponse): void {
-    this.#parts.log.warn({ err, server: this.#target.url.origin }, 'the server did not answer');
-    if (response.headersSent) {
-      response.destroy();
-      return;
-    }
-    const outcome = err.cause === 'not sent' ? 'was not executed' : 'may have been executed';
-    const error = `the server behind this one did not answer. The call ${outcome}; to repeat it, sign it anew`;
-    end(response, { status: 502, body: JSON.stringify({ error }) });
-  }
+function noAnswer({ cause }: Error): string {
+  const outcome = cause === 'not sent' ? 'was not executed' : 'may have been executed';
+  return `the server behind this one did not answer. The call ${outcome}; to repeat it, sign it anew`;
 }
 
 function end(response: ServerResponse, { status, body }: OwnAnswer): void {
@@ -191,7 +184,8 @@ export async function openHttpRelay(parts: HttpRelayParts): Promise<HttpRelay> {
     const core = await openCore(configuration, log, opened);
     const { metrics, engine, gatekeeper, gate } = core;
     const { http: connections, upstream } = divideForGuard(configuration, log);
-    const forwarder = new Forwarder(opened.add(new HttpTarget(url)), core, upstream, parts);
+    const slots = new PerClientSlots(upstream);
+    const forwarder = forwarderTo(opened.add(new HttpTarget(url)), core, slots, parts);
     const judge = makeJudge(core, forwarder, (incoming) =>
       pathFor(incoming.method, targetOf(incoming)) === null
         ? refusal(404, `there is nothing at this path, expected ${expected}`)

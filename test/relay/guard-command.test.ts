@@ -18,9 +18,15 @@ const WRONG: readonly Row[] = [
   ['with two', ['x'], proxy, {}, 'there are two tool servers'],
   ['without a root', ['x'], { toolServer: 'any' }, {}, 'there is no trusted root'],
   ['with any root beside one', ['x'], { ...named, trustedRoot: ['any', 'x'] }, {}, 'expected any alone'],
-  ['with a root that is none', ['x'], { ...named, trustedRoot: ['me'] }, {}, '--trusted-root is "me"'],
+  ['with a root that is none', ['x'], { ...named, trustedRoot: ['me'] }, {}, '(DRS_TRUSTED_ROOTS) is "me"'],
   ['without a name', ['x'], { trustedRoot: ['any'] }, {}, 'the tool server has no name'],
-  ['with a typing error', ['x'], named, { DRS_TRUSTED_ROOT: 'x' }, 'did you mean DRS_TRUSTED_ROOTS?'],
+  [
+    'with a typing error',
+    ['x'],
+    named,
+    { DRS_TRUSTED_ROOT: 'x' },
+    'did you mean --trusted-root (DRS_TRUSTED_ROOTS)?',
+  ],
   ['with a variable of the service', ['x'], named, { DRS_GRPC_PORT: '1' }, 'DRS_GRPC_PORT is not a variable'],
   ['with a variable of nobody', ['x'], named, { DRS_ACME: '1' }, 'DRS_ACME is not a variable'],
   ['with a log in the way', ['x'], named, { DRS_DECISION_LOG: '-' }, 'DRS_DECISION_LOG is "-"'],
@@ -53,15 +59,15 @@ const WRONG: readonly Row[] = [
     ['x'],
     { toolServer: 'any' },
     { DRS_TRUSTED_ROOTS: 'me' },
-    'DRS_TRUSTED_ROOTS is',
+    '--trusted-root (DRS_TRUSTED_ROOTS) is',
   ],
-  ['with an empty name', ['x'], { ...named, toolServer: '' }, {}, '--tool-server is empty'],
+  ['with an empty name', ['x'], { ...named, toolServer: '' }, {}, '(DRS_SERVER_IDENTITY) is empty'],
   [
     'without its routes',
     none,
     { ...proxy, protocol: 'http', routes: 'no/file' },
     {},
-    '--routes is "no/file"',
+    '--routes (DRS_GATE_ROUTES) is "no/file"',
   ],
   ['with a program that is not there', ['./no-such-program'], named, {}, 'there is no such program'],
 ];
@@ -83,7 +89,7 @@ describe('drs-verify guard', () => {
     const error = await guard(none, { ...proxy, listen: address }).catch((thrown: unknown) => thrown);
     expect(error).toMatchObject({
       message: expect.stringMatching(
-        `^cannot listen on ${address}: .*choose another address \\(--listen\\)$`,
+        `^cannot listen on ${address}: .*choose another address \\(--listen .*$`,
       ) as unknown,
       hint: 'check what the options and variables name (--check)',
     });

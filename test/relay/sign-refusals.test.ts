@@ -19,7 +19,7 @@ const ROWS: readonly (readonly [name: string, args: readonly string[], stderr: s
   [
     'with a header that names no variable',
     ['--key', 'helper.key', ...CHAIN, ...TO, '--header-env', 'Authorization'],
-    `a --header-env has no colon after a name\n  hint: write it in quotes: 'Name: VARIABLE'\n`,
+    `--header-env has no colon after a name\n  hint: write it in quotes: 'Name: VARIABLE'\n`,
   ],
   [
     'with a program that is not there',
@@ -36,6 +36,6 @@ it.each(ROWS)('does not start %s', async (_, args, expected) => {
 it('does not show the value of a header that has no name', async () => {
   const args = ['sign', '--key', 'helper.key', ...CHAIN, ...TO, '--header', 'Bearer secret'];
   expect((await work.drs(args)).stderr).toBe(
-    "drs-verify: a --header has no colon after a name\n  hint: write it in quotes: 'Name: value'\n",
+    "drs-verify: --header has no colon after a name\n  hint: write it in quotes: 'Name: value'\n",
   );
 });

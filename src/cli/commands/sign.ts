@@ -207,29 +207,23 @@ const OWN: ReadonlySet<string> = new Set([
 function readHeaders(written: readonly string[], fromEnv: readonly string[]): Record<string, string> {
   const headers: Record<string, string> = {};
   const lines = [
-    ...written.map((line) => ['--header', line]),
-    ...fromEnv.map((line) => ['--header-env', line]),
+    ...written.map((line) => ['', line] as const),
+    ...fromEnv.map((line) => ['-env', line] as const),
   ];
-  for (const [option = '', line = ''] of lines) {
+  for (const [end, line] of lines) {
     const [, given = '', text = ''] = /^([\w!#$%&'*+.^`|~-]+):[ \t]*(.*)$/s.exec(line) ?? [];
     const name = given.toLowerCase();
-    const isEnv = option === '--header-env';
+    const wrong = (what: string, hint = 'leave it out') => new CommandError(`--header${end} ${what}`, hint);
     if (name === '')
-      throw new CommandError(
-        `a ${option} has no colon after a name`,
-        `write it in quotes: 'Name: ${isEnv ? 'VARIABLE' : 'value'}'`,
+      throw wrong(
+        'has no colon after a name',
+        `write it in quotes: 'Name: ${end === '' ? 'value' : 'VARIABLE'}'`,
       );
-    if (OWN.has(name) || name in headers)
-      throw new CommandError(
-        `${option} sets ${given}, which ${OWN.has(name) ? 'is set by this command' : 'is set twice'}`,
-        'leave it out',
-      );
-    const value = isEnv ? fromEnvironment(`${option} ${given}`, text) : text;
+    if (OWN.has(name)) throw wrong(`sets ${given}, which is set by this command`);
+    if (name in headers) throw wrong(`sets ${given}, which is set twice`);
+    const value = end === '' ? text : fromEnvironment(`--header-env ${given}`, text);
     if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(value))
-      throw new CommandError(
-        `the value of ${option} ${given} has characters that no header can have`,
-        'remove them',
-      );
+      throw wrong(`${given} has characters that no header can have`, 'remove them');
     headers[name] = value;
   }
   return headers;
