@@ -199,6 +199,8 @@ it('gives an agent’s port no other agent of the host: only its card, unsigned 
     expect([await statusOf(path), await statusOf(path, post)]).toEqual([404, 404]);
   expect(await statusOf('/.well-known/agent-card.json', post)).toBe(404);
   expect(got).toEqual(['POST /one Bearer t', 'GET /.well-known/agent-card.json undefined']);
+  // The limits are those of a guard.
+  expect(await statusOf('/one', { ...post, body: 'x'.repeat(2 ** 24 + 1) })).toBe(413);
   await host.close();
 });
 
