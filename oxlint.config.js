@@ -30,7 +30,7 @@ const mayImport = {
     'client',
     'issue',
   ],
-  relay: ['protocol', 'verify', 'gate', 'verifier', 'issue', 'middleware', 'service'],
+  relay: ['protocol', 'verify', 'gate', 'revocation', 'verifier', 'issue', 'middleware', 'service'],
   cli: [
     'protocol',
     'verify',

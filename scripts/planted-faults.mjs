@@ -30,8 +30,8 @@ const FAULTS = [
   ['main', "= ['SIGHUP', 'SIGUSR2']", '= []', 'life-cycle', 'is not what SIGHUP asks for'],
   [
     'service',
-    'await verdicts.reopen();',
-    '',
+    '() => verdicts.reopen()',
+    '() => undefined',
     'logs-and-traces',
     'a service with a file of decisions, no log of refusals, and an internal address',
   ],
@@ -42,13 +42,7 @@ const FAULTS = [
     'life-cycle',
     'switches between the configured log level and debug',
   ],
-  [
-    'service',
-    'served?.reload([frontEnd, internal, grpc].filter((one) => one !== null))',
-    'served?.current',
-    'tls',
-    'TLS',
-  ],
+  ['service', 'served?.reload(listeners) ?? null', 'null', 'tls', 'TLS'],
   ['main', "['--ready']", "['--status=x']", 'notify', 'is told once that the service is ready'],
   ['observe/tracing', 'span.end(startTime + milliseconds);', '', 'logs-and-traces', 'continues traces'],
   [
@@ -84,8 +78,6 @@ const FAULTS = [
     'http',
     'answers HEAD also where the next request comes',
   ],
-  ['http/uws', 'this.#onUnix?.file.remove();', '', 'unix-socket', 'serves on a Unix socket'],
-  ['http/uws', 'await removeStaleSocket(path);', '', 'unix-socket', 'takes the place of a socket'],
   [
     'http/node/node',
     'if (!connections.opened()) socket.destroy();',
@@ -104,7 +96,7 @@ const FAULTS = [
   ],
   [
     'http/node/node-wire',
-    'if (this.#options.expectsContinue && isWanted)',
+    'if (this.#expectsContinue && isWanted)',
     'if (false)',
     'front-ends',
     'asks for a body that waits to be asked for',

@@ -1,8 +1,8 @@
 // Programs that nobody here wrote, unchanged, as a newcomer would join them in an empty folder: MCP's inspector and the
-// clients of both SDKs, through `drs-verify init` and `sign`, to server-everything behind the nginx recipe and to
+// clients of both SDKs, through `drs-verify host` and `sign`, to server-everything behind the nginx recipe and to
 // server-filesystem behind `guard`. `npm run strangers` installs them from the registry.
 import { execFile, spawn } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
@@ -192,24 +192,11 @@ try {
   const toBot = ['--key', 'alice.key', '--to', 'bot.pub', '--cmd', '/mcp', '--tool', 'read_text_file'];
   await step(bin('drs-verify'), 'issue', ...toBot, '--yes', '-o', 'bot.jwt');
   const filesystem = [bin('mcp-server-filesystem'), at('data')];
-  const guard = ['guard', '--trusted-root', alice, '--tool-server', FILES, '--', ...filesystem];
-  const host = { mcpServers: { files: { command: bin('drs-verify'), args: guard } } };
-  writeFileSync(at('mcp.json'), JSON.stringify(host, null, 2));
-  const init = [
-    'init',
-    'mcp.json',
-    '--key',
-    'bot.key',
-    '--chain',
-    'bot.jwt',
-    '--tool-server',
-    FILES,
-    '--yes',
-  ];
-  await step(bin('drs-verify'), ...init);
-  const { mcpServers } = JSON.parse(readFileSync(at('mcp.json'), 'utf8')) as {
-    mcpServers: Record<string, Entry>;
-  };
+  const by = ['--key', 'bot.key', '--chain', 'bot.jwt', '--trusted-root', alice, '--tool-server', FILES];
+  const host = ['host', 'cursor', '--server', 'files', ...by, '--', ...filesystem];
+  const printed = await step(bin('drs-verify'), ...host);
+  writeFileSync(at('mcp.json'), printed);
+  const { mcpServers } = JSON.parse(printed) as { mcpServers: Record<string, Entry> };
   const files = mcpServers['files'] as Entry;
   const started = performance.now();
   const client = await connect('v2', files);

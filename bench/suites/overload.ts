@@ -15,6 +15,8 @@ export const POOLS = [64, 256, 1_000, 4_000] as const;
 export const FACTORS = [0.9, 1.5, 3] as const;
 /** It counts from when a caller asks, also while it waits for a connection. */
 const PATIENCE_MS = 1_000;
+/** A flood settles in this time: nobody gives up in its first second. What is answered meanwhile is a figure of its own. */
+const SETTLING_SECONDS = 3;
 
 // The generator does not sleep, so it has a core of its own.
 const SERVICE_CORES = SPLIT?.service ?? null;
@@ -89,15 +91,17 @@ async function measurePool(
   const workload = workloads.files('cold', DEPTH);
   const target: Parameters<typeof runOpenLoop>[1] = {
     ...{ port: server.port, connections, rate, arrivals: 'poisson', seed: Math.round(rate) },
-    ...{ seconds, patienceMs: PATIENCE_MS, mayRefuse: true },
+    ...{ seconds, warmUpSeconds: SETTLING_SECONDS, patienceMs: PATIENCE_MS, mayRefuse: true },
   };
   const offer = () => runOpenLoop(workload, target);
   const probed = await probing(server, () => bench.watch(id, server.pid, offer, SERVICE_CORES));
-  const { answered, refused, timedOut, wrong, firstWrong, latencies, serviceTimes } = probed.value;
-  workloads.advance(workload, rate * (seconds + 1));
+  const { answered, warmedUp, refused, timedOut, wrong, firstWrong, latencies, serviceTimes } = probed.value;
+  workloads.advance(workload, rate * (seconds + SETTLING_SECONDS));
   recorder.blame(id, wrong, firstWrong);
   recorder.record(`${id}/goodput`, answered / seconds);
   recorder.record(`${id}/goodput-of-capacity`, answered / seconds / capacity);
+  const settling = warmedUp / SETTLING_SECONDS / capacity;
+  recorder.record(`${id}/settling-goodput-of-capacity`, settling);
   recorder.record(`${id}/refused`, refused / seconds, '1/s');
   recorder.record(`${id}/timed-out`, timedOut / seconds);
   recorder.record(`${id}/given-up`, timedOut / (answered + refused + timedOut));
@@ -108,7 +112,7 @@ async function measurePool(
   const rates = [rate, answered / seconds, refused / seconds, timedOut / seconds].map(Math.round);
   const p99 = (serviceTimes.getValueAtPercentile(99) / 1000).toFixed(0);
   bench.say(
-    `${id}: ${rates[0]}/s offered, ${rates[1]} good (${Math.round((100 * answered) / seconds / capacity)} %), ` +
+    `${id}: ${rates[0]}/s offered, ${rates[1]} good (${Math.round((100 * answered) / seconds / capacity)} %; ${Math.round(100 * settling)} % at first), ` +
       `${rates[2]} refused, ${rates[3]} given up, p99 there ${p99} ms; ${probed.about}`,
   );
 }

@@ -19,7 +19,7 @@ const POOL = 512;
 const token = randomBytes(24).toString('base64url');
 const sha256 = (text: string) => createHash('sha256').update(text).digest();
 const tokenDigest = sha256(token);
-// Compares like src/service/routes/admin-access.ts.
+// Compares like src/service/routes/admin-routes.ts.
 const asServed = (given: string) => timingSafeEqual(sha256(given), tokenDigest);
 /** An unsafe comparison, as a control: it stops at the first character that differs. */
 const naive = (given: string) => {

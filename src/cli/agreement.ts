@@ -56,22 +56,16 @@ export function showText(text: string): void {
  * @throws CommandError if the answer is not yes, or if there is no terminal
  */
 export async function requireAgreement(): Promise<void> {
-  if (await confirm('Do you agree?', 'if the person has already agreed to this text, add --yes')) return;
-  throw new CommandError('you did not agree, so nothing was issued', 'answer y to agree', EXIT.no);
-}
-
-/**
- * Asks the person at the terminal a question, to which the answer is yes or no.
- *
- * @param instead what to do where there is no terminal
- */
-export async function confirm(question: string, instead: string): Promise<boolean> {
   if (!process.stdin.isTTY || !process.stderr.isTTY)
-    throw new CommandError('cannot ask whether you agree: standard input is not a terminal', instead);
+    throw new CommandError(
+      'cannot ask whether you agree: standard input is not a terminal',
+      'if the person has already agreed to this text, add --yes',
+    );
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
   try {
-    return /^\s*y(es)?\s*$/i.test(await terminal.question(`${question} [y/N] `));
+    if (/^\s*y(es)?\s*$/i.test(await terminal.question('Do you agree? [y/N] '))) return;
   } finally {
     terminal.close();
   }
+  throw new CommandError('you did not agree, so nothing was issued', 'answer y to agree', EXIT.no);
 }

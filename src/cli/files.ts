@@ -109,8 +109,8 @@ export async function writeResult(
 }
 
 /** Replaces a file in one step, and keeps its permissions. Whoever reads it finds the old text or the new one. */
-export async function replaceFile(file: string, text: string, permissionsOf = file): Promise<void> {
-  const { mode } = await stat(permissionsOf);
+export async function replaceFile(file: string, text: string): Promise<void> {
+  const { mode } = await stat(file);
   const next = `${file}.${randomUUID()}`;
   try {
     await writeFile(next, text, { flag: 'wx', mode: 0o600, flush: true });

@@ -2,7 +2,6 @@ import { announcementOf } from '../gate/mcp-announcement.js';
 import { endLike } from '../relay/child.js';
 import { destinationOf } from '../relay/destination.js';
 import { MAX_MESSAGE_BYTES } from '../relay/message.js';
-import { printableUrl } from '../revocation/printable-url.js';
 import { findStartProblems } from '../service/check.js';
 import {
   addressOf,
@@ -64,11 +63,6 @@ export async function guard(command: readonly string[], options: GuardOptions): 
       `name its file (--routes, ${PREFIX}GATE_ROUTES); --routes any compares the body alone, at the path of --to`,
     );
   const destination = destinationOf(to ?? 'http://stdio', { protocol, isRouted: gateRoutes !== 'any' });
-  if ('problem' in destination)
-    throw new CommandError(
-      `--to is ${JSON.stringify(printableUrl(to ?? ''))}: ${destination.problem}`,
-      'give the address of the tool server, such as http://127.0.0.1:3000/mcp',
-    );
   if (check) {
     const problems = await findStartProblems({ ...configuration, frontEnd: 'node' });
     if (problems.length > 0) throw cannotStart(problems);
@@ -76,7 +70,7 @@ export async function guard(command: readonly string[], options: GuardOptions): 
     return;
   }
   const log = openLog(configuration, isStdio ? 2 : 1);
-  for (const warning of warningsAbout({}, configuration)) log.warn(inOptions(warning));
+  for (const warning of warningsAbout(configuration)) log.warn(inOptions(warning));
   try {
     // Each loads what only it needs.
     if (isStdio) await runStdio(command, configuration, log);
@@ -116,9 +110,9 @@ async function runStdio(
   } = configuration;
   const opened = new Opened();
   try {
-    const { verdicts, gate } = await openCore(configuration, log, opened);
+    const { gate } = await openCore(configuration, log, opened);
     const guarding = new StdioGuard({
-      ...{ decider: gate.decider, verdicts, maxBytes },
+      ...{ decider: gate.decider, maxBytes },
       announcement: announcementOf({
         ...{ methods, passMethods: new Set(gatePassMethods) },
         serverIdentity: serverIdentity === 'any' ? null : serverIdentity,

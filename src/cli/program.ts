@@ -18,7 +18,7 @@ const COMMANDS: ReadonlyMap<string, () => Promise<Add>> = new Map([
   ['delegate', async () => (await import('./commands/delegate.js')).addDelegate],
   ['invoke', async () => (await import('./commands/invoke.js')).addInvoke],
   ['sign', async () => (await import('./commands/sign.js')).addSign],
-  ['init', async () => (await import('./commands/init.js')).addInit],
+  ['host', async () => (await import('./commands/host.js')).addHost],
   ['revoke', async () => (await import('./commands/revoke.js')).addRevoke],
   ['revocations', async () => (await import('./commands/revocations.js')).addRevocations],
   ['usage', async () => (await import('./commands/usage.js')).addUsage],
@@ -29,7 +29,7 @@ const COMMANDS: ReadonlyMap<string, () => Promise<Add>> = new Map([
 const SESSION = `
 A first session, with \`npx drs-verify serve\` running in another terminal:
   npx drs-verify keygen -o alice.key; npx drs-verify keygen -o bot.key; npx drs-verify keygen -o helper.key
-  npx drs-verify issue    --key alice.key --to bot.pub --tool search --tool fetch --max-cost 5 --status-index 7 --yes -o root.jwt
+  npx drs-verify issue    --key alice.key --to bot.pub --tool search --tool fetch --max-cost 5 --yes -o root.jwt
   npx drs-verify delegate --key bot.key --chain root.jwt --to helper.pub --tool search --max-cost 1 -o helper.jwt
   npx drs-verify invoke   --key helper.key --chain helper.jwt --tool-server https://tools.example \\
                --args '{"tool":"search","query":"tea"}' -o bundle.json

@@ -1,4 +1,5 @@
 import { styleText } from 'node:util';
+import { printableJson as withoutControls, UNPRINTABLE } from '../verify/unprintable.js';
 
 /** Colours for a stream: only on a terminal, and not if `NO_COLOR` is set. https://no-color.org */
 export function coloursFor(stream: { readonly isTTY?: boolean }) {
@@ -12,9 +13,6 @@ export function coloursFor(stream: { readonly isTTY?: boolean }) {
     ...{ red: style('red'), green: style('green'), yellow: style('yellow') },
   };
 }
-
-// Controls, format characters (which can reverse or hide text), lone surrogates, line and paragraph separators.
-const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 
 /**
  * Escapes text from a file or the network: the result is one line and cannot control the terminal.
@@ -38,14 +36,7 @@ export function printableJson(value: unknown, indent = 0): string {
     if (!(error instanceof RangeError)) throw error;
     json = '"(a deeply nested value)"';
   }
-  return json.replace(UNPRINTABLE, (character) => (character === '\n' ? character : toEscapes(character)));
-}
-
-function toEscapes(character: string): string {
-  return Array.from(
-    { length: character.length },
-    (_, at) => `\\u${character.charCodeAt(at).toString(16).padStart(4, '0')}`,
-  ).join('');
+  return withoutControls(json);
 }
 
 /** One line for each label and value, with aligned values. */

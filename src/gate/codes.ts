@@ -3,14 +3,28 @@ import type { Binding } from '../verify/binding.js';
 /** The protocols whose requests the gate understands. */
 export type Protocol = 'http' | 'mcp' | 'a2a';
 
-interface Row {
-  readonly code: string;
+interface Row<Code extends string = string> {
+  readonly code: Code;
   /** HTTP status of the answer. */
   readonly status: number;
-  /** HTTP status on the JSON-RPC protocols, if it differs. */
-  readonly rpcStatus?: number;
   /** What the caller can do. */
   readonly suggestion: string;
+  /** HTTP status on the JSON-RPC protocols. */
+  readonly rpcStatus: number;
+  /** The code of the JSON-RPC error. */
+  readonly rpcCode: number;
+}
+
+/** The code of the JSON-RPC error where neither JSON-RPC nor MCP has one. */
+export const RPC_ERROR_CODE = -32010;
+
+function row<Code extends string>(
+  code: Code,
+  status: number,
+  suggestion: string,
+  { rpcStatus = status, rpcCode = RPC_ERROR_CODE } = {},
+): Row<Code> {
+  return { code, status, suggestion, rpcStatus, rpcCode };
 }
 
 /**
@@ -18,114 +32,78 @@ interface Row {
  * each one; its anchor is `gate-<code>`.
  */
 export const GATE_CATALOGUE = [
-  {
-    code: 'BODY_TIMEOUT',
-    status: 408,
-    suggestion: 'Send the whole body at once, as long as Content-Length says.',
-  },
-  {
-    code: 'HOP_BY_HOP_HEADER',
-    status: 400,
-    suggestion: 'Send no Upgrade header, and in Connection nothing but close or keep-alive.',
-  },
-  {
-    code: 'METHOD_NOT_ALLOWED',
-    status: 405,
-    suggestion:
-      'Send the message with POST. Of other requests pass: over MCP an event stream (Accept: text/event-stream) and DELETE, over A2A the agent card.',
-  },
-  {
-    code: 'INVALID_PATH',
-    status: 400,
-    suggestion: 'Send a plain path, percent-encoded where it must be. The gate must get it as it was sent.',
-  },
-  {
-    code: 'UNKNOWN_ROUTE',
-    status: 403,
-    suggestion: 'Call a method and path that the operator has put into the table of routes (GATE_ROUTES).',
-  },
-  {
-    code: 'BODY_TOO_LARGE',
-    status: 413,
-    suggestion: 'Send less, or have the operator raise the limit on bodies.',
-  },
-  {
-    code: 'INVALID_JSONRPC',
-    status: 400,
-    suggestion: 'Send one JSON-RPC 2.0 message as strict JSON in UTF-8.',
-  },
-  {
-    code: 'BATCH_NOT_SUPPORTED',
-    status: 400,
-    suggestion: 'Send each message in a request of its own: a bundle is for one call.',
-  },
-  {
-    code: 'HEADER_MISMATCH',
-    status: 400,
-    suggestion:
-      'Set Mcp-Method, Mcp-Name and Mcp-Param-… to the method, the name and the arguments of the body.',
-  },
-  {
-    code: 'UNKNOWN_METHOD',
-    status: 403,
-    suggestion: 'Use a method of MCP, or have the operator add this one to GATE_PASS_METHODS (passMethods).',
-  },
-  {
-    code: 'MULTIPLE_BUNDLES',
-    status: 400,
-    suggestion: 'Send one X-DRS-Bundle header; where the bundle is in _meta too, send the same one.',
-  },
-  {
-    code: 'MISSING_BUNDLE',
-    status: 401,
-    // MCP clients treat a 401 as an OAuth challenge.
-    rpcStatus: 403,
-    suggestion:
-      'Sign an invocation of this very call under a delegation for it, and send chain and invocation as a base64url bundle.',
-  },
-  {
-    code: 'MALFORMED_BUNDLE',
-    status: 400,
-    suggestion: 'Send the bundle as one string, as encodeBundle() writes it: base64url of a JSON object.',
-  },
-  {
-    code: 'INVALID_TOOL_CALL',
-    status: 400,
-    suggestion:
-      'Send a request with an id, and with the params that MCP has for its method: the name of the tool or prompt, the URI, the task.',
-  },
-  {
-    code: 'INVALID_PARAMS',
-    status: 400,
-    suggestion: 'Send the arguments as a JSON object, or leave them out.',
-  },
-  {
-    code: 'RESERVED_ARGUMENT',
-    status: 400,
-    suggestion:
-      'Rename the argument: in what is signed, "tool" stands for the tool that is called; docs/spec/gate.md has the other names.',
-  },
-  {
-    code: 'VERIFIER_UNAVAILABLE',
-    status: 503,
-    suggestion: 'Try again in a moment. This says nothing about the call.',
-  },
-  {
-    code: 'TOOL_MISMATCH',
-    status: 403,
-    suggestion: 'Sign the invocation for the tool that this route serves.',
-  },
-  {
-    code: 'BINDING_MISMATCH',
-    status: 403,
-    suggestion: 'Sign the invocation with the arguments of this very call, and send them unaltered.',
-  },
-  {
-    code: 'TASK_MISMATCH',
-    status: 403,
-    suggestion: 'Use a delegation of the principal for whom the task was started.',
-  },
-] as const satisfies readonly Row[];
+  row('BODY_TIMEOUT', 408, 'Send the whole body at once, as long as Content-Length says.'),
+  row('HOP_BY_HOP_HEADER', 400, 'Send no Upgrade header, and in Connection nothing but close or keep-alive.'),
+  row(
+    'METHOD_NOT_ALLOWED',
+    405,
+    'Send the message with POST. Of other requests pass: over MCP an event stream (Accept: text/event-stream) and DELETE, over A2A the agent card.',
+  ),
+  row(
+    'INVALID_PATH',
+    400,
+    'Send a plain path, percent-encoded where it must be. The gate must get it as it was sent.',
+  ),
+  row(
+    'UNKNOWN_ROUTE',
+    403,
+    'Call a method and path that the operator has put into the table of routes (GATE_ROUTES).',
+  ),
+  row('BODY_TOO_LARGE', 413, 'Send less, or have the operator raise the limit on bodies.'),
+  row('INVALID_JSONRPC', 400, 'Send one JSON-RPC 2.0 message as strict JSON in UTF-8.'),
+  row('BATCH_NOT_SUPPORTED', 400, 'Send each message in a request of its own: a bundle is for one call.'),
+  row(
+    'HEADER_MISMATCH',
+    400,
+    'Set MCP-Protocol-Version, Mcp-Method, Mcp-Name and Mcp-Param-… to the version, the method, the name and the arguments of the body.',
+    { rpcCode: -32020 },
+  ),
+  row('UNSUPPORTED_VERSION', 400, 'Use a version of MCP that the gate knows: data.supported has them.', {
+    rpcCode: -32022,
+  }),
+  row(
+    'UNKNOWN_METHOD',
+    403,
+    'Use a method of this version of MCP, or have the operator add this one to GATE_PASS_METHODS (passMethods).',
+    { rpcCode: -32601 },
+  ),
+  row(
+    'MULTIPLE_BUNDLES',
+    400,
+    'Send one X-DRS-Bundle header; where the bundle is in _meta too, send the same one.',
+  ),
+  // MCP clients treat a 401 as an OAuth challenge.
+  row(
+    'MISSING_BUNDLE',
+    401,
+    'Sign an invocation of this very call under a delegation for it, and send chain and invocation as a base64url bundle.',
+    { rpcStatus: 403 },
+  ),
+  row(
+    'MALFORMED_BUNDLE',
+    400,
+    'Send the bundle as one string, as encodeBundle() writes it: base64url of a JSON object.',
+  ),
+  row(
+    'INVALID_TOOL_CALL',
+    400,
+    'Send a request with an id, and with the params that MCP has for its method: the name of the tool or prompt, the URI, the task.',
+  ),
+  row('INVALID_PARAMS', 400, 'Send the arguments as a JSON object, or leave them out.'),
+  row(
+    'RESERVED_ARGUMENT',
+    400,
+    'Rename the argument: in what is signed, "tool" stands for the tool that is called; docs/spec/gate.md has the other names.',
+  ),
+  row('VERIFIER_UNAVAILABLE', 503, 'Try again in a moment. This says nothing about the call.'),
+  row('TOOL_MISMATCH', 403, 'Sign the invocation for the tool that this route serves.'),
+  row(
+    'BINDING_MISMATCH',
+    403,
+    'Sign the invocation with the arguments of this very call, and send them unaltered.',
+  ),
+  row('TASK_MISMATCH', 403, 'Use a delegation of the principal for whom the task was started.'),
+] as const;
 
 /** A code of {@link GATE_CATALOGUE}. */
 export type GateCode = (typeof GATE_CATALOGUE)[number]['code'];
@@ -141,9 +119,14 @@ export interface GateFailure {
   readonly suggestion: string;
   /** Whether the chain is valid, and how the call's body compares with it; `null` if nothing was checked. */
   readonly verdict: { readonly valid: boolean; readonly binding?: Exclude<Binding, 'match'> } | null;
+  /** What clients of MCP expect in `data` besides. */
+  readonly version?: { readonly supported: readonly string[]; readonly requested: string };
 }
 
 const rows: ReadonlyMap<string, Row> = new Map(GATE_CATALOGUE.map((row) => [row.code, row]));
+
+/** The code of the JSON-RPC error for a denial. */
+export const rpcCodeOf = (code: string): number => rows.get(code)?.rpcCode ?? RPC_ERROR_CODE;
 
 /**
  * Makes the failure for a code of the gate.
@@ -159,7 +142,7 @@ export function gateFailure(
 ): GateFailure {
   const row = rows.get(code);
   if (row === undefined) throw new RangeError(`no such code: ${code}`);
-  const status = protocol === 'http' ? row.status : (row.rpcStatus ?? row.status);
+  const status = protocol === 'http' ? row.status : row.rpcStatus;
   return { code, status, message, suggestion: suggestion ?? row.suggestion, verdict };
 }
 

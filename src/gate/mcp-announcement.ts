@@ -11,7 +11,7 @@ export const CAPABILITY = 'xyz.okeyamy.drs/delegation';
  */
 export function announcementOf(
   { methods, serverIdentity, passMethods }: McpRules,
-  { optional, askAt }: { readonly optional?: boolean; readonly askAt?: string } = {},
+  { optional, askAt }: { readonly optional?: boolean; readonly askAt?: string | URL | undefined } = {},
 ): object {
   const gated = methods === 'tools' ? [TOOLS_CALL] : GATED_METHODS;
   return {
@@ -19,6 +19,6 @@ export function announcementOf(
     methods: gated.filter((method) => passMethods?.has(method) !== true),
     commandPrefix: MCP_COMMAND_PREFIX,
     ...(typeof serverIdentity === 'string' ? { toolServer: serverIdentity } : {}),
-    ...(askAt === undefined ? {} : { askAt }),
+    ...(askAt === undefined ? {} : { askAt: String(askAt) }),
   };
 }

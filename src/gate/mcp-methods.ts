@@ -20,6 +20,18 @@ export const PASSING: ReadonlySet<string> = new Set([
   ...['notifications/roots/list_changed', 'notifications/tasks/status'],
 ]);
 
+/** The versions of MCP whose methods these tables have, in their order. */
+export const MCP_VERSIONS = ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25', '2026-07-28'] as const;
+
+/** The first version in which each request stands for itself, and its headers must repeat what it is. */
+export const STATELESS_VERSION = '2026-07-28';
+
+/** The methods that {@link STATELESS_VERSION} has removed (SEP-2567, 2575, 2663). */
+export const REMOVED: ReadonlySet<string> = new Set([
+  ...['initialize', 'notifications/initialized', 'ping', 'logging/setLevel', 'tasks/list', 'tasks/result'],
+  ...['resources/subscribe', 'resources/unsubscribe', 'notifications/roots/list_changed'],
+]);
+
 /** What is signed of the `params` of a gated method. */
 interface GatedMethod {
   /** What is called. The header `Mcp-Name` repeats it. */
@@ -124,6 +136,11 @@ export function listensToLists(params: JsonValue | undefined): boolean {
   if (filter === undefined) return true;
   if (!isJsonObject(filter)) return false;
   return hasOnly(filter, (name) => LIST_CHANGES.has(name) || (name === RESOURCES && isEmpty(filter[name])));
+}
+
+/** Whether messages with a gated method call something by its name, a URI or the id of a task. */
+export function hasSubject(method: string): boolean {
+  return GATED.get(method)?.subject !== undefined;
 }
 
 /** What a message with a gated method calls: a name, a URI or the id of a task; `undefined` if it does not say. */

@@ -1,15 +1,19 @@
 import { isJsonObject, type JsonValue } from '../protocol/json.js';
 import { BUNDLE_HEADER, findBundle } from './carriers.js';
-import { gateFailure } from './codes.js';
+import { gateFailure, type GateFailure } from './codes.js';
 import { decodeHeaderText } from './context.js';
 import { own, type RpcMessage, answerId, bodyOfMessage, denier, openCall, openRpc } from './json-rpc.js';
 import {
+  hasSubject,
   isGated,
   LISTEN,
   listensToLists,
   mcpArgumentsOf,
   MCP_COMMAND_PREFIX,
+  MCP_VERSIONS,
   PASSING,
+  REMOVED,
+  STATELESS_VERSION,
   subjectOf,
   TOOLS_CALL,
 } from './mcp-methods.js';
@@ -40,29 +44,38 @@ export function isPassMethod(method: unknown): method is string {
  */
 export function openMcp(request: GateRequest, rules: McpRules = {}): Opening {
   const opened = openRpc('mcp', request);
-  return opened.kind === 'message' ? openMcpMessage(opened.message, request.headers, rules) : opened;
+  return opened.kind === 'message' ? openMcpMessage(opened.message, request, rules) : opened;
 }
 
-function openMcpMessage(message: RpcMessage, headers: HeaderLookup, rules: McpRules): Opening {
+function openMcpMessage(message: RpcMessage, request: GateRequest, rules: McpRules): Opening {
   const { method, id } = message;
+  const { headers } = request;
   const params = isJsonObject(message.params) ? message.params : null;
-  const isPassing = method === undefined || passes(message, method, rules);
-  const isCall = !isPassing && isGated(method);
+  const meta = params === null ? undefined : own(params, '_meta');
+  const version = readVersion(meta, request);
+  const isStateless = version === STATELESS_VERSION;
+  const isKnown =
+    !(isStateless && method !== undefined && REMOVED.has(method)) || rules.passMethods?.has(method) === true;
+  const isPassing = method === undefined || (isKnown && passes(message, method, rules));
+  const isCall = isKnown && !isPassing && isGated(method);
   const subject = isCall ? subjectOf(method, params) : undefined;
   const requested = !isCall ? null : method === TOOLS_CALL ? shorten(subject) : method;
   const deny = denier('mcp', answerId(message), requested);
   const args = params === null ? undefined : own(params, 'arguments');
-  const mismatch = findHeaderMismatch(method, isCall, { subject, args }, headers);
+  if (typeof version === 'object' && version !== null) return deny(version);
+  const missed = isStateless && request.mayLackHeaders !== true;
+  const mismatch = findHeaderMismatch(method, { isCall, subject, args }, headers, missed);
   if (mismatch !== null) return deny(gateFailure('HEADER_MISMATCH', 'mcp', mismatch));
   if (isPassing) return { kind: 'pass' };
   if (!isCall) {
     const found = `the method ${JSON.stringify(shorten(method))} is none that the gate knows`;
-    return deny(gateFailure('UNKNOWN_METHOD', 'mcp', found));
+    const failure = gateFailure('UNKNOWN_METHOD', 'mcp', isStateless ? `${found} of MCP ${version}` : found);
+    // Clients of earlier versions take a 404 for the end of their session.
+    return deny(isStateless ? { ...failure, status: 404 } : failure);
   }
   if (method === TOOLS_CALL && typeof subject === 'string' && rules.protect?.(subject) === false)
     return { kind: 'pass' };
 
-  const meta = params === null ? undefined : own(params, '_meta');
   const encoded = findBundle('mcp', headers, meta, () =>
     missingBundle(method, shorten(subject), rules.serverIdentity ?? null),
   );
@@ -81,6 +94,26 @@ function openMcpMessage(message: RpcMessage, headers: HeaderLookup, rules: McpRu
     body: bodyOfMessage(message, bound.args),
     expected: { command: `${MCP_COMMAND_PREFIX}${method}`, orBelow: false, tool: null },
   });
+}
+
+/** The version of MCP by which a message is read; `null` if it does not say, as those of early versions. */
+function readVersion(
+  meta: JsonValue | undefined,
+  { headers, mayLackHeaders = false }: GateRequest,
+): string | GateFailure | null {
+  const named = isJsonObject(meta) ? own(meta, 'io.modelcontextprotocol/protocolVersion') : undefined;
+  const [version = named, ...others] = headers('mcp-protocol-version');
+  if (version === undefined) return null;
+  const isMissing = !mayLackHeaders && headers('mcp-protocol-version').length === 0;
+  if (isMissing || others.length > 0 || (named !== undefined && named !== version)) {
+    const found = `the header MCP-Protocol-Version is ${isMissing ? 'missing' : 'not the protocolVersion of params._meta'}`;
+    return gateFailure('HEADER_MISMATCH', 'mcp', found);
+  }
+  if (MCP_VERSIONS.some((known) => known === version)) return version as string;
+  const requested = shorten(version) ?? '';
+  const message = `the version ${JSON.stringify(requested)} of MCP is none of ${MCP_VERSIONS.join(', ')}`;
+  const failure = gateFailure('UNSUPPORTED_VERSION', 'mcp', message);
+  return { ...failure, version: { supported: MCP_VERSIONS, requested } };
 }
 
 /** Whether a message passes unchecked, whatever its headers say. */
@@ -111,19 +144,35 @@ function missingBundle(
   };
 }
 
-/** Servers and proxies may route by these headers, so they must agree with the body. */
+/**
+ * Servers and proxies may route by these headers, so they must agree with the body.
+ *
+ * @param isRequired whether they must come
+ */
 function findHeaderMismatch(
   method: string | undefined,
-  isCall: boolean,
-  { subject, args }: { readonly subject: JsonValue | undefined; readonly args: JsonValue | undefined },
+  {
+    isCall,
+    subject,
+    args,
+  }: {
+    readonly isCall: boolean;
+    readonly subject: JsonValue | undefined;
+    readonly args: JsonValue | undefined;
+  },
   headers: HeaderLookup,
+  isRequired: boolean,
 ): string | null {
   const methods = headers('mcp-method');
+  if (isRequired && method !== undefined && methods.length === 0)
+    return `the header Mcp-Method is missing, which MCP ${STATELESS_VERSION} requires`;
   if (methods.length > 1 || methods.some((value) => value !== method || !isAscii(value))) {
     return 'the header Mcp-Method is not the method of the body';
   }
   if (!isCall) return null;
   const named = readNameHeader(headers);
+  if (named === null && isRequired && method !== undefined && hasSubject(method))
+    return `the header Mcp-Name is missing, which MCP ${STATELESS_VERSION} requires`;
   if (named !== null && (named === 'unreadable' || named.name !== subject))
     return 'the header Mcp-Name is not params.name (or uri, or taskId) of the body';
   const repeated = headers('mcp-param-*');

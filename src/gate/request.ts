@@ -28,6 +28,7 @@ const PARAMETERS = 'mcp-param-*';
 /** The headers that the gate reads, in lower case. */
 export const GATE_HEADERS = [
   'x-drs-bundle',
+  'mcp-protocol-version',
   'mcp-method',
   'mcp-name',
   PARAMETERS,
@@ -72,6 +73,8 @@ export interface GateRequest {
   /** The path with its query, as the caller sent it; `null` if the transport does not know it. */
   readonly path: string | null;
   readonly headers: HeaderLookup;
+  /** Whether the transport has no headers, as stdio, or may not pass on all: then none is missed. */
+  readonly mayLackHeaders?: boolean;
   readonly body: RequestBody;
   /** The bundle of the envelope from which this request was taken. */
   readonly carried?: string;

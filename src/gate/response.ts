@@ -1,10 +1,7 @@
 import type { JsonValue } from '../protocol/json.js';
-import type { GateFailure } from './codes.js';
+import { rpcCodeOf, type GateFailure } from './codes.js';
 import type { GateContext } from './context.js';
 import type { Denial } from './request.js';
-
-/** The JSON-RPC error code of every denial. */
-export const RPC_ERROR_CODE = -32010;
 
 /** The answer to a denied request. */
 export interface GateResponse {
@@ -23,7 +20,8 @@ export interface HttpRefusal {
 
 /** The `error` member of a JSON-RPC response that denies a request. */
 export interface RpcError {
-  readonly code: typeof RPC_ERROR_CODE;
+  /** -32010, or what JSON-RPC and MCP have for it. */
+  readonly code: number;
   /** `DRS: <code>: <detail>`; many hosts show nothing else to agents and people. */
   readonly message: string;
   readonly data: RpcErrorData;
@@ -38,6 +36,9 @@ export interface RpcErrorData {
   readonly status: number;
   readonly valid?: boolean;
   readonly binding?: 'mismatch' | 'invalid_body';
+  /** Of `UNSUPPORTED_VERSION`: the versions of MCP that the gate knows, and the one that was asked for. */
+  readonly supported?: readonly string[];
+  readonly requested?: string;
 }
 
 /** A JSON-RPC response that denies a request. */
@@ -99,10 +100,10 @@ function rpcRefusal({ id, failure }: Pick<Denial, 'id' | 'failure'>): RpcRefusal
 }
 
 /** Makes the `error` member of a JSON-RPC response. */
-export function rpcError({ code, message, suggestion, status, verdict }: GateFailure): RpcError {
+export function rpcError({ code, message, suggestion, status, verdict, version }: GateFailure): RpcError {
   return {
-    code: RPC_ERROR_CODE,
+    code: rpcCodeOf(code),
     message: `DRS: ${code}: ${message}`,
-    data: { code, detail: message, suggestion, status, ...verdict },
+    data: { code, detail: message, suggestion, status, ...verdict, ...version },
   };
 }

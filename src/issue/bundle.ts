@@ -15,19 +15,13 @@ export function decodeBundle(header: string): Bundle {
   if (read.defect !== undefined)
     throw new IssueError(read.defect.code, read.defect.message, read.defect.suggestion);
   const { value } = read;
-  if (!isJsonObject(value)) throw malformed('the bundle is not a JSON object');
-  const { bundle_version, invocation, receipts } = value;
-  if (typeof bundle_version !== 'string') throw malformed('bundle_version is not a string');
-  if (typeof invocation !== 'string') throw malformed('invocation is not a string');
-  if (!Array.isArray(receipts) || !receipts.every((receipt) => typeof receipt === 'string'))
-    throw malformed('receipts is not an array of strings');
-  return { bundle_version, invocation, receipts };
-}
-
-function malformed(found: string): IssueError {
-  return new IssueError(
+  const { bundle_version, invocation, receipts } = isJsonObject(value) ? value : {};
+  const isList = Array.isArray(receipts) && receipts.every((receipt) => typeof receipt === 'string');
+  if (typeof bundle_version === 'string' && typeof invocation === 'string' && isList)
+    return { bundle_version, invocation, receipts };
+  throw new IssueError(
     'MALFORMED_BUNDLE',
-    `${found}: expected bundle_version (string), invocation (string) and receipts (array of strings)`,
+    'the bundle is no object of bundle_version (string), invocation (string) and receipts (array of strings)',
     'build the bundle with createBundle()',
   );
 }

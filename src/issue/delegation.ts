@@ -12,8 +12,8 @@ import {
   type Table,
 } from '../protocol/options.js';
 import { show, showTime } from '../verify/codes.js';
-import { readInvocation } from '../verify/judge.js';
 import type { Receipt } from '../verify/receipt.js';
+import { readInvocation } from '../verify/judge.js';
 import { orThrow, readChain, requireValid, type Receipts } from './chain.js';
 import { requireConsentText } from './consent.js';
 import { IssueError, refusal } from './issue-error.js';
@@ -119,7 +119,9 @@ export async function issueRootDelegation(given: RootDelegationOptions): Promise
   const jwt = await signReceipt(claims, key, 0);
   const [root] = readChain([jwt], CORRECT_IT);
   requireResolvable(root.claims.aud);
-  requireUnexpired(root, 0, now);
+  requireOrder(root, 0);
+  // It may begin later.
+  await requireValid([root], null, Math.max(now, root.claims.nbf), jwt);
   return jwt;
 }
 
@@ -161,7 +163,7 @@ export async function issueSubDelegation(given: SubDelegationOptions): Promise<s
   requireDepth(chain, maxChainDepth);
   // Receipts may be issued in advance: they are checked as of the time when the last one begins.
   await requireValid(chain, null, Math.max(now, nbf), null);
-  requireUnexpired(issued, at, now);
+  requireOrder(issued, at);
   requireDepth(receipts, maxChainDepth);
   await requireValid(receipts, null, Math.max(now, issued.claims.nbf), jwt);
   requireResolvable(issued.claims.aud);
@@ -235,14 +237,12 @@ function commonClaims(options: FilledOptions<typeof COMMON>, start: number, last
   return {
     drs_type: RECEIPT_TYPE,
     drs_v: DRS_VERSION,
-    ...{
-      iss: key.did,
-      aud: options.audience,
-      policy: options.policy,
-      jti: options.jti,
-      iat: options.now,
-      nbf,
-    },
+    iss: key.did,
+    aud: options.audience,
+    policy: options.policy,
+    jti: options.jti,
+    iat: options.now,
+    nbf,
     // A standing delegation has no end. A verifier treats null and absence alike.
     ...(expiresAt === null ? {} : { exp: expiresAt ?? Math.min(nbf + DEFAULT_LIFETIME_SECS, lastEnd) }),
     ...(statusListIndex === undefined ? {} : { drs_status_list_index: statusListIndex }),
@@ -256,16 +256,11 @@ function requireDepth({ length }: Receipts, maxChainDepth: number): void {
   throw refusal('CHAIN_TOO_DEEP', { subject: 'bundle', member: 'receipts', claimed: length, expected });
 }
 
-/** Requires that the validity period of a new receipt is not empty and has not ended. It may begin later. */
-function requireUnexpired({ claims: { nbf, exp } }: Receipt, subject: number, now: number): void {
-  if (exp === null) return;
-  if (exp < nbf) {
-    const found = `Receipt ${subject}: exp is ${showTime(exp)}, expected at least its nbf ${showTime(nbf)}`;
-    throw new IssueError('TEMPORAL_BOUNDS_VIOLATION', found, 'Raise exp.');
-  }
-  if (exp >= now) return;
-  const expected = `a time of at least ${showTime(now)}, which is now`;
-  throw refusal('EXPIRED', { subject, time: exp, expected });
+/** Requires that a validity period is not empty. */
+function requireOrder({ claims: { nbf, exp } }: Receipt, subject: number): void {
+  if (exp === null || exp >= nbf) return;
+  const found = `Receipt ${subject}: exp is ${showTime(exp)}, expected at least its nbf ${showTime(nbf)}`;
+  throw new IssueError('TEMPORAL_BOUNDS_VIOLATION', found, 'Raise exp.');
 }
 
 /** Requires that the delegate's DID resolves to a key. Otherwise the delegate could neither delegate nor invoke. */

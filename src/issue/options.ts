@@ -10,11 +10,8 @@ import { IssueError } from './issue-error.js';
 export function issueOptions<Rows extends Table>(given: unknown, rows: Rows): FilledOptions<Rows> {
   const { options, problems } = readOptions(given, rows);
   if (problems.length === 0) return options;
-  throw new IssueError(
-    'INVALID_OPTION',
-    problems.join('\n'),
-    `the options are ${Object.keys(rows).join(', ')}`,
-  );
+  const names = Object.keys(rows).join(', ');
+  throw new IssueError('INVALID_OPTION', problems.join('\n'), `the options are ${names}`);
 }
 
 const MAX_YEARS = 100;

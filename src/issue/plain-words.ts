@@ -45,6 +45,7 @@ export function policyInForce(policies: readonly Policy[]): Policy {
   };
 }
 
+const times = (count: number) => (count === 1 ? 'once' : `${count} times`);
 /** Who enforces a limit of all calls together. A tool server does not know what others count. */
 const COUNTED = 'which each tool server counts for itself, if it protects against replay';
 
@@ -62,9 +63,7 @@ const WORDS: Readonly<Record<KnownPolicyMember, (policy: Policy) => Words>> = {
       ? 'spend any amount in all'
       : `spend at most ${cost} US dollar${cost === 1 ? '' : 's'} in all, ${COUNTED}; each call must state its cost`,
   max_calls: ({ max_calls: calls }) =>
-    isNothing(calls)
-      ? 'call any number of times'
-      : `call at most ${calls} time${calls === 1 ? '' : 's'}, ${COUNTED}`,
+    isNothing(calls) ? 'call any number of times' : `call at most ${times(calls)}, ${COUNTED}`,
   max_delegations: ({ max_delegations: delegations }) => {
     if (isNothing(delegations)) return 'pass this on, and so may those who get it';
     if (delegations === 0) return { mayNot: 'pass this on' };

@@ -100,13 +100,10 @@ async function signInput(input: string, key: Signer): Promise<string> {
   );
 }
 
-/** A key as WebCrypto hands it out. */
-type WebKey = Parameters<typeof crypto.subtle.sign>[1];
-
 /** The two keys of an Ed25519 pair of WebCrypto. The private one need not be extractable. */
 export interface WebKeyPair {
-  readonly publicKey: WebKey;
-  readonly privateKey: WebKey;
+  readonly publicKey: Parameters<typeof crypto.subtle.sign>[1];
+  readonly privateKey: Parameters<typeof crypto.subtle.sign>[1];
 }
 
 /**
@@ -119,13 +116,12 @@ export interface WebKeyPair {
  * const root = await issueRootDelegation({ ...delegation, key: await webCryptoSigner(pair) });
  */
 export async function webCryptoSigner({ publicKey, privateKey }: WebKeyPair): Promise<Signer> {
-  const names = [publicKey, privateKey].map(({ algorithm }) => algorithm.name);
-  if (names.some((name) => name !== 'Ed25519')) {
+  const names = [publicKey, privateKey].map(({ algorithm }) => algorithm.name).join(' and ');
+  if (names !== 'Ed25519 and Ed25519')
     throw invalidKey(
-      `the key pair is of ${names.join(' and ')}, expected Ed25519`,
+      `the key pair is of ${names}, expected Ed25519`,
       'make it with crypto.subtle.generateKey("Ed25519", false, ["sign", "verify"])',
     );
-  }
   const did = didKeyOf(new Uint8Array(await crypto.subtle.exportKey('raw', publicKey)));
   return {
     did,

@@ -111,20 +111,15 @@ export function didOfJwk(jwk: unknown): string {
 }
 
 function readMember(jwk: unknown, name: 'x' | 'd'): Uint8Array {
-  if (!isJsonObject(jwk) || jwk['kty'] !== 'OKP' || jwk['crv'] !== 'Ed25519') {
-    throw invalidKey(
-      'this is not an Ed25519 key as a JWK: expected an object with "kty": "OKP" and "crv": "Ed25519"',
-      'generate a key with generateKey() or `npx drs-verify keygen`',
-    );
-  }
-  const encoded = jwk[name];
+  const isKey = isJsonObject(jwk) && jwk['kty'] === 'OKP' && jwk['crv'] === 'Ed25519';
+  const encoded = isKey ? jwk[name] : undefined;
   const bytes = typeof encoded === 'string' ? decodeBase64url(encoded) : null;
   if (bytes?.length === PUBLIC_KEY_BYTES) return bytes;
-  const lacksPrivateKey = name === 'd' && encoded === undefined;
+  const expected = `expected "kty": "OKP", "crv": "Ed25519" and "${name}", ${PUBLIC_KEY_BYTES} bytes in strict base64url`;
   throw invalidKey(
-    lacksPrivateKey
-      ? 'the JWK holds only a public key: it has no member "d"'
-      : `the member "${name}" of the JWK is not ${PUBLIC_KEY_BYTES} bytes in strict base64url`,
-    lacksPrivateKey ? 'sign with the private key file' : 'use the key file as it was written',
+    isKey && encoded === undefined && name === 'd'
+      ? `the JWK holds only a public key: ${expected}`
+      : `this is not an Ed25519 key as a JWK: ${expected}`,
+    'use the key file as `npx drs-verify keygen` wrote it, or make a key with generateKey()',
   );
 }

@@ -10,7 +10,7 @@
 import { connect } from 'node:net';
 import { didKeyOf, PUBLIC_KEY_BYTES } from '../protocol/did-key.js';
 import { text, type GivenOptions, type Table } from '../protocol/options.js';
-import { invalidKey, type IssueError } from './issue-error.js';
+import { invalidKey } from './issue-error.js';
 import { issueOptions } from './options.js';
 import type { Signer } from './signer.js';
 
@@ -31,6 +31,7 @@ const KEY_TYPE = 'ssh-ed25519';
 /** Maximum size of a message in bytes, as in OpenSSH. */
 const MAX_MESSAGE_BYTES = 256 * 1024;
 const LENGTH_BYTES = 4;
+const MAX_SHOWN = 8;
 const SIGNATURE_BYTES = 64;
 const FAILURE = 5;
 const REQUEST_IDENTITIES = 11;
@@ -59,7 +60,15 @@ export async function sshAgentSigner(options: SshAgentOptions = {}): Promise<Sig
   const all = await ask(path, Uint8Array.of(REQUEST_IDENTITIES), IDENTITIES_ANSWER, readIdentities);
   const meant = all.filter(({ did, comment }) => key === undefined || key === did || key === comment);
   const [found, ...others] = meant;
-  if (found === undefined || others.length > 0) throw wrongChoice(key, found === undefined ? all : meant);
+  if (found === undefined || others.length > 0) {
+    const wanted = key === undefined ? 'one Ed25519 key' : `the key ${JSON.stringify(key.slice(0, 100))}`;
+    const keys = found === undefined ? all : meant;
+    const shown = keys.slice(0, MAX_SHOWN).map(({ did, comment }) => `${did} (${comment.slice(0, 100)})`);
+    throw invalidKey(
+      `expected ${wanted} in the ssh-agent, found ${shown.join(', ') || 'none'}`,
+      'add one with `ssh-add`, or choose one by its DID, or by a comment that only one of them has',
+    );
+  }
   const { did, publicKey } = found;
   const blob = Buffer.concat([stringOf(KEY_TYPE), stringOf(publicKey)]);
   return {
@@ -71,73 +80,48 @@ export async function sshAgentSigner(options: SshAgentOptions = {}): Promise<Sig
   };
 }
 
-function wrongChoice(key: string | undefined, keys: readonly Identity[]): IssueError {
-  if (keys.length === 0)
-    return invalidKey(
-      'the ssh-agent has no Ed25519 key',
-      'make one with `ssh-keygen -t ed25519` and add it with `ssh-add`',
-    );
-  const MAX_SHOWN = 8;
-  const shown = keys.slice(0, MAX_SHOWN).map(({ did, comment }) => `${did} (${comment.slice(0, 100)})`);
-  const list = shown.join(', ') + (keys.length > MAX_SHOWN ? ` and ${keys.length - MAX_SHOWN} more` : '');
-  const wanted = key === undefined ? 'one Ed25519 key' : `the key ${JSON.stringify(key.slice(0, 100))}`;
-  return invalidKey(
-    `expected ${wanted} in the ssh-agent, found ${list}`,
-    'choose one by its DID, or by a comment that only one of them has',
-  );
-}
-
 /**
  * Asks an agent one thing, on a connection of its own.
  *
  * @param expected the number of the answer
  * @param read reads the answer after its number, and throws if it is malformed
  */
-function ask<T>(
+async function ask<T>(
   path: string,
   message: Uint8Array,
   expected: number,
   read: (answer: Buffer) => T,
 ): Promise<T> {
-  return new Promise((resolve, reject) => {
-    let length: number | undefined;
-    const socket = connect(path);
-    const fail = (reason: string) => {
-      socket.destroy();
-      reject(
-        invalidKey(
-          `the ssh-agent at ${path} does not sign: ${reason}`,
-          'check that this agent (SSH_AUTH_SOCK, or --agent-socket) runs and is not locked (`ssh-add -l`), and that you confirmed',
-        ),
-      );
-    };
-    socket.setTimeout(TIMEOUT_MS, () => fail(`it did not answer within ${TIMEOUT_MS / 1000} s`));
-    socket.on('error', ({ message: reason }) => fail(reason));
-    socket.on('close', () => fail('it closed the connection'));
-    socket.on('readable', () => {
-      try {
-        length ??= (socket.read(LENGTH_BYTES) as Buffer | null)?.readUInt32BE(0);
-        if (length === undefined) return;
-        if (length === 0 || length > MAX_MESSAGE_BYTES)
-          throw new Error(`its answer has ${length} bytes, expected 1 to ${MAX_MESSAGE_BYTES}`);
-        const answer = socket.read(length) as Buffer | null;
-        if (answer === null) return;
-        if (socket.readableLength > 0) throw new Error('its answer is longer than it says');
-        const [kind] = answer;
-        if (kind !== expected)
-          throw new Error(
-            kind === FAILURE ? 'it refused' : `its answer has the number ${kind}, expected ${expected}`,
-          );
-        resolve(read(answer.subarray(1)));
-        socket.destroy();
-      } catch (error) {
-        fail((error as Error).message);
-      }
-    });
+  const socket = connect(path);
+  try {
     if (message.length > MAX_MESSAGE_BYTES)
-      fail(`it takes at most ${MAX_MESSAGE_BYTES} bytes, and this is ${message.length}`);
-    else socket.write(stringOf(message));
-  });
+      throw new Error(`it takes at most ${MAX_MESSAGE_BYTES} bytes, and this is ${message.length}`);
+    const tooLate = new Error(`it did not answer within ${TIMEOUT_MS / 1000} s`);
+    socket.setTimeout(TIMEOUT_MS, () => socket.destroy(tooLate));
+    socket.write(stringOf(message));
+    let bytes = Buffer.alloc(0);
+    for await (const chunk of socket as AsyncIterable<Buffer>) {
+      bytes = Buffer.concat([bytes, chunk]);
+      const length = bytes.length < LENGTH_BYTES ? Infinity : bytes.readUInt32BE(0);
+      if (length === 0 || (length > MAX_MESSAGE_BYTES && length < Infinity))
+        throw new Error(`its answer has ${length} bytes, expected 1 to ${MAX_MESSAGE_BYTES}`);
+      if (bytes.length < LENGTH_BYTES + length) continue;
+      if (bytes.length > LENGTH_BYTES + length) throw new Error('its answer is longer than it says');
+      const kind = bytes[LENGTH_BYTES];
+      if (kind === expected) return read(bytes.subarray(LENGTH_BYTES + 1));
+      throw new Error(
+        kind === FAILURE ? 'it refused' : `its answer has the number ${kind}, expected ${expected}`,
+      );
+    }
+    throw new Error('it closed the connection');
+  } catch (error) {
+    throw invalidKey(
+      `the ssh-agent at ${path} does not sign: ${(error as Error).message}`,
+      'check that this agent (SSH_AUTH_SOCK, or --agent-socket) runs and is not locked (`ssh-add -l`), and that you confirmed',
+    );
+  } finally {
+    socket.destroy();
+  }
 }
 
 /** A text, or bytes, as a `string` of RFC 4251: its length in four bytes, then the bytes. Messages have the same form. */
@@ -160,21 +144,13 @@ function stringsIn(bytes: Buffer): Buffer[] {
   return strings;
 }
 
-/** An Ed25519 key that an agent holds. */
-interface Identity {
-  readonly did: string;
-  readonly publicKey: Buffer;
-  /** Often an address, or the name of the key's file. */
-  readonly comment: string;
-}
-
-/** The Ed25519 keys in the answer to a request for identities; others are left out. */
-function readIdentities(answer: Buffer): Identity[] {
+/** The Ed25519 keys in the answer to a request for identities; others are left out. A comment is often an address or a file. */
+function readIdentities(answer: Buffer) {
   const count = answer.length < LENGTH_BYTES ? 0 : answer.readUInt32BE(0);
   const fields = stringsIn(answer.subarray(LENGTH_BYTES));
   if (fields.length !== 2 * count)
     throw new Error(`its answer has ${fields.length} fields, expected two for each of ${count} keys`);
-  const found: Identity[] = [];
+  const found: { readonly did: string; readonly publicKey: Buffer; readonly comment: string }[] = [];
   for (let at = 0; at < fields.length; at += 2) {
     const [kind, publicKey] = stringsIn(fields[at] as Buffer);
     if (kind?.toString('latin1') !== KEY_TYPE) continue;

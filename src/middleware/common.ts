@@ -14,35 +14,16 @@ export {
 export type { CallVerifier, ProtectionOptions, VerdictSource } from './options.js';
 export { DrsRefusalError } from './refusal-error.js';
 export { BUNDLE_HEADER } from '../gate/carriers.js';
-export { type GateFailure, type Protocol } from '../gate/codes.js';
+export { RPC_ERROR_CODE, type GateFailure, type Protocol } from '../gate/codes.js';
 export { type GateContext } from '../gate/context.js';
 export { type ChainVerdict } from '../gate/decide.js';
 export { type Denial } from '../gate/request.js';
 export {
-  RPC_ERROR_CODE,
   type GateResponse,
   type HttpRefusal,
   type RpcError,
   type RpcErrorData,
   type RpcRefusal,
 } from '../gate/response.js';
-export {
-  createMemoryReplayStore,
-  openRedisReplayStore,
-  RefundError,
-  ReplayStoreError,
-  type Charge,
-  type MemoryReplayStore,
-  type MemoryReplayStoreOptions,
-  type RedisReplayStoreOptions,
-  type Refund,
-  type RefundCode,
-  type Refunded,
-  type RefundPart,
-  type ReplayLog,
-  type ReplayStore,
-  type ReplayUnreadyReason,
-  type Usage,
-  type Use,
-} from '../usage/index.js';
+export * from '../usage/public.js';
 export type { CountedLimits, LimitLeft, ReachedLimit } from '../verify/limits.js';

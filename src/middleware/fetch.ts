@@ -4,7 +4,7 @@ import { headersOf, type Denial, type Opening, type RequestBody } from '../gate/
 import { responseTo } from '../gate/response.js';
 import { Guard, runAdmitted } from './guard.js';
 import { type CheckedRoute, checkProtection, type MiddlewareOptions, ROUTE } from './options.js';
-import { openRoute } from './route.js';
+import { openRoute, tooLarge } from './route.js';
 
 /** A handler of web-standard requests; `rest` are the further arguments of its framework. */
 export type FetchHandler<Rest extends unknown[]> = (
@@ -96,11 +96,9 @@ async function bodyOf(request: Request, maxBytes: number): Promise<RequestBody> 
       'the request body was read before the DRS middleware could see it: hand the request in unread',
     );
   }
-  const reason = `the body is larger than ${maxBytes} bytes (maxBodyBytes)`;
-  if (Number(request.headers.get('content-length')) > maxBytes) return { kind: 'too large', reason };
-  const bytes = await readAtMost(request.clone().body, maxBytes);
-  if (bytes === null) return { kind: 'too large', reason };
-  return wholeBodyOfBytes(bytes, headersOf(request.headers));
+  const isLonger = Number(request.headers.get('content-length')) > maxBytes;
+  const bytes = isLonger ? null : await readAtMost(request.clone().body, maxBytes);
+  return bytes === null ? tooLarge(maxBytes) : wholeBodyOfBytes(bytes, headersOf(request.headers));
 }
 
 /** Reads chunks to their end; `null` as soon as there are more bytes than a limit. */

@@ -17,7 +17,7 @@ import {
 import type { Denial, Opening, PendingCall } from '../gate/request.js';
 import { chargedOf, refundCall, RefundError, type Refunded } from '../usage/refund.js';
 import { DEFAULT_REPLAY_WINDOW_SECS, useInvocation, type ReplayRules } from '../usage/use-invocation.js';
-import { judgeBehind } from '../verifier/call-options.js';
+import { clock, judgeBehind } from '../verifier/call-options.js';
 import { runWithContext, type DrsContext } from './context.js';
 import { publishRefusal, publishToolCall, reportError, toolCallEvent, type Outcome } from './events.js';
 import type { CallVerifier, ProtectionOptions } from './options.js';
@@ -57,7 +57,7 @@ export class Guard {
       scope: this.#scope,
     };
     this.#parts = {
-      now: () => Math.floor(Date.now() / 1000),
+      now: clock,
       rules: {
         trustedRoots: trustedRoots === 'any' ? null : new Set(trustedRoots),
         serverIdentity: serverIdentity === 'any' ? null : serverIdentity,

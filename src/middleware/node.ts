@@ -13,7 +13,7 @@ import type { Outcome } from './events.js';
 import { Guard } from './guard.js';
 import { checkProtection, type MiddlewareOptions, ROUTE_OR_NEXT } from './options.js';
 import { DrsRefusalError } from './refusal-error.js';
-import { openRoute } from './route.js';
+import { openRoute, tooLarge } from './route.js';
 
 /** Middleware for node:http, Connect, Express, restify and other frameworks with this signature. */
 export type NodeMiddleware<R extends IncomingMessage = IncomingMessage> = (
@@ -222,11 +222,6 @@ export function presentAsJson(req: IncomingMessage, length: number): void {
 }
 
 const REPLACED: ReadonlySet<string> = new Set(['content-type', 'content-length', 'transfer-encoding']);
-
-/** A body that is larger than the limit. */
-export function tooLarge(maxBytes: number): Extract<RequestBody, { kind: 'too large' }> {
-  return { kind: 'too large', reason: `the body is larger than ${maxBytes} bytes (maxBodyBytes)` };
-}
 
 /** Answers a refused request. */
 export function answer(res: ServerResponse, denial: Denial): void {

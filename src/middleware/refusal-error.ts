@@ -1,15 +1,8 @@
 import type { Denial } from '../gate/request.js';
-import {
-  responseTo,
-  rpcError,
-  RPC_ERROR_CODE,
-  type GateResponse,
-  type RpcErrorData,
-} from '../gate/response.js';
+import { responseTo, rpcError, type GateResponse } from '../gate/response.js';
 
 /**
- * A refusal as an error. It is thrown in MCP request handlers; both SDKs answer with its `code`, `message` and
- * `data`. With `errors: 'next'`, the middleware passes it to `next`, for the error handlers of Express and Fastify.
+ * A refusal as an error. With `errors: 'next'`, the middleware passes it to `next`, for the error handlers of Express and Fastify.
  *
  * @example
  * app.use((error, req, res, next) => {
@@ -19,10 +12,8 @@ import {
  */
 export class DrsRefusalError extends Error {
   override readonly name = 'DrsRefusalError';
-  /** The JSON-RPC error code, the same for every refusal. */
-  readonly code = RPC_ERROR_CODE;
-  /** `data.code` says why. */
-  readonly data: RpcErrorData;
+  /** A code of docs/codes.md. */
+  readonly code: string;
   readonly status: number;
   readonly statusCode: number;
   readonly headers: GateResponse['headers'];
@@ -30,9 +21,8 @@ export class DrsRefusalError extends Error {
   readonly body: GateResponse['body'];
 
   constructor(denial: Denial) {
-    const { message, data } = rpcError(denial.failure);
-    super(message);
-    this.data = data;
+    super(rpcError(denial.failure).message);
+    this.code = denial.failure.code;
     const { status, headers, body } = responseTo(denial);
     this.status = status;
     this.statusCode = status;

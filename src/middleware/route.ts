@@ -101,3 +101,8 @@ function ask<R>(
     `the function ${name} of the DRS options gave ${String(answer)}, expected a non-empty string`,
   );
 }
+
+/** A body that is larger than the limit. */
+export function tooLarge(maxBytes: number): Extract<RequestBody, { kind: 'too large' }> {
+  return { kind: 'too large', reason: `the body is larger than ${maxBytes} bytes (maxBodyBytes)` };
+}

@@ -3,6 +3,7 @@ import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { having, readOptions, type GivenOptions, type Table } from '../protocol/options.js';
 import { readGivenRoots } from '../trust/given-roots.js';
 import { RULE_OPTIONS } from '../verifier/rules.js';
+import { clock } from '../verifier/call-options.js';
 import { NO_MEMORY, NOTHING_REVOKED, type JudgeParts, type RevocationView } from '../verify/parts.js';
 
 /** The part of libsodium that verifies: of `libsodium-wrappers` (WebAssembly) or `sodium-native`. */
@@ -49,7 +50,7 @@ export function pureParts(given: PureOptions): JudgeParts {
     keys: DEFAULT_KEYS,
     signatures: { verify: (checks) => checks.map((check) => verifyCheck(sodium, check)) },
     revocation: { refreshIfStale: () => null, view: revocation },
-    clock: () => Math.floor(Date.now() / 1000),
+    clock,
     requiresBinding: requireBinding,
     use: null,
   };

@@ -1,6 +1,8 @@
 import { targetOf } from '../gate/a2a-rest.js';
 import type { Protocol } from '../gate/codes.js';
+import { IssueError } from '../issue/index.js';
 import { hasDotSegment } from '../protocol/resources.js';
+import { printableUrl } from '../revocation/printable-url.js';
 
 /** Where a server is, and which requests are for it. */
 export interface Destination {
@@ -32,16 +34,16 @@ export function isRootCard(method: string, target: string): boolean {
  * Reads the address of a server. Only its own path is served: the exact one over MCP, over `http` without a table of
  * routes, and for the JSON-RPC endpoint of an agent; else those below it. The agent card may be at the root, too.
  *
- * @returns `problem` says what is wrong with the address
+ * @throws IssueError if the address cannot be used; it shows no secret
  * @example destinationOf('http://127.0.0.1:3000/mcp', { protocol: 'mcp' })
  */
 export function destinationOf(
   text: string,
   { protocol, isRouted = false, isLocal = false }: DestinationRules,
-): Destination | { readonly problem: string } {
+): Destination {
   const url = URL.canParse(text) ? new URL(text) : null;
   if (url === null || !/^https?:$/.test(url.protocol) || url.username + url.password + url.hash !== '')
-    return { problem: 'expected an http or https URL without user, password and fragment' };
+    throw unusable(text, 'an http or https URL without user, password and fragment');
   const own = url.pathname + url.search;
   if (protocol === 'mcp' || (protocol === 'http' && !isRouted)) {
     const isOwn = (target: string) => target === own || (isLocal && ['/', url.pathname].includes(target));
@@ -49,7 +51,7 @@ export function destinationOf(
     const expected = url.search === '' ? own : `${url.pathname}?…`;
     return { url, expected, pathFor: (_, target) => (isOwn(target) ? own : null) };
   }
-  if (url.search !== '') return { problem: 'expected a URL without a query' };
+  if (url.search !== '') throw unusable(text, 'a URL without a query');
   const root = url.pathname.replace(/\/$/, '');
   const isBelow = (target: string) => [own, root].includes(pathOf(target)) || target.startsWith(`${root}/`);
   const takesAgent = (method: string, target: string) => {
@@ -66,6 +68,12 @@ export function destinationOf(
     expected: `${own} or a path below it`,
     pathFor: (method, target) => (takes(method, target) ? target : null),
   };
+}
+
+function unusable(text: string, expected: string): IssueError {
+  const found = `--to is ${JSON.stringify(printableUrl(text))}, expected ${expected}`;
+  const hint = 'give the address of the server; sign sends a password or a token as a header (--header-env)';
+  return new IssueError('INVALID_OPTION', found, hint);
 }
 
 function pathOf(target: string): string {

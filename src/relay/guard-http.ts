@@ -27,9 +27,9 @@ export function guardJudge(
   protocol: Protocol,
   { pathFor }: Destination,
 ): MakeJudge {
-  return ({ gate, verdicts }, forwarder, refusalOf) =>
+  return ({ gate }, forwarder, refusalOf) =>
     new GateJudge(
-      { gate, verdicts, configuration },
+      { gate, configuration },
       protocol,
       (incoming, size, ticket) => {
         let kept: Buffer | null = null;

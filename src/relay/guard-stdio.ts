@@ -11,7 +11,6 @@ import { isJsonObject, type JsonObject } from '../protocol/json.js';
 import { decodeUtf8 } from '#platform';
 import { wholeContextOf, type GateDecider, type GateDecision } from '../service/gate-decider.js';
 import { newRequestId } from '../service/http/request-ids.js';
-import type { VerdictLogs } from '../service/observe/logs/verdict-logs.js';
 import { readBytes, type Message } from './message.js';
 import type { Hook, Outcome } from './pump.js';
 
@@ -29,7 +28,6 @@ type Due = 'handshake' | BriefContext;
 /** What a {@link StdioGuard} needs. */
 export interface StdioGuardParts {
   readonly decider: Pick<GateDecider, 'decide'>;
-  readonly verdicts: VerdictLogs;
   readonly maxBytes: number;
   /** What the server's answer to a handshake gets: that it needs delegations. */
   readonly announcement: object;
@@ -109,19 +107,13 @@ export class StdioGuard implements Hook {
     return this.#due.size < MAX_DUE;
   }
 
-  async #decide(body: GateRequest['body'], message: Message | null): Promise<GateDecision> {
-    const { decider, verdicts } = this.#parts;
-    const { onVerdict, decided } = verdicts.ofGate({
-      ...({ endpoint: 'gate', traceparent: null, code: null, address: null } as const),
-      requestId: newRequestId(),
-    });
-    const decision = await decider.decide({
-      ...({ protocol: 'mcp', endpoint: 'gate', onVerdict } as const),
-      request: { method: 'POST', path: null, headers: NO_HEADERS, body },
+  #decide(body: GateRequest['body'], message: Message | null): Promise<GateDecision> {
+    return this.#parts.decider.decide({
+      ...({ protocol: 'mcp', endpoint: 'gate' } as const),
+      asked: { endpoint: 'gate', traceparent: null, code: null, address: null, requestId: newRequestId() },
+      request: { method: 'POST', path: null, headers: NO_HEADERS, mayLackHeaders: true, body },
       findFault: ({ root_principal }) => this.#tasks.findFault(message?.value ?? {}, root_principal),
     });
-    decided(decision);
-    return decision;
   }
 
   #refuse(failure: GateFailure, message: Message | null): Outcome {

@@ -4,12 +4,12 @@ import { performance } from 'node:perf_hooks';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { listenAddressOf, type Configuration } from '../service/configuration/configuration.js';
+import type { Configuration } from '../service/configuration/configuration.js';
 import { Opened, openCore, type Core } from '../service/core.js';
 import { refusal, type Answer, type Incoming } from '../service/http/incoming.js';
 import { answerTo, type Judge } from '../service/http/judged-body.js';
 import { ServedCertificate } from '../service/http/listen/certificate.js';
-import { showAddress } from '../service/http/listen/listen-address.js';
+import { showAddress } from '../service/http/front-end.js';
 import { NodeWire } from '../service/http/node/node-wire.js';
 import { openNode } from '../service/http/node/node.js';
 import { Server, type Route } from '../service/http/serve.js';
@@ -199,8 +199,9 @@ export async function openHttpRelay(parts: HttpRelayParts): Promise<HttpRelay> {
     const { requestTimeoutSecs } = configuration;
     const served = { handle, connections, requestTimeoutSecs, certificate: certificate?.current ?? null };
     const frontEnd = opened.add(openNode(served));
-    const port = await frontEnd.listen(listenAddressOf(configuration));
-    const shown = showAddress({ kind: 'tcp', host: configuration.host, port, isShared: false });
+    const { host } = configuration;
+    const port = await frontEnd.listen({ host, port: configuration.port, isShared: false });
+    const shown = showAddress({ host, port });
     return {
       url: `${certificate === null ? 'http' : 'https'}://${shown}`,
       reload: async () => {

@@ -1,4 +1,4 @@
-import { RPC_ERROR_CODE } from '../gate/response.js';
+import { RPC_ERROR_CODE } from '../gate/codes.js';
 import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.js';
 import { decodeUtf8 } from '#platform';
 import { Scan } from './scan.js';

@@ -2,6 +2,7 @@ import { isJsonObject, parseStrictJson, type JsonObject } from '../protocol/json
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { isCount } from '../protocol/policy.js';
 import { show, showTime } from '../verify/codes.js';
+import { printableJson } from '../verify/unprintable.js';
 
 /** What a revocation ends: a status list index, the digest of a receipt (`sha256:…`), or a DID. */
 export type Target = number | string;
@@ -84,9 +85,6 @@ export function readEntry(text: string): Entry | string {
   return Number.isNaN(at) ? `at is ${show(value['at'])}, expected a time` : { ...asked, at };
 }
 
-// What JSON leaves as it is, and a terminal may obey.
-const CONTROLS = /[\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
-
 /** An entry as JSON text without characters that a terminal may obey, as `GET /admin/revocations` lists it. */
 export function toJson({ target, at, reason, exp }: Entry): string {
   const known = {
@@ -95,8 +93,7 @@ export function toJson({ target, at, reason, exp }: Entry): string {
     ...(reason !== null && { reason }),
     ...(exp !== null && { exp }),
   };
-  const escaped = (control: string) => `\\u${control.charCodeAt(0).toString(16).padStart(4, '0')}`;
-  return JSON.stringify(known).replace(CONTROLS, escaped);
+  return printableJson(JSON.stringify(known));
 }
 
 function readMembers(value: JsonObject, optional: readonly string[]): Asked | string {

@@ -18,7 +18,7 @@ const { R_OK, W_OK } = constants;
  * @returns what would keep the service from starting; empty if nothing does
  */
 export async function findStartProblems(configuration: Configuration): Promise<string[]> {
-  const { frontEnd, gateRoutes, grpcPort, listen, decisionLog, redisUrl } = configuration;
+  const { frontEnd, gateRoutes, grpcPort, decisionLog, redisUrl } = configuration;
   const { revocationStorePath: store, trustedRootsFile: roots } = configuration;
   const { replayProtection, gateReplay, revocationStore } = configuration;
   const usesRedis = [replayProtection, gateReplay, revocationStore].includes('redis');
@@ -32,7 +32,6 @@ export async function findStartProblems(configuration: Configuration): Promise<s
       : problemOf('DECISION_LOG', () => canKeep(decisionLog, W_OK)),
     problemOf('GATE_ROUTES', () => new ServedRoutes(gateRoutes)),
     roots === undefined ? null : problemOf('TRUSTED_ROOTS_FILE', () => readTrustedRoots(roots)),
-    listen === undefined ? null : problemOf('LISTEN', () => canWriteFolderOf(listen.path)),
   ]);
   return found.filter((problem) => problem !== null);
 }
@@ -49,27 +48,8 @@ async function problemOf(variable: string, attempt: () => unknown): Promise<stri
 
 /** Whether a file can be used, or created if it is missing. */
 async function canKeep(file: string, mode: number): Promise<void> {
-  try {
-    await access(file, mode);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
-    await canWriteFolderOf(file);
-    return;
-  }
-  if (!(await stat(file)).isFile()) throw new Error(`${file} is no regular file, expected one`);
-}
-
-async function canWriteFolderOf(file: string): Promise<void> {
-  const folder = path.dirname(file);
-  try {
-    await access(folder, W_OK);
-  } catch (error) {
-    const isMissing = (error as NodeJS.ErrnoException).code === 'ENOENT';
-    throw new Error(
-      isMissing
-        ? `the folder ${folder} does not exist: create it, and let this user write to it`
-        : `this user cannot write to the folder ${folder}: ${reasonOf(error)}`,
-      { cause: error },
-    );
-  }
+  const found = await stat(file).catch(() => null);
+  if (found === null) await access(path.dirname(file), W_OK);
+  else if (found.isFile()) await access(file, mode);
+  else throw new Error(`${file} is no regular file, expected one`);
 }

@@ -1,4 +1,6 @@
 import type { Logger } from 'pino';
+import type { UnreadyReason as RevocationUnreadyReason } from '../revocation/index.js';
+import type { ReplayUnreadyReason } from '../usage/index.js';
 import { openEngine } from '../verifier/create-verifier.js';
 import type { Engine } from '../verifier/engine.js';
 import type { Configuration } from './configuration/configuration.js';
@@ -6,6 +8,7 @@ import { Backlog } from './load/backlog.js';
 import { Gatekeeper } from './load/gatekeeper.js';
 import { LineFile } from './observe/logs/line-file.js';
 import { Metrics } from './observe/metrics/metrics.js';
+import type { Tracing } from './observe/tracing.js';
 import { VerdictLogs } from './observe/logs/verdict-logs.js';
 import { openGate, type Gate } from './gate-decider.js';
 
@@ -39,24 +42,41 @@ export interface Core {
  * @throws Error if a store, a log or the routes cannot be opened
  */
 export async function openCore(configuration: Configuration, log: Logger, opened: Opened): Promise<Core> {
-  const decisions = await openDecisions(configuration, log);
+  const { decisionLog } = configuration;
+  const decisions = decisionLog === undefined ? null : await LineFile.open(decisionLog, log);
   const verdicts = opened.add(new VerdictLogs(configuration, log, decisions));
   const metrics = new Metrics();
   const engine = opened.add(await openEngine(configuration, { log, observer: metrics.observer }));
   const gatekeeper = new Gatekeeper(configuration, new Backlog(configuration, engine.signatures));
-  const gate = opened.add(await openGate({ engine, configuration, metrics, log }));
+  const gate = opened.add(await openGate({ engine, configuration, metrics, verdicts, log }));
   return { verdicts, metrics, engine, gatekeeper, gate };
 }
 
-async function openDecisions({ decisionLog }: Configuration, log: Logger): Promise<LineFile | null> {
-  if (decisionLog === undefined) return null;
-  try {
-    return await LineFile.open(decisionLog, log);
-  } catch (error) {
-    throw new Error(
-      `cannot write the decision log (DECISION_LOG): ${(error as Error).message}. ` +
-        'Its folder must exist, and this process must be able to write to it.',
-      { cause: error },
-    );
-  }
+/** What the routes need, over HTTP and gRPC. */
+export interface RouteContext extends Core {
+  readonly configuration: Configuration;
+  readonly log: Logger;
+  /** `null` if no OpenTelemetry SDK is registered. */
+  readonly tracing: Tracing | null;
+  /** Every reason why the service is not ready; empty if it is ready. */
+  readonly unreadyReasons: () => readonly UnreadyReason[];
+}
+
+/** Why the service is not ready. `gate_` is about the gate's own record of used invocations. */
+type UnreadyReason =
+  'shutting_down' | RevocationUnreadyReason | ReplayUnreadyReason | `gate_${ReplayUnreadyReason}`;
+
+/** Every reason why the service cannot allow a call, for `/readyz` and for gRPC's health service. */
+export function unreadyReasonsOf(
+  { gatekeeper, engine: { revocation, replays }, gate }: Core,
+  { readyWithout }: Pick<Configuration, 'readyWithout'>,
+): readonly UnreadyReason[] {
+  const reasons: UnreadyReason[] = gatekeeper.isLeaving ? ['shutting_down'] : [];
+  reasons.push(...revocation.unreadyReasons());
+  if (readyWithout?.includes('replay') === true) return reasons;
+  const ofVerify = replays?.unreadyReason ?? null;
+  if (ofVerify !== null) reasons.push(ofVerify);
+  const ofGate = gate.replays?.unreadyReason ?? null;
+  if (ofGate !== null) reasons.push(`gate_${ofGate}`);
+  return reasons;
 }

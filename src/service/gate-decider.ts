@@ -21,9 +21,11 @@ import { responseTo, type GateResponse } from '../gate/response.js';
 import { useInvocation, type ReplayRules, type ReplayStore } from '../usage/index.js';
 import { WorkDropped } from '../signatures/signature-verifier.js';
 import type { Configuration } from './configuration/configuration.js';
+import type { LoggedRequest } from './http/incoming.js';
+import type { VerdictLogs } from './observe/logs/verdict-logs.js';
 import { ContextSigner } from './routes/context-token.js';
 import type { GateEndpoint, GateObserver, Metrics, Rejection } from './observe/metrics/metrics.js';
-import { openingRulesOf, ServedRoutes } from './routes/served-routes.js';
+import { ServedRoutes } from './routes/served-routes.js';
 import { openReplays } from '../verifier/create-verifier.js';
 import { printableUrl } from '../revocation/printable-url.js';
 
@@ -36,12 +38,12 @@ export interface GateCall {
   /** Where it was asked, for the metrics. */
   readonly endpoint: GateEndpoint;
   readonly request: GateRequest;
+  /** What logs say of who asks. */
+  readonly asked: LoggedRequest;
   /** Called before queued work starts: whether somebody still waits for the decision. If left out: always. */
   readonly isWanted?: () => boolean;
   /** Called before it waits for a status list: whether it may. If left out: always. */
   readonly mayWait?: () => boolean;
-  /** Called with the verdict on the bundle, if there is one. */
-  readonly onVerdict?: (outcome: Judgement, bundle: unknown) => void;
   /** A further check of the transport, before the invocation counts as used. */
   readonly findFault?: GateParts<ProvedChain>['findFault'];
 }
@@ -54,21 +56,21 @@ export type GateDecision =
   | Allowance<ProvedChain>
   | { readonly kind: 'deny'; readonly code: string; readonly response: GateResponse };
 
+/** The verdict on a call, and its bundle; `null` if there is none. */
+interface Judged {
+  outcome: Judgement | null;
+  bundle: unknown;
+}
+
 /** What the decider needs. */
 export interface GateDeciderContext {
   /** Judges a call without rules of binding and replay: the gate has its own. */
   readonly judge: (call: Call) => Promise<Judgement>;
-  readonly configuration: Pick<
-    Configuration,
-    | 'replayWindowSecs'
-    | 'clockSkewSecs'
-    | 'trustedRoots'
-    | 'trustedRootsFile'
-    | 'gatePassMethods'
-    | 'serverIdentity'
-    | 'gateMethods'
-  >;
+  /** Gives the time in Unix seconds: the same clock for the verdict and for what the gate checks itself. */
+  readonly clock: () => number;
+  readonly configuration: Configuration;
   readonly log: Logger;
+  readonly verdicts: Pick<VerdictLogs, 'record'>;
   /** The record of used invocations; `null` only if the operator has turned it off. Whoever opened it closes it. */
   readonly replays: ReplayStore | null;
   /** `null` if contexts are not signed. */
@@ -95,54 +97,65 @@ export class GateDecider {
 
   constructor(context: GateDeciderContext) {
     this.#context = context;
-    const { replayWindowSecs: windowSecs, clockSkewSecs, serverIdentity } = context.configuration;
-    const { replays, signer, observer } = context;
+    const { configuration, replays, signer, observer, routes } = context;
+    const { replayWindowSecs: windowSecs, clockSkewSecs, gatePassMethods, gateMethods } = configuration;
     const replayRules: ReplayRules = { scope: GATE_SCOPE, windowSecs, clockSkewSecs };
     this.#use =
       replays === null
         ? null
         : (claims, limits, now) => useInvocation(claims, limits, replays, now, replayRules, observer);
     this.#sign = signer === null ? undefined : (allowed) => signer.sign(allowed);
-    this.#openingRules = openingRulesOf(context.configuration, context.routes);
-    // No roots and no server name: the engine has already checked the configured ones.
-    this.#rules = {
-      ...{ trustedRoots: null, serverIdentity: serverIdentity === undefined ? undefined : null },
-      bindingMode: 'enforced',
+    this.#openingRules = {
+      passMethods: new Set(gatePassMethods),
+      methods: gateMethods,
+      // Those at the time of a request: they can be reloaded.
+      get routes() {
+        return routes.current;
+      },
     };
+    // No roots and no server name: the engine has already checked the configured ones.
+    const serverIdentity = configuration.serverIdentity === undefined ? undefined : null;
+    this.#rules = { trustedRoots: null, serverIdentity, bindingMode: 'enforced' };
   }
 
-  /** Decides on a request. Never rejects: if the check fails, the request is denied. */
+  /**
+   * Decides on a request, and logs the verdict on its bundle, if there is one: when the decision is known, since a valid bundle may
+   * have been used before, or be for another call. If the check fails, the request is denied.
+   */
   async decide(call: GateCall): Promise<GateDecision> {
-    const { observer, log } = this.#context;
+    const { observer, log, verdicts } = this.#context;
+    const judged: Judged = { outcome: null, bundle: null };
+    let decision: GateDecision;
     try {
       if (call.request.body.kind === 'too large') observer.rejected(call.endpoint, 'too_large');
       const opened = openRequest(call.protocol, call.request, this.#openingRules);
-      const decided = opened.kind === 'check' ? await decide(opened, this.#partsFor(call)) : opened;
-      const decision = decided.kind === 'deny' ? toDecision(decided) : decided;
+      const decided = opened.kind === 'check' ? await decide(opened, this.#partsFor(call, judged)) : opened;
+      decision = decided.kind === 'deny' ? toDecision(decided) : decided;
       if (decision.kind === 'allow') this.#warnOfAnyRoot();
       observer.decided(call.protocol, decision.kind, decision.kind === 'deny' ? decision.code : '');
-      return decision;
     } catch (error) {
       // Nobody waits for the decision any more.
-      if (error instanceof WorkDropped) return this.#unread(call.protocol, verifierUnavailable);
-      log.error({ err: error }, 'a request failed inside the gate');
-      return this.unavailable(call, 'internal');
+      if (error instanceof WorkDropped) decision = this.#unread(call.protocol, verifierUnavailable);
+      else {
+        log.error({ err: error }, 'a request failed inside the gate');
+        decision = this.unread(call, 'internal');
+      }
     }
+    const { outcome, bundle } = judged;
+    if (outcome !== null) {
+      const denial = outcome.failure === null && decision.kind === 'deny' ? decision.code : undefined;
+      verdicts.record(call.asked, outcome, bundle, denial);
+    }
+    return decision;
   }
 
-  /** The denial for a request that cannot be checked. */
-  unavailable(
+  /** The denial for a request that is not checked. `timeout`: its body did not come whole. */
+  unread(
     { protocol, endpoint }: Pick<GateCall, 'protocol' | 'endpoint'>,
-    reason: 'overloaded' | 'shutting_down' | 'internal',
+    reason: 'overloaded' | 'shutting_down' | 'internal' | 'timeout',
   ): GateDecision {
     this.rejected(endpoint, reason);
-    return this.#unread(protocol, verifierUnavailable);
-  }
-
-  /** The decision on a request whose body did not come whole. */
-  timedOut({ protocol, endpoint }: Pick<GateCall, 'protocol' | 'endpoint'>): GateDecision {
-    this.rejected(endpoint, 'timeout');
-    return this.#unread(protocol, bodyTimedOut);
+    return this.#unread(protocol, reason === 'timeout' ? bodyTimedOut : verifierUnavailable);
   }
 
   /** Counts a question that a transport answers itself, without a decision. */
@@ -152,21 +165,22 @@ export class GateDecider {
 
   #unread(protocol: Protocol, fail: typeof verifierUnavailable): GateDecision {
     const failure = fail({ protocol });
-    const decision = toDecision({ kind: 'deny', protocol, id: null, requested: null, failure });
     this.#context.observer.decided(protocol, 'deny', failure.code);
-    return decision;
+    return toDecision({ kind: 'deny', protocol, id: null, requested: null, failure });
   }
 
-  #partsFor({ isWanted, mayWait, onVerdict, findFault }: GateCall): GateParts<ProvedChain> {
-    const { judge, observer } = this.#context;
+  #partsFor({ isWanted, mayWait, findFault }: GateCall, judged: Judged): GateParts<ProvedChain> {
+    const { judge, observer, clock: now } = this.#context;
     return {
-      now: clock,
+      now,
       rules: this.#rules,
       judge: async ({ bundle, body }) => {
         const outcome = await judge({ bundle, body: bodyOf(body), isWanted, mayWait });
         observer.countOutcome(outcome);
-        onVerdict?.(outcome, bundle);
-        return provedChainOf(outcome);
+        const chain = provedChainOf(outcome);
+        judged.outcome = outcome;
+        judged.bundle = bundle;
+        return chain;
       },
       findFault,
       use: this.#use,
@@ -200,10 +214,6 @@ export function wholeContextOf({ context, chain }: Allowance<ProvedChain>): Gate
   return { ...context, leaf_policy: chain.leafPolicy() };
 }
 
-function clock(): number {
-  return Math.floor(Date.now() / 1000);
-}
-
 /** The gate of a service, shared by all transports. */
 export interface Gate {
   readonly decider: GateDecider;
@@ -225,9 +235,10 @@ export async function openGate(deps: {
   readonly engine: Engine;
   readonly configuration: Configuration;
   readonly metrics: Metrics;
+  readonly verdicts: VerdictLogs;
   readonly log: Logger;
 }): Promise<Gate> {
-  const { engine, configuration, metrics, log } = deps;
+  const { engine, configuration, metrics, verdicts, log } = deps;
   const { gateReplay, gateRoutes, gateSigningKey, statusListBaseUrl } = configuration;
   const routes = new ServedRoutes(gateRoutes);
   const replays = await openReplays(gateReplay, configuration, log);
@@ -235,31 +246,18 @@ export async function openGate(deps: {
     log.warn('GATE_REPLAY is off: a call that the gate allowed can be repeated while its delegation lives');
   const { list } = engine.revocation;
   const lists = statusListBaseUrl === undefined ? [] : [printableUrl(statusListBaseUrl)];
-  const signer =
-    gateSigningKey === undefined
-      ? null
-      : new ContextSigner(gateSigningKey, () => ({
-          list_age_secs: list === null ? null : Math.max(0, Math.floor(list.ageSecs)),
-          lists,
-        }));
-  // One clock for the verdict and for what the gate checks itself.
-  const parts: JudgeParts = { ...engine.parts, clock, requiresBinding: false, use: null };
+  const revocation = () => ({
+    list_age_secs: list === null ? null : Math.max(0, Math.floor(list.ageSecs)),
+    lists,
+  });
+  const signer = gateSigningKey === undefined ? null : new ContextSigner(gateSigningKey, revocation);
+  const parts: JudgeParts = { ...engine.parts, requiresBinding: false, use: null };
   const decider = new GateDecider({
     judge: (call) => judge(call, parts),
-    configuration,
-    log,
-    replays,
-    signer,
-    observer: metrics.gate,
-    routes,
+    ...{ clock: parts.clock, configuration, log, verdicts, replays, signer, observer: metrics.gate, routes },
   });
-  return {
-    decider,
-    routes,
-    replays,
-    signer,
-    close: async () => {
-      await replays?.close();
-    },
+  const close = async () => {
+    await replays?.close();
   };
+  return { decider, routes, replays, signer, close };
 }

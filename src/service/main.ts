@@ -7,14 +7,12 @@ import { findStartProblems } from './check.js';
 import {
   type Configuration,
   addressOf,
-  listenAddressOf,
   readConfiguration,
   warningsAbout,
+  warningsAboutMemory,
 } from './configuration/configuration.js';
-import { showAddress } from './http/listen/listen-address.js';
+import { showAddress } from './http/front-end.js';
 import { releaseSignals } from './early-signals.js';
-import { warningsAboutMemory } from './configuration/memory-needs.js';
-import { printableUrl } from '../revocation/printable-url.js';
 import type { Service } from './service.js';
 import closeWithGrace, { type AllEvents } from 'close-with-grace';
 
@@ -29,7 +27,7 @@ import closeWithGrace, { type AllEvents } from 'close-with-grace';
 export async function serve(env: NodeJS.ProcessEnv, isCheck = false): Promise<void> {
   const configuration = readOrExit(env);
   const warnings = [
-    ...warningsAbout(env, configuration),
+    ...warningsAbout(configuration),
     ...warningsAboutMemory(configuration, getHeapStatistics().heap_size_limit),
   ];
   if (isCheck) {
@@ -119,29 +117,14 @@ export function factsOf(
   configuration: Configuration,
   { port, metricsPort, grpcPort, frontEnd, maxConnections }: Service,
 ) {
-  const { host, metricsAddr, drsAdminToken, statusListBaseUrl, workerThreads } = configuration;
-  const { revocationStore, revocationStorePath } = configuration;
-  const at = listenAddressOf(configuration);
-  const isUnix = at.kind === 'unix';
-  const scheme = configuration.tlsCertFile === undefined ? 'http' : 'https';
-  const urlOf = (host: string, port: number) =>
-    `${scheme}://${showAddress({ kind: 'tcp', host, port, isShared: false })}`;
-  const url = isUnix ? showAddress(at) : urlOf(host, port);
-  const metrics = metricsAddr === undefined ? url : urlOf(addressOf(metricsAddr)?.host ?? host, metricsPort);
+  const { host, metricsAddr, tlsCertFile } = configuration;
+  const scheme = tlsCertFile === undefined ? 'http' : 'https';
+  const metricsHost = metricsAddr === undefined ? host : (addressOf(metricsAddr)?.host ?? host);
   return {
-    ...BUILD,
-    host: isUnix ? null : host,
-    port: isUnix ? null : port,
-    url,
-    ...(grpcPort === null ? {} : { grpcPort }),
-    metricsPort,
-    metricsUrl: metrics.startsWith('unix:') ? metrics : `${metrics}/metrics`,
-    frontEnd,
-    workerThreads,
-    maxConnections: Number.isFinite(maxConnections) ? maxConnections : null,
-    statusList: statusListBaseUrl === undefined ? null : printableUrl(statusListBaseUrl),
-    revocationStore: revocationStore === 'redis' ? 'redis' : (revocationStorePath ?? 'memory'),
-    adminEndpoint: drsAdminToken === undefined ? 'off' : 'on',
+    ...{ ...BUILD, host, port, url: `${scheme}://${showAddress({ host, port })}` },
+    ...{ ...(grpcPort !== null && { grpcPort }), metricsPort },
+    metricsUrl: `${scheme}://${showAddress({ host: metricsHost, port: metricsPort })}/metrics`,
+    ...{ frontEnd, maxConnections: Number.isFinite(maxConnections) ? maxConnections : null },
   };
 }
 

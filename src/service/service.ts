@@ -1,24 +1,22 @@
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { addressOf, listenAddressOf, type Configuration } from './configuration/configuration.js';
-import { openCore, Opened } from './core.js';
+import { addressOf, type Configuration } from './configuration/configuration.js';
+import { openCore, Opened, unreadyReasonsOf } from './core.js';
 import { divideConnections, type Connections } from './load/connections.js';
 import { ServedCertificate } from './http/listen/certificate.js';
-import type { ListenAddress } from './http/listen/listen-address.js';
 import { type FrontEndName, loadFrontEnd } from './http/front-end.js';
 import { loadGrpc } from './grpc/open.js';
 import type { GrpcFrontEnd } from './grpc/server.js';
 import { show } from './observe/metrics/exposition.js';
 import { METRICS } from './observe/metrics/metrics-table.js';
-import { unreadyReasonsOf } from './routes/context.js';
 import { routeTables } from './routes/table.js';
 import { Server, type Table } from './http/serve.js';
 import { openTracing } from './observe/tracing.js';
 
 /** A running service. */
 export interface Service {
-  /** The port it listens on; 0 for a Unix socket. */
+  /** The port it listens on. */
   readonly port: number;
   /** The port of `/metrics`: the same port unless `METRICS_ADDR` is set. */
   readonly metricsPort: number;
@@ -81,11 +79,10 @@ async function openService(configuration: Configuration, log: Logger, opened: Op
   const tables = routeTables(context);
   const connections = divideConnections(configuration, log);
   show(metrics.registry, METRICS, { ...context, server, connections, certificate: served });
-  const open = (table: Table, ofListener: Connections, address: ListenAddress) =>
+  const open = (table: Table, ofListener: Connections) =>
     opened.add(
       openFrontEnd({
-        ...{ handle: server.handlerOf(table), connections: ofListener, requestTimeoutSecs },
-        certificate: address.kind === 'unix' ? null : certificate,
+        ...{ handle: server.handlerOf(table), connections: ofListener, requestTimeoutSecs, certificate },
       }),
     );
   let grpc: GrpcFrontEnd | null = null;
@@ -98,46 +95,29 @@ async function openService(configuration: Configuration, log: Logger, opened: Op
   }
   const named = metricsAddr === undefined ? null : addressOf(metricsAddr);
   // Each process shows only its own metrics, so processes must not share this port.
-  const internalAddress: ListenAddress | null = named && { kind: 'tcp', ...named, isShared: false };
-  const internal =
-    internalAddress && connections.metrics && open(tables.internal, connections.metrics, internalAddress);
-  const address = listenAddressOf(configuration);
-  const frontEnd = open(tables.service, connections.http, address);
-  const port = await frontEnd.listen(address);
-  const metricsPort = internal ? await internal.listen(internalAddress) : port;
-  const again = async (fault: string, reload: () => unknown) => {
+  const internal = named && connections.metrics && open(tables.internal, connections.metrics);
+  const frontEnd = open(tables.service, connections.http);
+  const port = await frontEnd.listen({ host, port: configuration.port, isShared: configuration.sharePort });
+  const metricsPort = internal ? await internal.listen({ ...named, isShared: false }) : port;
+  const again = async (part: string, reload: () => unknown, done = 'reloaded') => {
     try {
-      await reload();
+      const facts = await reload();
+      if (facts !== null) log.info(facts ?? {}, `SIGHUP: ${part} was ${done}`);
     } catch (err) {
-      log.error({ err }, fault);
+      log.error({ err }, `${part} could not be ${done}: the old one stays`);
     }
   };
   return {
     ...{ port, metricsPort, grpcPort, frontEnd: frontEndName },
     maxConnections: connections.http.limit + (connections.grpc?.limit ?? 0),
     reload: async () => {
-      await again('the certificate could not be reloaded: the old one is still served', () => {
-        const current = served?.reload([frontEnd, internal, grpc].filter((one) => one !== null));
-        if (current === undefined) return;
-        const { certFile, fingerprint, expiresAt } = current;
-        const until = new Date(expiresAt * 1000).toISOString();
-        log.info(
-          { certFile, fingerprint, until },
-          'SIGHUP: the certificate was reloaded; new connections get it',
-        );
-      });
-      await again('the routes of the gate could not be reloaded: the old ones still hold', () => {
-        gate.routes.reload();
-        const { file } = gate.routes;
-        if (file !== null) log.info({ file }, 'SIGHUP: the routes of the gate were reloaded');
-      });
+      const listeners = [frontEnd, internal, grpc].filter((one) => one !== null);
+      await again('the certificate', () => served?.reload(listeners) ?? null);
+      await again('the table of routes', () => gate.routes.reload());
       // If it fails, the roots have logged it.
       const roots = await engine.rootsFile?.reload().catch(() => undefined);
       if (roots !== undefined) log.info({ roots }, 'SIGHUP: the trusted roots were reloaded');
-      await again('the decision log could not be reopened: the old file is still written', async () => {
-        await verdicts.reopen();
-        log.info('SIGHUP: the decision log was reopened; the configuration is only read at the start');
-      });
+      await again('the decision log', () => verdicts.reopen(), 'reopened');
     },
     close: async (isUrgent = false) => {
       const { shutdownDelaySecs, shutdownGraceSecs } = configuration;

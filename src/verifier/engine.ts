@@ -6,6 +6,7 @@ import { TrustedRoots, type TrustObserver } from '../trust/trusted-roots.js';
 import { judge, type Call, type Judgement } from '../verify/judge.js';
 import type { JudgeParts, Roots } from '../verify/parts.js';
 import { ReceiptCache } from '../verify/receipt-cache.js';
+import { clock } from './call-options.js';
 import type { VerifierSettings } from './options.js';
 
 /** Receives events to count and time. Every argument is a number or comes from a fixed set. */
@@ -51,7 +52,7 @@ export class Engine {
         trustedRoots: roots,
       },
       ...{ cache: this.cache, keys, signatures: this.signatures, revocation },
-      clock: () => Math.floor(Date.now() / 1000),
+      clock,
       requiresBinding: settings.requireBinding,
       use:
         replays === null

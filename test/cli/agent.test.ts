@@ -113,7 +113,7 @@ describe('a real ssh-agent', needs('ssh-agent'), () => {
     expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining(message) as string });
   });
 
-  it('signs for a host that init has changed, until it refuses: then nothing is sent', async () => {
+  it('signs for a host that was told so, until it refuses: then nothing is sent', async () => {
     const [alice, bot] = [didOf('alice@example.org.pub'), didOf('bot.pub')];
     const issued = await work.drs(
       ['issue', '--agent', alice, '--to', bot, '--tool', 'search', '--yes', '-o', 'for-bot.jwt'],
@@ -121,22 +121,20 @@ describe('a real ssh-agent', needs('ssh-agent'), () => {
     );
     expect(issued.code).toBe(0);
     const call = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'search', arguments: {} } };
-    await work.write('host.json', '{ "mcpServers": { "tools": { "command": "cat" } } }');
-    const init = async (...who: string[]) => {
-      const chain = ['--chain', 'for-bot.jwt', '--tool-server', 'https://tools.example'];
-      const { code, stderr } = await work.drs(['init', 'host.json', ...who, ...chain, '--yes'], { env });
-      return `${code} ${stderr}`;
+    const host = async (...who: string[]) => {
+      const chain = ['--chain', 'for-bot.jwt', '--tool-server', 'https://tools.example', '--', 'cat'];
+      const { code, stdout, stderr } = await work.drs(['host', 'cursor', ...who, ...chain], { env });
+      return code === 0 ? stdout : stderr;
     };
-    expect(await init('--agent', 'nobody')).toMatch(/^2 .*expected the key "nobody" in the ssh-agent/);
-    expect(await init('--agent', alice)).toMatch(/^2 .*for-bot.jwt/);
-    expect(await init('--agent', 'bot', '--agent-socket', 'nowhere')).toMatch(/^2 .*at nowhere.*ENOENT/);
-    expect(await init('--key', 'bot', '--agent-socket', 'x')).toMatch(/^2 .*--agent-socket is for --agent/);
-    expect(await init('--agent', 'bot')).toMatch(/^0 /);
+    expect(await host('--agent', 'nobody')).toContain('expected the key "nobody" in the ssh-agent');
+    expect(await host('--agent', alice)).toContain('for-bot.jwt');
+    expect(await host('--agent', 'bot', '--agent-socket', 'nowhere')).toMatch(/at nowhere.*ENOENT/);
+    expect(await host('--key', 'bot', '--agent-socket', 'x')).toContain('--agent-socket is for --agent');
     // A host hands on neither its folder nor SSH_AUTH_SOCK.
-    const { mcpServers } = JSON.parse(await work.read('host.json')) as {
-      mcpServers: { tools: { command: string; args: string[] } };
+    const { mcpServers } = JSON.parse(await host('--agent', 'bot')) as {
+      mcpServers: { drs: { command: string; args: string[] } };
     };
-    const { command, args } = mcpServers.tools;
+    const { command, args } = mcpServers.drs;
     const child = spawn(command, args, { cwd: '/', env: { PATH: process.env['PATH'] } });
     const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
     const sent = async () => {
@@ -176,7 +174,7 @@ describe('a real ssh-agent', needs('ssh-agent'), () => {
     const signer = await sshAgentSigner({ key: 'bot', socket: env['SSH_AUTH_SOCK'] ?? '' });
     expect(lock('-x')).toBe(0);
     await expect(sshAgentSigner({ socket: env['SSH_AUTH_SOCK'] ?? '' })).rejects.toThrow(
-      'has no Ed25519 key',
+      'expected one Ed25519 key in the ssh-agent, found none',
     );
     await expect(signer.sign(Buffer.from('x'))).rejects.toThrow('it refused');
     expect(lock('-X')).toBe(0);

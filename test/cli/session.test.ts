@@ -122,7 +122,10 @@ describe('a session against the service', { shuffle: false }, () => {
     expect((await work.drs(['verify', 'bundle.json'], { env })).code).toBe(0);
 
     const revoked = await work.drsAlone(['revoke', '7'], { env });
-    expect(revoked).toEqual({ code: 0, stdout: 'revoked: status list index 7\n', stderr: '' });
+    expect(revoked).toEqual({
+      ...{ code: 0, stdout: 'revoked: status list index 7\n' },
+      stderr: 'note: every receipt with this index is revoked, whoever issued it; --receipt ends one alone\n',
+    });
     const { code, stdout } = await work.drs(['verify', 'bundle.json'], { env });
     expect(stdout).toMatch(/^invalid {2}RECEIPT_REVOKED\n/);
     expect(code).toBe(1);

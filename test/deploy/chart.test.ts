@@ -161,6 +161,29 @@ describe('the chart', needs('helm'), () => {
     ]).toEqual([false, true, true]);
   });
 
+  it('runs where it is told to, and reads no variables of other Services', () => {
+    expect(podOf({})).toMatchObject({
+      enableServiceLinks: false,
+      topologySpreadConstraints: ['topology.kubernetes.io/zone', 'kubernetes.io/hostname'].map(
+        (topologyKey) => ({
+          topologyKey,
+          labelSelector: { matchLabels: { 'app.kubernetes.io/name': 'drs-verify' } },
+        }),
+      ),
+    });
+    const where = {
+      imagePullSecrets: [{ name: 'registry' }],
+      nodeSelector: { pool: 'gates' },
+      tolerations: [{ key: 'gates', operator: 'Exists' }],
+      affinity: { podAntiAffinity: {} },
+    };
+    expect(podOf(where)).toMatchObject(where);
+    expect(podOf({})).not.toHaveProperty('affinity');
+    expect(find({ ...REDIS, replicas: 8 }, 'PodDisruptionBudget')).toMatchObject({
+      spec: { maxUnavailable: '25%' },
+    });
+  });
+
   it('opens gRPC to gateways', () => {
     expect(envOf(ALL)['GRPC_PORT']).toBe('9090');
     expect(podOf(ALL).containers[0].ports).toContainEqual({ name: 'grpc', containerPort: 9090 });

@@ -46,21 +46,15 @@ describe(`what is no request, over ${FRONT_END}`, () => {
   it.each<[what: string, request: string, status: number, says: RegExp, ofUws: number | null]>([
     ['no Host', get('X: x\r\n'), 400, /Host is missing/, 400],
     ['a length that is no number', post('{}', 'Content-Length: x\r\n'), 400, /Content-Length/, 400],
-    [
-      'a length and a coding',
-      post('0\r\n\r\n', 'Transfer-Encoding: chunked\r\n'),
-      400,
-      /together with (Content-Length|Transfer-Encoding)/,
-      400,
-    ],
-    ['headers of 70 KiB', get(`Host: x\r\nX: ${'x'.repeat(70 * 1024)}\r\n`), 431, /larger than 65536/, null],
+    ['a length and a coding', post('0\r\n\r\n', 'Transfer-Encoding: chunked\r\n'), 400, /not HTTP/, 400],
+    ['headers of 70 KiB', get(`Host: x\r\nX: ${'x'.repeat(70 * 1024)}\r\n`), 431, /Header overflow/, null],
     ['101 headers', get('Host: x\r\n' + 'X: x\r\n'.repeat(100)), 431, /more than 100 headers/, null],
     ['a name with a space', get('Host: x\r\nX x: x\r\n'), 400, /not HTTP/, null],
     // What a gate reads as one header could be another one behind it.
     ['a name with _', get('Host: x\r\nSCRIPT_NAME: /a\r\n'), 400, /"SCRIPT_NAME" has other characters/, null],
     ['a name with a dot', get('Host: x\r\nX.y: x\r\n'), 400, /"X.y" has other characters/, null],
-    ['a later version', 'GET /healthz HTTP/3.0\r\nHost: x\r\n\r\n', 505, /expected HTTP\/1\.1/, 505],
-    ['HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 505, /expected HTTP\/1\.1/, 505],
+    ['a later version', 'GET /healthz HTTP/3.0\r\nHost: x\r\n\r\n', 400, /not HTTP/, 505],
+    ['HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 400, /not HTTP/, 505],
     ['garbage', '\0\x01\x02\r\n\r\n', 400, /not HTTP/, null],
     ['TLS', '\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03\r\n\r\n', 400, /not HTTP/, null],
   ])('is refused: %s', async (_, request, status, says, ofUws) => {
@@ -85,8 +79,7 @@ describe(`what is no request, over ${FRONT_END}`, () => {
       service.port,
       'POST /verify HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n',
     );
-    if (isNode)
-      expect(answer).toMatch(/^HTTP\/1\.1 400 Bad Request\r\n.*\{"error":"the request is not HTTP/s);
+    if (isNode) expect(answer).toBe('');
     await eventually(async () => expect(await openRequests()).toBe(1));
   });
 
@@ -306,7 +299,7 @@ describe(`HTTP, over ${FRONT_END}`, () => {
     const idle = await connectRaw(service.port);
     idle.socket.write('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n');
     expect(await silent.closed).toBe('');
-    expect(await half.closed).toMatch(isNode ? /^HTTP\/1\.1 408 .*did not arrive in time/s : /^$/);
+    expect(await half.closed).toMatch(isNode ? /^HTTP\/1\.1 408 .*timeout/s : /^$/);
     expect(await idle.closed).toMatch(/^HTTP\/1\.1 200 OK.*"ok"\}$/s);
     expect(performance.now() - started).toBeGreaterThan(7000);
   });

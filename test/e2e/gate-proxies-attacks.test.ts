@@ -3,8 +3,6 @@ import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { CONTEXT_HEADERS } from '../../src/gate/context.js';
-import { mcpBundle, toolCall } from '../gate/attacks.js';
-import { encode, liveCall, liveChain } from '../middleware/call.js';
 import type { Program } from '../support/programs.js';
 import { connectRaw } from '../support/raw-http.js';
 import { startService, type RunningService } from '../support/service.js';
@@ -54,15 +52,9 @@ const RECIPES = Object.entries(RECIPE) as [Name, Recipe][];
 
 /** What is the proxy's to take off. */
 const TAKEN_OFF = [
-  ...['x-drs-bundle', 'upgrade', 'http2-settings', 'te', 'keep-alive', 'proxy-connection'],
-  ...[
-    'x-http-method-override',
-    'x-http-method',
-    'x-method-override',
-    'x-original-method',
-    'x-forwarded-method',
-  ],
-  ...['x-original-uri', 'x-original-url', 'x-forwarded-uri', 'x-rewrite-url', 'trailer'],
+  ...['x-drs-bundle', 'upgrade', 'http2-settings', 'te', 'keep-alive', 'proxy-connection', 'trailer'],
+  ...['x-http-method-override', 'x-http-method', 'x-method-override', 'x-original-method'],
+  ...['x-forwarded-method', 'x-original-uri', 'x-original-url', 'x-forwarded-uri', 'x-rewrite-url'],
 ];
 const CONTEXT = CONTEXT_HEADERS.map((name) => name.toLowerCase());
 
@@ -101,7 +93,8 @@ for (const [name, recipe] of RECIPES)
       if ('status' in outcome) {
         expect([answer, seen]).toEqual([answer, []]);
         if (attack.leaves !== true || status !== undefined) expect([outcome.status].flat()).toContain(status);
-        if (outcome.code !== undefined) expect(answer).toContain(`DRS: ${outcome.code}`);
+        if (outcome.code !== undefined)
+          expect(answer).toMatch(new RegExp(`"code":-32010,"message":"DRS: ${outcome.code}`));
         return;
       }
       expect([status, answer]).toEqual([200, answer]);
@@ -135,33 +128,6 @@ for (const [name, recipe] of RECIPES)
             },
       );
     });
-
-    it('16 receipts and a body of 1 MB get to a tool server with the limits of node:http', async () => {
-      seen = [];
-      const post = (body: string, bundle: string) =>
-        fetch(`${proxy.url}/mcp`, {
-          method: 'POST',
-          headers: {
-            'Content-Type': 'application/json',
-            ...(bundle === '' ? {} : { 'X-DRS-Bundle': bundle }),
-          },
-          body,
-        });
-      const deep = encode(liveCall(liveChain(16), { tool: 'search', query: 'deep' }));
-      expect(deep.length).toBeGreaterThan(16 * 1024);
-      const first = toolCall({ arguments: { query: 'deep' } });
-      expect((await post(first, deep)).status).toBe(200);
-      // What is signed with the body is far more than a header holds: the bundle is in the body.
-      const query = 'x'.repeat(360_000);
-      const bundle = mcpBundle({ tool: 'search', query });
-      const large = toolCall({ arguments: { query }, _meta: { 'X-DRS-Bundle': bundle } });
-      expect(large.length).toBeGreaterThan(950_000);
-      expect((await post(large, '')).status).toBe(200);
-      // A guard takes the bundle out.
-      const sent = guard === null ? large : toolCall({ arguments: { query }, _meta: {} });
-      expect(seen.map(({ body }) => body.toString())).toEqual([first, sent]);
-      expect(seen.map(({ headers }) => headers['x-drs-bundle'])).toEqual([undefined, undefined]);
-    });
   });
 
 /** What the proxies ask. */
@@ -192,15 +158,11 @@ describe('the question of', () => {
         const proxy = await startRecipe(recipe, to, tools);
         try {
           const before = asked.length;
-          const lies = [
-            'X-Original-URI',
-            'X-Original-URL',
-            'X-Forwarded-Uri',
-            'X-Original-Method',
-            'X-Forwarded-Method',
-          ];
+          const lies = ['X-Original-URI', 'X-Original-URL', 'X-Forwarded-Uri']
+            .concat('X-Original-Method', 'X-Forwarded-Method')
+            .map((name) => `${name}: /admin`);
           const bytes = ['Connection: Upgrade, TE, close', 'Upgrade: h2c', 'TE: trailers', 'Accept: a/b']
-            .concat(lies.map((name) => `${name}: /admin`))
+            .concat(lies)
             .join('\r\n');
           const { socket, closed } = await connectRaw(Number(new URL(proxy.url).port));
           socket.write(`POST /mcp HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n${bytes}\r\n\r\n{}`);

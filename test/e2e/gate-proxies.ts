@@ -85,7 +85,6 @@ export async function openGuard(tools: number, env: Readonly<Record<string, stri
     ...{ ALLOWED_ORIGINS: 'https://app.example', ...env },
   });
   const destination = destinationOf(`http://127.0.0.1:${tools}/mcp`, { protocol: 'mcp' });
-  if ('problem' in destination) throw new Error(destination.problem);
   const makeJudge = guardJudge(configuration, 'mcp', destination);
   const log = pino({ level: 'silent' });
   const guard = await openHttpRelay({ configuration, destination, makeJudge, hosts: null, log });

@@ -128,12 +128,12 @@ describe('the service', () => {
       const added = { method: 'POST', path: '/new', tool: 'new' };
       await reload(
         JSON.stringify({ routes: [...ROUTES.routes, added] }),
-        'SIGHUP: the routes of the gate were reloaded',
+        'SIGHUP: the table of routes was reloaded',
       );
       expect(await ask()).toBe('allow');
-      await reload('{"routes":[1]}', 'the routes of the gate could not be reloaded: the old ones still hold');
+      await reload('{"routes":[1]}', 'the table of routes could not be reloaded: the old one stays');
       expect(await ask()).toBe('allow');
-      await reload(JSON.stringify(ROUTES), 'SIGHUP: the routes of the gate were reloaded');
+      await reload(JSON.stringify(ROUTES), 'SIGHUP: the table of routes was reloaded');
       expect(await ask()).toBe('UNKNOWN_ROUTE');
     },
   );

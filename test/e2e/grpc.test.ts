@@ -525,7 +525,7 @@ describe('health, and the end', () => {
   it('says which port is taken', async () => {
     const { code, says } = await failureOf({ GRPC_PORT: String(port) });
     expect(code).toBe(1);
-    expect(says).toContain(`cannot listen on 127.0.0.1:${port} for gRPC`);
+    expect(says).toContain(`cannot listen on 127.0.0.1:${port}`);
     expect(says).toContain('GRPC_PORT');
   });
 });

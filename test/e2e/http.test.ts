@@ -318,19 +318,10 @@ describe('the HTTP interface', () => {
     });
 
     it.each([
-      '',
-      'x',
-      '[]',
-      '1',
-      '{}',
-      '{"status_list_index":"1"}',
-      '{"status_list_index":-1}',
-      '{"status_list_index":1.5}',
-      '{"status_list_index":9007199254740992}',
-      '{"status_list_index":1,"status_list_index":2}',
-      '{"status_list_index":null}',
-      '{"status_list_index":1,"until":2}',
-      '{"status_list_index":1,"exp":2}',
+      ...['', 'x', '[]', '1', '{}', '{"status_list_index":"1"}', '{"status_list_index":-1}'],
+      ...['{"status_list_index":1.5}', '{"status_list_index":9007199254740992}'],
+      ...['{"status_list_index":1,"status_list_index":2}', '{"status_list_index":null}'],
+      ...['{"status_list_index":1,"until":2}', '{"status_list_index":1,"exp":2}'],
       `{"receipt":"sha256:${'a'.repeat(64)}","exp":2}`,
       '{"status_list_index":1,"did":"did:key:z1"}',
       '{"reason":"why"}',

@@ -195,7 +195,7 @@ describe('a refusal', () => {
     await service.post('/verify', invoke(chain, { args: { tool } }), { 'X-Request-Id': 'long' });
     await eventually(() => {
       const line = service.log.find(({ requestId, msg }) => requestId === 'long' && msg === 'refused');
-      expect(line?.['tool']).toMatch(/^\u001b\[2J\?x{195,}…$/);
+      expect(line?.['tool']).toMatch(/^\?\[2J\?x{195,}…$/);
       expect(String(line?.['tool']).length).toBeLessThan(210);
     });
   });
@@ -440,7 +440,7 @@ it.runIf(hasProcess && process.platform === 'linux')(
     });
     const cut = readFileSync(file, 'utf8');
     expect(cut).toHaveLength(1024);
-    expect(complaints()).toMatchObject([{ level: 50, path: file }]);
+    await eventually(() => expect(complaints()).toMatchObject([{ level: 50, path: file }]));
     const { written } = await counts();
     // As if somebody made room. It is tried again after a pause.
     truncateSync(file, 100);

@@ -118,19 +118,9 @@ const gate: Target = {
   seeds: requestsOf('gate').map((asked) => JSON.stringify(asked).replace('"body_text":', '"body":')),
   dictionary: [
     ...[
-      '"mcp"',
-      '"a2a"',
-      '"http"',
-      '"POST"',
-      '\\"',
-      '\\"method\\":',
-      '\\"Method\\":',
-      '\\"tools/call\\"',
-      '\\"resources/read\\"',
-      '\\"prompts/get\\"',
-      '\\"subscriptions/listen\\"',
-      '\\"tasks/get\\"',
-      '\\"params\\":',
+      ...['"mcp"', '"a2a"', '"http"', '"POST"', '\\"', '\\"method\\":', '\\"Method\\":'],
+      ...['\\"tools/call\\"', '\\"resources/read\\"', '\\"prompts/get\\"'],
+      ...['\\"subscriptions/listen\\"', '\\"tasks/get\\"', '\\"params\\":'],
     ],
     ...[
       '\\"name\\":',

@@ -6,9 +6,11 @@ import {
   a2aBundle,
   a2aCall,
   ATTACKS,
+  headersOfNewest,
   httpCall,
   mcpBundle,
   mcpRequest,
+  newest,
   requestBundle,
   restBundle,
   toolCall,
@@ -62,6 +64,11 @@ const carries = (transport: Transport, { protocol, attempt, by = TRANSPORTS }: A
   !(transport === 'ext-mcp' && (protocol !== 'mcp' || !isForExtMcp(attempt()))) &&
   !(transport === 'middleware' && protocol === 'mcp');
 
+/** The codes of JSON-RPC 2.0 and of MCP 2026-07-28. */
+const RPC_CODES: Readonly<Record<string, number>> = {
+  ...{ HEADER_MISMATCH: -32020, UNSUPPORTED_VERSION: -32022, UNKNOWN_METHOD: -32601 },
+};
+
 const readBundle = () => requestBundle('resources/read', { resource_uri: 'file:///a/b' });
 
 it('there are enough attacks, each with a name of its own, and each is tried somewhere', () => {
@@ -92,7 +99,10 @@ describe.each(tried)('%s', (transport) => {
         expect(said.body).not.toHaveProperty('jsonrpc');
       } else {
         const { error } = said.body as { error: { message: string; data: Record<string, string> } };
-        expect(said.body).toMatchObject({ jsonrpc: '2.0', error: { code: -32010, data: { code, status } } });
+        expect(said.body).toMatchObject({
+          jsonrpc: '2.0',
+          error: { code: RPC_CODES[code] ?? -32010, data: { code, status } },
+        });
         // Many hosts show nothing but the message.
         expect(error.message).toBe(`DRS: ${code}: ${error.data['detail']}`);
         expect(error.data['detail']).toMatch(/\S/);
@@ -108,6 +118,11 @@ describe.each(tried)('%s', (transport) => {
     if (transport !== 'middleware') {
       const read = { ...bundle(readBundle()), body: mcpRequest('resources/read', { uri: 'file:///a/b' }) };
       expect(await ask('mcp', read)).toMatchObject({ decision: 'allow' });
+      const call = {
+        headers: [['X-DRS-Bundle', mcpBundle()] as const, ...headersOfNewest()],
+        body: newest(),
+      };
+      expect(await ask('mcp', call)).toMatchObject({ decision: 'allow' });
       expect(await ask('mcp', read)).toMatchObject({ decision: 'deny', code: 'REPLAY_DETECTED' });
     }
     if (transport === 'ext-mcp') {

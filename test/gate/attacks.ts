@@ -52,6 +52,16 @@ export const toolCall = (params: object = {}, message: object = {}) =>
     params: { name: 'search', arguments: { query: 'tea' }, ...params },
     ...message,
   });
+const versionOf = (version: unknown) => ({ 'io.modelcontextprotocol/protocolVersion': version });
+/** A call as clients of MCP 2026-07-28 send it. */
+export const newest = (version: unknown = '2026-07-28') => toolCall({ _meta: versionOf(version) });
+/** The headers that must come with it, but one. */
+export const headersOfNewest = (without = ''): [string, string][] =>
+  [
+    ['mcp-protocol-version', '2026-07-28'] as [string, string],
+    ['mcp-method', 'tools/call'] as [string, string],
+    ['mcp-name', 'search'] as [string, string],
+  ].filter(([name]) => name !== without);
 const readChain = liveChain(2, {
   cmd: '/mcp',
   policy: {
@@ -239,7 +249,46 @@ export const ATTACKS: readonly Attack[] = [
     'mcp: Mcp-Method of a call over another message': () =>
       unsigned(toolCall({}, { method: 'tools/list' }), ['Mcp-Method', 'tools/call']),
   }),
+  ...group([400, 'HEADER_MISMATCH'], {
+    'mcp: MCP-Protocol-Version that is not that of the message': () =>
+      call(newest('2025-11-25'), ...headersOfNewest()),
+    'mcp: the version of the message is no text': () => call(newest(20_260_728), ...headersOfNewest()),
+  }),
+  ...only(['pure', 'v1', 'proxy', 'grpc'], [400, 'HEADER_MISMATCH'], {
+    'mcp: a version in the message and not in a header': () => call(newest()),
+    'mcp: 2026-07-28 without Mcp-Method': () => call(newest(), ...headersOfNewest('mcp-method')),
+    'mcp: 2026-07-28 without Mcp-Name': () => call(newest(), ...headersOfNewest('mcp-name')),
+    'mcp: 2026-07-28 in the header alone, without Mcp-Name': () =>
+      call(toolCall(), ...headersOfNewest('mcp-name')),
+    'mcp: 2026-07-28, a list without Mcp-Method': () =>
+      unsigned(mcpRequest('tools/list', {}), ['MCP-Protocol-Version', '2026-07-28']),
+  }),
+  ...group([400, 'UNSUPPORTED_VERSION'], {
+    'mcp: a version that nobody knows': () =>
+      unsigned(mcpRequest('tools/list', {}), ['MCP-Protocol-Version', '2027-01-01']),
+    'mcp: a version that is none': () =>
+      unsigned(mcpRequest('tools/list', {}), ['MCP-Protocol-Version', 'invalid']),
+  }),
+  ...['ping', 'initialize', 'resources/subscribe', 'tasks/result', 'acme/delete'].map((method) =>
+    mcp(
+      `${method}, which 2026-07-28 does not have`,
+      () => unsigned(mcpRequest(method, {}), ['MCP-Protocol-Version', '2026-07-28'], ['Mcp-Method', method]),
+      [404, 'UNKNOWN_METHOD'],
+    ),
+  ),
+  ...group('pass', {
+    'mcp: a list of 2026-07-28': () =>
+      unsigned(
+        mcpRequest('tools/list', { _meta: versionOf('2026-07-28') }),
+        ['MCP-Protocol-Version', '2026-07-28'],
+        ['Mcp-Method', 'tools/list'],
+      ),
+    'mcp: ping of 2025-11-25, which has it': () =>
+      unsigned(mcpRequest('ping', {}), ['MCP-Protocol-Version', '2025-11-25']),
+  }),
   ...only(DOORS, [400, 'HEADER_MISMATCH'], {
+    'mcp: MCP-Protocol-Version twice': () =>
+      call(newest(), ...headersOfNewest(), ['MCP-Protocol-Version', '2026-07-28']),
     'mcp: Mcp-Name twice': () => call(toolCall(), ['Mcp-Name', 'search'], ['Mcp-Name', 'search']),
     'mcp: Mcp-Method twice': () =>
       call(toolCall(), ['Mcp-Method', 'tools/call'], ['Mcp-Method', 'tools/call']),
@@ -881,89 +930,46 @@ export const ATTACKS: readonly Attack[] = [
     'a2a: a path in a header alone': () =>
       bare('GET', '', ['X-Forwarded-Uri', '/.well-known/agent-card.json']),
   }),
-  ...(
-    [
-      ['GET', '/rest/tasks'],
-      ['GET', '/tasks?contextId=c'],
-      ['GET', '/rest/tasks/1'],
-      ['GET', '/tasks/1:subscribe'],
-      ['POST', '/v1/tasks/1:subscribe'],
-      ['POST', '/tasks/1:cancel'],
-      ['POST', '/message:stream'],
-      ['POST', '/rest/tasks/1/pushNotificationConfigs'],
-      ['GET', '/rest/tasks/1/pushNotificationConfigs'],
-      ['GET', '/rest/tasks/1/pushNotificationConfigs/2'],
-      ['DELETE', '/rest/tasks/1/pushNotificationConfigs/2'],
-      ['GET', '/tenant/extendedAgentCard'],
-      ['GET', '/v1/card'],
-    ] as const
-  ).map(([method, path]) =>
-    rest(`no bundle: ${method} ${path}`, () => bare(method, path), [403, 'MISSING_BUNDLE']),
-  ),
-  // What the table of the specification does not have.
-  ...(
-    [
-      ['GET', '/'],
-      ['GET', '/a2a?tasks'],
-      ['GET', '/rest/task'],
-      ['DELETE', '/a2a'],
-      ['DELETE', '/tasks/1'],
-      ['PUT', '/tasks/1'],
-      ['PATCH', '/tasks/1/pushNotificationConfigs/2'],
-      ['GET', '/message:send'],
-      ['POST', '/tasks'],
-      ['POST', '/tasks/1'],
-      ['POST', '/rest/tasks/1:pause'],
-      ['GET', '/rest/tasks/1:cancel'],
-      ['POST', '/message:delete'],
-      ['POST', '/rest/MESSAGE:SEND'],
-      ['POST', '/rest/message%3Asend'],
-      ['POST', '/rest/%6dessage:send'],
-      ['POST', '/rest/message:send/'],
-      ['POST', '/rest/message:send.json'],
-      ['POST', '/TASKS/1:cancel'],
-      ['POST', '/tasks/1:CANCEL'],
-      ['POST', '/tasks/1%3Acancel'],
-      ['POST', '/tasks/1:cancel/'],
-      ['POST', '/tasks/:cancel'],
-      ['POST', '/%74asks/1:cancel'],
-      ['POST', '/tas%E2%84%AAs/1:cancel'],
-      ['GET', '/tasks/'],
-      ['GET', '/tasks/1/'],
-      ['GET', '/tasks/tasks'],
-      ['GET', '/tasks/pushNotificationConfigs'],
-      ['GET', '/tasks/1/pushnotificationconfigs'],
-      ['GET', '/tasks/urn%3Auuid%3A1'],
-      ['POST', '/tasks/message:send'],
-      ['POST', '/tasks/a2a'],
-      ['GET', '/.well-known/agent-card.json?x=1'],
-      ['GET', '/.well-known/agent-card.json/'],
-      ['GET', '/.well-known/AGENT-CARD.json'],
-      ['GET', '/x.well-known/agent.json'],
-      ['DELETE', '/.well-known/agent-card.json'],
-    ] as const
-  ).map(([method, path]) =>
-    a2a(
-      `not in the table: ${method} ${path}`,
-      () => ({ ...withBundle(a2aBundle(), method, path), body: method === 'GET' ? '' : a2aCall() }),
-      [405, 'METHOD_NOT_ALLOWED'],
-    ),
-  ),
   ...[
-    '/rest//message:send',
-    '/message:send;v=1',
-    '/tasks;x/1:cancel',
-    '/tasks/1%2Fx:cancel',
-    '/tasks/1%5Cx:cancel',
-    '/tasks/1%252Fx:cancel',
-    '/tasks/1%00:cancel',
-    '/tasks/1%ff:cancel',
-    '/tasks/1%:cancel',
-    '/tasks/1%3Bx:cancel',
-    '/a2a%3Fx',
-    '/a2a%23x',
-    '/a2a"',
-    '/a2a|',
+    ...['GET /rest/tasks', 'GET /tasks?contextId=c', 'GET /rest/tasks/1', 'GET /tasks/1:subscribe'],
+    ...['POST /v1/tasks/1:subscribe', 'POST /tasks/1:cancel', 'POST /message:stream'],
+    ...['POST /rest/tasks/1/pushNotificationConfigs', 'GET /rest/tasks/1/pushNotificationConfigs'],
+    'GET /rest/tasks/1/pushNotificationConfigs/2',
+    ...['DELETE /rest/tasks/1/pushNotificationConfigs/2', 'GET /tenant/extendedAgentCard'],
+    'GET /v1/card',
+  ]
+    .map((line) => line.split(' ') as [string, string])
+    .map(([method, path]) =>
+      rest(`no bundle: ${method} ${path}`, () => bare(method, path), [403, 'MISSING_BUNDLE']),
+    ),
+  // What the table of the specification does not have.
+  ...[
+    ...['GET /', 'GET /a2a?tasks', 'GET /rest/task', 'DELETE /a2a', 'DELETE /tasks/1', 'PUT /tasks/1'],
+    ...['PATCH /tasks/1/pushNotificationConfigs/2', 'GET /message:send', 'POST /tasks'],
+    ...['POST /tasks/1', 'POST /rest/tasks/1:pause', 'GET /rest/tasks/1:cancel'],
+    ...['POST /message:delete', 'POST /rest/MESSAGE:SEND', 'POST /rest/message%3Asend'],
+    ...['POST /rest/%6dessage:send', 'POST /rest/message:send/', 'POST /rest/message:send.json'],
+    ...['POST /TASKS/1:cancel', 'POST /tasks/1:CANCEL', 'POST /tasks/1%3Acancel'],
+    ...['POST /tasks/1:cancel/', 'POST /tasks/:cancel', 'POST /%74asks/1:cancel'],
+    ...['POST /tas%E2%84%AAs/1:cancel', 'GET /tasks/', 'GET /tasks/1/', 'GET /tasks/tasks'],
+    ...['GET /tasks/pushNotificationConfigs', 'GET /tasks/1/pushnotificationconfigs'],
+    ...['GET /tasks/urn%3Auuid%3A1', 'POST /tasks/message:send', 'POST /tasks/a2a'],
+    ...['GET /.well-known/agent-card.json?x=1', 'GET /.well-known/agent-card.json/'],
+    ...['GET /.well-known/AGENT-CARD.json', 'GET /x.well-known/agent.json'],
+    'DELETE /.well-known/agent-card.json',
+  ]
+    .map((line) => line.split(' ') as [string, string])
+    .map(([method, path]) =>
+      a2a(
+        `not in the table: ${method} ${path}`,
+        () => ({ ...withBundle(a2aBundle(), method, path), body: method === 'GET' ? '' : a2aCall() }),
+        [405, 'METHOD_NOT_ALLOWED'],
+      ),
+    ),
+  ...[
+    ...['/rest//message:send', '/message:send;v=1', '/tasks;x/1:cancel', '/tasks/1%2Fx:cancel'],
+    ...['/tasks/1%5Cx:cancel', '/tasks/1%252Fx:cancel', '/tasks/1%00:cancel', '/tasks/1%ff:cancel'],
+    ...['/tasks/1%:cancel', '/tasks/1%3Bx:cancel', '/a2a%3Fx', '/a2a%23x', '/a2a"', '/a2a|'],
   ].map((path) =>
     a2a(`read in two ways: ${path}`, () => ({ ...withBundle(a2aBundle(), 'POST', path), body: a2aCall() }), [
       400,
@@ -985,26 +991,10 @@ export const ATTACKS: readonly Attack[] = [
 
   // The path
   ...[
-    '/gate/mcp/../http',
-    '/gate/http/../mcp',
-    '/gate/mcp/..',
-    '/gate/mcp/./x',
-    '/gate/./mcp',
-    '//gate/mcp',
-    '/gate//mcp',
-    '/gate%2fmcp',
-    '/gate/mcp%2f..%2fhttp',
-    '/gate/mcp/..%2fhttp',
-    '/gate/mcp/%2e%2E/http',
-    '/gate/mcp/.%2e%5chttp',
-    '/gate/mcp/..\\http',
-    '/gate/MCP',
-    '/GATE/mcp',
-    '/gate/mcpx',
-    '/gate/mcp;x',
-    '/gate/',
-    '/gate',
-    '/v1/gate/',
+    ...['/gate/mcp/../http', '/gate/http/../mcp', '/gate/mcp/..', '/gate/mcp/./x', '/gate/./mcp'],
+    ...['//gate/mcp', '/gate//mcp', '/gate%2fmcp', '/gate/mcp%2f..%2fhttp', '/gate/mcp/..%2fhttp'],
+    ...['/gate/mcp/%2e%2E/http', '/gate/mcp/.%2e%5chttp', '/gate/mcp/..\\http', '/gate/MCP'],
+    ...['/GATE/mcp', '/gate/mcpx', '/gate/mcp;x', '/gate/', '/gate', '/v1/gate/'],
     ...['/gate/chain', '/gate/mc', '/x/gate/mcp', '/date/mcp', '/gate/mcp/\\..\\..\\http'],
   ].map(at),
 

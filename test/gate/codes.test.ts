@@ -14,9 +14,9 @@ it('the catalogue of the gate and docs/codes.md list the same codes and statuses
     },
   );
   expect(documented).toEqual(
-    GATE_CATALOGUE.map((row) => [
-      row.code,
-      [row.status, ...('rpcStatus' in row ? [row.rpcStatus] : [])].map(String),
+    GATE_CATALOGUE.map(({ code, status, rpcStatus }) => [
+      code,
+      [...new Set([status, rpcStatus])].map(String),
     ]),
   );
 });

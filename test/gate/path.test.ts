@@ -15,20 +15,8 @@ describe('a path', () => {
     expect(splitPath(path)).toEqual({ segments, query });
   });
   it.each([
-    '',
-    '?',
-    '?a=1',
-    'a',
-    '/a#b',
-    '/a/..?b=1',
-    '/..%3B',
-    '/%252e',
-    '/a%3Fb=1',
-    '/a%23b',
-    '/a%3f',
-    '/a%3b/c',
-    '/%ff',
-    '/a/%ff/b',
+    ...['', '?', '?a=1', 'a', '/a#b', '/a/..?b=1', '/..%3B', '/%252e', '/a%3Fb=1', '/a%23b', '/a%3f'],
+    ...['/a%3b/c', '/%ff', '/a/%ff/b'],
     `/${'a'.repeat(65_536)}`,
   ])('is refused: %.80s', (path) => {
     expect(splitPath(path)).toBeNull();

@@ -136,15 +136,8 @@ export function askThrough(url: string, arrived: () => readonly IncomingHttpHead
 
 /** The headers of docs/spec/gate.md that only a gate may set, in lower case. */
 export const CONTEXT = [
-  'x-drs-root-principal',
-  'x-drs-root-name',
-  'x-drs-agent',
-  'x-drs-chain-depth',
-  'x-drs-command',
-  'x-drs-tool',
-  'x-drs-invocation',
-  'x-drs-binding',
-  'x-drs-context',
+  ...['x-drs-root-principal', 'x-drs-root-name', 'x-drs-agent', 'x-drs-chain-depth', 'x-drs-command'],
+  ...['x-drs-tool', 'x-drs-invocation', 'x-drs-binding', 'x-drs-context'],
 ];
 
 interface Closable {
@@ -179,6 +172,7 @@ const STATUS: Readonly<Record<string, number>> = {
   BadRequest: 400,
   Unauthorized: 401,
   Forbidden: 403,
+  NotFound: 404,
   MethodNotAllowed: 405,
   Conflict: 409,
   PayloadTooLarge: 413,

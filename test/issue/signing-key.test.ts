@@ -56,8 +56,8 @@ describe('importKey refuses', () => {
     ['null', null, 'not an Ed25519 key'],
     ['another curve', { ...RFC_8037_KEY, crv: 'X25519' }, 'not an Ed25519 key'],
     ['a public key', { ...RFC_8037_KEY, d: undefined }, 'only a public key'],
-    ['a short seed', { ...RFC_8037_KEY, d: 'AAAA' }, '"d" of the JWK is not 32 bytes'],
-    ['padding', { ...RFC_8037_KEY, x: `${RFC_8037_KEY.x}=` }, '"x" of the JWK is not 32 bytes'],
+    ['a short seed', { ...RFC_8037_KEY, d: 'AAAA' }, 'and "d", 32 bytes in strict base64url'],
+    ['padding', { ...RFC_8037_KEY, x: `${RFC_8037_KEY.x}=` }, 'and "x", 32 bytes in strict base64url'],
     ['halves of two keys', { ...RFC_8037_KEY, x: generateKey().toPublicJwk().x }, 'does not belong'],
   ];
   it.each(cases)('%s', async (_, jwk, message) => {

@@ -329,16 +329,9 @@ describe.each(SOURCES.filter(([name]) => name !== 'in an own pool'))('A2A with v
       await expect.poll(() => events.length).toBe(sent.length);
       expect(sent).toHaveLength(settled.length);
       expect(events.map(({ tool }) => tool).sort()).toEqual([
-        'CancelTask',
-        'CreateTaskPushNotificationConfig',
-        'DeleteTaskPushNotificationConfig',
-        'GetExtendedAgentCard',
-        'GetTask',
-        'GetTaskPushNotificationConfig',
-        'ListTaskPushNotificationConfigs',
-        'ListTasks',
-        'SendMessage',
-        'SendStreamingMessage',
+        ...['CancelTask', 'CreateTaskPushNotificationConfig', 'DeleteTaskPushNotificationConfig'],
+        ...['GetExtendedAgentCard', 'GetTask', 'GetTaskPushNotificationConfig'],
+        ...['ListTaskPushNotificationConfigs', 'ListTasks', 'SendMessage', 'SendStreamingMessage'],
         'SubscribeToTask',
       ]);
     },

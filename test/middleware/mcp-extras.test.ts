@@ -59,7 +59,7 @@ interface AuthInfo {
 }
 type Handler = (name: string, authInfo: AuthInfo | undefined) => object;
 
-/** A server of each generation, with one handler for all tools, protected as a whole or by its handler. */
+/** A protected server of each generation, with one handler for all tools. */
 const KINDS: readonly (readonly [string, (handler: Handler, options: object) => Promise<ToolCaller>])[] = [
   [
     'a 1.x server',
@@ -72,19 +72,6 @@ const KINDS: readonly (readonly [string, (handler: Handler, options: object) => 
     },
   ],
   [
-    'a 1.x handler',
-    async (handler, options) => {
-      const server = new V1Server(info, capabilities);
-      server.setRequestHandler(
-        CallToolRequestSchema,
-        drsMcp(options as McpOptions).protectHandler(({ params }, extra) =>
-          handler(params.name, extra.authInfo),
-        ),
-      );
-      return connectV1(server);
-    },
-  ],
-  [
     'a 2.x server',
     async (handler, options) => {
       const server = new V2Server(info, capabilities);
@@ -93,19 +80,6 @@ const KINDS: readonly (readonly [string, (handler: Handler, options: object) => 
         ({ params }, ctx) => handler(params.name, ctx.http?.authInfo) as never,
       );
       return connectV2(drsMcp(options as McpOptions).protectServer(server));
-    },
-  ],
-  [
-    'a 2.x handler',
-    async (handler, options) => {
-      const server = new V2Server(info, capabilities);
-      server.setRequestHandler(
-        'tools/call',
-        drsMcp(options as McpOptions).protectHandler(
-          ({ params }, ctx) => handler(params.name, ctx.http?.authInfo) as never,
-        ),
-      );
-      return connectV2(server);
     },
   ],
 ];

@@ -1,14 +1,12 @@
 /* oxlint-disable typescript/no-deprecated -- the low-level Server is what handlers are set on, and must be protected too */
 import { InMemoryTransport as V2Pair, Client as V2Client } from '@modelcontextprotocol/client';
 import { McpServer as V2McpServer, Server as V2Server } from '@modelcontextprotocol/server';
-import { Client as V1Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { InMemoryTransport as V1Pair } from '@modelcontextprotocol/sdk/inMemory.js';
 import { Server as V1Server } from '@modelcontextprotocol/sdk/server/index.js';
 import { CallToolRequestSchema } from '@modelcontextprotocol/sdk/types.js';
 import { afterAll, describe, expect, it, vi } from 'vitest';
 import {
   createMemoryReplayStore,
-  drsContext,
   drsMcp,
   findDrsContext,
   signToolCall,
@@ -18,8 +16,9 @@ import {
 import { createConsent, generateKey, issueRootDelegation } from '../../src/issue/index.js';
 import { createVerifier } from '../../src/verifier/create-verifier.js';
 import { liveCall, OPEN } from './call.js';
-import { ATTACKS, call, chain, principal, search } from './mcp-attacks.js';
+import { call, chain, search } from './mcp-attacks.js';
 import { eventually } from '../support/eventually.js';
+import { askMcp } from '../support/mcp-message.js';
 
 const verifier = createVerifier({ workerThreads: 0 });
 afterAll(() => verifier.close());
@@ -202,55 +201,6 @@ describe('a protected connection', () => {
   });
 });
 
-/** A single handler, wrapped, in a server that is not protected otherwise. */
-describe.each([
-  [
-    '1.x',
-    async (handler: () => string) => {
-      const server = new V1Server(info, capabilities);
-      server.setRequestHandler(
-        CallToolRequestSchema,
-        protection().protectHandler(() => content(handler())),
-      );
-      const [clientSide, transport] = V1Pair.createLinkedPair();
-      const client = new V1Client(info);
-      await Promise.all([server.connect(transport), client.connect(clientSide)]);
-      return client;
-    },
-  ],
-  [
-    '2.x',
-    async (handler: () => string) => {
-      const server = new V2Server(info, capabilities);
-      server.setRequestHandler(
-        'tools/call',
-        protection().protectHandler(() => content(handler())),
-      );
-      const [clientSide, transport] = V2Pair.createLinkedPair();
-      const client = new V2Client(info);
-      await Promise.all([server.connect(transport), client.connect(clientSide)]);
-      return client;
-    },
-  ],
-])('a protected handler of %s', (_, connect) => {
-  it('serves a signed call with its context, and says so', async () => {
-    events.length = 0;
-    const client = await connect(() => drsContext().root_principal);
-    expect(await client.callTool(signed())).toMatchObject({ content: [{ text: principal }] });
-    expect(events).toMatchObject([{ event: 'drs:tool-call', tool: 'search', outcome: 'ok' }]);
-  });
-
-  it.each(ATTACKS)('refuses %s', async (_name, params, status, data) => {
-    const handler = vi.fn(() => 'ran');
-    const client = await connect(handler);
-    await expect(client.callTool(params() as never)).rejects.toMatchObject({
-      code: -32010,
-      data: { ...data, status },
-    });
-    expect(handler).not.toHaveBeenCalled();
-  });
-});
-
 describe('signing a tool call', async () => {
   const [person, agent] = [generateKey(), generateKey()];
   const root = await issueRootDelegation({
@@ -272,8 +222,7 @@ describe('signing a tool call', async () => {
       arguments: { at: '1970-01-01T00:00:00.000Z' },
       _meta: { progressToken: 1 },
     });
-    const handler = protection().protectHandler(() => 'ran');
-    expect(await handler({ params }, {})).toBe('ran');
+    expect(await askMcp(protection(), { method: 'tools/call', params }, () => 'ran')).toBe('ran');
   });
 
   it('needs a name, and no argument that stands in for it', async () => {

@@ -5,7 +5,6 @@ import {
   createMcpHandler,
   inputRequired,
   McpServer as V2McpServer,
-  Server as V2Server,
 } from '@modelcontextprotocol/server';
 import {
   Client as V2Client,
@@ -17,7 +16,6 @@ import { InMemoryTransport as V1Pair } from '@modelcontextprotocol/sdk/inMemory.
 import { InMemoryTaskStore } from '@modelcontextprotocol/sdk/experimental/tasks/stores/in-memory.js';
 import { McpServer as V1McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
 import { Server as V1Server } from '@modelcontextprotocol/sdk/server/index.js';
-import { ReadResourceRequestSchema } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
 import { createVerifier } from '../../src/verifier/create-verifier.js';
 import { GATED_METHODS } from '../../src/gate/mcp-methods.js';
@@ -30,7 +28,6 @@ import {
 } from '../../src/issue/index.js';
 import {
   createMemoryReplayStore,
-  drsContext,
   drsMcp,
   findDrsContext,
   signRequest,
@@ -374,79 +371,6 @@ describe('a task', () => {
     await ask(other, 'tools/call', { name: 'search' });
     expect(await ask(other, 'tasks/get', { taskId: 't-1' })).toBe('TASK_MISMATCH');
     expect(await ask(mine, 'tasks/get', { taskId: 't-1' })).toMatchObject({ task: { taskId: 't-1' } });
-  });
-});
-
-/** A wrapped handler of `resources/read`, in a server that is not protected otherwise. */
-describe.each([
-  [
-    '1.x',
-    async (handler: () => string) => {
-      const server = new V1Server(info, { capabilities: { resources: {} } });
-      server.setRequestHandler(
-        ReadResourceRequestSchema,
-        drsMcp({ verifier, ...OPEN }).protectHandler(({ params }) => ({
-          contents: [{ uri: params.uri, text: handler() }],
-        })),
-      );
-      const [clientSide, transport] = V1Pair.createLinkedPair();
-      const client = signCalls(new V1Client(info), await delegationFor(READER), {
-        sign: (uri) => uri.endsWith('a'),
-      });
-      await Promise.all([server.connect(transport), client.connect(clientSide)]);
-      return client as unknown as ToolCaller;
-    },
-  ],
-  [
-    '2.x',
-    async (handler: () => string) => {
-      const server = new V2Server(info, { capabilities: { resources: {} } });
-      server.setRequestHandler(
-        'resources/read',
-        drsMcp({ verifier, ...OPEN }).protectHandler(({ params }) => ({
-          contents: [{ uri: params.uri, text: handler() }],
-        })),
-      );
-      const [clientSide, transport] = V2Pair.createLinkedPair();
-      const client = signCalls(new V2Client(info), await delegationFor(READER), {
-        sign: (uri) => uri.endsWith('a'),
-      });
-      await Promise.all([server.connect(transport), client.connect(clientSide)]);
-      return client as unknown as ToolCaller;
-    },
-  ],
-])('a protected handler of resources/read, %s', (_, connect) => {
-  it('serves what was signed, and nothing else', async () => {
-    const handler = vi.fn(() => drsContext().command);
-    const client = await connect(handler);
-    expect((await client.readResource({ uri: 'note:///a' })).contents[0]?.text).toBe('/mcp/resources/read');
-    await expect(client.readResource({ uri: 'note:///b' })).rejects.toMatchObject({
-      data: { code: 'MISSING_BUNDLE' },
-    });
-    expect(handler).toHaveBeenCalledTimes(1);
-  });
-});
-
-describe('a protected handler', () => {
-  it('binds what 2.x passes beside the parameters', async () => {
-    const handler = drsMcp({ verifier, ...OPEN }).protectHandler(() => 'ran');
-    const delegation = await delegationFor({});
-    const inputResponses = { ok: { action: 'accept' } };
-    const params = await signRequest(
-      'tools/call',
-      { name: 'search', inputResponses, requestState: 's' },
-      delegation,
-    );
-    const { name, _meta } = params;
-    const ask = (mcpReq: object) => handler({ params: { name, _meta } }, { mcpReq });
-    await expect(
-      ask({ inputResponses: { ok: { action: 'decline' } }, requestState: () => 's' }),
-    ).rejects.toThrow('BINDING_MISMATCH');
-    await expect(ask({ inputResponses, requestState: () => ({ decoded: 1 }) })).rejects.toThrow(
-      'BINDING_MISMATCH',
-    );
-    await expect(ask({ requestState: () => undefined })).rejects.toThrow('BINDING_MISMATCH');
-    expect(await ask({ inputResponses, requestState: () => 's' })).toBe('ran');
   });
 });
 

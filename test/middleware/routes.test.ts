@@ -50,7 +50,7 @@ const serve = async (
   });
   app.use((error: Error, _req: express.Request, res: express.Response, next: express.NextFunction) => {
     if (error instanceof DrsRefusalError) {
-      res.status(error.status).set(error.headers).json({ mine: error.data.code, body: error.body });
+      res.status(error.status).set(error.headers).json({ mine: error.code, body: error.body });
     } else next(error);
   });
   const server = await listen(app);

@@ -19,7 +19,7 @@ test('every way to a gate gives the decisions that the specification gives', asy
   const differences: GateDifference[] = [];
   const result = await runGates({
     decisions: 600,
-    seed: 20_261_124,
+    seed: 20_261_127,
     epoch: 200,
     onDifference: (difference) => void differences.push(difference),
   });

@@ -95,6 +95,7 @@ export function decide(given: GateQuestion): GateAnswer {
   const opened =
     protocol === 'http' ? openHttp(question) : protocol === 'mcp' ? openRpc(question) : openAgent(question);
   if (opened === 'pass') return { decision: 'pass' };
+  if (opened === UNKNOWN_TO_NEWEST) return deny(protocol, 'UNKNOWN_METHOD', 404);
   if (typeof opened === 'string')
     return deny(protocol, opened, STATUS[opened] ?? (opened === 'MALFORMED_BUNDLE' ? 400 : 403));
   const { encoded, body, command, atOrBelow, tool } = opened;
@@ -275,6 +276,13 @@ const PASSING =
   'initialize notifications/initialized ping server/discover logging/setLevel tools/list resources/list ' +
   'resources/templates/list prompts/list tasks/list resources/unsubscribe notifications/cancelled ' +
   'notifications/progress notifications/roots/list_changed notifications/tasks/status';
+
+const VERSIONS: readonly string[] = ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25', '2026-07-28'];
+/** Earlier versions take a 404 for the end of a session. */
+const UNKNOWN_TO_NEWEST = 'UNKNOWN_METHOD with 404';
+const REMOVED =
+  'initialize notifications/initialized ping logging/setLevel tasks/list tasks/result resources/subscribe ' +
+  'resources/unsubscribe notifications/roots/list_changed';
 
 /** For each gated method, its parameters: what is called, and the others in the way in which they are signed. */
 const GATED: Readonly<Record<string, Readonly<Record<string, string>>>> = {
@@ -466,19 +474,32 @@ function openMcp(
   isValue: boolean,
 ): Opening {
   const params = objectOf(member(message, 'params'));
+  const meta = objectOf(params && member(params, '_meta'));
+  const said = meta && member(meta, 'io.modelcontextprotocol/protocolVersion');
+  const sent = valuesOf(headers, 'mcp-protocol-version');
+  // What comes over stdio has no headers at all.
+  const isHttp = headers.length > 0;
+  const versions = sent.length === 0 && said?.kind === 'string' && !isHttp ? [said.value] : sent;
+  if (versions.length > 1 || (said !== undefined && versions.length === 0)) return 'HEADER_MISMATCH';
+  if (said !== undefined && (said.kind !== 'string' || said.value !== versions[0])) return 'HEADER_MISMATCH';
+  if (versions.length === 1 && !VERSIONS.includes(versions[0] ?? '')) return 'UNSUPPORTED_VERSION';
+  const isNewest = versions[0] === VERSIONS.at(-1);
   const methods = valuesOf(headers, 'mcp-method');
+  if (isNewest && isHttp && method !== undefined && methods.length === 0) return 'HEADER_MISMATCH';
   const named = [...methods, ...valuesOf(headers, 'mcp-name')];
   const isAscii = (value: string) => Buffer.byteLength(value) === value.length;
   if (!methods.every(isAscii)) return 'HEADER_MISMATCH';
   if (methods.length > 1 || (methods.length === 1 && methods[0] !== method)) return 'HEADER_MISMATCH';
+  if (isNewest && method !== undefined && REMOVED.split(' ').includes(method)) return UNKNOWN_TO_NEWEST;
   if (method === undefined || PASSING.split(' ').includes(method)) return 'pass';
   if (method === 'subscriptions/listen' && (isValue || isStrict) && isOfLists(message)) return 'pass';
   const rules = Object.hasOwn(GATED, method) ? GATED[method] : undefined;
-  if (rules === undefined) return 'UNKNOWN_METHOD';
+  if (rules === undefined) return isNewest ? UNKNOWN_TO_NEWEST : 'UNKNOWN_METHOD';
   const [subject] = Object.entries(rules).flatMap(([name, how]) => (how.startsWith('as ') ? [name] : []));
   const called = params && subject !== undefined ? member(params, subject) : undefined;
   const names = valuesOf(headers, 'mcp-name').map(headerText);
   if (names.length > 1 || !named.every(isAscii)) return 'HEADER_MISMATCH';
+  if (isNewest && isHttp && subject !== undefined && names.length === 0) return 'HEADER_MISMATCH';
   if (names.length === 1 && (called?.kind !== 'string' || names[0] !== called.value))
     return 'HEADER_MISMATCH';
   const given = headers.flatMap(([name, value]) =>
@@ -686,6 +707,7 @@ const STATUS: Readonly<Record<string, number>> = {
   INVALID_JSONRPC: 400,
   BATCH_NOT_SUPPORTED: 400,
   HEADER_MISMATCH: 400,
+  UNSUPPORTED_VERSION: 400,
   UNKNOWN_METHOD: 403,
   MULTIPLE_BUNDLES: 400,
   INVALID_TOOL_CALL: 400,

@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { listen } from '../middleware/http.js';
+import { toCommandError } from '../../src/cli/command-error.js';
 import { guard, type GuardOptions } from '../../src/cli/guard.js';
 
 const named: GuardOptions = { trustedRoot: ['any'], toolServer: 'any' };
@@ -47,10 +48,9 @@ describe('drs-verify guard', () => {
 
   it.each(WRONG)('does not start %s', async (_, command, options, env, message) => {
     for (const [name, value] of Object.entries({ DRS_LOG_LEVEL: 'silent', ...env })) vi.stubEnv(name, value);
-    const error = await guard(command, options).catch((thrown: unknown) => thrown);
-    expect(error).toMatchObject({ name: 'CommandError', exitCode: 2 });
-    expect((error as Error).message).toContain(message);
-    expect((error as Error).message).not.toContain('secret');
+    const error = toCommandError(await guard(command, options).catch((thrown: unknown) => thrown));
+    expect(error).toMatchObject({ exitCode: 2, message: expect.stringContaining(message) as unknown });
+    expect(error?.message).not.toContain('secret');
   });
 
   it('names its own options where its address is taken', async () => {

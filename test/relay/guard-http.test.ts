@@ -54,7 +54,6 @@ async function guard(protocol: 'mcp' | 'a2a' | 'http', to: string, env: Record<s
     ...{ TRUSTED_ROOTS: roots, SERVER_IDENTITY: SERVER, ...env },
   });
   const destination = destinationOf(to, { protocol, isRouted: env['GATE_ROUTES'] !== 'any' });
-  if ('problem' in destination) throw new Error(destination.problem);
   const makeJudge = guardJudge(configuration, protocol, destination);
   const log = pino({ level: 'silent' });
   const opened = await openHttpRelay({ configuration, destination, makeJudge, hosts: hostsOf('', []), log });

@@ -4,10 +4,12 @@ import {
   readConfiguration,
   VARIABLES,
   warningsAbout,
+  warningsAboutMemory,
 } from '../../src/service/configuration/configuration.js';
-import { differsByOneTypo, variableOf } from '../../src/service/configuration/environment.js';
+import { variableOf } from '../../src/service/configuration/environment.js';
 import { withTables } from '../../scripts/configuration-docs.mjs';
 import { describeVariables, helpOnVariables } from '../../src/service/configuration/documents.js';
+import { editDistance } from '../../src/protocol/nearest-name.js';
 import { printableUrl } from '../../src/revocation/printable-url.js';
 import { problemsOf } from './problems-of.js';
 
@@ -28,19 +30,6 @@ describe('the configuration', () => {
       shutdownDelaySecs: 0,
       shutdownGraceSecs: 10,
     });
-  });
-
-  it('refuses one port for two listeners', () => {
-    const both = (env: Record<string, string>) => problemsOf({ PORT: '9000', ...env });
-    expect(both({ METRICS_ADDR: '127.0.0.1:9000' })).toEqual([
-      'PORT and METRICS_ADDR are both port 9000: give each its own',
-    ]);
-    expect(both({ GRPC_PORT: '9000' })).toEqual(['PORT and GRPC_PORT are both port 9000: give each its own']);
-    expect(both({ HOST: '0.0.0.0', METRICS_ADDR: '127.0.0.1:9000' })).toHaveLength(1);
-    for (const HOST of ['127.0.0.1', '0.0.0.0'])
-      expect(both({ HOST, METRICS_ADDR: '[::1]:9000' })).toEqual([]);
-    expect(both({ LISTEN: 'unix:/run/drs.sock', METRICS_ADDR: '127.0.0.1:9000' })).toEqual([]);
-    expect(problemsOf({ PORT: '0', GRPC_PORT: '0', METRICS_ADDR: '127.0.0.1:0' })).toEqual([]);
   });
 
   it('gives bodies memory in proportion to their size', () => {
@@ -140,6 +129,11 @@ describe('the configuration', () => {
       ['TRUSTDE_ROOTS', 'TRUSTED_ROOTS'],
       ['TRUSTED-ROOTS', 'TRUSTED_ROOTS'],
       ['DRS_ADMIN_TOKEM', 'DRS_ADMIN_TOKEN'],
+      // What the public implementation calls it.
+      ['NONCE_STORE_BACKEND', 'REPLAY_PROTECTION'],
+      ['NONCE_STORE_TTL_SECS', 'REPLAY_WINDOW_SECS'],
+      ['LISTEN_ADDR', 'HOST and PORT'],
+      ['DRS_REQUIRE_BINDING', 'REQUIRE_BINDING'],
     ] as const)
       expect(problemsOf({ [found]: 'x' })).toEqual([
         `${found} is not a variable of drs-verify, expected ${meant}: rename it, or unset it`,
@@ -149,7 +143,7 @@ describe('the configuration', () => {
       [],
     );
     for (const name of VARIABLES)
-      expect(VARIABLES.filter((other) => differsByOneTypo(name, other))).toEqual([name]);
+      expect(VARIABLES.filter((other) => editDistance(name, other) <= 1)).toEqual([name]);
   });
 
   it('refuses a file for a variable that cannot come from a file, by name', () => {
@@ -172,7 +166,7 @@ describe('the configuration', () => {
   });
 
   it('warns if nobody has said which tool server this is', () => {
-    const warnings = (env: Record<string, string>) => warningsAbout(env, readConfiguration(env));
+    const warnings = (env: Record<string, string>) => warningsAbout(readConfiguration(env));
     expect(warnings({})).toEqual([
       expect.stringMatching(/^SERVER_IDENTITY is not set: .*the gate refuses all/),
     ]);
@@ -182,45 +176,41 @@ describe('the configuration', () => {
 
   it('warns where one record of used invocations is shared and the other is not', () => {
     const warnings = (env: Record<string, string>) =>
-      warningsAbout(env, readConfiguration({ SERVER_IDENTITY: 'any', ...env }));
+      warningsAbout(readConfiguration({ SERVER_IDENTITY: 'any', ...env }));
     expect(warnings({ REPLAY_PROTECTION: 'redis' })).toEqual([
-      expect.stringMatching(
-        /^REPLAY_PROTECTION is "redis" and GATE_REPLAY is "memory": .*set GATE_REPLAY=redis/,
-      ),
+      expect.stringMatching(/^REPLAY_PROTECTION is "redis" and GATE_REPLAY is "memory": .*set both to redis/),
     ]);
     expect(warnings({ REPLAY_PROTECTION: 'memory', GATE_REPLAY: 'redis' })).toEqual([
-      expect.stringMatching(/^GATE_REPLAY is "redis" and REPLAY_PROTECTION is "memory"/),
+      expect.stringMatching(/^REPLAY_PROTECTION is "memory" and GATE_REPLAY is "redis"/),
     ]);
     for (const gate of ['redis', 'off'])
       expect(warnings({ REPLAY_PROTECTION: 'redis', GATE_REPLAY: gate })).toEqual([]);
     expect(warnings({ GATE_REPLAY: 'redis' })).toEqual([]);
   });
 
-  it('is named for what another implementation calls it', () => {
-    const warnings = (env: Record<string, string>) =>
-      warningsAbout(env, readConfiguration({ SERVER_IDENTITY: 'any', ...env }));
-    expect(warnings({ NONCE_STORE_BACKEND: 'redis', NONCE_STORE_TTL_SECS: '60' })).toEqual([
-      expect.stringMatching(/^NONCE_STORE_BACKEND .*REPLAY_PROTECTION/),
-      expect.stringMatching(/^NONCE_STORE_TTL_SECS .*REPLAY_WINDOW_SECS/),
-    ]);
-    for (const name of ['LISTEN_ADDR', 'DRS_REQUIRE_BINDING'])
-      expect(warnings({ [name]: '1' })).toEqual([expect.stringMatching(`^${name} is not a variable`)]);
-    expect(warnings({ LISTEN_ADDR: '' })).toEqual([]);
-  });
-
-  it('refuses a Unix socket that several instances would have to share', () => {
-    expect(problemsOf({ LISTEN: 'unix:/run/x', GATE_REPLAY: 'off', SHARE_PORT: '1' })).toEqual([
-      expect.stringMatching(/^LISTEN is a Unix socket, which instances cannot share/),
-    ]);
-  });
-
   it('warns of a short admin token', () => {
     const warnings = (token: string) =>
-      warningsAbout({}, readConfiguration({ DRS_ADMIN_TOKEN: token, SERVER_IDENTITY: 'any' }));
+      warningsAbout(readConfiguration({ DRS_ADMIN_TOKEN: token, SERVER_IDENTITY: 'any' }));
     expect(warnings('123456789012345')).toEqual([
       expect.stringMatching(/^DRS_ADMIN_TOKEN is shorter than 16/),
     ]);
     expect(warnings('1234567890123456')).toEqual([]);
+  });
+
+  it('warns where the limits together allow more than the heap', () => {
+    const warnings = (env: Record<string, string>, heapMib: number) =>
+      warningsAboutMemory(readConfiguration(env), heapMib * 1024 * 1024);
+    expect(warnings({}, 2048)).toEqual([]);
+    // 64 for the cache, 128 for bodies, 286 for a million invocations of the gate, 64 for the rest.
+    expect(warnings({}, 543)).toEqual([]);
+    expect(warnings({}, 541)).toEqual([
+      expect.stringMatching(
+        /^the limits allow 542 MiB .*RECEIPT_CACHE_BYTES 64 MiB, MAX_BODY_MEMORY 128 MiB, REPLAY_MAX_ENTRIES 286 MiB/,
+      ),
+    ]);
+    expect(warnings({ GATE_REPLAY: 'redis' }, 256)).toEqual([]);
+    expect(warnings({ REPLAY_PROTECTION: 'memory' }, 543)).toHaveLength(1);
+    expect(warnings({ REPLAY_PROTECTION: 'memory', REPLAY_MAX_ENTRIES: '100000' }, 543)).toEqual([]);
   });
 
   it('has a line of help for each variable', () => {

@@ -18,16 +18,13 @@ type Verify = (request: Call) => Promise<Judgement>;
 function open(verify: Verify, more: Partial<GateDeciderContext> = {}) {
   const counted: string[] = [];
   const rejected: string[] = [];
+  const recorded: string[] = [];
   const decider = new GateDecider({
     judge: verify,
-    configuration: {
-      replayWindowSecs: 900,
-      clockSkewSecs: 0,
-      trustedRoots: undefined,
-      serverIdentity: 'any',
-      gateMethods: 'all',
-    },
+    clock: () => Math.floor(Date.now() / 1000),
+    configuration: readConfiguration({ SERVER_IDENTITY: 'any' }),
     log: pino({ level: 'silent' }),
+    verdicts: { record: (_, { failure }, __, denial) => recorded.push(failure?.code ?? denial ?? 'valid') },
     replays: createMemoryReplayStore(),
     signer: null,
     routes: { current: 'any' },
@@ -38,9 +35,10 @@ function open(verify: Verify, more: Partial<GateDeciderContext> = {}) {
     },
     ...more,
   });
-  return { counted, rejected, decider };
+  return { counted, rejected, recorded, decider };
 }
 
+const asked = { endpoint: 'gate', traceparent: null, code: null, requestId: 'r-1', address: null } as const;
 const CALLS = {
   http: { bundle: () => mcpBundle(), body: httpCall },
   mcp: { bundle: () => mcpBundle(), body: toolCall() },
@@ -52,7 +50,7 @@ function callOf(protocol: keyof typeof CALLS) {
   const headers = headersOf({ 'X-DRS-Bundle': bundle() });
   return {
     protocol,
-    endpoint: 'gate' as const,
+    ...{ endpoint: 'gate' as const, asked },
     request: { method: 'POST', path: '/a2a', headers, body: { kind: 'text', text } as const },
   };
 }
@@ -93,19 +91,19 @@ describe.each(GATE_PROTOCOLS)('a gate for %s', (protocol) => {
 
 describe('a request without a verdict', () => {
   const { decider, counted, rejected } = open(() => Promise.reject(new Error('nobody asks')));
-  const bodyOf = (decision: ReturnType<typeof decider.unavailable>) =>
+  const bodyOf = (decision: ReturnType<typeof decider.unread>) =>
     decision.kind === 'deny' ? [decision.response.status, decision.response.body] : decision;
 
   it('is denied in the form of its protocol', () => {
     const [http, mcp, a2a] = (['http', 'mcp', 'a2a'] as const).map((protocol) =>
-      bodyOf(decider.unavailable({ protocol, endpoint: 'gate' }, 'overloaded')),
+      bodyOf(decider.unread({ protocol, endpoint: 'gate' }, 'overloaded')),
     );
     expect(http).not.toEqual(mcp);
     expect(a2a).not.toEqual(http);
   });
 
   it.each(GATE_PROTOCOLS)('is denied and counted where its body did not come: %s', (protocol) => {
-    expect(decider.timedOut({ protocol, endpoint: 'gate' })).toMatchObject({
+    expect(decider.unread({ protocol, endpoint: 'gate' }, 'timeout')).toMatchObject({
       code: 'BODY_TIMEOUT',
       response: { status: 408 },
     });
@@ -155,8 +153,7 @@ describe('with a verdict', () => {
     return { warnings, ...open((call) => judge(call, parts), { log, ...more }) };
   }
   const passing = () => ({
-    protocol: 'mcp' as const,
-    endpoint: 'gate' as const,
+    ...{ protocol: 'mcp' as const, endpoint: 'gate' as const, asked },
     request: {
       method: 'POST',
       path: null,
@@ -166,11 +163,13 @@ describe('with a verdict', () => {
   });
 
   it.each(GATE_PROTOCOLS)('allows a call once and counts it: %s', async (protocol) => {
-    const { decider, counted } = openReal();
+    const { decider, counted, recorded } = openReal();
     const call = callOf(protocol);
     const kinds = [await decider.decide(call), await decider.decide(call), await decider.decide(passing())];
     expect(kinds.map(({ kind }) => kind)).toEqual(['allow', 'deny', 'pass']);
     expect(counted).toEqual([`${protocol} allow `, `${protocol} deny REPLAY_DETECTED`, 'mcp pass ']);
+    // Not the request that passes: it has no verdict.
+    expect(recorded).toEqual(['valid', 'REPLAY_DETECTED']);
   });
 
   it('allows a call again where the gate keeps no record, and uses up nothing of /verify', async () => {
@@ -179,8 +178,8 @@ describe('with a verdict', () => {
     for (let time = 0; time < 2; time++) expect((await decider.decide(call)).kind).toBe('allow');
   });
 
+  const key = generateKey();
   describe('and with what its configuration asks for', () => {
-    const key = generateKey();
     const ANY = { SERVER_IDENTITY: 'any' };
     async function openWith(env: Record<string, string>, listAgeSecs = 0) {
       const warnings: unknown[] = [];
@@ -195,7 +194,7 @@ describe('with a verdict', () => {
           revocation: { list: 'STATUS_LIST_BASE_URL' in env ? { ageSecs: listAgeSecs } : null },
         }),
         configuration: readConfiguration(env),
-        ...{ log, metrics: { gate: observer } as never },
+        ...{ log, verdicts: { record: () => undefined } as never, metrics: { gate: observer } as never },
       });
       return { gate, warnings };
     }
@@ -253,17 +252,8 @@ describe('with a verdict', () => {
         /^the gate allowed a call, and neither TRUSTED_ROOTS nor TRUSTED_ROOTS_FILE is set: .* principals whose delegations count$/,
       ),
     ]);
-    const settings = {
-      replayWindowSecs: 900,
-      clockSkewSecs: 0,
-      serverIdentity: 'any',
-      gateMethods: 'all',
-    } as const;
-    for (const roots of [
-      { trustedRoots: ['did:key:z6Mk'] },
-      { trustedRoots: undefined, trustedRootsFile: 'roots.jsonl' },
-    ]) {
-      const trusting = openReal({ configuration: { ...settings, ...roots } });
+    for (const roots of [{ TRUSTED_ROOTS: key.did }, { TRUSTED_ROOTS_FILE: 'roots.jsonl' }]) {
+      const trusting = openReal({ configuration: readConfiguration({ SERVER_IDENTITY: 'any', ...roots }) });
       expect((await trusting.decider.decide(callOf('mcp'))).kind).toBe('allow');
       expect(trusting.warnings).toEqual([]);
     }

@@ -12,7 +12,7 @@ import {
   type Ticket,
 } from '../../src/service/load/gatekeeper.js';
 import { VerdictLogs } from '../../src/service/observe/logs/verdict-logs.js';
-import type { RouteContext } from '../../src/service/routes/context.js';
+import type { RouteContext } from '../../src/service/core.js';
 import { WorkDropped } from '../../src/signatures/signature-verifier.js';
 import type { Call, Judgement } from '../../src/verify/judge.js';
 import { eventually } from '../support/eventually.js';

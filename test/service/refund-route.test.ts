@@ -1,6 +1,6 @@
 import { expect, it, vi } from 'vitest';
 import type { LoggedRequest } from '../../src/service/http/incoming.js';
-import type { RouteContext } from '../../src/service/routes/context.js';
+import type { RouteContext } from '../../src/service/core.js';
 import { routeTables } from '../../src/service/routes/table.js';
 import { eventually } from '../support/eventually.js';
 import { openServer } from '../support/noted-wire.js';

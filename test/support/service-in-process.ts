@@ -33,7 +33,7 @@ export async function startService(env: Environment = {}): Promise<RunningServic
     { name: 'drs-verify', level: configuration.logLevel, serializers },
     { write: (line: string) => void log.push(JSON.parse(line) as Record<string, unknown>) },
   );
-  for (const warning of warningsAbout(all, configuration)) logger.warn(warning);
+  for (const warning of warningsAbout(configuration)) logger.warn(warning);
   const service = await openService(configuration, logger);
   const facts = factsOf(configuration, service);
   const { url } = facts;

@@ -14,7 +14,7 @@ it('no schedule takes more than a limit, in memory', async () => {
   expect(await check(store)).toEqual([]);
 });
 
-// 10,000 schedules, also on a cluster: main.ts.
+// 10,000 schedules, also on a cluster: scripts/usage/main.ts.
 it(
   'no schedule takes more than a limit, while Redis and instances freeze and die',
   needs('redis-server'),

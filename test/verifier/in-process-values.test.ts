@@ -5,6 +5,7 @@ import { createVerifier as createPureVerifier } from '../../src/pure/index.js';
 import { sodium } from '../../src/signatures/sodium.js';
 import { createVerifier } from '../../src/verifier/create-verifier.js';
 import { liveCall, liveChain, OPEN, encode } from '../middleware/call.js';
+import { askMcp } from '../support/mcp-message.js';
 
 /**
  * Values that no parser makes. A verifier that throws for one is a fault of its caller's code, and one that takes long for one stops
@@ -118,19 +119,15 @@ describe.each(Object.entries(VERIFIERS))('%s', (_, verifier) => {
 });
 
 it.each(Object.entries(BODIES))('a handler of MCP gets no request with %s', async (_, body) => {
-  const handle = drsMcp({
-    ...OPEN,
-    verifier: VERIFIERS.createVerifier,
-    onError: () => undefined,
-  }).protectHandler(() => 'served');
+  const protection = drsMcp({ ...OPEN, verifier: VERIFIERS.createVerifier, onError: () => undefined });
   const _meta = { 'X-DRS-Bundle': encode(bundle) };
   for (const params of [
     { name: 'search', arguments: body, _meta },
     throwing('arguments', { name: 'search', _meta }),
     revoked({}),
   ])
-    await expect(handle({ method: 'tools/call', params }, {})).rejects.toMatchObject({
-      name: 'DrsRefusalError',
+    await expect(askMcp(protection, { method: 'tools/call', params }, () => 'served')).rejects.toMatchObject({
+      code: -32010,
     });
 });
 

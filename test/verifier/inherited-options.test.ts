@@ -14,6 +14,7 @@ import { sodium } from '../../src/signatures/sodium.js';
 import { openRedisReplayStore } from '../../src/usage/redis-store.js';
 import { createVerifier } from '../../src/verifier/create-verifier.js';
 import { encode, liveCall, liveChain, OPEN, OPEN_ROUTE } from '../middleware/call.js';
+import { askMcp } from '../support/mcp-message.js';
 
 /**
  * What somebody adds to `Object.prototype`, as a dependency that merges JSON carelessly does, is no option: of each door, for each
@@ -127,9 +128,8 @@ const DOORS: Record<string, readonly [names: string, run: () => unknown]> = {
   drsMcp: [
     'verifyUrl replayScope optional methods protect passMethods',
     async () => {
-      const handle = drsMcp({ ...OPEN, ...quietly, verifier }).protectHandler(() => 'served');
       const request = { method: 'tools/call', params: { name: 'search', arguments: {} } };
-      return handle(request, {});
+      return askMcp(drsMcp({ ...OPEN, ...quietly, verifier }), request, () => 'served');
     },
   ],
   createMemoryReplayStore: ['maxEntries log', () => createMemoryReplayStore().capacity],

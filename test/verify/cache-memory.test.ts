@@ -7,14 +7,8 @@ const run = promisify(execFile);
 const child = fileURLToPath(new URL('cache-memory-child.mjs', import.meta.url));
 
 const shapes = [
-  'ordinary',
-  'limits of every kind of number',
-  'empty',
-  'many tools',
-  'empty tools',
-  'many small nodes',
-  'objects of names of their own',
-  'members of names of their own',
+  ...['ordinary', 'limits of every kind of number', 'empty', 'many tools', 'empty tools'],
+  ...['many small nodes', 'objects of names of their own', 'members of names of their own'],
   'texts beyond Latin-1',
 ];
 

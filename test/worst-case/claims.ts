@@ -44,21 +44,8 @@ const values = {
 const valueNames = Object.keys(values) as (keyof typeof values)[];
 
 const RECEIPT_CLAIMS = [
-  'iss',
-  'aud',
-  'sub',
-  'cmd',
-  'policy',
-  'iat',
-  'jti',
-  'prev_dr_hash',
-  'exp',
-  'drs_type',
-  'drs_v',
-  'drs_root_type',
-  'drs_consent',
-  'drs_status_list_index',
-  'unknown',
+  ...['iss', 'aud', 'sub', 'cmd', 'policy', 'iat', 'jti', 'prev_dr_hash', 'exp', 'drs_type', 'drs_v'],
+  ...['drs_root_type', 'drs_consent', 'drs_status_list_index', 'unknown'],
 ] as const;
 
 /** One claim of the receipts is huge, of the right type or not. */
@@ -77,15 +64,7 @@ const receiptClaim = family(
 );
 
 const INVOCATION_CLAIMS = [
-  'iss',
-  'sub',
-  'cmd',
-  'args',
-  'dr_chain',
-  'iat',
-  'jti',
-  'tool_server',
-  'drs_type',
+  ...['iss', 'sub', 'cmd', 'args', 'dr_chain', 'iat', 'jti', 'tool_server', 'drs_type'],
 ] as const;
 
 /** One claim of the invocation is huge, of the right type or not. */

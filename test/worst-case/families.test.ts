@@ -22,15 +22,8 @@ const answers: ReadonlySet<string> = new Set([
   'pass',
   'allow',
   // Of a status list.
-  'a list',
-  'malformed',
-  'too_large',
-  'untrusted',
-  'valid',
-  'valid match',
-  'valid mismatch',
-  'valid invalid_body',
-  'INVALID_GATE_REQUEST',
+  ...['a list', 'malformed', 'too_large', 'untrusted', 'valid', 'valid match', 'valid mismatch'],
+  ...['valid invalid_body', 'INVALID_GATE_REQUEST'],
   // Over gRPC.
   'not understood',
   'not JSON',

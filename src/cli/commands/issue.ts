@@ -51,7 +51,7 @@ The file holds the chain so far, one receipt (JWT) a line, root first; \`npx drs
 
 Examples:
   npx drs-verify issue --key alice.key --to bot.pub --tool search --tool fetch --max-cost 5 -o root.jwt
-  npx drs-verify issue --key alice.key --to did:key:z6Mk… --tool search --expires 8h --status-index 7 -o root.jwt
+  npx drs-verify issue --key alice.key --to did:key:z6Mk… --tool search --expires 8h --status-index 4183 -o root.jwt
   npx drs-verify issue --key org.key --to bot.pub --root-type organisation --expires never --policy @policy.json`,
     )
     .action(async (options: IssueOptions) => {

@@ -34,9 +34,9 @@ export function addRevoke(program: Command): void {
 Exit code: 0 recorded; 1 refused by the service; 2 usage or no answer from the service.
 
 Examples:
-  DRS_ADMIN_TOKEN=… npx drs-verify revoke --index 7
+  DRS_ADMIN_TOKEN=… npx drs-verify revoke --receipt root.jwt
   DRS_ADMIN_TOKEN=… npx drs-verify revoke --did did:key:z6Mk… --reason 'laptop stolen'
-  DRS_ADMIN_TOKEN_FILE=/run/secrets/token DRS_ADMIN_URL=http://127.0.0.1:9464 npx drs-verify revoke --receipt agent.jwt`,
+  DRS_ADMIN_TOKEN_FILE=/run/secrets/token DRS_ADMIN_URL=http://127.0.0.1:9464 npx drs-verify revoke --index 52014`,
     )
     .action(async (argument: number | undefined, { index, receipt, did, reason }: Options) => {
       const named = [argument, index, receipt, did].filter((value) => value !== undefined);
@@ -56,6 +56,10 @@ Examples:
       const { status, body } = answer;
       if (status !== 200 || !isJsonObject(body) || body['revoked'] !== true) throw adminRefusal(answer);
       process.stdout.write(`revoked: ${memberOf(asked.target).replaceAll('_', ' ')} ${asked.target}\n`);
+      if (typeof asked.target === 'number')
+        process.stderr.write(
+          'note: every receipt with this index is revoked, whoever issued it; --receipt ends one alone\n',
+        );
     });
 }
 

@@ -103,11 +103,6 @@ async function sign(command: readonly string[], options: SignOptions): Promise<v
   const to = options.toEnv === undefined ? options.to : fromEnvironment('--to-env', options.toEnv);
   requireWay(isChild, options);
   const destination = to === undefined ? null : destinationOf(to, { protocol, isLocal: true });
-  if (destination !== null && 'problem' in destination)
-    throw new CommandError(
-      `--to is ${JSON.stringify(printableUrl(to ?? ''))}: ${destination.problem}`,
-      "a password or a token can come as a header: --header-env 'Authorization: <variable>'",
-    );
   for (const file of [options.key ?? '', ...files])
     if (file === '-') throw new CommandError('- is not read here: standard input is the host', 'name a file');
   const { origin, pathname } = destination?.url ?? {};
@@ -204,7 +199,7 @@ const OWN: ReadonlySet<string> = new Set([
  *
  * @returns values by names in lower case
  */
-function readHeaders(written: readonly string[], fromEnv: readonly string[]): Record<string, string> {
+export function readHeaders(written: readonly string[], fromEnv: readonly string[]): Record<string, string> {
   const headers: Record<string, string> = {};
   const lines = [
     ...written.map((line) => ['', line] as const),

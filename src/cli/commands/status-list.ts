@@ -37,8 +37,8 @@ Examples, in one terminal:
 in a second one:
   STATUS_LIST_BASE_URL=http://127.0.0.1:8090/list STATUS_LIST_ISSUER=did:key:z6Mk… \\
     STATUS_CACHE_TTL_SECS=5 npx drs-verify serve
-and in a third one, to revoke the receipts that were issued with --status-index 7:
-  npx drs-verify status-list revoke --key org.key list.jwt 7`,
+and in a third one, to revoke the receipts that were issued with --status-index 52014:
+  npx drs-verify status-list revoke --key org.key list.jwt 52014`,
     );
 
   command

@@ -6,10 +6,10 @@ import { responseTo } from '../../gate/response.js';
 import { runWithContext, setContext, type DrsContext } from '../context.js';
 import { readAtMost } from '../fetch.js';
 import { Guard, type AdmittedCall } from '../guard.js';
-import { headersOfNode, outcomeOf, pathOf, presentAsJson, tooLarge } from '../node.js';
+import { headersOfNode, outcomeOf, pathOf, presentAsJson } from '../node.js';
 import { type CheckedRoute, checkProtection, type MiddlewareOptions, ROUTE_OR_NEXT } from '../options.js';
 import { DrsRefusalError } from '../refusal-error.js';
-import { openRoute } from '../route.js';
+import { openRoute, tooLarge } from '../route.js';
 
 declare module 'fastify' {
   interface FastifyRequest {

@@ -16,24 +16,11 @@ interface AuthInfo {
  */
 export function withAuthInfo(extra: unknown, context: DrsContext): object {
   const given = typeof extra === 'object' && extra !== null ? (extra as { authInfo?: AuthInfo }) : {};
-  return { ...given, authInfo: authInfoOf(given.authInfo, context) };
-}
-
-/**
- * Like {@link withAuthInfo}, for the object that the SDKs pass to a handler: in 2.x, `authInfo` is one level deeper.
- */
-export function withHandlerAuthInfo<X>(extra: X, context: DrsContext): X {
-  if (typeof extra !== 'object' || extra === null) return extra;
-  // 2.x passes its handlers a context with `mcpReq`. Over HTTP, its member `http` has the request and the caller.
-  if (!('mcpReq' in extra)) return withAuthInfo(extra, context) as X;
-  const { http } = extra as { http?: { authInfo?: AuthInfo } };
-  return { ...extra, http: { ...http, authInfo: authInfoOf(http?.authInfo, context) } };
-}
-
-function authInfoOf(given: AuthInfo | undefined, context: DrsContext): AuthInfo {
-  if (given !== undefined) return { ...given, extra: { ...given.extra, drs: context } };
+  const { authInfo } = given;
+  if (authInfo !== undefined)
+    return { ...given, authInfo: { ...authInfo, extra: { ...authInfo.extra, drs: context } } };
   const { agent, leaf_policy: policy, expires_at: expiresAt } = context;
-  return {
+  const caller: AuthInfo = {
     // There is no bearer token: the call was signed.
     token: '',
     clientId: agent,
@@ -41,4 +28,5 @@ function authInfoOf(given: AuthInfo | undefined, context: DrsContext): AuthInfo 
     ...(expiresAt === null ? {} : { expiresAt }),
     extra: { drs: context },
   };
+  return { ...given, authInfo: caller };
 }

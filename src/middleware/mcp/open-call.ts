@@ -1,19 +1,19 @@
 import { gateFailure } from '../../gate/codes.js';
 import { denied } from '../../gate/decide.js';
-import { TOOLS_CALL } from '../../gate/mcp-methods.js';
 import { openMcp, type McpRules } from '../../gate/mcp.js';
-import { headersOf, type HeaderLookup, type Opening } from '../../gate/request.js';
+import { headersOf, type Opening } from '../../gate/request.js';
 
 /**
  * Opens one message of an MCP transport. The SDKs have parsed it, so the gate trusts no number beyond 2^53.
  *
- * @param message makes the message
- * @param extra what the SDK passes with a message or to a handler; over HTTP it has the headers
+ * @param extra what the SDK passes with a message; over HTTP it has the headers
  */
-export function openMessage(message: () => object, extra: unknown, rules: McpRules): Opening {
+export function openMessage(message: object, extra: unknown, rules: McpRules): Opening {
   try {
-    const body = { kind: 'value', value: message() } as const;
-    return openMcp({ method: 'POST', path: null, headers: headersIn(extra), body }, rules);
+    const body = { kind: 'value', value: message } as const;
+    const headers = headersIn(extra);
+    const request = { method: 'POST', path: null, headers: headersOf(headers ?? {}), body };
+    return openMcp({ ...request, mayLackHeaders: headers === null }, rules);
   } catch {
     // A value in this process can throw when it is read.
     const failure = gateFailure('INVALID_JSONRPC', 'mcp', 'the message cannot be read');
@@ -33,34 +33,10 @@ export async function refuseBatched(opened: Opening, extra: unknown): Promise<Op
   return denied({ protocol, id, requested }, gateFailure('BATCH_NOT_SUPPORTED', 'mcp', message));
 }
 
-/**
- * Rebuilds a message from the request that a handler gets. One without a method is a `tools/call`.
- *
- * @param extra what the SDK passes to the handler; 2.x moves some members of the parameters into it
- */
-export function callMessage(
-  { method = TOOLS_CALL, params }: { readonly method?: string; readonly params: object },
-  extra: unknown,
-): object {
-  const context = at(extra, 'mcpReq');
-  const moved: Record<string, unknown> = {};
-  const inputResponses = at(context, 'inputResponses');
-  if (inputResponses !== undefined) moved['inputResponses'] = inputResponses;
-  // The server may have decoded the state that was sent: then it differs from what was signed, and the call is refused.
-  const read = at(context, 'requestState');
-  const requestState: unknown = typeof read === 'function' ? (read as () => unknown)() : undefined;
-  if (requestState !== undefined) moved['requestState'] = requestState;
-  // A handler does not know the id, and does not need it: the SDK writes the answer.
-  return { jsonrpc: '2.0', id: 0, method, params: { ...params, ...moved } };
-}
-
-/** The headers of a request, in any of the forms in which the two SDKs pass them. */
-function headersIn(extra: unknown): HeaderLookup {
-  const headers =
-    at(at(extra, 'request'), 'headers') ?? // 2.x, beside a message
-    at(at(at(extra, 'http'), 'req'), 'headers') ?? // 2.x, to a handler
-    at(at(extra, 'requestInfo'), 'headers'); // 1.x, to both
-  return headersOf(typeof headers === 'object' && headers !== null ? (headers as Headers) : {});
+/** The headers of the HTTP request that brought a message; `null` if it came without. */
+function headersIn(extra: unknown): Headers | null {
+  const headers = at(sourceOf(extra), 'headers');
+  return typeof headers === 'object' && headers !== null ? (headers as Headers) : null;
 }
 
 const messagesOf = new WeakMap<object, number>();
@@ -76,8 +52,9 @@ function isBatched(extra: unknown): boolean {
   return source !== null && (messagesOf.get(source) ?? 0) > 1;
 }
 
+/** The request of 2.x, or what 1.x says of it. */
 function sourceOf(extra: unknown): object | null {
-  const source = at(extra, 'request') ?? at(at(extra, 'http'), 'req') ?? at(extra, 'requestInfo');
+  const source = at(extra, 'request') ?? at(extra, 'requestInfo');
   return typeof source === 'object' && source !== null ? source : null;
 }
 

@@ -4,16 +4,16 @@ import { MCP_COMMAND } from '../../gate/mcp-methods.js';
 import { isPassMethod, type McpRules } from '../../gate/mcp.js';
 import type { Denial, Opening } from '../../gate/request.js';
 import { rpcError } from '../../gate/response.js';
-import { callback, kindOf, oneOf, type Table } from '../../protocol/options.js';
+import { callback, kindOf, oneOf, type GivenOptions, type Table } from '../../protocol/options.js';
 import { idInUse, TaskOwners } from '../../gate/task-owners.js';
 import { runWithContext } from '../context.js';
 import type { Outcome } from '../events.js';
-import { Guard, runAdmitted, type AdmittedCall } from '../guard.js';
+import { Guard, type AdmittedCall } from '../guard.js';
 import { checkProtection, httpUrl, PROTECTION, type ProtectionOptions } from '../options.js';
-import { DrsRefusalError } from '../refusal-error.js';
-import { withAuthInfo, withHandlerAuthInfo } from './auth-info.js';
-import { callMessage, countMessage, openMessage, refuseBatched } from './open-call.js';
+import { withAuthInfo } from './auth-info.js';
+import { countMessage, openMessage, refuseBatched } from './open-call.js';
 import {
+  hasMethod,
   innerOf,
   onConnect,
   type Connectable,
@@ -22,39 +22,33 @@ import {
   type RequestId,
 } from './transport.js';
 
-/** Options of {@link drsMcp}. The binding is always enforced, and the command is `/mcp/<method>`. */
-export type McpOptions = ProtectionOptions & {
+const MCP = {
   /**
    * What is checked; default `'all'`: calls of tools, and reading of resources, prompts, completions and tasks.
    * `'tools'`: calls of tools alone. Whoever reaches the server can then read everything else.
    */
-  readonly methods?: 'all' | 'tools';
+  methods: { kind: oneOf('all', 'tools'), default: 'all' },
   /**
    * Whether calls of a tool are checked; default: all. Calls of other tools pass without a context, even if they have a
    * bundle.
    */
-  readonly protect?: (name: string) => boolean;
+  protect: { kind: callback<(name: string) => boolean>('a function of a tool name') },
   /** Where a delegation can be asked for: a URL. The server names it to its clients, beside what they need one for. */
-  readonly askAt?: string;
+  askAt: { kind: httpUrl },
   /**
    * Methods that pass besides those of MCP, such as those of an extension. Nothing about them is checked. Requests with
    * other unknown methods are refused (`UNKNOWN_METHOD`), and notifications dropped.
    */
-  readonly passMethods?: readonly string[];
-};
-
-const MCP = {
-  ...PROTECTION,
-  methods: { kind: oneOf('all', 'tools'), default: 'all' },
-  protect: { kind: callback('a function of a tool name') },
-  askAt: { kind: httpUrl },
   passMethods: {
-    kind: kindOf(
+    kind: kindOf<readonly string[]>(
       "an array of names of methods such as 'acme/search', and not 'tools/call'",
       (value) => Array.isArray(value) && value.every(isPassMethod),
     ),
   },
 } satisfies Table;
+
+/** Options of {@link drsMcp}. The binding is always enforced, and the command is `/mcp/<method>`. */
+export type McpOptions = ProtectionOptions & GivenOptions<typeof MCP>;
 
 /** Protects MCP servers. Create it once, even if each client has its own server. */
 export interface McpProtection {
@@ -67,15 +61,6 @@ export interface McpProtection {
    * @throws Error if it is connected already
    */
   protectServer<S extends Connectable>(server: S): S;
-  /**
-   * Wraps a handler for `server.setRequestHandler`, such as of `CallToolRequestSchema` (1.x) or `'tools/call'` (2.x), or
-   * of another gated method. Nothing else is checked: wrap the handler of each gated method that the server has, or use
-   * {@link protectServer}, which also knows who started a task. Not for the callbacks of `registerTool`: those get
-   * arguments that a schema has already changed, and no tool name.
-   */
-  protectHandler: <Q extends { method?: string; params: object }, X, R>(
-    handler: (request: Q, extra: X) => R | Promise<R>,
-  ) => (request: Q, extra: X) => Promise<R>;
 }
 
 /**
@@ -91,7 +76,7 @@ export interface McpProtection {
  * await server.connect(new StdioServerTransport());
  */
 export function drsMcp(given: McpOptions): McpProtection {
-  const options = checkProtection(given, MCP);
+  const options = checkProtection(given, { ...PROTECTION, ...MCP });
   const guard = new Guard('mcp', options);
   const { protect, passMethods, methods } = options;
   const rules: McpRules = {
@@ -104,22 +89,12 @@ export function drsMcp(given: McpOptions): McpProtection {
   return {
     protectServer: (server) => {
       onConnect(server, (transport) => new GuardedTransport(guard, rules, tasks, transport).install());
-      const inner: unknown = innerOf(server);
-      if (canRegister(inner))
+      const inner = innerOf(server);
+      if (hasMethod(inner, 'registerCapabilities'))
         inner.registerCapabilities({ experimental: { [CAPABILITY]: announcementOf(rules, options) } });
       return server;
     },
-    protectHandler: (handler) => protectHandler(guard, rules, handler),
   };
-}
-
-function canRegister(server: unknown): server is { registerCapabilities(capabilities: object): void } {
-  return (
-    typeof server === 'object' &&
-    server !== null &&
-    'registerCapabilities' in server &&
-    typeof server.registerCapabilities === 'function'
-  );
 }
 
 /** A tool is protected unless `protect` returns exactly `false`. */
@@ -132,37 +107,9 @@ function isProtected(name: string, protect: (name: string) => boolean, guard: Gu
   }
 }
 
-/** Wraps a handler of a gated method. See {@link McpProtection}. */
-function protectHandler<Q extends { method?: string; params: object }, X, R>(
-  guard: Guard,
-  rules: McpRules,
-  handler: (request: Q, extra: X) => R | Promise<R>,
-): (request: Q, extra: X) => Promise<R> {
-  return async (request, extra) => {
-    countMessage(extra);
-    const opened = openMessage(() => callMessage(request, extra), extra, rules);
-    const decision = await guard.admit(await refuseBatched(opened, extra));
-    if (decision.kind === 'deny') throw new DrsRefusalError(decision);
-    const given = decision.kind === 'pass' ? extra : withHandlerAuthInfo(extra, decision.context);
-    return runAdmitted(
-      decision,
-      null,
-      () => handler(request, given),
-      isError,
-      () => isAborted(extra),
-    );
-  };
-}
-
 /** Whether a result says that its tool failed. */
 function isError(result: unknown): boolean {
   return typeof result === 'object' && result !== null && 'isError' in result && result.isError === true;
-}
-
-/** Whether the call was cancelled. Both SDKs have a signal; in 2.x it is one level deeper. */
-function isAborted(extra: unknown): boolean {
-  const { signal, mcpReq } = (extra ?? {}) as { signal?: unknown; mcpReq?: { signal?: unknown } };
-  return [signal, mcpReq?.signal].some((given) => given instanceof AbortSignal && given.aborted);
 }
 
 /** An answer to a request of the server: nothing to check. */
@@ -196,7 +143,7 @@ class GuardedTransport {
         this.#refuseId(id);
         return;
       }
-      const opened = message.method === undefined ? ANSWER : openMessage(() => message, extra, this.#rules);
+      const opened = message.method === undefined ? ANSWER : openMessage(message, extra, this.#rules);
       if (opened.kind !== 'pass') {
         this.#receive(message, opened, extra, deliver);
         return;

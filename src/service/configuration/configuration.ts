@@ -1,12 +1,10 @@
 import { readOptions } from '../../protocol/options.js';
 import { findContradictions, OptionsError } from '../../verifier/options.js';
 import { readCertificate } from '../http/listen/certificate.js';
-import type { ListenAddress } from '../http/listen/listen-address.js';
-import { findFileless, findForeign, findMisspelt, valueOf, variableOf } from './environment.js';
+import { findStrangers, valueOf, variableOf, type Environment } from './environment.js';
 import { printableUrl } from '../../revocation/printable-url.js';
 import { readSecretFiles } from './secret-files.js';
 import {
-  addressOf,
   BODIES_IN_MEMORY,
   OPTIONS,
   SECRETS,
@@ -17,9 +15,11 @@ import {
 
 export { addressOf, VARIABLES, type Configuration } from './variables.js';
 
-type Environment = Readonly<Record<string, string | undefined>>;
-
 const SAFE_TOKEN_LENGTH = 16;
+const MIB = 1024 * 1024;
+/** The heap of a process besides what variables limit. */
+const BASE_BYTES = 64 * MIB;
+const BYTES_PER_REPLAY_ENTRY = 300;
 
 /**
  * Reads the configuration. An empty variable counts as unset, except those that say whom to trust: there it is an
@@ -32,12 +32,7 @@ export function readConfiguration(given: Environment): Configuration {
   // What others add to `Object.prototype` is no variable.
   const env: Environment = Object.assign(Object.create(null) as object, given);
   const files = readSecretFiles(env, SECRETS);
-  const problems = [
-    ...findMisspelt(env, VARIABLES),
-    ...findFileless(env, VARIABLES),
-    ...findEmpty(env),
-    ...files.problems,
-  ];
+  const problems = [...findStrangers(env, VARIABLES), ...findEmpty(env), ...files.problems];
   const textOf = (option: string) => files.secrets.get(option) ?? env[variableOf(option)]?.trim() ?? '';
   const values = [...OPTIONS]
     .filter(([option]) => textOf(option) !== '')
@@ -66,48 +61,16 @@ function findConflicts(configuration: Configuration): string[] {
     );
   return [
     ...problems,
-    ...findSamePorts(configuration),
-    ...findListenProblems(configuration),
+    ...findCertificateProblems(configuration),
     ...findContradictions(configuration, variableOf),
     ...findUnshared(configuration),
   ];
 }
 
-/** Finds variables that name one port of one address: only the first listener would get it. */
-function findSamePorts({ host, port, listen, grpcPort, metricsAddr = '' }: Configuration): string[] {
-  const metrics = addressOf(metricsAddr);
-  const taken = [
-    ...(listen === undefined ? [{ name: 'PORT', host, port }] : []),
-    ...(grpcPort === undefined ? [] : [{ name: 'GRPC_PORT', host, port: grpcPort }]),
-    ...(metrics === null ? [] : [{ name: 'METRICS_ADDR', ...metrics }]),
-  ];
-  return taken.flatMap((one, at) =>
-    taken
-      .slice(0, at)
-      .filter((other) => other.port === one.port && one.port !== 0)
-      .filter((other) => includesAddress(one.host, other.host) || includesAddress(other.host, one.host))
-      .map((other) => `${other.name} and ${one.name} are both port ${one.port}: give each its own`),
-  );
-}
-
-/** Whether who listens on one address gets the connections of another, too. */
-function includesAddress(one: string, other: string): boolean {
-  return one === other || one === '::' || (one === '0.0.0.0' && !other.includes(':'));
-}
-
-function findListenProblems(configuration: Configuration): string[] {
-  const { tlsCertFile, tlsKeyFile, listen, metricsAddr, sharePort } = configuration;
-  if (listen !== undefined && sharePort)
-    return [
-      'LISTEN is a Unix socket, which instances cannot share: unset SHARE_PORT, or set HOST and PORT instead',
-    ];
+function findCertificateProblems({ tlsCertFile, tlsKeyFile }: Configuration): string[] {
   if (tlsCertFile === undefined && tlsKeyFile === undefined) return [];
   if (tlsCertFile === undefined || tlsKeyFile === undefined)
     return ['one of TLS_CERT_FILE and TLS_KEY_FILE is set, expected both: set the other, or unset both'];
-  if (listen !== undefined && metricsAddr === undefined)
-    return [
-      'TLS_CERT_FILE is set and LISTEN is a Unix socket, which has no TLS: unset one of them, or set METRICS_ADDR',
-    ];
   try {
     readCertificate({ certFile: tlsCertFile, keyFile: tlsKeyFile });
     return [];
@@ -139,13 +102,6 @@ function findUnshared(configuration: Configuration): string[] {
   return remedies.map((remedy) => `SHARE_PORT is set, and instances do not share ${remedy}`);
 }
 
-/** The address on which `/verify` is served. */
-export function listenAddressOf(configuration: Configuration): ListenAddress {
-  const { host, port, sharePort: isShared, listen, listenMode } = configuration;
-  if (listen === undefined) return { kind: 'tcp', host, port, isShared };
-  return { kind: 'unix', path: listen.path, mode: parseInt(listenMode, 8) };
-}
-
 /**
  * Finds variables that are set but empty, often because a template was filled with an unset variable. Treating them as
  * unset would silently trust anybody.
@@ -157,25 +113,19 @@ function findEmpty(env: Environment): string[] {
 }
 
 /** Warnings about a valid configuration. */
-export function warningsAbout(
-  env: Environment,
-  { drsAdminToken, replayProtection, gateReplay, serverIdentity }: Configuration,
-): string[] {
-  const warnings = findForeign(env);
+export function warningsAbout(configuration: Configuration): string[] {
+  const { drsAdminToken, replayProtection, gateReplay, serverIdentity } = configuration;
+  const warnings: string[] = [];
   if (serverIdentity === undefined)
     warnings.push(
       'SERVER_IDENTITY is not set: /verify accepts calls that were signed for any tool server, and the gate refuses all ' +
         'calls; set it to the tool_server that calls are signed for, or to "any"',
     );
-  if (replayProtection === 'redis' && gateReplay === 'memory')
+  const records: readonly unknown[] = [replayProtection, gateReplay];
+  if (records.includes('redis') && records.includes('memory'))
     warnings.push(
-      'REPLAY_PROTECTION is "redis" and GATE_REPLAY is "memory": other instances do not see which calls this gate has ' +
-        'allowed, so each of them allows a call once more; set GATE_REPLAY=redis too',
-    );
-  if (replayProtection === 'memory' && gateReplay === 'redis')
-    warnings.push(
-      'GATE_REPLAY is "redis" and REPLAY_PROTECTION is "memory": other instances do not see what /verify has accepted ' +
-        'here, so each of them accepts a call once more; set REPLAY_PROTECTION=redis too',
+      `REPLAY_PROTECTION is "${replayProtection}" and GATE_REPLAY is "${gateReplay}": other instances do not see the calls that ` +
+        'were recorded in memory here, so each of them lets a call pass once more; set both to redis',
     );
   if (drsAdminToken !== undefined && drsAdminToken.length < SAFE_TOKEN_LENGTH)
     warnings.push(
@@ -183,6 +133,26 @@ export function warningsAbout(
         'make one with `openssl rand -base64 24`',
     );
   return warnings;
+}
+
+/**
+ * Warns if the limits together allow more memory than V8's heap may have. The process would then be killed while every single
+ * limit is kept.
+ *
+ * @param heapBytes the limit of the heap
+ */
+export function warningsAboutMemory(configuration: Configuration, heapBytes: number): string[] {
+  const { receiptCacheBytes, maxBodyMemory, replayMaxEntries, replayProtection, gateReplay } = configuration;
+  const records = [replayProtection, gateReplay].filter((where) => where === 'memory').length;
+  const replays = records * BYTES_PER_REPLAY_ENTRY * replayMaxEntries;
+  const bytes = BASE_BYTES + receiptCacheBytes + maxBodyMemory + replays;
+  if (bytes <= heapBytes) return [];
+  const mib = (part: number) => `${Math.round(part / MIB)} MiB`;
+  return [
+    `the limits allow ${mib(bytes)} of memory (RECEIPT_CACHE_BYTES ${mib(receiptCacheBytes)}, MAX_BODY_MEMORY ` +
+      `${mib(maxBodyMemory)}, REPLAY_MAX_ENTRIES ${mib(replays)}, and ${mib(BASE_BYTES)} for the rest), and the heap may ` +
+      `have ${mib(heapBytes)}: lower them, or raise the limit (NODE_OPTIONS=--max-old-space-size, or the memory of the container)`,
+  ];
 }
 
 /** Shows a value in an error message, without secrets. */

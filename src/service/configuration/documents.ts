@@ -30,19 +30,15 @@ export function describeVariables(
 }
 
 function describe([option, variable]: [string, Variable]): Described[] {
-  const { kind, says, isSecret } = variable;
+  const { kind, says, isSecret, defaultWords, default: given } = variable;
   const name = variableOf(option);
-  const described = { name, default: defaultOf(variable), values: kind.values, says };
+  const value = typeof given === 'function' ? given({}) : given;
+  const literal = typeof value === 'boolean' ? Number(value) : (value as string | number);
+  const standard = defaultWords ?? (value === undefined ? 'unset' : `\`${literal}\``);
+  const described = { name, default: standard, values: kind.values, says };
   if (!isSecret) return [described];
   const file = `File with the value of \`${name}\`. A line break at its end is cut off.`;
   return [described, { name: `${name}_FILE`, default: 'unset', values: 'a path', says: file }];
-}
-
-function defaultOf({ default: standard, defaultWords }: Variable): string {
-  if (defaultWords !== undefined) return defaultWords;
-  const value = typeof standard === 'function' ? standard({}) : standard;
-  if (value === undefined) return 'unset';
-  return `\`${typeof value === 'boolean' ? Number(value) : (value as string | number)}\``;
 }
 
 /** Describes each variable in a line, for the help text: its first sentence and its default. */

@@ -1,7 +1,5 @@
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
-import { variableOf } from './environment.js';
-
-type Environment = Readonly<Record<string, string | undefined>>;
+import { variableOf, type Environment } from './environment.js';
 
 const MAX_BYTES = 4096;
 
@@ -29,20 +27,16 @@ export function readSecretFiles(
       continue;
     }
     try {
-      secrets.set(option, readSecret(path));
+      const secret = readAtMost(path, MAX_BYTES)
+        .toString('utf8')
+        .replace(/\r?\n$/, '');
+      if (secret === '') throw new Error('it is empty, expected a file with the secret');
+      secrets.set(option, secret);
     } catch (error) {
       problems.push(`${variable} is ${JSON.stringify(path)}: ${(error as Error).message}`);
     }
   }
   return { secrets, problems };
-}
-
-function readSecret(path: string): string {
-  const secret = readAtMost(path, MAX_BYTES)
-    .toString('utf8')
-    .replace(/\r?\n$/, '');
-  if (secret === '') throw new Error('it is empty, expected a file with the secret');
-  return secret;
 }
 
 /** Reads a file whose size is not known before, such as a pipe. @throws Error if it is larger than that, or no file */

@@ -1,5 +1,6 @@
 import { status as Status, type handleUnaryCall, type ServerUnaryCall } from '@grpc/grpc-js';
 import type { Protocol } from '../../gate/codes.js';
+import { contextHeaders, type HeaderChanges } from '../../gate/context.js';
 import type { GateRequest } from '../../gate/request.js';
 import { clientOf } from '../http/client-address.js';
 import type { LoggedRequest } from '../http/incoming.js';
@@ -8,8 +9,9 @@ import { newRequestId, readRequestId } from '../http/request-ids.js';
 import type { Ticket } from '../load/gatekeeper.js';
 import type { Connections } from '../load/connections.js';
 import type { RateLimit } from '../load/rate-limit.js';
-import type { GateDecision } from '../gate-decider.js';
-import type { RouteContext } from '../routes/context.js';
+import { wholeContextOf, type GateDecision } from '../gate-decider.js';
+import type { RouteContext } from '../core.js';
+import { toStruct, type Struct } from './messages.js';
 
 /** What gRPC shares with the HTTP side, and what it has besides. */
 export interface GrpcContext extends RouteContext {
@@ -30,8 +32,10 @@ export interface Dialect {
    * @throws Error that says what is wrong with it, or with the gateway's configuration
    */
   readonly read: (bytes: Buffer, protocol: Protocol, maxBodyBytes: number) => GatewayQuestion;
-  /** @param requestId is told to the caller of a denied request; `null` if there is none */
-  readonly write: (decision: GateDecision, requestId: string | null) => Buffer;
+  readonly pass: Buffer;
+  readonly allow: (headers: HeaderChanges, context: Struct) => Buffer;
+  /** @param requestId is told to the caller; `null` if there is none */
+  readonly deny: (denied: Extract<GateDecision, { kind: 'deny' }>, requestId: string | null) => Buffer;
   /**
    * Writes a denial that is not a decision of the gate. It is an answer and not a gRPC error: proxies take an error for a
    * failure of the gate, and some are configured to let requests pass then.
@@ -45,9 +49,8 @@ export interface Dialect {
 export interface GatewayQuestion {
   readonly protocol: Protocol;
   readonly request: GateRequest;
-  /** The id of the request that the question is about. */
-  readonly requestId: string | null;
-  readonly traceparent: string | null;
+  /** The only value of a header of the request that the question is about. */
+  readonly only: (name: string) => string | null;
 }
 
 type Call = ServerUnaryCall<Buffer, Buffer>;
@@ -56,64 +59,69 @@ const LOG_PAUSE_MS = 10_000;
 
 /** The handler of a gateway's calls. Messages are bytes until their turn comes. All decisions come from the gate. */
 export function answerIn(dialect: Dialect, context: GrpcContext): handleUnaryCall<Buffer, Buffer> {
-  const { gatekeeper, configuration, log, rateLimit, verdicts } = context;
+  const { gatekeeper, configuration, log, rateLimit } = context;
   const { decider } = context.gate;
   let loggedAt = -Infinity;
 
-  const read = (bytes: Buffer): GatewayQuestion | null => {
+  /** @returns `null` if nobody waits for the answer any more: the library itself says DEADLINE_EXCEEDED */
+  const answer = async (call: Call, ticket: Ticket | null): Promise<Buffer | null> => {
+    if (!isWanted(call)) return null;
+    let question: GatewayQuestion;
     try {
-      return dialect.read(bytes, configuration.grpcProtocol, configuration.maxBodyBytes);
+      question = dialect.read(call.request, configuration.grpcProtocol, configuration.maxBodyBytes);
     } catch (error) {
       // Once in ten seconds at most: a misconfigured gateway makes the same mistake in every call.
       if (performance.now() - loggedAt >= LOG_PAUSE_MS) {
         loggedAt = performance.now();
         log.error(`refused a gateway's question over gRPC: ${(error as Error).message}`);
       }
-      return null;
-    }
-  };
-
-  /** @returns `null` if nobody waits for the answer any more: the library itself says DEADLINE_EXCEEDED */
-  const answer = async (call: Call, ticket: Ticket | null): Promise<Buffer | null> => {
-    if (!isWanted(call)) return null;
-    const question = read(call.request);
-    if (question === null) {
       decider.rejected('grpc', 'malformed');
       return dialect.refuse(503, "the gate cannot read the gateway's question: see the gate's log");
     }
-    const { protocol, request } = question;
+    const { protocol, request, only } = question;
     // The gateway's own span if it has one, else the caller's.
     const [span] = call.metadata.get('traceparent');
-    let requestId = readRequestId(question.requestId);
+    let requestId = readRequestId(only('x-request-id'));
     const logged: LoggedRequest = {
       endpoint: 'gate',
-      traceparent: typeof span === 'string' ? span : question.traceparent,
+      traceparent: typeof span === 'string' ? span : only('traceparent'),
       address: addressOf(call),
       code: null,
       get requestId() {
         return (requestId ??= newRequestId());
       },
     };
-    const { onVerdict, decided } = verdicts.ofGate(logged);
     const asked = { protocol, endpoint: 'grpc' } as const;
     const decision =
       ticket === null
-        ? decider.unavailable(asked, gatekeeper.isDraining ? 'shutting_down' : 'overloaded')
+        ? decider.unread(asked, gatekeeper.isDraining ? 'shutting_down' : 'overloaded')
         : await decider.decide({
-            ...{ ...asked, request, onVerdict },
+            ...{ ...asked, request, asked: logged },
             isWanted: () => isWanted(call),
             mayWait: () => ticket.park(),
           });
-    decided(decision);
-    return dialect.write(decision, requestId);
+    switch (decision.kind) {
+      case 'pass':
+        return dialect.pass;
+      case 'allow': {
+        const { context, token } = decision;
+        return dialect.allow(contextHeaders(context, token), toStruct(wholeContextOf(decision)));
+      }
+      case 'deny':
+        return dialect.deny(decision, requestId);
+    }
   };
 
-  const serve = async (call: Call, client: string): Promise<Buffer | null> => {
-    const { length } = call.request;
+  const serve = async (call: Call): Promise<Buffer | null> => {
+    const client = clientOf(addressOf(call));
+    if ((rateLimit?.admit(client) ?? 0) > 0) {
+      decider.rejected('grpc', 'rate_limited');
+      return dialect.refuse(429, 'rate_limited');
+    }
     const ticket = gatekeeper.isDraining ? null : gatekeeper.enter({ client }, 0);
     if (ticket === null) return answer(call, null);
     try {
-      return await ticket.run(length, {
+      return await ticket.run(call.request.length, {
         work: () => answer(call, ticket),
         refuse: () => answer(call, null),
       });
@@ -123,13 +131,7 @@ export function answerIn(dialect: Dialect, context: GrpcContext): handleUnaryCal
   };
 
   return (call, reply) => {
-    const client = clientOf(addressOf(call));
-    if ((rateLimit?.admit(client) ?? 0) > 0) {
-      decider.rejected('grpc', 'rate_limited');
-      reply(null, dialect.refuse(429, 'rate_limited'));
-      return;
-    }
-    serve(call, client)
+    serve(call)
       .then((bytes) => bytes !== null && reply(null, bytes))
       .catch((error: unknown) => {
         log.error({ err: error }, 'a call failed inside the service');

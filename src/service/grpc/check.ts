@@ -1,12 +1,11 @@
 import { bodyOfBytes, unusable } from '../../gate/carriers.js';
 import type { Protocol } from '../../gate/codes.js';
-import { contextHeaders, NO_CONTEXT, type HeaderChanges } from '../../gate/context.js';
+import { NO_CONTEXT, type HeaderChanges } from '../../gate/context.js';
 import { GATE_PROTOCOLS } from '../../gate/open.js';
 import type { RequestBody } from '../../gate/request.js';
 import type { GateHead } from '../http/gate-head.js';
-import { wholeContextOf } from '../gate-decider.js';
 import type { Dialect, GatewayQuestion } from './calls.js';
-import { readHeaders, readMessage, requireLittleBesides, toStruct, writeMessage } from './messages.js';
+import { readHeaders, readMessage, requireLittleBesides, writeMessage } from './messages.js';
 
 /** Values of `google.rpc.Code`; that of a denial by its HTTP status. */
 const OK = 0;
@@ -22,25 +21,13 @@ const OVERWRITE_IF_EXISTS_OR_ADD = 2;
 /** Envoy's `Authorization/Check`, which others have adopted: a question is about one HTTP request. */
 export const CHECK: Dialect = {
   read: readCheck,
-  write: (decision, requestId) => {
-    switch (decision.kind) {
-      case 'pass':
-        return PASS;
-      case 'allow': {
-        const { context, token } = decision;
-        return write({
-          status: { code: OK },
-          okResponse: changes(contextHeaders(context, token)),
-          dynamicMetadata: toStruct(wholeContextOf(decision)),
-        });
-      }
-      case 'deny': {
-        const { code, response } = decision;
-        const id = requestId === null ? {} : { 'X-Request-Id': requestId };
-        const headers = { ...response.headers, 'X-DRS-Code': code, ...id };
-        return writeDenial(response.status, code, headers, response.body);
-      }
-    }
+  pass: write({ status: { code: OK }, okResponse: changes(NO_CONTEXT) }),
+  allow: (headers, dynamicMetadata) =>
+    write({ status: { code: OK }, okResponse: changes(headers), dynamicMetadata }),
+  deny: ({ code, response }, requestId) => {
+    const id = requestId === null ? {} : { 'X-Request-Id': requestId };
+    const headers = { ...response.headers, 'X-DRS-Code': code, ...id };
+    return writeDenial(response.status, code, headers, response.body);
   },
   refuse: (status, reason) => {
     const retry: Headers = status === 429 ? { 'retry-after': '1' } : {};
@@ -72,14 +59,15 @@ function readCheck(bytes: Buffer, protocol: Protocol, maxBodyBytes: number): Gat
       headers: head.headers,
       body: bodyOf(body ?? NONE, rawBody ?? NONE, head, only('content-length'), maxBodyBytes),
     },
-    requestId: only('x-request-id'),
-    traceparent: only('traceparent'),
+    only,
   };
 }
 
 const NONE = Buffer.alloc(0);
 
-const write = (response: object): Buffer => writeMessage('CheckResponse', response);
+function write(response: object): Buffer {
+  return writeMessage('CheckResponse', response);
+}
 
 type Headers = Readonly<Record<string, string>>;
 
@@ -89,8 +77,6 @@ function writeDenial(status: number, message: string, headers: Headers, body: ob
     deniedResponse: { status: { code: status }, headers: options(headers), body: JSON.stringify(body) },
   });
 }
-
-const PASS = write({ status: { code: OK }, okResponse: changes(NO_CONTEXT) });
 
 function bodyOf(
   text: Buffer,

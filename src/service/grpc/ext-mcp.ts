@@ -1,11 +1,10 @@
 import { unusable } from '../../gate/carriers.js';
-import { contextHeaders, NO_CONTEXT, type HeaderChanges } from '../../gate/context.js';
+import { NO_CONTEXT, type HeaderChanges } from '../../gate/context.js';
 import type { RequestBody } from '../../gate/request.js';
 import { hasMoreNodes, JSON_LIMITS } from '../../protocol/json.js';
 import { decodeUtf8 } from '#platform';
-import { wholeContextOf } from '../gate-decider.js';
 import type { Dialect } from './calls.js';
-import { readHeaders, readMessage, requireLittleBesides, toStruct, writeMessage } from './messages.js';
+import { readHeaders, readMessage, requireLittleBesides, writeMessage } from './messages.js';
 
 /** Values of `AuthorizationError.Code`, by the HTTP status of a denial. */
 const PERMISSION_DENIED = 1;
@@ -26,42 +25,31 @@ export const EXT_MCP: Dialect = {
     return {
       protocol: 'mcp',
       request: {
-        ...{ method: 'POST', path: null, headers: head.headers },
+        ...{ method: 'POST', path: null, headers: head.headers, mayLackHeaders: true },
         body: bodyOf(method, mcpRequest, maxBodyBytes),
       },
-      requestId: only('x-request-id'),
-      traceparent: only('traceparent'),
+      only,
     };
   },
-  write: (decision) => {
-    switch (decision.kind) {
-      case 'pass':
-        return PASS;
-      case 'allow': {
-        const { context, token } = decision;
-        return writeMessage('McpRequestResult', {
-          pass: {},
-          headerMutation: mutation(contextHeaders(context, token)),
-          metadata: toStruct(wholeContextOf(decision)),
-        });
-      }
-      case 'deny': {
-        const { code, response } = decision;
-        const mcpError = Buffer.from(JSON.stringify(response.body.error));
-        return writeDenial(response.status, { reason: `DRS: ${code}`, mcpError });
-      }
-    }
+  pass: write({ pass: {}, headerMutation: mutation(NO_CONTEXT) }),
+  allow: (headers, metadata) => write({ pass: {}, headerMutation: mutation(headers), metadata }),
+  deny: ({ code, response }) => {
+    const mcpError = Buffer.from(JSON.stringify(response.body.error));
+    return writeDenial(response.status, { reason: `DRS: ${code}`, mcpError });
   },
   refuse: (status, reason) => writeDenial(status, { reason }),
 };
 
-const PASS = writeMessage('McpRequestResult', { pass: {}, headerMutation: mutation(NO_CONTEXT) });
 /** The answer to every question about a tool server's response: the gate checks requests only. */
-export const PASS_RESPONSE = writeMessage('McpRequestResult', { pass: {} });
+export const PASS_RESPONSE = write({ pass: {} });
+
+function write(result: object): Buffer {
+  return writeMessage('McpRequestResult', result);
+}
 
 function writeDenial(status: number, error: object): Buffer {
   const code = CODES.get(status) ?? PERMISSION_DENIED;
-  return writeMessage('McpRequestResult', { error: { code, ...error } });
+  return write({ error: { code, ...error } });
 }
 
 /** Rebuilds the JSON-RPC message from method and params. Its id is always 0: the gateway keeps the caller's id. */

@@ -106,6 +106,9 @@ export function writeMessage(name: string, message: object): Buffer {
 // Each level of JSON takes three levels of a Struct, and readers of protobuf refuse more than 100.
 const MAX_DEPTH = 16;
 
+/** A `google.protobuf.Struct`. */
+export type Struct = ReturnType<typeof toStruct>;
+
 /**
  * A JSON object as a `google.protobuf.Struct`. Members that are nested more than 16 deep are left out: with them, a
  * reader would refuse the whole message.

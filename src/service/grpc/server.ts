@@ -9,7 +9,7 @@ import {
   type handleUnaryCall,
   type ServerInterceptor,
 } from '@grpc/grpc-js';
-import { MAX_BACKLOG } from '../http/front-end.js';
+import { cannotListen, MAX_BACKLOG } from '../http/front-end.js';
 import { secureContextOf, type Certificate } from '../http/listen/certificate.js';
 import { GRPC_METHODS, type GrpcMethod } from '../observe/metrics/metrics.js';
 import { answerIn, type GrpcContext } from './calls.js';
@@ -149,10 +149,9 @@ function openListener(injector: ConnectionInjector, { certificate, connections }
     /** Resolves with the port, which other processes cannot share. */
     listen: (host: string, port: number) =>
       new Promise<number>((resolve, reject) => {
-        const fault =
-          `cannot listen on ${host}:${port} for gRPC: another process has the port, or the address is not this machine's; ` +
-          'stop that process, or choose another address (HOST and GRPC_PORT)';
-        server.once('error', () => reject(new Error(fault)));
+        server.once('error', () =>
+          reject(cannotListen({ host, port, isShared: false }, 'HOST and GRPC_PORT')),
+        );
         server.listen({ host, port, exclusive: true, backlog: MAX_BACKLOG }, () =>
           resolve((server.address() as AddressInfo).port),
         );

@@ -1,27 +1,26 @@
 import { Buffer } from 'node:buffer';
 import type { Logger } from 'pino';
-import { MAX_TYPICAL_BYTES, type Gatekeeper, type Ticket } from '../load/gatekeeper.js';
+import type { Configuration } from '../configuration/configuration.js';
+import type { RouteContext } from '../core.js';
+import { MAX_TYPICAL_BYTES, type Ticket } from '../load/gatekeeper.js';
 import type { RateLimit } from '../load/rate-limit.js';
 import type { Endpoint } from '../observe/metrics/metrics.js';
 import { MAX_PIECES } from './body-reader.js';
-import type { BatchFault, BodyLimits, Judge } from './judged-body.js';
+import type { Judge } from './judged-body.js';
 import { judgeInTurn } from './serve.js';
-import { NDJSON_TYPE, refusal, type Answer, type Answered, type Asked, type Incoming } from './incoming.js';
+import {
+  NDJSON_TYPE,
+  refusal,
+  type Answer,
+  type Answered,
+  type Answering,
+  type Asked,
+  type Incoming,
+} from './incoming.js';
 
-/** The limits of batches. */
-export interface BatchLimits extends BodyLimits {
-  /** Lines; 0 if there are no batches. */
-  readonly maxBatch: number;
-  readonly maxBatchBytes: number;
-  readonly maxBodyMemory: number;
-}
-
-interface BatchDeps {
-  readonly configuration: BatchLimits;
-  readonly gatekeeper: Gatekeeper;
+type BatchDeps = Pick<RouteContext, 'configuration' | 'gatekeeper' | 'log'> & {
   readonly limit: RateLimit | null;
-  readonly log: Logger;
-}
+};
 
 /** Memory for the answer to a line, and for what is noted of it while it waits. */
 const BYTES_PER_LINE = 1024;
@@ -38,8 +37,8 @@ const LINE_FEED = 0x0a;
 const TYPE_FORM = /^application\/x-ndjson[ \t]*(?:;[ \t]*charset=(?:utf-8|"utf-8")[ \t]*)?$/i;
 
 /** The largest batch. */
-export function maxBatchBytesOf({ maxBatchBytes, maxBodyMemory }: BatchLimits): number {
-  return Math.min(maxBatchBytes, Math.floor(maxBodyMemory / BATCH_SHARE));
+export function maxBatchBytesOf({ maxBodyMemory }: Pick<Configuration, 'maxBodyMemory'>): number {
+  return Math.floor(maxBodyMemory / BATCH_SHARE);
 }
 
 /**
@@ -57,29 +56,21 @@ export async function answerBatch(
   const { configuration } = deps;
   const { maxBatch, maxBodyMemory } = configuration;
   const maxBytes = maxBatchBytesOf(configuration);
-  const refuse = (reason: BatchFault['reason'], status: number, error: string) =>
-    judge.refuse(incoming, { reason, status, error });
-  const fault = findHeaderFault(incoming, maxBatch);
-  if (fault !== null) return refuse('malformed', fault.status, fault.error);
+  const refuse = (status: number, error: string) =>
+    judge.refuse(incoming, { reason: status === 413 ? 'too_large' : 'malformed', status, error });
+  const refused = refuseHeaders(incoming, maxBatch, refuse);
+  if (refused !== null) return refused;
   const body = await incoming.read(maxBytes, ticket);
   if (body === 'gone') return null;
-  if (body === 'too_large')
-    return refuse(
-      'too_large',
-      413,
-      `the batch is larger than ${maxBytes} bytes (MAX_BATCH_BYTES, or an eighth of MAX_BODY_MEMORY), ` +
-        `or came in more than ${MAX_PIECES} pieces; send it as several`,
-    );
+  if (body === 'too_large') {
+    const limits = `${maxBytes} bytes (an eighth of MAX_BODY_MEMORY), or came in more than ${MAX_PIECES} pieces`;
+    return refuse(413, `the batch is larger than ${limits}; send it as several`);
+  }
   if (typeof body === 'string') return judge.refuse(incoming, body);
   const lines = splitLines(body, maxBatch);
   if (lines === null)
-    return refuse(
-      'too_large',
-      413,
-      `the batch has more than MAX_BATCH (${maxBatch}) lines; send it as several`,
-    );
-  if (lines.length === 0)
-    return refuse('malformed', 400, 'the batch has no line, expected one JSON text a line');
+    return refuse(413, `the batch has more than MAX_BATCH (${maxBatch}) lines; send it as several`);
+  if (lines.length === 0) return refuse(400, 'the batch has no line, expected one JSON text a line');
   const forAnswers = Math.min(lines.length * BYTES_PER_LINE, maxBodyMemory / ANSWERS_SHARE);
   // What came in one piece is not counted yet.
   const uncounted = body.length > MAX_TYPICAL_BYTES ? 0 : body.length;
@@ -225,24 +216,21 @@ function joinAll(parts: readonly (string | Buffer)[]): string | Buffer {
   return Buffer.concat(parts.map((part) => (typeof part === 'string' ? Buffer.from(part) : part)));
 }
 
-/** Why the headers of a batch are not those of one; `null` if they are. */
-function findHeaderFault(incoming: Incoming, maxBatch: number): Pick<BatchFault, 'status' | 'error'> | null {
+/** Refuses a batch whose headers are not those of one; `null` if they are. */
+function refuseHeaders(
+  incoming: Incoming,
+  maxBatch: number,
+  refuse: (status: number, error: string) => Answering,
+): Answering {
   if (maxBatch === 0)
-    return {
-      status: 415,
-      error: 'batches (application/x-ndjson) are off, since MAX_BATCH is 0; send single requests',
-    };
+    return refuse(415, 'batches (application/x-ndjson) are off, since MAX_BATCH is 0; send single requests');
   const type = incoming.header('content-type') ?? '';
   if (!TYPE_FORM.test(type)) {
-    const found = JSON.stringify(type.slice(0, 80));
     const expected = `${NDJSON_TYPE} for a batch, without other parameters than charset=utf-8`;
-    return { status: 415, error: `Content-Type is ${found}, expected ${expected}` };
+    return refuse(415, `Content-Type is ${JSON.stringify(type.slice(0, 80))}, expected ${expected}`);
   }
   if (incoming.header('content-encoding') !== null)
-    return { status: 415, error: 'a batch has Content-Encoding, expected none: send it as it is' };
+    return refuse(415, 'a batch has Content-Encoding, expected none: send it as it is');
   if (incoming.header('x-drs-bundle') === null) return null;
-  return {
-    status: 400,
-    error: 'a batch has the header X-DRS-Bundle, expected none: put each bundle into a line of the body',
-  };
+  return refuse(400, 'a batch has the header X-DRS-Bundle, expected none: put each bundle into a line of it');
 }

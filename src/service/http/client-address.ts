@@ -1,12 +1,11 @@
 import { BlockList, isIP, isIPv4, isIPv6 } from 'node:net';
-import { UNIX_PEER } from './front-end.js';
 
 /** The proxies that are trusted to say where a request came from. */
 export type ProxyTrust =
   /** This many proxies: the last ones on the way, whatever their addresses. */
   | { readonly kind: 'hops'; readonly hops: number }
-  /** Proxies with these addresses and, if `unix`, all that call over a Unix socket. */
-  | { readonly kind: 'addresses'; readonly list: BlockList; readonly unix: boolean };
+  /** Proxies with these addresses. */
+  | { readonly kind: 'addresses'; readonly list: BlockList };
 
 const MAX_HOPS = 16;
 const MAX_ADDRESSES = 100;
@@ -15,8 +14,7 @@ const MAX_ENTRIES = 32;
 const MAX_CHARACTERS = 2048;
 
 /**
- * Reads `TRUST_PROXY`: a number of proxies, or a list of addresses and networks separated by commas. In a list, `unix`
- * stands for Unix sockets.
+ * Reads `TRUST_PROXY`: a number of proxies, or a list of addresses and networks separated by commas.
  *
  * @returns `problem` says what is wrong with the text
  * @example readProxyTrust('10.0.0.0/8, fd00::/8')
@@ -30,14 +28,12 @@ export function readProxyTrust(text: string): ProxyTrust | { readonly problem: s
   const entries = text.split(',').map((entry) => entry.trim());
   if (entries.length > MAX_ADDRESSES) return { problem: `expected at most ${MAX_ADDRESSES} networks` };
   const list = new BlockList();
-  let unix = false;
   for (const entry of entries) {
     const [, address = '', bits] = /^([^/%]+)(?:\/(\d{1,3}))?$/.exec(entry) ?? [];
     const version = isIP(address);
     const size = version === 4 ? 32 : 128;
     const prefix = bits === undefined ? size : Number(bits);
-    if (entry === UNIX_PEER) unix = true;
-    else if (version === 0 || prefix > size)
+    if (version === 0 || prefix > size)
       return {
         problem: `${JSON.stringify(entry)} is not a network, expected a number of proxies, or networks such as 10.0.0.0/8,fd00::/8`,
       };
@@ -47,7 +43,7 @@ export function readProxyTrust(text: string): ProxyTrust | { readonly problem: s
       };
     else list.addSubnet(address, prefix, version === 4 ? 'ipv4' : 'ipv6');
   }
-  return { kind: 'addresses', list, unix };
+  return { kind: 'addresses', list };
 }
 
 /**
@@ -70,7 +66,7 @@ export function clientAddressOf(trust: ProxyTrust | null, peer: string, forwarde
   let client = peer;
   let end = text.length;
   for (let hop = 0; hop < hops && end >= 0; hop++) {
-    if (trust.kind === 'addresses' && !isTrusted(trust, client)) break;
+    if (trust.kind === 'addresses' && !isTrusted(trust.list, client)) break;
     const comma = text.lastIndexOf(',', end - 1);
     // The leftmost entry may have been cut in the middle of an address.
     const address = comma === -1 && isCut ? null : readAddress(text.slice(comma + 1, end));
@@ -81,11 +77,7 @@ export function clientAddressOf(trust: ProxyTrust | null, peer: string, forwarde
   return client;
 }
 
-function isTrusted(
-  { list, unix }: Extract<ProxyTrust, { readonly kind: 'addresses' }>,
-  address: string,
-): boolean {
-  if (address === UNIX_PEER) return unix;
+function isTrusted(list: BlockList, address: string): boolean {
   const version = isIP(address);
   return version !== 0 && list.check(address, version === 4 ? 'ipv4' : 'ipv6');
 }

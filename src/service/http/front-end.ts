@@ -1,7 +1,6 @@
 import type { Buffer } from 'node:buffer';
 import type { Certificate } from './listen/certificate.js';
 import type { Connections } from '../load/connections.js';
-import { showAddress, type ListenAddress } from './listen/listen-address.js';
 
 /** The names of the front ends: uWebSockets.js and `node:http`. */
 export type FrontEndName = 'uws' | 'node';
@@ -42,7 +41,7 @@ export type TakePiece = (piece: Buffer, isLast: boolean) => void;
  * {@link write}, except for {@link cut} until the answer is sent.
  */
 export interface Wire {
-  /** The address of the peer in text; {@link UNIX_PEER} over a Unix socket. Ask while the handler runs. */
+  /** The address of the peer in text. Ask while the handler runs. */
   remoteAddress(): string;
   /** Sets a callback for a disconnect before {@link write} or {@link close}. Call it before the handler returns. */
   onAborted(gone: () => void): void;
@@ -78,6 +77,20 @@ export interface Wire {
   cut(): void;
 }
 
+/** Where a front end listens. */
+export interface ListenAddress {
+  readonly host: string;
+  /** 0 takes a free one. */
+  readonly port: number;
+  /** Other processes of the same user can listen on the port too. The kernel then distributes new connections among them. */
+  readonly isShared: boolean;
+}
+
+/** An address as it is printed: `127.0.0.1:8080`, `[::1]:8080`. */
+export function showAddress({ host, port }: Pick<ListenAddress, 'host' | 'port'>): string {
+  return `${host.includes(':') ? `[${host}]` : host}:${port}`;
+}
+
 /** What a front end needs. */
 export interface FrontEndOptions {
   /** Called for each request. Must not throw. */
@@ -95,7 +108,7 @@ export interface FrontEnd {
   /**
    * Listens on an address. Call it once.
    *
-   * @returns the port; 0 for a Unix socket
+   * @returns the port
    * @throws Error if it cannot listen on the address
    */
   listen(address: ListenAddress): Promise<number>;
@@ -123,37 +136,21 @@ export const MAX_HEADERS = 100;
 /** Connections that the kernel keeps until they are accepted. It keeps at most `net.core.somaxconn`, whatever this says. */
 export const MAX_BACKLOG = 65_535;
 
-/** The {@link Wire.remoteAddress} of a connection over a Unix socket. */
-export const UNIX_PEER = 'unix';
-
 /** The {@link Wire.remoteAddress} of a connection that is already closed. */
 export const GONE_PEER = 'unknown';
 
 const LOW_PORTS = 1024;
 
-/** The error of a front end that cannot listen. */
-export function cannotListen(address: ListenAddress): Error {
-  const isLow = address.kind === 'tcp' && address.port > 0 && address.port < LOW_PORTS;
+/** The error of a front end that cannot listen. @param variables that give the address */
+export function cannotListen(address: ListenAddress, variables = 'HOST and PORT, METRICS_ADDR'): Error {
+  const isLow = address.port > 0 && address.port < LOW_PORTS;
   const who = isLow
     ? `, or this user may not listen there (ports below ${LOW_PORTS} are for root, or for whoever has CAP_NET_BIND_SERVICE)`
     : '';
   return new Error(
-    address.kind === 'unix'
-      ? `cannot listen on ${showAddress(address)}: its folder does not exist, or this process may not write to it; ` +
-          'create it for the user of the service, or choose another path (LISTEN)'
-      : `cannot listen on ${showAddress(address)}: another process has the port, or the address is not this machine's${who}; ` +
-          'stop that process, or choose another address (HOST and PORT, METRICS_ADDR)',
+    `cannot listen on ${showAddress(address)}: another process has the port, or the address is not this machine's${who}; ` +
+      `stop that process, or choose another address (${variables})`,
   );
-}
-
-/** A front end that can be opened here. */
-export interface LoadedFrontEnd {
-  readonly name: FrontEndName;
-  /** Why this front end was chosen, for the log. */
-  readonly reason: string;
-  /** Whether uWebSockets.js is installed but does not run, so that the choice is second best. */
-  readonly isFallback: boolean;
-  readonly open: OpenFrontEnd;
 }
 
 /** Adds uWebSockets.js, an optional peer. It is not on the registry under its own name. */
@@ -162,16 +159,17 @@ const INSTALL_UWS = 'npm install uWebSockets.js@npm:uwebsockets@3.0.6';
 /**
  * Loads the requested front end. For `auto`: uWebSockets.js if it runs here, else `node:http`.
  *
+ * @returns why this one was chosen, and whether it is second best, since uWebSockets.js is installed but does not run
  * @throws Error if uWebSockets.js is requested and does not load
  */
-export async function loadFrontEnd(wanted: FrontEndName | 'auto'): Promise<LoadedFrontEnd> {
+export async function loadFrontEnd(wanted: FrontEndName | 'auto') {
   let [fault, isFallback] = ['FRONT_END asks for it', false];
   if (wanted !== 'node') {
     try {
       const { openUws } = await import('./uws.js');
       const why = wanted === 'auto' ? 'it loads, and is the faster one' : 'FRONT_END asks for it';
       const reason = `${why}; it answers HTTP/1.0 with 505, which FRONT_END=node speaks`;
-      return { name: 'uws', reason, isFallback, open: openUws };
+      return { name: 'uws', reason, isFallback, open: openUws } as const;
     } catch (error) {
       isFallback = (error as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND';
       fault = isFallback
@@ -184,7 +182,7 @@ export async function loadFrontEnd(wanted: FrontEndName | 'auto'): Promise<Loade
     }
   }
   const { openNode } = await import('./node/node.js');
-  return { name: 'node', reason: fault, isFallback, open: openNode };
+  return { name: 'node', reason: fault, isFallback, open: openNode } as const;
 }
 
 /** The message of the system's loader, which uWebSockets.js appends to a paragraph of its own. */

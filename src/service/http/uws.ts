@@ -6,20 +6,14 @@ import type { Certificate } from './listen/certificate.js';
 import {
   cannotListen,
   GONE_PEER,
-  UNIX_PEER,
   type FrontEnd,
   type FrontEndOptions,
+  type ListenAddress,
   type OpenFrontEnd,
   type TakePiece,
   type Wire,
   type WireAnswer,
 } from './front-end.js';
-import {
-  removeStaleSocket,
-  SocketFile,
-  withSocketMode,
-  type ListenAddress,
-} from './listen/listen-address.js';
 
 /**
  * The front end on uWebSockets.js. Import this file only with `import()`: it loads a binary that is not installed
@@ -29,13 +23,12 @@ export const openUws: OpenFrontEnd = (options) => new UwsFrontEnd(options);
 
 class UwsFrontEnd implements FrontEnd {
   readonly #options: FrontEndOptions;
-  /** The app that listens on TCP, and its address; `null` before it listens. */
+  /** The app that listens, and its address; `null` before it listens. */
   #listening: {
     readonly app: UwsApp;
     readonly socket: uWS.us_listen_socket | null;
-    readonly at: TcpAddress;
+    readonly at: ListenAddress;
   } | null = null;
-  #onUnix: { readonly app: UwsApp; readonly file: SocketFile } | null = null;
   /** Apps with an earlier certificate that still have connections. */
   readonly #retired = new Set<UwsApp>();
 
@@ -43,11 +36,12 @@ class UwsFrontEnd implements FrontEnd {
     this.#options = options;
   }
 
-  async listen(address: ListenAddress): Promise<number> {
-    if (address.kind === 'unix') {
-      await this.#listenOnUnix(address);
-      return 0;
-    }
+  listen(address: ListenAddress): Promise<number> {
+    // Within a promise, an error rejects.
+    return new Promise((resolve) => resolve(this.#listen(address)));
+  }
+
+  #listen(address: ListenAddress): number {
     const { certificate } = this.#options;
     const app = this.#makeApp(certificate);
     let socket = listenOn(app, address);
@@ -75,19 +69,15 @@ class UwsFrontEnd implements FrontEnd {
     const app = this.#makeApp(certificate);
     uWS.us_listen_socket_close(oldSocket);
     const socket = listenOn(app, at);
-    if (socket !== null) {
-      this.#listening = { app, socket, at };
-      if (old.open > 0) this.#retired.add(old);
-      return;
-    }
-    const again = listenOn(old, at);
-    // Nobody can reach the service any more. The error ends the process, so that its supervisor starts a new one.
-    if (again === null) {
+    if (socket === null) {
+      // Nobody can reach the service any more. The error ends the process, so that its supervisor starts a new one.
       setImmediate(() => {
         throw cannotListen(at);
       });
-    } else this.#listening = { app: old, socket: again, at };
-    throw cannotListen(at);
+      throw cannotListen(at);
+    }
+    this.#listening = { app, socket, at };
+    if (old.open > 0) this.#retired.add(old);
   }
 
   stopListening(): void {
@@ -98,24 +88,13 @@ class UwsFrontEnd implements FrontEnd {
   close(): void {
     this.#listening?.app.app.close();
     for (const { app } of this.#retired) app.close();
-    this.#onUnix?.app.app.close();
-    this.#onUnix?.file.remove();
   }
 
-  async #listenOnUnix(address: Extract<ListenAddress, { readonly kind: 'unix' }>): Promise<void> {
-    const { path, mode } = address;
-    // uSockets itself would take over a socket that another process listens on.
-    await removeStaleSocket(path);
-    const app = this.#makeApp(null, true);
-    if (withSocketMode(path, mode, () => listenOn(app, address)) === null) throw cannotListen(address);
-    this.#onUnix = { app, file: new SocketFile(path) };
-  }
-
-  #makeApp(certificate: Certificate | null, isUnix = false): UwsApp {
+  #makeApp(certificate: Certificate | null): UwsApp {
     const { handle, connections } = this.#options;
     const app = certificate === null ? uWS.App() : makeSslApp(certificate);
     const made: UwsApp = { app, open: 0 };
-    app.any('/*', (res, req) => handle(new UwsWire(res, req, isUnix), req));
+    app.any('/*', (res, req) => handle(new UwsWire(res, req), req));
     (app as unknown as FilteredApp).filter((connection, change) => {
       made.open += change;
       if (change < 0) {
@@ -126,8 +105,6 @@ class UwsFrontEnd implements FrontEnd {
     return made;
   }
 }
-
-type TcpAddress = Extract<ListenAddress, { readonly kind: 'tcp' }>;
 
 interface UwsApp {
   readonly app: uWS.TemplatedApp;
@@ -155,31 +132,26 @@ function makeSslApp({ certFile, keyFile }: Certificate): uWS.TemplatedApp {
 function listenOn({ app }: UwsApp, address: ListenAddress): uWS.us_listen_socket | null {
   let socket: uWS.us_listen_socket | false = false;
   const take = (listening: uWS.us_listen_socket | false) => void (socket = listening);
-  if (address.kind === 'unix') app.listen_unix(take, address.path);
-  else {
-    const options = address.isShared ? LIBUS_LISTEN_DEFAULT : LIBUS_LISTEN_EXCLUSIVE_PORT;
-    (app as unknown as ListenWithOptions).listen(address.host, address.port, options, take);
-  }
+  const options = address.isShared ? LIBUS_LISTEN_DEFAULT : LIBUS_LISTEN_EXCLUSIVE_PORT;
+  (app as unknown as ListenWithOptions).listen(address.host, address.port, options, take);
   return socket === false ? null : socket;
 }
 
 /** uWebSockets.js frees `res` when the client disconnects or the answer is written. Using it then ends the process. */
 class UwsWire implements Wire {
   readonly #res: uWS.HttpResponse;
-  readonly #isUnix: boolean;
   /** Whether uWebSockets.js closes the connection after the answer, and does not say so: it looks for five letters. */
   readonly #closesSilently: boolean;
   #isGone = false;
 
-  constructor(res: uWS.HttpResponse, req: uWS.HttpRequest, isUnix: boolean) {
+  constructor(res: uWS.HttpResponse, req: uWS.HttpRequest) {
     this.#res = res;
-    this.#isUnix = isUnix;
     this.#closesSilently = req.getHeader('connection').length === 5;
   }
 
   remoteAddress(): string {
-    if (this.#isUnix) return UNIX_PEER;
-    return addressOf(this.#res);
+    const address = Buffer.from(this.#res.getRemoteAddressAsText()).toString('latin1');
+    return address === '' ? GONE_PEER : address;
   }
 
   onAborted(gone: () => void): void {
@@ -306,11 +278,6 @@ function bytesOf(text: string | Buffer): Buffer {
   return typeof text === 'string' ? Buffer.from(text) : text;
 }
 
-function addressOf(connection: Pick<uWS.HttpResponse, 'getRemoteAddressAsText'>): string {
-  const address = Buffer.from(connection.getRemoteAddressAsText()).toString('latin1');
-  return address === '' ? GONE_PEER : address;
-}
-
 function statusLine(status: number): string {
   return `${status} ${STATUS_CODES[status] ?? 'Unknown'}`;
 }
@@ -321,12 +288,7 @@ interface FilteredApp {
    * @param onChange called with 1 for a new connection, and with -1 when one ends. Then the connection has no address any
    *   more, and nothing else tells which one it was
    */
-  filter(
-    onChange: (
-      connection: Pick<uWS.HttpResponse, 'close' | 'getRemoteAddressAsText'>,
-      change: number,
-    ) => void,
-  ): void;
+  filter(onChange: (connection: Pick<uWS.HttpResponse, 'close'>, change: number) => void): void;
 }
 interface ListenWithOptions {
   listen(

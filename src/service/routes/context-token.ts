@@ -5,6 +5,7 @@ import type { PendingCall } from '../../gate/request.js';
 import { decodeBase64url, encodeBase64url } from '#platform';
 import { didKeyOf } from '../../protocol/did-key.js';
 import { toJcs } from '../../protocol/jcs.js';
+import { digestOf } from '../../protocol/jwt.js';
 import { chargedOf, type RefundPart } from '../../usage/index.js';
 
 /** The `typ` of a signed context. No other token has it, so none can be mistaken for a context. */
@@ -154,8 +155,4 @@ function toClaim({ receipt, microUsd }: RefundPart) {
 
 function encodeText(text: string): string {
   return encodeBase64url(Buffer.from(text, 'utf8'));
-}
-
-function digestOf(text: string): string {
-  return `sha256:${createHash('sha256').update(text, 'utf8').digest('hex')}`;
 }

@@ -18,7 +18,7 @@ interface GateRequestFault {
 }
 
 /** `POST /v1/gate`: gates in other processes and languages send a description of the caller's request, or a batch of them. */
-export function judgeOfGateRequests({ configuration, gate: { decider }, verdicts }: GateJudgeContext): Judge {
+export function judgeOfGateRequests({ configuration, gate: { decider } }: GateJudgeContext): Judge {
   return {
     maxBytes: configuration.maxBodyBytes,
     answer: async (asked, body, ticket) => {
@@ -27,13 +27,11 @@ export function judgeOfGateRequests({ configuration, gate: { decider }, verdicts
         decider.rejected('gate', 'malformed');
         return { status: 400, body: JSON.stringify(read) };
       }
-      const { onVerdict, decided } = verdicts.ofGate(asked);
       const decision = await decider.decide({
-        ...{ ...read, endpoint: 'gate', onVerdict },
+        ...{ ...read, endpoint: 'gate', asked },
         isWanted: () => !asked.isOver,
         mayWait: () => ticket.park(),
       });
-      decided(decision);
       const whole = decision.kind === 'allow' ? { ...decision, context: wholeContextOf(decision) } : decision;
       return { status: 200, body: JSON.stringify(gateAnswer(whole)) };
     },
@@ -44,14 +42,9 @@ export function judgeOfGateRequests({ configuration, gate: { decider }, verdicts
   };
 }
 
-/**
- * Reads the body of a request to `/v1/gate`.
- *
- * @param assumed the protocol of a request that names none; if left out, there is none
- */
+/** Reads the body of a request to `/v1/gate`. */
 export function readGateRequest(
   bytes: Buffer,
-  assumed?: Protocol,
 ): { protocol: Protocol; request: GateRequest } | GateRequestFault {
   const read = readJson(bytes, (text) => ({ text, value: JSON.parse(text) as unknown }));
   if (read.fault !== undefined) return invalid(read.error);
@@ -64,7 +57,7 @@ export function readGateRequest(
   const unknown = Object.keys(value).find((name) => !MEMBERS.has(name));
   if (unknown !== undefined)
     return invalid(`the member ${JSON.stringify(shorten(unknown))} is none of ${[...MEMBERS].join(', ')}`);
-  const { protocol = assumed, method = 'POST', path = null, headers = {} } = value;
+  const { protocol, method = 'POST', path = null, headers = {} } = value;
   if (typeof protocol !== 'string') return invalid('protocol is not a string, expected http, mcp or a2a');
   const known = GATE_PROTOCOLS.find((name) => name === protocol);
   if (known === undefined) {
@@ -83,7 +76,10 @@ export function readGateRequest(
   return {
     protocol: known,
     // Who asks about A2A without a path has an endpoint of JSON-RPC.
-    request: { method, path: path ?? (known === 'a2a' ? '/' : null), headers: lookup, body },
+    request: {
+      ...{ method, path: path ?? (known === 'a2a' ? '/' : null), headers: lookup, body },
+      ...(value['headers'] === undefined ? { mayLackHeaders: true } : {}),
+    },
   };
 }
 

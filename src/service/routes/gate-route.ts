@@ -8,7 +8,7 @@ import type { GateHead } from '../http/gate-head.js';
 import { tooLargeMessage, type Fault, type Judge } from '../http/judged-body.js';
 import type { Answer, Answering, Incoming } from '../http/incoming.js';
 import type { Ticket } from '../load/gatekeeper.js';
-import type { RouteContext } from './context.js';
+import type { RouteContext } from '../core.js';
 
 /** How a request is asked about, and what happens then. */
 export interface GateQuery extends Pick<GateRequest, 'method' | 'path'> {
@@ -25,7 +25,7 @@ export interface GateQuery extends Pick<GateRequest, 'method' | 'path'> {
   readonly act: (decision: GateDecision, isTooLarge: boolean) => Answering;
 }
 
-export type GateJudgeContext = Pick<RouteContext, 'configuration' | 'verdicts'> & {
+export type GateJudgeContext = Pick<RouteContext, 'configuration'> & {
   readonly gate: Pick<RouteContext['gate'], 'decider'>;
 };
 
@@ -60,30 +60,23 @@ export class GateJudge implements Judge<Incoming> {
     if (fault === 'too_large') return this.#decide(incoming, null, null);
     const { decider } = this.#context.gate;
     const asked = { protocol: this.#protocol, endpoint: 'gate' } as const;
-    if (fault === 'timeout') return answerOf(decider.timedOut(asked), true);
-    if (fault === 'overloaded' || fault === 'shutting_down')
-      return answerOf(decider.unavailable(asked, fault), fault === 'shutting_down');
+    if (fault === 'timeout' || fault === 'overloaded' || fault === 'shutting_down')
+      return answerOf(decider.unread(asked, fault), fault !== 'overloaded');
     throw new Error('a gate has no such fault');
   }
 
   async #decide(incoming: Incoming, body: Buffer | null, ticket: Ticket | null): Promise<Answer | null> {
-    const { gate, verdicts } = this.#context;
+    const { decider } = this.#context.gate;
     const query = this.#queryOf(incoming, body?.length ?? 0, ticket);
     const { method, path, readBody, headers = (incoming.gate as GateHead).headers, hasRoom, act } = query;
     if (hasRoom === false) return this.refuse(incoming, 'overloaded');
-    const { onVerdict, decided } = verdicts.ofGate(incoming);
     const read = body === null ? tooLarge(tooLargeMessage(this.maxBytes)) : readBody(body);
-    const decision = await gate.decider.decide({
-      ...{
-        protocol: this.#protocol,
-        endpoint: 'gate',
-        request: { method, path, headers, body: read },
-        onVerdict,
-      },
+    const decision = await decider.decide({
+      ...{ protocol: this.#protocol, endpoint: 'gate', asked: incoming },
+      request: { method, path, headers, body: read },
       isWanted: () => !incoming.isOver,
       mayWait: () => ticket?.park() === true,
     });
-    decided(decision);
     return act(decision, body === null);
   }
 }

@@ -1,13 +1,14 @@
 import { decodeUtf8 } from '#platform';
 import { isJsonObject, parseStrictJson } from '../../protocol/json.js';
 import { refundCall, RefundError, type RefundCode, type Refunded } from '../../usage/index.js';
+import { clock } from '../../verifier/call-options.js';
 import { show } from '../../verify/codes.js';
 import { answerTo, type Judge } from '../http/judged-body.js';
 import { refusal, type Incoming } from '../http/incoming.js';
 import { printable } from '../observe/logs/verdict-logs.js';
 import { Sampler } from '../observe/sampler.js';
 import type { ContextClaims } from './context-token.js';
-import type { RouteContext } from './context.js';
+import type { RouteContext } from '../core.js';
 import { GATE_SCOPE } from '../gate-decider.js';
 
 const BODY_BYTES = 32 * 1024;
@@ -20,14 +21,9 @@ const STATUS: Partial<Record<RefundCode, number>> = {
 };
 
 /** `POST /v1/refund`: tool servers give back what the gate has charged. */
-export function judgeOfRefunds({
-  configuration,
-  gate,
-  log,
-  metrics,
-  verdicts,
-}: RouteContext): Judge<Incoming> {
-  const { signer, replays: store } = gate;
+export function judgeOfRefunds(context: RouteContext): Judge<Incoming> {
+  const { configuration, log, metrics, verdicts } = context;
+  const { signer, replays: store } = context.gate;
   // Logs whatever `LOG_LEVEL` says: who gave back what must be known.
   const audit = log.child({}, { level: 'info' });
   // Of refunds that gave nothing back: whoever has a context that was signed once can ask for as many.
@@ -47,7 +43,7 @@ export function judgeOfRefunds({
     const call = { scope: GATE_SCOPE, iss: agent, jti, allowedAt, charged };
     const facts = { ...factsOf(claims), address: incoming.clientAddress, requestId: incoming.requestId };
     try {
-      const refunded = await refundCall(call, usd, store, Math.floor(Date.now() / 1000));
+      const refunded = await refundCall(call, usd, store, clock());
       const isEmpty = refunded.calls === 0 && refunded.total_cost_usd === 0;
       if (!isEmpty || sampler.admits()) audit.info({ ...facts, ...refunded }, 'refund');
       verdicts.recordRefund(incoming, claims, 'done', refunded);

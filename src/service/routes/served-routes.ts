@@ -1,7 +1,5 @@
-import { readFileSync, statSync } from 'node:fs';
-import type { OpeningRules } from '../../gate/open.js';
 import { RouteTable } from '../../gate/routes.js';
-import type { Configuration } from '../configuration/configuration.js';
+import { readAtMost } from '../configuration/secret-files.js';
 
 const MAX_BYTES = 1024 * 1024;
 
@@ -22,34 +20,22 @@ export class ServedRoutes {
   }
 
   /**
-   * Reads the file again, if there is one.
+   * Reads the file again.
    *
+   * @returns what to log; `null` if there is no file
    * @throws Error if it cannot be used; the old table stays
    */
-  reload(): void {
-    if (this.file !== null) this.current = readTable(this.file);
+  reload(): object | null {
+    const { file } = this;
+    if (file === null) return null;
+    this.current = readTable(file);
+    return { file };
   }
-}
-
-/** What a gate opens by its configuration. The routes are those at the time of a request: they can be reloaded. */
-export function openingRulesOf(
-  configuration: Pick<Configuration, 'gatePassMethods' | 'gateMethods'>,
-  routes: Pick<ServedRoutes, 'current'>,
-): OpeningRules {
-  return {
-    passMethods: new Set(configuration.gatePassMethods),
-    methods: configuration.gateMethods,
-    get routes() {
-      return routes.current;
-    },
-  };
 }
 
 function readTable(file: string): RouteTable {
   try {
-    const { size } = statSync(file);
-    if (size > MAX_BYTES) throw new Error(`it has ${size} bytes, expected at most ${MAX_BYTES}`);
-    return RouteTable.parse(readFileSync(file, 'utf8'));
+    return RouteTable.parse(readAtMost(file, MAX_BYTES).toString('utf8'));
   } catch (error) {
     const { message } = error as Error;
     throw new Error(

@@ -12,7 +12,7 @@ import type { Route, Table } from '../http/serve.js';
 import { RateLimit } from '../load/rate-limit.js';
 import type { Endpoint } from '../observe/metrics/metrics.js';
 import { AdminRoutes } from './admin-routes.js';
-import type { RouteContext } from './context.js';
+import type { RouteContext } from '../core.js';
 import { judgeOfGateRequests } from './gate-api-route.js';
 import { GateJudge, proxyQuery } from './gate-route.js';
 import { INSPECTOR_HEADERS, inspectorPage } from './inspector.js';

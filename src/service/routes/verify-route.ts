@@ -3,7 +3,7 @@ import { parseBundleText } from '../../verify/receipt-cache.js';
 import { asksForDetails, toVerdictJson } from '../../verifier/verdict.js';
 import { answerTo, readJson, type Judge } from '../http/judged-body.js';
 import { refusal } from '../http/incoming.js';
-import type { RouteContext } from './context.js';
+import type { RouteContext } from '../core.js';
 
 /** `POST /verify`: answers a body, or each line of a batch, with a verdict. */
 export function judgeOfVerdicts({ engine, metrics, verdicts, log, configuration }: RouteContext): Judge {

@@ -16,33 +16,11 @@ import {
 } from './values.js';
 
 const RECEIPT_CLAIMS = [
-  'aud',
-  'cmd',
-  'drs_consent',
-  'drs_root_type',
-  'drs_status_list_index',
-  'drs_type',
-  'drs_v',
-  'exp',
-  'iat',
-  'iss',
-  'jti',
-  'nbf',
-  'policy',
-  'prev_dr_hash',
-  'sub',
+  ...['aud', 'cmd', 'drs_consent', 'drs_root_type', 'drs_status_list_index', 'drs_type', 'drs_v'],
+  ...['exp', 'iat', 'iss', 'jti', 'nbf', 'policy', 'prev_dr_hash', 'sub'],
 ];
 const CALL_CLAIMS = [
-  'args',
-  'cmd',
-  'dr_chain',
-  'drs_type',
-  'drs_v',
-  'iat',
-  'iss',
-  'jti',
-  'sub',
-  'tool_server',
+  ...['args', 'cmd', 'dr_chain', 'drs_type', 'drs_v', 'iat', 'iss', 'jti', 'sub', 'tool_server'],
 ];
 const CONSENT_MEMBERS = ['locale', 'method', 'policy_hash', 'session_id', 'timestamp'];
 
@@ -108,19 +86,8 @@ const SUFFIXES = [
   ...ODD_RESOURCES.filter((resource) => resource.startsWith('file:///data/')).map((resource) =>
     resource.slice(13),
   ),
-  '',
-  'a',
-  'a/*',
-  '*',
-  'a/.\r./.%2e/b',
-  'a\\b',
-  '%2E%2e',
-  '.\u200b./a',
-  '\u0020',
-  '\u001f',
-  '..%5cetc',
-  '%5c..%5cetc',
-  '..%3fq',
+  ...['', 'a', 'a/*', '*', 'a/.\r./.%2e/b', 'a\\b', '%2E%2e', '.\u200b./a', '\u0020', '\u001f'],
+  ...['..%5cetc', '%5c..%5cetc', '..%3fq'],
 ];
 
 /** Uses a resource below an allowed prefix, in the call or in the policy of the next receipt. */
@@ -255,31 +222,12 @@ function consentText(random: Random, member: string): string {
 
 const LOCALES = [
   ...[
-    'de',
-    'DE-ch',
-    'zh-Hant-TW',
-    'zh-cmn-yue-gan-Hans',
-    'sl-rozaj-1994',
-    'en-a-bbb-x-a',
-    'x-a',
-    'es-419',
-    'abcdefgh',
+    ...['de', 'DE-ch', 'zh-Hant-TW', 'zh-cmn-yue-gan-Hans', 'sl-rozaj-1994', 'en-a-bbb-x-a', 'x-a'],
+    ...['es-419', 'abcdefgh'],
   ],
   ...[
-    '',
-    'd',
-    'C',
-    'en_US',
-    'en-',
-    '-en',
-    'en--us',
-    'i-klingon',
-    'en-a',
-    'en-x',
-    'x',
-    'en-aaaaaaaaa',
-    'abcdefghi',
-    'd\u00e9',
+    ...['', 'd', 'C', 'en_US', 'en-', '-en', 'en--us', 'i-klingon', 'en-a', 'en-x', 'x'],
+    ...['en-aaaaaaaaa', 'abcdefghi', 'd\u00e9'],
   ],
   ...[
     'zh-aaa-bbb-ccc',

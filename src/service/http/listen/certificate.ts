@@ -1,20 +1,16 @@
 import type { Buffer } from 'node:buffer';
-import { constants, createPrivateKey, X509Certificate, type KeyObject } from 'node:crypto';
+import { constants, createPrivateKey, X509Certificate } from 'node:crypto';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
 import type { Configuration } from '../../configuration/variables.js';
 import { readAtMost } from '../../configuration/secret-files.js';
 import type { FrontEnd } from '../front-end.js';
 
-/** The PEM files of a certificate. */
-export interface CertificateFiles {
-  /** The certificate, followed by its intermediate certificates. */
-  readonly certFile: string;
-  /** Its private key, not encrypted. */
-  readonly keyFile: string;
-}
-
 /** A certificate that has been read and checked. */
-export interface Certificate extends CertificateFiles {
+export interface Certificate {
+  /** The PEM file of the certificate, followed by its intermediate certificates. */
+  readonly certFile: string;
+  /** That of its private key, not encrypted. */
+  readonly keyFile: string;
   readonly cert: Buffer;
   readonly key: Buffer;
   /** Its `notAfter`, in Unix seconds. */
@@ -30,29 +26,32 @@ const MAX_BYTES = 256 * 1024;
  *
  * @throws Error saying what was found in which file, what was expected and what to do. It never quotes the key file.
  */
-export function readCertificate({ certFile, keyFile }: CertificateFiles): Certificate {
+export function readCertificate({
+  certFile,
+  keyFile,
+}: Pick<Certificate, 'certFile' | 'keyFile'>): Certificate {
   const cert = readPem('TLS_CERT_FILE', certFile);
   const key = readPem('TLS_KEY_FILE', keyFile);
-  const leaf = parseCertificate(cert, certFile);
-  if (!leaf.checkPrivateKey(parseKey(key, keyFile)))
-    throw new Error(
-      `TLS_KEY_FILE is ${show(keyFile)}: it is not the key of the certificate in TLS_CERT_FILE, expected its private key; ` +
-        'write both files again, the key first',
+  const isCertificate =
+    'expected a certificate with its chain, in PEM that begins with -----BEGIN CERTIFICATE-----';
+  const leaf = parse('TLS_CERT_FILE', certFile, () => new X509Certificate(cert), isCertificate);
+  const isKey = 'expected its private key in PEM without a passphrase, readable by this process only';
+  const privateKey = parse('TLS_KEY_FILE', keyFile, () => createPrivateKey(key), isKey);
+  if (!leaf.checkPrivateKey(privateKey))
+    throw fault(
+      'TLS_KEY_FILE',
+      keyFile,
+      'it is not the key of the certificate in TLS_CERT_FILE: write both again, the key first',
     );
   const expiresAt = Date.parse(leaf.validTo) / 1000;
   if (!(expiresAt > Date.now() / 1000))
-    throw new Error(
-      `TLS_CERT_FILE is ${show(certFile)}: the certificate expired on ${leaf.validTo}, expected one that is valid now; renew it`,
+    throw fault(
+      'TLS_CERT_FILE',
+      certFile,
+      `the certificate expired on ${leaf.validTo}, expected one that is valid now; renew it`,
     );
-  try {
-    createSecureContext({ cert, key });
-  } catch (error) {
-    throw new Error(
-      `TLS_CERT_FILE is ${show(certFile)}: it cannot be served (${(error as Error).message}), ` +
-        'expected a certificate with its chain and a key that is long enough; issue another one',
-      { cause: error },
-    );
-  }
+  const canServe = 'expected a certificate with its chain and a key that is long enough; issue another one';
+  parse('TLS_CERT_FILE', certFile, () => createSecureContext({ cert, key }), canServe);
   return { certFile, keyFile, cert, key, expiresAt, fingerprint: leaf.fingerprint256 };
 }
 
@@ -62,42 +61,19 @@ export function secureContextOf({ cert, key }: Certificate): SecureContextOption
 }
 
 function readPem(variable: string, path: string): Buffer {
+  return parse(variable, path, () => readAtMost(path, MAX_BYTES), 'expected a PEM file');
+}
+
+function parse<T>(variable: string, path: string, read: () => T, expected: string): T {
   try {
-    return readAtMost(path, MAX_BYTES);
+    return read();
   } catch (error) {
-    throw new Error(`${variable} is ${show(path)}: ${(error as Error).message}; expected a PEM file`, {
-      cause: error,
-    });
+    throw fault(variable, path, `${(error as Error).message}; ${expected}`, error);
   }
 }
 
-function parseCertificate(pem: Buffer, path: string): X509Certificate {
-  try {
-    return new X509Certificate(pem);
-  } catch (error) {
-    throw new Error(
-      `TLS_CERT_FILE is ${show(path)}: no certificate can be read from it, ` +
-        'expected PEM that begins with -----BEGIN CERTIFICATE-----',
-      { cause: error },
-    );
-  }
-}
-
-function parseKey(pem: Buffer, path: string): KeyObject {
-  try {
-    return createPrivateKey(pem);
-  } catch (error) {
-    const isEncrypted = pem.includes('ENCRYPTED');
-    throw new Error(
-      `TLS_KEY_FILE is ${show(path)}: ${isEncrypted ? 'the key is encrypted' : 'no private key can be read from it'}, ` +
-        'expected one in PEM without a passphrase, readable by this process only',
-      { cause: error },
-    );
-  }
-}
-
-function show(path: string): string {
-  return JSON.stringify(path);
+function fault(variable: string, path: string, problem: string, cause?: unknown): Error {
+  return new Error(`${variable} is ${JSON.stringify(path)}: ${problem}`, { cause });
 }
 
 /** The certificate that a service serves. It can be reloaded from the same files. */
@@ -121,12 +97,14 @@ export class ServedCertificate {
   /**
    * Reads the files again, and serves the new certificate to new connections.
    *
+   * @returns what to log
    * @throws Error if the files cannot be used; the old certificate stays
    */
-  reload(frontEnds: readonly Pick<FrontEnd, 'useCertificate'>[]): Certificate {
+  reload(frontEnds: readonly Pick<FrontEnd, 'useCertificate'>[]): object {
     const next = readCertificate(this.current);
     for (const frontEnd of frontEnds) frontEnd.useCertificate(next);
     this.current = next;
-    return next;
+    const { certFile, fingerprint, expiresAt } = next;
+    return { certFile, fingerprint, until: new Date(expiresAt * 1000).toISOString() };
   }
 }

@@ -1,40 +1,21 @@
 import { Buffer } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import {
-  GONE_PEER,
-  type HttpRequest,
-  type TakePiece,
-  UNIX_PEER,
-  type Wire,
-  type WireAnswer,
-} from '../front-end.js';
+import { GONE_PEER, type HttpRequest, type TakePiece, type Wire, type WireAnswer } from '../front-end.js';
 
 const NOTHING = Buffer.alloc(0);
-
-type WireOptions = { readonly expectsContinue: boolean; readonly isUnix: boolean };
 
 /** A {@link Wire} over `node:http`. */
 export class NodeWire implements Wire {
   readonly #request: IncomingMessage;
   readonly #response: ServerResponse;
-  readonly #options: WireOptions;
+  readonly #expectsContinue: boolean;
   #gone: (() => void) | null = null;
   #closes = false;
 
-  constructor(request: IncomingMessage, response: ServerResponse, options: WireOptions) {
+  constructor(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean) {
     this.#request = request;
     this.#response = response;
-    this.#options = options;
-  }
-
-  /** Whether a part of the body has not arrived yet. */
-  get isReceiving(): boolean {
-    return !this.#request.complete;
-  }
-
-  /** Whether the answer has been started. */
-  get hasAnswered(): boolean {
-    return this.#response.headersSent;
+    this.#expectsContinue = expectsContinue;
   }
 
   /** Whether the answer is the last one of the connection. */
@@ -49,7 +30,7 @@ export class NodeWire implements Wire {
   }
 
   remoteAddress(): string {
-    return this.#options.isUnix ? UNIX_PEER : (this.#request.socket.remoteAddress ?? GONE_PEER);
+    return this.#request.socket.remoteAddress ?? GONE_PEER;
   }
 
   onAborted(gone: () => void): void {
@@ -58,7 +39,7 @@ export class NodeWire implements Wire {
 
   receive(take: TakePiece, isWanted: boolean): void {
     const request = this.#request;
-    if (this.#options.expectsContinue && isWanted) this.#response.writeContinue();
+    if (this.#expectsContinue && isWanted) this.#response.writeContinue();
     const announced = Number(request.headers['content-length'] ?? NaN);
     let received = 0;
     let hasBegun = false;

@@ -10,6 +10,7 @@ import { type AddressInfo, Server as NetServer, type Socket } from 'node:net';
 import { secureContextOf } from '../listen/certificate.js';
 import {
   type FrontEndOptions,
+  type ListenAddress,
   MAX_BACKLOG,
   MAX_HEADERS,
   MAX_HEADER_BYTES,
@@ -17,7 +18,6 @@ import {
   cannotListen,
 } from '../front-end.js';
 import { NodeRequest, NodeWire } from './node-wire.js';
-import { removeStaleSocket, withSocketMode, type ListenAddress } from '../listen/listen-address.js';
 import { Buffer } from 'node:buffer';
 
 // Like uWebSockets.js, which closes idle connections after 8 to 12 s.
@@ -60,13 +60,9 @@ export const openNode: OpenFrontEnd = (options) => {
   server.maxHeadersCount = MAX_HEADERS + 1;
   // Closes connections without any traffic, for example if the client does not read its answers.
   server.timeout = options.requestTimeoutSecs * 1000 + IDLE_MS;
-  let isUnix = false;
-  serve(server, options, () => isUnix);
+  serve(server, options);
   return {
-    listen: (address) => {
-      isUnix = address.kind === 'unix';
-      return listen(server, address);
-    },
+    listen: (address) => listen(server, address),
     // The method of `http.Server` would also close connections that wait for their next request.
     stopListening: () => void NetServer.prototype.close.call(server),
     useCertificate: (next) => tlsServer?.setSecureContext(secureContextOf(next)),
@@ -78,23 +74,14 @@ export const openNode: OpenFrontEnd = (options) => {
 };
 
 async function listen(server: Server, address: ListenAddress): Promise<number> {
-  if (address.kind === 'unix') await removeStaleSocket(address.path);
-  else if (address.isShared && !CAN_SHARE) throw new Error(CANNOT_SHARE);
-  const listening = new Promise<void>((resolve, reject) => {
-    server.once('error', () => reject(cannotListen(address)));
-    server.once('listening', resolve);
-  });
-  if (address.kind === 'unix') {
-    const { path } = address;
-    withSocketMode(path, address.mode, () => server.listen({ path, exclusive: true, backlog: MAX_BACKLOG }));
-    await listening;
-    return 0;
-  }
   const { host, port, isShared } = address;
-  // @types/node 20 does not know `reusePort`.
-  const options = { host, port, exclusive: true, reusePort: isShared, backlog: MAX_BACKLOG };
-  server.listen(options);
-  await listening;
+  if (isShared && !CAN_SHARE) throw new Error(CANNOT_SHARE);
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', () => reject(cannotListen(address)));
+    // @types/node 20 does not know `reusePort`.
+    const options = { host, port, exclusive: true, reusePort: isShared, backlog: MAX_BACKLOG };
+    server.listen(options, resolve);
+  });
   return (server.address() as AddressInfo).port;
 }
 
@@ -118,11 +105,7 @@ function refusalOf({ rawHeaders, headers, httpVersion }: IncomingMessage): Refus
   return null;
 }
 
-function serve(
-  server: Server,
-  { handle, connections, certificate }: FrontEndOptions,
-  isUnix: () => boolean,
-): void {
+function serve(server: Server, { handle, connections, certificate }: FrontEndOptions): void {
   // The open requests of each connection: several if the client pipelines.
   const open = new WeakMap<Socket, Set<NodeWire>>();
   // Connections are counted before their TLS handshake.
@@ -160,7 +143,7 @@ function serve(
       refuseConnection(socket, ...refusal);
       return;
     }
-    const wire = new NodeWire(request, response, { expectsContinue, isUnix: isUnix() });
+    const wire = new NodeWire(request, response, expectsContinue);
     wires.add(wire);
     response.once('close', () => wires.delete(wire));
     handle(wire, new NodeRequest(request));
@@ -170,26 +153,18 @@ function serve(
   // Other expectations are ignored, as uWebSockets.js ignores them.
   server.on('checkExpectation', (request, response) => serveRequest(request, response, false));
   server.on('clientError', (fault: ParserFault, socket: Socket) => {
-    const wires = open.get(socket);
-    const [wire] = wires ?? [];
     // Behind a request with `Connection: close`. Its answer comes, and ends the connection.
     if (fault.code === 'HPE_CLOSED_CONNECTION') return;
-    if (wires === undefined || wires.size > 1 || wire?.isReceiving === false) {
-      // An answer now could be mistaken for the answer to an earlier request.
-      socket.destroy();
-      return;
+    // It was refused before: what it still sends is discarded.
+    if (socket.writableEnded) return;
+    // An answer now could be mistaken for that to an earlier request, or to a later one where the connection was opened in advance.
+    if (open.get(socket)?.size !== 0 || socket.bytesRead === 0) socket.destroy();
+    else {
+      const status = STATUS_OF.get(fault.code) ?? 400;
+      refuseConnection(socket, status, `the request is not HTTP/1.1: ${fault.reason ?? fault.message}`);
     }
-    if (wire?.hasAnswered === true) return;
-    // Either no request is open, or the fault is in the body of the one that is.
-    wire?.abort();
-    wires.clear();
-    answerFault(fault, socket);
   });
 }
-
-// What the client still sends is read and discarded for a while, so that the client can read the answer.
-const MAX_DISCARDED_BYTES = 1024 * 1024;
-const MAX_DISCARDING_MS = 2000;
 
 /** The error of Node's parser for bytes that are not an HTTP request. */
 interface ParserFault extends Error {
@@ -198,27 +173,18 @@ interface ParserFault extends Error {
   readonly reason?: string;
 }
 
-/** For each refused connection, the number of bytes read at the time of the refusal. */
-const refusedAt = new WeakMap<Socket, number>();
+const STATUS_OF: ReadonlyMap<string | undefined, number> = new Map([
+  ['HPE_HEADER_OVERFLOW', 431],
+  ['ERR_HTTP_REQUEST_TIMEOUT', 408],
+]);
 
-/** Answers bytes that are not an HTTP request, and closes the connection. Called again if more bytes follow. */
-function answerFault(fault: ParserFault, socket: Socket): void {
-  const since = refusedAt.get(socket);
-  if (since !== undefined) {
-    if (socket.bytesRead - since > MAX_DISCARDED_BYTES) socket.destroy();
-  } else if (!socket.writable || socket.bytesRead === 0) {
-    // Opened in advance and never used. An answer could be mistaken for the answer to a later request.
-    socket.destroy();
-  } else {
-    const { code, reason, message } = fault;
-    const unlisted: Refusal = [400, `the request is not HTTP/1.1: ${reason ?? message}`];
-    refuseConnection(socket, ...(REFUSALS.get(code) ?? unlisted));
-  }
-}
+type Refusal = readonly [status: number, error: string];
+
+/** For so long is what the client still sends read and discarded, so that it can read the answer. */
+const MAX_DISCARDING_MS = 2000;
 
 /** Writes `{ "error": … }` directly to the socket, without `node:http`, and closes the connection. */
 function refuseConnection(socket: Socket, status: number, error: string): void {
-  refusedAt.set(socket, socket.bytesRead);
   const body = JSON.stringify({ error });
   socket.end(
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/json\r\n` +
@@ -227,21 +193,3 @@ function refuseConnection(socket: Socket, status: number, error: string): void {
   const timer = setTimeout(() => socket.destroy(), MAX_DISCARDING_MS);
   socket.once('close', () => clearTimeout(timer));
 }
-
-type Refusal = readonly [status: number, error: string];
-const UNSUPPORTED: Refusal = [505, 'the version is not supported, expected HTTP/1.1 or HTTP/1.0'];
-/** Status and message for the codes of Node's parser. For one that is not listed, the message is the parser's. */
-const REFUSALS: ReadonlyMap<string | undefined, Refusal> = new Map<string, Refusal>([
-  ['HPE_HEADER_OVERFLOW', [431, `the headers are larger than ${MAX_HEADER_BYTES} bytes`]],
-  ['ERR_HTTP_REQUEST_TIMEOUT', [408, 'the headers did not arrive in time']],
-  ['HPE_INVALID_VERSION', UNSUPPORTED],
-  ['HPE_PAUSED_H2_UPGRADE', UNSUPPORTED],
-  [
-    'HPE_UNEXPECTED_CONTENT_LENGTH',
-    [400, 'Content-Length comes more than once, or together with Transfer-Encoding; expected one of them'],
-  ],
-  [
-    'HPE_INVALID_TRANSFER_ENCODING',
-    [400, 'Transfer-Encoding is not "chunked", comes more than once, or together with Content-Length'],
-  ],
-]);

@@ -42,7 +42,13 @@ export class LineFile {
    * @throws Error if it cannot be opened for writing, or is no regular file
    */
   static async open(path: string, log: Logger): Promise<LineFile> {
-    return new LineFile(path, log, await openStream(path));
+    try {
+      return new LineFile(path, log, await openStream(path));
+    } catch (error) {
+      const remedy = 'Its folder must exist, and this process must be able to write to it.';
+      const message = `cannot write the decision log (DECISION_LOG): ${(error as Error).message}. ${remedy}`;
+      throw new Error(message, { cause: error });
+    }
   }
 
   /** @param line without a line break */

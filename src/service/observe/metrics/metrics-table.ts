@@ -153,12 +153,10 @@ function by<One, Label extends string>(
   members: Readonly<Record<Label, One>> | undefined,
   read: (one: One, label: Label) => Values | undefined,
 ): Values | undefined {
-  const values: [Label, Values][] = [];
-  if (members === undefined) return undefined;
-  for (const label of Object.keys(members) as Label[]) {
-    const value = read(members[label], label);
-    if (value !== undefined) values.push([label, value]);
-  }
+  const values = (Object.keys(members ?? {}) as Label[]).flatMap((label) => {
+    const value = members && read(members[label], label);
+    return value === undefined ? [] : [[label, value] as const];
+  });
   return values.length === 0 ? undefined : values;
 }
 

@@ -15,6 +15,7 @@ import fastify, { type FastifyInstance, type FastifyRequest } from 'fastify';
 import { Hono, type Context } from 'hono';
 import { pino } from 'pino';
 import { Pool } from 'undici';
+import { askMcp } from '../../../support/mcp-message.js';
 import { AUTHORIZATION, callOnce, clientOf, EXT_MCP } from '../../../support/grpc.js';
 import { createVerifier, type Verifier, type VerifierOptions } from '../../../../src/index.js';
 import { drsA2a } from '../../../../src/middleware/a2a/index.js';
@@ -23,7 +24,6 @@ import {
   drsContext,
   drsFetch,
   drsMiddleware,
-  DrsRefusalError,
   findDrsContext,
 } from '../../../../src/middleware/index.js';
 import { drsMcp } from '../../../../src/middleware/mcp/index.js';
@@ -408,11 +408,9 @@ async function send(pool: Pool, path: string, request: GateRequest) {
   return { status: answer.statusCode, headers: answer.headers, json };
 }
 
-/** A handler, as the SDKs call it. */
+/** A message, as the SDKs pass it on. */
 function mcpDoor(verifier: Verifier, world: World): GateDoor {
-  const handle = drsMcp({ ...open(world), verifier }).protectHandler(
-    (_request: { method: string; params: object }) => ({ context: findDrsContext() }),
-  );
+  const protection = drsMcp({ ...open(world), verifier });
   const callIn = ({ body }: GateRequest) => {
     const read = readJson(body);
     const [params, method] = ['params', 'method'].map((name) =>
@@ -423,8 +421,8 @@ function mcpDoor(verifier: Verifier, world: World): GateDoor {
       : undefined;
   };
   return {
-    name: 'drsMcp handler',
-    scope: 'drsMcp handler',
+    name: 'drsMcp',
+    scope: 'drsMcp',
     sees(request) {
       const call = callIn(request);
       if (request.protocol !== 'mcp' || call === undefined || !isPrintable(request)) return undefined;
@@ -437,12 +435,12 @@ function mcpDoor(verifier: Verifier, world: World): GateDoor {
       if (call === undefined) throw new Error('this door cannot carry the request');
       const headers = new Headers(request.headers.map(([name, value]) => [name, value]));
       try {
-        const { context } = await handle(call, { http: { req: { headers } } });
+        const context = await askMcp(protection, call, findDrsContext, { request: { headers } });
         return line(context === null ? { decision: 'pass' } : allowed(context));
       } catch (error) {
-        if (!(error instanceof DrsRefusalError)) throw error;
-        const { code, status } = error.data as { code: string; status: number };
-        return line({ decision: 'deny', code, status });
+        const { data } = error as { readonly data?: { readonly code: string; readonly status: number } };
+        if (data === undefined) throw error;
+        return line({ decision: 'deny', code: data.code, status: data.status });
       }
     },
   };
@@ -664,9 +662,10 @@ function extMcpDoor({ agentgateway }: GateService): GateDoor {
   return {
     name: 'ExtMcp',
     scope: '/v1/gate text',
-    leavesOut({ protocol, method, body }) {
+    leavesOut({ protocol, method, body, headers }) {
       if (protocol !== 'mcp') return 'another protocol';
       if (method !== 'POST') return 'another HTTP method';
+      if (`${JSON.stringify(headers)}${body}`.includes('2026-07-28')) return 'headers that may be left out';
       return MCP_REQUEST.test(body) ? undefined : 'no request that begins with jsonrpc, id and method';
     },
     sees(request) {

@@ -334,19 +334,7 @@ function alteredPath(random: Random, request: GateRequest): GateRequest {
     () =>
       way +
       random.pick([
-        '%2F',
-        '%2fx',
-        '%5c',
-        '%23',
-        '%3Bx',
-        '%00',
-        '%ff',
-        '%',
-        '%25',
-        '%3f',
-        '|',
-        'é',
-        '.json',
+        ...['%2F', '%2fx', '%5c', '%23', '%3Bx', '%00', '%ff', '%', '%25', '%3f', '|', 'é', '.json'],
         ':x',
       ]) +
       query,
@@ -454,15 +442,8 @@ function altered(random: Random, request: GateRequest, bundle: string): GateRequ
       put([
         'Mcp-Name',
         random.pick([
-          'search',
-          'fetch',
-          '=?base64?c2VhcmNo?=',
-          '=?base64?@?=',
-          '=?base64?/w==?=',
-          '',
-          ' search\t',
-          '\u00a0search',
-          'ü',
+          ...['search', 'fetch', '=?base64?c2VhcmNo?=', '=?base64?@?=', '=?base64?/w==?=', ''],
+          ...[' search\t', '\u00a0search', 'ü'],
         ]),
       ]),
     () => put(['Mcp-Name', 'search'], ['Mcp-Name', 'search']),
@@ -470,17 +451,7 @@ function altered(random: Random, request: GateRequest, bundle: string): GateRequ
       put([
         random.pick(['Mcp-Param-Query', 'MCP_Param-a', 'mcp-param-']),
         random.pick([
-          'tea',
-          'x',
-          '7',
-          '7.0',
-          '0',
-          'true',
-          'null',
-          'undefined',
-          '',
-          'ü',
-          '=?base64?dGVh?=',
+          ...['tea', 'x', '7', '7.0', '0', 'true', 'null', 'undefined', '', 'ü', '=?base64?dGVh?='],
           '=?base64?@?=',
         ]),
       ]),
@@ -492,6 +463,18 @@ function altered(random: Random, request: GateRequest, bundle: string): GateRequ
       put(['Connection', random.pick(['close', ' Keep-Alive, ,', 'X-DRS-Bundle', 'close, te', 'upgrade'])]),
     () => put(['upgrade', random.pick(['websocket', 'h2c', ''])]),
     () => put(['Mcp-Method', random.pick(['tools/call', 'tools/list', '', 'TOOLS/CALL'])]),
+    () => put(['MCP-Protocol-Version', random.pick(['2026-07-28', '2025-06-18', '2026-7-28', ''])]),
+    () => ({
+      ...put(
+        ['Mcp-Method', random.pick(['tools/call', 'tools/call', 'resources/read', 'ping'])],
+        ['MCP-Protocol-Version', '2026-07-28'],
+        ...(random.chance(0.5) ? [['Mcp-Name', 'search'] satisfies [string, string]] : []),
+      ),
+      body: body.replace(
+        '"params":{',
+        `"params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"},`,
+      ),
+    }),
     () => put1('Content-Type', random.pick(TYPES)),
     () => put(['Content_Type', random.pick(TYPES)]),
     () => put(['Content-Type', 'application/json']),
@@ -541,17 +524,8 @@ function altered(random: Random, request: GateRequest, bundle: string): GateRequ
     () =>
       member2(
         random.pick([
-          'method',
-          'params',
-          'id',
-          'jsonrpc',
-          'result',
-          'error',
-          'x',
-          'Params',
-          'METHOD',
-          'paramſ',
-          'İd',
+          ...['method', 'params', 'id', 'jsonrpc', 'result', 'error', 'x', 'Params', 'METHOD'],
+          ...['paramſ', 'İd'],
         ]),
         random.pick(ODD),
       ),

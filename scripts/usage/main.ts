@@ -1,11 +1,11 @@
 // Runs random schedules of calls under limited receipts in memory, Redis and a cluster, with one and four processes, which
-// freeze and die as Redis does. Needs redis-server. `npm run compile && node .build/test/usage/main.js [schedules] [seed]`
+// freeze and die as Redis does. Needs redis-server. `npm run compile && node .build/scripts/usage/main.js [schedules] [seed]`
 import { setTimeout as pause } from 'node:timers/promises';
 import { createMemoryReplayStore, openRedisReplayStore, type ReplayStore } from '../../src/usage/index.js';
-import { Random } from '../oracle/generator/random.js';
-import { localInstance, processInstance, runBatch, type Instance } from './model.js';
-import { startRedisCluster } from './redis-cluster.js';
-import { RedisServer } from './redis-server.js';
+import { Random } from '../../test/oracle/generator/random.js';
+import { localInstance, processInstance, runBatch, type Instance } from '../../test/usage/model.js';
+import { startRedisCluster } from '../../test/usage/redis-cluster.js';
+import { RedisServer } from '../../test/usage/redis-server.js';
 
 const schedules = Number(process.argv[2] ?? 10_000);
 const random = new Random(Number(process.argv[3] ?? 1));

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { trendOf, type Point } from './trend.js';
+import { trendOf, type Point } from '../../scripts/soak/trend.js';
 
 describe('a trend', () => {
   const points = (value: (at: number) => number) =>
