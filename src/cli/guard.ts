@@ -1,4 +1,4 @@
-import { announcementOf } from '../gate/mcp-announcement.js';
+import { announcementOf } from '../gate/mcp.js';
 import { endLike } from '../relay/child.js';
 import { destinationOf } from '../relay/destination.js';
 import { MAX_MESSAGE_BYTES } from '../relay/message.js';

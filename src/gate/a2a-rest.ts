@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject } from '../protocol/json.js';
 import { readQuery, splitPath } from './path.js';
-import { shorten } from './request.js';
+import { shown } from './request.js';
 
 /** The REST binding of A2A: what method, path and query of a request say. Signers and gates use the same functions. */
 
@@ -166,18 +166,6 @@ function isWord(segment: string): boolean {
   return WORDS.has(segment.toUpperCase().toLowerCase());
 }
 
-function invalid(reason: string): A2aTarget {
-  return { kind: 'invalid', reason };
-}
-
-function defect(reason: string): RestDefect {
-  return { code: 'INVALID_PARAMS', reason };
-}
-
-function reserved(reason: string): RestDefect {
-  return { code: 'RESERVED_ARGUMENT', reason };
-}
-
-function shown(name: string): string {
-  return JSON.stringify(shorten(name));
-}
+const invalid = (reason: string): A2aTarget => ({ kind: 'invalid', reason });
+const defect = (reason: string): RestDefect => ({ code: 'INVALID_PARAMS', reason });
+const reserved = (reason: string): RestDefect => ({ code: 'RESERVED_ARGUMENT', reason });

@@ -3,7 +3,7 @@ import { isJsonObject, parseStrictJson, type JsonValue } from '../protocol/json.
 import { MAX_JSON_DEPTH } from '../protocol/json-defects.js';
 import { readBundle } from '../protocol/bundle.js';
 import { gateFailure, type GateFailure, type Protocol } from './codes.js';
-import type { CallBody, GateRequest, HeaderLookup, RequestBody } from './request.js';
+import { shorten, type CallBody, type GateRequest, type HeaderLookup, type RequestBody } from './request.js';
 
 // What a request carries for the gate: its bundle, in a header, in metadata or in an envelope, and the body that was signed.
 
@@ -122,12 +122,13 @@ export function wholeBodyOfBytes(bytes: Bytes, headers: HeaderLookup): RequestBo
 /** Why a handler could take a body for something else than JSON in UTF-8, by its headers; else `null`. */
 export function whyNoJson(headers: HeaderLookup): string | null {
   const coding = codingOf(headers);
-  if (coding !== null) return `the body is encoded (Content-Encoding: ${brief(coding)}), expected plain JSON`;
+  if (coding !== null)
+    return `the body is encoded (Content-Encoding: ${shorten(coding)}), expected plain JSON`;
   const type = joined(headers('content-type'));
   const json = jsonTypeOf(headers);
   // A tool server could take the arguments from inside an envelope.
   if (type === '' || (json !== null && json !== ENVELOPE_TYPE)) return null;
-  return `the body is ${brief(type)}, expected application/json with no parameter but charset=utf-8`;
+  return `the body is ${shorten(type)}, expected application/json with no parameter but charset=utf-8`;
 }
 
 /**
@@ -148,14 +149,10 @@ function codingOf(headers: HeaderLookup): string | null {
 }
 
 /** If a header is repeated, the joined value is no valid coding or type. */
-function joined(values: readonly string[]): string {
-  return values.join(', ');
-}
+const joined = (values: readonly string[]): string => values.join(', ');
 
 /** A body that never matches the signed arguments. */
-export function unusable(reason: string): Extract<CallBody, { kind: 'unusable' }> {
-  return { kind: 'unusable', reason };
-}
+export const unusable = (reason: string) => ({ kind: 'unusable', reason }) as const;
 
 /**
  * A value that another parser produced, to compare with the signed arguments. If it holds a number beyond 2^53, it is
@@ -175,10 +172,6 @@ function holdsInexactNumber(value: unknown, depth = 0): boolean {
   if (typeof value === 'number') return Math.abs(value) > Number.MAX_SAFE_INTEGER;
   if (typeof value !== 'object' || value === null || depth > MAX_JSON_DEPTH) return false;
   return Object.values(value).some((item) => holdsInexactNumber(item, depth + 1));
-}
-
-function brief(header: string): string {
-  return header.length > 80 ? `${header.slice(0, 80)}…` : header;
 }
 
 /**

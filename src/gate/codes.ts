@@ -108,15 +108,19 @@ export const GATE_CATALOGUE = [
 /** A code of {@link GATE_CATALOGUE}. */
 export type GateCode = (typeof GATE_CATALOGUE)[number]['code'];
 
-/** Why a request is denied. */
-export interface GateFailure {
+/** What went wrong. */
+export interface Explained {
   /** A code of the gate or of a verdict; `docs/codes.md` explains each. */
   readonly code: string;
-  readonly status: number;
   /** For a person: what was found, what was expected. */
   readonly message: string;
   /** What the caller can do. */
   readonly suggestion: string;
+}
+
+/** Why a request is denied. */
+export interface GateFailure extends Explained {
+  readonly status: number;
   /** Whether the chain is valid, and how the call's body compares with it; `null` if nothing was checked. */
   readonly verdict: { readonly valid: boolean; readonly binding?: Exclude<Binding, 'match'> } | null;
   /** What clients of MCP expect in `data` besides. */
@@ -147,15 +151,7 @@ export function gateFailure(
 }
 
 /** Makes the failure for an invalid verdict, or for a failed replay check. */
-export function verdictFailure({
-  code,
-  message,
-  suggestion,
-}: {
-  readonly code: string;
-  readonly message: string;
-  readonly suggestion: string;
-}): GateFailure {
+export function verdictFailure({ code, message, suggestion }: Explained): GateFailure {
   return { code, status: statusOfVerdict(code), message, suggestion, verdict: { valid: false } };
 }
 

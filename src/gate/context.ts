@@ -72,8 +72,9 @@ export interface BundleClaims {
   readonly invocation: InvocationClaims;
 }
 
-/** The members of a receipt that the context of a call needs. */
+/** A receipt, as far as the gate reads it. */
 export interface ContextReceipt {
+  readonly iss: string;
   readonly jti: string;
   readonly exp?: number | null;
   readonly drs_root_type?: string | null;

@@ -2,7 +2,7 @@ import type { JsonObject, JsonValue } from '../protocol/json.js';
 import type { Binding } from '../verify/binding.js';
 import { coversCommand } from '../protocol/claims.js';
 import { describeDifference } from '../verify/difference.js';
-import { gateFailure, verdictFailure, type GateFailure } from './codes.js';
+import { gateFailure, verdictFailure, type Explained, type GateFailure } from './codes.js';
 import { Failure } from '../verify/codes.js';
 import type { Judgement } from '../verify/judge.js';
 import type { CountedLimits, LimitLeft } from '../verify/limits.js';
@@ -19,7 +19,7 @@ import {
 } from './context.js';
 import type { InvocationClaims, ReceiptClaims } from '../protocol/claims.js';
 import type { Policy } from '../protocol/policy.js';
-import type { CallBody, Denial, PendingCall } from './request.js';
+import { shown, type CallBody, type Denial, type PendingCall } from './request.js';
 
 /** The members of a verdict that the gate reads. */
 export type ChainVerdict =
@@ -29,10 +29,7 @@ export type ChainVerdict =
       /** What the verifier's operator says of the root principal, if it was asked for. */
       readonly details?: Pick<CallContext, 'root_name' | 'labels'>;
     }
-  | {
-      readonly valid: false;
-      readonly error: { readonly code: string; readonly message: string; readonly suggestion: string };
-    };
+  | { readonly valid: false; readonly error: Explained };
 
 /**
  * What the gate does with the binding check: `enforced` denies a call whose body does not match, `report` only puts the
@@ -53,7 +50,7 @@ export interface GateRules {
 export interface JudgedChain {
   readonly failure: null;
   /** Root first. */
-  readonly receipts: readonly [JudgedReceipt, ...JudgedReceipt[]];
+  readonly receipts: readonly [ContextReceipt, ...ContextReceipt[]];
   /** What the verifier's operator says of the root principal. */
   readonly root: RootDescription;
   readonly invocation: Pick<InvocationClaims, 'iss' | 'jti' | 'iat' | 'cmd' | 'args' | 'tool_server'>;
@@ -63,14 +60,9 @@ export interface JudgedChain {
   readonly binding: Binding | null;
 }
 
-/** A receipt, as far as the gate reads it. */
-export interface JudgedReceipt extends ContextReceipt {
-  readonly iss: string;
-}
-
 /** A chain that is not valid. */
 export interface JudgedInvalid {
-  readonly failure: { readonly code: string; readonly message: string; readonly suggestion: string };
+  readonly failure: Explained;
 }
 
 /** What a gate decides with. */
@@ -213,7 +205,7 @@ function contextOf({ receipts, root, invocation }: JudgedChain, binding: Binding
   return context;
 }
 
-function briefOf({ iss, jti, exp, drs_root_type, drs_consent }: ReceiptClaims): JudgedReceipt {
+function briefOf({ iss, jti, exp, drs_root_type, drs_consent }: ReceiptClaims): ContextReceipt {
   const session_id = drs_consent?.session_id ?? null;
   return { iss, jti, session_id, exp: exp ?? null, drs_root_type: drs_root_type ?? null };
 }
@@ -266,40 +258,32 @@ function findMismatch(
 ): GateFailure | null {
   const [{ iss: root }] = receipts;
   const { tool_server: server, cmd, args } = invocation;
+  const fail = (code: string, message: string, suggestion: string) =>
+    verdictFailure({ code, message, suggestion });
   if (trustedRoots !== null && !trustedRoots.has(root)) {
-    return verdictFailure({
-      code: 'UNTRUSTED_ROOT',
-      message: `Receipt 0: iss is ${brief(root)}, expected one of the principals that this server trusts`,
-      suggestion:
-        'Use a delegation by a principal that this server trusts, or have the operator add this one.',
-    });
+    const message = `Receipt 0: iss is ${shown(root)}, expected one of the principals that this server trusts`;
+    const remedy =
+      'Use a delegation by a principal that this server trusts, or have the operator add this one.';
+    return fail('UNTRUSTED_ROOT', message, remedy);
   }
   if (serverIdentity === undefined) {
-    return verdictFailure({
-      code: 'TOOL_SERVER_MISMATCH',
-      message: `Invocation: tool_server is ${brief(server)}, and this gate does not know the name of its tool server`,
-      suggestion:
-        'The operator of the gate sets SERVER_IDENTITY to the tool_server that calls are signed for, or to any.',
-    });
+    const message = `Invocation: tool_server is ${shown(server)}, and this gate does not know the name of its tool server`;
+    const remedy =
+      'The operator of the gate sets SERVER_IDENTITY to the tool_server that calls are signed for, or to any.';
+    return fail('TOOL_SERVER_MISMATCH', message, remedy);
   }
   if (serverIdentity !== null && server !== serverIdentity) {
-    return verdictFailure({
-      code: 'TOOL_SERVER_MISMATCH',
-      message: `Invocation: tool_server is ${brief(server)}, expected ${brief(serverIdentity)}`,
-      suggestion: 'Sign the invocation for the tool server that is called.',
-    });
+    const message = `Invocation: tool_server is ${shown(server)}, expected ${shown(serverIdentity)}`;
+    return fail('TOOL_SERVER_MISMATCH', message, 'Sign the invocation for the tool server that is called.');
   }
   const { command, orBelow, tool } = expected;
   if (command !== null && !(orBelow ? coversCommand(command, cmd) : cmd === command)) {
-    return verdictFailure({
-      code: 'COMMAND_MISMATCH',
-      message: `Invocation: cmd is ${brief(cmd)}, expected ${brief(command)}${orBelow ? ' or a path below it' : ''}`,
-      suggestion: 'Sign the invocation for the command of this very request.',
-    });
+    const message = `Invocation: cmd is ${shown(cmd)}, expected ${shown(command)}${orBelow ? ' or a path below it' : ''}`;
+    return fail('COMMAND_MISMATCH', message, 'Sign the invocation for the command of this very request.');
   }
   if (tool === null || args['tool'] === tool) return null;
-  const found = typeof args['tool'] === 'string' ? brief(args['tool']) : 'no tool';
-  const message = `Invocation: it was signed for ${found}, and this is ${brief(tool)}`;
+  const found = typeof args['tool'] === 'string' ? shown(args['tool']) : 'no tool';
+  const message = `Invocation: it was signed for ${found}, and this is ${shown(tool)}`;
   return gateFailure('TOOL_MISMATCH', protocol, message, { verdict: { valid: false } });
 }
 
@@ -344,8 +328,4 @@ export function bindingFailure(
     if (difference !== null) message += `: ${difference}`;
   }
   return gateFailure('BINDING_MISMATCH', protocol, message, { verdict: { valid: true, binding } });
-}
-
-function brief(text: string): string {
-  return JSON.stringify(text.length > 100 ? `${text.slice(0, 100)}…` : text);
 }

@@ -1,7 +1,9 @@
 import { isJsonObject, parseStrictJson, type JsonObject, type JsonValue } from '../protocol/json.js';
+import { findJsonDefect } from '../protocol/json-defects.js';
 import { gateFailure, type GateFailure, type Protocol } from './codes.js';
 import {
   shorten,
+  shown,
   type RequestBody,
   methodOf,
   type CallBody,
@@ -67,7 +69,7 @@ export function readRpcMessage(
   if (isAmbiguous) return invalid(`the body is not strict JSON: ${defect}`, echoed);
   const unknown = Object.keys(value).find((name) => !ENVELOPE.has(name));
   if (unknown !== undefined) {
-    const found = JSON.stringify(shorten(unknown));
+    const found = shown(unknown);
     return invalid(`the member ${found} is none of ${[...ENVELOPE].join(', ')}`, echoed);
   }
   if (own(value, 'jsonrpc') !== '2.0') return invalid('the member jsonrpc is not "2.0"', echoed);
@@ -140,40 +142,11 @@ function parse(
   return { value: JSON.parse(text), defect: defect.message, isAmbiguous: isAmbiguousEnvelope(text) };
 }
 
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
-
-/**
- * Whether `method` or `jsonrpc` occurs twice in the outermost object. The text can be large, so this is a single pass.
- *
- * @param text a JSON text that `JSON.parse` has accepted
- */
-function isAmbiguousEnvelope(text: string): boolean {
-  const seen = new Set<string>();
-  let depth = 0;
-  for (let at = 0; at < text.length; at++) {
-    const unit = text.charCodeAt(at);
-    if (unit === QUOTE) {
-      const start = at++;
-      while (text.charCodeAt(at) !== QUOTE) at += text.charCodeAt(at) === BACKSLASH ? 2 : 1;
-      AFTER_NAME.lastIndex = at + 1;
-      if (depth !== 1 || !AFTER_NAME.test(text)) continue;
-      const name = JSON.parse(text.slice(start, at + 1)) as string;
-      if (name !== 'method' && name !== 'jsonrpc') continue;
-      if (seen.has(name)) return true;
-      seen.add(name);
-    } else if (unit === OPEN_BRACE || unit === OPEN_BRACKET) depth++;
-    else if (unit === CLOSE_BRACE || unit === CLOSE_BRACKET) depth--;
-  }
-  return false;
-}
-
-const OPEN_BRACE = 0x7b;
-const CLOSE_BRACE = 0x7d;
-const OPEN_BRACKET = 0x5b;
-const CLOSE_BRACKET = 0x5d;
-/** What follows a name, and no other text. */
-const AFTER_NAME = /[ \t\n\r]*:/y;
+/** Whether `method` or `jsonrpc` occurs twice in the outermost object. */
+const isAmbiguousEnvelope = (text: string): boolean =>
+  ['method', 'jsonrpc'].some(
+    (within) => findJsonDefect(text, { only: 'duplicate', within, depth: Infinity }) !== null,
+  );
 
 /** The common part of the two JSON-RPC protocols, `mcp` and `a2a`. */
 

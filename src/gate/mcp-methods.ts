@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.js';
 import type { GateCode } from './codes.js';
 import { own } from './json-rpc.js';
-import { shorten } from './request.js';
+import { shown } from './request.js';
 
 /** The method that calls a tool. */
 export const TOOLS_CALL = 'tools/call';
@@ -173,7 +173,7 @@ export function mcpArgumentsOf(
   const { subject, hasArguments, signed = NONE, optional = NONE, together = NONE, known } = row;
   const unknown = findOther(params, (name) => known.includes(name));
   if (unknown !== null) {
-    const found = JSON.stringify(shorten(unknown));
+    const found = shown(unknown);
     return invalid(`params has a member ${found}, expected none but ${known.join(', ')}`);
   }
   const meta = own(params, '_meta');
@@ -226,9 +226,7 @@ function resourceIn(filter: JsonValue | undefined): string | ParamsDefect {
   if (!isJsonObject(filter)) return invalid('params.notifications is not an object');
   const unknown = findOther(filter, (name) => LIST_CHANGES.has(name) || name === RESOURCES);
   if (unknown !== null)
-    return invalid(
-      `params.notifications has a member ${JSON.stringify(shorten(unknown))}, which is not known`,
-    );
+    return invalid(`params.notifications has a member ${shown(unknown)}, which is not known`);
   const uris = own(filter, RESOURCES);
   const [uri, ...others] = Array.isArray(uris) ? (uris as readonly JsonValue[]) : [];
   return typeof uri === 'string' && uri !== '' && others.length === 0

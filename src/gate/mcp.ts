@@ -4,6 +4,7 @@ import { gateFailure, type GateFailure } from './codes.js';
 import { decodeHeaderText } from './context.js';
 import { own, type RpcMessage, answerId, bodyOfMessage, denier, openCall, openRpc } from './json-rpc.js';
 import {
+  GATED_METHODS,
   hasSubject,
   isGated,
   LISTEN,
@@ -17,7 +18,7 @@ import {
   subjectOf,
   TOOLS_CALL,
 } from './mcp-methods.js';
-import { shorten, type GateRequest, type HeaderLookup, type Opening } from './request.js';
+import { shorten, shown, type GateRequest, type HeaderLookup, type Opening } from './request.js';
 
 /** The operator's settings for an MCP server. */
 export interface McpRules {
@@ -64,11 +65,11 @@ function openMcpMessage(message: RpcMessage, request: GateRequest, rules: McpRul
   const args = params === null ? undefined : own(params, 'arguments');
   if (typeof version === 'object' && version !== null) return deny(version);
   const missed = isStateless && request.mayLackHeaders !== true;
-  const mismatch = findHeaderMismatch(method, { isCall, subject, args }, headers, missed);
+  const mismatch = findHeaderMismatch(method, isCall ? { subject, args } : null, headers, missed);
   if (mismatch !== null) return deny(gateFailure('HEADER_MISMATCH', 'mcp', mismatch));
   if (isPassing) return { kind: 'pass' };
   if (!isCall) {
-    const found = `the method ${JSON.stringify(shorten(method))} is none that the gate knows`;
+    const found = `the method ${shown(method)} is none that the gate knows`;
     const failure = gateFailure('UNKNOWN_METHOD', 'mcp', isStateless ? `${found} of MCP ${version}` : found);
     // Clients of earlier versions take a 404 for the end of their session.
     return deny(isStateless ? { ...failure, status: 404 } : failure);
@@ -147,19 +148,12 @@ function missingBundle(
 /**
  * Servers and proxies may route by these headers, so they must agree with the body.
  *
+ * @param call what a gated message calls; `null` for others
  * @param isRequired whether they must come
  */
 function findHeaderMismatch(
   method: string | undefined,
-  {
-    isCall,
-    subject,
-    args,
-  }: {
-    readonly isCall: boolean;
-    readonly subject: JsonValue | undefined;
-    readonly args: JsonValue | undefined;
-  },
+  call: { readonly subject: JsonValue | undefined; readonly args: JsonValue | undefined } | null,
   headers: HeaderLookup,
   isRequired: boolean,
 ): string | null {
@@ -169,14 +163,14 @@ function findHeaderMismatch(
   if (methods.length > 1 || methods.some((value) => value !== method || !isAscii(value))) {
     return 'the header Mcp-Method is not the method of the body';
   }
-  if (!isCall) return null;
+  if (call === null) return null;
   const named = readNameHeader(headers);
   if (named === null && isRequired && method !== undefined && hasSubject(method))
     return `the header Mcp-Name is missing, which MCP ${STATELESS_VERSION} requires`;
-  if (named !== null && (named === 'unreadable' || named.name !== subject))
+  if (named !== null && (named === 'unreadable' || named.name !== call.subject))
     return 'the header Mcp-Name is not params.name (or uri, or taskId) of the body';
   const repeated = headers('mcp-param-*');
-  if (repeated.length === 0 || areArguments(repeated, args)) return null;
+  if (repeated.length === 0 || areArguments(repeated, call.args)) return null;
   return 'a header Mcp-Param-… is none of params.arguments of the body';
 }
 
@@ -218,4 +212,26 @@ export function readNameHeader(headers: HeaderLookup): { readonly name: string }
 /** Servers decode other text as UTF-8 or as Latin-1. */
 function isAscii(value: string): boolean {
   return !/[^\x00-\x7f]/.test(value);
+}
+
+/** The experimental capability by which an MCP server says that it needs delegations. */
+export const CAPABILITY = 'xyz.okeyamy.drs/delegation';
+
+/**
+ * What an MCP server says about the delegations that it needs: the value of {@link CAPABILITY}.
+ *
+ * @param options `optional`: requests without a bundle pass; `askAt`: a URL at which a delegation can be asked for
+ */
+export function announcementOf(
+  { methods, serverIdentity, passMethods }: McpRules,
+  { optional, askAt }: { readonly optional?: boolean; readonly askAt?: string | URL | undefined } = {},
+): object {
+  const gated = methods === 'tools' ? [TOOLS_CALL] : GATED_METHODS;
+  return {
+    required: optional !== true,
+    methods: gated.filter((method) => passMethods?.has(method) !== true),
+    commandPrefix: MCP_COMMAND_PREFIX,
+    ...(typeof serverIdentity === 'string' ? { toolServer: serverIdentity } : {}),
+    ...(askAt === undefined ? {} : { askAt: String(askAt) }),
+  };
 }

@@ -12,7 +12,7 @@ import { openA2a } from './a2a.js';
 import { type Protocol, gateFailure } from './codes.js';
 import { openRouted } from './http.js';
 import { openMcp, type McpRules } from './mcp.js';
-import { type GateRequest, type Opening, shorten, type Denial } from './request.js';
+import { type GateRequest, type Opening, shown, type Denial } from './request.js';
 import type { RouteTable } from './routes.js';
 import { splitPath } from './path.js';
 import { denier } from './json-rpc.js';
@@ -30,9 +30,11 @@ export interface OpeningRules extends McpRules {
 export function openRequest(protocol: Protocol, request: GateRequest, rules: OpeningRules = {}): Opening {
   const denial = denyHopByHop(protocol, request);
   if (denial !== null) return denial;
-  if (protocol === 'mcp') {
-    const invalid = denyQuery(request);
-    if (invalid !== null) return invalid;
+  // Over MCP, neither path nor query is signed. One endpoint has one path, which is the proxy's matter, and no query.
+  if (protocol === 'mcp' && request.path !== null && splitPath(request.path)?.query !== null) {
+    const message =
+      'the path has a query, which is not signed over MCP, or servers could read it in two ways';
+    return denier('mcp', null, null)(gateFailure('INVALID_PATH', 'mcp', message));
   }
   switch (protocol) {
     case 'http':
@@ -42,13 +44,6 @@ export function openRequest(protocol: Protocol, request: GateRequest, rules: Ope
     case 'a2a':
       return openA2a(request);
   }
-}
-
-/** Over MCP, neither path nor query is signed. One endpoint has one path, which is the proxy's matter, and no query. */
-function denyQuery({ path }: GateRequest): Denial | null {
-  if (path === null || splitPath(path)?.query === null) return null;
-  const message = 'the path has a query, which is not signed over MCP, or servers could read it in two ways';
-  return denier('mcp', null, null)(gateFailure('INVALID_PATH', 'mcp', message));
 }
 
 const HARMLESS: ReadonlySet<string> = new Set(['close', 'keep-alive', '']);
@@ -64,15 +59,12 @@ export function denyHopByHop(protocol: Protocol, { headers }: Pick<GateRequest, 
   const deny = (message: string) =>
     denier(protocol, null, null)(gateFailure('HOP_BY_HOP_HEADER', protocol, message));
   const [upgrade] = headers('upgrade');
-  if (upgrade !== undefined)
-    return deny(`the header Upgrade is ${JSON.stringify(shorten(upgrade))}, expected none`);
+  if (upgrade !== undefined) return deny(`the header Upgrade is ${shown(upgrade)}, expected none`);
   for (const value of headers('connection')) {
     const named = value.split(',').map((name) => name.trim());
     const other = named.find((name) => !HARMLESS.has(name.toLowerCase()));
     if (other !== undefined)
-      return deny(
-        `the header Connection names ${JSON.stringify(shorten(other))}, expected close or keep-alive`,
-      );
+      return deny(`the header Connection names ${shown(other)}, expected close or keep-alive`);
   }
   return null;
 }

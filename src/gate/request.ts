@@ -162,6 +162,9 @@ export function shorten(name: unknown): string | null {
   return name.length > MAX_REQUESTED ? `${name.slice(0, MAX_REQUESTED)}…` : name;
 }
 
+/** A shortened name in quotes, for messages. */
+export const shown = (name: string): string => JSON.stringify(shorten(name));
+
 const READ: ReadonlySet<string> = new Set(GATE_HEADERS);
 const LONGEST_NAME = Math.max(...GATE_HEADERS.map((name) => name.length));
 

@@ -1,5 +1,5 @@
 import type { JsonValue } from '../protocol/json.js';
-import { rpcCodeOf, type GateFailure } from './codes.js';
+import { rpcCodeOf, type Explained, type GateFailure } from './codes.js';
 import type { GateContext } from './context.js';
 import type { Denial } from './request.js';
 
@@ -15,7 +15,7 @@ export interface GateResponse {
 export interface HttpRefusal {
   readonly valid?: boolean;
   readonly binding?: 'mismatch' | 'invalid_body';
-  readonly error: { readonly code: string; readonly message: string; readonly suggestion: string };
+  readonly error: Explained;
 }
 
 /** The `error` member of a JSON-RPC response that denies a request. */
@@ -59,7 +59,10 @@ export function responseTo(denial: Denial): GateResponse {
   const headers: Record<string, string> = { 'content-type': 'application/json' };
   if (status === 401) headers['www-authenticate'] = 'DRS';
   if (status === 405) headers['allow'] = 'POST, GET, DELETE, HEAD, OPTIONS';
-  return { status, headers, body: form === 'http' ? httpRefusal(failure) : rpcRefusal(denial) };
+  if (form !== 'http')
+    return { status, headers, body: { jsonrpc: '2.0', id: denial.id, error: rpcError(failure) } };
+  const { code, message, suggestion, verdict } = failure;
+  return { status, headers, body: { ...verdict, error: { code, message, suggestion } } };
 }
 
 /** Makes the body of an answer to `POST /v1/gate`. */
@@ -87,16 +90,6 @@ export function gateAnswer(
       return { allow: false, gated: true, status, response: body };
     }
   }
-}
-
-/** Makes the body of a denial over plain HTTP. */
-function httpRefusal({ code, message, suggestion, verdict }: GateFailure): HttpRefusal {
-  return { ...verdict, error: { code, message, suggestion } };
-}
-
-/** Makes the JSON-RPC response to a denied request. */
-function rpcRefusal({ id, failure }: Pick<Denial, 'id' | 'failure'>): RpcRefusal {
-  return { jsonrpc: '2.0', id, error: rpcError(failure) };
 }
 
 /** Makes the `error` member of a JSON-RPC response. */

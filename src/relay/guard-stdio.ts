@@ -1,7 +1,7 @@
 import type { BriefContext } from '../gate/context.js';
 import { gateFailure, type GateFailure } from '../gate/codes.js';
 import { denied } from '../gate/decide.js';
-import { CAPABILITY } from '../gate/mcp-announcement.js';
+import { CAPABILITY } from '../gate/mcp.js';
 import { forwardMcp, type HandedOn } from '../gate/mcp-forward.js';
 import { MCP_COMMAND } from '../gate/mcp-methods.js';
 import type { GateRequest } from '../gate/request.js';

@@ -60,15 +60,10 @@ async function openService(configuration: Configuration, log: Logger, opened: Op
   const { requestTimeoutSecs, metricsAddr, grpcPort: wantedGrpcPort, host } = configuration;
   const served = ServedCertificate.read(configuration);
   const certificate = served?.current ?? null;
-  const {
-    name: frontEndName,
-    reason,
-    isFallback,
-    open: openFrontEnd,
-  } = await loadFrontEnd(configuration.frontEnd);
-  log[isFallback ? 'warn' : 'info'](
-    { frontEnd: frontEndName },
-    `the front end is ${frontEndName === 'uws' ? 'uWebSockets.js' : 'node:http'}: ${reason}`,
+  const loaded = await loadFrontEnd(configuration.frontEnd);
+  log[loaded.isFallback ? 'warn' : 'info'](
+    { frontEnd: loaded.name },
+    `the front end is ${loaded.name === 'uws' ? 'uWebSockets.js' : 'node:http'}: ${loaded.reason}`,
   );
   const core = await openCore(configuration, log, opened);
   const { verdicts, metrics, engine, gatekeeper, gate } = core;
@@ -81,7 +76,7 @@ async function openService(configuration: Configuration, log: Logger, opened: Op
   show(metrics.registry, METRICS, { ...context, server, connections, certificate: served });
   const open = (table: Table, ofListener: Connections) =>
     opened.add(
-      openFrontEnd({
+      loaded.open({
         ...{ handle: server.handlerOf(table), connections: ofListener, requestTimeoutSecs, certificate },
       }),
     );
@@ -108,7 +103,7 @@ async function openService(configuration: Configuration, log: Logger, opened: Op
     }
   };
   return {
-    ...{ port, metricsPort, grpcPort, frontEnd: frontEndName },
+    ...{ port, metricsPort, grpcPort, frontEnd: loaded.name },
     maxConnections: connections.http.limit + (connections.grpc?.limit ?? 0),
     reload: async () => {
       const listeners = [frontEnd, internal, grpc].filter((one) => one !== null);

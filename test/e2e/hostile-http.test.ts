@@ -184,31 +184,31 @@ describe('headers', () => {
     [
       'two lengths',
       'Content-Length: 2\r\nContent-Length: 5\r\n\r\n{}abc',
-      /Content-Length comes more than once/,
+      /Content-Length comes more than once|Duplicate Content-Length/,
     ],
     [
       'two equal lengths',
       'Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}',
-      /Content-Length comes more than once/,
+      /Content-Length comes more than once|Duplicate Content-Length/,
     ],
     [
       'another coding',
       'Transfer-Encoding: gzip\r\n\r\n2\r\n{}\r\n0\r\n\r\n',
-      /Transfer-Encoding is (not )?\\"/,
+      /Transfer-Encoding is \\"|invalid `Transfer-Encoding`/,
     ],
     ['two codings', 'Transfer-Encoding: gzip, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n', /gzip, chunked/],
     [
       'two coding headers',
       'Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n',
       // Node 26 refuses them itself, and does not say which.
-      /chunked,chunked|comes more than once/,
+      /chunked,chunked|Invalid `Transfer-Encoding`/,
     ],
   ])('leave no doubt where the body ends: %s', async (_, rest, says) => {
     const answer = await sendRaw(service.port, `POST /verify HTTP/1.1\r\nHost: x\r\n${rest}`);
     expect(answer).toMatch(/^HTTP\/1\.1 400 Bad Request\r\n/);
     expect(answer).toMatch(says);
     // Only one answer: nothing after the first length was read as a request.
-    expect(answer.match(/HTTP\/1\.1/g)).toHaveLength(1);
+    expect(answer.match(/HTTP\/1\.1 \d/g)).toHaveLength(1);
   });
 
   it('may say Transfer-Encoding: chunked', async () => {

@@ -22,11 +22,11 @@ describe('the bytes of a body', () => {
       kind: 'unusable',
       reason: 'the body is text/plain, expected application/json with no parameter but charset=utf-8',
     });
-    expect(read('x'.repeat(80))).toMatchObject({
-      reason: `the body is ${'x'.repeat(80)}, expected application/json with no parameter but charset=utf-8`,
+    expect(read('x'.repeat(200))).toMatchObject({
+      reason: `the body is ${'x'.repeat(200)}, expected application/json with no parameter but charset=utf-8`,
     });
-    expect(read('x'.repeat(81))).toMatchObject({
-      reason: `the body is ${'x'.repeat(80)}…, expected application/json with no parameter but charset=utf-8`,
+    expect(read('x'.repeat(201))).toMatchObject({
+      reason: `the body is ${'x'.repeat(200)}…, expected application/json with no parameter but charset=utf-8`,
     });
   });
 

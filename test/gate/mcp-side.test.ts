@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { GateContext } from '../../src/gate/context.js';
-import { announcementOf } from '../../src/gate/mcp-announcement.js';
+import { announcementOf } from '../../src/gate/mcp.js';
 import { forwardMcp } from '../../src/gate/mcp-forward.js';
 import { GATED_METHODS } from '../../src/gate/mcp-methods.js';
 import { idInUse, TaskOwners } from '../../src/gate/task-owners.js';

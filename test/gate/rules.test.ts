@@ -63,10 +63,10 @@ describe('a route', () => {
     expect(await messageOf(openedHttp({ tool: 'fetch' }))).toBe(
       'TOOL_MISMATCH: Invocation: it was signed for "search", and this is "fetch"',
     );
-    expect(await messageOf(openedHttp({ tool: 'x'.repeat(101) }))).toBe(
-      `TOOL_MISMATCH: Invocation: it was signed for "search", and this is "${'x'.repeat(100)}…"`,
+    expect(await messageOf(openedHttp({ tool: 'x'.repeat(201) }))).toBe(
+      `TOOL_MISMATCH: Invocation: it was signed for "search", and this is "${'x'.repeat(200)}…"`,
     );
-    expect(await messageOf(openedHttp({ tool: 'x'.repeat(100) }))).toContain(`"${'x'.repeat(100)}"`);
+    expect(await messageOf(openedHttp({ tool: 'x'.repeat(200) }))).toContain(`"${'x'.repeat(200)}"`);
     const decided = await decide(openedHttp({ tool: 'fetch' }));
     expect(decided).toMatchObject({ kind: 'deny', failure: { status: 403, verdict: { valid: false } } });
   });

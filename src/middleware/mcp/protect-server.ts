@@ -1,5 +1,5 @@
 import type { GateContext } from '../../gate/context.js';
-import { announcementOf, CAPABILITY } from '../../gate/mcp-announcement.js';
+import { announcementOf, CAPABILITY } from '../../gate/mcp.js';
 import { MCP_COMMAND } from '../../gate/mcp-methods.js';
 import { isPassMethod, type McpRules } from '../../gate/mcp.js';
 import type { Denial, Opening } from '../../gate/request.js';

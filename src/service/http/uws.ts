@@ -95,7 +95,7 @@ class UwsFrontEnd implements FrontEnd {
     const app = certificate === null ? uWS.App() : makeSslApp(certificate);
     const made: UwsApp = { app, open: 0 };
     app.any('/*', (res, req) => handle(new UwsWire(res, req), req));
-    (app as unknown as FilteredApp).filter((connection, change) => {
+    (app as unknown as UntypedApp).filter((connection, change) => {
       made.open += change;
       if (change < 0) {
         connections.closed();
@@ -133,7 +133,7 @@ function listenOn({ app }: UwsApp, address: ListenAddress): uWS.us_listen_socket
   let socket: uWS.us_listen_socket | false = false;
   const take = (listening: uWS.us_listen_socket | false) => void (socket = listening);
   const options = address.isShared ? LIBUS_LISTEN_DEFAULT : LIBUS_LISTEN_EXCLUSIVE_PORT;
-  (app as unknown as ListenWithOptions).listen(address.host, address.port, options, take);
+  (app as unknown as UntypedApp).listen(address.host, address.port, options, take);
   return socket === false ? null : socket;
 }
 
@@ -282,15 +282,13 @@ function statusLine(status: number): string {
   return `${status} ${STATUS_CODES[status] ?? 'Unknown'}`;
 }
 
-// Missing in the published types: the filter, `listen` with both host and options, and the constant.
-interface FilteredApp {
+/** What the published types lack: the filter, and `listen` with both host and options. */
+interface UntypedApp {
   /**
    * @param onChange called with 1 for a new connection, and with -1 when one ends. Then the connection has no address any
    *   more, and nothing else tells which one it was
    */
   filter(onChange: (connection: Pick<uWS.HttpResponse, 'close'>, change: number) => void): void;
-}
-interface ListenWithOptions {
   listen(
     host: string,
     port: number,

@@ -103,6 +103,7 @@ export class ContextSigner {
 
   /** Makes a compact JWT that is valid for one call and one tool server (`aud`). */
   sign({ context, call, chain: { receipts, invocation, limits }, now }: SignedCall): string {
+    const toClaim = ({ receipt, microUsd }: RefundPart) => ({ receipt, micro_usd: microUsd });
     const { root_name, labels, agent, chain_depth, command, tool, binding = 'none' } = context;
     const claims: ContextClaims = {
       iss: this.did,
@@ -115,13 +116,13 @@ export class ContextSigner {
       jti: context.invocation,
       verdict: 'valid',
       agent,
-      ...(root_name === undefined ? {} : { root_name }),
-      ...(labels === undefined ? {} : { labels }),
+      ...(root_name !== undefined && { root_name }),
+      ...(labels !== undefined && { labels }),
       ...{ chain_depth, command, tool, binding },
       bundle_digest: digestOf(call.encoded),
       args_digest: digestOf(toJcs(invocation.args)),
       revocation: this.#revocation(),
-      ...(context.limits === undefined ? {} : { charged: chargedOf(invocation, limits).map(toClaim) }),
+      ...(context.limits !== undefined && { charged: chargedOf(invocation, limits).map(toClaim) }),
     };
     const input = `${this.#header}.${encodeText(JSON.stringify(claims))}`;
     const signature = Buffer.alloc(sodium.crypto_sign_BYTES);
@@ -147,10 +148,6 @@ function actorOf(receipts: SignedCall['chain']['receipts'], agent: string): Acto
   const [, ...delegates] = receipts.map(({ iss }) => iss);
   const parties = [...delegates, agent];
   return parties.reduce<Actor | null>((act, sub) => (act === null ? { sub } : { sub, act }), null) as Actor;
-}
-
-function toClaim({ receipt, microUsd }: RefundPart) {
-  return { receipt, micro_usd: microUsd };
 }
 
 function encodeText(text: string): string {

@@ -7,7 +7,6 @@ import { answerTo, type Judge } from '../http/judged-body.js';
 import { refusal, type Incoming } from '../http/incoming.js';
 import { printable } from '../observe/logs/verdict-logs.js';
 import { Sampler } from '../observe/sampler.js';
-import type { ContextClaims } from './context-token.js';
 import type { RouteContext } from '../core.js';
 import { GATE_SCOPE } from '../gate-decider.js';
 
@@ -38,10 +37,13 @@ export function judgeOfRefunds(context: RouteContext): Judge<Incoming> {
       throw new RefundError('REFUND_CONTEXT_INVALID', 'context is not one that this gate has signed');
     if (store === null)
       throw new RefundError('REFUND_NOT_CHARGED', 'nobody counts calls here: GATE_REPLAY is off');
-    const { jti, iat: allowedAt, agent } = claims;
+    const { jti, iat: allowedAt, agent, sub: rootPrincipal, aud } = claims;
     const charged = (claims.charged ?? []).map(({ receipt, micro_usd: microUsd }) => ({ receipt, microUsd }));
     const call = { scope: GATE_SCOPE, iss: agent, jti, allowedAt, charged };
-    const facts = { ...factsOf(claims), address: incoming.clientAddress, requestId: incoming.requestId };
+    const receipts = charged.map(({ receipt }) => receipt);
+    // The agent chose the invocation's `jti` and tool server.
+    const asked = { invocation: printable(jti), agent, rootPrincipal, toolServer: printable(aud), receipts };
+    const facts = { ...asked, address: incoming.clientAddress, requestId: incoming.requestId };
     try {
       const refunded = await refundCall(call, usd, store, clock());
       const isEmpty = refunded.calls === 0 && refunded.total_cost_usd === 0;
@@ -83,12 +85,6 @@ export function judgeOfRefunds(context: RouteContext): Judge<Incoming> {
 }
 
 const NOTHING: Refunded = { calls: 0, total_cost_usd: 0 };
-
-/** The agent chose the invocation's `jti` and tool server. */
-function factsOf({ jti, agent, sub, aud, charged }: ContextClaims) {
-  const receipts = charged?.map(({ receipt }) => receipt);
-  return { invocation: printable(jti), agent, rootPrincipal: sub, toolServer: printable(aud), receipts };
-}
 
 /** @throws RefundError if it is anything else */
 function readRefund(text: string | null): { readonly context: string; readonly usd: unknown } {

@@ -18,6 +18,16 @@ export class NodeWire implements Wire {
     this.#expectsContinue = expectsContinue;
   }
 
+  /** Whether a part of the body has not arrived yet. */
+  get isReceiving(): boolean {
+    return !this.#request.complete;
+  }
+
+  /** Whether the answer has been started. */
+  get hasAnswered(): boolean {
+    return this.#response.headersSent;
+  }
+
   /** Whether the answer is the last one of the connection. */
   get closes(): boolean {
     return this.#closes;

@@ -157,12 +157,19 @@ function serve(server: Server, { handle, connections, certificate }: FrontEndOpt
     if (fault.code === 'HPE_CLOSED_CONNECTION') return;
     // It was refused before: what it still sends is discarded.
     if (socket.writableEnded) return;
+    const wires = open.get(socket);
+    const [wire] = wires ?? [];
     // An answer now could be mistaken for that to an earlier request, or to a later one where the connection was opened in advance.
-    if (open.get(socket)?.size !== 0 || socket.bytesRead === 0) socket.destroy();
-    else {
-      const status = STATUS_OF.get(fault.code) ?? 400;
-      refuseConnection(socket, status, `the request is not HTTP/1.1: ${fault.reason ?? fault.message}`);
+    if (wires === undefined || wires.size > 1 || wire?.isReceiving === false || socket.bytesRead === 0) {
+      socket.destroy();
+      return;
     }
+    if (wire?.hasAnswered === true) return;
+    // Either no request is open, or the fault is in the framing or the body of the one that is.
+    wire?.abort();
+    wires.clear();
+    const status = STATUS_OF.get(fault.code) ?? 400;
+    refuseConnection(socket, status, `the request is not HTTP/1.1: ${fault.reason ?? fault.message}`);
   });
 }
 
