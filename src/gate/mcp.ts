@@ -114,7 +114,8 @@ function readVersion(
   const requested = shorten(version) ?? '';
   const message = `the version ${JSON.stringify(requested)} of MCP is none of ${MCP_VERSIONS.join(', ')}`;
   const failure = gateFailure('UNSUPPORTED_VERSION', 'mcp', message);
-  return { ...failure, version: { supported: MCP_VERSIONS, requested } };
+  // A copy: receivers may change it.
+  return { ...failure, version: { supported: [...MCP_VERSIONS], requested } };
 }
 
 /** Whether a message passes unchecked, whatever its headers say. */

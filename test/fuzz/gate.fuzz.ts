@@ -34,9 +34,17 @@ const BODIES = [
   call('SendMessage', { message: { parts: [{ text: 'x' }] } }),
 ];
 const headers = fc.dictionary(
-  fc.constantFrom('X-DRS-Bundle', 'x-drs-bundle', 'Mcp-Name', 'Mcp-Method', 'Content-Type', '__proto__'),
+  fc.constantFrom(
+    'X-DRS-Bundle',
+    'x-drs-bundle',
+    'Mcp-Name',
+    'Mcp-Method',
+    'MCP-Protocol-Version',
+    'Content-Type',
+    '__proto__',
+  ),
   fc.oneof(
-    fc.constantFrom(bundle, 'search', 'tools/call', 'resources/read', 'file:///a', 'e30', ''),
+    fc.constantFrom(bundle, 'search', 'tools/call', 'resources/read', 'file:///a', 'e30', '2026-07-28', ''),
     fc.constant([bundle, bundle]),
     fc.string(),
   ),
