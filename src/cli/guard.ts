@@ -35,6 +35,8 @@ export interface GuardOptions {
 const PREFIX = 'DRS_';
 /** Variables of other commands, which begin alike. */
 const OTHERS = /^(?:VERIFY_URL|ADMIN_URL|ADMIN_TOKEN|ADMIN_TOKEN_FILE|KEY_PASSPHRASE|COMMIT)$/;
+/** What no other program calls so: whoever sets one means the guard. */
+const OURS = /^(?:STATUS_LIST|REVOCATION|TRUSTED_ROOTS|SERVER_IDENTITY|GATE|REPLAY|MAX_CHAIN)/;
 /** The variables for which options stand. */
 const NAMES: Readonly<Record<string, string>> = {
   TRUSTED_ROOTS: '--trusted-root (DRS_TRUSTED_ROOTS)',
@@ -71,6 +73,11 @@ export async function guard(command: readonly string[], options: GuardOptions): 
   }
   const log = openLog(configuration, isStdio ? 2 : 1);
   for (const warning of warningsAbout(configuration)) log.warn(inOptions(warning));
+  for (const name of VARIABLES)
+    if (OURS.test(name) && process.env[name] !== undefined && env[name] === undefined)
+      log.warn(
+        `${name} is set, and a guard does not read it: what it was to refuse passes; set ${PREFIX}${name}`,
+      );
   try {
     // Each loads what only it needs.
     if (isStdio) await runStdio(command, configuration, log);

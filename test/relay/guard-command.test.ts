@@ -2,6 +2,8 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import { listen } from '../middleware/http.js';
 import { toCommandError } from '../../src/cli/command-error.js';
 import { guard, type GuardOptions } from '../../src/cli/guard.js';
+import { eventually } from '../support/eventually.js';
+import { ECHO, startGuard } from './guard-process.js';
 
 const named: GuardOptions = { trustedRoot: ['any'], toolServer: 'any' };
 const proxy: GuardOptions = { ...named, to: 'http://127.0.0.1:1/mcp' };
@@ -51,6 +53,18 @@ describe('drs-verify guard', () => {
     const error = toCommandError(await guard(command, options).catch((thrown: unknown) => thrown));
     expect(error).toMatchObject({ exitCode: 2, message: expect.stringContaining(message) as unknown });
     expect(error?.message).not.toContain('secret');
+  });
+
+  it('says which of its variables it does not read, for want of their prefix', async () => {
+    const args = ['--trusted-root', 'any', '--tool-server', 'any'];
+    const foreign = { PORT: 'tcp://10.0.0.1:80', LOG_LEVEL: 'INFO', HOST: 'me' };
+    const guard = startGuard(args, ECHO, { STATUS_LIST_BASE_URL: 'https://lists.example/1', ...foreign });
+    await eventually(() => {
+      expect(guard.stderr()).toContain('set DRS_STATUS_LIST_BASE_URL');
+    });
+    guard.process.stdin?.end();
+    expect(await guard.ended).toBe(0);
+    expect(guard.stderr().match(/does not read it/g)).toHaveLength(1);
   });
 
   it('names its own options where its address is taken', async () => {
