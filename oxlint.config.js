@@ -2,7 +2,8 @@ import { readdirSync } from 'node:fs';
 import { defineConfig } from 'oxlint';
 
 // Imports point one way: protocol ← verify ← gate ← (signatures, redis, revocation, usage, trust) ← verifier ← (service,
-// middleware, cli). For each folder of src/: the folders it may import from, besides itself.
+// middleware) ← relay ← cli. A relay is a door of the gate: its decision, listener and limits are the service's, and what
+// it signs is the middleware's. For each folder of src/: the folders it may import from, besides itself.
 /** @type {Record<string, string[]>} */
 const mayImport = {
   protocol: [],
@@ -10,7 +11,6 @@ const mayImport = {
   gate: ['protocol', 'verify'],
   signatures: ['protocol', 'verify'],
   redis: [],
-  stdio: [],
   revocation: ['protocol', 'verify', 'signatures', 'redis'],
   usage: ['protocol', 'verify', 'redis'],
   trust: ['protocol', 'verify'],
@@ -18,18 +18,7 @@ const mayImport = {
   client: ['protocol', 'verify', 'verifier'],
   pure: ['protocol', 'verify', 'trust', 'verifier'],
   verifier: ['protocol', 'verify', 'gate', 'signatures', 'revocation', 'usage', 'trust'],
-  service: [
-    'protocol',
-    'verify',
-    'gate',
-    'signatures',
-    'revocation',
-    'usage',
-    'verifier',
-    'redis',
-    'stdio',
-    'trust',
-  ],
+  service: ['protocol', 'verify', 'gate', 'signatures', 'revocation', 'usage', 'verifier', 'redis', 'trust'],
   middleware: [
     'protocol',
     'verify',
@@ -41,6 +30,7 @@ const mayImport = {
     'client',
     'issue',
   ],
+  relay: ['protocol', 'verify', 'gate', 'revocation', 'verifier', 'issue', 'middleware', 'service'],
   cli: [
     'protocol',
     'verify',
@@ -53,7 +43,7 @@ const mayImport = {
     'middleware',
     'issue',
     'client',
-    'stdio',
+    'relay',
     'trust',
   ],
 };

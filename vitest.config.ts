@@ -11,19 +11,36 @@ const HTTP_SUITES = [
 
 /**
  * Files that need a process of their own. With faked timers, those of undici stop for good if a request is sent
- * meanwhile: its connections are then kept for too long. z3 has threads that do not end. And V8 counts what each function
- * in a process does while a fuzzer asks for it: in one that has run other files, that takes twice as long.
+ * meanwhile: its connections are then kept for too long. And V8 counts what each function in a process does while a fuzzer
+ * asks for it: in one that has run other files, that takes twice as long.
  */
 const ALONE = [
   ...['local-store', 'model', 'status-list-cache', 'status-list-faults'].map(
     (name) => `test/revocation/${name}.test.ts`,
   ),
-  'test/proof/**/*.test.ts',
   'test/fuzz/*.test.ts',
 ];
 
+/**
+ * Files that take some four seconds of processor time and more, for what few changes touch and no promise of the threat
+ * model names. `npm test` leaves them out, `npm run test:long` and the gate run them. z3, of `proof`, has threads that do
+ * not end: it needs a process of its own.
+ */
+const LONG = [
+  'bench/report',
+  'deploy/chart',
+  'deploy/image',
+  'deploy/prometheus',
+  'faults/faults',
+  'package/production',
+  'proof/*',
+  'service/overload',
+  'stress',
+  'worst-case/families',
+].map((name) => `test/${name}.test.ts`);
+
 /** In the order in which they run: a worker serves one project, and starts anew for another. */
-const PROJECTS = ['alone', 'node:http', 'drs'];
+const PROJECTS = ['long', 'alone', 'node:http', 'drs'];
 
 /** Files that compute for long: the last of them would end alone. In a fresh clone only their sizes are known. */
 const COMPUTING =
@@ -52,8 +69,9 @@ export default defineConfig({
   resolve: { alias: platformAliases },
   test: {
     projects: [
-      { extends: true, test: { name: 'drs', include: ['test/**/*.test.ts'], exclude: ALONE } },
+      { extends: true, test: { name: 'drs', include: ['test/**/*.test.ts'], exclude: [...ALONE, ...LONG] } },
       { extends: true, test: { name: 'alone', include: ALONE, isolate: true } },
+      { extends: true, test: { name: 'long', include: LONG, isolate: true } },
       {
         extends: true,
         test: {

@@ -37,7 +37,7 @@ export async function readText(file: string, what: string): Promise<string> {
 }
 
 /** Reads all of a stream; `null` if it has more than so many bytes, and then it is closed. */
-export async function readAtMost(stream: Readable, maxBytes: number): Promise<Buffer | null> {
+async function readAtMost(stream: Readable, maxBytes: number): Promise<Buffer | null> {
   const chunks: Buffer[] = [];
   let length = 0;
   for await (const chunk of stream as AsyncIterable<Buffer>) {

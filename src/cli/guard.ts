@@ -1,9 +1,21 @@
+import { announcementOf } from '../gate/mcp.js';
+import { endLike } from '../relay/child.js';
+import { destinationOf } from '../relay/destination.js';
+import { MAX_MESSAGE_BYTES } from '../relay/message.js';
 import { findStartProblems } from '../service/check.js';
-import { addressOf, warningsAbout, type Configuration } from '../service/configuration/configuration.js';
-import { readGuardConfiguration } from '../service/guard/configuration.js';
-import { destinationOf } from '../service/guard/target.js';
+import {
+  addressOf,
+  readConfiguration,
+  VARIABLES,
+  warningsAbout,
+  type Configuration,
+} from '../service/configuration/configuration.js';
+import { variableOf } from '../service/configuration/environment.js';
+import { didYouMean } from '../protocol/nearest-name.js';
+import { OPTIONS } from '../service/configuration/variables.js';
+import { Opened, openCore } from '../service/core.js';
 import { openLog } from '../service/main.js';
-import { printableUrl } from '../revocation/printable-url.js';
+import { BUILD } from '../service/observe/build-info.js';
 import { OptionsError } from '../verifier/options.js';
 import { CommandError } from './command-error.js';
 
@@ -14,9 +26,22 @@ export interface GuardOptions {
   readonly routes?: string;
   readonly to?: string;
   readonly listen?: string;
+  readonly allowHost?: readonly string[];
   readonly protocol?: 'mcp' | 'a2a' | 'http';
   readonly check?: true;
 }
+
+// What the variables of a guard begin with: it shares its environment with the program behind it.
+const PREFIX = 'DRS_';
+/** Variables of other commands, which begin alike. */
+const OTHERS = /^(?:VERIFY_URL|ADMIN_URL|ADMIN_TOKEN|ADMIN_TOKEN_FILE|KEY_PASSPHRASE|COMMIT)$/;
+/** The variables for which options stand. */
+const NAMES: Readonly<Record<string, string>> = {
+  TRUSTED_ROOTS: '--trusted-root (DRS_TRUSTED_ROOTS)',
+  SERVER_IDENTITY: '--tool-server (DRS_SERVER_IDENTITY)',
+  GATE_ROUTES: '--routes (DRS_GATE_ROUTES)',
+  HOST: '--listen (DRS_HOST)',
+};
 
 /**
  * Runs a gate in front of a tool server, until the tool server or a signal ends it.
@@ -25,50 +50,90 @@ export interface GuardOptions {
  * @throws CommandError if the options cannot be used, or if something cannot be opened
  */
 export async function guard(command: readonly string[], options: GuardOptions): Promise<void> {
-  const { trustedRoot = [], check } = options;
-  const [program, ...args] = command;
+  const { to, check, protocol = 'mcp', allowHost = [] } = options;
+  const isStdio = command.length > 0;
   const problem = findProblem(command, options);
   if (problem !== null) throw new CommandError(problem, 'see `drs-verify guard --help` for examples');
-  const trustsAnybody = trustedRoot.length === 1 && trustedRoot[0] === 'any';
-  const env = environmentOf(options, trustsAnybody);
-  const configuration = read(
-    () => readGuardConfiguration(env, { trustsAnybody, isStdio: program !== undefined }),
-    options,
-  );
-  const http = options.to === undefined ? null : proxyOf(options.to, options, configuration);
+  const env = environmentOf(options, isStdio);
+  const configuration = read(env, options, isStdio);
+  const { gateRoutes, trustProxy, host } = configuration;
+  if (protocol === 'http' && gateRoutes === undefined)
+    throw new CommandError(
+      'there is no table of routes, so that every call would be refused',
+      `name its file (--routes, ${PREFIX}GATE_ROUTES); --routes any compares the body alone, at the path of --to`,
+    );
+  const destination = destinationOf(to ?? 'http://stdio', { protocol, isRouted: gateRoutes !== 'any' });
   if (check) {
-    await checkAll(configuration, options);
+    const problems = await findStartProblems({ ...configuration, frontEnd: 'node' });
+    if (problems.length > 0) throw cannotStart(problems);
+    console.log('The configuration can work.');
     return;
   }
-  const log = openLog(configuration, program === undefined ? 1 : 2);
-  for (const warning of warningsAbout(configuration)) log.warn(warning);
+  const log = openLog(configuration, isStdio ? 2 : 1);
+  for (const warning of warningsAbout(configuration)) log.warn(inOptions(warning));
   try {
     // Each loads what only it needs.
-    if (program !== undefined) {
-      const { runStdioGuard } = await import('../service/guard/run-stdio.js');
-      await runStdioGuard(configuration, [program, ...args], log);
-    } else if (http !== null) {
-      const { runHttpGuard } = await import('../service/guard/run-http.js');
-      await runHttpGuard(configuration, http, log);
+    if (isStdio) await runStdio(command, configuration, log);
+    else {
+      const { hostsOf, isLoopback, runHttpRelay } = await import('../relay/http-relay.js');
+      const { guardJudge } = await import('../relay/guard-http.js');
+      // A proxy passes on the name by which it was called.
+      const isAny = allowHost.length === 0 && (!isLoopback(host) || trustProxy !== undefined);
+      const makeJudge = guardJudge(configuration, protocol, destination);
+      const hosts = isAny ? null : hostsOf(host, allowHost);
+      const url = await runHttpRelay({ configuration, destination, makeJudge, hosts, log }, true);
+      // This comes last, since a program that waits for this line may send a signal at once.
+      log.info({ ...BUILD, url, protocol, to: destination.url.origin }, 'listening');
     }
   } catch (error) {
-    const message = inOptions((error as Error).message, options);
+    const message = inOptions((error as Error).message);
     // What the problem is with is named, unless it is the program.
-    throw program === undefined
-      ? new CommandError(message, 'check what the options and variables name (--check)')
-      : new CommandError(
-          `cannot guard ${program}: ${message}`,
-          'check the command behind --, and what the options and variables name (--check)',
-        );
+    throw new CommandError(
+      isStdio ? `cannot guard ${command[0]}: ${message}` : message,
+      `check ${isStdio ? 'the command behind --, and ' : ''}what the options and variables name (--check)`,
+    );
+  }
+}
+
+async function runStdio(
+  command: readonly string[],
+  configuration: Configuration,
+  log: ReturnType<typeof openLog>,
+): Promise<void> {
+  const { StdioGuard } = await import('../relay/guard-stdio.js');
+  const { relayToChild } = await import('../relay/pump.js');
+  const {
+    maxBodyBytes: maxBytes,
+    gateMethods: methods,
+    gatePassMethods,
+    serverIdentity = null,
+  } = configuration;
+  const opened = new Opened();
+  try {
+    const { gate } = await openCore(configuration, log, opened);
+    const guarding = new StdioGuard({
+      ...{ decider: gate.decider, maxBytes },
+      announcement: announcementOf({
+        ...{ methods, passMethods: new Set(gatePassMethods) },
+        serverIdentity: serverIdentity === 'any' ? null : serverIdentity,
+      }),
+      dropped: (code) => log.warn({ code }, 'dropped a notification'),
+    });
+    // Our variables, and so our secrets, are not for the server.
+    const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith(PREFIX)));
+    endLike(await relayToChild(command, env, guarding, (line) => guarding.read(line)));
+  } finally {
+    process.stdin.destroy();
+    await opened.close();
   }
 }
 
 function findProblem(command: readonly string[], options: GuardOptions): string | null {
-  const { trustedRoot = [], to, listen, protocol, routes } = options;
+  const { trustedRoot = [], to, listen, protocol, routes, allowHost } = options;
   if (to === undefined) {
     if (command.length === 0)
       return 'there is no tool server: name its command behind --, or its address with --to';
-    for (const [name, value] of Object.entries({ listen, protocol, routes }))
+    for (const [name, value] of Object.entries({ listen, protocol, routes, 'allow-host': allowHost }))
       if (value !== undefined)
         return `--${name} is for a tool server over HTTP (--to), and this one speaks over stdio`;
   } else if (command.length > 0)
@@ -81,75 +146,82 @@ function findProblem(command: readonly string[], options: GuardOptions): string 
   return null;
 }
 
-/** What is guarded over HTTP. */
-function proxyOf(to: string, { protocol = 'mcp' }: GuardOptions, { gateRoutes }: Configuration) {
-  if (protocol === 'http' && gateRoutes === undefined)
-    throw new CommandError(
-      'there is no table of routes, so that every call would be refused',
-      'name its file (--routes, GATE_ROUTES); --routes any compares the body alone, at the path of --to',
-    );
-  const destination = destinationOf(to, protocol, gateRoutes !== 'any');
-  if ('problem' in destination)
-    throw new CommandError(
-      `--to is ${JSON.stringify(printableUrl(to))}: ${destination.problem}`,
-      'give the address of the tool server, such as http://127.0.0.1:3000/mcp',
-    );
-  return { protocol, destination };
-}
-
-/** The environment of this process, with the options in place of their variables. */
-function environmentOf(
-  { trustedRoot, toolServer, listen, routes }: GuardOptions,
-  trustsAnybody: boolean,
-): Record<string, string | undefined> {
-  const address = listen === undefined ? null : addressOf(listen);
+/** The variables of this process that are the guard's, without their prefix, with the options in their place. */
+function environmentOf({ trustedRoot, toolServer, listen, routes }: GuardOptions, isStdio: boolean) {
+  const env: Record<string, string | undefined> = {
+    // One client, whose messages come one after the other: threads would only take memory. A call is 2.8 times its arguments.
+    ...(isStdio ? { WORKER_THREADS: '0', MAX_BODY_BYTES: String(MAX_MESSAGE_BYTES) } : {}),
+  };
+  for (const [variable, value] of Object.entries(process.env)) {
+    const name = variable.slice(PREFIX.length);
+    if (variable.startsWith(PREFIX) && !OTHERS.test(name)) env[name] = value;
+  }
   // The option counts alone.
-  const roots = {
-    TRUSTED_ROOTS: trustsAnybody ? undefined : trustedRoot?.join(),
-    TRUSTED_ROOTS_FILE: undefined,
-  };
-  return {
-    ...process.env,
-    ...(trustedRoot === undefined ? {} : roots),
-    ...(toolServer === undefined ? {} : { SERVER_IDENTITY: toolServer }),
-    ...(routes === undefined ? {} : { GATE_ROUTES: routes }),
-    ...(address === null ? {} : { HOST: address.host, PORT: String(address.port) }),
-  };
+  if (trustedRoot !== undefined) {
+    env['TRUSTED_ROOTS'] = trustedRoot[0] === 'any' ? undefined : trustedRoot.join();
+    env['TRUSTED_ROOTS_FILE'] = undefined;
+  }
+  if (toolServer !== undefined) env['SERVER_IDENTITY'] = toolServer;
+  if (routes !== undefined) env['GATE_ROUTES'] = routes;
+  const address = listen === undefined ? null : addressOf(listen);
+  return address === null ? env : { ...env, HOST: address.host, PORT: String(address.port) };
 }
 
-/** A problem, with the names of the options that stand for variables here. */
-function inOptions(problem: string, { trustedRoot, toolServer, routes, listen }: GuardOptions): string {
-  const given = { TRUSTED_ROOTS: trustedRoot, SERVER_IDENTITY: toolServer, GATE_ROUTES: routes };
-  const names = {
-    TRUSTED_ROOTS: '--trusted-root',
-    SERVER_IDENTITY: '--tool-server',
-    GATE_ROUTES: '--routes',
-  };
-  const named = problem.replace(/^(TRUSTED_ROOTS|SERVER_IDENTITY|GATE_ROUTES)(?= )/, (variable) =>
-    given[variable as keyof typeof given] === undefined ? variable : names[variable as keyof typeof names],
+/**
+ * Reads the configuration of a guard: that of the service, without what only the service has. Nobody behind a guard checks
+ * root principals, so it must know whom to trust.
+ */
+function read(
+  env: Readonly<Record<string, string | undefined>>,
+  options: GuardOptions,
+  isStdio: boolean,
+): Configuration {
+  const ofServe = [...OPTIONS].flatMap(([option, { isOfServe }]) =>
+    isOfServe === true ? variableOf(option) : [],
   );
-  return listen === undefined ? named : named.replace('(HOST and PORT, ', '(--listen, ');
-}
-
-function read(readAll: () => Configuration, options: GuardOptions): Configuration {
+  const known = VARIABLES.filter((name) => !ofServe.includes(name.replace(/_FILE$/, '')));
+  const problems = Object.keys(env)
+    .filter((name) => !known.includes(name) && (env[name]?.trim() ?? '') !== '')
+    .map(
+      (name) => `${PREFIX}${name} is not a variable of drs-verify guard: unset it${didYouMean(name, known)}`,
+    );
   try {
-    return readAll();
+    const configuration = readConfiguration(
+      Object.fromEntries(Object.entries(env).filter(([name]) => known.includes(name))),
+    );
+    const { trustedRoots, trustedRootsFile, serverIdentity, decisionLog } = configuration;
+    if (trustedRoots === undefined && trustedRootsFile === undefined && options.trustedRoot?.[0] !== 'any')
+      problems.push(
+        'there is no trusted root, so that anybody could delegate to themselves: name the principals whose delegations ' +
+          'count (--trusted-root did:key:…, or a file: TRUSTED_ROOTS_FILE), or trust anybody (--trusted-root any)',
+      );
+    if (serverIdentity === undefined)
+      problems.push(
+        'the tool server has no name, so that every call would be refused: name the tool_server that calls are signed for ' +
+          '(--tool-server https://…), or accept those for any (--tool-server any)',
+      );
+    if (isStdio && decisionLog === '-')
+      problems.push(
+        'DECISION_LOG is "-", and standard output is for the messages of the tool server: name a file',
+      );
+    if (problems.length > 0) throw new OptionsError([]);
+    return configuration;
   } catch (error) {
     if (!(error instanceof OptionsError)) throw error;
-    throw cannotStart(error.problems, options);
+    throw cannotStart([...problems, ...error.problems]);
   }
 }
 
-async function checkAll(configuration: Configuration, options: GuardOptions): Promise<void> {
-  const problems = await findStartProblems({ ...configuration, frontEnd: 'node' });
-  if (problems.length > 0) throw cannotStart(problems, options);
-  console.log('The configuration can work.');
+const VARIABLE = new RegExp(`(?<![\\w-])(?:${VARIABLES.join('|')})(?!\\w)`, 'g');
+
+/** A problem, with the names that variables have here. */
+function inOptions(problem: string): string {
+  return problem.replace(VARIABLE, (name) => NAMES[name] ?? PREFIX + name);
 }
 
-function cannotStart(problems: readonly string[], options: GuardOptions): CommandError {
-  const named = problems.map((problem) => inOptions(problem, options));
+function cannotStart(problems: readonly string[]): CommandError {
   return new CommandError(
-    `cannot start with this configuration: ${named.join('; ')}`,
+    `cannot start with this configuration: ${problems.map(inOptions).join('; ')}`,
     'correct them; `drs-verify guard --help` lists options and variables',
   );
 }

@@ -70,6 +70,10 @@ export function noteWhatToKnow({ statusIndex, expires }: GrantOptions, policy: I
     process.stderr.write(
       'note: this receipt has no end, so verifiers forget how often it was used, and what it cost, 400 days after the last call; --expires gives it an end\n',
     );
+  if (policy.max_total_cost_usd !== undefined)
+    process.stderr.write(
+      'note: each call must state its cost (estimated_cost_usd), for which most MCP tools have no argument: theirs are refused; --max-calls limits them\n',
+    );
 }
 
 /** Makes a policy from the options; empty if none was given. Issuing checks it. */

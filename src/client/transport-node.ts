@@ -11,7 +11,7 @@ export function openTransport(url: URL, connections: number): Transport {
       const { statusCode, headers, body } = await pool.request({
         path: url.pathname,
         method: 'POST',
-        headers: { 'content-type': contentType },
+        headers: { 'content-type': contentType, 'accept-encoding': 'identity' },
         body: content,
         signal,
       });

@@ -45,6 +45,7 @@ export function policyInForce(policies: readonly Policy[]): Policy {
   };
 }
 
+const times = (count: number) => (count === 1 ? 'once' : `${count} times`);
 /** Who enforces a limit of all calls together. A tool server does not know what others count. */
 const COUNTED = 'which each tool server counts for itself, if it protects against replay';
 
@@ -56,13 +57,13 @@ const WORDS: Readonly<Record<KnownPolicyMember, (policy: Policy) => Words>> = {
   max_cost_usd: ({ max_cost_usd: cost, max_total_cost_usd: total }) =>
     isNothing(cost)
       ? `make calls that cost ${isNothing(total) ? 'any amount' : 'as much as all together'}`
-      : `make calls that cost at most ${cost} US dollars, if they state it${isNothing(total) ? '; others may cost any amount' : ''}`,
+      : `make calls that cost at most ${cost} US dollar${cost === 1 ? '' : 's'}, if they state it${isNothing(total) ? '; others may cost any amount' : ''}`,
   max_total_cost_usd: ({ max_total_cost_usd: cost }) =>
     isNothing(cost)
       ? 'spend any amount in all'
-      : `spend at most ${cost} US dollars in all, ${COUNTED}; each call must state its cost`,
+      : `spend at most ${cost} US dollar${cost === 1 ? '' : 's'} in all, ${COUNTED}; each call must state its cost`,
   max_calls: ({ max_calls: calls }) =>
-    isNothing(calls) ? 'call any number of times' : `call at most ${calls} times, ${COUNTED}`,
+    isNothing(calls) ? 'call any number of times' : `call at most ${times(calls)}, ${COUNTED}`,
   max_delegations: ({ max_delegations: delegations }) => {
     if (isNothing(delegations)) return 'pass this on, and so may those who get it';
     if (delegations === 0) return { mayNot: 'pass this on' };

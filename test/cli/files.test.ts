@@ -221,7 +221,7 @@ describe('exit code 2, and a hint, for', () => {
       [...ISSUE, '--max-cost', '1', '--max-cost', '100'],
       "option '--max-cost <usd>' is given twice, expected once",
     ],
-    ["an option of guard's server is not guard's", [...GUARD, 'cat', '--help'], '--trusted-root is "x"'],
+    ["an option of guard's server is not guard's", [...GUARD, 'cat', '--help'], '(DRS_TRUSTED_ROOTS) is "x"'],
     [
       'a private key to be verified',
       ['verify', 'alice.key'],

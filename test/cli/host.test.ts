@@ -8,7 +8,7 @@ import { BUILD } from '../../src/service/observe/build-info.js';
 import { isInstalled } from '../support/needed-programs.mjs';
 import { createChain, MAIN, type Workplace } from './drs.js';
 
-const TOOLS = fileURLToPath(new URL('../service/guard/mcp-server.mjs', import.meta.url));
+const TOOLS = fileURLToPath(new URL('../relay/mcp-server.mjs', import.meta.url));
 const SERVER = [process.execPath, TOOLS, '2.x', `it's "é" a\\b`];
 let work: Workplace;
 let alice: string;

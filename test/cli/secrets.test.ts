@@ -2,10 +2,10 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { CommandError } from '../../src/cli/command-error.js';
+import { readHeaders } from '../../src/cli/commands/sign.js';
 import { encryptKey, readKeyFile } from '../../src/cli/key-file.js';
-import { readHeaders, readTarget } from '../../src/cli/sign/options.js';
 import { generateKey } from '../../src/issue/index.js';
+import { destinationOf } from '../../src/relay/destination.js';
 import { sodium } from '../../src/signatures/sodium.js';
 
 describe('a private key', () => {
@@ -72,15 +72,15 @@ it('names what is wrong in --to and --header, without showing a secret', () => {
   const secret = 'hunter2';
   process.env['DRS_TEST_SECRET'] = `${secret}\n`;
   for (const wrong of [
-    () => readTarget(`https://a:${secret}@b.example`),
-    () => readTarget('ftp://a.example'),
+    () => destinationOf(`https://a:${secret}@b.example`, { protocol: 'mcp' }),
+    () => destinationOf('ftp://a.example', { protocol: 'mcp' }),
     () => readHeaders([`Host: ${secret}`], []),
     () => readHeaders([secret], []),
     () => readHeaders([`A: ${secret}`, `a: ${secret}`], []),
     () => readHeaders([], ['A: DRS_TEST_SECRET']),
     () => readHeaders([], ['A: DRS_TEST_UNSET']),
   ]) {
-    expect(wrong).toThrow(CommandError);
+    expect(wrong).toThrow(/^--(?:to|header)/);
     expect(wrong).not.toThrow(secret);
   }
   delete process.env['DRS_TEST_SECRET'];

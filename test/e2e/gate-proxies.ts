@@ -1,9 +1,10 @@
 import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { pino } from 'pino';
-import { readGuardConfiguration } from '../../src/service/guard/configuration.js';
-import { openHttpGuard } from '../../src/service/guard/run-http.js';
-import { destinationOf } from '../../src/service/guard/target.js';
+import { destinationOf } from '../../src/relay/destination.js';
+import { guardJudge } from '../../src/relay/guard-http.js';
+import { openHttpRelay } from '../../src/relay/http-relay.js';
+import { readConfiguration } from '../../src/service/configuration/configuration.js';
 import type { ProgramName } from '../support/needed-programs.mjs';
 import { needs, type Program, startProgram } from '../support/programs.js';
 
@@ -79,23 +80,13 @@ export function startRecipe(recipe: Recipe, gate: number, tools: number): Promis
 
 /** Opens a guard in front of a tool server, as the recipe for Caddy says. */
 export async function openGuard(tools: number, env: Readonly<Record<string, string>>) {
-  const configuration = readGuardConfiguration(
-    {
-      PORT: '0',
-      WORKER_THREADS: '0',
-      SERVER_IDENTITY: 'any',
-      TRUST_PROXY: '1',
-      ALLOWED_ORIGINS: 'https://app.example',
-      ...env,
-    },
-    { trustsAnybody: true, isStdio: false },
-  );
-  const destination = destinationOf(`http://127.0.0.1:${tools}/mcp`, 'mcp', false);
-  if ('problem' in destination) throw new Error(destination.problem);
-  const guard = await openHttpGuard(
-    configuration,
-    { protocol: 'mcp', destination },
-    pino({ level: 'silent' }),
-  );
+  const configuration = readConfiguration({
+    ...{ PORT: '0', WORKER_THREADS: '0', SERVER_IDENTITY: 'any', TRUST_PROXY: '1' },
+    ...{ ALLOWED_ORIGINS: 'https://app.example', ...env },
+  });
+  const destination = destinationOf(`http://127.0.0.1:${tools}/mcp`, { protocol: 'mcp' });
+  const makeJudge = guardJudge(configuration, 'mcp', destination);
+  const log = pino({ level: 'silent' });
+  const guard = await openHttpRelay({ configuration, destination, makeJudge, hosts: null, log });
   return { port: Number(new URL(guard.url).port), stop: () => guard.close() };
 }

@@ -131,11 +131,13 @@ describe('the tasks that answers have started', () => {
     expect(owned(result).findFault(get('t'), 'bob')).toBeNull();
   });
 
-  it('have ids of up to 256 characters', () => {
+  it('have ids of any length', () => {
     const [longest, longer] = ['x'.repeat(256), 'x'.repeat(257)];
     const tasks = owned(inResult(longest), inResult(longer));
-    expect(tasks.findFault(get(longest), 'bob')).not.toBeNull();
-    expect(tasks.findFault(get(longer), 'bob')).toBeNull();
+    for (const id of [longest, longer]) {
+      expect(tasks.findFault(get(id), 'alice')).toBeNull();
+      expect(tasks.findFault(get(id), 'bob')).not.toBeNull();
+    }
   });
 
   it('stay those of the first who got them', () => {
@@ -164,13 +166,22 @@ describe('the tasks that answers have started', () => {
       expect(tasks.findFault(message, 'bob')).toBeNull();
   });
 
-  it('are 10,000; the oldest is forgotten first', () => {
+  it('are 10,000 of each principal; what is forgotten is nobody’s, and takes no other’s place', () => {
+    const tasks = owned();
+    tasks.record(inResult('other'), 'carol');
     // An answer that started no task takes nobody's place.
-    const tasks = owned(...Array.from({ length: 10_000 }, (_, at) => inResult(`t${at}`)), null);
-    expect(tasks.findFault(get('t0'), 'bob')).not.toBeNull();
+    for (let at = 0; at < 10_000; at++) tasks.record(inResult(`t${at}`), 'alice');
+    tasks.record(null, 'alice');
+    expect(tasks.findFault(get('t0'), 'alice')).toBeNull();
     tasks.record(inResult('one more'), 'alice');
-    expect(tasks.findFault(get('t0'), 'bob')).toBeNull();
-    for (const id of ['t1', 't9999', 'one more']) expect(tasks.findFault(get(id), 'bob')).not.toBeNull();
+    for (const who of ['alice', 'bob'])
+      expect(tasks.findFault(get('t0'), who)).toMatchObject({ code: 'TASK_MISMATCH' });
+    for (const id of ['t1', 't9999', 'one more']) {
+      expect(tasks.findFault(get(id), 'alice')).toBeNull();
+      expect(tasks.findFault(get(id), 'bob')).not.toBeNull();
+    }
+    expect(tasks.findFault(get('other'), 'carol')).toBeNull();
+    expect(tasks.findFault(get('never known'), 'bob')).toBeNull();
   });
 });
 

@@ -1,5 +1,5 @@
 /* oxlint-disable typescript/no-deprecated -- handlers are set on the low-level Server */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import {
   acceptedContent,
   createMcpHandler,
@@ -371,32 +371,6 @@ describe('a task', () => {
     await ask(other, 'tools/call', { name: 'search' });
     expect(await ask(other, 'tasks/get', { taskId: 't-1' })).toBe('TASK_MISMATCH');
     expect(await ask(mine, 'tasks/get', { taskId: 't-1' })).toMatchObject({ task: { taskId: 't-1' } });
-  });
-});
-
-describe('remembered tasks', () => {
-  afterEach(() => vi.restoreAllMocks());
-  it('are as many as the limit, without ids that no server makes', async () => {
-    const { TaskOwners } = await import('../../src/gate/task-owners.js');
-    const owners = new TaskOwners();
-    const forbids = (taskId: string, who = 'other') =>
-      owners.findFault({ method: 'tasks/get', params: { taskId } }, who) !== null;
-    for (let at = 0; at <= 10_000; at++) owners.record({ task: { taskId: `t-${at}` } }, 'me');
-    expect([forbids('t-0'), forbids('t-1'), forbids('t-10000')]).toEqual([false, true, true]);
-    expect(forbids('t-1', 'me')).toBe(false);
-    const long = 'x'.repeat(257);
-    for (const result of [
-      { task: { taskId: long } },
-      { taskId: 'plain' },
-      { task: { taskId: 7 } },
-      { task: null },
-      null,
-      'x',
-    ])
-      owners.record(result, 'me');
-    expect([forbids(long), forbids('plain')]).toEqual([false, false]);
-    // Nothing was forgotten for those.
-    expect(forbids('t-1')).toBe(true);
   });
 });
 

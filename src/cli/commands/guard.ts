@@ -1,6 +1,9 @@
 import { Option, type Command } from 'commander';
 import type { GuardOptions } from '../guard.js';
 
+/** What the variables of a guard begin with: it shares its environment with the program behind it. */
+const PREFIX = 'DRS_';
+
 /** `drs guard` */
 export function addGuard(program: Command): void {
   const command = program.command('guard');
@@ -16,15 +19,16 @@ export function addGuard(program: Command): void {
     .passThroughOptions()
     .option(
       '--trusted-root <did>',
-      'a principal whose delegations count, as often as needed (TRUSTED_ROOTS); any: of anybody',
-      (did: string, all: readonly string[] | undefined) => [...(all ?? []), did],
+      'a principal whose delegations count, as often as needed (DRS_TRUSTED_ROOTS); any: of anybody',
+      collect,
     )
     .option(
       '--tool-server <name>',
-      'the tool_server that calls are signed for (SERVER_IDENTITY); any: for any',
+      'the tool_server that calls are signed for (DRS_SERVER_IDENTITY); any: for any',
     )
     .option('--to <url>', 'the address of a tool server over HTTP; only its path is served')
-    .option('--listen <address>', 'the address to listen on, such as 127.0.0.1:8443 (HOST and PORT)')
+    .option('--listen <address>', 'the address to listen on, such as 127.0.0.1:8443 (DRS_HOST and DRS_PORT)')
+    .option('--allow-host <name>', 'another name by which --listen may be called; repeatable', collect)
     .addOption(
       new Option('--protocol <protocol>', 'what the tool server speaks, with --to; default: mcp').choices([
         'mcp',
@@ -34,7 +38,7 @@ export function addGuard(program: Command): void {
     )
     .option(
       '--routes <file>',
-      'with --protocol http: the table of routes (GATE_ROUTES); any: compare the body alone',
+      'with --protocol http: the table of routes (DRS_GATE_ROUTES); any: compare the body alone',
     )
     .option(
       '--check',
@@ -58,9 +62,14 @@ Examples:
       if (help) {
         const { helpOnVariables } = await import('../../service/configuration/documents.js');
         const variables = helpOnVariables(({ isOfServe }) => isOfServe !== true);
-        command.addHelpText('after', `\nVariables, as for serve:\n\n${variables}\n`).help();
+        const named = variables.replace(/^  (?=[A-Z])/gm, `  ${PREFIX}`);
+        command.addHelpText('after', `\nVariables, those of serve with a prefix:\n\n${named}\n`).help();
       }
       const { guard } = await import('../guard.js');
       await guard(server, options);
     });
+}
+
+function collect(value: string, before: readonly string[] | undefined): readonly string[] {
+  return [...(before ?? []), value];
 }

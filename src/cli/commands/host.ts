@@ -1,12 +1,13 @@
 import path from 'node:path';
 import { Argument, type Command } from 'commander';
+import { Delegations } from '../../relay/delegations.js';
+import { destinationOf } from '../../relay/destination.js';
 import { DEFAULT_KEYS } from '../../protocol/key-resolver.js';
 import { BUILD } from '../../service/observe/build-info.js';
+import { readChainFile } from '../bundle-file.js';
 import { CommandError } from '../command-error.js';
 import { addKeyOptions, readSigner, type KeyOptions } from '../key-file.js';
 import { collect } from '../policy-options.js';
-import { Delegations } from '../sign/delegations.js';
-import { readTarget } from '../sign/options.js';
 import { printable } from '../terminal.js';
 
 interface HostOptions extends KeyOptions {
@@ -228,7 +229,14 @@ function requireWay(server: readonly string[], { chain, to, trustedRoot, headerE
 async function signerOf(options: HostOptions): Promise<string[]> {
   const { key, agentSocket, passphraseFile, chain } = options;
   const signer = await readSigner(options, { passphraseFile, isPrivate: true });
-  new Delegations({ key: signer, files: chain, toolServer: toolServerOf(options), note: () => undefined });
+  const toolServer = toolServerOf(options);
+  await Delegations.open({
+    key: signer,
+    files: chain,
+    read: readChainFile,
+    toolServer,
+    note: () => undefined,
+  });
   // Hosts hand on few variables, and this is seldom one of them.
   const socket = agentSocket ?? process.env['SSH_AUTH_SOCK'] ?? '';
   const by = key === undefined ? ['--agent', signer.did, '--agent-socket', path.resolve(socket)] : [];
@@ -240,9 +248,11 @@ async function signerOf(options: HostOptions): Promise<string[]> {
   return [...by, ...files.flatMap(([option, name]) => [option, path.resolve(name)])];
 }
 
+const hrefOf = (to: string) => destinationOf(to.replace(/\?.*/s, ''), { protocol: 'mcp' }).url.href;
+
 /** A query can have a secret in it: it is no part of a name. */
 function toolServerOf({ server, to, toolServer }: HostOptions): string {
-  return toolServer ?? (to === undefined ? `stdio:${server}` : readTarget(to.replace(/\?.*/s, '')).href);
+  return toolServer ?? (to === undefined ? `stdio:${server}` : hrefOf(to));
 }
 
 /**

@@ -1,25 +1,25 @@
-import { once } from 'node:events';
-import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { Option, type Command } from 'commander';
+import { Delegations } from '../../relay/delegations.js';
+import { destinationOf } from '../../relay/destination.js';
+import { HttpEnd } from '../../relay/http-end.js';
+import { HttpTarget, OWN_HEADERS } from '../../relay/http-target.js';
+import { Output } from '../../relay/lines.js';
+import { MAX_MESSAGE_BYTES } from '../../relay/message.js';
+import { pump, relayToChild } from '../../relay/pump.js';
+import { endLike } from '../../relay/child.js';
+import { McpSigner } from '../../relay/sign.js';
+import { printableUrl } from '../../revocation/printable-url.js';
+import { readChainFile } from '../bundle-file.js';
 import { CommandError } from '../command-error.js';
 import { addKeyOptions, readSigner, type KeyOptions } from '../key-file.js';
-import { Delegations } from '../sign/delegations.js';
-import { HttpTarget } from '../sign/exchange.js';
-import { a2aHttpSigner, mcpHttpSigner } from '../sign/http-signers.js';
-import { Output } from '../sign/lines.js';
-import { createListener } from '../sign/listen.js';
-import { callersOf, isLoopback } from '../sign/local-only.js';
-import { McpSigner } from '../sign/mcp-signer.js';
-import { readAddress, readHeaders, readTarget } from '../sign/options.js';
-import { relayToChild } from '../sign/to-child.js';
-import { HttpRelay } from '../sign/to-http.js';
 import { printable } from '../terminal.js';
 
 interface SignOptions extends KeyOptions {
   readonly passphraseFile?: string;
   readonly chain: readonly string[];
   readonly to?: string;
+  readonly toEnv?: string;
   readonly toolServer?: string;
   readonly unsigned: readonly string[];
   readonly header: readonly string[];
@@ -37,7 +37,7 @@ export function addSign(program: Command): void {
     .command('sign')
     .summary('sign the calls of an agent that you cannot change')
     .description(
-      'Stands between an MCP host and an MCP server, or an A2A client and an agent, and signs each request that the server checks. All else passes as it is. What no delegation allows is not sent: the host gets an error that says what to ask for.',
+      'Stands between an MCP host and an MCP server, or an A2A client and an agent, and signs each request that the server checks. All else passes as it is. What no delegation allows is not sent: the host gets an error that says what to do.',
     )
     .argument(
       '[command...]',
@@ -52,9 +52,10 @@ export function addSign(program: Command): void {
       [],
     )
     .option('--to <url>', 'an MCP server that speaks Streamable HTTP; with --listen also an A2A agent')
+    .option('--to-env <variable>', 'the same from the environment, for a URL with a secret in it')
     .option(
       '--tool-server <id>',
-      'the name that the server goes by: a DID or URL (default: the URL of --to; for a command stdio:<program>)',
+      'the name that the server goes by: a DID or URL (default: the URL without its query; for a command stdio:<program>)',
     )
     .option('--unsigned <name>', 'a tool, or a method, that needs no delegation; repeatable', collect, [])
     .option('--header <header>', "a header for --to, as 'Name: value'; repeatable", collect, [])
@@ -97,113 +98,79 @@ Examples:
 }
 
 async function sign(command: readonly string[], options: SignOptions): Promise<void> {
+  const { passphraseFile, protocol, chain: files } = options;
   const isChild = command.length > 0;
+  const to = options.toEnv === undefined ? options.to : fromEnvironment('--to-env', options.toEnv);
   requireWay(isChild, options);
-  if (options.chain.length === 0)
-    throw new CommandError('there is no chain to sign under', 'name the file of one with --chain');
-  const target = options.to === undefined ? null : readTarget(options.to);
-  const toolServer = options.toolServer ?? target?.href ?? `stdio:${path.basename(command[0] ?? '')}`;
-  for (const file of [options.key ?? '', ...options.chain])
+  const destination = to === undefined ? null : destinationOf(to, { protocol, isLocal: true });
+  for (const file of [options.key ?? '', ...files])
     if (file === '-') throw new CommandError('- is not read here: standard input is the host', 'name a file');
-  const { passphraseFile } = options;
+  const { origin, pathname } = destination?.url ?? {};
+  const url = destination === null ? `stdio:${path.basename(command[0] ?? '')}` : `${origin}${pathname}`;
+  const toolServer = options.toolServer ?? url;
   const key = await readSigner(options, { passphraseFile, isPrivate: true });
   // No child gets it, whether it was needed or not.
   delete process.env['DRS_KEY_PASSPHRASE'];
-  const delegations = new Delegations({ key, files: options.chain, toolServer, note });
+  const delegations = await Delegations.open({ key, files, read: readChainFile, toolServer, note });
   const signer = new McpSigner(delegations, new Set(options.unsigned));
-  if (isChild && options.toolServer === undefined)
+  if (options.toolServer === undefined && (isChild || destination?.url.search !== ''))
     note(`calls are signed for ${toolServer}, which the server must go by; --tool-server names another`);
-  if (target === null) {
-    await relayToChild(command, signer);
+  if (destination === null) {
+    endLike(
+      await relayToChild(command, process.env, signer).catch((error: unknown) =>
+        cannotStart(command[0] ?? '', error),
+      ),
+    );
     return;
   }
   const headers = readHeaders(options.header, options.headerEnv);
-  if (options.listen === undefined) await relayToHttp(new HttpTarget(target), headers, signer);
-  else await listen(new HttpTarget(target), headers, { options, signer, delegations });
+  if (options.listen === undefined) {
+    const output = new Output(process.stdout, MAX_MESSAGE_BYTES);
+    const stop = stopOnSignal();
+    const server = new HttpEnd({ target: new HttpTarget(destination.url), headers, output, note, stop });
+    await Promise.race([pump(process.stdin, { hook: signer, server, output }), aborted(stop)]);
+    await server.end();
+    await output.end();
+    process.exit(stop.aborted ? 128 + Number(stop.reason) : 0);
+  }
+  // Only a port needs it.
+  const { listenAndSign } = await import('../../relay/sign-http.js');
+  const { listen, listenOnNetwork, allowHost, allowOrigin } = options;
+  const here = await listenAndSign({
+    ...{ listen, isOnNetwork: listenOnNetwork === true, allowHost, allowOrigin },
+    ...{ destination, protocol, signer, delegations, headers },
+  });
+  note(`listening on ${here}: who reaches it calls ${printableUrl(destination.url.href)} as ${key.did}`);
 }
 
-function requireWay(
-  isChild: boolean,
-  { to, listen: address, header, headerEnv, listenOnNetwork, allowHost, allowOrigin, protocol }: SignOptions,
-) {
-  const wrong = (found: string, hint: string) => {
-    throw new CommandError(found, hint);
-  };
-  if (isChild === (to !== undefined))
-    wrong(
-      isChild ? 'there is a command and --to' : 'there is neither --to nor a command',
-      'name one server: --to <url>, or its command',
-    );
-  if (isChild && (address !== undefined || header.length + headerEnv.length > 0))
-    wrong(
+function requireWay(isChild: boolean, options: SignOptions) {
+  const { to, toEnv, listen, header, headerEnv, listenOnNetwork, allowHost, allowOrigin, protocol } = options;
+  const servers = Number(isChild) + Number(to !== undefined) + Number(toEnv !== undefined);
+  const isOfPort =
+    listenOnNetwork === true || protocol !== 'mcp' || allowHost.length + allowOrigin.length > 0;
+  const isOfUrl = listen !== undefined || header.length + headerEnv.length > 0;
+  const wrong = [
+    [servers !== 1, `there are ${servers} servers, expected one`, 'name it: --to <url>, or its command'],
+    [
+      isChild && isOfUrl,
       '--listen, --header and --header-env are for a server with a URL',
       'name it with --to, or leave them out',
-    );
-  const listens = listenOnNetwork === true || protocol !== 'mcp' || allowHost.length + allowOrigin.length > 0;
-  if (address === undefined && listens)
-    wrong(
+    ],
+    [
+      listen === undefined && isOfPort,
       '--listen-on-network, --protocol, --allow-host and --allow-origin are for --listen',
       'add --listen <address>, or leave them out',
-    );
+    ],
+    [options.chain.length === 0, 'there is no chain to sign under', 'name the file of one with --chain'],
+  ] as const;
+  for (const [isWrong, found, hint] of wrong) if (isWrong) throw new CommandError(found, hint);
 }
 
-async function relayToHttp(
-  target: HttpTarget,
-  headers: Readonly<Record<string, string>>,
-  signer: McpSigner,
-): Promise<void> {
-  const output = new Output(process.stdout);
-  const stop = stopOnSignal();
-  await new HttpRelay({ target, headers, signer, output, note }).run(process.stdin, stop);
-  await output.end();
-  process.exit(stop.aborted ? 128 + Number(stop.reason) : 0);
-}
-
-interface Listening {
-  readonly options: SignOptions;
-  readonly signer: McpSigner;
-  readonly delegations: Delegations;
-}
-
-async function listen(
-  target: HttpTarget,
-  headers: Readonly<Record<string, string>>,
-  { options, signer, delegations }: Listening,
-): Promise<void> {
-  const { host, port } = readAddress(options.listen ?? '');
-  if (!isLoopback(host) && options.listenOnNetwork !== true)
-    throw new CommandError(
-      `other machines can reach ${host}, and whoever reaches this port calls as this agent`,
-      'listen on 127.0.0.1, or add --listen-on-network if you mean it',
-    );
-  const { protocol } = options;
-  const server = createListener({
-    target,
-    protocol,
-    sign: protocol === 'mcp' ? mcpHttpSigner(signer) : a2aHttpSigner(delegations),
-    callers: callersOf([host.includes(':') ? `[${host}]` : host, ...options.allowHost], options.allowOrigin),
-    headers,
-    note,
-  });
-  server.listen(port, host);
-  try {
-    await once(server, 'listening');
-  } catch (error) {
-    throw new CommandError(
-      `cannot listen on ${host}:${port}: ${(error as Error).message}`,
-      'choose another port',
-    );
-  }
-  const at = server.address() as AddressInfo;
-  const shown = at.family === 'IPv6' ? `[${at.address}]` : at.address;
-  note(
-    `listening on http://${shown}:${at.port}: who reaches it calls ${target.url.href} as ${delegations.did}`,
+function cannotStart(program: string, error: unknown): never {
+  throw new CommandError(
+    `cannot start ${program}: ${(error as Error).message}`,
+    'check the command after --, as you would type it in this folder',
   );
-  const stop = stopOnSignal();
-  await once(stop, 'abort');
-  server.close();
-  server.closeAllConnections();
-  target.close();
 }
 
 /** Aborts when this process is told to end. The reason is the number of the signal. */
@@ -213,6 +180,57 @@ function stopOnSignal(): AbortSignal {
   for (const [signal, number] of Object.entries(numbers))
     process.once(signal, () => controller.abort(number));
   return controller.signal;
+}
+
+const aborted = (signal: AbortSignal) =>
+  new Promise<void>((resolve) => {
+    signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+
+/** The headers that are set here, besides those of each connection. */
+const OWN: ReadonlySet<string> = new Set([
+  ...['x-drs-bundle', 'content-type', 'accept', 'accept-encoding', 'last-event-id', 'mcp-session-id'],
+  ...['mcp-protocol-version', 'mcp-method', 'mcp-name', ...OWN_HEADERS],
+]);
+
+/**
+ * Reads the headers of `--header` (`Name: value`) and of `--header-env` (`Name: VARIABLE`). Errors show no value, which
+ * may be secret.
+ *
+ * @returns values by names in lower case
+ */
+export function readHeaders(written: readonly string[], fromEnv: readonly string[]): Record<string, string> {
+  const headers: Record<string, string> = {};
+  const lines = [
+    ...written.map((line) => ['', line] as const),
+    ...fromEnv.map((line) => ['-env', line] as const),
+  ];
+  for (const [end, line] of lines) {
+    const [, given = '', text = ''] = /^([\w!#$%&'*+.^`|~-]+):[ \t]*(.*)$/s.exec(line) ?? [];
+    const name = given.toLowerCase();
+    const wrong = (what: string, hint = 'leave it out') => new CommandError(`--header${end} ${what}`, hint);
+    if (name === '')
+      throw wrong(
+        'has no colon after a name',
+        `write it in quotes: 'Name: ${end === '' ? 'value' : 'VARIABLE'}'`,
+      );
+    if (OWN.has(name)) throw wrong(`sets ${given}, which is set by this command`);
+    if (name in headers) throw wrong(`sets ${given}, which is set twice`);
+    const value = end === '' ? text : fromEnvironment(`--header-env ${given}`, text);
+    if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(value))
+      throw wrong(`${given} has characters that no header can have`, 'remove them');
+    headers[name] = value;
+  }
+  return headers;
+}
+
+function fromEnvironment(option: string, variable: string): string {
+  const found = process.env[variable] ?? '';
+  if (found !== '') return found;
+  throw new CommandError(
+    `${option} names the variable ${JSON.stringify(variable)}, which is not set`,
+    'set it in the environment of this command',
+  );
 }
 
 function collect(value: string, before: readonly string[]): readonly string[] {

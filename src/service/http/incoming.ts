@@ -73,6 +73,7 @@ type TakeBody = (body: Buffer | BodyFault, isBorrowed: boolean) => void;
 const READ: ReadonlySet<string> = new Set([
   ...['content-length', 'transfer-encoding', 'content-type', 'content-encoding', 'connection', 'origin'],
   ...['sec-fetch-site', 'x-request-id', 'traceparent', 'x-forwarded-for', 'x-drs-bundle', 'authorization'],
+  ...['host', 'x-a2a-extensions'],
 ]);
 const CLOSE = /(?:^|,)[ \t]*close[ \t]*(?:,|$)/i;
 const NOTHING = Buffer.alloc(0);

@@ -61,6 +61,8 @@ export interface ServerContext {
   readonly log: Logger;
   /** `null` if no OpenTelemetry SDK is registered. */
   readonly tracing: Tracing | null;
+  /** The names by which it may be called: a page whose name was made to lead here has another. Left out: any. */
+  readonly hosts?: ReadonlySet<string> | null;
 }
 
 const INTERNAL = refusal(500, 'internal');
@@ -170,7 +172,19 @@ export class Server implements IncomingOwner {
       this.#countRejection(route, 'malformed');
       return refusal(400, fault, { closes: true });
     }
-    if (!route.takesAnyOrigin && incoming.isForeign(this.#origins)) {
+    const { hosts = null, configuration } = this.#context;
+    const host = hosts === null ? '' : (incoming.header('host') ?? '').toLowerCase();
+    if (hosts !== null && !hosts.has(host.replace(/:\d+$/, ''))) {
+      this.#countRejection(route, 'foreign_origin');
+      return refusal(
+        403,
+        `the Host of the request is ${JSON.stringify(host)}, expected ${[...hosts].join(' or ')}`,
+      );
+    }
+    // Of a listener that knows its names, also its own pages.
+    const scheme = configuration.tlsCertFile === undefined ? 'http' : 'https';
+    const isOwn = hosts !== null && incoming.header('origin')?.toLowerCase() === `${scheme}://${host}`;
+    if (!route.takesAnyOrigin && !isOwn && incoming.isForeign(this.#origins)) {
       this.#countRejection(route, 'foreign_origin');
       return FOREIGN;
     }

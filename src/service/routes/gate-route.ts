@@ -2,7 +2,7 @@ import { bodyOfBytes } from '../../gate/carriers.js';
 import type { Protocol } from '../../gate/codes.js';
 import { contextHeaders, NO_CONTEXT, type HeaderChanges } from '../../gate/context.js';
 import { PASSING_METHODS } from '../../gate/json-rpc.js';
-import type { GateRequest, RequestBody } from '../../gate/request.js';
+import type { GateRequest, HeaderLookup, RequestBody } from '../../gate/request.js';
 import type { GateDecision } from '../gate-decider.js';
 import type { GateHead } from '../http/gate-head.js';
 import { tooLargeMessage, type Fault, type Judge } from '../http/judged-body.js';
@@ -13,6 +13,8 @@ import type { RouteContext } from '../core.js';
 /** How a request is asked about, and what happens then. */
 export interface GateQuery extends Pick<GateRequest, 'method' | 'path'> {
   readonly readBody: (bytes: Buffer) => RequestBody;
+  /** The headers that count, if not all: a proxy in this process takes some off itself. */
+  readonly headers?: HeaderLookup;
   /** Whether what passes could be sent on. If not, nothing is checked, so that no invocation is used in vain. */
   readonly hasRoom?: boolean;
   /**
@@ -65,9 +67,9 @@ export class GateJudge implements Judge<Incoming> {
 
   async #decide(incoming: Incoming, body: Buffer | null, ticket: Ticket | null): Promise<Answer | null> {
     const { decider } = this.#context.gate;
-    const { method, path, readBody, hasRoom, act } = this.#queryOf(incoming, body?.length ?? 0, ticket);
+    const query = this.#queryOf(incoming, body?.length ?? 0, ticket);
+    const { method, path, readBody, headers = (incoming.gate as GateHead).headers, hasRoom, act } = query;
     if (hasRoom === false) return this.refuse(incoming, 'overloaded');
-    const { headers } = incoming.gate as GateHead;
     const read = body === null ? tooLarge(tooLargeMessage(this.maxBytes)) : readBody(body);
     const decision = await decider.decide({
       ...{ protocol: this.#protocol, endpoint: 'gate', asked: incoming },

@@ -11,12 +11,10 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { PassThrough } from 'node:stream';
 import fastify, { type FastifyInstance, type FastifyRequest } from 'fastify';
 import { Hono, type Context } from 'hono';
 import { pino } from 'pino';
 import { Pool } from 'undici';
-import { linesOf } from '../../../support/child.js';
 import { askMcp } from '../../../support/mcp-message.js';
 import { AUTHORIZATION, callOnce, clientOf, EXT_MCP } from '../../../support/grpc.js';
 import { createVerifier, type Verifier, type VerifierOptions } from '../../../../src/index.js';
@@ -29,9 +27,10 @@ import {
   findDrsContext,
 } from '../../../../src/middleware/index.js';
 import { drsMcp } from '../../../../src/middleware/mcp/index.js';
+import { StdioGuard } from '../../../../src/relay/guard-stdio.js';
+import { messageOf, readBytes } from '../../../../src/relay/message.js';
 import { readConfiguration } from '../../../../src/service/configuration/configuration.js';
 import { Opened, openCore } from '../../../../src/service/core.js';
-import { StdioGuard } from '../../../../src/service/guard/stdio.js';
 import { drsFastify } from '../../../../src/middleware/fastify/index.js';
 import { drsHono } from '../../../../src/middleware/hono/index.js';
 import { startService } from '../../../../src/service/service.js';
@@ -590,24 +589,8 @@ async function openGuard(
   const log = pino({ level: 'silent' }, QUIET);
   const opened = new Opened();
   const { gate, verdicts, engine } = await openCore(configuration as never, log, opened);
-  const [fromClient, toClient, toServer] = [new PassThrough(), new PassThrough(), new PassThrough()];
-  const parts = { decider: gate.decider, verdicts, log, maxBodyBytes: 1_000_000, announcement: {} };
-  const guard = new StdioGuard(parts, { fromClient, toClient, toServer, fromServer: new PassThrough() });
-  const served = guard.serveClient();
-  // Messages are decided on one after the other, so that each line is for the oldest question.
-  const waiting: ((line: string) => void)[] = [];
-  const forEachLine = async (input: PassThrough, visit: (text: string) => void) => {
-    for await (const text of linesOf(input)) visit(text);
-  };
-  void forEachLine(toClient, (text) => {
-    const { error } = JSON.parse(text) as { error: { data: { status: number } } };
-    waiting.shift()?.(denied(error.data.status, { error }));
-  });
-  void forEachLine(toServer, (text) => {
-    const meta = (JSON.parse(text) as { params?: { _meta?: Record<string, object> } }).params?._meta;
-    const context = meta?.['xyz.okeyamy.drs/context'];
-    waiting.shift()?.(line(context === undefined ? { decision: 'pass' } : allowed(context)));
-  });
+  const parts = { decider: gate.decider, verdicts, maxBytes: 1_000_000, announcement: {} };
+  const guard = new StdioGuard({ ...parts, dropped: () => undefined });
   let asked = 0;
   return {
     name: 'guard over stdio',
@@ -616,22 +599,24 @@ async function openGuard(
       protocol === 'mcp' && !body.includes('\n') && body.trim() !== '' && hasAnswer(body)
         ? { protocol, method: 'POST', headers: [], body: { text: body } }
         : undefined,
-    ask: ({ body }) => {
-      const answer = new Promise<string>((resolve) => waiting.push(resolve));
+    async ask({ body }) {
       // No answer of a server comes, so that no id may come again.
       const own = body.replace(
         /^(\{"jsonrpc":"2\.0","id":)(?:"[^"]*"|-?[\d.]{1,9})(?=[,}])/,
         `$1"r-${asked++}"`,
       );
-      fromClient.write(`${own}\n`);
-      return answer;
+      const bytes = Buffer.from(own);
+      const outcome = await guard.decide(bytes, messageOf(bytes, readBytes(bytes)));
+      if (outcome.kind === 'answer') {
+        const { error } = JSON.parse(outcome.line ?? '') as { error: { data: { status: number } } };
+        return denied(error.data.status, { error });
+      }
+      const sent = JSON.parse(outcome.bytes.toString()) as { params?: { _meta?: Record<string, object> } };
+      const context = sent.params?._meta?.['xyz.okeyamy.drs/context'];
+      return line(context === undefined ? { decision: 'pass' } : allowed(context));
     },
     revoke: (target) => engine.revocation.revoke({ target, reason: null, exp: null }),
-    async close() {
-      fromClient.end();
-      await served;
-      await opened.close();
-    },
+    close: () => opened.close(),
   };
 }
 

@@ -1,0 +1,82 @@
+import { targetOf } from '../gate/a2a-rest.js';
+import type { Protocol } from '../gate/codes.js';
+import { IssueError } from '../issue/index.js';
+import { hasDotSegment } from '../protocol/resources.js';
+import { printableUrl } from '../revocation/printable-url.js';
+
+/** Where a server is, and which requests are for it. */
+export interface Destination {
+  readonly url: URL;
+  /** For an error: the path, or what is below it. */
+  readonly expected: string;
+  /** The path with its query as the server gets it, for the method and the path of a request; `null` if it is not for it. */
+  readonly pathFor: (method: string, target: string) => string | null;
+}
+
+/** What a {@link Destination} depends on, besides its address. */
+export interface DestinationRules {
+  readonly protocol: Protocol;
+  /** Over `http`: whether a table says which paths there are. */
+  readonly isRouted?: boolean;
+  /** Whether it is a port for one agent, which also calls the root, and paths that a gate would refuse. */
+  readonly isLocal?: boolean;
+}
+
+/** The agent cards of A2A 0.3 and 1.0 at the root. */
+const ROOT_CARDS: ReadonlySet<string> = new Set(['/.well-known/agent-card.json', '/.well-known/agent.json']);
+
+/** Whether a request, by its method and path, is for an agent card at the root of the host, which may be another agent's. */
+export function isRootCard(method: string, target: string): boolean {
+  return ['GET', 'HEAD'].includes(method) && ROOT_CARDS.has(target);
+}
+
+/**
+ * Reads the address of a server. Only its own path is served: the exact one over MCP, over `http` without a table of
+ * routes, and for the JSON-RPC endpoint of an agent; else those below it. The agent card may be at the root, too.
+ *
+ * @throws IssueError if the address cannot be used; it shows no secret
+ * @example destinationOf('http://127.0.0.1:3000/mcp', { protocol: 'mcp' })
+ */
+export function destinationOf(
+  text: string,
+  { protocol, isRouted = false, isLocal = false }: DestinationRules,
+): Destination {
+  const url = URL.canParse(text) ? new URL(text) : null;
+  if (url === null || !/^https?:$/.test(url.protocol) || url.username + url.password + url.hash !== '')
+    throw unusable(text, 'an http or https URL without user, password and fragment');
+  const own = url.pathname + url.search;
+  if (protocol === 'mcp' || (protocol === 'http' && !isRouted)) {
+    const isOwn = (target: string) => target === own || (isLocal && ['/', url.pathname].includes(target));
+    // A query may be a secret.
+    const expected = url.search === '' ? own : `${url.pathname}?…`;
+    return { url, expected, pathFor: (_, target) => (isOwn(target) ? own : null) };
+  }
+  if (url.search !== '') throw unusable(text, 'a URL without a query');
+  const root = url.pathname.replace(/\/$/, '');
+  const isBelow = (target: string) => [own, root].includes(pathOf(target)) || target.startsWith(`${root}/`);
+  const takesAgent = (method: string, target: string) => {
+    const isRpc = !isLocal && targetOf(method, target).kind === 'json-rpc';
+    return isRpc ? target === own : isBelow(target) || isRootCard(method, target);
+  };
+  const takes = (method: string, target: string) =>
+    target.startsWith('/') &&
+    !target.includes('\\') &&
+    !hasDotSegment(pathOf(target)) &&
+    (protocol === 'a2a' ? takesAgent(method, target) : isBelow(target));
+  return {
+    url,
+    expected: `${own} or a path below it`,
+    pathFor: (method, target) => (takes(method, target) ? target : null),
+  };
+}
+
+function unusable(text: string, expected: string): IssueError {
+  const found = `--to is ${JSON.stringify(printableUrl(text))}, expected ${expected}`;
+  const hint = 'give the address of the server; sign sends a password or a token as a header (--header-env)';
+  return new IssueError('INVALID_OPTION', found, hint);
+}
+
+function pathOf(target: string): string {
+  const mark = target.indexOf('?');
+  return mark === -1 ? target : target.slice(0, mark);
+}

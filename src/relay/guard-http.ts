@@ -1,0 +1,101 @@
+import { isEnvelope, unwrap, wholeBodyOfBytes } from '../gate/carriers.js';
+import type { Protocol } from '../gate/codes.js';
+import { CONTEXT_HEADERS, contextHeaders, NO_CONTEXT } from '../gate/context.js';
+import { forwardMcp } from '../gate/mcp-forward.js';
+import { NAMING_HEADERS, type HeaderLookup } from '../gate/request.js';
+import type { Configuration } from '../service/configuration/configuration.js';
+import type { GateHead } from '../service/http/gate-head.js';
+import { refusal } from '../service/http/incoming.js';
+import { answerOf, GateJudge } from '../service/routes/gate-route.js';
+import type { Destination } from './destination.js';
+import { targetOf, type MakeJudge } from './http-relay.js';
+import { OWN_HEADERS } from './http-target.js';
+
+/** What an application could take for another method or path than those that were decided on. */
+const NAMING: ReadonlySet<string> = new Set(NAMING_HEADERS);
+/** The bundle and the context of a call: only a gate may say who acts for whom. */
+const OURS = 'x-drs-';
+if (!CONTEXT_HEADERS.every((name) => name.toLowerCase().startsWith(OURS)))
+  throw new Error('a context header has another prefix');
+
+/**
+ * Decides on the requests of clients, and sends on what the gate lets pass. The front end has refused names like
+ * `X_DRS_Agent`, which some servers take for `X-DRS-Agent`.
+ */
+export function guardJudge(
+  configuration: Configuration,
+  protocol: Protocol,
+  { pathFor }: Destination,
+): MakeJudge {
+  return ({ gate }, forwarder, refusalOf) =>
+    new GateJudge(
+      { gate, configuration },
+      protocol,
+      (incoming, size, ticket) => {
+        let kept: Buffer | null = null;
+        const { method } = incoming;
+        const { headers } = incoming.gate as GateHead;
+        return {
+          ...{ method, path: targetOf(incoming), headers: withoutUpgrade(headers) },
+          readBody: (body) => {
+            kept = Buffer.from(body);
+            return wholeBodyOfBytes(kept, headers);
+          },
+          hasRoom: forwarder.hasRoom(incoming, ticket, size),
+          act: (decision, isTooLarge) => {
+            if (decision.kind === 'deny') return answerOf(decision, isTooLarge);
+            if (kept === null || ticket === null)
+              return refusal(413, 'the body is larger than DRS_MAX_BODY_BYTES', { closes: true });
+            const isOpened = protocol === 'http' && isEnvelope(headers);
+            const { set } =
+              decision.kind === 'allow' ? contextHeaders(decision.context, decision.token) : NO_CONTEXT;
+            return forwarder.send(incoming, ticket, {
+              path: pathFor(method, targetOf(incoming)) ?? '',
+              set: [
+                ...['X-Forwarded-For', incoming.clientAddress],
+                ...(isOpened ? ['Content-Type', 'application/json'] : []),
+                ...Object.entries(set).flat(),
+              ],
+              isLeftOut: (name) =>
+                NAMING.has(name) ||
+                name === 'x-original-uri' ||
+                name.startsWith(OURS) ||
+                (isOpened && name === 'content-type'),
+              body: isOpened ? openedOf(kept, headers) : bodyOf(protocol, method, kept),
+            });
+          },
+        };
+      },
+      refusalOf,
+    );
+}
+
+/**
+ * The headers without those of the connection, as far as a client may name them there: they are not sent on, so that no
+ * upgrade happens. Java's client asks for one in each first request.
+ */
+function withoutUpgrade(headers: HeaderLookup): HeaderLookup {
+  return (name) => {
+    if (name !== 'connection') return name === 'upgrade' ? [] : headers(name);
+    const named = headers(name).flatMap((value) => value.split(',').map((token) => token.trim()));
+    return named.filter((token) => !OWN_HEADERS.has(token.toLowerCase()));
+  };
+}
+
+/** The body that is sent on: what was decided on, to the byte, but for what only concerns the gate. */
+function bodyOf(protocol: Protocol, method: string, bytes: Buffer): Buffer | null {
+  // What passes without a check has no body: the event stream, the end of a session, an agent card.
+  if (bytes.length === 0 || (protocol === 'mcp' && method !== 'POST')) return null;
+  if (protocol !== 'mcp') return bytes;
+  const text = bytes.toString('utf8');
+  const forwarded = forwardMcp(text, null);
+  return forwarded === text ? bytes : Buffer.from(forwarded);
+}
+
+/** The body in an envelope that was allowed. */
+function openedOf(bytes: Buffer, headers: HeaderLookup): Buffer {
+  const body = wholeBodyOfBytes(bytes, headers);
+  const opened = unwrap({ method: 'POST', path: null, headers, body });
+  if ('code' in opened || opened.body.kind !== 'value') throw new Error('this is no envelope');
+  return Buffer.from(JSON.stringify(opened.body.value));
+}

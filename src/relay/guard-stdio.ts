@@ -1,0 +1,168 @@
+import type { BriefContext } from '../gate/context.js';
+import { gateFailure, type GateFailure } from '../gate/codes.js';
+import { denied } from '../gate/decide.js';
+import { CAPABILITY } from '../gate/mcp.js';
+import { forwardMcp, type HandedOn } from '../gate/mcp-forward.js';
+import { MCP_COMMAND } from '../gate/mcp-methods.js';
+import type { GateRequest } from '../gate/request.js';
+import { responseTo } from '../gate/response.js';
+import { idInUse, TaskOwners } from '../gate/task-owners.js';
+import { isJsonObject, type JsonObject } from '../protocol/json.js';
+import { decodeUtf8 } from '#platform';
+import { wholeContextOf, type GateDecider, type GateDecision } from '../service/gate-decider.js';
+import { newRequestId } from '../service/http/request-ids.js';
+import { readBytes, type Message } from './message.js';
+import type { Hook, Outcome } from './pump.js';
+
+/** So many calls may have no answer. None is forgotten before its answer says whose a task is, but for cancelled ones. */
+const MAX_DUE = 10_000;
+const TOO_MANY = `${MAX_DUE} requests have no answer yet`;
+/** The requests whose answers have the capabilities of the server. */
+const HANDSHAKES: ReadonlySet<string> = new Set(['initialize', 'server/discover']);
+const CANCELLED = 'notifications/cancelled';
+const NO_HEADERS = (): readonly string[] => [];
+
+/** A request whose answer is due. */
+type Due = 'handshake' | BriefContext;
+
+/** What a {@link StdioGuard} needs. */
+export interface StdioGuardParts {
+  readonly decider: Pick<GateDecider, 'decide'>;
+  readonly maxBytes: number;
+  /** What the server's answer to a handshake gets: that it needs delegations. */
+  readonly announcement: object;
+  /** Tells the operator of a notification that was dropped. */
+  readonly dropped: (code: string) => void;
+}
+
+/**
+ * The gate between a client and a server that speak MCP over stdio. What the server writes passes byte for byte, but for one
+ * member in the answer to a handshake. The answers to calls tell who has started which task.
+ */
+export class StdioGuard implements Hook {
+  readonly maxBytes: number;
+  readonly #parts: StdioGuardParts;
+  readonly #tasks = new TaskOwners();
+  /** By id, as JSON. */
+  readonly #due = new Map<string, Due>();
+  /** Those of them that their client gave up, and may never be answered; oldest first. */
+  readonly #cancelled = new Set<string>();
+
+  constructor(parts: StdioGuardParts) {
+    this.#parts = parts;
+    this.maxBytes = parts.maxBytes;
+  }
+
+  async tooLong(): Promise<string> {
+    const reason = `the line is longer than DRS_MAX_BODY_BYTES (${this.maxBytes})`;
+    const decision = await this.#decide({ kind: 'too large', reason }, null);
+    if (decision.kind !== 'deny') throw new Error('a line that was not read was not denied');
+    return JSON.stringify(decision.response.body);
+  }
+
+  async decide(line: Buffer, message: Message | null): Promise<Outcome> {
+    const text = decodeUtf8(line);
+    if (text === null)
+      return this.#refuse(gateFailure('INVALID_JSONRPC', 'mcp', 'the line is not UTF-8'), message);
+    const id = message?.id ?? null;
+    const key = id === null ? null : JSON.stringify(id);
+    if (id !== null && this.#due.has(key ?? '')) return this.#refuse(idInUse(id), message);
+    if (id !== null && !this.#hasRoom())
+      return this.#refuse(gateFailure('VERIFIER_UNAVAILABLE', 'mcp', TOO_MANY), message);
+    const decision = await this.#decide({ kind: 'text', text }, message);
+    if (decision.kind === 'deny') return this.#answer(decision.code, decision.response.body, message);
+    const handedOn: HandedOn | null =
+      decision.kind === 'allow' ? { context: wholeContextOf(decision), token: decision.token } : null;
+    const forwarded = lineOf(text, handedOn);
+    if (forwarded === null)
+      return this.#refuse(gateFailure('INVALID_JSONRPC', 'mcp', 'the message nests too deep'), message);
+    const given = JSON.stringify(message?.params['requestId'] ?? null);
+    if (message?.method === CANCELLED && this.#due.has(given)) this.#cancelled.add(given);
+    if (key !== null) {
+      if (handedOn !== null) this.#due.set(key, handedOn.context);
+      else if (HANDSHAKES.has(message?.method ?? '')) this.#due.set(key, 'handshake');
+    }
+    return { kind: 'send', bytes: Buffer.from(forwarded) };
+  }
+
+  /** Looks at a line of the server, and returns what the client gets of it. */
+  read(line: Buffer): Buffer {
+    if (this.#due.size === 0) return line;
+    const value = readBytes(line);
+    if (Array.isArray(value)) {
+      for (const item of value) this.#settle(item);
+      return line;
+    }
+    return isJsonObject(value) && this.#settle(value) === 'handshake'
+      ? (this.#announce(value) ?? line)
+      : line;
+  }
+
+  #hasRoom(): boolean {
+    for (const id of this.#cancelled) {
+      if (this.#due.size < MAX_DUE) break;
+      this.#cancelled.delete(id);
+      this.#due.delete(id);
+    }
+    return this.#due.size < MAX_DUE;
+  }
+
+  #decide(body: GateRequest['body'], message: Message | null): Promise<GateDecision> {
+    return this.#parts.decider.decide({
+      ...({ protocol: 'mcp', endpoint: 'gate' } as const),
+      asked: { endpoint: 'gate', traceparent: null, code: null, address: null, requestId: newRequestId() },
+      request: { method: 'POST', path: null, headers: NO_HEADERS, mayLackHeaders: true, body },
+      findFault: ({ root_principal }) => this.#tasks.findFault(message?.value ?? {}, root_principal),
+    });
+  }
+
+  #refuse(failure: GateFailure, message: Message | null): Outcome {
+    const id = message?.id ?? null;
+    const { body } = responseTo(denied({ protocol: 'mcp', id, requested: null }, failure));
+    return this.#answer(failure.code, body, message);
+  }
+
+  /** Answers with an error; not to a notification, which has no answer. */
+  #answer(code: string, body: object, message: Message | null): Outcome {
+    const isNotification = message?.method !== undefined && !Object.hasOwn(message.value, 'id');
+    if (isNotification) this.#parts.dropped(code);
+    return { kind: 'answer', line: isNotification ? null : JSON.stringify(body) };
+  }
+
+  /** Ends what is due, if this is its answer. */
+  #settle(message: unknown): Due | null {
+    if (!isJsonObject(message) || Object.hasOwn(message, 'method')) return null;
+    const id = JSON.stringify(message['id']);
+    const due = this.#due.get(id) ?? null;
+    this.#due.delete(id);
+    this.#cancelled.delete(id);
+    if (due !== null && due !== 'handshake' && due.command === MCP_COMMAND)
+      this.#tasks.record(message['result'], due.root_principal);
+    return due;
+  }
+
+  /** Adds to the capabilities that calls need delegations; `null` if there are none, or if the server has said so. */
+  #announce(message: JsonObject): Buffer | null {
+    const { result } = message;
+    const capabilities = isJsonObject(result) ? result['capabilities'] : undefined;
+    if (!isJsonObject(result) || !isJsonObject(capabilities)) return null;
+    const given = isJsonObject(capabilities['experimental']) ? capabilities['experimental'] : {};
+    if (Object.hasOwn(given, CAPABILITY)) return null;
+    const experimental = { ...given, [CAPABILITY]: this.#parts.announcement };
+    return Buffer.from(
+      JSON.stringify({ ...message, result: { ...result, capabilities: { ...capabilities, experimental } } }),
+    );
+  }
+}
+
+/** What the server gets; `null` if that cannot be written. */
+function lineOf(text: string, handedOn: HandedOn | null): string | null {
+  try {
+    // It can only be white space: to some servers a carriage return ends a line, and what follows would be a message of
+    // its own.
+    return forwardMcp(text, handedOn).replaceAll('\r', ' ');
+  } catch (error) {
+    if (error instanceof RangeError) return null;
+    throw error;
+  }
+}

@@ -1,0 +1,137 @@
+import http, { type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
+import https from 'node:https';
+import { decodeUtf8 } from '#platform';
+
+/** How long to wait for a connection. */
+const CONNECT_MS = 10_000;
+// Servers close idle connections after some seconds, 5 with Node: one that is older is not used again.
+const AGENT_OPTIONS = { keepAlive: true, timeout: 4000, maxFreeSockets: 16 };
+/** With these, nothing was sent. */
+const NOT_CONNECTED: ReadonlySet<string> = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'ETIMEDOUT']);
+
+/** One HTTP request. */
+export interface Outgoing {
+  readonly method: string;
+  /** Names and values by turns, or by name. */
+  readonly headers: OutgoingHttpHeaders | readonly string[];
+  readonly body?: Buffer | null;
+  /** Ends the request and its answer. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * The one HTTP client of relays: sends requests to one server, and bytes of headers as they are, in both directions, which
+ * `fetch` and undici decode. Follows no redirect, and waits for an answer as long as whoever asked does.
+ */
+export class HttpTarget {
+  readonly url: URL;
+  readonly #send: typeof http.request;
+  readonly #agent: http.Agent;
+
+  constructor(url: URL) {
+    this.url = url;
+    const isSecure = url.protocol === 'https:';
+    this.#send = isSecure ? https.request : http.request;
+    this.#agent = isSecure ? new https.Agent(AGENT_OPTIONS) : new http.Agent(AGENT_OPTIONS);
+  }
+
+  /**
+   * @param path with its query; default: that of the URL
+   * @returns the answer, when its headers have come
+   * @throws Error whose `cause` says what happened
+   */
+  exchange({ method, headers, body, signal }: Outgoing, path?: string): Promise<IncomingMessage> {
+    return new Promise((resolve, reject) => {
+      const fail = (cause: NodeJS.ErrnoException) => {
+        const { code = '', message } = cause;
+        // If a name has several addresses, the message of the error is empty.
+        reject(
+          new Error(message === '' ? code : message, {
+            cause: NOT_CONNECTED.has(code) ? 'not sent' : 'sent',
+          }),
+        );
+      };
+      const options = {
+        ...(path === undefined ? {} : { path }),
+        agent: this.#agent,
+        method,
+        headers,
+        signal,
+      };
+      const request = this.#send(this.url, options);
+      const late = Object.assign(new Error(`no connection within ${CONNECT_MS / 1000} seconds`), {
+        code: 'ETIMEDOUT',
+      });
+      const timer = setTimeout(() => request.destroy(late), CONNECT_MS);
+      const connected = () => clearTimeout(timer);
+      request
+        .on('socket', (socket) => {
+          if (socket.connecting)
+            socket.once(this.url.protocol === 'https:' ? 'secureConnect' : 'connect', connected);
+          else connected();
+        })
+        .on('response', (response) => {
+          // Who reads it learns of a broken connection; an answer that nobody reads any more must not end the process.
+          response.on('error', () => undefined);
+          resolve(response);
+        })
+        .on('error', (error) => {
+          connected();
+          fail(error);
+        })
+        // After a 101 that nobody has asked for, there is neither an answer nor an error.
+        .on('close', () => fail(new Error('it speaks another protocol')))
+        .end(body ?? undefined);
+    });
+  }
+
+  /** Cuts off what is under way. */
+  close(): void {
+    this.#agent.destroy();
+  }
+}
+
+/** What belongs to one connection (RFC 9110, section 7.6.1), and is not sent on in either direction. */
+const OF_CONNECTION = [
+  ...['connection', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection'],
+  ...['te', 'trailer', 'transfer-encoding', 'upgrade', 'http2-settings'],
+];
+/** What is made anew, or was answered here. */
+const OF_REQUEST = ['host', 'content-length', 'expect'];
+/** What says where a request came from: the last proxy alone knows. */
+const OF_CLIENT = /^(?:forwarded|x-real-ip|x-forwarded-.*)$/;
+
+/** The names of headers, in lower case, that are set by a relay, or belong to one connection. */
+export const OWN_HEADERS: ReadonlySet<string> = new Set([...OF_CONNECTION, ...OF_REQUEST]);
+
+/** The headers of a request that are sent on, names and values by turns, without those that are left out, by their names. */
+export function requestHeaders(raw: readonly string[], isLeftOut: (name: string) => boolean): string[] {
+  return without(raw, (name) => OF_REQUEST.includes(name) || OF_CLIENT.test(name) || isLeftOut(name));
+}
+
+/** The headers of an answer for the client. */
+export const answerHeaders = (raw: readonly string[]) => without(raw, () => false);
+
+function without(raw: readonly string[], isLeftOut: (name: string) => boolean): string[] {
+  const pairs = raw.flatMap((name, at) => (at % 2 === 0 ? [[name, raw[at + 1] ?? ''] as const] : []));
+  const named = pairs.flatMap(([name, value]) =>
+    name.toLowerCase() === 'connection' ? value.toLowerCase().split(/[ \t]*,[ \t]*/) : [],
+  );
+  const dropped = new Set([...OF_CONNECTION, ...named]);
+  return pairs.filter(([name]) => !dropped.has(name.toLowerCase()) && !isLeftOut(name.toLowerCase())).flat();
+}
+
+/** The text of a body; `null` if it has more than so many bytes, or is not UTF-8. */
+export async function readAtMost(answer: IncomingMessage, maxBytes: number): Promise<string | null> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of answer as AsyncIterable<Buffer>) {
+    length += chunk.length;
+    if (length > maxBytes) {
+      answer.destroy();
+      return null;
+    }
+    chunks.push(chunk);
+  }
+  return decodeUtf8(Buffer.concat(chunks, length));
+}

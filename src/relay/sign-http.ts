@@ -1,0 +1,197 @@
+import type { IncomingMessage } from 'node:http';
+import { BUNDLE_HEADER, MAX_HEADER_BUNDLE } from '../gate/carriers.js';
+import { shorten } from '../gate/request.js';
+import { DRS_EXTENSION } from '../middleware/a2a/extension.js';
+import { a2aCallOf, type A2aCall } from '../middleware/a2a/sign-requests.js';
+import type { JsonValue } from '../protocol/json.js';
+import { decodeUtf8 } from '#platform';
+import { IssueError } from '../issue/index.js';
+import { addressOf, readConfiguration, type Configuration } from '../service/configuration/configuration.js';
+import { openLog } from '../service/main.js';
+import { answerTo } from '../service/http/judged-body.js';
+import type { Delegations } from './delegations.js';
+import { isRootCard, type Destination } from './destination.js';
+import { hostsOf, isLoopback, runHttpRelay, targetOf, type MakeJudge, type OwnAnswer } from './http-relay.js';
+import { readAtMost } from './http-target.js';
+import {
+  idTextOf,
+  MAX_MESSAGE_BYTES,
+  messageOf,
+  readBytes,
+  readJson,
+  refusalLine,
+  type Refusal,
+} from './message.js';
+import { withId, type Outcome } from './pump.js';
+import { unsignable, type McpSigner } from './sign.js';
+
+const MAX_CARD_BYTES = 1024 * 1024;
+const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
+const EXTENSIONS = 'A2A-Extensions';
+
+type HttpSigner = (method: string, path: string, body: Buffer) => Promise<Outcome & { status?: number }>;
+
+/** Signs requests to an MCP server. A refusal is an answer of status 200: to clients, another is a broken transport. */
+const mcpHttpSigner =
+  (signer: McpSigner): HttpSigner =>
+  (method, _path, bytes) =>
+    method === 'POST'
+      ? signer.decide(bytes, messageOf(bytes, readBytes(bytes)))
+      : Promise.resolve({ kind: 'send', bytes });
+
+/** Signs requests to an A2A agent, over JSON-RPC and REST. */
+const a2aHttpSigner =
+  (delegations: Delegations): HttpSigner =>
+  async (method, path, bytes) => {
+    let call: A2aCall | null;
+    try {
+      const text = decodeUtf8(bytes);
+      call = text === null ? null : a2aCallOf(method, path, text);
+    } catch (error) {
+      if (!(error instanceof TypeError)) throw error;
+      return refused(bytes, unsignable('INVALID_PARAMS', error.message), 400);
+    }
+    if (call === null) return { kind: 'send', bytes };
+    const what = `the method ${JSON.stringify(shorten(call.args['tool']))}`;
+    const bundle = await delegations.sign(call.command, call.args, what);
+    return typeof bundle === 'string' ? { kind: 'send', bytes, bundle } : refused(bytes, bundle, 403);
+  };
+
+/** In the form of the protocol: of JSON-RPC, if the request is. */
+function refused(bytes: Buffer, refusal: Refusal, status: number): Awaited<ReturnType<HttpSigner>> {
+  if (messageOf(bytes, readBytes(bytes))?.method !== undefined)
+    return { kind: 'answer', line: refusalLine('null', refusal, status) };
+  const { code, detail: message, suggestion } = refusal;
+  return { kind: 'answer', status, line: JSON.stringify({ error: { code, message, suggestion } }) };
+}
+
+/** What a listener that signs needs. */
+export interface ListenerParts {
+  /** A host and a port. */
+  readonly listen: string;
+  /** Whether other machines may reach it. */
+  readonly isOnNetwork: boolean;
+  readonly allowHost: readonly string[];
+  readonly allowOrigin: readonly string[];
+  readonly destination: Destination;
+  readonly protocol: 'mcp' | 'a2a';
+  readonly signer: McpSigner;
+  readonly delegations: Delegations;
+  /** More headers of each request, in place of the caller's; by names in lower case. */
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/**
+ * Takes HTTP requests, signs those that need it, and sends on all, until a signal ends this process.
+ *
+ * @returns its address, when it listens
+ * @throws IssueError if it may not, or cannot listen
+ */
+export async function listenAndSign(parts: ListenerParts): Promise<string> {
+  const { listen, isOnNetwork, allowHost, allowOrigin, destination } = parts;
+  const wrong = (message: string, hint: string) => new IssueError('INVALID_OPTION', message, hint);
+  const address = addressOf(listen);
+  if (address === null)
+    throw wrong(
+      `--listen is ${JSON.stringify(listen)}, expected a host and a port`,
+      'write 127.0.0.1:7070, or [::1]:7070; port 0 takes a free one',
+    );
+  const { host, port } = address;
+  if (!isLoopback(host) && !isOnNetwork)
+    throw wrong(
+      `other machines can reach ${host}, and whoever reaches this port calls as this agent`,
+      'listen on 127.0.0.1, or add --listen-on-network if you mean it',
+    );
+  try {
+    const configuration = readConfiguration({
+      ...{ HOST: host, PORT: String(port), ALLOWED_ORIGINS: allowOrigin.join(), WORKER_THREADS: '0' },
+      ...{ MAX_BODY_BYTES: String(MAX_MESSAGE_BYTES), LOG_LEVEL: 'warn' },
+    });
+    const listener = { configuration, destination, hosts: hostsOf(host, allowHost) };
+    const makeJudge = signJudge(configuration, parts);
+    return await runHttpRelay({ ...listener, makeJudge, log: openLog(configuration, 2) }, false);
+  } catch (error) {
+    throw wrong((error as Error).message, 'correct the options, or choose another port');
+  }
+}
+
+/** Signs the requests of a listener that need it, and sends on all. */
+function signJudge(
+  configuration: Configuration,
+  { destination, protocol, signer, delegations, headers }: ListenerParts,
+): MakeJudge {
+  const { url } = destination;
+  const isA2a = protocol === 'a2a';
+  const sign = isA2a ? a2aHttpSigner(delegations) : mcpHttpSigner(signer);
+  return (_, forwarder, refusalOf) => ({
+    ...{ maxBytes: configuration.maxBodyBytes, refusalOf },
+    refuse: (_incoming, fault) => answerTo(fault, configuration),
+    answer: async (incoming, body, ticket) => {
+      if (!forwarder.hasRoom(incoming, ticket, body.length)) return answerTo('overloaded', configuration);
+      const { method } = incoming;
+      const path = destination.pathFor(method, targetOf(incoming)) ?? '';
+      const bytes = Buffer.from(body);
+      const isForeign = isRootCard(method, path) && !isBelow(url, path);
+      // Whoever sends a bundle has signed the request.
+      const isUnsigned = isForeign || incoming.header('x-drs-bundle') !== null;
+      const outcome = isUnsigned ? ({ kind: 'send', bytes } as const) : await sign(method, path, bytes);
+      if (outcome.kind === 'answer') {
+        const answer = withId(outcome.line ?? '', () => idTextOf(bytes));
+        return { status: outcome.status ?? 200, body: answer };
+      }
+      const { bundle = '' } = outcome;
+      const isCard = isForeign || (method === 'GET' && CARD.test(path));
+      const set = isForeign ? [] : Object.entries(headers).flat();
+      if (isCard) set.push('Accept-Encoding', 'identity');
+      if (bundle !== '' && (isA2a || bundle.length <= MAX_HEADER_BUNDLE)) set.push(BUNDLE_HEADER, bundle);
+      if (bundle !== '' && isA2a) set.push(EXTENSIONS, DRS_EXTENSION);
+      // Servers of A2A 0.3 read no other, where it is.
+      if (bundle !== '' && incoming.header('x-a2a-extensions') !== null)
+        set.push(`X-${EXTENSIONS}`, DRS_EXTENSION);
+      const names = new Set(set.map((name, at) => (at % 2 === 0 ? name.toLowerCase() : '')));
+      return forwarder.send(incoming, ticket, {
+        ...{ path, set, body: outcome.bytes.length === 0 ? null : outcome.bytes },
+        // A list, to which a value is added.
+        isLeftOut: (name) => names.has(name) && !/^(?:x-)?a2a-extensions$/.test(name),
+        onAnswer: async (answer) => {
+          if (bundle !== '' && REDIRECTS.has(answer.statusCode ?? 0)) return redirected(answer);
+          if (!isCard || method !== 'GET' || answer.statusCode !== 200) return null;
+          return cardFor(answer, url.origin, `http://${incoming.header('host') ?? ''}`);
+        },
+      });
+    },
+  });
+}
+
+const CARD = /\/\.well-known\/agent(?:-card)?\.json$/;
+
+function isBelow({ pathname }: URL, path: string): boolean {
+  return path.startsWith(pathname.endsWith('/') ? pathname : `${pathname}/`);
+}
+
+function redirected({ headers }: IncomingMessage): OwnAnswer {
+  const location = JSON.stringify((headers.location ?? 'another address').slice(0, 200));
+  const message = `the server redirects this signed request to ${location}, which is not followed`;
+  return { status: 502, body: JSON.stringify({ error: { code: 'NOT_SENT', message } }) };
+}
+
+/**
+ * An agent card whose addresses lead to the port that signs: clients of A2A call the address in the card, whichever
+ * address the card came from. The members named `url` with the agent's origin are changed, no others.
+ *
+ * @param here the origin of the port
+ */
+async function cardFor(answer: IncomingMessage, origin: string, here: string): Promise<OwnAnswer> {
+  const text = await readAtMost(answer, MAX_CARD_BYTES);
+  if (text === null) throw new Error('the agent card is no text, or too large');
+  const value = readJson(text);
+  if (value === undefined) return { status: 200, body: text };
+  const body = JSON.stringify(value, (name, member: JsonValue) => {
+    if (name !== 'url' || typeof member !== 'string' || !URL.canParse(member)) return member;
+    const url = new URL(member);
+    return url.origin === origin
+      ? `${here}${member.slice(member.indexOf(url.host) + url.host.length)}`
+      : member;
+  });
+  return { status: 200, body };
+}

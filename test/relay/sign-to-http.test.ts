@@ -1,0 +1,291 @@
+import { once } from 'node:events';
+import { type IncomingMessage, type ServerResponse } from 'node:http';
+import { PassThrough } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { waitBefore } from '../../src/relay/events.js';
+import { HttpEnd } from '../../src/relay/http-end.js';
+import { HttpTarget } from '../../src/relay/http-target.js';
+import { Output } from '../../src/relay/lines.js';
+import { MAX_MESSAGE_BYTES } from '../../src/relay/message.js';
+import { pump } from '../../src/relay/pump.js';
+import { McpSigner } from '../../src/relay/sign.js';
+import { eventually } from '../support/eventually.js';
+import { listen, type TestServer } from '../middleware/http.js';
+import { newAgent } from './agent.js';
+
+const agent = newAgent();
+const chain = await agent.chain('search.jwt', ['search']);
+
+/** What the server got, and how it answers: by the method of the message, or of the request. */
+let server: TestServer;
+let got: { readonly method: string; readonly headers: IncomingMessage['headers']; readonly body: string }[] =
+  [];
+let answers: Record<string, (res: ServerResponse, req: IncomingMessage) => void> = {};
+beforeAll(async () => {
+  server = await listen((req, res) => {
+    void text(req).then((body) => {
+      const { method } = /^\s*\{/.test(body) ? (JSON.parse(body) as { method?: string }) : {};
+      got.push({ method: method ?? req.method ?? '', headers: req.headers, body });
+      const respond = answers[method ?? req.method ?? ''];
+      if (respond === undefined) res.writeHead(202).end();
+      else respond(res, req);
+    });
+  });
+});
+afterAll(() => server.close());
+
+const json =
+  (body: string, status = 200, headers = {}) =>
+  (res: ServerResponse) =>
+    void res.writeHead(status, { 'content-type': 'application/json', ...headers }).end(body);
+
+/** Runs lines through a relay until it ends. */
+async function relay(
+  lines: readonly (string | Buffer)[],
+  {
+    to = server.url,
+    until,
+    more = [],
+    chains = [chain],
+  }: { to?: string; until?: (output: string) => void; more?: readonly string[]; chains?: string[] } = {},
+): Promise<string[]> {
+  got = [];
+  const [input, out] = [new PassThrough(), new PassThrough()];
+  let written = '';
+  out.on('data', (chunk: Buffer) => (written += chunk.toString()));
+  const output = new Output(out, MAX_MESSAGE_BYTES);
+  const server = new HttpEnd({
+    ...{ target: new HttpTarget(new URL('/mcp', to)), headers: { authorization: 'Bearer t' }, output },
+    ...{ note: (message) => void agent.notes.push(message), stop: new AbortController().signal },
+  });
+  const hook = new McpSigner(await agent.delegations(...chains), new Set(['help']));
+  const ended = pump(input, { hook, server, output });
+  for (const line of lines) if (!input.write(line)) await once(input, 'drain');
+  if (until !== undefined) await eventually(() => until(written), 5);
+  input.end(more.join(''));
+  await ended;
+  return written.split('\n').slice(0, -1);
+}
+
+const request = (id: unknown, method: string, params = {}) =>
+  `${JSON.stringify({ jsonrpc: '2.0', id, method, params })}\n`;
+const failed = (id: unknown, message: string) => ({
+  id,
+  error: expect.objectContaining({
+    code: -32000,
+    message: expect.stringContaining(message) as unknown,
+  }) as unknown,
+});
+const parsed = (lines: readonly string[]) => lines.map((line) => JSON.parse(line) as Record<string, unknown>);
+
+it('sends the bytes of each message, and writes the bytes of each answer in a line', async () => {
+  answers = {
+    a: json('{ "jsonrpc":"2.0",\r\n "id": 1.0, "result": {"n":1e2}\n}'),
+    b: (res) =>
+      void res
+        .writeHead(200, { 'content-type': 'text/event-stream' })
+        .end(
+          ': comment\r\ndata: {"method":\ndata: "n\\u0041"}\n\nevent: other\ndata: x\n\ndata: {"id":"b" ,"result":{}}\n\n',
+        ),
+  };
+  const lines = [
+    ' {"jsonrpc":"2.0", "id":1.0, "method":"a" } \r\n',
+    '{"id":"b","method":"b","params":{"x":"\\u00e9"}}\n',
+  ];
+  const out = await relay(lines, { until: (written) => expect(written.split('\n')).toHaveLength(4) });
+  expect(got.map(({ body }) => body)).toEqual(
+    expect.arrayContaining(lines.map((line) => line.replace(/\r?\n$/, ''))),
+  );
+  expect(got[0]?.headers).toMatchObject({
+    authorization: 'Bearer t',
+    'content-type': 'application/json',
+    accept: 'application/json, text/event-stream',
+  });
+  expect([...out].sort()).toEqual(
+    [
+      '{ "jsonrpc":"2.0",   "id": 1.0, "result": {"n":1e2} }',
+      '{"method": "n\\u0041"}',
+      '{"id":"b" ,"result":{}}',
+    ].sort(),
+  );
+});
+
+const stream = { 'content-type': 'text/event-stream' };
+
+it('turns what a server answers otherwise into errors with the id of the request', async () => {
+  const elsewhere = 'https://elsewhere.example/';
+  answers = {
+    'tools/call': (res) => void res.writeHead(307, { location: elsewhere }).end(),
+    denied: json('{"jsonrpc":"2.0","id":2,"error":{"code":-32010,"message":"DRS: EXPIRED"}}', 403),
+    unread: json('{"jsonrpc":"2.0","id":null,"error":{"code":-32010,"message":"DRS: INVALID_JSONRPC"}}', 400),
+    down: (res) => void res.writeHead(503).end('try later'),
+    oauth: (res) => void res.writeHead(401, { 'www-authenticate': 'Bearer' }).end(),
+    html: (res) => void res.writeHead(200, { 'content-type': 'text/html' }).end('<p>'),
+    none: (res) => void res.writeHead(202).end(),
+    cut: (res) => {
+      res.writeHead(200, { 'content-type': 'text/event-stream' }).write('data: {"method":"n"}\n\n');
+      setImmediate(() => res.destroy());
+    },
+    reset: (res) => void res.destroy(),
+    huge: (res) => {
+      res.writeHead(200, { 'content-type': 'text/event-stream' }).write('data: ');
+      res.end(Buffer.alloc(MAX_MESSAGE_BYTES + 1, 'x'));
+    },
+    coded: (res) => void res.writeHead(200, { 'content-encoding': 'gzip' }).end(),
+    large: (res) => void res.writeHead(413).end(),
+    gone: (res) => void res.writeHead(200, stream).end('id: 0\nretry: 1\ndata:\n\n'),
+    GET: (res) => void res.writeHead(405).end(),
+    switched: (res) => void res.socket?.write('HTTP/1.1 101 X\r\nConnection: upgrade\r\nUpgrade: y\r\n\r\n'),
+  };
+  const named = [
+    'denied',
+    'unread',
+    'down',
+    'oauth',
+    'html',
+    'none',
+    'cut',
+    'reset',
+    'huge',
+    'switched',
+  ].concat(...['coded', 'large', 'gone']);
+  const out = await relay([
+    request(1, 'tools/call', { name: 'search' }),
+    ...named.map((method, at) => request(at + 2, method)),
+    'no JSON\n',
+    '[]\n',
+    Buffer.alloc(MAX_MESSAGE_BYTES + 1, 'y'),
+    '\n',
+  ]);
+  const byId = new Map(parsed(out).map((message) => [message['id'], message]));
+  expect(byId.get(1)).toMatchObject(failed(1, `redirects to "${elsewhere}"`));
+  expect(byId.get(2)).toMatchObject({ error: { code: -32010, message: 'DRS: EXPIRED' } });
+  expect(byId.get(3)).toMatchObject({ error: { code: -32010, message: 'DRS: INVALID_JSONRPC' } });
+  const said = [
+    'answered with 503: try later',
+    '--header-env',
+    'text/html',
+    'no content type',
+    'connection ended',
+    'cannot reach',
+    'more than',
+    'another protocol',
+    'in the coding "gzip"',
+    '413 (your arguments are 1 kB)',
+    'connection ended',
+  ];
+  for (const [at, message] of said.entries()) expect(byId.get(at + 4)).toMatchObject(failed(at + 4, message));
+  // A definite no is not asked for again.
+  expect(got.filter(({ method }) => method === 'GET')).toHaveLength(1);
+  expect(got.every(({ headers }) => headers['accept-encoding'] === 'identity')).toBe(true);
+  const unknown = parsed(out)
+    .filter(({ id }) => id === null)
+    .map(({ error }) => (error as { code: number }).code);
+  expect(unknown).toEqual([-32700, -32600, -32600]);
+});
+
+it('says that the server is away', async () => {
+  const away = await relay([request(1, 'tools/list')], { to: 'http://127.0.0.1:1' });
+  expect(parsed(away)).toMatchObject([failed(1, 'cannot reach http://127.0.0.1:1: connect ECONNREFUSED')]);
+});
+
+it('begins a lost session again, and sends once more what was not taken, signed anew', async () => {
+  let sessions = 0;
+  const known = new Set<unknown>();
+  const inSession = (body: string) => (res: ServerResponse, req: IncomingMessage) => {
+    if (known.has(req.headers['mcp-session-id'])) json(body)(res);
+    // Some say it with 400.
+    else json('{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"No valid session"}}', 400)(res);
+  };
+  answers = {
+    initialize: (res, req) => {
+      expect(req.headers).not.toHaveProperty('mcp-session-id');
+      expect(req.headers).not.toHaveProperty('mcp-protocol-version');
+      const id = `s${++sessions}`;
+      known.clear();
+      known.add(id);
+      json('{"id":0,"result":{"protocolVersion":"2025-06-18"}}', 200, { 'mcp-session-id': id })(res);
+    },
+    'notifications/initialized': inSession(''),
+    GET: (res) => void res.writeHead(405).end(),
+    'tools/call': inSession('{"jsonrpc":"2.0","id":1,"result":{}}'),
+    forget: (res) => {
+      known.clear();
+      json('{"id":2,"result":{}}')(res);
+    },
+  };
+  const call = request(1, 'tools/call', { name: 'search' });
+  const initialize = [request(0, 'initialize'), '{"jsonrpc":"2.0","method":"notifications/initialized"}\n'];
+  const heard = (count: number) => (written: string) => expect(written.split('\n')).toHaveLength(count + 1);
+  const out = await relay([...initialize, request(2, 'forget')], {
+    until: heard(2),
+    more: [call, call.replace('"id":1', '"id":"1"')],
+  });
+  expect(parsed(out).map(({ id, result }) => result !== undefined && id)).toEqual([0, 2, 1, 1]);
+  expect(sessions).toBe(2);
+  const calls = got.filter(({ method }) => method === 'tools/call');
+  expect(new Set(calls.map(({ body }) => body)).size).toBe(calls.length);
+  // One that forgets at once is not asked for ever.
+  answers['tools/call'] = json('{"jsonrpc":"2.0","id":null,"error":{}}', 404);
+  const [, answer] = parsed(await relay([...initialize, call]));
+  expect(answer).toMatchObject({ id: 1, error: {} });
+  expect(got.filter(({ method }) => method === 'tools/call')).toHaveLength(2);
+});
+
+it('goes on asking for what the server says by itself, where its stream is cut again and again', async () => {
+  let opened = 0;
+  answers = {
+    initialize: json('{"jsonrpc":"2.0","id":0,"result":{}}'),
+    GET: (res) => {
+      // Balancers cut streams in which nothing is said.
+      res.writeHead(200, stream).write(`retry: 0\n\n${opened++ < 8 ? '' : 'data: {"method":"n"}\n\n'}`);
+      setImmediate(() => res.end());
+    },
+  };
+  const initialized = '{"jsonrpc":"2.0","method":"notifications/initialized"}\n';
+  const until = (written: string) => expect(written).toContain('"n"');
+  expect(await relay([request(0, 'initialize'), initialized], { until })).toContain('{"method":"n"}');
+  expect(waitBefore({ lastEventId: null, retryMs: 0 }, 0)).toBeGreaterThanOrEqual(100);
+});
+
+it('knows the answer in a batch', async () => {
+  const batch = '[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","method":"n"}]';
+  answers = { a: (res) => void res.writeHead(200, stream).end(`data: ${batch}\n\n`) };
+  expect(await relay([request(1, 'a')])).toEqual([batch]);
+});
+
+it('says what to do about the member that failed', async () => {
+  const total = await agent.chain('total.jwt', ['search'], '/mcp', { max_total_cost_usd: 5 });
+  const remedies: unknown[] = [];
+  for (const [name, cost] of [['search'], ['search', 9], ['delete', 1]] as const) {
+    const params = { name, arguments: { estimated_cost_usd: cost } };
+    const [answer] = parsed(await relay([request(1, 'tools/call', params)], { chains: [total] }));
+    remedies.push((answer?.['error'] as { data: { suggestion: string } }).data.suggestion);
+  }
+  expect(remedies).toEqual([
+    expect.stringMatching(/^Add estimated_cost_usd to the arguments: /),
+    expect.stringMatching(/^Call with another estimated_cost_usd, or ask did:key:\w+ for a wider/),
+    expect.stringMatching(
+      /^Ask did:key:\w+ to delegate the tool "delete" to did:key:\w+ .* one more --chain/,
+    ),
+  ]);
+});
+
+it('takes no more requests than it can keep', async () => {
+  answers = { hang: () => undefined };
+  const lines = Array.from({ length: 257 }, (_, id) => request(id, 'hang'));
+  const cancelled = Array.from({ length: 256 }, (_, requestId) => ({
+    method: 'notifications/cancelled',
+    params: { requestId },
+  }));
+  const out = await relay([...lines, ...cancelled.map((message) => `${JSON.stringify(message)}\n`)]);
+  expect(parsed(out)).toMatchObject([failed(256, '256 requests have no answer yet')]);
+});
+
+it('leaves unsigned what needs no delegation', async () => {
+  answers = { 'tools/call': json('{"id":1,"result":{}}') };
+  await relay([request(1, 'tools/call', { name: 'help' })]);
+  expect(got[0]?.headers['x-drs-bundle']).toBeUndefined();
+  expect(got[0]?.body).not.toContain('X-DRS-Bundle');
+});
