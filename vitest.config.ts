@@ -6,7 +6,7 @@ import { platformAliases } from './scripts/platform.mjs';
 /** What a front end could get wrong. These run a second time, over `node:http`. */
 const HTTP_SUITES = [
   ...['front-ends', 'http', 'hostile-http', 'life-cycle', 'start'],
-  ...['tls', 'gate-bodies', 'fairness', 'batches'],
+  ...['tls', 'unix-socket', 'gate-bodies', 'fairness', 'batches'],
 ];
 
 /**

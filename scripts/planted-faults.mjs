@@ -79,6 +79,20 @@ const FAULTS = [
     'answers HEAD also where the next request comes',
   ],
   [
+    'http/listen/unix-socket',
+    'if (last?.ino === ino && last.dev === dev) rmSync(path, { force: true });',
+    '',
+    'unix-socket',
+    'serves on a Unix socket',
+  ],
+  [
+    'http/listen/unix-socket',
+    'if (reason !== null)',
+    'if (false)',
+    'unix-socket',
+    'takes the place of a socket',
+  ],
+  [
     'http/node/node',
     'if (!connections.opened()) socket.destroy();',
     'connections.opened();',

@@ -17,6 +17,7 @@ export interface ServerOptions {
 
 /** The line of JSON that a server prints when it listens. */
 interface Ready {
+  /** 0 for a Unix socket. */
   readonly port: number;
   readonly grpcPort?: number;
 }
@@ -96,7 +97,8 @@ export class ServerProcess {
 
 function readyIn(line: string): Ready | null {
   try {
-    const ready = JSON.parse(line) as Partial<Ready>;
+    const ready = JSON.parse(line) as Partial<Ready> & { readonly url?: string };
+    if (ready.url?.startsWith('unix:') === true) return { ...ready, port: 0 };
     return typeof ready.port === 'number' ? (ready as Ready) : null;
   } catch {
     return null;

@@ -123,12 +123,8 @@ export function publishRefusal(
   if (onRefused === undefined && !refusals.hasSubscribers) return;
   const { code, status, message, suggestion } = failure;
   const refusal: Refusal = Object.freeze({ code, status, message, suggestion });
-  const call: RefusedCall = Object.freeze({
-    protocol,
-    tool: requested,
-    context,
-    at: new Date().toISOString(),
-  });
+  const at = new Date().toISOString();
+  const call: RefusedCall = Object.freeze({ protocol, tool: requested, context, at });
   refusals.publish(Object.freeze({ event: REFUSAL, ...refusal, ...call } satisfies RefusalEvent));
   guarded(() => onRefused?.(refusal, call), onError);
 }

@@ -18,7 +18,7 @@ const { R_OK, W_OK } = constants;
  * @returns what would keep the service from starting; empty if nothing does
  */
 export async function findStartProblems(configuration: Configuration): Promise<string[]> {
-  const { frontEnd, gateRoutes, grpcPort, decisionLog, redisUrl } = configuration;
+  const { frontEnd, gateRoutes, grpcPort, listen, decisionLog, redisUrl } = configuration;
   const { revocationStorePath: store, trustedRootsFile: roots } = configuration;
   const { replayProtection, gateReplay, revocationStore } = configuration;
   const usesRedis = [replayProtection, gateReplay, revocationStore].includes('redis');
@@ -32,6 +32,7 @@ export async function findStartProblems(configuration: Configuration): Promise<s
       : problemOf('DECISION_LOG', () => canKeep(decisionLog, W_OK)),
     problemOf('GATE_ROUTES', () => new ServedRoutes(gateRoutes)),
     roots === undefined ? null : problemOf('TRUSTED_ROOTS_FILE', () => readTrustedRoots(roots)),
+    listen === undefined ? null : problemOf('LISTEN', () => access(path.dirname(listen.path), W_OK)),
   ]);
   return found.filter((problem) => problem !== null);
 }

@@ -117,13 +117,17 @@ export function factsOf(
   configuration: Configuration,
   { port, metricsPort, grpcPort, frontEnd, maxConnections }: Service,
 ) {
-  const { host, metricsAddr, tlsCertFile } = configuration;
+  const { host, metricsAddr, tlsCertFile, listen } = configuration;
   const scheme = tlsCertFile === undefined ? 'http' : 'https';
   const metricsHost = metricsAddr === undefined ? host : (addressOf(metricsAddr)?.host ?? host);
   return {
     ...{ ...BUILD, host, port, url: `${scheme}://${showAddress({ host, port })}` },
+    ...(listen && { host: null, port: null, url: showAddress(listen.path) }),
     ...{ ...(grpcPort !== null && { grpcPort }), metricsPort },
-    metricsUrl: `${scheme}://${showAddress({ host: metricsHost, port: metricsPort })}/metrics`,
+    metricsUrl:
+      listen && metricsAddr === undefined
+        ? showAddress(listen.path)
+        : `${scheme}://${showAddress({ host: metricsHost, port: metricsPort })}/metrics`,
     ...{ frontEnd, maxConnections: Number.isFinite(maxConnections) ? maxConnections : null },
   };
 }

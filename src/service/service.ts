@@ -5,6 +5,8 @@ import { addressOf, type Configuration } from './configuration/configuration.js'
 import { openCore, Opened, unreadyReasonsOf } from './core.js';
 import { divideConnections, type Connections } from './load/connections.js';
 import { ServedCertificate } from './http/listen/certificate.js';
+import { listenOnUnix } from './http/listen/unix-socket.js';
+import { UNIX_PEER } from './http/client-address.js';
 import { type FrontEndName, loadFrontEnd } from './http/front-end.js';
 import { loadGrpc } from './grpc/open.js';
 import type { GrpcFrontEnd } from './grpc/server.js';
@@ -16,7 +18,7 @@ import { openTracing } from './observe/tracing.js';
 
 /** A running service. */
 export interface Service {
-  /** The port it listens on. */
+  /** The port it listens on; 0 for a Unix socket. */
   readonly port: number;
   /** The port of `/metrics`: the same port unless `METRICS_ADDR` is set. */
   readonly metricsPort: number;
@@ -57,7 +59,7 @@ export async function startService(configuration: Configuration, log: Logger): P
 }
 
 async function openService(configuration: Configuration, log: Logger, opened: Opened): Promise<Service> {
-  const { requestTimeoutSecs, metricsAddr, grpcPort: wantedGrpcPort, host } = configuration;
+  const { requestTimeoutSecs, metricsAddr, grpcPort: wantedGrpcPort, host, listen } = configuration;
   const served = ServedCertificate.read(configuration);
   const certificate = served?.current ?? null;
   const loaded = await loadFrontEnd(configuration.frontEnd);
@@ -91,8 +93,11 @@ async function openService(configuration: Configuration, log: Logger, opened: Op
   const named = metricsAddr === undefined ? null : addressOf(metricsAddr);
   // Each process shows only its own metrics, so processes must not share this port.
   const internal = named && connections.metrics && open(tables.internal, connections.metrics);
-  const frontEnd = open(tables.service, connections.http);
-  const port = await frontEnd.listen({ host, port: configuration.port, isShared: configuration.sharePort });
+  const frontEnd = open({ ...tables.service, peer: listen && UNIX_PEER }, connections.http);
+  let port = 0;
+  if (listen !== undefined)
+    opened.add(await listenOnUnix(frontEnd, listen.path, parseInt(configuration.listenMode, 8)));
+  else port = await frontEnd.listen({ host, port: configuration.port, isShared: configuration.sharePort });
   const metricsPort = internal ? await internal.listen({ ...named, isShared: false }) : port;
   const again = async (part: string, reload: () => unknown, done = 'reloaded') => {
     try {

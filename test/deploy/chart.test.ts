@@ -82,6 +82,7 @@ describe('the values of the chart', needs('helm'), () => {
     ["at '': ", { replica: 1 }],
     ["at '/redis': ", { redis: { enabled: true, url: 'redis://redis:6379', password: 'x' } }],
     ["invalid propertyName 'GATE_REPLAY'", { env: { GATE_REPLAY: 'memory' } }],
+    ["invalid propertyName 'LISTEN'", { env: { LISTEN: 'unix:/run/drs.sock' } }],
     ["invalid propertyName 'REDIS_URL'", { env: { REDIS_URL: 'redis://other:6379' } }],
     ["at '/env/MAX_PENDING': ", { env: { MAX_PENDING: 12 } }],
   ])('are refused, "%s": %j', (problem, given) => {

@@ -28,7 +28,11 @@ describe('the health check of the image', () => {
 
   it('finds the service where it listens, and nothing where it does not', needs('openssl'), async () => {
     const { certFile, keyFile } = makeCertificate(folder, 'health');
-    const listening: Record<string, string>[] = [{}, { TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile }];
+    const listening: Record<string, string>[] = [
+      {},
+      { TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile },
+      { LISTEN: `unix:${folder}/health.sock` },
+    ];
     for (const env of listening) {
       // A port that no other service gets once this one has ended.
       const service = await startOnPort((port) => startService({ ...env, PORT: String(port) }));

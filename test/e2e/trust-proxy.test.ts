@@ -53,7 +53,7 @@ it('limits guesses of the admin token by the address that the trusted proxy has 
 });
 
 it('believes nobody by default, and nobody but the listed proxies', async () => {
-  for (const env of [{}, { TRUST_PROXY: '10.0.0.0/8' }] as Record<string, string>[]) {
+  for (const env of [{}, { TRUST_PROXY: '10.0.0.0/8,unix' }] as Record<string, string>[]) {
     const service = await startService({ ...env, DRS_ADMIN_TOKEN: TOKEN, RATE_LIMIT_PER_IP: '3' });
     const spoofed = Array.from({ length: 12 }, (_, at) => [`192.0.2.${at}`]);
     expect(await statusesOf(service, '/verify', spoofed)).toContain(429);

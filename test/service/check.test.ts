@@ -24,6 +24,7 @@ describe('the check before a start', () => {
         await problemsWith({
           REVOCATION_STORE_PATH: at(file),
           DECISION_LOG: at('decisions'),
+          LISTEN: `unix:${at('socket')}`,
           GRPC_PORT: '0',
         }),
       ).toEqual([]);
@@ -33,10 +34,9 @@ describe('the check before a start', () => {
   it('names a folder that is missing, for each variable', async () => {
     const file = at('no', 'file');
     const says = `ENOENT: no such file or directory, access '${at('no')}'`;
-    expect(await problemsWith({ REVOCATION_STORE_PATH: file, DECISION_LOG: file })).toEqual([
-      `REVOCATION_STORE_PATH: ${says}`,
-      `DECISION_LOG: ${says}`,
-    ]);
+    expect(
+      await problemsWith({ REVOCATION_STORE_PATH: file, DECISION_LOG: file, LISTEN: `unix:${file}` }),
+    ).toEqual([`REVOCATION_STORE_PATH: ${says}`, `DECISION_LOG: ${says}`, `LISTEN: ${says}`]);
   });
 
   it('does not take a folder or a named pipe for a file', async () => {

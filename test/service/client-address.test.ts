@@ -19,6 +19,7 @@ describe('the address of a client', () => {
     expect(of('1', '10.0.0.1', '198.51.100.7')).toBe('198.51.100.7');
     expect(of('1', '10.0.0.1', 'spoofed, 203.0.113.5,198.51.100.7')).toBe('198.51.100.7');
     expect(of('2', '10.0.0.1', '203.0.113.5, 198.51.100.7, 10.0.0.2')).toBe('198.51.100.7');
+    expect(of('1', 'unix', '198.51.100.7')).toBe('198.51.100.7');
     // A client that came through fewer proxies.
     expect(of('3', '10.0.0.1', '198.51.100.77')).toBe('198.51.100.77');
     expect(of('3', '10.0.0.1', null)).toBe('10.0.0.1');
@@ -32,7 +33,9 @@ describe('the address of a client', () => {
     expect(of(trust, '::ffff:10.0.0.1', '198.51.100.7')).toBe('198.51.100.7');
     expect(of(trust, '0000:0000:0000:0000:0000:ffff:0a00:0001', '198.51.100.7')).toBe('198.51.100.7');
     expect(of(trust, '10.0.0.1', '10.0.0.7, 10.0.0.8')).toBe('10.0.0.7');
+    expect(of(trust, 'unix', '198.51.100.7')).toBe('unix');
     expect(of(trust, 'unknown', '198.51.100.7')).toBe('unknown');
+    expect(of(`${trust},unix`, 'unix', '198.51.100.7')).toBe('198.51.100.7');
   });
 
   it.each([
@@ -128,6 +131,7 @@ it.each([
   [' 10.0.0.0/8 , 192.168.0.0/16 ', '192.168.1.1', '192.169.0.1'],
   ['2001:db8::/48', '2001:db8::1', '2001:db8:1::1'],
   ['2001:db8::5', '2001:db8::5', '2001:db8::6'],
+  ['unix', 'unix', '10.0.0.1'],
   [Array(100).fill('10.0.0.1').join(), '10.0.0.1', '10.0.0.2'],
 ])('TRUST_PROXY=%s trusts %s, and not %s', (text, proxy, other) => {
   expect(of(text, proxy, '198.51.100.7')).toBe('198.51.100.7');

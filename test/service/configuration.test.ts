@@ -188,6 +188,21 @@ describe('the configuration', () => {
     expect(warnings({ GATE_REPLAY: 'redis' })).toEqual([]);
   });
 
+  it.each<[string, Record<string, string>]>([
+    ['several instances would have to share', { GATE_REPLAY: 'off', SHARE_PORT: '1' }],
+    ['would have no TLS', { TLS_CERT_FILE: '/cert.pem', TLS_KEY_FILE: '/key.pem' }],
+    [
+      'would have no TLS, also with a listener that has',
+      { TLS_KEY_FILE: '/key.pem', METRICS_ADDR: '[::1]:0' },
+    ],
+  ])('refuses a Unix socket that %s', (_, env) => {
+    expect(problemsOf({ LISTEN: 'unix:/run/x', ...env })).toEqual([
+      expect.stringMatching(
+        /^LISTEN is a Unix socket, which instances cannot share and which has no TLS: unset/,
+      ),
+    ]);
+  });
+
   it('warns of a short admin token', () => {
     const warnings = (token: string) =>
       warningsAbout(readConfiguration({ DRS_ADMIN_TOKEN: token, SERVER_IDENTITY: 'any' }));

@@ -44,6 +44,7 @@ describe('a misspelt variable', () => {
       'GRPC_TRACE',
       'GRPC_NODE_VERBOSITY',
       'REDIS_PASSWORD',
+      'LISTEN_FDS',
       'LOG_FORMAT',
       'PATH',
       'TRUSTED',

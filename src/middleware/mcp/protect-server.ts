@@ -1,7 +1,6 @@
 import type { GateContext } from '../../gate/context.js';
-import { announcementOf, CAPABILITY } from '../../gate/mcp.js';
+import { announcementOf, CAPABILITY, isPassMethod, type McpRules } from '../../gate/mcp.js';
 import { MCP_COMMAND } from '../../gate/mcp-methods.js';
-import { isPassMethod, type McpRules } from '../../gate/mcp.js';
 import type { Denial, Opening } from '../../gate/request.js';
 import { rpcError } from '../../gate/response.js';
 import { callback, kindOf, oneOf, type GivenOptions, type Table } from '../../protocol/options.js';

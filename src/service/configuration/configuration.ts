@@ -61,13 +61,18 @@ function findConflicts(configuration: Configuration): string[] {
     );
   return [
     ...problems,
-    ...findCertificateProblems(configuration),
+    ...findListenProblems(configuration),
     ...findContradictions(configuration, variableOf),
     ...findUnshared(configuration),
   ];
 }
 
-function findCertificateProblems({ tlsCertFile, tlsKeyFile }: Configuration): string[] {
+function findListenProblems({ tlsCertFile, tlsKeyFile, listen, sharePort }: Configuration): string[] {
+  if (listen !== undefined && (sharePort || (tlsCertFile ?? tlsKeyFile) !== undefined))
+    return [
+      'LISTEN is a Unix socket, which instances cannot share and which has no TLS: unset SHARE_PORT, TLS_CERT_FILE and ' +
+        'TLS_KEY_FILE, or set HOST and PORT instead',
+    ];
   if (tlsCertFile === undefined && tlsKeyFile === undefined) return [];
   if (tlsCertFile === undefined || tlsKeyFile === undefined)
     return ['one of TLS_CERT_FILE and TLS_KEY_FILE is set, expected both: set the other, or unset both'];

@@ -12,6 +12,7 @@ import {
 import { VERIFIER_OPTIONS } from '../../verifier/options.js';
 import { decodeBase64url } from '#platform';
 import { readProxyTrust } from '../http/client-address.js';
+import { unixPathOf } from '../http/listen/unix-socket.js';
 import { variableOf } from './environment.js';
 
 /** What is known of an environment variable. The value of a secret can come from a file: `<NAME>_FILE`. Everything else is made from it: parsing, errors, help and documents. */
@@ -57,6 +58,10 @@ export const SECTIONS = {
       says: 'Address to listen on. With any but a loopback address, other machines can ask.' },
     port: { kind: count(0, 65_535), default: 8080,
       says: 'Port to listen on. With 0 the service chooses a free port and logs it.' },
+    listen: { kind: parsed('`unix:` and an absolute path, such as `unix:/run/drs/verify.sock`', unixPathOf), isOfServe: true,
+      says: '[Unix socket](operations.md#unix-sockets) to listen on instead of `HOST` and `PORT`.' },
+    listenMode: { kind: text('three octal digits, such as `660`', (mode) => /^0?[0-7]{3}$/.test(mode)), default: '660', isOfServe: true,
+      says: 'Permissions of the socket\'s file. Users who may write to the file can call.' },
     tlsCertFile: { kind: path,
       says: 'PEM file with a certificate and its chain. With it the service accepts only [TLS](operations.md#tls).' },
     tlsKeyFile: { kind: path,
@@ -85,8 +90,8 @@ export const SECTIONS = {
       says: 'Requests per second for each client (an IPv4 address, or an IPv6 /64); 0 is no limit. `/verify`, `/admin/…`, the gate and unknown paths count separately.' },
     rateLimitGlobal: { kind: count(0, undefined, 'requests per second'), default: 0,
       says: 'The same for all clients together.' },
-    trustProxy: { kind: parsed('`1` to `16`, or a list of addresses and networks', readProxyTrust),
-      says: '[Proxies whose `X-Forwarded-For` is trusted](operations.md#behind-a-proxy): their number, or who they are (`10.0.0.0/8,fd00::/8`). Unset: none.' },
+    trustProxy: { kind: parsed('`1` to `16`, or a list of addresses, networks and `unix`', readProxyTrust),
+      says: '[Proxies whose `X-Forwarded-For` is trusted](operations.md#behind-a-proxy): their number, or who they are (`10.0.0.0/8,fd00::/8`); `unix`: callers over a Unix socket. Unset: none.' },
     maxBodyBytes: { kind: count(1, 256 * MIB, 'bytes'), default: MIB,
       says: 'Size of the largest body that `/verify` accepts.' },
     maxBatch: { kind: count(0, 8192, 'lines'), default: 1024, isOfServe: true,

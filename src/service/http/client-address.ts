@@ -1,11 +1,14 @@
 import { BlockList, isIP, isIPv4, isIPv6 } from 'node:net';
 
+/** Stands for the address of a peer over a Unix socket, which has none. */
+export const UNIX_PEER = 'unix';
+
 /** The proxies that are trusted to say where a request came from. */
 export type ProxyTrust =
   /** This many proxies: the last ones on the way, whatever their addresses. */
   | { readonly kind: 'hops'; readonly hops: number }
-  /** Proxies with these addresses. */
-  | { readonly kind: 'addresses'; readonly list: BlockList };
+  /** Proxies with some addresses, of which {@link UNIX_PEER} can be one. */
+  | { readonly kind: 'addresses'; readonly has: (address: string) => boolean };
 
 const MAX_HOPS = 16;
 const MAX_ADDRESSES = 100;
@@ -14,7 +17,8 @@ const MAX_ENTRIES = 32;
 const MAX_CHARACTERS = 2048;
 
 /**
- * Reads `TRUST_PROXY`: a number of proxies, or a list of addresses and networks separated by commas.
+ * Reads `TRUST_PROXY`: a number of proxies, or a list of addresses and networks separated by commas. In a list, `unix`
+ * stands for Unix sockets.
  *
  * @returns `problem` says what is wrong with the text
  * @example readProxyTrust('10.0.0.0/8, fd00::/8')
@@ -28,7 +32,7 @@ export function readProxyTrust(text: string): ProxyTrust | { readonly problem: s
   const entries = text.split(',').map((entry) => entry.trim());
   if (entries.length > MAX_ADDRESSES) return { problem: `expected at most ${MAX_ADDRESSES} networks` };
   const list = new BlockList();
-  for (const entry of entries) {
+  for (const entry of entries.filter((one) => one !== UNIX_PEER)) {
     const [, address = '', bits] = /^([^/%]+)(?:\/(\d{1,3}))?$/.exec(entry) ?? [];
     const version = isIP(address);
     const size = version === 4 ? 32 : 128;
@@ -43,7 +47,11 @@ export function readProxyTrust(text: string): ProxyTrust | { readonly problem: s
       };
     else list.addSubnet(address, prefix, version === 4 ? 'ipv4' : 'ipv6');
   }
-  return { kind: 'addresses', list };
+  const has = (address: string) =>
+    address === UNIX_PEER
+      ? entries.includes(UNIX_PEER)
+      : isIP(address) !== 0 && list.check(address, isIPv4(address) ? 'ipv4' : 'ipv6');
+  return { kind: 'addresses', has };
 }
 
 /**
@@ -55,7 +63,7 @@ export function readProxyTrust(text: string): ProxyTrust | { readonly problem: s
  * the peer or a valid address, never other text from a header.
  *
  * @param trust `null` if no proxy is trusted
- * @param peer {@link Wire.remoteAddress}
+ * @param peer `Wire.remoteAddress`, or {@link UNIX_PEER}
  * @param forwardedFor all headers of that name in the order sent, joined with commas; `null` if there is none
  */
 export function clientAddressOf(trust: ProxyTrust | null, peer: string, forwardedFor: string | null): string {
@@ -66,7 +74,7 @@ export function clientAddressOf(trust: ProxyTrust | null, peer: string, forwarde
   let client = peer;
   let end = text.length;
   for (let hop = 0; hop < hops && end >= 0; hop++) {
-    if (trust.kind === 'addresses' && !isTrusted(trust.list, client)) break;
+    if (trust.kind === 'addresses' && !trust.has(client)) break;
     const comma = text.lastIndexOf(',', end - 1);
     // The leftmost entry may have been cut in the middle of an address.
     const address = comma === -1 && isCut ? null : readAddress(text.slice(comma + 1, end));
@@ -75,11 +83,6 @@ export function clientAddressOf(trust: ProxyTrust | null, peer: string, forwarde
     end = comma;
   }
   return client;
-}
-
-function isTrusted(list: BlockList, address: string): boolean {
-  const version = isIP(address);
-  return version !== 0 && list.check(address, version === 4 ? 'ipv4' : 'ipv6');
 }
 
 /** Reads an address as proxies write it: alone, with a port, or in brackets. `null` for anything else, such as zones. */

@@ -77,8 +77,11 @@ export interface Wire {
   cut(): void;
 }
 
-/** Where a front end listens. */
-export interface ListenAddress {
+/** Where a front end listens: on a port, or on the Unix socket with this path. */
+export type ListenAddress = TcpAddress | string;
+
+/** A port to listen on. */
+interface TcpAddress {
   readonly host: string;
   /** 0 takes a free one. */
   readonly port: number;
@@ -86,8 +89,10 @@ export interface ListenAddress {
   readonly isShared: boolean;
 }
 
-/** An address as it is printed: `127.0.0.1:8080`, `[::1]:8080`. */
-export function showAddress({ host, port }: Pick<ListenAddress, 'host' | 'port'>): string {
+/** An address as it is printed: `127.0.0.1:8080`, `[::1]:8080`, `unix:/run/drs/verify.sock`. */
+export function showAddress(address: Pick<TcpAddress, 'host' | 'port'> | string): string {
+  if (typeof address === 'string') return `unix:${address}`;
+  const { host, port } = address;
   return `${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
@@ -108,7 +113,7 @@ export interface FrontEnd {
   /**
    * Listens on an address. Call it once.
    *
-   * @returns the port
+   * @returns the port, unless it is a Unix socket
    * @throws Error if it cannot listen on the address
    */
   listen(address: ListenAddress): Promise<number>;
@@ -143,6 +148,11 @@ const LOW_PORTS = 1024;
 
 /** The error of a front end that cannot listen. @param variables that give the address */
 export function cannotListen(address: ListenAddress, variables = 'HOST and PORT, METRICS_ADDR'): Error {
+  if (typeof address === 'string')
+    return new Error(
+      `cannot listen on ${showAddress(address)}: its folder does not exist, or this process may not write to it; ` +
+        'create it for the user of the service, or choose another path (LISTEN)',
+    );
   const isLow = address.port > 0 && address.port < LOW_PORTS;
   const who = isLow
     ? `, or this user may not listen there (ports below ${LOW_PORTS} are for root, or for whoever has CAP_NET_BIND_SERVICE)`

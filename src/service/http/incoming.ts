@@ -102,6 +102,8 @@ export class Incoming implements Asked, Answered {
   readonly traceparent: string | null;
   code: string | null = null;
   address: string | null = null;
+  /** Stands for the address of its peer. */
+  peer: string | undefined;
   /** Whether its lines are counted in its place. */
   isBatch = false;
   status = 0;
@@ -206,7 +208,7 @@ export class Incoming implements Asked, Answered {
 
   /** The address of the client as text; see `TRUST_PROXY`. Read it before the answer. */
   get clientAddress(): string {
-    const peer = this.#isFreed ? GONE_PEER : this.#wire.remoteAddress();
+    const peer = this.peer ?? (this.#isFreed ? GONE_PEER : this.#wire.remoteAddress());
     return this.#owner.clientAddress(peer, this.header('x-forwarded-for'));
   }
 

@@ -49,6 +49,8 @@ export interface Route {
 export interface Table {
   readonly routes: ReadonlyMap<string, Route>;
   readonly unknown: Route;
+  /** Stands for the address of peers, where they have none. */
+  readonly peer?: string | undefined;
 }
 
 /** What a {@link Server} needs. */
@@ -103,7 +105,7 @@ export class Server implements IncomingOwner {
   }
 
   /** The way of every request: origin, limit, method, enter, route, write, count, log, trace. Never rejects. */
-  async serve({ routes, unknown }: Table, wire: Wire, req: HttpRequest): Promise<void> {
+  async serve({ routes, unknown, peer }: Table, wire: Wire, req: HttpRequest): Promise<void> {
     const { gatekeeper } = this;
     const { log } = this.#context;
     this.#open++;
@@ -112,6 +114,7 @@ export class Server implements IncomingOwner {
     // Proxies append the caller's path to the gate's path.
     const route = routes.get(path) ?? routes.get(`/gate/${gateProtocolOf(path)}`) ?? unknown;
     const incoming = new Incoming(wire, req, path, route, this);
+    incoming.peer = peer;
     let ticket: Ticket | null = null;
     let sent: Promise<void> | null = null;
     try {

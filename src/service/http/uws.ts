@@ -46,16 +46,17 @@ class UwsFrontEnd implements FrontEnd {
     const app = this.#makeApp(certificate);
     let socket = listenOn(app, address);
     if (socket === null) throw cannotListen(address);
-    const at = { ...address, port: uWS.us_socket_local_port(socket) };
+    const port = uWS.us_socket_local_port(socket);
+    const at = typeof address === 'string' ? address : { ...address, port };
     // A change of the certificate binds the port again. uSockets allows that only for a port given by number, so a port
     // that the system chose is closed here and opened by its number.
-    if (address.port === 0 && certificate !== null) {
+    if (typeof address !== 'string' && address.port === 0 && certificate !== null) {
       uWS.us_listen_socket_close(socket);
       socket = listenOn(app, at);
       if (socket === null) throw cannotListen(at);
     }
     this.#listening = { app, socket, at };
-    return at.port;
+    return port;
   }
 
   /**
@@ -132,8 +133,11 @@ function makeSslApp({ certFile, keyFile }: Certificate): uWS.TemplatedApp {
 function listenOn({ app }: UwsApp, address: ListenAddress): uWS.us_listen_socket | null {
   let socket: uWS.us_listen_socket | false = false;
   const take = (listening: uWS.us_listen_socket | false) => void (socket = listening);
-  const options = address.isShared ? LIBUS_LISTEN_DEFAULT : LIBUS_LISTEN_EXCLUSIVE_PORT;
-  (app as unknown as UntypedApp).listen(address.host, address.port, options, take);
+  if (typeof address === 'string') app.listen_unix(take, address);
+  else {
+    const options = address.isShared ? LIBUS_LISTEN_DEFAULT : LIBUS_LISTEN_EXCLUSIVE_PORT;
+    (app as unknown as UntypedApp).listen(address.host, address.port, options, take);
+  }
   return socket === false ? null : socket;
 }
 

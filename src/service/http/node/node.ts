@@ -74,13 +74,13 @@ export const openNode: OpenFrontEnd = (options) => {
 };
 
 async function listen(server: Server, address: ListenAddress): Promise<number> {
-  const { host, port, isShared } = address;
-  if (isShared && !CAN_SHARE) throw new Error(CANNOT_SHARE);
+  const isTcp = typeof address !== 'string';
+  if (isTcp && address.isShared && !CAN_SHARE) throw new Error(CANNOT_SHARE);
   await new Promise<void>((resolve, reject) => {
     server.once('error', () => reject(cannotListen(address)));
     // @types/node 20 does not know `reusePort`.
-    const options = { host, port, exclusive: true, reusePort: isShared, backlog: MAX_BACKLOG };
-    server.listen(options, resolve);
+    const at = isTcp ? { ...address, reusePort: address.isShared } : { path: address };
+    server.listen({ ...at, exclusive: true, backlog: MAX_BACKLOG }, resolve);
   });
   return (server.address() as AddressInfo).port;
 }
