@@ -269,6 +269,25 @@ describe('the HTTP interface', () => {
     await expect.poll(() => read('drs_verify_pending')).toBe(0);
   });
 
+  it.skipIf(!hasProcess)('checks nothing for clients who have gone before it has accepted them', async () => {
+    const own = await startService({ FRONT_END: 'node', WORKER_THREADS: '0' });
+    const read = async (series: string) =>
+      metricOf(await (await fetch(`${own.url}/metrics`)).text(), series) ?? 0;
+    expect(await read('drs_http_requests_aborted_total{endpoint="verify"}')).toBe(0);
+    own.child.kill('SIGSTOP');
+    const text = request(JSON.stringify(makeBundle(1)));
+    for (let client = 0; client < 20; client++) {
+      const { socket } = await connect(own.port);
+      // The kernel has both before the service looks.
+      await new Promise((sent) => socket.end(text, () => sent(undefined)));
+      socket.destroy();
+    }
+    own.child.kill('SIGCONT');
+    await expect.poll(() => read('drs_http_requests_aborted_total{endpoint="verify"}')).toBe(20);
+    expect(await read('drs_verify_verifications_total{result="valid"}')).toBe(0);
+    await own.stop();
+  });
+
   it('tells Prometheus what happened, from 100 µs up', async () => {
     const series = [
       'drs_verify_verifications_total{result="valid"}',

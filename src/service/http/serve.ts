@@ -121,7 +121,8 @@ export class Server implements IncomingOwner {
       if (this.#notesAddress) incoming.address = incoming.clientAddress;
       const judge = typeof route.serve === 'function' ? null : route.serve;
       let answering: Answering = this.#refusalOf(route, incoming) ?? judge?.refusalOf?.(incoming) ?? null;
-      if (answering === null) {
+      if (incoming.isGone) ticket = gatekeeper.letIn(incoming);
+      else if (answering === null) {
         const batches = incoming.hasLines ? route.batches : undefined;
         const maxBytes = batches?.maxBytes ?? judge?.maxBytes ?? 0;
         // One that is too large is refused when it is read.

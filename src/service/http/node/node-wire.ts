@@ -9,6 +9,8 @@ export class NodeWire implements Wire {
   readonly #request: IncomingMessage;
   readonly #response: ServerResponse;
   readonly #expectsContinue: boolean;
+  /** Whether the client has disconnected. */
+  isGone = false;
   #gone: (() => void) | null = null;
   #closes = false;
 
@@ -35,6 +37,7 @@ export class NodeWire implements Wire {
 
   /** Reports that the client has disconnected, or sends a malformed body. */
   abort(): void {
+    this.isGone = true;
     this.#gone?.();
     this.#gone = null;
   }
@@ -44,7 +47,8 @@ export class NodeWire implements Wire {
   }
 
   onAborted(gone: () => void): void {
-    this.#gone = gone;
+    if (this.isGone) gone();
+    else this.#gone = gone;
   }
 
   receive(take: TakePiece, isWanted: boolean): void {

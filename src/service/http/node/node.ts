@@ -108,8 +108,12 @@ function refusalOf({ rawHeaders, headers, httpVersion }: IncomingMessage): Refus
 function serve(server: Server, { handle, connections, certificate }: FrontEndOptions): void {
   // The open requests of each connection: several if the client pipelines.
   const open = new WeakMap<Socket, Set<NodeWire>>();
+  /** Connections with a request that was begun. */
+  const begun = new WeakSet<Socket>();
   // Connections are counted before their TLS handshake.
   server.on('connection', (socket: Socket) => {
+    // Node remembers it. Afterwards, nothing tells who has gone.
+    void socket.remoteAddress;
     socket.once('close', () => connections.closed());
     if (!connections.opened()) socket.destroy();
   });
@@ -132,7 +136,8 @@ function serve(server: Server, { handle, connections, certificate }: FrontEndOpt
     const { socket } = request;
     const wires = open.get(socket);
     // The client has disconnected, or had the last answer of the connection: ignore its remaining requests. RFC 9112 §9.6
-    if (wires === undefined || !socket.writable || [...wires].some(({ closes }) => closes)) return;
+    const isOver = () => !socket.writable || [...(wires ?? [])].some(({ closes }) => closes);
+    if (wires === undefined || isOver()) return;
     const refusal = refusalOf(request);
     if (wires.size >= MAX_PIPELINED || (refusal !== null && wires.size > 0)) {
       socket.destroy();
@@ -146,7 +151,15 @@ function serve(server: Server, { handle, connections, certificate }: FrontEndOpt
     const wire = new NodeWire(request, response, expectsContinue);
     wires.add(wire);
     response.once('close', () => wires.delete(wire));
-    handle(wire, new NodeRequest(request));
+    const begin = () => {
+      begun.add(socket);
+      if (!wire.isGone && isOver()) return;
+      handle(wire, new NodeRequest(request));
+    };
+    // Node accepts one connection a turn. If more come, they wait in the kernel, and what is read first may be of a client
+    // that has given up: whether it has is read in the next turn.
+    if (begun.has(socket)) begin();
+    else setImmediate(() => setImmediate(begin));
   };
   server.on('request', (request, response) => serveRequest(request, response, false));
   server.on('checkContinue', (request, response) => serveRequest(request, response, true));
