@@ -271,8 +271,7 @@ describe('the HTTP interface', () => {
 
   it.skipIf(!hasProcess)('checks nothing for clients who have gone before it has accepted them', async () => {
     const own = await startService({ FRONT_END: 'node', WORKER_THREADS: '0' });
-    const read = async (series: string) =>
-      metricOf(await (await fetch(`${own.url}/metrics`)).text(), series) ?? 0;
+    const read = async (series: string) => metricOf(await (await fetch(`${own.url}/metrics`)).text(), series);
     expect(await read('drs_http_requests_aborted_total{endpoint="verify"}')).toBe(0);
     own.child.kill('SIGSTOP');
     const text = request(JSON.stringify(makeBundle(1)));
