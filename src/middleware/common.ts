@@ -14,7 +14,7 @@ export {
 export type { CallVerifier, ProtectionOptions, VerdictSource } from './options.js';
 export { DrsRefusalError } from './refusal-error.js';
 export { BUNDLE_HEADER } from '../gate/carriers.js';
-export { RPC_ERROR_CODE, type GateFailure, type Protocol } from '../gate/codes.js';
+export { RPC_ERROR_CODE, type Explained, type GateFailure, type Protocol } from '../gate/codes.js';
 export { type GateContext } from '../gate/context.js';
 export { type ChainVerdict } from '../gate/decide.js';
 export { type Denial } from '../gate/request.js';

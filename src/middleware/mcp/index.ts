@@ -7,7 +7,7 @@
  *
  * @packageDocumentation
  */
-export { drsMcp, type McpOptions, type McpProtection } from './protect-server.js';
+export { drsMcp, type McpMethodOptions, type McpOptions, type McpProtection } from './protect-server.js';
 export { signCalls, signRequest, signToolCall, type SignCallsOptions } from './sign-calls.js';
 export type { Connectable } from './transport.js';
 export * from '../common.js';

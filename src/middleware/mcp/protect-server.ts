@@ -46,8 +46,11 @@ const MCP = {
   },
 } satisfies Table;
 
+/** The options of {@link drsMcp} that others do not have. */
+export interface McpMethodOptions extends GivenOptions<typeof MCP> {}
+
 /** Options of {@link drsMcp}. The binding is always enforced, and the command is `/mcp/<method>`. */
-export type McpOptions = ProtectionOptions & GivenOptions<typeof MCP>;
+export type McpOptions = ProtectionOptions & McpMethodOptions;
 
 /** Protects MCP servers. Create it once, even if each client has its own server. */
 export interface McpProtection {
