@@ -26,10 +26,11 @@ export const MCP_VERSIONS = ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-
 /** The first version in which each request stands for itself, and its headers must repeat what it is. */
 export const STATELESS_VERSION = '2026-07-28';
 
-/** The methods that {@link STATELESS_VERSION} has removed (SEP-2567, 2575, 2663). */
-export const REMOVED: ReadonlySet<string> = new Set([
-  ...['initialize', 'notifications/initialized', 'ping', 'logging/setLevel', 'tasks/list', 'tasks/result'],
-  ...['resources/subscribe', 'resources/unsubscribe', 'notifications/roots/list_changed'],
+/** All that a client of {@link STATELESS_VERSION} sends: ClientRequest and ClientNotification of its schema, and SEP-2663. */
+export const STATELESS_METHODS: ReadonlySet<string> = new Set([
+  ...['server/discover', 'tools/list', 'resources/list', 'resources/templates/list', 'prompts/list'],
+  ...[TOOLS_CALL, 'resources/read', 'prompts/get', 'completion/complete', LISTEN],
+  ...['tasks/get', 'tasks/update', 'tasks/cancel', 'notifications/cancelled'],
 ]);
 
 /** What is signed of the `params` of a gated method. */

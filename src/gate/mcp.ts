@@ -13,7 +13,7 @@ import {
   MCP_COMMAND_PREFIX,
   MCP_VERSIONS,
   PASSING,
-  REMOVED,
+  STATELESS_METHODS,
   STATELESS_VERSION,
   subjectOf,
   TOOLS_CALL,
@@ -56,7 +56,7 @@ function openMcpMessage(message: RpcMessage, request: GateRequest, rules: McpRul
   const version = readVersion(meta, request);
   const isStateless = version === STATELESS_VERSION;
   const isKnown =
-    !(isStateless && method !== undefined && REMOVED.has(method)) || rules.passMethods?.has(method) === true;
+    !isStateless || STATELESS_METHODS.has(method ?? '') || rules.passMethods?.has(method ?? '') === true;
   const isPassing = method === undefined || (isKnown && passes(message, method, rules));
   const isCall = isKnown && !isPassing && isGated(method);
   const subject = isCall ? subjectOf(method, params) : undefined;

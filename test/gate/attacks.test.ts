@@ -13,6 +13,7 @@ import {
   newest,
   requestBundle,
   restBundle,
+  rpcCodeOf,
   toolCall,
   type Attack,
   type Transport,
@@ -64,11 +65,6 @@ const carries = (transport: Transport, { protocol, attempt, by = TRANSPORTS }: A
   !(transport === 'ext-mcp' && (protocol !== 'mcp' || !isForExtMcp(attempt()))) &&
   !(transport === 'middleware' && protocol === 'mcp');
 
-/** The codes of JSON-RPC 2.0 and of MCP 2026-07-28. */
-const RPC_CODES: Readonly<Record<string, number>> = {
-  ...{ HEADER_MISMATCH: -32020, UNSUPPORTED_VERSION: -32022, UNKNOWN_METHOD: -32601 },
-};
-
 const readBundle = () => requestBundle('resources/read', { resource_uri: 'file:///a/b' });
 
 it('there are enough attacks, each with a name of its own, and each is tried somewhere', () => {
@@ -101,7 +97,7 @@ describe.each(tried)('%s', (transport) => {
         const { error } = said.body as { error: { message: string; data: Record<string, string> } };
         expect(said.body).toMatchObject({
           jsonrpc: '2.0',
-          error: { code: RPC_CODES[code] ?? -32010, data: { code, status } },
+          error: { code: rpcCodeOf(code), data: { code, status } },
         });
         // Many hosts show nothing but the message.
         expect(error.message).toBe(`DRS: ${code}: ${error.data['detail']}`);

@@ -35,6 +35,10 @@ export interface Attack {
   readonly form?: 'http';
 }
 
+/** The code of the JSON-RPC error: that of JSON-RPC 2.0 or of MCP 2026-07-28, where they have one. */
+export const rpcCodeOf = (code: string): number =>
+  ({ HEADER_MISMATCH: -32020, UNSUPPORTED_VERSION: -32022, UNKNOWN_METHOD: -32601 })[code] ?? -32010;
+
 const search = { tool: 'search', query: 'tea' };
 export const mcpBundle = (args: object = search, overrides: object = {}) =>
   encode(liveCall(mcpChain, args, overrides as Record<string, unknown>));
@@ -269,7 +273,14 @@ export const ATTACKS: readonly Attack[] = [
     'mcp: a version that is none': () =>
       unsigned(mcpRequest('tools/list', {}), ['MCP-Protocol-Version', 'invalid']),
   }),
-  ...['ping', 'initialize', 'resources/subscribe', 'tasks/result', 'acme/delete'].map((method) =>
+  ...[
+    'ping',
+    'initialize',
+    'resources/subscribe',
+    'tasks/result',
+    'notifications/progress',
+    'acme/delete',
+  ].map((method) =>
     mcp(
       `${method}, which 2026-07-28 does not have`,
       () => unsigned(mcpRequest(method, {}), ['MCP-Protocol-Version', '2026-07-28'], ['Mcp-Method', method]),

@@ -280,9 +280,9 @@ const PASSING =
 const VERSIONS: readonly string[] = ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25', '2026-07-28'];
 /** Earlier versions take a 404 for the end of a session. */
 const UNKNOWN_TO_NEWEST = 'UNKNOWN_METHOD with 404';
-const REMOVED =
-  'initialize notifications/initialized ping logging/setLevel tasks/list tasks/result resources/subscribe ' +
-  'resources/unsubscribe notifications/roots/list_changed';
+const OF_NEWEST =
+  'server/discover tools/list resources/list resources/templates/list prompts/list tools/call resources/read ' +
+  'prompts/get completion/complete subscriptions/listen tasks/get tasks/update tasks/cancel notifications/cancelled';
 
 /** For each gated method, its parameters: what is called, and the others in the way in which they are signed. */
 const GATED: Readonly<Record<string, Readonly<Record<string, string>>>> = {
@@ -490,7 +490,7 @@ function openMcp(
   const isAscii = (value: string) => Buffer.byteLength(value) === value.length;
   if (!methods.every(isAscii)) return 'HEADER_MISMATCH';
   if (methods.length > 1 || (methods.length === 1 && methods[0] !== method)) return 'HEADER_MISMATCH';
-  if (isNewest && method !== undefined && REMOVED.split(' ').includes(method)) return UNKNOWN_TO_NEWEST;
+  if (isNewest && method !== undefined && !OF_NEWEST.split(' ').includes(method)) return UNKNOWN_TO_NEWEST;
   if (method === undefined || PASSING.split(' ').includes(method)) return 'pass';
   if (method === 'subscriptions/listen' && (isValue || isStrict) && isOfLists(message)) return 'pass';
   const rules = Object.hasOwn(GATED, method) ? GATED[method] : undefined;
