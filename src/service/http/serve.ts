@@ -120,9 +120,11 @@ export class Server implements IncomingOwner {
     try {
       if (this.#notesAddress) incoming.address = incoming.clientAddress;
       const judge = typeof route.serve === 'function' ? null : route.serve;
-      let answering: Answering = this.#refusalOf(route, incoming) ?? judge?.refusalOf?.(incoming) ?? null;
+      let answering: Answering = null;
+      // It takes no token of a limit, and counts as given up.
       if (incoming.isGone) ticket = gatekeeper.letIn(incoming);
-      else if (answering === null) {
+      else answering = this.#refusalOf(route, incoming) ?? judge?.refusalOf?.(incoming) ?? null;
+      if (answering === null && ticket === null) {
         const batches = incoming.hasLines ? route.batches : undefined;
         const maxBytes = batches?.maxBytes ?? judge?.maxBytes ?? 0;
         // One that is too large is refused when it is read.
