@@ -32,7 +32,14 @@ describe('docs/policy.md', () => {
   });
 
   it('has examples of both kinds, and every one is run', () => {
-    expect(examples.map(({ kind }) => kind).sort()).toEqual(['Safe', 'Safe', 'Unsafe', 'Unsafe', 'Unsafe']);
+    expect(examples.map(({ kind }) => kind).sort()).toEqual([
+      'Safe',
+      'Safe',
+      'Safe',
+      'Unsafe',
+      'Unsafe',
+      'Unsafe',
+    ]);
     expect(document.split('```json')).toHaveLength(examples.length + 1);
   });
 
