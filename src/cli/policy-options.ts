@@ -134,6 +134,7 @@ export function parseIndex(text: string): number {
   throw new InvalidArgumentError('Expected an integer from 0 to 2^53-1.');
 }
 
+/** Gathers the values of an option that can be repeated. */
 export function collect(value: string, previous: readonly string[] | undefined): string[] {
   // Of a shell variable that is not set: nothing has this name, so nothing would be allowed.
   if (value.trim() === '') throw new InvalidArgumentError('Expected a name, not an empty text.');

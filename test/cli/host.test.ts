@@ -5,7 +5,7 @@ import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { programOf } from '../../src/cli/commands/host.js';
 import { BUILD } from '../../src/service/observe/build-info.js';
-import { isInstalled } from '../support/needed-programs.mjs';
+import { needs } from '../support/programs.js';
 import { createChain, MAIN, type Workplace } from './drs.js';
 
 const TOOLS = fileURLToPath(new URL('../relay/mcp-server.mjs', import.meta.url));
@@ -119,8 +119,9 @@ describe.each(Object.entries(HOSTS))('%s', (name, [where, plain, secret, referen
     expect(stderr).toContain(['claude-code', 'vscode', 'codex'].includes(name) ? 'Run this' : where);
   });
 
-  it('is told of a variable by its name, in its own way', async (test) => {
-    if (name === 'codex' && !isInstalled('python3')) test.skip();
+  // Python reads TOML.
+  const needed = name === 'codex' ? needs('python3') : {};
+  it('is told of a variable by its name, in its own way', needed, async () => {
     const { stdout, stderr } = await guarded(name, 'TOKEN');
     const { env, ...entry } = secret(stdout) as Started & { env_vars?: string[] };
     expect(env).toEqual(reference);

@@ -1,5 +1,6 @@
 import { Option, type Command } from 'commander';
 import type { GuardOptions } from '../guard.js';
+import { collect } from '../policy-options.js';
 
 /** What the variables of a guard begin with: it shares its environment with the program behind it. */
 const PREFIX = 'DRS_';
@@ -68,8 +69,4 @@ Examples:
       const { guard } = await import('../guard.js');
       await guard(server, options);
     });
-}
-
-function collect(value: string, before: readonly string[] | undefined): readonly string[] {
-  return [...(before ?? []), value];
 }

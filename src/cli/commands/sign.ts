@@ -13,6 +13,7 @@ import { printableUrl } from '../../revocation/printable-url.js';
 import { readChainFile } from '../bundle-file.js';
 import { CommandError } from '../command-error.js';
 import { addKeyOptions, readSigner, type KeyOptions } from '../key-file.js';
+import { collect } from '../policy-options.js';
 import { printable } from '../terminal.js';
 
 interface SignOptions extends KeyOptions {
@@ -231,10 +232,6 @@ function fromEnvironment(option: string, variable: string): string {
     `${option} names the variable ${JSON.stringify(variable)}, which is not set`,
     'set it in the environment of this command',
   );
-}
-
-function collect(value: string, before: readonly string[]): readonly string[] {
-  return [...before, value];
 }
 
 /** Standard output belongs to the protocol. */
