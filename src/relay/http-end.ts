@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { BUNDLE_HEADER, MAX_HEADER_BUNDLE } from '../gate/carriers.js';
 import { encodeNameHeader } from '../gate/context.js';
-import { LISTEN, subjectOf } from '../gate/mcp-methods.js';
+import { LISTEN, subjectOf, VERSION_META } from '../gate/mcp-methods.js';
 import { isJsonObject } from '../protocol/json.js';
 import { newPosition, readEvents, waitBefore, type StreamPosition } from './events.js';
 import { readAtMost, type HttpTarget } from './http-target.js';
@@ -51,8 +51,6 @@ const MAX_SHOWN = 200;
 const INITIALIZE = 'initialize';
 const INITIALIZED = 'notifications/initialized';
 const CANCELLED = 'notifications/cancelled';
-/** The member of `_meta` by which requests from version 2026-07-28 on name the version of the protocol. */
-const VERSION_META = 'io.modelcontextprotocol/protocolVersion';
 
 /** What the server wants to see again in each request, in the versions before 2026-07-28. */
 interface Session {

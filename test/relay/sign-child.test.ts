@@ -46,6 +46,7 @@ const PASSED = [
   'not JSON at all \u{1f600}',
   'null',
   '{"jsonrpc":"2.0","id":5,"method":"x/unknown"}',
+  '{"jsonrpc":"2.0","id":6,"method":"resources/subscribe","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}',
 ];
 
 describe('in front of a child', () => {
