@@ -18,8 +18,6 @@ export interface Charge {
   readonly limits: readonly CountedLimits[];
   /** What the call costs, an integer. It is charged where a receipt limits the cost. */
   readonly costMicroUsd: number;
-  /** Seconds for which a receipt is still accepted after its `exp`. */
-  readonly clockSkewSecs: number;
 }
 
 /** What the calls under one receipt have used. */

@@ -101,6 +101,7 @@ export async function openEngine(
             maxStaleSecs: settings.statusMaxStaleSecs,
             maxWaitMs: settings.statusFetchTimeoutMs,
             form: settings.statusListForm,
+            clockSkewSecs: settings.clockSkewSecs,
             ...(issuer === undefined ? {} : { issuer }),
           },
         }),

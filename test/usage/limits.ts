@@ -9,8 +9,8 @@ export function limitOf(name: string, limits: Partial<CountedLimits> = {}): Coun
   return { level: 0, receipt, maxCalls: null, maxTotalMicroUsd: null, exp: NOW + 3_600, ...limits };
 }
 
-export function chargeOf(limits: readonly CountedLimits[], costMicroUsd = 0, clockSkewSecs = 0): Charge {
-  return { limits, costMicroUsd, clockSkewSecs };
+export function chargeOf(limits: readonly CountedLimits[], costMicroUsd = 0): Charge {
+  return { limits, costMicroUsd };
 }
 
 let serial = 0;

@@ -128,7 +128,9 @@ export const SECTIONS = {
     requireBinding: { ...VERIFIER_OPTIONS.requireBinding,
       says: 'With `1`, a request without a `body`, or with another body than the signed one, is not valid. For callers that read only `valid`.' },
     clockSkewSecs: { ...VERIFIER_OPTIONS.clockSkewSecs,
-      says: 'Seconds by which a receipt may be used before its `nbf` and after its `exp`.' },
+      says: 'Seconds by which the clock of whoever issues receipts, invocations or status lists may be ahead.' },
+    expiryGraceSecs: { ...VERIFIER_OPTIONS.expiryGraceSecs,
+      says: 'Seconds for which a receipt can be used after its `exp`.' },
   },
   Revocation: {
     drsAdminToken: { kind: text('printable ASCII without white space', (token) => /^[!-~]+$/.test(token), 'no request can carry another'), isSecret: true, isOfServe: true,
