@@ -31,8 +31,8 @@ export interface GuardOptions {
   readonly check?: true;
 }
 
-// What the variables of a guard begin with: it shares its environment with the program behind it.
-const PREFIX = 'DRS_';
+/** What the variables of a guard begin with: it shares its environment with the program behind it. */
+export const PREFIX = 'DRS_';
 /** Variables of other commands, which begin alike. */
 const OTHERS = /^(?:VERIFY_URL|ADMIN_URL|ADMIN_TOKEN|ADMIN_TOKEN_FILE|KEY_PASSPHRASE|COMMIT)$/;
 /** What no other program calls so: whoever sets one means the guard. */

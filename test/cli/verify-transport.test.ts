@@ -82,7 +82,7 @@ describe('exit code 2, and a hint, for', () => {
     ['503', 503, '{"error":"overloaded"}', '503 overloaded'],
     ['429', 429, '{"error":"rate_limited"}', '429 rate_limited'],
     ['413', 413, '{"error":"too large"}', '413 too large'],
-    ['400', 400, '{"error":"Unexpected token"}', 'could not parse the request: Unexpected token'],
+    ['400', 400, '{"error":"Unexpected token"}', 'the service refused: 400 Unexpected token'],
     ['500', 500, '{"error":"internal"}', '500 internal'],
     ['404', 404, '<html>', '404'],
     ['a redirect', 307, '', '307'],

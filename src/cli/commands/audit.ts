@@ -9,15 +9,12 @@ import { createVerifier } from '../../verifier/create-verifier.js';
 import { show } from '../../verify/codes.js';
 import { bundleTextOf, isChainText, receiptsOf } from '../bundle-file.js';
 import { readText } from '../files.js';
-import { readRootNames, type NameOf } from '../root-names.js';
-import { aligned, coloursFor, printable, printableJson, showFailure } from '../terminal.js';
-import { showTime } from '../times.js';
+import { readRootNames, type NameOf } from '../agreement.js';
+import { aligned, coloursFor, printable, printableJson, showFailure, showTime } from '../terminal.js';
 
-/** `drs audit` */
-export function addAudit(program: Command): void {
-  program
-    .command('audit')
-    .summary('show what a bundle or a chain says, offline')
+/** Adds the options of `drs-verify audit`, and what it does. */
+export function define(command: Command): void {
+  command
     .description(
       'Shows the claims of every receipt and of the invocation, and what a verifier without a memory says of them now: one that trusts anybody, and knows of no revocation and no earlier call.\nWorks offline; `npx drs-verify verify` asks the service, which knows more. With TRUSTED_ROOTS_FILE, principals have their names.',
     )

@@ -7,7 +7,7 @@ import { BUILD } from '../../service/observe/build-info.js';
 import { readChainFile } from '../bundle-file.js';
 import { CommandError } from '../command-error.js';
 import { addKeyOptions, readSigner, type KeyOptions } from '../key-file.js';
-import { collect } from '../policy-options.js';
+import { collect } from '../options.js';
 import { printable } from '../terminal.js';
 
 interface HostOptions extends KeyOptions {
@@ -123,11 +123,9 @@ const HOSTS: Readonly<Record<string, Host>> = {
   },
 };
 
-/** `drs host` */
-export function addHost(program: Command): void {
-  const command = program
-    .command('host')
-    .summary('what to tell an MCP host, so that a server runs behind `sign` and `guard`')
+/** Adds the options of `drs-verify host`, and what it does. */
+export function define(command: Command): void {
+  command
     .description(
       'Prints what belongs into the file of a host, or the command of the host that writes it. Changes no file itself. ' +
         'With --trusted-root, `guard` stands before the server, and lets through what one of these principals has delegated.',

@@ -3,17 +3,13 @@ import { TrustedRootsError } from '../../trust/roots-files.js';
 import { readTrustedRoots } from '../../trust/trusted-roots.js';
 import type { Root } from '../../verify/parts.js';
 import { CommandError, EXIT } from '../command-error.js';
-import { printable } from '../terminal.js';
-import { showTime } from '../times.js';
+import { printable, showTime } from '../terminal.js';
 
-/** `drs roots` */
-export function addRoots(program: Command): void {
-  const command = program
-    .command('roots')
-    .summary('show whom a file of trusted roots trusts, and its faults')
-    .description(
-      'Reads the files of trusted roots (TRUSTED_ROOTS_FILE), one JSON object a line: docs/trust.md. Change them with an editor: a running service reads a change within a few seconds.',
-    );
+/** Adds the options of `drs-verify roots`, and what it does. */
+export function define(command: Command): void {
+  command.description(
+    'Reads the files of trusted roots (TRUSTED_ROOTS_FILE), one JSON object a line: docs/trust.md. Change them with an editor: a running service reads a change within a few seconds.',
+  );
   command
     .command('list')
     .summary('show who is trusted')

@@ -13,7 +13,7 @@ import { printableUrl } from '../../revocation/printable-url.js';
 import { readChainFile } from '../bundle-file.js';
 import { CommandError } from '../command-error.js';
 import { addKeyOptions, readSigner, type KeyOptions } from '../key-file.js';
-import { collect } from '../policy-options.js';
+import { collect } from '../options.js';
 import { printable } from '../terminal.js';
 
 interface SignOptions extends KeyOptions {
@@ -32,11 +32,9 @@ interface SignOptions extends KeyOptions {
   readonly allowOrigin: readonly string[];
 }
 
-/** `drs sign` */
-export function addSign(program: Command): void {
-  const command = program
-    .command('sign')
-    .summary('sign the calls of an agent that you cannot change')
+/** Adds the options of `drs-verify sign`, and what it does. */
+export function define(command: Command): void {
+  command
     .description(
       'Stands between an MCP host and an MCP server, or an A2A client and an agent, and signs each request that the server checks. All else passes as it is. What no delegation allows is not sent: the host gets an error that says what to do.',
     )
