@@ -2,7 +2,7 @@ import { spliceBody } from '../client/request.js';
 import { readBundleText } from '../protocol/bundle.js';
 import { isJsonObject } from '../protocol/json.js';
 import { CommandError } from './command-error.js';
-import { nameOf, readText } from './files.js';
+import { nameOf, parseJson, readText } from './files.js';
 
 const JWT_LINE = /^[\w-]+\.[\w-]+\.[\w-]+$/;
 
@@ -15,32 +15,23 @@ export function chainText(receipts: readonly string[]): string {
   return receipts.map((jwt) => `${jwt}\n`).join('');
 }
 
-/** Whether a text looks like a chain file: at least one line, each of them a JWT. */
-export function isChainText(text: string): boolean {
-  const lines = linesOf(text);
-  return lines.length > 0 && lines.every((line) => JWT_LINE.test(line));
-}
-
-/** The receipts of a text for which {@link isChainText} holds. */
-export function receiptsOf(text: string): string[] {
-  return linesOf(text);
+/** The receipts of a chain file, root first; `null` if some line is no JWT, or there is none. */
+export function receiptsOf(text: string): string[] | null {
+  const lines = text
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '');
+  return lines.length > 0 && lines.every((line) => JWT_LINE.test(line)) ? lines : null;
 }
 
 /** Reads a chain file as `npx drs-verify issue` and `npx drs-verify delegate` write it. */
 export async function readChainFile(file: string): Promise<string[]> {
-  const text = await readText(file, 'a chain of receipts');
-  if (isChainText(text)) return receiptsOf(text);
+  const receipts = receiptsOf(await readText(file, 'a chain of receipts'));
+  if (receipts !== null) return receipts;
   throw new CommandError(
     `${file} is not a chain of receipts: expected one compact JWT a line, root first`,
     'give the file that `npx drs-verify issue` or `npx drs-verify delegate` wrote with -o',
   );
-}
-
-function linesOf(text: string): string[] {
-  return text
-    .split('\n')
-    .map((line) => line.trim())
-    .filter((line) => line !== '');
 }
 
 /**
@@ -51,18 +42,26 @@ function linesOf(text: string): string[] {
  */
 export function bundleTextOf(content: string, file: string): string {
   const text = content.trim();
-  if (isJson(text)) return requireBundle(text, file);
-  if (isChainText(text)) {
+  const read = readBundleText(text);
+  for (const json of read.defect === undefined ? [text, read.text] : [text]) {
+    const { value } = parseJson(json);
+    if (value === undefined) continue;
+    const isBundle = ['receipts', 'invocation'].some((name) => Object.hasOwn(value ?? {}, name));
+    // Only a bundle is sent, however faulty: not the private key of somebody who named the wrong file.
+    if (isJsonObject(value) && isBundle) return json;
+    throw new CommandError(
+      `${nameOf(file)} has neither receipts nor an invocation, expected a bundle`,
+      'name the file that `npx drs-verify invoke` wrote',
+    );
+  }
+  if (receiptsOf(text) !== null)
     throw new CommandError(
       `${nameOf(file)} holds receipts but no invocation, expected a bundle`,
       'make a bundle with `npx drs-verify invoke`; `npx drs-verify audit` shows a chain too',
     );
-  }
-  const read = readBundleText(text);
-  const decoded = read.defect === undefined ? read.text : null;
-  if (decoded !== null && isJson(decoded)) return requireBundle(decoded, file);
+  const error = /^[[{]/.test(text) ? parseJson(text).error : 'neither JSON nor base64url of JSON';
   throw new CommandError(
-    `${nameOf(file)} is not a bundle: ${/^[[{]/.test(text) ? syntaxErrorOf(text) : 'neither JSON nor base64url of JSON'}`,
+    `${nameOf(file)} is not a bundle: ${error}`,
     'give a JSON bundle, or the value of an X-DRS-Bundle header, as `npx drs-verify invoke` writes them',
   );
 }
@@ -74,13 +73,11 @@ export function bundleTextOf(content: string, file: string): string {
  * @throws CommandError if the body is not JSON (it could add members to the bundle), or the bundle already has a body
  */
 export function withBody(bundle: string, body: string): string {
-  const value = JSON.parse(bundle) as object;
-  if (Object.hasOwn(value, 'body')) {
+  if (Object.hasOwn(JSON.parse(bundle) as object, 'body'))
     throw new CommandError(
       'the bundle has a body already',
       'leave out --body, or remove the body from the bundle',
     );
-  }
   try {
     return spliceBody(bundle, body);
   } catch (error) {
@@ -88,29 +85,5 @@ export function withBody(bundle: string, body: string): string {
       `the body is not JSON: ${(error as SyntaxError).message}`,
       'give the request body exactly as the tool server received it; one that is not JSON never matches',
     );
-  }
-}
-
-/** Only a bundle is sent, however faulty: not the private key of somebody who named the wrong file. */
-function requireBundle(text: string, file: string): string {
-  const value: unknown = JSON.parse(text);
-  if (isJsonObject(value) && ['receipts', 'invocation'].some((name) => Object.hasOwn(value, name)))
-    return text;
-  throw new CommandError(
-    `${nameOf(file)} has neither receipts nor an invocation, expected a bundle`,
-    'name the file that `npx drs-verify invoke` wrote',
-  );
-}
-
-function isJson(text: string): boolean {
-  return syntaxErrorOf(text) === '';
-}
-
-function syntaxErrorOf(text: string): string {
-  try {
-    JSON.parse(text);
-    return '';
-  } catch (error) {
-    return (error as SyntaxError).message;
   }
 }

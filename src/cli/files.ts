@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { createReadStream, existsSync } from 'node:fs';
 import { chmod, rename, rm, stat, writeFile } from 'node:fs/promises';
-import type { Readable } from 'node:stream';
 import { decodeUtf8 } from '#platform';
 import { CommandError } from './command-error.js';
 
 /** More than any file that a verifier reads. */
 const MAX_MIB = 64;
+const MIB = 1024 * 1024;
 
 /**
  * Reads a file, or standard input if the name is `-`. Reads at most 64 MiB, also of what has no end.
@@ -14,38 +14,34 @@ const MAX_MIB = 64;
  * @param what what the file should hold, for the error
  */
 export async function readText(file: string, what: string): Promise<string> {
-  let bytes: Buffer | null;
+  const wrong = (found: string) =>
+    new CommandError(`${nameOf(file)} ${found}`, 'check that it is the right file');
+  const chunks: Buffer[] = [];
+  let length = 0;
   try {
-    bytes = await readAtMost(file === '-' ? process.stdin : createReadStream(file), MAX_MIB * 1024 * 1024);
+    const stream: AsyncIterable<Buffer> = file === '-' ? process.stdin : createReadStream(file);
+    for await (const chunk of stream) {
+      length += chunk.length;
+      // This closes it.
+      if (length > MAX_MIB * MIB)
+        throw wrong(`has more than ${MAX_MIB} MiB, expected ${what} of at most that`);
+      chunks.push(chunk);
+    }
   } catch (error) {
-    throw unreadable(file, what, error);
+    throw error instanceof CommandError ? error : unreadable(file, what, error);
   }
-  if (bytes === null) {
-    throw new CommandError(
-      `${nameOf(file)} has more than ${MAX_MIB} MiB, expected ${what} of at most that`,
-      'check that it is the right file',
-    );
-  }
-  const text = decodeUtf8(bytes);
-  if (text === null) {
-    throw new CommandError(
-      `${nameOf(file)} is not UTF-8 text, expected ${what}`,
-      'check that it is the right file',
-    );
-  }
+  const text = decodeUtf8(Buffer.concat(chunks));
+  if (text === null) throw wrong(`is not UTF-8 text, expected ${what}`);
   return text;
 }
 
-/** Reads all of a stream; `null` if it has more than so many bytes, and then it is closed. */
-async function readAtMost(stream: Readable, maxBytes: number): Promise<Buffer | null> {
-  const chunks: Buffer[] = [];
-  let length = 0;
-  for await (const chunk of stream as AsyncIterable<Buffer>) {
-    length += chunk.length;
-    if (length > maxBytes) return null;
-    chunks.push(chunk);
+/** Parses JSON; `error` is what the parser says. A text of JSON is never the value `undefined`. */
+export function parseJson(text: string): { readonly value?: unknown; readonly error?: string } {
+  try {
+    return { value: JSON.parse(text) as unknown };
+  } catch (error) {
+    return { error: (error as SyntaxError).message };
   }
-  return Buffer.concat(chunks, length);
 }
 
 /** How messages call a file that is read. */

@@ -1,6 +1,7 @@
 import { serviceUrl } from '../client/request.js';
 import { isJsonObject } from '../protocol/json.js';
 import { readSecretFiles } from '../service/configuration/secret-files.js';
+import { parseJson } from './files.js';
 import { CommandError, EXIT, type ExitCode } from './command-error.js';
 
 const DEFAULT_URL = 'http://127.0.0.1:8080';
@@ -28,7 +29,7 @@ export async function askService(path: `/${string}`, json: string | null = null)
 /** Reads an answer whole. */
 export async function readAnswer(response: Response): Promise<ServiceAnswer> {
   const text = await response.text();
-  return { status: response.status, text, body: parseJson(text) };
+  return { status: response.status, text, body: parseJson(text).value };
 }
 
 /**
@@ -140,13 +141,4 @@ function reasonOf(error: unknown): string {
   const code = codeOf(error);
   if (code === 'ECONNREFUSED') return 'connection refused';
   return code === 'ENOTFOUND' ? 'no such host' : cause.message;
-}
-
-/** `undefined` if it is not JSON. */
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

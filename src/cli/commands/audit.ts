@@ -7,7 +7,7 @@ import { equalsByJcs, isJsonObject, type JsonObject, type JsonValue } from '../.
 import { isCount } from '../../protocol/policy.js';
 import { createVerifier } from '../../verifier/create-verifier.js';
 import { show } from '../../verify/codes.js';
-import { bundleTextOf, isChainText, receiptsOf } from '../bundle-file.js';
+import { bundleTextOf, receiptsOf } from '../bundle-file.js';
 import { readText } from '../files.js';
 import { readRootNames, type NameOf } from '../agreement.js';
 import { aligned, coloursFor, printable, printableJson, showFailure, showTime } from '../terminal.js';
@@ -35,9 +35,9 @@ Examples:
     )
     .action(async (file: string, options: { readonly json?: true }) => {
       const content = await readText(file, 'a bundle');
-      const bundle = isChainText(content)
-        ? { receipts: receiptsOf(content) }
-        : (JSON.parse(bundleTextOf(content, file)) as JsonObject);
+      const receipts = receiptsOf(content);
+      const bundle =
+        receipts === null ? (JSON.parse(bundleTextOf(content, file)) as JsonObject) : { receipts };
       const report = reportOn(bundle, await verdictOn(bundle));
       process.stdout.write(
         options.json ? `${printableJson(report, 2)}\n` : showReport(report, await readRootNames()),
