@@ -19,6 +19,13 @@ export class CommandError extends Error {
   }
 }
 
+/** Throws a {@link CommandError} for the first row that is wrong. */
+export function refuseWrong(
+  rows: readonly (readonly [isWrong: boolean, found: string, hint: string])[],
+): void {
+  for (const [isWrong, found, hint] of rows) if (isWrong) throw new CommandError(found, hint);
+}
+
 // These codes are about the command's input. All others are verdicts on what it was asked to sign.
 const INPUT_CODES: ReadonlySet<IssueErrorCode> = new Set([
   'INVALID_POLICY',

@@ -26,7 +26,7 @@ const COMMANDS: Readonly<Record<string, string>> = {
   revoke: 'revoke a receipt, by its status list index or itself, or a key',
   revocations: 'list local revocations; move them from a file to Redis, and back',
   usage: 'show how much of the limits of a receipt is used',
-  roots: 'show whom a file of trusted roots trusts, and its faults',
+  roots: 'show whom a file of trusted roots trusts, and what is wrong with it',
   'status-list': 'make, change and serve a status list',
 };
 

@@ -73,9 +73,11 @@ export async function fromService<T>(
 
 /** @throws CommandError if there is no token, or one that no request can carry */
 function readAdminToken(): string {
-  const { secrets, problems } = readSecretFiles(process.env, ['drsAdminToken']);
-  const [problem] = problems;
-  if (problem !== undefined) throw new CommandError(problem, 'name a file with the token of the service');
+  const {
+    secrets,
+    problems: [defect],
+  } = readSecretFiles(process.env, ['drsAdminToken']);
+  if (defect !== undefined) throw new CommandError(defect, 'name a file with the token of the service');
   const inFile = secrets.get('drsAdminToken');
   const token = inFile ?? process.env['DRS_ADMIN_TOKEN'] ?? '';
   // Check the token first: the error message of `fetch` for an invalid header value would contain it.

@@ -11,7 +11,7 @@ import { endLike } from '../../relay/child.js';
 import { McpSigner } from '../../relay/sign.js';
 import { printableUrl } from '../../revocation/printable-url.js';
 import { readChainFile } from '../bundle-file.js';
-import { CommandError } from '../command-error.js';
+import { CommandError, refuseWrong } from '../command-error.js';
 import { addKeyOptions, readSigner, type KeyOptions } from '../key-file.js';
 import { collect } from '../options.js';
 import { printable } from '../terminal.js';
@@ -148,7 +148,7 @@ function requireWay(isChild: boolean, options: SignOptions) {
   const isOfPort =
     listenOnNetwork === true || protocol !== 'mcp' || allowHost.length + allowOrigin.length > 0;
   const isOfUrl = listen !== undefined || header.length + headerEnv.length > 0;
-  const wrong = [
+  refuseWrong([
     [servers !== 1, `there are ${servers} servers, expected one`, 'name it: --to <url>, or its command'],
     [
       isChild && isOfUrl,
@@ -161,8 +161,7 @@ function requireWay(isChild: boolean, options: SignOptions) {
       'add --listen <address>, or leave them out',
     ],
     [options.chain.length === 0, 'there is no chain to sign under', 'name the file of one with --chain'],
-  ] as const;
-  for (const [isWrong, found, hint] of wrong) if (isWrong) throw new CommandError(found, hint);
+  ]);
 }
 
 function cannotStart(program: string, error: unknown): never {
