@@ -71,7 +71,7 @@ function timeOf(bundle: unknown): number | undefined {
   return typeof iat === 'number' ? iat : undefined;
 }
 
-// Reading waits where twice so much is being judged, or waits to be written. A single line may have more.
+// Reading waits where twice as much is being judged, or waits to be written. A single line may have more.
 const MAX_LINES = 128;
 const MAX_BYTES = 8 * 1024 * 1024;
 /** Verdicts are written together, unless no other is being waited for. */
@@ -127,6 +127,7 @@ export async function verifyLines(
       }
     } catch (error) {
       await last;
+      progress();
       throw unreadable(file, 'bundles', error);
     }
   }

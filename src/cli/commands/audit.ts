@@ -7,8 +7,7 @@ import { equalsByJcs, isJsonObject, type JsonObject, type JsonValue } from '../.
 import { isCount } from '../../protocol/policy.js';
 import { createVerifier } from '../../verifier/create-verifier.js';
 import { show } from '../../verify/codes.js';
-import { bundleTextOf, receiptsOf } from '../bundle-file.js';
-import { readText } from '../files.js';
+import { bundleTextOf, readText, receiptsOf } from '../files.js';
 import { readRootNames, type NameOf } from '../agreement.js';
 import { aligned, coloursFor, printable, printableJson, showFailure, showTime } from '../terminal.js';
 

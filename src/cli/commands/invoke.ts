@@ -1,7 +1,6 @@
 import type { Command } from 'commander';
 import { createBundle, encodeBundle, issueInvocation } from '../../issue/index.js';
-import { readChainFile } from '../bundle-file.js';
-import { requireFree, writeResult } from '../files.js';
+import { readChainFile, requireFree, writeResult } from '../files.js';
 import { addKeyOptions, readSigner, type KeyOptions } from '../key-file.js';
 import { readJsonObject } from '../options.js';
 

@@ -2,9 +2,8 @@ import type { Command } from 'commander';
 import { clock } from '../../issue/options.js';
 import { createConsent, generateKey, issueRootDelegation, type IssuedPolicy } from '../../issue/index.js';
 import { agreementText, readRootNames, requireAgreement, showText } from '../agreement.js';
-import { chainText } from '../bundle-file.js';
 import { CommandError } from '../command-error.js';
-import { readText, requireFree, writeResult } from '../files.js';
+import { chainText, readText, requireFree, writeResult } from '../files.js';
 import { addKeyOptions, readDid, readSigner, type KeyOptions } from '../key-file.js';
 import { addGrantOptions, noteWhatToKnow, readPolicy, type GrantOptions } from '../options.js';
 

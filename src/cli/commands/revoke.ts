@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { isJsonObject } from '../../protocol/json.js';
 import { digestOf, parseCompactJwt } from '../../protocol/jwt.js';
 import { memberOf, readAsked } from '../../revocation/index.js';
-import { readChainFile } from '../bundle-file.js';
+import { readChainFile } from '../files.js';
 import { CommandError, EXIT } from '../command-error.js';
 import { parseIndex } from '../options.js';
 import { askService, unexpectedAnswer } from '../service.js';

@@ -10,7 +10,7 @@ import { pump, relayToChild } from '../../relay/pump.js';
 import { endLike } from '../../relay/child.js';
 import { McpSigner } from '../../relay/sign.js';
 import { printableUrl } from '../../revocation/printable-url.js';
-import { readChainFile } from '../bundle-file.js';
+import { readChainFile } from '../files.js';
 import { CommandError, refuseWrong } from '../command-error.js';
 import { addKeyOptions, readSigner, type KeyOptions } from '../key-file.js';
 import { collect } from '../options.js';

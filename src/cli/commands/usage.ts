@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { digestOf } from '../../protocol/jwt.js';
 import { isJsonObject, type JsonValue } from '../../protocol/json.js';
 import { show } from '../../verify/codes.js';
-import { readChainFile } from '../bundle-file.js';
+import { readChainFile } from '../files.js';
 import { EXIT } from '../command-error.js';
 import { askService, unexpectedAnswer } from '../service.js';
 
