@@ -30,8 +30,8 @@ export interface RedisLinkOptions {
   readonly keeps: string;
   /** Whether what it has must survive a restart of Redis by itself. */
   readonly needsFile: boolean;
-  /** A name that each look writes: a Redis that has become a replica, or cannot write its disk, still answers. */
-  readonly probe: string;
+  /** Writes something at each look: a Redis that has become a replica, or cannot write its disk, still answers. */
+  readonly write: (connection: RedisConnection, runId: string) => Promise<unknown>;
   /** Milliseconds between two looks, ± a quarter; default 4,000. A look takes 5 s at most. */
   readonly lookMs?: number | undefined;
   /** Receives a warning if Redis does not tell its settings. */
@@ -140,7 +140,7 @@ export class RedisLink {
    * @throws Error if it may forget something, is full, does not answer, or takes nothing
    */
   async #look(connection: RedisConnection): Promise<void> {
-    const { log, probe, keeps, needsFile } = this.#options;
+    const { log, write, keeps, needsFile } = this.#options;
     const infos = await connection.info();
     const valuesOf = (name: string) =>
       infos.map((info) => new RegExp(`^${name}:(\\S+)`, 'm').exec(info ?? '')?.[1]);
@@ -172,6 +172,6 @@ export class RedisLink {
     this.#tellsSettings = tells;
     // Of a cluster, this would ask one node.
     if (!connection.isCluster)
-      await rejectAfter(CONNECT_TIMEOUT_MS, connection.send(probe, ['SET', probe, '1', 'PX', '1000']));
+      await rejectAfter(CONNECT_TIMEOUT_MS, write(connection, valuesOf('run_id')[0] ?? '-'));
   }
 }
