@@ -125,7 +125,7 @@ class RedisReplayStore implements ReplayStore {
       );
     });
     this.#link = new RedisLink({
-      ...{ url, lookMs, log },
+      ...{ url, lookMs, log, callMs: options.timeoutMs },
       write: (connection, runId) => this.#mark.look(connection, runId),
       ...{ keeps: 'used invocations, which can then be replayed', needsFile: false },
       onDown: (error, fault) => {

@@ -129,6 +129,34 @@ describe('the Redis replay store', needs('redis-server'), () => {
     expect(lines).toEqual([away, lost, back]);
   });
 
+  it('does not come back to a Redis that answers later than a call may wait', async () => {
+    const lines: string[] = [];
+    let [delayMs, connections] = [0, 0];
+    const proxy = createServer((socket) => {
+      connections++;
+      const upstream = connect(Number(new URL(redis.url).port), '127.0.0.1');
+      for (const end of [socket, upstream]) end.on('error', () => undefined);
+      socket.pipe(upstream);
+      upstream.on('data', (answer: Buffer) => setTimeout(() => socket.write(answer), delayMs));
+    }).listen(0, '127.0.0.1');
+    await once(proxy, 'listening');
+    const { port } = proxy.address() as AddressInfo;
+    const options = { url: `redis://127.0.0.1:${port}`, timeoutMs: 100, keyPrefix: 'slow:' };
+    const store = await openStore({ ...options, log: logInto(lines) });
+    delayMs = 300;
+    await eventually(async () => {
+      await useInvocation(fresh(), [], store, NOW, rules);
+      expect(lines).toEqual([away]);
+    });
+    const before = connections;
+    await eventually(() => expect(connections).toBeGreaterThan(before + 2));
+    expect(lines).toEqual([away]);
+    expect(store.unreadyReason).toBe('replay_store_unreachable');
+    delayMs = 0;
+    await eventually(() => expect(lines).toEqual([away, back]));
+    proxy.close();
+  });
+
   it('gives up a connection that stays silent, for one that answers', async () => {
     const lines: string[] = [];
     // What a network does that drops every packet: the connection stays, and nothing comes any more.
