@@ -1,4 +1,4 @@
-import { Buffer } from 'node:buffer';
+import type { Buffer } from 'node:buffer';
 import type { Logger } from 'pino';
 import type { Configuration } from '../configuration/configuration.js';
 import type { RouteContext } from '../core.js';
@@ -9,6 +9,7 @@ import { MAX_PIECES } from './body-reader.js';
 import type { Judge } from './judged-body.js';
 import { judgeInTurn } from './serve.js';
 import {
+  inPieces,
   NDJSON_TYPE,
   refusal,
   type Answer,
@@ -30,8 +31,6 @@ const BATCH_SHARE = 8;
 const ANSWERS_SHARE = 16;
 /** The lines that are under way at the same time have one in so many bytes of it: parsed, they may take an eighth. */
 const AHEAD_SHARE = 128;
-/** Longer than most verdicts. */
-const MAX_TEXT_LENGTH = 1024;
 const LINE_FEED = 0x0a;
 
 const TYPE_FORM = /^application\/x-ndjson[ \t]*(?:;[ \t]*charset=(?:utf-8|"utf-8")[ \t]*)?$/i;
@@ -79,14 +78,14 @@ export async function answerBatch(
   incoming.isBatch = true;
   return incoming.isOver
     ? null
-    : { status: 200, body: joinAll(answers), headers: { 'Content-Type': NDJSON_TYPE }, isHeld: true };
+    : { status: 200, body: inPieces(answers), headers: { 'Content-Type': NDJSON_TYPE }, isTimed: true };
 }
 
 /**
  * Has each line judged. What of a batch is under way at the same time is bounded: alone, a line would not be refused because of lines that
  * are answered within the same turn. And of the bodies that take a turn of their own, it has one: those of its client wait for each other.
  *
- * @returns the answers, each with its line feed; long ones as bytes: to encode all of them at the end would take tens of milliseconds
+ * @returns the answers, each with its line feed
  */
 async function answerLines(
   incoming: Incoming,
@@ -94,38 +93,36 @@ async function answerLines(
   ticket: Ticket,
   judge: Judge,
   { configuration, gatekeeper, limit, log }: BatchDeps,
-): Promise<(string | Buffer)[]> {
-  const answers = new Array<string | Buffer>(lines.length).fill('');
+): Promise<string[]> {
+  const answers = new Array<string>(lines.length).fill('');
   const maxAhead = configuration.maxBodyMemory / AHEAD_SHARE;
-  let [ahead, hasLarge, wake] = [0, false, () => {}];
+  const answerOne = async (line: Buffer, at: number): Promise<void> => {
+    const asked = new BatchLine(incoming, at + 1);
+    const answer =
+      at > 0 && limit !== null && limit.admit(incoming.client) > 0
+        ? await judge.refuse(asked, 'rate_limited')
+        : line.length > configuration.maxBodyBytes
+          ? await judge.refuse(asked, 'too_large')
+          : await answerLine(asked, line, gatekeeper.letIn(incoming), judge, log);
+    if (answer === null || incoming.isOver) return;
+    const text = (answers[at] = asked.finish(answer));
+    // Two bytes for each character at most.
+    ticket.add(Math.max(0, 2 * text.length - BYTES_PER_LINE));
+  };
+  let [group, ahead, hasLarge] = [[] as Promise<void>[], 0, false];
   for (const [at, line] of lines.entries()) {
     const isLarge = line.length > MAX_TYPICAL_BYTES;
     const bytes = Math.max(line.length, BYTES_PER_LINE);
-    while (ahead > 0 && (ahead + bytes > maxAhead || (isLarge && hasLarge)))
-      await new Promise<void>((resolve) => (wake = resolve));
+    if (ahead + bytes > maxAhead || (isLarge && hasLarge)) {
+      await Promise.all(group);
+      [group, ahead, hasLarge] = [[], 0, false];
+    }
     if (incoming.isOver) break;
     ahead += bytes;
     hasLarge ||= isLarge;
-    const asked = new BatchLine(incoming, at + 1);
-    const judged =
-      at > 0 && limit !== null && limit.admit(incoming.client) > 0
-        ? judge.refuse(asked, 'rate_limited')
-        : line.length > configuration.maxBodyBytes
-          ? judge.refuse(asked, 'too_large')
-          : answerLine(asked, line, gatekeeper.letIn(incoming), judge, log);
-    void Promise.resolve(judged).then((answer) => {
-      ahead -= bytes;
-      if (isLarge) hasLarge = false;
-      if (answer !== null && !incoming.isOver) {
-        const text = asked.finish(answer);
-        const kept = text.length > MAX_TEXT_LENGTH ? Buffer.from(text) : text;
-        if (kept.length > bytes) ticket.add(kept.length - bytes);
-        answers[at] = kept;
-      }
-      wake();
-    });
+    group.push(answerOne(line, at));
   }
-  while (ahead > 0) await new Promise<void>((resolve) => (wake = resolve));
+  await Promise.all(group);
   return answers;
 }
 
@@ -209,11 +206,6 @@ function splitLines(body: Buffer, maxLines: number): Buffer[] | null {
     from = end + 1;
   }
   return lines;
-}
-
-function joinAll(parts: readonly (string | Buffer)[]): string | Buffer {
-  if (parts.every((part) => typeof part === 'string')) return parts.join('');
-  return Buffer.concat(parts.map((part) => (typeof part === 'string' ? Buffer.from(part) : part)));
 }
 
 /** Refuses a batch whose headers are not those of one; `null` if they are. */

@@ -29,16 +29,16 @@ export interface WireAnswer {
   readonly isHead: boolean;
   /** Sends `Connection: close`, carries out no further request of the connection, and closes it. RFC 9112 §9.6 */
   readonly closes: boolean;
-  /** Called once when the client has taken the answer, or its connection has ended; then `onAborted` may be called instead. */
-  readonly sent?: () => void;
 }
+
+/** The pieces of an answer. */
+export type Pieces = Iterable<string> | AsyncIterable<string>;
 
 /** Receives a piece of a body, which is only valid during the call. The first piece may be empty. */
 export type TakePiece = (piece: Buffer, isLast: boolean) => void;
 
 /**
- * The connection to the client for one answer. Only `Incoming` uses it, and never after {@link close} or `onAborted`, nor after
- * {@link write}, except for {@link cut} until the answer is sent.
+ * The connection to the client for one answer. Only `Incoming` uses it, and never after {@link write}, {@link close} or `onAborted`.
  */
 export interface Wire {
   /** The address of the peer in text. Ask while the handler runs. */
@@ -60,20 +60,15 @@ export interface Wire {
    * {@link close}.
    */
   writeEarly(answer: WireAnswer): void;
-  /** Begins an answer of unknown length, whose pieces follow. */
-  begin(answer: Pick<WireAnswer, 'status' | 'headers' | 'closes'>): void;
   /**
-   * Sends a piece of such an answer.
+   * Sends an answer of unknown length, each piece when the client has taken the one before.
    *
-   * @param drained called once if it returns false, when the client has taken enough
-   * @returns whether the next piece can be sent at once
+   * @returns settled when the client has taken all, or has disconnected
    */
-  writePiece(piece: string, drained: () => void): boolean;
-  /** Ends such an answer; that to a HEAD has no pieces. */
-  finish(answer: Pick<WireAnswer, 'closes' | 'isHead'>): void;
+  stream(answer: Omit<WireAnswer, 'body'>, pieces: Pieces): Promise<void>;
   /** Closes the connection. What was written is sent first, if the client takes it. */
   close(): void;
-  /** Closes the connection at once, after {@link write} of an answer that the client does not take. */
+  /** Closes the connection at once, during {@link stream}. */
   cut(): void;
 }
 

@@ -1,27 +1,43 @@
 import { Buffer } from 'node:buffer';
 import { performance } from 'node:perf_hooks';
+import { setImmediate } from 'node:timers/promises';
 import { MAX_TYPICAL_BYTES, type Ticket } from '../load/gatekeeper.js';
 import type { Endpoint } from '../observe/metrics/metrics.js';
 import { BodyReader, MAX_PIECES, type BodyFault } from './body-reader.js';
 import { clientOf } from './client-address.js';
-import { GONE_PEER, type HttpRequest, type Wire, type WireAnswer } from './front-end.js';
+import { GONE_PEER, type HttpRequest, type Pieces, type Wire, type WireAnswer } from './front-end.js';
 import { GateHead } from './gate-head.js';
 import { newRequestId, readRequestId } from './request-ids.js';
 
 /** What a request is answered with. */
 export interface Answer {
   readonly status: number;
-  /** JSON, unless a header says something else. Bytes are not copied. Pieces are sent as fast as the client takes them. */
-  readonly body: string | Buffer | Iterator<string, void>;
+  /** JSON, unless a header says something else. Bytes are not copied. Pieces are sent as fast as the client takes them, and keep the ticket. */
+  readonly body: string | Buffer | Pieces;
   readonly headers?: Readonly<Record<string, string>> | undefined;
   /** Closes the connection after the answer. */
   readonly closes?: boolean;
-  /** The ticket is kept until the client has taken the answer, for which it has as long as for sending a body. */
-  readonly isHeld?: boolean;
+  /** Pieces that the client must take within the time for sending a body: they take memory that others may need. */
+  readonly isTimed?: boolean;
 }
 
 /** `null` if nobody waits for an answer, or somebody else gives it. */
 export type Answering = Answer | null | Promise<Answer | null>;
+
+const PIECE_CHARACTERS = 32 * 1024;
+
+/** Lines as pieces that are worth a write. Other requests have their turn between two, also if the client reads fast. */
+export async function* inPieces(lines: Iterable<string>): AsyncGenerator<string, void> {
+  let piece = '';
+  for (const line of lines) {
+    piece += line;
+    if (piece.length < PIECE_CHARACTERS) continue;
+    yield piece;
+    piece = '';
+    await setImmediate();
+  }
+  if (piece !== '') yield piece;
+}
 
 /** An answer `{ "error": … }`. */
 export function refusal(status: number, error: string, more: Partial<Answer> = {}): Answer {
@@ -127,8 +143,6 @@ export class Incoming implements Asked, Answered {
   #reading: { readonly maxBytes: number; readonly ticket: Ticket } | null = null;
   #reader: BodyReader | null = null;
   #onBody: TakeBody | null = null;
-  /** Tells who waits for the client to take its answer that it has disconnected. */
-  #onGone: (() => void) | null = null;
   /** An answer that waits for the first piece of the body. */
   #early: WireAnswer | null = null;
   #discarded = 0;
@@ -170,7 +184,6 @@ export class Incoming implements Asked, Answered {
       this.#free();
       this.isOver = this.isGone = true;
       this.#endReading('gone');
-      this.#onGone?.();
     });
   }
 
@@ -257,9 +270,9 @@ export class Incoming implements Asked, Answered {
   /**
    * Answers. Does nothing if the client has disconnected.
    *
-   * @returns a promise if the answer is held, or comes in pieces: settled when the client has taken it, or has disconnected
+   * @returns a promise if the answer comes in pieces: settled when the client has taken them, or has disconnected
    */
-  answer({ status, body, headers, closes = this.#closes, isHeld }: Answer): Promise<void> | null {
+  answer({ status, body, headers, closes = this.#closes, isTimed }: Answer): Promise<void> | null {
     if (this.isOver) return null;
     this.status = status;
     const id = this.knownRequestId;
@@ -267,12 +280,12 @@ export class Incoming implements Asked, Answered {
     const isHead = this.method === 'HEAD';
     let sent: Promise<void> | null = null;
     if (typeof body !== 'string' && !Buffer.isBuffer(body)) {
-      this.#wire.begin({ status, headers: all, closes });
-      sent = this.#sendPieces(isHead ? [][Symbol.iterator]() : body, { closes, isHead });
+      const pieces = isHead ? [] : body;
+      if (isTimed === true) this.#timer = setTimeout(() => this.#wire.cut(), this.#owner.bodyTimeoutMs);
+      sent = this.#wire.stream({ status, headers: all, isHead, closes }, pieces).finally(() => this.#free());
     } else {
       const answer: WireAnswer = { status, body, headers: all, isHead, closes };
-      if (isHeld === true && !this.#isBodyDue) sent = this.#writeHeld(answer);
-      else if (!this.#isBodyDue) this.#write(answer);
+      if (!this.#isBodyDue) this.#write(answer);
       else if (this.#hasPiece) this.#writeEarly(answer);
       else {
         // Wait for the first piece. If it is the whole body, the connection can stay open.
@@ -324,7 +337,7 @@ export class Incoming implements Asked, Answered {
     else if (isLast && chunk.length <= MAX_TYPICAL_BYTES) this.#endReading(chunk, true);
     else {
       const endsAt = this.startedAt + this.#owner.bodyTimeoutMs;
-      const rules = { ticket, maxBytes, announcedBytes: this.contentLength, endsAt };
+      const rules = { ticket, maxBytes, endsAt };
       const end = (body: Buffer | BodyFault) => this.#endReading(body);
       this.#reader = new BodyReader(rules, end, () => this.#wire.keepOpen());
       this.#reader.take(chunk, isLast);
@@ -342,38 +355,6 @@ export class Incoming implements Asked, Answered {
   #write(answer: WireAnswer): void {
     this.#isFreed = true;
     this.#wire.write(answer);
-  }
-
-  #writeHeld(answer: WireAnswer): Promise<void> {
-    return new Promise((resolve) => {
-      this.#timer = setTimeout(() => this.#wire.cut(), this.#owner.bodyTimeoutMs);
-      const sent = () => {
-        this.#free();
-        resolve();
-      };
-      this.#onGone = sent;
-      this.#write({ ...answer, sent });
-    });
-  }
-
-  #sendPieces(
-    pieces: Iterator<string, void>,
-    end: { readonly closes: boolean; readonly isHead: boolean },
-  ): Promise<void> {
-    return new Promise((resolve) => {
-      this.#onGone = resolve;
-      const next = () => {
-        if (this.#isFreed) return;
-        const piece = pieces.next();
-        if (piece.done === true) {
-          this.#isFreed = true;
-          this.#wire.finish(end);
-          resolve();
-          // Other requests have their turn between two pieces, also if this client reads fast.
-        } else if (this.#wire.writePiece(piece.value, next)) setImmediate(next);
-      };
-      next();
-    });
   }
 
   #writeEarly(answer: WireAnswer): void {
@@ -395,7 +376,7 @@ export class Incoming implements Asked, Answered {
     // So that it is no more pieces than a body may have.
     this.#discarded += Math.max(bytes, MAX_DISCARDED_BYTES / MAX_PIECES);
     // Deferred: what was written in this turn is sent at its end, and closing now would discard it.
-    if (isLast || this.#discarded > MAX_DISCARDED_BYTES) setImmediate(() => this.#close());
+    if (isLast || this.#discarded > MAX_DISCARDED_BYTES) void setImmediate().then(() => this.#close());
   }
 
   #close(): void {

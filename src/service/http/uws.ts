@@ -10,6 +10,7 @@ import {
   type FrontEndOptions,
   type ListenAddress,
   type OpenFrontEnd,
+  type Pieces,
   type TakePiece,
   type Wire,
   type WireAnswer,
@@ -147,6 +148,8 @@ class UwsWire implements Wire {
   /** Whether uWebSockets.js closes the connection after the answer, and does not say so: it looks for five letters. */
   readonly #closesSilently: boolean;
   #isGone = false;
+  /** Of a piece that the client has not taken yet. */
+  #drained: (() => void) | null = null;
 
   constructor(res: uWS.HttpResponse, req: uWS.HttpRequest) {
     this.#res = res;
@@ -162,6 +165,7 @@ class UwsWire implements Wire {
     this.#res.onAborted(() => {
       this.#isGone = true;
       gone();
+      this.#drained?.();
     });
   }
 
@@ -193,7 +197,7 @@ class UwsWire implements Wire {
     });
   }
 
-  #write({ status, body: text, headers, isHead, closes, sent }: WireAnswer): void {
+  #write({ status, body: text, headers, isHead, closes }: WireAnswer): void {
     const res = this.#res;
     const body = bytesOf(text);
     res.cork(() => {
@@ -206,19 +210,14 @@ class UwsWire implements Wire {
       if (this.#closesSilently) res.writeHeader('Connection', 'close');
       if (isHead && closes && !this.#closesSilently) res.endWithoutBody(body.length, true);
       else if (isHead) res.writeHeader('Content-Length', String(body.length)).endWithoutBody();
-      else if (closes || (sent === undefined && typeof text === 'string')) res.end(body, closes);
-      else this.#send(body, sent);
+      else if (closes || typeof text === 'string') res.end(body, closes);
+      else this.#send(body);
     });
-    if (isHead || closes) sent?.();
   }
 
-  /** Sends a body as the client takes it. `end` would keep a copy of all that it does not take, and not say for how long. */
-  #send(body: Buffer, sent: (() => void) | undefined): void {
-    const send = (from: number): boolean => {
-      const [isTaken, isDone] = this.#res.tryEnd(body.subarray(from), body.length);
-      if (isDone) sent?.();
-      return isTaken || isDone;
-    };
+  /** Sends a body as the client takes it. `end` would keep a copy of all that it does not take. */
+  #send(body: Buffer): void {
+    const send = (from: number): boolean => this.#res.tryEnd(body.subarray(from), body.length).includes(true);
     if (!send(0)) this.#res.onWritable(send);
   }
 
@@ -237,31 +236,27 @@ class UwsWire implements Wire {
     this.#res.cork(() => this.#res.writeStatus(all));
   }
 
-  begin({ status, headers, closes }: Pick<WireAnswer, 'status' | 'headers' | 'closes'>): void {
+  /** uWebSockets.js cannot close after pieces: it would write the header among them. The client closes, or idle time does. */
+  async stream({ status, headers, closes, isHead }: Omit<WireAnswer, 'body'>, pieces: Pieces): Promise<void> {
     const res = this.#res;
     res.cork(() => {
       res.writeStatus(statusLine(status));
       for (const [name, value] of Object.entries(headers ?? {})) res.writeHeader(name, value);
       if (closes || this.#closesSilently) res.writeHeader('Connection', 'close');
     });
-  }
-
-  writePiece(piece: string, drained: () => void): boolean {
-    const sent = { hasRoom: false };
-    this.#res.cork(() => void (sent.hasRoom = this.#res.write(bytesOf(piece))));
-    let isWaiting = !sent.hasRoom;
-    if (isWaiting)
-      this.#res.onWritable(() => {
-        if (isWaiting) drained();
-        isWaiting = false;
-        return true;
+    for await (const piece of pieces) {
+      if (this.#isGone) return;
+      const sent = { isTaken: false };
+      res.cork(() => void (sent.isTaken = res.write(bytesOf(piece))));
+      if (sent.isTaken) continue;
+      await new Promise<void>((resolve) => {
+        this.#drained = resolve;
+        res.onWritable(() => {
+          resolve();
+          return true;
+        });
       });
-    return sent.hasRoom;
-  }
-
-  /** uWebSockets.js cannot close after pieces: it would write the header among them. The client closes, or idle time does. */
-  finish({ isHead }: Pick<WireAnswer, 'isHead'>): void {
-    const res = this.#res;
+    }
     this.#later(() => res.cork(() => void (isHead ? res.endWithoutBody() : res.end())));
   }
 

@@ -1,6 +1,15 @@
 import { Buffer } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { GONE_PEER, type HttpRequest, type TakePiece, type Wire, type WireAnswer } from '../front-end.js';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import {
+  GONE_PEER,
+  type HttpRequest,
+  type Pieces,
+  type TakePiece,
+  type Wire,
+  type WireAnswer,
+} from '../front-end.js';
 
 const NOTHING = Buffer.alloc(0);
 
@@ -81,7 +90,6 @@ export class NodeWire implements Wire {
 
   write(answer: WireAnswer): void {
     this.#writeHead(answer, answer.closes);
-    if (answer.sent !== undefined) this.#response.once('close', answer.sent);
     this.#response.end(answer.isHead ? undefined : answer.body);
     this.#gone = null;
   }
@@ -93,20 +101,11 @@ export class NodeWire implements Wire {
     else this.#response.write(answer.body);
   }
 
-  begin({ status, headers, closes }: Pick<WireAnswer, 'status' | 'headers' | 'closes'>): void {
+  async stream({ status, headers, closes }: Omit<WireAnswer, 'body'>, pieces: Pieces): Promise<void> {
     this.#closes = closes;
     this.#response.writeHead(status, { ...headers, ...(closes && { Connection: 'close' }) });
-  }
-
-  writePiece(piece: string, drained: () => void): boolean {
-    const hasRoom = this.#response.write(piece);
-    if (!hasRoom) this.#response.once('drain', drained);
-    return hasRoom;
-  }
-
-  finish({ closes }: Pick<WireAnswer, 'closes' | 'isHead'>): void {
-    this.#response.shouldKeepAlive &&= !closes;
-    this.#response.end();
+    // It fails only where the client has gone.
+    await pipeline(Readable.from(pieces), this.#response).catch(() => undefined);
     this.#gone = null;
   }
 
