@@ -127,10 +127,10 @@ const FAULTS = [
   // Answers over a real connection
   [
     'http/incoming',
-    '|| this.#discarded > MAX_DISCARDED_BYTES',
+    "if (this.contentLength > MAX_DISCARDED_BYTES) return end('too_large');",
     '',
     'hostile-http',
-    'gets its answer at once, and its connection is closed',
+    'gets its answer at once where it announces more than 16 MiB',
   ],
   ['http/body-reader', 'this.#keepOpen();', '', 'hostile-http', 'may take longer than uWebSockets.js itself'],
   [

@@ -112,7 +112,7 @@ describe('an answer', () => {
 
 describe('an answer before the body', () => {
   // The time that its client has passes where a test says so.
-  beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }));
+  beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] }));
   afterEach(() => void vi.useRealTimers());
 
   function refused() {
@@ -122,51 +122,33 @@ describe('an answer before the body', () => {
     return opened.wire;
   }
 
-  it('waits for the first piece, and keeps the connection if that is all', async () => {
+  it('waits until the body has come, and keeps the connection', () => {
     const wire = refused();
+    wire.take(piece, false);
     expect(wire.done).toEqual(['discard']);
     wire.take(piece, true);
-    await nextTurn();
     expect(wire.done).toEqual(['discard', 'write']);
+    expect(wire.answers).toMatchObject([{ status: 413, closes: false }]);
     wire.take(piece, true);
-    await nextTurn();
-    expect(wire.done).toHaveLength(2);
+    expect([wire.done.length, vi.getTimerCount()]).toEqual([2, 0]);
   });
 
-  it('is not sent to a client that goes before the first piece', async () => {
+  it('is not sent to a client that goes before', () => {
     const wire = refused();
+    wire.take(piece, false);
     wire.gone();
     wire.take(piece, true);
-    await nextTurn();
-    expect(wire.done).toEqual(['discard']);
+    expect([wire.done, vi.getTimerCount()]).toEqual([['discard'], 0]);
   });
 
-  it('is sent with the first of several pieces, and the connection is closed after the last one', async () => {
-    const wire = refused();
-    wire.take(piece, false);
-    wire.take(piece, false);
-    await nextTurn();
-    expect(wire.done).toEqual(['discard', 'write early']);
-    wire.take(piece, true);
-    // What was written in this turn is not sent yet.
-    expect(wire.done).toHaveLength(2);
-    await nextTurn();
-    expect(wire.done).toEqual(['discard', 'write early', 'close']);
-    wire.take(piece, true);
-    await nextTurn();
-    expect(wire.done).toHaveLength(3);
-  });
-
-  it('is sent at once while the body comes, and nothing to a client that goes then', async () => {
+  it('waits also for a body of which some has come', () => {
     const { wire, incoming, answer } = open({ headers: [BODY] });
     incoming.ignoreBody();
     wire.take(piece, false);
     void answer(200);
-    wire.take(piece, false);
-    wire.gone();
+    expect(wire.done).toEqual(['discard']);
     wire.take(piece, true);
-    await nextTurn();
-    expect([wire.done, wire.answers.length]).toEqual([['discard', 'write early'], 1]);
+    expect(wire.done).toEqual(['discard', 'write']);
   });
 
   it('is sent as any other once the whole body has come', () => {
@@ -180,23 +162,27 @@ describe('an answer before the body', () => {
   it.each([
     ['16 MiB', 16, Buffer.alloc(1024 * 1024)],
     ['65,536 pieces', 65_536, Buffer.alloc(1)],
-  ])('lets the client send no more than %s', async (_, count, bytes) => {
+  ])('comes before the rest after %s, and closes', (_, count, bytes) => {
     const wire = refused();
     for (let at = 0; at < count; at++) wire.take(bytes, false);
-    await nextTurn();
-    expect(wire.done).not.toContain('close');
+    expect(wire.done).toEqual(['discard']);
     wire.take(bytes, false);
-    await nextTurn();
-    expect(wire.done).toEqual(['discard', 'write early', 'close']);
+    expect([wire.done, wire.answers[0]?.closes]).toEqual([['discard', 'write'], true]);
   });
 
-  it('lets the client send for as long as a body may take', () => {
+  it('comes after as long as a body may take, and closes', () => {
     const wire = refused();
     wire.take(piece, false);
     vi.advanceTimersByTime(1999);
-    expect(wire.done).not.toContain('close');
+    expect(wire.done).toEqual(['discard']);
     vi.advanceTimersByTime(1);
-    expect(wire.done.at(-1)).toBe('close');
+    expect([wire.done, wire.answers[0]?.closes]).toEqual([['discard', 'keep open', 'write'], true]);
+  });
+
+  it('comes at once where the body is announced to be longer than that, and closes', () => {
+    const { wire, answer } = open({ headers: [['content-length', String(16 * 1024 * 1024 + 1)]] });
+    void answer(413);
+    expect([wire.done, wire.answers[0]?.closes]).toEqual([['write'], true]);
   });
 });
 
@@ -224,6 +210,7 @@ describe('a body', () => {
     const { ask } = openServer({ maxBodyMemory: 64 * 1024 });
     const wire = ask(echo(), { headers: [['transfer-encoding', 'chunked']] });
     wire.take(Buffer.alloc(20_000), false);
+    wire.take(piece, true);
     await nextTurn();
     expect(wire.answers).toMatchObject([{ body: 'overloaded' }]);
   });

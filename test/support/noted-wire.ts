@@ -26,10 +26,6 @@ export class NotedWire implements Wire {
     this.done.push('write');
     this.answers.push(answer);
   }
-  writeEarly(answer: WireAnswer): void {
-    this.done.push('write early');
-    this.answers.push(answer);
-  }
   #taken: Promise<void> | null = null;
   /** Lets an answer in pieces wait for its client. @returns what has it taken, or the client gone */
   hold(): () => void {
@@ -44,7 +40,6 @@ export class NotedWire implements Wire {
     this.answers.push({ ...answer, body });
     await this.#taken;
   }
-  close = () => void this.done.push('close');
   cut = () => void this.done.push('cut');
 }
 

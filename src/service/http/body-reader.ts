@@ -6,8 +6,8 @@ export type BodyFault = 'too_large' | 'overloaded' | 'timeout' | 'gone';
 
 /** The limits for reading a body. */
 export interface BodyRules {
-  /** Grows with the body. */
-  readonly ticket: Pick<Ticket, 'grow'>;
+  /** Grows with the body; `null` if the body is discarded. */
+  readonly ticket: Pick<Ticket, 'grow'> | null;
   readonly maxBytes: number;
   /** When the body must be complete, in milliseconds of `performance.now()`. */
   readonly endsAt: number;
@@ -19,12 +19,13 @@ const BYTES_PER_PIECE = 512;
 export const MAX_PIECES = 65_536;
 const WAKE_MS = 4000;
 
-/** Assembles a body that comes in pieces. Holds what has arrived: a client that announces much and sends little takes little. */
+/** Assembles or discards a body that comes in pieces. Holds what has arrived: a client that announces much and sends little takes little. */
 export class BodyReader {
   readonly #rules: BodyRules;
   readonly #done: (body: Buffer | BodyFault) => void;
   readonly #keepOpen: () => void;
-  readonly #pieces: Buffer[] = [];
+  readonly #kept: Buffer[] = [];
+  #pieces = 0;
   #length = 0;
   #timer: NodeJS.Timeout | undefined;
 
@@ -41,15 +42,18 @@ export class BodyReader {
 
   /** Appends a piece. Copies it, since the piece is only valid during the call. */
   take(chunk: Buffer, isLast: boolean): void {
+    const { ticket, maxBytes } = this.#rules;
     this.#length += chunk.length;
-    if (this.#length > this.#rules.maxBytes || this.#pieces.length >= MAX_PIECES) this.#done('too_large');
-    else if (!this.#rules.ticket.grow(chunk.length + BYTES_PER_PIECE)) this.#done('overloaded');
+    if (this.#length > maxBytes || ++this.#pieces > MAX_PIECES) this.#done('too_large');
+    else if (ticket?.grow(chunk.length + BYTES_PER_PIECE) === false) this.#done('overloaded');
     else {
-      // Not `Buffer.from`: a tiny piece would keep 8 KiB that others share.
-      const piece = Buffer.allocUnsafeSlow(chunk.length);
-      piece.set(chunk);
-      this.#pieces.push(piece);
-      if (isLast) this.#done(Buffer.concat(this.#pieces, this.#length));
+      if (ticket !== null) {
+        // Not `Buffer.from`: a tiny piece would keep 8 KiB that others share.
+        const piece = Buffer.allocUnsafeSlow(chunk.length);
+        piece.set(chunk);
+        this.#kept.push(piece);
+      }
+      if (isLast) this.#done(Buffer.concat(this.#kept));
     }
   }
 

@@ -38,12 +38,12 @@ export type Pieces = Iterable<string> | AsyncIterable<string>;
 export type TakePiece = (piece: Buffer, isLast: boolean) => void;
 
 /**
- * The connection to the client for one answer. Only `Incoming` uses it, and never after {@link write}, {@link close} or `onAborted`.
+ * The connection to the client for one answer. Only `Incoming` uses it, and never after {@link write}, {@link cut} or `onAborted`.
  */
 export interface Wire {
   /** The address of the peer in text. Ask while the handler runs. */
   remoteAddress(): string;
-  /** Sets a callback for a disconnect before {@link write} or {@link close}. Call it before the handler returns. */
+  /** Sets a callback for a disconnect before {@link write}. Call it before the handler returns. */
   onAborted(gone: () => void): void;
   /**
    * Starts to receive the body. The first piece comes soon, and is empty if nothing has arrived yet.
@@ -53,21 +53,14 @@ export interface Wire {
   receive(take: TakePiece, isWanted: boolean): void;
   /** Keeps a slow connection open. Called every few seconds. */
   keepOpen(): void;
-  /** Sends the answer to a request whose body has arrived completely. */
+  /** Sends the answer to a request whose body has arrived completely, or an answer that closes. */
   write(answer: WireAnswer): void;
-  /**
-   * Sends the complete answer while the client still sends, with `Connection: close`. Pieces keep coming until
-   * {@link close}.
-   */
-  writeEarly(answer: WireAnswer): void;
   /**
    * Sends an answer of unknown length, each piece when the client has taken the one before.
    *
    * @returns settled when the client has taken all, or has disconnected
    */
   stream(answer: Omit<WireAnswer, 'body'>, pieces: Pieces): Promise<void>;
-  /** Closes the connection. What was written is sent first, if the client takes it. */
-  close(): void;
   /** Closes the connection at once, during {@link stream}. */
   cut(): void;
 }

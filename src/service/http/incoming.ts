@@ -1,9 +1,8 @@
 import { Buffer } from 'node:buffer';
-import { performance } from 'node:perf_hooks';
 import { setImmediate } from 'node:timers/promises';
 import { MAX_TYPICAL_BYTES, type Ticket } from '../load/gatekeeper.js';
 import type { Endpoint } from '../observe/metrics/metrics.js';
-import { BodyReader, MAX_PIECES, type BodyFault } from './body-reader.js';
+import { BodyReader, type BodyFault } from './body-reader.js';
 import { clientOf } from './client-address.js';
 import { GONE_PEER, type HttpRequest, type Pieces, type Wire, type WireAnswer } from './front-end.js';
 import { GateHead } from './gate-head.js';
@@ -97,8 +96,8 @@ const NOTHING = Buffer.alloc(0);
 export const NDJSON_TYPE = 'application/x-ndjson';
 
 // A client that is still sending when it is refused must be able to read the answer, even if it is slow or stands still
-// for a moment. So its data is read and discarded, for as long as a body may take and up to this limit, before the
-// connection is closed.
+// for a moment. So its data is read and discarded, for as long as a body may take and up to this limit, before it is
+// answered.
 const MAX_DISCARDED_BYTES = 16 * 1024 * 1024;
 
 /** One request and its answer, over both front ends. A freed wire must not be used, so all reading and writing goes through this class. */
@@ -137,15 +136,10 @@ export class Incoming implements Asked, Answered {
   #isFreed = false;
   #isBodyDue: boolean;
   #isReceiving = false;
-  /** Whether a piece of the body has come, or nothing instead of one. */
-  #hasPiece = false;
   /** Of a body that is being read. */
   #reading: { readonly maxBytes: number; readonly ticket: Ticket } | null = null;
   #reader: BodyReader | null = null;
   #onBody: TakeBody | null = null;
-  /** An answer that waits for the first piece of the body. */
-  #early: WireAnswer | null = null;
-  #discarded = 0;
   #timer: NodeJS.Timeout | null = null;
 
   /** @param route `isProxied`: whether a gate reads the headers */
@@ -285,13 +279,8 @@ export class Incoming implements Asked, Answered {
       sent = this.#wire.stream({ status, headers: all, isHead, closes }, pieces).finally(() => this.#free());
     } else {
       const answer: WireAnswer = { status, body, headers: all, isHead, closes };
-      if (!this.#isBodyDue) this.#write(answer);
-      else if (this.#hasPiece) this.#writeEarly(answer);
-      else {
-        // Wait for the first piece. If it is the whole body, the connection can stay open.
-        this.#early = answer;
-        if (!this.#isReceiving) this.#receive(false);
-      }
+      if (this.#isBodyDue) this.#writeLater(answer);
+      else this.#write(answer);
     }
     this.isOver = true;
     return sent;
@@ -320,9 +309,9 @@ export class Incoming implements Asked, Answered {
   #receive(isWanted: boolean): void {
     this.#isReceiving = true;
     this.#wire.receive((chunk, isLast) => {
-      this.#hasPiece = true;
       if (isLast) this.#isBodyDue = false;
-      if (this.isOver) this.#discard(chunk.length, isLast);
+      if (this.#isFreed) return;
+      if (this.isOver) this.#reader?.take(chunk, isLast);
       else if (this.#reading !== null) this.#take(chunk, isLast, this.#reading);
     }, isWanted);
   }
@@ -336,11 +325,7 @@ export class Incoming implements Asked, Answered {
     else if (chunk.length > maxBytes) this.#endReading('too_large');
     else if (isLast && chunk.length <= MAX_TYPICAL_BYTES) this.#endReading(chunk, true);
     else {
-      const endsAt = this.startedAt + this.#owner.bodyTimeoutMs;
-      const rules = { ticket, maxBytes, endsAt };
-      const end = (body: Buffer | BodyFault) => this.#endReading(body);
-      this.#reader = new BodyReader(rules, end, () => this.#wire.keepOpen());
-      this.#reader.take(chunk, isLast);
+      this.#openReader(ticket, maxBytes, (body) => this.#endReading(body)).take(chunk, isLast);
     }
   }
 
@@ -353,40 +338,28 @@ export class Incoming implements Asked, Answered {
   }
 
   #write(answer: WireAnswer): void {
-    this.#isFreed = true;
+    this.#free();
     this.#wire.write(answer);
   }
 
-  #writeEarly(answer: WireAnswer): void {
-    this.#wire.writeEarly(answer);
-    this.#timer = setTimeout(() => this.#close(), this.#owner.bodyTimeoutMs);
+  /** Before the rest of the body has come, its client may not be able to read: it is discarded first, and then the answer goes. */
+  #writeLater(answer: WireAnswer): void {
+    this.#reader?.stop();
+    const end = (rest: Buffer | BodyFault) =>
+      this.#write(typeof rest === 'string' ? { ...answer, closes: true } : answer);
+    if (this.contentLength > MAX_DISCARDED_BYTES) return end('too_large');
+    this.#openReader(null, MAX_DISCARDED_BYTES, end);
+    if (!this.#isReceiving) this.#receive(false);
   }
 
-  #discard(bytes: number, isLast: boolean): void {
-    if (this.#isFreed) return;
-    if (this.#early !== null) {
-      const early = this.#early;
-      this.#early = null;
-      if (isLast) {
-        this.#write(early);
-        return;
-      }
-      this.#writeEarly(early);
-    }
-    // So that it is no more pieces than a body may have.
-    this.#discarded += Math.max(bytes, MAX_DISCARDED_BYTES / MAX_PIECES);
-    // Deferred: what was written in this turn is sent at its end, and closing now would discard it.
-    if (isLast || this.#discarded > MAX_DISCARDED_BYTES) void setImmediate().then(() => this.#close());
-  }
-
-  #close(): void {
-    if (this.#isFreed) return;
-    this.#free();
-    this.#wire.close();
+  #openReader(ticket: Ticket | null, maxBytes: number, end: (body: Buffer | BodyFault) => void): BodyReader {
+    const rules = { ticket, maxBytes, endsAt: this.startedAt + this.#owner.bodyTimeoutMs };
+    return (this.#reader = new BodyReader(rules, end, () => this.#wire.keepOpen()));
   }
 
   #free(): void {
     this.#isFreed = true;
+    this.#reader?.stop();
     if (this.#timer !== null) clearTimeout(this.#timer);
   }
 }

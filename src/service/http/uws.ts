@@ -221,21 +221,6 @@ class UwsWire implements Wire {
     if (!send(0)) this.#res.onWritable(send);
   }
 
-  /**
-   * uWebSockets.js has no half-closed state. A response that has ended cannot be closed later, and closing it at once
-   * resets the connection before the client has read the answer. So the whole answer is sent as the status line,
-   * which leaves the response open. uWebSockets.js appends a line break, which `Content-Length` counts as the end of
-   * the body.
-   */
-  writeEarly({ status, body, headers, isHead }: WireAnswer): void {
-    const lines = [statusLine(status)];
-    if (headers?.['Content-Type'] === undefined) lines.push('Content-Type: application/json');
-    for (const [name, value] of Object.entries(headers ?? {})) lines.push(`${name}: ${value}`);
-    lines.push('Connection: close', `Content-Length: ${Buffer.byteLength(body) + 2}`);
-    const all = bytesOf(`${lines.join('\r\n')}\r\n\r\n${isHead ? '' : String(body)}`);
-    this.#res.cork(() => this.#res.writeStatus(all));
-  }
-
   /** uWebSockets.js cannot close after pieces: it would write the header among them. The client closes, or idle time does. */
   async stream({ status, headers, closes, isHead }: Omit<WireAnswer, 'body'>, pieces: Pieces): Promise<void> {
     const res = this.#res;
@@ -258,10 +243,6 @@ class UwsWire implements Wire {
       });
     }
     this.#later(() => res.cork(() => void (isHead ? res.endWithoutBody() : res.end())));
-  }
-
-  close(): void {
-    this.#res.close();
   }
 
   cut(): void {

@@ -79,8 +79,11 @@ export class NodeWire implements Wire {
       hand(piece, received === announced || (request.complete && request.readableLength === 0));
     });
     request.on('end', () => hand(NOTHING, true));
+    // A client that is not asked for its body sends nothing before the answer, and need not send anything then.
+    const isUnasked = this.#expectsContinue && !isWanted;
+    this.#closes ||= isUnasked;
     setImmediate(() => {
-      if (!hasBegun && !request.destroyed) hand(NOTHING, false);
+      if (!hasBegun && !request.destroyed) hand(NOTHING, isUnasked);
     });
   }
 
@@ -89,16 +92,16 @@ export class NodeWire implements Wire {
   }
 
   write(answer: WireAnswer): void {
-    this.#writeHead(answer, answer.closes);
+    const { status, body, headers, closes } = answer;
+    this.#closes ||= closes;
+    this.#response.writeHead(status, {
+      'Content-Type': 'application/json',
+      ...headers,
+      'Content-Length': Buffer.byteLength(body),
+      ...(this.#closes && { Connection: 'close' }),
+    });
     this.#response.end(answer.isHead ? undefined : answer.body);
     this.#gone = null;
-  }
-
-  /** Leaves the response open: ending it would reset the connection before the client has read the answer. */
-  writeEarly(answer: WireAnswer): void {
-    this.#writeHead(answer, true);
-    if (answer.isHead) this.#response.flushHeaders();
-    else this.#response.write(answer.body);
   }
 
   async stream({ status, headers, closes }: Omit<WireAnswer, 'body'>, pieces: Pieces): Promise<void> {
@@ -107,12 +110,6 @@ export class NodeWire implements Wire {
     // It fails only where the client has gone.
     await pipeline(Readable.from(pieces), this.#response).catch(() => undefined);
     this.#gone = null;
-  }
-
-  close(): void {
-    this.#gone = null;
-    this.#response.end();
-    this.#request.socket.destroySoon();
   }
 
   cut(): void {
@@ -128,16 +125,6 @@ export class NodeWire implements Wire {
     // The answer may take long, and pause. `node:http` sets the time again for the next request.
     this.#request.socket.setTimeout(0);
     return { request: this.#request, response: this.#response };
-  }
-
-  #writeHead({ status, body, headers }: WireAnswer, closes: boolean): void {
-    this.#closes = closes;
-    this.#response.writeHead(status, {
-      'Content-Type': 'application/json',
-      ...headers,
-      'Content-Length': Buffer.byteLength(body),
-      ...(closes && { Connection: 'close' }),
-    });
   }
 }
 
