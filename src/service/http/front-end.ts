@@ -123,6 +123,10 @@ export type OpenFrontEnd = (options: FrontEndOptions) => FrontEnd;
 /** Maximum size of a request's headers in bytes; larger ones get a 431. */
 export const MAX_HEADER_BYTES = 64 * 1024;
 
+// uWebSockets.js reads this from the environment once, when its binary is loaded. Else it accepts headers of any length in one
+// packet, but only 4 KiB in several.
+process.env['UWS_HTTP_MAX_HEADERS_SIZE'] ??= String(MAX_HEADER_BYTES);
+
 /** Maximum number of a request's headers; uWebSockets.js accepts about as many. */
 export const MAX_HEADERS = 100;
 

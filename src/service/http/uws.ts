@@ -1,7 +1,5 @@
 import { Buffer } from 'node:buffer';
 import { STATUS_CODES } from 'node:http';
-import './uws-settings.js';
-import uWS from 'uWebSockets.js';
 import type { Certificate } from './listen/certificate.js';
 import {
   cannotListen,
@@ -15,6 +13,8 @@ import {
   type Wire,
   type WireAnswer,
 } from './front-end.js';
+// Behind the file that sets what its binary reads when it is loaded.
+import uWS from 'uWebSockets.js';
 
 /**
  * The front end on uWebSockets.js. Import this file only with `import()`: it loads a binary that is not installed

@@ -22,8 +22,7 @@ const SMALL_BYTES = 16 * 1024;
 
 /** What is in use. Only tickets write it. */
 interface InUse {
-  /** Requests that wait for their turn, for a verdict, and for a status list instead. */
-  queued: number;
+  /** Requests that wait for a verdict, and for a status list instead. */
   pending: number;
   parked: number;
   parkedBytes: number;
@@ -51,7 +50,7 @@ export class Gatekeeper {
   readonly #backlog: Backlog;
   readonly #limits: GatekeeperLimits;
   readonly #inUse: InUse = {
-    ...{ queued: 0, pending: 0, parked: 0, parkedBytes: 0, reading: 0, charged: 0 },
+    ...{ pending: 0, parked: 0, parkedBytes: 0, reading: 0, charged: 0 },
     byClient: new Map(),
   };
 
@@ -62,7 +61,7 @@ export class Gatekeeper {
 
   /** Number of requests that wait for a verdict, including parked ones. */
   get pending(): number {
-    return this.#inUse.queued + this.#inUse.pending + this.#inUse.parked;
+    return this.#backlog.length + this.#inUse.pending + this.#inUse.parked;
   }
 
   /** Bytes held by bodies that are being read, plus the bytes charged for those that wait. */
@@ -82,7 +81,7 @@ export class Gatekeeper {
    * @returns `null` if a limit is reached
    */
   enter(sender: Sender, announcedBytes: number): Ticket | null {
-    if (this.#inUse.pending + this.#inUse.queued >= this.#limits.maxPending) return null;
+    if (this.#inUse.pending + this.#backlog.length >= this.#limits.maxPending) return null;
     if (this.bodyBytes > this.#limits.maxBodyMemory) return null;
     const ticket = this.letIn(sender);
     return announcedBytes <= SMALL_BYTES || ticket.canGrow(announcedBytes) ? ticket : null;
@@ -165,12 +164,10 @@ export class Ticket {
     const uncounted = Math.max(0, bytes - this.#held);
     if ((!isLarge && this.#isCrowded()) || !this.#fits(uncounted)) return begin(true);
     this.#inUse.reading += uncounted;
-    if (!isLarge) this.#inUse.queued++;
     wait?.();
     return new Promise((resolve) => {
       const turn = (isLate: boolean) => {
         this.#inUse.reading -= uncounted;
-        if (!isLarge) this.#inUse.queued--;
         resolve(begin(isLate));
       };
       if (isLarge) this.#backlog.addLarge(this.#sender.client, turn);
@@ -239,7 +236,7 @@ export class Ticket {
   }
 
   #isCrowded(): boolean {
-    return this.#inUse.pending + this.#inUse.queued >= this.#limits.maxPending;
+    return this.#inUse.pending + this.#backlog.length >= this.#limits.maxPending;
   }
 
   #fits(bytes: number): boolean {
