@@ -1,23 +1,12 @@
 import type { Buffer } from 'node:buffer';
-import type { Logger } from 'pino';
 import type { Configuration } from '../configuration/configuration.js';
 import type { RouteContext } from '../core.js';
 import { MAX_TYPICAL_BYTES, type Ticket } from '../load/gatekeeper.js';
 import type { RateLimit } from '../load/rate-limit.js';
-import type { Endpoint } from '../observe/metrics/metrics.js';
 import { MAX_PIECES } from './body-reader.js';
 import type { Judge } from './judged-body.js';
 import { judgeInTurn } from './serve.js';
-import {
-  inPieces,
-  NDJSON_TYPE,
-  refusal,
-  type Answer,
-  type Answered,
-  type Answering,
-  type Asked,
-  type Incoming,
-} from './incoming.js';
+import { inPieces, NDJSON_TYPE, refusal, type Answer, type Answering, type Incoming } from './incoming.js';
 
 type BatchDeps = Pick<RouteContext, 'configuration' | 'gatekeeper' | 'log'> & {
   readonly limit: RateLimit | null;
@@ -96,16 +85,25 @@ async function answerLines(
 ): Promise<string[]> {
   const answers = new Array<string>(lines.length).fill('');
   const maxAhead = configuration.maxBodyMemory / AHEAD_SHARE;
-  const answerOne = async (line: Buffer, at: number): Promise<void> => {
-    const asked = new BatchLine(incoming, at + 1);
-    const answer =
-      at > 0 && limit !== null && limit.admit(incoming.client) > 0
-        ? await judge.refuse(asked, 'rate_limited')
-        : line.length > configuration.maxBodyBytes
-          ? await judge.refuse(asked, 'too_large')
-          : await answerLine(asked, line, gatekeeper.letIn(incoming), judge, log);
+  const answerLine = async (line: Buffer, at: number): Promise<void> => {
+    const asked = lineOf(incoming, at + 1);
+    const own = gatekeeper.letIn(incoming);
+    let answer: Answer | null;
+    try {
+      if (at > 0 && limit !== null && limit.admit(incoming.client) > 0)
+        answer = await judge.refuse(asked, 'rate_limited');
+      else if (line.length > configuration.maxBodyBytes) answer = await judge.refuse(asked, 'too_large');
+      else answer = await judgeInTurn(asked, line, own, judge);
+    } catch (error) {
+      log.error({ err: error }, 'a request failed inside the service');
+      answer = refusal(500, 'internal');
+    } finally {
+      own.release();
+    }
     if (answer === null || incoming.isOver) return;
-    const text = (answers[at] = asked.finish(answer));
+    asked.status = answer.status;
+    incoming.reportLine(asked);
+    const text = (answers[at] = toLine(answer));
     // Two bytes for each character at most.
     ticket.add(Math.max(0, 2 * text.length - BYTES_PER_LINE));
   };
@@ -120,74 +118,37 @@ async function answerLines(
     if (incoming.isOver) break;
     ahead += bytes;
     hasLarge ||= isLarge;
-    group.push(answerOne(line, at));
+    group.push(answerLine(line, at));
   }
   await Promise.all(group);
   return answers;
 }
 
-/** Has a line judged in its turn. Never rejects. */
-async function answerLine(
-  asked: BatchLine,
-  line: Buffer,
-  ticket: Ticket,
-  judge: Judge,
-  log: Logger,
-): Promise<Answer | null> {
-  try {
-    return await judgeInTurn(asked, line, ticket, judge);
-  } catch (error) {
-    log.error({ err: error }, 'a request failed inside the service');
-    return refusal(500, 'internal');
-  } finally {
-    ticket.release();
-  }
+/** A line of a batch. To what judges it, it is like a request. */
+function lineOf(incoming: Incoming, number: number) {
+  const { endpoint, traceparent, address, startedAt } = incoming;
+  const numbered = (id: string) => `${id}-${number}`;
+  return {
+    ...{ endpoint, traceparent, address, startedAt, code: null as string | null, status: 0 },
+    get requestId() {
+      return numbered(incoming.requestId);
+    },
+    get knownRequestId() {
+      return incoming.knownRequestId && numbered(incoming.knownRequestId);
+    },
+    get isOver() {
+      return incoming.isOver;
+    },
+  };
 }
 
-/** A line of a batch. To what judges it, it is like a request. */
-class BatchLine implements Asked, Answered {
-  code: string | null = null;
-  status = 0;
-  readonly endpoint: Endpoint;
-  readonly traceparent: string | null;
-  readonly address: string | null;
-  readonly startedAt: number;
-  readonly #incoming: Incoming;
-  readonly #number: number;
-
-  constructor(incoming: Incoming, number: number) {
-    const { endpoint, traceparent, address, startedAt } = incoming;
-    this.endpoint = endpoint;
-    this.traceparent = traceparent;
-    this.address = address;
-    this.startedAt = startedAt;
-    this.#incoming = incoming;
-    this.#number = number;
-  }
-
-  get requestId(): string {
-    return `${this.#incoming.requestId}-${this.#number}`;
-  }
-
-  get knownRequestId(): string | null {
-    const id = this.#incoming.knownRequestId;
-    return id === null ? null : `${id}-${this.#number}`;
-  }
-
-  get isOver(): boolean {
-    return this.#incoming.isOver;
-  }
-
-  /** Reports the answer. @returns the line with what the status line and the headers of an answer would have said */
-  finish({ status, body, headers }: Answer): string {
-    this.status = status;
-    this.#incoming.reportLine(this);
-    const json = body as string;
-    if (status === 200) return `${json}\n`;
-    const retryAfter = headers?.['Retry-After'];
-    const retry = retryAfter === undefined ? '' : `,"retry_after":${Number(retryAfter)}`;
-    return `${json.slice(0, -1)},"status":${status}${retry}}\n`;
-  }
+/** An answer as a line, with what the status line and the headers would have said. */
+function toLine({ status, body, headers }: Answer): string {
+  const json = body as string;
+  if (status === 200) return `${json}\n`;
+  const retryAfter = headers?.['Retry-After'];
+  const retry = retryAfter === undefined ? '' : `,"retry_after":${Number(retryAfter)}`;
+  return `${json.slice(0, -1)},"status":${status}${retry}}\n`;
 }
 
 /**

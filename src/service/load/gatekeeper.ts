@@ -93,16 +93,6 @@ export class Gatekeeper {
   }
 }
 
-/** What is done when the turn of a request comes. */
-export interface Turn<T> {
-  /** Nothing else runs before it first waits for something. */
-  readonly work: () => Promise<T>;
-  /** Called instead if a limit is reached, or if the request has waited for too long. */
-  readonly refuse: () => T | Promise<T>;
-  /** Called before it waits for its turn. */
-  readonly wait?: () => void;
-}
-
 /** The reservation of a request. It grows with the body, and then stands for the request that waits for its verdict. */
 export class Ticket {
   readonly #sender: Sender;
@@ -153,12 +143,12 @@ export class Ticket {
    * From then on the request waits for its verdict, and what it holds counts as parsed.
    *
    * @param bytes of its body
+   * @param work nothing else runs before it first waits for something. `isRefused`: a limit is reached, or it has waited for too long
+   * @param wait called before it waits for its turn
    */
-  run<T>(bytes: number, { work, refuse, wait }: Turn<T>): Promise<T> {
+  run<T>(bytes: number, work: (isRefused: boolean) => Promise<T>, wait?: () => void): Promise<T> {
     const isLarge = bytes > MAX_TYPICAL_BYTES;
-    // Whoever calls must not throw; within a promise, an error rejects.
-    const refused = () => new Promise<T>((settle) => settle(refuse()));
-    const begin = (isLate: boolean) => (isLate || !this.#await(bytes) ? refused() : work());
+    const begin = (isLate: boolean) => work(isLate || !this.#await(bytes));
     if (!isLarge && this.#backlog.hasTime(this.#sender)) return begin(false);
     // How long it waits is not in its sender's hands: what came in one piece does not count in the sender's share.
     const uncounted = Math.max(0, bytes - this.#held);

@@ -175,7 +175,7 @@ export class Metrics {
   readonly gate: GateObserver = {
     ...this.#replayObserver('gate'),
     countOutcome: (outcome) => this.countOutcome(outcome),
-    rejected: (endpoint, reason) => this.gateRejections[endpoint][reason]++,
+    rejected: (endpoint, reason) => this.countRejection(endpoint, reason),
     decided: (protocol, decision, code) =>
       increment(this.decisions[protocol][decision], GATE_CODES.has(code) ? code : ''),
   };
@@ -199,9 +199,10 @@ export class Metrics {
     increment(this.failures, outcome.failure.code);
   }
 
-  /** Counts a request to `/verify` without a verdict. */
-  countRejection(reason: Rejection): void {
-    this.rejections[reason]++;
+  /** Counts a request without a verdict or a decision, where the endpoint gives one. */
+  countRejection(endpoint: Endpoint | GateEndpoint, reason: Rejection): void {
+    if (endpoint === 'verify') this.rejections[reason]++;
+    else if (endpoint === 'gate' || endpoint === 'grpc') this.gateRejections[endpoint][reason]++;
   }
 
   /**
