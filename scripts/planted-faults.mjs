@@ -127,8 +127,8 @@ const FAULTS = [
   // Answers over a real connection
   [
     'http/incoming',
-    "if (this.contentLength > MAX_DISCARDED_BYTES) return end('too_large');",
-    '',
+    'if (this.contentLength > MAX_DISCARDED_BYTES)',
+    'if (false)',
     'hostile-http',
     'gets its answer at once where it announces more than 16 MiB',
   ],

@@ -347,9 +347,9 @@ export class Incoming implements Asked, Answered {
     this.#reader?.stop();
     const end = (rest: Buffer | BodyFault) =>
       this.#write(typeof rest === 'string' ? { ...answer, closes: true } : answer);
-    if (this.contentLength > MAX_DISCARDED_BYTES) return end('too_large');
-    this.#openReader(null, MAX_DISCARDED_BYTES, end);
-    if (!this.#isReceiving) this.#receive(false);
+    if (this.contentLength > MAX_DISCARDED_BYTES) end('too_large');
+    else this.#openReader(null, MAX_DISCARDED_BYTES, end);
+    if (!this.#isFreed && !this.#isReceiving) this.#receive(false);
   }
 
   #openReader(ticket: Ticket | null, maxBytes: number, end: (body: Buffer | BodyFault) => void): BodyReader {

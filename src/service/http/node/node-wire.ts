@@ -34,11 +34,6 @@ export class NodeWire implements Wire {
     return !this.#request.complete;
   }
 
-  /** Whether the answer has been started. */
-  get hasAnswered(): boolean {
-    return this.#response.headersSent;
-  }
-
   /** Whether the answer is the last one of the connection. */
   get closes(): boolean {
     return this.#closes;
@@ -136,7 +131,7 @@ export class NodeRequest implements HttpRequest {
 
   constructor(message: IncomingMessage) {
     this.#message = message;
-    const [, path = '', query] = /^([^?]*)(?:\?(.*))?$/s.exec(originForm(message.url ?? '')) ?? [];
+    const [, path = '', query] = /^([^?]*)(?:\?(.*))?$/s.exec(message.url ?? '') ?? [];
     this.#path = path;
     this.#query = query;
   }
@@ -159,21 +154,6 @@ export class NodeRequest implements HttpRequest {
     for (let at = 0; at + 1 < rawHeaders.length; at += 2)
       visit((rawHeaders[at] ?? '').toLowerCase(), decode(rawHeaders[at + 1] ?? ''));
   }
-}
-
-// Host and port. A user before them (`user@host`) is refused: RFC 9110 §4.2.4.
-const ORIGIN = /^https?:\/\/(?:[\w.-]+|\[[\d.:a-f]+\])(?::\d*)?(?=[/?]|$)/i;
-
-/**
- * Path and query of a target, also of one in absolute form, which a server must accept (RFC 9112 §3.2.2). Its host replaces that of
- * `Host`; the service reads neither. Any other target stays as it is, and is an unknown path.
- */
-function originForm(target: string): string {
-  if (target.startsWith('/')) return target;
-  const origin = ORIGIN.exec(target)?.[0];
-  if (origin === undefined) return target;
-  const rest = target.slice(origin.length);
-  return rest.startsWith('/') ? rest : `/${rest}`;
 }
 
 /** Decodes a header as UTF-8, as uWebSockets.js does. Node decodes headers as Latin-1. */

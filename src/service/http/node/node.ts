@@ -177,7 +177,6 @@ function serve(server: Server, { handle, connections, certificate }: FrontEndOpt
       socket.destroy();
       return;
     }
-    if (wire?.hasAnswered === true) return;
     // Either no request is open, or the fault is in the framing or the body of the one that is.
     wire?.abort();
     wires.clear();
