@@ -21,7 +21,7 @@ const echo: Take = (_, body) => ok(`{"got":${JSON.stringify(String(body))}}`);
 function serve(changes: Partial<Configuration> = {}, limit: RateLimit | null = null) {
   const service = openServer(changes);
   const { configuration } = service;
-  const faults: unknown[] = [];
+  const faults = () => Object.entries(service.metrics.rejections).filter(([, count]) => count > 0);
   /** Asks with a body in one piece, or in two. */
   const ask = (
     body: string,
@@ -33,7 +33,7 @@ function serve(changes: Partial<Configuration> = {}, limit: RateLimit | null = n
       maxBytes: configuration.maxBodyBytes,
       answer: async (asked, line) => take(asked, line),
       refuse: (_, fault) => {
-        faults.push(typeof fault === 'string' ? fault : fault.reason);
+        service.metrics.countRejection('verify', fault);
         return answerTo(fault, configuration);
       },
     };
@@ -93,7 +93,7 @@ describe('the lines of a batch', () => {
     const { ask, faults } = serve({ maxBatch: 2 });
     ask('a\nb\nc');
     await nextTurn();
-    expect(faults).toEqual(['too_large']);
+    expect(faults()).toEqual([['too_large', 1]]);
   });
 
   it('are answered in their order, whatever the order of the answers, with what alone the status would say', async () => {
@@ -171,7 +171,7 @@ describe('a batch is refused as a whole', () => {
     const { wire } = ask(body);
     await nextTurn();
     expect(wire.answers).toMatchObject([{ status, body: expect.stringMatching(says) as string }]);
-    expect(faults).toEqual([fault]);
+    expect(faults()).toEqual([[fault, 1]]);
   });
 
   it('but not for a type in another case, or with its charset', async () => {
@@ -220,7 +220,7 @@ describe('each line of a batch', () => {
     signatures.waitMs = 0;
     await eventually(() => expect([gatekeeper.pending, gatekeeper.bodyBytes]).toEqual([0, 0]));
     // The large one had its turn before.
-    expect([taken.length <= 1, wire.answers, faults, gatekeeper.readingClients]).toEqual([true, [], [], 0]);
+    expect([taken.length <= 1, wire.answers, faults(), gatekeeper.readingClients]).toEqual([true, [], [], 0]);
   });
 
   it('that is large has a turn of its own, and lets others go between', async () => {

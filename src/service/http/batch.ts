@@ -8,7 +8,7 @@ import type { Judge } from './judged-body.js';
 import { judgeInTurn } from './serve.js';
 import { inPieces, NDJSON_TYPE, refusal, type Answer, type Answering, type Incoming } from './incoming.js';
 
-type BatchDeps = Pick<RouteContext, 'configuration' | 'gatekeeper' | 'log'> & {
+type BatchDeps = Pick<RouteContext, 'configuration' | 'gatekeeper' | 'log' | 'metrics'> & {
   readonly limit: RateLimit | null;
 };
 
@@ -41,11 +41,13 @@ export async function answerBatch(
   judge: Judge,
   deps: BatchDeps,
 ): Promise<Answer | null> {
-  const { configuration } = deps;
+  const { configuration, metrics } = deps;
   const { maxBatch, maxBodyMemory } = configuration;
   const maxBytes = maxBatchBytesOf(configuration);
-  const refuse = (status: number, error: string) =>
-    judge.refuse(incoming, { reason: status === 413 ? 'too_large' : 'malformed', status, error });
+  const refuse = (status: number, error: string) => {
+    metrics.countRejection(incoming.endpoint, status === 413 ? 'too_large' : 'malformed');
+    return refusal(status, error);
+  };
   const refused = refuseHeaders(incoming, maxBatch, refuse);
   if (refused !== null) return refused;
   const body = await incoming.read(maxBytes, ticket);

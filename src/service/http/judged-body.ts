@@ -5,15 +5,8 @@ import type { Ticket } from '../load/gatekeeper.js';
 import { MAX_PIECES, type BodyFault } from './body-reader.js';
 import { refusal, type Answer, type Answering, type Asked, type Incoming } from './incoming.js';
 
-/** Why a batch is not split into its lines. */
-export interface BatchFault {
-  readonly reason: 'malformed' | 'too_large';
-  readonly status: number;
-  readonly error: string;
-}
-
 /** Why something is not judged. */
-export type Fault = Exclude<BodyFault, 'gone'> | 'shutting_down' | 'rate_limited' | BatchFault;
+export type Fault = Exclude<BodyFault, 'gone'> | 'shutting_down' | 'rate_limited';
 
 /** What judges bodies: of requests, and the lines of batches. */
 export interface Judge<One extends Asked = Asked> {
@@ -60,8 +53,6 @@ export function answerTo(fault: Fault, { maxBodyBytes, requestTimeoutSecs }: Bod
       return refusal(503, 'shutting down', { headers: RETRY, closes: true });
     case 'rate_limited':
       return refusal(429, 'rate_limited', { headers: RETRY });
-    default:
-      return refusal(fault.status, fault.error);
   }
 }
 

@@ -37,12 +37,8 @@ class UwsFrontEnd implements FrontEnd {
     this.#options = options;
   }
 
-  listen(address: ListenAddress): Promise<number> {
-    // Within a promise, an error rejects.
-    return new Promise((resolve) => resolve(this.#listen(address)));
-  }
-
-  #listen(address: ListenAddress): number {
+  // Within a promise, an error rejects.
+  async listen(address: ListenAddress): Promise<number> {
     const { certificate } = this.#options;
     const app = this.#makeApp(certificate);
     let socket = listenOn(app, address);

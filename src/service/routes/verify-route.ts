@@ -35,7 +35,7 @@ export function judgeOfVerdicts({ engine, metrics, verdicts, log, configuration 
       }
     },
     refuse: (_, fault) => {
-      metrics.countRejection('verify', typeof fault === 'string' ? fault : fault.reason);
+      metrics.countRejection('verify', fault);
       return answerTo(fault, configuration);
     },
   };
