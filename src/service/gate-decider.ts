@@ -24,7 +24,7 @@ import type { Configuration } from './configuration/configuration.js';
 import type { LoggedRequest } from './http/incoming.js';
 import type { VerdictLogs } from './observe/logs/verdict-logs.js';
 import { ContextSigner } from './routes/context-token.js';
-import type { GateEndpoint, GateObserver, Metrics, Rejection } from './observe/metrics/metrics.js';
+import type { GateEndpoint, Metrics, Rejection } from './observe/metrics/metrics.js';
 import { ServedRoutes } from './routes/served-routes.js';
 import { openReplays } from '../verifier/create-verifier.js';
 import { printableUrl } from '../revocation/printable-url.js';
@@ -75,7 +75,7 @@ export interface GateDeciderContext {
   readonly replays: ReplayStore | null;
   /** `null` if contexts are not signed. */
   readonly signer: ContextSigner | null;
-  readonly observer: GateObserver;
+  readonly metrics: Pick<Metrics, 'gate' | 'countDecision' | 'countOutcome' | 'countRejection'>;
   readonly routes: Pick<ServedRoutes, 'current'>;
 }
 
@@ -97,13 +97,13 @@ export class GateDecider {
 
   constructor(context: GateDeciderContext) {
     this.#context = context;
-    const { configuration, replays, signer, observer, routes } = context;
+    const { configuration, replays, signer, metrics, routes } = context;
     const { replayWindowSecs: windowSecs, clockSkewSecs, gatePassMethods, gateMethods } = configuration;
     const replayRules: ReplayRules = { scope: GATE_SCOPE, windowSecs, clockSkewSecs };
     this.#use =
       replays === null
         ? null
-        : (claims, limits, now) => useInvocation(claims, limits, replays, now, replayRules, observer);
+        : (claims, limits, now) => useInvocation(claims, limits, replays, now, replayRules, metrics.gate);
     this.#sign = signer === null ? undefined : (allowed) => signer.sign(allowed);
     this.#openingRules = {
       passMethods: new Set(gatePassMethods),
@@ -123,16 +123,16 @@ export class GateDecider {
    * have been used before, or be for another call. If the check fails, the request is denied.
    */
   async decide(call: GateCall): Promise<GateDecision> {
-    const { observer, log, verdicts } = this.#context;
+    const { metrics, log, verdicts } = this.#context;
     const judged: Judged = { outcome: null, bundle: null };
     let decision: GateDecision;
     try {
-      if (call.request.body.kind === 'too large') observer.rejected(call.endpoint, 'too_large');
+      if (call.request.body.kind === 'too large') metrics.countRejection(call.endpoint, 'too_large');
       const opened = openRequest(call.protocol, call.request, this.#openingRules);
       const decided = opened.kind === 'check' ? await decide(opened, this.#partsFor(call, judged)) : opened;
       decision = decided.kind === 'deny' ? toDecision(decided) : decided;
       if (decision.kind === 'allow') this.#warnOfAnyRoot();
-      observer.decided(call.protocol, decision.kind, decision.kind === 'deny' ? decision.code : '');
+      metrics.countDecision(call.protocol, decision.kind, decision.kind === 'deny' ? decision.code : '');
     } catch (error) {
       // Nobody waits for the decision any more.
       if (error instanceof WorkDropped) decision = this.#unread(call.protocol, verifierUnavailable);
@@ -160,23 +160,23 @@ export class GateDecider {
 
   /** Counts a question that a transport answers itself, without a decision. */
   rejected(endpoint: GateEndpoint, reason: Rejection): void {
-    this.#context.observer.rejected(endpoint, reason);
+    this.#context.metrics.countRejection(endpoint, reason);
   }
 
   #unread(protocol: Protocol, fail: typeof verifierUnavailable): GateDecision {
     const failure = fail({ protocol });
-    this.#context.observer.decided(protocol, 'deny', failure.code);
+    this.#context.metrics.countDecision(protocol, 'deny', failure.code);
     return toDecision({ kind: 'deny', protocol, id: null, requested: null, failure });
   }
 
   #partsFor({ isWanted, mayWait, findFault }: GateCall, judged: Judged): GateParts<ProvedChain> {
-    const { judge, observer, clock: now } = this.#context;
+    const { judge, metrics, clock: now } = this.#context;
     return {
       now,
       rules: this.#rules,
       judge: async ({ bundle, body }) => {
         const outcome = await judge({ bundle, body: bodyOf(body), isWanted, mayWait });
-        observer.countOutcome(outcome);
+        metrics.countOutcome(outcome);
         const chain = provedChainOf(outcome);
         judged.outcome = outcome;
         judged.bundle = bundle;
@@ -254,7 +254,7 @@ export async function openGate(deps: {
   const parts: JudgeParts = { ...engine.parts, requiresBinding: false, use: null };
   const decider = new GateDecider({
     judge: (call) => judge(call, parts),
-    ...{ clock: parts.clock, configuration, log, verdicts, replays, signer, observer: metrics.gate, routes },
+    ...{ clock: parts.clock, configuration, log, verdicts, replays, signer, metrics, routes },
   });
   const close = async () => {
     await replays?.close();

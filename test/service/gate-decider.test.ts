@@ -28,10 +28,11 @@ function open(verify: Verify, more: Partial<GateDeciderContext> = {}) {
     replays: createMemoryReplayStore(),
     signer: null,
     routes: { current: 'any' },
-    observer: {
-      decided: (protocol, decision, code) => counted.push(`${protocol} ${decision} ${code}`),
+    metrics: {
+      gate: {},
+      countDecision: (protocol, decision, code) => counted.push(`${protocol} ${decision} ${code}`),
       countOutcome: () => undefined,
-      rejected: (endpoint, reason) => rejected.push(`${endpoint} ${reason}`),
+      countRejection: (endpoint, reason) => rejected.push(`${endpoint} ${reason}`),
     },
     ...more,
   });
