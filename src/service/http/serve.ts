@@ -73,6 +73,8 @@ const FOREIGN = refusal(
 
 /** Serves the requests of all HTTP listeners: the way of each is {@link Server.serve}. */
 export class Server implements IncomingOwner {
+  /** Number of requests whose answer is not sent. Only {@link serve} writes it. */
+  open = 0;
   readonly bodyTimeoutMs: number;
   readonly gatekeeper: Gatekeeper;
   readonly #context: ServerContext;
@@ -80,7 +82,6 @@ export class Server implements IncomingOwner {
   readonly #busyPoll: BusyPoll;
   readonly #proxyTrust: ProxyTrust | null;
   readonly #notesAddress: boolean;
-  #open = 0;
 
   constructor(context: ServerContext) {
     this.#context = context;
@@ -94,11 +95,6 @@ export class Server implements IncomingOwner {
     this.#busyPoll = openBusyPoll(availableParallelism() > 1 ? configuration.busyPollMicrosecs / 1000 : 0);
   }
 
-  /** Number of requests whose answer is not sent. */
-  get open(): number {
-    return this.#open;
-  }
-
   /** Serves the requests to a listener with these routes. Paths match exactly, except those of the gates, so no router is needed. */
   handlerOf(table: Table) {
     return (wire: Wire, req: HttpRequest): void => void this.serve(table, wire, req);
@@ -108,7 +104,7 @@ export class Server implements IncomingOwner {
   async serve({ routes, unknown, peer }: Table, wire: Wire, req: HttpRequest): Promise<void> {
     const { gatekeeper } = this;
     const { log } = this.#context;
-    this.#open++;
+    this.open++;
     this.#busyPoll.end();
     const path = req.getUrl();
     // Proxies append the caller's path to the gate's path.
@@ -149,7 +145,7 @@ export class Server implements IncomingOwner {
       // What is held, or comes in pieces, is not sent yet.
       if (sent !== null) await sent;
       ticket?.release(incoming.isGone);
-      if (--this.#open === 0) this.#busyPoll.begin();
+      if (--this.open === 0) this.#busyPoll.begin();
     }
   }
 

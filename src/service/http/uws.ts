@@ -4,8 +4,6 @@ import type { Certificate } from './listen/certificate.js';
 import {
   cannotListen,
   GONE_PEER,
-  type FrontEnd,
-  type FrontEndOptions,
   type ListenAddress,
   type OpenFrontEnd,
   type Pieces,
@@ -20,89 +18,74 @@ import uWS from 'uWebSockets.js';
  * The front end on uWebSockets.js. Import this file only with `import()`: it loads a binary that is not installed
  * everywhere and does not run everywhere.
  */
-export const openUws: OpenFrontEnd = (options) => new UwsFrontEnd(options);
-
-class UwsFrontEnd implements FrontEnd {
-  readonly #options: FrontEndOptions;
-  /** The app that listens, and its address; `null` before it listens. */
-  #listening: {
-    readonly app: UwsApp;
-    readonly socket: uWS.us_listen_socket | null;
-    readonly at: ListenAddress;
-  } | null = null;
+export const openUws: OpenFrontEnd = ({ certificate, handle, connections }) => {
+  /** The app that listens, with its address; `null` before it listens. */
+  let listening: { readonly app: UwsApp; readonly at: ListenAddress } | null = null;
+  let socket: uWS.us_listen_socket | null = null;
   /** Apps with an earlier certificate that still have connections. */
-  readonly #retired = new Set<UwsApp>();
-
-  constructor(options: FrontEndOptions) {
-    this.#options = options;
-  }
-
-  // Within a promise, an error rejects.
-  async listen(address: ListenAddress): Promise<number> {
-    const { certificate } = this.#options;
-    const app = this.#makeApp(certificate);
-    let socket = listenOn(app, address);
-    if (socket === null) throw cannotListen(address);
-    const port = uWS.us_socket_local_port(socket);
-    const at = typeof address === 'string' ? address : { ...address, port };
-    // A change of the certificate binds the port again. uSockets allows that only for a port given by number, so a port
-    // that the system chose is closed here and opened by its number.
-    if (typeof address !== 'string' && address.port === 0 && certificate !== null) {
-      uWS.us_listen_socket_close(socket);
-      socket = listenOn(app, at);
-      if (socket === null) throw cannotListen(at);
-    }
-    this.#listening = { app, socket, at };
-    return port;
-  }
-
-  /**
-   * An app cannot change its certificate, so a new app takes over the port. The old socket is closed and the new one
-   * opened within one turn of the event loop. Connections that the kernel has accepted, but not the old app, are reset.
-   */
-  useCertificate(certificate: Certificate): void {
-    if (this.#listening === null) return;
-    const { app: old, socket: oldSocket, at } = this.#listening;
-    if (oldSocket === null) return;
-    const app = this.#makeApp(certificate);
-    uWS.us_listen_socket_close(oldSocket);
-    const socket = listenOn(app, at);
-    if (socket === null) {
-      // Nobody can reach the service any more. The error ends the process, so that its supervisor starts a new one.
-      setImmediate(() => {
-        throw cannotListen(at);
-      });
-      throw cannotListen(at);
-    }
-    this.#listening = { app, socket, at };
-    if (old.open > 0) this.#retired.add(old);
-  }
-
-  stopListening(): void {
-    if (this.#listening?.socket) uWS.us_listen_socket_close(this.#listening.socket);
-    if (this.#listening !== null) this.#listening = { ...this.#listening, socket: null };
-  }
-
-  close(): void {
-    this.#listening?.app.app.close();
-    for (const { app } of this.#retired) app.close();
-  }
-
-  #makeApp(certificate: Certificate | null): UwsApp {
-    const { handle, connections } = this.#options;
-    const app = certificate === null ? uWS.App() : makeSslApp(certificate);
+  const retired = new Set<UwsApp>();
+  const makeApp = (served: Certificate | null): UwsApp => {
+    const app = served === null ? uWS.App() : makeSslApp(served);
     const made: UwsApp = { app, open: 0 };
     app.any('/*', (res, req) => handle(new UwsWire(res, req), req));
     (app as unknown as UntypedApp).filter((connection, change) => {
       made.open += change;
       if (change < 0) {
         connections.closed();
-        if (made.open === 0) this.#retired.delete(made);
+        if (made.open === 0) retired.delete(made);
       } else if (!connections.opened()) connection.close();
     });
     return made;
-  }
-}
+  };
+  const stopListening = () => {
+    if (socket !== null) uWS.us_listen_socket_close(socket);
+    socket = null;
+  };
+  return {
+    stopListening,
+    // Within a promise, an error rejects.
+    listen: (address) =>
+      new Promise((resolve) => {
+        const app = makeApp(certificate);
+        socket = listenOn(app, address);
+        const port = uWS.us_socket_local_port(socket);
+        const at = typeof address === 'string' ? address : { ...address, port };
+        // A change of the certificate binds the port again. uSockets allows that only for a port given by number, so a port
+        // that the system chose is closed here and opened by its number.
+        if (typeof address !== 'string' && address.port === 0 && certificate !== null) {
+          stopListening();
+          socket = listenOn(app, at);
+        }
+        listening = { app, at };
+        resolve(port);
+      }),
+    /**
+     * An app cannot change its certificate, so a new app takes over the port. The old socket is closed and the new one
+     * opened within one turn of the event loop. Connections that the kernel has accepted, but not the old app, are reset.
+     */
+    useCertificate(next) {
+      if (listening === null || socket === null) return;
+      const { app: old, at } = listening;
+      const app = makeApp(next);
+      stopListening();
+      try {
+        socket = listenOn(app, at);
+      } catch (error) {
+        // Nobody can reach the service any more. The error ends the process, so that its supervisor starts a new one.
+        setImmediate(() => {
+          throw error;
+        });
+        throw error;
+      }
+      listening = { app, at };
+      if (old.open > 0) retired.add(old);
+    },
+    close() {
+      for (const { app } of retired) app.close();
+      listening?.app.app.close();
+    },
+  };
+};
 
 interface UwsApp {
   readonly app: uWS.TemplatedApp;
@@ -126,8 +109,10 @@ function makeSslApp({ certFile, keyFile }: Certificate): uWS.TemplatedApp {
 /**
  * Unless an option forbids it, uWebSockets.js sets SO_REUSEPORT: a second process would share the port without an
  * error, and take half the requests. `listen` calls back before it returns.
+ *
+ * @throws Error if it cannot listen there
  */
-function listenOn({ app }: UwsApp, address: ListenAddress): uWS.us_listen_socket | null {
+function listenOn({ app }: UwsApp, address: ListenAddress): uWS.us_listen_socket {
   let socket: uWS.us_listen_socket | false = false;
   const take = (listening: uWS.us_listen_socket | false) => void (socket = listening);
   if (typeof address === 'string') app.listen_unix(take, address);
@@ -135,7 +120,8 @@ function listenOn({ app }: UwsApp, address: ListenAddress): uWS.us_listen_socket
     const options = address.isShared ? LIBUS_LISTEN_DEFAULT : LIBUS_LISTEN_EXCLUSIVE_PORT;
     (app as unknown as UntypedApp).listen(address.host, address.port, options, take);
   }
-  return socket === false ? null : socket;
+  if (socket === false) throw cannotListen(address);
+  return socket;
 }
 
 /** uWebSockets.js frees `res` when the client disconnects or the answer is written. Using it then ends the process. */

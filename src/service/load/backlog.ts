@@ -101,6 +101,8 @@ const eventLoop: Loop = {
  * soon as they are refused. {@link Patience} says what else is refused. Nothing is estimated.
  */
 export class Backlog {
+  /** How many requests wait, without large bodies. Only the methods write it. */
+  length = 0;
   readonly #limits: BacklogLimits;
   readonly #signatures: { readonly waitMs: number };
   readonly #loop: Loop;
@@ -109,7 +111,6 @@ export class Backlog {
   readonly #large = new RoundRobin();
   /** Clients whose callers have given up lately. */
   readonly #impatient = new LRUCache<string, Patience>({ max: MAX_IMPATIENT });
-  #length = 0;
   /** When the first request of this turn came, or the turn before it ended if it left some; `null` between turns. */
   #turnStartedAt: number | null = null;
   #isTurnDue = false;
@@ -120,11 +121,6 @@ export class Backlog {
     this.#limits = limits;
     this.#signatures = signatures;
     this.#loop = loop;
-  }
-
-  /** How many requests wait, without large bodies. */
-  get length(): number {
-    return this.#length;
   }
 
   /**
@@ -140,7 +136,7 @@ export class Backlog {
     const client = isBusy || this.#impatient.size > 0 ? sender.client : null;
     const patience = client === null ? undefined : this.#impatient.get(client);
     patience?.count(false, isBusy, now);
-    if (this.#length > 0 || this.#signatures.waitMs >= AHEAD_MS) return false;
+    if (this.length > 0 || this.#signatures.waitMs >= AHEAD_MS) return false;
     return now - startedAt < AT_ONCE_MS && patience?.isLow !== true;
   }
 
@@ -159,7 +155,7 @@ export class Backlog {
 
   #isBusy(now: number): boolean {
     const turnMs = now - (this.#turnStartedAt ?? now);
-    return this.#length > 0 || turnMs >= MIN_SLICE_MS || this.#signatures.waitMs >= MIN_SLICE_MS;
+    return this.length > 0 || turnMs >= MIN_SLICE_MS || this.#signatures.waitMs >= MIN_SLICE_MS;
   }
 
   /**
@@ -172,7 +168,7 @@ export class Backlog {
     const places = this.#impatient.get(client)?.places ?? Infinity;
     if (this.#lanes.waitingOf(client) >= Math.min(places, this.#limits.maxPending / 2)) return false;
     this.#lanes.add(client, work, this.#loop.now());
-    this.#length++;
+    this.length++;
     this.#deferTurn();
     return true;
   }
@@ -216,7 +212,7 @@ export class Backlog {
   }
 
   #hasWaiting(): boolean {
-    return this.#length > 0 || this.#large.length > 0;
+    return this.length > 0 || this.#large.length > 0;
   }
 
   /**
@@ -246,7 +242,7 @@ export class Backlog {
       const isNewest = patience?.isLow === true;
       if (isRefused || ((isNewest || !isLate) && hasTimeToServe())) {
         const one = isRefused || !isNewest ? waiting.shift() : waiting.pop();
-        this.#length--;
+        this.length--;
         isMoving = true;
         one?.work(isRefused);
         const spentMs = this.#loop.now() - now;

@@ -21,7 +21,8 @@ export class NodeWire implements Wire {
   /** Whether the client has disconnected. */
   isGone = false;
   #gone: (() => void) | null = null;
-  #closes = false;
+  /** Whether the answer is the last one of the connection. */
+  closes = false;
 
   constructor(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean) {
     this.#request = request;
@@ -32,11 +33,6 @@ export class NodeWire implements Wire {
   /** Whether a part of the body has not arrived yet. */
   get isReceiving(): boolean {
     return !this.#request.complete;
-  }
-
-  /** Whether the answer is the last one of the connection. */
-  get closes(): boolean {
-    return this.#closes;
   }
 
   /** Reports that the client has disconnected, or sends a malformed body. */
@@ -76,7 +72,7 @@ export class NodeWire implements Wire {
     request.on('end', () => hand(NOTHING, true));
     // A client that is not asked for its body sends nothing before the answer, and need not send anything then.
     const isUnasked = this.#expectsContinue && !isWanted;
-    this.#closes ||= isUnasked;
+    this.closes ||= isUnasked;
     setImmediate(() => {
       if (!hasBegun && !request.destroyed) hand(NOTHING, isUnasked);
     });
@@ -88,19 +84,19 @@ export class NodeWire implements Wire {
 
   write(answer: WireAnswer): void {
     const { status, body, headers, closes } = answer;
-    this.#closes ||= closes;
+    this.closes ||= closes;
     this.#response.writeHead(status, {
       'Content-Type': 'application/json',
       ...headers,
       'Content-Length': Buffer.byteLength(body),
-      ...(this.#closes && { Connection: 'close' }),
+      ...(this.closes && { Connection: 'close' }),
     });
     this.#response.end(answer.isHead ? undefined : answer.body);
     this.#gone = null;
   }
 
   async stream({ status, headers, closes }: Omit<WireAnswer, 'body'>, pieces: Pieces): Promise<void> {
-    this.#closes = closes;
+    this.closes = closes;
     this.#response.writeHead(status, { ...headers, ...(closes && { Connection: 'close' }) });
     // It fails only where the client has gone.
     await pipeline(Readable.from(pieces), this.#response).catch(() => undefined);
@@ -124,36 +120,18 @@ export class NodeWire implements Wire {
 }
 
 /** The head of a request from `node:http`. */
-export class NodeRequest implements HttpRequest {
-  readonly #message: IncomingMessage;
-  readonly #path: string;
-  readonly #query: string | undefined;
-
-  constructor(message: IncomingMessage) {
-    this.#message = message;
-    const [, path = '', query] = /^([^?]*)(?:\?(.*))?$/s.exec(message.url ?? '') ?? [];
-    this.#path = path;
-    this.#query = query;
-  }
-
-  getCaseSensitiveMethod(): string {
-    return this.#message.method ?? '';
-  }
-
-  getUrl(): string {
-    return this.#path;
-  }
-
-  getQuery(): string | undefined {
-    return this.#query;
-  }
-
-  forEach(visit: (name: string, value: string) => void): void {
-    // Not `headers`, which joins some repeated headers and drops others.
-    const { rawHeaders } = this.#message;
-    for (let at = 0; at + 1 < rawHeaders.length; at += 2)
-      visit((rawHeaders[at] ?? '').toLowerCase(), decode(rawHeaders[at + 1] ?? ''));
-  }
+export function headOf({ method = '', url = '', rawHeaders }: IncomingMessage): HttpRequest {
+  const [, path = '', query] = /^([^?]*)(?:\?(.*))?$/s.exec(url) ?? [];
+  return {
+    getCaseSensitiveMethod: () => method,
+    getUrl: () => path,
+    getQuery: () => query,
+    forEach: (visit) => {
+      // Not `headers`, which joins some repeated headers and drops others.
+      for (let at = 0; at + 1 < rawHeaders.length; at += 2)
+        visit((rawHeaders[at] ?? '').toLowerCase(), decode(rawHeaders[at + 1] ?? ''));
+    },
+  };
 }
 
 /** Decodes a header as UTF-8, as uWebSockets.js does. Node decodes headers as Latin-1. */

@@ -17,7 +17,7 @@ import {
   type OpenFrontEnd,
   cannotListen,
 } from '../front-end.js';
-import { NodeRequest, NodeWire } from './node-wire.js';
+import { headOf, NodeWire } from './node-wire.js';
 import { Buffer } from 'node:buffer';
 
 // Like uWebSockets.js, which closes idle connections after 8 to 12 s.
@@ -154,7 +154,7 @@ function serve(server: Server, { handle, connections, certificate }: FrontEndOpt
     const begin = () => {
       begun.add(socket);
       if (!wire.isGone && isOver()) return;
-      handle(wire, new NodeRequest(request));
+      handle(wire, headOf(request));
     };
     // Node accepts one connection a turn. If more come, they wait in the kernel, and what is read first may be of a client
     // that has given up: whether it has is read in the next turn.
