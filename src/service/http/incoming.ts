@@ -74,7 +74,7 @@ export interface Answered extends Pick<LoggedRequest, 'endpoint' | 'traceparent'
 export interface IncomingOwner {
   /** Whether every answer closes its connection. */
   readonly gatekeeper: { readonly isLeaving: boolean };
-  /** How long a client may send a body, go on sending one that was refused, and take an answer that is held. */
+  /** How long a client may send a body, and take an answer that has a time. */
   readonly bodyTimeoutMs: number;
   /** The address of the client behind the peer of a connection. */
   clientAddress(peer: string, forwardedFor: string | null): string;
