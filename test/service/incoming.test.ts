@@ -103,7 +103,7 @@ describe('an answer', () => {
     wire.gone();
     await nextTurn();
     expect([wire.done, incoming.isOver, incoming.clientAddress]).toEqual([
-      ['discard'],
+      ['receive'],
       true,
       'null over unknown',
     ]);
@@ -125,9 +125,9 @@ describe('an answer before the body', () => {
   it('waits until the body has come, and keeps the connection', () => {
     const wire = refused();
     wire.take(piece, false);
-    expect(wire.done).toEqual(['discard']);
+    expect(wire.done).toEqual(['receive']);
     wire.take(piece, true);
-    expect(wire.done).toEqual(['discard', 'write']);
+    expect(wire.done).toEqual(['receive', 'write']);
     expect(wire.answers).toMatchObject([{ status: 413, closes: false }]);
     wire.take(piece, true);
     expect([wire.done.length, vi.getTimerCount()]).toEqual([2, 0]);
@@ -138,7 +138,7 @@ describe('an answer before the body', () => {
     wire.take(piece, false);
     wire.gone();
     wire.take(piece, true);
-    expect([wire.done, vi.getTimerCount()]).toEqual([['discard'], 0]);
+    expect([wire.done, vi.getTimerCount()]).toEqual([['receive'], 0]);
   });
 
   it('waits also for a body of which some has come', () => {
@@ -146,9 +146,9 @@ describe('an answer before the body', () => {
     incoming.ignoreBody();
     wire.take(piece, false);
     void answer(200);
-    expect(wire.done).toEqual(['discard']);
+    expect(wire.done).toEqual(['receive']);
     wire.take(piece, true);
-    expect(wire.done).toEqual(['discard', 'write']);
+    expect(wire.done).toEqual(['receive', 'write']);
   });
 
   it('is sent as any other once the whole body has come', () => {
@@ -156,7 +156,7 @@ describe('an answer before the body', () => {
     incoming.ignoreBody();
     wire.take(piece, true);
     void answer(200);
-    expect(wire.done).toEqual(['discard', 'write']);
+    expect(wire.done).toEqual(['receive', 'write']);
   });
 
   it.each([
@@ -165,18 +165,18 @@ describe('an answer before the body', () => {
   ])('comes before the rest after %s, and closes', (_, count, bytes) => {
     const wire = refused();
     for (let at = 0; at < count; at++) wire.take(bytes, false);
-    expect(wire.done).toEqual(['discard']);
+    expect(wire.done).toEqual(['receive']);
     wire.take(bytes, false);
-    expect([wire.done, wire.answers[0]?.closes]).toEqual([['discard', 'write'], true]);
+    expect([wire.done, wire.answers[0]?.closes]).toEqual([['receive', 'write'], true]);
   });
 
   it('comes after as long as a body may take, and closes', () => {
     const wire = refused();
     wire.take(piece, false);
     vi.advanceTimersByTime(1999);
-    expect(wire.done).toEqual(['discard']);
+    expect(wire.done).toEqual(['receive']);
     vi.advanceTimersByTime(1);
-    expect([wire.done, wire.answers[0]?.closes]).toEqual([['discard', 'keep open', 'write'], true]);
+    expect([wire.done, wire.answers[0]?.closes]).toEqual([['receive', 'keep open', 'write'], true]);
   });
 
   it('comes at once where the body is announced to be longer than that, and closes', () => {
@@ -226,7 +226,7 @@ describe('a body', () => {
     for (const serve of thrown) {
       const wire = ask({ serve }, { body: 'x' });
       await nextTurn();
-      expect([wire.done, wire.answers[0]?.status]).toEqual([['discard', 'write'], 500]);
+      expect([wire.done, wire.answers[0]?.status]).toEqual([['receive', 'write'], 500]);
     }
     expect([server.open, lines.map(({ msg }) => msg)]).toEqual([
       0,

@@ -17,9 +17,9 @@ export class NotedWire implements Wire {
 
   remoteAddress = () => '192.0.2.1';
   onAborted = (gone: () => void) => void (this.gone = gone);
-  receive(take: TakePiece, isWanted: boolean): void {
+  receive(take: TakePiece): void {
     this.take = take;
-    this.done.push(isWanted ? 'receive' : 'discard');
+    this.done.push('receive');
   }
   keepOpen = () => void this.done.push('keep open');
   write(answer: WireAnswer): void {

@@ -45,12 +45,8 @@ export interface Wire {
   remoteAddress(): string;
   /** Sets a callback for a disconnect before {@link write}. Call it before the handler returns. */
   onAborted(gone: () => void): void;
-  /**
-   * Starts to receive the body. The first piece comes soon, and is empty if nothing has arrived yet.
-   *
-   * @param isWanted whether to answer `Expect: 100-continue`, so that the client sends the body
-   */
-  receive(take: TakePiece, isWanted: boolean): void;
+  /** Starts to receive the body. The first piece comes soon, and is empty if nothing has arrived yet. */
+  receive(take: TakePiece): void;
   /** Keeps a slow connection open. Called every few seconds. */
   keepOpen(): void;
   /** Sends the answer to a request whose body has arrived completely, or an answer that closes. */

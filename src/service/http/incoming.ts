@@ -252,13 +252,13 @@ export class Incoming implements Asked, Answered {
     else {
       this.#reading = { maxBytes, ticket };
       this.#onBody = take;
-      this.#receive(true);
+      this.#receive();
     }
   }
 
   /** Discards a body that nobody reads. */
   ignoreBody(): void {
-    if (this.#isBodyDue && !this.#isReceiving && !this.isOver) this.#receive(false);
+    if (this.#isBodyDue && !this.#isReceiving && !this.isOver) this.#receive();
   }
 
   /**
@@ -306,14 +306,14 @@ export class Incoming implements Asked, Answered {
     return this.#isLast || this.#owner.gatekeeper.isLeaving;
   }
 
-  #receive(isWanted: boolean): void {
+  #receive(): void {
     this.#isReceiving = true;
     this.#wire.receive((chunk, isLast) => {
       if (isLast) this.#isBodyDue = false;
       if (this.#isFreed) return;
       if (this.isOver) this.#reader?.take(chunk, isLast);
       else if (this.#reading !== null) this.#take(chunk, isLast, this.#reading);
-    }, isWanted);
+    });
   }
 
   #take(
@@ -349,7 +349,7 @@ export class Incoming implements Asked, Answered {
       this.#write(typeof rest === 'string' ? { ...answer, closes: true } : answer);
     if (this.contentLength > MAX_DISCARDED_BYTES) end('too_large');
     else this.#openReader(null, MAX_DISCARDED_BYTES, end);
-    if (!this.#isFreed && !this.#isReceiving) this.#receive(false);
+    if (!this.#isFreed && !this.#isReceiving) this.#receive();
   }
 
   #openReader(ticket: Ticket | null, maxBytes: number, end: (body: Buffer | BodyFault) => void): BodyReader {

@@ -17,17 +17,15 @@ const NOTHING = Buffer.alloc(0);
 export class NodeWire implements Wire {
   readonly #request: IncomingMessage;
   readonly #response: ServerResponse;
-  readonly #expectsContinue: boolean;
   /** Whether the client has disconnected. */
   isGone = false;
   #gone: (() => void) | null = null;
   /** Whether the answer is the last one of the connection. */
   closes = false;
 
-  constructor(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean) {
+  constructor(request: IncomingMessage, response: ServerResponse) {
     this.#request = request;
     this.#response = response;
-    this.#expectsContinue = expectsContinue;
   }
 
   /** Whether a part of the body has not arrived yet. */
@@ -51,9 +49,8 @@ export class NodeWire implements Wire {
     else this.#gone = gone;
   }
 
-  receive(take: TakePiece, isWanted: boolean): void {
+  receive(take: TakePiece): void {
     const request = this.#request;
-    if (this.#expectsContinue && isWanted) this.#response.writeContinue();
     const announced = Number(request.headers['content-length'] ?? NaN);
     let received = 0;
     let hasBegun = false;
@@ -70,11 +67,8 @@ export class NodeWire implements Wire {
       hand(piece, received === announced || (request.complete && request.readableLength === 0));
     });
     request.on('end', () => hand(NOTHING, true));
-    // A client that is not asked for its body sends nothing before the answer, and need not send anything then.
-    const isUnasked = this.#expectsContinue && !isWanted;
-    this.closes ||= isUnasked;
     setImmediate(() => {
-      if (!hasBegun && !request.destroyed) hand(NOTHING, isUnasked);
+      if (!hasBegun && !request.destroyed) hand(NOTHING, false);
     });
   }
 
@@ -84,12 +78,12 @@ export class NodeWire implements Wire {
 
   write(answer: WireAnswer): void {
     const { status, body, headers, closes } = answer;
-    this.closes ||= closes;
+    this.closes = closes;
     this.#response.writeHead(status, {
       'Content-Type': 'application/json',
       ...headers,
       'Content-Length': Buffer.byteLength(body),
-      ...(this.closes && { Connection: 'close' }),
+      ...(closes && { Connection: 'close' }),
     });
     this.#response.end(answer.isHead ? undefined : answer.body);
     this.#gone = null;

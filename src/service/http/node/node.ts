@@ -132,7 +132,7 @@ function serve(server: Server, { handle, connections, certificate }: FrontEndOpt
     });
     socket.once('close', gone);
   });
-  const serveRequest = (request: IncomingMessage, response: ServerResponse, expectsContinue: boolean) => {
+  const serveRequest = (request: IncomingMessage, response: ServerResponse) => {
     const { socket } = request;
     const wires = open.get(socket);
     // The client has disconnected, or had the last answer of the connection: ignore its remaining requests. RFC 9112 §9.6
@@ -148,7 +148,7 @@ function serve(server: Server, { handle, connections, certificate }: FrontEndOpt
       refuseConnection(socket, ...refusal);
       return;
     }
-    const wire = new NodeWire(request, response, expectsContinue);
+    const wire = new NodeWire(request, response);
     wires.add(wire);
     response.once('close', () => wires.delete(wire));
     const begin = () => {
@@ -161,10 +161,9 @@ function serve(server: Server, { handle, connections, certificate }: FrontEndOpt
     if (begun.has(socket)) begin();
     else setImmediate(() => setImmediate(begin));
   };
-  server.on('request', (request, response) => serveRequest(request, response, false));
-  server.on('checkContinue', (request, response) => serveRequest(request, response, true));
-  // Other expectations are ignored, as uWebSockets.js ignores them.
-  server.on('checkExpectation', (request, response) => serveRequest(request, response, false));
+  server.on('request', serveRequest);
+  // Other expectations than `100-continue` are ignored, as uWebSockets.js ignores them.
+  server.on('checkExpectation', serveRequest);
   server.on('clientError', (fault: ParserFault, socket: Socket) => {
     // Behind a request with `Connection: close`. Its answer comes, and ends the connection.
     if (fault.code === 'HPE_CLOSED_CONNECTION') return;
