@@ -7,7 +7,7 @@ import { GATE_PROTOCOLS } from '../../src/gate/open.js';
 import { headersOf } from '../../src/gate/request.js';
 import { createMemoryReplayStore } from '../../src/usage/index.js';
 import { readConfiguration } from '../../src/service/configuration/configuration.js';
-import { GateDecider, openGate, type GateDeciderContext } from '../../src/service/gate-decider.js';
+import { deciderOf, openGate, type GateDeciderContext } from '../../src/service/gate-decider.js';
 import { Metrics } from '../../src/service/observe/metrics/metrics.js';
 import { generateKey } from '../../src/issue/index.js';
 import { WorkDropped } from '../../src/signatures/signature-verifier.js';
@@ -20,7 +20,7 @@ function open(verify: Verify, more: Partial<GateDeciderContext> = {}) {
   const counted: string[] = [];
   const rejected: string[] = [];
   const recorded: string[] = [];
-  const decider = new GateDecider({
+  const decider = deciderOf({
     judge: verify,
     clock: () => Math.floor(Date.now() / 1000),
     configuration: readConfiguration({ SERVER_IDENTITY: 'any' }),
