@@ -2,7 +2,6 @@ import type { Logger } from 'pino';
 import type { Body } from '../verify/binding.js';
 import { judge, type Call, type Judgement } from '../verify/judge.js';
 import type { JudgeParts } from '../verify/parts.js';
-import type { Engine } from '../verifier/engine.js';
 import type { GateContext } from '../gate/context.js';
 import {
   bodyTimedOut,
@@ -21,6 +20,7 @@ import { responseTo, type GateResponse } from '../gate/response.js';
 import { useInvocation, type ReplayRules, type ReplayStore } from '../usage/index.js';
 import { WorkDropped } from '../signatures/signature-verifier.js';
 import type { Configuration } from './configuration/configuration.js';
+import type { RouteContext } from './core.js';
 import type { LoggedRequest } from './http/incoming.js';
 import type { VerdictLogs } from './observe/logs/verdict-logs.js';
 import { ContextSigner } from './routes/context-token.js';
@@ -212,13 +212,9 @@ export interface Gate {
  * @throws Error if the file with the routes cannot be used
  * @throws ReplayStoreError if `GATE_REPLAY=redis` and Redis cannot be used
  */
-export async function openGate(deps: {
-  readonly engine: Engine;
-  readonly configuration: Configuration;
-  readonly metrics: Metrics;
-  readonly verdicts: VerdictLogs;
-  readonly log: Logger;
-}): Promise<Gate> {
+export async function openGate(
+  deps: Pick<RouteContext, 'engine' | 'configuration' | 'metrics' | 'verdicts' | 'log'>,
+): Promise<Gate> {
   const { engine, configuration, metrics, verdicts, log } = deps;
   const { gateReplay, gateRoutes, gateSigningKey, statusListBaseUrl } = configuration;
   const routes = new ServedRoutes(gateRoutes);

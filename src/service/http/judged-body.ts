@@ -1,6 +1,7 @@
 import type { Buffer } from 'node:buffer';
 import { hasMoreNodes, JSON_LIMITS } from '../../protocol/json.js';
 import { decodeUtf8 } from '#platform';
+import type { Configuration } from '../configuration/configuration.js';
 import type { Ticket } from '../load/gatekeeper.js';
 import { MAX_PIECES, type BodyFault } from './body-reader.js';
 import { refusal, type Answer, type Answering, type Asked, type Incoming } from './incoming.js';
@@ -28,11 +29,7 @@ export interface Judge<One extends Asked = Asked> {
 const RETRY = { 'Retry-After': '1' };
 const OVERLOADED = refusal(503, 'overloaded', { headers: RETRY });
 
-/** The limits of bodies. */
-export interface BodyLimits {
-  readonly maxBodyBytes: number;
-  readonly requestTimeoutSecs: number;
-}
+type BodyLimits = Pick<Configuration, 'maxBodyBytes' | 'requestTimeoutSecs'>;
 
 /** Says what `too_large` means. */
 export const tooLargeMessage = (maxBytes: number): string =>

@@ -1,12 +1,10 @@
 import { Buffer } from 'node:buffer';
 import { availableParallelism } from 'node:os';
 import { performance } from 'node:perf_hooks';
-import type { Logger } from 'pino';
-import type { Configuration } from '../configuration/configuration.js';
+import type { RouteContext } from '../core.js';
 import type { Gatekeeper, Ticket } from '../load/gatekeeper.js';
 import type { RateLimit } from '../load/rate-limit.js';
-import type { Endpoint, Metrics } from '../observe/metrics/metrics.js';
-import type { Tracing } from '../observe/tracing.js';
+import type { Endpoint } from '../observe/metrics/metrics.js';
 import { clientAddressOf, type ProxyTrust } from './client-address.js';
 import type { HttpRequest, Wire } from './front-end.js';
 import { gateProtocolOf } from './gate-head.js';
@@ -54,13 +52,10 @@ export interface Table {
 }
 
 /** What a {@link Server} needs. */
-export interface ServerContext {
-  readonly configuration: Configuration;
-  readonly gatekeeper: Gatekeeper;
-  readonly metrics: Metrics;
-  readonly log: Logger;
-  /** `null` if no OpenTelemetry SDK is registered. */
-  readonly tracing: Tracing | null;
+export interface ServerContext extends Pick<
+  RouteContext,
+  'configuration' | 'gatekeeper' | 'metrics' | 'log' | 'tracing'
+> {
   /** The names by which it may be called: a page whose name was made to lead here has another. Left out: any. */
   readonly hosts?: ReadonlySet<string> | null;
 }

@@ -1,5 +1,6 @@
 import { performance } from 'node:perf_hooks';
 import { LRUCache } from 'lru-cache';
+import type { Configuration } from '../configuration/configuration.js';
 import type { Sender } from './gatekeeper.js';
 import { Patience } from './patience.js';
 
@@ -48,13 +49,8 @@ class RoundRobin {
   }
 }
 
-/** The limits of {@link Backlog}. */
-export interface BacklogLimits {
-  /** Milliseconds that a request may wait. */
-  readonly queueBurstMs: number;
-  /** Maximum number of requests; a single client may have half as many. */
-  readonly maxPending: number;
-}
+/** The limits of {@link Backlog}. A single client may have half of `maxPending`. */
+export type BacklogLimits = Pick<Configuration, 'queueBurstMs' | 'maxPending'>;
 
 // A turn of the event loop serves waiting requests for at least MIN_SLICE_MS and at most MAX_SLICE_MS, so that it looks at
 // its sockets every few milliseconds.

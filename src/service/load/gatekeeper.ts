@@ -1,10 +1,8 @@
+import type { Configuration } from '../configuration/configuration.js';
 import { Backlog, type BacklogLimits } from './backlog.js';
 
-/** The limits of a {@link Gatekeeper}. */
-export interface GatekeeperLimits extends BacklogLimits {
-  /** Maximum number of bytes for bodies that are being read, parsed or waiting, including their parsed values. */
-  readonly maxBodyMemory: number;
-}
+/** The limits of a {@link Gatekeeper}. `maxBodyMemory` is for bodies that are being read, parsed or waiting, with their parsed values. */
+export type GatekeeperLimits = BacklogLimits & Pick<Configuration, 'maxBodyMemory'>;
 
 /** Who asks: what has `clientOf` its address. Asked for only if memory is short or there is no time, as it takes a microsecond. */
 export interface Sender {
