@@ -49,17 +49,13 @@ export class Connections {
 }
 
 /** The connections of each listener, as metrics name them. Each has a limit of its own. */
-export interface ListenerConnections {
-  readonly http: Connections;
-  /** `null` if there is no gRPC. */
-  readonly grpc: Connections | null;
-  /** Those on `METRICS_ADDR`; `null` if it is not set. */
-  readonly metrics: Connections | null;
-}
+export type ListenerConnections = ReturnType<typeof divideConnections>;
 
 /**
  * Divides the connections among the listeners, so that none can take another's. With gRPC, it has a quarter of
  * `MAX_CONNECTIONS` and HTTP the rest. Those on `METRICS_ADDR` do not count towards `MAX_CONNECTIONS`.
+ *
+ * @returns `null` for a listener that there is not
  */
 export function divideConnections(
   {
@@ -68,7 +64,7 @@ export function divideConnections(
     metricsAddr,
   }: Pick<Configuration, 'maxConnections' | 'grpcPort' | 'metricsAddr'>,
   log: Logger,
-): ListenerConnections {
+) {
   const descriptors = freeDescriptors();
   const operators =
     metricsAddr === undefined ? 0 : Math.min(MAX_OPERATOR_CONNECTIONS, Math.ceil(descriptors / 4));

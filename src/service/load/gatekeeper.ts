@@ -19,17 +19,17 @@ export const MAX_TYPICAL_BYTES = 64 * 1024;
 const SMALL_BYTES = 16 * 1024;
 
 /** What is in use. Only tickets write it. */
-interface InUse {
+class InUse {
   /** Requests that wait for a verdict, and for a status list instead. */
-  pending: number;
-  parked: number;
-  parkedBytes: number;
+  pending = 0;
+  parked = 0;
+  parkedBytes = 0;
   /** Bytes of bodies that are being read, or wait for their turn. */
-  reading: number;
+  reading = 0;
   /** Bytes charged for what waits for a verdict. */
-  charged: number;
+  charged = 0;
   /** Bytes of bodies that are being read, by client. Has only clients that hold some: it is as small as the open requests are few. */
-  readonly byClient: Map<string, number>;
+  readonly byClient = new Map<string, number>();
 }
 
 /**
@@ -47,10 +47,7 @@ export class Gatekeeper {
   isDraining = false;
   readonly #backlog: Backlog;
   readonly #limits: GatekeeperLimits;
-  readonly #inUse: InUse = {
-    ...{ pending: 0, parked: 0, parkedBytes: 0, reading: 0, charged: 0 },
-    byClient: new Map(),
-  };
+  readonly #inUse = new InUse();
 
   constructor(limits: GatekeeperLimits, backlog: Backlog) {
     this.#limits = limits;

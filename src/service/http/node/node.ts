@@ -179,22 +179,18 @@ function serve(server: Server, { handle, connections, certificate }: FrontEndOpt
     // Either no request is open, or the fault is in the framing or the body of the one that is.
     wire?.abort();
     wires.clear();
-    const status = STATUS_OF.get(fault.code) ?? 400;
+    const status = STATUS_OF[fault.code ?? ''] ?? 400;
     refuseConnection(socket, status, `the request is not HTTP/1.1: ${fault.reason ?? fault.message}`);
   });
 }
 
-/** The error of Node's parser for bytes that are not an HTTP request. */
-interface ParserFault extends Error {
-  readonly code?: string;
-  /** The parser's own message. */
-  readonly reason?: string;
-}
+/** The error of Node's parser for bytes that are not an HTTP request. `reason`: the parser's own message. */
+type ParserFault = Error & { readonly code?: string; readonly reason?: string };
 
-const STATUS_OF: ReadonlyMap<string | undefined, number> = new Map([
-  ['HPE_HEADER_OVERFLOW', 431],
-  ['ERR_HTTP_REQUEST_TIMEOUT', 408],
-]);
+const STATUS_OF: Partial<Record<string, number>> = {
+  HPE_HEADER_OVERFLOW: 431,
+  ERR_HTTP_REQUEST_TIMEOUT: 408,
+};
 
 type Refusal = readonly [status: number, error: string];
 
