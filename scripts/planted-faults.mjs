@@ -110,14 +110,6 @@ const FAULTS = [
   ],
   [
     'http/node/node-wire',
-    'if (this.#expectsContinue && isWanted)',
-    'if (false)',
-    'front-ends',
-    'asks for a body that waits to be asked for',
-    'node',
-  ],
-  [
-    'http/node/node-wire',
     '/[^\\x00-\\x7f]/.test(value)',
     'false',
     'front-ends',

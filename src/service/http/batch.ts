@@ -6,7 +6,7 @@ import type { RateLimit } from '../load/rate-limit.js';
 import { MAX_PIECES } from './body-reader.js';
 import type { Judge } from './judged-body.js';
 import { judgeInTurn } from './serve.js';
-import { inPieces, NDJSON_TYPE, refusal, type Answer, type Answering, type Incoming } from './incoming.js';
+import { inPieces, NDJSON_TYPE, refusal, type Answer, type Incoming } from './incoming.js';
 
 type BatchDeps = Pick<RouteContext, 'configuration' | 'gatekeeper' | 'log' | 'metrics'> & {
   readonly limit: RateLimit | null;
@@ -48,8 +48,20 @@ export async function answerBatch(
     metrics.countRejection(incoming.endpoint, status === 413 ? 'too_large' : 'malformed');
     return refusal(status, error);
   };
-  const refused = refuseHeaders(incoming, maxBatch, refuse);
-  if (refused !== null) return refused;
+  if (maxBatch === 0)
+    return refuse(415, 'batches (application/x-ndjson) are off, since MAX_BATCH is 0; send single requests');
+  const type = incoming.header('content-type') ?? '';
+  if (!TYPE_FORM.test(type)) {
+    const expected = `${NDJSON_TYPE} for a batch, without other parameters than charset=utf-8`;
+    return refuse(415, `Content-Type is ${JSON.stringify(type.slice(0, 80))}, expected ${expected}`);
+  }
+  if (incoming.header('content-encoding') !== null)
+    return refuse(415, 'a batch has Content-Encoding, expected none: send it as it is');
+  if (incoming.header('x-drs-bundle') !== null)
+    return refuse(
+      400,
+      'a batch has the header X-DRS-Bundle, expected none: put each bundle into a line of it',
+    );
   const body = await incoming.read(maxBytes, ticket);
   if (body === 'gone') return null;
   if (body === 'too_large') {
@@ -169,23 +181,4 @@ function splitLines(body: Buffer, maxLines: number): Buffer[] | null {
     from = end + 1;
   }
   return lines;
-}
-
-/** Refuses a batch whose headers are not those of one; `null` if they are. */
-function refuseHeaders(
-  incoming: Incoming,
-  maxBatch: number,
-  refuse: (status: number, error: string) => Answering,
-): Answering {
-  if (maxBatch === 0)
-    return refuse(415, 'batches (application/x-ndjson) are off, since MAX_BATCH is 0; send single requests');
-  const type = incoming.header('content-type') ?? '';
-  if (!TYPE_FORM.test(type)) {
-    const expected = `${NDJSON_TYPE} for a batch, without other parameters than charset=utf-8`;
-    return refuse(415, `Content-Type is ${JSON.stringify(type.slice(0, 80))}, expected ${expected}`);
-  }
-  if (incoming.header('content-encoding') !== null)
-    return refuse(415, 'a batch has Content-Encoding, expected none: send it as it is');
-  if (incoming.header('x-drs-bundle') === null) return null;
-  return refuse(400, 'a batch has the header X-DRS-Bundle, expected none: put each bundle into a line of it');
 }
