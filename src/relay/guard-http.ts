@@ -6,7 +6,7 @@ import { NAMING_HEADERS, type HeaderLookup } from '../gate/request.js';
 import type { Configuration } from '../service/configuration/configuration.js';
 import type { GateHead } from '../service/http/gate-head.js';
 import { refusal } from '../service/http/incoming.js';
-import { answerOf, GateJudge } from '../service/routes/gate-route.js';
+import { answerOf, gateJudge } from '../service/routes/gate-route.js';
 import type { Destination } from './destination.js';
 import { targetOf, type MakeJudge } from './http-relay.js';
 import { OWN_HEADERS } from './http-target.js';
@@ -28,7 +28,7 @@ export function guardJudge(
   { pathFor }: Destination,
 ): MakeJudge {
   return ({ gate }, forwarder, refusalOf) =>
-    new GateJudge(
+    gateJudge(
       { gate, configuration },
       protocol,
       (incoming, size, ticket) => {
