@@ -128,7 +128,7 @@ async function runStdio(
     });
     // Our variables, and so our secrets, are not for the server.
     const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith(PREFIX)));
-    endLike(await relayToChild(command, env, guarding, (line) => guarding.read(line)));
+    endLike(await relayToChild(command, env, guarding));
   } finally {
     process.stdin.destroy();
     await opened.close();

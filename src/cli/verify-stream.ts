@@ -11,7 +11,7 @@ import type { Engine } from '../verifier/engine.js';
 import { OptionsError } from '../verifier/options.js';
 import { asksForDetails, toVerdict } from '../verifier/verdict.js';
 import { parseBundleText } from '../verify/receipt-cache.js';
-import { Lines, write, type Piece } from '../relay/lines.js';
+import { Lines, write, type Line } from '../relay/lines.js';
 import { CommandError, EXIT, exitCodeOf, type ExitCode } from './command-error.js';
 import { unreadable } from './files.js';
 import { printableJson } from './terminal.js';
@@ -71,13 +71,11 @@ export async function verifyStream(
 
 async function* linesOf(input: Readable, maxBytes: number): AsyncGenerator<Buffer | null> {
   const lines = new Lines(maxBytes);
-  const read = function* (pieces: Iterable<Piece>) {
-    // What is left of a line that is too long is skipped.
-    for (const { kind, bytes } of pieces) if (kind !== 'rest') yield kind === 'line' ? bytes : null;
+  const read = function* (found: Iterable<Line>) {
+    for (const { bytes, isTooLong } of found) yield isTooLong ? null : bytes;
   };
   for await (const chunk of input as AsyncIterable<Buffer>) yield* read(lines.push(chunk));
-  const last = lines.end();
-  if (last.length > 0) yield last;
+  yield* read(lines.end());
 }
 
 const tooLong = ({ maxBytes }: LineVerifier): Promise<Refusal> =>

@@ -32,7 +32,7 @@ export function waitBefore({ retryMs }: StreamPosition, failures: number): numbe
 export async function readEvents(
   response: IncomingMessage,
   position: StreamPosition,
-  onMessage: (data: string) => Promise<void>,
+  onMessage: (data: string, from: IncomingMessage) => Promise<void>,
 ): Promise<void> {
   let events: EventSourceMessage[] = [];
   const limit = { isPassed: false };
@@ -54,7 +54,7 @@ export async function readEvents(
     events = [];
     for (const { id, event = 'message', data } of arrived) {
       if (id !== undefined && id !== '') position.lastEventId = id;
-      if (event === 'message' && data !== '') await onMessage(data);
+      if (event === 'message' && data !== '') await onMessage(data, response);
     }
   }
 }

@@ -6,7 +6,7 @@ import { LISTEN, subjectOf } from '../gate/mcp-methods.js';
 import { isJsonObject } from '../protocol/json.js';
 import { newPosition, readEvents, waitBefore, type StreamPosition } from './events.js';
 import { readAtMost, type HttpTarget } from './http-target.js';
-import type { Output } from './lines.js';
+import type { Say } from './lines.js';
 import {
   answerIn,
   errorLine,
@@ -28,7 +28,7 @@ export interface HttpEndOptions {
   readonly target: HttpTarget;
   /** More headers of each request, such as `Authorization`, by names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
-  readonly output: Output;
+  readonly say: Say;
   /** Tells the operator something. */
   readonly note: (message: string) => void;
   /** Aborts when this process is told to end. */
@@ -63,11 +63,16 @@ interface Session {
 /** A request that has no answer yet. */
 interface Pending {
   readonly message: Message;
-  readonly session: Session;
   readonly controller: AbortController;
-  /** Whether the client has asked, and not this relay, again. */
-  readonly isAsked: boolean;
+  /** Whether this relay has asked, so that the client does not hear the answer. */
+  readonly isOurs: boolean;
   isAnswered: boolean;
+}
+
+/** An answer of the server that is none to the request. */
+interface Failed {
+  readonly response: IncomingMessage;
+  readonly text: string | null;
 }
 
 /**
@@ -76,8 +81,8 @@ interface Pending {
  */
 export class HttpEnd implements ServerEnd {
   readonly #options: HttpEndOptions;
-  readonly #pending = new Map<string, Pending>();
-  readonly #working = new Set<Promise<void>>();
+  /** The requests of the client, and when they are done. */
+  readonly #pending = new Map<Pending, Promise<void>>();
   /** Ends the stream of the server's own messages, and all requests. */
   readonly #closing = new AbortController();
   #session: Session = { id: null, version: null };
@@ -91,17 +96,17 @@ export class HttpEnd implements ServerEnd {
 
   async send(sent: Sent, message: Message | null, again: () => Promise<Outcome>): Promise<void> {
     const refuse = (code: number, what: string) =>
-      this.#options.output.insert(errorLine(idTextOf(sent.bytes), code, `${what}: it was not sent`));
+      this.#options.say(errorLine(idTextOf(message), code, `${what}: it was not sent`));
     await this.#renewing?.catch(() => undefined);
     if (message === null)
       return readBytes(sent.bytes) === undefined
         ? refuse(PARSE_ERROR, 'a line is not JSON')
         : refuse(INVALID_REQUEST, 'a message is not an object (a batch, for example)');
     if (message.id === null) return this.#notify(message, sent);
-    const pending = [...this.#pending.values()].map(({ message: { bytes } }) => bytes.length);
-    const bytes = pending.reduce((sum, length) => sum + length, message.bytes.length);
-    if (pending.length >= MAX_IN_FLIGHT || bytes > MAX_BYTES_IN_FLIGHT)
-      return refuse(TRANSPORT_ERROR, `${pending.length} requests have no answer yet`);
+    const sizes = [...this.#pending.keys()].map((pending) => pending.message.bytes.length);
+    const bytes = sizes.reduce((sum, length) => sum + length, message.bytes.length);
+    if (sizes.length >= MAX_IN_FLIGHT || bytes > MAX_BYTES_IN_FLIGHT)
+      return refuse(TRANSPORT_ERROR, `${sizes.length} requests have no answer yet`);
     const isHandshake = message.method === INITIALIZE;
     if (isHandshake) {
       this.#handshake = { message, sent };
@@ -109,22 +114,24 @@ export class HttpEnd implements ServerEnd {
       await this.#endSession();
       this.#session = { id: null, version: null };
     }
-    const done = this.#track(this.#request(message, sent, again));
+    const pending = { message, controller: new AbortController(), isOurs: false, isAnswered: false };
+    const done = this.#request(pending, sent, again).finally(() => this.#pending.delete(pending));
+    this.#pending.set(pending, done);
     // What comes next needs the session and the version.
     return isHandshake ? done : undefined;
   }
 
   /** Waits for the last answers, unless this process is told to end, then ends the session. */
   async end(): Promise<void> {
-    const { stop } = this.#options;
+    const { stop, target } = this.#options;
     // These do not end by themselves.
-    for (const { message, isAnswered, controller } of this.#pending.values())
+    for (const { message, isAnswered, controller } of this.#pending.keys())
       if (isAnswered || message.method === LISTEN) controller.abort();
     const waiting = delay(LAST_ANSWERS_MS, null, { ref: false, signal: stop }).catch(() => null);
-    await Promise.race([Promise.all(this.#working), waiting]);
+    await Promise.race([Promise.all(this.#pending.values()), waiting]);
     this.#closing.abort();
     await this.#endSession();
-    this.#options.target.close();
+    target.close();
   }
 
   async #endSession(): Promise<void> {
@@ -134,23 +141,13 @@ export class HttpEnd implements ServerEnd {
     (await asked.catch(() => null))?.resume();
   }
 
-  #track(work: Promise<void>): Promise<void> {
-    const tracked = work.finally(() => this.#working.delete(tracked));
-    this.#working.add(tracked);
-    return tracked;
-  }
-
   /** Sends a notification or a response. The messages after it wait until the server has taken it. */
   async #notify(message: Message, sent: Sent): Promise<void> {
-    const cancelled =
-      message.method === CANCELLED ? this.#pending.get(keyOf(message.params['requestId'])) : undefined;
+    const isCancelled = ({ message: { id } }: Pending) => id === message.params['requestId'];
+    const cancelled = message.method === CANCELLED ? [...this.#pending.keys()].find(isCancelled) : undefined;
     // From version 2026-07-28 on, a client cancels by closing the stream.
-    if (cancelled !== undefined && versionOf(cancelled.message) !== null) {
-      cancelled.controller.abort();
-      return;
-    }
-    const posted = this.#track(this.#postOne(message, sent));
-    await Promise.race([posted, delay(NOTIFICATION_MS, null, { ref: false })]);
+    if (cancelled === undefined || versionOf(cancelled.message) === null)
+      await Promise.race([this.#postOne(message, sent), delay(NOTIFICATION_MS, null, { ref: false })]);
     // Servers send no answer to a request that was cancelled, and may leave its stream open.
     cancelled?.controller.abort();
   }
@@ -170,39 +167,24 @@ export class HttpEnd implements ServerEnd {
     }
   }
 
-  /** @param again `null` if it is not sent once more */
-  async #request(
-    message: Message,
-    sent: Sent,
-    again: (() => Promise<Outcome>) | null,
-    isAsked = true,
-  ): Promise<void> {
-    const pending: Pending = {
-      ...{ message, session: this.#session, controller: new AbortController(), isAsked, isAnswered: false },
-    };
-    const key = keyOf(message.id);
-    if (isAsked) this.#pending.set(key, pending);
-    const signal = AbortSignal.any([pending.controller.signal, this.#closing.signal]);
+  /** Sends a request, and says what the server answers. */
+  async #request(pending: Pending, sent: Sent, again: () => Promise<Outcome>): Promise<void> {
+    const { say } = this.#options;
+    const { message, controller } = pending;
+    const session = this.#session;
     try {
-      const response = await this.#post(pending.session, message, sent, signal);
-      const status = response.statusCode ?? 0;
-      if (message.method === INITIALIZE && status < 300)
-        pending.session.id = headerOf(response, 'mcp-session-id');
-      const isLost = await this.#read(response, pending, sent, { signal, mayRepeat: again !== null });
-      if (!isLost || again === null) return;
-      await this.#renew(pending.session);
-      // Once: what is lost again at once was never kept. A gate before the server may have used the bundle up.
-      const outcome = await again();
-      if (outcome.kind === 'send') await this.#request(message, outcome, null);
-      else await this.#options.output.insert(withId(outcome.line ?? '', () => idTextOf(message.bytes)));
+      let failed = await this.#ask(pending, session, sent);
+      if (failed !== null && session.id !== null && isLost(failed)) {
+        await this.#renew(session);
+        // Once: what is lost again at once was never kept. A gate before the server may have used the bundle up.
+        const outcome = await again();
+        if (outcome.kind === 'answer') return await say(withId(outcome.line ?? '', message));
+        failed = await this.#ask(pending, this.#session, outcome);
+      }
+      if (failed !== null) await say(failureLine(message, sent, failed));
     } catch (error) {
-      if (signal.aborted) return;
-      if (!isAsked) throw error;
-      pending.isAnswered = true;
-      const line = errorLine(idTextOf(message.bytes), TRANSPORT_ERROR, (error as Error).message);
-      await this.#options.output.insert(line);
-    } finally {
-      if (this.#pending.get(key) === pending) this.#pending.delete(key);
+      if (controller.signal.aborted || this.#closing.signal.aborted) return;
+      await say(errorLine(idTextOf(message), TRANSPORT_ERROR, (error as Error).message));
     }
   }
 
@@ -216,93 +198,92 @@ export class HttpEnd implements ServerEnd {
   async #initializeAgain(): Promise<void> {
     if (this.#handshake === null) throw new Error('the server has lost the session');
     const { message, sent } = this.#handshake;
-    const lost = this.#session;
-    this.#session = { id: null, version: null };
-    try {
-      await this.#request(message, sent, null, false);
-    } catch (error) {
-      // The next request tries again.
-      this.#session = lost;
-      throw error;
-    }
+    const session = { id: null, version: null };
+    const pending = { message, controller: new AbortController(), isOurs: true, isAnswered: false };
+    const failed = await this.#ask(pending, session, sent);
+    if (failed !== null)
+      throw new Error(
+        `the server has lost the session, and refuses a new one with ${failed.response.statusCode}`,
+      );
+    this.#session = session;
     const bytes = Buffer.from(JSON.stringify({ jsonrpc: '2.0', method: INITIALIZED }));
-    await this.#postOne(messageOf(bytes, readBytes(bytes)) as Message, { kind: 'send', bytes });
+    await this.#postOne(messageOf(bytes) as Message, { kind: 'send', bytes });
     this.#options.note('the server had lost the session: a new one was begun');
   }
 
-  /** @returns whether the server has lost the session, so that the request may be sent once more */
-  async #read(
-    response: IncomingMessage,
-    pending: Pending,
-    sent: Sent,
-    { signal, mayRepeat }: { readonly signal: AbortSignal; readonly mayRepeat: boolean },
-  ): Promise<boolean> {
-    const status = response.statusCode ?? 0;
+  /** Sends a request, and reads the messages with which the server answers; what else it answers is returned. */
+  async #ask(pending: Pending, session: Session, sent: Sent): Promise<Failed | null> {
+    const { message, controller } = pending;
+    const signal = AbortSignal.any([controller.signal, this.#closing.signal]);
+    const response = await this.#post(session, message, sent, signal);
+    const { statusCode: status = 0 } = response;
     requirePlain(response);
     const isGood = status >= 200 && status < 300;
+    if (isGood && message.method === INITIALIZE) session.id = headerOf(response, 'mcp-session-id');
     if (isGood && typeOf(response) === 'text/event-stream') {
-      await this.#readStream(response, pending, signal);
-      return false;
+      const isOver = ({ lastEventId }: StreamPosition, failures: number) =>
+        pending.isAnswered || lastEventId === null || failures === MAX_RESUMES;
+      const take = async (data: string, from: IncomingMessage) => {
+        await this.#take(data, pending, session);
+        if (pending.isAnswered) setTimeout(() => from.destroy(), LAST_EVENTS_MS).unref();
+      };
+      await this.#follow(response, session, signal, isOver, take);
+      if (pending.isAnswered || signal.aborted) return null;
+      throw new Error('the connection ended before the answer; the server may have done what was asked');
     }
     const text = await readAtMost(response, MAX_MESSAGE_BYTES);
-    if (isGood && typeOf(response) === 'application/json' && readJson(text) !== undefined) {
-      await this.#take(text ?? '', pending);
-      return false;
-    }
-    const { message, session, isAsked } = pending;
-    const hasSession = session.id !== null && message.method !== INITIALIZE;
-    if (mayRepeat && hasSession && isLost(status, text)) return true;
-    if (!isAsked) throw new Error(`the server has lost the session, and refuses a new one with ${status}`);
-    pending.isAnswered = true;
-    await this.#options.output.insert(failureLine(message, sent, response, text));
-    return false;
-  }
-
-  async #readStream(first: IncomingMessage, pending: Pending, signal: AbortSignal): Promise<void> {
-    const position = newPosition();
-    const read = (response: IncomingMessage) =>
-      readEvents(response, position, async (data) => {
-        await this.#take(data, pending);
-        if (pending.isAnswered) setTimeout(() => response.destroy(), LAST_EVENTS_MS).unref();
-      });
-    await read(first);
-    for (let failures = 0; !pending.isAnswered && position.lastEventId !== null && failures < MAX_RESUMES;) {
-      await delay(waitBefore(position, failures), null, { signal });
-      const response = await this.#resume(pending.session, position, signal);
-      if (typeof response === 'number') break;
-      failures = response === null ? failures + 1 : 0;
-      if (response !== null) await read(response);
-    }
-    if (!pending.isAnswered && !signal.aborted)
-      throw new Error('the connection ended before the answer; the server may have done what was asked');
+    if (!isGood || typeOf(response) !== 'application/json' || readJson(text) === undefined)
+      return { response, text };
+    await this.#take(text ?? '', pending, session);
+    return null;
   }
 
   /** Reads what the server sends by itself, while the session lasts and the server has such a stream. */
   async #readServerStream(session: Session): Promise<void> {
     const { signal } = this.#closing;
-    const { note, output } = this.#options;
-    const position = newPosition();
+    const { note, say } = this.#options;
     let hasOpened = false;
+    const isOver = (_: StreamPosition, failures: number) => {
+      hasOpened ||= failures === 0;
+      // Whether it can be reached counts: balancers cut streams in which nothing is said.
+      if (failures === MAX_RESUMES) note('the server cannot be reached: its own messages come when it can');
+      return this.#session !== session;
+    };
     try {
-      for (let failures = 0; this.#session === session;) {
-        const response = await this.#resume(session, position, signal);
-        if (typeof response === 'number') {
-          // Where the stream was there, it is the session that is not. Not every server has one.
-          if (hasOpened) await this.#renew(session);
-          else if (response !== 405)
-            note(`the server's own messages do not come: it answered with ${response}`);
-          return;
-        }
-        hasOpened ||= response !== null;
-        // Whether it can be reached counts: balancers cut streams in which nothing is said.
-        failures = response === null ? failures + 1 : 0;
-        if (failures === MAX_RESUMES) note('the server cannot be reached: its own messages come when it can');
-        if (response !== null) await readEvents(response, position, (data) => output.insert(oneLine(data)));
-        await delay(waitBefore(position, failures), null, { signal });
-      }
+      const status = await this.#follow(null, session, signal, isOver, (data) => say(oneLine(data)));
+      // Where the stream was there, it is the session that is not. Not every server has one.
+      if (status !== null && hasOpened) await this.#renew(session);
+      else if (status !== null && status !== 405)
+        note(`the server's own messages do not come: it answered with ${status}`);
     } catch (error) {
       if (!signal.aborted) note((error as Error).message);
     }
+  }
+
+  /**
+   * Reads a stream of events, and asks for more of it where it breaks off.
+   *
+   * @param response its beginning; `null`: it is asked for
+   * @param isOver after each try, with the number of those in vain in a row
+   * @returns the status with which the server refuses more; `null` if it does not
+   */
+  async #follow(
+    response: IncomingMessage | null,
+    session: Session,
+    signal: AbortSignal,
+    isOver: (position: StreamPosition, failures: number) => boolean,
+    take: (data: string, from: IncomingMessage) => Promise<void>,
+  ): Promise<number | null> {
+    const position = newPosition();
+    let found = response ?? (await this.#resume(session, position, signal));
+    for (let failures = 0; typeof found !== 'number';) {
+      failures = found === null ? failures + 1 : 0;
+      if (found !== null) await readEvents(found, position, take);
+      if (isOver(position, failures)) return null;
+      await delay(waitBefore(position, failures), null, { signal });
+      found = await this.#resume(session, position, signal);
+    }
+    return found;
   }
 
   /** Continues a stream after its last event; the status if the server says that it does not, `null` if it says nothing. */
@@ -349,26 +330,25 @@ export class HttpEnd implements ServerEnd {
   }
 
   /** Passes on a message of the server, and takes from it what must be known. */
-  async #take(text: string, pending: Pending): Promise<void> {
-    const answer = answerIn(readJson(text), pending.message.id);
+  async #take(text: string, pending: Pending, session: Session): Promise<void> {
+    const { message, isOurs } = pending;
+    const answer = answerIn(readJson(text), message.id);
     if (answer !== undefined) {
       pending.isAnswered = true;
       const { result } = answer;
       const version = isJsonObject(result) ? result['protocolVersion'] : undefined;
-      if (pending.message.method === INITIALIZE && isVersion(version)) pending.session.version = version;
-      if (!pending.isAsked) return;
+      if (message.method === INITIALIZE && isVersion(version)) session.version = version;
+      if (isOurs) return;
     }
-    await this.#options.output.insert(oneLine(text));
+    await this.#options.say(oneLine(text));
   }
 }
-
-const keyOf = (id: unknown) => `${typeof id}:${String(id)}`;
 
 /** A JSON text in one line. A line end in JSON is always between two tokens, where a space means the same. */
 const oneLine = (json: string) => json.replaceAll(/[\r\n]/g, ' ');
 
 /** Whether a server says that it does not know the session. Some say so with 400. */
-function isLost(status: number, text: string | null): boolean {
+function isLost({ response: { statusCode: status }, text }: Failed): boolean {
   return status === 404 || (status === 400 && /\bsession\b/i.test(text ?? ''));
 }
 
@@ -403,11 +383,12 @@ function isVersion(value: unknown): value is string {
 }
 
 /** The JSON-RPC error for a request that the server has not answered as it should: its own one, if it sent one. */
-function failureLine({ id, bytes }: Message, sent: Sent, response: IncomingMessage, text: string | null) {
+function failureLine(message: Message, sent: Sent, { response, text }: Failed): string {
+  const { id, bytes } = message;
   const { statusCode: status = 0, headers } = response;
   const value = status < 300 ? undefined : readJson(text);
   if (isJsonObject(answerIn(value, id)?.['error'])) return oneLine(text ?? '');
-  const idText = idTextOf(bytes);
+  const idText = idTextOf(message);
   // The gate does not know the id of a request that it did not read.
   const error = answerIn(value, null)?.['error'];
   if (isJsonObject(error)) return `{"jsonrpc":"2.0","id":${idText},"error":${JSON.stringify(error)}}`;

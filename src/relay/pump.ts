@@ -1,7 +1,16 @@
 import { startChild, type Ending } from './child.js';
-import { Lines, Output, write, type Piece } from './lines.js';
-import { idTextOf, MAX_MESSAGE_BYTES, messageOf, readBytes, type Message } from './message.js';
-import { Scan } from './scan.js';
+import { isJsonObject } from '../protocol/json.js';
+import { flushed, Lines, sayTo, type Line, type Say } from './lines.js';
+import {
+  errorLine,
+  idTextOf,
+  MAX_MESSAGE_BYTES,
+  messageOf,
+  readEnds,
+  sizeOf,
+  TRANSPORT_ERROR,
+  type Message,
+} from './message.js';
 
 /** A message for the server. */
 export interface Sent {
@@ -23,6 +32,8 @@ export interface Hook {
   decide(line: Buffer, message: Message | null): Promise<Outcome>;
   /** The answer to a line that is too long. */
   tooLong(): Promise<string>;
+  /** Looks at a line of the server, and returns what the client gets of it. Default: the line. */
+  read?(line: Buffer): Buffer;
   /** Of the longest line that is read. */
   readonly maxBytes: number;
 }
@@ -40,10 +51,12 @@ export interface ServerEnd {
 }
 
 /** Puts the id of a message into an answer that has none. */
-export function withId(answer: string, idText: () => string): string {
-  return answer.startsWith(NO_ID) ? `${NO_ID.slice(0, -4)}${idText()}${answer.slice(NO_ID.length)}` : answer;
+export function withId(answer: string, message: Message | null): string {
+  const begin = '{"jsonrpc":"2.0","id":';
+  return answer.startsWith(`${begin}null`)
+    ? begin + idTextOf(message) + answer.slice(begin.length + 'null'.length)
+    : answer;
 }
-const NO_ID = '{"jsonrpc":"2.0","id":null';
 
 /**
  * The one way of messages from a client over stdio to a server: reads lines, has each decided on, and sends or answers it. A
@@ -51,32 +64,21 @@ const NO_ID = '{"jsonrpc":"2.0","id":null';
  */
 export async function pump(
   source: AsyncIterable<Buffer>,
-  { hook, server, output }: { readonly hook: Hook; readonly server: ServerEnd; readonly output: Output },
+  { hook, server, say }: { readonly hook: Hook; readonly server: ServerEnd; readonly say: Say },
 ): Promise<void> {
   const lines = new Lines(hook.maxBytes);
-  /** Looks for the id of a line that is too long; `null` within one that is answered. */
-  let scan: Scan | null = null;
-  const take = async (piece: Piece) => {
-    if (piece.kind !== 'line') {
-      if (piece.kind === 'long') scan = new Scan();
-      scan?.push(piece.bytes);
-      if (scan === null || (scan.id === null && (piece.kind === 'long' || !piece.ends))) return;
-      const { id } = scan;
-      scan = null;
-      await output.insert(withId(await hook.tooLong(), () => id ?? 'null'));
-      return;
-    }
-    // Pieces are only valid until the next one, and what is sent may be sent once more.
-    const line = Buffer.from(piece.bytes);
+  const take = async ({ bytes, isTooLong }: Line) => {
+    if (isTooLong) return say(withId(await hook.tooLong(), messageOf(bytes, readEnds(bytes))));
+    // What is sent may be sent once more, and the line is only valid until the next one.
+    const line = Buffer.from(bytes);
     if (line.every((byte) => byte <= 0x20)) return;
-    const message = messageOf(line, readBytes(line));
+    const message = messageOf(line);
     const outcome = await hook.decide(line, message);
     if (outcome.kind === 'send') await server.send(outcome, message, () => hook.decide(line, message));
-    else if (outcome.line !== null) await output.insert(withId(outcome.line, () => idTextOf(line)));
+    else if (outcome.line !== null) await say(withId(outcome.line, message));
   };
-  for await (const chunk of source) for (const piece of lines.push(chunk)) await take(piece);
-  const rest = lines.end();
-  if (rest.length > 0) await take({ kind: 'line', bytes: rest });
+  for await (const chunk of source) for (const line of lines.push(chunk)) await take(line);
+  for (const line of lines.end()) await take(line);
   await server.end();
 }
 
@@ -84,40 +86,52 @@ export async function pump(
  * Runs a program that speaks over standard input and output, in the place of this process: it has its standard error, and gets
  * its signals. Resolves when the program has ended, and everything that it said is written.
  *
- * @param read what the client gets of a line of the server
  * @throws Error if it cannot be started
  */
 export async function relayToChild(
   [program = '', ...args]: readonly string[],
   env: NodeJS.ProcessEnv,
   hook: Hook,
-  read?: (line: Buffer) => Buffer,
 ): Promise<Ending> {
   const { child, ended } = await startChild(program, args, env);
   const { stdin: toServer, stdout: fromServer } = child;
-  const output = new Output(process.stdout, Math.max(hook.maxBytes, MAX_MESSAGE_BYTES), read);
-  const server: ServerEnd = {
-    send: async ({ bytes }) => write(toServer, Buffer.concat([bytes, LINE_FEED])),
-    end: () => void toServer.end(),
-  };
+  const say = sayTo(process.stdout);
+  const sayToServer = sayTo(toServer);
+  const server: ServerEnd = { send: ({ bytes }) => sayToServer(bytes), end: () => void toServer.end() };
   // The host may end before the child, and the child before the host.
   toServer.on('error', () => process.stdin.destroy());
-  pump(process.stdin, { hook, server, output }).catch((error: unknown) => {
+  pump(process.stdin, { hook, server, say }).catch((error: unknown) => {
     // There is nobody to write to, and the end of the server says why; or nobody hears the client any more.
     if (toServer.destroyed) return;
     console.error(error);
     child.kill();
   });
+  const lines = new Lines(MAX_MESSAGE_BYTES);
+  const pass = async (found: Iterable<Line>) => {
+    for (const { bytes, isTooLong } of found) {
+      const line = isTooLong ? tooLongOf(bytes) : bytes;
+      if (line !== null) await say(hook.read?.(line) ?? line);
+    }
+  };
   try {
-    for await (const chunk of fromServer as AsyncIterable<Buffer>) await output.take(chunk);
+    for await (const chunk of fromServer as AsyncIterable<Buffer>) await pass(lines.push(chunk));
   } catch (error) {
     // It was closed here, because the server has ended without closing it.
     if ((error as NodeJS.ErrnoException).code !== 'ERR_STREAM_PREMATURE_CLOSE') throw error;
   }
-  await output.end();
+  await pass(lines.end());
+  await flushed(process.stdout);
   const ending = await ended;
   process.stdin.destroy();
   return ending;
 }
 
-const LINE_FEED = Buffer.from('\n');
+/** What a client gets instead of a line of the server that is too long: an error, if the line is an answer. */
+function tooLongOf(bytes: Buffer): Buffer | null {
+  const value = readEnds(bytes);
+  const said = `the server said more than ${sizeOf(MAX_MESSAGE_BYTES)} in one message, which is not passed on`;
+  console.error(`drs-verify: ${said}`);
+  return isJsonObject(value) && !Object.hasOwn(value, 'method') && Object.hasOwn(value, 'id')
+    ? Buffer.from(errorLine(JSON.stringify(value['id']), TRANSPORT_ERROR, said))
+    : null;
+}

@@ -13,15 +13,7 @@ import type { Delegations } from './delegations.js';
 import { isRootCard, type Destination } from './destination.js';
 import { hostsOf, isLoopback, runHttpRelay, targetOf, type MakeJudge, type OwnAnswer } from './http-relay.js';
 import { readAtMost } from './http-target.js';
-import {
-  idTextOf,
-  MAX_MESSAGE_BYTES,
-  messageOf,
-  readBytes,
-  readJson,
-  refusalLine,
-  type Refusal,
-} from './message.js';
+import { MAX_MESSAGE_BYTES, messageOf, readJson, refusalLine, type Refusal } from './message.js';
 import { withId, type Outcome } from './pump.js';
 import { unsignable, type McpSigner } from './sign.js';
 
@@ -35,9 +27,7 @@ type HttpSigner = (method: string, path: string, body: Buffer) => Promise<Outcom
 const mcpHttpSigner =
   (signer: McpSigner): HttpSigner =>
   (method, _path, bytes) =>
-    method === 'POST'
-      ? signer.decide(bytes, messageOf(bytes, readBytes(bytes)))
-      : Promise.resolve({ kind: 'send', bytes });
+    method === 'POST' ? signer.decide(bytes, messageOf(bytes)) : Promise.resolve({ kind: 'send', bytes });
 
 /** Signs requests to an A2A agent, over JSON-RPC and REST. */
 const a2aHttpSigner =
@@ -59,7 +49,7 @@ const a2aHttpSigner =
 
 /** In the form of the protocol: of JSON-RPC, if the request is. */
 function refused(bytes: Buffer, refusal: Refusal, status: number): Awaited<ReturnType<HttpSigner>> {
-  if (messageOf(bytes, readBytes(bytes))?.method !== undefined)
+  if (messageOf(bytes)?.method !== undefined)
     return { kind: 'answer', line: refusalLine('null', refusal, status) };
   const { code, detail: message, suggestion } = refusal;
   return { kind: 'answer', status, line: JSON.stringify({ error: { code, message, suggestion } }) };
@@ -136,7 +126,7 @@ function signJudge(
       const isUnsigned = isForeign || incoming.header('x-drs-bundle') !== null;
       const outcome = isUnsigned ? ({ kind: 'send', bytes } as const) : await sign(method, path, bytes);
       if (outcome.kind === 'answer') {
-        const answer = withId(outcome.line ?? '', () => idTextOf(bytes));
+        const answer = withId(outcome.line ?? '', messageOf(bytes));
         return { status: outcome.status ?? 200, body: answer };
       }
       const { bundle = '' } = outcome;

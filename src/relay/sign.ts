@@ -19,13 +19,11 @@ import {
   readBytes,
   refusalLine,
   sizeOf,
-  withMeta,
   type Message,
   type Refusal,
 } from './message.js';
 import type { Hook, Outcome } from './pump.js';
 
-const NO_ID = 'null';
 const LIMIT = `at most ${sizeOf(MAX_ARGUMENT_BYTES)} can be signed`;
 
 /** Signs the requests of MCP that a gate checks. What is no such request passes. */
@@ -42,7 +40,7 @@ export class McpSigner implements Hook {
 
   tooLong(): Promise<string> {
     const message = `the message has more than ${MAX_MESSAGE_BYTES} bytes, and was not sent: of arguments, ${LIMIT}`;
-    return Promise.resolve(errorLine(NO_ID, INVALID_REQUEST, message));
+    return Promise.resolve(errorLine('null', INVALID_REQUEST, message));
   }
 
   async decide(bytes: Buffer, message: Message | null): Promise<Outcome> {
@@ -51,7 +49,7 @@ export class McpSigner implements Hook {
     if (method === undefined || !this.#needsBundle(message)) return { kind: 'send', bytes };
     const refuse = (refusal: Refusal, status?: number): Outcome => ({
       kind: 'answer',
-      line: refusalLine(NO_ID, refusal, status),
+      line: refusalLine('null', refusal, status),
     });
     const { defect } = parseStrictJson(decodeUtf8(bytes) ?? '');
     // No signature can cover it: parsers would read different values.
@@ -70,7 +68,9 @@ export class McpSigner implements Hook {
     const command = `${MCP_COMMAND_PREFIX}${method}`;
     const bundle = await this.#delegations.sign(command, bound.args, nameOf(method, params));
     if (typeof bundle !== 'string') return refuse(bundle);
-    return { kind: 'send', bytes: withMeta(bytes, META_KEYS[0], bundle), bundle };
+    // Written anew, which to every parser is the same: strict JSON has one reading.
+    const signed = { ...params, _meta: { ...meta, [META_KEYS[0]]: bundle } };
+    return { kind: 'send', bytes: Buffer.from(JSON.stringify({ ...message.value, params: signed })), bundle };
   }
 
   /** A batch passes if nothing in it needs a bundle, since one bundle is for one call. What is no JSON passes, too. */

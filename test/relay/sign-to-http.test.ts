@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { waitBefore } from '../../src/relay/events.js';
 import { HttpEnd } from '../../src/relay/http-end.js';
 import { HttpTarget } from '../../src/relay/http-target.js';
-import { Output } from '../../src/relay/lines.js';
+import { sayTo } from '../../src/relay/lines.js';
 import { MAX_MESSAGE_BYTES } from '../../src/relay/message.js';
 import { pump } from '../../src/relay/pump.js';
 import { McpSigner } from '../../src/relay/sign.js';
@@ -54,13 +54,13 @@ async function relay(
   const [input, out] = [new PassThrough(), new PassThrough()];
   let written = '';
   out.on('data', (chunk: Buffer) => (written += chunk.toString()));
-  const output = new Output(out, MAX_MESSAGE_BYTES);
+  const say = sayTo(out);
   const server = new HttpEnd({
-    ...{ target: new HttpTarget(new URL('/mcp', to)), headers: { authorization: 'Bearer t' }, output },
+    ...{ target: new HttpTarget(new URL('/mcp', to)), headers: { authorization: 'Bearer t' }, say },
     ...{ note: (message) => void agent.notes.push(message), stop: new AbortController().signal },
   });
   const hook = new McpSigner(await agent.delegations(...chains), new Set(['help']));
-  const ended = pump(input, { hook, server, output });
+  const ended = pump(input, { hook, server, say });
   for (const line of lines) if (!input.write(line)) await once(input, 'drain');
   if (until !== undefined) await eventually(() => until(written), 5);
   input.end(more.join(''));

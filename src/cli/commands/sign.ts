@@ -4,8 +4,7 @@ import { Delegations } from '../../relay/delegations.js';
 import { destinationOf } from '../../relay/destination.js';
 import { HttpEnd } from '../../relay/http-end.js';
 import { HttpTarget, OWN_HEADERS } from '../../relay/http-target.js';
-import { Output } from '../../relay/lines.js';
-import { MAX_MESSAGE_BYTES } from '../../relay/message.js';
+import { flushed, sayTo } from '../../relay/lines.js';
 import { pump, relayToChild } from '../../relay/pump.js';
 import { endLike } from '../../relay/child.js';
 import { McpSigner } from '../../relay/sign.js';
@@ -126,12 +125,12 @@ async function sign(command: readonly string[], options: SignOptions): Promise<v
   }
   const headers = readHeaders(options.header, options.headerEnv);
   if (options.listen === undefined) {
-    const output = new Output(process.stdout, MAX_MESSAGE_BYTES);
+    const say = sayTo(process.stdout);
     const stop = stopOnSignal();
-    const server = new HttpEnd({ target: new HttpTarget(destination.url), headers, output, note, stop });
-    await Promise.race([pump(process.stdin, { hook: signer, server, output }), aborted(stop)]);
+    const server = new HttpEnd({ target: new HttpTarget(destination.url), headers, say, note, stop });
+    await Promise.race([pump(process.stdin, { hook: signer, server, say }), aborted(stop)]);
     await server.end();
-    await output.end();
+    await flushed(process.stdout);
     process.exit(stop.aborted ? 128 + Number(stop.reason) : 0);
   }
   // Only a port needs it.
