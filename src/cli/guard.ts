@@ -1,5 +1,4 @@
 import { announcementOf } from '../gate/mcp.js';
-import { endLike } from '../relay/child.js';
 import { destinationOf } from '../relay/destination.js';
 import { MAX_MESSAGE_BYTES } from '../relay/message.js';
 import { findStartProblems } from '../service/check.js';
@@ -128,7 +127,7 @@ async function runStdio(
     });
     // Our variables, and so our secrets, are not for the server.
     const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith(PREFIX)));
-    endLike(await relayToChild(command, env, guarding));
+    await relayToChild(command, env, guarding);
   } finally {
     process.stdin.destroy();
     await opened.close();

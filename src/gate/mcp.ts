@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonValue } from '../protocol/json.js';
+import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.js';
 import { BUNDLE_HEADER, findBundle } from './carriers.js';
 import { gateFailure, type GateFailure } from './codes.js';
 import { decodeHeaderText } from './context.js';
@@ -226,7 +226,7 @@ export const CAPABILITY = 'xyz.okeyamy.drs/delegation';
 export function announcementOf(
   { methods, serverIdentity, passMethods }: McpRules,
   { optional, askAt }: { readonly optional?: boolean; readonly askAt?: string | URL | undefined } = {},
-): object {
+): JsonObject {
   const gated = methods === 'tools' ? [TOOLS_CALL] : GATED_METHODS;
   return {
     required: optional !== true,

@@ -11,7 +11,7 @@ import { isJsonObject, type JsonObject } from '../protocol/json.js';
 import { decodeUtf8 } from '#platform';
 import { wholeContextOf, type GateDecider, type GateDecision } from '../service/gate-decider.js';
 import { newRequestId } from '../service/http/request-ids.js';
-import { readBytes, type Message } from './message.js';
+import { idTextOf, readBytes, type Message } from './message.js';
 import type { Hook, Outcome } from './pump.js';
 
 /** So many calls may have no answer. None is forgotten before its answer says whose a task is, but for cancelled ones. */
@@ -30,7 +30,7 @@ export interface StdioGuardParts {
   readonly decider: Pick<GateDecider, 'decide'>;
   readonly maxBytes: number;
   /** What the server's answer to a handshake gets: that it needs delegations. */
-  readonly announcement: object;
+  readonly announcement: JsonObject;
   /** Tells the operator of a notification that was dropped. */
   readonly dropped: (code: string) => void;
 }
@@ -53,11 +53,11 @@ export class StdioGuard implements Hook {
     this.maxBytes = parts.maxBytes;
   }
 
-  async tooLong(): Promise<string> {
+  async tooLong(message: Message | null): Promise<string> {
     const reason = `the line is longer than DRS_MAX_BODY_BYTES (${this.maxBytes})`;
     const decision = await this.#decide({ kind: 'too large', reason }, null);
     if (decision.kind !== 'deny') throw new Error('a line that was not read was not denied');
-    return JSON.stringify(decision.response.body);
+    return withId(decision.response.body, message);
   }
 
   async decide(line: Buffer, message: Message | null): Promise<Outcome> {
@@ -85,17 +85,13 @@ export class StdioGuard implements Hook {
     return { kind: 'send', bytes: Buffer.from(forwarded) };
   }
 
-  /** Looks at a line of the server, and returns what the client gets of it. */
   read(line: Buffer): Buffer {
     if (this.#due.size === 0) return line;
     const value = readBytes(line);
-    if (Array.isArray(value)) {
-      for (const item of value) this.#settle(item);
-      return line;
-    }
-    return isJsonObject(value) && this.#settle(value) === 'handshake'
-      ? (this.#announce(value) ?? line)
-      : line;
+    if (!Array.isArray(value))
+      return this.#settle(value) === 'handshake' ? this.#announce(value, line) : line;
+    for (const item of value) this.#settle(item);
+    return line;
   }
 
   #hasRoom(): boolean {
@@ -126,7 +122,7 @@ export class StdioGuard implements Hook {
   #answer(code: string, body: object, message: Message | null): Outcome {
     const isNotification = message?.method !== undefined && !Object.hasOwn(message.value, 'id');
     if (isNotification) this.#parts.dropped(code);
-    return { kind: 'answer', line: isNotification ? null : JSON.stringify(body) };
+    return { kind: 'answer', line: isNotification ? null : withId(body, message) };
   }
 
   /** Ends what is due, if this is its answer. */
@@ -141,17 +137,15 @@ export class StdioGuard implements Hook {
     return due;
   }
 
-  /** Adds to the capabilities that calls need delegations; `null` if there are none, or if the server has said so. */
-  #announce(message: JsonObject): Buffer | null {
-    const { result } = message;
+  /** Adds to the capabilities of the server, if it has some, that calls need delegations; unless it says so itself. */
+  #announce(message: unknown, line: Buffer): Buffer {
+    const result = isJsonObject(message) ? message['result'] : undefined;
     const capabilities = isJsonObject(result) ? result['capabilities'] : undefined;
-    if (!isJsonObject(result) || !isJsonObject(capabilities)) return null;
+    if (!isJsonObject(capabilities)) return line;
     const given = isJsonObject(capabilities['experimental']) ? capabilities['experimental'] : {};
-    if (Object.hasOwn(given, CAPABILITY)) return null;
-    const experimental = { ...given, [CAPABILITY]: this.#parts.announcement };
-    return Buffer.from(
-      JSON.stringify({ ...message, result: { ...result, capabilities: { ...capabilities, experimental } } }),
-    );
+    if (Object.hasOwn(given, CAPABILITY)) return line;
+    capabilities['experimental'] = { ...given, [CAPABILITY]: this.#parts.announcement };
+    return Buffer.from(JSON.stringify(message));
   }
 }
 
@@ -165,4 +159,12 @@ function lineOf(text: string, handedOn: HandedOn | null): string | null {
     if (error instanceof RangeError) return null;
     throw error;
   }
+}
+
+/** An answer in JSON; where the gate has not read the id, with that of the message. */
+function withId(body: object, message: Message | null): string {
+  const [begin, answer] = ['{"jsonrpc":"2.0","id":', JSON.stringify(body)];
+  return answer.startsWith(`${begin}null`)
+    ? begin + idTextOf(message) + answer.slice(begin.length + 'null'.length)
+    : answer;
 }

@@ -1,10 +1,10 @@
+import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import type { IncomingMessage } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { BUNDLE_HEADER, MAX_HEADER_BUNDLE } from '../gate/carriers.js';
 import { encodeNameHeader } from '../gate/context.js';
 import { LISTEN, subjectOf } from '../gate/mcp-methods.js';
 import { isJsonObject } from '../protocol/json.js';
-import { newPosition, readEvents, waitBefore, type StreamPosition } from './events.js';
 import { readAtMost, type HttpTarget } from './http-target.js';
 import type { Say } from './lines.js';
 import {
@@ -21,7 +21,7 @@ import {
   TRANSPORT_ERROR,
   type Message,
 } from './message.js';
-import { withId, type Outcome, type Sent, type ServerEnd } from './pump.js';
+import { type Outcome, type Sent, type ServerEnd } from './pump.js';
 
 /** What the way to an HTTP server needs. */
 export interface HttpEndOptions {
@@ -47,6 +47,7 @@ const LAST_ANSWERS_MS = 30_000;
 /** How long a server may keep a stream open on which it has answered. */
 const LAST_EVENTS_MS = 1000;
 const DELETE_MS = 2000;
+const [MIN_RETRY_MS, FIRST_RETRY_MS, MAX_RETRY_MS] = [100, 1000, 30_000];
 const MAX_SHOWN = 200;
 const INITIALIZE = 'initialize';
 const INITIALIZED = 'notifications/initialized';
@@ -178,8 +179,8 @@ export class HttpEnd implements ServerEnd {
         await this.#renew(session);
         // Once: what is lost again at once was never kept. A gate before the server may have used the bundle up.
         const outcome = await again();
-        if (outcome.kind === 'answer') return await say(withId(outcome.line ?? '', message));
-        failed = await this.#ask(pending, this.#session, outcome);
+        if (outcome.kind === 'answer') await say(outcome.line ?? '');
+        failed = outcome.kind === 'answer' ? null : await this.#ask(pending, this.#session, outcome);
       }
       if (failed !== null) await say(failureLine(message, sent, failed));
     } catch (error) {
@@ -216,13 +217,13 @@ export class HttpEnd implements ServerEnd {
     const { message, controller } = pending;
     const signal = AbortSignal.any([controller.signal, this.#closing.signal]);
     const response = await this.#post(session, message, sent, signal);
-    const { statusCode: status = 0 } = response;
+    const { statusCode: status = 0, headers } = response;
     requirePlain(response);
     const isGood = status >= 200 && status < 300;
-    if (isGood && message.method === INITIALIZE) session.id = headerOf(response, 'mcp-session-id');
+    if (isGood && message.method === INITIALIZE) session.id = headers['mcp-session-id']?.toString() ?? null;
     if (isGood && typeOf(response) === 'text/event-stream') {
-      const isOver = ({ lastEventId }: StreamPosition, failures: number) =>
-        pending.isAnswered || lastEventId === null || failures === MAX_RESUMES;
+      const isOver = (failures: number, isResumable: boolean) =>
+        pending.isAnswered || !isResumable || failures === MAX_RESUMES;
       const take = async (data: string, from: IncomingMessage) => {
         await this.#take(data, pending, session);
         if (pending.isAnswered) setTimeout(() => from.destroy(), LAST_EVENTS_MS).unref();
@@ -242,9 +243,9 @@ export class HttpEnd implements ServerEnd {
   async #readServerStream(session: Session): Promise<void> {
     const { signal } = this.#closing;
     const { note, say } = this.#options;
-    let hasOpened = false;
-    const isOver = (_: StreamPosition, failures: number) => {
-      hasOpened ||= failures === 0;
+    const seen = { hasOpened: false };
+    const isOver = (failures: number) => {
+      seen.hasOpened ||= failures === 0;
       // Whether it can be reached counts: balancers cut streams in which nothing is said.
       if (failures === MAX_RESUMES) note('the server cannot be reached: its own messages come when it can');
       return this.#session !== session;
@@ -252,7 +253,7 @@ export class HttpEnd implements ServerEnd {
     try {
       const status = await this.#follow(null, session, signal, isOver, (data) => say(oneLine(data)));
       // Where the stream was there, it is the session that is not. Not every server has one.
-      if (status !== null && hasOpened) await this.#renew(session);
+      if (status !== null && seen.hasOpened) await this.#renew(session);
       else if (status !== null && status !== 405)
         note(`the server's own messages do not come: it answered with ${status}`);
     } catch (error) {
@@ -263,32 +264,37 @@ export class HttpEnd implements ServerEnd {
   /**
    * Reads a stream of events, and asks for more of it where it breaks off.
    *
-   * @param response its beginning; `null`: it is asked for
-   * @param isOver after each try, with the number of those in vain in a row
+   * @param first its beginning; `null`: it is asked for
+   * @param isOver after each try: how many were in vain in a row, and whether it can be continued where it broke off
    * @returns the status with which the server refuses more; `null` if it does not
    */
   async #follow(
-    response: IncomingMessage | null,
+    first: IncomingMessage | null,
     session: Session,
     signal: AbortSignal,
-    isOver: (position: StreamPosition, failures: number) => boolean,
+    isOver: (failures: number, isResumable: boolean) => boolean,
     take: (data: string, from: IncomingMessage) => Promise<void>,
   ): Promise<number | null> {
-    const position = newPosition();
-    let found = response ?? (await this.#resume(session, position, signal));
-    for (let failures = 0; typeof found !== 'number';) {
-      failures = found === null ? failures + 1 : 0;
-      if (found !== null) await readEvents(found, position, take);
-      if (isOver(position, failures)) return null;
-      await delay(waitBefore(position, failures), null, { signal });
-      found = await this.#resume(session, position, signal);
+    let lastEventId = '';
+    let retryMs = FIRST_RETRY_MS;
+    let response = first ?? (await this.#resume(session, lastEventId, signal));
+    for (let failures = 0; typeof response !== 'number';) {
+      failures = response === null ? failures + 1 : 0;
+      const events = response === null ? [] : eventsOf(response, (ms) => (retryMs = ms));
+      for await (const { id = '', event = 'message', data } of events) {
+        if (id !== '') lastEventId = id;
+        if (event === 'message' && data !== '') await take(data, response as IncomingMessage);
+      }
+      if (isOver(failures, lastEventId !== '')) return null;
+      await delay(waitBefore(retryMs, failures), null, { signal });
+      response = await this.#resume(session, lastEventId, signal);
     }
-    return found;
+    return response;
   }
 
   /** Continues a stream after its last event; the status if the server says that it does not, `null` if it says nothing. */
-  async #resume(session: Session, { lastEventId }: StreamPosition, signal: AbortSignal) {
-    const last = lastEventId === null ? {} : { 'last-event-id': lastEventId };
+  async #resume(session: Session, lastEventId: string, signal: AbortSignal) {
+    const last = lastEventId === '' ? {} : { 'last-event-id': lastEventId };
     const headers = { ...this.#headersOf(session), accept: 'text/event-stream', ...last };
     const asked = this.#options.target.exchange({ method: 'GET', headers, signal });
     const response = await asked.catch(() => null);
@@ -344,6 +350,45 @@ export class HttpEnd implements ServerEnd {
   }
 }
 
+/**
+ * How long to wait for the rest of a stream, after so many tries in vain. A server that says 0 must not be asked without a
+ * pause.
+ */
+export function waitBefore(retryMs: number, failures: number): number {
+  return Math.min(Math.max(retryMs, MIN_RETRY_MS) * 2 ** failures, MAX_RETRY_MS);
+}
+
+/**
+ * The events of a stream until it ends or breaks. It is read only as fast as they are taken.
+ *
+ * @throws Error if one is too large
+ */
+async function* eventsOf(response: IncomingMessage, onRetry: (ms: number) => void) {
+  const events: EventSourceMessage[] = [];
+  const parser = createParser({
+    ...{ onRetry, maxBufferSize: MAX_MESSAGE_BYTES, onEvent: (event) => events.push(event) },
+    onError: ({ type }) => {
+      // Others are fields that are not known, which clients ignore.
+      if (type === 'max-buffer-size-exceeded')
+        throw new Error(`the server sent an event of more than ${MAX_MESSAGE_BYTES} characters`);
+    },
+  });
+  const decoder = new TextDecoder();
+  for await (const chunk of untilBroken(response)) {
+    parser.feed(decoder.decode(chunk, { stream: true }));
+    yield* events.splice(0);
+  }
+}
+
+/** The chunks of an answer. A connection that breaks ends them. */
+async function* untilBroken(response: IncomingMessage): AsyncGenerator<Buffer> {
+  try {
+    yield* response as AsyncIterable<Buffer>;
+  } catch {
+    // What was to come is asked for again, if the stream can be continued.
+  }
+}
+
 /** A JSON text in one line. A line end in JSON is always between two tokens, where a space means the same. */
 const oneLine = (json: string) => json.replaceAll(/[\r\n]/g, ' ');
 
@@ -354,21 +399,14 @@ function isLost({ response: { statusCode: status }, text }: Failed): boolean {
 
 /** @throws Error if an answer is in a coding, which was not asked for */
 function requirePlain(response: IncomingMessage): void {
-  const coding = headerOf(response, 'content-encoding') ?? 'identity';
+  const coding = response.headers['content-encoding'] ?? 'identity';
   if (coding.toLowerCase() === 'identity') return;
   response.destroy();
   throw new Error(`the server answered in the coding ${JSON.stringify(coding)}, and identity was asked for`);
 }
 
-/** The value of a header that came once; else `null`. */
-function headerOf(response: IncomingMessage, name: string): string | null {
-  const value = response.headers[name];
-  return typeof value === 'string' ? value : null;
-}
-
-function typeOf(response: IncomingMessage): string {
-  return headerOf(response, 'content-type')?.split(';')[0]?.trim().toLowerCase() ?? '';
-}
+const typeOf = ({ headers: { 'content-type': type = '' } }: IncomingMessage) =>
+  type.replace(/;.*/, '').trim().toLowerCase();
 
 /** The version of the protocol that a message names itself, as messages do from 2026-07-28 on. */
 function versionOf({ params }: Message): string | null {

@@ -40,46 +40,74 @@ export interface Forwarded {
   readonly onAnswer?: (answer: IncomingMessage) => Promise<OwnAnswer | null>;
 }
 
-/** Sends requests on to a server, and its answers to clients, piece by piece as they come. */
-export interface Forwarder {
-  /** Whether there is room for a request: a server may take minutes, and an event stream hours. */
-  hasRoom(incoming: Incoming, ticket: Ticket | null, bytes: number): boolean;
-  /** Settled when the body is sent, or cannot be. The answer of the server may then take any time. */
-  send(incoming: Incoming, ticket: Ticket, forwarded: Forwarded): Promise<Answer | null>;
-  /** Number of requests that are not answered whole. */
-  readonly open: number;
-}
-
 /** What decides on the requests of a listener, which sends on what it lets pass. */
 export type MakeJudge = (core: Core, forwarder: Forwarder, refusalOf: Judge['refusalOf']) => Judge<Incoming>;
 
-function forwarderTo(
-  target: HttpTarget,
-  core: Core,
-  slots: PerClientSlots,
-  parts: HttpRelayParts,
-): Forwarder {
-  let open = 0;
-  const exchange = async (
+/** Sends requests on to a server, and its answers to clients, piece by piece as they come. */
+class Forwarder {
+  /** Number of requests that are not answered whole. */
+  open = 0;
+  readonly #target: HttpTarget;
+  readonly #slots: PerClientSlots;
+  readonly #gatekeeper: Core['gatekeeper'];
+  readonly #parts: HttpRelayParts;
+
+  constructor(target: HttpTarget, slots: PerClientSlots, { gatekeeper }: Core, parts: HttpRelayParts) {
+    this.#target = target;
+    this.#slots = slots;
+    this.#gatekeeper = gatekeeper;
+    this.#parts = parts;
+  }
+
+  /** Whether there is room for a request: a server may take minutes, and an event stream hours. */
+  hasRoom({ client }: Incoming, ticket: Ticket | null, bytes: number): boolean {
+    return this.#slots.hasFor(client) && ticket?.canGrow(bytes) !== false;
+  }
+
+  /** Settled when the body is sent, or cannot be. The answer of the server may then take any time. */
+  async send(incoming: Incoming, ticket: Ticket, forwarded: Forwarded): Promise<Answer | null> {
+    const { client } = incoming;
+    // It waits for no verdict any more.
+    ticket.release();
+    const hasSlot = this.#slots.take(client);
+    const wire = hasSlot && ticket.grow(forwarded.body?.length ?? 0) ? incoming.handOver() : null;
+    if (!(wire instanceof NodeWire)) {
+      // Others have taken the room meanwhile, or the client has gone.
+      if (hasSlot) this.#slots.give(client);
+      return answerTo('overloaded', this.#parts.configuration);
+    }
+    const { request, response } = wire.handOver();
+    this.open++;
+    await new Promise<void>((resolve) => {
+      void this.#exchange(request, response, forwarded, resolve).finally(() => {
+        this.open--;
+        this.#slots.give(client);
+        resolve();
+      });
+    });
+    return null;
+  }
+
+  async #exchange(
     { method = 'GET', rawHeaders, headers: { host = '', origin } }: IncomingMessage,
     response: ServerResponse,
     { path, set, isLeftOut, body, onAnswer }: Forwarded,
     onSent: () => void,
-  ) => {
-    open++;
+  ): Promise<void> {
+    const { url } = this.#target;
     const gone = new AbortController();
     response.once('close', () => gone.abort());
     // A page of this listener is no page of the server's, which would refuse it.
     const isOwnPage = origin !== undefined && /^https?:\/\/(.*)$/.exec(origin)?.[1] === host;
     try {
       const headers = [
-        ...['Host', target.url.host],
+        ...['Host', url.host],
         ...requestHeaders(rawHeaders, (name) => isLeftOut(name) || (isOwnPage && name === 'origin')),
         ...(body === null && !method.startsWith('P') ? [] : ['Content-Length', String(body?.length ?? 0)]),
         ...set,
       ];
       const outgoing = { method, headers, body, signal: gone.signal };
-      const answer = await target.exchange(outgoing, path).finally(onSent);
+      const answer = await this.#target.exchange(outgoing, path).finally(onSent);
       const own = (await onAnswer?.(answer)) ?? null;
       if (own !== null) {
         answer.destroy();
@@ -87,46 +115,18 @@ function forwarderTo(
         return;
       }
       const sent = answerHeaders(answer.rawHeaders);
-      if (core.gatekeeper.isLeaving) sent.push('Connection', 'close');
+      if (this.#gatekeeper.isLeaving) sent.push('Connection', 'close');
       response.writeHead(answer.statusCode ?? 502, answer.statusMessage, sent);
       // An event stream begins at once, also without an event. `flushHeaders` would write headers as UTF-8.
       response.write(Buffer.alloc(0));
       await pipeline(answer, response);
     } catch (err) {
       if (!gone.signal.aborted)
-        parts.log.warn({ err, server: target.url.origin }, 'the server did not answer');
+        this.#parts.log.warn({ err, server: url.origin }, 'the server did not answer');
       if (gone.signal.aborted || response.headersSent) response.destroy();
       else end(response, { status: 502, body: JSON.stringify({ error: noAnswer(err as Error) }) });
-    } finally {
-      open--;
     }
-  };
-  return {
-    get open() {
-      return open;
-    },
-    hasRoom: ({ client }, ticket, bytes) => slots.hasFor(client) && ticket?.canGrow(bytes) !== false,
-    async send(incoming, ticket, forwarded) {
-      const { client } = incoming;
-      // It waits for no verdict any more.
-      ticket.release();
-      const hasSlot = slots.take(client);
-      const wire = hasSlot && ticket.grow(forwarded.body?.length ?? 0) ? incoming.handOver() : null;
-      if (!(wire instanceof NodeWire)) {
-        // Others have taken the room meanwhile, or the client has gone.
-        if (hasSlot) slots.give(client);
-        return answerTo('overloaded', parts.configuration);
-      }
-      const { request, response } = wire.handOver();
-      await new Promise<void>((resolve) => {
-        void exchange(request, response, forwarded, resolve).finally(() => {
-          slots.give(client);
-          resolve();
-        });
-      });
-      return null;
-    },
-  };
+  }
 }
 
 function noAnswer({ cause }: Error): string {
@@ -137,15 +137,6 @@ function noAnswer({ cause }: Error): string {
 function end(response: ServerResponse, { status, body }: OwnAnswer): void {
   const headers = { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(body) };
   response.writeHead(status, headers).end(body);
-}
-
-/** A relay that listens. */
-export interface HttpRelay {
-  readonly url: string;
-  /** Reads its files again. Rejects if they cannot be used; the old ones stay. */
-  reload(): Promise<void>;
-  /** Answers what is under way, for `SHUTDOWN_GRACE_SECS` at most, and closes. */
-  close(): Promise<void>;
 }
 
 /** Whether an address is of the loopback interface. */
@@ -173,9 +164,10 @@ export interface HttpRelayParts {
 /**
  * Opens a relay from HTTP to HTTP, with the limits of the service: on bodies, in all and by client, times, and connections.
  *
+ * @returns its address, and what reads its files again, and what answers what is under way and closes it
  * @throws Error if it cannot listen, or cannot open a store, a log or the routes
  */
-export async function openHttpRelay(parts: HttpRelayParts): Promise<HttpRelay> {
+export async function openHttpRelay(parts: HttpRelayParts) {
   const { configuration, makeJudge, hosts, log } = parts;
   const { url, pathFor, expected } = parts.destination;
   const opened = new Opened();
@@ -185,7 +177,7 @@ export async function openHttpRelay(parts: HttpRelayParts): Promise<HttpRelay> {
     const { metrics, engine, gatekeeper, gate } = core;
     const { http: connections, upstream } = divideForGuard(configuration, log);
     const slots = new PerClientSlots(upstream);
-    const forwarder = forwarderTo(opened.add(new HttpTarget(url)), core, slots, parts);
+    const forwarder = new Forwarder(opened.add(new HttpTarget(url)), slots, core, parts);
     const judge = makeJudge(core, forwarder, (incoming) =>
       pathFor(incoming.method, targetOf(incoming)) === null
         ? refusal(404, `there is nothing at this path, expected ${expected}`)
@@ -204,11 +196,13 @@ export async function openHttpRelay(parts: HttpRelayParts): Promise<HttpRelay> {
     const shown = showAddress({ host, port });
     return {
       url: `${certificate === null ? 'http' : 'https'}://${shown}`,
+      /** Rejects if they cannot be used; the old ones stay. */
       reload: async () => {
         certificate?.reload([frontEnd]);
         gate.routes.reload();
         await engine.rootsFile?.reload();
       },
+      /** Waits for `SHUTDOWN_GRACE_SECS` at most. */
       close: async () => {
         gatekeeper.isLeaving = true;
         frontEnd.stopListening();

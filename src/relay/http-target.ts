@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import http, { type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
 import https from 'node:https';
 import { decodeUtf8 } from '#platform';
@@ -25,12 +26,14 @@ export interface Outgoing {
  */
 export class HttpTarget {
   readonly url: URL;
+  readonly #connect: 'connect' | 'secureConnect';
   readonly #send: typeof http.request;
   readonly #agent: http.Agent;
 
   constructor(url: URL) {
     this.url = url;
     const isSecure = url.protocol === 'https:';
+    this.#connect = isSecure ? 'secureConnect' : 'connect';
     this.#send = isSecure ? https.request : http.request;
     this.#agent = isSecure ? new https.Agent(AGENT_OPTIONS) : new http.Agent(AGENT_OPTIONS);
   }
@@ -40,49 +43,34 @@ export class HttpTarget {
    * @returns the answer, when its headers have come
    * @throws Error whose `cause` says what happened
    */
-  exchange({ method, headers, body, signal }: Outgoing, path?: string): Promise<IncomingMessage> {
-    return new Promise((resolve, reject) => {
-      const fail = (cause: NodeJS.ErrnoException) => {
-        const { code = '', message } = cause;
-        // If a name has several addresses, the message of the error is empty.
-        reject(
-          new Error(message === '' ? code : message, {
-            cause: NOT_CONNECTED.has(code) ? 'not sent' : 'sent',
-          }),
-        );
-      };
-      const options = {
-        ...(path === undefined ? {} : { path }),
-        agent: this.#agent,
-        method,
-        headers,
-        signal,
-      };
-      const request = this.#send(this.url, options);
-      const late = Object.assign(new Error(`no connection within ${CONNECT_MS / 1000} seconds`), {
-        code: 'ETIMEDOUT',
-      });
-      const timer = setTimeout(() => request.destroy(late), CONNECT_MS);
-      const connected = () => clearTimeout(timer);
-      request
-        .on('socket', (socket) => {
-          if (socket.connecting)
-            socket.once(this.url.protocol === 'https:' ? 'secureConnect' : 'connect', connected);
-          else connected();
-        })
-        .on('response', (response) => {
-          // Who reads it learns of a broken connection; an answer that nobody reads any more must not end the process.
-          response.on('error', () => undefined);
-          resolve(response);
-        })
-        .on('error', (error) => {
-          connected();
-          fail(error);
-        })
-        // After a 101 that nobody has asked for, there is neither an answer nor an error.
-        .on('close', () => fail(new Error('it speaks another protocol')))
-        .end(body ?? undefined);
-    });
+  async exchange(
+    { method, headers, body, signal }: Outgoing,
+    path = this.url.pathname + this.url.search,
+  ): Promise<IncomingMessage> {
+    const request = this.#send(this.url, { path, agent: this.#agent, method, headers, signal });
+    const late = new Error(`no connection within ${CONNECT_MS / 1000} seconds`);
+    const timer = setTimeout(() => request.destroy(Object.assign(late, { code: 'ETIMEDOUT' })), CONNECT_MS);
+    const connected = () => clearTimeout(timer);
+    request
+      .on('socket', (socket) => (socket.connecting ? socket.once(this.#connect, connected) : connected()))
+      .on('close', connected)
+      // One that nobody reads any more must not end the process.
+      .on('response', (response) => response.on('error', () => undefined))
+      // Also after the answer has begun: who reads it learns of it there.
+      .on('error', connected);
+    // After a 101 that nobody has asked for, there is neither an answer nor an error.
+    const closed = once(request, 'close').then(() => Promise.reject(new Error('it speaks another protocol')));
+    try {
+      const answered = once(request, 'response');
+      request.end(body ?? undefined);
+      const [response] = (await Promise.race([answered, closed])) as [IncomingMessage];
+      return response;
+    } catch (error) {
+      const { code = '', message } = error as NodeJS.ErrnoException;
+      // If a name has several addresses, the message of the error is empty.
+      const found = message === '' ? code : message;
+      throw new Error(found, { cause: NOT_CONNECTED.has(code) ? 'not sent' : 'sent' });
+    }
   }
 
   /** Cuts off what is under way. */

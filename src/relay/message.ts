@@ -94,9 +94,9 @@ export interface Refusal {
 }
 
 /** The answer to a request that is not sent. It has the form of a gate's, so that hosts and agents read one form. */
-export function refusalLine(idText: string, { code, detail, suggestion }: Refusal, status = 403): string {
+export function refusalLine(message: Message, { code, detail, suggestion }: Refusal, status = 403): string {
   const data = { code, detail, suggestion, status };
-  return errorLine(idText, RPC_ERROR_CODE, `DRS: ${code}: ${detail}. ${suggestion}`, data);
+  return errorLine(idTextOf(message), RPC_ERROR_CODE, `DRS: ${code}: ${detail}. ${suggestion}`, data);
 }
 
 /** A number of bytes in words: `380 kB`, `1.06 MB`. */

@@ -1,9 +1,10 @@
-import { startChild, type Ending } from './child.js';
+import { spawn, type ChildProcess, type ChildProcessByStdio } from 'node:child_process';
+import { once } from 'node:events';
+import type { Readable, Writable } from 'node:stream';
 import { isJsonObject } from '../protocol/json.js';
 import { flushed, Lines, sayTo, type Line, type Say } from './lines.js';
 import {
   errorLine,
-  idTextOf,
   MAX_MESSAGE_BYTES,
   messageOf,
   readEnds,
@@ -20,18 +21,15 @@ export interface Sent {
   readonly bundle?: string;
 }
 
-/**
- * What becomes of a message: it is sent, or its client gets an answer, in one line; `null`: it gets none. In an answer with
- * the id `null`, the id of the message takes its place.
- */
+/** What becomes of a message: it is sent, or its client gets an answer, in one line; `null`: it gets none. */
 export type Outcome = Sent | { readonly kind: 'answer'; readonly line: string | null };
 
 /** What a relay does with the messages of a client over stdio, one after the other, so that none overtakes another. */
 export interface Hook {
   /** @param message `null` if the line is not a JSON object */
   decide(line: Buffer, message: Message | null): Promise<Outcome>;
-  /** The answer to a line that is too long. */
-  tooLong(): Promise<string>;
+  /** The answer to a line that is too long, of which `message` has what was found. */
+  tooLong(message: Message | null): Promise<string>;
   /** Looks at a line of the server, and returns what the client gets of it. Default: the line. */
   read?(line: Buffer): Buffer;
   /** Of the longest line that is read. */
@@ -50,14 +48,6 @@ export interface ServerEnd {
   end(): Promise<void> | void;
 }
 
-/** Puts the id of a message into an answer that has none. */
-export function withId(answer: string, message: Message | null): string {
-  const begin = '{"jsonrpc":"2.0","id":';
-  return answer.startsWith(`${begin}null`)
-    ? begin + idTextOf(message) + answer.slice(begin.length + 'null'.length)
-    : answer;
-}
-
 /**
  * The one way of messages from a client over stdio to a server: reads lines, has each decided on, and sends or answers it. A
  * request that is answered here is answered under its id, also where the line is too long to be read.
@@ -68,23 +58,26 @@ export async function pump(
 ): Promise<void> {
   const lines = new Lines(hook.maxBytes);
   const take = async ({ bytes, isTooLong }: Line) => {
-    if (isTooLong) return say(withId(await hook.tooLong(), messageOf(bytes, readEnds(bytes))));
+    if (isTooLong) return say(await hook.tooLong(messageOf(bytes, readEnds(bytes))));
     // What is sent may be sent once more, and the line is only valid until the next one.
     const line = Buffer.from(bytes);
     if (line.every((byte) => byte <= 0x20)) return;
     const message = messageOf(line);
     const outcome = await hook.decide(line, message);
     if (outcome.kind === 'send') await server.send(outcome, message, () => hook.decide(line, message));
-    else if (outcome.line !== null) await say(withId(outcome.line, message));
+    else if (outcome.line !== null) await say(outcome.line);
   };
   for await (const chunk of source) for (const line of lines.push(chunk)) await take(line);
   for (const line of lines.end()) await take(line);
   await server.end();
 }
 
+/** What is passed on to the child. The others that can be handled end this process as they would end the child. */
+const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const;
+
 /**
  * Runs a program that speaks over standard input and output, in the place of this process: it has its standard error, and gets
- * its signals. Resolves when the program has ended, and everything that it said is written.
+ * its signals, and ends as it has ended, when everything that it said is written.
  *
  * @throws Error if it cannot be started
  */
@@ -92,11 +85,41 @@ export async function relayToChild(
   [program = '', ...args]: readonly string[],
   env: NodeJS.ProcessEnv,
   hook: Hook,
-): Promise<Ending> {
-  const { child, ended } = await startChild(program, args, env);
+): Promise<void> {
+  const handlers = SIGNALS.map((signal) => [signal, () => void child.kill(signal)] as const);
+  // Before the program: a signal that came between the two would end this process alone.
+  for (const [signal, pass] of handlers) process.on(signal, pass);
+  const child = spawn(program, args, { env, stdio: ['pipe', 'pipe', 'inherit'] });
+  // Where this process ends by itself, the program must not go on without it.
+  const kill = () => void child.kill();
+  process.once('exit', kill);
+  let ended;
+  try {
+    await once(child, 'spawn').catch((error: unknown) => {
+      const { code = '', message } = error as NodeJS.ErrnoException;
+      throw new Error(REASONS[code] ?? message);
+    });
+    const ending = endingOf(child);
+    await relayTo(child, hook);
+    ended = await ending;
+  } finally {
+    process.stdin.destroy();
+    process.off('exit', kill);
+    for (const [signal, pass] of handlers) process.off(signal, pass);
+  }
+  const [code, signal] = ended;
+  if (signal === null) process.exitCode = code ?? 1;
+  else process.kill(process.pid, signal);
+}
+
+const REASONS: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such program',
+  EACCES: 'it may not be executed',
+};
+
+async function relayTo(child: ChildProcessByStdio<Writable, Readable, null>, hook: Hook): Promise<void> {
   const { stdin: toServer, stdout: fromServer } = child;
-  const say = sayTo(process.stdout);
-  const sayToServer = sayTo(toServer);
+  const [say, sayToServer] = [sayTo(process.stdout), sayTo(toServer)];
   const server: ServerEnd = { send: ({ bytes }) => sayToServer(bytes), end: () => void toServer.end() };
   // The host may end before the child, and the child before the host.
   toServer.on('error', () => process.stdin.destroy());
@@ -121,9 +144,6 @@ export async function relayToChild(
   }
   await pass(lines.end());
   await flushed(process.stdout);
-  const ending = await ended;
-  process.stdin.destroy();
-  return ending;
 }
 
 /** What a client gets instead of a line of the server that is too long: an error, if the line is an answer. */
@@ -135,3 +155,18 @@ function tooLongOf(bytes: Buffer): Buffer | null {
     ? Buffer.from(errorLine(JSON.stringify(value['id']), TRANSPORT_ERROR, said))
     : null;
 }
+
+/** The exit code of a program, or the signal that has ended it. */
+async function endingOf(child: ChildProcess): Promise<[number | null, NodeJS.Signals | null]> {
+  const closed = once(child, 'close');
+  const ended = (await once(child, 'exit')) as [number | null, NodeJS.Signals | null];
+  // Programs that it has started may still have its streams. This tells them that nobody speaks to them any more.
+  child.stdin?.destroy();
+  const timer = setTimeout(() => child.stdout?.destroy(), LEFT_BEHIND_MS);
+  await closed;
+  clearTimeout(timer);
+  return ended;
+}
+
+/** So long what a program has left behind may go on speaking. */
+const LEFT_BEHIND_MS = 10_000;

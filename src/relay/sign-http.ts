@@ -14,45 +14,20 @@ import { isRootCard, type Destination } from './destination.js';
 import { hostsOf, isLoopback, runHttpRelay, targetOf, type MakeJudge, type OwnAnswer } from './http-relay.js';
 import { readAtMost } from './http-target.js';
 import { MAX_MESSAGE_BYTES, messageOf, readJson, refusalLine, type Refusal } from './message.js';
-import { withId, type Outcome } from './pump.js';
+import type { Sent } from './pump.js';
 import { unsignable, type McpSigner } from './sign.js';
 
 const MAX_CARD_BYTES = 1024 * 1024;
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 const EXTENSIONS = 'A2A-Extensions';
 
-type HttpSigner = (method: string, path: string, body: Buffer) => Promise<Outcome & { status?: number }>;
-
-/** Signs requests to an MCP server. A refusal is an answer of status 200: to clients, another is a broken transport. */
-const mcpHttpSigner =
-  (signer: McpSigner): HttpSigner =>
-  (method, _path, bytes) =>
-    method === 'POST' ? signer.decide(bytes, messageOf(bytes)) : Promise.resolve({ kind: 'send', bytes });
-
-/** Signs requests to an A2A agent, over JSON-RPC and REST. */
-const a2aHttpSigner =
-  (delegations: Delegations): HttpSigner =>
-  async (method, path, bytes) => {
-    let call: A2aCall | null;
-    try {
-      const text = decodeUtf8(bytes);
-      call = text === null ? null : a2aCallOf(method, path, text);
-    } catch (error) {
-      if (!(error instanceof TypeError)) throw error;
-      return refused(bytes, unsignable('INVALID_PARAMS', error.message), 400);
-    }
-    if (call === null) return { kind: 'send', bytes };
-    const what = `the method ${JSON.stringify(shorten(call.args['tool']))}`;
-    const bundle = await delegations.sign(call.command, call.args, what);
-    return typeof bundle === 'string' ? { kind: 'send', bytes, bundle } : refused(bytes, bundle, 403);
-  };
-
 /** In the form of the protocol: of JSON-RPC, if the request is. */
-function refused(bytes: Buffer, refusal: Refusal, status: number): Awaited<ReturnType<HttpSigner>> {
-  if (messageOf(bytes)?.method !== undefined)
-    return { kind: 'answer', line: refusalLine('null', refusal, status) };
-  const { code, detail: message, suggestion } = refusal;
-  return { kind: 'answer', status, line: JSON.stringify({ error: { code, message, suggestion } }) };
+function refused(bytes: Buffer, refusal: Refusal, status: number) {
+  const message = messageOf(bytes);
+  const { code, detail, suggestion } = refusal;
+  return message?.method === undefined
+    ? { status, body: JSON.stringify({ error: { code, message: detail, suggestion } }) }
+    : { status: 200, body: refusalLine(message, refusal, status) };
 }
 
 /** What a listener that signs needs. */
@@ -112,7 +87,25 @@ function signJudge(
 ): MakeJudge {
   const { url } = destination;
   const isA2a = protocol === 'a2a';
-  const sign = isA2a ? a2aHttpSigner(delegations) : mcpHttpSigner(signer);
+  /** The answer if it cannot be signed. To clients of MCP, another status than 200 is a broken transport. */
+  const sign = async (method: string, path: string, bytes: Buffer): Promise<Sent | OwnAnswer> => {
+    if (!isA2a && method === 'POST') {
+      const outcome = await signer.decide(bytes, messageOf(bytes));
+      return outcome.kind === 'send' ? outcome : { status: 200, body: outcome.line ?? '' };
+    }
+    let call: A2aCall | null;
+    try {
+      const text = isA2a ? decodeUtf8(bytes) : null;
+      call = text === null ? null : a2aCallOf(method, path, text);
+    } catch (error) {
+      if (!(error instanceof TypeError)) throw error;
+      return refused(bytes, unsignable('INVALID_PARAMS', error.message), 400);
+    }
+    if (call === null) return { kind: 'send', bytes };
+    const what = `the method ${JSON.stringify(shorten(call.args['tool']))}`;
+    const bundle = await delegations.sign(call.command, call.args, what);
+    return typeof bundle === 'string' ? { kind: 'send', bytes, bundle } : refused(bytes, bundle, 403);
+  };
   return (_, forwarder, refusalOf) => ({
     ...{ maxBytes: configuration.maxBodyBytes, refusalOf },
     refuse: (_incoming, fault) => answerTo(fault, configuration),
@@ -124,12 +117,9 @@ function signJudge(
       const isForeign = isRootCard(method, path) && !isBelow(url, path);
       // Whoever sends a bundle has signed the request.
       const isUnsigned = isForeign || incoming.header('x-drs-bundle') !== null;
-      const outcome = isUnsigned ? ({ kind: 'send', bytes } as const) : await sign(method, path, bytes);
-      if (outcome.kind === 'answer') {
-        const answer = withId(outcome.line ?? '', messageOf(bytes));
-        return { status: outcome.status ?? 200, body: answer };
-      }
-      const { bundle = '' } = outcome;
+      const signed = isUnsigned ? ({ kind: 'send', bytes } as const) : await sign(method, path, bytes);
+      if ('status' in signed) return signed;
+      const { bundle = '' } = signed;
       const isCard = isForeign || (method === 'GET' && CARD.test(path));
       const set = isForeign ? [] : Object.entries(headers).flat();
       if (isCard) set.push('Accept-Encoding', 'identity');
@@ -140,7 +130,7 @@ function signJudge(
         set.push(`X-${EXTENSIONS}`, DRS_EXTENSION);
       const names = new Set(set.map((name, at) => (at % 2 === 0 ? name.toLowerCase() : '')));
       return forwarder.send(incoming, ticket, {
-        ...{ path, set, body: outcome.bytes.length === 0 ? null : outcome.bytes },
+        ...{ path, set, body: signed.bytes.length === 0 ? null : signed.bytes },
         // A list, to which a value is added.
         isLeftOut: (name) => names.has(name) && !/^(?:x-)?a2a-extensions$/.test(name),
         onAnswer: async (answer) => {

@@ -12,6 +12,7 @@ import { decodeUtf8 } from '#platform';
 import type { Delegations } from './delegations.js';
 import {
   errorLine,
+  idTextOf,
   INVALID_REQUEST,
   MAX_ARGUMENT_BYTES,
   MAX_MESSAGE_BYTES,
@@ -38,9 +39,9 @@ export class McpSigner implements Hook {
     this.#unsigned = unsigned;
   }
 
-  tooLong(): Promise<string> {
+  tooLong(found: Message | null): Promise<string> {
     const message = `the message has more than ${MAX_MESSAGE_BYTES} bytes, and was not sent: of arguments, ${LIMIT}`;
-    return Promise.resolve(errorLine('null', INVALID_REQUEST, message));
+    return Promise.resolve(errorLine(idTextOf(found), INVALID_REQUEST, message));
   }
 
   async decide(bytes: Buffer, message: Message | null): Promise<Outcome> {
@@ -49,7 +50,7 @@ export class McpSigner implements Hook {
     if (method === undefined || !this.#needsBundle(message)) return { kind: 'send', bytes };
     const refuse = (refusal: Refusal, status?: number): Outcome => ({
       kind: 'answer',
-      line: refusalLine('null', refusal, status),
+      line: refusalLine(message, refusal, status),
     });
     const { defect } = parseStrictJson(decodeUtf8(bytes) ?? '');
     // No signature can cover it: parsers would read different values.

@@ -17,7 +17,7 @@ import { GENERATIONS } from '../middleware/mcp-generations.js';
 import { importKey } from '../../src/issue/index.js';
 import { destinationOf } from '../../src/relay/destination.js';
 import { guardJudge } from '../../src/relay/guard-http.js';
-import { hostsOf, openHttpRelay, type HttpRelay } from '../../src/relay/http-relay.js';
+import { hostsOf, openHttpRelay } from '../../src/relay/http-relay.js';
 import { readConfiguration } from '../../src/service/configuration/configuration.js';
 import { eventually } from '../support/eventually.js';
 import { unusedPort } from '../support/ports.mjs';
@@ -43,7 +43,7 @@ interface Got {
 const got: Got[] = [];
 let respond: (res: ServerResponse, request: Got) => void;
 let tools: TestServer;
-const guards: HttpRelay[] = [];
+const guards: Awaited<ReturnType<typeof openHttpRelay>>[] = [];
 const processes: ChildProcess[] = [];
 const folder = mkdtempSync(path.join(tmpdir(), 'drs-guard-'));
 const routes = path.join(folder, 'routes.json');

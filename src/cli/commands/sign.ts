@@ -6,7 +6,6 @@ import { HttpEnd } from '../../relay/http-end.js';
 import { HttpTarget, OWN_HEADERS } from '../../relay/http-target.js';
 import { flushed, sayTo } from '../../relay/lines.js';
 import { pump, relayToChild } from '../../relay/pump.js';
-import { endLike } from '../../relay/child.js';
 import { McpSigner } from '../../relay/sign.js';
 import { printableUrl } from '../../revocation/printable-url.js';
 import { readChainFile } from '../bundle-file.js';
@@ -116,10 +115,8 @@ async function sign(command: readonly string[], options: SignOptions): Promise<v
   if (options.toolServer === undefined && (isChild || destination?.url.search !== ''))
     note(`calls are signed for ${toolServer}, which the server must go by; --tool-server names another`);
   if (destination === null) {
-    endLike(
-      await relayToChild(command, process.env, signer).catch((error: unknown) =>
-        cannotStart(command[0] ?? '', error),
-      ),
+    await relayToChild(command, process.env, signer).catch((error: unknown) =>
+      cannotStart(command[0] ?? '', error),
     );
     return;
   }
