@@ -4,23 +4,20 @@ import { denied } from '../gate/decide.js';
 import { CAPABILITY } from '../gate/mcp.js';
 import { forwardMcp, type HandedOn } from '../gate/mcp-forward.js';
 import { MCP_COMMAND } from '../gate/mcp-methods.js';
-import type { GateRequest } from '../gate/request.js';
-import { responseTo } from '../gate/response.js';
+import { responseTo, type GateResponse, type RpcRefusal } from '../gate/response.js';
 import { idInUse, TaskOwners } from '../gate/task-owners.js';
 import { isJsonObject, type JsonObject } from '../protocol/json.js';
 import { decodeUtf8 } from '#platform';
-import { wholeContextOf, type GateDecider, type GateDecision } from '../service/gate-decider.js';
+import { wholeContextOf, type GateDecider } from '../service/gate-decider.js';
 import { newRequestId } from '../service/http/request-ids.js';
 import { idTextOf, readBytes, type Message } from './message.js';
 import type { Hook, Outcome } from './pump.js';
 
 /** So many calls may have no answer. None is forgotten before its answer says whose a task is, but for cancelled ones. */
 const MAX_DUE = 10_000;
-const TOO_MANY = `${MAX_DUE} requests have no answer yet`;
 /** The requests whose answers have the capabilities of the server. */
 const HANDSHAKES: ReadonlySet<string> = new Set(['initialize', 'server/discover']);
 const CANCELLED = 'notifications/cancelled';
-const NO_HEADERS = (): readonly string[] => [];
 
 /** A request whose answer is due. */
 type Due = 'handshake' | BriefContext;
@@ -53,35 +50,34 @@ export class StdioGuard implements Hook {
     this.maxBytes = parts.maxBytes;
   }
 
-  async tooLong(message: Message | null): Promise<string> {
-    const reason = `the line is longer than DRS_MAX_BODY_BYTES (${this.maxBytes})`;
-    const decision = await this.#decide({ kind: 'too large', reason }, null);
-    if (decision.kind !== 'deny') throw new Error('a line that was not read was not denied');
-    return withId(decision.response.body, message);
-  }
-
-  async decide(line: Buffer, message: Message | null): Promise<Outcome> {
-    const text = decodeUtf8(line);
-    if (text === null)
-      return this.#refuse(gateFailure('INVALID_JSONRPC', 'mcp', 'the line is not UTF-8'), message);
+  async decide(line: Buffer, message: Message | null, isTooLong = false): Promise<Outcome> {
+    const text = isTooLong ? '' : decodeUtf8(line);
+    if (text === null) return this.#refuse('the line is not UTF-8', message);
     const id = message?.id ?? null;
-    const key = id === null ? null : JSON.stringify(id);
-    if (id !== null && this.#due.has(key ?? '')) return this.#refuse(idInUse(id), message);
+    const key = JSON.stringify(id);
+    if (this.#due.has(key)) return this.#refuse(idInUse(id), message);
+    const full = `${MAX_DUE} requests have no answer yet`;
     if (id !== null && !this.#hasRoom())
-      return this.#refuse(gateFailure('VERIFIER_UNAVAILABLE', 'mcp', TOO_MANY), message);
-    const decision = await this.#decide({ kind: 'text', text }, message);
-    if (decision.kind === 'deny') return this.#answer(decision.code, decision.response.body, message);
+      return this.#refuse(gateFailure('VERIFIER_UNAVAILABLE', 'mcp', full), message);
+    const reason = `the line is longer than DRS_MAX_BODY_BYTES (${this.maxBytes})`;
+    const decision = await this.#parts.decider.decide({
+      ...({ protocol: 'mcp', endpoint: 'gate' } as const),
+      asked: { endpoint: 'gate', traceparent: null, code: null, address: null, requestId: newRequestId() },
+      request: {
+        ...{ method: 'POST', path: null, headers: () => [], mayLackHeaders: true },
+        body: isTooLong ? { kind: 'too large', reason } : { kind: 'text', text },
+      },
+      findFault: ({ root_principal }) => this.#tasks.findFault(message?.value ?? {}, root_principal),
+    });
+    if (decision.kind === 'deny') return this.#answer(decision.code, decision.response, message);
     const handedOn: HandedOn | null =
       decision.kind === 'allow' ? { context: wholeContextOf(decision), token: decision.token } : null;
     const forwarded = lineOf(text, handedOn);
-    if (forwarded === null)
-      return this.#refuse(gateFailure('INVALID_JSONRPC', 'mcp', 'the message nests too deep'), message);
+    if (forwarded === null) return this.#refuse('the message nests too deep', message);
     const given = JSON.stringify(message?.params['requestId'] ?? null);
     if (message?.method === CANCELLED && this.#due.has(given)) this.#cancelled.add(given);
-    if (key !== null) {
-      if (handedOn !== null) this.#due.set(key, handedOn.context);
-      else if (HANDSHAKES.has(message?.method ?? '')) this.#due.set(key, 'handshake');
-    }
+    if (id !== null && (handedOn !== null || HANDSHAKES.has(message?.method ?? '')))
+      this.#due.set(key, handedOn?.context ?? 'handshake');
     return { kind: 'send', bytes: Buffer.from(forwarded) };
   }
 
@@ -103,26 +99,18 @@ export class StdioGuard implements Hook {
     return this.#due.size < MAX_DUE;
   }
 
-  #decide(body: GateRequest['body'], message: Message | null): Promise<GateDecision> {
-    return this.#parts.decider.decide({
-      ...({ protocol: 'mcp', endpoint: 'gate' } as const),
-      asked: { endpoint: 'gate', traceparent: null, code: null, address: null, requestId: newRequestId() },
-      request: { method: 'POST', path: null, headers: NO_HEADERS, mayLackHeaders: true, body },
-      findFault: ({ root_principal }) => this.#tasks.findFault(message?.value ?? {}, root_principal),
-    });
-  }
-
-  #refuse(failure: GateFailure, message: Message | null): Outcome {
-    const id = message?.id ?? null;
-    const { body } = responseTo(denied({ protocol: 'mcp', id, requested: null }, failure));
-    return this.#answer(failure.code, body, message);
+  /** @param why a text says why it is no message */
+  #refuse(why: GateFailure | string, message: Message | null): Outcome {
+    const failure = typeof why === 'string' ? gateFailure('INVALID_JSONRPC', 'mcp', why) : why;
+    const denial = denied({ protocol: 'mcp', id: null, requested: null }, failure);
+    return this.#answer(failure.code, responseTo(denial), message);
   }
 
   /** Answers with an error; not to a notification, which has no answer. */
-  #answer(code: string, body: object, message: Message | null): Outcome {
+  #answer(code: string, response: GateResponse, message: Message | null): Outcome {
     const isNotification = message?.method !== undefined && !Object.hasOwn(message.value, 'id');
     if (isNotification) this.#parts.dropped(code);
-    return { kind: 'answer', line: isNotification ? null : withId(body, message) };
+    return { kind: 'answer', line: isNotification ? null : lineOfAnswer(response, message) };
   }
 
   /** Ends what is due, if this is its answer. */
@@ -161,10 +149,8 @@ function lineOf(text: string, handedOn: HandedOn | null): string | null {
   }
 }
 
-/** An answer in JSON; where the gate has not read the id, with that of the message. */
-function withId(body: object, message: Message | null): string {
-  const [begin, answer] = ['{"jsonrpc":"2.0","id":', JSON.stringify(body)];
-  return answer.startsWith(`${begin}null`)
-    ? begin + idTextOf(message) + answer.slice(begin.length + 'null'.length)
-    : answer;
+/** An answer; where the gate has not read the id, with that of the message. */
+function lineOfAnswer({ body }: GateResponse, message: Message | null): string {
+  const { id, error } = body as RpcRefusal;
+  return `{"jsonrpc":"2.0","id":${id === null ? idTextOf(message) : JSON.stringify(id)},"error":${JSON.stringify(error)}}`;
 }

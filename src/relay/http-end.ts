@@ -55,11 +55,8 @@ const CANCELLED = 'notifications/cancelled';
 /** The member of `_meta` by which requests from version 2026-07-28 on name the version of the protocol. */
 const VERSION_META = 'io.modelcontextprotocol/protocolVersion';
 
-/** What the server wants to see again in each request, in the versions before 2026-07-28. */
-interface Session {
-  id: string | null;
-  version: string | null;
-}
+/** The headers that the server wants to see again in each request, in the versions before 2026-07-28. */
+type Session = Partial<Record<'mcp-session-id' | 'mcp-protocol-version', string>>;
 
 /** A request that has no answer yet. */
 interface Pending {
@@ -71,10 +68,7 @@ interface Pending {
 }
 
 /** An answer of the server that is none to the request. */
-interface Failed {
-  readonly response: IncomingMessage;
-  readonly text: string | null;
-}
+type Failed = readonly [response: IncomingMessage, text: string | null];
 
 /**
  * The way to a server that speaks Streamable HTTP: each message of the host becomes a POST, and what the server answers
@@ -86,7 +80,7 @@ export class HttpEnd implements ServerEnd {
   readonly #pending = new Map<Pending, Promise<void>>();
   /** Ends the stream of the server's own messages, and all requests. */
   readonly #closing = new AbortController();
-  #session: Session = { id: null, version: null };
+  #session: Session = {};
   /** The last `initialize`. */
   #handshake: { readonly message: Message; readonly sent: Sent } | null = null;
   #renewing: Promise<void> | null = null;
@@ -113,7 +107,7 @@ export class HttpEnd implements ServerEnd {
       this.#handshake = { message, sent };
       // What this client had is over: neither its id nor its version are known to the server that answers.
       await this.#endSession();
-      this.#session = { id: null, version: null };
+      this.#session = {};
     }
     const pending = { message, controller: new AbortController(), isOurs: false, isAnswered: false };
     const done = this.#request(pending, sent, again).finally(() => this.#pending.delete(pending));
@@ -136,7 +130,7 @@ export class HttpEnd implements ServerEnd {
   }
 
   async #endSession(): Promise<void> {
-    if (this.#session.id === null) return;
+    if (this.#session['mcp-session-id'] === undefined) return;
     const outgoing = { method: 'DELETE', headers: this.#headersOf(this.#session) };
     const asked = this.#options.target.exchange({ ...outgoing, signal: AbortSignal.timeout(DELETE_MS) });
     (await asked.catch(() => null))?.resume();
@@ -175,7 +169,7 @@ export class HttpEnd implements ServerEnd {
     const session = this.#session;
     try {
       let failed = await this.#ask(pending, session, sent);
-      if (failed !== null && session.id !== null && isLost(failed)) {
+      if (failed !== null && 'mcp-session-id' in session && isLost(failed)) {
         await this.#renew(session);
         // Once: what is lost again at once was never kept. A gate before the server may have used the bundle up.
         const outcome = await again();
@@ -199,13 +193,11 @@ export class HttpEnd implements ServerEnd {
   async #initializeAgain(): Promise<void> {
     if (this.#handshake === null) throw new Error('the server has lost the session');
     const { message, sent } = this.#handshake;
-    const session = { id: null, version: null };
+    const session: Session = {};
     const pending = { message, controller: new AbortController(), isOurs: true, isAnswered: false };
     const failed = await this.#ask(pending, session, sent);
     if (failed !== null)
-      throw new Error(
-        `the server has lost the session, and refuses a new one with ${failed.response.statusCode}`,
-      );
+      throw new Error(`the server has lost the session, and refuses a new one with ${failed[0].statusCode}`);
     this.#session = session;
     const bytes = Buffer.from(JSON.stringify({ jsonrpc: '2.0', method: INITIALIZED }));
     await this.#postOne(messageOf(bytes) as Message, { kind: 'send', bytes });
@@ -218,9 +210,13 @@ export class HttpEnd implements ServerEnd {
     const signal = AbortSignal.any([controller.signal, this.#closing.signal]);
     const response = await this.#post(session, message, sent, signal);
     const { statusCode: status = 0, headers } = response;
-    requirePlain(response);
+    const { 'content-encoding': coding = 'identity', 'mcp-session-id': id } = headers;
+    if (coding.toLowerCase() !== 'identity') {
+      response.destroy();
+      throw new Error(`the server answered in the coding "${coding}", and identity was asked for`);
+    }
     const isGood = status >= 200 && status < 300;
-    if (isGood && message.method === INITIALIZE) session.id = headers['mcp-session-id']?.toString() ?? null;
+    if (isGood && message.method === INITIALIZE && id !== undefined) session['mcp-session-id'] = String(id);
     if (isGood && typeOf(response) === 'text/event-stream') {
       const isOver = (failures: number, isResumable: boolean) =>
         pending.isAnswered || !isResumable || failures === MAX_RESUMES;
@@ -234,7 +230,7 @@ export class HttpEnd implements ServerEnd {
     }
     const text = await readAtMost(response, MAX_MESSAGE_BYTES);
     if (!isGood || typeOf(response) !== 'application/json' || readJson(text) === undefined)
-      return { response, text };
+      return [response, text];
     await this.#take(text ?? '', pending, session);
     return null;
   }
@@ -326,13 +322,8 @@ export class HttpEnd implements ServerEnd {
     });
   }
 
-  #headersOf({ id, version }: Session): Record<string, string> {
-    return {
-      ...this.#options.headers,
-      'accept-encoding': 'identity',
-      ...(id === null ? {} : { 'mcp-session-id': id }),
-      ...(version === null ? {} : { 'mcp-protocol-version': version }),
-    };
+  #headersOf(session: Session): Record<string, string> {
+    return { ...this.#options.headers, 'accept-encoding': 'identity', ...session };
   }
 
   /** Passes on a message of the server, and takes from it what must be known. */
@@ -341,9 +332,8 @@ export class HttpEnd implements ServerEnd {
     const answer = answerIn(readJson(text), message.id);
     if (answer !== undefined) {
       pending.isAnswered = true;
-      const { result } = answer;
-      const version = isJsonObject(result) ? result['protocolVersion'] : undefined;
-      if (message.method === INITIALIZE && isVersion(version)) session.version = version;
+      const { protocolVersion: version } = isJsonObject(answer['result']) ? answer['result'] : {};
+      if (message.method === INITIALIZE && isVersion(version)) session['mcp-protocol-version'] = version;
       if (isOurs) return;
     }
     await this.#options.say(oneLine(text));
@@ -361,7 +351,7 @@ export function waitBefore(retryMs: number, failures: number): number {
 /**
  * The events of a stream until it ends or breaks. It is read only as fast as they are taken.
  *
- * @throws Error if one is too large
+ * @throws RangeError if one is too large
  */
 async function* eventsOf(response: IncomingMessage, onRetry: (ms: number) => void) {
   const events: EventSourceMessage[] = [];
@@ -370,22 +360,18 @@ async function* eventsOf(response: IncomingMessage, onRetry: (ms: number) => voi
     onError: ({ type }) => {
       // Others are fields that are not known, which clients ignore.
       if (type === 'max-buffer-size-exceeded')
-        throw new Error(`the server sent an event of more than ${MAX_MESSAGE_BYTES} characters`);
+        throw new RangeError(`the server sent an event of more than ${MAX_MESSAGE_BYTES} characters`);
     },
   });
   const decoder = new TextDecoder();
-  for await (const chunk of untilBroken(response)) {
-    parser.feed(decoder.decode(chunk, { stream: true }));
-    yield* events.splice(0);
-  }
-}
-
-/** The chunks of an answer. A connection that breaks ends them. */
-async function* untilBroken(response: IncomingMessage): AsyncGenerator<Buffer> {
   try {
-    yield* response as AsyncIterable<Buffer>;
-  } catch {
-    // What was to come is asked for again, if the stream can be continued.
+    for await (const chunk of response as AsyncIterable<Buffer>) {
+      parser.feed(decoder.decode(chunk, { stream: true }));
+      yield* events.splice(0);
+    }
+  } catch (error) {
+    // A connection has broken: what was to come is asked for again, if the stream can be continued.
+    if (error instanceof RangeError) throw error;
   }
 }
 
@@ -393,16 +379,8 @@ async function* untilBroken(response: IncomingMessage): AsyncGenerator<Buffer> {
 const oneLine = (json: string) => json.replaceAll(/[\r\n]/g, ' ');
 
 /** Whether a server says that it does not know the session. Some say so with 400. */
-function isLost({ response: { statusCode: status }, text }: Failed): boolean {
+function isLost([{ statusCode: status }, text]: Failed): boolean {
   return status === 404 || (status === 400 && /\bsession\b/i.test(text ?? ''));
-}
-
-/** @throws Error if an answer is in a coding, which was not asked for */
-function requirePlain(response: IncomingMessage): void {
-  const coding = response.headers['content-encoding'] ?? 'identity';
-  if (coding.toLowerCase() === 'identity') return;
-  response.destroy();
-  throw new Error(`the server answered in the coding ${JSON.stringify(coding)}, and identity was asked for`);
 }
 
 const typeOf = ({ headers: { 'content-type': type = '' } }: IncomingMessage) =>
@@ -421,18 +399,16 @@ function isVersion(value: unknown): value is string {
 }
 
 /** The JSON-RPC error for a request that the server has not answered as it should: its own one, if it sent one. */
-function failureLine(message: Message, sent: Sent, { response, text }: Failed): string {
-  const { id, bytes } = message;
+function failureLine(message: Message, sent: Sent, [response, text]: Failed): string {
   const { statusCode: status = 0, headers } = response;
   const value = status < 300 ? undefined : readJson(text);
-  if (isJsonObject(answerIn(value, id)?.['error'])) return oneLine(text ?? '');
   const idText = idTextOf(message);
   // The gate does not know the id of a request that it did not read.
-  const error = answerIn(value, null)?.['error'];
+  const error = (answerIn(value, message.id) ?? answerIn(value, null))?.['error'];
   if (isJsonObject(error)) return `{"jsonrpc":"2.0","id":${idText},"error":${JSON.stringify(error)}}`;
   const signed = sent.bundle === undefined ? '' : `, with their signature ${sizeOf(sent.bytes.length)}`;
   const shown = [
-    status === 413 ? ` (your arguments are ${sizeOf(bytes.length)}${signed})` : '',
+    status === 413 ? ` (your arguments are ${sizeOf(message.bytes.length)}${signed})` : '',
     (text ?? '') === '' ? '' : `: ${text?.slice(0, MAX_SHOWN)}`,
   ].join('');
   const location = JSON.stringify((headers.location ?? 'another address').slice(0, MAX_SHOWN));

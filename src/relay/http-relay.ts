@@ -22,7 +22,6 @@ import { limitOf } from '../service/routes/table.js';
 import { answerHeaders, HttpTarget, requestHeaders } from './http-target.js';
 import type { Destination } from './destination.js';
 
-const LOOPBACK_NAMES = ['127.0.0.1', 'localhost', '[::1]'];
 const POLL_MS = 10;
 
 /** A status, and a body in JSON. */
@@ -43,58 +42,22 @@ export interface Forwarded {
 /** What decides on the requests of a listener, which sends on what it lets pass. */
 export type MakeJudge = (core: Core, forwarder: Forwarder, refusalOf: Judge['refusalOf']) => Judge<Incoming>;
 
+type Forwarder = ReturnType<typeof forwarderTo>;
+
 /** Sends requests on to a server, and its answers to clients, piece by piece as they come. */
-class Forwarder {
-  /** Number of requests that are not answered whole. */
-  open = 0;
-  readonly #target: HttpTarget;
-  readonly #slots: PerClientSlots;
-  readonly #gatekeeper: Core['gatekeeper'];
-  readonly #parts: HttpRelayParts;
-
-  constructor(target: HttpTarget, slots: PerClientSlots, { gatekeeper }: Core, parts: HttpRelayParts) {
-    this.#target = target;
-    this.#slots = slots;
-    this.#gatekeeper = gatekeeper;
-    this.#parts = parts;
-  }
-
-  /** Whether there is room for a request: a server may take minutes, and an event stream hours. */
-  hasRoom({ client }: Incoming, ticket: Ticket | null, bytes: number): boolean {
-    return this.#slots.hasFor(client) && ticket?.canGrow(bytes) !== false;
-  }
-
-  /** Settled when the body is sent, or cannot be. The answer of the server may then take any time. */
-  async send(incoming: Incoming, ticket: Ticket, forwarded: Forwarded): Promise<Answer | null> {
-    const { client } = incoming;
-    // It waits for no verdict any more.
-    ticket.release();
-    const hasSlot = this.#slots.take(client);
-    const wire = hasSlot && ticket.grow(forwarded.body?.length ?? 0) ? incoming.handOver() : null;
-    if (!(wire instanceof NodeWire)) {
-      // Others have taken the room meanwhile, or the client has gone.
-      if (hasSlot) this.#slots.give(client);
-      return answerTo('overloaded', this.#parts.configuration);
-    }
-    const { request, response } = wire.handOver();
-    this.open++;
-    await new Promise<void>((resolve) => {
-      void this.#exchange(request, response, forwarded, resolve).finally(() => {
-        this.open--;
-        this.#slots.give(client);
-        resolve();
-      });
-    });
-    return null;
-  }
-
-  async #exchange(
+function forwarderTo(
+  target: HttpTarget,
+  slots: PerClientSlots,
+  { gatekeeper }: Core,
+  { configuration, log }: HttpRelayParts,
+) {
+  const { url } = target;
+  const exchange = async (
     { method = 'GET', rawHeaders, headers: { host = '', origin } }: IncomingMessage,
     response: ServerResponse,
     { path, set, isLeftOut, body, onAnswer }: Forwarded,
     onSent: () => void,
-  ): Promise<void> {
-    const { url } = this.#target;
+  ) => {
     const gone = new AbortController();
     response.once('close', () => gone.abort());
     // A page of this listener is no page of the server's, which would refuse it.
@@ -106,8 +69,9 @@ class Forwarder {
         ...(body === null && !method.startsWith('P') ? [] : ['Content-Length', String(body?.length ?? 0)]),
         ...set,
       ];
-      const outgoing = { method, headers, body, signal: gone.signal };
-      const answer = await this.#target.exchange(outgoing, path).finally(onSent);
+      const answer = await target
+        .exchange({ method, headers, body, signal: gone.signal }, path)
+        .finally(onSent);
       const own = (await onAnswer?.(answer)) ?? null;
       if (own !== null) {
         answer.destroy();
@@ -115,23 +79,50 @@ class Forwarder {
         return;
       }
       const sent = answerHeaders(answer.rawHeaders);
-      if (this.#gatekeeper.isLeaving) sent.push('Connection', 'close');
+      if (gatekeeper.isLeaving) sent.push('Connection', 'close');
       response.writeHead(answer.statusCode ?? 502, answer.statusMessage, sent);
       // An event stream begins at once, also without an event. `flushHeaders` would write headers as UTF-8.
       response.write(Buffer.alloc(0));
       await pipeline(answer, response);
     } catch (err) {
-      if (!gone.signal.aborted)
-        this.#parts.log.warn({ err, server: url.origin }, 'the server did not answer');
+      if (!gone.signal.aborted) log.warn({ err, server: url.origin }, 'the server did not answer');
+      const outcome = (err as Error).cause === 'not sent' ? 'was not executed' : 'may have been executed';
+      const error = `the server behind this one did not answer. The call ${outcome}; to repeat it, sign it anew`;
       if (gone.signal.aborted || response.headersSent) response.destroy();
-      else end(response, { status: 502, body: JSON.stringify({ error: noAnswer(err as Error) }) });
+      else end(response, { status: 502, body: JSON.stringify({ error }) });
     }
-  }
-}
-
-function noAnswer({ cause }: Error): string {
-  const outcome = cause === 'not sent' ? 'was not executed' : 'may have been executed';
-  return `the server behind this one did not answer. The call ${outcome}; to repeat it, sign it anew`;
+  };
+  return {
+    /** Number of requests that are not answered whole. */
+    open: 0,
+    /** Whether there is room for a request: a server may take minutes, and an event stream hours. */
+    hasRoom({ client }: Incoming, ticket: Ticket | null, bytes: number): boolean {
+      return slots.hasFor(client) && ticket?.canGrow(bytes) !== false;
+    },
+    /** Settled when the body is sent, or cannot be. The answer of the server may then take any time. */
+    async send(incoming: Incoming, ticket: Ticket, forwarded: Forwarded): Promise<Answer | null> {
+      const { client } = incoming;
+      // It waits for no verdict any more.
+      ticket.release();
+      const hasSlot = slots.take(client);
+      const wire = hasSlot && ticket.grow(forwarded.body?.length ?? 0) ? incoming.handOver() : null;
+      if (!(wire instanceof NodeWire)) {
+        // Others have taken the room meanwhile, or the client has gone.
+        if (hasSlot) slots.give(client);
+        return answerTo('overloaded', configuration);
+      }
+      const { request, response } = wire.handOver();
+      this.open++;
+      await new Promise<void>((resolve) => {
+        void exchange(request, response, forwarded, resolve).finally(() => {
+          this.open--;
+          slots.give(client);
+          resolve();
+        });
+      });
+      return null;
+    },
+  };
 }
 
 function end(response: ServerResponse, { status, body }: OwnAnswer): void {
@@ -146,9 +137,8 @@ export function isLoopback(host: string): boolean {
 
 /** The names by which a listener may be called. @param more those that its operator names */
 export function hostsOf(host: string, more: readonly string[]): ReadonlySet<string> {
-  return new Set(
-    [...LOOPBACK_NAMES, host.includes(':') ? `[${host}]` : host, ...more].map((name) => name.toLowerCase()),
-  );
+  const own = ['127.0.0.1', 'localhost', '[::1]', host.includes(':') ? `[${host}]` : host];
+  return new Set([...own, ...more].map((name) => name.toLowerCase()));
 }
 
 /** What a relay from HTTP to HTTP needs. */
@@ -177,7 +167,7 @@ export async function openHttpRelay(parts: HttpRelayParts) {
     const { metrics, engine, gatekeeper, gate } = core;
     const { http: connections, upstream } = divideForGuard(configuration, log);
     const slots = new PerClientSlots(upstream);
-    const forwarder = new Forwarder(opened.add(new HttpTarget(url)), slots, core, parts);
+    const forwarder = forwarderTo(opened.add(new HttpTarget(url)), slots, core, parts);
     const judge = makeJudge(core, forwarder, (incoming) =>
       pathFor(incoming.method, targetOf(incoming)) === null
         ? refusal(404, `there is nothing at this path, expected ${expected}`)
@@ -222,9 +212,6 @@ export function targetOf({ path, query }: Incoming): string {
   return query === undefined ? path : `${path}?${query}`;
 }
 
-const RELOADED = 'SIGHUP: certificate, routes and trusted roots were read again';
-const NOT_RELOADED = 'certificate, routes or trusted roots could not be read again: the old ones still hold';
-
 /**
  * Runs a relay until a signal ends it.
  *
@@ -238,8 +225,8 @@ export async function runHttpRelay(parts: HttpRelayParts, reloads: boolean): Pro
   endGracefully({ log, delayMs, skip: reloads ? ['SIGHUP'] : [], close: () => relay.close() });
   const reload = () =>
     relay.reload().then(
-      () => log.info(RELOADED),
-      (err: unknown) => log.error({ err }, NOT_RELOADED),
+      () => log.info('SIGHUP: certificate, routes and trusted roots were read again'),
+      (err: unknown) => log.error({ err }, 'the files could not be read again: the old ones still hold'),
     );
   if (reloads) process.on('SIGHUP', () => void reload());
   // `npx` may end without its shell and without this process: nobody would know that the port is still open.

@@ -94,13 +94,11 @@ export const OWN_HEADERS: ReadonlySet<string> = new Set([...OF_CONNECTION, ...OF
 
 /** The headers of a request that are sent on, names and values by turns, without those that are left out, by their names. */
 export function requestHeaders(raw: readonly string[], isLeftOut: (name: string) => boolean): string[] {
-  return without(raw, (name) => OF_REQUEST.includes(name) || OF_CLIENT.test(name) || isLeftOut(name));
+  return answerHeaders(raw, (name) => OF_REQUEST.includes(name) || OF_CLIENT.test(name) || isLeftOut(name));
 }
 
 /** The headers of an answer for the client. */
-export const answerHeaders = (raw: readonly string[]) => without(raw, () => false);
-
-function without(raw: readonly string[], isLeftOut: (name: string) => boolean): string[] {
+export function answerHeaders(raw: readonly string[], isLeftOut = (_: string) => false): string[] {
   const pairs = raw.flatMap((name, at) => (at % 2 === 0 ? [[name, raw[at + 1] ?? ''] as const] : []));
   const named = pairs.flatMap(([name, value]) =>
     name.toLowerCase() === 'connection' ? value.toLowerCase().split(/[ \t]*,[ \t]*/) : [],
@@ -112,14 +110,12 @@ function without(raw: readonly string[], isLeftOut: (name: string) => boolean): 
 /** The text of a body; `null` if it has more than so many bytes, or is not UTF-8. */
 export async function readAtMost(answer: IncomingMessage, maxBytes: number): Promise<string | null> {
   const chunks: Buffer[] = [];
-  let length = 0;
+  let left = maxBytes;
   for await (const chunk of answer as AsyncIterable<Buffer>) {
-    length += chunk.length;
-    if (length > maxBytes) {
-      answer.destroy();
-      return null;
-    }
+    left -= chunk.length;
+    // This closes it.
+    if (left < 0) return null;
     chunks.push(chunk);
   }
-  return decodeUtf8(Buffer.concat(chunks, length));
+  return decodeUtf8(Buffer.concat(chunks));
 }

@@ -11,7 +11,7 @@ export interface Line {
 
 /** So much of each end of a line that is too long is kept, to find its id. */
 export const END_BYTES = 1024;
-const FIRST_BYTES = 4096;
+const FIRST_BYTES = 65_536;
 const LINE_FEED = Buffer.from('\n');
 
 /** Splits bytes into lines. Holds at most one line, and of one that is longer than the limit only its two ends. */
@@ -31,13 +31,8 @@ export class Lines {
     for (let from = 0; from < chunk.length;) {
       const feed = chunk.indexOf(LINE_FEED, from);
       const end = feed < 0 ? chunk.length : feed;
-      const part = chunk.subarray(from, end);
-      if (feed >= 0 && this.#length === 0 && part.length <= this.#maxBytes)
-        yield { bytes: part, isTooLong: false };
-      else {
-        this.#hold(part);
-        if (feed >= 0) yield this.#take();
-      }
+      this.#hold(chunk.subarray(from, end));
+      if (feed >= 0) yield this.#take();
       from = end + 1;
     }
   }

@@ -1,4 +1,4 @@
-import { RPC_ERROR_CODE } from '../gate/codes.js';
+import { RPC_ERROR_CODE, type Explained } from '../gate/codes.js';
 import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.js';
 import { decodeUtf8 } from '#platform';
 import { END_BYTES } from './lines.js';
@@ -86,17 +86,10 @@ export function errorLine(idText: string, code: number, message: string, data?: 
   return `{"jsonrpc":"2.0","id":${idText},"error":${JSON.stringify({ code, message, data })}}`;
 }
 
-/** Why a call is not signed. The words are those of the gate's answers. */
-export interface Refusal {
-  readonly code: string;
-  readonly detail: string;
-  readonly suggestion: string;
-}
-
 /** The answer to a request that is not sent. It has the form of a gate's, so that hosts and agents read one form. */
-export function refusalLine(message: Message, { code, detail, suggestion }: Refusal, status = 403): string {
-  const data = { code, detail, suggestion, status };
-  return errorLine(idTextOf(message), RPC_ERROR_CODE, `DRS: ${code}: ${detail}. ${suggestion}`, data);
+export function refusalLine(to: Message, { code, message, suggestion }: Explained, status = 403): string {
+  const data = { code, detail: message, suggestion, status };
+  return errorLine(idTextOf(to), RPC_ERROR_CODE, `DRS: ${code}: ${message}. ${suggestion}`, data);
 }
 
 /** A number of bytes in words: `380 kB`, `1.06 MB`. */

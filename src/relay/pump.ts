@@ -7,6 +7,7 @@ import {
   errorLine,
   MAX_MESSAGE_BYTES,
   messageOf,
+  readBytes,
   readEnds,
   sizeOf,
   TRANSPORT_ERROR,
@@ -26,10 +27,11 @@ export type Outcome = Sent | { readonly kind: 'answer'; readonly line: string | 
 
 /** What a relay does with the messages of a client over stdio, one after the other, so that none overtakes another. */
 export interface Hook {
-  /** @param message `null` if the line is not a JSON object */
-  decide(line: Buffer, message: Message | null): Promise<Outcome>;
-  /** The answer to a line that is too long, of which `message` has what was found. */
-  tooLong(message: Message | null): Promise<string>;
+  /**
+   * @param message `null` if the line is not a JSON object
+   * @param isTooLong whether `line` and `message` have only what was found at the ends, so that it must not be sent
+   */
+  decide(line: Buffer, message: Message | null, isTooLong: boolean): Promise<Outcome>;
   /** Looks at a line of the server, and returns what the client gets of it. Default: the line. */
   read?(line: Buffer): Buffer;
   /** Of the longest line that is read. */
@@ -58,13 +60,13 @@ export async function pump(
 ): Promise<void> {
   const lines = new Lines(hook.maxBytes);
   const take = async ({ bytes, isTooLong }: Line) => {
-    if (isTooLong) return say(await hook.tooLong(messageOf(bytes, readEnds(bytes))));
     // What is sent may be sent once more, and the line is only valid until the next one.
     const line = Buffer.from(bytes);
-    if (line.every((byte) => byte <= 0x20)) return;
-    const message = messageOf(line);
-    const outcome = await hook.decide(line, message);
-    if (outcome.kind === 'send') await server.send(outcome, message, () => hook.decide(line, message));
+    if (!isTooLong && line.every((byte) => byte <= 0x20)) return;
+    const message = messageOf(line, isTooLong ? readEnds(line) : readBytes(line));
+    const decide = () => hook.decide(line, message, isTooLong);
+    const outcome = await decide();
+    if (outcome.kind === 'send') await server.send(outcome, message, decide);
     else if (outcome.line !== null) await say(outcome.line);
   };
   for await (const chunk of source) for (const line of lines.push(chunk)) await take(line);
@@ -96,8 +98,9 @@ export async function relayToChild(
   let ended;
   try {
     await once(child, 'spawn').catch((error: unknown) => {
-      const { code = '', message } = error as NodeJS.ErrnoException;
-      throw new Error(REASONS[code] ?? message);
+      const { code, message } = error as NodeJS.ErrnoException;
+      const reason = code === 'EACCES' ? 'it may not be executed' : message;
+      throw new Error(code === 'ENOENT' ? 'there is no such program' : reason);
     });
     const ending = endingOf(child);
     await relayTo(child, hook);
@@ -111,11 +114,6 @@ export async function relayToChild(
   if (signal === null) process.exitCode = code ?? 1;
   else process.kill(process.pid, signal);
 }
-
-const REASONS: Readonly<Record<string, string>> = {
-  ENOENT: 'there is no such program',
-  EACCES: 'it may not be executed',
-};
 
 async function relayTo(child: ChildProcessByStdio<Writable, Readable, null>, hook: Hook): Promise<void> {
   const { stdin: toServer, stdout: fromServer } = child;

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { BUNDLE_HEADER, MAX_HEADER_BUNDLE } from '../gate/carriers.js';
+import type { Explained } from '../gate/codes.js';
 import { shorten } from '../gate/request.js';
 import { DRS_EXTENSION } from '../middleware/a2a/extension.js';
 import { a2aCallOf, type A2aCall } from '../middleware/a2a/sign-requests.js';
@@ -9,11 +10,11 @@ import { IssueError } from '../issue/index.js';
 import { addressOf, readConfiguration, type Configuration } from '../service/configuration/configuration.js';
 import { openLog } from '../service/main.js';
 import { answerTo } from '../service/http/judged-body.js';
-import type { Delegations } from './delegations.js';
+import type { SignCall } from './delegations.js';
 import { isRootCard, type Destination } from './destination.js';
 import { hostsOf, isLoopback, runHttpRelay, targetOf, type MakeJudge, type OwnAnswer } from './http-relay.js';
 import { readAtMost } from './http-target.js';
-import { MAX_MESSAGE_BYTES, messageOf, readJson, refusalLine, type Refusal } from './message.js';
+import { MAX_MESSAGE_BYTES, messageOf, readJson, refusalLine } from './message.js';
 import type { Sent } from './pump.js';
 import { unsignable, type McpSigner } from './sign.js';
 
@@ -22,11 +23,10 @@ const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 const EXTENSIONS = 'A2A-Extensions';
 
 /** In the form of the protocol: of JSON-RPC, if the request is. */
-function refused(bytes: Buffer, refusal: Refusal, status: number) {
+function refused(bytes: Buffer, refusal: Explained, status: number) {
   const message = messageOf(bytes);
-  const { code, detail, suggestion } = refusal;
   return message?.method === undefined
-    ? { status, body: JSON.stringify({ error: { code, message: detail, suggestion } }) }
+    ? { status, body: JSON.stringify({ error: refusal }) }
     : { status: 200, body: refusalLine(message, refusal, status) };
 }
 
@@ -41,7 +41,7 @@ export interface ListenerParts {
   readonly destination: Destination;
   readonly protocol: 'mcp' | 'a2a';
   readonly signer: McpSigner;
-  readonly delegations: Delegations;
+  readonly signCall: SignCall;
   /** More headers of each request, in place of the caller's; by names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
 }
@@ -83,7 +83,7 @@ export async function listenAndSign(parts: ListenerParts): Promise<string> {
 /** Signs the requests of a listener that need it, and sends on all. */
 function signJudge(
   configuration: Configuration,
-  { destination, protocol, signer, delegations, headers }: ListenerParts,
+  { destination, protocol, signer, signCall, headers }: ListenerParts,
 ): MakeJudge {
   const { url } = destination;
   const isA2a = protocol === 'a2a';
@@ -103,14 +103,13 @@ function signJudge(
     }
     if (call === null) return { kind: 'send', bytes };
     const what = `the method ${JSON.stringify(shorten(call.args['tool']))}`;
-    const bundle = await delegations.sign(call.command, call.args, what);
+    const bundle = await signCall(call.command, call.args, what);
     return typeof bundle === 'string' ? { kind: 'send', bytes, bundle } : refused(bytes, bundle, 403);
   };
   return (_, forwarder, refusalOf) => ({
     ...{ maxBytes: configuration.maxBodyBytes, refusalOf },
     refuse: (_incoming, fault) => answerTo(fault, configuration),
     answer: async (incoming, body, ticket) => {
-      if (!forwarder.hasRoom(incoming, ticket, body.length)) return answerTo('overloaded', configuration);
       const { method } = incoming;
       const path = destination.pathFor(method, targetOf(incoming)) ?? '';
       const bytes = Buffer.from(body);
@@ -134,8 +133,12 @@ function signJudge(
         // A list, to which a value is added.
         isLeftOut: (name) => names.has(name) && !/^(?:x-)?a2a-extensions$/.test(name),
         onAnswer: async (answer) => {
-          if (bundle !== '' && REDIRECTS.has(answer.statusCode ?? 0)) return redirected(answer);
-          if (!isCard || method !== 'GET' || answer.statusCode !== 200) return null;
+          const { statusCode: status = 0, headers: answered } = answer;
+          const location = JSON.stringify((answered.location ?? 'another address').slice(0, 200));
+          const message = `the server redirects this signed request to ${location}, which is not followed`;
+          if (bundle !== '' && REDIRECTS.has(status))
+            return { status: 502, body: JSON.stringify({ error: { code: 'NOT_SENT', message } }) };
+          if (!isCard || method !== 'GET' || status !== 200) return null;
           return cardFor(answer, url.origin, `http://${incoming.header('host') ?? ''}`);
         },
       });
@@ -147,12 +150,6 @@ const CARD = /\/\.well-known\/agent(?:-card)?\.json$/;
 
 function isBelow({ pathname }: URL, path: string): boolean {
   return path.startsWith(pathname.endsWith('/') ? pathname : `${pathname}/`);
-}
-
-function redirected({ headers }: IncomingMessage): OwnAnswer {
-  const location = JSON.stringify((headers.location ?? 'another address').slice(0, 200));
-  const message = `the server redirects this signed request to ${location}, which is not followed`;
-  return { status: 502, body: JSON.stringify({ error: { code: 'NOT_SENT', message } }) };
 }
 
 /**

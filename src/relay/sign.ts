@@ -1,4 +1,5 @@
 import { META_KEYS } from '../gate/carriers.js';
+import type { Explained } from '../gate/codes.js';
 import {
   mcpArgumentsOf,
   MCP_COMMAND_PREFIX,
@@ -9,7 +10,7 @@ import {
 import { shorten } from '../gate/request.js';
 import { isJsonObject, parseStrictJson, type JsonObject, type JsonValue } from '../protocol/json.js';
 import { decodeUtf8 } from '#platform';
-import type { Delegations } from './delegations.js';
+import type { SignCall } from './delegations.js';
 import {
   errorLine,
   idTextOf,
@@ -21,7 +22,6 @@ import {
   refusalLine,
   sizeOf,
   type Message,
-  type Refusal,
 } from './message.js';
 import type { Hook, Outcome } from './pump.js';
 
@@ -30,25 +30,22 @@ const LIMIT = `at most ${sizeOf(MAX_ARGUMENT_BYTES)} can be signed`;
 /** Signs the requests of MCP that a gate checks. What is no such request passes. */
 export class McpSigner implements Hook {
   readonly maxBytes = MAX_MESSAGE_BYTES;
-  readonly #delegations: Delegations;
+  readonly #sign: SignCall;
   readonly #unsigned: ReadonlySet<string>;
 
   /** @param unsigned names of tools, and methods, whose requests pass unsigned */
-  constructor(delegations: Delegations, unsigned: ReadonlySet<string>) {
-    this.#delegations = delegations;
+  constructor(sign: SignCall, unsigned: ReadonlySet<string>) {
+    this.#sign = sign;
     this.#unsigned = unsigned;
   }
 
-  tooLong(found: Message | null): Promise<string> {
-    const message = `the message has more than ${MAX_MESSAGE_BYTES} bytes, and was not sent: of arguments, ${LIMIT}`;
-    return Promise.resolve(errorLine(idTextOf(found), INVALID_REQUEST, message));
-  }
-
-  async decide(bytes: Buffer, message: Message | null): Promise<Outcome> {
+  async decide(bytes: Buffer, message: Message | null, isTooLong = false): Promise<Outcome> {
+    const tooLong = `the message has more than ${MAX_MESSAGE_BYTES} bytes, and was not sent: of arguments, ${LIMIT}`;
+    if (isTooLong) return { kind: 'answer', line: errorLine(idTextOf(message), INVALID_REQUEST, tooLong) };
     if (message === null) return this.#decideBatch(bytes);
     const { method, params } = message;
     if (method === undefined || !this.#needsBundle(message)) return { kind: 'send', bytes };
-    const refuse = (refusal: Refusal, status?: number): Outcome => ({
+    const refuse = (refusal: Explained, status?: number): Outcome => ({
       kind: 'answer',
       line: refusalLine(message, refusal, status),
     });
@@ -67,7 +64,7 @@ export class McpSigner implements Hook {
     const bound = mcpArgumentsOf(method, isJsonObject(message.value['params']) ? params : null);
     if ('code' in bound) return refuse(unsignable(bound.code, bound.message), 400);
     const command = `${MCP_COMMAND_PREFIX}${method}`;
-    const bundle = await this.#delegations.sign(command, bound.args, nameOf(method, params));
+    const bundle = await this.#sign(command, bound.args, nameOf(method, params));
     if (typeof bundle !== 'string') return refuse(bundle);
     // Written anew, which to every parser is the same: strict JSON has one reading.
     const signed = { ...params, _meta: { ...meta, [META_KEYS[0]]: bundle } };
@@ -83,7 +80,7 @@ export class McpSigner implements Hook {
     const detail = 'one bundle is for one call, and this is a batch: send its requests one by one';
     const answers = messages
       .filter(({ id }) => id !== null)
-      .map(({ id }) => errorLine(JSON.stringify(id), INVALID_REQUEST, `DRS: BATCH_NOT_SUPPORTED: ${detail}`));
+      .map((one) => errorLine(idTextOf(one), INVALID_REQUEST, `DRS: BATCH_NOT_SUPPORTED: ${detail}`));
     return { kind: 'answer', line: `[${answers.join(',')}]` };
   }
 
@@ -102,10 +99,10 @@ function carriesBundle(params: JsonObject): boolean {
 }
 
 /** Why a request cannot be signed. */
-export function unsignable(code: string, reason: string): Refusal {
+export function unsignable(code: string, reason: string): Explained {
   return {
     code,
-    detail: `not sent, since it cannot be signed: ${reason}`,
+    message: `not sent, since it cannot be signed: ${reason}`,
     suggestion: 'Change the request: the server would refuse it as well.',
   };
 }

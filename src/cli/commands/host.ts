@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { Argument, type Command } from 'commander';
-import { Delegations } from '../../relay/delegations.js';
+import { openDelegations } from '../../relay/delegations.js';
 import { destinationOf } from '../../relay/destination.js';
 import { DEFAULT_KEYS } from '../../protocol/key-resolver.js';
 import { BUILD } from '../../service/observe/build-info.js';
@@ -230,7 +230,7 @@ async function signerOf(options: HostOptions): Promise<string[]> {
   const { key, agentSocket, passphraseFile, chain } = options;
   const signer = await readSigner(options, { passphraseFile, isPrivate: true });
   const toolServer = toolServerOf(options);
-  await Delegations.open({
+  await openDelegations({
     key: signer,
     files: chain,
     read: readChainFile,

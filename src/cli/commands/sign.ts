@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { Option, type Command } from 'commander';
-import { Delegations } from '../../relay/delegations.js';
+import { openDelegations } from '../../relay/delegations.js';
 import { destinationOf } from '../../relay/destination.js';
 import { HttpEnd } from '../../relay/http-end.js';
 import { HttpTarget, OWN_HEADERS } from '../../relay/http-target.js';
@@ -110,8 +110,8 @@ async function sign(command: readonly string[], options: SignOptions): Promise<v
   const key = await readSigner(options, { passphraseFile, isPrivate: true });
   // No child gets it, whether it was needed or not.
   delete process.env['DRS_KEY_PASSPHRASE'];
-  const delegations = await Delegations.open({ key, files, read: readChainFile, toolServer, note });
-  const signer = new McpSigner(delegations, new Set(options.unsigned));
+  const signCall = await openDelegations({ key, files, read: readChainFile, toolServer, note });
+  const signer = new McpSigner(signCall, new Set(options.unsigned));
   if (options.toolServer === undefined && (isChild || destination?.url.search !== ''))
     note(`calls are signed for ${toolServer}, which the server must go by; --tool-server names another`);
   if (destination === null) {
@@ -135,7 +135,7 @@ async function sign(command: readonly string[], options: SignOptions): Promise<v
   const { listen, listenOnNetwork, allowHost, allowOrigin } = options;
   const here = await listenAndSign({
     ...{ listen, isOnNetwork: listenOnNetwork === true, allowHost, allowOrigin },
-    ...{ destination, protocol, signer, delegations, headers },
+    ...{ destination, protocol, signer, signCall, headers },
   });
   note(`listening on ${here}: who reaches it calls ${printableUrl(destination.url.href)} as ${key.did}`);
 }
