@@ -26,9 +26,6 @@ export interface DelegationsOptions {
  */
 export type SignCall = (command: string, args: JsonObject, what: string) => Promise<string | Explained>;
 
-/** How many reasons an answer names. */
-const MAX_REASONS = 4;
-
 /** A chain as it was last read well. */
 interface ChainFile {
   readonly file: string;
@@ -76,9 +73,8 @@ export async function openDelegations(options: DelegationsOptions): Promise<Sign
     }
     const [first] = refused;
     if (first === undefined) throw new Error('there is no chain');
-    const shown = refused.slice(0, MAX_REASONS).map(([{ file }, { message }]) => `${file}: ${message}`);
-    const more = refused.length > MAX_REASONS ? ` (and ${refused.length - MAX_REASONS} more)` : '';
-    const message = `not sent, since no delegation allows it: ${shown.join('; ')}${more}`;
+    const reasons = refused.map(([{ file }, { message }]) => `${file}: ${message}`);
+    const message = `not sent, since no delegation allows it: ${reasons.join('; ')}`;
     const [{ issuer }, { code, message: found, suggestion }] = first;
     const [, member = 'tool', claimed] = /^Invocation: args\.(\w+) is (\S+?),? /.exec(found) ?? [];
     // By what has failed.

@@ -49,16 +49,12 @@ export function guardJudge(
               decision.kind === 'allow' ? contextHeaders(decision.context, decision.token) : NO_CONTEXT;
             return forwarder.send(incoming, ticket, {
               path: pathFor(method, targetOf(incoming)) ?? '',
-              set: [
-                ...['X-Forwarded-For', incoming.clientAddress],
-                ...(isOpened ? ['Content-Type', 'application/json'] : []),
-                ...Object.entries(set).flat(),
-              ],
-              isLeftOut: (name) =>
-                NAMING.has(name) ||
-                name === 'x-original-uri' ||
-                name.startsWith(OURS) ||
-                (isOpened && name === 'content-type'),
+              set: {
+                'X-Forwarded-For': incoming.clientAddress,
+                ...(isOpened ? { 'Content-Type': 'application/json' } : {}),
+                ...set,
+              },
+              isLeftOut: (name) => NAMING.has(name) || name === 'x-original-uri' || name.startsWith(OURS),
               body: isOpened ? openedOf(kept, headers) : bodyOf(protocol, method, kept),
             });
           },

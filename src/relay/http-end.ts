@@ -407,10 +407,8 @@ function failureLine(message: Message, sent: Sent, [response, text]: Failed): st
   const error = (answerIn(value, message.id) ?? answerIn(value, null))?.['error'];
   if (isJsonObject(error)) return `{"jsonrpc":"2.0","id":${idText},"error":${JSON.stringify(error)}}`;
   const signed = sent.bundle === undefined ? '' : `, with their signature ${sizeOf(sent.bytes.length)}`;
-  const shown = [
-    status === 413 ? ` (your arguments are ${sizeOf(message.bytes.length)}${signed})` : '',
-    (text ?? '') === '' ? '' : `: ${text?.slice(0, MAX_SHOWN)}`,
-  ].join('');
+  const size = status === 413 ? ` (your arguments are ${sizeOf(message.bytes.length)}${signed})` : '';
+  const said = (text ?? '') === '' ? '' : `: ${text?.slice(0, MAX_SHOWN)}`;
   const location = JSON.stringify((headers.location ?? 'another address').slice(0, MAX_SHOWN));
   const type = headers['content-type'] ?? 'no content type';
   const reason =
@@ -420,6 +418,6 @@ function failureLine(message: Message, sent: Sent, [response, text]: Failed): st
         ? `the server redirects to ${location}, which is not followed: name that address with --to, if you trust it`
         : status < 300
           ? `the server answered with ${type}, which is not a JSON-RPC answer`
-          : `the server answered with ${status}${shown}`;
+          : `the server answered with ${status}${size}${said}`;
   return errorLine(idText, TRANSPORT_ERROR, reason, { status });
 }

@@ -30,10 +30,10 @@ export type OwnAnswer = Pick<Answer, 'status'> & { readonly body: string };
 /** A request that is sent on. */
 export interface Forwarded {
   readonly path: string;
-  /** What a relay sets, names and values by turns. */
-  readonly set: readonly string[];
-  /** Whether a header of the client is left out, by its name in lower case. */
-  readonly isLeftOut: (name: string) => boolean;
+  /** Headers that a relay sets, in place of the client's. */
+  readonly set: Readonly<Record<string, string>>;
+  /** Whether a further header of the client is left out, by its name in lower case. */
+  readonly isLeftOut?: (name: string) => boolean;
   readonly body: Buffer | null;
   /** Looks at the head of the answer. What it returns is sent instead. */
   readonly onAnswer?: (answer: IncomingMessage) => Promise<OwnAnswer | null>;
@@ -55,19 +55,21 @@ function forwarderTo(
   const exchange = async (
     { method = 'GET', rawHeaders, headers: { host = '', origin } }: IncomingMessage,
     response: ServerResponse,
-    { path, set, isLeftOut, body, onAnswer }: Forwarded,
+    { path, set, isLeftOut = () => false, body, onAnswer }: Forwarded,
     onSent: () => void,
   ) => {
     const gone = new AbortController();
     response.once('close', () => gone.abort());
     // A page of this listener is no page of the server's, which would refuse it.
     const isOwnPage = origin !== undefined && /^https?:\/\/(.*)$/.exec(origin)?.[1] === host;
+    const ours = new Set(Object.keys(set).map((name) => name.toLowerCase()));
+    if (isOwnPage) ours.add('origin');
     try {
       const headers = [
         ...['Host', url.host],
-        ...requestHeaders(rawHeaders, (name) => isLeftOut(name) || (isOwnPage && name === 'origin')),
+        ...requestHeaders(rawHeaders, (name) => ours.has(name) || isLeftOut(name)),
         ...(body === null && !method.startsWith('P') ? [] : ['Content-Length', String(body?.length ?? 0)]),
-        ...set,
+        ...Object.entries(set).flat(),
       ];
       const answer = await target
         .exchange({ method, headers, body, signal: gone.signal }, path)

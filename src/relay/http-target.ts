@@ -98,7 +98,7 @@ export function requestHeaders(raw: readonly string[], isLeftOut: (name: string)
 }
 
 /** The headers of an answer for the client. */
-export function answerHeaders(raw: readonly string[], isLeftOut = (_: string) => false): string[] {
+export function answerHeaders(raw: readonly string[], isLeftOut: (name: string) => boolean = () => false) {
   const pairs = raw.flatMap((name, at) => (at % 2 === 0 ? [[name, raw[at + 1] ?? ''] as const] : []));
   const named = pairs.flatMap(([name, value]) =>
     name.toLowerCase() === 'connection' ? value.toLowerCase().split(/[ \t]*,[ \t]*/) : [],

@@ -31,7 +31,7 @@ export interface Hook {
    * @param message `null` if the line is not a JSON object
    * @param isTooLong whether `line` and `message` have only what was found at the ends, so that it must not be sent
    */
-  decide(line: Buffer, message: Message | null, isTooLong: boolean): Promise<Outcome>;
+  decide(line: Buffer, message: Message | null, isTooLong?: boolean): Promise<Outcome>;
   /** Looks at a line of the server, and returns what the client gets of it. Default: the line. */
   read?(line: Buffer): Buffer;
   /** Of the longest line that is read. */

@@ -15,12 +15,11 @@ import { isRootCard, type Destination } from './destination.js';
 import { hostsOf, isLoopback, runHttpRelay, targetOf, type MakeJudge, type OwnAnswer } from './http-relay.js';
 import { readAtMost } from './http-target.js';
 import { MAX_MESSAGE_BYTES, messageOf, readJson, refusalLine } from './message.js';
-import type { Sent } from './pump.js';
-import { unsignable, type McpSigner } from './sign.js';
+import type { Hook, Sent } from './pump.js';
+import { unsignable } from './sign.js';
 
 const MAX_CARD_BYTES = 1024 * 1024;
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
-const EXTENSIONS = 'A2A-Extensions';
 
 /** In the form of the protocol: of JSON-RPC, if the request is. */
 function refused(bytes: Buffer, refusal: Explained, status: number) {
@@ -40,7 +39,7 @@ export interface ListenerParts {
   readonly allowOrigin: readonly string[];
   readonly destination: Destination;
   readonly protocol: 'mcp' | 'a2a';
-  readonly signer: McpSigner;
+  readonly signer: Pick<Hook, 'decide'>;
   readonly signCall: SignCall;
   /** More headers of each request, in place of the caller's; by names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
@@ -120,18 +119,17 @@ function signJudge(
       if ('status' in signed) return signed;
       const { bundle = '' } = signed;
       const isCard = isForeign || (method === 'GET' && CARD.test(path));
-      const set = isForeign ? [] : Object.entries(headers).flat();
-      if (isCard) set.push('Accept-Encoding', 'identity');
-      if (bundle !== '' && (isA2a || bundle.length <= MAX_HEADER_BUNDLE)) set.push(BUNDLE_HEADER, bundle);
-      if (bundle !== '' && isA2a) set.push(EXTENSIONS, DRS_EXTENSION);
-      // Servers of A2A 0.3 read no other, where it is.
-      if (bundle !== '' && incoming.header('x-a2a-extensions') !== null)
-        set.push(`X-${EXTENSIONS}`, DRS_EXTENSION);
-      const names = new Set(set.map((name, at) => (at % 2 === 0 ? name.toLowerCase() : '')));
+      const set: Record<string, string> = isForeign ? {} : { ...headers };
+      if (isCard) set['accept-encoding'] = 'identity';
+      if (bundle !== '' && (isA2a || bundle.length <= MAX_HEADER_BUNDLE)) set[BUNDLE_HEADER] = bundle;
+      // Lists, to which a value is added. Where the second is, servers of A2A 0.3 read no other.
+      for (const name of ['a2a-extensions', 'x-a2a-extensions']) {
+        const given = set[name] ?? incoming.header(name);
+        if (bundle !== '' && isA2a && (given !== null || !name.startsWith('x-')))
+          set[name] = given === null ? DRS_EXTENSION : `${given}, ${DRS_EXTENSION}`;
+      }
       return forwarder.send(incoming, ticket, {
         ...{ path, set, body: signed.bytes.length === 0 ? null : signed.bytes },
-        // A list, to which a value is added.
-        isLeftOut: (name) => names.has(name) && !/^(?:x-)?a2a-extensions$/.test(name),
         onAnswer: async (answer) => {
           const { statusCode: status = 0, headers: answered } = answer;
           const location = JSON.stringify((answered.location ?? 'another address').slice(0, 200));

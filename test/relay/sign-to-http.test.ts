@@ -8,7 +8,7 @@ import { HttpTarget } from '../../src/relay/http-target.js';
 import { sayTo } from '../../src/relay/lines.js';
 import { MAX_MESSAGE_BYTES } from '../../src/relay/message.js';
 import { pump } from '../../src/relay/pump.js';
-import { McpSigner } from '../../src/relay/sign.js';
+import { mcpSigner } from '../../src/relay/sign.js';
 import { eventually } from '../support/eventually.js';
 import { listen, type TestServer } from '../middleware/http.js';
 import { newAgent } from './agent.js';
@@ -58,7 +58,7 @@ async function relay(
     ...{ target: new HttpTarget(new URL('/mcp', to)), headers: { authorization: 'Bearer t' }, say },
     ...{ note: (message) => void agent.notes.push(message), stop: new AbortController().signal },
   });
-  const hook = new McpSigner(await agent.delegations(...chains), new Set(['help']));
+  const hook = mcpSigner(await agent.delegations(...chains), new Set(['help']));
   const ended = pump(input, { hook, server, say });
   for (const line of lines) if (!input.write(line)) await once(input, 'drain');
   if (until !== undefined) await eventually(() => until(written), 5);

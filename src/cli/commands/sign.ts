@@ -6,7 +6,7 @@ import { HttpEnd } from '../../relay/http-end.js';
 import { HttpTarget, OWN_HEADERS } from '../../relay/http-target.js';
 import { flushed, sayTo } from '../../relay/lines.js';
 import { pump, relayToChild } from '../../relay/pump.js';
-import { McpSigner } from '../../relay/sign.js';
+import { mcpSigner } from '../../relay/sign.js';
 import { printableUrl } from '../../revocation/printable-url.js';
 import { readChainFile } from '../bundle-file.js';
 import { CommandError } from '../command-error.js';
@@ -111,7 +111,7 @@ async function sign(command: readonly string[], options: SignOptions): Promise<v
   // No child gets it, whether it was needed or not.
   delete process.env['DRS_KEY_PASSPHRASE'];
   const signCall = await openDelegations({ key, files, read: readChainFile, toolServer, note });
-  const signer = new McpSigner(signCall, new Set(options.unsigned));
+  const signer = mcpSigner(signCall, new Set(options.unsigned));
   if (options.toolServer === undefined && (isChild || destination?.url.search !== ''))
     note(`calls are signed for ${toolServer}, which the server must go by; --tool-server names another`);
   if (destination === null) {
