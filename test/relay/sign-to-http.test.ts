@@ -1,8 +1,10 @@
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { type IncomingMessage, type ServerResponse } from 'node:http';
 import { PassThrough } from 'node:stream';
 import { text } from 'node:stream/consumers';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { decodeBundle } from '../../src/issue/index.js';
 import { HttpEnd, waitBefore } from '../../src/relay/http-end.js';
 import { HttpTarget } from '../../src/relay/http-target.js';
 import { sayTo } from '../../src/relay/lines.js';
@@ -11,6 +13,7 @@ import { pump } from '../../src/relay/pump.js';
 import { mcpSigner } from '../../src/relay/sign.js';
 import { eventually } from '../support/eventually.js';
 import { listen, type TestServer } from '../middleware/http.js';
+import { MAIN } from '../cli/drs.js';
 import { newAgent } from './agent.js';
 
 const agent = newAgent();
@@ -18,14 +21,19 @@ const chain = await agent.chain('search.jwt', ['search']);
 
 /** What the server got, and how it answers: by the method of the message, or of the request. */
 let server: TestServer;
-let got: { readonly method: string; readonly headers: IncomingMessage['headers']; readonly body: string }[] =
-  [];
+interface Got {
+  readonly method: string;
+  readonly url: string | undefined;
+  readonly headers: IncomingMessage['headers'];
+  readonly body: string;
+}
+let got: Got[] = [];
 let answers: Record<string, (res: ServerResponse, req: IncomingMessage) => void> = {};
 beforeAll(async () => {
   server = await listen((req, res) => {
     void text(req).then((body) => {
       const { method } = /^\s*\{/.test(body) ? (JSON.parse(body) as { method?: string }) : {};
-      got.push({ method: method ?? req.method ?? '', headers: req.headers, body });
+      got.push({ method: method ?? req.method ?? '', url: req.url, headers: req.headers, body });
       const respond = answers[method ?? req.method ?? ''];
       if (respond === undefined) res.writeHead(202).end();
       else respond(res, req);
@@ -189,6 +197,21 @@ it('says that the server is away', async () => {
   expect(parsed(away)).toMatchObject([failed(1, 'cannot reach http://127.0.0.1:1: connect ECONNREFUSED')]);
 });
 
+it('waits for an answer as long as its client does', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'] });
+  try {
+    answers = {
+      slow: (res) => {
+        vi.advanceTimersByTime(24 * 3600 * 1000);
+        json('{"id":1,"result":{}}')(res);
+      },
+    };
+    expect(await relay([request(1, 'slow')])).toEqual(['{"id":1,"result":{}}']);
+  } finally {
+    vi.useRealTimers();
+  }
+});
+
 it('begins a lost session again, and sends once more what was not taken, signed anew', async () => {
   let sessions = 0;
   const known = new Set<unknown>();
@@ -287,4 +310,25 @@ it('leaves unsigned what needs no delegation', async () => {
   await relay([request(1, 'tools/call', { name: 'help' })]);
   expect(got[0]?.headers['x-drs-bundle']).toBeUndefined();
   expect(got[0]?.body).not.toContain('X-DRS-Bundle');
+});
+
+it('takes a URL with a secret from a variable, and names, signs and says it without', async () => {
+  answers = { 'tools/call': json('{"jsonrpc":"2.0","id":1,"result":{}}') };
+  got = [];
+  const args = ['sign', '--key', agent.keyFile, '--chain', chain, '--to-env', 'TOOLS'];
+  const child = spawn(process.execPath, [MAIN, ...args], {
+    env: { PATH: process.env['PATH'], TOOLS: `${server.url}/mcp?api_key=secret` },
+  });
+  const [stdout, stderr] = [text(child.stdout), text(child.stderr)];
+  child.stdin.end(request(1, 'tools/call', { name: 'search' }));
+  expect(await stdout).toBe('{"jsonrpc":"2.0","id":1,"result":{}}\n');
+  const [{ url, body } = { url: '', body: '' }] = got;
+  expect(url).toBe('/mcp?api_key=secret');
+  const [, bundle = ''] = /"X-DRS-Bundle":"([\w-]+)"/.exec(body) ?? [];
+  const [, claims = ''] = (decodeBundle(bundle) as { invocation: string }).invocation.split('.');
+  expect(JSON.parse(Buffer.from(claims, 'base64url').toString())).toMatchObject({
+    tool_server: `${server.url}/mcp`,
+  });
+  expect(await stderr).toContain(`calls are signed for ${server.url}/mcp,`);
+  expect(await stderr).not.toContain('secret');
 });
