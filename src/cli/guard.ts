@@ -106,7 +106,7 @@ async function runStdio(
   configuration: Configuration,
   log: ReturnType<typeof openLog>,
 ): Promise<void> {
-  const { StdioGuard } = await import('../relay/guard-stdio.js');
+  const { stdioGuard } = await import('../relay/guard-stdio.js');
   const { relayToChild } = await import('../relay/pump.js');
   const {
     maxBodyBytes: maxBytes,
@@ -117,7 +117,7 @@ async function runStdio(
   const opened = new Opened();
   try {
     const { gate } = await openCore(configuration, log, opened);
-    const guarding = new StdioGuard({
+    const guarding = stdioGuard({
       ...{ decider: gate.decider, maxBytes },
       announcement: announcementOf({
         ...{ methods, passMethods: new Set(gatePassMethods) },

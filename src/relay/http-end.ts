@@ -74,141 +74,132 @@ type Failed = readonly [response: IncomingMessage, text: string | null];
  * The way to a server that speaks Streamable HTTP: each message of the host becomes a POST, and what the server answers
  * becomes lines. To the server this is the client: it keeps the session, and begins it again where the server has lost it.
  */
-export class HttpEnd implements ServerEnd {
-  readonly #options: HttpEndOptions;
+export function httpEnd({ target, headers: ownHeaders, say, note, stop }: HttpEndOptions): ServerEnd {
   /** The requests of the client, and when they are done. */
-  readonly #pending = new Map<Pending, Promise<void>>();
+  const requests = new Map<Pending, Promise<void>>();
   /** Ends the stream of the server's own messages, and all requests. */
-  readonly #closing = new AbortController();
-  #session: Session = {};
+  const closing = new AbortController();
+  let current: Session = {};
   /** The last `initialize`. */
-  #handshake: { readonly message: Message; readonly sent: Sent } | null = null;
-  #renewing: Promise<void> | null = null;
+  let handshake: { readonly message: Message; readonly sent: Sent } | null = null;
+  let renewing: Promise<void> | null = null;
 
-  constructor(options: HttpEndOptions) {
-    this.#options = options;
-  }
-
-  async send(sent: Sent, message: Message | null, again: () => Promise<Outcome>): Promise<void> {
+  async function send(sent: Sent, message: Message | null, again: () => Promise<Outcome>): Promise<void> {
     const refuse = (code: number, what: string) =>
-      this.#options.say(errorLine(idTextOf(message), code, `${what}: it was not sent`));
-    await this.#renewing?.catch(() => undefined);
+      say(errorLine(idTextOf(message), code, `${what}: it was not sent`));
+    await renewing?.catch(() => undefined);
     if (message === null)
       return readBytes(sent.bytes) === undefined
         ? refuse(PARSE_ERROR, 'a line is not JSON')
         : refuse(INVALID_REQUEST, 'a message is not an object (a batch, for example)');
-    if (message.id === null) return this.#notify(message, sent);
-    const sizes = [...this.#pending.keys()].map((pending) => pending.message.bytes.length);
+    if (message.id === null) return notify(message, sent);
+    const sizes = [...requests.keys()].map((pending) => pending.message.bytes.length);
     const bytes = sizes.reduce((sum, length) => sum + length, message.bytes.length);
     if (sizes.length >= MAX_IN_FLIGHT || bytes > MAX_BYTES_IN_FLIGHT)
       return refuse(TRANSPORT_ERROR, `${sizes.length} requests have no answer yet`);
     const isHandshake = message.method === INITIALIZE;
     if (isHandshake) {
-      this.#handshake = { message, sent };
+      handshake = { message, sent };
       // What this client had is over: neither its id nor its version are known to the server that answers.
-      await this.#endSession();
-      this.#session = {};
+      await endSession();
+      current = {};
     }
     const pending = { message, controller: new AbortController(), isOurs: false, isAnswered: false };
-    const done = this.#request(pending, sent, again).finally(() => this.#pending.delete(pending));
-    this.#pending.set(pending, done);
+    const done = request(pending, sent, again).finally(() => requests.delete(pending));
+    requests.set(pending, done);
     // What comes next needs the session and the version.
     return isHandshake ? done : undefined;
   }
 
   /** Waits for the last answers, unless this process is told to end, then ends the session. */
-  async end(): Promise<void> {
-    const { stop, target } = this.#options;
+  async function end(): Promise<void> {
     // These do not end by themselves.
-    for (const { message, isAnswered, controller } of this.#pending.keys())
+    for (const { message, isAnswered, controller } of requests.keys())
       if (isAnswered || message.method === LISTEN) controller.abort();
     const waiting = delay(LAST_ANSWERS_MS, null, { ref: false, signal: stop }).catch(() => null);
-    await Promise.race([Promise.all(this.#pending.values()), waiting]);
-    this.#closing.abort();
-    await this.#endSession();
+    await Promise.race([Promise.all(requests.values()), waiting]);
+    closing.abort();
+    await endSession();
     target.close();
   }
 
-  async #endSession(): Promise<void> {
-    if (this.#session['mcp-session-id'] === undefined) return;
-    const outgoing = { method: 'DELETE', headers: this.#headersOf(this.#session) };
-    const asked = this.#options.target.exchange({ ...outgoing, signal: AbortSignal.timeout(DELETE_MS) });
+  async function endSession(): Promise<void> {
+    if (current['mcp-session-id'] === undefined) return;
+    const outgoing = { method: 'DELETE', headers: headersOf(current) };
+    const asked = target.exchange({ ...outgoing, signal: AbortSignal.timeout(DELETE_MS) });
     (await asked.catch(() => null))?.resume();
   }
 
   /** Sends a notification or a response. The messages after it wait until the server has taken it. */
-  async #notify(message: Message, sent: Sent): Promise<void> {
+  async function notify(message: Message, sent: Sent): Promise<void> {
     const isCancelled = ({ message: { id } }: Pending) => id === message.params['requestId'];
-    const cancelled = message.method === CANCELLED ? [...this.#pending.keys()].find(isCancelled) : undefined;
+    const cancelled = message.method === CANCELLED ? [...requests.keys()].find(isCancelled) : undefined;
     // From version 2026-07-28 on, a client cancels by closing the stream.
     if (cancelled === undefined || versionOf(cancelled.message) === null)
-      await Promise.race([this.#postOne(message, sent), delay(NOTIFICATION_MS, null, { ref: false })]);
+      await Promise.race([postOne(message, sent), delay(NOTIFICATION_MS, null, { ref: false })]);
     // Servers send no answer to a request that was cancelled, and may leave its stream open.
     cancelled?.controller.abort();
   }
 
-  async #postOne(message: Message, sent: Sent): Promise<void> {
-    const { note } = this.#options;
+  async function postOne(message: Message, sent: Sent): Promise<void> {
     const what = message.method ?? 'an answer to the server';
-    const session = this.#session;
+    const session = current;
     try {
-      const response = await this.#post(session, message, sent, this.#closing.signal);
+      const response = await post(session, message, sent, closing.signal);
       response.resume();
       const status = response.statusCode ?? 0;
       if (status >= 300) note(`the server answered ${what} with ${status}`);
-      else if (message.method === INITIALIZED) void this.#readServerStream(session);
+      else if (message.method === INITIALIZED) void readServerStream(session);
     } catch (error) {
-      if (!this.#closing.signal.aborted) note(`${what} was not sent: ${(error as Error).message}`);
+      if (!closing.signal.aborted) note(`${what} was not sent: ${(error as Error).message}`);
     }
   }
 
   /** Sends a request, and says what the server answers. */
-  async #request(pending: Pending, sent: Sent, again: () => Promise<Outcome>): Promise<void> {
-    const { say } = this.#options;
+  async function request(pending: Pending, sent: Sent, again: () => Promise<Outcome>): Promise<void> {
     const { message, controller } = pending;
-    const session = this.#session;
+    const session = current;
     try {
-      let failed = await this.#ask(pending, session, sent);
+      let failed = await ask(pending, session, sent);
       if (failed !== null && 'mcp-session-id' in session && isLost(failed)) {
-        await this.#renew(session);
+        await renew(session);
         // Once: what is lost again at once was never kept. A gate before the server may have used the bundle up.
         const outcome = await again();
         if (outcome.kind === 'answer') await say(outcome.line ?? '');
-        failed = outcome.kind === 'answer' ? null : await this.#ask(pending, this.#session, outcome);
+        failed = outcome.kind === 'answer' ? null : await ask(pending, current, outcome);
       }
       if (failed !== null) await say(failureLine(message, sent, failed));
     } catch (error) {
-      if (controller.signal.aborted || this.#closing.signal.aborted) return;
+      if (controller.signal.aborted || closing.signal.aborted) return;
       await say(errorLine(idTextOf(message), TRANSPORT_ERROR, (error as Error).message));
     }
   }
 
   /** Begins the session again that the server has lost: several requests may find that out. */
-  async #renew(lost: Session): Promise<void> {
-    if (this.#session === lost)
-      this.#renewing ??= this.#initializeAgain().finally(() => (this.#renewing = null));
-    await this.#renewing;
+  async function renew(lost: Session): Promise<void> {
+    if (current === lost) renewing ??= initializeAgain().finally(() => (renewing = null));
+    await renewing;
   }
 
-  async #initializeAgain(): Promise<void> {
-    if (this.#handshake === null) throw new Error('the server has lost the session');
-    const { message, sent } = this.#handshake;
+  async function initializeAgain(): Promise<void> {
+    if (handshake === null) throw new Error('the server has lost the session');
+    const { message, sent } = handshake;
     const session: Session = {};
     const pending = { message, controller: new AbortController(), isOurs: true, isAnswered: false };
-    const failed = await this.#ask(pending, session, sent);
+    const failed = await ask(pending, session, sent);
     if (failed !== null)
       throw new Error(`the server has lost the session, and refuses a new one with ${failed[0].statusCode}`);
-    this.#session = session;
+    current = session;
     const bytes = Buffer.from(JSON.stringify({ jsonrpc: '2.0', method: INITIALIZED }));
-    await this.#postOne(messageOf(bytes) as Message, { kind: 'send', bytes });
-    this.#options.note('the server had lost the session: a new one was begun');
+    await postOne(messageOf(bytes) as Message, { kind: 'send', bytes });
+    note('the server had lost the session: a new one was begun');
   }
 
   /** Sends a request, and reads the messages with which the server answers; what else it answers is returned. */
-  async #ask(pending: Pending, session: Session, sent: Sent): Promise<Failed | null> {
+  async function ask(pending: Pending, session: Session, sent: Sent): Promise<Failed | null> {
     const { message, controller } = pending;
-    const signal = AbortSignal.any([controller.signal, this.#closing.signal]);
-    const response = await this.#post(session, message, sent, signal);
+    const signal = AbortSignal.any([controller.signal, closing.signal]);
+    const response = await post(session, message, sent, signal);
     const { statusCode: status = 0, headers } = response;
     const { 'content-encoding': coding = 'identity', 'mcp-session-id': id } = headers;
     if (coding.toLowerCase() !== 'identity') {
@@ -220,36 +211,35 @@ export class HttpEnd implements ServerEnd {
     if (isGood && typeOf(response) === 'text/event-stream') {
       const isOver = (failures: number, isResumable: boolean) =>
         pending.isAnswered || !isResumable || failures === MAX_RESUMES;
-      const take = async (data: string, from: IncomingMessage) => {
-        await this.#take(data, pending, session);
+      const takeEvent = async (data: string, from: IncomingMessage) => {
+        await take(data, pending, session);
         if (pending.isAnswered) setTimeout(() => from.destroy(), LAST_EVENTS_MS).unref();
       };
-      await this.#follow(response, session, signal, isOver, take);
+      await follow(response, session, signal, isOver, takeEvent);
       if (pending.isAnswered || signal.aborted) return null;
       throw new Error('the connection ended before the answer; the server may have done what was asked');
     }
     const text = await readAtMost(response, MAX_MESSAGE_BYTES);
     if (!isGood || typeOf(response) !== 'application/json' || readJson(text) === undefined)
       return [response, text];
-    await this.#take(text ?? '', pending, session);
+    await take(text ?? '', pending, session);
     return null;
   }
 
   /** Reads what the server sends by itself, while the session lasts and the server has such a stream. */
-  async #readServerStream(session: Session): Promise<void> {
-    const { signal } = this.#closing;
-    const { note, say } = this.#options;
+  async function readServerStream(session: Session): Promise<void> {
+    const { signal } = closing;
     const seen = { hasOpened: false };
     const isOver = (failures: number) => {
       seen.hasOpened ||= failures === 0;
       // Whether it can be reached counts: balancers cut streams in which nothing is said.
       if (failures === MAX_RESUMES) note('the server cannot be reached: its own messages come when it can');
-      return this.#session !== session;
+      return current !== session;
     };
     try {
-      const status = await this.#follow(null, session, signal, isOver, (data) => say(oneLine(data)));
+      const status = await follow(null, session, signal, isOver, (data) => say(oneLine(data)));
       // Where the stream was there, it is the session that is not. Not every server has one.
-      if (status !== null && seen.hasOpened) await this.#renew(session);
+      if (status !== null && seen.hasOpened) await renew(session);
       else if (status !== null && status !== 405)
         note(`the server's own messages do not come: it answered with ${status}`);
     } catch (error) {
@@ -264,35 +254,35 @@ export class HttpEnd implements ServerEnd {
    * @param isOver after each try: how many were in vain in a row, and whether it can be continued where it broke off
    * @returns the status with which the server refuses more; `null` if it does not
    */
-  async #follow(
+  async function follow(
     first: IncomingMessage | null,
     session: Session,
     signal: AbortSignal,
     isOver: (failures: number, isResumable: boolean) => boolean,
-    take: (data: string, from: IncomingMessage) => Promise<void>,
+    takeEvent: (data: string, from: IncomingMessage) => Promise<void>,
   ): Promise<number | null> {
     let lastEventId = '';
     let retryMs = FIRST_RETRY_MS;
-    let response = first ?? (await this.#resume(session, lastEventId, signal));
+    let response = first ?? (await resume(session, lastEventId, signal));
     for (let failures = 0; typeof response !== 'number';) {
       failures = response === null ? failures + 1 : 0;
       const events = response === null ? [] : eventsOf(response, (ms) => (retryMs = ms));
       for await (const { id = '', event = 'message', data } of events) {
         if (id !== '') lastEventId = id;
-        if (event === 'message' && data !== '') await take(data, response as IncomingMessage);
+        if (event === 'message' && data !== '') await takeEvent(data, response as IncomingMessage);
       }
       if (isOver(failures, lastEventId !== '')) return null;
       await delay(waitBefore(retryMs, failures), null, { signal });
-      response = await this.#resume(session, lastEventId, signal);
+      response = await resume(session, lastEventId, signal);
     }
     return response;
   }
 
   /** Continues a stream after its last event; the status if the server says that it does not, `null` if it says nothing. */
-  async #resume(session: Session, lastEventId: string, signal: AbortSignal) {
+  async function resume(session: Session, lastEventId: string, signal: AbortSignal) {
     const last = lastEventId === '' ? {} : { 'last-event-id': lastEventId };
-    const headers = { ...this.#headersOf(session), accept: 'text/event-stream', ...last };
-    const asked = this.#options.target.exchange({ method: 'GET', headers, signal });
+    const headers = { ...headersOf(session), accept: 'text/event-stream', ...last };
+    const asked = target.exchange({ method: 'GET', headers, signal });
     const response = await asked.catch(() => null);
     const { statusCode: status = 503 } = response ?? {};
     if (response !== null && status === 200 && typeOf(response) === 'text/event-stream') return response;
@@ -300,11 +290,11 @@ export class HttpEnd implements ServerEnd {
     return status >= 500 || status === 429 ? null : status;
   }
 
-  #post(session: Session, message: Message, { bytes, bundle = '' }: Sent, signal: AbortSignal) {
+  function post(session: Session, message: Message, { bytes, bundle = '' }: Sent, signal: AbortSignal) {
     // A carriage return before the line feed belongs to the end of the line.
     const body = bytes.at(-1) === 0x0d ? bytes.subarray(0, -1) : bytes;
     const headers: Record<string, string> = {
-      ...{ ...this.#headersOf(session), 'content-length': String(body.length) },
+      ...{ ...headersOf(session), 'content-length': String(body.length) },
       ...{ 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
     };
     const version = versionOf(message);
@@ -315,19 +305,18 @@ export class HttpEnd implements ServerEnd {
       if (typeof name === 'string') headers['mcp-name'] = encodeNameHeader(name);
     }
     if (bundle !== '' && bundle.length <= MAX_HEADER_BUNDLE) headers[BUNDLE_HEADER] = bundle;
-    const { target } = this.#options;
     return target.exchange({ method: 'POST', headers, body, signal }).catch((error: unknown) => {
       const why = (error as Error).message;
       throw new Error(`cannot reach ${target.url.origin}: ${why}; start it, or correct --to`);
     });
   }
 
-  #headersOf(session: Session): Record<string, string> {
-    return { ...this.#options.headers, 'accept-encoding': 'identity', ...session };
+  function headersOf(session: Session): Record<string, string> {
+    return { ...ownHeaders, 'accept-encoding': 'identity', ...session };
   }
 
   /** Passes on a message of the server, and takes from it what must be known. */
-  async #take(text: string, pending: Pending, session: Session): Promise<void> {
+  async function take(text: string, pending: Pending, session: Session): Promise<void> {
     const { message, isOurs } = pending;
     const answer = answerIn(readJson(text), message.id);
     if (answer !== undefined) {
@@ -336,8 +325,10 @@ export class HttpEnd implements ServerEnd {
       if (message.method === INITIALIZE && isVersion(version)) session['mcp-protocol-version'] = version;
       if (isOurs) return;
     }
-    await this.#options.say(oneLine(text));
+    await say(oneLine(text));
   }
+
+  return { send, end };
 }
 
 /**

@@ -19,7 +19,7 @@ import { PerClientSlots } from '../service/load/per-client-slots.js';
 import { closingMsOf, endGracefully } from '../service/main.js';
 import { openTracing } from '../service/observe/tracing.js';
 import { limitOf } from '../service/routes/table.js';
-import { answerHeaders, HttpTarget, requestHeaders } from './http-target.js';
+import { answerHeaders, httpTarget, requestHeaders, type HttpTarget } from './http-target.js';
 import type { Destination } from './destination.js';
 
 const POLL_MS = 10;
@@ -169,7 +169,7 @@ export async function openHttpRelay(parts: HttpRelayParts) {
     const { metrics, engine, gatekeeper, gate } = core;
     const { http: connections, upstream } = divideForGuard(configuration, log);
     const slots = new PerClientSlots(upstream);
-    const forwarder = forwarderTo(opened.add(new HttpTarget(url)), slots, core, parts);
+    const forwarder = forwarderTo(opened.add(httpTarget(url)), slots, core, parts);
     const judge = makeJudge(core, forwarder, (incoming) =>
       pathFor(incoming.method, targetOf(incoming)) === null
         ? refusal(404, `there is nothing at this path, expected ${expected}`)

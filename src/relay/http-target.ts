@@ -24,60 +24,51 @@ export interface Outgoing {
  * The one HTTP client of relays: sends requests to one server, and bytes of headers as they are, in both directions, which
  * `fetch` and undici decode. Follows no redirect, and waits for an answer as long as whoever asked does.
  */
-export class HttpTarget {
-  readonly url: URL;
-  readonly #connect: 'connect' | 'secureConnect';
-  readonly #send: typeof http.request;
-  readonly #agent: http.Agent;
-
-  constructor(url: URL) {
-    this.url = url;
-    const isSecure = url.protocol === 'https:';
-    this.#connect = isSecure ? 'secureConnect' : 'connect';
-    this.#send = isSecure ? https.request : http.request;
-    this.#agent = isSecure ? new https.Agent(AGENT_OPTIONS) : new http.Agent(AGENT_OPTIONS);
-  }
-
-  /**
-   * @param path with its query; default: that of the URL
-   * @returns the answer, when its headers have come
-   * @throws Error whose `cause` says what happened
-   */
-  async exchange(
-    { method, headers, body, signal }: Outgoing,
-    path = this.url.pathname + this.url.search,
-  ): Promise<IncomingMessage> {
-    const request = this.#send(this.url, { path, agent: this.#agent, method, headers, signal });
-    const late = new Error(`no connection within ${CONNECT_MS / 1000} seconds`);
-    const timer = setTimeout(() => request.destroy(Object.assign(late, { code: 'ETIMEDOUT' })), CONNECT_MS);
-    const connected = () => clearTimeout(timer);
-    request
-      .on('socket', (socket) => (socket.connecting ? socket.once(this.#connect, connected) : connected()))
-      .on('close', connected)
-      // One that nobody reads any more must not end the process.
-      .on('response', (response) => response.on('error', () => undefined))
-      // Also after the answer has begun: who reads it learns of it there.
-      .on('error', connected);
-    // After a 101 that nobody has asked for, there is neither an answer nor an error.
-    const closed = once(request, 'close').then(() => Promise.reject(new Error('it speaks another protocol')));
-    try {
-      const answered = once(request, 'response');
-      request.end(body ?? undefined);
-      const [response] = (await Promise.race([answered, closed])) as [IncomingMessage];
-      return response;
-    } catch (error) {
-      const { code = '', message } = error as NodeJS.ErrnoException;
-      // If a name has several addresses, the message of the error is empty.
-      const found = message === '' ? code : message;
-      throw new Error(found, { cause: NOT_CONNECTED.has(code) ? 'not sent' : 'sent' });
-    }
-  }
-
-  /** Cuts off what is under way. */
-  close(): void {
-    this.#agent.destroy();
-  }
+export function httpTarget(url: URL) {
+  const isSecure = url.protocol === 'https:';
+  const connect = isSecure ? 'secureConnect' : 'connect';
+  const agent = isSecure ? new https.Agent(AGENT_OPTIONS) : new http.Agent(AGENT_OPTIONS);
+  const send = isSecure ? https.request : http.request;
+  return {
+    url,
+    /**
+     * @param path with its query
+     * @returns the answer, when its headers have come
+     * @throws Error whose `cause` says what happened
+     */
+    async exchange({ method, headers, body, signal }: Outgoing, path = url.pathname + url.search) {
+      const request = send(url, { path, agent, method, headers, signal });
+      const late = new Error(`no connection within ${CONNECT_MS / 1000} seconds`);
+      const timer = setTimeout(() => request.destroy(Object.assign(late, { code: 'ETIMEDOUT' })), CONNECT_MS);
+      const connected = () => clearTimeout(timer);
+      request
+        .on('socket', (socket) => (socket.connecting ? socket.once(connect, connected) : connected()))
+        .on('close', connected)
+        // One that nobody reads any more must not end the process.
+        .on('response', (response) => response.on('error', () => undefined))
+        // Also after the answer has begun: who reads it learns of it there.
+        .on('error', connected);
+      // After a 101 that nobody has asked for, there is neither an answer nor an error.
+      const closed = once(request, 'close').then(() =>
+        Promise.reject(new Error('it speaks another protocol')),
+      );
+      try {
+        const answered = once(request, 'response');
+        request.end(body ?? undefined);
+        const [response] = (await Promise.race([answered, closed])) as [IncomingMessage];
+        return response;
+      } catch (error) {
+        const { code = '', message } = error as NodeJS.ErrnoException;
+        // If a name has several addresses, the message of the error is empty.
+        const found = message === '' ? code : message;
+        throw new Error(found, { cause: NOT_CONNECTED.has(code) ? 'not sent' : 'sent' });
+      }
+    },
+    /** Cuts off what is under way. */
+    close: () => agent.destroy(),
+  };
 }
+export type HttpTarget = ReturnType<typeof httpTarget>;
 
 /** What belongs to one connection (RFC 9110, section 7.6.1), and is not sent on in either direction. */
 const OF_CONNECTION = [

@@ -5,8 +5,8 @@ import { PassThrough } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { decodeBundle } from '../../src/issue/index.js';
-import { HttpEnd, waitBefore } from '../../src/relay/http-end.js';
-import { HttpTarget } from '../../src/relay/http-target.js';
+import { httpEnd, waitBefore } from '../../src/relay/http-end.js';
+import { httpTarget } from '../../src/relay/http-target.js';
 import { sayTo } from '../../src/relay/lines.js';
 import { MAX_MESSAGE_BYTES } from '../../src/relay/message.js';
 import { pump } from '../../src/relay/pump.js';
@@ -62,8 +62,8 @@ async function relay(
   let written = '';
   out.on('data', (chunk: Buffer) => (written += chunk.toString()));
   const say = sayTo(out);
-  const server = new HttpEnd({
-    ...{ target: new HttpTarget(new URL('/mcp', to)), headers: { authorization: 'Bearer t' }, say },
+  const server = httpEnd({
+    ...{ target: httpTarget(new URL('/mcp', to)), headers: { authorization: 'Bearer t' }, say },
     ...{ note: (message) => void agent.notes.push(message), stop: new AbortController().signal },
   });
   const hook = mcpSigner(await agent.delegations(...chains), new Set(['help']));

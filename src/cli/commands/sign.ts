@@ -2,8 +2,8 @@ import path from 'node:path';
 import { Option, type Command } from 'commander';
 import { openDelegations } from '../../relay/delegations.js';
 import { destinationOf } from '../../relay/destination.js';
-import { HttpEnd } from '../../relay/http-end.js';
-import { HttpTarget, OWN_HEADERS } from '../../relay/http-target.js';
+import { httpEnd } from '../../relay/http-end.js';
+import { httpTarget, OWN_HEADERS } from '../../relay/http-target.js';
 import { flushed, sayTo } from '../../relay/lines.js';
 import { pump, relayToChild } from '../../relay/pump.js';
 import { mcpSigner } from '../../relay/sign.js';
@@ -124,7 +124,7 @@ async function sign(command: readonly string[], options: SignOptions): Promise<v
   if (options.listen === undefined) {
     const say = sayTo(process.stdout);
     const stop = stopOnSignal();
-    const server = new HttpEnd({ target: new HttpTarget(destination.url), headers, say, note, stop });
+    const server = httpEnd({ target: httpTarget(destination.url), headers, say, note, stop });
     await Promise.race([pump(process.stdin, { hook: signer, server, say }), aborted(stop)]);
     await server.end();
     await flushed(process.stdout);
