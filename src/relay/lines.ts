@@ -1,5 +1,4 @@
 import { Buffer } from 'node:buffer';
-import { once } from 'node:events';
 import type { Writable } from 'node:stream';
 
 /** A line, without its line feed. */
@@ -77,24 +76,12 @@ export class Lines {
 export type Say = (line: string | Buffer) => Promise<void>;
 
 /** Writes lines, each as a whole. */
-export function sayTo(stream: Writable): Say {
-  // Each line that waits is a listener.
-  stream.setMaxListeners(0);
-  return (line) => write(stream, Buffer.concat([Buffer.from(line), LINE_FEED]));
-}
+export const sayTo =
+  (stream: Writable): Say =>
+  (line) =>
+    write(stream, Buffer.concat([Buffer.from(line), LINE_FEED]));
 
-/** Resolves when everything is written, or cannot be. */
-export const flushed = (stream: Writable) =>
-  new Promise<void>((resolve) => stream.write('', () => resolve()));
-
-/** Writes, and waits while the reader has not taken what was written before. Does nothing if the stream is closed. */
+/** Writes. Resolves when this, and what was written before, is out of this process, or the stream is closed. */
 export async function write(stream: Writable, data: string | Uint8Array): Promise<void> {
-  if (!stream.writable || stream.write(data)) return;
-  const over = new AbortController();
-  const { signal } = over;
-  // A stream that fails is closed, too; `once` then rejects.
-  await Promise.race([once(stream, 'drain', { signal }), once(stream, 'close', { signal })]).catch(
-    () => undefined,
-  );
-  over.abort();
+  if (stream.writable) await new Promise<void>((resolve) => stream.write(data, () => resolve()));
 }

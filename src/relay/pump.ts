@@ -2,7 +2,7 @@ import { spawn, type ChildProcess, type ChildProcessByStdio } from 'node:child_p
 import { once } from 'node:events';
 import type { Readable, Writable } from 'node:stream';
 import { isJsonObject } from '../protocol/json.js';
-import { flushed, Lines, sayTo, type Line, type Say } from './lines.js';
+import { Lines, sayTo, write, type Line, type Say } from './lines.js';
 import {
   errorLine,
   MAX_MESSAGE_BYTES,
@@ -141,7 +141,8 @@ async function relayTo(child: ChildProcessByStdio<Writable, Readable, null>, hoo
     if ((error as NodeJS.ErrnoException).code !== 'ERR_STREAM_PREMATURE_CLOSE') throw error;
   }
   await pass(lines.end());
-  await flushed(process.stdout);
+  // Also what the other direction has said.
+  await write(process.stdout, '');
 }
 
 /** What a client gets instead of a line of the server that is too long: an error, if the line is an answer. */

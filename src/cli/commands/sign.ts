@@ -4,7 +4,7 @@ import { openDelegations } from '../../relay/delegations.js';
 import { destinationOf } from '../../relay/destination.js';
 import { httpEnd } from '../../relay/http-end.js';
 import { httpTarget, OWN_HEADERS } from '../../relay/http-target.js';
-import { flushed, sayTo } from '../../relay/lines.js';
+import { sayTo, write } from '../../relay/lines.js';
 import { pump, relayToChild } from '../../relay/pump.js';
 import { mcpSigner } from '../../relay/sign.js';
 import { printableUrl } from '../../revocation/printable-url.js';
@@ -127,7 +127,7 @@ async function sign(command: readonly string[], options: SignOptions): Promise<v
     const server = httpEnd({ target: httpTarget(destination.url), headers, say, note, stop });
     await Promise.race([pump(process.stdin, { hook: signer, server, say }), aborted(stop)]);
     await server.end();
-    await flushed(process.stdout);
+    await write(process.stdout, '');
     process.exit(stop.aborted ? 128 + Number(stop.reason) : 0);
   }
   // Only a port needs it.
