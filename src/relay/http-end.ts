@@ -102,7 +102,6 @@ export function httpEnd({ target, headers: ownHeaders, say, note, stop }: HttpEn
       handshake = { message, sent };
       // What this client had is over: neither its id nor its version are known to the server that answers.
       await endSession();
-      current = {};
     }
     const pending = { message, controller: new AbortController(), isOurs: false, isAnswered: false };
     const done = request(pending, sent, again).finally(() => requests.delete(pending));
@@ -124,8 +123,10 @@ export function httpEnd({ target, headers: ownHeaders, say, note, stop }: HttpEn
   }
 
   async function endSession(): Promise<void> {
-    if (current['mcp-session-id'] === undefined) return;
-    const outgoing = { method: 'DELETE', headers: headersOf(current) };
+    const ended = current;
+    current = {};
+    if (!('mcp-session-id' in ended)) return;
+    const outgoing = { method: 'DELETE', headers: headersOf(ended) };
     const asked = target.exchange({ ...outgoing, signal: AbortSignal.timeout(DELETE_MS) });
     (await asked.catch(() => null))?.resume();
   }
