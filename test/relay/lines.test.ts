@@ -3,9 +3,12 @@ import { expect, it } from 'vitest';
 import { Lines } from '../../src/relay/lines.js';
 import { readEnds } from '../../src/relay/message.js';
 
-const MAX = 4000;
+const MAX = 2500;
 const ids = fc.oneof(fc.integer(), fc.string());
-const long = fc.string({ minLength: MAX, unit: 'grapheme' });
+const long = fc.oneof(
+  fc.string({ minLength: MAX, unit: 'grapheme' }),
+  fc.array(fc.record({ id: fc.integer() }), { minLength: 300, maxLength: 300 }),
+);
 /** As SDKs order the members: those that are no object come first, or last, or on both sides. */
 const messages = fc
   .tuple(ids, fc.record({ name: fc.jsonValue(), id: fc.integer(), text: long }), fc.boolean(), fc.boolean())
@@ -30,7 +33,7 @@ it('finds the id of a line that is too long at its ends, in pieces of any size, 
     const isNamed = 'method' in message;
     expect(Object.hasOwn(found[1] as object, 'method')).toBe(isNamed);
   });
-  fc.assert(holds, { numRuns: 200 });
+  fc.assert(holds, { numRuns: 100 });
 });
 
 it('takes no id from within', () => {
