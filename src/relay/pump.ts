@@ -1,4 +1,4 @@
-import { spawn, type ChildProcess, type ChildProcessByStdio } from 'node:child_process';
+import { spawn, type ChildProcessByStdio } from 'node:child_process';
 import { once } from 'node:events';
 import type { Readable, Writable } from 'node:stream';
 import { isJsonObject } from '../protocol/json.js';
@@ -77,6 +77,9 @@ export async function pump(
 /** What is passed on to the child. The others that can be handled end this process as they would end the child. */
 const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const;
 
+/** So long what a program has left behind may go on speaking. */
+const LEFT_BEHIND_MS = 10_000;
+
 /**
  * Runs a program that speaks over standard input and output, in the place of this process: it has its standard error, and gets
  * its signals, and ends as it has ended, when everything that it said is written.
@@ -102,9 +105,14 @@ export async function relayToChild(
       const reason = code === 'EACCES' ? 'it may not be executed' : message;
       throw new Error(code === 'ENOENT' ? 'there is no such program' : reason);
     });
-    const ending = endingOf(child);
+    child.once('exit', () => {
+      // Programs that it has started may still have its streams. This tells them that nobody speaks to them any more.
+      child.stdin.destroy();
+      setTimeout(() => child.stdout.destroy(), LEFT_BEHIND_MS).unref();
+    });
+    const closed = once(child, 'close') as Promise<[number | null, NodeJS.Signals | null]>;
     await relayTo(child, hook);
-    ended = await ending;
+    ended = await closed;
   } finally {
     process.stdin.destroy();
     process.off('exit', kill);
@@ -154,18 +162,3 @@ function tooLongOf(bytes: Buffer): Buffer | null {
     ? Buffer.from(errorLine(JSON.stringify(value['id']), TRANSPORT_ERROR, said))
     : null;
 }
-
-/** The exit code of a program, or the signal that has ended it. */
-async function endingOf(child: ChildProcess): Promise<[number | null, NodeJS.Signals | null]> {
-  const closed = once(child, 'close');
-  const ended = (await once(child, 'exit')) as [number | null, NodeJS.Signals | null];
-  // Programs that it has started may still have its streams. This tells them that nobody speaks to them any more.
-  child.stdin?.destroy();
-  const timer = setTimeout(() => child.stdout?.destroy(), LEFT_BEHIND_MS);
-  await closed;
-  clearTimeout(timer);
-  return ended;
-}
-
-/** So long what a program has left behind may go on speaking. */
-const LEFT_BEHIND_MS = 10_000;

@@ -7,8 +7,9 @@ import {
   subjectOf,
   TOOLS_CALL,
 } from '../gate/mcp-methods.js';
+import { nameOf } from '../gate/mcp.js';
 import { shorten } from '../gate/request.js';
-import { isJsonObject, parseStrictJson, type JsonObject, type JsonValue } from '../protocol/json.js';
+import { isJsonObject, parseStrictJson, type JsonValue } from '../protocol/json.js';
 import { decodeUtf8 } from '#platform';
 import type { SignCall } from './delegations.js';
 import {
@@ -35,8 +36,9 @@ const LIMIT = `at most ${sizeOf(MAX_ARGUMENT_BYTES)} can be signed`;
 export function mcpSigner(sign: SignCall, unsigned: ReadonlySet<string>): Hook {
   /** A request without an id has no answer, and a gate refuses it. One that has a bundle was signed by its sender. */
   const mustSign = ({ method, params, id }: Message): boolean => {
-    if (method === undefined || id === null || !needsBundle(method, params) || carriesBundle(params))
-      return false;
+    if (method === undefined || id === null || !needsBundle(method, params)) return false;
+    const meta = params['_meta'];
+    if (isJsonObject(meta) && META_KEYS.some((name) => Object.hasOwn(meta, name))) return false;
     const subject = method === TOOLS_CALL ? subjectOf(method, params) : undefined;
     return !unsigned.has(method) && !(typeof subject === 'string' && unsigned.has(subject));
   };
@@ -74,18 +76,14 @@ export function mcpSigner(sign: SignCall, unsigned: ReadonlySet<string>): Hook {
       return refuse(unsignable('INVALID_PARAMS', 'params._meta is not an object'), 400);
     const bound = mcpArgumentsOf(method, isJsonObject(message.value['params']) ? params : null);
     if ('code' in bound) return refuse(unsignable(bound.code, bound.message), 400);
-    const bundle = await sign(`${MCP_COMMAND_PREFIX}${method}`, bound.args, nameOf(method, params));
+    const what = nameOf(method, shorten(subjectOf(method, params)));
+    const bundle = await sign(`${MCP_COMMAND_PREFIX}${method}`, bound.args, what);
     if (typeof bundle !== 'string') return refuse(bundle);
     // Written anew, which to every parser is the same: strict JSON has one reading.
     const signed = { ...params, _meta: { ...meta, [META_KEYS[0]]: bundle } };
     return { kind: 'send', bytes: Buffer.from(JSON.stringify({ ...message.value, params: signed })), bundle };
   };
   return { maxBytes: MAX_MESSAGE_BYTES, decide };
-}
-
-function carriesBundle(params: JsonObject): boolean {
-  const meta = params['_meta'];
-  return isJsonObject(meta) && META_KEYS.some((name) => Object.hasOwn(meta, name));
 }
 
 /** Why a request cannot be signed. */
@@ -95,11 +93,4 @@ export function unsignable(code: string, reason: string): Explained {
     message: `not sent, since it cannot be signed: ${reason}`,
     suggestion: 'Change the request: the server would refuse it as well.',
   };
-}
-
-/** What a request asks for, in words. */
-function nameOf(method: string, params: JsonObject): string {
-  const subject = subjectOf(method, params);
-  const name = typeof subject === 'string' ? ` ${JSON.stringify(shorten(subject))}` : '';
-  return method === TOOLS_CALL ? `the tool${name}` : name === '' ? method : `${method} of${name}`;
 }
