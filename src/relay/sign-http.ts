@@ -112,7 +112,8 @@ function signJudge(
       const { method } = incoming;
       const path = destination.pathFor(method, targetOf(incoming)) ?? '';
       const bytes = Buffer.from(body);
-      const isForeign = isRootCard(method, path) && !isBelow(url, path);
+      // Where the agent is not at the root, the card there may be another's.
+      const isForeign = isRootCard(method, path) && url.pathname !== '/';
       // Whoever sends a bundle has signed the request.
       const isUnsigned = isForeign || incoming.header('x-drs-bundle') !== null;
       const signed = isUnsigned ? ({ kind: 'send', bytes } as const) : await sign(method, path, bytes);
@@ -145,10 +146,6 @@ function signJudge(
 }
 
 const CARD = /\/\.well-known\/agent(?:-card)?\.json$/;
-
-function isBelow({ pathname }: URL, path: string): boolean {
-  return path.startsWith(pathname.endsWith('/') ? pathname : `${pathname}/`);
-}
 
 /**
  * An agent card whose addresses lead to the port that signs: clients of A2A call the address in the card, whichever
