@@ -133,9 +133,7 @@ function end(response: ServerResponse, { status, body }: OwnAnswer): void {
 }
 
 /** Whether an address is of the loopback interface. */
-export function isLoopback(host: string): boolean {
-  return host === 'localhost' || host === '::1' || /^127\.\d+\.\d+\.\d+$/.test(host);
-}
+export const isLoopback = (host: string) => /^(?:localhost|::1|127\.\d+\.\d+\.\d+)$/.test(host);
 
 /** The names by which a listener may be called. @param more those that its operator names */
 export function hostsOf(host: string, more: readonly string[]): ReadonlySet<string> {
@@ -180,14 +178,12 @@ export async function openHttpRelay(parts: HttpRelayParts) {
     const tracing = await openTracing();
     const server = new Server({ configuration, gatekeeper, metrics, log, tracing, hosts });
     const handle = server.handlerOf({ routes: new Map(), unknown });
-    const { requestTimeoutSecs } = configuration;
+    const { requestTimeoutSecs, host } = configuration;
     const served = { handle, connections, requestTimeoutSecs, certificate: certificate?.current ?? null };
     const frontEnd = opened.add(openNode(served));
-    const { host } = configuration;
     const port = await frontEnd.listen({ host, port: configuration.port, isShared: false });
-    const shown = showAddress({ host, port });
     return {
-      url: `${certificate === null ? 'http' : 'https'}://${shown}`,
+      url: `${certificate === null ? 'http' : 'https'}://${showAddress({ host, port })}`,
       /** Rejects if they cannot be used; the old ones stay. */
       reload: async () => {
         certificate?.reload([frontEnd]);
@@ -210,9 +206,7 @@ export async function openHttpRelay(parts: HttpRelayParts) {
 }
 
 /** Path and query, as they were sent. */
-export function targetOf({ path, query }: Incoming): string {
-  return query === undefined ? path : `${path}?${query}`;
-}
+export const targetOf = ({ path, query }: Incoming) => (query === undefined ? path : `${path}?${query}`);
 
 /**
  * Runs a relay until a signal ends it.
