@@ -233,6 +233,8 @@ describe('headers', () => {
   it.each([
     ['Origin: https://evil.example\r\n', 403],
     ['Origin: null\r\n', 403],
+    // Of a page whose own name was made to lead here.
+    ['Origin: http://x\r\nSec-Fetch-Site: same-origin\r\n', 403],
     ['Origin: https://app.example.evil\r\n', 403],
     ['Origin: https://evil.example\r\nSec-Fetch-Site: same-origin\r\n', 403],
     ['Origin: https://app.example\r\n', 200],

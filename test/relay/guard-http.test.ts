@@ -1,4 +1,5 @@
 import { spawn, type ChildProcess } from 'node:child_process';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { request as ask, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
@@ -7,7 +8,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { pino } from 'pino';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { MAIN } from '../cli/drs.js';
 import { startToolServer, type ToolServer } from '../e2e/gate-tools.js';
 import { encode, liveCall, liveChain } from '../middleware/call.js';
@@ -17,7 +18,7 @@ import { GENERATIONS } from '../middleware/mcp-generations.js';
 import { importKey } from '../../src/issue/index.js';
 import { destinationOf } from '../../src/relay/destination.js';
 import { guardJudge } from '../../src/relay/guard-http.js';
-import { hostsOf, openHttpRelay, type HttpRelay } from '../../src/relay/http-relay.js';
+import { hostsOf, openHttpRelay } from '../../src/relay/http-relay.js';
 import { readConfiguration } from '../../src/service/configuration/configuration.js';
 import { eventually } from '../support/eventually.js';
 import { unusedPort } from '../support/ports.mjs';
@@ -43,7 +44,7 @@ interface Got {
 const got: Got[] = [];
 let respond: (res: ServerResponse, request: Got) => void;
 let tools: TestServer;
-const guards: HttpRelay[] = [];
+const guards: Awaited<ReturnType<typeof openHttpRelay>>[] = [];
 const processes: ChildProcess[] = [];
 const folder = mkdtempSync(path.join(tmpdir(), 'drs-guard-'));
 const routes = path.join(folder, 'routes.json');
@@ -390,6 +391,29 @@ describe('drs-verify guard as a reverse proxy', () => {
     expect(await send(url, ping)).toMatchObject({
       ...{ status: 502, text: expect.stringContaining('The call may have been executed; ') as unknown },
     });
+  });
+
+  it('cuts no call by time, on no side', async () => {
+    const idle: unknown[] = [];
+    const began = (message: unknown) => {
+      const { socket } = message as { socket: Socket };
+      respond = (res) => {
+        idle.push(socket.timeout);
+        vi.advanceTimersByTime(24 * 3600 * 1000);
+        res.writeHead(200).end('late');
+      };
+      unsubscribe('http.server.request.start', began);
+    };
+    // What the guard's own listener is asked comes first.
+    subscribe('http.server.request.start', began);
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'] });
+    try {
+      expect(await send(url, { headers: json, body: PING })).toMatchObject({ status: 200, text: 'late' });
+      // Node's own limit for connections in which nothing is said.
+      expect(idle).toEqual([0]);
+    } finally {
+      vi.useRealTimers();
+    }
   });
 
   it('cuts an answer off that the tool server cuts off, and the request that its client cuts off', async () => {
