@@ -1,5 +1,4 @@
 import { Buffer } from 'node:buffer';
-import { setImmediate } from 'node:timers/promises';
 import { MAX_TYPICAL_BYTES, type Ticket } from '../load/gatekeeper.js';
 import type { Endpoint } from '../observe/metrics/metrics.js';
 import { BodyReader, type BodyFault } from './body-reader.js';
@@ -22,21 +21,6 @@ export interface Answer {
 
 /** `null` if nobody waits for an answer, or somebody else gives it. */
 export type Answering = Answer | null | Promise<Answer | null>;
-
-const PIECE_CHARACTERS = 32 * 1024;
-
-/** Lines as pieces that are worth a write. Other requests have their turn between two, also if the client reads fast. */
-export async function* inPieces(lines: Iterable<string>): AsyncGenerator<string, void> {
-  let piece = '';
-  for (const line of lines) {
-    piece += line;
-    if (piece.length < PIECE_CHARACTERS) continue;
-    yield piece;
-    piece = '';
-    await setImmediate();
-  }
-  if (piece !== '') yield piece;
-}
 
 /** An answer `{ "error": … }`. */
 export function refusal(status: number, error: string, more: Partial<Answer> = {}): Answer {
