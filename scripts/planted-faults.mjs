@@ -122,7 +122,7 @@ const FAULTS = [
     'if (this.contentLength > MAX_DISCARDED_BYTES)',
     'if (false)',
     'hostile-http',
-    'gets its answer at once where it announces more than 16 MiB',
+    'gets its answer at once where it announces more than 128 MiB',
   ],
   ['http/body-reader', 'this.#keepOpen();', '', 'hostile-http', 'may take longer than uWebSockets.js itself'],
   [

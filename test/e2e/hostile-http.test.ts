@@ -118,7 +118,7 @@ for _ in range(8):
     expect(stdout).toBe('413 True\n'.repeat(8));
   });
 
-  it('gets its answer at once where it announces more than 16 MiB, and its connection is closed though it never stops sending', async () => {
+  it('gets its answer at once where it announces more than 128 MiB, and its connection is closed though it never stops sending', async () => {
     const { socket, until, closed } = await connectRaw(service.port);
     socket.write('POST /verify HTTP/1.1\r\nHost: x\r\nContent-Length: 999999999999\r\n\r\n');
     const answer = await until('MAX_BODY_BYTES (65536), or');

@@ -160,7 +160,7 @@ describe('an answer before the body', () => {
   });
 
   it.each([
-    ['16 MiB', 16, Buffer.alloc(1024 * 1024)],
+    ['128 MiB', 128, Buffer.alloc(1024 * 1024)],
     ['65,536 pieces', 65_536, Buffer.alloc(1)],
   ])('comes before the rest after %s, and closes', (_, count, bytes) => {
     const wire = refused();
@@ -180,7 +180,7 @@ describe('an answer before the body', () => {
   });
 
   it('comes at once where the body is announced to be longer than that, and closes', () => {
-    const { wire, answer } = open({ headers: [['content-length', String(16 * 1024 * 1024 + 1)]] });
+    const { wire, answer } = open({ headers: [['content-length', String(128 * 1024 * 1024 + 1)]] });
     void answer(413);
     expect([wire.done, wire.answers[0]?.closes]).toEqual([['write'], true]);
   });

@@ -1,5 +1,4 @@
 import { Buffer } from 'node:buffer';
-import { setImmediate } from 'node:timers/promises';
 import { MAX_TYPICAL_BYTES, type Ticket } from '../load/gatekeeper.js';
 import type { Endpoint } from '../observe/metrics/metrics.js';
 import { BodyReader, type BodyFault } from './body-reader.js';
@@ -22,21 +21,6 @@ export interface Answer {
 
 /** `null` if nobody waits for an answer, or somebody else gives it. */
 export type Answering = Answer | null | Promise<Answer | null>;
-
-const PIECE_CHARACTERS = 32 * 1024;
-
-/** Lines as pieces that are worth a write. Other requests have their turn between two, also if the client reads fast. */
-export async function* inPieces(lines: Iterable<string>): AsyncGenerator<string, void> {
-  let piece = '';
-  for (const line of lines) {
-    piece += line;
-    if (piece.length < PIECE_CHARACTERS) continue;
-    yield piece;
-    piece = '';
-    await setImmediate();
-  }
-  if (piece !== '') yield piece;
-}
 
 /** An answer `{ "error": … }`. */
 export function refusal(status: number, error: string, more: Partial<Answer> = {}): Answer {
@@ -98,7 +82,7 @@ export const NDJSON_TYPE = 'application/x-ndjson';
 // A client that is still sending when it is refused must be able to read the answer, even if it is slow or stands still
 // for a moment. So its data is read and discarded, for as long as a body may take and up to this limit, before it is
 // answered.
-const MAX_DISCARDED_BYTES = 16 * 1024 * 1024;
+const MAX_DISCARDED_BYTES = 128 * 1024 * 1024;
 
 /** One request and its answer, over both front ends. A freed wire must not be used, so all reading and writing goes through this class. */
 export class Incoming implements Asked, Answered {

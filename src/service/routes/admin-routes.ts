@@ -6,14 +6,8 @@ import { toUsd } from '../../protocol/money.js';
 import { memberOf, readAsked, RevocationStoreError, toJson, type Asked } from '../../revocation/index.js';
 import type { ReplayStore } from '../../usage/index.js';
 import { show } from '../../verify/codes.js';
-import {
-  inPieces,
-  NDJSON_TYPE,
-  refusal,
-  type Answer,
-  type Answering,
-  type Incoming,
-} from '../http/incoming.js';
+import { inPieces } from '../http/batch.js';
+import { NDJSON_TYPE, refusal, type Answer, type Answering, type Incoming } from '../http/incoming.js';
 import { answerTo } from '../http/judged-body.js';
 import type { Ticket } from '../load/gatekeeper.js';
 import { RateLimit } from '../load/rate-limit.js';
