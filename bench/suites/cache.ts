@@ -4,13 +4,13 @@ import { judge } from '../../src/verify/judge.js';
 import { NOTHING_REVOKED } from '../../src/verify/parts.js';
 import { ReceiptCache } from '../../src/verify/receipt-cache.js';
 import { readVerifierOptions } from '../../src/verifier/options.js';
-import type { Rules } from '../../src/verify/parts.js';
+import { CLOCKS, type Rules } from '../../src/verify/parts.js';
 import { uniform } from '../load/open-loop-core.js';
 import type { Suite } from '../run/suite.js';
 import { makeCall, makeChain } from '../workload/chains.js';
 
-const { maxChainDepth, clockSkewSecs } = readVerifierOptions({});
-const RULES: Rules = { maxChainDepth, clockSkewSecs, serverIdentity: null, trustedRoots: null };
+const { maxChainDepth } = readVerifierOptions({});
+const RULES: Rules = { maxChainDepth, ...CLOCKS, serverIdentity: null, trustedRoots: null };
 const DEPTH = 4;
 const WARM_UP_SHARE = 1 / 3;
 const MEBIBYTE = 1024 * 1024;

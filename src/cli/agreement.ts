@@ -1,10 +1,27 @@
 import { createInterface } from 'node:readline/promises';
 import { describePolicy } from '../issue/index.js';
 import type { Policy } from '../protocol/policy.js';
+import { readTrustedRoots } from '../trust/trusted-roots.js';
 import { CommandError, EXIT } from './command-error.js';
-import type { NameOf } from './root-names.js';
-import { printable } from './terminal.js';
-import { showTime } from './times.js';
+import { printable, showTime } from './terminal.js';
+
+/** What the operator calls a principal; `null` if nobody says. */
+export type NameOf = (did: string) => string | null;
+
+/** The names in the files of trusted roots, if `TRUSTED_ROOTS_FILE` names any. */
+export async function readRootNames(): Promise<NameOf> {
+  const place = process.env['TRUSTED_ROOTS_FILE']?.trim() ?? '';
+  if (place === '') return () => null;
+  try {
+    const roots = await readTrustedRoots(place);
+    return (did) => roots.get(did)?.name ?? null;
+  } catch (error) {
+    throw new CommandError(
+      `cannot read names from TRUSTED_ROOTS_FILE: ${(error as Error).message.split('\n').join('; ')}`,
+      'correct what the message names, or unset the variable',
+    );
+  }
+}
 
 /** The authority that a principal is about to delegate. Times in Unix seconds. */
 export interface Grant {

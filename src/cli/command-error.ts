@@ -19,6 +19,13 @@ export class CommandError extends Error {
   }
 }
 
+/** Throws a {@link CommandError} for the first row that is wrong. */
+export function refuseWrong(
+  rows: readonly (readonly [isWrong: boolean, found: string, hint: string])[],
+): void {
+  for (const [isWrong, found, hint] of rows) if (isWrong) throw new CommandError(found, hint);
+}
+
 // These codes are about the command's input. All others are verdicts on what it was asked to sign.
 const INPUT_CODES: ReadonlySet<IssueErrorCode> = new Set([
   'INVALID_POLICY',
@@ -29,12 +36,25 @@ const INPUT_CODES: ReadonlySet<IssueErrorCode> = new Set([
   'MALFORMED_BUNDLE',
 ]);
 
+/**
+ * What to do about errors of the library that say what was found and expected. By their names, since most commands do
+ * without their modules.
+ */
+const HINTS: Readonly<Record<string, string>> = {
+  OptionsError: 'set the variables as the service has them; `drs-verify serve --help` lists them',
+  RevocationStoreError: 'nothing was changed; try again',
+};
+
 /** Converts an error to a {@link CommandError}; `null` if it is a bug in this program. */
 export function toCommandError(error: unknown): CommandError | null {
   if (error instanceof CommandError) return error;
+  if (!(error instanceof Error)) return null;
+  const { name, message } = error;
+  const hint = HINTS[name];
+  if (hint !== undefined) return new CommandError(message, hint);
   if (!(error instanceof IssueError)) return null;
-  if (INPUT_CODES.has(error.code)) return new CommandError(error.message, error.suggestion);
-  return new CommandError(`refused, ${error.code}: ${error.message}`, error.suggestion, EXIT.no);
+  if (INPUT_CODES.has(error.code)) return new CommandError(message, error.suggestion);
+  return new CommandError(`refused, ${error.code}: ${message}`, error.suggestion, EXIT.no);
 }
 
 /** `ok` if the chain is valid and the body, if there is one, is what was signed. */

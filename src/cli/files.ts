@@ -1,12 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import { createReadStream, existsSync } from 'node:fs';
 import { chmod, rename, rm, stat, writeFile } from 'node:fs/promises';
-import type { Readable } from 'node:stream';
 import { decodeUtf8 } from '#platform';
+import { spliceBody } from '../client/request.js';
+import { readBundleText } from '../protocol/bundle.js';
+import { isJsonObject } from '../protocol/json.js';
 import { CommandError } from './command-error.js';
 
 /** More than any file that a verifier reads. */
 const MAX_MIB = 64;
+const MIB = 1024 * 1024;
 
 /**
  * Reads a file, or standard input if the name is `-`. Reads at most 64 MiB, also of what has no end.
@@ -14,42 +17,38 @@ const MAX_MIB = 64;
  * @param what what the file should hold, for the error
  */
 export async function readText(file: string, what: string): Promise<string> {
-  let bytes: Buffer | null;
+  const wrong = (found: string) =>
+    new CommandError(`${nameOf(file)} ${found}`, 'check that it is the right file');
+  const chunks: Buffer[] = [];
+  let length = 0;
   try {
-    bytes = await readAtMost(file === '-' ? process.stdin : createReadStream(file), MAX_MIB * 1024 * 1024);
+    const stream: AsyncIterable<Buffer> = file === '-' ? process.stdin : createReadStream(file);
+    for await (const chunk of stream) {
+      length += chunk.length;
+      // This closes it.
+      if (length > MAX_MIB * MIB)
+        throw wrong(`has more than ${MAX_MIB} MiB, expected ${what} of at most that`);
+      chunks.push(chunk);
+    }
   } catch (error) {
-    throw unreadable(file, what, error);
+    throw error instanceof CommandError ? error : unreadable(file, what, error);
   }
-  if (bytes === null) {
-    throw new CommandError(
-      `${nameOf(file)} has more than ${MAX_MIB} MiB, expected ${what} of at most that`,
-      'check that it is the right file',
-    );
-  }
-  const text = decodeUtf8(bytes);
-  if (text === null) {
-    throw new CommandError(
-      `${nameOf(file)} is not UTF-8 text, expected ${what}`,
-      'check that it is the right file',
-    );
-  }
+  const text = decodeUtf8(Buffer.concat(chunks));
+  if (text === null) throw wrong(`is not UTF-8 text, expected ${what}`);
   return text;
 }
 
-/** Reads all of a stream; `null` if it has more than so many bytes, and then it is closed. */
-async function readAtMost(stream: Readable, maxBytes: number): Promise<Buffer | null> {
-  const chunks: Buffer[] = [];
-  let length = 0;
-  for await (const chunk of stream as AsyncIterable<Buffer>) {
-    length += chunk.length;
-    if (length > maxBytes) return null;
-    chunks.push(chunk);
+/** Parses JSON; `error` is what the parser says. A text of JSON is never the value `undefined`. */
+export function parseJson(text: string): { readonly value?: unknown; readonly error?: string } {
+  try {
+    return { value: JSON.parse(text) as unknown };
+  } catch (error) {
+    return { error: (error as SyntaxError).message };
   }
-  return Buffer.concat(chunks, length);
 }
 
 /** How messages call a file that is read. */
-export function nameOf(file: string): string {
+function nameOf(file: string): string {
   return file === '-' ? 'standard input' : file;
 }
 
@@ -59,6 +58,90 @@ export function unreadable(file: string, what: string, error: unknown): CommandE
     `cannot read ${what} from ${nameOf(file)}: ${reasonOf(error)}`,
     'check the name and the permissions of the file',
   );
+}
+
+const JWT_LINE = /^[\w-]+\.[\w-]+\.[\w-]+$/;
+
+/**
+ * A chain as a file: one receipt (compact JWT) a line, root first. A chain of one is a plain `.jwt` file.
+ *
+ * @example chainText([root, sub]); // 'eyJ…\neyJ…\n'
+ */
+export function chainText(receipts: readonly string[]): string {
+  return receipts.map((jwt) => `${jwt}\n`).join('');
+}
+
+/** The receipts of a chain file, root first; `null` if some line is no JWT, or there is none. */
+export function receiptsOf(text: string): string[] | null {
+  const lines = text
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '');
+  return lines.length > 0 && lines.every((line) => JWT_LINE.test(line)) ? lines : null;
+}
+
+/** Reads a chain file as `npx drs-verify issue` and `npx drs-verify delegate` write it. */
+export async function readChainFile(file: string): Promise<string[]> {
+  const receipts = receiptsOf(await readText(file, 'a chain of receipts'));
+  if (receipts !== null) return receipts;
+  throw new CommandError(
+    `${file} is not a chain of receipts: expected one compact JWT a line, root first`,
+    'give the file that `npx drs-verify issue` or `npx drs-verify delegate` wrote with -o',
+  );
+}
+
+/**
+ * Returns the JSON text of a bundle, which is given as JSON or in the form of the `X-DRS-Bundle` header. The text is
+ * not changed, since the service must see what a parser would hide.
+ *
+ * @param file the name of the file, for errors
+ */
+export function bundleTextOf(content: string, file: string): string {
+  const text = content.trim();
+  const read = readBundleText(text);
+  for (const json of read.defect === undefined ? [text, read.text] : [text]) {
+    const { value } = parseJson(json);
+    if (value === undefined) continue;
+    const isBundle = ['receipts', 'invocation'].some((name) => Object.hasOwn(value ?? {}, name));
+    // Only a bundle is sent, however faulty: not the private key of somebody who named the wrong file.
+    if (isJsonObject(value) && isBundle) return json;
+    throw new CommandError(
+      `${nameOf(file)} has neither receipts nor an invocation, expected a bundle`,
+      'name the file that `npx drs-verify invoke` wrote',
+    );
+  }
+  if (receiptsOf(text) !== null)
+    throw new CommandError(
+      `${nameOf(file)} holds receipts but no invocation, expected a bundle`,
+      'make a bundle with `npx drs-verify invoke`; `npx drs-verify audit` shows a chain too',
+    );
+  const error = /^[[{]/.test(text) ? parseJson(text).error : 'neither JSON nor base64url of JSON';
+  throw new CommandError(
+    `${nameOf(file)} is not a bundle: ${error}`,
+    'give a JSON bundle, or the value of an X-DRS-Bundle header, as `npx drs-verify invoke` writes them',
+  );
+}
+
+/**
+ * Puts the unchanged text of a request body into a bundle, as its member `body`.
+ *
+ * @param bundle as {@link bundleTextOf} gives it
+ * @throws CommandError if the body is not JSON (it could add members to the bundle), or the bundle already has a body
+ */
+export function withBody(bundle: string, body: string): string {
+  if (Object.hasOwn(JSON.parse(bundle) as object, 'body'))
+    throw new CommandError(
+      'the bundle has a body already',
+      'leave out --body, or remove the body from the bundle',
+    );
+  try {
+    return spliceBody(bundle, body);
+  } catch (error) {
+    throw new CommandError(
+      `the body is not JSON: ${(error as SyntaxError).message}`,
+      'give the request body exactly as the tool server received it; one that is not JSON never matches',
+    );
+  }
 }
 
 /** Options of {@link writeResult}. */

@@ -30,8 +30,8 @@ export interface GuardOptions {
   readonly check?: true;
 }
 
-// What the variables of a guard begin with: it shares its environment with the program behind it.
-const PREFIX = 'DRS_';
+/** What the variables of a guard begin with: it shares its environment with the program behind it. */
+export const PREFIX = 'DRS_';
 /** Variables of other commands, which begin alike. */
 const OTHERS = /^(?:VERIFY_URL|ADMIN_URL|ADMIN_TOKEN|ADMIN_TOKEN_FILE|KEY_PASSPHRASE|COMMIT)$/;
 /** What no other program calls so: whoever sets one means the guard. */
@@ -53,8 +53,8 @@ const NAMES: Readonly<Record<string, string>> = {
 export async function guard(command: readonly string[], options: GuardOptions): Promise<void> {
   const { to, check, protocol = 'mcp', allowHost = [] } = options;
   const isStdio = command.length > 0;
-  const problem = findProblem(command, options);
-  if (problem !== null) throw new CommandError(problem, 'see `drs-verify guard --help` for examples');
+  const defect = findDefect(command, options);
+  if (defect !== null) throw new CommandError(defect, 'see `drs-verify guard --help` for examples');
   const env = environmentOf(options, isStdio);
   const configuration = read(env, options, isStdio);
   const { gateRoutes, trustProxy, host } = configuration;
@@ -65,8 +65,8 @@ export async function guard(command: readonly string[], options: GuardOptions): 
     );
   const destination = destinationOf(to ?? 'http://stdio', { protocol, isRouted: gateRoutes !== 'any' });
   if (check) {
-    const problems = await findStartProblems({ ...configuration, frontEnd: 'node' });
-    if (problems.length > 0) throw cannotStart(problems);
+    const defects = await findStartProblems({ ...configuration, frontEnd: 'node' });
+    if (defects.length > 0) throw cannotStart(defects);
     console.log('The configuration can work.');
     return;
   }
@@ -93,7 +93,7 @@ export async function guard(command: readonly string[], options: GuardOptions): 
     }
   } catch (error) {
     const message = inOptions((error as Error).message);
-    // What the problem is with is named, unless it is the program.
+    // The message names what it is about, unless that is the program.
     throw new CommandError(
       isStdio ? `cannot guard ${command[0]}: ${message}` : message,
       `check ${isStdio ? 'the command behind --, and ' : ''}what the options and variables name (--check)`,
@@ -134,7 +134,7 @@ async function runStdio(
   }
 }
 
-function findProblem(command: readonly string[], options: GuardOptions): string | null {
+function findDefect(command: readonly string[], options: GuardOptions): string | null {
   const { trustedRoot = [], to, listen, protocol, routes, allowHost } = options;
   if (to === undefined) {
     if (command.length === 0)
@@ -182,52 +182,50 @@ function read(
   options: GuardOptions,
   isStdio: boolean,
 ): Configuration {
-  const ofServe = [...OPTIONS].flatMap(([option, { isOfServe }]) =>
-    isOfServe === true ? variableOf(option) : [],
-  );
+  const ofServe = [...OPTIONS].flatMap(([option, { isOfServe }]) => (isOfServe ? variableOf(option) : []));
   const known = VARIABLES.filter((name) => !ofServe.includes(name.replace(/_FILE$/, '')));
-  const problems = Object.keys(env)
-    .filter((name) => !known.includes(name) && (env[name]?.trim() ?? '') !== '')
+  const isKnown = ([name]: readonly [string, unknown]) => known.includes(name);
+  const defects = Object.entries(env)
+    .filter((entry) => !isKnown(entry) && (entry[1]?.trim() ?? '') !== '')
     .map(
-      (name) => `${PREFIX}${name} is not a variable of drs-verify guard: unset it${didYouMean(name, known)}`,
+      ([name]) =>
+        `${PREFIX}${name} is not a variable of drs-verify guard: unset it${didYouMean(name, known)}`,
     );
   try {
-    const configuration = readConfiguration(
-      Object.fromEntries(Object.entries(env).filter(([name]) => known.includes(name))),
-    );
+    const configuration = readConfiguration(Object.fromEntries(Object.entries(env).filter(isKnown)));
     const { trustedRoots, trustedRootsFile, serverIdentity, decisionLog } = configuration;
     if (trustedRoots === undefined && trustedRootsFile === undefined && options.trustedRoot?.[0] !== 'any')
-      problems.push(
+      defects.push(
         'there is no trusted root, so that anybody could delegate to themselves: name the principals whose delegations ' +
           'count (--trusted-root did:key:…, or a file: TRUSTED_ROOTS_FILE), or trust anybody (--trusted-root any)',
       );
     if (serverIdentity === undefined)
-      problems.push(
+      defects.push(
         'the tool server has no name, so that every call would be refused: name the tool_server that calls are signed for ' +
           '(--tool-server https://…), or accept those for any (--tool-server any)',
       );
     if (isStdio && decisionLog === '-')
-      problems.push(
+      defects.push(
         'DECISION_LOG is "-", and standard output is for the messages of the tool server: name a file',
       );
-    if (problems.length > 0) throw new OptionsError([]);
-    return configuration;
+    if (defects.length === 0) return configuration;
   } catch (error) {
     if (!(error instanceof OptionsError)) throw error;
-    throw cannotStart([...problems, ...error.problems]);
+    defects.push(...error.problems);
   }
+  throw cannotStart(defects);
 }
 
 const VARIABLE = new RegExp(`(?<![\\w-])(?:${VARIABLES.join('|')})(?!\\w)`, 'g');
 
-/** A problem, with the names that variables have here. */
-function inOptions(problem: string): string {
-  return problem.replace(VARIABLE, (name) => NAMES[name] ?? PREFIX + name);
+/** What is wrong, with the names that variables have here. */
+function inOptions(defect: string): string {
+  return defect.replace(VARIABLE, (name) => NAMES[name] ?? PREFIX + name);
 }
 
-function cannotStart(problems: readonly string[]): CommandError {
+function cannotStart(defects: readonly string[]): CommandError {
   return new CommandError(
-    `cannot start with this configuration: ${problems.map(inOptions).join('; ')}`,
+    `cannot start with this configuration: ${defects.map(inOptions).join('; ')}`,
     'correct them; `drs-verify guard --help` lists options and variables',
   );
 }

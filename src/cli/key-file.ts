@@ -4,12 +4,13 @@ import { createInterface } from 'node:readline';
 import { ReadStream, WriteStream } from 'node:tty';
 import { decodeBase64url, encodeBase64url } from '#platform';
 import type { Command } from 'commander';
-import { didOfJwk, importKey, IssueError, type Signer, type SigningKey } from '../issue/index.js';
-import { isJsonObject } from '../protocol/json.js';
+import { didOfJwk, importKey, IssueError, type Signer } from '../issue/index.js';
+import { SigningKey } from '../issue/signing-key.js';
+import { isJsonObject, type JsonObject } from '../protocol/json.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { sodium } from '../signatures/sodium.js';
 import { CommandError } from './command-error.js';
-import { readText } from './files.js';
+import { parseJson, readText } from './files.js';
 
 /** Options of {@link readKeyFile}. */
 export interface KeyFileOptions {
@@ -24,12 +25,29 @@ export async function readKeyFile(
   file: string,
   { passphraseFile, isPrivate = false }: KeyFileOptions = {},
 ): Promise<SigningKey> {
-  const what = 'a private key (JWK)';
-  const json = jwkOf(await readText(file, what), file, what);
-  const isEncrypted = isJsonObject(json) && Object.hasOwn(json, 'encrypted');
-  const key = isEncrypted ? null : named(file, () => importKey(json));
+  const read = await readJwk(file, 'a private key (JWK)', (json) =>
+    isJsonObject(json) && Object.hasOwn(json, 'encrypted') ? json : importKey(json),
+  );
   if (isPrivate) await requirePrivate(file);
-  return key ?? importKey(decryptKey(json, await readPassphrase(file, passphraseFile), file));
+  if (read instanceof SigningKey) return read;
+  return importKey(decryptKey(read, await readPassphrase(file, passphraseFile), file));
+}
+
+/** Reads a key. An error says which file it is about: most commands read several keys. */
+async function readJwk<T>(file: string, what: string, read: (json: unknown) => T): Promise<T> {
+  const { value } = parseJson(await readText(file, what));
+  // Do not show the parser's message: it quotes the content, which may be secret.
+  if (value === undefined)
+    throw new CommandError(
+      `${file} is not JSON, expected ${what}`,
+      'make a key with `npx drs-verify keygen -o <file>`',
+    );
+  try {
+    return read(value);
+  } catch (error) {
+    if (!(error instanceof IssueError)) throw error;
+    throw new CommandError(`${file}: ${error.message}`, error.suggestion);
+  }
 }
 
 // RFC 9106 §4 recommends these where memory is scarce. A file cannot ask for others, which could take all memory.
@@ -52,8 +70,8 @@ export function encryptKey(key: SigningKey, passphrase: string): string {
   return `${JSON.stringify({ encrypted: ENCRYPTED, key: text }, null, 2)}\n`;
 }
 
-function decryptKey(json: unknown, passphrase: string, file: string): unknown {
-  const { encrypted, key, ...others } = isJsonObject(json) ? json : {};
+function decryptKey(json: JsonObject, passphrase: string, file: string): unknown {
+  const { encrypted, key, ...others } = json;
   if (encrypted !== ENCRYPTED || typeof key !== 'string' || Object.keys(others).length > 0)
     throw new CommandError(
       `${file} is encrypted in another way than \`npx drs-verify keygen\` does it`,
@@ -81,17 +99,10 @@ function boxKeyOf(passphrase: string, head: Buffer): Buffer {
   return key;
 }
 
-const OTHERS = 0o077;
-
 async function requirePrivate(file: string): Promise<void> {
   // Windows has no such permissions.
-  if (process.platform === 'win32') return;
-  const mode = await stat(file).then(
-    (found) => found.mode & 0o777,
-    // What is wrong is said when the file is read.
-    () => 0,
-  );
-  if ((mode & OTHERS) === 0) return;
+  const mode = process.platform === 'win32' || file === '-' ? 0 : (await stat(file)).mode & 0o777;
+  if ((mode & 0o077) === 0) return;
   throw new CommandError(
     `others can read the private key ${file}: its permissions are ${mode.toString(8).padStart(4, '0')}, expected 0600`,
     `run: chmod 600 ${file}`,
@@ -152,37 +163,12 @@ export async function readSigner(
  * @example await readDid('bot.pub');
  */
 export async function readDid(didOrFile: string): Promise<string> {
-  if (!didOrFile.startsWith('did:')) {
-    const text = await readText(didOrFile, 'a key (JWK)');
-    return named(didOrFile, () => didOfJwk(jwkOf(text, didOrFile, 'a key (JWK)')));
-  }
+  if (!didOrFile.startsWith('did:')) return readJwk(didOrFile, 'a key (JWK)', didOfJwk);
   if (DEFAULT_KEYS.publicKeyOf(didOrFile) !== null) return didOrFile;
   throw new CommandError(
     `${didOrFile} is not ${DEFAULT_KEYS.expected}`,
     'give the DID that `npx drs-verify keygen` printed, or the name of a .pub file',
   );
-}
-
-/** Says which file a refusal is about: most commands read several keys. */
-function named<T>(file: string, read: () => T): T {
-  try {
-    return read();
-  } catch (error) {
-    if (!(error instanceof IssueError)) throw error;
-    throw new CommandError(`${file}: ${error.message}`, error.suggestion);
-  }
-}
-
-function jwkOf(text: string, file: string, what: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    // Do not show the parser's message: it quotes the content, which may be secret.
-    throw new CommandError(
-      `${file} is not JSON, expected ${what}`,
-      'make a key with `npx drs-verify keygen -o <file>`',
-    );
-  }
 }
 
 /**
@@ -192,14 +178,16 @@ function jwkOf(text: string, file: string, what: string): unknown {
  * @param keyFile the name of the key, for the question and for errors
  */
 async function readPassphrase(keyFile: string, passphraseFile?: string): Promise<string> {
-  const given = takePassphrase();
+  const { DRS_KEY_PASSPHRASE: given = '' } = process.env;
+  // No child process inherits it.
+  delete process.env['DRS_KEY_PASSPHRASE'];
   if (passphraseFile !== undefined) return readPassphraseFile(passphraseFile);
-  if (given !== undefined) return given;
-  const terminal = await openTerminal();
+  if (given !== '') return given;
+  const terminal = await open('/dev/tty', 'r+').catch(() => null);
   if (terminal === null)
     throw new CommandError(
       `${keyFile} is encrypted, and there is no terminal to ask for its passphrase`,
-      `name a file that has it with --passphrase-file, or set DRS_KEY_PASSPHRASE`,
+      'name a file that has it with --passphrase-file, or set DRS_KEY_PASSPHRASE',
     );
   return ask(terminal, `Passphrase of ${keyFile}: `);
 }
@@ -211,22 +199,6 @@ export async function readPassphraseFile(file: string): Promise<string> {
   const text = (await readText(file, 'a passphrase')).replace(/\r?\n$/, '');
   if (text === '') throw new CommandError(`${file} is empty, expected a passphrase`, 'write one into it');
   return text;
-}
-
-/** Takes the passphrase out of the environment, so that no child process inherits it. */
-function takePassphrase(): string | undefined {
-  const { DRS_KEY_PASSPHRASE: value } = process.env;
-  delete process.env['DRS_KEY_PASSPHRASE'];
-  return value === '' ? undefined : value;
-}
-
-/** The terminal that controls this process; `null` if there is none. */
-async function openTerminal(): Promise<FileHandle | null> {
-  try {
-    return await open('/dev/tty', 'r+');
-  } catch {
-    return null;
-  }
 }
 
 async function ask(terminal: FileHandle, question: string): Promise<string> {

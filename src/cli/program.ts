@@ -3,28 +3,32 @@ import { EXIT, toCommandError, type ExitCode } from './command-error.js';
 import { BUILD } from '../service/observe/build-info.js';
 import { coloursFor, printable } from './terminal.js';
 
-type Add = (program: Command) => void;
+/** A file of `commands/`. */
+interface CommandModule {
+  /** Adds options, arguments and help texts to the command of this name, and what it does. */
+  readonly define: (command: Command) => void;
+}
 
-/** In the order of `drs --help`. */
-const COMMANDS: ReadonlyMap<string, () => Promise<Add>> = new Map([
-  ['serve', async () => (await import('./commands/serve.js')).addServe],
-  ['guard', async () => (await import('./commands/guard.js')).addGuard],
-  ['demo', async () => (await import('./commands/demo.js')).addDemo],
-  ['verify', async () => (await import('./commands/verify.js')).addVerify],
-  ['audit', async () => (await import('./commands/audit.js')).addAudit],
-  ['inspect', async () => (await import('./commands/inspect.js')).addInspect],
-  ['keygen', async () => (await import('./commands/keygen.js')).addKeygen],
-  ['issue', async () => (await import('./commands/issue.js')).addIssue],
-  ['delegate', async () => (await import('./commands/delegate.js')).addDelegate],
-  ['invoke', async () => (await import('./commands/invoke.js')).addInvoke],
-  ['sign', async () => (await import('./commands/sign.js')).addSign],
-  ['host', async () => (await import('./commands/host.js')).addHost],
-  ['revoke', async () => (await import('./commands/revoke.js')).addRevoke],
-  ['revocations', async () => (await import('./commands/revocations.js')).addRevocations],
-  ['usage', async () => (await import('./commands/usage.js')).addUsage],
-  ['roots', async () => (await import('./commands/roots.js')).addRoots],
-  ['status-list', async () => (await import('./commands/status-list.js')).addStatusList],
-]);
+/** What each command does, in the order of `drs --help`. Each has a module in `commands/`, loaded if it is given. */
+const COMMANDS: Readonly<Record<string, string>> = {
+  serve: 'run the verification service',
+  guard: 'a gate in front of an MCP server over stdio, or of any HTTP tool',
+  demo: 'play a whole story, with attacks, against a service of its own',
+  verify: 'ask the service for a verdict on a bundle',
+  audit: 'show what a bundle or a chain says, offline',
+  inspect: 'show a bundle in the browser, and why it is refused',
+  keygen: 'make a key',
+  issue: 'give authority to a first delegate (root receipt)',
+  delegate: 'pass authority on to the next delegate',
+  invoke: 'sign one call under a chain and make the bundle',
+  sign: 'sign the calls of an agent that you cannot change',
+  host: 'what to tell an MCP host, so that a server runs behind `sign` and `guard`',
+  revoke: 'revoke a receipt, by its status list index or itself, or a key',
+  revocations: 'list local revocations; move them from a file to Redis, and back',
+  usage: 'show how much of the limits of a receipt is used',
+  roots: 'show whom a file of trusted roots trusts, and what is wrong with it',
+  'status-list': 'make, change and serve a status list',
+};
 
 const SESSION = `
 A first session, with \`npx drs-verify serve\` running in another terminal:
@@ -49,11 +53,12 @@ const program = new Command('drs-verify')
   })
   .enablePositionalOptions()
   .exitOverride();
-// Loading all takes longer than most commands. Where the first word names none, commander shows or suggests them.
-const named = COMMANDS.get(process.argv[2] ?? '');
-for (const load of named === undefined ? COMMANDS.values() : [named]) (await load())(program);
-
-refuseRepeated(program);
+for (const [name, summary] of Object.entries(COMMANDS)) program.command(name).summary(summary);
+program.hook('preSubcommand', async (_, command) => {
+  const { define } = (await import(`./commands/${command.name()}.js`)) as CommandModule;
+  define(command);
+  refuseRepeated(command);
+});
 
 // It is not an error if the reader of a pipe stops early (`npx drs-verify audit … | head`).
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
@@ -61,12 +66,13 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   process.exit();
 });
 
-// Commander answers `help` about a command that does not exist with the help about all.
+// Commander's own `help` loads nothing, and answers the help about all where there is no such command.
 const [, , first, second = ''] = process.argv;
-const isUnknown = first === 'help' && /^(?!help$)\w/.test(second) && !COMMANDS.has(second);
+const asked = first === 'help' && /^(?!help$)\w/.test(second) ? [second] : null;
+if (asked !== null && Object.hasOwn(COMMANDS, second)) asked.push('--help');
 
 try {
-  await (isUnknown ? program.parseAsync([second], { from: 'user' }) : program.parseAsync());
+  await (asked === null ? program.parseAsync() : program.parseAsync(asked, { from: 'user' }));
 } catch (error) {
   process.exitCode = report(error);
 }

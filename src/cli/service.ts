@@ -1,5 +1,8 @@
 import { serviceUrl } from '../client/request.js';
-import { CommandError } from './command-error.js';
+import { isJsonObject } from '../protocol/json.js';
+import { readSecretFiles } from '../service/configuration/secret-files.js';
+import { parseJson } from './files.js';
+import { CommandError, EXIT, type ExitCode } from './command-error.js';
 
 const DEFAULT_URL = 'http://127.0.0.1:8080';
 const TIMEOUT_SECS = 30;
@@ -13,95 +16,109 @@ export interface ServiceAnswer {
 }
 
 /**
- * Posts JSON to the service at `DRS_VERIFY_URL`.
+ * Posts JSON to the service at `DRS_VERIFY_URL`, or asks it for what `/admin` knows.
  *
- * @throws CommandError if the service gives no answer
+ * @param json `null` to get something
+ * @throws CommandError if the service gives no answer in time
  */
-export async function postToService(
-  path: `/${string}`,
-  json: string,
-  headers: Readonly<Record<string, string>> = {},
-): Promise<ServiceAnswer> {
-  const { url, variable } = urlOf(path);
-  try {
-    const response = await fetch(url, {
-      method: 'POST',
-      headers: { 'Content-Type': 'application/json', ...headers },
-      body: json,
-      redirect: 'manual',
-      signal: AbortSignal.timeout(TIMEOUT_SECS * 1000),
-    });
-    const text = await response.text();
-    return { status: response.status, text, body: parseJson(text) };
-  } catch (error) {
-    throw noAnswer(error, url, variable);
-  }
+export async function askService(path: `/${string}`, json: string | null = null): Promise<ServiceAnswer> {
+  const signal = AbortSignal.timeout(TIMEOUT_SECS * 1000);
+  return fromService(path, { ...(json !== null && { method: 'POST', body: json }), signal }, readAnswer);
+}
+
+/** Reads an answer whole. */
+export async function readAnswer(response: Response): Promise<ServiceAnswer> {
+  const text = await response.text();
+  return { status: response.status, text, body: parseJson(text).value };
 }
 
 /**
- * Asks the service for something that comes in pieces.
+ * Reads an answer of the service, which may come in pieces.
  *
- * @returns the answer, whose body has not been read
- * @throws CommandError if the service gives no answer
+ * @throws CommandError if the service gives no answer, or reading it fails
  */
-export async function getFromService(
+export async function fromService<T>(
   path: `/${string}`,
-  headers: Readonly<Record<string, string>>,
-): Promise<Response> {
-  const { url, variable } = urlOf(path);
-  const giveUp = new AbortController();
-  const timer = setTimeout(() => giveUp.abort(new DOMException('', 'TimeoutError')), TIMEOUT_SECS * 1000);
+  init: RequestInit,
+  read: (response: Response) => Promise<T>,
+): Promise<T> {
+  const isAdmin = path !== '/verify';
+  // `/admin` may be on another address (ADMIN_ON_METRICS_ADDR).
+  const variable =
+    isAdmin && (process.env['DRS_ADMIN_URL'] ?? '') !== '' ? 'DRS_ADMIN_URL' : 'DRS_VERIFY_URL';
+  let url: URL;
   try {
-    return await fetch(url, { headers, redirect: 'manual', signal: giveUp.signal });
-  } catch (error) {
-    throw noAnswer(error, url, variable);
-  } finally {
-    clearTimeout(timer);
-  }
-}
-
-/** The error for an answer that the command does not expect. */
-export function unexpectedAnswer({ status, body }: ServiceAnswer): CommandError {
-  const said = errorOf(body);
-  if (status === 503 || status === 429) {
-    return new CommandError(`the service refused for now: ${status} ${said}`, 'try again in a moment');
-  }
-  if (status === 413) {
-    return new CommandError(`the service refused: 413 ${said}`, 'send less, or have MAX_BODY_BYTES raised');
-  }
-  return new CommandError(
-    `unexpected answer from the service: ${status} ${said}`,
-    'check that DRS_VERIFY_URL is the address of a drs-verify service',
-  );
-}
-
-/** The `error` text of an answer, or a note that there is none. */
-export function errorOf(body: unknown): string {
-  if (typeof body === 'object' && body !== null && 'error' in body && typeof body.error === 'string') {
-    return body.error.slice(0, 500);
-  }
-  return body === undefined ? '(its body is not JSON)' : '(its body is not what this command expects)';
-}
-
-/** `DRS_ADMIN_URL` is for a service whose `/admin` is on another address (`ADMIN_ON_METRICS_ADDR`). */
-function urlOf(path: `/${string}`): { readonly url: URL; readonly variable: string } {
-  const isAdmin = path !== '/verify' && (process.env['DRS_ADMIN_URL'] ?? '') !== '';
-  const variable = isAdmin ? 'DRS_ADMIN_URL' : 'DRS_VERIFY_URL';
-  try {
-    return { url: serviceUrl(process.env[variable] || DEFAULT_URL, path), variable };
+    url = serviceUrl(process.env[variable] || DEFAULT_URL, path);
   } catch {
     throw new CommandError(
       `${variable} is not an http or https URL without credentials`,
       `set it to an address such as ${DEFAULT_URL}, or unset it for that one`,
     );
   }
+  const headers = {
+    ...(init.body !== undefined && { 'Content-Type': 'application/json' }),
+    ...(isAdmin && { Authorization: `Bearer ${readAdminToken()}` }),
+  };
+  try {
+    return await read(await fetch(url, { ...init, headers, redirect: 'manual' }));
+  } catch (error) {
+    if (error instanceof CommandError) throw error;
+    throw new CommandError(
+      `no answer from the service at ${url.origin}: ${reasonOf(error)}`,
+      TLS_HINTS.find(([code]) => code.test(codeOf(error)))?.[1] ??
+        `start it with \`npx drs-verify serve\`, or set ${variable} to where it runs`,
+    );
+  }
 }
 
-function noAnswer(error: unknown, { origin }: URL, variable: string): CommandError {
+/** @throws CommandError if there is no token, or one that no request can carry */
+function readAdminToken(): string {
+  const {
+    secrets,
+    problems: [defect],
+  } = readSecretFiles(process.env, ['drsAdminToken']);
+  if (defect !== undefined) throw new CommandError(defect, 'name a file with the token of the service');
+  const inFile = secrets.get('drsAdminToken');
+  const token = inFile ?? process.env['DRS_ADMIN_TOKEN'] ?? '';
+  // Check the token first: the error message of `fetch` for an invalid header value would contain it.
+  if (/^[\x21-\x7e]+$/.test(token)) return token;
+  throw new CommandError(
+    token === ''
+      ? 'DRS_ADMIN_TOKEN is not set'
+      : `DRS_ADMIN_TOKEN${inFile === undefined ? '' : '_FILE'} holds a space or another character no token has`,
+    'set it to the value of DRS_ADMIN_TOKEN that the service runs with, or DRS_ADMIN_TOKEN_FILE to a file with it',
+  );
+}
+
+/** What to do about what the service refuses. */
+const HINTS: Readonly<Record<number, string>> = {
+  400: 'check the files and options of the command',
+  401: 'check that DRS_ADMIN_TOKEN is the one of this service',
+  404: 'check the address; with ADMIN_ON_METRICS_ADDR=1, /admin is on METRICS_ADDR: set DRS_ADMIN_URL to that, such as http://127.0.0.1:9464',
+  413: 'send less, or have MAX_BODY_BYTES raised',
+  429: 'try again in a moment',
+  503: 'try again in a moment; if it stays so, look at the configuration and the log of the service',
+};
+
+/**
+ * The error for an answer that the command does not expect.
+ *
+ * @param exitCode if the service, and not another server, refuses what it was asked
+ */
+export function unexpectedAnswer(
+  { status, body }: ServiceAnswer,
+  exitCode: ExitCode = EXIT.failed,
+): CommandError {
+  const error = isJsonObject(body) ? body['error'] : undefined;
+  const isOfService = typeof error === 'string';
+  const nothing = `(its body is not ${body === undefined ? 'JSON' : 'what this command expects'})`;
+  const said = `${status} ${isOfService ? error.slice(0, 500) : nothing}`;
+  const hint = HINTS[status];
+  if (isOfService && hint !== undefined)
+    return new CommandError(`the service refused: ${said}`, hint, exitCode);
   return new CommandError(
-    `no answer from the service at ${origin}: ${reasonOf(error)}`,
-    TLS_HINTS.find(([code]) => code.test(codeOf(error)))?.[1] ??
-      `start it with \`npx drs-verify serve\`, or set ${variable} to where it runs`,
+    `unexpected answer from the service: ${said}`,
+    'check that DRS_VERIFY_URL is the address of a drs-verify service',
   );
 }
 
@@ -126,13 +143,4 @@ function reasonOf(error: unknown): string {
   const code = codeOf(error);
   if (code === 'ECONNREFUSED') return 'connection refused';
   return code === 'ENOTFOUND' ? 'no such host' : cause.message;
-}
-
-/** `undefined` if it is not JSON. */
-export function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -56,3 +56,15 @@ export function showFailure({ code, message, suggestion }: ShownFailure): string
   const { dim } = coloursFor(process.stdout);
   return `${printable(code)}\n  ${printable(message)}\n  ${dim('hint:')} ${printable(suggestion)}\n`;
 }
+
+/**
+ * A time for people, in UTC.
+ *
+ * @param seconds Unix seconds
+ * @example showTime(1_900_000_000); // '2030-03-17 17:46:40 UTC'
+ */
+export function showTime(seconds: number): string {
+  const date = new Date(seconds * 1000);
+  if (Number.isNaN(date.getTime())) return `${seconds} (Unix seconds, beyond the calendar)`;
+  return date.toISOString().replace('T', ' ').replace('.000Z', ' UTC');
+}

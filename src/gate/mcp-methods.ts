@@ -26,6 +26,9 @@ export const MCP_VERSIONS = ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-
 /** The first version in which each request stands for itself, and its headers must repeat what it is. */
 export const STATELESS_VERSION = '2026-07-28';
 
+/** The member of `_meta` by which requests from {@link STATELESS_VERSION} on name the version of the protocol. */
+export const VERSION_META = 'io.modelcontextprotocol/protocolVersion';
+
 /** All that a client of {@link STATELESS_VERSION} sends: ClientRequest and ClientNotification of its schema, and SEP-2663. */
 export const STATELESS_METHODS: ReadonlySet<string> = new Set([
   ...['server/discover', 'tools/list', 'resources/list', 'resources/templates/list', 'prompts/list'],
@@ -125,6 +128,10 @@ export function isGated(method: string): boolean {
 
 /** Whether a client must sign a request. */
 export function needsBundle(method: string, params: JsonObject): boolean {
+  const meta = own(params, '_meta');
+  const isStateless = isJsonObject(meta) && own(meta, VERSION_META) === STATELESS_VERSION;
+  // A gate refuses what its version does not have, whatever it carries.
+  if (isStateless && !STATELESS_METHODS.has(method)) return false;
   return isGated(method) && !(method === LISTEN && listensToLists(params));
 }
 

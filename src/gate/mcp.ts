@@ -15,6 +15,7 @@ import {
   PASSING,
   STATELESS_METHODS,
   STATELESS_VERSION,
+  VERSION_META,
   subjectOf,
   TOOLS_CALL,
 } from './mcp-methods.js';
@@ -102,7 +103,7 @@ function readVersion(
   meta: JsonValue | undefined,
   { headers, mayLackHeaders = false }: GateRequest,
 ): string | GateFailure | null {
-  const named = isJsonObject(meta) ? own(meta, 'io.modelcontextprotocol/protocolVersion') : undefined;
+  const named = isJsonObject(meta) ? own(meta, VERSION_META) : undefined;
   const [version = named, ...others] = headers('mcp-protocol-version');
   if (version === undefined) return null;
   const isMissing = !mayLackHeaders && headers('mcp-protocol-version').length === 0;
@@ -112,10 +113,10 @@ function readVersion(
   }
   if (MCP_VERSIONS.some((known) => known === version)) return version as string;
   const requested = shorten(version) ?? '';
-  const message = `the version ${JSON.stringify(requested)} of MCP is none of ${MCP_VERSIONS.join(', ')}`;
-  const failure = gateFailure('UNSUPPORTED_VERSION', 'mcp', message);
-  // A copy: receivers may change it.
-  return { ...failure, version: { supported: [...MCP_VERSIONS], requested } };
+  // A copy: receivers may change it. Only the newest is named in `_meta`.
+  const supported = named === undefined ? [...MCP_VERSIONS] : [STATELESS_VERSION];
+  const message = `the version ${JSON.stringify(requested)} of MCP is none of ${supported.join(', ')}`;
+  return { ...gateFailure('UNSUPPORTED_VERSION', 'mcp', message), version: { supported, requested } };
 }
 
 /** Whether a message passes unchecked, whatever its headers say. */

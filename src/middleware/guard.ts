@@ -21,6 +21,7 @@ import { clock, judgeBehind } from '../verifier/call-options.js';
 import { runWithContext, type DrsContext } from './context.js';
 import { publishRefusal, publishToolCall, reportError, toolCallEvent, type Outcome } from './events.js';
 import type { CallVerifier, ProtectionOptions } from './options.js';
+import { CLOCKS } from '../verify/parts.js';
 
 /** A call that is passed to its handler. */
 export interface AdmittedCall {
@@ -53,7 +54,7 @@ export class Guard {
     this.#scope = options.replayScope ?? protocol;
     const replayRules: ReplayRules = {
       windowSecs: options.replayWindowSecs ?? DEFAULT_REPLAY_WINDOW_SECS,
-      clockSkewSecs: options.clockSkewSecs ?? 0,
+      clockSkewSecs: options.clockSkewSecs ?? CLOCKS.clockSkewSecs,
       scope: this.#scope,
     };
     this.#parts = {

@@ -79,7 +79,7 @@ const COMMON = {
   replayScope: { kind: text('a text') },
   /** Maximum age of an invocation in seconds, if there is a replay store; default 900. */
   replayWindowSecs: { kind: count(0, undefined, 'seconds') },
-  /** The clock tolerance for the age of an invocation in seconds; default 0. For times ahead it is at least 60. */
+  /** Seconds that an invocation may be issued in the future, if there is a replay store; default 30. */
   clockSkewSecs: { kind: count(0, undefined, 'seconds') },
   /** Lets requests without a bundle pass, without a context. A bad bundle is still refused. Default false. */
   optional: { kind: flag, default: false },

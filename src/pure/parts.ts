@@ -35,7 +35,7 @@ export interface PureOptions extends GivenOptions<typeof PURE_OPTIONS> {}
 export function pureParts(given: PureOptions): JudgeParts {
   const { options, problems } = readOptions(given, PURE_OPTIONS, true);
   const { sodium, revocation = NOTHING_REVOKED, serverIdentity = 'any', trustedRoots } = options;
-  const { requireBinding, maxChainDepth, clockSkewSecs } = options;
+  const { requireBinding, maxChainDepth, clockSkewSecs, expiryGraceSecs } = options;
   const read = readGivenRoots(trustedRoots ?? []);
   const faults = 'problem' in read ? [...problems, `trustedRoots: ${read.problem}`] : problems;
   if (faults.length > 0 || 'problem' in read) throw new TypeError(faults.join('\n'));
@@ -43,6 +43,7 @@ export function pureParts(given: PureOptions): JudgeParts {
     rules: {
       maxChainDepth,
       clockSkewSecs,
+      expiryGraceSecs,
       serverIdentity: serverIdentity === 'any' ? null : serverIdentity,
       trustedRoots: trustedRoots === undefined ? null : read.roots,
     },

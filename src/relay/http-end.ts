@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { BUNDLE_HEADER, MAX_HEADER_BUNDLE } from '../gate/carriers.js';
 import { encodeNameHeader } from '../gate/context.js';
-import { LISTEN, subjectOf } from '../gate/mcp-methods.js';
+import { LISTEN, subjectOf, VERSION_META } from '../gate/mcp-methods.js';
 import { isJsonObject } from '../protocol/json.js';
 import { readAtMost, type HttpTarget } from './http-target.js';
 import type { Say } from './lines.js';
@@ -52,8 +52,6 @@ const MAX_SHOWN = 200;
 const INITIALIZE = 'initialize';
 const INITIALIZED = 'notifications/initialized';
 const CANCELLED = 'notifications/cancelled';
-/** The member of `_meta` by which requests from version 2026-07-28 on name the version of the protocol. */
-const VERSION_META = 'io.modelcontextprotocol/protocolVersion';
 
 /** The headers that the server wants to see again in each request, in the versions before 2026-07-28. */
 type Session = Partial<Record<'mcp-session-id' | 'mcp-protocol-version', string>>;

@@ -2,10 +2,10 @@ import type { CountedLimits, ReachedLimit } from '../verify/limits.js';
 import { ReplayStoreError, type Charge, type Refund, type Usage } from './usage-store.js';
 
 /**
- * Seconds for which a counter outlives its receipt: no clock that is wrong by less lets a receipt be used again with a
- * counter that begins at 0.
+ * Seconds for which a counter outlives its receipt: the hour in which it may still be used (`EXPIRY_GRACE_SECS`), and one more, so
+ * that no clock that is wrong by less lets it be used again with a counter that begins at 0.
  */
-export const SPARE_SECS = 3_600;
+export const SPARE_SECS = 2 * 3_600;
 
 /** Seconds for which a counter of a receipt without an end is kept after its last use: 400 days. */
 export const KEPT_UNUSED_SECS = 400 * 86_400;
@@ -90,9 +90,9 @@ export class Counters {
     return charge.limits.map((limits) => {
       let counter = this.#byReceipt.get(limits.receipt);
       if (counter === undefined) {
-        counter = { calls: 0, microUsd: 0, end: endOf(limits, charge, now) };
+        counter = { calls: 0, microUsd: 0, end: endOf(limits, now) };
         this.#byReceipt.set(limits.receipt, counter);
-      } else if (limits.exp === null) counter.end = endOf(limits, charge, now);
+      } else if (limits.exp === null) counter.end = endOf(limits, now);
       counter.calls++;
       if (limits.maxTotalMicroUsd !== null) counter.microUsd += charge.costMicroUsd;
       return { calls: counter.calls, microUsd: counter.microUsd };
@@ -123,7 +123,7 @@ export class Counters {
     for (const limits of charge.limits) {
       if (this.#byReceipt.has(limits.receipt)) continue;
       needed++;
-      if (endOf(limits, charge, now) <= this.#forgottenUntil)
+      if (endOf(limits, now) <= this.#forgottenUntil)
         throw new ReplayStoreError('the clock has gone back, and calls under this receipt may be forgotten');
     }
     const isFull = this.#byReceipt.size + needed > this.#capacity;
@@ -150,6 +150,6 @@ export class Counters {
 const NOTHING: Usage = { calls: 0, microUsd: 0 };
 
 /** When a counter that is used now may be forgotten, in Unix seconds. */
-function endOf({ exp }: CountedLimits, { clockSkewSecs }: Charge, now: number): number {
-  return exp === null ? now + KEPT_UNUSED_SECS : exp + clockSkewSecs + SPARE_SECS;
+function endOf({ exp }: CountedLimits, now: number): number {
+  return exp === null ? now + KEPT_UNUSED_SECS : exp + SPARE_SECS;
 }

@@ -39,15 +39,9 @@ end
 local answer = {'new'}
 for i = 2, #KEYS do
   local key, ends = KEYS[i], ARGV[3 * i]
-  local before = redis.call('PTTL', key)
   table.insert(answer, redis.call('HINCRBY', key, 'calls', 1))
   table.insert(answer, redis.call('HINCRBY', key, 'micro_usd', ARGV[3 * i - 1] == '-1' and 0 or ARGV[2]))
-  if ends == '-1' then
-    redis.call('PEXPIRE', key, ARGV[3])
-  else
-    redis.call('PEXPIREAT', key, ends)
-    if before > redis.call('PTTL', key) then redis.call('PEXPIRE', key, before) end
-  end
+  if ends == '-1' then redis.call('PEXPIRE', key, ARGV[3]) else redis.call('PEXPIREAT', key, ends) end
 end
 redis.call('SET', KEYS[1], '1', 'PX', ARGV[1])
 return answer
@@ -99,7 +93,7 @@ export async function chargeInRedis(
 ): Promise<Use | ReplayStoreError> {
   const numbers = [ttlMs, charge.costMicroUsd, KEPT_UNUSED_SECS * 1000];
   for (const { maxCalls, maxTotalMicroUsd, exp } of charge.limits)
-    numbers.push(maxCalls ?? -1, maxTotalMicroUsd ?? -1, endMsOf(exp, charge.clockSkewSecs));
+    numbers.push(maxCalls ?? -1, maxTotalMicroUsd ?? -1, endMsOf(exp));
   const answer = await run(send, CHARGE, [record, ...counters], numbers);
   const [kind, ...values] = Array.isArray(answer) ? (answer as readonly unknown[]) : [];
   const { limits } = charge;
@@ -159,8 +153,8 @@ function scriptOf(text: string): Script {
 
 const [CHARGE, GIVE_BACK] = [scriptOf(SCRIPT), scriptOf(REFUND)];
 
-function endMsOf(exp: number | null, skewSecs: number): number {
-  return exp === null || exp > MAX_END_SECS ? -1 : (exp + skewSecs + SPARE_SECS) * 1000;
+function endMsOf(exp: number | null): number {
+  return exp === null || exp > MAX_END_SECS ? -1 : (exp + SPARE_SECS) * 1000;
 }
 
 function readRefusal(
@@ -177,7 +171,7 @@ function readRefusal(
     };
   return new ReplayStoreError(
     kind === 'ended'
-      ? 'a receipt that is valid here ended an hour ago by the clock of Redis'
+      ? 'a receipt that is valid here ended two hours ago by the clock of Redis'
       : 'Redis has something else under the name of a counter',
   );
 }

@@ -23,14 +23,12 @@ export interface ReplayRules {
   readonly scope: string;
   /** How old it may be, in seconds; `REPLAY_WINDOW_SECS`. */
   readonly windowSecs: number;
-  /** Clock tolerance in seconds. An invocation may be issued this far in the future, and at least 60 s. */
+  /** Seconds that it may be issued in the future: the clock of its agent may be ahead. */
   readonly clockSkewSecs: number;
 }
 
 /** The default of `REPLAY_WINDOW_SECS`. */
 export const DEFAULT_REPLAY_WINDOW_SECS = 900;
-
-const MIN_LEEWAY_SECS = 60;
 
 /** The result of a replay check. */
 export type ReplayResult = 'accepted' | 'replayed' | 'stale' | 'limit_reached' | 'unavailable';
@@ -54,7 +52,7 @@ export type UsedInvocation = Pick<InvocationClaims, 'iss' | 'jti' | 'iat' | 'arg
  * @returns why it may not be used: `INVOCATION_STALE`, `REPLAY_DETECTED`, `REPLAY_STORE_UNAVAILABLE` or `LIMIT_REACHED`;
  *   else what is left of the limits, `null` if there are none
  * @example
- * const rules = { scope: 'verify', windowSecs: 900, clockSkewSecs: 0 };
+ * const rules = { scope: 'verify', windowSecs: 900, clockSkewSecs: 30 };
  * const used = await useInvocation(invocation.claims, chain.limits, store, now, rules);
  * if (used instanceof Failure) return used;
  */
@@ -89,16 +87,20 @@ async function use(
   observer: ReplayObserver,
 ): Promise<Failure | readonly LimitLeft[] | null> {
   const { iss, jti, iat } = claims;
-  const leeway = Math.max(clockSkewSecs, MIN_LEEWAY_SECS);
-  if (iat < now - windowSecs || iat > now + leeway) {
-    const [from, until] = [showTime(now - windowSecs), showTime(now + leeway)];
-    const expected = `from ${from} to ${until}, ${windowSecs} s before now to ${leeway} s after`;
+  if (iat < now - windowSecs || iat > now + clockSkewSecs) {
+    const [from, until] = [showTime(now - windowSecs), showTime(now + clockSkewSecs)];
+    const expected = `from ${from} to ${until}, ${windowSecs} s before now to ${clockSkewSecs} s after`;
     return new Failure('INVOCATION_STALE', { subject: 'invocation', time: iat, expected });
   }
-  const charge = limits.length === 0 ? null : chargeOf(claims, limits, clockSkewSecs);
+  const charge = limits.length === 0 ? null : chargeOf(claims, limits);
+  const { lostAt = 0, emptiedAt = 0 } = store;
+  if (iat <= lostAt) return unavailable(jti, LOST);
+  // A receipt can be used before its `nbf`, as its issuer's clock may be ahead.
+  if (emptiedAt > 0 && limits.some(({ nbf }) => nbf <= emptiedAt + clockSkewSecs))
+    return unavailable(jti, UNCOUNTED);
   try {
-    // An invocation that was issued `leeway` in the future stays fresh for window + leeway, and must be recorded as long.
-    const used = await store.use(replayKey(scope, iss, jti), now, windowSecs + leeway + 1, charge);
+    // An invocation that was issued in the future stays fresh longer, and must be recorded as long.
+    const used = await store.use(replayKey(scope, iss, jti), now, windowSecs + clockSkewSecs + 1, charge);
     if (used.kind === 'replayed') return replayed(jti);
     if (used.kind === 'new') return charge === null ? null : limitsLeft(limits, used.usage);
     observer.limitReached?.(used.limit.member);
@@ -108,8 +110,13 @@ async function use(
   }
 }
 
-function chargeOf(claims: UsedInvocation, limits: readonly CountedLimits[], clockSkewSecs: number): Charge {
-  return { limits, costMicroUsd: costMicroUsdOf(claims) ?? TOO_MUCH, clockSkewSecs };
+const LOST = new ReplayStoreError('it was signed before the store lost data');
+const UNCOUNTED = new ReplayStoreError(
+  'the store has lost what was used of a limit; issue the receipt again, or set LIMITS_AFTER_LOSS=pass',
+);
+
+function chargeOf(claims: UsedInvocation, limits: readonly CountedLimits[]): Charge {
+  return { limits, costMicroUsd: costMicroUsdOf(claims) ?? TOO_MUCH };
 }
 
 /**

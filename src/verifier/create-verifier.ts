@@ -101,6 +101,7 @@ export async function openEngine(
             maxStaleSecs: settings.statusMaxStaleSecs,
             maxWaitMs: settings.statusFetchTimeoutMs,
             form: settings.statusListForm,
+            clockSkewSecs: settings.clockSkewSecs,
             ...(issuer === undefined ? {} : { issuer }),
           },
         }),
@@ -170,8 +171,9 @@ export async function openReplays(
   {
     replayMaxEntries,
     redisUrl,
-    redisTimeoutMs,
-  }: Pick<VerifierSettings, 'replayMaxEntries' | 'redisUrl' | 'redisTimeoutMs'>,
+    redisTimeoutMs: timeoutMs,
+    limitsAfterLoss,
+  }: Pick<VerifierSettings, 'replayMaxEntries' | 'redisUrl' | 'redisTimeoutMs' | 'limitsAfterLoss'>,
   log: RevocationLog,
 ): Promise<ReplayStore | null> {
   switch (kind) {
@@ -181,6 +183,6 @@ export async function openReplays(
     case 'memory':
       return createMemoryReplayStore({ maxEntries: replayMaxEntries, log });
     case 'redis':
-      return openRedisReplayStore({ url: redisUrl, timeoutMs: redisTimeoutMs, log });
+      return openRedisReplayStore({ url: redisUrl, timeoutMs, limitsAfterLoss, log });
   }
 }

@@ -33,7 +33,7 @@ export class Engine {
     observer: EngineObserver = {},
     keys: KeyResolver = DEFAULT_KEYS,
   ) {
-    const { maxChainDepth, clockSkewSecs, serverIdentity } = settings;
+    const { maxChainDepth, clockSkewSecs, expiryGraceSecs, serverIdentity } = settings;
     this.rootsFile = roots instanceof TrustedRoots ? roots : null;
     this.cache = new ReceiptCache(settings.receiptCacheBytes);
     this.revocation = revocation;
@@ -48,6 +48,7 @@ export class Engine {
       rules: {
         maxChainDepth,
         clockSkewSecs,
+        expiryGraceSecs,
         serverIdentity: serverIdentity === 'any' ? null : (serverIdentity ?? null),
         trustedRoots: roots,
       },

@@ -1,12 +1,15 @@
 import { count, flag, text, type Table } from '../protocol/options.js';
 import { roots } from '../trust/given-roots.js';
+import { CLOCKS } from '../verify/parts.js';
 
 /** The options that each verifier has, with native code or without. */
 export const RULE_OPTIONS = {
   /** Maximum number of delegation receipts in a bundle. With a higher value, one request can cost more signatures. */
   maxChainDepth: { kind: count(1, 1024), default: 16 },
-  /** Seconds by which `nbf` and `exp` are relaxed. A higher value keeps expired receipts alive for as long. */
-  clockSkewSecs: { kind: count(0, 86_400, 'seconds'), default: 0 },
+  /** Seconds by which the clock of whoever issues receipts, invocations or status lists may be ahead. */
+  clockSkewSecs: { kind: count(0, 86_400, 'seconds'), default: CLOCKS.clockSkewSecs },
+  /** Seconds for which a receipt can be used after its `exp`. */
+  expiryGraceSecs: { kind: count(0, 3600, 'seconds'), default: CLOCKS.expiryGraceSecs },
   /**
    * Accept only invocations with this `tool_server`. If unset or `any`, calls for other servers are valid here too. The
    * gate of the service refuses calls if it is unset.

@@ -7,7 +7,7 @@ import { checkRevocation } from './blocks/revocation.js';
 import { checkEntry, checkWindows } from './blocks/time.js';
 import { Failure, show } from './codes.js';
 import type { LimitLeft } from './limits.js';
-import { plainRoot, type JudgeParts, type Root, type Roots, type Rules } from './parts.js';
+import { CLOCKS, plainRoot, type JudgeParts, type Root, type Roots, type Rules } from './parts.js';
 import { Chain, type Invocation, type Receipt } from './receipt.js';
 
 export { readInvocation, readReceipts } from './blocks/a-b-form.js';
@@ -111,7 +111,7 @@ function checkTrust(signed: Signed, now: number, rules: Omit<Rules, 'maxChainDep
     (invocation === null ? null : checkCallPolicy({ receipts, invocation }, root, rules)) ??
     // A root without an entry has failed.
     checkEntry(root as Root, now) ?? // E
-    checkWindows(signed, now, rules.clockSkewSecs);
+    checkWindows(signed, now, rules);
   return failure ?? (root as Root);
 }
 
@@ -145,7 +145,7 @@ export function openClaims(signed: Signed, keys: KeyResolver): SignaturePlan | F
  *
  * @param verified for each planned check, whether its signature verifies
  * @param now Unix seconds
- * @param rules default: any root, any tool server and no skew
+ * @param rules default: any root, any tool server, and the clocks of {@link CLOCKS}
  */
 export function proveClaims(
   signed: Signed,
@@ -158,4 +158,4 @@ export function proveClaims(
   return failed instanceof Failure ? failed : null;
 }
 
-const ANY_RULES = { clockSkewSecs: 0, serverIdentity: null, trustedRoots: null };
+const ANY_RULES = { ...CLOCKS, serverIdentity: null, trustedRoots: null };

@@ -36,12 +36,17 @@ export interface JudgeParts {
     | null;
 }
 
+/** How exact clocks are, unless an operator says something else. */
+export const CLOCKS = { clockSkewSecs: 30, expiryGraceSecs: 0 };
+
 /** What an operator decides about verification; constant for the life of a verifier, except who the roots are. */
 export interface Rules {
   /** Maximum number of delegation receipts in a bundle. */
   readonly maxChainDepth: number;
-  /** Seconds by which `nbf` and `exp` are relaxed. */
+  /** Seconds by which the clock of whoever issues may be ahead. */
   readonly clockSkewSecs: number;
+  /** Seconds for which a receipt can be used after its `exp`. */
+  readonly expiryGraceSecs: number;
   /** The `tool_server` that invocations must be for; `null` for any. */
   readonly serverIdentity: string | null;
   /** The principals that may be roots; `null` for any. */

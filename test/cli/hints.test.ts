@@ -51,10 +51,10 @@ const ROWS: readonly (readonly [name: string, args: readonly string[], message: 
     'correct it: a verifier refuses such JSON',
   ],
   [
-    'an address without a stream',
-    ['verify', 'bundle.json', '--url', 'http://127.0.0.1:1'],
-    '--url is for a stream',
-    'give --stream too, or set DRS_VERIFY_URL instead',
+    'a time without a stream',
+    ['verify', 'bundle.json', '--at', 'call'],
+    '--at is for a stream',
+    'give --stream too, or leave it out',
   ],
   [
     'a file in place of a DID',

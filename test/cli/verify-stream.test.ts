@@ -1,14 +1,11 @@
 import { spawn } from 'node:child_process';
 import { PassThrough } from 'node:stream';
-import { text as textOf } from 'node:stream/consumers';
 import { setImmediate } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
 import type { Verdict } from '../../src/client/index.js';
-import { Progress, verifyStream } from '../../src/cli/verify-stream.js';
+import { showProgress, verifyLines } from '../../src/cli/verify-stream.js';
 import { liveCall, liveChain, now } from '../middleware/call.js';
 import { generateKey } from '../../src/issue/index.js';
-import { listen, type TestServer } from '../middleware/http.js';
-import { startTestService } from '../middleware/sources.js';
 import { ended, linesOf } from '../support/child.js';
 import { createWorkplace, MAIN, type RunOptions, type Workplace } from './drs.js';
 
@@ -100,12 +97,9 @@ describe('verify --stream', () => {
 
   it.each([
     [['--stream', '--json'], "'--stream' cannot be used with option '--json'"],
-    [['--stream', '--at', 'call', '--url', 'http://127.0.0.1:9'], "cannot be used with option '--at"],
     [['--stream', '--at', 'tomorrow'], 'Expected 90s'],
     [['--at', 'call', 'a.jsonl'], '--at is for a stream'],
-    [['--url', 'http://127.0.0.1:9', 'a.jsonl'], '--url is for a stream'],
     [['a.jsonl', 'b.jsonl'], '2 files are given, expected one bundle'],
-    [['--stream', '--url', 'localhost:1'], 'not an http or https URL'],
     [['--stream', 'missing.jsonl'], 'cannot read bundles from missing.jsonl: no such file'],
     [['--stream', '.'], 'it is a directory'],
   ])('refuses %j', async (options, message) => {
@@ -127,30 +121,6 @@ describe('verify --stream', () => {
     }
     child.stdin.end();
     expect(await ended(child)).toEqual([1, null]);
-  });
-});
-
-describe('verify --stream --url', () => {
-  const servers: Pick<TestServer, 'close'>[] = [];
-  afterAll(() => Promise.all(servers.map((server) => server.close())));
-
-  it('has a service verify, with the same verdicts', async () => {
-    const service = await startTestService();
-    servers.push(service);
-    const bodies = ['{"n":9007199254740993}', valid, '{}', 'null'];
-    const stdin = [text, '{', ...bodies.map(withBody), '"\u00e9"', withBody(valid)].join('\n');
-    const [here, there] = [await stream([], { stdin }), await stream(['--url', service.url], { stdin })];
-    expect(there.lines).toEqual(here.lines);
-    expect(there.stdout.split('\n')[4]).toBe(here.stdout.split('\n')[4]);
-    expect({ code: there.code, stderr: there.stderr }).toEqual({ code: 2, stderr: '' });
-  });
-
-  it('ends where there is no service', async () => {
-    const server = await listen((_, res) => res.writeHead(404).end('{}'));
-    servers.push(server);
-    const { code, stdout, stderr } = await stream(['--url', server.url], { stdin: `${text}\n`.repeat(2000) });
-    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
-    expect(stderr).toMatch(/^drs-verify: no verdict from the service: .*404.*\n {2}hint: /);
   });
 });
 
@@ -177,7 +147,7 @@ describe('a stream of verdicts', () => {
       return text.trimEnd().split('\n');
     };
     const reading = read();
-    expect(await verifyStream([work.path('many.jsonl')], { maxBytes: 100, verify }, output)).toBe(1);
+    expect(await verifyLines([work.path('many.jsonl')], { maxBytes: 100, verify }, output)).toBe(1);
     output.end();
     const lines = await reading;
     expect(lines.map(brief)).toEqual(Array.from({ length: 3000 }, (_, at) => `${at}`));
@@ -193,10 +163,7 @@ describe('a stream of verdicts', () => {
     const input = new PassThrough();
     const stdin = vi.spyOn(process, 'stdin', 'get').mockReturnValue(input as never);
     input.write('1\n2\n3\n4\n5\n6\n7\n');
-    const verdicts = verifyStream(['-'], { maxBytes: 100, verify }, output);
-    await expect(verdicts).rejects.toThrow('no 5');
-    output.end();
-    expect((await textOf(output)).trimEnd().split('\n')).toHaveLength(4);
+    await expect(verifyLines(['-'], { maxBytes: 100, verify }, output)).rejects.toThrow('no 5');
     stdin.mockRestore();
   });
 });
@@ -209,19 +176,19 @@ it('progress is shown on a terminal alone', () => {
       return { written, stream: { isTTY, write: (text: string) => written.push(text) } as never };
     };
     const [terminal, pipe] = [streamOf(true), streamOf(false)];
-    const shown = new Progress(terminal.stream, pipe.stream);
-    shown.count(0);
-    shown.count(1);
+    const show = showProgress(terminal.stream, pipe.stream);
+    show(0);
+    show(1);
     vi.advanceTimersByTime(500);
-    shown.count(2);
-    shown.count(0);
-    shown.end();
+    show(2);
+    show(0);
+    show();
     expect(terminal.written).toEqual([
-      '\r\u001b[K3 lines: 1 valid, 1 not valid, 1 without a verdict; 6 a second',
-      '\r\u001b[K4 lines: 2 valid, 1 not valid, 1 without a verdict; 8 a second\n',
+      '\r\u001b[K3 lines: 1 valid, 1 not valid, 1 without a verdict',
+      '\r\u001b[K4 lines: 2 valid, 1 not valid, 1 without a verdict\n',
     ]);
-    new Progress(pipe.stream, pipe.stream).end();
-    new Progress(terminal.stream, terminal.stream).end();
+    showProgress(pipe.stream, pipe.stream)();
+    showProgress(terminal.stream, terminal.stream)();
     expect([terminal.written.length, pipe.written.length]).toEqual([2, 0]);
   } finally {
     vi.useRealTimers();

@@ -82,7 +82,7 @@ describe('exit code 2, and a hint, for', () => {
     ['503', 503, '{"error":"overloaded"}', '503 overloaded'],
     ['429', 429, '{"error":"rate_limited"}', '429 rate_limited'],
     ['413', 413, '{"error":"too large"}', '413 too large'],
-    ['400', 400, '{"error":"Unexpected token"}', 'could not parse the request: Unexpected token'],
+    ['400', 400, '{"error":"Unexpected token"}', 'the service refused: 400 Unexpected token'],
     ['500', 500, '{"error":"internal"}', '500 internal'],
     ['404', 404, '<html>', '404'],
     ['a redirect', 307, '', '307'],
@@ -214,4 +214,22 @@ it('revoke sends the token and the index', async () => {
   expect(code).toBe(0);
   expect(received).toMatchObject([{ body: '{"status_list_index":7}', request: { url: '/admin/revoke' } }]);
   expect(received[0]?.request.headers.authorization).toBe('Bearer t0ken');
+});
+
+it.each([
+  [400, '{"error":"exp is 1"}', 1, '400 exp is 1', 'check the files and options'],
+  [401, '{"error":"unauthorized"}', 1, '401 unauthorized', 'check that DRS_ADMIN_TOKEN is the one'],
+  [404, '{"error":"not found"}', 1, '404 not found', 'set DRS_ADMIN_URL'],
+  [503, '{"error":"not recorded"}', 1, '503 not recorded', 'look at the configuration and the log'],
+  [404, '<html>', 2, '404 (its body is not JSON)', 'is the address of a drs-verify service'],
+  [200, '{"revoked":false}', 2, '200 (its body is not what', 'is the address of a drs-verify service'],
+])('revoke says what to do about %i %s', async (status, body, exitCode, found, hint) => {
+  answerWith(status, body);
+  const { code, stdout, stderr } = await work.drs(['revoke', '7'], {
+    env: { DRS_VERIFY_URL: url, DRS_ADMIN_TOKEN: 't0ken' },
+  });
+  expect({ code, stdout }).toEqual({ code: exitCode, stdout: '' });
+  expect(stderr).toMatch(/^drs-verify: .+\n {2}hint: .+\n$/);
+  expect(stderr).toContain(found);
+  expect(stderr).toContain(hint);
 });

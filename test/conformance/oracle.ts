@@ -71,7 +71,7 @@ export function askOracleGate(
   asked: readonly { readonly request: GateAsked; readonly now: number }[],
   memory: Memory,
 ): Decision[] {
-  const replays = new Replays(settings.clockSkewSecs ?? 0, memory === 'usage');
+  const replays = new Replays(settings.clockSkewSecs, memory === 'usage');
   const list: Revocation['remote'] =
     remote === 'none' || remote === 'unavailable' ? remote : Buffer.from(remote, 'hex');
   const revocation = { remote: list, local: new Set(local) };

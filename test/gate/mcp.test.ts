@@ -170,6 +170,16 @@ describe('a tool call is denied', () => {
   });
 });
 
+it('an unknown version is answered with those that the request could have named there', () => {
+  const supported = (params: object) => {
+    const opened = open(text({ method: 'tools/list', params }), { 'MCP-Protocol-Version': '2027-01-01' });
+    return 'failure' in opened ? opened.failure.version?.supported : undefined;
+  };
+  expect(supported({})).toEqual(['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25', '2026-07-28']);
+  const _meta = { 'io.modelcontextprotocol/protocolVersion': '2027-01-01' };
+  expect(supported({ _meta })).toEqual(['2026-07-28']);
+});
+
 it.each([
   [
     '{"bundle_version":"4.0","receipts":["a","b"],"invocation":"c"}',

@@ -275,7 +275,7 @@ describe('issueInvocation refuses', async () => {
     ['write access', { args: { tool: 'search', write_access: true } }, 'POLICY_VIOLATION'],
     ["a command beside the leaf's", { command: '/mcp/other' }, 'COMMAND_MISMATCH'],
     ['a chain that has expired', { now: NOW + 101 }, 'EXPIRED'],
-    ['a chain that has not begun', { now: NOW - 1 }, 'NOT_YET_VALID'],
+    ['a chain that has not begun', { now: NOW - 31 }, 'NOT_YET_VALID'],
     ['a broken chain', { chain: [root, flipSignature(sub)] }, 'INVALID_SIGNATURE'],
     ['too long a chain', { maxChainDepth: 1 }, 'CHAIN_TOO_DEEP'],
     ['no tool server', { toolServer: '' }, 'MALFORMED_INVOCATION'],

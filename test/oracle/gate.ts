@@ -4,7 +4,7 @@ import { textOf } from './jwt.js';
 import { faithful, toDouble } from './jcs.js';
 import { depthOf, hasDuplicateNames, member, readJson, type Json, type JsonObject } from './json.js';
 import { Ledger } from './limits.js';
-import { verify, type Answer, type Question } from './oracle.js';
+import { SKEW_SECS, verify, type Answer, type Question } from './oracle.js';
 
 /** The rules of docs/spec/gate.md and docs/spec/usage.md, without the texts of messages. */
 
@@ -54,8 +54,6 @@ export type GateAnswer =
   | { readonly decision: 'allow'; readonly context: Readonly<Record<string, unknown>> };
 
 const WINDOW_SECS = 900;
-const MIN_LEEWAY_SECS = 60;
-
 /**
  * Used invocations. None is ever forgotten: the caller never goes back to a time at which a gate may have forgotten
  * one.
@@ -66,8 +64,8 @@ export class Replays {
   readonly #leeway: number;
 
   /** @param counts whether the limits of receipts are enforced */
-  constructor(clockSkewSecs: number, counts = true) {
-    this.#leeway = Math.max(clockSkewSecs, MIN_LEEWAY_SECS);
+  constructor(clockSkewSecs = SKEW_SECS, counts = true) {
+    this.#leeway = clockSkewSecs;
     this.#ledger = counts ? new Ledger() : undefined;
   }
 

@@ -21,6 +21,7 @@ export interface Entry {
 export interface Settings {
   readonly maxChainDepth?: number;
   readonly clockSkewSecs?: number;
+  readonly expiryGraceSecs?: number;
   readonly serverIdentity?: string;
   /** DIDs, or entries. */
   readonly trustedRoots?: readonly (string | Entry)[];
@@ -82,7 +83,7 @@ export function verify(question: Question): Answer {
     blockB(receipts, invocation) ??
     blockC(receipts, invocation, verifySignature) ??
     blockD(receipts, invocation, settings, entry) ??
-    blockE(receipts, now, settings.clockSkewSecs ?? 0, entry) ??
+    blockE(receipts, now, settings, entry) ??
     blockF(receipts, revocation);
   if (code !== undefined) return { valid: false, code };
 
@@ -214,11 +215,14 @@ function blockD(
 
 const isBelow = (cmd: string, parent: string) => cmd === parent || cmd.startsWith(`${parent}/`);
 
+/** What the clock of an issuer may be ahead, by default. */
+export const SKEW_SECS = 30;
+
 /** Time. */
 function blockE(
   receipts: readonly Receipt[],
   now: number,
-  skew: number,
+  { clockSkewSecs: skew = SKEW_SECS, expiryGraceSecs: grace = 0 }: Settings,
   { not_before: first, not_after: last }: Entry = { did: '' },
 ): string | undefined {
   if (first !== undefined && now < secondsOf(first)) return 'ROOT_NOT_YET_VALID';
@@ -226,7 +230,7 @@ function blockE(
   if (last !== undefined && now > secondsOf(last) + (isDay(last) ? 86_399 : 0)) return 'ROOT_EXPIRED';
   for (const [index, receipt] of receipts.entries()) {
     if (now < receipt.nbf - skew) return 'NOT_YET_VALID';
-    if (receipt.exp !== undefined && now > receipt.exp + skew) return 'EXPIRED';
+    if (receipt.exp !== undefined && now > receipt.exp + grace) return 'EXPIRED';
     const parent = receipts[index - 1];
     if (parent === undefined) continue;
     if (receipt.nbf < parent.nbf) return 'TEMPORAL_BOUNDS_VIOLATION';

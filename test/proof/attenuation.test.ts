@@ -219,7 +219,7 @@ describe('what is no policy member', () => {
 
   it('a time inside the window of the child is inside that of the parent', () => {
     const number = (word: string) => z3.Int.const(word);
-    const [now, skew] = [number('now'), number('skew')];
+    const [now, skew, grace] = [number('now'), number('skew'), number('grace')];
     const level = (word: string) => ({
       nbf: number(`nbf of the ${word}`),
       exp: number(`exp of the ${word}`),
@@ -227,7 +227,7 @@ describe('what is no policy member', () => {
     });
     const [parent, child] = [level('parent'), level('child')];
     const isInside = ({ nbf, exp, isStanding }: typeof parent) =>
-      z3.And(now.ge(nbf.sub(skew)), isStanding.or(now.le(exp.add(skew))));
+      z3.And(now.ge(nbf.sub(skew)), isStanding.or(now.le(exp.add(grace))));
     const isWithin = z3.And(
       child.nbf.ge(parent.nbf),
       parent.isStanding.or(child.isStanding.not().and(child.exp.le(parent.exp))),

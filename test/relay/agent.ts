@@ -4,7 +4,7 @@ import path from 'node:path';
 import { afterAll } from 'vitest';
 import { createConsent, generateKey, issueRootDelegation, type SigningKey } from '../../src/issue/index.js';
 import type { IssuedPolicy } from '../../src/issue/index.js';
-import { readChainFile } from '../../src/cli/bundle-file.js';
+import { readChainFile } from '../../src/cli/files.js';
 import { openDelegations, type SignCall } from '../../src/relay/delegations.js';
 
 export const TOOL_SERVER = 'https://tools.example';

@@ -654,14 +654,19 @@ export const REFUSED: readonly RefusedCase[] = [
   }),
   ...refused('E', 'ROOT_EXPIRED', {
     'a root that was trusted until yesterday, whatever the skew': entry(
-      known(makeChain(2), { not_after: dayOf(NOW - 86_400) }, {}, { clockSkewSecs: 86_400 }),
+      known(
+        makeChain(2),
+        { not_after: dayOf(NOW - 86_400) },
+        {},
+        { clockSkewSecs: 86_400, expiryGraceSecs: 3_600 },
+      ),
       /Receipt 0: this verifier trusted its root principal until \d+ \(\d{4}-\d\d-\d\dT23:59:59Z\), expected a time of at least/,
     ),
   }),
   ...refused('E', 'NOT_YET_VALID', {
-    'not yet valid, also give or take a minute': [
+    'not yet valid, also by a clock that is a minute ahead': [
       withClaims(1, { nbf: NOW + 61 }),
-      /expected a time of at most \d+ \(20\d\d-\d\d-\d\dT[\d:]+Z\) give or take 60 s of clock skew, which is now/,
+      /expected a time of at most \d+ \(20\d\d-\d\d-\d\dT[\d:]+Z\), which is now, or up to 60 s later/,
       { clockSkewSecs: 60 },
     ],
     'not yet valid': [
@@ -671,10 +676,11 @@ export const REFUSED: readonly RefusedCase[] = [
     ],
   }),
   ...refused('E', 'EXPIRED', {
-    'expired, also give or take a minute': [
+    'expired, whatever the skew is': [withClaims(1, { exp: NOW - 61 }), /./, { clockSkewSecs: 600 }],
+    'expired, also by a minute of grace': [
       withClaims(1, { exp: NOW - 61 }),
-      /expected a time of at least \d+ \(20\d\d-\d\d-\d\dT[\d:]+Z\) give or take 60 s of clock skew, which is now/,
-      { clockSkewSecs: 60 },
+      /expected a time of at least \d+ \(20\d\d-\d\d-\d\dT[\d:]+Z\), which is now, or up to 60 s earlier/,
+      { expiryGraceSecs: 60 },
     ],
     expired: [
       withClaims(0, { nbf: NOW - 900, exp: NOW - 600 }),
@@ -854,15 +860,19 @@ export const ACCEPTED: readonly {
   }).map(([name, bundle]) => ({ name, bundle })),
   { name: 'a window that ends now', bundle: withClaims(2, { exp: NOW }), isMomentary: true },
   {
-    name: 'expired within the skew',
+    name: 'expired within the grace',
     bundle: invoke(makeChain(1, { 0: { nbf: NOW - 900, exp: NOW - 60 } })),
-    options: { clockSkewSecs: 60 },
+    options: { expiryGraceSecs: 60 },
     isMomentary: true,
   },
   {
     name: 'not yet valid, within the skew',
     bundle: invoke(makeChain(1, { 0: { nbf: NOW + 60 } })),
     options: { clockSkewSecs: 60 },
+  },
+  {
+    name: 'not yet valid, by a clock that is half a minute ahead',
+    bundle: invoke(makeChain(1, { 0: { nbf: NOW + 30 } })),
   },
   { name: 'a trusted root', ...trusted() },
   {

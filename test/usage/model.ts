@@ -156,7 +156,7 @@ class Schedule {
   }
 
   async #call(instance: Instance, { key, chain, cost }: Call): Promise<void> {
-    const charge = { limits: chain.map(({ limits }) => limits), costMicroUsd: cost, clockSkewSecs: 0 };
+    const charge = { limits: chain.map(({ limits }) => limits), costMicroUsd: cost };
     let use: Use | null;
     try {
       use = await instance.use(key, charge);

@@ -16,7 +16,12 @@ function openJudge(remote: RemoteStatus, more: Partial<JudgeParts> = {}) {
   const steps: string[] = [];
   let time = NOW;
   const parts: JudgeParts = {
-    rules: { maxChainDepth: 16, clockSkewSecs: 5, serverIdentity: null, trustedRoots: null },
+    rules: {
+      maxChainDepth: 16,
+      ...{ clockSkewSecs: 0, expiryGraceSecs: 5 },
+      serverIdentity: null,
+      trustedRoots: null,
+    },
     ...{ cache: new ReceiptCache(1e6), keys: DEFAULT_KEYS, signatures: new InThreadVerifier() },
     revocation: {
       refreshIfStale: () => {
@@ -115,7 +120,7 @@ describe('a judge whose roots change', () => {
   function open(onFreshen?: () => void) {
     let roots: Roots = entry();
     const signatures = new InThreadVerifier();
-    const rules = { maxChainDepth: 16, clockSkewSecs: 0, serverIdentity: null };
+    const rules = { maxChainDepth: 16, clockSkewSecs: 0, expiryGraceSecs: 0, serverIdentity: null };
     const trustedRoots = { get: (root: string) => roots.get(root) };
     const judging = openJudge('not_revoked', { rules: { ...rules, trustedRoots }, signatures });
     const { revocation } = judging.parts;

@@ -34,7 +34,13 @@ class NamedKeys implements KeyResolver {
 }
 
 type Known = Pick<JudgeParts, 'rules' | 'cache' | 'keys'>;
-const RULES = { maxChainDepth: 16, clockSkewSecs: 0, serverIdentity: null, trustedRoots: null };
+const RULES = {
+  maxChainDepth: 16,
+  clockSkewSecs: 0,
+  expiryGraceSecs: 0,
+  serverIdentity: null,
+  trustedRoots: null,
+};
 
 function makeWorld() {
   const keys = new NamedKeys();

@@ -205,7 +205,7 @@ describe('precedence', () => {
         ),
       },
       NOT_YET_VALID: {
-        'not yet valid before the bounds': bundleWith({ 1: { claims: { nbf: NOW + 10, exp: NOW + 7200 } } }),
+        'not yet valid before the bounds': bundleWith({ 1: { claims: { nbf: NOW + 40, exp: NOW + 7200 } } }),
       },
       TEMPORAL_BOUNDS_VIOLATION: {
         'the bounds of one before the expiry of the next': bundleWith({

@@ -6,7 +6,13 @@ import { openClaims, proveClaims, readReceipts } from '../../src/verify/judge.js
 import { NO_MEMORY } from '../../src/verify/parts.js';
 import { makeChain, NOW, party, type Overrides } from '../support/chain.js';
 
-const RULES = { maxChainDepth: 16, clockSkewSecs: 0, serverIdentity: null, trustedRoots: null };
+const RULES = {
+  maxChainDepth: 16,
+  clockSkewSecs: 0,
+  expiryGraceSecs: 0,
+  serverIdentity: null,
+  trustedRoots: null,
+};
 const verify = (receipts: readonly string[], now = NOW, rules: object = {}) =>
   judge(receipts, now, { ...RULES, ...rules })?.code;
 function judge(jwts: readonly string[], now: number, rules: typeof RULES) {
@@ -39,7 +45,7 @@ describe('receipts without an invocation', () => {
   it('are checked at the time and by the rules that are given', () => {
     const { receipts } = makeChain(2);
     expect(verify(receipts, NOW + 3601)).toBe('EXPIRED');
-    expect(verify(receipts, NOW + 3601, { clockSkewSecs: 1 })).toBeUndefined();
+    expect(verify(receipts, NOW + 3601, { expiryGraceSecs: 1 })).toBeUndefined();
     expect(verify(receipts, NOW, { trustedRoots: new Map() })).toBe('UNTRUSTED_ROOT');
   });
 });

@@ -177,11 +177,11 @@ async function judgeCall(
 /** The limit that this call would exceed, by what was pasted of its use. As the store of a service decides. */
 function findUsedUp(
   { chain, invocation }: Extract<Judgement, { failure: null }>,
-  { used, countedAt, clockSkewSecs }: Settings,
+  { used, countedAt }: Settings,
 ): Failure | null {
   if (![...used.values()].some((usage) => usage[countedAt] !== null)) return null;
   const costMicroUsd = costMicroUsdOf(invocation.claims) ?? Number.MAX_SAFE_INTEGER;
-  const charge = { limits: chain.limits, costMicroUsd, clockSkewSecs };
+  const charge = { limits: chain.limits, costMicroUsd };
   const reached = findReached(charge, (index) => {
     const usage = used.get(chain.limits[index]?.receipt ?? '')?.[countedAt];
     return usage ?? { calls: 0, microUsd: 0 };

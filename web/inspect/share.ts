@@ -1,6 +1,7 @@
 import { encodeBase64url, encodeUtf8 } from '#platform';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../src/protocol/json.js';
 import { digestOf } from '../../src/protocol/jwt.js';
+import { CLOCKS } from '../../src/verify/parts.js';
 import { numberClaim, pretty, type Token } from './decode.js';
 import { nameOf, viewOf, type Inspection, type Settings, type Subjects } from './inspect.js';
 
@@ -30,8 +31,8 @@ export function isRedacted(bundle: JsonValue): boolean {
   );
 }
 
-/** The most by which a verifier's clock may lag behind: the limit of `CLOCK_SKEW_SECS`. */
-const MAX_SKEW_SECS = 86_400;
+/** How long after its `exp` a receipt can be used at most: the limit of `EXPIRY_GRACE_SECS`, and the same for clocks that lag. */
+const MAX_LATE_SECS = 2 * 3600;
 
 /**
  * Whether a verifier could accept the call. An invocation has no end of its own, and not every verifier has a replay
@@ -43,7 +44,7 @@ const MAX_SKEW_SECS = 86_400;
 export function isLive({ invocation, failure, receipts, subjects }: Inspection, clock: number): boolean {
   if (invocation === null || subjects === null || isRedacted(subjects.bundle)) return false;
   const ends = receipts.map((receipt) => numberClaim(receipt, 'exp') ?? Infinity);
-  return failure?.code !== 'EXPIRED' || Math.min(...ends) + MAX_SKEW_SECS >= clock;
+  return failure?.code !== 'EXPIRED' || Math.min(...ends) + MAX_LATE_SECS >= clock;
 }
 
 /** Whether the address of a page leads others to it, too, and not only to this machine. */
@@ -99,7 +100,7 @@ function vectorOf(
       ...(serverIdentity === '' ? {} : { serverIdentity }),
       // Of a file with thousands, those that this chain is about.
       ...(trustedRoots.length === 0 ? {} : { trustedRoots: rootsFor(trustedRoots, receipts) }),
-      ...(clockSkewSecs === 0 ? {} : { clockSkewSecs }),
+      ...(clockSkewSecs === CLOCKS.clockSkewSecs ? {} : { clockSkewSecs }),
       ...(requireBinding ? { requireBinding } : {}),
     },
     revocation: revocationFor(receipts, settings),

@@ -3,6 +3,7 @@ import { equalsByJcs, isJsonObject, type JsonValue } from '../../src/protocol/js
 import { readPolicy } from '../../src/protocol/policy.js';
 import { findPolicyEscalation } from '../../src/verify/attenuation.js';
 import { findViolation } from '../../src/verify/blocks/d-policy.js';
+import { CLOCKS } from '../../src/verify/parts.js';
 import { show } from '../../src/verify/codes.js';
 import { describeDifference } from '../../src/verify/difference.js';
 import { nestsTooDeep, parseOrUndefined, short, textClaim } from './decode.js';
@@ -21,7 +22,13 @@ export interface Assumptions {
 }
 
 export const NOTHING_ASSUMED: Assumptions = {
-  ...{ now: null, clockSkewSecs: 0, serverIdentity: '', trustedRoots: '', requireBinding: false },
+  ...{
+    now: null,
+    clockSkewSecs: CLOCKS.clockSkewSecs,
+    serverIdentity: '',
+    trustedRoots: '',
+    requireBinding: false,
+  },
 };
 
 interface WhatIfProps {
@@ -71,7 +78,7 @@ export function WhatIf({ found, given, now, body, problem, onChange, onBody }: W
         />
       </div>
       <div class="field">
-        <label for="skew">clocks may differ by (seconds)</label>
+        <label for="skew">other clocks may be ahead by (seconds)</label>
         <input
           id="skew"
           type="number"

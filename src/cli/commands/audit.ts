@@ -7,17 +7,13 @@ import { equalsByJcs, isJsonObject, type JsonObject, type JsonValue } from '../.
 import { isCount } from '../../protocol/policy.js';
 import { createVerifier } from '../../verifier/create-verifier.js';
 import { show } from '../../verify/codes.js';
-import { bundleTextOf, isChainText, receiptsOf } from '../bundle-file.js';
-import { readText } from '../files.js';
-import { readRootNames, type NameOf } from '../root-names.js';
-import { aligned, coloursFor, printable, printableJson, showFailure } from '../terminal.js';
-import { showTime } from '../times.js';
+import { bundleTextOf, readText, receiptsOf } from '../files.js';
+import { readRootNames, type NameOf } from '../agreement.js';
+import { aligned, coloursFor, printable, printableJson, showFailure, showTime } from '../terminal.js';
 
-/** `drs audit` */
-export function addAudit(program: Command): void {
-  program
-    .command('audit')
-    .summary('show what a bundle or a chain says, offline')
+/** Adds the options of `drs-verify audit`, and what it does. */
+export function define(command: Command): void {
+  command
     .description(
       'Shows the claims of every receipt and of the invocation, and what a verifier without a memory says of them now: one that trusts anybody, and knows of no revocation and no earlier call.\nWorks offline; `npx drs-verify verify` asks the service, which knows more. With TRUSTED_ROOTS_FILE, principals have their names.',
     )
@@ -38,9 +34,9 @@ Examples:
     )
     .action(async (file: string, options: { readonly json?: true }) => {
       const content = await readText(file, 'a bundle');
-      const bundle = isChainText(content)
-        ? { receipts: receiptsOf(content) }
-        : (JSON.parse(bundleTextOf(content, file)) as JsonObject);
+      const receipts = receiptsOf(content);
+      const bundle =
+        receipts === null ? (JSON.parse(bundleTextOf(content, file)) as JsonObject) : { receipts };
       const report = reportOn(bundle, await verdictOn(bundle));
       process.stdout.write(
         options.json ? `${printableJson(report, 2)}\n` : showReport(report, await readRootNames()),
@@ -72,14 +68,12 @@ interface Token {
 /** Judges as verifiers do, with their functions: blocks A to E. */
 async function verdictOn(bundle: JsonObject): Promise<Verdict> {
   const { receipts, invocation } = bundle;
-  if (invocation !== undefined || !isChain(receipts)) {
+  const isChain = Array.isArray(receipts) && receipts.every((receipt) => typeof receipt === 'string');
+  if (invocation !== undefined || !isChain) {
     const verifier = createVerifier({ workerThreads: 0 });
-    try {
-      const verdict = await verifier.verify(bundle);
-      return verdict.valid ? { valid: true } : { valid: false, error: verdict.error };
-    } finally {
-      await verifier.close();
-    }
+    const verdict = await verifier.verify(bundle);
+    await verifier.close();
+    return verdict.valid ? { valid: true } : { valid: false, error: verdict.error };
   }
   try {
     await requireValid(readChain(receipts), null, clock(), null);
@@ -89,10 +83,6 @@ async function verdictOn(bundle: JsonObject): Promise<Verdict> {
     const { code, message, suggestion } = error;
     return { valid: false, error: { code, message, suggestion } };
   }
-}
-
-function isChain(receipts: JsonValue | undefined): receipts is string[] {
-  return Array.isArray(receipts) && receipts.every((receipt) => typeof receipt === 'string');
 }
 
 function reportOn({ bundle_version: version, receipts, invocation }: JsonObject, verdict: Verdict): Report {
@@ -117,12 +107,6 @@ function readToken(entry: JsonValue): Token {
   return parts.defect === undefined ? { digest, claims: parts.payload } : { digest, malformed: parts.defect };
 }
 
-type Row = readonly [label: string, value: string];
-// Rows are spread into arrays, never into function calls: a call can take only about 100,000 arguments.
-type Rows = readonly Row[];
-
-const MAX_VALUE_LENGTH = 300;
-
 /** The report as text for people. Values from the bundle are escaped, so that they cannot control the terminal. */
 function showReport(
   { verdict, receipts, invocation, bundle_version: version }: Report,
@@ -135,74 +119,71 @@ function showReport(
     ? `${bold(red('invalid'))}  ${showFailure(verdict.error)}`
     : `${bold(green('valid'))} now, as far as can be told here\n`;
   const unknown = 'trust, revocation and earlier use are for `npx drs-verify verify`';
-  return [
-    `${bundle}${count}${invocation ? ' and an invocation' : ', no invocation'}\n`,
-    `${judged}  ${dim(unknown)}\n`,
-    ...receipts.map(
-      (receipt, at) =>
-        `\n${showToken(`receipt ${at}${at === 0 ? ' (root)' : ''}`, receipt, nameOf, receipts[at - 1])}`,
-    ),
-    ...(invocation ? [`\n${showToken('invocation', invocation, nameOf)}`] : []),
-  ].join('');
+  const parts = receipts.map((receipt, at) =>
+    showToken(`receipt ${at}${at === 0 ? ' (root)' : ''}`, receipt, nameOf, receipts[at - 1]),
+  );
+  if (invocation) parts.push(showToken('invocation', invocation, nameOf));
+  const head = `${bundle}${count}${invocation ? ' and an invocation' : ', no invocation'}\n`;
+  return `${head}${judged}  ${dim(unknown)}\n${parts.join('')}`;
 }
 
-/** Claims that are shown otherwise. */
-const APART = ['jti', 'nbf', 'exp', 'iat', 'policy', 'args', 'drs_consent', 'prev_dr_hash', 'dr_chain'];
-const SAME_EVERYWHERE = ['drs_type', 'drs_v'];
+type Row = readonly [label: string, value: string];
+
+/** The order in which claims are shown: these, those that nobody knows, and the rest. */
 const FIRST = ['iss', 'aud', 'sub', 'cmd', 'tool_server'];
+const LAST = ['prev_dr_hash', 'dr_chain', 'drs_consent', 'policy', 'args'];
+/** Shown in other rows, or the same in every token. */
+const APART = ['jti', 'nbf', 'exp', 'iat', 'drs_type', 'drs_v'];
 
 function showToken(
   title: string,
-  { claims, malformed, digest }: Token,
+  { claims = {}, malformed, digest }: Token,
   nameOf: NameOf,
   above?: Token,
 ): string {
   const { bold, red } = coloursFor(process.stdout);
-  const heading = `${bold(title)}  ${showValue(claims?.['jti'] ?? '')}`.trimEnd();
-  if (claims === undefined)
-    return `${heading}\n${aligned([
-      ['malformed', red(printable(malformed ?? ''))],
-      ['hash', shorten(digest)],
-    ])}`;
-  const {
-    nbf,
-    exp,
-    iat,
-    policy,
-    args,
-    drs_consent: consent,
-    prev_dr_hash: previous,
-    dr_chain: chain,
-  } = claims;
-  const first = FIRST.filter((name) => claims[name] !== undefined);
-  const others = Object.keys(claims).filter(
-    (name) => ![...APART, ...SAME_EVERYWHERE, ...FIRST].includes(name),
-  );
-  const end = (exp ?? null) === null ? 'no end' : showMoment(exp);
-  const rows: Rows = [
-    ...[...first, ...others].map((name): Row => [clip(printable(name)), showParty(claims[name], nameOf)]),
-    ...(nbf === undefined ? [] : [['window', `${showMoment(nbf)} to ${end}`] as const]),
+  const { jti = '', nbf, exp = null, iat, policy } = claims;
+  const known = [...FIRST, ...LAST, ...APART];
+  const first = [...FIRST, ...Object.keys(claims).filter((name) => !known.includes(name))];
+  const rowsOf = (name: string) =>
+    name === 'policy' ? showPolicy(policy, above?.claims?.['policy']) : showClaim(name, claims[name], nameOf);
+  const rows: readonly Row[] = [
+    ...(malformed === undefined ? [] : [['malformed', red(printable(malformed))] as const]),
+    ...first.flatMap(rowsOf),
+    ...(nbf === undefined
+      ? []
+      : [['window', `${showMoment(nbf)} to ${exp === null ? 'no end' : showMoment(exp)}`] as const]),
     ...(iat === undefined ? [] : [['iat', showMoment(iat)] as const]),
-    ['hash', shorten(digest)],
-    ...((previous ?? null) === null ? [] : [['prev_dr_hash', shorten(previous)] as const]),
-    ...(Array.isArray(chain)
-      ? chain.map((hash): Row => ['dr_chain', shorten(hash)])
-      : showMembers('dr_chain', chain)),
-    ...showMembers('drs_consent', consent),
-    ...showPolicy(policy, above?.claims?.['policy']),
-    ...showMembers('args', args),
+    ['hash', showValue(digest)],
+    ...LAST.flatMap(rowsOf),
   ];
-  return `${heading}\n${aligned(rows)}`;
+  return `\n${`${bold(title)}  ${showValue(jti)}`.trimEnd()}\n${aligned(rows)}`;
+}
+
+/** One row for each member of an object or item of a list of hashes, else one for the value; none for what is not there. */
+function showClaim(name: string, value: JsonValue | undefined, nameOf: NameOf = () => null): Row[] {
+  if (value === undefined || (value === null && name === 'prev_dr_hash')) return [];
+  if (name === 'dr_chain' && Array.isArray(value)) return value.map((hash) => [name, showValue(hash)]);
+  if (isJsonObject(value) && Object.keys(value).length > 0)
+    return Object.entries(value).map(([member, item]) => [
+      `${clip(printable(name))}.${clip(printable(member))}`,
+      showValue(item, true),
+    ]);
+  const party = typeof value === 'string' ? nameOf(value) : null;
+  return [
+    [clip(printable(name)), party === null ? showValue(value) : `${showValue(value)} (${printable(party)})`],
+  ];
 }
 
 /** The members of a policy, with what the receipt above has in their place. */
-function showPolicy(policy: JsonValue | undefined, above: JsonValue | undefined): Rows {
+function showPolicy(policy: JsonValue | undefined, above: JsonValue | undefined): Row[] {
   const { dim } = coloursFor(process.stdout);
-  if (!isJsonObject(policy) || !isJsonObject(above) || Object.keys({ ...policy, ...above }).length === 0)
-    return showMembers('policy', policy);
-  const own = (of: JsonObject, member: string) => (Object.hasOwn(of, member) ? of[member] : undefined);
-  return [...new Set([...Object.keys(policy), ...Object.keys(above)])].map((member) => {
-    const [to, from] = [own(policy, member), own(above, member)];
+  if (!isJsonObject(policy) || !isJsonObject(above)) return showClaim('policy', policy);
+  const [own, before] = [new Map(Object.entries(policy)), new Map(Object.entries(above))];
+  const members = [...new Set([...own.keys(), ...before.keys()])];
+  if (members.length === 0) return showClaim('policy', policy);
+  return members.map((member) => {
+    const [to, from] = [own.get(member), before.get(member)];
     const isSame = from !== undefined && to !== undefined && equalsByJcs(from, to);
     const was = from === undefined ? 'new' : isSame ? 'unchanged' : `was ${showValue(from, true)}`;
     const value = to === undefined ? '(none)' : showValue(to, true);
@@ -210,35 +191,17 @@ function showPolicy(policy: JsonValue | undefined, above: JsonValue | undefined)
   });
 }
 
-/** One row for each member of an object. If the value is not an object, one row for the value. */
-function showMembers(name: string, value: JsonValue | undefined): Rows {
-  if (value === undefined) return [];
-  if (!isJsonObject(value) || Object.keys(value).length === 0) return [[name, showValue(value, true)]];
-  return Object.entries(value).map(([member, item]) => [
-    `${name}.${clip(printable(member))}`,
-    member === 'policy_hash' ? shorten(item) : showValue(item, true),
-  ]);
-}
-
-function showParty(value: JsonValue | undefined, nameOf: NameOf): string {
-  const name = typeof value === 'string' ? nameOf(value) : null;
-  return name === null ? showValue(value) : `${showValue(value)} (${printable(name)})`;
-}
-
-function showMoment(value: JsonValue | undefined): string {
+function showMoment(value: JsonValue): string {
   return isCount(value) ? showTime(value) : showValue(value);
 }
 
-/** A value on one line, shortened. `quoted` writes strings as JSON, so that `"1"` and `1` differ. */
-function showValue(value: JsonValue | undefined, quoted = false): string {
-  return clip(typeof value === 'string' && !quoted ? printable(value) : printableJson(value ?? null));
-}
+const MAX_VALUE_LENGTH = 300;
 
-/** The first 12 hex digits of a digest. Other values are returned unchanged. */
-function shorten(digest: JsonValue | undefined): string {
-  const [, start] =
-    /^(sha256:[0-9a-f]{12})[0-9a-f]{52}$/.exec(typeof digest === 'string' ? digest : '') ?? [];
-  return start === undefined ? showValue(digest) : `${start}…`;
+/** A value on one line, shortened. `quoted` writes strings as JSON, so that `"1"` and `1` differ. Of a digest, 12 digits. */
+function showValue(value: JsonValue, quoted = false): string {
+  const isText = typeof value === 'string';
+  if (isText && /^sha256:[0-9a-f]{64}$/.test(value)) return `${value.slice(0, 19)}…`;
+  return clip(isText && !quoted ? printable(value) : printableJson(value));
 }
 
 function clip(text: string): string {

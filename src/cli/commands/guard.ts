@@ -1,15 +1,11 @@
 import { Option, type Command } from 'commander';
-import type { GuardOptions } from '../guard.js';
-import { collect } from '../policy-options.js';
+import { helpOnVariables } from '../../service/configuration/documents.js';
+import { guard, PREFIX } from '../guard.js';
+import { collect } from '../options.js';
 
-/** What the variables of a guard begin with: it shares its environment with the program behind it. */
-const PREFIX = 'DRS_';
-
-/** `drs guard` */
-export function addGuard(program: Command): void {
-  const command = program.command('guard');
+/** Adds the options of `drs-verify guard`, and what it does. */
+export function define(command: Command): void {
   command
-    .summary('a gate in front of an MCP server over stdio, or of any HTTP tool')
     .description(
       'Lets calls reach a tool server only if they are signed under a delegation that allows them. Takes the bundle out, ' +
         'and tells the tool server who acts for whom. Everything else passes as it is.\n' +
@@ -56,17 +52,10 @@ Examples:
   npx drs-verify guard --trusted-root did:key:z6Mk… --tool-server https://tools.example --to http://127.0.0.1:3000/mcp --listen 127.0.0.1:8443
   npx drs-verify guard --trusted-root any --tool-server any --to http://127.0.0.1:3000 --protocol http --routes routes.json`,
     )
-    // Not commander's own: the list of variables comes from modules that only this command needs.
-    .helpOption(false)
-    .option('-h, --help', 'display help for command, with all variables')
-    .action(async (server: readonly string[], { help, ...options }: GuardOptions & { help?: true }) => {
-      if (help) {
-        const { helpOnVariables } = await import('../../service/configuration/documents.js');
-        const variables = helpOnVariables(({ isOfServe }) => isOfServe !== true);
-        const named = variables.replace(/^  (?=[A-Z])/gm, `  ${PREFIX}`);
-        command.addHelpText('after', `\nVariables, those of serve with a prefix:\n\n${named}\n`).help();
-      }
-      const { guard } = await import('../guard.js');
-      await guard(server, options);
-    });
+    .addHelpText('after', () => {
+      const variables = helpOnVariables(({ isOfServe }) => isOfServe !== true);
+      const named = variables.replace(/^  (?=[A-Z])/gm, `  ${PREFIX}`);
+      return `\nVariables, those of serve with a prefix:\n\n${named}`;
+    })
+    .action(guard);
 }

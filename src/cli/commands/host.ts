@@ -4,10 +4,10 @@ import { openDelegations } from '../../relay/delegations.js';
 import { destinationOf } from '../../relay/destination.js';
 import { DEFAULT_KEYS } from '../../protocol/key-resolver.js';
 import { BUILD } from '../../service/observe/build-info.js';
-import { readChainFile } from '../bundle-file.js';
-import { CommandError } from '../command-error.js';
+import { readChainFile } from '../files.js';
+import { CommandError, refuseWrong } from '../command-error.js';
 import { addKeyOptions, readSigner, type KeyOptions } from '../key-file.js';
-import { collect } from '../policy-options.js';
+import { collect } from '../options.js';
 import { printable } from '../terminal.js';
 
 interface HostOptions extends KeyOptions {
@@ -123,11 +123,9 @@ const HOSTS: Readonly<Record<string, Host>> = {
   },
 };
 
-/** `drs host` */
-export function addHost(program: Command): void {
-  const command = program
-    .command('host')
-    .summary('what to tell an MCP host, so that a server runs behind `sign` and `guard`')
+/** Adds the options of `drs-verify host`, and what it does. */
+export function define(command: Command): void {
+  command
     .description(
       'Prints what belongs into the file of a host, or the command of the host that writes it. Changes no file itself. ' +
         'With --trusted-root, `guard` stands before the server, and lets through what one of these principals has delegated.',
@@ -208,35 +206,34 @@ async function entryOf(server: readonly string[], options: HostOptions): Promise
 }
 
 function requireWay(server: readonly string[], { chain, to, trustedRoot, headerEnv }: HostOptions) {
-  const wrong = (found: string, hint: string) => {
-    throw new CommandError(found, hint);
-  };
-  if ((to === undefined) === (server.length === 0))
-    wrong(
+  const noDid = trustedRoot.find((did) => did !== 'any' && DEFAULT_KEYS.publicKeyOf(did) === null);
+  refuseWrong([
+    [
+      (to === undefined) === (server.length === 0),
       'there is neither --to nor a command, or both',
       'name one server: --to <url>, or its command behind --',
-    );
-  if (chain.length === 0) wrong('there is no chain to sign under', 'name the file of one with --chain');
-  if (to !== undefined && trustedRoot.length > 0)
-    wrong('--trusted-root is for a command', 'leave it out: a server elsewhere has its own guard');
-  const odd = trustedRoot.find((did) => did !== 'any' && DEFAULT_KEYS.publicKeyOf(did) === null);
-  if (odd !== undefined)
-    wrong(`--trusted-root is ${JSON.stringify(odd)}`, 'name the DID of the principal, did:key:z6Mk…');
-  if (to === undefined && headerEnv.length > 0) wrong('--header-env is for --to', 'name a --variable');
+    ],
+    [chain.length === 0, 'there is no chain to sign under', 'name the file of one with --chain'],
+    [
+      to !== undefined && trustedRoot.length > 0,
+      '--trusted-root is for a command',
+      'leave it out: a server elsewhere has its own guard',
+    ],
+    [
+      noDid !== undefined,
+      `--trusted-root is ${JSON.stringify(noDid)}`,
+      'name the DID of the principal, did:key:z6Mk…',
+    ],
+    [to === undefined && headerEnv.length > 0, '--header-env is for --to', 'name a --variable'],
+  ]);
 }
 
 /** The options of `sign` that say by whom and under what. What would stop `sign` at its start is found now. */
 async function signerOf(options: HostOptions): Promise<string[]> {
   const { key, agentSocket, passphraseFile, chain } = options;
   const signer = await readSigner(options, { passphraseFile, isPrivate: true });
-  const toolServer = toolServerOf(options);
-  await openDelegations({
-    key: signer,
-    files: chain,
-    read: readChainFile,
-    toolServer,
-    note: () => undefined,
-  });
+  const of = { key: signer, files: chain, read: readChainFile, toolServer: toolServerOf(options) };
+  await openDelegations({ ...of, note: () => undefined });
   // Hosts hand on few variables, and this is seldom one of them.
   const socket = agentSocket ?? process.env['SSH_AUTH_SOCK'] ?? '';
   const by = key === undefined ? ['--agent', signer.did, '--agent-socket', path.resolve(socket)] : [];
@@ -248,11 +245,12 @@ async function signerOf(options: HostOptions): Promise<string[]> {
   return [...by, ...files.flatMap(([option, name]) => [option, path.resolve(name)])];
 }
 
-const hrefOf = (to: string) => destinationOf(to.replace(/\?.*/s, ''), { protocol: 'mcp' }).url.href;
-
 /** A query can have a secret in it: it is no part of a name. */
 function toolServerOf({ server, to, toolServer }: HostOptions): string {
-  return toolServer ?? (to === undefined ? `stdio:${server}` : hrefOf(to));
+  if (toolServer !== undefined) return toolServer;
+  return to === undefined
+    ? `stdio:${server}`
+    : destinationOf(to.replace(/\?.*/s, ''), { protocol: 'mcp' }).url.href;
 }
 
 /**

@@ -1,15 +1,15 @@
+import { spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import type { Command } from 'commander';
+import { INSPECTOR_HEADERS, inspectorPage } from '../../service/routes/inspector.js';
 import { readText } from '../files.js';
 
-interface InspectOptions {
-  readonly open: boolean;
-}
-
-/** `drs inspect` */
-export function addInspect(program: Command): void {
-  program
-    .command('inspect')
-    .summary('show a bundle in the browser, and why it is refused')
+/** Adds the options of `drs-verify inspect`, and what it does. */
+export function define(command: Command): void {
+  command
     .description(
       'Serves the inspector on a free port of this machine, opens the browser, and runs until it is ended (Ctrl-C).\nThe page verifies by itself, with libsodium, and sends nothing anywhere.',
     )
@@ -29,9 +29,8 @@ Examples:
   npx drs-verify inspect bundle.json
   tail -n 1 decisions.jsonl | npx drs-verify inspect --no-open -`,
     )
-    .action(async (file: string | undefined, { open }: InspectOptions) => {
+    .action(async (file: string | undefined, { open }: { readonly open: boolean }) => {
       const given = file === undefined ? null : await readText(file, 'a bundle');
-      const { serveInspector } = await import('../inspector.js');
       const url = await serveInspector(given, open);
       process.stdout.write(`${url}\n`);
       if (given !== null)
@@ -39,4 +38,52 @@ Examples:
           'Keep this address to yourself: it gives the bundle with its signature. To show it to somebody, copy it from the page, "Take it with you".\n',
         );
     });
+}
+
+/**
+ * Serves the inspector to this machine, on a free port. The server keeps the process alive.
+ *
+ * @param given what the page opens with
+ * @param opens whether to open a browser, too
+ * @returns the address
+ */
+async function serveInspector(given: string | null, opens: boolean): Promise<string> {
+  // Other users of this machine reach the port. So that they do not get what was given, its page has a secret path. The
+  // page then calls itself `/`, which is empty: what people copy from the address bar has no secret.
+  const secret = given === null ? '' : `${randomBytes(16).toString('base64url')}/`;
+  const pages = new Map([
+    ['/', Buffer.from(inspectorPage())],
+    [`/${secret}`, Buffer.from(inspectorPage(given))],
+  ]);
+  const server = createServer((request, response) => {
+    // Web pages reach the port by a name that leads here.
+    const page = request.headers.host === host ? pages.get(request.url ?? '') : undefined;
+    if (page === undefined || (request.method !== 'GET' && request.method !== 'HEAD')) {
+      response.writeHead(404).end();
+      return;
+    }
+    response
+      .writeHead(200, { ...INSPECTOR_HEADERS, 'Content-Length': page.length })
+      .end(request.method === 'HEAD' ? undefined : page);
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const url = `http://${host}/${secret}`;
+  if (opens) openBrowser(url);
+  return url;
+}
+
+/** How each system opens an address. No shell reads it. */
+const OPENERS: Partial<Record<NodeJS.Platform, readonly [program: string, ...args: string[]]>> = {
+  darwin: ['open'],
+  win32: ['rundll32', 'url.dll,FileProtocolHandler'],
+};
+
+function openBrowser(url: string): void {
+  const [program, ...args] = OPENERS[process.platform] ?? ['xdg-open'];
+  const child = spawn(program, [...args, url], { stdio: 'ignore', detached: true });
+  child.on('error', () =>
+    process.stderr.write(`${program} opens no browser here: open the address yourself\n`),
+  );
+  child.unref();
 }

@@ -1,9 +1,8 @@
 import type { Command } from 'commander';
 import { createBundle, encodeBundle, issueInvocation } from '../../issue/index.js';
-import { readChainFile } from '../bundle-file.js';
-import { requireFree, writeResult } from '../files.js';
+import { readChainFile, requireFree, writeResult } from '../files.js';
 import { addKeyOptions, readSigner, type KeyOptions } from '../key-file.js';
-import { readJsonObject } from '../policy-options.js';
+import { readJsonObject } from '../options.js';
 
 interface InvokeOptions extends KeyOptions {
   readonly chain: string;
@@ -16,16 +15,12 @@ interface InvokeOptions extends KeyOptions {
   readonly force?: true;
 }
 
-/** `drs invoke` */
-export function addInvoke(program: Command): void {
-  addKeyOptions(
-    program
-      .command('invoke')
-      .summary('sign one call under a chain and make the bundle')
-      .description(
-        'Signs one call: you, the last delegate of a chain, call a tool with these arguments. Writes the bundle that the tool server verifies. A call that would not verify is refused.',
-      ),
-  )
+/** Adds the options of `drs-verify invoke`, and what it does. */
+export function define(command: Command): void {
+  addKeyOptions(command)
+    .description(
+      'Signs one call: you, the last delegate of a chain, call a tool with these arguments. Writes the bundle that the tool server verifies. A call that would not verify is refused.',
+    )
     .requiredOption(
       '--chain <file>',
       'the chain, as `npx drs-verify issue` or `npx drs-verify delegate` wrote it; - for standard input',
@@ -59,8 +54,8 @@ Examples:
         chain: receipts,
         args: await readJsonObject(options.args, '--args'),
         toolServer: options.toolServer,
-        ...(options.cmd !== undefined && { command: options.cmd }),
-        ...(options.unchecked && { unchecked: true }),
+        command: options.cmd,
+        unchecked: options.unchecked,
       });
       const bundle = createBundle({ receipts, invocation });
       const text = options.header ? encodeBundle(bundle) : JSON.stringify(bundle, null, 2);

@@ -1,20 +1,11 @@
 import type { Command } from 'commander';
 import { clock } from '../../issue/options.js';
-import {
-  createConsent,
-  generateKey,
-  issueRootDelegation,
-  type Consent,
-  type IssuedPolicy,
-} from '../../issue/index.js';
-import { agreementText, requireAgreement, showText } from '../agreement.js';
-import { chainText } from '../bundle-file.js';
+import { createConsent, generateKey, issueRootDelegation, type IssuedPolicy } from '../../issue/index.js';
+import { agreementText, readRootNames, requireAgreement, showText } from '../agreement.js';
 import { CommandError } from '../command-error.js';
-import { readText, requireFree, writeResult } from '../files.js';
+import { chainText, readText, requireFree, writeResult } from '../files.js';
 import { addKeyOptions, readDid, readSigner, type KeyOptions } from '../key-file.js';
-import { addGrantOptions, noteWhatToKnow, readPolicy, type GrantOptions } from '../policy-options.js';
-import { readRootNames } from '../root-names.js';
-import { toExpiresAt } from '../times.js';
+import { addGrantOptions, noteWhatToKnow, readPolicy, type GrantOptions } from '../options.js';
 
 interface IssueOptions extends GrantOptions, KeyOptions {
   readonly cmd: string;
@@ -26,18 +17,14 @@ interface IssueOptions extends GrantOptions, KeyOptions {
   readonly yes?: true;
 }
 
-/** `drs issue` */
-export function addIssue(program: Command): void {
-  const now = clock();
-  const command = addKeyOptions(
-    program
-      .command('issue')
-      .summary('give authority to a first delegate (root receipt)')
-      .description(
-        'Issues the receipt at the root of a chain: you, the principal, let a delegate act within a policy. Shows in plain words what you give away, and asks; the hash of that text goes into the receipt as your consent.',
-      ),
-  ).option('--cmd <path>', 'the command path that is delegated', '/mcp/tools/call');
-  addGrantOptions(command, now)
+/** Adds the options of `drs-verify issue`, and what it does. */
+export function define(command: Command): void {
+  addKeyOptions(command)
+    .description(
+      'Issues the receipt at the root of a chain: you, the principal, let a delegate act within a policy. Shows in plain words what you give away, and asks; the hash of that text goes into the receipt as your consent.',
+    )
+    .option('--cmd <path>', 'the command path that is delegated', '/mcp/tools/call');
+  addGrantOptions(command)
     .option('--root-type <type>', 'who stands at the root', 'human')
     .option('--consent-text <file>', 'the text that the person saw (default: the options in plain words)')
     .option('--consent-method <method>', 'how the person agreed', 'explicit-cli-command')
@@ -59,37 +46,40 @@ Examples:
       const key = await readSigner(options);
       const policy = await readPolicy(options);
       requireLimits(policy, options);
-      const notBefore = options.notBefore ?? now;
+      const now = clock();
+      const { rootType, statusIndex: statusListIndex, notBefore = now } = options;
+      const {
+        consentText,
+        consentMethod: method,
+        consentLocale: locale,
+        consentSession: sessionId,
+      } = options;
+      const isHuman = rootType === 'human';
+      if (!isHuman && (consentText ?? sessionId) !== undefined)
+        throw new CommandError(
+          `there is a consent, and --root-type is ${JSON.stringify(rootType)}: only a human gives one`,
+          'leave out --consent-text and --consent-session, or --root-type',
+        );
+      const { expires = notBefore + 3600 } = options;
+      const expiresAt = expires === 'never' ? null : expires;
       const delegation = {
         audience: await readDid(options.to),
         command: options.cmd,
         policy,
         notBefore,
-        expiresAt: options.expires === undefined ? notBefore + 3600 : toExpiresAt(options.expires),
+        expiresAt,
       };
-      const isHuman = options.rootType === 'human';
-      const given = options.consentText ?? options.consentSession;
-      if (!isHuman && given !== undefined)
-        throw new CommandError(
-          `there is a consent, and --root-type is ${JSON.stringify(options.rootType)}: only a human gives one`,
-          'leave out --consent-text and --consent-session, or --root-type',
-        );
       const grant = agreementText(delegation, await readRootNames());
-      const text = isHuman ? await readConsentText(options, grant) : null;
-      const consent = text === null ? {} : { consent: consentTo(text, options, now) };
-      const unsigned = {
-        ...delegation,
-        now,
-        rootType: options.rootType,
-        statusListIndex: options.statusIndex,
-        ...consent,
-      };
+      // The exact text that the person sees.
+      const text = consentText === undefined ? grant : await readText(consentText, 'the consent text');
+      const consent = isHuman ? createConsent({ text, locale, method, now, sessionId }) : undefined;
+      const unsigned = { ...delegation, now, rootType, statusListIndex, consent };
       // Errors come before the question: a key that nobody keeps finds them. Yours signs only what you agreed to.
       await issueRootDelegation({ ...unsigned, key: generateKey() });
-      if (text !== null) {
+      if (isHuman) {
         process.stderr.write('You agree to this:\n');
         showText(text);
-        if (options.consentText !== undefined) {
+        if (consentText !== undefined) {
           process.stderr.write('which gives:\n');
           showText(grant);
         }
@@ -107,20 +97,4 @@ function requireLimits(policy: IssuedPolicy, options: IssueOptions): void {
     'no limit was given, so the delegate could do anything under the command',
     "say what it may do, for example with --tool and --max-cost, or write --policy '{}' if you mean it",
   );
-}
-
-/** The exact text that the person sees. */
-async function readConsentText(options: IssueOptions, grant: string): Promise<string> {
-  if (options.consentText === undefined) return grant;
-  return readText(options.consentText, 'the consent text');
-}
-
-function consentTo(text: string, options: IssueOptions, now: number): Consent {
-  return createConsent({
-    text,
-    locale: options.consentLocale,
-    method: options.consentMethod,
-    now,
-    ...(options.consentSession !== undefined && { sessionId: options.consentSession }),
-  });
 }

@@ -13,11 +13,9 @@ interface KeygenOptions {
 // Whoever has the file can guess for ever, so the passphrase itself must be hard to guess.
 const MIN_PASSPHRASE = 20;
 
-/** `drs keygen` */
-export function addKeygen(program: Command): void {
-  program
-    .command('keygen')
-    .summary('make a key')
+/** Adds the options of `drs-verify keygen`, and what it does. */
+export function define(command: Command): void {
+  command
     .description(
       'Makes an Ed25519 key: the private key in the file you name (a JWK, readable by you alone), the public key beside it with the ending .pub. Prints the DID.',
     )
@@ -49,12 +47,10 @@ Examples:
         passphraseFile === undefined
           ? `${JSON.stringify(key.toJwk(), null, 2)}\n`
           : encryptKey(key, await readNewPassphrase(passphraseFile));
-      await writeResult(out, privateText, {
-        force,
-        mode: 0o600,
-        note: ' (private: keep it to yourself)',
-      });
-      await writeResult(publicFile, `${JSON.stringify(key.toPublicJwk(), null, 2)}\n`, {
+      const note = ' (private: keep it to yourself)';
+      await writeResult(out, privateText, { force, mode: 0o600, note });
+      const publicText = `${JSON.stringify(key.toPublicJwk(), null, 2)}\n`;
+      await writeResult(publicFile, publicText, {
         force,
         note: ' (public: give it to whoever delegates to you)',
       });

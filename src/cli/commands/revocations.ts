@@ -2,22 +2,16 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Command } from 'commander';
 import { exportRevocations, importRevocations } from '../../revocation/store/redis-transfer.js';
-import { RevocationStoreError } from '../../revocation/store/revocation-store.js';
-import { adminHeaders, adminRefusal } from '../admin.js';
-import { CommandError } from '../command-error.js';
+import { readConfiguration } from '../../service/configuration/configuration.js';
+import { CommandError, EXIT, toCommandError } from '../command-error.js';
 import { unreadable } from '../files.js';
-import { getFromService, parseJson } from '../service.js';
+import { fromService, readAnswer, unexpectedAnswer } from '../service.js';
 
-const DEFAULT_URL = 'redis://127.0.0.1:6379';
-
-/** `drs revocations` */
-export function addRevocations(program: Command): void {
-  const command = program
-    .command('revocations')
-    .summary('list local revocations; move them from a file to Redis, and back')
-    .description(
-      'Lists the local revocations of a service, or moves them between the file of REVOCATION_STORE_PATH and the Redis at REDIS_URL (default: redis://127.0.0.1:6379), where REVOCATION_STORE=redis has them.',
-    );
+/** Adds the options of `drs-verify revocations`, and what it does. */
+export function define(command: Command): void {
+  command.description(
+    'Lists the local revocations of a service, or moves them between the file of REVOCATION_STORE_PATH and the Redis at REDIS_URL (default: redis://127.0.0.1:6379), where REVOCATION_STORE=redis has them.',
+  );
   command
     .command('list')
     .summary('print what is revoked locally, when and why')
@@ -38,9 +32,7 @@ export function addRevocations(program: Command): void {
       '\nExample:\n  REDIS_URL=redis://10.0.0.5:6379 npx drs-verify revocations import revoked.txt',
     )
     .action(async (file: string) => {
-      const report = await orCommandError(() =>
-        importRevocations(file, { url: readUrl(), minReplicas: readMinReplicas() }),
-      );
+      const report = await orCommandError(() => importRevocations(file, readRedis()));
       process.stdout.write(`imported: ${report.recorded} of ${report.entries} entries were new to Redis\n`);
     });
   command
@@ -49,47 +41,38 @@ export function addRevocations(program: Command): void {
     .description('Prints the entries that are in Redis, one a line, as REVOCATION_STORE_PATH takes them.')
     .addHelpText('after', '\nExample:\n  npx drs-verify revocations export > revoked.txt')
     .action(async () => {
-      const lines = await orCommandError(() => exportRevocations(readUrl()));
+      const lines = await orCommandError(() => exportRevocations(readRedis().url));
       process.stdout.write(lines.join(''));
     });
 }
 
 async function printList(): Promise<void> {
-  const response = await getFromService('/admin/revocations', adminHeaders());
-  if (response.status !== 200 || response.body === null) {
-    const text = await response.text();
-    throw adminRefusal({ status: response.status, text, body: parseJson(text) });
-  }
-  try {
-    await pipeline(Readable.fromWeb(response.body), process.stdout, { end: false });
-  } catch (error) {
-    throw new CommandError(`the list broke off: ${(error as Error).message}`, 'try again');
-  }
+  // The list may take longer than other answers.
+  await fromService('/admin/revocations', {}, async (response) => {
+    if (response.status !== 200 || response.body === null)
+      throw unexpectedAnswer(await readAnswer(response), EXIT.no);
+    try {
+      await pipeline(Readable.fromWeb(response.body), process.stdout, { end: false });
+    } catch (error) {
+      throw new CommandError(`the list broke off: ${(error as Error).message}`, 'try again');
+    }
+  });
 }
 
-function readUrl(): string {
-  const url = process.env['REDIS_URL']?.trim() || DEFAULT_URL;
-  if (url.split(',').every((one) => /^rediss?:\/\//.test(one.trim()) && URL.canParse(one.trim()))) return url;
-  // Do not quote the URL: it may contain a password.
-  throw new CommandError('REDIS_URL is not a redis:// or rediss:// URL', 'set it as the service has it');
-}
-
-function readMinReplicas(): number {
-  const text = process.env['REVOCATION_MIN_REPLICAS']?.trim() || '0';
-  if (/^\d{1,2}$/.test(text)) return Number(text);
-  throw new CommandError(
-    'REVOCATION_MIN_REPLICAS is not a number from 0 to 16',
-    'set it as the service has it',
-  );
+/** The Redis of the service. */
+function readRedis() {
+  const { REDIS_URL, REVOCATION_MIN_REPLICAS } = process.env;
+  const env = { REVOCATION_STORE: 'redis', REDIS_URL, REVOCATION_MIN_REPLICAS };
+  const { redisUrl: url, revocationMinReplicas: minReplicas } = readConfiguration(env);
+  return { url, minReplicas };
 }
 
 async function orCommandError<T>(action: () => Promise<T>): Promise<T> {
   try {
     return await action();
   } catch (error) {
-    if (error instanceof RevocationStoreError)
-      throw new CommandError(error.message, 'nothing was changed; try again');
     const { message, path } = error as NodeJS.ErrnoException;
+    if (toCommandError(error) !== null) throw error;
     if (path !== undefined) throw unreadable(path, 'revocations', error);
     throw new CommandError(message, 'look at the Redis of REDIS_URL; then try again');
   }

@@ -1,12 +1,11 @@
 import type { Command } from 'commander';
 import { isJsonObject } from '../../protocol/json.js';
 import { digestOf, parseCompactJwt } from '../../protocol/jwt.js';
-import { memberOf, readAsked, type RevocationJson } from '../../revocation/index.js';
-import { adminHeaders, adminRefusal } from '../admin.js';
-import { readChainFile } from '../bundle-file.js';
-import { CommandError } from '../command-error.js';
-import { parseIndex } from '../policy-options.js';
-import { postToService } from '../service.js';
+import { memberOf, readAsked } from '../../revocation/index.js';
+import { readChainFile } from '../files.js';
+import { CommandError, EXIT } from '../command-error.js';
+import { parseIndex } from '../options.js';
+import { askService, unexpectedAnswer } from '../service.js';
 
 interface Options {
   readonly index?: number;
@@ -15,11 +14,9 @@ interface Options {
   readonly reason?: string;
 }
 
-/** `drs revoke` */
-export function addRevoke(program: Command): void {
-  program
-    .command('revoke')
-    .summary('revoke a receipt, by its status list index or itself, or a key')
+/** Adds the options of `drs-verify revoke`, and what it does. */
+export function define(command: Command): void {
+  command
     .description(
       'Has the service at DRS_VERIFY_URL (default: http://127.0.0.1:8080) refuse, from now on, every receipt with this status list index, or every chain through this receipt, or every chain in which this DID issues or receives. Needs DRS_ADMIN_TOKEN, with the value that the service has, or DRS_ADMIN_TOKEN_FILE, a file with it. If the service has ADMIN_ON_METRICS_ADDR=1, set DRS_ADMIN_URL to that address, such as http://127.0.0.1:9464. There is no undo.',
     )
@@ -45,16 +42,15 @@ Examples:
           `${named.length === 0 ? 'nothing is' : 'several things are'} named, expected one`,
           'give --index, --receipt or --did',
         );
-      const json: RevocationJson = {
-        ...(receipt === undefined ? indexOrDid(argument ?? index, did) : await readReceipt(receipt)),
-        ...(reason !== undefined && { reason }),
-      };
-      const asked = readAsked(json);
+      const of =
+        receipt === undefined ? { status_list_index: argument ?? index, did } : await readReceipt(receipt);
+      const json = JSON.stringify({ ...of, reason });
+      const asked = readAsked(JSON.parse(json));
       if (typeof asked === 'string')
         throw new CommandError(asked, 'of a key, give the DID that is "kid" in its .pub file');
-      const answer = await postToService('/admin/revoke', JSON.stringify(json), adminHeaders());
-      const { status, body } = answer;
-      if (status !== 200 || !isJsonObject(body) || body['revoked'] !== true) throw adminRefusal(answer);
+      const answer = await askService('/admin/revoke', json);
+      const isRevoked = isJsonObject(answer.body) && answer.body['revoked'] === true;
+      if (answer.status !== 200 || !isRevoked) throw unexpectedAnswer(answer, EXIT.no);
       process.stdout.write(`revoked: ${memberOf(asked.target).replaceAll('_', ' ')} ${asked.target}\n`);
       if (typeof asked.target === 'number')
         process.stderr.write(
@@ -63,12 +59,8 @@ Examples:
     });
 }
 
-function indexOrDid(index: number | undefined, did: string | undefined): RevocationJson {
-  return { ...(index !== undefined && { status_list_index: index }), ...(did !== undefined && { did }) };
-}
-
 /** The entry of a receipt goes when the receipt has expired, if the file says when. */
-async function readReceipt(file: string): Promise<RevocationJson> {
+async function readReceipt(file: string) {
   if (file.startsWith('sha256:')) return { receipt: file };
   const [jwt = '', ...others] = await readChainFile(file);
   if (others.length > 0)
@@ -80,5 +72,5 @@ async function readReceipt(file: string): Promise<RevocationJson> {
   if (parts.defect !== undefined)
     throw new CommandError(`${file} holds no receipt: ${parts.defect}`, 'check the file');
   const { exp } = parts.payload;
-  return { receipt: digestOf(jwt), ...(typeof exp === 'number' && { exp }) };
+  return { receipt: digestOf(jwt), exp: typeof exp === 'number' ? exp : undefined };
 }

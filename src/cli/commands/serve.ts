@@ -1,10 +1,12 @@
 import type { Command } from 'commander';
+import { helpOnVariables } from '../../service/configuration/documents.js';
+import { serve } from '../../service/main.js';
 
-/** `drs serve` */
-export function addServe(program: Command): void {
-  const command = program.command('serve');
+const WHERE = 'docs/configuration.md says more of each variable, and which values it has.';
+
+/** Adds the options of `drs-verify serve`, and what it does. */
+export function define(command: Command): void {
   command
-    .summary('run the verification service')
     .description(
       'Runs the verification service until SIGTERM or SIGINT. It is configured by environment variables, which `drs-verify serve --help` lists; with a problem in the configuration it says so and exits with 2.',
     )
@@ -20,17 +22,6 @@ Examples:
       '--check',
       'check the configuration and what it names, but no port, and exit: with 0 if it can work, else with 2',
     )
-    // Not commander's own: the list of variables comes from modules that only this command needs.
-    .helpOption(false)
-    .option('-h, --help', 'display help for command, with all variables')
-    .action(async ({ check, help }: { check?: true; help?: true }) => {
-      if (help) {
-        const { helpOnVariables } = await import('../../service/configuration/documents.js');
-        const where = 'docs/configuration.md says more of each variable, and which values it has.\n';
-        command.addHelpText('after', `\nVariables:\n\n${helpOnVariables()}\n\n${where}`).help();
-      }
-      // Only this command needs the native server; loading it would slow down every other.
-      const { serve } = await import('../../service/main.js');
-      await serve(process.env, check);
-    });
+    .addHelpText('after', () => `\nVariables:\n\n${helpOnVariables()}\n\n${WHERE}`)
+    .action(({ check }: { check?: true }) => serve(process.env, check));
 }

@@ -8,10 +8,10 @@ import { sayTo, write } from '../../relay/lines.js';
 import { pump, relayToChild } from '../../relay/pump.js';
 import { mcpSigner } from '../../relay/sign.js';
 import { printableUrl } from '../../revocation/printable-url.js';
-import { readChainFile } from '../bundle-file.js';
-import { CommandError } from '../command-error.js';
+import { readChainFile } from '../files.js';
+import { CommandError, refuseWrong } from '../command-error.js';
 import { addKeyOptions, readSigner, type KeyOptions } from '../key-file.js';
-import { collect } from '../policy-options.js';
+import { collect } from '../options.js';
 import { printable } from '../terminal.js';
 
 interface SignOptions extends KeyOptions {
@@ -30,11 +30,9 @@ interface SignOptions extends KeyOptions {
   readonly allowOrigin: readonly string[];
 }
 
-/** `drs sign` */
-export function addSign(program: Command): void {
-  const command = program
-    .command('sign')
-    .summary('sign the calls of an agent that you cannot change')
+/** Adds the options of `drs-verify sign`, and what it does. */
+export function define(command: Command): void {
+  command
     .description(
       'Stands between an MCP host and an MCP server, or an A2A client and an agent, and signs each request that the server checks. All else passes as it is. What no delegation allows is not sent: the host gets an error that says what to do.',
     )
@@ -146,7 +144,7 @@ function requireWay(isChild: boolean, options: SignOptions) {
   const isOfPort =
     listenOnNetwork === true || protocol !== 'mcp' || allowHost.length + allowOrigin.length > 0;
   const isOfUrl = listen !== undefined || header.length + headerEnv.length > 0;
-  const wrong = [
+  refuseWrong([
     [servers !== 1, `there are ${servers} servers, expected one`, 'name it: --to <url>, or its command'],
     [
       isChild && isOfUrl,
@@ -159,8 +157,7 @@ function requireWay(isChild: boolean, options: SignOptions) {
       'add --listen <address>, or leave them out',
     ],
     [options.chain.length === 0, 'there is no chain to sign under', 'name the file of one with --chain'],
-  ] as const;
-  for (const [isWrong, found, hint] of wrong) if (isWrong) throw new CommandError(found, hint);
+  ]);
 }
 
 function cannotStart(program: string, error: unknown): never {

@@ -1,5 +1,4 @@
 import { readFile } from 'node:fs/promises';
-import { clock } from '../../issue/options.js';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Command } from 'commander';
@@ -11,20 +10,16 @@ import {
   signStatusList,
   type EditableStatusList,
 } from '../../revocation/lists/make-status-list.js';
-import { StatusListError } from '../../revocation/lists/status-list-error.js';
 import { CommandError } from '../command-error.js';
 import { readText, replaceFile, writeResult } from '../files.js';
 import { readKeyFile } from '../key-file.js';
-import { parseIndex } from '../policy-options.js';
-import { parseTime } from '../times.js';
+import { parseIndex, parseTime } from '../options.js';
 
 const MEDIA_TYPE = 'application/vc+jwt';
 
-/** `drs status-list` */
-export function addStatusList(program: Command): void {
-  const command = program
-    .command('status-list')
-    .summary('make, change and serve a status list')
+/** Adds the options of `drs-verify status-list`, and what it does. */
+export function define(command: Command): void {
+  command
     .description(
       'A W3C Bitstring Status List, as a signed credential (vc+jwt): what a service reads from STATUS_LIST_BASE_URL to learn what is revoked.',
     )
@@ -47,7 +42,7 @@ and in a third one, to revoke the receipts that were issued with --status-index 
     .requiredOption('--key <file>', "the issuer's private key")
     .requiredOption('--id <url>', 'the URL under which the list will be served')
     .option('--entries <count>', 'how many entries it has', parseIndex, DEFAULT_STATUS_LIST_ENTRIES)
-    .option('--expires <time>', 'after it, verifiers refuse the list (default: never)', toSeconds)
+    .option('--expires <time>', 'after it, verifiers refuse the list (default: never)', parseTime)
     .option('-o, --out <file>', 'where to write the list (default: standard output)')
     .option('--force', 'replace the file where it exists')
     .action(async ({ key, id, entries, expires, out, force }: CreateOptions) => {
@@ -56,7 +51,7 @@ and in a third one, to revoke the receipts that were issued with --status-index 
           `--id is ${JSON.stringify(id)}, expected a URL`,
           'give the one under which the list will be served, such as https://lists.example/1',
         );
-      const list = orCommandError(
+      const list = await orCommandError(
         () => createStatusList({ id, entries }),
         'give --entries as a multiple of 8',
       );
@@ -74,7 +69,7 @@ and in a third one, to revoke the receipts that were issued with --status-index 
       .command(name)
       .summary(revoked ? 'mark entries as revoked' : 'mark entries as no longer revoked')
       .requiredOption('--key <file>', "the issuer's private key")
-      .option('--expires <time>', 'after it, verifiers refuse the list (default: never)', toSeconds)
+      .option('--expires <time>', 'after it, verifiers refuse the list (default: never)', parseTime)
       .argument('<list_file>', 'the list, as `npx drs-verify status-list create` wrote it; it is replaced')
       .argument('<index...>', 'status list indices', (text, all: number[] | undefined) => [
         ...(all ?? []),
@@ -82,9 +77,8 @@ and in a third one, to revoke the receipts that were issued with --status-index 
       ])
       .action(async (file: string, indices: number[], { key, expires }: ChangeOptions) => {
         const list = await open(file);
-        for (const index of indices) {
-          orCommandError(() => setRevoked(list, index, revoked), 'give indices that the list has');
-        }
+        for (const index of indices)
+          await orCommandError(() => setRevoked(list, index, revoked), 'give indices that the list has');
         await replaceFile(file, await sign(list, key, expires));
         process.stderr.write(`${file}: ${revoked ? 'revoked' : 'reinstated'} ${indices.join(', ')}\n`);
       });
@@ -120,25 +114,20 @@ async function sign(list: EditableStatusList, keyFile: string, expires: number |
       "give the issuer's key, or create a new list with this one",
     );
   const validUntil = expires !== undefined ? { validUntil: new Date(expires * 1000) } : {};
-  try {
-    return `${await signStatusList(list, { signer, validFrom: new Date(), ...validUntil })}\n`;
-  } catch (error) {
-    if (!(error instanceof RangeError)) throw error;
-    throw new CommandError(error.message, 'reinstate the entries of receipts that have expired');
-  }
+  const jwt = await orCommandError(
+    () => signStatusList(list, { signer, validFrom: new Date(), ...validUntil }),
+    'reinstate the entries of receipts that have expired',
+  );
+  return `${jwt}\n`;
 }
 
 async function open(file: string): Promise<EditableStatusList> {
   const text = await readText(file, 'a status list (vc+jwt)');
-  try {
-    return await openStatusList(text);
-  } catch (error) {
-    if (!(error instanceof SyntaxError || error instanceof StatusListError)) throw error;
-    throw new CommandError(
-      `${file} is not a status list: ${error.message}`,
-      'make one with `npx drs-verify status-list create`',
-    );
-  }
+  return orCommandError(
+    () => openStatusList(text),
+    'make one with `npx drs-verify status-list create`',
+    `${file} is not a status list: `,
+  );
 }
 
 function serve(file: string, port: number): Promise<never> {
@@ -160,16 +149,12 @@ function serve(file: string, port: number): Promise<never> {
   });
 }
 
-/** Commander passes the previous value as the second argument, which must not reach `parseTime`. */
-function toSeconds(text: string): number {
-  return parseTime(text, clock());
-}
-
-function orCommandError<T>(action: () => T, hint: string): T {
+async function orCommandError<T>(action: () => T | Promise<T>, hint: string, what = ''): Promise<T> {
   try {
-    return action();
+    return await action();
   } catch (error) {
-    if (!(error instanceof RangeError)) throw error;
-    throw new CommandError(error.message, hint);
+    const { name, message } = error as Error;
+    if (!['RangeError', 'SyntaxError', 'StatusListError'].includes(name)) throw error;
+    throw new CommandError(what + message, hint);
   }
 }

@@ -2,17 +2,15 @@ import type { Command } from 'commander';
 import { digestOf } from '../../protocol/jwt.js';
 import { isJsonObject, type JsonValue } from '../../protocol/json.js';
 import { show } from '../../verify/codes.js';
-import { adminHeaders, adminRefusal } from '../admin.js';
-import { readChainFile } from '../bundle-file.js';
-import { getFromService, parseJson } from '../service.js';
+import { readChainFile } from '../files.js';
+import { EXIT } from '../command-error.js';
+import { askService, unexpectedAnswer } from '../service.js';
 
 const DIGEST = /^sha256:[\da-f]{64}$/;
 
-/** `drs usage` */
-export function addUsage(program: Command): void {
-  program
-    .command('usage')
-    .summary('show how much of the limits of a receipt is used')
+/** Adds the options of `drs-verify usage`, and what it does. */
+export function define(command: Command): void {
+  command
     .description(
       'Shows how many calls the service at DRS_VERIFY_URL (default: http://127.0.0.1:8080) has allowed under a receipt with max_calls or max_total_cost_usd, and what they cost. Needs DRS_ADMIN_TOKEN, with the value that the service has, or DRS_ADMIN_TOKEN_FILE, a file with it. If the service has ADMIN_ON_METRICS_ADDR=1, set DRS_ADMIN_URL to that address, such as http://127.0.0.1:9464.',
     )
@@ -28,12 +26,9 @@ Examples:
     )
     .action(async (receipt: string) => {
       const digest = DIGEST.test(receipt) ? receipt : digestOf((await readChainFile(receipt)).at(-1) ?? '');
-      const response = await getFromService(`/admin/usage?receipt=${digest}`, adminHeaders());
-      const text = await response.text();
-      const body = parseJson(text);
-      const places = isJsonObject(body) ? [body['verify'], body['gate']] : [];
-      if (response.status !== 200 || places.includes(undefined))
-        throw adminRefusal({ status: response.status, text, body });
+      const answer = await askService(`/admin/usage?receipt=${digest}`);
+      const places = isJsonObject(answer.body) ? [answer.body['verify'], answer.body['gate']] : [];
+      if (answer.status !== 200 || places.includes(undefined)) throw unexpectedAnswer(answer, EXIT.no);
       process.stdout.write(`${digest}\n  /verify: ${usedOf(places[0])}\n  the gate: ${usedOf(places[1])}\n`);
     });
 }

@@ -15,6 +15,7 @@ import { verifyEd25519 } from '../../signatures/in-thread.js';
 import { narrowByClaims, readCredential, type StatusListCredential, type Validity } from './credential.js';
 import { unpackBits } from './bitstring.js';
 import { StatusListError } from './status-list-error.js';
+import { CLOCKS } from '../../verify/parts.js';
 
 /** A status list, unpacked and checked. */
 export interface StatusList extends Validity {
@@ -40,6 +41,8 @@ interface ReadOptions {
   readonly keys?: KeyResolver | undefined;
   /** The current time in Unix milliseconds. It must be in the list's validity period. */
   readonly nowMs: number;
+  /** Seconds by which the clock of whoever signs may be ahead. */
+  readonly clockSkewSecs?: number | undefined;
 }
 
 // `{` and any character after it, in base64url.
@@ -62,7 +65,7 @@ const RAW_TYPES = ['application/octet-stream', 'binary/octet-stream'];
 export async function readStatusList(
   body: Buffer,
   contentType: string,
-  { form, issuer: did, keys = DEFAULT_KEYS, nowMs }: ReadOptions,
+  { form, issuer: did, keys = DEFAULT_KEYS, nowMs, clockSkewSecs = CLOCKS.clockSkewSecs }: ReadOptions,
 ): Promise<StatusList> {
   const issuer = did === undefined ? undefined : resolveIssuer(did, keys);
   const start = startOf(body);
@@ -81,7 +84,7 @@ export async function readStatusList(
     throw untrusted(
       `its issuer is ${JSON.stringify(credential.issuer.slice(0, 80))}, expected ${issuer.did}`,
     );
-  assertValidAt(nowMs, credential);
+  assertValidAt(nowMs, clockSkewSecs * 1000, credential);
   return toStatusList(await unpackBits(credential.packed), credential);
 }
 
@@ -184,8 +187,8 @@ const sha256 = (text: string) => createHash('sha256').update(text).digest();
 const name = (value: JsonValue | undefined) =>
   typeof value === 'string' ? JSON.stringify(value) : 'unnamed';
 
-function assertValidAt(nowMs: number, { validFromMs, validUntilMs }: Validity): void {
-  if (nowMs >= validFromMs && nowMs < validUntilMs) return;
+function assertValidAt(nowMs: number, skewMs: number, { validFromMs, validUntilMs }: Validity): void {
+  if (nowMs >= validFromMs - skewMs && nowMs < validUntilMs) return;
   const defect =
     nowMs < validFromMs
       ? `it becomes valid at ${isoTime(validFromMs)}`

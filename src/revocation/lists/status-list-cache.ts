@@ -22,6 +22,8 @@ export interface StatusListOptions {
   readonly issuer?: string | undefined;
   /** `raw`: bits, which nothing tells from any other bytes. `credential` by default. */
   readonly form?: ListForm | undefined;
+  /** Seconds by which the clock of whoever signs may be ahead; 30 by default. */
+  readonly clockSkewSecs?: number | undefined;
 }
 
 /** Why verifications that need the list are refused; see {@link StatusListCache.unreadyReason}. */
@@ -246,9 +248,10 @@ export class StatusListCache {
       return 'not_modified';
     }
     const { body, contentType, etag } = fetched;
-    const { form = 'credential', issuer } = this.#options;
+    const { form = 'credential', issuer, clockSkewSecs } = this.#options;
     const { keys } = this.#deps;
-    const list = await readStatusList(body, contentType, { form, issuer, keys, nowMs: this.#deps.now() });
+    const options = { form, issuer, keys, nowMs: this.#deps.now(), clockSkewSecs };
+    const list = await readStatusList(body, contentType, options);
     if (copy !== null && issuer !== undefined) assertNotOlder(list, copy.list);
     this.#lastTime = this.#deps.now();
     this.#copy = { list, etag, fetchedAt: this.#lastTime };

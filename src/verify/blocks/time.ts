@@ -1,25 +1,26 @@
 import { Failure, showTime } from '../codes.js';
-import type { Root } from '../parts.js';
+import type { Root, Rules } from '../parts.js';
 import type { Receipt } from '../receipt.js';
 import type { Structure } from './a-b-form.js';
+
+type Bounds = Pick<Rules, 'clockSkewSecs' | 'expiryGraceSecs'>;
 
 /**
  * Block E for receipts: the time lies inside every receipt's window, all bounds inclusive, and each window inside its
  * parent's.
  *
  * @param now Unix seconds
- * @param skew seconds by which both bounds are relaxed
  */
 export function checkWindows(
   { receipts, chain }: Pick<Structure, 'receipts' | 'chain'>,
   now: number,
-  skew: number,
+  rules: Bounds,
 ): Failure | null {
   for (let index = 0; index < receipts.length; index++) {
     const receipt = receipts[index] as Receipt;
     const parent = chain === null ? receipts[index - 1] : undefined;
     const failure =
-      checkWindow(receipt, index, now, skew) ??
+      checkWindow(receipt, index, now, rules) ??
       (parent === undefined ? null : checkNesting(parent, receipt, index));
     if (failure !== null) return failure;
   }
@@ -49,15 +50,16 @@ function checkWindow(
   { claims: { nbf, exp } }: Receipt,
   subject: number,
   now: number,
-  skew: number,
+  { clockSkewSecs: skew, expiryGraceSecs: grace }: Bounds,
 ): Failure | null {
-  const allowance = skew === 0 ? '' : ` give or take ${skew} s of clock skew`;
   if (now < nbf - skew) {
-    const expected = `a time of at most ${showTime(now)}${allowance}, which is now`;
+    const allowance = skew === 0 ? '' : `, or up to ${skew} s later`;
+    const expected = `a time of at most ${showTime(now)}, which is now${allowance}`;
     return new Failure('NOT_YET_VALID', { subject, time: nbf, expected });
   }
-  if (now > (exp ?? Infinity) + skew) {
-    const expected = `a time of at least ${showTime(now)}${allowance}, which is now`;
+  if (now > (exp ?? Infinity) + grace) {
+    const allowance = grace === 0 ? '' : `, or up to ${grace} s earlier`;
+    const expected = `a time of at least ${showTime(now)}, which is now${allowance}`;
     return new Failure('EXPIRED', { subject, time: exp ?? undefined, expected });
   }
   return null;

@@ -89,7 +89,7 @@ function worlds(random: Random): World[] {
           didOf(2),
         ],
         serverIdentity: SERVERS[0] ?? '',
-        clockSkewSecs: 10,
+        ...{ clockSkewSecs: 10, expiryGraceSecs: 20 },
         maxChainDepth: 4,
       },
       remote: 'none',

@@ -38,6 +38,7 @@ import type { Found, GateAnswer, GateBody, Protocol, Route } from '../../gate.js
 import { fromValue, hasDuplicateNames, member, readJson, writeJson, type Json } from '../../json.js';
 import type { GateRequest } from './requests.js';
 import { framework, type GateWorld as World } from './routes.js';
+import { SKEW_SECS } from '../../oracle.js';
 
 /** A door of a gate. The gate is in this process, so that the run controls its clock. */
 export interface GateDoor {
@@ -135,7 +136,7 @@ const open = (world: World) =>
     trustedRoots: 'any',
     serverIdentity: 'any',
     replayStore: createMemoryReplayStore(),
-    clockSkewSecs: world.settings.clockSkewSecs ?? 0,
+    clockSkewSecs: world.settings.clockSkewSecs ?? SKEW_SECS,
   }) as const;
 
 const line = (answer: GateAnswer) => lineOf(answer, undefined);

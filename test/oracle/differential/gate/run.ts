@@ -97,7 +97,7 @@ const WORLDS: readonly World[] = [
     settings: {
       trustedRoots: [didOf(0), { did: didOf(1), name: 'Zoë', labels: { team: 'sales' } }, didOf(2)],
       serverIdentity: SERVERS[0] ?? '',
-      clockSkewSecs: 100,
+      ...{ clockSkewSecs: 100, expiryGraceSecs: 50 },
       maxChainDepth: 4,
     },
     remote: 'none',
@@ -277,7 +277,7 @@ export class Game {
     }
     if (typeof seen === 'number') return `status ${seen}`;
     const { settings } = this.#world;
-    const replays = this.#replays.get(door.scope) ?? new Replays(settings.clockSkewSecs ?? 0);
+    const replays = this.#replays.get(door.scope) ?? new Replays(settings.clockSkewSecs);
     this.#replays.set(door.scope, replays);
     const revocation = { remote: this.#remote, local: this.#local };
     const answer = decide({ ...seen, now: this.#now, settings, revocation, replays, verifySignature });
