@@ -200,11 +200,7 @@ describe('drs-verify guard over stdio', { shuffle: false }, () => {
   it('drops a notification that it refuses', async () => {
     const [got] = await ask(
       2,
-      {
-        jsonrpc: '2.0',
-        method: 'tools/call',
-        params: { name: 'search', _meta: { [BUNDLE]: signed('tools/call', { tool: 'search' }) } },
-      },
+      toolCall(undefined, chain, {}),
       { jsonrpc: '2.0', method: 'notifications/acme' },
       request(7, 'ping'),
     );

@@ -118,36 +118,17 @@ it('answers itself what it does not send, in whole lines, and skips a line that 
     .trim()
     .split('\n')
     .map((line) => JSON.parse(line) as Record<string, unknown>);
-  const error = (code: number, data = {}) => expect.objectContaining({ code, ...data }) as unknown;
-  const answers = [
-    {},
-    { half: 1 },
-    { jsonrpc: '2.0', id: 'm', error: error(-32000) },
-    {
-      jsonrpc: '2.0',
-      id: 'r',
-      error: error(-32010, { data: expect.objectContaining({ code: 'POLICY_VIOLATION' }) as unknown }),
-    },
-    [
-      { jsonrpc: '2.0', id: 'r', error: error(-32600) },
-      { jsonrpc: '2.0', id: 2, error: error(-32600) },
-    ],
-    {
-      jsonrpc: '2.0',
-      id: 9,
-      error: error(-32010, { data: expect.objectContaining({ code: 'INVALID_JSONRPC' }) as unknown }),
-    },
-    {
-      jsonrpc: '2.0',
-      id: 12345678901234567890,
-      error: error(-32010, { data: expect.objectContaining({ code: 'INVALID_JSONRPC' }) as unknown }),
-    },
-    {
-      jsonrpc: '2.0',
-      id: 1e-3,
-      error: error(-32010, { data: expect.objectContaining({ code: 'INVALID_JSONRPC' }) as unknown }),
-    },
-    { jsonrpc: '2.0', id: null, error: error(-32600) },
+  const error = (id: unknown, code: number, data = {}) => ({
+    ...{ jsonrpc: '2.0', id },
+    error: expect.objectContaining({ code, ...data }) as unknown,
+  });
+  const unsigned = (id: unknown, code: string) =>
+    error(id, -32010, { data: expect.objectContaining({ code }) as unknown });
+  const answers: unknown[] = [
+    ...[{}, { half: 1 }, error('m', -32000), unsigned('r', 'POLICY_VIOLATION')],
+    [error('r', -32600), error(2, -32600)],
+    ...[9, 12345678901234567890, 1e-3].map((id) => unsigned(id, 'INVALID_JSONRPC')),
+    error(null, -32600),
     { jsonrpc: '2.0', id: 3, method: 'ping' },
   ];
   // A client that reads integers of any size finds its own.

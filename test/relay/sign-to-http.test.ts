@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { type IncomingMessage, type ServerResponse } from 'node:http';
 import { PassThrough } from 'node:stream';
 import { text } from 'node:stream/consumers';
-import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest';
 import { decodeBundle } from '../../src/issue/index.js';
 import { httpEnd, waitBefore } from '../../src/relay/http-end.js';
 import { httpTarget } from '../../src/relay/http-target.js';
@@ -41,6 +41,7 @@ beforeAll(async () => {
   });
 });
 afterAll(() => server.close());
+afterEach(() => void vi.useRealTimers());
 
 const json =
   (body: string, status = 200, headers = {}) =>
@@ -199,17 +200,12 @@ it('says that the server is away', async () => {
 
 it('waits for an answer as long as its client does', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'] });
-  try {
-    answers = {
-      slow: (res) => {
-        vi.advanceTimersByTime(24 * 3600 * 1000);
-        json('{"id":1,"result":{}}')(res);
-      },
-    };
-    expect(await relay([request(1, 'slow')])).toEqual(['{"id":1,"result":{}}']);
-  } finally {
-    vi.useRealTimers();
-  }
+  const slow = (res: ServerResponse) => {
+    vi.advanceTimersByTime(24 * 3600 * 1000);
+    json('{"id":1,"result":{}}')(res);
+  };
+  answers = { slow };
+  expect(await relay([request(1, 'slow')])).toEqual(['{"id":1,"result":{}}']);
 });
 
 it('begins a lost session again, and sends once more what was not taken, signed anew', async () => {
