@@ -37,7 +37,7 @@ export const GATE_CATALOGUE = [
   row(
     'METHOD_NOT_ALLOWED',
     405,
-    'Send the message with POST. Of other requests pass: over MCP an event stream (Accept: text/event-stream) and DELETE, over A2A the agent card.',
+    'Send the message with POST. Of other requests pass: over MCP an event stream (Accept: text/event-stream), DELETE and OAuth metadata, over A2A the agent card.',
   ),
   row(
     'INVALID_PATH',

@@ -153,11 +153,16 @@ const isAmbiguousEnvelope = (text: string): boolean =>
 /** The HTTP methods of requests that may pass unchecked. */
 export const PASSING_METHODS: ReadonlySet<string> = new Set(['GET', 'DELETE', 'HEAD', 'OPTIONS']);
 
-/** Whether a request without a message passes to an MCP server: the event stream, the end of a session, OPTIONS. */
+/** Where a client that must sign in reads how, before the path of the server if there are several: RFC 9728 §3.1. */
+export const RESOURCE_METADATA = '/.well-known/oauth-protected-resource';
+
+/** Whether a request without a message passes to an MCP server: the event stream, the end of a session, OPTIONS, metadata. */
 export function passesMcpHttp(request: GateRequest): boolean {
   const method = methodOf(request);
   if (!PASSING_METHODS.has(method) || mayHaveBody(request.body)) return false;
-  return (method !== 'GET' && method !== 'HEAD') || request.headers('accept').some(namesEventStream);
+  if (method !== 'GET' && method !== 'HEAD') return true;
+  if (`${request.path ?? ''}/`.startsWith(`${RESOURCE_METADATA}/`)) return true;
+  return request.headers('accept').some((accept) => EVENT_STREAM.test(accept));
 }
 
 /** Whether a server could find something in the body, which nobody has signed: for requests that pass without a message. */
@@ -165,11 +170,7 @@ export function mayHaveBody(body: RequestBody): boolean {
   return body.kind !== 'none' && !(body.kind === 'text' && body.text === '');
 }
 
-function namesEventStream(accept: string): boolean {
-  return accept.split(',').some((range) => EVENT_STREAM.test(range));
-}
-
-const EVENT_STREAM = /^[ \t]*text\/event-stream[ \t]*(?:;|$)/i;
+const EVENT_STREAM = /(?:^|,)[ \t]*text\/event-stream[ \t]*(?:[;,]|$)/i;
 
 /**
  * Reads the message of a request. A request that is not a POST passes or is denied at once. If the body cannot be read,

@@ -1,5 +1,6 @@
 import { targetOf } from '../gate/a2a-rest.js';
 import type { Protocol } from '../gate/codes.js';
+import { RESOURCE_METADATA } from '../gate/json-rpc.js';
 import { IssueError } from '../issue/index.js';
 import { hasDotSegment } from '../protocol/resources.js';
 import { printableUrl } from '../revocation/printable-url.js';
@@ -48,7 +49,13 @@ export function destinationOf(
   if (!isExact && url.search !== '') throw unusable(text, 'a URL without a query');
   const own = url.pathname + url.search;
   const root = url.pathname.replace(/\/$/, '');
+  const isMetadata = (method: string, target: string) =>
+    protocol === 'mcp' &&
+    !isLocal &&
+    ['GET', 'HEAD'].includes(method) &&
+    [RESOURCE_METADATA, RESOURCE_METADATA + root].includes(target);
   const takes = (method: string, target: string) => {
+    if (isMetadata(method, target)) return true;
     if (isExact) return target === own || (isLocal && ['/', url.pathname].includes(target));
     const [path = ''] = target.split('?', 1);
     if (!path.startsWith('/') || target.includes('\\') || hasDotSegment(path)) return false;
@@ -62,7 +69,8 @@ export function destinationOf(
   return {
     url,
     expected: isExact ? shown : `${own} or a path below it`,
-    pathFor: (method, target) => (takes(method, target) ? (isExact ? own : target) : null),
+    pathFor: (method, target) =>
+      !takes(method, target) ? null : isExact && !isMetadata(method, target) ? own : target,
   };
 }
 

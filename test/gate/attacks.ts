@@ -662,6 +662,7 @@ export const ATTACKS: readonly Attack[] = [
       ),
   }),
   ...group([405, 'METHOD_NOT_ALLOWED'], {
+    'mcp: what is beside OAuth metadata': () => bare('GET', '/.well-known/oauth-protected-resources'),
     'mcp: a GET that is no event stream': () => ({ method: 'GET', headers: [['Accept', '*/*']] }),
     'mcp: a GET that says nothing': () => ({ method: 'GET' }),
     'mcp: a GET of another stream': () => ({
@@ -673,6 +674,7 @@ export const ATTACKS: readonly Attack[] = [
     'mcp: a HEAD that says nothing': () => ({ method: 'HEAD' }),
   }),
   ...group('pass', {
+    'mcp: OAuth metadata': () => bare('GET', '/.well-known/oauth-protected-resource/mcp'),
     'mcp: the event stream': () => ({
       method: 'GET',
       headers: [['Accept', 'application/json, Text/Event-Stream;q=0.9']],

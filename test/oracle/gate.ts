@@ -434,9 +434,8 @@ function openRpc(question: GateQuestion): Opening {
   }
   if (['GET', 'HEAD', 'DELETE', 'OPTIONS'].includes(method) && !isBare(question)) return 'METHOD_NOT_ALLOWED';
   if (protocol === 'mcp' && (method === 'GET' || method === 'HEAD'))
-    return valuesOf(headers, 'accept').some((value) =>
-      /(?:^|,)\s*text\/event-stream\s*(?:$|[,;])/i.test(value),
-    )
+    return /^\/\.well-known\/oauth-protected-resource(?:\/|$)/.test(path ?? '') ||
+      valuesOf(headers, 'accept').some((value) => /(?:^|,)\s*text\/event-stream\s*(?:$|[,;])/i.test(value))
       ? 'pass'
       : 'METHOD_NOT_ALLOWED';
   if (protocol === 'mcp' && (method === 'DELETE' || method === 'OPTIONS')) return 'pass';

@@ -9,6 +9,7 @@ import path from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { pino } from 'pino';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { discoverOAuthProtectedResourceMetadata } from '@modelcontextprotocol/client';
 import { MAIN } from '../cli/drs.js';
 import { startToolServer, type ToolServer } from '../e2e/gate-tools.js';
 import { encode, liveCall, liveChain } from '../middleware/call.js';
@@ -478,4 +479,32 @@ describe('drs-verify guard in front of an HTTP tool', () => {
     const other = await send(`${url}/save`, { headers: headers(), body: '{"tool":"save"}' });
     expect([other.status, other.text]).toEqual([404, expect.not.stringContaining('v=1')]);
   });
+});
+
+it('lets a client that must sign in find out how, and nothing else beside the server’s path', async () => {
+  const url = await guard('mcp', `${tools.url}/mcp`);
+  const metadata = { resource: `${url}/mcp`, authorization_servers: ['https://auth.example'] };
+  respond = (res, { method }) =>
+    method === 'GET'
+      ? res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(metadata))
+      : res.writeHead(401, { 'www-authenticate': `Bearer resource_metadata="${url}/x"` }).end();
+  expect(await discoverOAuthProtectedResourceMetadata(`${url}/mcp`)).toEqual(metadata);
+  expect(got.map(({ url: asked }) => asked)).toEqual(['/.well-known/oauth-protected-resource/mcp']);
+  const list = { method: 'POST', body: '{"jsonrpc":"2.0","id":1,"method":"tools/list"}' };
+  const headers = { 'Content-Type': 'application/json' };
+  const refused = await fetch(`${url}/mcp`, { ...list, headers });
+  expect([refused.status, refused.headers.get('www-authenticate')]).toEqual([
+    ...[401, `Bearer resource_metadata="${url}/x"`],
+  ]);
+  const well = '/.well-known/oauth-protected-resource';
+  const statusOf = async (path: string, init?: RequestInit) => (await fetch(url + path, init)).status;
+  expect(await statusOf(well)).toBe(200);
+  for (const path of [
+    `${well}/other`,
+    `${well}/mcp?x=1`,
+    `${well}/mcp/`,
+    '/.well-known/openid-configuration',
+  ])
+    expect(await statusOf(path)).toBe(404);
+  expect(await statusOf(well, { ...list, headers })).toBe(404);
 });

@@ -423,6 +423,11 @@ function altered(random: Random, request: GateRequest, bundle: string): GateRequ
       ]),
       method: random.pick(['GET', 'GET', 'HEAD', 'POST']),
     }),
+    () => ({
+      ...request,
+      path: `/.well-known/oauth-protected-resource${random.pick(['', '/mcp', 'x', '?a', '/../x', '/'])}`,
+      ...{ method: random.pick(['GET', 'HEAD', 'POST']), body: random.pick(['', body]) },
+    }),
     () => ({ ...request, headers: without('X-DRS-Bundle') }),
     () => put(['X-DRS-Bundle', bundle]),
     () => put(['x-drs-bundle', 'e30']),
