@@ -37,6 +37,8 @@ export type ReplayResult = 'accepted' | 'replayed' | 'stale' | 'limit_reached' |
 export interface ReplayObserver {
   replayChecked?(result: ReplayResult, milliseconds: number): void;
   limitReached?(member: ReachedLimit['member']): void;
+  /** Told of an invocation that was signed so many seconds in the future. */
+  cameEarly?(secs: number): void;
 }
 
 /** The claims of an invocation that a use of it depends on. */
@@ -87,6 +89,7 @@ async function use(
   observer: ReplayObserver,
 ): Promise<Failure | readonly LimitLeft[] | null> {
   const { iss, jti, iat } = claims;
+  if (iat > now) observer.cameEarly?.(iat - now);
   if (iat < now - windowSecs || iat > now + clockSkewSecs) {
     const [from, until] = [showTime(now - windowSecs), showTime(now + clockSkewSecs)];
     const expected = `from ${from} to ${until}, ${windowSecs} s before now to ${clockSkewSecs} s after`;

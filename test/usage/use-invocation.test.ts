@@ -83,6 +83,16 @@ describe('an invocation', () => {
     expect(store.size).toBe(code === null ? 1 : 0);
   });
 
+  it('tells by how much it came early, also where that is too much', async () => {
+    const early: number[] = [];
+    const observer = { cameEarly: (secs: number) => early.push(secs) };
+    for (const [at, ahead] of [-5, 0, 3, 99].entries()) {
+      const claims = { ...invocation, jti: `inv:early ${at}`, iat: NOW + ahead };
+      await useInvocation(claims, [], createMemoryReplayStore(), NOW, rules, observer);
+    }
+    expect(early).toEqual([3, 99]);
+  });
+
   it('says what would have been fresh', async () => {
     const failure = (await useInvocation(
       { ...invocation, iat: 5 },

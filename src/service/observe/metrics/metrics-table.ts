@@ -39,6 +39,7 @@ export const METRICS: readonly Row<Sources>[] = [
   ['drs_replay_checks_total', 'counter', 'Invocations checked for replay', ['scope', 'result'], (s) => byScope(s, (_, scope) => s.metrics.replays[scope].results)],
   ['drs_replay_check_duration_seconds', 'histogram', 'How long the replay store took', ['scope'], (s) => byScope(s, (_, scope) => s.metrics.replays[scope].seconds)],
   ['drs_limits_reached_total', 'counter', 'Calls refused by a limit of a receipt', ['scope', 'limit'], (s) => byScope(s, (_, scope) => s.metrics.replays[scope].limits)],
+  ['drs_clock_ahead_seconds', 'histogram', 'By how much an invocation was signed in the future, if it was', ['scope'], (s) => byScope(s, (_, scope) => s.metrics.replays[scope].ahead)],
   ['drs_store_lost_total', 'counter', 'Losses of data by Redis that were noticed', ['scope'], (s) => byScope(s, (store) => store.losses ?? 0)],
   ['drs_refunds_total', 'counter', 'Refunds asked for at /v1/refund, by code', ['result'], (s) => s.metrics.refunds],
   ['drs_usage_counters', 'gauge', 'Limited receipts that are counted in this process', ['scope'], (s) => byScope(s, (store) => store.counters)],

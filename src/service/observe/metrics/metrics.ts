@@ -121,6 +121,7 @@ export class Metrics {
     results: { accepted: 0, replayed: 0, stale: 0, limit_reached: 0, unavailable: 0 },
     limits: { max_calls: 0, max_total_cost_usd: 0 },
     seconds: new Distribution(SECONDS),
+    ahead: new Distribution([1, 2, 5, 10, 20, 30, 60, 300]),
   }));
   readonly refunds = forEach(['done', ...REFUND_CODES] as const, () => 0);
   readonly lookups = { remote: { false: 0, true: 0 }, local: { false: 0, true: 0 } };
@@ -230,6 +231,7 @@ export class Metrics {
         counts.seconds.observeMs(milliseconds);
       },
       limitReached: (member) => counts.limits[member]++,
+      cameEarly: (secs) => counts.ahead.observe(secs),
     };
   }
 }
