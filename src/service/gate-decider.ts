@@ -237,11 +237,12 @@ export async function openGate(deps: {
   readonly metrics: Metrics;
   readonly verdicts: VerdictLogs;
   readonly log: Logger;
+  readonly openReplays?: (() => Promise<ReplayStore>) | undefined;
 }): Promise<Gate> {
   const { engine, configuration, metrics, verdicts, log } = deps;
   const { gateReplay, gateRoutes, gateSigningKey, statusListBaseUrl } = configuration;
   const routes = new ServedRoutes(gateRoutes);
-  const replays = await openReplays(gateReplay, configuration, log);
+  const replays = await (deps.openReplays?.() ?? openReplays(gateReplay, configuration, log));
   if (gateReplay === 'off')
     log.warn('GATE_REPLAY is off: a call that the gate allowed can be repeated while its delegation lives');
   const { list } = engine.revocation;
