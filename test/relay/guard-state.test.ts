@@ -1,11 +1,14 @@
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, describe, expect, it, onTestFinished } from 'vitest';
 import { toCommandError } from '../../src/cli/command-error.js';
 import { guard } from '../../src/cli/guard.js';
+import { MAIN } from '../cli/drs.js';
 import { encode, liveCall, liveChain } from '../middleware/call.js';
+import { listen } from '../middleware/http.js';
+import { firstLine } from '../support/child.js';
 import { eventually } from '../support/eventually.js';
 import { needs } from '../support/programs.js';
 import { ECHO, startGuard, type GuardProcess } from './guard-process.js';
@@ -131,6 +134,56 @@ describe('drs-verify guard --state', () => {
       await end(guard);
     },
   );
+
+  it('forgets none over HTTP, where calls come at the same time', async () => {
+    const [chain, state] = [chainOf(40), newFolder()];
+    const tools = await listen((req, res) => {
+      req.resume().on('end', () => res.writeHead(200, { 'content-type': 'application/json' }).end('{}'));
+    });
+    onTestFinished(() => tools.close());
+    const options = [
+      '--trusted-root',
+      chain.parties[0]?.did ?? '',
+      '--tool-server',
+      SERVER,
+      '--state',
+      state,
+    ];
+    const run = async () => {
+      const to = ['--to', `${tools.url}/mcp`, '--listen', '127.0.0.1:0'];
+      const child = spawn(process.execPath, [MAIN, 'guard', ...options, ...to], {
+        env: { PATH: process.env['PATH'] },
+        stdio: ['ignore', 'pipe', 'inherit'],
+      });
+      onTestFinished(() => void child.kill('SIGKILL'));
+      const { url } = JSON.parse(await firstLine(child.stdout)) as { url: string };
+      return { child, url: `${url}/mcp` };
+    };
+    const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
+    const post = async (url: string, call: object) => {
+      const answer = await fetch(url, { method: 'POST', headers, body: JSON.stringify(call) });
+      return /"code":"([A-Z_]+)"/.exec(await answer.text())?.[1] ?? 'allowed';
+    };
+    const calls = Array.from({ length: 120 }, () => newCall(chain));
+    const first = await run();
+    let answered = 0;
+    const before = await Promise.all(
+      calls.slice(0, 60).map(async (call) => {
+        const answer = await post(first.url, call).catch(() => 'cut');
+        if (++answered === 12) first.child.kill('SIGKILL');
+        return answer;
+      }),
+    );
+    const allowed = calls.filter((_, at) => before[at] === 'allowed');
+    expect(allowed.length).toBeGreaterThan(0);
+    const { url } = await run();
+    const again = await Promise.all(allowed.map((call) => post(url, call)));
+    expect(new Set(again)).toEqual(new Set(['REPLAY_DETECTED']));
+    const after = await Promise.all(calls.slice(60).map((call) => post(url, call)));
+    expect(new Set(after)).toContain('LIMIT_REACHED');
+    const passed = after.filter((answer) => answer === 'allowed').length;
+    expect(allowed.length + passed).toBeLessThanOrEqual(40);
+  });
 
   it('does not start on the folder of another, nor on a file that it does not know', async () => {
     const [chain, state] = [chainOf(), newFolder()];
