@@ -36,9 +36,9 @@ export class FileReplayStore extends MemoryStore {
     { maxEntries, log }: { readonly maxEntries: number; readonly log: ReplayLog },
     lockWaitMs = 5_000,
   ): Promise<FileReplayStore> {
-    await mkdir(folder, { mode: 0o700 }).catch((error: NodeJS.ErrnoException) => {
-      if (error.code === 'EEXIST') return;
-      throw new Error(`the folder of used calls cannot be created: ${error.message}`, { cause: error });
+    await mkdir(folder, { mode: 0o700 }).catch((error: unknown) => {
+      const { code, message } = error as NodeJS.ErrnoException;
+      if (code !== 'EEXIST') throw new Error(`the folder of used calls cannot be created: ${message}`);
     });
     const store = new FileReplayStore(maxEntries, log);
     const now = Date.now() / 1000;
