@@ -239,7 +239,7 @@ function read(
 async function findStateProblems(folder: string): Promise<string[]> {
   for (const at of [folder, path.dirname(folder)])
     try {
-      await access(at, constants.R_OK | constants.W_OK);
+      await access(at, constants.R_OK | constants.W_OK | constants.X_OK);
       return [];
     } catch (error) {
       const { code, message } = error as NodeJS.ErrnoException;
