@@ -56,12 +56,12 @@ try {
       receipt: `sha256:${String(level).repeat(64)}`,
       maxCalls: 2 ** 50,
       maxTotalMicroUsd: 1e15,
-      exp: null,
+      ...{ nbf: 0, exp: null },
     },
   }));
   await measure('call under four limited receipts', async (at) =>
     store.use(replayKey('verify', iss, `inv:${at}-limited`), 0, 961, {
-      ...{ limits, costMicroUsd: 1, clockSkewSecs: 0 },
+      ...{ limits, costMicroUsd: 1 },
     }),
   );
   await measure('counter', async (at) =>
@@ -69,7 +69,7 @@ try {
       limits: limits
         .slice(0, 1)
         .map((limit) => ({ ...limit, receipt: `sha256:${at.toString(16).padStart(64, '0')}` })),
-      ...{ costMicroUsd: 1, clockSkewSecs: 0 },
+      ...{ costMicroUsd: 1 },
     }),
   );
   await store.close();

@@ -110,14 +110,6 @@ const FAULTS = [
   ],
   [
     'http/node/node-wire',
-    'if (this.#expectsContinue && isWanted)',
-    'if (false)',
-    'front-ends',
-    'asks for a body that waits to be asked for',
-    'node',
-  ],
-  [
-    'http/node/node-wire',
     '/[^\\x00-\\x7f]/.test(value)',
     'false',
     'front-ends',
@@ -127,10 +119,10 @@ const FAULTS = [
   // Answers over a real connection
   [
     'http/incoming',
-    '|| this.#discarded > MAX_DISCARDED_BYTES',
-    '',
+    'if (this.contentLength > MAX_DISCARDED_BYTES)',
+    'if (false)',
     'hostile-http',
-    'gets its answer at once, and its connection is closed',
+    'gets its answer at once where it announces more than 128 MiB',
   ],
   ['http/body-reader', 'this.#keepOpen();', '', 'hostile-http', 'may take longer than uWebSockets.js itself'],
   [

@@ -18,8 +18,12 @@ const STRANGERS = [
   '@modelcontextprotocol/inspector@2.12.0',
   '@modelcontextprotocol/server-everything@2026.8.31',
   '@modelcontextprotocol/server-filesystem@2026.8.31',
+  '@modelcontextprotocol/server-memory@2026.8.31',
+  'mcp-remote@0.15.1',
+  'supergateway@4.0.0',
 ];
 const [FILES, EVERYTHING] = ['https://files.example', 'https://everything.example'];
+const MEMORY = 'https://memory.example';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'drs-strangers-'));
 const at = (name: string) => path.join(folder, name);
@@ -233,7 +237,25 @@ try {
   stops.push(() => proxy.stop());
   const sign = ['sign', '--key', at('bot.key'), '--chain', at('bot.jwt'), '--tool-server', EVERYTHING];
   const everything = { command: bin('drs-verify'), args: [...sign, '--to', `${proxy.url}/mcp`] };
+  // A server that speaks stdio alone, and a host that does: mcp-remote, sign, guard and supergateway between them.
+  const gateway = await startProgram(bin('supergateway'), (own) => [
+    ...['--stdio', bin('mcp-server-memory'), '--port', String(own)],
+    ...['--outputTransport', 'streamableHttp', '--stateful'],
+  ]);
+  stops.push(() => gateway.stop());
+  const drs = (...args: string[]) => startProgram(bin('drs-verify'), (own) => [...args, `127.0.0.1:${own}`]);
+  const guarded = ['guard', '--trusted-root', alice, '--tool-server', MEMORY, '--to', `${gateway.url}/mcp`];
+  const guard = await drs(...guarded, '--listen');
+  stops.push(() => guard.stop());
+  const signed = ['sign', '--key', at('bot.key'), '--chain', at('bot.jwt'), '--tool-server', MEMORY];
+  const signing = await drs(...signed, '--to', `${guard.url}/mcp`, '--listen');
+  stops.push(() => signing.stop());
+  const remote = [`${signing.url}/mcp`, '--allow-http', '--transport', 'http-only'];
+  const memory = { command: bin('mcp-remote'), args: remote };
   for (const version of ['v1', 'v2'] as const) {
+    console.log(
+      `server-memory behind supergateway, guard, sign, mcp-remote, ${version}: ${await walk('memory', version, memory)} tools, resources and prompts`,
+    );
     console.log(
       `server-filesystem behind guard, ${version}: ${await walk('filesystem', version, files)} tools, resources and prompts`,
     );

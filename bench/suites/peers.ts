@@ -7,29 +7,22 @@ import { forge, garble, makeCall, makeChain } from '../workload/chains.js';
 const CONNECTIONS = 32;
 const OURS = 'drs-verify';
 
-/** What a user would write, for the same bundles. */
-const SERVERS = [OURS, 'fastify', 'express-jose'] as const;
-
-/** Compares with what an engineer would write instead. */
+/** Compares with what an engineer would write instead, for the same bundles. */
 export const peers: Suite = {
   name: 'peers',
-  about: 'Fastify + libsodium + memo, Express + jose',
+  about: 'Fastify + libsodium + memo',
   run: async (bench) => {
     const { recorder } = bench;
-    const servers = new Map<string, ServerProcess>();
-    try {
-      for (const name of SERVERS) {
-        const args = { args: [name] };
-        const start = name === OURS ? startService() : ServerProcess.start(source('peers/servers.mjs'), args);
-        servers.set(name, await start);
-      }
-      await measureServers(bench, servers);
-    } finally {
-      for (const server of servers.values()) await server[Symbol.asyncDispose]();
-    }
-    recorder.notes.push(
-      'peers: Fastify and Express do less: no strict JSON, resources, data classes or replay',
+    await using ours = await startService();
+    await using fastify = await ServerProcess.start(source('peers/fastify.mjs'));
+    await measureServers(
+      bench,
+      new Map([
+        [OURS, ours],
+        ['fastify', fastify],
+      ]),
     );
+    recorder.notes.push('peers: Fastify does less: no strict JSON, resources, data classes or replay');
   },
 };
 

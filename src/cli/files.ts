@@ -5,6 +5,7 @@ import { decodeUtf8 } from '#platform';
 import { spliceBody } from '../client/request.js';
 import { readBundleText } from '../protocol/bundle.js';
 import { isJsonObject } from '../protocol/json.js';
+import { isUtf16 } from '../trust/read-root.js';
 import { CommandError } from './command-error.js';
 
 /** More than any file that a verifier reads. */
@@ -15,8 +16,9 @@ const MIB = 1024 * 1024;
  * Reads a file, or standard input if the name is `-`. Reads at most 64 MiB, also of what has no end.
  *
  * @param what what the file should hold, for the error
+ * @param isExact whether each character counts; else a byte order mark is dropped, as some editors write one
  */
-export async function readText(file: string, what: string): Promise<string> {
+export async function readText(file: string, what: string, isExact = false): Promise<string> {
   const wrong = (found: string) =>
     new CommandError(`${nameOf(file)} ${found}`, 'check that it is the right file');
   const chunks: Buffer[] = [];
@@ -33,9 +35,11 @@ export async function readText(file: string, what: string): Promise<string> {
   } catch (error) {
     throw error instanceof CommandError ? error : unreadable(file, what, error);
   }
-  const text = decodeUtf8(Buffer.concat(chunks));
-  if (text === null) throw wrong(`is not UTF-8 text, expected ${what}`);
-  return text;
+  const bytes = Buffer.concat(chunks);
+  const text = decodeUtf8(bytes);
+  if (text === null)
+    throw wrong(`${isUtf16(bytes) ? 'is UTF-16' : 'is not UTF-8'} text, expected ${what} in UTF-8`);
+  return isExact ? text : text.replace(/^\ufeff/, '');
 }
 
 /** Parses JSON; `error` is what the parser says. A text of JSON is never the value `undefined`. */

@@ -1,7 +1,6 @@
 import { access, constants } from 'node:fs/promises';
 import path from 'node:path';
 import { announcementOf } from '../gate/mcp.js';
-import { endLike } from '../relay/child.js';
 import { destinationOf } from '../relay/destination.js';
 import { MAX_MESSAGE_BYTES } from '../relay/message.js';
 import { findStartProblems } from '../service/check.js';
@@ -125,7 +124,7 @@ async function runStdio(
   log: ReturnType<typeof openLog>,
   openReplays: Parameters<typeof openCore>[3],
 ): Promise<void> {
-  const { StdioGuard } = await import('../relay/guard-stdio.js');
+  const { stdioGuard } = await import('../relay/guard-stdio.js');
   const { relayToChild } = await import('../relay/pump.js');
   const {
     maxBodyBytes: maxBytes,
@@ -136,7 +135,7 @@ async function runStdio(
   const opened = new Opened();
   try {
     const { gate } = await openCore(configuration, log, opened, openReplays);
-    const guarding = new StdioGuard({
+    const guarding = stdioGuard({
       ...{ decider: gate.decider, maxBytes },
       announcement: announcementOf({
         ...{ methods, passMethods: new Set(gatePassMethods) },
@@ -146,7 +145,7 @@ async function runStdio(
     });
     // Our variables, and so our secrets, are not for the server.
     const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith(PREFIX)));
-    endLike(await relayToChild(command, env, guarding, (line) => guarding.read(line)));
+    await relayToChild(command, env, guarding);
   } finally {
     process.stdin.destroy();
     await opened.close();

@@ -3,7 +3,7 @@ import type { Readable, Writable } from 'node:stream';
 import type { Verdict } from '../client/index.js';
 import { isJsonObject } from '../protocol/json.js';
 import { parseCompactJwt } from '../protocol/jwt.js';
-import { Lines, write, type Piece } from '../relay/lines.js';
+import { Lines, write, type Line } from '../relay/lines.js';
 import { readConfiguration } from '../service/configuration/configuration.js';
 import { readJson } from '../service/http/judged-body.js';
 import { openEngine } from '../verifier/create-verifier.js';
@@ -138,13 +138,11 @@ export async function verifyLines(
 
 async function* linesOf(input: Readable, maxBytes: number): AsyncGenerator<Buffer | null> {
   const lines = new Lines(maxBytes);
-  const read = function* (pieces: Iterable<Piece>) {
-    // What is left of a line that is too long is skipped.
-    for (const { kind, bytes } of pieces) if (kind !== 'rest') yield kind === 'line' ? bytes : null;
+  const read = function* (found: Iterable<Line>) {
+    for (const { bytes, isTooLong } of found) yield isTooLong ? null : bytes;
   };
   for await (const chunk of input as AsyncIterable<Buffer>) yield* read(lines.push(chunk));
-  const rest = lines.end();
-  if (rest.length > 0) yield rest;
+  yield* read(lines.end());
 }
 
 const INTERVAL_MS = 250;

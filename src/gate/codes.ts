@@ -152,17 +152,12 @@ export function gateFailure(
 
 /** Makes the failure for an invalid verdict, or for a failed replay check. */
 export function verdictFailure({ code, message, suggestion }: Explained): GateFailure {
-  return { code, status: statusOfVerdict(code), message, suggestion, verdict: { valid: false } };
+  return { code, status: STATUSES.get(code) ?? 403, message, suggestion, verdict: { valid: false } };
 }
 
-function statusOfVerdict(code: string): number {
-  switch (code) {
-    case 'REPLAY_DETECTED':
-    case 'INVOCATION_STALE':
-      return 409;
-    case 'REPLAY_STORE_UNAVAILABLE':
-      return 503;
-    default:
-      return 403;
-  }
-}
+/** The statuses of codes of a verdict that are not 403. */
+const STATUSES: ReadonlyMap<string, number> = new Map([
+  ['REPLAY_DETECTED', 409],
+  ['INVOCATION_STALE', 409],
+  ['REPLAY_STORE_UNAVAILABLE', 503],
+]);

@@ -145,8 +145,8 @@ function limitsOfBundle(jwts: readonly unknown[], claims: readonly ReceiptClaims
   const isLimited = ({ policy }: ReceiptClaims) =>
     typeof policy.max_calls === 'number' || typeof policy.max_total_cost_usd === 'number';
   if (!claims.some(isLimited)) return [];
-  const receipts = claims.map(({ policy, exp }, level) => ({
-    claims: { exp: exp ?? null },
+  const receipts = claims.map(({ policy, nbf, exp }, level) => ({
+    claims: { nbf, exp: exp ?? null },
     limits: readPolicy(policy as JsonObject).limits ?? [],
     digest: digestOf(jwts[level] as string),
   }));

@@ -219,14 +219,8 @@ function freeze<T>(value: T): T {
 
 /** The second parameter of `verify`: the body that the verifier compares with the signed arguments. */
 export function bindOptionsOf(body: CallBody): { bodyText?: string; body?: unknown } {
-  switch (body.kind) {
-    case 'text':
-      return { bodyText: body.text };
-    case 'value':
-      return { body: body.value };
-    default:
-      return {};
-  }
+  if (body.kind === 'text') return { bodyText: body.text };
+  return body.kind === 'value' ? { body: body.value } : {};
 }
 
 /** Makes the denial for a failure found outside {@link decide}, such as no verdict from the verifier. */

@@ -1,4 +1,4 @@
-import { isJsonObject, parseStrictJson, type JsonObject, type JsonValue } from '../protocol/json.js';
+import { isJsonObject, parseStrictJson, type JsonObject } from '../protocol/json.js';
 import {
   bodyOfValue,
   BUNDLE_HEADER,
@@ -124,30 +124,12 @@ function argumentsOf(
 
 /** The members of a body, or the body if it has none that could be arguments. */
 function readMembers(body: SmallBody, hasBody: boolean): { readonly members: JsonObject } | CallBody {
-  switch (body.kind) {
-    case 'none':
-      return { members: {} };
-    case 'text': {
-      if (!hasBody) {
-        return body.text === ''
-          ? { members: {} }
-          : unusable('the request has a body, and its route takes none');
-      }
-      const { value, defect } = parseStrictJson(body.text);
-      return defect === undefined
-        ? membersOf(value)
-        : unusable(`the body is not strict JSON: ${defect.message}`);
-    }
-    case 'value':
-      return hasBody
-        ? membersOf(body.value as JsonValue)
-        : unusable('the request has a body, and its route takes none');
-    default:
-      return body;
-  }
-}
-
-function membersOf(value: JsonValue): { readonly members: JsonObject } | CallBody {
+  const { kind } = body;
+  if (kind === 'none' || (kind === 'text' && body.text === '' && !hasBody)) return { members: {} };
+  if (kind !== 'text' && kind !== 'value') return body;
+  if (!hasBody) return unusable('the request has a body, and its route takes none');
+  const { value, defect = null } = kind === 'text' ? parseStrictJson(body.text) : { value: body.value };
+  if (defect !== null) return unusable(`the body is not strict JSON: ${defect.message}`);
   return isJsonObject(value) ? { members: value } : unusable('the body is not a JSON object');
 }
 

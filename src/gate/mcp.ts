@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonValue } from '../protocol/json.js';
+import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.js';
 import { BUNDLE_HEADER, findBundle } from './carriers.js';
 import { gateFailure, type GateFailure } from './codes.js';
 import { decodeHeaderText } from './context.js';
@@ -134,17 +134,18 @@ function missingBundle(
   subject: string | null,
   server: string | null,
 ): { message: string; suggestion: string } {
-  const what =
-    method === TOOLS_CALL
-      ? subject === null
-        ? 'this tool'
-        : `the tool ${JSON.stringify(subject)}`
-      : `${method}${subject === null ? '' : ` of ${JSON.stringify(subject)}`}`;
   const whom = server === null ? '' : ` for the tool server ${JSON.stringify(server)}`;
   return {
     message: `no bundle in params._meta[${JSON.stringify(BUNDLE_HEADER)}], nor a header of that name`,
-    suggestion: `Ask the person you act for to delegate ${what} to you under the command ${MCP_COMMAND_PREFIX}${method}. Then sign an invocation of this very call${whom}, and send delegation and invocation as a bundle (drs-verify/mcp: signCalls).`,
+    suggestion: `Ask the person you act for to delegate ${nameOf(method, subject)} to you under the command ${MCP_COMMAND_PREFIX}${method}. Then sign an invocation of this very call${whom}, and send delegation and invocation as a bundle (drs-verify/mcp: signCalls).`,
   };
+}
+
+/** What a message with a gated method asks for, in words. */
+export function nameOf(method: string, subject: string | null): string {
+  const name = subject === null ? '' : JSON.stringify(subject);
+  if (method === TOOLS_CALL) return name === '' ? 'this tool' : `the tool ${name}`;
+  return name === '' ? method : `${method} of ${name}`;
 }
 
 /**
@@ -227,7 +228,7 @@ export const CAPABILITY = 'xyz.okeyamy.drs/delegation';
 export function announcementOf(
   { methods, serverIdentity, passMethods }: McpRules,
   { optional, askAt }: { readonly optional?: boolean; readonly askAt?: string | URL | undefined } = {},
-): object {
+): JsonObject {
   const gated = methods === 'tools' ? [TOOLS_CALL] : GATED_METHODS;
   return {
     required: optional !== true,

@@ -72,24 +72,14 @@ export function gateAnswer(
     | { readonly kind: 'allow'; readonly context: GateContext; readonly token: string | null }
     | { readonly kind: 'deny'; readonly response: GateResponse },
 ): object {
-  switch (decision.kind) {
-    case 'pass':
-      return { allow: true, gated: false, status: 200 };
-    case 'allow': {
-      const { context, token } = decision;
-      return {
-        allow: true,
-        gated: true,
-        status: 200,
-        context,
-        ...(token === null ? {} : { context_jwt: token }),
-      };
-    }
-    case 'deny': {
-      const { status, body } = decision.response;
-      return { allow: false, gated: true, status, response: body };
-    }
+  if (decision.kind === 'pass') return { allow: true, gated: false, status: 200 };
+  if (decision.kind === 'deny') {
+    const { status, body } = decision.response;
+    return { allow: false, gated: true, status, response: body };
   }
+  const { context, token } = decision;
+  const signed = token === null ? {} : { context_jwt: token };
+  return { allow: true, gated: true, status: 200, context, ...signed };
 }
 
 /** Makes the `error` member of a JSON-RPC response. */

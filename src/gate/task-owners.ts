@@ -89,7 +89,7 @@ const keyOf = (id: string) => (id.length <= MAX_ID ? id : `sha256:${sha256Hex(id
 const bitOf = (key: string) => parseInt(sha256Hex(key).slice(0, 6), 16);
 
 /** The failure of a request that has the id of a call whose answer is due. */
-export function idInUse(id: string | number): GateFailure {
+export function idInUse(id: string | number | null): GateFailure {
   const reason = `the request id ${JSON.stringify(id)} is in use: the answers could not be told apart`;
   return gateFailure('INVALID_JSONRPC', 'mcp', reason, {
     suggestion: 'Give each request of a connection an id of its own.',

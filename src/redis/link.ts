@@ -14,6 +14,9 @@ import {
  */
 export type RedisFault = 'away' | 'forgets' | 'full';
 
+/** How often in a row a Redis that was away must answer within the time of a call. */
+const PROBES = 5;
+
 class ForgetfulError extends Error {}
 
 /** What an error of Redis, or of the way to it, says about the Redis. */
@@ -30,8 +33,10 @@ export interface RedisLinkOptions {
   readonly keeps: string;
   /** Whether what it has must survive a restart of Redis by itself. */
   readonly needsFile: boolean;
-  /** A name that each look writes: a Redis that has become a replica, or cannot write its disk, still answers. */
-  readonly probe: string;
+  /** Writes something at each look: a Redis that has become a replica, or cannot write its disk, still answers. */
+  readonly write: (connection: RedisConnection, runId: string) => Promise<unknown>;
+  /** How long a command of a call may take, in milliseconds; left out, as long as a look. */
+  readonly callMs?: number | undefined;
   /** Milliseconds between two looks, ± a quarter; default 4,000. A look takes 5 s at most. */
   readonly lookMs?: number | undefined;
   /** Receives a warning if Redis does not tell its settings. */
@@ -140,7 +145,7 @@ export class RedisLink {
    * @throws Error if it may forget something, is full, does not answer, or takes nothing
    */
   async #look(connection: RedisConnection): Promise<void> {
-    const { log, probe, keeps, needsFile } = this.#options;
+    const { log, write, callMs = CONNECT_TIMEOUT_MS, keeps, needsFile } = this.#options;
     const infos = await connection.info();
     const valuesOf = (name: string) =>
       infos.map((info) => new RegExp(`^${name}:(\\S+)`, 'm').exec(info ?? '')?.[1]);
@@ -171,7 +176,10 @@ export class RedisLink {
       );
     this.#tellsSettings = tells;
     // Of a cluster, this would ask one node.
-    if (!connection.isCluster)
-      await rejectAfter(CONNECT_TIMEOUT_MS, connection.send(probe, ['SET', probe, '1', 'PX', '1000']));
+    if (connection.isCluster) return;
+    const writeWithin = (ms: number) => rejectAfter(ms, write(connection, valuesOf('run_id')[0] ?? '-'));
+    await writeWithin(CONNECT_TIMEOUT_MS);
+    // One that is back, but answers too late for calls, would be given up and used in turn.
+    for (let probe = 0; this.error !== null && probe < PROBES; probe++) await writeWithin(callMs);
   }
 }

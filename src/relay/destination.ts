@@ -44,29 +44,25 @@ export function destinationOf(
   const url = URL.canParse(text) ? new URL(text) : null;
   if (url === null || !/^https?:$/.test(url.protocol) || url.username + url.password + url.hash !== '')
     throw unusable(text, 'an http or https URL without user, password and fragment');
+  const isExact = protocol === 'mcp' || (protocol === 'http' && !isRouted);
+  if (!isExact && url.search !== '') throw unusable(text, 'a URL without a query');
   const own = url.pathname + url.search;
-  if (protocol === 'mcp' || (protocol === 'http' && !isRouted)) {
-    const isOwn = (target: string) => target === own || (isLocal && ['/', url.pathname].includes(target));
-    // A query may be a secret.
-    const expected = url.search === '' ? own : `${url.pathname}?…`;
-    return { url, expected, pathFor: (_, target) => (isOwn(target) ? own : null) };
-  }
-  if (url.search !== '') throw unusable(text, 'a URL without a query');
   const root = url.pathname.replace(/\/$/, '');
-  const isBelow = (target: string) => [own, root].includes(pathOf(target)) || target.startsWith(`${root}/`);
-  const takesAgent = (method: string, target: string) => {
-    const isRpc = !isLocal && targetOf(method, target).kind === 'json-rpc';
-    return isRpc ? target === own : isBelow(target) || isRootCard(method, target);
+  const takes = (method: string, target: string) => {
+    if (isExact) return target === own || (isLocal && ['/', url.pathname].includes(target));
+    const [path = ''] = target.split('?', 1);
+    if (!path.startsWith('/') || target.includes('\\') || hasDotSegment(path)) return false;
+    const isA2a = protocol === 'a2a';
+    if (isA2a && !isLocal && targetOf(method, target).kind === 'json-rpc') return target === own;
+    const isBelow = [own, root].includes(path) || path.startsWith(`${root}/`);
+    return isBelow || (isA2a && isRootCard(method, target));
   };
-  const takes = (method: string, target: string) =>
-    target.startsWith('/') &&
-    !target.includes('\\') &&
-    !hasDotSegment(pathOf(target)) &&
-    (protocol === 'a2a' ? takesAgent(method, target) : isBelow(target));
+  // A query may be a secret.
+  const shown = url.search === '' ? own : `${url.pathname}?…`;
   return {
     url,
-    expected: `${own} or a path below it`,
-    pathFor: (method, target) => (takes(method, target) ? target : null),
+    expected: isExact ? shown : `${own} or a path below it`,
+    pathFor: (method, target) => (takes(method, target) ? (isExact ? own : target) : null),
   };
 }
 
@@ -74,9 +70,4 @@ function unusable(text: string, expected: string): IssueError {
   const found = `--to is ${JSON.stringify(printableUrl(text))}, expected ${expected}`;
   const hint = 'give the address of the server; sign sends a password or a token as a header (--header-env)';
   return new IssueError('INVALID_OPTION', found, hint);
-}
-
-function pathOf(target: string): string {
-  const mark = target.indexOf('?');
-  return mark === -1 ? target : target.slice(0, mark);
 }

@@ -1,12 +1,12 @@
 import { isEnvelope, unwrap, wholeBodyOfBytes } from '../gate/carriers.js';
 import type { Protocol } from '../gate/codes.js';
-import { CONTEXT_HEADERS, contextHeaders, NO_CONTEXT } from '../gate/context.js';
+import { contextHeaders, NO_CONTEXT } from '../gate/context.js';
 import { forwardMcp } from '../gate/mcp-forward.js';
 import { NAMING_HEADERS, type HeaderLookup } from '../gate/request.js';
 import type { Configuration } from '../service/configuration/configuration.js';
 import type { GateHead } from '../service/http/gate-head.js';
 import { refusal } from '../service/http/incoming.js';
-import { answerOf, GateJudge } from '../service/routes/gate-route.js';
+import { answerOf, gateJudge } from '../service/routes/gate-route.js';
 import type { Destination } from './destination.js';
 import { targetOf, type MakeJudge } from './http-relay.js';
 import { OWN_HEADERS } from './http-target.js';
@@ -15,8 +15,6 @@ import { OWN_HEADERS } from './http-target.js';
 const NAMING: ReadonlySet<string> = new Set(NAMING_HEADERS);
 /** The bundle and the context of a call: only a gate may say who acts for whom. */
 const OURS = 'x-drs-';
-if (!CONTEXT_HEADERS.every((name) => name.toLowerCase().startsWith(OURS)))
-  throw new Error('a context header has another prefix');
 
 /**
  * Decides on the requests of clients, and sends on what the gate lets pass. The front end has refused names like
@@ -28,7 +26,7 @@ export function guardJudge(
   { pathFor }: Destination,
 ): MakeJudge {
   return ({ gate }, forwarder, refusalOf) =>
-    new GateJudge(
+    gateJudge(
       { gate, configuration },
       protocol,
       (incoming, size, ticket) => {
@@ -51,16 +49,12 @@ export function guardJudge(
               decision.kind === 'allow' ? contextHeaders(decision.context, decision.token) : NO_CONTEXT;
             return forwarder.send(incoming, ticket, {
               path: pathFor(method, targetOf(incoming)) ?? '',
-              set: [
-                ...['X-Forwarded-For', incoming.clientAddress],
-                ...(isOpened ? ['Content-Type', 'application/json'] : []),
-                ...Object.entries(set).flat(),
-              ],
-              isLeftOut: (name) =>
-                NAMING.has(name) ||
-                name === 'x-original-uri' ||
-                name.startsWith(OURS) ||
-                (isOpened && name === 'content-type'),
+              set: {
+                'X-Forwarded-For': incoming.clientAddress,
+                ...(isOpened ? { 'Content-Type': 'application/json' } : {}),
+                ...set,
+              },
+              isLeftOut: (name) => NAMING.has(name) || name === 'x-original-uri' || name.startsWith(OURS),
               body: isOpened ? openedOf(kept, headers) : bodyOf(protocol, method, kept),
             });
           },

@@ -4,33 +4,30 @@ import { denied } from '../gate/decide.js';
 import { CAPABILITY } from '../gate/mcp.js';
 import { forwardMcp, type HandedOn } from '../gate/mcp-forward.js';
 import { MCP_COMMAND } from '../gate/mcp-methods.js';
-import type { GateRequest } from '../gate/request.js';
-import { responseTo } from '../gate/response.js';
+import { responseTo, type GateResponse, type RpcRefusal } from '../gate/response.js';
 import { idInUse, TaskOwners } from '../gate/task-owners.js';
 import { isJsonObject, type JsonObject } from '../protocol/json.js';
 import { decodeUtf8 } from '#platform';
-import { wholeContextOf, type GateDecider, type GateDecision } from '../service/gate-decider.js';
+import { wholeContextOf, type GateDecider } from '../service/gate-decider.js';
 import { newRequestId } from '../service/http/request-ids.js';
-import { readBytes, type Message } from './message.js';
+import { idTextOf, readBytes, type Message } from './message.js';
 import type { Hook, Outcome } from './pump.js';
 
 /** So many calls may have no answer. None is forgotten before its answer says whose a task is, but for cancelled ones. */
 const MAX_DUE = 10_000;
-const TOO_MANY = `${MAX_DUE} requests have no answer yet`;
 /** The requests whose answers have the capabilities of the server. */
 const HANDSHAKES: ReadonlySet<string> = new Set(['initialize', 'server/discover']);
 const CANCELLED = 'notifications/cancelled';
-const NO_HEADERS = (): readonly string[] => [];
 
 /** A request whose answer is due. */
 type Due = 'handshake' | BriefContext;
 
-/** What a {@link StdioGuard} needs. */
+/** What {@link stdioGuard} needs. */
 export interface StdioGuardParts {
   readonly decider: Pick<GateDecider, 'decide'>;
   readonly maxBytes: number;
   /** What the server's answer to a handshake gets: that it needs delegations. */
-  readonly announcement: object;
+  readonly announcement: JsonObject;
   /** Tells the operator of a notification that was dropped. */
   readonly dropped: (code: string) => void;
 }
@@ -39,120 +36,98 @@ export interface StdioGuardParts {
  * The gate between a client and a server that speak MCP over stdio. What the server writes passes byte for byte, but for one
  * member in the answer to a handshake. The answers to calls tell who has started which task.
  */
-export class StdioGuard implements Hook {
-  readonly maxBytes: number;
-  readonly #parts: StdioGuardParts;
-  readonly #tasks = new TaskOwners();
+export function stdioGuard({ decider, maxBytes, announcement, dropped }: StdioGuardParts) {
+  const tasks = new TaskOwners();
   /** By id, as JSON. */
-  readonly #due = new Map<string, Due>();
+  const due = new Map<string, Due>();
   /** Those of them that their client gave up, and may never be answered; oldest first. */
-  readonly #cancelled = new Set<string>();
+  const cancelled = new Set<string>();
 
-  constructor(parts: StdioGuardParts) {
-    this.#parts = parts;
-    this.maxBytes = parts.maxBytes;
-  }
-
-  async tooLong(): Promise<string> {
-    const reason = `the line is longer than DRS_MAX_BODY_BYTES (${this.maxBytes})`;
-    const decision = await this.#decide({ kind: 'too large', reason }, null);
-    if (decision.kind !== 'deny') throw new Error('a line that was not read was not denied');
-    return JSON.stringify(decision.response.body);
-  }
-
-  async decide(line: Buffer, message: Message | null): Promise<Outcome> {
-    const text = decodeUtf8(line);
-    if (text === null)
-      return this.#refuse(gateFailure('INVALID_JSONRPC', 'mcp', 'the line is not UTF-8'), message);
+  async function decide(line: Buffer, message: Message | null, isTooLong = false): Promise<Outcome> {
+    const text = isTooLong ? '' : decodeUtf8(line);
+    if (text === null) return refuse('the line is not UTF-8', message);
     const id = message?.id ?? null;
-    const key = id === null ? null : JSON.stringify(id);
-    if (id !== null && this.#due.has(key ?? '')) return this.#refuse(idInUse(id), message);
-    if (id !== null && !this.#hasRoom())
-      return this.#refuse(gateFailure('VERIFIER_UNAVAILABLE', 'mcp', TOO_MANY), message);
-    const decision = await this.#decide({ kind: 'text', text }, message);
-    if (decision.kind === 'deny') return this.#answer(decision.code, decision.response.body, message);
+    const key = JSON.stringify(id);
+    if (due.has(key)) return refuse(idInUse(id), message);
+    const full = `${MAX_DUE} requests have no answer yet`;
+    if (id !== null && !hasRoom()) return refuse(gateFailure('VERIFIER_UNAVAILABLE', 'mcp', full), message);
+    const reason = `the line is longer than DRS_MAX_BODY_BYTES (${maxBytes})`;
+    const decision = await decider.decide({
+      ...({ protocol: 'mcp', endpoint: 'gate' } as const),
+      asked: { endpoint: 'gate', traceparent: null, code: null, address: null, requestId: newRequestId() },
+      request: {
+        ...{ method: 'POST', path: null, headers: () => [], mayLackHeaders: true },
+        body: isTooLong ? { kind: 'too large', reason } : { kind: 'text', text },
+      },
+      findFault: ({ root_principal }) => tasks.findFault(message?.value ?? {}, root_principal),
+    });
+    if (decision.kind === 'deny') return answer(decision.code, decision.response, message);
     const handedOn: HandedOn | null =
       decision.kind === 'allow' ? { context: wholeContextOf(decision), token: decision.token } : null;
     const forwarded = lineOf(text, handedOn);
-    if (forwarded === null)
-      return this.#refuse(gateFailure('INVALID_JSONRPC', 'mcp', 'the message nests too deep'), message);
+    if (forwarded === null) return refuse('the message nests too deep', message);
     const given = JSON.stringify(message?.params['requestId'] ?? null);
-    if (message?.method === CANCELLED && this.#due.has(given)) this.#cancelled.add(given);
-    if (key !== null) {
-      if (handedOn !== null) this.#due.set(key, handedOn.context);
-      else if (HANDSHAKES.has(message?.method ?? '')) this.#due.set(key, 'handshake');
-    }
+    if (message?.method === CANCELLED && due.has(given)) cancelled.add(given);
+    if (id !== null && (handedOn !== null || HANDSHAKES.has(message?.method ?? '')))
+      due.set(key, handedOn?.context ?? 'handshake');
     return { kind: 'send', bytes: Buffer.from(forwarded) };
   }
 
-  /** Looks at a line of the server, and returns what the client gets of it. */
-  read(line: Buffer): Buffer {
-    if (this.#due.size === 0) return line;
+  function read(line: Buffer): Buffer {
+    if (due.size === 0) return line;
     const value = readBytes(line);
-    if (Array.isArray(value)) {
-      for (const item of value) this.#settle(item);
-      return line;
+    if (!Array.isArray(value)) return settle(value) === 'handshake' ? announce(value, line) : line;
+    for (const item of value) settle(item);
+    return line;
+  }
+
+  function hasRoom(): boolean {
+    for (const id of cancelled) {
+      if (due.size < MAX_DUE) break;
+      cancelled.delete(id);
+      due.delete(id);
     }
-    return isJsonObject(value) && this.#settle(value) === 'handshake'
-      ? (this.#announce(value) ?? line)
-      : line;
+    return due.size < MAX_DUE;
   }
 
-  #hasRoom(): boolean {
-    for (const id of this.#cancelled) {
-      if (this.#due.size < MAX_DUE) break;
-      this.#cancelled.delete(id);
-      this.#due.delete(id);
-    }
-    return this.#due.size < MAX_DUE;
-  }
-
-  #decide(body: GateRequest['body'], message: Message | null): Promise<GateDecision> {
-    return this.#parts.decider.decide({
-      ...({ protocol: 'mcp', endpoint: 'gate' } as const),
-      asked: { endpoint: 'gate', traceparent: null, code: null, address: null, requestId: newRequestId() },
-      request: { method: 'POST', path: null, headers: NO_HEADERS, mayLackHeaders: true, body },
-      findFault: ({ root_principal }) => this.#tasks.findFault(message?.value ?? {}, root_principal),
-    });
-  }
-
-  #refuse(failure: GateFailure, message: Message | null): Outcome {
-    const id = message?.id ?? null;
-    const { body } = responseTo(denied({ protocol: 'mcp', id, requested: null }, failure));
-    return this.#answer(failure.code, body, message);
+  /** @param why a text says why it is no message */
+  function refuse(why: GateFailure | string, message: Message | null): Outcome {
+    const failure = typeof why === 'string' ? gateFailure('INVALID_JSONRPC', 'mcp', why) : why;
+    const denial = denied({ protocol: 'mcp', id: null, requested: null }, failure);
+    return answer(failure.code, responseTo(denial), message);
   }
 
   /** Answers with an error; not to a notification, which has no answer. */
-  #answer(code: string, body: object, message: Message | null): Outcome {
+  function answer(code: string, response: GateResponse, message: Message | null): Outcome {
     const isNotification = message?.method !== undefined && !Object.hasOwn(message.value, 'id');
-    if (isNotification) this.#parts.dropped(code);
-    return { kind: 'answer', line: isNotification ? null : JSON.stringify(body) };
+    if (isNotification) dropped(code);
+    return { kind: 'answer', line: isNotification ? null : lineOfAnswer(response, message) };
   }
 
   /** Ends what is due, if this is its answer. */
-  #settle(message: unknown): Due | null {
+  function settle(message: unknown): Due | null {
     if (!isJsonObject(message) || Object.hasOwn(message, 'method')) return null;
     const id = JSON.stringify(message['id']);
-    const due = this.#due.get(id) ?? null;
-    this.#due.delete(id);
-    this.#cancelled.delete(id);
-    if (due !== null && due !== 'handshake' && due.command === MCP_COMMAND)
-      this.#tasks.record(message['result'], due.root_principal);
-    return due;
+    const found = due.get(id) ?? null;
+    due.delete(id);
+    cancelled.delete(id);
+    if (found !== null && found !== 'handshake' && found.command === MCP_COMMAND)
+      tasks.record(message['result'], found.root_principal);
+    return found;
   }
 
-  /** Adds to the capabilities that calls need delegations; `null` if there are none, or if the server has said so. */
-  #announce(message: JsonObject): Buffer | null {
-    const { result } = message;
+  /** Adds to the capabilities of the server, if it has some, that calls need delegations; unless it says so itself. */
+  function announce(message: unknown, line: Buffer): Buffer {
+    const result = isJsonObject(message) ? message['result'] : undefined;
     const capabilities = isJsonObject(result) ? result['capabilities'] : undefined;
-    if (!isJsonObject(result) || !isJsonObject(capabilities)) return null;
+    if (!isJsonObject(capabilities)) return line;
     const given = isJsonObject(capabilities['experimental']) ? capabilities['experimental'] : {};
-    if (Object.hasOwn(given, CAPABILITY)) return null;
-    const experimental = { ...given, [CAPABILITY]: this.#parts.announcement };
-    return Buffer.from(
-      JSON.stringify({ ...message, result: { ...result, capabilities: { ...capabilities, experimental } } }),
-    );
+    if (Object.hasOwn(given, CAPABILITY)) return line;
+    capabilities['experimental'] = { ...given, [CAPABILITY]: announcement };
+    return Buffer.from(JSON.stringify(message));
   }
+
+  return { maxBytes, decide, read } satisfies Hook;
 }
 
 /** What the server gets; `null` if that cannot be written. */
@@ -165,4 +140,10 @@ function lineOf(text: string, handedOn: HandedOn | null): string | null {
     if (error instanceof RangeError) return null;
     throw error;
   }
+}
+
+/** An answer; where the gate has not read the id, with that of the message. */
+function lineOfAnswer({ body }: GateResponse, message: Message | null): string {
+  const { id, error } = body as RpcRefusal;
+  return `{"jsonrpc":"2.0","id":${id === null ? idTextOf(message) : JSON.stringify(id)},"error":${JSON.stringify(error)}}`;
 }

@@ -1,12 +1,12 @@
+import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import type { IncomingMessage } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { BUNDLE_HEADER, MAX_HEADER_BUNDLE } from '../gate/carriers.js';
 import { encodeNameHeader } from '../gate/context.js';
 import { LISTEN, subjectOf, VERSION_META } from '../gate/mcp-methods.js';
 import { isJsonObject } from '../protocol/json.js';
-import { newPosition, readEvents, waitBefore, type StreamPosition } from './events.js';
 import { readAtMost, type HttpTarget } from './http-target.js';
-import type { Output } from './lines.js';
+import type { Say } from './lines.js';
 import {
   answerIn,
   errorLine,
@@ -21,14 +21,14 @@ import {
   TRANSPORT_ERROR,
   type Message,
 } from './message.js';
-import { withId, type Outcome, type Sent, type ServerEnd } from './pump.js';
+import { type Outcome, type Sent, type ServerEnd } from './pump.js';
 
 /** What the way to an HTTP server needs. */
 export interface HttpEndOptions {
   readonly target: HttpTarget;
   /** More headers of each request, such as `Authorization`, by names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
-  readonly output: Output;
+  readonly say: Say;
   /** Tells the operator something. */
   readonly note: (message: string) => void;
   /** Aborts when this process is told to end. */
@@ -47,267 +47,241 @@ const LAST_ANSWERS_MS = 30_000;
 /** How long a server may keep a stream open on which it has answered. */
 const LAST_EVENTS_MS = 1000;
 const DELETE_MS = 2000;
+const [MIN_RETRY_MS, FIRST_RETRY_MS, MAX_RETRY_MS] = [100, 1000, 30_000];
 const MAX_SHOWN = 200;
 const INITIALIZE = 'initialize';
 const INITIALIZED = 'notifications/initialized';
 const CANCELLED = 'notifications/cancelled';
 
-/** What the server wants to see again in each request, in the versions before 2026-07-28. */
-interface Session {
-  id: string | null;
-  version: string | null;
-}
+/** The headers that the server wants to see again in each request, in the versions before 2026-07-28. */
+type Session = Partial<Record<'mcp-session-id' | 'mcp-protocol-version', string>>;
 
 /** A request that has no answer yet. */
 interface Pending {
   readonly message: Message;
-  readonly session: Session;
   readonly controller: AbortController;
-  /** Whether the client has asked, and not this relay, again. */
-  readonly isAsked: boolean;
+  /** Whether this relay has asked, so that the client does not hear the answer. */
+  readonly isOurs: boolean;
   isAnswered: boolean;
 }
+
+/** An answer of the server that is none to the request. */
+type Failed = readonly [response: IncomingMessage, text: string | null];
 
 /**
  * The way to a server that speaks Streamable HTTP: each message of the host becomes a POST, and what the server answers
  * becomes lines. To the server this is the client: it keeps the session, and begins it again where the server has lost it.
  */
-export class HttpEnd implements ServerEnd {
-  readonly #options: HttpEndOptions;
-  readonly #pending = new Map<string, Pending>();
-  readonly #working = new Set<Promise<void>>();
+export function httpEnd({ target, headers: ownHeaders, say, note, stop }: HttpEndOptions): ServerEnd {
+  /** The requests of the client, and when they are done. */
+  const requests = new Map<Pending, Promise<void>>();
   /** Ends the stream of the server's own messages, and all requests. */
-  readonly #closing = new AbortController();
-  #session: Session = { id: null, version: null };
+  const closing = new AbortController();
+  let current: Session = {};
   /** The last `initialize`. */
-  #handshake: { readonly message: Message; readonly sent: Sent } | null = null;
-  #renewing: Promise<void> | null = null;
+  let handshake: { readonly message: Message; readonly sent: Sent } | null = null;
+  let renewing: Promise<void> | null = null;
 
-  constructor(options: HttpEndOptions) {
-    this.#options = options;
-  }
-
-  async send(sent: Sent, message: Message | null, again: () => Promise<Outcome>): Promise<void> {
+  async function send(sent: Sent, message: Message | null, again: () => Promise<Outcome>): Promise<void> {
     const refuse = (code: number, what: string) =>
-      this.#options.output.insert(errorLine(idTextOf(sent.bytes), code, `${what}: it was not sent`));
-    await this.#renewing?.catch(() => undefined);
+      say(errorLine(idTextOf(message), code, `${what}: it was not sent`));
+    await renewing?.catch(() => undefined);
     if (message === null)
       return readBytes(sent.bytes) === undefined
         ? refuse(PARSE_ERROR, 'a line is not JSON')
         : refuse(INVALID_REQUEST, 'a message is not an object (a batch, for example)');
-    if (message.id === null) return this.#notify(message, sent);
-    const pending = [...this.#pending.values()].map(({ message: { bytes } }) => bytes.length);
-    const bytes = pending.reduce((sum, length) => sum + length, message.bytes.length);
-    if (pending.length >= MAX_IN_FLIGHT || bytes > MAX_BYTES_IN_FLIGHT)
-      return refuse(TRANSPORT_ERROR, `${pending.length} requests have no answer yet`);
+    if (message.id === null) return notify(message, sent);
+    const sizes = [...requests.keys()].map((pending) => pending.message.bytes.length);
+    const bytes = sizes.reduce((sum, length) => sum + length, message.bytes.length);
+    if (sizes.length >= MAX_IN_FLIGHT || bytes > MAX_BYTES_IN_FLIGHT)
+      return refuse(TRANSPORT_ERROR, `${sizes.length} requests have no answer yet`);
     const isHandshake = message.method === INITIALIZE;
     if (isHandshake) {
-      this.#handshake = { message, sent };
+      handshake = { message, sent };
       // What this client had is over: neither its id nor its version are known to the server that answers.
-      await this.#endSession();
-      this.#session = { id: null, version: null };
+      await endSession();
     }
-    const done = this.#track(this.#request(message, sent, again));
+    const pending = { message, controller: new AbortController(), isOurs: false, isAnswered: false };
+    const done = request(pending, sent, again).finally(() => requests.delete(pending));
+    requests.set(pending, done);
     // What comes next needs the session and the version.
     return isHandshake ? done : undefined;
   }
 
   /** Waits for the last answers, unless this process is told to end, then ends the session. */
-  async end(): Promise<void> {
-    const { stop } = this.#options;
+  async function end(): Promise<void> {
     // These do not end by themselves.
-    for (const { message, isAnswered, controller } of this.#pending.values())
+    for (const { message, isAnswered, controller } of requests.keys())
       if (isAnswered || message.method === LISTEN) controller.abort();
     const waiting = delay(LAST_ANSWERS_MS, null, { ref: false, signal: stop }).catch(() => null);
-    await Promise.race([Promise.all(this.#working), waiting]);
-    this.#closing.abort();
-    await this.#endSession();
-    this.#options.target.close();
+    await Promise.race([Promise.all(requests.values()), waiting]);
+    closing.abort();
+    await endSession();
+    target.close();
   }
 
-  async #endSession(): Promise<void> {
-    if (this.#session.id === null) return;
-    const outgoing = { method: 'DELETE', headers: this.#headersOf(this.#session) };
-    const asked = this.#options.target.exchange({ ...outgoing, signal: AbortSignal.timeout(DELETE_MS) });
+  async function endSession(): Promise<void> {
+    const ended = current;
+    current = {};
+    if (!('mcp-session-id' in ended)) return;
+    const outgoing = { method: 'DELETE', headers: headersOf(ended) };
+    const asked = target.exchange({ ...outgoing, signal: AbortSignal.timeout(DELETE_MS) });
     (await asked.catch(() => null))?.resume();
   }
 
-  #track(work: Promise<void>): Promise<void> {
-    const tracked = work.finally(() => this.#working.delete(tracked));
-    this.#working.add(tracked);
-    return tracked;
-  }
-
   /** Sends a notification or a response. The messages after it wait until the server has taken it. */
-  async #notify(message: Message, sent: Sent): Promise<void> {
-    const cancelled =
-      message.method === CANCELLED ? this.#pending.get(keyOf(message.params['requestId'])) : undefined;
+  async function notify(message: Message, sent: Sent): Promise<void> {
+    const isCancelled = ({ message: { id } }: Pending) => id === message.params['requestId'];
+    const cancelled = message.method === CANCELLED ? [...requests.keys()].find(isCancelled) : undefined;
     // From version 2026-07-28 on, a client cancels by closing the stream.
-    if (cancelled !== undefined && versionOf(cancelled.message) !== null) {
-      cancelled.controller.abort();
-      return;
-    }
-    const posted = this.#track(this.#postOne(message, sent));
-    await Promise.race([posted, delay(NOTIFICATION_MS, null, { ref: false })]);
+    if (cancelled === undefined || versionOf(cancelled.message) === null)
+      await Promise.race([postOne(message, sent), delay(NOTIFICATION_MS, null, { ref: false })]);
     // Servers send no answer to a request that was cancelled, and may leave its stream open.
     cancelled?.controller.abort();
   }
 
-  async #postOne(message: Message, sent: Sent): Promise<void> {
-    const { note } = this.#options;
+  async function postOne(message: Message, sent: Sent): Promise<void> {
     const what = message.method ?? 'an answer to the server';
-    const session = this.#session;
+    const session = current;
     try {
-      const response = await this.#post(session, message, sent, this.#closing.signal);
+      const response = await post(session, message, sent, closing.signal);
       response.resume();
       const status = response.statusCode ?? 0;
       if (status >= 300) note(`the server answered ${what} with ${status}`);
-      else if (message.method === INITIALIZED) void this.#readServerStream(session);
+      else if (message.method === INITIALIZED) void readServerStream(session);
     } catch (error) {
-      if (!this.#closing.signal.aborted) note(`${what} was not sent: ${(error as Error).message}`);
+      if (!closing.signal.aborted) note(`${what} was not sent: ${(error as Error).message}`);
     }
   }
 
-  /** @param again `null` if it is not sent once more */
-  async #request(
-    message: Message,
-    sent: Sent,
-    again: (() => Promise<Outcome>) | null,
-    isAsked = true,
-  ): Promise<void> {
-    const pending: Pending = {
-      ...{ message, session: this.#session, controller: new AbortController(), isAsked, isAnswered: false },
-    };
-    const key = keyOf(message.id);
-    if (isAsked) this.#pending.set(key, pending);
-    const signal = AbortSignal.any([pending.controller.signal, this.#closing.signal]);
+  /** Sends a request, and says what the server answers. */
+  async function request(pending: Pending, sent: Sent, again: () => Promise<Outcome>): Promise<void> {
+    const { message, controller } = pending;
+    const session = current;
     try {
-      const response = await this.#post(pending.session, message, sent, signal);
-      const status = response.statusCode ?? 0;
-      if (message.method === INITIALIZE && status < 300)
-        pending.session.id = headerOf(response, 'mcp-session-id');
-      const isLost = await this.#read(response, pending, sent, { signal, mayRepeat: again !== null });
-      if (!isLost || again === null) return;
-      await this.#renew(pending.session);
-      // Once: what is lost again at once was never kept. A gate before the server may have used the bundle up.
-      const outcome = await again();
-      if (outcome.kind === 'send') await this.#request(message, outcome, null);
-      else await this.#options.output.insert(withId(outcome.line ?? '', () => idTextOf(message.bytes)));
+      let failed = await ask(pending, session, sent);
+      if (failed !== null && 'mcp-session-id' in session && isLost(failed)) {
+        await renew(session);
+        // Once: what is lost again at once was never kept. A gate before the server may have used the bundle up.
+        const outcome = await again();
+        if (outcome.kind === 'answer') await say(outcome.line ?? '');
+        failed = outcome.kind === 'answer' ? null : await ask(pending, current, outcome);
+      }
+      if (failed !== null) await say(failureLine(message, sent, failed));
     } catch (error) {
-      if (signal.aborted) return;
-      if (!isAsked) throw error;
-      pending.isAnswered = true;
-      const line = errorLine(idTextOf(message.bytes), TRANSPORT_ERROR, (error as Error).message);
-      await this.#options.output.insert(line);
-    } finally {
-      if (this.#pending.get(key) === pending) this.#pending.delete(key);
+      if (controller.signal.aborted || closing.signal.aborted) return;
+      await say(errorLine(idTextOf(message), TRANSPORT_ERROR, (error as Error).message));
     }
   }
 
   /** Begins the session again that the server has lost: several requests may find that out. */
-  async #renew(lost: Session): Promise<void> {
-    if (this.#session === lost)
-      this.#renewing ??= this.#initializeAgain().finally(() => (this.#renewing = null));
-    await this.#renewing;
+  async function renew(lost: Session): Promise<void> {
+    if (current === lost) renewing ??= initializeAgain().finally(() => (renewing = null));
+    await renewing;
   }
 
-  async #initializeAgain(): Promise<void> {
-    if (this.#handshake === null) throw new Error('the server has lost the session');
-    const { message, sent } = this.#handshake;
-    const lost = this.#session;
-    this.#session = { id: null, version: null };
-    try {
-      await this.#request(message, sent, null, false);
-    } catch (error) {
-      // The next request tries again.
-      this.#session = lost;
-      throw error;
-    }
+  async function initializeAgain(): Promise<void> {
+    if (handshake === null) throw new Error('the server has lost the session');
+    const { message, sent } = handshake;
+    const session: Session = {};
+    const pending = { message, controller: new AbortController(), isOurs: true, isAnswered: false };
+    const failed = await ask(pending, session, sent);
+    if (failed !== null)
+      throw new Error(`the server has lost the session, and refuses a new one with ${failed[0].statusCode}`);
+    current = session;
     const bytes = Buffer.from(JSON.stringify({ jsonrpc: '2.0', method: INITIALIZED }));
-    await this.#postOne(messageOf(bytes, readBytes(bytes)) as Message, { kind: 'send', bytes });
-    this.#options.note('the server had lost the session: a new one was begun');
+    await postOne(messageOf(bytes) as Message, { kind: 'send', bytes });
+    note('the server had lost the session: a new one was begun');
   }
 
-  /** @returns whether the server has lost the session, so that the request may be sent once more */
-  async #read(
-    response: IncomingMessage,
-    pending: Pending,
-    sent: Sent,
-    { signal, mayRepeat }: { readonly signal: AbortSignal; readonly mayRepeat: boolean },
-  ): Promise<boolean> {
-    const status = response.statusCode ?? 0;
-    requirePlain(response);
+  /** Sends a request, and reads the messages with which the server answers; what else it answers is returned. */
+  async function ask(pending: Pending, session: Session, sent: Sent): Promise<Failed | null> {
+    const { message, controller } = pending;
+    const signal = AbortSignal.any([controller.signal, closing.signal]);
+    const response = await post(session, message, sent, signal);
+    const { statusCode: status = 0, headers } = response;
+    const { 'content-encoding': coding = 'identity', 'mcp-session-id': id } = headers;
+    if (coding.toLowerCase() !== 'identity') {
+      response.destroy();
+      throw new Error(`the server answered in the coding "${coding}", and identity was asked for`);
+    }
     const isGood = status >= 200 && status < 300;
+    if (isGood && message.method === INITIALIZE && id !== undefined) session['mcp-session-id'] = String(id);
     if (isGood && typeOf(response) === 'text/event-stream') {
-      await this.#readStream(response, pending, signal);
-      return false;
+      const isOver = (failures: number, isResumable: boolean) =>
+        pending.isAnswered || !isResumable || failures === MAX_RESUMES;
+      const takeEvent = async (data: string, from: IncomingMessage) => {
+        await take(data, pending, session);
+        if (pending.isAnswered) setTimeout(() => from.destroy(), LAST_EVENTS_MS).unref();
+      };
+      await follow(response, session, signal, isOver, takeEvent);
+      if (pending.isAnswered || signal.aborted) return null;
+      throw new Error('the connection ended before the answer; the server may have done what was asked');
     }
     const text = await readAtMost(response, MAX_MESSAGE_BYTES);
-    if (isGood && typeOf(response) === 'application/json' && readJson(text) !== undefined) {
-      await this.#take(text ?? '', pending);
-      return false;
-    }
-    const { message, session, isAsked } = pending;
-    const hasSession = session.id !== null && message.method !== INITIALIZE;
-    if (mayRepeat && hasSession && isLost(status, text)) return true;
-    if (!isAsked) throw new Error(`the server has lost the session, and refuses a new one with ${status}`);
-    pending.isAnswered = true;
-    await this.#options.output.insert(failureLine(message, sent, response, text));
-    return false;
-  }
-
-  async #readStream(first: IncomingMessage, pending: Pending, signal: AbortSignal): Promise<void> {
-    const position = newPosition();
-    const read = (response: IncomingMessage) =>
-      readEvents(response, position, async (data) => {
-        await this.#take(data, pending);
-        if (pending.isAnswered) setTimeout(() => response.destroy(), LAST_EVENTS_MS).unref();
-      });
-    await read(first);
-    for (let failures = 0; !pending.isAnswered && position.lastEventId !== null && failures < MAX_RESUMES;) {
-      await delay(waitBefore(position, failures), null, { signal });
-      const response = await this.#resume(pending.session, position, signal);
-      if (typeof response === 'number') break;
-      failures = response === null ? failures + 1 : 0;
-      if (response !== null) await read(response);
-    }
-    if (!pending.isAnswered && !signal.aborted)
-      throw new Error('the connection ended before the answer; the server may have done what was asked');
+    if (!isGood || typeOf(response) !== 'application/json' || readJson(text) === undefined)
+      return [response, text];
+    await take(text ?? '', pending, session);
+    return null;
   }
 
   /** Reads what the server sends by itself, while the session lasts and the server has such a stream. */
-  async #readServerStream(session: Session): Promise<void> {
-    const { signal } = this.#closing;
-    const { note, output } = this.#options;
-    const position = newPosition();
-    let hasOpened = false;
+  async function readServerStream(session: Session): Promise<void> {
+    const { signal } = closing;
+    const seen = { hasOpened: false };
+    const isOver = (failures: number) => {
+      seen.hasOpened ||= failures === 0;
+      // Whether it can be reached counts: balancers cut streams in which nothing is said.
+      if (failures === MAX_RESUMES) note('the server cannot be reached: its own messages come when it can');
+      return current !== session;
+    };
     try {
-      for (let failures = 0; this.#session === session;) {
-        const response = await this.#resume(session, position, signal);
-        if (typeof response === 'number') {
-          // Where the stream was there, it is the session that is not. Not every server has one.
-          if (hasOpened) await this.#renew(session);
-          else if (response !== 405)
-            note(`the server's own messages do not come: it answered with ${response}`);
-          return;
-        }
-        hasOpened ||= response !== null;
-        // Whether it can be reached counts: balancers cut streams in which nothing is said.
-        failures = response === null ? failures + 1 : 0;
-        if (failures === MAX_RESUMES) note('the server cannot be reached: its own messages come when it can');
-        if (response !== null) await readEvents(response, position, (data) => output.insert(oneLine(data)));
-        await delay(waitBefore(position, failures), null, { signal });
-      }
+      const status = await follow(null, session, signal, isOver, (data) => say(oneLine(data)));
+      // Where the stream was there, it is the session that is not. Not every server has one.
+      if (status !== null && seen.hasOpened) await renew(session);
+      else if (status !== null && status !== 405)
+        note(`the server's own messages do not come: it answered with ${status}`);
     } catch (error) {
       if (!signal.aborted) note((error as Error).message);
     }
   }
 
+  /**
+   * Reads a stream of events, and asks for more of it where it breaks off.
+   *
+   * @param first its beginning; `null`: it is asked for
+   * @param isOver after each try: how many were in vain in a row, and whether it can be continued where it broke off
+   * @returns the status with which the server refuses more; `null` if it does not
+   */
+  async function follow(
+    first: IncomingMessage | null,
+    session: Session,
+    signal: AbortSignal,
+    isOver: (failures: number, isResumable: boolean) => boolean,
+    takeEvent: (data: string, from: IncomingMessage) => Promise<void>,
+  ): Promise<number | null> {
+    let lastEventId = '';
+    let retryMs = FIRST_RETRY_MS;
+    let response = first ?? (await resume(session, lastEventId, signal));
+    for (let failures = 0; typeof response !== 'number';) {
+      failures = response === null ? failures + 1 : 0;
+      const events = response === null ? [] : eventsOf(response, (ms) => (retryMs = ms));
+      for await (const { id = '', event = 'message', data } of events) {
+        if (id !== '') lastEventId = id;
+        if (event === 'message' && data !== '') await takeEvent(data, response as IncomingMessage);
+      }
+      if (isOver(failures, lastEventId !== '')) return null;
+      await delay(waitBefore(retryMs, failures), null, { signal });
+      response = await resume(session, lastEventId, signal);
+    }
+    return response;
+  }
+
   /** Continues a stream after its last event; the status if the server says that it does not, `null` if it says nothing. */
-  async #resume(session: Session, { lastEventId }: StreamPosition, signal: AbortSignal) {
-    const last = lastEventId === null ? {} : { 'last-event-id': lastEventId };
-    const headers = { ...this.#headersOf(session), accept: 'text/event-stream', ...last };
-    const asked = this.#options.target.exchange({ method: 'GET', headers, signal });
+  async function resume(session: Session, lastEventId: string, signal: AbortSignal) {
+    const last = lastEventId === '' ? {} : { 'last-event-id': lastEventId };
+    const headers = { ...headersOf(session), accept: 'text/event-stream', ...last };
+    const asked = target.exchange({ method: 'GET', headers, signal });
     const response = await asked.catch(() => null);
     const { statusCode: status = 503 } = response ?? {};
     if (response !== null && status === 200 && typeOf(response) === 'text/event-stream') return response;
@@ -315,11 +289,11 @@ export class HttpEnd implements ServerEnd {
     return status >= 500 || status === 429 ? null : status;
   }
 
-  #post(session: Session, message: Message, { bytes, bundle = '' }: Sent, signal: AbortSignal) {
+  function post(session: Session, message: Message, { bytes, bundle = '' }: Sent, signal: AbortSignal) {
     // A carriage return before the line feed belongs to the end of the line.
     const body = bytes.at(-1) === 0x0d ? bytes.subarray(0, -1) : bytes;
     const headers: Record<string, string> = {
-      ...{ ...this.#headersOf(session), 'content-length': String(body.length) },
+      ...{ ...headersOf(session), 'content-length': String(body.length) },
       ...{ 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
     };
     const version = versionOf(message);
@@ -330,63 +304,77 @@ export class HttpEnd implements ServerEnd {
       if (typeof name === 'string') headers['mcp-name'] = encodeNameHeader(name);
     }
     if (bundle !== '' && bundle.length <= MAX_HEADER_BUNDLE) headers[BUNDLE_HEADER] = bundle;
-    const { target } = this.#options;
     return target.exchange({ method: 'POST', headers, body, signal }).catch((error: unknown) => {
       const why = (error as Error).message;
       throw new Error(`cannot reach ${target.url.origin}: ${why}; start it, or correct --to`);
     });
   }
 
-  #headersOf({ id, version }: Session): Record<string, string> {
-    return {
-      ...this.#options.headers,
-      'accept-encoding': 'identity',
-      ...(id === null ? {} : { 'mcp-session-id': id }),
-      ...(version === null ? {} : { 'mcp-protocol-version': version }),
-    };
+  function headersOf(session: Session): Record<string, string> {
+    return { ...ownHeaders, 'accept-encoding': 'identity', ...session };
   }
 
   /** Passes on a message of the server, and takes from it what must be known. */
-  async #take(text: string, pending: Pending): Promise<void> {
-    const answer = answerIn(readJson(text), pending.message.id);
+  async function take(text: string, pending: Pending, session: Session): Promise<void> {
+    const { message, isOurs } = pending;
+    const answer = answerIn(readJson(text), message.id);
     if (answer !== undefined) {
       pending.isAnswered = true;
-      const { result } = answer;
-      const version = isJsonObject(result) ? result['protocolVersion'] : undefined;
-      if (pending.message.method === INITIALIZE && isVersion(version)) pending.session.version = version;
-      if (!pending.isAsked) return;
+      const { protocolVersion: version } = isJsonObject(answer['result']) ? answer['result'] : {};
+      if (message.method === INITIALIZE && isVersion(version)) session['mcp-protocol-version'] = version;
+      if (isOurs) return;
     }
-    await this.#options.output.insert(oneLine(text));
+    await say(oneLine(text));
   }
+
+  return { send, end };
 }
 
-const keyOf = (id: unknown) => `${typeof id}:${String(id)}`;
+/**
+ * How long to wait for the rest of a stream, after so many tries in vain. A server that says 0 must not be asked without a
+ * pause.
+ */
+export function waitBefore(retryMs: number, failures: number): number {
+  return Math.min(Math.max(retryMs, MIN_RETRY_MS) * 2 ** failures, MAX_RETRY_MS);
+}
+
+/**
+ * The events of a stream until it ends or breaks. It is read only as fast as they are taken.
+ *
+ * @throws RangeError if one is too large
+ */
+async function* eventsOf(response: IncomingMessage, onRetry: (ms: number) => void) {
+  const events: EventSourceMessage[] = [];
+  const parser = createParser({
+    ...{ onRetry, maxBufferSize: MAX_MESSAGE_BYTES, onEvent: (event) => events.push(event) },
+    onError: ({ type }) => {
+      // Others are fields that are not known, which clients ignore.
+      if (type === 'max-buffer-size-exceeded')
+        throw new RangeError(`the server sent an event of more than ${MAX_MESSAGE_BYTES} characters`);
+    },
+  });
+  const decoder = new TextDecoder();
+  try {
+    for await (const chunk of response as AsyncIterable<Buffer>) {
+      parser.feed(decoder.decode(chunk, { stream: true }));
+      yield* events.splice(0);
+    }
+  } catch (error) {
+    // A connection has broken: what was to come is asked for again, if the stream can be continued.
+    if (error instanceof RangeError) throw error;
+  }
+}
 
 /** A JSON text in one line. A line end in JSON is always between two tokens, where a space means the same. */
 const oneLine = (json: string) => json.replaceAll(/[\r\n]/g, ' ');
 
 /** Whether a server says that it does not know the session. Some say so with 400. */
-function isLost(status: number, text: string | null): boolean {
+function isLost([{ statusCode: status }, text]: Failed): boolean {
   return status === 404 || (status === 400 && /\bsession\b/i.test(text ?? ''));
 }
 
-/** @throws Error if an answer is in a coding, which was not asked for */
-function requirePlain(response: IncomingMessage): void {
-  const coding = headerOf(response, 'content-encoding') ?? 'identity';
-  if (coding.toLowerCase() === 'identity') return;
-  response.destroy();
-  throw new Error(`the server answered in the coding ${JSON.stringify(coding)}, and identity was asked for`);
-}
-
-/** The value of a header that came once; else `null`. */
-function headerOf(response: IncomingMessage, name: string): string | null {
-  const value = response.headers[name];
-  return typeof value === 'string' ? value : null;
-}
-
-function typeOf(response: IncomingMessage): string {
-  return headerOf(response, 'content-type')?.split(';')[0]?.trim().toLowerCase() ?? '';
-}
+const typeOf = ({ headers: { 'content-type': type = '' } }: IncomingMessage) =>
+  type.replace(/;.*/, '').trim().toLowerCase();
 
 /** The version of the protocol that a message names itself, as messages do from 2026-07-28 on. */
 function versionOf({ params }: Message): string | null {
@@ -401,19 +389,16 @@ function isVersion(value: unknown): value is string {
 }
 
 /** The JSON-RPC error for a request that the server has not answered as it should: its own one, if it sent one. */
-function failureLine({ id, bytes }: Message, sent: Sent, response: IncomingMessage, text: string | null) {
+function failureLine(message: Message, sent: Sent, [response, text]: Failed): string {
   const { statusCode: status = 0, headers } = response;
   const value = status < 300 ? undefined : readJson(text);
-  if (isJsonObject(answerIn(value, id)?.['error'])) return oneLine(text ?? '');
-  const idText = idTextOf(bytes);
+  const idText = idTextOf(message);
   // The gate does not know the id of a request that it did not read.
-  const error = answerIn(value, null)?.['error'];
+  const error = (answerIn(value, message.id) ?? answerIn(value, null))?.['error'];
   if (isJsonObject(error)) return `{"jsonrpc":"2.0","id":${idText},"error":${JSON.stringify(error)}}`;
   const signed = sent.bundle === undefined ? '' : `, with their signature ${sizeOf(sent.bytes.length)}`;
-  const shown = [
-    status === 413 ? ` (your arguments are ${sizeOf(bytes.length)}${signed})` : '',
-    (text ?? '') === '' ? '' : `: ${text?.slice(0, MAX_SHOWN)}`,
-  ].join('');
+  const size = status === 413 ? ` (your arguments are ${sizeOf(message.bytes.length)}${signed})` : '';
+  const said = (text ?? '') === '' ? '' : `: ${text?.slice(0, MAX_SHOWN)}`;
   const location = JSON.stringify((headers.location ?? 'another address').slice(0, MAX_SHOWN));
   const type = headers['content-type'] ?? 'no content type';
   const reason =
@@ -423,6 +408,6 @@ function failureLine({ id, bytes }: Message, sent: Sent, response: IncomingMessa
         ? `the server redirects to ${location}, which is not followed: name that address with --to, if you trust it`
         : status < 300
           ? `the server answered with ${type}, which is not a JSON-RPC answer`
-          : `the server answered with ${status}${shown}`;
+          : `the server answered with ${status}${size}${said}`;
   return errorLine(idText, TRANSPORT_ERROR, reason, { status });
 }

@@ -19,10 +19,9 @@ import { PerClientSlots } from '../service/load/per-client-slots.js';
 import { closingMsOf, endGracefully } from '../service/main.js';
 import { openTracing } from '../service/observe/tracing.js';
 import { limitOf } from '../service/routes/table.js';
-import { answerHeaders, HttpTarget, requestHeaders } from './http-target.js';
+import { answerHeaders, httpTarget, requestHeaders, type HttpTarget } from './http-target.js';
 import type { Destination } from './destination.js';
 
-const LOOPBACK_NAMES = ['127.0.0.1', 'localhost', '[::1]'];
 const POLL_MS = 10;
 
 /** A status, and a body in JSON. */
@@ -31,55 +30,50 @@ export type OwnAnswer = Pick<Answer, 'status'> & { readonly body: string };
 /** A request that is sent on. */
 export interface Forwarded {
   readonly path: string;
-  /** What a relay sets, names and values by turns. */
-  readonly set: readonly string[];
-  /** Whether a header of the client is left out, by its name in lower case. */
-  readonly isLeftOut: (name: string) => boolean;
+  /** Headers that a relay sets, in place of the client's. */
+  readonly set: Readonly<Record<string, string>>;
+  /** Whether a further header of the client is left out, by its name in lower case. */
+  readonly isLeftOut?: (name: string) => boolean;
   readonly body: Buffer | null;
   /** Looks at the head of the answer. What it returns is sent instead. */
   readonly onAnswer?: (answer: IncomingMessage) => Promise<OwnAnswer | null>;
 }
 
-/** Sends requests on to a server, and its answers to clients, piece by piece as they come. */
-export interface Forwarder {
-  /** Whether there is room for a request: a server may take minutes, and an event stream hours. */
-  hasRoom(incoming: Incoming, ticket: Ticket | null, bytes: number): boolean;
-  /** Settled when the body is sent, or cannot be. The answer of the server may then take any time. */
-  send(incoming: Incoming, ticket: Ticket, forwarded: Forwarded): Promise<Answer | null>;
-  /** Number of requests that are not answered whole. */
-  readonly open: number;
-}
-
 /** What decides on the requests of a listener, which sends on what it lets pass. */
 export type MakeJudge = (core: Core, forwarder: Forwarder, refusalOf: Judge['refusalOf']) => Judge<Incoming>;
 
+type Forwarder = ReturnType<typeof forwarderTo>;
+
+/** Sends requests on to a server, and its answers to clients, piece by piece as they come. */
 function forwarderTo(
   target: HttpTarget,
-  core: Core,
   slots: PerClientSlots,
-  parts: HttpRelayParts,
-): Forwarder {
-  let open = 0;
+  { gatekeeper }: Core,
+  { configuration, log }: HttpRelayParts,
+) {
+  const { url } = target;
   const exchange = async (
     { method = 'GET', rawHeaders, headers: { host = '', origin } }: IncomingMessage,
     response: ServerResponse,
-    { path, set, isLeftOut, body, onAnswer }: Forwarded,
+    { path, set, isLeftOut = () => false, body, onAnswer }: Forwarded,
     onSent: () => void,
   ) => {
-    open++;
     const gone = new AbortController();
     response.once('close', () => gone.abort());
     // A page of this listener is no page of the server's, which would refuse it.
     const isOwnPage = origin !== undefined && /^https?:\/\/(.*)$/.exec(origin)?.[1] === host;
+    const ours = new Set(Object.keys(set).map((name) => name.toLowerCase()));
+    if (isOwnPage) ours.add('origin');
     try {
       const headers = [
-        ...['Host', target.url.host],
-        ...requestHeaders(rawHeaders, (name) => isLeftOut(name) || (isOwnPage && name === 'origin')),
+        ...['Host', url.host],
+        ...requestHeaders(rawHeaders, (name) => ours.has(name) || isLeftOut(name)),
         ...(body === null && !method.startsWith('P') ? [] : ['Content-Length', String(body?.length ?? 0)]),
-        ...set,
+        ...Object.entries(set).flat(),
       ];
-      const outgoing = { method, headers, body, signal: gone.signal };
-      const answer = await target.exchange(outgoing, path).finally(onSent);
+      const answer = await target
+        .exchange({ method, headers, body, signal: gone.signal }, path)
+        .finally(onSent);
       const own = (await onAnswer?.(answer)) ?? null;
       if (own !== null) {
         answer.destroy();
@@ -87,26 +81,28 @@ function forwarderTo(
         return;
       }
       const sent = answerHeaders(answer.rawHeaders);
-      if (core.gatekeeper.isLeaving) sent.push('Connection', 'close');
+      if (gatekeeper.isLeaving) sent.push('Connection', 'close');
       response.writeHead(answer.statusCode ?? 502, answer.statusMessage, sent);
       // An event stream begins at once, also without an event. `flushHeaders` would write headers as UTF-8.
       response.write(Buffer.alloc(0));
       await pipeline(answer, response);
     } catch (err) {
-      if (!gone.signal.aborted)
-        parts.log.warn({ err, server: target.url.origin }, 'the server did not answer');
+      if (!gone.signal.aborted) log.warn({ err, server: url.origin }, 'the server did not answer');
+      const outcome = (err as Error).cause === 'not sent' ? 'was not executed' : 'may have been executed';
+      const error = `the server behind this one did not answer. The call ${outcome}; to repeat it, sign it anew`;
       if (gone.signal.aborted || response.headersSent) response.destroy();
-      else end(response, { status: 502, body: JSON.stringify({ error: noAnswer(err as Error) }) });
-    } finally {
-      open--;
+      else end(response, { status: 502, body: JSON.stringify({ error }) });
     }
   };
   return {
-    get open() {
-      return open;
+    /** Number of requests that are not answered whole. */
+    open: 0,
+    /** Whether there is room for a request: a server may take minutes, and an event stream hours. */
+    hasRoom({ client }: Incoming, ticket: Ticket | null, bytes: number): boolean {
+      return slots.hasFor(client) && ticket?.canGrow(bytes) !== false;
     },
-    hasRoom: ({ client }, ticket, bytes) => slots.hasFor(client) && ticket?.canGrow(bytes) !== false,
-    async send(incoming, ticket, forwarded) {
+    /** Settled when the body is sent, or cannot be. The answer of the server may then take any time. */
+    async send(incoming: Incoming, ticket: Ticket, forwarded: Forwarded): Promise<Answer | null> {
       const { client } = incoming;
       // It waits for no verdict any more.
       ticket.release();
@@ -115,11 +111,13 @@ function forwarderTo(
       if (!(wire instanceof NodeWire)) {
         // Others have taken the room meanwhile, or the client has gone.
         if (hasSlot) slots.give(client);
-        return answerTo('overloaded', parts.configuration);
+        return answerTo('overloaded', configuration);
       }
       const { request, response } = wire.handOver();
+      this.open++;
       await new Promise<void>((resolve) => {
         void exchange(request, response, forwarded, resolve).finally(() => {
+          this.open--;
           slots.give(client);
           resolve();
         });
@@ -129,35 +127,18 @@ function forwarderTo(
   };
 }
 
-function noAnswer({ cause }: Error): string {
-  const outcome = cause === 'not sent' ? 'was not executed' : 'may have been executed';
-  return `the server behind this one did not answer. The call ${outcome}; to repeat it, sign it anew`;
-}
-
 function end(response: ServerResponse, { status, body }: OwnAnswer): void {
   const headers = { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(body) };
   response.writeHead(status, headers).end(body);
 }
 
-/** A relay that listens. */
-export interface HttpRelay {
-  readonly url: string;
-  /** Reads its files again. Rejects if they cannot be used; the old ones stay. */
-  reload(): Promise<void>;
-  /** Answers what is under way, for `SHUTDOWN_GRACE_SECS` at most, and closes. */
-  close(): Promise<void>;
-}
-
 /** Whether an address is of the loopback interface. */
-export function isLoopback(host: string): boolean {
-  return host === 'localhost' || host === '::1' || /^127\.\d+\.\d+\.\d+$/.test(host);
-}
+export const isLoopback = (host: string) => /^(?:localhost|::1|127\.\d+\.\d+\.\d+)$/.test(host);
 
 /** The names by which a listener may be called. @param more those that its operator names */
 export function hostsOf(host: string, more: readonly string[]): ReadonlySet<string> {
-  return new Set(
-    [...LOOPBACK_NAMES, host.includes(':') ? `[${host}]` : host, ...more].map((name) => name.toLowerCase()),
-  );
+  const own = ['127.0.0.1', 'localhost', '[::1]', host.includes(':') ? `[${host}]` : host];
+  return new Set([...own, ...more].map((name) => name.toLowerCase()));
 }
 
 /** What a relay from HTTP to HTTP needs. */
@@ -174,9 +155,10 @@ export interface HttpRelayParts {
 /**
  * Opens a relay from HTTP to HTTP, with the limits of the service: on bodies, in all and by client, times, and connections.
  *
+ * @returns its address, and what reads its files again, and what answers what is under way and closes it
  * @throws Error if it cannot listen, or cannot open a store, a log or the routes
  */
-export async function openHttpRelay(parts: HttpRelayParts): Promise<HttpRelay> {
+export async function openHttpRelay(parts: HttpRelayParts) {
   const { configuration, makeJudge, hosts, log } = parts;
   const { url, pathFor, expected } = parts.destination;
   const opened = new Opened();
@@ -186,7 +168,7 @@ export async function openHttpRelay(parts: HttpRelayParts): Promise<HttpRelay> {
     const { metrics, engine, gatekeeper, gate } = core;
     const { http: connections, upstream } = divideForGuard(configuration, log);
     const slots = new PerClientSlots(upstream);
-    const forwarder = forwarderTo(opened.add(new HttpTarget(url)), core, slots, parts);
+    const forwarder = forwarderTo(opened.add(httpTarget(url)), slots, core, parts);
     const judge = makeJudge(core, forwarder, (incoming) =>
       pathFor(incoming.method, targetOf(incoming)) === null
         ? refusal(404, `there is nothing at this path, expected ${expected}`)
@@ -197,19 +179,19 @@ export async function openHttpRelay(parts: HttpRelayParts): Promise<HttpRelay> {
     const tracing = await openTracing();
     const server = new Server({ configuration, gatekeeper, metrics, log, tracing, hosts });
     const handle = server.handlerOf({ routes: new Map(), unknown });
-    const { requestTimeoutSecs } = configuration;
+    const { requestTimeoutSecs, host } = configuration;
     const served = { handle, connections, requestTimeoutSecs, certificate: certificate?.current ?? null };
     const frontEnd = opened.add(openNode(served));
-    const { host } = configuration;
     const port = await frontEnd.listen({ host, port: configuration.port, isShared: false });
-    const shown = showAddress({ host, port });
     return {
-      url: `${certificate === null ? 'http' : 'https'}://${shown}`,
+      url: `${certificate === null ? 'http' : 'https'}://${showAddress({ host, port })}`,
+      /** Rejects if they cannot be used; the old ones stay. */
       reload: async () => {
         certificate?.reload([frontEnd]);
         gate.routes.reload();
         await engine.rootsFile?.reload();
       },
+      /** Waits for `SHUTDOWN_GRACE_SECS` at most. */
       close: async () => {
         gatekeeper.isLeaving = true;
         frontEnd.stopListening();
@@ -225,12 +207,7 @@ export async function openHttpRelay(parts: HttpRelayParts): Promise<HttpRelay> {
 }
 
 /** Path and query, as they were sent. */
-export function targetOf({ path, query }: Incoming): string {
-  return query === undefined ? path : `${path}?${query}`;
-}
-
-const RELOADED = 'SIGHUP: certificate, routes and trusted roots were read again';
-const NOT_RELOADED = 'certificate, routes or trusted roots could not be read again: the old ones still hold';
+export const targetOf = ({ path, query }: Incoming) => (query === undefined ? path : `${path}?${query}`);
 
 /**
  * Runs a relay until a signal ends it.
@@ -245,8 +222,8 @@ export async function runHttpRelay(parts: HttpRelayParts, reloads: boolean): Pro
   endGracefully({ log, delayMs, skip: reloads ? ['SIGHUP'] : [], close: () => relay.close() });
   const reload = () =>
     relay.reload().then(
-      () => log.info(RELOADED),
-      (err: unknown) => log.error({ err }, NOT_RELOADED),
+      () => log.info('SIGHUP: certificate, routes and trusted roots were read again'),
+      (err: unknown) => log.error({ err }, 'the files could not be read again: the old ones still hold'),
     );
   if (reloads) process.on('SIGHUP', () => void reload());
   // `npx` may end without its shell and without this process: nobody would know that the port is still open.

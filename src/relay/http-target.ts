@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import http, { type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
 import https from 'node:https';
 import { decodeUtf8 } from '#platform';
@@ -23,73 +24,51 @@ export interface Outgoing {
  * The one HTTP client of relays: sends requests to one server, and bytes of headers as they are, in both directions, which
  * `fetch` and undici decode. Follows no redirect, and waits for an answer as long as whoever asked does.
  */
-export class HttpTarget {
-  readonly url: URL;
-  readonly #send: typeof http.request;
-  readonly #agent: http.Agent;
-
-  constructor(url: URL) {
-    this.url = url;
-    const isSecure = url.protocol === 'https:';
-    this.#send = isSecure ? https.request : http.request;
-    this.#agent = isSecure ? new https.Agent(AGENT_OPTIONS) : new http.Agent(AGENT_OPTIONS);
-  }
-
-  /**
-   * @param path with its query; default: that of the URL
-   * @returns the answer, when its headers have come
-   * @throws Error whose `cause` says what happened
-   */
-  exchange({ method, headers, body, signal }: Outgoing, path?: string): Promise<IncomingMessage> {
-    return new Promise((resolve, reject) => {
-      const fail = (cause: NodeJS.ErrnoException) => {
-        const { code = '', message } = cause;
-        // If a name has several addresses, the message of the error is empty.
-        reject(
-          new Error(message === '' ? code : message, {
-            cause: NOT_CONNECTED.has(code) ? 'not sent' : 'sent',
-          }),
-        );
-      };
-      const options = {
-        ...(path === undefined ? {} : { path }),
-        agent: this.#agent,
-        method,
-        headers,
-        signal,
-      };
-      const request = this.#send(this.url, options);
-      const late = Object.assign(new Error(`no connection within ${CONNECT_MS / 1000} seconds`), {
-        code: 'ETIMEDOUT',
-      });
-      const timer = setTimeout(() => request.destroy(late), CONNECT_MS);
+export function httpTarget(url: URL) {
+  const isSecure = url.protocol === 'https:';
+  const connect = isSecure ? 'secureConnect' : 'connect';
+  const agent = isSecure ? new https.Agent(AGENT_OPTIONS) : new http.Agent(AGENT_OPTIONS);
+  const send = isSecure ? https.request : http.request;
+  return {
+    url,
+    /**
+     * @param path with its query
+     * @returns the answer, when its headers have come
+     * @throws Error whose `cause` says what happened
+     */
+    async exchange({ method, headers, body, signal }: Outgoing, path = url.pathname + url.search) {
+      const request = send(url, { path, agent, method, headers, signal });
+      const late = new Error(`no connection within ${CONNECT_MS / 1000} seconds`);
+      const timer = setTimeout(() => request.destroy(Object.assign(late, { code: 'ETIMEDOUT' })), CONNECT_MS);
       const connected = () => clearTimeout(timer);
       request
-        .on('socket', (socket) => {
-          if (socket.connecting)
-            socket.once(this.url.protocol === 'https:' ? 'secureConnect' : 'connect', connected);
-          else connected();
-        })
-        .on('response', (response) => {
-          // Who reads it learns of a broken connection; an answer that nobody reads any more must not end the process.
-          response.on('error', () => undefined);
-          resolve(response);
-        })
-        .on('error', (error) => {
-          connected();
-          fail(error);
-        })
-        // After a 101 that nobody has asked for, there is neither an answer nor an error.
-        .on('close', () => fail(new Error('it speaks another protocol')))
-        .end(body ?? undefined);
-    });
-  }
-
-  /** Cuts off what is under way. */
-  close(): void {
-    this.#agent.destroy();
-  }
+        .on('socket', (socket) => (socket.connecting ? socket.once(connect, connected) : connected()))
+        .on('close', connected)
+        // One that nobody reads any more must not end the process.
+        .on('response', (response) => response.on('error', () => undefined))
+        // Also after the answer has begun: who reads it learns of it there.
+        .on('error', connected);
+      // After a 101 that nobody has asked for, there is neither an answer nor an error.
+      const closed = once(request, 'close').then(() =>
+        Promise.reject(new Error('it speaks another protocol')),
+      );
+      try {
+        const answered = once(request, 'response');
+        request.end(body ?? undefined);
+        const [response] = (await Promise.race([answered, closed])) as [IncomingMessage];
+        return response;
+      } catch (error) {
+        const { code = '', message } = error as NodeJS.ErrnoException;
+        // If a name has several addresses, the message of the error is empty.
+        const found = message === '' ? code : message;
+        throw new Error(found, { cause: NOT_CONNECTED.has(code) ? 'not sent' : 'sent' });
+      }
+    },
+    /** Cuts off what is under way. */
+    close: () => agent.destroy(),
+  };
 }
+export type HttpTarget = ReturnType<typeof httpTarget>;
 
 /** What belongs to one connection (RFC 9110, section 7.6.1), and is not sent on in either direction. */
 const OF_CONNECTION = [
@@ -106,13 +85,11 @@ export const OWN_HEADERS: ReadonlySet<string> = new Set([...OF_CONNECTION, ...OF
 
 /** The headers of a request that are sent on, names and values by turns, without those that are left out, by their names. */
 export function requestHeaders(raw: readonly string[], isLeftOut: (name: string) => boolean): string[] {
-  return without(raw, (name) => OF_REQUEST.includes(name) || OF_CLIENT.test(name) || isLeftOut(name));
+  return answerHeaders(raw, (name) => OF_REQUEST.includes(name) || OF_CLIENT.test(name) || isLeftOut(name));
 }
 
 /** The headers of an answer for the client. */
-export const answerHeaders = (raw: readonly string[]) => without(raw, () => false);
-
-function without(raw: readonly string[], isLeftOut: (name: string) => boolean): string[] {
+export function answerHeaders(raw: readonly string[], isLeftOut: (name: string) => boolean = () => false) {
   const pairs = raw.flatMap((name, at) => (at % 2 === 0 ? [[name, raw[at + 1] ?? ''] as const] : []));
   const named = pairs.flatMap(([name, value]) =>
     name.toLowerCase() === 'connection' ? value.toLowerCase().split(/[ \t]*,[ \t]*/) : [],
@@ -124,14 +101,12 @@ function without(raw: readonly string[], isLeftOut: (name: string) => boolean): 
 /** The text of a body; `null` if it has more than so many bytes, or is not UTF-8. */
 export async function readAtMost(answer: IncomingMessage, maxBytes: number): Promise<string | null> {
   const chunks: Buffer[] = [];
-  let length = 0;
+  let left = maxBytes;
   for await (const chunk of answer as AsyncIterable<Buffer>) {
-    length += chunk.length;
-    if (length > maxBytes) {
-      answer.destroy();
-      return null;
-    }
+    left -= chunk.length;
+    // This closes it.
+    if (left < 0) return null;
     chunks.push(chunk);
   }
-  return decodeUtf8(Buffer.concat(chunks, length));
+  return decodeUtf8(Buffer.concat(chunks));
 }

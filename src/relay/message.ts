@@ -1,7 +1,7 @@
-import { RPC_ERROR_CODE } from '../gate/codes.js';
+import { RPC_ERROR_CODE, type Explained } from '../gate/codes.js';
 import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.js';
 import { decodeUtf8 } from '#platform';
-import { Scan } from './scan.js';
+import { END_BYTES } from './lines.js';
 
 const MIB = 1024 * 1024;
 /** The most bytes of the arguments of a call: signed, it is 2.8 times as long. */
@@ -38,7 +38,7 @@ export function readJson(text: string | null): JsonValue | undefined {
 export const readBytes = (bytes: Buffer): JsonValue | undefined => readJson(decodeUtf8(bytes));
 
 /** A value as a message; `null` if it is not an object. */
-export function messageOf(bytes: Buffer, value: JsonValue | undefined): Message | null {
+export function messageOf(bytes: Buffer, value = readBytes(bytes)): Message | null {
   if (!isJsonObject(value)) return null;
   const { id, method, params } = value;
   return {
@@ -48,38 +48,33 @@ export function messageOf(bytes: Buffer, value: JsonValue | undefined): Message 
   };
 }
 
+const STRING = String.raw`"(?:[^"\\]|\\.)*"`;
+const MEMBER = String.raw`\s*${STRING}\s*:\s*(?:${STRING}|[\w.+-]+)\s*`;
+const FIRST_MEMBERS = new RegExp(String.raw`^\s*\{(?:${MEMBER},)*`);
+const LAST_MEMBERS = new RegExp(String.raw`(?:,${MEMBER})*\}\s*$`);
+
+/**
+ * What the two ends of a message that is too long say: the members before the first that is an object or an array, and those
+ * after the last. All SDKs write the id there. `undefined` if they say nothing.
+ */
+export function readEnds(bytes: Buffer): JsonValue | undefined {
+  const [first = ''] = FIRST_MEMBERS.exec(bytes.toString('utf8', 0, END_BYTES)) ?? [];
+  const [last = ''] = LAST_MEMBERS.exec(bytes.toString('utf8', END_BYTES)) ?? [];
+  return readJson(`${first}"":0${last}`);
+}
+
 /** Whether a value is the answer to a request, or an array in which it is. */
 export function answerIn(value: JsonValue | undefined, id: string | number | null): JsonObject | undefined {
   const items = Array.isArray(value) ? (value as readonly JsonValue[]) : [value];
   return items.filter(isJsonObject).find((one) => !Object.hasOwn(one, 'method') && one['id'] === id);
 }
 
-/** The id of a message as it is written, also one that a double does not hold; `null` as JSON if it has none. */
-export function idTextOf(bytes: Buffer): string {
-  const scan = new Scan();
-  scan.push(bytes);
-  return scan.id ?? 'null';
-}
-
-/**
- * Puts a member into `params._meta`. All else stays as it is, byte for byte.
- *
- * @param bytes of a message in strict JSON whose `params` is an object, and `params._meta` an object or absent
- * @example withMeta(Buffer.from('{"params":{"name":"a"}}'), 'X', 'y'); // '{"params":{"_meta":{"X":"y"},"name":"a"}}'
- */
-export function withMeta(bytes: Buffer, name: string, value: string): Buffer {
-  const scan = new Scan();
-  scan.push(bytes);
-  const member = `${JSON.stringify(name)}:${JSON.stringify(value)}`;
-  const hasMeta = scan.meta >= 0;
-  const at = hasMeta ? scan.meta : scan.params;
-  const rest = bytes.subarray(at);
-  const comma = rest.find((byte) => byte > 0x20) === 0x7d ? '' : ',';
-  return Buffer.concat([
-    bytes.subarray(0, at),
-    Buffer.from((hasMeta ? member : `"_meta":{${member}}`) + comma),
-    rest,
-  ]);
+/** The id of a message in JSON: a number that a double does not hold as it is written. */
+export function idTextOf(message: Message | null): string {
+  const { id, bytes } = message ?? { id: null };
+  if (bytes === undefined || typeof id !== 'number' || Number.isSafeInteger(id)) return JSON.stringify(id);
+  const written = bytes.toString().matchAll(/"id"\s*:\s*([-+.\deE]+)/g);
+  return [...written].map(([, text]) => text).find((text) => Number(text) === id) ?? JSON.stringify(id);
 }
 
 /**
@@ -91,17 +86,10 @@ export function errorLine(idText: string, code: number, message: string, data?: 
   return `{"jsonrpc":"2.0","id":${idText},"error":${JSON.stringify({ code, message, data })}}`;
 }
 
-/** Why a call is not signed. The words are those of the gate's answers. */
-export interface Refusal {
-  readonly code: string;
-  readonly detail: string;
-  readonly suggestion: string;
-}
-
 /** The answer to a request that is not sent. It has the form of a gate's, so that hosts and agents read one form. */
-export function refusalLine(idText: string, { code, detail, suggestion }: Refusal, status = 403): string {
-  const data = { code, detail, suggestion, status };
-  return errorLine(idText, RPC_ERROR_CODE, `DRS: ${code}: ${detail}. ${suggestion}`, data);
+export function refusalLine(to: Message, { code, message, suggestion }: Explained, status = 403): string {
+  const data = { code, detail: message, suggestion, status };
+  return errorLine(idTextOf(to), RPC_ERROR_CODE, `DRS: ${code}: ${message}. ${suggestion}`, data);
 }
 
 /** A number of bytes in words: `380 kB`, `1.06 MB`. */

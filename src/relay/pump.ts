@@ -1,7 +1,18 @@
-import { startChild, type Ending } from './child.js';
-import { Lines, Output, write, type Piece } from './lines.js';
-import { idTextOf, MAX_MESSAGE_BYTES, messageOf, readBytes, type Message } from './message.js';
-import { Scan } from './scan.js';
+import { spawn, type ChildProcessByStdio } from 'node:child_process';
+import { once } from 'node:events';
+import type { Readable, Writable } from 'node:stream';
+import { isJsonObject } from '../protocol/json.js';
+import { Lines, sayTo, write, type Line, type Say } from './lines.js';
+import {
+  errorLine,
+  MAX_MESSAGE_BYTES,
+  messageOf,
+  readBytes,
+  readEnds,
+  sizeOf,
+  TRANSPORT_ERROR,
+  type Message,
+} from './message.js';
 
 /** A message for the server. */
 export interface Sent {
@@ -11,18 +22,18 @@ export interface Sent {
   readonly bundle?: string;
 }
 
-/**
- * What becomes of a message: it is sent, or its client gets an answer, in one line; `null`: it gets none. In an answer with
- * the id `null`, the id of the message takes its place.
- */
+/** What becomes of a message: it is sent, or its client gets an answer, in one line; `null`: it gets none. */
 export type Outcome = Sent | { readonly kind: 'answer'; readonly line: string | null };
 
 /** What a relay does with the messages of a client over stdio, one after the other, so that none overtakes another. */
 export interface Hook {
-  /** @param message `null` if the line is not a JSON object */
-  decide(line: Buffer, message: Message | null): Promise<Outcome>;
-  /** The answer to a line that is too long. */
-  tooLong(): Promise<string>;
+  /**
+   * @param message `null` if the line is not a JSON object
+   * @param isTooLong whether `line` and `message` have only what was found at the ends, so that it must not be sent
+   */
+  decide(line: Buffer, message: Message | null, isTooLong?: boolean): Promise<Outcome>;
+  /** Looks at a line of the server, and returns what the client gets of it. Default: the line. */
+  read?(line: Buffer): Buffer;
   /** Of the longest line that is read. */
   readonly maxBytes: number;
 }
@@ -39,85 +50,115 @@ export interface ServerEnd {
   end(): Promise<void> | void;
 }
 
-/** Puts the id of a message into an answer that has none. */
-export function withId(answer: string, idText: () => string): string {
-  return answer.startsWith(NO_ID) ? `${NO_ID.slice(0, -4)}${idText()}${answer.slice(NO_ID.length)}` : answer;
-}
-const NO_ID = '{"jsonrpc":"2.0","id":null';
-
 /**
  * The one way of messages from a client over stdio to a server: reads lines, has each decided on, and sends or answers it. A
  * request that is answered here is answered under its id, also where the line is too long to be read.
  */
 export async function pump(
   source: AsyncIterable<Buffer>,
-  { hook, server, output }: { readonly hook: Hook; readonly server: ServerEnd; readonly output: Output },
+  { hook, server, say }: { readonly hook: Hook; readonly server: ServerEnd; readonly say: Say },
 ): Promise<void> {
   const lines = new Lines(hook.maxBytes);
-  /** Looks for the id of a line that is too long; `null` within one that is answered. */
-  let scan: Scan | null = null;
-  const take = async (piece: Piece) => {
-    if (piece.kind !== 'line') {
-      if (piece.kind === 'long') scan = new Scan();
-      scan?.push(piece.bytes);
-      if (scan === null || (scan.id === null && (piece.kind === 'long' || !piece.ends))) return;
-      const { id } = scan;
-      scan = null;
-      await output.insert(withId(await hook.tooLong(), () => id ?? 'null'));
-      return;
-    }
-    // Pieces are only valid until the next one, and what is sent may be sent once more.
-    const line = Buffer.from(piece.bytes);
-    if (line.every((byte) => byte <= 0x20)) return;
-    const message = messageOf(line, readBytes(line));
-    const outcome = await hook.decide(line, message);
-    if (outcome.kind === 'send') await server.send(outcome, message, () => hook.decide(line, message));
-    else if (outcome.line !== null) await output.insert(withId(outcome.line, () => idTextOf(line)));
+  const take = async ({ bytes, isTooLong }: Line) => {
+    // What is sent may be sent once more, and the line is only valid until the next one.
+    const line = Buffer.from(bytes);
+    if (!isTooLong && line.every((byte) => byte <= 0x20)) return;
+    const message = messageOf(line, isTooLong ? readEnds(line) : readBytes(line));
+    const decide = () => hook.decide(line, message, isTooLong);
+    const outcome = await decide();
+    if (outcome.kind === 'send') await server.send(outcome, message, decide);
+    else if (outcome.line !== null) await say(outcome.line);
   };
-  for await (const chunk of source) for (const piece of lines.push(chunk)) await take(piece);
-  const rest = lines.end();
-  if (rest.length > 0) await take({ kind: 'line', bytes: rest });
+  for await (const chunk of source) for (const line of lines.push(chunk)) await take(line);
+  for (const line of lines.end()) await take(line);
   await server.end();
 }
 
+/** What is passed on to the child. The others that can be handled end this process as they would end the child. */
+const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const;
+
+/** So long what a program has left behind may go on speaking. */
+const LEFT_BEHIND_MS = 10_000;
+
 /**
  * Runs a program that speaks over standard input and output, in the place of this process: it has its standard error, and gets
- * its signals. Resolves when the program has ended, and everything that it said is written.
+ * its signals, and ends as it has ended, when everything that it said is written.
  *
- * @param read what the client gets of a line of the server
  * @throws Error if it cannot be started
  */
 export async function relayToChild(
   [program = '', ...args]: readonly string[],
   env: NodeJS.ProcessEnv,
   hook: Hook,
-  read?: (line: Buffer) => Buffer,
-): Promise<Ending> {
-  const { child, ended } = await startChild(program, args, env);
+): Promise<void> {
+  const handlers = SIGNALS.map((signal) => [signal, () => void child.kill(signal)] as const);
+  // Before the program: a signal that came between the two would end this process alone.
+  for (const [signal, pass] of handlers) process.on(signal, pass);
+  const child = spawn(program, args, { env, stdio: ['pipe', 'pipe', 'inherit'] });
+  // Where this process ends by itself, the program must not go on without it.
+  const kill = () => void child.kill();
+  process.once('exit', kill);
+  let ended;
+  try {
+    await once(child, 'spawn').catch((error: unknown) => {
+      const { code, message } = error as NodeJS.ErrnoException;
+      const reason = code === 'EACCES' ? 'it may not be executed' : message;
+      throw new Error(code === 'ENOENT' ? 'there is no such program' : reason);
+    });
+    child.once('exit', () => {
+      // Programs that it has started may still have its streams. This tells them that nobody speaks to them any more.
+      child.stdin.destroy();
+      setTimeout(() => child.stdout.destroy(), LEFT_BEHIND_MS).unref();
+    });
+    const closed = once(child, 'close') as Promise<[number | null, NodeJS.Signals | null]>;
+    await relayTo(child, hook);
+    ended = await closed;
+  } finally {
+    process.stdin.destroy();
+    process.off('exit', kill);
+    for (const [signal, pass] of handlers) process.off(signal, pass);
+  }
+  const [code, signal] = ended;
+  if (signal === null) process.exitCode = code ?? 1;
+  else process.kill(process.pid, signal);
+}
+
+async function relayTo(child: ChildProcessByStdio<Writable, Readable, null>, hook: Hook): Promise<void> {
   const { stdin: toServer, stdout: fromServer } = child;
-  const output = new Output(process.stdout, Math.max(hook.maxBytes, MAX_MESSAGE_BYTES), read);
-  const server: ServerEnd = {
-    send: async ({ bytes }) => write(toServer, Buffer.concat([bytes, LINE_FEED])),
-    end: () => void toServer.end(),
-  };
+  const [say, sayToServer] = [sayTo(process.stdout), sayTo(toServer)];
+  const server: ServerEnd = { send: ({ bytes }) => sayToServer(bytes), end: () => void toServer.end() };
   // The host may end before the child, and the child before the host.
   toServer.on('error', () => process.stdin.destroy());
-  pump(process.stdin, { hook, server, output }).catch((error: unknown) => {
+  pump(process.stdin, { hook, server, say }).catch((error: unknown) => {
     // There is nobody to write to, and the end of the server says why; or nobody hears the client any more.
     if (toServer.destroyed) return;
     console.error(error);
     child.kill();
   });
+  const lines = new Lines(MAX_MESSAGE_BYTES);
+  const pass = async (found: Iterable<Line>) => {
+    for (const { bytes, isTooLong } of found) {
+      const line = isTooLong ? tooLongOf(bytes) : bytes;
+      if (line !== null) await say(hook.read?.(line) ?? line);
+    }
+  };
   try {
-    for await (const chunk of fromServer as AsyncIterable<Buffer>) await output.take(chunk);
+    for await (const chunk of fromServer as AsyncIterable<Buffer>) await pass(lines.push(chunk));
   } catch (error) {
     // It was closed here, because the server has ended without closing it.
     if ((error as NodeJS.ErrnoException).code !== 'ERR_STREAM_PREMATURE_CLOSE') throw error;
   }
-  await output.end();
-  const ending = await ended;
-  process.stdin.destroy();
-  return ending;
+  await pass(lines.end());
+  // Also what the other direction has said.
+  await write(process.stdout, '');
 }
 
-const LINE_FEED = Buffer.from('\n');
+/** What a client gets instead of a line of the server that is too long: an error, if the line is an answer. */
+function tooLongOf(bytes: Buffer): Buffer | null {
+  const value = readEnds(bytes);
+  const said = `the server said more than ${sizeOf(MAX_MESSAGE_BYTES)} in one message, which is not passed on`;
+  console.error(`drs-verify: ${said}`);
+  return isJsonObject(value) && !Object.hasOwn(value, 'method') && Object.hasOwn(value, 'id')
+    ? Buffer.from(errorLine(JSON.stringify(value['id']), TRANSPORT_ERROR, said))
+    : null;
+}

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { BUNDLE_HEADER, MAX_HEADER_BUNDLE } from '../gate/carriers.js';
+import type { Explained } from '../gate/codes.js';
 import { shorten } from '../gate/request.js';
 import { DRS_EXTENSION } from '../middleware/a2a/extension.js';
 import { a2aCallOf, type A2aCall } from '../middleware/a2a/sign-requests.js';
@@ -9,60 +10,23 @@ import { IssueError } from '../issue/index.js';
 import { addressOf, readConfiguration, type Configuration } from '../service/configuration/configuration.js';
 import { openLog } from '../service/main.js';
 import { answerTo } from '../service/http/judged-body.js';
-import type { Delegations } from './delegations.js';
+import type { SignCall } from './delegations.js';
 import { isRootCard, type Destination } from './destination.js';
 import { hostsOf, isLoopback, runHttpRelay, targetOf, type MakeJudge, type OwnAnswer } from './http-relay.js';
 import { readAtMost } from './http-target.js';
-import {
-  idTextOf,
-  MAX_MESSAGE_BYTES,
-  messageOf,
-  readBytes,
-  readJson,
-  refusalLine,
-  type Refusal,
-} from './message.js';
-import { withId, type Outcome } from './pump.js';
-import { unsignable, type McpSigner } from './sign.js';
+import { MAX_MESSAGE_BYTES, messageOf, readJson, refusalLine } from './message.js';
+import type { Hook, Sent } from './pump.js';
+import { unsignable } from './sign.js';
 
 const MAX_CARD_BYTES = 1024 * 1024;
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
-const EXTENSIONS = 'A2A-Extensions';
-
-type HttpSigner = (method: string, path: string, body: Buffer) => Promise<Outcome & { status?: number }>;
-
-/** Signs requests to an MCP server. A refusal is an answer of status 200: to clients, another is a broken transport. */
-const mcpHttpSigner =
-  (signer: McpSigner): HttpSigner =>
-  (method, _path, bytes) =>
-    method === 'POST'
-      ? signer.decide(bytes, messageOf(bytes, readBytes(bytes)))
-      : Promise.resolve({ kind: 'send', bytes });
-
-/** Signs requests to an A2A agent, over JSON-RPC and REST. */
-const a2aHttpSigner =
-  (delegations: Delegations): HttpSigner =>
-  async (method, path, bytes) => {
-    let call: A2aCall | null;
-    try {
-      const text = decodeUtf8(bytes);
-      call = text === null ? null : a2aCallOf(method, path, text);
-    } catch (error) {
-      if (!(error instanceof TypeError)) throw error;
-      return refused(bytes, unsignable('INVALID_PARAMS', error.message), 400);
-    }
-    if (call === null) return { kind: 'send', bytes };
-    const what = `the method ${JSON.stringify(shorten(call.args['tool']))}`;
-    const bundle = await delegations.sign(call.command, call.args, what);
-    return typeof bundle === 'string' ? { kind: 'send', bytes, bundle } : refused(bytes, bundle, 403);
-  };
 
 /** In the form of the protocol: of JSON-RPC, if the request is. */
-function refused(bytes: Buffer, refusal: Refusal, status: number): Awaited<ReturnType<HttpSigner>> {
-  if (messageOf(bytes, readBytes(bytes))?.method !== undefined)
-    return { kind: 'answer', line: refusalLine('null', refusal, status) };
-  const { code, detail: message, suggestion } = refusal;
-  return { kind: 'answer', status, line: JSON.stringify({ error: { code, message, suggestion } }) };
+function refused(bytes: Buffer, refusal: Explained, status: number) {
+  const message = messageOf(bytes);
+  return message?.method === undefined
+    ? { status, body: JSON.stringify({ error: refusal }) }
+    : { status: 200, body: refusalLine(message, refusal, status) };
 }
 
 /** What a listener that signs needs. */
@@ -75,8 +39,8 @@ export interface ListenerParts {
   readonly allowOrigin: readonly string[];
   readonly destination: Destination;
   readonly protocol: 'mcp' | 'a2a';
-  readonly signer: McpSigner;
-  readonly delegations: Delegations;
+  readonly signer: Pick<Hook, 'decide'>;
+  readonly signCall: SignCall;
   /** More headers of each request, in place of the caller's; by names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
 }
@@ -118,44 +82,62 @@ export async function listenAndSign(parts: ListenerParts): Promise<string> {
 /** Signs the requests of a listener that need it, and sends on all. */
 function signJudge(
   configuration: Configuration,
-  { destination, protocol, signer, delegations, headers }: ListenerParts,
+  { destination, protocol, signer, signCall, headers }: ListenerParts,
 ): MakeJudge {
   const { url } = destination;
   const isA2a = protocol === 'a2a';
-  const sign = isA2a ? a2aHttpSigner(delegations) : mcpHttpSigner(signer);
+  /** The answer if it cannot be signed. To clients of MCP, another status than 200 is a broken transport. */
+  const sign = async (method: string, path: string, bytes: Buffer): Promise<Sent | OwnAnswer> => {
+    if (!isA2a && method === 'POST') {
+      const outcome = await signer.decide(bytes, messageOf(bytes));
+      return outcome.kind === 'send' ? outcome : { status: 200, body: outcome.line ?? '' };
+    }
+    let call: A2aCall | null;
+    try {
+      const text = isA2a ? decodeUtf8(bytes) : null;
+      call = text === null ? null : a2aCallOf(method, path, text);
+    } catch (error) {
+      if (!(error instanceof TypeError)) throw error;
+      return refused(bytes, unsignable('INVALID_PARAMS', error.message), 400);
+    }
+    if (call === null) return { kind: 'send', bytes };
+    const what = `the method ${JSON.stringify(shorten(call.args['tool']))}`;
+    const bundle = await signCall(call.command, call.args, what);
+    return typeof bundle === 'string' ? { kind: 'send', bytes, bundle } : refused(bytes, bundle, 403);
+  };
   return (_, forwarder, refusalOf) => ({
     ...{ maxBytes: configuration.maxBodyBytes, refusalOf },
     refuse: (_incoming, fault) => answerTo(fault, configuration),
     answer: async (incoming, body, ticket) => {
-      if (!forwarder.hasRoom(incoming, ticket, body.length)) return answerTo('overloaded', configuration);
       const { method } = incoming;
       const path = destination.pathFor(method, targetOf(incoming)) ?? '';
       const bytes = Buffer.from(body);
-      const isForeign = isRootCard(method, path) && !isBelow(url, path);
+      // Where the agent is not at the root, the card there may be another's.
+      const isForeign = isRootCard(method, path) && url.pathname !== '/';
       // Whoever sends a bundle has signed the request.
       const isUnsigned = isForeign || incoming.header('x-drs-bundle') !== null;
-      const outcome = isUnsigned ? ({ kind: 'send', bytes } as const) : await sign(method, path, bytes);
-      if (outcome.kind === 'answer') {
-        const answer = withId(outcome.line ?? '', () => idTextOf(bytes));
-        return { status: outcome.status ?? 200, body: answer };
-      }
-      const { bundle = '' } = outcome;
+      const signed = isUnsigned ? ({ kind: 'send', bytes } as const) : await sign(method, path, bytes);
+      if ('status' in signed) return signed;
+      const { bundle = '' } = signed;
       const isCard = isForeign || (method === 'GET' && CARD.test(path));
-      const set = isForeign ? [] : Object.entries(headers).flat();
-      if (isCard) set.push('Accept-Encoding', 'identity');
-      if (bundle !== '' && (isA2a || bundle.length <= MAX_HEADER_BUNDLE)) set.push(BUNDLE_HEADER, bundle);
-      if (bundle !== '' && isA2a) set.push(EXTENSIONS, DRS_EXTENSION);
-      // Servers of A2A 0.3 read no other, where it is.
-      if (bundle !== '' && incoming.header('x-a2a-extensions') !== null)
-        set.push(`X-${EXTENSIONS}`, DRS_EXTENSION);
-      const names = new Set(set.map((name, at) => (at % 2 === 0 ? name.toLowerCase() : '')));
+      const set: Record<string, string> = isForeign ? {} : { ...headers };
+      if (isCard) set['accept-encoding'] = 'identity';
+      if (bundle !== '' && (isA2a || bundle.length <= MAX_HEADER_BUNDLE)) set[BUNDLE_HEADER] = bundle;
+      // Lists, to which a value is added. Where the second is, servers of A2A 0.3 read no other.
+      for (const name of ['a2a-extensions', 'x-a2a-extensions']) {
+        const given = set[name] ?? incoming.header(name);
+        if (bundle !== '' && isA2a && (given !== null || !name.startsWith('x-')))
+          set[name] = given === null ? DRS_EXTENSION : `${given}, ${DRS_EXTENSION}`;
+      }
       return forwarder.send(incoming, ticket, {
-        ...{ path, set, body: outcome.bytes.length === 0 ? null : outcome.bytes },
-        // A list, to which a value is added.
-        isLeftOut: (name) => names.has(name) && !/^(?:x-)?a2a-extensions$/.test(name),
+        ...{ path, set, body: signed.bytes.length === 0 ? null : signed.bytes },
         onAnswer: async (answer) => {
-          if (bundle !== '' && REDIRECTS.has(answer.statusCode ?? 0)) return redirected(answer);
-          if (!isCard || method !== 'GET' || answer.statusCode !== 200) return null;
+          const { statusCode: status = 0, headers: answered } = answer;
+          const location = JSON.stringify((answered.location ?? 'another address').slice(0, 200));
+          const message = `the server redirects this signed request to ${location}, which is not followed`;
+          if (bundle !== '' && REDIRECTS.has(status))
+            return { status: 502, body: JSON.stringify({ error: { code: 'NOT_SENT', message } }) };
+          if (!isCard || method !== 'GET' || status !== 200) return null;
           return cardFor(answer, url.origin, `http://${incoming.header('host') ?? ''}`);
         },
       });
@@ -164,16 +146,6 @@ function signJudge(
 }
 
 const CARD = /\/\.well-known\/agent(?:-card)?\.json$/;
-
-function isBelow({ pathname }: URL, path: string): boolean {
-  return path.startsWith(pathname.endsWith('/') ? pathname : `${pathname}/`);
-}
-
-function redirected({ headers }: IncomingMessage): OwnAnswer {
-  const location = JSON.stringify((headers.location ?? 'another address').slice(0, 200));
-  const message = `the server redirects this signed request to ${location}, which is not followed`;
-  return { status: 502, body: JSON.stringify({ error: { code: 'NOT_SENT', message } }) };
-}
 
 /**
  * An agent card whose addresses lead to the port that signs: clients of A2A call the address in the card, whichever

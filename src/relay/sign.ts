@@ -1,4 +1,5 @@
 import { META_KEYS } from '../gate/carriers.js';
+import type { Explained } from '../gate/codes.js';
 import {
   mcpArgumentsOf,
   MCP_COMMAND_PREFIX,
@@ -6,12 +7,14 @@ import {
   subjectOf,
   TOOLS_CALL,
 } from '../gate/mcp-methods.js';
+import { nameOf } from '../gate/mcp.js';
 import { shorten } from '../gate/request.js';
-import { isJsonObject, parseStrictJson, type JsonObject, type JsonValue } from '../protocol/json.js';
+import { isJsonObject, parseStrictJson, type JsonValue } from '../protocol/json.js';
 import { decodeUtf8 } from '#platform';
-import type { Delegations } from './delegations.js';
+import type { SignCall } from './delegations.js';
 import {
   errorLine,
+  idTextOf,
   INVALID_REQUEST,
   MAX_ARGUMENT_BYTES,
   MAX_MESSAGE_BYTES,
@@ -19,99 +22,75 @@ import {
   readBytes,
   refusalLine,
   sizeOf,
-  withMeta,
   type Message,
-  type Refusal,
 } from './message.js';
 import type { Hook, Outcome } from './pump.js';
 
-const NO_ID = 'null';
 const LIMIT = `at most ${sizeOf(MAX_ARGUMENT_BYTES)} can be signed`;
 
-/** Signs the requests of MCP that a gate checks. What is no such request passes. */
-export class McpSigner implements Hook {
-  readonly maxBytes = MAX_MESSAGE_BYTES;
-  readonly #delegations: Delegations;
-  readonly #unsigned: ReadonlySet<string>;
-
-  /** @param unsigned names of tools, and methods, whose requests pass unsigned */
-  constructor(delegations: Delegations, unsigned: ReadonlySet<string>) {
-    this.#delegations = delegations;
-    this.#unsigned = unsigned;
-  }
-
-  tooLong(): Promise<string> {
-    const message = `the message has more than ${MAX_MESSAGE_BYTES} bytes, and was not sent: of arguments, ${LIMIT}`;
-    return Promise.resolve(errorLine(NO_ID, INVALID_REQUEST, message));
-  }
-
-  async decide(bytes: Buffer, message: Message | null): Promise<Outcome> {
-    if (message === null) return this.#decideBatch(bytes);
+/**
+ * Signs the requests of MCP that a gate checks. What is no such request passes.
+ *
+ * @param unsigned names of tools, and methods, whose requests pass unsigned
+ */
+export function mcpSigner(sign: SignCall, unsigned: ReadonlySet<string>): Hook {
+  /** A request without an id has no answer, and a gate refuses it. One that has a bundle was signed by its sender. */
+  const mustSign = ({ method, params, id }: Message): boolean => {
+    if (method === undefined || id === null || !needsBundle(method, params)) return false;
+    const meta = params['_meta'];
+    if (isJsonObject(meta) && META_KEYS.some((name) => Object.hasOwn(meta, name))) return false;
+    const subject = method === TOOLS_CALL ? subjectOf(method, params) : undefined;
+    return !unsigned.has(method) && !(typeof subject === 'string' && unsigned.has(subject));
+  };
+  /** A batch passes if nothing in it needs a bundle, since one bundle is for one call. What is no JSON passes, too. */
+  const decideBatch = (bytes: Buffer): Outcome => {
+    const value = readBytes(bytes);
+    const items = Array.isArray(value) ? (value as readonly JsonValue[]) : [];
+    const messages = items.flatMap((item) => messageOf(bytes, item) ?? []);
+    if (!messages.some(mustSign)) return { kind: 'send', bytes };
+    const detail = 'one bundle is for one call, and this is a batch: send its requests one by one';
+    const answers = messages
+      .filter(({ id }) => id !== null)
+      .map((one) => errorLine(idTextOf(one), INVALID_REQUEST, `DRS: BATCH_NOT_SUPPORTED: ${detail}`));
+    return { kind: 'answer', line: `[${answers.join(',')}]` };
+  };
+  const decide = async (bytes: Buffer, message: Message | null, isTooLong = false): Promise<Outcome> => {
+    const tooLong = `the message has more than ${MAX_MESSAGE_BYTES} bytes, and was not sent: of arguments, ${LIMIT}`;
+    if (isTooLong) return { kind: 'answer', line: errorLine(idTextOf(message), INVALID_REQUEST, tooLong) };
+    if (message === null) return decideBatch(bytes);
     const { method, params } = message;
-    if (method === undefined || !this.#needsBundle(message)) return { kind: 'send', bytes };
-    const refuse = (refusal: Refusal, status?: number): Outcome => ({
+    if (method === undefined || !mustSign(message)) return { kind: 'send', bytes };
+    const refuse = (refusal: Explained, status?: number): Outcome => ({
       kind: 'answer',
-      line: refusalLine(NO_ID, refusal, status),
+      line: refusalLine(message, refusal, status),
     });
     const { defect } = parseStrictJson(decodeUtf8(bytes) ?? '');
     // No signature can cover it: parsers would read different values.
     if (defect !== undefined)
       return refuse(unsignable('INVALID_JSONRPC', `it is not strict JSON: ${defect.message}`), 400);
-    if (bytes.length > MAX_ARGUMENT_BYTES) {
-      const size = Buffer.byteLength(JSON.stringify(params));
-      if (size > MAX_ARGUMENT_BYTES)
-        return refuse(unsignable('BODY_TOO_LARGE', `your arguments are ${sizeOf(size)}, and ${LIMIT}`), 413);
-    }
+    const size = bytes.length > MAX_ARGUMENT_BYTES ? Buffer.byteLength(JSON.stringify(params)) : 0;
+    if (size > MAX_ARGUMENT_BYTES)
+      return refuse(unsignable('BODY_TOO_LARGE', `your arguments are ${sizeOf(size)}, and ${LIMIT}`), 413);
     const meta = params['_meta'];
     if (meta !== undefined && !isJsonObject(meta))
       return refuse(unsignable('INVALID_PARAMS', 'params._meta is not an object'), 400);
     const bound = mcpArgumentsOf(method, isJsonObject(message.value['params']) ? params : null);
     if ('code' in bound) return refuse(unsignable(bound.code, bound.message), 400);
-    const command = `${MCP_COMMAND_PREFIX}${method}`;
-    const bundle = await this.#delegations.sign(command, bound.args, nameOf(method, params));
+    const what = nameOf(method, shorten(subjectOf(method, params)));
+    const bundle = await sign(`${MCP_COMMAND_PREFIX}${method}`, bound.args, what);
     if (typeof bundle !== 'string') return refuse(bundle);
-    return { kind: 'send', bytes: withMeta(bytes, META_KEYS[0], bundle), bundle };
-  }
-
-  /** A batch passes if nothing in it needs a bundle, since one bundle is for one call. What is no JSON passes, too. */
-  #decideBatch(bytes: Buffer): Outcome {
-    const value = readBytes(bytes);
-    const items = Array.isArray(value) ? (value as readonly JsonValue[]) : [];
-    const messages = items.flatMap((item) => messageOf(bytes, item) ?? []);
-    if (!messages.some((message) => this.#needsBundle(message))) return { kind: 'send', bytes };
-    const detail = 'one bundle is for one call, and this is a batch: send its requests one by one';
-    const answers = messages
-      .filter(({ id }) => id !== null)
-      .map(({ id }) => errorLine(JSON.stringify(id), INVALID_REQUEST, `DRS: BATCH_NOT_SUPPORTED: ${detail}`));
-    return { kind: 'answer', line: `[${answers.join(',')}]` };
-  }
-
-  /** A request without an id has no answer, and a gate refuses it. One that has a bundle was signed by its sender. */
-  #needsBundle({ method, params, id }: Message): boolean {
-    if (method === undefined || id === null || !needsBundle(method, params) || carriesBundle(params))
-      return false;
-    const subject = method === TOOLS_CALL ? subjectOf(method, params) : undefined;
-    return !this.#unsigned.has(method) && !(typeof subject === 'string' && this.#unsigned.has(subject));
-  }
-}
-
-function carriesBundle(params: JsonObject): boolean {
-  const meta = params['_meta'];
-  return isJsonObject(meta) && META_KEYS.some((name) => Object.hasOwn(meta, name));
+    // Written anew, which to every parser is the same: strict JSON has one reading.
+    const signed = { ...params, _meta: { ...meta, [META_KEYS[0]]: bundle } };
+    return { kind: 'send', bytes: Buffer.from(JSON.stringify({ ...message.value, params: signed })), bundle };
+  };
+  return { maxBytes: MAX_MESSAGE_BYTES, decide };
 }
 
 /** Why a request cannot be signed. */
-export function unsignable(code: string, reason: string): Refusal {
+export function unsignable(code: string, reason: string): Explained {
   return {
     code,
-    detail: `not sent, since it cannot be signed: ${reason}`,
+    message: `not sent, since it cannot be signed: ${reason}`,
     suggestion: 'Change the request: the server would refuse it as well.',
   };
-}
-
-/** What a request asks for, in words. */
-function nameOf(method: string, params: JsonObject): string {
-  const subject = subjectOf(method, params);
-  const name = typeof subject === 'string' ? ` ${JSON.stringify(shorten(subject))}` : '';
-  return method === TOOLS_CALL ? `the tool${name}` : name === '' ? method : `${method} of${name}`;
 }

@@ -39,14 +39,14 @@ export interface Core {
  * Opens logs, verifier, gatekeeper and gate.
  *
  * @param opened gets what must be closed, also if this rejects
- * @param openReplays opens the gate's record of used invocations, if not `GATE_REPLAY` says where it is
+ * @param openReplays opens the gate's record of used invocations, in place of what `GATE_REPLAY` says
  * @throws Error if a store, a log or the routes cannot be opened
  */
 export async function openCore(
   configuration: Configuration,
   log: Logger,
   opened: Opened,
-  openReplays?: () => Promise<ReplayStore>,
+  openReplays?: () => Promise<ReplayStore | null>,
 ): Promise<Core> {
   const { decisionLog } = configuration;
   const decisions = decisionLog === undefined ? null : await LineFile.open(decisionLog, log);
@@ -54,7 +54,7 @@ export async function openCore(
   const metrics = new Metrics();
   const engine = opened.add(await openEngine(configuration, { log, observer: metrics.observer }));
   const gatekeeper = new Gatekeeper(configuration, new Backlog(configuration, engine.signatures));
-  const gate = opened.add(await openGate({ engine, configuration, metrics, verdicts, log, openReplays }));
+  const gate = opened.add(await openGate({ engine, configuration, metrics, verdicts, log }, openReplays));
   return { verdicts, metrics, engine, gatekeeper, gate };
 }
 

@@ -2,7 +2,6 @@ import type { Logger } from 'pino';
 import type { Body } from '../verify/binding.js';
 import { judge, type Call, type Judgement } from '../verify/judge.js';
 import type { JudgeParts } from '../verify/parts.js';
-import type { Engine } from '../verifier/engine.js';
 import type { GateContext } from '../gate/context.js';
 import {
   bodyTimedOut,
@@ -21,10 +20,11 @@ import { responseTo, type GateResponse } from '../gate/response.js';
 import { useInvocation, type ReplayRules, type ReplayStore } from '../usage/index.js';
 import { WorkDropped } from '../signatures/signature-verifier.js';
 import type { Configuration } from './configuration/configuration.js';
+import type { RouteContext } from './core.js';
 import type { LoggedRequest } from './http/incoming.js';
 import type { VerdictLogs } from './observe/logs/verdict-logs.js';
 import { ContextSigner } from './routes/context-token.js';
-import type { GateEndpoint, GateObserver, Metrics, Rejection } from './observe/metrics/metrics.js';
+import type { GateEndpoint, Metrics, Rejection } from './observe/metrics/metrics.js';
 import { ServedRoutes } from './routes/served-routes.js';
 import { openReplays } from '../verifier/create-verifier.js';
 import { printableUrl } from '../revocation/printable-url.js';
@@ -75,7 +75,7 @@ export interface GateDeciderContext {
   readonly replays: ReplayStore | null;
   /** `null` if contexts are not signed. */
   readonly signer: ContextSigner | null;
-  readonly observer: GateObserver;
+  readonly metrics: Pick<Metrics, 'gate' | 'countDecision' | 'countOutcome' | 'countRejection'>;
   readonly routes: Pick<ServedRoutes, 'current'>;
 }
 
@@ -87,58 +87,87 @@ export interface GateDeciderContext {
  * const decision = await decider.decide({ protocol: 'mcp', endpoint: 'gate', request });
  * if (decision.kind === 'deny') send(decision.response);
  */
-export class GateDecider {
-  readonly #context: GateDeciderContext;
-  readonly #use: GateParts<ProvedChain>['use'];
-  readonly #sign: GateParts<ProvedChain>['sign'];
-  readonly #openingRules: OpeningRules;
-  readonly #rules: GateRules;
-  #hasWarned = false;
+export function deciderOf(context: GateDeciderContext) {
+  const { judge, clock, configuration, log, verdicts, replays, signer, metrics, routes } = context;
+  const { replayWindowSecs: windowSecs, clockSkewSecs, gatePassMethods, gateMethods } = configuration;
+  const { trustedRoots, trustedRootsFile } = configuration;
+  const replayRules: ReplayRules = { scope: GATE_SCOPE, windowSecs, clockSkewSecs };
+  const use: GateParts<ProvedChain>['use'] =
+    replays === null
+      ? null
+      : (claims, limits, now) => useInvocation(claims, limits, replays, now, replayRules, metrics.gate);
+  const sign: GateParts<ProvedChain>['sign'] =
+    signer === null ? undefined : (allowed) => signer.sign(allowed);
+  const openingRules: OpeningRules = {
+    passMethods: new Set(gatePassMethods),
+    methods: gateMethods,
+    // Those at the time of a request: they can be reloaded.
+    get routes() {
+      return routes.current;
+    },
+  };
+  // No roots and no server name: the engine has already checked the configured ones.
+  const serverIdentity = configuration.serverIdentity === undefined ? undefined : null;
+  const rules: GateRules = { trustedRoots: null, serverIdentity, bindingMode: 'enforced' };
+  // Whether the operator knows that any root is trusted.
+  let isAnyRootKnown = trustedRoots !== undefined || trustedRootsFile !== undefined;
 
-  constructor(context: GateDeciderContext) {
-    this.#context = context;
-    const { configuration, replays, signer, observer, routes } = context;
-    const { replayWindowSecs: windowSecs, clockSkewSecs, gatePassMethods, gateMethods } = configuration;
-    const replayRules: ReplayRules = { scope: GATE_SCOPE, windowSecs, clockSkewSecs };
-    this.#use =
-      replays === null
-        ? null
-        : (claims, limits, now) => useInvocation(claims, limits, replays, now, replayRules, observer);
-    this.#sign = signer === null ? undefined : (allowed) => signer.sign(allowed);
-    this.#openingRules = {
-      passMethods: new Set(gatePassMethods),
-      methods: gateMethods,
-      // Those at the time of a request: they can be reloaded.
-      get routes() {
-        return routes.current;
-      },
-    };
-    // No roots and no server name: the engine has already checked the configured ones.
-    const serverIdentity = configuration.serverIdentity === undefined ? undefined : null;
-    this.#rules = { trustedRoots: null, serverIdentity, bindingMode: 'enforced' };
-  }
+  const partsFor = ({ isWanted, mayWait, findFault }: GateCall, judged: Judged): GateParts<ProvedChain> => ({
+    ...{ now: clock, rules, findFault, use, sign },
+    judge: async ({ bundle, body }) => {
+      const outcome = await judge({ bundle, body: bodyOf(body), isWanted, mayWait });
+      metrics.countOutcome(outcome);
+      const chain = provedChainOf(outcome);
+      judged.outcome = outcome;
+      judged.bundle = bundle;
+      return chain;
+    },
+  });
+  const denyUnread = (protocol: Protocol, fail: typeof verifierUnavailable): GateDecision => {
+    const failure = fail({ protocol });
+    metrics.countDecision(protocol, 'deny', failure.code);
+    return toDecision({ kind: 'deny', protocol, id: null, requested: null, failure });
+  };
+
+  /** Counts a question that a transport answers itself, without a decision. */
+  const rejected = (endpoint: GateEndpoint, reason: Rejection): void =>
+    metrics.countRejection(endpoint, reason);
+
+  /** The denial for a request that is not checked. `timeout`: its body did not come whole. */
+  const unread = (
+    { protocol, endpoint }: Pick<GateCall, 'protocol' | 'endpoint'>,
+    reason: 'overloaded' | 'shutting_down' | 'internal' | 'timeout',
+  ): GateDecision => {
+    rejected(endpoint, reason);
+    return denyUnread(protocol, reason === 'timeout' ? bodyTimedOut : verifierUnavailable);
+  };
 
   /**
    * Decides on a request, and logs the verdict on its bundle, if there is one: when the decision is known, since a valid bundle may
    * have been used before, or be for another call. If the check fails, the request is denied.
    */
-  async decide(call: GateCall): Promise<GateDecision> {
-    const { observer, log, verdicts } = this.#context;
+  const decideOn = async (call: GateCall): Promise<GateDecision> => {
     const judged: Judged = { outcome: null, bundle: null };
     let decision: GateDecision;
     try {
-      if (call.request.body.kind === 'too large') observer.rejected(call.endpoint, 'too_large');
-      const opened = openRequest(call.protocol, call.request, this.#openingRules);
-      const decided = opened.kind === 'check' ? await decide(opened, this.#partsFor(call, judged)) : opened;
+      if (call.request.body.kind === 'too large') rejected(call.endpoint, 'too_large');
+      const opened = openRequest(call.protocol, call.request, openingRules);
+      const decided = opened.kind === 'check' ? await decide(opened, partsFor(call, judged)) : opened;
       decision = decided.kind === 'deny' ? toDecision(decided) : decided;
-      if (decision.kind === 'allow') this.#warnOfAnyRoot();
-      observer.decided(call.protocol, decision.kind, decision.kind === 'deny' ? decision.code : '');
+      if (decision.kind === 'allow' && !isAnyRootKnown) {
+        isAnyRootKnown = true;
+        log.warn(
+          'the gate allowed a call, and neither TRUSTED_ROOTS nor TRUSTED_ROOTS_FILE is set: calls under a delegation by anyone are allowed, ' +
+            'unless the tool server checks X-DRS-Root-Principal; name the principals whose delegations count',
+        );
+      }
+      metrics.countDecision(call.protocol, decision.kind, decision.kind === 'deny' ? decision.code : '');
     } catch (error) {
       // Nobody waits for the decision any more.
-      if (error instanceof WorkDropped) decision = this.#unread(call.protocol, verifierUnavailable);
+      if (error instanceof WorkDropped) decision = denyUnread(call.protocol, verifierUnavailable);
       else {
         log.error({ err: error }, 'a request failed inside the gate');
-        decision = this.unread(call, 'internal');
+        decision = unread(call, 'internal');
       }
     }
     const { outcome, bundle } = judged;
@@ -147,58 +176,10 @@ export class GateDecider {
       verdicts.record(call.asked, outcome, bundle, denial);
     }
     return decision;
-  }
-
-  /** The denial for a request that is not checked. `timeout`: its body did not come whole. */
-  unread(
-    { protocol, endpoint }: Pick<GateCall, 'protocol' | 'endpoint'>,
-    reason: 'overloaded' | 'shutting_down' | 'internal' | 'timeout',
-  ): GateDecision {
-    this.rejected(endpoint, reason);
-    return this.#unread(protocol, reason === 'timeout' ? bodyTimedOut : verifierUnavailable);
-  }
-
-  /** Counts a question that a transport answers itself, without a decision. */
-  rejected(endpoint: GateEndpoint, reason: Rejection): void {
-    this.#context.observer.rejected(endpoint, reason);
-  }
-
-  #unread(protocol: Protocol, fail: typeof verifierUnavailable): GateDecision {
-    const failure = fail({ protocol });
-    this.#context.observer.decided(protocol, 'deny', failure.code);
-    return toDecision({ kind: 'deny', protocol, id: null, requested: null, failure });
-  }
-
-  #partsFor({ isWanted, mayWait, findFault }: GateCall, judged: Judged): GateParts<ProvedChain> {
-    const { judge, observer, clock: now } = this.#context;
-    return {
-      now,
-      rules: this.#rules,
-      judge: async ({ bundle, body }) => {
-        const outcome = await judge({ bundle, body: bodyOf(body), isWanted, mayWait });
-        observer.countOutcome(outcome);
-        const chain = provedChainOf(outcome);
-        judged.outcome = outcome;
-        judged.bundle = bundle;
-        return chain;
-      },
-      findFault,
-      use: this.#use,
-      sign: this.#sign,
-    };
-  }
-
-  /** Warns once if any root is trusted, so that the operator knows. */
-  #warnOfAnyRoot(): void {
-    const { trustedRoots, trustedRootsFile } = this.#context.configuration;
-    if (this.#hasWarned || trustedRoots !== undefined || trustedRootsFile !== undefined) return;
-    this.#hasWarned = true;
-    this.#context.log.warn(
-      'the gate allowed a call, and neither TRUSTED_ROOTS nor TRUSTED_ROOTS_FILE is set: calls under a delegation by anyone are allowed, ' +
-        'unless the tool server checks X-DRS-Root-Principal; name the principals whose delegations count',
-    );
-  }
+  };
+  return { decide: decideOn, unread, rejected };
 }
+export type GateDecider = ReturnType<typeof deciderOf>;
 
 function toDecision(denial: Denial): GateDecision {
   return { kind: 'deny', code: denial.failure.code, response: responseTo(denial) };
@@ -231,18 +212,14 @@ export interface Gate {
  * @throws Error if the file with the routes cannot be used
  * @throws ReplayStoreError if `GATE_REPLAY=redis` and Redis cannot be used
  */
-export async function openGate(deps: {
-  readonly engine: Engine;
-  readonly configuration: Configuration;
-  readonly metrics: Metrics;
-  readonly verdicts: VerdictLogs;
-  readonly log: Logger;
-  readonly openReplays?: (() => Promise<ReplayStore>) | undefined;
-}): Promise<Gate> {
+export async function openGate(
+  deps: Pick<RouteContext, 'engine' | 'configuration' | 'metrics' | 'verdicts' | 'log'>,
+  open = () => openReplays(deps.configuration.gateReplay, deps.configuration, deps.log),
+): Promise<Gate> {
   const { engine, configuration, metrics, verdicts, log } = deps;
   const { gateReplay, gateRoutes, gateSigningKey, statusListBaseUrl } = configuration;
   const routes = new ServedRoutes(gateRoutes);
-  const replays = await (deps.openReplays?.() ?? openReplays(gateReplay, configuration, log));
+  const replays = await open();
   if (gateReplay === 'off')
     log.warn('GATE_REPLAY is off: a call that the gate allowed can be repeated while its delegation lives');
   const { list } = engine.revocation;
@@ -253,9 +230,9 @@ export async function openGate(deps: {
   });
   const signer = gateSigningKey === undefined ? null : new ContextSigner(gateSigningKey, revocation);
   const parts: JudgeParts = { ...engine.parts, requiresBinding: false, use: null };
-  const decider = new GateDecider({
+  const decider = deciderOf({
     judge: (call) => judge(call, parts),
-    ...{ clock: parts.clock, configuration, log, verdicts, replays, signer, observer: metrics.gate, routes },
+    ...{ clock: parts.clock, configuration, log, verdicts, replays, signer, metrics, routes },
   });
   const close = async () => {
     await replays?.close();

@@ -10,8 +10,8 @@ import { UNIX_PEER } from './http/client-address.js';
 import { type FrontEndName, loadFrontEnd } from './http/front-end.js';
 import { loadGrpc } from './grpc/open.js';
 import type { GrpcFrontEnd } from './grpc/server.js';
-import { show } from './observe/metrics/exposition.js';
-import { METRICS } from './observe/metrics/metrics-table.js';
+
+import { METRICS, show } from './observe/metrics/metrics-table.js';
 import { routeTables } from './routes/table.js';
 import { Server, type Table } from './http/serve.js';
 import { openTracing } from './observe/tracing.js';

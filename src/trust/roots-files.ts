@@ -5,7 +5,7 @@ import { decodeUtf8 } from '#platform';
 import { parseStrictJson } from '../protocol/json.js';
 import { show } from '../verify/codes.js';
 import type { Root } from '../verify/parts.js';
-import { readRoot, sentence, type Fault, type ReadRoot } from './read-root.js';
+import { isUtf16, readRoot, sentence, type Fault, type ReadRoot } from './read-root.js';
 
 /** Maximum number of bytes in all files together. */
 const MAX_ROOTS_BYTES = 64 * 1024 * 1024;
@@ -179,7 +179,7 @@ function readLine(bytes: Buffer): ReadRoot | readonly Fault[] | null {
   if (bytes.length > MAX_LINE_BYTES)
     return fault(`it has ${bytes.length} bytes, expected at most ${MAX_LINE_BYTES} a line`);
   const text = decodeUtf8(bytes)?.trim();
-  if (text === undefined) return fault('it is not UTF-8');
+  if (text === undefined) return fault(isUtf16(bytes) ? 'it is UTF-16, expected UTF-8' : 'it is not UTF-8');
   if (text === '') return null;
   if (text.startsWith('[')) return AN_ARRAY;
   const { value, defect } = parseStrictJson(text);

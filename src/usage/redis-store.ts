@@ -3,6 +3,7 @@ import {
   checkedOptions,
   count,
   having,
+  oneOf,
   text,
   type FilledOptions,
   type GivenOptions,
@@ -10,6 +11,7 @@ import {
 } from '../protocol/options.js';
 import { reasonOf, rejectAfter } from '../redis/connection.js';
 import { faultOf, RedisLink, type RedisFault } from '../redis/link.js';
+import { RedisMark } from './redis-mark.js';
 import { RedisRecords } from './redis-records.js';
 import {
   ReplayStoreError,
@@ -35,6 +37,11 @@ const OPTIONS = {
   keyPrefix: { kind: text('a text'), default: 'drs:replay:' },
   /** Milliseconds to wait for an answer of Redis to a command before a call is refused; default 50. */
   timeoutMs: { kind: count(1), default: DEFAULT_REDIS_TIMEOUT_MS },
+  /**
+   * What becomes of calls under receipts with limits that were issued before Redis lost all that it had counted: `refuse`
+   * (default), or `pass`: they are counted from 0.
+   */
+  limitsAfterLoss: { kind: oneOf('refuse', 'pass'), default: 'refuse' },
   /** Gets a line each time that Redis goes away or comes back. A pino logger has this type. Default: no log. */
   log: { kind: having<ReplayLog>('warn', 'a log, such as of pino') },
   /** Called when Redis goes away, with the reason: once, not for each refused call. */
@@ -95,14 +102,31 @@ class RedisReplayStore implements ReplayStore {
   readonly #options: FilledOptions<typeof OPTIONS>;
   readonly #link: RedisLink;
   readonly #records: RedisRecords;
+  readonly #mark: RedisMark;
+  /** How often Redis has lost data while this process ran. */
+  losses = 0;
   #failures = 0;
   #nodeLoggedAt = -Infinity;
 
   constructor(options: FilledOptions<typeof OPTIONS>, lookMs: number | undefined) {
     const { url, keyPrefix, log, onError } = options;
     this.#options = options;
+    this.#mark = new RedisMark(`${keyPrefix}mark`, ({ lostAt, emptiedAt }) => {
+      this.losses++;
+      const what =
+        emptiedAt === lostAt ? 'all that it had recorded' : 'what it recorded last, as far as it can tell';
+      const rule =
+        this.emptiedAt === lostAt
+          ? ', and calls under receipts with limits from before, until LIMITS_AFTER_LOSS=pass'
+          : '';
+      log?.error(
+        { lostAt },
+        `${this.#link.place} has lost ${what}: calls that were signed before are refused${rule}`,
+      );
+    });
     this.#link = new RedisLink({
-      ...{ url, lookMs, log, probe: `${keyPrefix}probe` },
+      ...{ url, lookMs, log, callMs: options.timeoutMs },
+      write: (connection, runId) => this.#mark.look(connection, runId),
       ...{ keeps: 'used invocations, which can then be replayed', needsFile: false },
       onDown: (error, fault) => {
         log?.error({ err: error }, `${this.#link.place} ${FAULTS[fault][2]}`);
@@ -131,6 +155,14 @@ class RedisReplayStore implements ReplayStore {
       this.#link.close();
       throw new ReplayStoreError(reasonOf(error), { cause: error });
     }
+  }
+
+  get lostAt(): number {
+    return this.#mark.lostAt;
+  }
+
+  get emptiedAt(): number {
+    return this.#options.limitsAfterLoss === 'pass' ? 0 : this.#mark.emptiedAt;
   }
 
   get unreadyReason(): ReplayUnreadyReason | null {

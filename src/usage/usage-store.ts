@@ -86,6 +86,12 @@ export interface ReplayStore {
   refund?(key: string, refund: Refund): Promise<'refunded' | 'repeated' | 'unknown'>;
   /** Why nothing can be recorded at the moment; `null` if it can. The store finds out by itself, also without calls. */
   readonly unreadyReason: ReplayUnreadyReason | null;
+  /** Unix seconds: invocations that were used before may not be on record. 0 or absent: none is known to be missing. */
+  readonly lostAt?: number;
+  /** Unix seconds: counters of receipts from before may say less than was used. 0 or absent: none is known to. */
+  readonly emptiedAt?: number;
+  /** How often the store has lost data since it was opened. */
+  readonly losses?: number;
   /** Number of invocations on record, if the store knows. */
   readonly size?: number;
   /** Maximum number of invocations, if the store has a limit of its own. */

@@ -93,6 +93,11 @@ async function use(
     return new Failure('INVOCATION_STALE', { subject: 'invocation', time: iat, expected });
   }
   const charge = limits.length === 0 ? null : chargeOf(claims, limits);
+  const { lostAt = 0, emptiedAt = 0 } = store;
+  if (iat <= lostAt) return unavailable(jti, LOST);
+  // A receipt can be used before its `nbf`, as its issuer's clock may be ahead.
+  if (emptiedAt > 0 && limits.some(({ nbf }) => nbf <= emptiedAt + clockSkewSecs))
+    return unavailable(jti, UNCOUNTED);
   try {
     // An invocation that was issued in the future stays fresh longer, and must be recorded as long.
     const used = await store.use(replayKey(scope, iss, jti), now, windowSecs + clockSkewSecs + 1, charge);
@@ -104,6 +109,11 @@ async function use(
     return unavailable(jti, error);
   }
 }
+
+const LOST = new ReplayStoreError('it was signed before the store lost data');
+const UNCOUNTED = new ReplayStoreError(
+  'the store has lost what was used of a limit; issue the receipt again, or set LIMITS_AFTER_LOSS=pass',
+);
 
 function chargeOf(claims: UsedInvocation, limits: readonly CountedLimits[]): Charge {
   return { limits, costMicroUsd: costMicroUsdOf(claims) ?? TOO_MUCH };

@@ -171,8 +171,9 @@ export async function openReplays(
   {
     replayMaxEntries,
     redisUrl,
-    redisTimeoutMs,
-  }: Pick<VerifierSettings, 'replayMaxEntries' | 'redisUrl' | 'redisTimeoutMs'>,
+    redisTimeoutMs: timeoutMs,
+    limitsAfterLoss,
+  }: Pick<VerifierSettings, 'replayMaxEntries' | 'redisUrl' | 'redisTimeoutMs' | 'limitsAfterLoss'>,
   log: RevocationLog,
 ): Promise<ReplayStore | null> {
   switch (kind) {
@@ -182,6 +183,6 @@ export async function openReplays(
     case 'memory':
       return createMemoryReplayStore({ maxEntries: replayMaxEntries, log });
     case 'redis':
-      return openRedisReplayStore({ url: redisUrl, timeoutMs: redisTimeoutMs, log });
+      return openRedisReplayStore({ url: redisUrl, timeoutMs, limitsAfterLoss, log });
   }
 }

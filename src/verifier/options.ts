@@ -70,6 +70,11 @@ export const VERIFIER_OPTIONS = {
   },
   /** Milliseconds to wait for an answer from Redis before a call is refused. Any call may have to wait this long. */
   redisTimeoutMs: { kind: count(1, 60_000, 'milliseconds'), default: DEFAULT_REDIS_TIMEOUT_MS },
+  /**
+   * What becomes of calls under receipts with limits from before Redis lost all that it had counted. With `pass`, they are counted
+   * from 0.
+   */
+  limitsAfterLoss: { kind: oneOf('refuse', 'pass'), default: 'refuse' },
 } satisfies Table;
 
 function areRedisUrls(text: string): boolean {

@@ -13,6 +13,8 @@ export interface CountedLimits {
   readonly maxCalls: number | null;
   /** `max_total_cost_usd` in micro-dollars, rounded down; `null` if the receipt does not limit them. */
   readonly maxTotalMicroUsd: number | null;
+  /** Unix seconds, the first one in which the receipt is valid. */
+  readonly nbf: number;
   /** Unix seconds, the last one in which the receipt is valid; `null` if it has no end. */
   readonly exp: number | null;
 }
@@ -22,7 +24,7 @@ interface LimitedReceipts {
   readonly receipts: readonly {
     readonly limits: readonly PolicyLimit[];
     readonly digest: string;
-    readonly claims: { readonly exp: number | null };
+    readonly claims: { readonly nbf: number; readonly exp: number | null };
   }[];
 }
 
@@ -31,7 +33,7 @@ interface LimitedReceipts {
  *
  * @param chain a chain that was proved
  * @returns one item for each receipt with `max_calls` or `max_total_cost_usd`
- * @example limitsOf(chain); // [{ level: 0, receipt: 'sha256:…', maxCalls: 100, maxTotalMicroUsd: null, exp: 1700000000 }]
+ * @example limitsOf(chain); // [{ level: 0, receipt: 'sha256:…', maxCalls: 100, maxTotalMicroUsd: null, nbf: …, exp: … }]
  */
 export function limitsOf({ receipts }: LimitedReceipts): CountedLimits[] {
   const counted: CountedLimits[] = [];
@@ -44,7 +46,8 @@ export function limitsOf({ receipts }: LimitedReceipts): CountedLimits[] {
       else if (member.name === 'max_total_cost_usd') maxTotalMicroUsd = toMicroUsd(value as number, 'down');
     }
     if (maxCalls === null && maxTotalMicroUsd === null) continue;
-    counted.push({ level, receipt: receipt.digest, maxCalls, maxTotalMicroUsd, exp: receipt.claims.exp });
+    const { nbf, exp } = receipt.claims;
+    counted.push({ level, receipt: receipt.digest, maxCalls, maxTotalMicroUsd, nbf, exp });
   }
   return counted;
 }

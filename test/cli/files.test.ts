@@ -1,4 +1,4 @@
-import { stat } from 'node:fs/promises';
+import { stat, writeFile } from 'node:fs/promises';
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
@@ -29,6 +29,31 @@ it('reads no more of an endless standard input than 64 MiB', async () => {
   } finally {
     Object.defineProperty(process, 'stdin', { value: stdin });
   }
+});
+
+it('takes files as editors of Windows write them, but for UTF-16, which it names', async () => {
+  const rewritten = async (name: string, encode: (text: string) => Buffer) => {
+    const copy = `windows-${name}`;
+    await writeFile(work.path(copy), encode(await work.read(name)), { mode: 0o600 });
+    return copy;
+  };
+  const withMark = (text: string) => Buffer.from(`\ufeff${text.replaceAll('\n', '\r\n')}`);
+  const utf16 = (text: string) => Buffer.from(`\ufeff${text}`, 'utf16le');
+  await work.write('args.json', '{"tool":"search","query":"tea"}\n');
+  const call = async (encode: (text: string) => Buffer) =>
+    work.drs([
+      ...['invoke', '--key', await rewritten('bot.key', encode), '--tool-server', 'https://tools.example'],
+      ...[
+        '--chain',
+        await rewritten('root.jwt', encode),
+        '--args',
+        `@${await rewritten('args.json', encode)}`,
+      ],
+    ]);
+  expect(await call(withMark)).toMatchObject({ code: 0, stderr: '' });
+  const refused = await call(utf16);
+  expect(refused.code).toBe(2);
+  expect(refused.stderr).toContain('windows-bot.key is UTF-16 text, expected a private key (JWK) in UTF-8');
 });
 
 describe('keygen', () => {

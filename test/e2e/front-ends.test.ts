@@ -93,23 +93,21 @@ describe(`what is no request, over ${FRONT_END}`, () => {
 });
 
 describe(`HTTP, over ${FRONT_END}`, () => {
-  it('asks for a body that waits to be asked for, where it is not too large', async () => {
+  it('asks for a body that waits to be asked for, also where it is too large', async () => {
     const body = JSON.stringify(makeBundle(2));
-    const head = (length: number) =>
-      `POST /verify HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: ${length}\r\n\r\n`;
-    const wanted = await connectRaw(service.port);
-    wanted.socket.write(head(body.length));
-    await wanted.until('HTTP/1.1 100 Continue\r\n\r\n');
-    wanted.socket.write(body);
-    await wanted.until('"valid":true');
-    wanted.socket.destroy();
-    const unwanted = await connectRaw(service.port);
-    unwanted.socket.write(head(65_537));
-    // uWebSockets.js always asks.
-    expect(await unwanted.until('"}')).toMatch(
-      isNode ? /^HTTP\/1\.1 413 / : /^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 413 /,
-    );
-    unwanted.socket.destroy();
+    for (const [sent, answer] of [
+      [body, '"valid":true'],
+      [body.padEnd(65_537), 'MAX_BODY_BYTES (65536)'],
+    ] as const) {
+      const { socket, until } = await connectRaw(service.port);
+      socket.write(
+        `POST /verify HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: ${sent.length}\r\n\r\n`,
+      );
+      await until('HTTP/1.1 100 Continue\r\n\r\n');
+      socket.write(sent);
+      await until(answer);
+      socket.destroy();
+    }
   });
 
   it('closes what pipelines more than a few requests before it reads answers', async () => {
@@ -141,32 +139,15 @@ describe(`HTTP, over ${FRONT_END}`, () => {
   });
 
   it.each([
-    ['GET http://x/healthz', 200],
-    ['GET HTTPS://other.example:8443/healthz?probe=1', 200],
-    ['GET http://[::1]:80/healthz', 200],
-    ['POST http://x/verify', 200],
-    // Unknown paths; a query; and what a gate takes for the caller's path is the path alone.
-    ['POST http://x//verify', 404],
-    ['POST http://x/verify?dry_run=1', 400],
-    ['POST http://x/gate/http/a', 401],
-    ['POST http://x', 404],
-    ['POST http://x?/verify', 404],
-    // None of these is an http URI with a host alone.
-    ['POST http://user@x/verify', 404],
-    ['POST http:///verify', 404],
-    ['POST http://x\\y/verify', 404],
-    ['POST ftp://x/verify', 404],
-    ['POST verify', 404],
-    ['OPTIONS *', 404],
-  ])('takes a target in absolute form: %s', async (line, status) => {
-    const answer = await sendRaw(
-      service.port,
-      `${line} HTTP/1.1\r\nHost: y\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}`,
-    );
+    'GET http://x/healthz',
+    'POST http://x/verify',
+    'POST http://x/gate/http/a',
+    'POST verify',
+    'OPTIONS *',
+  ])('refuses every target that does not begin with /: %s', async (line) => {
+    const head = `${line} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}`;
     // uWebSockets.js takes such a target for a version that it does not know. llhttp refuses some that are no URI.
-    if (!isNode) expect(answer).toMatch(/^HTTP\/1\.1 505 /);
-    else
-      expect(answer).toMatch(status === 404 ? /^HTTP\/1\.1 40[04] / : new RegExp(`^HTTP/1\\.1 ${status} `));
+    expect(await sendRaw(service.port, head)).toMatch(isNode ? /^HTTP\/1\.1 40[04] / : /^HTTP\/1\.1 505 /);
   });
 
   const REVOKE = (index: number, head: string) => {

@@ -118,9 +118,10 @@ describe('the context of a call', () => {
       2: { exp: 40, policy: { max_calls: 7, max_total_cost_usd: 5 } },
     });
     const [first = '', , third = ''] = bundle.receipts;
+    const { nbf } = readBundleClaims(bundle).receipts[0];
     expect(readBundleClaims(bundle).limits).toEqual([
-      { level: 0, receipt: sha256(first), maxCalls: 9, maxTotalMicroUsd: null, exp: null },
-      { level: 2, receipt: sha256(third), maxCalls: 7, maxTotalMicroUsd: 5_000_000, exp: 40 },
+      { level: 0, receipt: sha256(first), maxCalls: 9, maxTotalMicroUsd: null, nbf, exp: null },
+      { level: 2, receipt: sha256(third), maxCalls: 7, maxTotalMicroUsd: 5_000_000, nbf, exp: 40 },
     ]);
     for (const policy of [{}, { max_calls: 9 }, { max_total_cost_usd: 5 }])
       expect(claimsOf({ 1: { policy } }).limits).toHaveLength(Object.keys(policy).length);

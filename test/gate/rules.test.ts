@@ -286,7 +286,7 @@ describe('a decision', () => {
   });
 
   it('tells what is left of the limits, or which of them nobody counts', async () => {
-    const limits = [{ level: 0, receipt: 'r', maxCalls: 9, maxTotalMicroUsd: null, exp: null }];
+    const limits = [{ level: 0, receipt: 'r', maxCalls: 9, maxTotalMicroUsd: null, nbf: 0, exp: null }];
     const left = [{ level: 0, receipt: 'r', calls_left: 8, expires_at: null }];
     const limited = async (call: PendingCall) => {
       const chain = await judge(call);

@@ -15,7 +15,7 @@ it('is refused a connection that is lost before Redis has told what it is', asyn
   await once(server, 'listening');
   const link = new RedisLink({
     url: `redis://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    ...{ keeps: 'nothing', needsFile: false, probe: 'probe', log: undefined },
+    ...{ keeps: 'nothing', needsFile: false, write: () => Promise.resolve(), log: undefined },
     ...{ onDown: () => undefined, onBack: () => undefined },
   });
   await expect(link.open()).rejects.toThrow('cannot connect to Redis at ');

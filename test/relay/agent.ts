@@ -5,7 +5,7 @@ import { afterAll } from 'vitest';
 import { createConsent, generateKey, issueRootDelegation, type SigningKey } from '../../src/issue/index.js';
 import type { IssuedPolicy } from '../../src/issue/index.js';
 import { readChainFile } from '../../src/cli/files.js';
-import { Delegations } from '../../src/relay/delegations.js';
+import { openDelegations, type SignCall } from '../../src/relay/delegations.js';
 
 export const TOOL_SERVER = 'https://tools.example';
 
@@ -20,7 +20,7 @@ export interface Agent {
   chain(name: string, tools: readonly string[], command?: string, more?: IssuedPolicy): Promise<string>;
   /** The options of `sign` for these chain files. */
   options(...chains: string[]): string[];
-  delegations(...chains: string[]): Promise<Delegations>;
+  delegations(...chains: string[]): Promise<SignCall>;
   /** What `sign` has told its operator. */
   readonly notes: string[];
 }
@@ -57,7 +57,7 @@ export function newAgent(): Agent {
       ...chains.flatMap((file) => ['--chain', file]),
     ],
     delegations: (...files) =>
-      Delegations.open({
+      openDelegations({
         ...{ key, files, read: readChainFile, toolServer: TOOL_SERVER },
         note: (message) => notes.push(message),
       }),

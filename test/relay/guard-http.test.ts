@@ -1,4 +1,5 @@
 import { spawn, type ChildProcess } from 'node:child_process';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { request as ask, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
@@ -7,7 +8,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { pino } from 'pino';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { MAIN } from '../cli/drs.js';
 import { startToolServer, type ToolServer } from '../e2e/gate-tools.js';
 import { encode, liveCall, liveChain } from '../middleware/call.js';
@@ -17,7 +18,7 @@ import { GENERATIONS } from '../middleware/mcp-generations.js';
 import { importKey } from '../../src/issue/index.js';
 import { destinationOf } from '../../src/relay/destination.js';
 import { guardJudge } from '../../src/relay/guard-http.js';
-import { hostsOf, openHttpRelay, type HttpRelay } from '../../src/relay/http-relay.js';
+import { hostsOf, openHttpRelay } from '../../src/relay/http-relay.js';
 import { readConfiguration } from '../../src/service/configuration/configuration.js';
 import { eventually } from '../support/eventually.js';
 import { unusedPort } from '../support/ports.mjs';
@@ -43,7 +44,7 @@ interface Got {
 const got: Got[] = [];
 let respond: (res: ServerResponse, request: Got) => void;
 let tools: TestServer;
-const guards: HttpRelay[] = [];
+const guards: Awaited<ReturnType<typeof openHttpRelay>>[] = [];
 const processes: ChildProcess[] = [];
 const folder = mkdtempSync(path.join(tmpdir(), 'drs-guard-'));
 const routes = path.join(folder, 'routes.json');
@@ -64,12 +65,8 @@ async function guard(protocol: 'mcp' | 'a2a' | 'http', to: string, env: Record<s
 beforeAll(async () => {
   tools = await listen((req, res) => {
     void buffer(req).then((body) => {
-      const request = {
-        method: req.method ?? '',
-        url: req.url ?? '',
-        headers: req.headers,
-        body: body.toString(),
-      };
+      const { method = '', url = '', headers } = req;
+      const request = { method, url, headers, body: body.toString() };
       got.push(request);
       respond(res, request);
     });
@@ -78,6 +75,7 @@ beforeAll(async () => {
   const read = { method: 'GET', path: '/api/notes/{name}', query: ['part'], tool: 'read' };
   writeFileSync(routes, JSON.stringify({ routes: [save, read] }));
 });
+afterEach(() => void vi.useRealTimers());
 beforeEach(() => {
   got.length = 0;
   respond = (res) => res.writeHead(200, { 'content-type': 'application/json' }).end('{"ok":true}');
@@ -91,14 +89,8 @@ afterAll(async () => {
 });
 
 /** Sends a request with exactly these headers. */
-async function send(
-  url: string,
-  {
-    method = 'POST',
-    headers = {},
-    body = '',
-  }: { method?: string; headers?: Record<string, string | string[]>; body?: string | Buffer },
-) {
+type Sent = { method?: string; headers?: Record<string, string | string[]>; body?: string | Buffer };
+async function send(url: string, { method = 'POST', headers = {}, body = '' }: Sent) {
   const req = ask(url, { method, headers, agent: false });
   req.on('error', () => undefined);
   // With a text, Node would write the headers as UTF-8, too.
@@ -107,6 +99,13 @@ async function send(
   const text = (await buffer(res)).toString();
   const code = /"code":"([A-Z_]+)"/.exec(text)?.[1] ?? null;
   return { status: res.statusCode, headers: res.headers, text, code };
+}
+/** Each by its path, with the code that it is refused with, or else its status. */
+async function expectAnswers(url: string, rows: readonly (readonly [string, Sent, number | string])[]) {
+  for (const [at, request, expected] of rows) {
+    const { status, code } = await send(url + at, request);
+    expect([at, code ?? status]).toEqual([at, expected]);
+  }
 }
 const PING = '{"jsonrpc":"2.0","id":1,"method":"ping"}';
 const json = { 'Content-Type': 'application/json' };
@@ -213,24 +212,13 @@ describe('drs-verify guard as a reverse proxy', () => {
   it.each([
     ['a name that was made to lead here', { headers: { ...json, Host: 'evil.example:80' }, body: PING }, 403],
     ['a connection that names a header', { headers: { Connection: 'close, X-DRS-Agent' } }, 400],
-    [
-      'a header that a server could take for another',
-      { headers: { ...json, X_DRS_Agent: 'x' }, body: PING },
-      400,
-    ],
+    ['a header like one of ours', { headers: { ...json, X_DRS_Agent: 'x' }, body: PING }, 400],
     ['the mount of an application', { headers: { ...json, 'Script-Name': '/mcp' }, body: PING }, 405],
     ['a method by header', { headers: { ...json, 'X-HTTP-Method-Override': 'DELETE' } }, 405],
     ['another method', { method: 'PUT', headers: json }, 405],
     ['a form', { headers: { 'Content-Type': 'text/plain' }, body: PING }, 403],
     ['a body that is too large', { headers: json, body: Buffer.alloc(200_000, 0x20) }, 413],
-    [
-      'a web page',
-      {
-        headers: { ...json, Origin: 'https://evil.example' },
-        body: PING,
-      },
-      403,
-    ],
+    ['a web page', { headers: { ...json, Origin: 'https://evil.example' }, body: PING }, 403],
   ])('refuses %s', async (_, request, status) => {
     expect(await send(url, request)).toMatchObject({ status });
     expect(got).toEqual([]);
@@ -241,13 +229,10 @@ describe('drs-verify guard as a reverse proxy', () => {
     async (other) => {
       const body = PING;
       const { port } = new URL(url);
-      const answer = await new Promise<number | undefined>((resolve) => {
-        ask({ port, host: '127.0.0.1', path: other, method: 'POST', headers: json, agent: false }, (res) => {
-          res.resume();
-          resolve(res.statusCode);
-        }).end(body);
-      });
-      expect(answer).toBe(404);
+      const req = ask({ port, host: '127.0.0.1', path: other, method: 'POST', headers: json, agent: false });
+      const [res] = (await once(req.end(body), 'response')) as [import('node:http').IncomingMessage];
+      res.resume();
+      expect(res.statusCode).toBe(404);
       expect(got).toEqual([]);
     },
   );
@@ -258,15 +243,13 @@ describe('drs-verify guard as a reverse proxy', () => {
     expect(got.splice(0)[0]?.headers).not.toHaveProperty('origin');
     const origin = { Origin: 'https://app.example' };
     const session = { 'Mcp-Session-Id': 's' };
-    expect(await send(url, { method: 'OPTIONS', headers: origin })).toMatchObject({ status: 200 });
-    expect(await send(url, { method: 'DELETE', headers: session })).toMatchObject({ status: 200 });
     const one = { ...json, 'Content-Length': '1' };
-    expect(await send(url, { method: 'OPTIONS', headers: { ...origin, ...one }, body: 'x' })).toMatchObject({
-      status: 405,
-    });
-    expect(await send(url, { method: 'DELETE', headers: { ...session, ...one }, body: 'x' })).toMatchObject({
-      status: 405,
-    });
+    await expectAnswers(url, [
+      ['', { method: 'OPTIONS', headers: origin }, 200],
+      ['', { method: 'DELETE', headers: session }, 200],
+      ['', { method: 'OPTIONS', headers: { ...origin, ...one }, body: 'x' }, 'METHOD_NOT_ALLOWED'],
+      ['', { method: 'DELETE', headers: { ...session, ...one }, body: 'x' }, 'METHOD_NOT_ALLOWED'],
+    ]);
     expect(got.map(({ method, body }) => [method, body])).toEqual([
       ['OPTIONS', ''],
       ['DELETE', ''],
@@ -339,20 +322,10 @@ describe('drs-verify guard as a reverse proxy', () => {
           ? res.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
           : res.writeHead(200).end('pong');
       const options = ['--trusted-root', root, '--tool-server', SERVER, '--to', `${tools.url}/mcp`];
-      const child = spawn(
-        'sh',
-        [
-          '-c',
-          'ulimit -n 160; exec "$0" "$@"',
-          process.execPath,
-          MAIN,
-          'guard',
-          ...options,
-          '--listen',
-          '127.0.0.1:0',
-        ],
-        { env: { PATH: process.env['PATH'] }, stdio: ['ignore', 'pipe', 'inherit'] },
-      );
+      const guarding = [process.execPath, MAIN, 'guard', ...options, '--listen', '127.0.0.1:0'];
+      const child = spawn('sh', ['-c', 'ulimit -n 160; exec "$0" "$@"', ...guarding], {
+        ...{ env: { PATH: process.env['PATH'] }, stdio: ['ignore', 'pipe', 'inherit'] },
+      });
       let log = '';
       child.stdout.on('data', (chunk: Buffer) => (log += chunk.toString()));
       const port = await eventually(() => {
@@ -390,6 +363,25 @@ describe('drs-verify guard as a reverse proxy', () => {
     expect(await send(url, ping)).toMatchObject({
       ...{ status: 502, text: expect.stringContaining('The call may have been executed; ') as unknown },
     });
+  });
+
+  it('cuts no call by time, on no side', async () => {
+    const idle: unknown[] = [];
+    const began = (message: unknown) => {
+      const { socket } = message as { socket: Socket };
+      respond = (res) => {
+        idle.push(socket.timeout);
+        vi.advanceTimersByTime(24 * 3600 * 1000);
+        res.writeHead(200).end('late');
+      };
+      unsubscribe('http.server.request.start', began);
+    };
+    // What the guard's own listener is asked comes first.
+    subscribe('http.server.request.start', began);
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'] });
+    expect(await send(url, { headers: json, body: PING })).toMatchObject({ status: 200, text: 'late' });
+    // Node's own limit for connections in which nothing is said.
+    expect(idle).toEqual([0]);
   });
 
   it('cuts an answer off that the tool server cuts off, and the request that its client cuts off', async () => {
@@ -436,30 +428,19 @@ describe('drs-verify guard in front of an A2A agent', () => {
       'X-DRS-Bundle': signed(`/a2a/${method}`, args),
     });
     const ofRpc = { tool: 'SendMessage', ...send1 };
-    expect(await send(`${url}/agent`, { headers: call(ofRpc, 'SendMessage'), body: rpc })).toMatchObject({
-      status: 200,
-    });
-    expect(await send(`${url}/agent`, { headers: json, body: rpc })).toMatchObject({
-      code: 'MISSING_BUNDLE',
-    });
-    expect(await send(`${url}/other`, { headers: call(ofRpc, 'SendMessage'), body: rpc })).toMatchObject({
-      status: 404,
-    });
-    expect(
-      await send(`${url}/agent/other`, { headers: call(ofRpc, 'SendMessage'), body: rpc }),
-    ).toMatchObject({ status: 404 });
+    const message = () => ({ headers: call(ofRpc, 'SendMessage'), body: rpc });
     const task = { tool: 'GetTask', path: '/agent', id: '7' };
-    expect(
-      await send(`${url}/agent/tasks/7`, { method: 'GET', headers: call(task, 'GetTask') }),
-    ).toMatchObject({ status: 200 });
     const elsewhere = { tool: 'GetTask', id: '7' };
-    expect(
-      await send(`${url}/tasks/7`, { method: 'GET', headers: call(elsewhere, 'GetTask') }),
-    ).toMatchObject({ status: 404 });
-    expect(await send(`${url}/.well-known/agent-card.json`, { method: 'GET' })).toMatchObject({
-      status: 200,
-    });
-    expect(await send(`${url}/admin`, { method: 'OPTIONS' })).toMatchObject({ status: 404 });
+    await expectAnswers(url, [
+      ['/agent', message(), 200],
+      ['/agent', { headers: json, body: rpc }, 'MISSING_BUNDLE'],
+      ['/other', message(), 404],
+      ['/agent/other', message(), 404],
+      ['/agent/tasks/7', { method: 'GET', headers: call(task, 'GetTask') }, 200],
+      ['/tasks/7', { method: 'GET', headers: call(elsewhere, 'GetTask') }, 404],
+      ['/.well-known/agent-card.json', { method: 'GET' }, 200],
+      ['/admin', { method: 'OPTIONS' }, 404],
+    ]);
     expect(got.map(({ method, url: asked, body }) => [method, asked, body])).toEqual([
       ['POST', '/agent', rpc],
       ['GET', '/agent/tasks/7', ''],
@@ -473,24 +454,16 @@ describe('drs-verify guard in front of an HTTP tool', () => {
     const url = await guard('http', `${tools.url}/api`, { GATE_ROUTES: routes });
     const bundle = (args: object) => ({ 'X-DRS-Bundle': signed('/x', args) });
     const read = { tool: 'read', name: 'a', part: '2' };
-    expect(await send(`${url}/api/notes/a?part=2`, { method: 'GET', headers: bundle(read) })).toMatchObject({
-      status: 200,
-    });
-    expect(await send(`${url}/api/notes/b?part=2`, { method: 'GET', headers: bundle(read) })).toMatchObject({
-      code: 'BINDING_MISMATCH',
-    });
-    expect(await send(`${url}/api/else`, { method: 'GET', headers: bundle(read) })).toMatchObject({
-      code: 'UNKNOWN_ROUTE',
-    });
-    expect(await send(`${url}/notes/a`, { method: 'GET', headers: bundle(read) })).toMatchObject({
-      status: 404,
-    });
     const body = { text: 'ü', n: 1.5 };
     const envelope = { bundle: signed('/x', { tool: 'save', name: 'a', ...body }), body };
     const headers = { 'Content-Type': 'application/drs-call+json' };
-    expect(await send(`${url}/api/notes/a`, { headers, body: JSON.stringify(envelope) })).toMatchObject({
-      status: 200,
-    });
+    await expectAnswers(url, [
+      ['/api/notes/a?part=2', { method: 'GET', headers: bundle(read) }, 200],
+      ['/api/notes/b?part=2', { method: 'GET', headers: bundle(read) }, 'BINDING_MISMATCH'],
+      ['/api/else', { method: 'GET', headers: bundle(read) }, 'UNKNOWN_ROUTE'],
+      ['/notes/a', { method: 'GET', headers: bundle(read) }, 404],
+      ['/api/notes/a', { headers, body: JSON.stringify(envelope) }, 200],
+    ]);
     expect(got.map(({ url: asked }) => asked)).toEqual(['/api/notes/a?part=2', '/api/notes/a']);
     expect(got[1]).toMatchObject({
       body: JSON.stringify(body),
@@ -501,9 +474,7 @@ describe('drs-verify guard in front of an HTTP tool', () => {
   it('serves exactly its own path, where there is no table', async () => {
     const url = await guard('http', `${tools.url}/save?v=1`, { GATE_ROUTES: 'any' });
     const headers = () => ({ ...json, 'X-DRS-Bundle': signed('/x', { tool: 'save' }) });
-    expect(await send(`${url}/save?v=1`, { headers: headers(), body: '{"tool":"save"}' })).toMatchObject({
-      status: 200,
-    });
+    await expectAnswers(url, [['/save?v=1', { headers: headers(), body: '{"tool":"save"}' }, 200]]);
     const other = await send(`${url}/save`, { headers: headers(), body: '{"tool":"save"}' });
     expect([other.status, other.text]).toEqual([404, expect.not.stringContaining('v=1')]);
   });

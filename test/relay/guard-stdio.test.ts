@@ -185,16 +185,12 @@ describe('drs-verify guard over stdio', { shuffle: false }, () => {
     expect(unknown).toMatchObject(refusal('UNKNOWN_METHOD', 4));
   });
 
-  it('skips a line of 20 MB, an endless one and blank ones, and goes on', async () => {
+  it('skips a line of 20 MB and blank ones, and goes on', async () => {
     const [long] = await ask(1, Buffer.alloc(20_000_000, 0x20));
     expect(long).toMatchObject(refusal('BODY_TOO_LARGE'));
-    // Refused before its end has come.
-    guard.process.stdin?.write('{"jsonrpc":"2.0","id":5,"method":"tools/call","params":"');
-    guard.process.stdin?.write(Buffer.alloc(200_000, 0x61));
-    const [endless] = await ask(1);
-    expect(endless).toMatchObject(refusal('BODY_TOO_LARGE', 5));
-    guard.process.stdin?.write('"}\n');
-    // Where the id comes last, as both SDKs write it.
+    // Where the id comes first, or last, as both SDKs write it.
+    const first = `{"jsonrpc":"2.0","id":5,"method":"tools/call","params":"${'x'.repeat(200_000)}"}`;
+    expect(await ask(1, first)).toMatchObject([refusal('BODY_TOO_LARGE', 5)]);
     const last = `{"method":"tools/call","params":{"id":1,"x":"${'y'.repeat(200_000)}"},"jsonrpc":"2.0","id":"l"}`;
     expect(await ask(1, last)).toMatchObject([refusal('BODY_TOO_LARGE', 'l')]);
     const [got] = await ask(2, '', ' \t\r', request(6, 'ping'));
@@ -204,11 +200,7 @@ describe('drs-verify guard over stdio', { shuffle: false }, () => {
   it('drops a notification that it refuses', async () => {
     const [got] = await ask(
       2,
-      {
-        jsonrpc: '2.0',
-        method: 'tools/call',
-        params: { name: 'search', _meta: { [BUNDLE]: signed('tools/call', { tool: 'search' }) } },
-      },
+      toolCall(undefined, chain, {}),
       { jsonrpc: '2.0', method: 'notifications/acme' },
       request(7, 'ping'),
     );

@@ -22,11 +22,14 @@ function run(...command: string[]) {
   return { child, stdout, stderr, ended: once(child, 'exit') as Promise<[number | null, string | null]> };
 }
 
-/** A message without the bundle that was put in. Nothing else may differ. */
-const withoutBundle = (line: string, original: string) =>
-  original.includes('"_meta"')
-    ? line.replace(/"X-DRS-Bundle":"[\w-]+",?/, '')
-    : line.replace(/"_meta":\{"X-DRS-Bundle":"[\w-]+"\},/, '');
+/** A message without the bundle that was put in. Nothing else may differ for whoever reads it. */
+function withoutBundle(line: string, original: string): unknown {
+  const value = JSON.parse(line) as { params: { _meta?: Record<string, unknown> } };
+  expect(value.params._meta?.['X-DRS-Bundle']).toMatch(/^[\w-]+$/);
+  delete value.params._meta?.['X-DRS-Bundle'];
+  if (!original.includes('"_meta"')) delete value.params._meta;
+  return value;
+}
 
 // Each as a host could write it.
 const SIGNED = [
@@ -65,8 +68,9 @@ describe('in front of a child', () => {
     const [, ...lines] = received;
     expect(lines.slice(SIGNED.length)).toEqual([...PASSED, 'the last line has no end', '']);
     const signed = lines.slice(0, SIGNED.length);
-    expect(signed.map((line, at) => withoutBundle(line, SIGNED[at] ?? ''))).toEqual(SIGNED);
-    expect(signed.every((line) => line.includes('X-DRS-Bundle'))).toBe(true);
+    expect(signed.map((line, at) => withoutBundle(line, SIGNED[at] ?? ''))).toEqual(
+      SIGNED.map((line) => JSON.parse(line) as unknown),
+    );
   });
 
   it('with bundles that are valid for exactly these calls', async () => {
@@ -92,16 +96,19 @@ describe('in front of a child', () => {
 });
 
 it('answers itself what it does not send, in whole lines, and skips a line that is too long', async () => {
-  // The child leaves a line, which is too long to be read, unfinished until it is sent one.
-  const half = `head -c 17000000 /dev/zero | tr '\\0' ' '; printf '{"half":'; read line; echo "1}"; exec cat`;
-  const { child, stdout, ended } = run('sh', '-c', half);
+  // The child leaves a line unfinished until it is sent one, and answers too much.
+  const long = `head -c 17000000 /dev/zero | tr '\\0' x`;
+  const half = `echo '{}'; printf '{"half":'; read line; echo "1}"`;
+  const much = `printf '{"result":"'; ${long}; echo '","jsonrpc":"2.0","id":"m"}'; ${long}; echo`;
+  const { child, stdout, stderr, ended } = run('sh', '-c', `${half}; ${much}; exec cat`);
   const refused = '{"jsonrpc":"2.0","id":"r","method":"tools/call","params":{"name":"delete"}}';
   const batch = `[${refused},{"jsonrpc":"2.0","id":2,"method":"ping"}]`;
   const twice = '{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"search","name":"search"}}';
+  const big = '{"jsonrpc":"2.0","id":12345678901234567890,"method":"tools/call","params":{"name":"search"}}';
   const deep = `{"id":1e-3,"method":"tools/call","params":{"name":"search","arguments":{"a":${'['.repeat(1e5)}${']'.repeat(1e5)}}}}`;
   child.stdout.once('data', () => {
     child.stdin.write('{}\n');
-    child.stdin.write(`${refused}\n${batch}\n${twice}\n${deep}\n`);
+    child.stdin.write(`${refused}\n${batch}\n${twice}\n${big}\n${deep}\n`);
     const piece = Buffer.alloc(1 << 20, 'x');
     for (let sent = 0; sent <= MAX_MESSAGE_BYTES; sent += piece.length) child.stdin.write(piece);
     child.stdin.end('\n{"jsonrpc":"2.0","id":3,"method":"ping"}\n');
@@ -111,31 +118,22 @@ it('answers itself what it does not send, in whole lines, and skips a line that 
     .trim()
     .split('\n')
     .map((line) => JSON.parse(line) as Record<string, unknown>);
-  const error = (code: number, data = {}) => expect.objectContaining({ code, ...data }) as unknown;
-  const answers = [
-    { half: 1 },
-    {
-      jsonrpc: '2.0',
-      id: 'r',
-      error: error(-32010, { data: expect.objectContaining({ code: 'POLICY_VIOLATION' }) as unknown }),
-    },
-    [
-      { jsonrpc: '2.0', id: 'r', error: error(-32600) },
-      { jsonrpc: '2.0', id: 2, error: error(-32600) },
-    ],
-    {
-      jsonrpc: '2.0',
-      id: 9,
-      error: error(-32010, { data: expect.objectContaining({ code: 'INVALID_JSONRPC' }) as unknown }),
-    },
-    {
-      jsonrpc: '2.0',
-      id: 1e-3,
-      error: error(-32010, { data: expect.objectContaining({ code: 'INVALID_JSONRPC' }) as unknown }),
-    },
-    { jsonrpc: '2.0', id: null, error: error(-32600) },
+  const error = (id: unknown, code: number, data = {}) => ({
+    ...{ jsonrpc: '2.0', id },
+    error: expect.objectContaining({ code, ...data }) as unknown,
+  });
+  const unsigned = (id: unknown, code: string) =>
+    error(id, -32010, { data: expect.objectContaining({ code }) as unknown });
+  const answers: unknown[] = [
+    ...[{}, { half: 1 }, error('m', -32000), unsigned('r', 'POLICY_VIOLATION')],
+    [error('r', -32600), error(2, -32600)],
+    ...[9, 12345678901234567890, 1e-3].map((id) => unsigned(id, 'INVALID_JSONRPC')),
+    error(null, -32600),
     { jsonrpc: '2.0', id: 3, method: 'ping' },
   ];
+  // A client that reads integers of any size finds its own.
+  expect(await stdout).toContain('"id":12345678901234567890,');
+  expect((await stderr).match(/more than 16.78 MB/g)).toHaveLength(2);
   expect(lines).toHaveLength(answers.length);
   expect(lines).toEqual(expect.arrayContaining(answers));
   const refusal = lines.find((line) => line['id'] === 'r') as { error: { message: string } };

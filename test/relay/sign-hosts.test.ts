@@ -190,9 +190,10 @@ describe('a host of SDK 1.x, and a server with sessions', { shuffle: false }, ()
     await expect(client.callTool({ name: 'resumed' })).rejects.toMatchObject({ code: -32010 });
   });
 
-  it('ends the session', async () => {
+  it('ends the session, once', async () => {
     await client.close();
     expect(requests.at(-1)).toBe('DELETE 2025-11-25');
+    expect(requests.filter((request) => request.startsWith('DELETE'))).toHaveLength(1);
   });
 });
 

@@ -67,19 +67,9 @@ describe('for MCP', () => {
         res.writeHead(308, { location: 'https://elsewhere.example' }).end();
       else void listener(req, res);
     });
-    const to = [
-      '--to',
-      `${server.url}/mcp`,
-      '--listen',
-      '127.0.0.1:0',
-      '--allow-origin',
-      'https://friend.example',
-    ];
-    port = await start('stderr', [
-      MAIN,
-      ...agent.options(await agent.chain('search.jwt', ['search'])),
-      ...to,
-    ]);
+    const options = agent.options(await agent.chain('search.jwt', ['search']));
+    const to = ['--to', `${server.url}/mcp`, '--listen', '127.0.0.1:0'];
+    port = await start('stderr', [MAIN, ...options, ...to, '--allow-origin', 'https://friend.example']);
   });
   afterAll(async () => {
     await server.close();
@@ -205,12 +195,8 @@ it('gives an agent’s port no other agent of the host: only its card, unsigned 
 });
 
 it.runIf(process.platform === 'linux')('ends with the npx that started it, however that ends', async () => {
-  const args = [
-    MAIN,
-    ...agent.options(await agent.chain('b.jwt', [])),
-    '--to',
-    'http://127.0.0.1:1/?key=secret',
-  ];
+  const options = agent.options(await agent.chain('b.jwt', []));
+  const args = [MAIN, ...options, '--to', 'http://127.0.0.1:1/?key=secret'];
   // As npx starts it: with a shell between.
   const npx = `const { spawn } = require('node:child_process');
     spawn('sh', ['-c', '"$0" "$@"; true', process.execPath, ...process.argv.slice(1)], { stdio: 'inherit' });`;

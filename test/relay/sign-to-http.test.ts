@@ -1,17 +1,19 @@
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { type IncomingMessage, type ServerResponse } from 'node:http';
 import { PassThrough } from 'node:stream';
 import { text } from 'node:stream/consumers';
-import { afterAll, beforeAll, expect, it } from 'vitest';
-import { waitBefore } from '../../src/relay/events.js';
-import { HttpEnd } from '../../src/relay/http-end.js';
-import { HttpTarget } from '../../src/relay/http-target.js';
-import { Output } from '../../src/relay/lines.js';
+import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest';
+import { decodeBundle } from '../../src/issue/index.js';
+import { httpEnd, waitBefore } from '../../src/relay/http-end.js';
+import { httpTarget } from '../../src/relay/http-target.js';
+import { sayTo } from '../../src/relay/lines.js';
 import { MAX_MESSAGE_BYTES } from '../../src/relay/message.js';
 import { pump } from '../../src/relay/pump.js';
-import { McpSigner } from '../../src/relay/sign.js';
+import { mcpSigner } from '../../src/relay/sign.js';
 import { eventually } from '../support/eventually.js';
 import { listen, type TestServer } from '../middleware/http.js';
+import { MAIN } from '../cli/drs.js';
 import { newAgent } from './agent.js';
 
 const agent = newAgent();
@@ -19,14 +21,19 @@ const chain = await agent.chain('search.jwt', ['search']);
 
 /** What the server got, and how it answers: by the method of the message, or of the request. */
 let server: TestServer;
-let got: { readonly method: string; readonly headers: IncomingMessage['headers']; readonly body: string }[] =
-  [];
+interface Got {
+  readonly method: string;
+  readonly url: string | undefined;
+  readonly headers: IncomingMessage['headers'];
+  readonly body: string;
+}
+let got: Got[] = [];
 let answers: Record<string, (res: ServerResponse, req: IncomingMessage) => void> = {};
 beforeAll(async () => {
   server = await listen((req, res) => {
     void text(req).then((body) => {
       const { method } = /^\s*\{/.test(body) ? (JSON.parse(body) as { method?: string }) : {};
-      got.push({ method: method ?? req.method ?? '', headers: req.headers, body });
+      got.push({ method: method ?? req.method ?? '', url: req.url, headers: req.headers, body });
       const respond = answers[method ?? req.method ?? ''];
       if (respond === undefined) res.writeHead(202).end();
       else respond(res, req);
@@ -34,6 +41,7 @@ beforeAll(async () => {
   });
 });
 afterAll(() => server.close());
+afterEach(() => void vi.useRealTimers());
 
 const json =
   (body: string, status = 200, headers = {}) =>
@@ -54,13 +62,13 @@ async function relay(
   const [input, out] = [new PassThrough(), new PassThrough()];
   let written = '';
   out.on('data', (chunk: Buffer) => (written += chunk.toString()));
-  const output = new Output(out, MAX_MESSAGE_BYTES);
-  const server = new HttpEnd({
-    ...{ target: new HttpTarget(new URL('/mcp', to)), headers: { authorization: 'Bearer t' }, output },
+  const say = sayTo(out);
+  const server = httpEnd({
+    ...{ target: httpTarget(new URL('/mcp', to)), headers: { authorization: 'Bearer t' }, say },
     ...{ note: (message) => void agent.notes.push(message), stop: new AbortController().signal },
   });
-  const hook = new McpSigner(await agent.delegations(...chains), new Set(['help']));
-  const ended = pump(input, { hook, server, output });
+  const hook = mcpSigner(await agent.delegations(...chains), new Set(['help']));
+  const ended = pump(input, { hook, server, say });
   for (const line of lines) if (!input.write(line)) await once(input, 'drain');
   if (until !== undefined) await eventually(() => until(written), 5);
   input.end(more.join(''));
@@ -190,6 +198,16 @@ it('says that the server is away', async () => {
   expect(parsed(away)).toMatchObject([failed(1, 'cannot reach http://127.0.0.1:1: connect ECONNREFUSED')]);
 });
 
+it('waits for an answer as long as its client does', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'] });
+  const slow = (res: ServerResponse) => {
+    vi.advanceTimersByTime(24 * 3600 * 1000);
+    json('{"id":1,"result":{}}')(res);
+  };
+  answers = { slow };
+  expect(await relay([request(1, 'slow')])).toEqual(['{"id":1,"result":{}}']);
+});
+
 it('begins a lost session again, and sends once more what was not taken, signed anew', async () => {
   let sessions = 0;
   const known = new Set<unknown>();
@@ -246,7 +264,7 @@ it('goes on asking for what the server says by itself, where its stream is cut a
   const initialized = '{"jsonrpc":"2.0","method":"notifications/initialized"}\n';
   const until = (written: string) => expect(written).toContain('"n"');
   expect(await relay([request(0, 'initialize'), initialized], { until })).toContain('{"method":"n"}');
-  expect(waitBefore({ lastEventId: null, retryMs: 0 }, 0)).toBeGreaterThanOrEqual(100);
+  expect(waitBefore(0, 0)).toBeGreaterThanOrEqual(100);
 });
 
 it('knows the answer in a batch', async () => {
@@ -288,4 +306,25 @@ it('leaves unsigned what needs no delegation', async () => {
   await relay([request(1, 'tools/call', { name: 'help' })]);
   expect(got[0]?.headers['x-drs-bundle']).toBeUndefined();
   expect(got[0]?.body).not.toContain('X-DRS-Bundle');
+});
+
+it('takes a URL with a secret from a variable, and names, signs and says it without', async () => {
+  answers = { 'tools/call': json('{"jsonrpc":"2.0","id":1,"result":{}}') };
+  got = [];
+  const args = ['sign', '--key', agent.keyFile, '--chain', chain, '--to-env', 'TOOLS'];
+  const child = spawn(process.execPath, [MAIN, ...args], {
+    env: { PATH: process.env['PATH'], TOOLS: `${server.url}/mcp?api_key=secret` },
+  });
+  const [stdout, stderr] = [text(child.stdout), text(child.stderr)];
+  child.stdin.end(request(1, 'tools/call', { name: 'search' }));
+  expect(await stdout).toBe('{"jsonrpc":"2.0","id":1,"result":{}}\n');
+  const [{ url, body } = { url: '', body: '' }] = got;
+  expect(url).toBe('/mcp?api_key=secret');
+  const [, bundle = ''] = /"X-DRS-Bundle":"([\w-]+)"/.exec(body) ?? [];
+  const [, claims = ''] = (decodeBundle(bundle) as { invocation: string }).invocation.split('.');
+  expect(JSON.parse(Buffer.from(claims, 'base64url').toString())).toMatchObject({
+    tool_server: `${server.url}/mcp`,
+  });
+  expect(await stderr).toContain(`calls are signed for ${server.url}/mcp,`);
+  expect(await stderr).not.toContain('secret');
 });

@@ -1,8 +1,5 @@
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
 import { Backlog, type BacklogLimits } from '../../src/service/load/backlog.js';
-import { Fifo } from '../../src/service/load/round-robin.js';
 
 // `overload.test.ts` simulates a service with it, in `npm run test:long`.
 const LIMITS: BacklogLimits = { queueBurstMs: 1000, maxPending: 10_000 };
@@ -218,36 +215,5 @@ describe('the backlog', () => {
     time.now += 1001;
     pauses.splice(0).forEach((turn) => turn());
     expect(refused).toEqual(['a0', 'a1']);
-  });
-});
-
-describe('a line', () => {
-  it('takes as long for each, however many wait', () => {
-    const line = new Fifo<number>();
-    const count = 200_000;
-    const { user: before } = process.cpuUsage();
-    for (let n = 0; n < count; n++) line.push(n);
-    for (let n = 0; n < count; n++) if (line.first !== n || line.shift() !== n) expect.unreachable(`at ${n}`);
-    expect([line.length, line.first, line.shift(), line.length]).toEqual([0, undefined, undefined, 0]);
-    // It takes 40 ms; to move all the others for each would take ten seconds and more.
-    expect(process.cpuUsage().user - before).toBeLessThan(5_000_000);
-  });
-
-  it('keeps no place for those that have left', () => {
-    setFlagsFromString('--expose-gc');
-    const gc = runInNewContext('gc') as () => void;
-    const heldBytes = () => {
-      gc();
-      return process.memoryUsage().heapUsed;
-    };
-    const line = new Fifo<number>();
-    const before = heldBytes();
-    for (let n = 0; n < 2_000_000; n++) {
-      line.push(n);
-      if (n > 3) line.shift();
-    }
-    // Eight bytes for each would be 16 MB.
-    expect(heldBytes() - before).toBeLessThan(4_000_000);
-    expect(line.length).toBe(4);
   });
 });

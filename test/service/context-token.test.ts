@@ -15,7 +15,7 @@ const context: SignedCall['context'] = {
   ...{ agent: 'did:key:agent', root_principal: 'did:key:root', chain_depth: 3, tool: 'search' },
   ...{ command: '/mcp/tools/call', invocation: 'inv:1', receipts: [], root_type: null, expires_at: null },
 };
-const limit = { level: 0, receipt: 'r0', maxCalls: 9, maxTotalMicroUsd: null, exp: null };
+const limit = { level: 0, receipt: 'r0', maxCalls: 9, maxTotalMicroUsd: null, nbf: 0, exp: null };
 const call = (more: object = {}, limits: SignedCall['chain']['limits'] = []): SignedCall => ({
   ...{ now: 100, call: { encoded: 'e30' }, context: { ...context, ...more } },
   chain: {

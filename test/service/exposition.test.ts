@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { Counter, Histogram, Registry } from 'prom-client';
 import { expect, it } from 'vitest';
 import { Distribution, SECONDS } from '../../src/service/observe/metrics/metrics.js';
-import { show } from '../../src/service/observe/metrics/exposition.js';
+import { show } from '../../src/service/observe/metrics/metrics-table.js';
 
 const NAME = 'requests_seconds';
 const HELP = 'How long it took';

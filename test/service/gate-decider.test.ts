@@ -7,7 +7,8 @@ import { GATE_PROTOCOLS } from '../../src/gate/open.js';
 import { headersOf } from '../../src/gate/request.js';
 import { createMemoryReplayStore } from '../../src/usage/index.js';
 import { readConfiguration } from '../../src/service/configuration/configuration.js';
-import { GateDecider, openGate, type GateDeciderContext } from '../../src/service/gate-decider.js';
+import { deciderOf, openGate, type GateDeciderContext } from '../../src/service/gate-decider.js';
+import { Metrics } from '../../src/service/observe/metrics/metrics.js';
 import { generateKey } from '../../src/issue/index.js';
 import { WorkDropped } from '../../src/signatures/signature-verifier.js';
 import { a2aBundle, a2aCall, httpCall, mcpBundle, toolCall } from '../gate/attacks.js';
@@ -19,7 +20,7 @@ function open(verify: Verify, more: Partial<GateDeciderContext> = {}) {
   const counted: string[] = [];
   const rejected: string[] = [];
   const recorded: string[] = [];
-  const decider = new GateDecider({
+  const decider = deciderOf({
     judge: verify,
     clock: () => Math.floor(Date.now() / 1000),
     configuration: readConfiguration({ SERVER_IDENTITY: 'any' }),
@@ -28,10 +29,11 @@ function open(verify: Verify, more: Partial<GateDeciderContext> = {}) {
     replays: createMemoryReplayStore(),
     signer: null,
     routes: { current: 'any' },
-    observer: {
-      decided: (protocol, decision, code) => counted.push(`${protocol} ${decision} ${code}`),
+    metrics: {
+      gate: {},
+      countDecision: (protocol, decision, code) => counted.push(`${protocol} ${decision} ${code}`),
       countOutcome: () => undefined,
-      rejected: (endpoint, reason) => rejected.push(`${endpoint} ${reason}`),
+      countRejection: (endpoint, reason) => rejected.push(`${endpoint} ${reason}`),
     },
     ...more,
   });
@@ -187,14 +189,13 @@ describe('with a verdict', () => {
         {},
         { write: (line) => void warnings.push((JSON.parse(line) as { msg: unknown }).msg) },
       );
-      const observer = { decided: () => undefined, countOutcome: () => undefined, rejected: () => undefined };
       const gate = await openGate({
         engine: Object.assign(Object.create(engine) as Engine, {
           parts: engine.parts,
           revocation: { list: 'STATUS_LIST_BASE_URL' in env ? { ageSecs: listAgeSecs } : null },
         }),
         configuration: readConfiguration(env),
-        ...{ log, verdicts: { record: () => undefined } as never, metrics: { gate: observer } as never },
+        ...{ log, verdicts: { record: () => undefined } as never, metrics: new Metrics() },
       });
       return { gate, warnings };
     }

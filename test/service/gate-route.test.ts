@@ -159,8 +159,7 @@ describe('the answer to a proxy', () => {
   it('is a denial where there is no room, or the service leaves', async () => {
     const { ask, gatekeeper, noted } = open();
     const tickets = Array.from({ length: 4096 }, () => gatekeeper.letIn({ client: 'a' }));
-    for (const ticket of tickets)
-      void ticket.run(0, { work: () => Promise.resolve(), refuse: () => undefined });
+    for (const ticket of tickets) void ticket.run(0, () => Promise.resolve());
     expect((await ask({ body: '{}' })).wire.answers).toMatchObject([{ status: 403, closes: false }]);
     gatekeeper.isDraining = true;
     expect((await ask({ body: '{}' })).wire.answers).toMatchObject([{ status: 403, closes: true }]);

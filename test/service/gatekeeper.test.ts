@@ -23,7 +23,6 @@ const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
 // Text and parsed form, for each byte of a body.
 const EXPANSION = 16;
 const FIRST = { client: '192.0.2.1' };
-const refuse = () => 'overloaded';
 const OTHER = { client: '192.0.2.2' };
 
 const open = (limits: Partial<GatekeeperLimits> = {}, signatures = { waitMs: 0 }) => {
@@ -36,8 +35,7 @@ const open = (limits: Partial<GatekeeperLimits> = {}, signatures = { waitMs: 0 }
 
 /** Begins to wait for a verdict, at once. @returns whether it may */
 async function begin(ticket: Ticket, bytes: number): Promise<boolean> {
-  const begun = () => Promise.resolve(true);
-  return ticket.run(bytes, { work: begun, refuse: () => false });
+  return ticket.run(bytes, (isRefused) => Promise.resolve(!isRefused));
 }
 
 describe('what waits for a verdict', () => {
@@ -106,7 +104,7 @@ describe('a turn', () => {
     const runs: string[] = [];
     void open()
       .letIn(FIRST)
-      .run<unknown>(MAX_TYPICAL_BYTES, { work: () => Promise.resolve(runs.push('ran')), refuse });
+      .run(MAX_TYPICAL_BYTES, () => Promise.resolve(runs.push('ran')));
     expect(runs).toEqual(['ran']);
   });
 
@@ -114,7 +112,9 @@ describe('a turn', () => {
     const keeper = open();
     const runs: string[] = [];
     const run = (bytes: number) =>
-      keeper.letIn(FIRST).run<unknown>(bytes, { work: () => Promise.resolve(runs.push('ran')), refuse });
+      keeper
+        .letIn(FIRST)
+        .run<unknown>(bytes, (isRefused) => Promise.resolve(isRefused ? 'overloaded' : runs.push('ran')));
     const first = run(512 * KIB);
     expect([runs, keeper.bodyBytes]).toEqual([[], 512 * KIB]);
     // There is no memory for another one to wait.
@@ -126,7 +126,7 @@ describe('a turn', () => {
     const signatures = { waitMs: 100 };
     const keeper = open({ maxPending: 4 }, signatures);
     const run = (sender: typeof FIRST) =>
-      keeper.letIn(sender).run(8000, { work: () => Promise.resolve('ran'), refuse });
+      keeper.letIn(sender).run(8000, (isRefused) => Promise.resolve(isRefused ? 'overloaded' : 'ran'));
     const waiting = [run(FIRST), run(FIRST), run(OTHER)];
     expect([await run(FIRST), keeper.pending, keeper.bodyBytes]).toEqual(['overloaded', 3, 24_000]);
     waiting.push(run(OTHER));

@@ -34,7 +34,6 @@ it.each<[Fault, number, string, boolean, object | undefined]>([
   ['overloaded', 503, 'overloaded', false, { 'Retry-After': '1' }],
   ['shutting_down', 503, 'shutting down', true, { 'Retry-After': '1' }],
   ['rate_limited', 429, 'rate_limited', false, { 'Retry-After': '1' }],
-  [{ reason: 'malformed', status: 415, error: 'no' }, 415, 'no', false, undefined],
 ])('%j is answered with what it means', (fault, status, says, closes, headers) => {
   const answer = answerTo(fault, { maxBodyBytes: 9, requestTimeoutSecs: 7 });
   expect([answer.status, answer.closes ?? false, answer.headers]).toEqual([status, closes, headers]);

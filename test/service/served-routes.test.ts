@@ -17,9 +17,7 @@ it('are none, any, or those of a file', () => {
   write('first');
   const [none, any, table] = [undefined, 'any', file].map((setting) => new ServedRoutes(setting));
   expect([none?.current, any?.current]).toEqual([null, 'any']);
-  expect([none?.file, any?.file, table?.file]).toEqual([null, null, file]);
-  none?.reload();
-  any?.reload();
+  expect([none?.reload(), any?.reload(), table?.reload()]).toEqual([null, null, { file }]);
   expect([none?.current, any?.current]).toEqual([null, 'any']);
   expect(toolOf(table as ServedRoutes)).toMatchObject({ tool: 'first' });
 });

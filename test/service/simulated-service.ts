@@ -1,5 +1,4 @@
 import { Backlog, type BacklogLimits } from '../../src/service/load/backlog.js';
-import { Fifo } from '../../src/service/load/round-robin.js';
 
 /** Processor time of the main thread in milliseconds, as measured on a machine where a signature takes 0.08. */
 export const READ_MS = 0.012;
@@ -111,12 +110,12 @@ export function simulate({
     if (patienceMs < Infinity) impatient.push({ at: at + patienceMs, asked });
   };
   // Callers of the pool wait for a connection, oldest first; those of its clients have the number -2.
-  const callers = new Fifo<number>();
+  const callers: number[] = [];
   let sent = 0;
   const free = { old: pool?.connections ?? 0, fresh: 0 };
   const sendWaiting = () => {
     if (pool === undefined) return;
-    while (free.old + free.fresh > 0 && callers.first !== undefined) {
+    while (free.old + free.fresh > 0 && callers.length > 0) {
       const at = callers.shift() as number;
       if (at + pool.patienceMs <= now) gaveUp++;
       else {
@@ -138,7 +137,7 @@ export function simulate({
       askedAt += 1 / (askedAt < (pool.untilMs ?? Infinity) ? pool : (pool.then ?? pool)).rate
     )
       callers.push(askedAt);
-    while (callers.first !== undefined && callers.first + pool.patienceMs <= now) {
+    while (callers[0] !== undefined && callers[0] + pool.patienceMs <= now) {
       callers.shift();
       gaveUp++;
     }

@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module';
 import { env } from 'node:process';
 // Before the binary is loaded below: it reads them once.
-import '../../src/service/http/uws-settings.js';
+import '../../src/service/http/front-end.js';
 
 /**
  * The front end of the services in this run: `vitest.config.ts` runs the HTTP suites a second time over `node:http`.

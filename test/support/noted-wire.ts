@@ -1,7 +1,7 @@
 import { Buffer } from 'node:buffer';
 import { pino } from 'pino';
 import { readConfiguration, type Configuration } from '../../src/service/configuration/configuration.js';
-import type { HttpRequest, TakePiece, Wire, WireAnswer } from '../../src/service/http/front-end.js';
+import type { HttpRequest, Pieces, TakePiece, Wire, WireAnswer } from '../../src/service/http/front-end.js';
 import type { Answered } from '../../src/service/http/incoming.js';
 import { Server, type Route } from '../../src/service/http/serve.js';
 import { Backlog, type Loop } from '../../src/service/load/backlog.js';
@@ -17,31 +17,29 @@ export class NotedWire implements Wire {
 
   remoteAddress = () => '192.0.2.1';
   onAborted = (gone: () => void) => void (this.gone = gone);
-  receive(take: TakePiece, isWanted: boolean): void {
+  receive(take: TakePiece): void {
     this.take = take;
-    this.done.push(isWanted ? 'receive' : 'discard');
+    this.done.push('receive');
   }
   keepOpen = () => void this.done.push('keep open');
   write(answer: WireAnswer): void {
     this.done.push('write');
     this.answers.push(answer);
   }
-  writeEarly(answer: WireAnswer): void {
-    this.done.push('write early');
-    this.answers.push(answer);
+  #taken: Promise<void> | null = null;
+  /** Lets an answer in pieces wait for its client. @returns what has it taken, or the client gone */
+  hold(): () => void {
+    let release = () => {};
+    this.#taken = new Promise((resolve) => (release = resolve));
+    return release;
   }
-  begin({ status, headers }: Pick<WireAnswer, 'status' | 'headers'>): void {
-    this.done.push(`begin ${status} ${JSON.stringify(headers)}`);
+  async stream(answer: Omit<WireAnswer, 'body'>, pieces: Pieces): Promise<void> {
+    let body = '';
+    for await (const piece of pieces) body += piece;
+    this.done.push('stream');
+    this.answers.push({ ...answer, body });
+    await this.#taken;
   }
-  hasRoom = true;
-  drained = (): void => undefined;
-  writePiece(piece: string, drained: () => void): boolean {
-    this.done.push(piece);
-    this.drained = drained;
-    return this.hasRoom;
-  }
-  finish = (answer: object) => void this.done.push(`finish ${JSON.stringify(answer)}`);
-  close = () => void this.done.push('close');
   cut = () => void this.done.push('cut');
 }
 

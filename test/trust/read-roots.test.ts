@@ -195,6 +195,10 @@ describe('a file', () => {
     expect(await faultsIn(readRoots([{ file: FILE, bytes: latin1 }]))).toEqual([
       `${FILE}:2: it is not UTF-8`,
     ]);
+    const utf16 = Buffer.from(`\ufeff${linesOf({ did: alice })}`, 'utf16le');
+    expect((await faultsIn(readRoots([{ file: FILE, bytes: utf16 }])))[0]).toBe(
+      `${FILE}:1: it is UTF-16, expected UTF-8`,
+    );
   });
 
   it('does not share a root with another one', async () => {

@@ -6,7 +6,15 @@ export const NOW = Math.floor(Date.now() / 1000);
 /** The limits of one receipt. Its digest follows from a name. */
 export function limitOf(name: string, limits: Partial<CountedLimits> = {}): CountedLimits {
   const receipt = `sha256:${Buffer.from(name).toString('hex').padStart(64, '0')}`;
-  return { level: 0, receipt, maxCalls: null, maxTotalMicroUsd: null, exp: NOW + 3_600, ...limits };
+  return {
+    level: 0,
+    receipt,
+    maxCalls: null,
+    maxTotalMicroUsd: null,
+    nbf: NOW - 60,
+    exp: NOW + 3_600,
+    ...limits,
+  };
 }
 
 export function chargeOf(limits: readonly CountedLimits[], costMicroUsd = 0): Charge {

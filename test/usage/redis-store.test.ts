@@ -57,7 +57,7 @@ describe('the Redis replay store', needs('redis-server'), () => {
     const client = await createClient({ url: redis.url, socket: { reconnectStrategy: false } }).connect();
     const store = await openStore({ keyPrefix: 'ttl-test:' });
     await store.use('key', NOW, 961, null);
-    const keys = (await client.keys('ttl-test:*')).filter((key) => key !== 'ttl-test:probe').sort();
+    const keys = (await client.keys('ttl-test:*')).filter((key) => key !== 'ttl-test:mark').sort();
     // A digest: a long `jti` takes no more memory, and `{…}` in it does not choose the node of a cluster.
     expect(keys).toEqual([expect.stringMatching(/^ttl-test:1:[\w-]{22}$/)]);
     for (const key of keys) {
@@ -75,6 +75,7 @@ describe('the Redis replay store', needs('redis-server'), () => {
     error: (_: object, message: string) => lines.push(`error ${message}`),
   });
   const away = expect.stringMatching(/^error Redis at redis:.* does not record: calls are refused/) as string;
+  const lost = expect.stringMatching(/^error Redis at redis:.* has lost all that it had recorded/) as string;
   const back = expect.stringMatching(/^info Redis at redis:.* records again/) as string;
 
   it('refuses while Redis is frozen: three after a bounded wait, then all at once, with one log line', async () => {
@@ -125,7 +126,35 @@ describe('the Redis replay store', needs('redis-server'), () => {
     });
     await redis.restart();
     await eventually(async () => expect(await useInvocation(fresh(), [], store, NOW, rules)).toBeNull());
-    expect(lines).toEqual([away, back]);
+    expect(lines).toEqual([away, lost, back]);
+  });
+
+  it('does not come back to a Redis that answers later than a call may wait', async () => {
+    const lines: string[] = [];
+    let [delayMs, connections] = [0, 0];
+    const proxy = createServer((socket) => {
+      connections++;
+      const upstream = connect(Number(new URL(redis.url).port), '127.0.0.1');
+      for (const end of [socket, upstream]) end.on('error', () => undefined);
+      socket.pipe(upstream);
+      upstream.on('data', (answer: Buffer) => setTimeout(() => socket.write(answer), delayMs));
+    }).listen(0, '127.0.0.1');
+    await once(proxy, 'listening');
+    const { port } = proxy.address() as AddressInfo;
+    const options = { url: `redis://127.0.0.1:${port}`, timeoutMs: 100, keyPrefix: 'slow:' };
+    const store = await openStore({ ...options, log: logInto(lines) });
+    delayMs = 300;
+    await eventually(async () => {
+      await useInvocation(fresh(), [], store, NOW, rules);
+      expect(lines).toEqual([away]);
+    });
+    const before = connections;
+    await eventually(() => expect(connections).toBeGreaterThan(before + 2));
+    expect(lines).toEqual([away]);
+    expect(store.unreadyReason).toBe('replay_store_unreachable');
+    delayMs = 0;
+    await eventually(() => expect(lines).toEqual([away, back]));
+    proxy.close();
   });
 
   it('gives up a connection that stays silent, for one that answers', async () => {
@@ -140,7 +169,12 @@ describe('the Redis replay store', needs('redis-server'), () => {
     }).listen(0, '127.0.0.1');
     await once(proxy, 'listening');
     const { port } = proxy.address() as AddressInfo;
-    const store = await openStore({ url: `redis://127.0.0.1:${port}`, timeoutMs: 50, log: logInto(lines) });
+    const store = await openStore({
+      url: `redis://127.0.0.1:${port}`,
+      timeoutMs: 50,
+      keyPrefix: 'silent:',
+      log: logInto(lines),
+    });
     for (const { socket, upstream } of pairs) socket.unpipe(upstream).resume();
     await eventually(async () => {
       await useInvocation(fresh(), [], store, NOW, rules);

@@ -1,14 +1,12 @@
 import path from 'node:path';
 import { Option, type Command } from 'commander';
-import { Delegations } from '../../relay/delegations.js';
+import { openDelegations } from '../../relay/delegations.js';
 import { destinationOf } from '../../relay/destination.js';
-import { HttpEnd } from '../../relay/http-end.js';
-import { HttpTarget, OWN_HEADERS } from '../../relay/http-target.js';
-import { Output } from '../../relay/lines.js';
-import { MAX_MESSAGE_BYTES } from '../../relay/message.js';
+import { httpEnd } from '../../relay/http-end.js';
+import { httpTarget, OWN_HEADERS } from '../../relay/http-target.js';
+import { sayTo, write } from '../../relay/lines.js';
 import { pump, relayToChild } from '../../relay/pump.js';
-import { endLike } from '../../relay/child.js';
-import { McpSigner } from '../../relay/sign.js';
+import { mcpSigner } from '../../relay/sign.js';
 import { printableUrl } from '../../revocation/printable-url.js';
 import { readChainFile } from '../files.js';
 import { CommandError, refuseWrong } from '../command-error.js';
@@ -110,26 +108,24 @@ async function sign(command: readonly string[], options: SignOptions): Promise<v
   const key = await readSigner(options, { passphraseFile, isPrivate: true });
   // No child gets it, whether it was needed or not.
   delete process.env['DRS_KEY_PASSPHRASE'];
-  const delegations = await Delegations.open({ key, files, read: readChainFile, toolServer, note });
-  const signer = new McpSigner(delegations, new Set(options.unsigned));
+  const signCall = await openDelegations({ key, files, read: readChainFile, toolServer, note });
+  const signer = mcpSigner(signCall, new Set(options.unsigned));
   if (options.toolServer === undefined && (isChild || destination?.url.search !== ''))
     note(`calls are signed for ${toolServer}, which the server must go by; --tool-server names another`);
   if (destination === null) {
-    endLike(
-      await relayToChild(command, process.env, signer).catch((error: unknown) =>
-        cannotStart(command[0] ?? '', error),
-      ),
+    await relayToChild(command, process.env, signer).catch((error: unknown) =>
+      cannotStart(command[0] ?? '', error),
     );
     return;
   }
   const headers = readHeaders(options.header, options.headerEnv);
   if (options.listen === undefined) {
-    const output = new Output(process.stdout, MAX_MESSAGE_BYTES);
+    const say = sayTo(process.stdout);
     const stop = stopOnSignal();
-    const server = new HttpEnd({ target: new HttpTarget(destination.url), headers, output, note, stop });
-    await Promise.race([pump(process.stdin, { hook: signer, server, output }), aborted(stop)]);
+    const server = httpEnd({ target: httpTarget(destination.url), headers, say, note, stop });
+    await Promise.race([pump(process.stdin, { hook: signer, server, say }), aborted(stop)]);
     await server.end();
-    await output.end();
+    await write(process.stdout, '');
     process.exit(stop.aborted ? 128 + Number(stop.reason) : 0);
   }
   // Only a port needs it.
@@ -137,7 +133,7 @@ async function sign(command: readonly string[], options: SignOptions): Promise<v
   const { listen, listenOnNetwork, allowHost, allowOrigin } = options;
   const here = await listenAndSign({
     ...{ listen, isOnNetwork: listenOnNetwork === true, allowHost, allowOrigin },
-    ...{ destination, protocol, signer, delegations, headers },
+    ...{ destination, protocol, signer, signCall, headers },
   });
   note(`listening on ${here}: who reaches it calls ${printableUrl(destination.url.href)} as ${key.did}`);
 }

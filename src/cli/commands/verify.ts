@@ -70,7 +70,7 @@ Examples:
       const request =
         options.body === undefined
           ? bundle
-          : withBody(bundle, await readText(options.body, 'a request body'));
+          : withBody(bundle, await readText(options.body, 'a request body', true));
       const answer = await askService('/verify', request);
       // With a body, a valid verdict must have a `binding`.
       const verdict =

@@ -29,7 +29,9 @@ interface Session {
 
 /** What revocations need of a Redis. */
 export function needsOf({ url, minReplicas }: RedisStoreOptions) {
-  return { url, keeps: 'revocations', needsFile: minReplicas === 0, probe: PROBE_KEY };
+  const write = (connection: RedisConnection) =>
+    connection.send(PROBE_KEY, ['SET', PROBE_KEY, '1', 'PX', '1000']);
+  return { url, keeps: 'revocations', needsFile: minReplicas === 0, write };
 }
 
 const LEASE_MS = 3_000;

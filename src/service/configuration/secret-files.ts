@@ -5,7 +5,7 @@ const MAX_BYTES = 4096;
 
 /**
  * Reads the secrets that are in files. Files are safer than variables, which show up in process lists, crash reports
- * and container settings. A line break at the end of a file is dropped, since editors and `echo` add one.
+ * and container settings. A line break at the end of a file, and a byte order mark, is dropped, since editors and `echo` add them.
  *
  * @param options the names of the options that are secrets
  * @example readSecretFiles(process.env, ['drsAdminToken']).secrets.get('drsAdminToken'); // of DRS_ADMIN_TOKEN_FILE
@@ -29,7 +29,7 @@ export function readSecretFiles(
     try {
       const secret = readAtMost(path, MAX_BYTES)
         .toString('utf8')
-        .replace(/\r?\n$/, '');
+        .replace(/^\ufeff|\r?\n$/g, '');
       if (secret === '') throw new Error('it is empty, expected a file with the secret');
       secrets.set(option, secret);
     } catch (error) {

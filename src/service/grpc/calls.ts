@@ -121,10 +121,7 @@ export function answerIn(dialect: Dialect, context: GrpcContext): handleUnaryCal
     const ticket = gatekeeper.isDraining ? null : gatekeeper.enter({ client }, 0);
     if (ticket === null) return answer(call, null);
     try {
-      return await ticket.run(call.request.length, {
-        work: () => answer(call, ticket),
-        refuse: () => answer(call, null),
-      });
+      return await ticket.run(call.request.length, (isRefused) => answer(call, isRefused ? null : ticket));
     } finally {
       ticket.release(!isWanted(call));
     }

@@ -1,24 +1,15 @@
-import { Buffer } from 'node:buffer';
-import type { Logger } from 'pino';
+import type { Buffer } from 'node:buffer';
+import { setImmediate } from 'node:timers/promises';
 import type { Configuration } from '../configuration/configuration.js';
 import type { RouteContext } from '../core.js';
 import { MAX_TYPICAL_BYTES, type Ticket } from '../load/gatekeeper.js';
 import type { RateLimit } from '../load/rate-limit.js';
-import type { Endpoint } from '../observe/metrics/metrics.js';
 import { MAX_PIECES } from './body-reader.js';
 import type { Judge } from './judged-body.js';
 import { judgeInTurn } from './serve.js';
-import {
-  NDJSON_TYPE,
-  refusal,
-  type Answer,
-  type Answered,
-  type Answering,
-  type Asked,
-  type Incoming,
-} from './incoming.js';
+import { NDJSON_TYPE, refusal, type Answer, type Incoming } from './incoming.js';
 
-type BatchDeps = Pick<RouteContext, 'configuration' | 'gatekeeper' | 'log'> & {
+type BatchDeps = Pick<RouteContext, 'configuration' | 'gatekeeper' | 'log' | 'metrics'> & {
   readonly limit: RateLimit | null;
 };
 
@@ -30,8 +21,6 @@ const BATCH_SHARE = 8;
 const ANSWERS_SHARE = 16;
 /** The lines that are under way at the same time have one in so many bytes of it: parsed, they may take an eighth. */
 const AHEAD_SHARE = 128;
-/** Longer than most verdicts. */
-const MAX_TEXT_LENGTH = 1024;
 const LINE_FEED = 0x0a;
 
 const TYPE_FORM = /^application\/x-ndjson[ \t]*(?:;[ \t]*charset=(?:utf-8|"utf-8")[ \t]*)?$/i;
@@ -53,13 +42,27 @@ export async function answerBatch(
   judge: Judge,
   deps: BatchDeps,
 ): Promise<Answer | null> {
-  const { configuration } = deps;
+  const { configuration, metrics } = deps;
   const { maxBatch, maxBodyMemory } = configuration;
   const maxBytes = maxBatchBytesOf(configuration);
-  const refuse = (status: number, error: string) =>
-    judge.refuse(incoming, { reason: status === 413 ? 'too_large' : 'malformed', status, error });
-  const refused = refuseHeaders(incoming, maxBatch, refuse);
-  if (refused !== null) return refused;
+  const refuse = (status: number, error: string) => {
+    metrics.countRejection(incoming.endpoint, status === 413 ? 'too_large' : 'malformed');
+    return refusal(status, error);
+  };
+  if (maxBatch === 0)
+    return refuse(415, 'batches (application/x-ndjson) are off, since MAX_BATCH is 0; send single requests');
+  const type = incoming.header('content-type') ?? '';
+  if (!TYPE_FORM.test(type)) {
+    const expected = `${NDJSON_TYPE} for a batch, without other parameters than charset=utf-8`;
+    return refuse(415, `Content-Type is ${JSON.stringify(type.slice(0, 80))}, expected ${expected}`);
+  }
+  if (incoming.header('content-encoding') !== null)
+    return refuse(415, 'a batch has Content-Encoding, expected none: send it as it is');
+  if (incoming.header('x-drs-bundle') !== null)
+    return refuse(
+      400,
+      'a batch has the header X-DRS-Bundle, expected none: put each bundle into a line of it',
+    );
   const body = await incoming.read(maxBytes, ticket);
   if (body === 'gone') return null;
   if (body === 'too_large') {
@@ -79,14 +82,14 @@ export async function answerBatch(
   incoming.isBatch = true;
   return incoming.isOver
     ? null
-    : { status: 200, body: joinAll(answers), headers: { 'Content-Type': NDJSON_TYPE }, isHeld: true };
+    : { status: 200, body: inPieces(answers), headers: { 'Content-Type': NDJSON_TYPE }, isTimed: true };
 }
 
 /**
  * Has each line judged. What of a batch is under way at the same time is bounded: alone, a line would not be refused because of lines that
  * are answered within the same turn. And of the bodies that take a turn of their own, it has one: those of its client wait for each other.
  *
- * @returns the answers, each with its line feed; long ones as bytes: to encode all of them at the end would take tens of milliseconds
+ * @returns the answers, each with its line feed
  */
 async function answerLines(
   incoming: Incoming,
@@ -94,103 +97,73 @@ async function answerLines(
   ticket: Ticket,
   judge: Judge,
   { configuration, gatekeeper, limit, log }: BatchDeps,
-): Promise<(string | Buffer)[]> {
-  const answers = new Array<string | Buffer>(lines.length).fill('');
+): Promise<string[]> {
+  const answers = new Array<string>(lines.length).fill('');
   const maxAhead = configuration.maxBodyMemory / AHEAD_SHARE;
-  let [ahead, hasLarge, wake] = [0, false, () => {}];
+  const answerLine = async (line: Buffer, at: number): Promise<void> => {
+    const asked = lineOf(incoming, at + 1);
+    const own = gatekeeper.letIn(incoming);
+    let answer: Answer | null;
+    try {
+      if (at > 0 && limit !== null && limit.admit(incoming.client) > 0)
+        answer = await judge.refuse(asked, 'rate_limited');
+      else if (line.length > configuration.maxBodyBytes) answer = await judge.refuse(asked, 'too_large');
+      else answer = await judgeInTurn(asked, line, own, judge);
+    } catch (error) {
+      log.error({ err: error }, 'a request failed inside the service');
+      answer = refusal(500, 'internal');
+    } finally {
+      own.release();
+    }
+    if (answer === null || incoming.isOver) return;
+    asked.status = answer.status;
+    incoming.reportLine(asked);
+    const text = (answers[at] = toLine(answer));
+    // Two bytes for each character at most.
+    ticket.add(Math.max(0, 2 * text.length - BYTES_PER_LINE));
+  };
+  let [group, ahead, hasLarge] = [[] as Promise<void>[], 0, false];
   for (const [at, line] of lines.entries()) {
     const isLarge = line.length > MAX_TYPICAL_BYTES;
     const bytes = Math.max(line.length, BYTES_PER_LINE);
-    while (ahead > 0 && (ahead + bytes > maxAhead || (isLarge && hasLarge)))
-      await new Promise<void>((resolve) => (wake = resolve));
+    if (ahead + bytes > maxAhead || (isLarge && hasLarge)) {
+      await Promise.all(group);
+      [group, ahead, hasLarge] = [[], 0, false];
+    }
     if (incoming.isOver) break;
     ahead += bytes;
     hasLarge ||= isLarge;
-    const asked = new BatchLine(incoming, at + 1);
-    const judged =
-      at > 0 && limit !== null && limit.admit(incoming.client) > 0
-        ? judge.refuse(asked, 'rate_limited')
-        : line.length > configuration.maxBodyBytes
-          ? judge.refuse(asked, 'too_large')
-          : answerLine(asked, line, gatekeeper.letIn(incoming), judge, log);
-    void Promise.resolve(judged).then((answer) => {
-      ahead -= bytes;
-      if (isLarge) hasLarge = false;
-      if (answer !== null && !incoming.isOver) {
-        const text = asked.finish(answer);
-        const kept = text.length > MAX_TEXT_LENGTH ? Buffer.from(text) : text;
-        if (kept.length > bytes) ticket.add(kept.length - bytes);
-        answers[at] = kept;
-      }
-      wake();
-    });
+    group.push(answerLine(line, at));
   }
-  while (ahead > 0) await new Promise<void>((resolve) => (wake = resolve));
+  await Promise.all(group);
   return answers;
 }
 
-/** Has a line judged in its turn. Never rejects. */
-async function answerLine(
-  asked: BatchLine,
-  line: Buffer,
-  ticket: Ticket,
-  judge: Judge,
-  log: Logger,
-): Promise<Answer | null> {
-  try {
-    return await judgeInTurn(asked, line, ticket, judge);
-  } catch (error) {
-    log.error({ err: error }, 'a request failed inside the service');
-    return refusal(500, 'internal');
-  } finally {
-    ticket.release();
-  }
+/** A line of a batch. To what judges it, it is like a request. */
+function lineOf(incoming: Incoming, number: number) {
+  const { endpoint, traceparent, address, startedAt } = incoming;
+  const numbered = (id: string) => `${id}-${number}`;
+  return {
+    ...{ endpoint, traceparent, address, startedAt, code: null as string | null, status: 0 },
+    get requestId() {
+      return numbered(incoming.requestId);
+    },
+    get knownRequestId() {
+      return incoming.knownRequestId && numbered(incoming.knownRequestId);
+    },
+    get isOver() {
+      return incoming.isOver;
+    },
+  };
 }
 
-/** A line of a batch. To what judges it, it is like a request. */
-class BatchLine implements Asked, Answered {
-  code: string | null = null;
-  status = 0;
-  readonly endpoint: Endpoint;
-  readonly traceparent: string | null;
-  readonly address: string | null;
-  readonly startedAt: number;
-  readonly #incoming: Incoming;
-  readonly #number: number;
-
-  constructor(incoming: Incoming, number: number) {
-    const { endpoint, traceparent, address, startedAt } = incoming;
-    this.endpoint = endpoint;
-    this.traceparent = traceparent;
-    this.address = address;
-    this.startedAt = startedAt;
-    this.#incoming = incoming;
-    this.#number = number;
-  }
-
-  get requestId(): string {
-    return `${this.#incoming.requestId}-${this.#number}`;
-  }
-
-  get knownRequestId(): string | null {
-    const id = this.#incoming.knownRequestId;
-    return id === null ? null : `${id}-${this.#number}`;
-  }
-
-  get isOver(): boolean {
-    return this.#incoming.isOver;
-  }
-
-  /** Reports the answer. @returns the line with what the status line and the headers of an answer would have said */
-  finish({ status, body, headers }: Answer): string {
-    this.status = status;
-    this.#incoming.reportLine(this);
-    const json = body as string;
-    if (status === 200) return `${json}\n`;
-    const retryAfter = headers?.['Retry-After'];
-    const retry = retryAfter === undefined ? '' : `,"retry_after":${Number(retryAfter)}`;
-    return `${json.slice(0, -1)},"status":${status}${retry}}\n`;
-  }
+/** An answer as a line, with what the status line and the headers would have said. */
+function toLine({ status, body, headers }: Answer): string {
+  const json = body as string;
+  if (status === 200) return `${json}\n`;
+  const retryAfter = headers?.['Retry-After'];
+  const retry = retryAfter === undefined ? '' : `,"retry_after":${Number(retryAfter)}`;
+  return `${json.slice(0, -1)},"status":${status}${retry}}\n`;
 }
 
 /**
@@ -211,26 +184,17 @@ function splitLines(body: Buffer, maxLines: number): Buffer[] | null {
   return lines;
 }
 
-function joinAll(parts: readonly (string | Buffer)[]): string | Buffer {
-  if (parts.every((part) => typeof part === 'string')) return parts.join('');
-  return Buffer.concat(parts.map((part) => (typeof part === 'string' ? Buffer.from(part) : part)));
-}
+const PIECE_CHARACTERS = 32 * 1024;
 
-/** Refuses a batch whose headers are not those of one; `null` if they are. */
-function refuseHeaders(
-  incoming: Incoming,
-  maxBatch: number,
-  refuse: (status: number, error: string) => Answering,
-): Answering {
-  if (maxBatch === 0)
-    return refuse(415, 'batches (application/x-ndjson) are off, since MAX_BATCH is 0; send single requests');
-  const type = incoming.header('content-type') ?? '';
-  if (!TYPE_FORM.test(type)) {
-    const expected = `${NDJSON_TYPE} for a batch, without other parameters than charset=utf-8`;
-    return refuse(415, `Content-Type is ${JSON.stringify(type.slice(0, 80))}, expected ${expected}`);
+/** Lines as pieces that are worth a write. Other requests have their turn between two, also if the client reads fast. */
+export async function* inPieces(lines: Iterable<string>): AsyncGenerator<string, void> {
+  let piece = '';
+  for (const line of lines) {
+    piece += line;
+    if (piece.length < PIECE_CHARACTERS) continue;
+    yield piece;
+    piece = '';
+    await setImmediate();
   }
-  if (incoming.header('content-encoding') !== null)
-    return refuse(415, 'a batch has Content-Encoding, expected none: send it as it is');
-  if (incoming.header('x-drs-bundle') === null) return null;
-  return refuse(400, 'a batch has the header X-DRS-Bundle, expected none: put each bundle into a line of it');
+  if (piece !== '') yield piece;
 }

@@ -103,29 +103,12 @@ function readAddress(entry: string): string | null {
  */
 export function clientOf(address: string): string {
   if (!isIPv6(address)) return address;
-  const groups = expand(address);
-  const [high = 0, low = 0] = groups.slice(6);
-  const isMapped = groups.slice(0, 5).every((group) => group === 0) && groups[5] === 0xffff;
-  if (isMapped) return [high >> 8, high & 0xff, low >> 8, low & 0xff].join('.');
-  return groups
-    .slice(0, 4)
-    .map((group) => group.toString(16))
-    .join(':');
-}
-
-/** The eight groups of an IPv6 address. */
-function expand(address: string): number[] {
-  const [before = [], after] = address
-    .replace(/%.*/, '')
-    .split('::')
-    .map((half) => (half === '' ? [] : half.split(':').flatMap(readGroup)));
-  if (after === undefined) return before;
-  return [...before, ...Array<number>(8 - before.length - after.length).fill(0), ...after];
-}
-
-/** Reads 16 bits in hexadecimal, or 32 bits written as an IPv4 address. */
-function readGroup(text: string): number[] {
-  if (!text.includes('.')) return [parseInt(text, 16)];
-  const [a = 0, b = 0, c = 0, d = 0] = text.split('.').map(Number);
-  return [(a << 8) | b, (c << 8) | d];
+  // RFC 5952: without zeros at the front of groups and an IPv4 address at the end, and the longest run of zeros left out.
+  const text = new URL(`http://[${address.replace(/%.*/, '')}]`).hostname.slice(1, -1);
+  const [, high, low] = /^::ffff:([^:]+):([^:]+)$/.exec(text)?.map((group) => parseInt(group, 16)) ?? [];
+  if (high !== undefined && low !== undefined)
+    return [high >> 8, high & 0xff, low >> 8, low & 0xff].join('.');
+  const [before = [], after = []] = text.split('::').map((half) => half.split(':').filter(Boolean));
+  const zeros = Array<string>(8 - before.length - after.length).fill('0');
+  return [...before, ...zeros, ...after].slice(0, 4).join(':');
 }

@@ -29,51 +29,35 @@ export interface WireAnswer {
   readonly isHead: boolean;
   /** Sends `Connection: close`, carries out no further request of the connection, and closes it. RFC 9112 §9.6 */
   readonly closes: boolean;
-  /** Called once when the client has taken the answer, or its connection has ended; then `onAborted` may be called instead. */
-  readonly sent?: () => void;
 }
+
+/** The pieces of an answer. */
+export type Pieces = Iterable<string> | AsyncIterable<string>;
 
 /** Receives a piece of a body, which is only valid during the call. The first piece may be empty. */
 export type TakePiece = (piece: Buffer, isLast: boolean) => void;
 
 /**
- * The connection to the client for one answer. Only `Incoming` uses it, and never after {@link close} or `onAborted`, nor after
- * {@link write}, except for {@link cut} until the answer is sent.
+ * The connection to the client for one answer. Only `Incoming` uses it, and never after {@link write}, {@link cut} or `onAborted`.
  */
 export interface Wire {
   /** The address of the peer in text. Ask while the handler runs. */
   remoteAddress(): string;
-  /** Sets a callback for a disconnect before {@link write} or {@link close}. Call it before the handler returns. */
+  /** Sets a callback for a disconnect before {@link write}. Call it before the handler returns. */
   onAborted(gone: () => void): void;
-  /**
-   * Starts to receive the body. The first piece comes soon, and is empty if nothing has arrived yet.
-   *
-   * @param isWanted whether to answer `Expect: 100-continue`, so that the client sends the body
-   */
-  receive(take: TakePiece, isWanted: boolean): void;
+  /** Starts to receive the body. The first piece comes soon, and is empty if nothing has arrived yet. */
+  receive(take: TakePiece): void;
   /** Keeps a slow connection open. Called every few seconds. */
   keepOpen(): void;
-  /** Sends the answer to a request whose body has arrived completely. */
+  /** Sends the answer to a request whose body has arrived completely, or an answer that closes. */
   write(answer: WireAnswer): void;
   /**
-   * Sends the complete answer while the client still sends, with `Connection: close`. Pieces keep coming until
-   * {@link close}.
-   */
-  writeEarly(answer: WireAnswer): void;
-  /** Begins an answer of unknown length, whose pieces follow. */
-  begin(answer: Pick<WireAnswer, 'status' | 'headers' | 'closes'>): void;
-  /**
-   * Sends a piece of such an answer.
+   * Sends an answer of unknown length, each piece when the client has taken the one before.
    *
-   * @param drained called once if it returns false, when the client has taken enough
-   * @returns whether the next piece can be sent at once
+   * @returns settled when the client has taken all, or has disconnected
    */
-  writePiece(piece: string, drained: () => void): boolean;
-  /** Ends such an answer; that to a HEAD has no pieces. */
-  finish(answer: Pick<WireAnswer, 'closes' | 'isHead'>): void;
-  /** Closes the connection. What was written is sent first, if the client takes it. */
-  close(): void;
-  /** Closes the connection at once, after {@link write} of an answer that the client does not take. */
+  stream(answer: Omit<WireAnswer, 'body'>, pieces: Pieces): Promise<void>;
+  /** Closes the connection at once, during {@link stream}. */
   cut(): void;
 }
 
@@ -134,6 +118,10 @@ export type OpenFrontEnd = (options: FrontEndOptions) => FrontEnd;
 
 /** Maximum size of a request's headers in bytes; larger ones get a 431. */
 export const MAX_HEADER_BYTES = 64 * 1024;
+
+// uWebSockets.js reads this from the environment once, when its binary is loaded. Else it accepts headers of any length in one
+// packet, but only 4 KiB in several.
+process.env['UWS_HTTP_MAX_HEADERS_SIZE'] ??= String(MAX_HEADER_BYTES);
 
 /** Maximum number of a request's headers; uWebSockets.js accepts about as many. */
 export const MAX_HEADERS = 100;

@@ -1,23 +1,22 @@
 import { Buffer } from 'node:buffer';
-import { performance } from 'node:perf_hooks';
 import { MAX_TYPICAL_BYTES, type Ticket } from '../load/gatekeeper.js';
 import type { Endpoint } from '../observe/metrics/metrics.js';
-import { BodyReader, MAX_PIECES, type BodyFault } from './body-reader.js';
+import { BodyReader, type BodyFault } from './body-reader.js';
 import { clientOf } from './client-address.js';
-import { GONE_PEER, type HttpRequest, type Wire, type WireAnswer } from './front-end.js';
+import { GONE_PEER, type HttpRequest, type Pieces, type Wire, type WireAnswer } from './front-end.js';
 import { GateHead } from './gate-head.js';
 import { newRequestId, readRequestId } from './request-ids.js';
 
 /** What a request is answered with. */
 export interface Answer {
   readonly status: number;
-  /** JSON, unless a header says something else. Bytes are not copied. Pieces are sent as fast as the client takes them. */
-  readonly body: string | Buffer | Iterator<string, void>;
+  /** JSON, unless a header says something else. Bytes are not copied. Pieces are sent as fast as the client takes them, and keep the ticket. */
+  readonly body: string | Buffer | Pieces;
   readonly headers?: Readonly<Record<string, string>> | undefined;
   /** Closes the connection after the answer. */
   readonly closes?: boolean;
-  /** The ticket is kept until the client has taken the answer, for which it has as long as for sending a body. */
-  readonly isHeld?: boolean;
+  /** Pieces that the client must take within the time for sending a body: they take memory that others may need. */
+  readonly isTimed?: boolean;
 }
 
 /** `null` if nobody waits for an answer, or somebody else gives it. */
@@ -59,7 +58,7 @@ export interface Answered extends Pick<LoggedRequest, 'endpoint' | 'traceparent'
 export interface IncomingOwner {
   /** Whether every answer closes its connection. */
   readonly gatekeeper: { readonly isLeaving: boolean };
-  /** How long a client may send a body, go on sending one that was refused, and take an answer that is held. */
+  /** How long a client may send a body, and take an answer that has a time. */
   readonly bodyTimeoutMs: number;
   /** The address of the client behind the peer of a connection. */
   clientAddress(peer: string, forwardedFor: string | null): string;
@@ -81,9 +80,9 @@ const NOTHING = Buffer.alloc(0);
 export const NDJSON_TYPE = 'application/x-ndjson';
 
 // A client that is still sending when it is refused must be able to read the answer, even if it is slow or stands still
-// for a moment. So its data is read and discarded, for as long as a body may take and up to this limit, before the
-// connection is closed.
-const MAX_DISCARDED_BYTES = 16 * 1024 * 1024;
+// for a moment. So its data is read and discarded, for as long as a body may take and up to this limit, before it is
+// answered.
+const MAX_DISCARDED_BYTES = 128 * 1024 * 1024;
 
 /** One request and its answer, over both front ends. A freed wire must not be used, so all reading and writing goes through this class. */
 export class Incoming implements Asked, Answered {
@@ -121,17 +120,10 @@ export class Incoming implements Asked, Answered {
   #isFreed = false;
   #isBodyDue: boolean;
   #isReceiving = false;
-  /** Whether a piece of the body has come, or nothing instead of one. */
-  #hasPiece = false;
   /** Of a body that is being read. */
   #reading: { readonly maxBytes: number; readonly ticket: Ticket } | null = null;
   #reader: BodyReader | null = null;
   #onBody: TakeBody | null = null;
-  /** Tells who waits for the client to take its answer that it has disconnected. */
-  #onGone: (() => void) | null = null;
-  /** An answer that waits for the first piece of the body. */
-  #early: WireAnswer | null = null;
-  #discarded = 0;
   #timer: NodeJS.Timeout | null = null;
 
   /** @param route `isProxied`: whether a gate reads the headers */
@@ -170,7 +162,6 @@ export class Incoming implements Asked, Answered {
       this.#free();
       this.isOver = this.isGone = true;
       this.#endReading('gone');
-      this.#onGone?.();
     });
   }
 
@@ -245,21 +236,21 @@ export class Incoming implements Asked, Answered {
     else {
       this.#reading = { maxBytes, ticket };
       this.#onBody = take;
-      this.#receive(true);
+      this.#receive();
     }
   }
 
   /** Discards a body that nobody reads. */
   ignoreBody(): void {
-    if (this.#isBodyDue && !this.#isReceiving && !this.isOver) this.#receive(false);
+    if (this.#isBodyDue && !this.#isReceiving && !this.isOver) this.#receive();
   }
 
   /**
    * Answers. Does nothing if the client has disconnected.
    *
-   * @returns a promise if the answer is held, or comes in pieces: settled when the client has taken it, or has disconnected
+   * @returns a promise if the answer comes in pieces: settled when the client has taken them, or has disconnected
    */
-  answer({ status, body, headers, closes = this.#closes, isHeld }: Answer): Promise<void> | null {
+  answer({ status, body, headers, closes = this.#closes, isTimed }: Answer): Promise<void> | null {
     if (this.isOver) return null;
     this.status = status;
     const id = this.knownRequestId;
@@ -267,18 +258,13 @@ export class Incoming implements Asked, Answered {
     const isHead = this.method === 'HEAD';
     let sent: Promise<void> | null = null;
     if (typeof body !== 'string' && !Buffer.isBuffer(body)) {
-      this.#wire.begin({ status, headers: all, closes });
-      sent = this.#sendPieces(isHead ? [][Symbol.iterator]() : body, { closes, isHead });
+      const pieces = isHead ? [] : body;
+      if (isTimed === true) this.#timer = setTimeout(() => this.#wire.cut(), this.#owner.bodyTimeoutMs);
+      sent = this.#wire.stream({ status, headers: all, isHead, closes }, pieces).finally(() => this.#free());
     } else {
       const answer: WireAnswer = { status, body, headers: all, isHead, closes };
-      if (isHeld === true && !this.#isBodyDue) sent = this.#writeHeld(answer);
-      else if (!this.#isBodyDue) this.#write(answer);
-      else if (this.#hasPiece) this.#writeEarly(answer);
-      else {
-        // Wait for the first piece. If it is the whole body, the connection can stay open.
-        this.#early = answer;
-        if (!this.#isReceiving) this.#receive(false);
-      }
+      if (this.#isBodyDue) this.#writeLater(answer);
+      else this.#write(answer);
     }
     this.isOver = true;
     return sent;
@@ -304,14 +290,14 @@ export class Incoming implements Asked, Answered {
     return this.#isLast || this.#owner.gatekeeper.isLeaving;
   }
 
-  #receive(isWanted: boolean): void {
+  #receive(): void {
     this.#isReceiving = true;
     this.#wire.receive((chunk, isLast) => {
-      this.#hasPiece = true;
       if (isLast) this.#isBodyDue = false;
-      if (this.isOver) this.#discard(chunk.length, isLast);
+      if (this.#isFreed) return;
+      if (this.isOver) this.#reader?.take(chunk, isLast);
       else if (this.#reading !== null) this.#take(chunk, isLast, this.#reading);
-    }, isWanted);
+    });
   }
 
   #take(
@@ -323,11 +309,7 @@ export class Incoming implements Asked, Answered {
     else if (chunk.length > maxBytes) this.#endReading('too_large');
     else if (isLast && chunk.length <= MAX_TYPICAL_BYTES) this.#endReading(chunk, true);
     else {
-      const endsAt = this.startedAt + this.#owner.bodyTimeoutMs;
-      const rules = { ticket, maxBytes, announcedBytes: this.contentLength, endsAt };
-      const end = (body: Buffer | BodyFault) => this.#endReading(body);
-      this.#reader = new BodyReader(rules, end, () => this.#wire.keepOpen());
-      this.#reader.take(chunk, isLast);
+      this.#openReader(ticket, maxBytes, (body) => this.#endReading(body)).take(chunk, isLast);
     }
   }
 
@@ -340,72 +322,28 @@ export class Incoming implements Asked, Answered {
   }
 
   #write(answer: WireAnswer): void {
-    this.#isFreed = true;
+    this.#free();
     this.#wire.write(answer);
   }
 
-  #writeHeld(answer: WireAnswer): Promise<void> {
-    return new Promise((resolve) => {
-      this.#timer = setTimeout(() => this.#wire.cut(), this.#owner.bodyTimeoutMs);
-      const sent = () => {
-        this.#free();
-        resolve();
-      };
-      this.#onGone = sent;
-      this.#write({ ...answer, sent });
-    });
+  /** Before the rest of the body has come, its client may not be able to read: it is discarded first, and then the answer goes. */
+  #writeLater(answer: WireAnswer): void {
+    this.#reader?.stop();
+    const end = (rest: Buffer | BodyFault) =>
+      this.#write(typeof rest === 'string' ? { ...answer, closes: true } : answer);
+    if (this.contentLength > MAX_DISCARDED_BYTES) end('too_large');
+    else this.#openReader(null, MAX_DISCARDED_BYTES, end);
+    if (!this.#isFreed && !this.#isReceiving) this.#receive();
   }
 
-  #sendPieces(
-    pieces: Iterator<string, void>,
-    end: { readonly closes: boolean; readonly isHead: boolean },
-  ): Promise<void> {
-    return new Promise((resolve) => {
-      this.#onGone = resolve;
-      const next = () => {
-        if (this.#isFreed) return;
-        const piece = pieces.next();
-        if (piece.done === true) {
-          this.#isFreed = true;
-          this.#wire.finish(end);
-          resolve();
-          // Other requests have their turn between two pieces, also if this client reads fast.
-        } else if (this.#wire.writePiece(piece.value, next)) setImmediate(next);
-      };
-      next();
-    });
-  }
-
-  #writeEarly(answer: WireAnswer): void {
-    this.#wire.writeEarly(answer);
-    this.#timer = setTimeout(() => this.#close(), this.#owner.bodyTimeoutMs);
-  }
-
-  #discard(bytes: number, isLast: boolean): void {
-    if (this.#isFreed) return;
-    if (this.#early !== null) {
-      const early = this.#early;
-      this.#early = null;
-      if (isLast) {
-        this.#write(early);
-        return;
-      }
-      this.#writeEarly(early);
-    }
-    // So that it is no more pieces than a body may have.
-    this.#discarded += Math.max(bytes, MAX_DISCARDED_BYTES / MAX_PIECES);
-    // Deferred: what was written in this turn is sent at its end, and closing now would discard it.
-    if (isLast || this.#discarded > MAX_DISCARDED_BYTES) setImmediate(() => this.#close());
-  }
-
-  #close(): void {
-    if (this.#isFreed) return;
-    this.#free();
-    this.#wire.close();
+  #openReader(ticket: Ticket | null, maxBytes: number, end: (body: Buffer | BodyFault) => void): BodyReader {
+    const rules = { ticket, maxBytes, endsAt: this.startedAt + this.#owner.bodyTimeoutMs };
+    return (this.#reader = new BodyReader(rules, end, () => this.#wire.keepOpen()));
   }
 
   #free(): void {
     this.#isFreed = true;
+    this.#reader?.stop();
     if (this.#timer !== null) clearTimeout(this.#timer);
   }
 }

@@ -1,19 +1,13 @@
 import type { Buffer } from 'node:buffer';
 import { hasMoreNodes, JSON_LIMITS } from '../../protocol/json.js';
 import { decodeUtf8 } from '#platform';
+import type { Configuration } from '../configuration/configuration.js';
 import type { Ticket } from '../load/gatekeeper.js';
 import { MAX_PIECES, type BodyFault } from './body-reader.js';
 import { refusal, type Answer, type Answering, type Asked, type Incoming } from './incoming.js';
 
-/** Why a batch is not split into its lines. */
-export interface BatchFault {
-  readonly reason: 'malformed' | 'too_large';
-  readonly status: number;
-  readonly error: string;
-}
-
 /** Why something is not judged. */
-export type Fault = Exclude<BodyFault, 'gone'> | 'shutting_down' | 'rate_limited' | BatchFault;
+export type Fault = Exclude<BodyFault, 'gone'> | 'shutting_down' | 'rate_limited';
 
 /** What judges bodies: of requests, and the lines of batches. */
 export interface Judge<One extends Asked = Asked> {
@@ -35,11 +29,7 @@ export interface Judge<One extends Asked = Asked> {
 const RETRY = { 'Retry-After': '1' };
 const OVERLOADED = refusal(503, 'overloaded', { headers: RETRY });
 
-/** The limits of bodies. */
-export interface BodyLimits {
-  readonly maxBodyBytes: number;
-  readonly requestTimeoutSecs: number;
-}
+type BodyLimits = Pick<Configuration, 'maxBodyBytes' | 'requestTimeoutSecs'>;
 
 /** Says what `too_large` means. */
 export const tooLargeMessage = (maxBytes: number): string =>
@@ -60,8 +50,6 @@ export function answerTo(fault: Fault, { maxBodyBytes, requestTimeoutSecs }: Bod
       return refusal(503, 'shutting down', { headers: RETRY, closes: true });
     case 'rate_limited':
       return refusal(429, 'rate_limited', { headers: RETRY });
-    default:
-      return refusal(fault.status, fault.error);
   }
 }
 

@@ -1,12 +1,10 @@
 import { Buffer } from 'node:buffer';
 import { availableParallelism } from 'node:os';
 import { performance } from 'node:perf_hooks';
-import type { Logger } from 'pino';
-import type { Configuration } from '../configuration/configuration.js';
+import type { RouteContext } from '../core.js';
 import type { Gatekeeper, Ticket } from '../load/gatekeeper.js';
 import type { RateLimit } from '../load/rate-limit.js';
-import type { Endpoint, Metrics, Rejection } from '../observe/metrics/metrics.js';
-import type { Tracing } from '../observe/tracing.js';
+import type { Endpoint } from '../observe/metrics/metrics.js';
 import { clientAddressOf, type ProxyTrust } from './client-address.js';
 import type { HttpRequest, Wire } from './front-end.js';
 import { gateProtocolOf } from './gate-head.js';
@@ -19,7 +17,7 @@ import {
   type Asked,
   type IncomingOwner,
 } from './incoming.js';
-import type { Judge } from './judged-body.js';
+import type { Fault, Judge } from './judged-body.js';
 
 // pino's number for the level `debug`.
 const DEBUG = 20;
@@ -54,13 +52,10 @@ export interface Table {
 }
 
 /** What a {@link Server} needs. */
-export interface ServerContext {
-  readonly configuration: Configuration;
-  readonly gatekeeper: Gatekeeper;
-  readonly metrics: Metrics;
-  readonly log: Logger;
-  /** `null` if no OpenTelemetry SDK is registered. */
-  readonly tracing: Tracing | null;
+export interface ServerContext extends Pick<
+  RouteContext,
+  'configuration' | 'gatekeeper' | 'metrics' | 'log' | 'tracing'
+> {
   /** The names by which it may be called: a page whose name was made to lead here has another. Left out: any. */
   readonly hosts?: ReadonlySet<string> | null;
 }
@@ -73,6 +68,8 @@ const FOREIGN = refusal(
 
 /** Serves the requests of all HTTP listeners: the way of each is {@link Server.serve}. */
 export class Server implements IncomingOwner {
+  /** Number of requests whose answer is not sent. Only {@link serve} writes it. */
+  open = 0;
   readonly bodyTimeoutMs: number;
   readonly gatekeeper: Gatekeeper;
   readonly #context: ServerContext;
@@ -80,7 +77,6 @@ export class Server implements IncomingOwner {
   readonly #busyPoll: BusyPoll;
   readonly #proxyTrust: ProxyTrust | null;
   readonly #notesAddress: boolean;
-  #open = 0;
 
   constructor(context: ServerContext) {
     this.#context = context;
@@ -94,11 +90,6 @@ export class Server implements IncomingOwner {
     this.#busyPoll = openBusyPoll(availableParallelism() > 1 ? configuration.busyPollMicrosecs / 1000 : 0);
   }
 
-  /** Number of requests whose answer is not sent. */
-  get open(): number {
-    return this.#open;
-  }
-
   /** Serves the requests to a listener with these routes. Paths match exactly, except those of the gates, so no router is needed. */
   handlerOf(table: Table) {
     return (wire: Wire, req: HttpRequest): void => void this.serve(table, wire, req);
@@ -108,7 +99,7 @@ export class Server implements IncomingOwner {
   async serve({ routes, unknown, peer }: Table, wire: Wire, req: HttpRequest): Promise<void> {
     const { gatekeeper } = this;
     const { log } = this.#context;
-    this.#open++;
+    this.open++;
     this.#busyPoll.end();
     const path = req.getUrl();
     // Proxies append the caller's path to the gate's path.
@@ -149,7 +140,7 @@ export class Server implements IncomingOwner {
       // What is held, or comes in pieces, is not sent yet.
       if (sent !== null) await sent;
       ticket?.release(incoming.isGone);
-      if (--this.#open === 0) this.#busyPoll.begin();
+      if (--this.open === 0) this.#busyPoll.begin();
     }
   }
 
@@ -170,15 +161,15 @@ export class Server implements IncomingOwner {
 
   /** Why a request is refused before its route; `null` if it is not. */
   #refusalOf(route: Route, incoming: Incoming): Answer | null {
+    const { hosts = null, configuration, metrics } = this.#context;
     const fault = incoming.framingFault;
     if (fault !== null) {
-      this.#countRejection(route, 'malformed');
+      metrics.countRejection(route.endpoint, 'malformed');
       return refusal(400, fault, { closes: true });
     }
-    const { hosts = null, configuration } = this.#context;
     const host = hosts === null ? '' : (incoming.header('host') ?? '').toLowerCase();
     if (hosts !== null && !hosts.has(host.replace(/:\d+$/, ''))) {
-      this.#countRejection(route, 'foreign_origin');
+      metrics.countRejection(route.endpoint, 'foreign_origin');
       return refusal(
         403,
         `the Host of the request is ${JSON.stringify(host)}, expected ${[...hosts].join(' or ')}`,
@@ -188,12 +179,12 @@ export class Server implements IncomingOwner {
     const scheme = configuration.tlsCertFile === undefined ? 'http' : 'https';
     const isOwn = hosts !== null && incoming.header('origin')?.toLowerCase() === `${scheme}://${host}`;
     if (!route.takesAnyOrigin && !isOwn && incoming.isForeign(this.#origins)) {
-      this.#countRejection(route, 'foreign_origin');
+      metrics.countRejection(route.endpoint, 'foreign_origin');
       return FOREIGN;
     }
     const wait = route.rateLimit?.admit(incoming.client) ?? 0;
     if (wait > 0) {
-      this.#countRejection(route, 'rate_limited');
+      metrics.countRejection(route.endpoint, 'rate_limited');
       return refusal(429, 'rate_limited', { headers: { 'Retry-After': String(Math.ceil(wait)) } });
     }
     if (route.methods.length > 0 && !route.methods.includes(incoming.method)) {
@@ -202,15 +193,20 @@ export class Server implements IncomingOwner {
       return refusal(405, error, { headers: { Allow: allowed } });
     }
     if (route.takesQuery === true || (incoming.query ?? '') === '') return null;
-    this.#countRejection(route, 'malformed');
+    metrics.countRejection(route.endpoint, 'malformed');
     return refusal(400, 'the request has a query, expected none');
   }
+}
 
-  #countRejection({ endpoint }: Route, reason: Rejection): void {
-    const { metrics } = this.#context;
-    if (endpoint === 'verify') metrics.countRejection(reason);
-    else if (endpoint === 'gate') metrics.gate.rejected(endpoint, reason);
-  }
+const NOBODY = Promise.resolve(null);
+
+/** In callbacks of a front end and of the backlog, which must not throw: within a promise, an error rejects. */
+async function refuse<One extends Asked>(
+  judge: Judge<One>,
+  asked: One,
+  fault: Fault,
+): Promise<Answer | null> {
+  return judge.refuse(asked, fault);
 }
 
 /** Reads the body of a request, and has it judged in its turn. */
@@ -218,9 +214,7 @@ function answerBody(incoming: Incoming, ticket: Ticket, judge: Judge<Incoming>):
   return new Promise((resolve, reject) => {
     incoming.receive(judge.maxBytes, ticket, (body, isBorrowed) => {
       if (body === 'gone') resolve(null);
-      // This may be a callback of the front end, which must not throw: within a promise, an error rejects.
-      else if (typeof body === 'string')
-        resolve(new Promise((settle) => settle(judge.refuse(incoming, body))));
+      else if (typeof body === 'string') resolve(refuse(judge, incoming, body));
       // To resolve with a promise would wait two turns of the queue of promises longer.
       else judgeInTurn(incoming, body, ticket, judge, isBorrowed).then(resolve, reject);
     });
@@ -240,13 +234,16 @@ export function judgeInTurn<One extends Asked>(
   isBorrowed = false,
 ): Promise<Answer | null> {
   let kept = body;
-  return ticket.run(body.length, {
-    work: () => (asked.isOver ? Promise.resolve(null) : judge.answer(asked, kept, ticket)),
-    refuse: () => (asked.isOver ? null : judge.refuse(asked, 'overloaded')),
-    wait: () => {
+  return ticket.run(
+    body.length,
+    (isRefused) => {
+      if (asked.isOver) return NOBODY;
+      return isRefused ? refuse(judge, asked, 'overloaded') : judge.answer(asked, kept, ticket);
+    },
+    () => {
       if (isBorrowed) kept = Buffer.from(body);
     },
-  });
+  );
 }
 
 /** Keeps the event loop turning while no request is open. */

@@ -1,111 +1,91 @@
 import { Buffer } from 'node:buffer';
 import { STATUS_CODES } from 'node:http';
-import './uws-settings.js';
-import uWS from 'uWebSockets.js';
 import type { Certificate } from './listen/certificate.js';
 import {
   cannotListen,
   GONE_PEER,
-  type FrontEnd,
-  type FrontEndOptions,
   type ListenAddress,
   type OpenFrontEnd,
+  type Pieces,
   type TakePiece,
   type Wire,
   type WireAnswer,
 } from './front-end.js';
+// Behind the file that sets what its binary reads when it is loaded.
+import uWS from 'uWebSockets.js';
 
 /**
  * The front end on uWebSockets.js. Import this file only with `import()`: it loads a binary that is not installed
  * everywhere and does not run everywhere.
  */
-export const openUws: OpenFrontEnd = (options) => new UwsFrontEnd(options);
-
-class UwsFrontEnd implements FrontEnd {
-  readonly #options: FrontEndOptions;
-  /** The app that listens, and its address; `null` before it listens. */
-  #listening: {
-    readonly app: UwsApp;
-    readonly socket: uWS.us_listen_socket | null;
-    readonly at: ListenAddress;
-  } | null = null;
+export const openUws: OpenFrontEnd = ({ certificate, handle, connections }) => {
+  /** The app that listens, with its address; `null` before it listens. */
+  let listening: { readonly app: UwsApp; readonly at: ListenAddress } | null = null;
+  let socket: uWS.us_listen_socket | null = null;
   /** Apps with an earlier certificate that still have connections. */
-  readonly #retired = new Set<UwsApp>();
-
-  constructor(options: FrontEndOptions) {
-    this.#options = options;
-  }
-
-  listen(address: ListenAddress): Promise<number> {
-    // Within a promise, an error rejects.
-    return new Promise((resolve) => resolve(this.#listen(address)));
-  }
-
-  #listen(address: ListenAddress): number {
-    const { certificate } = this.#options;
-    const app = this.#makeApp(certificate);
-    let socket = listenOn(app, address);
-    if (socket === null) throw cannotListen(address);
-    const port = uWS.us_socket_local_port(socket);
-    const at = typeof address === 'string' ? address : { ...address, port };
-    // A change of the certificate binds the port again. uSockets allows that only for a port given by number, so a port
-    // that the system chose is closed here and opened by its number.
-    if (typeof address !== 'string' && address.port === 0 && certificate !== null) {
-      uWS.us_listen_socket_close(socket);
-      socket = listenOn(app, at);
-      if (socket === null) throw cannotListen(at);
-    }
-    this.#listening = { app, socket, at };
-    return port;
-  }
-
-  /**
-   * An app cannot change its certificate, so a new app takes over the port. The old socket is closed and the new one
-   * opened within one turn of the event loop. Connections that the kernel has accepted, but not the old app, are reset.
-   */
-  useCertificate(certificate: Certificate): void {
-    if (this.#listening === null) return;
-    const { app: old, socket: oldSocket, at } = this.#listening;
-    if (oldSocket === null) return;
-    const app = this.#makeApp(certificate);
-    uWS.us_listen_socket_close(oldSocket);
-    const socket = listenOn(app, at);
-    if (socket === null) {
-      // Nobody can reach the service any more. The error ends the process, so that its supervisor starts a new one.
-      setImmediate(() => {
-        throw cannotListen(at);
-      });
-      throw cannotListen(at);
-    }
-    this.#listening = { app, socket, at };
-    if (old.open > 0) this.#retired.add(old);
-  }
-
-  stopListening(): void {
-    if (this.#listening?.socket) uWS.us_listen_socket_close(this.#listening.socket);
-    if (this.#listening !== null) this.#listening = { ...this.#listening, socket: null };
-  }
-
-  close(): void {
-    this.#listening?.app.app.close();
-    for (const { app } of this.#retired) app.close();
-  }
-
-  #makeApp(certificate: Certificate | null): UwsApp {
-    const { handle, connections } = this.#options;
-    const app = certificate === null ? uWS.App() : makeSslApp(certificate);
+  const retired = new Set<UwsApp>();
+  const makeApp = (served: Certificate | null): UwsApp => {
+    const app = served === null ? uWS.App() : makeSslApp(served);
     const made: UwsApp = { app, open: 0 };
     app.any('/*', (res, req) => handle(new UwsWire(res, req), req));
     (app as unknown as UntypedApp).filter((connection, change) => {
       made.open += change;
       if (change < 0) {
         connections.closed();
-        if (made.open === 0) this.#retired.delete(made);
+        if (made.open === 0) retired.delete(made);
       } else if (!connections.opened()) connection.close();
     });
     return made;
-  }
-}
+  };
+  const stopListening = () => {
+    if (socket !== null) uWS.us_listen_socket_close(socket);
+    socket = null;
+  };
+  return {
+    stopListening,
+    // Within a promise, an error rejects.
+    listen: (address) =>
+      new Promise((resolve) => {
+        const app = makeApp(certificate);
+        socket = listenOn(app, address);
+        const port = uWS.us_socket_local_port(socket);
+        const at = typeof address === 'string' ? address : { ...address, port };
+        // A change of the certificate binds the port again. uSockets allows that only for a port given by number, so a port
+        // that the system chose is closed here and opened by its number.
+        if (typeof address !== 'string' && address.port === 0 && certificate !== null) {
+          stopListening();
+          socket = listenOn(app, at);
+        }
+        listening = { app, at };
+        resolve(port);
+      }),
+    /**
+     * An app cannot change its certificate, so a new app takes over the port. The old socket is closed and the new one
+     * opened within one turn of the event loop. Connections that the kernel has accepted, but not the old app, are reset.
+     */
+    useCertificate(next) {
+      if (listening === null || socket === null) return;
+      const { app: old, at } = listening;
+      const app = makeApp(next);
+      stopListening();
+      try {
+        socket = listenOn(app, at);
+      } catch (error) {
+        // Nobody can reach the service any more. The error ends the process, so that its supervisor starts a new one.
+        setImmediate(() => {
+          throw error;
+        });
+        throw error;
+      }
+      listening = { app, at };
+      if (old.open > 0) retired.add(old);
+    },
+    close() {
+      for (const { app } of retired) app.close();
+      listening?.app.app.close();
+    },
+  };
+};
 
 interface UwsApp {
   readonly app: uWS.TemplatedApp;
@@ -129,8 +109,10 @@ function makeSslApp({ certFile, keyFile }: Certificate): uWS.TemplatedApp {
 /**
  * Unless an option forbids it, uWebSockets.js sets SO_REUSEPORT: a second process would share the port without an
  * error, and take half the requests. `listen` calls back before it returns.
+ *
+ * @throws Error if it cannot listen there
  */
-function listenOn({ app }: UwsApp, address: ListenAddress): uWS.us_listen_socket | null {
+function listenOn({ app }: UwsApp, address: ListenAddress): uWS.us_listen_socket {
   let socket: uWS.us_listen_socket | false = false;
   const take = (listening: uWS.us_listen_socket | false) => void (socket = listening);
   if (typeof address === 'string') app.listen_unix(take, address);
@@ -138,7 +120,8 @@ function listenOn({ app }: UwsApp, address: ListenAddress): uWS.us_listen_socket
     const options = address.isShared ? LIBUS_LISTEN_DEFAULT : LIBUS_LISTEN_EXCLUSIVE_PORT;
     (app as unknown as UntypedApp).listen(address.host, address.port, options, take);
   }
-  return socket === false ? null : socket;
+  if (socket === false) throw cannotListen(address);
+  return socket;
 }
 
 /** uWebSockets.js frees `res` when the client disconnects or the answer is written. Using it then ends the process. */
@@ -147,6 +130,8 @@ class UwsWire implements Wire {
   /** Whether uWebSockets.js closes the connection after the answer, and does not say so: it looks for five letters. */
   readonly #closesSilently: boolean;
   #isGone = false;
+  /** Of a piece that the client has not taken yet. */
+  #drained: (() => void) | null = null;
 
   constructor(res: uWS.HttpResponse, req: uWS.HttpRequest) {
     this.#res = res;
@@ -162,6 +147,7 @@ class UwsWire implements Wire {
     this.#res.onAborted(() => {
       this.#isGone = true;
       gone();
+      this.#drained?.();
     });
   }
 
@@ -193,7 +179,7 @@ class UwsWire implements Wire {
     });
   }
 
-  #write({ status, body: text, headers, isHead, closes, sent }: WireAnswer): void {
+  #write({ status, body: text, headers, isHead, closes }: WireAnswer): void {
     const res = this.#res;
     const body = bytesOf(text);
     res.cork(() => {
@@ -206,67 +192,39 @@ class UwsWire implements Wire {
       if (this.#closesSilently) res.writeHeader('Connection', 'close');
       if (isHead && closes && !this.#closesSilently) res.endWithoutBody(body.length, true);
       else if (isHead) res.writeHeader('Content-Length', String(body.length)).endWithoutBody();
-      else if (closes || (sent === undefined && typeof text === 'string')) res.end(body, closes);
-      else this.#send(body, sent);
+      else if (closes || typeof text === 'string') res.end(body, closes);
+      else this.#send(body);
     });
-    if (isHead || closes) sent?.();
   }
 
-  /** Sends a body as the client takes it. `end` would keep a copy of all that it does not take, and not say for how long. */
-  #send(body: Buffer, sent: (() => void) | undefined): void {
-    const send = (from: number): boolean => {
-      const [isTaken, isDone] = this.#res.tryEnd(body.subarray(from), body.length);
-      if (isDone) sent?.();
-      return isTaken || isDone;
-    };
+  /** Sends a body as the client takes it. `end` would keep a copy of all that it does not take. */
+  #send(body: Buffer): void {
+    const send = (from: number): boolean => this.#res.tryEnd(body.subarray(from), body.length).includes(true);
     if (!send(0)) this.#res.onWritable(send);
   }
 
-  /**
-   * uWebSockets.js has no half-closed state. A response that has ended cannot be closed later, and closing it at once
-   * resets the connection before the client has read the answer. So the whole answer is sent as the status line,
-   * which leaves the response open. uWebSockets.js appends a line break, which `Content-Length` counts as the end of
-   * the body.
-   */
-  writeEarly({ status, body, headers, isHead }: WireAnswer): void {
-    const lines = [statusLine(status)];
-    if (headers?.['Content-Type'] === undefined) lines.push('Content-Type: application/json');
-    for (const [name, value] of Object.entries(headers ?? {})) lines.push(`${name}: ${value}`);
-    lines.push('Connection: close', `Content-Length: ${Buffer.byteLength(body) + 2}`);
-    const all = bytesOf(`${lines.join('\r\n')}\r\n\r\n${isHead ? '' : String(body)}`);
-    this.#res.cork(() => this.#res.writeStatus(all));
-  }
-
-  begin({ status, headers, closes }: Pick<WireAnswer, 'status' | 'headers' | 'closes'>): void {
+  /** uWebSockets.js cannot close after pieces: it would write the header among them. The client closes, or idle time does. */
+  async stream({ status, headers, closes, isHead }: Omit<WireAnswer, 'body'>, pieces: Pieces): Promise<void> {
     const res = this.#res;
     res.cork(() => {
       res.writeStatus(statusLine(status));
       for (const [name, value] of Object.entries(headers ?? {})) res.writeHeader(name, value);
       if (closes || this.#closesSilently) res.writeHeader('Connection', 'close');
     });
-  }
-
-  writePiece(piece: string, drained: () => void): boolean {
-    const sent = { hasRoom: false };
-    this.#res.cork(() => void (sent.hasRoom = this.#res.write(bytesOf(piece))));
-    let isWaiting = !sent.hasRoom;
-    if (isWaiting)
-      this.#res.onWritable(() => {
-        if (isWaiting) drained();
-        isWaiting = false;
-        return true;
+    for await (const piece of pieces) {
+      if (this.#isGone) return;
+      const sent = { isTaken: false };
+      res.cork(() => void (sent.isTaken = res.write(bytesOf(piece))));
+      if (sent.isTaken) continue;
+      await new Promise<void>((resolve) => {
+        this.#drained = resolve;
+        res.onWritable(() => {
+          resolve();
+          return true;
+        });
       });
-    return sent.hasRoom;
-  }
-
-  /** uWebSockets.js cannot close after pieces: it would write the header among them. The client closes, or idle time does. */
-  finish({ isHead }: Pick<WireAnswer, 'isHead'>): void {
-    const res = this.#res;
+    }
     this.#later(() => res.cork(() => void (isHead ? res.endWithoutBody() : res.end())));
-  }
-
-  close(): void {
-    this.#res.close();
   }
 
   cut(): void {

@@ -1,16 +1,56 @@
 import { performance } from 'node:perf_hooks';
 import { LRUCache } from 'lru-cache';
+import type { Configuration } from '../configuration/configuration.js';
 import type { Sender } from './gatekeeper.js';
 import { Patience } from './patience.js';
-import { RoundRobin, type Line, type Waiting, type Work } from './round-robin.js';
 
-/** The limits of {@link Backlog}. */
-export interface BacklogLimits {
-  /** Milliseconds that a request may wait. */
-  readonly queueBurstMs: number;
-  /** Maximum number of requests; a single client may have half as many. */
-  readonly maxPending: number;
+/** Work that waits. `isLate`: it has waited for too long, and is to be refused. Must not throw. */
+type Work = (isLate: boolean) => void;
+
+/** What waits for one client, oldest first, each since when. Plain arrays: to take out the first of 2,000 costs 0.3 µs, of 50,000 5 µs. */
+interface Lane {
+  readonly client: string;
+  readonly waiting: { readonly work: Work; readonly since: number }[];
 }
+
+/** Lanes of clients that take turns. */
+class RoundRobin {
+  /** None of them is empty. */
+  readonly #byClient = new Map<string, Lane>();
+  /** Those whose turn is to come. */
+  readonly #order: Lane[] = [];
+
+  get length(): number {
+    return this.#order.length;
+  }
+
+  waitingOf(client: string): number {
+    return this.#byClient.get(client)?.waiting.length ?? 0;
+  }
+
+  add(client: string, work: Work, since: number): void {
+    let lane = this.#byClient.get(client);
+    if (lane === undefined) {
+      this.#byClient.set(client, (lane = { client, waiting: [] }));
+      this.#order.push(lane);
+    }
+    lane.waiting.push({ work, since });
+  }
+
+  /** Takes out the lane whose turn it is. {@link putBack} must follow. */
+  next(): Lane | undefined {
+    return this.#order.shift();
+  }
+
+  /** Puts a lane behind the others; forgets it if it is empty. */
+  putBack(lane: Lane): void {
+    if (lane.waiting.length > 0) this.#order.push(lane);
+    else this.#byClient.delete(lane.client);
+  }
+}
+
+/** The limits of {@link Backlog}. A single client may have half of `maxPending`. */
+export type BacklogLimits = Pick<Configuration, 'queueBurstMs' | 'maxPending'>;
 
 // A turn of the event loop serves waiting requests for at least MIN_SLICE_MS and at most MAX_SLICE_MS, so that it looks at
 // its sockets every few milliseconds.
@@ -57,6 +97,8 @@ const eventLoop: Loop = {
  * soon as they are refused. {@link Patience} says what else is refused. Nothing is estimated.
  */
 export class Backlog {
+  /** How many requests wait, without large bodies. Only the methods write it. */
+  length = 0;
   readonly #limits: BacklogLimits;
   readonly #signatures: { readonly waitMs: number };
   readonly #loop: Loop;
@@ -65,7 +107,6 @@ export class Backlog {
   readonly #large = new RoundRobin();
   /** Clients whose callers have given up lately. */
   readonly #impatient = new LRUCache<string, Patience>({ max: MAX_IMPATIENT });
-  #length = 0;
   /** When the first request of this turn came, or the turn before it ended if it left some; `null` between turns. */
   #turnStartedAt: number | null = null;
   #isTurnDue = false;
@@ -76,11 +117,6 @@ export class Backlog {
     this.#limits = limits;
     this.#signatures = signatures;
     this.#loop = loop;
-  }
-
-  /** How many requests wait, without large bodies. */
-  get length(): number {
-    return this.#length;
   }
 
   /**
@@ -96,7 +132,7 @@ export class Backlog {
     const client = isBusy || this.#impatient.size > 0 ? sender.client : null;
     const patience = client === null ? undefined : this.#impatient.get(client);
     patience?.count(false, isBusy, now);
-    if (this.#length > 0 || this.#signatures.waitMs >= AHEAD_MS) return false;
+    if (this.length > 0 || this.#signatures.waitMs >= AHEAD_MS) return false;
     return now - startedAt < AT_ONCE_MS && patience?.isLow !== true;
   }
 
@@ -115,11 +151,7 @@ export class Backlog {
 
   #isBusy(now: number): boolean {
     const turnMs = now - (this.#turnStartedAt ?? now);
-    return this.#length > 0 || turnMs >= MIN_SLICE_MS || this.#signatures.waitMs >= MIN_SLICE_MS;
-  }
-
-  #patienceOf(client: string): Patience | undefined {
-    return this.#impatient.size === 0 ? undefined : this.#impatient.get(client);
+    return this.length > 0 || turnMs >= MIN_SLICE_MS || this.#signatures.waitMs >= MIN_SLICE_MS;
   }
 
   /**
@@ -129,26 +161,24 @@ export class Backlog {
    * @returns false if too many requests of this client wait; then `work` is never called
    */
   add(client: string, work: Work): boolean {
-    const { waiting } = this.#lanes.of(client);
-    const now = this.#loop.now();
-    if (waiting.length >= (this.#patienceOf(client)?.places ?? Infinity)) return false;
-    if (waiting.length >= this.#limits.maxPending / 2) return false;
-    waiting.push({ work, since: now });
-    this.#length++;
+    const places = this.#impatient.get(client)?.places ?? Infinity;
+    if (this.#lanes.waitingOf(client) >= Math.min(places, this.#limits.maxPending / 2)) return false;
+    this.#lanes.add(client, work, this.#loop.now());
+    this.length++;
     this.#deferTurn();
     return true;
   }
 
   /** Lets a large body wait for a turn of its own. @param client its address */
   addLarge(client: string, work: Work): void {
-    this.#large.of(client).waiting.push({ work, since: this.#loop.now() });
+    this.#large.add(client, work, this.#loop.now());
     this.#deferTurn();
   }
 
-  #deferTurn(): void {
+  #deferTurn(how: 'defer' | 'pause' = 'defer'): void {
     if (this.#isTurnDue) return;
     this.#isTurnDue = true;
-    this.#loop.defer(this.#endTurn);
+    this.#loop[how](this.#endTurn);
   }
 
   readonly #endTurn = (): void => {
@@ -158,19 +188,16 @@ export class Backlog {
     this.#turnStartedAt = null;
     this.#forgetPatient(now);
     if (!this.#hasWaiting()) return;
-    const line = this.#large.next();
-    if (line !== undefined) {
-      const { work, since } = line.waiting.shift() as Waiting;
-      this.#large.putBack(line);
-      work(now - since > MAX_LARGE_WAIT_MS);
-    }
+    const large = this.#large.next();
+    const first = large?.waiting.shift();
+    if (large !== undefined) this.#large.putBack(large);
+    first?.work(now - first.since > MAX_LARGE_WAIT_MS);
     const isMoving = this.#serve(othersMs);
     if (!this.#hasWaiting()) return;
     // The next turn begins with what this one left.
     this.#turnStartedAt = this.#loop.now();
     // If the threads have enough work, it waits a little longer, so that they get the cores.
-    if (isMoving || this.#large.length > 0) this.#deferTurn();
-    else this.#pauseTurn();
+    this.#deferTurn(isMoving || this.#large.length > 0 ? 'defer' : 'pause');
   };
 
   #forgetPatient(now: number): void {
@@ -180,14 +207,8 @@ export class Backlog {
       if (patience.isOlderThan(FORGET_MS, now)) this.#impatient.delete(client);
   }
 
-  #pauseTurn(): void {
-    if (this.#isTurnDue) return;
-    this.#isTurnDue = true;
-    this.#loop.pause(this.#endTurn);
-  }
-
   #hasWaiting(): boolean {
-    return this.#length > 0 || this.#large.length > 0;
+    return this.length > 0 || this.#large.length > 0;
   }
 
   /**
@@ -206,20 +227,20 @@ export class Backlog {
     };
     // Once every lane was skipped in a row, there is no time left for what they hold.
     for (let skipped = 0; skipped < this.#lanes.length;) {
-      const lane = this.#lanes.next() as Line;
+      const lane = this.#lanes.next() as Lane;
       const { waiting } = lane;
-      const patience = this.#patienceOf(lane.client);
+      const patience = this.#impatient.get(lane.client);
       const limitMs = Math.min(this.#limits.queueBurstMs, patience?.limitMs ?? Infinity);
       const isLate =
-        now - (waiting.first as Waiting).since > limitMs || waiting.length > (patience?.places ?? Infinity);
+        now - (waiting[0]?.since ?? now) > limitMs || waiting.length > (patience?.places ?? Infinity);
       const isRefused = isLate && refusingMs < MAX_REFUSING_MS;
       // Of callers who give up, the newest request has the most time left.
       const isNewest = patience?.isLow === true;
       if (isRefused || ((isNewest || !isLate) && hasTimeToServe())) {
-        const { work } = (isRefused || !isNewest ? waiting.shift() : waiting.pop()) as Waiting;
-        this.#length--;
+        const one = isRefused || !isNewest ? waiting.shift() : waiting.pop();
+        this.length--;
         isMoving = true;
-        work(isRefused);
+        one?.work(isRefused);
         const spentMs = this.#loop.now() - now;
         now += spentMs;
         if (isRefused) refusingMs += spentMs;

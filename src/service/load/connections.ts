@@ -1,5 +1,6 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import type { Logger } from 'pino';
+import type { Configuration } from '../configuration/configuration.js';
 
 // Kept free for files, sockets to Redis and to the status list, and the pipes of threads.
 const RESERVED_DESCRIPTORS = 32;
@@ -13,10 +14,12 @@ const MAX_OPERATOR_CONNECTIONS = 64;
  */
 export class Connections {
   readonly limit: number;
+  /** Number of open connections, and of all so far. Only the methods write it. */
+  open = 0;
+  accepted = 0;
+  /** Number of connections that were closed at once because there were too many. */
+  refused = 0;
   readonly #log: Logger;
-  #open = 0;
-  #accepted = 0;
-  #refused = 0;
   #loggedAt = -Infinity;
 
   constructor(limit: number, log: Logger) {
@@ -24,63 +27,44 @@ export class Connections {
     this.#log = log;
   }
 
-  /** Number of open connections. */
-  get open(): number {
-    return this.#open;
-  }
-
-  /** Number of connections so far. */
-  get accepted(): number {
-    return this.#accepted;
-  }
-
-  /** Number of connections that were closed at once because there were too many. */
-  get refused(): number {
-    return this.#refused;
-  }
-
   /** Counts a new connection. @returns false if it must be closed */
   opened(): boolean {
-    this.#accepted++;
-    if (this.#open++ < this.limit) return true;
-    this.#refused++;
-    this.#logRefusal();
+    this.accepted++;
+    if (this.open++ < this.limit) return true;
+    this.refused++;
+    const now = performance.now();
+    if (now - this.#loggedAt < LOG_PAUSE_MS) return false;
+    this.#loggedAt = now;
+    this.#log.warn(
+      { open: this.open, limit: this.limit, refused: this.refused },
+      'too many connections: further ones are closed at once; raise MAX_CONNECTIONS, or the limit of open files',
+    );
     return false;
   }
 
   /** Counts the end of a connection. */
   closed(): void {
-    this.#open--;
-  }
-
-  #logRefusal(): void {
-    const now = performance.now();
-    if (now - this.#loggedAt < LOG_PAUSE_MS) return;
-    this.#loggedAt = now;
-    this.#log.warn(
-      { open: this.#open, limit: this.limit, refused: this.#refused },
-      'too many connections: further ones are closed at once; raise MAX_CONNECTIONS, or the limit of open files',
-    );
+    this.open--;
   }
 }
 
 /** The connections of each listener, as metrics name them. Each has a limit of its own. */
-export interface ListenerConnections {
-  readonly http: Connections;
-  /** `null` if there is no gRPC. */
-  readonly grpc: Connections | null;
-  /** Those on `METRICS_ADDR`; `null` if it is not set. */
-  readonly metrics: Connections | null;
-}
+export type ListenerConnections = ReturnType<typeof divideConnections>;
 
 /**
  * Divides the connections among the listeners, so that none can take another's. With gRPC, it has a quarter of
  * `MAX_CONNECTIONS` and HTTP the rest. Those on `METRICS_ADDR` do not count towards `MAX_CONNECTIONS`.
+ *
+ * @returns `null` for a listener that there is not
  */
 export function divideConnections(
-  { maxConnections, grpcPort, metricsAddr }: Wanted,
+  {
+    maxConnections,
+    grpcPort,
+    metricsAddr,
+  }: Pick<Configuration, 'maxConnections' | 'grpcPort' | 'metricsAddr'>,
   log: Logger,
-): ListenerConnections {
+) {
   const descriptors = freeDescriptors();
   const operators =
     metricsAddr === undefined ? 0 : Math.min(MAX_OPERATOR_CONNECTIONS, Math.ceil(descriptors / 4));
@@ -100,7 +84,7 @@ export function divideConnections(
  * @returns `upstream`: the most connections to the tool server
  */
 export function divideForGuard(
-  { maxConnections }: Pick<Wanted, 'maxConnections'>,
+  { maxConnections }: Pick<Configuration, 'maxConnections'>,
   log: Logger,
 ): { readonly http: Connections; readonly upstream: number } {
   const half = Math.max(1, Math.floor(freeDescriptors() / 2));
@@ -114,12 +98,6 @@ function within(possible: number, maxConnections: number | undefined, log: Logge
       'the limit of open files allows fewer connections than MAX_CONNECTIONS; raise it (ulimit -n, LimitNOFILE)',
     );
   return Math.min(maxConnections ?? Infinity, possible);
-}
-
-interface Wanted {
-  readonly maxConnections?: number | undefined;
-  readonly grpcPort?: number | undefined;
-  readonly metricsAddr?: string | undefined;
 }
 
 /**

@@ -1,10 +1,8 @@
+import type { Configuration } from '../configuration/configuration.js';
 import { Backlog, type BacklogLimits } from './backlog.js';
 
-/** The limits of a {@link Gatekeeper}. */
-export interface GatekeeperLimits extends BacklogLimits {
-  /** Maximum number of bytes for bodies that are being read, parsed or waiting, including their parsed values. */
-  readonly maxBodyMemory: number;
-}
+/** The limits of a {@link Gatekeeper}. `maxBodyMemory` is for bodies that are being read, parsed or waiting, with their parsed values. */
+export type GatekeeperLimits = BacklogLimits & Pick<Configuration, 'maxBodyMemory'>;
 
 /** Who asks: what has `clientOf` its address. Asked for only if memory is short or there is no time, as it takes a microsecond. */
 export interface Sender {
@@ -21,18 +19,17 @@ export const MAX_TYPICAL_BYTES = 64 * 1024;
 const SMALL_BYTES = 16 * 1024;
 
 /** What is in use. Only tickets write it. */
-interface InUse {
-  /** Requests that wait for their turn, for a verdict, and for a status list instead. */
-  queued: number;
-  pending: number;
-  parked: number;
-  parkedBytes: number;
+class InUse {
+  /** Requests that wait for a verdict, and for a status list instead. */
+  pending = 0;
+  parked = 0;
+  parkedBytes = 0;
   /** Bytes of bodies that are being read, or wait for their turn. */
-  reading: number;
+  reading = 0;
   /** Bytes charged for what waits for a verdict. */
-  charged: number;
+  charged = 0;
   /** Bytes of bodies that are being read, by client. Has only clients that hold some: it is as small as the open requests are few. */
-  readonly byClient: Map<string, number>;
+  readonly byClient = new Map<string, number>();
 }
 
 /**
@@ -50,10 +47,7 @@ export class Gatekeeper {
   isDraining = false;
   readonly #backlog: Backlog;
   readonly #limits: GatekeeperLimits;
-  readonly #inUse: InUse = {
-    ...{ queued: 0, pending: 0, parked: 0, parkedBytes: 0, reading: 0, charged: 0 },
-    byClient: new Map(),
-  };
+  readonly #inUse = new InUse();
 
   constructor(limits: GatekeeperLimits, backlog: Backlog) {
     this.#limits = limits;
@@ -62,7 +56,7 @@ export class Gatekeeper {
 
   /** Number of requests that wait for a verdict, including parked ones. */
   get pending(): number {
-    return this.#inUse.queued + this.#inUse.pending + this.#inUse.parked;
+    return this.#backlog.length + this.#inUse.pending + this.#inUse.parked;
   }
 
   /** Bytes held by bodies that are being read, plus the bytes charged for those that wait. */
@@ -82,7 +76,7 @@ export class Gatekeeper {
    * @returns `null` if a limit is reached
    */
   enter(sender: Sender, announcedBytes: number): Ticket | null {
-    if (this.#inUse.pending + this.#inUse.queued >= this.#limits.maxPending) return null;
+    if (this.#inUse.pending + this.#backlog.length >= this.#limits.maxPending) return null;
     if (this.bodyBytes > this.#limits.maxBodyMemory) return null;
     const ticket = this.letIn(sender);
     return announcedBytes <= SMALL_BYTES || ticket.canGrow(announcedBytes) ? ticket : null;
@@ -92,16 +86,6 @@ export class Gatekeeper {
   letIn(sender: Sender): Ticket {
     return new Ticket(sender, this.#inUse, this.#limits, this.#backlog);
   }
-}
-
-/** What is done when the turn of a request comes. */
-export interface Turn<T> {
-  /** Nothing else runs before it first waits for something. */
-  readonly work: () => Promise<T>;
-  /** Called instead if a limit is reached, or if the request has waited for too long. */
-  readonly refuse: () => T | Promise<T>;
-  /** Called before it waits for its turn. */
-  readonly wait?: () => void;
 }
 
 /** The reservation of a request. It grows with the body, and then stands for the request that waits for its verdict. */
@@ -154,23 +138,21 @@ export class Ticket {
    * From then on the request waits for its verdict, and what it holds counts as parsed.
    *
    * @param bytes of its body
+   * @param work nothing else runs before it first waits for something. `isRefused`: a limit is reached, or it has waited for too long
+   * @param wait called before it waits for its turn
    */
-  run<T>(bytes: number, { work, refuse, wait }: Turn<T>): Promise<T> {
+  run<T>(bytes: number, work: (isRefused: boolean) => Promise<T>, wait?: () => void): Promise<T> {
     const isLarge = bytes > MAX_TYPICAL_BYTES;
-    // Whoever calls must not throw; within a promise, an error rejects.
-    const refused = () => new Promise<T>((settle) => settle(refuse()));
-    const begin = (isLate: boolean) => (isLate || !this.#await(bytes) ? refused() : work());
+    const begin = (isLate: boolean) => work(isLate || !this.#await(bytes));
     if (!isLarge && this.#backlog.hasTime(this.#sender)) return begin(false);
     // How long it waits is not in its sender's hands: what came in one piece does not count in the sender's share.
     const uncounted = Math.max(0, bytes - this.#held);
     if ((!isLarge && this.#isCrowded()) || !this.#fits(uncounted)) return begin(true);
     this.#inUse.reading += uncounted;
-    if (!isLarge) this.#inUse.queued++;
     wait?.();
     return new Promise((resolve) => {
       const turn = (isLate: boolean) => {
         this.#inUse.reading -= uncounted;
-        if (!isLarge) this.#inUse.queued--;
         resolve(begin(isLate));
       };
       if (isLarge) this.#backlog.addLarge(this.#sender.client, turn);
@@ -239,7 +221,7 @@ export class Ticket {
   }
 
   #isCrowded(): boolean {
-    return this.#inUse.pending + this.#inUse.queued >= this.#limits.maxPending;
+    return this.#inUse.pending + this.#backlog.length >= this.#limits.maxPending;
   }
 
   #fits(bytes: number): boolean {

@@ -1,26 +1,13 @@
 import { LRUCache } from 'lru-cache';
 
 const MAX_CLIENTS = 100_000;
+/** Stands for all clients together. No client has this name. */
+const ALL = '';
 
 /** A token bucket. Its capacity is the number of requests of one period. */
-class Bucket {
-  #tokens: number;
-  #filledAt: number;
-
-  constructor(rate: number, now: number) {
-    this.#tokens = rate;
-    this.#filledAt = now;
-  }
-
-  /** Takes a token. @returns 0, or the seconds until there is a token */
-  take(rate: number, now: number, periodSecs: number): number {
-    const perSecond = rate / periodSecs;
-    this.#tokens = Math.min(rate, this.#tokens + ((now - this.#filledAt) / 1000) * perSecond);
-    this.#filledAt = now;
-    if (this.#tokens < 1) return (1 - this.#tokens) / perSecond;
-    this.#tokens--;
-    return 0;
-  }
+interface Bucket {
+  tokens: number;
+  filledAt: number;
 }
 
 /** Limits the requests of one class of endpoints, for each client and for all clients together. */
@@ -29,8 +16,7 @@ export class RateLimit {
   readonly #overall: number;
   readonly #periodSecs: number;
   /** Created on first use: creating it takes memory and some milliseconds. */
-  #clients: LRUCache<string, Bucket> | null = null;
-  #all: Bucket | null = null;
+  #buckets: LRUCache<string, Bucket> | null = null;
 
   /** The limits are requests per period; 0 is no limit. */
   constructor(perClient: number, overall: number, periodSecs = 1) {
@@ -51,15 +37,20 @@ export class RateLimit {
    * @returns 0 if it is within the limits, else the seconds after which to try again
    */
   admit(client: string, now = performance.now()): number {
-    if (this.#perClient > 0) {
-      const clients = (this.#clients ??= new LRUCache({ max: MAX_CLIENTS }));
-      let bucket = clients.get(client);
-      if (bucket === undefined) clients.set(client, (bucket = new Bucket(this.#perClient, now)));
-      const wait = bucket.take(this.#perClient, now, this.#periodSecs);
-      if (wait > 0) return wait;
-    }
-    if (this.#overall === 0) return 0;
-    this.#all ??= new Bucket(this.#overall, now);
-    return this.#all.take(this.#overall, now, this.#periodSecs);
+    return this.#take(client, this.#perClient, now) || this.#take(ALL, this.#overall, now);
+  }
+
+  /** Takes a token. @returns 0, or the seconds until there is a token */
+  #take(key: string, rate: number, now: number): number {
+    if (rate === 0) return 0;
+    const buckets = (this.#buckets ??= new LRUCache({ max: MAX_CLIENTS }));
+    let bucket = buckets.get(key);
+    if (bucket === undefined) buckets.set(key, (bucket = { tokens: rate, filledAt: now }));
+    const perSecond = rate / this.#periodSecs;
+    bucket.tokens = Math.min(rate, bucket.tokens + ((now - bucket.filledAt) / 1000) * perSecond);
+    bucket.filledAt = now;
+    if (bucket.tokens < 1) return (1 - bucket.tokens) / perSecond;
+    bucket.tokens--;
+    return 0;
   }
 }

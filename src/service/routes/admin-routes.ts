@@ -6,6 +6,7 @@ import { toUsd } from '../../protocol/money.js';
 import { memberOf, readAsked, RevocationStoreError, toJson, type Asked } from '../../revocation/index.js';
 import type { ReplayStore } from '../../usage/index.js';
 import { show } from '../../verify/codes.js';
+import { inPieces } from '../http/batch.js';
 import { NDJSON_TYPE, refusal, type Answer, type Answering, type Incoming } from '../http/incoming.js';
 import { answerTo } from '../http/judged-body.js';
 import type { Ticket } from '../load/gatekeeper.js';
@@ -22,7 +23,6 @@ interface AdminCall {
 }
 
 const BODY_BYTES = 1024;
-const PIECE_CHARACTERS = 32 * 1024;
 const TOKEN_NAME_BYTES = 4;
 const FAILURES_PER_MINUTE = 10;
 const WITHOUT_TOKEN: ReadonlySet<AdminOutcome> = new Set(['unauthorized', 'rate_limited', 'not_configured']);
@@ -66,7 +66,7 @@ export class AdminRoutes {
     const refused = this.#refusalOf(incoming, call) ?? this.#bodyRefusalOf(incoming, call);
     if (refused !== null) return refused;
     this.#record('listed', call, { token: this.#token });
-    return { status: 200, headers: { 'Content-Type': NDJSON_TYPE }, body: this.#pieces() };
+    return { status: 200, headers: { 'Content-Type': NDJSON_TYPE }, body: inPieces(this.#lines()) };
   };
 
   /** Tells what was counted of a receipt. Checks the same, and the query at the end. */
@@ -115,15 +115,8 @@ export class AdminRoutes {
     else if (!WITHOUT_TOKEN.has(outcome) || this.#sampler.admits()) log.warn(line, 'admin');
   }
 
-  *#pieces(): Generator<string, void> {
-    let piece = '';
-    for (const entry of this.#context.engine.revocation.store.entries.values()) {
-      piece += `${toJson(entry)}\n`;
-      if (piece.length < PIECE_CHARACTERS) continue;
-      yield piece;
-      piece = '';
-    }
-    if (piece !== '') yield piece;
+  *#lines(): Generator<string, void> {
+    for (const entry of this.#context.engine.revocation.store.entries.values()) yield `${toJson(entry)}\n`;
   }
 
   async #revoke(incoming: Incoming, ticket: Ticket, call: AdminCall): Promise<Answer | null> {

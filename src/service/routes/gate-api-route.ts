@@ -36,7 +36,7 @@ export function judgeOfGateRequests({ configuration, gate: { decider } }: GateJu
       return { status: 200, body: JSON.stringify(gateAnswer(whole)) };
     },
     refuse: (_, fault) => {
-      decider.rejected('gate', typeof fault === 'string' ? fault : fault.reason);
+      decider.rejected('gate', fault);
       return answerTo(fault, configuration);
     },
   };

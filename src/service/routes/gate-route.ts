@@ -29,56 +29,43 @@ export type GateJudgeContext = Pick<RouteContext, 'configuration'> & {
   readonly gate: Pick<RouteContext['gate'], 'decider'>;
 };
 
-/** Judges requests: those about which proxies ask, and those that a guard sends on. */
-export class GateJudge implements Judge<Incoming> {
-  readonly maxBytes: number;
-  readonly #context: GateJudgeContext;
-  readonly #protocol: Protocol;
-  readonly #queryOf: (incoming: Incoming, bytes: number, ticket: Ticket | null) => GateQuery;
-  readonly refusalOf: Judge['refusalOf'];
-
-  /** @param queryOf `ticket`: `null` if the body is too large */
-  constructor(
-    context: GateJudgeContext,
-    protocol: Protocol,
-    queryOf: (incoming: Incoming, bytes: number, ticket: Ticket | null) => GateQuery,
-    refusalOf?: Judge['refusalOf'],
-  ) {
-    this.maxBytes = context.configuration.maxBodyBytes;
-    this.#context = context;
-    this.#protocol = protocol;
-    this.#queryOf = queryOf;
-    this.refusalOf = refusalOf;
-  }
-
-  answer(incoming: Incoming, body: Buffer, ticket: Ticket): Promise<Answer | null> {
-    return this.#decide(incoming, body, ticket);
-  }
-
+/**
+ * Judges requests: those about which proxies ask, and those that a guard sends on.
+ *
+ * @param queryOf `ticket`: `null` if the body is too large
+ */
+export function gateJudge(
+  { configuration: { maxBodyBytes: maxBytes }, gate: { decider } }: GateJudgeContext,
+  protocol: Protocol,
+  queryOf: (incoming: Incoming, bytes: number, ticket: Ticket | null) => GateQuery,
+  refusalOf?: Judge['refusalOf'],
+): Judge<Incoming> {
+  const asked = { protocol, endpoint: 'gate' } as const;
   /** Denies a request that is not checked, in the form of its protocol. */
-  refuse(incoming: Incoming, fault: Fault): Answering {
-    if (fault === 'too_large') return this.#decide(incoming, null, null);
-    const { decider } = this.#context.gate;
-    const asked = { protocol: this.#protocol, endpoint: 'gate' } as const;
+  const refuse = (incoming: Incoming, fault: Fault): Answering => {
+    if (fault === 'too_large') return answer(incoming, null, null);
     if (fault === 'timeout' || fault === 'overloaded' || fault === 'shutting_down')
       return answerOf(decider.unread(asked, fault), fault !== 'overloaded');
     throw new Error('a gate has no such fault');
-  }
-
-  async #decide(incoming: Incoming, body: Buffer | null, ticket: Ticket | null): Promise<Answer | null> {
-    const { decider } = this.#context.gate;
-    const query = this.#queryOf(incoming, body?.length ?? 0, ticket);
+  };
+  const answer = async (
+    incoming: Incoming,
+    body: Buffer | null,
+    ticket: Ticket | null,
+  ): Promise<Answer | null> => {
+    const query = queryOf(incoming, body?.length ?? 0, ticket);
     const { method, path, readBody, headers = (incoming.gate as GateHead).headers, hasRoom, act } = query;
-    if (hasRoom === false) return this.refuse(incoming, 'overloaded');
-    const read = body === null ? tooLarge(tooLargeMessage(this.maxBytes)) : readBody(body);
+    if (hasRoom === false) return refuse(incoming, 'overloaded');
+    const read = body === null ? tooLarge(tooLargeMessage(maxBytes)) : readBody(body);
     const decision = await decider.decide({
-      ...{ protocol: this.#protocol, endpoint: 'gate', asked: incoming },
+      ...{ ...asked, asked: incoming },
       request: { method, path, headers, body: read },
       isWanted: () => !incoming.isOver,
       mayWait: () => ticket?.park() === true,
     });
     return act(decision, body === null);
-  }
+  };
+  return { maxBytes, refusalOf, answer, refuse };
 }
 
 /** Answers `/gate/http`, `/gate/mcp` or `/gate/a2a` with the decision: a proxy forwards the caller's request and asks about it. */

@@ -65,7 +65,7 @@ export function judgeOfRefunds(context: RouteContext): Judge<Incoming> {
         ? null
         : refusal(404, 'contexts are not signed, so nothing proves a charge: set GATE_SIGNING_KEY'),
     refuse: (_, fault) => {
-      metrics.gate.rejected('gate', typeof fault === 'string' ? fault : fault.reason);
+      metrics.countRejection('gate', fault);
       if (fault !== 'too_large') return answerTo(fault, configuration);
       return refusal(413, `the body is larger than ${BODY_BYTES} bytes`, { closes: true });
     },

@@ -5,17 +5,16 @@ const MAX_BYTES = 1024 * 1024;
 
 /** The routes of the gate over `http` (`GATE_ROUTES`). They can be reloaded from the same file. */
 export class ServedRoutes {
-  readonly file: string | null;
+  readonly #setting: string | undefined;
   /** The table; `any` if none is wanted; `null` if none is configured. Only {@link reload} replaces it. */
-  current: RouteTable | 'any' | null;
+  current: RouteTable | 'any' | null = null;
 
   /**
    * @param setting the path of a file, or `any`
    * @throws Error if the file cannot be read or used
    */
   constructor(setting: string | undefined) {
-    this.file = setting === undefined || setting === 'any' ? null : setting;
-    this.current = setting === 'any' ? 'any' : null;
+    this.#setting = setting;
     this.reload();
   }
 
@@ -26,21 +25,19 @@ export class ServedRoutes {
    * @throws Error if it cannot be used; the old table stays
    */
   reload(): object | null {
-    const { file } = this;
-    if (file === null) return null;
-    this.current = readTable(file);
-    return { file };
-  }
-}
-
-function readTable(file: string): RouteTable {
-  try {
-    return RouteTable.parse(readAtMost(file, MAX_BYTES).toString('utf8'));
-  } catch (error) {
-    const { message } = error as Error;
-    throw new Error(
-      `GATE_ROUTES is ${JSON.stringify(file)}: ${message}. Expected a file of routes (docs/spec/gate.md#routes), or "any".`,
-      { cause: error },
-    );
+    const file = this.#setting;
+    if (file === undefined || file === 'any') {
+      this.current = file ?? null;
+      return null;
+    }
+    try {
+      this.current = RouteTable.parse(readAtMost(file, MAX_BYTES).toString('utf8'));
+      return { file };
+    } catch (error) {
+      throw new Error(
+        `GATE_ROUTES is ${JSON.stringify(file)}: ${(error as Error).message}. Expected a file of routes (docs/spec/gate.md#routes), or "any".`,
+        { cause: error },
+      );
+    }
   }
 }

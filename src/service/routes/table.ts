@@ -14,7 +14,7 @@ import type { Endpoint } from '../observe/metrics/metrics.js';
 import { AdminRoutes } from './admin-routes.js';
 import type { RouteContext } from '../core.js';
 import { judgeOfGateRequests } from './gate-api-route.js';
-import { GateJudge, proxyQuery } from './gate-route.js';
+import { gateJudge, proxyQuery } from './gate-route.js';
 import { INSPECTOR_HEADERS, inspectorPage } from './inspector.js';
 import { judgeOfRefunds } from './refund-route.js';
 import { judgeOfVerdicts } from './verify-route.js';
@@ -57,7 +57,7 @@ export function routeTables(context: RouteContext) {
   const gate = (protocol: Protocol): Route => ({
     ...{ endpoint: 'gate', methods: [], rateLimit: gateLimit, isProxied: true, takesQuery: true },
     takesAnyOrigin: true,
-    serve: new GateJudge(context, protocol, proxyQuery),
+    serve: gateJudge(context, protocol, proxyQuery),
   });
 
   const verdicts: Rows = [

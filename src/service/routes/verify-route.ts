@@ -14,7 +14,7 @@ export function judgeOfVerdicts({ engine, metrics, verdicts, log, configuration 
       try {
         const read = readJson(body, (text) => parseBundleText(text, engine.cache));
         if (read.fault !== undefined) {
-          metrics.countRejection(read.fault);
+          metrics.countRejection('verify', read.fault);
           return refusal(read.fault === 'too_large' ? 413 : 400, read.error);
         }
         const { bundle } = read.parsed;
@@ -30,12 +30,12 @@ export function judgeOfVerdicts({ engine, metrics, verdicts, log, configuration 
       } catch (error) {
         if (error instanceof WorkDropped) return null;
         log.error({ err: error }, 'a request failed inside the service');
-        metrics.countRejection('internal');
+        metrics.countRejection('verify', 'internal');
         return refusal(500, 'internal');
       }
     },
     refuse: (_, fault) => {
-      metrics.countRejection(typeof fault === 'string' ? fault : fault.reason);
+      metrics.countRejection('verify', fault);
       return answerTo(fault, configuration);
     },
   };

@@ -30,50 +30,39 @@ export function readCertificate({
   certFile,
   keyFile,
 }: Pick<Certificate, 'certFile' | 'keyFile'>): Certificate {
-  const cert = readPem('TLS_CERT_FILE', certFile);
-  const key = readPem('TLS_KEY_FILE', keyFile);
+  const attempt = <T>(variable: string, path: string, expected: string, read: () => T): T => {
+    try {
+      return read();
+    } catch (cause) {
+      const problem = `${(cause as Error).message}; ${expected}`;
+      throw new Error(`${variable} is ${JSON.stringify(path)}: ${problem}`, { cause });
+    }
+  };
+  const ofCert = <T>(expected: string, read: () => T) => attempt('TLS_CERT_FILE', certFile, expected, read);
+  const ofKey = <T>(expected: string, read: () => T) => attempt('TLS_KEY_FILE', keyFile, expected, read);
+  const cert = ofCert('expected a PEM file', () => readAtMost(certFile, MAX_BYTES));
+  const key = ofKey('expected a PEM file', () => readAtMost(keyFile, MAX_BYTES));
   const isCertificate =
     'expected a certificate with its chain, in PEM that begins with -----BEGIN CERTIFICATE-----';
-  const leaf = parse('TLS_CERT_FILE', certFile, () => new X509Certificate(cert), isCertificate);
+  const leaf = ofCert(isCertificate, () => new X509Certificate(cert));
   const isKey = 'expected its private key in PEM without a passphrase, readable by this process only';
-  const privateKey = parse('TLS_KEY_FILE', keyFile, () => createPrivateKey(key), isKey);
-  if (!leaf.checkPrivateKey(privateKey))
-    throw fault(
-      'TLS_KEY_FILE',
-      keyFile,
-      'it is not the key of the certificate in TLS_CERT_FILE: write both again, the key first',
-    );
+  const privateKey = ofKey(isKey, () => createPrivateKey(key));
+  ofKey('write both again, the key first', () => {
+    if (!leaf.checkPrivateKey(privateKey))
+      throw new Error('it is not the key of the certificate in TLS_CERT_FILE');
+  });
   const expiresAt = Date.parse(leaf.validTo) / 1000;
-  if (!(expiresAt > Date.now() / 1000))
-    throw fault(
-      'TLS_CERT_FILE',
-      certFile,
-      `the certificate expired on ${leaf.validTo}, expected one that is valid now; renew it`,
-    );
+  ofCert('expected one that is valid now; renew it', () => {
+    if (!(expiresAt > Date.now() / 1000)) throw new Error(`the certificate expired on ${leaf.validTo}`);
+  });
   const canServe = 'expected a certificate with its chain and a key that is long enough; issue another one';
-  parse('TLS_CERT_FILE', certFile, () => createSecureContext({ cert, key }), canServe);
+  ofCert(canServe, () => createSecureContext({ cert, key }));
   return { certFile, keyFile, cert, key, expiresAt, fingerprint: leaf.fingerprint256 };
 }
 
 /** The TLS settings of Node. They match uWebSockets.js, and NODE_OPTIONS cannot weaken them. */
 export function secureContextOf({ cert, key }: Certificate): SecureContextOptions {
   return { cert, key, minVersion: 'TLSv1.2', secureOptions: constants.SSL_OP_NO_RENEGOTIATION };
-}
-
-function readPem(variable: string, path: string): Buffer {
-  return parse(variable, path, () => readAtMost(path, MAX_BYTES), 'expected a PEM file');
-}
-
-function parse<T>(variable: string, path: string, read: () => T, expected: string): T {
-  try {
-    return read();
-  } catch (error) {
-    throw fault(variable, path, `${(error as Error).message}; ${expected}`, error);
-  }
-}
-
-function fault(variable: string, path: string, problem: string, cause?: unknown): Error {
-  return new Error(`${variable} is ${JSON.stringify(path)}: ${problem}`, { cause });
 }
 
 /** The certificate that a service serves. It can be reloaded from the same files. */

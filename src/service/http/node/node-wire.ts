@@ -1,6 +1,15 @@
 import { Buffer } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { GONE_PEER, type HttpRequest, type TakePiece, type Wire, type WireAnswer } from '../front-end.js';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import {
+  GONE_PEER,
+  type HttpRequest,
+  type Pieces,
+  type TakePiece,
+  type Wire,
+  type WireAnswer,
+} from '../front-end.js';
 
 const NOTHING = Buffer.alloc(0);
 
@@ -8,31 +17,20 @@ const NOTHING = Buffer.alloc(0);
 export class NodeWire implements Wire {
   readonly #request: IncomingMessage;
   readonly #response: ServerResponse;
-  readonly #expectsContinue: boolean;
   /** Whether the client has disconnected. */
   isGone = false;
   #gone: (() => void) | null = null;
-  #closes = false;
+  /** Whether the answer is the last one of the connection. */
+  closes = false;
 
-  constructor(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean) {
+  constructor(request: IncomingMessage, response: ServerResponse) {
     this.#request = request;
     this.#response = response;
-    this.#expectsContinue = expectsContinue;
   }
 
   /** Whether a part of the body has not arrived yet. */
   get isReceiving(): boolean {
     return !this.#request.complete;
-  }
-
-  /** Whether the answer has been started. */
-  get hasAnswered(): boolean {
-    return this.#response.headersSent;
-  }
-
-  /** Whether the answer is the last one of the connection. */
-  get closes(): boolean {
-    return this.#closes;
   }
 
   /** Reports that the client has disconnected, or sends a malformed body. */
@@ -51,9 +49,8 @@ export class NodeWire implements Wire {
     else this.#gone = gone;
   }
 
-  receive(take: TakePiece, isWanted: boolean): void {
+  receive(take: TakePiece): void {
     const request = this.#request;
-    if (this.#expectsContinue && isWanted) this.#response.writeContinue();
     const announced = Number(request.headers['content-length'] ?? NaN);
     let received = 0;
     let hasBegun = false;
@@ -80,40 +77,24 @@ export class NodeWire implements Wire {
   }
 
   write(answer: WireAnswer): void {
-    this.#writeHead(answer, answer.closes);
-    if (answer.sent !== undefined) this.#response.once('close', answer.sent);
+    const { status, body, headers, closes } = answer;
+    this.closes = closes;
+    this.#response.writeHead(status, {
+      'Content-Type': 'application/json',
+      ...headers,
+      'Content-Length': Buffer.byteLength(body),
+      ...(closes && { Connection: 'close' }),
+    });
     this.#response.end(answer.isHead ? undefined : answer.body);
     this.#gone = null;
   }
 
-  /** Leaves the response open: ending it would reset the connection before the client has read the answer. */
-  writeEarly(answer: WireAnswer): void {
-    this.#writeHead(answer, true);
-    if (answer.isHead) this.#response.flushHeaders();
-    else this.#response.write(answer.body);
-  }
-
-  begin({ status, headers, closes }: Pick<WireAnswer, 'status' | 'headers' | 'closes'>): void {
-    this.#closes = closes;
+  async stream({ status, headers, closes }: Omit<WireAnswer, 'body'>, pieces: Pieces): Promise<void> {
+    this.closes = closes;
     this.#response.writeHead(status, { ...headers, ...(closes && { Connection: 'close' }) });
-  }
-
-  writePiece(piece: string, drained: () => void): boolean {
-    const hasRoom = this.#response.write(piece);
-    if (!hasRoom) this.#response.once('drain', drained);
-    return hasRoom;
-  }
-
-  finish({ closes }: Pick<WireAnswer, 'closes' | 'isHead'>): void {
-    this.#response.shouldKeepAlive &&= !closes;
-    this.#response.end();
+    // It fails only where the client has gone.
+    await pipeline(Readable.from(pieces), this.#response).catch(() => undefined);
     this.#gone = null;
-  }
-
-  close(): void {
-    this.#gone = null;
-    this.#response.end();
-    this.#request.socket.destroySoon();
   }
 
   cut(): void {
@@ -130,64 +111,21 @@ export class NodeWire implements Wire {
     this.#request.socket.setTimeout(0);
     return { request: this.#request, response: this.#response };
   }
-
-  #writeHead({ status, body, headers }: WireAnswer, closes: boolean): void {
-    this.#closes = closes;
-    this.#response.writeHead(status, {
-      'Content-Type': 'application/json',
-      ...headers,
-      'Content-Length': Buffer.byteLength(body),
-      ...(closes && { Connection: 'close' }),
-    });
-  }
 }
 
 /** The head of a request from `node:http`. */
-export class NodeRequest implements HttpRequest {
-  readonly #message: IncomingMessage;
-  readonly #path: string;
-  readonly #query: string | undefined;
-
-  constructor(message: IncomingMessage) {
-    this.#message = message;
-    const [, path = '', query] = /^([^?]*)(?:\?(.*))?$/s.exec(originForm(message.url ?? '')) ?? [];
-    this.#path = path;
-    this.#query = query;
-  }
-
-  getCaseSensitiveMethod(): string {
-    return this.#message.method ?? '';
-  }
-
-  getUrl(): string {
-    return this.#path;
-  }
-
-  getQuery(): string | undefined {
-    return this.#query;
-  }
-
-  forEach(visit: (name: string, value: string) => void): void {
-    // Not `headers`, which joins some repeated headers and drops others.
-    const { rawHeaders } = this.#message;
-    for (let at = 0; at + 1 < rawHeaders.length; at += 2)
-      visit((rawHeaders[at] ?? '').toLowerCase(), decode(rawHeaders[at + 1] ?? ''));
-  }
-}
-
-// Host and port. A user before them (`user@host`) is refused: RFC 9110 §4.2.4.
-const ORIGIN = /^https?:\/\/(?:[\w.-]+|\[[\d.:a-f]+\])(?::\d*)?(?=[/?]|$)/i;
-
-/**
- * Path and query of a target, also of one in absolute form, which a server must accept (RFC 9112 §3.2.2). Its host replaces that of
- * `Host`; the service reads neither. Any other target stays as it is, and is an unknown path.
- */
-function originForm(target: string): string {
-  if (target.startsWith('/')) return target;
-  const origin = ORIGIN.exec(target)?.[0];
-  if (origin === undefined) return target;
-  const rest = target.slice(origin.length);
-  return rest.startsWith('/') ? rest : `/${rest}`;
+export function headOf({ method = '', url = '', rawHeaders }: IncomingMessage): HttpRequest {
+  const [, path = '', query] = /^([^?]*)(?:\?(.*))?$/s.exec(url) ?? [];
+  return {
+    getCaseSensitiveMethod: () => method,
+    getUrl: () => path,
+    getQuery: () => query,
+    forEach: (visit) => {
+      // Not `headers`, which joins some repeated headers and drops others.
+      for (let at = 0; at + 1 < rawHeaders.length; at += 2)
+        visit((rawHeaders[at] ?? '').toLowerCase(), decode(rawHeaders[at + 1] ?? ''));
+    },
+  };
 }
 
 /** Decodes a header as UTF-8, as uWebSockets.js does. Node decodes headers as Latin-1. */

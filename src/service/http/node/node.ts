@@ -17,7 +17,7 @@ import {
   type OpenFrontEnd,
   cannotListen,
 } from '../front-end.js';
-import { NodeRequest, NodeWire } from './node-wire.js';
+import { headOf, NodeWire } from './node-wire.js';
 import { Buffer } from 'node:buffer';
 
 // Like uWebSockets.js, which closes idle connections after 8 to 12 s.
@@ -132,7 +132,7 @@ function serve(server: Server, { handle, connections, certificate }: FrontEndOpt
     });
     socket.once('close', gone);
   });
-  const serveRequest = (request: IncomingMessage, response: ServerResponse, expectsContinue: boolean) => {
+  const serveRequest = (request: IncomingMessage, response: ServerResponse) => {
     const { socket } = request;
     const wires = open.get(socket);
     // The client has disconnected, or had the last answer of the connection: ignore its remaining requests. RFC 9112 §9.6
@@ -148,23 +148,22 @@ function serve(server: Server, { handle, connections, certificate }: FrontEndOpt
       refuseConnection(socket, ...refusal);
       return;
     }
-    const wire = new NodeWire(request, response, expectsContinue);
+    const wire = new NodeWire(request, response);
     wires.add(wire);
     response.once('close', () => wires.delete(wire));
     const begin = () => {
       begun.add(socket);
       if (!wire.isGone && isOver()) return;
-      handle(wire, new NodeRequest(request));
+      handle(wire, headOf(request));
     };
     // Node accepts one connection a turn. If more come, they wait in the kernel, and what is read first may be of a client
     // that has given up: whether it has is read in the next turn.
     if (begun.has(socket)) begin();
     else setImmediate(() => setImmediate(begin));
   };
-  server.on('request', (request, response) => serveRequest(request, response, false));
-  server.on('checkContinue', (request, response) => serveRequest(request, response, true));
-  // Other expectations are ignored, as uWebSockets.js ignores them.
-  server.on('checkExpectation', (request, response) => serveRequest(request, response, false));
+  server.on('request', serveRequest);
+  // Other expectations than `100-continue` are ignored, as uWebSockets.js ignores them.
+  server.on('checkExpectation', serveRequest);
   server.on('clientError', (fault: ParserFault, socket: Socket) => {
     // Behind a request with `Connection: close`. Its answer comes, and ends the connection.
     if (fault.code === 'HPE_CLOSED_CONNECTION') return;
@@ -177,26 +176,21 @@ function serve(server: Server, { handle, connections, certificate }: FrontEndOpt
       socket.destroy();
       return;
     }
-    if (wire?.hasAnswered === true) return;
     // Either no request is open, or the fault is in the framing or the body of the one that is.
     wire?.abort();
     wires.clear();
-    const status = STATUS_OF.get(fault.code) ?? 400;
+    const status = STATUS_OF[fault.code ?? ''] ?? 400;
     refuseConnection(socket, status, `the request is not HTTP/1.1: ${fault.reason ?? fault.message}`);
   });
 }
 
-/** The error of Node's parser for bytes that are not an HTTP request. */
-interface ParserFault extends Error {
-  readonly code?: string;
-  /** The parser's own message. */
-  readonly reason?: string;
-}
+/** The error of Node's parser for bytes that are not an HTTP request. `reason`: the parser's own message. */
+type ParserFault = Error & { readonly code?: string; readonly reason?: string };
 
-const STATUS_OF: ReadonlyMap<string | undefined, number> = new Map([
-  ['HPE_HEADER_OVERFLOW', 431],
-  ['ERR_HTTP_REQUEST_TIMEOUT', 408],
-]);
+const STATUS_OF: Partial<Record<string, number>> = {
+  HPE_HEADER_OVERFLOW: 431,
+  ERR_HTTP_REQUEST_TIMEOUT: 408,
+};
 
 type Refusal = readonly [status: number, error: string];
 

@@ -21,7 +21,7 @@ export class VerdictLogs {
   readonly #refusals: Sampler | null;
   readonly #decisions: LineFile | null;
   /** Names the host among all that write a decision log. */
-  readonly #instance = quote(hostname());
+  readonly #instance = hostname();
 
   /** @param decisions `null` if there is no decision log */
   constructor({ logRefusals }: Pick<Configuration, 'logRefusals'>, log: Logger, decisions: LineFile | null) {
@@ -52,21 +52,17 @@ export class VerdictLogs {
       if (this.#refusals?.admits() === true) {
         const { requestId, traceparent } = request;
         const traceId = traceIdOf(traceparent) ?? undefined;
-        const { rootPrincipal, agent, jti, tool } = callIn(outcome, bundle);
-        const caller = { rootPrincipal: printable(rootPrincipal), agent: printable(agent) };
-        const call = { ...caller, jti: printable(jti), tool: printable(tool) };
+        const call = printableCall(callIn(outcome, bundle));
         this.#log.info({ block: failure?.block, code, requestId, traceId, ...call }, 'refused');
       }
     }
     if (this.#decisions === null) return;
-    let facts = `"valid":${failure === null}`;
-    if (failure !== null) facts += `,"block":"${failure.block}","code":"${failure.code}"`;
-    if (denial !== undefined) facts += `,"denied":"${denial}"`;
-    if (binding !== null) facts += `,"binding":"${binding}"`;
-    if (chain !== null) {
-      const digests = chain.receipts.map(({ digest }) => `"${digest}"`);
-      facts += `,"depth":${digests.length},"receipts":[${digests.join(',')}]`;
-    }
+    const receipts = chain?.receipts.map(({ digest }) => digest);
+    // What is `undefined` is left out.
+    const facts = {
+      ...{ valid: failure === null, block: failure?.block, code: failure?.code, denied: denial },
+      ...{ binding: binding ?? undefined, depth: receipts?.length, receipts },
+    };
     this.#write(request, facts, callIn(outcome, bundle));
   }
 
@@ -81,8 +77,8 @@ export class VerdictLogs {
     refund: string,
     { calls, total_cost_usd: usd }: Refunded,
   ): void {
-    const receipts = charged.map(({ receipt }) => quote(receipt));
-    const facts = `"refund":"${refund}","calls":${calls},"totalCostUsd":${usd},"receipts":[${receipts.join(',')}]`;
+    const receipts = charged.map(({ receipt }) => printable(receipt));
+    const facts = { refund, calls, totalCostUsd: usd, receipts };
     this.#write(request, facts, { rootPrincipal, agent, jti, tool });
   }
 
@@ -96,18 +92,16 @@ export class VerdictLogs {
     await this.#decisions?.close();
   }
 
-  /** Writes a line of the decision log. Built by hand: `JSON.stringify` of the same members takes 2 microseconds longer. */
-  #write(request: LoggedRequest, facts: string, { rootPrincipal, agent, jti, tool }: LoggedCall): void {
+  /** Writes a line of the decision log. */
+  #write(
+    { requestId, address, traceparent, endpoint }: LoggedRequest,
+    facts: object,
+    call: LoggedCall,
+  ): void {
     if (this.#decisions === null) return;
-    const traceId = traceIdOf(request.traceparent);
-    const trace = traceId === null ? '' : `"traceId":"${traceId}",`;
-    const asked = `"requestId":${quote(request.requestId)},"instance":${this.#instance},"address":${quote(request.address)}`;
-    const caller = `"rootPrincipal":${quote(rootPrincipal)},"agent":${quote(agent)}`;
-    const call = `${caller},"jti":${quote(jti)},"tool":${quote(tool)}`;
-    const at = new Date().toISOString();
-    this.#decisions.write(
-      `{"time":"${at}",${asked},${trace}"endpoint":"${request.endpoint}",${facts},${call}}`,
-    );
+    const asked = { time: new Date().toISOString(), requestId, instance: this.#instance, address };
+    const traceId = traceIdOf(traceparent) ?? undefined;
+    this.#decisions.write(JSON.stringify({ ...asked, traceId, endpoint, ...facts, ...printableCall(call) }));
   }
 }
 
@@ -141,12 +135,10 @@ function payloadOf(jwt: unknown): JsonObject {
 /** Maximum length of a text in a log line; the rest is cut off. */
 const MAX_LENGTH = 200;
 const PLAIN = /^[ -~]*$/;
-// A plain text in which JSON escapes nothing. Nearly every value is such a text.
-const UNESCAPED = /^[ !#-[\]-~]*$/;
 
-function quote(value: unknown): string {
-  if (typeof value === 'string' && value.length <= MAX_LENGTH && UNESCAPED.test(value)) return `"${value}"`;
-  return JSON.stringify(printable(value));
+function printableCall({ rootPrincipal, agent, jti, tool }: LoggedCall) {
+  const caller = { rootPrincipal: printable(rootPrincipal), agent: printable(agent) };
+  return { ...caller, jti: printable(jti), tool: printable(tool) };
 }
 
 /** A text without characters that control terminals, cut at 200 characters; `null` for a value that is not a text. */

@@ -54,15 +54,6 @@ const CANCELLED = 1;
 /** The ways to the gate: `/v1/gate` and `/gate/*` over HTTP, and gRPC. */
 export type GateEndpoint = 'gate' | 'grpc';
 
-/** Receives the events of the gate. */
-export interface GateObserver extends ReplayObserver {
-  /** A question was answered without a check of the call. */
-  rejected(endpoint: GateEndpoint, reason: Rejection): void;
-  /** @param code the code of a denial; empty for other decisions */
-  decided(protocol: Protocol, decision: 'pass' | 'allow' | 'deny', code: string): void;
-  countOutcome(outcome: Judgement): void;
-}
-
 const GATE_CODES: ReadonlySet<string> = new Set([...GATE_CATALOGUE, ...CATALOGUE].map(({ code }) => code));
 /** Buckets for durations. A verification takes about 0.1 ms; prom-client's default buckets start at 5 ms. */
 export const SECONDS = [
@@ -172,13 +163,8 @@ export class Metrics {
     ...this.#replayObserver('verify'),
   };
 
-  readonly gate: GateObserver = {
-    ...this.#replayObserver('gate'),
-    countOutcome: (outcome) => this.countOutcome(outcome),
-    rejected: (endpoint, reason) => this.gateRejections[endpoint][reason]++,
-    decided: (protocol, decision, code) =>
-      increment(this.decisions[protocol][decision], GATE_CODES.has(code) ? code : ''),
-  };
+  /** Receives the events of the gate's record of used invocations. */
+  readonly gate = this.#replayObserver('gate');
 
   constructor() {
     collectDefaultMetrics({ register: this.registry });
@@ -199,9 +185,15 @@ export class Metrics {
     increment(this.failures, outcome.failure.code);
   }
 
-  /** Counts a request to `/verify` without a verdict. */
-  countRejection(reason: Rejection): void {
-    this.rejections[reason]++;
+  /** Counts a decision of the gate. @param code the code of a denial; empty for other decisions */
+  countDecision(protocol: Protocol, decision: 'pass' | 'allow' | 'deny', code: string): void {
+    increment(this.decisions[protocol][decision], GATE_CODES.has(code) ? code : '');
+  }
+
+  /** Counts a request without a verdict or a decision, where the endpoint gives one. */
+  countRejection(endpoint: Endpoint | GateEndpoint, reason: Rejection): void {
+    if (endpoint === 'verify') this.rejections[reason]++;
+    else if (endpoint === 'gate' || endpoint === 'grpc') this.gateRejections[endpoint][reason]++;
   }
 
   /**

@@ -27,7 +27,7 @@ import {
   findDrsContext,
 } from '../../../../src/middleware/index.js';
 import { drsMcp } from '../../../../src/middleware/mcp/index.js';
-import { StdioGuard } from '../../../../src/relay/guard-stdio.js';
+import { stdioGuard } from '../../../../src/relay/guard-stdio.js';
 import { messageOf, readBytes } from '../../../../src/relay/message.js';
 import { readConfiguration } from '../../../../src/service/configuration/configuration.js';
 import { Opened, openCore } from '../../../../src/service/core.js';
@@ -591,7 +591,7 @@ async function openGuard(
   const opened = new Opened();
   const { gate, verdicts, engine } = await openCore(configuration as never, log, opened);
   const parts = { decider: gate.decider, verdicts, maxBytes: 1_000_000, announcement: {} };
-  const guard = new StdioGuard({ ...parts, dropped: () => undefined });
+  const guard = stdioGuard({ ...parts, dropped: () => undefined });
   let asked = 0;
   return {
     name: 'guard over stdio',

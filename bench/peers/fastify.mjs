@@ -1,19 +1,33 @@
 import { createHash } from 'node:crypto';
+import fastify from 'fastify';
+import { LRUCache } from 'lru-cache';
+import sodium from 'sodium-native';
+import { publicKeyOf } from '../../dist/protocol/did-key.js';
+
+// What an experienced engineer would write: Fastify, libsodium, and a cache of verified receipts. Invocations are not
+// cached, since each call has a new one.
+const verified = new LRUCache({ maxSize: 64 * 1024 * 1024, sizeCalculation: (_, jwt) => jwt.length });
+const keys = new LRUCache({ max: 10_000, memoMethod: (did) => Buffer.from(publicKeyOf(did) ?? []) });
+
+function check(jwt, did, isInvocation) {
+  // A receipt names its issuer, so its text also determines the key.
+  if (!isInvocation && verified.has(jwt)) return true;
+  const end = jwt.lastIndexOf('.');
+  const signature = Buffer.from(jwt.slice(end + 1), 'base64url');
+  const key = keys.memo(did);
+  if (signature.length !== 64 || key.length !== 32) return false;
+  if (!sodium.crypto_sign_verify_detached(signature, Buffer.from(jwt.slice(0, end)), key)) return false;
+  if (!isInvocation) verified.set(jwt, true);
+  return true;
+}
 
 // The verification as an engineer would write it from docs/spec in an afternoon: blocks A to F one after the other. It
 // leaves out strict JSON and base64url, duplicate members, resources, data classes and replay, so it does less than the
 // product.
-
 const revoked = new Set();
 
-/**
- * Verifies a bundle.
- *
- * @param check (jwt, did, isInvocation): whether a JWT's signature verifies under the key of a did:key
- * @returns the verdict of `/verify`; an error has only its code
- */
-export async function verifyPlainly(bundle, check) {
-  const { receipts, invocation } = bundle;
+/** The verdict of `/verify`; an error has only its code. */
+function verify({ receipts, invocation }) {
   if (!Array.isArray(receipts) || receipts.length === 0) return refuse('EMPTY_CHAIN');
   if (typeof invocation !== 'string') return refuse('MISSING_INVOCATION');
   let claims;
@@ -32,9 +46,9 @@ export async function verifyPlainly(bundle, check) {
   const linkage = findBrokenLink(claims, call, hashes);
   if (linkage !== null) return refuse(linkage);
   for (const [at, jwt] of receipts.entries()) {
-    if (!(await check(jwt, claims[at].iss, false))) return refuse('INVALID_SIGNATURE');
+    if (!check(jwt, claims[at].iss, false)) return refuse('INVALID_SIGNATURE');
   }
-  if (!(await check(invocation, call.iss, true))) return refuse('INVALID_INVOCATION_SIGNATURE');
+  if (!check(invocation, call.iss, true)) return refuse('INVALID_INVOCATION_SIGNATURE');
   const policy = findPolicyBreach(claims, call);
   if (policy !== null) return refuse(policy);
   const now = Date.now() / 1000;
@@ -79,3 +93,9 @@ function findPolicyBreach(claims, call) {
   );
   return isAllowed ? null : 'POLICY_VIOLATION';
 }
+
+const app = fastify();
+app.post('/verify', (request) => verify(request.body));
+await app.listen({ port: 0, host: '127.0.0.1' });
+process.on('SIGTERM', () => process.exit(0));
+console.log(JSON.stringify({ port: app.server.address().port }));

@@ -1,0 +1,41 @@
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import { Lines } from '../../src/relay/lines.js';
+import { readEnds } from '../../src/relay/message.js';
+
+const MAX = 2500;
+const ids = fc.oneof(fc.integer(), fc.string());
+const long = fc.oneof(
+  fc.string({ minLength: MAX, unit: 'grapheme' }),
+  fc.array(fc.record({ id: fc.integer() }), { minLength: 300, maxLength: 300 }),
+);
+/** As SDKs order the members: those that are no object come first, or last, or on both sides. */
+const messages = fc
+  .tuple(ids, fc.record({ name: fc.jsonValue(), id: fc.integer(), text: long }), fc.boolean(), fc.boolean())
+  .map(([id, params, isFirst, isNamed]) => {
+    const head = { jsonrpc: '2.0', ...(isNamed ? { method: 'a/b' } : {}) };
+    return isFirst ? { ...head, id, params } : { params, ...head, id };
+  });
+
+it('finds the id of a line that is too long at its ends, in pieces of any size, and goes on', () => {
+  const sizes = fc.integer({ min: 1, max: 5000 });
+  const holds = fc.property(messages, fc.nat(2), sizes, (message, spaces, size) => {
+    const text = JSON.stringify(message, null, spaces).replaceAll('\n', '\r');
+    const bytes = Buffer.from(`{}\n${text}\n{"id":1}\n[`);
+    const lines = new Lines(MAX);
+    const found: unknown[] = [];
+    const take = (line: { bytes: Buffer; isTooLong: boolean }) =>
+      found.push(line.isTooLong ? readEnds(line.bytes) : line.bytes.toString());
+    for (let at = 0; at < bytes.length; at += size)
+      for (const line of lines.push(bytes.subarray(at, at + size))) take(line);
+    for (const line of lines.end()) take(line);
+    expect(found).toMatchObject(['{}', { id: message.id }, '{"id":1}', '[']);
+    expect(Object.hasOwn(found[1] as object, 'method')).toBe('method' in message);
+  });
+  fc.assert(holds, { numRuns: 100 });
+});
+
+it('takes no id from within', () => {
+  const inside = `{"a":{"b":"${'x'.repeat(1000)}"},"c":[{"id":7},{"id":8}]${' '.repeat(1000)}}`;
+  expect(readEnds(Buffer.from(inside))).not.toHaveProperty('id');
+});
