@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs';
 import { defineConfig } from 'oxlint';
 
-// Imports point one way: protocol ← verify ← gate ← (signatures, redis, revocation, usage, trust) ← verifier ← (service,
+// Imports point one way: protocol ← verify ← gate ← (signatures, files, redis, revocation, usage, trust) ← verifier ← (service,
 // middleware) ← relay ← cli. A relay is a door of the gate: its decision, listener and limits are the service's, and what
 // it signs is the middleware's. For each folder of src/: the folders it may import from, besides itself.
 /** @type {Record<string, string[]>} */
@@ -11,8 +11,9 @@ const mayImport = {
   gate: ['protocol', 'verify'],
   signatures: ['protocol', 'verify'],
   redis: [],
-  revocation: ['protocol', 'verify', 'signatures', 'redis'],
-  usage: ['protocol', 'verify', 'redis'],
+  files: ['protocol', 'verify'],
+  revocation: ['protocol', 'verify', 'signatures', 'redis', 'files'],
+  usage: ['protocol', 'verify', 'redis', 'files'],
   trust: ['protocol', 'verify'],
   issue: ['protocol', 'verify', 'signatures'],
   client: ['protocol', 'verify', 'verifier'],

@@ -1,3 +1,5 @@
+import { access, constants } from 'node:fs/promises';
+import path from 'node:path';
 import { announcementOf } from '../gate/mcp.js';
 import { destinationOf } from '../relay/destination.js';
 import { MAX_MESSAGE_BYTES } from '../relay/message.js';
@@ -15,6 +17,7 @@ import { OPTIONS } from '../service/configuration/variables.js';
 import { Opened, openCore } from '../service/core.js';
 import { openLog } from '../service/main.js';
 import { BUILD } from '../service/observe/build-info.js';
+import { FileReplayStore } from '../usage/file-store.js';
 import { OptionsError } from '../verifier/options.js';
 import { CommandError } from './command-error.js';
 
@@ -27,6 +30,7 @@ export interface GuardOptions {
   readonly listen?: string;
   readonly allowHost?: readonly string[];
   readonly protocol?: 'mcp' | 'a2a' | 'http';
+  readonly state?: string;
   readonly check?: true;
 }
 
@@ -51,35 +55,45 @@ const NAMES: Readonly<Record<string, string>> = {
  * @throws CommandError if the options cannot be used, or if something cannot be opened
  */
 export async function guard(command: readonly string[], options: GuardOptions): Promise<void> {
-  const { to, check, protocol = 'mcp', allowHost = [] } = options;
+  const { to, state, check, protocol = 'mcp', allowHost = [] } = options;
   const isStdio = command.length > 0;
   const defect = findDefect(command, options);
   if (defect !== null) throw new CommandError(defect, 'see `drs-verify guard --help` for examples');
   const env = environmentOf(options, isStdio);
   const configuration = read(env, options, isStdio);
-  const { gateRoutes, trustProxy, host } = configuration;
+  const { gateRoutes, gateReplay, trustProxy, host, replayMaxEntries: maxEntries } = configuration;
   if (protocol === 'http' && gateRoutes === undefined)
     throw new CommandError(
       'there is no table of routes, so that every call would be refused',
       `name its file (--routes, ${PREFIX}GATE_ROUTES); --routes any compares the body alone, at the path of --to`,
     );
+  if (state !== undefined && gateReplay !== 'memory')
+    throw new CommandError(
+      `--state keeps what is recorded in memory, and ${PREFIX}GATE_REPLAY is "${gateReplay}"`,
+      `leave out --state, or unset ${PREFIX}GATE_REPLAY`,
+    );
   const destination = destinationOf(to ?? 'http://stdio', { protocol, isRouted: gateRoutes !== 'any' });
   if (check) {
     const defects = await findStartProblems({ ...configuration, frontEnd: 'node' });
+    if (state !== undefined) defects.push(...(await findStateProblems(state)));
     if (defects.length > 0) throw cannotStart(defects);
     console.log('The configuration can work.');
     return;
   }
   const log = openLog(configuration, isStdio ? 2 : 1);
   for (const warning of warningsAbout(configuration)) log.warn(inOptions(warning));
+  if (state === undefined && gateReplay === 'memory')
+    log.warn('used calls and limits begin again with each start: name a folder that keeps them (--state)');
   for (const name of VARIABLES)
     if (OURS.test(name) && process.env[name] !== undefined && env[name] === undefined)
       log.warn(
         `${name} is set, and a guard does not read it: what it was to refuse passes; set ${PREFIX}${name}`,
       );
+  const openReplays =
+    state === undefined ? undefined : () => FileReplayStore.open(state, { maxEntries, log });
   try {
     // Each loads what only it needs.
-    if (isStdio) await runStdio(command, configuration, log);
+    if (isStdio) await runStdio(command, configuration, log, openReplays);
     else {
       const { hostsOf, isLoopback, runHttpRelay } = await import('../relay/http-relay.js');
       const { guardJudge } = await import('../relay/guard-http.js');
@@ -87,7 +101,10 @@ export async function guard(command: readonly string[], options: GuardOptions): 
       const isAny = allowHost.length === 0 && (!isLoopback(host) || trustProxy !== undefined);
       const makeJudge = guardJudge(configuration, protocol, destination);
       const hosts = isAny ? null : hostsOf(host, allowHost);
-      const url = await runHttpRelay({ configuration, destination, makeJudge, hosts, log }, true);
+      const url = await runHttpRelay(
+        { configuration, destination, makeJudge, hosts, log, openReplays },
+        true,
+      );
       // This comes last, since a program that waits for this line may send a signal at once.
       log.info({ ...BUILD, url, protocol, to: destination.url.origin }, 'listening');
     }
@@ -105,6 +122,7 @@ async function runStdio(
   command: readonly string[],
   configuration: Configuration,
   log: ReturnType<typeof openLog>,
+  openReplays: Parameters<typeof openCore>[3],
 ): Promise<void> {
   const { stdioGuard } = await import('../relay/guard-stdio.js');
   const { relayToChild } = await import('../relay/pump.js');
@@ -116,7 +134,7 @@ async function runStdio(
   } = configuration;
   const opened = new Opened();
   try {
-    const { gate } = await openCore(configuration, log, opened);
+    const { gate } = await openCore(configuration, log, opened, openReplays);
     const guarding = stdioGuard({
       ...{ decider: gate.decider, maxBytes },
       announcement: announcementOf({
@@ -214,6 +232,19 @@ function read(
     defects.push(...error.problems);
   }
   throw cannotStart(defects);
+}
+
+/** Looks whether the folder of `--state` can be used, or created if it is missing. Changes nothing. */
+async function findStateProblems(folder: string): Promise<string[]> {
+  for (const at of [folder, path.dirname(folder)])
+    try {
+      await access(at, constants.R_OK | constants.W_OK | constants.X_OK);
+      return [];
+    } catch (error) {
+      const { code, message } = error as NodeJS.ErrnoException;
+      if (code !== 'ENOENT') return [`--state: ${message}`];
+    }
+  return [`--state: there is no folder in which ${folder} could be created`];
 }
 
 const VARIABLE = new RegExp(`(?<![\\w-])(?:${VARIABLES.join('|')})(?!\\w)`, 'g');

@@ -149,6 +149,7 @@ export interface HttpRelayParts {
   /** The names by which it may be called; `null`: any. */
   readonly hosts: ReadonlySet<string> | null;
   readonly log: Logger;
+  readonly openReplays?: Parameters<typeof openCore>[3];
 }
 
 /**
@@ -163,7 +164,7 @@ export async function openHttpRelay(parts: HttpRelayParts) {
   const opened = new Opened();
   try {
     const certificate = ServedCertificate.read(configuration);
-    const core = await openCore(configuration, log, opened);
+    const core = await openCore(configuration, log, opened, parts.openReplays);
     const { metrics, engine, gatekeeper, gate } = core;
     const { http: connections, upstream } = divideForGuard(configuration, log);
     const slots = new PerClientSlots(upstream);

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import type { UnreadyReason as RevocationUnreadyReason } from '../revocation/index.js';
-import type { ReplayUnreadyReason } from '../usage/index.js';
+import type { ReplayStore, ReplayUnreadyReason } from '../usage/index.js';
 import { openEngine } from '../verifier/create-verifier.js';
 import type { Engine } from '../verifier/engine.js';
 import type { Configuration } from './configuration/configuration.js';
@@ -39,16 +39,22 @@ export interface Core {
  * Opens logs, verifier, gatekeeper and gate.
  *
  * @param opened gets what must be closed, also if this rejects
+ * @param openReplays opens the gate's record of used invocations, in place of what `GATE_REPLAY` says
  * @throws Error if a store, a log or the routes cannot be opened
  */
-export async function openCore(configuration: Configuration, log: Logger, opened: Opened): Promise<Core> {
+export async function openCore(
+  configuration: Configuration,
+  log: Logger,
+  opened: Opened,
+  openReplays?: () => Promise<ReplayStore | null>,
+): Promise<Core> {
   const { decisionLog } = configuration;
   const decisions = decisionLog === undefined ? null : await LineFile.open(decisionLog, log);
   const verdicts = opened.add(new VerdictLogs(configuration, log, decisions));
   const metrics = new Metrics();
   const engine = opened.add(await openEngine(configuration, { log, observer: metrics.observer }));
   const gatekeeper = new Gatekeeper(configuration, new Backlog(configuration, engine.signatures));
-  const gate = opened.add(await openGate({ engine, configuration, metrics, verdicts, log }));
+  const gate = opened.add(await openGate({ engine, configuration, metrics, verdicts, log }, openReplays));
   return { verdicts, metrics, engine, gatekeeper, gate };
 }
 

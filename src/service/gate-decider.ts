@@ -214,11 +214,12 @@ export interface Gate {
  */
 export async function openGate(
   deps: Pick<RouteContext, 'engine' | 'configuration' | 'metrics' | 'verdicts' | 'log'>,
+  open = () => openReplays(deps.configuration.gateReplay, deps.configuration, deps.log),
 ): Promise<Gate> {
   const { engine, configuration, metrics, verdicts, log } = deps;
   const { gateReplay, gateRoutes, gateSigningKey, statusListBaseUrl } = configuration;
   const routes = new ServedRoutes(gateRoutes);
-  const replays = await openReplays(gateReplay, configuration, log);
+  const replays = await open();
   if (gateReplay === 'off')
     log.warn('GATE_REPLAY is off: a call that the gate allowed can be repeated while its delegation lives');
   const { list } = engine.revocation;

@@ -10,7 +10,8 @@ export const SPARE_SECS = 2 * 3_600;
 /** Seconds for which a counter of a receipt without an end is kept after its last use: 400 days. */
 export const KEPT_UNUSED_SECS = 400 * 86_400;
 
-interface Counter extends Usage {
+/** A {@link Usage} that changes. */
+export interface Counter extends Usage {
   calls: number;
   microUsd: number;
   /** Unix seconds, from which on it may be forgotten. Each use moves that of a receipt without an end. */
@@ -51,23 +52,23 @@ export function findReached(
  */
 export class Counters {
   readonly #capacity: number;
-  readonly #byReceipt = new Map<string, Counter>();
+  readonly byReceipt = new Map<string, Counter>();
   /** Goes around, looking for counters that have ended. */
   #search: IterableIterator<[string, Counter]>;
   /** The latest end of a counter that was forgotten. Where a clock goes back, receipts that ended by then are refused. */
-  #forgottenUntil = -Infinity;
+  forgottenUntil = -Infinity;
 
   constructor(capacity: number) {
     this.#capacity = capacity;
-    this.#search = this.#byReceipt.entries();
+    this.#search = this.byReceipt.entries();
   }
 
   get size(): number {
-    return this.#byReceipt.size;
+    return this.byReceipt.size;
   }
 
   usageOf(receipt: string): Usage | null {
-    const counter = this.#byReceipt.get(receipt);
+    const counter = this.byReceipt.get(receipt);
     return counter === undefined ? null : { calls: counter.calls, microUsd: counter.microUsd };
   }
 
@@ -75,7 +76,7 @@ export class Counters {
   findReached(charge: Charge): ReachedLimit | null {
     return findReached(
       charge,
-      (index) => this.#byReceipt.get((charge.limits[index] as CountedLimits).receipt) ?? NOTHING,
+      (index) => this.byReceipt.get((charge.limits[index] as CountedLimits).receipt) ?? NOTHING,
     );
   }
 
@@ -88,10 +89,10 @@ export class Counters {
   charge(charge: Charge, now: number): Usage[] {
     this.#makeRoom(charge, now);
     return charge.limits.map((limits) => {
-      let counter = this.#byReceipt.get(limits.receipt);
+      let counter = this.byReceipt.get(limits.receipt);
       if (counter === undefined) {
         counter = { calls: 0, microUsd: 0, end: endOf(limits, now) };
-        this.#byReceipt.set(limits.receipt, counter);
+        this.byReceipt.set(limits.receipt, counter);
       } else if (limits.exp === null) counter.end = endOf(limits, now);
       counter.calls++;
       if (limits.maxTotalMicroUsd !== null) counter.microUsd += charge.costMicroUsd;
@@ -100,10 +101,10 @@ export class Counters {
   }
 
   /** Gives back what a call was charged. @returns `false` if the counters do not have it; then nothing changes */
-  refund({ calls, parts }: Refund): boolean {
+  refund({ calls, parts }: Pick<Refund, 'parts'> & { readonly calls: number }): boolean {
     const changes: [Counter, number][] = [];
     for (const { receipt, microUsd } of parts) {
-      const counter = this.#byReceipt.get(receipt);
+      const counter = this.byReceipt.get(receipt);
       if (counter === undefined || counter.calls < calls || counter.microUsd < microUsd) return false;
       changes.push([counter, microUsd]);
     }
@@ -115,34 +116,35 @@ export class Counters {
   }
 
   clear(): void {
-    this.#byReceipt.clear();
+    this.byReceipt.clear();
   }
 
   #makeRoom(charge: Charge, now: number): void {
     let needed = 0;
     for (const limits of charge.limits) {
-      if (this.#byReceipt.has(limits.receipt)) continue;
+      if (this.byReceipt.has(limits.receipt)) continue;
       needed++;
-      if (endOf(limits, now) <= this.#forgottenUntil)
+      if (endOf(limits, now) <= this.forgottenUntil)
         throw new ReplayStoreError('the clock has gone back, and calls under this receipt may be forgotten');
     }
-    const isFull = this.#byReceipt.size + needed > this.#capacity;
-    this.#forgetEnded(now, isFull ? STEPS_IF_FULL : STEPS * needed);
-    if (this.#byReceipt.size + needed > this.#capacity)
-      throw new ReplayStoreError(`it is full: ${this.#byReceipt.size} limited receipts are counted`);
+    const isFull = this.byReceipt.size + needed > this.#capacity;
+    this.forgetEnded(now, isFull ? STEPS_IF_FULL : STEPS * needed);
+    if (this.byReceipt.size + needed > this.#capacity)
+      throw new ReplayStoreError(`it is full: ${this.byReceipt.size} limited receipts are counted`);
   }
 
-  #forgetEnded(now: number, steps: number): void {
+  /** @param steps how many counters are looked at, at most */
+  forgetEnded(now: number, steps = Infinity): void {
     for (let left = steps; left > 0; left--) {
       const next = this.#search.next();
       if (next.done === true) {
-        this.#search = this.#byReceipt.entries();
+        this.#search = this.byReceipt.entries();
         return;
       }
       const [receipt, { end }] = next.value;
       if (end > now) continue;
-      this.#byReceipt.delete(receipt);
-      this.#forgottenUntil = Math.max(this.#forgottenUntil, end);
+      this.byReceipt.delete(receipt);
+      this.forgottenUntil = Math.max(this.forgottenUntil, end);
     }
   }
 }

@@ -13,10 +13,13 @@ import {
   type Use,
 } from './usage-store.js';
 
-interface Entry {
+/** An invocation on record. */
+export interface Entry {
   readonly key: string;
   /** Unix seconds. From then on the entry may be forgotten. */
   readonly end: number;
+  /** `refunded`: its charge was given back. `undone`: it was not used after all, and can be. */
+  state: 'used' | 'refunded' | 'undone';
   next: Entry | null;
 }
 
@@ -63,17 +66,16 @@ const NO_LONGER_NEARLY_FULL = 0.6;
  */
 export function createMemoryReplayStore(options: MemoryReplayStoreOptions = {}): MemoryReplayStore {
   const { maxEntries, log } = checkedOptions(options, OPTIONS);
-  return new KeyQueue(maxEntries, log);
+  return new MemoryStore(maxEntries, log);
 }
 
-class KeyQueue implements MemoryReplayStore {
+/** The store, and what is needed to keep a copy of it elsewhere: see file-store.ts. */
+export class MemoryStore implements MemoryReplayStore {
   readonly capacity: number;
-  readonly #counters: Counters;
+  protected readonly usages: Counters;
   readonly #log: ReplayLog | undefined;
-  readonly #keys = new Set<string>();
-  /** Those of {@link #keys} whose charge was given back. */
-  readonly #refunded = new Set<string>();
-  // In the order of expiry, since all entries live equally long. A list, because finding the oldest member of a Set
+  protected readonly entries = new Map<string, Entry>();
+  // In the order of expiry, since all entries live equally long. A list, because finding the oldest member of a Map
   // takes longer and longer as members before it are deleted.
   #oldest: Entry | null = null;
   #newest: Entry | null = null;
@@ -81,21 +83,21 @@ class KeyQueue implements MemoryReplayStore {
 
   constructor(capacity: number, log: ReplayLog | undefined) {
     this.capacity = capacity;
-    this.#counters = new Counters(Math.ceil(capacity / INVOCATIONS_PER_COUNTER));
+    this.usages = new Counters(Math.ceil(capacity / INVOCATIONS_PER_COUNTER));
     this.#log = log;
   }
 
   get size(): number {
-    return this.#keys.size;
+    return this.entries.size;
   }
 
   get counters(): number {
-    return this.#counters.size;
+    return this.usages.size;
   }
 
   /** Entries are dropped only by `use`, so an expired one counts as room. */
   get unreadyReason(): ReplayUnreadyReason | null {
-    if (this.#keys.size < this.capacity) return null;
+    if (this.entries.size < this.capacity) return null;
     return (this.#oldest as Entry).end > Date.now() / 1000 ? 'replay_store_full' : null;
   }
 
@@ -103,56 +105,55 @@ class KeyQueue implements MemoryReplayStore {
   // eslint-disable-next-line typescript/require-await -- an error must become a rejection
   async use(key: string, now: number, ttlSecs: number, charge: Charge | null): Promise<Use> {
     this.#evict(now);
-    if (this.#keys.has(key)) return REPLAYED;
-    if (this.#keys.size >= this.capacity) {
+    const known = this.entries.get(key);
+    if (known !== undefined && known.state !== 'undone') return REPLAYED;
+    if (known === undefined && this.entries.size >= this.capacity) {
       throw new ReplayStoreError(`it is full: ${this.capacity} invocations are on record`);
     }
-    if (charge === null) {
-      this.#record(key, now + ttlSecs);
-      return NEW;
-    }
-    const limit = this.#counters.findReached(charge);
+    const limit = charge === null ? null : this.usages.findReached(charge);
     if (limit !== null) return { kind: 'reached', limit };
-    const usage = this.#counters.charge(charge, now);
-    this.#record(key, now + ttlSecs);
-    return { kind: 'new', usage };
+    const use: Use = charge === null ? NEW : { kind: 'new', usage: this.usages.charge(charge, now) };
+    if (known === undefined) this.record(key, now + ttlSecs, 'used');
+    // It lives long enough: an invocation stays fresh no longer than after its first use.
+    else known.state = 'used';
+    return use;
   }
 
   usageOf(receipt: string): Promise<Usage | null> {
-    return Promise.resolve(this.#counters.usageOf(receipt));
+    return Promise.resolve(this.usages.usageOf(receipt));
   }
 
   refund(key: string, refund: Refund): Promise<'refunded' | 'repeated' | 'unknown'> {
-    if (this.#refunded.has(key)) return Promise.resolve('repeated');
-    if (!this.#keys.has(key) || !this.#counters.refund(refund)) return Promise.resolve('unknown');
-    this.#refunded.add(key);
+    const entry = this.entries.get(key);
+    if (entry?.state === 'refunded') return Promise.resolve('repeated');
+    if (entry?.state !== 'used' || !this.usages.refund(refund)) return Promise.resolve('unknown');
+    entry.state = 'refunded';
     return Promise.resolve('refunded');
   }
 
-  #record(key: string, end: number): void {
-    const entry: Entry = { key, end, next: null };
-    if (this.#newest === null) this.#oldest = entry;
-    else this.#newest.next = entry;
-    this.#newest = entry;
-    this.#keys.add(key);
-    this.#watch();
-  }
-
   close(): Promise<void> {
-    this.#keys.clear();
-    this.#refunded.clear();
-    this.#counters.clear();
+    this.entries.clear();
+    this.usages.clear();
     this.#oldest = this.#newest = null;
     return Promise.resolve();
   }
 
+  protected record(key: string, end: number, state: Entry['state']): void {
+    const entry: Entry = { key, end, state, next: null };
+    if (this.#newest === null) this.#oldest = entry;
+    else this.#newest.next = entry;
+    this.#newest = entry;
+    this.entries.set(key, entry);
+    this.#watch();
+  }
+
   #watch(): void {
-    const share = this.#keys.size / this.capacity;
+    const share = this.entries.size / this.capacity;
     if (share < NO_LONGER_NEARLY_FULL) this.#hasWarned = false;
     if (share < NEARLY_FULL || this.#hasWarned) return;
     this.#hasWarned = true;
     this.#log?.warn(
-      { entries: this.#keys.size, capacity: this.capacity },
+      { entries: this.entries.size, capacity: this.capacity },
       'the replay store is nearly full: once it is, calls are refused; give it more entries or a shorter window',
     );
   }
@@ -161,8 +162,7 @@ class KeyQueue implements MemoryReplayStore {
     for (let left = EVICTIONS_PER_USE; left > 0; left--) {
       const entry = this.#oldest;
       if (entry === null || entry.end > now) return;
-      this.#keys.delete(entry.key);
-      this.#refunded.delete(entry.key);
+      this.entries.delete(entry.key);
       this.#oldest = entry.next;
       if (this.#oldest === null) this.#newest = null;
     }

@@ -22,7 +22,10 @@ const host = (name: string, ...more: string[]) =>
   work.done('host', name, '--server', 'files', ...BY, ...more);
 /** A server behind `guard`, which needs a secret of its own or none. */
 const guarded = (name: string, ...variables: string[]) =>
-  host(name, '--trusted-root', alice, ...variables.flatMap((one) => ['--variable', one]), '--', ...SERVER);
+  host(
+    ...[name, '--trusted-root', alice, '--state', 'state'],
+    ...[...variables.flatMap((one) => ['--variable', one]), '--', ...SERVER],
+  );
 
 /** What a host starts. */
 interface Started {
@@ -107,7 +110,7 @@ const expected = () => ({
   args: [
     ...[MAIN, 'sign', '--key', work.path('bot.key'), '--chain', work.path('root.jwt')],
     ...['--tool-server', 'stdio:files', '--', process.execPath, MAIN, 'guard', '--trusted-root', alice],
-    ...['--tool-server', 'stdio:files', '--', ...SERVER],
+    ...['--tool-server', 'stdio:files', '--state', work.path('state'), '--', ...SERVER],
   ],
 });
 
@@ -174,6 +177,7 @@ it.each([
   [['host', 'zed', '--server', 'a', ...BY, '--to', 'x:y'], '--to is "x:y"'],
   [['host', 'zed', '--server', 'a', ...BY, '--trusted-root', 'alice', '--', 'cat'], 'is "alice"'],
   [['host', 'zed', '--server', 'a', ...BY, '--trusted-root', '', '--', 'cat'], 'not an empty text'],
+  [['host', 'zed', '--server', 'a', ...BY, '--state', 'state', '--', 'cat'], '--state is for a guard'],
   [['host', 'gemini', '--server', 'a', ...BY, '--', 'cat', '$HOME'], 'which gemini may replace'],
   [['host', 'opencode', '--server', 'a', ...BY, '--', 'cat', '{env:A}'], 'which opencode may replace'],
   [['host', 'zed', '--server', 'a', ...BY, '--header-env', 'A: B', '--', 'cat'], '--header-env is for --to'],

@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { lockFile } from '../../src/revocation/store/file-lock.js';
+import { lockFile } from '../../src/files/locked-file.js';
+import { ENTRY_FILE } from '../../src/revocation/store/entry-file.js';
 import { RedisServer } from '../usage/redis-server.js';
 import { needs } from '../support/programs.js';
 
@@ -81,7 +82,7 @@ describe('drs revocations', { ...needs('redis-server'), shuffle: false }, () => 
       expect(run('import', file).stderr).toContain('its last line has no line feed');
     }
     writeFileSync(file, line);
-    const lock = await lockFile(file);
+    const lock = await lockFile(file, ENTRY_FILE);
     const locked = run('import', file);
     expect([locked.status, locked.stderr]).toEqual([
       2,

@@ -41,6 +41,8 @@ const WRONG: readonly Row[] = [
   ['with a query', none, { ...proxy, to: 'http://x/?a', protocol: 'a2a' }, {}, 'without a query'],
   ['with a variable that is none', ['x'], named, { DRS_LOG_REFUSALS: 'me' }, 'DRS_LOG_REFUSALS is "me"'],
   ['with an empty name', ['x'], { ...named, toolServer: '' }, {}, '(DRS_SERVER_IDENTITY) is empty'],
+  ['with a state off', ['x'], { ...named, state: 'x' }, { DRS_GATE_REPLAY: 'off' }, '--state keeps what'],
+  ['with a state in Redis', ['x'], { ...named, state: 'x' }, { DRS_GATE_REPLAY: 'redis' }, 'is "redis"'],
   ['without its routes', none, { ...proxy, protocol: 'http', routes: 'no/file' }, {}, 'is "no/file"'],
   ['with a program that is not there', ['./no-such-program'], named, {}, 'there is no such program'],
 ];

@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { readEntry, toJson, type Entry } from '../../src/revocation/entry.js';
-import { lockFile } from '../../src/revocation/store/file-lock.js';
-import { lineOf } from '../../src/revocation/store/entry-file.js';
+import { lockFile as lockFileOf } from '../../src/files/locked-file.js';
+import { ENTRY_FILE, lineOf } from '../../src/revocation/store/entry-file.js';
 import { LocalStore } from '../../src/revocation/store/local-store.js';
 import { openFilesIn } from '../support/open-files.js';
 import { digest, entryOf } from './entries.js';
@@ -51,6 +51,8 @@ afterEach(async () => {
   for (const store of opened.splice(0)) await store.close();
   await rm(folder, { recursive: true });
 });
+
+const lockFile = (at: string) => lockFileOf(at, ENTRY_FILE);
 
 /** What the store writes of these indices. */
 const lines = (...indices: readonly number[]) => indices.map((index) => lineOf(entryOf(index))).join('');

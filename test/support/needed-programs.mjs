@@ -44,6 +44,7 @@ export const PROGRAMS = /** @satisfies {Record<string, NeededProgram>} */ ({
     tests: 'the example pkcs11-signer',
   },
   'pkcs11-tool': { package: 'opensc', tests: 'the example pkcs11-signer' },
+  prlimit: { package: 'util-linux', tests: 'a file that cannot grow' },
   prometheus: { package: 'prometheus', tests: 'metrics, rules and dashboards in a real Prometheus' },
   promtool: { package: 'prometheus', tests: 'metrics and rules' },
   python3: { package: 'python3', tests: "requests as Python's http.client sends them" },

@@ -1,3 +1,6 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   createMemoryReplayStore,
@@ -5,6 +8,7 @@ import {
   ReplayStoreError,
   type ReplayStore,
 } from '../../src/usage/index.js';
+import { FileReplayStore } from '../../src/usage/file-store.js';
 import type { CountedLimits } from '../../src/verify/limits.js';
 import { call, chargeOf, limitOf, NOW } from './limits.js';
 import { command, startRedisCluster, type RedisCluster } from './redis-cluster.js';
@@ -12,7 +16,9 @@ import { RedisServer } from './redis-server.js';
 import { needs } from '../support/programs.js';
 
 const MAX = Number.MAX_SAFE_INTEGER;
-const KINDS = ['memory', 'redis', 'cluster'] as const;
+const KINDS = ['memory', 'file', 'redis', 'cluster'] as const;
+const folder = mkdtempSync(path.join(tmpdir(), 'drs-limits-'));
+const log = { info: () => undefined, warn: () => undefined, error: () => undefined };
 const REDIS = needs('redis-server');
 let redis: RedisServer;
 let cluster: RedisCluster;
@@ -22,7 +28,9 @@ async function open(kind: (typeof KINDS)[number], periods = {}): Promise<ReplayS
   const store =
     kind === 'memory'
       ? createMemoryReplayStore()
-      : await openRedisReplayStore({ url: urlOf(kind), timeoutMs: 20_000 }, periods);
+      : kind === 'file'
+        ? await FileReplayStore.open(folder, { maxEntries: 1e6, log })
+        : await openRedisReplayStore({ url: urlOf(kind), timeoutMs: 20_000 }, periods);
   stores.push(store);
   return store;
 }
@@ -33,13 +41,14 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(async () => {
   for (const store of stores) await store.close();
+  rmSync(folder, { recursive: true });
   if (REDIS.skip) return;
   await redis.stop();
   await cluster.stop();
 });
 
 for (const kind of KINDS)
-  describe(`limits that are counted in ${kind}`, kind === 'memory' ? {} : REDIS, () => {
+  describe(`limits that are counted in ${kind}`, kind === 'memory' || kind === 'file' ? {} : REDIS, () => {
     let store: ReplayStore;
     beforeAll(async () => {
       store = await open(kind);
@@ -109,8 +118,8 @@ for (const kind of KINDS)
       const key = `${kind} from two`;
       await store.use(key, NOW, 961, chargeOf([limit], 30));
       await call(store, [limit], 40);
-      // In memory, another store is another verifier.
-      const other = kind === 'memory' ? store : await open(kind);
+      // In memory, another store is another verifier; a file has one.
+      const other = kind === 'memory' || kind === 'file' ? store : await open(kind);
       const answers = await Promise.all(
         Array.from({ length: 20 }, (_, at) =>
           (at % 2 === 0 ? store : other).refund?.(key, {

@@ -1,5 +1,9 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect, it, onTestFinished } from 'vitest';
+import { FileReplayStore } from '../../src/usage/file-store.js';
 import { createMemoryReplayStore, openRedisReplayStore } from '../../src/usage/index.js';
 import { eventually } from '../support/eventually.js';
 import { localInstance, processInstance, runBatch } from './model.js';
@@ -12,6 +16,25 @@ it('no schedule takes more than a limit, in memory', async () => {
   const store = createMemoryReplayStore();
   const { check } = await runBatch(seeds(300, 1), [await localInstance(() => Promise.resolve(store))]);
   expect(await check(store)).toEqual([]);
+});
+
+it('no schedule takes more than a limit, in a file, while the process that has it dies', async () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'drs-model-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const instance = await processInstance(folder);
+  onTestFinished(() => instance.close());
+  const { check, unknown } = await runBatch(seeds(150, 1), [instance], async () => {
+    for (let times = 0; times < 4; times++) {
+      await pause(20);
+      await instance.kill();
+    }
+  });
+  await instance.close();
+  const log = { info: () => undefined, warn: () => undefined, error: () => undefined };
+  const store = await FileReplayStore.open(folder, { maxEntries: 1e6, log });
+  onTestFinished(() => store.close());
+  expect(await check(store)).toEqual([]);
+  expect(unknown).toBeGreaterThan(0);
 });
 
 // 10,000 schedules, also on a cluster: scripts/usage/main.ts.

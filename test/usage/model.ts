@@ -35,12 +35,16 @@ export async function localInstance(open: () => Promise<ReplayStore>): Promise<I
   };
 }
 
-/** An instance in a process of its own, which is killed with SIGKILL. */
-export async function processInstance(url: string): Promise<Instance> {
+/**
+ * An instance in a process of its own, which is killed with SIGKILL.
+ *
+ * @param where the URL of Redis, or the folder of a store in a file
+ */
+export async function processInstance(where: string): Promise<Instance> {
   const waiting = new Map<string, { resolve: (answer: unknown) => void; reject: (error: Error) => void }>();
   let serial = 0;
   const start = async () => {
-    const child = fork('test/usage/model-child.mjs', [url]);
+    const child = fork('test/usage/model-child.mjs', [where]);
     child.on('message', ({ id, answer }: { id: string; answer: unknown }) => {
       if (answer === null) waiting.get(id)?.reject(new Error('refused'));
       else waiting.get(id)?.resolve(answer);

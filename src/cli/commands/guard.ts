@@ -38,6 +38,10 @@ export function define(command: Command): void {
       'with --protocol http: the table of routes (DRS_GATE_ROUTES); any: compare the body alone',
     )
     .option(
+      '--state <folder>',
+      'keep used calls and limits in this folder, for one guard; without it they begin again with each start',
+    )
+    .option(
       '--check',
       'check the configuration and what it names, but no port, and exit: with 0 if it can work, else with 2',
     )
@@ -45,7 +49,7 @@ export function define(command: Command): void {
       'after',
       `
 Over stdio, the tool server finds the context of a call in params._meta["xyz.okeyamy.drs/context"]; over HTTP in the
-headers X-DRS-…. What a client sends there is removed. A used call is refused (GATE_REPLAY).
+headers X-DRS-…. What a client sends there is removed. A used call is refused (GATE_REPLAY, --state).
 
 Examples:
   npx drs-verify guard --trusted-root did:key:z6Mk… --tool-server https://files.example -- node file-server.js /data

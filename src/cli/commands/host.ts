@@ -16,6 +16,7 @@ interface HostOptions extends KeyOptions {
   readonly passphraseFile?: string;
   readonly toolServer?: string;
   readonly trustedRoot: readonly string[];
+  readonly state?: string;
   readonly to?: string;
   readonly headerEnv: readonly string[];
   readonly variable: readonly string[];
@@ -143,6 +144,7 @@ export function define(command: Command): void {
       collect,
       [],
     )
+    .option('--state <folder>', 'with --trusted-root: where `guard` keeps used calls and limits')
     .option('--to <url>', 'instead of a command, a server that speaks Streamable HTTP')
     .option(
       '--header-env <header>',
@@ -184,14 +186,19 @@ async function host(name: string, server: readonly string[], options: HostOption
 
 /** What runs, as a host can start it from any folder. */
 async function entryOf(server: readonly string[], options: HostOptions): Promise<Entry> {
-  const { server: name, to, trustedRoot, headerEnv, variable } = options;
+  const { server: name, to, trustedRoot, state, headerEnv, variable } = options;
   requireWay(server, options);
   const program = programOf(process.argv);
   const toolServer = ['--tool-server', toolServerOf(options)];
   const guard = trustedRoot.flatMap((did) => ['--trusted-root', did]);
+  const kept = state === undefined ? [] : ['--state', path.resolve(state)];
   const behind =
     to === undefined
-      ? ['--', ...(guard.length === 0 ? [] : [...program, 'guard', ...guard, ...toolServer, '--']), ...server]
+      ? [
+          '--',
+          ...(guard.length === 0 ? [] : [...program, 'guard', ...guard, ...toolServer, ...kept, '--']),
+          ...server,
+        ]
       : ['--to', to, ...headerEnv.flatMap((header) => ['--header-env', header])];
   const [command, ...args] = [...program, 'sign', ...(await signerOf(options)), ...toolServer, ...behind];
   const ofHeaders = headerEnv.map((header) => header.slice(header.indexOf(':') + 1).trim());
@@ -205,7 +212,7 @@ async function entryOf(server: readonly string[], options: HostOptions): Promise
   return { name, command, args, variables };
 }
 
-function requireWay(server: readonly string[], { chain, to, trustedRoot, headerEnv }: HostOptions) {
+function requireWay(server: readonly string[], { chain, to, trustedRoot, state, headerEnv }: HostOptions) {
   const noDid = trustedRoot.find((did) => did !== 'any' && DEFAULT_KEYS.publicKeyOf(did) === null);
   refuseWrong([
     [
@@ -224,6 +231,7 @@ function requireWay(server: readonly string[], { chain, to, trustedRoot, headerE
       `--trusted-root is ${JSON.stringify(noDid)}`,
       'name the DID of the principal, did:key:z6Mk…',
     ],
+    [state !== undefined && trustedRoot.length === 0, '--state is for a guard', 'name a --trusted-root, too'],
     [to === undefined && headerEnv.length > 0, '--header-env is for --to', 'name a --variable'],
   ]);
 }

@@ -1,6 +1,7 @@
+import { LockedFile } from '../../files/locked-file.js';
 import { Entries } from '../entries.js';
-import type { Entry } from '../entry.js';
-import { EntryFile } from './entry-file.js';
+import { hasRunOut, type Entry } from '../entry.js';
+import { ENTRY_FILE, lineOf, takeEntries } from './entry-file.js';
 import {
   RevocationStoreError,
   storeIsFull,
@@ -14,7 +15,7 @@ export class LocalStore implements RevocationStore {
   readonly copyAgeSecs = Number.NaN;
   readonly entries = new Entries();
   readonly #deps: StoreDeps;
-  #file: EntryFile | undefined;
+  #file: LockedFile | undefined;
   /** What is written and flushed together when the group before it has been. Nothing in a group is in force yet. */
   #next: Entries | null = null;
   /** The outcome of the last group. */
@@ -34,7 +35,12 @@ export class LocalStore implements RevocationStore {
    */
   static async open(path: string | undefined, deps: StoreDeps, lockWaitMs = 5_000): Promise<LocalStore> {
     const store = new LocalStore(deps);
-    if (path !== undefined) store.#file = await EntryFile.open(path, store.entries, deps, lockWaitMs);
+    if (path === undefined) return store;
+    const take = takeEntries((entry) => {
+      if (!hasRunOut(entry, deps.now())) store.entries.add(entry);
+    });
+    const synced = (durationMs: number) => deps.observer.storeSynced?.(durationMs);
+    store.#file = await LockedFile.open(path, ENTRY_FILE, { log: deps.log, take, synced }, lockWaitMs);
     return store;
   }
 
@@ -67,7 +73,7 @@ export class LocalStore implements RevocationStore {
       this.#next = null;
       const added = [...group.values()];
       try {
-        await this.#file?.append(added);
+        await this.#file?.append(added.map(lineOf));
         for (const entry of added) this.entries.add(entry);
       } finally {
         this.#pending -= added.length;

@@ -1,10 +1,10 @@
 import { open, realpath } from 'node:fs/promises';
 import { connectRedis } from '../../redis/connection.js';
 import { RedisLink } from '../../redis/link.js';
+import { lockFile, readLines } from '../../files/locked-file.js';
 import { Entries } from '../entries.js';
 import type { Entry } from '../entry.js';
-import { lineOf, readLines } from './entry-file.js';
-import { lockFile } from './file-lock.js';
+import { ENTRY_FILE, lineOf, takeEntries } from './entry-file.js';
 import { BEGINNING, RedisLog } from './redis-log.js';
 import { needsOf, type RedisStoreOptions } from './redis-store.js';
 import { RevocationStoreError } from './revocation-store.js';
@@ -25,7 +25,7 @@ const REPLICATE_MS = 2_500;
 export async function importRevocations(path: string, options: RedisStoreOptions) {
   // A file that is not there fails here, before its lock is made.
   const file = await realpath(path);
-  const lock = await lockFile(file);
+  const lock = await lockFile(file, ENTRY_FILE);
   try {
     const entries = await readEntries(file);
     const link = new RedisLink(needsOf(options));
@@ -66,7 +66,8 @@ async function readEntries(path: string): Promise<Entries> {
   const entries = new Entries();
   const handle = await open(path);
   try {
-    const { tail } = await readLines(handle, path, (entry) => void entries.add(entry));
+    const take = takeEntries((entry) => entries.add(entry));
+    const { tail } = await readLines(handle, path, ENTRY_FILE, take);
     if (tail.length === 0) return entries;
   } finally {
     await handle.close();

@@ -1,0 +1,149 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { isJsonObject, parseStrictJson, type JsonObject } from '../protocol/json.js';
+import { show } from '../verify/codes.js';
+import { printableJson } from '../verify/unprintable.js';
+import { LockedFile, type FileDeps, type FileKind } from './locked-file.js';
+
+/** The file is written anew when it has more than so many rows, and so many times more than are kept. */
+const MANY_ROWS = 10_000;
+const TIMES_KEPT = 4;
+const TEXT_LENGTH = 64 * 1024;
+
+/** A change that is not on the disk yet. */
+export interface Change {
+  /** What the file is to say after it. */
+  readonly rows: readonly object[];
+  readonly undo: () => void;
+}
+
+/** What a journal keeps a copy of, in rows. */
+export interface Kept {
+  /** How many rows there are, about. */
+  readonly count: () => number;
+  readonly rows: () => Iterable<object>;
+  /** Takes a row of the file; a later one says more than an earlier one. @returns whether it is one */
+  readonly take: (row: JsonObject) => boolean;
+}
+
+/** Writes changes to a file before they count, a JSON array of rows a line. Those that come during a write share the next. */
+export class Journal {
+  readonly #kept: Kept;
+  #file: LockedFile | null = null;
+  /** Rows in the file; infinite while nobody knows which file is there. */
+  #rows = 0;
+  readonly #changes: Change[] = [];
+  /** Begins to write when all that come in this turn are decided. */
+  #group: Promise<void> | null = null;
+  #writing: Promise<void> | null = null;
+
+  private constructor(kept: Kept) {
+    this.#kept = kept;
+  }
+
+  /**
+   * Opens the file, creates a missing one, reads all rows, and leaves out what is not kept.
+   *
+   * @param lockWaitMs how long to wait for a process that may be just ending, in milliseconds
+   * @throws the failure of the kind
+   */
+  static async open(
+    path: string,
+    kind: FileKind,
+    kept: Kept,
+    log: FileDeps['log'],
+    lockWaitMs: number,
+  ): Promise<Journal> {
+    const journal = new Journal(kept);
+    const take = (line: string) => journal.#take(line);
+    const file = await LockedFile.open(path, kind, { log, take }, lockWaitMs);
+    journal.#file = file;
+    try {
+      if (journal.#rows > 0) await journal.#rewrite(file);
+      return journal;
+    } catch (error) {
+      await file.close();
+      throw error;
+    }
+  }
+
+  /**
+   * Makes a decision, and answers when it is on the disk. None is made while one before it is being written: it may be undone.
+   *
+   * @param decide adds what it changes, and waits for nothing
+   * @throws what it throws, and the failure of the file; then the changes are undone, the last first
+   */
+  async decide<T>(decide: (changes: Change[]) => Promise<T>): Promise<T> {
+    while (this.#writing !== null) await this.#writing.catch(() => undefined);
+    const answer = await decide(this.#changes);
+    await (this.#group ??= this.#writeGroup());
+    return answer;
+  }
+
+  /** Waits for what is being written, and releases the file. */
+  async close(): Promise<void> {
+    // After what has come in this turn.
+    await this.decide(() => Promise.resolve()).catch(() => undefined);
+    const file = this.#file;
+    this.#file = null;
+    await file?.close();
+  }
+
+  async #writeGroup(): Promise<void> {
+    await nextTurn();
+    this.#group = null;
+    this.#writing = this.#write(this.#changes.splice(0));
+    try {
+      await this.#writing;
+    } finally {
+      this.#writing = null;
+    }
+  }
+
+  async #write(changes: readonly Change[]): Promise<void> {
+    if (changes.length === 0) return;
+    try {
+      if (this.#file === null) throw new Error('the file is closed');
+      if (this.#rows > MANY_ROWS + TIMES_KEPT * this.#kept.count()) await this.#rewrite(this.#file);
+      else {
+        await this.#file.append(changes.map(({ rows }) => lineOf(rows)));
+        for (const { rows } of changes) this.#rows += rows.length;
+      }
+    } catch (error) {
+      for (const { undo } of changes.toReversed()) undo();
+      throw error;
+    }
+  }
+
+  /** Puts a file in the place of this one that has only what is kept. */
+  async #rewrite(file: LockedFile): Promise<void> {
+    this.#rows = Infinity;
+    let written = 0;
+    const texts = function* (rows: Iterable<object>) {
+      let text = '';
+      for (const row of rows) {
+        written++;
+        text += lineOf([row]);
+        if (text.length < TEXT_LENGTH) continue;
+        yield text;
+        text = '';
+      }
+      yield text;
+    };
+    await file.replace(texts(this.#kept.rows()));
+    this.#rows = written;
+  }
+
+  /** @returns what is wrong with a line */
+  #take(line: string): string | null {
+    const { value, defect } = parseStrictJson(line);
+    if (defect) return defect.message;
+    if (!Array.isArray(value)) return `it is ${show(value)}, expected a list`;
+    this.#rows += value.length;
+    const unknown = value.find((row) => !isJsonObject(row) || !this.#kept.take(row));
+    return unknown === undefined ? null : `it has ${show(unknown)}, which this version does not write`;
+  }
+}
+
+function lineOf(rows: readonly object[]): string {
+  return `${printableJson(JSON.stringify(rows))}\n`;
+}

@@ -1,0 +1,304 @@
+import { open, realpath, rename, rm, stat, writeFile, type FileHandle } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { hostname } from 'node:os';
+import { dirname } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+
+const LOOK_MS = 50;
+const NOTE = "The owner, or the last one. The kernel's lock ends with the process; this file stays.";
+const TAIL_BYTES_LOGGED = 64;
+const CHUNK_BYTES = 1024 * 1024;
+const MAX_LINE_LENGTH = 64 * 1024;
+
+/** A kind of files of entries, one a line, and what errors say of it. */
+export interface FileKind {
+  /** Such as `the revocation store`. */
+  readonly name: string;
+  /** Permissions of a file that is created. */
+  readonly mode: number;
+  /** What to do where another process has the file. */
+  readonly ifLocked: string;
+  /** What to do about a line that is no entry. */
+  readonly ifDamaged: string;
+  /**
+   * `locked`: another process has it. `unreadable`: it cannot be opened, or a line is no entry. `not_recorded`: it cannot be
+   * written.
+   */
+  readonly Failure: new (
+    fault: 'locked' | 'unreadable' | 'not_recorded',
+    message: string,
+    options?: ErrorOptions,
+  ) => Error;
+}
+
+/** The failure of a kind that has none of its own. */
+export class FileError extends Error {
+  constructor(_fault: string, message: string, options?: ErrorOptions) {
+    super(message, options);
+  }
+}
+
+/** What a file is handed by its owner. */
+export interface FileDeps {
+  readonly log: {
+    warn(facts: object, message: string): void;
+    error(facts: object, message: string): void;
+  };
+  /** Takes the entry of a line. @returns what is wrong with the line */
+  readonly take: (line: string) => string | null;
+  /** The file was flushed to disk; the duration in milliseconds. */
+  readonly synced?: ((durationMs: number) => void) | undefined;
+}
+
+/**
+ * A file of entries. One is recorded when its line, including the line feed, is on disk. Only one process at a time may have
+ * the file open. Other people may edit it while no process has it open.
+ */
+export class LockedFile {
+  readonly #kind: FileKind;
+  readonly #deps: FileDeps;
+  /** Without symbolic links, so that two names of one file share one lock. */
+  readonly #path: string;
+  readonly #lock: FileHandle;
+  #handle: FileHandle;
+  /** The offset after the last complete, flushed line. Anything after it was never acknowledged. */
+  #length = 0;
+  /** Whether a write has failed, so that there may be bytes after {@link #length}. */
+  #hasRemains = false;
+
+  private constructor(path: string, handle: FileHandle, lock: FileHandle, kind: FileKind, deps: FileDeps) {
+    this.#path = path;
+    this.#handle = handle;
+    this.#lock = lock;
+    this.#kind = kind;
+    this.#deps = deps;
+  }
+
+  /**
+   * Opens the file, creates a missing one, and reads all entries.
+   *
+   * @param lockWaitMs how long to wait for an owner that may be just ending, in milliseconds
+   * @throws the failure of its kind, `locked` or `unreadable`
+   */
+  static async open(path: string, kind: FileKind, deps: FileDeps, lockWaitMs: number): Promise<LockedFile> {
+    let handle: FileHandle | undefined;
+    let lock: FileHandle | undefined;
+    try {
+      await (await open(path, 'a+', kind.mode)).close();
+      const target = await realpath(path);
+      lock = await lockFile(target, kind, lockWaitMs);
+      // Only here: the last owner may have put another file in its place.
+      handle = await open(target, 'a+', kind.mode);
+      const file = new LockedFile(target, handle, lock, kind, deps);
+      await file.#load();
+      return file;
+    } catch (error) {
+      await handle?.close();
+      await lock?.close();
+      if (error instanceof kind.Failure) throw error;
+      throw new kind.Failure(
+        'unreadable',
+        `${kind.name} ${path} cannot be opened: ${(error as Error).message}. ` +
+          'Its folder must exist, on a file system with locks, and this process must be able to read and write both.',
+        { cause: error },
+      );
+    }
+  }
+
+  /**
+   * Writes lines and flushes them to disk. The caller must wait for one call before it makes the next.
+   *
+   * @throws the failure of its kind, `not_recorded`, if the file system fails, or another program has changed the file. Then
+   *   none of the lines is recorded, and the next call first cuts off any partial write.
+   */
+  async append(lines: readonly string[]): Promise<void> {
+    try {
+      if (this.#hasRemains) await this.#cutRemains();
+      await this.#assertUnchanged();
+      this.#hasRemains = true;
+      const bytes = Buffer.from(lines.join(''));
+      await this.#handle.appendFile(bytes);
+      const startedAt = performance.now();
+      await this.#handle.datasync();
+      this.#deps.synced?.(performance.now() - startedAt);
+      this.#hasRemains = false;
+      this.#length += bytes.length;
+    } catch (error) {
+      // If this fails too, the next call tries again before it writes.
+      if (this.#hasRemains) await this.#cutRemains().catch(() => undefined);
+      throw this.#notRecorded(error, lines.length);
+    }
+  }
+
+  /**
+   * Puts a new file with these texts, of whole lines, in the place of this one: after a crash there is the old one or the new one.
+   *
+   * @throws the failure of its kind, `not_recorded`. Then call it again before {@link append}: nobody knows which one is there
+   */
+  async replace(texts: Iterable<string>): Promise<void> {
+    const path = `${this.#path}.new`;
+    let next: FileHandle | null = null;
+    try {
+      await this.#assertUnchanged();
+      // Of a process that was killed.
+      await rm(path, { force: true });
+      next = await open(path, 'ax+', this.#kind.mode);
+      await writeFile(next, texts);
+      await next.sync();
+      await rename(path, this.#path);
+      const old = this.#handle;
+      this.#handle = next;
+      next = old;
+      this.#hasRemains = false;
+      this.#length = (await this.#handle.stat()).size;
+      await syncFolder(this.#path);
+    } catch (error) {
+      await rm(path, { force: true }).catch(() => undefined);
+      throw this.#notRecorded(error, 0);
+    } finally {
+      await next?.close();
+    }
+  }
+
+  /** Closes the file and releases its lock. */
+  async close(): Promise<void> {
+    await this.#handle.close();
+    await this.#lock.close();
+  }
+
+  #notRecorded(error: unknown, count: number): Error {
+    const { name, Failure } = this.#kind;
+    const message = `${name} ${this.#path} could not record: ${(error as Error).message}`;
+    this.#deps.log.error({ err: error, file: this.#path, count }, message);
+    return new Failure('not_recorded', message, { cause: error });
+  }
+
+  async #load(): Promise<void> {
+    const { length, tail } = await readLines(this.#handle, this.#path, this.#kind, this.#deps.take);
+    this.#length = length;
+    if (tail.length > 0) await this.#endLastLine(tail);
+    // Also if nothing changed: the process that created the file may have been killed before its sync.
+    await this.#handle.sync();
+    await syncFolder(this.#path);
+    await this.#assertUnchanged();
+  }
+
+  /**
+   * Handles a last line without a line feed. No part of a JSON object or array is one, so the beginning of an entry is never
+   * taken for another entry. A whole one lacks only its line feed: whoever wrote it wanted it recorded.
+   */
+  async #endLastLine(tail: Buffer): Promise<void> {
+    const isCut = this.#deps.take(tail.toString()) !== null;
+    if (isCut) await this.#cutRemains();
+    else {
+      await this.#handle.appendFile('\n');
+      this.#length += tail.length + 1;
+    }
+    const found = isCut ? 'no entry, and is cut off: nobody was told that it is recorded' : 'an entry';
+    const text = tail.toString('latin1', 0, TAIL_BYTES_LOGGED);
+    const message = `the last line of ${this.#path} has no line feed; it is ${found}`;
+    this.#deps.log.warn({ file: this.#path, bytes: tail.length, text }, message);
+  }
+
+  async #cutRemains(): Promise<void> {
+    await this.#handle.truncate(this.#length);
+    this.#hasRemains = false;
+  }
+
+  /**
+   * Detects changes by other programs. If an editor replaced the file, this process would write to a file that nobody
+   * reads again. If another program appended a line, this process might write behind half of one.
+   */
+  async #assertUnchanged(): Promise<void> {
+    const [opened, named] = await Promise.all([this.#handle.stat(), stat(this.#path)]);
+    if (opened.ino !== named.ino || opened.dev !== named.dev || opened.size !== this.#length)
+      throw new Error(
+        'the file was changed while this process had it open; restart the process to read it again, ' +
+          'and stop it before editing the file next time',
+      );
+  }
+}
+
+/**
+ * Reads a file of entries, a part of it at a time.
+ *
+ * @param path for messages
+ * @returns the number of bytes of all lines, and what is behind the last line feed
+ * @throws the failure of its kind, `unreadable`, if a line is no entry
+ */
+export async function readLines(
+  handle: FileHandle,
+  path: string,
+  { ifDamaged, Failure }: FileKind,
+  take: FileDeps['take'],
+): Promise<{ readonly length: number; readonly tail: Buffer }> {
+  let lineNumber = 0;
+  const takeLine = (line: string) => {
+    lineNumber++;
+    const defect = line.length > MAX_LINE_LENGTH ? 'it is too long' : take(line);
+    if (defect === null) return;
+    const message = `${path}:${lineNumber} is no entry: ${defect}. Nothing may be skipped: ${ifDamaged}.`;
+    throw new Failure('unreadable', message);
+  };
+  const chunk = Buffer.allocUnsafe(CHUNK_BYTES);
+  let length = 0;
+  for (let tail = Buffer.alloc(0); ;) {
+    const { bytesRead } = await handle.read(chunk, 0, CHUNK_BYTES, length + tail.length);
+    if (bytesRead === 0) return { length, tail };
+    const read = Buffer.concat([tail, chunk.subarray(0, bytesRead)]);
+    const end = read.lastIndexOf('\n') + 1;
+    if (end > 0) for (const line of read.toString('utf8', 0, end - 1).split('\n')) takeLine(line);
+    length += end;
+    tail = read.subarray(end);
+    if (tail.length > 4 * MAX_LINE_LENGTH) takeLine(tail.toString('latin1'));
+  }
+}
+
+/**
+ * Takes the lock of a file: the kernel's, on `<path>.lock`. It ends with the process, and reaches other hosts as far as the
+ * file system carries locks. What is in `<path>.lock` is for people.
+ *
+ * @param waitMs how long to wait for an owner that may be just ending, in milliseconds
+ * @returns holds the lock until it is closed
+ * @throws the failure of its kind, `locked`, naming the file and its owner; and any error of the file system
+ */
+export async function lockFile(
+  path: string,
+  { mode, ifLocked, Failure }: FileKind,
+  waitMs = 0,
+): Promise<FileHandle> {
+  // Loaded only here: without a file to lock, no machine code is needed.
+  const kernel = createRequire(import.meta.url)('fs-native-extensions') as { tryLock(fd: number): boolean };
+  const lockPath = `${path}.lock`;
+  const deadline = performance.now() + waitMs;
+  const handle = await open(lockPath, 'a+', mode);
+  try {
+    while (!kernel.tryLock(handle.fd)) {
+      if (performance.now() >= deadline) {
+        const owner = (await handle.readFile('utf8')).split('\n').at(-1);
+        throw new Failure(
+          'locked',
+          `${path} is in use by ${owner || 'a process that is just starting'} (lock file ${lockPath}). ` +
+            `Stop that process first, or ${ifLocked}.`,
+        );
+      }
+      await pause(LOOK_MS);
+    }
+    await handle.truncate();
+    await handle.writeFile(`${NOTE}\nprocess ${process.pid} on ${hostname()}`);
+    return handle;
+  } catch (error) {
+    await handle.close();
+    throw error;
+  }
+}
+
+/** Flushes the folder of a file, so that the file's name is on the disk. */
+async function syncFolder(file: string): Promise<void> {
+  const folder = await open(dirname(file));
+  try {
+    await folder.sync();
+  } finally {
+    await folder.close();
+  }
+}

@@ -1,0 +1,136 @@
+import { mkdir } from 'node:fs/promises';
+import path from 'node:path';
+import { Journal, type Change, type Kept } from '../files/journal.js';
+import { FileError, type FileKind } from '../files/locked-file.js';
+import type { JsonObject } from '../protocol/json.js';
+import { isCount } from '../protocol/policy.js';
+import type { Counter, Counters } from './counters.js';
+import { MemoryStore, type Entry } from './memory-store.js';
+import type { Charge, Refund, ReplayLog, Use } from './usage-store.js';
+
+const USAGE_FILE: FileKind = {
+  name: 'the record of used calls',
+  mode: 0o600,
+  ifLocked: 'name another folder (--state)',
+  ifDamaged: 'put a whole copy in its place, or move it away: used calls and limits then begin again',
+  Failure: FileError,
+};
+
+/**
+ * A replay store that keeps what it holds in a file, for one process at a time. What it has answered is on the disk.
+ *
+ * @see docs/spec/usage.md#file
+ */
+export class FileReplayStore extends MemoryStore {
+  #journal: Journal | null = null;
+
+  /**
+   * Opens the store.
+   *
+   * @param folder is created if it is missing
+   * @param lockWaitMs how long to wait for a process that may be just ending, in milliseconds
+   * @throws Error if another process has the file, or it cannot be read or written
+   */
+  static async open(
+    folder: string,
+    { maxEntries, log }: { readonly maxEntries: number; readonly log: ReplayLog },
+    lockWaitMs = 5_000,
+  ): Promise<FileReplayStore> {
+    await mkdir(folder, { mode: 0o700 }).catch((error: unknown) => {
+      const { code, message } = error as NodeJS.ErrnoException;
+      if (code !== 'EEXIST') throw new Error(`the folder of used calls cannot be created: ${message}`);
+    });
+    const store = new FileReplayStore(maxEntries, log);
+    const now = Date.now() / 1000;
+    const kept: Kept = {
+      count: () => store.size + store.counters,
+      rows: () => store.#rows(),
+      take: (row) => store.#take(row, now),
+    };
+    const file = path.join(folder, 'usage.jsonl');
+    store.#journal = await Journal.open(file, USAGE_FILE, kept, log, lockWaitMs);
+    return store;
+  }
+
+  override use(key: string, now: number, ttlSecs: number, charge: Charge | null): Promise<Use> {
+    return (this.#journal as Journal).decide(async (changes) => {
+      const use = await super.use(key, now, ttlSecs, charge);
+      const { limits, costMicroUsd } = charge ?? { limits: [], costMicroUsd: 0 };
+      const parts = limits.map(({ receipt, maxTotalMicroUsd }) => ({
+        receipt,
+        microUsd: maxTotalMicroUsd === null ? 0 : costMicroUsd,
+      }));
+      if (use.kind === 'new') changes.push(this.#changeOf(key, { calls: 1, parts }, 'undone'));
+      return use;
+    });
+  }
+
+  override refund(key: string, { calls, parts }: Refund): Promise<'refunded' | 'repeated' | 'unknown'> {
+    return (this.#journal as Journal).decide(async (changes) => {
+      const answer = await super.refund(key, { calls, parts });
+      const charged = parts.map(({ receipt, microUsd }) => ({ receipt, microUsd: -microUsd }));
+      if (answer === 'refunded') changes.push(this.#changeOf(key, { calls: -calls, parts: charged }, 'used'));
+      return answer;
+    });
+  }
+
+  override async close(): Promise<void> {
+    await this.#journal?.close();
+    await super.close();
+  }
+
+  /** What a change of an invocation writes, and how it is undone. */
+  #changeOf(key: string, back: Parameters<Counters['refund']>[0], before: Entry['state']): Change {
+    const entry = this.entries.get(key) as Entry;
+    const rows = [rowOf(entry), ...back.parts.map(({ receipt }) => this.#counterRowOf(receipt))];
+    const undo = () => {
+      this.usages.refund(back);
+      entry.state = before;
+    };
+    return { rows, undo };
+  }
+
+  #counterRowOf(receipt: string): object {
+    const { calls, microUsd, end } = this.usages.byReceipt.get(receipt) as Counter;
+    return { receipt, calls, micro_usd: microUsd, end };
+  }
+
+  *#rows(): Iterable<object> {
+    this.usages.forgetEnded(Date.now() / 1000);
+    const { forgottenUntil, byReceipt } = this.usages;
+    if (forgottenUntil > 0) yield { forgotten_until: forgottenUntil };
+    for (const entry of this.entries.values()) if (entry.state !== 'undone') yield rowOf(entry);
+    for (const receipt of byReceipt.keys()) yield this.#counterRowOf(receipt);
+  }
+
+  /** @returns whether it is a row of this store */
+  #take(row: JsonObject, now: number): boolean {
+    const { used, refunded, receipt, calls, micro_usd: microUsd, end, forgotten_until: until } = row;
+    const key = used ?? refunded;
+    switch (Object.keys(row).join()) {
+      case 'used,end':
+      case 'refunded,end': {
+        if (typeof key !== 'string' || !isCount(end)) return false;
+        const state = used === undefined ? 'refunded' : 'used';
+        const known = this.entries.get(key);
+        if (known !== undefined) known.state = state;
+        else if (end > now) this.record(key, end, state);
+        return true;
+      }
+      case 'receipt,calls,micro_usd,end':
+        if (typeof receipt !== 'string' || ![calls, microUsd, end].every(isCount)) return false;
+        this.usages.byReceipt.set(receipt, { calls, microUsd, end } as Counter);
+        return true;
+      case 'forgotten_until':
+        if (!isCount(until)) return false;
+        this.usages.forgottenUntil = Math.max(this.usages.forgottenUntil, until);
+        return true;
+      default:
+        return false;
+    }
+  }
+}
+
+function rowOf({ key, end, state }: Entry): object {
+  return { [state]: key, end };
+}

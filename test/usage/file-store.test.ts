@@ -1,0 +1,310 @@
+import { mkdir, mkdtemp, open, readFile, realpath, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { FileReplayStore } from '../../src/usage/file-store.js';
+import { eventually } from '../support/eventually.js';
+import { openFilesIn } from '../support/open-files.js';
+import { chargeOf, limitOf, NOW } from './limits.js';
+
+const LIMIT = limitOf('a', { maxCalls: 2, maxTotalMicroUsd: 100 });
+const ONCE = limitOf('b', { level: 1, maxCalls: 9, exp: null });
+const charge = chargeOf([LIMIT, ONCE], 30);
+const END = NOW + 961;
+const [COUNTER_END, ONCE_END] = [NOW + 3_600 + 7_200, NOW + 400 * 86_400];
+const counterRow = (receipt: string, calls: number, micro_usd: number, end: number) => ({
+  receipt,
+  calls,
+  micro_usd,
+  end,
+});
+const back = {
+  calls: 1,
+  parts: [
+    { receipt: LIMIT.receipt, microUsd: 30 },
+    { receipt: ONCE.receipt, microUsd: 0 },
+  ],
+} as const;
+
+type Note = (facts: object, message: string) => void;
+let around: string;
+let folder: string;
+let file: string;
+const log = { info: vi.fn<Note>(), warn: vi.fn<Note>(), error: vi.fn<Note>() };
+const opened: FileReplayStore[] = [];
+
+async function openStore(maxEntries = 1_000): Promise<FileReplayStore> {
+  for (const store of opened.splice(0)) await store.close();
+  const store = await FileReplayStore.open(folder, { maxEntries, log }, 0);
+  opened.push(store);
+  return store;
+}
+
+beforeEach(async () => {
+  around = await realpath(await mkdtemp(path.join(tmpdir(), 'drs-usage-')));
+  folder = path.join(around, 'state');
+  file = path.join(folder, 'usage.jsonl');
+});
+
+afterEach(async () => {
+  vi.restoreAllMocks();
+  vi.clearAllMocks();
+  for (const store of opened.splice(0)) await store.close();
+  await rm(around, { recursive: true });
+});
+
+const use = (store: FileReplayStore, key: string, charged: typeof charge | null = charge) =>
+  store.use(key, NOW, 961, charged);
+const lines = (...rows: readonly (readonly object[])[]) =>
+  rows.map((line) => `${JSON.stringify(line)}\n`).join('');
+const text = () => readFile(file, 'utf8');
+const rowsOf = async () =>
+  (await text())
+    .trimEnd()
+    .split('\n')
+    .flatMap((line) => JSON.parse(line) as object[]);
+const write = async (content: string) => {
+  await mkdir(folder, { recursive: true });
+  await writeFile(file, content);
+};
+
+/** The prototype of Node's file handles, which Node does not export. */
+async function fileHandles(): Promise<Awaited<ReturnType<typeof open>>> {
+  const handle = await open(around, 'r');
+  await handle.close();
+  return Object.getPrototypeOf(handle) as typeof handle;
+}
+const full = () => Object.assign(new Error('ENOSPC: no space left on device'), { code: 'ENOSPC' });
+
+describe('the replay store in a file', () => {
+  test('knows after a restart what was used, charged and given back', async () => {
+    const store = await openStore();
+    expect(await use(store, 'free', null)).toEqual({ kind: 'new', usage: [] });
+    await use(store, 'first');
+    await use(store, 'given back');
+    expect(await store.refund('given back', back)).toBe('refunded');
+    await use(store, 'again');
+    const again = await openStore();
+    for (const key of ['free', 'first', 'given back', 'again'])
+      expect(await use(again, key, null)).toEqual({ kind: 'replayed' });
+    expect(await again.usageOf(LIMIT.receipt)).toEqual({ calls: 2, microUsd: 60 });
+    expect(await again.usageOf(ONCE.receipt)).toEqual({ calls: 2, microUsd: 0 });
+    expect(await again.refund('given back', back)).toBe('repeated');
+    expect(await use(again, 'third')).toMatchObject({ kind: 'reached', limit: { used: 2 } });
+    expect(await again.refund('again', back)).toBe('refunded');
+    expect((await use(await openStore(), 'third')).kind).toBe('new');
+  });
+
+  test('is a line for each change, written and flushed before it is answered, and for nobody else to read', async () => {
+    const store = await openStore();
+    const sync = vi.spyOn(await fileHandles(), 'datasync');
+    await use(store, 'one\u009b\u202e');
+    expect(sync).toHaveBeenCalledOnce();
+    const after = (calls: number, usd: number) => [
+      counterRow(LIMIT.receipt, calls, usd, COUNTER_END),
+      counterRow(ONCE.receipt, calls, 0, ONCE_END),
+    ];
+    expect(await text()).toMatch(/^[ -~]+\n$/);
+    expect(await rowsOf()).toEqual([{ used: 'one\u009b\u202e', end: END }, ...after(1, 30)]);
+    await store.refund('one\u009b\u202e', back);
+    expect(sync).toHaveBeenCalledTimes(2);
+    expect((await rowsOf()).slice(3)).toEqual([{ refunded: 'one\u009b\u202e', end: END }, ...after(0, 0)]);
+    // Refused calls and replays write nothing.
+    const before = await text();
+    await use(store, 'one\u009b\u202e');
+    await store.refund('one\u009b\u202e', back);
+    await store.use('dear', NOW, 961, chargeOf([LIMIT], 101));
+    expect(await text()).toBe(before);
+    const modes = await Promise.all(
+      [folder, file, `${file}.lock`].map(async (at) => (await stat(at)).mode & 0o777),
+    );
+    expect(modes).toEqual([0o700, 0o600, 0o600]);
+    if (process.platform === 'linux') expect(openFilesIn(around).toSorted()).toEqual([file, `${file}.lock`]);
+  });
+
+  test('flushes calls that come at the same time together, and allows no more than the limit', async () => {
+    const store = await openStore();
+    const sync = vi.spyOn(await fileHandles(), 'datasync');
+    const uses = await Promise.all(Array.from({ length: 50 }, (_, at) => use(store, `at once ${at}`)));
+    expect(uses.filter(({ kind }) => kind === 'new')).toHaveLength(2);
+    expect(sync).toHaveBeenCalledOnce();
+    await Promise.all([use(store, 'x', null), use(store, 'y', null)]);
+    expect(sync).toHaveBeenCalledTimes(2);
+  });
+
+  test('leaves out what has run out, at the start, in a new file', async () => {
+    const [live, ended] = ['live', 'ended'].map((name) => limitOf(name).receipt);
+    await write(
+      lines(
+        [{ used: 'old', end: NOW - 10 }, counterRow(ended ?? '', 7, 0, NOW - 9)],
+        [{ used: 'live', end: NOW + 500 }, counterRow(live ?? '', 1, 5, NOW + 500)],
+        [{ refunded: 'live', end: NOW + 500 }, counterRow(live ?? '', 0, 0, NOW + 400)],
+        [{ forgotten_until: NOW - 5 }],
+      ),
+    );
+    // What a killed process has left.
+    await writeFile(`${file}.new`, 'half');
+    const store = await openStore();
+    const kept = lines(
+      [{ forgotten_until: NOW - 5 }],
+      [{ refunded: 'live', end: NOW + 500 }],
+      [counterRow(live ?? '', 0, 0, NOW + 400)],
+    );
+    expect(await text()).toBe(kept);
+    await expect(stat(`${file}.new`)).rejects.toThrow('ENOENT');
+    expect((await stat(file)).mode & 0o777).toBe(0o600);
+    await use(store, 'next', null);
+    expect(await text()).toBe(kept + lines([{ used: 'next', end: END }]));
+    // A counter that is forgotten does not begin again where the clock goes back.
+    const late = store.use(
+      'late',
+      NOW - 8_000,
+      961,
+      chargeOf([limitOf('late', { maxCalls: 1, exp: NOW - 7_300 })]),
+    );
+    await expect(late).rejects.toThrow('the clock has gone back');
+  });
+
+  test('cuts off a torn last line, and keeps one that lacks only its line feed', async () => {
+    const whole = lines([{ used: 'b', end: END }, counterRow(LIMIT.receipt, 1, 30, COUNTER_END)]);
+    for (const length of [1, 20, whole.length - 2, whole.length - 1]) {
+      await write(lines([{ used: 'a', end: END }]) + whole.slice(0, length));
+      const [store, count] = [await openStore(), length === whole.length - 1 ? 1 : 0];
+      expect([store.size, (await store.usageOf(LIMIT.receipt))?.calls ?? 0]).toEqual([1 + count, count]);
+      await use(store, 'c', null);
+      expect((await text()).endsWith(`\n${lines([{ used: 'c', end: END }])}`)).toBe(true);
+      await store.close();
+    }
+    expect(log.warn.mock.calls.at(0)).toContainEqual(
+      expect.stringContaining('it is no entry, and is cut off'),
+    );
+  });
+
+  test.each(
+    [
+      'hello;{};null;[7];[[]];{"did":"did:key:z1"};[{"used":"a"}];[{"end":1,"used":"a"}];[{"used":"a","end":-1}];[{"used":7,"end":1}]',
+      '[{"used":"a","end":1,"more":1}];[{"refunded":null,"end":1}];[{"forgotten_until":"x"}];[{"used":"a","end":1},{"other":1}]',
+      '[{"receipt":7,"calls":1,"micro_usd":1,"end":1}];[{"receipt":"a","calls":-1,"micro_usd":1,"end":1}];[{"receipt":"a","calls":1}]',
+      '[{"receipt":"a","calls":1,"micro_usd":"1","end":1}];[{"used":"a","used":"b","end":1}];\0\0',
+    ].flatMap((row) => row.split(';')),
+  )('does not start with a line that it does not know, and changes nothing: %s', async (line) => {
+    const given = `${lines([{ used: 'a', end: END }])}${line}\n`;
+    await write(given);
+    const says = `^${file}:2 is no entry: .*Nothing may be skipped: put a whole copy .*begin again\\.$`;
+    await expect(openStore()).rejects.toThrow(new RegExp(says, 's'));
+    expect(await text()).toBe(given);
+    if (process.platform === 'linux') expect(openFilesIn(around)).toEqual([]);
+  });
+
+  test('says why its folder or its file cannot be used', async () => {
+    folder = path.join(around, 'no', 'such');
+    await expect(openStore()).rejects.toThrow('the folder of used calls cannot be created: ENOENT');
+    await writeFile((folder = path.join(around, 'file')), '');
+    await expect(openStore()).rejects.toThrow('the record of used calls');
+  });
+
+  test('that cannot be written refuses, charges nothing, and tries again with the next call', async () => {
+    const store = await openStore();
+    await use(store, 'one');
+    const before = await text();
+    const handles = await fileHandles();
+    vi.spyOn(handles, 'appendFile').mockRejectedValueOnce(full());
+    vi.spyOn(handles, 'datasync').mockRejectedValueOnce(full());
+    for (let times = 0; times < 2; times++) {
+      const outcomes = await Promise.allSettled([
+        use(store, 'two'),
+        use(store, 'free', null),
+        store.refund('one', back),
+      ]);
+      for (const outcome of outcomes) expect(outcome).toMatchObject({ status: 'rejected' });
+      expect(await text()).toBe(before);
+      expect(await store.usageOf(LIMIT.receipt)).toEqual({ calls: 1, microUsd: 30 });
+    }
+    expect(log.error).toHaveBeenCalledTimes(2);
+    expect(log.error).toHaveBeenCalledWith(
+      expect.objectContaining({ file, count: 3 }),
+      `the record of used calls ${file} could not record: ENOSPC: no space left on device`,
+    );
+    expect((await use(store, 'two')).kind).toBe('new');
+    expect(await use(store, 'free', null)).toEqual({ kind: 'new', usage: [] });
+    expect(await use(store, 'three')).toMatchObject({ kind: 'reached' });
+    expect(await store.refund('one', back)).toBe('refunded');
+    const again = await openStore();
+    expect(again.size).toBe(3);
+    expect(await again.usageOf(LIMIT.receipt)).toEqual({ calls: 1, microUsd: 30 });
+  });
+
+  test('keeps the old file where the new one cannot be written, at the start too', async () => {
+    const given = lines([{ used: 'a', end: END }], [{ used: 'b', end: NOW - 1 }]);
+    await write(given);
+    vi.spyOn(await fileHandles(), 'sync')
+      .mockResolvedValueOnce()
+      .mockResolvedValueOnce()
+      .mockRejectedValueOnce(full());
+    await expect(openStore()).rejects.toThrow('could not record: ENOSPC');
+    expect(await text()).toBe(given);
+    await expect(stat(`${file}.new`)).rejects.toThrow('ENOENT');
+    expect(openFilesIn(around)).toEqual([]);
+    expect((await openStore()).size).toBe(1);
+  });
+
+  test('decides nothing on what is being written, and may yet be undone', async () => {
+    const store = await openStore();
+    const last = chargeOf([limitOf('last', { maxCalls: 1 })]);
+    let fail: (error: Error) => void = () => undefined;
+    const failing = new Promise<void>((_, reject) => (fail = reject));
+    const sync = vi.spyOn(await fileHandles(), 'datasync').mockImplementationOnce(() => failing);
+    const first = use(store, 'first', last);
+    await eventually(() => expect(sync).toHaveBeenCalledOnce(), 1);
+    const second = use(store, 'second', last);
+    fail(full());
+    await expect(first).rejects.toThrow('ENOSPC');
+    expect((await second).kind).toBe('new');
+    expect((await use(store, 'first', last)).kind).toBe('reached');
+  });
+
+  test('writes the file anew, and again where nobody knows whether its name is on the disk', async () => {
+    const store = await openStore(9_000);
+    const handles = await fileHandles();
+    vi.spyOn(handles, 'datasync').mockRejectedValueOnce(full());
+    await expect(use(store, 'undone', null)).rejects.toThrow('ENOSPC');
+    const levels = Array.from({ length: 16 }, (_, level) => limitOf(`${level}`, { level, maxCalls: 9_999 }));
+    const wave = (count: number, name: string, limits: typeof levels) =>
+      Promise.all(
+        Array.from({ length: count }, (_, at) =>
+          use(store, `${name} ${at}`, limits.length === 0 ? null : chargeOf(limits)),
+        ),
+      );
+    await wave(1_000, 'charged', levels);
+    expect(await rowsOf()).toHaveLength(17_000);
+    const sync = vi.spyOn(handles, 'sync').mockResolvedValueOnce().mockRejectedValueOnce(full());
+    await expect(use(store, 'anew', null)).rejects.toThrow('ENOSPC');
+    expect(sync).toHaveBeenCalledTimes(2);
+    // So much is kept with these that the rows of the old file would not be too many.
+    await wave(3_000, 'free', []);
+    expect(sync).toHaveBeenCalledTimes(4);
+    expect(await rowsOf()).toHaveLength(1_000 + 3_000 + 16);
+    expect(await text()).not.toMatch(/undone|anew/);
+    expect((await use(store, 'undone', null)).kind).toBe('new');
+    expect(sync).toHaveBeenCalledTimes(4);
+  });
+
+  test('has as many places as it is given, and reads more than these', async () => {
+    const store = await openStore(2);
+    for (const key of ['a', 'b']) await use(store, key, null);
+    await expect(use(store, 'c', null)).rejects.toThrow('it is full: 2 invocations are on record');
+    const small = await openStore(1);
+    expect(small.size).toBe(2);
+    expect(await use(small, 'a', null)).toEqual({ kind: 'replayed' });
+    expect(small.unreadyReason).toBe('replay_store_full');
+  });
+
+  test('records nothing when it is closed, and closes after what is being written', async () => {
+    const store = await openStore();
+    const used = use(store, 'a', null);
+    await store.close();
+    expect((await used).kind).toBe('new');
+    await expect(use(store, 'b', null)).rejects.toThrow('the file is closed');
+    expect((await openStore()).size).toBe(1);
+  });
+});
