@@ -366,7 +366,7 @@ const ADVISORIES: readonly Advisory[] = [
           binding: 'match',
         });
       expect(await codeOf(bundle, verifier, { now: NOW + 3601 })).toBe('EXPIRED');
-      expect(await codeOf(bundle, verifier, { now: NOW - 61 })).toBe('NOT_YET_VALID');
+      expect(await codeOf(bundle, verifier, { now: NOW - 91 })).toBe('NOT_YET_VALID');
       expect(await codeOf(bundle, verifier, { now: NOW })).toBe('valid');
       expect(await verifier.verify(bundle, { now: NOW, body: { tool: 'search' } })).toMatchObject({
         binding: 'mismatch',

@@ -54,7 +54,7 @@ const redisFault = (
 const failsOver: Fault = {
   name: 'Redis fails over to a replica',
   stated:
-    'As above, until the replica is the primary. With `REVOCATION_MIN_REPLICAS=1`, no acknowledged revocation is lost. Redis may forget the invocations of the last moment, which can then be replayed.',
+    'As above, until the replica is the primary. With `REVOCATION_MIN_REPLICAS=1`, no acknowledged revocation is lost. What was signed before that moment is refused, since Redis may have forgotten its use.',
   missing,
   prepare: async () => {
     const primary = await RedisServer.start('--appendonly', 'yes');
@@ -90,7 +90,7 @@ export const redisFaults: readonly Fault[] = [
   ),
   redisFault(
     'Redis is killed (kill -9), and started again',
-    'As above. Redis reads what it had acknowledged from its own log.',
+    'As above. What was signed before is refused.',
     (redis) => redis.kill(),
     (redis) => redis.restart(),
   ),
