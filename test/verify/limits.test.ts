@@ -19,10 +19,11 @@ describe('the counted limits of a chain', () => {
       { max_total_cost_usd: 2.5000001 },
       { max_total_cost_usd: 1, max_calls: 0 },
     ]);
+    const window = { nbf: NOW - 60, exp: NOW + 3600 };
     expect(counted).toEqual([
-      { level: 0, receipt: digests[0], maxCalls: 100, maxTotalMicroUsd: null, exp: NOW + 3600 },
-      { level: 2, receipt: digests[2], maxCalls: null, maxTotalMicroUsd: 2_500_000, exp: NOW + 3600 },
-      { level: 3, receipt: digests[3], maxCalls: 0, maxTotalMicroUsd: 1_000_000, exp: NOW + 3600 },
+      { level: 0, receipt: digests[0], maxCalls: 100, maxTotalMicroUsd: null, ...window },
+      { level: 2, receipt: digests[2], maxCalls: null, maxTotalMicroUsd: 2_500_000, ...window },
+      { level: 3, receipt: digests[3], maxCalls: 0, maxTotalMicroUsd: 1_000_000, ...window },
     ]);
   });
 
