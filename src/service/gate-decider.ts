@@ -21,7 +21,7 @@ import type { RouteContext } from './core.js';
 import type { LoggedRequest } from './http/incoming.js';
 import { ContextSigner } from './routes/context-token.js';
 import type { GateEndpoint } from './observe/metrics/metrics.js';
-import { ServedRoutes } from './routes/served-routes.js';
+import { readRoutes } from './routes/served-routes.js';
 import { openReplays } from '../verifier/create-verifier.js';
 import { printableUrl } from '../revocation/printable-url.js';
 
@@ -74,7 +74,7 @@ export async function openGate({ engine, configuration, metrics, verdicts, log }
   const { gateReplay, gateRoutes, gateSigningKey, statusListBaseUrl } = configuration;
   const { replayWindowSecs: windowSecs, clockSkewSecs, gatePassMethods, gateMethods } = configuration;
   const { trustedRoots, trustedRootsFile } = configuration;
-  const routes = new ServedRoutes(gateRoutes);
+  let routes = readRoutes(gateRoutes);
   /** Used invocations; `null` if `GATE_REPLAY=off`. */
   const replays = await openReplays(gateReplay, configuration, log);
   if (gateReplay === 'off')
@@ -95,7 +95,7 @@ export async function openGate({ engine, configuration, metrics, verdicts, log }
     methods: gateMethods,
     // Those at the time of a request: they can be reloaded.
     get routes() {
-      return routes.current;
+      return routes;
     },
   };
   const parts: Omit<GateParts<ProvedChain>, 'judge'> = {
@@ -171,8 +171,16 @@ export async function openGate({ engine, configuration, metrics, verdicts, log }
     }
     return decision;
   };
-  const decider = { decide: decideOn, unread };
-  return { decider, routes, replays, signer, close: async () => replays?.close() };
+  return {
+    decider: { decide: decideOn, unread },
+    ...{ replays, signer },
+    /** Reads the file with the routes again. If that throws, the old table stays. @returns what to log; `null` if there is no file */
+    reloadRoutes: () => {
+      routes = readRoutes(gateRoutes);
+      return routes === null || routes === 'any' ? null : { file: gateRoutes };
+    },
+    close: async () => replays?.close(),
+  };
 }
 
 function toDecision(denial: Denial): GateDecision {

@@ -4,7 +4,7 @@ import type { Logger } from 'pino';
 import { addressOf, type Configuration } from './configuration/configuration.js';
 import { openCore, Opened, unreadyReasonsOf } from './core.js';
 import { divideConnections, type Connections } from './load/connections.js';
-import { ServedCertificate } from './http/listen/certificate.js';
+import { certificateOf, readCertificate } from './http/listen/certificate.js';
 import { listenOnUnix } from './http/listen/unix-socket.js';
 import { UNIX_PEER } from './http/client-address.js';
 import { type FrontEndName, loadFrontEnd } from './http/front-end.js';
@@ -60,8 +60,7 @@ export async function startService(configuration: Configuration, log: Logger): P
 
 async function openService(configuration: Configuration, log: Logger, opened: Opened): Promise<Service> {
   const { requestTimeoutSecs, metricsAddr, grpcPort: wantedGrpcPort, host, listen } = configuration;
-  const served = ServedCertificate.read(configuration);
-  const certificate = served?.current ?? null;
+  let certificate = certificateOf(configuration);
   const loaded = await loadFrontEnd(configuration.frontEnd);
   log[loaded.isFallback ? 'warn' : 'info'](
     { frontEnd: loaded.name },
@@ -75,7 +74,7 @@ async function openService(configuration: Configuration, log: Logger, opened: Op
   const server = new Server(context);
   const tables = routeTables(context);
   const connections = divideConnections(configuration, log);
-  show(metrics.registry, METRICS, { ...context, server, connections, certificate: served });
+  show(metrics.registry, METRICS, { ...context, server, connections, certificate: () => certificate });
   const open = (table: Table, ofListener: Connections) =>
     opened.add(
       loaded.open({
@@ -111,9 +110,15 @@ async function openService(configuration: Configuration, log: Logger, opened: Op
     ...{ port, metricsPort, grpcPort, frontEnd: loaded.name },
     maxConnections: connections.http.limit + (connections.grpc?.limit ?? 0),
     reload: async () => {
-      const listeners = [frontEnd, internal, grpc].filter((one) => one !== null);
-      await again('the certificate', () => served?.reload(listeners) ?? null);
-      await again('the table of routes', () => gate.routes.reload());
+      await again('the certificate', () => {
+        if (certificate === null) return null;
+        const next = readCertificate(certificate);
+        for (const listener of [frontEnd, internal, grpc]) listener?.useCertificate(next);
+        certificate = next;
+        const { certFile, fingerprint, expiresAt } = next;
+        return { certFile, fingerprint, until: new Date(expiresAt * 1000).toISOString() };
+      });
+      await again('the table of routes', () => gate.reloadRoutes());
       // If it fails, the roots have logged it.
       const roots = await engine.rootsFile?.reload().catch(() => undefined);
       if (roots !== undefined) log.info({ roots }, 'SIGHUP: the trusted roots were reloaded');

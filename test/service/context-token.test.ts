@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto';
 import { calculateJwkThumbprint, importJWK, jwtVerify, SignJWT } from 'jose';
 import { describe, expect, it } from 'vitest';
+import type { AllowedCall, JudgedChain } from '../../src/gate/decide.js';
 import { generateKey } from '../../src/issue/index.js';
-import { ContextSigner, type SignedCall } from '../../src/service/routes/context-token.js';
+import { ContextSigner } from '../../src/service/routes/context-token.js';
 
 /** Signed contexts, in process; `test/e2e/gate-context.test.ts` has them as tool servers get them. */
 
@@ -11,19 +12,21 @@ const revocation = { list_age_secs: 7, lists: ['https://lists.example/a'] };
 const open = (seed = key.toJwk().d) => new ContextSigner(seed, () => revocation);
 const digest = (text: string) => `sha256:${createHash('sha256').update(text).digest('hex')}`;
 
-const context: SignedCall['context'] = {
+const context: AllowedCall<JudgedChain>['context'] = {
   ...{ agent: 'did:key:agent', root_principal: 'did:key:root', chain_depth: 3, tool: 'search' },
   ...{ command: '/mcp/tools/call', invocation: 'inv:1', receipts: [], root_type: null, expires_at: null },
 };
 const limit = { level: 0, receipt: 'r0', maxCalls: 9, maxTotalMicroUsd: null, nbf: 0, exp: null };
-const call = (more: object = {}, limits: SignedCall['chain']['limits'] = []): SignedCall => ({
-  ...{ now: 100, call: { encoded: 'e30' }, context: { ...context, ...more } },
-  chain: {
-    receipts: [{ iss: 'did:key:root' }, { iss: 'did:key:first' }, { iss: 'did:key:second' }],
-    invocation: { tool_server: 'tools', args: { b: 'ü', a: 1, estimated_cost_usd: 0.5 } },
-    limits,
-  },
-});
+/** What is read of a call. */
+const call = (more: object = {}, limits: JudgedChain['limits'] = []) =>
+  ({
+    ...{ now: 100, call: { encoded: 'e30' }, context: { ...context, ...more } },
+    chain: {
+      receipts: [{ iss: 'did:key:root' }, { iss: 'did:key:first' }, { iss: 'did:key:second' }],
+      invocation: { tool_server: 'tools', args: { b: 'ü', a: 1, estimated_cost_usd: 0.5 } },
+      limits,
+    },
+  }) as unknown as AllowedCall<JudgedChain>;
 const CLAIMS = {
   ...{ iss: key.did, aud: 'tools', sub: 'did:key:root', client_id: 'did:key:agent', iat: 100, exp: 130 },
   act: { sub: 'did:key:agent', act: { sub: 'did:key:second', act: { sub: 'did:key:first' } } },

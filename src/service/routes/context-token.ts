@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import { sodium } from '../../signatures/sodium.js';
 import type { AllowedCall, JudgedChain } from '../../gate/decide.js';
-import type { PendingCall } from '../../gate/request.js';
 import { decodeBase64url, encodeBase64url } from '#platform';
 import { didKeyOf } from '../../protocol/did-key.js';
 import { toJcs } from '../../protocol/jcs.js';
@@ -60,15 +59,6 @@ interface Actor {
   readonly act?: Actor;
 }
 
-/** The call that a signed context describes. */
-export interface SignedCall extends Pick<AllowedCall<JudgedChain>, 'context' | 'now'> {
-  readonly call: Pick<PendingCall, 'encoded'>;
-  readonly chain: Pick<JudgedChain, 'limits'> & {
-    readonly receipts: readonly { readonly iss: string }[];
-    readonly invocation: Pick<JudgedChain['invocation'], 'tool_server' | 'args'>;
-  };
-}
-
 /**
  * Signs contexts, so that a tool server behind a proxy can check that they come from the gate. Never exposes the key.
  */
@@ -102,7 +92,7 @@ export class ContextSigner {
   }
 
   /** Makes a compact JWT that is valid for one call and one tool server (`aud`). */
-  sign({ context, call, chain: { receipts, invocation, limits }, now }: SignedCall): string {
+  sign({ context, call, chain: { receipts, invocation, limits }, now }: AllowedCall<JudgedChain>): string {
     const toClaim = ({ receipt, microUsd }: RefundPart) => ({ receipt, micro_usd: microUsd });
     const { root_name, labels, agent, chain_depth, command, tool, binding = 'none' } = context;
     const claims: ContextClaims = {
@@ -144,7 +134,7 @@ export class ContextSigner {
 }
 
 /** The agent, and behind it each delegate between it and the root principal. */
-function actorOf(receipts: SignedCall['chain']['receipts'], agent: string): Actor {
+function actorOf(receipts: JudgedChain['receipts'], agent: string): Actor {
   const [, ...delegates] = receipts.map(({ iss }) => iss);
   const parties = [...delegates, agent];
   return parties.reduce<Actor | null>((act, sub) => (act === null ? { sub } : { sub, act }), null) as Actor;
