@@ -6,7 +6,7 @@ import type { Engine } from '../verifier/engine.js';
 import type { Configuration } from './configuration/configuration.js';
 import { Backlog } from './load/backlog.js';
 import { Gatekeeper } from './load/gatekeeper.js';
-import { LineFile } from './observe/logs/line-file.js';
+import { openLineFile } from './observe/logs/line-file.js';
 import { Metrics } from './observe/metrics/metrics.js';
 import type { Tracing } from './observe/tracing.js';
 import { VerdictLogs } from './observe/logs/verdict-logs.js';
@@ -43,7 +43,7 @@ export interface Core {
  */
 export async function openCore(configuration: Configuration, log: Logger, opened: Opened): Promise<Core> {
   const { decisionLog } = configuration;
-  const decisions = decisionLog === undefined ? null : await LineFile.open(decisionLog, log);
+  const decisions = decisionLog === undefined ? null : await openLineFile(decisionLog, log);
   const verdicts = opened.add(new VerdictLogs(configuration, log, decisions));
   const metrics = new Metrics();
   const engine = opened.add(await openEngine(configuration, { log, observer: metrics.observer }));

@@ -19,7 +19,7 @@ import { useInvocation, type ReplayRules } from '../usage/index.js';
 import { WorkDropped } from '../signatures/signature-verifier.js';
 import type { RouteContext } from './core.js';
 import type { LoggedRequest } from './http/incoming.js';
-import { ContextSigner } from './routes/context-token.js';
+import { contextSignerOf } from './routes/context-token.js';
 import type { GateEndpoint } from './observe/metrics/metrics.js';
 import { readRoutes } from './routes/served-routes.js';
 import { openReplays } from '../verifier/create-verifier.js';
@@ -86,7 +86,7 @@ export async function openGate({ engine, configuration, metrics, verdicts, log }
     lists,
   });
   /** Signs contexts; `null` if they are not signed. */
-  const signer = gateSigningKey === undefined ? null : new ContextSigner(gateSigningKey, revocation);
+  const signer = gateSigningKey === undefined ? null : contextSignerOf(gateSigningKey, revocation);
   // Without rules of binding and replay: the gate has its own.
   const judgeParts: JudgeParts = { ...engine.parts, requiresBinding: false, use: null };
   const replayRules: ReplayRules = { scope: GATE_SCOPE, windowSecs, clockSkewSecs };
@@ -110,7 +110,7 @@ export async function openGate({ engine, configuration, metrics, verdicts, log }
     use:
       replays &&
       ((claims, limits, now) => useInvocation(claims, limits, replays, now, replayRules, metrics.gate)),
-    sign: signer === null ? undefined : (allowed) => signer.sign(allowed),
+    sign: signer?.sign,
   };
   // Whether the operator knows that any root is trusted.
   let isAnyRootKnown = trustedRoots !== undefined || trustedRootsFile !== undefined;

@@ -17,25 +17,20 @@ import type { LineFile } from './line-file.js';
  * decision log, with one JSON line for each verdict and each refund.
  */
 export class VerdictLogs {
+  /** `null` if there is no decision log. */
+  readonly decisions: LineFile | null;
   readonly #log: Logger;
   readonly #refusals: Sampler | null;
-  readonly #decisions: LineFile | null;
   /** Names the host among all that write a decision log. */
   readonly #instance = hostname();
 
-  /** @param decisions `null` if there is no decision log */
   constructor({ logRefusals }: Pick<Configuration, 'logRefusals'>, log: Logger, decisions: LineFile | null) {
     this.#log = log;
-    this.#decisions = decisions;
+    this.decisions = decisions;
     const logLeftOut = (leftOut: number) =>
       log.info({ leftOut }, 'refused: as many more, left out of the log');
     this.#refusals =
       logRefusals === 'off' ? null : new Sampler(logLeftOut, logRefusals === 'all' ? Infinity : undefined);
-  }
-
-  /** Lines of the decision log: written so far, and dropped because the file was too slow or failed. */
-  get lines(): { readonly written: number; readonly dropped: number } | null {
-    return this.#decisions;
   }
 
   /**
@@ -56,7 +51,7 @@ export class VerdictLogs {
         this.#log.info({ block: failure?.block, code, requestId, traceId, ...call }, 'refused');
       }
     }
-    if (this.#decisions === null) return;
+    if (this.decisions === null) return;
     const receipts = chain?.receipts.map(({ digest }) => digest);
     // What is `undefined` is left out.
     const facts = {
@@ -82,14 +77,9 @@ export class VerdictLogs {
     this.#write(request, facts, { rootPrincipal, agent, jti, tool });
   }
 
-  /** See {@link LineFile.reopen}. */
-  async reopen(): Promise<void> {
-    await this.#decisions?.reopen();
-  }
-
   async close(): Promise<void> {
     this.#refusals?.close();
-    await this.#decisions?.close();
+    await this.decisions?.close();
   }
 
   /** Writes a line of the decision log. */
@@ -98,10 +88,10 @@ export class VerdictLogs {
     facts: object,
     call: LoggedCall,
   ): void {
-    if (this.#decisions === null) return;
+    if (this.decisions === null) return;
     const asked = { time: new Date().toISOString(), requestId, instance: this.#instance, address };
     const traceId = traceIdOf(traceparent) ?? undefined;
-    this.#decisions.write(JSON.stringify({ ...asked, traceId, endpoint, ...facts, ...printableCall(call) }));
+    this.decisions.write(JSON.stringify({ ...asked, traceId, endpoint, ...facts, ...printableCall(call) }));
   }
 }
 

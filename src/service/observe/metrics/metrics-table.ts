@@ -28,7 +28,7 @@ export const METRICS: readonly Row<Sources>[] = [
   ['drs_verify_pending', 'gauge', 'Requests waiting for a verdict', [], (s) => s.gatekeeper.pending],
   ['drs_binding_checks_total', 'counter', 'Bodies compared with signed arguments', ['result'], (s) => s.metrics.bindings],
   ['drs_admin_calls_total', 'counter', 'Calls of /admin endpoints', ['outcome'], (s) => s.metrics.adminCalls],
-  ['drs_decision_log_lines_total', 'counter', 'Lines of the decision log', ['outcome'], decisionLines],
+  ['drs_decision_log_lines_total', 'counter', 'Lines of the decision log', ['outcome'], (s) => s.verdicts.decisions?.counts],
 
   ['drs_gate_decisions_total', 'counter', 'Decisions of the gate; denials by code', ['protocol', 'decision', 'code'], (s) => s.metrics.decisions],
   ['drs_gate_rejections_total', 'counter', 'Questions to the gate that were answered without a check of the call', ['endpoint', 'reason'], (s) => s.metrics.gateRejections],
@@ -94,10 +94,6 @@ export const METRICS: readonly Row<Sources>[] = [
 
 function failures({ metrics }: Sources): Values {
   return CATALOGUE.map(({ block, code }) => [block, { [code]: metrics.failures.get(code) ?? 0 }]);
-}
-
-function decisionLines({ verdicts: { lines } }: Sources): Values | undefined {
-  return lines === null ? undefined : { written: lines.written, dropped: lines.dropped };
 }
 
 function grpc({ connections, metrics }: Sources) {
