@@ -16,7 +16,7 @@ import { Server, type Route } from '../service/http/serve.js';
 import { divideForGuard } from '../service/load/connections.js';
 import type { Ticket } from '../service/load/gatekeeper.js';
 import { PerClientSlots } from '../service/load/per-client-slots.js';
-import { closingMsOf, endGracefully } from '../service/main.js';
+import { endGracefully } from '../service/main.js';
 import { openTracing } from '../service/observe/tracing.js';
 import { limitOf } from '../service/routes/table.js';
 import { answerHeaders, httpTarget, requestHeaders, type HttpTarget } from './http-target.js';
@@ -217,8 +217,7 @@ export const targetOf = ({ path, query }: Incoming) => (query === undefined ? pa
 export async function runHttpRelay(parts: HttpRelayParts, reloads: boolean): Promise<string> {
   const relay = await openHttpRelay(parts);
   const { configuration, log } = parts;
-  const delayMs = closingMsOf(configuration);
-  endGracefully({ log, delayMs, skip: reloads ? ['SIGHUP'] : [], close: () => relay.close() });
+  endGracefully({ log, configuration, skip: reloads ? ['SIGHUP'] : [], close: () => relay.close() });
   const reload = () =>
     relay.reload().then(
       () => log.info('SIGHUP: certificate, routes and trusted roots were read again'),

@@ -11,7 +11,7 @@ import {
   type GatekeeperLimits,
   type Ticket,
 } from '../../src/service/load/gatekeeper.js';
-import { VerdictLogs } from '../../src/service/observe/logs/verdict-logs.js';
+import { verdictLogsOf } from '../../src/service/observe/logs/verdict-logs.js';
 import type { RouteContext } from '../../src/service/core.js';
 import { WorkDropped } from '../../src/signatures/signature-verifier.js';
 import type { Call, Judgement } from '../../src/verify/judge.js';
@@ -235,7 +235,7 @@ type Verify = (request: Call) => Promise<Judgement>;
 describe('a fault of the verifier', () => {
   function start(verify: Verify) {
     const service = openServer({ maxPending: 3 });
-    const verdicts = new VerdictLogs({ logRefusals: 'off' }, service.log, null);
+    const verdicts = verdictLogsOf({ logRefusals: 'off' }, service.log, null);
     const context = { ...service, engine: { verify }, verdicts, gate: { signer: null } };
     const route = routeTables(context as unknown as RouteContext).service.routes.get('/verify');
     if (route === undefined) throw new Error('there is no /verify');

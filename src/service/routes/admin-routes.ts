@@ -12,7 +12,7 @@ import type { Ticket } from '../load/gatekeeper.js';
 import { RateLimit } from '../load/rate-limit.js';
 import { printable } from '../observe/logs/verdict-logs.js';
 import type { AdminOutcome } from '../observe/metrics/metrics.js';
-import { Sampler } from '../observe/sampler.js';
+import { openSampler } from '../observe/sampler.js';
 import type { RouteContext } from '../core.js';
 
 const BODY_BYTES = 1024;
@@ -33,7 +33,7 @@ export function adminRoutes({ configuration, engine, gate, log, metrics }: Route
   // Logs whatever `LOG_LEVEL` says: who revoked what must be known.
   const audit = log.child({}, { level: 'info' });
   const failures = new RateLimit(FAILURES_PER_MINUTE, 0, 60);
-  const sampler = new Sampler((leftOut) =>
+  const sampler = openSampler((leftOut) =>
     log.warn({ leftOut }, 'admin: as many more calls without the token, left out of the log'),
   );
 
