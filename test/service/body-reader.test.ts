@@ -58,15 +58,6 @@ describe('a body that comes in pieces', () => {
     );
   });
 
-  it('counts what has arrived, and what V8 needs for each piece', () => {
-    const memory = new Memory(1024 * KIB);
-    const { reader } = readerOf(memory);
-    reader.take(Buffer.alloc(1), false);
-    reader.take(Buffer.alloc(100 * KIB), false);
-    expect(memory.bytes).toBe(1 + 100 * KIB + 2 * PIECE);
-    reader.stop();
-  });
-
   it('may be as large as allowed', () => {
     const { reader, taken } = readerOf(new Memory(1024 * KIB), 100);
     reader.take(Buffer.alloc(99), false);

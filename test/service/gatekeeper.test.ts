@@ -1,6 +1,5 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { clientOf } from '../../src/service/http/client-address.js';
 import type { Incoming } from '../../src/service/http/incoming.js';
 import { answerTo, type Judge } from '../../src/service/http/judged-body.js';
 import { routeTables } from '../../src/service/routes/table.js';
@@ -186,10 +185,6 @@ describe('the memory of bodies that are read', () => {
     expect(unknown.canGrow(READ / 2)).toBe(true);
     expect(() => unknown.canGrow(READ / 2 + 1)).toThrow('asked');
     expect(unknown.canGrow(READ + 1)).toBe(false);
-  });
-
-  it('counts a network of IPv6 as one client', () => {
-    expect(clientOf('2001:DB8:0:1::7')).toBe(clientOf('2001:db8:0:1::8'));
   });
 
   it('stays within its limits in any order of steps, and is empty when all is given back', async () => {
