@@ -58,13 +58,6 @@ describe('a body that comes in pieces', () => {
     );
   });
 
-  it('may be as large as allowed', () => {
-    const { reader, taken } = readerOf(new Memory(1024 * KIB), 100);
-    reader.take(Buffer.alloc(99), false);
-    reader.take(Buffer.alloc(1), true);
-    expect(taken).toEqual([Buffer.alloc(100)]);
-  });
-
   it('is too large in more than 65,536 pieces, however small they are', () => {
     const { reader, taken } = readerOf(new Memory(Infinity));
     const piece = Buffer.alloc(1);
@@ -72,17 +65,6 @@ describe('a body that comes in pieces', () => {
     expect(taken).toEqual([]);
     reader.take(piece, false);
     expect(taken).toEqual(['too_large']);
-  });
-
-  it.each<[BodyFault, number]>([
-    ['overloaded', 300 * KIB],
-    ['too_large', 3000 * KIB],
-  ])('is refused where it is %s', (fault, bytes) => {
-    const memory = new Memory(256 * KIB);
-    const { reader, taken } = readerOf(memory, 2048 * KIB);
-    reader.take(Buffer.alloc(100 * KIB), false);
-    reader.take(Buffer.alloc(bytes), true);
-    expect(taken).toEqual([fault]);
   });
 });
 
