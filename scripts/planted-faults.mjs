@@ -30,7 +30,7 @@ const FAULTS = [
   ['main', "= ['SIGHUP', 'SIGUSR2']", '= []', 'life-cycle', 'is not what SIGHUP asks for'],
   [
     'service',
-    '() => verdicts.reopen()',
+    '() => verdicts.decisions?.reopen()',
     '() => undefined',
     'logs-and-traces',
     'a service with a file of decisions, no log of refusals, and an internal address',
@@ -42,7 +42,7 @@ const FAULTS = [
     'life-cycle',
     'switches between the configured log level and debug',
   ],
-  ['service', 'served?.reload(listeners) ?? null', 'null', 'tls', 'TLS'],
+  ['service', 'listener?.useCertificate(next);', '{}', 'tls', 'TLS'],
   ['main', "['--ready']", "['--status=x']", 'notify', 'is told once that the service is ready'],
   ['observe/tracing', 'span.end(startTime + milliseconds);', '', 'logs-and-traces', 'continues traces'],
   [

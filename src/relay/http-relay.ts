@@ -8,7 +8,7 @@ import type { Configuration } from '../service/configuration/configuration.js';
 import { Opened, openCore, type Core } from '../service/core.js';
 import { refusal, type Answer, type Incoming } from '../service/http/incoming.js';
 import { answerTo, type Judge } from '../service/http/judged-body.js';
-import { ServedCertificate } from '../service/http/listen/certificate.js';
+import { certificateOf, readCertificate } from '../service/http/listen/certificate.js';
 import { showAddress } from '../service/http/front-end.js';
 import { NodeWire } from '../service/http/node/node-wire.js';
 import { openNode } from '../service/http/node/node.js';
@@ -16,7 +16,7 @@ import { Server, type Route } from '../service/http/serve.js';
 import { divideForGuard } from '../service/load/connections.js';
 import type { Ticket } from '../service/load/gatekeeper.js';
 import { PerClientSlots } from '../service/load/per-client-slots.js';
-import { closingMsOf, endGracefully } from '../service/main.js';
+import { endGracefully } from '../service/main.js';
 import { openTracing } from '../service/observe/tracing.js';
 import { limitOf } from '../service/routes/table.js';
 import { answerHeaders, httpTarget, requestHeaders, type HttpTarget } from './http-target.js';
@@ -163,7 +163,7 @@ export async function openHttpRelay(parts: HttpRelayParts) {
   const { url, pathFor, expected } = parts.destination;
   const opened = new Opened();
   try {
-    const certificate = ServedCertificate.read(configuration);
+    const certificate = certificateOf(configuration);
     const core = await openCore(configuration, log, opened, parts.openReplays);
     const { metrics, engine, gatekeeper, gate } = core;
     const { http: connections, upstream } = divideForGuard(configuration, log);
@@ -180,15 +180,15 @@ export async function openHttpRelay(parts: HttpRelayParts) {
     const server = new Server({ configuration, gatekeeper, metrics, log, tracing, hosts });
     const handle = server.handlerOf({ routes: new Map(), unknown });
     const { requestTimeoutSecs, host } = configuration;
-    const served = { handle, connections, requestTimeoutSecs, certificate: certificate?.current ?? null };
+    const served = { handle, connections, requestTimeoutSecs, certificate };
     const frontEnd = opened.add(openNode(served));
     const port = await frontEnd.listen({ host, port: configuration.port, isShared: false });
     return {
       url: `${certificate === null ? 'http' : 'https'}://${showAddress({ host, port })}`,
       /** Rejects if they cannot be used; the old ones stay. */
       reload: async () => {
-        certificate?.reload([frontEnd]);
-        gate.routes.reload();
+        if (certificate !== null) frontEnd.useCertificate(readCertificate(certificate));
+        gate.reloadRoutes();
         await engine.rootsFile?.reload();
       },
       /** Waits for `SHUTDOWN_GRACE_SECS` at most. */
@@ -218,8 +218,7 @@ export const targetOf = ({ path, query }: Incoming) => (query === undefined ? pa
 export async function runHttpRelay(parts: HttpRelayParts, reloads: boolean): Promise<string> {
   const relay = await openHttpRelay(parts);
   const { configuration, log } = parts;
-  const delayMs = closingMsOf(configuration);
-  endGracefully({ log, delayMs, skip: reloads ? ['SIGHUP'] : [], close: () => relay.close() });
+  endGracefully({ log, configuration, skip: reloads ? ['SIGHUP'] : [], close: () => relay.close() });
   const reload = () =>
     relay.reload().then(
       () => log.info('SIGHUP: certificate, routes and trusted roots were read again'),

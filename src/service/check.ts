@@ -6,7 +6,7 @@ import type { Configuration } from './configuration/configuration.js';
 import { loadGrpc } from './grpc/open.js';
 import { loadFrontEnd } from './http/front-end.js';
 import { readTrustedRoots } from '../trust/trusted-roots.js';
-import { ServedRoutes } from './routes/served-routes.js';
+import { readRoutes } from './routes/served-routes.js';
 
 const { R_OK, W_OK } = constants;
 
@@ -30,7 +30,7 @@ export async function findStartProblems(configuration: Configuration): Promise<s
     decisionLog === undefined || decisionLog === '-'
       ? null
       : problemOf('DECISION_LOG', () => canKeep(decisionLog, W_OK)),
-    problemOf('GATE_ROUTES', () => new ServedRoutes(gateRoutes)),
+    problemOf('GATE_ROUTES', () => readRoutes(gateRoutes)),
     roots === undefined ? null : problemOf('TRUSTED_ROOTS_FILE', () => readTrustedRoots(roots)),
     listen === undefined ? null : problemOf('LISTEN', () => access(path.dirname(listen.path), W_OK)),
   ]);

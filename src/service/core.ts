@@ -6,10 +6,10 @@ import type { Engine } from '../verifier/engine.js';
 import type { Configuration } from './configuration/configuration.js';
 import { Backlog } from './load/backlog.js';
 import { Gatekeeper } from './load/gatekeeper.js';
-import { LineFile } from './observe/logs/line-file.js';
+import { openLineFile } from './observe/logs/line-file.js';
 import { Metrics } from './observe/metrics/metrics.js';
 import type { Tracing } from './observe/tracing.js';
-import { VerdictLogs } from './observe/logs/verdict-logs.js';
+import { verdictLogsOf, type VerdictLogs } from './observe/logs/verdict-logs.js';
 import { openGate, type Gate } from './gate-decider.js';
 
 /** Closes what was opened, the last first. */
@@ -49,8 +49,8 @@ export async function openCore(
   openReplays?: () => Promise<ReplayStore | null>,
 ): Promise<Core> {
   const { decisionLog } = configuration;
-  const decisions = decisionLog === undefined ? null : await LineFile.open(decisionLog, log);
-  const verdicts = opened.add(new VerdictLogs(configuration, log, decisions));
+  const decisions = decisionLog === undefined ? null : await openLineFile(decisionLog, log);
+  const verdicts = opened.add(verdictLogsOf(configuration, log, decisions));
   const metrics = new Metrics();
   const engine = opened.add(await openEngine(configuration, { log, observer: metrics.observer }));
   const gatekeeper = new Gatekeeper(configuration, new Backlog(configuration, engine.signatures));

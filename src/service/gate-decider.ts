@@ -1,6 +1,5 @@
-import type { Logger } from 'pino';
 import type { Body } from '../verify/binding.js';
-import { judge, type Call, type Judgement } from '../verify/judge.js';
+import { judge, type Judgement } from '../verify/judge.js';
 import type { JudgeParts } from '../verify/parts.js';
 import type { GateContext } from '../gate/context.js';
 import {
@@ -9,7 +8,6 @@ import {
   verifierUnavailable,
   type Allowance,
   type GateParts,
-  type GateRules,
   provedChainOf,
   type ProvedChain,
 } from '../gate/decide.js';
@@ -17,15 +15,13 @@ import type { Protocol } from '../gate/codes.js';
 import { openRequest, type OpeningRules } from '../gate/open.js';
 import type { CallBody, Denial, GateRequest } from '../gate/request.js';
 import { responseTo, type GateResponse } from '../gate/response.js';
-import { useInvocation, type ReplayRules, type ReplayStore } from '../usage/index.js';
+import { useInvocation, type ReplayRules } from '../usage/index.js';
 import { WorkDropped } from '../signatures/signature-verifier.js';
-import type { Configuration } from './configuration/configuration.js';
 import type { RouteContext } from './core.js';
 import type { LoggedRequest } from './http/incoming.js';
-import type { VerdictLogs } from './observe/logs/verdict-logs.js';
-import { ContextSigner } from './routes/context-token.js';
-import type { GateEndpoint, Metrics, Rejection } from './observe/metrics/metrics.js';
-import { ServedRoutes } from './routes/served-routes.js';
+import { contextSignerOf } from './routes/context-token.js';
+import type { GateEndpoint } from './observe/metrics/metrics.js';
+import { readRoutes } from './routes/served-routes.js';
 import { openReplays } from '../verifier/create-verifier.js';
 import { printableUrl } from '../revocation/printable-url.js';
 
@@ -56,90 +52,86 @@ export type GateDecision =
   | Allowance<ProvedChain>
   | { readonly kind: 'deny'; readonly code: string; readonly response: GateResponse };
 
-/** The verdict on a call, and its bundle; `null` if there is none. */
-interface Judged {
-  outcome: Judgement | null;
-  bundle: unknown;
-}
+type GateDeps = Pick<RouteContext, 'engine' | 'configuration' | 'metrics' | 'verdicts' | 'log'>;
 
-/** What the decider needs. */
-export interface GateDeciderContext {
-  /** Judges a call without rules of binding and replay: the gate has its own. */
-  readonly judge: (call: Call) => Promise<Judgement>;
-  /** Gives the time in Unix seconds: the same clock for the verdict and for what the gate checks itself. */
-  readonly clock: () => number;
-  readonly configuration: Configuration;
-  readonly log: Logger;
-  readonly verdicts: Pick<VerdictLogs, 'record'>;
-  /** The record of used invocations; `null` only if the operator has turned it off. Whoever opened it closes it. */
-  readonly replays: ReplayStore | null;
-  /** `null` if contexts are not signed. */
-  readonly signer: ContextSigner | null;
-  readonly metrics: Pick<Metrics, 'gate' | 'countDecision' | 'countOutcome' | 'countRejection'>;
-  readonly routes: Pick<ServedRoutes, 'current'>;
-}
+/** The gate of a service, shared by all transports. */
+export type Gate = Awaited<ReturnType<typeof openGate>>;
+export type GateDecider = Gate['decider'];
 
 /**
- * Decides on protocol requests for every transport of the service: verdict, the gate's rules, replay, signed context and
- * metrics. A transport only translates requests and decisions.
+ * Opens the gate: its own record of used invocations, the key that signs contexts, and what decides on protocol requests for every
+ * transport of the service, by verdict, the gate's rules, replay, signed context and metrics. A transport only translates
+ * requests and decisions.
  *
+ * @param open opens the record
+ * @throws Error if the file with the routes cannot be used
+ * @throws ReplayStoreError if `GATE_REPLAY=redis` and Redis cannot be used
  * @example
- * const decision = await decider.decide({ protocol: 'mcp', endpoint: 'gate', request });
+ * const { decider } = await openGate({ engine, configuration, metrics, verdicts, log });
+ * const decision = await decider.decide({ protocol: 'mcp', endpoint: 'gate', request, asked });
  * if (decision.kind === 'deny') send(decision.response);
  */
-export function deciderOf(context: GateDeciderContext) {
-  const { judge, clock, configuration, log, verdicts, replays, signer, metrics, routes } = context;
+export async function openGate(
+  { engine, configuration, metrics, verdicts, log }: GateDeps,
+  open = () => openReplays(configuration.gateReplay, configuration, log),
+) {
+  const { gateReplay, gateRoutes, gateSigningKey, statusListBaseUrl } = configuration;
   const { replayWindowSecs: windowSecs, clockSkewSecs, gatePassMethods, gateMethods } = configuration;
   const { trustedRoots, trustedRootsFile } = configuration;
+  let routes = readRoutes(gateRoutes);
+  /** Used invocations; `null` if `GATE_REPLAY=off`. */
+  const replays = await open();
+  if (gateReplay === 'off')
+    log.warn('GATE_REPLAY is off: a call that the gate allowed can be repeated while its delegation lives');
+  const { list } = engine.revocation;
+  const lists = statusListBaseUrl === undefined ? [] : [printableUrl(statusListBaseUrl)];
+  const revocation = () => ({
+    list_age_secs: list === null ? null : Math.max(0, Math.floor(list.ageSecs)),
+    lists,
+  });
+  /** Signs contexts; `null` if they are not signed. */
+  const signer = gateSigningKey === undefined ? null : contextSignerOf(gateSigningKey, revocation);
+  // Without rules of binding and replay: the gate has its own.
+  const judgeParts: JudgeParts = { ...engine.parts, requiresBinding: false, use: null };
   const replayRules: ReplayRules = { scope: GATE_SCOPE, windowSecs, clockSkewSecs };
-  const use: GateParts<ProvedChain>['use'] =
-    replays === null
-      ? null
-      : (claims, limits, now) => useInvocation(claims, limits, replays, now, replayRules, metrics.gate);
-  const sign: GateParts<ProvedChain>['sign'] =
-    signer === null ? undefined : (allowed) => signer.sign(allowed);
   const openingRules: OpeningRules = {
     passMethods: new Set(gatePassMethods),
     methods: gateMethods,
     // Those at the time of a request: they can be reloaded.
     get routes() {
-      return routes.current;
+      return routes;
     },
   };
-  // No roots and no server name: the engine has already checked the configured ones.
-  const serverIdentity = configuration.serverIdentity === undefined ? undefined : null;
-  const rules: GateRules = { trustedRoots: null, serverIdentity, bindingMode: 'enforced' };
+  const parts: Omit<GateParts<ProvedChain>, 'judge'> = {
+    // The same clock for the verdict and for what the gate checks itself.
+    now: judgeParts.clock,
+    // No roots and no server name: the engine has already checked the configured ones.
+    rules: {
+      trustedRoots: null,
+      serverIdentity: configuration.serverIdentity === undefined ? undefined : null,
+      bindingMode: 'enforced',
+    },
+    use:
+      replays &&
+      ((claims, limits, now) => useInvocation(claims, limits, replays, now, replayRules, metrics.gate)),
+    sign: signer?.sign,
+  };
   // Whether the operator knows that any root is trusted.
   let isAnyRootKnown = trustedRoots !== undefined || trustedRootsFile !== undefined;
 
-  const partsFor = ({ isWanted, mayWait, findFault }: GateCall, judged: Judged): GateParts<ProvedChain> => ({
-    ...{ now: clock, rules, findFault, use, sign },
-    judge: async ({ bundle, body }) => {
-      const outcome = await judge({ bundle, body: bodyOf(body), isWanted, mayWait });
-      metrics.countOutcome(outcome);
-      const chain = provedChainOf(outcome);
-      judged.outcome = outcome;
-      judged.bundle = bundle;
-      return chain;
-    },
-  });
-  const denyUnread = (protocol: Protocol, fail: typeof verifierUnavailable): GateDecision => {
-    const failure = fail({ protocol });
-    metrics.countDecision(protocol, 'deny', failure.code);
-    return toDecision({ kind: 'deny', protocol, id: null, requested: null, failure });
-  };
-
-  /** Counts a question that a transport answers itself, without a decision. */
-  const rejected = (endpoint: GateEndpoint, reason: Rejection): void =>
-    metrics.countRejection(endpoint, reason);
-
-  /** The denial for a request that is not checked. `timeout`: its body did not come whole. */
+  /**
+   * The denial for a request that is not checked.
+   *
+   * @param reason `timeout`: its body did not come whole; `null`: nobody waits for the decision, which is no rejection
+   */
   const unread = (
     { protocol, endpoint }: Pick<GateCall, 'protocol' | 'endpoint'>,
-    reason: 'overloaded' | 'shutting_down' | 'internal' | 'timeout',
+    reason: 'overloaded' | 'shutting_down' | 'internal' | 'timeout' | null,
   ): GateDecision => {
-    rejected(endpoint, reason);
-    return denyUnread(protocol, reason === 'timeout' ? bodyTimedOut : verifierUnavailable);
+    if (reason !== null) metrics.countRejection(endpoint, reason);
+    const failure = (reason === 'timeout' ? bodyTimedOut : verifierUnavailable)({ protocol });
+    metrics.countDecision(protocol, 'deny', failure.code);
+    return toDecision({ kind: 'deny', protocol, id: null, requested: null, failure });
   };
 
   /**
@@ -147,12 +139,21 @@ export function deciderOf(context: GateDeciderContext) {
    * have been used before, or be for another call. If the check fails, the request is denied.
    */
   const decideOn = async (call: GateCall): Promise<GateDecision> => {
-    const judged: Judged = { outcome: null, bundle: null };
+    const { protocol, endpoint, request, isWanted, mayWait, findFault } = call;
+    let judged: { readonly outcome: Judgement; readonly bundle: unknown } | undefined;
+    const judgeOne: GateParts<ProvedChain>['judge'] = async ({ bundle, body }) => {
+      const outcome = await judge({ bundle, body: bodyOf(body), isWanted, mayWait }, judgeParts);
+      metrics.countOutcome(outcome);
+      const chain = provedChainOf(outcome);
+      judged = { outcome, bundle };
+      return chain;
+    };
     let decision: GateDecision;
     try {
-      if (call.request.body.kind === 'too large') rejected(call.endpoint, 'too_large');
-      const opened = openRequest(call.protocol, call.request, openingRules);
-      const decided = opened.kind === 'check' ? await decide(opened, partsFor(call, judged)) : opened;
+      if (request.body.kind === 'too large') metrics.countRejection(endpoint, 'too_large');
+      const opened = openRequest(protocol, request, openingRules);
+      const decided =
+        opened.kind === 'check' ? await decide(opened, { ...parts, findFault, judge: judgeOne }) : opened;
       decision = decided.kind === 'deny' ? toDecision(decided) : decided;
       if (decision.kind === 'allow' && !isAnyRootKnown) {
         isAnyRootKnown = true;
@@ -161,25 +162,30 @@ export function deciderOf(context: GateDeciderContext) {
             'unless the tool server checks X-DRS-Root-Principal; name the principals whose delegations count',
         );
       }
-      metrics.countDecision(call.protocol, decision.kind, decision.kind === 'deny' ? decision.code : '');
+      metrics.countDecision(protocol, decision.kind, decision.kind === 'deny' ? decision.code : '');
     } catch (error) {
-      // Nobody waits for the decision any more.
-      if (error instanceof WorkDropped) decision = denyUnread(call.protocol, verifierUnavailable);
-      else {
-        log.error({ err: error }, 'a request failed inside the gate');
-        decision = unread(call, 'internal');
-      }
+      const isDropped = error instanceof WorkDropped;
+      if (!isDropped) log.error({ err: error }, 'a request failed inside the gate');
+      decision = unread(call, isDropped ? null : 'internal');
     }
-    const { outcome, bundle } = judged;
-    if (outcome !== null) {
+    if (judged !== undefined) {
+      const { outcome, bundle } = judged;
       const denial = outcome.failure === null && decision.kind === 'deny' ? decision.code : undefined;
       verdicts.record(call.asked, outcome, bundle, denial);
     }
     return decision;
   };
-  return { decide: decideOn, unread, rejected };
+  return {
+    decider: { decide: decideOn, unread },
+    ...{ replays, signer },
+    /** Reads the file with the routes again. If that throws, the old table stays. @returns what to log; `null` if there is no file */
+    reloadRoutes: () => {
+      routes = readRoutes(gateRoutes);
+      return routes === null || routes === 'any' ? null : { file: gateRoutes };
+    },
+    close: async () => replays?.close(),
+  };
 }
-export type GateDecider = ReturnType<typeof deciderOf>;
 
 function toDecision(denial: Denial): GateDecision {
   return { kind: 'deny', code: denial.failure.code, response: responseTo(denial) };
@@ -193,49 +199,4 @@ function bodyOf(body: CallBody): Body | null {
 /** The context of an allowed call with its policy. */
 export function wholeContextOf({ context, chain }: Allowance<ProvedChain>): GateContext {
   return { ...context, leaf_policy: chain.leafPolicy() };
-}
-
-/** The gate of a service, shared by all transports. */
-export interface Gate {
-  readonly decider: GateDecider;
-  /** Its record of used invocations; `null` if `GATE_REPLAY=off`. */
-  readonly replays: ReplayStore | null;
-  readonly routes: ServedRoutes;
-  /** Signs contexts; `null` if they are not signed. */
-  readonly signer: ContextSigner | null;
-  close(): Promise<void>;
-}
-
-/**
- * Opens what the gate needs besides the engine: its own replay store, and the key that signs contexts.
- *
- * @throws Error if the file with the routes cannot be used
- * @throws ReplayStoreError if `GATE_REPLAY=redis` and Redis cannot be used
- */
-export async function openGate(
-  deps: Pick<RouteContext, 'engine' | 'configuration' | 'metrics' | 'verdicts' | 'log'>,
-  open = () => openReplays(deps.configuration.gateReplay, deps.configuration, deps.log),
-): Promise<Gate> {
-  const { engine, configuration, metrics, verdicts, log } = deps;
-  const { gateReplay, gateRoutes, gateSigningKey, statusListBaseUrl } = configuration;
-  const routes = new ServedRoutes(gateRoutes);
-  const replays = await open();
-  if (gateReplay === 'off')
-    log.warn('GATE_REPLAY is off: a call that the gate allowed can be repeated while its delegation lives');
-  const { list } = engine.revocation;
-  const lists = statusListBaseUrl === undefined ? [] : [printableUrl(statusListBaseUrl)];
-  const revocation = () => ({
-    list_age_secs: list === null ? null : Math.max(0, Math.floor(list.ageSecs)),
-    lists,
-  });
-  const signer = gateSigningKey === undefined ? null : new ContextSigner(gateSigningKey, revocation);
-  const parts: JudgeParts = { ...engine.parts, requiresBinding: false, use: null };
-  const decider = deciderOf({
-    judge: (call) => judge(call, parts),
-    ...{ clock: parts.clock, configuration, log, verdicts, replays, signer, metrics, routes },
-  });
-  const close = async () => {
-    await replays?.close();
-  };
-  return { decider, routes, replays, signer, close };
 }

@@ -44,8 +44,7 @@ export async function serve(env: NodeJS.ProcessEnv, isCheck = false): Promise<vo
   for (const warning of warnings) log.warn(warning);
   let service: Service | null = null;
   endGracefully({
-    log,
-    delayMs: closingMsOf(configuration),
+    ...{ log, configuration },
     close: async ({ signal, err }) => {
       const { shutdownDelaySecs } = configuration;
       log.info({ signal, shutdownDelaySecs }, 'shutting down: what is in flight is answered first');
@@ -132,14 +131,13 @@ export function factsOf(
   };
 }
 
-/** Time after the grace period to close stores and logs. */
+/** Time after the grace period to close stores and logs; then the process ends in any case. */
 const CLOSING_MS = 5000;
 
 /** How a process ends. */
 interface Ending {
   readonly log: Logger;
-  /** Milliseconds after which it ends in any case. */
-  readonly delayMs: number;
+  readonly configuration: Configuration;
   /** Signals that do not end it. */
   readonly skip?: readonly (NodeJS.Signals & AllEvents)[];
   /** Called once, with the signal or the error that nothing caught, if one of them ends the process. */
@@ -150,7 +148,9 @@ interface Ending {
  * Ends this process on a signal or an error that nothing caught; at once after a second signal or error. The exit code is 0 if it was asked to end, and did so in time.
  */
 export function endGracefully(ending: Ending): void {
-  const { log, delayMs, skip = ['SIGHUP', 'SIGUSR2'], close } = ending;
+  const { log, configuration, skip = ['SIGHUP', 'SIGUSR2'], close } = ending;
+  const { shutdownDelaySecs, shutdownGraceSecs } = configuration;
+  const delayMs = (shutdownDelaySecs + shutdownGraceSecs) * 1000 + CLOSING_MS;
   closeWithGrace(
     {
       delay: delayMs,
@@ -171,9 +171,4 @@ export function endGracefully(ending: Ending): void {
       log.info('stopped');
     },
   );
-}
-
-/** Milliseconds after which a process that was told to stop ends in any case. */
-export function closingMsOf({ shutdownDelaySecs, shutdownGraceSecs }: Configuration): number {
-  return (shutdownDelaySecs + shutdownGraceSecs) * 1000 + CLOSING_MS;
 }

@@ -4,10 +4,10 @@ import type { Logger } from 'pino';
 import { addressOf, type Configuration } from './configuration/configuration.js';
 import { openCore, Opened, unreadyReasonsOf } from './core.js';
 import { divideConnections, type Connections } from './load/connections.js';
-import { ServedCertificate } from './http/listen/certificate.js';
+import { certificateOf, readCertificate } from './http/listen/certificate.js';
 import { listenOnUnix } from './http/listen/unix-socket.js';
 import { UNIX_PEER } from './http/client-address.js';
-import { type FrontEndName, loadFrontEnd } from './http/front-end.js';
+import { loadFrontEnd } from './http/front-end.js';
 import { loadGrpc } from './grpc/open.js';
 import type { GrpcFrontEnd } from './grpc/server.js';
 
@@ -17,29 +17,7 @@ import { Server, type Table } from './http/serve.js';
 import { openTracing } from './observe/tracing.js';
 
 /** A running service. */
-export interface Service {
-  /** The port it listens on; 0 for a Unix socket. */
-  readonly port: number;
-  /** The port of `/metrics`: the same port unless `METRICS_ADDR` is set. */
-  readonly metricsPort: number;
-  /** The port on which gateways ask over gRPC; `null` if it is off. */
-  readonly grpcPort: number | null;
-  readonly frontEnd: FrontEndName;
-  /** Maximum number of open connections; more are closed at once. */
-  readonly maxConnections: number;
-  /**
-   * Stops the service. For `SHUTDOWN_DELAY_SECS`, `/readyz` fails and everything else is served. Then open requests get
-   * up to `SHUTDOWN_GRACE_SECS` to finish. Then all connections are closed.
-   *
-   * @param isUrgent skips the delay
-   */
-  close(isUrgent?: boolean): Promise<void>;
-  /**
-   * Reads certificate, routes and trusted roots again, and reopens the decision log after it was renamed. Never rejects: each part
-   * says in the log what went wrong, and keeps what it has.
-   */
-  reload(): Promise<void>;
-}
+export type Service = Awaited<ReturnType<typeof startService>>;
 
 const DRAIN_POLL_MS = 10;
 
@@ -48,7 +26,7 @@ const DRAIN_POLL_MS = 10;
  *
  * @throws Error if it cannot listen on the address, or cannot open a store or a log
  */
-export async function startService(configuration: Configuration, log: Logger): Promise<Service> {
+export async function startService(configuration: Configuration, log: Logger) {
   const opened = new Opened();
   try {
     return await openService(configuration, log, opened);
@@ -58,10 +36,9 @@ export async function startService(configuration: Configuration, log: Logger): P
   }
 }
 
-async function openService(configuration: Configuration, log: Logger, opened: Opened): Promise<Service> {
+async function openService(configuration: Configuration, log: Logger, opened: Opened) {
   const { requestTimeoutSecs, metricsAddr, grpcPort: wantedGrpcPort, host, listen } = configuration;
-  const served = ServedCertificate.read(configuration);
-  const certificate = served?.current ?? null;
+  let certificate = certificateOf(configuration);
   const loaded = await loadFrontEnd(configuration.frontEnd);
   log[loaded.isFallback ? 'warn' : 'info'](
     { frontEnd: loaded.name },
@@ -75,7 +52,7 @@ async function openService(configuration: Configuration, log: Logger, opened: Op
   const server = new Server(context);
   const tables = routeTables(context);
   const connections = divideConnections(configuration, log);
-  show(metrics.registry, METRICS, { ...context, server, connections, certificate: served });
+  show(metrics.registry, METRICS, { ...context, server, connections, certificate: () => certificate });
   const open = (table: Table, ofListener: Connections) =>
     opened.add(
       loaded.open({
@@ -83,6 +60,7 @@ async function openService(configuration: Configuration, log: Logger, opened: Op
       }),
     );
   let grpc: GrpcFrontEnd | null = null;
+  /** `null` if gRPC is off. */
   let grpcPort: number | null = null;
   if (wantedGrpcPort !== undefined && connections.grpc !== null) {
     const { openServer } = await loadGrpc();
@@ -94,6 +72,7 @@ async function openService(configuration: Configuration, log: Logger, opened: Op
   // Each process shows only its own metrics, so processes must not share this port.
   const internal = named && connections.metrics && open(tables.internal, connections.metrics);
   const frontEnd = open({ ...tables.service, peer: listen && UNIX_PEER }, connections.http);
+  /** 0 for a Unix socket. */
   let port = 0;
   if (listen !== undefined)
     opened.add(await listenOnUnix(frontEnd, listen.path, parseInt(configuration.listenMode, 8)));
@@ -109,17 +88,34 @@ async function openService(configuration: Configuration, log: Logger, opened: Op
   };
   return {
     ...{ port, metricsPort, grpcPort, frontEnd: loaded.name },
+    /** Maximum number of open connections; more are closed at once. */
     maxConnections: connections.http.limit + (connections.grpc?.limit ?? 0),
-    reload: async () => {
-      const listeners = [frontEnd, internal, grpc].filter((one) => one !== null);
-      await again('the certificate', () => served?.reload(listeners) ?? null);
-      await again('the table of routes', () => gate.routes.reload());
+    /**
+     * Reads certificate, routes and trusted roots again, and reopens the decision log after it was renamed. Never rejects: each part
+     * says in the log what went wrong, and keeps what it has.
+     */
+    reload: async (): Promise<void> => {
+      await again('the certificate', () => {
+        if (certificate === null) return null;
+        const next = readCertificate(certificate);
+        for (const listener of [frontEnd, internal, grpc]) listener?.useCertificate(next);
+        certificate = next;
+        const { certFile, fingerprint, expiresAt } = next;
+        return { certFile, fingerprint, until: new Date(expiresAt * 1000).toISOString() };
+      });
+      await again('the table of routes', () => gate.reloadRoutes());
       // If it fails, the roots have logged it.
       const roots = await engine.rootsFile?.reload().catch(() => undefined);
       if (roots !== undefined) log.info({ roots }, 'SIGHUP: the trusted roots were reloaded');
-      await again('the decision log', () => verdicts.reopen(), 'reopened');
+      await again('the decision log', () => verdicts.decisions?.reopen(), 'reopened');
     },
-    close: async (isUrgent = false) => {
+    /**
+     * Stops the service. For `SHUTDOWN_DELAY_SECS`, `/readyz` fails and everything else is served. Then open requests get
+     * up to `SHUTDOWN_GRACE_SECS` to finish. Then all connections are closed.
+     *
+     * @param isUrgent skips the delay
+     */
+    close: async (isUrgent = false): Promise<void> => {
       const { shutdownDelaySecs, shutdownGraceSecs } = configuration;
       gatekeeper.isLeaving = true;
       if (configuration.sharePort) {

@@ -63,19 +63,10 @@ describe('the address of a client', () => {
     expect(of('10.0.0.0/8', '10.0.0.1', `203.0.113.5,${entry}`)).toBe(address);
   });
 
-  it('is read from a header of exactly the length that is read', () => {
-    const exactly = '198.51.100.7'.padEnd(2048);
-    expect(of('1', '10.0.0.1', exactly)).toBe('198.51.100.7');
-    expect(of('1', '10.0.0.1', ` ${exactly}`)).toBe('10.0.0.1');
-  });
-
   it('is sought in the end of a long header only', () => {
     const long = `${'198.51.100.7,'.repeat(5000)}10.0.0.2`;
     expect(of('1', '10.0.0.1', long)).toBe('10.0.0.2');
     expect(of('10.0.0.0/8', '10.0.0.1', long)).toBe('198.51.100.7');
-    // The last one is cut through: what is left of it would be another address.
-    expect(of('10.0.0.0/8', '10.0.0.1', `198.51.100.7${' '.repeat(2048 - 11)}`)).toBe('10.0.0.1');
-    expect(of('10.0.0.0/8', '10.0.0.1', `198.51.100.7,${'10.0.0.2'.padStart(2048)}`)).toBe('10.0.0.1');
     expect(of('10.0.0.0/8', '10.0.0.1', '10.0.0.3,'.repeat(5000).slice(0, -1))).toBe('10.0.0.3');
   });
 

@@ -38,19 +38,13 @@ it("shows what prom-client's own histogram shows, with a label", async () => {
 });
 
 it("shows what prom-client's own histogram shows, without a label and before anything was observed", async () => {
-  await fc.assert(
-    fc.asyncProperty(fc.array(seconds), async (durations) => {
-      const [registry, theirs] = [new Registry(), new Registry()];
-      const distribution = new Distribution(SECONDS);
-      show(registry, [[NAME, 'histogram', HELP, [], () => distribution]], null);
-      const oracle = new Histogram({ name: NAME, help: HELP, buckets: SECONDS, registers: [theirs] });
-      for (const duration of durations) {
-        distribution.observe(duration);
-        oracle.observe(duration);
-      }
-      expect(await lines(registry)).toEqual(await lines(theirs));
-    }),
-  );
+  const [registry, theirs] = [new Registry(), new Registry()];
+  const distribution = new Distribution(SECONDS);
+  show(registry, [[NAME, 'histogram', HELP, [], () => distribution]], null);
+  const oracle = new Histogram({ name: NAME, help: HELP, buckets: SECONDS, registers: [theirs] });
+  expect(await lines(registry)).toEqual(await lines(theirs));
+  for (const one of [distribution, oracle]) one.observe(0.0002);
+  expect(await lines(registry)).toEqual(await lines(theirs));
 });
 
 it("shows what prom-client's own counter shows, with two labels", async () => {

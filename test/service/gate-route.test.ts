@@ -30,7 +30,6 @@ function open(decision: GateDecision | Error = PASS) {
       return decision instanceof Error ? Promise.reject(decision) : Promise.resolve(decision);
     },
     unread: (asked: object, reason: string) => (noted.push({ ...asked, reason }), DENIED),
-    rejected: (endpoint: string, reason: string) => noted.push(`${endpoint} ${reason}`),
   };
   const { routes } = routeTables({
     ...{ ...service, gate: { decider, signer: null } },
@@ -205,8 +204,9 @@ describe('a question to /v1/gate', () => {
   });
 
   it('that is malformed is answered with why', async () => {
-    const { noted, call, answer } = await open().askApi('[]');
-    expect([call, noted]).toEqual([undefined, ['gate malformed']]);
+    const { askApi, metrics } = open();
+    const { call, answer } = await askApi('[]');
+    expect([call, metrics.gateRejections.gate.malformed]).toEqual([undefined, 1]);
     expect(answer).toMatchObject({
       status: 400,
       body: '{"error":"INVALID_GATE_REQUEST","detail":"the body is not a JSON object"}',
@@ -214,11 +214,11 @@ describe('a question to /v1/gate', () => {
   });
 
   it('has no answer but why where its body is too large, or the service leaves', async () => {
-    const { askApi, gatekeeper, noted } = open();
+    const { askApi, gatekeeper, metrics } = open();
     expect((await askApi('x'.repeat(1001))).answer).toMatchObject({ status: 413, closes: true });
     gatekeeper.isDraining = true;
     expect((await askApi(asked)).answer).toMatchObject({ status: 503, closes: true });
-    expect(noted).toEqual(['gate too_large', 'gate shutting_down']);
+    expect(metrics.gateRejections.gate).toMatchObject({ too_large: 1, shutting_down: 1 });
   });
 
   it('is an error where no answer can be written', async () => {

@@ -1,6 +1,5 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { clientOf } from '../../src/service/http/client-address.js';
 import type { Incoming } from '../../src/service/http/incoming.js';
 import { answerTo, type Judge } from '../../src/service/http/judged-body.js';
 import { routeTables } from '../../src/service/routes/table.js';
@@ -11,7 +10,7 @@ import {
   type GatekeeperLimits,
   type Ticket,
 } from '../../src/service/load/gatekeeper.js';
-import { VerdictLogs } from '../../src/service/observe/logs/verdict-logs.js';
+import { verdictLogsOf } from '../../src/service/observe/logs/verdict-logs.js';
 import type { RouteContext } from '../../src/service/core.js';
 import { WorkDropped } from '../../src/signatures/signature-verifier.js';
 import type { Call, Judgement } from '../../src/verify/judge.js';
@@ -188,10 +187,6 @@ describe('the memory of bodies that are read', () => {
     expect(unknown.canGrow(READ + 1)).toBe(false);
   });
 
-  it('counts a network of IPv6 as one client', () => {
-    expect(clientOf('2001:DB8:0:1::7')).toBe(clientOf('2001:db8:0:1::8'));
-  });
-
   it('stays within its limits in any order of steps, and is empty when all is given back', async () => {
     const clients = [FIRST, OTHER, { client: '192.0.2.3' }];
     const step = fc.record({
@@ -235,7 +230,7 @@ type Verify = (request: Call) => Promise<Judgement>;
 describe('a fault of the verifier', () => {
   function start(verify: Verify) {
     const service = openServer({ maxPending: 3 });
-    const verdicts = new VerdictLogs({ logRefusals: 'off' }, service.log, null);
+    const verdicts = verdictLogsOf({ logRefusals: 'off' }, service.log, null);
     const context = { ...service, engine: { verify }, verdicts, gate: { signer: null } };
     const route = routeTables(context as unknown as RouteContext).service.routes.get('/verify');
     if (route === undefined) throw new Error('there is no /verify');

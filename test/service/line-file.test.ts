@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { LineFile } from '../../src/service/observe/logs/line-file.js';
+import { openLineFile } from '../../src/service/observe/logs/line-file.js';
 
 const log = pino({ level: 'silent' });
 
@@ -16,11 +16,11 @@ describe('a file of lines', () => {
   it('appends, and writes what is left when it is closed', async () => {
     const file = path.join(folder, 'plain');
     for (const part of ['a', 'b']) {
-      const lines = await LineFile.open(file, log);
+      const lines = await openLineFile(file, log);
       for (let line = 0; line < 3000; line++) lines.write(`${part}${line}${'.'.repeat(100)}`);
       await lines.close();
       lines.write('too late');
-      expect([lines.written, lines.dropped]).toEqual([3000, 1]);
+      expect(lines.counts).toEqual({ written: 3000, dropped: 1 });
     }
     const text = await readFile(file, 'utf8');
     const expected = ['a', 'b'].flatMap((part) =>
@@ -31,19 +31,19 @@ describe('a file of lines', () => {
 
   it('drops lines whole once 4 MiB wait, and counts them', async () => {
     const file = path.join(folder, 'slow');
-    const lines = await LineFile.open(file, log);
+    const lines = await openLineFile(file, log);
     // Nothing is written before this turn of the event loop ends.
     for (let line = 0; line < 8000; line++) lines.write(`${line} ${'x'.repeat(1000)}`);
     await lines.close();
     const kept = (await readFile(file, 'utf8')).split('\n').slice(0, -1);
     expect(kept.length).toBeGreaterThan(4000);
-    expect([lines.written, lines.dropped]).toEqual([kept.length, 8000 - kept.length]);
+    expect(lines.counts).toEqual({ written: kept.length, dropped: 8000 - kept.length });
     for (const [at, line] of kept.entries()) expect(line).toBe(`${at} ${'x'.repeat(1000)}`);
   });
 
   it('is no named pipe, whose opening waits for a reader', async () => {
     const pipe = path.join(folder, 'pipe');
     execFileSync('mkfifo', [pipe]);
-    await expect(LineFile.open(pipe, log)).rejects.toThrow('no regular file');
+    await expect(openLineFile(pipe, log)).rejects.toThrow('no regular file');
   });
 });

@@ -4,7 +4,6 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { readConfiguration, VARIABLES } from '../../src/service/configuration/configuration.js';
-import { startService } from '../support/service-in-process.js';
 import { SERVICE_COMMAND } from '../support/service.js';
 import { problemsOf } from './problems-of.js';
 
@@ -52,14 +51,6 @@ describe('a secret in a file', () => {
     expect(problemsOf(both)).toEqual([
       'DRS_ADMIN_TOKEN_FILE and DRS_ADMIN_TOKEN are both set, expected one of them: unset the other',
     ]);
-  });
-
-  it('opens the admin endpoint', async () => {
-    const service = await startService({ DRS_ADMIN_TOKEN_FILE: fileWith('a-token-from-a-file\n') });
-    const authorization = { Authorization: 'Bearer a-token-from-a-file' };
-    const answer = await service.post('/admin/revoke', { status_list_index: 1 }, authorization);
-    expect(answer.status).toBe(200);
-    await service.stop();
   });
 });
 

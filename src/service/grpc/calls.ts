@@ -59,7 +59,7 @@ const LOG_PAUSE_MS = 10_000;
 
 /** The handler of a gateway's calls. Messages are bytes until their turn comes. All decisions come from the gate. */
 export function answerIn(dialect: Dialect, context: GrpcContext): handleUnaryCall<Buffer, Buffer> {
-  const { gatekeeper, configuration, log, rateLimit } = context;
+  const { gatekeeper, configuration, log, metrics, rateLimit } = context;
   const { decider } = context.gate;
   let loggedAt = -Infinity;
 
@@ -75,7 +75,7 @@ export function answerIn(dialect: Dialect, context: GrpcContext): handleUnaryCal
         loggedAt = performance.now();
         log.error(`refused a gateway's question over gRPC: ${(error as Error).message}`);
       }
-      decider.rejected('grpc', 'malformed');
+      metrics.countRejection('grpc', 'malformed');
       return dialect.refuse(503, "the gate cannot read the gateway's question: see the gate's log");
     }
     const { protocol, request, only } = question;
@@ -115,7 +115,7 @@ export function answerIn(dialect: Dialect, context: GrpcContext): handleUnaryCal
   const serve = async (call: Call): Promise<Buffer | null> => {
     const client = clientOf(addressOf(call));
     if ((rateLimit?.admit(client) ?? 0) > 0) {
-      decider.rejected('grpc', 'rate_limited');
+      metrics.countRejection('grpc', 'rate_limited');
       return dialect.refuse(429, 'rate_limited');
     }
     const ticket = gatekeeper.isDraining ? null : gatekeeper.enter({ client }, 0);
@@ -132,7 +132,7 @@ export function answerIn(dialect: Dialect, context: GrpcContext): handleUnaryCal
       .then((bytes) => bytes !== null && reply(null, bytes))
       .catch((error: unknown) => {
         log.error({ err: error }, 'a call failed inside the service');
-        decider.rejected('grpc', 'internal');
+        metrics.countRejection('grpc', 'internal');
         reply({ code: Status.INTERNAL, details: 'internal' });
       });
   };

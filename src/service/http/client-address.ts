@@ -14,7 +14,6 @@ const MAX_HOPS = 16;
 const MAX_ADDRESSES = 100;
 /** Entries further to the left are ignored: a client can make the header as long as the limit on headers allows. */
 const MAX_ENTRIES = 32;
-const MAX_CHARACTERS = 2048;
 
 /**
  * Reads `TRUST_PROXY`: a number of proxies, or a list of addresses and networks separated by commas. In a list, `unix`
@@ -68,16 +67,13 @@ export function readProxyTrust(text: string): ProxyTrust | { readonly problem: s
  */
 export function clientAddressOf(trust: ProxyTrust | null, peer: string, forwardedFor: string | null): string {
   if (trust === null || forwardedFor === null) return peer;
-  const isCut = forwardedFor.length > MAX_CHARACTERS;
-  const text = forwardedFor.slice(-MAX_CHARACTERS);
   const hops = trust.kind === 'hops' ? trust.hops : MAX_ENTRIES;
   let client = peer;
-  let end = text.length;
+  let end = forwardedFor.length;
   for (let hop = 0; hop < hops && end >= 0; hop++) {
     if (trust.kind === 'addresses' && !trust.has(client)) break;
-    const comma = text.lastIndexOf(',', end - 1);
-    // The leftmost entry may have been cut in the middle of an address.
-    const address = comma === -1 && isCut ? null : readAddress(text.slice(comma + 1, end));
+    const comma = forwardedFor.lastIndexOf(',', end - 1);
+    const address = readAddress(forwardedFor.slice(comma + 1, end));
     if (address === null) break;
     client = address;
     end = comma;

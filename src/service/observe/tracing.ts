@@ -2,17 +2,14 @@ import { performance } from 'node:perf_hooks';
 import type { Answered } from '../http/incoming.js';
 
 /** Reports requests to OpenTelemetry. */
-export interface Tracing {
-  /** Reports a finished request as a span. If the caller sent `traceparent`, the span is a child of the caller's. */
-  record(answered: Answered, milliseconds: number): void;
-}
+export type Tracing = NonNullable<Awaited<ReturnType<typeof openTracing>>>;
 
 /**
  * Opens tracing if an OpenTelemetry SDK was registered before the service started (`node --import`).
  *
  * @returns `null` if `@opentelemetry/api` is not installed or no SDK is registered; then requests bear no cost
  */
-export async function openTracing(): Promise<Tracing | null> {
+export async function openTracing() {
   const api = await import('@opentelemetry/api').catch(() => null);
   if (api === null) return null;
   const { propagation, trace, ProxyTracerProvider, ROOT_CONTEXT, SpanKind, SpanStatusCode } = api;
@@ -22,7 +19,8 @@ export async function openTracing(): Promise<Tracing | null> {
     return null;
   const tracer = provider.getTracer('drs-verify');
   return {
-    record({ endpoint, status, startedAt, traceparent, code }, milliseconds) {
+    /** Reports a finished request as a span. If the caller sent `traceparent`, the span is a child of the caller's. */
+    record({ endpoint, status, startedAt, traceparent, code }: Answered, milliseconds: number): void {
       const startTime = performance.timeOrigin + startedAt;
       const parent = traceparent === null ? ROOT_CONTEXT : propagation.extract(ROOT_CONTEXT, { traceparent });
       const attributes = {

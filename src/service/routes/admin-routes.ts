@@ -1,5 +1,4 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
-import type { Logger } from 'pino';
 import { decodeUtf8 } from '#platform';
 import { parseStrictJson } from '../../protocol/json.js';
 import { toUsd } from '../../protocol/money.js';
@@ -13,14 +12,8 @@ import type { Ticket } from '../load/gatekeeper.js';
 import { RateLimit } from '../load/rate-limit.js';
 import { printable } from '../observe/logs/verdict-logs.js';
 import type { AdminOutcome } from '../observe/metrics/metrics.js';
-import { Sampler } from '../observe/sampler.js';
+import { openSampler } from '../observe/sampler.js';
 import type { RouteContext } from '../core.js';
-
-/** A call of an `/admin` endpoint, for the log. */
-interface AdminCall {
-  readonly address: string;
-  readonly requestId: string;
-}
 
 const BODY_BYTES = 1024;
 const TOKEN_NAME_BYTES = 4;
@@ -32,140 +25,121 @@ const WITHOUT_TOKEN: ReadonlySet<AdminOutcome> = new Set(['unauthorized', 'rate_
  * are limited to 10 per minute for each client, and not all are logged. Calls with it are never limited: a revocation may be urgent, and
  * the guesses of others must not delay it.
  */
-export class AdminRoutes {
-  readonly #context: RouteContext;
-  readonly #tokenDigest: Buffer | null;
-  /** Names the token in the log, so that a changed token shows, without telling it. */
-  readonly #token: string | null;
-  /** Logs whatever `LOG_LEVEL` says: who revoked what must be known. */
-  readonly #audit: Logger;
-  readonly #failures = new RateLimit(FAILURES_PER_MINUTE, 0, 60);
-  readonly #sampler: Sampler;
+export function adminRoutes({ configuration, engine, gate, log, metrics }: RouteContext) {
+  const { drsAdminToken } = configuration;
+  const tokenDigest = drsAdminToken === undefined ? null : sha256(drsAdminToken);
+  // Names the token in the log, so that a changed token shows, without telling it.
+  const token = tokenDigest?.toString('hex', 0, TOKEN_NAME_BYTES);
+  // Logs whatever `LOG_LEVEL` says: who revoked what must be known.
+  const audit = log.child({}, { level: 'info' });
+  const failures = new RateLimit(FAILURES_PER_MINUTE, 0, 60);
+  const sampler = openSampler((leftOut) =>
+    log.warn({ leftOut }, 'admin: as many more calls without the token, left out of the log'),
+  );
 
-  constructor(context: RouteContext) {
-    const { log, configuration } = context;
-    const { drsAdminToken } = configuration;
-    this.#context = context;
-    this.#tokenDigest = drsAdminToken === undefined ? null : sha256(drsAdminToken);
-    this.#token = this.#tokenDigest?.toString('hex', 0, TOKEN_NAME_BYTES) ?? null;
-    this.#audit = log.child({}, { level: 'info' });
-    this.#sampler = new Sampler((leftOut) =>
-      log.warn({ leftOut }, 'admin: as many more calls without the token, left out of the log'),
-    );
-  }
-
-  /** Checks, in this order: whether it is configured, the token, the size, the body. */
-  readonly revoke = (incoming: Incoming, ticket: Ticket): Answering => {
-    const call = callOf(incoming);
-    return this.#refusalOf(incoming, call) ?? this.#revoke(incoming, ticket, call);
+  /** Logs and counts a call. Call it once for each. */
+  const record = (outcome: AdminOutcome, { address, requestId }: Incoming, facts = {}): void => {
+    metrics.adminCalls[outcome]++;
+    const line = { outcome, address, requestId, ...facts };
+    if (outcome === 'done' || outcome === 'listed') audit.info(line, 'admin');
+    else if (outcome === 'failed') audit.error(line, 'admin');
+    else if (!WITHOUT_TOKEN.has(outcome) || sampler.admits()) log.warn(line, 'admin');
   };
-
-  /** Lists all revocations. Checks, in this order: whether it is configured, the token, that there is no body. */
-  readonly list = (incoming: Incoming): Answering => {
-    const call = callOf(incoming);
-    const refused = this.#refusalOf(incoming, call) ?? this.#bodyRefusalOf(incoming, call);
-    if (refused !== null) return refused;
-    this.#record('listed', call, { token: this.#token });
-    return { status: 200, headers: { 'Content-Type': NDJSON_TYPE }, body: inPieces(this.#lines()) };
-  };
-
-  /** Tells what was counted of a receipt. Checks the same, and the query at the end. */
-  readonly usage = (incoming: Incoming): Answering => {
-    const call = callOf(incoming);
-    const refused = this.#refusalOf(incoming, call) ?? this.#bodyRefusalOf(incoming, call);
-    if (refused !== null) return refused;
-    const query = incoming.query ?? '';
-    const [, hex] = /^receipt=sha256(?::|%3[Aa])([\da-f]{64})$/.exec(query) ?? [];
-    if (hex !== undefined) return this.#usage(call, `sha256:${hex}`);
-    this.#record('malformed', call);
-    return refusal(400, `the query is ${show(query)}, expected receipt=sha256: and 64 hex digits`);
+  const malformed = (incoming: Incoming, error: string): Answer => {
+    record('malformed', incoming);
+    return refusal(400, error);
   };
 
   /** Why a call may not be made; `null` if a token is configured, and the request has it. */
-  #refusalOf(incoming: Incoming, call: AdminCall): Answer | null {
-    if (this.#tokenDigest === null) {
-      this.#record('not_configured', call);
+  const refusalOf = (incoming: Incoming): Answer | null => {
+    // Before anything is waited for: the address of a client that has gone is not known.
+    incoming.address ??= incoming.clientAddress;
+    if (tokenDigest === null) {
+      record('not_configured', incoming);
       return refusal(503, 'the admin endpoint is not configured: DRS_ADMIN_TOKEN must be set');
     }
-    const [, token] = /^bearer +(\S+)$/i.exec(incoming.header('authorization') ?? '') ?? [];
+    const [, sent] = /^bearer +(\S+)$/i.exec(incoming.header('authorization') ?? '') ?? [];
     // Digests have a fixed length, so the time of the comparison does not even reveal the token's length.
-    if (token !== undefined && timingSafeEqual(sha256(token), this.#tokenDigest)) return null;
-    const wait = this.#failures.admit(incoming.client);
+    if (sent !== undefined && timingSafeEqual(sha256(sent), tokenDigest)) return null;
+    const wait = failures.admit(incoming.client);
     if (wait > 0) {
-      this.#record('rate_limited', call);
+      record('rate_limited', incoming);
       return refusal(429, 'rate_limited', { headers: { 'Retry-After': String(Math.ceil(wait)) } });
     }
-    this.#record('unauthorized', call);
+    record('unauthorized', incoming);
     return refusal(401, 'unauthorized', { headers: { 'WWW-Authenticate': 'Bearer' } });
+  };
+  const readRefusalOf = (incoming: Incoming): Answer | null =>
+    refusalOf(incoming) ??
+    (incoming.hasBody ? malformed(incoming, 'the request has a body, expected none') : null);
+
+  function* linesOfAll(): Generator<string, void> {
+    for (const entry of engine.revocation.store.entries.values()) yield `${toJson(entry)}\n`;
   }
 
-  #bodyRefusalOf({ hasBody }: Incoming, call: AdminCall): Answer | null {
-    if (!hasBody) return null;
-    this.#record('malformed', call);
-    return refusal(400, 'the request has a body, expected none');
-  }
-
-  /** Logs and counts a call. Call it once for each. */
-  #record(outcome: AdminOutcome, call: AdminCall, facts: Readonly<Record<string, unknown>> = {}): void {
-    const { log, metrics } = this.#context;
-    metrics.adminCalls[outcome]++;
-    const line = { outcome, ...call, ...facts };
-    if (outcome === 'done' || outcome === 'listed') this.#audit.info(line, 'admin');
-    else if (outcome === 'failed') this.#audit.error(line, 'admin');
-    else if (!WITHOUT_TOKEN.has(outcome) || this.#sampler.admits()) log.warn(line, 'admin');
-  }
-
-  *#lines(): Generator<string, void> {
-    for (const entry of this.#context.engine.revocation.store.entries.values()) yield `${toJson(entry)}\n`;
-  }
-
-  async #revoke(incoming: Incoming, ticket: Ticket, call: AdminCall): Promise<Answer | null> {
+  const revokeBy = async (incoming: Incoming, ticket: Ticket): Promise<Answer | null> => {
     const body = await incoming.read(BODY_BYTES, ticket);
     if (body === 'gone') return null;
     if (typeof body === 'string') {
-      this.#record(body, call);
-      if (body !== 'too_large') return answerTo(body, this.#context.configuration);
+      record(body, incoming);
+      if (body !== 'too_large') return answerTo(body, configuration);
       return refusal(413, `the body is larger than ${BODY_BYTES} bytes`, { closes: true });
     }
     const asked = readRevocation(body);
-    if (typeof asked === 'string') {
-      this.#record('malformed', call);
-      return refusal(400, asked);
-    }
+    if (typeof asked === 'string') return malformed(incoming, asked);
     const { target, reason, exp } = asked;
     const member = memberOf(target);
     const facts = {
       [member === 'status_list_index' ? 'statusListIndex' : member]: target,
       ...(exp !== null && { exp }),
-      ...{ token: this.#token, reason: printable(reason) },
+      ...{ token, reason: printable(reason) },
     };
     try {
-      await this.#context.engine.revocation.revoke(asked);
+      await engine.revocation.revoke(asked);
     } catch (error) {
-      this.#record('failed', call, { ...facts, err: error });
+      record('failed', incoming, { ...facts, err: error });
       return refusal(503, `the revocation could not be ${stateAfter(error)}`);
     }
-    this.#record('done', call, facts);
+    record('done', incoming, facts);
     return { status: 200, body: JSON.stringify({ revoked: true, [member]: target }) };
-  }
+  };
 
-  async #usage(call: AdminCall, receipt: string): Promise<Answer> {
-    const facts = { receipt, token: this.#token };
-    const { engine, gate } = this.#context;
+  const usageBy = async (incoming: Incoming, receipt: string): Promise<Answer> => {
     try {
-      const stores = [engine.replays, gate.replays];
-      const [ofVerify, ofGate] = await Promise.all(stores.map((store) => usageIn(store, receipt)));
-      this.#record('listed', call, facts);
+      const [ofVerify, ofGate] = await Promise.all([
+        usageIn(engine.replays, receipt),
+        usageIn(gate.replays, receipt),
+      ]);
+      record('listed', incoming, { receipt, token });
       return { status: 200, body: JSON.stringify({ receipt, verify: ofVerify, gate: ofGate }) };
     } catch (error) {
-      this.#record('failed', call, { ...facts, err: error });
+      record('failed', incoming, { receipt, token, err: error });
       return refusal(503, 'the store of used invocations cannot tell; try again');
     }
-  }
-}
+  };
 
-function callOf({ clientAddress: address, requestId }: Incoming): AdminCall {
-  return { address, requestId };
+  return {
+    /** Checks, in this order: whether it is configured, the token, the size, the body. */
+    revoke: (incoming: Incoming, ticket: Ticket): Answering =>
+      refusalOf(incoming) ?? revokeBy(incoming, ticket),
+    /** Lists all revocations. Checks, in this order: whether it is configured, the token, that there is no body. */
+    list: (incoming: Incoming): Answering => {
+      const refused = readRefusalOf(incoming);
+      if (refused !== null) return refused;
+      record('listed', incoming, { token });
+      return { status: 200, headers: { 'Content-Type': NDJSON_TYPE }, body: inPieces(linesOfAll()) };
+    },
+    /** Tells what was counted of a receipt. Checks the same, and the query at the end. */
+    usage: (incoming: Incoming): Answering => {
+      const refused = readRefusalOf(incoming);
+      if (refused !== null) return refused;
+      const { query = '' } = incoming;
+      const [, hex] = /^receipt=sha256(?::|%3[Aa])([\da-f]{64})$/.exec(query) ?? [];
+      return hex === undefined
+        ? malformed(incoming, `the query is ${show(query)}, expected receipt=sha256: and 64 hex digits`)
+        : usageBy(incoming, `sha256:${hex}`);
+    },
+  };
 }
 
 function sha256(text: string): Buffer {

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import { sodium } from '../../signatures/sodium.js';
 import type { AllowedCall, JudgedChain } from '../../gate/decide.js';
-import type { PendingCall } from '../../gate/request.js';
 import { decodeBase64url, encodeBase64url } from '#platform';
 import { didKeyOf } from '../../protocol/did-key.js';
 import { toJcs } from '../../protocol/jcs.js';
@@ -60,53 +59,32 @@ interface Actor {
   readonly act?: Actor;
 }
 
-/** The call that a signed context describes. */
-export interface SignedCall extends Pick<AllowedCall<JudgedChain>, 'context' | 'now'> {
-  readonly call: Pick<PendingCall, 'encoded'>;
-  readonly chain: Pick<JudgedChain, 'limits'> & {
-    readonly receipts: readonly { readonly iss: string }[];
-    readonly invocation: Pick<JudgedChain['invocation'], 'tool_server' | 'args'>;
-  };
-}
-
 /**
- * Signs contexts, so that a tool server behind a proxy can check that they come from the gate. Never exposes the key.
+ * Makes what signs contexts, so that a tool server behind a proxy can check that they come from the gate. Never exposes the key.
+ *
+ * @param seed the 32 bytes of an Ed25519 seed in base64url, like the member `d` of a key file
+ * @param revocation called for each signed context
  */
-export class ContextSigner {
-  /** The public key in the form of `/.well-known/jwks.json`; `kid` is the thumbprint of RFC 7638. */
-  readonly jwk;
-  /** The gate's `did:key`. */
-  readonly did: string;
-  readonly #publicKey: Buffer;
-  readonly #secretKey = sodium.sodium_malloc(sodium.crypto_sign_SECRETKEYBYTES);
-  readonly #header: string;
-  readonly #revocation: () => ContextClaims['revocation'];
-
-  /**
-   * @param seed the 32 bytes of an Ed25519 seed in base64url, like the member `d` of a key file
-   * @param revocation called for each signed context
-   */
-  constructor(seed: string, revocation: () => ContextClaims['revocation']) {
-    const publicKey = Buffer.alloc(sodium.crypto_sign_PUBLICKEYBYTES);
-    const bytes = decodeBase64url(seed);
-    if (bytes === null) throw new TypeError('the signing key is not base64url');
-    sodium.crypto_sign_seed_keypair(publicKey, this.#secretKey, bytes);
-    bytes.fill(0);
-    const x = encodeBase64url(publicKey);
-    const kid = createHash('sha256').update(`{"crv":"Ed25519","kty":"OKP","x":"${x}"}`).digest('base64url');
-    this.jwk = { kty: 'OKP', crv: 'Ed25519', alg: 'EdDSA', use: 'sig', kid, x } as const;
-    this.#publicKey = publicKey;
-    this.did = didKeyOf(publicKey);
-    this.#header = encodeText(JSON.stringify({ alg: 'EdDSA', kid, typ: CONTEXT_TOKEN_TYPE }));
-    this.#revocation = revocation;
-  }
+export function contextSignerOf(seed: string, revocation: () => ContextClaims['revocation']) {
+  const publicKey = Buffer.alloc(sodium.crypto_sign_PUBLICKEYBYTES);
+  const secretKey = sodium.sodium_malloc(sodium.crypto_sign_SECRETKEYBYTES);
+  const bytes = decodeBase64url(seed);
+  if (bytes === null) throw new TypeError('the signing key is not base64url');
+  sodium.crypto_sign_seed_keypair(publicKey, secretKey, bytes);
+  bytes.fill(0);
+  const did = didKeyOf(publicKey);
+  const x = encodeBase64url(publicKey);
+  // RFC 7638
+  const kid = createHash('sha256').update(`{"crv":"Ed25519","kty":"OKP","x":"${x}"}`).digest('base64url');
+  const header = encodeText(JSON.stringify({ alg: 'EdDSA', kid, typ: CONTEXT_TOKEN_TYPE }));
 
   /** Makes a compact JWT that is valid for one call and one tool server (`aud`). */
-  sign({ context, call, chain: { receipts, invocation, limits }, now }: SignedCall): string {
+  const sign = ({ context, call, chain, now }: AllowedCall<JudgedChain>): string => {
+    const { receipts, invocation, limits } = chain;
     const toClaim = ({ receipt, microUsd }: RefundPart) => ({ receipt, micro_usd: microUsd });
     const { root_name, labels, agent, chain_depth, command, tool, binding = 'none' } = context;
     const claims: ContextClaims = {
-      iss: this.did,
+      iss: did,
       aud: invocation.tool_server,
       sub: context.root_principal,
       client_id: agent,
@@ -121,30 +99,36 @@ export class ContextSigner {
       ...{ chain_depth, command, tool, binding },
       bundle_digest: digestOf(call.encoded),
       args_digest: digestOf(toJcs(invocation.args)),
-      revocation: this.#revocation(),
+      revocation: revocation(),
       ...(context.limits !== undefined && { charged: chargedOf(invocation, limits).map(toClaim) }),
     };
-    const input = `${this.#header}.${encodeText(JSON.stringify(claims))}`;
+    const input = `${header}.${encodeText(JSON.stringify(claims))}`;
     const signature = Buffer.alloc(sodium.crypto_sign_BYTES);
-    sodium.crypto_sign_detached(signature, Buffer.from(input, 'latin1'), this.#secretKey);
+    sodium.crypto_sign_detached(signature, Buffer.from(input, 'latin1'), secretKey);
     return `${input}.${encodeBase64url(signature)}`;
-  }
+  };
 
   /** The claims of a context that this key has signed, whether it is still valid for a tool server or not; else `null`. */
-  read(token: string): ContextClaims | null {
+  const read = (token: string): ContextClaims | null => {
     const end = token.lastIndexOf('.');
     const input = token.slice(0, end);
     const signature = decodeBase64url(token.slice(end + 1));
-    if (signature?.length !== sodium.crypto_sign_BYTES || !input.startsWith(`${this.#header}.`)) return null;
-    const bytes = Buffer.from(input, 'utf8');
-    if (!sodium.crypto_sign_verify_detached(Buffer.from(signature), bytes, this.#publicKey)) return null;
-    const payload = Buffer.from(input.slice(this.#header.length + 1), 'base64url').toString('utf8');
+    if (signature?.length !== sodium.crypto_sign_BYTES || !input.startsWith(`${header}.`)) return null;
+    const signed = Buffer.from(input, 'utf8');
+    if (!sodium.crypto_sign_verify_detached(Buffer.from(signature), signed, publicKey)) return null;
+    const payload = Buffer.from(input.slice(header.length + 1), 'base64url').toString('utf8');
     return JSON.parse(payload) as ContextClaims;
-  }
+  };
+
+  return {
+    /** The public key in the form of `/.well-known/jwks.json`. */
+    jwk: { kty: 'OKP', crv: 'Ed25519', alg: 'EdDSA', use: 'sig', kid, x } as const,
+    ...{ sign, read },
+  };
 }
 
 /** The agent, and behind it each delegate between it and the root principal. */
-function actorOf(receipts: SignedCall['chain']['receipts'], agent: string): Actor {
+function actorOf(receipts: JudgedChain['receipts'], agent: string): Actor {
   const [, ...delegates] = receipts.map(({ iss }) => iss);
   const parties = [...delegates, agent];
   return parties.reduce<Actor | null>((act, sub) => (act === null ? { sub } : { sub, act }), null) as Actor;

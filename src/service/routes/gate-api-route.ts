@@ -9,7 +9,7 @@ import { isJsonObject, type JsonObject } from '../../protocol/json.js';
 import { wholeContextOf } from '../gate-decider.js';
 import { answerTo, readJson, type Judge } from '../http/judged-body.js';
 import { MAX_HEADER_BYTES, MAX_HEADERS } from '../http/front-end.js';
-import type { GateJudgeContext } from './gate-route.js';
+import type { RouteContext } from '../core.js';
 
 /** Why a request to `/v1/gate` itself is invalid. */
 interface GateRequestFault {
@@ -18,13 +18,13 @@ interface GateRequestFault {
 }
 
 /** `POST /v1/gate`: gates in other processes and languages send a description of the caller's request, or a batch of them. */
-export function judgeOfGateRequests({ configuration, gate: { decider } }: GateJudgeContext): Judge {
+export function judgeOfGateRequests({ configuration, metrics, gate: { decider } }: RouteContext): Judge {
   return {
     maxBytes: configuration.maxBodyBytes,
     answer: async (asked, body, ticket) => {
       const read = readGateRequest(body);
       if ('error' in read) {
-        decider.rejected('gate', 'malformed');
+        metrics.countRejection('gate', 'malformed');
         return { status: 400, body: JSON.stringify(read) };
       }
       const decision = await decider.decide({
@@ -36,7 +36,7 @@ export function judgeOfGateRequests({ configuration, gate: { decider } }: GateJu
       return { status: 200, body: JSON.stringify(gateAnswer(whole)) };
     },
     refuse: (_, fault) => {
-      decider.rejected('gate', fault);
+      metrics.countRejection('gate', fault);
       return answerTo(fault, configuration);
     },
   };

@@ -25,17 +25,16 @@ export interface GateQuery extends Pick<GateRequest, 'method' | 'path'> {
   readonly act: (decision: GateDecision, isTooLarge: boolean) => Answering;
 }
 
-export type GateJudgeContext = Pick<RouteContext, 'configuration'> & {
-  readonly gate: Pick<RouteContext['gate'], 'decider'>;
-};
-
 /**
  * Judges requests: those about which proxies ask, and those that a guard sends on.
  *
  * @param queryOf `ticket`: `null` if the body is too large
  */
 export function gateJudge(
-  { configuration: { maxBodyBytes: maxBytes }, gate: { decider } }: GateJudgeContext,
+  {
+    configuration: { maxBodyBytes: maxBytes },
+    gate: { decider },
+  }: Pick<RouteContext, 'configuration' | 'gate'>,
   protocol: Protocol,
   queryOf: (incoming: Incoming, bytes: number, ticket: Ticket | null) => GateQuery,
   refusalOf?: Judge['refusalOf'],

@@ -6,7 +6,7 @@ import { show } from '../../verify/codes.js';
 import { answerTo, type Judge } from '../http/judged-body.js';
 import { refusal, type Incoming } from '../http/incoming.js';
 import { printable } from '../observe/logs/verdict-logs.js';
-import { Sampler } from '../observe/sampler.js';
+import { openSampler } from '../observe/sampler.js';
 import type { RouteContext } from '../core.js';
 import { GATE_SCOPE } from '../gate-decider.js';
 
@@ -26,7 +26,7 @@ export function judgeOfRefunds(context: RouteContext): Judge<Incoming> {
   // Logs whatever `LOG_LEVEL` says: who gave back what must be known.
   const audit = log.child({}, { level: 'info' });
   // Of refunds that gave nothing back: whoever has a context that was signed once can ask for as many.
-  const sampler = new Sampler((leftOut) =>
+  const sampler = openSampler((leftOut) =>
     audit.warn({ leftOut }, 'refund: as many more that gave nothing back, left out of the log'),
   );
 

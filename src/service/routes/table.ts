@@ -11,7 +11,7 @@ import type { Judge } from '../http/judged-body.js';
 import type { Route, Table } from '../http/serve.js';
 import { RateLimit } from '../load/rate-limit.js';
 import type { Endpoint } from '../observe/metrics/metrics.js';
-import { AdminRoutes } from './admin-routes.js';
+import { adminRoutes } from './admin-routes.js';
 import type { RouteContext } from '../core.js';
 import { judgeOfGateRequests } from './gate-api-route.js';
 import { gateJudge, proxyQuery } from './gate-route.js';
@@ -35,7 +35,7 @@ export function routeTables(context: RouteContext) {
   const { metricsAddr, adminOnMetricsAddr, inspector } = configuration;
   const limit = () => limitOf(configuration);
   const [verifyLimit, gateLimit, adminLimit] = [limit(), limit(), limit()];
-  const { revoke, list, usage } = new AdminRoutes(context);
+  const { revoke, list, usage } = adminRoutes(context);
 
   const post = (endpoint: Endpoint, rateLimit: RateLimit | null, serve: Route['serve']): Route => ({
     ...{ endpoint, methods: ['POST'], rateLimit, serve },

@@ -3,7 +3,6 @@ import { constants, createPrivateKey, X509Certificate } from 'node:crypto';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
 import type { Configuration } from '../../configuration/variables.js';
 import { readAtMost } from '../../configuration/secret-files.js';
-import type { FrontEnd } from '../front-end.js';
 
 /** A certificate that has been read and checked. */
 export interface Certificate {
@@ -65,35 +64,13 @@ export function secureContextOf({ cert, key }: Certificate): SecureContextOption
   return { cert, key, minVersion: 'TLSv1.2', secureOptions: constants.SSL_OP_NO_RENEGOTIATION };
 }
 
-/** The certificate that a service serves. It can be reloaded from the same files. */
-export class ServedCertificate {
-  /** Only {@link reload} replaces it. */
-  current: Certificate;
-
-  private constructor(current: Certificate) {
-    this.current = current;
-  }
-
-  /**
-   * @returns `null` if the service has no certificate
-   * @throws Error if the files cannot be read or used
-   */
-  static read({ tlsCertFile: certFile, tlsKeyFile: keyFile }: Configuration): ServedCertificate | null {
-    if (certFile === undefined || keyFile === undefined) return null;
-    return new ServedCertificate(readCertificate({ certFile, keyFile }));
-  }
-
-  /**
-   * Reads the files again, and serves the new certificate to new connections.
-   *
-   * @returns what to log
-   * @throws Error if the files cannot be used; the old certificate stays
-   */
-  reload(frontEnds: readonly Pick<FrontEnd, 'useCertificate'>[]): object {
-    const next = readCertificate(this.current);
-    for (const frontEnd of frontEnds) frontEnd.useCertificate(next);
-    this.current = next;
-    const { certFile, fingerprint, expiresAt } = next;
-    return { certFile, fingerprint, until: new Date(expiresAt * 1000).toISOString() };
-  }
+/**
+ * The certificate to serve.
+ *
+ * @returns `null` if the service has none
+ * @throws Error if the files cannot be read or used
+ */
+export function certificateOf(from: Configuration): Certificate | null {
+  const { tlsCertFile: certFile, tlsKeyFile: keyFile } = from;
+  return certFile === undefined || keyFile === undefined ? null : readCertificate({ certFile, keyFile });
 }

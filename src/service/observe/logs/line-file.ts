@@ -13,104 +13,90 @@ const CLOSE_MS = 2000;
 /** A full pipe is written to again after this time. */
 const FULL_PAUSE_MS = 10;
 
+/** Where lines are appended. */
+export type LineFile = Awaited<ReturnType<typeof openLineFile>>;
+
 /**
- * Appends lines to a file or to standard output (`-`) without blocking the caller. Lines wait in memory; if the output is too
- * slow, further lines are dropped and counted. docs/adr/0035-decision-log-without-sonic-boom.md has the alternatives.
+ * Opens a file or standard output (`-`), to which lines are appended without blocking the caller. Lines wait in memory; if the
+ * output is too slow, further lines are dropped and counted. docs/adr/0035-decision-log-without-sonic-boom.md has the alternatives.
+ *
+ * @param path `-` for standard output. A missing file is created with mode 640
+ * @throws Error if it cannot be opened for writing, or is no regular file
  */
-export class LineFile {
-  readonly #path: string;
-  readonly #log: Logger;
-  #stream: WriteStream;
-  /** When {@link #stream} failed; `null` while it works. */
-  #failedAt: number | null = null;
+export async function openLineFile(path: string, log: Logger) {
+  /** Lines written so far, and dropped, because too many were waiting or a write failed. */
+  const counts = { written: 0, dropped: 0 };
+  /** When the stream failed; `null` while it works. */
+  let failedAt: number | null = null;
   /** Whether the fault was logged. It is logged once, until a line is written again. */
-  #isLogged = false;
-  #isClosed = false;
-  /** Lines written so far. */
-  written = 0;
-  /** Lines dropped so far, because too many were waiting or a write failed. */
-  dropped = 0;
+  let isLogged = false;
+  let isClosed = false;
 
-  private constructor(path: string, log: Logger, stream: WriteStream) {
-    this.#path = path;
-    this.#log = log;
-    this.#stream = this.#watch(stream);
-  }
-
-  /**
-   * @param path `-` for standard output. A missing file is created with mode 640
-   * @throws Error if it cannot be opened for writing, or is no regular file
-   */
-  static async open(path: string, log: Logger): Promise<LineFile> {
-    try {
-      return new LineFile(path, log, await openStream(path));
-    } catch (error) {
-      const remedy = 'Its folder must exist, and this process must be able to write to it.';
-      const message = `cannot write the decision log (DECISION_LOG): ${(error as Error).message}. ${remedy}`;
-      throw new Error(message, { cause: error });
-    }
-  }
-
-  /** @param line without a line break */
-  write(line: string): void {
-    if (this.#isClosed || !this.#isUsable() || this.#stream.writableLength + line.length > MAX_WAITING) {
-      this.dropped++;
-      return;
-    }
-    const stream = this.#stream;
-    if (stream.writableCorked === 0) {
-      stream.cork();
-      setTimeout(() => stream.uncork(), GATHER_MS).unref();
-    }
-    stream.write(`${line}\n`, this.#count);
-  }
-
-  /** Reopens the file after it was renamed (log rotation). If that fails, lines still go to the old file. */
-  async reopen(): Promise<void> {
-    if (this.#path === '-' || this.#isClosed) return;
-    const stream = this.#watch(await openStream(this.#path));
-    // Read only here: another call may have reopened the file meanwhile.
-    const old = this.#stream;
-    this.#stream = stream;
-    this.#failedAt = null;
-    old.end();
-  }
-
-  /** Writes the waiting lines, for at most two seconds, and closes the file. */
-  async close(): Promise<void> {
-    this.#isClosed = true;
-    const ended = new Promise<void>((resolve) => this.#stream.end(() => resolve()));
-    if (this.#failedAt === null) await Promise.race([ended, pause(CLOSE_MS, undefined, { ref: false })]);
-    this.#stream.destroy();
-  }
+  const watch = (opened: WriteStream): WriteStream =>
+    opened.on('error', (err) => {
+      if (opened === stream) failedAt = performance.now();
+      if (isLogged) return;
+      isLogged = true;
+      log.error({ err, path }, 'lines of the decision log were dropped');
+    });
+  const first = await openStream(path).catch((cause: unknown) => {
+    const remedy = 'Its folder must exist, and this process must be able to write to it.';
+    const problem = `cannot write the decision log (DECISION_LOG): ${(cause as Error).message}`;
+    throw new Error(`${problem}. ${remedy}`, { cause });
+  });
+  let stream = watch(first);
 
   /** Whether the stream can be written to. After a fault, a new one is opened once the pause is over. */
-  #isUsable(): boolean {
-    if (this.#failedAt === null) return true;
-    if (performance.now() - this.#failedAt < FAULT_PAUSE_MS) return false;
-    this.#failedAt = null;
-    this.#stream = this.#watch(streamTo(this.#path));
+  const isUsable = (): boolean => {
+    if (failedAt === null) return true;
+    if (performance.now() - failedAt < FAULT_PAUSE_MS) return false;
+    failedAt = null;
+    stream = watch(streamTo(path));
     // A full disk may have taken a part of a line, into which the next one must not run.
-    this.#stream.write('\n');
+    stream.write('\n');
     return true;
-  }
-
-  readonly #count = (error?: Error | null): void => {
-    if (error) this.dropped++;
+  };
+  const count = (error?: Error | null): void => {
+    if (error) counts.dropped++;
     else {
-      this.written++;
-      this.#isLogged = false;
+      counts.written++;
+      isLogged = false;
     }
   };
 
-  #watch(stream: WriteStream): WriteStream {
-    return stream.on('error', (err) => {
-      if (stream === this.#stream) this.#failedAt = performance.now();
-      if (this.#isLogged) return;
-      this.#isLogged = true;
-      this.#log.error({ err, path: this.#path }, 'lines of the decision log were dropped');
-    });
-  }
+  return {
+    counts,
+    /** @param line without a line break */
+    write: (line: string): void => {
+      if (isClosed || !isUsable() || stream.writableLength + line.length > MAX_WAITING) {
+        counts.dropped++;
+        return;
+      }
+      const used = stream;
+      if (used.writableCorked === 0) {
+        used.cork();
+        setTimeout(() => used.uncork(), GATHER_MS).unref();
+      }
+      used.write(`${line}\n`, count);
+    },
+    /** Reopens the file after it was renamed (log rotation). If that fails, lines still go to the old file. */
+    reopen: async (): Promise<void> => {
+      if (path === '-' || isClosed) return;
+      const next = watch(await openStream(path));
+      // Read only here: another call may have reopened the file meanwhile.
+      const old = stream;
+      stream = next;
+      failedAt = null;
+      old.end();
+    },
+    /** Writes the waiting lines, for at most two seconds, and closes the file. */
+    close: async (): Promise<void> => {
+      isClosed = true;
+      const ended = new Promise<void>((resolve) => stream.end(() => resolve()));
+      if (failedAt === null) await Promise.race([ended, pause(CLOSE_MS, undefined, { ref: false })]);
+      stream.destroy();
+    },
+  };
 }
 
 async function openStream(path: string): Promise<WriteStream> {

@@ -9,100 +9,92 @@ import type { Configuration } from '../../configuration/configuration.js';
 import type { LoggedRequest } from '../../http/incoming.js';
 import { traceIdOf } from '../../http/request-ids.js';
 import type { ContextClaims } from '../../routes/context-token.js';
-import { Sampler } from '../sampler.js';
+import { openSampler } from '../sampler.js';
 import type { LineFile } from './line-file.js';
+
+export type VerdictLogs = ReturnType<typeof verdictLogsOf>;
 
 /**
  * The logs of verdicts: refusals in the log of the service, so that one can be found by its request id (`LOG_REFUSALS`), and the
  * decision log, with one JSON line for each verdict and each refund.
+ *
+ * @param decisions `null` if there is no decision log
  */
-export class VerdictLogs {
-  readonly #log: Logger;
-  readonly #refusals: Sampler | null;
-  readonly #decisions: LineFile | null;
-  /** Names the host among all that write a decision log. */
-  readonly #instance = hostname();
-
-  /** @param decisions `null` if there is no decision log */
-  constructor({ logRefusals }: Pick<Configuration, 'logRefusals'>, log: Logger, decisions: LineFile | null) {
-    this.#log = log;
-    this.#decisions = decisions;
-    const logLeftOut = (leftOut: number) =>
-      log.info({ leftOut }, 'refused: as many more, left out of the log');
-    this.#refusals =
-      logRefusals === 'off' ? null : new Sampler(logLeftOut, logRefusals === 'all' ? Infinity : undefined);
-  }
-
-  /** Lines of the decision log: written so far, and dropped because the file was too slow or failed. */
-  get lines(): { readonly written: number; readonly dropped: number } | null {
-    return this.#decisions;
-  }
-
-  /**
-   * Records an outcome. Call it before the answer is written, so that the answer carries the request id.
-   *
-   * @param bundle the bundle that was verified
-   * @param denial why a gate denied the call although the bundle is valid
-   */
-  record(request: LoggedRequest, outcome: Judgement, bundle: unknown, denial?: string): void {
-    const { failure, chain, binding } = outcome;
-    const code = failure?.code ?? denial;
-    if (code !== undefined) {
-      request.code = code;
-      if (this.#refusals?.admits() === true) {
-        const { requestId, traceparent } = request;
-        const traceId = traceIdOf(traceparent) ?? undefined;
-        const call = printableCall(callIn(outcome, bundle));
-        this.#log.info({ block: failure?.block, code, requestId, traceId, ...call }, 'refused');
-      }
-    }
-    if (this.#decisions === null) return;
-    const receipts = chain?.receipts.map(({ digest }) => digest);
-    // What is `undefined` is left out.
-    const facts = {
-      ...{ valid: failure === null, block: failure?.block, code: failure?.code, denied: denial },
-      ...{ binding: binding ?? undefined, depth: receipts?.length, receipts },
-    };
-    this.#write(request, facts, callIn(outcome, bundle));
-  }
-
-  /**
-   * Records a refund of a call that a gate allowed.
-   *
-   * @param refund `done`, or the code of why nothing was given back
-   */
-  recordRefund(
-    request: LoggedRequest,
-    { sub: rootPrincipal, agent, jti, tool, charged = [] }: ContextClaims,
-    refund: string,
-    { calls, total_cost_usd: usd }: Refunded,
-  ): void {
-    const receipts = charged.map(({ receipt }) => printable(receipt));
-    const facts = { refund, calls, totalCostUsd: usd, receipts };
-    this.#write(request, facts, { rootPrincipal, agent, jti, tool });
-  }
-
-  /** See {@link LineFile.reopen}. */
-  async reopen(): Promise<void> {
-    await this.#decisions?.reopen();
-  }
-
-  async close(): Promise<void> {
-    this.#refusals?.close();
-    await this.#decisions?.close();
-  }
+export function verdictLogsOf(
+  { logRefusals }: Pick<Configuration, 'logRefusals'>,
+  log: Logger,
+  decisions: LineFile | null,
+) {
+  // Names the host among all that write a decision log.
+  const instance = hostname();
+  const logLeftOut = (leftOut: number) => log.info({ leftOut }, 'refused: as many more, left out of the log');
+  const refusals =
+    logRefusals === 'off' ? null : openSampler(logLeftOut, logRefusals === 'all' ? Infinity : undefined);
 
   /** Writes a line of the decision log. */
-  #write(
+  const write = (
     { requestId, address, traceparent, endpoint }: LoggedRequest,
     facts: object,
     call: LoggedCall,
-  ): void {
-    if (this.#decisions === null) return;
-    const asked = { time: new Date().toISOString(), requestId, instance: this.#instance, address };
+  ): void => {
+    if (decisions === null) return;
+    const asked = { time: new Date().toISOString(), requestId, instance, address };
     const traceId = traceIdOf(traceparent) ?? undefined;
-    this.#decisions.write(JSON.stringify({ ...asked, traceId, endpoint, ...facts, ...printableCall(call) }));
-  }
+    decisions.write(JSON.stringify({ ...asked, traceId, endpoint, ...facts, ...printableCall(call) }));
+  };
+
+  return {
+    decisions,
+
+    /**
+     * Records an outcome. Call it before the answer is written, so that the answer carries the request id.
+     *
+     * @param bundle the bundle that was verified
+     * @param denial why a gate denied the call although the bundle is valid
+     */
+    record(request: LoggedRequest, outcome: Judgement, bundle: unknown, denial?: string): void {
+      const { failure, chain, binding } = outcome;
+      const code = failure?.code ?? denial;
+      if (code !== undefined) {
+        request.code = code;
+        if (refusals?.admits() === true) {
+          const { requestId, traceparent } = request;
+          const traceId = traceIdOf(traceparent) ?? undefined;
+          const call = printableCall(callIn(outcome, bundle));
+          log.info({ block: failure?.block, code, requestId, traceId, ...call }, 'refused');
+        }
+      }
+      if (decisions === null) return;
+      const receipts = chain?.receipts.map(({ digest }) => digest);
+      // What is `undefined` is left out.
+      const facts = {
+        ...{ valid: failure === null, block: failure?.block, code: failure?.code, denied: denial },
+        ...{ binding: binding ?? undefined, depth: receipts?.length, receipts },
+      };
+      write(request, facts, callIn(outcome, bundle));
+    },
+
+    /**
+     * Records a refund of a call that a gate allowed.
+     *
+     * @param refund `done`, or the code of why nothing was given back
+     */
+    recordRefund(
+      request: LoggedRequest,
+      { sub: rootPrincipal, agent, jti, tool, charged = [] }: ContextClaims,
+      refund: string,
+      { calls, total_cost_usd: usd }: Refunded,
+    ): void {
+      const receipts = charged.map(({ receipt }) => printable(receipt));
+      const facts = { refund, calls, totalCostUsd: usd, receipts };
+      write(request, facts, { rootPrincipal, agent, jti, tool });
+    },
+
+    async close(): Promise<void> {
+      refusals?.close();
+      await decisions?.close();
+    },
+  };
 }
 
 // A longer JWT is not worth decoding again for a log line.

@@ -13,7 +13,7 @@ export interface Sources extends Core {
   readonly server: { readonly open: number };
   readonly connections: ListenerConnections;
   readonly configuration: Configuration;
-  readonly certificate: { readonly current: { readonly expiresAt: number } } | null;
+  readonly certificate: () => { readonly expiresAt: number } | null;
 }
 
 /**
@@ -28,7 +28,7 @@ export const METRICS: readonly Row<Sources>[] = [
   ['drs_verify_pending', 'gauge', 'Requests waiting for a verdict', [], (s) => s.gatekeeper.pending],
   ['drs_binding_checks_total', 'counter', 'Bodies compared with signed arguments', ['result'], (s) => s.metrics.bindings],
   ['drs_admin_calls_total', 'counter', 'Calls of /admin endpoints', ['outcome'], (s) => s.metrics.adminCalls],
-  ['drs_decision_log_lines_total', 'counter', 'Lines of the decision log', ['outcome'], decisionLines],
+  ['drs_decision_log_lines_total', 'counter', 'Lines of the decision log', ['outcome'], (s) => s.verdicts.decisions?.counts],
 
   ['drs_gate_decisions_total', 'counter', 'Decisions of the gate; denials by code', ['protocol', 'decision', 'code'], (s) => s.metrics.decisions],
   ['drs_gate_rejections_total', 'counter', 'Questions to the gate that were answered without a check of the call', ['endpoint', 'reason'], (s) => s.metrics.gateRejections],
@@ -55,7 +55,7 @@ export const METRICS: readonly Row<Sources>[] = [
   ['drs_http_max_connections', 'gauge', 'Connections that may be open', ['listener'], (s) => by(s.connections, (one) => one?.limit)],
   ['drs_http_connections_total', 'counter', 'Connections that have come', ['listener'], (s) => by(s.connections, (one) => one?.accepted)],
   ['drs_http_connections_refused_total', 'counter', 'Connections closed at once: too many', ['listener'], (s) => by(s.connections, (one) => one?.refused)],
-  ['drs_tls_certificate_expiry_timestamp_seconds', 'gauge', 'When the certificate that is served expires, in Unix seconds', [], (s) => s.certificate?.current.expiresAt],
+  ['drs_tls_certificate_expiry_timestamp_seconds', 'gauge', 'When the certificate that is served expires, in Unix seconds', [], (s) => s.certificate()?.expiresAt],
 
   ['drs_signatures_total', 'counter', 'Signatures verified, by where', ['thread'], (s) => ({ main: s.engine.signatures.stats.inThread, worker: s.engine.signatures.stats.pooled })],
   ['drs_signatures_pending', 'gauge', 'Signatures waiting for a thread', [], (s) => s.engine.signatures.stats.pending],
@@ -95,10 +95,6 @@ export const METRICS: readonly Row<Sources>[] = [
 
 function failures({ metrics }: Sources): Values {
   return CATALOGUE.map(({ block, code }) => [block, { [code]: metrics.failures.get(code) ?? 0 }]);
-}
-
-function decisionLines({ verdicts: { lines } }: Sources): Values | undefined {
-  return lines === null ? undefined : { written: lines.written, dropped: lines.dropped };
 }
 
 function grpc({ connections, metrics }: Sources) {
