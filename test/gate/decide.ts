@@ -8,6 +8,7 @@ import { createMemoryReplayStore, useInvocation } from '../../src/usage/index.js
 import { createVerifier } from '../../src/verifier/create-verifier.js';
 import type { JsonValue } from '../../src/protocol/json.js';
 import { liveChain, now } from '../middleware/call.js';
+import { CLOCKS } from '../../src/verify/parts.js';
 
 /** The gate as a service would use it: a method, a map of headers and the text of a body. */
 export const verifier = createVerifier({ workerThreads: 0 });
@@ -59,7 +60,7 @@ export function newGate(rules: Partial<GateRules> = {}) {
       judge,
       rules: { ...RULES, ...rules },
       use: (claims, limits, now) =>
-        useInvocation(claims, limits, store, now, { windowSecs: 900, clockSkewSecs: 0, scope: 'gate' }),
+        useInvocation(claims, limits, store, now, { windowSecs: 900, ...CLOCKS, scope: 'gate' }),
     });
     if (decided.kind === 'deny') return deny(decided);
     return { decision: 'allow', context: frozenContextOf(decided.chain, decided.context) };
