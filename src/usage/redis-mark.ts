@@ -1,30 +1,30 @@
+import { randomUUID } from 'node:crypto';
 import type { RedisConnection } from '../redis/connection.js';
 
 /**
  * Reads the mark and writes it anew, at each look. It says which Redis wrote last and when, and since when something may be lost:
  * what this process saw a moment ago must still be there.
  *
- * KEYS: the mark. ARGV: when this process saw it last by the clock of Redis (0: never), since when counters are lost as far as it
- * knows, its clock, and the run id of the Redis. Times in Unix seconds.
+ * KEYS: the mark. ARGV: its name as this process knows it (empty: not yet), when it saw it last by the clock of Redis, since when
+ * counters are lost as far as it was told; its own clock, the run id of the Redis, and a new name. Times in Unix seconds.
  */
 const LOOK = `
-local pattern = '^(%d+) (%S+) (%d+) (%d+)$'
-local time, run, lostAt, emptiedAt = string.match(redis.call('GET', KEYS[1]) or '', pattern)
-local now, seen = redis.call('TIME')[1], tonumber(ARGV[1])
-if not time then
-  time, lostAt, emptiedAt = '0', '0', '0'
-  if seen > 0 then lostAt, emptiedAt = ARGV[3], ARGV[3] end
-elseif tonumber(time) + 10 < seen and tonumber(emptiedAt) <= tonumber(ARGV[2]) then
-  lostAt, emptiedAt = ARGV[3], ARGV[3]
-elseif run ~= ARGV[4] then
-  lostAt = ARGV[3]
+local pattern = '^(%S+) (%d+) (%S+) (%d+) (%d+)$'
+local name, time, run, lostAt, emptiedAt = string.match(redis.call('GET', KEYS[1]) or '', pattern)
+if not name then name, time, run, lostAt, emptiedAt = ARGV[6], '0', ARGV[5], '0', '0' end
+local isOld = tonumber(time) + 10 < tonumber(ARGV[2])
+if ARGV[1] ~= '' and (isOld or (name ~= ARGV[1] and emptiedAt == ARGV[3])) then
+  lostAt, emptiedAt = ARGV[4], ARGV[4]
+elseif run ~= ARGV[5] then
+  lostAt = ARGV[4]
 end
+local now = redis.call('TIME')[1]
 if tonumber(now) > tonumber(time) then time = now end
-redis.call('SET', KEYS[1], table.concat({time, ARGV[4], lostAt, emptiedAt}, ' '))
-return {time, lostAt, emptiedAt}
+redis.call('SET', KEYS[1], table.concat({name, time, ARGV[5], lostAt, emptiedAt}, ' '))
+return {name, time, lostAt, emptiedAt}
 `;
 
-/** What a Redis has lost, in Unix seconds; 0 if nothing is known to be. */
+/** What a Redis has lost, in Unix seconds by the clock of this process; 0 if nothing is known to be. */
 export interface Lost {
   /** Invocations that were used before may not be on record: the last ones, or all. */
   readonly lostAt: number;
@@ -40,28 +40,38 @@ export class RedisMark implements Lost {
   // Only this class changes these.
   lostAt = 0;
   emptiedAt = 0;
-  readonly #name: string;
+  readonly #key: string;
   readonly #onLost: (lost: Lost) => void;
+  /** The name that it got when it was made; empty before the first look. */
+  #name = '';
   /** When it was written last by the clock of Redis. */
   #seenAt = 0;
+  /** What it says, by the clocks of those who found a loss, which may be wrong. */
+  readonly #told: { lostAt: number; emptiedAt: number } = { lostAt: 0, emptiedAt: 0 };
 
   /** @param onLost called once for each loss that this process finds, or that another finds while it runs */
-  constructor(name: string, onLost: (lost: Lost) => void) {
-    this.#name = name;
+  constructor(key: string, onLost: (lost: Lost) => void) {
+    this.#key = key;
     this.#onLost = onLost;
   }
 
   /** Looks at it. @param runId of the Redis, as INFO tells it */
   async look(connection: RedisConnection, runId: string): Promise<void> {
     const now = Math.floor(Date.now() / 1000);
-    const values = [this.#seenAt, this.emptiedAt, now, runId].map(String);
-    const answer = await connection.send(this.#name, ['EVAL', LOOK, '1', this.#name, ...values]);
-    const [seenAt = 0, lostAt = 0, emptiedAt = 0] = (answer as readonly string[]).map(Number);
+    const known = [this.#name, this.#seenAt, this.#told.emptiedAt, now, runId, randomUUID()];
+    const command = ['EVAL', LOOK, '1', this.#key, ...known.map(String)];
+    const [name = '', ...times] = (await connection.send(this.#key, command)) as readonly string[];
+    const [seenAt = 0, lostAt = 0, emptiedAt = 0] = times.map(Number);
+    const isFirst = this.#name === '';
     // What others have found before this process began is old news.
-    const isNews = this.#seenAt === 0 ? lostAt === now : lostAt > this.lostAt || emptiedAt > this.emptiedAt;
-    this.#seenAt = seenAt;
-    this.lostAt = Math.max(lostAt, this.lostAt);
-    this.emptiedAt = Math.max(emptiedAt, this.emptiedAt);
+    const isNews = isFirst
+      ? lostAt === now
+      : lostAt !== this.#told.lostAt || emptiedAt !== this.#told.emptiedAt;
+    const atOf = (told: number) => (isFirst ? Math.min(told, now) : now);
+    if (lostAt !== this.#told.lostAt) this.lostAt = atOf(lostAt);
+    if (emptiedAt !== this.#told.emptiedAt) this.emptiedAt = atOf(emptiedAt);
+    Object.assign(this.#told, { lostAt, emptiedAt });
+    [this.#name, this.#seenAt] = [name, seenAt];
     if (isNews) this.#onLost(this);
   }
 }

@@ -71,6 +71,19 @@ describe('a Redis replay store whose Redis loses data', needs('redis-server'), (
     );
   });
 
+  it('sees that Redis was emptied also where a new instance has written in it since', async () => {
+    const redis = await start();
+    const [store, other] = [await open(redis, 'refuse', 700), await open(redis, 'refuse', 700)];
+    const used = signed();
+    expect(await use(store, used)).toBe('accepted');
+    await command(redis, ['FLUSHALL']);
+    await open(redis);
+    await notices(store);
+    await notices(other);
+    expect(await use(other, used)).toMatch(/^REPLAY_STORE_UNAVAILABLE /);
+    expect(store.emptiedAt).toBeGreaterThan(0);
+  });
+
   it('refuses calls under limits from before, until an operator lets them pass', async () => {
     const redis = await start();
     const store = await open(redis);
@@ -122,11 +135,25 @@ describe('a Redis replay store whose Redis loses data', needs('redis-server'), (
     const redis = await start();
     const store = await open(redis, 'refuse', 20);
     const name = 'drs:replay:mark';
-    const [time, ...rest] = String(await command(redis, ['GET', name])).split(' ');
-    await command(redis, ['SET', name, [Number(time) - 3_600, ...rest].join(' ')]);
+    const [called, time, ...rest] = String(await command(redis, ['GET', name])).split(' ');
+    await command(redis, ['SET', name, [called, Number(time) - 3_600, ...rest].join(' ')]);
     await notices(store);
     expect(store.emptiedAt).toBeGreaterThan(0);
     expect(errors).toEqual([expect.stringContaining('has lost all that it had recorded')]);
+  });
+
+  it('goes by the clock of its own, whatever the clock of who found the loss says', async () => {
+    const redis = await start();
+    const store = await open(redis);
+    const name = 'drs:replay:mark';
+    const [called, time, run] = String(await command(redis, ['GET', name])).split(' ');
+    for (const [at, told] of [9_999_999_999, 1].entries()) {
+      await command(redis, ['SET', name, [called, time, run, told, 0].join(' ')]);
+      await notices(store, at + 1);
+      for (const { lostAt } of [store, await open(redis)]) expect(lostAt).toBeLessThanOrEqual(clock());
+      expect(store.lostAt).toBeGreaterThan(clock() - 60);
+      await accepts(store);
+    }
   });
 
   it('says nothing of a Redis that is new, or stays as it is', async () => {
