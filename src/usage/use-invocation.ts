@@ -115,7 +115,7 @@ async function use(
 
 const LOST = new ReplayStoreError('it was signed before the store lost data');
 const UNCOUNTED = new ReplayStoreError(
-  'the store has lost what was used of a limit; issue the receipt again, or set LIMITS_AFTER_LOSS=pass',
+  'the store has lost what was used of a limit; issue the receipt again, or set LIMITS_AFTER_LOSS (limitsAfterLoss) to pass',
 );
 
 function chargeOf(claims: UsedInvocation, limits: readonly CountedLimits[]): Charge {

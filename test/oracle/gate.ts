@@ -83,6 +83,12 @@ export class Replays {
     this.#recorded.set(key, now);
     return left;
   }
+
+  /** Takes back the last call that it allowed, and a gate did not. */
+  takeBack(): void {
+    this.#recorded.delete([...this.#recorded.keys()].at(-1) ?? '');
+    this.#ledger?.takeBack();
+  }
 }
 
 /** The decision that a gate must make on a request. */

@@ -30,7 +30,8 @@ export const namesOf = (limits: readonly CountedLimit[]) => [
 
 /** What the allowed calls under each receipt have used. Nothing is ever forgotten. */
 export class Ledger {
-  readonly #used = new Map<string, { calls: bigint; microUsd: bigint }>();
+  #used = new Map<string, { readonly calls: bigint; readonly microUsd: bigint }>();
+  #before = this.#used;
 
   /** Charges a call to all limits, or to none. @returns what is left of them, or `undefined` if one is reached */
   charge(limits: readonly CountedLimit[], args: JsonObject): object[] | undefined {
@@ -48,6 +49,7 @@ export class Ledger {
       );
     });
     if (!isWithin) return undefined;
+    this.#before = new Map(this.#used);
     return limits.map(({ level, receipt, maxCalls, maxMicroUsd, exp }, at) => {
       const used = after[at] ?? { calls: 0n, microUsd: 0n };
       this.#used.set(receipt, used);
@@ -58,5 +60,10 @@ export class Ledger {
         expires_at: exp ?? null,
       };
     });
+  }
+
+  /** Gives back what the last call was charged. */
+  takeBack(): void {
+    this.#used = this.#before;
   }
 }
