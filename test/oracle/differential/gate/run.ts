@@ -241,7 +241,7 @@ export class Game {
       for (const door of this.#inTurn([request])) {
         const expected = this.#expected(door, request);
         if (expected === undefined) continue;
-        const actual = await this.#ask(door, request);
+        const actual = await askOf(door, request);
         if (!this.#hasForgotten(expected, actual)) played.push({ way: door.name, request, expected, actual });
         else if (expected.startsWith('allow')) this.#replays.get(door.scope)?.takeBack();
       }
@@ -255,7 +255,7 @@ export class Game {
       const expectations = requests.map((request) => [request, this.#expected(door, request)] as const);
       const carried = expectations.flatMap(([request, line]) => (line === undefined ? [] : [request]));
       const expected = expectations.flatMap(([, line]) => line ?? []);
-      const actual = await Promise.all(carried.map((request) => this.#ask(door, request)));
+      const actual = await Promise.all(carried.map((request) => askOf(door, request)));
       for (const request of new Set(carried)) {
         const mine = (lines: string[]) => lines.filter((_, at) => carried[at] === request).sort();
         const [wanted, found] = [mine(expected), mine(actual)];
@@ -286,15 +286,10 @@ export class Game {
     const answer = decide({ ...seen, now: this.#now, settings, revocation, replays, verifySignature });
     return lineOf(answer, door.members);
   }
-
-  async #ask(door: GateDoor, request: GateRequest): Promise<string> {
-    try {
-      return await door.ask(request);
-    } catch (error) {
-      return `threw ${String(error)}`;
-    }
-  }
 }
+
+const askOf = (door: GateDoor, request: GateRequest) =>
+  door.ask(request).catch((error: unknown) => `threw ${String(error)}`);
 
 function count(counts: Map<string, number>, name: string): void {
   counts.set(name, (counts.get(name) ?? 0) + 1);
