@@ -153,5 +153,5 @@ const NOTHING: Usage = { calls: 0, microUsd: 0 };
 
 /** When a counter that is used now may be forgotten, in Unix seconds. */
 function endOf({ exp }: CountedLimits, now: number): number {
-  return exp === null ? now + KEPT_UNUSED_SECS : exp + SPARE_SECS;
+  return exp === null ? now + KEPT_UNUSED_SECS : Math.min(exp + SPARE_SECS, Number.MAX_SAFE_INTEGER);
 }

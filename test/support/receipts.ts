@@ -2,6 +2,12 @@ import { readReceiptClaims } from '../../src/protocol/claims.js';
 import { parseCompactJwt } from '../../src/protocol/jwt.js';
 import { Receipt } from '../../src/verify/receipt.js';
 
+/** Rules without clock tolerance, roots and a name. */
+export const RULES = {
+  ...{ maxChainDepth: 16, clockSkewSecs: 0, expiryGraceSecs: 0 },
+  ...{ serverIdentity: null, trustedRoots: null },
+};
+
 /** Receipts as block A reads them, root first. */
 export function receiptsOf(jwts: readonly string[]): Receipt[] {
   return jwts.map((jwt, at) => {

@@ -68,6 +68,12 @@ const write = async (content: string) => {
   await writeFile(file, content);
 };
 
+test('a counter of a receipt with the last end that there is can be read again', async () => {
+  const last = limitOf('a', { maxCalls: 2, exp: Number.MAX_SAFE_INTEGER });
+  await use(await openStore(), 'key', chargeOf([last]));
+  expect(await (await openStore()).usageOf(last.receipt)).toEqual({ calls: 1, microUsd: 0 });
+});
+
 /** The prototype of Node's file handles, which Node does not export. */
 async function fileHandles(): Promise<Awaited<ReturnType<typeof open>>> {
   const handle = await open(around, 'r');

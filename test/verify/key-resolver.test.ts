@@ -8,6 +8,7 @@ import { ReceiptCache } from '../../src/verify/receipt-cache.js';
 import { Chain } from '../../src/verify/receipt.js';
 import { childClaims, invocationClaims, NOW, rootClaims, signJwt, type Party } from '../support/chain.js';
 import { newKeyPair } from '../support/key-pair.js';
+import { RULES } from '../support/receipts.js';
 
 /** Keys under names that say nothing about them. */
 class NamedKeys implements KeyResolver {
@@ -34,13 +35,6 @@ class NamedKeys implements KeyResolver {
 }
 
 type Known = Pick<JudgeParts, 'rules' | 'cache' | 'keys'>;
-const RULES = {
-  maxChainDepth: 16,
-  clockSkewSecs: 0,
-  expiryGraceSecs: 0,
-  serverIdentity: null,
-  trustedRoots: null,
-};
 
 function makeWorld() {
   const keys = new NamedKeys();

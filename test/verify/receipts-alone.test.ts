@@ -5,14 +5,8 @@ import { Failure } from '../../src/verify/codes.js';
 import { openClaims, proveClaims, readReceipts } from '../../src/verify/judge.js';
 import { NO_MEMORY } from '../../src/verify/parts.js';
 import { makeChain, NOW, party, type Overrides } from '../support/chain.js';
+import { RULES } from '../support/receipts.js';
 
-const RULES = {
-  maxChainDepth: 16,
-  clockSkewSecs: 0,
-  expiryGraceSecs: 0,
-  serverIdentity: null,
-  trustedRoots: null,
-};
 const verify = (receipts: readonly string[], now = NOW, rules: object = {}) =>
   judge(receipts, now, { ...RULES, ...rules })?.code;
 function judge(jwts: readonly string[], now: number, rules: typeof RULES) {
