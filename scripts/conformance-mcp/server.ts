@@ -40,6 +40,7 @@ const resource = (uri: string, mimeType: string, value: string) => ({
 });
 /** A form with one member. */
 const form = (message: string, name: string, type: 'string' | 'boolean') => {
+  // The SDK wants one type of schema or the other, not one that may be either.
   const member = type === 'string' ? { type } : { type };
   const requestedSchema = { type: 'object' as const, properties: { [name]: member }, required: [name] };
   return inputRequired.elicit({ message, requestedSchema });
