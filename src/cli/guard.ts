@@ -1,6 +1,5 @@
 import { access, constants } from 'node:fs/promises';
 import path from 'node:path';
-import { announcementOf } from '../gate/mcp.js';
 import { destinationOf } from '../relay/destination.js';
 import { MAX_MESSAGE_BYTES } from '../relay/message.js';
 import { findStartProblems } from '../service/check.js';
@@ -126,21 +125,11 @@ async function runStdio(
 ): Promise<void> {
   const { stdioGuard } = await import('../relay/guard-stdio.js');
   const { relayToChild } = await import('../relay/pump.js');
-  const {
-    maxBodyBytes: maxBytes,
-    gateMethods: methods,
-    gatePassMethods,
-    serverIdentity = null,
-  } = configuration;
   const opened = new Opened();
   try {
     const { gate } = await openCore(configuration, log, opened, openReplays);
     const guarding = stdioGuard({
-      ...{ decider: gate.decider, maxBytes },
-      announcement: announcementOf({
-        ...{ methods, passMethods: new Set(gatePassMethods) },
-        serverIdentity: serverIdentity === 'any' ? null : serverIdentity,
-      }),
+      ...{ decider: gate.decider, maxBytes: configuration.maxBodyBytes },
       dropped: (code) => log.warn({ code }, 'dropped a notification'),
     });
     // Our variables, and so our secrets, are not for the server.

@@ -137,11 +137,8 @@ it('protection of MCP and A2A decides tool and command by the message', () => {
   expect(problemsOf(() => drsMcp({ verifier, ...OPEN, protect: 'search' } as never))).toEqual([
     'protect is "search": expected a function of a tool name',
   ]);
-  expect(
-    problemsOf(() => drsMcp({ verifier, ...OPEN, methods: 'none', askAt: 'mailto:a@b.example' } as never)),
-  ).toEqual([
+  expect(problemsOf(() => drsMcp({ verifier, ...OPEN, methods: 'none' } as never))).toEqual([
     'methods is "none": expected one of "all", "tools"',
-    'askAt is a string: expected an http or https URL',
   ]);
 });
 

@@ -126,7 +126,7 @@ it('answers itself what it does not send, in whole lines, and skips a line that 
     error(id, -32010, { data: expect.objectContaining({ code }) as unknown });
   const answers: unknown[] = [
     ...[{}, { half: 1 }, error('m', -32000), unsigned('r', 'POLICY_VIOLATION')],
-    [error('r', -32600), error(2, -32600)],
+    JSON.parse(batch),
     ...[9, 12345678901234567890, 1e-3].map((id) => unsigned(id, 'INVALID_JSONRPC')),
     error(null, -32600),
     { jsonrpc: '2.0', id: 3, method: 'ping' },
