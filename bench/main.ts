@@ -21,6 +21,7 @@ import { latency } from './suites/latency.js';
 import { overload } from './suites/overload.js';
 import { peers } from './suites/peers.js';
 import { throughput } from './suites/throughput.js';
+import { usage } from './suites/usage.js';
 import { Workloads } from './workload/workload.js';
 
 /** Tests the generators on servers whose latencies, stalls and wrong answers are known. */
@@ -39,7 +40,7 @@ const generators: Suite = {
 
 const DEFAULT_SUITES: readonly Suite[] = [throughput, latency, gate, cache];
 
-const OTHERS = [batch, client, overload, engines, peers, generators];
+const OTHERS = [batch, client, overload, usage, engines, peers, generators];
 const ALL_SUITES: readonly Suite[] = [...DEFAULT_SUITES, ...OTHERS];
 
 const SMOKE_SUITES: readonly Suite[] = [throughput, gate, generators];
