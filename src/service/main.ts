@@ -24,9 +24,17 @@ import closeWithGrace, { type AllEvents } from 'close-with-grace';
  * @param isCheck only checks the configuration and what it names, and ends the process: exit code 0 if the service can
  *   start, else 2
  */
-export async function serve(env: NodeJS.ProcessEnv, isCheck = false): Promise<void> {
+export async function serve(given: NodeJS.ProcessEnv, isCheck = false): Promise<void> {
+  const env = { ...given };
+  const links = ['PORT', 'GRPC_PORT'].filter((name) => env[name]?.includes('://'));
+  for (const name of links) delete env[name];
   const configuration = readOrExit(env);
   const warnings = [
+    ...links.map(
+      (name) =>
+        `${name} is ${JSON.stringify(given[name])}, as Kubernetes sets it for a Service of that name: it is ignored; ` +
+        'set enableServiceLinks: false in the pod',
+    ),
     ...warningsAbout(configuration),
     ...warningsAboutMemory(configuration, getHeapStatistics().heap_size_limit),
   ];

@@ -7,6 +7,7 @@ import { decodeBundle } from '../../src/issue/index.js';
 import { createVerifier } from '../../src/index.js';
 import { MAX_MESSAGE_BYTES } from '../../src/relay/message.js';
 import { eventually } from '../support/eventually.js';
+import { readKeyFile } from '../../src/cli/key-file.js';
 import { MAIN } from '../cli/drs.js';
 import { newAgent, TOOL_SERVER } from './agent.js';
 import { ECHO, type Said } from './guard-process.js';
@@ -192,6 +193,11 @@ it('refuses a key that others can read, before anything runs', async () => {
   const { ended, stderr } = run('touch', agent.path('ran'));
   expect(await ended).toEqual([2, null]);
   expect(await stderr).toContain('its permissions are 0640, expected 0600');
+  await expect(readKeyFile(agent.keyFile, { isPrivate: 'group' })).resolves.toMatchObject({
+    did: agent.key.did,
+  });
+  chmodSync(agent.keyFile, 0o660);
+  await expect(readKeyFile(agent.keyFile, { isPrivate: 'group' })).rejects.toThrow('permissions are 0660');
   chmodSync(agent.keyFile, 0o600);
   writeFileSync(agent.path('bad.jwt'), 'no chain');
   await expect(agent.delegations(agent.path('bad.jwt'))).rejects.toThrow('is not a chain of receipts');

@@ -48,6 +48,13 @@ describe('the configuration', () => {
       drsAdminToken: '12345',
       serverIdentity: '42',
     });
+    const origins = [
+      'https://app.example',
+      'tauri://localhost',
+      'vscode-webview://0abc',
+      'chrome-extension://abc',
+    ];
+    expect(readConfiguration({ ALLOWED_ORIGINS: origins.join() }).allowedOrigins).toEqual(origins);
     const did = 'did:key:z6MktwupdmLXVVqTzCw4i46r4uGyosGXRnR3XjN4Zq7oMMsw';
     expect(readConfiguration({ TRUSTED_ROOTS: did }).trustedRoots).toEqual([did]);
     expect(readConfiguration({ TRUSTED_ROOTS: `${did}, ${did}` }).trustedRoots).toEqual([did, did]);
@@ -63,6 +70,8 @@ describe('the configuration', () => {
     ['STATUS_LIST_BASE_URL', 'example.org/list'],
     ['ALLOWED_ORIGINS', 'https://app.example/'],
     ['ALLOWED_ORIGINS', 'null'],
+    ['ALLOWED_ORIGINS', 'tauri://localhost/'],
+    ['ALLOWED_ORIGINS', 'file:///page'],
     ['ALLOWED_ORIGINS', 'https://app.example,app.example'],
     ['REQUEST_TIMEOUT_SECS', '0'],
     ['MAX_CONNECTIONS', '0'],

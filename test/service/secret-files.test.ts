@@ -92,6 +92,11 @@ describe('serve --check', () => {
       status: 0,
       stderr: expect.stringMatching(/^warning: DRS_ADMIN_TOKEN/) as string,
     });
+    // Kubernetes sets it for a Service called `grpc`.
+    expect(check({ GRPC_PORT: 'tcp://10.0.0.1:9000', SERVER_IDENTITY: 'any' })).toMatchObject({
+      status: 0,
+      stderr: expect.stringMatching(/^warning: GRPC_PORT is "tcp:.* ignored/) as string,
+    });
   });
 
   it('ends with 2 where the configuration names what is not there', () => {

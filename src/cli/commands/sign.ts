@@ -16,6 +16,7 @@ import { printable } from '../terminal.js';
 
 interface SignOptions extends KeyOptions {
   readonly passphraseFile?: string;
+  readonly keyOfGroup?: true;
   readonly chain: readonly string[];
   readonly to?: string;
   readonly toEnv?: string;
@@ -66,6 +67,7 @@ export function define(command: Command): void {
       '--passphrase-file <file>',
       'has the passphrase of the key (else DRS_KEY_PASSPHRASE, else the terminal)',
     )
+    .option('--key-of-group', 'let the group of the key file read it, too')
     .option(
       '--listen <address>',
       'take HTTP requests on this address, such as 127.0.0.1:7070, instead of standard input',
@@ -95,7 +97,7 @@ Examples:
 }
 
 async function sign(command: readonly string[], options: SignOptions): Promise<void> {
-  const { passphraseFile, protocol, chain: files } = options;
+  const { passphraseFile, keyOfGroup, protocol, chain: files } = options;
   const isChild = command.length > 0;
   const to = options.toEnv === undefined ? options.to : fromEnvironment('--to-env', options.toEnv);
   requireWay(isChild, options);
@@ -105,7 +107,7 @@ async function sign(command: readonly string[], options: SignOptions): Promise<v
   const { origin, pathname } = destination?.url ?? {};
   const url = destination === null ? `stdio:${path.basename(command[0] ?? '')}` : `${origin}${pathname}`;
   const toolServer = options.toolServer ?? url;
-  const key = await readSigner(options, { passphraseFile, isPrivate: true });
+  const key = await readSigner(options, { passphraseFile, isPrivate: keyOfGroup ? 'group' : true });
   // No child gets it, whether it was needed or not.
   delete process.env['DRS_KEY_PASSPHRASE'];
   const signCall = await openDelegations({ key, files, read: readChainFile, toolServer, note });

@@ -36,7 +36,11 @@ export const BODIES_IN_MEMORY = 4;
 const path = text('a path');
 /** The seed of an Ed25519 key has 32 bytes. RFC 8032 §5.1.5 */
 const isSigningSeed = (value: string) => decodeBase64url(value)?.length === 32;
-const isOrigin = (value: string) => URL.canParse(value) && new URL(value).origin === value;
+/** As browsers send it. Pages of applications have schemes of their own, for which a URL says no origin: `tauri://localhost`. */
+const isOrigin = (value: string) => {
+  const { origin, protocol, host } = URL.canParse(value) ? new URL(value) : new URL('none:');
+  return host !== '' && value === (origin === 'null' ? `${protocol}//${host}` : origin);
+};
 
 /**
  * The host and the port of an address such as `127.0.0.1:9464` or `[::1]:9464`; `null` if the text is not an address.
@@ -85,7 +89,7 @@ export const SECTIONS = {
   },
   'Who may ask, and how much': {
     allowedOrigins: { kind: listOf(text('an origin such as `https://app.example`', isOrigin)),
-      says: 'Origins of web pages that may call. Others get 403.' },
+      says: 'Origins of web pages that may call, also of applications (`tauri://localhost`). Others get 403.' },
     rateLimitPerIp: { kind: count(0, undefined, 'requests per second'), default: 0,
       says: 'Requests per second for each client (an IPv4 address, or an IPv6 /64); 0 is no limit. `/verify`, `/admin/…`, the gate and unknown paths count separately.' },
     rateLimitGlobal: { kind: count(0, undefined, 'requests per second'), default: 0,
