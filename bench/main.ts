@@ -13,7 +13,6 @@ import { ROOT, runMain, scratchFolder } from './run/programs.js';
 import { Recorder, type Bench, type Suite } from './run/suite.js';
 import { describeCommit, finderOf, RESULTS_SCHEMA, type Results } from './run/results.js';
 import { batch } from './suites/batch.js';
-import { cache } from './suites/cache.js';
 import { client } from './suites/client.js';
 import { engines } from './suites/engines.js';
 import { gate } from './suites/gate.js';
@@ -38,7 +37,7 @@ const generators: Suite = {
   },
 };
 
-const DEFAULT_SUITES: readonly Suite[] = [throughput, latency, gate, cache];
+const DEFAULT_SUITES: readonly Suite[] = [throughput, latency, gate];
 
 const OTHERS = [batch, client, overload, usage, engines, peers, generators];
 const ALL_SUITES: readonly Suite[] = [...DEFAULT_SUITES, ...OTHERS];

@@ -25,9 +25,8 @@ import closeWithGrace, { type AllEvents } from 'close-with-grace';
  *   start, else 2
  */
 export async function serve(given: NodeJS.ProcessEnv, isCheck = false): Promise<void> {
-  const env = { ...given };
-  const links = ['PORT', 'GRPC_PORT'].filter((name) => env[name]?.includes('://'));
-  for (const name of links) delete env[name];
+  const links = ['PORT', 'GRPC_PORT'].filter((name) => given[name]?.includes('://'));
+  const env = { ...given, ...Object.fromEntries(links.map((name) => [name, undefined])) };
   const configuration = readOrExit(env);
   const warnings = [
     ...links.map(
