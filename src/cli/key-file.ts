@@ -192,11 +192,11 @@ async function readPassphrase(keyFile: string, passphraseFile?: string): Promise
   return ask(terminal, `Passphrase of ${keyFile}: `);
 }
 
-/** The passphrase in a file: its text without the line end. */
+/** The passphrase in a file. */
 export async function readPassphraseFile(file: string): Promise<string> {
   if (file === '-')
     throw new CommandError('a passphrase is not read from standard input', 'name a file that has it');
-  const text = (await readText(file, 'a passphrase')).replace(/\r?\n$/, '');
+  const text = await readText(file, 'a passphrase');
   if (text === '') throw new CommandError(`${file} is empty, expected a passphrase`, 'write one into it');
   return text;
 }
