@@ -125,6 +125,7 @@ async function runStdio(
   openReplays: Parameters<typeof openCore>[3],
 ): Promise<void> {
   const { stdioGuard } = await import('../relay/guard-stdio.js');
+  const { openTracing } = await import('../service/observe/tracing.js');
   const { relayToChild } = await import('../relay/pump.js');
   const {
     maxBodyBytes: maxBytes,
@@ -136,7 +137,7 @@ async function runStdio(
   try {
     const { gate } = await openCore(configuration, log, opened, openReplays);
     const guarding = stdioGuard({
-      ...{ decider: gate.decider, maxBytes },
+      ...{ decider: gate.decider, tracing: await openTracing(), maxBytes },
       announcement: announcementOf({
         ...{ methods, passMethods: new Set(gatePassMethods) },
         serverIdentity: serverIdentity === 'any' ? null : serverIdentity,

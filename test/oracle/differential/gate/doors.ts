@@ -591,7 +591,7 @@ async function openGuard(
   const opened = new Opened();
   const { gate, verdicts, engine } = await openCore(configuration as never, log, opened);
   const parts = { decider: gate.decider, verdicts, maxBytes: 1_000_000, announcement: {} };
-  const guard = stdioGuard({ ...parts, dropped: () => undefined });
+  const guard = stdioGuard({ ...parts, tracing: null, dropped: () => undefined });
   let asked = 0;
   return {
     name: 'guard over stdio',
