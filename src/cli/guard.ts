@@ -124,12 +124,13 @@ async function runStdio(
   openReplays: Parameters<typeof openCore>[3],
 ): Promise<void> {
   const { stdioGuard } = await import('../relay/guard-stdio.js');
+  const { openTracing } = await import('../service/observe/tracing.js');
   const { relayToChild } = await import('../relay/pump.js');
   const opened = new Opened();
   try {
     const { gate } = await openCore(configuration, log, opened, openReplays);
     const guarding = stdioGuard({
-      ...{ decider: gate.decider, maxBytes: configuration.maxBodyBytes },
+      ...{ decider: gate.decider, tracing: await openTracing(), maxBytes: configuration.maxBodyBytes },
       dropped: (code) => log.warn({ code }, 'dropped a notification'),
     });
     // Our variables, and so our secrets, are not for the server.

@@ -43,10 +43,15 @@ export function isPassMethod(method: unknown): method is string {
  *
  * @example openMcp({ method: 'POST', headers: headersOf(headers), body: { kind: 'text', text } });
  */
-export function openMcp(request: GateRequest, rules: McpRules = {}): Opening {
+export function openMcp(request: GateRequest, rules: McpRules = {}): OpenedRequest {
   const opened = openRpc('mcp', request);
-  return opened.kind === 'message' ? openMcpMessage(opened.message, request, rules) : opened;
+  if (opened.kind !== 'message') return opened;
+  const { message } = opened;
+  return { ...openMcpMessage(message, request, rules), message };
 }
+
+/** An opened request, and the message of MCP that was read from it. */
+export type OpenedRequest = Opening & { readonly message?: RpcMessage };
 
 function openMcpMessage(message: RpcMessage, request: GateRequest, rules: McpRules): Opening {
   const { method, id } = message;

@@ -11,8 +11,8 @@
 import { openA2a } from './a2a.js';
 import { type Protocol, gateFailure } from './codes.js';
 import { openRouted } from './http.js';
-import { openMcp, type McpRules } from './mcp.js';
-import { type GateRequest, type Opening, shown, type Denial } from './request.js';
+import { openMcp, type McpRules, type OpenedRequest } from './mcp.js';
+import { type GateRequest, shown, type Denial } from './request.js';
 import type { RouteTable } from './routes.js';
 import { splitPath } from './path.js';
 import { denier } from './json-rpc.js';
@@ -27,7 +27,11 @@ export interface OpeningRules extends McpRules {
 }
 
 /** Opens a request of any protocol that a proxy asks about. */
-export function openRequest(protocol: Protocol, request: GateRequest, rules: OpeningRules = {}): Opening {
+export function openRequest(
+  protocol: Protocol,
+  request: GateRequest,
+  rules: OpeningRules = {},
+): OpenedRequest {
   const denial = denyHopByHop(protocol, request);
   if (denial !== null) return denial;
   // Over MCP, neither path nor query is signed. One endpoint has one path, which is the proxy's matter, and no query.

@@ -31,12 +31,16 @@ export const GATE_HEADERS = [
   'mcp-protocol-version',
   'mcp-method',
   'mcp-name',
+  'mcp-session-id',
   PARAMETERS,
   'accept',
   'content-type',
   'content-encoding',
   'connection',
   'upgrade',
+  'traceparent',
+  'tracestate',
+  'baggage',
   ...NAMING_HEADERS,
 ] as const;
 

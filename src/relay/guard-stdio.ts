@@ -8,7 +8,9 @@ import { idInUse, TaskOwners } from '../gate/task-owners.js';
 import { isJsonObject } from '../protocol/json.js';
 import { decodeUtf8 } from '#platform';
 import { wholeContextOf, type GateDecider } from '../service/gate-decider.js';
+import type { LoggedRequest } from '../service/http/incoming.js';
 import { newRequestId } from '../service/http/request-ids.js';
+import type { Traced, Tracing } from '../service/observe/tracing.js';
 import { idTextOf, readBytes, type Message } from './message.js';
 import type { Hook, Outcome } from './pump.js';
 
@@ -19,6 +21,7 @@ const CANCELLED = 'notifications/cancelled';
 /** What {@link stdioGuard} needs. */
 export interface StdioGuardParts {
   readonly decider: Pick<GateDecider, 'decide'>;
+  readonly tracing: Tracing | null;
   readonly maxBytes: number;
   /** Tells the operator of a notification that was dropped. */
   readonly dropped: (code: string) => void;
@@ -28,7 +31,7 @@ export interface StdioGuardParts {
  * The gate between a client and a server that speak MCP over stdio. What the server writes passes byte for byte; the answers to
  * calls tell who has started which task.
  */
-export function stdioGuard({ decider, maxBytes, dropped }: StdioGuardParts) {
+export function stdioGuard({ decider, tracing, maxBytes, dropped }: StdioGuardParts) {
   const tasks = new TaskOwners();
   /** The calls whose answers are due, by id, as JSON. */
   const due = new Map<string, BriefContext>();
@@ -44,15 +47,19 @@ export function stdioGuard({ decider, maxBytes, dropped }: StdioGuardParts) {
     const full = `${MAX_DUE} requests have no answer yet`;
     if (id !== null && !hasRoom()) return refuse(gateFailure('VERIFIER_UNAVAILABLE', 'mcp', full), message);
     const reason = `the line is longer than DRS_MAX_BODY_BYTES (${maxBytes})`;
+    const asked: LoggedRequest & Traced = {
+      ...({ endpoint: 'gate', status: null, startedAt: performance.now() } as const),
+      ...{ parent: null, code: null, address: null, requestId: newRequestId() },
+    };
     const decision = await decider.decide({
-      ...({ protocol: 'mcp', endpoint: 'gate' } as const),
-      asked: { endpoint: 'gate', traceparent: null, code: null, address: null, requestId: newRequestId() },
+      ...({ protocol: 'mcp', endpoint: 'gate', asked } as const),
       request: {
         ...{ method: 'POST', path: null, headers: () => [], mayLackHeaders: true },
         body: isTooLong ? { kind: 'too large', reason } : { kind: 'text', text },
       },
       findFault: ({ root_principal }) => tasks.findFault(message?.value ?? {}, root_principal),
     });
+    tracing?.record(asked, performance.now() - asked.startedAt);
     if (decision.kind === 'deny') return answer(decision.code, decision.response, message);
     const handedOn: HandedOn | null =
       decision.kind === 'allow' ? { context: wholeContextOf(decision), token: decision.token } : null;

@@ -9,6 +9,8 @@ import { decodeUtf8 } from '#platform';
 import { IssueError } from '../issue/index.js';
 import { addressOf, readConfiguration, type Configuration } from '../service/configuration/configuration.js';
 import { openLog } from '../service/main.js';
+import { noteFor } from '../service/gate-decider.js';
+import type { Incoming } from '../service/http/incoming.js';
 import { answerTo } from '../service/http/judged-body.js';
 import type { SignCall } from './delegations.js';
 import { isRootCard, type Destination } from './destination.js';
@@ -87,9 +89,12 @@ function signJudge(
   const { url } = destination;
   const isA2a = protocol === 'a2a';
   /** The answer if it cannot be signed. To clients of MCP, another status than 200 is a broken transport. */
-  const sign = async (method: string, path: string, bytes: Buffer): Promise<Sent | OwnAnswer> => {
+  const sign = async (incoming: Incoming, path: string, bytes: Buffer): Promise<Sent | OwnAnswer> => {
+    const { method } = incoming;
     if (!isA2a && method === 'POST') {
-      const outcome = await signer.decide(bytes, messageOf(bytes));
+      const message = messageOf(bytes);
+      noteFor(incoming, { headers: () => [] }, message ?? undefined);
+      const outcome = await signer.decide(bytes, message);
       return outcome.kind === 'send' ? outcome : { status: 200, body: outcome.line ?? '' };
     }
     let call: A2aCall | null;
@@ -116,7 +121,7 @@ function signJudge(
       const isForeign = isRootCard(method, path) && url.pathname !== '/';
       // Whoever sends a bundle has signed the request.
       const isUnsigned = isForeign || incoming.header('x-drs-bundle') !== null;
-      const signed = isUnsigned ? ({ kind: 'send', bytes } as const) : await sign(method, path, bytes);
+      const signed = isUnsigned ? ({ kind: 'send', bytes } as const) : await sign(incoming, path, bytes);
       if ('status' in signed) return signed;
       const { bundle = '' } = signed;
       const isCard = isForeign || (method === 'GET' && CARD.test(path));

@@ -13,12 +13,14 @@ import {
 } from '../gate/decide.js';
 import type { Protocol } from '../gate/codes.js';
 import { openRequest, type OpeningRules } from '../gate/open.js';
+import { isJsonObject } from '../protocol/json.js';
 import type { CallBody, Denial, GateRequest } from '../gate/request.js';
 import { responseTo, type GateResponse } from '../gate/response.js';
 import { useInvocation, type ReplayRules } from '../usage/index.js';
 import { WorkDropped } from '../signatures/signature-verifier.js';
 import type { RouteContext } from './core.js';
-import type { LoggedRequest } from './http/incoming.js';
+import type { LoggedRequest, TracedMessage } from './http/incoming.js';
+import { traceParentOf } from './http/request-ids.js';
 import { contextSignerOf } from './routes/context-token.js';
 import type { GateEndpoint } from './observe/metrics/metrics.js';
 import { readRoutes } from './routes/served-routes.js';
@@ -152,6 +154,7 @@ export async function openGate(
     try {
       if (request.body.kind === 'too large') metrics.countRejection(endpoint, 'too_large');
       const opened = openRequest(protocol, request, openingRules);
+      noteFor(call.asked, request, opened.message);
       const decided =
         opened.kind === 'check' ? await decide(opened, { ...parts, findFault, judge: judgeOne }) : opened;
       decision = decided.kind === 'deny' ? toDecision(decided) : decided;
@@ -168,6 +171,7 @@ export async function openGate(
       if (!isDropped) log.error({ err: error }, 'a request failed inside the gate');
       decision = unread(call, isDropped ? null : 'internal');
     }
+    if (decision.kind === 'deny') call.asked.code = decision.code;
     if (judged !== undefined) {
       const { outcome, bundle } = judged;
       const denial = outcome.failure === null && decision.kind === 'deny' ? decision.code : undefined;
@@ -185,6 +189,20 @@ export async function openGate(
     },
     close: async () => replays?.close(),
   };
+}
+
+/** Notes for logs and traces what a request says of itself: in headers, or else in the message. */
+export function noteFor(
+  asked: LoggedRequest,
+  { headers }: Pick<GateRequest, 'headers'>,
+  message: Omit<TracedMessage, 'session'> | undefined,
+): void {
+  const params = isJsonObject(message?.params) ? message.params : {};
+  const meta = isJsonObject(params['_meta']) ? params['_meta'] : {};
+  asked.parent ??= traceParentOf((name) => headers(name).join()) ?? traceParentOf((name) => meta[name]);
+  if (message === undefined) return;
+  const [session] = headers('mcp-session-id');
+  asked.message = { method: message.method, params, id: message.id, session };
 }
 
 function toDecision(denial: Denial): GateDecision {

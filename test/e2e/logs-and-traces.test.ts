@@ -278,7 +278,7 @@ describe(
           attributes: {
             'http.route': 'verify',
             'http.response.status_code': 200,
-            'drs.code': 'INVALID_INVOCATION_SIGNATURE',
+            'error.type': 'INVALID_INVOCATION_SIGNATURE',
           },
         });
         // A trace id of zeros is not valid, so a new trace begins.

@@ -101,12 +101,12 @@ describe('the lines of a batch', () => {
     const { asked, take } = waitingJudge();
     const { wire, lines } = ask('a\nb\nc\n', take, [
       ['x-request-id', 'r'],
-      ['traceparent', 't'],
+      ['traceparent', '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'],
     ]);
     await eventually(() => expect(asked).toHaveLength(3));
     expect(asked[2]?.asked).toMatchObject({
       endpoint: 'verify',
-      traceparent: 't',
+      parent: { traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01' },
       address: null,
       isOver: false,
     });

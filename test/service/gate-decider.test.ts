@@ -44,7 +44,7 @@ async function open(env: Record<string, string> = {}, { parts, list }: Changes =
   return { ...gate, counted, rejections, lines };
 }
 
-const asked = { endpoint: 'gate', traceparent: null, code: null, requestId: 'r-1', address: null } as const;
+const asked = { endpoint: 'gate' as const, parent: null, code: null, requestId: 'r-1', address: null };
 const CALLS = {
   http: { bundle: () => mcpBundle(), body: httpCall },
   mcp: { bundle: () => mcpBundle(), body: toolCall() },

@@ -31,14 +31,18 @@ describe('the head of a request', () => {
         ['x-forwarded-for', '192.0.2.1, 192.0.2.2'],
         ['x-forwarded-for', '192.0.2.3'],
         ['x-request-id', 'r 1'],
-        ['traceparent', 'a trace'],
+        ['traceparent', '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'],
         ['content-digest', 'x'],
       ],
     });
     expect(incoming).toMatchObject({
       ...{ method: 'POST', path: '/a', query: 'b', contentLength: 12, hasBody: true, gate: null },
       // No request id that cannot be logged.
-      ...{ framingFault: null, traceparent: 'a trace', knownRequestId: null },
+      knownRequestId: null,
+      ...{
+        framingFault: null,
+        parent: { traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01' },
+      },
       clientAddress: '192.0.2.1, 192.0.2.2,192.0.2.3 over 192.0.2.1',
     });
     expect(['content-type', 'content-digest', 'origin'].map((name) => incoming.header(name))).toEqual([

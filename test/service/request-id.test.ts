@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { newRequestId, readRequestId, traceIdOf } from '../../src/service/http/request-ids.js';
+import { newRequestId, readRequestId, traceIdOf, traceParentOf } from '../../src/service/http/request-ids.js';
 
 const TRACE = '0af7651916cd43dd8448eb211c80319c';
 const PARENT = 'b7ad6b7169203331';
@@ -17,9 +17,15 @@ it.each(['', 'a b', 'é', 'a"b', 'a\\b', 'a\nb', '\u001b[2J', '{"a":1}', 'x'.rep
 
 describe('the trace of a request', () => {
   it('is read as W3C Trace Context has it', () => {
-    expect(traceIdOf(`00-${TRACE}-${PARENT}-01`)).toBe(TRACE);
     // A later version may have more.
-    expect(traceIdOf(`cc-${TRACE}-${PARENT}-01-more`)).toBe(TRACE);
+    for (const traceparent of [`00-${TRACE}-${PARENT}-01`, `cc-${TRACE}-${PARENT}-01-more`]) {
+      const said = { traceparent, tracestate: 'a=1', baggage: 'x'.repeat(8192) };
+      const parent = traceParentOf((name) => said[name]);
+      expect(parent).toEqual(said);
+      expect(traceIdOf(parent)).toBe(TRACE);
+    }
+    const odd = { traceparent: `00-${TRACE}-${PARENT}-01`, tracestate: 7, baggage: 'x'.repeat(8193) };
+    expect(traceParentOf((name) => odd[name])).toEqual({ traceparent: odd.traceparent });
   });
 
   it.each([
@@ -31,7 +37,9 @@ describe('the trace of a request', () => {
     `00-${TRACE.toUpperCase()}-${PARENT}-01`,
     `00-${TRACE.slice(1)}-${PARENT}-01`,
     `00-${TRACE}-${PARENT}-01x`,
+    `00-${TRACE}-${PARENT}-01-more`,
+    ['an array'],
     `cc-${TRACE}-${PARENT}-01-\u001b[2J`,
     `cc-${TRACE}-${PARENT}-01-${'x'.repeat(200)}`,
-  ])('is none where the header is %j', (header) => expect(traceIdOf(header)).toBeNull());
+  ])('is none where it is said as %j', (header) => expect(traceParentOf(() => header)).toBeNull());
 });

@@ -1,6 +1,7 @@
 import {
   credentials,
   loadPackageDefinition,
+  Metadata,
   type CallOptions,
   type ChannelCredentials,
   type ChannelOptions,
@@ -56,14 +57,16 @@ export function callOnce(
   method: string,
   message: object,
   options: CallOptions = {},
+  metadata = new Metadata(),
 ): Promise<Record<string, unknown>> {
   const unary = (client as unknown as Record<string, unknown>)[method] as (
     message: object,
+    metadata: Metadata,
     options: CallOptions,
     done: (error: ServiceError | null, answer: Record<string, unknown>) => void,
   ) => void;
   return new Promise((resolve, reject) => {
-    unary.call(client, message, { deadline: Date.now() + 20_000, ...options }, (error, answer) =>
+    unary.call(client, message, metadata, { deadline: Date.now() + 20_000, ...options }, (error, answer) =>
       error === null ? resolve(answer) : reject(error),
     );
   });

@@ -76,8 +76,8 @@ export function openServer(changes: Partial<Configuration> = {}, loop = STILL_LO
   const log = pino({}, { write: (line: string) => void lines.push(JSON.parse(line) as (typeof lines)[0]) });
   const reported: Answered[] = [];
   const tracing = {
-    record: ({ status, code, knownRequestId, endpoint, traceparent, startedAt }: Answered) =>
-      void reported.push({ status, code, knownRequestId, endpoint, traceparent, startedAt }),
+    record: ({ status, code, knownRequestId, endpoint, parent, startedAt }: Answered) =>
+      void reported.push({ status, code, knownRequestId, endpoint, parent, startedAt }),
   };
   const context = { configuration, gatekeeper, metrics: new Metrics(), log, tracing };
   const server = new Server(context);

@@ -3,9 +3,10 @@ import type { Protocol } from '../../gate/codes.js';
 import { contextHeaders, type HeaderChanges } from '../../gate/context.js';
 import type { GateRequest } from '../../gate/request.js';
 import { clientOf } from '../http/client-address.js';
+import type { Traced } from '../observe/tracing.js';
 import type { LoggedRequest } from '../http/incoming.js';
 import type { Certificate } from '../http/listen/certificate.js';
-import { newRequestId, readRequestId } from '../http/request-ids.js';
+import { newRequestId, readRequestId, traceParentOf } from '../http/request-ids.js';
 import type { Ticket } from '../load/gatekeeper.js';
 import type { Connections } from '../load/connections.js';
 import type { RateLimit } from '../load/rate-limit.js';
@@ -59,7 +60,7 @@ const LOG_PAUSE_MS = 10_000;
 
 /** The handler of a gateway's calls. Messages are bytes until their turn comes. All decisions come from the gate. */
 export function answerIn(dialect: Dialect, context: GrpcContext): handleUnaryCall<Buffer, Buffer> {
-  const { gatekeeper, configuration, log, metrics, rateLimit } = context;
+  const { gatekeeper, configuration, log, metrics, rateLimit, tracing } = context;
   const { decider } = context.gate;
   let loggedAt = -Infinity;
 
@@ -79,12 +80,11 @@ export function answerIn(dialect: Dialect, context: GrpcContext): handleUnaryCal
       return dialect.refuse(503, "the gate cannot read the gateway's question: see the gate's log");
     }
     const { protocol, request, only } = question;
-    // The gateway's own span if it has one, else the caller's.
-    const [span] = call.metadata.get('traceparent');
     let requestId = readRequestId(only('x-request-id'));
-    const logged: LoggedRequest = {
-      endpoint: 'gate',
-      traceparent: typeof span === 'string' ? span : only('traceparent'),
+    const logged: LoggedRequest & Traced = {
+      ...({ endpoint: 'gate', status: null, startedAt: performance.now() } as const),
+      // The gateway's own span if it has one; else the gate finds the caller's.
+      parent: traceParentOf((name) => call.metadata.get(name).join()),
       address: addressOf(call),
       code: null,
       get requestId() {
@@ -100,6 +100,7 @@ export function answerIn(dialect: Dialect, context: GrpcContext): handleUnaryCal
             isWanted: () => isWanted(call),
             mayWait: () => ticket.park(),
           });
+    tracing?.record(logged, performance.now() - logged.startedAt);
     switch (decision.kind) {
       case 'pass':
         return dialect.pass;

@@ -141,10 +141,10 @@ async function answerLines(
 
 /** A line of a batch. To what judges it, it is like a request. */
 function lineOf(incoming: Incoming, number: number) {
-  const { endpoint, traceparent, address, startedAt } = incoming;
+  const { endpoint, parent, address, startedAt } = incoming;
   const numbered = (id: string) => `${id}-${number}`;
   return {
-    ...{ endpoint, traceparent, address, startedAt, code: null as string | null, status: 0 },
+    ...{ endpoint, parent, address, startedAt, code: null as string | null, status: 0 },
     get requestId() {
       return numbered(incoming.requestId);
     },

@@ -5,7 +5,8 @@ import { BodyReader, type BodyFault } from './body-reader.js';
 import { clientOf } from './client-address.js';
 import { GONE_PEER, type HttpRequest, type Pieces, type Wire, type WireAnswer } from './front-end.js';
 import { GateHead } from './gate-head.js';
-import { newRequestId, readRequestId } from './request-ids.js';
+import type { RpcMessage } from '../../gate/json-rpc.js';
+import { newRequestId, readRequestId, traceParentOf, type TraceParent } from './request-ids.js';
 
 /** What a request is answered with. */
 export interface Answer {
@@ -30,13 +31,21 @@ export function refusal(status: number, error: string, more: Partial<Answer> = {
 /** What the logs of verdicts read of a request, over any protocol. */
 export interface LoggedRequest {
   readonly endpoint: Endpoint;
-  readonly traceparent: string | null;
-  /** The code of an invalid verdict, for traces. */
+  /** What it belongs to by its headers, or else by its message, which the gate reads. */
+  parent: TraceParent | null;
+  /** The code of an invalid verdict or of a denial, for traces. */
   code: string | null;
+  /** What the gate has read of a message of MCP, for traces. */
+  message?: TracedMessage;
   /** Its id in logs: the caller's, or a new one, which the answer then carries. */
   readonly requestId: string;
   /** The address of the client for the decision log; `null` if nobody reads it there. */
   readonly address: string | null;
+}
+
+/** A message of MCP, and the session that its headers name. */
+export interface TracedMessage extends Pick<RpcMessage, 'method' | 'params' | 'id'> {
+  readonly session: string | undefined;
 }
 
 /** What is judged: a request, or a line of a batch. */
@@ -46,7 +55,7 @@ export interface Asked extends LoggedRequest {
 }
 
 /** What is counted, logged and traced of an answer. */
-export interface Answered extends Pick<LoggedRequest, 'endpoint' | 'traceparent' | 'code'> {
+export interface Answered extends Pick<LoggedRequest, 'endpoint' | 'parent' | 'code' | 'message'> {
   readonly startedAt: number;
   /** 0 if the client has disconnected before. */
   readonly status: number;
@@ -71,8 +80,8 @@ type TakeBody = (body: Buffer | BodyFault, isBorrowed: boolean) => void;
 /** The headers that are kept of a request, beside those that a gate reads. */
 const READ: ReadonlySet<string> = new Set([
   ...['content-length', 'transfer-encoding', 'content-type', 'content-encoding', 'connection', 'origin'],
-  ...['sec-fetch-site', 'x-request-id', 'traceparent', 'x-forwarded-for', 'x-drs-bundle', 'authorization'],
-  ...['host', 'x-a2a-extensions'],
+  ...['sec-fetch-site', 'x-request-id', 'x-forwarded-for', 'x-drs-bundle', 'authorization'],
+  ...['host', 'x-a2a-extensions', 'traceparent', 'tracestate', 'baggage'],
 ]);
 const CLOSE = /(?:^|,)[ \t]*close[ \t]*(?:,|$)/i;
 const NOTHING = Buffer.alloc(0);
@@ -98,8 +107,9 @@ export class Incoming implements Asked, Answered {
   /** `Content-Length`; 0 if it is absent. */
   readonly contentLength: number;
   readonly hasBody: boolean;
-  readonly traceparent: string | null;
+  parent: TraceParent | null;
   code: string | null = null;
+  message?: TracedMessage;
   address: string | null = null;
   /** Stands for the address of its peer. */
   peer: string | undefined;
@@ -152,7 +162,7 @@ export class Incoming implements Asked, Answered {
     const length = this.header('content-length');
     this.contentLength = Number(length ?? 0);
     this.hasBody = (length !== null && length !== '0') || this.header('transfer-encoding') !== null;
-    this.traceparent = this.header('traceparent');
+    this.parent = traceParentOf((name) => this.header(name));
     this.#isBodyDue = this.hasBody;
     // RFC 9112 §9.6
     this.#isLast = CLOSE.test(this.header('connection') ?? '');

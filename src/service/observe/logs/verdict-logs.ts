@@ -33,13 +33,13 @@ export function verdictLogsOf(
 
   /** Writes a line of the decision log. */
   const write = (
-    { requestId, address, traceparent, endpoint }: LoggedRequest,
+    { requestId, address, parent, endpoint }: LoggedRequest,
     facts: object,
     call: LoggedCall,
   ): void => {
     if (decisions === null) return;
     const asked = { time: new Date().toISOString(), requestId, instance, address };
-    const traceId = traceIdOf(traceparent) ?? undefined;
+    const traceId = traceIdOf(parent);
     decisions.write(JSON.stringify({ ...asked, traceId, endpoint, ...facts, ...printableCall(call) }));
   };
 
@@ -58,8 +58,8 @@ export function verdictLogsOf(
       if (code !== undefined) {
         request.code = code;
         if (refusals?.admits() === true) {
-          const { requestId, traceparent } = request;
-          const traceId = traceIdOf(traceparent) ?? undefined;
+          const { requestId, parent } = request;
+          const traceId = traceIdOf(parent);
           const call = printableCall(callIn(outcome, bundle));
           log.info({ block: failure?.block, code, requestId, traceId, ...call }, 'refused');
         }

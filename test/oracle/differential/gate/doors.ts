@@ -590,7 +590,7 @@ async function openGuard(
   const log = pino({ level: 'silent' }, QUIET);
   const opened = new Opened();
   const { gate, verdicts, engine } = await openCore(configuration as never, log, opened);
-  const parts = { decider: gate.decider, verdicts, maxBytes: 1_000_000 };
+  const parts = { decider: gate.decider, verdicts, tracing: null, maxBytes: 1_000_000 };
   const guard = stdioGuard({ ...parts, dropped: () => undefined });
   let asked = 0;
   return {
