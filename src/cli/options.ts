@@ -10,7 +10,7 @@ const SECONDS_OF = { s: 1, m: 60, h: 3600, d: 86_400 } as const;
 const ISO_WITH_ZONE = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/;
 
 /** The accepted forms of a time, for help texts. */
-export const TIME_FORMS = '90s, 30m, 8h, 7d from now; 2030-01-31T12:00:00Z; or Unix seconds';
+const TIME_FORMS = '90s, 30m, 8h, 7d from now; 2030-01-31T12:00:00Z; or Unix seconds';
 
 /**
  * Reads the time in an option.
