@@ -19,9 +19,14 @@ const TIME_FORMS = '90s, 30m, 8h, 7d from now; 2030-01-31T12:00:00Z; or Unix sec
  * @throws InvalidArgumentError, which commander reports
  * @example parseTime('8h'); // in eight hours
  */
-export function parseTime(text: string): number {
+export const parseTime = (text: string): number => readTime(text, 1);
+
+/** The same, but `8h` was eight hours ago. */
+export const parsePast = (text: string): number => readTime(text, -1);
+
+function readTime(text: string, way: 1 | -1): number {
   const [, count, unit] = /^(\d{1,10})([smhd])$/.exec(text) ?? [];
-  if (count !== undefined) return clock() + Number(count) * SECONDS_OF[unit as keyof typeof SECONDS_OF];
+  if (count !== undefined) return clock() + way * Number(count) * SECONDS_OF[unit as keyof typeof SECONDS_OF];
   const time = /^\d{1,15}$/.test(text)
     ? Number(text)
     : ISO_WITH_ZONE.test(text)
