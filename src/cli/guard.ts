@@ -80,7 +80,7 @@ export async function guard(command: readonly string[], options: GuardOptions): 
     return;
   }
   const log = openLog(configuration, isStdio ? 2 : 1);
-  for (const warning of warningsAbout(configuration)) log.warn(inOptions(warning));
+  for (const warning of warningsAbout(configuration, true)) log.warn(inOptions(warning));
   if (state === undefined && gateReplay === 'memory')
     log.warn('used calls and limits begin again with each start: name a folder that keeps them (--state)');
   for (const name of VARIABLES)

@@ -50,7 +50,8 @@ export async function openCore(
 ): Promise<Core> {
   const { decisionLog } = configuration;
   const decisions = decisionLog === undefined ? null : await openLineFile(decisionLog, log);
-  const verdicts = opened.add(verdictLogsOf(configuration, log, decisions));
+  const nameOf = (did: string) => engine.parts.rules.trustedRoots?.get(did)?.name ?? undefined;
+  const verdicts = opened.add(verdictLogsOf(configuration, log, decisions, nameOf));
   const metrics = new Metrics();
   const engine = opened.add(await openEngine(configuration, { log, observer: metrics.observer }));
   const gatekeeper = new Gatekeeper(configuration, new Backlog(configuration, engine.signatures));

@@ -79,7 +79,6 @@ export async function openGate(
 ) {
   const { gateReplay, gateRoutes, gateSigningKey, statusListBaseUrl } = configuration;
   const { replayWindowSecs: windowSecs, clockSkewSecs, gatePassMethods, gateMethods } = configuration;
-  const { trustedRoots, trustedRootsFile } = configuration;
   let routes = readRoutes(gateRoutes);
   /** Used invocations; `null` if `GATE_REPLAY=off`. */
   const replays = await open();
@@ -118,27 +117,24 @@ export async function openGate(
       ((claims, limits, now) => useInvocation(claims, limits, replays, now, replayRules, metrics.gate)),
     sign: signer?.sign,
   };
-  // Whether the operator knows that any root is trusted.
-  let isAnyRootKnown = trustedRoots !== undefined || trustedRootsFile !== undefined;
-
   /**
    * The denial for a request that is not checked.
    *
    * @param reason `timeout`: its body did not come whole; `null`: nobody waits for the decision, which is no rejection
    */
-  const unread = (
+  const refuse = (
     { protocol, endpoint }: Pick<GateCall, 'protocol' | 'endpoint'>,
     reason: 'overloaded' | 'shutting_down' | 'internal' | 'timeout' | null,
-  ): GateDecision => {
+  ): Denial => {
     if (reason !== null) metrics.countRejection(endpoint, reason);
     const failure = (reason === 'timeout' ? bodyTimedOut : verifierUnavailable)({ protocol });
     metrics.countDecision(protocol, 'deny', failure.code);
-    return toDecision({ kind: 'deny', protocol, id: null, requested: null, failure });
+    return { kind: 'deny', protocol, id: null, requested: null, failure };
   };
 
   /**
-   * Decides on a request, and logs the verdict on its bundle, if there is one: when the decision is known, since a valid bundle may
-   * have been used before, or be for another call. If the check fails, the request is denied.
+   * Decides on a request, and logs the decision, unless it passes: when it is known, since a valid bundle may have been used before,
+   * or be for another call. If the check fails, the request is denied.
    */
   const decideOn = async (call: GateCall): Promise<GateDecision> => {
     const { protocol, endpoint, request, isWanted, mayWait, findFault } = call;
@@ -151,36 +147,33 @@ export async function openGate(
       return chain;
     };
     let decision: GateDecision;
+    let denial: Denial | null = null;
     try {
       if (request.body.kind === 'too large') metrics.countRejection(endpoint, 'too_large');
       const opened = openRequest(protocol, request, openingRules);
       noteFor(call.asked, request, opened.message);
       const decided =
         opened.kind === 'check' ? await decide(opened, { ...parts, findFault, judge: judgeOne }) : opened;
+      if (decided.kind === 'deny') denial = decided;
       decision = decided.kind === 'deny' ? toDecision(decided) : decided;
-      if (decision.kind === 'allow' && !isAnyRootKnown) {
-        isAnyRootKnown = true;
-        log.warn(
-          'the gate allowed a call, and neither TRUSTED_ROOTS nor TRUSTED_ROOTS_FILE is set: calls under a delegation by anyone are allowed, ' +
-            'unless the tool server checks X-DRS-Root-Principal; name the principals whose delegations count',
-        );
-      }
       metrics.countDecision(protocol, decision.kind, decision.kind === 'deny' ? decision.code : '');
     } catch (error) {
-      const isDropped = error instanceof WorkDropped;
-      if (!isDropped) log.error({ err: error }, 'a request failed inside the gate');
-      decision = unread(call, isDropped ? null : 'internal');
+      // Nobody gets this answer.
+      if (error instanceof WorkDropped) return toDecision(refuse(call, null));
+      log.error({ err: error }, 'a request failed inside the gate');
+      denial = refuse(call, 'internal');
+      decision = toDecision(denial);
     }
-    if (decision.kind === 'deny') call.asked.code = decision.code;
-    if (judged !== undefined) {
-      const { outcome, bundle } = judged;
-      const denial = outcome.failure === null && decision.kind === 'deny' ? decision.code : undefined;
-      verdicts.record(call.asked, outcome, bundle, denial);
-    }
+    if (judged !== undefined || denial !== null)
+      verdicts.record(call.asked, judged?.outcome ?? null, judged?.bundle, denial);
     return decision;
   };
   return {
-    decider: { decide: decideOn, unread },
+    decider: {
+      decide: decideOn,
+      /** Denies a request that is not checked, and has no line in the logs. */
+      unread: (...asked: Parameters<typeof refuse>): GateDecision => toDecision(refuse(...asked)),
+    },
     ...{ replays, signer },
     /** Reads the file with the routes again. If that throws, the old table stays. @returns what to log; `null` if there is no file */
     reloadRoutes: () => {

@@ -256,7 +256,11 @@ describe(
       const bundle = JSON.stringify(makeBundle(7));
       await Promise.all(Array.from({ length: 300 }, () => service.post('/verify', bundle)));
       const decided = (...verdicts: unknown[]) => service.log.filter(({ valid }) => verdicts.includes(valid));
-      await eventually(() => expect(decided(true).filter(({ depth }) => depth === 7)).toHaveLength(300));
+      await eventually(() =>
+        expect(decided(true).filter(({ delegates }) => (delegates as unknown[]).length === 7)).toHaveLength(
+          300,
+        ),
+      );
       await eventually(async () => {
         const text = await (await fetch(`${service.url}/metrics`)).text();
         const written = metricOf(text, 'drs_decision_log_lines_total{outcome="written"}');
@@ -343,6 +347,8 @@ describe(
         agent: chain.parties[2]?.did,
         jti: 'inv:0b1c2d3e',
         tool: 'search',
+        command: '/mcp/tools/call',
+        toolServer: expect.stringMatching(/^did:key:/) as string,
       };
       await eventually(() => {
         const [first, second] = read(file);
@@ -354,8 +360,8 @@ describe(
           requestId: 'd-1',
           valid: true,
           binding: 'mismatch',
-          depth: 2,
-          instance: hostname(),
+          delegates: chain.parties.slice(1).map(({ did }) => did),
+          instance: `${hostname()}/${service.child.pid}`,
           address: '127.0.0.1',
           receipts: chain.receipts.map((jwt) => `sha256:${createHash('sha256').update(jwt).digest('hex')}`),
           ...common,

@@ -13,6 +13,8 @@ import { editDistance } from '../../src/protocol/nearest-name.js';
 import { printableUrl } from '../../src/revocation/printable-url.js';
 import { problemsOf } from './problems-of.js';
 
+const did = 'did:key:z6MktwupdmLXVVqTzCw4i46r4uGyosGXRnR3XjN4Zq7oMMsw';
+
 describe('the configuration', () => {
   it('has the defaults of the specification', () => {
     expect(readConfiguration({})).toMatchObject({
@@ -55,7 +57,6 @@ describe('the configuration', () => {
       'chrome-extension://abc',
     ];
     expect(readConfiguration({ ALLOWED_ORIGINS: origins.join() }).allowedOrigins).toEqual(origins);
-    const did = 'did:key:z6MktwupdmLXVVqTzCw4i46r4uGyosGXRnR3XjN4Zq7oMMsw';
     expect(readConfiguration({ TRUSTED_ROOTS: did }).trustedRoots).toEqual([did]);
     expect(readConfiguration({ TRUSTED_ROOTS: `${did}, ${did}` }).trustedRoots).toEqual([did, did]);
   });
@@ -165,7 +166,6 @@ describe('the configuration', () => {
   });
 
   it('takes the trusted roots from one place', () => {
-    const did = 'did:key:z6MktwupdmLXVVqTzCw4i46r4uGyosGXRnR3XjN4Zq7oMMsw';
     expect(readConfiguration({ TRUSTED_ROOTS_FILE: '/etc/roots' }).trustedRootsFile).toBe('/etc/roots');
     expect(problemsOf({ TRUSTED_ROOTS: did, TRUSTED_ROOTS_FILE: '/etc/roots' })).toEqual([
       'TRUSTED_ROOTS and TRUSTED_ROOTS_FILE are both set, expected one of them: add the first to the file',
@@ -176,7 +176,7 @@ describe('the configuration', () => {
   });
 
   it('warns if nobody has said which tool server this is', () => {
-    const warnings = (env: Record<string, string>) => warningsAbout(readConfiguration(env));
+    const warnings = (env: Record<string, string>) => warningsAbout(readConfiguration(env), true);
     expect(warnings({})).toEqual([
       expect.stringMatching(/^SERVER_IDENTITY is not set: .*the gate refuses all/),
     ]);
@@ -184,9 +184,20 @@ describe('the configuration', () => {
       expect(warnings({ SERVER_IDENTITY: name })).toEqual([]);
   });
 
+  it('warns if nobody has said whom to trust', () => {
+    const warnings = (env: Record<string, string>, isAnybodyMeant?: boolean) =>
+      warningsAbout(readConfiguration({ SERVER_IDENTITY: 'any', ...env }), isAnybodyMeant);
+    expect(warnings({})).toEqual([
+      expect.stringMatching(/^neither TRUSTED_ROOTS nor TRUSTED_ROOTS_FILE is set/),
+    ]);
+    expect(warnings({}, true)).toEqual([]);
+    for (const env of [{ TRUSTED_ROOTS: did }, { TRUSTED_ROOTS_FILE: '/etc/roots' }])
+      expect(warnings(env)).toEqual([]);
+  });
+
   it('warns where one record of used invocations is shared and the other is not', () => {
     const warnings = (env: Record<string, string>) =>
-      warningsAbout(readConfiguration({ SERVER_IDENTITY: 'any', ...env }));
+      warningsAbout(readConfiguration({ SERVER_IDENTITY: 'any', ...env }), true);
     expect(warnings({ REPLAY_PROTECTION: 'redis' })).toEqual([
       expect.stringMatching(/^REPLAY_PROTECTION is "redis" and GATE_REPLAY is "memory": .*set both to redis/),
     ]);
@@ -215,7 +226,7 @@ describe('the configuration', () => {
 
   it('warns of a short admin token', () => {
     const warnings = (token: string) =>
-      warningsAbout(readConfiguration({ DRS_ADMIN_TOKEN: token, SERVER_IDENTITY: 'any' }));
+      warningsAbout(readConfiguration({ DRS_ADMIN_TOKEN: token, SERVER_IDENTITY: 'any' }), true);
     expect(warnings('123456789012345')).toEqual([
       expect.stringMatching(/^DRS_ADMIN_TOKEN is shorter than 16/),
     ]);

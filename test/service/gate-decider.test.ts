@@ -132,18 +132,3 @@ it.each([
   const claims = signer?.read((decision.kind === 'allow' && decision.token) || '');
   expect(claims).toMatchObject({ iss: key.did, revocation: { list_age_secs: said, lists: [url] } });
 });
-
-it('warns once that calls under any root are allowed, but not where roots are trusted', async () => {
-  const { decider, lines } = await open();
-  for (let call = 0; call < 2; call++) expect((await decider.decide(callOf('mcp'))).kind).toBe('allow');
-  expect(lines.map(({ msg }) => msg)).toEqual([
-    expect.stringMatching(
-      /^the gate allowed a call, and neither TRUSTED_ROOTS nor TRUSTED_ROOTS_FILE is set: .* principals whose delegations count$/,
-    ),
-  ]);
-  for (const roots of [{ TRUSTED_ROOTS: generateKey().did }, { TRUSTED_ROOTS_FILE: 'roots.jsonl' }]) {
-    const trusting = await open(roots);
-    expect((await trusting.decider.decide(callOf('mcp'))).kind).toBe('allow');
-    expect(trusting.lines).toEqual([]);
-  }
-});

@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { generateKey } from '../../src/issue/index.js';
 import { afterAll, describe, expect, it } from 'vitest';
 import { readConfiguration, VARIABLES } from '../../src/service/configuration/configuration.js';
 import { SERVICE_COMMAND } from '../support/service.js';
@@ -84,12 +85,13 @@ describe('serve --check', () => {
     });
 
   it('ends with 0 where the configuration can work, and listens on nothing', () => {
-    expect(check({ PORT: '1', SERVER_IDENTITY: 'any' })).toMatchObject({
+    const env = { PORT: '1', SERVER_IDENTITY: 'any', TRUSTED_ROOTS: generateKey().did };
+    expect(check(env)).toMatchObject({
       status: 0,
       stdout: 'The configuration can work.\n',
       stderr: '',
     });
-    expect(check({ DRS_ADMIN_TOKEN: 'short', SERVER_IDENTITY: 'any' })).toMatchObject({
+    expect(check({ ...env, DRS_ADMIN_TOKEN: 'short' })).toMatchObject({
       status: 0,
       stderr: expect.stringMatching(/^warning: DRS_ADMIN_TOKEN/) as string,
     });

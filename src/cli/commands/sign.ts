@@ -12,6 +12,8 @@ import { readChainFile } from '../files.js';
 import { CommandError, refuseWrong } from '../command-error.js';
 import { addKeyOptions, readSigner, type KeyOptions } from '../key-file.js';
 import { collect } from '../options.js';
+import { readRootNames } from '../agreement.js';
+import { recordingTo } from '../sign-record.js';
 import { printable } from '../terminal.js';
 
 interface SignOptions extends KeyOptions {
@@ -22,6 +24,7 @@ interface SignOptions extends KeyOptions {
   readonly toEnv?: string;
   readonly toolServer?: string;
   readonly unsigned: readonly string[];
+  readonly record?: string;
   readonly header: readonly string[];
   readonly headerEnv: readonly string[];
   readonly listen?: string;
@@ -56,6 +59,10 @@ export function define(command: Command): void {
       'the name that the server goes by: a DID or URL (default: the URL without its query; for a command stdio:<program>)',
     )
     .option('--unsigned <name>', 'a tool, or a method, that needs no delegation; repeatable', collect, [])
+    .option(
+      '--record <file>',
+      'add a line to this file for each call that is signed, or not; `drs-verify log` reads it',
+    )
     .option('--header <header>', "a header for --to, as 'Name: value'; repeatable", collect, [])
     .option(
       '--header-env <header>',
@@ -110,7 +117,10 @@ async function sign(command: readonly string[], options: SignOptions): Promise<v
   const key = await readSigner(options, { passphraseFile, isPrivate: keyOfGroup ? 'group' : true });
   // No child gets it, whether it was needed or not.
   delete process.env['DRS_KEY_PASSPHRASE'];
-  const signCall = await openDelegations({ key, files, read: readChainFile, toolServer, note });
+  const signOnly = await openDelegations({ key, files, read: readChainFile, toolServer, note });
+  const { record } = options;
+  const recorded = { agent: key.did, toolServer, nameOf: await readRootNames(), note };
+  const signCall = record === undefined ? signOnly : recordingTo(record, signOnly, recorded);
   const signer = mcpSigner(signCall, new Set(options.unsigned));
   if (options.toolServer === undefined && (isChild || destination?.url.search !== ''))
     note(`calls are signed for ${toolServer}, which the server must go by; --tool-server names another`);

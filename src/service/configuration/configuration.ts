@@ -117,10 +117,20 @@ function findEmpty(env: Environment): string[] {
     .map(([option]) => `${variableOf(option)} is empty: expected whom to trust; unset it to trust anybody`);
 }
 
-/** Warnings about a valid configuration. */
-export function warningsAbout(configuration: Configuration): string[] {
+/**
+ * Warnings about a valid configuration.
+ *
+ * @param isAnybodyMeant whether it was said in so many words that anybody may be a root principal
+ */
+export function warningsAbout(configuration: Configuration, isAnybodyMeant = false): string[] {
   const { drsAdminToken, replayProtection, gateReplay, serverIdentity } = configuration;
+  const { trustedRoots, trustedRootsFile } = configuration;
   const warnings: string[] = [];
+  if (!isAnybodyMeant && trustedRoots === undefined && trustedRootsFile === undefined)
+    warnings.push(
+      'neither TRUSTED_ROOTS nor TRUSTED_ROOTS_FILE is set: calls under a delegation by anybody are allowed, unless who asks ' +
+        'checks the root principal; name the principals whose delegations count',
+    );
   if (serverIdentity === undefined)
     warnings.push(
       'SERVER_IDENTITY is not set: /verify accepts calls that were signed for any tool server, and the gate refuses all ' +

@@ -79,7 +79,7 @@ export const SECTIONS = {
     logRefusals: { kind: oneOf('all', 'sampled', 'off'), default: 'sampled',
       says: 'Which [refusals](observability.md#refusals) are logged; `sampled`: 10 in a second, and the number of others.' },
     decisionLog: { kind: text('a path, or `-`'),
-      says: 'Regular file for [one JSON line about each verdict](observability.md#the-decision-log), or `-` for standard output. It records who called which tool.' },
+      says: 'Regular file for [one JSON line about each verdict and decision](observability.md#the-decision-log), or `-` for standard output. It records who called which tool.' },
     metricsAddr: { kind: text('an address and a port, such as `127.0.0.1:9464` or `[::1]:9464`', (at) => addressOf(at) !== null), isOfServe: true,
       says: 'Another address for `/metrics`, then not on `PORT`, and for `/healthz` and `/readyz`, on both.' },
     adminOnMetricsAddr: { kind: flag, default: false, isOfServe: true,
