@@ -48,14 +48,6 @@ describe.each(ALL)('%s', (name, make) => {
     ).toEqual([]);
   });
 
-  it('reads no option from a prototype', () => {
-    const given = (options: object) =>
-      Object.assign(Object.create({ optional: true, verifier }) as object, options);
-    expect(problemsOf(() => make(given(open)))).toEqual([
-      expect.stringMatching(/^give exactly one of verifier/),
-    ]);
-  });
-
   it.each(['trustedRoots', 'serverIdentity', 'replayStore'])('needs %s to be said', (option) => {
     expect(problemsOf(() => make({ verifier, ...open, [option]: undefined }))).toEqual([
       expect.stringMatching(new RegExp(`^${option} is missing: expected .*'(any|none)'`)),

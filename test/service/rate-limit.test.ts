@@ -15,10 +15,6 @@ describe('a rate limit', () => {
     expect(new RateLimit(perClient, overall).isOn).toBe(isOn);
   });
 
-  it('limits nothing where it is off', () => {
-    expect(admitted(new RateLimit(0, 0), 'a', 0, 0, 0)).toEqual([true, true, true]);
-  });
-
   it('admits the requests of one period at once, and later ones as time passes', () => {
     const limit = new RateLimit(2, 0);
     expect(admitted(limit, 'a', 0, 0, 0, 499, 500, 500, 1000)).toEqual([

@@ -419,34 +419,6 @@ describe('a turn of a pool', () => {
     expect(await Promise.all([first, second])).toEqual([verified(3 * workers), verified(20)]);
   });
 
-  it('verifies one check that is left over itself, and counts anew in the next', async () => {
-    const verifier = open(1);
-    for (let turn = 1; turn <= 3; turn++) {
-      expect(verifier.verify(checks(4))).toEqual(verified(4));
-      const last = verifier.verify(checks(1));
-      expect(last).toBeInstanceOf(Promise);
-      await nextTurn();
-      expect(verifier.stats).toMatchObject({ inThread: 5 * turn, batches: 0, pending: 0 });
-      expect(await last).toEqual([true]);
-    }
-  });
-
-  it('estimates that twice the workers take half the time', async () => {
-    const verifiers = [open(1), open(2)] as const;
-    expect(verifiers.map(({ waitMs }) => waitMs)).toEqual([0, 0]);
-    const jobs = verifiers.map(async (verifier) => verifier.verify(checks(60)));
-    const [one, two] = verifiers.map(({ waitMs }) => waitMs) as [number, number];
-    expect(one).toBeCloseTo(60 * 0.1);
-    expect(one / two).toBeCloseTo(2);
-    // Where all cores have a worker, this thread verifies nothing, and goes on estimating 0.1 ms a check.
-    const full = open(cores);
-    const job = full.verify(checks(100 * cores));
-    await nextTurn();
-    const { pending, batches } = full.stats;
-    expect([full.waitMs, batches]).toEqual([(pending * 0.1) / cores, 2 * cores]);
-    await Promise.all([...jobs, job]);
-  });
-
   it('tells what it sent, what came back, and how long that took', async () => {
     const events = { sent: [] as number[], waited: [] as number[], returned: [] as number[] };
     const verifier = patientPool({
