@@ -34,8 +34,6 @@ export type Rejection = (typeof REJECTIONS)[number];
 /** The methods of gRPC: the name of each in metrics, by its path. */
 export const GRPC_METHODS = {
   '/envoy.service.auth.v3.Authorization/Check': 'check',
-  '/agentgateway.dev.ext_mcp.ExtMcp/CheckRequest': 'mcp_request',
-  '/agentgateway.dev.ext_mcp.ExtMcp/CheckResponse': 'mcp_response',
   '/grpc.health.v1.Health/Check': 'health',
 } as const;
 
