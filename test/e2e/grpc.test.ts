@@ -64,6 +64,8 @@ const serializeCheck = (message: object): Buffer => {
   return service.Check.requestSerialize(message);
 };
 
+/** What a context may have, and this one has not. */
+const UNSAID = ['x-drs-root-name', 'x-drs-session-id', 'x-drs-correlation-id', 'x-drs-context'];
 const LIMITS = { GRPC_PORT: '0', REQUEST_TIMEOUT_SECS: '1' };
 let service: RunningService;
 let port: number;
@@ -104,7 +106,7 @@ describe('Authorization/Check', () => {
     for (const { append, append_action: action } of ok.headers) {
       expect([append, action]).toEqual([{}, 'OVERWRITE_IF_EXISTS_OR_ADD']);
     }
-    expect(ok.headers_to_remove).toEqual(['x-drs-root-name', 'x-drs-context']);
+    expect(ok.headers_to_remove).toEqual(UNSAID);
     expect(metadata.fields).toMatchObject({
       root_principal: { kind: 'stringValue', stringValue: mcpChain.parties[0]?.did },
       chain_depth: { kind: 'numberValue', numberValue: 2 },
@@ -273,7 +275,7 @@ describe('ExtMcp', () => {
     expect(mutation.set.map(({ key, value }) => `${key}: ${value.toString()}`)).toContain(
       'x-drs-tool: search',
     );
-    expect(mutation.remove).toEqual(['x-drs-root-name', 'x-drs-context']);
+    expect(mutation.remove).toEqual(UNSAID);
     const again = (await ask('tools/call', JSON.stringify(params), bundle)) as {
       error?: { mcp_error: Buffer };
     };
@@ -303,7 +305,7 @@ describe('ExtMcp', () => {
   it('passes what is no tool call, and every answer', async () => {
     const passed = await ask('tools/list');
     expect(passed).toMatchObject({ result: 'pass', header_mutation: { set: [] } });
-    expect((passed['header_mutation'] as { remove: string[] }).remove).toHaveLength(9);
+    expect((passed['header_mutation'] as { remove: string[] }).remove).toHaveLength(12);
     expect(
       await callOnce(gateway, 'CheckResponse', { method: 'tools/call', mcp_response: Buffer.from('{}') }),
     ).toMatchObject({ result: 'pass' });

@@ -193,7 +193,7 @@ describe('the context', () => {
       invocation: 'inv:who',
       receipts: ['dr:7a1f6f0e-6a3f-4d5a-9c0e-1f2a3b4c5d6e', 'dr:7a1f6f0e-6a3f-4d5a-9c0e-1f2a3b4c5d6e'],
       root_type: 'human',
-      session_id: 'session-1',
+      consent_record: expect.objectContaining({ session_id: 'session-1' }) as unknown,
       expires_at: expect.any(Number) as number,
       binding: 'match',
     });

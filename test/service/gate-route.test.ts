@@ -117,8 +117,8 @@ describe('the request that a proxy asks about', () => {
 describe('the answer to a proxy', () => {
   const removed = (names: readonly string[]) => names.map((name) => `x-drs-${name}`).join(',');
   const ALL = [
-    ...['root-principal', 'root-name', 'agent', 'chain-depth', 'command', 'tool', 'invocation'],
-    ...['binding', 'context'],
+    ...['root-principal', 'root-name', 'root-type', 'agent', 'chain-depth', 'command', 'tool', 'invocation'],
+    ...['session-id', 'correlation-id', 'binding', 'context'],
   ];
 
   it('of a request that passes has no context', () => {
@@ -138,11 +138,21 @@ describe('the answer to a proxy', () => {
       ...{ status: 200, body: '' },
       headers: {
         ...{ 'X-DRS-Agent': 'did:key:a', 'X-DRS-Tool': 'search', 'X-DRS-Binding': 'match' },
-        'x-envoy-auth-headers-to-remove': removed(['root-name', 'context']),
+        'x-envoy-auth-headers-to-remove': removed([
+          'root-name',
+          'root-type',
+          'session-id',
+          'correlation-id',
+          'context',
+        ]),
       },
     });
-    const { headers } = allowed('t', { root_name: 'alice' });
-    expect(headers).toMatchObject({ 'X-DRS-Context': 't', 'X-DRS-Root-Name': 'alice' });
+    const agreed = { root_type: 'human', session_id: 's-1', correlation_id: 'ü' };
+    const { headers } = allowed('t', { root_name: 'alice', ...agreed });
+    expect(headers).toMatchObject({
+      ...{ 'X-DRS-Context': 't', 'X-DRS-Root-Name': 'alice', 'X-DRS-Root-Type': 'human' },
+      ...{ 'X-DRS-Session-Id': 's-1', 'X-DRS-Correlation-Id': '=?base64?w7w=?=' },
+    });
     expect(headers).not.toHaveProperty('x-envoy-auth-headers-to-remove');
   });
 

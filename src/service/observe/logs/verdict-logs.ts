@@ -1,5 +1,6 @@
 import { hostname } from 'node:os';
 import type { Logger } from 'pino';
+import { agreementOf } from '../../../gate/context.js';
 import { isJsonObject, type JsonObject } from '../../../protocol/json.js';
 import { parseCompactJwt } from '../../../protocol/jwt.js';
 import type { Refunded } from '../../../usage/index.js';
@@ -66,10 +67,15 @@ export function verdictLogsOf(
       }
       if (decisions === null) return;
       const receipts = chain?.receipts.map(({ digest }) => digest);
+      // Of a refusal, nothing of this is proved.
+      const agreed =
+        failure === null
+          ? printableIn(agreementOf(outcome.chain.root.claims, outcome.invocation.claims))
+          : undefined;
       // What is `undefined` is left out.
       const facts = {
         ...{ valid: failure === null, block: failure?.block, code: failure?.code, denied: denial },
-        ...{ binding: binding ?? undefined, depth: receipts?.length, receipts },
+        ...{ binding: binding ?? undefined, depth: receipts?.length, receipts, agreed },
       };
       write(request, facts, callIn(outcome, bundle));
     },
@@ -131,6 +137,14 @@ const PLAIN = /^[ -~]*$/;
 function printableCall({ rootPrincipal, agent, jti, tool }: LoggedCall) {
   const caller = { rootPrincipal: printable(rootPrincipal), agent: printable(agent) };
   return { ...caller, jti: printable(jti), tool: printable(tool) };
+}
+
+/** A value with each text in it made {@link printable}. */
+function printableIn(value: unknown): unknown {
+  if (typeof value === 'string') return printable(value);
+  if (typeof value !== 'object' || value === null) return value;
+  if (Array.isArray(value)) return value.map(printableIn);
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, printableIn(member)]));
 }
 
 /** A text without characters that control terminals, cut at 200 characters; `null` for a value that is not a text. */
