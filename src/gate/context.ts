@@ -6,6 +6,13 @@ import {
   type ReceiptClaims,
   type ReceiptPlace,
 } from '../protocol/claims.js';
+import {
+  consentOf,
+  regulatoryOf,
+  type Consent,
+  type Regulatory,
+  type StatedClaims,
+} from '../protocol/consent.js';
 import { isJsonObject, type JsonObject } from '../protocol/json.js';
 import { digestOf, parseCompactJwt, type CompactJwt } from '../protocol/jwt.js';
 import { readPolicy, type Policy } from '../protocol/policy.js';
@@ -19,8 +26,22 @@ import {
 } from '../verify/limits.js';
 import type { Root } from '../verify/parts.js';
 
+/** What was agreed, by the word of the principal and the agent: nothing here has decided anything. */
+export interface Agreement {
+  /** The root's `drs_root_type`, such as `human`; `null` if it has none. */
+  readonly root_type: string | null;
+  /** What the person saw, and how they agreed: the root's consent; absent if there is none. */
+  readonly consent_record?: Consent;
+  /** The session of the call, by the invocation or else by the root; absent if neither names one. */
+  readonly session_id?: string;
+  /** The id under which the call is found elsewhere, by the invocation or else by the root; absent if neither has one. */
+  readonly correlation_id?: string;
+  /** The rules that are held to apply, by the root or else by the invocation; absent if neither names any. */
+  readonly regulatory?: Regulatory;
+}
+
 /** The facts about a verified call, besides the three members of a verdict's context. */
-export interface CallContext {
+export interface CallContext extends Agreement {
   /** The DID of the last delegate, who signed the call: the invocation's `iss`. */
   readonly agent: string;
   /** The invocation's `cmd`. */
@@ -31,10 +52,6 @@ export interface CallContext {
   readonly invocation: string;
   /** The receipts' `jti`s, root first. */
   readonly receipts: readonly string[];
-  /** The root's `drs_root_type`, such as `human`; `null` if it has none. */
-  readonly root_type: string | null;
-  /** The session id in the consent record; absent if there is none. */
-  readonly session_id?: string;
   /** The earliest `exp` of the receipts, in Unix seconds; `null` if none of them expires. */
   readonly expires_at: number | null;
   /** What the operator calls the root principal, never what a bundle says; absent if it has no name. */
@@ -72,14 +89,28 @@ export interface BundleClaims {
   readonly invocation: InvocationClaims;
 }
 
-/** A receipt, as far as the gate reads it. */
-export interface ContextReceipt {
+/** A receipt, as far as the gate reads it; the root alone has the others. */
+export interface ContextReceipt extends StatedClaims {
   readonly iss: string;
   readonly jti: string;
   readonly exp?: number | null;
   readonly drs_root_type?: string | null;
-  /** From the consent record. */
-  readonly session_id?: string | null;
+  readonly drs_consent?: Consent | null;
+}
+
+/** What was agreed on a call. The objects are copies: receivers may change them, or freeze them. */
+export function agreementOf(root: Omit<ContextReceipt, 'iss' | 'jti'>, invocation: StatedClaims): Agreement {
+  const session = invocation.session_id ?? root.session_id;
+  const correlation = invocation.correlation_id ?? root.correlation_id;
+  // An agent must not replace what its principal says.
+  const regulatory = root.drs_regulatory ?? invocation.drs_regulatory;
+  return {
+    root_type: root.drs_root_type ?? null,
+    ...(root.drs_consent && { consent_record: consentOf(root.drs_consent) }),
+    ...(typeof session === 'string' && { session_id: session }),
+    ...(typeof correlation === 'string' && { correlation_id: correlation }),
+    ...(regulatory && { regulatory: regulatoryOf(regulatory) }),
+  };
 }
 
 /**
@@ -91,12 +122,10 @@ export interface ContextReceipt {
  */
 export function callContextOf(
   receipts: readonly ContextReceipt[],
-  invocation: Pick<InvocationClaims, 'iss' | 'cmd' | 'jti' | 'args'>,
+  invocation: Pick<InvocationClaims, 'iss' | 'cmd' | 'jti' | 'args' | keyof StatedClaims>,
   { name, labels }: RootDescription,
 ): CallContext {
   const { tool } = invocation.args;
-  const root = receipts[0];
-  const sessionId = root?.session_id ?? undefined;
   let expiresAt: number | null = null;
   for (const { exp } of receipts) {
     if (typeof exp === 'number') expiresAt = Math.min(exp, expiresAt ?? exp);
@@ -107,10 +136,9 @@ export function callContextOf(
     tool: typeof tool === 'string' ? tool : null,
     invocation: invocation.jti,
     receipts: receipts.map(({ jti }) => jti),
-    root_type: root?.drs_root_type ?? null,
+    ...agreementOf(receipts[0] ?? {}, invocation),
     expires_at: expiresAt,
   };
-  if (sessionId !== undefined) context.session_id = sessionId;
   if (name !== null) context.root_name = name;
   // A copy: receivers may change it, or freeze it.
   if (labels !== null) context.labels = { ...labels };
@@ -118,7 +146,6 @@ export function callContextOf(
 }
 
 interface Optional {
-  session_id?: string;
   root_name?: string;
   labels?: Readonly<Record<string, string>>;
 }
@@ -190,11 +217,14 @@ function unreadable(what: string): Error {
 export const CONTEXT_HEADERS = [
   'X-DRS-Root-Principal',
   'X-DRS-Root-Name',
+  'X-DRS-Root-Type',
   'X-DRS-Agent',
   'X-DRS-Chain-Depth',
   'X-DRS-Command',
   'X-DRS-Tool',
   'X-DRS-Invocation',
+  'X-DRS-Session-Id',
+  'X-DRS-Correlation-Id',
   'X-DRS-Binding',
   'X-DRS-Context',
 ] as const;
@@ -229,23 +259,26 @@ export const NO_CONTEXT: HeaderChanges = {
  * @example contextHeaders(context, null).set['X-DRS-Agent']; // 'did:key:z6Mk…'
  */
 export function contextHeaders(context: BriefContext, token: string | null): HeaderChanges {
-  const { tool, root_name: name } = context;
+  const texts: Partial<Record<ContextHeader, string | null | undefined>> = {
+    'X-DRS-Root-Principal': context.root_principal,
+    'X-DRS-Root-Name': context.root_name,
+    'X-DRS-Root-Type': context.root_type,
+    'X-DRS-Agent': context.agent,
+    'X-DRS-Command': context.command,
+    'X-DRS-Tool': context.tool,
+    'X-DRS-Invocation': context.invocation,
+    'X-DRS-Session-Id': context.session_id,
+    'X-DRS-Correlation-Id': context.correlation_id,
+  };
   const set: Partial<Record<ContextHeader, string>> = {
-    'X-DRS-Root-Principal': encodeHeaderText(context.root_principal),
-    'X-DRS-Agent': encodeHeaderText(context.agent),
     'X-DRS-Chain-Depth': String(context.chain_depth),
-    'X-DRS-Command': encodeHeaderText(context.command),
-    'X-DRS-Invocation': encodeHeaderText(context.invocation),
     'X-DRS-Binding': context.binding ?? 'none',
   };
-  if (name !== undefined) set['X-DRS-Root-Name'] = encodeHeaderText(name);
-  if (tool !== null) set['X-DRS-Tool'] = encodeHeaderText(tool);
+  for (const [name, text] of Object.entries(texts))
+    if (typeof text === 'string') set[name as ContextHeader] = encodeHeaderText(text);
   if (token !== null) set['X-DRS-Context'] = token;
-  const remove: string[] = [];
-  if (name === undefined) remove.push('x-drs-root-name');
-  if (tool === null) remove.push('x-drs-tool');
-  if (token === null) remove.push('x-drs-context');
-  return { set, remove };
+  const remove = CONTEXT_HEADERS.filter((name) => set[name] === undefined);
+  return { set, remove: remove.map((name) => name.toLowerCase()) };
 }
 
 // Texts that a header cannot hold as they are, in the way of the MCP header `Mcp-Name`.

@@ -17,7 +17,8 @@ import {
   type GateContext,
   type RootDescription,
 } from './context.js';
-import type { InvocationClaims, ReceiptClaims } from '../protocol/claims.js';
+import type { InvocationClaims } from '../protocol/claims.js';
+import type { StatedClaims } from '../protocol/consent.js';
 import type { Policy } from '../protocol/policy.js';
 import { shown, type CallBody, type Denial, type PendingCall } from './request.js';
 
@@ -53,7 +54,10 @@ export interface JudgedChain {
   readonly receipts: readonly [ContextReceipt, ...ContextReceipt[]];
   /** What the verifier's operator says of the root principal. */
   readonly root: RootDescription;
-  readonly invocation: Pick<InvocationClaims, 'iss' | 'jti' | 'iat' | 'cmd' | 'args' | 'tool_server'>;
+  readonly invocation: Pick<
+    InvocationClaims,
+    'iss' | 'jti' | 'iat' | 'cmd' | 'args' | 'tool_server' | keyof StatedClaims
+  >;
   /** The limits that are to be counted for the call. */
   readonly limits: readonly CountedLimits[];
   /** How the body of this call compares with the signed arguments; `null` if it was not compared. */
@@ -174,11 +178,11 @@ export function judgedOf(
 ): ProvedChain | JudgedInvalid {
   if (!verdict.valid) return { failure: verdict.error };
   const { receipts, limits, invocation } = readBundleClaims(bundle);
-  const [root, ...others] = receipts;
+  const [root] = receipts;
   const { root_name: name = null, labels = null } = verdict.details ?? {};
   return {
     failure: null,
-    receipts: [briefOf(root), ...others.map(briefOf)],
+    receipts,
     root: { name, labels },
     invocation,
     limits,
@@ -203,11 +207,6 @@ function contextOf({ receipts, root, invocation }: JudgedChain, binding: Binding
   };
   if (binding !== null) context.binding = binding;
   return context;
-}
-
-function briefOf({ iss, jti, exp, drs_root_type, drs_consent }: ReceiptClaims): ContextReceipt {
-  const session_id = drs_consent?.session_id ?? null;
-  return { iss, jti, session_id, exp: exp ?? null, drs_root_type: drs_root_type ?? null };
 }
 
 /** Freezes a value and everything in it. Strict JSON bounds the depth. */

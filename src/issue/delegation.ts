@@ -1,11 +1,12 @@
 import { DRS_VERSION, INVOCATION_TYPE, RECEIPT_TYPE } from '../protocol/claims.js';
 import type { InvocationClaims, ReceiptClaims } from '../protocol/claims.js';
-import type { Consent } from '../protocol/consent.js';
-import type { JsonObject } from '../protocol/json.js';
+import type { Consent, Regulatory, StatedClaims } from '../protocol/consent.js';
+import { isJsonObject, type JsonObject } from '../protocol/json.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import {
   count,
   flag,
+  kindOf,
   type FilledOptions,
   type GivenOptions,
   type Kind,
@@ -54,8 +55,26 @@ const COMMON = {
   jti: { kind: claim<string>(), default: () => `dr:${crypto.randomUUID()}` },
 } satisfies Table;
 
+const REGULATORY = ['frameworks', 'risk_level', 'retention_days'];
+
+/** What a call belongs to: shown to tool servers and in logs, and decisive for nothing. */
+const STATED = {
+  /** The session of the agent. */
+  sessionId: { kind: claim<string>() },
+  /** An id under which the calls are found elsewhere. */
+  correlationId: { kind: claim<string>() },
+  /** The rules that are held to apply. Of an invocation, they count where the root names none. */
+  regulatory: {
+    kind: kindOf<Regulatory>(
+      `an object with no members but ${REGULATORY.join(', ')}`,
+      (value) => isJsonObject(value) && Object.keys(value).every((name) => REGULATORY.includes(name)),
+    ),
+  },
+} satisfies Table;
+
 const ROOT = {
   ...COMMON,
+  ...STATED,
   /** The command path that is delegated, for example `/mcp/tools/call`. */
   command: { kind: claim<string>(), required: true },
   /** The type of the root principal; default `human`, which requires `consent`. */
@@ -115,6 +134,7 @@ export async function issueRootDelegation(given: RootDelegationOptions): Promise
     prev_dr_hash: null,
     drs_root_type: rootType,
     ...(consent === undefined ? {} : { drs_consent: consent }),
+    ...statedClaims(options),
   };
   const jwt = await signReceipt(claims, key, 0);
   const [root] = readChain([jwt], CORRECT_IT);
@@ -174,6 +194,7 @@ const CALL = {
   /** The key of the last delegate. */
   key: SIGNER,
   ...UNDER_CHAIN,
+  ...STATED,
   /** The call's arguments, as the tool server will receive them: `tool`, `estimated_cost_usd` and the tool's own. */
   args: { kind: claim<JsonObject>(), required: true },
   /** The tool server that this call is for: its `did:key`, or the URL by which it knows itself. */
@@ -220,6 +241,7 @@ export async function issueInvocation(given: InvocationOptions): Promise<string>
     iat: now,
     jti: options.jti,
     tool_server: options.toolServer,
+    ...statedClaims(options),
   };
   const jwt = await signReceipt(claims, key, 'invocation');
   requireDepth(chain, options.maxChainDepth);
@@ -247,6 +269,14 @@ function commonClaims(options: FilledOptions<typeof COMMON>, start: number, last
     ...(expiresAt === null ? {} : { exp: expiresAt ?? Math.min(nbf + DEFAULT_LIFETIME_SECS, lastEnd) }),
     ...(statusListIndex === undefined ? {} : { drs_status_list_index: statusListIndex }),
   } as const;
+}
+
+function statedClaims({ sessionId, correlationId, regulatory }: FilledOptions<typeof STATED>): StatedClaims {
+  return {
+    ...(sessionId === undefined ? {} : { session_id: sessionId }),
+    ...(correlationId === undefined ? {} : { correlation_id: correlationId }),
+    ...(regulatory === undefined ? {} : { drs_regulatory: regulatory }),
+  };
 }
 
 /** Requires that verifiers take so many receipts. */

@@ -1,4 +1,4 @@
-import { CONSENT_MEMBERS, findConsentDefect, type Consent } from './consent.js';
+import { CONSENT_MEMBERS, findConsentDefect, type Consent, type StatedClaims } from './consent.js';
 import { isJsonObject, type JsonObject, type JsonValue } from './json.js';
 import { isCount, readPolicy, type Policy, type PolicyLimit } from './policy.js';
 
@@ -13,9 +13,9 @@ export const INVOCATION_TYPE = 'invocation-receipt';
 
 /**
  * The payload of a delegation receipt; times in Unix seconds. In an optional member, `null` means the same as absence:
- * issuers sign `null` for what their caller left undefined.
+ * issuers sign `null` for what their caller left undefined. Those of {@link StatedClaims} are read in the root only.
  */
-export interface ReceiptClaims {
+export interface ReceiptClaims extends StatedClaims {
   readonly drs_type: typeof RECEIPT_TYPE;
   readonly drs_v: typeof DRS_VERSION;
   readonly iss: string;
@@ -37,7 +37,7 @@ export interface ReceiptClaims {
 }
 
 /** The payload of an invocation receipt; times in Unix seconds. */
-export interface InvocationClaims {
+export interface InvocationClaims extends StatedClaims {
   readonly drs_type: typeof INVOCATION_TYPE;
   readonly drs_v: typeof DRS_VERSION;
   readonly iss: string;
@@ -87,10 +87,20 @@ const nonEmptyText: Rule = {
 const optional = (expected: string, { test }: Rule): Rule => {
   return { expected, test: (value) => (value ?? null) === null || test(value) };
 };
+const MAX_LABEL = 256;
+const MAX_FRAMEWORKS = 16;
+const isLabel = (value: JsonValue | undefined) =>
+  typeof value === 'string' && value !== '' && value.length <= MAX_LABEL;
+const label = optional(`a text of 1 to ${MAX_LABEL} characters`, { expected: '', test: isLabel });
+const labels: Rule = {
+  expected: `an array of at most ${MAX_FRAMEWORKS} texts, each of 1 to ${MAX_LABEL} characters`,
+  test: (value) => Array.isArray(value) && value.length <= MAX_FRAMEWORKS && value.every(isLabel),
+};
+const frameworks = optional(labels.expected, labels);
+const count = optional('an integer from 0 to 2^53-1', time);
 const parentDigest = optional('a string, or null in the root', text);
-const statusListIndex = optional('an integer from 0 to 2^53-1', time);
 const rootType = optional('a string such as "human"', text);
-const consentRecord = optional(object.expected, object);
+const optionalObject = optional(object.expected, object);
 
 /**
  * Reads the claims of a delegation receipt. Unknown members are ignored.
@@ -115,7 +125,7 @@ export function readReceiptClaims(
     check('nbf', payload['nbf'], time) ??
     check('jti', payload['jti'], text) ??
     check('prev_dr_hash', payload['prev_dr_hash'], parentDigest) ??
-    check('drs_status_list_index', payload['drs_status_list_index'], statusListIndex) ??
+    check('drs_status_list_index', payload['drs_status_list_index'], count) ??
     policyDefect ??
     (place.isRoot ? findRootDefect(payload) : null) ??
     findExpiryDefect(payload, place.isRoot ? payload['drs_root_type'] === 'human' : place.underHumanRoot) ??
@@ -143,6 +153,7 @@ export function readInvocationClaims(
     check('iat', payload['iat'], time) ??
     check('jti', payload['jti'], text) ??
     check('tool_server', payload['tool_server'], nonEmptyText) ??
+    findStatedDefect(payload) ??
     findJtiDefect(payload, 'inv:');
   // The checks above prove that the payload has this type.
   return defect ? { defect } : { claims: payload as unknown as InvocationClaims };
@@ -203,11 +214,26 @@ function findRootDefect(payload: JsonObject): ClaimDefect | null {
   // A first receipt without a root type is usually not a root, but a receipt in the wrong order. Block B reports that.
   const defect =
     check('drs_root_type', payload['drs_root_type'], rootType) ??
-    check('drs_consent', payload['drs_consent'], consentRecord);
+    check('drs_consent', payload['drs_consent'], optionalObject) ??
+    findStatedDefect(payload);
   const consent = payload['drs_consent'];
   if (defect !== null || !isJsonObject(consent)) return defect;
   const member = CONSENT_MEMBERS.find((name) => typeof consent[name] !== 'string');
   return member === undefined ? null : check(`drs_consent.${member}`, consent[member], text);
+}
+
+function findStatedDefect(payload: JsonObject): ClaimDefect | null {
+  const found = payload['drs_regulatory'];
+  const defect =
+    check('session_id', payload['session_id'], label) ??
+    check('correlation_id', payload['correlation_id'], label) ??
+    check('drs_regulatory', found, optionalObject);
+  if (defect !== null || !isJsonObject(found)) return defect;
+  return (
+    check('drs_regulatory.frameworks', found['frameworks'], frameworks) ??
+    check('drs_regulatory.risk_level', found['risk_level'], label) ??
+    check('drs_regulatory.retention_days', found['retention_days'], count)
+  );
 }
 
 function findExpiryDefect(payload: JsonObject, humanRoot: boolean): ClaimDefect | null {

@@ -7,6 +7,34 @@ export interface Consent {
   readonly timestamp: string;
 }
 
+/** The rules that are held to apply to a call. Nobody checks here whether they do. */
+export interface Regulatory {
+  readonly frameworks?: readonly string[] | null;
+  readonly risk_level?: string | null;
+  readonly retention_days?: number | null;
+}
+
+/** The claims of a root or an invocation that say what a call belongs to. They decide nothing. */
+export interface StatedClaims {
+  readonly session_id?: string | null;
+  readonly correlation_id?: string | null;
+  readonly drs_regulatory?: Regulatory | null;
+}
+
+/** A copy of a consent record, without unknown members. */
+export function consentOf({ locale, method, policy_hash, session_id, timestamp }: Consent): Consent {
+  return { locale, method, policy_hash, session_id, timestamp };
+}
+
+/** A copy of what has been checked, without unknown members and those that are `null`. */
+export function regulatoryOf({ frameworks, risk_level, retention_days }: Regulatory): Regulatory {
+  return {
+    ...(frameworks && { frameworks: [...frameworks] }),
+    ...(typeof risk_level === 'string' && { risk_level }),
+    ...(typeof retention_days === 'number' && { retention_days }),
+  };
+}
+
 /**
  * Checks the form of each member of a consent record. No more of a text is read than its form allows.
  *

@@ -184,10 +184,11 @@ function sizeOf(entry: Receipt | Chain): number {
 }
 
 function sizeOfReceipt({ jwt, claims, limits }: Receipt): number {
-  const { iss, aud, sub, cmd, jti, prev_dr_hash, drs_root_type, session_id } = claims;
+  const { drs_consent, drs_regulatory, ...others } = claims;
   let bytes = OVERHEAD_BYTES + jwt.length;
-  for (const text of [iss, aud, sub, cmd, jti, prev_dr_hash ?? '', drs_root_type ?? '', session_id ?? ''])
-    bytes += textBytes(text);
+  for (const part of [others, drs_consent, drs_regulatory, drs_regulatory?.frameworks])
+    for (const text of Object.values(part ?? {}) as readonly unknown[])
+      if (typeof text === 'string') bytes += textBytes(text);
   for (const { value } of limits) {
     bytes += 2 * ITEM_BYTES;
     if (typeof value === 'object') for (const item of value) bytes += textBytes(item);

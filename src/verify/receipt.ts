@@ -1,5 +1,6 @@
 import { detachText } from '#platform';
 import type { InvocationClaims, ReceiptClaims } from '../protocol/claims.js';
+import { consentOf, regulatoryOf, type Consent, type Regulatory } from '../protocol/consent.js';
 import { digestOf, parseCompactJwt, type CompactJwt } from '../protocol/jwt.js';
 import type { JsonObject } from '../protocol/json.js';
 import type { KeyResolver } from '../protocol/key-resolver.js';
@@ -17,8 +18,10 @@ export interface KeptClaims {
   readonly exp: number | null;
   readonly prev_dr_hash: string | null;
   readonly drs_root_type: string | null;
-  /** `session_id` of the consent. */
+  readonly drs_consent: Consent | null;
+  readonly drs_regulatory: Regulatory | null;
   readonly session_id: string | null;
+  readonly correlation_id: string | null;
   readonly drs_status_list_index: number | null;
 }
 
@@ -138,19 +141,9 @@ export interface VerdictContext {
 
 /** Picks the claims that later calls need. Claims of a root mean nothing in another receipt, and may have any type. */
 function keep(claims: ReceiptClaims, isRoot: boolean): KeptClaims {
-  const {
-    iss,
-    aud,
-    sub,
-    cmd,
-    jti,
-    nbf,
-    exp,
-    prev_dr_hash,
-    drs_root_type,
-    drs_consent,
-    drs_status_list_index,
-  } = claims;
+  const { iss, aud, sub, cmd, jti, nbf, exp, prev_dr_hash, drs_status_list_index } = claims;
+  const { drs_root_type, drs_consent, drs_regulatory, session_id, correlation_id }: Partial<ReceiptClaims> =
+    isRoot ? claims : {};
   return {
     iss,
     aud,
@@ -160,8 +153,11 @@ function keep(claims: ReceiptClaims, isRoot: boolean): KeptClaims {
     nbf,
     exp: exp ?? null,
     prev_dr_hash: prev_dr_hash ?? null,
-    drs_root_type: isRoot ? (drs_root_type ?? null) : null,
-    session_id: isRoot ? (drs_consent?.session_id ?? null) : null,
+    drs_root_type: drs_root_type ?? null,
+    drs_consent: drs_consent ? consentOf(drs_consent) : null,
+    drs_regulatory: drs_regulatory ? regulatoryOf(drs_regulatory) : null,
+    session_id: session_id ?? null,
+    correlation_id: correlation_id ?? null,
     drs_status_list_index: drs_status_list_index ?? null,
   };
 }

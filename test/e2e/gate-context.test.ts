@@ -76,6 +76,8 @@ it('signs the context of an allowed call for its tool server, as jose reads it',
   expect(payload).toEqual({
     iss: key.did,
     aud: toolServer,
+    root_type: 'human',
+    consent_record: expect.objectContaining({ session_id: 'session-1' }) as unknown,
     sub: root,
     client_id: mcpChain.parties.at(-1)?.did,
     act: { sub: mcpChain.parties.at(-1)?.did, act: { sub: mcpChain.parties[1]?.did } },
@@ -182,7 +184,9 @@ describe('a gate with a status list and gRPC', () => {
       iss: key.did,
       bundle_digest: digest(bundle),
     });
-    expect(ok.headers_to_remove).toEqual(['x-drs-root-name']);
+    expect(ok.headers_to_remove).toEqual([
+      ...['x-drs-root-name', 'x-drs-session-id', 'x-drs-correlation-id'],
+    ]);
   });
 });
 

@@ -123,6 +123,7 @@ for (const [name, recipe] of RECIPES)
           : {
               'x-drs-root-principal': expect.stringMatching(/^did:key:z6Mk/) as string,
               'x-drs-agent': expect.stringMatching(/^did:key:z6Mk/) as string,
+              'x-drs-root-type': 'human',
               'x-drs-chain-depth': '2',
               'x-drs-command': '/mcp/tools/call',
               'x-drs-tool': outcome.tool,

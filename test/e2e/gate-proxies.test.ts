@@ -62,6 +62,9 @@ afterAll(async () => {
 const SPOOFED = {
   'X-DRS-Root-Principal': 'did:key:zBoss',
   'X-DRS-Root-Name': 'boss@example.com',
+  'X-DRS-Root-Type': 'human',
+  'X-DRS-Session-Id': 's-boss',
+  'X-DRS-Correlation-Id': 'c-boss',
   'X-DRS-Agent': 'did:key:zBoss',
   'X-DRS-Chain-Depth': '1',
   'X-DRS-Command': '/admin',

@@ -51,7 +51,7 @@ describe('POST /v1/gate', () => {
         invocation: expect.stringMatching(/^inv:/) as unknown,
         receipts: expect.any(Array) as unknown,
         root_type: 'human',
-        session_id: 'session-1',
+        consent_record: expect.objectContaining({ session_id: 'session-1' }) as unknown,
         expires_at: expect.any(Number) as unknown,
         binding: 'match',
       },
@@ -98,7 +98,7 @@ describe('/gate/*', () => {
       'x-drs-command': '/mcp/tools/call',
       'x-drs-tool': 'search',
       'x-drs-binding': 'match',
-      'x-envoy-auth-headers-to-remove': 'x-drs-root-name,x-drs-context',
+      'x-envoy-auth-headers-to-remove': 'x-drs-root-name,x-drs-session-id,x-drs-correlation-id,x-drs-context',
     });
     const replayed = await ask();
     expect(replayed).toMatchObject({

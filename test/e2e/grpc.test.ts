@@ -56,6 +56,8 @@ const serializeCheck = (message: object): Buffer => {
   return service.Check.requestSerialize(message);
 };
 
+/** What a context may have, and this one has not. */
+const UNSAID = ['x-drs-root-name', 'x-drs-session-id', 'x-drs-correlation-id', 'x-drs-context'];
 const LIMITS = { GRPC_PORT: '0', REQUEST_TIMEOUT_SECS: '1' };
 let service: RunningService;
 let port: number;
@@ -96,7 +98,7 @@ describe('Authorization/Check', () => {
     for (const { append, append_action: action } of ok.headers) {
       expect([append, action]).toEqual([{}, 'OVERWRITE_IF_EXISTS_OR_ADD']);
     }
-    expect(ok.headers_to_remove).toEqual(['x-drs-root-name', 'x-drs-context']);
+    expect(ok.headers_to_remove).toEqual(UNSAID);
     expect(metadata.fields).toMatchObject({
       root_principal: { kind: 'stringValue', stringValue: mcpChain.parties[0]?.did },
       chain_depth: { kind: 'numberValue', numberValue: 2 },

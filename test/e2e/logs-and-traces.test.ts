@@ -338,7 +338,7 @@ describe(
     });
 
     it.runIf(hasProcess)('has a line for each verdict', async () => {
-      const chain = makeChain(2);
+      const chain = makeChain(2, { 0: { correlation_id: `c-\u202e${'x'.repeat(250)}` } });
       await service.post('/verify', { ...invoke(chain), body: { tool: 'other' } }, { 'X-Request-Id': 'd-1' });
       await service.post('/verify', forged(invoke(chain)), { traceparent: `00-${TRACE}-${PARENT}-01` });
       const common = {
@@ -363,9 +363,16 @@ describe(
           delegates: chain.parties.slice(1).map(({ did }) => did),
           instance: `${hostname()}/${service.child.pid}`,
           address: '127.0.0.1',
+          agreed: {
+            root_type: 'human',
+            consent_record: expect.objectContaining({ locale: 'en-GB', session_id: 'session-1' }) as object,
+            correlation_id: `c-?${'x'.repeat(197)}…`,
+          },
           receipts: chain.receipts.map((jwt) => `sha256:${createHash('sha256').update(jwt).digest('hex')}`),
           ...common,
         });
+        // Nothing of it is proved.
+        expect(second).not.toHaveProperty('agreed');
         expect(second).toMatchObject({
           valid: false,
           block: 'C',

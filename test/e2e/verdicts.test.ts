@@ -207,7 +207,7 @@ describe('details', () => {
       invocation: 'inv:0b1c2d3e',
       receipts: Array(2).fill('dr:7a1f6f0e-6a3f-4d5a-9c0e-1f2a3b4c5d6e'),
       root_type: 'human',
-      session_id: 'session-1',
+      consent_record: expect.objectContaining({ session_id: 'session-1' }) as unknown,
       expires_at: NOW + 3500,
       binding: 'mismatch',
     });

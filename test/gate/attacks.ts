@@ -107,6 +107,9 @@ const unsigned = (body: string | Buffer, ...headers: (readonly [string, string])
 const SPOOFED = [
   ['X-DRS-Root-Principal', 'did:key:zBoss'],
   ['X-DRS-Root-Name', 'boss@example.com'],
+  ['X-DRS-Root-Type', 'human'],
+  ['X-DRS-Session-Id', 's-boss'],
+  ['X-DRS-Correlation-Id', 'c-boss'],
   ['X-DRS-Agent', 'did:key:zBoss'],
   ['X-DRS-Chain-Depth', '1'],
   ['X-DRS-Command', '/mcp/tools/call'],

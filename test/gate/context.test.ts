@@ -10,25 +10,19 @@ const claimsOf = (...given: Parameters<typeof bundleOf>) => readBundleClaims(bun
 const NAMELESS = { name: null, labels: null };
 
 describe('the context of a call', () => {
-  it('holds the earliest end, the ids and the consent session', () => {
+  it('holds the earliest end, the ids and the consent', () => {
     const { receipts, invocation } = claimsOf(
       { 0: { exp: 30, jti: 'dr:0' }, 1: { exp: 10, jti: 'dr:1' }, 2: { exp: 20, jti: 'dr:2' } },
       { jti: 'inv:1', cmd: '/mcp/tools/call/x' },
     );
-    expect(
-      callContextOf(
-        receipts.map((claims) => ({ ...claims, session_id: claims.drs_consent?.session_id ?? null })),
-        invocation,
-        NAMELESS,
-      ),
-    ).toEqual({
+    expect(callContextOf(receipts, invocation, NAMELESS)).toEqual({
       agent: invocation.iss,
       command: '/mcp/tools/call/x',
       tool: 'search',
       invocation: 'inv:1',
       receipts: ['dr:0', 'dr:1', 'dr:2'],
       root_type: 'human',
-      session_id: 'session-1',
+      consent_record: receipts[0].drs_consent,
       expires_at: 10,
     });
   });
@@ -42,7 +36,8 @@ describe('the context of a call', () => {
     );
     const context = callContextOf(receipts, invocation, NAMELESS);
     expect(context).toMatchObject({ tool: null, root_type: null, expires_at: null });
-    for (const member of ['session_id', 'root_name', 'labels']) expect(context).not.toHaveProperty(member);
+    const absent = ['consent_record', 'session_id', 'correlation_id', 'regulatory', 'root_name', 'labels'];
+    for (const member of absent) expect(context).not.toHaveProperty(member);
   });
 
   it('names the root as the operator does, whatever the receipts say, and shares no labels', () => {
@@ -53,6 +48,28 @@ describe('the context of a call', () => {
     expect(context).toMatchObject({ root_name: 'alice@example.com', labels: { team: 'sales' } });
     expect(context.labels).not.toBe(root.labels);
     expect(callContextOf(forged, invocation, NAMELESS)).not.toHaveProperty('root_name');
+  });
+
+  it('says what call it is by the agent before the principal, and by which rules the other way round', () => {
+    const rules = (risk_level: string) => ({ drs_regulatory: { risk_level, x: [1], retention_days: null } });
+    const [ofRoot, ofCall] = ['root', 'call'].map((id) => ({
+      ...{ session_id: `s-${id}`, correlation_id: `c-${id}` },
+      ...rules(id),
+    }));
+    const contextOf = (root: object = {}, call: object = {}) => {
+      // What other receipts say is nothing.
+      const { receipts, invocation } = claimsOf({ 0: root, 1: { session_id: [], ...rules('child') } }, call);
+      return callContextOf(receipts, invocation, NAMELESS);
+    };
+    const call = { session_id: 's-call', correlation_id: 'c-call' };
+    expect(contextOf(ofRoot, ofCall)).toMatchObject({ ...call, regulatory: { risk_level: 'root' } });
+    expect(contextOf({}, ofCall)).toMatchObject({ ...call, regulatory: { risk_level: 'call' } });
+    const { session_id, correlation_id, regulatory } = contextOf(ofRoot);
+    expect([session_id, correlation_id]).toEqual(['s-root', 'c-root']);
+    expect(regulatory).toEqual({ risk_level: 'root' });
+    expect(contextOf()).not.toHaveProperty('regulatory');
+    const consent = { ...claimsOf().receipts[0].drs_consent, unknown: 'x' };
+    expect(contextOf({ drs_consent: consent }).consent_record).not.toHaveProperty('unknown');
   });
 
   it('has no end where only some receipts have none, but the end of the others', () => {

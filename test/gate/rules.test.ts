@@ -15,10 +15,8 @@ import type { HttpRoute } from '../../src/gate/routes.js';
 import { headersOf, type PendingCall } from '../../src/gate/request.js';
 import type { GateContext } from '../../src/gate/context.js';
 import { gateAnswer, responseTo } from '../../src/gate/response.js';
-import type { JsonValue } from '../../src/protocol/json.js';
 import { Failure } from '../../src/verify/codes.js';
 import { encode, liveCall, now } from '../middleware/call.js';
-import { invoke, makeChain } from '../support/chain.js';
 import { judge, mcpChain, verifier } from './decide.js';
 
 afterAll(() => verifier.close());
@@ -349,27 +347,6 @@ describe('a decision', () => {
     expect(decided.token).toBe(`${decided.context.agent} ${decided.context.invocation} 17`);
     expect(times).toEqual([17]);
     expect(await decide(call)).toMatchObject({ kind: 'allow', token: null });
-  });
-
-  it('reads of each receipt what it has, and no more', () => {
-    const claims = (overrides: object) =>
-      judgedOf(
-        { bundle: invoke(makeChain(2, { 0: { jti: 'dr:0', ...overrides } })) as object as JsonValue },
-        { valid: true },
-      );
-    const rootOf = (overrides: object) => {
-      const judgement = claims(overrides);
-      if (judgement.failure !== null) throw new Error(judgement.failure.message);
-      const { iss, ...rest } = judgement.receipts[0];
-      expect(iss).toMatch(/^did:key:/);
-      return rest;
-    };
-    expect(rootOf({ exp: 7 })).toEqual({
-      ...{ jti: 'dr:0', exp: 7, drs_root_type: 'human', session_id: 'session-1' },
-    });
-    expect(rootOf({ exp: undefined, drs_root_type: undefined, drs_consent: undefined })).toStrictEqual({
-      ...{ jti: 'dr:0', exp: null, drs_root_type: null, session_id: null },
-    });
   });
 });
 

@@ -3,7 +3,14 @@ import canonicalize from 'canonicalize';
 import fc from 'fast-check';
 import { compactVerify, importJWK } from 'jose';
 import { expect, it } from 'vitest';
-import { createBundle, decodeBundle, encodeBundle, issueInvocation } from '../../src/issue/index.js';
+import {
+  createBundle,
+  decodeBundle,
+  encodeBundle,
+  generateKey,
+  issueInvocation,
+  issueRootDelegation,
+} from '../../src/issue/index.js';
 import { at, issuedChain, NOW, payloadOf, payloadTextOf, randomArgs } from './random-chain.js';
 
 const sha256 = (jwt: string) => `sha256:${createHash('sha256').update(jwt, 'ascii').digest('hex')}`;
@@ -80,4 +87,17 @@ it('an invocation under a random chain verifies by jose and names every receipt'
     }),
     { numRuns: 50 },
   );
+});
+
+it('a root and an invocation say what a call belongs to, if they are told', async () => {
+  const [key, agent] = [generateKey(), generateKey()];
+  const stated = { sessionId: 's-1', correlationId: 'c-1', regulatory: { frameworks: ['gdpr'] } };
+  const claims = { session_id: 's-1', correlation_id: 'c-1', drs_regulatory: { frameworks: ['gdpr'] } };
+  const root = { key, audience: agent.did, command: '/mcp', policy: {}, rootType: 'organisation' };
+  const receipt = await issueRootDelegation({ ...root, ...stated });
+  const call = { key: agent, chain: [receipt], args: {}, toolServer: 'x' };
+  for (const jwt of [receipt, await issueInvocation({ ...call, ...stated })])
+    expect(payloadOf(jwt)).toMatchObject(claims);
+  for (const jwt of [await issueRootDelegation(root), await issueInvocation(call)])
+    for (const claim of Object.keys(claims)) expect(payloadOf(jwt)).not.toHaveProperty(claim);
 });

@@ -103,6 +103,13 @@ describe('issueRootDelegation refuses', () => {
     ['a cost that is not finite', { policy: { max_cost_usd: Infinity } }, 'MALFORMED_RECEIPT'],
     ['a lone surrogate', { policy: { 'acme:note': '\ud800' } }, 'MALFORMED_RECEIPT'],
     ['a negative index', { statusListIndex: -1 }, 'MALFORMED_RECEIPT'],
+    [
+      'no text as a session',
+      { sessionId: '' },
+      'MALFORMED_RECEIPT',
+      'expected a text of 1 to 256 characters',
+    ],
+    ['more rules than a verifier reads', { regulatory: { law: 'x' } as object }, 'INVALID_OPTION'],
     ['a jti of another form', { jti: 'inv:1' }, 'INVALID_JTI'],
     ['a human root without consent', { consent: undefined }, 'MISSING_CONSENT'],
     [
@@ -279,6 +286,7 @@ describe('issueInvocation refuses', async () => {
     ['a broken chain', { chain: [root, flipSignature(sub)] }, 'INVALID_SIGNATURE'],
     ['too long a chain', { maxChainDepth: 1 }, 'CHAIN_TOO_DEEP'],
     ['no tool server', { toolServer: '' }, 'MALFORMED_INVOCATION'],
+    ['a negative time', { regulatory: { retention_days: -1 } }, 'MALFORMED_INVOCATION'],
     ['arguments nested too deep', { args: { tool: 'search', ...deep(63) } }, 'MALFORMED_INVOCATION'],
     ['a number that is none', { args: { tool: 'search', n: NaN } }, 'MALFORMED_INVOCATION'],
     ['a jti of another form', { jti: 'inv:' }, 'INVALID_JTI'],

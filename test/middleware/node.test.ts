@@ -196,7 +196,7 @@ describe('modes', () => {
       agent: chain.parties[3]?.did,
       tool: 'search',
       root_type: 'human',
-      session_id: 'session-1',
+      consent_record: expect.objectContaining({ session_id: 'session-1' }) as unknown,
     };
     expect(await send(url, [header()], wrong)).toMatchObject({
       status: 200,

@@ -16,8 +16,16 @@ export interface Receipt {
   readonly exp: number | undefined;
   readonly previous: string | undefined;
   readonly rootType: string | undefined;
-  readonly sessionId: string | undefined;
+  readonly consent: JsonObject | undefined;
+  readonly stated: Stated;
   readonly statusIndex: number | undefined;
+}
+
+/** What a root or an invocation says of a call: docs/spec/receipts.md, "What a call belongs to". */
+interface Stated {
+  readonly session_id?: string;
+  readonly correlation_id?: string;
+  readonly regulatory?: object;
 }
 
 /** An invocation receipt that passed block A. */
@@ -30,6 +38,7 @@ export interface Invocation {
   readonly args: JsonObject;
   readonly chain: readonly string[];
   readonly toolServer: string;
+  readonly stated: Stated;
 }
 
 /** A string is an error code. */
@@ -71,6 +80,8 @@ export function readReceipt(text: string, index: number, humanRoot: boolean | un
   if (previous !== undefined && previous.kind !== 'string') return malformed;
   if (rootType !== undefined && rootType.kind !== 'string') return malformed;
   if (consent !== undefined && !isConsent(consent)) return malformed;
+  const stated = index === 0 ? readStated(claims) : {};
+  if (stated === undefined) return malformed;
 
   const isHumanRoot = index === 0 && rootType?.value === 'human';
   // A delegation without an end is not allowed under a human root, at any depth.
@@ -91,7 +102,8 @@ export function readReceipt(text: string, index: number, humanRoot: boolean | un
     exp: timeOf(exp),
     previous: previous?.value,
     rootType: rootType?.value,
-    sessionId: consent?.kind === 'object' ? stringOf(consent, 'session_id') : undefined,
+    consent: consent?.kind === 'object' ? consent : undefined,
+    stated,
     statusIndex: timeOf(statusIndex),
   };
 }
@@ -120,8 +132,10 @@ export function readInvocation(text: string): Read<Invocation> {
   if (chain?.kind !== 'array') return malformed;
   const hashes = chain.items.map((item) => (item.kind === 'string' ? item.value : undefined));
   if (!hashes.every((hash) => hash !== undefined)) return malformed;
+  const stated = readStated(claims);
+  if (stated === undefined) return malformed;
   if (!/^inv:./su.test(jti)) return 'INVALID_JTI';
-  return { jwt, iss, subject, cmd, jti, args, chain: hashes, toolServer };
+  return { jwt, iss, subject, cmd, jti, args, chain: hashes, toolServer, stated };
 }
 
 export function stringOf(object: JsonObject, name: string): string | undefined {
@@ -140,6 +154,49 @@ function timeOf(value: Json | undefined): number | undefined {
   if (value?.kind !== 'number') return undefined;
   const number = toDouble(value.text);
   return Number.isSafeInteger(number) && number >= 0 ? number : undefined;
+}
+
+/** `undefined` if a claim does not have its form. */
+function readStated(claims: JsonObject): Stated | undefined {
+  const regulatory = optional(claims, 'drs_regulatory') ?? { kind: 'object' as const, members: [] };
+  if (regulatory.kind !== 'object') return undefined;
+  const [session, correlation] = ['session_id', 'correlation_id'].map((name) => optional(claims, name));
+  const frameworks = optional(regulatory, 'frameworks');
+  const level = optional(regulatory, 'risk_level');
+  const retention = optional(regulatory, 'retention_days');
+  if (frameworks !== undefined && (frameworks.kind !== 'array' || frameworks.items.length > 16))
+    return undefined;
+  const names = frameworks?.items;
+  if (![session, correlation, level, ...(names ?? [])].every((one) => one === undefined || isLabel(one)))
+    return undefined;
+  if (retention !== undefined && timeOf(retention) === undefined) return undefined;
+  const textOf = (one: Json | undefined) => (one?.kind === 'string' ? one.value : undefined);
+  const said = {
+    frameworks: names?.map(textOf),
+    risk_level: textOf(level),
+    retention_days: timeOf(retention),
+  };
+  const has = optional(claims, 'drs_regulatory') !== undefined;
+  return present({
+    session_id: textOf(session),
+    correlation_id: textOf(correlation),
+    regulatory: has ? present(said) : undefined,
+  });
+}
+
+/** Without members that are `undefined`. */
+function present<T extends object>(members: T) {
+  const all = Object.entries(members).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(all) as { [K in keyof T]?: Exclude<T[K], undefined> };
+}
+
+function isLabel(value: Json): boolean {
+  return value.kind === 'string' && value.value.length >= 1 && value.value.length <= 256;
+}
+
+/** The members of a consent record, as a context has them. */
+export function recordOf(consent: JsonObject): object {
+  return Object.fromEntries(CONSENT.map((name) => [name, stringOf(consent, name)]));
 }
 
 function isConsent(value: Json): boolean {

@@ -1,4 +1,4 @@
-import { readInvocation, readReceipt, stringOf, type Invocation, type Receipt } from './claims.js';
+import { readInvocation, readReceipt, recordOf, stringOf, type Invocation, type Receipt } from './claims.js';
 import { verifyStrictly } from './ed25519.js';
 import { digestOf, keyOfDid } from './encoding.js';
 import { faithful } from './jcs.js';
@@ -277,7 +277,7 @@ function detailsOf(
 ) {
   const expiries = receipts.flatMap(({ exp }) => (exp === undefined ? [] : [exp]));
   const tool = stringOf(call.args, 'tool');
-  const { rootType, sessionId } = receipts[0] ?? {};
+  const { rootType, consent, stated = {} } = receipts[0] ?? {};
   return {
     agent: call.iss,
     command: call.cmd,
@@ -285,7 +285,10 @@ function detailsOf(
     invocation: call.jti,
     receipts: receipts.map(({ jti }) => jti),
     root_type: rootType ?? null,
-    ...(sessionId !== undefined && { session_id: sessionId }),
+    ...(consent !== undefined && { consent_record: recordOf(consent) }),
+    // Of the ids, the call's own come first; of the rules, the principal's.
+    ...{ ...stated, ...call.stated },
+    ...(stated.regulatory !== undefined && { regulatory: stated.regulatory }),
     expires_at: expiries.length === 0 ? null : Math.min(...expiries),
     ...(name !== undefined && { root_name: name }),
     ...(labels !== undefined && { labels }),

@@ -35,7 +35,11 @@ describe('a signed context', () => {
       act: { sub: 'did:key:agent', act: { sub: 'did:key:second', act: { sub: 'did:key:first' } } },
       ...{ binding: 'none', revocation },
     });
-    const more = { root_name: 'Zoë', labels: { team: 'sales' }, binding: 'match' };
+    const more = {
+      ...{ root_name: 'Zoë', labels: { team: 'sales' }, binding: 'match', root_type: 'human' },
+      ...{ session_id: 's-1', correlation_id: 'c-1', regulatory: { frameworks: ['gdpr'] } },
+      consent_record: { locale: 'en', method: 'm', policy_hash: 'h', session_id: 's', timestamp: 't' },
+    };
     expect(signer.read(signer.sign(call(more)))).toStrictEqual({ ...plain, ...more });
     const limits = [limit, { ...limit, receipt: 'r1', maxTotalMicroUsd: 9_000_000 }];
     expect(signer.read(signer.sign(call({ limits: [] }, limits)))).toStrictEqual({

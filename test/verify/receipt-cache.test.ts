@@ -126,20 +126,16 @@ describe('the receipt cache', () => {
   it.each<[string, Overrides, Overrides]>([
     ['prev_dr_hash', { prev_dr_hash: 'a' }, { prev_dr_hash: null }],
     ['drs_root_type', { drs_root_type: 'a' }, { drs_root_type: null }],
-    [
-      'session_id',
-      {
-        drs_root_type: 'a',
-        drs_consent: { ...CONSENT, session_id: 's' },
-      },
-      { drs_root_type: 'a', drs_consent: null },
-    ],
-  ])('counts no character of %s where there is none', (_, present, absent) => {
+    ['session_id', { session_id: 'a' }, { session_id: null }],
+    ['correlation_id', { correlation_id: 'a' }, {}],
+    ['risk_level', { drs_regulatory: { risk_level: 'a' } }, { drs_regulatory: {} }],
+    ['an entry of frameworks', { drs_regulatory: { frameworks: ['a'] } }, { drs_regulatory: null }],
+  ])('counts %s only where there is one', (_, present, absent) => {
     const besidesJwt = (claims: Overrides) => {
       const receipts = receiptsOf(makeChain(1, { 0: claims }).receipts);
       return bytesOf(receipts) - (receipts[0] as Receipt).jwt.length;
     };
-    expect(besidesJwt(present) - besidesJwt(absent)).toBe(1);
+    expect(besidesJwt(present) - besidesJwt(absent)).toBe(33);
   });
 
   it('counts what a receipt, a limit, an entry of a list and a chain take besides their characters', () => {

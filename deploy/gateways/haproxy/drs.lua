@@ -33,11 +33,14 @@ local BODILESS = { ["GET"] = true, ["HEAD"] = true, ["OPTIONS"] = true, ["DELETE
 local CONTEXT = {
   "x-drs-root-principal",
   "x-drs-root-name",
+  "x-drs-root-type",
   "x-drs-agent",
   "x-drs-chain-depth",
   "x-drs-command",
   "x-drs-tool",
   "x-drs-invocation",
+  "x-drs-session-id",
+  "x-drs-correlation-id",
   "x-drs-binding",
   "x-drs-context",
 }

@@ -3,11 +3,14 @@
 const HEADERS = [
   'Root-Principal',
   'Root-Name',
+  'Root-Type',
   'Agent',
   'Chain-Depth',
   'Command',
   'Tool',
   'Invocation',
+  'Session-Id',
+  'Correlation-Id',
   'Binding',
   'Context',
 ];

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { sodium } from '../../signatures/sodium.js';
+import type { Agreement } from '../../gate/context.js';
 import type { AllowedCall, JudgedChain } from '../../gate/decide.js';
 import { decodeBase64url, encodeBase64url } from '#platform';
 import { didKeyOf } from '../../protocol/did-key.js';
@@ -14,7 +15,7 @@ const CONTEXT_TOKEN_TYPE = 'drs-context+jwt';
 const LIFETIME_SECS = 30;
 
 /** The claims of a signed context. The registered claims of RFC 7519 come first. */
-export interface ContextClaims {
+export interface ContextClaims extends Agreement {
   /** The `did:key` of the gate's signing key. */
   readonly iss: string;
   /** The invocation's `tool_server`. */
@@ -83,6 +84,7 @@ export function contextSignerOf(seed: string, revocation: () => ContextClaims['r
     const { receipts, invocation, limits } = chain;
     const toClaim = ({ receipt, microUsd }: RefundPart) => ({ receipt, micro_usd: microUsd });
     const { root_name, labels, agent, chain_depth, command, tool, binding = 'none' } = context;
+    const { root_type, consent_record, session_id, correlation_id, regulatory } = context;
     const claims: ContextClaims = {
       iss: did,
       aud: invocation.tool_server,
@@ -96,7 +98,11 @@ export function contextSignerOf(seed: string, revocation: () => ContextClaims['r
       agent,
       ...(root_name !== undefined && { root_name }),
       ...(labels !== undefined && { labels }),
-      ...{ chain_depth, command, tool, binding },
+      ...{ chain_depth, command, tool, binding, root_type },
+      ...(consent_record !== undefined && { consent_record }),
+      ...(session_id !== undefined && { session_id }),
+      ...(correlation_id !== undefined && { correlation_id }),
+      ...(regulatory !== undefined && { regulatory }),
       bundle_digest: digestOf(call.encoded),
       args_digest: digestOf(toJcs(invocation.args)),
       revocation: revocation(),

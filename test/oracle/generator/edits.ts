@@ -28,6 +28,7 @@ const CONSENT_MEMBERS = ['locale', 'method', 'policy_hash', 'session_id', 'times
 export function randomEdits(random: Random, links: readonly Link[]): Edit[] {
   const at: Place = random.chance(0.3) ? 'invocation' : random.below(links.length);
   const kind = random.next();
+  if (kind < 0.03) return [statedEdit(random, at)];
   if (kind < 0.2) return [oddClaim(random, at)];
   if (kind < 0.36) return [policyEdit(random, random.below(links.length))];
   if (kind < 0.46) return [argEdit(random)];
@@ -62,6 +63,28 @@ function oddClaim(random: Random, at: Place): Edit {
   const name = random.pick(at === 'invocation' ? CALL_CLAIMS : RECEIPT_CLAIMS);
   const path = name === 'drs_consent' && random.chance(0.6) ? [name, random.pick(CONSENT_MEMBERS)] : [name];
   return claim(random, at, path, random.chance(0.2) ? undefined : random.pick(ODD));
+}
+
+const LABELS = ['null', '""', '5', '"s-1"', `"${'\u20ac'.repeat(256)}"`, `"${'x'.repeat(257)}"`];
+const few = (count: number) => JSON.stringify(Array<string>(count).fill('gdpr'));
+/** Texts for what a call belongs to, in a root or an invocation; at their limits. */
+const STATED: Readonly<Record<string, readonly string[]>> = {
+  session_id: LABELS,
+  correlation_id: LABELS,
+  drs_regulatory: [
+    ...['null', '{}', '[]', '"x"', '{"x":1}', '{"frameworks":null,"risk_level":null,"retention_days":null}'],
+    ...['{"frameworks":["gdpr","eu-ai-act"],"risk_level":"high","retention_days":3e1,"x":[1]}'],
+    ...LABELS.flatMap((text) => [`{"risk_level":${text}}`, `{"frameworks":[${text}]}`]),
+    ...[few(0), few(16), few(17), '"x"', '{}'].map((text) => `{"frameworks":${text}}`),
+    ...['-1', '1.5', '9007199254740991', '9007199254740992', '"1"'].map(
+      (text) => `{"retention_days":${text}}`,
+    ),
+  ],
+};
+
+function statedEdit(random: Random, at: Place): Edit {
+  const name = random.pick(Object.keys(STATED));
+  return claim(random, at, [name], random.pick(STATED[name] ?? []));
 }
 
 function policyEdit(random: Random, at: number): Edit {

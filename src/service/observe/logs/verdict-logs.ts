@@ -1,6 +1,7 @@
 import { hostname } from 'node:os';
 import type { Logger } from 'pino';
 import type { Explained } from '../../../gate/codes.js';
+import { agreementOf } from '../../../gate/context.js';
 import { isJsonObject, type JsonObject } from '../../../protocol/json.js';
 import { parseCompactJwt } from '../../../protocol/jwt.js';
 import type { Refunded } from '../../../usage/index.js';
@@ -78,7 +79,13 @@ export function verdictLogsOf(
       }
       const valid = outcome === null ? undefined : outcome.failure === null;
       const receipts = outcome?.chain?.receipts.map(({ digest }) => digest);
-      write(request, { valid, ...refused, binding: outcome?.binding ?? undefined, receipts, ...call });
+      // Of a refusal, nothing of this is proved.
+      const agreed =
+        outcome?.failure === null
+          ? printableIn(agreementOf(outcome.chain.root.claims, outcome.invocation.claims))
+          : undefined;
+      const binding = outcome?.binding ?? undefined;
+      write(request, { valid, ...refused, binding, receipts, agreed, ...call });
     },
 
     /**
@@ -203,6 +210,14 @@ function payloadOf(jwt: unknown): JsonObject {
 /** Maximum length of a text in a log line; the rest is cut off. */
 const MAX_LENGTH = 200;
 const PLAIN = /^[ -~]*$/;
+
+/** A value with each text in it made {@link printable}. */
+function printableIn(value: unknown): unknown {
+  if (typeof value === 'string') return printable(value);
+  if (typeof value !== 'object' || value === null) return value;
+  if (Array.isArray(value)) return value.map(printableIn);
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, printableIn(member)]));
+}
 
 /** A text without characters that control terminals, cut at 200 characters; `null` for a value that is not a text. */
 export function printable(value: unknown, maxLength = MAX_LENGTH): string | null {
