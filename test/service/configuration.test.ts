@@ -80,7 +80,11 @@ describe('the configuration', () => {
       ['MAX_PENDING', '-1', 'expected a whole number, at least 1'],
       ['LOG_REFUSALS', 'some', 'expected one of "all", "sampled", "off"'],
       ['SHARE_PORT', 'yes', 'expected true or false'],
-      ['READY_WITHOUT', ',', 'expected a list of at least one, each replay'],
+      [
+        'READY_WITHOUT',
+        ',',
+        'expected a list of at least one, each stale_list, list, revocations, replay, none',
+      ],
       [
         'GATE_PASS_METHODS',
         'acme/x,y z',

@@ -55,6 +55,9 @@ function findConflicts(configuration: Configuration): string[] {
   const problems: string[] = [];
   if (configuration.adminOnMetricsAddr && configuration.metricsAddr === undefined)
     problems.push('ADMIN_ON_METRICS_ADDR is set and METRICS_ADDR is not: set both, or neither');
+  const { readyWithout } = configuration;
+  if (readyWithout.length > 1 && readyWithout.includes('none'))
+    problems.push(`READY_WITHOUT is "${readyWithout.join()}": expected "none" alone, or what may be missing`);
   if (maxBodyMemory < BODIES_IN_MEMORY * maxBodyBytes)
     problems.push(
       `MAX_BODY_MEMORY is "${maxBodyMemory}": expected at least four times MAX_BODY_BYTES (${maxBodyBytes})`,
