@@ -9,6 +9,7 @@ import {
   addressOf,
   readConfiguration,
   warningsAbout,
+  warningsAboutIdle,
   warningsAboutMemory,
 } from './configuration/configuration.js';
 import { showAddress } from './http/front-end.js';
@@ -28,6 +29,7 @@ export async function serve(env: NodeJS.ProcessEnv, isCheck = false): Promise<vo
   const configuration = readOrExit(env);
   const warnings = [
     ...warningsAbout(configuration),
+    ...warningsAboutIdle(env, configuration),
     ...warningsAboutMemory(configuration, getHeapStatistics().heap_size_limit),
   ];
   if (isCheck) {
