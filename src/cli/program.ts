@@ -13,7 +13,6 @@ interface CommandModule {
 const COMMANDS: Readonly<Record<string, string>> = {
   serve: 'run the verification service',
   guard: 'a gate in front of an MCP server over stdio, or of any HTTP tool',
-  demo: 'play a whole story, with attacks, against a service of its own',
   verify: 'ask the service for a verdict on a bundle',
   audit: 'show what a bundle or a chain says, offline',
   inspect: 'show a bundle in the browser, and why it is refused',

@@ -9,6 +9,7 @@ import {
   addressOf,
   readConfiguration,
   warningsAbout,
+  warningsAboutIdle,
   warningsAboutMemory,
 } from './configuration/configuration.js';
 import { showAddress } from './http/front-end.js';
@@ -35,6 +36,7 @@ export async function serve(given: NodeJS.ProcessEnv, isCheck = false): Promise<
         'set enableServiceLinks: false in the pod',
     ),
     ...warningsAbout(configuration),
+    ...warningsAboutIdle(env, configuration),
     ...warningsAboutMemory(configuration, getHeapStatistics().heap_size_limit),
   ];
   if (isCheck) {

@@ -368,7 +368,7 @@ it('a key file with a secret in the wrong place is not quoted', async () => {
 describe('help', () => {
   it('--help and --version end well', async () => {
     const help = await work.done('--help');
-    const names = ['serve', 'demo', 'verify', 'audit', 'keygen', 'issue', 'delegate', 'invoke', 'revoke'];
+    const names = ['serve', 'log', 'verify', 'audit', 'keygen', 'issue', 'delegate', 'invoke', 'revoke'];
     for (const name of names) expect(help.stdout).toMatch(new RegExp(`^  ${name} `, 'm'));
     for (const { stdout } of await Promise.all(names.map((name) => work.done(name, '--help')))) {
       expect(stdout).toContain('Examples:\n');

@@ -4,6 +4,7 @@ import {
   readConfiguration,
   VARIABLES,
   warningsAbout,
+  warningsAboutIdle,
   warningsAboutMemory,
 } from '../../src/service/configuration/configuration.js';
 import { variableOf } from '../../src/service/configuration/environment.js';
@@ -89,7 +90,11 @@ describe('the configuration', () => {
       ['MAX_PENDING', '-1', 'expected a whole number, at least 1'],
       ['LOG_REFUSALS', 'some', 'expected one of "all", "sampled", "off"'],
       ['SHARE_PORT', 'yes', 'expected true or false'],
-      ['READY_WITHOUT', ',', 'expected a list of at least one, each replay'],
+      [
+        'READY_WITHOUT',
+        ',',
+        'expected a list of at least one, each stale_list, list, revocations, replay, none',
+      ],
       [
         'GATE_PASS_METHODS',
         'acme/x,y z',
@@ -182,6 +187,33 @@ describe('the configuration', () => {
     ]);
     for (const name of ['any', 'https://tools.example'])
       expect(warnings({ SERVER_IDENTITY: name })).toEqual([]);
+  });
+
+  it('refuses a name of the tool server that is in quotes, and warns of one that is no URL', () => {
+    for (const name of ['"https://tools.example"', "'did:web:x'"])
+      expect(problemsOf({ SERVER_IDENTITY: name })).toEqual([
+        `SERVER_IDENTITY is ${name}, with its quotes: no call is signed for it; take them off, or unset it`,
+      ]);
+    const warnings = (name: string) => warningsAbout(readConfiguration({ SERVER_IDENTITY: name }), true);
+    for (const name of ['did:web:x', 'stdio:notes', 'any']) expect(warnings(name)).toEqual([]);
+    expect(warnings('tools')).toEqual([
+      expect.stringMatching(/^SERVER_IDENTITY is "tools", and no URL or DID/),
+    ]);
+  });
+
+  it('warns of variables that do nothing, and says what they wait for', () => {
+    const warnings = (env: Record<string, string>) => warningsAboutIdle(env, readConfiguration(env));
+    expect(
+      warnings({ PORT: '1', LISTEN: 'unix:/run/x', REDIS_URL: 'redis://a', STATUS_CACHE_TTL_SECS: '1' }),
+    ).toEqual([
+      'PORT is set and does nothing: LISTEN takes its place',
+      'STATUS_CACHE_TTL_SECS is set and does nothing: STATUS_LIST_BASE_URL is not set',
+      'REDIS_URL is set and does nothing: none of REPLAY_PROTECTION, GATE_REPLAY, REVOCATION_STORE is redis',
+    ]);
+    expect(warnings({ LISTEN_MODE: '600', GRPC_PROTOCOL: 'http' })).toHaveLength(2);
+    expect(
+      warnings({ PORT: '1', REDIS_URL: 'redis://a', GATE_REPLAY: 'redis', REDIS_TIMEOUT_MS: '' }),
+    ).toEqual([]);
   });
 
   it('warns if nobody has said whom to trust', () => {

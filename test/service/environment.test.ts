@@ -12,6 +12,13 @@ describe('a misspelt variable', () => {
     ]);
   });
 
+  it('is found where it is written in small letters', () => {
+    expect(findStrangers({ trusted_roots: 'x', Trusted_Root: 'x', seventh: '1' }, names)).toEqual([
+      'trusted_roots is not a variable of drs-verify, expected TRUSTED_ROOTS: rename it, or unset it',
+      'Trusted_Root is not a variable of drs-verify, expected TRUSTED_ROOTS: rename it, or unset it',
+    ]);
+  });
+
   it('is found where it begins as ours do, or where nobody else begins so', () => {
     for (const name of [
       'GATE_POLICY',

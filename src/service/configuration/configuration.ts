@@ -55,6 +55,13 @@ function findConflicts(configuration: Configuration): string[] {
   const problems: string[] = [];
   if (configuration.adminOnMetricsAddr && configuration.metricsAddr === undefined)
     problems.push('ADMIN_ON_METRICS_ADDR is set and METRICS_ADDR is not: set both, or neither');
+  const { readyWithout, serverIdentity = '' } = configuration;
+  if (/^(["']).*\1$/.test(serverIdentity))
+    problems.push(
+      `SERVER_IDENTITY is ${serverIdentity}, with its quotes: no call is signed for it; take them off, or unset it`,
+    );
+  if (readyWithout.length > 1 && readyWithout.includes('none'))
+    problems.push(`READY_WITHOUT is "${readyWithout.join()}": expected "none" alone, or what may be missing`);
   if (maxBodyMemory < BODIES_IN_MEMORY * maxBodyBytes)
     problems.push(
       `MAX_BODY_MEMORY is "${maxBodyMemory}": expected at least four times MAX_BODY_BYTES (${maxBodyBytes})`,
@@ -136,6 +143,10 @@ export function warningsAbout(configuration: Configuration, isAnybodyMeant = fal
       'SERVER_IDENTITY is not set: /verify accepts calls that were signed for any tool server, and the gate refuses all ' +
         'calls; set it to the tool_server that calls are signed for, or to "any"',
     );
+  else if (serverIdentity !== 'any' && !URL.canParse(serverIdentity))
+    warnings.push(
+      `SERVER_IDENTITY is "${serverIdentity}", and no URL or DID: only calls whose tool_server is this very text are accepted`,
+    );
   const records: readonly unknown[] = [replayProtection, gateReplay];
   if (records.includes('redis') && records.includes('memory'))
     warnings.push(
@@ -148,6 +159,34 @@ export function warningsAbout(configuration: Configuration, isAnybodyMeant = fal
         'make one with `openssl rand -base64 24`',
     );
   return warnings;
+}
+
+/** Variables that do nothing in a configuration, and why. */
+const IDLE: readonly (readonly [names: string, isIdle: (given: Configuration) => boolean, why: string])[] = [
+  ['PORT', ({ listen }) => listen !== undefined, 'LISTEN takes its place'],
+  ['LISTEN_MODE', ({ listen }) => listen === undefined, 'LISTEN is not set'],
+  [
+    'STATUS_CACHE_TTL_SECS STATUS_MAX_STALE_SECS STATUS_FETCH_TIMEOUT_MS STATUS_LIST_FORM',
+    ({ statusListBaseUrl }) => statusListBaseUrl === undefined,
+    'STATUS_LIST_BASE_URL is not set',
+  ],
+  [
+    'REDIS_URL REDIS_URL_FILE REDIS_TIMEOUT_MS LIMITS_AFTER_LOSS',
+    ({ replayProtection, gateReplay, revocationStore }) =>
+      ![replayProtection, gateReplay, revocationStore].includes('redis'),
+    'none of REPLAY_PROTECTION, GATE_REPLAY, REVOCATION_STORE is redis',
+  ],
+  ['GRPC_PROTOCOL', ({ grpcPort }) => grpcPort === undefined, 'GRPC_PORT is not set'],
+];
+
+/** Warns of variables that are set and do nothing: whoever set them expects something. */
+export function warningsAboutIdle(env: Environment, configuration: Configuration): string[] {
+  return IDLE.filter(([, isIdle]) => isIdle(configuration)).flatMap(([names, , why]) =>
+    names
+      .split(' ')
+      .filter((name) => (env[name]?.trim() ?? '') !== '')
+      .map((name) => `${name} is set and does nothing: ${why}`),
+  );
 }
 
 /**

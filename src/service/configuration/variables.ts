@@ -191,8 +191,8 @@ export const SECTIONS = {
       says: 'Ed25519 seed that signs the context of allowed calls as [`X-DRS-Context`](gateways.md#signed-context). Whoever has it can pretend that this gate allowed a call. Unset, contexts are not signed.' },
   },
   'Readiness and shutdown': {
-    readyWithout: { kind: listOf(oneOf('replay')), isOfServe: true,
-      says: 'With `replay`, [`/readyz`](operations.md#ready) answers 200 also while used invocations cannot be recorded, although calls are refused.' },
+    readyWithout: { kind: listOf(oneOf('stale_list', 'list', 'revocations', 'replay', 'none')), default: () => ['stale_list'], defaultWords: '`stale_list`', isOfServe: true,
+      says: 'What may be missing while [`/readyz`](operations.md#ready) answers 200: a fresh status list, any list, Redis for local revocations, the record of used invocations, or nothing. Calls that need it are refused.' },
     shutdownDelaySecs: { kind: count(0, 3600, 'seconds'), default: 0, isOfServe: true,
       says: 'Seconds between the signal to stop and the drain. Meanwhile only `/readyz` fails: more than your balancer needs to notice.' },
     shutdownGraceSecs: { kind: count(1, 3600, 'seconds'), default: 10,

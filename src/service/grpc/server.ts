@@ -108,12 +108,10 @@ const SERVING = 1;
 const NOT_SERVING = 2;
 
 /** `grpc.health.v1.Health`: serving while `/readyz` says that the service is ready. */
-function checkHealth({
-  unreadyReasons,
-}: Pick<GrpcContext, 'unreadyReasons'>): handleUnaryCall<Buffer, Buffer> {
+function checkHealth({ readiness }: Pick<GrpcContext, 'readiness'>): handleUnaryCall<Buffer, Buffer> {
   return ({ request }, reply) => {
     if (SERVICES.has(readMessage('HealthCheckRequest', request).service)) {
-      const status = unreadyReasons().length === 0 ? SERVING : NOT_SERVING;
+      const status = readiness().reason === null ? SERVING : NOT_SERVING;
       reply(null, writeMessage('HealthCheckResponse', { status }));
     } else reply({ code: Status.NOT_FOUND, details: 'there is no such service here' });
   };

@@ -127,10 +127,10 @@ function answerHealth({ gatekeeper }: RouteContext): Answer {
   return { status: 200, body: '{"status":"ok"}' };
 }
 
-function answerReadiness({ unreadyReasons }: RouteContext): Answer {
-  const reasons = unreadyReasons();
-  const [reason] = reasons;
-  if (reason === undefined) return { status: 200, body: '{"status":"ready"}' };
+function answerReadiness({ readiness }: RouteContext): Answer {
+  const { reasons, reason } = readiness();
+  if (reasons.length === 0) return { status: 200, body: '{"status":"ready"}' };
+  if (reason === null) return { status: 200, body: JSON.stringify({ status: 'ready', reasons }) };
   return { status: 503, body: JSON.stringify({ status: 'not_ready', reason, reasons }) };
 }
 
