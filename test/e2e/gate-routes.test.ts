@@ -34,17 +34,17 @@ const attemptOf = ({ method, path: at, body, args, cmd }: Call): Attempt => ({
     ['Content-Type', 'application/json'],
   ],
 });
+/** As proxies ask that send a request of their own, and name method and path of the caller's in headers. */
+const askNamed = (method: string, uri: string, call: Call) => {
+  const { headers = [], ...attempt } = attemptOf(call);
+  const named = [...headers, [method, call.method] as const, [uri, call.path] as const];
+  const asked = call.body === undefined ? { ...attempt, method: 'POST' } : attempt;
+  return askProxy(service)('http', { ...asked, headers: named, path: '!/gate/http' });
+};
 const DOORS: Readonly<Record<string, (call: Call) => Promise<Said>>> = {
   '/gate/http': (call) => askProxy(service)('http', attemptOf(call)),
-  '/gate/http with headers of the proxy': (call) => {
-    const attempt = attemptOf(call);
-    const named = [
-      ['X-Forwarded-Method', call.method],
-      ['X-Forwarded-Uri', call.path],
-    ] as const;
-    const headers = [...(attempt.headers ?? []), ...named];
-    return askProxy(service)('http', { ...attempt, headers, path: '!/gate/http' });
-  },
+  '/gate/http with headers of nginx': (call) => askNamed('X-Original-Method', 'X-Original-Uri', call),
+  '/gate/http with headers of Traefik': (call) => askNamed('X-Forwarded-Method', 'X-Forwarded-Uri', call),
   '/v1/gate': (call) => askV1(service)('http', attemptOf(call)),
   gRPC: (call) => gateway.ask('http', attemptOf(call)),
 };
@@ -87,6 +87,8 @@ describe('the service', () => {
     expect(await ask('', {})).toBe('UNKNOWN_ROUTE');
     expect(await ask('/tools/read_file', { 'X-Original-Uri': '/any' })).toBe('UNKNOWN_ROUTE');
     expect(await ask('', { 'X-Forwarded-Uri': '/tools/read_file' })).toBe('allow');
+    // A header may not make of a request with a body one that has none.
+    expect(await ask('/files/latest', { 'X-Forwarded-Method': 'GET' })).toBe('UNKNOWN_ROUTE');
   });
 
   it.runIf(hasProcess)(

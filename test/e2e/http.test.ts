@@ -195,24 +195,6 @@ describe('the HTTP interface', () => {
     socket.destroy();
   });
 
-  it.each([
-    ['{"tool":"search","query":"tea","estimated_cost_usd":5e-2}', 'match'],
-    ['{"tool":"search","query":"coffee","estimated_cost_usd":0.05}', 'mismatch'],
-    ['{"tool":"search","tool":"search","query":"tea","estimated_cost_usd":0.05}', 'invalid_body'],
-    ['{"tool":"search","query":9007199254740993}', 'invalid_body'],
-    ['null', 'mismatch'],
-  ])('binds the body %s: %s', async (body, binding) => {
-    const text = JSON.stringify(makeBundle(2)).replace('{', `{"body":${body},`);
-    const answer = await json(await service.post('/verify', text));
-    expect(Object.keys(answer)).toEqual(['valid', 'context', 'binding']);
-    expect(answer).toMatchObject({ valid: true, binding });
-  });
-
-  it('tells no binding where the chain is not valid', async () => {
-    const answer = await json(await service.post('/verify', { ...makeBundle(2), receipts: [], body: {} }));
-    expect(Object.keys(answer)).toEqual(['valid', 'error']);
-  });
-
   it('answers pipelined requests in order, and never mixes them up', async () => {
     const bodies = [makeBundle(1), {}, makeBundle(2), []].map((bundle) => JSON.stringify(bundle));
     const expected = ['1', 'MALFORMED_BUNDLE', '2', 'MALFORMED_BUNDLE'];

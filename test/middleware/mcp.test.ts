@@ -90,13 +90,6 @@ describe.each(SOURCES.filter(([name]) => name !== 'in an own pool'))('with verdi
       ]);
     });
 
-    it('signs each call anew', async () => {
-      const client = await connected({ delegation: await delegation() });
-      await client.callTool({ name: 'search', arguments: { query: 'tea' } });
-      await client.callTool({ name: 'search', arguments: { query: 'tea' } });
-      expect(new Set(events.map(({ inv_jti }) => inv_jti)).size).toBe(2);
-    });
-
     it('does not even send a call that the delegation does not allow', async () => {
       const client = await connected({ delegation: await delegation() });
       await expect(client.callTool({ name: 'fetch', arguments: {} })).rejects.toThrow(IssueError);

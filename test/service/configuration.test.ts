@@ -9,7 +9,7 @@ import {
 } from '../../src/service/configuration/configuration.js';
 import { variableOf } from '../../src/service/configuration/environment.js';
 import { withTables } from '../../scripts/configuration-docs.mjs';
-import { describeVariables, helpOnVariables } from '../../src/service/configuration/documents.js';
+import { describeVariables } from '../../src/service/configuration/documents.js';
 import { editDistance } from '../../src/protocol/nearest-name.js';
 import { printableUrl } from '../../src/revocation/printable-url.js';
 import { problemsOf } from './problems-of.js';
@@ -279,14 +279,6 @@ describe('the configuration', () => {
     expect(warnings({ GATE_REPLAY: 'redis' }, 256)).toEqual([]);
     expect(warnings({ REPLAY_PROTECTION: 'memory' }, 543)).toHaveLength(1);
     expect(warnings({ REPLAY_PROTECTION: 'memory', REPLAY_MAX_ENTRIES: '100000' }, 543)).toEqual([]);
-  });
-
-  it('has a line of help for each variable', () => {
-    const lines = helpOnVariables().split('\n');
-    const names = lines.flatMap((line) => /^  ([A-Z_]+) /.exec(line)?.[1] ?? []);
-    expect(names.sort()).toEqual([...VARIABLES].sort());
-    expect(lines).toContain('  PORT                     Port to listen on. [8080]');
-    expect(lines.filter((line) => /[`[]http|\]\(|`/.test(line))).toEqual([]);
   });
 
   describe('is documented in docs/configuration.md', () => {

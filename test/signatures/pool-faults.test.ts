@@ -323,19 +323,6 @@ describe('a pool', () => {
     expect(await Promise.all([...jobs, last])).toEqual([verified(32 * cores), [true], [true]]);
   });
 
-  it('learns how long a check takes on this thread', async () => {
-    const verifier = open(1);
-    vi.spyOn(performance, 'now').mockReturnValue(1000);
-    for (let turn = 0; turn < 20; turn++) {
-      expect(verifier.verify(checks(4))).toEqual(verified(4));
-      expect(await verifier.verify(checks(1))).toEqual([true]);
-    }
-    const last = verifier.verify(checks(60));
-    // From 0.1 ms, by a sixteenth each time that it took no time.
-    expect(verifier.waitMs).toBeCloseTo(60 * 0.1 * (15 / 16) ** 20, 9);
-    expect(await last).toEqual(verified(60));
-  });
-
   it.runIf(cores > 1)('does not take a moment in which the process stood still for a queue', async () => {
     const verifier = open(1);
     const jobs = Array.from({ length: 40 }, async () => verifier.verify(checks(10)));
