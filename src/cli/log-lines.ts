@@ -37,7 +37,7 @@ export const LINE_SHAPES: readonly LineShape[] = [
   {
     ...{ kind: 'call', words: 'A line of the decision log' },
     has: ({ endpoint }) => typeof endpoint === 'string',
-    members: new Set([...WRITTEN, ...ASKED, ...WHO, ...WHAT, ...WHY, 'valid', 'binding', 'receipts']),
+    members: new Set([...WRITTEN, ...ASKED, ...WHO, ...WHAT, ...WHY, 'valid', 'binding', 'receipts', 'agreed']),
   },
   {
     ...{ kind: 'refusal', words: 'A line of the log of refusals' },

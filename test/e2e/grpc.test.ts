@@ -422,7 +422,7 @@ describe('health, and the end', () => {
       const counted = (series: string) => metricOf(text, series) - metricOf(before, series);
       expect(counted('drs_grpc_calls_total{method="check",status="ok"}')).toBe(2);
       expect(counted('drs_grpc_calls_total{method="check",status="deadline_exceeded"}')).toBe(1);
-      expect(counted('drs_grpc_call_duration_seconds_count{method="check"}')).toBe(3);
+      expect(counted('drs_grpc_call_duration_seconds_count{method="check"}')).toBe(4);
       expect(counted('drs_gate_decisions_total{protocol="mcp",decision="allow",code=""}')).toBe(2);
     });
     await allGivenBack();
