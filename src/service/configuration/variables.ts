@@ -80,8 +80,6 @@ export const SECTIONS = {
       says: 'Another address for `/metrics`, then not on `PORT`, and for `/healthz` and `/readyz`, on both.' },
     adminOnMetricsAddr: { kind: flag, default: false, isOfServe: true,
       says: 'With `1`, `/admin/…` is served on `METRICS_ADDR` only.' },
-    inspector: { kind: flag, default: false, isOfServe: true,
-      says: 'With `1`, `/inspect` is the [inspector](inspector.md), a page that shows a bundle.' },
   },
   'Who may ask, and how much': {
     allowedOrigins: { kind: listOf(text('an origin such as `https://app.example`', isOrigin)),
