@@ -27,7 +27,7 @@ const COMMANDS: Readonly<Record<string, string>> = {
   log: 'find and count what decision logs say: who allowed a call, and why one was refused',
   usage: 'show how much of the limits of a receipt is used',
   roots: 'show whom a file of trusted roots trusts, and what is wrong with it',
-  'status-list': 'make, change and serve a status list',
+  'status-list': 'make and change a status list',
 };
 
 const SESSION = `
