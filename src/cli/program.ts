@@ -23,11 +23,11 @@ const COMMANDS: Readonly<Record<string, string>> = {
   sign: 'sign the calls of an agent that you cannot change',
   host: 'what to tell an MCP host, so that a server runs behind `sign` and `guard`',
   revoke: 'revoke a receipt, by its status list index or itself, or a key',
-  revocations: 'list local revocations; move them from a file to Redis, and back',
+  revocations: 'list local revocations; move them from a file to Redis',
   log: 'find and count what decision logs say: who allowed a call, and why one was refused',
   usage: 'show how much of the limits of a receipt is used',
   roots: 'show whom a file of trusted roots trusts, and what is wrong with it',
-  'status-list': 'make, change and serve a status list',
+  'status-list': 'make and change a status list',
 };
 
 const SESSION = `

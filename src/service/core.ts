@@ -90,22 +90,14 @@ export function readinessOf(
   const ofGate = gate.replays?.unreadyReason ?? null;
   if (ofGate !== null) reasons.push(`gate_${ofGate}`);
   const counts = (reason: UnreadyReason) =>
-    !excusesOf(reason).some((excuse) => readyWithout.includes(excuse));
+    !(EXCUSES[reason] ?? (['replay'] as const)).some((excuse) => readyWithout.includes(excuse));
   return { reasons, reason: reasons.find(counts) ?? null };
 }
 
-/** What `READY_WITHOUT` must name so that a reason does not count. */
-function excusesOf(reason: UnreadyReason): readonly Configuration['readyWithout'][number][] {
-  switch (reason) {
-    case 'shutting_down':
-      return [];
-    case 'status_list_not_fetched':
-      return ['list'];
-    case 'status_list_stale':
-      return ['stale_list', 'list'];
-    case 'revocation_store_unreachable':
-      return ['revocations'];
-    default:
-      return ['replay'];
-  }
-}
+/** What `READY_WITHOUT` must name so that a reason does not count; `replay` of all others. */
+const EXCUSES: Partial<Record<UnreadyReason, Configuration['readyWithout']>> = {
+  shutting_down: [],
+  status_list_not_fetched: ['list'],
+  status_list_stale: ['stale_list', 'list'],
+  revocation_store_unreachable: ['revocations'],
+};

@@ -75,7 +75,7 @@ export type GateDecider = Gate['decider'];
  */
 export async function openGate(
   { engine, configuration, metrics, verdicts, log }: GateDeps,
-  open = () => openReplays(configuration.gateReplay, configuration, log),
+  open = () => openReplays(configuration.gateReplay, configuration, log, GATE_SCOPE),
 ) {
   const { gateReplay, gateRoutes, gateSigningKey, statusListBaseUrl } = configuration;
   const { replayWindowSecs: windowSecs, clockSkewSecs, gatePassMethods, gateMethods } = configuration;

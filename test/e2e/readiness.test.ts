@@ -59,6 +59,12 @@ describe('readiness, with used invocations in Redis', needs('redis-server'), () 
     await redis.restart();
     await eventually(async () => expect(await readinessOf(strict)).toEqual(READY));
     expect(await healthOf(strict)).toBe('SERVING');
+    // Each line says whose record it is about.
+    for (const said of ['does not record', 'records again'])
+      await eventually(() => {
+        const lines = strict.log.filter(({ msg }) => String(msg).includes(said));
+        expect(lines.map(({ scope }) => scope).toSorted()).toEqual(['gate', 'verify']);
+      });
   });
 });
 

@@ -203,17 +203,12 @@ describe('the configuration', () => {
 
   it('warns of variables that do nothing, and says what they wait for', () => {
     const warnings = (env: Record<string, string>) => warningsAboutIdle(env, readConfiguration(env));
-    expect(
-      warnings({ PORT: '1', LISTEN: 'unix:/run/x', REDIS_URL: 'redis://a', STATUS_CACHE_TTL_SECS: '1' }),
-    ).toEqual([
-      'PORT is set and does nothing: LISTEN takes its place',
+    expect(warnings({ REDIS_URL: 'redis://a', STATUS_CACHE_TTL_SECS: '1' })).toEqual([
       'STATUS_CACHE_TTL_SECS is set and does nothing: STATUS_LIST_BASE_URL is not set',
-      'REDIS_URL is set and does nothing: none of REPLAY_PROTECTION, GATE_REPLAY, REVOCATION_STORE is redis',
+      'REDIS_URL is set and does nothing: no store is redis',
     ]);
     expect(warnings({ LISTEN_MODE: '600', GRPC_PROTOCOL: 'http' })).toHaveLength(2);
-    expect(
-      warnings({ PORT: '1', REDIS_URL: 'redis://a', GATE_REPLAY: 'redis', REDIS_TIMEOUT_MS: '' }),
-    ).toEqual([]);
+    expect(warnings({ REDIS_URL: 'redis://a', GATE_REPLAY: 'redis', REDIS_TIMEOUT_MS: '' })).toEqual([]);
   });
 
   it('warns if nobody has said whom to trust', () => {

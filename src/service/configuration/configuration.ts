@@ -161,32 +161,19 @@ export function warningsAbout(configuration: Configuration, isAnybodyMeant = fal
   return warnings;
 }
 
-/** Variables that do nothing in a configuration, and why. */
-const IDLE: readonly (readonly [names: string, isIdle: (given: Configuration) => boolean, why: string])[] = [
-  ['PORT', ({ listen }) => listen !== undefined, 'LISTEN takes its place'],
-  ['LISTEN_MODE', ({ listen }) => listen === undefined, 'LISTEN is not set'],
-  [
-    'STATUS_CACHE_TTL_SECS STATUS_MAX_STALE_SECS STATUS_FETCH_TIMEOUT_MS STATUS_LIST_FORM',
-    ({ statusListBaseUrl }) => statusListBaseUrl === undefined,
-    'STATUS_LIST_BASE_URL is not set',
-  ],
-  [
-    'REDIS_URL REDIS_URL_FILE REDIS_TIMEOUT_MS LIMITS_AFTER_LOSS',
-    ({ replayProtection, gateReplay, revocationStore }) =>
-      ![replayProtection, gateReplay, revocationStore].includes('redis'),
-    'none of REPLAY_PROTECTION, GATE_REPLAY, REVOCATION_STORE is redis',
-  ],
-  ['GRPC_PROTOCOL', ({ grpcPort }) => grpcPort === undefined, 'GRPC_PORT is not set'],
-];
-
 /** Warns of variables that are set and do nothing: whoever set them expects something. */
 export function warningsAboutIdle(env: Environment, configuration: Configuration): string[] {
-  return IDLE.filter(([, isIdle]) => isIdle(configuration)).flatMap(([names, , why]) =>
-    names
-      .split(' ')
-      .filter((name) => (env[name]?.trim() ?? '') !== '')
-      .map((name) => `${name} is set and does nothing: ${why}`),
-  );
+  const { replayProtection, gateReplay, revocationStore } = configuration;
+  const isThere = (needed: string) =>
+    needed === 'redis'
+      ? [replayProtection, gateReplay, revocationStore].includes('redis')
+      : configuration[needed as keyof Configuration] !== undefined;
+  return [...OPTIONS].flatMap(([option, { needs }]) => {
+    const name = variableOf(option);
+    if (needs === undefined || isThere(needs) || (env[name]?.trim() ?? '') === '') return [];
+    const missing = needs === 'redis' ? 'no store is redis' : `${variableOf(needs)} is not set`;
+    return [`${name} is set and does nothing: ${missing}`];
+  });
 }
 
 /**
