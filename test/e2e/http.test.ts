@@ -393,14 +393,14 @@ describe('the HTTP interface', () => {
   });
 
   it('lists revocations to nobody without the token', async () => {
-    const list = (headers: Record<string, string>, method = 'GET') =>
-      fetch(`${service.url}/admin/revocations`, { method, headers });
+    const list = (headers: Record<string, string>) => fetch(`${service.url}/admin/revocations`, { headers });
     expect((await list({})).status).toBe(401);
     expect((await list({ Authorization: 'Bearer wrong' })).status).toBe(401);
-    const head = await list({ Authorization: 'Bearer s3cret-token' }, 'HEAD');
-    expect([head.status, await head.text()]).toEqual([200, '']);
-    const withBody =
-      'GET /admin/revocations HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer s3cret-token\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}';
+    const token = 'Authorization: Bearer s3cret-token\r\nConnection: close\r\n';
+    const head = `HEAD /admin/revocations HTTP/1.1\r\nHost: x\r\n${token}\r\n`;
+    // Nothing behind the headers.
+    expect(await sendRaw(service.port, head)).toMatch(/^HTTP\/1\.1 200 OK\r\n(?:[^\r]+\r\n)+\r\n$/);
+    const withBody = `GET /admin/revocations HTTP/1.1\r\nHost: x\r\n${token}Content-Length: 2\r\n\r\n{}`;
     expect(await sendRaw(service.port, withBody)).toMatch(/^HTTP\/1\.1 400 /);
   });
 });
