@@ -65,7 +65,13 @@ const serializeCheck = (message: object): Buffer => {
 };
 
 /** What a context may have, and this one has not. */
-const UNSAID = ['x-drs-root-name', 'x-drs-session-id', 'x-drs-correlation-id', 'x-drs-context'];
+const UNSAID = [
+  'x-drs-root-name',
+  'x-drs-session-id',
+  'x-drs-correlation-id',
+  'x-drs-context',
+  'x-drs-observed',
+];
 const LIMITS = { GRPC_PORT: '0', REQUEST_TIMEOUT_SECS: '1' };
 let service: RunningService;
 let port: number;
@@ -305,7 +311,7 @@ describe('ExtMcp', () => {
   it('passes what is no tool call, and every answer', async () => {
     const passed = await ask('tools/list');
     expect(passed).toMatchObject({ result: 'pass', header_mutation: { set: [] } });
-    expect((passed['header_mutation'] as { remove: string[] }).remove).toHaveLength(12);
+    expect((passed['header_mutation'] as { remove: string[] }).remove).toHaveLength(13);
     expect(
       await callOnce(gateway, 'CheckResponse', { method: 'tools/call', mcp_response: Buffer.from('{}') }),
     ).toMatchObject({ result: 'pass' });

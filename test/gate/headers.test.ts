@@ -206,11 +206,13 @@ describe('the headers that describe a call', () => {
     contextIn(invoke(makeChain(2), { args }), binding);
 
   it('are set, or removed where a caller could forge them', () => {
+    const STATED = ['x-drs-session-id', 'x-drs-correlation-id'];
     const context = contextWith({ tool: 'Zürich' }, 'match');
     const changes = contextHeaders(context, 'token');
     expect(changes).toEqual({
       set: {
         'X-DRS-Root-Principal': context.root_principal,
+        'X-DRS-Root-Type': 'human',
         'X-DRS-Agent': context.agent,
         'X-DRS-Chain-Depth': '2',
         'X-DRS-Command': '/mcp/tools/call',
@@ -219,10 +221,12 @@ describe('the headers that describe a call', () => {
         'X-DRS-Binding': 'match',
         'X-DRS-Context': 'token',
       },
-      remove: ['x-drs-root-name'],
+      remove: ['x-drs-root-name', ...STATED, 'x-drs-observed'],
     });
     const without = contextHeaders(contextWith({}, null), null);
-    expect(without.remove).toEqual(['x-drs-root-name', 'x-drs-tool', 'x-drs-context']);
+    expect(without.remove).toEqual([
+      ...['x-drs-root-name', 'x-drs-tool', ...STATED, 'x-drs-context', 'x-drs-observed'],
+    ]);
     expect(without.set).toMatchObject({ 'X-DRS-Binding': 'none' });
     expect(
       [...Object.keys(without.set).map((name) => name.toLowerCase()), ...without.remove].toSorted(),

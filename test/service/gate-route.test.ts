@@ -118,7 +118,7 @@ describe('the answer to a proxy', () => {
   const removed = (names: readonly string[]) => names.map((name) => `x-drs-${name}`).join(',');
   const ALL = [
     ...['root-principal', 'root-name', 'root-type', 'agent', 'chain-depth', 'command', 'tool', 'invocation'],
-    ...['session-id', 'correlation-id', 'binding', 'context'],
+    ...['session-id', 'correlation-id', 'binding', 'context', 'observed'],
   ];
 
   it('of a request that passes has no context', () => {
@@ -144,6 +144,7 @@ describe('the answer to a proxy', () => {
           'session-id',
           'correlation-id',
           'context',
+          'observed',
         ]),
       },
     });
@@ -153,7 +154,7 @@ describe('the answer to a proxy', () => {
       ...{ 'X-DRS-Context': 't', 'X-DRS-Root-Name': 'alice', 'X-DRS-Root-Type': 'human' },
       ...{ 'X-DRS-Session-Id': 's-1', 'X-DRS-Correlation-Id': '=?base64?w7w=?=' },
     });
-    expect(headers).not.toHaveProperty('x-envoy-auth-headers-to-remove');
+    expect(headers?.['x-envoy-auth-headers-to-remove']).toBe('x-drs-observed');
   });
 
   it('of a denied call has its code, and closes the connection over which too much came', async () => {

@@ -117,10 +117,14 @@ function findEmpty(env: Environment): string[] {
     .map(([option]) => `${variableOf(option)} is empty: expected whom to trust; unset it to trust anybody`);
 }
 
+/** What a gate on trial says at its start, and each hour. */
+export const OBSERVES =
+  'GATE_MODE is observe: the gate protects nobody, and lets pass what it would deny; set it to enforce, or unset it';
+
 /** Warnings about a valid configuration. */
 export function warningsAbout(configuration: Configuration): string[] {
-  const { drsAdminToken, replayProtection, gateReplay, serverIdentity } = configuration;
-  const warnings: string[] = [];
+  const { drsAdminToken, replayProtection, gateReplay, serverIdentity, gateMode } = configuration;
+  const warnings = gateMode === 'observe' ? [OBSERVES] : [];
   if (serverIdentity === undefined)
     warnings.push(
       'SERVER_IDENTITY is not set: /verify accepts calls that were signed for any tool server, and the gate refuses all ' +

@@ -1,6 +1,6 @@
 import { status as Status, type handleUnaryCall, type ServerUnaryCall } from '@grpc/grpc-js';
 import type { Protocol } from '../../gate/codes.js';
-import { contextHeaders, type HeaderChanges } from '../../gate/context.js';
+import { contextHeaders, passHeaders, type HeaderChanges } from '../../gate/context.js';
 import type { GateRequest } from '../../gate/request.js';
 import { clientOf } from '../http/client-address.js';
 import type { Traced } from '../observe/tracing.js';
@@ -102,8 +102,11 @@ export function answerIn(dialect: Dialect, context: GrpcContext): handleUnaryCal
           });
     tracing?.record(logged, performance.now() - logged.startedAt);
     switch (decision.kind) {
-      case 'pass':
-        return dialect.pass;
+      case 'pass': {
+        const { observed } = decision;
+        if (observed === undefined) return dialect.pass;
+        return dialect.allow(passHeaders(observed), toStruct({ observed }));
+      }
       case 'allow': {
         const { context, token } = decision;
         return dialect.allow(contextHeaders(context, token), toStruct(wholeContextOf(decision)));

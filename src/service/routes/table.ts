@@ -127,10 +127,11 @@ function answerHealth({ gatekeeper }: RouteContext): Answer {
   return { status: 200, body: '{"status":"ok"}' };
 }
 
-function answerReadiness({ unreadyReasons }: RouteContext): Answer {
+function answerReadiness({ unreadyReasons, configuration: { gateMode } }: RouteContext): Answer {
   const reasons = unreadyReasons();
   const [reason] = reasons;
-  if (reason === undefined) return { status: 200, body: '{"status":"ready"}' };
+  const mode = gateMode === 'observe' ? { gate_mode: gateMode } : {};
+  if (reason === undefined) return { status: 200, body: JSON.stringify({ status: 'ready', ...mode }) };
   return { status: 503, body: JSON.stringify({ status: 'not_ready', reason, reasons }) };
 }
 

@@ -51,18 +51,29 @@ export function verdictLogsOf(
      * Records an outcome. Call it before the answer is written, so that the answer carries the request id.
      *
      * @param bundle the bundle that was verified
-     * @param denial why a gate denied the call although the bundle is valid
+     * @param gate `denial`: why a gate denied the call although the bundle is valid; `isObserved`: it is on trial, and let it pass
      */
-    record(request: LoggedRequest, outcome: Judgement, bundle: unknown, denial?: string): void {
+    record(
+      request: LoggedRequest,
+      outcome: Judgement,
+      bundle: unknown,
+      {
+        denial,
+        isObserved = false,
+      }: { readonly denial?: string | undefined; readonly isObserved?: boolean } = {},
+    ): void {
       const { failure, chain, binding } = outcome;
       const code = failure?.code ?? denial;
       if (code !== undefined) {
-        request.code = code;
+        if (!isObserved) request.code = code;
         if (refusals?.admits() === true) {
           const { requestId, parent } = request;
           const traceId = traceIdOf(parent);
           const call = printableCall(callIn(outcome, bundle));
-          log.info({ block: failure?.block, code, requestId, traceId, ...call }, 'refused');
+          log.info(
+            { block: failure?.block, code, requestId, traceId, ...call },
+            isObserved ? 'observed' : 'refused',
+          );
         }
       }
       if (decisions === null) return;
@@ -76,8 +87,18 @@ export function verdictLogsOf(
       const facts = {
         ...{ valid: failure === null, block: failure?.block, code: failure?.code, denied: denial },
         ...{ binding: binding ?? undefined, depth: receipts?.length, receipts, agreed },
+        observed: isObserved || undefined,
       };
       write(request, facts, callIn(outcome, bundle));
+    },
+
+    /** Records what a gate on trial let pass before there was a verdict. @param tool by the word of the caller */
+    recordObserved(request: LoggedRequest, code: string, tool: string | null): void {
+      write(
+        request,
+        { valid: false, code, observed: true },
+        { rootPrincipal: null, agent: null, jti: null, tool },
+      );
     },
 
     /**
