@@ -37,11 +37,22 @@ export const LINE_SHAPES: readonly LineShape[] = [
   {
     ...{ kind: 'call', words: 'A line of the decision log' },
     has: ({ endpoint }) => typeof endpoint === 'string',
-    members: new Set([...WRITTEN, ...ASKED, ...WHO, ...WHAT, ...WHY, 'valid', 'binding', 'receipts', 'agreed']),
+    members: new Set([
+      ...WRITTEN,
+      ...ASKED,
+      ...WHO,
+      ...WHAT,
+      ...WHY,
+      'valid',
+      'observed',
+      'binding',
+      'receipts',
+      'agreed',
+    ]),
   },
   {
     ...{ kind: 'refusal', words: 'A line of the log of refusals' },
-    has: ({ msg, code }) => msg === 'refused' && typeof code === 'string',
+    has: ({ msg, code }) => (msg === 'refused' || msg === 'observed') && typeof code === 'string',
     members: new Set([...OWN, 'requestId', 'traceId', ...WHO, ...WHAT, ...WHY]),
   },
   {

@@ -155,6 +155,18 @@ export function verdictFailure({ code, message, suggestion }: Explained): GateFa
   return { code, status: STATUSES.get(code) ?? 403, message, suggestion, verdict: { valid: false } };
 }
 
+/** What a gate on trial lets pass although its bundle was not judged, or is not to blame. All else it cannot read as one request. */
+const ON_TRIAL: ReadonlySet<string> = new Set<GateCode>([
+  ...(['MISSING_BUNDLE', 'MULTIPLE_BUNDLES', 'MALFORMED_BUNDLE', 'UNKNOWN_ROUTE', 'UNKNOWN_METHOD'] as const),
+  ...(['UNSUPPORTED_VERSION', 'HEADER_MISMATCH', 'INVALID_TOOL_CALL', 'INVALID_PARAMS'] as const),
+  ...(['RESERVED_ARGUMENT', 'TASK_MISMATCH', 'VERIFIER_UNAVAILABLE'] as const),
+]);
+
+/** Whether a gate on trial lets pass what it would deny. */
+export function passesOnTrial({ code, verdict }: GateFailure): boolean {
+  return verdict !== null || ON_TRIAL.has(code);
+}
+
 /** The statuses of codes of a verdict that are not 403. */
 const STATUSES: ReadonlyMap<string, number> = new Map([
   ['REPLAY_DETECTED', 409],

@@ -227,6 +227,7 @@ export const CONTEXT_HEADERS = [
   'X-DRS-Correlation-Id',
   'X-DRS-Binding',
   'X-DRS-Context',
+  'X-DRS-Observed',
 ] as const;
 
 /** A header of {@link CONTEXT_HEADERS}. */
@@ -251,6 +252,17 @@ export const NO_CONTEXT: HeaderChanges = {
   set: {},
   remove: /* @__PURE__ */ CONTEXT_HEADERS.map((name) => name.toLowerCase()),
 };
+
+/**
+ * The changes for a request that passes.
+ *
+ * @param observed the code for which a gate that is not on trial would have denied it
+ */
+export function passHeaders(observed: string | undefined): HeaderChanges {
+  if (observed === undefined) return NO_CONTEXT;
+  const remove = NO_CONTEXT.remove.filter((name) => name !== 'x-drs-observed');
+  return { set: { 'X-DRS-Observed': observed }, remove };
+}
 
 /**
  * The changes for an allowed call.

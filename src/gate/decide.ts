@@ -32,11 +32,8 @@ export type ChainVerdict =
     }
   | { readonly valid: false; readonly error: Explained };
 
-/**
- * What the gate does with the binding check: `enforced` denies a call whose body does not match, `report` only puts the
- * result into the context, `off` does not read the body.
- */
-export type BindingMode = 'enforced' | 'report' | 'off';
+/** What the gate does with the binding check: `enforced` denies a call whose body does not match, `off` does not read the body. */
+export type BindingMode = 'enforced' | 'off';
 
 /** The gate's own rules, in addition to the verifier's options. */
 export interface GateRules {
@@ -135,7 +132,7 @@ export async function decide<C extends JudgedChain>(
   const binding = bindingOf(chain.binding, call.body);
   const mismatch =
     findMismatch(call, chain, rules) ??
-    (rules.bindingMode !== 'enforced' || binding === 'match'
+    (rules.bindingMode === 'off' || binding === 'match'
       ? null
       : bindingFailure(call, binding ?? 'invalid_body', chain.invocation.args));
   if (mismatch !== null) return { ...denied(call, mismatch), chain };

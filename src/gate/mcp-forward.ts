@@ -9,12 +9,13 @@ const CONTEXT_META = 'xyz.okeyamy.drs/context';
 /** The member of `params._meta` with the signed context, if the gate signs. */
 const CONTEXT_JWT_META = 'xyz.okeyamy.drs/context_jwt';
 
-/** What a tool server gets of an allowed call, where there are no headers. */
-export interface HandedOn {
-  readonly context: GateContext;
-  /** The signed context; `null` if the gate does not sign. */
-  readonly token: string | null;
-}
+/** The member of `params._meta` with the code of a call that passes on trial alone. */
+const OBSERVED_META = 'xyz.okeyamy.drs/observed';
+
+/** What a tool server gets where there are no headers: of an allowed call, or of one that passes on trial alone. */
+export type HandedOn =
+  /** `token`: the signed context; `null` if the gate does not sign. */
+  { readonly context: GateContext; readonly token: string | null } | { readonly observed: string };
 
 /**
  * The text of an MCP message that a gate sends on, after its decision: without the bundle, and without what only a gate may
@@ -32,15 +33,24 @@ export function forwardMcp(text: string, handedOn: HandedOn | null): string {
   const params = isJsonObject(given) ? withoutReserved(given) : given;
   if (handedOn === null || !isJsonObject(params))
     return params === given && !hasNameTwice(text, value) ? text : write(value, params);
-  const { context, token } = handedOn;
   const meta = isJsonObject(params['_meta']) ? params['_meta'] : {};
-  const told = { [CONTEXT_META]: context, ...(token === null ? {} : { [CONTEXT_JWT_META]: token }) };
-  return write(value, { ...params, _meta: { ...meta, ...told } });
+  return write(value, { ...params, _meta: { ...meta, ...toldBy(handedOn) } });
+}
+
+function toldBy(handedOn: HandedOn): JsonObject {
+  if ('observed' in handedOn) return { [OBSERVED_META]: handedOn.observed };
+  const { context, token } = handedOn;
+  return {
+    [CONTEXT_META]: context as object as JsonObject,
+    ...(token !== null && { [CONTEXT_JWT_META]: token }),
+  };
 }
 
 const write = (message: JsonObject, params: unknown): string => JSON.stringify({ ...message, params });
 
-const RESERVED: ReadonlySet<string> = new Set([...META_KEYS, CONTEXT_META, CONTEXT_JWT_META].map(fold));
+const RESERVED: ReadonlySet<string> = new Set(
+  [...META_KEYS, CONTEXT_META, CONTEXT_JWT_META, OBSERVED_META].map(fold),
+);
 
 /** Upper case, then lower case: some parsers take names for equal that differ in case, in any alphabet. */
 function fold(name: string): string {

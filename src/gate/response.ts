@@ -68,11 +68,14 @@ export function responseTo(denial: Denial): GateResponse {
 /** Makes the body of an answer to `POST /v1/gate`. */
 export function gateAnswer(
   decision:
-    | { readonly kind: 'pass' }
+    | { readonly kind: 'pass'; readonly observed?: string }
     | { readonly kind: 'allow'; readonly context: GateContext; readonly token: string | null }
     | { readonly kind: 'deny'; readonly response: GateResponse },
 ): object {
-  if (decision.kind === 'pass') return { allow: true, gated: false, status: 200 };
+  if (decision.kind === 'pass') {
+    const { observed } = decision;
+    return { allow: true, gated: false, status: 200, ...(observed !== undefined && { observed }) };
+  }
   if (decision.kind === 'deny') {
     const { status, body } = decision.response;
     return { allow: false, gated: true, status, response: body };

@@ -58,6 +58,8 @@ export interface RefusedCall {
   readonly context: GateContext | null;
   /** When; ISO 8601, UTC. */
   readonly at: string;
+  /** Whether the gate is on trial, and let it pass. */
+  readonly observed: boolean;
 }
 
 /** What the diagnostics channel `drs:refusal` gets. */
@@ -118,13 +120,14 @@ export function publishToolCall(
 export function publishRefusal(
   { failure, protocol, requested }: Denial,
   context: GateContext | null,
+  observed: boolean,
   { onRefused, onError }: EventOptions,
 ): void {
   if (onRefused === undefined && !refusals.hasSubscribers) return;
   const { code, status, message, suggestion } = failure;
   const refusal: Refusal = Object.freeze({ code, status, message, suggestion });
   const at = new Date().toISOString();
-  const call: RefusedCall = Object.freeze({ protocol, tool: requested, context, at });
+  const call: RefusedCall = Object.freeze({ protocol, tool: requested, context, at, observed });
   refusals.publish(Object.freeze({ event: REFUSAL, ...refusal, ...call } satisfies RefusalEvent));
   guarded(() => onRefused?.(refusal, call), onError);
 }

@@ -1,5 +1,5 @@
 import { DrsClient } from '../client/drs-client.js';
-import type { GateFailure, Protocol } from '../gate/codes.js';
+import { passesOnTrial, type GateFailure, type Protocol } from '../gate/codes.js';
 import type { BriefContext, GateContext } from '../gate/context.js';
 import {
   bindOptionsOf,
@@ -96,17 +96,18 @@ export class Guard {
     return this.refuse(opened);
   }
 
-  /** Tells the operator of a denial. */
-  refuse(denial: Denial, context: GateContext | null = null): Denial {
-    publishRefusal(denial, context, this.#options);
-    return denial;
+  /** Tells the operator of a denial, which on trial passes, if it may. */
+  refuse(denial: Denial, context: GateContext | null = null): Denial | typeof PASS {
+    const isObserved = this.#options.mode === 'observe' && passesOnTrial(denial.failure);
+    publishRefusal(denial, context, isObserved, this.#options);
+    return isObserved ? PASS : denial;
   }
 
   /** Refuses a request that could not be opened, such as where a function in the options throws, and reports why. */
   fail(
     error: unknown,
     call: Parameters<typeof denied>[0] = { protocol: this.#protocol, id: null, requested: null },
-  ): Denial {
+  ): Denial | typeof PASS {
     this.report(error);
     return this.refuse(denied(call, verifierUnavailable(call)));
   }
@@ -135,7 +136,7 @@ export class Guard {
   async #check(
     call: PendingCall,
     findFault: ((context: BriefContext) => GateFailure | null) | undefined,
-  ): Promise<AdmittedCall | Denial> {
+  ): Promise<Decision> {
     try {
       const decided = await decide(call, { ...this.#parts, findFault });
       const { chain } = decided;

@@ -81,6 +81,11 @@ const COMMON = {
   replayWindowSecs: { kind: count(0, undefined, 'seconds') },
   /** Seconds that an invocation may be issued in the future, if there is a replay store; default 30. */
   clockSkewSecs: { kind: count(0, undefined, 'seconds') },
+  /**
+   * `'observe'`: the gate is on trial. What it would refuse reaches the handler, without a context, and goes to `onRefused` as
+   * `observed`; nobody is protected. Default `'enforce'`.
+   */
+  mode: { kind: oneOf('enforce', 'observe'), default: 'enforce' },
   /** Lets requests without a bundle pass, without a context. A bad bundle is still refused. Default false. */
   optional: { kind: flag, default: false },
 } satisfies Table;
@@ -111,7 +116,7 @@ export const BODY = {
 const BOUND_BODY = {
   ...BODY,
   /** Default `enforced`. */
-  bindingMode: { kind: oneOf('enforced', 'report', 'off'), default: 'enforced' },
+  bindingMode: { kind: oneOf('enforced', 'off'), default: 'enforced' },
 } satisfies Table;
 
 /** How the body of a request is checked. */

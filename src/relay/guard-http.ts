@@ -1,6 +1,6 @@
 import { isEnvelope, unwrap, wholeBodyOfBytes } from '../gate/carriers.js';
 import type { Protocol } from '../gate/codes.js';
-import { contextHeaders, NO_CONTEXT } from '../gate/context.js';
+import { contextHeaders, passHeaders } from '../gate/context.js';
 import { forwardMcp } from '../gate/mcp-forward.js';
 import { NAMING_HEADERS, type HeaderLookup } from '../gate/request.js';
 import type { Configuration } from '../service/configuration/configuration.js';
@@ -46,7 +46,12 @@ export function guardJudge(
               return refusal(413, 'the body is larger than DRS_MAX_BODY_BYTES', { closes: true });
             const isOpened = protocol === 'http' && isEnvelope(headers);
             const { set } =
-              decision.kind === 'allow' ? contextHeaders(decision.context, decision.token) : NO_CONTEXT;
+              decision.kind === 'allow'
+                ? contextHeaders(decision.context, decision.token)
+                : passHeaders(decision.observed);
+            const body = isOpened ? openedOf(kept, headers) : bodyOf(protocol, method, kept);
+            // On trial, a malformed one would pass, and no tool server reads it.
+            if (body === 'malformed') return refusal(400, 'the envelope is malformed');
             return forwarder.send(incoming, ticket, {
               path: pathFor(method, targetOf(incoming)) ?? '',
               set: {
@@ -55,7 +60,7 @@ export function guardJudge(
                 ...set,
               },
               isLeftOut: (name) => NAMING.has(name) || name === 'x-original-uri' || name.startsWith(OURS),
-              body: isOpened ? openedOf(kept, headers) : bodyOf(protocol, method, kept),
+              body,
             });
           },
         };
@@ -86,10 +91,10 @@ function bodyOf(protocol: Protocol, method: string, bytes: Buffer): Buffer | nul
   return forwarded === text ? bytes : Buffer.from(forwarded);
 }
 
-/** The body in an envelope that was allowed. */
-function openedOf(bytes: Buffer, headers: HeaderLookup): Buffer {
+/** The body in an envelope. */
+function openedOf(bytes: Buffer, headers: HeaderLookup): Buffer | 'malformed' {
   const body = wholeBodyOfBytes(bytes, headers);
   const opened = unwrap({ method: 'POST', path: null, headers, body });
-  if ('code' in opened || opened.body.kind !== 'value') throw new Error('this is no envelope');
+  if ('code' in opened || opened.body.kind !== 'value') return 'malformed';
   return Buffer.from(JSON.stringify(opened.body.value));
 }

@@ -1,4 +1,4 @@
-import type { BriefContext } from '../gate/context.js';
+import type { BriefContext, GateContext } from '../gate/context.js';
 import { gateFailure, type GateFailure } from '../gate/codes.js';
 import { denied } from '../gate/decide.js';
 import { forwardMcp, type HandedOn } from '../gate/mcp-forward.js';
@@ -61,13 +61,17 @@ export function stdioGuard({ decider, tracing, maxBytes, dropped }: StdioGuardPa
     });
     tracing?.record(asked, performance.now() - asked.startedAt);
     if (decision.kind === 'deny') return answer(decision.code, decision.response, message);
-    const handedOn: HandedOn | null =
-      decision.kind === 'allow' ? { context: wholeContextOf(decision), token: decision.token } : null;
+    let context: GateContext | null = null;
+    let handedOn: HandedOn | null = null;
+    if (decision.kind === 'allow') {
+      context = wholeContextOf(decision);
+      handedOn = { context, token: decision.token };
+    } else if (decision.observed !== undefined) handedOn = { observed: decision.observed };
     const forwarded = lineOf(text, handedOn);
     if (forwarded === null) return refuse('the message nests too deep', message);
     const given = JSON.stringify(message?.params['requestId'] ?? null);
     if (message?.method === CANCELLED && due.has(given)) cancelled.add(given);
-    if (id !== null && handedOn !== null) due.set(key, handedOn.context);
+    if (id !== null && context !== null) due.set(key, context);
     return { kind: 'send', bytes: Buffer.from(forwarded) };
   }
 

@@ -5,19 +5,21 @@ import type { GateContext } from '../gate/context.js';
 import {
   bodyTimedOut,
   decide,
+  denied,
   verifierUnavailable,
   type Allowance,
   type GateParts,
   provedChainOf,
   type ProvedChain,
 } from '../gate/decide.js';
-import type { Protocol } from '../gate/codes.js';
+import { passesOnTrial, type Protocol } from '../gate/codes.js';
 import { openRequest, type OpeningRules } from '../gate/open.js';
 import { isJsonObject } from '../protocol/json.js';
 import type { CallBody, Denial, GateRequest } from '../gate/request.js';
 import { responseTo, type GateResponse } from '../gate/response.js';
 import { useInvocation, type ReplayRules } from '../usage/index.js';
 import { WorkDropped } from '../signatures/signature-verifier.js';
+import { OBSERVES } from './configuration/configuration.js';
 import type { RouteContext } from './core.js';
 import type { LoggedRequest, TracedMessage } from './http/incoming.js';
 import { traceParentOf } from './http/request-ids.js';
@@ -29,6 +31,8 @@ import { printableUrl } from '../revocation/printable-url.js';
 
 /** The place where the gate uses invocations. */
 export const GATE_SCOPE = 'gate';
+
+const HOUR_MS = 3_600_000;
 
 /** A protocol request, as a transport passes it in. */
 export interface GateCall {
@@ -49,7 +53,11 @@ export interface GateCall {
 /** What the transport must do with the request. */
 export type GateDecision =
   /** Nothing to check. */
-  | { readonly kind: 'pass' }
+  | {
+      readonly kind: 'pass';
+      /** The code for which it would have been denied, if the gate were not on trial. */
+      readonly observed?: string;
+    }
   /** See {@link wholeContextOf}. */
   | Allowance<ProvedChain>
   | { readonly kind: 'deny'; readonly code: string; readonly response: GateResponse };
@@ -79,6 +87,8 @@ export async function openGate(
 ) {
   const { gateReplay, gateRoutes, gateSigningKey, statusListBaseUrl } = configuration;
   const { replayWindowSecs: windowSecs, clockSkewSecs, gatePassMethods, gateMethods } = configuration;
+  const isOnTrial = configuration.gateMode === 'observe';
+  const warnings = isOnTrial ? setInterval(() => log.warn(OBSERVES), HOUR_MS).unref() : undefined;
   let routes = readRoutes(gateRoutes);
   /** Used invocations; `null` if `GATE_REPLAY=off`. */
   const replays = await open();
@@ -118,18 +128,26 @@ export async function openGate(
     sign: signer?.sign,
   };
   /**
-   * The denial for a request that is not checked.
+   * The denial for a request that is not checked, also on trial: it cannot be sent on.
    *
-   * @param reason `timeout`: its body did not come whole; `null`: nobody waits for the decision, which is no rejection
+   * @param reason `timeout`: its body did not come whole
    */
   const refuse = (
     { protocol, endpoint }: Pick<GateCall, 'protocol' | 'endpoint'>,
-    reason: 'overloaded' | 'shutting_down' | 'internal' | 'timeout' | null,
+    reason: 'overloaded' | 'shutting_down' | 'timeout' | null,
   ): Denial => {
     if (reason !== null) metrics.countRejection(endpoint, reason);
     const failure = (reason === 'timeout' ? bodyTimedOut : verifierUnavailable)({ protocol });
     metrics.countDecision(protocol, 'deny', failure.code);
     return { kind: 'deny', protocol, id: null, requested: null, failure };
+  };
+
+  /** Denies, or lets pass on trial. What cannot be read whole could hold what only a gate may say. */
+  const carryOut = (denial: Denial, { body }: GateRequest): GateDecision => {
+    const isRead =
+      denial.protocol === 'http' || body.kind === 'text' || body.kind === 'value' || body.kind === 'none';
+    const observes = isOnTrial && isRead && passesOnTrial(denial.failure);
+    return observes ? { kind: 'pass', observed: denial.failure.code } : toDecision(denial);
   };
 
   /**
@@ -146,26 +164,27 @@ export async function openGate(
       judged = { outcome, bundle };
       return chain;
     };
-    let decision: GateDecision;
-    let denial: Denial | null = null;
+    let decided: GateDecided;
     try {
       if (request.body.kind === 'too large') metrics.countRejection(endpoint, 'too_large');
       const opened = openRequest(protocol, request, openingRules);
       noteFor(call.asked, request, opened.message);
-      const decided =
+      decided =
         opened.kind === 'check' ? await decide(opened, { ...parts, findFault, judge: judgeOne }) : opened;
-      if (decided.kind === 'deny') denial = decided;
-      decision = decided.kind === 'deny' ? toDecision(decided) : decided;
-      metrics.countDecision(protocol, decision.kind, decision.kind === 'deny' ? decision.code : '');
     } catch (error) {
       // Nobody gets this answer.
       if (error instanceof WorkDropped) return toDecision(refuse(call, null));
       log.error({ err: error }, 'a request failed inside the gate');
-      denial = refuse(call, 'internal');
-      decision = toDecision(denial);
+      metrics.countRejection(endpoint, 'internal');
+      decided = denied({ protocol, id: null, requested: null }, verifierUnavailable({ protocol }));
     }
+    const denial = decided.kind === 'deny' ? decided : null;
+    const decision = decided.kind === 'deny' ? carryOut(decided, request) : decided;
+    const observed = decision.kind === 'pass' ? decision.observed : undefined;
+    const code = decision.kind === 'deny' ? decision.code : observed;
+    metrics.countDecision(protocol, observed === undefined ? decision.kind : 'observe', code ?? '');
     if (judged !== undefined || denial !== null)
-      verdicts.record(call.asked, judged?.outcome ?? null, judged?.bundle, denial);
+      verdicts.record(call.asked, judged?.outcome ?? null, judged?.bundle, denial, observed !== undefined);
     return decision;
   };
   return {
@@ -180,9 +199,15 @@ export async function openGate(
       routes = readRoutes(gateRoutes);
       return routes === null || routes === 'any' ? null : { file: gateRoutes };
     },
-    close: async () => replays?.close(),
+    close: async () => {
+      clearInterval(warnings);
+      await replays?.close();
+    },
   };
 }
+
+/** A decision before it is carried out. */
+type GateDecided = Exclude<GateDecision, { kind: 'deny' }> | Denial;
 
 /** Notes for logs and traces what a request says of itself: in headers, or else in the message. */
 export function noteFor(

@@ -72,6 +72,7 @@ const SPOOFED = {
   'X-DRS-Invocation': 'inv:1',
   'X-DRS-Binding': 'match',
   'X-DRS-Context': 'eyJ.eyJ.x',
+  'X-DRS-Observed': 'EXPIRED',
 };
 
 /** Asks for a stream of events. */

@@ -74,7 +74,13 @@ describe.each(WIRE_RECIPES)('the recipe for $name, which is not run here', (reci
     if (request.expected === 'pass') expect(said).toEqual([]);
     else {
       // Those that this gate does not say: it has no key, and its roots have no names.
-      const unsaid = ['x-drs-context', 'x-drs-root-name', 'x-drs-session-id', 'x-drs-correlation-id'];
+      const unsaid = [
+        'x-drs-context',
+        'x-drs-root-name',
+        'x-drs-session-id',
+        'x-drs-correlation-id',
+        'x-drs-observed',
+      ];
       expect(said).toEqual(CONTEXT.filter((name) => !unsaid.includes(name)));
       expect(headers.get('x-drs-binding')).toBe('match');
       expect(headers.get('x-drs-tool')).toBe('search');

@@ -98,7 +98,8 @@ describe('/gate/*', () => {
       'x-drs-command': '/mcp/tools/call',
       'x-drs-tool': 'search',
       'x-drs-binding': 'match',
-      'x-envoy-auth-headers-to-remove': 'x-drs-root-name,x-drs-session-id,x-drs-correlation-id,x-drs-context',
+      'x-envoy-auth-headers-to-remove':
+        'x-drs-root-name,x-drs-session-id,x-drs-correlation-id,x-drs-context,x-drs-observed',
     });
     const replayed = await ask();
     expect(replayed).toMatchObject({

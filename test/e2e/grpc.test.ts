@@ -57,7 +57,13 @@ const serializeCheck = (message: object): Buffer => {
 };
 
 /** What a context may have, and this one has not. */
-const UNSAID = ['x-drs-root-name', 'x-drs-session-id', 'x-drs-correlation-id', 'x-drs-context'];
+const UNSAID = [
+  'x-drs-root-name',
+  'x-drs-session-id',
+  'x-drs-correlation-id',
+  'x-drs-context',
+  'x-drs-observed',
+];
 const LIMITS = { GRPC_PORT: '0', REQUEST_TIMEOUT_SECS: '1' };
 let service: RunningService;
 let port: number;

@@ -117,6 +117,7 @@ const SPOOFED = [
   ['X-DRS-Invocation', 'inv:1'],
   ['X-DRS-Binding', 'match'],
   ['X-DRS-Context', 'eyJ.eyJ.x'],
+  ['X-DRS-Observed', 'EXPIRED'],
 ] as const;
 
 /** Those who see the bytes and their type. */

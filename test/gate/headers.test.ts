@@ -206,6 +206,7 @@ describe('the headers that describe a call', () => {
     contextIn(invoke(makeChain(2), { args }), binding);
 
   it('are set, or removed where a caller could forge them', () => {
+    const STATED = ['x-drs-session-id', 'x-drs-correlation-id'];
     const context = contextWith({ tool: 'Zürich' }, 'match');
     const changes = contextHeaders(context, 'token');
     expect(changes).toEqual({
@@ -220,11 +221,11 @@ describe('the headers that describe a call', () => {
         'X-DRS-Binding': 'match',
         'X-DRS-Context': 'token',
       },
-      remove: ['x-drs-root-name', 'x-drs-session-id', 'x-drs-correlation-id'],
+      remove: ['x-drs-root-name', ...STATED, 'x-drs-observed'],
     });
     const without = contextHeaders(contextWith({}, null), null);
     expect(without.remove).toEqual([
-      ...['x-drs-root-name', 'x-drs-tool', 'x-drs-session-id', 'x-drs-correlation-id', 'x-drs-context'],
+      ...['x-drs-root-name', 'x-drs-tool', ...STATED, 'x-drs-context', 'x-drs-observed'],
     ]);
     expect(without.set).toMatchObject({ 'X-DRS-Binding': 'none' });
     expect(

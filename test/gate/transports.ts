@@ -138,7 +138,7 @@ export function askThrough(url: string, arrived: () => readonly IncomingHttpHead
 export const CONTEXT = [
   ...['x-drs-root-principal', 'x-drs-root-name', 'x-drs-agent', 'x-drs-chain-depth', 'x-drs-command'],
   ...['x-drs-tool', 'x-drs-invocation', 'x-drs-binding', 'x-drs-context'],
-  ...['x-drs-root-type', 'x-drs-session-id', 'x-drs-correlation-id'],
+  ...['x-drs-root-type', 'x-drs-session-id', 'x-drs-correlation-id', 'x-drs-observed'],
 ];
 
 interface Closable {

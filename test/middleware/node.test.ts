@@ -8,6 +8,7 @@ import express from 'express';
 import { afterAll, afterEach, describe, expect, it, vi } from 'vitest';
 import {
   BUNDLE_HEADER_ROOM,
+  createMemoryReplayStore,
   drsContext,
   drsFetch,
   drsMiddleware,
@@ -15,6 +16,8 @@ import {
   findDrsContext,
   type NodeMiddlewareOptions,
   type Outcome,
+  type Refusal,
+  type RefusedCall,
   type ToolCallEvent,
 } from '../../src/middleware/index.js';
 import { createVerifier } from '../../src/verifier/create-verifier.js';
@@ -68,7 +71,7 @@ describe('the body of a verified call', () => {
     ['in pieces', good.match(/.{1,7}/gs) ?? []],
     ['larger than the buffers on the way', [JSON.stringify({ text: 'é'.repeat(450_000) })]],
   ])('reaches the handler intact: %s', async (_, pieces) => {
-    const { url } = await serve({ bindingMode: 'report' });
+    const { url } = await serve({ bindingMode: 'off' });
     const body = pieces.join('');
     expect(await send(url, [header()], pieces)).toMatchObject({ status: 200, body: { body } });
   });
@@ -171,20 +174,29 @@ describe('the body of a verified call', () => {
 describe('modes', () => {
   const wrong = JSON.stringify({ tool: 'fetch' });
 
-  it('report puts the outcome into the context and rejects nothing', async () => {
-    const { url } = await serve({ bindingMode: 'report' });
-    expect(await send(url, [header()], wrong)).toMatchObject({
-      status: 200,
-      body: { context: { binding: 'mismatch' } },
-    });
-    expect(await send(url, [header()], '{')).toMatchObject({
-      status: 200,
-      body: { context: { binding: 'invalid_body' } },
-    });
-    expect(await send(url, [header()], good)).toMatchObject({
-      status: 200,
-      body: { context: { binding: 'match' } },
-    });
+  it('observe tells of what it would refuse, and runs its handler without a context', async () => {
+    const refused: [string, RefusedCall][] = [];
+    const failing = { verify: () => Promise.reject(new Error('no verdict')) };
+    const options = { mode: 'observe', replayStore: createMemoryReplayStore(), maxBodyBytes: 100 } as const;
+    const onRefused = ({ code }: Refusal, call: RefusedCall) => void refused.push([code, call]);
+    const { url } = await serve({ ...options, onRefused });
+    const once = header();
+    expect(await send(url, [once], good)).toMatchObject({ body: { context: { tool: 'search' } } });
+    for (const [code, headers, body] of [
+      ['REPLAY_DETECTED', [once], good],
+      ['BINDING_MISMATCH', [header()], wrong],
+      ['MISSING_BUNDLE', [], wrong],
+      ['MALFORMED_BUNDLE', [['X-DRS-Bundle', '{}']], '{'],
+    ] as const) {
+      const nothing = { body, context: null, inside: null };
+      expect(await send(url, headers, body)).toMatchObject({ status: 200, body: nothing });
+      expect(refused.pop()).toMatchObject([code, { observed: true }]);
+    }
+    // It cannot be read, so that nobody knows what would pass.
+    expect((await send(url, [header()], 'x'.repeat(101))).status).toBe(413);
+    expect(refused).toMatchObject([['BODY_TOO_LARGE', { observed: false }]]);
+    const broken = await serve({ ...options, verifier: failing, onError: () => undefined });
+    expect(await send(broken.url, [header()], good)).toMatchObject({ status: 200, body: { context: null } });
   });
 
   it('off looks at the chain alone', async () => {

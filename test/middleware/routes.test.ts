@@ -205,6 +205,7 @@ describe('a refusal', () => {
             invocation: 'inv:again',
           }) as object,
           at: expect.stringMatching(/^20.*Z$/) as string,
+          observed: false,
         },
       ],
       [

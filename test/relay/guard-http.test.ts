@@ -472,6 +472,27 @@ describe('drs-verify guard in front of an HTTP tool', () => {
     });
   });
 
+  it('sends on what it would refuse on trial, and says why to the tool alone', async () => {
+    const url = await guard('http', `${tools.url}/api`, { GATE_ROUTES: routes, GATE_MODE: 'observe' });
+    const spoofed = { 'X-DRS-Observed': 'EXPIRED', 'X-DRS-Agent': 'did:key:zBoss', 'X-DRS-Bundle': 'x' };
+    const type = { 'Content-Type': 'application/drs-call+json' };
+    await expectAnswers(url, [
+      ['/api/notes/a?part=2', { method: 'GET', headers: spoofed }, 200],
+      ['/api/else', { headers: json, body: '{"a":1}' }, 200],
+      ['/api/notes/a', { headers: type, body: '{"bundle":"x","body":{"n":1}}' }, 200],
+      // Nobody knows what the tool would make of it.
+      ['/api/notes/a', { headers: type, body: '{"body":{"n":1}}' }, 400],
+      ['/notes/a', { method: 'GET' }, 404],
+    ]);
+    expect(got.map(({ url: asked, body, headers }) => [asked, body, headers['x-drs-observed']])).toEqual([
+      ['/api/notes/a?part=2', '', 'MALFORMED_BUNDLE'],
+      ['/api/else', '{"a":1}', 'UNKNOWN_ROUTE'],
+      ['/api/notes/a', '{"n":1}', 'MALFORMED_BUNDLE'],
+    ]);
+    for (const { headers } of got)
+      for (const name of ['x-drs-agent', 'x-drs-bundle']) expect(headers).not.toHaveProperty(name);
+  });
+
   it('serves exactly its own path, where there is no table', async () => {
     const url = await guard('http', `${tools.url}/save?v=1`, { GATE_ROUTES: 'any' });
     const headers = () => ({ ...json, 'X-DRS-Bundle': signed('/x', { tool: 'save' }) });

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { openEngine } from '../../src/verifier/create-verifier.js';
 import type { Engine } from '../../src/verifier/engine.js';
 import { GATE_PROTOCOLS } from '../../src/gate/open.js';
-import { headersOf } from '../../src/gate/request.js';
+import { headersOf, type Denial } from '../../src/gate/request.js';
 import { readConfiguration } from '../../src/service/configuration/configuration.js';
 import { openGate } from '../../src/service/gate-decider.js';
 import { Metrics } from '../../src/service/observe/metrics/metrics.js';
@@ -29,11 +29,21 @@ async function open(env: Record<string, string> = {}, { parts, list }: Changes =
   const lines: Record<string, unknown>[] = [];
   const log = pino({}, { write: (line: string) => void lines.push(JSON.parse(line) as (typeof lines)[0]) });
   const metrics = new Metrics();
+  /** What the logs of verdicts are told. */
+  const recorded: unknown[] = [];
   const changed = { parts: { ...engine.parts, ...parts }, revocation: { list: list ?? null } };
   const gate = await openGate({
     engine: Object.assign(Object.create(engine) as Engine, changed),
     configuration: readConfiguration({ SERVER_IDENTITY: 'any', GATE_ROUTES: 'any', ...env }),
-    verdicts: { record: () => undefined } as never,
+    verdicts: {
+      record: (
+        _asked: unknown,
+        _outcome: unknown,
+        _bundle: unknown,
+        denial: Denial | null,
+        isObserved: boolean,
+      ) => void recorded.push({ denial: denial?.failure.code, isObserved }),
+    } as never,
     ...{ log, metrics },
   });
   const counted = (protocol: 'http' | 'mcp' | 'a2a') =>
@@ -41,7 +51,7 @@ async function open(env: Record<string, string> = {}, { parts, list }: Changes =
       [...codes].flatMap(([code, count]) => (count === 0 ? [] : [`${decision} ${code} ${count}`])),
     );
   const { gate: rejections } = metrics.gateRejections;
-  return { ...gate, counted, rejections, lines };
+  return { ...gate, counted, rejections, lines, recorded };
 }
 
 const asked = { endpoint: 'gate' as const, parent: null, code: null, requestId: 'r-1', address: null };
@@ -131,4 +141,108 @@ it.each([
   const decision = await decider.decide(callOf('mcp'));
   const claims = signer?.read((decision.kind === 'allow' && decision.token) || '');
   expect(claims).toMatchObject({ iss: key.did, revocation: { list_age_secs: said, lists: [url] } });
+});
+
+describe('a gate on trial', () => {
+  const OBSERVE = { GATE_MODE: 'observe' };
+  const mcp = (message: unknown, headers: object = {}) => {
+    const body = {
+      kind: 'text',
+      text: typeof message === 'string' ? message : JSON.stringify(message),
+    } as const;
+    return {
+      ...callOf('mcp'),
+      request: { method: 'POST', path: '/mcp', headers: headersOf({ ...headers }), body },
+    };
+  };
+  const bare = (method: string, params: object = { name: 'search' }) => ({
+    ...{ jsonrpc: '2.0', id: 1, method, params },
+  });
+
+  it.each<[string, ReturnType<typeof mcp>]>([
+    ['MISSING_BUNDLE', mcp(bare('tools/call'))],
+    ['MALFORMED_BUNDLE', mcp(bare('tools/call'), { 'X-DRS-Bundle': 'e30.x' })],
+    ['MALFORMED_BUNDLE', mcp(bare('tools/call'), { 'X-DRS-Bundle': '{}' })],
+    ['MULTIPLE_BUNDLES', mcp(bare('tools/call'), { 'X-DRS-Bundle': 'e30,e30' })],
+    ['UNKNOWN_METHOD', mcp(bare('acme/search'))],
+    ['HEADER_MISMATCH', mcp(bare('tools/list'), { 'Mcp-Method': 'tools/call' })],
+    ['UNSUPPORTED_VERSION', mcp(bare('tools/list'), { 'MCP-Protocol-Version': '1999-01-01' })],
+    ['INVALID_TOOL_CALL', mcp(bare('tools/call', {}), { 'X-DRS-Bundle': mcpBundle() })],
+    ['BINDING_MISMATCH', mcp(bare('tools/call', { name: 'x' }), { 'X-DRS-Bundle': mcpBundle() })],
+    ['MISSING_BUNDLE', { ...callOf('http'), request: { ...callOf('http').request, headers: () => [] } }],
+  ])('lets pass, counts and records what it would deny: %s', async (code, call) => {
+    const gate = await open(OBSERVE);
+    expect(await gate.decider.decide(call)).toMatchObject({ kind: 'pass', observed: code });
+    expect(gate.counted(call.protocol)).toEqual([`observe ${code} 1`]);
+    expect(gate.recorded).toHaveLength(1);
+    const enforcing = await open();
+    expect(await enforcing.decider.decide(call)).toMatchObject({ kind: 'deny', code });
+  });
+
+  // In these, the tool server could find what only a gate may say, and no gate could take it out.
+  const TOO_LARGE = { kind: 'too large', reason: 'it is' } as never;
+  const gzip = { 'Content-Encoding': 'gzip' };
+  it.each<[string, ReturnType<typeof mcp>]>([
+    ['HOP_BY_HOP_HEADER', mcp(bare('tools/list'), { Connection: 'X-DRS-Observed' })],
+    ['HOP_BY_HOP_HEADER', mcp(bare('tools/call'), { Upgrade: 'websocket' })],
+    ['METHOD_NOT_ALLOWED', mcp(bare('tools/call'), { 'X-HTTP-Method-Override': 'GET' })],
+    ['INVALID_PATH', { ...mcp(bare('tools/call')), request: { ...mcp('').request, path: '/mcp?x' } }],
+    ['INVALID_JSONRPC', mcp('{"jsonrpc":"2.0","id":1,"method":"a","method":"tools/call"}')],
+    ['INVALID_JSONRPC', mcp('no JSON')],
+    ['BATCH_NOT_SUPPORTED', mcp([bare('tools/call')])],
+    ['BODY_TOO_LARGE', { ...mcp(''), request: { ...mcp('').request, body: TOO_LARGE } }],
+    ...['MISSING_BUNDLE', 'BINDING_MISMATCH'].map((code): [string, ReturnType<typeof mcp>] => {
+      const headers = code === 'MISSING_BUNDLE' ? gzip : { ...gzip, 'X-DRS-Bundle': mcpBundle() };
+      const body = { kind: 'unusable', reason: 'it is gzip' } as never;
+      return [code, { ...mcp(''), request: { ...mcp('', headers).request, body } }];
+    }),
+  ])('denies what it cannot read as one request: %s', async (code, call) => {
+    const gate = await open(OBSERVE);
+    expect(await gate.decider.decide(call)).toMatchObject({ kind: 'deny', code });
+    expect(gate.counted('mcp')).toEqual([`deny ${code} 1`]);
+  });
+
+  it('records limits and replays, and enforces neither', async () => {
+    const gate = await open(OBSERVE);
+    const call = callOf('mcp');
+    expect((await gate.decider.decide(call)).kind).toBe('allow');
+    expect(await gate.decider.decide(call)).toMatchObject({ kind: 'pass', observed: 'REPLAY_DETECTED' });
+    const limited = liveChain(2, { policy: { allowed_tools: ['search'], max_calls: 1 } });
+    const args = { tool: 'search', query: 'tea' };
+    const calls = [1, 2].map(() =>
+      callOf('mcp', encode(liveCall(limited, args, { cmd: '/mcp/tools/call' }))),
+    );
+    const decisions = [];
+    for (const one of calls) decisions.push(await gate.decider.decide(one));
+    expect(decisions).toMatchObject([{ kind: 'allow' }, { kind: 'pass', observed: 'LIMIT_REACHED' }]);
+    expect(gate.recorded.slice(1)).toMatchObject([
+      { denial: 'REPLAY_DETECTED', isObserved: true },
+      { isObserved: false },
+      { denial: 'LIMIT_REACHED', isObserved: true },
+    ]);
+  });
+
+  it('lets pass where the check itself fails', async () => {
+    const verify = () => Promise.reject(new Error('no verdict'));
+    const { decider, rejections } = await open(OBSERVE, { parts: { signatures: { verify } } });
+    const decision = await decider.decide(callOf('mcp'));
+    expect(decision).toMatchObject({ kind: 'pass', observed: 'VERIFIER_UNAVAILABLE' });
+    expect(rejections.internal).toBe(1);
+  });
+
+  it('says so each hour until it is closed', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    const [trial, enforcing] = [await open(OBSERVE), await open()];
+    vi.advanceTimersByTime(7_200_000);
+    await trial.close();
+    vi.advanceTimersByTime(7_200_000);
+    vi.useRealTimers();
+    const warning = {
+      level: 40,
+      msg: expect.stringMatching(/^GATE_MODE is observe: .* protects nobody/) as string,
+    };
+    expect(trial.lines).toMatchObject([warning, warning]);
+    expect(enforcing.lines).toEqual([]);
+    await enforcing.close();
+  });
 });

@@ -43,6 +43,7 @@ local CONTEXT = {
   "x-drs-correlation-id",
   "x-drs-binding",
   "x-drs-context",
+  "x-drs-observed",
 }
 
 local function refuse(txn, status, body, more)

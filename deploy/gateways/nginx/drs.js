@@ -13,6 +13,7 @@ const HEADERS = [
   'Correlation-Id',
   'Binding',
   'Context',
+  'Observed',
 ];
 
 const refusal = (status, code, detail) =>

@@ -160,7 +160,8 @@ class GuardedTransport {
   /** Refuses a request, checked or not, that has the id of a call whose answer is due. */
   #refuseId(id: RequestId): void {
     const failure = idInUse(id);
-    this.#refuse(id, this.#guard.refuse({ kind: 'deny', protocol: 'mcp', id, requested: null, failure }));
+    const refused = this.#guard.refuse({ kind: 'deny', protocol: 'mcp', id, requested: null, failure });
+    if (refused.kind === 'deny') this.#refuse(id, refused);
   }
 
   #receive(message: Message, opened: Opening, extra: unknown, deliver: McpTransport['onmessage']): void {

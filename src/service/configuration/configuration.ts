@@ -124,6 +124,10 @@ function findEmpty(env: Environment): string[] {
     .map(([option]) => `${variableOf(option)} is empty: expected whom to trust; unset it to trust anybody`);
 }
 
+/** What a gate on trial says at its start, and each hour. */
+export const OBSERVES =
+  'GATE_MODE is observe: the gate protects nobody, and lets pass what it would deny; set it to enforce, or unset it';
+
 /**
  * Warnings about a valid configuration.
  *
@@ -131,8 +135,8 @@ function findEmpty(env: Environment): string[] {
  */
 export function warningsAbout(configuration: Configuration, isAnybodyMeant = false): string[] {
   const { drsAdminToken, replayProtection, gateReplay, serverIdentity } = configuration;
-  const { trustedRoots, trustedRootsFile } = configuration;
-  const warnings: string[] = [];
+  const { trustedRoots, trustedRootsFile, gateMode } = configuration;
+  const warnings = gateMode === 'observe' ? [OBSERVES] : [];
   if (!isAnybodyMeant && trustedRoots === undefined && trustedRootsFile === undefined)
     warnings.push(
       'neither TRUSTED_ROOTS nor TRUSTED_ROOTS_FILE is set: calls under a delegation by anybody are allowed, unless who asks ' +

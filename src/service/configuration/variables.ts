@@ -185,6 +185,8 @@ export const SECTIONS = {
       says: 'Which [methods of MCP](spec/gate.md#mcp-methods) are checked. `tools`: calls of tools only; all else needs no delegation.' },
     gatePassMethods: { kind: listOf(text('the name of a method such as `acme/search`, and not `tools/call`', isPassMethod)),
       says: 'MCP methods that pass unchecked, besides [those of the protocol](spec/gate.md#mcp-methods). Other unknown methods are refused (`UNKNOWN_METHOD`).' },
+    gateMode: { kind: oneOf('enforce', 'observe'), default: 'enforce',
+      says: 'With `observe`, the gate is [on trial](trial.md): what it would deny passes, and is recorded. **Nobody is protected.**' },
     gateRoutes: { kind: text('a path, or `any`'),
       says: 'File with the [routes](spec/gate.md#routes) of calls over `http`. Read again on SIGHUP. Unset, all are refused. `any`: only the body is compared, so a call that was signed for one path passes on every other.' },
     gateSigningKey: { kind: text('32 bytes in base64url, such as the member `d` of a file by `drs-verify keygen`', isSigningSeed), isSecret: true,

@@ -1,6 +1,6 @@
 import { status as Status, type handleUnaryCall, type ServerUnaryCall } from '@grpc/grpc-js';
 import type { Protocol } from '../../gate/codes.js';
-import { contextHeaders } from '../../gate/context.js';
+import { contextHeaders, passHeaders } from '../../gate/context.js';
 import type { GateRequest } from '../../gate/request.js';
 import { clientOf } from '../http/client-address.js';
 import type { Traced } from '../observe/tracing.js';
@@ -80,8 +80,11 @@ export function answerChecks(context: GrpcContext): handleUnaryCall<Buffer, Buff
           });
     tracing?.record(logged, performance.now() - logged.startedAt);
     switch (decision.kind) {
-      case 'pass':
-        return CHECK.pass;
+      case 'pass': {
+        const { observed } = decision;
+        if (observed === undefined) return CHECK.pass;
+        return CHECK.allow(passHeaders(observed), toStruct({ observed }));
+      }
       case 'allow': {
         const { context, token } = decision;
         return CHECK.allow(contextHeaders(context, token), toStruct(wholeContextOf(decision)));

@@ -1,6 +1,6 @@
 import { bodyOfBytes } from '../../gate/carriers.js';
 import type { Protocol } from '../../gate/codes.js';
-import { contextHeaders, NO_CONTEXT, type HeaderChanges } from '../../gate/context.js';
+import { contextHeaders, passHeaders, type HeaderChanges } from '../../gate/context.js';
 import { PASSING_METHODS } from '../../gate/json-rpc.js';
 import type { GateRequest, HeaderLookup, RequestBody } from '../../gate/request.js';
 import type { GateDecision } from '../gate-decider.js';
@@ -106,7 +106,7 @@ function callPathOf({ path, query }: Pick<Incoming, 'path' | 'query'>): string {
 export function answerOf(decision: GateDecision, closes: boolean): Answer {
   switch (decision.kind) {
     case 'pass':
-      return { status: 200, body: '', headers: wireHeaders(NO_CONTEXT) };
+      return { status: 200, body: '', headers: wireHeaders(passHeaders(decision.observed)) };
     case 'allow':
       return {
         status: 200,

@@ -121,10 +121,11 @@ function answerHealth({ gatekeeper }: RouteContext): Answer {
   return { status: 200, body: '{"status":"ok"}' };
 }
 
-function answerReadiness({ readiness }: RouteContext): Answer {
+function answerReadiness({ readiness, configuration: { gateMode } }: RouteContext): Answer {
   const { reasons, reason } = readiness();
-  if (reasons.length === 0) return { status: 200, body: '{"status":"ready"}' };
-  if (reason === null) return { status: 200, body: JSON.stringify({ status: 'ready', reasons }) };
+  const mode = gateMode === 'observe' ? { gate_mode: gateMode } : {};
+  const without = reasons.length === 0 ? {} : { reasons };
+  if (reason === null) return { status: 200, body: JSON.stringify({ status: 'ready', ...mode, ...without }) };
   return { status: 503, body: JSON.stringify({ status: 'not_ready', reason, reasons }) };
 }
 

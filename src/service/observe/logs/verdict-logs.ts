@@ -61,21 +61,26 @@ export function verdictLogsOf(
      * @param outcome `null` if no bundle was judged
      * @param bundle the bundle that was judged
      * @param denial why a gate denies the call, other than by the outcome
+     * @param isObserved whether it is on trial, and let the call pass
      */
     record(
       request: LoggedRequest,
       outcome: Judgement | null,
       bundle: unknown,
       denial: GateDenial | null = null,
+      isObserved = false,
     ): void {
       const refused = refusalOf(outcome, denial);
-      if (refused !== null) request.code = refused.code;
+      if (refused !== null && !isObserved) request.code = refused.code;
       const isLogged = refused !== null && refusals?.admits() === true;
       if (!isLogged && decisions === null) return;
       const call = outcome === null ? requestedBy(denial) : callIn(outcome, bundle, nameOf);
       if (isLogged) {
         const { requestId, parent } = request;
-        log.info({ ...refused, requestId, traceId: traceIdOf(parent), ...call }, 'refused');
+        log.info(
+          { ...refused, requestId, traceId: traceIdOf(parent), ...call },
+          isObserved ? 'observed' : 'refused',
+        );
       }
       const valid = outcome === null ? undefined : outcome.failure === null;
       const receipts = outcome?.chain?.receipts.map(({ digest }) => digest);
@@ -85,7 +90,8 @@ export function verdictLogsOf(
           ? printableIn(agreementOf(outcome.chain.root.claims, outcome.invocation.claims))
           : undefined;
       const binding = outcome?.binding ?? undefined;
-      write(request, { valid, ...refused, binding, receipts, agreed, ...call });
+      const observed = isObserved || undefined;
+      write(request, { valid, ...refused, observed, binding, receipts, agreed, ...call });
     },
 
     /**

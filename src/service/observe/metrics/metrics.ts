@@ -114,6 +114,7 @@ export class Metrics {
   /** By decision and code. */
   readonly decisions = forEach(['http', 'mcp', 'a2a'] as const, () => ({
     ...{ pass: new Map([['', 0]]), allow: new Map([['', 0]]), deny: new Map<string, number>() },
+    observe: new Map<string, number>(),
   }));
   readonly replays = forEach(['verify', 'gate'] as const, () => ({
     results: { accepted: 0, replayed: 0, stale: 0, limit_reached: 0, unavailable: 0 },
@@ -184,8 +185,8 @@ export class Metrics {
     increment(this.failures, outcome.failure.code);
   }
 
-  /** Counts a decision of the gate. @param code the code of a denial; empty for other decisions */
-  countDecision(protocol: Protocol, decision: 'pass' | 'allow' | 'deny', code: string): void {
+  /** Counts a decision of the gate. @param code of a denial, also one that is only observed; empty for other decisions */
+  countDecision(protocol: Protocol, decision: 'pass' | 'allow' | 'deny' | 'observe', code: string): void {
     increment(this.decisions[protocol][decision], GATE_CODES.has(code) ? code : '');
   }
 
