@@ -98,7 +98,8 @@ describe('a service on trial', { shuffle: false }, () => {
         expect.objectContaining({ msg: 'observed', code: 'REPLAY_DETECTED' }),
       );
     });
-    expect(service.log.filter(({ msg }) => msg === 'refused')).toEqual([]);
+    const refused = service.log.filter(({ msg }) => msg === 'refused');
+    expect(refused.map(({ code }) => code)).toEqual(['METHOD_NOT_ALLOWED']);
   });
 });
 
