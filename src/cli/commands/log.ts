@@ -1,5 +1,5 @@
 import { createReadStream } from 'node:fs';
-import { pipeline, Readable } from 'node:stream';
+import { pipeline, type Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { InvalidArgumentError, type Command } from 'commander';
 import { isJsonObject, type JsonObject } from '../../protocol/json.js';
@@ -30,7 +30,7 @@ export function define(command: Command): void {
     .description(
       'Reads decision logs and records of `sign`: prints lines, or counts them. With TRUSTED_ROOTS_FILE, principals have their names also in lines without them.',
     )
-    .argument('[file...]', 'files of lines, also packed with gzip; - for standard input, as without a file')
+    .argument('[file...]', 'files of lines, packed ones as *.gz; - for standard input, as without a file')
     .option('--since <time>', 'only lines from then on: 90s, 30m, 8h or 7d ago; or a time', parsePast)
     .option('--refused', 'only what was refused')
     .option(
@@ -78,7 +78,7 @@ async function run(files: readonly string[], options: LogOptions): Promise<void>
   for (const file of files.length === 0 ? ['-'] : files) {
     const lines = new Lines(MAX_LINE_BYTES);
     try {
-      for await (const chunk of await unpacked(file)) {
+      for await (const chunk of unpacked(file)) {
         for (const line of readLines(lines.push(chunk))) take(line);
         await write(process.stdout, text);
         text = '';
@@ -107,23 +107,11 @@ function* readLines(found: Iterable<Line>): Generator<JsonObject | null> {
 /** Refusals in the log of a service are not all of them, and those of a decision log are there once more. */
 const CALLS: ReadonlySet<string | undefined> = new Set(['call', 'refund', 'signing']);
 
-/** The bytes of a file, without the packing that its first bytes show. RFC 1952 §2.3.1 */
-async function unpacked(file: string): Promise<AsyncIterable<Buffer>> {
+/** The bytes of a file, unpacked if its name says that it is packed. */
+function unpacked(file: string): AsyncIterable<Buffer> {
   const input: Readable = file === '-' ? process.stdin : createReadStream(file);
-  const chunks = input[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
-  const first = await chunks.next();
-  if (first.done === true) return Readable.from([]);
-  const all = Readable.from(
-    (async function* () {
-      yield first.value;
-      for (let next = await chunks.next(); next.done !== true; next = await chunks.next()) yield next.value;
-    })(),
-  );
-  if (first.value[0] !== 0x1f || first.value[1] !== 0x8b) return all;
-  const gunzip = createGunzip();
   // An error of either is thrown where this is read.
-  pipeline(all, gunzip, () => undefined);
-  return gunzip;
+  return file.endsWith('.gz') ? pipeline(input, createGunzip(), () => undefined) : input;
 }
 
 function filterOf({ since, refused, with: texts = [] }: LogOptions): (line: JsonObject) => boolean {
