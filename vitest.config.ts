@@ -32,7 +32,7 @@ const LONG = [
   'deploy/image',
   'deploy/prometheus',
   'faults/faults',
-  'package/production',
+  'package/{commonjs,dev,production,types}',
   'proof/*',
   'service/overload',
   'stress',
