@@ -79,8 +79,8 @@ async function tryRedis({
 
 async function tryList(url: string, configuration: Configuration): Promise<void> {
   const { statusListForm: form, statusListIssuer: issuer, clockSkewSecs } = configuration;
-  const { Agent } = await import('undici');
-  const dispatcher = new Agent();
+  const { EnvHttpProxyAgent } = await import('undici');
+  const dispatcher = new EnvHttpProxyAgent();
   try {
     const signal = AbortSignal.timeout(TRY_MS);
     const fetched = await fetchStatusList(new URL(url), { dispatcher, signal });
