@@ -244,7 +244,7 @@ describe('the file of trusted roots', () => {
     await eventually(() => expect(reads('the trusted roots cannot be read')).toBe(1));
     expect(await ask()).toMatchObject({ code: 'ROOT_POLICY_EXCEEDED' });
     const metrics = await (await fetch(`${service.url}/metrics`)).text();
-    expect(metrics).toContain('drs_trusted_roots_faulty 1\n');
+    expect(metrics).toContain('drs_reload_failed{part="roots"} 1\n');
     expect(metrics).toContain('drs_trusted_roots_reads_total{outcome="refused"} 1\n');
     trust(trusted(key.did));
     await eventually(async () => expect(await ask()).toMatchObject({ code: 'UNTRUSTED_ROOT' }));
@@ -253,6 +253,6 @@ describe('the file of trusted roots', () => {
     await eventually(async () => expect(await ask()).toMatchObject({ code: 'ROOT_EXPIRED' }));
     trust(trusted(root));
     await eventually(async () => expect(await ask()).toMatchObject({ status: 200 }));
-    expect(await (await fetch(`${service.url}/metrics`)).text()).toContain('drs_trusted_roots_faulty 0\n');
+    expect(await (await fetch(`${service.url}/metrics`)).text()).toContain('drs_reload_failed{part="roots"} 0\n');
   });
 });

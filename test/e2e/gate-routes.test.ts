@@ -7,7 +7,7 @@ import { bundleFor, CALLS, ROUTES, type Call } from '../gate/route-calls.js';
 import { askGrpc, askProxy, askV1, type Said } from '../gate/transports.js';
 import { eventually } from '../support/eventually.js';
 import { startService as startServiceHere } from '../support/service-in-process.js';
-import { hasProcess, startService, type RunningService } from '../support/service.js';
+import { hasProcess, metricOf, startService, type RunningService } from '../support/service.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'drs-routes-'));
 const file = path.join(folder, 'routes.json');
@@ -111,8 +111,11 @@ describe('the service', () => {
       expect(await ask()).toBe('allow');
       await reload('{"routes":[1]}', 'the table of routes could not be reloaded: the old one stays');
       expect(await ask()).toBe('allow');
+      const failed = async () =>
+        metricOf(await (await fetch(`${service.url}/metrics`)).text(), 'drs_reload_failed{part="routes"}');
+      expect(await failed()).toBe(1);
       await reload(JSON.stringify(ROUTES), 'SIGHUP: the table of routes was reloaded');
-      expect(await ask()).toBe('UNKNOWN_ROUTE');
+      expect([await ask(), await failed()]).toEqual(['UNKNOWN_ROUTE', 0]);
     },
   );
 });

@@ -140,6 +140,8 @@ export class Metrics {
   /** Whether the last fetch of the status list succeeded; `false` before the first. */
   isListFetched = false;
   readonly rootsReads = { loaded: 0, refused: 0 };
+  /** 1 for what could not be read again. */
+  readonly failedReloads = { certificate: 0, routes: 0, decision_log: 0 };
   workerDeaths = 0;
 
   /** Receives the events of the verifier and its parts. */
