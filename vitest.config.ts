@@ -32,7 +32,7 @@ const LONG = [
   'deploy/image',
   'deploy/prometheus',
   'faults/faults',
-  'package/production',
+  'package/{commonjs,dev,production,types}',
   'proof/*',
   'service/overload',
   'stress',
@@ -89,6 +89,8 @@ export default defineConfig({
     // Each module is loaded once in a process, not once for each file.
     isolate: false,
     sequence: { sequencer: WaitingAmongOthers },
+    // Whoever has a proxy: the servers of tests are on this machine.
+    env: { NO_PROXY: '127.0.0.1,localhost', no_proxy: '127.0.0.1,localhost' },
     globalSetup: 'test/support/global-setup.ts',
     testTimeout: 180_000,
     hookTimeout: 180_000,

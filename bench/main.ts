@@ -13,7 +13,6 @@ import { ROOT, runMain, scratchFolder } from './run/programs.js';
 import { Recorder, type Bench, type Suite } from './run/suite.js';
 import { describeCommit, finderOf, RESULTS_SCHEMA, type Results } from './run/results.js';
 import { batch } from './suites/batch.js';
-import { cache } from './suites/cache.js';
 import { client } from './suites/client.js';
 import { engines } from './suites/engines.js';
 import { gate } from './suites/gate.js';
@@ -21,6 +20,7 @@ import { latency } from './suites/latency.js';
 import { overload } from './suites/overload.js';
 import { peers } from './suites/peers.js';
 import { throughput } from './suites/throughput.js';
+import { usage } from './suites/usage.js';
 import { Workloads } from './workload/workload.js';
 
 /** Tests the generators on servers whose latencies, stalls and wrong answers are known. */
@@ -37,9 +37,9 @@ const generators: Suite = {
   },
 };
 
-const DEFAULT_SUITES: readonly Suite[] = [throughput, latency, gate, cache];
+const DEFAULT_SUITES: readonly Suite[] = [throughput, latency, gate];
 
-const OTHERS = [batch, client, overload, engines, peers, generators];
+const OTHERS = [batch, client, overload, usage, engines, peers, generators];
 const ALL_SUITES: readonly Suite[] = [...DEFAULT_SUITES, ...OTHERS];
 
 const SMOKE_SUITES: readonly Suite[] = [throughput, gate, generators];

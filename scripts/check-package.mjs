@@ -251,7 +251,6 @@ try {
   const expected = `${/** @type {{ version: string }} */ (parse(read('package.json'))).version} (commit ${commit})`;
   if (version !== expected) throw new Error(`drs-verify --version says ${version}, expected ${expected}`);
   const megabytes = checkSize(at('user'));
-  run('npx', ['drs-verify', 'demo'], at('user'));
   cpSync(path.join(root, 'test', 'package', 'use.mjs'), at('user', 'use.mjs'));
   run(process.execPath, ['use.mjs'], at('user'));
   await checkFrontEnd(at('user'));

@@ -136,7 +136,7 @@ const FAULTS = [
   ['grpc/server', "'grpc.max_concurrent_streams': MAX_STREAMS,", '', 'grpc', 'has 100 streams'],
   ['grpc/server', 'interceptors: [watchCalls(context)],', '', 'grpc', 'gives a message REQUEST_TIMEOUT_SECS'],
   ['grpc/server', 'metrics.openCalls--;', '', 'grpc', 'leaves nothing behind'],
-  ['grpc/server', 'unreadyReasons().length === 0', 'true', 'grpc', 'serves while the service is ready'],
+  ['grpc/server', 'readiness().reason === null', 'true', 'grpc', 'serves while the service is ready'],
   ['grpc/open', "'ERR_MODULE_NOT_FOUND') throw", "'') throw", 'grpc', 'says that'],
 ];
 

@@ -1,4 +1,5 @@
 // Brings a clone up to date: installs packages if the lockfile changed, and builds if a source changed.
+// As `setup.mjs?installed` it installs nothing, and fails where the packages are others.
 // If the dev packages were left out (`npm ci --omit=dev`), it neither fetches nor builds: the existing build is used.
 // Uses only Node, since it runs before any package is installed.
 import { spawnSync } from 'node:child_process';
@@ -83,6 +84,11 @@ function install() {
   // A package may have another binary for another version of Node.
   const wanted = fingerprint(['package-lock.json']) + process.version;
   if (readIfThere(mark) === wanted) return;
+  if (import.meta.url.endsWith('?installed')) {
+    if (isInstalledByHand()) return;
+    console.error('set-up failed: the packages are not those of package-lock.json; run `npm run setup`');
+    process.exit(1);
+  }
   takeTurn();
   if (readIfThere(mark) === wanted) return;
   // Packages that a user has installed stay as they are, for example without scripts (--ignore-scripts).

@@ -118,7 +118,6 @@ export async function renderReport(results: Results): Promise<string> {
       ...notes.filter((note) => note.startsWith('peers: ')).map((note) => p(note.replace('peers: ', ''))),
     ],
     ['engines', 'Is there a faster Ed25519?', table('engines', 'cpu', 'accepted-wrongly', 'refused-wrongly')],
-    ['cache', 'How large must the receipt cache be?', table('cache', 'warm-up', 'steady')],
     ['skipped', 'Not measured', ...skipped.map(({ what, reason }) => p(`${what}: ${reason}`))],
     // One run of each figure gives no verdict.
     ['bars', 'Bars', bars.length > 0 ? tableOf(BAR_HEAD, bars) : ''],

@@ -5,7 +5,7 @@ import { decodeUtf8 } from '#platform';
 import { spliceBody } from '../client/request.js';
 import { readBundleText } from '../protocol/bundle.js';
 import { isJsonObject } from '../protocol/json.js';
-import { isUtf16 } from '../trust/read-root.js';
+import { writtenText } from '../protocol/written-text.js';
 import { CommandError } from './command-error.js';
 
 /** More than any file that a verifier reads. */
@@ -16,7 +16,7 @@ const MIB = 1024 * 1024;
  * Reads a file, or standard input if the name is `-`. Reads at most 64 MiB, also of what has no end.
  *
  * @param what what the file should hold, for the error
- * @param isExact whether each character counts; else a byte order mark is dropped, as some editors write one
+ * @param isExact whether each character counts; else it is as {@link writtenText} gives it
  */
 export async function readText(file: string, what: string, isExact = false): Promise<string> {
   const wrong = (found: string) =>
@@ -32,14 +32,12 @@ export async function readText(file: string, what: string, isExact = false): Pro
         throw wrong(`has more than ${MAX_MIB} MiB, expected ${what} of at most that`);
       chunks.push(chunk);
     }
+    const bytes = Buffer.concat(chunks);
+    const text = writtenText(bytes);
+    return isExact ? (decodeUtf8(bytes) as string) : text;
   } catch (error) {
     throw error instanceof CommandError ? error : unreadable(file, what, error);
   }
-  const bytes = Buffer.concat(chunks);
-  const text = decodeUtf8(bytes);
-  if (text === null)
-    throw wrong(`${isUtf16(bytes) ? 'is UTF-16' : 'is not UTF-8'} text, expected ${what} in UTF-8`);
-  return isExact ? text : text.replace(/^\ufeff/, '');
 }
 
 /** Parses JSON; `error` is what the parser says. A text of JSON is never the value `undefined`. */

@@ -1,6 +1,5 @@
 import { access, constants } from 'node:fs/promises';
 import path from 'node:path';
-import { announcementOf } from '../gate/mcp.js';
 import { destinationOf } from '../relay/destination.js';
 import { MAX_MESSAGE_BYTES } from '../relay/message.js';
 import { findStartProblems } from '../service/check.js';
@@ -81,7 +80,7 @@ export async function guard(command: readonly string[], options: GuardOptions): 
     return;
   }
   const log = openLog(configuration, isStdio ? 2 : 1);
-  for (const warning of warningsAbout(configuration)) log.warn(inOptions(warning));
+  for (const warning of warningsAbout(configuration, true)) log.warn(inOptions(warning));
   if (state === undefined && gateReplay === 'memory')
     log.warn('used calls and limits begin again with each start: name a folder that keeps them (--state)');
   for (const name of VARIABLES)
@@ -127,21 +126,11 @@ async function runStdio(
   const { stdioGuard } = await import('../relay/guard-stdio.js');
   const { openTracing } = await import('../service/observe/tracing.js');
   const { relayToChild } = await import('../relay/pump.js');
-  const {
-    maxBodyBytes: maxBytes,
-    gateMethods: methods,
-    gatePassMethods,
-    serverIdentity = null,
-  } = configuration;
   const opened = new Opened();
   try {
     const { gate } = await openCore(configuration, log, opened, openReplays);
     const guarding = stdioGuard({
-      ...{ decider: gate.decider, tracing: await openTracing(), maxBytes },
-      announcement: announcementOf({
-        ...{ methods, passMethods: new Set(gatePassMethods) },
-        serverIdentity: serverIdentity === 'any' ? null : serverIdentity,
-      }),
+      ...{ decider: gate.decider, tracing: await openTracing(), maxBytes: configuration.maxBodyBytes },
       dropped: (code) => log.warn({ code }, 'dropped a notification'),
     });
     // Our variables, and so our secrets, are not for the server.

@@ -16,8 +16,8 @@ import { parseJson, readText } from './files.js';
 export interface KeyFileOptions {
   /** The file with the passphrase, if the key is encrypted. */
   readonly passphraseFile?: string | undefined;
-  /** Whether to refuse a file that others can read. */
-  readonly isPrivate?: boolean;
+  /** Whether to refuse a file that others can read; `group`: the group of the file may. */
+  readonly isPrivate?: boolean | 'group';
 }
 
 /** Reads a private key file as `npx drs-verify keygen` writes it: a JWK, as it is or encrypted. */
@@ -28,7 +28,7 @@ export async function readKeyFile(
   const read = await readJwk(file, 'a private key (JWK)', (json) =>
     isJsonObject(json) && Object.hasOwn(json, 'encrypted') ? json : importKey(json),
   );
-  if (isPrivate) await requirePrivate(file);
+  if (isPrivate !== false) await requirePrivate(file, isPrivate === 'group');
   if (read instanceof SigningKey) return read;
   return importKey(decryptKey(read, await readPassphrase(file, passphraseFile), file));
 }
@@ -99,13 +99,13 @@ function boxKeyOf(passphrase: string, head: Buffer): Buffer {
   return key;
 }
 
-async function requirePrivate(file: string): Promise<void> {
+async function requirePrivate(file: string, mayGroup: boolean): Promise<void> {
   // Windows has no such permissions.
   const mode = process.platform === 'win32' || file === '-' ? 0 : (await stat(file)).mode & 0o777;
-  if ((mode & 0o077) === 0) return;
+  if ((mode & (mayGroup ? 0o037 : 0o077)) === 0) return;
   throw new CommandError(
     `others can read the private key ${file}: its permissions are ${mode.toString(8).padStart(4, '0')}, expected 0600`,
-    `run: chmod 600 ${file}`,
+    `run: chmod 600 ${file}; for a Secret of Kubernetes with fsGroup, add --key-of-group`,
   );
 }
 
@@ -192,11 +192,11 @@ async function readPassphrase(keyFile: string, passphraseFile?: string): Promise
   return ask(terminal, `Passphrase of ${keyFile}: `);
 }
 
-/** The passphrase in a file: its text without the line end. */
+/** The passphrase in a file. */
 export async function readPassphraseFile(file: string): Promise<string> {
   if (file === '-')
     throw new CommandError('a passphrase is not read from standard input', 'name a file that has it');
-  const text = (await readText(file, 'a passphrase')).replace(/\r?\n$/, '');
+  const text = await readText(file, 'a passphrase');
   if (text === '') throw new CommandError(`${file} is empty, expected a passphrase`, 'write one into it');
   return text;
 }

@@ -10,7 +10,7 @@ const SECONDS_OF = { s: 1, m: 60, h: 3600, d: 86_400 } as const;
 const ISO_WITH_ZONE = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/;
 
 /** The accepted forms of a time, for help texts. */
-export const TIME_FORMS = '90s, 30m, 8h, 7d from now; 2030-01-31T12:00:00Z; or Unix seconds';
+const TIME_FORMS = '90s, 30m, 8h, 7d from now; 2030-01-31T12:00:00Z; or Unix seconds';
 
 /**
  * Reads the time in an option.
@@ -19,9 +19,14 @@ export const TIME_FORMS = '90s, 30m, 8h, 7d from now; 2030-01-31T12:00:00Z; or U
  * @throws InvalidArgumentError, which commander reports
  * @example parseTime('8h'); // in eight hours
  */
-export function parseTime(text: string): number {
+export const parseTime = (text: string): number => readTime(text, 1);
+
+/** The same, but `8h` was eight hours ago. */
+export const parsePast = (text: string): number => readTime(text, -1);
+
+function readTime(text: string, way: 1 | -1): number {
   const [, count, unit] = /^(\d{1,10})([smhd])$/.exec(text) ?? [];
-  if (count !== undefined) return clock() + Number(count) * SECONDS_OF[unit as keyof typeof SECONDS_OF];
+  if (count !== undefined) return clock() + way * Number(count) * SECONDS_OF[unit as keyof typeof SECONDS_OF];
   const time = /^\d{1,15}$/.test(text)
     ? Number(text)
     : ISO_WITH_ZONE.test(text)

@@ -13,7 +13,6 @@ interface CommandModule {
 const COMMANDS: Readonly<Record<string, string>> = {
   serve: 'run the verification service',
   guard: 'a gate in front of an MCP server over stdio, or of any HTTP tool',
-  demo: 'play a whole story, with attacks, against a service of its own',
   verify: 'ask the service for a verdict on a bundle',
   audit: 'show what a bundle or a chain says, offline',
   inspect: 'show a bundle in the browser, and why it is refused',
@@ -24,10 +23,11 @@ const COMMANDS: Readonly<Record<string, string>> = {
   sign: 'sign the calls of an agent that you cannot change',
   host: 'what to tell an MCP host, so that a server runs behind `sign` and `guard`',
   revoke: 'revoke a receipt, by its status list index or itself, or a key',
-  revocations: 'list local revocations; move them from a file to Redis, and back',
+  revocations: 'list local revocations; move them from a file to Redis',
+  log: 'find and count what decision logs say: who allowed a call, and why one was refused',
   usage: 'show how much of the limits of a receipt is used',
-  roots: 'show whom a file of trusted roots trusts, and what is wrong with it',
-  'status-list': 'make, change and serve a status list',
+  roots: 'find what is wrong with a file of trusted roots',
+  'status-list': 'make and change a status list',
 };
 
 const SESSION = `

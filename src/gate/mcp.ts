@@ -1,10 +1,9 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.js';
+import { isJsonObject, type JsonValue } from '../protocol/json.js';
 import { BUNDLE_HEADER, findBundle } from './carriers.js';
 import { gateFailure, type GateFailure } from './codes.js';
 import { decodeHeaderText } from './context.js';
 import { own, type RpcMessage, answerId, bodyOfMessage, denier, openCall, openRpc } from './json-rpc.js';
 import {
-  GATED_METHODS,
   hasSubject,
   isGated,
   LISTEN,
@@ -220,26 +219,4 @@ export function readNameHeader(headers: HeaderLookup): { readonly name: string }
 /** Servers decode other text as UTF-8 or as Latin-1. */
 function isAscii(value: string): boolean {
   return !/[^\x00-\x7f]/.test(value);
-}
-
-/** The experimental capability by which an MCP server says that it needs delegations. */
-export const CAPABILITY = 'xyz.okeyamy.drs/delegation';
-
-/**
- * What an MCP server says about the delegations that it needs: the value of {@link CAPABILITY}.
- *
- * @param options `optional`: requests without a bundle pass; `askAt`: a URL at which a delegation can be asked for
- */
-export function announcementOf(
-  { methods, serverIdentity, passMethods }: McpRules,
-  { optional, askAt }: { readonly optional?: boolean; readonly askAt?: string | URL | undefined } = {},
-): JsonObject {
-  const gated = methods === 'tools' ? [TOOLS_CALL] : GATED_METHODS;
-  return {
-    required: optional !== true,
-    methods: gated.filter((method) => passMethods?.has(method) !== true),
-    commandPrefix: MCP_COMMAND_PREFIX,
-    ...(typeof serverIdentity === 'string' ? { toolServer: serverIdentity } : {}),
-    ...(askAt === undefined ? {} : { askAt: String(askAt) }),
-  };
 }

@@ -60,6 +60,8 @@ export class RedisLink {
   /** Why nothing may be sent: the first error, or that of the last try; `null` if something may. */
   error: Error | null = null;
   connection: RedisConnection | null = null;
+  /** Replicas of the primary at the last look; `NaN` where it does not tell. */
+  replicas = Number.NaN;
   readonly #options: RedisLinkOptions;
   #reported: RedisFault | null = null;
   #tellsSettings = true;
@@ -177,6 +179,7 @@ export class RedisLink {
     this.#tellsSettings = tells;
     // Of a cluster, this would ask one node.
     if (connection.isCluster) return;
+    this.replicas = Number(valuesOf('connected_slaves')[0]);
     const writeWithin = (ms: number) => rejectAfter(ms, write(connection, valuesOf('run_id')[0] ?? '-'));
     await writeWithin(CONNECT_TIMEOUT_MS);
     // One that is back, but answers too late for calls, would be given up and used in turn.

@@ -1,12 +1,11 @@
 import type { BriefContext, GateContext } from '../gate/context.js';
 import { gateFailure, type GateFailure } from '../gate/codes.js';
 import { denied } from '../gate/decide.js';
-import { CAPABILITY } from '../gate/mcp.js';
 import { forwardMcp, type HandedOn } from '../gate/mcp-forward.js';
 import { MCP_COMMAND } from '../gate/mcp-methods.js';
 import { responseTo, type GateResponse, type RpcRefusal } from '../gate/response.js';
 import { idInUse, TaskOwners } from '../gate/task-owners.js';
-import { isJsonObject, type JsonObject } from '../protocol/json.js';
+import { isJsonObject } from '../protocol/json.js';
 import { decodeUtf8 } from '#platform';
 import { wholeContextOf, type GateDecider } from '../service/gate-decider.js';
 import type { LoggedRequest } from '../service/http/incoming.js';
@@ -17,32 +16,25 @@ import type { Hook, Outcome } from './pump.js';
 
 /** So many calls may have no answer. None is forgotten before its answer says whose a task is, but for cancelled ones. */
 const MAX_DUE = 10_000;
-/** The requests whose answers have the capabilities of the server. */
-const HANDSHAKES: ReadonlySet<string> = new Set(['initialize', 'server/discover']);
 const CANCELLED = 'notifications/cancelled';
-
-/** A request whose answer is due. */
-type Due = 'handshake' | BriefContext;
 
 /** What {@link stdioGuard} needs. */
 export interface StdioGuardParts {
   readonly decider: Pick<GateDecider, 'decide'>;
   readonly tracing: Tracing | null;
   readonly maxBytes: number;
-  /** What the server's answer to a handshake gets: that it needs delegations. */
-  readonly announcement: JsonObject;
   /** Tells the operator of a notification that was dropped. */
   readonly dropped: (code: string) => void;
 }
 
 /**
- * The gate between a client and a server that speak MCP over stdio. What the server writes passes byte for byte, but for one
- * member in the answer to a handshake. The answers to calls tell who has started which task.
+ * The gate between a client and a server that speak MCP over stdio. What the server writes passes byte for byte; the answers to
+ * calls tell who has started which task.
  */
-export function stdioGuard({ decider, tracing, maxBytes, announcement, dropped }: StdioGuardParts) {
+export function stdioGuard({ decider, tracing, maxBytes, dropped }: StdioGuardParts) {
   const tasks = new TaskOwners();
-  /** By id, as JSON. */
-  const due = new Map<string, Due>();
+  /** The calls whose answers are due, by id, as JSON. */
+  const due = new Map<string, BriefContext>();
   /** Those of them that their client gave up, and may never be answered; oldest first. */
   const cancelled = new Set<string>();
 
@@ -79,16 +71,14 @@ export function stdioGuard({ decider, tracing, maxBytes, announcement, dropped }
     if (forwarded === null) return refuse('the message nests too deep', message);
     const given = JSON.stringify(message?.params['requestId'] ?? null);
     if (message?.method === CANCELLED && due.has(given)) cancelled.add(given);
-    if (id !== null && (context !== null || HANDSHAKES.has(message?.method ?? '')))
-      due.set(key, context ?? 'handshake');
+    if (id !== null && context !== null) due.set(key, context);
     return { kind: 'send', bytes: Buffer.from(forwarded) };
   }
 
   function read(line: Buffer): Buffer {
     if (due.size === 0) return line;
     const value = readBytes(line);
-    if (!Array.isArray(value)) return settle(value) === 'handshake' ? announce(value, line) : line;
-    for (const item of value) settle(item);
+    for (const item of Array.isArray(value) ? value : [value]) settle(item);
     return line;
   }
 
@@ -116,26 +106,13 @@ export function stdioGuard({ decider, tracing, maxBytes, announcement, dropped }
   }
 
   /** Ends what is due, if this is its answer. */
-  function settle(message: unknown): Due | null {
-    if (!isJsonObject(message) || Object.hasOwn(message, 'method')) return null;
+  function settle(message: unknown): void {
+    if (!isJsonObject(message) || Object.hasOwn(message, 'method')) return;
     const id = JSON.stringify(message['id']);
-    const found = due.get(id) ?? null;
+    const found = due.get(id);
     due.delete(id);
     cancelled.delete(id);
-    if (found !== null && found !== 'handshake' && found.command === MCP_COMMAND)
-      tasks.record(message['result'], found.root_principal);
-    return found;
-  }
-
-  /** Adds to the capabilities of the server, if it has some, that calls need delegations; unless it says so itself. */
-  function announce(message: unknown, line: Buffer): Buffer {
-    const result = isJsonObject(message) ? message['result'] : undefined;
-    const capabilities = isJsonObject(result) ? result['capabilities'] : undefined;
-    if (!isJsonObject(capabilities)) return line;
-    const given = isJsonObject(capabilities['experimental']) ? capabilities['experimental'] : {};
-    if (Object.hasOwn(given, CAPABILITY)) return line;
-    capabilities['experimental'] = { ...given, [CAPABILITY]: announcement };
-    return Buffer.from(JSON.stringify(message));
+    if (found?.command === MCP_COMMAND) tasks.record(message['result'], found.root_principal);
   }
 
   return { maxBytes, decide, read } satisfies Hook;

@@ -9,7 +9,7 @@ import {
 } from '../gate/mcp-methods.js';
 import { nameOf } from '../gate/mcp.js';
 import { shorten } from '../gate/request.js';
-import { isJsonObject, parseStrictJson, type JsonValue } from '../protocol/json.js';
+import { isJsonObject, parseStrictJson } from '../protocol/json.js';
 import { decodeUtf8 } from '#platform';
 import type { SignCall } from './delegations.js';
 import {
@@ -18,8 +18,6 @@ import {
   INVALID_REQUEST,
   MAX_ARGUMENT_BYTES,
   MAX_MESSAGE_BYTES,
-  messageOf,
-  readBytes,
   refusalLine,
   sizeOf,
   type Message,
@@ -42,22 +40,11 @@ export function mcpSigner(sign: SignCall, unsigned: ReadonlySet<string>): Hook {
     const subject = method === TOOLS_CALL ? subjectOf(method, params) : undefined;
     return !unsigned.has(method) && !(typeof subject === 'string' && unsigned.has(subject));
   };
-  /** A batch passes if nothing in it needs a bundle, since one bundle is for one call. What is no JSON passes, too. */
-  const decideBatch = (bytes: Buffer): Outcome => {
-    const value = readBytes(bytes);
-    const items = Array.isArray(value) ? (value as readonly JsonValue[]) : [];
-    const messages = items.flatMap((item) => messageOf(bytes, item) ?? []);
-    if (!messages.some(mustSign)) return { kind: 'send', bytes };
-    const detail = 'one bundle is for one call, and this is a batch: send its requests one by one';
-    const answers = messages
-      .filter(({ id }) => id !== null)
-      .map((one) => errorLine(idTextOf(one), INVALID_REQUEST, `DRS: BATCH_NOT_SUPPORTED: ${detail}`));
-    return { kind: 'answer', line: `[${answers.join(',')}]` };
-  };
   const decide = async (bytes: Buffer, message: Message | null, isTooLong = false): Promise<Outcome> => {
     const tooLong = `the message has more than ${MAX_MESSAGE_BYTES} bytes, and was not sent: of arguments, ${LIMIT}`;
     if (isTooLong) return { kind: 'answer', line: errorLine(idTextOf(message), INVALID_REQUEST, tooLong) };
-    if (message === null) return decideBatch(bytes);
+    // What is no JSON passes, too, and a batch, which a gate refuses: one bundle is for one call.
+    if (message === null) return { kind: 'send', bytes };
     const { method, params } = message;
     if (method === undefined || !mustSign(message)) return { kind: 'send', bytes };
     const refuse = (refusal: Explained, status?: number): Outcome => ({

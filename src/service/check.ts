@@ -1,7 +1,10 @@
 import { constants } from 'node:fs';
 import { access, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { connectRedis, reasonOf } from '../redis/connection.js';
+import { reasonOf } from '../redis/connection.js';
+import { RedisLink } from '../redis/link.js';
+import { fetchStatusList } from '../revocation/lists/fetch-status-list.js';
+import { readStatusList } from '../revocation/lists/read-status-list.js';
 import type { Configuration } from './configuration/configuration.js';
 import { loadGrpc } from './grpc/open.js';
 import { loadFrontEnd } from './http/front-end.js';
@@ -11,21 +14,22 @@ import { readRoutes } from './routes/served-routes.js';
 const { R_OK, W_OK } = constants;
 
 /**
- * Tries what a valid configuration names: the front end, optional packages, files, folders and Redis. Each
+ * Tries what a valid configuration names: the front end, optional packages, files, folders, Redis and the status list. Each
  * attempt is bounded in time. Changes nothing: creates no file, takes no lock, listens on no port, and writes nothing to
  * Redis.
  *
  * @returns what would keep the service from starting; empty if nothing does
  */
 export async function findStartProblems(configuration: Configuration): Promise<string[]> {
-  const { frontEnd, gateRoutes, grpcPort, listen, decisionLog, redisUrl } = configuration;
-  const { revocationStorePath: store, trustedRootsFile: roots } = configuration;
+  const { frontEnd, gateRoutes, grpcPort, listen, decisionLog } = configuration;
+  const { revocationStorePath: store, trustedRootsFile: roots, statusListBaseUrl: list } = configuration;
   const { replayProtection, gateReplay, revocationStore } = configuration;
   const usesRedis = [replayProtection, gateReplay, revocationStore].includes('redis');
   const found = await Promise.all([
     problemOf('FRONT_END', () => loadFrontEnd(frontEnd)),
     grpcPort === undefined ? null : problemOf('GRPC_PORT', loadGrpc),
-    usesRedis ? problemOf('REDIS_URL', async () => (await connectRedis(redisUrl)).destroy()) : null,
+    usesRedis ? problemOf('REDIS_URL', () => tryRedis(configuration)) : null,
+    list === undefined ? null : problemOf('STATUS_LIST_BASE_URL', () => tryList(list, configuration)),
     store === undefined ? null : problemOf('REVOCATION_STORE_PATH', () => canKeep(store, R_OK | W_OK)),
     decisionLog === undefined || decisionLog === '-'
       ? null
@@ -43,7 +47,49 @@ async function problemOf(variable: string, attempt: () => unknown): Promise<stri
     return null;
   } catch (error) {
     const reason = reasonOf(error);
-    return reason.startsWith(`${variable} `) ? reason : `${variable}: ${reason}`;
+    return /^[A-Z_]+ is /.test(reason) || reason.startsWith(`${variable} `)
+      ? reason
+      : `${variable}: ${reason}`;
+  }
+}
+
+const TRY_MS = 5_000;
+
+/** Looks at Redis as stores do, but writes nothing. */
+async function tryRedis({
+  redisUrl: url,
+  revocationStore,
+  revocationMinReplicas,
+}: Configuration): Promise<void> {
+  const needsFile = revocationStore === 'redis' && revocationMinReplicas === 0;
+  const write = () => Promise.resolve();
+  const link = new RedisLink({ url, keeps: 'what it is told', needsFile, write });
+  try {
+    const { facts, isCluster } = await link.open();
+    const replicas = /^connected_slaves:(\d+)/m.exec(facts)?.[1];
+    if (!isCluster && replicas !== undefined && Number(replicas) < revocationMinReplicas)
+      throw new Error(
+        `REVOCATION_MIN_REPLICAS is ${revocationMinReplicas}, and the primary has ${replicas} replicas: nothing could be ` +
+          'revoked; start more, or lower it',
+      );
+  } finally {
+    link.close();
+  }
+}
+
+async function tryList(url: string, configuration: Configuration): Promise<void> {
+  const { statusListForm: form, statusListIssuer: issuer, clockSkewSecs } = configuration;
+  const { EnvHttpProxyAgent } = await import('undici');
+  const dispatcher = new EnvHttpProxyAgent();
+  try {
+    const signal = AbortSignal.timeout(TRY_MS);
+    const fetched = await fetchStatusList(new URL(url), { dispatcher, signal });
+    // It answers so only to who has a copy.
+    if (fetched === 'not_modified') throw new Error('it answers 304, expected a list');
+    const { body, contentType } = fetched;
+    await readStatusList(body, contentType, { form, issuer, nowMs: Date.now(), clockSkewSecs });
+  } finally {
+    await dispatcher.destroy();
   }
 }
 

@@ -50,7 +50,8 @@ export async function openCore(
 ): Promise<Core> {
   const { decisionLog } = configuration;
   const decisions = decisionLog === undefined ? null : await openLineFile(decisionLog, log);
-  const verdicts = opened.add(verdictLogsOf(configuration, log, decisions));
+  const nameOf = (did: string) => engine.parts.rules.trustedRoots?.get(did)?.name ?? undefined;
+  const verdicts = opened.add(verdictLogsOf(configuration, log, decisions, nameOf));
   const metrics = new Metrics();
   const engine = opened.add(await openEngine(configuration, { log, observer: metrics.observer }));
   const gatekeeper = new Gatekeeper(configuration, new Backlog(configuration, engine.signatures));
@@ -64,25 +65,39 @@ export interface RouteContext extends Core {
   readonly log: Logger;
   /** `null` if no OpenTelemetry SDK is registered. */
   readonly tracing: Tracing | null;
-  /** Every reason why the service is not ready; empty if it is ready. */
-  readonly unreadyReasons: () => readonly UnreadyReason[];
+  readonly readiness: () => Readiness;
 }
 
-/** Why the service is not ready. `gate_` is about the gate's own record of used invocations. */
+/** Why the service cannot allow some calls, or any. `gate_` is about the gate's own record of used invocations. */
 type UnreadyReason =
   'shutting_down' | RevocationUnreadyReason | ReplayUnreadyReason | `gate_${ReplayUnreadyReason}`;
 
-/** Every reason why the service cannot allow a call, for `/readyz` and for gRPC's health service. */
-export function unreadyReasonsOf(
+/** For `/readyz`, and for gRPC's health service. */
+interface Readiness {
+  readonly reasons: readonly UnreadyReason[];
+  /** The first reason that counts; `null` if the service is ready. */
+  readonly reason: UnreadyReason | null;
+}
+
+export function readinessOf(
   { gatekeeper, engine: { revocation, replays }, gate }: Core,
   { readyWithout }: Pick<Configuration, 'readyWithout'>,
-): readonly UnreadyReason[] {
+): Readiness {
   const reasons: UnreadyReason[] = gatekeeper.isLeaving ? ['shutting_down'] : [];
   reasons.push(...revocation.unreadyReasons());
-  if (readyWithout?.includes('replay') === true) return reasons;
   const ofVerify = replays?.unreadyReason ?? null;
   if (ofVerify !== null) reasons.push(ofVerify);
   const ofGate = gate.replays?.unreadyReason ?? null;
   if (ofGate !== null) reasons.push(`gate_${ofGate}`);
-  return reasons;
+  const counts = (reason: UnreadyReason) =>
+    !(EXCUSES[reason] ?? (['replay'] as const)).some((excuse) => readyWithout.includes(excuse));
+  return { reasons, reason: reasons.find(counts) ?? null };
 }
+
+/** What `READY_WITHOUT` must name so that a reason does not count; `replay` of all others. */
+const EXCUSES: Partial<Record<UnreadyReason, Configuration['readyWithout']>> = {
+  shutting_down: [],
+  status_list_not_fetched: ['list'],
+  status_list_stale: ['stale_list', 'list'],
+  revocation_store_unreachable: ['revocations'],
+};

@@ -83,12 +83,11 @@ export type GateDecider = Gate['decider'];
  */
 export async function openGate(
   { engine, configuration, metrics, verdicts, log }: GateDeps,
-  open = () => openReplays(configuration.gateReplay, configuration, log),
+  open = () => openReplays(configuration.gateReplay, configuration, log, GATE_SCOPE),
 ) {
   const { gateReplay, gateRoutes, gateSigningKey, statusListBaseUrl } = configuration;
   const { replayWindowSecs: windowSecs, clockSkewSecs, gatePassMethods, gateMethods } = configuration;
-  const { trustedRoots, trustedRootsFile, gateMode } = configuration;
-  const isOnTrial = gateMode === 'observe';
+  const isOnTrial = configuration.gateMode === 'observe';
   const warnings = isOnTrial ? setInterval(() => log.warn(OBSERVES), HOUR_MS).unref() : undefined;
   let routes = readRoutes(gateRoutes);
   /** Used invocations; `null` if `GATE_REPLAY=off`. */
@@ -128,22 +127,19 @@ export async function openGate(
       ((claims, limits, now) => useInvocation(claims, limits, replays, now, replayRules, metrics.gate)),
     sign: signer?.sign,
   };
-  // Whether the operator knows that any root is trusted.
-  let isAnyRootKnown = trustedRoots !== undefined || trustedRootsFile !== undefined;
-
   /**
    * The denial for a request that is not checked, also on trial: it cannot be sent on.
    *
    * @param reason `timeout`: its body did not come whole
    */
-  const unread = (
+  const refuse = (
     { protocol, endpoint }: Pick<GateCall, 'protocol' | 'endpoint'>,
-    reason: 'overloaded' | 'shutting_down' | 'timeout',
-  ): GateDecision => {
-    metrics.countRejection(endpoint, reason);
+    reason: 'overloaded' | 'shutting_down' | 'timeout' | null,
+  ): Denial => {
+    if (reason !== null) metrics.countRejection(endpoint, reason);
     const failure = (reason === 'timeout' ? bodyTimedOut : verifierUnavailable)({ protocol });
     metrics.countDecision(protocol, 'deny', failure.code);
-    return toDecision({ kind: 'deny', protocol, id: null, requested: null, failure });
+    return { kind: 'deny', protocol, id: null, requested: null, failure };
   };
 
   /** Denies, or lets pass on trial. What cannot be read whole could hold what only a gate may say. */
@@ -155,8 +151,8 @@ export async function openGate(
   };
 
   /**
-   * Decides on a request, and logs the verdict on its bundle, if there is one: when the decision is known, since a valid bundle may
-   * have been used before, or be for another call. If the check fails, the request is denied.
+   * Decides on a request, and logs the decision, unless it passes: when it is known, since a valid bundle may have been used before,
+   * or be for another call. If the check fails, the request is denied.
    */
   const decideOn = async (call: GateCall): Promise<GateDecision> => {
     const { protocol, endpoint, request, isWanted, mayWait, findFault } = call;
@@ -175,36 +171,28 @@ export async function openGate(
       noteFor(call.asked, request, opened.message);
       decided =
         opened.kind === 'check' ? await decide(opened, { ...parts, findFault, judge: judgeOne }) : opened;
-      if (decided.kind === 'allow' && !isAnyRootKnown) {
-        isAnyRootKnown = true;
-        log.warn(
-          'the gate allowed a call, and neither TRUSTED_ROOTS nor TRUSTED_ROOTS_FILE is set: calls under a delegation by anyone are allowed, ' +
-            'unless the tool server checks X-DRS-Root-Principal; name the principals whose delegations count',
-        );
-      }
     } catch (error) {
-      if (!(error instanceof WorkDropped)) {
-        log.error({ err: error }, 'a request failed inside the gate');
-        metrics.countRejection(endpoint, 'internal');
-      }
-      const failure = verifierUnavailable({ protocol });
-      decided = denied({ protocol, id: null, requested: null }, failure);
+      // Nobody gets this answer.
+      if (error instanceof WorkDropped) return toDecision(refuse(call, null));
+      log.error({ err: error }, 'a request failed inside the gate');
+      metrics.countRejection(endpoint, 'internal');
+      decided = denied({ protocol, id: null, requested: null }, verifierUnavailable({ protocol }));
     }
+    const denial = decided.kind === 'deny' ? decided : null;
     const decision = decided.kind === 'deny' ? carryOut(decided, request) : decided;
     const observed = decision.kind === 'pass' ? decision.observed : undefined;
     const code = decision.kind === 'deny' ? decision.code : observed;
     metrics.countDecision(protocol, observed === undefined ? decision.kind : 'observe', code ?? '');
-    if (decision.kind === 'deny') call.asked.code = decision.code;
-    if (judged !== undefined) {
-      const { outcome, bundle } = judged;
-      const denial = outcome.failure === null ? code : undefined;
-      verdicts.record(call.asked, outcome, bundle, { denial, isObserved: observed !== undefined });
-    } else if (observed !== undefined && decided.kind === 'deny')
-      verdicts.recordObserved(call.asked, observed, decided.requested);
+    if (judged !== undefined || denial !== null)
+      verdicts.record(call.asked, judged?.outcome ?? null, judged?.bundle, denial, observed !== undefined);
     return decision;
   };
   return {
-    decider: { decide: decideOn, unread },
+    decider: {
+      decide: decideOn,
+      /** Denies a request that is not checked, and has no line in the logs. */
+      unread: (...asked: Parameters<typeof refuse>): GateDecision => toDecision(refuse(...asked)),
+    },
     ...{ replays, signer },
     /** Reads the file with the routes again. If that throws, the old table stays. @returns what to log; `null` if there is no file */
     reloadRoutes: () => {

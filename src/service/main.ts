@@ -9,6 +9,7 @@ import {
   addressOf,
   readConfiguration,
   warningsAbout,
+  warningsAboutIdle,
   warningsAboutMemory,
 } from './configuration/configuration.js';
 import { showAddress } from './http/front-end.js';
@@ -24,10 +25,18 @@ import closeWithGrace, { type AllEvents } from 'close-with-grace';
  * @param isCheck only checks the configuration and what it names, and ends the process: exit code 0 if the service can
  *   start, else 2
  */
-export async function serve(env: NodeJS.ProcessEnv, isCheck = false): Promise<void> {
+export async function serve(given: NodeJS.ProcessEnv, isCheck = false): Promise<void> {
+  const links = ['PORT', 'GRPC_PORT'].filter((name) => given[name]?.includes('://'));
+  const env = { ...given, ...Object.fromEntries(links.map((name) => [name, undefined])) };
   const configuration = readOrExit(env);
   const warnings = [
+    ...links.map(
+      (name) =>
+        `${name} is ${JSON.stringify(given[name])}, as Kubernetes sets it for a Service of that name: it is ignored; ` +
+        'set enableServiceLinks: false in the pod',
+    ),
     ...warningsAbout(configuration),
+    ...warningsAboutIdle(env, configuration),
     ...warningsAboutMemory(configuration, getHeapStatistics().heap_size_limit),
   ];
   if (isCheck) {

@@ -2,7 +2,7 @@ import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { addressOf, type Configuration } from './configuration/configuration.js';
-import { openCore, Opened, unreadyReasonsOf } from './core.js';
+import { openCore, Opened, readinessOf } from './core.js';
 import { divideConnections, type Connections } from './load/connections.js';
 import { certificateOf, readCertificate } from './http/listen/certificate.js';
 import { listenOnUnix } from './http/listen/unix-socket.js';
@@ -47,8 +47,8 @@ async function openService(configuration: Configuration, log: Logger, opened: Op
   const core = await openCore(configuration, log, opened);
   const { verdicts, metrics, engine, gatekeeper, gate } = core;
   const tracing = await openTracing();
-  const unreadyReasons = () => unreadyReasonsOf(core, configuration);
-  const context = { ...core, configuration, log, tracing, unreadyReasons };
+  const readiness = () => readinessOf(core, configuration);
+  const context = { ...core, configuration, log, tracing, readiness };
   const server = new Server(context);
   const tables = routeTables(context);
   const connections = divideConnections(configuration, log);
@@ -78,12 +78,18 @@ async function openService(configuration: Configuration, log: Logger, opened: Op
     opened.add(await listenOnUnix(frontEnd, listen.path, parseInt(configuration.listenMode, 8)));
   else port = await frontEnd.listen({ host, port: configuration.port, isShared: configuration.sharePort });
   const metricsPort = internal ? await internal.listen({ ...named, isShared: false }) : port;
-  const again = async (part: string, reload: () => unknown, done = 'reloaded') => {
+  const again = async (
+    part: keyof typeof metrics.failedReloads,
+    reload: () => unknown,
+    [name, done]: readonly [string, string],
+  ) => {
+    metrics.failedReloads[part] = 0;
     try {
       const facts = await reload();
-      if (facts !== null) log.info(facts ?? {}, `SIGHUP: ${part} was ${done}`);
+      if (facts !== null) log.info(facts ?? {}, `SIGHUP: ${name} was ${done}`);
     } catch (err) {
-      log.error({ err }, `${part} could not be ${done}: the old one stays`);
+      metrics.failedReloads[part] = 1;
+      log.error({ err }, `${name} could not be ${done}: the old one stays`);
     }
   };
   return {
@@ -95,19 +101,20 @@ async function openService(configuration: Configuration, log: Logger, opened: Op
      * says in the log what went wrong, and keeps what it has.
      */
     reload: async (): Promise<void> => {
-      await again('the certificate', () => {
+      const readAgain = () => {
         if (certificate === null) return null;
         const next = readCertificate(certificate);
         for (const listener of [frontEnd, internal, grpc]) listener?.useCertificate(next);
         certificate = next;
         const { certFile, fingerprint, expiresAt } = next;
         return { certFile, fingerprint, until: new Date(expiresAt * 1000).toISOString() };
-      });
-      await again('the table of routes', () => gate.reloadRoutes());
+      };
+      await again('certificate', readAgain, ['the certificate', 'reloaded']);
+      await again('routes', () => gate.reloadRoutes(), ['the table of routes', 'reloaded']);
       // If it fails, the roots have logged it.
       const roots = await engine.rootsFile?.reload().catch(() => undefined);
       if (roots !== undefined) log.info({ roots }, 'SIGHUP: the trusted roots were reloaded');
-      await again('the decision log', () => verdicts.decisions?.reopen(), 'reopened');
+      await again('decision_log', () => verdicts.decisions?.reopen(), ['the decision log', 'reopened']);
     },
     /**
      * Stops the service. For `SHUTDOWN_DELAY_SECS`, `/readyz` fails and everything else is served. Then open requests get

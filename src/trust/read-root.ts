@@ -180,9 +180,3 @@ export function readTime(text: string, edge: 'start' | 'end'): number | null {
   const offset = (hours * 60 + minutes) * 60 * (parts[7] === '-' ? -1 : 1);
   return start + (hour * 60 + minute) * 60 + second - offset;
 }
-
-/** Whether bytes are UTF-16, by their mark: some programs of Windows write it. */
-export function isUtf16(bytes: Uint8Array): boolean {
-  const [first = 0, second = 0] = bytes;
-  return Math.min(first, second) === 0xfe && Math.max(first, second) === 0xff;
-}

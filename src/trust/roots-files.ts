@@ -1,11 +1,11 @@
 import { open, readdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { decodeUtf8 } from '#platform';
+import { writtenText } from '../protocol/written-text.js';
 import { parseStrictJson } from '../protocol/json.js';
 import { show } from '../verify/codes.js';
 import type { Root } from '../verify/parts.js';
-import { isUtf16, readRoot, sentence, type Fault, type ReadRoot } from './read-root.js';
+import { readRoot, sentence, type Fault, type ReadRoot } from './read-root.js';
 
 /** Maximum number of bytes in all files together. */
 const MAX_ROOTS_BYTES = 64 * 1024 * 1024;
@@ -178,8 +178,12 @@ function readLine(bytes: Buffer): ReadRoot | readonly Fault[] | null {
   const fault = (message: string) => [{ path: [], message }];
   if (bytes.length > MAX_LINE_BYTES)
     return fault(`it has ${bytes.length} bytes, expected at most ${MAX_LINE_BYTES} a line`);
-  const text = decodeUtf8(bytes)?.trim();
-  if (text === undefined) return fault(isUtf16(bytes) ? 'it is UTF-16, expected UTF-8' : 'it is not UTF-8');
+  let text: string;
+  try {
+    text = writtenText(bytes).trimStart();
+  } catch (error) {
+    return fault((error as Error).message);
+  }
   if (text === '') return null;
   if (text.startsWith('[')) return AN_ARRAY;
   const { value, defect } = parseStrictJson(text);

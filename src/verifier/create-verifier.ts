@@ -112,7 +112,7 @@ export async function openEngine(
   let replays: ReplayStore | null = null;
   let roots: Roots | null = null;
   try {
-    replays = await openReplays(settings.replayProtection, settings, log);
+    replays = await openReplays(settings.replayProtection, settings, log, 'verify');
     roots = await openRoots(settings, { log, observer });
     const signatures = pool === null ? new InThreadVerifier() : startPool(pool, workerThreads, log, observer);
     return new Engine(settings, signatures, roots, revocation, replays, observer);
@@ -163,6 +163,7 @@ async function openRoots(
  * Opens a replay store.
  *
  * @param kind where used invocations are recorded; `off` and `undefined`: nowhere
+ * @param scope whose they are, for the log: a service has two stores
  * @returns `null` if they are recorded nowhere
  * @throws ReplayStoreError if Redis cannot be used
  */
@@ -174,8 +175,14 @@ export async function openReplays(
     redisTimeoutMs: timeoutMs,
     limitsAfterLoss,
   }: Pick<VerifierSettings, 'replayMaxEntries' | 'redisUrl' | 'redisTimeoutMs' | 'limitsAfterLoss'>,
-  log: RevocationLog,
+  given: RevocationLog,
+  scope: 'verify' | 'gate',
 ): Promise<ReplayStore | null> {
+  const log: RevocationLog = {
+    info: (facts, message) => given.info({ scope, ...facts }, message),
+    warn: (facts, message) => given.warn({ scope, ...facts }, message),
+    error: (facts, message) => given.error({ scope, ...facts }, message),
+  };
   switch (kind) {
     case undefined:
     case 'off':

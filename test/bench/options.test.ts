@@ -2,13 +2,13 @@ import { expect, it } from 'vitest';
 import { readOptions } from '../../bench/run/options.js';
 
 it('reads how the benchmark is to run', () => {
-  const args = '--quick --runs 2 --seconds 3 --depths 2,4 --only gate,cache';
+  const args = '--quick --runs 2 --seconds 3 --depths 2,4 --only gate,latency';
   const { plan, only } = readOptions(args.split(' '));
   expect(plan).toMatchObject({ mode: 'quick', runs: 2, seconds: 3, latencySeconds: 3, overloadSeconds: 3 });
   expect([plan.depths, plan.coreDepths, only]).toEqual([
     [2, 4],
     [2, 4],
-    ['gate', 'cache'],
+    ['gate', 'latency'],
   ]);
 });
 

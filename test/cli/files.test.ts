@@ -53,7 +53,9 @@ it('takes files as editors of Windows write them, but for UTF-16, which it names
   expect(await call(withMark)).toMatchObject({ code: 0, stderr: '' });
   const refused = await call(utf16);
   expect(refused.code).toBe(2);
-  expect(refused.stderr).toContain('windows-bot.key is UTF-16 text, expected a private key (JWK) in UTF-8');
+  expect(refused.stderr).toContain(
+    'cannot read a private key (JWK) from windows-bot.key: it is UTF-16, expected UTF-8',
+  );
 });
 
 describe('keygen', () => {
@@ -366,7 +368,7 @@ it('a key file with a secret in the wrong place is not quoted', async () => {
 describe('help', () => {
   it('--help and --version end well', async () => {
     const help = await work.done('--help');
-    const names = ['serve', 'demo', 'verify', 'audit', 'keygen', 'issue', 'delegate', 'invoke', 'revoke'];
+    const names = ['serve', 'log', 'verify', 'audit', 'keygen', 'issue', 'delegate', 'invoke', 'revoke'];
     for (const name of names) expect(help.stdout).toMatch(new RegExp(`^  ${name} `, 'm'));
     for (const { stdout } of await Promise.all(names.map((name) => work.done(name, '--help')))) {
       expect(stdout).toContain('Examples:\n');

@@ -51,12 +51,6 @@ const ROWS: readonly (readonly [name: string, args: readonly string[], message: 
     'correct it: a verifier refuses such JSON',
   ],
   [
-    'a time without a stream',
-    ['verify', 'bundle.json', '--at', 'call'],
-    '--at is for a stream',
-    'give --stream too, or leave it out',
-  ],
-  [
     'a file in place of a DID',
     ['revoke', '--did', 'bot.pub'],
     'did is "bot.pub", expected a DID',

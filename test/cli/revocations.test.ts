@@ -1,20 +1,15 @@
-import { spawnSync } from 'node:child_process';
+import { execFile, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { lockFile } from '../../src/files/locked-file.js';
 import { ENTRY_FILE } from '../../src/revocation/store/entry-file.js';
+import { connectRedis } from '../../src/redis/connection.js';
 import { RedisServer } from '../usage/redis-server.js';
+import { MAIN, startService } from './drs.js';
 import { needs } from '../support/programs.js';
-
-const EXPORTED = `{"status_list_index":3}
-{"status_list_index":7,"reason":"leaked"}
-{"status_list_index":9007199254740991}
-{"did":"did:key:z1","reason":"stolen"}
-`;
-const MAIN = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
 
 describe('drs revocations', { ...needs('redis-server'), shuffle: false }, () => {
   let redis: RedisServer;
@@ -36,7 +31,22 @@ describe('drs revocations', { ...needs('redis-server'), shuffle: false }, () => 
     rmSync(folder, { recursive: true });
   });
 
-  it('moves a file to Redis and back, once', () => {
+  /** What a service lists that has these settings. */
+  const listedBy = async (settings: Record<string, string>) => {
+    const token = { DRS_ADMIN_TOKEN: 'the-token-of-this-test' };
+    const service = await startService({ ...token, ...settings });
+    try {
+      // As where `/admin` is on an address of its own.
+      const env = { PATH: process.env['PATH'], ...token, DRS_ADMIN_URL: service.url };
+      const list = [MAIN, 'revocations', 'list'];
+      const { stdout } = await promisify(execFile)(process.execPath, list, { env });
+      return stdout.split('\n').slice(0, -1).toSorted();
+    } finally {
+      await service.stop();
+    }
+  };
+
+  it('moves a file to Redis and back, once', async () => {
     const text = [
       '{"status_list_index":9007199254740991}',
       '{"status_list_index":7,"reason":"leaked"}',
@@ -50,8 +60,24 @@ describe('drs revocations', { ...needs('redis-server'), shuffle: false }, () => 
       stdout: 'imported: 4 of 4 entries were new to Redis\n',
     });
     expect(run('import', file).stdout).toBe('imported: 0 of 4 entries were new to Redis\n');
-    expect(run('export')).toMatchObject({ status: 0, stdout: EXPORTED });
     expect(readFileSync(file, 'utf8')).toBe(text);
+    const listed = await listedBy({ REVOCATION_STORE: 'redis', REDIS_URL: redis.url });
+    expect(listed).toEqual([
+      '{"did":"did:key:z1","reason":"stolen"}',
+      '{"status_list_index":3}',
+      '{"status_list_index":7,"reason":"leaked"}',
+      '{"status_list_index":9007199254740991}',
+    ]);
+    // The way back: the keys go, and the list is a file for a service, and for an import.
+    const back = path.join(folder, 'back.txt');
+    writeFileSync(back, listed.map((line) => `${line}\n`).join(''));
+    const connection = await connectRedis(redis.url);
+    for (let key; (key = await connection.find('{drs:revocations}:*')) !== undefined;)
+      await connection.send(key, ['DEL', key]);
+    expect(await connection.find('*')).toBeUndefined();
+    connection.destroy();
+    expect(await listedBy({ REVOCATION_STORE_PATH: back })).toEqual(listed);
+    expect(run('import', back).stdout).toBe('imported: 4 of 4 entries were new to Redis\n');
   });
 
   it('says what it cannot read or reach, and leaves no lock for a file that is not there', () => {
@@ -61,7 +87,8 @@ describe('drs revocations', { ...needs('redis-server'), shuffle: false }, () => 
       stderr: expect.stringContaining(`cannot read revocations from ${missing}: no such file`) as string,
     });
     expect(existsSync(`${missing}.lock`)).toBe(false);
-    const { stderr } = spawnSync(process.execPath, [MAIN, 'revocations', 'export'], {
+    writeFileSync(file, '');
+    const { stderr } = spawnSync(process.execPath, [MAIN, 'revocations', 'import', file], {
       env: { PATH: process.env['PATH'], REDIS_URL: 'redis://:secret@127.0.0.1:1' },
       encoding: 'utf8',
     });
@@ -89,6 +116,6 @@ describe('drs revocations', { ...needs('redis-server'), shuffle: false }, () => 
       expect.stringContaining(`is in use by process ${process.pid} on`),
     ]);
     await lock.close();
-    expect(run('export').stdout).toBe(EXPORTED);
+    expect(run('import', file).stdout).toBe('imported: 1 of 1 entries were new to Redis\n');
   });
 });

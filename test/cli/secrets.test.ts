@@ -43,7 +43,10 @@ describe('a private key', () => {
       { encrypted, key: encoded, memory: 1 },
       { encrypted: encrypted.replace('64', '8'), key: encoded },
       { encrypted, key: bytes },
-      { encrypted, key: bytes.fill(0, 60, 61).toString('base64url') },
+      {
+        encrypted,
+        key: Buffer.from(bytes.map((byte, at) => (at === 60 ? byte ^ 1 : byte))).toString('base64url'),
+      },
       { encrypted, key: encoded.slice(0, 64) },
       { encrypted, key: '' },
       { encrypted, key: `${encoded}=` },

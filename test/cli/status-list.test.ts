@@ -1,19 +1,9 @@
-import { spawn } from 'node:child_process';
 import { compactVerify, importJWK } from 'jose';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { publicKeyOf } from '../../src/protocol/did-key.js';
-import { firstLine } from '../support/child.js';
+import { ListServer } from '../revocation/list-server.js';
 import { startService } from '../support/service.js';
-import { createWorkplace, MAIN, type Workplace, words } from './drs.js';
-
-/** `drs status-list serve` on a free port. */
-async function serveList(work: Workplace, file: string) {
-  const child = spawn(process.execPath, [MAIN, 'status-list', 'serve', file, '--port', '0'], {
-    cwd: work.directory,
-  });
-  const line = await firstLine(child.stderr);
-  return { url: /http:\S+\//.exec(line)?.[0] ?? '', stop: () => child.kill() };
-}
+import { createWorkplace, type Workplace, words } from './drs.js';
 
 describe('drs status-list', () => {
   let work: Workplace;
@@ -48,9 +38,12 @@ describe('drs status-list', () => {
     );
     const invoke = words('invoke --key bot.key --chain root.jwt --tool-server https://tools.example');
     await work.done(...invoke, '--args', '{"tool":"x"}', '-o', 'bundle.json');
-    const list = await serveList(work, 'list.jwt');
+    // Whatever serves files, and calls them so.
+    const list = await ListServer.start();
+    list.respond = (_, response) =>
+      void work.read('list.jwt').then((text) => response.setHeader('content-type', 'text/plain').end(text));
     const service = await startService({
-      STATUS_LIST_BASE_URL: `${list.url}list`,
+      STATUS_LIST_BASE_URL: list.url,
       STATUS_LIST_ISSUER: issuer,
       STATUS_CACHE_TTL_SECS: '1',
     });
@@ -65,7 +58,7 @@ describe('drs status-list', () => {
       await expect.poll(verify).toMatch(/^valid/);
     } finally {
       await service.stop();
-      list.stop();
+      await list.close();
     }
   });
 
@@ -81,7 +74,6 @@ describe('drs status-list', () => {
     [['revoke', '--key', 'org.key', 'list.jwt', '-1'], /-1|option/],
     [['revoke', '--key', 'org.key', 'list.jwt', 'seven'], /seven/],
     [['revoke', '--key', 'org.key', 'org.pub', '1'], /is not a status list/],
-    [['serve', 'missing.jwt'], /cannot read a status list/],
   ])('refuses %j and changes nothing', async (args, says) => {
     const before = await work.read('list.jwt');
     const { code, stderr } = await work.drs(['status-list', ...args]);

@@ -84,11 +84,6 @@ describe.each([
       const client = clientOf(service.url, transport);
       expect(await client.verify(presented, call)).toEqual(await verifier.verify(presented, call));
     });
-
-    it('takes an address with a path and a slash', async () => {
-      const client = clientOf(`${service.url}/`, transport);
-      expect(await client.verify(bundle)).toMatchObject({ valid: true });
-    });
   });
 
   it('keeps its connections for one call after another', async () => {

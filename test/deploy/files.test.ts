@@ -6,7 +6,6 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { GATED_METHODS } from '../../src/gate/mcp-methods.js';
 import { readConfiguration, VARIABLES } from '../../src/service/configuration/configuration.js';
 import { makeCertificate } from '../support/certificates.js';
 import { eventually } from '../support/eventually.js';
@@ -43,25 +42,6 @@ describe('the health check of the image', () => {
       await expect(check(asked)).rejects.toMatchObject({ code: 1 });
     }
   });
-});
-
-it('the recipe for the MCP guardrails of agentgateway has it ask about every gated method', () => {
-  interface Recipe {
-    readonly binds: readonly {
-      readonly listeners: readonly {
-        readonly routes: readonly {
-          readonly policies: {
-            readonly mcpGuardrails: { readonly processors: readonly { readonly methods: object }[] };
-          };
-        }[];
-      }[];
-    }[];
-  }
-  const { binds } = parse(read('gateways/agentgateway/config-ext-mcp.yaml')) as Recipe;
-  const processors = binds[0]?.listeners[0]?.routes[0]?.policies.mcpGuardrails.processors ?? [];
-  expect(processors.map(({ methods }) => methods)).toEqual([
-    Object.fromEntries(GATED_METHODS.map((method) => [method, 'request'])),
-  ]);
 });
 
 describe('compose.yaml', () => {

@@ -3,7 +3,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { request } from 'undici';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { inspectorPage } from '../../src/service/routes/inspector.js';
 import { makeBundle } from '../support/chain.js';
 import { firstLine } from '../support/child.js';
 import { eventually } from '../support/eventually.js';
@@ -30,7 +29,6 @@ let service: RunningService;
 beforeAll(async () => {
   service = await startService({
     MAX_BODY_BYTES: '65536',
-    INSPECTOR: '1',
     DRS_ADMIN_TOKEN: 's3cret-token',
   });
 });
@@ -125,7 +123,7 @@ describe(`HTTP, over ${FRONT_END}`, () => {
       ['HEAD', '/healthz'],
       ['POST', '/verify'],
       ['GET', '/unknown'],
-      ['GET', '/inspect'],
+      ['GET', '/openapi.json'],
       // In pieces.
       ['GET', '/admin/revocations'],
     ] as const) {
@@ -213,34 +211,6 @@ describe(`HTTP, over ${FRONT_END}`, () => {
     expect(head.match(/^connection: .*$/gim)).toEqual(['Connection: close']);
     expect(pieces).not.toMatch(/connection/i);
     socket.destroy();
-  });
-
-  it('has the inspector as a page that nobody keeps or frames', async () => {
-    const [page, head, posted] = await Promise.all(
-      ['GET', 'HEAD', 'POST'].map((method) => fetch(`${service.url}/inspect?x#y`, { method })),
-    );
-    const text = inspectorPage();
-    const headers = {
-      'content-type': 'text/html; charset=utf-8',
-      'content-length': String(Buffer.byteLength(text)),
-      'content-security-policy': "frame-ancestors 'none'",
-      'cache-control': 'no-store',
-      'referrer-policy': 'no-referrer',
-      'x-content-type-options': 'nosniff',
-    };
-    for (const answer of [page, head]) {
-      expect([answer?.status, Object.fromEntries(answer?.headers ?? [])]).toMatchObject([200, headers]);
-      // It is never kept, so nobody asks whether it is still the same.
-      expect(answer?.headers.get('etag')).toBe(null);
-    }
-    expect([await page?.text(), await head?.text()]).toEqual([text, '']);
-    expect([posted?.status, posted?.headers.get('allow')]).toEqual([405, 'GET, HEAD']);
-    // As a browser asks that follows a link.
-    const linked = await sendRaw(
-      service.port,
-      'GET /inspect HTTP/1.1\r\nHost: x\r\nSec-Fetch-Site: cross-site\r\nConnection: close\r\n\r\n',
-    );
-    expect(linked).toMatch(/^HTTP\/1\.1 200 /);
   });
 
   it('reads header values as UTF-8', async () => {

@@ -20,7 +20,7 @@ import { send } from '../middleware/http.js';
 import { ListServer } from '../revocation/list-server.js';
 import { listWith } from '../revocation/lists.js';
 import { eventually } from '../support/eventually.js';
-import { AUTHORIZATION, callOnce, clientOf, EXT_MCP, grpcPortOf } from '../support/grpc.js';
+import { AUTHORIZATION, callOnce, clientOf, grpcPortOf } from '../support/grpc.js';
 import { startService as startServiceHere } from '../support/service-in-process.js';
 import { hasProcess, startService, type RunningService } from '../support/service.js';
 
@@ -165,43 +165,26 @@ describe('a gate with a status list and gRPC', () => {
     });
   });
 
-  it.each([AUTHORIZATION, EXT_MCP])('hands the signed context on over %s', async (name) => {
-    const client = clientOf(name, grpcPortOf(gate));
+  it('hands the signed context on over gRPC', async () => {
+    const client = clientOf(AUTHORIZATION, grpcPortOf(gate));
     const bundle = mcpBundle();
     const http = {
       method: 'POST',
       headers: { 'x-drs-bundle': bundle },
       raw_body: Buffer.from(toolCall()),
     };
-    const { params } = JSON.parse(toolCall()) as { params: object };
-    const answer =
-      name === AUTHORIZATION
-        ? await callOnce(client, 'Check', {
-            attributes: { request: { http } },
-          })
-        : await callOnce(client, 'CheckRequest', {
-            method: 'tools/call',
-            headers: [{ key: 'x-drs-bundle', value: Buffer.from(bundle) }],
-            mcp_request: Buffer.from(JSON.stringify(params)),
-          });
+    const answer = await callOnce(client, 'Check', { attributes: { request: { http } } });
     client.close();
-    const { ok_response: ok, header_mutation: mutation } = answer as unknown as {
-      ok_response?: {
-        headers: { header: { key: string; value: string } }[];
-        headers_to_remove: string[];
-      };
-      header_mutation?: {
-        set: { key: string; value: Buffer }[];
-        remove: string[];
-      };
+    const { ok_response: ok } = answer as unknown as {
+      ok_response: { headers: { header: { key: string; value: string } }[]; headers_to_remove: string[] };
     };
-    const set = ok?.headers.map(({ header }) => header) ?? mutation?.set ?? [];
+    const set = ok.headers.map(({ header }) => header);
     const token = String(set.find((header) => header.key === 'x-drs-context')?.value);
     expect(decodeJwt(token)).toMatchObject({
       iss: key.did,
       bundle_digest: digest(bundle),
     });
-    expect(ok?.headers_to_remove ?? mutation?.remove).toEqual([
+    expect(ok.headers_to_remove).toEqual([
       ...['x-drs-root-name', 'x-drs-session-id', 'x-drs-correlation-id', 'x-drs-observed'],
     ]);
   });
@@ -261,7 +244,7 @@ describe('the file of trusted roots', () => {
     await eventually(() => expect(reads('the trusted roots cannot be read')).toBe(1));
     expect(await ask()).toMatchObject({ code: 'ROOT_POLICY_EXCEEDED' });
     const metrics = await (await fetch(`${service.url}/metrics`)).text();
-    expect(metrics).toContain('drs_trusted_roots_faulty 1\n');
+    expect(metrics).toContain('drs_reload_failed{part="roots"} 1\n');
     expect(metrics).toContain('drs_trusted_roots_reads_total{outcome="refused"} 1\n');
     trust(trusted(key.did));
     await eventually(async () => expect(await ask()).toMatchObject({ code: 'UNTRUSTED_ROOT' }));
@@ -270,6 +253,6 @@ describe('the file of trusted roots', () => {
     await eventually(async () => expect(await ask()).toMatchObject({ code: 'ROOT_EXPIRED' }));
     trust(trusted(root));
     await eventually(async () => expect(await ask()).toMatchObject({ status: 200 }));
-    expect(await (await fetch(`${service.url}/metrics`)).text()).toContain('drs_trusted_roots_faulty 0\n');
+    expect(await (await fetch(`${service.url}/metrics`)).text()).toContain('drs_reload_failed{part="roots"} 0\n');
   });
 });

@@ -5,7 +5,11 @@ import path from 'node:path';
 import { once } from 'node:events';
 import fc from 'fast-check';
 import { importJWK, jwtVerify } from 'jose';
-import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import {
+  Client,
+  ClientCredentialsProvider,
+  StreamableHTTPClientTransport,
+} from '@modelcontextprotocol/client';
 import { Agent, request } from 'undici';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { generateKey, issueRootDelegation } from '../../src/issue/index.js';
@@ -294,6 +298,72 @@ for (const recipe of RECIPES)
         expect(text).toMatch(/rate_limited/i);
       }
       expect((await call(other, one)).text).toContain('MISSING_BUNDLE');
+    },
+  );
+
+for (const recipe of RECIPES)
+  it(
+    `${recipe.folder} lets a client sign in at a tool server that wants a token`,
+    needsOf(recipe),
+    async () => {
+      let url = '';
+      const metadata = '/.well-known/oauth-protected-resource';
+      const guarded = await startToolServer(({ url: asked = '', headers, socket }, res) => {
+        const issuer = `http://127.0.0.1:${socket.localPort}`;
+        const answer = (body: object) =>
+          !!res.setHeader('Content-Type', 'application/json').end(JSON.stringify(body));
+        if (asked.startsWith(metadata))
+          return answer({ resource: `${url}/mcp`, authorization_servers: [issuer] });
+        if (asked === '/.well-known/oauth-authorization-server')
+          return answer({
+            ...{ issuer, token_endpoint: `${issuer}/token`, authorization_endpoint: `${issuer}/ask` },
+            ...{ response_types_supported: ['code'], grant_types_supported: ['client_credentials'] },
+          });
+        if (asked === '/token') return answer({ access_token: 't0ken', token_type: 'Bearer' });
+        if (headers.authorization === 'Bearer t0ken') return false;
+        const challenge = `Bearer resource_metadata="${url}${metadata}/mcp"`;
+        return !!res.writeHead(401, { 'WWW-Authenticate': challenge }).end('{"error":"no token"}');
+      });
+      stops.push(() => guarded.close());
+      const gate =
+        recipe.isOfGuard === true
+          ? await openGuard(guarded.port, {})
+          : await startService({ SERVER_IDENTITY: 'any' });
+      stops.push(() => gate.stop());
+      const proxy = await startRecipe(recipe, gate.port, guarded.port);
+      stops.push(() => proxy.stop());
+      ({ url } = proxy);
+
+      // As they are: the status, the challenge and the body of the tool server.
+      const refused = await fetch(`${url}/mcp`, { headers: EVENTS });
+      expect([refused.status, refused.headers.get('www-authenticate'), await refused.text()]).toEqual([
+        401,
+        `Bearer resource_metadata="${url}${metadata}/mcp"`,
+        '{"error":"no token"}',
+      ]);
+      const authProvider = new ClientCredentialsProvider({
+        ...{ clientId: 'agent', clientSecret: 's3cret', expectedIssuer: `http://127.0.0.1:${guarded.port}` },
+      });
+      const client = signCalls(new Client({ name: 'agent', version: '1.0.0' }), await delegation());
+      await client.connect(new StreamableHTTPClientTransport(new URL(`${url}/mcp`), { authProvider }));
+      const called = await client.callTool({ name: 'search', arguments: { query: 'tea' } });
+      expect(called.content).toEqual([{ type: 'text', text: 'search: tea' }]);
+      await client.close();
+      expect((await fetch(`${url}${metadata}`, { headers: SPOOFED })).status).toBe(200);
+      const asked = guarded.requests.filter((one) => one.url.startsWith(metadata));
+      expect(asked.map((one) => `${one.method} ${one.url}`)).toEqual([
+        `GET ${metadata}/mcp`,
+        `GET ${metadata}`,
+      ]);
+      expect(Object.keys(asked[1]?.headers ?? {}).filter((name) => name.startsWith('x-drs-'))).toEqual([]);
+      for (const [path, method] of [
+        [metadata, 'POST'],
+        [`${metadata}?a=b`, 'GET'],
+        [`${metadata}/mcp/x`, 'GET'],
+        [`${metadata}/%6dcp`, 'GET'],
+      ] as const)
+        expect((await fetch(url + path, { method })).status, path).toBeGreaterThanOrEqual(400);
+      expect(guarded.requests.filter((one) => one.url.startsWith(metadata))).toHaveLength(2);
     },
   );
 

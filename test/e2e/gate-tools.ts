@@ -1,6 +1,6 @@
 import { getRequestListener } from '@hono/node-server';
 import { createMcpHandler, McpServer } from '@modelcontextprotocol/server';
-import type { IncomingHttpHeaders } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { z } from 'zod';
 import { listen } from '../middleware/http.js';
 
@@ -20,7 +20,10 @@ export interface ToolServer {
   readonly close: () => Promise<void>;
 }
 
-export async function startToolServer(): Promise<ToolServer> {
+/** @param answers whether it has answered a request itself, in place of the MCP server */
+export async function startToolServer(
+  answers: (req: IncomingMessage, res: ServerResponse) => boolean = () => false,
+): Promise<ToolServer> {
   const requests: ToolServer['requests'][number][] = [];
   const calls: string[] = [];
   const waiting: (() => void)[] = [];
@@ -39,6 +42,7 @@ export async function startToolServer(): Promise<ToolServer> {
   const server = await listen((req, res) => {
     const { headers, method = '', url: asked = '' } = req;
     requests.push({ headers, method, url: asked });
+    if (answers(req, res)) return;
     if (method !== 'GET' || headers['last-event-id'] === undefined) {
       void listener(req, res);
       return;

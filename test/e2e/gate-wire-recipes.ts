@@ -16,8 +16,8 @@ export interface WireRecipe {
   readonly name: string;
   /** The headers of the caller that the gate is sent; the proxy adds others. Names in lower case. */
   readonly sent: readonly string[];
-  /** The only path that is forwarded. */
-  readonly path: unknown;
+  /** Whether a path is forwarded. */
+  readonly forwards: (path: string) => boolean;
   /** The headers of the caller that go no further. Those of the bundle only after the verdict. */
   readonly removed: readonly string[];
   /** What the proxy itself says to the gate. */
@@ -97,7 +97,9 @@ function envoy(): WireRecipe {
   return {
     name: 'envoy',
     sent: names(at(filter, 'allowed_headers', 'patterns')),
-    path: at(manager, 'route_config', 'virtual_hosts', 0, 'routes', 0, 'match', 'path'),
+    forwards: matcherOf(
+      at(manager, 'route_config', 'virtual_hosts', 0, 'routes', 0, 'match', 'safe_regex', 'regex'),
+    ),
     removed: names(at(manager, 'route_config', 'virtual_hosts', 0, 'request_headers_to_remove')),
     added: ENVOY_ADDS,
     maxBodyBytes: Number(at(filter, 'with_request_body', 'max_request_bytes')),
@@ -119,7 +121,9 @@ function envoyGateway(): WireRecipe {
   return {
     name: 'envoy-gateway',
     sent: names(at(auth, 'headersToExtAuth')),
-    path: at(of('HTTPRoute'), 'rules', 0, 'matches', 0, 'path', 'value'),
+    forwards: matcherOf(
+      (at(of('HTTPRoute'), 'rules', 0, 'matches') as Node[]).map((one) => at(one, 'path', 'value')),
+    ),
     removed: names(at(of('HTTPRoute'), 'rules', 0, 'filters', 0, 'requestHeaderModifier', 'remove')),
     added: ENVOY_ADDS,
     maxBodyBytes: Number(at(auth, 'bodyToExtAuth', 'maxRequestBytes')),
@@ -139,7 +143,7 @@ function traefik(): WireRecipe {
   return {
     name: 'traefik',
     sent: names(at(auth, 'authRequestHeaders')),
-    path: /^Path\(`([^`]*)`\) && \(/.exec(rule)?.[1],
+    forwards: matcherOf(/^PathRegexp\(`([^`]*)`\) && \(/.exec(rule)?.[1]),
     // trustForwardHeader: false, and no trusted address.
     removed: [
       ...emptied(middlewares, 'one-method'),
@@ -166,7 +170,7 @@ function apisix(): WireRecipe {
   return {
     name: 'apisix',
     sent: [...names(at(auth, 'request_headers')), 'content-encoding'],
-    path: at(route, 'uri'),
+    forwards: matcherOf(at(route, 'uris')),
     removed: [
       ...names(at(plugins, 'proxy-rewrite', 'headers', 'remove')),
       // This plugin runs after forward-auth.
@@ -197,7 +201,7 @@ function agentgateway(): WireRecipe {
   return {
     name: 'agentgateway',
     sent: names(at(auth, 'includeRequestHeaders')),
-    path: at(route, 'matches', 0, 'path', 'exact'),
+    forwards: matcherOf([at(route, 'matches', 0, 'path', 'exact')]),
     removed: names(at(route, 'policies', 'requestHeaderModifier', 'remove')),
     added: [
       ...['host', 'content-length', 'x-envoy-auth-partial-body'],
@@ -207,6 +211,12 @@ function agentgateway(): WireRecipe {
     treat: (answer, callers) =>
       answer.status < 200 || answer.status >= 300 ? denied(answer) : replaceAll(answer, callers, list),
   };
+}
+
+/** @param paths a regular expression for whole paths, or all of them */
+function matcherOf(paths: unknown): (path: string) => boolean {
+  return (path) =>
+    Array.isArray(paths) ? paths.includes(path) : new RegExp(`^(?:${String(paths)})$`).test(path);
 }
 
 function expectPath(path: unknown): void {

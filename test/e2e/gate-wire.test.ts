@@ -25,7 +25,13 @@ describe.each(WIRE_RECIPES)('the recipe for $name, which is not run here', (reci
 
   it('sends what the gate reads, and takes off what names another method or path, and the bundle', () => {
     expect(recipe.sent).toEqual(expect.arrayContaining(READ));
-    expect(recipe.path).toBe('/mcp');
+    const metadata = '/.well-known/oauth-protected-resource';
+    expect(['/mcp', metadata, `${metadata}/mcp`].map(recipe.forwards)).toEqual(
+      recipe.name === 'agentgateway' ? [true, false, false] : [true, true, true],
+    );
+    expect(['/mcp/', '/', '/mcpx', `${metadata}/x`, `/x${metadata}`].map(recipe.forwards)).not.toContain(
+      true,
+    );
     expect([...recipe.sent, ...recipe.added]).toContain('x-forwarded-for');
     expect(recipe.removed).toEqual(expect.arrayContaining([...OVERRIDES, 'x-drs-bundle']));
     // The gate gets the bundle: it goes after the verdict.

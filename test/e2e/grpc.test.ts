@@ -10,15 +10,7 @@ import { mcpBundle, toolCall } from '../gate/attacks.js';
 import { mcpChain } from '../gate/decide.js';
 import { ListServer } from '../revocation/list-server.js';
 import { eventually } from '../support/eventually.js';
-import {
-  AUTHORIZATION,
-  callOnce,
-  clientOf,
-  DEFINITIONS,
-  EXT_MCP,
-  grpcPortOf,
-  HEALTH,
-} from '../support/grpc.js';
+import { AUTHORIZATION, callOnce, clientOf, DEFINITIONS, grpcPortOf, HEALTH } from '../support/grpc.js';
 import { failureOf, startService as startServiceHere } from '../support/service-in-process.js';
 import { metricOf, runToExit, startService, type RunningService } from '../support/service.js';
 
@@ -251,73 +243,6 @@ describe('Authorization/Check', () => {
   });
 });
 
-describe('ExtMcp', () => {
-  let gateway: Client;
-  beforeAll(() => {
-    gateway = clientOf(EXT_MCP, port);
-  });
-  afterAll(() => gateway.close());
-
-  const params = { name: 'search', arguments: { query: 'tea' } };
-  const ask = (method: string, request?: string | Buffer, bundle = mcpBundle()) =>
-    callOnce(gateway, 'CheckRequest', {
-      service_names: ['tools'],
-      method,
-      metadata_context: { fields: { a: { stringValue: 'b' } } },
-      headers: [{ key: 'x-drs-bundle', value: Buffer.from(bundle) }],
-      ...(request === undefined ? {} : { mcp_request: Buffer.from(request) }),
-    });
-
-  it('allows a signed call once, with the context as headers and metadata', async () => {
-    const bundle = mcpBundle();
-    const allowed = await ask('tools/call', JSON.stringify(params), bundle);
-    const { header_mutation: mutation } = allowed as unknown as {
-      header_mutation: { set: { key: string; value: Buffer }[]; remove: string[] };
-    };
-    expect(allowed).toMatchObject({
-      result: 'pass',
-      metadata: { fields: { chain_depth: { numberValue: 2 } } },
-    });
-    expect(mutation.set.map(({ key, value }) => `${key}: ${value.toString()}`)).toContain(
-      'x-drs-tool: search',
-    );
-    expect(mutation.remove).toEqual(UNSAID);
-    const again = (await ask('tools/call', JSON.stringify(params), bundle)) as {
-      error?: { mcp_error: Buffer };
-    };
-    expect(again).toMatchObject({
-      result: 'error',
-      error: { code: 'PERMISSION_DENIED', reason: 'DRS: REPLAY_DETECTED' },
-    });
-    expect(JSON.parse(again.error?.mcp_error.toString() ?? '')).toMatchObject({
-      code: -32010,
-      data: { code: 'REPLAY_DETECTED', status: 409 },
-    });
-  });
-
-  it.each<[string, string | Buffer | undefined, string]>([
-    ['no params', undefined, 'DRS: INVALID_TOOL_CALL'],
-    ['empty params', '', 'DRS: INVALID_JSONRPC'],
-    ['params that end the message', '{},"method":"tools/list"', 'DRS: INVALID_JSONRPC'],
-    ['params that end the message, and begin another', '{}},{"a":{}', 'DRS: INVALID_JSONRPC'],
-    ['params that are no UTF-8', Buffer.from([0x7b, 0xff, 0x7d]), 'DRS: BINDING_MISMATCH'],
-    ['a name twice', '{"name":"fetch","name":"search","arguments":{"query":"tea"}}', 'DRS: BINDING_MISMATCH'],
-    ['params beyond MAX_BODY_BYTES', JSON.stringify('x'.repeat(1_048_576)), 'DRS: BODY_TOO_LARGE'],
-    ['params with too many members', `[${'{},'.repeat(300_000)}0]`, 'DRS: BODY_TOO_LARGE'],
-  ])('denies %s', async (_, request, reason) => {
-    expect(await ask('tools/call', request)).toMatchObject({ result: 'error', error: { reason } });
-  });
-
-  it('passes what is no tool call, and every answer', async () => {
-    const passed = await ask('tools/list');
-    expect(passed).toMatchObject({ result: 'pass', header_mutation: { set: [] } });
-    expect((passed['header_mutation'] as { remove: string[] }).remove).toHaveLength(13);
-    expect(
-      await callOnce(gateway, 'CheckResponse', { method: 'tools/call', mcp_response: Buffer.from('{}') }),
-    ).toMatchObject({ result: 'pass' });
-  });
-});
-
 describe('time', () => {
   it('computes no verdict that would come too late', async () => {
     const before = await metricsOf(service);
@@ -480,7 +405,7 @@ describe('health, and the end', () => {
     const health = clientOf(HEALTH, grpcPortOf(leaving));
     const gate = clientOf(AUTHORIZATION, grpcPortOf(leaving));
     const check = (name: string) => callOnce(health, 'Check', { service: name });
-    for (const name of ['', AUTHORIZATION, EXT_MCP]) expect(await check(name)).toEqual({ status: 'SERVING' });
+    for (const name of ['', AUTHORIZATION]) expect(await check(name)).toEqual({ status: 'SERVING' });
     expect(await statusOf(check('another'))).toBe(status.NOT_FOUND);
     const ended = leaving.stop();
     await eventually(async () => expect(await check('')).toEqual({ status: 'NOT_SERVING' }));
@@ -493,12 +418,7 @@ describe('health, and the end', () => {
 
   it('counts calls and decisions', async () => {
     const before = await metricsOf(service);
-    const gateway = clientOf(EXT_MCP, port);
-    for (let number = 0; number < 2; number++) {
-      await callOnce(envoy, 'Check', question());
-      await callOnce(gateway, 'CheckRequest', { method: 'ping' });
-    }
-    gateway.close();
+    for (let number = 0; number < 2; number++) await callOnce(envoy, 'Check', question());
     const { over } = open(dial());
     expect(await over).toMatchObject({ status: String(status.DEADLINE_EXCEEDED) });
     const { stream } = open(dial());
@@ -507,9 +427,8 @@ describe('health, and the end', () => {
       const text = await metricsOf(service);
       const counted = (series: string) => metricOf(text, series) - metricOf(before, series);
       expect(counted('drs_grpc_calls_total{method="check",status="ok"}')).toBe(2);
-      expect(counted('drs_grpc_calls_total{method="mcp_request",status="ok"}')).toBe(2);
       expect(counted('drs_grpc_calls_total{method="check",status="deadline_exceeded"}')).toBe(1);
-      expect(counted('drs_grpc_call_duration_seconds_count{method="mcp_request"}')).toBe(2);
+      expect(counted('drs_grpc_call_duration_seconds_count{method="check"}')).toBe(4);
       expect(counted('drs_gate_decisions_total{protocol="mcp",decision="allow",code=""}')).toBe(2);
     });
     await allGivenBack();

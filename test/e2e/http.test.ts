@@ -195,24 +195,6 @@ describe('the HTTP interface', () => {
     socket.destroy();
   });
 
-  it.each([
-    ['{"tool":"search","query":"tea","estimated_cost_usd":5e-2}', 'match'],
-    ['{"tool":"search","query":"coffee","estimated_cost_usd":0.05}', 'mismatch'],
-    ['{"tool":"search","tool":"search","query":"tea","estimated_cost_usd":0.05}', 'invalid_body'],
-    ['{"tool":"search","query":9007199254740993}', 'invalid_body'],
-    ['null', 'mismatch'],
-  ])('binds the body %s: %s', async (body, binding) => {
-    const text = JSON.stringify(makeBundle(2)).replace('{', `{"body":${body},`);
-    const answer = await json(await service.post('/verify', text));
-    expect(Object.keys(answer)).toEqual(['valid', 'context', 'binding']);
-    expect(answer).toMatchObject({ valid: true, binding });
-  });
-
-  it('tells no binding where the chain is not valid', async () => {
-    const answer = await json(await service.post('/verify', { ...makeBundle(2), receipts: [], body: {} }));
-    expect(Object.keys(answer)).toEqual(['valid', 'error']);
-  });
-
   it('answers pipelined requests in order, and never mixes them up', async () => {
     const bodies = [makeBundle(1), {}, makeBundle(2), []].map((bundle) => JSON.stringify(bundle));
     const expected = ['1', 'MALFORMED_BUNDLE', '2', 'MALFORMED_BUNDLE'];
@@ -287,7 +269,7 @@ describe('the HTTP interface', () => {
     await own.stop();
   });
 
-  it('tells Prometheus what happened, from 100 µs up', async () => {
+  it('tells Prometheus what happened, from 100 µs to 10 s', async () => {
     const series = [
       'drs_verify_verifications_total{result="valid"}',
       'drs_binding_checks_total{result="match"}',
@@ -308,9 +290,10 @@ describe('the HTTP interface', () => {
     expect(await read()).toEqual(before.map((value) => value + 1));
     const response = await fetch(`${service.url}/metrics`);
     expect(response.headers.get('content-type')).toMatch(/^text\/plain; version=0\.0\.4/);
-    expect(await response.text()).toContain(
-      'drs_http_request_duration_seconds_bucket{le="0.0001",endpoint="verify"}',
-    );
+    const text = await response.text();
+    // The last ones are where the time of an overloaded service is.
+    for (const bound of ['0.0001', '0.5', '1', '2.5', '5', '10'])
+      expect(text).toContain(`drs_http_request_duration_seconds_bucket{le="${bound}",endpoint="verify"}`);
   });
 
   describe('POST /admin/revoke', () => {
@@ -410,14 +393,14 @@ describe('the HTTP interface', () => {
   });
 
   it('lists revocations to nobody without the token', async () => {
-    const list = (headers: Record<string, string>, method = 'GET') =>
-      fetch(`${service.url}/admin/revocations`, { method, headers });
+    const list = (headers: Record<string, string>) => fetch(`${service.url}/admin/revocations`, { headers });
     expect((await list({})).status).toBe(401);
     expect((await list({ Authorization: 'Bearer wrong' })).status).toBe(401);
-    const head = await list({ Authorization: 'Bearer s3cret-token' }, 'HEAD');
-    expect([head.status, await head.text()]).toEqual([200, '']);
-    const withBody =
-      'GET /admin/revocations HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer s3cret-token\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}';
+    const token = 'Authorization: Bearer s3cret-token\r\nConnection: close\r\n';
+    const head = `HEAD /admin/revocations HTTP/1.1\r\nHost: x\r\n${token}\r\n`;
+    // Nothing behind the headers.
+    expect(await sendRaw(service.port, head)).toMatch(/^HTTP\/1\.1 200 OK\r\n(?:[^\r]+\r\n)+\r\n$/);
+    const withBody = `GET /admin/revocations HTTP/1.1\r\nHost: x\r\n${token}Content-Length: 2\r\n\r\n{}`;
     expect(await sendRaw(service.port, withBody)).toMatch(/^HTTP\/1\.1 400 /);
   });
 });

@@ -120,6 +120,8 @@ describe('stopping', () => {
       { status: 'not_ready', reason: 'shutting_down', reasons: ['shutting_down'] },
     ]);
     expect((await service.post('/verify', makeBundle(1))).status).toBe(503);
+    const denied = await service.post('/gate/mcp', '{}');
+    expect([denied.status, denied.headers.get('x-drs-code')]).toEqual([503, 'VERIFIER_UNAVAILABLE']);
     for (const path of ['/healthz', '/verify', '/nowhere']) {
       const other = await connectRaw(service.port);
       const method = path === '/verify' ? 'POST' : 'GET';

@@ -50,7 +50,8 @@ describe('readiness, with used invocations in Redis', needs('redis-server'), () 
     await eventually(async () => expect(await readinessOf(strict)).toEqual(notReady(...reasons)));
     expect(await healthOf(strict)).toBe('NOT_SERVING');
     // The other is ready without it, and still refuses every call.
-    expect([await readinessOf(lenient), await healthOf(lenient)]).toEqual([READY, 'SERVING']);
+    expect(await readinessOf(lenient)).toEqual([200, { status: 'ready', reasons }]);
+    expect(await healthOf(lenient)).toBe('SERVING');
     for (const service of services)
       expect(await (await service.post('/verify', makeBundle(1))).json()).toMatchObject({
         error: { code: 'REPLAY_STORE_UNAVAILABLE' },
@@ -58,6 +59,12 @@ describe('readiness, with used invocations in Redis', needs('redis-server'), () 
     await redis.restart();
     await eventually(async () => expect(await readinessOf(strict)).toEqual(READY));
     expect(await healthOf(strict)).toBe('SERVING');
+    // Each line says whose record it is about.
+    for (const said of ['does not record', 'records again'])
+      await eventually(() => {
+        const lines = strict.log.filter(({ msg }) => String(msg).includes(said));
+        expect(lines.map(({ scope }) => scope).toSorted()).toEqual(['gate', 'verify']);
+      });
   });
 });
 
@@ -81,7 +88,8 @@ describe('readiness, with used invocations in memory', () => {
 });
 
 it('refuses to be ready without anything else', () => {
-  expect(problemsOf({ READY_WITHOUT: 'replay,status_list' })).toEqual([
-    expect.stringContaining('READY_WITHOUT is "replay,status_list"'),
-  ]);
+  for (const value of ['replay,status_list', 'none,replay'])
+    expect(problemsOf({ READY_WITHOUT: value })).toEqual([
+      expect.stringContaining(`READY_WITHOUT is "${value}"`),
+    ]);
 });

@@ -65,7 +65,7 @@ describe('REPLAY_PROTECTION=memory', { shuffle: false }, () => {
   });
 });
 
-it('REPLAY_PROTECTION=redis does not start where Redis is not', async () => {
-  const failure = await failureOf({ REPLAY_PROTECTION: 'redis', REDIS_URL: 'redis://127.0.0.1:1' });
+it.each(['REPLAY_PROTECTION', 'GATE_REPLAY'])('%s=redis does not start where Redis is not', async (name) => {
+  const failure = await failureOf({ [name]: 'redis', REDIS_URL: 'redis://127.0.0.1:1' });
   expect(failure).toEqual({ code: 1, says: expect.stringContaining('cannot connect to Redis') as string });
 });

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { FRESH, invoke, makeBundle, makeChain } from '../support/chain.js';
+import { FRESH, makeBundle } from '../support/chain.js';
 import { eventually } from '../support/eventually.js';
 import { FRONT_END } from '../support/front-end.js';
 import { startOnPort } from '../support/ports.mjs';
@@ -76,22 +76,6 @@ describe.runIf(canShare)('two instances on one port', { ...needs('redis-server')
 
   it('both answer', async () => {
     await askBoth('valid', async () => expect(await verify(makeBundle(1))).toBe('valid'));
-  });
-
-  it('accept an invocation once in all, and both refuse what one has acknowledged as revoked', async () => {
-    const [service] = instances as [RunningService];
-    const chain = makeChain(1, { 0: { drs_status_list_index: 7 } });
-    const once = invoke(chain, { jti: `inv:${Math.random()}` });
-    expect(await verify(once)).toBe('valid');
-    await askBoth('invalid', async () => expect(await verify(once)).toBe('REPLAY_DETECTED'));
-    const headers = { Authorization: `Bearer ${TOKEN}` };
-    expect((await service.post('/admin/revoke', { status_list_index: 7 }, headers)).status).toBe(200);
-    const before = await countsOf('invalid');
-    await eventually(async () => {
-      expect(await verify(invoke(chain, { jti: `inv:${Math.random()}` }))).toBe('RECEIPT_REVOKED');
-      const after = await countsOf('invalid');
-      for (const [at, count] of after.entries()) expect(count).toBeGreaterThan(before[at] ?? 0);
-    });
   });
 
   it('refuse a third one without SHARE_PORT', async () => {

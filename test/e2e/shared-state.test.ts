@@ -138,15 +138,6 @@ describe(
       expect(answers.filter((answer) => 'valid' in answer && answer.valid === true)).toHaveLength(1);
     });
 
-    it('lose nothing when one of them is killed, and the others go on', async () => {
-      const [one, , three] = services as [RunningService, RunningService, RunningService];
-      one.child.kill('SIGKILL');
-      await revokeOn(three);
-      services[0] = await start(both());
-      await allReady();
-      await checkReady();
-    });
-
     it('are not ready where the network is cut, and have caught up before they are again', async () => {
       const [one, , cut] = services as [RunningService, RunningService, RunningService];
       proxy.cut();

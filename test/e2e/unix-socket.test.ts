@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { connect, createServer, type Socket } from 'node:net';
+import { existsSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
 import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -10,7 +10,7 @@ import { problemsOf } from '../service/problems-of.js';
 import { makeBundle } from '../support/chain.js';
 import { eventually } from '../support/eventually.js';
 import { failureOf, startService as startServiceHere } from '../support/service-in-process.js';
-import { metricOf, runToExit, startService, type Environment } from '../support/service.js';
+import { runToExit, startService, type Environment } from '../support/service.js';
 import { needs } from '../support/programs.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'drs-unix-'));
@@ -72,7 +72,6 @@ describe('a service on a Unix socket', { shuffle: false }, () => {
       LISTEN_MODE: '600',
       RATE_LIMIT_PER_IP: '2',
       DRS_ADMIN_TOKEN: 'the-admin-token-of-this-test',
-      INSPECTOR: '1',
     });
     expect((await running.ask('/healthz')).status).toBe(200);
   });
@@ -93,40 +92,6 @@ describe('a service on a Unix socket', { shuffle: false }, () => {
     await eventually(() =>
       expect(service.log.find(({ msg }) => msg === 'admin')).toMatchObject({ address: 'unix' }),
     );
-  });
-
-  it('keeps the page once, however many clients do not take it', async () => {
-    const { service, ask } = running;
-    const page = (await ask('/inspect')).text;
-    const residentMib = () =>
-      Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${service.child.pid}/status`, 'latin1'))?.[1]) /
-      1024;
-    const before = residentMib();
-    const clients: Socket[] = [];
-    /** Asks, takes nothing of the answers, and waits until there are so many with this status. */
-    const askUntaken = async (request: string, status: number, count: number) => {
-      for (let left = 250; left > 0; left--) {
-        const socket = connect(socketPath).on('error', () => undefined);
-        clients.push(socket);
-        socket.pause().write(request);
-      }
-      await eventually(async () => {
-        const counter = `drs_http_requests_total{endpoint="inspect",status="${status}"}`;
-        expect(metricOf((await ask('/metrics')).text, counter)).toBe(count);
-      });
-      // The system keeps 200 kB for each. The rest of 250 pages would be more than 70 MiB.
-      expect(residentMib() - before).toBeLessThan(40);
-    };
-    expect(page.length).toBeGreaterThan(500_000);
-    await askUntaken('GET /inspect HTTP/1.1\r\nHost: x\r\n\r\n', 200, 251);
-    // Whoever reads late gets all of it, before uWebSockets.js gives up on who takes nothing, after 10 s.
-    const late = clients.at(-1) as Socket;
-    let taken = '';
-    late.on('data', (chunk: Buffer) => (taken += chunk.toString('latin1'))).resume();
-    await eventually(() => expect(taken).toContain('</html>'));
-    expect(taken.slice(taken.indexOf('\r\n\r\n') + 4)).toBe(Buffer.from(page).toString('latin1'));
-    await askUntaken('GET /inspect HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n', 400, 250);
-    for (const socket of clients) socket.destroy();
   });
 
   it('serves on a Unix socket that is gone when it stops', async () => {

@@ -1,7 +1,5 @@
 import { afterAll, describe, expect, it } from 'vitest';
-import { bodyOfBytes } from '../../src/gate/carriers.js';
 import type { Protocol } from '../../src/gate/codes.js';
-import { headersOf } from '../../src/gate/request.js';
 import { RPC_ERROR_CODE } from '../../src/gate/codes.js';
 import { encode, liveCall } from '../middleware/call.js';
 import type { Overrides } from '../support/chain.js';
@@ -117,39 +115,5 @@ describe('allowed', () => {
   it.each(['GET', 'HEAD', 'OPTIONS'])('%s of the agent card passes', async (method) => {
     const path = '/.well-known/agent-card.json';
     expect(await newGate()('a2a', { method, path })).toEqual({ decision: 'pass' });
-  });
-});
-
-describe('the bytes of a body', () => {
-  const bytes = Buffer.from('{}');
-  const kind = (contentType?: string, contentEncoding?: string) =>
-    bodyOfBytes(bytes, headersOf({ 'content-type': contentType, 'content-encoding': contentEncoding })).kind;
-
-  // Issue 12: a planted fault that refused `br` alone had survived.
-  it.each([
-    ...['gzip', 'deflate', 'zstd', 'br', 'compress', 'x-gzip', 'GZIP', 'gzip, identity'],
-    ...['identity, gzip', 'unknown'],
-  ])('are not looked at where they are encoded: %s', (encoding) => {
-    expect(kind('application/json', encoding)).toBe('unusable');
-  });
-  it.each([undefined, '', 'identity', 'Identity'])('are where the encoding is %s', (encoding) => {
-    expect(kind('application/json', encoding)).toBe('text');
-  });
-  it.each([
-    ['application/json', 'text'],
-    ['application/vnd.x+json; charset=UTF-8', 'text'],
-    ['Application/JSON;charset="utf8"', 'text'],
-    [undefined, 'text'],
-    ['text/plain', 'unusable'],
-    ['application/json; charset=utf-16', 'unusable'],
-    ['application/json; charset=utf-8; charset=utf-16', 'unusable'],
-    ['application/json, text/plain', 'unusable'],
-    ['application/json; a=b, application/x-www-form-urlencoded', 'unusable'],
-    ['application/jsonp', 'unusable'],
-  ])('with the type %s are %s', (type, expected) => {
-    expect(kind(type)).toBe(expected);
-  });
-  it('that are not UTF-8 are not looked at', () => {
-    expect(bodyOfBytes(Buffer.from([0xff]), headersOf({})).kind).toBe('unusable');
   });
 });

@@ -29,13 +29,6 @@ describe('a request to an A2A agent', () => {
     });
   });
 
-  it('passes if it is OPTIONS, or the agent card', () => {
-    expect(open('OPTIONS', '/a2a', NONE, {})).toEqual({ kind: 'pass' });
-    expect(open('GET', '/.well-known/agent-card.json', NONE, {})).toEqual({ kind: 'pass' });
-    const named = { 'X-HTTP-Method': 'DELETE' };
-    expect(open('OPTIONS', '/a2a', NONE, named)).toMatchObject({ kind: 'deny' });
-  });
-
   it.each<[string, string | null, string, string]>([
     ['GET', '/a2a', 'METHOD_NOT_ALLOWED', 'GET with this path is no call of A2A and no agent card'],
     ['PUT', '/tasks/7', 'METHOD_NOT_ALLOWED', 'PUT with this path is no call of A2A and no agent card'],
@@ -120,12 +113,6 @@ describe('the body of a call over REST', () => {
     expect(compared(SEND, body)).toMatchObject({
       code,
       message: expect.stringMatching(message) as string,
-    });
-  });
-
-  it('is not looked at without a bundle', () => {
-    expect(open('POST', SEND, text('['), {})).toMatchObject({
-      ...{ kind: 'deny', form: 'http', requested: 'SendMessage', failure: { code: 'MISSING_BUNDLE' } },
     });
   });
 });

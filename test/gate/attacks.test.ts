@@ -20,18 +20,9 @@ import {
 } from './attacks.js';
 import { verifier } from './decide.js';
 import { attemptOf, requests } from './requests.js';
-import {
-  askExtMcp,
-  askGrpc,
-  askMiddleware,
-  askProxy,
-  askPure,
-  askV1,
-  isForExtMcp,
-  type Ask,
-} from './transports.js';
+import { askGrpc, askMiddleware, askProxy, askPure, askV1, type Ask } from './transports.js';
 
-const TRANSPORTS: readonly Transport[] = ['pure', 'middleware', 'v1', 'proxy', 'grpc', 'ext-mcp'];
+const TRANSPORTS: readonly Transport[] = ['pure', 'middleware', 'v1', 'proxy', 'grpc'];
 const { MUTATION_RUN, MUTATED_FOLDER } = process.env;
 /** In a mutation run: those that run the folder in which faults are planted. */
 const tried = TRANSPORTS.filter(
@@ -49,10 +40,9 @@ beforeAll(async () => {
   ways.set('middleware', middleware.ask);
   ways.set('v1', askV1(service));
   ways.set('proxy', askProxy(service));
-  const [envoy, agentgateway] = [askGrpc(service), askExtMcp(service)];
-  clients.push(envoy, agentgateway);
+  const envoy = askGrpc(service);
+  clients.push(envoy);
   ways.set('grpc', envoy.ask);
-  ways.set('ext-mcp', agentgateway.ask);
 });
 afterAll(async () => {
   for (const client of clients) client.close();
@@ -60,10 +50,8 @@ afterAll(async () => {
 });
 
 /** The middleware for MCP is inside the SDKs, and has a table of its own. */
-const carries = (transport: Transport, { protocol, attempt, by = TRANSPORTS }: Attack) =>
-  by.includes(transport) &&
-  !(transport === 'ext-mcp' && (protocol !== 'mcp' || !isForExtMcp(attempt()))) &&
-  !(transport === 'middleware' && protocol === 'mcp');
+const carries = (transport: Transport, { protocol, by = TRANSPORTS }: Attack) =>
+  by.includes(transport) && !(transport === 'middleware' && protocol === 'mcp');
 
 const readBundle = () => requestBundle('resources/read', { resource_uri: 'file:///a/b' });
 
@@ -120,11 +108,6 @@ describe.each(tried)('%s', (transport) => {
       };
       expect(await ask('mcp', call)).toMatchObject({ decision: 'allow' });
       expect(await ask('mcp', read)).toMatchObject({ decision: 'deny', code: 'REPLAY_DETECTED' });
-    }
-    if (transport === 'ext-mcp') {
-      const attempt = { ...bundle(mcpBundle()), body: toolCall() };
-      expect(await ask('mcp', attempt)).toMatchObject({ decision: 'allow' });
-      return;
     }
     expect(await ask('http', { ...bundle(mcpBundle()), body: httpCall })).toMatchObject({
       decision: 'allow',

@@ -4,7 +4,7 @@ import { encode, liveCall, liveChain, now } from '../middleware/call.js';
 import { a2aChain, mcpChain, restChain } from './decide.js';
 
 /** How a request gets to a gate. */
-export type Transport = 'pure' | 'middleware' | 'v1' | 'proxy' | 'grpc' | 'ext-mcp';
+export type Transport = 'pure' | 'middleware' | 'v1' | 'proxy' | 'grpc';
 
 /** A request that a caller, or a proxy that was made to, sends to a gate. */
 export interface Attempt {
@@ -124,7 +124,7 @@ const SPOOFED = [
 const BYTES: readonly Transport[] = ['pure', 'middleware', 'proxy', 'grpc'];
 const PROXY: readonly Transport[] = ['proxy'];
 /** The doors that proxies ask. */
-const DOORS: readonly Transport[] = ['pure', 'v1', 'proxy', 'grpc', 'ext-mcp'];
+const DOORS: readonly Transport[] = ['pure', 'v1', 'proxy', 'grpc'];
 const HOP = [400, 'HOP_BY_HOP_HEADER'] as const;
 /** Those who know more of the caller's request than its body. */
 const GATEWAYS: readonly Transport[] = ['proxy', 'grpc'];
@@ -308,11 +308,11 @@ export const ATTACKS: readonly Attack[] = [
     'mcp: Mcp-Method twice': () =>
       call(toolCall(), ['Mcp-Method', 'tools/call'], ['Mcp-Method', 'tools/call']),
   }),
-  ...only(['pure', 'v1', 'grpc', 'ext-mcp'], [400, 'HEADER_MISMATCH'], {
+  ...only(['pure', 'v1', 'grpc'], [400, 'HEADER_MISMATCH'], {
     'mcp: an argument in a header of CGI that is not that of the body': () =>
       call(toolCall(), ['mcp_PARAM_query', 'gold']),
   }),
-  ...only(['pure', 'v1', 'grpc', 'ext-mcp'], [400, 'MULTIPLE_BUNDLES'], {
+  ...only(['pure', 'v1', 'grpc'], [400, 'MULTIPLE_BUNDLES'], {
     // What comes under such a name reaches a server of CGI as the other header.
     'mcp: X_DRS_Bundle beside X-DRS-Bundle': () => call(toolCall(), ['X_DRS_Bundle', mcpBundle()]),
   }),
@@ -344,7 +344,7 @@ export const ATTACKS: readonly Attack[] = [
   ),
   ...['X_HTTP_Method_Override', 'x_forwarded-method'].flatMap((name) => [
     mcp(`${name} of another method`, () => call(toolCall(), [name, 'DELETE']), [405, 'METHOD_NOT_ALLOWED'], {
-      by: ['pure', 'v1', 'grpc', 'ext-mcp'],
+      by: ['pure', 'v1', 'grpc'],
     }),
     http(`${name} of another method`, () => call(httpCall, [name, 'DELETE']), [405, 'METHOD_NOT_ALLOWED'], {
       by: ['pure', 'v1', 'grpc', 'middleware'],

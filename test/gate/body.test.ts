@@ -77,8 +77,20 @@ describe('the bytes of a body', () => {
     const form = headersOf({ 'content-type': 'text/plain' });
     expect(wholeBodyOfBytes(Buffer.from(''), form)).toMatchObject({ kind: 'unusable' });
   });
-  it('are read if their encoding is none, however that is written', () => {
-    expect(read(null, ' IDENTITY ').kind).toBe('text');
+  it('are read if their encoding is none, however that is written, and in no other', () => {
+    for (const encoding of [null, '', 'identity', ' IDENTITY '])
+      expect([encoding, read(null, encoding).kind]).toEqual([encoding, 'text']);
+    for (const encoding of [
+      'deflate',
+      'zstd',
+      'br',
+      'compress',
+      'x-gzip',
+      'GZIP',
+      'gzip, identity',
+      'unknown',
+    ])
+      expect([encoding, read(null, encoding).kind]).toEqual([encoding, 'unusable']);
   });
 });
 

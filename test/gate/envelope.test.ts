@@ -8,10 +8,10 @@ import { openRequest } from '../../src/gate/open.js';
 import { headersOf } from '../../src/gate/request.js';
 import { RouteTable } from '../../src/gate/routes.js';
 import { encode, liveCall, liveChain, now } from '../middleware/call.js';
-import { AUTHORIZATION, callOnce, clientOf, grpcPortOf } from '../support/grpc.js';
 import { startService } from '../support/service-in-process.js';
 import type { RunningService } from '../support/service.js';
 import { verifier } from './decide.js';
+import { askGrpc, askProxy, askV1, type Ask } from './transports.js';
 
 /** Issue 29 item 13: the second carrier of plain HTTP, at every door of the service. */
 const ROUTES = JSON.stringify({
@@ -161,12 +161,18 @@ function spaced(text: string): string {
   return JSON.stringify(JSON.parse(text), null, 2).replace('"tea"', '"t\\u0065a"');
 }
 
-const codeIn = (body: unknown) => (body as { error: { code: string } }).error.code;
 type Door = (sent: Required<Sent>) => Promise<string>;
+/** Asks in one of the ways to a service. */
+const through =
+  (ask: () => Ask): Door =>
+  async ({ path: at, headers, body }) => {
+    const { decision, code } = await ask()('http', { at, body, headers: Object.entries(headers) });
+    return decision === 'deny' ? code : decision;
+  };
 const folder = mkdtempSync(path.join(tmpdir(), 'drs-envelope-'));
 let service: RunningService;
 let any: RunningService;
-let client: ReturnType<typeof clientOf>;
+let gateway: ReturnType<typeof askGrpc>;
 beforeAll(async () => {
   const file = path.join(folder, 'routes.json');
   writeFileSync(file, ROUTES);
@@ -174,23 +180,13 @@ beforeAll(async () => {
   const settings = { GATE_REPLAY: 'off', SERVER_IDENTITY: 'any' };
   service = await startService({ ...settings, GATE_ROUTES: file, GRPC_PORT: '0' });
   any = await startService({ ...settings, GATE_ROUTES: 'any' });
-  client = clientOf(AUTHORIZATION, grpcPortOf(service));
+  gateway = askGrpc(service);
 });
 afterAll(async () => {
-  client.close();
+  gateway.close();
   await Promise.all([service.stop(), any.stop(), verifier.close()]);
   rmSync(folder, { recursive: true });
 });
-
-const overV1 = async (at: RunningService, { path: asked, headers, body }: Required<Sent>) => {
-  const said = await at.post('/v1/gate', { protocol: 'http', path: asked, headers, body_text: body });
-  const { allow, response } = (await said.json()) as { allow: boolean; response: unknown };
-  return allow ? 'allow' : codeIn(response);
-};
-const overHttp = async (at: RunningService, { path: asked, headers, body }: Required<Sent>) => {
-  const response = await fetch(`${at.url}/gate/http${asked}`, { method: 'POST', headers, body });
-  return response.status === 200 ? 'allow' : codeIn(await response.json());
-};
 
 const DOORS: Readonly<Record<string, Door>> = {
   'the pure gate': async ({ path: asked, headers, body }) => {
@@ -207,15 +203,9 @@ const DOORS: Readonly<Record<string, Door>> = {
     });
     return decided.kind === 'deny' ? decided.failure.code : decided.kind;
   },
-  '/gate/http': (sent) => overHttp(service, sent),
-  '/v1/gate': (sent) => overV1(service, sent),
-  gRPC: async ({ path: asked, headers, body }) => {
-    const http = { method: 'POST', path: asked, headers, raw_body: Buffer.from(body), size: -1 };
-    const said = (await callOnce(client, 'Check', {
-      attributes: { request: { http }, context_extensions: { drs_protocol: 'http' } },
-    })) as { denied_response?: { body: string } };
-    return said.denied_response === undefined ? 'allow' : codeIn(JSON.parse(said.denied_response.body));
-  },
+  '/gate/http': through(() => askProxy(service)),
+  '/v1/gate': through(() => askV1(service)),
+  gRPC: through(() => gateway.ask),
 };
 
 describe.each(Object.keys(DOORS))('an envelope at %s', (door) => {
@@ -230,19 +220,20 @@ describe.each(Object.keys(DOORS))('an envelope at %s', (door) => {
 
 describe('an envelope', () => {
   it.each([
-    ['/gate/http', overHttp],
-    ['/v1/gate', overV1],
-  ])('is no body of JSON at %s with GATE_ROUTES=any', async (_, ask) => {
+    ['/gate/http', askProxy],
+    ['/v1/gate', askV1],
+  ])('is no body of JSON at %s with GATE_ROUTES=any', async (_, way) => {
+    const ask = through(() => way(any));
     const headers = { 'content-type': TYPE };
-    expect(await ask(any, { path: '/search', headers, body: envelope() })).toBe('MISSING_BUNDLE');
+    expect(await ask({ path: '/search', headers, body: envelope() })).toBe('MISSING_BUNDLE');
     // Else who unwraps it would act on something that nobody compared.
     const signed = { tool: 'search', ...(JSON.parse(inner) as object) };
     const asked = { path: '/', body: JSON.stringify(signed) };
     const signedAs = (type: string) => ({ 'content-type': type, 'x-drs-bundle': bundleFor(signed) });
-    expect(await ask(any, { ...asked, headers: signedAs(TYPE) })).toBe('BINDING_MISMATCH');
-    expect(await ask(any, { ...asked, headers: signedAs('application/json') })).toBe('allow');
+    expect(await ask({ ...asked, headers: signedAs(TYPE) })).toBe('BINDING_MISMATCH');
+    expect(await ask({ ...asked, headers: signedAs('application/json') })).toBe('allow');
     const plain = { 'content-type': 'application/json', 'x-drs-bundle': bundleFor() };
-    expect(await ask(any, { path: '/', headers: plain, body: JSON.stringify(args) })).toBe('allow');
+    expect(await ask({ path: '/', headers: plain, body: JSON.stringify(args) })).toBe('allow');
   });
 
   it('is no message of MCP or A2A', async () => {

@@ -67,18 +67,6 @@ it('a path over MCP has no query, and one meaning', () => {
     expect(open('mcp', path)).not.toMatchObject({ failure: { code: 'INVALID_PATH' } });
 });
 
-it('each protocol opens requests in its own way', () => {
-  const bundle = { 'X-DRS-Bundle': 'e30' };
-  expect(open('http', '/a?b=1', bundle)).toMatchObject({ kind: 'check', protocol: 'http' });
-  expect(open('http', '/a', bundle, {})).toMatchObject({ failure: { code: 'UNKNOWN_ROUTE' } });
-  expect(open('mcp', '/a', bundle)).toMatchObject({
-    kind: 'check',
-    protocol: 'mcp',
-    expected: { command: null },
-  });
-  expect(open('a2a', '/message:send', bundle)).toMatchObject({ kind: 'check', requested: 'SendMessage' });
-});
-
 it('a tool server takes the offer of h2c that an HTTP client makes with each request, and ignores it', async () => {
   const drs = drsMiddleware({ ...OPEN_ROUTE, verifier });
   const server = await listen((req, res) => drs(req, res, () => res.end(drsContext(req).tool)));

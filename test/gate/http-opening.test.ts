@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { ENVELOPE_TYPE } from '../../src/gate/carriers.js';
 import { ANY_ROUTE, openHttp } from '../../src/gate/http.js';
-import { RouteTable, type HttpRoute } from '../../src/gate/routes.js';
-import { openRequest } from '../../src/gate/open.js';
+import type { HttpRoute } from '../../src/gate/routes.js';
 import { headersOf, type RequestBody } from '../../src/gate/request.js';
 
 const bundle = { 'X-DRS-Bundle': 'e30' };
@@ -107,80 +106,4 @@ describe('a call over HTTP', () => {
       failure: { code: 'MALFORMED_BUNDLE' },
     });
   });
-});
-
-describe('a gate with routes', () => {
-  const routes = RouteTable.parse(
-    JSON.stringify({
-      routes: [
-        { method: 'POST', path: '/files/{name}', tool: 'read_file' },
-        { method: 'PUT', path: '/files/{name}', tool: 'write_file', body: 'envelope' },
-      ],
-    }),
-  );
-  const open = (request: Partial<ReturnType<typeof asked>>, body: RequestBody, headers: object = bundle) =>
-    openRequest('http', { ...asked(body, headers), ...request }, { routes });
-  const enveloped = { 'Content-Type': ENVELOPE_TYPE };
-  const envelope = (of: string) => ({ kind: 'unusable', reason: 'an envelope', envelope: of }) as const;
-
-  it('opens a call by its route', () => {
-    expect(open({}, text('{"n":1}'))).toMatchObject({
-      ...{ kind: 'check', requested: 'read_file' },
-      body: { kind: 'value', value: { tool: 'read_file', name: 'a', n: 1 } },
-    });
-  });
-
-  it('refuses what has no route before it looks for a bundle, and wrong parameters after', () => {
-    for (const headers of [bundle, {}, enveloped])
-      expect(open({ method: 'DELETE' }, text('{}'), headers)).toMatchObject({
-        ...{ kind: 'deny', requested: null, failure: { code: 'UNKNOWN_ROUTE', status: 403 } },
-      });
-    const path = '/files/a?x=1';
-    for (const headers of [bundle, enveloped])
-      expect(open({ path }, text('{}'), headers)).toMatchObject({
-        ...{ kind: 'deny', requested: null, failure: { code: 'INVALID_PARAMS' } },
-      });
-    for (const [headers, code] of [
-      [{}, 'MISSING_BUNDLE'],
-      [{ 'X-DRS-Bundle': '*' }, 'MALFORMED_BUNDLE'],
-    ] as const)
-      expect(open({ path }, text('{}'), headers)).toMatchObject({ kind: 'deny', failure: { code } });
-  });
-
-  it('takes a call out of its envelope where its route says so, and nowhere else', () => {
-    const body = envelope('{"bundle":"e30","body":{"n":1}}');
-    expect(open({ method: 'PUT' }, body, enveloped)).toMatchObject({
-      ...{ kind: 'check', requested: 'write_file', encoded: 'e30', bundle: {} },
-      body: { kind: 'value', value: { tool: 'write_file', name: 'a', n: 1 } },
-    });
-    expect(open({}, body, enveloped)).toMatchObject({ failure: { code: 'MISSING_BUNDLE' } });
-    expect(open({}, body, { ...bundle, ...enveloped })).toMatchObject({ kind: 'check', body });
-    expect(open({ method: 'PUT' }, envelope('{}'), enveloped)).toMatchObject({
-      ...{ kind: 'deny', requested: 'write_file', failure: { code: 'MALFORMED_BUNDLE' } },
-    });
-    expect(open({ method: 'PUT' }, body, { ...enveloped, 'X-DRS-Bundle': 'e31' })).toMatchObject({
-      failure: {
-        code: 'MULTIPLE_BUNDLES',
-        message: 'the bundles in the header X-DRS-Bundle and in the envelope are not the same',
-      },
-    });
-  });
-
-  it('compares the body alone where there is no table', () => {
-    expect(openRequest('http', asked(text('{"n":1}')), { routes: 'any' })).toMatchObject({
-      ...{ kind: 'check', requested: null, body: text('{"n":1}') },
-      expected: { command: null, tool: null },
-    });
-  });
-});
-
-it('a gate without routes refuses every call over HTTP, and says what to set', () => {
-  for (const rules of [{}, { routes: null }])
-    expect(openRequest('http', asked(text('{}')), rules)).toMatchObject({
-      ...{ kind: 'deny', protocol: 'http', id: null, requested: null },
-      failure: {
-        code: 'UNKNOWN_ROUTE',
-        message: 'this gate has no routes: the operator sets GATE_ROUTES to a file of them, or to "any"',
-      },
-    });
 });

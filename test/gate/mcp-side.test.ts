@@ -1,8 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { GateContext } from '../../src/gate/context.js';
-import { announcementOf } from '../../src/gate/mcp.js';
 import { forwardMcp } from '../../src/gate/mcp-forward.js';
-import { GATED_METHODS } from '../../src/gate/mcp-methods.js';
 import { idInUse, TaskOwners } from '../../src/gate/task-owners.js';
 
 /** What a gate does to messages on either side of its decision: sends them on, and remembers what answers have started. */
@@ -191,28 +189,5 @@ it('an id that is in use is refused with what to do', () => {
     status: 400,
     message: 'the request id "a\\"b" is in use: the answers could not be told apart',
     suggestion: 'Give each request of a connection an id of its own.',
-  });
-});
-
-describe('what a server announces', () => {
-  it('is what it asks for, under which command, and where to get it', () => {
-    expect(announcementOf({})).toStrictEqual({
-      ...{ required: true, methods: GATED_METHODS, commandPrefix: '/mcp/' },
-    });
-    expect(announcementOf({ methods: 'all', serverIdentity: null })).toEqual(announcementOf({}));
-    expect(
-      announcementOf(
-        { methods: 'tools', serverIdentity: 'tools.example' },
-        { optional: true, askAt: 'https://ask.example/' },
-      ),
-    ).toEqual({
-      ...{ required: false, methods: ['tools/call'], commandPrefix: '/mcp/' },
-      ...{ toolServer: 'tools.example', askAt: 'https://ask.example/' },
-    });
-    expect(announcementOf({}, { optional: false })).toMatchObject({ required: true });
-  });
-  it('are no methods that pass', () => {
-    const { methods } = announcementOf({ passMethods: new Set(['tasks/get']) }) as { methods: string[] };
-    expect(methods).toEqual(GATED_METHODS.filter((method) => method !== 'tasks/get'));
   });
 });

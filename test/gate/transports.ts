@@ -9,7 +9,7 @@ import { OPEN } from '../middleware/call.js';
 import { listen } from '../middleware/http.js';
 import type { RunningService } from '../support/service.js';
 import type { Attempt } from './attacks.js';
-import { AUTHORIZATION, callOnce, clientOf, EXT_MCP, grpcPortOf } from '../support/grpc.js';
+import { AUTHORIZATION, callOnce, clientOf, grpcPortOf } from '../support/grpc.js';
 import { newGate, verifier } from './decide.js';
 
 /** What a gate says, whichever way it was asked. */
@@ -208,55 +208,6 @@ export function askGrpc(service: RunningService): Closable {
           throw new Error(`${name} is left open`);
       }
       return { decision: set.includes('x-drs-agent') ? 'allow' : 'pass', status: 200, code: '', body: '' };
-    },
-  };
-}
-
-/** Whether agentgateway could ask about a request: it makes method and params of the body, and writes them anew. */
-export function isForExtMcp({ method = 'POST', body = '' }: Attempt): boolean {
-  try {
-    const message = JSON.parse(String(body)) as { id?: unknown; method?: unknown; jsonrpc?: unknown };
-    return (
-      method === 'POST' &&
-      JSON.stringify(message) === String(body) &&
-      message.jsonrpc === '2.0' &&
-      typeof message.method === 'string' &&
-      ['string', 'number'].includes(typeof message.id) &&
-      Object.keys(message).every((name) => ['jsonrpc', 'id', 'method', 'params'].includes(name))
-    );
-  } catch {
-    return false;
-  }
-}
-
-/** `ExtMcp/CheckRequest` of a service, as agentgateway asks it. */
-export function askExtMcp(service: RunningService): Closable {
-  const client = clientOf(EXT_MCP, grpcPortOf(service));
-  return {
-    close: () => client.close(),
-    ask: async (_, { headers = [], body = '' }) => {
-      const { method, params } = JSON.parse(String(body)) as { method: string; params?: unknown };
-      const said = (await callOnce(client, 'CheckRequest', {
-        service_names: ['tools'],
-        method,
-        ...(params === undefined ? {} : { mcp_request: Buffer.from(JSON.stringify(params)) }),
-        headers: headers.map(([key, value]) => ({ key: key.toLowerCase(), value: Buffer.from(value) })),
-      })) as {
-        result: 'pass' | 'error';
-        error?: { reason: string; mcp_error: Buffer };
-        header_mutation?: { set: { key: string }[]; remove: string[] };
-      };
-      if (said.error !== undefined) {
-        const error = JSON.parse(said.error.mcp_error.toString()) as { data: { status: number } };
-        const answered = { jsonrpc: '2.0', error };
-        return { decision: 'deny', status: error.data.status, code: codeIn(answered), body: answered };
-      }
-      const { set = [], remove = [] } = said.header_mutation ?? {};
-      const names = set.map(({ key }) => key);
-      for (const name of CONTEXT) {
-        if (names.includes(name) === remove.includes(name)) throw new Error(`${name} is left open`);
-      }
-      return { decision: names.includes('x-drs-agent') ? 'allow' : 'pass', status: 200, code: '', body: '' };
     },
   };
 }

@@ -7,7 +7,7 @@ import sodium from 'libsodium-wrappers';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { digestOf } from '../../src/protocol/jwt.js';
-import { inspectorPage } from '../../src/service/routes/inspector.js';
+import { inspectorPage } from '../../src/cli/commands/inspect.js';
 import { MAIN } from '../cli/drs.js';
 import { launchBrowser } from '../support/browser.js';
 import { end, firstLine } from '../support/child.js';
@@ -65,7 +65,7 @@ describe('in Chromium', needs('chromium'), () => {
     folder = mkdtempSync(path.join(tmpdir(), 'drs-inspector-'));
     [browser, service] = await Promise.all([
       launchBrowser(),
-      startService({ INSPECTOR: '1', DECISION_LOG: decisions(), DRS_ADMIN_TOKEN: 'inspector-token' }),
+      startService({ DECISION_LOG: decisions(), DRS_ADMIN_TOKEN: 'inspector-token' }),
     ]);
     open = await openInspector(browser);
   });
@@ -165,12 +165,6 @@ describe('in Chromium', needs('chromium'), () => {
     expect(open.errors).toEqual([]);
   });
 
-  it('opens at /inspect of a service that says so', async () => {
-    await open.visit(`${service.url}/inspect`);
-    await open.show('valid');
-    expect([await headline(), open.foreign]).toEqual(['Valid', []]);
-  });
-
   it('lets a call leave it only without its signature, unless one insists', async () => {
     await open.show('valid');
     const form = open.page.locator('.out .copy');
@@ -218,12 +212,13 @@ describe('in Chromium', needs('chromium'), () => {
     await open.show('valid');
     const forms = () => open.page.locator('.out .tabs button').allTextContents();
     expect(await forms()).toEqual(['Bundle', 'curl', 'Test vector', 'Bug report']);
-    await open.visit(`${service.url}/inspect`);
+    const [local, shared] = ['http://127.0.0.1:8080/inspect', 'https://tools.example/inspect'];
+    const body = readFileSync(PAGE, 'utf8');
+    for (const url of [local, shared])
+      await open.page.route(url, (route) => route.fulfill({ contentType: 'text/html', body }));
+    await open.visit(local);
     await open.show('valid');
     expect(await forms()).not.toContain('Link');
-    const shared = 'https://tools.example/inspect';
-    const body = readFileSync(PAGE, 'utf8');
-    await open.page.route(shared, (route) => route.fulfill({ contentType: 'text/html', body }));
     await open.visit(shared);
     await open.show('valid');
     await open.page.getByLabel('with the signature of the call').check();
@@ -232,7 +227,7 @@ describe('in Chromium', needs('chromium'), () => {
     await open.visit(link);
     await open.page.waitForSelector('.verdict');
     expect([await headline(), open.page.url()]).toEqual(['Valid', shared]);
-    await open.page.unroute(shared);
+    for (const url of [local, shared]) await open.page.unroute(url);
     await open.visit();
   });
 

@@ -78,16 +78,6 @@ async function throughMcp(ask: (client: Client) => Promise<unknown>): Promise<Dr
   return found;
 }
 
-it('no option comes from what someone gave to all objects', async () => {
-  Object.assign(Object.prototype, { optional: true });
-  try {
-    const inner = drsFetch({ verifier, ...OPEN_ROUTE }, () => Response.json({}));
-    expect((await inner(new Request('http://inner.test/'))).status).toBe(401);
-  } finally {
-    Reflect.deleteProperty(Object.prototype, 'optional');
-  }
-});
-
 describe('an unverified call inside the handler of a verified one finds no context', () => {
   it('in a fetch handler', async () => {
     const inner = drsFetch({ verifier, ...OPEN_ROUTE, optional: true }, () =>

@@ -83,28 +83,20 @@ describe.each([
         1,
       ] as const,
   ),
-  [
-    'mcp-tools',
-    'http.js',
-    [
-      /^signed: .*sunny in Zürich, for did:key:z6Mk/,
-      /^help: .*Ask for a city/,
-      /^not signed: .*DRS: MISSING_BUNDLE.*delegate the tool "weather" to you/,
-    ],
-    { command: '/mcp/tools/call', tool: 'weather', cost_usd: 0 },
-    1,
-  ],
-  [
-    'mcp-tools-v1',
-    'http.js',
-    [
-      /^signed: .*sunny in Zürich, for did:key:z6Mk/,
-      /^help: .*Ask for a city/,
-      /^not signed: .*DRS: MISSING_BUNDLE.*delegate the tool "weather" to you/,
-    ],
-    { command: '/mcp/tools/call', tool: 'weather', cost_usd: 0 },
-    1,
-  ],
+  ...['mcp-tools', 'mcp-tools-v1'].map(
+    (name) =>
+      [
+        name,
+        'http.js',
+        [
+          /^signed: .*sunny in Zürich, for did:key:z6Mk/,
+          /^help: .*Ask for a city/,
+          /^not signed: .*DRS: MISSING_BUNDLE.*delegate the tool "weather" to you/,
+        ],
+        { command: '/mcp/tools/call', tool: 'weather', cost_usd: 0 },
+        1,
+      ] as const,
+  ),
   [
     'a2a-agent',
     'server.js',

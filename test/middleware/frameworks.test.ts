@@ -53,23 +53,6 @@ describe.each(SHAPES)('%s', (_, shape) => {
     expect(await post(signed(failing), failing)).toMatchObject({ status: 500 });
     await eventually(() => expect(events.slice(1)).toMatchObject([{ outcome: 'error' }]));
   });
-
-  it('lets a request without a bundle pass where that is optional, without a context', async () => {
-    const { post } = await serve({ optional: true });
-    expect(await post(['X-A', 'b'], {})).toMatchObject({ status: 200, body: { drs: null, same: true } });
-    expect(await post(['X-DRS-Bundle', '*'], {})).toMatchObject({ status: 400 });
-    expect(await post(signed(), args)).toMatchObject({ status: 200, body: { drs: { agent }, same: true } });
-  });
-
-  it('looks at the chain alone where the binding is off', async () => {
-    const { post } = await serve({ bindingMode: 'off' });
-    expect(await post(signed(), { other: 1 })).toMatchObject({ status: 200, body: { drs: { agent } } });
-  });
-
-  it('takes no options that cannot work', async () => {
-    await expect(serve({ tool: undefined })).rejects.toThrow(/which calls this route serves/);
-    await expect(serve({ replayStore: 'memory' })).rejects.toThrow(/replayStore is "memory"/);
-  });
 });
 
 describe('the Fastify plugin', () => {

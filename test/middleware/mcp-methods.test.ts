@@ -18,7 +18,6 @@ import { McpServer as V1McpServer } from '@modelcontextprotocol/sdk/server/mcp.j
 import { Server as V1Server } from '@modelcontextprotocol/sdk/server/index.js';
 import { z } from 'zod';
 import { createVerifier } from '../../src/verifier/create-verifier.js';
-import { GATED_METHODS } from '../../src/gate/mcp-methods.js';
 import {
   createConsent,
   generateKey,
@@ -46,7 +45,6 @@ import { GENERATIONS, type Connection, type ToolCaller } from './mcp-generations
 const verifier = createVerifier({ workerThreads: 0 });
 afterAll(() => verifier.close());
 const info = { name: 'test', version: '1.0.0' };
-const CAPABILITY = 'xyz.okeyamy.drs/delegation';
 const consent = createConsent({ text: 'Read for me.', locale: 'en', method: 'explicit-ui-click' });
 
 const delegationFor = async (policy: IssuedPolicy, command = '/mcp'): Promise<Delegation> => {
@@ -160,27 +158,6 @@ describe.each(GENERATIONS)('MCP $name', ({ serve, connect }) => {
     for (const [, ask] of REQUESTS) expect(await ask(client)).toContain('for nobody');
     await expect(client.callTool({ name: 'search', arguments: {} })).rejects.toMatchObject({
       data: { code: 'MISSING_BUNDLE' },
-    });
-    expect(client.getServerCapabilities()?.experimental?.[CAPABILITY]).toMatchObject({
-      methods: ['tools/call'],
-    });
-  });
-
-  it('a server says that it needs delegations, for what, and where to ask', async () => {
-    const askAt = 'https://consent.example/ask';
-    const said = async (more: object) =>
-      (await connected(await serving(more))).getServerCapabilities()?.experimental?.[CAPABILITY];
-    expect(await said({ askAt, serverIdentity: 'https://tools.example' })).toEqual({
-      required: true,
-      methods: GATED_METHODS,
-      commandPrefix: '/mcp/',
-      toolServer: 'https://tools.example',
-      askAt,
-    });
-    expect(await said({ optional: true, passMethods: ['completion/complete'] })).toEqual({
-      required: false,
-      methods: GATED_METHODS.filter((method) => method !== 'completion/complete'),
-      commandPrefix: '/mcp/',
     });
   });
 

@@ -26,8 +26,9 @@ const delegation = async (): Promise<Delegation> => {
   return { key: agent, chain: [root], toolServer: 'https://tools.example' };
 };
 
-// A pool of its own makes no difference to a transport; test/middleware/attacks.test.ts has it.
-describe.each(SOURCES.filter(([name]) => name !== 'in an own pool'))('with verdicts %s', (_, open) => {
+// Where verdicts come from makes no difference to a transport: with one source all are tried, with a service one. A pool of its
+// own is in test/middleware/attacks.test.ts.
+describe.each(SOURCES.filter(([name]) => name !== 'in an own pool'))('with verdicts %s', (source, open) => {
   let opened: Awaited<ReturnType<typeof open>>;
   const events: ToolCallEvent[] = [];
   beforeAll(async () => {
@@ -35,7 +36,8 @@ describe.each(SOURCES.filter(([name]) => name !== 'in an own pool'))('with verdi
   });
   afterAll(() => opened.close());
 
-  describe.each(GENERATIONS)('MCP $name over streamable HTTP', ({ serve, connect }) => {
+  const generations = source === 'in this thread' ? GENERATIONS : GENERATIONS.slice(0, 1);
+  describe.each(generations)('MCP $name over streamable HTTP', ({ serve, connect }) => {
     let server: TestServer;
     /** A client that signs nothing, for all tests that send a bundle of their own: to connect takes several requests. */
     let plain: ToolCaller;
@@ -88,13 +90,6 @@ describe.each(SOURCES.filter(([name]) => name !== 'in an own pool'))('with verdi
           outcome: 'ok',
         },
       ]);
-    });
-
-    it('signs each call anew', async () => {
-      const client = await connected({ delegation: await delegation() });
-      await client.callTool({ name: 'search', arguments: { query: 'tea' } });
-      await client.callTool({ name: 'search', arguments: { query: 'tea' } });
-      expect(new Set(events.map(({ inv_jti }) => inv_jti)).size).toBe(2);
     });
 
     it('does not even send a call that the delegation does not allow', async () => {

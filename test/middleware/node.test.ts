@@ -14,7 +14,6 @@ import {
   drsMiddleware,
   explainHeaderLimit,
   findDrsContext,
-  openRedisReplayStore,
   type NodeMiddlewareOptions,
   type Outcome,
   type Refusal,
@@ -22,12 +21,10 @@ import {
   type ToolCallEvent,
 } from '../../src/middleware/index.js';
 import { createVerifier } from '../../src/verifier/create-verifier.js';
-import { RedisServer } from '../usage/redis-server.js';
 import { encode, liveCall, liveChain, OPEN_ROUTE } from './call.js';
 import { listen, send, type TestServer } from './http.js';
 import { eventually } from '../support/eventually.js';
 import { unusedPort } from '../support/ports.mjs';
-import { needs } from '../support/programs.js';
 
 const verifier = createVerifier({ workerThreads: 0 });
 afterAll(() => verifier.close());
@@ -415,46 +412,5 @@ describe('a header that is larger than the server takes', () => {
       maxHeaderSize: BUNDLE_HEADER_ROOM,
     });
     expect(await send(url, [header(liveCall(deep, args))], good)).toMatchObject({ status: 200 });
-  });
-});
-
-describe('replay across instances', needs('redis-server'), () => {
-  it('is refused on another instance; without Redis all is; with Redis back, calls pass', async () => {
-    const redis = await RedisServer.start();
-    const stores = [
-      await openRedisReplayStore({ url: redis.url, timeoutMs: 20_000 }),
-      await openRedisReplayStore({ url: redis.url, timeoutMs: 20_000 }),
-    ];
-    const [one, other] = [
-      await serve({ replayStore: stores[0] } as object),
-      await serve({ replayStore: stores[1] } as object),
-    ];
-    const used = header();
-    expect(await send(one.url, [used], good)).toMatchObject({ status: 200 });
-    expect(await send(other.url, [used], good)).toMatchObject({
-      status: 409,
-      body: { error: { code: 'REPLAY_DETECTED' } },
-    });
-    await redis.kill();
-    expect(await send(one.url, [header()], good)).toMatchObject({
-      status: 503,
-      body: {
-        valid: false,
-        error: { code: 'REPLAY_STORE_UNAVAILABLE', message: expect.stringContaining('Redis') as string },
-      },
-    });
-    await redis.restart();
-    await eventually(async () =>
-      expect(await send(one.url, [header()], good)).toMatchObject({ status: 200 }),
-    );
-    for (const store of stores) await store.close();
-    await redis.stop();
-  });
-
-  it('in memory is remembered by one instance', async () => {
-    const { url } = await serve({ replayStore: createMemoryReplayStore() });
-    const used = header();
-    await send(url, [used], good);
-    expect(await send(url, [used], good)).toMatchObject({ status: 409 });
   });
 });

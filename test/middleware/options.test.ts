@@ -48,14 +48,6 @@ describe.each(ALL)('%s', (name, make) => {
     ).toEqual([]);
   });
 
-  it('reads no option from a prototype', () => {
-    const given = (options: object) =>
-      Object.assign(Object.create({ optional: true, verifier }) as object, options);
-    expect(problemsOf(() => make(given(open)))).toEqual([
-      expect.stringMatching(/^give exactly one of verifier/),
-    ]);
-  });
-
   it.each(['trustedRoots', 'serverIdentity', 'replayStore'])('needs %s to be said', (option) => {
     expect(problemsOf(() => make({ verifier, ...open, [option]: undefined }))).toEqual([
       expect.stringMatching(new RegExp(`^${option} is missing: expected .*'(any|none)'`)),
@@ -137,11 +129,8 @@ it('protection of MCP and A2A decides tool and command by the message', () => {
   expect(problemsOf(() => drsMcp({ verifier, ...OPEN, protect: 'search' } as never))).toEqual([
     'protect is "search": expected a function of a tool name',
   ]);
-  expect(
-    problemsOf(() => drsMcp({ verifier, ...OPEN, methods: 'none', askAt: 'mailto:a@b.example' } as never)),
-  ).toEqual([
+  expect(problemsOf(() => drsMcp({ verifier, ...OPEN, methods: 'none' } as never))).toEqual([
     'methods is "none": expected one of "all", "tools"',
-    'askAt is a string: expected an http or https URL',
   ]);
 });
 

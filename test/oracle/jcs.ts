@@ -38,7 +38,7 @@ export function faithful(json: Json): string | undefined {
 }
 
 /** Whether an integer, in any notation, is the same integer after it was read as a double and written again. */
-export function isFaithfulNumber(text: string): boolean {
+function isFaithfulNumber(text: string): boolean {
   const form = canonicalNumber(text);
   if (form === undefined) return false;
   const written = decimal(text);

@@ -126,15 +126,6 @@ describe.each(GENERATIONS)('a server of SDK %s behind drs-verify guard', (_, con
       await expect(call(used)).rejects.toMatchObject(refused('REPLAY_DETECTED'));
     },
   );
-
-  it('says in its capabilities that calls need delegations', () => {
-    expect(client.getServerCapabilities()).toMatchObject({
-      tools: {},
-      experimental: {
-        'xyz.okeyamy.drs/delegation': { required: true, commandPrefix: '/mcp/', toolServer: SERVER },
-      },
-    });
-  });
 });
 
 // The last test ends it.

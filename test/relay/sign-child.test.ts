@@ -1,12 +1,15 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, existsSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { text } from 'node:stream/consumers';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { decodeBundle } from '../../src/issue/index.js';
 import { createVerifier } from '../../src/index.js';
+import { digestOf } from '../../src/protocol/jwt.js';
 import { MAX_MESSAGE_BYTES } from '../../src/relay/message.js';
+import { shapeOf } from '../../src/cli/log-lines.js';
 import { eventually } from '../support/eventually.js';
+import { readKeyFile } from '../../src/cli/key-file.js';
 import { MAIN } from '../cli/drs.js';
 import { newAgent, TOOL_SERVER } from './agent.js';
 import { ECHO, type Said } from './guard-process.js';
@@ -126,7 +129,7 @@ it('answers itself what it does not send, in whole lines, and skips a line that 
     error(id, -32010, { data: expect.objectContaining({ code }) as unknown });
   const answers: unknown[] = [
     ...[{}, { half: 1 }, error('m', -32000), unsigned('r', 'POLICY_VIOLATION')],
-    [error('r', -32600), error(2, -32600)],
+    JSON.parse(batch),
     ...[9, 12345678901234567890, 1e-3].map((id) => unsigned(id, 'INVALID_JSONRPC')),
     error(null, -32600),
     { jsonrpc: '2.0', id: 3, method: 'ping' },
@@ -192,7 +195,55 @@ it('refuses a key that others can read, before anything runs', async () => {
   const { ended, stderr } = run('touch', agent.path('ran'));
   expect(await ended).toEqual([2, null]);
   expect(await stderr).toContain('its permissions are 0640, expected 0600');
+  await expect(readKeyFile(agent.keyFile, { isPrivate: 'group' })).resolves.toMatchObject({
+    did: agent.key.did,
+  });
+  chmodSync(agent.keyFile, 0o660);
+  await expect(readKeyFile(agent.keyFile, { isPrivate: 'group' })).rejects.toThrow('permissions are 0660');
   chmodSync(agent.keyFile, 0o600);
   writeFileSync(agent.path('bad.jwt'), 'no chain');
   await expect(agent.delegations(agent.path('bad.jwt'))).rejects.toThrow('is not a chain of receipts');
+});
+
+it('keeps a record of what it signed, and of what it did not', async () => {
+  const record = agent.path('signed.jsonl');
+  const call = (id: number, name: string) =>
+    JSON.stringify({
+      jsonrpc: '2.0',
+      id,
+      method: 'tools/call',
+      params: { name, arguments: { q: 's3cret' } },
+    });
+  const args = [...agent.options(chain), '--record', record, '--', 'cat'];
+  const child = spawn(process.execPath, [MAIN, ...args], { stdio: ['pipe', 'ignore', 'inherit'] });
+  child.stdin.end(`${call(1, 'search')}\n${call(2, 'delete')}\n${call(3, 'search')}\n`);
+  expect(await once(child, 'exit')).toEqual([0, null]);
+  const written = readFileSync(record, 'utf8');
+  const lines = written
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+  for (const line of lines) {
+    const shape = shapeOf(line as never);
+    expect([shape?.kind, Object.keys(line).filter((name) => !shape?.members.has(name))]).toEqual([
+      'signing',
+      [],
+    ]);
+  }
+  const who = { agent: agent.key.did, command: '/mcp/tools/call', toolServer: TOOL_SERVER };
+  const signed = {
+    ...{ ...who, tool: 'search', rootPrincipal: agent.principal.did, delegates: [agent.key.did] },
+    receipts: [digestOf(readFileSync(chain, 'utf8').trimEnd())],
+  };
+  const message = expect.stringContaining('args.tool is "delete"') as string;
+  const refused = { ...who, tool: 'delete', code: 'POLICY_VIOLATION', message, jti: null };
+  expect(lines).toMatchObject([signed, refused, signed]);
+  expect(written).not.toContain('s3cret');
+  expect(statSync(record).mode & 0o027).toBe(0);
+});
+
+it('does not start with a record that it cannot write', async () => {
+  const child = spawn(process.execPath, [MAIN, ...agent.options(chain), '--record', '/no/file', '--', 'cat']);
+  const said = await text(child.stderr);
+  expect(said).toMatch(/cannot write the record \/no\/file: ENOENT.*\n {2}hint: name a file/s);
 });

@@ -178,7 +178,9 @@ describe('the revocation store in Redis', needs('redis-server'), () => {
   });
 
   it('confirms nothing that its replicas do not have', async () => {
-    const store = await open(redis.url, 1);
+    const store = await RedisStore.open({ url: redis.url, minReplicas: 1, lookMs: 50 }, deps);
+    stores.push(store);
+    expect(store.missingReplicas).toBe(1);
     await expect(store.record(entryOf(1))).rejects.toMatchObject({
       fault: 'unconfirmed',
       message: expect.stringContaining('0 replicas have it, expected 1') as string,
@@ -188,6 +190,7 @@ describe('the revocation store in Redis', needs('redis-server'), () => {
       await store.record(entryOf(1));
       expect(await command(replica, ['XLEN', ENTRIES])).toBeGreaterThan(0);
     });
+    await eventually(() => expect(store.missingReplicas).toBe(0));
     await replica.stop();
   });
 

@@ -1,9 +1,14 @@
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { connect, type AddressInfo } from 'node:net';
+import { promisify } from 'node:util';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { createVerifier, type Verdict } from '../../src/index.js';
 import { openRevocation, type Revocation } from '../../src/revocation/index.js';
 import { invoke, makeChain } from '../support/chain.js';
 import { eventually } from '../support/eventually.js';
 import { startService } from '../support/service-in-process.js';
+import type { RunningService } from '../support/service.js';
 import { ListServer } from './list-server.js';
 import { listWith } from './lists.js';
 import { Recorder } from './recorder.js';
@@ -140,32 +145,80 @@ test('a verification without an index does not wait for a list that hangs', asyn
   }
 });
 
-test('/readyz says that the list is stale once refusals have begun, and recovers without traffic', async () => {
-  server.serve(VC, listWith([]));
-  const service = await startService({
+test('a list that is down makes nobody unready who has had it, and ready again whoever has not', async () => {
+  const env = {
     STATUS_LIST_BASE_URL: server.url,
     STATUS_CACHE_TTL_SECS: '1',
     STATUS_FETCH_TIMEOUT_MS: '100',
-  });
-  const readiness = async () => {
-    const response = await fetch(`${service.url}/readyz`);
-    return [response.status, ((await response.json()) as { reason?: string }).reason];
   };
-  const bundle = invoke(makeChain(1, { 0: { drs_status_list_index: 7 } }));
-  const verify = async () => {
-    const verdict = (await (await service.post('/verify', bundle)).json()) as Verdict;
-    return verdict.error?.code ?? 'valid';
+  const readinessOf = async ({ url }: RunningService) => {
+    const response = await fetch(`${url}/readyz`);
+    return [response.status, await response.json()];
+  };
+  const notReady = (reason: string) => [503, { status: 'not_ready', reason, reasons: [reason] }];
+  const ready = [200, { status: 'ready' }];
+  const readyBut = (reason: string) => [200, { status: 'ready', reasons: [reason] }];
+  hang();
+  const usual = await startService(env);
+  const strict = await startService({ ...env, READY_WITHOUT: 'none' });
+  const lenient = await startService({ ...env, READY_WITHOUT: 'list' });
+  const services = [usual, strict, lenient];
+  const codesOf = async (claims: object) => {
+    const bundle = invoke(makeChain(1, { 0: claims as Record<string, unknown> }));
+    const answers = await Promise.all(services.map((service) => service.post('/verify', bundle)));
+    const verdicts = (await Promise.all(answers.map((answer) => answer.json()))) as Verdict[];
+    return new Set(verdicts.map(({ error }) => error?.code ?? 'valid'));
   };
   try {
-    await eventually(async () => expect(await readiness()).toEqual([200, undefined]));
-    hang();
-    await eventually(async () => expect(await verify()).toBe('REVOCATION_CHECK_FAILED'));
-    expect(await readiness()).toEqual([503, 'status_list_stale']);
+    // Never fetched: whoever starts without the list says so.
+    for (const service of [usual, strict])
+      expect(await readinessOf(service)).toEqual(notReady('status_list_not_fetched'));
+    expect(await readinessOf(lenient)).toEqual(readyBut('status_list_not_fetched'));
     server.serve(VC, listWith([]));
     for (const { socket } of server.requests) socket.resetAndDestroy();
-    await eventually(async () => expect(await readiness()).toEqual([200, undefined]));
+    for (const service of services)
+      await eventually(async () => expect(await readinessOf(service)).toEqual(ready), 200);
+    hang();
+    await eventually(async () =>
+      expect(await codesOf({ drs_status_list_index: 7 })).toEqual(new Set(['REVOCATION_CHECK_FAILED'])),
+    );
+    // Calls that need no list are allowed, and so get here.
+    expect(await codesOf({})).toEqual(new Set(['valid']));
+    for (const service of [usual, lenient])
+      expect(await readinessOf(service)).toEqual(readyBut('status_list_stale'));
+    expect(await readinessOf(strict)).toEqual(notReady('status_list_stale'));
+    server.serve(VC, listWith([]));
+    for (const { socket } of server.requests) socket.resetAndDestroy();
+    for (const service of services)
+      await eventually(async () => expect(await readinessOf(service)).toEqual(ready), 200);
   } finally {
-    await service.stop();
+    await Promise.all(services.map((service) => service.stop()));
+  }
+});
+
+test('is fetched through the proxy of the environment', async () => {
+  server.serve(VC, listWith([7]));
+  const asked: string[] = [];
+  const proxy = createServer().on('connect', ({ url = '' }, socket) => {
+    asked.push(url);
+    const [host = '', port] = url.split(':');
+    const onward = connect(Number(port), host, () => {
+      socket.write('HTTP/1.1 200 OK\r\n\r\n');
+      onward.pipe(socket).pipe(onward);
+    });
+  });
+  await once(proxy.listen(0, '127.0.0.1'), 'listening');
+  for (const name of ['NO_PROXY', 'no_proxy']) vi.stubEnv(name, '');
+  vi.stubEnv('http_proxy', `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`);
+  try {
+    const { view } = bound(await open({}));
+    await recorder.fetched(1);
+    expect([asked, view.remoteStatusOf(7)]).toEqual([[new URL(server.url).host], 'revoked']);
+  } finally {
+    vi.unstubAllEnvs();
+    await revocation?.close();
+    proxy.closeAllConnections();
+    await promisify(proxy.close.bind(proxy))();
   }
 });
 

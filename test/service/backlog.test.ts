@@ -43,30 +43,6 @@ function backlog(limits = LIMITS) {
 }
 
 describe('the backlog', () => {
-  it('leaves to the next turns what comes after a turn has worked for long', () => {
-    const { backlog: one, time, endTurn } = backlog();
-    expect(one.hasTime({ client: 'a' })).toBe(true);
-    time.now += 14;
-    expect(one.hasTime({ client: 'a' })).toBe(true);
-    time.now += 1;
-    expect(one.hasTime({ client: 'a' })).toBe(false);
-    endTurn();
-    expect(one.hasTime({ client: 'a' })).toBe(true);
-  });
-
-  it('has one turn ahead, also where what is served lets more wait', () => {
-    const { backlog: one, time, turns, pauses } = backlog();
-    const again = () => {
-      time.now += 1;
-      one.add('a', again);
-    };
-    again();
-    for (let turn = 0; turn < 5; turn++) {
-      expect([turns.length, pauses.length]).toEqual([1, 0]);
-      turns.splice(0).forEach((end) => end());
-    }
-  });
-
   it('serves a slice in each turn, oldest first, and nothing that has just come before what waits', () => {
     const { backlog: one, served, add, endTurn, turns } = backlog();
     add(7);
@@ -79,37 +55,6 @@ describe('the backlog', () => {
     endTurn();
     expect([served.length, one.length, turns.length]).toEqual([8, 0, 0]);
     expect(one.hasTime({ client: 'a' })).toBe(true);
-  });
-
-  it('serves one in a turn that takes longer than a slice', () => {
-    const { served, add, endTurn } = backlog();
-    add(2, 50);
-    endTurn();
-    expect(served).toEqual(['a0']);
-    endTurn();
-    expect(served).toEqual(['a0', 'a1']);
-  });
-
-  it('serves for three times as long as a turn did other work, within limits', () => {
-    const { served, time, add, endTurn } = backlog();
-    const servedAfter = (othersMs: number) => {
-      const before = served.length;
-      time.now += othersMs;
-      endTurn();
-      return served.length - before;
-    };
-    add(1000);
-    expect([0, 1, 2, 4, 6, 100].map(servedAfter)).toEqual([3, 3, 6, 12, 12, 12]);
-  });
-
-  it('counts the other work of a turn from its first request, if nothing waited before', () => {
-    const { backlog: one, served, time, add, endTurn } = backlog();
-    time.now += 100;
-    expect(one.hasTime({ client: 'a' })).toBe(true);
-    time.now += 3;
-    add(100);
-    endTurn();
-    expect(served).toHaveLength(9);
   });
 
   it('refuses what has waited too long, in its turn and for a bounded time', () => {
@@ -174,23 +119,6 @@ describe('the backlog', () => {
     expect([served.at(-1), refused]).toEqual(['z', []]);
     endTurn();
     expect([served.length, refused, turns.length]).toEqual([4, ['late'], 0]);
-  });
-
-  it('has one turn ahead where a large body lets others wait for busy threads', () => {
-    const { backlog: one, signatures, turns, pauses, add, endTurn } = backlog();
-    signatures.waitMs = 12;
-    one.addLarge('a', () => void add(1));
-    endTurn();
-    expect([one.length, turns.length, pauses.length]).toEqual([1, 1, 0]);
-  });
-
-  it('serves for three times as long as it has refused, too', () => {
-    const { served, refused, time, add, endTurn } = backlog({ ...LIMITS, queueBurstMs: 100 });
-    add(8, 1, 'late');
-    time.now += 101;
-    add(20, 1, 'b');
-    endTurn();
-    expect([served.length, refused.length]).toEqual([12, 5]);
   });
 
   it('hands the threads no more than they can do within a few turns, and leaves them the cores meanwhile', () => {

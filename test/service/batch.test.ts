@@ -88,14 +88,6 @@ describe('the lines of a batch', () => {
     expect(await serve().ask(text).lines()).toEqual(lines.map((got) => ({ got })));
   });
 
-  it('are no more than allowed', async () => {
-    expect(await serve({ maxBatch: 2 }).ask('a\nb\n').lines()).toHaveLength(2);
-    const { ask, faults } = serve({ maxBatch: 2 });
-    ask('a\nb\nc');
-    await nextTurn();
-    expect(faults()).toEqual([['too_large', 1]]);
-  });
-
   it('are answered in their order, whatever the order of the answers, with what alone the status would say', async () => {
     const { ask, reported } = serve();
     const { asked, take } = waitingJudge();
@@ -131,12 +123,6 @@ describe('the lines of a batch', () => {
       [200, 'r-2'],
       [503, 'r-1'],
     ]);
-  });
-
-  it('have no request id where nobody asked for one', async () => {
-    const { ask, reported } = serve();
-    await ask('a').lines();
-    expect(reported.map(({ knownRequestId }) => knownRequestId)).toEqual([null]);
   });
 });
 
@@ -237,16 +223,6 @@ describe('each line of a batch', () => {
     ask(large, note('single'), [], null);
     await eventually(() => expect(wire.answers).toHaveLength(1));
     expect(order).toEqual(['batch', 'single', 'batch', 'batch']);
-  });
-
-  it('has its answer, however long', async () => {
-    const { ask } = serve();
-    const [first, long] = ['ß', `${'ж'.repeat(1100)}\u{1f680}`];
-    expect(await ask(`${first}\n${long}\n${first}`).lines()).toEqual([
-      { got: first },
-      { got: long },
-      { got: first },
-    ]);
   });
 
   it('waits for those before it once so much of a batch is under way', async () => {

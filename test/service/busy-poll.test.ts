@@ -79,25 +79,6 @@ describe('busy polling', () => {
     expect(Array.from({ length: 2 }, leftOut)).toEqual([0, 16]);
   });
 
-  it('tolerates a wait without a request now and then', () => {
-    const { busyPoll, run } = poll();
-    const wait = (isUseful: boolean) => {
-      busyPoll.begin();
-      const turns = run(isUseful ? 3 : Infinity);
-      if (isUseful) {
-        busyPoll.end();
-        run();
-      }
-      return turns;
-    };
-    // One in six finds nothing, and each is tried.
-    for (let at = 0; at < 600; at++) expect(wait(at % 6 !== 5)).toBe(at % 6 !== 5 ? 3 : 7);
-    // One in three is too many.
-    let tried = 0;
-    for (let at = 0; at < 600; at++) if (wait(at % 3 !== 2) > 0) tried++;
-    expect(tried).toBeLessThan(200);
-  });
-
   it('never turns the loop where it is off', () => {
     const { busyPoll, run } = poll(0);
     busyPoll.begin();

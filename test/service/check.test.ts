@@ -6,6 +6,10 @@ import path from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { findStartProblems } from '../../src/service/check.js';
 import { readConfiguration } from '../../src/service/configuration/configuration.js';
+import { connectRedis } from '../../src/redis/connection.js';
+import { ListServer } from '../revocation/list-server.js';
+import { credentialWith, toJwt, newIssuer } from '../revocation/lists.js';
+import { eventually } from '../support/eventually.js';
 import { RedisServer } from '../usage/redis-server.js';
 import { needs } from '../support/programs.js';
 
@@ -84,12 +88,57 @@ describe('the check before a start', () => {
     }
   });
 
-  it('finds nothing where Redis answers', needs('redis-server'), async () => {
-    const redis = await RedisServer.start();
+  it(
+    'tries the settings of Redis, counts its replicas, and writes nothing',
+    needs('redis-server'),
+    async () => {
+      const redis = await RedisServer.start();
+      const replica = await RedisServer.start('--replicaof', '127.0.0.1', new URL(redis.url).port);
+      const kept = { REVOCATION_STORE: 'redis', REDIS_URL: redis.url };
+      try {
+        expect(await problemsWith({ GATE_REPLAY: 'redis', REDIS_URL: redis.url })).toEqual([]);
+        expect(await problemsWith(kept)).toEqual([
+          expect.stringMatching(/^REDIS_URL: .* set `appendonly yes`/),
+        ]);
+        await eventually(async () =>
+          expect(await problemsWith({ ...kept, REVOCATION_MIN_REPLICAS: '1' })).toEqual([]),
+        );
+        expect(await problemsWith({ ...kept, REVOCATION_MIN_REPLICAS: '2' })).toEqual([
+          'REVOCATION_MIN_REPLICAS is 2, and the primary has 1 replicas: nothing could be revoked; start more, or lower it',
+        ]);
+        const connection = await connectRedis(redis.url);
+        expect(await connection.find('*')).toBeUndefined();
+        await connection.send('', ['CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru']);
+        connection.destroy();
+        expect(await problemsWith({ GATE_REPLAY: 'redis', REDIS_URL: redis.url })).toEqual([
+          expect.stringMatching(/^REDIS_URL: .* expected noeviction/),
+        ]);
+      } finally {
+        await Promise.all([redis.stop(), replica.stop()]);
+      }
+    },
+  );
+
+  it('fetches the status list, and checks who signed it', async () => {
+    const server = await ListServer.start();
+    const [issuer, other] = [newIssuer(), newIssuer()];
+    const env = { STATUS_LIST_BASE_URL: server.url };
     try {
-      expect(await problemsWith({ GATE_REPLAY: 'redis', REDIS_URL: redis.url })).toEqual([]);
+      expect(await problemsWith(env)).toEqual([
+        `STATUS_LIST_BASE_URL: ${server.url} answers 500, expected 200 and a list`,
+      ]);
+      server.serve('application/vc+jwt', await toJwt(credentialWith([], { issuer: issuer.did }), issuer));
+      for (const by of [{}, { STATUS_LIST_ISSUER: issuer.did }])
+        expect(await problemsWith({ ...env, ...by })).toEqual([]);
+      expect(await problemsWith({ ...env, STATUS_LIST_ISSUER: other.did })).toEqual([
+        expect.stringMatching(`^STATUS_LIST_BASE_URL: .*${other.did}`),
+      ]);
+      server.reset();
+      expect(await problemsWith(env)).toEqual([
+        expect.stringMatching(`^STATUS_LIST_BASE_URL: ${server.url} cannot be fetched: `),
+      ]);
     } finally {
-      await redis.stop();
+      await server.close();
     }
   });
 });

@@ -4,14 +4,17 @@ import {
   readConfiguration,
   VARIABLES,
   warningsAbout,
+  warningsAboutIdle,
   warningsAboutMemory,
 } from '../../src/service/configuration/configuration.js';
 import { variableOf } from '../../src/service/configuration/environment.js';
 import { withTables } from '../../scripts/configuration-docs.mjs';
-import { describeVariables, helpOnVariables } from '../../src/service/configuration/documents.js';
+import { describeVariables } from '../../src/service/configuration/documents.js';
 import { editDistance } from '../../src/protocol/nearest-name.js';
 import { printableUrl } from '../../src/revocation/printable-url.js';
 import { problemsOf } from './problems-of.js';
+
+const did = 'did:key:z6MktwupdmLXVVqTzCw4i46r4uGyosGXRnR3XjN4Zq7oMMsw';
 
 describe('the configuration', () => {
   it('has the defaults of the specification', () => {
@@ -48,7 +51,13 @@ describe('the configuration', () => {
       drsAdminToken: '12345',
       serverIdentity: '42',
     });
-    const did = 'did:key:z6MktwupdmLXVVqTzCw4i46r4uGyosGXRnR3XjN4Zq7oMMsw';
+    const origins = [
+      'https://app.example',
+      'tauri://localhost',
+      'vscode-webview://0abc',
+      'chrome-extension://abc',
+    ];
+    expect(readConfiguration({ ALLOWED_ORIGINS: origins.join() }).allowedOrigins).toEqual(origins);
     expect(readConfiguration({ TRUSTED_ROOTS: did }).trustedRoots).toEqual([did]);
     expect(readConfiguration({ TRUSTED_ROOTS: `${did}, ${did}` }).trustedRoots).toEqual([did, did]);
   });
@@ -63,6 +72,8 @@ describe('the configuration', () => {
     ['STATUS_LIST_BASE_URL', 'example.org/list'],
     ['ALLOWED_ORIGINS', 'https://app.example/'],
     ['ALLOWED_ORIGINS', 'null'],
+    ['ALLOWED_ORIGINS', 'tauri://localhost/'],
+    ['ALLOWED_ORIGINS', 'file:///page'],
     ['ALLOWED_ORIGINS', 'https://app.example,app.example'],
     ['REQUEST_TIMEOUT_SECS', '0'],
     ['MAX_CONNECTIONS', '0'],
@@ -79,7 +90,11 @@ describe('the configuration', () => {
       ['MAX_PENDING', '-1', 'expected a whole number, at least 1'],
       ['LOG_REFUSALS', 'some', 'expected one of "all", "sampled", "off"'],
       ['SHARE_PORT', 'yes', 'expected true or false'],
-      ['READY_WITHOUT', ',', 'expected a list of at least one, each replay'],
+      [
+        'READY_WITHOUT',
+        ',',
+        'expected a list of at least one, each stale_list, list, revocations, replay, none',
+      ],
       [
         'GATE_PASS_METHODS',
         'acme/x,y z',
@@ -156,7 +171,6 @@ describe('the configuration', () => {
   });
 
   it('takes the trusted roots from one place', () => {
-    const did = 'did:key:z6MktwupdmLXVVqTzCw4i46r4uGyosGXRnR3XjN4Zq7oMMsw';
     expect(readConfiguration({ TRUSTED_ROOTS_FILE: '/etc/roots' }).trustedRootsFile).toBe('/etc/roots');
     expect(problemsOf({ TRUSTED_ROOTS: did, TRUSTED_ROOTS_FILE: '/etc/roots' })).toEqual([
       'TRUSTED_ROOTS and TRUSTED_ROOTS_FILE are both set, expected one of them: add the first to the file',
@@ -167,7 +181,7 @@ describe('the configuration', () => {
   });
 
   it('warns if nobody has said which tool server this is', () => {
-    const warnings = (env: Record<string, string>) => warningsAbout(readConfiguration(env));
+    const warnings = (env: Record<string, string>) => warningsAbout(readConfiguration(env), true);
     expect(warnings({})).toEqual([
       expect.stringMatching(/^SERVER_IDENTITY is not set: .*the gate refuses all/),
     ]);
@@ -175,9 +189,42 @@ describe('the configuration', () => {
       expect(warnings({ SERVER_IDENTITY: name })).toEqual([]);
   });
 
+  it('refuses a name of the tool server that is in quotes, and warns of one that is no URL', () => {
+    for (const name of ['"https://tools.example"', "'did:web:x'"])
+      expect(problemsOf({ SERVER_IDENTITY: name })).toEqual([
+        `SERVER_IDENTITY is ${name}, with its quotes: no call is signed for it; take them off, or unset it`,
+      ]);
+    const warnings = (name: string) => warningsAbout(readConfiguration({ SERVER_IDENTITY: name }), true);
+    for (const name of ['did:web:x', 'stdio:notes', 'any']) expect(warnings(name)).toEqual([]);
+    expect(warnings('tools')).toEqual([
+      expect.stringMatching(/^SERVER_IDENTITY is "tools", and no URL or DID/),
+    ]);
+  });
+
+  it('warns of variables that do nothing, and says what they wait for', () => {
+    const warnings = (env: Record<string, string>) => warningsAboutIdle(env, readConfiguration(env));
+    expect(warnings({ REDIS_URL: 'redis://a', STATUS_CACHE_TTL_SECS: '1' })).toEqual([
+      'STATUS_CACHE_TTL_SECS is set and does nothing: STATUS_LIST_BASE_URL is not set',
+      'REDIS_URL is set and does nothing: no store is redis',
+    ]);
+    expect(warnings({ LISTEN_MODE: '600', GRPC_PROTOCOL: 'http' })).toHaveLength(2);
+    expect(warnings({ REDIS_URL: 'redis://a', GATE_REPLAY: 'redis', REDIS_TIMEOUT_MS: '' })).toEqual([]);
+  });
+
+  it('warns if nobody has said whom to trust', () => {
+    const warnings = (env: Record<string, string>, isAnybodyMeant?: boolean) =>
+      warningsAbout(readConfiguration({ SERVER_IDENTITY: 'any', ...env }), isAnybodyMeant);
+    expect(warnings({})).toEqual([
+      expect.stringMatching(/^neither TRUSTED_ROOTS nor TRUSTED_ROOTS_FILE is set/),
+    ]);
+    expect(warnings({}, true)).toEqual([]);
+    for (const env of [{ TRUSTED_ROOTS: did }, { TRUSTED_ROOTS_FILE: '/etc/roots' }])
+      expect(warnings(env)).toEqual([]);
+  });
+
   it('warns where one record of used invocations is shared and the other is not', () => {
     const warnings = (env: Record<string, string>) =>
-      warningsAbout(readConfiguration({ SERVER_IDENTITY: 'any', ...env }));
+      warningsAbout(readConfiguration({ SERVER_IDENTITY: 'any', ...env }), true);
     expect(warnings({ REPLAY_PROTECTION: 'redis' })).toEqual([
       expect.stringMatching(/^REPLAY_PROTECTION is "redis" and GATE_REPLAY is "memory": .*set both to redis/),
     ]);
@@ -206,7 +253,7 @@ describe('the configuration', () => {
 
   it('warns of a short admin token', () => {
     const warnings = (token: string) =>
-      warningsAbout(readConfiguration({ DRS_ADMIN_TOKEN: token, SERVER_IDENTITY: 'any' }));
+      warningsAbout(readConfiguration({ DRS_ADMIN_TOKEN: token, SERVER_IDENTITY: 'any' }), true);
     expect(warnings('123456789012345')).toEqual([
       expect.stringMatching(/^DRS_ADMIN_TOKEN is shorter than 16/),
     ]);
@@ -227,14 +274,6 @@ describe('the configuration', () => {
     expect(warnings({ GATE_REPLAY: 'redis' }, 256)).toEqual([]);
     expect(warnings({ REPLAY_PROTECTION: 'memory' }, 543)).toHaveLength(1);
     expect(warnings({ REPLAY_PROTECTION: 'memory', REPLAY_MAX_ENTRIES: '100000' }, 543)).toEqual([]);
-  });
-
-  it('has a line of help for each variable', () => {
-    const lines = helpOnVariables().split('\n');
-    const names = lines.flatMap((line) => /^  ([A-Z_]+) /.exec(line)?.[1] ?? []);
-    expect(names.sort()).toEqual([...VARIABLES].sort());
-    expect(lines).toContain('  PORT                     Port to listen on. [8080]');
-    expect(lines.filter((line) => /[`[]http|\]\(|`/.test(line))).toEqual([]);
   });
 
   describe('is documented in docs/configuration.md', () => {

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { openEngine } from '../../src/verifier/create-verifier.js';
 import type { Engine } from '../../src/verifier/engine.js';
 import { GATE_PROTOCOLS } from '../../src/gate/open.js';
-import { headersOf } from '../../src/gate/request.js';
+import { headersOf, type Denial } from '../../src/gate/request.js';
 import { readConfiguration } from '../../src/service/configuration/configuration.js';
 import { openGate } from '../../src/service/gate-decider.js';
 import { Metrics } from '../../src/service/observe/metrics/metrics.js';
@@ -36,8 +36,13 @@ async function open(env: Record<string, string> = {}, { parts, list }: Changes =
     engine: Object.assign(Object.create(engine) as Engine, changed),
     configuration: readConfiguration({ SERVER_IDENTITY: 'any', GATE_ROUTES: 'any', ...env }),
     verdicts: {
-      record: (...[, , , gate]: unknown[]) => void recorded.push(gate),
-      recordObserved: (...[, code, tool]: unknown[]) => void recorded.push({ code, tool }),
+      record: (
+        _asked: unknown,
+        _outcome: unknown,
+        _bundle: unknown,
+        denial: Denial | null,
+        isObserved: boolean,
+      ) => void recorded.push({ denial: denial?.failure.code, isObserved }),
     } as never,
     ...{ log, metrics },
   });
@@ -136,21 +141,6 @@ it.each([
   const decision = await decider.decide(callOf('mcp'));
   const claims = signer?.read((decision.kind === 'allow' && decision.token) || '');
   expect(claims).toMatchObject({ iss: key.did, revocation: { list_age_secs: said, lists: [url] } });
-});
-
-it('warns once that calls under any root are allowed, but not where roots are trusted', async () => {
-  const { decider, lines } = await open();
-  for (let call = 0; call < 2; call++) expect((await decider.decide(callOf('mcp'))).kind).toBe('allow');
-  expect(lines.map(({ msg }) => msg)).toEqual([
-    expect.stringMatching(
-      /^the gate allowed a call, and neither TRUSTED_ROOTS nor TRUSTED_ROOTS_FILE is set: .* principals whose delegations count$/,
-    ),
-  ]);
-  for (const roots of [{ TRUSTED_ROOTS: generateKey().did }, { TRUSTED_ROOTS_FILE: 'roots.jsonl' }]) {
-    const trusting = await open(roots);
-    expect((await trusting.decider.decide(callOf('mcp'))).kind).toBe('allow');
-    expect(trusting.lines).toEqual([]);
-  }
 });
 
 describe('a gate on trial', () => {

@@ -7,18 +7,6 @@ const admitted = (limit: RateLimit, client: string, ...times: number[]) =>
   times.map((now) => limit.admit(client, now) === 0);
 
 describe('a rate limit', () => {
-  it.each([
-    [0, 0, false],
-    [1, 0, true],
-    [0, 1, true],
-  ])('of %s and %s is on: %s', (perClient, overall, isOn) => {
-    expect(new RateLimit(perClient, overall).isOn).toBe(isOn);
-  });
-
-  it('limits nothing where it is off', () => {
-    expect(admitted(new RateLimit(0, 0), 'a', 0, 0, 0)).toEqual([true, true, true]);
-  });
-
   it('admits the requests of one period at once, and later ones as time passes', () => {
     const limit = new RateLimit(2, 0);
     expect(admitted(limit, 'a', 0, 0, 0, 499, 500, 500, 1000)).toEqual([

@@ -323,19 +323,6 @@ describe('a pool', () => {
     expect(await Promise.all([...jobs, last])).toEqual([verified(32 * cores), [true], [true]]);
   });
 
-  it('learns how long a check takes on this thread', async () => {
-    const verifier = open(1);
-    vi.spyOn(performance, 'now').mockReturnValue(1000);
-    for (let turn = 0; turn < 20; turn++) {
-      expect(verifier.verify(checks(4))).toEqual(verified(4));
-      expect(await verifier.verify(checks(1))).toEqual([true]);
-    }
-    const last = verifier.verify(checks(60));
-    // From 0.1 ms, by a sixteenth each time that it took no time.
-    expect(verifier.waitMs).toBeCloseTo(60 * 0.1 * (15 / 16) ** 20, 9);
-    expect(await last).toEqual(verified(60));
-  });
-
   it.runIf(cores > 1)('does not take a moment in which the process stood still for a queue', async () => {
     const verifier = open(1);
     const jobs = Array.from({ length: 40 }, async () => verifier.verify(checks(10)));
@@ -417,34 +404,6 @@ describe('a turn of a pool', () => {
     expect(sent).toEqual([...Array<number>(workers).fill(3), 20]);
     await release();
     expect(await Promise.all([first, second])).toEqual([verified(3 * workers), verified(20)]);
-  });
-
-  it('verifies one check that is left over itself, and counts anew in the next', async () => {
-    const verifier = open(1);
-    for (let turn = 1; turn <= 3; turn++) {
-      expect(verifier.verify(checks(4))).toEqual(verified(4));
-      const last = verifier.verify(checks(1));
-      expect(last).toBeInstanceOf(Promise);
-      await nextTurn();
-      expect(verifier.stats).toMatchObject({ inThread: 5 * turn, batches: 0, pending: 0 });
-      expect(await last).toEqual([true]);
-    }
-  });
-
-  it('estimates that twice the workers take half the time', async () => {
-    const verifiers = [open(1), open(2)] as const;
-    expect(verifiers.map(({ waitMs }) => waitMs)).toEqual([0, 0]);
-    const jobs = verifiers.map(async (verifier) => verifier.verify(checks(60)));
-    const [one, two] = verifiers.map(({ waitMs }) => waitMs) as [number, number];
-    expect(one).toBeCloseTo(60 * 0.1);
-    expect(one / two).toBeCloseTo(2);
-    // Where all cores have a worker, this thread verifies nothing, and goes on estimating 0.1 ms a check.
-    const full = open(cores);
-    const job = full.verify(checks(100 * cores));
-    await nextTurn();
-    const { pending, batches } = full.stats;
-    expect([full.waitMs, batches]).toEqual([(pending * 0.1) / cores, 2 * cores]);
-    await Promise.all([...jobs, job]);
   });
 
   it('tells what it sent, what came back, and how long that took', async () => {

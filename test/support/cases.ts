@@ -717,6 +717,23 @@ export const REFUSED: readonly RefusedCase[] = [
     revoked: [2 ** 53 - 1],
     says: /Receipt 2/,
   },
+  // Far below the root, receipts are checked as those next to it.
+  ...[4, 15].flatMap((at) =>
+    (
+      [
+        ['B', 'CHAIN_BREAK', { prev_dr_hash: `sha256:${'1'.repeat(64)}` }],
+        ['B', 'ISSUER_MISMATCH', { iss: OTHER.did }],
+        ['D', 'SUBJECT_MISMATCH', { sub: OTHER.did }],
+        ['D', 'COMMAND_MISMATCH', { cmd: '/mcp' }],
+        ['D', 'POLICY_ESCALATION', { policy: {} }],
+        ['E', 'TEMPORAL_BOUNDS_VIOLATION', { nbf: NOW - 1000 }],
+      ] as const
+    ).flatMap(([block, code, claims]) =>
+      refused(block, code, {
+        [`receipt ${at} of 16`]: [invoke(makeChain(16, { [at]: claims })), new RegExp(`^Receipt ${at}: `)],
+      }),
+    ),
+  ),
   ...byName(),
 ];
 

@@ -21,7 +21,7 @@ const OURS = `${process.cwd()}/test/service/grpc/`;
 
 /** The definitions in `test/service/grpc/*.proto`, and those of Envoy. */
 export const DEFINITIONS: PackageDefinition = loadSync(
-  ['envoy/service/auth/v3/external_auth.proto', `${OURS}ext_mcp.proto`, `${OURS}health.proto`],
+  ['envoy/service/auth/v3/external_auth.proto', `${OURS}health.proto`],
   {
     includeDirs: ['envoy-api', 'googleapis', 'protoc-gen-validate', 'xds'].map((folder) => XDS + folder),
     keepCase: true,
@@ -80,5 +80,4 @@ export function grpcPortOf({ log }: RunningService): number {
 }
 
 export const AUTHORIZATION = 'envoy.service.auth.v3.Authorization';
-export const EXT_MCP = 'agentgateway.dev.ext_mcp.ExtMcp';
 export const HEALTH = 'grpc.health.v1.Health';

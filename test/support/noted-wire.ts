@@ -53,7 +53,7 @@ export interface Sent {
 }
 
 /** The head of a request. */
-export const requestOf = ({ method = 'POST', path = '/verify', query, headers = [] }: Sent): HttpRequest => ({
+const requestOf = ({ method = 'POST', path = '/verify', query, headers = [] }: Sent): HttpRequest => ({
   getCaseSensitiveMethod: () => method,
   getUrl: () => path,
   getQuery: () => query,

@@ -193,7 +193,7 @@ describe('a file', () => {
     expect([many.length, many.at(-1)]).toEqual([21, 'and more']);
     const latin1 = Buffer.from(`${linesOf({ did: alice })}{"name":"\xff"}`, 'latin1');
     expect(await faultsIn(readRoots([{ file: FILE, bytes: latin1 }]))).toEqual([
-      `${FILE}:2: it is not UTF-8`,
+      `${FILE}:2: it is not UTF-8, expected UTF-8`,
     ]);
     const utf16 = Buffer.from(`\ufeff${linesOf({ did: alice })}`, 'utf16le');
     expect((await faultsIn(readRoots([{ file: FILE, bytes: utf16 }])))[0]).toBe(

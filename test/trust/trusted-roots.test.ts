@@ -139,7 +139,7 @@ describe('a file of roots', () => {
     await put('1\n2');
     await expect(follow()).rejects.toThrow(/^.*:1: it is 1.*\n.*:2: it is 2.*$/);
     await writeFile(file, Buffer.from([0xff]));
-    await expect(follow()).rejects.toThrow(`${file}:1: it is not UTF-8`);
+    await expect(follow()).rejects.toThrow(`${file}:1: it is not UTF-8, expected UTF-8`);
     await truncate(file, 64 * 1024 * 1024 + 1);
     await expect(follow()).rejects.toThrow(`${file}: it has 67108865 bytes, expected at most 67108864`);
     await expect(follow('/dev/null')).rejects.toThrow('/dev/null: it is not a file');

@@ -34,24 +34,6 @@ describe('the Redis replay store', needs('redis-server'), () => {
     await redis.stop();
   });
 
-  it('sees on one instance what another recorded', async () => {
-    const [one, other] = [await openStore(), await openStore()];
-    const invocation = fresh();
-    expect(await useInvocation(invocation, [], one, NOW, rules)).toBeNull();
-    expect(await useInvocation(invocation, [], other, NOW, rules)).toMatchObject({ code: 'REPLAY_DETECTED' });
-  });
-
-  it('lets exactly one of many concurrent uses pass', async () => {
-    const stores = [await openStore(), await openStore(), await openStore()];
-    const invocation = fresh();
-    const checked = await Promise.all(
-      Array.from({ length: 30 }, async (_, at) =>
-        useInvocation(invocation, [], stores[at % 3] as ReplayStore, NOW, rules),
-      ),
-    );
-    expect(checked.filter((failure) => failure === null)).toHaveLength(1);
-  });
-
   it('lets Redis forget by itself', async () => {
     const { createClient } = await import('redis');
     const client = await createClient({ url: redis.url, socket: { reconnectStrategy: false } }).connect();

@@ -29,14 +29,6 @@ describe('an invocation', () => {
     expect(failure.message).toBe('Invocation: jti "inv:1" was used before, expected one that was not used');
   });
 
-  it('passes once of many at the same time', async () => {
-    const store = createMemoryReplayStore();
-    const checks = Array.from({ length: 20 }, () => codeOf(useInvocation(invocation, [], store, NOW, rules)));
-    const codes = await Promise.all(checks);
-    expect(codes.filter((code) => code === null)).toHaveLength(1);
-    expect(new Set(codes)).toEqual(new Set([null, 'REPLAY_DETECTED']));
-  });
-
   it('tells an observer how its check ended, and how long it took', async () => {
     const seen: [string, number][] = [];
     const observer = { replayChecked: (...event: [string, number]) => seen.push(event) };
@@ -45,14 +37,6 @@ describe('an invocation', () => {
       await useInvocation(claims, [], full, NOW, rules, observer);
     expect(seen.map(([result]) => result)).toEqual(['accepted', 'replayed', 'stale', 'unavailable']);
     expect(seen.every(([, milliseconds]) => milliseconds >= 0)).toBe(true);
-  });
-
-  it('of another issuer with the same jti is another one', async () => {
-    const store = createMemoryReplayStore();
-    expect(await codeOf(useInvocation(invocation, [], store, NOW, rules))).toBeNull();
-    expect(
-      await codeOf(useInvocation({ ...invocation, iss: 'did:key:z6Mm' }, [], store, NOW, rules)),
-    ).toBeNull();
   });
 
   it('that was used in one place may be used in another that shares the store, once in each', async () => {

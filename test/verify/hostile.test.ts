@@ -117,12 +117,12 @@ describe('a hostile bundle', () => {
     await verifier.close();
   });
 
-  it('with a command of millions of segments gets a verdict', async () => {
+  it('with a command of a million segments gets a verdict', async () => {
     const verifier = createVerifier({ workerThreads: 0 });
     const chain = makeChain(1);
-    const cmd = '/a'.repeat(4_000_000);
+    const cmd = '/a'.repeat(1_000_000);
     expect(codeOf(await verifier.verify(invoke(chain, { cmd }), { now: NOW }))).toBe('COMMAND_MISMATCH');
-    const dots = `${'/a'.repeat(4_000_000)}/..`;
+    const dots = `${'/a'.repeat(1_000_000)}/..`;
     expect(codeOf(await verifier.verify(invoke(chain, { cmd: dots }), { now: NOW }))).toBe(
       'MALFORMED_INVOCATION',
     );

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
 import { InThreadVerifier } from '../../src/signatures/in-thread.js';
-import { Failure } from '../../src/verify/codes.js';
 import { judge, type Call } from '../../src/verify/judge.js';
 import { ReceiptCache } from '../../src/verify/receipt-cache.js';
 import type { JudgeParts, RemoteStatus, Root, Roots } from '../../src/verify/parts.js';
@@ -55,14 +54,6 @@ function openJudge(remote: RemoteStatus, more: Partial<JudgeParts> = {}) {
 }
 
 describe('a judge', () => {
-  it('records the invocation last, at the time that it has judged at', async () => {
-    const { codeOf, steps } = openJudge('not_revoked');
-    expect(await codeOf()).toBeNull();
-    expect(steps).toEqual(['refreshIfStale', 'use at 0']);
-    expect(await codeOf({ now: NOW + 3 })).toBeNull();
-    expect(steps.at(-1)).toBe('use at 3');
-  });
-
   it.each<[string, RemoteStatus, Partial<Call>, string]>([
     ['is revoked', 'revoked', {}, 'RECEIPT_REVOKED'],
     ['has another body', 'not_revoked', { body: { kind: 'text', text: '{}' } }, 'BINDING_MISMATCH'],
@@ -73,29 +64,6 @@ describe('a judge', () => {
     const { codeOf, steps } = openJudge(remote);
     expect(await codeOf(call)).toBe(code);
     expect(steps.filter((step) => step.startsWith('use'))).toEqual([]);
-  });
-
-  it('says what the record of invocations says', async () => {
-    const failure = new Failure('REPLAY_DETECTED', { subject: 'invocation', expected: 'a new one' });
-    const { codeOf } = openJudge('not_revoked', { use: () => Promise.resolve(failure) });
-    expect(await codeOf()).toBe('REPLAY_DETECTED');
-  });
-
-  it.each([
-    [3605, null],
-    [3606, 'EXPIRED'],
-  ])('looks at the time again after it has waited for the list, %i s on', async (later, code) => {
-    const judging = openJudge('not_revoked');
-    const revocation = {
-      ...judging.parts.revocation,
-      refreshIfStale: () => {
-        judging.setTime(later);
-        return Promise.resolve();
-      },
-    };
-    const bundle = invoke(makeChain(2, { 1: { drs_status_list_index: 7 } }), { args });
-    const outcome = await judge({ bundle, body: ofArgs }, { ...judging.parts, revocation });
-    expect(outcome.failure?.code ?? null).toBe(code);
   });
 
   it('does not wait for the list where it may not', async () => {

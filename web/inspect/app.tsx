@@ -10,7 +10,7 @@ import { readRoots } from './known.js';
 import { KnownCard, NOTHING_KNOWN, strayUsage, type Known } from './known-card.js';
 import { Out } from './out.js';
 import { PlainWords } from './plain.js';
-import { isAside, recognise, type Aside, type NotedRefusal, type Recognised } from './recognise.js';
+import { isAside, recognise, type Aside, type Facts, type Recognised } from './recognise.js';
 import { isRedacted } from './share.js';
 import { unpackList } from './status-list.js';
 import { Strip, Verdict } from './verdict.js';
@@ -180,7 +180,7 @@ export function App({ sodium, given }: AppProps) {
             onExample={showExample}
           />
           {found !== null && isPlain && <PlainWords {...{ found, now }} roots={trusted.roots} />}
-          {found !== null && recognised.kind === 'refusal' && <Facts refusal={recognised.refusal} />}
+          {'facts' in recognised && <FactsCard facts={recognised.facts} />}
           {found !== null && found.receipts.length > 0 && (
             <Chain
               key={state.input}
@@ -275,13 +275,13 @@ function withJwt(bundle: JsonValue, index: number | null, jwt: string): JsonValu
   return Array.isArray(receipts) ? { ...bundle, receipts: receipts.with(index, jwt) } : bundle;
 }
 
-function Facts({ refusal }: { readonly refusal: NotedRefusal }) {
+function FactsCard({ facts }: { readonly facts: Facts }) {
   return (
     <section class="card facts" aria-labelledby="facts-title">
       <h2 id="facts-title">What was noted</h2>
-      <p class="note">A log holds no bundle. Paste the bundle of this call to see which byte it was.</p>
+      <p class="note">A log holds no bundle. Paste the bundle of the call to see all that it says.</p>
       <dl>
-        {refusal.facts.map(([name, value]) => (
+        {facts.map(([name, value]) => (
           <div key={name}>
             <dt>{name}</dt>
             <dd>{value}</dd>

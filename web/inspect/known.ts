@@ -56,7 +56,7 @@ function printed(line = ''): Usage | null {
 /** A whole number of micro-dollars was divided by 10^6. */
 const inMicroUsd = (calls: number, usd: number): Usage => ({ calls, microUsd: Math.round(usd * 1e6) });
 
-/** Reads what `drs-verify revocations list` and `export` print, and the file of a service; `null` if it is none of them. */
+/** Reads what `drs-verify revocations list` prints, and the file of a service; `null` if it is none of them. */
 export function readRevocations(text: string): Entries | Faulty | null {
   const entries = new Entries();
   // One bare number may be anything.

@@ -5,6 +5,7 @@ import { readBundleText } from '../../src/protocol/bundle.js';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../src/protocol/json.js';
 import { INVOCATION_TYPE } from '../../src/protocol/claims.js';
 import type { Entries } from '../../src/revocation/entries.js';
+import { shapeOf } from '../../src/cli/log-lines.js';
 import { CATALOGUE, type Block } from '../../src/verify/codes.js';
 import { nestsTooDeep, parseOrUndefined, readToken, short } from './decode.js';
 import { openAs } from './gate.js';
@@ -21,9 +22,10 @@ export interface NotedRefusal {
   readonly block: Block | null;
   readonly message: string | null;
   readonly suggestion: string;
-  /** What the note says of the call, as it is there. */
-  readonly facts: readonly (readonly [name: string, value: string])[];
 }
+
+/** What a note says, as it is there. */
+export type Facts = readonly (readonly [name: string, value: string])[];
 
 /** What a text is. `words` say it to a person. */
 export type Recognised = { readonly words: string } & (
@@ -39,8 +41,9 @@ export type Recognised = { readonly words: string } & (
       readonly call?: PendingCall;
     }
   | { readonly kind: 'receipts'; readonly receipts: readonly string[] }
-  | { readonly kind: 'refusal'; readonly refusal: NotedRefusal }
-  | { readonly kind: 'admitted' }
+  | { readonly kind: 'refusal'; readonly refusal: NotedRefusal; readonly facts: Facts }
+  /** Something else that somebody noted. */
+  | { readonly kind: 'note'; readonly facts: Facts }
   | Aside
 );
 
@@ -85,12 +88,13 @@ export function recognise(input: string): Recognised {
     .filter((line) => line !== '');
   if (lines.every((line) => JWT.test(line))) return ofTokens(lines);
   if (nestsTooDeep(text)) return unknown('JSON that nests too deep to be shown');
+  // Before what they look like: some have digests of receipts, as a bundle, or a DID, as a trusted root.
+  const logged = ofLog(lines);
+  if (logged !== null) return logged;
   const aside = ofAside(text, lines);
   if (aside !== null) return aside;
   const value = parseOrUndefined(text);
   if (value !== undefined) return ofJson(value, text);
-  const noted = ofLines(lines);
-  if (noted !== null) return noted;
   if (text.length >= MIN_HEADER && /^[\w-]+={0,2}$/.test(text))
     return inHeaderForm(text, 'The value of an X-DRS-Bundle header');
   if (text.startsWith('{')) return unknown('JSON with a fault: it ends too early, or a character is wrong');
@@ -234,45 +238,52 @@ function ofRequest(request: GateRequest, what: string, only?: JsonValue): Recogn
   return unknown(`${what}, without a bundle${denial === null ? '' : ` (${denial})`}`);
 }
 
-function ofLines(lines: readonly string[]): Recognised | null {
-  const notes = lines.map((line) => parseOrUndefined(line)).filter(isJsonObject);
-  if (notes.length === 0 || notes.length < lines.length / 2) return null;
-  const found = notes.map(ofNote);
-  const refusals = found.filter((note) => note?.kind === 'refusal');
-  const first = refusals[0] ?? found.find((note) => note !== null);
-  if (!first) return null;
+/** Lines of a log, between others; the first that is refused is shown, else the first. */
+function ofLog(lines: readonly string[]): Recognised | null {
+  const notes = lines
+    .map(parseOrUndefined)
+    .filter(isJsonObject)
+    .filter((line) => shapeOf(line) !== null);
+  const found = notes.flatMap((line) => ofNote(line) ?? []);
+  const refusals = found.filter(({ kind }) => kind === 'refusal');
+  const first = refusals[0] ?? found[0];
+  if (first === undefined || notes.length === 1) return first ?? null;
   return { ...first, words: `${first.words} (${refusals.length} refused of ${notes.length} lines)` };
 }
 
 /** A line of a log, a verdict, or the refusal of a gate. */
 function ofNote(value: JsonObject): Recognised | null {
+  const shape = shapeOf(value);
   const error = isJsonObject(value['error']) ? value['error'] : null;
   const data = error !== null && isJsonObject(error['data']) ? error['data'] : error;
-  const code = value['denied'] ?? value['code'] ?? data?.['code'];
-  if (typeof code !== 'string')
-    return value['valid'] === true ? { kind: 'admitted', words: 'A verdict: the bundle was valid' } : null;
-  const row = CATALOGUE.find((one) => one.code === code);
-  const gateRow = row === undefined ? GATE_CATALOGUE.find((one) => one.code === code) : undefined;
-  if (row === undefined && gateRow === undefined) return null;
-  const message = data?.['detail'] ?? data?.['message'] ?? error?.['message'];
+  const code = value['code'] ?? data?.['code'];
   const facts = Object.entries(value)
     .filter(([name]) => !['valid', 'error', 'code', 'block', 'level', 'pid'].includes(name))
-    .slice(0, 16)
+    .slice(0, 24)
     .map(([name, fact]) => [name, typeof fact === 'string' ? fact : JSON.stringify(fact)] as const);
-  const words = Object.hasOwn(value, 'endpoint')
-    ? 'A line of the decision log'
-    : error === null
-      ? 'A line of the log of refusals'
-      : 'A refusal, as the caller got it';
+  if (typeof code !== 'string') {
+    if (shape === null && value['valid'] !== true) return null;
+    const isAllowed = shape === null || shape.kind === 'call';
+    const words = shape?.words ?? 'A verdict: the bundle was valid';
+    const outcome = value['endpoint'] === 'gate' ? 'the call was allowed' : 'the bundle was valid';
+    return { kind: 'note', words: isAllowed && shape !== null ? `${words}: ${outcome}` : words, facts };
+  }
+  const row = CATALOGUE.find((one) => one.code === code);
+  const gateRow = GATE_CATALOGUE.find((one) => one.code === code);
+  // Some codes are of both; a line says the block of those of a verdict.
+  const isOfGate = gateRow !== undefined && shape !== null && !('block' in value);
+  const found = isOfGate ? gateRow : (row ?? gateRow);
+  if (found === undefined) return null;
+  const message = value['message'] ?? data?.['detail'] ?? data?.['message'] ?? error?.['message'];
   return {
     kind: 'refusal',
-    words,
+    words: shape?.words ?? 'A refusal, as the caller got it',
     refusal: {
       code,
-      block: row?.block ?? null,
+      block: 'block' in found ? found.block : null,
       message: typeof message === 'string' ? message : null,
-      suggestion: row?.suggestion ?? gateRow?.suggestion ?? '',
-      facts,
+      suggestion: found.suggestion,
     },
+    facts,
   };
 }

@@ -1,10 +1,11 @@
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
+import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
 import type { Command } from 'commander';
-import { INSPECTOR_HEADERS, inspectorPage } from '../../service/routes/inspector.js';
 import { readText } from '../files.js';
 
 /** Adds the options of `drs-verify inspect`, and what it does. */
@@ -41,6 +42,30 @@ Examples:
 }
 
 /**
+ * The page of the inspector. `npm run build:web` makes it.
+ *
+ * @param given what it opens with: a bundle, or anything that it recognises
+ */
+export function inspectorPage(given: string | null = null): string {
+  const page = readFileSync(createRequire(import.meta.url).resolve('#inspector'), 'utf8');
+  // JSON has no `<` outside of strings, and there this is the same character: nothing ends the element.
+  const data = JSON.stringify(given).replaceAll('<', '\\u003c');
+  return page.replace(
+    /(<script type="application\/json" id="given">)[^<]*/,
+    (_, start: string) => start + data,
+  );
+}
+
+/** What a server says of the page besides what the page says of itself: nobody puts it into a frame, or keeps it. */
+const HEADERS = {
+  'Content-Type': 'text/html; charset=utf-8',
+  'Content-Security-Policy': "frame-ancestors 'none'",
+  'Cache-Control': 'no-store',
+  'Referrer-Policy': 'no-referrer',
+  'X-Content-Type-Options': 'nosniff',
+} as const;
+
+/**
  * Serves the inspector to this machine, on a free port. The server keeps the process alive.
  *
  * @param given what the page opens with
@@ -63,7 +88,7 @@ async function serveInspector(given: string | null, opens: boolean): Promise<str
       return;
     }
     response
-      .writeHead(200, { ...INSPECTOR_HEADERS, 'Content-Length': page.length })
+      .writeHead(200, { ...HEADERS, 'Content-Length': page.length })
       .end(request.method === 'HEAD' ? undefined : page);
   });
   await once(server.listen(0, '127.0.0.1'), 'listening');

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Command } from 'commander';
-import { exportRevocations, importRevocations } from '../../revocation/store/redis-transfer.js';
+import { importRevocations } from '../../revocation/store/redis-transfer.js';
 import { readConfiguration } from '../../service/configuration/configuration.js';
 import { CommandError, EXIT, toCommandError } from '../command-error.js';
 import { unreadable } from '../files.js';
@@ -10,7 +10,7 @@ import { fromService, readAnswer, unexpectedAnswer } from '../service.js';
 /** Adds the options of `drs-verify revocations`, and what it does. */
 export function define(command: Command): void {
   command.description(
-    'Lists the local revocations of a service, or moves them between the file of REVOCATION_STORE_PATH and the Redis at REDIS_URL (default: redis://127.0.0.1:6379), where REVOCATION_STORE=redis has them.',
+    'Lists the local revocations of a service, in a form that REVOCATION_STORE_PATH takes; or moves a file into the Redis at REDIS_URL (default: redis://127.0.0.1:6379), where REVOCATION_STORE=redis has them.',
   );
   command
     .command('list')
@@ -18,7 +18,7 @@ export function define(command: Command): void {
     .description(
       'Prints the local revocations of the service at DRS_VERIFY_URL (default: http://127.0.0.1:8080) or DRS_ADMIN_URL, a JSON object a line. Needs DRS_ADMIN_TOKEN or DRS_ADMIN_TOKEN_FILE, as `drs-verify revoke` does.',
     )
-    .addHelpText('after', '\nExample:\n  DRS_ADMIN_TOKEN=… npx drs-verify revocations list')
+    .addHelpText('after', '\nExample:\n  DRS_ADMIN_TOKEN=… npx drs-verify revocations list > revoked.txt')
     .action(printList);
   command
     .command('import')
@@ -34,15 +34,6 @@ export function define(command: Command): void {
     .action(async (file: string) => {
       const report = await orCommandError(() => importRevocations(file, readRedis()));
       process.stdout.write(`imported: ${report.recorded} of ${report.entries} entries were new to Redis\n`);
-    });
-  command
-    .command('export')
-    .summary('print the entries that are in Redis')
-    .description('Prints the entries that are in Redis, one a line, as REVOCATION_STORE_PATH takes them.')
-    .addHelpText('after', '\nExample:\n  npx drs-verify revocations export > revoked.txt')
-    .action(async () => {
-      const lines = await orCommandError(() => exportRevocations(readRedis().url));
-      process.stdout.write(lines.join(''));
     });
 }
 

@@ -12,15 +12,19 @@ import { readChainFile } from '../files.js';
 import { CommandError, refuseWrong } from '../command-error.js';
 import { addKeyOptions, readSigner, type KeyOptions } from '../key-file.js';
 import { collect } from '../options.js';
+import { readRootNames } from '../agreement.js';
+import { recordingTo } from '../sign-record.js';
 import { printable } from '../terminal.js';
 
 interface SignOptions extends KeyOptions {
   readonly passphraseFile?: string;
+  readonly keyOfGroup?: true;
   readonly chain: readonly string[];
   readonly to?: string;
   readonly toEnv?: string;
   readonly toolServer?: string;
   readonly unsigned: readonly string[];
+  readonly record?: string;
   readonly header: readonly string[];
   readonly headerEnv: readonly string[];
   readonly listen?: string;
@@ -55,6 +59,10 @@ export function define(command: Command): void {
       'the name that the server goes by: a DID or URL (default: the URL without its query; for a command stdio:<program>)',
     )
     .option('--unsigned <name>', 'a tool, or a method, that needs no delegation; repeatable', collect, [])
+    .option(
+      '--record <file>',
+      'add a line to this file for each call that is signed, or not; `drs-verify log` reads it',
+    )
     .option('--header <header>', "a header for --to, as 'Name: value'; repeatable", collect, [])
     .option(
       '--header-env <header>',
@@ -66,6 +74,7 @@ export function define(command: Command): void {
       '--passphrase-file <file>',
       'has the passphrase of the key (else DRS_KEY_PASSPHRASE, else the terminal)',
     )
+    .option('--key-of-group', 'let the group of the key file read it, too')
     .option(
       '--listen <address>',
       'take HTTP requests on this address, such as 127.0.0.1:7070, instead of standard input',
@@ -95,7 +104,7 @@ Examples:
 }
 
 async function sign(command: readonly string[], options: SignOptions): Promise<void> {
-  const { passphraseFile, protocol, chain: files } = options;
+  const { passphraseFile, keyOfGroup, protocol, chain: files } = options;
   const isChild = command.length > 0;
   const to = options.toEnv === undefined ? options.to : fromEnvironment('--to-env', options.toEnv);
   requireWay(isChild, options);
@@ -105,10 +114,13 @@ async function sign(command: readonly string[], options: SignOptions): Promise<v
   const { origin, pathname } = destination?.url ?? {};
   const url = destination === null ? `stdio:${path.basename(command[0] ?? '')}` : `${origin}${pathname}`;
   const toolServer = options.toolServer ?? url;
-  const key = await readSigner(options, { passphraseFile, isPrivate: true });
+  const key = await readSigner(options, { passphraseFile, isPrivate: keyOfGroup ? 'group' : true });
   // No child gets it, whether it was needed or not.
   delete process.env['DRS_KEY_PASSPHRASE'];
-  const signCall = await openDelegations({ key, files, read: readChainFile, toolServer, note });
+  const signOnly = await openDelegations({ key, files, read: readChainFile, toolServer, note });
+  const { record } = options;
+  const recorded = { agent: key.did, toolServer, nameOf: await readRootNames(), note };
+  const signCall = record === undefined ? signOnly : recordingTo(record, signOnly, recorded);
   const signer = mcpSigner(signCall, new Set(options.unsigned));
   if (options.toolServer === undefined && (isChild || destination?.url.search !== ''))
     note(`calls are signed for ${toolServer}, which the server must go by; --tool-server names another`);

@@ -1,6 +1,3 @@
-import { readFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import type { Command } from 'commander';
 import {
   createStatusList,
@@ -15,8 +12,6 @@ import { readText, replaceFile, writeResult } from '../files.js';
 import { readKeyFile } from '../key-file.js';
 import { parseIndex, parseTime } from '../options.js';
 
-const MEDIA_TYPE = 'application/vc+jwt';
-
 /** Adds the options of `drs-verify status-list`, and what it does. */
 export function define(command: Command): void {
   command
@@ -26,11 +21,13 @@ export function define(command: Command): void {
     .addHelpText(
       'after',
       `
+Any server of files can serve it.
+
 Examples, in one terminal:
-  npx drs-verify status-list create --key org.key --id http://127.0.0.1:8090/list -o list.jwt
-  npx drs-verify status-list serve list.jwt --port 8090
+  npx drs-verify status-list create --key org.key --id http://127.0.0.1:8090/list.jwt -o list.jwt
+  python3 -m http.server -b 127.0.0.1 8090
 in a second one:
-  STATUS_LIST_BASE_URL=http://127.0.0.1:8090/list STATUS_LIST_ISSUER=did:key:z6Mk… \\
+  STATUS_LIST_BASE_URL=http://127.0.0.1:8090/list.jwt STATUS_LIST_ISSUER=did:key:z6Mk… \\
     STATUS_CACHE_TTL_SECS=5 npx drs-verify serve
 and in a third one, to revoke the receipts that were issued with --status-index 52014:
   npx drs-verify status-list revoke --key org.key list.jwt 52014`,
@@ -83,16 +80,6 @@ and in a third one, to revoke the receipts that were issued with --status-index 
         process.stderr.write(`${file}: ${revoked ? 'revoked' : 'reinstated'} ${indices.join(', ')}\n`);
       });
   }
-
-  command
-    .command('serve')
-    .summary('serve a list over HTTP, for trying things out')
-    .argument('<list_file>', 'the list; it is read again for each request')
-    .option('--port <port>', 'the port on 127.0.0.1', parseIndex, 8090)
-    .action(async (file: string, { port }: { port: number }) => {
-      await open(file);
-      await serve(file, port);
-    });
 }
 
 interface CreateOptions {
@@ -128,25 +115,6 @@ async function open(file: string): Promise<EditableStatusList> {
     'make one with `npx drs-verify status-list create`',
     `${file} is not a status list: `,
   );
-}
-
-function serve(file: string, port: number): Promise<never> {
-  const server = createServer((req, res) => {
-    readFile(file).then(
-      (list) =>
-        res.writeHead(200, { 'Content-Type': MEDIA_TYPE }).end(req.method === 'HEAD' ? undefined : list),
-      (error: unknown) => res.writeHead(500).end(`${(error as Error).message}\n`),
-    );
-  });
-  return new Promise((_, reject) => {
-    server.on('error', (error) =>
-      reject(new CommandError(`cannot serve on port ${port}: ${error.message}`, 'choose another --port')),
-    );
-    server.listen(port, '127.0.0.1', () => {
-      const { port: taken } = server.address() as AddressInfo;
-      process.stderr.write(`serving ${file} at http://127.0.0.1:${taken}/ (any path); end with Ctrl-C\n`);
-    });
-  });
 }
 
 async function orCommandError<T>(action: () => T | Promise<T>, hint: string, what = ''): Promise<T> {

@@ -1,5 +1,5 @@
 import type { GateContext } from '../../gate/context.js';
-import { announcementOf, CAPABILITY, isPassMethod, type McpRules } from '../../gate/mcp.js';
+import { isPassMethod, type McpRules } from '../../gate/mcp.js';
 import { MCP_COMMAND } from '../../gate/mcp-methods.js';
 import type { Denial, Opening } from '../../gate/request.js';
 import { rpcError } from '../../gate/response.js';
@@ -8,18 +8,10 @@ import { idInUse, TaskOwners } from '../../gate/task-owners.js';
 import { runWithContext } from '../context.js';
 import type { Outcome } from '../events.js';
 import { Guard, type AdmittedCall } from '../guard.js';
-import { checkProtection, httpUrl, PROTECTION, type ProtectionOptions } from '../options.js';
+import { checkProtection, PROTECTION, type ProtectionOptions } from '../options.js';
 import { withAuthInfo } from './auth-info.js';
 import { countMessage, openMessage, refuseBatched } from './open-call.js';
-import {
-  hasMethod,
-  innerOf,
-  onConnect,
-  type Connectable,
-  type McpTransport,
-  type Message,
-  type RequestId,
-} from './transport.js';
+import { onConnect, type Connectable, type McpTransport, type Message, type RequestId } from './transport.js';
 
 const MCP = {
   /**
@@ -32,8 +24,6 @@ const MCP = {
    * bundle.
    */
   protect: { kind: callback<(name: string) => boolean>('a function of a tool name') },
-  /** Where a delegation can be asked for: a URL. The server names it to its clients, beside what they need one for. */
-  askAt: { kind: httpUrl },
   /**
    * Methods that pass besides those of MCP, such as those of an extension. Nothing about them is checked. Requests with
    * other unknown methods are refused (`UNKNOWN_METHOD`), and notifications dropped.
@@ -55,8 +45,7 @@ export type McpOptions = ProtectionOptions & McpMethodOptions;
 /** Protects MCP servers. Create it once, even if each client has its own server. */
 export interface McpProtection {
   /**
-   * Lets gated requests reach a server only if they are verified, and says in the server's capabilities that they need
-   * delegations. Call it before `connect`.
+   * Lets gated requests reach a server only if they are verified. Call it before `connect`.
    *
    * @param server a `McpServer` or `Server` of either SDK
    * @returns the same server
@@ -91,9 +80,6 @@ export function drsMcp(given: McpOptions): McpProtection {
   return {
     protectServer: (server) => {
       onConnect(server, (transport) => new GuardedTransport(guard, rules, tasks, transport).install());
-      const inner = innerOf(server);
-      if (hasMethod(inner, 'registerCapabilities'))
-        inner.registerCapabilities({ experimental: { [CAPABILITY]: announcementOf(rules, options) } });
       return server;
     },
   };

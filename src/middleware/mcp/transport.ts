@@ -65,7 +65,7 @@ export function onConnect(endpoint: Connectable, prepare: (transport: McpTranspo
 }
 
 /** The `Server` in a `McpServer`, which passes its transports to it; it could also be connected directly. */
-export function innerOf(endpoint: Connectable): Connectable {
+function innerOf(endpoint: Connectable): Connectable {
   return 'server' in endpoint && isConnectable(endpoint.server) ? endpoint.server : endpoint;
 }
 
@@ -74,7 +74,7 @@ function isConnectable(value: unknown): value is Connectable {
 }
 
 /** Whether a value is an object with a method. */
-export function hasMethod<Name extends string>(
+function hasMethod<Name extends string>(
   value: unknown,
   name: Name,
 ): value is Record<Name, (...args: readonly unknown[]) => unknown> {

@@ -1,4 +1,4 @@
-import { Agent } from 'undici';
+import { EnvHttpProxyAgent } from 'undici';
 import type { RemoteStatus } from '../../verify/parts.js';
 import { isBitSet } from './bitstring.js';
 import { fetchStatusList } from './fetch-status-list.js';
@@ -71,7 +71,8 @@ export class StatusListCache {
   readonly #url: URL;
   readonly #options: StatusListOptions;
   readonly #deps: CacheDeps;
-  readonly #agent = new Agent();
+  /** By `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`: the list may be on another network. */
+  readonly #agent = new EnvHttpProxyAgent();
   #copy: Copy | null = null;
   /** The current fetch; it never rejects. */
   #fetching: Promise<void> | null = null;

@@ -13,6 +13,7 @@ import {
 export class LocalStore implements RevocationStore {
   readonly isCurrent = true;
   readonly copyAgeSecs = Number.NaN;
+  readonly missingReplicas = 0;
   readonly entries = new Entries();
   readonly #deps: StoreDeps;
   #file: LockedFile | undefined;

@@ -112,6 +112,10 @@ export class RedisStore implements RevocationStore {
     return this.#session !== null && performance.now() < this.#leaseUntil;
   }
 
+  get missingReplicas(): number {
+    return Math.max(0, this.#options.minReplicas - this.#link.replicas) || 0;
+  }
+
   get copyAgeSecs(): number {
     return (performance.now() - this.#completeAt) / 1000;
   }

@@ -1,10 +1,8 @@
 import { open, realpath } from 'node:fs/promises';
-import { connectRedis } from '../../redis/connection.js';
 import { RedisLink } from '../../redis/link.js';
 import { lockFile, readLines } from '../../files/locked-file.js';
 import { Entries } from '../entries.js';
-import type { Entry } from '../entry.js';
-import { ENTRY_FILE, lineOf, takeEntries } from './entry-file.js';
+import { ENTRY_FILE, takeEntries } from './entry-file.js';
 import { BEGINNING, RedisLog } from './redis-log.js';
 import { needsOf, type RedisStoreOptions } from './redis-store.js';
 import { RevocationStoreError } from './revocation-store.js';
@@ -41,18 +39,6 @@ export async function importRevocations(path: string, options: RedisStoreOptions
     }
   } finally {
     await lock.close();
-  }
-}
-
-/** The lines of all revocations in Redis: indices first, ascending. */
-export async function exportRevocations(url: string): Promise<string[]> {
-  const connection = await connectRedis(url);
-  try {
-    const entries = [...(await readAll(new RedisLog(connection))).values()];
-    const rank = ({ target }: Entry) => (typeof target === 'number' ? target : Infinity);
-    return entries.sort((one, other) => (rank(one) < rank(other) ? -1 : 1)).map(lineOf);
-  } finally {
-    connection.destroy();
   }
 }
 

@@ -18,6 +18,8 @@ export interface RevocationStore {
   readonly isCurrent: boolean;
   /** Seconds since the copy was last known to be complete; `NaN` if there is nothing to copy. */
   readonly copyAgeSecs: number;
+  /** Replicas without which it acknowledges nothing; 0 if it has all, or does not know. */
+  readonly missingReplicas: number;
   /**
    * Records a revocation.
    *

@@ -55,6 +55,13 @@ function findConflicts(configuration: Configuration): string[] {
   const problems: string[] = [];
   if (configuration.adminOnMetricsAddr && configuration.metricsAddr === undefined)
     problems.push('ADMIN_ON_METRICS_ADDR is set and METRICS_ADDR is not: set both, or neither');
+  const { readyWithout, serverIdentity = '' } = configuration;
+  if (/^(["']).*\1$/.test(serverIdentity))
+    problems.push(
+      `SERVER_IDENTITY is ${serverIdentity}, with its quotes: no call is signed for it; take them off, or unset it`,
+    );
+  if (readyWithout.length > 1 && readyWithout.includes('none'))
+    problems.push(`READY_WITHOUT is "${readyWithout.join()}": expected "none" alone, or what may be missing`);
   if (maxBodyMemory < BODIES_IN_MEMORY * maxBodyBytes)
     problems.push(
       `MAX_BODY_MEMORY is "${maxBodyMemory}": expected at least four times MAX_BODY_BYTES (${maxBodyBytes})`,
@@ -121,14 +128,28 @@ function findEmpty(env: Environment): string[] {
 export const OBSERVES =
   'GATE_MODE is observe: the gate protects nobody, and lets pass what it would deny; set it to enforce, or unset it';
 
-/** Warnings about a valid configuration. */
-export function warningsAbout(configuration: Configuration): string[] {
-  const { drsAdminToken, replayProtection, gateReplay, serverIdentity, gateMode } = configuration;
+/**
+ * Warnings about a valid configuration.
+ *
+ * @param isAnybodyMeant whether it was said in so many words that anybody may be a root principal
+ */
+export function warningsAbout(configuration: Configuration, isAnybodyMeant = false): string[] {
+  const { drsAdminToken, replayProtection, gateReplay, serverIdentity } = configuration;
+  const { trustedRoots, trustedRootsFile, gateMode } = configuration;
   const warnings = gateMode === 'observe' ? [OBSERVES] : [];
+  if (!isAnybodyMeant && trustedRoots === undefined && trustedRootsFile === undefined)
+    warnings.push(
+      'neither TRUSTED_ROOTS nor TRUSTED_ROOTS_FILE is set: calls under a delegation by anybody are allowed, unless who asks ' +
+        'checks the root principal; name the principals whose delegations count',
+    );
   if (serverIdentity === undefined)
     warnings.push(
       'SERVER_IDENTITY is not set: /verify accepts calls that were signed for any tool server, and the gate refuses all ' +
         'calls; set it to the tool_server that calls are signed for, or to "any"',
+    );
+  else if (serverIdentity !== 'any' && !URL.canParse(serverIdentity))
+    warnings.push(
+      `SERVER_IDENTITY is "${serverIdentity}", and no URL or DID: only calls whose tool_server is this very text are accepted`,
     );
   const records: readonly unknown[] = [replayProtection, gateReplay];
   if (records.includes('redis') && records.includes('memory'))
@@ -142,6 +163,21 @@ export function warningsAbout(configuration: Configuration): string[] {
         'make one with `openssl rand -base64 24`',
     );
   return warnings;
+}
+
+/** Warns of variables that are set and do nothing: whoever set them expects something. */
+export function warningsAboutIdle(env: Environment, configuration: Configuration): string[] {
+  const { replayProtection, gateReplay, revocationStore } = configuration;
+  const isThere = (needed: string) =>
+    needed === 'redis'
+      ? [replayProtection, gateReplay, revocationStore].includes('redis')
+      : configuration[needed as keyof Configuration] !== undefined;
+  return [...OPTIONS].flatMap(([option, { needs }]) => {
+    const name = variableOf(option);
+    if (needs === undefined || isThere(needs) || (env[name]?.trim() ?? '') === '') return [];
+    const missing = needs === 'redis' ? 'no store is redis' : `${variableOf(needs)} is not set`;
+    return [`${name} is set and does nothing: ${missing}`];
+  });
 }
 
 /**

@@ -37,7 +37,7 @@ function describe([option, variable]: [string, Variable]): Described[] {
   const standard = defaultWords ?? (value === undefined ? 'unset' : `\`${literal}\``);
   const described = { name, default: standard, values: kind.values, says };
   if (!isSecret) return [described];
-  const file = `File with the value of \`${name}\`. A line break at its end is cut off.`;
+  const file = `File with the value of \`${name}\`. White space at its end is cut off.`;
   return [described, { name: `${name}_FILE`, default: 'unset', values: 'a path', says: file }];
 }
 

@@ -52,7 +52,7 @@ const OTHERS =
   /^DRS_(?:VERIFY_URL|ADMIN_URL|KEY_PASSPHRASE|COMMIT)$|^GRPC_(?:(?:NODE_)?(?:TRACE|VERBOSITY)|SSL_|DEFAULT_|EXPERIMENTAL_)|_(?:SERVICE_HOST|(?:SERVICE_)?PORT(?:_\w+)?)$/;
 
 /**
- * Finds variables that look like ours and are none: one typing error away, with a first word that only ours have (`GATE_POLICY`), of
+ * Finds variables that look like ours and are none: in small letters, one typing error away, with a first word that only ours have (`GATE_POLICY`), of
  * the public implementation, or with `_FILE` behind one that cannot come from a file. If `TRUSTED_ROOT` were ignored, for
  * example, the service would trust everybody.
  *
@@ -75,7 +75,9 @@ function problemWith(found: string, names: readonly string[]): string | null {
   }
   // The lengths first: on Kubernetes there may be thousands of variables.
   const isTypo = (name: string) =>
-    name.length >= MIN_LENGTH && Math.abs(name.length - found.length) <= 1 && editDistance(found, name) <= 1;
+    name.length >= MIN_LENGTH &&
+    Math.abs(name.length - found.length) <= 1 &&
+    editDistance(found.toUpperCase(), name) <= 1;
   const meant = FOREIGN.get(found) ?? names.find(isTypo);
   if (meant !== undefined)
     return `${found} is not a variable of drs-verify, expected ${meant}: rename it, or unset it`;

@@ -1,11 +1,12 @@
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
+import { writtenText } from '../../protocol/written-text.js';
 import { variableOf, type Environment } from './environment.js';
 
 const MAX_BYTES = 4096;
 
 /**
  * Reads the secrets that are in files. Files are safer than variables, which show up in process lists, crash reports
- * and container settings. A line break at the end of a file, and a byte order mark, is dropped, since editors and `echo` add them.
+ * and container settings. They are read as {@link writtenText} gives them, since editors and `echo` add line ends.
  *
  * @param options the names of the options that are secrets
  * @example readSecretFiles(process.env, ['drsAdminToken']).secrets.get('drsAdminToken'); // of DRS_ADMIN_TOKEN_FILE
@@ -27,9 +28,7 @@ export function readSecretFiles(
       continue;
     }
     try {
-      const secret = readAtMost(path, MAX_BYTES)
-        .toString('utf8')
-        .replace(/^\ufeff|\r?\n$/g, '');
+      const secret = writtenText(readAtMost(path, MAX_BYTES));
       if (secret === '') throw new Error('it is empty, expected a file with the secret');
       secrets.set(option, secret);
     } catch (error) {

@@ -25,6 +25,8 @@ export interface Variable extends Option {
   readonly isUrl?: true;
   /** Only `drs-verify serve` reads it; `drs-verify guard` refuses it. */
   readonly isOfServe?: true;
+  /** The option without which it does nothing, or `redis`: a store in Redis. */
+  readonly needs?: string;
   /** Unset it means that anybody is trusted, so that an empty one is refused: a template may lack a value. */
   readonly restrictsTrust?: true;
 }
@@ -36,7 +38,11 @@ export const BODIES_IN_MEMORY = 4;
 const path = text('a path');
 /** The seed of an Ed25519 key has 32 bytes. RFC 8032 §5.1.5 */
 const isSigningSeed = (value: string) => decodeBase64url(value)?.length === 32;
-const isOrigin = (value: string) => URL.canParse(value) && new URL(value).origin === value;
+/** As browsers send it. Pages of applications have schemes of their own, for which a URL says no origin: `tauri://localhost`. */
+const isOrigin = (value: string) => {
+  const { origin, protocol, host } = URL.canParse(value) ? new URL(value) : new URL('none:');
+  return host !== '' && value === (origin === 'null' ? `${protocol}//${host}` : origin);
+};
 
 /**
  * The host and the port of an address such as `127.0.0.1:9464` or `[::1]:9464`; `null` if the text is not an address.
@@ -60,7 +66,7 @@ export const SECTIONS = {
       says: 'Port to listen on. With 0 the service chooses a free port and logs it.' },
     listen: { kind: parsed('`unix:` and an absolute path, such as `unix:/run/drs/verify.sock`', unixPathOf), isOfServe: true,
       says: '[Unix socket](operations.md#unix-sockets) to listen on instead of `HOST` and `PORT`.' },
-    listenMode: { kind: text('three octal digits, such as `660`', (mode) => /^0?[0-7]{3}$/.test(mode)), default: '660', isOfServe: true,
+    listenMode: { kind: text('three octal digits, such as `660`', (mode) => /^0?[0-7]{3}$/.test(mode)), default: '660', isOfServe: true, needs: 'listen',
       says: 'Permissions of the socket\'s file. Users who may write to the file can call.' },
     tlsCertFile: { kind: path,
       says: 'PEM file with a certificate and its chain. With it the service accepts only [TLS](operations.md#tls).' },
@@ -75,17 +81,15 @@ export const SECTIONS = {
     logRefusals: { kind: oneOf('all', 'sampled', 'off'), default: 'sampled',
       says: 'Which [refusals](observability.md#refusals) are logged; `sampled`: 10 in a second, and the number of others.' },
     decisionLog: { kind: text('a path, or `-`'),
-      says: 'Regular file for [one JSON line about each verdict](observability.md#the-decision-log), or `-` for standard output. It records who called which tool.' },
+      says: 'Regular file for [one JSON line about each verdict and decision](observability.md#the-decision-log), or `-` for standard output. It records who called which tool.' },
     metricsAddr: { kind: text('an address and a port, such as `127.0.0.1:9464` or `[::1]:9464`', (at) => addressOf(at) !== null), isOfServe: true,
       says: 'Another address for `/metrics`, then not on `PORT`, and for `/healthz` and `/readyz`, on both.' },
     adminOnMetricsAddr: { kind: flag, default: false, isOfServe: true,
       says: 'With `1`, `/admin/…` is served on `METRICS_ADDR` only.' },
-    inspector: { kind: flag, default: false, isOfServe: true,
-      says: 'With `1`, `/inspect` is the [inspector](inspector.md), a page that shows a bundle.' },
   },
   'Who may ask, and how much': {
     allowedOrigins: { kind: listOf(text('an origin such as `https://app.example`', isOrigin)),
-      says: 'Origins of web pages that may call. Others get 403.' },
+      says: 'Origins of web pages that may call, also of applications (`tauri://localhost`). Others get 403.' },
     rateLimitPerIp: { kind: count(0, undefined, 'requests per second'), default: 0,
       says: 'Requests per second for each client (an IPv4 address, or an IPv6 /64); 0 is no limit. `/verify`, `/admin/…`, the gate and unknown paths count separately.' },
     rateLimitGlobal: { kind: count(0, undefined, 'requests per second'), default: 0,
@@ -147,13 +151,13 @@ export const SECTIONS = {
       says: 'URL of the W3C Bitstring Status List. Unset, only the local store revokes.' },
     statusListIssuer: { ...VERIFIER_OPTIONS.statusListIssuer, restrictsTrust: true,
       says: 'Accept only lists that this did:key signed.' },
-    statusListForm: { ...VERIFIER_OPTIONS.statusListForm,
+    statusListForm: { ...VERIFIER_OPTIONS.statusListForm, needs: 'statusListBaseUrl',
       says: '[What the list is](spec/revocation.md#forms). Any bytes can be read as `raw` bits, and no issuer can sign them.' },
-    statusCacheTtlSecs: { ...VERIFIER_OPTIONS.statusCacheTtlSecs,
+    statusCacheTtlSecs: { ...VERIFIER_OPTIONS.statusCacheTtlSecs, needs: 'statusListBaseUrl',
       says: 'Seconds for which a fetched list is used. A remote revocation may go unnoticed for this long.' },
-    statusMaxStaleSecs: { ...VERIFIER_OPTIONS.statusMaxStaleSecs,
+    statusMaxStaleSecs: { ...VERIFIER_OPTIONS.statusMaxStaleSecs, needs: 'statusListBaseUrl',
       says: 'Seconds for which an expired list is still used while a new one cannot be fetched.' },
-    statusFetchTimeoutMs: { ...VERIFIER_OPTIONS.statusFetchTimeoutMs,
+    statusFetchTimeoutMs: { ...VERIFIER_OPTIONS.statusFetchTimeoutMs, needs: 'statusListBaseUrl',
       says: 'Milliseconds that a verification without a usable copy waits for a list. Then it is refused (`REVOCATION_CHECK_FAILED`).' },
   },
   Replay: {
@@ -163,11 +167,11 @@ export const SECTIONS = {
       says: 'Seconds for which an invocation is fresh.' },
     replayMaxEntries: { ...VERIFIER_OPTIONS.replayMaxEntries,
       says: 'Maximum number of invocations on record with `memory`, about 300 bytes each; then calls are refused. You need calls per second × (window + 31 s).' },
-    redisUrl: { ...VERIFIER_OPTIONS.redisUrl, isUrl: true,
+    redisUrl: { ...VERIFIER_OPTIONS.redisUrl, isUrl: true, needs: 'redis',
       says: 'Where [Redis](scaling.md#set-up) is: one server, several of which the primary is used, or some nodes of a cluster. Its `maxmemory-policy` must be `noeviction`.' },
-    redisTimeoutMs: { ...VERIFIER_OPTIONS.redisTimeoutMs,
+    redisTimeoutMs: { ...VERIFIER_OPTIONS.redisTimeoutMs, needs: 'redis',
       says: 'Milliseconds that Redis has to answer a command; then the call is refused. After three timeouts in a row all are, until Redis answers again.' },
-    limitsAfterLoss: { ...VERIFIER_OPTIONS.limitsAfterLoss,
+    limitsAfterLoss: { ...VERIFIER_OPTIONS.limitsAfterLoss, needs: 'redis',
       says: 'What becomes of calls under receipts with limits from before [Redis lost](runbook.md#drsstorelost) all that it had counted: `refuse`, or `pass`: they are counted from 0.' },
   },
   Gate: {
@@ -175,7 +179,7 @@ export const SECTIONS = {
       says: 'Where the gate records used invocations: `memory` (this process), `redis` (all instances), or `off`: an allowed call can be repeated.' },
     grpcPort: { kind: count(0, 65_535), isOfServe: true,
       says: 'Port on `HOST` for gateways that ask over [gRPC](gateways.md#grpc), which nobody else may reach; 0: a free port, which is logged. Unset, gRPC is off. It takes a quarter of `MAX_CONNECTIONS`.' },
-    grpcProtocol: { kind: oneOf('http', 'mcp', 'a2a'), default: 'mcp', isOfServe: true,
+    grpcProtocol: { kind: oneOf('http', 'mcp', 'a2a'), default: 'mcp', isOfServe: true, needs: 'grpcPort',
       says: 'The protocol of a gRPC question if the gateway does not set `context_extensions.drs_protocol`. With `mcp`, everything passes but the [methods of MCP](spec/gate.md#mcp-methods) that are checked.' },
     gateMethods: { kind: oneOf('all', 'tools'), default: 'all',
       says: 'Which [methods of MCP](spec/gate.md#mcp-methods) are checked. `tools`: calls of tools only; all else needs no delegation.' },
@@ -189,8 +193,8 @@ export const SECTIONS = {
       says: 'Ed25519 seed that signs the context of allowed calls as [`X-DRS-Context`](gateways.md#signed-context). Whoever has it can pretend that this gate allowed a call. Unset, contexts are not signed.' },
   },
   'Readiness and shutdown': {
-    readyWithout: { kind: listOf(oneOf('replay')), isOfServe: true,
-      says: 'With `replay`, [`/readyz`](operations.md#ready) answers 200 also while used invocations cannot be recorded, although calls are refused.' },
+    readyWithout: { kind: listOf(oneOf('stale_list', 'list', 'revocations', 'replay', 'none')), default: () => ['stale_list'], defaultWords: '`stale_list`', isOfServe: true,
+      says: 'What may be missing while [`/readyz`](operations.md#ready) answers 200: a fresh status list, any list, Redis for local revocations, the record of used invocations, or nothing. Calls that need it are refused.' },
     shutdownDelaySecs: { kind: count(0, 3600, 'seconds'), default: 0, isOfServe: true,
       says: 'Seconds between the signal to stop and the drain. Meanwhile only `/readyz` fails: more than your balancer needs to notice.' },
     shutdownGraceSecs: { kind: count(1, 3600, 'seconds'), default: 10,

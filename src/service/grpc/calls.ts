@@ -1,6 +1,6 @@
 import { status as Status, type handleUnaryCall, type ServerUnaryCall } from '@grpc/grpc-js';
 import type { Protocol } from '../../gate/codes.js';
-import { contextHeaders, passHeaders, type HeaderChanges } from '../../gate/context.js';
+import { contextHeaders, passHeaders } from '../../gate/context.js';
 import type { GateRequest } from '../../gate/request.js';
 import { clientOf } from '../http/client-address.js';
 import type { Traced } from '../observe/tracing.js';
@@ -10,9 +10,10 @@ import { newRequestId, readRequestId, traceParentOf } from '../http/request-ids.
 import type { Ticket } from '../load/gatekeeper.js';
 import type { Connections } from '../load/connections.js';
 import type { RateLimit } from '../load/rate-limit.js';
-import { wholeContextOf, type GateDecision } from '../gate-decider.js';
+import { wholeContextOf } from '../gate-decider.js';
 import type { RouteContext } from '../core.js';
-import { toStruct, type Struct } from './messages.js';
+import { CHECK } from './check.js';
+import { toStruct } from './messages.js';
 
 /** What gRPC shares with the HTTP side, and what it has besides. */
 export interface GrpcContext extends RouteContext {
@@ -21,29 +22,6 @@ export interface GrpcContext extends RouteContext {
   readonly certificate: Certificate | null;
   /** The gate's rate limit, shared by all its transports; `null` if there is none. */
   readonly rateLimit: RateLimit | null;
-}
-
-/** How one kind of gateway asks, and is answered. */
-export interface Dialect {
-  /**
-   * Reads a question.
-   *
-   * @param protocol used if the gateway names none
-   * @param maxBodyBytes the longest body that is checked
-   * @throws Error that says what is wrong with it, or with the gateway's configuration
-   */
-  readonly read: (bytes: Buffer, protocol: Protocol, maxBodyBytes: number) => GatewayQuestion;
-  readonly pass: Buffer;
-  readonly allow: (headers: HeaderChanges, context: Struct) => Buffer;
-  /** @param requestId is told to the caller; `null` if there is none */
-  readonly deny: (denied: Extract<GateDecision, { kind: 'deny' }>, requestId: string | null) => Buffer;
-  /**
-   * Writes a denial that is not a decision of the gate. It is an answer and not a gRPC error: proxies take an error for a
-   * failure of the gate, and some are configured to let requests pass then.
-   *
-   * @param status the HTTP status that it would have
-   */
-  readonly refuse: (status: number, reason: string) => Buffer;
 }
 
 /** A gateway's question, as a request to the gate. */
@@ -59,7 +37,7 @@ type Call = ServerUnaryCall<Buffer, Buffer>;
 const LOG_PAUSE_MS = 10_000;
 
 /** The handler of a gateway's calls. Messages are bytes until their turn comes. All decisions come from the gate. */
-export function answerIn(dialect: Dialect, context: GrpcContext): handleUnaryCall<Buffer, Buffer> {
+export function answerChecks(context: GrpcContext): handleUnaryCall<Buffer, Buffer> {
   const { gatekeeper, configuration, log, metrics, rateLimit, tracing } = context;
   const { decider } = context.gate;
   let loggedAt = -Infinity;
@@ -69,7 +47,7 @@ export function answerIn(dialect: Dialect, context: GrpcContext): handleUnaryCal
     if (!isWanted(call)) return null;
     let question: GatewayQuestion;
     try {
-      question = dialect.read(call.request, configuration.grpcProtocol, configuration.maxBodyBytes);
+      question = CHECK.read(call.request, configuration.grpcProtocol, configuration.maxBodyBytes);
     } catch (error) {
       // Once in ten seconds at most: a misconfigured gateway makes the same mistake in every call.
       if (performance.now() - loggedAt >= LOG_PAUSE_MS) {
@@ -77,7 +55,7 @@ export function answerIn(dialect: Dialect, context: GrpcContext): handleUnaryCal
         log.error(`refused a gateway's question over gRPC: ${(error as Error).message}`);
       }
       metrics.countRejection('grpc', 'malformed');
-      return dialect.refuse(503, "the gate cannot read the gateway's question: see the gate's log");
+      return CHECK.refuse(503, "the gate cannot read the gateway's question: see the gate's log");
     }
     const { protocol, request, only } = question;
     let requestId = readRequestId(only('x-request-id'));
@@ -104,15 +82,15 @@ export function answerIn(dialect: Dialect, context: GrpcContext): handleUnaryCal
     switch (decision.kind) {
       case 'pass': {
         const { observed } = decision;
-        if (observed === undefined) return dialect.pass;
-        return dialect.allow(passHeaders(observed), toStruct({ observed }));
+        if (observed === undefined) return CHECK.pass;
+        return CHECK.allow(passHeaders(observed), toStruct({ observed }));
       }
       case 'allow': {
         const { context, token } = decision;
-        return dialect.allow(contextHeaders(context, token), toStruct(wholeContextOf(decision)));
+        return CHECK.allow(contextHeaders(context, token), toStruct(wholeContextOf(decision)));
       }
       case 'deny':
-        return dialect.deny(decision, requestId);
+        return CHECK.deny(decision, requestId);
     }
   };
 
@@ -120,7 +98,7 @@ export function answerIn(dialect: Dialect, context: GrpcContext): handleUnaryCal
     const client = clientOf(addressOf(call));
     if ((rateLimit?.admit(client) ?? 0) > 0) {
       metrics.countRejection('grpc', 'rate_limited');
-      return dialect.refuse(429, 'rate_limited');
+      return CHECK.refuse(429, 'rate_limited');
     }
     const ticket = gatekeeper.isDraining ? null : gatekeeper.enter({ client }, 0);
     if (ticket === null) return answer(call, null);

@@ -4,8 +4,9 @@ import { NO_CONTEXT, type HeaderChanges } from '../../gate/context.js';
 import { GATE_PROTOCOLS } from '../../gate/open.js';
 import type { RequestBody } from '../../gate/request.js';
 import type { GateHead } from '../http/gate-head.js';
-import type { Dialect, GatewayQuestion } from './calls.js';
-import { readHeaders, readMessage, requireLittleBesides, writeMessage } from './messages.js';
+import type { GateDecision } from '../gate-decider.js';
+import type { GatewayQuestion } from './calls.js';
+import { readHeaders, readMessage, requireLittleBesides, writeMessage, type Struct } from './messages.js';
 
 /** Values of `google.rpc.Code`; that of a denial by its HTTP status. */
 const OK = 0;
@@ -19,22 +20,36 @@ const CODES: ReadonlyMap<number, number> = new Map([
 const OVERWRITE_IF_EXISTS_OR_ADD = 2;
 
 /** Envoy's `Authorization/Check`, which others have adopted: a question is about one HTTP request. */
-export const CHECK: Dialect = {
+export const CHECK = {
   read: readCheck,
   pass: write({ status: { code: OK }, okResponse: changes(NO_CONTEXT) }),
-  allow: (headers, dynamicMetadata) =>
+  allow: (headers: HeaderChanges, dynamicMetadata: Struct) =>
     write({ status: { code: OK }, okResponse: changes(headers), dynamicMetadata }),
-  deny: ({ code, response }, requestId) => {
+  /** @param requestId is told to the caller; `null` if there is none */
+  deny: ({ code, response }: Extract<GateDecision, { kind: 'deny' }>, requestId: string | null) => {
     const id = requestId === null ? {} : { 'X-Request-Id': requestId };
     const headers = { ...response.headers, 'X-DRS-Code': code, ...id };
     return writeDenial(response.status, code, headers, response.body);
   },
-  refuse: (status, reason) => {
+  /**
+   * A denial that is not a decision of the gate. It is an answer and not a gRPC error: proxies take an error for a failure of the
+   * gate, and some are configured to let requests pass then.
+   *
+   * @param status the HTTP status that it would have
+   */
+  refuse: (status: number, reason: string) => {
     const retry: Headers = status === 429 ? { 'retry-after': '1' } : {};
     return writeDenial(status, reason, { 'content-type': 'application/json', ...retry }, { error: reason });
   },
 };
 
+/**
+ * Reads a question.
+ *
+ * @param protocol used if the gateway names none
+ * @param maxBodyBytes the longest body that is checked
+ * @throws Error that says what is wrong with it, or with the gateway's configuration
+ */
 function readCheck(bytes: Buffer, protocol: Protocol, maxBodyBytes: number): GatewayQuestion {
   const { attributes } = readMessage('CheckRequest', bytes);
   const named = (attributes?.contextExtensions ?? []).filter(({ key }) => key === 'drs_protocol');

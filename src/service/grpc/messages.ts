@@ -54,12 +54,6 @@ interface Messages {
       readonly contextExtensions: readonly WireHeader[];
     } | null;
   };
-  readonly McpRequest: {
-    readonly method: string;
-    /** The JSON-RPC params as JSON. */
-    readonly mcpRequest: Buffer | null;
-    readonly headers: readonly WireHeader[];
-  };
   readonly HealthCheckRequest: { readonly service: string };
 }
 

@@ -12,9 +12,7 @@ import {
 import { cannotListen, MAX_BACKLOG } from '../http/front-end.js';
 import { secureContextOf, type Certificate } from '../http/listen/certificate.js';
 import { GRPC_METHODS, type GrpcMethod } from '../observe/metrics/metrics.js';
-import { answerIn, type GrpcContext } from './calls.js';
-import { CHECK } from './check.js';
-import { EXT_MCP, PASS_RESPONSE } from './ext-mcp.js';
+import { answerChecks, type GrpcContext } from './calls.js';
 import { MAX_BESIDES_BYTES, readMessage, writeMessage } from './messages.js';
 
 /** Of a connection. RFC 9113, section 6.5.2, recommends no fewer. */
@@ -45,9 +43,7 @@ export function openServer(context: GrpcContext) {
     interceptors: [watchCalls(context)],
   });
   const handlers: Record<GrpcMethod, handleUnaryCall<Buffer, Buffer>> = {
-    '/envoy.service.auth.v3.Authorization/Check': answerIn(CHECK, context),
-    '/agentgateway.dev.ext_mcp.ExtMcp/CheckRequest': answerIn(EXT_MCP, context),
-    '/agentgateway.dev.ext_mcp.ExtMcp/CheckResponse': (_, reply) => reply(null, PASS_RESPONSE),
+    '/envoy.service.auth.v3.Authorization/Check': answerChecks(context),
     '/grpc.health.v1.Health/Check': checkHealth(context),
   };
   // Messages are bytes here: handlers read and write them.
@@ -112,12 +108,10 @@ const SERVING = 1;
 const NOT_SERVING = 2;
 
 /** `grpc.health.v1.Health`: serving while `/readyz` says that the service is ready. */
-function checkHealth({
-  unreadyReasons,
-}: Pick<GrpcContext, 'unreadyReasons'>): handleUnaryCall<Buffer, Buffer> {
+function checkHealth({ readiness }: Pick<GrpcContext, 'readiness'>): handleUnaryCall<Buffer, Buffer> {
   return ({ request }, reply) => {
     if (SERVICES.has(readMessage('HealthCheckRequest', request).service)) {
-      const status = unreadyReasons().length === 0 ? SERVING : NOT_SERVING;
+      const status = readiness().reason === null ? SERVING : NOT_SERVING;
       reply(null, writeMessage('HealthCheckResponse', { status }));
     } else reply({ code: Status.NOT_FOUND, details: 'there is no such service here' });
   };

@@ -1,4 +1,5 @@
 import { RouteTable } from '../../gate/routes.js';
+import { writtenText } from '../../protocol/written-text.js';
 import { readAtMost } from '../configuration/secret-files.js';
 
 const MAX_BYTES = 1024 * 1024;
@@ -13,7 +14,7 @@ const MAX_BYTES = 1024 * 1024;
 export function readRoutes(setting: string | undefined): RouteTable | 'any' | null {
   if (setting === undefined || setting === 'any') return setting ?? null;
   try {
-    return RouteTable.parse(readAtMost(setting, MAX_BYTES).toString('utf8'));
+    return RouteTable.parse(writtenText(readAtMost(setting, MAX_BYTES)));
   } catch (error) {
     throw new Error(
       `GATE_ROUTES is ${JSON.stringify(setting)}: ${(error as Error).message}. Expected a file of routes (docs/spec/gate.md#routes), or "any".`,

@@ -1,4 +1,3 @@
-import { Buffer } from 'node:buffer';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { setImmediate } from 'node:timers/promises';
@@ -6,7 +5,7 @@ import type { Protocol } from '../../gate/codes.js';
 import { GATE_PROTOCOLS } from '../../gate/open.js';
 import type { Configuration } from '../configuration/configuration.js';
 import { answerBatch, maxBatchBytesOf } from '../http/batch.js';
-import { refusal, type Answer } from '../http/incoming.js';
+import { refusal, type Answer, type Incoming } from '../http/incoming.js';
 import type { Judge } from '../http/judged-body.js';
 import type { Route, Table } from '../http/serve.js';
 import { RateLimit } from '../load/rate-limit.js';
@@ -15,7 +14,6 @@ import { adminRoutes } from './admin-routes.js';
 import type { RouteContext } from '../core.js';
 import { judgeOfGateRequests } from './gate-api-route.js';
 import { gateJudge, proxyQuery } from './gate-route.js';
-import { INSPECTOR_HEADERS, inspectorPage } from './inspector.js';
 import { judgeOfRefunds } from './refund-route.js';
 import { judgeOfVerdicts } from './verify-route.js';
 
@@ -32,7 +30,7 @@ export function limitOf({ rateLimitPerIp, rateLimitGlobal }: Configuration): Rat
  */
 export function routeTables(context: RouteContext) {
   const { configuration, gate: opened } = context;
-  const { metricsAddr, adminOnMetricsAddr, inspector } = configuration;
+  const { metricsAddr, adminOnMetricsAddr } = configuration;
   const limit = () => limitOf(configuration);
   const [verifyLimit, gateLimit, adminLimit] = [limit(), limit(), limit()];
   const { revoke, list, usage } = adminRoutes(context);
@@ -77,28 +75,24 @@ export function routeTables(context: RouteContext) {
     ['/readyz', read('readyz', () => answerReadiness(context))],
   ];
   const metrics: Rows = [['/metrics', read('metrics', () => answerScrape(context))]];
-  const page = inspector ? documentOf(Buffer.from(inspectorPage()), INSPECTOR_HEADERS) : null;
   return {
     service: tableOf(limit(), [
       ...verdicts,
       ...(adminOnMetricsAddr ? [] : admin),
       ...health,
       ...(metricsAddr === undefined ? metrics : []),
-      ['/openapi.json', read('openapi', documentOf(OPENAPI_JSON))],
-      ...(page === null ? [] : [['/inspect', { ...read('inspect', page), takesAnyOrigin: true }] as const]),
+      ['/openapi.json', read('openapi', answerDocument)],
     ]),
     internal: tableOf(limit(), [...(adminOnMetricsAddr ? admin : []), ...health, ...metrics]),
     gateLimit,
   };
 }
 
-/**
- * Answers with bytes that all answers share, however many clients do not take theirs. While a body comes, an answer would be a
- * copy.
- */
-function documentOf(body: Buffer, headers?: Answer['headers']): Route['serve'] {
-  return ({ hasBody }) =>
-    hasBody ? refusal(400, 'the request has a body, expected none') : { status: 200, body, headers };
+/** Answers with bytes that all answers share, however many clients do not take theirs. While a body comes, it would be a copy. */
+function answerDocument({ hasBody }: Incoming): Answer {
+  return hasBody
+    ? refusal(400, 'the request has a body, expected none')
+    : { status: 200, body: OPENAPI_JSON };
 }
 
 type Rows = readonly (readonly [path: string, route: Route])[];
@@ -127,11 +121,11 @@ function answerHealth({ gatekeeper }: RouteContext): Answer {
   return { status: 200, body: '{"status":"ok"}' };
 }
 
-function answerReadiness({ unreadyReasons, configuration: { gateMode } }: RouteContext): Answer {
-  const reasons = unreadyReasons();
-  const [reason] = reasons;
+function answerReadiness({ readiness, configuration: { gateMode } }: RouteContext): Answer {
+  const { reasons, reason } = readiness();
   const mode = gateMode === 'observe' ? { gate_mode: gateMode } : {};
-  if (reason === undefined) return { status: 200, body: JSON.stringify({ status: 'ready', ...mode }) };
+  const without = reasons.length === 0 ? {} : { reasons };
+  if (reason === null) return { status: 200, body: JSON.stringify({ status: 'ready', ...mode, ...without }) };
   return { status: 503, body: JSON.stringify({ status: 'not_ready', reason, reasons }) };
 }
 

@@ -2,7 +2,6 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { createVerifier } from 'drs-verify';
 import { fileName, toCase } from './cases.js';
-import { forgetKnownDifferences } from './known-differences.js';
 import { run, type Difference } from './run.js';
 import { shrink } from './shrink.js';
 import { LIBRARIES, SERVICES } from './targets.js';
@@ -18,7 +17,6 @@ const { values } = parseArgs({
     /** The most different requests that are asked together, each up to four times. */
     together: { type: 'string', default: '6' },
     'max-cases': { type: 'string', default: '12' },
-    'forget-known': { type: 'string' },
     out: { type: 'string', default: 'test/oracle/cases' },
   },
 });
@@ -54,8 +52,6 @@ const editNames = ({ request: { recipe } }: Difference) =>
     ])
     .map((names) => names.join('.'))
     .join(' and ') || 'unaltered';
-
-if (values['forget-known'] !== undefined) forgetKnownDifferences(values['forget-known']);
 
 const MAX_CASES_OF_A_PAIR = 3;
 const cases = new Map<string, number>();
@@ -103,7 +99,6 @@ console.log(
 );
 for (const [code, count] of [...result.codes].sort(([, a], [, b]) => b - a))
   console.log(`  ${code} ${count}`);
-for (const [reason, count] of result.known) console.log(`known difference, ${count} times: ${reason}`);
 for (const [summary, count] of seen) console.log(`DIFFERENCE, ${count} times: ${summary}`);
 console.log(result.differences === 0 ? 'no difference' : `${result.differences} differences`);
 process.exitCode = result.differences === 0 ? 0 : 1;

@@ -7,7 +7,6 @@ import { Forest, NOW, SERVERS, STATUS_LIST_BITS } from '../generator/forest.js';
 import { didOf, KEYS } from '../generator/keys.js';
 import { Random } from '../generator/random.js';
 import type { Recipe } from '../generator/recipe.js';
-import { knownReason } from './known-differences.js';
 import {
   expectedOfClient,
   expectedOfLibrary,
@@ -59,7 +58,6 @@ export interface RunResult {
   verdicts: number;
   /** Number of the oracle's answers by code. */
   readonly codes: Map<string, number>;
-  readonly known: Map<string, number>;
   differences: number;
 }
 
@@ -100,7 +98,7 @@ function worlds(random: Random): World[] {
 
 /** Asks the oracle and every target the same questions, until the number of verdicts is reached. */
 export async function run(options: RunOptions): Promise<RunResult> {
-  const result: RunResult = { verdicts: 0, codes: new Map(), known: new Map(), differences: 0 };
+  const result: RunResult = { verdicts: 0, codes: new Map(), differences: 0 };
   for (let epoch = options.firstEpoch ?? 0; result.verdicts < options.verdicts; epoch++) {
     const random = new Random(options.seed * 1_000_003 + epoch);
     const all = worlds(random);
@@ -206,7 +204,10 @@ async function runBatch(batch: readonly Request[], random: Random, epoch: Epoch)
   const ofLibrary = new Map(
     batch.map((request) => [request, expectedOfLibrary(request, world.settings, revocation)]),
   );
-  for (const line of ofLibrary.values()) count(result.codes, line.split(' ')[0] ?? '');
+  for (const line of ofLibrary.values()) {
+    const [code = ''] = line.split(' ');
+    result.codes.set(code, (result.codes.get(code) ?? 0) + 1);
+  }
 
   // All targets at once: while one waits for a thread or another process, the others work.
   const asked = await Promise.all(
@@ -228,26 +229,17 @@ async function runBatch(batch: readonly Request[], random: Random, epoch: Epoch)
       const request = sent[at];
       const wanted = request && expected.get(request);
       if (request === undefined || wanted === undefined || actual === wanted) continue;
-      const difference: Difference = {
+      result.differences++;
+      await options.onDifference({
         target: target.kind,
         world,
         request,
         expected: wanted,
         actual,
         steps: steps.slice(0, before + at + 1),
-      };
-      const reason = knownReason(difference);
-      if (reason !== undefined) count(result.known, reason);
-      else {
-        result.differences++;
-        await options.onDifference(difference);
-      }
+      });
     }
   }
-}
-
-function count(counts: Map<string, number>, name: string): void {
-  counts.set(name, (counts.get(name) ?? 0) + 1);
 }
 
 /** Decodes the tokens of a request for people. */

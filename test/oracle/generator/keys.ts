@@ -32,7 +32,6 @@ function pairOf(key: number): Pair {
 }
 
 export const didOf = (key: number): string => dids[key] ?? '';
-export const publicKeyOf = (key: number): Buffer => pairOf(key).bytes;
 
 // Ed25519 is deterministic, and a run signs the same receipts over and over.
 const known = new Map<string, Buffer>();

@@ -18,7 +18,7 @@ export type LineFile = Awaited<ReturnType<typeof openLineFile>>;
 
 /**
  * Opens a file or standard output (`-`), to which lines are appended without blocking the caller. Lines wait in memory; if the
- * output is too slow, further lines are dropped and counted. docs/adr/0035-decision-log-without-sonic-boom.md has the alternatives.
+ * output is too slow, further lines are dropped and counted. (sonic-boom counts bytes, not lines, and tries again at once.)
  *
  * @param path `-` for standard output. A missing file is created with mode 640
  * @throws Error if it cannot be opened for writing, or is no regular file

@@ -1,9 +1,11 @@
 import { hostname } from 'node:os';
 import type { Logger } from 'pino';
+import type { Explained } from '../../../gate/codes.js';
 import { agreementOf } from '../../../gate/context.js';
 import { isJsonObject, type JsonObject } from '../../../protocol/json.js';
 import { parseCompactJwt } from '../../../protocol/jwt.js';
 import type { Refunded } from '../../../usage/index.js';
+import type { Failure } from '../../../verify/codes.js';
 import type { Judgement } from '../../../verify/judge.js';
 import { UNPRINTABLE } from '../../../verify/unprintable.js';
 import type { Configuration } from '../../configuration/configuration.js';
@@ -15,33 +17,39 @@ import type { LineFile } from './line-file.js';
 
 export type VerdictLogs = ReturnType<typeof verdictLogsOf>;
 
+/** What a gate refuses by itself. */
+interface GateDenial {
+  readonly failure: Explained;
+  /** What the call asks for, as far as it was read. */
+  readonly requested: string | null;
+}
+
+/** Names who writes a line among all that write decision logs, several on one host included. */
+export const INSTANCE = `${hostname()}/${process.pid}`;
+
 /**
  * The logs of verdicts: refusals in the log of the service, so that one can be found by its request id (`LOG_REFUSALS`), and the
- * decision log, with one JSON line for each verdict and each refund.
+ * decision log, with one JSON line for each verdict, decision and refund. docs/spec/log.md has their members.
  *
  * @param decisions `null` if there is no decision log
+ * @param nameOf what the operator calls a principal
  */
 export function verdictLogsOf(
   { logRefusals }: Pick<Configuration, 'logRefusals'>,
   log: Logger,
   decisions: LineFile | null,
+  nameOf: NameOf,
 ) {
-  // Names the host among all that write a decision log.
-  const instance = hostname();
   const logLeftOut = (leftOut: number) => log.info({ leftOut }, 'refused: as many more, left out of the log');
   const refusals =
     logRefusals === 'off' ? null : openSampler(logLeftOut, logRefusals === 'all' ? Infinity : undefined);
 
-  /** Writes a line of the decision log. */
-  const write = (
-    { requestId, address, parent, endpoint }: LoggedRequest,
-    facts: object,
-    call: LoggedCall,
-  ): void => {
+  /** Writes a line of the decision log. What is `undefined` is left out. */
+  const write = ({ requestId, address, parent, endpoint }: LoggedRequest, facts: object): void => {
     if (decisions === null) return;
-    const asked = { time: new Date().toISOString(), requestId, instance, address };
+    const asked = { time: new Date().toISOString(), requestId, instance: INSTANCE, address };
     const traceId = traceIdOf(parent);
-    decisions.write(JSON.stringify({ ...asked, traceId, endpoint, ...facts, ...printableCall(call) }));
+    decisions.write(JSON.stringify({ ...asked, traceId, endpoint, ...facts }));
   };
 
   return {
@@ -50,55 +58,40 @@ export function verdictLogsOf(
     /**
      * Records an outcome. Call it before the answer is written, so that the answer carries the request id.
      *
-     * @param bundle the bundle that was verified
-     * @param gate `denial`: why a gate denied the call although the bundle is valid; `isObserved`: it is on trial, and let it pass
+     * @param outcome `null` if no bundle was judged
+     * @param bundle the bundle that was judged
+     * @param denial why a gate denies the call, other than by the outcome
+     * @param isObserved whether it is on trial, and let the call pass
      */
     record(
       request: LoggedRequest,
-      outcome: Judgement,
+      outcome: Judgement | null,
       bundle: unknown,
-      {
-        denial,
-        isObserved = false,
-      }: { readonly denial?: string | undefined; readonly isObserved?: boolean } = {},
+      denial: GateDenial | null = null,
+      isObserved = false,
     ): void {
-      const { failure, chain, binding } = outcome;
-      const code = failure?.code ?? denial;
-      if (code !== undefined) {
-        if (!isObserved) request.code = code;
-        if (refusals?.admits() === true) {
-          const { requestId, parent } = request;
-          const traceId = traceIdOf(parent);
-          const call = printableCall(callIn(outcome, bundle));
-          log.info(
-            { block: failure?.block, code, requestId, traceId, ...call },
-            isObserved ? 'observed' : 'refused',
-          );
-        }
+      const refused = refusalOf(outcome, denial);
+      if (refused !== null && !isObserved) request.code = refused.code;
+      const isLogged = refused !== null && refusals?.admits() === true;
+      if (!isLogged && decisions === null) return;
+      const call = outcome === null ? requestedBy(denial) : callIn(outcome, bundle, nameOf);
+      if (isLogged) {
+        const { requestId, parent } = request;
+        log.info(
+          { ...refused, requestId, traceId: traceIdOf(parent), ...call },
+          isObserved ? 'observed' : 'refused',
+        );
       }
-      if (decisions === null) return;
-      const receipts = chain?.receipts.map(({ digest }) => digest);
+      const valid = outcome === null ? undefined : outcome.failure === null;
+      const receipts = outcome?.chain?.receipts.map(({ digest }) => digest);
       // Of a refusal, nothing of this is proved.
       const agreed =
-        failure === null
+        outcome?.failure === null
           ? printableIn(agreementOf(outcome.chain.root.claims, outcome.invocation.claims))
           : undefined;
-      // What is `undefined` is left out.
-      const facts = {
-        ...{ valid: failure === null, block: failure?.block, code: failure?.code, denied: denial },
-        ...{ binding: binding ?? undefined, depth: receipts?.length, receipts, agreed },
-        observed: isObserved || undefined,
-      };
-      write(request, facts, callIn(outcome, bundle));
-    },
-
-    /** Records what a gate on trial let pass before there was a verdict. @param tool by the word of the caller */
-    recordObserved(request: LoggedRequest, code: string, tool: string | null): void {
-      write(
-        request,
-        { valid: false, code, observed: true },
-        { rootPrincipal: null, agent: null, jti: null, tool },
-      );
+      const binding = outcome?.binding ?? undefined;
+      const observed = isObserved || undefined;
+      write(request, { valid, ...refused, observed, binding, receipts, agreed, ...call });
     },
 
     /**
@@ -108,13 +101,14 @@ export function verdictLogsOf(
      */
     recordRefund(
       request: LoggedRequest,
-      { sub: rootPrincipal, agent, jti, tool, charged = [] }: ContextClaims,
+      { sub: rootPrincipal, agent: iss, jti, tool, charged = [], command: cmd, ...context }: ContextClaims,
       refund: string,
       { calls, total_cost_usd: usd }: Refunded,
     ): void {
       const receipts = charged.map(({ receipt }) => printable(receipt));
-      const facts = { refund, calls, totalCostUsd: usd, receipts };
-      write(request, facts, { rootPrincipal, agent, jti, tool });
+      const call = { iss, jti, cmd, tool_server: context.aud, args: { tool } };
+      const who = { rootPrincipal, rootName: context.root_name };
+      write(request, { refund, calls, totalCostUsd: usd, receipts, ...callOf(who, call) });
     },
 
     async close(): Promise<void> {
@@ -124,29 +118,97 @@ export function verdictLogsOf(
   };
 }
 
-// A longer JWT is not worth decoding again for a log line.
-const MAX_JWT_LENGTH = 64 * 1024;
+/** What the operator calls a principal; `undefined` if it has no name. */
+export type NameOf = (did: string) => string | undefined;
+
+const MAX_MESSAGE = 500;
+
+/** Why a call is refused; `null` if it is not. `block` is only that of a verdict. */
+function refusalOf(outcome: Judgement | null, denial: GateDenial | null) {
+  const failure = outcome?.failure ?? null;
+  if (failure !== null) {
+    const { block, code } = failure;
+    return { block, code, message: messageOf(failure) };
+  }
+  if (denial === null) return null;
+  const { code, message } = denial.failure;
+  // Where no bundle was judged, a message may quote what nobody could read.
+  return { code, message: outcome === null ? undefined : printableMessage(message) };
+}
+
+/** What was found may be anything in block A, and a signature in block C: then its place alone is named. */
+function messageOf({ block, message, subject, member }: Failure): string | null {
+  if (block !== 'A' && block !== 'C') return printableMessage(message);
+  const place =
+    typeof subject === 'number' ? `Receipt ${subject}` : subject === 'bundle' ? 'Bundle' : 'Invocation';
+  return member === undefined ? place : `${place}: ${member}`;
+}
+
+/** A message for a log line: without the members of an argument, which may be secret. */
+export function printableMessage(message: string): string | null {
+  return printable(message.replace(/(\bargs\.\w+ is )[[{].*/s, '$1…'), MAX_MESSAGE);
+}
+
+// More is not worth decoding again for a log line.
+const MAX_DECODED = 64 * 1024;
 const MAX_NODES = 4096;
 
 /**
  * Who asked for what by a bundle, of any type and length. If it was refused, it is decoded again, and none of this is proved. Never
  * more than this: arguments may be secret, and anybody who has receipts and signatures can use them.
  */
-function callIn(outcome: Judgement, bundle: unknown): LoggedCall {
-  if (outcome.failure === null) return callOf(outcome.chain.root.claims, outcome.invocation.claims);
-  const { receipts, invocation } = isJsonObject(bundle) ? bundle : {};
-  return callOf(payloadOf(Array.isArray(receipts) ? receipts[0] : undefined), payloadOf(invocation));
+function callIn(outcome: Judgement, bundle: unknown, nameOf: NameOf) {
+  if (outcome.failure === null) {
+    const { chain, root, invocation } = outcome;
+    const delegates = chain.receipts.map(({ claims }) => claims.aud);
+    return callOf(
+      { rootPrincipal: chain.root.claims.iss, rootName: root.name ?? undefined, delegates },
+      invocation.claims,
+    );
+  }
+  return readCall(bundle, nameOf);
 }
 
-type Claims = Partial<Readonly<Record<'iss' | 'jti' | 'args', unknown>>>;
-type LoggedCall = Readonly<Record<'rootPrincipal' | 'agent' | 'jti' | 'tool', unknown>>;
+/** The same of a bundle of which nothing is known. */
+export function readCall(bundle: unknown, nameOf: NameOf) {
+  const { receipts, invocation } = isJsonObject(bundle) ? bundle : {};
+  let left = MAX_DECODED;
+  const claims: JsonObject[] = [];
+  for (const jwt of Array.isArray(receipts) ? receipts : []) {
+    if (typeof jwt !== 'string' || (left -= jwt.length) < 0) break;
+    claims.push(payloadOf(jwt));
+  }
+  const rootPrincipal = claims[0]?.['iss'];
+  const rootName = typeof rootPrincipal === 'string' ? nameOf(rootPrincipal) : undefined;
+  return callOf({ rootPrincipal, rootName, delegates: claims.map(({ aud }) => aud) }, payloadOf(invocation));
+}
 
-function callOf(root: Claims, { iss, jti, args }: Claims): LoggedCall {
-  return { rootPrincipal: root.iss, agent: iss, jti, tool: isJsonObject(args) ? args['tool'] : undefined };
+function requestedBy(denial: GateDenial | null) {
+  const tool = denial?.requested ?? null;
+  return tool === null ? {} : { tool: printable(tool) };
+}
+
+type Claims = Partial<Readonly<Record<'iss' | 'jti' | 'args' | 'cmd' | 'tool_server', unknown>>>;
+
+interface Who {
+  readonly rootPrincipal: unknown;
+  readonly rootName?: string | undefined;
+  readonly delegates?: readonly unknown[];
+}
+
+/** What lines say of a call. */
+export function callOf({ rootPrincipal, rootName, delegates }: Who, claims: Claims) {
+  const { iss, jti, args, cmd, tool_server: toolServer } = claims;
+  return {
+    ...{ rootPrincipal: printable(rootPrincipal), rootName: rootName && printable(rootName) },
+    ...{ delegates: delegates?.map((did) => printable(did)), agent: printable(iss), jti: printable(jti) },
+    tool: printable(isJsonObject(args) ? args['tool'] : null),
+    ...{ command: printable(cmd), toolServer: printable(toolServer) },
+  };
 }
 
 function payloadOf(jwt: unknown): JsonObject {
-  if (typeof jwt !== 'string' || jwt.length > MAX_JWT_LENGTH) return {};
+  if (typeof jwt !== 'string' || jwt.length > MAX_DECODED) return {};
   const parts = parseCompactJwt(jwt, MAX_NODES);
   return parts.defect === undefined ? parts.payload : {};
 }
@@ -154,11 +216,6 @@ function payloadOf(jwt: unknown): JsonObject {
 /** Maximum length of a text in a log line; the rest is cut off. */
 const MAX_LENGTH = 200;
 const PLAIN = /^[ -~]*$/;
-
-function printableCall({ rootPrincipal, agent, jti, tool }: LoggedCall) {
-  const caller = { rootPrincipal: printable(rootPrincipal), agent: printable(agent) };
-  return { ...caller, jti: printable(jti), tool: printable(tool) };
-}
 
 /** A value with each text in it made {@link printable}. */
 function printableIn(value: unknown): unknown {
@@ -169,9 +226,9 @@ function printableIn(value: unknown): unknown {
 }
 
 /** A text without characters that control terminals, cut at 200 characters; `null` for a value that is not a text. */
-export function printable(value: unknown): string | null {
+export function printable(value: unknown, maxLength = MAX_LENGTH): string | null {
   if (typeof value !== 'string') return null;
-  const text = value.length > MAX_LENGTH ? `${value.slice(0, MAX_LENGTH)}…` : value;
+  const text = value.length > maxLength ? `${value.slice(0, maxLength)}…` : value;
   // Nearly every value is plain ASCII, and the replacement takes a microsecond.
   return PLAIN.test(text) ? text : text.replace(UNPRINTABLE, '?');
 }

@@ -73,7 +73,7 @@ export const METRICS: readonly Row<Sources>[] = [
 
   ['drs_trusted_roots', 'gauge', 'Root principals that are trusted, by the file', [], (s) => s.engine.rootsFile?.size],
   ['drs_trusted_roots_reads_total', 'counter', 'Changes of the file of trusted roots that were read', ['outcome'], (s) => s.engine.rootsFile === null ? undefined : s.metrics.rootsReads],
-  ['drs_trusted_roots_faulty', 'gauge', '1 if the file of trusted roots has a fault, so that older roots are in force', [], (s) => s.engine.rootsFile === null ? undefined : Number(s.engine.rootsFile.isFaulty)],
+  ['drs_reload_failed', 'gauge', '1 if this could not be read again, so that an older one is in force', ['part'], (s) => ({ ...s.metrics.failedReloads, ...(s.engine.rootsFile && { roots: Number(s.engine.rootsFile.isFaulty) }) })],
 
   ['drs_revocation_lookups_total', 'counter', 'Indices looked up', ['source', 'revoked'], (s) => s.metrics.lookups],
   ['drs_revocation_entries', 'gauge', 'Local revocations', [], (s) => s.engine.revocation.store.entries.size],
@@ -81,6 +81,7 @@ export const METRICS: readonly Row<Sources>[] = [
   ['drs_revocation_fsync_duration_seconds', 'histogram', 'Time a flush of the revocation store to disk took', [], (s) => s.metrics.syncSeconds],
   ['drs_revocation_propagation_seconds', 'histogram', 'Time from recording a revocation in Redis until this process applies it', [], (s) => s.metrics.propagationSeconds],
   ['drs_revocation_copy_age_seconds', 'gauge', 'Time since the copy of the revocations in Redis was last known to be complete', [], (s) => isStoreInRedis(s) ? s.engine.revocation.store.copyAgeSecs : undefined],
+  ['drs_revocation_replicas_missing', 'gauge', 'Replicas that are missing for REVOCATION_MIN_REPLICAS: if there are any, nothing can be revoked', [], (s) => s.engine.revocation.store.missingReplicas],
   ['drs_status_list_entries', 'gauge', 'Entries of the status list in memory', [], (s) => s.engine.revocation.list?.entries ?? 0],
   // NaN if there is no list: Prometheus then shows no value, while 0 would look like a fresh list.
   ['drs_status_list_age_seconds', 'gauge', 'Time since the status list was fetched', [], (s) => s.engine.revocation.list?.ageSecs ?? Number.NaN],

@@ -10,7 +10,7 @@ import { CATALOGUE, type Code } from '../../../verify/codes.js';
 
 /** The endpoints; `other` stands for all unknown paths. */
 // prettier-ignore
-const ENDPOINTS = ['verify', 'gate', 'revoke', 'usage', 'healthz', 'readyz', 'metrics', 'jwks', 'openapi', 'inspect', 'other'] as const;
+const ENDPOINTS = ['verify', 'gate', 'revoke', 'usage', 'healthz', 'readyz', 'metrics', 'jwks', 'openapi', 'other'] as const;
 
 export type Endpoint = (typeof ENDPOINTS)[number];
 
@@ -34,8 +34,6 @@ export type Rejection = (typeof REJECTIONS)[number];
 /** The methods of gRPC: the name of each in metrics, by its path. */
 export const GRPC_METHODS = {
   '/envoy.service.auth.v3.Authorization/Check': 'check',
-  '/agentgateway.dev.ext_mcp.ExtMcp/CheckRequest': 'mcp_request',
-  '/agentgateway.dev.ext_mcp.ExtMcp/CheckResponse': 'mcp_response',
   '/grpc.health.v1.Health/Check': 'health',
 } as const;
 
@@ -142,6 +140,8 @@ export class Metrics {
   /** Whether the last fetch of the status list succeeded; `false` before the first. */
   isListFetched = false;
   readonly rootsReads = { loaded: 0, refused: 0 };
+  /** 1 for what could not be read again. */
+  readonly failedReloads = { certificate: 0, routes: 0, decision_log: 0 };
   workerDeaths = 0;
 
   /** Receives the events of the verifier and its parts. */

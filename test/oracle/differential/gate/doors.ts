@@ -16,7 +16,7 @@ import { Hono, type Context } from 'hono';
 import { pino } from 'pino';
 import { Pool } from 'undici';
 import { askMcp } from '../../../support/mcp-message.js';
-import { AUTHORIZATION, callOnce, clientOf, EXT_MCP } from '../../../support/grpc.js';
+import { AUTHORIZATION, callOnce, clientOf } from '../../../support/grpc.js';
 import { createVerifier, type Verifier, type VerifierOptions } from '../../../../src/index.js';
 import { drsA2a } from '../../../../src/middleware/a2a/index.js';
 import {
@@ -111,7 +111,6 @@ export async function openDoors(world: World, listUrl: string | undefined): Prom
       v1Door(other, world, 'value'),
       proxyDoor(one, world),
       grpcDoor(other, world),
-      extMcpDoor(one),
       guard,
     ],
     async revoke(target) {
@@ -454,7 +453,6 @@ const joined = (headers: GateRequest['headers']): GateRequest['headers'] => [
 interface GateService {
   readonly pool: Pool;
   readonly envoy: ReturnType<typeof clientOf>;
-  readonly agentgateway: ReturnType<typeof clientOf>;
   revoke(target: Revoked): Promise<void>;
   close(): Promise<void>;
 }
@@ -480,11 +478,9 @@ async function openGateService(options: VerifierOptions, { routes }: World): Pro
   const service = await startService(configuration as never, pino({ level: 'silent' }, QUIET));
   const pool = new Pool(`http://127.0.0.1:${service.port}`, { connections: 4 });
   const envoy = clientOf(AUTHORIZATION, service.grpcPort ?? 0);
-  const agentgateway = clientOf(EXT_MCP, service.grpcPort ?? 0);
   return {
     pool,
     envoy,
-    agentgateway,
     async revoke(target) {
       const answer = await pool.request({
         method: 'POST',
@@ -497,7 +493,6 @@ async function openGateService(options: VerifierOptions, { routes }: World): Pro
     },
     async close() {
       envoy.close();
-      agentgateway.close();
       await pool.close();
       await service.close(true);
       rmSync(folder, { recursive: true });
@@ -590,8 +585,8 @@ async function openGuard(
   const log = pino({ level: 'silent' }, QUIET);
   const opened = new Opened();
   const { gate, verdicts, engine } = await openCore(configuration as never, log, opened);
-  const parts = { decider: gate.decider, verdicts, maxBytes: 1_000_000, announcement: {} };
-  const guard = stdioGuard({ ...parts, tracing: null, dropped: () => undefined });
+  const parts = { decider: gate.decider, verdicts, tracing: null, maxBytes: 1_000_000 };
+  const guard = stdioGuard({ ...parts, dropped: () => undefined });
   let asked = 0;
   return {
     name: 'guard over stdio',
@@ -656,88 +651,6 @@ function grpcDoor({ envoy }: GateService, world: World): GateDoor {
       return set.has('x-drs-agent') ? lineOfHeaders((name) => set.get(name)) : 'pass';
     },
   };
-}
-
-/** `ExtMcp/CheckRequest`, as agentgateway asks it: method and parameters of a message, which the gate puts together again. */
-function extMcpDoor({ agentgateway }: GateService): GateDoor {
-  return {
-    name: 'ExtMcp',
-    scope: '/v1/gate text',
-    leavesOut({ protocol, method, body, headers }) {
-      if (protocol !== 'mcp') return 'another protocol';
-      if (method !== 'POST') return 'another HTTP method';
-      if (`${JSON.stringify(headers)}${body}`.includes('2026-07-28')) return 'headers that may be left out';
-      return MCP_REQUEST.test(body) ? undefined : 'no request that begins with jsonrpc, id and method';
-    },
-    sees(request) {
-      if (this.leavesOut?.(request) !== undefined) return undefined;
-      const { name, params } = mcpParts(request);
-      const head = `{"jsonrpc":"2.0","id":0,"method":${JSON.stringify(name)}`;
-      const whole = params === undefined ? `${head}}` : `${head},"params":${params}}`;
-      // Parameters that are not one JSON value are no message, whatever they make of the whole.
-      const text = params !== undefined && readJson(params) === undefined ? 'x' : whole;
-      return { ...request, path: undefined, body: { text } };
-    },
-    async ask(request) {
-      const { name, params } = mcpParts(request);
-      const said = (await callOnce(
-        agentgateway,
-        'CheckRequest',
-        {
-          service_names: ['tools'],
-          method: name,
-          ...(params !== undefined && { mcp_request: Buffer.from(params) }),
-          headers: request.headers.map(([key, value]) => ({ key, value: Buffer.from(value, 'latin1') })),
-        },
-        { deadline: Infinity },
-      )) as unknown as McpAnswer;
-      if (said.error !== undefined) {
-        const error = JSON.parse(said.error.mcp_error.toString()) as { data: { status: number } };
-        return denied(error.data.status, { error });
-      }
-      const set = new Map(said.header_mutation.set.map(({ key, value }) => [key, value.toString('latin1')]));
-      if (said.metadata === undefined) return set.has('x-drs-agent') ? 'headers without metadata' : 'pass';
-      const context = ofStruct(said.metadata);
-      const shown = lineOf(allowed(context), HEADERS);
-      const inHeaders = lineOfHeaders((header) => set.get(header));
-      return inHeaders === shown ? line(allowed(context)) : `headers ${inHeaders}, metadata ${shown}`;
-    },
-  };
-}
-
-/** What the generator writes, whose parameters then go as they are: also what no gateway would make of it. */
-const MCP_REQUEST =
-  /^\{"jsonrpc":"2\.0","id":(?:"[^"\\]*"|-?[\d.]+),"method":"([^"\\]*)"(?:,"params":(.*))?\}$/s;
-
-function mcpParts({ body }: GateRequest) {
-  const [, name = '', params] = MCP_REQUEST.exec(body) ?? [];
-  return { name, params };
-}
-
-interface McpAnswer {
-  readonly error?: { readonly mcp_error: Buffer };
-  readonly header_mutation: { readonly set: readonly { readonly key: string; readonly value: Buffer }[] };
-  readonly metadata?: StructOf;
-}
-
-/** Of `google.protobuf.Struct`; an empty one has no fields on the wire. */
-interface StructOf {
-  readonly fields?: Readonly<Record<string, ValueOf>> | null;
-}
-
-interface ValueOf {
-  readonly kind: string;
-  readonly [kind: string]: unknown;
-}
-
-const ofStruct = ({ fields }: StructOf): object =>
-  Object.fromEntries(Object.entries(fields ?? {}).map(([name, value]) => [name, ofValue(value)]));
-
-function ofValue(value: ValueOf): unknown {
-  if (value.kind === 'structValue') return ofStruct(value['structValue'] as StructOf);
-  if (value.kind === 'listValue')
-    return ((value['listValue'] as { values?: ValueOf[] }).values ?? []).map(ofValue);
-  return value.kind === 'nullValue' ? null : value[value.kind];
 }
 
 /** Whether a guard answers a message that it refuses: it does not answer notifications. */

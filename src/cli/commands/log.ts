@@ -1,0 +1,190 @@
+import { createReadStream } from 'node:fs';
+import { pipeline, type Readable } from 'node:stream';
+import { createGunzip } from 'node:zlib';
+import { InvalidArgumentError, type Command } from 'commander';
+import { isJsonObject, type JsonObject } from '../../protocol/json.js';
+import { Lines, write, type Line } from '../../relay/lines.js';
+import { shapeOf } from '../log-lines.js';
+import { readRootNames, type NameOf } from '../agreement.js';
+import { parseJson, unreadable } from '../files.js';
+import { collect, parsePast } from '../options.js';
+import { aligned, coloursFor, printable, printableJson } from '../terminal.js';
+
+interface LogOptions {
+  /** Unix seconds. */
+  readonly since?: number;
+  readonly refused?: true;
+  readonly with?: readonly string[];
+  readonly by?: readonly string[];
+  readonly json?: true;
+}
+
+/** Longer than any line that is written. */
+const MAX_LINE_BYTES = 65_536;
+/** So many combinations are counted each for itself: each takes memory. */
+const MAX_GROUPS = 10_000;
+
+/** Adds the options of `drs-verify log`, and what it does. */
+export function define(command: Command): void {
+  command
+    .description(
+      'Reads decision logs and records of `sign`: prints lines, or counts them. With TRUSTED_ROOTS_FILE, principals have their names also in lines without them.',
+    )
+    .argument('[file...]', 'files of lines, packed ones as *.gz; - for standard input, as without a file')
+    .option('--since <time>', 'only lines from then on: 90s, 30m, 8h or 7d ago; or a time', parsePast)
+    .option('--refused', 'only what was refused')
+    .option(
+      '--with <text>',
+      'only lines in which this DID, digest, id, name or code stands; repeatable: all of them',
+      collect,
+    )
+    .option(
+      '--by <names>',
+      `count the lines by these, separated by commas: ${Object.keys(GROUPS).join(', ')}`,
+      readNames,
+    )
+    .option('--json', 'print JSON, an object a line')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  npx drs-verify log decisions.jsonl* --since 7d --refused --by code,person,tool
+  npx drs-verify log decisions.jsonl --with did:key:z6Mk…
+  npx drs-verify log decisions.jsonl --with inv:0b1c2d3e --json`,
+    )
+    .action(run);
+}
+
+async function run(files: readonly string[], options: LogOptions): Promise<void> {
+  const nameOf = await readRootNames();
+  const isWanted = filterOf(options);
+  const { by, json } = options;
+  const counts = new Map<string, { readonly values: readonly string[]; count: number }>();
+  let [others, unread, text] = [0, 0, ''];
+  const take = (line: JsonObject | null) => {
+    if (line === null) unread++;
+    if (line === null || !isWanted(line)) return;
+    if (by === undefined) {
+      text += json ? `${printableJson(line)}\n` : showLine(line, nameOf);
+      return;
+    }
+    const values = by.map((name) => GROUPS[name]?.(line, nameOf) ?? '-');
+    const key = values.join('\0');
+    const group = counts.get(key);
+    if (group !== undefined) group.count++;
+    else if (counts.size < MAX_GROUPS) counts.set(key, { values, count: 1 });
+    else others++;
+  };
+  for (const file of files.length === 0 ? ['-'] : files) {
+    const lines = new Lines(MAX_LINE_BYTES);
+    try {
+      for await (const chunk of unpacked(file)) {
+        for (const line of readLines(lines.push(chunk))) take(line);
+        await write(process.stdout, text);
+        text = '';
+      }
+    } catch (error) {
+      throw unreadable(file, 'a log', error);
+    }
+    for (const line of readLines(lines.end())) take(line);
+  }
+  await write(process.stdout, by === undefined ? text : showCounts([...counts.values()], others, options));
+  if (unread > 0)
+    process.stderr.write(`note: ${unread} lines cannot be read: they were cut, or are no JSON\n`);
+}
+
+/** The lines that say something of calls; `null` for one that cannot be read. */
+function* readLines(found: Iterable<Line>): Generator<JsonObject | null> {
+  for (const { bytes, isTooLong } of found) {
+    // After a full disk, an empty line may follow one that was cut.
+    if (bytes.length === 0) continue;
+    const value = isTooLong ? undefined : parseJson(bytes.toString()).value;
+    if (!isJsonObject(value)) yield null;
+    else if (CALLS.has(shapeOf(value)?.kind)) yield value;
+  }
+}
+
+/** Refusals in the log of a service are not all of them, and those of a decision log are there once more. */
+const CALLS: ReadonlySet<string | undefined> = new Set(['call', 'refund', 'signing']);
+
+/** The bytes of a file, unpacked if its name says that it is packed. */
+function unpacked(file: string): AsyncIterable<Buffer> {
+  const input: Readable = file === '-' ? process.stdin : createReadStream(file);
+  // An error of either is thrown where this is read.
+  return file.endsWith('.gz') ? pipeline(input, createGunzip(), () => undefined) : input;
+}
+
+function filterOf({ since, refused, with: texts = [] }: LogOptions): (line: JsonObject) => boolean {
+  // All times have the same form, whose order is that of their texts.
+  const from = since === undefined ? '' : new Date(since * 1000).toISOString();
+  const isRefused = ({ code, refund = 'done' }: JsonObject) => typeof code === 'string' || refund !== 'done';
+  const has = (line: JsonObject, text: string) =>
+    Object.values(line).some((value) => (Array.isArray(value) ? value.includes(text) : value === text));
+  return (line) =>
+    textOf(line['time']) >= from &&
+    (refused !== true || isRefused(line)) &&
+    texts.every((text) => has(line, text));
+}
+
+const textOf = (value: unknown): string => (typeof value === 'string' ? value : '-');
+
+function outcomeOf({ code, refund, endpoint }: JsonObject): string {
+  if (typeof code === 'string') return code;
+  if (typeof refund === 'string') return `refund ${refund}`;
+  return endpoint === 'sign' ? 'signed' : 'allowed';
+}
+
+function personOf({ rootName, rootPrincipal }: JsonObject, nameOf: NameOf): string {
+  const did = textOf(rootPrincipal);
+  return typeof rootName === 'string' ? rootName : (nameOf(did) ?? did);
+}
+
+const GROUPS: Readonly<Record<string, (line: JsonObject, nameOf: NameOf) => string>> = {
+  code: outcomeOf,
+  person: personOf,
+  agent: ({ agent }) => textOf(agent),
+  tool: ({ tool }) => textOf(tool),
+  command: ({ command }) => textOf(command),
+  address: ({ address }) => textOf(address),
+  instance: ({ instance }) => textOf(instance),
+  day: ({ time }) => textOf(time).slice(0, 10),
+  hour: ({ time }) => textOf(time).slice(0, 13),
+};
+
+function readNames(text: string): string[] {
+  const names = text.split(',').map((name) => name.trim());
+  const odd = names.find((name) => !Object.hasOwn(GROUPS, name));
+  if (odd === undefined && new Set(names).size === names.length) return names;
+  throw new InvalidArgumentError(`Expected some of ${Object.keys(GROUPS).join(', ')}, each once.`);
+}
+
+/** A line for people: what came of a call, who asked for what, and why it was refused. */
+function showLine(line: JsonObject, nameOf: NameOf): string {
+  const { red, green, dim } = coloursFor(process.stdout);
+  const { code, message, tool, command, agent, jti, time } = line;
+  const colour = code === undefined ? green : red;
+  const asked = textOf(tool ?? command);
+  const parts = [textOf(time), asked, personOf(line, nameOf), textOf(agent), textOf(jti)].map(printable);
+  const [at = '', ...rest] = parts;
+  const why = typeof message === 'string' ? `  ${dim(printable(message))}\n` : '';
+  return `${at}  ${colour(printable(outcomeOf(line)))}  ${rest.join('  ')}\n${why}`;
+}
+
+function showCounts(
+  groups: readonly { readonly values: readonly string[]; readonly count: number }[],
+  others: number,
+  { by = [], json }: LogOptions,
+): string {
+  const sorted = groups.toSorted((one, other) => other.count - one.count);
+  if (json) {
+    const lines = sorted.map(({ values, count }) => ({
+      count,
+      ...Object.fromEntries(by.map((name, at) => [name, values[at]])),
+    }));
+    const rest = others === 0 ? [] : [{ count: others, others: true }];
+    return [...lines, ...rest].map((line) => `${printableJson(line)}\n`).join('');
+  }
+  const rows = sorted.map(({ values, count }) => [String(count), values.map(printable).join('  ')] as const);
+  if (others > 0) rows.push([String(others), `(more than ${MAX_GROUPS} combinations: all others)`]);
+  return aligned(rows, 0);
+}
