@@ -44,7 +44,7 @@ const FAULTS = [
   ],
   ['service', 'listener?.useCertificate(next);', '{}', 'tls', 'TLS'],
   ['main', "['--ready']", "['--status=x']", 'notify', 'is told once that the service is ready'],
-  ['observe/tracing', 'span.end(startTime + milliseconds);', '', 'logs-and-traces', 'continues traces'],
+  ['observe/tracing', 'span.end(startTime + milliseconds);', '', 'traces', 'a verdict has its span'],
   [
     'service',
     'if (!isUrgent) await sleep(shutdownDelaySecs * 1000);',

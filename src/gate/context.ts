@@ -7,8 +7,9 @@ import {
   type ReceiptPlace,
 } from '../protocol/claims.js';
 import {
-  consentOf,
-  regulatoryOf,
+  copyOf,
+  CONSENT_MEMBERS,
+  REGULATORY,
   type Consent,
   type Regulatory,
   type StatedClaims,
@@ -106,10 +107,10 @@ export function agreementOf(root: Omit<ContextReceipt, 'iss' | 'jti'>, invocatio
   const regulatory = root.drs_regulatory ?? invocation.drs_regulatory;
   return {
     root_type: root.drs_root_type ?? null,
-    ...(root.drs_consent && { consent_record: consentOf(root.drs_consent) }),
+    ...(root.drs_consent && { consent_record: copyOf(root.drs_consent, CONSENT_MEMBERS) }),
     ...(typeof session === 'string' && { session_id: session }),
     ...(typeof correlation === 'string' && { correlation_id: correlation }),
-    ...(regulatory && { regulatory: regulatoryOf(regulatory) }),
+    ...(regulatory && { regulatory: copyOf(regulatory, REGULATORY) }),
   };
 }
 
@@ -130,7 +131,7 @@ export function callContextOf(
   for (const { exp } of receipts) {
     if (typeof exp === 'number') expiresAt = Math.min(exp, expiresAt ?? exp);
   }
-  const context: CallContext & Optional = {
+  return {
     agent: invocation.iss,
     command: invocation.cmd,
     tool: typeof tool === 'string' ? tool : null,
@@ -138,16 +139,10 @@ export function callContextOf(
     receipts: receipts.map(({ jti }) => jti),
     ...agreementOf(receipts[0] ?? {}, invocation),
     expires_at: expiresAt,
+    ...(name !== null && { root_name: name }),
+    // A copy: receivers may change it, or freeze it.
+    ...(labels !== null && { labels: { ...labels } }),
   };
-  if (name !== null) context.root_name = name;
-  // A copy: receivers may change it, or freeze it.
-  if (labels !== null) context.labels = { ...labels };
-  return context;
-}
-
-interface Optional {
-  root_name?: string;
-  labels?: Readonly<Record<string, string>>;
 }
 
 /**
@@ -213,25 +208,28 @@ function unreadable(what: string): Error {
   return new Error(`the verifier accepted ${what} that the gate cannot read: use the same version of both`);
 }
 
-/** The headers that describe an allowed call to the tool server. Only the gate may set them. */
-export const CONTEXT_HEADERS = [
-  'X-DRS-Root-Principal',
-  'X-DRS-Root-Name',
-  'X-DRS-Root-Type',
-  'X-DRS-Agent',
-  'X-DRS-Chain-Depth',
-  'X-DRS-Command',
-  'X-DRS-Tool',
-  'X-DRS-Invocation',
-  'X-DRS-Session-Id',
-  'X-DRS-Correlation-Id',
-  'X-DRS-Binding',
-  'X-DRS-Context',
-  'X-DRS-Observed',
-] as const;
+/** The headers that only the gate may set, with the members of the context that they tell. */
+const HEADERS = {
+  'X-DRS-Root-Principal': 'root_principal',
+  'X-DRS-Root-Name': 'root_name',
+  'X-DRS-Root-Type': 'root_type',
+  'X-DRS-Agent': 'agent',
+  'X-DRS-Chain-Depth': 'chain_depth',
+  'X-DRS-Command': 'command',
+  'X-DRS-Tool': 'tool',
+  'X-DRS-Invocation': 'invocation',
+  'X-DRS-Session-Id': 'session_id',
+  'X-DRS-Correlation-Id': 'correlation_id',
+  'X-DRS-Binding': 'binding',
+  'X-DRS-Context': null,
+  'X-DRS-Observed': null,
+} as const satisfies Readonly<Record<string, keyof BriefContext | null>>;
 
-/** A header of {@link CONTEXT_HEADERS}. */
-export type ContextHeader = (typeof CONTEXT_HEADERS)[number];
+/** A header that only the gate may set. */
+export type ContextHeader = keyof typeof HEADERS;
+
+/** All of them. */
+export const CONTEXT_HEADERS = /* @__PURE__ */ Object.keys(HEADERS) as readonly ContextHeader[];
 
 /** The header changes that a proxy makes before it forwards a request. */
 export interface HeaderChanges {
@@ -271,23 +269,12 @@ export function passHeaders(observed: string | undefined): HeaderChanges {
  * @example contextHeaders(context, null).set['X-DRS-Agent']; // 'did:key:z6Mk…'
  */
 export function contextHeaders(context: BriefContext, token: string | null): HeaderChanges {
-  const texts: Partial<Record<ContextHeader, string | null | undefined>> = {
-    'X-DRS-Root-Principal': context.root_principal,
-    'X-DRS-Root-Name': context.root_name,
-    'X-DRS-Root-Type': context.root_type,
-    'X-DRS-Agent': context.agent,
-    'X-DRS-Command': context.command,
-    'X-DRS-Tool': context.tool,
-    'X-DRS-Invocation': context.invocation,
-    'X-DRS-Session-Id': context.session_id,
-    'X-DRS-Correlation-Id': context.correlation_id,
-  };
-  const set: Partial<Record<ContextHeader, string>> = {
-    'X-DRS-Chain-Depth': String(context.chain_depth),
-    'X-DRS-Binding': context.binding ?? 'none',
-  };
-  for (const [name, text] of Object.entries(texts))
-    if (typeof text === 'string') set[name as ContextHeader] = encodeHeaderText(text);
+  const set: Partial<Record<ContextHeader, string>> = { 'X-DRS-Binding': 'none' };
+  for (const name of CONTEXT_HEADERS) {
+    const member = HEADERS[name];
+    const value = member === null ? null : (context[member] ?? null);
+    if (value !== null) set[name] = encodeHeaderText(String(value));
+  }
   if (token !== null) set['X-DRS-Context'] = token;
   const remove = CONTEXT_HEADERS.filter((name) => set[name] === undefined);
   return { set, remove: remove.map((name) => name.toLowerCase()) };

@@ -1,4 +1,11 @@
-import { CONSENT_MEMBERS, findConsentDefect, type Consent, type StatedClaims } from './consent.js';
+import {
+  CONSENT_MEMBERS,
+  findConsentDefect,
+  isText,
+  REGULATORY_FORM,
+  type Consent,
+  type StatedClaims,
+} from './consent.js';
 import { isJsonObject, type JsonObject, type JsonValue } from './json.js';
 import { isCount, readPolicy, type Policy, type PolicyLimit } from './policy.js';
 
@@ -81,26 +88,26 @@ const texts: Rule = {
 };
 const nonEmptyText: Rule = {
   expected: 'a non-empty string',
-  test: (value) => typeof value === 'string' && value !== '',
+  test: (value) => isText(value, Infinity),
 };
 
-const optional = (expected: string, { test }: Rule): Rule => {
+const optional = (expected: string, { test }: Pick<Rule, 'test'>): Rule => {
   return { expected, test: (value) => (value ?? null) === null || test(value) };
 };
-const MAX_LABEL = 256;
-const MAX_FRAMEWORKS = 16;
-const isLabel = (value: JsonValue | undefined) =>
-  typeof value === 'string' && value !== '' && value.length <= MAX_LABEL;
-const label = optional(`a text of 1 to ${MAX_LABEL} characters`, { expected: '', test: isLabel });
-const labels: Rule = {
-  expected: `an array of at most ${MAX_FRAMEWORKS} texts, each of 1 to ${MAX_LABEL} characters`,
-  test: (value) => Array.isArray(value) && value.length <= MAX_FRAMEWORKS && value.every(isLabel),
-};
-const frameworks = optional(labels.expected, labels);
+const isLabel = (value: JsonValue | undefined) => isText(value, 256);
+const label = optional('1 to 256 characters', { test: isLabel });
 const count = optional('an integer from 0 to 2^53-1', time);
+const isList = (value: JsonValue) => Array.isArray(value) && value.length <= 16 && value.every(isLabel);
+const regulatory = optional(REGULATORY_FORM, {
+  test: (value) =>
+    isJsonObject(value) &&
+    isList(value['frameworks'] ?? []) &&
+    label.test(value['risk_level']) &&
+    count.test(value['retention_days']),
+});
 const parentDigest = optional('a string, or null in the root', text);
 const rootType = optional('a string such as "human"', text);
-const optionalObject = optional(object.expected, object);
+const consentRecord = optional(object.expected, object);
 
 /**
  * Reads the claims of a delegation receipt. Unknown members are ignored.
@@ -214,7 +221,7 @@ function findRootDefect(payload: JsonObject): ClaimDefect | null {
   // A first receipt without a root type is usually not a root, but a receipt in the wrong order. Block B reports that.
   const defect =
     check('drs_root_type', payload['drs_root_type'], rootType) ??
-    check('drs_consent', payload['drs_consent'], optionalObject) ??
+    check('drs_consent', payload['drs_consent'], consentRecord) ??
     findStatedDefect(payload);
   const consent = payload['drs_consent'];
   if (defect !== null || !isJsonObject(consent)) return defect;
@@ -223,16 +230,10 @@ function findRootDefect(payload: JsonObject): ClaimDefect | null {
 }
 
 function findStatedDefect(payload: JsonObject): ClaimDefect | null {
-  const found = payload['drs_regulatory'];
-  const defect =
+  return (
     check('session_id', payload['session_id'], label) ??
     check('correlation_id', payload['correlation_id'], label) ??
-    check('drs_regulatory', found, optionalObject);
-  if (defect !== null || !isJsonObject(found)) return defect;
-  return (
-    check('drs_regulatory.frameworks', found['frameworks'], frameworks) ??
-    check('drs_regulatory.risk_level', found['risk_level'], label) ??
-    check('drs_regulatory.retention_days', found['retention_days'], count)
+    check('drs_regulatory', payload['drs_regulatory'], regulatory)
   );
 }
 

@@ -16,23 +16,23 @@ export interface Regulatory {
 
 /** The claims of a root or an invocation that say what a call belongs to. They decide nothing. */
 export interface StatedClaims {
-  readonly session_id?: string | null;
-  readonly correlation_id?: string | null;
-  readonly drs_regulatory?: Regulatory | null;
+  readonly session_id?: string | null | undefined;
+  readonly correlation_id?: string | null | undefined;
+  readonly drs_regulatory?: Regulatory | null | undefined;
 }
 
-/** A copy of a consent record, without unknown members. */
-export function consentOf({ locale, method, policy_hash, session_id, timestamp }: Consent): Consent {
-  return { locale, method, policy_hash, session_id, timestamp };
-}
+/** What a {@link Regulatory} has to be, in words, and its members. */
+export const REGULATORY_FORM = 'an object of frameworks (at most 16), risk_level, retention_days';
+export const REGULATORY = ['frameworks', 'risk_level', 'retention_days'] as const;
 
-/** A copy of what has been checked, without unknown members and those that are `null`. */
-export function regulatoryOf({ frameworks, risk_level, retention_days }: Regulatory): Regulatory {
-  return {
-    ...(frameworks && { frameworks: [...frameworks] }),
-    ...(typeof risk_level === 'string' && { risk_level }),
-    ...(typeof retention_days === 'number' && { retention_days }),
-  };
+/** A copy of what has been checked: of the members of these names, without those that are absent or `null`. */
+export function copyOf<T extends object>(from: T, names: readonly (keyof T)[]): T {
+  const copy: Partial<T> = {};
+  for (const name of names) {
+    const value = from[name];
+    if ((value ?? null) !== null) copy[name] = Array.isArray(value) ? (value.slice() as typeof value) : value;
+  }
+  return copy as T;
 }
 
 /**
@@ -56,10 +56,11 @@ export function findConsentDefect(
 const MAX_LOCALE = 100;
 const MAX_TEXT = 1_024;
 
-const text = {
-  expected: `1 to ${MAX_TEXT} characters`,
-  test: (value: string) => value !== '' && value.length <= MAX_TEXT,
-};
+/** Whether a value is a text of 1 to so many characters. */
+export const isText = (value: unknown, max: number): boolean =>
+  typeof value === 'string' && value !== '' && value.length <= max;
+
+const text = { expected: `1 to ${MAX_TEXT} characters`, test: (value: string) => isText(value, MAX_TEXT) };
 
 // RFC 5646, section 2.1. A subtag of one character begins an extension, and `x` private use.
 const LANGUAGE_TAG = new RegExp(

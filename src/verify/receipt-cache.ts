@@ -18,9 +18,11 @@ export interface ReceiptCacheStats {
 
 // Bytes of a receipt or chain besides its texts, its place in the cache included. All these numbers are a little above
 // what the heap shows; test/verify/cache-memory.test.ts compares them.
-const OVERHEAD_BYTES = 704;
+const OVERHEAD_BYTES = 800;
 // Bytes of a text, an item of a list or a limit besides its characters.
 const ITEM_BYTES = 32;
+// Bytes of an object or a list of a root's claims besides its items.
+const OBJECT_BYTES = 96;
 // Bytes of the counted limits of a receipt. The digest belongs to the receipt.
 const LIMIT_BYTES = 96;
 // About what a cached receipt takes. As many receipts of this size as fit into the cache, so many marks are kept of
@@ -186,9 +188,11 @@ function sizeOf(entry: Receipt | Chain): number {
 function sizeOfReceipt({ jwt, claims, limits }: Receipt): number {
   const { drs_consent, drs_regulatory, ...others } = claims;
   let bytes = OVERHEAD_BYTES + jwt.length;
-  for (const part of [others, drs_consent, drs_regulatory, drs_regulatory?.frameworks])
+  for (const part of [others, drs_consent, drs_regulatory, drs_regulatory?.frameworks]) {
+    if ((part ?? null) !== null && part !== others) bytes += OBJECT_BYTES;
     for (const text of Object.values(part ?? {}) as readonly unknown[])
       if (typeof text === 'string') bytes += textBytes(text);
+  }
   for (const { value } of limits) {
     bytes += 2 * ITEM_BYTES;
     if (typeof value === 'object') for (const item of value) bytes += textBytes(item);

@@ -1,6 +1,6 @@
 import { detachText } from '#platform';
 import type { InvocationClaims, ReceiptClaims } from '../protocol/claims.js';
-import { consentOf, regulatoryOf, type Consent, type Regulatory } from '../protocol/consent.js';
+import { CONSENT_MEMBERS, copyOf, REGULATORY, type Consent, type Regulatory } from '../protocol/consent.js';
 import { digestOf, parseCompactJwt, type CompactJwt } from '../protocol/jwt.js';
 import type { JsonObject } from '../protocol/json.js';
 import type { KeyResolver } from '../protocol/key-resolver.js';
@@ -141,9 +141,12 @@ export interface VerdictContext {
 
 /** Picks the claims that later calls need. Claims of a root mean nothing in another receipt, and may have any type. */
 function keep(claims: ReceiptClaims, isRoot: boolean): KeptClaims {
-  const { iss, aud, sub, cmd, jti, nbf, exp, prev_dr_hash, drs_status_list_index } = claims;
-  const { drs_root_type, drs_consent, drs_regulatory, session_id, correlation_id }: Partial<ReceiptClaims> =
-    isRoot ? claims : {};
+  const { iss, aud, sub, cmd, jti, nbf, exp = null } = claims;
+  const { prev_dr_hash = null, drs_status_list_index = null } = claims;
+  const ofRoot: Partial<ReceiptClaims> = isRoot ? claims : {};
+  const { drs_root_type = null, session_id = null, correlation_id = null } = ofRoot;
+  const { drs_consent, drs_regulatory } = ofRoot;
+  // Its members one by one: of objects that are spread, V8 makes larger ones.
   return {
     iss,
     aud,
@@ -151,14 +154,14 @@ function keep(claims: ReceiptClaims, isRoot: boolean): KeptClaims {
     cmd,
     jti,
     nbf,
-    exp: exp ?? null,
-    prev_dr_hash: prev_dr_hash ?? null,
-    drs_root_type: drs_root_type ?? null,
-    drs_consent: drs_consent ? consentOf(drs_consent) : null,
-    drs_regulatory: drs_regulatory ? regulatoryOf(drs_regulatory) : null,
-    session_id: session_id ?? null,
-    correlation_id: correlation_id ?? null,
-    drs_status_list_index: drs_status_list_index ?? null,
+    exp,
+    prev_dr_hash,
+    drs_status_list_index,
+    drs_root_type,
+    session_id,
+    correlation_id,
+    drs_consent: drs_consent ? copyOf(drs_consent, CONSENT_MEMBERS) : null,
+    drs_regulatory: drs_regulatory ? copyOf(drs_regulatory, REGULATORY) : null,
   };
 }
 

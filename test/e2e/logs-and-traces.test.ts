@@ -148,107 +148,80 @@ describe('a refusal', () => {
   });
 });
 
-describe(
-  'a service that samples its refusals, writes decisions between them, and has an SDK for traces',
-  { shuffle: false },
-  () => {
-    let service: RunningService;
-    beforeAll(async () => {
-      service = await startService({
-        ...{ DRS_ADMIN_TOKEN: TOKEN, LOG_LEVEL: 'debug' },
-        // In mutation runs, standard output is that of the tests.
-        ...(hasProcess ? { DECISION_LOG: '-' } : {}),
-        NODE_OPTIONS: `--import ${new URL('../support/register-tracing.mjs', import.meta.url).href}`,
-      });
+describe('a service that samples its refusals, and writes decisions between them', { shuffle: false }, () => {
+  let service: RunningService;
+  beforeAll(async () => {
+    service = await startService({
+      ...{ DRS_ADMIN_TOKEN: TOKEN, LOG_LEVEL: 'debug' },
+      // In mutation runs, standard output is that of the tests.
+      ...(hasProcess ? { DECISION_LOG: '-' } : {}),
     });
-    afterAll(() => service.stop());
+  });
+  afterAll(() => service.stop());
 
-    // First, since it counts what was refused.
-    it('tells how many were left out', async () => {
-      const bundle = JSON.stringify(forged(makeBundle(1)));
-      const count = 100;
-      await Promise.all(Array.from({ length: count }, () => service.post('/verify', bundle)));
-      await eventually(() => {
-        const leftOut = linesOf(service, 'refused: as many more, left out of the log');
-        const logged = linesOf(service, 'refused').length;
-        expect(leftOut.length).toBeGreaterThan(0);
-        expect(logged + leftOut.reduce((sum, line) => sum + Number(line['leftOut']), 0)).toBe(count);
-        expect(logged).toBeGreaterThanOrEqual(10);
-      });
+  // First, since it counts what was refused.
+  it('tells how many were left out', async () => {
+    const bundle = JSON.stringify(forged(makeBundle(1)));
+    const count = 100;
+    await Promise.all(Array.from({ length: count }, () => service.post('/verify', bundle)));
+    await eventually(() => {
+      const leftOut = linesOf(service, 'refused: as many more, left out of the log');
+      const logged = linesOf(service, 'refused').length;
+      expect(leftOut.length).toBeGreaterThan(0);
+      expect(logged + leftOut.reduce((sum, line) => sum + Number(line['leftOut']), 0)).toBe(count);
+      expect(logged).toBeGreaterThanOrEqual(10);
     });
+  });
 
-    it('logs each admin call with outcome and address, and limits those without the token', async () => {
-      const revoke = (token: string, body: unknown = { status_list_index: 7, reason: 'key lost' }) =>
-        service.post('/admin/revoke', body as object, {
-          Authorization: `Bearer ${token}`,
-          'X-Request-Id': 'admin-1',
-        });
-      expect((await revoke(TOKEN)).status).toBe(200);
-      expect((await revoke(TOKEN, 'no JSON')).status).toBe(400);
-      for (const reason of [7, 'x'.repeat(201)])
-        expect((await revoke(TOKEN, { status_list_index: 8, reason })).status).toBe(400);
-      const statuses = [];
-      for (let attempt = 0; attempt < 12; attempt++) statuses.push((await revoke('guess')).status);
-      expect(statuses.slice(0, 10)).toEqual(Array(10).fill(401));
-      expect(statuses.at(-1)).toBe(429);
-      // Guesses of others, even from the same address, do not delay a revocation.
-      expect((await revoke(TOKEN)).status).toBe(200);
-      await eventually(() => {
-        const lines = linesOf(service, 'admin');
-        const call = { address: '127.0.0.1', requestId: 'admin-1' };
-        const token = createHash('sha256').update(TOKEN).digest('hex').slice(0, 8);
-        const done = { outcome: 'done', statusListIndex: 7, reason: 'key lost', token };
-        expect(lines[0]).toMatchObject({ ...call, ...done });
-        expect(lines[1]).toMatchObject({ ...call, outcome: 'malformed', level: 40 });
-        expect(lines[4]).toMatchObject({ ...call, outcome: 'unauthorized', level: 40 });
-        expect(lines.filter(({ outcome }) => outcome === 'done')).toHaveLength(2);
+  it('logs each admin call with outcome and address, and limits those without the token', async () => {
+    const revoke = (token: string, body: unknown = { status_list_index: 7, reason: 'key lost' }) =>
+      service.post('/admin/revoke', body as object, {
+        Authorization: `Bearer ${token}`,
+        'X-Request-Id': 'admin-1',
       });
+    expect((await revoke(TOKEN)).status).toBe(200);
+    expect((await revoke(TOKEN, 'no JSON')).status).toBe(400);
+    for (const reason of [7, 'x'.repeat(201)])
+      expect((await revoke(TOKEN, { status_list_index: 8, reason })).status).toBe(400);
+    const statuses = [];
+    for (let attempt = 0; attempt < 12; attempt++) statuses.push((await revoke('guess')).status);
+    expect(statuses.slice(0, 10)).toEqual(Array(10).fill(401));
+    expect(statuses.at(-1)).toBe(429);
+    // Guesses of others, even from the same address, do not delay a revocation.
+    expect((await revoke(TOKEN)).status).toBe(200);
+    await eventually(() => {
+      const lines = linesOf(service, 'admin');
+      const call = { address: '127.0.0.1', requestId: 'admin-1' };
+      const token = createHash('sha256').update(TOKEN).digest('hex').slice(0, 8);
+      const done = { outcome: 'done', statusListIndex: 7, reason: 'key lost', token };
+      expect(lines[0]).toMatchObject({ ...call, ...done });
+      expect(lines[1]).toMatchObject({ ...call, outcome: 'malformed', level: 40 });
+      expect(lines[4]).toMatchObject({ ...call, outcome: 'unauthorized', level: 40 });
+      expect(lines.filter(({ outcome }) => outcome === 'done')).toHaveLength(2);
+    });
+    const text = await (await fetch(`${service.url}/metrics`)).text();
+    expect(metricOf(text, 'drs_admin_calls_total{outcome="done"}')).toBe(2);
+    expect(metricOf(text, 'drs_admin_calls_total{outcome="unauthorized"}')).toBeGreaterThanOrEqual(10);
+    expect(metricOf(text, 'drs_admin_calls_total{outcome="rate_limited"}')).toBeGreaterThanOrEqual(1);
+  });
+
+  it.runIf(hasProcess)('has a line for each verdict, between those of the log', async () => {
+    const bundle = JSON.stringify(makeBundle(7));
+    await Promise.all(Array.from({ length: 300 }, () => service.post('/verify', bundle)));
+    const decided = (...verdicts: unknown[]) => service.log.filter(({ valid }) => verdicts.includes(valid));
+    await eventually(() =>
+      expect(decided(true).filter(({ delegates }) => (delegates as unknown[]).length === 7)).toHaveLength(
+        300,
+      ),
+    );
+    await eventually(async () => {
       const text = await (await fetch(`${service.url}/metrics`)).text();
-      expect(metricOf(text, 'drs_admin_calls_total{outcome="done"}')).toBe(2);
-      expect(metricOf(text, 'drs_admin_calls_total{outcome="unauthorized"}')).toBeGreaterThanOrEqual(10);
-      expect(metricOf(text, 'drs_admin_calls_total{outcome="rate_limited"}')).toBeGreaterThanOrEqual(1);
+      const written = metricOf(text, 'drs_decision_log_lines_total{outcome="written"}');
+      expect(written).toBe(decided(true, false).length);
+      expect(metricOf(text, 'drs_decision_log_lines_total{outcome="dropped"}')).toBe(0);
     });
-
-    it.runIf(hasProcess)('has a line for each verdict, between those of the log', async () => {
-      const bundle = JSON.stringify(makeBundle(7));
-      await Promise.all(Array.from({ length: 300 }, () => service.post('/verify', bundle)));
-      const decided = (...verdicts: unknown[]) => service.log.filter(({ valid }) => verdicts.includes(valid));
-      await eventually(() =>
-        expect(decided(true).filter(({ delegates }) => (delegates as unknown[]).length === 7)).toHaveLength(
-          300,
-        ),
-      );
-      await eventually(async () => {
-        const text = await (await fetch(`${service.url}/metrics`)).text();
-        const written = metricOf(text, 'drs_decision_log_lines_total{outcome="written"}');
-        expect(written).toBe(decided(true, false).length);
-        expect(metricOf(text, 'drs_decision_log_lines_total{outcome="dropped"}')).toBe(0);
-      });
-    });
-
-    it.runIf(hasProcess)('continues traces', async () => {
-      await service.post('/verify', forged(makeBundle(1)), { traceparent: `00-${TRACE}-${PARENT}-01` });
-      await service.post('/verify', makeBundle(1), { traceparent: `00-${'0'.repeat(32)}-${PARENT}-01` });
-      await eventually(() => {
-        const spans = linesOf(service, 'span');
-        const [first, second] = spans.slice(spans.findIndex(({ traceId }) => traceId === TRACE));
-        expect(first).toMatchObject({
-          name: 'drs verify',
-          traceId: TRACE,
-          parent: PARENT,
-          attributes: {
-            'http.route': 'verify',
-            'http.response.status_code': 200,
-            'error.type': 'INVALID_INVOCATION_SIGNATURE',
-          },
-        });
-        // A trace id of zeros is not valid, so a new trace begins.
-        expect(second?.['traceId']).toMatch(/[1-9a-f]/);
-        expect(second).not.toHaveProperty('parent');
-      });
-    });
-  },
-);
+  });
+});
 
 describe(
   'a service with a file of decisions, no log of refusals, and an internal address',

@@ -200,3 +200,14 @@ it.runIf(hasProcess)('the log of a refusal, and spans of what is no known method
     expect(names.slice(-2)).toEqual(['tools/call', 'drs gate']);
   });
 });
+
+it.runIf(hasProcess)('a verdict has its span, which is no error', async () => {
+  await service.post('/verify', '{}', OURS);
+  await eventually(() => {
+    const spans = service.log.filter(({ msg }) => msg === 'span') as unknown as Span[];
+    const span = spans.find(({ name }) => name === 'drs verify');
+    expect(span).toMatchObject({ traceId: TRACE, parent: PARENT, status: { code: UNSET } });
+    const answered = { 'http.route': 'verify', 'http.response.status_code': 200 };
+    expect(span?.attributes).toMatchObject({ ...answered, 'error.type': 'MALFORMED_BUNDLE' });
+  });
+});

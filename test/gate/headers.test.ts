@@ -12,6 +12,7 @@ import { headersOf, methodOf, shorten } from '../../src/gate/request.js';
 import { decodeCarried, findBundle } from '../../src/gate/carriers.js';
 import { invoke, makeChain, sha256 } from '../support/chain.js';
 import { contextIn } from './decide.js';
+import { CONTEXT } from './transports.js';
 
 describe('headers of a described request', () => {
   it('are those that the gate reads, in any case, each with all its values in order', () => {
@@ -232,6 +233,7 @@ describe('the headers that describe a call', () => {
       [...Object.keys(without.set).map((name) => name.toLowerCase()), ...without.remove].toSorted(),
     ).toEqual(CONTEXT_HEADERS.map((name) => name.toLowerCase()).toSorted());
     expect(NO_CONTEXT.remove).toEqual(CONTEXT_HEADERS.map((name) => name.toLowerCase()));
+    expect(NO_CONTEXT.remove.toSorted()).toEqual([...CONTEXT].sort());
   });
 });
 

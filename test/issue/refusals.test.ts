@@ -103,12 +103,7 @@ describe('issueRootDelegation refuses', () => {
     ['a cost that is not finite', { policy: { max_cost_usd: Infinity } }, 'MALFORMED_RECEIPT'],
     ['a lone surrogate', { policy: { 'acme:note': '\ud800' } }, 'MALFORMED_RECEIPT'],
     ['a negative index', { statusListIndex: -1 }, 'MALFORMED_RECEIPT'],
-    [
-      'no text as a session',
-      { sessionId: '' },
-      'MALFORMED_RECEIPT',
-      'expected a text of 1 to 256 characters',
-    ],
+    ['no text as a session', { sessionId: '' }, 'MALFORMED_RECEIPT', 'expected 1 to 256 characters'],
     ['more rules than a verifier reads', { regulatory: { law: 'x' } as object }, 'INVALID_OPTION'],
     ['a jti of another form', { jti: 'inv:1' }, 'INVALID_JTI'],
     ['a human root without consent', { consent: undefined }, 'MISSING_CONSENT'],

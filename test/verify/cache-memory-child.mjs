@@ -26,7 +26,7 @@ let made = 0;
  * @param {number} count @param {(at: number) => string} itemOf
  */
 const list = (count, itemOf) => Array.from({ length: count }, (_, at) => itemOf(at)).join(',');
-/** @type {Record<string, () => { policy: string, cmd?: string }>} */
+/** @type {Record<string, () => { policy: string, [claim: string]: unknown }>} */
 const SHAPES = {
   ordinary: () => ({ policy: '{"allowed_tools":["search","fetch"],"max_cost_usd":5}' }),
   'limits of every kind of number': () => ({
@@ -41,6 +41,18 @@ const SHAPES = {
     policy: `{"x":[${list(1000, (at) => `{"k${at}-${made}":{}}`)}]}`,
   }),
   'members of names of their own': () => ({ policy: `{${list(500, (at) => `"m${at}-${made}":${at}`)}}` }),
+  'all that was agreed': () => ({
+    policy: '{}',
+    ...{ drs_root_type: `type-${made}`, session_id: `s-${made}`, correlation_id: `c-${made}` },
+    drs_consent: {
+      ...{ locale: 'en-GB', method: `m-${made}`, policy_hash: `sha256:${random(32, 'hex')}` },
+      ...{ session_id: `s-${made}`, timestamp: '2026-01-31T12:00:00Z' },
+    },
+    drs_regulatory: {
+      frameworks: Array.from({ length: 16 }, (_, at) => `f${at}-${made}`),
+      risk_level: `r-${made}`,
+    },
+  }),
   'texts beyond Latin-1': () => ({
     policy: `{"allowed_tools":["${'日本'.repeat(200)}"]}`,
     cmd: `/${'語'.repeat(300)}`,

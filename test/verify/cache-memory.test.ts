@@ -9,7 +9,7 @@ const child = fileURLToPath(new URL('cache-memory-child.mjs', import.meta.url));
 const shapes = [
   ...['ordinary', 'limits of every kind of number', 'empty', 'many tools', 'empty tools'],
   ...['many small nodes', 'objects of names of their own', 'members of names of their own'],
-  'texts beyond Latin-1',
+  ...['texts beyond Latin-1', 'all that was agreed'],
 ];
 
 let measured: readonly { shape: string; kind: string; counted: number; held: number }[];

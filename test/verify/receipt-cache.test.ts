@@ -129,7 +129,11 @@ describe('the receipt cache', () => {
     ['session_id', { session_id: 'a' }, { session_id: null }],
     ['correlation_id', { correlation_id: 'a' }, {}],
     ['risk_level', { drs_regulatory: { risk_level: 'a' } }, { drs_regulatory: {} }],
-    ['an entry of frameworks', { drs_regulatory: { frameworks: ['a'] } }, { drs_regulatory: null }],
+    [
+      'an entry of frameworks',
+      { drs_regulatory: { frameworks: ['a'] } },
+      { drs_regulatory: { frameworks: [] } },
+    ],
   ])('counts %s only where there is one', (_, present, absent) => {
     const besidesJwt = (claims: Overrides) => {
       const receipts = receiptsOf(makeChain(1, { 0: claims }).receipts);

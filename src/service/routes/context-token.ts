@@ -85,7 +85,8 @@ export function contextSignerOf(seed: string, revocation: () => ContextClaims['r
     const toClaim = ({ receipt, microUsd }: RefundPart) => ({ receipt, micro_usd: microUsd });
     const { root_name, labels, agent, chain_depth, command, tool, binding = 'none' } = context;
     const { root_type, consent_record, session_id, correlation_id, regulatory } = context;
-    const claims: ContextClaims = {
+    // What is `undefined` is left out.
+    const claims: { [Name in keyof ContextClaims]: ContextClaims[Name] | undefined } = {
       iss: did,
       aud: invocation.tool_server,
       sub: context.root_principal,
@@ -96,17 +97,12 @@ export function contextSignerOf(seed: string, revocation: () => ContextClaims['r
       jti: context.invocation,
       verdict: 'valid',
       agent,
-      ...(root_name !== undefined && { root_name }),
-      ...(labels !== undefined && { labels }),
-      ...{ chain_depth, command, tool, binding, root_type },
-      ...(consent_record !== undefined && { consent_record }),
-      ...(session_id !== undefined && { session_id }),
-      ...(correlation_id !== undefined && { correlation_id }),
-      ...(regulatory !== undefined && { regulatory }),
+      ...{ root_name, labels, chain_depth, command, tool, binding },
+      ...{ root_type, consent_record, session_id, correlation_id, regulatory },
       bundle_digest: digestOf(call.encoded),
       args_digest: digestOf(toJcs(invocation.args)),
       revocation: revocation(),
-      ...(context.limits !== undefined && { charged: chargedOf(invocation, limits).map(toClaim) }),
+      charged: context.limits && chargedOf(invocation, limits).map(toClaim),
     };
     const input = `${header}.${encodeText(JSON.stringify(claims))}`;
     const signature = Buffer.alloc(sodium.crypto_sign_BYTES);
