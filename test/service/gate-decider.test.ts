@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { openEngine } from '../../src/verifier/create-verifier.js';
 import type { Engine } from '../../src/verifier/engine.js';
 import { GATE_PROTOCOLS } from '../../src/gate/open.js';
-import { headersOf } from '../../src/gate/request.js';
+import { headersOf, type Denial } from '../../src/gate/request.js';
 import { readConfiguration } from '../../src/service/configuration/configuration.js';
 import { openGate } from '../../src/service/gate-decider.js';
 import { Metrics } from '../../src/service/observe/metrics/metrics.js';
@@ -27,13 +27,18 @@ interface Changes {
 
 async function open(env: Record<string, string> = {}, { parts, list }: Changes = {}) {
   const lines: Record<string, unknown>[] = [];
+  /** The codes in the decision log. */
+  const recorded: (string | undefined)[] = [];
   const log = pino({}, { write: (line: string) => void lines.push(JSON.parse(line) as (typeof lines)[0]) });
   const metrics = new Metrics();
   const changed = { parts: { ...engine.parts, ...parts }, revocation: { list: list ?? null } };
   const gate = await openGate({
     engine: Object.assign(Object.create(engine) as Engine, changed),
     configuration: readConfiguration({ SERVER_IDENTITY: 'any', GATE_ROUTES: 'any', ...env }),
-    verdicts: { record: () => undefined } as never,
+    verdicts: {
+      record: (_: unknown, __: unknown, ___: unknown, denial: Denial | null) =>
+        recorded.push(denial?.failure.code),
+    } as never,
     ...{ log, metrics },
   });
   const counted = (protocol: 'http' | 'mcp' | 'a2a') =>
@@ -41,7 +46,7 @@ async function open(env: Record<string, string> = {}, { parts, list }: Changes =
       [...codes].flatMap(([code, count]) => (count === 0 ? [] : [`${decision} ${code} ${count}`])),
     );
   const { gate: rejections } = metrics.gateRejections;
-  return { ...gate, counted, rejections, lines };
+  return { ...gate, counted, rejections, lines, recorded };
 }
 
 const asked = { endpoint: 'gate', traceparent: null, code: null, requestId: 'r-1', address: null } as const;
@@ -73,7 +78,8 @@ describe.each(GATE_PROTOCOLS)('a gate for %s', (protocol) => {
     ['later', () => Promise.reject(new Error('no verdict')), true],
     ['since nobody waits any more', () => Promise.reject(new WorkDropped('nobody waits')), false],
   ])('denies where the verifier throws: %s', async (_, verify, isFault) => {
-    const { decider, counted, rejections, lines } = await open({}, { parts: { signatures: { verify } } });
+    const parts = { signatures: { verify } };
+    const { decider, counted, rejections, lines, recorded } = await open({}, { parts });
     for (let call = 0; call < 2; call++)
       expect(await decider.decide(callOf(protocol))).toMatchObject({
         ...{ kind: 'deny', code: 'VERIFIER_UNAVAILABLE', response: { status: 503 } },
@@ -82,6 +88,8 @@ describe.each(GATE_PROTOCOLS)('a gate for %s', (protocol) => {
     expect(rejections.internal).toBe(isFault ? 2 : 0);
     const fault = { level: 50, msg: 'a request failed inside the gate', err: expect.anything() as unknown };
     expect(lines).toMatchObject(isFault ? [fault, fault] : []);
+    // Nobody gets the answer of one that was given up.
+    expect(recorded).toEqual(isFault ? ['VERIFIER_UNAVAILABLE', 'VERIFIER_UNAVAILABLE'] : []);
   });
 
   it('denies and counts where the body did not come', async () => {
