@@ -145,6 +145,11 @@ describe('the decision log', { shuffle: false }, () => {
     });
   });
 
+  it('says of a verdict whether the body is what was signed', async () => {
+    await verify({ ...liveCall(limited, { ...args, estimated_cost_usd: 1 }), body: args }, 'unsigned-body');
+    expect(await lineOf('unsigned-body')).toMatchObject({ valid: true, binding: 'mismatch' });
+  });
+
   it('has no line for what passes, and one for a refund', async () => {
     await gate(null, 'passes', '{"jsonrpc":"2.0","id":1,"method":"ping"}');
     const asked = {
@@ -199,6 +204,7 @@ describe('the decision log', { shuffle: false }, () => {
     const [first] = all.filter(({ requestId }) => requestId === 'first');
     expect(idsOf(await found('--with', String(first?.['jti'])))).toEqual(['first', 'again']);
     expect(idsOf(await found('--with', String(first?.['jti']), '--refused'))).toEqual(['again']);
+    expect(idsOf(await found('--with', 'mismatch', '--refused'))).toContain('unsigned-body');
     expect(await found('--with', 'nobody')).toEqual([]);
     const { stdout } = await log(file, '--with', 'too-dear');
     expect(stdout).toMatch(
@@ -213,8 +219,10 @@ describe('the decision log', { shuffle: false }, () => {
     await work.write('noise', `{"msg":"listening"}\n{"cut\n\n${'x'.repeat(70_000)}\n`);
     const of = (counts: Map<string, number>) => [...counts].toSorted().toString();
     const counted = new Map<string, number>();
-    for (const { code = 'allowed', refund } of parse(lines.join('\n'))) {
-      const key = typeof refund === 'string' ? `refund ${refund}` : String(code);
+    for (const { code = 'allowed', refund, binding = 'match', valid } of parse(lines.join('\n'))) {
+      const isBound = code !== 'allowed' || valid !== true || binding === 'match';
+      const key =
+        typeof refund === 'string' ? `refund ${refund}` : isBound ? String(code) : `binding ${binding}`;
       counted.set(key, (counted.get(key) ?? 0) + 1);
     }
     const files = ['new.jsonl', 'old.jsonl.gz', 'noise'];
