@@ -222,7 +222,11 @@ describe('the decision log', { shuffle: false }, () => {
     for (const { code = 'allowed', refund, binding = 'match', valid } of parse(lines.join('\n'))) {
       const isBound = code !== 'allowed' || valid !== true || binding === 'match';
       const key =
-        typeof refund === 'string' ? `refund ${refund}` : isBound ? String(code) : `binding ${binding}`;
+        typeof refund === 'string'
+          ? `refund ${refund}`
+          : isBound
+            ? String(code)
+            : `binding ${String(binding)}`;
       counted.set(key, (counted.get(key) ?? 0) + 1);
     }
     const files = ['new.jsonl', 'old.jsonl.gz', 'noise'];
