@@ -114,6 +114,9 @@ describe('the decision log', { shuffle: false }, () => {
     expect(await lineOf('signature')).toMatchObject({ block: 'C', message: 'Invocation' });
     expect(readFileSync(file, 'utf8')).not.toContain('c2lnbmF0dXJl');
     expect(await lineOf('no-json')).toMatchObject({ code: 'INVALID_JSONRPC' });
+    await verify({ ...bundle, receipts: Array.from({ length: 3000 }, () => 'e30.e30.e30') }, 'deep');
+    expect(await lineOf('deep')).toMatchObject({ code: 'CHAIN_TOO_DEEP', message: 'Bundle: receipts' });
+    expect((await lineOf('deep'))['delegates']).toHaveLength(16);
     expect(readFileSync(file, 'utf8') + JSON.stringify(service.log)).not.toContain('s3cret');
   });
 
