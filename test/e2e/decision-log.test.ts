@@ -114,6 +114,9 @@ describe('the decision log', { shuffle: false }, () => {
     expect(await lineOf('signature')).toMatchObject({ block: 'C', message: 'Invocation' });
     expect(readFileSync(file, 'utf8')).not.toContain('c2lnbmF0dXJl');
     expect(await lineOf('no-json')).toMatchObject({ code: 'INVALID_JSONRPC' });
+    await verify({ ...bundle, receipts: Array.from({ length: 3000 }, () => 'e30.e30.e30') }, 'deep');
+    expect(await lineOf('deep')).toMatchObject({ code: 'CHAIN_TOO_DEEP', message: 'Bundle: receipts' });
+    expect((await lineOf('deep'))['delegates']).toHaveLength(16);
     expect(readFileSync(file, 'utf8') + JSON.stringify(service.log)).not.toContain('s3cret');
   });
 
@@ -143,6 +146,11 @@ describe('the decision log', { shuffle: false }, () => {
       message:
         'the body of the call is not what invocation.args were signed for: args.query is a string, the body has another string',
     });
+  });
+
+  it('says of a verdict whether the body is what was signed', async () => {
+    await verify({ ...liveCall(limited, { ...args, estimated_cost_usd: 1 }), body: args }, 'unsigned-body');
+    expect(await lineOf('unsigned-body')).toMatchObject({ valid: true, binding: 'mismatch' });
   });
 
   it('has no line for what passes, and one for a refund', async () => {
@@ -199,6 +207,7 @@ describe('the decision log', { shuffle: false }, () => {
     const [first] = all.filter(({ requestId }) => requestId === 'first');
     expect(idsOf(await found('--with', String(first?.['jti'])))).toEqual(['first', 'again']);
     expect(idsOf(await found('--with', String(first?.['jti']), '--refused'))).toEqual(['again']);
+    expect(idsOf(await found('--with', 'mismatch', '--refused'))).toContain('unsigned-body');
     expect(await found('--with', 'nobody')).toEqual([]);
     const { stdout } = await log(file, '--with', 'too-dear');
     expect(stdout).toMatch(
@@ -213,8 +222,14 @@ describe('the decision log', { shuffle: false }, () => {
     await work.write('noise', `{"msg":"listening"}\n{"cut\n\n${'x'.repeat(70_000)}\n`);
     const of = (counts: Map<string, number>) => [...counts].toSorted().toString();
     const counted = new Map<string, number>();
-    for (const { code = 'allowed', refund } of parse(lines.join('\n'))) {
-      const key = typeof refund === 'string' ? `refund ${refund}` : String(code);
+    for (const { code = 'allowed', refund, binding = 'match', valid } of parse(lines.join('\n'))) {
+      const isBound = code !== 'allowed' || valid !== true || binding === 'match';
+      const key =
+        typeof refund === 'string'
+          ? `refund ${refund}`
+          : isBound
+            ? String(code)
+            : `binding ${String(binding)}`;
       counted.set(key, (counted.get(key) ?? 0) + 1);
     }
     const files = ['new.jsonl', 'old.jsonl.gz', 'noise'];

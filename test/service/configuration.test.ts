@@ -207,6 +207,9 @@ describe('the configuration', () => {
       'STATUS_CACHE_TTL_SECS is set and does nothing: STATUS_LIST_BASE_URL is not set',
       'REDIS_URL is set and does nothing: no store is redis',
     ]);
+    expect(warnings({ PORT: '1', LISTEN: 'unix:/run/x', LISTEN_MODE: '600' })).toEqual([
+      'PORT is set and does nothing: LISTEN takes its place',
+    ]);
     expect(warnings({ LISTEN_MODE: '600', GRPC_PROTOCOL: 'http' })).toHaveLength(2);
     expect(warnings({ REDIS_URL: 'redis://a', GATE_REPLAY: 'redis', REDIS_TIMEOUT_MS: '' })).toEqual([]);
   });

@@ -83,7 +83,8 @@ describe.each(GATE_PROTOCOLS)('a gate for %s', (protocol) => {
     ['later', () => Promise.reject(new Error('no verdict')), true],
     ['since nobody waits any more', () => Promise.reject(new WorkDropped('nobody waits')), false],
   ])('denies where the verifier throws: %s', async (_, verify, isFault) => {
-    const { decider, counted, rejections, lines } = await open({}, { parts: { signatures: { verify } } });
+    const parts = { signatures: { verify } };
+    const { decider, counted, rejections, lines, recorded } = await open({}, { parts });
     for (let call = 0; call < 2; call++)
       expect(await decider.decide(callOf(protocol))).toMatchObject({
         ...{ kind: 'deny', code: 'VERIFIER_UNAVAILABLE', response: { status: 503 } },
@@ -92,6 +93,9 @@ describe.each(GATE_PROTOCOLS)('a gate for %s', (protocol) => {
     expect(rejections.internal).toBe(isFault ? 2 : 0);
     const fault = { level: 50, msg: 'a request failed inside the gate', err: expect.anything() as unknown };
     expect(lines).toMatchObject(isFault ? [fault, fault] : []);
+    // Nobody gets the answer of one that was given up.
+    const denied = { denial: 'VERIFIER_UNAVAILABLE', isObserved: false };
+    expect(recorded).toEqual(isFault ? [denied, denied] : []);
   });
 
   it('denies and counts where the body did not come', async () => {

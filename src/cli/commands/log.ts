@@ -117,7 +117,8 @@ function unpacked(file: string): AsyncIterable<Buffer> {
 function filterOf({ since, refused, with: texts = [] }: LogOptions): (line: JsonObject) => boolean {
   // All times have the same form, whose order is that of their texts.
   const from = since === undefined ? '' : new Date(since * 1000).toISOString();
-  const isRefused = ({ code, refund = 'done' }: JsonObject) => typeof code === 'string' || refund !== 'done';
+  const isRefused = ({ code, refund = 'done', binding = 'match' }: JsonObject) =>
+    typeof code === 'string' || refund !== 'done' || binding !== 'match';
   const has = (line: JsonObject, text: string) =>
     Object.values(line).some((value) => (Array.isArray(value) ? value.includes(text) : value === text));
   return (line) =>
@@ -128,11 +129,15 @@ function filterOf({ since, refused, with: texts = [] }: LogOptions): (line: Json
 
 const textOf = (value: unknown): string => (typeof value === 'string' ? value : '-');
 
-function outcomeOf({ code, refund, endpoint }: JsonObject): string {
+function outcomeOf({ code, refund, endpoint, binding = 'match' }: JsonObject): string {
   if (typeof code === 'string') return code;
+  // Whoever asked /verify refuses this call itself.
+  if (binding !== 'match') return `binding ${textOf(binding)}`;
   if (typeof refund === 'string') return `refund ${refund}`;
   return endpoint === 'sign' ? 'signed' : 'allowed';
 }
+
+const GOOD: ReadonlySet<string> = new Set(['allowed', 'signed', 'refund done']);
 
 function personOf({ rootName, rootPrincipal }: JsonObject, nameOf: NameOf): string {
   const did = textOf(rootPrincipal);
@@ -161,13 +166,14 @@ function readNames(text: string): string[] {
 /** A line for people: what came of a call, who asked for what, and why it was refused. */
 function showLine(line: JsonObject, nameOf: NameOf): string {
   const { red, green, dim } = coloursFor(process.stdout);
-  const { code, message, tool, command, agent, jti, time } = line;
-  const colour = code === undefined ? green : red;
+  const { message, tool, command, agent, jti, time } = line;
+  const outcome = outcomeOf(line);
+  const colour = GOOD.has(outcome) ? green : red;
   const asked = textOf(tool ?? command);
   const parts = [textOf(time), asked, personOf(line, nameOf), textOf(agent), textOf(jti)].map(printable);
   const [at = '', ...rest] = parts;
   const why = typeof message === 'string' ? `  ${dim(printable(message))}\n` : '';
-  return `${at}  ${colour(printable(outcomeOf(line)))}  ${rest.join('  ')}\n${why}`;
+  return `${at}  ${colour(printable(outcome))}  ${rest.join('  ')}\n${why}`;
 }
 
 function showCounts(

@@ -174,7 +174,10 @@ export function warningsAboutIdle(env: Environment, configuration: Configuration
       : configuration[needed as keyof Configuration] !== undefined;
   return [...OPTIONS].flatMap(([option, { needs }]) => {
     const name = variableOf(option);
-    if (needs === undefined || isThere(needs) || (env[name]?.trim() ?? '') === '') return [];
+    if ((env[name]?.trim() ?? '') === '') return [];
+    if (option === 'port' && configuration.listen !== undefined)
+      return ['PORT is set and does nothing: LISTEN takes its place'];
+    if (needs === undefined || isThere(needs)) return [];
     const missing = needs === 'redis' ? 'no store is redis' : `${variableOf(needs)} is not set`;
     return [`${name} is set and does nothing: ${missing}`];
   });

@@ -152,6 +152,8 @@ export function printableMessage(message: string): string | null {
 // More is not worth decoding again for a log line.
 const MAX_DECODED = 64 * 1024;
 const MAX_NODES = 4096;
+/** The default of MAX_CHAIN_DEPTH: a bundle that is refused for its length does not make a line long. */
+const MAX_RECEIPTS = 16;
 
 /**
  * Who asked for what by a bundle, of any type and length. If it was refused, it is decoded again, and none of this is proved. Never
@@ -174,7 +176,7 @@ export function readCall(bundle: unknown, nameOf: NameOf) {
   const { receipts, invocation } = isJsonObject(bundle) ? bundle : {};
   let left = MAX_DECODED;
   const claims: JsonObject[] = [];
-  for (const jwt of Array.isArray(receipts) ? receipts : []) {
+  for (const jwt of Array.isArray(receipts) ? receipts.slice(0, MAX_RECEIPTS) : []) {
     if (typeof jwt !== 'string' || (left -= jwt.length) < 0) break;
     claims.push(payloadOf(jwt));
   }
