@@ -31,8 +31,8 @@ export interface RedisLinkOptions {
   readonly url: string;
   /** What the store keeps there, for messages. */
   readonly keeps: string;
-  /** Whether what it has must survive a restart of Redis by itself. */
-  readonly needsFile: boolean;
+  /** Whether what it has must survive a restart of Redis by itself: then what else to set than `appendonly yes`. */
+  readonly needsFile: false | string;
   /** Writes something at each look: a Redis that has become a replica, or cannot write its disk, still answers. */
   readonly write: (connection: RedisConnection, runId: string) => Promise<unknown>;
   /** How long a command of a call may take, in milliseconds; left out, as long as a look. */
@@ -158,11 +158,11 @@ export class RedisLink {
         `${this.place} has the maxmemory-policy ${evicting}, expected noeviction: it may forget ${keeps}; ` +
           'set `maxmemory-policy noeviction` in its configuration, or use a separate Redis for this',
       );
-    const appending = needsFile ? valuesOf('aof_enabled') : [];
+    const appending = needsFile === false ? [] : valuesOf('aof_enabled');
     if (appending.includes('0'))
       throw new ForgetfulError(
         `${this.place} keeps ${keeps} in memory only and would forget them when it restarts; ` +
-          'set `appendonly yes` in its configuration, or REVOCATION_MIN_REPLICAS to 1 or more if it has replicas',
+          `set \`appendonly yes\` in its configuration, or ${needsFile}`,
       );
     // The rule by which Redis refuses a write (OOM): buffers for replicas do not count.
     const names = ['maxmemory', 'used_memory', 'mem_not_counted_for_evict'];
@@ -174,7 +174,7 @@ export class RedisLink {
       log?.warn(
         {},
         `${this.place} does not tell its maxmemory-policy, which could not be checked: make sure that it is noeviction` +
-          `${needsFile ? ', and that appendonly is yes' : ''}, or it may forget ${keeps}`,
+          `${needsFile === false ? '' : ', and that appendonly is yes'}, or it may forget ${keeps}`,
       );
     this.#tellsSettings = tells;
     // Of a cluster, this would ask one node.

@@ -3,6 +3,8 @@ import { access, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { reasonOf } from '../redis/connection.js';
 import { RedisLink } from '../redis/link.js';
+import { needsOf } from '../revocation/store/redis-store.js';
+import { FORGETTING } from '../usage/redis-store.js';
 import { fetchStatusList } from '../revocation/lists/fetch-status-list.js';
 import { readStatusList } from '../revocation/lists/read-status-list.js';
 import type { Configuration } from './configuration/configuration.js';
@@ -60,8 +62,14 @@ async function tryRedis({
   redisUrl: url,
   revocationStore,
   revocationMinReplicas,
+  replayProtection,
+  gateReplay,
+  redisMayForget,
 }: Configuration): Promise<void> {
-  const needsFile = revocationStore === 'redis' && revocationMinReplicas === 0;
+  const hasReplays = replayProtection === 'redis' || gateReplay === 'redis';
+  const { needsFile: ofRevocations } = needsOf({ url, minReplicas: revocationMinReplicas });
+  const needsFile =
+    (revocationStore === 'redis' && ofRevocations) || (hasReplays && !redisMayForget && FORGETTING);
   const write = () => Promise.resolve();
   const link = new RedisLink({ url, keeps: 'what it is told', needsFile, write });
   try {

@@ -2,6 +2,7 @@ import {
   callback,
   checkedOptions,
   count,
+  flag,
   having,
   oneOf,
   text,
@@ -24,6 +25,10 @@ import {
   type Use,
 } from './usage-store.js';
 
+/** What to set where a Redis without a file is meant. */
+export const FORGETTING =
+  'REDIS_MAY_FORGET (mayForget), if it may: calls from before a restart are then refused';
+
 /** The default of `timeoutMs`. */
 export const DEFAULT_REDIS_TIMEOUT_MS = 50;
 
@@ -42,6 +47,11 @@ const OPTIONS = {
    * (default), or `pass`: they are counted from 0.
    */
   limitsAfterLoss: { kind: oneOf('refuse', 'pass'), default: 'refuse' },
+  /**
+   * Whether Redis may keep it in memory only (`appendonly no`): after a restart of Redis, calls that were signed before are refused,
+   * and those under limits from before, by `limitsAfterLoss`. Default `false`.
+   */
+  mayForget: { kind: flag, default: false },
   /** Gets a line each time that Redis goes away or comes back. A pino logger has this type. Default: no log. */
   log: { kind: having<ReplayLog>('warn', 'a log, such as of pino') },
   /** Called when Redis goes away, with the reason: once, not for each refused call. */
@@ -127,7 +137,10 @@ class RedisReplayStore implements ReplayStore {
     this.#link = new RedisLink({
       ...{ url, lookMs, log, callMs: options.timeoutMs },
       write: (connection, runId) => this.#mark.look(connection, runId),
-      ...{ keeps: 'used invocations, which can then be replayed', needsFile: false },
+      ...{
+        keeps: 'used invocations',
+        needsFile: !options.mayForget && FORGETTING,
+      },
       onDown: (error, fault) => {
         log?.error({ err: error }, `${this.#link.place} ${FAULTS[fault][2]}`);
         onError?.(error);

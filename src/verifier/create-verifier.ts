@@ -174,7 +174,11 @@ export async function openReplays(
     redisUrl,
     redisTimeoutMs: timeoutMs,
     limitsAfterLoss,
-  }: Pick<VerifierSettings, 'replayMaxEntries' | 'redisUrl' | 'redisTimeoutMs' | 'limitsAfterLoss'>,
+    redisMayForget: mayForget,
+  }: Pick<
+    VerifierSettings,
+    'replayMaxEntries' | 'redisUrl' | 'redisTimeoutMs' | 'limitsAfterLoss' | 'redisMayForget'
+  >,
   given: RevocationLog,
   scope: 'verify' | 'gate',
 ): Promise<ReplayStore | null> {
@@ -190,6 +194,6 @@ export async function openReplays(
     case 'memory':
       return createMemoryReplayStore({ maxEntries: replayMaxEntries, log });
     case 'redis':
-      return openRedisReplayStore({ url: redisUrl, timeoutMs, limitsAfterLoss, log });
+      return openRedisReplayStore({ url: redisUrl, timeoutMs, limitsAfterLoss, mayForget, log });
   }
 }

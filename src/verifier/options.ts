@@ -1,6 +1,7 @@
 import { did } from '../protocol/key-resolver.js';
 import {
   count,
+  flag,
   oneOf,
   readOptions,
   text,
@@ -75,6 +76,8 @@ export const VERIFIER_OPTIONS = {
    * from 0.
    */
   limitsAfterLoss: { kind: oneOf('refuse', 'pass'), default: 'refuse' },
+  /** Whether a Redis with `appendonly no` may keep used invocations: after its restart, calls from before are refused. */
+  redisMayForget: { kind: flag, default: false },
 } satisfies Table;
 
 function areRedisUrls(text: string): boolean {

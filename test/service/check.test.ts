@@ -92,11 +92,15 @@ describe('the check before a start', () => {
     'tries the settings of Redis, counts its replicas, and writes nothing',
     needs('redis-server'),
     async () => {
-      const redis = await RedisServer.start();
+      const redis = await RedisServer.start('--appendonly', 'no');
       const replica = await RedisServer.start('--replicaof', '127.0.0.1', new URL(redis.url).port);
       const kept = { REVOCATION_STORE: 'redis', REDIS_URL: redis.url };
       try {
-        expect(await problemsWith({ GATE_REPLAY: 'redis', REDIS_URL: redis.url })).toEqual([]);
+        const replays = { GATE_REPLAY: 'redis', REDIS_URL: redis.url };
+        expect(await problemsWith({ ...replays, REDIS_MAY_FORGET: '1' })).toEqual([]);
+        expect(await problemsWith(replays)).toEqual([
+          expect.stringMatching(/^REDIS_URL: .* set `appendonly yes` .* or REDIS_MAY_FORGET/),
+        ]);
         expect(await problemsWith(kept)).toEqual([
           expect.stringMatching(/^REDIS_URL: .* set `appendonly yes`/),
         ]);
@@ -110,7 +114,7 @@ describe('the check before a start', () => {
         expect(await connection.find('*')).toBeUndefined();
         await connection.send('', ['CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru']);
         connection.destroy();
-        expect(await problemsWith({ GATE_REPLAY: 'redis', REDIS_URL: redis.url })).toEqual([
+        expect(await problemsWith(replays)).toEqual([
           expect.stringMatching(/^REDIS_URL: .* expected noeviction/),
         ]);
       } finally {

@@ -131,6 +131,24 @@ describe('a Redis replay store whose Redis loses data', needs('redis-server'), (
     expect(after.losses).toBe(1);
   });
 
+  it('uses a Redis that keeps no file only where that is meant', async () => {
+    const redis = await start('--appendonly', 'no');
+    await expect(openRedisReplayStore({ url: redis.url })).rejects.toThrow(
+      /would forget them when it restarts; set `appendonly yes` in its configuration, or REDIS_MAY_FORGET \(mayForget\)/,
+    );
+    const store = await openRedisReplayStore(
+      { url: redis.url, timeoutMs: 20_000, mayForget: true },
+      { lookMs: 50 },
+    );
+    stores.push(store);
+    const used = signed();
+    expect(await use(store, used)).toBe('accepted');
+    await redis.kill();
+    await redis.restart('--appendonly', 'no');
+    await eventually(async () => expect(await use(store, signed())).toBe('accepted'));
+    expect(await use(store, used)).toMatch(/^REPLAY_STORE_UNAVAILABLE/);
+  });
+
   it('takes an old copy of the data for a loss of all', async () => {
     const redis = await start();
     const store = await open(redis, 'refuse', 20);

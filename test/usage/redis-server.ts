@@ -49,6 +49,8 @@ export class RedisServer {
         // Else an append-only file is not even written while a disk is slow, and kill -9 loses what was confirmed.
         '--appendfsync',
         'always',
+        '--appendonly',
+        'yes',
         '--dir',
         this.#directory,
         ...this.#options,

@@ -31,7 +31,8 @@ interface Session {
 export function needsOf({ url, minReplicas }: RedisStoreOptions) {
   const write = (connection: RedisConnection) =>
     connection.send(PROBE_KEY, ['SET', PROBE_KEY, '1', 'PX', '1000']);
-  return { url, keeps: 'revocations', needsFile: minReplicas === 0, write };
+  const otherwise = 'REVOCATION_MIN_REPLICAS to 1 or more if it has replicas';
+  return { url, keeps: 'revocations', needsFile: minReplicas === 0 && otherwise, write };
 }
 
 const LEASE_MS = 3_000;

@@ -171,6 +171,8 @@ export const SECTIONS = {
       says: 'Where [Redis](scaling.md#set-up) is: one server, several of which the primary is used, or some nodes of a cluster.' },
     redisTimeoutMs: { ...VERIFIER_OPTIONS.redisTimeoutMs, needs: 'redis',
       says: 'Milliseconds that Redis has to answer a command; then the call is refused. After three timeouts in a row all are, until it answers.' },
+    redisMayForget: { ...VERIFIER_OPTIONS.redisMayForget, needs: 'redis',
+      says: 'With `1`, used invocations may be in a Redis with `appendonly no`: after its restart, calls from before are refused. Without it, such a Redis is.' },
     limitsAfterLoss: { ...VERIFIER_OPTIONS.limitsAfterLoss, needs: 'redis',
       says: 'What becomes of calls under receipts with limits from before [Redis lost](runbook.md#drsstorelost) all that it had counted: `refuse`, or `pass`: they are counted from 0.' },
   },
