@@ -1,15 +1,16 @@
 import { constants } from 'node:fs';
 import { access, stat } from 'node:fs/promises';
 import path from 'node:path';
+import { Agent } from 'undici';
 import { reasonOf } from '../redis/connection.js';
 import { RedisLink } from '../redis/link.js';
 import { fetchStatusList } from '../revocation/lists/fetch-status-list.js';
 import { readStatusList } from '../revocation/lists/read-status-list.js';
-import type { Configuration } from './configuration/configuration.js';
-import { loadGrpc } from './grpc/open.js';
-import { loadFrontEnd } from './http/front-end.js';
+import type { Configuration } from '../service/configuration/configuration.js';
+import { loadGrpc } from '../service/grpc/open.js';
+import { loadFrontEnd } from '../service/http/front-end.js';
 import { readTrustedRoots } from '../trust/trusted-roots.js';
-import { readRoutes } from './routes/served-routes.js';
+import { readRoutes } from '../service/routes/served-routes.js';
 
 const { R_OK, W_OK } = constants;
 
@@ -79,7 +80,6 @@ async function tryRedis({
 
 async function tryList(url: string, configuration: Configuration): Promise<void> {
   const { statusListForm: form, statusListIssuer: issuer, clockSkewSecs } = configuration;
-  const { Agent } = await import('undici');
   const dispatcher = new Agent();
   try {
     const signal = AbortSignal.timeout(TRY_MS);
