@@ -45,6 +45,7 @@ const mayImport = {
     'issue',
     'client',
     'relay',
+    'redis',
     'trust',
   ],
 };

@@ -2,7 +2,6 @@ import { access, constants } from 'node:fs/promises';
 import path from 'node:path';
 import { destinationOf } from '../relay/destination.js';
 import { MAX_MESSAGE_BYTES } from '../relay/message.js';
-import { findStartProblems } from '../service/check.js';
 import {
   addressOf,
   readConfiguration,
@@ -73,6 +72,7 @@ export async function guard(command: readonly string[], options: GuardOptions): 
     );
   const destination = destinationOf(to ?? 'http://stdio', { protocol, isRouted: gateRoutes !== 'any' });
   if (check) {
+    const { findStartProblems } = await import('./start-problems.js');
     const defects = await findStartProblems({ ...configuration, frontEnd: 'node' });
     if (state !== undefined) defects.push(...(await findStateProblems(state)));
     if (defects.length > 0) throw cannotStart(defects);

@@ -3,7 +3,6 @@ import { getHeapStatistics } from 'node:v8';
 import { type Logger, pino } from 'pino';
 import { OptionsError } from '../verifier/options.js';
 import { BUILD } from './observe/build-info.js';
-import { findStartProblems } from './check.js';
 import {
   type Configuration,
   addressOf,
@@ -22,33 +21,9 @@ import closeWithGrace, { type AllEvents } from 'close-with-grace';
  * before it listens. If a port or a store cannot be opened, the exit code is 1.
  *
  * @param env the environment; docs/configuration.md lists the variables
- * @param isCheck only checks the configuration and what it names, and ends the process: exit code 0 if the service can
- *   start, else 2
  */
-export async function serve(given: NodeJS.ProcessEnv, isCheck = false): Promise<void> {
-  const links = ['PORT', 'GRPC_PORT'].filter((name) => given[name]?.includes('://'));
-  const env = { ...given, ...Object.fromEntries(links.map((name) => [name, undefined])) };
-  const configuration = readOrExit(env);
-  const warnings = [
-    ...links.map(
-      (name) =>
-        `${name} is ${JSON.stringify(given[name])}, as Kubernetes sets it for a Service of that name: it is ignored; ` +
-        'set enableServiceLinks: false in the pod',
-    ),
-    ...warningsAbout(configuration),
-    ...warningsAboutIdle(env, configuration),
-    ...warningsAboutMemory(configuration, getHeapStatistics().heap_size_limit),
-  ];
-  if (isCheck) {
-    for (const warning of warnings) console.error(`warning: ${warning}`);
-    const problems = await findStartProblems(configuration);
-    if (problems.length > 0) {
-      console.error(`drs-verify cannot start with this configuration here:\n  ${problems.join('\n  ')}`);
-      process.exit(2);
-    }
-    console.log('The configuration can work.');
-    process.exit(0);
-  }
+export async function serve(env: NodeJS.ProcessEnv): Promise<void> {
+  const { configuration, warnings } = readOrExit(env);
   const log = openLog(configuration);
   for (const warning of warnings) log.warn(warning);
   let service: Service | null = null;
@@ -61,7 +36,7 @@ export async function serve(given: NodeJS.ProcessEnv, isCheck = false): Promise<
     },
   });
   try {
-    // `--check` does without it.
+    // `drs-verify serve --check` does without it.
     const { startService } = await import('./service.js');
     service = await startService(configuration, log);
   } catch (error) {
@@ -77,10 +52,23 @@ export async function serve(given: NodeJS.ProcessEnv, isCheck = false): Promise<
   notifyReady(env, log);
 }
 
-/** Reads the configuration, or ends the process with 2, saying what is wrong with it. */
-function readOrExit(env: NodeJS.ProcessEnv): Configuration {
+/** Reads the configuration, and what to warn of; or ends the process with 2, saying what is wrong with it. */
+export function readOrExit(given: NodeJS.ProcessEnv) {
+  const links = ['PORT', 'GRPC_PORT'].filter((name) => given[name]?.includes('://'));
+  const env = { ...given, ...Object.fromEntries(links.map((name) => [name, undefined])) };
   try {
-    return readConfiguration(env);
+    const configuration = readConfiguration(env);
+    const warnings = [
+      ...links.map(
+        (name) =>
+          `${name} is ${JSON.stringify(given[name])}, as Kubernetes sets it for a Service of that name: it is ignored; ` +
+          'set enableServiceLinks: false in the pod',
+      ),
+      ...warningsAbout(configuration),
+      ...warningsAboutIdle(env, configuration),
+      ...warningsAboutMemory(configuration, getHeapStatistics().heap_size_limit),
+    ];
+    return { configuration, warnings };
   } catch (error) {
     if (!(error instanceof OptionsError)) throw error;
     console.error(`drs-verify cannot start with this configuration:\n  ${error.problems.join('\n  ')}`);

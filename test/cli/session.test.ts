@@ -115,13 +115,15 @@ describe('a session against the service', { shuffle: false }, () => {
   });
 
   it('a revocation holds from the next verdict on', async () => {
-    const wrong = await work.drs(['revoke', '7'], { env: { ...env, DRS_ADMIN_TOKEN: 'wrong-token' } });
+    const wrong = await work.drs(['revoke', '--index', '7'], {
+      env: { ...env, DRS_ADMIN_TOKEN: 'wrong-token' },
+    });
     expect(wrong).toMatchObject({ code: 1, stdout: '' });
     expect(wrong.stderr).toContain('401');
     expect(wrong.stderr).not.toContain('wrong-token');
     expect((await work.drs(['verify', 'bundle.json'], { env })).code).toBe(0);
 
-    const revoked = await work.drsAlone(['revoke', '7'], { env });
+    const revoked = await work.drsAlone(['revoke', '--index', '7'], { env });
     expect(revoked).toEqual({
       ...{ code: 0, stdout: 'revoked: status list index 7\n' },
       stderr: 'note: every receipt with this index is revoked, whoever issued it; --receipt ends one alone\n',
@@ -177,7 +179,7 @@ describe('a session against the service', { shuffle: false }, () => {
 
   it.each([
     [[], 'nothing is named, expected one'],
-    [['7', '--did', 'did:key:z1'], 'several things are named, expected one'],
+    [['--index', '7', '--did', 'did:key:z1'], 'several things are named, expected one'],
     [['--did', 'did:key:z1'], 'did is "did:key:z1", expected a did:key of an Ed25519 key'],
     [['--receipt', 'sha256:12'], 'receipt is "sha256:12", expected sha256: and 64'],
     [['--receipt', 'helper.jwt'], 'helper.jwt has 2 receipts, expected the one to revoke'],
@@ -198,13 +200,15 @@ it('revoke takes the token from a file, to the address of /admin', async () => {
     writeFileSync(work.path('token'), 'a-token-of-16-letters\n');
     const { PATH = '' } = process.env;
     const withFile = { PATH, DRS_VERIFY_URL: service.url, DRS_ADMIN_TOKEN_FILE: work.path('token') };
-    const wrong = await work.drs(['revoke', '7'], { env: withFile });
+    const wrong = await work.drs(['revoke', '--index', '7'], { env: withFile });
     expect([wrong.code, wrong.stderr]).toEqual([1, expect.stringContaining('set DRS_ADMIN_URL')]);
     const right = { ...withFile, DRS_ADMIN_URL: `http://127.0.0.1:${metricsPort}` };
-    const { code, stdout } = await work.drs(['revoke', '7', '--reason', 'key lost'], { env: right });
+    const { code, stdout } = await work.drs(['revoke', '--index', '7', '--reason', 'key lost'], {
+      env: right,
+    });
     expect([code, stdout]).toEqual([0, 'revoked: status list index 7\n']);
     const missing = { ...withFile, DRS_ADMIN_TOKEN_FILE: work.path('missing') };
-    expect(await work.drs(['revoke', '7'], { env: missing })).toMatchObject({
+    expect(await work.drs(['revoke', '--index', '7'], { env: missing })).toMatchObject({
       code: 2,
       stderr: expect.stringMatching(/DRS_ADMIN_TOKEN_FILE is ".*missing": ENOENT/) as string,
     });
@@ -216,7 +220,9 @@ it('revoke takes the token from a file, to the address of /admin', async () => {
 it('revoke says that the service has no admin token', async () => {
   const closed = await startService();
   try {
-    const { code, stderr } = await work.drs(['revoke', '7'], { env: { ...env, DRS_VERIFY_URL: closed.url } });
+    const { code, stderr } = await work.drs(['revoke', '--index', '7'], {
+      env: { ...env, DRS_VERIFY_URL: closed.url },
+    });
     expect(code).toBe(1);
     expect(stderr).toContain('503');
     expect(stderr).toContain('DRS_ADMIN_TOKEN');

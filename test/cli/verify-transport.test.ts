@@ -196,7 +196,7 @@ it('what the service says cannot steer the terminal', async () => {
 
 it.each(['a token', 'line\nbreak', ''])('revoke does not send or show the token %j', async (token) => {
   received.length = 0;
-  const { code, stderr } = await work.drs(['revoke', '7'], {
+  const { code, stderr } = await work.drs(['revoke', '--index', '7'], {
     env: { DRS_VERIFY_URL: url, DRS_ADMIN_TOKEN: token },
   });
   expect(code).toBe(2);
@@ -208,7 +208,7 @@ it.each(['a token', 'line\nbreak', ''])('revoke does not send or show the token 
 it('revoke sends the token and the index', async () => {
   answerWith(200, '{"revoked":true,"status_list_index":7}');
   received.length = 0;
-  const { code } = await work.drs(['revoke', '7'], {
+  const { code } = await work.drs(['revoke', '--index', '7'], {
     env: { DRS_VERIFY_URL: url, DRS_ADMIN_TOKEN: 't0ken' },
   });
   expect(code).toBe(0);
@@ -225,7 +225,7 @@ it.each([
   [200, '{"revoked":false}', 2, '200 (its body is not what', 'is the address of a drs-verify service'],
 ])('revoke says what to do about %i %s', async (status, body, exitCode, found, hint) => {
   answerWith(status, body);
-  const { code, stdout, stderr } = await work.drs(['revoke', '7'], {
+  const { code, stdout, stderr } = await work.drs(['revoke', '--index', '7'], {
     env: { DRS_VERIFY_URL: url, DRS_ADMIN_TOKEN: 't0ken' },
   });
   expect({ code, stdout }).toEqual({ code: exitCode, stdout: '' });

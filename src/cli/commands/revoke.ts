@@ -20,7 +20,6 @@ export function define(command: Command): void {
     .description(
       'Has the service at DRS_VERIFY_URL (default: http://127.0.0.1:8080) refuse, from now on, every receipt with this status list index, or every chain through this receipt, or every chain in which this DID issues or receives. Needs DRS_ADMIN_TOKEN, with the value that the service has, or DRS_ADMIN_TOKEN_FILE, a file with it. If the service has ADMIN_ON_METRICS_ADDR=1, set DRS_ADMIN_URL to that address, such as http://127.0.0.1:9464. There is no undo.',
     )
-    .argument('[index]', 'the same as --index', parseIndex)
     .option('--index <index>', 'every receipt with this status list index', parseIndex)
     .option('--receipt <file>', 'this receipt: a file with it, or its digest, sha256:…')
     .option('--did <did>', 'this key: every chain in which it issues or receives')
@@ -35,15 +34,14 @@ Examples:
   DRS_ADMIN_TOKEN=… npx drs-verify revoke --did did:key:z6Mk… --reason 'laptop stolen'
   DRS_ADMIN_TOKEN_FILE=/run/secrets/token DRS_ADMIN_URL=http://127.0.0.1:9464 npx drs-verify revoke --index 52014`,
     )
-    .action(async (argument: number | undefined, { index, receipt, did, reason }: Options) => {
-      const named = [argument, index, receipt, did].filter((value) => value !== undefined);
+    .action(async ({ index, receipt, did, reason }: Options) => {
+      const named = [index, receipt, did].filter((value) => value !== undefined);
       if (named.length !== 1)
         throw new CommandError(
           `${named.length === 0 ? 'nothing is' : 'several things are'} named, expected one`,
           'give --index, --receipt or --did',
         );
-      const of =
-        receipt === undefined ? { status_list_index: argument ?? index, did } : await readReceipt(receipt);
+      const of = receipt === undefined ? { status_list_index: index, did } : await readReceipt(receipt);
       const json = JSON.stringify({ ...of, reason });
       const asked = readAsked(JSON.parse(json));
       if (typeof asked === 'string')

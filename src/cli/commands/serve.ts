@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { helpOnVariables } from '../../service/configuration/documents.js';
-import { serve } from '../../service/main.js';
+import { readOrExit, serve } from '../../service/main.js';
 
 const WHERE = 'docs/configuration.md says more of each variable, and which values it has.';
 
@@ -23,5 +23,19 @@ Examples:
       'check the configuration and what it names, but no port, and exit: with 0 if it can work, else with 2',
     )
     .addHelpText('after', () => `\nVariables:\n\n${helpOnVariables()}\n\n${WHERE}`)
-    .action(({ check }: { check?: true }) => serve(process.env, check));
+    .action(({ check }: { check?: true }) => (check ? checkStart() : serve(process.env)));
+}
+
+async function checkStart(): Promise<void> {
+  // A service starts without what this tries.
+  const { findStartProblems } = await import('../start-problems.js');
+  const { configuration, warnings } = readOrExit(process.env);
+  for (const warning of warnings) console.error(`warning: ${warning}`);
+  const problems = await findStartProblems(configuration);
+  if (problems.length > 0) {
+    console.error(`drs-verify cannot start with this configuration here:\n  ${problems.join('\n  ')}`);
+    process.exit(2);
+  }
+  console.log('The configuration can work.');
+  process.exit(0);
 }

@@ -4,7 +4,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { findStartProblems } from '../../src/service/check.js';
+import { findStartProblems } from '../../src/cli/start-problems.js';
 import { readConfiguration } from '../../src/service/configuration/configuration.js';
 import { connectRedis } from '../../src/redis/connection.js';
 import { ListServer } from '../revocation/list-server.js';

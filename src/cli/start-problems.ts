@@ -1,17 +1,18 @@
 import { constants } from 'node:fs';
 import { access, stat } from 'node:fs/promises';
 import path from 'node:path';
+import { EnvHttpProxyAgent } from 'undici';
 import { reasonOf } from '../redis/connection.js';
 import { RedisLink } from '../redis/link.js';
 import { needsOf } from '../revocation/store/redis-store.js';
 import { FORGETTING } from '../usage/redis-store.js';
 import { fetchStatusList } from '../revocation/lists/fetch-status-list.js';
 import { readStatusList } from '../revocation/lists/read-status-list.js';
-import type { Configuration } from './configuration/configuration.js';
-import { loadGrpc } from './grpc/open.js';
-import { loadFrontEnd } from './http/front-end.js';
+import type { Configuration } from '../service/configuration/configuration.js';
+import { loadGrpc } from '../service/grpc/open.js';
+import { loadFrontEnd } from '../service/http/front-end.js';
 import { readTrustedRoots } from '../trust/trusted-roots.js';
-import { readRoutes } from './routes/served-routes.js';
+import { readRoutes } from '../service/routes/served-routes.js';
 
 const { R_OK, W_OK } = constants;
 
@@ -87,8 +88,12 @@ async function tryRedis({
 
 async function tryList(url: string, configuration: Configuration): Promise<void> {
   const { statusListForm: form, statusListIssuer: issuer, clockSkewSecs } = configuration;
+<<<<<<< HEAD:src/service/check.ts
   const { EnvHttpProxyAgent } = await import('undici');
   const dispatcher = new EnvHttpProxyAgent();
+=======
+  const dispatcher = new Agent();
+>>>>>>> 61bd5648141b1bf89a50427b2fc16a4126d03c6a:src/cli/start-problems.ts
   try {
     const signal = AbortSignal.timeout(TRY_MS);
     const fetched = await fetchStatusList(new URL(url), { dispatcher, signal });
