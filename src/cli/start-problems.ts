@@ -88,12 +88,7 @@ async function tryRedis({
 
 async function tryList(url: string, configuration: Configuration): Promise<void> {
   const { statusListForm: form, statusListIssuer: issuer, clockSkewSecs } = configuration;
-<<<<<<< HEAD:src/service/check.ts
-  const { EnvHttpProxyAgent } = await import('undici');
   const dispatcher = new EnvHttpProxyAgent();
-=======
-  const dispatcher = new Agent();
->>>>>>> 61bd5648141b1bf89a50427b2fc16a4126d03c6a:src/cli/start-problems.ts
   try {
     const signal = AbortSignal.timeout(TRY_MS);
     const fetched = await fetchStatusList(new URL(url), { dispatcher, signal });
