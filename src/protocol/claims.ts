@@ -86,10 +86,7 @@ const texts: Rule = {
   expected: 'an array of strings',
   test: (value) => Array.isArray(value) && value.every((item) => typeof item === 'string'),
 };
-const nonEmptyText: Rule = {
-  expected: 'a non-empty string',
-  test: (value) => isText(value, Infinity),
-};
+const nonEmptyText: Rule = { expected: 'a non-empty string', test: (value) => isText(value, Infinity) };
 
 const optional = (expected: string, { test }: Pick<Rule, 'test'>): Rule => {
   return { expected, test: (value) => (value ?? null) === null || test(value) };

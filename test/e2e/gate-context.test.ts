@@ -253,6 +253,8 @@ describe('the file of trusted roots', () => {
     await eventually(async () => expect(await ask()).toMatchObject({ code: 'ROOT_EXPIRED' }));
     trust(trusted(root));
     await eventually(async () => expect(await ask()).toMatchObject({ status: 200 }));
-    expect(await (await fetch(`${service.url}/metrics`)).text()).toContain('drs_reload_failed{part="roots"} 0\n');
+    expect(await (await fetch(`${service.url}/metrics`)).text()).toContain(
+      'drs_reload_failed{part="roots"} 0\n',
+    );
   });
 });
