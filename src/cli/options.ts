@@ -158,3 +158,23 @@ export function noteWhatToKnow({ statusIndex, expires }: GrantOptions, policy: I
       'note: each call must state its cost (estimated_cost_usd), for which most MCP tools have no argument: theirs are refused; --max-calls limits them\n',
     );
 }
+
+/** The values of the options that {@link addStatedOptions} adds. */
+export interface StatedOptions {
+  readonly sessionId?: string;
+  readonly correlationId?: string;
+  readonly regulatory?: string;
+}
+
+/** Adds the options for what tool servers and logs are shown, and what decides nothing. */
+export function addStatedOptions(command: Command): Command {
+  return command
+    .option('--session-id <id>', 'the session of the agent')
+    .option('--correlation-id <id>', 'an id under which the calls are found elsewhere')
+    .option('--regulatory <json>', 'rules that apply: frameworks, risk_level, retention_days; or @file');
+}
+
+export async function readStated({ sessionId, correlationId, regulatory }: StatedOptions) {
+  const rules = regulatory === undefined ? undefined : await readJsonObject(regulatory, '--regulatory');
+  return { sessionId, correlationId, regulatory: rules };
+}

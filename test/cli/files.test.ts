@@ -5,6 +5,7 @@ import { existsSync } from 'node:fs';
 import { Readable } from 'node:stream';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { readText } from '../../src/cli/files.js';
+import { createVerifier } from '../../src/index.js';
 import { createChain, createWorkplace, INVOKE, MAIN, type Workplace, words } from './drs.js';
 import { needs } from '../support/programs.js';
 
@@ -464,4 +465,38 @@ it('a reader that stops early is no error', async () => {
   const { stdout, stderr } = spawnSync('sh', ['-c', script], { cwd: work.directory, encoding: 'utf8' });
   expect(stdout).toBe('5000 receipts, no invocation\n');
   expect(stderr).toBe('');
+});
+
+it('signs what a call belongs to, as root and invocation say it, and refuses what is no such thing', async () => {
+  const rules = '{"frameworks":["GDPR"],"risk_level":"low","retention_days":30}';
+  await work.drs([
+    ...ISSUE,
+    '--tool',
+    'search',
+    '--regulatory',
+    rules,
+    '--session-id',
+    's-1',
+    '-o',
+    'ruled.jwt',
+  ]);
+  const invoke = [
+    'invoke',
+    '--key',
+    'bot.key',
+    '--chain',
+    'ruled.jwt',
+    '--tool-server',
+    'https://tools.example',
+  ];
+  const args = ['--args', '{"tool":"search"}', '--correlation-id', 'order-7'];
+  const { stdout } = await work.drs([...invoke, ...args]);
+  const verifier = createVerifier({ workerThreads: 0 });
+  expect(await verifier.verify({ ...(JSON.parse(stdout) as object), details: true })).toMatchObject({
+    valid: true,
+    details: { session_id: 's-1', correlation_id: 'order-7', regulatory: JSON.parse(rules) as unknown },
+  });
+  await verifier.close();
+  for (const odd of ['{"framework":["GDPR"]}', '{"risk_level":7}'])
+    expect(await work.drs([...invoke, ...args, '--regulatory', odd])).toMatchObject({ code: 1, stdout: '' });
 });

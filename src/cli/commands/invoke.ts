@@ -2,9 +2,9 @@ import type { Command } from 'commander';
 import { createBundle, encodeBundle, issueInvocation } from '../../issue/index.js';
 import { readChainFile, requireFree, writeResult } from '../files.js';
 import { addKeyOptions, readSigner, type KeyOptions } from '../key-file.js';
-import { readJsonObject } from '../options.js';
+import { addStatedOptions, readJsonObject, readStated, type StatedOptions } from '../options.js';
 
-interface InvokeOptions extends KeyOptions {
+interface InvokeOptions extends StatedOptions, KeyOptions {
   readonly chain: string;
   readonly toolServer: string;
   readonly args: string;
@@ -17,7 +17,7 @@ interface InvokeOptions extends KeyOptions {
 
 /** Adds the options of `drs-verify invoke`, and what it does. */
 export function define(command: Command): void {
-  addKeyOptions(command)
+  addStatedOptions(addKeyOptions(command))
     .description(
       'Signs one call: you, the last delegate of a chain, call a tool with these arguments. Writes the bundle that the tool server verifies. A call that would not verify is refused.',
     )
@@ -56,6 +56,7 @@ Examples:
         toolServer: options.toolServer,
         command: options.cmd,
         unchecked: options.unchecked,
+        ...(await readStated(options)),
       });
       const bundle = createBundle({ receipts, invocation });
       const text = options.header ? encodeBundle(bundle) : JSON.stringify(bundle, null, 2);

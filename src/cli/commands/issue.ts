@@ -5,9 +5,17 @@ import { agreementText, readRootNames, requireAgreement, showText } from '../agr
 import { CommandError } from '../command-error.js';
 import { chainText, readText, requireFree, writeResult } from '../files.js';
 import { addKeyOptions, readDid, readSigner, type KeyOptions } from '../key-file.js';
-import { addGrantOptions, noteWhatToKnow, readPolicy, type GrantOptions } from '../options.js';
+import {
+  addGrantOptions,
+  addStatedOptions,
+  noteWhatToKnow,
+  readPolicy,
+  readStated,
+  type GrantOptions,
+  type StatedOptions,
+} from '../options.js';
 
-interface IssueOptions extends GrantOptions, KeyOptions {
+interface IssueOptions extends GrantOptions, StatedOptions, KeyOptions {
   readonly cmd: string;
   readonly rootType: string;
   readonly consentText?: string;
@@ -24,7 +32,7 @@ export function define(command: Command): void {
       'Issues the receipt at the root of a chain: you, the principal, let a delegate act within a policy. Shows in plain words what you give away, and asks; the hash of that text goes into the receipt as your consent.',
     )
     .option('--cmd <path>', 'the command path that is delegated', '/mcp/tools/call');
-  addGrantOptions(command)
+  addStatedOptions(addGrantOptions(command))
     .option('--root-type <type>', 'who stands at the root', 'human')
     .option('--consent-text <file>', 'the text that the person saw (default: the options in plain words)')
     .option('--consent-method <method>', 'how the person agreed', 'explicit-cli-command')
@@ -73,7 +81,8 @@ Examples:
       // The exact text that the person sees.
       const text = consentText === undefined ? grant : await readText(consentText, 'the consent text');
       const consent = isHuman ? createConsent({ text, locale, method, now, sessionId }) : undefined;
-      const unsigned = { ...delegation, now, rootType, statusListIndex, consent };
+      const stated = await readStated(options);
+      const unsigned = { ...delegation, ...stated, now, rootType, statusListIndex, consent };
       // Errors come before the question: a key that nobody keeps finds them. Yours signs only what you agreed to.
       await issueRootDelegation({ ...unsigned, key: generateKey() });
       if (isHuman) {
