@@ -497,6 +497,8 @@ it('signs what a call belongs to, as root and invocation say it, and refuses wha
     details: { session_id: 's-1', correlation_id: 'order-7', regulatory: JSON.parse(rules) as unknown },
   });
   await verifier.close();
-  for (const odd of ['{"framework":["GDPR"]}', '{"risk_level":7}'])
-    expect(await work.drs([...invoke, ...args, '--regulatory', odd])).toMatchObject({ code: 1, stdout: '' });
+  for (const odd of ['{"framework":["GDPR"]}', '{"risk_level":7}']) {
+    const { code, stdout: none } = await work.drs([...invoke, ...args, '--regulatory', odd]);
+    expect([code > 0, none]).toEqual([true, '']);
+  }
 });
