@@ -11,4 +11,4 @@ export type { Block, Code } from './verify/codes.js';
 export { CATALOGUE } from './verify/codes.js';
 export type { Policy } from './protocol/policy.js';
 export type { InvocationClaims, ReceiptClaims } from './protocol/claims.js';
-export type { Consent } from './protocol/consent.js';
+export type { Consent, Regulatory, StatedClaims } from './protocol/consent.js';
