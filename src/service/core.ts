@@ -90,11 +90,13 @@ export function readinessOf(
   const ofGate = gate.replays?.unreadyReason ?? null;
   if (ofGate !== null) reasons.push(`gate_${ofGate}`);
   const counts = (reason: UnreadyReason) =>
-    !(EXCUSES[reason] ?? (['replay'] as const)).some((excuse) => readyWithout.includes(excuse));
+    !(EXCUSES[reason] ?? (reason.includes('replay_store_') ? (['replay'] as const) : [])).some((excuse) =>
+      readyWithout.includes(excuse),
+    );
   return { reasons, reason: reasons.find(counts) ?? null };
 }
 
-/** What `READY_WITHOUT` must name so that a reason does not count; `replay` of all others. */
+/** What `READY_WITHOUT` must name so that a reason does not count; `replay` for those of replay stores, and nothing for others. */
 const EXCUSES: Partial<Record<UnreadyReason, Configuration['readyWithout']>> = {
   shutting_down: [],
   status_list_not_fetched: ['list'],
