@@ -234,7 +234,7 @@ describe('the Redis replay store', needs('redis-server'), () => {
         const store = await openStore({ url, log: logInto(lines) });
         expect(lines).toEqual([
           expect.stringMatching(
-            /^warn Redis at .* does not tell its maxmemory-policy, which could not be checked/,
+            /^warn Redis at .* does not tell its settings: without noeviction and appendonly it may forget/,
           ),
         ]);
         expect(await useInvocation(fresh(), [], store, NOW, rules)).toBeNull();
