@@ -1,6 +1,6 @@
 import { isJsonObject, parseStrictJson } from '../../protocol/json.js';
 import { parseCompactJwt } from '../../protocol/jwt.js';
-import { DEFAULT_KEYS, type KeyResolver } from '../../protocol/key-resolver.js';
+import { DEFAULT_KEYS } from '../../protocol/key-resolver.js';
 import { decodeUtf8 } from '#platform';
 import { verifyEd25519 } from '../../signatures/in-thread.js';
 import { narrowByClaims, readCredential, type StatusListCredential, type Validity } from './credential.js';
@@ -25,9 +25,8 @@ interface ListIssuer {
 /** Options for reading a list. */
 interface ReadOptions {
   readonly form: ListForm;
-  /** The DID that must have signed it, and resolves as of now. */
+  /** The DID that must have signed it. */
   readonly issuer?: string | undefined;
-  readonly keys?: KeyResolver | undefined;
   /** The current time in Unix milliseconds. It must be in the list's validity period. */
   readonly nowMs: number;
   /** Seconds by which the clock of whoever signs may be ahead. */
@@ -49,14 +48,14 @@ const RAW_TYPES = ['application/octet-stream', 'binary/octet-stream'];
  *   call every file `application/octet-stream`
  * @throws {@link StatusListError} if it is not a list, or cannot be trusted
  * @see W3C Bitstring Status List §3.2
- * @example const { bits } = await readStatusList(body, 'application/vc+jwt', { form: 'credential', issuer, keys, nowMs });
+ * @example const { bits } = await readStatusList(body, 'application/vc+jwt', { form: 'credential', issuer, nowMs });
  */
 export async function readStatusList(
   body: Buffer,
   contentType: string,
-  { form, issuer: did, keys = DEFAULT_KEYS, nowMs, clockSkewSecs = CLOCKS.clockSkewSecs }: ReadOptions,
+  { form, issuer: did, nowMs, clockSkewSecs = CLOCKS.clockSkewSecs }: ReadOptions,
 ): Promise<StatusList> {
-  const issuer = did === undefined ? undefined : resolveIssuer(did, keys);
+  const issuer = did === undefined ? undefined : resolveIssuer(did);
   const start = startOf(body);
   if (form === 'raw') {
     if (issuer !== undefined) throw unsigned('it is a raw bitstring', issuer);
@@ -78,9 +77,9 @@ export async function readStatusList(
   return toStatusList(await unpackBits(credential.packed), credential);
 }
 
-function resolveIssuer(did: string, keys: KeyResolver): ListIssuer {
-  const publicKey = keys.publicKeyOf(did);
-  if (publicKey === null) throw untrusted(`the pinned issuer ${did} is not ${keys.expected}`);
+function resolveIssuer(did: string): ListIssuer {
+  const publicKey = DEFAULT_KEYS.publicKeyOf(did);
+  if (publicKey === null) throw untrusted(`the pinned issuer ${did} is not ${DEFAULT_KEYS.expected}`);
   return { did, publicKey: Buffer.from(publicKey) };
 }
 
