@@ -594,16 +594,14 @@ describe('a gated method', () => {
     });
   });
 
-  it('passes if the operator gates tools alone, or names it; tools/call never does', () => {
+  it('passes if the operator names it; tools/call never does', () => {
     const kindsOf = (rules: McpRules) =>
       GATED_METHODS.filter((method) => open(text({ method, params: {} }), {}, rules).kind === 'pass');
     expect(kindsOf({})).toEqual(['subscriptions/listen']);
-    expect(kindsOf({ methods: 'all' })).toEqual(['subscriptions/listen']);
-    expect(kindsOf({ methods: 'tools' })).toEqual(GATED_METHODS.filter((method) => method !== 'tools/call'));
     expect(kindsOf({ passMethods: new Set(['tasks/get']) })).toEqual(['subscriptions/listen', 'tasks/get']);
-    expect(open(text({ method: 'acme/x' }), {}, { methods: 'tools' })).toMatchObject({
-      failure: { code: 'UNKNOWN_METHOD' },
-    });
+    expect(kindsOf({ passMethods: new Set(GATED_METHODS) })).toEqual(
+      GATED_METHODS.filter((method) => method !== 'tools/call'),
+    );
   });
 });
 
