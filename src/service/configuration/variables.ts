@@ -98,8 +98,6 @@ export const SECTIONS = {
       says: '[Proxies whose `X-Forwarded-For` is trusted](operations.md#behind-a-proxy): their number, or who they are. Unset: none.' },
     maxBodyBytes: { kind: count(1, 256 * MIB, 'bytes'), default: MIB,
       says: 'Size of the largest body that `/verify` accepts.' },
-    maxBatch: { kind: count(0, 8192, 'lines'), default: 1024, isOfServe: true,
-      says: 'Maximum number of lines in a [batch](spec/http.md#batches). With 0 batches get 415.' },
     maxChainDepth: { ...VERIFIER_OPTIONS.maxChainDepth,
       says: 'Maximum number of receipts in a bundle.' },
     maxConnections: { kind: count(1), defaultWords: 'what the limit of open files allows',
