@@ -156,14 +156,12 @@ export function oneOf<const Name extends string>(...names: readonly Name[]): Kin
   );
 }
 
-/** Any text but an empty one, or those that a function accepts. The hint says more to whoever gives another. */
+/** Any text but an empty one, or those that a function accepts. */
 export function text(
   values: string,
   accepts: (text: string) => boolean = (value) => value !== '',
-  hint = '',
 ): Kind<string> {
-  const expected = `${plain(values)}${hint && `; ${hint}`}`;
-  return kindOf(values, (value) => typeof value === 'string' && accepts(value), expected);
+  return kindOf(values, (value) => typeof value === 'string' && accepts(value));
 }
 
 /** A list of at least one. */
