@@ -224,7 +224,7 @@ describe('Authorization/Check', () => {
       const many = await Promise.all(Array.from({ length: 200 }, () => callOnce(client, 'Check', list)));
       expect(many).toContainEqual(
         expect.objectContaining({
-          status: expect.objectContaining({ code: 8 }) as unknown,
+          status: expect.objectContaining({ code: 7, message: 'rate_limited' }) as unknown,
           denied_response: expect.objectContaining({ body: '{"error":"rate_limited"}' }) as unknown,
         }),
       );

@@ -7,14 +7,9 @@ import type { GateHead } from '../http/gate-head.js';
 import type { GateDecision } from '../gate-decider.js';
 import { readHeaders, readMessage, requireLittleBesides, writeMessage } from './messages.js';
 
-/** Values of `google.rpc.Code`; that of a denial by its HTTP status. */
+/** Values of `google.rpc.Code`. Of a denial, gateways read the HTTP status. */
 const OK = 0;
 const PERMISSION_DENIED = 7;
-const CODES: ReadonlyMap<number, number> = new Map([
-  [401, 16], // UNAUTHENTICATED
-  [429, 8], // RESOURCE_EXHAUSTED
-  [503, 14], // UNAVAILABLE
-]);
 /** A value of `HeaderAppendAction`. */
 const OVERWRITE_IF_EXISTS_OR_ADD = 2;
 
@@ -87,7 +82,7 @@ type Headers = Readonly<Record<string, string>>;
 
 function writeDenial(status: number, message: string, headers: Headers, body: object): Buffer {
   return write({
-    status: { code: CODES.get(status) ?? PERMISSION_DENIED, message },
+    status: { code: PERMISSION_DENIED, message },
     deniedResponse: { status: { code: status }, headers: options(headers), body: JSON.stringify(body) },
   });
 }
