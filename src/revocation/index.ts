@@ -82,7 +82,7 @@ export async function openRevocation(options: RevocationOptions): Promise<Revoca
     : await LocalStore.open(options.storePath, { log, observer, maxEntries, now });
   list?.start();
   return {
-    view: viewOf(list, store, observer),
+    view: viewOf(list, store),
     store,
     list,
     refreshIfStale: () => list?.refreshIfStale() ?? null,
@@ -101,23 +101,13 @@ export async function openRevocation(options: RevocationOptions): Promise<Revoca
   };
 }
 
-function viewOf(
-  list: StatusListCache | null,
-  store: RevocationStore,
-  observer: RevocationObserver,
-): RevocationView {
+function viewOf(list: StatusListCache | null, store: RevocationStore): RevocationView {
   return {
     remoteStatusOf(index) {
-      if (list === null) return 'not_configured';
-      const status = list.statusOf(index);
-      if (status === 'revoked' || status === 'not_revoked')
-        observer.lookedUp?.('remote', status === 'revoked');
-      return status;
+      return list === null ? 'not_configured' : list.statusOf(index);
     },
     isRevokedLocally(index) {
-      const revoked = store.entries.has(index);
-      observer.lookedUp?.('local', revoked);
-      return revoked;
+      return store.entries.has(index);
     },
     get names() {
       return store.entries.names;

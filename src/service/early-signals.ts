@@ -1,25 +1,20 @@
-/** What the running service acts on; see docs/operations.md. */
-const ACTED_ON = ['SIGHUP', 'SIGUSR2'] as const;
-
-const came = new Set<NodeJS.Signals>();
-const note = (signal: NodeJS.Signals): void => void came.add(signal);
+let hasCome = false;
+const note = (): void => void (hasCome = true);
 
 /**
- * Keeps signals from ending the process before the service can act on them. Call it before anything else is loaded,
- * which takes a tenth of a second.
+ * Keeps SIGHUP from ending the process before the service can act on it. Call it before anything else is loaded, which
+ * takes a tenth of a second.
  */
 export function holdSignals(): void {
-  // First, so that whoever sees the other two handled knows that this one is.
+  // First, so that whoever sees the other handled knows that this one is.
   ignoreInspectorSignal();
-  for (const signal of ACTED_ON) process.on(signal, note);
+  process.on('SIGHUP', note);
 }
 
-/** Passes the signals that came meanwhile on to the handlers of the service; several of one kind count as one. */
+/** Passes a SIGHUP that came meanwhile on to the handler of the service; several count as one. */
 export function releaseSignals(): void {
-  for (const signal of ACTED_ON) {
-    process.off(signal, note);
-    if (came.delete(signal)) process.emit(signal, signal);
-  }
+  process.off('SIGHUP', note);
+  if (hasCome) process.emit('SIGHUP', 'SIGHUP');
 }
 
 /** Without a handler of ours, SIGUSR1 makes Node open its inspector, which runs any code for whoever connects. */

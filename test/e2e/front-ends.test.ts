@@ -123,7 +123,6 @@ describe(`HTTP, over ${FRONT_END}`, () => {
       ['HEAD', '/healthz'],
       ['POST', '/verify'],
       ['GET', '/unknown'],
-      ['GET', '/openapi.json'],
       // In pieces.
       ['GET', '/admin/revocations'],
     ] as const) {

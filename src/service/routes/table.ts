@@ -1,11 +1,9 @@
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { setImmediate } from 'node:timers/promises';
 import type { Protocol } from '../../gate/codes.js';
 import { GATE_PROTOCOLS } from '../../gate/open.js';
 import type { Configuration } from '../configuration/configuration.js';
 import { answerBatch, maxBatchBytesOf } from '../http/batch.js';
-import { refusal, type Answer, type Incoming } from '../http/incoming.js';
+import { refusal, type Answer } from '../http/incoming.js';
 import type { Judge } from '../http/judged-body.js';
 import type { Route, Table } from '../http/serve.js';
 import { RateLimit } from '../load/rate-limit.js';
@@ -81,27 +79,16 @@ export function routeTables(context: RouteContext) {
       ...(adminOnMetricsAddr ? [] : admin),
       ...health,
       ...(metricsAddr === undefined ? metrics : []),
-      ['/openapi.json', read('openapi', answerDocument)],
     ]),
     internal: tableOf(limit(), [...(adminOnMetricsAddr ? admin : []), ...health, ...metrics]),
     gateLimit,
   };
 }
 
-/** Answers with bytes that all answers share, however many clients do not take theirs. While a body comes, it would be a copy. */
-function answerDocument({ hasBody }: Incoming): Answer {
-  return hasBody
-    ? refusal(400, 'the request has a body, expected none')
-    : { status: 200, body: OPENAPI_JSON };
-}
-
 type Rows = readonly (readonly [path: string, route: Route])[];
 
 function tableOf(rateLimit: RateLimit | null, rows: Rows): Table {
-  const paths = rows.map(([path]) => path);
-  const gated = paths.filter((path) => path.startsWith('/gate/'));
-  const proxies = gated.length > 0 ? ` (proxies ask ${gated.join(', ')})` : '';
-  const error = `unknown path${proxies}; there are ${paths.filter((path) => !gated.includes(path)).join(', ')}`;
+  const error = `unknown path; there are ${rows.map(([path]) => path).join(', ')}`;
   return {
     routes: new Map(rows),
     unknown: {
@@ -135,6 +122,3 @@ async function answerScrape({ metrics: { registry } }: RouteContext): Promise<An
   const headers = { 'Content-Type': registry.contentType };
   return { status: 200, body: await registry.metrics(), headers };
 }
-
-/** `docs/openapi.yaml` as JSON text. The build converts it. */
-const OPENAPI_JSON = readFileSync(createRequire(import.meta.url).resolve('#openapi'));
