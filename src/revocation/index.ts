@@ -82,7 +82,7 @@ export async function openRevocation(options: RevocationOptions): Promise<Revoca
     : await LocalStore.open(options.storePath, { log, observer, maxEntries, now });
   list?.start();
   return {
-    view: viewOf(list, store),
+    view: viewOf(list, store, observer),
     store,
     list,
     refreshIfStale: () => list?.refreshIfStale() ?? null,
@@ -101,13 +101,23 @@ export async function openRevocation(options: RevocationOptions): Promise<Revoca
   };
 }
 
-function viewOf(list: StatusListCache | null, store: RevocationStore): RevocationView {
+function viewOf(
+  list: StatusListCache | null,
+  store: RevocationStore,
+  observer: RevocationObserver,
+): RevocationView {
   return {
     remoteStatusOf(index) {
-      return list === null ? 'not_configured' : list.statusOf(index);
+      if (list === null) return 'not_configured';
+      const status = list.statusOf(index);
+      if (status === 'revoked' || status === 'not_revoked')
+        observer.lookedUp?.('remote', status === 'revoked');
+      return status;
     },
     isRevokedLocally(index) {
-      return store.entries.has(index);
+      const revoked = store.entries.has(index);
+      observer.lookedUp?.('local', revoked);
+      return revoked;
     },
     get names() {
       return store.entries.names;

@@ -17,8 +17,10 @@ export interface Deps {
 
 /** Receives events to count and time. Every argument is a number or comes from a fixed set. */
 export interface RevocationObserver {
-  /** A fetch of the status list ended. */
-  statusListFetched?(outcome: FetchOutcome): void;
+  /** Block F looked up one index; `remote` only if a usable copy covered the index. */
+  lookedUp?(source: 'remote' | 'local', revoked: boolean): void;
+  /** A fetch of the status list ended; its duration in milliseconds. */
+  statusListFetched?(outcome: FetchOutcome, durationMs: number): void;
   /** The store's file was flushed to disk; the duration in milliseconds. */
   storeSynced?(durationMs: number): void;
   /** A revocation arrived from Redis; the delay in milliseconds since Redis recorded it. */

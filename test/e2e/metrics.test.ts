@@ -76,12 +76,13 @@ describe('the metrics', () => {
     // A batch whose last checks the main thread took back returns after the answers.
     const [text, batches] = await eventually(async () => {
       const now = await scrape(service);
-      const sent = metricOf(now, 'drs_signature_batch_checks_count');
+      const sent = metricOf(now, 'drs_signature_batches_total');
       expect(metricOf(now, 'drs_signature_batch_duration_seconds_count')).toBe(sent);
       return [now, sent] as const;
     });
     expect(metricOf(text, 'drs_signature_workers')).toBe(1);
     expect(batches).toBeGreaterThan(0);
+    expect(metricOf(text, 'drs_signature_batch_checks_count')).toBe(batches);
     expect(metricOf(text, 'drs_signature_batch_duration_seconds_sum')).toBeGreaterThan(0);
     expect(metricOf(text, 'drs_signature_queue_duration_seconds_count')).toBeGreaterThan(0);
     expect(metricOf(text, 'drs_signature_worker_deaths_total')).toBe(0);

@@ -4,10 +4,11 @@ import type { FetchOutcome, RevocationLog, RevocationObserver } from '../../src/
 /** Keeps what was logged and observed, and lets a test wait for it. */
 export class Recorder implements RevocationObserver {
   readonly outcomes: FetchOutcome[] = [];
+  readonly lookups: string[] = [];
   readonly messages: string[] = [];
   /** The members of each message. */
   readonly details: Record<string, unknown>[] = [];
-  /** Milliseconds of each sync. */
+  /** Milliseconds of each fetch and each sync. */
   readonly durations: number[] = [];
   syncs = 0;
   readonly #events = new EventEmitter();
@@ -17,8 +18,13 @@ export class Recorder implements RevocationObserver {
     error: (details, message) => this.#note('error', details, message),
   };
 
-  statusListFetched(outcome: FetchOutcome): void {
+  lookedUp(source: 'remote' | 'local', revoked: boolean): void {
+    this.lookups.push(`${source} ${revoked}`);
+  }
+
+  statusListFetched(outcome: FetchOutcome, milliseconds: number): void {
     this.outcomes.push(outcome);
+    this.durations.push(milliseconds);
     this.#events.emit('fetched');
   }
 

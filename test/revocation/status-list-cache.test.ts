@@ -91,6 +91,7 @@ test('without a list nothing is fetched, the service is ready, and only the loca
   expect(askAtOnce(revocation)).toBe('not_configured');
   await revocation.revoke(asked(5));
   expect([5, 6].map((index) => revocation.view.isRevokedLocally(index))).toEqual([true, false]);
+  expect(recorder.lookups).toEqual(['local true', 'local false']);
   const { entries, isCurrent, copyAgeSecs } = revocation.store;
   expect([entries.size, isCurrent, copyAgeSecs]).toEqual([1, true, Number.NaN]);
 });
@@ -197,12 +198,15 @@ describe('the copy', () => {
     // 2^32 and 2^32 + 131,071 would wrap round to entries that are set.
     const beyond = [131_072, 2 ** 32, 2 ** 32 + 131_071, Number.MAX_SAFE_INTEGER];
     expect(beyond.map(status)).toEqual(beyond.map(() => 'out_of_range'));
+    expect(recorder.lookups).toEqual(['remote true', 'remote false', 'remote false', 'remote true']);
     now += 5000;
     expect([revocation.list?.entries, revocation.list?.ageSecs]).toEqual([131_072, 5]);
   });
 
   test('is asked for again a second after the last request, and not while one is under way', async () => {
+    const begin = performance.now();
     const revocation = await openWith([7], { ttlSecs: 1, maxStaleSecs: 60 });
+    expect(recorder.durations[0]).toBeLessThanOrEqual(performance.now() - begin);
     const fetches = countFetches();
     server.respond = () => undefined;
     for (const [ms, count] of [

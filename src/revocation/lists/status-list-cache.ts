@@ -177,6 +177,7 @@ export class StatusListCache {
     clearTimeout(this.#retryTimer);
     this.#lastTime = now;
     this.#nextStart = now + MIN_GAP_MS;
+    const startedAt = performance.now();
     // One timer for all waiting verifications, from the start of the fetch, so that a hanging server delays none
     // longer.
     this.#awaited = new Promise((resolve) => {
@@ -189,7 +190,7 @@ export class StatusListCache {
       this.#fetching = this.#fetch().then((outcome) => {
         this.#fetching = null;
         stopWaiting();
-        if (!this.#closed) this.#deps.observer.statusListFetched?.(outcome);
+        if (!this.#closed) this.#deps.observer.statusListFetched?.(outcome, performance.now() - startedAt);
       });
     });
   }

@@ -61,6 +61,7 @@ export const METRICS: readonly Row<Sources>[] = [
   ['drs_signatures_pending', 'gauge', 'Signatures waiting for a thread', [], (s) => s.engine.signatures.stats.pending],
   ['drs_signature_workers', 'gauge', 'Worker threads that take signatures', [], (s) => s.engine.signatures.stats.workers],
   ['drs_signature_worker_deaths_total', 'counter', 'Worker threads that ended on their own, or did not come back', [], (s) => s.metrics.workerDeaths],
+  ['drs_signature_batches_total', 'counter', 'Batches handed to workers', [], (s) => s.engine.signatures.stats.batches],
   ['drs_signature_batches_repeated_total', 'counter', 'Batches whose worker died', [], (s) => s.engine.signatures.stats.repeated],
   ['drs_signature_batch_checks', 'histogram', 'Signatures in a batch for a worker', [], (s) => s.metrics.batchSizes],
   ['drs_signature_batch_duration_seconds', 'histogram', 'Time from handing a batch to a worker until its results are back', [], (s) => s.metrics.batchSeconds],
@@ -68,20 +69,24 @@ export const METRICS: readonly Row<Sources>[] = [
   ['drs_receipt_cache_lookups_total', 'counter', 'Receipts looked up in the cache', ['result'], (s) => ({ hit: s.engine.cache.stats.hits, miss: s.engine.cache.stats.misses })],
   ['drs_receipt_cache_evictions_total', 'counter', 'Receipts removed from the cache to make room for others', [], (s) => s.engine.cache.stats.evictions],
   ['drs_receipt_cache_bytes', 'gauge', 'Estimated size of the receipt cache', [], (s) => s.engine.cache.stats.bytes],
+  ['drs_receipt_cache_receipts', 'gauge', 'Receipts in the cache', [], (s) => s.engine.cache.stats.receipts],
 
   ['drs_trusted_roots', 'gauge', 'Root principals that are trusted, by the file', [], (s) => s.engine.rootsFile?.size],
   ['drs_trusted_roots_reads_total', 'counter', 'Changes of the file of trusted roots that were read', ['outcome'], (s) => s.engine.rootsFile === null ? undefined : s.metrics.rootsReads],
   ['drs_reload_failed', 'gauge', '1 if this could not be read again, so that an older one is in force', ['part'], (s) => ({ ...s.metrics.failedReloads, ...(s.engine.rootsFile && { roots: Number(s.engine.rootsFile.isFaulty) }) })],
 
+  ['drs_revocation_lookups_total', 'counter', 'Indices looked up', ['source', 'revoked'], (s) => s.metrics.lookups],
   ['drs_revocation_entries', 'gauge', 'Local revocations', [], (s) => s.engine.revocation.store.entries.size],
   ['drs_revocation_capacity', 'gauge', 'Maximum number of local revocations', [], (s) => s.configuration.revocationMaxEntries],
   ['drs_revocation_fsync_duration_seconds', 'histogram', 'Time a flush of the revocation store to disk took', [], (s) => s.metrics.syncSeconds],
   ['drs_revocation_propagation_seconds', 'histogram', 'Time from recording a revocation in Redis until this process applies it', [], (s) => s.metrics.propagationSeconds],
   ['drs_revocation_copy_age_seconds', 'gauge', 'Time since the copy of the revocations in Redis was last known to be complete', [], (s) => isStoreInRedis(s) ? s.engine.revocation.store.copyAgeSecs : undefined],
   ['drs_revocation_replicas_missing', 'gauge', 'Replicas that are missing for REVOCATION_MIN_REPLICAS: if there are any, nothing can be revoked', [], (s) => s.engine.revocation.store.missingReplicas],
+  ['drs_status_list_entries', 'gauge', 'Entries of the status list in memory', [], (s) => s.engine.revocation.list?.entries ?? 0],
   // NaN if there is no list: Prometheus then shows no value, while 0 would look like a fresh list.
   ['drs_status_list_age_seconds', 'gauge', 'Time since the status list was fetched', [], (s) => s.engine.revocation.list?.ageSecs ?? Number.NaN],
   ['drs_status_list_fetches_total', 'counter', 'Fetches of the status list', ['outcome'], (s) => s.metrics.fetches],
+  ['drs_status_list_fetch_duration_seconds', 'histogram', 'Time a fetch of the status list took', [], (s) => s.metrics.fetchSeconds],
   ['drs_dependency_up', 'gauge', '1 if the dependency answered when it was last asked', ['dependency'], dependencies],
 
   ['drs_build_info', 'gauge', 'The version that runs', ['version', 'commit', 'node'], () => one(BUILD.version, BUILD.commit, process.version)],

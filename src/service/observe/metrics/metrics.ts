@@ -17,7 +17,8 @@ export type Endpoint = (typeof ENDPOINTS)[number];
 /** The outcomes of calls of `/admin` endpoints. */
 // prettier-ignore
 const ADMIN_OUTCOMES = [
-  'listed', 'done', 'not_configured', 'unauthorized', 'rate_limited', 'malformed', 'too_large', 'timeout', 'overloaded', 'failed',
+  'listed',
+  'done', 'not_configured', 'unauthorized', 'rate_limited', 'malformed', 'too_large', 'timeout', 'overloaded', 'failed',
 ] as const;
 
 export type AdminOutcome = (typeof ADMIN_OUTCOMES)[number];
@@ -39,6 +40,15 @@ export const GRPC_METHODS = {
 /** The path of a method of gRPC. */
 export type GrpcMethod = keyof typeof GRPC_METHODS;
 
+/** The statuses of gRPC, by number. */
+// prettier-ignore
+const GRPC_STATUSES = [
+  'ok', 'cancelled', 'unknown', 'invalid_argument', 'deadline_exceeded', 'not_found', 'already_exists', 'permission_denied',
+  'resource_exhausted', 'failed_precondition', 'aborted', 'out_of_range', 'unimplemented', 'internal', 'unavailable',
+  'data_loss', 'unauthenticated',
+] as const;
+const CANCELLED = 1;
+
 /** The ways to the gate: `/v1/gate` and `/gate/*` over HTTP, and gRPC. */
 export type GateEndpoint = 'gate' | 'grpc';
 
@@ -48,6 +58,7 @@ export const SECONDS = [
   0.0001, 0.0002, 0.0003, 0.0005, 0.00075, 0.001, 0.0015, 0.002, 0.003, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
   0.5, 1, 2.5, 5, 10,
 ];
+const FETCH_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 const SYNC_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1];
 const PROPAGATION_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 10];
 const BATCH_SIZES = [1, 2, 4, 8, 16, 24, 32];
@@ -112,7 +123,9 @@ export class Metrics {
     ahead: new Distribution([1, 2, 5, 10, 20, 30, 60, 300]),
   }));
   readonly refunds = forEach(['done', ...REFUND_CODES] as const, () => 0);
+  readonly lookups = { remote: { false: 0, true: 0 }, local: { false: 0, true: 0 } };
   readonly fetches = new Map<string, number>();
+  readonly fetchSeconds = new Distribution(FETCH_SECONDS);
   readonly syncSeconds = new Distribution(SYNC_SECONDS);
   readonly propagationSeconds = new Distribution(PROPAGATION_SECONDS);
   readonly queueSeconds = new Distribution(SECONDS);
@@ -133,9 +146,14 @@ export class Metrics {
 
   /** Receives the events of the verifier and its parts. */
   readonly observer: RevocationObserver & EngineObserver = {
-    statusListFetched: (outcome) => {
+    lookedUp: (source, revoked) => {
+      if (revoked) this.lookups[source].true++;
+      else this.lookups[source].false++;
+    },
+    statusListFetched: (outcome, milliseconds) => {
       this.isListFetched = outcome === 'updated' || outcome === 'not_modified';
       increment(this.fetches, outcome);
+      this.fetchSeconds.observeMs(milliseconds);
     },
     storeSynced: (milliseconds) => this.syncSeconds.observeMs(milliseconds),
     revocationPropagated: (milliseconds) => this.propagationSeconds.observeMs(milliseconds),
@@ -197,13 +215,13 @@ export class Metrics {
    * Counts a call over gRPC that has ended.
    *
    * @param path one of {@link GRPC_METHODS}, or it is not counted
-   * @param status its name, which the library knows
+   * @param status `null` if the service has sent none: the gateway did not wait for it, or the library has refused the message
    */
-  countCall(path: string, status: string, milliseconds: number): void {
+  countCall(path: string, status: number | null, milliseconds: number): void {
     if (!(path in GRPC_METHODS)) return;
     const calls = this.grpcCalls[GRPC_METHODS[path as GrpcMethod]];
     calls.seconds.observeMs(milliseconds);
-    increment(calls.statuses, status.toLowerCase());
+    increment(calls.statuses, GRPC_STATUSES[status ?? CANCELLED] ?? 'unknown');
   }
 
   #replayObserver(scope: 'verify' | 'gate'): ReplayObserver {
