@@ -1,8 +1,10 @@
-// Builds dist/: the code, the messages of gRPC, the inspector, and the commit it is from.
+// Builds dist/: the code, docs/openapi.yaml as the JSON that the service serves, the messages of gRPC, the inspector, and
+// the commit it is from.
 import { spawnSync } from 'node:child_process';
-import { copyFileSync, rmSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { parse } from 'yaml';
 import { buildWeb } from './build-web.mjs';
 import { noteCommit } from './commit.mjs';
 
@@ -19,6 +21,9 @@ const { status } = spawnSync(process.execPath, [tsgo, '-p', 'tsconfig.build.json
   stdio: 'inherit',
 });
 if (status !== 0) process.exit(1);
+mkdirSync(at('dist', 'service'), { recursive: true });
+const description = /** @type {unknown} */ (parse(readFileSync(at('docs', 'openapi.yaml'), 'utf8')));
+writeFileSync(at('dist', 'service', 'openapi.json'), JSON.stringify(description));
 const messages = ['service', 'grpc', 'messages.proto'];
 copyFileSync(at('src', ...messages), at('dist', ...messages));
 await buildWeb();

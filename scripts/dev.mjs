@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-// Must come first: it installs what is missing, and builds what the compiler does not make (build.json).
+// Must come first: it installs what is missing, and builds what the compiler does not make (openapi.json, build.json).
 import './setup.mjs';
 
 const at = (/** @type {string} */ file) => fileURLToPath(new URL(`../${file}`, import.meta.url));

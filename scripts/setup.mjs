@@ -126,6 +126,7 @@ function listSources() {
     .filter((entry) => entry.isFile())
     .map((entry) => path.relative(root, path.join(entry.parentPath, entry.name)))
     .concat(
+      'docs/openapi.yaml',
       'package-lock.json',
       'scripts/build-web.mjs',
       'scripts/build.mjs',

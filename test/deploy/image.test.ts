@@ -208,7 +208,7 @@ describe('the image', () => {
   it('holds the code of a build from a clone, all of it', () => {
     const codeIn = (folderOfBuild: string) =>
       readdirSync(folderOfBuild, { recursive: true, encoding: 'utf8' })
-        .filter((file) => /\.c?js$/.test(file) || /inspect\.html$/.test(file))
+        .filter((file) => /\.c?js$/.test(file) || /(?:openapi\.json|inspect\.html)$/.test(file))
         .sort()
         .map((file) => [file, readFileSync(path.join(folderOfBuild, file), 'utf8')]);
     const built = codeIn(path.join(ROOT, 'dist'));

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
 import { CATALOGUE } from '../../src/verify/codes.js';
 import { findDifferences, openApi } from '../support/openapi.js';
 import { startService } from '../support/service-in-process.js';
@@ -38,6 +39,12 @@ describe('docs/openapi.yaml', () => {
     const ids = operations.map((operation) => (operation as { operationId?: string }).operationId);
     expect(ids).not.toContain(undefined);
     expect(new Set(ids).size).toBe(ids.length);
+  });
+
+  it('is what the service serves, and what answers are compared with', async () => {
+    const response = await fetch(`${service.url}/openapi.json`);
+    expect(await response.json()).toEqual(parse(read('docs/openapi.yaml')));
+    expect(openApi).toEqual(parse(read('docs/openapi.yaml')));
   });
 
   it('has the paths that the service has', async () => {

@@ -123,6 +123,7 @@ describe(`HTTP, over ${FRONT_END}`, () => {
       ['HEAD', '/healthz'],
       ['POST', '/verify'],
       ['GET', '/unknown'],
+      ['GET', '/openapi.json'],
       // In pieces.
       ['GET', '/admin/revocations'],
     ] as const) {

@@ -98,9 +98,12 @@ describe('the HTTP interface', () => {
     expect(await (await ask('?')).text()).not.toContain('query');
   });
 
-  it.each(['/healthz', '/readyz', '/metrics'])('says the same at %s with a query', async (path) => {
-    expect((await fetch(`${service.url}${path}?x=1`)).status).toBe(200);
-  });
+  it.each(['/healthz', '/readyz', '/metrics', '/openapi.json'])(
+    'says the same at %s with a query',
+    async (path) => {
+      expect((await fetch(`${service.url}${path}?x=1`)).status).toBe(200);
+    },
+  );
 
   it.each([
     ['GET', '/verify', 'POST'],

@@ -10,7 +10,7 @@ import { hasEnded } from '../support/child.js';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const PARTS = [
-  ...['dist', 'src', 'web', 'scripts'],
+  ...['dist', 'src', 'web', 'scripts', 'docs/openapi.yaml'],
   ...['package.json', 'package-lock.json', 'tsconfig.json', 'tsconfig.build.json'],
 ];
 

@@ -31,7 +31,7 @@ describe('node scripts/drs.mjs serve after npm ci --omit=dev', () => {
     folder = mkdtempSync(path.join(tmpdir(), 'drs-verify-production-'));
     // Most files of a clone are read neither by set-up nor by the service.
     for (const part of ['src', 'web']) symlinkSync(path.join(root, part), at(part), 'dir');
-    for (const part of ['dist', 'scripts', 'package.json', 'package-lock.json'])
+    for (const part of ['dist', 'scripts', 'docs/openapi.yaml', 'package.json', 'package-lock.json'])
       cpSync(path.join(root, part), at(part), {
         recursive: true,
         filter: (file) => !/\.(?:map|d\.ts)$/.test(file),

@@ -23,7 +23,7 @@ export interface HttpRequest {
 /** An answer to send. */
 export interface WireAnswer {
   readonly status: number;
-  readonly body: string;
+  readonly body: string | Buffer;
   readonly headers: Readonly<Record<string, string>> | undefined;
   /** Whether the request was HEAD: then the length is sent, but not the body. */
   readonly isHead: boolean;

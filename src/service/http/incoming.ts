@@ -11,8 +11,8 @@ import { newRequestId, readRequestId, traceParentOf, type TraceParent } from './
 /** What a request is answered with. */
 export interface Answer {
   readonly status: number;
-  /** JSON, unless a header says something else. Pieces are sent as fast as the client takes them, and keep the ticket. */
-  readonly body: string | Pieces;
+  /** JSON, unless a header says something else. Bytes are not copied. Pieces are sent as fast as the client takes them, and keep the ticket. */
+  readonly body: string | Buffer | Pieces;
   readonly headers?: Readonly<Record<string, string>> | undefined;
   /** Closes the connection after the answer. */
   readonly closes?: boolean;
@@ -267,7 +267,7 @@ export class Incoming implements Asked, Answered {
     const all = id === null ? headers : { ...headers, 'X-Request-Id': id };
     const isHead = this.method === 'HEAD';
     let sent: Promise<void> | null = null;
-    if (typeof body !== 'string') {
+    if (typeof body !== 'string' && !Buffer.isBuffer(body)) {
       const pieces = isHead ? [] : body;
       if (isTimed === true) this.#timer = setTimeout(() => this.#wire.cut(), this.#owner.bodyTimeoutMs);
       sent = this.#wire.stream({ status, headers: all, isHead, closes }, pieces).finally(() => this.#free());

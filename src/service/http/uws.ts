@@ -192,8 +192,15 @@ class UwsWire implements Wire {
       if (this.#closesSilently) res.writeHeader('Connection', 'close');
       if (isHead && closes && !this.#closesSilently) res.endWithoutBody(body.length, true);
       else if (isHead) res.writeHeader('Content-Length', String(body.length)).endWithoutBody();
-      else res.end(body, closes);
+      else if (closes || typeof text === 'string') res.end(body, closes);
+      else this.#send(body);
     });
+  }
+
+  /** Sends a body as the client takes it. `end` would keep a copy of all that it does not take. */
+  #send(body: Buffer): void {
+    const send = (from: number): boolean => this.#res.tryEnd(body.subarray(from), body.length).includes(true);
+    if (!send(0)) this.#res.onWritable(send);
   }
 
   /** uWebSockets.js cannot close after pieces: it would write the header among them. The client closes, or idle time does. */
@@ -229,8 +236,8 @@ class UwsWire implements Wire {
  * What uWebSockets.js is given to send. Its binary for Node 24 sends a string that V8 keeps in one byte a character as
  * Latin-1, and all others as UTF-8. Header values are ASCII, where both are the same.
  */
-function bytesOf(text: string): Buffer {
-  return Buffer.from(text);
+function bytesOf(text: string | Buffer): Buffer {
+  return typeof text === 'string' ? Buffer.from(text) : text;
 }
 
 function statusLine(status: number): string {

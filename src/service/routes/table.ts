@@ -1,9 +1,11 @@
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { setImmediate } from 'node:timers/promises';
 import type { Protocol } from '../../gate/codes.js';
 import { GATE_PROTOCOLS } from '../../gate/open.js';
 import type { Configuration } from '../configuration/configuration.js';
 import { answerBatch, maxBatchBytesOf } from '../http/batch.js';
-import { refusal, type Answer } from '../http/incoming.js';
+import { refusal, type Answer, type Incoming } from '../http/incoming.js';
 import type { Judge } from '../http/judged-body.js';
 import type { Route, Table } from '../http/serve.js';
 import { RateLimit } from '../load/rate-limit.js';
@@ -79,10 +81,18 @@ export function routeTables(context: RouteContext) {
       ...(adminOnMetricsAddr ? [] : admin),
       ...health,
       ...(metricsAddr === undefined ? metrics : []),
+      ['/openapi.json', read('openapi', answerDocument)],
     ]),
     internal: tableOf(limit(), [...(adminOnMetricsAddr ? admin : []), ...health, ...metrics]),
     gateLimit,
   };
+}
+
+/** Answers with bytes that all answers share, however many clients do not take theirs. While a body comes, it would be a copy. */
+function answerDocument({ hasBody }: Incoming): Answer {
+  return hasBody
+    ? refusal(400, 'the request has a body, expected none')
+    : { status: 200, body: OPENAPI_JSON };
 }
 
 type Rows = readonly (readonly [path: string, route: Route])[];
@@ -125,3 +135,6 @@ async function answerScrape({ metrics: { registry } }: RouteContext): Promise<An
   const headers = { 'Content-Type': registry.contentType };
   return { status: 200, body: await registry.metrics(), headers };
 }
+
+/** `docs/openapi.yaml` as JSON text. The build converts it. */
+const OPENAPI_JSON = readFileSync(createRequire(import.meta.url).resolve('#openapi'));

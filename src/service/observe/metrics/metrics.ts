@@ -10,7 +10,7 @@ import { CATALOGUE, type Code } from '../../../verify/codes.js';
 
 /** The endpoints; `other` stands for all unknown paths. */
 // prettier-ignore
-const ENDPOINTS = ['verify', 'gate', 'revoke', 'usage', 'healthz', 'readyz', 'metrics', 'jwks', 'other'] as const;
+const ENDPOINTS = ['verify', 'gate', 'revoke', 'usage', 'healthz', 'readyz', 'metrics', 'jwks', 'openapi', 'other'] as const;
 
 export type Endpoint = (typeof ENDPOINTS)[number];
 
