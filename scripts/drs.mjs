@@ -5,7 +5,7 @@ import { existsSync } from 'node:fs';
 
 // These signals must not end a service that is starting. Nothing is open yet, so nothing is to be done about them.
 if (process.argv[2] === 'serve')
-  for (const signal of ['SIGUSR1', 'SIGHUP']) process.on(signal, () => undefined);
+  for (const signal of ['SIGUSR1', 'SIGHUP', 'SIGUSR2']) process.on(signal, () => undefined);
 else if (process.argv[2] === 'guard') process.on('SIGUSR1', () => undefined);
 
 const setup = new URL('setup.mjs', import.meta.url);

@@ -1,20 +1,25 @@
-let hasCome = false;
-const note = (): void => void (hasCome = true);
+/** What the running service acts on; see docs/operations.md. */
+const ACTED_ON = ['SIGHUP', 'SIGUSR2'] as const;
+
+const came = new Set<NodeJS.Signals>();
+const note = (signal: NodeJS.Signals): void => void came.add(signal);
 
 /**
- * Keeps SIGHUP from ending the process before the service can act on it. Call it before anything else is loaded, which
- * takes a tenth of a second.
+ * Keeps signals from ending the process before the service can act on them. Call it before anything else is loaded,
+ * which takes a tenth of a second.
  */
 export function holdSignals(): void {
-  // First, so that whoever sees the other handled knows that this one is.
+  // First, so that whoever sees the other two handled knows that this one is.
   ignoreInspectorSignal();
-  process.on('SIGHUP', note);
+  for (const signal of ACTED_ON) process.on(signal, note);
 }
 
-/** Passes a SIGHUP that came meanwhile on to the handler of the service; several count as one. */
+/** Passes the signals that came meanwhile on to the handlers of the service; several of one kind count as one. */
 export function releaseSignals(): void {
-  process.off('SIGHUP', note);
-  if (hasCome) process.emit('SIGHUP', 'SIGHUP');
+  for (const signal of ACTED_ON) {
+    process.off(signal, note);
+    if (came.delete(signal)) process.emit(signal, signal);
+  }
 }
 
 /** Without a handler of ours, SIGUSR1 makes Node open its inspector, which runs any code for whoever connects. */

@@ -45,6 +45,7 @@ export async function serve(env: NodeJS.ProcessEnv): Promise<void> {
     process.exit(error instanceof OptionsError ? 2 : 1);
   }
   process.on('SIGHUP', () => void service.reload());
+  process.on('SIGUSR2', () => toggleLogLevel(log, configuration));
   releaseSignals();
   // This comes last, since a program that waits for this line may send a signal at once.
   log.info(factsOf(configuration, service), 'listening');
@@ -86,6 +87,12 @@ export function openLog({ logLevel }: Pick<Configuration, 'logLevel'>, dest: 1 |
   // pino's own appends the causes' messages, which ours have in their words.
   const serializers = { err: pino.stdSerializers.errWithCause };
   return pino({ name: 'drs-verify', level: logLevel, serializers }, output);
+}
+
+/** Switches between the configured log level and `debug`. */
+function toggleLogLevel(log: Logger, { logLevel }: Configuration): void {
+  log.level = log.level === 'debug' ? logLevel : 'debug';
+  log.warn({ logLevel: log.level }, 'SIGUSR2 changed the log level');
 }
 
 /**
@@ -138,7 +145,7 @@ interface Ending {
  * Ends this process on a signal or an error that nothing caught; at once after a second signal or error. The exit code is 0 if it was asked to end, and did so in time.
  */
 export function endGracefully(ending: Ending): void {
-  const { log, configuration, skip = ['SIGHUP'], close } = ending;
+  const { log, configuration, skip = ['SIGHUP', 'SIGUSR2'], close } = ending;
   const { shutdownDelaySecs, shutdownGraceSecs } = configuration;
   const delayMs = (shutdownDelaySecs + shutdownGraceSecs) * 1000 + CLOSING_MS;
   closeWithGrace(

@@ -69,6 +69,26 @@ describe('stopping, and what is not stopping', { shuffle: false }, () => {
     expect(await statusOf(service, '/readyz')).toBe(200);
   });
 
+  it('switches between the configured log level and debug on SIGUSR2', async () => {
+    const requests = () => service.log.filter(({ msg }) => msg === 'request').length;
+    await fetch(`${service.url}/healthz`);
+    // What is logged later shows that nothing was logged before.
+    await hangUp();
+    expect(requests()).toBe(0);
+    service.child.kill('SIGUSR2');
+    await eventually(() => expect(service.log.at(-1)).toMatchObject({ logLevel: 'debug' }));
+    await fetch(`${service.url}/healthz`);
+    await eventually(() =>
+      expect(service.log.at(-1)).toMatchObject({ msg: 'request', endpoint: 'healthz', status: 200 }),
+    );
+    service.child.kill('SIGUSR2');
+    await eventually(() => expect(service.log.at(-1)).toMatchObject({ logLevel: 'info' }));
+    const before = requests();
+    await fetch(`${service.url}/healthz`);
+    await hangUp();
+    expect(requests()).toBe(before);
+  });
+
   it('fails only /readyz for SHUTDOWN_DELAY_SECS, says Connection: close, and ends at once on a second signal', async () => {
     service.child.kill('SIGTERM');
     await eventually(async () => expect(await statusOf(service, '/readyz')).toBe(503));

@@ -10,7 +10,7 @@ import { FRONT_END } from '../support/front-end.js';
 
 const DRS = fileURLToPath(new URL('../../scripts/drs.mjs', import.meta.url));
 const MAIN = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
-const SIGNALS = ['SIGHUP', 'SIGUSR1'] as const;
+const SIGNALS = ['SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const;
 
 function start(program: string, env: Record<string, string> = {}) {
   const { PATH = '' } = process.env;
@@ -25,11 +25,11 @@ function start(program: string, env: Record<string, string> = {}) {
   return { child, said, ended };
 }
 
-/** Whether the process has a handler for SIGHUP (1). Node itself has none. */
-function hasHandler({ pid }: ChildProcess): boolean {
+/** Whether the process has a handler for SIGHUP (1) and SIGUSR2 (12). Node itself has none. */
+function hasHandlers({ pid }: ChildProcess): boolean {
   const [, mask = '0'] = /^SigCgt:\s*([0-9a-f]+)$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
   const caught = BigInt(`0x${mask}`);
-  return caught % 2n === 1n;
+  return [1n, 12n].every((signal) => (caught >> (signal - 1n)) % 2n === 1n);
 }
 
 describe.runIf(process.platform === 'linux')('signals while the service starts', () => {
@@ -39,7 +39,7 @@ describe.runIf(process.platform === 'linux')('signals while the service starts',
   ])('do not end it, from its first line on: %s', async (_, program) => {
     const { child, said, ended } = start(program);
     try {
-      while (!hasHandler(child)) {
+      while (!hasHandlers(child)) {
         await turn();
         expect(child.exitCode).toBeNull();
       }
@@ -51,8 +51,9 @@ describe.runIf(process.platform === 'linux')('signals while the service starts',
         await pause(2);
         expect([child.exitCode, child.signalCode]).toEqual([null, null]);
       }
-      // A SIGHUP that came early is acted on.
+      // What came early is acted on.
       await eventually(() => expect(said.out).toContain('SIGHUP: the decision log was reopened'));
+      await eventually(() => expect(said.out).toContain('SIGUSR2 changed the log level'));
     } finally {
       child.kill('SIGTERM');
     }
