@@ -15,6 +15,8 @@ export interface KeyResolver {
   readonly expected: string;
   /** The 32 bytes of the DID's Ed25519 key, which nobody may change; `null` if the DID does not resolve. */
   publicKeyOf(did: string): Uint8Array | null;
+  /** The identifier by which a Data Integrity proof names that key. */
+  verificationMethodOf(did: string): string;
 }
 
 /** The resolver that is used by default: of `did:key`, in which the name is the key. Its answers never change. */
@@ -22,6 +24,7 @@ export const DEFAULT_KEYS: KeyResolver = {
   version: 0,
   expected: 'a did:key of an Ed25519 key',
   publicKeyOf,
+  verificationMethodOf: (did) => `${did}#${did.slice('did:key:'.length)}`,
 };
 
 /** The kind of options that are a DID. */

@@ -1,10 +1,12 @@
-import type { KeyObject } from 'node:crypto';
+import { createHash, sign, type KeyObject } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
+import { base58 } from '@scure/base';
+import canonicalize from 'canonicalize';
 import { CompactSign } from 'jose';
 import { didKeyOf } from '../../src/protocol/did-key.js';
 import { newKeyPair } from '../support/key-pair.js';
 
-/** Lists made without the code under test: by jose. */
+/** Lists made without the code under test: by node:crypto, jose and canonicalize. */
 
 /** An issuer of lists. */
 export interface Issuer {
@@ -66,4 +68,27 @@ export async function toJwt(credential: object, issuer: Issuer, header: object =
   return new CompactSign(Buffer.from(JSON.stringify(credential)))
     .setProtectedHeader({ alg: 'EdDSA', typ: 'vc+jwt', kid: issuer.method, ...header })
     .sign(issuer.privateKey);
+}
+
+/** The credential with an eddsa-jcs-2022 proof. W3C vc-di-eddsa §3.3.1 */
+export function withProof(
+  credential: Record<string, unknown>,
+  issuer: Issuer,
+  changes: Record<string, unknown> = {},
+): Record<string, unknown> {
+  const proof = {
+    type: 'DataIntegrityProof',
+    cryptosuite: 'eddsa-jcs-2022',
+    created: '2026-01-01T00:00:00Z',
+    verificationMethod: issuer.method,
+    proofPurpose: 'assertionMethod',
+    '@context': credential['@context'],
+    ...changes,
+  };
+  const hash = (value: unknown) =>
+    createHash('sha256')
+      .update(canonicalize(value) as string)
+      .digest();
+  const signature = sign(null, Buffer.concat([hash(proof), hash(credential)]), issuer.privateKey);
+  return { ...credential, proof: { ...proof, proofValue: `z${base58.encode(signature)}` } };
 }

@@ -1,10 +1,13 @@
 import { gzipSync } from 'node:zlib';
+import { base58 } from '@scure/base';
 import fc from 'fast-check';
 import { generateKeyPair, CompactSign } from 'jose';
 import { describe, expect, test } from 'vitest';
+import { publicKeyOf } from '../../src/protocol/did-key.js';
+import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
 import { isBitSet } from '../../src/revocation/lists/bitstring.js';
 import { readStatusList } from '../../src/revocation/lists/read-status-list.js';
-import { bitsWith, credentialWith, encode, newIssuer, toJwt } from './lists.js';
+import { bitsWith, credentialWith, encode, newIssuer, toJwt, withProof } from './lists.js';
 
 const NOW = Date.parse('2026-06-01T12:00:00Z');
 const VC = 'application/vc';
@@ -61,6 +64,28 @@ describe('every form of a status list', () => {
     expect(list.bits.equals(Buffer.alloc(16_384))).toBe(true);
   });
 
+  test('a credential with an eddsa-jcs-2022 proof, alone or one of several', async () => {
+    const bare = signed([3, 999]);
+    expect(await revokedIn(VC, withProof(bare, issuer), issuer.did)).toEqual([3, 999]);
+    const others = [withProof(bare, mallory), withProof(bare, issuer, { '@context': undefined })];
+    const proof = others.map((document) => document['proof']);
+    expect(await revokedIn(VC, { ...bare, proof }, issuer.did)).toEqual([3, 999]);
+  });
+
+  test('a proof covers the first contexts of a document, and a document without them is not its own', async () => {
+    const document = withProof(signed([3]), issuer);
+    const context = document['@context'] as string[];
+    const other = 'https://lists.example/later';
+    const later = { ...document, '@context': [...context, other] };
+    expect(await revokedIn(VC, later, issuer.did)).toEqual([3]);
+    for (const contexts of [[other, ...context], [], other, undefined, null])
+      await refuses(read(VC, { ...document, '@context': contexts }, issuer.did), 'untrusted');
+    // A context that is a text is no beginning of a longer one.
+    const named = withProof(signed([3], { '@context': 'https://lists.example/' }), issuer);
+    expect(await revokedIn(VC, named, issuer.did)).toEqual([3]);
+    await refuses(read(VC, { ...named, '@context': other }, issuer.did), 'untrusted');
+  });
+
   test('raw bits, if the operator says so', async () => {
     const type = 'Application/octet-stream; charset=x';
     expect(await revokedIn(type, bitsWith([1, 6, 64]), undefined, 'raw')).toEqual([1, 6, 64]);
@@ -106,7 +131,8 @@ describe('every form of a status list', () => {
         revoked.sort((a, b) => a - b);
         const encodedList = encode(bitsWith(revoked, 1024));
         const credential = signed([], { credentialSubject: { encodedList } });
-        expect(await revokedIn(VC, await toJwt(credential, issuer), issuer.did)).toEqual(revoked);
+        for (const form of [await toJwt(credential, issuer), withProof(credential, issuer)])
+          expect(await revokedIn(VC, form, issuer.did)).toEqual(revoked);
         expect(await revokedIn(VC, credential)).toEqual(revoked);
       }),
       { numRuns: 30 },
@@ -259,11 +285,11 @@ describe('a pinned issuer', () => {
 
   test('says what it refuses', async () => {
     const other = credentialWith([], { issuer: 'https://issuer.example' });
-    const unsigned = `it is JSON without a signature, expected a vc+jwt that ${issuer.did} has signed`;
-    await refused(signed([]), unsigned);
-    await refused({ ...signed([]), proof: { type: 'DataIntegrityProof' } }, unsigned);
+    await refused(signed([]), 'it has no proof by that issuer, expected a vc+jwt signature');
+    await refused({ ...signed([]), proof: ['x', null] }, 'it has no proof by that issuer');
     const named = `its issuer is "https://issuer.example", expected ${issuer.did}`;
     await refused(await toJwt(other, issuer), named);
+    await refused(withProof(other, issuer), named);
     const long = credentialWith([], { issuer: `x:${'y'.repeat(1000)}` });
     await refused(await toJwt(long, issuer), `its issuer is "x:${'y'.repeat(78)}", expected ${issuer.did}`);
     const contrary = { ...signed([]), iss: mallory.did };
@@ -271,7 +297,7 @@ describe('a pinned issuer', () => {
     await refused(await toJwt(contrary, issuer), claim);
     await refused(`${none}.${base64url(signed([]))}.AAAA`, 'its alg is "none", expected "EdDSA"');
     const raw = read(RAW, bitsWith([]), issuer.did, 'raw');
-    await refuses(raw, 'untrusted', 'it is a raw bitstring, expected a vc+jwt');
+    await refuses(raw, 'untrusted', 'it is a raw bitstring, expected a vc+jwt signature');
     const unknown = read(VC, signed([]), 'did:web:x');
     const says = 'the pinned issuer did:web:x is not a did:key of an Ed25519 key';
     await refuses(unknown, 'untrusted', says);
@@ -280,6 +306,8 @@ describe('a pinned issuer', () => {
   test('refuses what somebody else signed, whatever it claims', async () => {
     for (const credential of [signed([]), credentialWith([], { issuer: mallory.did })]) {
       await refused(await toJwt(credential, mallory), `its signature does not verify under ${issuer.did}`);
+      await refused(withProof(credential, mallory));
+      await refused(withProof(credential, mallory, { verificationMethod: issuer.method }));
     }
   });
 
@@ -321,5 +349,70 @@ describe('a pinned issuer', () => {
     await refused(`${header}.${base64url(signed([1]))}.${signature}`);
     await refused(`${header}.${payload}.${signature}AAAA`);
     await refused(`${header}.${payload}.AAAA`);
+    await refused(
+      { ...withProof(signed([]), issuer), name: 'x' },
+      `proof does not verify (issuer ${issuer.did})`,
+    );
   });
+
+  const purpose = 'the proofPurpose of its proof is not "assertionMethod"';
+  const suite = 'its proof is "DataIntegrityProof" with "x", expected DataIntegrityProof with eddsa-jcs-2022';
+  const value = 'its proofValue is not "z" and base58btc';
+  test.each<[Record<string, unknown>, string]>([
+    [{ created: '2026-01-01T00:00:01Z' }, 'its proof does not verify'],
+    [{ extra: true }, 'its proof does not verify'],
+    [{ proofPurpose: 'authentication' }, purpose],
+    [{ cryptosuite: 'x' }, suite],
+    [{ type: 1 }, 'its proof is unnamed with "eddsa-jcs-2022"'],
+    [{ '@context': ['https://www.w3.org/2018/credentials/v1'] }, "@context does not begin with its proof's"],
+    [{ proofValue: undefined }, value],
+    [{ proofValue: 'z' }, 'its proof does not verify'],
+    [{ proofValue: 'z0OIl' }, value],
+    [{ proofValue: `z${'1'.repeat(89)}` }, value],
+    [{ proofValue: `u${base58.encode(Buffer.alloc(64))}` }, value],
+    [{ proofValue: `z${base58.encode(Buffer.alloc(64))}` }, 'its proof does not verify'],
+  ])('refuses a proof with %j', async (change, says) => {
+    const document = withProof(signed([]), issuer);
+    await refused({ ...document, proof: { ...(document['proof'] as object), ...change } }, says);
+    // Nor does one count that verifies, but says of itself that it is something else.
+    if (says === purpose || says.startsWith('its proof is'))
+      await refused(withProof(signed([]), issuer, change), says);
+  });
+});
+
+test('the eddsa-jcs-2022 vector of W3C vc-di-eddsa verifies', async () => {
+  // W3C vc-di-eddsa, appendix B (eddsa-jcs-2022), W3C software and document licence.
+  const context = ['https://www.w3.org/ns/credentials/v2', 'https://www.w3.org/ns/credentials/examples/v2'];
+  const key = 'z6MkrJVnaZkeFzdQyMZu1cgjg7k1pZZ6pvBQ7XJPt4swbTQ2';
+  const issuer = 'https://vc.example/issuers/5678';
+  const proof = {
+    type: 'DataIntegrityProof',
+    cryptosuite: 'eddsa-jcs-2022',
+    created: '2023-02-24T23:36:38Z',
+    verificationMethod: `${issuer}#${key}`,
+    proofPurpose: 'assertionMethod',
+    '@context': context,
+    proofValue: 'z63t83Y53KfzJ5ZosfKTnqfMcKB2dmTrfjSaQjeNNjAD5srBowQfmWqeRb8rRjmeEuCBEsddF9LsVogtuTsijJKh4',
+  };
+  const document = {
+    '@context': context,
+    id: 'urn:uuid:58172aac-d8ba-11ed-83dd-0b3aef56cc33',
+    type: ['VerifiableCredential', 'AlumniCredential'],
+    name: 'Alumni Credential',
+    description: 'A minimum viable example of an Alumni Credential.',
+    issuer,
+    validFrom: '2023-01-01T00:00:00Z',
+    credentialSubject: { id: 'did:example:abcdefgh', alumniOf: 'The School of Examples' },
+    proof,
+  };
+  const keys = {
+    ...DEFAULT_KEYS,
+    publicKeyOf: () => publicKeyOf(`did:key:${key}`),
+    verificationMethodOf: () => proof.verificationMethod,
+  };
+  const readIt = (given: object) =>
+    readStatusList(Buffer.from(JSON.stringify(given)), VC, { form: 'credential', issuer, keys, nowMs: NOW });
+  // It has no list, which is looked for when its proof has been verified.
+  await refuses(readIt(document), 'malformed', 'its type is ["VerifiableCredential","AlumniCredential"]');
+  await refuses(readIt({ ...document, name: 'Alumni credential' }), 'untrusted', 'its proof does not verify');
 });

@@ -28,6 +28,10 @@ class NamedKeys implements KeyResolver {
   publicKeyOf(did: string): Uint8Array | null {
     return this.#keys.get(did) ?? null;
   }
+
+  verificationMethodOf(did: string): string {
+    return `${did}#1`;
+  }
 }
 
 type Known = Pick<JudgeParts, 'rules' | 'cache' | 'keys'>;

@@ -1,6 +1,15 @@
-import { isJsonObject, parseStrictJson } from '../../protocol/json.js';
+import { createHash } from 'node:crypto';
+import { decodeBase58 } from '../../protocol/base58.js';
+import { toJcs } from '../../protocol/jcs.js';
+import {
+  equalsByJcs,
+  isJsonObject,
+  parseStrictJson,
+  type JsonObject,
+  type JsonValue,
+} from '../../protocol/json.js';
 import { parseCompactJwt } from '../../protocol/jwt.js';
-import { DEFAULT_KEYS } from '../../protocol/key-resolver.js';
+import { DEFAULT_KEYS, type KeyResolver } from '../../protocol/key-resolver.js';
 import { decodeUtf8 } from '#platform';
 import { verifyEd25519 } from '../../signatures/in-thread.js';
 import { narrowByClaims, readCredential, type StatusListCredential, type Validity } from './credential.js';
@@ -20,13 +29,16 @@ export type ListForm = 'credential' | 'raw';
 interface ListIssuer {
   readonly did: string;
   readonly publicKey: Buffer;
+  /** The name of the key in a Data Integrity proof. */
+  readonly verificationMethod: string;
 }
 
 /** Options for reading a list. */
 interface ReadOptions {
   readonly form: ListForm;
-  /** The DID that must have signed it. */
+  /** The DID that must have signed it, and resolves as of now. */
   readonly issuer?: string | undefined;
+  readonly keys?: KeyResolver | undefined;
   /** The current time in Unix milliseconds. It must be in the list's validity period. */
   readonly nowMs: number;
   /** Seconds by which the clock of whoever signs may be ahead. */
@@ -48,14 +60,14 @@ const RAW_TYPES = ['application/octet-stream', 'binary/octet-stream'];
  *   call every file `application/octet-stream`
  * @throws {@link StatusListError} if it is not a list, or cannot be trusted
  * @see W3C Bitstring Status List §3.2
- * @example const { bits } = await readStatusList(body, 'application/vc+jwt', { form: 'credential', issuer, nowMs });
+ * @example const { bits } = await readStatusList(body, 'application/vc+jwt', { form: 'credential', issuer, keys, nowMs });
  */
 export async function readStatusList(
   body: Buffer,
   contentType: string,
-  { form, issuer: did, nowMs, clockSkewSecs = CLOCKS.clockSkewSecs }: ReadOptions,
+  { form, issuer: did, keys = DEFAULT_KEYS, nowMs, clockSkewSecs = CLOCKS.clockSkewSecs }: ReadOptions,
 ): Promise<StatusList> {
-  const issuer = did === undefined ? undefined : resolveIssuer(did);
+  const issuer = did === undefined ? undefined : resolveIssuer(did, keys);
   const start = startOf(body);
   if (form === 'raw') {
     if (issuer !== undefined) throw unsigned('it is a raw bitstring', issuer);
@@ -67,8 +79,7 @@ export async function readStatusList(
     throw malformed(
       `it begins with ${JSON.stringify(start)}, expected a credential: a JWT ("ey…") or a JSON object ("{…"); raw bits are read only with STATUS_LIST_FORM=raw`,
     );
-  if (!isJwt && issuer !== undefined) throw unsigned('it is JSON without a signature', issuer);
-  const credential = isJwt ? readJwt(body, issuer) : readJson(body);
+  const credential = isJwt ? readJwt(body, issuer) : readJson(body, issuer);
   if (issuer !== undefined && credential.issuer !== issuer.did)
     throw untrusted(
       `its issuer is ${JSON.stringify(credential.issuer.slice(0, 80))}, expected ${issuer.did}`,
@@ -77,10 +88,10 @@ export async function readStatusList(
   return toStatusList(await unpackBits(credential.packed), credential);
 }
 
-function resolveIssuer(did: string): ListIssuer {
-  const publicKey = DEFAULT_KEYS.publicKeyOf(did);
-  if (publicKey === null) throw untrusted(`the pinned issuer ${did} is not ${DEFAULT_KEYS.expected}`);
-  return { did, publicKey: Buffer.from(publicKey) };
+function resolveIssuer(did: string, keys: KeyResolver): ListIssuer {
+  const publicKey = keys.publicKeyOf(did);
+  if (publicKey === null) throw untrusted(`the pinned issuer ${did} is not ${keys.expected}`);
+  return { did, publicKey: Buffer.from(publicKey), verificationMethod: keys.verificationMethodOf(did) };
 }
 
 /** What a body begins with, behind a byte order mark and white space. Each character is a byte. */
@@ -102,12 +113,13 @@ function assertRaw(start: string, contentType: string): void {
     );
 }
 
-function readJson(body: Buffer): StatusListCredential {
+function readJson(body: Buffer, issuer: ListIssuer | undefined): StatusListCredential {
   const text = decodeUtf8(body);
   if (text === null) throw malformed('it is not UTF-8');
   const { value: document, defect } = parseStrictJson(text);
   if (defect) throw malformed(`it is not strict JSON: ${defect.message}`);
   if (!isJsonObject(document)) throw malformed('it is not a JSON object');
+  if (issuer !== undefined) assertProofBy(issuer, document);
   return readCredential(document);
 }
 
@@ -126,6 +138,55 @@ function readJwt(body: Buffer, issuer: ListIssuer | undefined): StatusListCreden
   return narrowByClaims(readCredential(jwt.payload), jwt.payload);
 }
 
+/**
+ * Verifies the `eddsa-jcs-2022` proof of a document. If there are several, the first one by the pinned issuer decides.
+ *
+ * @see W3C vc-di-eddsa §3.3 (eddsa-jcs-2022)
+ */
+function assertProofBy(issuer: ListIssuer, { proof: proofs, ...unsecured }: JsonObject): void {
+  const proof = (Array.isArray(proofs) ? proofs : [proofs])
+    .filter(isJsonObject)
+    .find((one) => one['verificationMethod'] === issuer.verificationMethod);
+  if (proof === undefined) throw unsigned('it has no proof by that issuer', issuer);
+  const defect = findProofDefect(unsecured, proof, issuer.publicKey);
+  if (defect !== null) throw untrusted(`${defect} (issuer ${issuer.did})`);
+}
+
+// 64 bytes have at most 88 base58 digits. Longer texts cannot be a signature.
+const MAX_PROOF_VALUE_LENGTH = 1 + 88;
+
+function findProofDefect(unsecured: JsonObject, proof: JsonObject, publicKey: Buffer): string | null {
+  const { proofValue, ...config } = proof;
+  const { type, cryptosuite, proofPurpose, '@context': context } = config;
+  if (proofPurpose !== 'assertionMethod') return 'the proofPurpose of its proof is not "assertionMethod"';
+  if (type !== 'DataIntegrityProof' || cryptosuite !== 'eddsa-jcs-2022')
+    return `its proof is ${name(type)} with ${name(cryptosuite)}, expected DataIntegrityProof with eddsa-jcs-2022`;
+  const signature = decodeProofValue(proofValue);
+  if (signature === null) return 'its proofValue is not "z" and base58btc';
+  if (context !== undefined && !startsWith(unsecured['@context'], context))
+    return "its @context does not begin with its proof's";
+  const signed = context === undefined ? unsecured : { ...unsecured, '@context': context };
+  const message = Buffer.concat([sha256(toJcs(config)), sha256(toJcs(signed))]);
+  return verifyEd25519(signature, message, publicKey) ? null : 'its proof does not verify';
+}
+
+function decodeProofValue(value: JsonValue | undefined): Buffer | null {
+  if (typeof value !== 'string' || !value.startsWith('z') || value.length > MAX_PROOF_VALUE_LENGTH)
+    return null;
+  const bytes = decodeBase58(value.slice(1));
+  return bytes && Buffer.from(bytes);
+}
+
+function startsWith(whole: JsonValue | undefined, start: JsonValue): boolean {
+  if (whole === undefined) return false;
+  if (!Array.isArray(whole) || !Array.isArray(start)) return equalsByJcs(whole, start);
+  return equalsByJcs(whole.slice(0, start.length), start);
+}
+
+const sha256 = (text: string) => createHash('sha256').update(text).digest();
+const name = (value: JsonValue | undefined) =>
+  typeof value === 'string' ? JSON.stringify(value) : 'unnamed';
+
 function assertValidAt(nowMs: number, skewMs: number, { validFromMs, validUntilMs }: Validity): void {
   if (nowMs >= validFromMs - skewMs && nowMs < validUntilMs) return;
   const defect =
@@ -141,7 +202,7 @@ function toStatusList(bits: Buffer, { validFromMs, validUntilMs }: Validity): St
 }
 
 const unsigned = (found: string, { did }: ListIssuer) =>
-  untrusted(`${found}, expected a vc+jwt that ${did} has signed`);
+  untrusted(`${found}, expected a vc+jwt signature or an eddsa-jcs-2022 proof by ${did}`);
 const untrusted = (message: string) => new StatusListError('untrusted', message);
 const malformed = (message: string) => new StatusListError('malformed', message);
 
