@@ -26,7 +26,6 @@ const COMMANDS: Readonly<Record<string, string>> = {
   revocations: 'list local revocations; move them from a file to Redis',
   log: 'find and count what decision logs say: who allowed a call, and why one was refused',
   usage: 'show how much of the limits of a receipt is used',
-  roots: 'find what is wrong with a file of trusted roots',
   'status-list': 'make and change a status list',
 };
 

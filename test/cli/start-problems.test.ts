@@ -129,7 +129,7 @@ describe('the check before a start', () => {
     const env = { STATUS_LIST_BASE_URL: server.url };
     try {
       expect(await problemsWith(env)).toEqual([
-        `STATUS_LIST_BASE_URL: ${server.url} answers 500, expected 200 and a list`,
+        `STATUS_LIST_BASE_URL: ${server.url} answers 500, expected 200 and a list; no redirect is followed`,
       ]);
       server.serve('application/vc+jwt', await toJwt(credentialWith([], { issuer: issuer.did }), issuer));
       for (const by of [{}, { STATUS_LIST_ISSUER: issuer.did }])
