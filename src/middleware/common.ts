@@ -1,11 +1,13 @@
 // What every entry of the middleware exports.
 export { drsContext, findDrsContext, type DrsContext } from './context.js';
-export { BUNDLE_HEADER_ROOM, type Delegation } from './delegation.js';
+export type { Delegation } from './delegation.js';
 export {
+  REFUSAL,
   TOOL_CALL,
   type EventOptions,
   type Outcome,
   type Refusal,
+  type RefusalEvent,
   type RefusedCall,
   type ToolCallEvent,
 } from './events.js';

@@ -1,6 +1,8 @@
 import { spawnSync } from 'node:child_process';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import { request, type RequestListener } from 'node:http';
+import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import express from 'express';
 import { afterAll, afterEach, describe, expect, it, vi } from 'vitest';
@@ -10,6 +12,7 @@ import {
   drsContext,
   drsFetch,
   drsMiddleware,
+  explainHeaderLimit,
   findDrsContext,
   type NodeMiddlewareOptions,
   type Outcome,
@@ -292,8 +295,10 @@ describe('the event of an executed call', () => {
   });
   const call = (jti: string) => header(liveCall(chain, args, { jti }));
 
-  it('goes to the callback and the sink, once and with these fields', async () => {
-    const [told, lines]: [unknown[], string[]] = [[], []];
+  it('goes to the channel, the callback and the sink, once and with these fields', async () => {
+    const [published, told, lines]: [unknown[], unknown[], string[]] = [[], [], []];
+    const listener = (message: unknown) => published.push(message);
+    subscribe('drs:tool-call', listener);
     const { url } = await serve({
       onToolCall: (event) => told.push(event),
       eventSink: { write: (line) => lines.push(line) },
@@ -301,6 +306,8 @@ describe('the event of an executed call', () => {
     await send(url, [call('inv:one')], good);
     await send(url, [call('inv:two')], '{}');
     await eventually(() => expect(lines).toHaveLength(1));
+    unsubscribe('drs:tool-call', listener);
+    expect(published).toEqual([expected('inv:one')]);
     expect(told).toEqual([expected('inv:one')]);
     expect(Object.keys(told[0] as object)).toEqual(Object.keys(expected('')));
     expect(lines[0]).toMatch(/^\{.*\}\n$/);
@@ -357,6 +364,15 @@ describe('the event of an executed call', () => {
     expect(onError).toHaveBeenCalledWith(expect.objectContaining({ message: 'subscriber' }));
     expect(write).toHaveBeenCalledTimes(2);
   });
+
+  it('breaks no call where a subscriber of the channel throws; Node.js reports that by itself', () => {
+    const child = spawnSync(process.execPath, [fileURLToPath(new URL('events-child.mjs', import.meta.url))]);
+    expect(child.stdout.toString().trim().split('\n')).toEqual([
+      'second subscriber: search',
+      'the call goes on',
+      'uncaught: from a subscriber',
+    ]);
+  });
 });
 
 describe('the middleware and the client', () => {
@@ -373,16 +389,21 @@ describe('the middleware and the client', () => {
 describe('a header that is larger than the server takes', () => {
   const deep = liveChain(16);
 
-  it('is refused', async () => {
+  it('is refused with a reason', async () => {
     let runs = 0;
     const drs = drsMiddleware({ verifier, ...OPEN_ROUTE });
-    const { url } = await start((req, res) => drs(req, res, () => runs++));
-    const refused = await fetch(url, {
-      method: 'POST',
-      body: good,
-      headers: [[...header(liveCall(deep, args))]],
+    const { url, server } = await start((req, res) => drs(req, res, () => runs++));
+    explainHeaderLimit(server);
+    expect(await send(url, [header(liveCall(deep, args))], good)).toMatchObject({
+      status: 431,
+      body: {
+        error: {
+          code: 'HEADERS_TOO_LARGE',
+          suggestion: expect.stringContaining('maxHeaderSize') as string,
+        },
+      },
     });
-    expect([refused.status, runs]).toEqual([431, 0]);
+    expect(runs).toBe(0);
   });
 
   it('fits where there is room for it', async () => {

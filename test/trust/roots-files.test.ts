@@ -27,14 +27,11 @@ async function beforeReading(act: () => void) {
   const handle = await open(file);
   await handle.close();
   const handles = Object.getPrototypeOf(handle) as typeof handle;
-  const { createReadStream } = handles as { createReadStream: (...args: unknown[]) => unknown };
-  return vi.spyOn(handles, 'createReadStream').mockImplementation(function (
-    this: unknown,
-    ...args: unknown[]
-  ) {
+  const { createReadStream } = handles;
+  return vi.spyOn(handles, 'createReadStream').mockImplementation(function (this: typeof handle, options) {
     act();
-    return createReadStream.apply(this, args);
-  } as unknown as typeof handle.createReadStream);
+    return createReadStream.call(this, options);
+  });
 }
 
 it('a directory has at most 1,000 files', async () => {
