@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { generateKey, issueRootDelegation } from '../../src/issue/index.js';
 import { signA2aRequests } from '../../src/middleware/a2a/index.js';
 import { signFetch } from '../../src/middleware/index.js';
-import { signRequest, signToolCall } from '../../src/middleware/mcp/index.js';
+import { signRequest } from '../../src/middleware/mcp/index.js';
 import { startService } from '../support/service-in-process.js';
 import type { RunningService } from '../support/service.js';
 
@@ -34,7 +34,11 @@ const allowed = { allow: true, gated: true, context: { agent: agent.did, binding
 
 it('a gateway that sees only the header, or only _meta, of a signed tool call allows it', async () => {
   const call = async () =>
-    signToolCall({ name: 'search', arguments: { query: 'tea' } }, await delegationOf('/mcp/tools/call'));
+    signRequest(
+      'tools/call',
+      { name: 'search', arguments: { query: 'tea' } },
+      await delegationOf('/mcp/tools/call'),
+    );
   const text = (params: object) => JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params });
   expect(await ask('mcp', {}, text(await call()))).toMatchObject(allowed);
   const { _meta: meta, ...params } = await call();

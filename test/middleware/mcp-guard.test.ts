@@ -8,7 +8,7 @@ import { afterAll, describe, expect, it, vi } from 'vitest';
 import {
   createMemoryReplayStore,
   drsMcp,
-  signToolCall,
+  signRequest,
   type Delegation,
   type ToolCallEvent,
 } from '../../src/middleware/mcp/index.js';
@@ -201,7 +201,8 @@ describe('signing a tool call', async () => {
 
   it('signs what JSON makes of the arguments, and sends just that', async () => {
     const at = new Date(0);
-    const params = await signToolCall(
+    const params = await signRequest(
+      'tools/call',
       { name: 'search', arguments: { at, none: undefined }, _meta: { progressToken: 1 } },
       delegation,
     );

@@ -27,11 +27,14 @@ async function beforeReading(act: () => void) {
   const handle = await open(file);
   await handle.close();
   const handles = Object.getPrototypeOf(handle) as typeof handle;
-  const { createReadStream } = handles;
-  return vi.spyOn(handles, 'createReadStream').mockImplementation(function (this: typeof handle, options) {
+  const { createReadStream } = handles as { createReadStream: (...args: unknown[]) => unknown };
+  return vi.spyOn(handles, 'createReadStream').mockImplementation(function (
+    this: unknown,
+    ...args: unknown[]
+  ) {
     act();
-    return createReadStream.call(this, options);
-  });
+    return createReadStream.apply(this, args);
+  } as unknown as typeof handle.createReadStream);
 }
 
 it('a directory has at most 1,000 files', async () => {

@@ -8,6 +8,6 @@
  * @packageDocumentation
  */
 export { drsMcp, type McpMethodOptions, type McpOptions, type McpProtection } from './protect-server.js';
-export { signCalls, signRequest, signToolCall, type SignCallsOptions } from './sign-calls.js';
+export { signCalls, signRequest, type SignCallsOptions } from './sign-calls.js';
 export type { Connectable } from './transport.js';
 export * from '../common.js';

@@ -5,7 +5,6 @@ import {
   MCP_COMMAND_PREFIX,
   needsBundle,
   subjectOf,
-  TOOLS_CALL,
 } from '../../gate/mcp-methods.js';
 import { isJsonObject, type JsonObject } from '../../protocol/json.js';
 import { callback, checkedOptions, oneOf, type GivenOptions, type Table } from '../../protocol/options.js';
@@ -101,16 +100,6 @@ export async function signRequest(
   const meta = isJsonObject(sent['_meta']) ? sent['_meta'] : {};
   const bundle = await signCall(delegation, `${MCP_COMMAND_PREFIX}${method}`, bound.args);
   return { ...sent, _meta: { ...meta, [META_KEYS[0]]: bundle } };
-}
-
-/**
- * Signs the parameters of one tool call: {@link signRequest} for `tools/call`.
- *
- * @param params `name` and `arguments` of the call
- * @example send({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: await signToolCall({ name: 'search' }, delegation) });
- */
-export function signToolCall(params: object, delegation: Delegation): Promise<JsonObject> {
-  return signRequest(TOOLS_CALL, params, delegation);
 }
 
 type Fetch = (url: string | URL, init?: RequestInit) => Promise<Response>;
