@@ -9,7 +9,6 @@ import {
   drsContext,
   drsExtension,
   drsUserBuilder,
-  explainHeaderLimit,
 } from 'drs-verify/a2a';
 import express from 'express';
 import { randomUUID } from 'node:crypto';
@@ -18,7 +17,7 @@ import { createServer } from 'node:http';
 
 const serverIdentity = 'https://weather.example';
 const app = express();
-const server = explainHeaderLimit(createServer({ maxHeaderSize: BUNDLE_HEADER_ROOM }, app));
+const server = createServer({ maxHeaderSize: BUNDLE_HEADER_ROOM }, app);
 server.listen(Number(process.env['PORT'] ?? 3000), '127.0.0.1');
 await once(server, 'listening');
 const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());

@@ -6,7 +6,6 @@ import {
   createMemoryReplayStore,
   drsContext,
   drsMiddleware,
-  explainHeaderLimit,
 } from 'drs-verify/middleware';
 
 /** @type {import('drs-verify/middleware').ProtectionOptions} */
@@ -30,7 +29,7 @@ app.post('/weather', weather, express.json(), (req, res) => {
 });
 
 // A chain of 16 receipts does not fit into the 16 KiB of headers that Node.js takes by default.
-const server = explainHeaderLimit(createServer({ maxHeaderSize: BUNDLE_HEADER_ROOM }, app));
+const server = createServer({ maxHeaderSize: BUNDLE_HEADER_ROOM }, app);
 server.listen(Number(process.env['PORT'] ?? 3000), '127.0.0.1', () => {
   const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
   console.log(`listening on http://127.0.0.1:${port}/weather`);

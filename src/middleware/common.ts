@@ -1,6 +1,6 @@
 // What every entry of the middleware exports.
 export { drsContext, findDrsContext, type DrsContext } from './context.js';
-export type { Delegation } from './delegation.js';
+export { BUNDLE_HEADER_ROOM, type Delegation } from './delegation.js';
 export {
   REFUSAL,
   TOOL_CALL,

@@ -2,6 +2,14 @@ import { createBundle, encodeBundle } from '../protocol/bundle.js';
 import type { Signer } from '../issue/signer.js';
 import type { JsonObject } from '../protocol/json.js';
 
+/**
+ * A header limit in bytes that is enough for a bundle of 16 receipts with large policies. By default, Node.js accepts
+ * 16 KiB of headers, which is enough for about 12 receipts.
+ *
+ * @example createServer({ maxHeaderSize: BUNDLE_HEADER_ROOM }, app);
+ */
+export const BUNDLE_HEADER_ROOM = 64 * 1024;
+
 /** What an agent needs to sign its calls. */
 export interface Delegation {
   /** The key of the last delegate, in memory or elsewhere. */

@@ -8,7 +8,6 @@
  * @packageDocumentation
  */
 export { drsFetch, type FetchHandler } from './fetch.js';
-export { BUNDLE_HEADER_ROOM, explainHeaderLimit } from './header-limit.js';
 export { drsMiddleware, type NodeMiddleware, type NodeMiddlewareOptions } from './node.js';
 export type { BodyOptions, MiddlewareOptions, RouteOptions, ServerOptions } from './options.js';
 export { signFetch, type SignFetchOptions } from './sign-fetch.js';

@@ -12,7 +12,6 @@ import {
   drsContext,
   drsFetch,
   drsMiddleware,
-  explainHeaderLimit,
   findDrsContext,
   type NodeMiddlewareOptions,
   type Outcome,
@@ -389,21 +388,13 @@ describe('the middleware and the client', () => {
 describe('a header that is larger than the server takes', () => {
   const deep = liveChain(16);
 
-  it('is refused with a reason', async () => {
+  it('is refused', async () => {
     let runs = 0;
     const drs = drsMiddleware({ verifier, ...OPEN_ROUTE });
-    const { url, server } = await start((req, res) => drs(req, res, () => runs++));
-    explainHeaderLimit(server);
-    expect(await send(url, [header(liveCall(deep, args))], good)).toMatchObject({
-      status: 431,
-      body: {
-        error: {
-          code: 'HEADERS_TOO_LARGE',
-          suggestion: expect.stringContaining('maxHeaderSize') as string,
-        },
-      },
-    });
-    expect(runs).toBe(0);
+    const { url } = await start((req, res) => drs(req, res, () => runs++));
+    const headers = [[...header(liveCall(deep, args))]] as [string, string][];
+    const refused = await fetch(url, { method: 'POST', body: good, headers });
+    expect([refused.status, runs]).toEqual([431, 0]);
   });
 
   it('fits where there is room for it', async () => {

@@ -10,6 +10,5 @@
 export { drsA2a, drsUserBuilder, type A2aOptions, type DrsUser } from './protect-agent.js';
 export { drsExtension, type DrsExtension, type DrsExtensionOptions } from './extension.js';
 export { signA2aRequests } from './sign-requests.js';
-export { BUNDLE_HEADER_ROOM, explainHeaderLimit } from '../header-limit.js';
 export type { NodeMiddleware } from '../node.js';
 export * from '../common.js';

@@ -8,6 +8,5 @@
  * @packageDocumentation
  */
 export { drsFastify, type FastifyMiddlewareOptions } from './plugin.js';
-export { BUNDLE_HEADER_ROOM, explainHeaderLimit } from '../header-limit.js';
 export type { BodyOptions, MiddlewareOptions, RouteOptions } from '../options.js';
 export * from '../common.js';
