@@ -1,15 +1,11 @@
-import { channel } from '#call-scope';
 import type { Protocol } from '../gate/codes.js';
 import type { GateContext } from '../gate/context.js';
 import type { Denial } from '../gate/request.js';
 import type { JsonObject } from '../protocol/json.js';
 import { isAmount } from '../protocol/policy.js';
 
-/** The name of the event of an executed call, and of its `diagnostics_channel`. */
+/** The name of the event of an executed call. */
 export const TOOL_CALL = 'drs:tool-call';
-
-/** The name of the event of a refused call, and of its `diagnostics_channel`. */
-export const REFUSAL = 'drs:refusal';
 
 /**
  * How a call ended: `ok`; `error` if its handler failed (an HTTP status of 400 or more, a JSON-RPC error, a result
@@ -62,12 +58,7 @@ export interface RefusedCall {
   readonly observed: boolean;
 }
 
-/** What the diagnostics channel `drs:refusal` gets. */
-export interface RefusalEvent extends Refusal, RefusedCall {
-  readonly event: typeof REFUSAL;
-}
-
-/** Receivers of events, besides the `diagnostics_channel`s. */
+/** Receivers of events. */
 export interface EventOptions {
   /** Called with the event of each executed call. Its errors go to `onError`. */
   readonly onToolCall?: (event: ToolCallEvent) => unknown;
@@ -80,9 +71,6 @@ export interface EventOptions {
    */
   readonly onError?: (error: Error) => void;
 }
-
-const toolCalls = channel(TOOL_CALL);
-const refusals = channel(REFUSAL);
 
 /** Makes the event of an executed call. It contains only strings and numbers. */
 export function toolCallEvent(context: GateContext, args: JsonObject, outcome: Outcome): ToolCallEvent {
@@ -107,7 +95,6 @@ export function publishToolCall(
   event: ToolCallEvent,
   { onToolCall, eventSink, onError }: EventOptions,
 ): void {
-  toolCalls.publish(event);
   guarded(() => onToolCall?.(event), onError);
   guarded(() => eventSink?.write(`${JSON.stringify(event)}\n`), onError);
 }
@@ -123,13 +110,12 @@ export function publishRefusal(
   observed: boolean,
   { onRefused, onError }: EventOptions,
 ): void {
-  if (onRefused === undefined && !refusals.hasSubscribers) return;
+  if (onRefused === undefined) return;
   const { code, status, message, suggestion } = failure;
   const refusal: Refusal = Object.freeze({ code, status, message, suggestion });
   const at = new Date().toISOString();
   const call: RefusedCall = Object.freeze({ protocol, tool: requested, context, at, observed });
-  refusals.publish(Object.freeze({ event: REFUSAL, ...refusal, ...call } satisfies RefusalEvent));
-  guarded(() => onRefused?.(refusal, call), onError);
+  guarded(() => onRefused(refusal, call), onError);
 }
 
 /** Reports an error to `onError`. */
