@@ -27,8 +27,6 @@ const CORRECT_IT = 'Correct that option.';
 /** The default lifetime of a receipt: an hour. */
 const DEFAULT_LIFETIME_SECS = 3600;
 
-const timeOrNever: Kind<number | null> = time;
-
 const COMMON = {
   /** The issuer's key. */
   key: SIGNER,
@@ -44,7 +42,7 @@ const COMMON = {
    * End of the validity period; default: an hour after its start, or the parent's end if that is earlier. `null`
    * makes a standing delegation without an end, which is only allowed if the root type is not `human`.
    */
-  expiresAt: { kind: timeOrNever },
+  expiresAt: { kind: time as Kind<number | null> },
   /** The receipt's index in the status list. Without one, only operators can revoke the receipt, by its digest. */
   statusListIndex: { kind: claim<number>() },
   /** Default: `dr:` and a random UUID. */

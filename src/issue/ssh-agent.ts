@@ -8,7 +8,7 @@
  * @packageDocumentation
  */
 import { connect } from 'node:net';
-import { didKeyOf, PUBLIC_KEY_BYTES } from '../protocol/did-key.js';
+import { didKeyOf } from '../protocol/did-key.js';
 import { text, type GivenOptions, type Table } from '../protocol/options.js';
 import { invalidKey } from './issue-error.js';
 import { issueOptions } from './options.js';
@@ -32,7 +32,6 @@ const KEY_TYPE = 'ssh-ed25519';
 const MAX_MESSAGE_BYTES = 256 * 1024;
 const LENGTH_BYTES = 4;
 const MAX_SHOWN = 8;
-const SIGNATURE_BYTES = 64;
 const FAILURE = 5;
 const REQUEST_IDENTITIES = 11;
 const IDENTITIES_ANSWER = 12;
@@ -152,20 +151,15 @@ function readIdentities(answer: Buffer) {
     throw new Error(`its answer has ${fields.length} fields, expected two for each of ${count} keys`);
   const found: { readonly did: string; readonly publicKey: Buffer; readonly comment: string }[] = [];
   for (let at = 0; at < fields.length; at += 2) {
-    const [kind, publicKey] = stringsIn(fields[at] as Buffer);
+    const [kind, publicKey = Buffer.alloc(0)] = stringsIn(fields[at] as Buffer);
     if (kind?.toString('latin1') !== KEY_TYPE) continue;
-    if (publicKey?.length !== PUBLIC_KEY_BYTES)
-      throw new Error(`a key of its answer has ${publicKey?.length} bytes, expected ${PUBLIC_KEY_BYTES}`);
     found.push({ did: didKeyOf(publicKey), publicKey, comment: String(fields[at + 1]) });
   }
   return found;
 }
 
-/** The Ed25519 signature in the answer to a request to sign. */
+/** The signature in the answer to a request to sign, behind its type. Whoever signs verifies it. */
 function readSignature(answer: Buffer): Buffer {
-  const [kind, signature, ...more] = stringsIn(stringsIn(answer)[0] ?? answer);
-  if (kind?.toString('latin1') === KEY_TYPE && signature?.length === SIGNATURE_BYTES && more.length === 0)
-    return signature;
-  const found = JSON.stringify(String(kind).slice(0, 40));
-  throw new Error(`its signature is ${signature?.length} bytes of ${found}, and ${more.length} fields more`);
+  const [, signature = Buffer.alloc(0)] = stringsIn(stringsIn(answer)[0] ?? answer);
+  return signature;
 }

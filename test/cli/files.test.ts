@@ -158,7 +158,7 @@ describe('issue', () => {
       String(Date.now() + 60_000),
     ]);
     expect(code).toBe(2);
-    expect(stderr).toContain('it looks like milliseconds');
+    expect(stderr).toContain('expected Unix seconds, not milliseconds');
   });
 
   it('says who can revoke what has no status list index', async () => {
