@@ -47,18 +47,9 @@ export function asksForDetails(bundle: unknown): boolean {
   return isJsonObject(bundle) && Object.hasOwn(bundle, 'details') && bundle['details'] === true;
 }
 
-/** Makes the verdict for an outcome, as a value. */
+/** Makes the verdict for an outcome, as a value: a copy for the caller, which no later verdict shares. */
 export function toVerdict(outcome: Judgement, wantsDetails: boolean): Verdict {
-  const { binding } = outcome;
-  const bound = binding === null ? {} : { binding };
-  if (outcome.failure !== null) {
-    const { code, message, suggestion } = outcome.failure;
-    return { valid: false, error: { code, message, suggestion }, ...bound };
-  }
-  // A copy for the caller: changing it cannot change later verdicts.
-  const context = JSON.parse(contextJsonOf(outcome)) as VerdictContext;
-  const details = wantsDetails ? { details: detailsOf(outcome) } : {};
-  return { valid: true, context, ...bound, ...details };
+  return JSON.parse(toVerdictJson(outcome, wantsDetails)) as Verdict;
 }
 
 /** Makes the verdict for an outcome, as JSON. The context of a known chain is serialized only once. */
