@@ -6,12 +6,9 @@ export function coloursFor(stream: { readonly isTTY?: boolean }) {
   const { NO_COLOR, TERM } = process.env;
   const isColoured = stream.isTTY === true && (NO_COLOR ?? '') === '' && TERM !== 'dumb';
   // Of itself, `styleText` would also ask its own stream, and colour a pipe if FORCE_COLOR is set.
-  const style = (colour: 'bold' | 'dim' | 'red' | 'green' | 'yellow') => (text: string) =>
+  const style = (colour: 'bold' | 'dim' | 'red' | 'green') => (text: string) =>
     isColoured ? styleText(colour, text, { validateStream: false }) : text;
-  return {
-    ...{ bold: style('bold'), dim: style('dim') },
-    ...{ red: style('red'), green: style('green'), yellow: style('yellow') },
-  };
+  return { bold: style('bold'), dim: style('dim'), red: style('red'), green: style('green') };
 }
 
 /**

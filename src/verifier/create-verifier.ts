@@ -84,27 +84,26 @@ export async function openEngine(
     observer = {},
   }: { log?: RevocationLog; observer?: RevocationObserver & EngineObserver } = {},
 ): Promise<Engine> {
-  const { statusListBaseUrl: url, revocationStorePath: storePath, statusListIssuer: issuer } = settings;
-  const { workerThreads } = settings;
+  const { workerThreads, statusListBaseUrl: url } = settings;
   // Loaded only for workers: it loads Piscina, which takes a twentieth of the start.
   const pool = workerThreads === 0 ? null : await import('../signatures/pool.js');
   const redis = { url: settings.redisUrl, minReplicas: settings.revocationMinReplicas };
-  const revocation = await openRevocation({
-    ...(storePath === undefined ? {} : { storePath }),
-    ...(settings.revocationStore === 'redis' ? { redis } : {}),
-    ...(url === undefined
-      ? {}
+  const statusList =
+    url === undefined
+      ? undefined
       : {
-          statusList: {
-            url,
-            ttlSecs: settings.statusCacheTtlSecs,
-            maxStaleSecs: settings.statusMaxStaleSecs,
-            maxWaitMs: settings.statusFetchTimeoutMs,
-            form: settings.statusListForm,
-            clockSkewSecs: settings.clockSkewSecs,
-            ...(issuer === undefined ? {} : { issuer }),
-          },
-        }),
+          url,
+          issuer: settings.statusListIssuer,
+          form: settings.statusListForm,
+          ttlSecs: settings.statusCacheTtlSecs,
+          maxStaleSecs: settings.statusMaxStaleSecs,
+          maxWaitMs: settings.statusFetchTimeoutMs,
+          clockSkewSecs: settings.clockSkewSecs,
+        };
+  const revocation = await openRevocation({
+    storePath: settings.revocationStorePath,
+    redis: settings.revocationStore === 'redis' ? redis : undefined,
+    statusList,
     maxEntries: settings.revocationMaxEntries,
     log,
     observer,
@@ -175,10 +174,7 @@ export async function openReplays(
     redisTimeoutMs: timeoutMs,
     limitsAfterLoss,
     redisMayForget: mayForget,
-  }: Pick<
-    VerifierSettings,
-    'replayMaxEntries' | 'redisUrl' | 'redisTimeoutMs' | 'limitsAfterLoss' | 'redisMayForget'
-  >,
+  }: VerifierSettings,
   given: RevocationLog,
   scope: 'verify' | 'gate',
 ): Promise<ReplayStore | null> {

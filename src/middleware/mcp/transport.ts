@@ -70,15 +70,7 @@ function innerOf(endpoint: Connectable): Connectable {
 }
 
 function isConnectable(value: unknown): value is Connectable {
-  return hasMethod(value, 'connect');
-}
-
-/** Whether a value is an object with a method. */
-function hasMethod<Name extends string>(
-  value: unknown,
-  name: Name,
-): value is Record<Name, (...args: readonly unknown[]) => unknown> {
   return (
-    typeof value === 'object' && value !== null && name in value && typeof value[name as never] === 'function'
+    typeof value === 'object' && value !== null && 'connect' in value && typeof value.connect === 'function'
   );
 }
