@@ -12,3 +12,11 @@ export class CallScope<T> {
 }
 
 export const followsCalls: boolean = false;
+
+/** A channel without subscribers. */
+export function channel(_name: string): {
+  readonly hasSubscribers: boolean;
+  publish(message: unknown): void;
+} {
+  return { hasSubscribers: false, publish: () => undefined };
+}

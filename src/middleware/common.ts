@@ -2,10 +2,12 @@
 export { drsContext, findDrsContext, type DrsContext } from './context.js';
 export { BUNDLE_HEADER_ROOM, type Delegation } from './delegation.js';
 export {
+  REFUSAL,
   TOOL_CALL,
   type EventOptions,
   type Outcome,
   type Refusal,
+  type RefusalEvent,
   type RefusedCall,
   type ToolCallEvent,
 } from './events.js';

@@ -1,11 +1,15 @@
+import { channel } from '#call-scope';
 import type { Protocol } from '../gate/codes.js';
 import type { GateContext } from '../gate/context.js';
 import type { Denial } from '../gate/request.js';
 import type { JsonObject } from '../protocol/json.js';
 import { isAmount } from '../protocol/policy.js';
 
-/** The name of the event of an executed call. */
+/** The name of the event of an executed call, and of its `diagnostics_channel`. */
 export const TOOL_CALL = 'drs:tool-call';
+
+/** The name of the event of a refused call, and of its `diagnostics_channel`. */
+export const REFUSAL = 'drs:refusal';
 
 /**
  * How a call ended: `ok`; `error` if its handler failed (an HTTP status of 400 or more, a JSON-RPC error, a result
@@ -58,7 +62,12 @@ export interface RefusedCall {
   readonly observed: boolean;
 }
 
-/** Receivers of events. */
+/** What the diagnostics channel `drs:refusal` gets. */
+export interface RefusalEvent extends Refusal, RefusedCall {
+  readonly event: typeof REFUSAL;
+}
+
+/** Receivers of events, besides the `diagnostics_channel`s. */
 export interface EventOptions {
   /** Called with the event of each executed call. Its errors go to `onError`. */
   readonly onToolCall?: (event: ToolCallEvent) => unknown;
@@ -71,6 +80,9 @@ export interface EventOptions {
    */
   readonly onError?: (error: Error) => void;
 }
+
+const toolCalls = channel(TOOL_CALL);
+const refusals = channel(REFUSAL);
 
 /** Makes the event of an executed call. It contains only strings and numbers. */
 export function toolCallEvent(context: GateContext, args: JsonObject, outcome: Outcome): ToolCallEvent {
@@ -95,6 +107,7 @@ export function publishToolCall(
   event: ToolCallEvent,
   { onToolCall, eventSink, onError }: EventOptions,
 ): void {
+  toolCalls.publish(event);
   guarded(() => onToolCall?.(event), onError);
   guarded(() => eventSink?.write(`${JSON.stringify(event)}\n`), onError);
 }
@@ -110,12 +123,13 @@ export function publishRefusal(
   observed: boolean,
   { onRefused, onError }: EventOptions,
 ): void {
-  if (onRefused === undefined) return;
+  if (onRefused === undefined && !refusals.hasSubscribers) return;
   const { code, status, message, suggestion } = failure;
   const refusal: Refusal = Object.freeze({ code, status, message, suggestion });
   const at = new Date().toISOString();
   const call: RefusedCall = Object.freeze({ protocol, tool: requested, context, at, observed });
-  guarded(() => onRefused(refusal, call), onError);
+  refusals.publish(Object.freeze({ event: REFUSAL, ...refusal, ...call } satisfies RefusalEvent));
+  guarded(() => onRefused?.(refusal, call), onError);
 }
 
 /** Reports an error to `onError`. */

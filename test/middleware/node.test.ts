@@ -1,6 +1,8 @@
 import { spawnSync } from 'node:child_process';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import { request, type RequestListener } from 'node:http';
+import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import express from 'express';
 import { afterAll, afterEach, describe, expect, it, vi } from 'vitest';
@@ -292,8 +294,10 @@ describe('the event of an executed call', () => {
   });
   const call = (jti: string) => header(liveCall(chain, args, { jti }));
 
-  it('goes to the callback and the sink, once and with these fields', async () => {
-    const [told, lines]: [unknown[], string[]] = [[], []];
+  it('goes to the channel, the callback and the sink, once and with these fields', async () => {
+    const [published, told, lines]: [unknown[], unknown[], string[]] = [[], [], []];
+    const listener = (message: unknown) => published.push(message);
+    subscribe('drs:tool-call', listener);
     const { url } = await serve({
       onToolCall: (event) => told.push(event),
       eventSink: { write: (line) => lines.push(line) },
@@ -301,6 +305,8 @@ describe('the event of an executed call', () => {
     await send(url, [call('inv:one')], good);
     await send(url, [call('inv:two')], '{}');
     await eventually(() => expect(lines).toHaveLength(1));
+    unsubscribe('drs:tool-call', listener);
+    expect(published).toEqual([expected('inv:one')]);
     expect(told).toEqual([expected('inv:one')]);
     expect(Object.keys(told[0] as object)).toEqual(Object.keys(expected('')));
     expect(lines[0]).toMatch(/^\{.*\}\n$/);
@@ -356,6 +362,15 @@ describe('the event of an executed call', () => {
     await eventually(() => expect(onError).toHaveBeenCalledTimes(2));
     expect(onError).toHaveBeenCalledWith(expect.objectContaining({ message: 'subscriber' }));
     expect(write).toHaveBeenCalledTimes(2);
+  });
+
+  it('breaks no call where a subscriber of the channel throws; Node.js reports that by itself', () => {
+    const child = spawnSync(process.execPath, [fileURLToPath(new URL('events-child.mjs', import.meta.url))]);
+    expect(child.stdout.toString().trim().split('\n')).toEqual([
+      'second subscriber: search',
+      'the call goes on',
+      'uncaught: from a subscriber',
+    ]);
   });
 });
 

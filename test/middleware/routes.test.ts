@@ -1,3 +1,4 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import express from 'express';
 import { afterAll, afterEach, describe, expect, it, vi } from 'vitest';
 import {
@@ -176,13 +177,17 @@ describe('the context', () => {
 });
 
 describe('a refusal', () => {
-  it('leaves a trace in onRefused, with who it was where that is known', async () => {
+  it('leaves a trace: in onRefused and in the channel, with who it was where that is known', async () => {
     const onRefused = vi.fn();
+    const published: unknown[] = [];
+    const listener = (message: unknown) => published.push(message);
+    subscribe('drs:refusal', listener);
     const post = await serve({ tool: 'search', replayStore: createMemoryReplayStore(), onRefused });
     const one = signed(weather, { jti: 'inv:again' });
     await post(one);
     await post(one);
     await post(['X-Other', '1']);
+    unsubscribe('drs:refusal', listener);
     expect(onRefused.mock.calls).toEqual([
       [
         {
@@ -207,6 +212,10 @@ describe('a refusal', () => {
         expect.objectContaining({ code: 'MISSING_BUNDLE', status: 401 }),
         expect.objectContaining({ protocol: 'http', context: null }),
       ],
+    ]);
+    expect(published).toMatchObject([
+      { event: 'drs:refusal', code: 'REPLAY_DETECTED', protocol: 'http', context: { agent } },
+      { event: 'drs:refusal', code: 'MISSING_BUNDLE' },
     ]);
   });
 
