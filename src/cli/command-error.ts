@@ -27,14 +27,7 @@ export function refuseWrong(
 }
 
 // These codes are about the command's input. All others are verdicts on what it was asked to sign.
-const INPUT_CODES: ReadonlySet<IssueErrorCode> = new Set([
-  'INVALID_POLICY',
-  'INVALID_OPTION',
-  'INVALID_KEY',
-  'INVALID_BASE64URL',
-  'INVALID_JSON',
-  'MALFORMED_BUNDLE',
-]);
+const INPUT_CODES: ReadonlySet<IssueErrorCode> = new Set(['INVALID_POLICY', 'INVALID_OPTION', 'INVALID_KEY']);
 
 /**
  * What to do about errors of the library that say what was found and expected. By their names, since most commands do

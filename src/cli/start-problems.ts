@@ -74,11 +74,10 @@ async function tryRedis({
   const write = () => Promise.resolve();
   const link = new RedisLink({ url, keeps: 'what it is told', needsFile, write });
   try {
-    const { facts, isCluster } = await link.open();
-    const replicas = /^connected_slaves:(\d+)/m.exec(facts)?.[1];
-    if (!isCluster && replicas !== undefined && Number(replicas) < revocationMinReplicas)
+    await link.open();
+    if (link.replicas < revocationMinReplicas)
       throw new Error(
-        `REVOCATION_MIN_REPLICAS is ${revocationMinReplicas}, and the primary has ${replicas} replicas: nothing could be ` +
+        `REVOCATION_MIN_REPLICAS is ${revocationMinReplicas}, and the primary has ${link.replicas} replicas: nothing could be ` +
           'revoked; start more, or lower it',
       );
   } finally {
