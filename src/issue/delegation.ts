@@ -3,21 +3,14 @@ import type { InvocationClaims, ReceiptClaims } from '../protocol/claims.js';
 import { REGULATORY, REGULATORY_FORM, type Consent, type Regulatory } from '../protocol/consent.js';
 import type { JsonObject } from '../protocol/json.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
-import {
-  flag,
-  kindOf,
-  type FilledOptions,
-  type GivenOptions,
-  type Kind,
-  type Table,
-} from '../protocol/options.js';
+import { flag, kindOf, type FilledOptions, type GivenOptions, type Table } from '../protocol/options.js';
 import { show, showTime } from '../verify/codes.js';
 import type { Receipt } from '../verify/receipt.js';
 import { readInvocation } from '../verify/judge.js';
 import { orThrow, readChain, requireValid } from './chain.js';
 import { requireConsentText } from './consent.js';
 import { IssueError } from './issue-error.js';
-import { claim, clock, issueOptions, object, receipts, time } from './options.js';
+import { claim, clock, issueOptions, object, receipts, time, timeOrNever } from './options.js';
 import { requireKnownMembers, type IssuedPolicy } from './policy.js';
 import { SIGNER, signReceipt } from './signer.js';
 
@@ -42,7 +35,7 @@ const COMMON = {
    * End of the validity period; default: an hour after its start, or the parent's end if that is earlier. `null`
    * makes a standing delegation without an end, which is only allowed if the root type is not `human`.
    */
-  expiresAt: { kind: time as Kind<number | null> },
+  expiresAt: { kind: timeOrNever },
   /** The receipt's index in the status list. Without one, only operators can revoke the receipt, by its digest. */
   statusListIndex: { kind: claim<number>() },
   /** Default: `dr:` and a random UUID. */
