@@ -316,11 +316,8 @@ export class Incoming implements Asked, Answered {
     { maxBytes, ticket }: { readonly maxBytes: number; readonly ticket: Ticket },
   ): void {
     if (this.#reader !== null) this.#reader.take(chunk, isLast);
-    else if (chunk.length > maxBytes) this.#endReading('too_large');
-    else if (isLast && chunk.length <= MAX_TYPICAL_BYTES) this.#endReading(chunk, true);
-    else {
-      this.#openReader(ticket, maxBytes, (body) => this.#endReading(body)).take(chunk, isLast);
-    }
+    else if (isLast && chunk.length <= Math.min(MAX_TYPICAL_BYTES, maxBytes)) this.#endReading(chunk, true);
+    else this.#openReader(ticket, maxBytes, (body) => this.#endReading(body)).take(chunk, isLast);
   }
 
   #endReading(body: Buffer | BodyFault, isBorrowed = false): void {
