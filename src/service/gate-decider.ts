@@ -97,6 +97,7 @@ export async function openGate(
   const { list } = engine.revocation;
   const lists = statusListBaseUrl === undefined ? [] : [printableUrl(statusListBaseUrl)];
   const revocation = () => ({
+    // Since the status list was fetched.
     list_age_secs: list === null ? null : Math.max(0, Math.floor(list.ageSecs)),
     lists,
   });

@@ -13,14 +13,6 @@ const CONTEXT_TOKEN_TYPE = 'drs-context+jwt';
 /** Lifetime of a signed context in seconds: covers the way from gate to tool server, and small clock differences. */
 const LIFETIME_SECS = 30;
 
-/** The revocation data that the gate checked. */
-interface Revocation {
-  /** Seconds since the status list was fetched; `null` if none is configured. */
-  readonly list_age_secs: number | null;
-  /** The URLs of the status lists that were checked. */
-  readonly lists: readonly string[];
-}
-
 /** The claims of a signed context. */
 export type ContextClaims = ReturnType<typeof claimsOf>;
 
@@ -34,9 +26,9 @@ interface Actor {
  * Makes what signs contexts, so that a tool server behind a proxy can check that they come from the gate. Never exposes the key.
  *
  * @param seed the 32 bytes of an Ed25519 seed in base64url, like the member `d` of a key file
- * @param revocation called for each signed context
+ * @param revocation called for each signed context: the revocation data that the gate has checked
  */
-export function contextSignerOf(seed: string, revocation: () => Revocation) {
+export function contextSignerOf(seed: string, revocation: () => object) {
   const publicKey = Buffer.alloc(sodium.crypto_sign_PUBLICKEYBYTES);
   const secretKey = sodium.sodium_malloc(sodium.crypto_sign_SECRETKEYBYTES);
   const bytes = decodeBase64url(seed);
@@ -81,11 +73,7 @@ export function contextSignerOf(seed: string, revocation: () => Revocation) {
  *
  * @param iss the `did:key` of the gate's signing key
  */
-function claimsOf(
-  { context, call, chain, now }: AllowedCall<JudgedChain>,
-  iss: string,
-  revocation: Revocation,
-) {
+function claimsOf({ context, call, chain, now }: AllowedCall<JudgedChain>, iss: string, revocation: object) {
   const { receipts, invocation, limits } = chain;
   const toClaim = ({ receipt, microUsd }: RefundPart) => ({ receipt, micro_usd: microUsd });
   const { root_name, labels, agent, chain_depth, command, tool, binding = 'none' } = context;
