@@ -2,15 +2,16 @@ import { DRS_VERSION, INVOCATION_TYPE, RECEIPT_TYPE } from '../protocol/claims.j
 import type { InvocationClaims, ReceiptClaims } from '../protocol/claims.js';
 import { REGULATORY, REGULATORY_FORM, type Consent, type Regulatory } from '../protocol/consent.js';
 import type { JsonObject } from '../protocol/json.js';
-import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
-import { flag, kindOf, type FilledOptions, type GivenOptions, type Table } from '../protocol/options.js';
+import { DID_FORM, publicKeyOf } from '../protocol/did-key.js';
+import { flag, kindOf, type FilledOptions, type GivenOptions } from '../protocol/options.js';
+import type { Kind, Table } from '../protocol/options.js';
 import { show, showTime } from '../verify/codes.js';
 import type { Receipt } from '../verify/receipt.js';
 import { readInvocation } from '../verify/judge.js';
 import { orThrow, readChain, requireValid } from './chain.js';
 import { requireConsentText } from './consent.js';
 import { IssueError } from './issue-error.js';
-import { claim, clock, issueOptions, object, receipts, time, timeOrNever } from './options.js';
+import { claim, clock, issueOptions, object, receipts, time } from './options.js';
 import { requireKnownMembers, type IssuedPolicy } from './policy.js';
 import { SIGNER, signReceipt } from './signer.js';
 
@@ -19,6 +20,8 @@ const CORRECT_IT = 'Correct that option.';
 
 /** The default lifetime of a receipt: an hour. */
 const DEFAULT_LIFETIME_SECS = 3600;
+
+const timeOrNever: Kind<number | null> = time;
 
 const COMMON = {
   /** The issuer's key. */
@@ -266,7 +269,7 @@ function requireOrder({ claims: { nbf, exp } }: Receipt, subject: number): void 
 
 /** Requires that the delegate's DID resolves to a key. Otherwise the delegate could neither delegate nor invoke. */
 function requireResolvable(did: string): void {
-  if (DEFAULT_KEYS.publicKeyOf(did) !== null) return;
-  const found = `audience is ${show(did)}, expected ${DEFAULT_KEYS.expected}`;
+  if (publicKeyOf(did) !== null) return;
+  const found = `audience is ${show(did)}, expected ${DID_FORM}`;
   throw new IssueError('UNRESOLVABLE_DID', found, CORRECT_IT);
 }

@@ -26,9 +26,6 @@ export const time: Kind<number> = kindOf(
   `Unix seconds, not milliseconds, at most ${MAX_YEARS} years away`,
 );
 
-/** Unix seconds, or no end. */
-export const timeOrNever: Kind<number | null> = time;
-
 /** No verifier can be told to take more. */
 const MAX_RECEIPTS = 1024;
 

@@ -28,7 +28,7 @@ const WRONG: readonly Row[] = [
     ['x'],
     named,
     { DRS_TRUSTED_ROOT: 'x' },
-    'mean --trusted-root (DRS_TRUSTED_ROOTS)?',
+    'expected --trusted-root (DRS_TRUSTED_ROOTS): unset it',
   ],
   ['with a variable of the service', ['x'], named, { DRS_GRPC_PORT: '1' }, 'DRS_GRPC_PORT is not a variable'],
   ['with a variable of nobody', ['x'], named, { DRS_ACME: '1' }, 'DRS_ACME is not a variable'],

@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
 import { verifyCheck } from '../../src/signatures/in-thread.js';
 import { Failure } from '../../src/verify/codes.js';
 import { openClaims, proveClaims, readReceipts } from '../../src/verify/judge.js';
@@ -13,7 +12,7 @@ function judge(jwts: readonly string[], now: number, rules: typeof RULES) {
   const receipts = readReceipts(jwts, NO_MEMORY);
   if (receipts instanceof Failure) return receipts;
   const signed = { receipts, chain: null, invocation: null };
-  const plan = openClaims(signed, DEFAULT_KEYS);
+  const plan = openClaims(signed);
   return plan instanceof Failure ? plan : proveClaims(signed, plan, plan.checks.map(verifyCheck), now, rules);
 }
 const withClaims = (claims: Overrides) => makeChain(3, { 1: claims }).receipts;
