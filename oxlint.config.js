@@ -70,7 +70,15 @@ const folderRules = Object.entries(mayImport).map(([folder, others]) => {
     { regex: '/verify/blocks/', message: 'src/verify/judge.ts is the way in' },
     { regex: '^uWebSockets\\.js$', message: 'only src/service talks to uWebSockets.js' },
     { group: ['node:*', '!node:buffer', '!node:crypto'], message: 'protocol, verify and gate do no I/O' },
-  ].filter((_, rule) => [true, folder !== 'verify', folder !== 'service', pure.includes(folder)][rule]);
+    {
+      regex: '/did-key\\.js$',
+      importNames: ['publicKeyOf'],
+      message: 'ask a KeyResolver for keys: another resolver may find them elsewhere than in the DID',
+    },
+  ].filter(
+    (_, rule) =>
+      [true, folder !== 'verify', folder !== 'service', pure.includes(folder), folder !== 'protocol'][rule],
+  );
   return { files: [`src/${folder}/**`], rules: { 'no-restricted-imports': ['error', { patterns }] } };
 });
 

@@ -7,7 +7,7 @@ import type { Command } from 'commander';
 import { didOfJwk, importKey, IssueError, type Signer } from '../issue/index.js';
 import { SigningKey } from '../issue/signing-key.js';
 import { isJsonObject, type JsonObject } from '../protocol/json.js';
-import { DID_FORM, publicKeyOf } from '../protocol/did-key.js';
+import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { sodium } from '../signatures/sodium.js';
 import { CommandError } from './command-error.js';
 import { parseJson, readText } from './files.js';
@@ -164,9 +164,9 @@ export async function readSigner(
  */
 export async function readDid(didOrFile: string): Promise<string> {
   if (!didOrFile.startsWith('did:')) return readJwk(didOrFile, 'a key (JWK)', didOfJwk);
-  if (publicKeyOf(didOrFile) !== null) return didOrFile;
+  if (DEFAULT_KEYS.publicKeyOf(didOrFile) !== null) return didOrFile;
   throw new CommandError(
-    `${didOrFile} is not ${DID_FORM}`,
+    `${didOrFile} is not ${DEFAULT_KEYS.expected}`,
     'give the DID that `npx drs-verify keygen` printed, or the name of a .pub file',
   );
 }

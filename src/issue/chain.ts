@@ -1,4 +1,5 @@
 import { verifyAll } from '#ed25519';
+import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { Failure } from '../verify/codes.js';
 import { openClaims, proveClaims, readReceipts } from '../verify/judge.js';
 import { NO_MEMORY } from '../verify/parts.js';
@@ -47,7 +48,7 @@ export async function requireValid(
     const expected = `at most ${MAX_CHAIN_DEPTH}`;
     throw refusal('CHAIN_TOO_DEEP', { subject: 'bundle', member: 'receipts', claimed: length, expected });
   }
-  const plan = orThrow(openClaims({ receipts, chain: null, invocation }));
+  const plan = orThrow(openClaims({ receipts, chain: null, invocation }, DEFAULT_KEYS));
   const known = plan.checks.map(({ jwt }) => jwt === signed || proved.has(jwt));
   const found = await verifyAll(plan.checks.filter((_, at) => !known[at]));
   for (const [at, { jwt }] of plan.checks.entries()) {

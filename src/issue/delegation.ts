@@ -2,7 +2,7 @@ import { DRS_VERSION, INVOCATION_TYPE, RECEIPT_TYPE } from '../protocol/claims.j
 import type { InvocationClaims, ReceiptClaims } from '../protocol/claims.js';
 import { REGULATORY, REGULATORY_FORM, type Consent, type Regulatory } from '../protocol/consent.js';
 import type { JsonObject } from '../protocol/json.js';
-import { DID_FORM, publicKeyOf } from '../protocol/did-key.js';
+import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { flag, kindOf, type FilledOptions, type GivenOptions } from '../protocol/options.js';
 import type { Kind, Table } from '../protocol/options.js';
 import { show, showTime } from '../verify/codes.js';
@@ -269,7 +269,7 @@ function requireOrder({ claims: { nbf, exp } }: Receipt, subject: number): void 
 
 /** Requires that the delegate's DID resolves to a key. Otherwise the delegate could neither delegate nor invoke. */
 function requireResolvable(did: string): void {
-  if (publicKeyOf(did) !== null) return;
-  const found = `audience is ${show(did)}, expected ${DID_FORM}`;
+  if (DEFAULT_KEYS.publicKeyOf(did) !== null) return;
+  const found = `audience is ${show(did)}, expected ${DEFAULT_KEYS.expected}`;
   throw new IssueError('UNRESOLVABLE_DID', found, CORRECT_IT);
 }

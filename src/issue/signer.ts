@@ -1,9 +1,10 @@
 import { verifyAll } from '#ed25519';
 import { encodeBase64url, encodeUtf8 } from '#platform';
-import { DID_FORM, didKeyOf, publicKeyOf } from '../protocol/did-key.js';
+import { didKeyOf } from '../protocol/did-key.js';
 import { toJcs } from '../protocol/jcs.js';
 import type { JsonValue } from '../protocol/json.js';
 import { ISSUED_HEADER } from '../protocol/jwt.js';
+import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { having } from '../protocol/options.js';
 import type { Subject } from '../verify/codes.js';
 import { invalidKey, refusal } from './issue-error.js';
@@ -75,10 +76,10 @@ const SIGNATURE_BYTES = 64;
  */
 async function signInput(input: string, key: Signer): Promise<string> {
   const did: unknown = key.did;
-  const publicKey = typeof did === 'string' ? publicKeyOf(did) : null;
+  const publicKey = typeof did === 'string' ? DEFAULT_KEYS.publicKeyOf(did) : null;
   if (publicKey === null) {
     throw invalidKey(
-      `the did of the signer is ${JSON.stringify(String(did).slice(0, 100))}, expected ${DID_FORM}`,
+      `the did of the signer is ${JSON.stringify(String(did).slice(0, 100))}, expected ${DEFAULT_KEYS.expected}`,
       'make it with didOfJwk() from the public key',
     );
   }

@@ -1,6 +1,6 @@
 import type { ChainVerdict } from '../gate/decide.js';
 import { isCommandPath } from '../protocol/claims.js';
-import { did } from '../protocol/did-key.js';
+import { did } from '../protocol/key-resolver.js';
 import {
   callback,
   count,

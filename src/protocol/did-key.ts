@@ -1,5 +1,4 @@
 import { decodeBase58, encodeBase58 } from './base58.js';
-import { text } from './options.js';
 
 /** Bytes of an Ed25519 public key. */
 export const PUBLIC_KEY_BYTES = 32;
@@ -49,9 +48,3 @@ export function didKeyOf(publicKey: Uint8Array): string {
   }
   return PREFIX + encodeBase58(Uint8Array.of(...ED25519_PUB, ...publicKey));
 }
-
-/** The DIDs that resolve, in words, for error messages: "expected …". */
-export const DID_FORM = 'a did:key of an Ed25519 key';
-
-/** The kind of options that are a DID. */
-export const did = text(DID_FORM, (value) => publicKeyOf(value) !== null);

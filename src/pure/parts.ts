@@ -1,4 +1,5 @@
 import type { SignatureCheck } from '../protocol/jwt.js';
+import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { having, readOptions, type GivenOptions, type Table } from '../protocol/options.js';
 import { readGivenRoots } from '../trust/given-roots.js';
 import { RULE_OPTIONS } from '../verifier/rules.js';
@@ -47,6 +48,7 @@ export function pureParts(given: PureOptions): JudgeParts {
       trustedRoots: trustedRoots === undefined ? null : read.roots,
     },
     cache: NO_MEMORY,
+    keys: DEFAULT_KEYS,
     signatures: { verify: (checks) => checks.map((check) => verifyCheck(sodium, check)) },
     revocation: { refreshIfStale: () => null, view: revocation },
     clock,

@@ -1,5 +1,5 @@
 import { isJsonObject, parseStrictJson, type JsonObject } from '../protocol/json.js';
-import { DID_FORM, publicKeyOf } from '../protocol/did-key.js';
+import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { isCount } from '../protocol/policy.js';
 import { show, showTime } from '../verify/codes.js';
 import { printableJson } from '../verify/unprintable.js';
@@ -61,7 +61,9 @@ export function readAsked(value: unknown, nowMs: number = Date.now()): Asked | s
     return `exp is ${showTime(asked.exp ?? 0)}, expected the end of a receipt that has not run out; leave it out if it is not known`;
   if (typeof asked.target === 'number' || !asked.target.startsWith('did:')) return asked;
   // A slip in a DID would end nothing.
-  return publicKeyOf(asked.target) === null ? `did is ${show(asked.target)}, expected ${DID_FORM}` : asked;
+  return DEFAULT_KEYS.publicKeyOf(asked.target) === null
+    ? `did is ${show(asked.target)}, expected ${DEFAULT_KEYS.expected}`
+    : asked;
 }
 
 // Receipts are accepted for up to a day after their `exp` (CLOCK_SKEW_SECS). One more day is for clocks that are wrong.

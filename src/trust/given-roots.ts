@@ -1,5 +1,5 @@
 import type { JsonValue } from '../protocol/json.js';
-import { did } from '../protocol/did-key.js';
+import { did } from '../protocol/key-resolver.js';
 import { listOf, type Kind } from '../protocol/options.js';
 import type { Root } from '../verify/parts.js';
 import { readRoot, sentence, type TrustedRoot } from './read-root.js';

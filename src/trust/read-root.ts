@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonValue } from '../protocol/json.js';
-import { DID_FORM, publicKeyOf } from '../protocol/did-key.js';
+import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { KNOWN_POLICY_MEMBERS, isKnownMember, readPolicy, type Policy } from '../protocol/policy.js';
 import type { ReadPolicy } from '../verify/attenuation.js';
 import { show } from '../verify/codes.js';
@@ -72,7 +72,7 @@ export function readRoot(value: JsonValue, path: Fault['path'] = []): ReadRoot |
   const [did, name, policy, labels] = (['did', 'name', 'policy', 'labels'] as const).map(
     (member) => own(value, member) as JsonValue | undefined,
   );
-  if (typeof did !== 'string' || publicKeyOf(did) === null) wrong(DID_FORM, 'did');
+  if (typeof did !== 'string' || DEFAULT_KEYS.publicKeyOf(did) === null) wrong(DEFAULT_KEYS.expected, 'did');
   if (name !== undefined && !isText(name)) wrong(TEXT, 'name');
   const timeOf = (member: 'not_before' | 'not_after', edge: 'start' | 'end') => {
     const text = own(value, member);

@@ -1,3 +1,4 @@
+import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { useInvocation, type ReplayObserver, type ReplayRules, type ReplayStore } from '../usage/index.js';
 import type { Revocation } from '../revocation/index.js';
 import type { SignatureObserver, SignatureVerifier } from '../signatures/signature-verifier.js';
@@ -50,7 +51,7 @@ export class Engine {
         serverIdentity: serverIdentity === 'any' ? null : (serverIdentity ?? null),
         trustedRoots: roots,
       },
-      ...{ cache: this.cache, signatures, revocation },
+      ...{ cache: this.cache, keys: DEFAULT_KEYS, signatures, revocation },
       clock,
       requiresBinding: settings.requireBinding,
       use:

@@ -1,4 +1,4 @@
-import { did } from '../protocol/did-key.js';
+import { did } from '../protocol/key-resolver.js';
 import {
   count,
   flag,

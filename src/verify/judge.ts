@@ -1,3 +1,4 @@
+import type { KeyResolver } from '../protocol/key-resolver.js';
 import { bind, checkBinding, type Binding, type Body } from './binding.js';
 import { checkCallLinkage, checkReceiptLinkage, checkStructure } from './blocks/a-b-form.js';
 import { checkSignatures, planSignatures, type SignaturePlan, type Signed } from './blocks/c-signatures.js';
@@ -49,9 +50,11 @@ export type Judgement =
  * @example const { failure } = await judge({ bundle, body: { kind: 'text', text } }, parts);
  */
 export async function judge(call: Call, parts: JudgeParts): Promise<Judgement> {
-  const { rules, cache, signatures, revocation, clock, requiresBinding, use } = parts;
+  const { rules, cache, keys, signatures, revocation, clock, requiresBinding, use } = parts;
   // Compared with NaN, nothing has expired.
   if (!Number.isFinite(call.now ?? 0)) throw new TypeError(`now is ${show(call.now)}, expected Unix seconds`);
+  const keysVersion = keys.version;
+  cache.keepFor(keysVersion);
 
   const structure = checkStructure(call.bundle, rules, cache); // A
   if (structure instanceof Failure) return refused(structure);
@@ -60,17 +63,19 @@ export async function judge(call: Call, parts: JudgeParts): Promise<Judgement> {
   const unlinked = (known === null ? checkReceiptLinkage(receipts) : null) ?? checkCallLinkage(structure); // B
   if (unlinked !== null) return refused(unlinked);
 
-  const plan = planSignatures(structure);
+  const plan = planSignatures(structure, keys);
   const verifying = signatures.verify(plan.checks, call.isWanted);
   const verified = verifying instanceof Promise ? await verifying : verifying;
-  const unsigned = checkSignatures(structure, plan, verified, cache); // C
+  // If the keys changed meanwhile, nothing is cached: the signatures were verified under the old ones.
+  const memory = keysVersion === keys.version ? cache : null;
+  const unsigned = checkSignatures(structure, plan, verified, memory); // C
   if (unsigned !== null) return refused(unsigned);
 
   let now = call.now ?? clock();
   let root = checkTrust(structure, now, rules); // D, E
   if (root instanceof Failure) return refused(root);
-  const chain = known ?? new Chain(receipts);
-  if (known === null) cache.addChain(chain);
+  const chain = known ?? new Chain(receipts, keys);
+  if (known === null) memory?.addChain(chain);
 
   const fetching = chain.isRevocable ? revocation.refreshIfStale() : null;
   if (fetching !== null && call.mayWait?.() !== false) {
@@ -126,12 +131,12 @@ function rootOf(roots: Roots | null, { claims }: Receipt): Root | null {
  * Blocks A and B for receipts, and for an invocation under them if there is one, where there is no bundle: whoever issues
  * asks, and the inspector. Nothing is cached.
  */
-export function openClaims(signed: Signed): SignaturePlan | Failure {
+export function openClaims(signed: Signed, keys: KeyResolver): SignaturePlan | Failure {
   const { receipts, invocation } = signed;
   return (
     checkReceiptLinkage(receipts) ??
     (invocation === null ? null : checkCallLinkage({ receipts, invocation })) ??
-    planSignatures(signed)
+    planSignatures(signed, keys)
   );
 }
 

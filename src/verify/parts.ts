@@ -1,4 +1,5 @@
 import type { SignatureCheck } from '../protocol/jwt.js';
+import type { KeyResolver } from '../protocol/key-resolver.js';
 import type { ReadPolicy } from './attenuation.js';
 import type { Failure } from './codes.js';
 import type { CountedLimits, LimitLeft } from './limits.js';
@@ -8,6 +9,7 @@ import type { Chain, Invocation, Receipt } from './receipt.js';
 export interface JudgeParts {
   readonly rules: Rules;
   readonly cache: ReceiptMemory;
+  readonly keys: KeyResolver;
   readonly signatures: {
     /** For each check, whether its signature verifies: at once, or later. */
     verify(checks: readonly SignatureCheck[], isWanted?: () => boolean): boolean[] | Promise<boolean[]>;
@@ -110,6 +112,7 @@ export const NOTHING_REVOKED: RevocationView = {
 
 /** What a judge remembers of receipts and chains that verified. `ReceiptCache` has what each of them promises. */
 export interface ReceiptMemory {
+  keepFor(keysVersion: number): void;
   getReceipt(jwt: string): Receipt | null;
   getChain(jwts: readonly string[]): Chain | null;
   addReceipt(receipt: Receipt): void;
@@ -118,6 +121,7 @@ export interface ReceiptMemory {
 
 /** Remembers nothing: for receipts that are read once, and for pages that a cache would make larger. */
 export const NO_MEMORY: ReceiptMemory = {
+  keepFor: () => undefined,
   getReceipt: () => null,
   getChain: () => null,
   addReceipt: () => undefined,

@@ -33,8 +33,8 @@ const FULL = 0.9;
 
 /**
  * Receipts whose signature has verified, and chains whose receipts passed every check that concerns receipts alone. Both
- * are found by their exact JWTs, and depend only on these: a `did:key` is its key. The cache holds nothing that depends on
- * time or a call, and of revocation only `Chain.clearOf`.
+ * are found by their exact JWTs, and depend only on these and the issuers' keys: see {@link keepFor}. The cache holds
+ * nothing that depends on time or a call, and of revocation only `Chain.clearOf`.
  *
  * One LRU, bounded in bytes. An entry counts everything that it holds, and does not refer to other entries. Once the
  * cache is full, a receipt enters when it is seen for the second time. So a chain that is used once costs nothing, and
@@ -45,6 +45,8 @@ export class ReceiptCache implements ReceiptMemory {
   readonly #fullBytes: number;
   // Marks of receipts that were seen once. If two share a mark, one of them enters the cache one use later.
   readonly #seen: Uint32Array;
+  /** See {@link keepFor}. */
+  #keysVersion = 0;
   #hits = 0;
   #misses = 0;
   #evictions = 0;
@@ -77,6 +79,16 @@ export class ReceiptCache implements ReceiptMemory {
       chains: this.#chains,
       bytes: this.#entries?.calculatedSize ?? 0,
     };
+  }
+
+  /**
+   * Call this before a verification asks for entries: they are kept while the keys stay the same, and all forgotten
+   * when a key has changed, since their signatures were verified under the old ones.
+   */
+  keepFor(keysVersion: number): void {
+    if (keysVersion === this.#keysVersion) return;
+    this.#keysVersion = keysVersion;
+    this.#entries?.clear();
   }
 
   /** The receipt with exactly this JWT, if its signature is known to verify. */

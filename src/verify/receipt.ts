@@ -3,7 +3,7 @@ import type { InvocationClaims, ReceiptClaims } from '../protocol/claims.js';
 import { CONSENT_MEMBERS, copyOf, REGULATORY, type Consent, type Regulatory } from '../protocol/consent.js';
 import { digestOf, parseCompactJwt, type CompactJwt } from '../protocol/jwt.js';
 import type { JsonObject } from '../protocol/json.js';
-import { publicKeyOf } from '../protocol/did-key.js';
+import type { KeyResolver } from '../protocol/key-resolver.js';
 import { limitsOf, type CountedLimits, type ReachedLimit } from './limits.js';
 import { isKnownMember, type Policy, type PolicyLimit } from '../protocol/policy.js';
 
@@ -106,7 +106,7 @@ export class Chain {
   readonly invokerKey: Uint8Array | null;
 
   /** @param receipts not empty */
-  constructor(receipts: readonly Receipt[]) {
+  constructor(receipts: readonly Receipt[], keys: KeyResolver) {
     this.receipts = receipts;
     this.root = receipts[0] as Receipt;
     this.leaf = receipts.at(-1) as Receipt;
@@ -117,7 +117,7 @@ export class Chain {
       chain_depth: receipts.length,
       leaf_policy: this.leaf.policy,
     });
-    this.invokerKey = publicKeyOf(this.leaf.claims.aud);
+    this.invokerKey = keys.publicKeyOf(this.leaf.claims.aud);
   }
 
   /** Whether these are, character for character, the receipts of this chain. */

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { base58 } from '@scure/base';
 import { didKeyOf, publicKeyOf } from '../../src/protocol/did-key.js';
+import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
 import { readVectors } from '../support/vectors.js';
 
 describe('did:key', () => {
@@ -39,6 +40,10 @@ describe('did:key', () => {
       expect(other).toHaveLength(56);
       expect(publicKeyOf(other)).toBeNull();
     }
+  });
+
+  it('names itself in a proof', () => {
+    expect(DEFAULT_KEYS.verificationMethodOf('did:key:zAbc')).toBe('did:key:zAbc#zAbc');
   });
 
   it('refuses a key of another length', () => {

@@ -2,13 +2,13 @@ import { once } from 'node:events';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Agent } from 'undici';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
 import {
   openRevocation,
   type Revocation,
   type RevocationOptions,
   type StatusListOptions,
 } from '../../src/revocation/index.js';
-import { DID_KEYS } from '../../src/revocation/lists/read-status-list.js';
 import { ListServer } from './list-server.js';
 import { listWith, credentialWith, newIssuer, toJwt } from './lists.js';
 import { asked } from './entries.js';
@@ -486,7 +486,7 @@ describe('what an operator sees', () => {
     const signer = newIssuer();
     const issuer = signer.did;
     server.serve('application/vc+jwt', await toJwt(credentialWith([7], { issuer }), signer));
-    const broken = vi.spyOn(DID_KEYS, 'publicKeyOf').mockImplementation(() => {
+    const broken = vi.spyOn(DEFAULT_KEYS, 'publicKeyOf').mockImplementation(() => {
       throw new Error('out of order');
     });
     const revocation = await open({ issuer });

@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import { generateKeyPair, CompactSign } from 'jose';
 import { describe, expect, test } from 'vitest';
 import { publicKeyOf } from '../../src/protocol/did-key.js';
+import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
 import { isBitSet } from '../../src/revocation/lists/bitstring.js';
 import { readStatusList } from '../../src/revocation/lists/read-status-list.js';
 import { bitsWith, credentialWith, encode, newIssuer, toJwt, withProof } from './lists.js';
@@ -405,6 +406,7 @@ test('the eddsa-jcs-2022 vector of W3C vc-di-eddsa verifies', async () => {
     proof,
   };
   const keys = {
+    ...DEFAULT_KEYS,
     publicKeyOf: () => publicKeyOf(`did:key:${key}`),
     verificationMethodOf: () => proof.verificationMethod,
   };

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
 import { parseBundleText, ReceiptCache } from '../../src/verify/receipt-cache.js';
 import { Chain } from '../../src/verify/receipt.js';
 import { invoke, makeChain } from '../support/chain.js';
@@ -10,7 +11,7 @@ const other = makeChain(3);
 const list = JSON.stringify(known.receipts);
 
 const cache = new ReceiptCache(1e6);
-const chain = new Chain(receiptsOf(known.receipts));
+const chain = new Chain(receiptsOf(known.receipts), DEFAULT_KEYS);
 for (const receipt of chain.receipts) cache.addReceipt(receipt);
 cache.addChain(chain);
 
@@ -34,6 +35,15 @@ describe('reading a bundle of a known chain', () => {
     expect(body.document['body']).toEqual({ a: 1 });
     expect(body.text.length).toBeLessThan(text.length - list.length + 50);
     expect(cache.getChain((bundle as { receipts: string[] }).receipts)).toBe(chain);
+  });
+
+  it('parses the receipts once the keys have changed', () => {
+    const forgetful = new ReceiptCache(1e6);
+    forgetful.addReceipt(chain.leaf);
+    forgetful.addChain(chain);
+    expect(forgetful.findJwts(list, 1, list.length - 1)).toEqual(known.receipts);
+    forgetful.keepFor(1);
+    expect(forgetful.findJwts(list, 1, list.length - 1)).toBeNull();
   });
 
   it.each([

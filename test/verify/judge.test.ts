@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
 import { InThreadVerifier } from '../../src/signatures/in-thread.js';
 import { judge, type Call } from '../../src/verify/judge.js';
 import { ReceiptCache } from '../../src/verify/receipt-cache.js';
@@ -20,7 +21,7 @@ function openJudge(remote: RemoteStatus, more: Partial<JudgeParts> = {}) {
       serverIdentity: null,
       trustedRoots: null,
     },
-    ...{ cache: new ReceiptCache(1e6), signatures: new InThreadVerifier() },
+    ...{ cache: new ReceiptCache(1e6), keys: DEFAULT_KEYS, signatures: new InThreadVerifier() },
     revocation: {
       refreshIfStale: () => {
         steps.push('refreshIfStale');

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
 import { ReceiptCache } from '../../src/verify/receipt-cache.js';
 import { Chain, type Receipt } from '../../src/verify/receipt.js';
 import { CONSENT, makeChain, type Overrides } from '../support/chain.js';
@@ -39,12 +40,12 @@ describe('the receipt cache', () => {
 
   it('finds a chain by the whole text of all its receipts only', () => {
     const cache = new ReceiptCache(1e6);
-    const chain = new Chain(receiptsOf(some));
+    const chain = new Chain(receiptsOf(some), DEFAULT_KEYS);
     cache.addChain(chain);
     expect(cache.getChain(some)).toBeNull();
     cache.addReceipt(chain.leaf);
     cache.addChain(chain);
-    cache.addChain(new Chain(receiptsOf(some)));
+    cache.addChain(new Chain(receiptsOf(some), DEFAULT_KEYS));
     expect(cache.getChain(some)).toBe(chain);
     expect(cache.stats).toMatchObject({ hits: 4, receipts: 1, chains: 1 });
     const others: (readonly string[])[] = [
@@ -61,9 +62,10 @@ describe('the receipt cache', () => {
 
   it('is off at 0 bytes', () => {
     const cache = new ReceiptCache(0);
+    cache.keepFor(1);
     const receipts = receiptsOf(some);
     cache.addReceipt(receipts[0] as Receipt);
-    cache.addChain(new Chain(receipts));
+    cache.addChain(new Chain(receipts, DEFAULT_KEYS));
     expect([cache.getReceipt(some[0] as string), cache.getChain(some)]).toEqual([null, null]);
     expect(cache.stats).toMatchObject({ receipts: 0, chains: 0, bytes: 0 });
   });
@@ -72,16 +74,28 @@ describe('the receipt cache', () => {
     const cache = new ReceiptCache(500);
     const receipts = receiptsOf(some);
     cache.addReceipt(receipts[0] as Receipt);
-    cache.addChain(new Chain(receipts));
+    cache.addChain(new Chain(receipts, DEFAULT_KEYS));
     expect(cache.stats).toMatchObject({ receipts: 0, chains: 0, bytes: 0 });
   });
 
   it('counts no chain that is larger than itself, though its last receipt is not', () => {
-    const chain = new Chain(receiptsOf(some));
+    const chain = new Chain(receiptsOf(some), DEFAULT_KEYS);
     const cache = new ReceiptCache(2 * bytesOf([chain.leaf]));
     cache.addReceipt(chain.leaf);
     cache.addChain(chain);
     expect(cache.stats).toMatchObject({ receipts: 1, chains: 0 });
+  });
+
+  it('forgets everything when the keys change, which is no eviction', () => {
+    const cache = new ReceiptCache(1e6);
+    const chain = new Chain(receiptsOf(some), DEFAULT_KEYS);
+    cache.keepFor(1);
+    cache.addReceipt(chain.leaf);
+    cache.addChain(chain);
+    cache.keepFor(1);
+    expect(cache.stats).toMatchObject({ receipts: 1, chains: 1 });
+    cache.keepFor(2);
+    expect(cache.stats).toMatchObject({ receipts: 0, chains: 0, bytes: 0, evictions: 0 });
   });
 
   it.each<[string, (text: string) => Overrides]>([
@@ -137,7 +151,7 @@ describe('the receipt cache', () => {
     const entries = (count: number) => ({ allowed_tools: Array<string>(count).fill('ab') });
     expect(besidesJwt(entries(101)) - besidesJwt(entries(1))).toBeGreaterThanOrEqual(100 * (2 + 24));
 
-    const chain = new Chain(receiptsOf(some));
+    const chain = new Chain(receiptsOf(some), DEFAULT_KEYS);
     const cache = new ReceiptCache(1e6);
     cache.addReceipt(chain.leaf);
     cache.addChain(chain);
@@ -151,7 +165,7 @@ describe('the receipt cache', () => {
       ...string[][],
     ];
     const add = (cache: ReceiptCache, jwts: string[]) => {
-      const chain = new Chain(receiptsOf(jwts));
+      const chain = new Chain(receiptsOf(jwts), DEFAULT_KEYS);
       cache.addReceipt(chain.leaf);
       cache.addChain(chain);
       return chain;
@@ -200,7 +214,7 @@ describe('the receipt cache', () => {
             // As the pipeline does: what the cache knows is used, the rest is new.
             const receipts = receiptsOf(jwts).map((receipt) => cache.getReceipt(receipt.jwt) ?? receipt);
             for (const receipt of receipts) cache.addReceipt(receipt);
-            if (cache.getChain(jwts) === null) cache.addChain(new Chain(receipts));
+            if (cache.getChain(jwts) === null) cache.addChain(new Chain(receipts, DEFAULT_KEYS));
             for (let use = 0; use < uses; use++) {
               cache.getChain(jwts);
               cache.getReceipt(jwts.at(-1) as string);

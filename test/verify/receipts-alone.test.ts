@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
 import { verifyCheck } from '../../src/signatures/in-thread.js';
 import { Failure } from '../../src/verify/codes.js';
 import { openClaims, proveClaims, readReceipts } from '../../src/verify/judge.js';
@@ -12,7 +13,7 @@ function judge(jwts: readonly string[], now: number, rules: typeof RULES) {
   const receipts = readReceipts(jwts, NO_MEMORY);
   if (receipts instanceof Failure) return receipts;
   const signed = { receipts, chain: null, invocation: null };
-  const plan = openClaims(signed);
+  const plan = openClaims(signed, DEFAULT_KEYS);
   return plan instanceof Failure ? plan : proveClaims(signed, plan, plan.checks.map(verifyCheck), now, rules);
 }
 const withClaims = (claims: Overrides) => makeChain(3, { 1: claims }).receipts;

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
 import { checkRevocation } from '../../src/verify/blocks/revocation.js';
 import { Chain, type Receipt } from '../../src/verify/receipt.js';
 import type { RemoteStatus, RevocationView } from '../../src/verify/parts.js';
@@ -15,6 +16,7 @@ const chainWith = (indices: Readonly<Record<number, number>>) =>
         ),
       ).receipts,
     ),
+    DEFAULT_KEYS,
   );
 
 /** What the remote list says of 7; of every other index it says that it is not revoked. */

@@ -237,7 +237,7 @@ function judgeReceipts(jwts: readonly string[], parts: JudgeParts, now: number):
   const receipts = readReceipts(jwts, NO_MEMORY);
   if (receipts instanceof Failure) return receipts;
   const signed = { receipts, chain: null, invocation: null };
-  const plan = openClaims(signed);
+  const plan = openClaims(signed, parts.keys);
   if (plan instanceof Failure) return plan;
   const verified = parts.signatures.verify(plan.checks);
   return proveClaims(signed, plan, Array.isArray(verified) ? verified : [], now, parts.rules);

@@ -1,6 +1,6 @@
 // What only a service knows, as somebody pastes it: what has been used of limits, what is revoked locally, whom it trusts.
 import { parseStrictJson, isJsonObject, type JsonValue } from '../../src/protocol/json.js';
-import { publicKeyOf } from '../../src/protocol/did-key.js';
+import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
 import { Entries } from '../../src/revocation/entries.js';
 import { readEntry } from '../../src/revocation/entry.js';
 import { readGivenRoots } from '../../src/trust/given-roots.js';
@@ -85,7 +85,7 @@ export interface GivenRoots {
 export function readRoots(text: string): GivenRoots {
   if (text.trimStart().startsWith('{')) return readRootLines(text);
   const given = text.split(/[\s,]+/).filter((did) => did !== '');
-  const isDid = (did: string) => publicKeyOf(did) !== null;
+  const isDid = (did: string) => DEFAULT_KEYS.publicKeyOf(did) !== null;
   const odd = given.filter((did) => !isDid(did));
   return {
     roots: given.filter(isDid),

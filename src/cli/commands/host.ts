@@ -2,7 +2,7 @@ import path from 'node:path';
 import { Argument, type Command } from 'commander';
 import { openDelegations } from '../../relay/delegations.js';
 import { destinationOf } from '../../relay/destination.js';
-import { publicKeyOf } from '../../protocol/did-key.js';
+import { DEFAULT_KEYS } from '../../protocol/key-resolver.js';
 import { BUILD } from '../../service/observe/build-info.js';
 import { readChainFile } from '../files.js';
 import { CommandError, refuseWrong } from '../command-error.js';
@@ -213,7 +213,7 @@ async function entryOf(server: readonly string[], options: HostOptions): Promise
 }
 
 function requireWay(server: readonly string[], { chain, to, trustedRoot, state, headerEnv }: HostOptions) {
-  const noDid = trustedRoot.find((did) => did !== 'any' && publicKeyOf(did) === null);
+  const noDid = trustedRoot.find((did) => did !== 'any' && DEFAULT_KEYS.publicKeyOf(did) === null);
   refuseWrong([
     [
       (to === undefined) === (server.length === 0),

@@ -9,7 +9,7 @@ import {
   type JsonValue,
 } from '../../protocol/json.js';
 import { parseCompactJwt } from '../../protocol/jwt.js';
-import { DID_FORM, publicKeyOf } from '../../protocol/did-key.js';
+import { DEFAULT_KEYS, type KeyResolver } from '../../protocol/key-resolver.js';
 import { decodeUtf8 } from '#platform';
 import { verifyEd25519 } from '../../signatures/in-thread.js';
 import { narrowByClaims, readCredential, type StatusListCredential, type Validity } from './credential.js';
@@ -38,7 +38,7 @@ interface ReadOptions {
   readonly form: ListForm;
   /** The DID that must have signed it, and resolves as of now. */
   readonly issuer?: string | undefined;
-  readonly keys?: typeof DID_KEYS | undefined;
+  readonly keys?: KeyResolver | undefined;
   /** The current time in Unix milliseconds. It must be in the list's validity period. */
   readonly nowMs: number;
   /** Seconds by which the clock of whoever signs may be ahead. */
@@ -60,12 +60,12 @@ const RAW_TYPES = ['application/octet-stream', 'binary/octet-stream'];
  *   call every file `application/octet-stream`
  * @throws {@link StatusListError} if it is not a list, or cannot be trusted
  * @see W3C Bitstring Status List §3.2
- * @example const { bits } = await readStatusList(body, 'application/vc+jwt', { form: 'credential', issuer, nowMs });
+ * @example const { bits } = await readStatusList(body, 'application/vc+jwt', { form: 'credential', issuer, keys, nowMs });
  */
 export async function readStatusList(
   body: Buffer,
   contentType: string,
-  { form, issuer: did, keys = DID_KEYS, nowMs, clockSkewSecs = CLOCKS.clockSkewSecs }: ReadOptions,
+  { form, issuer: did, keys = DEFAULT_KEYS, nowMs, clockSkewSecs = CLOCKS.clockSkewSecs }: ReadOptions,
 ): Promise<StatusList> {
   const issuer = did === undefined ? undefined : resolveIssuer(did, keys);
   const start = startOf(body);
@@ -88,15 +88,9 @@ export async function readStatusList(
   return toStatusList(await unpackBits(credential.packed), credential);
 }
 
-/** How the key of an issuer is found, and what a Data Integrity proof calls it. */
-export const DID_KEYS = {
-  publicKeyOf,
-  verificationMethodOf: (did: string) => `${did}#${did.replace('did:key:', '')}`,
-};
-
-function resolveIssuer(did: string, keys: typeof DID_KEYS): ListIssuer {
+function resolveIssuer(did: string, keys: KeyResolver): ListIssuer {
   const publicKey = keys.publicKeyOf(did);
-  if (publicKey === null) throw untrusted(`the pinned issuer ${did} is not ${DID_FORM}`);
+  if (publicKey === null) throw untrusted(`the pinned issuer ${did} is not ${keys.expected}`);
   return { did, publicKey: Buffer.from(publicKey), verificationMethod: keys.verificationMethodOf(did) };
 }
 

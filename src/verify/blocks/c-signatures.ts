@@ -1,6 +1,6 @@
 import { encodeBase64url } from '#platform';
 import type { SignatureCheck } from '../../protocol/jwt.js';
-import { DID_FORM, publicKeyOf } from '../../protocol/did-key.js';
+import type { KeyResolver } from '../../protocol/key-resolver.js';
 import { Failure, type Subject } from '../codes.js';
 import type { ReceiptMemory } from '../parts.js';
 import type { Invocation, Receipt } from '../receipt.js';
@@ -20,7 +20,7 @@ export interface SignaturePlan {
 export type Signed = Pick<Structure, 'receipts' | 'chain'> & { readonly invocation: Invocation | null };
 
 /** Block C, first half: which signatures must be verified, up to the first one that cannot be. */
-export function planSignatures({ receipts, chain, invocation }: Signed): SignaturePlan {
+export function planSignatures({ receipts, chain, invocation }: Signed, keys: KeyResolver): SignaturePlan {
   const checks: SignatureCheck[] = [];
   const subjects: Subject[] = [];
   // Those of a known chain have been verified.
@@ -28,14 +28,14 @@ export function planSignatures({ receipts, chain, invocation }: Signed): Signatu
     const receipt = receipts[index] as Receipt;
     const { signature } = receipt;
     if (signature === null) continue;
-    const check = planCheck(index, receipt, signature, publicKeyOf(receipt.claims.iss));
+    const check = planCheck(index, receipt, signature, keys.publicKeyOf(receipt.claims.iss), keys);
     if (check instanceof Failure) return { checks, subjects, failure: check };
     checks.push(check);
     subjects.push(index);
   }
   if (invocation === null) return { checks, subjects, failure: null };
-  const key = chain === null ? publicKeyOf(invocation.claims.iss) : chain.invokerKey;
-  const check = planCheck('invocation', invocation, invocation.signature, key);
+  const key = chain === null ? keys.publicKeyOf(invocation.claims.iss) : chain.invokerKey;
+  const check = planCheck('invocation', invocation, invocation.signature, key, keys);
   if (check instanceof Failure) return { checks, subjects, failure: check };
   checks.push(check);
   subjects.push('invocation');
@@ -47,13 +47,14 @@ function planCheck(
   { jwt, algorithm, signingInputLength, claims }: Receipt | Invocation,
   signature: Uint8Array,
   publicKey: Uint8Array | null,
+  { expected: resolvable }: KeyResolver,
 ): SignatureCheck | Failure {
   if (algorithm !== 'EdDSA' && algorithm !== 'Ed25519') {
     const expected = '"EdDSA" or "Ed25519"';
     return new Failure('UNSUPPORTED_ALGORITHM', { subject, claimed: algorithm, expected });
   }
   if (publicKey === null) {
-    return new Failure('UNRESOLVABLE_DID', { subject, claimed: claims.iss, expected: DID_FORM });
+    return new Failure('UNRESOLVABLE_DID', { subject, claimed: claims.iss, expected: resolvable });
   }
   return { jwt, signingInputLength, signature, publicKey };
 }

@@ -77,8 +77,10 @@ export function verdictLogsOf(
       const call = outcome === null ? requestedBy(denial) : callIn(outcome, bundle, nameOf);
       if (isLogged) {
         const { requestId, parent } = request;
-        const msg = isObserved ? 'observed' : 'refused';
-        log.info({ ...refused, requestId, traceId: traceIdOf(parent), ...call }, msg);
+        log.info(
+          { ...refused, requestId, traceId: traceIdOf(parent), ...call },
+          isObserved ? 'observed' : 'refused',
+        );
       }
       const valid = outcome === null ? undefined : outcome.failure === null;
       const receipts = outcome?.chain?.receipts.map(({ digest }) => digest);
