@@ -13,8 +13,6 @@ export interface DelegationsOptions {
   /** Reads the receipts of a file. */
   readonly read: (file: string) => Promise<readonly string[]>;
   readonly toolServer: string;
-  /** Tells the operator something. */
-  readonly note: (message: string) => void;
 }
 
 /**
@@ -26,76 +24,56 @@ export interface DelegationsOptions {
  */
 export type SignCall = (command: string, args: JsonObject, what: string) => Promise<string | Explained>;
 
-/** A chain as it was last read well. */
-interface ChainFile {
-  readonly file: string;
-  chain: readonly string[];
-  /** Who issued the last receipt. */
-  issuer: string;
-  /** Tells whether the file was changed. */
-  stamp: string;
-}
-
 /**
- * Reads the delegations of an agent from files. Each file is read again when it has changed. While it cannot be used, what
- * it had before counts. Rejects if one holds no chain for this key.
+ * Signs under the delegations in files. Each file is read for each call: what counts is what it has then. Rejects if one
+ * holds no chain for this key.
  */
 export async function openDelegations(options: DelegationsOptions): Promise<SignCall> {
-  const { key, note, toolServer } = options;
-  const files: ChainFile[] = [];
-  for (const file of options.files)
-    files.push({ file, stamp: stampOf(file), ...(await readFor(file, options)) });
+  const { key, files, toolServer } = options;
+  for (const file of files) await readFor(file, options);
   return async (command, args, what) => {
-    const refused: (readonly [ChainFile, IssueError])[] = [];
+    const refused: Explained[] = [];
     for (const file of files) {
-      const stamp = stampOf(file.file);
-      const isChanged = stamp !== file.stamp;
-      // Also for a file that cannot be used: it is said once, and tried again when it has changed again.
-      file.stamp = stamp;
+      let issuer = '';
       try {
-        if (isChanged) {
-          Object.assign(file, await readFor(file.file, options));
-          note(`read ${file.file} again: it has changed`);
-        }
-      } catch (error) {
-        note(`${(error as Error).message}; the delegation that it had before counts on`);
-      }
-      try {
-        return await signCall({ key, chain: file.chain, toolServer }, command, args);
+        const found = await readFor(file, options);
+        ({ issuer } = found);
+        return await signCall({ key, chain: found.chain, toolServer }, command, args);
       } catch (error) {
         if (!(error instanceof IssueError)) throw error;
         const { code, message, suggestion } = error;
         // The key does not sign, whatever is delegated to it.
         if (code === 'INVALID_KEY')
           return { code, message: `not sent, since it was not signed: ${message}`, suggestion };
-        refused.push([file, error]);
+        const [, member = 'tool', claimed] = /^Invocation: args\.(\w+) is (\S+?),? /.exec(message) ?? [];
+        // By what has failed.
+        const remedy =
+          code !== 'POLICY_VIOLATION' && code !== 'COMMAND_MISMATCH'
+            ? suggestion
+            : member === 'tool'
+              ? `Ask ${issuer} to delegate ${what} to ${key.did} under the command ${command}, and name the new chain with one more --chain.`
+              : claimed === 'missing'
+                ? `Add ${member} to the arguments: ${what} is delegated, for calls that state it.`
+                : `Call with another ${member}, or ask ${issuer} for a wider delegation: ${what} itself is delegated.`;
+        refused.push({ code, message: `${file}: ${message}`, suggestion: remedy });
       }
     }
     const [first] = refused;
     if (first === undefined) throw new Error('there is no chain');
-    const reasons = refused.map(([{ file }, { message }]) => `${file}: ${message}`);
-    const message = `not sent, since no delegation allows it: ${reasons.join('; ')}`;
-    const [{ issuer }, { code, message: found, suggestion }] = first;
-    const [, member = 'tool', claimed] = /^Invocation: args\.(\w+) is (\S+?),? /.exec(found) ?? [];
-    // By what has failed.
-    const remedy =
-      code !== 'POLICY_VIOLATION' && code !== 'COMMAND_MISMATCH'
-        ? suggestion
-        : member === 'tool'
-          ? `Ask ${issuer} to delegate ${what} to ${key.did} under the command ${command}, and name the new chain with one more --chain.`
-          : claimed === 'missing'
-            ? `Add ${member} to the arguments: ${what} is delegated, for calls that state it.`
-            : `Call with another ${member}, or ask ${issuer} for a wider delegation: ${what} itself is delegated.`;
-    return { code, message, suggestion: remedy };
+    const reasons = refused.map(({ message }) => message).join('; ');
+    return { ...first, message: `not sent, since no delegation allows it: ${reasons}` };
   };
 }
 
-/** The chain in a file, and who issued its last receipt. Rejects if it is none for this key. */
+/** The chain in a file, and who issued its last receipt. Rejects with an IssueError if it is none for this key. */
 async function readFor(file: string, { key: { did }, read }: DelegationsOptions) {
+  const unusable = (found: string, hint: string) => new IssueError('INVALID_OPTION', found, hint);
   // A pipe can be read once, and a device without end.
   if (statSync(file, { throwIfNoEntry: false })?.isFile() === false)
     throw unusable(`${file} is not a file, expected a chain`, 'write the chain into a file');
-  const chain = await read(file);
+  const chain = await read(file).catch((error: Error) => {
+    throw unusable(error.message, 'name the file that has the chain for this key');
+  });
   const [root, ...rest] = readChain(chain);
   const { aud, iss: issuer } = (rest.at(-1) ?? root).claims;
   if (aud === did) return { chain, issuer };
@@ -103,16 +81,4 @@ async function readFor(file: string, { key: { did }, read }: DelegationsOptions)
     `the chain in ${file} ends at ${aud}, and this key is ${did}`,
     'give the key of the last delegate, or have the chain delegated to this key',
   );
-}
-
-function unusable(message: string, hint: string): IssueError {
-  return new IssueError('INVALID_OPTION', message, hint);
-}
-
-/** Differs if a file was written, replaced, made or removed. */
-function stampOf(file: string): string {
-  const found = statSync(file, { throwIfNoEntry: false, bigint: true });
-  return found === undefined
-    ? 'none'
-    : `${found.dev}:${found.ino}:${found.size}:${found.mtimeNs}:${found.ctimeNs}`;
 }

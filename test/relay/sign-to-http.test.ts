@@ -65,7 +65,7 @@ async function relay(
   const say = sayTo(out);
   const server = httpEnd({
     ...{ target: httpTarget(new URL('/mcp', to)), headers: { authorization: 'Bearer t' }, say },
-    ...{ note: (message) => void agent.notes.push(message), stop: new AbortController().signal },
+    ...{ note: () => undefined, stop: new AbortController().signal },
   });
   const hook = mcpSigner(await agent.delegations(...chains), new Set(['help']));
   const ended = pump(input, { hook, server, say });

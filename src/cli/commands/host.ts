@@ -240,8 +240,8 @@ function requireWay(server: readonly string[], { chain, to, trustedRoot, state, 
 async function signerOf(options: HostOptions): Promise<string[]> {
   const { key, agentSocket, passphraseFile, chain } = options;
   const signer = await readSigner(options, { passphraseFile, isPrivate: true });
-  const of = { key: signer, files: chain, read: readChainFile, toolServer: toolServerOf(options) };
-  await openDelegations({ ...of, note: () => undefined });
+  const toolServer = toolServerOf(options);
+  await openDelegations({ key: signer, files: chain, read: readChainFile, toolServer });
   // Hosts hand on few variables, and this is seldom one of them.
   const socket = agentSocket ?? process.env['SSH_AUTH_SOCK'] ?? '';
   const by = key === undefined ? ['--agent', signer.did, '--agent-socket', path.resolve(socket)] : [];

@@ -91,7 +91,7 @@ export function define(command: Command): void {
     .addHelpText(
       'after',
       `
-Chain files are read again when they change. With --listen, every program and user of this machine that reaches the port
+Chain files are read for each call. With --listen, every program and user of this machine that reaches the port
 can call as this agent.
 
 Examples:
@@ -117,7 +117,7 @@ async function sign(command: readonly string[], options: SignOptions): Promise<v
   const key = await readSigner(options, { passphraseFile, isPrivate: keyOfGroup ? 'group' : true });
   // No child gets it, whether it was needed or not.
   delete process.env['DRS_KEY_PASSPHRASE'];
-  const signOnly = await openDelegations({ key, files, read: readChainFile, toolServer, note });
+  const signOnly = await openDelegations({ key, files, read: readChainFile, toolServer });
   const { record } = options;
   const recorded = { agent: key.did, toolServer, nameOf: await readRootNames(), note };
   const signCall = record === undefined ? signOnly : recordingTo(record, signOnly, recorded);
