@@ -71,8 +71,8 @@ async function readFor(file: string, { key: { did }, read }: DelegationsOptions)
   // A pipe can be read once, and a device without end.
   if (statSync(file, { throwIfNoEntry: false })?.isFile() === false)
     throw unusable(`${file} is not a file, expected a chain`, 'write the chain into a file');
-  const chain = await read(file).catch((error: Error) => {
-    throw unusable(error.message, 'name the file that has the chain for this key');
+  const chain = await read(file).catch((error: unknown) => {
+    throw unusable((error as Error).message, 'name the file that has the chain for this key');
   });
   const [root, ...rest] = readChain(chain);
   const { aud, iss: issuer } = (rest.at(-1) ?? root).claims;

@@ -14,8 +14,6 @@ import {
   INVALID_REQUEST,
   MAX_MESSAGE_BYTES,
   messageOf,
-  PARSE_ERROR,
-  readBytes,
   readJson,
   sizeOf,
   TRANSPORT_ERROR,
@@ -31,8 +29,6 @@ export interface HttpEndOptions {
   readonly say: Say;
   /** Tells the operator something. */
   readonly note: (message: string) => void;
-  /** Aborts when this process is told to end. */
-  readonly stop: AbortSignal;
 }
 
 /** The most requests that are unanswered at a time, and bytes in them. */
@@ -60,9 +56,6 @@ type Session = Partial<Record<'mcp-session-id' | 'mcp-protocol-version', string>
 interface Pending {
   readonly message: Message;
   readonly controller: AbortController;
-  /** Whether this relay has asked, so that the client does not hear the answer. */
-  readonly isOurs: boolean;
-  isAnswered: boolean;
 }
 
 /** An answer of the server that is none to the request. */
@@ -72,7 +65,7 @@ type Failed = readonly [response: IncomingMessage, text: string | null];
  * The way to a server that speaks Streamable HTTP: each message of the host becomes a POST, and what the server answers
  * becomes lines. To the server this is the client: it keeps the session, and begins it again where the server has lost it.
  */
-export function httpEnd({ target, headers: ownHeaders, say, note, stop }: HttpEndOptions): ServerEnd {
+export function httpEnd({ target, headers: ownHeaders, say, note }: HttpEndOptions) {
   /** The requests of the client, and when they are done. */
   const requests = new Map<Pending, Promise<void>>();
   /** Ends the stream of the server's own messages, and all requests. */
@@ -81,15 +74,13 @@ export function httpEnd({ target, headers: ownHeaders, say, note, stop }: HttpEn
   /** The last `initialize`. */
   let handshake: { readonly message: Message; readonly sent: Sent } | null = null;
   let renewing: Promise<void> | null = null;
+  let closed: Promise<void> | null = null;
 
   async function send(sent: Sent, message: Message | null, again: () => Promise<Outcome>): Promise<void> {
     const refuse = (code: number, what: string) =>
       say(errorLine(idTextOf(message), code, `${what}: it was not sent`));
     await renewing?.catch(() => undefined);
-    if (message === null)
-      return readBytes(sent.bytes) === undefined
-        ? refuse(PARSE_ERROR, 'a line is not JSON')
-        : refuse(INVALID_REQUEST, 'a message is not an object (a batch, for example)');
+    if (message === null) return refuse(INVALID_REQUEST, 'a line is no JSON object (a batch, for example)');
     if (message.id === null) return notify(message, sent);
     const sizes = [...requests.keys()].map((pending) => pending.message.bytes.length);
     const bytes = sizes.reduce((sum, length) => sum + length, message.bytes.length);
@@ -101,32 +92,35 @@ export function httpEnd({ target, headers: ownHeaders, say, note, stop }: HttpEn
       // What this client had is over: neither its id nor its version are known to the server that answers.
       await endSession();
     }
-    const pending = { message, controller: new AbortController(), isOurs: false, isAnswered: false };
+    const pending = { message, controller: new AbortController() };
     const done = request(pending, sent, again).finally(() => requests.delete(pending));
     requests.set(pending, done);
     // What comes next needs the session and the version.
     return isHandshake ? done : undefined;
   }
 
-  /** Waits for the last answers, unless this process is told to end, then ends the session. */
+  /** Waits for the last answers, then ends the session. */
   async function end(): Promise<void> {
     // These do not end by themselves.
-    for (const { message, isAnswered, controller } of requests.keys())
-      if (isAnswered || message.method === LISTEN) controller.abort();
-    const waiting = delay(LAST_ANSWERS_MS, null, { ref: false, signal: stop }).catch(() => null);
+    for (const { message, controller } of requests.keys()) if (message.method === LISTEN) controller.abort();
+    const waiting = delay(LAST_ANSWERS_MS, null, { ref: false });
     await Promise.race([Promise.all(requests.values()), waiting]);
+    await close();
+  }
+
+  /** Ends what is under way, and the session. */
+  function close(): Promise<void> {
     closing.abort();
-    await endSession();
-    target.close();
+    return (closed ??= endSession().then(target.close));
   }
 
   async function endSession(): Promise<void> {
     const ended = current;
     current = {};
     if (!('mcp-session-id' in ended)) return;
-    const outgoing = { method: 'DELETE', headers: headersOf(ended) };
-    const asked = target.exchange({ ...outgoing, signal: AbortSignal.timeout(DELETE_MS) });
-    (await asked.catch(() => null))?.resume();
+    const headers = headersOf(ended, '*/*');
+    const signal = AbortSignal.timeout(DELETE_MS);
+    (await target.exchange({ method: 'DELETE', headers, signal }).catch(() => null))?.resume();
   }
 
   /** Sends a notification or a response. The messages after it wait until the server has taken it. */
@@ -155,22 +149,21 @@ export function httpEnd({ target, headers: ownHeaders, say, note, stop }: HttpEn
   }
 
   /** Sends a request, and says what the server answers. */
-  async function request(pending: Pending, sent: Sent, again: () => Promise<Outcome>): Promise<void> {
-    const { message, controller } = pending;
+  async function request({ message, controller }: Pending, sent: Sent, again: () => Promise<Outcome>) {
+    const signal = AbortSignal.any([controller.signal, closing.signal]);
     const session = current;
     try {
-      let failed = await ask(pending, session, sent);
+      let failed = await ask(message, sent, session, signal, say);
       if (failed !== null && 'mcp-session-id' in session && isLost(failed)) {
         await renew(session);
         // Once: what is lost again at once was never kept. A gate before the server may have used the bundle up.
         const outcome = await again();
-        if (outcome.kind === 'answer') await say(outcome.line ?? '');
-        failed = outcome.kind === 'answer' ? null : await ask(pending, current, outcome);
+        if (outcome.kind === 'answer') return await say(outcome.line ?? '');
+        failed = await ask(message, outcome, current, signal, say);
       }
       if (failed !== null) await say(failureLine(message, sent, failed));
     } catch (error) {
-      if (controller.signal.aborted || closing.signal.aborted) return;
-      await say(errorLine(idTextOf(message), TRANSPORT_ERROR, (error as Error).message));
+      if (!signal.aborted) await say(errorLine(idTextOf(message), TRANSPORT_ERROR, (error as Error).message));
     }
   }
 
@@ -182,10 +175,10 @@ export function httpEnd({ target, headers: ownHeaders, say, note, stop }: HttpEn
 
   async function initializeAgain(): Promise<void> {
     if (handshake === null) throw new Error('the server has lost the session');
-    const { message, sent } = handshake;
     const session: Session = {};
-    const pending = { message, controller: new AbortController(), isOurs: true, isAnswered: false };
-    const failed = await ask(pending, session, sent);
+    // The client has heard the answer to its own one.
+    const hear = () => Promise.resolve();
+    const failed = await ask(handshake.message, handshake.sent, session, closing.signal, hear);
     if (failed !== null)
       throw new Error(`the server has lost the session, and refuses a new one with ${failed[0].statusCode}`);
     current = session;
@@ -194,10 +187,22 @@ export function httpEnd({ target, headers: ownHeaders, say, note, stop }: HttpEn
     note('the server had lost the session: a new one was begun');
   }
 
-  /** Sends a request, and reads the messages with which the server answers; what else it answers is returned. */
-  async function ask(pending: Pending, session: Session, sent: Sent): Promise<Failed | null> {
-    const { message, controller } = pending;
-    const signal = AbortSignal.any([controller.signal, closing.signal]);
+  /** Sends a request, and has the messages heard with which the server answers; what else it answers is returned. */
+  async function ask(
+    message: Message,
+    sent: Sent,
+    session: Session,
+    signal: AbortSignal,
+    hear: Say,
+  ): Promise<Failed | null> {
+    const take = async (text: string) => {
+      const answer = answerIn(readJson(text), message.id);
+      const { protocolVersion } = isJsonObject(answer?.['result']) ? answer['result'] : {};
+      if (message.method === INITIALIZE && isVersion(protocolVersion))
+        session['mcp-protocol-version'] = protocolVersion;
+      await hear(oneLine(text));
+      return answer !== undefined;
+    };
     const response = await post(session, message, sent, signal);
     const { statusCode: status = 0, headers } = response;
     const { 'content-encoding': coding = 'identity', 'mcp-session-id': id } = headers;
@@ -208,39 +213,33 @@ export function httpEnd({ target, headers: ownHeaders, say, note, stop }: HttpEn
     const isGood = status >= 200 && status < 300;
     if (isGood && message.method === INITIALIZE && id !== undefined) session['mcp-session-id'] = String(id);
     if (isGood && typeOf(response) === 'text/event-stream') {
-      const isOver = (failures: number, isResumable: boolean) =>
-        pending.isAnswered || !isResumable || failures === MAX_RESUMES;
-      const takeEvent = async (data: string, from: IncomingMessage) => {
-        await take(data, pending, session);
-        if (pending.isAnswered) setTimeout(() => from.destroy(), LAST_EVENTS_MS).unref();
-      };
-      await follow(response, session, signal, isOver, takeEvent);
-      if (pending.isAnswered || signal.aborted) return null;
+      const isOver = (failures: number, isResumable: boolean) => !isResumable || failures === MAX_RESUMES;
+      if ((await follow(response, session, signal, take, isOver)) === 'taken') return null;
       throw new Error('the connection ended before the answer; the server may have done what was asked');
     }
     const text = await readAtMost(response, MAX_MESSAGE_BYTES);
     if (!isGood || typeOf(response) !== 'application/json' || readJson(text) === undefined)
       return [response, text];
-    await take(text ?? '', pending, session);
+    await take(text ?? '');
     return null;
   }
 
   /** Reads what the server sends by itself, while the session lasts and the server has such a stream. */
   async function readServerStream(session: Session): Promise<void> {
     const { signal } = closing;
-    const seen = { hasOpened: false };
+    const take = (data: string) => say(oneLine(data)).then(() => false);
     const isOver = (failures: number) => {
-      seen.hasOpened ||= failures === 0;
       // Whether it can be reached counts: balancers cut streams in which nothing is said.
       if (failures === MAX_RESUMES) note('the server cannot be reached: its own messages come when it can');
       return current !== session;
     };
     try {
-      const status = await follow(null, session, signal, isOver, (data) => say(oneLine(data)));
-      // Where the stream was there, it is the session that is not. Not every server has one.
-      if (status !== null && seen.hasOpened) await renew(session);
-      else if (status !== null && status !== 405)
-        note(`the server's own messages do not come: it answered with ${status}`);
+      const first = await resume(session, '', signal);
+      if (typeof first !== 'number') {
+        // Where the stream was there, it is the session that is not.
+        if (typeof (await follow(first, session, signal, take, isOver)) === 'number') await renew(session);
+        // Not every server has one.
+      } else if (first !== 405) note(`the server's own messages do not come: it answered with ${first}`);
     } catch (error) {
       if (!signal.aborted) note((error as Error).message);
     }
@@ -249,29 +248,29 @@ export function httpEnd({ target, headers: ownHeaders, say, note, stop }: HttpEn
   /**
    * Reads a stream of events, and asks for more of it where it breaks off.
    *
-   * @param first its beginning; `null`: it is asked for
+   * @param take returns whether this was the last that is wanted
    * @param isOver after each try: how many were in vain in a row, and whether it can be continued where it broke off
-   * @returns the status with which the server refuses more; `null` if it does not
+   * @returns what ended it; a number is the status with which the server refuses more
    */
   async function follow(
     first: IncomingMessage | null,
     session: Session,
     signal: AbortSignal,
+    take: (data: string) => Promise<boolean>,
     isOver: (failures: number, isResumable: boolean) => boolean,
-    takeEvent: (data: string, from: IncomingMessage) => Promise<void>,
-  ): Promise<number | null> {
-    let lastEventId = '';
-    let retryMs = FIRST_RETRY_MS;
-    let response = first ?? (await resume(session, lastEventId, signal));
+  ): Promise<number | 'taken' | 'over'> {
+    let [lastEventId, retryMs, response] = ['', FIRST_RETRY_MS, first as IncomingMessage | number | null];
     for (let failures = 0; typeof response !== 'number';) {
       failures = response === null ? failures + 1 : 0;
       const events = response === null ? [] : eventsOf(response, (ms) => (retryMs = ms));
       for await (const { id = '', event = 'message', data } of events) {
         if (id !== '') lastEventId = id;
-        if (event === 'message' && data !== '') await takeEvent(data, response as IncomingMessage);
+        if (event === 'message' && data !== '' && (await take(data))) return 'taken';
       }
-      if (isOver(failures, lastEventId !== '')) return null;
-      await delay(waitBefore(retryMs, failures), null, { signal });
+      if (isOver(failures, lastEventId !== '')) return 'over';
+      // A server that says 0 must not be asked without a pause.
+      const waitMs = Math.max(retryMs, MIN_RETRY_MS) * 2 ** failures;
+      await delay(Math.min(waitMs, MAX_RETRY_MS), null, { signal });
       response = await resume(session, lastEventId, signal);
     }
     return response;
@@ -280,22 +279,17 @@ export function httpEnd({ target, headers: ownHeaders, say, note, stop }: HttpEn
   /** Continues a stream after its last event; the status if the server says that it does not, `null` if it says nothing. */
   async function resume(session: Session, lastEventId: string, signal: AbortSignal) {
     const last = lastEventId === '' ? {} : { 'last-event-id': lastEventId };
-    const headers = { ...headersOf(session), accept: 'text/event-stream', ...last };
-    const asked = target.exchange({ method: 'GET', headers, signal });
-    const response = await asked.catch(() => null);
+    const headers = { ...headersOf(session, 'text/event-stream'), ...last };
+    const response = await target.exchange({ method: 'GET', headers, signal }).catch(() => null);
     const { statusCode: status = 503 } = response ?? {};
     if (response !== null && status === 200 && typeOf(response) === 'text/event-stream') return response;
     response?.resume();
     return status >= 500 || status === 429 ? null : status;
   }
 
-  function post(session: Session, message: Message, { bytes, bundle = '' }: Sent, signal: AbortSignal) {
-    // A carriage return before the line feed belongs to the end of the line.
-    const body = bytes.at(-1) === 0x0d ? bytes.subarray(0, -1) : bytes;
-    const headers: Record<string, string> = {
-      ...{ ...headersOf(session), 'content-length': String(body.length) },
-      ...{ 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
-    };
+  function post(session: Session, message: Message, { bytes: body, bundle = '' }: Sent, signal: AbortSignal) {
+    const headers = headersOf(session, 'application/json, text/event-stream');
+    headers['content-type'] = 'application/json';
     const version = versionOf(message);
     if (version !== null && message.method !== undefined) {
       headers['mcp-protocol-version'] = version;
@@ -304,38 +298,14 @@ export function httpEnd({ target, headers: ownHeaders, say, note, stop }: HttpEn
       if (typeof name === 'string') headers['mcp-name'] = encodeNameHeader(name);
     }
     if (bundle !== '' && bundle.length <= MAX_HEADER_BUNDLE) headers[BUNDLE_HEADER] = bundle;
-    return target.exchange({ method: 'POST', headers, body, signal }).catch((error: unknown) => {
-      const why = (error as Error).message;
-      throw new Error(`cannot reach ${target.url.origin}: ${why}; start it, or correct --to`);
-    });
+    return target.exchange({ method: 'POST', headers, body, signal });
   }
 
-  function headersOf(session: Session): Record<string, string> {
-    return { ...ownHeaders, 'accept-encoding': 'identity', ...session };
+  function headersOf(session: Session, accept: string): Record<string, string> {
+    return { ...ownHeaders, 'accept-encoding': 'identity', accept, ...session };
   }
 
-  /** Passes on a message of the server, and takes from it what must be known. */
-  async function take(text: string, pending: Pending, session: Session): Promise<void> {
-    const { message, isOurs } = pending;
-    const answer = answerIn(readJson(text), message.id);
-    if (answer !== undefined) {
-      pending.isAnswered = true;
-      const { protocolVersion: version } = isJsonObject(answer['result']) ? answer['result'] : {};
-      if (message.method === INITIALIZE && isVersion(version)) session['mcp-protocol-version'] = version;
-      if (isOurs) return;
-    }
-    await say(oneLine(text));
-  }
-
-  return { send, end };
-}
-
-/**
- * How long to wait for the rest of a stream, after so many tries in vain. A server that says 0 must not be asked without a
- * pause.
- */
-export function waitBefore(retryMs: number, failures: number): number {
-  return Math.min(Math.max(retryMs, MIN_RETRY_MS) * 2 ** failures, MAX_RETRY_MS);
+  return { send, end, close } satisfies ServerEnd & { readonly close: () => Promise<void> };
 }
 
 /**
@@ -355,13 +325,17 @@ async function* eventsOf(response: IncomingMessage, onRetry: (ms: number) => voi
   });
   const decoder = new TextDecoder();
   try {
-    for await (const chunk of response as AsyncIterable<Buffer>) {
+    for await (const chunk of response.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
       parser.feed(decoder.decode(chunk, { stream: true }));
       yield* events.splice(0);
     }
   } catch (error) {
     // A connection has broken: what was to come is asked for again, if the stream can be continued.
     if (error instanceof RangeError) throw error;
+  } finally {
+    // Where the server ends the stream after its answer, the connection serves the next request.
+    response.resume();
+    setTimeout(() => response.destroy(), LAST_EVENTS_MS).unref();
   }
 }
 

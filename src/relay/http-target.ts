@@ -61,7 +61,8 @@ export function httpTarget(url: URL) {
         const { code = '', message } = error as NodeJS.ErrnoException;
         // If a name has several addresses, the message of the error is empty.
         const found = message === '' ? code : message;
-        throw new Error(found, { cause: NOT_CONNECTED.has(code) ? 'not sent' : 'sent' });
+        const said = `cannot reach ${url.origin}: ${found}; start it, or correct --to`;
+        throw new Error(said, { cause: NOT_CONNECTED.has(code) ? 'not sent' : 'sent' });
       }
     },
     /** Cuts off what is under way. */

@@ -133,12 +133,16 @@ async function sign(command: readonly string[], options: SignOptions): Promise<v
   const headers = readHeaders(options.header, options.headerEnv);
   if (options.listen === undefined) {
     const say = sayTo(process.stdout);
-    const stop = stopOnSignal();
-    const server = httpEnd({ target: httpTarget(destination.url), headers, say, note, stop });
-    await Promise.race([pump(process.stdin, { hook: signer, server, say }), aborted(stop)]);
-    await server.end();
+    const server = httpEnd({ target: httpTarget(destination.url), headers, say, note });
+    for (const [signal, number] of [
+      ['SIGHUP', 1],
+      ['SIGINT', 2],
+      ['SIGTERM', 15],
+    ] as const)
+      process.once(signal, () => void server.close().then(() => process.exit(128 + number)));
+    await pump(process.stdin, { hook: signer, server, say });
     await write(process.stdout, '');
-    process.exit(stop.aborted ? 128 + Number(stop.reason) : 0);
+    process.exit(0);
   }
   // Only a port needs it.
   const { listenAndSign } = await import('../../relay/sign-http.js');
@@ -178,20 +182,6 @@ function cannotStart(program: string, error: unknown): never {
     'check the command after --, as you would type it in this folder',
   );
 }
-
-/** Aborts when this process is told to end. The reason is the number of the signal. */
-function stopOnSignal(): AbortSignal {
-  const controller = new AbortController();
-  const numbers = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 };
-  for (const [signal, number] of Object.entries(numbers))
-    process.once(signal, () => controller.abort(number));
-  return controller.signal;
-}
-
-const aborted = (signal: AbortSignal) =>
-  new Promise<void>((resolve) => {
-    signal.addEventListener('abort', () => resolve(), { once: true });
-  });
 
 /** The headers that are set here, besides those of each connection. */
 const OWN: ReadonlySet<string> = new Set([
