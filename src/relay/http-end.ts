@@ -78,7 +78,7 @@ export function httpEnd({ target, headers: ownHeaders, say, note }: HttpEndOptio
 
   async function send(sent: Sent, message: Message | null, again: () => Promise<Outcome>): Promise<void> {
     const refuse = (code: number, what: string) =>
-      say(errorLine(idTextOf(message), code, `${what}: it was not sent`));
+      say(errorLine(idTextOf(message), { code, message: `${what}: it was not sent` }));
     await renewing?.catch(() => undefined);
     if (message === null) return refuse(INVALID_REQUEST, 'a line is no JSON object (a batch, for example)');
     if (message.id === null) return notify(message, sent);
@@ -163,7 +163,8 @@ export function httpEnd({ target, headers: ownHeaders, say, note }: HttpEndOptio
       }
       if (failed !== null) await say(failureLine(message, sent, failed));
     } catch (error) {
-      if (!signal.aborted) await say(errorLine(idTextOf(message), TRANSPORT_ERROR, (error as Error).message));
+      const failure = { code: TRANSPORT_ERROR, message: (error as Error).message };
+      if (!signal.aborted) await say(errorLine(idTextOf(message), failure));
     }
   }
 
@@ -369,7 +370,7 @@ function failureLine(message: Message, sent: Sent, [response, text]: Failed): st
   const idText = idTextOf(message);
   // The gate does not know the id of a request that it did not read.
   const error = (answerIn(value, message.id) ?? answerIn(value, null))?.['error'];
-  if (isJsonObject(error)) return `{"jsonrpc":"2.0","id":${idText},"error":${JSON.stringify(error)}}`;
+  if (isJsonObject(error)) return errorLine(idText, error);
   const signed = sent.bundle === undefined ? '' : `, with their signature ${sizeOf(sent.bytes.length)}`;
   const size = status === 413 ? ` (your arguments are ${sizeOf(message.bytes.length)}${signed})` : '';
   const said = (text ?? '') === '' ? '' : `: ${text?.slice(0, MAX_SHOWN)}`;
@@ -383,5 +384,5 @@ function failureLine(message: Message, sent: Sent, [response, text]: Failed): st
         : status < 300
           ? `the server answered with ${type}, which is not a JSON-RPC answer`
           : `the server answered with ${status}${size}${said}`;
-  return errorLine(idText, TRANSPORT_ERROR, reason, { status });
+  return errorLine(idText, { code: TRANSPORT_ERROR, message: reason, data: { status } });
 }

@@ -2,7 +2,7 @@ import { spawn, type ChildProcessByStdio } from 'node:child_process';
 import { once } from 'node:events';
 import type { Readable, Writable } from 'node:stream';
 import { isJsonObject } from '../protocol/json.js';
-import { Lines, sayTo, write, type Line, type Say } from './lines.js';
+import { linesOf, sayTo, write, type Line, type Say } from './lines.js';
 import {
   errorLine,
   MAX_MESSAGE_BYTES,
@@ -32,8 +32,8 @@ export interface Hook {
    * @param isTooLong whether `line` and `message` have only what was found at the ends, so that it must not be sent
    */
   decide(line: Buffer, message: Message | null, isTooLong?: boolean): Promise<Outcome>;
-  /** Looks at a line of the server, and returns what the client gets of it. Default: the line. */
-  read?(line: Buffer): Buffer;
+  /** Looks at a line of the server, before the client gets it. */
+  hear?(line: Buffer): void;
   /** Of the longest line that is read. */
   readonly maxBytes: number;
 }
@@ -58,10 +58,7 @@ export async function pump(
   source: AsyncIterable<Buffer>,
   { hook, server, say }: { readonly hook: Hook; readonly server: ServerEnd; readonly say: Say },
 ): Promise<void> {
-  const lines = new Lines(hook.maxBytes);
-  const take = async ({ bytes, isTooLong }: Line) => {
-    // What is sent may be sent once more, and the line is only valid until the next one.
-    const line = Buffer.from(bytes);
+  const take = async ({ bytes: line, isTooLong }: Line) => {
     if (!isTooLong && line.every((byte) => byte <= 0x20)) return;
     const message = messageOf(line, isTooLong ? readEnds(line) : readBytes(line));
     const decide = () => hook.decide(line, message, isTooLong);
@@ -69,8 +66,7 @@ export async function pump(
     if (outcome.kind === 'send') await server.send(outcome, message, decide);
     else if (outcome.line !== null) await say(outcome.line);
   };
-  for await (const chunk of source) for (const line of lines.push(chunk)) await take(line);
-  for (const line of lines.end()) await take(line);
+  for await (const lines of linesOf(source, hook.maxBytes)) for (const line of lines) await take(line);
   await server.end();
 }
 
@@ -135,20 +131,18 @@ async function relayTo(child: ChildProcessByStdio<Writable, Readable, null>, hoo
     console.error(error);
     child.kill();
   });
-  const lines = new Lines(MAX_MESSAGE_BYTES);
-  const pass = async (found: Iterable<Line>) => {
-    for (const { bytes, isTooLong } of found) {
-      const line = isTooLong ? tooLongOf(bytes) : bytes;
-      if (line !== null) await say(hook.read?.(line) ?? line);
-    }
-  };
   try {
-    for await (const chunk of fromServer as AsyncIterable<Buffer>) await pass(lines.push(chunk));
+    for await (const lines of linesOf(fromServer, MAX_MESSAGE_BYTES))
+      for (const { bytes, isTooLong } of lines) {
+        const line = isTooLong ? tooLongOf(bytes) : bytes;
+        if (line === null) continue;
+        hook.hear?.(line);
+        await say(line);
+      }
   } catch (error) {
     // It was closed here, because the server has ended without closing it.
     if ((error as NodeJS.ErrnoException).code !== 'ERR_STREAM_PREMATURE_CLOSE') throw error;
   }
-  await pass(lines.end());
   // Also what the other direction has said.
   await write(process.stdout, '');
 }
@@ -159,6 +153,6 @@ function tooLongOf(bytes: Buffer): Buffer | null {
   const said = `the server said more than ${sizeOf(MAX_MESSAGE_BYTES)} in one message, which is not passed on`;
   console.error(`drs-verify: ${said}`);
   return isJsonObject(value) && !Object.hasOwn(value, 'method') && Object.hasOwn(value, 'id')
-    ? Buffer.from(errorLine(JSON.stringify(value['id']), TRANSPORT_ERROR, said))
+    ? Buffer.from(errorLine(JSON.stringify(value['id']), { code: TRANSPORT_ERROR, message: said }))
     : null;
 }

@@ -42,7 +42,8 @@ export function mcpSigner(sign: SignCall, unsigned: ReadonlySet<string>): Hook {
   };
   const decide = async (bytes: Buffer, message: Message | null, isTooLong = false): Promise<Outcome> => {
     const tooLong = `the message has more than ${MAX_MESSAGE_BYTES} bytes, and was not sent: of arguments, ${LIMIT}`;
-    if (isTooLong) return { kind: 'answer', line: errorLine(idTextOf(message), INVALID_REQUEST, tooLong) };
+    const error = { code: INVALID_REQUEST, message: tooLong };
+    if (isTooLong) return { kind: 'answer', line: errorLine(idTextOf(message), error) };
     // What is no JSON passes, too, and a batch, which a gate refuses: one bundle is for one call.
     if (message === null) return { kind: 'send', bytes };
     const { method, params } = message;
