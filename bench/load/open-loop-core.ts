@@ -83,8 +83,10 @@ export interface OpenLoopRules {
   readonly intended: Float64Array | { readonly requests: number; readonly untilMicros: number };
   /** Requests whose intended send time is earlier do not count, so that the generator's own code is compiled. */
   readonly warmUpSeconds: number;
-  /** Milliseconds after which a client gives up, closes its connection and comes back on a new one; `null`: never. */
+  /** Milliseconds after which a client gives up; `null`: never. */
   readonly patienceMs: number | null;
+  /** Whether it then closes its connection, and comes back on a new one; else the connection is free when the answer has come. */
+  readonly closesGivenUp: boolean;
   /** Whether 503 and 429 count as refusals instead of wrong answers. */
   readonly mayRefuse: boolean;
   /** A text that each answer must contain if the whole answer is not known; `Name: value` stands for a header. */
@@ -166,7 +168,10 @@ export class OpenLoopCore {
   }
 
   answered(underway: Underway, status: number, body: string, head = ''): void {
-    if (underway.isOver) return;
+    if (underway.isOver) {
+      if (!this.#rules.closesGivenUp) this.add(underway.line);
+      return;
+    }
     this.#close(underway);
     this.add(underway.line);
     this.tally.lastAnswerAt = this.#deps.now();
@@ -215,7 +220,7 @@ export class OpenLoopCore {
   }
 
   #giveUp(): void {
-    const { patienceMs, intended } = this.#rules;
+    const { patienceMs, closesGivenUp, intended } = this.#rules;
     if (patienceMs === null) return;
     const limit = this.#deps.now() - patienceMs * 1000;
     for (; this.#oldest < this.#underway.length; this.#oldest++) {
@@ -224,6 +229,7 @@ export class OpenLoopCore {
       if (underway.intendedAt > limit) break;
       this.#close(underway);
       this.#timedOut(underway.intendedAt);
+      if (!closesGivenUp) continue;
       underway.line.close();
       this.#deps.replace();
     }

@@ -45,7 +45,7 @@ const answers: Answers = {
 };
 
 async function run(job: OpenLoopJob): Promise<OpenLoopReport> {
-  const { clients, patienceMs, port } = job;
+  const { clients, patienceMs, closesGivenUp, port } = job;
   const isGrpc = job.workload.path === CHECK;
   const seconds = job.warmUpSeconds + job.seconds;
   let startedAt: bigint | null = null;
@@ -56,7 +56,7 @@ async function run(job: OpenLoopJob): Promise<OpenLoopReport> {
         clients === null
           ? intendedTimes(job.arrivals, job.rate, Math.round(job.rate * seconds), job.seed)
           : { requests: clients.requests ?? Infinity, untilMicros: seconds * 1e6 },
-      ...{ warmUpSeconds: job.warmUpSeconds, patienceMs, mayRefuse: job.mayRefuse },
+      ...{ warmUpSeconds: job.warmUpSeconds, patienceMs, closesGivenUp, mayRefuse: job.mayRefuse },
       marker: job.workload.marker,
     },
     {

@@ -25,7 +25,7 @@ export interface OpenLoopJob extends Target, Omit<OpenLoopRules, 'intended' | 'm
 
 const DEFAULTS: Omit<OpenLoopJob, 'workload' | keyof Target> = {
   ...{ rate: 0, arrivals: 'even', seed: 1, clients: null },
-  ...{ warmUpSeconds: 1, patienceMs: null, mayRefuse: false },
+  ...{ warmUpSeconds: 1, patienceMs: null, closesGivenUp: true, mayRefuse: false },
 };
 
 /** What the generator's process says; histograms as text. `startedAt` is in ms of the clock that all processes share. */

@@ -13,6 +13,8 @@ const DEPTH = 4;
 /** Connections that the callers share. With few, nothing waits in the service; with many, it refuses by itself. */
 export const POOLS = [64, 256, 1_000, 4_000] as const;
 export const FACTORS = [0.9, 1.5, 3] as const;
+/** Of callers who give up and leave their connections open: nothing tells the service that they have gone. */
+const STAYING_POOLS = [256, 1_000] as const;
 /** It counts from when a caller asks, also while it waits for a connection. */
 const PATIENCE_MS = 1_000;
 /** A flood settles in this time: nobody gives up in its first second. What is answered meanwhile is a figure of its own. */
@@ -53,6 +55,10 @@ export const overload: Suite = {
             const id = `${base}/pool-${connections}/x${factor}`;
             await measurePool(bench, host, { id, connections, rate: factor * capacity, capacity });
           }
+        for (const connections of STAYING_POOLS) {
+          const offered = { connections, rate: 3 * capacity, capacity, closesGivenUp: false };
+          await measurePool(bench, host, { id: `${base}/staying-${connections}/x3`, ...offered });
+        }
       }
     }
   },
@@ -82,16 +88,18 @@ async function measurePool(
     readonly connections: number;
     readonly rate: number;
     readonly capacity: number;
+    readonly closesGivenUp?: boolean;
   },
 ): Promise<void> {
   const { recorder, workloads } = bench;
-  const { id, connections, rate, capacity } = offered;
+  const { id, connections, rate, capacity, closesGivenUp = true } = offered;
   const seconds = bench.plan.overloadSeconds;
   await using server = await startLimited(bench, host);
   const workload = workloads.files('cold', DEPTH);
   const target: Parameters<typeof runOpenLoop>[1] = {
     ...{ port: server.port, connections, rate, arrivals: 'poisson', seed: Math.round(rate) },
-    ...{ seconds, warmUpSeconds: SETTLING_SECONDS, patienceMs: PATIENCE_MS, mayRefuse: true },
+    ...{ seconds, warmUpSeconds: SETTLING_SECONDS, mayRefuse: true },
+    ...{ patienceMs: PATIENCE_MS, closesGivenUp },
   };
   const offer = () => runOpenLoop(workload, target);
   const probed = await probing(server, () => bench.watch(id, server.pid, offer, SERVICE_CORES));

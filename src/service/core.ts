@@ -89,17 +89,20 @@ export function readinessOf(
   if (ofVerify !== null) reasons.push(ofVerify);
   const ofGate = gate.replays?.unreadyReason ?? null;
   if (ofGate !== null) reasons.push(`gate_${ofGate}`);
-  const counts = (reason: UnreadyReason) =>
-    !(EXCUSES[reason] ?? (reason.includes('replay_store_') ? (['replay'] as const) : [])).some((excuse) =>
-      readyWithout.includes(excuse),
-    );
+  const counts = (reason: UnreadyReason) => !EXCUSES[reason].some((excuse) => readyWithout.includes(excuse));
   return { reasons, reason: reasons.find(counts) ?? null };
 }
 
-/** What `READY_WITHOUT` must name so that a reason does not count; `replay` for those of replay stores, and nothing for others. */
-const EXCUSES: Partial<Record<UnreadyReason, Configuration['readyWithout']>> = {
+/** What `READY_WITHOUT` may name so that a reason does not count: any one of these. */
+const EXCUSES: Record<UnreadyReason, Configuration['readyWithout']> = {
   shutting_down: [],
   status_list_not_fetched: ['list'],
   status_list_stale: ['stale_list', 'list'],
   revocation_store_unreachable: ['revocations'],
+  replay_store_unreachable: ['replay'],
+  replay_store_evicts: ['replay'],
+  replay_store_full: ['replay'],
+  gate_replay_store_unreachable: ['replay'],
+  gate_replay_store_evicts: ['replay'],
+  gate_replay_store_full: ['replay'],
 };

@@ -47,6 +47,7 @@ function simulate(
       intended,
       warmUpSeconds: 0,
       patienceMs: null,
+      closesGivenUp: true,
       mayRefuse: false,
       marker: 'right',
       ...rules,
@@ -140,6 +141,20 @@ describe('the open loop in virtual time', () => {
     expect(tally.timedOut).toBeGreaterThanOrEqual(20);
     expect(tally.answered + tally.refused + tally.timedOut).toBe(400);
     expect(tally.wrong).toBe(0);
+  });
+
+  it('keeps the connection of one that gave up, and uses it again when the late answer has come', () => {
+    const { tally, usedBy, closed } = simulate(even(100, 40), {
+      connections: 2,
+      answer: (n) => ({ delay: n === 3 ? 200_000 : 500 }),
+      rules: { patienceMs: 100, closesGivenUp: false },
+    });
+    expect(closed).toEqual([]);
+    expect([tally.answered, tally.timedOut, tally.wrong]).toEqual([39, 1, 0]);
+    const [late, other] = [usedBy[3] as number, usedBy[4] as number];
+    // The answer comes when 23 requests have been sent.
+    expect(usedBy.slice(4, 23)).toEqual(Array(19).fill(other));
+    expect(usedBy.slice(24)).toContain(late);
   });
 
   it('lets each client of a crowd ask again when it has its answer, until the time is over', () => {

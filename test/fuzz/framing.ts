@@ -7,8 +7,8 @@ export interface FramedRequest {
   /** The names of its headers in their order, in lower case. */
   readonly headers: readonly string[];
   readonly body: string;
-  /** Whether a chunk has an extension, or trailers follow the chunks. Few servers read them. */
-  readonly hasChunkExtras: boolean;
+  /** Whether its first line has more spaces than two, a chunk an extension, or trailers follow. Few servers read these. */
+  readonly isUnusual: boolean;
 }
 
 /** What stands in the bytes of a connection. */
@@ -22,12 +22,13 @@ export interface Framed {
 }
 
 // A method may be of any characters: they change nothing about where a request ends.
-const REQUEST_LINE = /^([\x21-\x7e]+) ([\x21-\x7e\x80-\xff]+) HTTP\/(1\.[01])$/;
+// RFC 9112 §3 lets a server read several spaces as one.
+const REQUEST_LINE = /^([\x21-\x7e]+)( +)([\x21-\x7e\x80-\xff]+)( +)HTTP\/(1\.[01])$/;
 const HEADER_LINE = /^([!#$%&'*+.^_`|~\w-]+):[ \t]*([^\0-\x08\x0a-\x1f\x7f]*)$/;
 const CHUNK_LINE = /^([\da-f]{1,8})[ \t]*(?:;[^\0-\x08\x0a-\x1f]*)?$/i;
 
 /**
- * Reads requests from the bytes of a connection, strictly: RFC 9112 without its leniencies. Reading ends where a
+ * Reads requests from the bytes of a connection, strictly: of the leniencies of RFC 9112 only spaces. Reading ends where a
  * request says its length twice, not at all, or in a way that RFC 9112 does not have.
  */
 export function readFraming(bytes: string): Framed {
@@ -37,7 +38,8 @@ export function readFraming(bytes: string): Framed {
     const headEnd = bytes.indexOf('\r\n\r\n', at);
     if (headEnd < 0) return { requests, rest: 'incomplete' };
     const [first = '', ...lines] = bytes.slice(at, headEnd).split('\r\n');
-    const [, method = '', target = '', version = ''] = REQUEST_LINE.exec(first) ?? [];
+    const [, method = '', before = '', target = '', after = '', version = ''] =
+      REQUEST_LINE.exec(first) ?? [];
     const headers = lines.map((line) => HEADER_LINE.exec(line));
     if (method === '' || headers.includes(null)) return { requests, rest: 'odd' };
     const valuesOf = (name: string) =>
@@ -45,8 +47,8 @@ export function readFraming(bytes: string): Framed {
     const body = readBody(bytes, headEnd + 4, valuesOf('content-length'), valuesOf('transfer-encoding'));
     if (typeof body === 'string') return { requests, rest: body };
     const names = headers.map((line) => line?.[1]?.toLowerCase() ?? '');
-    const { text, hasExtras: hasChunkExtras } = body;
-    requests.push({ method, target, version, headers: names, body: text, hasChunkExtras });
+    const isUnusual = body.hasExtras || before.length + after.length > 2;
+    requests.push({ method, target, version, headers: names, body: body.text, isUnusual });
     at = body.end;
   }
   return { requests, rest: 'nothing' };

@@ -92,6 +92,7 @@ const SEEDS = [
   `GET /⟦a*30000⟧ HTTP/1.1\r\nHost: x\r\n\r\n`,
   'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
   '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03',
+  post(LENGTH, '⟦sound⟧', '  /verify'),
   post(LENGTH, '⟦sound⟧', '/v1/gate'),
   post(LENGTH, '⟦sound⟧', '/unknown'),
   post('X-DRS-Bundle: e30\r\nContent-Length: 2\r\n', '{}', '/gate/mcp'),
@@ -197,7 +198,7 @@ const HARMLESS = new Set(['host', 'content-type', 'content-length', 'transfer-en
 /** The status that a request must get by docs/spec/http.md; `null` if that depends on more than is looked at here. */
 function statusOf(request: FramedRequest): number | null {
   const { version, headers, method, target, body } = request;
-  if (version !== '1.1' || !headers.includes('host') || request.hasChunkExtras) return null;
+  if (version !== '1.1' || !headers.includes('host') || request.isUnusual) return null;
   if (!headers.every((name) => HARMLESS.has(name)) || headers.length > 90) return null;
   if ((method === 'GET' || method === 'HEAD') && target === '/healthz') return 200;
   if (method !== 'POST') return null;

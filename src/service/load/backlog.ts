@@ -127,13 +127,12 @@ export class Backlog {
     const now = this.#loop.now();
     const startedAt = (this.#turnStartedAt ??= now);
     this.#deferTurn();
-    const isBusy = this.#isBusy(now);
-    // When it has gone, its address is not known any more.
-    const client = isBusy || this.#impatient.size > 0 ? sender.client : null;
+    const hasTime = this.length === 0 && this.#signatures.waitMs < AHEAD_MS && now - startedAt < AT_ONCE_MS;
+    // While one waits, its caller may go, and then its address is not known any more.
+    const client = hasTime && this.#impatient.size === 0 ? null : sender.client;
     const patience = client === null ? undefined : this.#impatient.get(client);
-    patience?.count(false, isBusy, now);
-    if (this.length > 0 || this.#signatures.waitMs >= AHEAD_MS) return false;
-    return now - startedAt < AT_ONCE_MS && patience?.isLow !== true;
+    patience?.count(false, this.#isBusy(now), now);
+    return hasTime && patience?.isLow !== true;
   }
 
   /** Notes that the caller of a request did not wait for its answer. */
