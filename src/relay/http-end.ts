@@ -1,4 +1,4 @@
-import { createParser, type EventSourceMessage } from 'eventsource-parser';
+import { createParser, type EventSourceMessage, type ParseError } from 'eventsource-parser';
 import type { IncomingMessage } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { BUNDLE_HEADER, MAX_HEADER_BUNDLE } from '../gate/carriers.js';
@@ -263,10 +263,26 @@ export function httpEnd({ target, headers: ownHeaders, say, note }: HttpEndOptio
     let [lastEventId, retryMs, response] = ['', FIRST_RETRY_MS, first as IncomingMessage | number | null];
     for (let failures = 0; typeof response !== 'number';) {
       failures = response === null ? failures + 1 : 0;
-      const events = response === null ? [] : eventsOf(response, (ms) => (retryMs = ms));
-      for await (const { id = '', event = 'message', data } of events) {
-        if (id !== '') lastEventId = id;
-        if (event === 'message' && data !== '' && (await take(data))) return 'taken';
+      const events: EventSourceMessage[] = [];
+      const onRetry = (ms: number) => (retryMs = ms);
+      const parser = createParser({ ...EVENT_LIMIT, onRetry, onEvent: (event) => events.push(event) });
+      const decoder = new TextDecoder();
+      try {
+        // It is read only as fast as the events are taken.
+        for await (const chunk of response?.iterator({ destroyOnReturn: false }) ?? []) {
+          parser.feed(decoder.decode(chunk as Buffer, { stream: true }));
+          for (const { id = '', event = 'message', data } of events.splice(0)) {
+            if (id !== '') lastEventId = id;
+            if (event === 'message' && data !== '' && (await take(data))) return 'taken';
+          }
+        }
+      } catch (error) {
+        // A connection has broken: what was to come is asked for again, if the stream can be continued.
+        if (error instanceof RangeError) throw error;
+      } finally {
+        // Where the server ends the stream after its answer, the connection serves the next request.
+        const ended = response?.resume();
+        setTimeout(() => ended?.destroy(), LAST_EVENTS_MS).unref();
       }
       if (isOver(failures, lastEventId !== '')) return 'over';
       // A server that says 0 must not be asked without a pause.
@@ -309,36 +325,14 @@ export function httpEnd({ target, headers: ownHeaders, say, note }: HttpEndOptio
   return { send, end, close } satisfies ServerEnd & { readonly close: () => Promise<void> };
 }
 
-/**
- * The events of a stream until it ends or breaks. It is read only as fast as they are taken.
- *
- * @throws RangeError if one is too large
- */
-async function* eventsOf(response: IncomingMessage, onRetry: (ms: number) => void) {
-  const events: EventSourceMessage[] = [];
-  const parser = createParser({
-    ...{ onRetry, maxBufferSize: MAX_MESSAGE_BYTES, onEvent: (event) => events.push(event) },
-    onError: ({ type }) => {
-      // Others are fields that are not known, which clients ignore.
-      if (type === 'max-buffer-size-exceeded')
-        throw new RangeError(`the server sent an event of more than ${MAX_MESSAGE_BYTES} characters`);
-    },
-  });
-  const decoder = new TextDecoder();
-  try {
-    for await (const chunk of response.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
-      parser.feed(decoder.decode(chunk, { stream: true }));
-      yield* events.splice(0);
-    }
-  } catch (error) {
-    // A connection has broken: what was to come is asked for again, if the stream can be continued.
-    if (error instanceof RangeError) throw error;
-  } finally {
-    // Where the server ends the stream after its answer, the connection serves the next request.
-    response.resume();
-    setTimeout(() => response.destroy(), LAST_EVENTS_MS).unref();
-  }
-}
+const EVENT_LIMIT = {
+  maxBufferSize: MAX_MESSAGE_BYTES,
+  onError: ({ type }: ParseError) => {
+    // Others are fields that are not known, which clients ignore.
+    if (type === 'max-buffer-size-exceeded')
+      throw new RangeError(`the server sent an event of more than ${MAX_MESSAGE_BYTES} characters`);
+  },
+};
 
 /** A JSON text in one line. A line end in JSON is always between two tokens, where a space means the same. */
 const oneLine = (json: string) => json.replaceAll(/[\r\n]/g, ' ');
@@ -366,23 +360,19 @@ function isVersion(value: unknown): value is string {
 /** The JSON-RPC error for a request that the server has not answered as it should: its own one, if it sent one. */
 function failureLine(message: Message, sent: Sent, [response, text]: Failed): string {
   const { statusCode: status = 0, headers } = response;
+  const { location, 'content-type': type = 'no content type' } = headers;
   const value = status < 300 ? undefined : readJson(text);
-  const idText = idTextOf(message);
   // The gate does not know the id of a request that it did not read.
   const error = (answerIn(value, message.id) ?? answerIn(value, null))?.['error'];
-  if (isJsonObject(error)) return errorLine(idText, error);
+  if (isJsonObject(error)) return errorLine(idTextOf(message), error);
   const signed = sent.bundle === undefined ? '' : `, with their signature ${sizeOf(sent.bytes.length)}`;
-  const size = status === 413 ? ` (your arguments are ${sizeOf(message.bytes.length)}${signed})` : '';
-  const said = (text ?? '') === '' ? '' : `: ${text?.slice(0, MAX_SHOWN)}`;
-  const location = JSON.stringify((headers.location ?? 'another address').slice(0, MAX_SHOWN));
-  const type = headers['content-type'] ?? 'no content type';
-  const reason =
-    status === 401
-      ? 'the server wants to know who calls (401): give it a token with --header-env "Authorization: <variable>"'
-      : status >= 300 && status < 400
-        ? `the server redirects to ${location}, which is not followed: name that address with --to, if you trust it`
-        : status < 300
-          ? `the server answered with ${type}, which is not a JSON-RPC answer`
-          : `the server answered with ${status}${size}${said}`;
-  return errorLine(idText, { code: TRANSPORT_ERROR, message: reason, data: { status } });
+  const hints: Readonly<Record<number, string>> = {
+    401: ': give it a token with --header-env "Authorization: <variable>"',
+    413: ` (your arguments are ${sizeOf(message.bytes.length)}${signed})`,
+  };
+  const moved = `, and redirects to ${JSON.stringify(location?.slice(0, MAX_SHOWN))}, which is not followed: name that address with --to, if you trust it`;
+  const said = `: ${text?.slice(0, MAX_SHOWN) ?? ''}`;
+  const what = status < 300 ? ` and ${type}, which is not a JSON-RPC answer` : said.length > 2 ? said : '';
+  const reason = `the server answered with ${status}${hints[status] ?? ''}${location === undefined ? what : moved}`;
+  return errorLine(idTextOf(message), { code: TRANSPORT_ERROR, message: reason, data: { status } });
 }

@@ -160,7 +160,7 @@ export interface HttpRelayParts {
  */
 export async function openHttpRelay(parts: HttpRelayParts) {
   const { configuration, makeJudge, hosts, log } = parts;
-  const { url, pathFor, expected } = parts.destination;
+  const { url, pathFor } = parts.destination;
   const opened = new Opened();
   try {
     const certificate = certificateOf(configuration);
@@ -171,25 +171,30 @@ export async function openHttpRelay(parts: HttpRelayParts) {
     const forwarder = forwarderTo(opened.add(httpTarget(url)), slots, core, parts);
     const judge = makeJudge(core, forwarder, (incoming) =>
       pathFor(incoming.method, targetOf(incoming)) === null
-        ? refusal(404, `there is nothing at this path, expected ${expected}`)
+        ? refusal(404, `there is nothing at this path, expected ${url.pathname}`)
         : null,
     );
-    const route = { endpoint: 'gate', methods: [], isProxied: true, takesQuery: true, serve: judge } as const;
-    const unknown: Route = { ...route, rateLimit: limitOf(configuration) };
+    const unknown: Route = {
+      ...{ endpoint: 'gate', methods: [], isProxied: true, takesQuery: true },
+      ...{ rateLimit: limitOf(configuration), serve: judge },
+    };
     const tracing = await openTracing();
     const server = new Server({ configuration, gatekeeper, metrics, log, tracing, hosts });
     const handle = server.handlerOf({ routes: new Map(), unknown });
     const { requestTimeoutSecs, host } = configuration;
-    const served = { handle, connections, requestTimeoutSecs, certificate };
-    const frontEnd = opened.add(openNode(served));
+    const frontEnd = opened.add(openNode({ handle, connections, requestTimeoutSecs, certificate }));
     const port = await frontEnd.listen({ host, port: configuration.port, isShared: false });
     return {
       url: `${certificate === null ? 'http' : 'https'}://${showAddress({ host, port })}`,
-      /** Rejects if they cannot be used; the old ones stay. */
       reload: async () => {
-        if (certificate !== null) frontEnd.useCertificate(readCertificate(certificate));
-        gate.reloadRoutes();
-        await engine.rootsFile?.reload();
+        try {
+          if (certificate !== null) frontEnd.useCertificate(readCertificate(certificate));
+          gate.reloadRoutes();
+          await engine.rootsFile?.reload();
+          log.info('SIGHUP: certificate, routes and trusted roots were read again');
+        } catch (err) {
+          log.error({ err }, 'the files could not be read again: the old ones still hold');
+        }
       },
       /** Waits for `SHUTDOWN_GRACE_SECS` at most. */
       close: async () => {
@@ -219,12 +224,7 @@ export async function runHttpRelay(parts: HttpRelayParts, reloads: boolean): Pro
   const relay = await openHttpRelay(parts);
   const { configuration, log } = parts;
   endGracefully({ log, configuration, skip: reloads ? ['SIGHUP'] : [], close: () => relay.close() });
-  const reload = () =>
-    relay.reload().then(
-      () => log.info('SIGHUP: certificate, routes and trusted roots were read again'),
-      (err: unknown) => log.error({ err }, 'the files could not be read again: the old ones still hold'),
-    );
-  if (reloads) process.on('SIGHUP', () => void reload());
+  if (reloads) process.on('SIGHUP', () => void relay.reload());
   // `npx` may end without its shell and without this process: nobody would know that the port is still open.
   const starters = startersOf();
   const endAlone = () => startersOf() === starters || process.kill(process.pid, 'SIGTERM');
