@@ -19,7 +19,7 @@ import {
   TRANSPORT_ERROR,
   type Message,
 } from './message.js';
-import { type Outcome, type Sent, type ServerEnd } from './pump.js';
+import type { Outcome, Send, Sent } from './pump.js';
 
 /** What the way to an HTTP server needs. */
 export interface HttpEndOptions {
@@ -76,7 +76,7 @@ export function httpEnd({ target, headers: ownHeaders, say, note }: HttpEndOptio
   let renewing: Promise<void> | null = null;
   let closed: Promise<void> | null = null;
 
-  async function send(sent: Sent, message: Message | null, again: () => Promise<Outcome>): Promise<void> {
+  const send: Send = async (sent, message, again) => {
     const refuse = (code: number, what: string) =>
       say(errorLine(idTextOf(message), { code, message: `${what}: it was not sent` }));
     await renewing?.catch(() => undefined);
@@ -97,7 +97,7 @@ export function httpEnd({ target, headers: ownHeaders, say, note }: HttpEndOptio
     requests.set(pending, done);
     // What comes next needs the session and the version.
     return isHandshake ? done : undefined;
-  }
+  };
 
   /** Waits for the last answers, then ends the session. */
   async function end(): Promise<void> {
@@ -322,7 +322,7 @@ export function httpEnd({ target, headers: ownHeaders, say, note }: HttpEndOptio
     return { ...ownHeaders, 'accept-encoding': 'identity', accept, ...session };
   }
 
-  return { send, end, close } satisfies ServerEnd & { readonly close: () => Promise<void> };
+  return { send, end, close };
 }
 
 const EVENT_LIMIT = {

@@ -19,7 +19,7 @@ import { PerClientSlots } from '../service/load/per-client-slots.js';
 import { endGracefully } from '../service/main.js';
 import { openTracing } from '../service/observe/tracing.js';
 import { limitOf } from '../service/routes/table.js';
-import { answerHeaders, httpTarget, requestHeaders, type HttpTarget } from './http-target.js';
+import { httpTarget, isOfRequest, passedHeaders, type HttpTarget } from './http-target.js';
 import type { Destination } from './destination.js';
 
 const POLL_MS = 10;
@@ -67,7 +67,7 @@ function forwarderTo(
     try {
       const headers = [
         ...['Host', url.host],
-        ...requestHeaders(rawHeaders, (name) => ours.has(name) || isLeftOut(name)),
+        ...passedHeaders(rawHeaders, (name) => isOfRequest(name) || ours.has(name) || isLeftOut(name)),
         ...(body === null && !method.startsWith('P') ? [] : ['Content-Length', String(body?.length ?? 0)]),
         ...Object.entries(set).flat(),
       ];
@@ -80,7 +80,7 @@ function forwarderTo(
         end(response, own);
         return;
       }
-      const sent = answerHeaders(answer.rawHeaders);
+      const sent = passedHeaders(answer.rawHeaders, () => false);
       if (gatekeeper.isLeaving) sent.push('Connection', 'close');
       response.writeHead(answer.statusCode ?? 502, answer.statusMessage, sent);
       // An event stream begins at once, also without an event. `flushHeaders` would write headers as UTF-8.
@@ -95,8 +95,6 @@ function forwarderTo(
     }
   };
   return {
-    /** Number of requests that are not answered whole. */
-    open: 0,
     /** Whether there is room for a request: a server may take minutes, and an event stream hours. */
     hasRoom({ client }: Incoming, ticket: Ticket | null, bytes: number): boolean {
       return slots.hasFor(client) && ticket?.canGrow(bytes) !== false;
@@ -114,10 +112,8 @@ function forwarderTo(
         return answerTo('overloaded', configuration);
       }
       const { request, response } = wire.handOver();
-      this.open++;
       await new Promise<void>((resolve) => {
         void exchange(request, response, forwarded, resolve).finally(() => {
-          this.open--;
           slots.give(client);
           resolve();
         });
@@ -201,7 +197,7 @@ export async function openHttpRelay(parts: HttpRelayParts) {
         gatekeeper.isLeaving = true;
         frontEnd.stopListening();
         const deadline = performance.now() + configuration.shutdownGraceSecs * 1000;
-        while (server.open + forwarder.open > 0 && performance.now() < deadline) await sleep(POLL_MS);
+        while (server.open + slots.taken > 0 && performance.now() < deadline) await sleep(POLL_MS);
         await opened.close();
       },
     };

@@ -84,13 +84,11 @@ const OF_CLIENT = /^(?:forwarded|x-real-ip|x-forwarded-.*)$/;
 /** The names of headers, in lower case, that are set by a relay, or belong to one connection. */
 export const OWN_HEADERS: ReadonlySet<string> = new Set([...OF_CONNECTION, ...OF_REQUEST]);
 
-/** The headers of a request that are sent on, names and values by turns, without those that are left out, by their names. */
-export function requestHeaders(raw: readonly string[], isLeftOut: (name: string) => boolean): string[] {
-  return answerHeaders(raw, (name) => OF_REQUEST.includes(name) || OF_CLIENT.test(name) || isLeftOut(name));
-}
+/** Whether a header of a request is not sent on, whatever the connection is. */
+export const isOfRequest = (name: string) => OF_REQUEST.includes(name) || OF_CLIENT.test(name);
 
-/** The headers of an answer for the client. */
-export function answerHeaders(raw: readonly string[], isLeftOut: (name: string) => boolean = () => false) {
+/** The headers that are sent on, names and values by turns, without those that are left out, by their names in lower case. */
+export function passedHeaders(raw: readonly string[], isLeftOut: (name: string) => boolean): string[] {
   const pairs = raw.flatMap((name, at) => (at % 2 === 0 ? [[name, raw[at + 1] ?? ''] as const] : []));
   const named = pairs.flatMap(([name, value]) =>
     name.toLowerCase() === 'connection' ? value.toLowerCase().split(/[ \t]*,[ \t]*/) : [],

@@ -140,7 +140,8 @@ async function sign(command: readonly string[], options: SignOptions): Promise<v
       ['SIGTERM', 15],
     ] as const)
       process.once(signal, () => void server.close().then(() => process.exit(128 + number)));
-    await pump(process.stdin, { hook: signer, server, say });
+    await pump(process.stdin, signer, server.send, say);
+    await server.end();
     await write(process.stdout, '');
     process.exit(0);
   }
