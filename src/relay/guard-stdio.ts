@@ -23,15 +23,13 @@ export interface StdioGuardParts {
   readonly decider: Pick<GateDecider, 'decide'>;
   readonly tracing: Tracing | null;
   readonly maxBytes: number;
-  /** Tells the operator of a notification that was dropped. */
-  readonly dropped: (code: string) => void;
 }
 
 /**
  * The gate between a client and a server that speak MCP over stdio. What the server writes passes byte for byte; the answers to
  * calls tell who has started which task.
  */
-export function stdioGuard({ decider, tracing, maxBytes, dropped }: StdioGuardParts) {
+export function stdioGuard({ decider, tracing, maxBytes }: StdioGuardParts) {
   const tasks = new TaskOwners();
   /** The calls whose answers are due, by id, as JSON; those that their client gave up may never be answered. */
   const due = new Map<string, { readonly context: BriefContext; isCancelled: boolean }>();
@@ -59,7 +57,7 @@ export function stdioGuard({ decider, tracing, maxBytes, dropped }: StdioGuardPa
       findFault: ({ root_principal }) => tasks.findFault(message?.value ?? {}, root_principal),
     });
     tracing?.record(asked, performance.now() - asked.startedAt);
-    if (decision.kind === 'deny') return answer(decision.code, decision.response, message);
+    if (decision.kind === 'deny') return answer(decision.response, message);
     let handedOn: HandedOn | null = null;
     if (decision.kind === 'allow') handedOn = { context: wholeContextOf(decision), token: decision.token };
     else if (decision.observed !== undefined) handedOn = { observed: decision.observed };
@@ -92,13 +90,12 @@ export function stdioGuard({ decider, tracing, maxBytes, dropped }: StdioGuardPa
 
   function refuse(failure: GateFailure, message: Message | null): Outcome {
     const denial = denied({ protocol: 'mcp', id: null, requested: null }, failure);
-    return answer(failure.code, responseTo(denial), message);
+    return answer(responseTo(denial), message);
   }
 
   /** Answers with an error; not to a notification, which has no answer. */
-  function answer(code: string, { body }: GateResponse, message: Message | null): Outcome {
+  function answer({ body }: GateResponse, message: Message | null): Outcome {
     const isNotification = message?.method !== undefined && !Object.hasOwn(message.value, 'id');
-    if (isNotification) dropped(code);
     const line = errorLine(idTextOf(message), (body as RpcRefusal).error);
     return { kind: 'answer', line: isNotification ? null : line };
   }

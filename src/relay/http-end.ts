@@ -21,16 +21,6 @@ import {
 } from './message.js';
 import type { Outcome, Send, Sent } from './pump.js';
 
-/** What the way to an HTTP server needs. */
-export interface HttpEndOptions {
-  readonly target: HttpTarget;
-  /** More headers of each request, such as `Authorization`, by names in lower case. */
-  readonly headers: Readonly<Record<string, string>>;
-  readonly say: Say;
-  /** Tells the operator something. */
-  readonly note: (message: string) => void;
-}
-
 /** The most requests that are unanswered at a time, and bytes in them. */
 const MAX_IN_FLIGHT = 256;
 const MAX_BYTES_IN_FLIGHT = 64 * 1024 * 1024;
@@ -40,9 +30,8 @@ const MAX_RESUMES = 5;
 const NOTIFICATION_MS = 5000;
 /** How long to wait for answers after the host has sent its last message. */
 const LAST_ANSWERS_MS = 30_000;
-/** How long a server may keep a stream open on which it has answered. */
-const LAST_EVENTS_MS = 1000;
-const DELETE_MS = 2000;
+/** How long a server may take to end: a stream on which it has answered, or a session. */
+const ENDING_MS = 1000;
 const [MIN_RETRY_MS, FIRST_RETRY_MS, MAX_RETRY_MS] = [100, 1000, 30_000];
 const MAX_SHOWN = 200;
 const INITIALIZE = 'initialize';
@@ -52,22 +41,21 @@ const CANCELLED = 'notifications/cancelled';
 /** The headers that the server wants to see again in each request, in the versions before 2026-07-28. */
 type Session = Partial<Record<'mcp-session-id' | 'mcp-protocol-version', string>>;
 
-/** A request that has no answer yet. */
-interface Pending {
-  readonly message: Message;
-  readonly controller: AbortController;
-}
-
-/** An answer of the server that is none to the request. */
-type Failed = readonly [response: IncomingMessage, text: string | null];
-
 /**
  * The way to a server that speaks Streamable HTTP: each message of the host becomes a POST, and what the server answers
  * becomes lines. To the server this is the client: it keeps the session, and begins it again where the server has lost it.
+ *
+ * @param ownHeaders more headers of each request, such as `Authorization`, by names in lower case
+ * @param note tells the operator something
  */
-export function httpEnd({ target, headers: ownHeaders, say, note }: HttpEndOptions) {
-  /** The requests of the client, and when they are done. */
-  const requests = new Map<Pending, Promise<void>>();
+export function httpEnd(
+  target: HttpTarget,
+  ownHeaders: Readonly<Record<string, string>>,
+  say: Say,
+  note: (message: string) => void,
+) {
+  /** The requests of the client that have no answer yet. */
+  const requests = new Map<Message, { readonly done: Promise<void>; readonly abort: () => void }>();
   /** Ends the stream of the server's own messages, and all requests. */
   const closing = new AbortController();
   let current: Session = {};
@@ -82,19 +70,18 @@ export function httpEnd({ target, headers: ownHeaders, say, note }: HttpEndOptio
     await renewing?.catch(() => undefined);
     if (message === null) return refuse(INVALID_REQUEST, 'a line is no JSON object (a batch, for example)');
     if (message.id === null) return notify(message, sent);
-    const sizes = [...requests.keys()].map((pending) => pending.message.bytes.length);
-    const bytes = sizes.reduce((sum, length) => sum + length, message.bytes.length);
-    if (sizes.length >= MAX_IN_FLIGHT || bytes > MAX_BYTES_IN_FLIGHT)
-      return refuse(TRANSPORT_ERROR, `${sizes.length} requests have no answer yet`);
+    const bytes = [...requests.keys(), message].reduce((sum, one) => sum + one.bytes.length, 0);
+    if (requests.size >= MAX_IN_FLIGHT || bytes > MAX_BYTES_IN_FLIGHT)
+      return refuse(TRANSPORT_ERROR, `${requests.size} requests have no answer yet`);
     const isHandshake = message.method === INITIALIZE;
     if (isHandshake) {
       handshake = { message, sent };
       // What this client had is over: neither its id nor its version are known to the server that answers.
       await endSession();
     }
-    const pending = { message, controller: new AbortController() };
-    const done = request(pending, sent, again).finally(() => requests.delete(pending));
-    requests.set(pending, done);
+    const controller = new AbortController();
+    const done = request(message, sent, controller.signal, again).finally(() => requests.delete(message));
+    requests.set(message, { done, abort: () => controller.abort() });
     // What comes next needs the session and the version.
     return isHandshake ? done : undefined;
   };
@@ -102,9 +89,9 @@ export function httpEnd({ target, headers: ownHeaders, say, note }: HttpEndOptio
   /** Waits for the last answers, then ends the session. */
   async function end(): Promise<void> {
     // These do not end by themselves.
-    for (const { message, controller } of requests.keys()) if (message.method === LISTEN) controller.abort();
-    const waiting = delay(LAST_ANSWERS_MS, null, { ref: false });
-    await Promise.race([Promise.all(requests.values()), waiting]);
+    for (const [{ method }, { abort }] of requests) if (method === LISTEN) abort();
+    const answered = Promise.all([...requests.values()].map(({ done }) => done));
+    await Promise.race([answered, delay(LAST_ANSWERS_MS, null, { ref: false })]);
     await close();
   }
 
@@ -119,19 +106,19 @@ export function httpEnd({ target, headers: ownHeaders, say, note }: HttpEndOptio
     current = {};
     if (!('mcp-session-id' in ended)) return;
     const headers = headersOf(ended, '*/*');
-    const signal = AbortSignal.timeout(DELETE_MS);
+    const signal = AbortSignal.timeout(ENDING_MS);
     (await target.exchange({ method: 'DELETE', headers, signal }).catch(() => null))?.resume();
   }
 
   /** Sends a notification or a response. The messages after it wait until the server has taken it. */
   async function notify(message: Message, sent: Sent): Promise<void> {
-    const isCancelled = ({ message: { id } }: Pending) => id === message.params['requestId'];
-    const cancelled = message.method === CANCELLED ? [...requests.keys()].find(isCancelled) : undefined;
+    const given = message.method === CANCELLED ? message.params['requestId'] : undefined;
+    const [cancelled, pending] = [...requests].find(([{ id }]) => id === given) ?? [];
     // From version 2026-07-28 on, a client cancels by closing the stream.
-    if (cancelled === undefined || versionOf(cancelled.message) === null)
+    if (cancelled === undefined || versionOf(cancelled) === null)
       await Promise.race([postOne(message, sent), delay(NOTIFICATION_MS, null, { ref: false })]);
     // Servers send no answer to a request that was cancelled, and may leave its stream open.
-    cancelled?.controller.abort();
+    pending?.abort();
   }
 
   async function postOne(message: Message, sent: Sent): Promise<void> {
@@ -149,19 +136,24 @@ export function httpEnd({ target, headers: ownHeaders, say, note }: HttpEndOptio
   }
 
   /** Sends a request, and says what the server answers. */
-  async function request({ message, controller }: Pending, sent: Sent, again: () => Promise<Outcome>) {
-    const signal = AbortSignal.any([controller.signal, closing.signal]);
+  async function request(
+    message: Message,
+    sent: Sent,
+    cancelling: AbortSignal,
+    again: () => Promise<Outcome>,
+  ): Promise<void> {
+    const signal = AbortSignal.any([cancelling, closing.signal]);
     const session = current;
     try {
       let failed = await ask(message, sent, session, signal, say);
-      if (failed !== null && 'mcp-session-id' in session && isLost(failed)) {
+      if (failed?.isLost === true && 'mcp-session-id' in session) {
         await renew(session);
         // Once: what is lost again at once was never kept. A gate before the server may have used the bundle up.
         const outcome = await again();
         if (outcome.kind === 'answer') return await say(outcome.line ?? '');
         failed = await ask(message, outcome, current, signal, say);
       }
-      if (failed !== null) await say(failureLine(message, sent, failed));
+      if (failed !== null) await say(failed.line);
     } catch (error) {
       const failure = { code: TRANSPORT_ERROR, message: (error as Error).message };
       if (!signal.aborted) await say(errorLine(idTextOf(message), failure));
@@ -180,8 +172,7 @@ export function httpEnd({ target, headers: ownHeaders, say, note }: HttpEndOptio
     // The client has heard the answer to its own one.
     const hear = () => Promise.resolve();
     const failed = await ask(handshake.message, handshake.sent, session, closing.signal, hear);
-    if (failed !== null)
-      throw new Error(`the server has lost the session, and refuses a new one with ${failed[0].statusCode}`);
+    if (failed !== null) throw new Error('the server has lost the session, and refuses a new one');
     current = session;
     const bytes = Buffer.from(JSON.stringify({ jsonrpc: '2.0', method: INITIALIZED }));
     await postOne(messageOf(bytes) as Message, { kind: 'send', bytes });
@@ -195,11 +186,11 @@ export function httpEnd({ target, headers: ownHeaders, say, note }: HttpEndOptio
     session: Session,
     signal: AbortSignal,
     hear: Say,
-  ): Promise<Failed | null> {
+  ): Promise<{ readonly line: string; readonly isLost: boolean } | null> {
     const take = async (text: string) => {
       const answer = answerIn(readJson(text), message.id);
       const { protocolVersion } = isJsonObject(answer?.['result']) ? answer['result'] : {};
-      if (message.method === INITIALIZE && isVersion(protocolVersion))
+      if (message.method === INITIALIZE && typeof protocolVersion === 'string')
         session['mcp-protocol-version'] = protocolVersion;
       await hear(oneLine(text));
       return answer !== undefined;
@@ -219,10 +210,13 @@ export function httpEnd({ target, headers: ownHeaders, say, note }: HttpEndOptio
       throw new Error('the connection ended before the answer; the server may have done what was asked');
     }
     const text = await readAtMost(response, MAX_MESSAGE_BYTES);
-    if (!isGood || typeOf(response) !== 'application/json' || readJson(text) === undefined)
-      return [response, text];
-    await take(text ?? '');
-    return null;
+    if (isGood && typeOf(response) === 'application/json' && readJson(text) !== undefined) {
+      await take(text ?? '');
+      return null;
+    }
+    // Some servers say with 400 that they do not know the session.
+    const isLost = status === 404 || (status === 400 && /\bsession\b/i.test(text ?? ''));
+    return { line: failureLine(message, sent, response, text), isLost };
   }
 
   /** Reads what the server sends by itself, while the session lasts and the server has such a stream. */
@@ -282,7 +276,7 @@ export function httpEnd({ target, headers: ownHeaders, say, note }: HttpEndOptio
       } finally {
         // Where the server ends the stream after its answer, the connection serves the next request.
         const ended = response?.resume();
-        setTimeout(() => ended?.destroy(), LAST_EVENTS_MS).unref();
+        setTimeout(() => ended?.destroy(), ENDING_MS).unref();
       }
       if (isOver(failures, lastEventId !== '')) return 'over';
       // A server that says 0 must not be asked without a pause.
@@ -337,11 +331,6 @@ const EVENT_LIMIT = {
 /** A JSON text in one line. A line end in JSON is always between two tokens, where a space means the same. */
 const oneLine = (json: string) => json.replaceAll(/[\r\n]/g, ' ');
 
-/** Whether a server says that it does not know the session. Some say so with 400. */
-function isLost([{ statusCode: status }, text]: Failed): boolean {
-  return status === 404 || (status === 400 && /\bsession\b/i.test(text ?? ''));
-}
-
 const typeOf = ({ headers: { 'content-type': type = '' } }: IncomingMessage) =>
   type.replace(/;.*/, '').trim().toLowerCase();
 
@@ -349,16 +338,11 @@ const typeOf = ({ headers: { 'content-type': type = '' } }: IncomingMessage) =>
 function versionOf({ params }: Message): string | null {
   const meta = params['_meta'];
   const version = isJsonObject(meta) ? meta[VERSION_META] : undefined;
-  return isVersion(version) ? version : null;
-}
-
-/** Whether a value can be the version of a protocol in a header. */
-function isVersion(value: unknown): value is string {
-  return typeof value === 'string' && /^[\w.-]+$/.test(value);
+  return typeof version === 'string' ? version : null;
 }
 
 /** The JSON-RPC error for a request that the server has not answered as it should: its own one, if it sent one. */
-function failureLine(message: Message, sent: Sent, [response, text]: Failed): string {
+function failureLine(message: Message, sent: Sent, response: IncomingMessage, text: string | null): string {
   const { statusCode: status = 0, headers } = response;
   const { location, 'content-type': type = 'no content type' } = headers;
   const value = status < 300 ? undefined : readJson(text);

@@ -63,10 +63,8 @@ async function relay(
   let written = '';
   out.on('data', (chunk: Buffer) => (written += chunk.toString()));
   const say = sayTo(out);
-  const server = httpEnd({
-    ...{ target: httpTarget(new URL('/mcp', to)), headers: { authorization: 'Bearer t' }, say },
-    ...{ note: () => undefined },
-  });
+  const headers = { authorization: 'Bearer t' };
+  const server = httpEnd(httpTarget(new URL('/mcp', to)), headers, say, () => undefined);
   const hook = mcpSigner(await agent.delegations(...chains), new Set(['help']));
   const ended = pump(input, hook, server.send, say).then(server.end);
   for (const line of lines) if (!input.write(line)) await once(input, 'drain');

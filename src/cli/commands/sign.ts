@@ -133,7 +133,7 @@ async function sign(command: readonly string[], options: SignOptions): Promise<v
   const headers = readHeaders(options.header, options.headerEnv);
   if (options.listen === undefined) {
     const say = sayTo(process.stdout);
-    const server = httpEnd({ target: httpTarget(destination.url), headers, say, note });
+    const server = httpEnd(httpTarget(destination.url), headers, say, note);
     for (const [signal, number] of [
       ['SIGHUP', 1],
       ['SIGINT', 2],
