@@ -47,7 +47,7 @@ export function openMcp(request: GateRequest, rules: McpRules = {}): OpenedReque
   const opened = openRpc('mcp', request);
   if (opened.kind !== 'message') return opened;
   const { message } = opened;
-  return { ...openMcpMessage(message, request, rules), message };
+  return { message, ...openMcpMessage(message, request, rules) };
 }
 
 /** An opened request, and the message of MCP that was read from it. */

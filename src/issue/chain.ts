@@ -27,8 +27,11 @@ export function readChain(jwts: readonly string[], suggestion?: string): Receipt
 const proved = new Set<string>();
 const MAX_PROVED = 64;
 
+/** The verifiers' default limit for the number of receipts (`MAX_CHAIN_DEPTH`). */
+const MAX_CHAIN_DEPTH = 16;
+
 /**
- * Checks a chain like a verifier, with blocks B to E.
+ * Checks a chain like a verifier: its length, and blocks B to E.
  *
  * @param invocation under the chain, if there is one
  * @param now Unix seconds
@@ -40,6 +43,11 @@ export async function requireValid(
   now: number,
   signed: string | null,
 ): Promise<void> {
+  const { length } = receipts;
+  if (length > MAX_CHAIN_DEPTH) {
+    const expected = `at most ${MAX_CHAIN_DEPTH}`;
+    throw refusal('CHAIN_TOO_DEEP', { subject: 'bundle', member: 'receipts', claimed: length, expected });
+  }
   const plan = orThrow(openClaims({ receipts, chain: null, invocation }, DEFAULT_KEYS));
   const known = plan.checks.map(({ jwt }) => jwt === signed || proved.has(jwt));
   const found = await verifyAll(plan.checks.filter((_, at) => !known[at]));

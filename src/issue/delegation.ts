@@ -4,7 +4,6 @@ import { REGULATORY, REGULATORY_FORM, type Consent, type Regulatory } from '../p
 import type { JsonObject } from '../protocol/json.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import {
-  count,
   flag,
   kindOf,
   type FilledOptions,
@@ -15,15 +14,12 @@ import {
 import { show, showTime } from '../verify/codes.js';
 import type { Receipt } from '../verify/receipt.js';
 import { readInvocation } from '../verify/judge.js';
-import { orThrow, readChain, requireValid, type Receipts } from './chain.js';
+import { orThrow, readChain, requireValid } from './chain.js';
 import { requireConsentText } from './consent.js';
-import { IssueError, refusal } from './issue-error.js';
+import { IssueError } from './issue-error.js';
 import { claim, clock, issueOptions, object, receipts, time } from './options.js';
 import { requireKnownMembers, type IssuedPolicy } from './policy.js';
 import { SIGNER, signReceipt } from './signer.js';
-
-/** The verifiers' default limit for the number of receipts (`MAX_CHAIN_DEPTH`). */
-const DEFAULT_MAX_CHAIN_DEPTH = 16;
 
 /** What to do about a claim of the receipt that is being issued. */
 const CORRECT_IT = 'Correct that option.';
@@ -87,8 +83,6 @@ const UNDER_CHAIN = {
   chain: { kind: receipts, required: true },
   /** Default: that of the last receipt. */
   command: { kind: claim<string>() },
-  /** The verifiers' limit for the number of receipts; default 16, like theirs. */
-  maxChainDepth: { kind: count(1), default: DEFAULT_MAX_CHAIN_DEPTH },
   /**
    * Skip blocks B to E, to sign something that a verifier must refuse. The shape of the result is still checked. For
    * tests of a verifier; default false.
@@ -164,7 +158,7 @@ export async function issueRootDelegation(given: RootDelegationOptions): Promise
  */
 export async function issueSubDelegation(given: SubDelegationOptions): Promise<string> {
   const options = issueOptions(given, SUB);
-  const { key, now, maxChainDepth } = options;
+  const { key, now } = options;
   const chain = readChain(options.chain);
   const [root] = chain;
   const parent = chain.at(-1) ?? root;
@@ -181,11 +175,9 @@ export async function issueSubDelegation(given: SubDelegationOptions): Promise<s
   const receipts = readChain([...options.chain, jwt], CORRECT_IT);
   const issued = receipts.at(-1) ?? root;
   if (options.unchecked) return jwt;
-  requireDepth(chain, maxChainDepth);
   // Receipts may be issued in advance: they are checked as of the time when the last one begins.
   await requireValid(chain, null, Math.max(now, nbf), null);
   requireOrder(issued, at);
-  requireDepth(receipts, maxChainDepth);
   await requireValid(receipts, null, Math.max(now, issued.claims.nbf), jwt);
   requireResolvable(issued.claims.aud);
   return jwt;
@@ -248,7 +240,6 @@ export async function issueInvocation(given: InvocationOptions): Promise<string>
     drs_regulatory: options.regulatory,
   };
   const jwt = await signReceipt(claims, key, 'invocation');
-  requireDepth(chain, options.maxChainDepth);
   const invocation = orThrow(readInvocation(jwt), CORRECT_IT);
   if (!options.unchecked) await requireValid(chain, invocation, now, jwt);
   return jwt;
@@ -273,13 +264,6 @@ function commonClaims(options: FilledOptions<typeof COMMON>, start: number, last
     ...(expiresAt === null ? {} : { exp: expiresAt ?? Math.min(nbf + DEFAULT_LIFETIME_SECS, lastEnd) }),
     ...(statusListIndex === undefined ? {} : { drs_status_list_index: statusListIndex }),
   } as const;
-}
-
-/** Requires that verifiers take so many receipts. */
-function requireDepth({ length }: Receipts, maxChainDepth: number): void {
-  if (length <= maxChainDepth) return;
-  const expected = `at most ${maxChainDepth}`;
-  throw refusal('CHAIN_TOO_DEEP', { subject: 'bundle', member: 'receipts', claimed: length, expected });
 }
 
 /** Requires that a validity period is not empty. */

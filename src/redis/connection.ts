@@ -42,8 +42,6 @@ async function load() {
 
 type Redis = Awaited<ReturnType<typeof load>>;
 let loaded: Redis | null = null;
-/** How Redis refuses who has not logged in. */
-const LOGIN = /^(?:NOAUTH|WRONGPASS)\b/;
 
 /**
  * Connects to the only primary among several servers, or to a Redis Cluster if a server says that it belongs to one.
@@ -68,11 +66,8 @@ export async function connectRedis(list: string): Promise<RedisConnection> {
     if (used !== undefined) return used;
     if (isCluster) return await connectCluster(redis, urls);
     if (found.length === 0) throw (opened[0] as PromiseRejectedResult).reason as Error;
-    throw new Error(
-      primaries.length > 1
-        ? `${primaries.length} of its servers say that they are the primary; make one a replica`
-        : 'it is a replica, expected a primary; name the primary, or all servers separated by commas',
-    );
+    const says = `${primaries.length} of its servers say that they are the primary, expected one`;
+    throw new Error(`${says}: name all of them, separated by commas, and make the others replicas`);
   } catch (error) {
     throw new Error(`cannot connect to ${placeOf(list)}: ${reasonOf(error)}`, { cause: error });
   }
@@ -153,8 +148,8 @@ async function open(
       const answers = await Promise.allSettled(asking);
       const texts = answers.flatMap((one) => {
         if (one.status === 'fulfilled') return [String(one.value)];
-        // As with some providers.
-        const isRefused = one.reason instanceof ErrorReply && !LOGIN.test(one.reason.message);
+        // As with some providers. Who has not logged in is refused everything.
+        const isRefused = one.reason instanceof ErrorReply && !one.reason.message.startsWith('NOAUTH');
         return isRefused ? [null] : [];
       });
       if (texts.length === 0) await Promise.all(asking);
@@ -176,10 +171,7 @@ async function open(
     return connection;
   } catch (error) {
     connection.destroy();
-    const reason = reasonOf(error);
-    const message = LOGIN.test(reason)
-      ? 'it refuses the user and password of its URL, or needs some; give the right ones, redis://user:password@host'
-      : `${reason}; start it, or correct the address`;
+    const message = `${reasonOf(error)}; start it, or correct its URL, redis://user:password@host`;
     throw new Error(message, { cause: error });
   }
 }
@@ -212,8 +204,6 @@ export async function rejectAfter<T>(timeoutMs: number, promise: Promise<T>): Pr
     // The client sends in a setImmediate, too, which was queued before this one.
     sent = setImmediate(() => (timer = setTimeout(giveUp, timeoutMs)));
   });
-  // A rejection after the time limit must not become an unhandled rejection.
-  promise.catch(() => undefined);
   try {
     return await Promise.race([promise, timeout]);
   } finally {

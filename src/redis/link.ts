@@ -173,8 +173,7 @@ export class RedisLink {
     if (!tells && this.#tellsSettings)
       log?.warn(
         {},
-        `${this.place} does not tell its maxmemory-policy, which could not be checked: make sure that it is noeviction` +
-          `${needsFile === false ? '' : ', and that appendonly is yes'}, or it may forget ${keeps}`,
+        `${this.place} does not tell its settings: without noeviction and appendonly it may forget ${keeps}`,
       );
     this.#tellsSettings = tells;
     // Of a cluster, this would ask one node.

@@ -35,12 +35,10 @@ export class Entries {
     return known !== undefined && (known.exp === null || (exp !== null && exp <= known.exp));
   }
 
-  /** @returns false if it says nothing new */
-  add(entry: Entry): boolean {
-    if (this.covers(entry)) return false;
+  add(entry: Entry): void {
+    if (this.covers(entry)) return;
     this.#entries.set(entry.target, entry);
     if (typeof entry.target === 'string') this.#names = {};
-    return true;
   }
 
   /**

@@ -1,4 +1,3 @@
-import { DEFAULT_KEYS, type KeyResolver } from '../protocol/key-resolver.js';
 import type { RevocationView } from '../verify/parts.js';
 import type { Asked } from './entry.js';
 import { LocalStore } from './store/local-store.js';
@@ -30,8 +29,6 @@ export interface RevocationOptions {
   readonly observer?: RevocationObserver | undefined;
   /** Unix milliseconds; the clock of the host by default. */
   readonly now?: (() => number) | undefined;
-  /** Resolves the key of the list's issuer. */
-  readonly keys?: KeyResolver | undefined;
 }
 
 /** Both sources of revocation. */
@@ -62,7 +59,6 @@ export interface Revocation {
  * Opens the revocation state: reads the local store and starts fetching the remote list, without waiting for it.
  *
  * @throws {@link RevocationStoreError} if the local store is in use by another process or cannot be read
- * @throws TypeError if the list's URL is not an `http:` or `https:` URL, or the pinned issuer not an Ed25519 `did:key`
  * @example
  * const revocation = await openRevocation({
  *   storePath: '/var/lib/drs/revoked.txt',
@@ -74,13 +70,12 @@ export interface Revocation {
  * revocation.view.remoteStatusOf(94567); // 'not_revoked'
  */
 export async function openRevocation(options: RevocationOptions): Promise<Revocation> {
-  const { log, observer = {}, now = Date.now, keys = DEFAULT_KEYS, maxEntries } = options;
+  const { log, observer = {}, now = Date.now, maxEntries } = options;
   let list: StatusListCache | null = null;
   if (options.statusList) {
     // Loaded only when needed: it loads undici, which takes a quarter of the start.
     const { StatusListCache } = await import('./lists/status-list-cache.js');
-    // Before the file is opened: if this throws, there is nothing to close.
-    list = new StatusListCache(options.statusList, { log, observer, now, keys });
+    list = new StatusListCache(options.statusList, { log, observer, now });
   }
   const store = options.redis
     ? await RedisStore.open(options.redis, { log, observer, maxEntries, now })

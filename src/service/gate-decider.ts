@@ -170,7 +170,7 @@ export async function openGate(
       const opened = openRequest(protocol, request, openingRules);
       noteFor(call.asked, request, opened.message);
       decided =
-        opened.kind === 'check' ? await decide(opened, { ...parts, findFault, judge: judgeOne }) : opened;
+        opened.kind === 'check' ? await decide(opened, { findFault, judge: judgeOne, ...parts }) : opened;
     } catch (error) {
       // Nobody gets this answer.
       if (error instanceof WorkDropped) return toDecision(refuse(call, null));

@@ -1,5 +1,5 @@
 import type { CountedLimits, ReachedLimit } from '../verify/limits.js';
-import { ReplayStoreError, type Charge, type Refund, type Usage } from './usage-store.js';
+import { ReplayStoreError, type Charge, type Refund, type Usage, type Use } from './usage-store.js';
 
 /**
  * Seconds for which a counter outlives its receipt: the hour in which it may still be used (`EXPIRY_GRACE_SECS`), and one more, so
@@ -25,15 +25,11 @@ const STEPS_IF_FULL = 256;
 /**
  * The limit that a call would exceed, root first and calls before costs; `null` if there is none.
  *
- * @param usageOf what earlier calls used under the limit at an index
+ * @param usage what earlier calls used, for each limit
  */
-export function findReached(
-  { limits, costMicroUsd }: Charge,
-  usageOf: (index: number) => Usage,
-): ReachedLimit | null {
-  for (let index = 0; index < limits.length; index++) {
-    const { level, maxCalls, maxTotalMicroUsd, exp } = limits[index] as CountedLimits;
-    const { calls, microUsd } = usageOf(index);
+export function findReached({ limits, costMicroUsd }: Charge, usage: readonly Usage[]): ReachedLimit | null {
+  for (const [at, { level, maxCalls, maxTotalMicroUsd, exp }] of limits.entries()) {
+    const { calls, microUsd } = usage[at] as Usage;
     if (maxCalls !== null && calls >= maxCalls)
       return { level, member: 'max_calls', limit: maxCalls, used: calls, asked: 1, exp };
     // Not a sum, which could be above 2^53.
@@ -63,32 +59,17 @@ export class Counters {
     this.#search = this.byReceipt.entries();
   }
 
-  get size(): number {
-    return this.byReceipt.size;
-  }
-
-  usageOf(receipt: string): Usage | null {
-    const counter = this.byReceipt.get(receipt);
-    return counter === undefined ? null : { calls: counter.calls, microUsd: counter.microUsd };
-  }
-
-  /** The limit that a call would exceed; `null` if there is none. */
-  findReached(charge: Charge): ReachedLimit | null {
-    return findReached(
-      charge,
-      (index) => this.byReceipt.get((charge.limits[index] as CountedLimits).receipt) ?? NOTHING,
-    );
-  }
-
   /**
-   * Charges a call to all its limits, which it does not exceed.
+   * Charges a call to all its limits, or to none if it would exceed one.
    *
-   * @returns the usage of each after this call
    * @throws ReplayStoreError if there is no place for a counter, or it may have been forgotten; then nothing is charged
    */
-  charge(charge: Charge, now: number): Usage[] {
+  charge(charge: Charge, now: number): Use {
+    const before = charge.limits.map(({ receipt }) => this.byReceipt.get(receipt) ?? NOTHING);
+    const limit = findReached(charge, before);
+    if (limit !== null) return { kind: 'reached', limit };
     this.#makeRoom(charge, now);
-    return charge.limits.map((limits) => {
+    const usage = charge.limits.map((limits) => {
       let counter = this.byReceipt.get(limits.receipt);
       if (counter === undefined) {
         counter = { calls: 0, microUsd: 0, end: endOf(limits, now) };
@@ -98,6 +79,7 @@ export class Counters {
       if (limits.maxTotalMicroUsd !== null) counter.microUsd += charge.costMicroUsd;
       return { calls: counter.calls, microUsd: counter.microUsd };
     });
+    return { kind: 'new', usage };
   }
 
   /** Gives back what a call was charged. @returns `false` if the counters do not have it; then nothing changes */
@@ -113,10 +95,6 @@ export class Counters {
       counter.microUsd -= microUsd;
     }
     return true;
-  }
-
-  clear(): void {
-    this.byReceipt.clear();
   }
 
   #makeRoom(charge: Charge, now: number): void {

@@ -7,5 +7,5 @@ export {
   type ReplayResult,
   type ReplayRules,
 } from './use-invocation.js';
-export { DEFAULT_REDIS_TIMEOUT_MS } from '#redis-replay-store';
+export { DEFAULT_REDIS_TIMEOUT_MS } from './usage-store.js';
 export { chargedOf, REFUND_CODES, refundCall, type ChargedCall } from './refund.js';

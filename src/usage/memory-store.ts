@@ -29,15 +29,6 @@ const EVICTIONS_PER_USE = 4;
 /** A place for a counter for so many places for invocations. */
 const INVOCATIONS_PER_COUNTER = 4;
 
-/** A {@link ReplayStore} that knows how much it holds. */
-export interface MemoryReplayStore extends ReplayStore {
-  /** Invocations on record. */
-  readonly size: number;
-  readonly capacity: number;
-  /** Receipts that are counted. */
-  readonly counters: number;
-}
-
 const OPTIONS = {
   /**
    * Maximum number of invocations on record, about 300 bytes each. You need calls per second × (window + 60 s). When
@@ -64,13 +55,13 @@ const NO_LONGER_NEARLY_FULL = 0.6;
  * @throws TypeError if an option is unknown or not of its kind
  * @example const replayStore = createMemoryReplayStore({ maxEntries: 100_000 });
  */
-export function createMemoryReplayStore(options: MemoryReplayStoreOptions = {}): MemoryReplayStore {
+export function createMemoryReplayStore(options: MemoryReplayStoreOptions = {}): ReplayStore {
   const { maxEntries, log } = checkedOptions(options, OPTIONS);
   return new MemoryStore(maxEntries, log);
 }
 
 /** The store, and what is needed to keep a copy of it elsewhere: see file-store.ts. */
-export class MemoryStore implements MemoryReplayStore {
+export class MemoryStore implements ReplayStore {
   readonly capacity: number;
   protected readonly usages: Counters;
   readonly #log: ReplayLog | undefined;
@@ -92,7 +83,7 @@ export class MemoryStore implements MemoryReplayStore {
   }
 
   get counters(): number {
-    return this.usages.size;
+    return this.usages.byReceipt.size;
   }
 
   /** Entries are dropped only by `use`, so an expired one counts as room. */
@@ -110,9 +101,8 @@ export class MemoryStore implements MemoryReplayStore {
     if (known === undefined && this.entries.size >= this.capacity) {
       throw new ReplayStoreError(`it is full: ${this.capacity} invocations are on record`);
     }
-    const limit = charge === null ? null : this.usages.findReached(charge);
-    if (limit !== null) return { kind: 'reached', limit };
-    const use: Use = charge === null ? NEW : { kind: 'new', usage: this.usages.charge(charge, now) };
+    const use = charge === null ? NEW : this.usages.charge(charge, now);
+    if (use.kind !== 'new') return use;
     if (known === undefined) this.record(key, now + ttlSecs, 'used');
     // It lives long enough: an invocation stays fresh no longer than after its first use.
     else known.state = 'used';
@@ -120,7 +110,10 @@ export class MemoryStore implements MemoryReplayStore {
   }
 
   usageOf(receipt: string): Promise<Usage | null> {
-    return Promise.resolve(this.usages.usageOf(receipt));
+    const counter = this.usages.byReceipt.get(receipt);
+    if (counter === undefined) return Promise.resolve(null);
+    const { calls, microUsd } = counter;
+    return Promise.resolve({ calls, microUsd });
   }
 
   refund(key: string, refund: Refund): Promise<'refunded' | 'repeated' | 'unknown'> {
@@ -132,9 +125,6 @@ export class MemoryStore implements MemoryReplayStore {
   }
 
   close(): Promise<void> {
-    this.entries.clear();
-    this.usages.clear();
-    this.#oldest = this.#newest = null;
     return Promise.resolve();
   }
 

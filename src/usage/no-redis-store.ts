@@ -4,9 +4,6 @@ import type { ReplayStore } from './usage-store.js';
 
 export type { RedisReplayStoreOptions } from './redis-store.js';
 
-/** As in redis-store.ts. */
-export const DEFAULT_REDIS_TIMEOUT_MS = 50;
-
 /** @throws Error always: without Node's sockets nothing reaches Redis */
 export function openRedisReplayStore(): Promise<ReplayStore> {
   return Promise.reject(

@@ -1,9 +1,5 @@
 // What users of the middleware need of usage.
-export {
-  createMemoryReplayStore,
-  type MemoryReplayStore,
-  type MemoryReplayStoreOptions,
-} from './memory-store.js';
+export { createMemoryReplayStore, type MemoryReplayStoreOptions } from './memory-store.js';
 export { openRedisReplayStore, type RedisReplayStoreOptions } from '#redis-replay-store';
 export { RefundError, type RefundCode, type Refunded } from './refund.js';
 export {

@@ -1,16 +1,84 @@
 import { createHash } from 'node:crypto';
-import type { CountedLimits } from '../verify/limits.js';
-import { chargeInRedis, refundInRedis } from './redis-script.js';
+import type { ReachedLimit } from '../verify/limits.js';
+import { KEPT_UNUSED_SECS, SPARE_SECS, findReached } from './counters.js';
 import {
   NEW,
   REPLAYED,
+  ReplayStoreError,
   type Charge,
   type Refund,
-  type RefundPart,
-  type ReplayStoreError,
   type Usage,
   type Use,
 } from './usage-store.js';
+
+/** Reads a counter. Nothing where it is none: only whole numbers can be changed, and Redis keeps what was written before. */
+const READ = `
+local function read(key)
+  local found = redis.pcall('HMGET', key, 'calls', 'micro_usd')
+  if found.err then return nil end
+  local calls, used = found[1] or '0', found[2] or '0'
+  if calls:find('%D') or used:find('%D') then return nil end
+  return tonumber(calls), tonumber(used)
+end
+`;
+
+/**
+ * Uses an invocation and charges its call: everything, or nothing. All is read before anything is written, since Redis
+ * keeps what a script wrote before it failed.
+ *
+ * KEYS: the record to make of the invocation; a counter for each limit. ARGV: the life of the record in ms, the cost, the life
+ * of an unused counter without an end in ms; and for each limit: calls, micro-dollars (-1: not limited), the end of the
+ * counter in Unix ms (-1: none). With `new` and `reached` comes what each counter says, up to the limit that is reached.
+ *
+ * Integers up to 2^53 are exact in Lua. It gets the cost as a text for HINCRBY, since it writes large numbers with an `e`.
+ */
+const CHARGE = scriptOf(`${READ}
+if redis.call('EXISTS', KEYS[1]) == 1 then return {'replayed'} end
+local cost, time = tonumber(ARGV[2]), redis.call('TIME')[1] * 1000
+local answer = {'reached'}
+for i = 2, #KEYS do
+  local ends = tonumber(ARGV[3 * i])
+  if ends >= 0 and ends <= time then return {'ended'} end
+  local calls, used = read(KEYS[i])
+  if not calls or not used then return {'foreign'} end
+  table.insert(answer, calls)
+  table.insert(answer, used)
+  local maxCalls, max = tonumber(ARGV[3 * i - 2]), tonumber(ARGV[3 * i - 1])
+  if (maxCalls >= 0 and calls >= maxCalls) or (max >= 0 and cost > max - used) then return answer end
+end
+answer = {'new'}
+for i = 2, #KEYS do
+  local key, ends = KEYS[i], ARGV[3 * i]
+  table.insert(answer, redis.call('HINCRBY', key, 'calls', 1))
+  table.insert(answer, redis.call('HINCRBY', key, 'micro_usd', ARGV[3 * i - 1] == '-1' and 0 or ARGV[2]))
+  if ends == '-1' then redis.call('PEXPIRE', key, ARGV[3]) else redis.call('PEXPIREAT', key, ends) end
+end
+redis.call('SET', KEYS[1], '1', 'PX', ARGV[1])
+return answer
+`);
+
+/**
+ * Gives back what a call was charged: everything, or nothing. INCR keeps the life of the record, and is the first write, which
+ * a full Redis refuses.
+ *
+ * KEYS: the record of the invocation, a counter for each limit. ARGV: the calls, and the micro-dollars for each limit.
+ */
+const REFUND = scriptOf(`${READ}
+local record = redis.pcall('GET', KEYS[1])
+if record == '2' then return 'repeated' end
+if record ~= '1' then return 'unknown' end
+for i = 2, #KEYS do
+  local calls, used = read(KEYS[i])
+  if not calls or not used then return 'unknown' end
+  if calls < tonumber(ARGV[1]) or used < tonumber(ARGV[i]) then return 'unknown' end
+end
+redis.call('INCR', KEYS[1])
+for i = 2, #KEYS do
+  if ARGV[1] ~= '0' then redis.call('HINCRBY', KEYS[i], 'calls', '-' .. ARGV[1]) end
+  if ARGV[i] ~= '0' then redis.call('HINCRBY', KEYS[i], 'micro_usd', '-' .. ARGV[i]) end
+end
+return 'refunded'
+`);
 
 /**
  * The version of the names of keys. Whoever changes what a name looks like, or what a key of `replayKey` stands for,
@@ -19,6 +87,9 @@ import {
 const VERSION = 1;
 
 const DIGEST_BYTES = 16;
+
+/** Later ends are none: Redis refuses times that are too far away. The year 5138. */
+const MAX_END_SECS = 1e11;
 
 /** What {@link RedisRecords} needs of its Redis. */
 export interface RedisAccess {
@@ -30,7 +101,7 @@ export interface RedisAccess {
   find(pattern: string): Promise<string | undefined>;
 }
 
-/** Used invocations and counters, as they are in Redis: which names are read and written. */
+/** Used invocations and counters, as they are in Redis: which names are read and written, in one round trip. */
 export class RedisRecords {
   readonly #redis: RedisAccess;
 
@@ -45,20 +116,35 @@ export class RedisRecords {
     return answer === 'OK' ? NEW : REPLAYED;
   }
 
-  /** Records an invocation under limited receipts and charges its call. */
-  charge(key: string, ttlMs: number, charge: Charge): Promise<Use | ReplayStoreError> {
-    const chain = this.#chainOf((charge.limits[0] as CountedLimits).receipt);
-    const record = `${chain}:${digestOf(key)}`;
-    const counters = charge.limits.map(({ receipt }) => chain + counterEndOf(receipt));
-    return chargeInRedis((command) => this.#redis.send(record, command), charge, record, counters, ttlMs);
+  /**
+   * Records an invocation under limited receipts and charges its call.
+   *
+   * @throws ReplayStoreError if Redis answers and cannot tell: this call is refused, and others are not concerned
+   */
+  async charge(key: string, ttlMs: number, charge: Charge): Promise<Use> {
+    const { limits, costMicroUsd } = charge;
+    const numbers = [ttlMs, costMicroUsd, KEPT_UNUSED_SECS * 1000];
+    for (const { maxCalls, maxTotalMicroUsd, exp } of limits)
+      numbers.push(maxCalls ?? -1, maxTotalMicroUsd ?? -1, endMsOf(exp));
+    const answer = await this.#run(CHARGE, this.#keysOf(key, limits), numbers);
+    const [kind, ...values] = answer as [string, ...number[]];
+    if (kind === 'replayed') return REPLAYED;
+    if (kind === 'ended')
+      throw new ReplayStoreError('a receipt that is valid here ended two hours ago by the clock of Redis');
+    if (kind === 'foreign')
+      throw new ReplayStoreError('Redis has something else under the name of a counter');
+    const usage = limits.map((_, at): Usage => {
+      return { calls: Number(values[2 * at]), microUsd: Number(values[2 * at + 1]) };
+    });
+    if (kind === 'new') return { kind, usage };
+    return { kind: 'reached', limit: findReached(charge, usage) as ReachedLimit };
   }
 
   /** Gives back what a call was charged. */
-  refund(key: string, refund: Refund): Promise<'refunded' | 'repeated' | 'unknown'> {
-    const chain = this.#chainOf((refund.parts[0] as RefundPart).receipt);
-    const record = `${chain}:${digestOf(key)}`;
-    const counters = refund.parts.map(({ receipt }) => chain + counterEndOf(receipt));
-    return refundInRedis((command) => this.#redis.send(record, command), refund, record, counters);
+  async refund(key: string, { calls, parts }: Refund): Promise<'refunded' | 'repeated' | 'unknown'> {
+    const numbers = [calls, ...parts.map(({ microUsd }) => microUsd)];
+    const answer = await this.#run(REFUND, this.#keysOf(key, parts), numbers);
+    return answer === 'refunded' || answer === 'repeated' ? answer : 'unknown';
   }
 
   /** Only a chain says how the name of a counter begins. A receipt that is the first one of its chain is found at once. */
@@ -69,6 +155,12 @@ export class RedisRecords {
     const prefix = this.#redis.prefix.replaceAll(/[*?[\]\\^-]/g, '\\$&');
     const name = await this.#redis.find(`${prefix}${VERSION}:{*}${end}`);
     return name === undefined ? null : this.#read(name);
+  }
+
+  /** The names of an invocation under limited receipts, and of their counters. */
+  #keysOf(key: string, limited: readonly { readonly receipt: string }[]): string[] {
+    const chain = this.#chainOf(limited[0]?.receipt ?? '');
+    return [`${chain}:${digestOf(key)}`, ...limited.map(({ receipt }) => chain + counterEndOf(receipt))];
   }
 
   /**
@@ -85,6 +177,30 @@ export class RedisRecords {
     const [calls, microUsd] = found as [string | null, string | null];
     return calls === null ? null : { calls: Number(calls), microUsd: Number(microUsd) };
   }
+
+  /** Runs a script, by its digest if Redis knows it. */
+  async #run(
+    { text, sha1 }: ReturnType<typeof scriptOf>,
+    keys: readonly string[],
+    numbers: readonly number[],
+  ): Promise<unknown> {
+    const [record = ''] = keys;
+    const rest = [String(keys.length), ...keys, ...numbers.map(String)];
+    try {
+      return await this.#redis.send(record, ['EVALSHA', sha1, ...rest]);
+    } catch (error) {
+      if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
+      return this.#redis.send(record, ['EVAL', text, ...rest]);
+    }
+  }
+}
+
+function scriptOf(text: string) {
+  return { text, sha1: createHash('sha1').update(text).digest('hex') };
+}
+
+function endMsOf(exp: number | null): number {
+  return exp === null || exp > MAX_END_SECS ? -1 : (exp + SPARE_SECS) * 1000;
 }
 
 /**

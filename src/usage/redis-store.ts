@@ -1,5 +1,4 @@
 import {
-  callback,
   checkedOptions,
   count,
   flag,
@@ -15,6 +14,7 @@ import { faultOf, RedisLink, type RedisFault } from '../redis/link.js';
 import { RedisMark } from './redis-mark.js';
 import { RedisRecords } from './redis-records.js';
 import {
+  DEFAULT_REDIS_TIMEOUT_MS,
   ReplayStoreError,
   type Charge,
   type Refund,
@@ -28,9 +28,6 @@ import {
 /** What to set where a Redis without a file is meant. */
 export const FORGETTING =
   'REDIS_MAY_FORGET (mayForget), if it may: calls from before a restart are then refused';
-
-/** The default of `timeoutMs`. */
-export const DEFAULT_REDIS_TIMEOUT_MS = 50;
 
 const OPTIONS = {
   /**
@@ -52,10 +49,8 @@ const OPTIONS = {
    * and those under limits from before, by `limitsAfterLoss`. Default `false`.
    */
   mayForget: { kind: flag, default: false },
-  /** Gets a line each time that Redis goes away or comes back. A pino logger has this type. Default: no log. */
+  /** Gets a line each time that Redis goes away, with the reason (`err`), or comes back. A pino logger has this type. Default: no log. */
   log: { kind: having<ReplayLog>('warn', 'a log, such as of pino') },
-  /** Called when Redis goes away, with the reason: once, not for each refused call. */
-  onError: { kind: callback<(error: Error) => void>() },
 } satisfies Table;
 
 /** Options of {@link openRedisReplayStore}. */
@@ -119,7 +114,7 @@ class RedisReplayStore implements ReplayStore {
   #nodeLoggedAt = -Infinity;
 
   constructor(options: FilledOptions<typeof OPTIONS>, lookMs: number | undefined) {
-    const { url, keyPrefix, log, onError } = options;
+    const { url, keyPrefix, log } = options;
     this.#options = options;
     this.#mark = new RedisMark(`${keyPrefix}mark`, ({ lostAt, emptiedAt }) => {
       this.losses++;
@@ -135,16 +130,14 @@ class RedisReplayStore implements ReplayStore {
       );
     });
     this.#link = new RedisLink({
-      ...{ url, lookMs, log, callMs: options.timeoutMs },
+      url,
+      lookMs,
+      log,
+      callMs: options.timeoutMs,
+      keeps: 'used invocations',
+      needsFile: !options.mayForget && FORGETTING,
       write: (connection, runId) => this.#mark.look(connection, runId),
-      ...{
-        keeps: 'used invocations',
-        needsFile: !options.mayForget && FORGETTING,
-      },
-      onDown: (error, fault) => {
-        log?.error({ err: error }, `${this.#link.place} ${FAULTS[fault][2]}`);
-        onError?.(error);
-      },
+      onDown: (error, fault) => log?.error({ err: error }, `${this.#link.place} ${FAULTS[fault][2]}`),
       onBack: () => {
         this.#failures = 0;
         log?.info({}, `${this.#link.place} records again: calls are no longer refused`);
@@ -183,16 +176,11 @@ class RedisReplayStore implements ReplayStore {
     return error === null ? null : FAULTS[faultOf(error)][0];
   }
 
-  get isAvailable(): boolean {
-    return this.#link.error === null;
-  }
-
-  async use(key: string, _now: number, ttlSecs: number, charge: Charge | null): Promise<Use> {
+  use(key: string, _now: number, ttlSecs: number, charge: Charge | null): Promise<Use> {
     const ttlMs = ttlSecs * 1000;
-    if (charge === null) return this.#guard(() => this.#records.record(key, ttlMs));
-    const used = await this.#guard(() => this.#records.charge(key, ttlMs, charge));
-    if (used instanceof ReplayStoreError) throw used;
-    return used;
+    return this.#guard(() =>
+      charge === null ? this.#records.record(key, ttlMs) : this.#records.charge(key, ttlMs, charge),
+    );
   }
 
   refund(key: string, refund: Refund): Promise<'refunded' | 'repeated' | 'unknown'> {
@@ -229,6 +217,8 @@ class RedisReplayStore implements ReplayStore {
       this.#failures = 0;
       return result;
     } catch (error) {
+      // Redis has answered: it cannot tell of this call.
+      if (error instanceof ReplayStoreError) throw error;
       if (connection?.isCluster === true) this.#noteNodeFailure(error as Error);
       else if (++this.#failures >= MAX_FAILURES && this.#link.error === null) this.#link.fail(error as Error);
       throw refusalOf(error);
@@ -239,10 +229,8 @@ class RedisReplayStore implements ReplayStore {
     const now = performance.now();
     if (now - this.#nodeLoggedAt < LOG_PAUSE_MS) return;
     this.#nodeLoggedAt = now;
-    const { log, onError } = this.#options;
     const message = `${this.#link.place}: a node does not record; calls that belong to it are refused`;
-    log?.error({ err: error }, message);
-    onError?.(error);
+    this.#options.log?.error({ err: error }, message);
   }
 }
 

@@ -1,5 +1,8 @@
 import type { CountedLimits, ReachedLimit } from '../verify/limits.js';
 
+/** The default of `REDIS_TIMEOUT_MS`. */
+export const DEFAULT_REDIS_TIMEOUT_MS = 50;
+
 /** Why a replay store cannot record invocations. */
 export type ReplayUnreadyReason =
   /** No server takes writes: it is away, silent, not the primary, or refuses them. */
@@ -98,8 +101,6 @@ export interface ReplayStore {
   readonly capacity?: number;
   /** Number of receipts that are counted, if the store knows. */
   readonly counters?: number;
-  /** Whether its server can be used at the moment. Only stores that depend on a server have this. */
-  readonly isAvailable?: boolean;
   /** Releases what the store holds. Nothing may be recorded afterwards. */
   close(): Promise<void>;
 }

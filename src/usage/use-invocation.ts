@@ -8,11 +8,8 @@ import {
   type LimitLeft,
   type ReachedLimit,
 } from '../verify/limits.js';
-import { ReplayStoreError, type Charge, type ReplayStore } from './usage-store.js';
+import { ReplayStoreError, type ReplayStore } from './usage-store.js';
 import { sha256Hex } from '#platform';
-
-// The global is an accessor in Node: each use of it would cost a call.
-const { performance } = globalThis;
 
 /** The rules by which an invocation may be used. */
 export interface ReplayRules {
@@ -95,7 +92,7 @@ async function use(
     const expected = `from ${from} to ${until}, ${windowSecs} s before now to ${clockSkewSecs} s after`;
     return new Failure('INVOCATION_STALE', { subject: 'invocation', time: iat, expected });
   }
-  const charge = limits.length === 0 ? null : chargeOf(claims, limits);
+  const charge = limits.length === 0 ? null : { limits, costMicroUsd: costMicroUsdOf(claims) ?? TOO_MUCH };
   const { lostAt = 0, emptiedAt = 0 } = store;
   if (iat <= lostAt) return unavailable(jti, LOST);
   // A receipt can be used before its `nbf`, as its issuer's clock may be ahead.
@@ -104,7 +101,10 @@ async function use(
   try {
     // An invocation that was issued in the future stays fresh longer, and must be recorded as long.
     const used = await store.use(replayKey(scope, iss, jti), now, windowSecs + clockSkewSecs + 1, charge);
-    if (used.kind === 'replayed') return replayed(jti);
+    if (used.kind === 'replayed') {
+      const expected = 'one that was not used';
+      return new Failure('REPLAY_DETECTED', { subject: 'invocation', claimed: jti, expected });
+    }
     if (used.kind === 'new') return charge === null ? null : limitsLeft(limits, used.usage);
     observer.limitReached?.(used.limit.member);
     return limitReached(used.limit);
@@ -118,23 +118,8 @@ const UNCOUNTED = new ReplayStoreError(
   'the store has lost what was used of a limit; issue the receipt again, or set LIMITS_AFTER_LOSS (limitsAfterLoss) to pass',
 );
 
-function chargeOf(claims: UsedInvocation, limits: readonly CountedLimits[]): Charge {
-  return { limits, costMicroUsd: costMicroUsdOf(claims) ?? TOO_MUCH };
-}
-
-/**
- * More than any limit, for a call whose cost cannot be counted. Block D refuses such calls; a verifier elsewhere may have
- * an older version, which does not know the limit.
- */
+/** More than any limit, for a call whose cost cannot be counted. Under a limit of the cost, block D refuses such calls. */
 const TOO_MUCH = Number.MAX_SAFE_INTEGER;
-
-function replayed(jti: string): Failure {
-  return new Failure('REPLAY_DETECTED', {
-    subject: 'invocation',
-    claimed: jti,
-    expected: 'one that was not used',
-  });
-}
 
 function unavailable(jti: string, error: unknown): Failure {
   const reason = error instanceof ReplayStoreError ? error.message : 'the store failed';

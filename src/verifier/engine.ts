@@ -1,4 +1,4 @@
-import { DEFAULT_KEYS, type KeyResolver } from '../protocol/key-resolver.js';
+import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { useInvocation, type ReplayObserver, type ReplayRules, type ReplayStore } from '../usage/index.js';
 import type { Revocation } from '../revocation/index.js';
 import type { SignatureObserver, SignatureVerifier } from '../signatures/signature-verifier.js';
@@ -31,7 +31,6 @@ export class Engine {
     revocation: Revocation,
     replays: ReplayStore | null,
     observer: EngineObserver = {},
-    keys: KeyResolver = DEFAULT_KEYS,
   ) {
     const { maxChainDepth, clockSkewSecs, expiryGraceSecs, serverIdentity } = settings;
     this.rootsFile = roots instanceof TrustedRoots ? roots : null;
@@ -52,7 +51,7 @@ export class Engine {
         serverIdentity: serverIdentity === 'any' ? null : (serverIdentity ?? null),
         trustedRoots: roots,
       },
-      ...{ cache: this.cache, keys, signatures: this.signatures, revocation },
+      ...{ cache: this.cache, keys: DEFAULT_KEYS, signatures, revocation },
       clock,
       requiresBinding: settings.requireBinding,
       use:

@@ -73,13 +73,13 @@ describe('the check before a start', () => {
   it('says that Redis wants another password', needs('redis-server'), async () => {
     const redis = await RedisServer.start('--requirepass', 'pa55');
     const { host } = new URL(redis.url);
-    const login =
-      'it refuses the user and password of its URL, or needs some; give the right ones, redis://user:password@host';
     try {
       for (const user of ['', ':wrong@']) {
         const url = `redis://${user}${host}`;
         expect(await problemsWith({ GATE_REPLAY: 'redis', REDIS_URL: url })).toEqual([
-          `REDIS_URL: cannot connect to Redis at redis://${host}: ${login}`,
+          expect.stringMatching(
+            `^REDIS_URL: cannot connect to Redis at redis://${host}: (?:NOAUTH|WRONGPASS) .* correct its URL`,
+          ),
         ]);
       }
       expect(await problemsWith({ GATE_REPLAY: 'redis', REDIS_URL: `redis://:pa55@${host}` })).toEqual([]);

@@ -1,3 +1,4 @@
+import { writeFileSync } from 'node:fs';
 import { mkdir, mkdtemp, open, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -21,16 +22,16 @@ afterEach(async () => {
 });
 
 /** Lets every reading of a file do something first. */
-async function beforeReading(act: () => Promise<void>) {
+async function beforeReading(act: () => void) {
   await writeFile(file, '\n\n\n\n');
   const handle = await open(file);
   await handle.close();
   const handles = Object.getPrototypeOf(handle) as typeof handle;
-  const { read } = handles as { read: (...args: unknown[]) => Promise<{ bytesRead: number }> };
-  return vi.spyOn(handles, 'read').mockImplementation(async function (this: unknown, ...args: unknown[]) {
-    await act();
-    return read.apply(this, args);
-  } as unknown as typeof handle.read);
+  const { createReadStream } = handles;
+  return vi.spyOn(handles, 'createReadStream').mockImplementation(function (this: typeof handle, options) {
+    act();
+    return createReadStream.call(this, options);
+  });
 }
 
 it('a directory has at most 1,000 files', async () => {
@@ -76,7 +77,7 @@ it('links in a circle are named as such', async () => {
 
 it('a file that changes whenever it is read is given up after five times', async () => {
   let times = 0;
-  const read = await beforeReading(() => writeFile(file, `\n\n\n\n${' '.repeat(++times)}`));
+  const read = await beforeReading(() => writeFileSync(file, `\n\n\n\n${' '.repeat(++times)}`));
   await expect(readTrustedRoots(file)).rejects.toMatchObject({
     name: 'TrustedRootsError',
     message: `${file}: the files change while they are read`,
@@ -85,8 +86,8 @@ it('a file that changes whenever it is read is given up after five times', async
   read.mockRestore();
   // If it changes once, it is read once more.
   let isWritten = false;
-  await beforeReading(async () => {
-    if (!isWritten) await writeFile(file, '\n\n\n\n\n');
+  await beforeReading(() => {
+    if (!isWritten) writeFileSync(file, '\n\n\n\n\n');
     isWritten = true;
   });
   expect((await readTrustedRoots(file)).size).toBe(0);

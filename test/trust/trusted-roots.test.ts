@@ -157,7 +157,7 @@ describe('a look at the files', () => {
   async function countReads() {
     const handle = await openFile(file);
     await handle.close();
-    return vi.spyOn(Object.getPrototypeOf(handle) as typeof handle, 'read');
+    return vi.spyOn(Object.getPrototypeOf(handle) as typeof handle, 'createReadStream');
   }
 
   it('reads what two of them have found, and what has not changed since not again', async () => {

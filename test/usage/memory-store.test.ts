@@ -47,16 +47,6 @@ describe('the memory replay store', () => {
     expect(store.size).toBe(41);
   });
 
-  it('forgets all when it is closed', async () => {
-    const store = createMemoryReplayStore({ maxEntries: 1 });
-    await store.use('a', 1000, 60, null);
-    await store.close();
-    expect(store.size).toBe(0);
-    expect(await store.use('b', 1000, 60, null)).toBe(NEW);
-    await expect(store.use('c', 1000, 60, null)).rejects.toThrow(ReplayStoreError);
-    expect(await store.use('c', 2000, 60, null)).toBe(NEW);
-  });
-
   it('warns once when it is nearly full, and again only after it was emptier', async () => {
     const log = { info: vi.fn(), warn: vi.fn(), error: vi.fn() };
     const store = createMemoryReplayStore({ maxEntries: 10, log });

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   useInvocation,
   openRedisReplayStore,
@@ -62,8 +62,7 @@ describe('the Redis replay store', needs('redis-server'), () => {
 
   it('refuses while Redis is frozen: three after a bounded wait, then all at once, with one log line', async () => {
     const lines: string[] = [];
-    const onError = vi.fn();
-    const store = await openStore({ timeoutMs: 50, log: logInto(lines), onError });
+    const store = await openStore({ timeoutMs: 50, log: logInto(lines) });
     redis.freeze();
     try {
       for (let call = 0; call < 3; call++) {
@@ -88,8 +87,6 @@ describe('the Redis replay store', needs('redis-server'), () => {
       redis.thaw();
     }
     await eventually(() => expect(lines).toEqual([away, back]));
-    // Before other calls are made: on a busy machine, 50 ms may be too short for three of them, too.
-    expect(onError).toHaveBeenCalledOnce();
     await eventually(async () => expect(await useInvocation(fresh(), [], store, NOW, rules)).toBeNull());
   });
 
@@ -237,7 +234,7 @@ describe('the Redis replay store', needs('redis-server'), () => {
         const store = await openStore({ url, log: logInto(lines) });
         expect(lines).toEqual([
           expect.stringMatching(
-            /^warn Redis at .* does not tell its maxmemory-policy, which could not be checked/,
+            /^warn Redis at .* does not tell its settings: without noeviction and appendonly it may forget/,
           ),
         ]);
         expect(await useInvocation(fresh(), [], store, NOW, rules)).toBeNull();

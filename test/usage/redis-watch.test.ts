@@ -124,7 +124,7 @@ describe('a Redis replay store that looks after its Redis', needs('redis-server'
     await set(server, 'maxmemory', '0');
     await becomes(store, null);
     expect(lines.filter((line) => line.startsWith('warn'))).toEqual([
-      expect.stringContaining('does not tell its maxmemory-policy'),
+      expect.stringContaining('does not tell its settings'),
     ]);
   });
 

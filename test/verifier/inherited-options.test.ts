@@ -133,10 +133,7 @@ const DOORS: Record<string, readonly [names: string, run: () => unknown]> = {
     },
   ],
   createMemoryReplayStore: ['maxEntries log', () => createMemoryReplayStore().capacity],
-  'what openRedisReplayStore must be told': [
-    'url timeoutMs log onError',
-    () => openRedisReplayStore({} as never),
-  ],
+  'what openRedisReplayStore must be told': ['url timeoutMs log', () => openRedisReplayStore({} as never)],
   // Without an agent: while it waited for one, others would read what is added, such as prom-client.
   sshAgentSigner: ['key socket', () => sshAgentSigner()],
   drsExtension: ['askAt', () => drsExtension({ serverIdentity: 'https://a.example' })],

@@ -181,11 +181,9 @@ function findUsedUp(
 ): Failure | null {
   if (![...used.values()].some((usage) => usage[countedAt] !== null)) return null;
   const costMicroUsd = costMicroUsdOf(invocation.claims) ?? Number.MAX_SAFE_INTEGER;
-  const charge = { limits: chain.limits, costMicroUsd };
-  const reached = findReached(charge, (index) => {
-    const usage = used.get(chain.limits[index]?.receipt ?? '')?.[countedAt];
-    return usage ?? { calls: 0, microUsd: 0 };
-  });
+  const { limits } = chain;
+  const usage = limits.map(({ receipt }) => used.get(receipt)?.[countedAt] ?? { calls: 0, microUsd: 0 });
+  const reached = findReached({ limits, costMicroUsd }, usage);
   return reached === null ? null : limitReached(reached);
 }
 

@@ -4,8 +4,6 @@ import { printableUrl } from '../printable-url.js';
 import { MAX_WIRE_BYTES } from './credential.js';
 import { StatusListError } from './status-list-error.js';
 
-const REDIRECTS = [301, 302, 303, 307, 308];
-
 /** A list as its server sends it. */
 interface FetchedList {
   readonly body: Buffer;
@@ -20,7 +18,7 @@ interface FetchedList {
  * @param options.signal ends the fetch at any point, also during a slow body; its reason is thrown. The caller must
  *   abort it when this settles, so that no connection stays open after an answer that was only partly read.
  * @returns `not_modified` only where an ETag was sent
- * @throws {@link StatusListError} `http_status`, `redirect`, `too_large`, `malformed` (a content coding that was not
+ * @throws {@link StatusListError} `http_status`, `too_large`, `malformed` (a content coding that was not
  *   asked for), `unreachable`
  * @see RFC 9110 §13.1.2 (If-None-Match)
  */
@@ -42,16 +40,10 @@ export async function fetchStatusList(
     });
     const header = (name: string) => [headers[name]].flat()[0];
     if (statusCode === 304 && etag !== undefined) return 'not_modified';
-    if (REDIRECTS.includes(statusCode))
-      throw new StatusListError(
-        'redirect',
-        `${printableUrl(url)} redirects to ${placeOf(header('location'))}, which is not followed; ` +
-          'if the list has moved, set STATUS_LIST_BASE_URL to its new place',
-      );
     if (statusCode !== 200)
       throw new StatusListError(
         'http_status',
-        `${printableUrl(url)} answers ${statusCode}, expected 200 and a list`,
+        `${printableUrl(url)} answers ${statusCode}, expected 200 and a list; no redirect is followed`,
       );
     const coding = header('content-encoding') ?? 'identity';
     if (coding !== 'identity')
@@ -66,11 +58,6 @@ export async function fetchStatusList(
     });
   }
 }
-
-const MAX_SHOWN = 200;
-
-const placeOf = (location: string | undefined) =>
-  location === undefined ? 'nowhere' : printableUrl(location).slice(0, MAX_SHOWN);
 
 async function readBody(body: AsyncIterable<Buffer>, announced: number): Promise<Buffer> {
   const tooLarge = new StatusListError(

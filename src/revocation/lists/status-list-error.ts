@@ -6,8 +6,6 @@ export type StatusListFault =
   | 'unreachable'
   /** The server answered with another status than 200 or 304. */
   | 'http_status'
-  /** The server redirects. */
-  | 'redirect'
   /** Raw bits are expected, and the server calls the body something else. */
   | 'content_type'
   /** Over the limit, as sent or unpacked. */

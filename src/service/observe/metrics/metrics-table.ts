@@ -110,8 +110,8 @@ function dependencies(sources: Sources): Values {
   const { metrics, engine, gate, configuration } = sources;
   // Redis has three uses. It is down if one of them fails.
   const uses = [
-    engine.replays?.isAvailable,
-    gate.replays?.isAvailable,
+    configuration.replayProtection === 'redis' ? engine.replays?.unreadyReason === null : undefined,
+    configuration.gateReplay === 'redis' ? gate.replays?.unreadyReason === null : undefined,
     isStoreInRedis(sources) ? engine.revocation.store.isCurrent : undefined,
   ].filter((isUp) => isUp !== undefined);
   return {
