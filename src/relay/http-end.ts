@@ -205,8 +205,7 @@ export function httpEnd(
     const isGood = status >= 200 && status < 300;
     if (isGood && message.method === INITIALIZE && id !== undefined) session['mcp-session-id'] = String(id);
     if (isGood && typeOf(response) === 'text/event-stream') {
-      const isOver = (failures: number, isResumable: boolean) => !isResumable || failures === MAX_RESUMES;
-      if ((await follow(response, session, signal, take, isOver)) === 'taken') return null;
+      if ((await follow(response, session, signal, take, true)) === 'taken') return null;
       throw new Error('the connection ended before the answer; the server may have done what was asked');
     }
     const text = await readAtMost(response, MAX_MESSAGE_BYTES);
@@ -223,16 +222,11 @@ export function httpEnd(
   async function readServerStream(session: Session): Promise<void> {
     const { signal } = closing;
     const take = (data: string) => say(oneLine(data)).then(() => false);
-    const isOver = (failures: number) => {
-      // Whether it can be reached counts: balancers cut streams in which nothing is said.
-      if (failures === MAX_RESUMES) note('the server cannot be reached: its own messages come when it can');
-      return current !== session;
-    };
     try {
       const first = await resume(session, '', signal);
       if (typeof first !== 'number') {
         // Where the stream was there, it is the session that is not.
-        if (typeof (await follow(first, session, signal, take, isOver)) === 'number') await renew(session);
+        if (typeof (await follow(first, session, signal, take, false)) === 'number') await renew(session);
         // Not every server has one.
       } else if (first !== 405) note(`the server's own messages do not come: it answered with ${first}`);
     } catch (error) {
@@ -244,7 +238,8 @@ export function httpEnd(
    * Reads a stream of events, and asks for more of it where it breaks off.
    *
    * @param take returns whether this was the last that is wanted
-   * @param isOver after each try: how many were in vain in a row, and whether it can be continued where it broke off
+   * @param isOfRequest whether it is worth nothing without its rest: then that is asked for only a few times in a row in vain,
+   *   and only where it broke off; else as long as the session lasts
    * @returns what ended it; a number is the status with which the server refuses more
    */
   async function follow(
@@ -252,7 +247,7 @@ export function httpEnd(
     session: Session,
     signal: AbortSignal,
     take: (data: string) => Promise<boolean>,
-    isOver: (failures: number, isResumable: boolean) => boolean,
+    isOfRequest: boolean,
   ): Promise<number | 'taken' | 'over'> {
     let [lastEventId, retryMs, response] = ['', FIRST_RETRY_MS, first as IncomingMessage | number | null];
     for (let failures = 0; typeof response !== 'number';) {
@@ -278,7 +273,10 @@ export function httpEnd(
         const ended = response?.resume();
         setTimeout(() => ended?.destroy(), ENDING_MS).unref();
       }
-      if (isOver(failures, lastEventId !== '')) return 'over';
+      // Whether it can be reached counts: balancers cut streams in which nothing is said.
+      const isUnreachable = failures === MAX_RESUMES;
+      if (isUnreachable) note('the server cannot be reached: what it says comes when it can');
+      if (isOfRequest ? isUnreachable || lastEventId === '' : current !== session) return 'over';
       // A server that says 0 must not be asked without a pause.
       const waitMs = Math.max(retryMs, MIN_RETRY_MS) * 2 ** failures;
       await delay(Math.min(waitMs, MAX_RETRY_MS), null, { signal });

@@ -12,13 +12,12 @@ import { openLog } from '../service/main.js';
 import { noteFor } from '../service/gate-decider.js';
 import type { Incoming } from '../service/http/incoming.js';
 import { answerTo } from '../service/http/judged-body.js';
-import type { SignCall } from './delegations.js';
 import { isRootCard, type Destination } from './destination.js';
 import { hostsOf, isLoopback, runHttpRelay, targetOf, type MakeJudge, type OwnAnswer } from './http-relay.js';
 import { readAtMost } from './http-target.js';
 import { MAX_MESSAGE_BYTES, messageOf, readJson, refusalLine } from './message.js';
 import type { Hook, Sent } from './pump.js';
-import { unsignable } from './sign.js';
+import { unsignable, type SignCall } from './sign.js';
 
 const MAX_CARD_BYTES = 1024 * 1024;
 

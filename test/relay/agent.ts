@@ -5,7 +5,7 @@ import { afterAll } from 'vitest';
 import { createConsent, generateKey, issueRootDelegation, type SigningKey } from '../../src/issue/index.js';
 import type { IssuedPolicy } from '../../src/issue/index.js';
 import { readChainFile } from '../../src/cli/files.js';
-import { openDelegations, type SignCall } from '../../src/relay/delegations.js';
+import { openDelegations, type SignCall } from '../../src/relay/sign.js';
 
 export const TOOL_SERVER = 'https://tools.example';
 

@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { Argument, type Command } from 'commander';
-import { openDelegations } from '../../relay/delegations.js';
+import { openDelegations } from '../../relay/sign.js';
 import { destinationOf } from '../../relay/destination.js';
 import { DEFAULT_KEYS } from '../../protocol/key-resolver.js';
 import { BUILD } from '../../service/observe/build-info.js';

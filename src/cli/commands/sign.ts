@@ -1,12 +1,11 @@
 import path from 'node:path';
 import { Option, type Command } from 'commander';
-import { openDelegations } from '../../relay/delegations.js';
 import { destinationOf } from '../../relay/destination.js';
 import { httpEnd } from '../../relay/http-end.js';
 import { httpTarget, OWN_HEADERS } from '../../relay/http-target.js';
 import { sayTo, write } from '../../relay/lines.js';
 import { pump, relayToChild } from '../../relay/pump.js';
-import { mcpSigner } from '../../relay/sign.js';
+import { mcpSigner, openDelegations } from '../../relay/sign.js';
 import { printableUrl } from '../../revocation/printable-url.js';
 import { readChainFile } from '../files.js';
 import { CommandError, refuseWrong } from '../command-error.js';

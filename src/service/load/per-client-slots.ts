@@ -4,7 +4,6 @@ const SHARE = 7;
 /** Slots of which there is a number, such as connections to a tool server. No client takes those that others need. */
 export class PerClientSlots {
   readonly limit: number;
-  /** Number of those that are not given back. */
   taken = 0;
   /** Has only clients that hold some. */
   readonly #byClient = new Map<string, number>();
