@@ -25,46 +25,41 @@ export function guardJudge(
   protocol: Protocol,
   { pathFor }: Destination,
 ): MakeJudge {
-  return ({ gate }, forwarder, refusalOf) =>
-    gateJudge(
-      { gate, configuration },
-      protocol,
-      (incoming, size, ticket) => {
-        let kept: Buffer | null = null;
-        const { method } = incoming;
-        const { headers } = incoming.gate as GateHead;
-        return {
-          ...{ method, path: targetOf(incoming), headers: withoutUpgrade(headers) },
-          readBody: (body) => {
-            kept = Buffer.from(body);
-            return wholeBodyOfBytes(kept, headers);
-          },
-          hasRoom: forwarder.hasRoom(incoming, ticket, size),
-          act: (decision, isTooLarge) => {
-            if (decision.kind === 'deny') return answerOf(decision, isTooLarge);
-            if (kept === null || ticket === null)
-              return refusal(413, 'the body is larger than DRS_MAX_BODY_BYTES', { closes: true });
-            const { set } =
-              decision.kind === 'allow'
-                ? contextHeaders(decision.context, decision.token)
-                : passHeaders(decision.observed);
-            const body = bodyOf(protocol, method, kept, headers);
-            if (body === 'malformed') return refusal(400, 'the envelope is malformed');
-            return forwarder.send(incoming, ticket, {
-              path: pathFor(method, targetOf(incoming)) ?? '',
-              set: {
-                'X-Forwarded-For': incoming.clientAddress,
-                ...(protocol === 'http' && isEnvelope(headers) && { 'Content-Type': 'application/json' }),
-                ...set,
-              },
-              isLeftOut: (name) => NAMING.has(name) || name === 'x-original-uri' || name.startsWith(OURS),
-              body,
-            });
-          },
-        };
-      },
-      refusalOf,
-    );
+  return ({ gate }, forwarder) =>
+    gateJudge({ gate, configuration }, protocol, (incoming, size, ticket) => {
+      let kept: Buffer | null = null;
+      const { method } = incoming;
+      const { headers } = incoming.gate as GateHead;
+      return {
+        ...{ method, path: targetOf(incoming), headers: withoutUpgrade(headers) },
+        readBody: (body) => {
+          kept = Buffer.from(body);
+          return wholeBodyOfBytes(kept, headers);
+        },
+        hasRoom: forwarder.hasRoom(incoming, ticket, size),
+        act: (decision, isTooLarge) => {
+          if (decision.kind === 'deny') return answerOf(decision, isTooLarge);
+          if (kept === null || ticket === null)
+            return refusal(413, 'the body is larger than DRS_MAX_BODY_BYTES', { closes: true });
+          const { set } =
+            decision.kind === 'allow'
+              ? contextHeaders(decision.context, decision.token)
+              : passHeaders(decision.observed);
+          const body = bodyOf(protocol, method, kept, headers);
+          if (body === 'malformed') return refusal(400, 'the envelope is malformed');
+          return forwarder.send(incoming, ticket, {
+            path: pathFor(method, targetOf(incoming)) ?? '',
+            set: {
+              'X-Forwarded-For': incoming.clientAddress,
+              ...(protocol === 'http' && isEnvelope(headers) && { 'Content-Type': 'application/json' }),
+              ...set,
+            },
+            isLeftOut: (name) => NAMING.has(name) || name === 'x-original-uri' || name.startsWith(OURS),
+            body,
+          });
+        },
+      };
+    });
 }
 
 /**

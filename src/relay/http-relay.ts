@@ -24,9 +24,6 @@ import type { Destination } from './destination.js';
 
 const POLL_MS = 10;
 
-/** A status, and a body in JSON. */
-export type OwnAnswer = Pick<Answer, 'status'> & { readonly body: string };
-
 /** A request that is sent on. */
 export interface Forwarded {
   readonly path: string;
@@ -35,12 +32,12 @@ export interface Forwarded {
   /** Whether a further header of the client is left out, by its name in lower case. */
   readonly isLeftOut?: (name: string) => boolean;
   readonly body: Buffer | null;
-  /** Looks at the head of the answer. What it returns is sent instead. */
-  readonly onAnswer?: (answer: IncomingMessage) => Promise<OwnAnswer | null>;
+  /** Looks at the head of the answer, and may read it. The JSON that it returns is sent instead, with 200. */
+  readonly onAnswer?: (answer: IncomingMessage) => Promise<string | null>;
 }
 
 /** What decides on the requests of a listener, which sends on what it lets pass. */
-export type MakeJudge = (core: Core, forwarder: Forwarder, refusalOf: Judge['refusalOf']) => Judge<Incoming>;
+export type MakeJudge = (core: Core, forwarder: Forwarder) => Judge<Incoming>;
 
 type Forwarder = ReturnType<typeof forwarderTo>;
 
@@ -61,7 +58,7 @@ function forwarderTo(
     const gone = new AbortController();
     response.once('close', () => gone.abort());
     // A page of this listener is no page of the server's, which would refuse it.
-    const isOwnPage = origin !== undefined && /^https?:\/\/(.*)$/.exec(origin)?.[1] === host;
+    const isOwnPage = origin?.replace(/^https?:\/\//, '') === host;
     const ours = new Set(Object.keys(set).map((name) => name.toLowerCase()));
     if (isOwnPage) ours.add('origin');
     try {
@@ -76,8 +73,7 @@ function forwarderTo(
         .finally(onSent);
       const own = (await onAnswer?.(answer)) ?? null;
       if (own !== null) {
-        answer.destroy();
-        end(response, own);
+        end(response, 200, own);
         return;
       }
       const sent = passedHeaders(answer.rawHeaders, () => false);
@@ -91,7 +87,7 @@ function forwarderTo(
       const outcome = (err as Error).cause === 'not sent' ? 'was not executed' : 'may have been executed';
       const error = `the server behind this one did not answer. The call ${outcome}; to repeat it, sign it anew`;
       if (gone.signal.aborted || response.headersSent) response.destroy();
-      else end(response, { status: 502, body: JSON.stringify({ error }) });
+      else end(response, 502, JSON.stringify({ error }));
     }
   };
   return {
@@ -123,7 +119,7 @@ function forwarderTo(
   };
 }
 
-function end(response: ServerResponse, { status, body }: OwnAnswer): void {
+function end(response: ServerResponse, status: number, body: string): void {
   const headers = { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(body) };
   response.writeHead(status, headers).end(body);
 }
@@ -165,14 +161,12 @@ export async function openHttpRelay(parts: HttpRelayParts) {
     const { http: connections, upstream } = divideForGuard(configuration, log);
     const slots = new PerClientSlots(upstream);
     const forwarder = forwarderTo(opened.add(httpTarget(url)), slots, core, parts);
-    const judge = makeJudge(core, forwarder, (incoming) =>
-      pathFor(incoming.method, targetOf(incoming)) === null
-        ? refusal(404, `there is nothing at this path, expected ${url.pathname}`)
-        : null,
-    );
+    const nothing = refusal(404, `there is nothing at this path, expected ${url.pathname}`);
+    const refusalOf: Judge<Incoming>['refusalOf'] = (incoming) =>
+      pathFor(incoming.method, targetOf(incoming)) === null ? nothing : null;
     const unknown: Route = {
       ...{ endpoint: 'gate', methods: [], isProxied: true, takesQuery: true },
-      ...{ rateLimit: limitOf(configuration), serve: judge },
+      ...{ rateLimit: limitOf(configuration), serve: { ...makeJudge(core, forwarder), refusalOf } },
     };
     const tracing = await openTracing();
     const server = new Server({ configuration, gatekeeper, metrics, log, tracing, hosts });

@@ -10,10 +10,10 @@ import { IssueError } from '../issue/index.js';
 import { addressOf, readConfiguration, type Configuration } from '../service/configuration/configuration.js';
 import { openLog } from '../service/main.js';
 import { noteFor } from '../service/gate-decider.js';
-import type { Incoming } from '../service/http/incoming.js';
+import type { Answer, Incoming } from '../service/http/incoming.js';
 import { answerTo } from '../service/http/judged-body.js';
 import { isRootCard, type Destination } from './destination.js';
-import { hostsOf, isLoopback, runHttpRelay, targetOf, type MakeJudge, type OwnAnswer } from './http-relay.js';
+import { hostsOf, isLoopback, runHttpRelay, targetOf, type MakeJudge } from './http-relay.js';
 import { readAtMost } from './http-target.js';
 import { MAX_MESSAGE_BYTES, messageOf, readJson, refusalLine } from './message.js';
 import type { Hook, Sent } from './pump.js';
@@ -79,7 +79,7 @@ function signJudge(
   const { url } = destination;
   const isA2a = protocol === 'a2a';
   /** The answer if it cannot be signed. To clients of MCP, another status than 200 is a broken transport. */
-  const sign = async (incoming: Incoming, path: string, bytes: Buffer): Promise<Sent | OwnAnswer> => {
+  const sign = async (incoming: Incoming, path: string, bytes: Buffer): Promise<Sent | Answer> => {
     const { method } = incoming;
     const message = messageOf(bytes);
     if (!isA2a && method !== 'POST') return { kind: 'send', bytes };
@@ -106,8 +106,8 @@ function signJudge(
     const bundle = await signCall(call.command, call.args, what);
     return typeof bundle === 'string' ? { kind: 'send', bytes, bundle } : refuse(bundle, 403);
   };
-  return (_, forwarder, refusalOf) => ({
-    ...{ maxBytes: configuration.maxBodyBytes, refusalOf },
+  return (_, forwarder) => ({
+    maxBytes: configuration.maxBodyBytes,
     refuse: (_incoming, fault) => answerTo(fault, configuration),
     answer: async (incoming, body, ticket) => {
       const { method } = incoming;
@@ -147,14 +147,13 @@ const CARD = /\/\.well-known\/agent(?:-card)?\.json$/;
  *
  * @param here the origin of the port
  */
-async function cardFor(answer: IncomingMessage, origin: string, here: string): Promise<OwnAnswer | null> {
+async function cardFor(answer: IncomingMessage, origin: string, here: string): Promise<string | null> {
   if (answer.statusCode !== 200) return null;
   const text = await readAtMost(answer, MAX_CARD_BYTES);
   const value = readJson(text);
   if (value === undefined) throw new Error('the agent card is no JSON, or too large');
-  const body = JSON.stringify(value, (name, member: JsonValue) => {
+  return JSON.stringify(value, (name, member: JsonValue) => {
     const url = name === 'url' && typeof member === 'string' && URL.canParse(member) ? new URL(member) : null;
     return url?.origin === origin ? here + url.pathname + url.search : member;
   });
-  return { status: 200, body };
 }
