@@ -18,18 +18,11 @@ import type { Hook, Outcome } from './pump.js';
 const MAX_DUE = 10_000;
 const CANCELLED = 'notifications/cancelled';
 
-/** What {@link stdioGuard} needs. */
-export interface StdioGuardParts {
-  readonly decider: Pick<GateDecider, 'decide'>;
-  readonly tracing: Tracing | null;
-  readonly maxBytes: number;
-}
-
 /**
  * The gate between a client and a server that speak MCP over stdio. What the server writes passes byte for byte; the answers to
  * calls tell who has started which task.
  */
-export function stdioGuard({ decider, tracing, maxBytes }: StdioGuardParts) {
+export function stdioGuard(decider: Pick<GateDecider, 'decide'>, tracing: Tracing | null, maxBytes: number) {
   const tasks = new TaskOwners();
   /** The calls whose answers are due, by id, as JSON; those that their client gave up may never be answered. */
   const due = new Map<string, { readonly context: BriefContext; isCancelled: boolean }>();

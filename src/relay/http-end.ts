@@ -150,8 +150,8 @@ export function httpEnd(
         await renew(session);
         // Once: what is lost again at once was never kept. A gate before the server may have used the bundle up.
         const outcome = await again();
-        if (outcome.kind === 'answer') return await say(outcome.line ?? '');
-        failed = await ask(message, outcome, current, signal, say);
+        if (outcome.kind === 'answer') await say(outcome.line ?? '');
+        failed = outcome.kind === 'answer' ? null : await ask(message, outcome, current, signal, say);
       }
       if (failed !== null) await say(failed.line);
     } catch (error) {
@@ -307,7 +307,7 @@ export function httpEnd(
       if (typeof name === 'string') headers['mcp-name'] = encodeNameHeader(name);
     }
     if (bundle !== '' && bundle.length <= MAX_HEADER_BUNDLE) headers[BUNDLE_HEADER] = bundle;
-    return target.exchange({ method: 'POST', headers, body, signal });
+    return target.exchange({ method: 'POST', headers, signal }, body);
   }
 
   function headersOf(session: Session, accept: string): Record<string, string> {

@@ -69,7 +69,7 @@ function forwarderTo(
         ...Object.entries(set).flat(),
       ];
       const answer = await target
-        .exchange({ method, headers, body, signal: gone.signal }, path)
+        .exchange({ method, headers, path, signal: gone.signal }, body)
         .finally(onSent);
       const own = (await onAnswer?.(answer)) ?? null;
       if (own !== null) {

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import http, { type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
+import http, { type IncomingMessage, type RequestOptions } from 'node:http';
 import https from 'node:https';
 import { decodeUtf8 } from '#platform';
 
@@ -9,16 +9,6 @@ const CONNECT_MS = 10_000;
 const AGENT_OPTIONS = { keepAlive: true, timeout: 4000, maxFreeSockets: 16 };
 /** With these, nothing was sent. */
 const NOT_CONNECTED: ReadonlySet<string> = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'ETIMEDOUT']);
-
-/** One HTTP request. */
-export interface Outgoing {
-  readonly method: string;
-  /** Names and values by turns, or by name. */
-  readonly headers: OutgoingHttpHeaders | readonly string[];
-  readonly body?: Buffer | null;
-  /** Ends the request and its answer. */
-  readonly signal: AbortSignal;
-}
 
 /**
  * The one HTTP client of relays: sends requests to one server, and bytes of headers as they are, in both directions, which
@@ -32,12 +22,12 @@ export function httpTarget(url: URL) {
   return {
     url,
     /**
-     * @param path with its query
+     * @param options the path is that of the URL, unless it is here
      * @returns the answer, when its headers have come
      * @throws Error whose `cause` says what happened
      */
-    async exchange({ method, headers, body, signal }: Outgoing, path = url.pathname + url.search) {
-      const request = send(url, { path, agent, method, headers, signal });
+    async exchange(options: RequestOptions, body: Buffer | null = null) {
+      const request = send(url, { agent, ...options });
       const late = new Error(`no connection within ${CONNECT_MS / 1000} seconds`);
       const timer = setTimeout(() => request.destroy(Object.assign(late, { code: 'ETIMEDOUT' })), CONNECT_MS);
       const connected = () => clearTimeout(timer);
@@ -54,7 +44,7 @@ export function httpTarget(url: URL) {
       );
       try {
         const answered = once(request, 'response');
-        request.end(body ?? undefined);
+        request.end(body);
         const [response] = (await Promise.race([answered, closed])) as [IncomingMessage];
         return response;
       } catch (error) {

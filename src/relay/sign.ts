@@ -27,16 +27,6 @@ import {
 } from './message.js';
 import type { Hook, Outcome } from './pump.js';
 
-/** What {@link openDelegations} needs. */
-export interface DelegationsOptions {
-  readonly key: Signer;
-  /** Names of chain files, in the order in which they are tried. */
-  readonly files: readonly string[];
-  /** Reads the receipts of a file. */
-  readonly read: (file: string) => Promise<readonly string[]>;
-  readonly toolServer: string;
-}
-
 /**
  * Signs one call under the first delegation that allows it. All signing is done here. Somebody else's key may take
  * minutes: an agent may ask a person.
@@ -46,19 +36,28 @@ export interface DelegationsOptions {
  */
 export type SignCall = (command: string, args: JsonObject, what: string) => Promise<string | Explained>;
 
+type ReadChain = (file: string) => Promise<readonly string[]>;
+
 /**
  * Signs under the delegations in files. Each file is read for each call: what counts is what it has then. Rejects if one
  * holds no chain for this key.
+ *
+ * @param files their names, in the order in which they are tried
+ * @param read reads the receipts of a file
  */
-export async function openDelegations(options: DelegationsOptions): Promise<SignCall> {
-  const { key, files, toolServer } = options;
-  for (const file of files) await readFor(file, options);
+export async function openDelegations(
+  key: Signer,
+  files: readonly string[],
+  read: ReadChain,
+  toolServer: string,
+): Promise<SignCall> {
+  for (const file of files) await readFor(key.did, file, read);
   return async (command, args, what) => {
     const refused: Explained[] = [];
     for (const file of files) {
       let issuer = '';
       try {
-        const found = await readFor(file, options);
+        const found = await readFor(key.did, file, read);
         ({ issuer } = found);
         return await signCall({ key, chain: found.chain, toolServer }, command, args);
       } catch (error) {
@@ -88,7 +87,7 @@ export async function openDelegations(options: DelegationsOptions): Promise<Sign
 }
 
 /** The chain in a file, and who issued its last receipt. Rejects with an IssueError if it is none for this key. */
-async function readFor(file: string, { key: { did }, read }: DelegationsOptions) {
+async function readFor(did: string, file: string, read: ReadChain) {
   const unusable = (found: string, hint: string) => new IssueError('INVALID_OPTION', found, hint);
   // A pipe can be read once, and a device without end.
   if (statSync(file, { throwIfNoEntry: false })?.isFile() === false)

@@ -52,6 +52,6 @@ export function newAgent(): Agent {
       ...['sign', '--key', keyFile, '--tool-server', TOOL_SERVER],
       ...chains.flatMap((file) => ['--chain', file]),
     ],
-    delegations: (...files) => openDelegations({ key, files, read: readChainFile, toolServer: TOOL_SERVER }),
+    delegations: (...files) => openDelegations(key, files, readChainFile, TOOL_SERVER),
   };
 }

@@ -240,8 +240,7 @@ function requireWay(server: readonly string[], { chain, to, trustedRoot, state, 
 async function signerOf(options: HostOptions): Promise<string[]> {
   const { key, agentSocket, passphraseFile, chain } = options;
   const signer = await readSigner(options, { passphraseFile, isPrivate: true });
-  const toolServer = toolServerOf(options);
-  await openDelegations({ key: signer, files: chain, read: readChainFile, toolServer });
+  await openDelegations(signer, chain, readChainFile, toolServerOf(options));
   // Hosts hand on few variables, and this is seldom one of them.
   const socket = agentSocket ?? process.env['SSH_AUTH_SOCK'] ?? '';
   const by = key === undefined ? ['--agent', signer.did, '--agent-socket', path.resolve(socket)] : [];

@@ -116,7 +116,7 @@ async function sign(command: readonly string[], options: SignOptions): Promise<v
   const key = await readSigner(options, { passphraseFile, isPrivate: keyOfGroup ? 'group' : true });
   // No child gets it, whether it was needed or not.
   delete process.env['DRS_KEY_PASSPHRASE'];
-  const signOnly = await openDelegations({ key, files, read: readChainFile, toolServer });
+  const signOnly = await openDelegations(key, files, readChainFile, toolServer);
   const { record } = options;
   const recorded = { agent: key.did, toolServer, nameOf: await readRootNames(), note };
   const signCall = record === undefined ? signOnly : recordingTo(record, signOnly, recorded);
@@ -133,12 +133,9 @@ async function sign(command: readonly string[], options: SignOptions): Promise<v
   if (options.listen === undefined) {
     const say = sayTo(process.stdout);
     const server = httpEnd(httpTarget(destination.url), headers, say, note);
-    for (const [signal, number] of [
-      ['SIGHUP', 1],
-      ['SIGINT', 2],
-      ['SIGTERM', 15],
-    ] as const)
-      process.once(signal, () => void server.close().then(() => process.exit(128 + number)));
+    const leave = (_: NodeJS.Signals, number: number) =>
+      void server.close().then(() => process.exit(128 + number));
+    for (const signal of ['SIGHUP', 'SIGINT', 'SIGTERM'] as const) process.once(signal, leave);
     await pump(process.stdin, signer, server.send, say);
     await server.end();
     await write(process.stdout, '');

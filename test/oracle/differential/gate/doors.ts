@@ -585,7 +585,7 @@ async function openGuard(
   const log = pino({ level: 'silent' }, QUIET);
   const opened = new Opened();
   const { gate, engine } = await openCore(configuration as never, log, opened);
-  const guard = stdioGuard({ decider: gate.decider, tracing: null, maxBytes: 1_000_000 });
+  const guard = stdioGuard(gate.decider, null, 1_000_000);
   let asked = 0;
   return {
     name: 'guard over stdio',
