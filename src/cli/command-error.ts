@@ -31,6 +31,8 @@ const INPUT_CODES: ReadonlySet<IssueErrorCode> = new Set([
   'INVALID_POLICY',
   'INVALID_OPTION',
   'INVALID_KEY',
+  'INVALID_BASE64URL',
+  'INVALID_JSON',
   'MALFORMED_BUNDLE',
 ]);
 

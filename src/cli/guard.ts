@@ -10,7 +10,6 @@ import {
   type Configuration,
 } from '../service/configuration/configuration.js';
 import { variableOf } from '../service/configuration/environment.js';
-import { didYouMean } from '../protocol/nearest-name.js';
 import { OPTIONS } from '../service/configuration/variables.js';
 import { Opened, openCore } from '../service/core.js';
 import { openLog } from '../service/main.js';
@@ -193,8 +192,7 @@ function read(
   const defects = Object.entries(env)
     .filter((entry) => !isKnown(entry) && (entry[1]?.trim() ?? '') !== '')
     .map(
-      ([name]) =>
-        `${PREFIX}${name} is not a variable of drs-verify guard: unset it${didYouMean(name, known)}`,
+      ([name]) => `${PREFIX}${name} is not a variable of drs-verify guard (its --help lists them): unset it`,
     );
   try {
     const configuration = readConfiguration(Object.fromEntries(Object.entries(env).filter(isKnown)));

@@ -1,5 +1,5 @@
 import { appendFileSync } from 'node:fs';
-import type { Bundle } from '../protocol/bundle.js';
+import { decodeBundle } from '../issue/index.js';
 import { digestOf } from '../protocol/jwt.js';
 import type { SignCall } from '../relay/sign.js';
 import { callOf, INSTANCE, printableMessage, readCall } from '../service/observe/logs/verdict-logs.js';
@@ -52,7 +52,6 @@ export function recordingTo(file: string, sign: SignCall, signing: Signing): Sig
 }
 
 function ofBundle(encoded: string, nameOf: NameOf) {
-  // This process has encoded it.
-  const bundle = JSON.parse(Buffer.from(encoded, 'base64url').toString()) as Bundle;
+  const bundle = decodeBundle(encoded);
   return { receipts: bundle.receipts.map(digestOf), ...readCall(bundle, (did) => nameOf(did) ?? undefined) };
 }

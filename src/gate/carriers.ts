@@ -87,20 +87,15 @@ function mistakeIn(encoded: string): string | null {
  * @example bodyOfBytes(bytes, headersOf({ 'content-type': 'text/plain' })).kind; // 'unusable'
  */
 export function bodyOfBytes(bytes: Bytes, headers: HeaderLookup): BodyText {
-  return classify(() => decodeUtf8(bytes), headers);
-}
-
-/** The same where the transport has the body as text. */
-export function bodyOfText(text: string, headers: HeaderLookup): BodyText {
-  return classify(() => text, headers);
+  return bodyOfText(decodeUtf8(bytes), headers);
 }
 
 type BodyText = Extract<CallBody, { kind: 'text' | 'unusable' }>;
 
-function classify(read: () => string | null, headers: HeaderLookup): BodyText {
+/** The same where the transport has the body as text; `null` if it is not UTF-8. */
+export function bodyOfText(text: string | null, headers: HeaderLookup): BodyText {
   const reason = whyNoJson(headers);
   if (reason !== null && !isEnvelope(headers)) return unusable(reason);
-  const text = read();
   if (text === null) return unusable('the body is not UTF-8');
   return reason === null ? { kind: 'text', text } : { ...unusable(reason), envelope: text };
 }
@@ -181,16 +176,8 @@ function holdsInexactNumber(value: unknown, depth = 0): boolean {
  * Only for requests whose handler unwraps the envelope, or never sees it. The result must not be unwrapped again.
  */
 export function unwrap(request: GateRequest): GateRequest | GateFailure {
-  if (!isEnvelope(request.headers)) return request;
-  const opened = openEnvelope(request.body);
-  return 'code' in opened
-    ? opened
-    : { ...request, carried: opened.bundle, body: { kind: 'value', value: opened.body } };
-}
-
-function openEnvelope(
-  body: GateRequest['body'],
-): { readonly bundle: string; readonly body: JsonValue } | GateFailure {
+  const { headers, body } = request;
+  if (!isEnvelope(headers)) return request;
   if (body.kind === 'too large') return gateFailure('BODY_TOO_LARGE', 'http', body.reason);
   if (body.kind !== 'unusable' || body.envelope === undefined) {
     const reason = body.kind === 'unusable' ? body.reason : 'it was not read';
@@ -199,8 +186,8 @@ function openEnvelope(
   const { value, defect } = parseStrictJson(body.envelope);
   if (defect !== undefined) return malformed(`the envelope is not strict JSON: ${defect.message}`);
   if (isJsonObject(value) && Object.keys(value).sort().join() === 'body,bundle') {
-    const { bundle, body: inner } = value;
-    if (typeof bundle === 'string') return { bundle, body: inner as JsonValue };
+    const { bundle: carried, body: inner } = value;
+    if (typeof carried === 'string') return { ...request, carried, body: { kind: 'value', value: inner } };
   }
   return malformed('the envelope is not an object of a string "bundle" and of "body", and nothing else');
 }

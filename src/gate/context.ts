@@ -280,16 +280,13 @@ export function contextHeaders(context: BriefContext, token: string | null): Hea
   return { set, remove: remove.map((name) => name.toLowerCase()) };
 }
 
-// Texts that a header cannot hold as they are, in the way of the MCP header `Mcp-Name`.
-const ENCODED_START = '=?base64?';
-const ENCODED_END = '?=';
 // Proxies limit a request's headers to a few kilobytes. Ids and names are far shorter than this.
 const MAX_BYTES = 512;
 
 /**
- * Encodes a text as the value of a header. A text that a header cannot hold becomes base64 of its UTF-8
- * (`=?base64?…?=`). A text longer than 512 bytes becomes its SHA-256 digest (`=?sha256?<hex>?=`). No two texts have
- * the same encoding.
+ * Encodes a text as the value of a header, in the way of the MCP header `Mcp-Name`. A text that a header cannot hold
+ * becomes base64 of its UTF-8 (`=?base64?…?=`). A text longer than 512 bytes becomes its SHA-256 digest
+ * (`=?sha256?<hex>?=`). No two texts have the same encoding.
  *
  * @example encodeHeaderText('search'); // 'search'
  * @example encodeHeaderText('Zürich'); // '=?base64?WsO8cmljaA==?='
@@ -303,17 +300,14 @@ export function encodeHeaderText(text: string): string {
 
 /** Encodes a text as the value of the MCP header `Mcp-Name`, however long it is: plain, or as base64 of its UTF-8. */
 export function encodeNameHeader(text: string): string {
-  return isPlain(text) ? text : `${ENCODED_START}${encodeBase64(encodeUtf8(text))}${ENCODED_END}`;
+  return isPlain(text) ? text : `=?base64?${encodeBase64(encodeUtf8(text))}?=`;
 }
 
 /** Decodes a header value, which is plain text or base64; `null` if the base64 is malformed. */
 export function decodeHeaderText(value: string): string | null {
-  const isEncoded =
-    value.startsWith(ENCODED_START) &&
-    value.endsWith(ENCODED_END) &&
-    value.length >= ENCODED_START.length + ENCODED_END.length;
-  if (!isEncoded) return value;
-  const bytes = decodeBase64(value.slice(ENCODED_START.length, -ENCODED_END.length));
+  const [, base64] = /^=\?base64\?(.*)\?=$/s.exec(value) ?? [];
+  if (base64 === undefined) return value;
+  const bytes = decodeBase64(base64);
   return bytes === null ? null : decodeUtf8(bytes);
 }
 

@@ -1,6 +1,5 @@
 import type { JsonObject, JsonValue } from '../protocol/json.js';
 import type { Binding } from '../verify/binding.js';
-import { coversCommand } from '../protocol/claims.js';
 import { describeDifference } from '../verify/difference.js';
 import { gateFailure, verdictFailure, type Explained, type GateFailure } from './codes.js';
 import { Failure } from '../verify/codes.js';
@@ -17,7 +16,7 @@ import {
   type GateContext,
   type RootDescription,
 } from './context.js';
-import type { InvocationClaims } from '../protocol/claims.js';
+import { coversCommand, type InvocationClaims } from '../protocol/claims.js';
 import type { StatedClaims } from '../protocol/consent.js';
 import type { Policy } from '../protocol/policy.js';
 import { shown, type CallBody, type Denial, type PendingCall } from './request.js';

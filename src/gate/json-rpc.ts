@@ -97,37 +97,15 @@ export function own(object: JsonObject, name: string): JsonValue | undefined {
 const MAX_ECHOED = 1024;
 
 /**
- * The id to answer a message with: the same JSON value that came. `null` if it is too long, or a number that may have
- * been rounded.
+ * The id to answer a message with. `null` if it is neither a text nor a number (JSON-RPC 2.0, section 5), a text that is
+ * too long, or a number that may have been rounded.
  *
  * @param isInexact whether the message's numbers may have been rounded
  */
-export function echoOf(id: unknown, isInexact: boolean): JsonValue {
-  switch (typeof id) {
-    case 'string':
-      return id.length <= MAX_ECHOED ? id : null;
-    case 'number':
-      return Number.isFinite(id) && !(isInexact && Math.abs(id) > Number.MAX_SAFE_INTEGER) ? id : null;
-    case 'boolean':
-    case 'object':
-      return isShort(id, 0, { left: MAX_ECHOED }) ? (id as JsonValue) : null;
-    default:
-      return null;
-  }
-}
-
-/** Whether a value has at most 16 levels, and few enough members and characters together. */
-function isShort(value: unknown, depth: number, budget: { left: number }): boolean {
-  budget.left -= typeof value === 'string' ? value.length + 1 : 1;
-  if (budget.left < 0) return false;
-  if (typeof value !== 'object' || value === null) return true;
-  if (depth >= 16) return false;
-  if (Array.isArray(value)) return value.every((item) => isShort(item, depth + 1, budget));
-  const members = value as Readonly<Record<string, unknown>>;
-  return Object.keys(members).every((name) => {
-    budget.left -= name.length;
-    return isShort(members[name], depth + 1, budget);
-  });
+export function echoOf(id: unknown, isInexact: boolean): string | number | null {
+  if (typeof id === 'string') return id.length <= MAX_ECHOED ? id : null;
+  if (typeof id !== 'number' || !Number.isFinite(id)) return null;
+  return isInexact && Math.abs(id) > Number.MAX_SAFE_INTEGER ? null : id;
 }
 
 const ENVELOPE: ReadonlySet<string> = new Set(['jsonrpc', 'id', 'method', 'params', 'result', 'error']);
@@ -147,8 +125,6 @@ const isAmbiguousEnvelope = (text: string): boolean =>
   ['method', 'jsonrpc'].some(
     (within) => findJsonDefect(text, { only: 'duplicate', within, depth: Infinity }) !== null,
   );
-
-/** The common part of the two JSON-RPC protocols, `mcp` and `a2a`. */
 
 /** The HTTP methods of requests that may pass unchecked. */
 export const PASSING_METHODS: ReadonlySet<string> = new Set(['GET', 'DELETE', 'HEAD', 'OPTIONS']);

@@ -22,9 +22,7 @@ import { shorten, shown, type GateRequest, type HeaderLookup, type Opening } fro
 
 /** The operator's settings for an MCP server. */
 export interface McpRules {
-  /** `tools`: only `tools/call` is checked, and every other method that the gate knows passes. Default `all`. */
-  readonly methods?: 'all' | 'tools';
-  /** Methods that pass besides those of the protocol, such as those of an extension. Nothing about them is checked. */
+  /** Methods that pass besides {@link PASSING}, such as those of an extension. Nothing about them is checked. */
   readonly passMethods?: ReadonlySet<string>;
   /** Whether calls of a tool are checked. If left out, all are. */
   readonly protect?: (name: string) => boolean;
@@ -127,7 +125,6 @@ function readVersion(
 function passes({ params, defect }: RpcMessage, method: string, rules: McpRules): boolean {
   if (method === TOOLS_CALL) return false;
   if (PASSING.has(method) || rules.passMethods?.has(method) === true) return true;
-  if (rules.methods === 'tools' && isGated(method)) return true;
   // If `params` has a member twice, another parser could find a resource in it.
   return method === LISTEN && defect === null && listensToLists(params);
 }

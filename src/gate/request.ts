@@ -109,11 +109,6 @@ export function methodOf({
 /** The body to compare with the signed arguments. */
 export type CallBody = Exclude<RequestBody, { readonly kind: 'too large' | 'none' }>;
 
-/** The request needs no check and is forwarded unchanged. */
-export interface Pass {
-  readonly kind: 'pass';
-}
-
 /** A call. The next step is to verify its chain. */
 export interface PendingCall {
   readonly kind: 'check';
@@ -153,8 +148,8 @@ export interface Denial {
   readonly failure: GateFailure;
 }
 
-/** The result of opening a request, before its chain is verified. */
-export type Opening = Pass | PendingCall | Denial;
+/** The result of opening a request, before its chain is verified. What passes needs no check, and is sent on unchanged. */
+export type Opening = { readonly kind: 'pass' } | PendingCall | Denial;
 
 const MAX_REQUESTED = 200;
 

@@ -7,6 +7,7 @@
  * @packageDocumentation
  */
 export { createBundle, encodeBundle, type Bundle } from '../protocol/bundle.js';
+export { decodeBundle } from './bundle.js';
 export { createConsent, type ConsentOptions } from './consent.js';
 export { issueInvocation, issueRootDelegation, issueSubDelegation } from './delegation.js';
 export type { InvocationOptions, RootDelegationOptions, SubDelegationOptions } from './delegation.js';

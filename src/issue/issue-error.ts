@@ -1,14 +1,15 @@
 import { Failure, type Code, type Details } from '../verify/codes.js';
 
 /**
- * Why something was not issued: the code that the verdict on the result would have, or one of these,
+ * Why something was not issued or not decoded: the code that the verdict on the result would have, or one of these,
  * which only exist on the signing side:
  *
  * - `INVALID_POLICY`: a policy member that every verifier would ignore, such as a misspelt one
  * - `INVALID_OPTION`: an option that does not exist, a time more than 100 years away, or a consent without its text
- * - `INVALID_KEY`: the input is not a key, or does not sign as it should
+ * - `INVALID_KEY`, `INVALID_BASE64URL`, `INVALID_JSON`: the input is not a key, base64url or JSON
  */
-export type IssueErrorCode = Code | 'INVALID_POLICY' | 'INVALID_OPTION' | 'INVALID_KEY';
+export type IssueErrorCode =
+  Code | 'INVALID_POLICY' | 'INVALID_OPTION' | 'INVALID_KEY' | 'INVALID_BASE64URL' | 'INVALID_JSON';
 
 /**
  * The error that every function of `drs-verify/issue` throws when it refuses; those that sign reject with it. The message says what was found and

@@ -6,7 +6,6 @@ import {
   type Policy,
 } from '../protocol/policy.js';
 import { IssueError } from './issue-error.js';
-import { didYouMean } from '../protocol/nearest-name.js';
 
 /** A policy member of your own, which your tool server enforces. Its name contains a `:` or a `.`. */
 export type NamespacedMember = `${string}:${string}` | `${string}.${string}`;
@@ -44,7 +43,7 @@ export function requireKnownMembers(policy: object, parent: JsonObject | Policy 
     const shown = JSON.stringify(name.length > 60 ? `${name.slice(0, 60)}…` : name);
     throw new IssueError(
       'INVALID_POLICY',
-      `the policy has a member ${shown}, which no verifier knows, so it would limit nothing${didYouMean(name, KNOWN_POLICY_MEMBERS)}`,
+      `the policy has a member ${shown}, which no verifier knows, so it would limit nothing`,
       `the members are ${KNOWN_POLICY_MEMBERS.join(', ')}; one of your own has a namespace, such as "acme:region"`,
     );
   }

@@ -12,8 +12,6 @@ export interface JsonDefect {
   readonly kind: 'syntax' | 'duplicate' | 'depth' | 'surrogate' | 'number' | 'size';
   /** For a person: what was found. */
   readonly message: string;
-  /** Where, as an offset in characters; absent for defects of the text as a whole, and of its syntax. */
-  readonly at?: number;
 }
 
 export const QUOTE = 0x22;
@@ -99,7 +97,7 @@ export function findJsonDefect(
       }
     }
     if (defect !== null && (only === undefined || defect.kind === only)) {
-      if (within === undefined || within === outermostMember) return { ...defect, at };
+      if (within === undefined || within === outermostMember) return defect;
     }
   }
   return null;

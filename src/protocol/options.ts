@@ -1,5 +1,3 @@
-import { didYouMean } from './nearest-name.js';
-
 /** A value that is in order, or what is wrong with it. */
 export type Reading<T> = { readonly value: T } | { readonly problem: string };
 
@@ -45,7 +43,7 @@ export type FilledOptions<Rows> = With<Rows, Names<Rows, { required: true } | { 
  * @param isUndefinedRefused a value that is undefined is refused: for options that open something if they are left out
  * @param say makes the sentence about a value
  * @returns a copy without a prototype, in which a wrong value is undefined, and all problems
- * @example readOptions({ retrys: 1 }, { retries: { kind: count(0), default: 2 } }).problems; // ['retrys is not an option here; did you mean retries?']
+ * @example readOptions({ retrys: 1 }, { retries: { kind: count(0), default: 2 } }).problems; // ['retrys is not an option here, expected one of retries']
  */
 export function readOptions<Rows extends Table>(
   given: unknown,
@@ -63,10 +61,7 @@ export function readOptions<Rows extends Table>(
     };
   const problems = Object.keys(given)
     .filter((name) => !Object.hasOwn(rows, name))
-    .map((name) => {
-      const shown = name.slice(0, MAX_SHOWN);
-      return `${shown} is not an option here${didYouMean(name, names) || `, expected one of ${names.join(', ')}`}`;
-    });
+    .map((name) => `${name.slice(0, MAX_SHOWN)} is not an option here, expected one of ${names.join(', ')}`);
   for (const name of names) {
     const row = rows[name] as Option;
     const isGiven = Object.hasOwn(given, name);
@@ -161,14 +156,12 @@ export function oneOf<const Name extends string>(...names: readonly Name[]): Kin
   );
 }
 
-/** Any text but an empty one, or those that a function accepts. The hint says more to whoever gives another. */
+/** Any text but an empty one, or those that a function accepts. */
 export function text(
   values: string,
   accepts: (text: string) => boolean = (value) => value !== '',
-  hint = '',
 ): Kind<string> {
-  const expected = `${plain(values)}${hint && `; ${hint}`}`;
-  return kindOf(values, (value) => typeof value === 'string' && accepts(value), expected);
+  return kindOf(values, (value) => typeof value === 'string' && accepts(value));
 }
 
 /** A list of at least one. */

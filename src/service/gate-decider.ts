@@ -86,7 +86,7 @@ export async function openGate(
   open = () => openReplays(configuration.gateReplay, configuration, log, GATE_SCOPE),
 ) {
   const { gateReplay, gateRoutes, gateSigningKey, statusListBaseUrl } = configuration;
-  const { replayWindowSecs: windowSecs, clockSkewSecs, gatePassMethods, gateMethods } = configuration;
+  const { replayWindowSecs: windowSecs, clockSkewSecs, gatePassMethods } = configuration;
   const isOnTrial = configuration.gateMode === 'observe';
   const warnings = isOnTrial ? setInterval(() => log.warn(OBSERVES), HOUR_MS).unref() : undefined;
   let routes = readRoutes(gateRoutes);
@@ -107,7 +107,6 @@ export async function openGate(
   const replayRules: ReplayRules = { scope: GATE_SCOPE, windowSecs, clockSkewSecs };
   const openingRules: OpeningRules = {
     passMethods: new Set(gatePassMethods),
-    methods: gateMethods,
     // Those at the time of a request: they can be reloaded.
     get routes() {
       return routes;

@@ -10,7 +10,6 @@ import { UNIX_PEER } from './http/client-address.js';
 import { loadFrontEnd } from './http/front-end.js';
 import { loadGrpc } from './grpc/open.js';
 import type { GrpcFrontEnd } from './grpc/server.js';
-
 import { METRICS, show } from './observe/metrics/metrics-table.js';
 import { routeTables } from './routes/table.js';
 import { Server, type Table } from './http/serve.js';

@@ -1,6 +1,5 @@
 import { isJsonObject, type JsonValue } from '../protocol/json.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
-import { nearestName } from '../protocol/nearest-name.js';
 import { KNOWN_POLICY_MEMBERS, isKnownMember, readPolicy, type Policy } from '../protocol/policy.js';
 import type { ReadPolicy } from '../verify/attenuation.js';
 import { show } from '../verify/codes.js';
@@ -134,8 +133,7 @@ function readLimits(policy: JsonValue, path: Fault['path'], faults: Fault[]): Re
 
 /** The fault of a member that no such object has. */
 function unknownMember(path: Fault['path'], known: readonly string[]): Fault {
-  const expected = nearestName(String(path.at(-1)), known) ?? `one of ${known.join(', ')}`;
-  return { path, message: `there is no such member, expected ${expected}` };
+  return { path, message: `there is no such member, expected one of ${known.join(', ')}` };
 }
 
 function isText(value: unknown): boolean {

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { bundleIn } from '../support/receipts.js';
+import { decodeBundle } from '../../src/issue/index.js';
 import { sshAgentSigner } from '../../src/issue/ssh-agent.js';
 import { didKeyOf } from '../../src/protocol/did-key.js';
 import { createVerifier } from '../../src/verifier/create-verifier.js';
@@ -144,7 +144,7 @@ describe('a real ssh-agent', needs('ssh-agent'), () => {
         error?: { message: string };
       };
     };
-    const bundle = bundleIn((await sent()).params?._meta?.['X-DRS-Bundle'] ?? '');
+    const bundle = decodeBundle((await sent()).params?._meta?.['X-DRS-Bundle'] ?? '');
     const verifier = createVerifier({ workerThreads: 0, trustedRoots: [alice] });
     const verdict = await verifier.verify(bundle, { body: { tool: 'search' } });
     await verifier.close();

@@ -145,7 +145,7 @@ describe('issue', () => {
   it('refuses a policy that limits nothing, before it asks', async () => {
     const { code, stderr } = await work.drs([...ISSUE, '--policy', '{"allowed_tool":["search"]}']);
     expect(code).toBe(2);
-    expect(stderr).toContain('did you mean allowed_tools?');
+    expect(stderr).toContain('the members are allowed_tools, max_cost_usd, ');
     expect(stderr).not.toContain('You agree');
   });
 

@@ -34,7 +34,7 @@ describe('drs roots', () => {
     [
       'check --file bad.jsonl',
       1,
-      'bad.jsonl:1: nmae: there is no such member, expected name; bad.jsonl:2: did: ',
+      'bad.jsonl:1: nmae: there is no such member, expected one of did, name, not_before, not_after, policy, labels; bad.jsonl:2: did: ',
     ],
     ['check --file bad.jsonl', 1, '\n  hint: correct what the message names'],
     ['check --file teams', 1, 'teams/sales.jsonl:1: did: "did:key:'],

@@ -207,7 +207,7 @@ describe('a client', () => {
   it('refuses an option of a call that it does not know', async () => {
     const misspelt = { BodyText: '{}' } as object;
     await expect(clientOf('http://127.0.0.1:1').verify(bundle, misspelt)).rejects.toThrow(
-      new TypeError('BodyText is not an option here; did you mean bodyText?'),
+      /^BodyText is not an option here, expected one of .*bodyText/,
     );
   });
 

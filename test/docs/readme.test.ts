@@ -4,7 +4,7 @@ import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { expect, it } from 'vitest';
 import { createVerifier } from '../../src/index.js';
-import { bundleIn } from '../support/receipts.js';
+import { decodeBundle } from '../../src/issue/index.js';
 import { linksOf } from './markdown.js';
 
 const read = (file: string) => readFileSync(new URL(`../../${file}`, import.meta.url), 'utf8');
@@ -28,7 +28,7 @@ it('the library example of docs/issuing.md makes a bundle that verifies', async 
   const verifier = createVerifier({ workerThreads: 0 });
   try {
     const { header, args } = (await import(pathToFileURL(file).href)) as { header: string; args: object };
-    const verdict = await verifier.verify(bundleIn(header), { body: args });
+    const verdict = await verifier.verify(decodeBundle(header), { body: args });
     expect(verdict).toMatchObject({ valid: true, binding: 'match' });
   } finally {
     await verifier.close();

@@ -70,7 +70,7 @@ it('a gateway allows what signA2aRequests and signFetch send in the header', asy
   expect(await ask('http', { 'X-DRS-Bundle': http.bundle }, http.body)).toMatchObject(allowed);
 });
 
-it('a gateway checks what signRequest signs; with GATE_METHODS=tools everything but tools passes', async () => {
+it('a gateway checks what signRequest signs; with GATE_PASS_METHODS one method passes', async () => {
   const params = { uri: 'file:///notes.md' };
   const read = (signed: object) =>
     JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'resources/read', params: signed });
@@ -85,7 +85,7 @@ it('a gateway checks what signRequest signs; with GATE_METHODS=tools everything 
   const other = { ...(await sign()), uri: 'file:///etc/passwd' };
   expect(await ask('mcp', {}, read(other))).toMatchObject({ ...denied, ...codeOf('BINDING_MISMATCH') });
 
-  const open = await startService({ GATE_METHODS: 'tools', WORKER_THREADS: '0' });
+  const open = await startService({ GATE_PASS_METHODS: 'resources/read', WORKER_THREADS: '0' });
   try {
     const asked = async (method: string) => {
       const text = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params });

@@ -131,33 +131,24 @@ describe('issueRootDelegation refuses', () => {
       'INVALID_OPTION',
     ],
     ['a consent with its text', { consent: { ...aConsent, ...{ text: 'x' } } }, 'INVALID_OPTION'],
-    ['an option that is none', { expires: NOW }, 'INVALID_OPTION', 'did you mean expiresAt?'],
-    ['another that is none', { statusIndex: 7 }, 'INVALID_OPTION', 'did you mean statusListIndex?'],
+    ['an option that is none', { expires: NOW }, 'INVALID_OPTION', 'expires is not an option'],
+    ['another that is none', { statusIndex: 7 }, 'INVALID_OPTION', ', statusListIndex'],
     ['a limit of null', { policy: untyped({ pii_access: null }) }, 'INVALID_POLICY', 'pii_access'],
     ['a limit of undefined', { policy: untyped({ pii_access: undefined }) }, 'INVALID_POLICY', 'pii_access'],
-    ...['region', 'note', '', '__proto__', 'constructor', 'x'.repeat(10_000)].map(
-      (name): Row<RootDelegationOptions> => [
-        `a policy member ${name.slice(0, 20)}`,
-        { policy: untyped(Object.fromEntries([[name, 1]])) },
-        'INVALID_POLICY',
-        'which no verifier knows, so it would limit nothing',
-      ],
-    ),
-    ...Object.entries({
-      allowed_tool: 'allowed_tools',
-      allowedTools: 'allowed_tools',
-      tools: 'allowed_tools',
-      maxCostUsd: 'max_cost_usd',
-      max_cost: 'max_cost_usd',
-      maxcalls: 'max_calls',
-      'write-access': 'write_access',
-      pii_acess: 'pii_access',
-      allowed_resource: 'allowed_resources',
-    }).map(([name, meant]): Row<RootDelegationOptions> => [
-      `a misspelt ${meant}`,
-      { policy: untyped({ [name]: 1 }) },
+    ...[
+      'region',
+      'note',
+      '',
+      'allowed_tool',
+      'allowedTools',
+      '__proto__',
+      'constructor',
+      'x'.repeat(10_000),
+    ].map((name): Row<RootDelegationOptions> => [
+      `a policy member ${name.slice(0, 20)}`,
+      { policy: untyped(Object.fromEntries([[name, 1]])) },
       'INVALID_POLICY',
-      `"${name}", which no verifier knows, so it would limit nothing; did you mean ${meant}?`,
+      'which no verifier knows, so it would limit nothing',
     ]),
   ];
   it.each(cases)('%s', async (_, options, code, says = '') => {
@@ -288,7 +279,7 @@ describe('issueInvocation refuses', async () => {
     ['a number that is none', { args: { tool: 'search', n: NaN } }, 'MALFORMED_INVOCATION'],
     ['a jti of another form', { jti: 'inv:' }, 'INVALID_JTI'],
     ['a time in milliseconds', { now: Date.now() }, 'INVALID_OPTION'],
-    ['an option that is none', { toolServers: 'y' }, 'INVALID_OPTION', 'did you mean toolServer?'],
+    ['an option that is none', { toolServers: 'y' }, 'INVALID_OPTION', ', toolServer, '],
     ['no tool server, unchecked', { toolServer: '', unchecked: true }, 'MALFORMED_INVOCATION'],
     [
       'a call that only a level above the leaf forbids',
@@ -459,7 +450,7 @@ it.each<[object, string]>([
   [{ locale: undefined }, 'locale is missing'],
   [{ method: '' }, `the consent's method is "", expected 1 to 1024 characters`],
   [{ sessionId: 's'.repeat(1025) }, `the consent's session_id is "sss`],
-  [{ session: 's' }, 'did you mean sessionId?'],
+  [{ session: 's' }, 'session is not an option here, expected one of text, '],
   [{ now: Date.now() }, 'milliseconds'],
 ])('createConsent refuses %j', async (odd, says) => {
   const error = await refusalOf(() => createConsent({ ...agreed, ...odd }));

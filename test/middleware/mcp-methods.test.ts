@@ -152,8 +152,8 @@ describe.each(GENERATIONS)('MCP $name', ({ serve, connect }) => {
     expect((await asked('note:///a', 'note:///a')).contents[0]?.text).toContain('did:key:');
   });
 
-  it('with methods: "tools" everybody reads, and tools are still protected', async () => {
-    const open = await serving({ methods: 'tools' });
+  it('everybody reads where each of these methods passes, and tools are still protected', async () => {
+    const open = await serving({ passMethods: REQUESTS.map(([method]) => method) });
     const client = await connected(open);
     for (const [, ask] of REQUESTS) expect(await ask(client)).toContain('for nobody');
     await expect(client.callTool({ name: 'search', arguments: {} })).rejects.toMatchObject({

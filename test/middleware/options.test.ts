@@ -64,7 +64,7 @@ describe.each(ALL)('%s', (name, make) => {
     [{ trustedRoots: [] }, 'trustedRoots: expected'],
     [{ trustedRoots: ['did:web:example'] }, 'trustedRoots: expected'],
     [{ trustedRoots: 'did:key:z6Mk' }, 'trustedRoots is "did:key:z6Mk": expected'],
-    [{ trustedRoot: ['x'] }, 'trustedRoot is not an option here; did you mean trustedRoots?'],
+    [{ trustedRoot: ['x'] }, 'trustedRoot is not an option here, expected one of verif'],
     [{ serverIdentity: '' }, 'serverIdentity is "": expected'],
     [{ replayScope: '' }, 'replayScope is "": expected'],
     [{ replayWindowSecs: -1 }, 'replayWindowSecs is -1: expected'],
@@ -129,9 +129,6 @@ it('protection of MCP and A2A decides tool and command by the message', () => {
   expect(problemsOf(() => drsMcp({ verifier, ...OPEN, protect: 'search' } as never))).toEqual([
     'protect is "search": expected a function of a tool name',
   ]);
-  expect(problemsOf(() => drsMcp({ verifier, ...OPEN, methods: 'none' } as never))).toEqual([
-    'methods is "none": expected one of "all", "tools"',
-  ]);
 });
 
 it.each<[string, (options: object) => unknown]>([
@@ -142,7 +139,7 @@ it.each<[string, (options: object) => unknown]>([
   ['maxEntry', (options) => createMemoryReplayStore(options)],
 ])('an option that nobody reads is refused: %s', (name, make) => {
   expect(problemsOf(() => make({ [name]: 'x' }))).toEqual([
-    expect.stringMatching(`^${name} is not an option here(, expected .|; did you mean \\w+\\?)`),
+    expect.stringMatching(`^${name} is not an option here, expected one of \\w`),
   ]);
   expect(problemsOf(() => make({ polocy: 1, nosuch: 2 }))).toHaveLength(2);
 });

@@ -8,7 +8,7 @@ it('every problem of its options is named', () => {
   const create = (options: object) => () => createVerifier(options as PureOptions);
   expect(create({})).toThrow('sodium is missing: expected libsodium');
   expect(create({ sodium, trustedRoot: [DID] })).toThrow(
-    'trustedRoot is not an option here; did you mean trustedRoots?',
+    /^trustedRoot is not an option here, expected one of .*trustedRoots/,
   );
   expect(create({ sodium, trustedRoots: undefined, maxChainDepth: 0 })).toThrow(
     /^maxChainDepth is 0: .*\ntrustedRoots: it is undefined/,
@@ -27,7 +27,7 @@ it('bad input gives a verdict', async () => {
 it('refuses an option of a call that it does not know', async () => {
   const misspelt = { bodytext: '{}' } as PureVerifyOptions;
   await expect(createVerifier({ sodium }).verify({}, misspelt)).rejects.toThrow(
-    new TypeError('bodytext is not an option here; did you mean bodyText?'),
+    /^bodytext is not an option here, expected one of .*bodyText/,
   );
 });
 

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { chmodSync, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { text } from 'node:stream/consumers';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { bundleIn } from '../support/receipts.js';
+import { decodeBundle } from '../../src/issue/index.js';
 import { createVerifier } from '../../src/index.js';
 import { digestOf } from '../../src/protocol/jwt.js';
 import { MAX_MESSAGE_BYTES } from '../../src/relay/message.js';
@@ -89,7 +89,7 @@ describe('in front of a child', () => {
     ];
     for (const [at, body] of bodies.entries()) {
       const [, bundle = ''] = /"X-DRS-Bundle":"([\w-]+)"/.exec(received[at + 1] ?? '') ?? [];
-      expect(await verifier.verify(bundleIn(bundle), { body })).toMatchObject({
+      expect(await verifier.verify(decodeBundle(bundle), { body })).toMatchObject({
         valid: true,
         binding: 'match',
       });

@@ -4,7 +4,7 @@ import { type IncomingMessage, type ServerResponse } from 'node:http';
 import { PassThrough } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest';
-import { bundleIn } from '../support/receipts.js';
+import { decodeBundle } from '../../src/issue/index.js';
 import { httpEnd } from '../../src/relay/http-end.js';
 import { httpTarget } from '../../src/relay/http-target.js';
 import { sayTo } from '../../src/relay/lines.js';
@@ -324,7 +324,7 @@ it('takes a URL with a secret from a variable, and names, signs and says it with
   const [{ url, body } = { url: '', body: '' }] = got;
   expect(url).toBe('/mcp?api_key=secret');
   const [, bundle = ''] = /"X-DRS-Bundle":"([\w-]+)"/.exec(body) ?? [];
-  const [, claims = ''] = bundleIn(bundle).invocation.split('.');
+  const [, claims = ''] = (decodeBundle(bundle) as { invocation: string }).invocation.split('.');
   expect(JSON.parse(Buffer.from(claims, 'base64url').toString())).toMatchObject({
     tool_server: `${server.url}/mcp`,
   });

@@ -10,7 +10,7 @@ import {
 import { variableOf } from '../../src/service/configuration/environment.js';
 import { withTables } from '../../scripts/configuration-docs.mjs';
 import { describeVariables } from '../../src/service/configuration/documents.js';
-import { editDistance } from '../../src/protocol/nearest-name.js';
+import { isTypoOf } from '../../src/service/configuration/environment.js';
 import { printableUrl } from '../../src/revocation/printable-url.js';
 import { problemsOf } from './problems-of.js';
 
@@ -158,8 +158,7 @@ describe('the configuration', () => {
     expect(problemsOf({ HOSTS: 'x', POST: 'x', TRUSTED_ROOT: '', RUSTED_ROOT: 'x', PATH: '/bin' })).toEqual(
       [],
     );
-    for (const name of VARIABLES)
-      expect(VARIABLES.filter((other) => editDistance(name, other) <= 1)).toEqual([name]);
+    for (const name of VARIABLES) expect(VARIABLES.filter((other) => isTypoOf(name, other))).toEqual([name]);
   });
 
   it('refuses a file for a variable that cannot come from a file, by name', () => {

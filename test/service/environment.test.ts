@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { isTypoOf } from '../../src/service/configuration/environment.js';
 import { problemsOf } from './problems-of.js';
 
 describe('a misspelt variable', () => {
@@ -23,13 +24,10 @@ describe('a misspelt variable', () => {
         name,
         [
           expect.stringMatching(
-            `^${name} is not a variable of drs-verify \\(drs-verify serve --help lists them\\): .`,
+            `^${name} is not a variable of drs-verify \\(drs-verify serve --help lists them\\): rename it`,
           ),
         ],
       ]);
-    expect(problemsOf({ GATE_METHOD_NAMES: 'x' })[0]).toContain(
-      'did you mean GATE_METHODS? Rename it, or unset it',
-    );
   });
 
   it('is none of another program', () => {
@@ -55,4 +53,22 @@ describe('a misspelt variable', () => {
     expect(problemsOf(Object.fromEntries([...others, ...links].map((name) => [name, 'x'])))).toEqual([]);
     expect(problemsOf({ GATE_POLICY: ' ', LISTEN_ADDR: '' })).toEqual([]);
   });
+});
+
+const pairs = (text: string) => text.split(', ').map((pair) => pair.split(' ') as [string, string]);
+const areTypos = (one: string, other: string) => [isTypoOf(one, other), isTypoOf(other, one)];
+
+describe('one typing error', () => {
+  it.each([
+    ['', 'a'],
+    ...pairs('abc abcd, abc xabc, abc abxc, abb abbb, abc abd, abc xbc, abc bac, abc acb, aab aaab'),
+  ])('lies between %j and %j', (one, other) => expect(areTypos(one, other)).toEqual([true, true]));
+
+  it.each([
+    ...[['', 'ab'] as const, ...pairs('abc abcde, abc xabcy, abcd acdx, abcd axbx, abab ababab')],
+    // Two neighbours are not swapped, or more than these differ.
+    ...pairs('abcd axyd, abcd acxd, abcd axbd, abcd acbx, abcd badc, abcd bxcd, aabc abcx, abcx bcxyz'),
+  ])('is not what lies between %j and %j', (one, other) =>
+    expect(areTypos(one, other)).toEqual([false, false]),
+  );
 });

@@ -1,4 +1,3 @@
-import type { Bundle } from '../../src/protocol/bundle.js';
 import { readReceiptClaims } from '../../src/protocol/claims.js';
 import { parseCompactJwt } from '../../src/protocol/jwt.js';
 import { Receipt } from '../../src/verify/receipt.js';
@@ -18,9 +17,4 @@ export function receiptsOf(jwts: readonly string[]): Receipt[] {
     if (claims === undefined) throw new Error('not a receipt');
     return new Receipt(jwt, parts, claims, limits, at === 0);
   });
-}
-
-/** The bundle in a header that this project has written. */
-export function bundleIn(header: string): Bundle {
-  return JSON.parse(Buffer.from(header, 'base64url').toString()) as Bundle;
 }

@@ -105,7 +105,7 @@ describe('an entry', () => {
   });
 
   it.each<[object, string]>([
-    [{ nmae: 'x' }, 'nmae: there is no such member, expected name'],
+    [{ nmae: 'x' }, 'nmae: there is no such member, expected one of did, name, '],
     [
       { roles: [] },
       'roles: there is no such member, expected one of did, name, not_before, not_after, policy, labels',
@@ -127,7 +127,7 @@ describe('an entry', () => {
     [{ policy: [] }, 'policy: it is [], expected an object'],
     [
       { policy: { max_costs_usd: 1 } },
-      'policy.max_costs_usd: there is no such member, expected max_cost_usd',
+      'policy.max_costs_usd: there is no such member, expected one of allowed_tools, max_cost_usd, ',
     ],
     [
       { policy: { max_cost_usd: '1' } },

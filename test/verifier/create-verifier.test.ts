@@ -78,7 +78,7 @@ describe('createVerifier', () => {
     } catch (error) {
       expect(error).toBeInstanceOf(OptionsError);
       expect((error as OptionsError).problems).toEqual([
-        'workerTreads is not an option here; did you mean workerThreads?',
+        expect.stringMatching(/^workerTreads is not an option here, expected one of .*workerThreads/),
         'maxChainDepth is 0: expected a whole number, 1 to 1024',
         'trustedRoots: expected a did:key of an Ed25519 key, found "x"',
         'statusListBaseUrl is "nowhere": expected a URL with http:// or https://',
@@ -157,7 +157,7 @@ describe('createVerifier', () => {
     const verifier = createVerifier({ workerThreads: 0 });
     const misspelt = { Body: { tool: 'fetch' } } as VerifyOptions;
     await expect(verifier.verify(makeBundle(2), misspelt)).rejects.toThrow(
-      new TypeError('Body is not an option here; did you mean body?'),
+      /^Body is not an option here, expected one of .*body/,
     );
     await verifier.close();
   });

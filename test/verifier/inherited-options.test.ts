@@ -126,7 +126,7 @@ const DOORS: Record<string, readonly [names: string, run: () => unknown]> = {
   ],
   'what drsA2a must be told': ['verifier trustedRoots serverIdentity replayStore', () => drsA2a({} as never)],
   drsMcp: [
-    'verifyUrl replayScope optional methods protect passMethods',
+    'verifyUrl replayScope optional protect passMethods',
     async () => {
       const request = { method: 'tools/call', params: { name: 'search', arguments: {} } };
       return askMcp(drsMcp({ ...OPEN, ...quietly, verifier }), request, () => 'served');

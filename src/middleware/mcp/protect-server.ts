@@ -3,7 +3,7 @@ import { isPassMethod, type McpRules } from '../../gate/mcp.js';
 import { MCP_COMMAND } from '../../gate/mcp-methods.js';
 import type { Denial, Opening } from '../../gate/request.js';
 import { rpcError } from '../../gate/response.js';
-import { callback, kindOf, oneOf, type GivenOptions, type Table } from '../../protocol/options.js';
+import { callback, kindOf, type GivenOptions, type Table } from '../../protocol/options.js';
 import { idInUse, TaskOwners } from '../../gate/task-owners.js';
 import { runWithContext } from '../context.js';
 import type { Outcome } from '../events.js';
@@ -15,17 +15,12 @@ import { onConnect, type Connectable, type McpTransport, type Message, type Requ
 
 const MCP = {
   /**
-   * What is checked; default `'all'`: calls of tools, and reading of resources, prompts, completions and tasks.
-   * `'tools'`: calls of tools alone. Whoever reaches the server can then read everything else.
-   */
-  methods: { kind: oneOf('all', 'tools'), default: 'all' },
-  /**
    * Whether calls of a tool are checked; default: all. Calls of other tools pass without a context, even if they have a
    * bundle.
    */
   protect: { kind: callback<(name: string) => boolean>('a function of a tool name') },
   /**
-   * Methods that pass besides those of MCP, such as those of an extension. Nothing about them is checked. Requests with
+   * Methods that pass besides those that always do, such as those of an extension. Nothing about them is checked. Requests with
    * other unknown methods are refused (`UNKNOWN_METHOD`), and notifications dropped.
    */
   passMethods: {
@@ -69,10 +64,9 @@ export interface McpProtection {
 export function drsMcp(given: McpOptions): McpProtection {
   const options = checkProtection(given, { ...PROTECTION, ...MCP });
   const guard = new Guard('mcp', options);
-  const { protect, passMethods, methods } = options;
+  const { protect, passMethods } = options;
   const rules: McpRules = {
     serverIdentity: guard.serverIdentity,
-    methods,
     passMethods: new Set(passMethods),
     protect: (name) => protect === undefined || isProtected(name, protect, guard),
   };

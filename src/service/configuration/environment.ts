@@ -1,4 +1,3 @@
-import { editDistance, nearestName } from '../../protocol/nearest-name.js';
 import type { Kind } from '../../protocol/options.js';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -73,18 +72,24 @@ function problemWith(found: string, names: readonly string[]): string | null {
       `(only ${fileable.join(', ')} can come from files)`
     );
   }
-  // The lengths first: on Kubernetes there may be thousands of variables.
-  const isTypo = (name: string) =>
-    name.length >= MIN_LENGTH &&
-    Math.abs(name.length - found.length) <= 1 &&
-    editDistance(found.toUpperCase(), name) <= 1;
-  const meant = FOREIGN.get(found) ?? names.find(isTypo);
+  const meant =
+    FOREIGN.get(found) ??
+    names.find((name) => name.length >= MIN_LENGTH && isTypoOf(name, found.toUpperCase()));
   if (meant !== undefined)
     return `${found} is not a variable of drs-verify, expected ${meant}: rename it, or unset it`;
   const word = `${found.split('_', 1)[0]}_`;
   const beginsAsOurs = found.startsWith(word) && names.some((name) => name.startsWith(word));
   if (!beginsAsOurs || COMMON.has(word.slice(0, -1)) || OTHERS.test(found)) return null;
-  const near = nearestName(found, names);
-  const remedy = near === null ? 'unset it' : `did you mean ${near}? Rename it, or unset it`;
-  return `${found} is not a variable of drs-verify (drs-verify serve --help lists them): ${remedy}`;
+  return `${found} is not a variable of drs-verify (drs-verify serve --help lists them): rename it, or unset it`;
+}
+
+/** Whether a text is a name with one character too many, too few or another one, or with two neighbours swapped. */
+export function isTypoOf(name: string, found: string): boolean {
+  let start = 0;
+  while (start < name.length && name[start] === found[start]) start++;
+  const [wanted, came] = [name.slice(start), found.slice(start)];
+  const isSwapped = wanted[0] === came[1] && wanted[1] === came[0] && wanted.slice(2) === came.slice(2);
+  return (
+    isSwapped || wanted.slice(1) === came.slice(1) || wanted === came.slice(1) || wanted.slice(1) === came
+  );
 }

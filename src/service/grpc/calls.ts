@@ -1,7 +1,5 @@
 import { status as Status, type handleUnaryCall, type ServerUnaryCall } from '@grpc/grpc-js';
-import type { Protocol } from '../../gate/codes.js';
 import { contextHeaders, passHeaders } from '../../gate/context.js';
-import type { GateRequest } from '../../gate/request.js';
 import { clientOf } from '../http/client-address.js';
 import type { Traced } from '../observe/tracing.js';
 import type { LoggedRequest } from '../http/incoming.js';
@@ -10,10 +8,8 @@ import { newRequestId, readRequestId, traceParentOf } from '../http/request-ids.
 import type { Ticket } from '../load/gatekeeper.js';
 import type { Connections } from '../load/connections.js';
 import type { RateLimit } from '../load/rate-limit.js';
-import { wholeContextOf } from '../gate-decider.js';
 import type { RouteContext } from '../core.js';
 import { CHECK } from './check.js';
-import { toStruct } from './messages.js';
 
 /** What gRPC shares with the HTTP side, and what it has besides. */
 export interface GrpcContext extends RouteContext {
@@ -22,14 +18,6 @@ export interface GrpcContext extends RouteContext {
   readonly certificate: Certificate | null;
   /** The gate's rate limit, shared by all its transports; `null` if there is none. */
   readonly rateLimit: RateLimit | null;
-}
-
-/** A gateway's question, as a request to the gate. */
-export interface GatewayQuestion {
-  readonly protocol: Protocol;
-  readonly request: GateRequest;
-  /** The only value of a header of the request that the question is about. */
-  readonly only: (name: string) => string | null;
 }
 
 type Call = ServerUnaryCall<Buffer, Buffer>;
@@ -45,7 +33,7 @@ export function answerChecks(context: GrpcContext): handleUnaryCall<Buffer, Buff
   /** @returns `null` if nobody waits for the answer any more: the library itself says DEADLINE_EXCEEDED */
   const answer = async (call: Call, ticket: Ticket | null): Promise<Buffer | null> => {
     if (!isWanted(call)) return null;
-    let question: GatewayQuestion;
+    let question: ReturnType<typeof CHECK.read>;
     try {
       question = CHECK.read(call.request, configuration.grpcProtocol, configuration.maxBodyBytes);
     } catch (error) {
@@ -80,15 +68,10 @@ export function answerChecks(context: GrpcContext): handleUnaryCall<Buffer, Buff
           });
     tracing?.record(logged, performance.now() - logged.startedAt);
     switch (decision.kind) {
-      case 'pass': {
-        const { observed } = decision;
-        if (observed === undefined) return CHECK.pass;
-        return CHECK.allow(passHeaders(observed), toStruct({ observed }));
-      }
-      case 'allow': {
-        const { context, token } = decision;
-        return CHECK.allow(contextHeaders(context, token), toStruct(wholeContextOf(decision)));
-      }
+      case 'pass':
+        return CHECK.allow(passHeaders(decision.observed));
+      case 'allow':
+        return CHECK.allow(contextHeaders(decision.context, decision.token));
       case 'deny':
         return CHECK.deny(decision, requestId);
     }

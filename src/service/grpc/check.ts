@@ -1,30 +1,23 @@
 import { bodyOfBytes, unusable } from '../../gate/carriers.js';
 import type { Protocol } from '../../gate/codes.js';
-import { NO_CONTEXT, type HeaderChanges } from '../../gate/context.js';
+import type { HeaderChanges } from '../../gate/context.js';
 import { GATE_PROTOCOLS } from '../../gate/open.js';
 import type { RequestBody } from '../../gate/request.js';
 import type { GateHead } from '../http/gate-head.js';
 import type { GateDecision } from '../gate-decider.js';
-import type { GatewayQuestion } from './calls.js';
-import { readHeaders, readMessage, requireLittleBesides, writeMessage, type Struct } from './messages.js';
+import { readHeaders, readMessage, requireLittleBesides, writeMessage } from './messages.js';
 
-/** Values of `google.rpc.Code`; that of a denial by its HTTP status. */
+/** Values of `google.rpc.Code`. Of a denial, gateways read the HTTP status. */
 const OK = 0;
 const PERMISSION_DENIED = 7;
-const CODES: ReadonlyMap<number, number> = new Map([
-  [401, 16], // UNAUTHENTICATED
-  [429, 8], // RESOURCE_EXHAUSTED
-  [503, 14], // UNAVAILABLE
-]);
 /** A value of `HeaderAppendAction`. */
 const OVERWRITE_IF_EXISTS_OR_ADD = 2;
 
 /** Envoy's `Authorization/Check`, which others have adopted: a question is about one HTTP request. */
 export const CHECK = {
   read: readCheck,
-  pass: write({ status: { code: OK }, okResponse: changes(NO_CONTEXT) }),
-  allow: (headers: HeaderChanges, dynamicMetadata: Struct) =>
-    write({ status: { code: OK }, okResponse: changes(headers), dynamicMetadata }),
+  allow: ({ set, remove }: HeaderChanges) =>
+    write({ status: { code: OK }, okResponse: { headers: options(set), headersToRemove: remove } }),
   /** @param requestId is told to the caller; `null` if there is none */
   deny: ({ code, response }: Extract<GateDecision, { kind: 'deny' }>, requestId: string | null) => {
     const id = requestId === null ? {} : { 'X-Request-Id': requestId };
@@ -44,13 +37,14 @@ export const CHECK = {
 };
 
 /**
- * Reads a question.
+ * Reads a question as a request to the gate.
  *
  * @param protocol used if the gateway names none
  * @param maxBodyBytes the longest body that is checked
+ * @returns `only`: the only value of a header of the request that the question is about
  * @throws Error that says what is wrong with it, or with the gateway's configuration
  */
-function readCheck(bytes: Buffer, protocol: Protocol, maxBodyBytes: number): GatewayQuestion {
+function readCheck(bytes: Buffer, protocol: Protocol, maxBodyBytes: number) {
   const { attributes } = readMessage('CheckRequest', bytes);
   const named = (attributes?.contextExtensions ?? []).filter(({ key }) => key === 'drs_protocol');
   const [name = protocol, ...others] = named.map(({ value }) => value?.toString('latin1') ?? '');
@@ -88,7 +82,7 @@ type Headers = Readonly<Record<string, string>>;
 
 function writeDenial(status: number, message: string, headers: Headers, body: object): Buffer {
   return write({
-    status: { code: CODES.get(status) ?? PERMISSION_DENIED, message },
+    status: { code: PERMISSION_DENIED, message },
     deniedResponse: { status: { code: status }, headers: options(headers), body: JSON.stringify(body) },
   });
 }
@@ -108,10 +102,6 @@ function bodyOf(
   if (!head.isPartial && !isCut) return bodyOfBytes(body, head.headers);
   const reason = 'the proxy did not send the whole body; configure it to send all of it, and raise its limit';
   return { kind: 'too large', reason };
-}
-
-function changes({ set, remove }: HeaderChanges) {
-  return { headers: options(set), headersToRemove: remove };
 }
 
 /** Headers that replace those of the caller. Older proxies read this from `append`, newer ones from `appendAction`. */

@@ -96,37 +96,3 @@ export function requireLittleBesides(bytes: Buffer, ...bodies: readonly (Buffer 
 export function writeMessage(name: string, message: object): Buffer {
   return root.lookupType(name).encode(message).finish() as Buffer;
 }
-
-// Each level of JSON takes three levels of a Struct, and readers of protobuf refuse more than 100.
-const MAX_DEPTH = 16;
-
-/** A `google.protobuf.Struct`. */
-export type Struct = ReturnType<typeof toStruct>;
-
-/**
- * A JSON object as a `google.protobuf.Struct`. Members that are nested more than 16 deep are left out: with them, a
- * reader would refuse the whole message.
- *
- * @example toStruct({ depth: 2 }); // { fields: [{ key: 'depth', value: { numberValue: 2 } }] }
- */
-export function toStruct(object: object) {
-  const members = Object.entries(object).filter(
-    ([, value]) => value !== undefined && !isDeeper(value, MAX_DEPTH),
-  );
-  return { fields: members.map(([key, value]) => ({ key, value: toValue(value) })) };
-}
-
-function isDeeper(value: unknown, levels: number): boolean {
-  if (typeof value !== 'object' || value === null) return false;
-  return levels === 0 || Object.values(value).some((member) => isDeeper(member, levels - 1));
-}
-
-function toValue(value: unknown): object {
-  if (typeof value === 'string') return { stringValue: value };
-  if (typeof value === 'number') return { numberValue: value };
-  if (typeof value === 'boolean') return { boolValue: value };
-  if (typeof value !== 'object' || value === null) return { nullValue: 0 };
-  if (Array.isArray(value)) return { listValue: { values: value.map(toValue) } };
-  const fields = Object.entries(value).map(([key, member]) => ({ key, value: toValue(member) }));
-  return { structValue: { fields } };
-}

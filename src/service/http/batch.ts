@@ -13,6 +13,7 @@ type BatchDeps = Pick<RouteContext, 'configuration' | 'gatekeeper' | 'log' | 'me
   readonly limit: RateLimit | null;
 };
 
+const MAX_LINES = 1024;
 /** Memory for the answer to a line, and for what is noted of it while it waits. */
 const BYTES_PER_LINE = 1024;
 /** A batch may take one in so many bytes of the memory for bodies: a client that is alone has a quarter of it. */
@@ -43,14 +44,12 @@ export async function answerBatch(
   deps: BatchDeps,
 ): Promise<Answer | null> {
   const { configuration, metrics } = deps;
-  const { maxBatch, maxBodyMemory } = configuration;
+  const { maxBodyMemory } = configuration;
   const maxBytes = maxBatchBytesOf(configuration);
   const refuse = (status: number, error: string) => {
     metrics.countRejection(incoming.endpoint, status === 413 ? 'too_large' : 'malformed');
     return refusal(status, error);
   };
-  if (maxBatch === 0)
-    return refuse(415, 'batches (application/x-ndjson) are off, since MAX_BATCH is 0; send single requests');
   const type = incoming.header('content-type') ?? '';
   if (!TYPE_FORM.test(type)) {
     const expected = `${NDJSON_TYPE} for a batch, without other parameters than charset=utf-8`;
@@ -70,9 +69,8 @@ export async function answerBatch(
     return refuse(413, `the batch is larger than ${limits}; send it as several`);
   }
   if (typeof body === 'string') return judge.refuse(incoming, body);
-  const lines = splitLines(body, maxBatch);
-  if (lines === null)
-    return refuse(413, `the batch has more than MAX_BATCH (${maxBatch}) lines; send it as several`);
+  const lines = splitLines(body, MAX_LINES);
+  if (lines === null) return refuse(413, `the batch has more than ${MAX_LINES} lines; send it as several`);
   if (lines.length === 0) return refuse(400, 'the batch has no line, expected one JSON text a line');
   const forAnswers = Math.min(lines.length * BYTES_PER_LINE, maxBodyMemory / ANSWERS_SHARE);
   // What came in one piece is not counted yet.

@@ -161,26 +161,23 @@ const INSTALL_UWS = 'npm install uWebSockets.js@npm:uwebsockets@3.0.6';
  * @throws Error if uWebSockets.js is requested and does not load
  */
 export async function loadFrontEnd(wanted: FrontEndName | 'auto') {
-  let [fault, isFallback] = ['FRONT_END asks for it', false];
+  let [reason, isFallback] = ['FRONT_END asks for it', false];
   if (wanted !== 'node') {
     try {
       const { openUws } = await import('./uws.js');
-      const why = wanted === 'auto' ? 'it loads, and is the faster one' : 'FRONT_END asks for it';
-      const reason = `${why}; it answers HTTP/1.0 with 505, which FRONT_END=node speaks`;
+      reason = 'it loads; it answers HTTP/1.0 with 505, which FRONT_END=node speaks';
       return { name: 'uws', reason, isFallback, open: openUws } as const;
     } catch (error) {
       isFallback = (error as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND';
-      fault = isFallback
-        ? `uWebSockets.js does not load: ${lastLineOf(error)}`
+      reason = isFallback
+        ? `uWebSockets.js does not load ("Which front end" in docs/operations.md says where): ${lastLineOf(error)}`
         : `uWebSockets.js is not installed; \`${INSTALL_UWS}\` adds it`;
-      const remedy = isFallback
-        ? '; set FRONT_END to auto or node, or see "Which front end" in docs/operations.md for where it runs'
-        : ', or set FRONT_END to auto or node';
-      if (wanted === 'uws') throw new Error(`FRONT_END is uws, but ${fault}${remedy}`, { cause: error });
+      const remedy = `FRONT_END is uws; set it to auto or node, since ${reason}`;
+      if (wanted === 'uws') throw new Error(remedy, { cause: error });
     }
   }
   const { openNode } = await import('./node/node.js');
-  return { name: 'node', reason: fault, isFallback, open: openNode } as const;
+  return { name: 'node', reason, isFallback, open: openNode } as const;
 }
 
 /** The message of the system's loader, which uWebSockets.js appends to a paragraph of its own. */

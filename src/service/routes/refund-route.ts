@@ -6,7 +6,6 @@ import { show } from '../../verify/codes.js';
 import { answerTo, type Judge } from '../http/judged-body.js';
 import { refusal, type Incoming } from '../http/incoming.js';
 import { printable } from '../observe/logs/verdict-logs.js';
-import { openSampler } from '../observe/sampler.js';
 import type { RouteContext } from '../core.js';
 import { GATE_SCOPE } from '../gate-decider.js';
 
@@ -25,10 +24,6 @@ export function judgeOfRefunds(context: RouteContext): Judge<Incoming> {
   const { signer, replays: store } = context.gate;
   // Logs whatever `LOG_LEVEL` says: who gave back what must be known.
   const audit = log.child({}, { level: 'info' });
-  // Of refunds that gave nothing back: whoever has a context that was signed once can ask for as many.
-  const sampler = openSampler((leftOut) =>
-    audit.warn({ leftOut }, 'refund: as many more that gave nothing back, left out of the log'),
-  );
 
   const refund = async (incoming: Incoming, text: string | null): Promise<Refunded> => {
     const { context, usd } = readRefund(text);
@@ -46,12 +41,11 @@ export function judgeOfRefunds(context: RouteContext): Judge<Incoming> {
     const facts = { ...asked, address: incoming.clientAddress, requestId: incoming.requestId };
     try {
       const refunded = await refundCall(call, usd, store, clock());
-      const isEmpty = refunded.calls === 0 && refunded.total_cost_usd === 0;
-      if (!isEmpty || sampler.admits()) audit.info({ ...facts, ...refunded }, 'refund');
+      // Whoever has a context that was signed once can ask for as many that give nothing back.
+      if (refunded.calls > 0 || refunded.total_cost_usd > 0) audit.info({ ...facts, ...refunded }, 'refund');
       verdicts.recordRefund(incoming, claims, 'done', refunded);
       return refunded;
     } catch (error) {
-      if (sampler.admits()) audit.warn({ ...facts, err: error }, 'refund refused');
       const result = error instanceof RefundError ? error.code : 'internal';
       verdicts.recordRefund(incoming, claims, result, NOTHING);
       throw error;
