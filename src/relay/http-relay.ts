@@ -49,71 +49,67 @@ function forwarderTo(
   { configuration, log }: HttpRelayParts,
 ) {
   const { url } = target;
-  const exchange = async (
-    { method = 'GET', rawHeaders, headers: { host = '', origin } }: IncomingMessage,
-    response: ServerResponse,
-    { path, set, isLeftOut = () => false, body, onAnswer }: Forwarded,
-    onSent: () => void,
-  ) => {
-    const gone = new AbortController();
-    response.once('close', () => gone.abort());
-    // A page of this listener is no page of the server's, which would refuse it.
-    const isOwnPage = origin?.replace(/^https?:\/\//, '') === host;
-    const ours = new Set(Object.keys(set).map((name) => name.toLowerCase()));
-    if (isOwnPage) ours.add('origin');
-    try {
-      const headers = [
-        ...['Host', url.host],
-        ...passedHeaders(rawHeaders, (name) => isOfRequest(name) || ours.has(name) || isLeftOut(name)),
-        ...(body === null && !method.startsWith('P') ? [] : ['Content-Length', String(body?.length ?? 0)]),
-        ...Object.entries(set).flat(),
-      ];
-      const answer = await target
-        .exchange({ method, headers, path, signal: gone.signal }, body)
-        .finally(onSent);
-      const own = (await onAnswer?.(answer)) ?? null;
-      if (own !== null) {
-        end(response, 200, own);
-        return;
-      }
-      const sent = passedHeaders(answer.rawHeaders, () => false);
-      if (gatekeeper.isLeaving) sent.push('Connection', 'close');
-      response.writeHead(answer.statusCode ?? 502, answer.statusMessage, sent);
-      // An event stream begins at once, also without an event. `flushHeaders` would write headers as UTF-8.
-      response.write(Buffer.alloc(0));
-      await pipeline(answer, response);
-    } catch (err) {
-      if (!gone.signal.aborted) log.warn({ err, server: url.origin }, 'the server did not answer');
-      const outcome = (err as Error).cause === 'not sent' ? 'was not executed' : 'may have been executed';
-      const error = `the server behind this one did not answer. The call ${outcome}; to repeat it, sign it anew`;
-      if (gone.signal.aborted || response.headersSent) response.destroy();
-      else end(response, 502, JSON.stringify({ error }));
-    }
-  };
   return {
     /** Whether there is room for a request: a server may take minutes, and an event stream hours. */
     hasRoom({ client }: Incoming, ticket: Ticket | null, bytes: number): boolean {
       return slots.hasFor(client) && ticket?.canGrow(bytes) !== false;
     },
     /** Settled when the body is sent, or cannot be. The answer of the server may then take any time. */
-    async send(incoming: Incoming, ticket: Ticket, forwarded: Forwarded): Promise<Answer | null> {
+    async send(
+      incoming: Incoming,
+      ticket: Ticket,
+      { path, set, isLeftOut = () => false, body, onAnswer }: Forwarded,
+    ): Promise<Answer | null> {
       const { client } = incoming;
       // It waits for no verdict any more.
       ticket.release();
       const hasSlot = slots.take(client);
-      const wire = hasSlot && ticket.grow(forwarded.body?.length ?? 0) ? incoming.handOver() : null;
+      const wire = hasSlot && ticket.grow(body?.length ?? 0) ? incoming.handOver() : null;
       if (!(wire instanceof NodeWire)) {
         // Others have taken the room meanwhile, or the client has gone.
         if (hasSlot) slots.give(client);
         return answerTo('overloaded', configuration);
       }
       const { request, response } = wire.handOver();
-      await new Promise<void>((resolve) => {
-        void exchange(request, response, forwarded, resolve).finally(() => {
-          slots.give(client);
-          resolve();
-        });
+      const gone = new AbortController();
+      response.once('close', () => {
+        gone.abort();
+        slots.give(client);
       });
+      const { method = 'GET', rawHeaders, headers: given } = request;
+      // A page of this listener is no page of the server's, which would refuse it.
+      const isOwnPage = given.origin?.replace(/^https?:\/\//, '') === given.host;
+      const ours = new Set(Object.keys(set).map((name) => name.toLowerCase()));
+      if (isOwnPage) ours.add('origin');
+      const headers = [
+        ...['Host', url.host],
+        ...passedHeaders(rawHeaders, (name) => isOfRequest(name) || ours.has(name) || isLeftOut(name)),
+        ...(body === null && !method.startsWith('P') ? [] : ['Content-Length', String(body?.length ?? 0)]),
+        ...Object.entries(set).flat(),
+      ];
+      const asked = target.exchange({ method, headers, path, signal: gone.signal }, body);
+      const passOn = async () => {
+        const answer = await asked;
+        const own = (await onAnswer?.(answer)) ?? null;
+        if (own !== null) {
+          end(response, 200, own);
+          return;
+        }
+        const sent = passedHeaders(answer.rawHeaders, () => false);
+        if (gatekeeper.isLeaving) sent.push('Connection', 'close');
+        response.writeHead(answer.statusCode ?? 502, answer.statusMessage, sent);
+        // An event stream begins at once, also without an event. `flushHeaders` would write headers as UTF-8.
+        response.write(Buffer.alloc(0));
+        await pipeline(answer, response);
+      };
+      passOn().catch((err: unknown) => {
+        if (!gone.signal.aborted) log.warn({ err, server: url.origin }, 'the server did not answer');
+        const outcome = (err as Error).cause === 'not sent' ? 'was not executed' : 'may have been executed';
+        const error = `the server behind this one did not answer. The call ${outcome}; to repeat it, sign it anew`;
+        if (gone.signal.aborted || response.headersSent) response.destroy();
+        else end(response, 502, JSON.stringify({ error }));
+      });
+      await asked.catch(() => undefined);
       return null;
     },
   };
