@@ -124,10 +124,10 @@ async function sign(command: readonly string[], options: SignOptions): Promise<v
   if (options.toolServer === undefined && (isChild || destination?.url.search !== ''))
     note(`calls are signed for ${toolServer}, which the server must go by; --tool-server names another`);
   if (destination === null) {
-    await relayToChild(command, process.env, signer).catch((error: unknown) =>
-      cannotStart(command[0] ?? '', error),
-    );
-    return;
+    return relayToChild(command, process.env, signer).catch((error: unknown) => {
+      const hint = 'check the command after --, as you would type it in this folder';
+      throw new CommandError(`cannot start ${command[0]}: ${(error as Error).message}`, hint);
+    });
   }
   const headers = readHeaders(options.header, options.headerEnv);
   if (options.listen === undefined) {
@@ -171,13 +171,6 @@ function requireWay(isChild: boolean, options: SignOptions) {
     ],
     [options.chain.length === 0, 'there is no chain to sign under', 'name the file of one with --chain'],
   ]);
-}
-
-function cannotStart(program: string, error: unknown): never {
-  throw new CommandError(
-    `cannot start ${program}: ${(error as Error).message}`,
-    'check the command after --, as you would type it in this folder',
-  );
 }
 
 /** The headers that are set here, besides those of each connection. */
