@@ -15,16 +15,7 @@ import { readChain } from '../issue/chain.js';
 import { signCall } from '../middleware/delegation.js';
 import { isJsonObject, parseStrictJson, type JsonObject } from '../protocol/json.js';
 import { decodeUtf8 } from '#platform';
-import {
-  errorLine,
-  idTextOf,
-  INVALID_REQUEST,
-  MAX_ARGUMENT_BYTES,
-  MAX_MESSAGE_BYTES,
-  refusalLine,
-  sizeOf,
-  type Message,
-} from './message.js';
+import { MAX_ARGUMENT_BYTES, MAX_MESSAGE_BYTES, refusalLine, sizeOf, type Message } from './message.js';
 import type { Hook, Outcome } from './pump.js';
 
 /**
@@ -121,17 +112,15 @@ export function mcpSigner(sign: SignCall, unsigned: ReadonlySet<string>): Hook {
     return !unsigned.has(method) && !(typeof subject === 'string' && unsigned.has(subject));
   };
   const decide = async (bytes: Buffer, message: Message | null, isTooLong = false): Promise<Outcome> => {
-    const tooLong = `the message has more than ${MAX_MESSAGE_BYTES} bytes, and was not sent: of arguments, ${LIMIT}`;
-    const error = { code: INVALID_REQUEST, message: tooLong };
-    if (isTooLong) return { kind: 'answer', line: errorLine(idTextOf(message), error) };
-    // What is no JSON passes, too, and a batch, which a gate refuses: one bundle is for one call.
-    if (message === null) return { kind: 'send', bytes };
-    const { method, params } = message;
-    if (method === undefined || !mustSign(message)) return { kind: 'send', bytes };
     const refuse = (refusal: Explained, status?: number): Outcome => ({
       kind: 'answer',
       line: refusalLine(message, refusal, status),
     });
+    const tooLong = `the message has more than ${MAX_MESSAGE_BYTES} bytes: of arguments, ${LIMIT}`;
+    if (isTooLong) return refuse(unsignable('BODY_TOO_LARGE', tooLong), 413);
+    // What is no JSON passes, too, and a batch, which a gate refuses: one bundle is for one call.
+    if (message?.method === undefined || !mustSign(message)) return { kind: 'send', bytes };
+    const { method, params } = message;
     const { defect } = parseStrictJson(decodeUtf8(bytes) ?? '');
     // No signature can cover it: parsers would read different values.
     if (defect !== undefined)
