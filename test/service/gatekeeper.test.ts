@@ -124,10 +124,17 @@ describe('a turn', () => {
   it('does not come for more than half as many of a client as may wait, and these hold nothing', async () => {
     const signatures = { waitMs: 100 };
     const keeper = open({ maxPending: 4 }, signatures);
+    let copies = 0;
     const run = (sender: typeof FIRST) =>
-      keeper.letIn(sender).run(8000, (isRefused) => Promise.resolve(isRefused ? 'overloaded' : 'ran'));
+      keeper.letIn(sender).run(
+        8000,
+        (isRefused) => Promise.resolve(isRefused ? 'overloaded' : 'ran'),
+        () => copies++,
+      );
     const waiting = [run(FIRST), run(FIRST), run(OTHER)];
     expect([await run(FIRST), keeper.pending, keeper.bodyBytes]).toEqual(['overloaded', 3, 24_000]);
+    // Who is refused at once is not copied.
+    expect(copies).toBe(3);
     waiting.push(run(OTHER));
     expect([keeper.enter(OTHER, 1), await run(OTHER), keeper.pending]).toEqual([null, 'overloaded', 4]);
     signatures.waitMs = 0;

@@ -139,7 +139,7 @@ export class Ticket {
    *
    * @param bytes of its body
    * @param work nothing else runs before it first waits for something. `isRefused`: a limit is reached, or it has waited for too long
-   * @param wait called before it waits for its turn
+   * @param wait called if it waits for its turn
    */
   run<T>(bytes: number, work: (isRefused: boolean) => Promise<T>, wait?: () => void): Promise<T> {
     const isLarge = bytes > MAX_TYPICAL_BYTES;
@@ -148,15 +148,18 @@ export class Ticket {
     // How long it waits is not in its sender's hands: what came in one piece does not count in the sender's share.
     const uncounted = Math.max(0, bytes - this.#held);
     if ((!isLarge && this.#isCrowded()) || !this.#fits(uncounted)) return begin(true);
-    this.#inUse.reading += uncounted;
-    wait?.();
     return new Promise((resolve) => {
       const turn = (isLate: boolean) => {
         this.#inUse.reading -= uncounted;
         resolve(begin(isLate));
       };
       if (isLarge) this.#backlog.addLarge(this.#sender.client, turn);
-      else if (!this.#backlog.add(this.#sender.client, turn)) turn(true);
+      else if (!this.#backlog.add(this.#sender.client, turn)) {
+        resolve(begin(true));
+        return;
+      }
+      this.#inUse.reading += uncounted;
+      wait?.();
     });
   }
 
