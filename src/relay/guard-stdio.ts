@@ -1,9 +1,8 @@
 import type { BriefContext } from '../gate/context.js';
 import { gateFailure, type GateFailure } from '../gate/codes.js';
-import { denied } from '../gate/decide.js';
 import { forwardMcp, type HandedOn } from '../gate/mcp-forward.js';
 import { MCP_COMMAND } from '../gate/mcp-methods.js';
-import { responseTo, type GateResponse, type RpcRefusal } from '../gate/response.js';
+import { rpcError, type RpcError, type RpcRefusal } from '../gate/response.js';
 import { idInUse, TaskOwners } from '../gate/task-owners.js';
 import { isJsonObject } from '../protocol/json.js';
 import { decodeUtf8 } from '#platform';
@@ -29,13 +28,14 @@ export function stdioGuard(decider: Pick<GateDecider, 'decide'>, tracing: Tracin
 
   async function decide(line: Buffer, message: Message | null, isTooLong = false): Promise<Outcome> {
     const text = isTooLong ? '' : decodeUtf8(line);
-    const invalid = (why: string) => refuse(gateFailure('INVALID_JSONRPC', 'mcp', why), message);
+    const refuse = (failure: GateFailure) => answer(rpcError(failure), message);
+    const invalid = (why: string) => refuse(gateFailure('INVALID_JSONRPC', 'mcp', why));
     if (text === null) return invalid('the line is not UTF-8');
     const id = message?.id ?? null;
     const key = JSON.stringify(id);
-    if (due.has(key)) return refuse(idInUse(id), message);
+    if (due.has(key)) return refuse(idInUse(id));
     const full = `${MAX_DUE} requests have no answer yet`;
-    if (id !== null && !hasRoom()) return refuse(gateFailure('VERIFIER_UNAVAILABLE', 'mcp', full), message);
+    if (id !== null && !hasRoom()) return refuse(gateFailure('VERIFIER_UNAVAILABLE', 'mcp', full));
     const reason = `the line is longer than DRS_MAX_BODY_BYTES (${maxBytes})`;
     const asked: LoggedRequest & Traced = {
       ...({ endpoint: 'gate', status: null, startedAt: performance.now() } as const),
@@ -50,7 +50,7 @@ export function stdioGuard(decider: Pick<GateDecider, 'decide'>, tracing: Tracin
       findFault: ({ root_principal }) => tasks.findFault(message?.value ?? {}, root_principal),
     });
     tracing?.record(asked, performance.now() - asked.startedAt);
-    if (decision.kind === 'deny') return answer(decision.response, message);
+    if (decision.kind === 'deny') return answer((decision.response.body as RpcRefusal).error, message);
     let handedOn: HandedOn | null = null;
     if (decision.kind === 'allow') handedOn = { context: wholeContextOf(decision), token: decision.token };
     else if (decision.observed !== undefined) handedOn = { observed: decision.observed };
@@ -81,16 +81,10 @@ export function stdioGuard(decider: Pick<GateDecider, 'decide'>, tracing: Tracin
     return due.size < MAX_DUE;
   }
 
-  function refuse(failure: GateFailure, message: Message | null): Outcome {
-    const denial = denied({ protocol: 'mcp', id: null, requested: null }, failure);
-    return answer(responseTo(denial), message);
-  }
-
   /** Answers with an error; not to a notification, which has no answer. */
-  function answer({ body }: GateResponse, message: Message | null): Outcome {
+  function answer(error: RpcError, message: Message | null): Outcome {
     const isNotification = message?.method !== undefined && !Object.hasOwn(message.value, 'id');
-    const line = errorLine(idTextOf(message), (body as RpcRefusal).error);
-    return { kind: 'answer', line: isNotification ? null : line };
+    return { kind: 'answer', line: isNotification ? null : errorLine(idTextOf(message), error) };
   }
 
   return { maxBytes, decide, hear } satisfies Hook;
