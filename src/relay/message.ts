@@ -82,11 +82,8 @@ export function errorLine(idText: string, error: object): string {
 }
 
 /** The answer to a request that is not sent. It has the form of a gate's, so that hosts and agents read one form. */
-export function refusalLine(
-  to: Message | null,
-  { code, message, suggestion }: Explained,
-  status = 403,
-): string {
+export function refusalLine(to: Message | null, refusal: Explained, status = 403): string {
+  const { code, message, suggestion } = refusal;
   const data = { code, detail: message, suggestion, status };
   const said = `DRS: ${code}: ${message}. ${suggestion}`;
   return errorLine(idTextOf(to), { code: RPC_ERROR_CODE, message: said, data });

@@ -331,3 +331,18 @@ it('takes a URL with a secret from a variable, and names, signs and says it with
   expect(await stderr).toContain(`calls are signed for ${server.url}/mcp,`);
   expect(await stderr).not.toContain('secret');
 });
+
+it('ends the session where a signal ends it, whatever has no answer yet', async () => {
+  answers = {
+    initialize: json('{"jsonrpc":"2.0","id":0,"result":{}}', 200, { 'mcp-session-id': 's' }),
+    hang: () => undefined,
+  };
+  got = [];
+  const args = ['sign', '--key', agent.keyFile, '--chain', chain, '--to', `${server.url}/mcp`];
+  const child = spawn(process.execPath, [MAIN, ...args], { stdio: ['pipe', 'ignore', 'inherit'] });
+  child.stdin.write(request(0, 'initialize') + request(1, 'hang'));
+  await eventually(() => expect(got.at(-1)?.method).toBe('hang'));
+  child.kill('SIGTERM');
+  expect(await once(child, 'exit')).toEqual([143, null]);
+  expect(got.at(-1)).toMatchObject({ method: 'DELETE', headers: { 'mcp-session-id': 's' } });
+});
