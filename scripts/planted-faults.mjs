@@ -124,7 +124,7 @@ const FAULTS = [
     'hostile-http',
     'gets its answer at once where it announces more than 128 MiB',
   ],
-  ['http/body-reader', 'this.#keepOpen();', '', 'hostile-http', 'may take longer than uWebSockets.js itself'],
+  ['http/body-reader', 'keepOpen();', '', 'hostile-http', 'may take longer than uWebSockets.js itself'],
   [
     'service',
     'if (configuration.sharePort) {',

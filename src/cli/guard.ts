@@ -9,7 +9,7 @@ import {
   warningsAbout,
   type Configuration,
 } from '../service/configuration/configuration.js';
-import { variableOf } from '../service/configuration/environment.js';
+import { isTypoOf, variableOf } from '../service/configuration/environment.js';
 import { OPTIONS } from '../service/configuration/variables.js';
 import { Opened, openCore } from '../service/core.js';
 import { openLog } from '../service/main.js';
@@ -191,9 +191,10 @@ function read(
   const isKnown = ([name]: readonly [string, unknown]) => known.includes(name);
   const defects = Object.entries(env)
     .filter((entry) => !isKnown(entry) && (entry[1]?.trim() ?? '') !== '')
-    .map(
-      ([name]) => `${PREFIX}${name} is not a variable of drs-verify guard (its --help lists them): unset it`,
-    );
+    .map(([name]) => {
+      const meant = known.find((one) => isTypoOf(one, name)) ?? 'none of this name';
+      return `${PREFIX}${name} is not a variable of drs-verify guard, expected ${meant}: unset it`;
+    });
   try {
     const configuration = readConfiguration(Object.fromEntries(Object.entries(env).filter(isKnown)));
     const { trustedRoots, trustedRootsFile, serverIdentity, decisionLog } = configuration;

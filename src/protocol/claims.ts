@@ -7,7 +7,7 @@ import {
   type StatedClaims,
 } from './consent.js';
 import { isJsonObject, type JsonObject, type JsonValue } from './json.js';
-import { isCount, readPolicy, type Policy, type PolicyLimit } from './policy.js';
+import { isCount, readPolicy, type Policy } from './policy.js';
 
 /** The version that `drs_v` and `bundle_version` carry. */
 export const DRS_VERSION = '4.0';
@@ -111,12 +111,7 @@ const consentRecord = optional(object.expected, object);
  *
  * @returns the claims and the limits of their policy, or the first defect in the order of block A
  */
-export function readReceiptClaims(
-  payload: JsonObject,
-  place: ReceiptPlace,
-):
-  | { claims: ReceiptClaims; limits: PolicyLimit[]; defect?: never }
-  | { defect: ClaimDefect; claims?: never; limits?: never } {
+export function readReceiptClaims(payload: JsonObject, place: ReceiptPlace) {
   const { limits, defect: policyDefect } = readPolicyClaim(payload['policy']);
   // Each claim has its own line of code: a look-up by a variable name, as in a table, takes V8's slowest path.
   const defect =
@@ -144,9 +139,7 @@ export function readReceiptClaims(
  *
  * @returns the claims, or the first defect in the order of block A
  */
-export function readInvocationClaims(
-  payload: JsonObject,
-): { claims: InvocationClaims; defect?: never } | { defect: ClaimDefect; claims?: never } {
+export function readInvocationClaims(payload: JsonObject) {
   const defect =
     findTypeDefect(payload, INVOCATION_TYPE) ??
     check('iss', payload['iss'], text) ??

@@ -97,6 +97,7 @@ export async function openGate(
   const { list } = engine.revocation;
   const lists = statusListBaseUrl === undefined ? [] : [printableUrl(statusListBaseUrl)];
   const revocation = () => ({
+    // Since the status list was fetched.
     list_age_secs: list === null ? null : Math.max(0, Math.floor(list.ageSecs)),
     lists,
   });
@@ -127,18 +128,18 @@ export async function openGate(
     sign: signer?.sign,
   };
   /**
-   * The denial for a request that is not checked, also on trial: it cannot be sent on.
+   * Denies a request that is not checked, and has no line in the logs, also on trial: it cannot be sent on.
    *
    * @param reason `timeout`: its body did not come whole
    */
   const refuse = (
     { protocol, endpoint }: Pick<GateCall, 'protocol' | 'endpoint'>,
     reason: 'overloaded' | 'shutting_down' | 'timeout' | null,
-  ): Denial => {
+  ): GateDecision => {
     if (reason !== null) metrics.countRejection(endpoint, reason);
     const failure = (reason === 'timeout' ? bodyTimedOut : verifierUnavailable)({ protocol });
     metrics.countDecision(protocol, 'deny', failure.code);
-    return { kind: 'deny', protocol, id: null, requested: null, failure };
+    return toDecision(denied({ protocol, id: null, requested: null }, failure));
   };
 
   /** Denies, or lets pass on trial. What cannot be read whole could hold what only a gate may say. */
@@ -172,7 +173,7 @@ export async function openGate(
         opened.kind === 'check' ? await decide(opened, { findFault, judge: judgeOne, ...parts }) : opened;
     } catch (error) {
       // Nobody gets this answer.
-      if (error instanceof WorkDropped) return toDecision(refuse(call, null));
+      if (error instanceof WorkDropped) return refuse(call, null);
       log.error({ err: error }, 'a request failed inside the gate');
       metrics.countRejection(endpoint, 'internal');
       decided = denied({ protocol, id: null, requested: null }, verifierUnavailable({ protocol }));
@@ -189,8 +190,7 @@ export async function openGate(
   return {
     decider: {
       decide: decideOn,
-      /** Denies a request that is not checked, and has no line in the logs. */
-      unread: (...asked: Parameters<typeof refuse>): GateDecision => toDecision(refuse(...asked)),
+      unread: refuse,
     },
     ...{ replays, signer },
     /** Reads the file with the routes again. If that throws, the old table stays. @returns what to log; `null` if there is no file */

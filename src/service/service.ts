@@ -52,12 +52,10 @@ async function openService(configuration: Configuration, log: Logger, opened: Op
   const tables = routeTables(context);
   const connections = divideConnections(configuration, log);
   show(metrics.registry, METRICS, { ...context, server, connections, certificate: () => certificate });
-  const open = (table: Table, ofListener: Connections) =>
-    opened.add(
-      loaded.open({
-        ...{ handle: server.handlerOf(table), connections: ofListener, requestTimeoutSecs, certificate },
-      }),
-    );
+  const open = (table: Table, limited: Connections) => {
+    const handle = server.handlerOf(table);
+    return opened.add(loaded.open({ handle, connections: limited, requestTimeoutSecs, certificate }));
+  };
   let grpc: GrpcFrontEnd | null = null;
   /** `null` if gRPC is off. */
   let grpcPort: number | null = null;

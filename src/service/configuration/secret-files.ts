@@ -11,10 +11,7 @@ const MAX_BYTES = 4096;
  * @param options the names of the options that are secrets
  * @example readSecretFiles(process.env, ['drsAdminToken']).secrets.get('drsAdminToken'); // of DRS_ADMIN_TOKEN_FILE
  */
-export function readSecretFiles(
-  env: Environment,
-  options: readonly string[],
-): { readonly secrets: ReadonlyMap<string, string>; readonly problems: readonly string[] } {
+export function readSecretFiles(env: Environment, options: readonly string[]) {
   const secrets = new Map<string, string>();
   const problems: string[] = [];
   for (const option of options) {

@@ -3,9 +3,8 @@ import type { Protocol } from '../../gate/codes.js';
 import type { HeaderChanges } from '../../gate/context.js';
 import { GATE_PROTOCOLS } from '../../gate/open.js';
 import type { RequestBody } from '../../gate/request.js';
-import type { GateHead } from '../http/gate-head.js';
 import type { GateDecision } from '../gate-decider.js';
-import { readHeaders, readMessage, requireLittleBesides, writeMessage } from './messages.js';
+import { MAX_BESIDES_BYTES, readHeaders, readMessage, writeMessage } from './messages.js';
 
 /** Values of `google.rpc.Code`. Of a denial, gateways read the HTTP status. */
 const OK = 0;
@@ -55,10 +54,16 @@ function readCheck(bytes: Buffer, protocol: Protocol, maxBodyBytes: number) {
   if (http === null)
     throw new Error('attributes.request.http is missing: have the gateway ask about HTTP requests only');
   const { method, path, query, body, rawBody } = http;
+  // A long header may take longer than a long body.
+  const besides = bytes.length - (body?.length ?? 0) - (rawBody?.length ?? 0);
+  if (besides > MAX_BESIDES_BYTES)
+    throw new Error(
+      `the message has ${besides} bytes besides the body, expected at most ${MAX_BESIDES_BYTES}: have the gateway send fewer headers`,
+    );
   if (query !== '' && path.includes('?'))
     throw new Error('attributes.request.http has a query in path and in query: have the gateway send one');
-  requireLittleBesides(bytes, body, rawBody);
-  const { head, only } = readHeaders([...http.headers, ...(http.headerMap?.headers ?? [])]);
+  const sent = readHeaders([...http.headers, ...(http.headerMap?.headers ?? [])]);
+  const { head, only } = sent;
   return {
     protocol: wanted,
     request: {
@@ -66,7 +71,7 @@ function readCheck(bytes: Buffer, protocol: Protocol, maxBodyBytes: number) {
       // Envoy sends both as the path, others apart.
       path: head.path(query === '' ? path : `${path}?${query}`),
       headers: head.headers,
-      body: bodyOf(body ?? NONE, rawBody ?? NONE, head, only('content-length'), maxBodyBytes),
+      body: bodyOf(sent, body ?? NONE, rawBody ?? NONE, maxBodyBytes),
     },
     only,
   };
@@ -74,11 +79,10 @@ function readCheck(bytes: Buffer, protocol: Protocol, maxBodyBytes: number) {
 
 const NONE = Buffer.alloc(0);
 
-function write(response: object): Buffer {
-  return writeMessage('CheckResponse', response);
-}
-
 type Headers = Readonly<Record<string, string>>;
+type Sent = ReturnType<typeof readHeaders>;
+
+const write = (response: object): Buffer => writeMessage('CheckResponse', response);
 
 function writeDenial(status: number, message: string, headers: Headers, body: object): Buffer {
   return write({
@@ -87,18 +91,13 @@ function writeDenial(status: number, message: string, headers: Headers, body: ob
   });
 }
 
-function bodyOf(
-  text: Buffer,
-  raw: Buffer,
-  head: GateHead,
-  contentLength: string | null,
-  maxBodyBytes: number,
-): RequestBody {
+function bodyOf({ head, only }: Sent, text: Buffer, raw: Buffer, maxBytes: number): RequestBody {
   if (text.length > 0 && raw.length > 0) return unusable('the gateway sent two bodies');
   const body = text.length > 0 ? text : raw;
-  if (body.length > maxBodyBytes)
-    return { kind: 'too large', reason: `the body is larger than ${maxBodyBytes} bytes (MAX_BODY_BYTES)` };
-  const isCut = contentLength !== null && /^\d+$/.test(contentLength) && Number(contentLength) > body.length;
+  if (body.length > maxBytes)
+    return { kind: 'too large', reason: `the body is larger than ${maxBytes} bytes (MAX_BODY_BYTES)` };
+  const [announced] = /^\d+$/.exec(only('content-length') ?? '') ?? [];
+  const isCut = announced !== undefined && Number(announced) > body.length;
   if (!head.isPartial && !isCut) return bodyOfBytes(body, head.headers);
   const reason = 'the proxy did not send the whole body; configure it to send all of it, and raise its limit';
   return { kind: 'too large', reason };

@@ -10,7 +10,7 @@ const { root } = protobuf.parse(
 );
 
 /** A header as a gateway sends it, or an entry of a map. A member that was not sent is empty, or `null`. */
-export interface WireHeader {
+interface WireHeader {
   readonly key: string;
   readonly value: Buffer | null;
   readonly rawValue: Buffer | null;
@@ -21,10 +21,7 @@ export interface WireHeader {
  *
  * @returns `only`: the only value of a header; `null` if it is missing or comes more than once
  */
-export function readHeaders(sent: readonly WireHeader[]): {
-  readonly head: GateHead;
-  readonly only: (name: string) => string | null;
-} {
+export function readHeaders(sent: readonly WireHeader[]) {
   const head = new GateHead();
   const values = new Map<string, string | null>();
   for (const { key, value, rawValue } of sent) {
@@ -33,7 +30,7 @@ export function readHeaders(sent: readonly WireHeader[]): {
     head.add(name, text);
     values.set(name, values.has(name) ? null : text);
   }
-  return { head, only: (name) => values.get(name) ?? null };
+  return { head, only: (name: string) => values.get(name) ?? null };
 }
 
 /** The messages that are read. */
@@ -81,15 +78,6 @@ class BoundedReader extends protobuf.BufferReader {
 /** @throws Error if the bytes are no such message, or have more parts than a gateway sends */
 export function readMessage<Name extends keyof Messages>(name: Name, bytes: Buffer): Messages[Name] {
   return root.lookupType(name).decode(new BoundedReader(bytes)) as unknown as Messages[Name];
-}
-
-/** @throws Error if a question holds too much besides its bodies: a long header may take longer than a long body */
-export function requireLittleBesides(bytes: Buffer, ...bodies: readonly (Buffer | null)[]): void {
-  const besides = bodies.reduce((left, body) => left - (body?.length ?? 0), bytes.length);
-  if (besides > MAX_BESIDES_BYTES)
-    throw new Error(
-      `the message has ${besides} bytes besides the body, expected at most ${MAX_BESIDES_BYTES}: have the gateway send fewer headers`,
-    );
 }
 
 /** @param message its members are those of `messages.proto` in camel case; others are left out */

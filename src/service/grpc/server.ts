@@ -68,7 +68,8 @@ export function openServer(context: GrpcContext) {
 function watchCalls({ configuration, metrics }: GrpcContext): ServerInterceptor {
   return ({ path }, call) => {
     const startedAt = performance.now();
-    let status: number | null = null;
+    // If the service sends none, the gateway did not wait for it, or the library has refused the message.
+    let status = Status.CANCELLED;
     let timer: NodeJS.Timeout | undefined;
     const watched = new ServerInterceptingCall(call, {
       start: (next) =>
@@ -90,7 +91,7 @@ function watchCalls({ configuration, metrics }: GrpcContext): ServerInterceptor 
           onCancel: () => {
             clearTimeout(timer);
             metrics.openCalls--;
-            metrics.countCall(path, status, performance.now() - startedAt);
+            metrics.countCall(path, Status[status], performance.now() - startedAt);
           },
         }),
       sendStatus: (sent, next) => {

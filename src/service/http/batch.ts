@@ -58,10 +58,7 @@ export async function answerBatch(
   if (incoming.header('content-encoding') !== null)
     return refuse(415, 'a batch has Content-Encoding, expected none: send it as it is');
   if (incoming.header('x-drs-bundle') !== null)
-    return refuse(
-      400,
-      'a batch has the header X-DRS-Bundle, expected none: put each bundle into a line of it',
-    );
+    return refuse(400, 'a batch has X-DRS-Bundle, expected none: put each bundle into a line of it');
   const body = await incoming.read(maxBytes, ticket);
   if (body === 'gone') return null;
   if (body === 'too_large') {

@@ -19,58 +19,50 @@ const BYTES_PER_PIECE = 512;
 export const MAX_PIECES = 65_536;
 const WAKE_MS = 4000;
 
-/** Assembles or discards a body that comes in pieces. Holds what has arrived: a client that announces much and sends little takes little. */
-export class BodyReader {
-  readonly #rules: BodyRules;
-  readonly #done: (body: Buffer | BodyFault) => void;
-  readonly #keepOpen: () => void;
-  readonly #kept: Buffer[] = [];
-  #pieces = 0;
-  #length = 0;
-  #timer: NodeJS.Timeout | undefined;
+/** Assembles or discards a body that comes in pieces. */
+export type BodyReader = ReturnType<typeof openBodyReader>;
 
-  /**
-   * @param done is given the body or the fault. {@link stop} must follow
-   * @param keepOpen called every few seconds, so that the front end does not close a slow connection
-   */
-  constructor(rules: BodyRules, done: (body: Buffer | BodyFault) => void, keepOpen: () => void) {
-    this.#rules = rules;
-    this.#done = done;
-    this.#keepOpen = keepOpen;
-    this.#wait();
-  }
-
-  /** Appends a piece. Copies it, since the piece is only valid during the call. */
-  take(chunk: Buffer, isLast: boolean): void {
-    const { ticket, maxBytes } = this.#rules;
-    this.#length += chunk.length;
-    if (this.#length > maxBytes || ++this.#pieces > MAX_PIECES) this.#done('too_large');
-    else if (ticket?.grow(chunk.length + BYTES_PER_PIECE) === false) this.#done('overloaded');
-    else {
-      if (ticket !== null) {
-        // Not `Buffer.from`: a tiny piece would keep 8 KiB that others share.
-        const piece = Buffer.allocUnsafeSlow(chunk.length);
-        piece.set(chunk);
-        this.#kept.push(piece);
+/**
+ * Assembles or discards a body. Holds what has arrived: a client that announces much and sends little takes little.
+ *
+ * @param done is given the body or the fault. `stop` must follow
+ * @param keepOpen called every few seconds, so that the front end does not close a slow connection
+ */
+export function openBodyReader(
+  { ticket, maxBytes, endsAt }: BodyRules,
+  done: (body: Buffer | BodyFault) => void,
+  keepOpen: () => void,
+) {
+  const kept: Buffer[] = [];
+  let [pieces, length] = [0, 0];
+  let timer: NodeJS.Timeout | undefined;
+  const wait = (): void => {
+    const left = endsAt - performance.now();
+    const wake = () => {
+      keepOpen();
+      wait();
+    };
+    if (left <= 0) done('timeout');
+    else timer = setTimeout(wake, Math.min(left, WAKE_MS));
+  };
+  wait();
+  return {
+    /** Appends a piece. Copies it, since the piece is only valid during the call. */
+    take(chunk: Buffer, isLast: boolean): void {
+      length += chunk.length;
+      if (length > maxBytes || ++pieces > MAX_PIECES) done('too_large');
+      else if (ticket?.grow(chunk.length + BYTES_PER_PIECE) === false) done('overloaded');
+      else {
+        if (ticket !== null) {
+          // Not `Buffer.from`: a tiny piece would keep 8 KiB that others share.
+          const piece = Buffer.allocUnsafeSlow(chunk.length);
+          piece.set(chunk);
+          kept.push(piece);
+        }
+        if (isLast) done(Buffer.concat(kept));
       }
-      if (isLast) this.#done(Buffer.concat(this.#kept));
-    }
-  }
-
-  /** Waits for nothing any more. */
-  stop(): void {
-    clearTimeout(this.#timer);
-  }
-
-  #wait(): void {
-    const left = this.#rules.endsAt - performance.now();
-    if (left <= 0) this.#done('timeout');
-    else {
-      const wake = () => {
-        this.#keepOpen();
-        this.#wait();
-      };
-      this.#timer = setTimeout(wake, Math.min(left, WAKE_MS));
-    }
-  }
+    },
+    /** Waits for nothing any more. */
+    stop: () => clearTimeout(timer),
+  };
 }

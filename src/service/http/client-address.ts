@@ -36,15 +36,16 @@ export function readProxyTrust(text: string): ProxyTrust | { readonly problem: s
     const version = isIP(address);
     const size = version === 4 ? 32 : 128;
     const prefix = bits === undefined ? size : Number(bits);
+    const refuse = (why: string) => ({ problem: `${JSON.stringify(entry)} ${why}` });
     if (version === 0 || prefix > size)
-      return {
-        problem: `${JSON.stringify(entry)} is not a network, expected a number of proxies, or networks such as 10.0.0.0/8,fd00::/8`,
-      };
-    else if (prefix === 0)
-      return {
-        problem: `${JSON.stringify(entry)} contains every address, so a client could choose its own: expected only the networks of the proxies`,
-      };
-    else list.addSubnet(address, prefix, version === 4 ? 'ipv4' : 'ipv6');
+      return refuse(
+        'is not a network, expected a number of proxies, or networks such as 10.0.0.0/8,fd00::/8',
+      );
+    if (prefix === 0)
+      return refuse(
+        'contains every address, so a client could choose its own: expected only those of the proxies',
+      );
+    list.addSubnet(address, prefix, version === 4 ? 'ipv4' : 'ipv6');
   }
   const has = (address: string) =>
     address === UNIX_PEER

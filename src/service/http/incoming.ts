@@ -1,7 +1,7 @@
 import { Buffer } from 'node:buffer';
 import { MAX_TYPICAL_BYTES, type Ticket } from '../load/gatekeeper.js';
 import type { Endpoint } from '../observe/metrics/metrics.js';
-import { BodyReader, type BodyFault } from './body-reader.js';
+import { openBodyReader, type BodyFault, type BodyReader } from './body-reader.js';
 import { clientOf } from './client-address.js';
 import { GONE_PEER, type HttpRequest, type Pieces, type Wire, type WireAnswer } from './front-end.js';
 import { GateHead } from './gate-head.js';
@@ -76,6 +76,7 @@ export interface IncomingOwner {
 }
 
 type TakeBody = (body: Buffer | BodyFault, isBorrowed: boolean) => void;
+type Reading = { readonly maxBytes: number; readonly ticket: Ticket };
 
 /** The headers that are kept of a request, beside those that a gate reads. */
 const READ: ReadonlySet<string> = new Set([
@@ -131,7 +132,7 @@ export class Incoming implements Asked, Answered {
   #isBodyDue: boolean;
   #isReceiving = false;
   /** Of a body that is being read. */
-  #reading: { readonly maxBytes: number; readonly ticket: Ticket } | null = null;
+  #reading: Reading | null = null;
   #reader: BodyReader | null = null;
   #onBody: TakeBody | null = null;
   #timer: NodeJS.Timeout | null = null;
@@ -310,17 +311,10 @@ export class Incoming implements Asked, Answered {
     });
   }
 
-  #take(
-    chunk: Buffer,
-    isLast: boolean,
-    { maxBytes, ticket }: { readonly maxBytes: number; readonly ticket: Ticket },
-  ): void {
+  #take(chunk: Buffer, isLast: boolean, { maxBytes, ticket }: Reading): void {
     if (this.#reader !== null) this.#reader.take(chunk, isLast);
-    else if (chunk.length > maxBytes) this.#endReading('too_large');
-    else if (isLast && chunk.length <= MAX_TYPICAL_BYTES) this.#endReading(chunk, true);
-    else {
-      this.#openReader(ticket, maxBytes, (body) => this.#endReading(body)).take(chunk, isLast);
-    }
+    else if (isLast && chunk.length <= Math.min(MAX_TYPICAL_BYTES, maxBytes)) this.#endReading(chunk, true);
+    else this.#openReader(ticket, maxBytes, (body) => this.#endReading(body)).take(chunk, isLast);
   }
 
   #endReading(body: Buffer | BodyFault, isBorrowed = false): void {
@@ -348,7 +342,7 @@ export class Incoming implements Asked, Answered {
 
   #openReader(ticket: Ticket | null, maxBytes: number, end: (body: Buffer | BodyFault) => void): BodyReader {
     const rules = { ticket, maxBytes, endsAt: this.startedAt + this.#owner.bodyTimeoutMs };
-    return (this.#reader = new BodyReader(rules, end, () => this.#wire.keepOpen()));
+    return (this.#reader = openBodyReader(rules, end, () => this.#wire.keepOpen()));
   }
 
   #free(): void {

@@ -61,10 +61,7 @@ export interface ServerContext extends Pick<
 }
 
 const INTERNAL = refusal(500, 'internal');
-const FOREIGN = refusal(
-  403,
-  'requests of web pages are refused unless their origin is listed in ALLOWED_ORIGINS',
-);
+const FOREIGN = refusal(403, 'requests of web pages are refused unless ALLOWED_ORIGINS has their origin');
 
 /** Serves the requests of all HTTP listeners: the way of each is {@link Server.serve}. */
 export class Server implements IncomingOwner {
@@ -170,10 +167,8 @@ export class Server implements IncomingOwner {
     const host = hosts === null ? '' : (incoming.header('host') ?? '').toLowerCase();
     if (hosts !== null && !hosts.has(host.replace(/:\d+$/, ''))) {
       metrics.countRejection(route.endpoint, 'foreign_origin');
-      return refusal(
-        403,
-        `the Host of the request is ${JSON.stringify(host)}, expected ${[...hosts].join(' or ')}`,
-      );
+      const expected = [...hosts].join(' or ');
+      return refusal(403, `the Host of the request is ${JSON.stringify(host)}, expected ${expected}`);
     }
     // Of a listener that knows its names, also its own pages.
     const scheme = configuration.tlsCertFile === undefined ? 'http' : 'https';
@@ -201,11 +196,7 @@ export class Server implements IncomingOwner {
 const NOBODY = Promise.resolve(null);
 
 /** In callbacks of a front end and of the backlog, which must not throw: within a promise, an error rejects. */
-async function refuse<One extends Asked>(
-  judge: Judge<One>,
-  asked: One,
-  fault: Fault,
-): Promise<Answer | null> {
+async function refuse<One extends Asked>(judge: Judge<One>, asked: One, fault: Fault) {
   return judge.refuse(asked, fault);
 }
 

@@ -114,7 +114,7 @@ function makeSslApp({ certFile, keyFile }: Certificate): uWS.TemplatedApp {
  */
 function listenOn({ app }: UwsApp, address: ListenAddress): uWS.us_listen_socket {
   let socket: uWS.us_listen_socket | false = false;
-  const take = (listening: uWS.us_listen_socket | false) => void (socket = listening);
+  const take: Listening = (listening) => void (socket = listening);
   if (typeof address === 'string') app.listen_unix(take, address);
   else {
     const options = address.isShared ? LIBUS_LISTEN_DEFAULT : LIBUS_LISTEN_EXCLUSIVE_PORT;
@@ -244,6 +244,8 @@ function statusLine(status: number): string {
   return `${status} ${STATUS_CODES[status] ?? 'Unknown'}`;
 }
 
+type Listening = (socket: uWS.us_listen_socket | false) => void;
+
 /** What the published types lack: the filter, and `listen` with both host and options. */
 interface UntypedApp {
   /**
@@ -251,12 +253,7 @@ interface UntypedApp {
    *   more, and nothing else tells which one it was
    */
   filter(onChange: (connection: Pick<uWS.HttpResponse, 'close'>, change: number) => void): void;
-  listen(
-    host: string,
-    port: number,
-    options: number,
-    callback: (socket: uWS.us_listen_socket | false) => void,
-  ): void;
+  listen(host: string, port: number, options: number, listening: Listening): void;
 }
 const { LIBUS_LISTEN_EXCLUSIVE_PORT } = uWS as unknown as { LIBUS_LISTEN_EXCLUSIVE_PORT: number };
 const LIBUS_LISTEN_DEFAULT = 0;

@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
 import { sodium } from '../../signatures/sodium.js';
-import type { Agreement } from '../../gate/context.js';
 import type { AllowedCall, JudgedChain } from '../../gate/decide.js';
 import { decodeBase64url, encodeBase64url } from '#platform';
 import { didKeyOf } from '../../protocol/did-key.js';
@@ -14,45 +13,8 @@ const CONTEXT_TOKEN_TYPE = 'drs-context+jwt';
 /** Lifetime of a signed context in seconds: covers the way from gate to tool server, and small clock differences. */
 const LIFETIME_SECS = 30;
 
-/** The claims of a signed context. The registered claims of RFC 7519 come first. */
-export interface ContextClaims extends Agreement {
-  /** The `did:key` of the gate's signing key. */
-  readonly iss: string;
-  /** The invocation's `tool_server`. */
-  readonly aud: string;
-  /** The root principal. */
-  readonly sub: string;
-  /** The agent, who signed the call. RFC 9068 §2.2 */
-  readonly client_id: string;
-  /** Who acts for the root principal. RFC 8693 §4.1 */
-  readonly act: Actor;
-  readonly iat: number;
-  readonly exp: number;
-  /** The invocation's `jti`: each call has its own context. */
-  readonly jti: string;
-  readonly verdict: 'valid';
-  readonly agent: string;
-  /** What the operator says of the root principal; absent if nothing. */
-  readonly root_name?: string;
-  readonly labels?: Readonly<Record<string, string>>;
-  readonly chain_depth: number;
-  readonly command: string;
-  readonly tool: string | null;
-  readonly binding: string;
-  /** `sha256:` and the hex SHA-256 of the bundle's base64url text as it was sent. */
-  readonly bundle_digest: string;
-  /** `sha256:` and the hex SHA-256 of the signed arguments in RFC 8785 form. */
-  readonly args_digest: string;
-  /** The revocation data that the gate checked. */
-  readonly revocation: {
-    /** Seconds since the status list was fetched; `null` if none is configured. */
-    readonly list_age_secs: number | null;
-    /** The URLs of the status lists that were checked. */
-    readonly lists: readonly string[];
-  };
-  /** What the call was charged besides 1 call for each limited receipt, root first; absent if nothing was. */
-  readonly charged?: readonly { readonly receipt: string; readonly micro_usd: number }[];
-}
+/** The claims of a signed context. */
+export type ContextClaims = ReturnType<typeof claimsOf>;
 
 /** A delegate, and who delegated to it: the outermost is the current actor. */
 interface Actor {
@@ -64,9 +26,9 @@ interface Actor {
  * Makes what signs contexts, so that a tool server behind a proxy can check that they come from the gate. Never exposes the key.
  *
  * @param seed the 32 bytes of an Ed25519 seed in base64url, like the member `d` of a key file
- * @param revocation called for each signed context
+ * @param revocation called for each signed context: the revocation data that the gate has checked
  */
-export function contextSignerOf(seed: string, revocation: () => ContextClaims['revocation']) {
+export function contextSignerOf(seed: string, revocation: () => object) {
   const publicKey = Buffer.alloc(sodium.crypto_sign_PUBLICKEYBYTES);
   const secretKey = sodium.sodium_malloc(sodium.crypto_sign_SECRETKEYBYTES);
   const bytes = decodeBase64url(seed);
@@ -80,31 +42,8 @@ export function contextSignerOf(seed: string, revocation: () => ContextClaims['r
   const header = encodeText(JSON.stringify({ alg: 'EdDSA', kid, typ: CONTEXT_TOKEN_TYPE }));
 
   /** Makes a compact JWT that is valid for one call and one tool server (`aud`). */
-  const sign = ({ context, call, chain, now }: AllowedCall<JudgedChain>): string => {
-    const { receipts, invocation, limits } = chain;
-    const toClaim = ({ receipt, microUsd }: RefundPart) => ({ receipt, micro_usd: microUsd });
-    const { root_name, labels, agent, chain_depth, command, tool, binding = 'none' } = context;
-    const { root_type, consent_record, session_id, correlation_id, regulatory } = context;
-    // What is `undefined` is left out.
-    const claims: { [Name in keyof ContextClaims]: ContextClaims[Name] | undefined } = {
-      iss: did,
-      aud: invocation.tool_server,
-      sub: context.root_principal,
-      client_id: agent,
-      act: actorOf(receipts, agent),
-      iat: now,
-      exp: now + LIFETIME_SECS,
-      jti: context.invocation,
-      verdict: 'valid',
-      agent,
-      ...{ root_name, labels, chain_depth, command, tool, binding },
-      ...{ root_type, consent_record, session_id, correlation_id, regulatory },
-      bundle_digest: digestOf(call.encoded),
-      args_digest: digestOf(toJcs(invocation.args)),
-      revocation: revocation(),
-      charged: context.limits && chargedOf(invocation, limits).map(toClaim),
-    };
-    const input = `${header}.${encodeText(JSON.stringify(claims))}`;
+  const sign = (allowed: AllowedCall<JudgedChain>): string => {
+    const input = `${header}.${encodeText(JSON.stringify(claimsOf(allowed, did, revocation())))}`;
     const signature = Buffer.alloc(sodium.crypto_sign_BYTES);
     sodium.crypto_sign_detached(signature, Buffer.from(input, 'latin1'), secretKey);
     return `${input}.${encodeBase64url(signature)}`;
@@ -126,6 +65,41 @@ export function contextSignerOf(seed: string, revocation: () => ContextClaims['r
     /** The public key in the form of `/.well-known/jwks.json`. */
     jwk: { kty: 'OKP', crv: 'Ed25519', alg: 'EdDSA', use: 'sig', kid, x } as const,
     ...{ sign, read },
+  };
+}
+
+/**
+ * What a context says of an allowed call, the registered claims of RFC 7519 first. What is `undefined` is left out.
+ *
+ * @param iss the `did:key` of the gate's signing key
+ */
+function claimsOf({ context, call, chain, now }: AllowedCall<JudgedChain>, iss: string, revocation: object) {
+  const { receipts, invocation, limits } = chain;
+  const toClaim = ({ receipt, microUsd }: RefundPart) => ({ receipt, micro_usd: microUsd });
+  const { root_name, labels, agent, chain_depth, command, tool, binding = 'none' } = context;
+  const { root_type, consent_record, session_id, correlation_id, regulatory } = context;
+  return {
+    iss,
+    aud: invocation.tool_server,
+    sub: context.root_principal,
+    // The agent, who signed the call. RFC 9068 §2.2
+    client_id: agent,
+    // Who acts for the root principal. RFC 8693 §4.1
+    act: actorOf(receipts, agent),
+    iat: now,
+    exp: now + LIFETIME_SECS,
+    // Each call has its own context.
+    jti: context.invocation,
+    verdict: 'valid',
+    agent,
+    ...{ root_name, labels, chain_depth, command, tool, binding },
+    ...{ root_type, consent_record, session_id, correlation_id, regulatory },
+    // Of the bundle's base64url text as it was sent.
+    bundle_digest: digestOf(call.encoded),
+    args_digest: digestOf(toJcs(invocation.args)),
+    revocation,
+    // Besides 1 call for each limited receipt, root first.
+    charged: context.limits && chargedOf(invocation, limits).map(toClaim),
   };
 }
 

@@ -98,10 +98,7 @@ function answerDocument({ hasBody }: Incoming): Answer {
 type Rows = readonly (readonly [path: string, route: Route])[];
 
 function tableOf(rateLimit: RateLimit | null, rows: Rows): Table {
-  const paths = rows.map(([path]) => path);
-  const gated = paths.filter((path) => path.startsWith('/gate/'));
-  const proxies = gated.length > 0 ? ` (proxies ask ${gated.join(', ')})` : '';
-  const error = `unknown path${proxies}; there are ${paths.filter((path) => !gated.includes(path)).join(', ')}`;
+  const error = `unknown path; there are ${rows.map(([path]) => path).join(', ')}`;
   return {
     routes: new Map(rows),
     unknown: {

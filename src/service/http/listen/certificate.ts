@@ -70,7 +70,6 @@ export function secureContextOf({ cert, key }: Certificate): SecureContextOption
  * @returns `null` if the service has none
  * @throws Error if the files cannot be read or used
  */
-export function certificateOf(from: Configuration): Certificate | null {
-  const { tlsCertFile: certFile, tlsKeyFile: keyFile } = from;
+export function certificateOf({ tlsCertFile: certFile, tlsKeyFile: keyFile }: Configuration) {
   return certFile === undefined || keyFile === undefined ? null : readCertificate({ certFile, keyFile });
 }

@@ -13,9 +13,8 @@ export function unixPathOf(text: string): { readonly path: string } | { readonly
   if (path === undefined || path.includes('\0'))
     return { problem: 'expected unix: and an absolute path, such as unix:/run/drs/verify.sock' };
   const bytes = Buffer.byteLength(path);
-  return bytes <= MAX_PATH_BYTES
-    ? { path }
-    : { problem: `the path has ${bytes} bytes, expected at most ${MAX_PATH_BYTES}: choose a shorter one` };
+  if (bytes <= MAX_PATH_BYTES) return { path };
+  return { problem: `the path has ${bytes} bytes, expected at most ${MAX_PATH_BYTES}: choose a shorter one` };
 }
 
 /**
@@ -25,11 +24,7 @@ export function unixPathOf(text: string): { readonly path: string } | { readonly
  * @returns what removes the file at the end, unless another process has replaced it
  * @throws Error if somebody listens there, the file is not a socket, or it cannot be made
  */
-export async function listenOnUnix(
-  frontEnd: FrontEnd,
-  path: string,
-  mode: number,
-): Promise<{ close(): void }> {
+export async function listenOnUnix(frontEnd: FrontEnd, path: string, mode: number) {
   const found = lstatSync(path, { throwIfNoEntry: false });
   if (found !== undefined) {
     const reason = found.isSocket()

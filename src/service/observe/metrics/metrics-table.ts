@@ -226,11 +226,7 @@ function* samplesOf(
 }
 
 /** A distribution with labels is omitted until it has an observation. */
-function* bucketsOf(
-  name: string,
-  { buckets, counts, sum }: Distribution,
-  labels: Sample['labels'],
-): Generator<Sample> {
+function* bucketsOf(name: string, { buckets, counts, sum }: Distribution, labels: Sample['labels']) {
   const total = counts.reduce((all, count) => all + count, 0);
   if (total === 0 && Object.keys(labels).length > 0) return;
   let below = 0;
