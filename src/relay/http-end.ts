@@ -14,6 +14,8 @@ import {
   INVALID_REQUEST,
   MAX_MESSAGE_BYTES,
   messageOf,
+  PARSE_ERROR,
+  readBytes,
   readJson,
   sizeOf,
   TRANSPORT_ERROR,
@@ -68,7 +70,10 @@ export function httpEnd(
     const refuse = (code: number, what: string) =>
       say(errorLine(idTextOf(message), { code, message: `${what}: it was not sent` }));
     await renewing?.catch(() => undefined);
-    if (message === null) return refuse(INVALID_REQUEST, 'a line is no JSON object (a batch, for example)');
+    if (message === null)
+      return readBytes(sent.bytes) === undefined
+        ? refuse(PARSE_ERROR, 'a line is not JSON')
+        : refuse(INVALID_REQUEST, 'a message is no object (a batch, for example)');
     if (message.id === null) return notify(message, sent);
     const bytes = [...requests.keys(), message].reduce((sum, one) => sum + one.bytes.length, 0);
     if (requests.size >= MAX_IN_FLIGHT || bytes > MAX_BYTES_IN_FLIGHT)

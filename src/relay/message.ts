@@ -12,6 +12,7 @@ export const MAX_MESSAGE_BYTES = 16 * MIB;
 /** JSON-RPC error codes. `TRANSPORT_ERROR` is of failures on the way to the server: the SDKs' transports have no code of their own. */
 export const TRANSPORT_ERROR = -32000;
 export const INVALID_REQUEST = -32600;
+export const PARSE_ERROR = -32700;
 
 /** A JSON-RPC message, and what decides where it goes. */
 export interface Message {
