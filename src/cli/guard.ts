@@ -128,10 +128,7 @@ async function runStdio(
   const opened = new Opened();
   try {
     const { gate } = await openCore(configuration, log, opened, openReplays);
-    const guarding = stdioGuard({
-      ...{ decider: gate.decider, tracing: await openTracing(), maxBytes: configuration.maxBodyBytes },
-      dropped: (code) => log.warn({ code }, 'dropped a notification'),
-    });
+    const guarding = stdioGuard(gate.decider, await openTracing(), configuration.maxBodyBytes);
     // Our variables, and so our secrets, are not for the server.
     const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith(PREFIX)));
     await relayToChild(command, env, guarding);

@@ -1,7 +1,7 @@
 import { appendFileSync } from 'node:fs';
 import { decodeBundle } from '../issue/index.js';
 import { digestOf } from '../protocol/jwt.js';
-import type { SignCall } from '../relay/delegations.js';
+import type { SignCall } from '../relay/sign.js';
 import { callOf, INSTANCE, printableMessage, readCall } from '../service/observe/logs/verdict-logs.js';
 import type { NameOf } from './agreement.js';
 import { CommandError } from './command-error.js';

@@ -8,8 +8,6 @@ import { printableUrl } from '../revocation/printable-url.js';
 /** Where a server is, and which requests are for it. */
 export interface Destination {
   readonly url: URL;
-  /** For an error: the path, or what is below it. */
-  readonly expected: string;
   /** The path with its query as the server gets it, for the method and the path of a request; `null` if it is not for it. */
   readonly pathFor: (method: string, target: string) => string | null;
 }
@@ -26,9 +24,11 @@ export interface DestinationRules {
 /** The agent cards of A2A 0.3 and 1.0 at the root. */
 const ROOT_CARDS: ReadonlySet<string> = new Set(['/.well-known/agent-card.json', '/.well-known/agent.json']);
 
+const isRead = (method: string) => ['GET', 'HEAD'].includes(method);
+
 /** Whether a request, by its method and path, is for an agent card at the root of the host, which may be another agent's. */
 export function isRootCard(method: string, target: string): boolean {
-  return ['GET', 'HEAD'].includes(method) && ROOT_CARDS.has(target);
+  return isRead(method) && ROOT_CARDS.has(target);
 }
 
 /**
@@ -43,39 +43,27 @@ export function destinationOf(
   { protocol, isRouted = false, isLocal = false }: DestinationRules,
 ): Destination {
   const url = URL.canParse(text) ? new URL(text) : null;
+  const unusable = (expected: string) =>
+    new IssueError(
+      'INVALID_OPTION',
+      `--to is ${JSON.stringify(printableUrl(text))}, expected ${expected}`,
+      'give the address of the server; sign sends a password or a token as a header (--header-env)',
+    );
   if (url === null || !/^https?:$/.test(url.protocol) || url.username + url.password + url.hash !== '')
-    throw unusable(text, 'an http or https URL without user, password and fragment');
+    throw unusable('an http or https URL without user, password and fragment');
   const isExact = protocol === 'mcp' || (protocol === 'http' && !isRouted);
-  if (!isExact && url.search !== '') throw unusable(text, 'a URL without a query');
+  if (!isExact && url.search !== '') throw unusable('a URL without a query');
   const own = url.pathname + url.search;
   const root = url.pathname.replace(/\/$/, '');
-  const isMetadata = (method: string, target: string) =>
-    protocol === 'mcp' &&
-    !isLocal &&
-    ['GET', 'HEAD'].includes(method) &&
-    [RESOURCE_METADATA, RESOURCE_METADATA + root].includes(target);
-  const takes = (method: string, target: string) => {
-    if (isMetadata(method, target)) return true;
-    if (isExact) return target === own || (isLocal && ['/', url.pathname].includes(target));
+  const metadata = [RESOURCE_METADATA, RESOURCE_METADATA + root];
+  const pathFor = (method: string, target: string) => {
+    if (protocol === 'mcp' && !isLocal && isRead(method) && metadata.includes(target)) return target;
+    if (isExact) return target === own || (isLocal && ['/', url.pathname].includes(target)) ? own : null;
     const [path = ''] = target.split('?', 1);
-    if (!path.startsWith('/') || target.includes('\\') || hasDotSegment(path)) return false;
-    const isA2a = protocol === 'a2a';
-    if (isA2a && !isLocal && targetOf(method, target).kind === 'json-rpc') return target === own;
-    const isBelow = [own, root].includes(path) || path.startsWith(`${root}/`);
-    return isBelow || (isA2a && isRootCard(method, target));
+    if (!path.startsWith('/') || target.includes('\\') || hasDotSegment(path)) return null;
+    const isRpc = protocol === 'a2a' && !isLocal && targetOf(method, target).kind === 'json-rpc';
+    const isBelow = isRpc ? target === own : [own, root].includes(path) || path.startsWith(`${root}/`);
+    return isBelow || (protocol === 'a2a' && isRootCard(method, target)) ? target : null;
   };
-  // A query may be a secret.
-  const shown = url.search === '' ? own : `${url.pathname}?…`;
-  return {
-    url,
-    expected: isExact ? shown : `${own} or a path below it`,
-    pathFor: (method, target) =>
-      !takes(method, target) ? null : isExact && !isMetadata(method, target) ? own : target,
-  };
-}
-
-function unusable(text: string, expected: string): IssueError {
-  const found = `--to is ${JSON.stringify(printableUrl(text))}, expected ${expected}`;
-  const hint = 'give the address of the server; sign sends a password or a token as a header (--header-env)';
-  return new IssueError('INVALID_OPTION', found, hint);
+  return { url, pathFor };
 }

@@ -25,48 +25,41 @@ export function guardJudge(
   protocol: Protocol,
   { pathFor }: Destination,
 ): MakeJudge {
-  return ({ gate }, forwarder, refusalOf) =>
-    gateJudge(
-      { gate, configuration },
-      protocol,
-      (incoming, size, ticket) => {
-        let kept: Buffer | null = null;
-        const { method } = incoming;
-        const { headers } = incoming.gate as GateHead;
-        return {
-          ...{ method, path: targetOf(incoming), headers: withoutUpgrade(headers) },
-          readBody: (body) => {
-            kept = Buffer.from(body);
-            return wholeBodyOfBytes(kept, headers);
-          },
-          hasRoom: forwarder.hasRoom(incoming, ticket, size),
-          act: (decision, isTooLarge) => {
-            if (decision.kind === 'deny') return answerOf(decision, isTooLarge);
-            if (kept === null || ticket === null)
-              return refusal(413, 'the body is larger than DRS_MAX_BODY_BYTES', { closes: true });
-            const isOpened = protocol === 'http' && isEnvelope(headers);
-            const { set } =
-              decision.kind === 'allow'
-                ? contextHeaders(decision.context, decision.token)
-                : passHeaders(decision.observed);
-            const body = isOpened ? openedOf(kept, headers) : bodyOf(protocol, method, kept);
-            // On trial, a malformed one would pass, and no tool server reads it.
-            if (body === 'malformed') return refusal(400, 'the envelope is malformed');
-            return forwarder.send(incoming, ticket, {
-              path: pathFor(method, targetOf(incoming)) ?? '',
-              set: {
-                'X-Forwarded-For': incoming.clientAddress,
-                ...(isOpened ? { 'Content-Type': 'application/json' } : {}),
-                ...set,
-              },
-              isLeftOut: (name) => NAMING.has(name) || name === 'x-original-uri' || name.startsWith(OURS),
-              body,
-            });
-          },
-        };
-      },
-      refusalOf,
-    );
+  return ({ gate }, forwarder) =>
+    gateJudge({ gate, configuration }, protocol, (incoming, size, ticket) => {
+      let kept: Buffer | null = null;
+      const { method } = incoming;
+      const { headers } = incoming.gate as GateHead;
+      return {
+        ...{ method, path: targetOf(incoming), headers: withoutUpgrade(headers) },
+        readBody: (body) => {
+          kept = Buffer.from(body);
+          return wholeBodyOfBytes(kept, headers);
+        },
+        hasRoom: forwarder.hasRoom(incoming, ticket, size),
+        act: (decision, isTooLarge) => {
+          if (decision.kind === 'deny') return answerOf(decision, isTooLarge);
+          if (kept === null || ticket === null)
+            return refusal(413, 'the body is larger than DRS_MAX_BODY_BYTES', { closes: true });
+          const { set } =
+            decision.kind === 'allow'
+              ? contextHeaders(decision.context, decision.token)
+              : passHeaders(decision.observed);
+          const body = bodyOf(protocol, method, kept, headers);
+          if (body === 'malformed') return refusal(400, 'the envelope is malformed');
+          return forwarder.send(incoming, ticket, {
+            path: pathFor(method, targetOf(incoming)) ?? '',
+            set: {
+              'X-Forwarded-For': incoming.clientAddress,
+              ...(protocol === 'http' && isEnvelope(headers) && { 'Content-Type': 'application/json' }),
+              ...set,
+            },
+            isLeftOut: (name) => NAMING.has(name) || name === 'x-original-uri' || name.startsWith(OURS),
+            body,
+          });
+        },
+      };
+    });
 }
 
 /**
@@ -82,19 +75,17 @@ function withoutUpgrade(headers: HeaderLookup): HeaderLookup {
 }
 
 /** The body that is sent on: what was decided on, to the byte, but for what only concerns the gate. */
-function bodyOf(protocol: Protocol, method: string, bytes: Buffer): Buffer | null {
+function bodyOf(protocol: Protocol, method: string, bytes: Buffer, headers: HeaderLookup) {
   // What passes without a check has no body: the event stream, the end of a session, an agent card.
   if (bytes.length === 0 || (protocol === 'mcp' && method !== 'POST')) return null;
-  if (protocol !== 'mcp') return bytes;
+  if (protocol === 'http') {
+    const opened = unwrap({ method, path: null, headers, body: wholeBodyOfBytes(bytes, headers) });
+    // On trial, a malformed envelope would pass, and no tool server reads it.
+    if ('code' in opened) return 'malformed';
+    return opened.body.kind === 'value' ? Buffer.from(JSON.stringify(opened.body.value)) : bytes;
+  }
+  if (protocol === 'a2a') return bytes;
   const text = bytes.toString('utf8');
   const forwarded = forwardMcp(text, null);
   return forwarded === text ? bytes : Buffer.from(forwarded);
-}
-
-/** The body in an envelope. */
-function openedOf(bytes: Buffer, headers: HeaderLookup): Buffer | 'malformed' {
-  const body = wholeBodyOfBytes(bytes, headers);
-  const opened = unwrap({ method: 'POST', path: null, headers, body });
-  if ('code' in opened || opened.body.kind !== 'value') return 'malformed';
-  return Buffer.from(JSON.stringify(opened.body.value));
 }

@@ -1,9 +1,8 @@
-import type { BriefContext, GateContext } from '../gate/context.js';
+import type { BriefContext } from '../gate/context.js';
 import { gateFailure, type GateFailure } from '../gate/codes.js';
-import { denied } from '../gate/decide.js';
 import { forwardMcp, type HandedOn } from '../gate/mcp-forward.js';
 import { MCP_COMMAND } from '../gate/mcp-methods.js';
-import { responseTo, type GateResponse, type RpcRefusal } from '../gate/response.js';
+import { rpcError, type RpcError, type RpcRefusal } from '../gate/response.js';
 import { idInUse, TaskOwners } from '../gate/task-owners.js';
 import { isJsonObject } from '../protocol/json.js';
 import { decodeUtf8 } from '#platform';
@@ -11,41 +10,32 @@ import { wholeContextOf, type GateDecider } from '../service/gate-decider.js';
 import type { LoggedRequest } from '../service/http/incoming.js';
 import { newRequestId } from '../service/http/request-ids.js';
 import type { Traced, Tracing } from '../service/observe/tracing.js';
-import { idTextOf, readBytes, type Message } from './message.js';
+import { errorLine, idTextOf, readBytes, type Message } from './message.js';
 import type { Hook, Outcome } from './pump.js';
 
 /** So many calls may have no answer. None is forgotten before its answer says whose a task is, but for cancelled ones. */
 const MAX_DUE = 10_000;
 const CANCELLED = 'notifications/cancelled';
 
-/** What {@link stdioGuard} needs. */
-export interface StdioGuardParts {
-  readonly decider: Pick<GateDecider, 'decide'>;
-  readonly tracing: Tracing | null;
-  readonly maxBytes: number;
-  /** Tells the operator of a notification that was dropped. */
-  readonly dropped: (code: string) => void;
-}
-
 /**
  * The gate between a client and a server that speak MCP over stdio. What the server writes passes byte for byte; the answers to
  * calls tell who has started which task.
  */
-export function stdioGuard({ decider, tracing, maxBytes, dropped }: StdioGuardParts) {
+export function stdioGuard(decider: Pick<GateDecider, 'decide'>, tracing: Tracing | null, maxBytes: number) {
   const tasks = new TaskOwners();
-  /** The calls whose answers are due, by id, as JSON. */
-  const due = new Map<string, BriefContext>();
-  /** Those of them that their client gave up, and may never be answered; oldest first. */
-  const cancelled = new Set<string>();
+  /** The calls whose answers are due, by id, as JSON; those that their client gave up may never be answered. */
+  const due = new Map<string, { readonly context: BriefContext; isCancelled: boolean }>();
 
   async function decide(line: Buffer, message: Message | null, isTooLong = false): Promise<Outcome> {
     const text = isTooLong ? '' : decodeUtf8(line);
-    if (text === null) return refuse('the line is not UTF-8', message);
+    const refuse = (failure: GateFailure) => answer(rpcError(failure), message);
+    const invalid = (why: string) => refuse(gateFailure('INVALID_JSONRPC', 'mcp', why));
+    if (text === null) return invalid('the line is not UTF-8');
     const id = message?.id ?? null;
     const key = JSON.stringify(id);
-    if (due.has(key)) return refuse(idInUse(id), message);
+    if (due.has(key)) return refuse(idInUse(id));
     const full = `${MAX_DUE} requests have no answer yet`;
-    if (id !== null && !hasRoom()) return refuse(gateFailure('VERIFIER_UNAVAILABLE', 'mcp', full), message);
+    if (id !== null && !hasRoom()) return refuse(gateFailure('VERIFIER_UNAVAILABLE', 'mcp', full));
     const reason = `the line is longer than DRS_MAX_BODY_BYTES (${maxBytes})`;
     const asked: LoggedRequest & Traced = {
       ...({ endpoint: 'gate', status: null, startedAt: performance.now() } as const),
@@ -60,62 +50,44 @@ export function stdioGuard({ decider, tracing, maxBytes, dropped }: StdioGuardPa
       findFault: ({ root_principal }) => tasks.findFault(message?.value ?? {}, root_principal),
     });
     tracing?.record(asked, performance.now() - asked.startedAt);
-    if (decision.kind === 'deny') return answer(decision.code, decision.response, message);
-    let context: GateContext | null = null;
+    if (decision.kind === 'deny') return answer((decision.response.body as RpcRefusal).error, message);
     let handedOn: HandedOn | null = null;
-    if (decision.kind === 'allow') {
-      context = wholeContextOf(decision);
-      handedOn = { context, token: decision.token };
-    } else if (decision.observed !== undefined) handedOn = { observed: decision.observed };
+    if (decision.kind === 'allow') handedOn = { context: wholeContextOf(decision), token: decision.token };
+    else if (decision.observed !== undefined) handedOn = { observed: decision.observed };
     const forwarded = lineOf(text, handedOn);
-    if (forwarded === null) return refuse('the message nests too deep', message);
-    const given = JSON.stringify(message?.params['requestId'] ?? null);
-    if (message?.method === CANCELLED && due.has(given)) cancelled.add(given);
-    if (id !== null && context !== null) due.set(key, context);
+    if (forwarded === null) return invalid('the message nests too deep');
+    const given = due.get(JSON.stringify(message?.params['requestId'] ?? null));
+    if (message?.method === CANCELLED && given !== undefined) given.isCancelled = true;
+    if (id !== null && handedOn !== null && 'context' in handedOn)
+      due.set(key, { context: handedOn.context, isCancelled: false });
     return { kind: 'send', bytes: Buffer.from(forwarded) };
   }
 
-  function read(line: Buffer): Buffer {
-    if (due.size === 0) return line;
+  /** Settles the calls that a line of the server answers. */
+  function hear(line: Buffer): void {
+    if (due.size === 0) return;
     const value = readBytes(line);
-    for (const item of Array.isArray(value) ? value : [value]) settle(item);
-    return line;
+    for (const message of Array.isArray(value) ? value : [value]) {
+      if (!isJsonObject(message) || Object.hasOwn(message, 'method')) continue;
+      const id = JSON.stringify(message['id']);
+      const context = due.get(id)?.context;
+      due.delete(id);
+      if (context?.command === MCP_COMMAND) tasks.record(message['result'], context.root_principal);
+    }
   }
 
   function hasRoom(): boolean {
-    for (const id of cancelled) {
-      if (due.size < MAX_DUE) break;
-      cancelled.delete(id);
-      due.delete(id);
-    }
+    if (due.size >= MAX_DUE) for (const [id, { isCancelled }] of due) if (isCancelled) due.delete(id);
     return due.size < MAX_DUE;
   }
 
-  /** @param why a text says why it is no message */
-  function refuse(why: GateFailure | string, message: Message | null): Outcome {
-    const failure = typeof why === 'string' ? gateFailure('INVALID_JSONRPC', 'mcp', why) : why;
-    const denial = denied({ protocol: 'mcp', id: null, requested: null }, failure);
-    return answer(failure.code, responseTo(denial), message);
-  }
-
   /** Answers with an error; not to a notification, which has no answer. */
-  function answer(code: string, response: GateResponse, message: Message | null): Outcome {
+  function answer(error: RpcError, message: Message | null): Outcome {
     const isNotification = message?.method !== undefined && !Object.hasOwn(message.value, 'id');
-    if (isNotification) dropped(code);
-    return { kind: 'answer', line: isNotification ? null : lineOfAnswer(response, message) };
+    return { kind: 'answer', line: isNotification ? null : errorLine(idTextOf(message), error) };
   }
 
-  /** Ends what is due, if this is its answer. */
-  function settle(message: unknown): void {
-    if (!isJsonObject(message) || Object.hasOwn(message, 'method')) return;
-    const id = JSON.stringify(message['id']);
-    const found = due.get(id);
-    due.delete(id);
-    cancelled.delete(id);
-    if (found?.command === MCP_COMMAND) tasks.record(message['result'], found.root_principal);
-  }
-
-  return { maxBytes, decide, read } satisfies Hook;
+  return { maxBytes, decide, hear } satisfies Hook;
 }
 
 /** What the server gets; `null` if that cannot be written. */
@@ -128,10 +100,4 @@ function lineOf(text: string, handedOn: HandedOn | null): string | null {
     if (error instanceof RangeError) return null;
     throw error;
   }
-}
-
-/** An answer; where the gate has not read the id, with that of the message. */
-function lineOfAnswer({ body }: GateResponse, message: Message | null): string {
-  const { id, error } = body as RpcRefusal;
-  return `{"jsonrpc":"2.0","id":${id === null ? idTextOf(message) : JSON.stringify(id)},"error":${JSON.stringify(error)}}`;
 }

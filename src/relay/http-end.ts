@@ -1,4 +1,4 @@
-import { createParser, type EventSourceMessage } from 'eventsource-parser';
+import { createParser, type EventSourceMessage, type ParseError } from 'eventsource-parser';
 import type { IncomingMessage } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { BUNDLE_HEADER, MAX_HEADER_BUNDLE } from '../gate/carriers.js';
@@ -21,19 +21,7 @@ import {
   TRANSPORT_ERROR,
   type Message,
 } from './message.js';
-import { type Outcome, type Sent, type ServerEnd } from './pump.js';
-
-/** What the way to an HTTP server needs. */
-export interface HttpEndOptions {
-  readonly target: HttpTarget;
-  /** More headers of each request, such as `Authorization`, by names in lower case. */
-  readonly headers: Readonly<Record<string, string>>;
-  readonly say: Say;
-  /** Tells the operator something. */
-  readonly note: (message: string) => void;
-  /** Aborts when this process is told to end. */
-  readonly stop: AbortSignal;
-}
+import type { Outcome, Send, Sent } from './pump.js';
 
 /** The most requests that are unanswered at a time, and bytes in them. */
 const MAX_IN_FLIGHT = 256;
@@ -44,9 +32,8 @@ const MAX_RESUMES = 5;
 const NOTIFICATION_MS = 5000;
 /** How long to wait for answers after the host has sent its last message. */
 const LAST_ANSWERS_MS = 30_000;
-/** How long a server may keep a stream open on which it has answered. */
-const LAST_EVENTS_MS = 1000;
-const DELETE_MS = 2000;
+/** How long a server may take to end: a stream on which it has answered, or a session. */
+const ENDING_MS = 1000;
 const [MIN_RETRY_MS, FIRST_RETRY_MS, MAX_RETRY_MS] = [100, 1000, 30_000];
 const MAX_SHOWN = 200;
 const INITIALIZE = 'initialize';
@@ -56,88 +43,87 @@ const CANCELLED = 'notifications/cancelled';
 /** The headers that the server wants to see again in each request, in the versions before 2026-07-28. */
 type Session = Partial<Record<'mcp-session-id' | 'mcp-protocol-version', string>>;
 
-/** A request that has no answer yet. */
-interface Pending {
-  readonly message: Message;
-  readonly controller: AbortController;
-  /** Whether this relay has asked, so that the client does not hear the answer. */
-  readonly isOurs: boolean;
-  isAnswered: boolean;
-}
-
-/** An answer of the server that is none to the request. */
-type Failed = readonly [response: IncomingMessage, text: string | null];
-
 /**
  * The way to a server that speaks Streamable HTTP: each message of the host becomes a POST, and what the server answers
  * becomes lines. To the server this is the client: it keeps the session, and begins it again where the server has lost it.
+ *
+ * @param ownHeaders more headers of each request, such as `Authorization`, by names in lower case
+ * @param note tells the operator something
  */
-export function httpEnd({ target, headers: ownHeaders, say, note, stop }: HttpEndOptions): ServerEnd {
-  /** The requests of the client, and when they are done. */
-  const requests = new Map<Pending, Promise<void>>();
+export function httpEnd(
+  target: HttpTarget,
+  ownHeaders: Readonly<Record<string, string>>,
+  say: Say,
+  note: (message: string) => void,
+) {
+  /** The requests of the client that have no answer yet. */
+  const requests = new Map<Message, { readonly done: Promise<void>; readonly abort: () => void }>();
   /** Ends the stream of the server's own messages, and all requests. */
   const closing = new AbortController();
   let current: Session = {};
   /** The last `initialize`. */
   let handshake: { readonly message: Message; readonly sent: Sent } | null = null;
   let renewing: Promise<void> | null = null;
+  let closed: Promise<void> | null = null;
 
-  async function send(sent: Sent, message: Message | null, again: () => Promise<Outcome>): Promise<void> {
+  const send: Send = async (sent, message, again) => {
     const refuse = (code: number, what: string) =>
-      say(errorLine(idTextOf(message), code, `${what}: it was not sent`));
+      say(errorLine(idTextOf(message), { code, message: `${what}: it was not sent` }));
     await renewing?.catch(() => undefined);
     if (message === null)
       return readBytes(sent.bytes) === undefined
         ? refuse(PARSE_ERROR, 'a line is not JSON')
-        : refuse(INVALID_REQUEST, 'a message is not an object (a batch, for example)');
+        : refuse(INVALID_REQUEST, 'a message is no object (a batch, for example)');
     if (message.id === null) return notify(message, sent);
-    const sizes = [...requests.keys()].map((pending) => pending.message.bytes.length);
-    const bytes = sizes.reduce((sum, length) => sum + length, message.bytes.length);
-    if (sizes.length >= MAX_IN_FLIGHT || bytes > MAX_BYTES_IN_FLIGHT)
-      return refuse(TRANSPORT_ERROR, `${sizes.length} requests have no answer yet`);
+    const bytes = [...requests.keys(), message].reduce((sum, one) => sum + one.bytes.length, 0);
+    if (requests.size >= MAX_IN_FLIGHT || bytes > MAX_BYTES_IN_FLIGHT)
+      return refuse(TRANSPORT_ERROR, `${requests.size} requests have no answer yet`);
     const isHandshake = message.method === INITIALIZE;
     if (isHandshake) {
       handshake = { message, sent };
       // What this client had is over: neither its id nor its version are known to the server that answers.
       await endSession();
     }
-    const pending = { message, controller: new AbortController(), isOurs: false, isAnswered: false };
-    const done = request(pending, sent, again).finally(() => requests.delete(pending));
-    requests.set(pending, done);
+    const controller = new AbortController();
+    const done = request(message, sent, controller.signal, again).finally(() => requests.delete(message));
+    requests.set(message, { done, abort: () => controller.abort() });
     // What comes next needs the session and the version.
     return isHandshake ? done : undefined;
-  }
+  };
 
-  /** Waits for the last answers, unless this process is told to end, then ends the session. */
+  /** Waits for the last answers, then ends the session. */
   async function end(): Promise<void> {
     // These do not end by themselves.
-    for (const { message, isAnswered, controller } of requests.keys())
-      if (isAnswered || message.method === LISTEN) controller.abort();
-    const waiting = delay(LAST_ANSWERS_MS, null, { ref: false, signal: stop }).catch(() => null);
-    await Promise.race([Promise.all(requests.values()), waiting]);
+    for (const [{ method }, { abort }] of requests) if (method === LISTEN) abort();
+    const answered = Promise.all([...requests.values()].map(({ done }) => done));
+    await Promise.race([answered, delay(LAST_ANSWERS_MS, null, { ref: false })]);
+    await close();
+  }
+
+  /** Ends what is under way, and the session. */
+  function close(): Promise<void> {
     closing.abort();
-    await endSession();
-    target.close();
+    return (closed ??= endSession().then(target.close));
   }
 
   async function endSession(): Promise<void> {
     const ended = current;
     current = {};
     if (!('mcp-session-id' in ended)) return;
-    const outgoing = { method: 'DELETE', headers: headersOf(ended) };
-    const asked = target.exchange({ ...outgoing, signal: AbortSignal.timeout(DELETE_MS) });
-    (await asked.catch(() => null))?.resume();
+    const headers = headersOf(ended, '*/*');
+    const signal = AbortSignal.timeout(ENDING_MS);
+    (await target.exchange({ method: 'DELETE', headers, signal }).catch(() => null))?.resume();
   }
 
   /** Sends a notification or a response. The messages after it wait until the server has taken it. */
   async function notify(message: Message, sent: Sent): Promise<void> {
-    const isCancelled = ({ message: { id } }: Pending) => id === message.params['requestId'];
-    const cancelled = message.method === CANCELLED ? [...requests.keys()].find(isCancelled) : undefined;
+    const given = message.method === CANCELLED ? message.params['requestId'] : undefined;
+    const [cancelled, pending] = [...requests].find(([{ id }]) => id === given) ?? [];
     // From version 2026-07-28 on, a client cancels by closing the stream.
-    if (cancelled === undefined || versionOf(cancelled.message) === null)
+    if (cancelled === undefined || versionOf(cancelled) === null)
       await Promise.race([postOne(message, sent), delay(NOTIFICATION_MS, null, { ref: false })]);
     // Servers send no answer to a request that was cancelled, and may leave its stream open.
-    cancelled?.controller.abort();
+    pending?.abort();
   }
 
   async function postOne(message: Message, sent: Sent): Promise<void> {
@@ -155,22 +141,27 @@ export function httpEnd({ target, headers: ownHeaders, say, note, stop }: HttpEn
   }
 
   /** Sends a request, and says what the server answers. */
-  async function request(pending: Pending, sent: Sent, again: () => Promise<Outcome>): Promise<void> {
-    const { message, controller } = pending;
+  async function request(
+    message: Message,
+    sent: Sent,
+    cancelling: AbortSignal,
+    again: () => Promise<Outcome>,
+  ): Promise<void> {
+    const signal = AbortSignal.any([cancelling, closing.signal]);
     const session = current;
     try {
-      let failed = await ask(pending, session, sent);
-      if (failed !== null && 'mcp-session-id' in session && isLost(failed)) {
+      let failed = await ask(message, sent, session, signal, say);
+      if (failed?.isLost === true && 'mcp-session-id' in session) {
         await renew(session);
         // Once: what is lost again at once was never kept. A gate before the server may have used the bundle up.
         const outcome = await again();
         if (outcome.kind === 'answer') await say(outcome.line ?? '');
-        failed = outcome.kind === 'answer' ? null : await ask(pending, current, outcome);
+        failed = outcome.kind === 'answer' ? null : await ask(message, outcome, current, signal, say);
       }
-      if (failed !== null) await say(failureLine(message, sent, failed));
+      if (failed !== null) await say(failed.line);
     } catch (error) {
-      if (controller.signal.aborted || closing.signal.aborted) return;
-      await say(errorLine(idTextOf(message), TRANSPORT_ERROR, (error as Error).message));
+      const failure = { code: TRANSPORT_ERROR, message: (error as Error).message };
+      if (!signal.aborted) await say(errorLine(idTextOf(message), failure));
     }
   }
 
@@ -182,22 +173,33 @@ export function httpEnd({ target, headers: ownHeaders, say, note, stop }: HttpEn
 
   async function initializeAgain(): Promise<void> {
     if (handshake === null) throw new Error('the server has lost the session');
-    const { message, sent } = handshake;
     const session: Session = {};
-    const pending = { message, controller: new AbortController(), isOurs: true, isAnswered: false };
-    const failed = await ask(pending, session, sent);
-    if (failed !== null)
-      throw new Error(`the server has lost the session, and refuses a new one with ${failed[0].statusCode}`);
+    // The client has heard the answer to its own one.
+    const hear = () => Promise.resolve();
+    const failed = await ask(handshake.message, handshake.sent, session, closing.signal, hear);
+    if (failed !== null) throw new Error('the server has lost the session, and refuses a new one');
     current = session;
     const bytes = Buffer.from(JSON.stringify({ jsonrpc: '2.0', method: INITIALIZED }));
     await postOne(messageOf(bytes) as Message, { kind: 'send', bytes });
     note('the server had lost the session: a new one was begun');
   }
 
-  /** Sends a request, and reads the messages with which the server answers; what else it answers is returned. */
-  async function ask(pending: Pending, session: Session, sent: Sent): Promise<Failed | null> {
-    const { message, controller } = pending;
-    const signal = AbortSignal.any([controller.signal, closing.signal]);
+  /** Sends a request, and has the messages heard with which the server answers; what else it answers is returned. */
+  async function ask(
+    message: Message,
+    sent: Sent,
+    session: Session,
+    signal: AbortSignal,
+    hear: Say,
+  ): Promise<{ readonly line: string; readonly isLost: boolean } | null> {
+    const take = async (text: string) => {
+      const answer = answerIn(readJson(text), message.id);
+      const { protocolVersion } = isJsonObject(answer?.['result']) ? answer['result'] : {};
+      if (message.method === INITIALIZE && typeof protocolVersion === 'string')
+        session['mcp-protocol-version'] = protocolVersion;
+      await hear(oneLine(text));
+      return answer !== undefined;
+    };
     const response = await post(session, message, sent, signal);
     const { statusCode: status = 0, headers } = response;
     const { 'content-encoding': coding = 'identity', 'mcp-session-id': id } = headers;
@@ -208,39 +210,30 @@ export function httpEnd({ target, headers: ownHeaders, say, note, stop }: HttpEn
     const isGood = status >= 200 && status < 300;
     if (isGood && message.method === INITIALIZE && id !== undefined) session['mcp-session-id'] = String(id);
     if (isGood && typeOf(response) === 'text/event-stream') {
-      const isOver = (failures: number, isResumable: boolean) =>
-        pending.isAnswered || !isResumable || failures === MAX_RESUMES;
-      const takeEvent = async (data: string, from: IncomingMessage) => {
-        await take(data, pending, session);
-        if (pending.isAnswered) setTimeout(() => from.destroy(), LAST_EVENTS_MS).unref();
-      };
-      await follow(response, session, signal, isOver, takeEvent);
-      if (pending.isAnswered || signal.aborted) return null;
+      if ((await follow(response, session, signal, take, true)) === 'taken') return null;
       throw new Error('the connection ended before the answer; the server may have done what was asked');
     }
     const text = await readAtMost(response, MAX_MESSAGE_BYTES);
-    if (!isGood || typeOf(response) !== 'application/json' || readJson(text) === undefined)
-      return [response, text];
-    await take(text ?? '', pending, session);
-    return null;
+    if (isGood && typeOf(response) === 'application/json' && readJson(text) !== undefined) {
+      await take(text ?? '');
+      return null;
+    }
+    // Some servers say with 400 that they do not know the session.
+    const isLost = status === 404 || (status === 400 && /\bsession\b/i.test(text ?? ''));
+    return { line: failureLine(message, sent, response, text), isLost };
   }
 
   /** Reads what the server sends by itself, while the session lasts and the server has such a stream. */
   async function readServerStream(session: Session): Promise<void> {
     const { signal } = closing;
-    const seen = { hasOpened: false };
-    const isOver = (failures: number) => {
-      seen.hasOpened ||= failures === 0;
-      // Whether it can be reached counts: balancers cut streams in which nothing is said.
-      if (failures === MAX_RESUMES) note('the server cannot be reached: its own messages come when it can');
-      return current !== session;
-    };
+    const take = (data: string) => say(oneLine(data)).then(() => false);
     try {
-      const status = await follow(null, session, signal, isOver, (data) => say(oneLine(data)));
-      // Where the stream was there, it is the session that is not. Not every server has one.
-      if (status !== null && seen.hasOpened) await renew(session);
-      else if (status !== null && status !== 405)
-        note(`the server's own messages do not come: it answered with ${status}`);
+      const first = await resume(session, '', signal);
+      if (typeof first !== 'number') {
+        // Where the stream was there, it is the session that is not.
+        if (typeof (await follow(first, session, signal, take, false)) === 'number') await renew(session);
+        // Not every server has one.
+      } else if (first !== 405) note(`the server's own messages do not come: it answered with ${first}`);
     } catch (error) {
       if (!signal.aborted) note((error as Error).message);
     }
@@ -249,29 +242,49 @@ export function httpEnd({ target, headers: ownHeaders, say, note, stop }: HttpEn
   /**
    * Reads a stream of events, and asks for more of it where it breaks off.
    *
-   * @param first its beginning; `null`: it is asked for
-   * @param isOver after each try: how many were in vain in a row, and whether it can be continued where it broke off
-   * @returns the status with which the server refuses more; `null` if it does not
+   * @param take returns whether this was the last that is wanted
+   * @param isOfRequest whether it is worth nothing without its rest: then that is asked for only a few times in a row in vain,
+   *   and only where it broke off; else as long as the session lasts
+   * @returns what ended it; a number is the status with which the server refuses more
    */
   async function follow(
     first: IncomingMessage | null,
     session: Session,
     signal: AbortSignal,
-    isOver: (failures: number, isResumable: boolean) => boolean,
-    takeEvent: (data: string, from: IncomingMessage) => Promise<void>,
-  ): Promise<number | null> {
-    let lastEventId = '';
-    let retryMs = FIRST_RETRY_MS;
-    let response = first ?? (await resume(session, lastEventId, signal));
+    take: (data: string) => Promise<boolean>,
+    isOfRequest: boolean,
+  ): Promise<number | 'taken' | 'over'> {
+    let [lastEventId, retryMs, response] = ['', FIRST_RETRY_MS, first as IncomingMessage | number | null];
     for (let failures = 0; typeof response !== 'number';) {
       failures = response === null ? failures + 1 : 0;
-      const events = response === null ? [] : eventsOf(response, (ms) => (retryMs = ms));
-      for await (const { id = '', event = 'message', data } of events) {
-        if (id !== '') lastEventId = id;
-        if (event === 'message' && data !== '') await takeEvent(data, response as IncomingMessage);
+      const events: EventSourceMessage[] = [];
+      const onRetry = (ms: number) => (retryMs = ms);
+      const parser = createParser({ ...EVENT_LIMIT, onRetry, onEvent: (event) => events.push(event) });
+      const decoder = new TextDecoder();
+      try {
+        // It is read only as fast as the events are taken.
+        for await (const chunk of response?.iterator({ destroyOnReturn: false }) ?? []) {
+          parser.feed(decoder.decode(chunk as Buffer, { stream: true }));
+          for (const { id = '', event = 'message', data } of events.splice(0)) {
+            if (id !== '') lastEventId = id;
+            if (event === 'message' && data !== '' && (await take(data))) return 'taken';
+          }
+        }
+      } catch (error) {
+        // A connection has broken: what was to come is asked for again, if the stream can be continued.
+        if (error instanceof RangeError) throw error;
+      } finally {
+        // Where the server ends the stream after its answer, the connection serves the next request.
+        const ended = response?.resume();
+        setTimeout(() => ended?.destroy(), ENDING_MS).unref();
       }
-      if (isOver(failures, lastEventId !== '')) return null;
-      await delay(waitBefore(retryMs, failures), null, { signal });
+      // Whether it can be reached counts: balancers cut streams in which nothing is said.
+      const isUnreachable = failures === MAX_RESUMES;
+      if (isUnreachable) note('the server cannot be reached: what it says comes when it can');
+      if (isOfRequest ? isUnreachable || lastEventId === '' : current !== session) return 'over';
+      // A server that says 0 must not be asked without a pause.
+      const waitMs = Math.max(retryMs, MIN_RETRY_MS) * 2 ** failures;
+      await delay(Math.min(waitMs, MAX_RETRY_MS), null, { signal });
       response = await resume(session, lastEventId, signal);
     }
     return response;
@@ -280,22 +293,17 @@ export function httpEnd({ target, headers: ownHeaders, say, note, stop }: HttpEn
   /** Continues a stream after its last event; the status if the server says that it does not, `null` if it says nothing. */
   async function resume(session: Session, lastEventId: string, signal: AbortSignal) {
     const last = lastEventId === '' ? {} : { 'last-event-id': lastEventId };
-    const headers = { ...headersOf(session), accept: 'text/event-stream', ...last };
-    const asked = target.exchange({ method: 'GET', headers, signal });
-    const response = await asked.catch(() => null);
+    const headers = { ...headersOf(session, 'text/event-stream'), ...last };
+    const response = await target.exchange({ method: 'GET', headers, signal }).catch(() => null);
     const { statusCode: status = 503 } = response ?? {};
     if (response !== null && status === 200 && typeOf(response) === 'text/event-stream') return response;
     response?.resume();
     return status >= 500 || status === 429 ? null : status;
   }
 
-  function post(session: Session, message: Message, { bytes, bundle = '' }: Sent, signal: AbortSignal) {
-    // A carriage return before the line feed belongs to the end of the line.
-    const body = bytes.at(-1) === 0x0d ? bytes.subarray(0, -1) : bytes;
-    const headers: Record<string, string> = {
-      ...{ ...headersOf(session), 'content-length': String(body.length) },
-      ...{ 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
-    };
+  function post(session: Session, message: Message, { bytes: body, bundle = '' }: Sent, signal: AbortSignal) {
+    const headers = headersOf(session, 'application/json, text/event-stream');
+    headers['content-type'] = 'application/json';
     const version = versionOf(message);
     if (version !== null && message.method !== undefined) {
       headers['mcp-protocol-version'] = version;
@@ -304,74 +312,27 @@ export function httpEnd({ target, headers: ownHeaders, say, note, stop }: HttpEn
       if (typeof name === 'string') headers['mcp-name'] = encodeNameHeader(name);
     }
     if (bundle !== '' && bundle.length <= MAX_HEADER_BUNDLE) headers[BUNDLE_HEADER] = bundle;
-    return target.exchange({ method: 'POST', headers, body, signal }).catch((error: unknown) => {
-      const why = (error as Error).message;
-      throw new Error(`cannot reach ${target.url.origin}: ${why}; start it, or correct --to`);
-    });
+    return target.exchange({ method: 'POST', headers, signal }, body);
   }
 
-  function headersOf(session: Session): Record<string, string> {
-    return { ...ownHeaders, 'accept-encoding': 'identity', ...session };
+  function headersOf(session: Session, accept: string): Record<string, string> {
+    return { ...ownHeaders, 'accept-encoding': 'identity', accept, ...session };
   }
 
-  /** Passes on a message of the server, and takes from it what must be known. */
-  async function take(text: string, pending: Pending, session: Session): Promise<void> {
-    const { message, isOurs } = pending;
-    const answer = answerIn(readJson(text), message.id);
-    if (answer !== undefined) {
-      pending.isAnswered = true;
-      const { protocolVersion: version } = isJsonObject(answer['result']) ? answer['result'] : {};
-      if (message.method === INITIALIZE && isVersion(version)) session['mcp-protocol-version'] = version;
-      if (isOurs) return;
-    }
-    await say(oneLine(text));
-  }
-
-  return { send, end };
+  return { send, end, close };
 }
 
-/**
- * How long to wait for the rest of a stream, after so many tries in vain. A server that says 0 must not be asked without a
- * pause.
- */
-export function waitBefore(retryMs: number, failures: number): number {
-  return Math.min(Math.max(retryMs, MIN_RETRY_MS) * 2 ** failures, MAX_RETRY_MS);
-}
-
-/**
- * The events of a stream until it ends or breaks. It is read only as fast as they are taken.
- *
- * @throws RangeError if one is too large
- */
-async function* eventsOf(response: IncomingMessage, onRetry: (ms: number) => void) {
-  const events: EventSourceMessage[] = [];
-  const parser = createParser({
-    ...{ onRetry, maxBufferSize: MAX_MESSAGE_BYTES, onEvent: (event) => events.push(event) },
-    onError: ({ type }) => {
-      // Others are fields that are not known, which clients ignore.
-      if (type === 'max-buffer-size-exceeded')
-        throw new RangeError(`the server sent an event of more than ${MAX_MESSAGE_BYTES} characters`);
-    },
-  });
-  const decoder = new TextDecoder();
-  try {
-    for await (const chunk of response as AsyncIterable<Buffer>) {
-      parser.feed(decoder.decode(chunk, { stream: true }));
-      yield* events.splice(0);
-    }
-  } catch (error) {
-    // A connection has broken: what was to come is asked for again, if the stream can be continued.
-    if (error instanceof RangeError) throw error;
-  }
-}
+const EVENT_LIMIT = {
+  maxBufferSize: MAX_MESSAGE_BYTES,
+  onError: ({ type }: ParseError) => {
+    // Others are fields that are not known, which clients ignore.
+    if (type === 'max-buffer-size-exceeded')
+      throw new RangeError(`the server sent an event of more than ${MAX_MESSAGE_BYTES} characters`);
+  },
+};
 
 /** A JSON text in one line. A line end in JSON is always between two tokens, where a space means the same. */
 const oneLine = (json: string) => json.replaceAll(/[\r\n]/g, ' ');
-
-/** Whether a server says that it does not know the session. Some say so with 400. */
-function isLost([{ statusCode: status }, text]: Failed): boolean {
-  return status === 404 || (status === 400 && /\bsession\b/i.test(text ?? ''));
-}
 
 const typeOf = ({ headers: { 'content-type': type = '' } }: IncomingMessage) =>
   type.replace(/;.*/, '').trim().toLowerCase();
@@ -380,34 +341,25 @@ const typeOf = ({ headers: { 'content-type': type = '' } }: IncomingMessage) =>
 function versionOf({ params }: Message): string | null {
   const meta = params['_meta'];
   const version = isJsonObject(meta) ? meta[VERSION_META] : undefined;
-  return isVersion(version) ? version : null;
-}
-
-/** Whether a value can be the version of a protocol in a header. */
-function isVersion(value: unknown): value is string {
-  return typeof value === 'string' && /^[\w.-]+$/.test(value);
+  return typeof version === 'string' ? version : null;
 }
 
 /** The JSON-RPC error for a request that the server has not answered as it should: its own one, if it sent one. */
-function failureLine(message: Message, sent: Sent, [response, text]: Failed): string {
+function failureLine(message: Message, sent: Sent, response: IncomingMessage, text: string | null): string {
   const { statusCode: status = 0, headers } = response;
+  const { location, 'content-type': type = 'no content type' } = headers;
   const value = status < 300 ? undefined : readJson(text);
-  const idText = idTextOf(message);
   // The gate does not know the id of a request that it did not read.
   const error = (answerIn(value, message.id) ?? answerIn(value, null))?.['error'];
-  if (isJsonObject(error)) return `{"jsonrpc":"2.0","id":${idText},"error":${JSON.stringify(error)}}`;
+  if (isJsonObject(error)) return errorLine(idTextOf(message), error);
   const signed = sent.bundle === undefined ? '' : `, with their signature ${sizeOf(sent.bytes.length)}`;
-  const size = status === 413 ? ` (your arguments are ${sizeOf(message.bytes.length)}${signed})` : '';
-  const said = (text ?? '') === '' ? '' : `: ${text?.slice(0, MAX_SHOWN)}`;
-  const location = JSON.stringify((headers.location ?? 'another address').slice(0, MAX_SHOWN));
-  const type = headers['content-type'] ?? 'no content type';
-  const reason =
-    status === 401
-      ? 'the server wants to know who calls (401): give it a token with --header-env "Authorization: <variable>"'
-      : status >= 300 && status < 400
-        ? `the server redirects to ${location}, which is not followed: name that address with --to, if you trust it`
-        : status < 300
-          ? `the server answered with ${type}, which is not a JSON-RPC answer`
-          : `the server answered with ${status}${size}${said}`;
-  return errorLine(idText, TRANSPORT_ERROR, reason, { status });
+  const hints: Readonly<Record<number, string>> = {
+    401: ': give it a token with --header-env "Authorization: <variable>"',
+    413: ` (your arguments are ${sizeOf(message.bytes.length)}${signed})`,
+  };
+  const moved = `, and redirects to ${JSON.stringify(location?.slice(0, MAX_SHOWN))}, which is not followed: name that address with --to, if you trust it`;
+  const said = `: ${text?.slice(0, MAX_SHOWN) ?? ''}`;
+  const what = status < 300 ? ` and ${type}, which is not a JSON-RPC answer` : said.length > 2 ? said : '';
+  const reason = `the server answered with ${status}${hints[status] ?? ''}${location === undefined ? what : moved}`;
+  return errorLine(idTextOf(message), { code: TRANSPORT_ERROR, message: reason, data: { status } });
 }

@@ -19,13 +19,10 @@ import { PerClientSlots } from '../service/load/per-client-slots.js';
 import { endGracefully } from '../service/main.js';
 import { openTracing } from '../service/observe/tracing.js';
 import { limitOf } from '../service/routes/table.js';
-import { answerHeaders, httpTarget, requestHeaders, type HttpTarget } from './http-target.js';
+import { httpTarget, isOfRequest, passedHeaders, type HttpTarget } from './http-target.js';
 import type { Destination } from './destination.js';
 
 const POLL_MS = 10;
-
-/** A status, and a body in JSON. */
-export type OwnAnswer = Pick<Answer, 'status'> & { readonly body: string };
 
 /** A request that is sent on. */
 export interface Forwarded {
@@ -35,12 +32,12 @@ export interface Forwarded {
   /** Whether a further header of the client is left out, by its name in lower case. */
   readonly isLeftOut?: (name: string) => boolean;
   readonly body: Buffer | null;
-  /** Looks at the head of the answer. What it returns is sent instead. */
-  readonly onAnswer?: (answer: IncomingMessage) => Promise<OwnAnswer | null>;
+  /** Looks at the head of the answer, and may read it. The JSON that it returns is sent instead, with 200. */
+  readonly onAnswer?: (answer: IncomingMessage) => Promise<string | null>;
 }
 
 /** What decides on the requests of a listener, which sends on what it lets pass. */
-export type MakeJudge = (core: Core, forwarder: Forwarder, refusalOf: Judge['refusalOf']) => Judge<Incoming>;
+export type MakeJudge = (core: Core, forwarder: Forwarder) => Judge<Incoming>;
 
 type Forwarder = ReturnType<typeof forwarderTo>;
 
@@ -52,82 +49,73 @@ function forwarderTo(
   { configuration, log }: HttpRelayParts,
 ) {
   const { url } = target;
-  const exchange = async (
-    { method = 'GET', rawHeaders, headers: { host = '', origin } }: IncomingMessage,
-    response: ServerResponse,
-    { path, set, isLeftOut = () => false, body, onAnswer }: Forwarded,
-    onSent: () => void,
-  ) => {
-    const gone = new AbortController();
-    response.once('close', () => gone.abort());
-    // A page of this listener is no page of the server's, which would refuse it.
-    const isOwnPage = origin !== undefined && /^https?:\/\/(.*)$/.exec(origin)?.[1] === host;
-    const ours = new Set(Object.keys(set).map((name) => name.toLowerCase()));
-    if (isOwnPage) ours.add('origin');
-    try {
-      const headers = [
-        ...['Host', url.host],
-        ...requestHeaders(rawHeaders, (name) => ours.has(name) || isLeftOut(name)),
-        ...(body === null && !method.startsWith('P') ? [] : ['Content-Length', String(body?.length ?? 0)]),
-        ...Object.entries(set).flat(),
-      ];
-      const answer = await target
-        .exchange({ method, headers, body, signal: gone.signal }, path)
-        .finally(onSent);
-      const own = (await onAnswer?.(answer)) ?? null;
-      if (own !== null) {
-        answer.destroy();
-        end(response, own);
-        return;
-      }
-      const sent = answerHeaders(answer.rawHeaders);
-      if (gatekeeper.isLeaving) sent.push('Connection', 'close');
-      response.writeHead(answer.statusCode ?? 502, answer.statusMessage, sent);
-      // An event stream begins at once, also without an event. `flushHeaders` would write headers as UTF-8.
-      response.write(Buffer.alloc(0));
-      await pipeline(answer, response);
-    } catch (err) {
-      if (!gone.signal.aborted) log.warn({ err, server: url.origin }, 'the server did not answer');
-      const outcome = (err as Error).cause === 'not sent' ? 'was not executed' : 'may have been executed';
-      const error = `the server behind this one did not answer. The call ${outcome}; to repeat it, sign it anew`;
-      if (gone.signal.aborted || response.headersSent) response.destroy();
-      else end(response, { status: 502, body: JSON.stringify({ error }) });
-    }
-  };
   return {
-    /** Number of requests that are not answered whole. */
-    open: 0,
     /** Whether there is room for a request: a server may take minutes, and an event stream hours. */
     hasRoom({ client }: Incoming, ticket: Ticket | null, bytes: number): boolean {
       return slots.hasFor(client) && ticket?.canGrow(bytes) !== false;
     },
     /** Settled when the body is sent, or cannot be. The answer of the server may then take any time. */
-    async send(incoming: Incoming, ticket: Ticket, forwarded: Forwarded): Promise<Answer | null> {
+    async send(
+      incoming: Incoming,
+      ticket: Ticket,
+      { path, set, isLeftOut = () => false, body, onAnswer }: Forwarded,
+    ): Promise<Answer | null> {
       const { client } = incoming;
       // It waits for no verdict any more.
       ticket.release();
       const hasSlot = slots.take(client);
-      const wire = hasSlot && ticket.grow(forwarded.body?.length ?? 0) ? incoming.handOver() : null;
+      const wire = hasSlot && ticket.grow(body?.length ?? 0) ? incoming.handOver() : null;
       if (!(wire instanceof NodeWire)) {
         // Others have taken the room meanwhile, or the client has gone.
         if (hasSlot) slots.give(client);
         return answerTo('overloaded', configuration);
       }
       const { request, response } = wire.handOver();
-      this.open++;
-      await new Promise<void>((resolve) => {
-        void exchange(request, response, forwarded, resolve).finally(() => {
-          this.open--;
-          slots.give(client);
-          resolve();
-        });
+      const gone = new AbortController();
+      response.once('close', () => {
+        gone.abort();
+        slots.give(client);
       });
+      const { method = 'GET', rawHeaders, headers: given } = request;
+      // A page of this listener is no page of the server's, which would refuse it.
+      const isOwnPage = given.origin?.replace(/^https?:\/\//, '') === given.host;
+      const ours = new Set(Object.keys(set).map((name) => name.toLowerCase()));
+      if (isOwnPage) ours.add('origin');
+      const headers = [
+        ...['Host', url.host],
+        ...passedHeaders(rawHeaders, (name) => isOfRequest(name) || ours.has(name) || isLeftOut(name)),
+        ...(body === null && !method.startsWith('P') ? [] : ['Content-Length', String(body?.length ?? 0)]),
+        ...Object.entries(set).flat(),
+      ];
+      const asked = target.exchange({ method, headers, path, signal: gone.signal }, body);
+      const passOn = async () => {
+        const answer = await asked;
+        const own = (await onAnswer?.(answer)) ?? null;
+        if (own !== null) {
+          end(response, 200, own);
+          return;
+        }
+        const sent = passedHeaders(answer.rawHeaders, () => false);
+        if (gatekeeper.isLeaving) sent.push('Connection', 'close');
+        response.writeHead(answer.statusCode ?? 502, answer.statusMessage, sent);
+        // An event stream begins at once, also without an event. `flushHeaders` would write headers as UTF-8.
+        response.write(Buffer.alloc(0));
+        await pipeline(answer, response);
+      };
+      passOn().catch((err: unknown) => {
+        if (!gone.signal.aborted) log.warn({ err, server: url.origin }, 'the server did not answer');
+        const outcome = (err as Error).cause === 'not sent' ? 'was not executed' : 'may have been executed';
+        const error = `the server behind this one did not answer. The call ${outcome}; to repeat it, sign it anew`;
+        if (gone.signal.aborted || response.headersSent) response.destroy();
+        else end(response, 502, JSON.stringify({ error }));
+      });
+      await asked.catch(() => undefined);
       return null;
     },
   };
 }
 
-function end(response: ServerResponse, { status, body }: OwnAnswer): void {
+function end(response: ServerResponse, status: number, body: string): void {
   const headers = { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(body) };
   response.writeHead(status, headers).end(body);
 }
@@ -160,7 +148,7 @@ export interface HttpRelayParts {
  */
 export async function openHttpRelay(parts: HttpRelayParts) {
   const { configuration, makeJudge, hosts, log } = parts;
-  const { url, pathFor, expected } = parts.destination;
+  const { url, pathFor } = parts.destination;
   const opened = new Opened();
   try {
     const certificate = certificateOf(configuration);
@@ -169,34 +157,37 @@ export async function openHttpRelay(parts: HttpRelayParts) {
     const { http: connections, upstream } = divideForGuard(configuration, log);
     const slots = new PerClientSlots(upstream);
     const forwarder = forwarderTo(opened.add(httpTarget(url)), slots, core, parts);
-    const judge = makeJudge(core, forwarder, (incoming) =>
-      pathFor(incoming.method, targetOf(incoming)) === null
-        ? refusal(404, `there is nothing at this path, expected ${expected}`)
-        : null,
-    );
-    const route = { endpoint: 'gate', methods: [], isProxied: true, takesQuery: true, serve: judge } as const;
-    const unknown: Route = { ...route, rateLimit: limitOf(configuration) };
+    const nothing = refusal(404, `there is nothing at this path, expected ${url.pathname}`);
+    const refusalOf: Judge<Incoming>['refusalOf'] = (incoming) =>
+      pathFor(incoming.method, targetOf(incoming)) === null ? nothing : null;
+    const unknown: Route = {
+      ...{ endpoint: 'gate', methods: [], isProxied: true, takesQuery: true },
+      ...{ rateLimit: limitOf(configuration), serve: { ...makeJudge(core, forwarder), refusalOf } },
+    };
     const tracing = await openTracing();
     const server = new Server({ configuration, gatekeeper, metrics, log, tracing, hosts });
     const handle = server.handlerOf({ routes: new Map(), unknown });
     const { requestTimeoutSecs, host } = configuration;
-    const served = { handle, connections, requestTimeoutSecs, certificate };
-    const frontEnd = opened.add(openNode(served));
+    const frontEnd = opened.add(openNode({ handle, connections, requestTimeoutSecs, certificate }));
     const port = await frontEnd.listen({ host, port: configuration.port, isShared: false });
     return {
       url: `${certificate === null ? 'http' : 'https'}://${showAddress({ host, port })}`,
-      /** Rejects if they cannot be used; the old ones stay. */
       reload: async () => {
-        if (certificate !== null) frontEnd.useCertificate(readCertificate(certificate));
-        gate.reloadRoutes();
-        await engine.rootsFile?.reload();
+        try {
+          if (certificate !== null) frontEnd.useCertificate(readCertificate(certificate));
+          gate.reloadRoutes();
+          await engine.rootsFile?.reload();
+          log.info('SIGHUP: certificate, routes and trusted roots were read again');
+        } catch (err) {
+          log.error({ err }, 'the files could not be read again: the old ones still hold');
+        }
       },
       /** Waits for `SHUTDOWN_GRACE_SECS` at most. */
       close: async () => {
         gatekeeper.isLeaving = true;
         frontEnd.stopListening();
         const deadline = performance.now() + configuration.shutdownGraceSecs * 1000;
-        while (server.open + forwarder.open > 0 && performance.now() < deadline) await sleep(POLL_MS);
+        while (server.open + slots.taken > 0 && performance.now() < deadline) await sleep(POLL_MS);
         await opened.close();
       },
     };
@@ -219,12 +210,7 @@ export async function runHttpRelay(parts: HttpRelayParts, reloads: boolean): Pro
   const relay = await openHttpRelay(parts);
   const { configuration, log } = parts;
   endGracefully({ log, configuration, skip: reloads ? ['SIGHUP'] : [], close: () => relay.close() });
-  const reload = () =>
-    relay.reload().then(
-      () => log.info('SIGHUP: certificate, routes and trusted roots were read again'),
-      (err: unknown) => log.error({ err }, 'the files could not be read again: the old ones still hold'),
-    );
-  if (reloads) process.on('SIGHUP', () => void reload());
+  if (reloads) process.on('SIGHUP', () => void relay.reload());
   // `npx` may end without its shell and without this process: nobody would know that the port is still open.
   const starters = startersOf();
   const endAlone = () => startersOf() === starters || process.kill(process.pid, 'SIGTERM');

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import http, { type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
+import http, { type IncomingMessage, type RequestOptions } from 'node:http';
 import https from 'node:https';
 import { decodeUtf8 } from '#platform';
 
@@ -9,16 +9,6 @@ const CONNECT_MS = 10_000;
 const AGENT_OPTIONS = { keepAlive: true, timeout: 4000, maxFreeSockets: 16 };
 /** With these, nothing was sent. */
 const NOT_CONNECTED: ReadonlySet<string> = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'ETIMEDOUT']);
-
-/** One HTTP request. */
-export interface Outgoing {
-  readonly method: string;
-  /** Names and values by turns, or by name. */
-  readonly headers: OutgoingHttpHeaders | readonly string[];
-  readonly body?: Buffer | null;
-  /** Ends the request and its answer. */
-  readonly signal: AbortSignal;
-}
 
 /**
  * The one HTTP client of relays: sends requests to one server, and bytes of headers as they are, in both directions, which
@@ -32,12 +22,12 @@ export function httpTarget(url: URL) {
   return {
     url,
     /**
-     * @param path with its query
+     * @param options the path is that of the URL, unless it is here
      * @returns the answer, when its headers have come
      * @throws Error whose `cause` says what happened
      */
-    async exchange({ method, headers, body, signal }: Outgoing, path = url.pathname + url.search) {
-      const request = send(url, { path, agent, method, headers, signal });
+    async exchange(options: RequestOptions, body: Buffer | null = null) {
+      const request = send(url, { agent, ...options });
       const late = new Error(`no connection within ${CONNECT_MS / 1000} seconds`);
       const timer = setTimeout(() => request.destroy(Object.assign(late, { code: 'ETIMEDOUT' })), CONNECT_MS);
       const connected = () => clearTimeout(timer);
@@ -54,14 +44,15 @@ export function httpTarget(url: URL) {
       );
       try {
         const answered = once(request, 'response');
-        request.end(body ?? undefined);
+        request.end(body);
         const [response] = (await Promise.race([answered, closed])) as [IncomingMessage];
         return response;
       } catch (error) {
         const { code = '', message } = error as NodeJS.ErrnoException;
         // If a name has several addresses, the message of the error is empty.
         const found = message === '' ? code : message;
-        throw new Error(found, { cause: NOT_CONNECTED.has(code) ? 'not sent' : 'sent' });
+        const said = `cannot reach ${url.origin}: ${found}; start it, or correct --to`;
+        throw new Error(said, { cause: NOT_CONNECTED.has(code) ? 'not sent' : 'sent' });
       }
     },
     /** Cuts off what is under way. */
@@ -83,13 +74,11 @@ const OF_CLIENT = /^(?:forwarded|x-real-ip|x-forwarded-.*)$/;
 /** The names of headers, in lower case, that are set by a relay, or belong to one connection. */
 export const OWN_HEADERS: ReadonlySet<string> = new Set([...OF_CONNECTION, ...OF_REQUEST]);
 
-/** The headers of a request that are sent on, names and values by turns, without those that are left out, by their names. */
-export function requestHeaders(raw: readonly string[], isLeftOut: (name: string) => boolean): string[] {
-  return answerHeaders(raw, (name) => OF_REQUEST.includes(name) || OF_CLIENT.test(name) || isLeftOut(name));
-}
+/** Whether a header of a request is not sent on, whatever the connection is. */
+export const isOfRequest = (name: string) => OF_REQUEST.includes(name) || OF_CLIENT.test(name);
 
-/** The headers of an answer for the client. */
-export function answerHeaders(raw: readonly string[], isLeftOut: (name: string) => boolean = () => false) {
+/** The headers that are sent on, names and values by turns, without those that are left out, by their names in lower case. */
+export function passedHeaders(raw: readonly string[], isLeftOut: (name: string) => boolean): string[] {
   const pairs = raw.flatMap((name, at) => (at % 2 === 0 ? [[name, raw[at + 1] ?? ''] as const] : []));
   const named = pairs.flatMap(([name, value]) =>
     name.toLowerCase() === 'connection' ? value.toLowerCase().split(/[ \t]*,[ \t]*/) : [],

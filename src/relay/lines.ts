@@ -3,7 +3,7 @@ import type { Writable } from 'node:stream';
 
 /** A line, without its line feed. */
 export interface Line {
-  /** All of it; of one that is too long its first {@link END_BYTES} and its last ones. Only valid until the next line. */
+  /** All of it; of one that is too long its first {@link END_BYTES} and its last ones. */
   readonly bytes: Buffer;
   readonly isTooLong: boolean;
 }
@@ -13,63 +13,53 @@ export const END_BYTES = 1024;
 const FIRST_BYTES = 65_536;
 const LINE_FEED = Buffer.from('\n');
 
-/** Splits bytes into lines. Holds at most one line, and of one that is longer than the limit only its two ends. */
-export class Lines {
-  readonly #maxBytes: number;
+/**
+ * Splits bytes into lines: those that each piece ends. Holds at most one more, and of one that is longer than the limit only
+ * its two ends.
+ *
+ * @param maxBytes of the longest line, without its line feed
+ */
+export async function* linesOf(source: AsyncIterable<Buffer>, maxBytes: number): AsyncGenerator<Line[]> {
   /** What has come of the line that is not complete. */
-  #held = Buffer.alloc(0);
-  #length = 0;
-  #isTooLong = false;
-
-  /** @param maxBytes of the longest line, without its line feed */
-  constructor(maxBytes: number) {
-    this.#maxBytes = maxBytes;
-  }
-
-  *push(chunk: Buffer): Generator<Line> {
-    for (let from = 0; from < chunk.length;) {
-      const feed = chunk.indexOf(LINE_FEED, from);
-      const end = feed < 0 ? chunk.length : feed;
-      this.#hold(chunk.subarray(from, end));
-      if (feed >= 0) yield this.#take();
-      from = end + 1;
-    }
-  }
-
-  /** The last line, where no line feed ends it. */
-  *end(): Generator<Line> {
-    if (this.#length > 0) yield this.#take();
-  }
-
-  #take(): Line {
-    const line = { bytes: this.#held.subarray(0, this.#length), isTooLong: this.#isTooLong };
-    this.#length = 0;
-    this.#isTooLong = false;
-    // A large buffer is not kept for lines that are small.
-    if (this.#held.length > FIRST_BYTES) this.#held = Buffer.alloc(0);
-    return line;
-  }
-
+  let held = Buffer.alloc(FIRST_BYTES);
+  let [length, isTooLong] = [0, false];
   /** Copies: a piece of one byte could hold the whole buffer that it came in. */
-  #hold(part: Buffer): void {
-    const needed = this.#length + part.length;
-    this.#isTooLong ||= needed > this.#maxBytes;
-    if (this.#isTooLong) {
-      const all = Buffer.concat([this.#held.subarray(0, this.#length), part]);
+  const hold = (part: Buffer) => {
+    const needed = length + part.length;
+    isTooLong ||= needed > maxBytes;
+    if (isTooLong) {
+      const all = Buffer.concat([held.subarray(0, length), part]);
       const last = all.subarray(Math.max(END_BYTES, needed - END_BYTES));
-      this.#held = Buffer.concat([all.subarray(0, END_BYTES), last]);
-      this.#length = this.#held.length;
+      held = Buffer.concat([all.subarray(0, END_BYTES), last]);
+      length = held.length;
       return;
     }
-    if (needed > this.#held.length) {
-      const size = Math.min(Math.max(2 * this.#held.length, FIRST_BYTES, needed), this.#maxBytes);
-      const larger = Buffer.allocUnsafeSlow(size);
-      this.#held.copy(larger, 0, 0, this.#length);
-      this.#held = larger;
+    // Twice as large, so that a line in many pieces is not copied as often.
+    const size = Math.min(Math.max(2 * held.length, needed), maxBytes);
+    if (needed > held.length) held = Buffer.concat([held], size);
+    part.copy(held, length);
+    length = needed;
+  };
+  const take = (): Line => {
+    const line = { bytes: Buffer.from(held.subarray(0, length)), isTooLong };
+    [length, isTooLong] = [0, false];
+    // A large buffer is not kept for lines that are small.
+    if (held.length !== FIRST_BYTES) held = Buffer.alloc(FIRST_BYTES);
+    return line;
+  };
+  for await (const chunk of source) {
+    const found: Line[] = [];
+    let from = 0;
+    for (let feed = chunk.indexOf(LINE_FEED); feed >= 0; feed = chunk.indexOf(LINE_FEED, from)) {
+      hold(chunk.subarray(from, feed));
+      found.push(take());
+      from = feed + 1;
     }
-    part.copy(this.#held, this.#length);
-    this.#length = needed;
+    hold(chunk.subarray(from));
+    yield found;
   }
+  // Where no line feed ends it.
+  if (length > 0) yield [take()];
 }
 
 /** Says something to a client over stdio, in one line. Resolves when more may follow. */

@@ -77,19 +77,17 @@ export function idTextOf(message: Message | null): string {
   return [...written].map(([, text]) => text).find((text) => Number(text) === id) ?? JSON.stringify(id);
 }
 
-/**
- * A JSON-RPC error in one line, without its end.
- *
- * @param idText the id as JSON text
- */
-export function errorLine(idText: string, code: number, message: string, data?: object): string {
-  return `{"jsonrpc":"2.0","id":${idText},"error":${JSON.stringify({ code, message, data })}}`;
+/** A JSON-RPC error in one line, without its end. @param idText the id as JSON text */
+export function errorLine(idText: string, error: object): string {
+  return `{"jsonrpc":"2.0","id":${idText},"error":${JSON.stringify(error)}}`;
 }
 
 /** The answer to a request that is not sent. It has the form of a gate's, so that hosts and agents read one form. */
-export function refusalLine(to: Message, { code, message, suggestion }: Explained, status = 403): string {
+export function refusalLine(to: Message | null, refusal: Explained, status = 403): string {
+  const { code, message, suggestion } = refusal;
   const data = { code, detail: message, suggestion, status };
-  return errorLine(idTextOf(to), RPC_ERROR_CODE, `DRS: ${code}: ${message}. ${suggestion}`, data);
+  const said = `DRS: ${code}: ${message}. ${suggestion}`;
+  return errorLine(idTextOf(to), { code: RPC_ERROR_CODE, message: said, data });
 }
 
 /** A number of bytes in words: `380 kB`, `1.06 MB`. */

@@ -2,7 +2,7 @@ import { spawn, type ChildProcessByStdio } from 'node:child_process';
 import { once } from 'node:events';
 import type { Readable, Writable } from 'node:stream';
 import { isJsonObject } from '../protocol/json.js';
-import { Lines, sayTo, write, type Line, type Say } from './lines.js';
+import { linesOf, sayTo, write, type Line, type Say } from './lines.js';
 import {
   errorLine,
   MAX_MESSAGE_BYTES,
@@ -32,46 +32,33 @@ export interface Hook {
    * @param isTooLong whether `line` and `message` have only what was found at the ends, so that it must not be sent
    */
   decide(line: Buffer, message: Message | null, isTooLong?: boolean): Promise<Outcome>;
-  /** Looks at a line of the server, and returns what the client gets of it. Default: the line. */
-  read?(line: Buffer): Buffer;
+  /** Looks at a line of the server, before the client gets it. */
+  hear?(line: Buffer): void;
   /** Of the longest line that is read. */
   readonly maxBytes: number;
 }
 
-/** The way to a server. */
-export interface ServerEnd {
-  /**
-   * Resolves when the next message may follow.
-   *
-   * @param again decides once more, for a server that asks for the message once more
-   */
-  send(sent: Sent, message: Message | null, again: () => Promise<Outcome>): Promise<void>;
-  /** The client has sent its last message. */
-  end(): Promise<void> | void;
-}
+/**
+ * Sends a message to a server. Resolves when the next one may follow.
+ *
+ * @param again decides once more, for a server that asks for the message once more
+ */
+export type Send = (sent: Sent, message: Message | null, again: () => Promise<Outcome>) => Promise<void>;
 
 /**
- * The one way of messages from a client over stdio to a server: reads lines, has each decided on, and sends or answers it. A
- * request that is answered here is answered under its id, also where the line is too long to be read.
+ * The one way of messages from a client over stdio to a server: reads lines, has each decided on, and sends or answers it,
+ * until the client ends. A request that is answered here is answered under its id, also where the line is too long to be read.
  */
-export async function pump(
-  source: AsyncIterable<Buffer>,
-  { hook, server, say }: { readonly hook: Hook; readonly server: ServerEnd; readonly say: Say },
-): Promise<void> {
-  const lines = new Lines(hook.maxBytes);
-  const take = async ({ bytes, isTooLong }: Line) => {
-    // What is sent may be sent once more, and the line is only valid until the next one.
-    const line = Buffer.from(bytes);
+export async function pump(source: AsyncIterable<Buffer>, hook: Hook, send: Send, say: Say): Promise<void> {
+  const take = async ({ bytes: line, isTooLong }: Line) => {
     if (!isTooLong && line.every((byte) => byte <= 0x20)) return;
     const message = messageOf(line, isTooLong ? readEnds(line) : readBytes(line));
     const decide = () => hook.decide(line, message, isTooLong);
     const outcome = await decide();
-    if (outcome.kind === 'send') await server.send(outcome, message, decide);
+    if (outcome.kind === 'send') await send(outcome, message, decide);
     else if (outcome.line !== null) await say(outcome.line);
   };
-  for await (const chunk of source) for (const line of lines.push(chunk)) await take(line);
-  for (const line of lines.end()) await take(line);
-  await server.end();
+  for await (const lines of linesOf(source, hook.maxBytes)) for (const line of lines) await take(line);
 }
 
 /** What is passed on to the child. The others that can be handled end this process as they would end the child. */
@@ -91,19 +78,17 @@ export async function relayToChild(
   env: NodeJS.ProcessEnv,
   hook: Hook,
 ): Promise<void> {
-  const handlers = SIGNALS.map((signal) => [signal, () => void child.kill(signal)] as const);
+  const pass = (signal: NodeJS.Signals) => void child.kill(signal);
   // Before the program: a signal that came between the two would end this process alone.
-  for (const [signal, pass] of handlers) process.on(signal, pass);
+  for (const signal of SIGNALS) process.on(signal, pass);
   const child = spawn(program, args, { env, stdio: ['pipe', 'pipe', 'inherit'] });
   // Where this process ends by itself, the program must not go on without it.
-  const kill = () => void child.kill();
-  process.once('exit', kill);
+  process.once('exit', () => void child.kill());
   let ended;
   try {
     await once(child, 'spawn').catch((error: unknown) => {
       const { code, message } = error as NodeJS.ErrnoException;
-      const reason = code === 'EACCES' ? 'it may not be executed' : message;
-      throw new Error(code === 'ENOENT' ? 'there is no such program' : reason);
+      throw new Error(code === 'ENOENT' ? 'there is no such program' : message);
     });
     child.once('exit', () => {
       // Programs that it has started may still have its streams. This tells them that nobody speaks to them any more.
@@ -115,8 +100,7 @@ export async function relayToChild(
     ended = await closed;
   } finally {
     process.stdin.destroy();
-    process.off('exit', kill);
-    for (const [signal, pass] of handlers) process.off(signal, pass);
+    for (const signal of SIGNALS) process.off(signal, pass);
   }
   const [code, signal] = ended;
   if (signal === null) process.exitCode = code ?? 1;
@@ -126,29 +110,29 @@ export async function relayToChild(
 async function relayTo(child: ChildProcessByStdio<Writable, Readable, null>, hook: Hook): Promise<void> {
   const { stdin: toServer, stdout: fromServer } = child;
   const [say, sayToServer] = [sayTo(process.stdout), sayTo(toServer)];
-  const server: ServerEnd = { send: ({ bytes }) => sayToServer(bytes), end: () => void toServer.end() };
   // The host may end before the child, and the child before the host.
   toServer.on('error', () => process.stdin.destroy());
-  pump(process.stdin, { hook, server, say }).catch((error: unknown) => {
-    // There is nobody to write to, and the end of the server says why; or nobody hears the client any more.
-    if (toServer.destroyed) return;
-    console.error(error);
-    child.kill();
-  });
-  const lines = new Lines(MAX_MESSAGE_BYTES);
-  const pass = async (found: Iterable<Line>) => {
-    for (const { bytes, isTooLong } of found) {
-      const line = isTooLong ? tooLongOf(bytes) : bytes;
-      if (line !== null) await say(hook.read?.(line) ?? line);
-    }
-  };
+  const pumped = pump(process.stdin, hook, ({ bytes }) => sayToServer(bytes), say);
+  pumped
+    .then(() => toServer.end())
+    .catch((error: unknown) => {
+      // There is nobody to write to, and the end of the server says why; or nobody hears the client any more.
+      if (toServer.destroyed) return;
+      console.error(error);
+      child.kill();
+    });
   try {
-    for await (const chunk of fromServer as AsyncIterable<Buffer>) await pass(lines.push(chunk));
+    for await (const lines of linesOf(fromServer, MAX_MESSAGE_BYTES))
+      for (const { bytes, isTooLong } of lines) {
+        const line = isTooLong ? tooLongOf(bytes) : bytes;
+        if (line === null) continue;
+        hook.hear?.(line);
+        await say(line);
+      }
   } catch (error) {
     // It was closed here, because the server has ended without closing it.
     if ((error as NodeJS.ErrnoException).code !== 'ERR_STREAM_PREMATURE_CLOSE') throw error;
   }
-  await pass(lines.end());
   // Also what the other direction has said.
   await write(process.stdout, '');
 }
@@ -159,6 +143,6 @@ function tooLongOf(bytes: Buffer): Buffer | null {
   const said = `the server said more than ${sizeOf(MAX_MESSAGE_BYTES)} in one message, which is not passed on`;
   console.error(`drs-verify: ${said}`);
   return isJsonObject(value) && !Object.hasOwn(value, 'method') && Object.hasOwn(value, 'id')
-    ? Buffer.from(errorLine(JSON.stringify(value['id']), TRANSPORT_ERROR, said))
+    ? Buffer.from(errorLine(JSON.stringify(value['id']), { code: TRANSPORT_ERROR, message: said }))
     : null;
 }

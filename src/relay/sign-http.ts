@@ -10,26 +10,16 @@ import { IssueError } from '../issue/index.js';
 import { addressOf, readConfiguration, type Configuration } from '../service/configuration/configuration.js';
 import { openLog } from '../service/main.js';
 import { noteFor } from '../service/gate-decider.js';
-import type { Incoming } from '../service/http/incoming.js';
+import type { Answer, Incoming } from '../service/http/incoming.js';
 import { answerTo } from '../service/http/judged-body.js';
-import type { SignCall } from './delegations.js';
 import { isRootCard, type Destination } from './destination.js';
-import { hostsOf, isLoopback, runHttpRelay, targetOf, type MakeJudge, type OwnAnswer } from './http-relay.js';
+import { hostsOf, isLoopback, runHttpRelay, targetOf, type MakeJudge } from './http-relay.js';
 import { readAtMost } from './http-target.js';
 import { MAX_MESSAGE_BYTES, messageOf, readJson, refusalLine } from './message.js';
 import type { Hook, Sent } from './pump.js';
-import { unsignable } from './sign.js';
+import { unsignable, type SignCall } from './sign.js';
 
 const MAX_CARD_BYTES = 1024 * 1024;
-const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
-
-/** In the form of the protocol: of JSON-RPC, if the request is. */
-function refused(bytes: Buffer, refusal: Explained, status: number) {
-  const message = messageOf(bytes);
-  return message?.method === undefined
-    ? { status, body: JSON.stringify({ error: refusal }) }
-    : { status: 200, body: refusalLine(message, refusal, status) };
-}
 
 /** What a listener that signs needs. */
 export interface ListenerParts {
@@ -89,29 +79,35 @@ function signJudge(
   const { url } = destination;
   const isA2a = protocol === 'a2a';
   /** The answer if it cannot be signed. To clients of MCP, another status than 200 is a broken transport. */
-  const sign = async (incoming: Incoming, path: string, bytes: Buffer): Promise<Sent | OwnAnswer> => {
+  const sign = async (incoming: Incoming, path: string, bytes: Buffer): Promise<Sent | Answer> => {
     const { method } = incoming;
-    if (!isA2a && method === 'POST') {
-      const message = messageOf(bytes);
+    const message = messageOf(bytes);
+    if (!isA2a && method !== 'POST') return { kind: 'send', bytes };
+    if (!isA2a) {
       noteFor(incoming, { headers: () => [] }, message ?? undefined);
       const outcome = await signer.decide(bytes, message);
       return outcome.kind === 'send' ? outcome : { status: 200, body: outcome.line ?? '' };
     }
+    // In the form of the protocol: of JSON-RPC, if the request is.
+    const refuse = (refusal: Explained, status: number) =>
+      message?.method === undefined
+        ? { status, body: JSON.stringify({ error: refusal }) }
+        : { status: 200, body: refusalLine(message, refusal, status) };
+    const text = decodeUtf8(bytes);
     let call: A2aCall | null;
     try {
-      const text = isA2a ? decodeUtf8(bytes) : null;
       call = text === null ? null : a2aCallOf(method, path, text);
     } catch (error) {
       if (!(error instanceof TypeError)) throw error;
-      return refused(bytes, unsignable('INVALID_PARAMS', error.message), 400);
+      return refuse(unsignable('INVALID_PARAMS', error.message), 400);
     }
     if (call === null) return { kind: 'send', bytes };
     const what = `the method ${JSON.stringify(shorten(call.args['tool']))}`;
     const bundle = await signCall(call.command, call.args, what);
-    return typeof bundle === 'string' ? { kind: 'send', bytes, bundle } : refused(bytes, bundle, 403);
+    return typeof bundle === 'string' ? { kind: 'send', bytes, bundle } : refuse(bundle, 403);
   };
-  return (_, forwarder, refusalOf) => ({
-    ...{ maxBytes: configuration.maxBodyBytes, refusalOf },
+  return (_, forwarder) => ({
+    maxBytes: configuration.maxBodyBytes,
     refuse: (_incoming, fault) => answerTo(fault, configuration),
     answer: async (incoming, body, ticket) => {
       const { method } = incoming;
@@ -134,17 +130,10 @@ function signJudge(
         if (bundle !== '' && isA2a && (given !== null || !name.startsWith('x-')))
           set[name] = given === null ? DRS_EXTENSION : `${given}, ${DRS_EXTENSION}`;
       }
+      const here = `http://${incoming.header('host') ?? ''}`;
       return forwarder.send(incoming, ticket, {
         ...{ path, set, body: signed.bytes.length === 0 ? null : signed.bytes },
-        onAnswer: async (answer) => {
-          const { statusCode: status = 0, headers: answered } = answer;
-          const location = JSON.stringify((answered.location ?? 'another address').slice(0, 200));
-          const message = `the server redirects this signed request to ${location}, which is not followed`;
-          if (bundle !== '' && REDIRECTS.has(status))
-            return { status: 502, body: JSON.stringify({ error: { code: 'NOT_SENT', message } }) };
-          if (!isCard || method !== 'GET' || status !== 200) return null;
-          return cardFor(answer, url.origin, `http://${incoming.header('host') ?? ''}`);
-        },
+        ...(isCard && method === 'GET' && { onAnswer: (answer) => cardFor(answer, url.origin, here) }),
       });
     },
   });
@@ -158,17 +147,13 @@ const CARD = /\/\.well-known\/agent(?:-card)?\.json$/;
  *
  * @param here the origin of the port
  */
-async function cardFor(answer: IncomingMessage, origin: string, here: string): Promise<OwnAnswer> {
+async function cardFor(answer: IncomingMessage, origin: string, here: string): Promise<string | null> {
+  if (answer.statusCode !== 200) return null;
   const text = await readAtMost(answer, MAX_CARD_BYTES);
-  if (text === null) throw new Error('the agent card is no text, or too large');
   const value = readJson(text);
-  if (value === undefined) return { status: 200, body: text };
-  const body = JSON.stringify(value, (name, member: JsonValue) => {
-    if (name !== 'url' || typeof member !== 'string' || !URL.canParse(member)) return member;
-    const url = new URL(member);
-    return url.origin === origin
-      ? `${here}${member.slice(member.indexOf(url.host) + url.host.length)}`
-      : member;
+  if (value === undefined) throw new Error('the agent card is no JSON, or too large');
+  return JSON.stringify(value, (name, member: JsonValue) => {
+    const url = name === 'url' && typeof member === 'string' && URL.canParse(member) ? new URL(member) : null;
+    return url?.origin === origin ? here + url.pathname + url.search : member;
   });
-  return { status: 200, body };
 }

@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs';
 import { META_KEYS } from '../gate/carriers.js';
 import type { Explained } from '../gate/codes.js';
 import {
@@ -9,20 +10,90 @@ import {
 } from '../gate/mcp-methods.js';
 import { nameOf } from '../gate/mcp.js';
 import { shorten } from '../gate/request.js';
-import { isJsonObject, parseStrictJson } from '../protocol/json.js';
+import { IssueError, type Signer } from '../issue/index.js';
+import { readChain } from '../issue/chain.js';
+import { signCall } from '../middleware/delegation.js';
+import { isJsonObject, parseStrictJson, type JsonObject } from '../protocol/json.js';
 import { decodeUtf8 } from '#platform';
-import type { SignCall } from './delegations.js';
-import {
-  errorLine,
-  idTextOf,
-  INVALID_REQUEST,
-  MAX_ARGUMENT_BYTES,
-  MAX_MESSAGE_BYTES,
-  refusalLine,
-  sizeOf,
-  type Message,
-} from './message.js';
+import { MAX_ARGUMENT_BYTES, MAX_MESSAGE_BYTES, refusalLine, sizeOf, type Message } from './message.js';
 import type { Hook, Outcome } from './pump.js';
+
+/**
+ * Signs one call under the first delegation that allows it. All signing is done here. Somebody else's key may take
+ * minutes: an agent may ask a person.
+ *
+ * @param what is called, in words, such as `the tool "search"`
+ * @returns the encoded bundle; or why no delegation allows the call, and what to do
+ */
+export type SignCall = (command: string, args: JsonObject, what: string) => Promise<string | Explained>;
+
+type ReadChain = (file: string) => Promise<readonly string[]>;
+
+/**
+ * Signs under the delegations in files. Each file is read for each call: what counts is what it has then. Rejects if one
+ * holds no chain for this key.
+ *
+ * @param files their names, in the order in which they are tried
+ * @param read reads the receipts of a file
+ */
+export async function openDelegations(
+  key: Signer,
+  files: readonly string[],
+  read: ReadChain,
+  toolServer: string,
+): Promise<SignCall> {
+  for (const file of files) await readFor(key.did, file, read);
+  return async (command, args, what) => {
+    const refused: Explained[] = [];
+    for (const file of files) {
+      let issuer = '';
+      try {
+        const found = await readFor(key.did, file, read);
+        ({ issuer } = found);
+        return await signCall({ key, chain: found.chain, toolServer }, command, args);
+      } catch (error) {
+        if (!(error instanceof IssueError)) throw error;
+        const { code, message, suggestion } = error;
+        // The key does not sign, whatever is delegated to it.
+        if (code === 'INVALID_KEY')
+          return { code, message: `not sent, since it was not signed: ${message}`, suggestion };
+        const [, member = 'tool', claimed] = /^Invocation: args\.(\w+) is (\S+?),? /.exec(message) ?? [];
+        // By what has failed.
+        const remedy =
+          code !== 'POLICY_VIOLATION' && code !== 'COMMAND_MISMATCH'
+            ? suggestion
+            : member === 'tool'
+              ? `Ask ${issuer} to delegate ${what} to ${key.did} under the command ${command}, and name the new chain with one more --chain.`
+              : claimed === 'missing'
+                ? `Add ${member} to the arguments: ${what} is delegated, for calls that state it.`
+                : `Call with another ${member}, or ask ${issuer} for a wider delegation: ${what} itself is delegated.`;
+        refused.push({ code, message: `${file}: ${message}`, suggestion: remedy });
+      }
+    }
+    const [first] = refused;
+    if (first === undefined) throw new Error('there is no chain');
+    const reasons = refused.map(({ message }) => message).join('; ');
+    return { ...first, message: `not sent, since no delegation allows it: ${reasons}` };
+  };
+}
+
+/** The chain in a file, and who issued its last receipt. Rejects with an IssueError if it is none for this key. */
+async function readFor(did: string, file: string, read: ReadChain) {
+  const unusable = (found: string, hint: string) => new IssueError('INVALID_OPTION', found, hint);
+  // A pipe can be read once, and a device without end.
+  if (statSync(file, { throwIfNoEntry: false })?.isFile() === false)
+    throw unusable(`${file} is not a file, expected a chain`, 'write the chain into a file');
+  const chain = await read(file).catch((error: unknown) => {
+    throw unusable((error as Error).message, 'name the file that has the chain for this key');
+  });
+  const [root, ...rest] = readChain(chain);
+  const { aud, iss: issuer } = (rest.at(-1) ?? root).claims;
+  if (aud === did) return { chain, issuer };
+  throw unusable(
+    `the chain in ${file} ends at ${aud}, and this key is ${did}`,
+    'give the key of the last delegate, or have the chain delegated to this key',
+  );
+}
 
 const LIMIT = `at most ${sizeOf(MAX_ARGUMENT_BYTES)} can be signed`;
 
@@ -41,16 +112,15 @@ export function mcpSigner(sign: SignCall, unsigned: ReadonlySet<string>): Hook {
     return !unsigned.has(method) && !(typeof subject === 'string' && unsigned.has(subject));
   };
   const decide = async (bytes: Buffer, message: Message | null, isTooLong = false): Promise<Outcome> => {
-    const tooLong = `the message has more than ${MAX_MESSAGE_BYTES} bytes, and was not sent: of arguments, ${LIMIT}`;
-    if (isTooLong) return { kind: 'answer', line: errorLine(idTextOf(message), INVALID_REQUEST, tooLong) };
-    // What is no JSON passes, too, and a batch, which a gate refuses: one bundle is for one call.
-    if (message === null) return { kind: 'send', bytes };
-    const { method, params } = message;
-    if (method === undefined || !mustSign(message)) return { kind: 'send', bytes };
     const refuse = (refusal: Explained, status?: number): Outcome => ({
       kind: 'answer',
       line: refusalLine(message, refusal, status),
     });
+    const tooLong = `the message has more than ${MAX_MESSAGE_BYTES} bytes: of arguments, ${LIMIT}`;
+    if (isTooLong) return refuse(unsignable('BODY_TOO_LARGE', tooLong), 413);
+    // What is no JSON passes, too, and a batch, which a gate refuses: one bundle is for one call.
+    if (message?.method === undefined || !mustSign(message)) return { kind: 'send', bytes };
+    const { method, params } = message;
     const { defect } = parseStrictJson(decodeUtf8(bytes) ?? '');
     // No signature can cover it: parsers would read different values.
     if (defect !== undefined)

@@ -5,7 +5,7 @@ import { afterAll } from 'vitest';
 import { createConsent, generateKey, issueRootDelegation, type SigningKey } from '../../src/issue/index.js';
 import type { IssuedPolicy } from '../../src/issue/index.js';
 import { readChainFile } from '../../src/cli/files.js';
-import { openDelegations, type SignCall } from '../../src/relay/delegations.js';
+import { openDelegations, type SignCall } from '../../src/relay/sign.js';
 
 export const TOOL_SERVER = 'https://tools.example';
 
@@ -21,8 +21,6 @@ export interface Agent {
   /** The options of `sign` for these chain files. */
   options(...chains: string[]): string[];
   delegations(...chains: string[]): Promise<SignCall>;
-  /** What `sign` has told its operator. */
-  readonly notes: string[];
 }
 
 /** A new agent, whose folder is removed after the tests of the file. */
@@ -33,13 +31,11 @@ export function newAgent(): Agent {
   const at = (name: string) => path.join(folder, name);
   const keyFile = at('agent.key');
   writeFileSync(keyFile, JSON.stringify(key.toJwk()), { mode: 0o600 });
-  const notes: string[] = [];
   return {
     folder,
     key,
     principal,
     keyFile,
-    notes,
     path: at,
     async chain(name, tools, command = '/mcp', more = {}) {
       const receipt = await issueRootDelegation({
@@ -56,10 +52,6 @@ export function newAgent(): Agent {
       ...['sign', '--key', keyFile, '--tool-server', TOOL_SERVER],
       ...chains.flatMap((file) => ['--chain', file]),
     ],
-    delegations: (...files) =>
-      openDelegations({
-        ...{ key, files, read: readChainFile, toolServer: TOOL_SERVER },
-        note: (message) => notes.push(message),
-      }),
+    delegations: (...files) => openDelegations(key, files, readChainFile, TOOL_SERVER),
   };
 }

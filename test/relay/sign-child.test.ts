@@ -131,7 +131,7 @@ it('answers itself what it does not send, in whole lines, and skips a line that 
     ...[{}, { half: 1 }, error('m', -32000), unsigned('r', 'POLICY_VIOLATION')],
     JSON.parse(batch),
     ...[9, 12345678901234567890, 1e-3].map((id) => unsigned(id, 'INVALID_JSONRPC')),
-    error(null, -32600),
+    unsigned(null, 'BODY_TOO_LARGE'),
     { jsonrpc: '2.0', id: 3, method: 'ping' },
   ];
   // A client that reads integers of any size finds its own.

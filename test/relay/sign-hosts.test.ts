@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { rmSync, writeFileSync } from 'node:fs';
-import type { Readable } from 'node:stream';
 import { getRequestListener } from '@hono/node-server';
 import { Client as V2Client } from '@modelcontextprotocol/client';
 import { StdioClientTransport as V2Transport } from '@modelcontextprotocol/client/stdio';
@@ -43,14 +42,13 @@ const searchFile = await agent.chain('search.jwt', ['search']);
 const signed = (...server: string[]) => ({
   command: process.execPath,
   args: [MAIN, ...agent.options(searchFile, agent.path('more.jwt')), ...server],
-  stderr: 'pipe' as const,
+  stderr: 'ignore' as const,
 });
 const textOf = (result: unknown) => (result as { content: { text: string }[] }).content[0]?.text;
 
 describe('a host of SDK 1.x, and a server with sessions', { shuffle: false }, () => {
   let server: TestServer;
   let client: V1Client;
-  let stderr = '';
   const requests: string[] = [];
   const cancelled: unknown[] = [];
   const events: [string, JSONRPCMessage][] = [];
@@ -101,7 +99,6 @@ describe('a host of SDK 1.x, and a server with sessions', { shuffle: false }, ()
       content: { name: 'elicited' },
     }));
     client.setRequestHandler(ListRootsRequestSchema, () => ({ roots: [{ uri: 'file:///root' }] }));
-    (transport.stderr as Readable).on('data', (chunk: Buffer) => (stderr += chunk.toString()));
     await client.connect(transport);
   });
   afterAll(async () => {
@@ -179,15 +176,19 @@ describe('a host of SDK 1.x, and a server with sessions', { shuffle: false }, ()
     expect(textOf(await client.callTool({ name: 'resumed' }))).toBe('after the stream broke');
   });
 
-  it('reads chain files that change, and keeps what it had while one is broken', async () => {
-    writeFileSync(agent.path('more.jwt'), 'eyJ');
-    expect(textOf(await client.callTool({ name: 'resumed' }))).toBe('after the stream broke');
-    // Over another pipe.
-    await eventually(() => expect(stderr).toContain('more.jwt is not a chain of receipts'));
-    rmSync(agent.path('more.jwt'));
-    expect(textOf(await client.callTool({ name: 'resumed' }))).toBe('after the stream broke');
-    await agent.chain('more.jwt', ['slow']);
-    await expect(client.callTool({ name: 'resumed' })).rejects.toMatchObject({ code: -32010 });
+  it('reads chain files for each call: one that is broken or gone allows nothing', async () => {
+    const refused = { code: -32010, message: expect.stringContaining('more.jwt') as unknown };
+    const call = { name: 'resumed' };
+    for (const spoil of [
+      () => writeFileSync(agent.path('more.jwt'), 'eyJ'),
+      () => rmSync(agent.path('more.jwt')),
+    ]) {
+      spoil();
+      await expect(client.callTool(call)).rejects.toMatchObject(refused);
+      expect(textOf(await client.callTool({ name: 'search' }))).toContain(agent.principal.did);
+    }
+    await agent.chain('more.jwt', ['resumed']);
+    expect(textOf(await client.callTool(call))).toBe('after the stream broke');
   });
 
   it('ends the session, once', async () => {

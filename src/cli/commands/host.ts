@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { Argument, type Command } from 'commander';
-import { openDelegations } from '../../relay/delegations.js';
+import { openDelegations } from '../../relay/sign.js';
 import { destinationOf } from '../../relay/destination.js';
 import { DEFAULT_KEYS } from '../../protocol/key-resolver.js';
 import { BUILD } from '../../service/observe/build-info.js';
@@ -240,8 +240,7 @@ function requireWay(server: readonly string[], { chain, to, trustedRoot, state, 
 async function signerOf(options: HostOptions): Promise<string[]> {
   const { key, agentSocket, passphraseFile, chain } = options;
   const signer = await readSigner(options, { passphraseFile, isPrivate: true });
-  const of = { key: signer, files: chain, read: readChainFile, toolServer: toolServerOf(options) };
-  await openDelegations({ ...of, note: () => undefined });
+  await openDelegations(signer, chain, readChainFile, toolServerOf(options));
   // Hosts hand on few variables, and this is seldom one of them.
   const socket = agentSocket ?? process.env['SSH_AUTH_SOCK'] ?? '';
   const by = key === undefined ? ['--agent', signer.did, '--agent-socket', path.resolve(socket)] : [];

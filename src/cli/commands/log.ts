@@ -3,7 +3,7 @@ import { pipeline, type Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { InvalidArgumentError, type Command } from 'commander';
 import { isJsonObject, type JsonObject } from '../../protocol/json.js';
-import { Lines, write, type Line } from '../../relay/lines.js';
+import { linesOf, write, type Line } from '../../relay/lines.js';
 import { shapeOf } from '../log-lines.js';
 import { readRootNames, type NameOf } from '../agreement.js';
 import { parseJson, unreadable } from '../files.js';
@@ -76,19 +76,17 @@ async function run(files: readonly string[], options: LogOptions): Promise<void>
     else others++;
   };
   for (const file of files.length === 0 ? ['-'] : files) {
-    const lines = new Lines(MAX_LINE_BYTES);
     try {
-      for await (const chunk of unpacked(file)) {
-        for (const line of readLines(lines.push(chunk))) take(line);
+      for await (const lines of linesOf(unpacked(file), MAX_LINE_BYTES)) {
+        for (const line of readLines(lines)) take(line);
         await write(process.stdout, text);
         text = '';
       }
     } catch (error) {
       throw unreadable(file, 'a log', error);
     }
-    for (const line of readLines(lines.end())) take(line);
   }
-  await write(process.stdout, by === undefined ? text : showCounts([...counts.values()], others, options));
+  if (by !== undefined) await write(process.stdout, showCounts([...counts.values()], others, options));
   if (unread > 0)
     process.stderr.write(`note: ${unread} lines cannot be read: they were cut, or are no JSON\n`);
 }

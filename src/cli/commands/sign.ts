@@ -1,12 +1,11 @@
 import path from 'node:path';
 import { Option, type Command } from 'commander';
-import { openDelegations } from '../../relay/delegations.js';
 import { destinationOf } from '../../relay/destination.js';
 import { httpEnd } from '../../relay/http-end.js';
 import { httpTarget, OWN_HEADERS } from '../../relay/http-target.js';
 import { sayTo, write } from '../../relay/lines.js';
 import { pump, relayToChild } from '../../relay/pump.js';
-import { mcpSigner } from '../../relay/sign.js';
+import { mcpSigner, openDelegations } from '../../relay/sign.js';
 import { printableUrl } from '../../revocation/printable-url.js';
 import { readChainFile } from '../files.js';
 import { CommandError, refuseWrong } from '../command-error.js';
@@ -91,7 +90,7 @@ export function define(command: Command): void {
     .addHelpText(
       'after',
       `
-Chain files are read again when they change. With --listen, every program and user of this machine that reaches the port
+Chain files are read for each call. With --listen, every program and user of this machine that reaches the port
 can call as this agent.
 
 Examples:
@@ -117,7 +116,7 @@ async function sign(command: readonly string[], options: SignOptions): Promise<v
   const key = await readSigner(options, { passphraseFile, isPrivate: keyOfGroup ? 'group' : true });
   // No child gets it, whether it was needed or not.
   delete process.env['DRS_KEY_PASSPHRASE'];
-  const signOnly = await openDelegations({ key, files, read: readChainFile, toolServer, note });
+  const signOnly = await openDelegations(key, files, readChainFile, toolServer);
   const { record } = options;
   const recorded = { agent: key.did, toolServer, nameOf: await readRootNames(), note };
   const signCall = record === undefined ? signOnly : recordingTo(record, signOnly, recorded);
@@ -125,20 +124,22 @@ async function sign(command: readonly string[], options: SignOptions): Promise<v
   if (options.toolServer === undefined && (isChild || destination?.url.search !== ''))
     note(`calls are signed for ${toolServer}, which the server must go by; --tool-server names another`);
   if (destination === null) {
-    await relayToChild(command, process.env, signer).catch((error: unknown) =>
-      cannotStart(command[0] ?? '', error),
-    );
-    return;
+    return relayToChild(command, process.env, signer).catch((error: unknown) => {
+      const hint = 'check the command after --, as you would type it in this folder';
+      throw new CommandError(`cannot start ${command[0]}: ${(error as Error).message}`, hint);
+    });
   }
   const headers = readHeaders(options.header, options.headerEnv);
   if (options.listen === undefined) {
     const say = sayTo(process.stdout);
-    const stop = stopOnSignal();
-    const server = httpEnd({ target: httpTarget(destination.url), headers, say, note, stop });
-    await Promise.race([pump(process.stdin, { hook: signer, server, say }), aborted(stop)]);
+    const server = httpEnd(httpTarget(destination.url), headers, say, note);
+    const leave = (_: NodeJS.Signals, number: number) =>
+      void server.close().then(() => process.exit(128 + number));
+    for (const signal of ['SIGHUP', 'SIGINT', 'SIGTERM'] as const) process.once(signal, leave);
+    await pump(process.stdin, signer, server.send, say);
     await server.end();
     await write(process.stdout, '');
-    process.exit(stop.aborted ? 128 + Number(stop.reason) : 0);
+    process.exit(0);
   }
   // Only a port needs it.
   const { listenAndSign } = await import('../../relay/sign-http.js');
@@ -171,27 +172,6 @@ function requireWay(isChild: boolean, options: SignOptions) {
     [options.chain.length === 0, 'there is no chain to sign under', 'name the file of one with --chain'],
   ]);
 }
-
-function cannotStart(program: string, error: unknown): never {
-  throw new CommandError(
-    `cannot start ${program}: ${(error as Error).message}`,
-    'check the command after --, as you would type it in this folder',
-  );
-}
-
-/** Aborts when this process is told to end. The reason is the number of the signal. */
-function stopOnSignal(): AbortSignal {
-  const controller = new AbortController();
-  const numbers = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 };
-  for (const [signal, number] of Object.entries(numbers))
-    process.once(signal, () => controller.abort(number));
-  return controller.signal;
-}
-
-const aborted = (signal: AbortSignal) =>
-  new Promise<void>((resolve) => {
-    signal.addEventListener('abort', () => resolve(), { once: true });
-  });
 
 /** The headers that are set here, besides those of each connection. */
 const OWN: ReadonlySet<string> = new Set([

@@ -37,7 +37,6 @@ export function gateJudge(
   }: Pick<RouteContext, 'configuration' | 'gate'>,
   protocol: Protocol,
   queryOf: (incoming: Incoming, bytes: number, ticket: Ticket | null) => GateQuery,
-  refusalOf?: Judge['refusalOf'],
 ): Judge<Incoming> {
   const asked = { protocol, endpoint: 'gate' } as const;
   /** Denies a request that is not checked, in the form of its protocol. */
@@ -66,7 +65,7 @@ export function gateJudge(
     });
     return act(decision, body === null);
   };
-  return { maxBytes, refusalOf, answer, refuse };
+  return { maxBytes, answer, refuse };
 }
 
 /** Answers `/gate/http`, `/gate/mcp` or `/gate/a2a` with the decision: a proxy forwards the caller's request and asks about it. */

@@ -584,9 +584,8 @@ async function openGuard(
   };
   const log = pino({ level: 'silent' }, QUIET);
   const opened = new Opened();
-  const { gate, verdicts, engine } = await openCore(configuration as never, log, opened);
-  const parts = { decider: gate.decider, verdicts, tracing: null, maxBytes: 1_000_000 };
-  const guard = stdioGuard({ ...parts, dropped: () => undefined });
+  const { gate, engine } = await openCore(configuration as never, log, opened);
+  const guard = stdioGuard(gate.decider, null, 1_000_000);
   let asked = 0;
   return {
     name: 'guard over stdio',
