@@ -135,6 +135,24 @@ describe('the backlog', () => {
     expect(served).toEqual(['a0', 'a1', 'a2']);
   });
 
+  it('remembers for a second without a request of a client that its callers gave up', () => {
+    const { backlog: one, signatures, time, endTurn } = backlog();
+    signatures.waitMs = 5;
+    for (let interval = 0; interval < 4; interval++) {
+      one.hasTime({ client: 'a' });
+      one.gaveUp('a');
+      endTurn();
+      time.now += 100;
+    }
+    expect([one.hasTime({ client: 'a' }), one.hasTime({ client: 'b' })]).toEqual([false, true]);
+    time.now += 900;
+    endTurn();
+    expect(one.hasTime({ client: 'a' })).toBe(false);
+    time.now += 1001;
+    endTurn();
+    expect(one.hasTime({ client: 'a' })).toBe(true);
+  });
+
   it('refuses what waits too long for threads that do not come to it', () => {
     const { signatures, refused, time, add, endTurn, pauses } = backlog();
     signatures.waitMs = 12;
