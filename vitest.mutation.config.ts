@@ -13,7 +13,7 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
     'issue/{bundle,policy-document,strict}',
   ],
   verify: [
-    'verify/{attenuation,binding,bundle-text,catalogue,hostile,key-resolver,limits,precedence,receipt,receipt-cache,receipts-alone,revocation,verdicts}',
+    'verify/{attenuation,binding,bundle-text,catalogue,difference,hostile,judge,key-resolver,limits,precedence,receipt,receipt-cache,receipts-alone,revocation,verdicts}',
   ],
   gate: ['gate/*', 'middleware/{a2a,node,routes}'],
   signatures: ['signatures/*'],
