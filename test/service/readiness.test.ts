@@ -13,6 +13,7 @@ function reasonOf(missing: string, named: string): string | null {
     },
     gate: { replays: isOf('gate') ? { unreadyReason: missing.replace('gate_', '') } : null },
   };
+  // Readiness reads nothing else of a service.
   const { reasons, reason } = readinessOf(core as never, {
     readyWithout: [named] as Configuration['readyWithout'],
   });
