@@ -112,7 +112,8 @@ export class ReceiptCache implements ReceiptMemory {
 
   /** The receipts of the known chain whose list, without its brackets, stands in a text from here to there; else `null`. */
   findJwts(text: string, from: number, to: number): readonly string[] | null {
-    const chain = this.#entries?.get(chainKeyOf(text.slice(from, to - 1)));
+    // `getChain` follows, and says that it was used.
+    const chain = this.#entries?.peek(chainKeyOf(text.slice(from, to - 1)));
     if (!(chain instanceof Chain)) return null;
     let at = from;
     for (const { jwt } of chain.receipts) {
