@@ -181,7 +181,7 @@ class UwsWire implements Wire {
 
   #write({ status, body: text, headers, isHead, closes }: WireAnswer): void {
     const res = this.#res;
-    const body = bytesOf(text);
+    const body = sendable(text);
     res.cork(() => {
       if (status !== 200) res.writeStatus(statusLine(status));
       if (headers?.['Content-Type'] === undefined) res.writeHeader('Content-Type', 'application/json');
@@ -193,7 +193,7 @@ class UwsWire implements Wire {
       if (isHead && closes && !this.#closesSilently) res.endWithoutBody(body.length, true);
       else if (isHead) res.writeHeader('Content-Length', String(body.length)).endWithoutBody();
       else if (closes || typeof text === 'string') res.end(body, closes);
-      else this.#send(body);
+      else this.#send(text);
     });
   }
 
@@ -214,7 +214,7 @@ class UwsWire implements Wire {
     for await (const piece of pieces) {
       if (this.#isGone) return;
       const sent = { isTaken: false };
-      res.cork(() => void (sent.isTaken = res.write(bytesOf(piece))));
+      res.cork(() => void (sent.isTaken = res.write(sendable(piece))));
       if (sent.isTaken) continue;
       await new Promise<void>((resolve) => {
         this.#drained = resolve;
@@ -234,10 +234,10 @@ class UwsWire implements Wire {
 
 /**
  * What uWebSockets.js is given to send. Its binary for Node 24 sends a string that V8 keeps in one byte a character as
- * Latin-1, and all others as UTF-8. Header values are ASCII, where both are the same.
+ * Latin-1, and all others as UTF-8. Of ASCII, which header values are, too, both are the same.
  */
-function bytesOf(text: string | Buffer): Buffer {
-  return typeof text === 'string' ? Buffer.from(text) : text;
+function sendable(text: string | Buffer): string | Buffer {
+  return typeof text !== 'string' || Buffer.byteLength(text) === text.length ? text : Buffer.from(text);
 }
 
 function statusLine(status: number): string {
