@@ -158,10 +158,9 @@ function findDefect(command: readonly string[], options: GuardOptions): string |
 
 /** The variables of this process that are the guard's, without their prefix, with the options in their place. */
 function environmentOf({ trustedRoot, toolServer, listen, routes }: GuardOptions, isStdio: boolean) {
-  const env: Record<string, string | undefined> = {
-    // One client, whose messages come one after the other: threads would only take memory. A call is 2.8 times its arguments.
-    ...(isStdio ? { WORKER_THREADS: '0', MAX_BODY_BYTES: String(MAX_MESSAGE_BYTES) } : {}),
-  };
+  // One client, whose messages come one after the other: threads would only take memory. A call is 2.8 times its arguments.
+  const ofStdio = { WORKER_THREADS: '0', MAX_BODY_BYTES: String(MAX_MESSAGE_BYTES) };
+  const env: Record<string, string | undefined> = isStdio ? ofStdio : {};
   for (const [variable, value] of Object.entries(process.env)) {
     const name = variable.slice(PREFIX.length);
     if (variable.startsWith(PREFIX) && !OTHERS.test(name)) env[name] = value;

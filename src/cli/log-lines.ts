@@ -25,17 +25,20 @@ const OWN = ['level', 'time', 'pid', 'hostname', 'name', 'msg'];
  */
 export const LINE_SHAPES: readonly LineShape[] = [
   {
-    ...{ kind: 'signing', words: 'A line of the record of drs-verify sign' },
+    kind: 'signing',
+    words: 'A line of the record of drs-verify sign',
     has: ({ endpoint }) => endpoint === 'sign',
     members: new Set([...WRITTEN, ...WHO, ...WHAT, ...WHY, 'receipts']),
   },
   {
-    ...{ kind: 'refund', words: 'A refund in the decision log' },
+    kind: 'refund',
+    words: 'A refund in the decision log',
     has: ({ endpoint, refund }) => typeof endpoint === 'string' && typeof refund === 'string',
     members: new Set([...WRITTEN, ...ASKED, ...WHO, ...WHAT, 'refund', 'calls', 'totalCostUsd', 'receipts']),
   },
   {
-    ...{ kind: 'call', words: 'A line of the decision log' },
+    kind: 'call',
+    words: 'A line of the decision log',
     has: ({ endpoint }) => typeof endpoint === 'string',
     members: new Set([
       ...WRITTEN,
@@ -51,12 +54,14 @@ export const LINE_SHAPES: readonly LineShape[] = [
     ]),
   },
   {
-    ...{ kind: 'refusal', words: 'A line of the log of refusals' },
+    kind: 'refusal',
+    words: 'A line of the log of refusals',
     has: ({ msg, code }) => (msg === 'refused' || msg === 'observed') && typeof code === 'string',
     members: new Set([...OWN, 'requestId', 'traceId', ...WHO, ...WHAT, ...WHY]),
   },
   {
-    ...{ kind: 'admin call', words: 'A call of /admin in the log' },
+    kind: 'admin call',
+    words: 'A call of /admin in the log',
     has: ({ msg, outcome }) => msg === 'admin' && typeof outcome === 'string',
     members: new Set([...OWN, 'outcome', 'address', 'requestId', 'token', ...TARGET, 'err']),
   },

@@ -39,7 +39,8 @@ export function recordingTo(file: string, sign: SignCall, signing: Signing): Sig
       typeof signed === 'string'
         ? ofBundle(signed, nameOf)
         : {
-            ...{ code: signed.code, message: printableMessage(signed.message) },
+            code: signed.code,
+            message: printableMessage(signed.message),
             ...callOf({ rootPrincipal: null }, { iss: agent, args, cmd: command, tool_server: toolServer }),
           };
     try {

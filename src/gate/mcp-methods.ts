@@ -13,11 +13,12 @@ export const LISTEN = 'subscriptions/listen';
  * The methods that pass, of clients of the versions 2024-11-05 to 2026-07-28: handshakes, lists, and notifications.
  * `subscriptions/listen` is not among them: see {@link listensToLists}.
  */
+// prettier-ignore
 export const PASSING: ReadonlySet<string> = new Set([
-  ...['initialize', 'notifications/initialized', 'ping', 'server/discover', 'logging/setLevel'],
-  ...['tools/list', 'resources/list', 'resources/templates/list', 'prompts/list', 'tasks/list'],
-  ...['resources/unsubscribe', 'notifications/cancelled', 'notifications/progress'],
-  ...['notifications/roots/list_changed', 'notifications/tasks/status'],
+  'initialize', 'notifications/initialized', 'ping', 'server/discover', 'logging/setLevel',
+  'tools/list', 'resources/list', 'resources/templates/list', 'prompts/list', 'tasks/list',
+  'resources/unsubscribe', 'notifications/cancelled', 'notifications/progress',
+  'notifications/roots/list_changed', 'notifications/tasks/status',
 ]);
 
 /** The versions of MCP whose methods these tables have, in their order. */
@@ -30,10 +31,11 @@ export const STATELESS_VERSION = '2026-07-28';
 export const VERSION_META = 'io.modelcontextprotocol/protocolVersion';
 
 /** All that a client of {@link STATELESS_VERSION} sends: ClientRequest and ClientNotification of its schema, and SEP-2663. */
+// prettier-ignore
 export const STATELESS_METHODS: ReadonlySet<string> = new Set([
-  ...['server/discover', 'tools/list', 'resources/list', 'resources/templates/list', 'prompts/list'],
-  ...[TOOLS_CALL, 'resources/read', 'prompts/get', 'completion/complete', LISTEN],
-  ...['tasks/get', 'tasks/update', 'tasks/cancel', 'notifications/cancelled'],
+  'server/discover', 'tools/list', 'resources/list', 'resources/templates/list', 'prompts/list',
+  TOOLS_CALL, 'resources/read', 'prompts/get', 'completion/complete', LISTEN,
+  'tasks/get', 'tasks/update', 'tasks/cancel', 'notifications/cancelled',
 ]);
 
 /** What is signed of the `params` of a gated method. */
@@ -115,7 +117,9 @@ const SIGNED_PARAMS = 'xyz.okeyamy.drs/params';
 
 const RELATED_TASK = 'io.modelcontextprotocol/related-task';
 const LIST_CHANGES: ReadonlySet<string> = new Set([
-  ...['toolsListChanged', 'promptsListChanged', 'resourcesListChanged'],
+  'toolsListChanged',
+  'promptsListChanged',
+  'resourcesListChanged',
 ]);
 const RESOURCES = 'resourceSubscriptions';
 

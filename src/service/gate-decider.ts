@@ -192,7 +192,8 @@ export async function openGate(
       decide: decideOn,
       unread: refuse,
     },
-    ...{ replays, signer },
+    replays,
+    signer,
     /** Reads the file with the routes again. If that throws, the old table stays. @returns what to log; `null` if there is no file */
     reloadRoutes: () => {
       routes = readRoutes(gateRoutes);

@@ -1,3 +1,4 @@
+import { Buffer } from 'node:buffer';
 import { execFile } from 'node:child_process';
 import { getHeapStatistics } from 'node:v8';
 import { type Logger, pino } from 'pino';
@@ -23,12 +24,15 @@ import closeWithGrace, { type AllEvents } from 'close-with-grace';
  * @param env the environment; docs/configuration.md lists the variables
  */
 export async function serve(env: NodeJS.ProcessEnv): Promise<void> {
+  // Node cuts buffers of up to half of this from one, if it is not theirs alone: also what most bundles of a gate decode to.
+  Buffer.poolSize = 32 * 1024;
   const { configuration, warnings } = readOrExit(env);
   const log = openLog(configuration);
   for (const warning of warnings) log.warn(warning);
   let service: Service | null = null;
   endGracefully({
-    ...{ log, configuration },
+    log,
+    configuration,
     close: async ({ signal, err }) => {
       const { shutdownDelaySecs } = configuration;
       log.info({ signal, shutdownDelaySecs }, 'shutting down: what is in flight is answered first');
@@ -117,14 +121,19 @@ export function factsOf(
   const scheme = tlsCertFile === undefined ? 'http' : 'https';
   const metricsHost = metricsAddr === undefined ? host : (addressOf(metricsAddr)?.host ?? host);
   return {
-    ...{ ...BUILD, host, port, url: `${scheme}://${showAddress({ host, port })}` },
+    ...BUILD,
+    host,
+    port,
+    url: `${scheme}://${showAddress({ host, port })}`,
     ...(listen && { host: null, port: null, url: showAddress(listen.path) }),
-    ...{ ...(grpcPort !== null && { grpcPort }), metricsPort },
+    ...(grpcPort !== null && { grpcPort }),
+    metricsPort,
     metricsUrl:
       listen && metricsAddr === undefined
         ? showAddress(listen.path)
         : `${scheme}://${showAddress({ host: metricsHost, port: metricsPort })}/metrics`,
-    ...{ frontEnd, maxConnections: Number.isFinite(maxConnections) ? maxConnections : null },
+    frontEnd,
+    maxConnections: Number.isFinite(maxConnections) ? maxConnections : null,
   };
 }
 

@@ -90,7 +90,10 @@ async function openService(configuration: Configuration, log: Logger, opened: Op
     }
   };
   return {
-    ...{ port, metricsPort, grpcPort, frontEnd: loaded.name },
+    port,
+    metricsPort,
+    grpcPort,
+    frontEnd: loaded.name,
     /** Maximum number of open connections; more are closed at once. */
     maxConnections: connections.http.limit + (connections.grpc?.limit ?? 0),
     /**

@@ -51,7 +51,10 @@ export class Engine {
         serverIdentity: serverIdentity === 'any' ? null : (serverIdentity ?? null),
         trustedRoots: roots,
       },
-      ...{ cache: this.cache, keys: DEFAULT_KEYS, signatures, revocation },
+      cache: this.cache,
+      keys: DEFAULT_KEYS,
+      signatures,
+      revocation,
       clock,
       requiresBinding: settings.requireBinding,
       use:

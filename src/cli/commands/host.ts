@@ -66,7 +66,12 @@ const HOSTS: Readonly<Record<string, Host>> = {
     reference: (variable) => `\${${variable}}`,
     tell: ({ name, command, args }, env) => ({
       text: shell(
-        ...['claude', 'mcp', 'add-json', '--scope', 'user', name],
+        'claude',
+        'mcp',
+        'add-json',
+        '--scope',
+        'user',
+        name,
         JSON.stringify({ type: 'stdio', command, args, ...envOf(env) }),
       ),
       file: null,

@@ -145,8 +145,15 @@ async function sign(command: readonly string[], options: SignOptions): Promise<v
   const { listenAndSign } = await import('../../relay/sign-http.js');
   const { listen, listenOnNetwork, allowHost, allowOrigin } = options;
   const here = await listenAndSign({
-    ...{ listen, isOnNetwork: listenOnNetwork === true, allowHost, allowOrigin },
-    ...{ destination, protocol, signer, signCall, headers },
+    listen,
+    isOnNetwork: listenOnNetwork === true,
+    allowHost,
+    allowOrigin,
+    destination,
+    protocol,
+    signer,
+    signCall,
+    headers,
   });
   note(`listening on ${here}: who reaches it calls ${printableUrl(destination.url.href)} as ${key.did}`);
 }
@@ -174,9 +181,10 @@ function requireWay(isChild: boolean, options: SignOptions) {
 }
 
 /** The headers that are set here, besides those of each connection. */
+// prettier-ignore
 const OWN: ReadonlySet<string> = new Set([
-  ...['x-drs-bundle', 'content-type', 'accept', 'accept-encoding', 'last-event-id', 'mcp-session-id'],
-  ...['mcp-protocol-version', 'mcp-method', 'mcp-name', ...OWN_HEADERS],
+  'x-drs-bundle', 'content-type', 'accept', 'accept-encoding', 'last-event-id', 'mcp-session-id',
+  'mcp-protocol-version', 'mcp-method', 'mcp-name', ...OWN_HEADERS,
 ]);
 
 /**

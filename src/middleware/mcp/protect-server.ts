@@ -146,7 +146,7 @@ class GuardedTransport {
       await this.#send(message, options);
     };
     transport.onclose = () => {
-      for (const id of [...this.#open.keys()]) this.#settle(id, 'cancelled');
+      for (const id of this.#open.keys()) this.#settle(id, 'cancelled');
       onclose?.();
     };
   }

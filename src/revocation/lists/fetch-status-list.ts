@@ -28,7 +28,8 @@ export async function fetchStatusList(
 ): Promise<FetchedList | 'not_modified'> {
   try {
     const { statusCode, headers, body } = await request(url, {
-      ...{ dispatcher, signal },
+      dispatcher,
+      signal,
       // With one fetch every few minutes, a kept-alive connection gains nothing, and fails if the server has just
       // closed it.
       reset: true,

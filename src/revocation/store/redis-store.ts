@@ -75,7 +75,8 @@ export class RedisStore implements RevocationStore {
     this.#deps = deps;
     this.#link = new RedisLink({
       ...needsOf(options),
-      ...{ lookMs: options.lookMs, log: deps.log },
+      lookMs: options.lookMs,
+      log: deps.log,
       onUp: (connection) => this.#begin(connection),
       onDown: (error) => {
         this.#endSession();

@@ -48,7 +48,9 @@ export function answerChecks(context: GrpcContext): handleUnaryCall<Buffer, Buff
     const { protocol, request, only } = question;
     let requestId = readRequestId(only('x-request-id'));
     const logged: LoggedRequest & Traced = {
-      ...({ endpoint: 'gate', status: null, startedAt: performance.now() } as const),
+      endpoint: 'gate',
+      status: null,
+      startedAt: performance.now(),
       // The gateway's own span if it has one; else the gate finds the caller's.
       parent: traceParentOf((name) => call.metadata.get(name).join()),
       address: addressOf(call),
@@ -62,7 +64,9 @@ export function answerChecks(context: GrpcContext): handleUnaryCall<Buffer, Buff
       ticket === null
         ? decider.unread(asked, gatekeeper.isDraining ? 'shutting_down' : 'overloaded')
         : await decider.decide({
-            ...{ ...asked, request, asked: logged },
+            ...asked,
+            request,
+            asked: logged,
             isWanted: () => isWanted(call),
             mayWait: () => ticket.park(),
           });

@@ -139,7 +139,12 @@ function lineOf(incoming: Incoming, number: number) {
   const { endpoint, parent, address, startedAt } = incoming;
   const numbered = (id: string) => `${id}-${number}`;
   return {
-    ...{ endpoint, parent, address, startedAt, code: null as string | null, status: 0 },
+    endpoint,
+    parent,
+    address,
+    startedAt,
+    code: null as string | null,
+    status: 0,
     get requestId() {
       return numbered(incoming.requestId);
     },

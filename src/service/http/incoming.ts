@@ -79,10 +79,11 @@ type TakeBody = (body: Buffer | BodyFault, isBorrowed: boolean) => void;
 type Reading = { readonly maxBytes: number; readonly ticket: Ticket };
 
 /** The headers that are kept of a request, beside those that a gate reads. */
+// prettier-ignore
 const READ: ReadonlySet<string> = new Set([
-  ...['content-length', 'transfer-encoding', 'content-type', 'content-encoding', 'connection', 'origin'],
-  ...['sec-fetch-site', 'x-request-id', 'x-forwarded-for', 'x-drs-bundle', 'authorization'],
-  ...['host', 'x-a2a-extensions', 'traceparent', 'tracestate', 'baggage'],
+  'content-length', 'transfer-encoding', 'content-type', 'content-encoding', 'connection', 'origin',
+  'sec-fetch-site', 'x-request-id', 'x-forwarded-for', 'x-drs-bundle', 'authorization',
+  'host', 'x-a2a-extensions', 'traceparent', 'tracestate', 'baggage',
 ]);
 const CLOSE = /(?:^|,)[ \t]*close[ \t]*(?:,|$)/i;
 const NOTHING = Buffer.alloc(0);

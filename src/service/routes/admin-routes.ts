@@ -92,7 +92,8 @@ export function adminRoutes({ configuration, engine, gate, log, metrics }: Route
     const facts = {
       [member === 'status_list_index' ? 'statusListIndex' : member]: target,
       ...(exp !== null && { exp }),
-      ...{ token, reason: printable(reason) },
+      token,
+      reason: printable(reason),
     };
     try {
       await engine.revocation.revoke(asked);

@@ -64,7 +64,8 @@ export function contextSignerOf(seed: string, revocation: () => object) {
   return {
     /** The public key in the form of `/.well-known/jwks.json`. */
     jwk: { kty: 'OKP', crv: 'Ed25519', alg: 'EdDSA', use: 'sig', kid, x } as const,
-    ...{ sign, read },
+    sign,
+    read,
   };
 }
 
@@ -92,8 +93,17 @@ function claimsOf({ context, call, chain, now }: AllowedCall<JudgedChain>, iss: 
     jti: context.invocation,
     verdict: 'valid',
     agent,
-    ...{ root_name, labels, chain_depth, command, tool, binding },
-    ...{ root_type, consent_record, session_id, correlation_id, regulatory },
+    root_name,
+    labels,
+    chain_depth,
+    command,
+    tool,
+    binding,
+    root_type,
+    consent_record,
+    session_id,
+    correlation_id,
+    regulatory,
     // Of the bundle's base64url text as it was sent.
     bundle_digest: digestOf(call.encoded),
     args_digest: digestOf(toJcs(invocation.args)),

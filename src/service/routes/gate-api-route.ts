@@ -28,7 +28,9 @@ export function judgeOfGateRequests({ configuration, metrics, gate: { decider } 
         return { status: 400, body: JSON.stringify(read) };
       }
       const decision = await decider.decide({
-        ...{ ...read, endpoint: 'gate', asked },
+        ...read,
+        endpoint: 'gate',
+        asked,
         isWanted: () => !asked.isOver,
         mayWait: () => ticket.park(),
       });
@@ -77,7 +79,10 @@ export function readGateRequest(
     protocol: known,
     // Who asks about A2A without a path has an endpoint of JSON-RPC.
     request: {
-      ...{ method, path: path ?? (known === 'a2a' ? '/' : null), headers: lookup, body },
+      method,
+      path: path ?? (known === 'a2a' ? '/' : null),
+      headers: lookup,
+      body,
       ...(value['headers'] === undefined ? { mayLackHeaders: true } : {}),
     },
   };

@@ -119,7 +119,8 @@ export function answerOf(decision: GateDecision, closes: boolean): Answer {
       // By the name that the front ends look for: under another, they would send a second one.
       const { 'content-type': type = 'application/json', ...more } = headers;
       return {
-        ...{ status, body: JSON.stringify(body) },
+        status,
+        body: JSON.stringify(body),
         headers: { 'Content-Type': type, ...more, 'X-DRS-Code': decision.code },
         ...(closes && { closes }),
       };

@@ -36,7 +36,10 @@ export function routeTables(context: RouteContext) {
   const { revoke, list, usage } = adminRoutes(context);
 
   const post = (endpoint: Endpoint, rateLimit: RateLimit | null, serve: Route['serve']): Route => ({
-    ...{ endpoint, methods: ['POST'], rateLimit, serve },
+    endpoint,
+    methods: ['POST'],
+    rateLimit,
+    serve,
   });
   /** Bodies, or batches of them. */
   const judged = (endpoint: Endpoint, rateLimit: RateLimit | null, judge: Judge): Route => ({
@@ -51,9 +54,13 @@ export function routeTables(context: RouteContext) {
     serve: Route['serve'],
     rateLimit: RateLimit | null = null,
     takesQuery = true,
-  ): Route => ({ ...{ endpoint, methods: ['GET', 'HEAD'], rateLimit, serve, takesQuery } });
+  ): Route => ({ endpoint, methods: ['GET', 'HEAD'], rateLimit, serve, takesQuery });
   const gate = (protocol: Protocol): Route => ({
-    ...{ endpoint: 'gate', methods: [], rateLimit: gateLimit, isProxied: true, takesQuery: true },
+    endpoint: 'gate',
+    methods: [],
+    rateLimit: gateLimit,
+    isProxied: true,
+    takesQuery: true,
     takesAnyOrigin: true,
     serve: gateJudge(context, protocol, proxyQuery),
   });
@@ -102,7 +109,10 @@ function tableOf(rateLimit: RateLimit | null, rows: Rows): Table {
   return {
     routes: new Map(rows),
     unknown: {
-      ...{ endpoint: 'other', methods: [], rateLimit, takesQuery: true },
+      endpoint: 'other',
+      methods: [],
+      rateLimit,
+      takesQuery: true,
       serve: () => refusal(404, error),
     },
   };

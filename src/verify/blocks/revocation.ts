@@ -59,11 +59,10 @@ function checkIndex({ claims }: Receipt, subject: number, view: RevocationView):
 
 /** Block B has compared each `iss` with the `aud` before it, so only the root's is looked up. */
 function checkNames({ digest, claims }: Receipt, subject: number, view: RevocationView): Failure | null {
-  const revoked = (code: 'RECEIPT_REVOKED' | 'KEY_REVOKED', member: string, claimed: string) =>
-    new Failure(code, {
-      ...{ subject, member, claimed, reason: LOCAL },
-      expected: `a ${code === 'KEY_REVOKED' ? 'key' : 'receipt'} that is not revoked`,
-    });
+  const revoked = (code: 'RECEIPT_REVOKED' | 'KEY_REVOKED', member: string, claimed: string) => {
+    const expected = `a ${code === 'KEY_REVOKED' ? 'key' : 'receipt'} that is not revoked`;
+    return new Failure(code, { subject, member, claimed, reason: LOCAL, expected });
+  };
   if (view.isNameRevoked(digest)) return revoked('RECEIPT_REVOKED', 'its digest', digest);
   if (subject === 0 && view.isNameRevoked(claims.iss)) return revoked('KEY_REVOKED', 'iss', claims.iss);
   return view.isNameRevoked(claims.aud) ? revoked('KEY_REVOKED', 'aud', claims.aud) : null;

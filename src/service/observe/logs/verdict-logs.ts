@@ -202,10 +202,14 @@ interface Who {
 export function callOf({ rootPrincipal, rootName, delegates }: Who, claims: Claims) {
   const { iss, jti, args, cmd, tool_server: toolServer } = claims;
   return {
-    ...{ rootPrincipal: printable(rootPrincipal), rootName: rootName && printable(rootName) },
-    ...{ delegates: delegates?.map((did) => printable(did)), agent: printable(iss), jti: printable(jti) },
+    rootPrincipal: printable(rootPrincipal),
+    rootName: rootName && printable(rootName),
+    delegates: delegates?.map((did) => printable(did)),
+    agent: printable(iss),
+    jti: printable(jti),
     tool: printable(isJsonObject(args) ? args['tool'] : null),
-    ...{ command: printable(cmd), toolServer: printable(toolServer) },
+    command: printable(cmd),
+    toolServer: printable(toolServer),
   };
 }
 

@@ -103,7 +103,9 @@ export class Metrics {
   }));
   /** By decision and code. */
   readonly decisions = forEach(['http', 'mcp', 'a2a'] as const, () => ({
-    ...{ pass: new Map([['', 0]]), allow: new Map([['', 0]]), deny: new Map<string, number>() },
+    pass: new Map([['', 0]]),
+    allow: new Map([['', 0]]),
+    deny: new Map<string, number>(),
     observe: new Map<string, number>(),
   }));
   readonly replays = forEach(['verify', 'gate'] as const, () => ({
