@@ -4,7 +4,7 @@ import { Generator } from '../load/open-loop.js';
 import { Watch } from '../measure/watch.js';
 import { environmentFor, startTree, type ServerProcess } from '../service/start.js';
 import type { Traffic, Workloads } from '../workload/workload.js';
-import { hodgesLehmann, logRatioOf, type Quad } from './outcome.js';
+import { hodgesLehmann, logRatioOf, type Quad } from './effects.js';
 import type { Tree } from './trees.js';
 
 export interface Case {

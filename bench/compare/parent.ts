@@ -2,7 +2,8 @@ import { execFileSync } from 'node:child_process';
 import path from 'node:path';
 import { ROOT, scratchFolder } from '../run/programs.js';
 import { Workloads } from '../workload/workload.js';
-import { CONFIDENCE, MIN_RESTARTS, effectOf, verdictOf, type Verdict } from './outcome.js';
+import { effectOf, verdictOf, type Verdict } from './effects.js';
+import { CONFIDENCE, MIN_RESTARTS } from './outcome.js';
 import { measurePair } from './pair.js';
 import { buildTree, removeTree, type Tree } from './trees.js';
 

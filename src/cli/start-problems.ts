@@ -10,7 +10,7 @@ import { fetchStatusList } from '../revocation/lists/fetch-status-list.js';
 import { readStatusList } from '../revocation/lists/read-status-list.js';
 import type { Configuration } from '../service/configuration/configuration.js';
 import { loadGrpc } from '../service/grpc/open.js';
-import { loadFrontEnd } from '../service/http/front-end.js';
+import { loadFrontEnd } from '../service/http/load-front-end.js';
 import { readTrustedRoots } from '../trust/trusted-roots.js';
 import { readRoutes } from '../service/routes/served-routes.js';
 

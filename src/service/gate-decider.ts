@@ -19,15 +19,17 @@ import type { CallBody, Denial, GateRequest } from '../gate/request.js';
 import { responseTo, type GateResponse } from '../gate/response.js';
 import { useInvocation, type ReplayRules } from '../usage/index.js';
 import { WorkDropped } from '../signatures/signature-verifier.js';
-import { OBSERVES } from './configuration/configuration.js';
-import type { RouteContext } from './core.js';
+import { OBSERVES, type Configuration } from './configuration/configuration.js';
 import type { LoggedRequest, TracedMessage } from './http/incoming.js';
 import { traceParentOf } from './http/request-ids.js';
 import { contextSignerOf } from './routes/context-token.js';
-import type { GateEndpoint } from './observe/metrics/metrics.js';
+import type { VerdictLogs } from './observe/logs/verdict-logs.js';
+import type { GateEndpoint, Metrics } from './observe/metrics/metrics.js';
 import { readRoutes } from './routes/served-routes.js';
 import { openReplays } from '../verifier/create-verifier.js';
+import type { Engine } from '../verifier/engine.js';
 import { printableUrl } from '../revocation/printable-url.js';
+import type { Logger } from 'pino';
 
 /** The place where the gate uses invocations. */
 export const GATE_SCOPE = 'gate';
@@ -62,7 +64,13 @@ export type GateDecision =
   | Allowance<ProvedChain>
   | { readonly kind: 'deny'; readonly code: string; readonly response: GateResponse };
 
-type GateDeps = Pick<RouteContext, 'engine' | 'configuration' | 'metrics' | 'verdicts' | 'log'>;
+interface GateDeps {
+  readonly engine: Engine;
+  readonly configuration: Configuration;
+  readonly metrics: Metrics;
+  readonly verdicts: VerdictLogs;
+  readonly log: Logger;
+}
 
 /** The gate of a service, shared by all transports. */
 export type Gate = Awaited<ReturnType<typeof openGate>>;

@@ -7,7 +7,7 @@ import { divideConnections, type Connections } from './load/connections.js';
 import { certificateOf, readCertificate } from './http/listen/certificate.js';
 import { listenOnUnix } from './http/listen/unix-socket.js';
 import { UNIX_PEER } from './http/client-address.js';
-import { loadFrontEnd } from './http/front-end.js';
+import { loadFrontEnd } from './http/load-front-end.js';
 import { loadGrpc } from './grpc/open.js';
 import type { GrpcFrontEnd } from './grpc/server.js';
 import { METRICS, show } from './observe/metrics/metrics-table.js';

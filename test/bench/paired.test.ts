@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { effectOf, hodgesLehmann, logRatioOf, verdictOf, type Verdict } from '../../bench/compare/effects.js';
 import {
   describeVerdict,
   exitCodeOf,
@@ -6,11 +7,6 @@ import {
   MIN_RESTARTS,
   renderOutcome,
   type Finding,
-  effectOf,
-  hodgesLehmann,
-  verdictOf,
-  logRatioOf,
-  type Verdict,
 } from '../../bench/compare/outcome.js';
 import type { Restart } from '../../bench/compare/pair.js';
 import { readCompareOptions } from '../../bench/compare/run.js';

@@ -1,3 +1,4 @@
+import { Buffer } from 'node:buffer';
 import { isPassMethod } from '../../gate/mcp.js';
 import {
   count,
@@ -12,7 +13,6 @@ import {
 import { VERIFIER_OPTIONS } from '../../verifier/options.js';
 import { decodeBase64url } from '#platform';
 import { readProxyTrust } from '../http/client-address.js';
-import { unixPathOf } from '../http/listen/unix-socket.js';
 import { variableOf } from './environment.js';
 
 /** What is known of an environment variable. The value of a secret can come from a file: `<NAME>_FILE`. Everything else is made from it: parsing, errors, help and documents. */
@@ -51,6 +51,19 @@ export function addressOf(value: string): { readonly host: string; readonly port
   const [, ipv6, name, digits] = /^(?:\[([\da-fA-F:.]+)\]|([^\s:[\]/]+)):(\d{1,5})$/.exec(value) ?? [];
   const port = Number(digits);
   return port <= 65_535 ? { host: (ipv6 ?? name) as string, port } : null;
+}
+
+// `sun_path` of Linux has 108 bytes with a zero at the end. uSockets would write a longer path beyond its buffer.
+const MAX_PATH_BYTES = 107;
+
+/** Reads the path of a socket from a text such as `unix:/run/drs/verify.sock`. @returns `problem` says what is wrong with the text */
+function unixPathOf(text: string): { readonly path: string } | { readonly problem: string } {
+  const [, path] = /^unix:(\/.*[^/])$/s.exec(text) ?? [];
+  if (path === undefined || path.includes('\0'))
+    return { problem: 'expected unix: and an absolute path, such as unix:/run/drs/verify.sock' };
+  const bytes = Buffer.byteLength(path);
+  if (bytes <= MAX_PATH_BYTES) return { path };
+  return { problem: `the path has ${bytes} bytes, expected at most ${MAX_PATH_BYTES}: choose a shorter one` };
 }
 
 /**

@@ -1,8 +1,12 @@
 import { performance } from 'node:perf_hooks';
 import { LRUCache } from 'lru-cache';
 import type { Configuration } from '../configuration/configuration.js';
-import type { Sender } from './gatekeeper.js';
 import { Patience } from './patience.js';
+
+/** Who asks: what has `clientOf` its address. Asked for only if memory is short or there is no time, as it takes a microsecond. */
+export interface Sender {
+  readonly client: string;
+}
 
 /** Work that waits. `isLate`: it has waited for too long, and is to be refused. Must not throw. */
 type Work = (isLate: boolean) => void;

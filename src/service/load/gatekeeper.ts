@@ -1,13 +1,8 @@
 import type { Configuration } from '../configuration/configuration.js';
-import { Backlog, type BacklogLimits } from './backlog.js';
+import { Backlog, type BacklogLimits, type Sender } from './backlog.js';
 
 /** The limits of a {@link Gatekeeper}. `maxBodyMemory` is for bodies that are being read, parsed or waiting, with their parsed values. */
 export type GatekeeperLimits = BacklogLimits & Pick<Configuration, 'maxBodyMemory'>;
-
-/** Who asks: what has `clientOf` its address. Asked for only if memory is short or there is no time, as it takes a microsecond. */
-export interface Sender {
-  readonly client: string;
-}
 
 // Memory for the text and the parsed value, per byte of body, in the worst case that MAX_JSON_NODES allows. A bundle
 // takes 5.

@@ -1,7 +1,6 @@
 import type { Buffer } from 'node:buffer';
 import { constants, createPrivateKey, X509Certificate } from 'node:crypto';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
-import type { Configuration } from '../../configuration/variables.js';
 import { readAtMost } from '../../configuration/secret-files.js';
 
 /** A certificate that has been read and checked. */
@@ -70,6 +69,8 @@ export function secureContextOf({ cert, key }: Certificate): SecureContextOption
  * @returns `null` if the service has none
  * @throws Error if the files cannot be read or used
  */
-export function certificateOf({ tlsCertFile: certFile, tlsKeyFile: keyFile }: Configuration) {
+export function certificateOf({ tlsCertFile: certFile, tlsKeyFile: keyFile }: TlsFiles) {
   return certFile === undefined || keyFile === undefined ? null : readCertificate({ certFile, keyFile });
 }
+
+type TlsFiles = Readonly<Partial<Record<'tlsCertFile' | 'tlsKeyFile', string | undefined>>>;

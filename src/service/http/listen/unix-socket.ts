@@ -1,21 +1,7 @@
-import { Buffer } from 'node:buffer';
 import { once } from 'node:events';
 import { chmodSync, lstatSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
 import { showAddress, type FrontEnd } from '../front-end.js';
-
-// `sun_path` of Linux has 108 bytes with a zero at the end. uSockets would write a longer path beyond its buffer.
-const MAX_PATH_BYTES = 107;
-
-/** Reads the path of a socket from a text such as `unix:/run/drs/verify.sock`. @returns `problem` says what is wrong with the text */
-export function unixPathOf(text: string): { readonly path: string } | { readonly problem: string } {
-  const [, path] = /^unix:(\/.*[^/])$/s.exec(text) ?? [];
-  if (path === undefined || path.includes('\0'))
-    return { problem: 'expected unix: and an absolute path, such as unix:/run/drs/verify.sock' };
-  const bytes = Buffer.byteLength(path);
-  if (bytes <= MAX_PATH_BYTES) return { path };
-  return { problem: `the path has ${bytes} bytes, expected at most ${MAX_PATH_BYTES}: choose a shorter one` };
-}
 
 /**
  * Has a front end listen on a Unix socket, also where a process that was killed has left the file of one.
