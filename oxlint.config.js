@@ -104,7 +104,7 @@ const strict = `
   .split(/\s+/);
 
 export default defineConfig({
-  plugins: ['typescript'],
+  plugins: ['typescript', 'import', 'unicorn'],
   categories: { correctness: 'off' },
   options: { typeAware: true },
   ignorePatterns: [
@@ -122,6 +122,7 @@ export default defineConfig({
   ],
   rules: {
     'no-var': 'error',
+    'import/no-cycle': ['error', { ignoreTypes: false }],
     'prefer-rest-params': 'error',
     'prefer-spread': 'error',
     'prefer-const': 'error',
