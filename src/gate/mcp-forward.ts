@@ -24,9 +24,10 @@ export type HandedOn =
  *
  * @param text a message that passes, or is allowed
  * @param handedOn goes into `params._meta`; `null` if the message passes, or if headers tell the context
+ * @returns `null` if it must be written anew, and nests too deep for that
  * @example forwardMcp(text, { context, token: null }); // '{"jsonrpc":"2.0",…,"_meta":{"xyz.okeyamy.drs/context":{…}}}}'
  */
-export function forwardMcp(text: string, handedOn: HandedOn | null): string {
+export function forwardMcp(text: string, handedOn: HandedOn | null): string | null {
   const value = JSON.parse(text) as JsonValue;
   if (!isJsonObject(value)) return text;
   const given = Object.hasOwn(value, 'params') ? value['params'] : undefined;
@@ -46,7 +47,15 @@ function toldBy(handedOn: HandedOn): JsonObject {
   };
 }
 
-const write = (message: JsonObject, params: unknown): string => JSON.stringify({ ...message, params });
+function write(message: JsonObject, params: unknown): string | null {
+  try {
+    return JSON.stringify({ ...message, params });
+  } catch (error) {
+    // Unlike `JSON.parse`, it recurses.
+    if (error instanceof RangeError) return null;
+    throw error;
+  }
+}
 
 const RESERVED: ReadonlySet<string> = new Set(
   [...META_KEYS, CONTEXT_META, CONTEXT_JWT_META, OBSERVED_META].map(fold),

@@ -46,7 +46,7 @@ export function guardJudge(
               ? contextHeaders(decision.context, decision.token)
               : passHeaders(decision.observed);
           const body = bodyOf(protocol, method, kept, headers);
-          if (body === 'malformed') return refusal(400, 'the envelope is malformed');
+          if (typeof body === 'string') return refusal(400, body);
           return forwarder.send(incoming, ticket, {
             path: pathFor(method, targetOf(incoming)) ?? '',
             set: {
@@ -74,18 +74,19 @@ function withoutUpgrade(headers: HeaderLookup): HeaderLookup {
   };
 }
 
-/** The body that is sent on: what was decided on, to the byte, but for what only concerns the gate. */
+/** The body that is sent on: what was decided on, to the byte, but for what only concerns the gate. A text says why there is none. */
 function bodyOf(protocol: Protocol, method: string, bytes: Buffer, headers: HeaderLookup) {
   // What passes without a check has no body: the event stream, the end of a session, an agent card.
   if (bytes.length === 0 || (protocol === 'mcp' && method !== 'POST')) return null;
   if (protocol === 'http') {
     const opened = unwrap({ method, path: null, headers, body: wholeBodyOfBytes(bytes, headers) });
     // On trial, a malformed envelope would pass, and no tool server reads it.
-    if ('code' in opened) return 'malformed';
+    if ('code' in opened) return 'the envelope is malformed';
     return opened.body.kind === 'value' ? Buffer.from(JSON.stringify(opened.body.value)) : bytes;
   }
   if (protocol === 'a2a') return bytes;
   const text = bytes.toString('utf8');
   const forwarded = forwardMcp(text, null);
+  if (forwarded === null) return 'the message nests too deep';
   return forwarded === text ? bytes : Buffer.from(forwarded);
 }

@@ -54,13 +54,15 @@ export function stdioGuard(decider: Pick<GateDecider, 'decide'>, tracing: Tracin
     let handedOn: HandedOn | null = null;
     if (decision.kind === 'allow') handedOn = { context: wholeContextOf(decision), token: decision.token };
     else if (decision.observed !== undefined) handedOn = { observed: decision.observed };
-    const forwarded = lineOf(text, handedOn);
+    const forwarded = forwardMcp(text, handedOn);
     if (forwarded === null) return invalid('the message nests too deep');
     const given = due.get(JSON.stringify(message?.params['requestId'] ?? null));
     if (message?.method === CANCELLED && given !== undefined) given.isCancelled = true;
     if (id !== null && handedOn !== null && 'context' in handedOn)
       due.set(key, { context: handedOn.context, isCancelled: false });
-    return { kind: 'send', bytes: Buffer.from(forwarded) };
+    // It can only be white space: to some servers a carriage return ends a line, and what follows would be a message of
+    // its own.
+    return { kind: 'send', bytes: Buffer.from(forwarded.replaceAll('\r', ' ')) };
   }
 
   /** Settles the calls that a line of the server answers. */
@@ -88,16 +90,4 @@ export function stdioGuard(decider: Pick<GateDecider, 'decide'>, tracing: Tracin
   }
 
   return { maxBytes, decide, hear } satisfies Hook;
-}
-
-/** What the server gets; `null` if that cannot be written. */
-function lineOf(text: string, handedOn: HandedOn | null): string | null {
-  try {
-    // It can only be white space: to some servers a carriage return ends a line, and what follows would be a message of
-    // its own.
-    return forwardMcp(text, handedOn).replaceAll('\r', ' ');
-  } catch (error) {
-    if (error instanceof RangeError) return null;
-    throw error;
-  }
 }

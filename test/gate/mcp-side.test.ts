@@ -41,7 +41,7 @@ describe('a message that is sent on', () => {
   ])('has no %s that a caller has put there', (name) => {
     for (const meta of ['_meta', '_META', '_Meta']) {
       const params = { a: 1, [meta]: { [name]: 'forged', progressToken: 1 } };
-      expect(JSON.parse(forwardMcp(message(`,"params":${JSON.stringify(params)}`), null))).toEqual({
+      expect(JSON.parse(forwardMcp(message(`,"params":${JSON.stringify(params)}`), null) ?? '')).toEqual({
         ...{ jsonrpc: '2.0', id: 1, method: 'x' },
         params: { a: 1, [meta]: { progressToken: 1 } },
       });
@@ -66,7 +66,9 @@ describe('a message that is sent on', () => {
 
   it('tells of an allowed call who may make it, beside what else is in its _meta', () => {
     const sent = (params: object, token: string | null) =>
-      JSON.parse(forwardMcp(message(`,"params":${JSON.stringify(params)}`), { context, token })) as object;
+      JSON.parse(
+        forwardMcp(message(`,"params":${JSON.stringify(params)}`), { context, token }) ?? '',
+      ) as object;
     const given = {
       name: 'search',
       _meta: { 'X-DRS-Bundle': 'e30', [CONTEXT]: { agent: 'me' }, [JWT]: 'a', p: 1 },

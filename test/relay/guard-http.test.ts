@@ -144,6 +144,19 @@ describe('drs-verify guard in front of an MCP server over HTTP', () => {
     expect(seen?.headers).not.toHaveProperty('x-drs-bundle');
   });
 
+  it('refuses what must be written anew and nests too deep for that, and passes what stays as it is', async () => {
+    const nested = `${'['.repeat(8_000)}${']'.repeat(8_000)}`;
+    const pingWith = (more: string) =>
+      `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":${nested}${more}}}`;
+    const plain = await guard('mcp', `${tools.url}/mcp`);
+    const sent = (body: string) => send(`${plain}/mcp`, { headers: json, body });
+    expect(await sent(pingWith(''))).toMatchObject({ status: 200 });
+    expect(got.map(({ body }) => body)).toEqual([pingWith('')]);
+    const refused = { status: 400, text: '{"error":"the message nests too deep"}' };
+    expect(await sent(pingWith(',"_meta":{"X-DRS-Bundle":"e30"}'))).toMatchObject(refused);
+    expect(got).toHaveLength(1);
+  });
+
   it('passes an event stream on as it comes, and its end', async () => {
     const stop = new AbortController();
     const stream = await fetch(url, {
