@@ -24,7 +24,8 @@ import closeWithGrace, { type AllEvents } from 'close-with-grace';
  * @param env the environment; docs/configuration.md lists the variables
  */
 export async function serve(env: NodeJS.ProcessEnv): Promise<void> {
-  // Node cuts buffers of up to half of this from one, if it is not theirs alone: also what most bundles of a gate decode to.
+  // Node cuts a buffer of up to half of this from a shared one, and makes a larger one by itself, which takes a microsecond. So
+  // large is what the bundle of a gate decodes to: 4 KiB and more.
   Buffer.poolSize = 32 * 1024;
   const { configuration, warnings } = readOrExit(env);
   const log = openLog(configuration);
