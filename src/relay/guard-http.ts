@@ -7,7 +7,6 @@ import type { Configuration } from '../service/configuration/configuration.js';
 import type { GateHead } from '../service/http/gate-head.js';
 import { refusal } from '../service/http/incoming.js';
 import { answerOf, gateJudge } from '../service/routes/gate-route.js';
-import type { Destination } from './destination.js';
 import { targetOf, type MakeJudge } from './http-relay.js';
 import { OWN_HEADERS } from './http-target.js';
 
@@ -20,11 +19,7 @@ const OURS = 'x-drs-';
  * Decides on the requests of clients, and sends on what the gate lets pass. The front end has refused names like
  * `X_DRS_Agent`, which some servers take for `X-DRS-Agent`.
  */
-export function guardJudge(
-  configuration: Configuration,
-  protocol: Protocol,
-  { pathFor }: Destination,
-): MakeJudge {
+export function guardJudge(configuration: Configuration, protocol: Protocol): MakeJudge {
   return ({ gate }, forwarder) =>
     gateJudge({ gate, configuration }, protocol, (incoming, size, ticket) => {
       let kept: Buffer | null = null;
@@ -48,7 +43,6 @@ export function guardJudge(
           const body = bodyOf(protocol, method, kept, headers);
           if (body === 'malformed') return refusal(400, 'the envelope is malformed');
           return forwarder.send(incoming, ticket, {
-            path: pathFor(method, targetOf(incoming)) ?? '',
             set: {
               'X-Forwarded-For': incoming.clientAddress,
               ...(protocol === 'http' && isEnvelope(headers) && { 'Content-Type': 'application/json' }),
@@ -77,7 +71,7 @@ function withoutUpgrade(headers: HeaderLookup): HeaderLookup {
 /** The body that is sent on: what was decided on, to the byte, but for what only concerns the gate. */
 function bodyOf(protocol: Protocol, method: string, bytes: Buffer, headers: HeaderLookup) {
   // What passes without a check has no body: the event stream, the end of a session, an agent card.
-  if (bytes.length === 0 || (protocol === 'mcp' && method !== 'POST')) return null;
+  if (bytes.length === 0 || (protocol === 'mcp' && method !== 'POST')) return Buffer.alloc(0);
   if (protocol === 'http') {
     const opened = unwrap({ method, path: null, headers, body: wholeBodyOfBytes(bytes, headers) });
     // On trial, a malformed envelope would pass, and no tool server reads it.

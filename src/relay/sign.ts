@@ -104,41 +104,38 @@ const LIMIT = `at most ${sizeOf(MAX_ARGUMENT_BYTES)} can be signed`;
  */
 export function mcpSigner(sign: SignCall, unsigned: ReadonlySet<string>): Hook {
   /** A request without an id has no answer, and a gate refuses it. One that has a bundle was signed by its sender. */
-  const mustSign = ({ method, params, id }: Message): boolean => {
-    if (method === undefined || id === null || !needsBundle(method, params)) return false;
+  const mustSign = (method: string, { params, id }: Message): boolean => {
+    if (id === null || !needsBundle(method, params)) return false;
     const meta = params['_meta'];
     if (isJsonObject(meta) && META_KEYS.some((name) => Object.hasOwn(meta, name))) return false;
     const subject = method === TOOLS_CALL ? subjectOf(method, params) : undefined;
     return !unsigned.has(method) && !(typeof subject === 'string' && unsigned.has(subject));
   };
-  const decide = async (bytes: Buffer, message: Message | null, isTooLong = false): Promise<Outcome> => {
-    const refuse = (refusal: Explained, status?: number): Outcome => ({
-      kind: 'answer',
-      line: refusalLine(message, refusal, status),
-    });
+  const decide = async (message: Message): Promise<Outcome> => {
+    const { bytes, isTooLong, method, params, value } = message;
+    const refuse = (code: string, reason: string, status = 400) =>
+      refusalLine(message, unsignable(code, reason), status);
     const tooLong = `the message has more than ${MAX_MESSAGE_BYTES} bytes: of arguments, ${LIMIT}`;
-    if (isTooLong) return refuse(unsignable('BODY_TOO_LARGE', tooLong), 413);
+    if (isTooLong) return refuse('BODY_TOO_LARGE', tooLong, 413);
     // What is no JSON passes, too, and a batch, which a gate refuses: one bundle is for one call.
-    if (message?.method === undefined || !mustSign(message)) return { kind: 'send', bytes };
-    const { method, params } = message;
+    if (method === undefined || !mustSign(method, message)) return { ...message, body: bytes };
     const { defect } = parseStrictJson(decodeUtf8(bytes) ?? '');
     // No signature can cover it: parsers would read different values.
-    if (defect !== undefined)
-      return refuse(unsignable('INVALID_JSONRPC', `it is not strict JSON: ${defect.message}`), 400);
+    if (defect !== undefined) return refuse('INVALID_JSONRPC', `it is not strict JSON: ${defect.message}`);
     const size = bytes.length > MAX_ARGUMENT_BYTES ? Buffer.byteLength(JSON.stringify(params)) : 0;
     if (size > MAX_ARGUMENT_BYTES)
-      return refuse(unsignable('BODY_TOO_LARGE', `your arguments are ${sizeOf(size)}, and ${LIMIT}`), 413);
+      return refuse('BODY_TOO_LARGE', `your arguments are ${sizeOf(size)}, and ${LIMIT}`, 413);
     const meta = params['_meta'];
     if (meta !== undefined && !isJsonObject(meta))
-      return refuse(unsignable('INVALID_PARAMS', 'params._meta is not an object'), 400);
-    const bound = mcpArgumentsOf(method, isJsonObject(message.value['params']) ? params : null);
-    if ('code' in bound) return refuse(unsignable(bound.code, bound.message), 400);
+      return refuse('INVALID_PARAMS', 'params._meta is not an object');
+    const bound = mcpArgumentsOf(method, isJsonObject(value['params']) ? params : null);
+    if ('code' in bound) return refuse(bound.code, bound.message);
     const what = nameOf(method, shorten(subjectOf(method, params)));
     const bundle = await sign(`${MCP_COMMAND_PREFIX}${method}`, bound.args, what);
-    if (typeof bundle !== 'string') return refuse(bundle);
+    if (typeof bundle !== 'string') return refusalLine(message, bundle);
     // Written anew, which to every parser is the same: strict JSON has one reading.
     const signed = { ...params, _meta: { ...meta, [META_KEYS[0]]: bundle } };
-    return { kind: 'send', bytes: Buffer.from(JSON.stringify({ ...message.value, params: signed })), bundle };
+    return { ...message, body: Buffer.from(JSON.stringify({ ...value, params: signed })), bundle };
   };
   return { maxBytes: MAX_MESSAGE_BYTES, decide };
 }

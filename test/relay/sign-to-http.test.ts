@@ -188,7 +188,7 @@ it('turns what a server answers otherwise into errors with the id of the request
   const unknown = parsed(out)
     .filter(({ id }) => id === null)
     .map(({ error }) => (error as { code: number }).code);
-  expect(unknown).toEqual([-32700, -32600, -32010]);
+  expect(unknown).toEqual([-32600, -32600, -32010]);
 });
 
 it('says that the server is away', async () => {

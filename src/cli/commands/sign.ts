@@ -1,8 +1,7 @@
 import path from 'node:path';
 import { Option, type Command } from 'commander';
-import { destinationOf } from '../../relay/destination.js';
 import { httpEnd } from '../../relay/http-end.js';
-import { httpTarget, OWN_HEADERS } from '../../relay/http-target.js';
+import { destinationOf, httpTarget, OWN_HEADERS } from '../../relay/http-target.js';
 import { sayTo, write } from '../../relay/lines.js';
 import { pump, relayToChild } from '../../relay/pump.js';
 import { mcpSigner, openDelegations } from '../../relay/sign.js';
@@ -107,7 +106,7 @@ async function sign(command: readonly string[], options: SignOptions): Promise<v
   const isChild = command.length > 0;
   const to = options.toEnv === undefined ? options.to : fromEnvironment('--to-env', options.toEnv);
   requireWay(isChild, options);
-  const destination = to === undefined ? null : destinationOf(to, { protocol, isLocal: true });
+  const destination = to === undefined ? null : destinationOf(to, protocol, { isLocal: true });
   for (const file of [options.key ?? '', ...files])
     if (file === '-') throw new CommandError('- is not read here: standard input is the host', 'name a file');
   const { origin, pathname } = destination?.url ?? {};
