@@ -133,7 +133,6 @@ async function runStdio(
     const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith(PREFIX)));
     await relayToChild(command, env, guarding);
   } finally {
-    process.stdin.destroy();
     await opened.close();
   }
 }

@@ -10,7 +10,7 @@ import { decodeUtf8 } from '#platform';
 import type { HttpTarget } from './http-target.js';
 import type { Say } from './lines.js';
 import { answerIn, errorLine, MAX_MESSAGE_BYTES, messageOf, readJson, sizeOf } from './message.js';
-import { INVALID_REQUEST, TRANSPORT_ERROR, type Message } from './message.js';
+import { INVALID_REQUEST, TRANSPORT_ERROR } from './message.js';
 import type { Outcome, Send, Sent } from './pump.js';
 
 /** The most bytes in requests that are unanswered at a time, and what one counts as at least: so there are 256 at most. */
@@ -31,8 +31,8 @@ const INITIALIZED = 'notifications/initialized';
 const CANCELLED = 'notifications/cancelled';
 const EVENT_STREAM = 'text/event-stream';
 
-/** The headers that the server wants to see again in each request, in the versions before 2026-07-28. */
-type Session = Partial<Record<'mcp-session-id' | 'mcp-protocol-version', string>>;
+/** By names in lower case. Those of a session the server wants to see again, in the versions before 2026-07-28. */
+type Headers = Record<string, string>;
 
 /** Takes a message of a stream. Returns whether it was the last that is wanted. */
 type Take = (data: string) => Promise<boolean>;
@@ -46,7 +46,7 @@ type Take = (data: string) => Promise<boolean>;
  */
 export function httpEnd(
   target: HttpTarget,
-  ownHeaders: Readonly<Record<string, string>>,
+  ownHeaders: Readonly<Headers>,
   say: Say,
   note: (message: string) => void,
 ) {
@@ -54,11 +54,11 @@ export function httpEnd(
   const requests = new Map<Sent, { readonly done: Promise<void>; readonly abort: () => void }>();
   /** Ends the stream of the server's own messages, and all requests. */
   const closing = new AbortController();
-  let current: Session = {};
+  let current: Headers = {};
   /** The last `initialize`. */
   let handshake: Sent | null = null;
   let renewing: Promise<void> | null = null;
-  let closed: Promise<void> | null = null;
+  let ended: Promise<void> | null = null;
 
   const send: Send = async (sent, again) => {
     const { id, method, value } = sent;
@@ -82,27 +82,21 @@ export function httpEnd(
     return method === INITIALIZE ? done : undefined;
   };
 
-  /** Waits for the last answers, then ends the session. */
-  async function end(): Promise<void> {
+  /** Waits for the last answers, then ends the session. @param graceMs how long; after it, what is under way ends */
+  async function end(graceMs = LAST_ANSWERS_MS): Promise<void> {
     // These do not end by themselves.
     for (const [{ method }, { abort }] of requests) if (method === LISTEN) abort();
     const answered = Promise.all([...requests.values()].map(({ done }) => done));
-    await Promise.race([answered, delay(LAST_ANSWERS_MS, null, { ref: false })]);
-    await close();
-  }
-
-  /** Ends what is under way, and the session. */
-  function close(): Promise<void> {
+    await Promise.race([answered, delay(graceMs, null, { ref: false })]);
     closing.abort();
-    return (closed ??= endSession().then(target.close));
+    await (ended ??= endSession().then(target.close));
   }
 
   async function endSession(): Promise<void> {
-    const headers = headersOf(current, '*/*');
+    const session = current;
     current = {};
-    if (!('mcp-session-id' in headers)) return;
-    const signal = AbortSignal.timeout(ENDING_MS);
-    (await target.exchange({ method: 'DELETE', headers, signal }).catch(() => null))?.resume();
+    if (!('mcp-session-id' in session)) return;
+    (await exchange('DELETE', session, AbortSignal.timeout(ENDING_MS), {}).catch(() => null))?.resume();
   }
 
   /** Sends a notification or a response. The messages after it wait until the server has taken it. */
@@ -119,8 +113,8 @@ export function httpEnd(
       const tell = (data: string) => say(oneLine(data)).then(() => false);
       if (method === INITIALIZED) follow(null, session, closing.signal, tell).catch(report);
     };
-    // From version 2026-07-28 on, a client cancels by closing the stream.
-    if (cancelled === undefined || versionOf(cancelled) === null)
+    // From version 2026-07-28 on, which each message names, a client cancels by closing the stream.
+    if (cancelled?.meta[VERSION_META] === undefined)
       await Promise.race([take().catch(report), delay(NOTIFICATION_MS, null, { ref: false })]);
     // Servers send no answer to a request that was cancelled, and may leave its stream open.
     pending?.abort();
@@ -151,7 +145,7 @@ export function httpEnd(
   /** Begins the session again that the server has lost. */
   async function renew(): Promise<void> {
     if (handshake === null) throw new Error('the server has lost the session');
-    const session: Session = {};
+    const session: Headers = {};
     // The client has heard the answer to its own one.
     const hear = () => Promise.resolve();
     const failed = await ask(handshake, session, closing.signal, hear);
@@ -163,7 +157,7 @@ export function httpEnd(
   }
 
   /** Sends a request, and has the messages heard with which the server answers; what else it answers is returned. */
-  async function ask(sent: Sent, session: Session, signal: AbortSignal, hear: Say) {
+  async function ask(sent: Sent, session: Headers, signal: AbortSignal, hear: Say) {
     const isHandshake = sent.method === INITIALIZE;
     const take = async (text: string) => {
       const answer = answerIn(readJson(text), sent.id);
@@ -204,13 +198,12 @@ export function httpEnd(
    * @param first `null` for what the server says by itself, which is asked for as long as the session lasts
    * @returns whether the last has come
    */
-  async function follow(first: IncomingMessage | null, session: Session, signal: AbortSignal, take: Take) {
+  async function follow(first: IncomingMessage | null, session: Headers, signal: AbortSignal, take: Take) {
     let [lastEventId, retryMs, failures] = ['', FIRST_RETRY_MS, 0];
     for (let response = first; ; response = null) {
       if (response === null) {
-        const last = lastEventId === '' ? {} : { 'last-event-id': lastEventId };
-        const headers = { ...headersOf(session, EVENT_STREAM), ...last };
-        const found = await target.exchange({ method: 'GET', headers, signal }).catch(() => null);
+        const last: Headers = lastEventId === '' ? {} : { 'last-event-id': lastEventId };
+        const found = await exchange('GET', session, signal, last).catch(() => null);
         const { statusCode: status = 503 } = found ?? {};
         if (found !== null && status === 200 && typeOf(found) === EVENT_STREAM) response = found;
         else found?.resume();
@@ -253,26 +246,29 @@ export function httpEnd(
     }
   }
 
-  function post(session: Session, sent: Sent, signal: AbortSignal) {
-    const { method, params, body, bundle = '' } = sent;
-    const headers = headersOf(session, `application/json, ${EVENT_STREAM}`);
-    headers['content-type'] = 'application/json';
-    const version = versionOf(sent);
-    if (version !== null && method !== undefined) {
+  function post(session: Headers, sent: Sent, signal: AbortSignal) {
+    const { method, params, meta, body, bundle = '' } = sent;
+    const headers: Headers = { 'content-type': 'application/json' };
+    const version = meta[VERSION_META];
+    if (typeof version === 'string' && method !== undefined) {
       headers['mcp-protocol-version'] = version;
       headers['mcp-method'] = encodeNameHeader(method);
       const name = subjectOf(method, params);
       if (typeof name === 'string') headers['mcp-name'] = encodeNameHeader(name);
     }
     if (bundle !== '' && bundle.length <= MAX_HEADER_BUNDLE) headers[BUNDLE_HEADER] = bundle;
-    return target.exchange({ method: 'POST', headers, signal }, body);
+    return exchange('POST', session, signal, headers, body);
   }
 
-  function headersOf(session: Session, accept: string): Record<string, string> {
-    return { ...ownHeaders, 'accept-encoding': 'identity', accept, ...session };
+  function exchange(method: string, session: Headers, signal: AbortSignal, more: Headers, body?: Buffer) {
+    const asked = { accept: `application/json, ${EVENT_STREAM}`, 'accept-encoding': 'identity' };
+    return target.exchange(
+      { method, headers: { ...ownHeaders, ...asked, ...session, ...more }, signal },
+      body,
+    );
   }
 
-  return { send, end, close };
+  return { send, end };
 }
 
 const EVENT_LIMIT = {
@@ -289,13 +285,6 @@ const oneLine = (json: string) => json.replaceAll(/[\r\n]/g, ' ');
 
 const typeOf = ({ headers: { 'content-type': type = '' } }: IncomingMessage) =>
   type.replace(/;.*/, '').trim().toLowerCase();
-
-/** The version of the protocol that a message names itself, as messages do from 2026-07-28 on. */
-function versionOf({ params }: Message): string | null {
-  const meta = params['_meta'];
-  const version = isJsonObject(meta) ? meta[VERSION_META] : undefined;
-  return typeof version === 'string' ? version : null;
-}
 
 /** The JSON-RPC error for a request that the server has not answered as it should: its own one, if it sent one. */
 function failureLine(sent: Sent, response: IncomingMessage, text: string): string {

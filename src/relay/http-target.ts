@@ -83,7 +83,7 @@ export function httpTarget(url: URL) {
    * @returns the answer, when its headers have come
    * @throws Error whose `cause` says whether the request may have been sent
    */
-  const exchange = (options: RequestOptions, body: Buffer | null = null) =>
+  const exchange = (options: RequestOptions, body?: Buffer) =>
     new Promise<IncomingMessage>((resolve, reject) => {
       const request = send(url, { agent, ...options });
       let cause: 'sent' | 'not sent' = 'not sent';

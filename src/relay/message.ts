@@ -25,6 +25,8 @@ export interface Message {
   /** `undefined` in a response. */
   readonly method: string | undefined;
   readonly params: JsonObject;
+  /** `params._meta` */
+  readonly meta: JsonObject;
   /** The id of a request, which has an answer; else `null`. */
   readonly id: string | number | null;
 }
@@ -45,10 +47,11 @@ export const readBytes = (bytes: Buffer): JsonValue | undefined => readJson(deco
 export function messageOf({ bytes, isTooLong }: Line): Message {
   const read = isTooLong ? readEnds(bytes) : readBytes(bytes);
   const value = isJsonObject(read) ? read : {};
-  const { id, method, params } = value;
+  const { id, method, params: given } = value;
+  const params = isJsonObject(given) ? given : {};
   return {
-    ...{ bytes, isTooLong, value, method: typeof method === 'string' ? method : undefined },
-    params: isJsonObject(params) ? params : {},
+    ...{ bytes, isTooLong, value, params, method: typeof method === 'string' ? method : undefined },
+    meta: isJsonObject(params['_meta']) ? params['_meta'] : {},
     id: typeof method === 'string' && (typeof id === 'string' || typeof id === 'number') ? id : null,
   };
 }

@@ -71,10 +71,7 @@ export async function relayToChild(
   process.once('exit', () => void child.kill());
   let ended;
   try {
-    await once(child, 'spawn').catch((error: unknown) => {
-      const { code, message } = error as NodeJS.ErrnoException;
-      throw new Error(code === 'ENOENT' ? 'there is no such program' : message);
-    });
+    await once(child, 'spawn');
     const closed = once(child, 'close') as Promise<[number | null, NodeJS.Signals | null]>;
     child.once('exit', () => {
       // Programs that it has started may still have its streams. This tells them that nobody speaks to them any more.
@@ -84,14 +81,14 @@ export async function relayToChild(
     const [say, sayToServer] = [sayTo(process.stdout), sayTo(toServer)];
     // The host may end before the child, and the child before the host.
     toServer.on('error', () => process.stdin.destroy());
-    pump(process.stdin, hook, ({ body }) => sayToServer(body), say)
-      .then(() => toServer.end())
-      .catch((error: unknown) => {
-        // There is nobody to write to, and the end of the server says why; or nobody hears the client any more.
-        if (toServer.destroyed) return;
-        console.error(error);
-        child.kill();
-      });
+    const pumped = pump(process.stdin, hook, ({ body }) => sayToServer(body), say);
+    void pumped.then(
+      () => toServer.end(),
+      (error: unknown) => {
+        // There is nobody to write to, and the end of the server says why.
+        if (!toServer.destroyed) throw error;
+      },
+    );
     try {
       for await (const lines of linesOf(fromServer, MAX_MESSAGE_BYTES))
         for (const line of lines) {

@@ -66,7 +66,7 @@ async function relay(
   const headers = { authorization: 'Bearer t' };
   const server = httpEnd(httpTarget(new URL('/mcp', to)), headers, say, () => undefined);
   const hook = mcpSigner(await agent.delegations(...chains), new Set(['help']));
-  const ended = pump(input, hook, server.send, say).then(server.end);
+  const ended = pump(input, hook, server.send, say).then(() => server.end());
   for (const line of lines) if (!input.write(line)) await once(input, 'drain');
   if (until !== undefined) await eventually(() => until(written), 5);
   input.end(more.join(''));

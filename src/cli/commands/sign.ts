@@ -133,7 +133,7 @@ async function sign(command: readonly string[], options: SignOptions): Promise<v
     const say = sayTo(process.stdout);
     const server = httpEnd(httpTarget(destination.url), headers, say, note);
     const leave = (_: NodeJS.Signals, number: number) =>
-      void server.close().then(() => process.exit(128 + number));
+      void server.end(0).then(() => process.exit(128 + number));
     for (const signal of ['SIGHUP', 'SIGINT', 'SIGTERM'] as const) process.once(signal, leave);
     await pump(process.stdin, signer, server.send, say);
     await server.end();
