@@ -1,27 +1,20 @@
 import { readFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
-import { performance } from 'node:perf_hooks';
 import { pipeline } from 'node:stream/promises';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Configuration } from '../service/configuration/configuration.js';
-import { Opened, openCore, type Core } from '../service/core.js';
+import type { Core } from '../service/core.js';
 import { refusal, type Answer, type Incoming } from '../service/http/incoming.js';
 import { answerTo, type Judge } from '../service/http/judged-body.js';
-import { certificateOf, readCertificate } from '../service/http/listen/certificate.js';
-import { showAddress } from '../service/http/front-end.js';
 import { NodeWire } from '../service/http/node/node-wire.js';
-import { openNode } from '../service/http/node/node.js';
-import { Server, type Route } from '../service/http/serve.js';
+import type { Route } from '../service/http/serve.js';
 import { divideForGuard } from '../service/load/connections.js';
 import type { Ticket } from '../service/load/gatekeeper.js';
 import { PerClientSlots } from '../service/load/per-client-slots.js';
-import { endGracefully } from '../service/main.js';
-import { openTracing } from '../service/observe/tracing.js';
+import { endGracefully, factsOf } from '../service/main.js';
+import { startService, type Relaying } from '../service/service.js';
 import { limitOf } from '../service/routes/table.js';
 import { httpTarget, isOfRequest, passedHeaders, type Destination, type HttpTarget } from './http-target.js';
-
-const POLL_MS = 10;
 
 /** A request that is sent on. */
 export interface Forwarded {
@@ -122,14 +115,11 @@ export function hostsOf(host: string, more: readonly string[]): ReadonlySet<stri
 }
 
 /** What a relay from HTTP to HTTP needs. */
-export interface HttpRelayParts {
+export interface HttpRelayParts extends Pick<Relaying, 'hosts' | 'openReplays'> {
   readonly configuration: Configuration;
   readonly destination: Destination;
   readonly makeJudge: MakeJudge;
-  /** The names by which it may be called; `null`: any. */
-  readonly hosts: ReadonlySet<string> | null;
   readonly log: Logger;
-  readonly openReplays?: Parameters<typeof openCore>[3];
 }
 
 /**
@@ -139,56 +129,24 @@ export interface HttpRelayParts {
  * @throws Error if it cannot listen, or cannot open a store, a log or the routes
  */
 export async function openHttpRelay(parts: HttpRelayParts) {
-  const { configuration, destination, makeJudge, hosts, log } = parts;
-  const { host, requestTimeoutSecs } = configuration;
-  const opened = new Opened();
-  try {
-    const certificate = certificateOf(configuration);
-    const core = await openCore(configuration, log, opened, parts.openReplays);
-    const { metrics, engine, gatekeeper, gate } = core;
-    const { http: connections, upstream } = divideForGuard(configuration, log);
-    const slots = new PerClientSlots(upstream);
-    const forwarder = forwarderTo(opened.add(httpTarget(destination.url)), slots, core, parts);
-    const nothing = refusal(404, `there is nothing at this path, expected ${destination.url.pathname}`);
-    const judge: Judge<Incoming> = {
-      ...makeJudge(core, forwarder),
-      refusalOf: (incoming) =>
-        destination.pathFor(incoming.method, targetOf(incoming)) === null ? nothing : null,
-    };
-    const unknown: Route = {
-      ...{ endpoint: 'gate', methods: [], isProxied: true, takesQuery: true },
-      ...{ rateLimit: limitOf(configuration), serve: judge },
-    };
-    const tracing = await openTracing();
-    const server = new Server({ configuration, gatekeeper, metrics, log, tracing, hosts });
-    const handle = server.handlerOf({ routes: new Map(), unknown });
-    const frontEnd = opened.add(openNode({ handle, connections, requestTimeoutSecs, certificate }));
-    const port = await frontEnd.listen({ host, port: configuration.port, isShared: false });
-    return {
-      url: `${certificate === null ? 'http' : 'https'}://${showAddress({ host, port })}`,
-      reload: async () => {
-        try {
-          if (certificate !== null) frontEnd.useCertificate(readCertificate(certificate));
-          gate.reloadRoutes();
-          await engine.rootsFile?.reload();
-          log.info('SIGHUP: certificate, routes and trusted roots were read again');
-        } catch (err) {
-          log.error({ err }, 'the files could not be read again: the old ones still hold');
-        }
-      },
-      /** Waits for `SHUTDOWN_GRACE_SECS` at most. */
-      close: async () => {
-        gatekeeper.isLeaving = true;
-        frontEnd.stopListening();
-        const deadline = performance.now() + configuration.shutdownGraceSecs * 1000;
-        while (server.open + slots.taken > 0 && performance.now() < deadline) await sleep(POLL_MS);
-        await opened.close();
-      },
-    };
-  } catch (error) {
-    await opened.close();
-    throw error;
-  }
+  const { configuration, destination, makeJudge, hosts, log, openReplays } = parts;
+  const { http, upstream } = divideForGuard(configuration, log);
+  const slots = new PerClientSlots(upstream);
+  const target = httpTarget(destination.url);
+  const nothing = refusal(404, `there is nothing at this path, expected ${destination.url.pathname}`);
+  const refusalOf = (incoming: Incoming) =>
+    destination.pathFor(incoming.method, targetOf(incoming)) === null ? nothing : null;
+  const routeOver = (core: Core): Route => ({
+    ...{ endpoint: 'gate', methods: [], isProxied: true, takesQuery: true },
+    rateLimit: limitOf(configuration),
+    serve: { ...makeJudge(core, forwarderTo(target, slots, core, parts)), refusalOf },
+  });
+  const relaying = { routeOver, hosts, openReplays, http, open: () => slots.taken };
+  const service = await startService(configuration, log, relaying);
+  return {
+    ...{ url: factsOf(configuration, service).url, reload: service.reload },
+    close: () => service.close().finally(target.close),
+  };
 }
 
 /** Path and query, as they were sent. */

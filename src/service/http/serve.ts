@@ -57,7 +57,7 @@ export interface ServerContext extends Pick<
   'configuration' | 'gatekeeper' | 'metrics' | 'log' | 'tracing'
 > {
   /** The names by which it may be called: a page whose name was made to lead here has another. Left out: any. */
-  readonly hosts?: ReadonlySet<string> | null;
+  readonly hosts?: ReadonlySet<string> | null | undefined;
 }
 
 const INTERNAL = refusal(500, 'internal');
