@@ -88,8 +88,8 @@ export function stdioGuard(decider: Pick<GateDecider, 'decide'>, tracing: Tracin
   }
 
   /** Answers with an error; not to a notification, which has no answer. */
-  function answer(error: RpcError, { id, method, value }: Message): Outcome {
-    return method !== undefined && !Object.hasOwn(value, 'id') ? null : errorLine(id, error);
+  function answer(error: RpcError, { idText, method, value }: Message): Outcome {
+    return method !== undefined && !Object.hasOwn(value, 'id') ? null : errorLine(idText, error);
   }
 
   return { maxBytes, decide, hear } satisfies Hook;

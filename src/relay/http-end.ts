@@ -61,9 +61,9 @@ export function httpEnd(
   let ended: Promise<void> | null = null;
 
   const send: Send = async (sent, again) => {
-    const { id, method, value } = sent;
+    const { id, idText, method, value } = sent;
     const refuse = (code: number, what: string) =>
-      say(errorLine(id, { code, message: `${what}: it was not sent` }));
+      say(errorLine(idText, { code, message: `${what}: it was not sent` }));
     await renewing?.catch(() => undefined);
     if (Object.keys(value).length === 0) return refuse(INVALID_REQUEST, 'a line is no JSON object');
     if (id === null) return notify(sent);
@@ -138,7 +138,7 @@ export function httpEnd(
       if (failed !== null) await say(failed.line);
     } catch (error) {
       const failure = { code: TRANSPORT_ERROR, message: (error as Error).message };
-      if (!signal.aborted) await say(errorLine(sent.id, failure));
+      if (!signal.aborted) await say(errorLine(sent.idText, failure));
     }
   }
 
@@ -293,7 +293,7 @@ function failureLine(sent: Sent, response: IncomingMessage, text: string): strin
   const value = status < 300 ? undefined : readJson(text);
   // The gate does not know the id of a request that it did not read.
   const error = (answerIn(value, sent.id) ?? answerIn(value, null))?.['error'];
-  if (isJsonObject(error)) return errorLine(sent.id, error);
+  if (isJsonObject(error)) return errorLine(sent.idText, error);
   let what = text === '' ? '' : `: ${text.slice(0, MAX_SHOWN)}`;
   if (status < 300) what = ` and ${type}, which is not a JSON-RPC answer`;
   if (location !== undefined) {
@@ -306,5 +306,5 @@ function failureLine(sent: Sent, response: IncomingMessage, text: string): strin
     what = ` (your arguments are ${sizeOf(sent.bytes.length)}${signed})`;
   }
   const reason = `the server answered with ${status}${what}`;
-  return errorLine(sent.id, { code: TRANSPORT_ERROR, message: reason, data: { status } });
+  return errorLine(sent.idText, { code: TRANSPORT_ERROR, message: reason, data: { status } });
 }

@@ -19,11 +19,6 @@ const ROOT_CARDS: ReadonlySet<string> = new Set(['/.well-known/agent-card.json',
 
 const isRead = (method: string) => ['GET', 'HEAD'].includes(method);
 
-/** Whether a request, by its method and path, is for an agent card at the root of the host, which may be another agent's. */
-export function isRootCard(method: string, target: string): boolean {
-  return isRead(method) && ROOT_CARDS.has(target);
-}
-
 /**
  * Reads the address of a server. Only its own path is served: the exact one over MCP, over `http` without a table of
  * routes, and for the JSON-RPC endpoint of an agent; else those below it. The agent card may be at the root, too.
@@ -59,7 +54,8 @@ export function destinationOf(
     if (!path.startsWith('/') || target.includes('\\') || hasDotSegment(path)) return null;
     const isRpc = protocol === 'a2a' && !isLocal && targetOf(method, target).kind === 'json-rpc';
     const isBelow = isRpc ? target === own : [own, root].includes(path) || path.startsWith(`${root}/`);
-    return isBelow || (protocol === 'a2a' && isRootCard(method, target)) ? target : null;
+    const isRootCard = protocol === 'a2a' && isRead(method) && ROOT_CARDS.has(target);
+    return isBelow || isRootCard ? target : null;
   };
   return { url, pathFor };
 }

@@ -1,5 +1,4 @@
 import { RPC_ERROR_CODE, type Explained } from '../gate/codes.js';
-import { echoOf } from '../gate/json-rpc.js';
 import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.js';
 import { decodeUtf8 } from '#platform';
 import { END_BYTES, type Line } from './lines.js';
@@ -29,6 +28,8 @@ export interface Message {
   readonly meta: JsonObject;
   /** The id of a request, which has an answer; else `null`. */
   readonly id: string | number | null;
+  /** The id in JSON: a number as it is written, which a double may not hold. */
+  readonly idText: string;
 }
 
 /** Reads a JSON text; `undefined` if it is none. */
@@ -49,10 +50,14 @@ export function messageOf({ bytes, isTooLong }: Line): Message {
   const value = isJsonObject(read) ? read : {};
   const { id, method, params: given } = value;
   const params = isJsonObject(given) ? given : {};
+  const isRequest = typeof method === 'string' && (typeof id === 'string' || typeof id === 'number');
+  const isExact = typeof id !== 'number' || Number.isSafeInteger(id);
+  const numbers = isExact ? [] : bytes.toString().matchAll(/"id"\s*:\s*([-+.\deE]+)/g);
+  const written = [...numbers].map(([, text = '']) => text).find((text) => Number(text) === id);
   return {
     ...{ bytes, isTooLong, value, params, method: typeof method === 'string' ? method : undefined },
     meta: isJsonObject(params['_meta']) ? params['_meta'] : {},
-    id: typeof method === 'string' && (typeof id === 'string' || typeof id === 'number') ? id : null,
+    ...{ id: isRequest ? id : null, idText: isRequest ? (written ?? JSON.stringify(id)) : 'null' },
   };
 }
 
@@ -77,9 +82,9 @@ export function answerIn(value: JsonValue | undefined, id: string | number | nul
   return items.filter(isJsonObject).find((one) => !Object.hasOwn(one, 'method') && one['id'] === id);
 }
 
-/** A JSON-RPC error in one line, without its end. A number that a double may have rounded could be another message's id. */
-export function errorLine(id: unknown, error: object): string {
-  return JSON.stringify({ jsonrpc: '2.0', id: echoOf(id, true), error });
+/** A JSON-RPC error in one line, without its end. @param idText the id as JSON text */
+export function errorLine(idText: string, error: object): string {
+  return `{"jsonrpc":"2.0","id":${idText},"error":${JSON.stringify(error)}}`;
 }
 
 /** The answer to a request that is not sent. It has the form of a gate's, so that hosts and agents read one form. */
@@ -87,7 +92,7 @@ export function refusalLine(to: Message, refusal: Explained, status = 403): stri
   const { code, message, suggestion } = refusal;
   const data = { code, detail: message, suggestion, status };
   const said = `DRS: ${code}: ${message}. ${suggestion}`;
-  return errorLine(to.id, { code: RPC_ERROR_CODE, message: said, data });
+  return errorLine(to.idText, { code: RPC_ERROR_CODE, message: said, data });
 }
 
 /** A number of bytes in words: `380 kB`, `1.06 MB`. */

@@ -119,5 +119,5 @@ function tooLongOf(line: Line): Buffer | null {
   console.error(`drs-verify: ${message}`);
   const { method, value } = messageOf(line);
   if (method !== undefined || value['id'] === undefined) return null;
-  return Buffer.from(errorLine(value['id'], { code: TRANSPORT_ERROR, message }));
+  return Buffer.from(errorLine(JSON.stringify(value['id']), { code: TRANSPORT_ERROR, message }));
 }

@@ -15,7 +15,7 @@ import { noteFor } from '../service/gate-decider.js';
 import type { Answer } from '../service/http/incoming.js';
 import { answerTo } from '../service/http/judged-body.js';
 import { hostsOf, isLoopback, runHttpRelay, targetOf, type MakeJudge } from './http-relay.js';
-import { isRootCard, type Destination } from './http-target.js';
+import type { Destination } from './http-target.js';
 import { MAX_MESSAGE_BYTES, messageOf, readBytes, refusalLine } from './message.js';
 import type { Hook, Outcome, Sent } from './pump.js';
 import { unsignable, type SignCall } from './sign.js';
@@ -103,8 +103,9 @@ function signJudge(configuration: Configuration, parts: ListenerParts): MakeJudg
       const path = pathFor(method, targetOf(incoming)) ?? '';
       const bytes = Buffer.from(body);
       const message = { ...messageOf({ bytes, isTooLong: false }), body: bytes };
+      const isCard = isA2a && a2aTargetOf(method, path).kind === 'card';
       // Where the agent is not at the root, the card there may be another's.
-      const isForeign = isRootCard(method, path) && url.pathname !== '/';
+      const isForeign = isCard && !path.startsWith(url.pathname.replace(/\/?$/, '/'));
       // Whoever sends a bundle has signed the request.
       const isSigned = incoming.header('x-drs-bundle') !== null;
       let signed: Outcome | Answer = message;
@@ -117,7 +118,6 @@ function signJudge(configuration: Configuration, parts: ListenerParts): MakeJudg
       if (signed === null || typeof signed === 'string') return { status: 200, body: signed ?? '' };
       if ('status' in signed) return signed;
       const { bundle = '' } = signed;
-      const isCard = isA2a && a2aTargetOf(method, path).kind === 'card';
       const set: Record<string, string> = isForeign ? {} : { ...headers };
       if (isCard) set['accept-encoding'] = 'identity';
       if (bundle !== '' && (isA2a || bundle.length <= MAX_HEADER_BUNDLE)) set[BUNDLE_HEADER] = bundle;

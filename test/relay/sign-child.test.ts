@@ -130,11 +130,12 @@ it('answers itself what it does not send, in whole lines, and skips a line that 
   const answers: unknown[] = [
     ...[{}, { half: 1 }, error('m', -32000), unsigned('r', 'POLICY_VIOLATION')],
     JSON.parse(batch),
-    // What a double does not hold could be another's id.
-    ...[9, null, 1e-3].map((id) => unsigned(id, 'INVALID_JSONRPC')),
+    ...[9, 12345678901234567890, 1e-3].map((id) => unsigned(id, 'INVALID_JSONRPC')),
     unsigned(null, 'BODY_TOO_LARGE'),
     { jsonrpc: '2.0', id: 3, method: 'ping' },
   ];
+  // A client that reads integers of any size finds its own.
+  expect(await stdout).toContain('"id":12345678901234567890,');
   expect((await stderr).match(/more than 16.78 MB/g)).toHaveLength(2);
   expect(lines).toHaveLength(answers.length);
   expect(lines).toEqual(expect.arrayContaining(answers));
