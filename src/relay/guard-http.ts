@@ -74,8 +74,5 @@ function bodyOf(protocol: Protocol, method: string, bytes: Buffer, headers: Head
     if ('code' in opened) return 'malformed';
     return opened.body.kind === 'value' ? Buffer.from(JSON.stringify(opened.body.value)) : bytes;
   }
-  if (protocol === 'a2a') return bytes;
-  const text = bytes.toString('utf8');
-  const forwarded = forwardMcp(text, null);
-  return forwarded === text ? bytes : Buffer.from(forwarded);
+  return protocol === 'a2a' ? bytes : Buffer.from(forwardMcp(bytes.toString(), null));
 }

@@ -1,4 +1,4 @@
-import { createParser, type EventSourceMessage, type ParseError } from 'eventsource-parser';
+import { createParser, ParseError, type EventSourceMessage } from 'eventsource-parser';
 import type { IncomingMessage } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { BUNDLE_HEADER, MAX_HEADER_BUNDLE } from '../gate/carriers.js';
@@ -132,8 +132,9 @@ export function httpEnd(
         await renewing;
         // Once: what is lost again at once was never kept. A gate before the server may have used the bundle up.
         const outcome = await again();
-        if (outcome === null || typeof outcome === 'string') return await say(outcome ?? '');
-        failed = await ask(outcome, current, signal, say);
+        failed = null;
+        if (typeof outcome === 'string') await say(outcome);
+        else if (outcome !== null) failed = await ask(outcome, current, signal, say);
       }
       if (failed !== null) await say(failed.line);
     } catch (error) {
@@ -217,8 +218,15 @@ export function httpEnd(
         }
       }
       const events: EventSourceMessage[] = [];
-      const onRetry = (ms: number) => (retryMs = ms);
-      const parser = createParser({ ...EVENT_LIMIT, onRetry, onEvent: (event) => events.push(event) });
+      const parser = createParser({
+        maxBufferSize: MAX_MESSAGE_BYTES,
+        onRetry: (ms) => (retryMs = ms),
+        onEvent: (event) => events.push(event),
+        onError: (error) => {
+          // Others are fields that are not known, which clients ignore.
+          if (error.type === 'max-buffer-size-exceeded') throw error;
+        },
+      });
       const decoder = new TextDecoder();
       try {
         // It is read only as fast as the events are taken.
@@ -231,7 +239,7 @@ export function httpEnd(
         }
       } catch (error) {
         // A connection has broken: what was to come is asked for again, if the stream can be continued.
-        if (error instanceof RangeError) throw error;
+        if (error instanceof ParseError) throw error;
       } finally {
         // Where the server ends the stream after its answer, the connection serves the next request.
         const ended = response?.resume();
@@ -270,15 +278,6 @@ export function httpEnd(
 
   return { send, end };
 }
-
-const EVENT_LIMIT = {
-  maxBufferSize: MAX_MESSAGE_BYTES,
-  onError: ({ type }: ParseError) => {
-    // Others are fields that are not known, which clients ignore.
-    if (type === 'max-buffer-size-exceeded')
-      throw new RangeError(`the server sent an event of more than ${MAX_MESSAGE_BYTES} characters`);
-  },
-};
 
 /** A JSON text in one line. A line end in JSON is always between two tokens, where a space means the same. */
 const oneLine = (json: string) => json.replaceAll(/[\r\n]/g, ' ');

@@ -84,7 +84,10 @@ function forwarderTo(target: HttpTarget, slots: PerClientSlots, { gatekeeper }: 
       const passOn = async () => {
         const answer = await asked;
         const own = (await onAnswer?.(answer)) ?? null;
-        if (own !== null) return end(200, own);
+        if (own !== null) {
+          end(200, own);
+          return;
+        }
         const sent = passedHeaders(answer.rawHeaders, () => false);
         if (gatekeeper.isLeaving) sent.push('Connection', 'close');
         response.writeHead(answer.statusCode ?? 502, answer.statusMessage, sent);

@@ -175,7 +175,7 @@ it('turns what a server answers otherwise into errors with the id of the request
     'no content type',
     'connection ended',
     'cannot reach',
-    'more than',
+    'exceeded max buffer size',
     'another protocol',
     'in the coding "gzip"',
     '413 (your arguments are 1 kB)',
