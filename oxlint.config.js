@@ -79,7 +79,10 @@ const folderRules = Object.entries(mayImport).map(([folder, others]) => {
     (_, rule) =>
       [true, folder !== 'verify', folder !== 'service', pure.includes(folder), folder !== 'protocol'][rule],
   );
-  return { files: [`src/${folder}/**`], rules: { 'no-restricted-imports': ['error', { patterns }] } };
+  return {
+    files: [`src/${folder}/**`],
+    rules: { 'no-restricted-imports': ['error', { patterns }], 'unicorn/no-useless-spread': 'error' },
+  };
 });
 
 // The rules of typescript-eslint's `strictTypeChecked` that oxlint has: all but two, about class instances and enums.

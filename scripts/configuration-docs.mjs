@@ -8,7 +8,7 @@ const PAGE = fileURLToPath(new URL('../docs/configuration.md', import.meta.url))
 /**
  * The page with its tables as the variables give them: one under each heading.
  * @param {string} page
- * @param {ReadonlyMap<string, readonly import('../src/service/configuration/documents.js').Described[]>} sections
+ * @param {ReadonlyMap<string, readonly import('../src/cli/variables.js').Described[]>} sections
  */
 export function withTables(page, sections) {
   const parts = page.split(/^(?=## )/m);
@@ -28,7 +28,7 @@ export function withTables(page, sections) {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const { describeVariables } = await import('../dist/service/configuration/documents.js');
+  const { describeVariables } = await import('../dist/cli/variables.js');
   const page = readFileSync(PAGE, 'utf8');
   const wanted = withTables(page, describeVariables());
   if (process.argv[2] === '--write') writeFileSync(PAGE, wanted);

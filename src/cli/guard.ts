@@ -1,6 +1,6 @@
 import { access, constants } from 'node:fs/promises';
 import path from 'node:path';
-import { destinationOf } from '../relay/destination.js';
+import { destinationOf } from '../relay/http-target.js';
 import { MAX_MESSAGE_BYTES } from '../relay/message.js';
 import {
   addressOf,
@@ -69,7 +69,7 @@ export async function guard(command: readonly string[], options: GuardOptions): 
       `--state keeps what is recorded in memory, and ${PREFIX}GATE_REPLAY is "${gateReplay}"`,
       `leave out --state, or unset ${PREFIX}GATE_REPLAY`,
     );
-  const destination = destinationOf(to ?? 'http://stdio', { protocol, isRouted: gateRoutes !== 'any' });
+  const destination = destinationOf(to ?? 'http://stdio', protocol, { isRouted: gateRoutes !== 'any' });
   if (check) {
     const { findStartProblems } = await import('./start-problems.js');
     const defects = await findStartProblems({ ...configuration, frontEnd: 'node' });
@@ -97,7 +97,7 @@ export async function guard(command: readonly string[], options: GuardOptions): 
       const { guardJudge } = await import('../relay/guard-http.js');
       // A proxy passes on the name by which it was called.
       const isAny = allowHost.length === 0 && (!isLoopback(host) || trustProxy !== undefined);
-      const makeJudge = guardJudge(configuration, protocol, destination);
+      const makeJudge = guardJudge(configuration, protocol);
       const hosts = isAny ? null : hostsOf(host, allowHost);
       const url = await runHttpRelay(
         { configuration, destination, makeJudge, hosts, log, openReplays },
@@ -133,7 +133,6 @@ async function runStdio(
     const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith(PREFIX)));
     await relayToChild(command, env, guarding);
   } finally {
-    process.stdin.destroy();
     await opened.close();
   }
 }

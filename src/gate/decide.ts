@@ -73,7 +73,7 @@ export interface GateParts<C extends JudgedChain> {
   /** Verifies the chain of a call, and compares its body with the signed arguments. */
   readonly judge: (call: PendingCall) => Promise<C | JudgedInvalid>;
   /** A further check of a transport, before the invocation counts as used. */
-  readonly findFault?: ((context: BriefContext) => GateFailure | null) | undefined;
+  readonly findFailure?: ((context: BriefContext) => GateFailure | null) | undefined;
   /**
    * Records the invocation and charges the call to its limits. Says why it may not be used, or what is left of the limits.
    * `null` if invocations may be used again, and nobody counts.
@@ -124,7 +124,7 @@ export interface Refused<C extends JudgedChain = JudgedChain> extends Denial {
  */
 export async function decide<C extends JudgedChain>(
   call: PendingCall,
-  { now, judge, rules, findFault, use, sign }: GateParts<C>,
+  { now, judge, rules, findFailure, use, sign }: GateParts<C>,
 ): Promise<Allowance<C> | Refused<C>> {
   const chain = await judge(call);
   if (chain.failure !== null) return { ...denied(call, failureOf(call, chain.failure)), chain: null };
@@ -136,7 +136,7 @@ export async function decide<C extends JudgedChain>(
       : bindingFailure(call, binding ?? 'invalid_body', chain.invocation.args));
   if (mismatch !== null) return { ...denied(call, mismatch), chain };
   const context = contextOf(chain, binding);
-  const fault = findFault?.(context) ?? null;
+  const fault = findFailure?.(context) ?? null;
   if (fault !== null) return { ...denied(call, fault), chain };
   const at = now();
   const left = use === null ? null : await use(chain.invocation, chain.limits, at);

@@ -50,7 +50,7 @@ export class TaskOwners {
    *
    * @param principal `null` if there is no bundle
    */
-  findFault(
+  findFailure(
     { method, params }: { readonly method?: unknown; readonly params?: unknown },
     principal: string | null,
   ): GateFailure | null {

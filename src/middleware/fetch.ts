@@ -1,9 +1,10 @@
-import { concatBytes, utf8Length, type Bytes } from '#platform';
+import { utf8Length } from '#platform';
 import { wholeBodyOfBytes } from '../gate/carriers.js';
 import { headersOf, type Denial, type Opening, type RequestBody } from '../gate/request.js';
 import { responseTo } from '../gate/response.js';
 import { Guard, runAdmitted } from './guard.js';
 import { type CheckedRoute, checkProtection, type MiddlewareOptions, ROUTE } from './options.js';
+import { readAtMost } from './read-at-most.js';
 import { openRoute, tooLarge } from './route.js';
 
 /** A handler of web-standard requests; `rest` are the further arguments of its framework. */
@@ -99,20 +100,4 @@ async function bodyOf(request: Request, maxBytes: number): Promise<RequestBody> 
   const isLonger = Number(request.headers.get('content-length')) > maxBytes;
   const bytes = isLonger ? null : await readAtMost(request.clone().body, maxBytes);
   return bytes === null ? tooLarge(maxBytes) : wholeBodyOfBytes(bytes, headersOf(request.headers));
-}
-
-/** Reads chunks to their end; `null` as soon as there are more bytes than a limit. */
-export async function readAtMost(
-  chunks: AsyncIterable<Uint8Array> | null,
-  maxBytes: number,
-): Promise<Bytes | null> {
-  const read: Uint8Array[] = [];
-  let size = 0;
-  // Leaving the loop cancels a stream.
-  for await (const chunk of chunks ?? []) {
-    size += chunk.byteLength;
-    if (size > maxBytes) return null;
-    read.push(chunk);
-  }
-  return concatBytes(read, size);
 }

@@ -87,10 +87,13 @@ export class Guard {
   /**
    * Decides on a request. Never throws: if the check fails, the request is refused.
    *
-   * @param findFault a further check of a transport, before the invocation counts as used
+   * @param findFailure a further check of a transport, before the invocation counts as used
    */
-  async admit(opened: Opening, findFault?: (context: BriefContext) => GateFailure | null): Promise<Decision> {
-    if (opened.kind === 'check') return this.#check(opened, findFault);
+  async admit(
+    opened: Opening,
+    findFailure?: (context: BriefContext) => GateFailure | null,
+  ): Promise<Decision> {
+    if (opened.kind === 'check') return this.#check(opened, findFailure);
     if (opened.kind === 'pass') return opened;
     if (this.#options.optional === true && opened.failure.code === 'MISSING_BUNDLE') return PASS;
     return this.refuse(opened);
@@ -135,10 +138,10 @@ export class Guard {
 
   async #check(
     call: PendingCall,
-    findFault: ((context: BriefContext) => GateFailure | null) | undefined,
+    findFailure: ((context: BriefContext) => GateFailure | null) | undefined,
   ): Promise<Decision> {
     try {
-      const decided = await decide(call, { ...this.#parts, findFault });
+      const decided = await decide(call, { ...this.#parts, findFailure });
       const { chain } = decided;
       if (decided.kind === 'deny')
         return this.refuse(decided, chain === null ? null : frozenContextOf(chain));

@@ -7,12 +7,12 @@ import type { Configuration } from '../service/configuration/configuration.js';
 import type { GateHead } from '../service/http/gate-head.js';
 import { refusal } from '../service/http/incoming.js';
 import { answerOf, gateJudge } from '../service/routes/gate-route.js';
-import type { Destination } from './destination.js';
 import { targetOf, type MakeJudge } from './http-relay.js';
-import { OWN_HEADERS } from './http-target.js';
 
 /** What an application could take for another method or path than those that were decided on. */
 const NAMING: ReadonlySet<string> = new Set(NAMING_HEADERS);
+/** What `Connection` may name besides, since it is never sent on. */
+const OF_UPGRADE = /(?<![\w-])(?:te|trailer|upgrade|http2-settings)(?![\w-])/gi;
 /** The bundle and the context of a call: only a gate may say who acts for whom. */
 const OURS = 'x-drs-';
 
@@ -20,35 +20,39 @@ const OURS = 'x-drs-';
  * Decides on the requests of clients, and sends on what the gate lets pass. The front end has refused names like
  * `X_DRS_Agent`, which some servers take for `X-DRS-Agent`.
  */
-export function guardJudge(
-  configuration: Configuration,
-  protocol: Protocol,
-  { pathFor }: Destination,
-): MakeJudge {
+export function guardJudge(configuration: Configuration, protocol: Protocol): MakeJudge {
   return ({ gate }, forwarder) =>
     gateJudge({ gate, configuration }, protocol, (incoming, size, ticket) => {
-      let kept: Buffer | null = null;
+      let bytes: Buffer | null = null;
       const { method } = incoming;
       const { headers } = incoming.gate as GateHead;
+      // What is not sent on upgrades nothing. Java's client asks for it in each first request.
+      const kept: HeaderLookup = (name) => {
+        if (name === 'upgrade') return [];
+        return headers(name).map((value) =>
+          name === 'connection' ? value.replaceAll(OF_UPGRADE, '') : value,
+        );
+      };
       return {
-        ...{ method, path: targetOf(incoming), headers: withoutUpgrade(headers) },
+        method,
+        path: targetOf(incoming),
+        headers: kept,
         readBody: (body) => {
-          kept = Buffer.from(body);
-          return wholeBodyOfBytes(kept, headers);
+          bytes = Buffer.from(body);
+          return wholeBodyOfBytes(bytes, headers);
         },
         hasRoom: forwarder.hasRoom(incoming, ticket, size),
         act: (decision, isTooLarge) => {
           if (decision.kind === 'deny') return answerOf(decision, isTooLarge);
-          if (kept === null || ticket === null)
+          if (bytes === null || ticket === null)
             return refusal(413, 'the body is larger than DRS_MAX_BODY_BYTES', { closes: true });
           const { set } =
             decision.kind === 'allow'
               ? contextHeaders(decision.context, decision.token)
               : passHeaders(decision.observed);
-          const body = bodyOf(protocol, method, kept, headers);
+          const body = bodyOf(protocol, method, bytes, headers);
           if (typeof body === 'string') return refusal(400, body);
           return forwarder.send(incoming, ticket, {
-            path: pathFor(method, targetOf(incoming)) ?? '',
             set: {
               'X-Forwarded-For': incoming.clientAddress,
               ...(protocol === 'http' && isEnvelope(headers) && { 'Content-Type': 'application/json' }),
@@ -62,22 +66,10 @@ export function guardJudge(
     });
 }
 
-/**
- * The headers without those of the connection, as far as a client may name them there: they are not sent on, so that no
- * upgrade happens. Java's client asks for one in each first request.
- */
-function withoutUpgrade(headers: HeaderLookup): HeaderLookup {
-  return (name) => {
-    if (name !== 'connection') return name === 'upgrade' ? [] : headers(name);
-    const named = headers(name).flatMap((value) => value.split(',').map((token) => token.trim()));
-    return named.filter((token) => !OWN_HEADERS.has(token.toLowerCase()));
-  };
-}
-
 /** The body that is sent on: what was decided on, to the byte, but for what only concerns the gate. A text says why there is none. */
 function bodyOf(protocol: Protocol, method: string, bytes: Buffer, headers: HeaderLookup) {
   // What passes without a check has no body: the event stream, the end of a session, an agent card.
-  if (bytes.length === 0 || (protocol === 'mcp' && method !== 'POST')) return null;
+  if (bytes.length === 0 || (protocol === 'mcp' && method !== 'POST')) return Buffer.alloc(0);
   if (protocol === 'http') {
     const opened = unwrap({ method, path: null, headers, body: wholeBodyOfBytes(bytes, headers) });
     // On trial, a malformed envelope would pass, and no tool server reads it.
@@ -85,8 +77,6 @@ function bodyOf(protocol: Protocol, method: string, bytes: Buffer, headers: Head
     return opened.body.kind === 'value' ? Buffer.from(JSON.stringify(opened.body.value)) : bytes;
   }
   if (protocol === 'a2a') return bytes;
-  const text = bytes.toString('utf8');
-  const forwarded = forwardMcp(text, null);
-  if (forwarded === null) return 'the message nests too deep';
-  return forwarded === text ? bytes : Buffer.from(forwarded);
+  const forwarded = forwardMcp(bytes.toString(), null);
+  return forwarded === null ? 'the message nests too deep' : Buffer.from(forwarded);
 }

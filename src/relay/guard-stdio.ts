@@ -10,7 +10,7 @@ import { wholeContextOf, type GateDecider } from '../service/gate-decider.js';
 import type { LoggedRequest } from '../service/http/incoming.js';
 import { newRequestId } from '../service/http/request-ids.js';
 import type { Traced, Tracing } from '../service/observe/tracing.js';
-import { errorLine, idTextOf, readBytes, type Message } from './message.js';
+import { errorLine, readBytes, type Message } from './message.js';
 import type { Hook, Outcome } from './pump.js';
 
 /** So many calls may have no answer. None is forgotten before its answer says whose a task is, but for cancelled ones. */
@@ -26,12 +26,12 @@ export function stdioGuard(decider: Pick<GateDecider, 'decide'>, tracing: Tracin
   /** The calls whose answers are due, by id, as JSON; those that their client gave up may never be answered. */
   const due = new Map<string, { readonly context: BriefContext; isCancelled: boolean }>();
 
-  async function decide(line: Buffer, message: Message | null, isTooLong = false): Promise<Outcome> {
-    const text = isTooLong ? '' : decodeUtf8(line);
+  async function decide(message: Message): Promise<Outcome> {
+    const { bytes, isTooLong, value, method, params, id } = message;
+    const text = isTooLong ? '' : decodeUtf8(bytes);
     const refuse = (failure: GateFailure) => answer(rpcError(failure), message);
     const invalid = (why: string) => refuse(gateFailure('INVALID_JSONRPC', 'mcp', why));
     if (text === null) return invalid('the line is not UTF-8');
-    const id = message?.id ?? null;
     const key = JSON.stringify(id);
     if (due.has(key)) return refuse(idInUse(id));
     const full = `${MAX_DUE} requests have no answer yet`;
@@ -39,15 +39,21 @@ export function stdioGuard(decider: Pick<GateDecider, 'decide'>, tracing: Tracin
     const reason = `the line is longer than DRS_MAX_BODY_BYTES (${maxBytes})`;
     const asked: LoggedRequest & Traced = {
       ...({ endpoint: 'gate', status: null, startedAt: performance.now() } as const),
-      ...{ parent: null, code: null, address: null, requestId: newRequestId() },
+      parent: null,
+      code: null,
+      address: null,
+      requestId: newRequestId(),
     };
     const decision = await decider.decide({
       ...({ protocol: 'mcp', endpoint: 'gate', asked } as const),
       request: {
-        ...{ method: 'POST', path: null, headers: () => [], mayLackHeaders: true },
+        method: 'POST',
+        path: null,
+        headers: () => [],
+        mayLackHeaders: true,
         body: isTooLong ? { kind: 'too large', reason } : { kind: 'text', text },
       },
-      findFault: ({ root_principal }) => tasks.findFault(message?.value ?? {}, root_principal),
+      findFailure: ({ root_principal }) => tasks.findFailure(value, root_principal),
     });
     tracing?.record(asked, performance.now() - asked.startedAt);
     if (decision.kind === 'deny') return answer((decision.response.body as RpcRefusal).error, message);
@@ -56,13 +62,12 @@ export function stdioGuard(decider: Pick<GateDecider, 'decide'>, tracing: Tracin
     else if (decision.observed !== undefined) handedOn = { observed: decision.observed };
     const forwarded = forwardMcp(text, handedOn);
     if (forwarded === null) return invalid('the message nests too deep');
-    const given = due.get(JSON.stringify(message?.params['requestId'] ?? null));
-    if (message?.method === CANCELLED && given !== undefined) given.isCancelled = true;
-    if (id !== null && handedOn !== null && 'context' in handedOn)
-      due.set(key, { context: handedOn.context, isCancelled: false });
-    // It can only be white space: to some servers a carriage return ends a line, and what follows would be a message of
-    // its own.
-    return { kind: 'send', bytes: Buffer.from(forwarded.replaceAll('\r', ' ')) };
+    const given = due.get(JSON.stringify(params['requestId'] ?? null));
+    if (method === CANCELLED && given !== undefined) given.isCancelled = true;
+    if (id !== null && decision.kind === 'allow')
+      due.set(key, { context: decision.context, isCancelled: false });
+    // A carriage return can only be white space: to some servers it ends a line, and what follows would be a message of its own.
+    return { ...message, body: Buffer.from(forwarded.replaceAll('\r', ' ')) };
   }
 
   /** Settles the calls that a line of the server answers. */
@@ -84,9 +89,8 @@ export function stdioGuard(decider: Pick<GateDecider, 'decide'>, tracing: Tracin
   }
 
   /** Answers with an error; not to a notification, which has no answer. */
-  function answer(error: RpcError, message: Message | null): Outcome {
-    const isNotification = message?.method !== undefined && !Object.hasOwn(message.value, 'id');
-    return { kind: 'answer', line: isNotification ? null : errorLine(idTextOf(message), error) };
+  function answer(error: RpcError, { idText, method, value }: Message): Outcome {
+    return method !== undefined && !Object.hasOwn(value, 'id') ? null : errorLine(idText, error);
   }
 
   return { maxBytes, decide, hear } satisfies Hook;

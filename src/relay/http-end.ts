@@ -1,31 +1,21 @@
-import { createParser, type EventSourceMessage, type ParseError } from 'eventsource-parser';
+import { createParser, ParseError, type EventSourceMessage } from 'eventsource-parser';
 import type { IncomingMessage } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { BUNDLE_HEADER, MAX_HEADER_BUNDLE } from '../gate/carriers.js';
 import { encodeNameHeader } from '../gate/context.js';
 import { LISTEN, subjectOf, VERSION_META } from '../gate/mcp-methods.js';
+import { readAtMost } from '../middleware/read-at-most.js';
 import { isJsonObject } from '../protocol/json.js';
-import { readAtMost, type HttpTarget } from './http-target.js';
+import { decodeUtf8 } from '#platform';
+import type { HttpTarget } from './http-target.js';
 import type { Say } from './lines.js';
-import {
-  answerIn,
-  errorLine,
-  idTextOf,
-  INVALID_REQUEST,
-  MAX_MESSAGE_BYTES,
-  messageOf,
-  PARSE_ERROR,
-  readBytes,
-  readJson,
-  sizeOf,
-  TRANSPORT_ERROR,
-  type Message,
-} from './message.js';
+import { answerIn, errorLine, MAX_MESSAGE_BYTES, messageOf, readJson, sizeOf } from './message.js';
+import { INVALID_REQUEST, TRANSPORT_ERROR } from './message.js';
 import type { Outcome, Send, Sent } from './pump.js';
 
-/** The most requests that are unanswered at a time, and bytes in them. */
-const MAX_IN_FLIGHT = 256;
+/** The most bytes in requests that are unanswered at a time, and what one counts as at least: so there are 256 at most. */
 const MAX_BYTES_IN_FLIGHT = 64 * 1024 * 1024;
+const MIN_BYTES = MAX_BYTES_IN_FLIGHT / 256;
 /** How often in a row to try in vain to reach a server on which a request depends. */
 const MAX_RESUMES = 5;
 /** How long messages wait for the server to take a notification before them. */
@@ -39,9 +29,13 @@ const MAX_SHOWN = 200;
 const INITIALIZE = 'initialize';
 const INITIALIZED = 'notifications/initialized';
 const CANCELLED = 'notifications/cancelled';
+const EVENT_STREAM = 'text/event-stream';
 
-/** The headers that the server wants to see again in each request, in the versions before 2026-07-28. */
-type Session = Partial<Record<'mcp-session-id' | 'mcp-protocol-version', string>>;
+/** By names in lower case. Those of a session the server wants to see again, in the versions before 2026-07-28. */
+type Headers = Record<string, string>;
+
+/** Takes a message of a stream. Returns whether it was the last that is wanted. */
+type Take = (data: string) => Promise<boolean>;
 
 /**
  * The way to a server that speaks Streamable HTTP: each message of the host becomes a POST, and what the server answers
@@ -52,155 +46,129 @@ type Session = Partial<Record<'mcp-session-id' | 'mcp-protocol-version', string>
  */
 export function httpEnd(
   target: HttpTarget,
-  ownHeaders: Readonly<Record<string, string>>,
+  ownHeaders: Readonly<Headers>,
   say: Say,
   note: (message: string) => void,
 ) {
   /** The requests of the client that have no answer yet. */
-  const requests = new Map<Message, { readonly done: Promise<void>; readonly abort: () => void }>();
+  const requests = new Map<Sent, { readonly done: Promise<void>; readonly abort: () => void }>();
   /** Ends the stream of the server's own messages, and all requests. */
   const closing = new AbortController();
-  let current: Session = {};
+  let current: Headers = {};
   /** The last `initialize`. */
-  let handshake: { readonly message: Message; readonly sent: Sent } | null = null;
+  let handshake: Sent | null = null;
   let renewing: Promise<void> | null = null;
-  let closed: Promise<void> | null = null;
+  let ended: Promise<void> | null = null;
 
-  const send: Send = async (sent, message, again) => {
+  const send: Send = async (sent, again) => {
+    const { id, idText, method, value } = sent;
     const refuse = (code: number, what: string) =>
-      say(errorLine(idTextOf(message), { code, message: `${what}: it was not sent` }));
+      say(errorLine(idText, { code, message: `${what}: it was not sent` }));
     await renewing?.catch(() => undefined);
-    if (message === null)
-      return readBytes(sent.bytes) === undefined
-        ? refuse(PARSE_ERROR, 'a line is not JSON')
-        : refuse(INVALID_REQUEST, 'a message is no object (a batch, for example)');
-    if (message.id === null) return notify(message, sent);
-    const bytes = [...requests.keys(), message].reduce((sum, one) => sum + one.bytes.length, 0);
-    if (requests.size >= MAX_IN_FLIGHT || bytes > MAX_BYTES_IN_FLIGHT)
+    if (Object.keys(value).length === 0) return refuse(INVALID_REQUEST, 'a line is no JSON object');
+    if (id === null) return notify(sent);
+    const counted = [...requests.keys(), sent].map(({ body }) => Math.max(body.length, MIN_BYTES));
+    if (counted.reduce((sum, bytes) => sum + bytes) > MAX_BYTES_IN_FLIGHT)
       return refuse(TRANSPORT_ERROR, `${requests.size} requests have no answer yet`);
-    const isHandshake = message.method === INITIALIZE;
-    if (isHandshake) {
-      handshake = { message, sent };
+    if (method === INITIALIZE) {
+      handshake = sent;
       // What this client had is over: neither its id nor its version are known to the server that answers.
       await endSession();
     }
     const controller = new AbortController();
-    const done = request(message, sent, controller.signal, again).finally(() => requests.delete(message));
-    requests.set(message, { done, abort: () => controller.abort() });
+    const done = request(sent, controller.signal, again).finally(() => requests.delete(sent));
+    requests.set(sent, { done, abort: () => controller.abort() });
     // What comes next needs the session and the version.
-    return isHandshake ? done : undefined;
+    return method === INITIALIZE ? done : undefined;
   };
 
-  /** Waits for the last answers, then ends the session. */
-  async function end(): Promise<void> {
+  /** Waits for the last answers, then ends the session. @param graceMs how long; after it, what is under way ends */
+  async function end(graceMs = LAST_ANSWERS_MS): Promise<void> {
     // These do not end by themselves.
     for (const [{ method }, { abort }] of requests) if (method === LISTEN) abort();
     const answered = Promise.all([...requests.values()].map(({ done }) => done));
-    await Promise.race([answered, delay(LAST_ANSWERS_MS, null, { ref: false })]);
-    await close();
-  }
-
-  /** Ends what is under way, and the session. */
-  function close(): Promise<void> {
+    await Promise.race([answered, delay(graceMs, null, { ref: false })]);
     closing.abort();
-    return (closed ??= endSession().then(target.close));
+    await (ended ??= endSession().then(target.close));
   }
 
   async function endSession(): Promise<void> {
-    const ended = current;
+    const session = current;
     current = {};
-    if (!('mcp-session-id' in ended)) return;
-    const headers = headersOf(ended, '*/*');
-    const signal = AbortSignal.timeout(ENDING_MS);
-    (await target.exchange({ method: 'DELETE', headers, signal }).catch(() => null))?.resume();
+    if (!('mcp-session-id' in session)) return;
+    (await exchange('DELETE', session, AbortSignal.timeout(ENDING_MS), {}).catch(() => null))?.resume();
   }
 
   /** Sends a notification or a response. The messages after it wait until the server has taken it. */
-  async function notify(message: Message, sent: Sent): Promise<void> {
-    const given = message.method === CANCELLED ? message.params['requestId'] : undefined;
+  async function notify(sent: Sent): Promise<void> {
+    const { method = 'an answer to the server', params } = sent;
+    const given = method === CANCELLED ? params['requestId'] : undefined;
     const [cancelled, pending] = [...requests].find(([{ id }]) => id === given) ?? [];
-    // From version 2026-07-28 on, a client cancels by closing the stream.
-    if (cancelled === undefined || versionOf(cancelled) === null)
-      await Promise.race([postOne(message, sent), delay(NOTIFICATION_MS, null, { ref: false })]);
+    const session = current;
+    const report = ({ message: why }: Error) => closing.signal.aborted || note(`${method}: ${why}`);
+    const take = async () => {
+      const { statusCode: status = 0 } = (await post(session, sent, closing.signal)).resume();
+      if (status >= 300) throw new Error(`the server answered with ${status}`);
+      // What the server says by itself comes while the session lasts, if the server has such a stream.
+      const tell = (data: string) => say(oneLine(data)).then(() => false);
+      if (method === INITIALIZED) follow(null, session, closing.signal, tell).catch(report);
+    };
+    // From version 2026-07-28 on, which each message names, a client cancels by closing the stream.
+    if (cancelled?.meta[VERSION_META] === undefined)
+      await Promise.race([take().catch(report), delay(NOTIFICATION_MS, null, { ref: false })]);
     // Servers send no answer to a request that was cancelled, and may leave its stream open.
     pending?.abort();
   }
 
-  async function postOne(message: Message, sent: Sent): Promise<void> {
-    const what = message.method ?? 'an answer to the server';
-    const session = current;
-    try {
-      const response = await post(session, message, sent, closing.signal);
-      response.resume();
-      const status = response.statusCode ?? 0;
-      if (status >= 300) note(`the server answered ${what} with ${status}`);
-      else if (message.method === INITIALIZED) void readServerStream(session);
-    } catch (error) {
-      if (!closing.signal.aborted) note(`${what} was not sent: ${(error as Error).message}`);
-    }
-  }
-
   /** Sends a request, and says what the server answers. */
-  async function request(
-    message: Message,
-    sent: Sent,
-    cancelling: AbortSignal,
-    again: () => Promise<Outcome>,
-  ): Promise<void> {
+  async function request(sent: Sent, cancelling: AbortSignal, again: () => Promise<Outcome>): Promise<void> {
     const signal = AbortSignal.any([cancelling, closing.signal]);
     const session = current;
     try {
-      let failed = await ask(message, sent, session, signal, say);
+      let failed = await ask(sent, session, signal, say);
       if (failed?.isLost === true && 'mcp-session-id' in session) {
-        await renew(session);
+        // Several requests may find that out.
+        if (current === session) renewing ??= renew().finally(() => (renewing = null));
+        await renewing;
         // Once: what is lost again at once was never kept. A gate before the server may have used the bundle up.
         const outcome = await again();
-        if (outcome.kind === 'answer') await say(outcome.line ?? '');
-        failed = outcome.kind === 'answer' ? null : await ask(message, outcome, current, signal, say);
+        failed = null;
+        if (typeof outcome === 'string') await say(outcome);
+        else if (outcome !== null) failed = await ask(outcome, current, signal, say);
       }
       if (failed !== null) await say(failed.line);
     } catch (error) {
       const failure = { code: TRANSPORT_ERROR, message: (error as Error).message };
-      if (!signal.aborted) await say(errorLine(idTextOf(message), failure));
+      if (!signal.aborted) await say(errorLine(sent.idText, failure));
     }
   }
 
-  /** Begins the session again that the server has lost: several requests may find that out. */
-  async function renew(lost: Session): Promise<void> {
-    if (current === lost) renewing ??= initializeAgain().finally(() => (renewing = null));
-    await renewing;
-  }
-
-  async function initializeAgain(): Promise<void> {
+  /** Begins the session again that the server has lost. */
+  async function renew(): Promise<void> {
     if (handshake === null) throw new Error('the server has lost the session');
-    const session: Session = {};
+    const session: Headers = {};
     // The client has heard the answer to its own one.
     const hear = () => Promise.resolve();
-    const failed = await ask(handshake.message, handshake.sent, session, closing.signal, hear);
+    const failed = await ask(handshake, session, closing.signal, hear);
     if (failed !== null) throw new Error('the server has lost the session, and refuses a new one');
     current = session;
     const bytes = Buffer.from(JSON.stringify({ jsonrpc: '2.0', method: INITIALIZED }));
-    await postOne(messageOf(bytes) as Message, { kind: 'send', bytes });
+    await notify({ ...messageOf({ bytes, isTooLong: false }), body: bytes });
     note('the server had lost the session: a new one was begun');
   }
 
   /** Sends a request, and has the messages heard with which the server answers; what else it answers is returned. */
-  async function ask(
-    message: Message,
-    sent: Sent,
-    session: Session,
-    signal: AbortSignal,
-    hear: Say,
-  ): Promise<{ readonly line: string; readonly isLost: boolean } | null> {
+  async function ask(sent: Sent, session: Headers, signal: AbortSignal, hear: Say) {
+    const isHandshake = sent.method === INITIALIZE;
     const take = async (text: string) => {
-      const answer = answerIn(readJson(text), message.id);
+      const answer = answerIn(readJson(text), sent.id);
       const { protocolVersion } = isJsonObject(answer?.['result']) ? answer['result'] : {};
-      if (message.method === INITIALIZE && typeof protocolVersion === 'string')
+      if (isHandshake && typeof protocolVersion === 'string')
         session['mcp-protocol-version'] = protocolVersion;
       await hear(oneLine(text));
       return answer !== undefined;
     };
-    const response = await post(session, message, sent, signal);
+    const response = await post(session, sent, signal);
     const { statusCode: status = 0, headers } = response;
     const { 'content-encoding': coding = 'identity', 'mcp-session-id': id } = headers;
     if (coding.toLowerCase() !== 'identity') {
@@ -208,58 +176,57 @@ export function httpEnd(
       throw new Error(`the server answered in the coding "${coding}", and identity was asked for`);
     }
     const isGood = status >= 200 && status < 300;
-    if (isGood && message.method === INITIALIZE && id !== undefined) session['mcp-session-id'] = String(id);
-    if (isGood && typeOf(response) === 'text/event-stream') {
-      if ((await follow(response, session, signal, take, true)) === 'taken') return null;
+    if (isGood && isHandshake && id !== undefined) session['mcp-session-id'] = String(id);
+    if (isGood && typeOf(response) === EVENT_STREAM) {
+      if (await follow(response, session, signal, take)) return null;
       throw new Error('the connection ended before the answer; the server may have done what was asked');
     }
-    const text = await readAtMost(response, MAX_MESSAGE_BYTES);
+    const bytes = await readAtMost(response, MAX_MESSAGE_BYTES);
+    const text = bytes === null ? '' : (decodeUtf8(bytes) ?? '');
     if (isGood && typeOf(response) === 'application/json' && readJson(text) !== undefined) {
-      await take(text ?? '');
+      await take(text);
       return null;
     }
     // Some servers say with 400 that they do not know the session.
-    const isLost = status === 404 || (status === 400 && /\bsession\b/i.test(text ?? ''));
-    return { line: failureLine(message, sent, response, text), isLost };
-  }
-
-  /** Reads what the server sends by itself, while the session lasts and the server has such a stream. */
-  async function readServerStream(session: Session): Promise<void> {
-    const { signal } = closing;
-    const take = (data: string) => say(oneLine(data)).then(() => false);
-    try {
-      const first = await resume(session, '', signal);
-      if (typeof first !== 'number') {
-        // Where the stream was there, it is the session that is not.
-        if (typeof (await follow(first, session, signal, take, false)) === 'number') await renew(session);
-        // Not every server has one.
-      } else if (first !== 405) note(`the server's own messages do not come: it answered with ${first}`);
-    } catch (error) {
-      if (!signal.aborted) note((error as Error).message);
-    }
+    const isLost = status === 404 || (status === 400 && /\bsession\b/i.test(text));
+    return { line: failureLine(sent, response, text), isLost };
   }
 
   /**
-   * Reads a stream of events, and asks for more of it where it breaks off.
+   * Reads a stream of events, and asks for more of it where it breaks off. The rest of an answer is asked for only a few times
+   * in a row in vain, and only where it broke off: it is worth nothing without what came before.
    *
-   * @param take returns whether this was the last that is wanted
-   * @param isOfRequest whether it is worth nothing without its rest: then that is asked for only a few times in a row in vain,
-   *   and only where it broke off; else as long as the session lasts
-   * @returns what ended it; a number is the status with which the server refuses more
+   * @param first `null` for what the server says by itself, which is asked for as long as the session lasts
+   * @returns whether the last has come
    */
-  async function follow(
-    first: IncomingMessage | null,
-    session: Session,
-    signal: AbortSignal,
-    take: (data: string) => Promise<boolean>,
-    isOfRequest: boolean,
-  ): Promise<number | 'taken' | 'over'> {
-    let [lastEventId, retryMs, response] = ['', FIRST_RETRY_MS, first as IncomingMessage | number | null];
-    for (let failures = 0; typeof response !== 'number';) {
-      failures = response === null ? failures + 1 : 0;
+  async function follow(first: IncomingMessage | null, session: Headers, signal: AbortSignal, take: Take) {
+    let [lastEventId, retryMs, failures] = ['', FIRST_RETRY_MS, 0];
+    for (let response = first; ; response = null) {
+      if (response === null) {
+        const last: Headers = lastEventId === '' ? {} : { 'last-event-id': lastEventId };
+        const found = await exchange('GET', session, signal, last).catch(() => null);
+        const { statusCode: status = 503 } = found ?? {};
+        if (found !== null && status === 200 && typeOf(found) === EVENT_STREAM) response = found;
+        else found?.resume();
+        // Whether it can be reached counts: balancers cut streams in which nothing is said.
+        failures = response === null ? failures + 1 : 0;
+        if (response === null && status < 500 && status !== 429) {
+          // Not every server speaks by itself.
+          if (first === null && status !== 405)
+            note(`the server's own messages do not come: it answered with ${status}`);
+          return false;
+        }
+      }
       const events: EventSourceMessage[] = [];
-      const onRetry = (ms: number) => (retryMs = ms);
-      const parser = createParser({ ...EVENT_LIMIT, onRetry, onEvent: (event) => events.push(event) });
+      const parser = createParser({
+        maxBufferSize: MAX_MESSAGE_BYTES,
+        onRetry: (ms) => (retryMs = ms),
+        onEvent: (event) => events.push(event),
+        onError: (error) => {
+          // Others are fields that are not known, which clients ignore.
+          if (error.type === 'max-buffer-size-exceeded') throw error;
+        },
+      });
       const decoder = new TextDecoder();
       try {
         // It is read only as fast as the events are taken.
@@ -267,69 +234,50 @@ export function httpEnd(
           parser.feed(decoder.decode(chunk as Buffer, { stream: true }));
           for (const { id = '', event = 'message', data } of events.splice(0)) {
             if (id !== '') lastEventId = id;
-            if (event === 'message' && data !== '' && (await take(data))) return 'taken';
+            if (event === 'message' && data !== '' && (await take(data))) return true;
           }
         }
       } catch (error) {
         // A connection has broken: what was to come is asked for again, if the stream can be continued.
-        if (error instanceof RangeError) throw error;
+        if (error instanceof ParseError) throw error;
       } finally {
         // Where the server ends the stream after its answer, the connection serves the next request.
         const ended = response?.resume();
         setTimeout(() => ended?.destroy(), ENDING_MS).unref();
       }
-      // Whether it can be reached counts: balancers cut streams in which nothing is said.
       const isUnreachable = failures === MAX_RESUMES;
       if (isUnreachable) note('the server cannot be reached: what it says comes when it can');
-      if (isOfRequest ? isUnreachable || lastEventId === '' : current !== session) return 'over';
+      if (first === null ? current !== session : isUnreachable || lastEventId === '') return false;
       // A server that says 0 must not be asked without a pause.
       const waitMs = Math.max(retryMs, MIN_RETRY_MS) * 2 ** failures;
       await delay(Math.min(waitMs, MAX_RETRY_MS), null, { signal });
-      response = await resume(session, lastEventId, signal);
     }
-    return response;
   }
 
-  /** Continues a stream after its last event; the status if the server says that it does not, `null` if it says nothing. */
-  async function resume(session: Session, lastEventId: string, signal: AbortSignal) {
-    const last = lastEventId === '' ? {} : { 'last-event-id': lastEventId };
-    const headers = { ...headersOf(session, 'text/event-stream'), ...last };
-    const response = await target.exchange({ method: 'GET', headers, signal }).catch(() => null);
-    const { statusCode: status = 503 } = response ?? {};
-    if (response !== null && status === 200 && typeOf(response) === 'text/event-stream') return response;
-    response?.resume();
-    return status >= 500 || status === 429 ? null : status;
-  }
-
-  function post(session: Session, message: Message, { bytes: body, bundle = '' }: Sent, signal: AbortSignal) {
-    const headers = headersOf(session, 'application/json, text/event-stream');
-    headers['content-type'] = 'application/json';
-    const version = versionOf(message);
-    if (version !== null && message.method !== undefined) {
+  function post(session: Headers, sent: Sent, signal: AbortSignal) {
+    const { method, params, meta, body, bundle = '' } = sent;
+    const headers: Headers = { 'content-type': 'application/json' };
+    const version = meta[VERSION_META];
+    if (typeof version === 'string' && method !== undefined) {
       headers['mcp-protocol-version'] = version;
-      headers['mcp-method'] = encodeNameHeader(message.method);
-      const name = subjectOf(message.method, message.params);
+      headers['mcp-method'] = encodeNameHeader(method);
+      const name = subjectOf(method, params);
       if (typeof name === 'string') headers['mcp-name'] = encodeNameHeader(name);
     }
     if (bundle !== '' && bundle.length <= MAX_HEADER_BUNDLE) headers[BUNDLE_HEADER] = bundle;
-    return target.exchange({ method: 'POST', headers, signal }, body);
+    return exchange('POST', session, signal, headers, body);
   }
 
-  function headersOf(session: Session, accept: string): Record<string, string> {
-    return { ...ownHeaders, 'accept-encoding': 'identity', accept, ...session };
+  function exchange(method: string, session: Headers, signal: AbortSignal, more: Headers, body?: Buffer) {
+    const asked = { accept: `application/json, ${EVENT_STREAM}`, 'accept-encoding': 'identity' };
+    return target.exchange(
+      { method, headers: { ...ownHeaders, ...asked, ...session, ...more }, signal },
+      body,
+    );
   }
 
-  return { send, end, close };
+  return { send, end };
 }
-
-const EVENT_LIMIT = {
-  maxBufferSize: MAX_MESSAGE_BYTES,
-  onError: ({ type }: ParseError) => {
-    // Others are fields that are not known, which clients ignore.
-    if (type === 'max-buffer-size-exceeded')
-      throw new RangeError(`the server sent an event of more than ${MAX_MESSAGE_BYTES} characters`);
-  },
-};
 
 /** A JSON text in one line. A line end in JSON is always between two tokens, where a space means the same. */
 const oneLine = (json: string) => json.replaceAll(/[\r\n]/g, ' ');
@@ -337,29 +285,25 @@ const oneLine = (json: string) => json.replaceAll(/[\r\n]/g, ' ');
 const typeOf = ({ headers: { 'content-type': type = '' } }: IncomingMessage) =>
   type.replace(/;.*/, '').trim().toLowerCase();
 
-/** The version of the protocol that a message names itself, as messages do from 2026-07-28 on. */
-function versionOf({ params }: Message): string | null {
-  const meta = params['_meta'];
-  const version = isJsonObject(meta) ? meta[VERSION_META] : undefined;
-  return typeof version === 'string' ? version : null;
-}
-
 /** The JSON-RPC error for a request that the server has not answered as it should: its own one, if it sent one. */
-function failureLine(message: Message, sent: Sent, response: IncomingMessage, text: string | null): string {
+function failureLine(sent: Sent, response: IncomingMessage, text: string): string {
   const { statusCode: status = 0, headers } = response;
   const { location, 'content-type': type = 'no content type' } = headers;
   const value = status < 300 ? undefined : readJson(text);
   // The gate does not know the id of a request that it did not read.
-  const error = (answerIn(value, message.id) ?? answerIn(value, null))?.['error'];
-  if (isJsonObject(error)) return errorLine(idTextOf(message), error);
-  const signed = sent.bundle === undefined ? '' : `, with their signature ${sizeOf(sent.bytes.length)}`;
-  const hints: Readonly<Record<number, string>> = {
-    401: ': give it a token with --header-env "Authorization: <variable>"',
-    413: ` (your arguments are ${sizeOf(message.bytes.length)}${signed})`,
-  };
-  const moved = `, and redirects to ${JSON.stringify(location?.slice(0, MAX_SHOWN))}, which is not followed: name that address with --to, if you trust it`;
-  const said = `: ${text?.slice(0, MAX_SHOWN) ?? ''}`;
-  const what = status < 300 ? ` and ${type}, which is not a JSON-RPC answer` : said.length > 2 ? said : '';
-  const reason = `the server answered with ${status}${hints[status] ?? ''}${location === undefined ? what : moved}`;
-  return errorLine(idTextOf(message), { code: TRANSPORT_ERROR, message: reason, data: { status } });
+  const error = (answerIn(value, sent.id) ?? answerIn(value, null))?.['error'];
+  if (isJsonObject(error)) return errorLine(sent.idText, error);
+  let what = text === '' ? '' : `: ${text.slice(0, MAX_SHOWN)}`;
+  if (status < 300) what = ` and ${type}, which is not a JSON-RPC answer`;
+  if (location !== undefined) {
+    const shown = JSON.stringify(location.slice(0, MAX_SHOWN));
+    what = `, and redirects to ${shown}, which is not followed: name that address with --to, if you trust it`;
+  }
+  if (status === 401) what = ': give it a token with --header-env "Authorization: <variable>"';
+  if (status === 413) {
+    const signed = sent.bundle === undefined ? '' : `, with their signature ${sizeOf(sent.body.length)}`;
+    what = ` (your arguments are ${sizeOf(sent.bytes.length)}${signed})`;
+  }
+  const reason = `the server answered with ${status}${what}`;
+  return errorLine(sent.idText, { code: TRANSPORT_ERROR, message: reason, data: { status } });
 }

@@ -1,37 +1,30 @@
 import { readFileSync } from 'node:fs';
-import type { IncomingMessage, ServerResponse } from 'node:http';
-import { performance } from 'node:perf_hooks';
+import type { IncomingMessage } from 'node:http';
 import { pipeline } from 'node:stream/promises';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Configuration } from '../service/configuration/configuration.js';
-import { Opened, openCore, type Core } from '../service/core.js';
+import type { Core } from '../service/core.js';
 import { refusal, type Answer, type Incoming } from '../service/http/incoming.js';
 import { answerTo, type Judge } from '../service/http/judged-body.js';
-import { certificateOf, readCertificate } from '../service/http/listen/certificate.js';
-import { showAddress } from '../service/http/front-end.js';
 import { NodeWire } from '../service/http/node/node-wire.js';
-import { openNode } from '../service/http/node/node.js';
-import { Server, type Route } from '../service/http/serve.js';
+import type { Route } from '../service/http/serve.js';
 import { divideForGuard } from '../service/load/connections.js';
 import type { Ticket } from '../service/load/gatekeeper.js';
 import { PerClientSlots } from '../service/load/per-client-slots.js';
-import { endGracefully } from '../service/main.js';
-import { openTracing } from '../service/observe/tracing.js';
+import { endGracefully, factsOf } from '../service/main.js';
+import { startService, type Relaying } from '../service/service.js';
 import { limitOf } from '../service/routes/table.js';
-import { httpTarget, isOfRequest, passedHeaders, type HttpTarget } from './http-target.js';
-import type { Destination } from './destination.js';
-
-const POLL_MS = 10;
+import { httpTarget, isOfRequest, passedHeaders, type Destination, type HttpTarget } from './http-target.js';
 
 /** A request that is sent on. */
 export interface Forwarded {
-  readonly path: string;
   /** Headers that a relay sets, in place of the client's. */
   readonly set: Readonly<Record<string, string>>;
+  /** More headers, beside the client's: names and values by turns. */
+  readonly added?: readonly string[];
   /** Whether a further header of the client is left out, by its name in lower case. */
   readonly isLeftOut?: (name: string) => boolean;
-  readonly body: Buffer | null;
+  readonly body: Buffer;
   /** Looks at the head of the answer, and may read it. The JSON that it returns is sent instead, with 200. */
   readonly onAnswer?: (answer: IncomingMessage) => Promise<string | null>;
 }
@@ -42,29 +35,22 @@ export type MakeJudge = (core: Core, forwarder: Forwarder) => Judge<Incoming>;
 type Forwarder = ReturnType<typeof forwarderTo>;
 
 /** Sends requests on to a server, and its answers to clients, piece by piece as they come. */
-function forwarderTo(
-  target: HttpTarget,
-  slots: PerClientSlots,
-  { gatekeeper }: Core,
-  { configuration, log }: HttpRelayParts,
-) {
-  const { url } = target;
+function forwarderTo(target: HttpTarget, slots: PerClientSlots, { gatekeeper }: Core, parts: HttpRelayParts) {
+  const { configuration, destination, log } = parts;
+  const { url, pathFor } = destination;
   return {
     /** Whether there is room for a request: a server may take minutes, and an event stream hours. */
     hasRoom({ client }: Incoming, ticket: Ticket | null, bytes: number): boolean {
       return slots.hasFor(client) && ticket?.canGrow(bytes) !== false;
     },
     /** Settled when the body is sent, or cannot be. The answer of the server may then take any time. */
-    async send(
-      incoming: Incoming,
-      ticket: Ticket,
-      { path, set, isLeftOut = () => false, body, onAnswer }: Forwarded,
-    ): Promise<Answer | null> {
+    async send(incoming: Incoming, ticket: Ticket, forwarded: Forwarded): Promise<Answer | null> {
       const { client } = incoming;
+      const { set, added = [], isLeftOut = () => false, body, onAnswer } = forwarded;
       // It waits for no verdict any more.
       ticket.release();
       const hasSlot = slots.take(client);
-      const wire = hasSlot && ticket.grow(body?.length ?? 0) ? incoming.handOver() : null;
+      const wire = hasSlot && ticket.grow(body.length) ? incoming.handOver() : null;
       if (!(wire instanceof NodeWire)) {
         // Others have taken the room meanwhile, or the client has gone.
         if (hasSlot) slots.give(client);
@@ -77,22 +63,31 @@ function forwarderTo(
         slots.give(client);
       });
       const { method = 'GET', rawHeaders, headers: given } = request;
-      // A page of this listener is no page of the server's, which would refuse it.
-      const isOwnPage = given.origin?.replace(/^https?:\/\//, '') === given.host;
       const ours = new Set(Object.keys(set).map((name) => name.toLowerCase()));
-      if (isOwnPage) ours.add('origin');
+      // A page of this listener is no page of the server's, which would refuse it.
+      if (given.origin?.replace(/^https?:\/\//, '') === given.host) ours.add('origin');
+      const hasBody = body.length > 0 || method.startsWith('P');
       const headers = [
-        ...['Host', url.host],
+        'Host',
+        url.host,
         ...passedHeaders(rawHeaders, (name) => isOfRequest(name) || ours.has(name) || isLeftOut(name)),
-        ...(body === null && !method.startsWith('P') ? [] : ['Content-Length', String(body?.length ?? 0)]),
+        ...(hasBody ? ['Content-Length', String(body.length)] : []),
         ...Object.entries(set).flat(),
+        ...added,
       ];
+      const path = pathFor(method, targetOf(incoming)) ?? '';
       const asked = target.exchange({ method, headers, path, signal: gone.signal }, body);
+      const end = (status: number, text: string) => {
+        const length = Buffer.byteLength(text);
+        response
+          .writeHead(status, { 'Content-Type': 'application/json', 'Content-Length': length })
+          .end(text);
+      };
       const passOn = async () => {
         const answer = await asked;
         const own = (await onAnswer?.(answer)) ?? null;
         if (own !== null) {
-          end(response, 200, own);
+          end(200, own);
           return;
         }
         const sent = passedHeaders(answer.rawHeaders, () => false);
@@ -107,17 +102,12 @@ function forwarderTo(
         const outcome = (err as Error).cause === 'not sent' ? 'was not executed' : 'may have been executed';
         const error = `the server behind this one did not answer. The call ${outcome}; to repeat it, sign it anew`;
         if (gone.signal.aborted || response.headersSent) response.destroy();
-        else end(response, 502, JSON.stringify({ error }));
+        else end(502, JSON.stringify({ error }));
       });
       await asked.catch(() => undefined);
       return null;
     },
   };
-}
-
-function end(response: ServerResponse, status: number, body: string): void {
-  const headers = { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(body) };
-  response.writeHead(status, headers).end(body);
 }
 
 /** Whether an address is of the loopback interface. */
@@ -130,14 +120,11 @@ export function hostsOf(host: string, more: readonly string[]): ReadonlySet<stri
 }
 
 /** What a relay from HTTP to HTTP needs. */
-export interface HttpRelayParts {
+export interface HttpRelayParts extends Pick<Relaying, 'hosts' | 'openReplays'> {
   readonly configuration: Configuration;
   readonly destination: Destination;
   readonly makeJudge: MakeJudge;
-  /** The names by which it may be called; `null`: any. */
-  readonly hosts: ReadonlySet<string> | null;
   readonly log: Logger;
-  readonly openReplays?: Parameters<typeof openCore>[3];
 }
 
 /**
@@ -147,54 +134,28 @@ export interface HttpRelayParts {
  * @throws Error if it cannot listen, or cannot open a store, a log or the routes
  */
 export async function openHttpRelay(parts: HttpRelayParts) {
-  const { configuration, makeJudge, hosts, log } = parts;
-  const { url, pathFor } = parts.destination;
-  const opened = new Opened();
-  try {
-    const certificate = certificateOf(configuration);
-    const core = await openCore(configuration, log, opened, parts.openReplays);
-    const { metrics, engine, gatekeeper, gate } = core;
-    const { http: connections, upstream } = divideForGuard(configuration, log);
-    const slots = new PerClientSlots(upstream);
-    const forwarder = forwarderTo(opened.add(httpTarget(url)), slots, core, parts);
-    const nothing = refusal(404, `there is nothing at this path, expected ${url.pathname}`);
-    const refusalOf: Judge<Incoming>['refusalOf'] = (incoming) =>
-      pathFor(incoming.method, targetOf(incoming)) === null ? nothing : null;
-    const unknown: Route = {
-      ...{ endpoint: 'gate', methods: [], isProxied: true, takesQuery: true },
-      ...{ rateLimit: limitOf(configuration), serve: { ...makeJudge(core, forwarder), refusalOf } },
-    };
-    const tracing = await openTracing();
-    const server = new Server({ configuration, gatekeeper, metrics, log, tracing, hosts });
-    const handle = server.handlerOf({ routes: new Map(), unknown });
-    const { requestTimeoutSecs, host } = configuration;
-    const frontEnd = opened.add(openNode({ handle, connections, requestTimeoutSecs, certificate }));
-    const port = await frontEnd.listen({ host, port: configuration.port, isShared: false });
-    return {
-      url: `${certificate === null ? 'http' : 'https'}://${showAddress({ host, port })}`,
-      reload: async () => {
-        try {
-          if (certificate !== null) frontEnd.useCertificate(readCertificate(certificate));
-          gate.reloadRoutes();
-          await engine.rootsFile?.reload();
-          log.info('SIGHUP: certificate, routes and trusted roots were read again');
-        } catch (err) {
-          log.error({ err }, 'the files could not be read again: the old ones still hold');
-        }
-      },
-      /** Waits for `SHUTDOWN_GRACE_SECS` at most. */
-      close: async () => {
-        gatekeeper.isLeaving = true;
-        frontEnd.stopListening();
-        const deadline = performance.now() + configuration.shutdownGraceSecs * 1000;
-        while (server.open + slots.taken > 0 && performance.now() < deadline) await sleep(POLL_MS);
-        await opened.close();
-      },
-    };
-  } catch (error) {
-    await opened.close();
-    throw error;
-  }
+  const { configuration, destination, makeJudge, hosts, log, openReplays } = parts;
+  const { http, upstream } = divideForGuard(configuration, log);
+  const slots = new PerClientSlots(upstream);
+  const target = httpTarget(destination.url);
+  const nothing = refusal(404, `there is nothing at this path, expected ${destination.url.pathname}`);
+  const refusalOf = (incoming: Incoming) =>
+    destination.pathFor(incoming.method, targetOf(incoming)) === null ? nothing : null;
+  const routeOver = (core: Core): Route => ({
+    endpoint: 'gate',
+    methods: [],
+    isProxied: true,
+    takesQuery: true,
+    rateLimit: limitOf(configuration),
+    serve: { ...makeJudge(core, forwarderTo(target, slots, core, parts)), refusalOf },
+  });
+  const relaying = { routeOver, hosts, openReplays, http, open: () => slots.taken };
+  const service = await startService(configuration, log, relaying);
+  return {
+    url: factsOf(configuration, service).url,
+    reload: service.reload,
+    close: () => service.close().finally(target.close),
+  };
 }
 
 /** Path and query, as they were sent. */
@@ -222,8 +183,7 @@ export async function runHttpRelay(parts: HttpRelayParts, reloads: boolean): Pro
 function startersOf(): string {
   const { ppid } = process;
   try {
-    const [, before = ''] = /\) \S (\d+)/.exec(readFileSync(`/proc/${ppid}/stat`, 'latin1')) ?? [];
-    return `${ppid} ${before}`;
+    return readFileSync(`/proc/${ppid}/stat`, 'latin1').replace(/.*\) \S (\d+).*/s, `${ppid} $1`);
   } catch {
     return String(ppid);
   }

@@ -1,14 +1,69 @@
-import { once } from 'node:events';
 import http, { type IncomingMessage, type RequestOptions } from 'node:http';
 import https from 'node:https';
-import { decodeUtf8 } from '#platform';
+import { targetOf } from '../gate/a2a-rest.js';
+import type { Protocol } from '../gate/codes.js';
+import { RESOURCE_METADATA } from '../gate/json-rpc.js';
+import { IssueError } from '../issue/issue-error.js';
+import { hasDotSegment } from '../protocol/resources.js';
+import { printableUrl } from '../revocation/printable-url.js';
+
+/** Where a server is, and which requests are for it. */
+export interface Destination {
+  readonly url: URL;
+  /** The path with its query as the server gets it, for the method and the path of a request; `null` if it is not for it. */
+  readonly pathFor: (method: string, target: string) => string | null;
+}
+
+/** The agent cards of A2A 0.3 and 1.0 at the root. */
+const ROOT_CARDS: ReadonlySet<string> = new Set(['/.well-known/agent-card.json', '/.well-known/agent.json']);
+
+const isRead = (method: string) => ['GET', 'HEAD'].includes(method);
+
+/**
+ * Reads the address of a server. Only its own path is served: the exact one over MCP, over `http` without a table of
+ * routes, and for the JSON-RPC endpoint of an agent; else those below it. The agent card may be at the root, too.
+ *
+ * @param isRouted over `http`: whether a table says which paths there are
+ * @param isLocal whether it is a port for one agent, which also calls the root, and paths that a gate would refuse
+ * @throws IssueError if the address cannot be used; it shows no secret
+ * @example destinationOf('http://127.0.0.1:3000/mcp', 'mcp')
+ */
+export function destinationOf(
+  text: string,
+  protocol: Protocol,
+  { isRouted = false, isLocal = false } = {},
+): Destination {
+  const url = URL.canParse(text) ? new URL(text) : null;
+  const unusable = (expected: string) =>
+    new IssueError(
+      'INVALID_OPTION',
+      `--to is ${JSON.stringify(printableUrl(text))}, expected ${expected}`,
+      'give the address of the server; sign sends a password or a token as a header (--header-env)',
+    );
+  if (url === null || !/^https?:$/.test(url.protocol) || url.username + url.password + url.hash !== '')
+    throw unusable('an http or https URL without user, password and fragment');
+  const isExact = protocol === 'mcp' || (protocol === 'http' && !isRouted);
+  if (!isExact && url.search !== '') throw unusable('a URL without a query');
+  const own = url.pathname + url.search;
+  const root = url.pathname.replace(/\/$/, '');
+  const metadata = [RESOURCE_METADATA, RESOURCE_METADATA + root];
+  const pathFor = (method: string, target: string) => {
+    if (protocol === 'mcp' && !isLocal && isRead(method) && metadata.includes(target)) return target;
+    if (isExact) return target === own || (isLocal && ['/', url.pathname].includes(target)) ? own : null;
+    const [path = ''] = target.split('?', 1);
+    if (!path.startsWith('/') || target.includes('\\') || hasDotSegment(path)) return null;
+    const isRpc = protocol === 'a2a' && !isLocal && targetOf(method, target).kind === 'json-rpc';
+    const isBelow = isRpc ? target === own : [own, root].includes(path) || path.startsWith(`${root}/`);
+    const isRootCard = protocol === 'a2a' && isRead(method) && ROOT_CARDS.has(target);
+    return isBelow || isRootCard ? target : null;
+  };
+  return { url, pathFor };
+}
 
 /** How long to wait for a connection. */
 const CONNECT_MS = 10_000;
 // Servers close idle connections after some seconds, 5 with Node: one that is older is not used again.
 const AGENT_OPTIONS = { keepAlive: true, timeout: 4000, maxFreeSockets: 16 };
-/** With these, nothing was sent. */
-const NOT_CONNECTED: ReadonlySet<string> = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'ETIMEDOUT']);
 
 /**
  * The one HTTP client of relays: sends requests to one server, and bytes of headers as they are, in both directions, which
@@ -19,52 +74,46 @@ export function httpTarget(url: URL) {
   const connect = isSecure ? 'secureConnect' : 'connect';
   const agent = isSecure ? new https.Agent(AGENT_OPTIONS) : new http.Agent(AGENT_OPTIONS);
   const send = isSecure ? https.request : http.request;
-  return {
-    url,
-    /**
-     * @param options the path is that of the URL, unless it is here
-     * @returns the answer, when its headers have come
-     * @throws Error whose `cause` says what happened
-     */
-    async exchange(options: RequestOptions, body: Buffer | null = null) {
+  /**
+   * @param options the path is that of the URL, unless it is here
+   * @returns the answer, when its headers have come
+   * @throws Error whose `cause` says whether the request may have been sent
+   */
+  const exchange = (options: RequestOptions, body?: Buffer) =>
+    new Promise<IncomingMessage>((resolve, reject) => {
       const request = send(url, { agent, ...options });
-      const late = new Error(`no connection within ${CONNECT_MS / 1000} seconds`);
-      const timer = setTimeout(() => request.destroy(Object.assign(late, { code: 'ETIMEDOUT' })), CONNECT_MS);
-      const connected = () => clearTimeout(timer);
-      request
-        .on('socket', (socket) => (socket.connecting ? socket.once(connect, connected) : connected()))
-        .on('close', connected)
-        // One that nobody reads any more must not end the process.
-        .on('response', (response) => response.on('error', () => undefined))
-        // Also after the answer has begun: who reads it learns of it there.
-        .on('error', connected);
-      // After a 101 that nobody has asked for, there is neither an answer nor an error.
-      const closed = once(request, 'close').then(() =>
-        Promise.reject(new Error('it speaks another protocol')),
-      );
-      try {
-        const answered = once(request, 'response');
-        request.end(body);
-        const [response] = (await Promise.race([answered, closed])) as [IncomingMessage];
-        return response;
-      } catch (error) {
-        const { code = '', message } = error as NodeJS.ErrnoException;
+      let cause: 'sent' | 'not sent' = 'not sent';
+      const late = () => request.destroy(new Error(`no connection within ${CONNECT_MS / 1000} seconds`));
+      const timer = setTimeout(late, CONNECT_MS);
+      const connected = () => {
+        cause = 'sent';
+        clearTimeout(timer);
+      };
+      const fail = ({ code = '', message }: NodeJS.ErrnoException) => {
+        clearTimeout(timer);
         // If a name has several addresses, the message of the error is empty.
         const found = message === '' ? code : message;
-        const said = `cannot reach ${url.origin}: ${found}; start it, or correct --to`;
-        throw new Error(said, { cause: NOT_CONNECTED.has(code) ? 'not sent' : 'sent' });
-      }
-    },
-    /** Cuts off what is under way. */
-    close: () => agent.destroy(),
-  };
+        reject(new Error(`cannot reach ${url.origin}: ${found}; start it, or correct --to`, { cause }));
+      };
+      request
+        .on('socket', (socket) => (socket.connecting ? socket.once(connect, connected) : connected()))
+        // One that nobody reads any more must not end the process.
+        .on('response', (response) => resolve(response.on('error', () => undefined)))
+        .on('error', fail)
+        // After a 101 that nobody has asked for, there is neither an answer nor an error.
+        .on('close', () => fail(new Error('it speaks another protocol')))
+        .end(body);
+    });
+  /** `close` cuts off what is under way. */
+  return { url, exchange, close: () => agent.destroy() };
 }
 export type HttpTarget = ReturnType<typeof httpTarget>;
 
 /** What belongs to one connection (RFC 9110, section 7.6.1), and is not sent on in either direction. */
+// prettier-ignore
 const OF_CONNECTION = [
-  ...['connection', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection'],
-  ...['te', 'trailer', 'transfer-encoding', 'upgrade', 'http2-settings'],
+  'connection', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection',
+  'te', 'trailer', 'transfer-encoding', 'upgrade', 'http2-settings',
 ];
 /** What is made anew, or was answered here. */
 const OF_REQUEST = ['host', 'content-length', 'expect'];
@@ -85,17 +134,4 @@ export function passedHeaders(raw: readonly string[], isLeftOut: (name: string) 
   );
   const dropped = new Set([...OF_CONNECTION, ...named]);
   return pairs.filter(([name]) => !dropped.has(name.toLowerCase()) && !isLeftOut(name.toLowerCase())).flat();
-}
-
-/** The text of a body; `null` if it has more than so many bytes, or is not UTF-8. */
-export async function readAtMost(answer: IncomingMessage, maxBytes: number): Promise<string | null> {
-  const chunks: Buffer[] = [];
-  let left = maxBytes;
-  for await (const chunk of answer as AsyncIterable<Buffer>) {
-    left -= chunk.length;
-    // This closes it.
-    if (left < 0) return null;
-    chunks.push(chunk);
-  }
-  return decodeUtf8(Buffer.concat(chunks));
 }

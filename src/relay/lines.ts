@@ -10,7 +10,8 @@ export interface Line {
 
 /** So much of each end of a line that is too long is kept, to find its id. */
 export const END_BYTES = 1024;
-const FIRST_BYTES = 65_536;
+/** A line in more pieces is put together: each piece takes memory of its own. */
+const MAX_PIECES = 1024;
 const LINE_FEED = Buffer.from('\n');
 
 /**
@@ -20,31 +21,19 @@ const LINE_FEED = Buffer.from('\n');
  * @param maxBytes of the longest line, without its line feed
  */
 export async function* linesOf(source: AsyncIterable<Buffer>, maxBytes: number): AsyncGenerator<Line[]> {
-  /** What has come of the line that is not complete. */
-  let held = Buffer.alloc(FIRST_BYTES);
-  let [length, isTooLong] = [0, false];
-  /** Copies: a piece of one byte could hold the whole buffer that it came in. */
-  const hold = (part: Buffer) => {
-    const needed = length + part.length;
-    isTooLong ||= needed > maxBytes;
-    if (isTooLong) {
-      const all = Buffer.concat([held.subarray(0, length), part]);
-      const last = all.subarray(Math.max(END_BYTES, needed - END_BYTES));
-      held = Buffer.concat([all.subarray(0, END_BYTES), last]);
-      length = held.length;
-      return;
-    }
-    // Twice as large, so that a line in many pieces is not copied as often.
-    const size = Math.min(Math.max(2 * held.length, needed), maxBytes);
-    if (needed > held.length) held = Buffer.concat([held], size);
-    part.copy(held, length);
-    length = needed;
+  /** What has come of the line that is not complete, and its length. */
+  let [pieces, size]: [Buffer[], number] = [[], 0];
+  const hold = (piece: Buffer) => {
+    pieces.push(piece);
+    size += piece.length;
+    if (size <= maxBytes && pieces.length <= MAX_PIECES) return;
+    const all = Buffer.concat(pieces);
+    const last = all.subarray(Math.max(END_BYTES, all.length - END_BYTES));
+    pieces = size <= maxBytes ? [all] : [all.subarray(0, END_BYTES), last];
   };
   const take = (): Line => {
-    const line = { bytes: Buffer.from(held.subarray(0, length)), isTooLong };
-    [length, isTooLong] = [0, false];
-    // A large buffer is not kept for lines that are small.
-    if (held.length !== FIRST_BYTES) held = Buffer.alloc(FIRST_BYTES);
+    const line = { bytes: Buffer.concat(pieces), isTooLong: size > maxBytes };
+    [pieces, size] = [[], 0];
     return line;
   };
   for await (const chunk of source) {
@@ -59,7 +48,7 @@ export async function* linesOf(source: AsyncIterable<Buffer>, maxBytes: number):
     yield found;
   }
   // Where no line feed ends it.
-  if (length > 0) yield [take()];
+  if (size > 0) yield [take()];
 }
 
 /** Says something to a client over stdio, in one line. Resolves when more may follow. */

@@ -1,7 +1,7 @@
 import { RPC_ERROR_CODE, type Explained } from '../gate/codes.js';
 import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.js';
 import { decodeUtf8 } from '#platform';
-import { END_BYTES } from './lines.js';
+import { END_BYTES, type Line } from './lines.js';
 
 const MIB = 1024 * 1024;
 /** The most bytes of the arguments of a call: signed, it is 2.8 times as long. */
@@ -12,17 +12,24 @@ export const MAX_MESSAGE_BYTES = 16 * MIB;
 /** JSON-RPC error codes. `TRANSPORT_ERROR` is of failures on the way to the server: the SDKs' transports have no code of their own. */
 export const TRANSPORT_ERROR = -32000;
 export const INVALID_REQUEST = -32600;
-export const PARSE_ERROR = -32700;
 
 /** A JSON-RPC message, and what decides where it goes. */
 export interface Message {
+  /** As it came; of one that is too long its two ends. */
   readonly bytes: Buffer;
+  /** Whether it must not be sent: the other members say what was found at its ends. */
+  readonly isTooLong: boolean;
+  /** Empty if it is no JSON object. */
   readonly value: JsonObject;
   /** `undefined` in a response. */
   readonly method: string | undefined;
   readonly params: JsonObject;
+  /** `params._meta` */
+  readonly meta: JsonObject;
   /** The id of a request, which has an answer; else `null`. */
   readonly id: string | number | null;
+  /** The id in JSON: a number as it is written, which a double may not hold. */
+  readonly idText: string;
 }
 
 /** Reads a JSON text; `undefined` if it is none. */
@@ -37,14 +44,25 @@ export function readJson(text: string | null): JsonValue | undefined {
 /** Reads the bytes of one message, or of a batch; `undefined` if they are no JSON in UTF-8. */
 export const readBytes = (bytes: Buffer): JsonValue | undefined => readJson(decodeUtf8(bytes));
 
-/** A value as a message; `null` if it is not an object. */
-export function messageOf(bytes: Buffer, value = readBytes(bytes)): Message | null {
-  if (!isJsonObject(value)) return null;
-  const { id, method, params } = value;
+/** Reads a line as a message. */
+export function messageOf({ bytes, isTooLong }: Line): Message {
+  const read = isTooLong ? readEnds(bytes) : readBytes(bytes);
+  const value = isJsonObject(read) ? read : {};
+  const { id, method, params: given } = value;
+  const params = isJsonObject(given) ? given : {};
+  const isRequest = typeof method === 'string' && (typeof id === 'string' || typeof id === 'number');
+  const isExact = typeof id !== 'number' || Number.isSafeInteger(id);
+  const numbers = isExact ? [] : bytes.toString().matchAll(/"id"\s*:\s*([-+.\deE]+)/g);
+  const written = [...numbers].map(([, text = '']) => text).find((text) => Number(text) === id);
   return {
-    ...{ bytes, value, method: typeof method === 'string' ? method : undefined },
-    params: isJsonObject(params) ? params : {},
-    id: typeof method === 'string' && (typeof id === 'string' || typeof id === 'number') ? id : null,
+    bytes,
+    isTooLong,
+    value,
+    params,
+    method: typeof method === 'string' ? method : undefined,
+    meta: isJsonObject(params['_meta']) ? params['_meta'] : {},
+    id: isRequest ? id : null,
+    idText: isRequest ? (written ?? JSON.stringify(id)) : 'null',
   };
 }
 
@@ -69,25 +87,17 @@ export function answerIn(value: JsonValue | undefined, id: string | number | nul
   return items.filter(isJsonObject).find((one) => !Object.hasOwn(one, 'method') && one['id'] === id);
 }
 
-/** The id of a message in JSON: a number that a double does not hold as it is written. */
-export function idTextOf(message: Message | null): string {
-  const { id, bytes } = message ?? { id: null };
-  if (bytes === undefined || typeof id !== 'number' || Number.isSafeInteger(id)) return JSON.stringify(id);
-  const written = bytes.toString().matchAll(/"id"\s*:\s*([-+.\deE]+)/g);
-  return [...written].map(([, text]) => text).find((text) => Number(text) === id) ?? JSON.stringify(id);
-}
-
 /** A JSON-RPC error in one line, without its end. @param idText the id as JSON text */
 export function errorLine(idText: string, error: object): string {
   return `{"jsonrpc":"2.0","id":${idText},"error":${JSON.stringify(error)}}`;
 }
 
 /** The answer to a request that is not sent. It has the form of a gate's, so that hosts and agents read one form. */
-export function refusalLine(to: Message | null, refusal: Explained, status = 403): string {
+export function refusalLine(to: Message, refusal: Explained, status = 403): string {
   const { code, message, suggestion } = refusal;
   const data = { code, detail: message, suggestion, status };
   const said = `DRS: ${code}: ${message}. ${suggestion}`;
-  return errorLine(idTextOf(to), { code: RPC_ERROR_CODE, message: said, data });
+  return errorLine(to.idText, { code: RPC_ERROR_CODE, message: said, data });
 }
 
 /** A number of bytes in words: `380 kB`, `1.06 MB`. */

@@ -1,37 +1,22 @@
-import { spawn, type ChildProcessByStdio } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import type { Readable, Writable } from 'node:stream';
-import { isJsonObject } from '../protocol/json.js';
 import { linesOf, sayTo, write, type Line, type Say } from './lines.js';
-import {
-  errorLine,
-  MAX_MESSAGE_BYTES,
-  messageOf,
-  readBytes,
-  readEnds,
-  sizeOf,
-  TRANSPORT_ERROR,
-  type Message,
-} from './message.js';
+import { errorLine, MAX_MESSAGE_BYTES, messageOf, sizeOf, TRANSPORT_ERROR, type Message } from './message.js';
 
 /** A message for the server. */
-export interface Sent {
-  readonly kind: 'send';
-  readonly bytes: Buffer;
+export interface Sent extends Message {
+  /** What the server gets. */
+  readonly body: Buffer;
   /** The bundle in it, if it was put in here. */
   readonly bundle?: string;
 }
 
 /** What becomes of a message: it is sent, or its client gets an answer, in one line; `null`: it gets none. */
-export type Outcome = Sent | { readonly kind: 'answer'; readonly line: string | null };
+export type Outcome = Sent | string | null;
 
 /** What a relay does with the messages of a client over stdio, one after the other, so that none overtakes another. */
 export interface Hook {
-  /**
-   * @param message `null` if the line is not a JSON object
-   * @param isTooLong whether `line` and `message` have only what was found at the ends, so that it must not be sent
-   */
-  decide(line: Buffer, message: Message | null, isTooLong?: boolean): Promise<Outcome>;
+  decide(message: Message): Promise<Outcome>;
   /** Looks at a line of the server, before the client gets it. */
   hear?(line: Buffer): void;
   /** Of the longest line that is read. */
@@ -43,22 +28,21 @@ export interface Hook {
  *
  * @param again decides once more, for a server that asks for the message once more
  */
-export type Send = (sent: Sent, message: Message | null, again: () => Promise<Outcome>) => Promise<void>;
+export type Send = (sent: Sent, again: () => Promise<Outcome>) => Promise<void>;
 
 /**
  * The one way of messages from a client over stdio to a server: reads lines, has each decided on, and sends or answers it,
  * until the client ends. A request that is answered here is answered under its id, also where the line is too long to be read.
  */
 export async function pump(source: AsyncIterable<Buffer>, hook: Hook, send: Send, say: Say): Promise<void> {
-  const take = async ({ bytes: line, isTooLong }: Line) => {
-    if (!isTooLong && line.every((byte) => byte <= 0x20)) return;
-    const message = messageOf(line, isTooLong ? readEnds(line) : readBytes(line));
-    const decide = () => hook.decide(line, message, isTooLong);
-    const outcome = await decide();
-    if (outcome.kind === 'send') await send(outcome, message, decide);
-    else if (outcome.line !== null) await say(outcome.line);
-  };
-  for await (const lines of linesOf(source, hook.maxBytes)) for (const line of lines) await take(line);
+  for await (const lines of linesOf(source, hook.maxBytes))
+    for (const line of lines) {
+      if (!line.isTooLong && line.bytes.every((byte) => byte <= 0x20)) continue;
+      const message = messageOf(line);
+      const outcome = await hook.decide(message);
+      if (typeof outcome === 'string') await say(outcome);
+      else if (outcome !== null) await send(outcome, () => hook.decide(message));
+    }
 }
 
 /** What is passed on to the child. The others that can be handled end this process as they would end the child. */
@@ -82,21 +66,43 @@ export async function relayToChild(
   // Before the program: a signal that came between the two would end this process alone.
   for (const signal of SIGNALS) process.on(signal, pass);
   const child = spawn(program, args, { env, stdio: ['pipe', 'pipe', 'inherit'] });
+  const { stdin: toServer, stdout: fromServer } = child;
   // Where this process ends by itself, the program must not go on without it.
   process.once('exit', () => void child.kill());
   let ended;
   try {
-    await once(child, 'spawn').catch((error: unknown) => {
-      const { code, message } = error as NodeJS.ErrnoException;
-      throw new Error(code === 'ENOENT' ? 'there is no such program' : message);
-    });
+    await once(child, 'spawn');
+    const closed = once(child, 'close') as Promise<[number | null, NodeJS.Signals | null]>;
     child.once('exit', () => {
       // Programs that it has started may still have its streams. This tells them that nobody speaks to them any more.
-      child.stdin.destroy();
-      setTimeout(() => child.stdout.destroy(), LEFT_BEHIND_MS).unref();
+      toServer.destroy();
+      setTimeout(() => fromServer.destroy(), LEFT_BEHIND_MS).unref();
     });
-    const closed = once(child, 'close') as Promise<[number | null, NodeJS.Signals | null]>;
-    await relayTo(child, hook);
+    const [say, sayToServer] = [sayTo(process.stdout), sayTo(toServer)];
+    // The host may end before the child, and the child before the host.
+    toServer.on('error', () => process.stdin.destroy());
+    const pumped = pump(process.stdin, hook, ({ body }) => sayToServer(body), say);
+    void pumped.then(
+      () => toServer.end(),
+      (error: unknown) => {
+        // There is nobody to write to, and the end of the server says why.
+        if (!toServer.destroyed) throw error;
+      },
+    );
+    try {
+      for await (const lines of linesOf(fromServer, MAX_MESSAGE_BYTES))
+        for (const line of lines) {
+          const heard = line.isTooLong ? tooLongOf(line) : line.bytes;
+          if (heard === null) continue;
+          hook.hear?.(heard);
+          await say(heard);
+        }
+    } catch (error) {
+      // It was closed here, because the server has ended without closing it.
+      if ((error as NodeJS.ErrnoException).code !== 'ERR_STREAM_PREMATURE_CLOSE') throw error;
+    }
+    // Also what the other direction has said.
+    await write(process.stdout, '');
     ended = await closed;
   } finally {
     process.stdin.destroy();
@@ -107,42 +113,11 @@ export async function relayToChild(
   else process.kill(process.pid, signal);
 }
 
-async function relayTo(child: ChildProcessByStdio<Writable, Readable, null>, hook: Hook): Promise<void> {
-  const { stdin: toServer, stdout: fromServer } = child;
-  const [say, sayToServer] = [sayTo(process.stdout), sayTo(toServer)];
-  // The host may end before the child, and the child before the host.
-  toServer.on('error', () => process.stdin.destroy());
-  const pumped = pump(process.stdin, hook, ({ bytes }) => sayToServer(bytes), say);
-  pumped
-    .then(() => toServer.end())
-    .catch((error: unknown) => {
-      // There is nobody to write to, and the end of the server says why; or nobody hears the client any more.
-      if (toServer.destroyed) return;
-      console.error(error);
-      child.kill();
-    });
-  try {
-    for await (const lines of linesOf(fromServer, MAX_MESSAGE_BYTES))
-      for (const { bytes, isTooLong } of lines) {
-        const line = isTooLong ? tooLongOf(bytes) : bytes;
-        if (line === null) continue;
-        hook.hear?.(line);
-        await say(line);
-      }
-  } catch (error) {
-    // It was closed here, because the server has ended without closing it.
-    if ((error as NodeJS.ErrnoException).code !== 'ERR_STREAM_PREMATURE_CLOSE') throw error;
-  }
-  // Also what the other direction has said.
-  await write(process.stdout, '');
-}
-
 /** What a client gets instead of a line of the server that is too long: an error, if the line is an answer. */
-function tooLongOf(bytes: Buffer): Buffer | null {
-  const value = readEnds(bytes);
-  const said = `the server said more than ${sizeOf(MAX_MESSAGE_BYTES)} in one message, which is not passed on`;
-  console.error(`drs-verify: ${said}`);
-  return isJsonObject(value) && !Object.hasOwn(value, 'method') && Object.hasOwn(value, 'id')
-    ? Buffer.from(errorLine(JSON.stringify(value['id']), { code: TRANSPORT_ERROR, message: said }))
-    : null;
+function tooLongOf(line: Line): Buffer | null {
+  const message = `the server said more than ${sizeOf(MAX_MESSAGE_BYTES)} in one message, which is not passed on`;
+  console.error(`drs-verify: ${message}`);
+  const { method, value } = messageOf(line);
+  if (method !== undefined || value['id'] === undefined) return null;
+  return Buffer.from(errorLine(JSON.stringify(value['id']), { code: TRANSPORT_ERROR, message }));
 }

@@ -1,4 +1,3 @@
-import { statSync } from 'node:fs';
 import { META_KEYS } from '../gate/carriers.js';
 import type { Explained } from '../gate/codes.js';
 import {
@@ -27,72 +26,64 @@ import type { Hook, Outcome } from './pump.js';
  */
 export type SignCall = (command: string, args: JsonObject, what: string) => Promise<string | Explained>;
 
-type ReadChain = (file: string) => Promise<readonly string[]>;
-
 /**
  * Signs under the delegations in files. Each file is read for each call: what counts is what it has then. Rejects if one
  * holds no chain for this key.
  *
- * @param files their names, in the order in which they are tried
+ * @param files their names, in the order in which they are tried; at least one
  * @param read reads the receipts of a file
  */
 export async function openDelegations(
   key: Signer,
   files: readonly string[],
-  read: ReadChain,
+  read: (file: string) => Promise<readonly string[]>,
   toolServer: string,
 ): Promise<SignCall> {
-  for (const file of files) await readFor(key.did, file, read);
+  /** The chain in a file, and who issued its last receipt. */
+  const readFor = async (file: string) => {
+    const chain = await read(file);
+    const [root, ...rest] = readChain(chain);
+    const { aud, iss: issuer } = (rest.at(-1) ?? root).claims;
+    if (aud === key.did) return { chain, issuer };
+    const found = `the chain in ${file} ends at ${aud}, and this key is ${key.did}`;
+    const hint = 'give the key of the last delegate, or have the chain delegated to this key';
+    throw new IssueError('INVALID_OPTION', found, hint);
+  };
+  for (const file of files) await readFor(file);
   return async (command, args, what) => {
     const refused: Explained[] = [];
     for (const file of files) {
       let issuer = '';
       try {
-        const found = await readFor(key.did, file, read);
+        const found = await readFor(file);
         ({ issuer } = found);
         return await signCall({ key, chain: found.chain, toolServer }, command, args);
       } catch (error) {
-        if (!(error instanceof IssueError)) throw error;
-        const { code, message, suggestion } = error;
+        // A file may have no chain any more.
+        const {
+          code = 'INVALID_OPTION',
+          message,
+          suggestion = 'Correct the file.',
+        } = error as Partial<IssueError> & Error;
         // The key does not sign, whatever is delegated to it.
         if (code === 'INVALID_KEY')
           return { code, message: `not sent, since it was not signed: ${message}`, suggestion };
         const [, member = 'tool', claimed] = /^Invocation: args\.(\w+) is (\S+?),? /.exec(message) ?? [];
         // By what has failed.
-        const remedy =
-          code !== 'POLICY_VIOLATION' && code !== 'COMMAND_MISMATCH'
-            ? suggestion
-            : member === 'tool'
-              ? `Ask ${issuer} to delegate ${what} to ${key.did} under the command ${command}, and name the new chain with one more --chain.`
-              : claimed === 'missing'
-                ? `Add ${member} to the arguments: ${what} is delegated, for calls that state it.`
-                : `Call with another ${member}, or ask ${issuer} for a wider delegation: ${what} itself is delegated.`;
+        let remedy = suggestion;
+        if (code === 'POLICY_VIOLATION' || code === 'COMMAND_MISMATCH') {
+          remedy = `Call with another ${member}, or ask ${issuer} for a wider delegation: ${what} itself is delegated.`;
+          if (claimed === 'missing')
+            remedy = `Add ${member} to the arguments: ${what} is delegated, for calls that state it.`;
+          if (member === 'tool')
+            remedy = `Ask ${issuer} to delegate ${what} to ${key.did} under the command ${command}, and name the new chain with one more --chain.`;
+        }
         refused.push({ code, message: `${file}: ${message}`, suggestion: remedy });
       }
     }
-    const [first] = refused;
-    if (first === undefined) throw new Error('there is no chain');
     const reasons = refused.map(({ message }) => message).join('; ');
-    return { ...first, message: `not sent, since no delegation allows it: ${reasons}` };
+    return { ...(refused[0] as Explained), message: `not sent, since no delegation allows it: ${reasons}` };
   };
-}
-
-/** The chain in a file, and who issued its last receipt. Rejects with an IssueError if it is none for this key. */
-async function readFor(did: string, file: string, read: ReadChain) {
-  const unusable = (found: string, hint: string) => new IssueError('INVALID_OPTION', found, hint);
-  // A pipe can be read once, and a device without end.
-  if (statSync(file, { throwIfNoEntry: false })?.isFile() === false)
-    throw unusable(`${file} is not a file, expected a chain`, 'write the chain into a file');
-  const chain = await read(file).catch((error: unknown) => {
-    throw unusable((error as Error).message, 'name the file that has the chain for this key');
-  });
-  const [root, ...rest] = readChain(chain);
-  const { aud, iss: issuer } = (rest.at(-1) ?? root).claims;
-  if (aud === did) return { chain, issuer };
-  throw unusable(
-    `the chain in ${file} ends at ${aud}, and this key is ${did}`,
-    'give the key of the last delegate, or have the chain delegated to this key',
-  );
 }
 
 const LIMIT = `at most ${sizeOf(MAX_ARGUMENT_BYTES)} can be signed`;
@@ -104,41 +95,34 @@ const LIMIT = `at most ${sizeOf(MAX_ARGUMENT_BYTES)} can be signed`;
  */
 export function mcpSigner(sign: SignCall, unsigned: ReadonlySet<string>): Hook {
   /** A request without an id has no answer, and a gate refuses it. One that has a bundle was signed by its sender. */
-  const mustSign = ({ method, params, id }: Message): boolean => {
-    if (method === undefined || id === null || !needsBundle(method, params)) return false;
-    const meta = params['_meta'];
-    if (isJsonObject(meta) && META_KEYS.some((name) => Object.hasOwn(meta, name))) return false;
+  const mustSign = (method: string, { params, meta, id }: Message): boolean => {
+    if (id === null || !needsBundle(method, params)) return false;
+    if (META_KEYS.some((name) => Object.hasOwn(meta, name))) return false;
     const subject = method === TOOLS_CALL ? subjectOf(method, params) : undefined;
     return !unsigned.has(method) && !(typeof subject === 'string' && unsigned.has(subject));
   };
-  const decide = async (bytes: Buffer, message: Message | null, isTooLong = false): Promise<Outcome> => {
-    const refuse = (refusal: Explained, status?: number): Outcome => ({
-      kind: 'answer',
-      line: refusalLine(message, refusal, status),
-    });
+  const decide = async (message: Message): Promise<Outcome> => {
+    const { bytes, isTooLong, method, params, meta, value } = message;
+    const refuse = (code: string, reason: string, status = 400) =>
+      refusalLine(message, unsignable(code, reason), status);
     const tooLong = `the message has more than ${MAX_MESSAGE_BYTES} bytes: of arguments, ${LIMIT}`;
-    if (isTooLong) return refuse(unsignable('BODY_TOO_LARGE', tooLong), 413);
+    if (isTooLong) return refuse('BODY_TOO_LARGE', tooLong, 413);
     // What is no JSON passes, too, and a batch, which a gate refuses: one bundle is for one call.
-    if (message?.method === undefined || !mustSign(message)) return { kind: 'send', bytes };
-    const { method, params } = message;
+    if (method === undefined || !mustSign(method, message)) return { ...message, body: bytes };
     const { defect } = parseStrictJson(decodeUtf8(bytes) ?? '');
     // No signature can cover it: parsers would read different values.
-    if (defect !== undefined)
-      return refuse(unsignable('INVALID_JSONRPC', `it is not strict JSON: ${defect.message}`), 400);
+    if (defect !== undefined) return refuse('INVALID_JSONRPC', `it is not strict JSON: ${defect.message}`);
     const size = bytes.length > MAX_ARGUMENT_BYTES ? Buffer.byteLength(JSON.stringify(params)) : 0;
     if (size > MAX_ARGUMENT_BYTES)
-      return refuse(unsignable('BODY_TOO_LARGE', `your arguments are ${sizeOf(size)}, and ${LIMIT}`), 413);
-    const meta = params['_meta'];
-    if (meta !== undefined && !isJsonObject(meta))
-      return refuse(unsignable('INVALID_PARAMS', 'params._meta is not an object'), 400);
-    const bound = mcpArgumentsOf(method, isJsonObject(message.value['params']) ? params : null);
-    if ('code' in bound) return refuse(unsignable(bound.code, bound.message), 400);
+      return refuse('BODY_TOO_LARGE', `your arguments are ${sizeOf(size)}, and ${LIMIT}`, 413);
+    const bound = mcpArgumentsOf(method, isJsonObject(value['params']) ? params : null);
+    if ('code' in bound) return refuse(bound.code, bound.message);
     const what = nameOf(method, shorten(subjectOf(method, params)));
     const bundle = await sign(`${MCP_COMMAND_PREFIX}${method}`, bound.args, what);
-    if (typeof bundle !== 'string') return refuse(bundle);
+    if (typeof bundle !== 'string') return refusalLine(message, bundle);
     // Written anew, which to every parser is the same: strict JSON has one reading.
     const signed = { ...params, _meta: { ...meta, [META_KEYS[0]]: bundle } };
-    return { kind: 'send', bytes: Buffer.from(JSON.stringify({ ...message.value, params: signed })), bundle };
+    return { ...message, body: Buffer.from(JSON.stringify({ ...value, params: signed })), bundle };
   };
   return { maxBytes: MAX_MESSAGE_BYTES, decide };
 }

@@ -49,7 +49,7 @@ export interface GateCall {
   /** Called before it waits for a status list: whether it may. If left out: always. */
   readonly mayWait?: () => boolean;
   /** A further check of the transport, before the invocation counts as used. */
-  readonly findFault?: GateParts<ProvedChain>['findFault'];
+  readonly findFailure?: GateParts<ProvedChain>['findFailure'];
 }
 
 /** What the transport must do with the request. */
@@ -163,7 +163,7 @@ export async function openGate(
    * or be for another call. If the check fails, the request is denied.
    */
   const decideOn = async (call: GateCall): Promise<GateDecision> => {
-    const { protocol, endpoint, request, isWanted, mayWait, findFault } = call;
+    const { protocol, endpoint, request, isWanted, mayWait, findFailure } = call;
     let judged: { readonly outcome: Judgement; readonly bundle: unknown } | undefined;
     const judgeOne: GateParts<ProvedChain>['judge'] = async ({ bundle, body }) => {
       const outcome = await judge({ bundle, body: bodyOf(body), isWanted, mayWait }, judgeParts);
@@ -178,7 +178,7 @@ export async function openGate(
       const opened = openRequest(protocol, request, openingRules);
       noteFor(call.asked, request, opened.message);
       decided =
-        opened.kind === 'check' ? await decide(opened, { findFault, judge: judgeOne, ...parts }) : opened;
+        opened.kind === 'check' ? await decide(opened, { findFailure, judge: judgeOne, ...parts }) : opened;
     } catch (error) {
       // Nobody gets this answer.
       if (error instanceof WorkDropped) return refuse(call, null);

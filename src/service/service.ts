@@ -2,7 +2,7 @@ import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { addressOf, type Configuration } from './configuration/configuration.js';
-import { openCore, Opened, readinessOf } from './core.js';
+import { openCore, Opened, readinessOf, type Core } from './core.js';
 import { divideConnections, type Connections } from './load/connections.js';
 import { certificateOf, readCertificate } from './http/listen/certificate.js';
 import { listenOnUnix } from './http/listen/unix-socket.js';
@@ -12,7 +12,7 @@ import { loadGrpc } from './grpc/open.js';
 import type { GrpcFrontEnd } from './grpc/server.js';
 import { METRICS, show } from './observe/metrics/metrics-table.js';
 import { routeTables } from './routes/table.js';
-import { Server, type Table } from './http/serve.js';
+import { Server, type Route, type ServerContext, type Table } from './http/serve.js';
 import { openTracing } from './observe/tracing.js';
 
 /** A running service. */
@@ -20,37 +20,52 @@ export type Service = Awaited<ReturnType<typeof startService>>;
 
 const DRAIN_POLL_MS = 10;
 
+/** What a relay has in place of the routes of a service, and of its connections. Its requests are read by `node:http`. */
+export interface Relaying {
+  /** Answers every request. */
+  readonly routeOver: (core: Core) => Route;
+  readonly hosts: ServerContext['hosts'];
+  readonly openReplays?: Parameters<typeof openCore>[3];
+  readonly http: Connections;
+  /** The number of requests whose answers the relay sends itself. */
+  readonly open: () => number;
+}
+
 /**
- * Starts the service.
+ * Starts the service, or a relay.
  *
  * @throws Error if it cannot listen on the address, or cannot open a store or a log
  */
-export async function startService(configuration: Configuration, log: Logger) {
+export async function startService(configuration: Configuration, log: Logger, relaying?: Relaying) {
   const opened = new Opened();
   try {
-    return await openService(configuration, log, opened);
+    return await openService(configuration, log, opened, relaying);
   } catch (error) {
     await opened.close();
     throw error;
   }
 }
 
-async function openService(configuration: Configuration, log: Logger, opened: Opened) {
+async function openService(configuration: Configuration, log: Logger, opened: Opened, relaying?: Relaying) {
   const { requestTimeoutSecs, metricsAddr, grpcPort: wantedGrpcPort, host, listen } = configuration;
   let certificate = certificateOf(configuration);
-  const loaded = await loadFrontEnd(configuration.frontEnd);
-  log[loaded.isFallback ? 'warn' : 'info'](
-    { frontEnd: loaded.name },
-    `the front end is ${loaded.name === 'uws' ? 'uWebSockets.js' : 'node:http'}: ${loaded.reason}`,
-  );
-  const core = await openCore(configuration, log, opened);
+  const loaded = await loadFrontEnd(relaying === undefined ? configuration.frontEnd : 'node');
+  if (relaying === undefined)
+    log[loaded.isFallback ? 'warn' : 'info'](
+      { frontEnd: loaded.name },
+      `the front end is ${loaded.name === 'uws' ? 'uWebSockets.js' : 'node:http'}: ${loaded.reason}`,
+    );
+  const core = await openCore(configuration, log, opened, relaying?.openReplays);
   const { verdicts, metrics, engine, gatekeeper, gate } = core;
   const tracing = await openTracing();
   const readiness = () => readinessOf(core, configuration);
   const context = { ...core, configuration, log, tracing, readiness };
-  const server = new Server(context);
+  const server = new Server({ ...context, hosts: relaying?.hosts });
   const tables = routeTables(context);
-  const connections = divideConnections(configuration, log);
+  const connections =
+    relaying === undefined
+      ? divideConnections(configuration, log)
+      : { http: relaying.http, grpc: null, metrics: null };
   show(metrics.registry, METRICS, { ...context, server, connections, certificate: () => certificate });
   const open = (table: Table, limited: Connections) => {
     const handle = server.handlerOf(table);
@@ -68,7 +83,9 @@ async function openService(configuration: Configuration, log: Logger, opened: Op
   const named = metricsAddr === undefined ? null : addressOf(metricsAddr);
   // Each process shows only its own metrics, so processes must not share this port.
   const internal = named && connections.metrics && open(tables.internal, connections.metrics);
-  const frontEnd = open({ ...tables.service, peer: listen && UNIX_PEER }, connections.http);
+  const table =
+    relaying === undefined ? tables.service : { routes: new Map(), unknown: relaying.routeOver(core) };
+  const frontEnd = open({ ...table, peer: listen && UNIX_PEER }, connections.http);
   /** 0 for a Unix socket. */
   let port = 0;
   if (listen !== undefined)
@@ -135,7 +152,7 @@ async function openService(configuration: Configuration, log: Logger, opened: Op
       // A listening socket that is not shared stays open, so that health checks get a 503 instead of a refused connection.
       gatekeeper.isDraining = true;
       grpc?.drain();
-      const open = () => server.open + metrics.openCalls;
+      const open = () => server.open + metrics.openCalls + (relaying?.open() ?? 0);
       const deadline = performance.now() + shutdownGraceSecs * 1000;
       while (open() > 0 && performance.now() < deadline) await sleep(DRAIN_POLL_MS);
       if (open() > 0) log.warn({ open: open() }, 'requests were cut off: they took too long to drain');

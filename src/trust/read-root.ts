@@ -21,7 +21,7 @@ export interface TrustedRoot {
 }
 
 /** What is wrong with a value, and where it is in its document. */
-export interface Fault {
+export interface RootDefect {
   readonly path: readonly (string | number)[];
   /** What was found, and what was expected. */
   readonly message: string;
@@ -56,16 +56,16 @@ const TEXT = `a text of 1 to ${MAX_TEXT} characters without control characters, 
  * @param path where the entry is in its document
  * @returns the entry, or all that is wrong with it
  */
-export function readRoot(value: JsonValue, path: Fault['path'] = []): ReadRoot | readonly Fault[] {
+export function readRoot(value: JsonValue, path: RootDefect['path'] = []): ReadRoot | readonly RootDefect[] {
   if (!isJsonObject(value)) return [{ path, message: `it is ${show(value)}, expected an object with a did` }];
-  const faults: Fault[] = [];
+  const defects: RootDefect[] = [];
   const wrong = (expected: string, ...at: readonly string[]) => {
     const found = at.reduce<unknown>((found, name) => own(found, name), value);
-    faults.push({ path: [...path, ...at], message: `it is ${show(found)}, expected ${expected}` });
+    defects.push({ path: [...path, ...at], message: `it is ${show(found)}, expected ${expected}` });
     return null;
   };
   for (const member of Object.keys(value).slice(0, MAX_MEMBERS)) {
-    if (!MEMBERS.some((known) => known === member)) faults.push(unknownMember([...path, member], MEMBERS));
+    if (!MEMBERS.some((known) => known === member)) defects.push(unknownMember([...path, member], MEMBERS));
     // What is given from a program may be a variable that is not set, which must not open anything.
     else if ((value[member] as unknown) === undefined) wrong('a value, or no such member', member);
   }
@@ -83,8 +83,8 @@ export function readRoot(value: JsonValue, path: Fault['path'] = []): ReadRoot |
   if (from !== null && until !== null && until < from)
     wrong(`a time that is not before not_before (${show(value['not_before'])})`, 'not_after');
   if (labels !== undefined) readLabels(labels, wrong);
-  const limits = policy === undefined ? null : readLimits(policy, path, faults);
-  if (faults.length > 0) return faults;
+  const limits = policy === undefined ? null : readLimits(policy, path, defects);
+  if (defects.length > 0) return defects;
   return {
     did: did as string,
     root: {
@@ -113,26 +113,27 @@ function readLabels(labels: JsonValue, wrong: (expected: string, ...at: readonly
 }
 
 /** The limits of a policy. A name that is not evaluated would limit nothing, and a misspelt one is one of these. */
-function readLimits(policy: JsonValue, path: Fault['path'], faults: Fault[]): ReadPolicy | null {
+function readLimits(policy: JsonValue, path: RootDefect['path'], defects: RootDefect[]): ReadPolicy | null {
   const at = [...path, 'policy'];
-  const fault = (one: Fault) => {
-    faults.push(one);
+  const refuse = (one: RootDefect) => {
+    defects.push(one);
     return null;
   };
-  if (!isJsonObject(policy)) return fault({ path: at, message: `it is ${show(policy)}, expected an object` });
+  if (!isJsonObject(policy))
+    return refuse({ path: at, message: `it is ${show(policy)}, expected an object` });
   const unset = Object.keys(policy).find((member) => (policy[member] as unknown) === undefined);
   if (unset !== undefined)
-    return fault({ path: [...at, unset], message: 'it is undefined, expected a value, or no such member' });
+    return refuse({ path: [...at, unset], message: 'it is undefined, expected a value, or no such member' });
   const other = Object.keys(policy).find((member) => !isKnownMember(member));
-  if (other !== undefined) return fault(unknownMember([...at, other], KNOWN_POLICY_MEMBERS));
+  if (other !== undefined) return refuse(unknownMember([...at, other], KNOWN_POLICY_MEMBERS));
   const { limits, defect } = readPolicy(policy);
   if (defect === undefined) return { limits, hasOtherMembers: false, policy };
   const message = `it is ${show(defect.found)}, expected ${defect.expected}`;
-  return fault({ path: [...at, defect.name], message });
+  return refuse({ path: [...at, defect.name], message });
 }
 
-/** The fault of a member that no such object has. */
-function unknownMember(path: Fault['path'], known: readonly string[]): Fault {
+/** The defect of a member that no such object has. */
+function unknownMember(path: RootDefect['path'], known: readonly string[]): RootDefect {
   return { path, message: `there is no such member, expected one of ${known.join(', ')}` };
 }
 
@@ -151,8 +152,8 @@ function own(value: unknown, member: string): unknown {
   return isJsonObject(value) && Object.hasOwn(value, member) ? value[member] : undefined;
 }
 
-/** A fault in a sentence, without its line. */
-export function sentence({ path, message }: Fault): string {
+/** A defect in a sentence, without its line. */
+export function sentence({ path, message }: RootDefect): string {
   const place = path.map((one, at) => (typeof one === 'number' ? `[${one}]` : at === 0 ? one : `.${one}`));
   return place.length === 0 ? message : `${place.join('')}: ${message}`;
 }

@@ -6,7 +6,7 @@ import { writtenText } from '../protocol/written-text.js';
 import { parseStrictJson } from '../protocol/json.js';
 import { show } from '../verify/codes.js';
 import type { Root } from '../verify/parts.js';
-import { readRoot, sentence, type Fault, type ReadRoot } from './read-root.js';
+import { readRoot, sentence, type RootDefect, type ReadRoot } from './read-root.js';
 
 /** Maximum number of bytes in all files together. */
 const MAX_ROOTS_BYTES = 64 * 1024 * 1024;
@@ -15,7 +15,7 @@ const MAX_FILES = 1000;
 const MAX_ROOTS = 200_000;
 /** Maximum number of bytes of an entry. */
 const MAX_LINE_BYTES = 512 * 1024;
-const MAX_FAULTS = 20;
+const MAX_DEFECTS = 20;
 /** Bytes to read before others have their turn: some 50 entries, which take a millisecond. */
 const TURN_BYTES = 16 * 1024;
 const LINE_FEED = 0x0a;
@@ -33,7 +33,7 @@ export interface Version {
   readonly mark: string;
 }
 
-/** What is wrong with the files of trusted roots. The message has each fault in a line. */
+/** What is wrong with the files of trusted roots. The message has each defect in a line. */
 export class TrustedRootsError extends Error {
   override readonly name = 'TrustedRootsError';
 }
@@ -115,14 +115,14 @@ async function orError<T>(file: string, attempt: Promise<T>): Promise<T> {
  * Reads the roots of files that count together, an entry a line. Requests are served meanwhile.
  *
  * @param limit the maximum number of entries
- * @throws TrustedRootsError with all faults, as `file:line: what is wrong`; of many, the first
+ * @throws TrustedRootsError with all defects, as `file:line: what is wrong`; of many, the first
  */
 export async function readRoots(
   files: readonly BytesOfFile[],
   limit = MAX_ROOTS,
 ): Promise<ReadonlyMap<string, Root>> {
   const roots = new Map<string, Root>();
-  const faults: string[] = [];
+  const defects: string[] = [];
   // The file of each DID is only needed if there are several.
   const fileOf = new Map<string, string>();
   for (const { file, bytes } of files) {
@@ -137,45 +137,45 @@ export async function readRoots(
       const read = readLine(bytes.subarray(at, end));
       at = end + 1;
       if (read === null) continue;
-      const fault = (message: string) => void faults.push(`${file}:${line}: ${message}`);
-      if (!('did' in read)) for (const one of read) fault(sentence(one));
+      const note = (message: string) => void defects.push(`${file}:${line}: ${message}`);
+      if (!('did' in read)) for (const one of read) note(sentence(one));
       else if (roots.has(read.did)) {
         const other = fileOf.get(read.did) ?? file;
         const where = other === file ? 'in another line of this file' : `in ${other}`;
-        fault(`did: ${show(read.did)} is ${where}, too; expected it once: remove one of them`);
+        note(`did: ${show(read.did)} is ${where}, too; expected it once: remove one of them`);
       } else {
         roots.set(read.did, read.root);
         if (files.length > 1) fileOf.set(read.did, file);
       }
-      if (roots.size > limit) fault(`there are more than ${limit} entries in all files`);
-      if (faults.length > MAX_FAULTS) faults.splice(MAX_FAULTS, faults.length, 'and more');
-      if (faults.length > MAX_FAULTS || roots.size > limit || read === AN_ARRAY)
-        throw new TrustedRootsError(faults.join('\n'));
+      if (roots.size > limit) note(`there are more than ${limit} entries in all files`);
+      if (defects.length > MAX_DEFECTS) defects.splice(MAX_DEFECTS, defects.length, 'and more');
+      if (defects.length > MAX_DEFECTS || roots.size > limit || read === AN_ARRAY)
+        throw new TrustedRootsError(defects.join('\n'));
     }
   }
-  if (faults.length > 0) throw new TrustedRootsError(faults.join('\n'));
+  if (defects.length > 0) throw new TrustedRootsError(defects.join('\n'));
   return roots;
 }
 
 const ARRAY =
   "it is a JSON array, expected one JSON object a line: convert it with `jq -c '.[]' roots.json > roots.jsonl`";
-const AN_ARRAY: readonly Fault[] = [{ path: [], message: ARRAY }];
+const AN_ARRAY: readonly RootDefect[] = [{ path: [], message: ARRAY }];
 
 /** The entry of a line, all that is wrong with it, or `null` if there is nothing in it. */
-function readLine(bytes: Buffer): ReadRoot | readonly Fault[] | null {
-  const fault = (message: string) => [{ path: [], message }];
+function readLine(bytes: Buffer): ReadRoot | readonly RootDefect[] | null {
+  const refuse = (message: string) => [{ path: [], message }];
   if (bytes.length > MAX_LINE_BYTES)
-    return fault(`it has ${bytes.length} bytes, expected at most ${MAX_LINE_BYTES} a line`);
+    return refuse(`it has ${bytes.length} bytes, expected at most ${MAX_LINE_BYTES} a line`);
   let text: string;
   try {
     text = writtenText(bytes).trimStart();
   } catch (error) {
-    return fault((error as Error).message);
+    return refuse((error as Error).message);
   }
   if (text === '') return null;
   if (text.startsWith('[')) return AN_ARRAY;
   const { value, defect } = parseStrictJson(text);
   if (defect === undefined) return readRoot(value);
   const { kind, message } = defect;
-  return fault(kind === 'syntax' ? `it is not JSON: ${message}; expected one JSON object a line` : message);
+  return refuse(kind === 'syntax' ? `it is not JSON: ${message}; expected one JSON object a line` : message);
 }

@@ -5,7 +5,7 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { readHeaders } from '../../src/cli/commands/sign.js';
 import { encryptKey, readKeyFile } from '../../src/cli/key-file.js';
 import { generateKey } from '../../src/issue/index.js';
-import { destinationOf } from '../../src/relay/destination.js';
+import { destinationOf } from '../../src/relay/http-target.js';
 import { sodium } from '../../src/signatures/sodium.js';
 
 describe('a private key', () => {
@@ -75,8 +75,8 @@ it('names what is wrong in --to and --header, without showing a secret', () => {
   const secret = 'hunter2';
   process.env['DRS_TEST_SECRET'] = `${secret}\n`;
   for (const wrong of [
-    () => destinationOf(`https://a:${secret}@b.example`, { protocol: 'mcp' }),
-    () => destinationOf('ftp://a.example', { protocol: 'mcp' }),
+    () => destinationOf(`https://a:${secret}@b.example`, 'mcp'),
+    () => destinationOf('ftp://a.example', 'mcp'),
     () => readHeaders([`Host: ${secret}`], []),
     () => readHeaders([secret], []),
     () => readHeaders([`A: ${secret}`, `a: ${secret}`], []),

@@ -1,7 +1,7 @@
 import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { pino } from 'pino';
-import { destinationOf } from '../../src/relay/destination.js';
+import { destinationOf } from '../../src/relay/http-target.js';
 import { guardJudge } from '../../src/relay/guard-http.js';
 import { openHttpRelay } from '../../src/relay/http-relay.js';
 import { readConfiguration } from '../../src/service/configuration/configuration.js';
@@ -84,8 +84,8 @@ export async function openGuard(tools: number, env: Readonly<Record<string, stri
     ...{ PORT: '0', WORKER_THREADS: '0', SERVER_IDENTITY: 'any', TRUST_PROXY: '1' },
     ...{ ALLOWED_ORIGINS: 'https://app.example', ...env },
   });
-  const destination = destinationOf(`http://127.0.0.1:${tools}/mcp`, { protocol: 'mcp' });
-  const makeJudge = guardJudge(configuration, 'mcp', destination);
+  const destination = destinationOf(`http://127.0.0.1:${tools}/mcp`, 'mcp');
+  const makeJudge = guardJudge(configuration, 'mcp');
   const log = pino({ level: 'silent' });
   const guard = await openHttpRelay({ configuration, destination, makeJudge, hosts: null, log });
   return { port: Number(new URL(guard.url).port), stop: () => guard.close() };

@@ -106,15 +106,18 @@ describe('the tasks that answers have started', () => {
   ])('are the principal’s: %s', (_, result) => {
     const tasks = owned(result);
     for (const method of ['tasks/get', 'tasks/result', 'tasks/cancel', 'tasks/update']) {
-      expect(tasks.findFault(get('t', method), 'alice')).toBeNull();
-      expect(tasks.findFault(get('t', method), 'bob')).toMatchObject({
+      expect(tasks.findFailure(get('t', method), 'alice')).toBeNull();
+      expect(tasks.findFailure(get('t', method), 'bob')).toMatchObject({
         code: 'TASK_MISMATCH',
         message: 'the task was started for another principal',
         verdict: { valid: true },
       });
-      expect(tasks.findFault(get('t', method), null)).toMatchObject({ code: 'TASK_MISMATCH', verdict: null });
+      expect(tasks.findFailure(get('t', method), null)).toMatchObject({
+        code: 'TASK_MISMATCH',
+        verdict: null,
+      });
     }
-    expect(tasks.findFault(get('u'), 'bob')).toBeNull();
+    expect(tasks.findFailure(get('u'), 'bob')).toBeNull();
   });
 
   it.each([
@@ -128,23 +131,23 @@ describe('the tasks that answers have started', () => {
     ['an id that is no text', inResult({ toString: () => 't' })],
     ['no id', { task: {} }],
   ])('are not there after %s', (_, result) => {
-    expect(owned(result).findFault(get('t'), 'bob')).toBeNull();
+    expect(owned(result).findFailure(get('t'), 'bob')).toBeNull();
   });
 
   it('have ids of any length', () => {
     const [longest, longer] = ['x'.repeat(256), 'x'.repeat(257)];
     const tasks = owned(inResult(longest), inResult(longer));
     for (const id of [longest, longer]) {
-      expect(tasks.findFault(get(id), 'alice')).toBeNull();
-      expect(tasks.findFault(get(id), 'bob')).not.toBeNull();
+      expect(tasks.findFailure(get(id), 'alice')).toBeNull();
+      expect(tasks.findFailure(get(id), 'bob')).not.toBeNull();
     }
   });
 
   it('stay those of the first who got them', () => {
     const tasks = owned(inResult('t'));
     tasks.record(inResult('t'), 'bob');
-    expect(tasks.findFault(get('t'), 'alice')).toBeNull();
-    expect(tasks.findFault(get('t'), 'bob')).not.toBeNull();
+    expect(tasks.findFailure(get('t'), 'alice')).toBeNull();
+    expect(tasks.findFailure(get('t'), 'bob')).not.toBeNull();
   });
 
   it('are of no concern to messages that name none, or do nothing with it', () => {
@@ -163,7 +166,7 @@ describe('the tasks that answers have started', () => {
         { method: 'tasks/get', params: {} },
       ],
     ])
-      expect(tasks.findFault(message, 'bob')).toBeNull();
+      expect(tasks.findFailure(message, 'bob')).toBeNull();
   });
 
   it('are 10,000 of each principal; what is forgotten is nobody’s, and takes no other’s place', () => {
@@ -172,16 +175,16 @@ describe('the tasks that answers have started', () => {
     // An answer that started no task takes nobody's place.
     for (let at = 0; at < 10_000; at++) tasks.record(inResult(`t${at}`), 'alice');
     tasks.record(null, 'alice');
-    expect(tasks.findFault(get('t0'), 'alice')).toBeNull();
+    expect(tasks.findFailure(get('t0'), 'alice')).toBeNull();
     tasks.record(inResult('one more'), 'alice');
     for (const who of ['alice', 'bob'])
-      expect(tasks.findFault(get('t0'), who)).toMatchObject({ code: 'TASK_MISMATCH' });
+      expect(tasks.findFailure(get('t0'), who)).toMatchObject({ code: 'TASK_MISMATCH' });
     for (const id of ['t1', 't9999', 'one more']) {
-      expect(tasks.findFault(get(id), 'alice')).toBeNull();
-      expect(tasks.findFault(get(id), 'bob')).not.toBeNull();
+      expect(tasks.findFailure(get(id), 'alice')).toBeNull();
+      expect(tasks.findFailure(get(id), 'bob')).not.toBeNull();
     }
-    expect(tasks.findFault(get('other'), 'carol')).toBeNull();
-    expect(tasks.findFault(get('never known'), 'bob')).toBeNull();
+    expect(tasks.findFailure(get('other'), 'carol')).toBeNull();
+    expect(tasks.findFailure(get('never known'), 'bob')).toBeNull();
   });
 });
 

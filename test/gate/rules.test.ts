@@ -244,19 +244,19 @@ describe('a decision', () => {
       return Promise.resolve(null);
     };
     const asked: unknown[] = [];
-    const findFault = (found: GateFailure | null) => (context: object) => {
+    const findFailure = (found: GateFailure | null) => (context: object) => {
       asked.push(context);
       return found;
     };
     const call = openedHttp();
     const parts = { now, judge, rules: RULES, use };
-    const refused = await decideCall(call, { ...parts, findFault: findFault(fault) });
+    const refused = await decideCall(call, { ...parts, findFailure: findFailure(fault) });
     expect(refused).toMatchObject({
       ...{ kind: 'deny', protocol: 'http', id: null, failure: fault },
       chain: { receipts: [{ iss: principal }, {}] },
     });
     expect(used).toEqual([]);
-    const allowed = await decideCall(call, { ...parts, findFault: findFault(null) });
+    const allowed = await decideCall(call, { ...parts, findFailure: findFailure(null) });
     expect(allowed).toMatchObject({ kind: 'allow', context: { root_principal: principal, chain_depth: 2 } });
     const context = allowed.kind === 'allow' && allowed.context;
     expect(asked).toEqual([context, context]);
@@ -313,11 +313,11 @@ describe('a decision', () => {
   });
 
   it('asks for no fault where the call is refused anyway', async () => {
-    const findFault = () => {
+    const findFailure = () => {
       throw new Error('asked');
     };
     const decided = await decideCall(openedHttp({ tool: 'fetch' }), {
-      ...{ now, judge, rules: RULES, use: null, findFault },
+      ...{ now, judge, rules: RULES, use: null, findFailure },
     });
     expect(decided).toMatchObject({ failure: { code: 'TOOL_MISMATCH' } });
   });

@@ -44,7 +44,7 @@ const WRONG: readonly Row[] = [
   ['with a state off', ['x'], { ...named, state: 'x' }, { DRS_GATE_REPLAY: 'off' }, '--state keeps what'],
   ['with a state in Redis', ['x'], { ...named, state: 'x' }, { DRS_GATE_REPLAY: 'redis' }, 'is "redis"'],
   ['without its routes', none, { ...proxy, protocol: 'http', routes: 'no/file' }, {}, 'is "no/file"'],
-  ['with a program that is not there', ['./no-such-program'], named, {}, 'there is no such program'],
+  ['with a program that is not there', ['./no-such-program'], named, {}, 'spawn ./no-such-program ENOENT'],
 ];
 
 describe('drs-verify guard', () => {

@@ -17,7 +17,7 @@ import { listen, type TestServer } from '../middleware/http.js';
 import { GENERATIONS } from '../middleware/mcp-generations.js';
 
 import { importKey } from '../../src/issue/index.js';
-import { destinationOf } from '../../src/relay/destination.js';
+import { destinationOf } from '../../src/relay/http-target.js';
 import { guardJudge } from '../../src/relay/guard-http.js';
 import { hostsOf, openHttpRelay } from '../../src/relay/http-relay.js';
 import { readConfiguration } from '../../src/service/configuration/configuration.js';
@@ -55,8 +55,8 @@ async function guard(protocol: 'mcp' | 'a2a' | 'http', to: string, env: Record<s
     ...{ PORT: '0', WORKER_THREADS: '0', QUEUE_BURST_MS: '60000', MAX_BODY_BYTES: '100000' },
     ...{ TRUSTED_ROOTS: roots, SERVER_IDENTITY: SERVER, ...env },
   });
-  const destination = destinationOf(to, { protocol, isRouted: env['GATE_ROUTES'] !== 'any' });
-  const makeJudge = guardJudge(configuration, protocol, destination);
+  const destination = destinationOf(to, protocol, { isRouted: env['GATE_ROUTES'] !== 'any' });
+  const makeJudge = guardJudge(configuration, protocol);
   const log = pino({ level: 'silent' });
   const opened = await openHttpRelay({ configuration, destination, makeJudge, hosts: hostsOf('', []), log });
   guards.push(opened);

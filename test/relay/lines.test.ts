@@ -22,14 +22,14 @@ it('finds the id of a line that is too long at its ends, in pieces of any size, 
   const sizes = fc.integer({ min: 1, max: 5000 });
   const holds = fc.asyncProperty(messages, fc.nat(2), sizes, async (message, spaces, size) => {
     const text = JSON.stringify(message, null, spaces).replaceAll('\n', '\r');
-    const bytes = Buffer.from(`{}\n${text}\n{"id":1}\n[`);
+    const bytes = Buffer.from(`{}\n${text}\n{"id":1}\n${'x'.repeat(MAX)}\n[`);
     const pieces = Array.from({ length: Math.ceil(bytes.length / size) }, (_, at) =>
       bytes.subarray(at * size, (at + 1) * size),
     );
     const found: unknown[] = [];
     for await (const lines of linesOf(Readable.from(pieces), MAX))
       for (const line of lines) found.push(line.isTooLong ? readEnds(line.bytes) : line.bytes.toString());
-    expect(found).toMatchObject(['{}', { id: message.id }, '{"id":1}', '[']);
+    expect(found).toMatchObject(['{}', { id: message.id }, '{"id":1}', 'x'.repeat(MAX), '[']);
     expect(Object.hasOwn(found[1] as object, 'method')).toBe('method' in message);
   });
   await fc.assert(holds, { numRuns: 100 });

@@ -15,6 +15,7 @@ import { StreamableHTTPClientTransport as V1Transport } from '@modelcontextproto
 import { createMcpHandler, McpServer } from '@modelcontextprotocol/server';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createVerifier } from '../../src/index.js';
+import { DRS_EXTENSION } from '../../src/middleware/a2a/extension.js';
 import { createMemoryReplayStore, drsContext, drsMcp } from '../../src/middleware/mcp/index.js';
 import { listen, type TestServer } from '../middleware/http.js';
 import { linkExample } from '../support/examples.js';
@@ -173,7 +174,8 @@ it('an A2A client calls through it, over JSON-RPC and REST, by the addresses of 
 it('gives an agent’s port no other agent of the host: only its card, unsigned and without secrets', async () => {
   const got: string[] = [];
   const host = await listen((req, res) => {
-    got.push(`${req.method} ${req.url} ${String(req.headers.authorization)}`);
+    const { authorization, 'a2a-extensions': extensions } = req.headers;
+    got.push(`${req.method} ${req.url} ${authorization} ${String(extensions)}`);
     res.writeHead(200, { 'content-type': 'application/json' }).end('{}');
   });
   const file = await agent.chain('tenant.jwt', ['SendMessage'], '/a2a');
@@ -183,13 +185,18 @@ it('gives an agent’s port no other agent of the host: only its card, unsigned 
   ]);
   const statusOf = async (path: string, init?: RequestInit) => (await fetch(here + path, init)).status;
   const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'SendMessage', params: { message: {} } });
-  const post = { method: 'POST', body, headers: { 'Content-Type': 'application/json' } };
+  const extension = 'https://a.example/x';
+  const headers = { 'Content-Type': 'application/json', 'A2A-Extensions': extension };
+  const post = { method: 'POST', body, headers };
   expect(await statusOf('/one', post)).toBe(200);
   expect(await statusOf('/.well-known/agent-card.json')).toBe(200);
   for (const path of ['/two/.well-known/agent-card.json', '/.well-known/agent-card.json?x', '/two'])
     expect([await statusOf(path), await statusOf(path, post)]).toEqual([404, 404]);
   expect(await statusOf('/.well-known/agent-card.json', post)).toBe(404);
-  expect(got).toEqual(['POST /one Bearer t', 'GET /.well-known/agent-card.json undefined']);
+  expect(got).toEqual([
+    `POST /one Bearer t ${extension}, ${DRS_EXTENSION}`,
+    'GET /.well-known/agent-card.json undefined undefined',
+  ]);
   // The limits are those of a guard.
   expect(await statusOf('/one', { ...post, body: 'x'.repeat(2 ** 24 + 1) })).toBe(413);
   await host.close();

@@ -24,7 +24,7 @@ const ROWS: readonly (readonly [name: string, args: readonly string[], stderr: s
   [
     'with a program that is not there',
     ['--key', 'helper.key', ...CHAIN, 'no-such-program'],
-    'cannot start no-such-program: there is no such program\n',
+    'cannot start no-such-program: spawn no-such-program ENOENT\n',
   ],
 ];
 it.each(ROWS)('does not start %s', async (_, args, expected) => {

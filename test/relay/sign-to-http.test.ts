@@ -66,7 +66,7 @@ async function relay(
   const headers = { authorization: 'Bearer t' };
   const server = httpEnd(httpTarget(new URL('/mcp', to)), headers, say, () => undefined);
   const hook = mcpSigner(await agent.delegations(...chains), new Set(['help']));
-  const ended = pump(input, hook, server.send, say).then(server.end);
+  const ended = pump(input, hook, server.send, say).then(() => server.end());
   for (const line of lines) if (!input.write(line)) await once(input, 'drain');
   if (until !== undefined) await eventually(() => until(written), 5);
   input.end(more.join(''));
@@ -175,7 +175,7 @@ it('turns what a server answers otherwise into errors with the id of the request
     'no content type',
     'connection ended',
     'cannot reach',
-    'more than',
+    'exceeded max buffer size',
     'another protocol',
     'in the coding "gzip"',
     '413 (your arguments are 1 kB)',
@@ -188,7 +188,7 @@ it('turns what a server answers otherwise into errors with the id of the request
   const unknown = parsed(out)
     .filter(({ id }) => id === null)
     .map(({ error }) => (error as { code: number }).code);
-  expect(unknown).toEqual([-32700, -32600, -32010]);
+  expect(unknown).toEqual([-32600, -32600, -32010]);
 });
 
 it('says that the server is away', async () => {

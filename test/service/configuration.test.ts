@@ -9,7 +9,7 @@ import {
 } from '../../src/service/configuration/configuration.js';
 import { variableOf } from '../../src/service/configuration/environment.js';
 import { withTables } from '../../scripts/configuration-docs.mjs';
-import { describeVariables } from '../../src/service/configuration/documents.js';
+import { describeVariables } from '../../src/cli/variables.js';
 import { isTypoOf } from '../../src/service/configuration/environment.js';
 import { printableUrl } from '../../src/revocation/printable-url.js';
 import { problemsOf } from './problems-of.js';

@@ -1,5 +1,5 @@
 import { Option, type Command } from 'commander';
-import { helpOnVariables } from '../../service/configuration/documents.js';
+import { helpOnVariables } from '../variables.js';
 import { guard, PREFIX } from '../guard.js';
 import { collect } from '../options.js';
 

@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { Argument, type Command } from 'commander';
 import { openDelegations } from '../../relay/sign.js';
-import { destinationOf } from '../../relay/destination.js';
+import { destinationOf } from '../../relay/http-target.js';
 import { DEFAULT_KEYS } from '../../protocol/key-resolver.js';
 import { BUILD } from '../../service/observe/build-info.js';
 import { readChainFile } from '../files.js';
@@ -260,9 +260,7 @@ async function signerOf(options: HostOptions): Promise<string[]> {
 /** A query can have a secret in it: it is no part of a name. */
 function toolServerOf({ server, to, toolServer }: HostOptions): string {
   if (toolServer !== undefined) return toolServer;
-  return to === undefined
-    ? `stdio:${server}`
-    : destinationOf(to.replace(/\?.*/s, ''), { protocol: 'mcp' }).url.href;
+  return to === undefined ? `stdio:${server}` : destinationOf(to.replace(/\?.*/s, ''), 'mcp').url.href;
 }
 
 /**

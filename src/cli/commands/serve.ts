@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { helpOnVariables } from '../../service/configuration/documents.js';
+import { helpOnVariables } from '../variables.js';
 import { readOrExit, serve } from '../../service/main.js';
 
 const WHERE = 'docs/configuration.md says more of each variable, and which values it has.';

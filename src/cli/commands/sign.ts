@@ -1,8 +1,7 @@
 import path from 'node:path';
 import { Option, type Command } from 'commander';
-import { destinationOf } from '../../relay/destination.js';
 import { httpEnd } from '../../relay/http-end.js';
-import { httpTarget, OWN_HEADERS } from '../../relay/http-target.js';
+import { destinationOf, httpTarget, OWN_HEADERS } from '../../relay/http-target.js';
 import { sayTo, write } from '../../relay/lines.js';
 import { pump, relayToChild } from '../../relay/pump.js';
 import { mcpSigner, openDelegations } from '../../relay/sign.js';
@@ -107,7 +106,7 @@ async function sign(command: readonly string[], options: SignOptions): Promise<v
   const isChild = command.length > 0;
   const to = options.toEnv === undefined ? options.to : fromEnvironment('--to-env', options.toEnv);
   requireWay(isChild, options);
-  const destination = to === undefined ? null : destinationOf(to, { protocol, isLocal: true });
+  const destination = to === undefined ? null : destinationOf(to, protocol, { isLocal: true });
   for (const file of [options.key ?? '', ...files])
     if (file === '-') throw new CommandError('- is not read here: standard input is the host', 'name a file');
   const { origin, pathname } = destination?.url ?? {};
@@ -134,7 +133,7 @@ async function sign(command: readonly string[], options: SignOptions): Promise<v
     const say = sayTo(process.stdout);
     const server = httpEnd(httpTarget(destination.url), headers, say, note);
     const leave = (_: NodeJS.Signals, number: number) =>
-      void server.close().then(() => process.exit(128 + number));
+      void server.end(0).then(() => process.exit(128 + number));
     for (const signal of ['SIGHUP', 'SIGINT', 'SIGTERM'] as const) process.once(signal, leave);
     await pump(process.stdin, signer, server.send, say);
     await server.end();

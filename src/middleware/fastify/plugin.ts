@@ -4,7 +4,7 @@ import { wholeBodyOfBytes } from '../../gate/carriers.js';
 import type { Denial, RequestBody } from '../../gate/request.js';
 import { responseTo } from '../../gate/response.js';
 import { runWithContext, setContext, type DrsContext } from '../context.js';
-import { readAtMost } from '../fetch.js';
+import { readAtMost } from '../read-at-most.js';
 import { Guard, type AdmittedCall } from '../guard.js';
 import { headersOfNode, outcomeOf, pathOf, presentAsJson } from '../node.js';
 import { type CheckedRoute, checkProtection, type MiddlewareOptions, ROUTE_OR_NEXT } from '../options.js';

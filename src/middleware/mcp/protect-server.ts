@@ -181,11 +181,11 @@ class GuardedTransport {
 
   async #check(message: Message, opened: Opening, extra: unknown) {
     const decision = await this.#guard.admit(await refuseBatched(opened, extra), ({ root_principal }) =>
-      this.#tasks.findFault(message, root_principal),
+      this.#tasks.findFailure(message, root_principal),
     );
     if (decision.kind !== 'pass') return decision;
     // No bundle, and none is required: but nobody reads another one's task.
-    const failure = this.#tasks.findFault(message, null);
+    const failure = this.#tasks.findFailure(message, null);
     if (failure === null) return decision;
     const requested = message.method ?? null;
     return this.#guard.refuse({ kind: 'deny', protocol: 'mcp', id: null, requested, failure });

@@ -186,7 +186,7 @@ export class Incoming implements Asked, Answered {
    * Why it is unclear where the body ends; `null` if it is clear. uWebSockets.js uses the first of two lengths and treats any coding as
    * `chunked`; a proxy in front may decide otherwise (request smuggling).
    */
-  get framingFault(): string | null {
+  get framingDefect(): string | null {
     if (this.header('content-length')?.includes(',') === true)
       return 'Content-Length comes more than once, expected one';
     const coding = this.header('transfer-encoding');

@@ -57,7 +57,7 @@ export interface ServerContext extends Pick<
   'configuration' | 'gatekeeper' | 'metrics' | 'log' | 'tracing'
 > {
   /** The names by which it may be called: a page whose name was made to lead here has another. Left out: any. */
-  readonly hosts?: ReadonlySet<string> | null;
+  readonly hosts?: ReadonlySet<string> | null | undefined;
 }
 
 const INTERNAL = refusal(500, 'internal');
@@ -159,7 +159,7 @@ export class Server implements IncomingOwner {
   /** Why a request is refused before its route; `null` if it is not. */
   #refusalOf(route: Route, incoming: Incoming): Answer | null {
     const { hosts = null, configuration, metrics } = this.#context;
-    const fault = incoming.framingFault;
+    const fault = incoming.framingDefect;
     if (fault !== null) {
       metrics.countRejection(route.endpoint, 'malformed');
       return refusal(400, fault, { closes: true });

@@ -12,7 +12,7 @@ import { MAX_HEADER_BYTES, MAX_HEADERS } from '../http/front-end.js';
 import type { RouteContext } from '../core.js';
 
 /** Why a request to `/v1/gate` itself is invalid. */
-interface GateRequestFault {
+interface GateRequestDefect {
   readonly error: 'INVALID_GATE_REQUEST' | 'UNKNOWN_PROTOCOL';
   readonly detail: string;
 }
@@ -47,7 +47,7 @@ export function judgeOfGateRequests({ configuration, metrics, gate: { decider } 
 /** Reads the body of a request to `/v1/gate`. */
 export function readGateRequest(
   bytes: Buffer,
-): { protocol: Protocol; request: GateRequest } | GateRequestFault {
+): { protocol: Protocol; request: GateRequest } | GateRequestDefect {
   const read = readJson(bytes, (text) => ({ text, value: JSON.parse(text) as unknown }));
   if (read.fault !== undefined) return invalid(read.error);
   const { text, value } = read.parsed;
@@ -70,7 +70,7 @@ export function readGateRequest(
   if (path !== null && typeof path !== 'string')
     return invalid('path is not a string, expected path and query as the caller sent them');
   if (!isJsonObject(headers)) return invalid('headers is not an object, expected strings by header name');
-  const fault = headerFault(headers);
+  const fault = headerDefect(headers);
   if (fault !== null) return invalid(fault);
   const lookup = headersOf(headers);
   const body = bodyOf(value, lookup);
@@ -90,7 +90,7 @@ export function readGateRequest(
 
 const MEMBERS: ReadonlySet<string> = new Set(['protocol', 'method', 'path', 'headers', 'body', 'body_text']);
 
-function bodyOf(value: JsonObject, headers: HeaderLookup): GateRequest['body'] | GateRequestFault {
+function bodyOf(value: JsonObject, headers: HeaderLookup): GateRequest['body'] | GateRequestDefect {
   const { body, body_text: text } = value;
   if (text === undefined) {
     const reason = whyNoJson(headers);
@@ -103,7 +103,7 @@ function bodyOf(value: JsonObject, headers: HeaderLookup): GateRequest['body'] |
 }
 
 /** Why no front end would have taken these headers: more of them could cost more time than a body of this size. */
-function headerFault(headers: JsonObject): string | null {
+function headerDefect(headers: JsonObject): string | null {
   let [values, characters] = [0, 0];
   for (const [name, value] of Object.entries(headers)) {
     const all = Array.isArray(value) ? value : [value];
@@ -120,6 +120,6 @@ function headerFault(headers: JsonObject): string | null {
     : `headers has ${characters} characters, expected at most ${MAX_HEADER_BYTES}`;
 }
 
-function invalid(detail: string): GateRequestFault {
+function invalid(detail: string): GateRequestDefect {
   return { error: 'INVALID_GATE_REQUEST', detail };
 }

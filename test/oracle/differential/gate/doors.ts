@@ -28,7 +28,7 @@ import {
 } from '../../../../src/middleware/index.js';
 import { drsMcp } from '../../../../src/middleware/mcp/index.js';
 import { stdioGuard } from '../../../../src/relay/guard-stdio.js';
-import { messageOf, readBytes } from '../../../../src/relay/message.js';
+import { messageOf } from '../../../../src/relay/message.js';
 import { readConfiguration } from '../../../../src/service/configuration/configuration.js';
 import { Opened, openCore } from '../../../../src/service/core.js';
 import { drsFastify } from '../../../../src/middleware/fastify/index.js';
@@ -600,13 +600,12 @@ async function openGuard(
         /^(\{"jsonrpc":"2\.0","id":)(?:"[^"]*"|-?[\d.]{1,9})(?=[,}])/,
         `$1"r-${asked++}"`,
       );
-      const bytes = Buffer.from(own);
-      const outcome = await guard.decide(bytes, messageOf(bytes, readBytes(bytes)));
-      if (outcome.kind === 'answer') {
-        const { error } = JSON.parse(outcome.line ?? '') as { error: { data: { status: number } } };
+      const outcome = await guard.decide(messageOf({ bytes: Buffer.from(own), isTooLong: false }));
+      if (outcome === null || typeof outcome === 'string') {
+        const { error } = JSON.parse(outcome ?? '') as { error: { data: { status: number } } };
         return denied(error.data.status, { error });
       }
-      const sent = JSON.parse(outcome.bytes.toString()) as { params?: { _meta?: Record<string, object> } };
+      const sent = JSON.parse(outcome.body.toString()) as { params?: { _meta?: Record<string, object> } };
       const context = sent.params?._meta?.['xyz.okeyamy.drs/context'];
       return line(context === undefined ? { decision: 'pass' } : allowed(context));
     },

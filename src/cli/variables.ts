@@ -1,6 +1,6 @@
-import { variableOf } from './environment.js';
-import { plain } from '../../protocol/options.js';
-import { SECTIONS, type Variable } from './variables.js';
+import { variableOf } from '../service/configuration/environment.js';
+import { plain } from '../protocol/options.js';
+import { SECTIONS, type Variable } from '../service/configuration/variables.js';
 
 /** What the documents say of a variable, in Markdown. */
 export interface Described {
