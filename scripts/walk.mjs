@@ -3,12 +3,13 @@
 // always. A hook has each function of dist note its file when it is entered. A request changes file where the next function that
 // is entered is in another file. It is the shortest of nine warm requests, so that neither the start nor a timer counts.
 import { once } from 'node:events';
-import { request } from 'node:http';
+import { createServer, request } from 'node:http';
 import { register } from 'node:module';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isMainThread } from 'node:worker_threads';
 import ts from 'typescript';
 
+const ANSWER = '{"jsonrpc":"2.0","id":1,"result":{"content":[]}}';
 const DIST = new URL('../dist/', import.meta.url).href;
 
 /** Has each function of a module note its file. @type {import('node:module').LoadHook} */
@@ -64,13 +65,37 @@ async function walk() {
     return issue.createBundle({ receipts, invocation: await Promise.resolve(issue.issueInvocation(call)) });
   };
 
-  /** Sends a request, and gives the files of the functions that it has entered. @type {(path: string, body: string, headers: Record<string, string>) => Promise<string[]>} */
-  const passedBy = async (path, body, headers) => {
+  // `drs-verify sign --to … --listen …` before a tool server that says yes.
+  const tools = createServer((asked, answer) => {
+    asked.resume().on('end', () => answer.setHeader('Content-Type', 'application/json').end(ANSWER));
+  }).listen(0, '127.0.0.1');
+  await once(tools, 'listening');
+  const to = `http://127.0.0.1:${/** @type {import('node:net').AddressInfo} */ (tools.address()).port}/mcp`;
+  const { destinationOf } = await import('../dist/relay/http-target.js');
+  const { listenAndSign } = await import('../dist/relay/sign-http.js');
+  const { mcpSigner, openDelegations } = await import('../dist/relay/sign.js');
+  const signCall = await openDelegations(agent, ['chain'], () => Promise.resolve(receipts), to);
+  const signing = new URL(
+    await listenAndSign({
+      listen: '127.0.0.1:0',
+      isOnNetwork: false,
+      allowHost: [],
+      allowOrigin: [],
+      destination: destinationOf(to, 'mcp', { isLocal: true }),
+      protocol: 'mcp',
+      signer: mcpSigner(signCall, new Set()),
+      signCall,
+      headers: {},
+    }),
+  );
+
+  /** Sends a request, and gives the files of the functions that it has entered. @type {(path: string, body: string, headers: Record<string, string>, port?: number) => Promise<string[]>} */
+  const passedBy = async (path, body, headers, port = service.port) => {
     /** @type {string[]} */
     const walked = [];
     Object.assign(globalThis, { walked });
     const all = { 'Content-Type': 'application/json', ...headers };
-    const sent = request({ port: service.port, method: 'POST', path, headers: all }).end(body);
+    const sent = request({ host: '127.0.0.1', port, method: 'POST', path, headers: all }).end(body);
     const [answer] = /** @type {[import('node:http').IncomingMessage]} */ (await once(sent, 'response'));
     if (answer.resume().statusCode !== 200) throw new Error(`${path} answered ${answer.statusCode}, not 200`);
     await sleep(20);
@@ -85,6 +110,7 @@ async function walk() {
       passedBy('/gate/mcp', mcpCall, { 'X-DRS-Bundle': issue.encodeBundle(await bundle()) }),
     '/admin/revoke': () =>
       passedBy('/admin/revoke', JSON.stringify({ status_list_index: index++ }), authorization),
+    'sign over HTTP': () => passedBy('/mcp', mcpCall, {}, Number(signing.port)),
   };
   for (const [path, send] of Object.entries(requests)) {
     for (let at = 0; at < 20; at++) await send();
@@ -99,6 +125,8 @@ async function walk() {
       console.log(`  ${[...files].sort().join('\n  ')}\n  ${shortest.join(' > ')}`);
   }
   await service.close(true);
+  // The relay ends with its process.
+  process.exit();
 }
 
 if (isMainThread) await walk();
