@@ -65,6 +65,10 @@ describe('a route', () => {
       `TOOL_MISMATCH: Invocation: it was signed for "search", and this is "${'x'.repeat(200)}…"`,
     );
     expect(await messageOf(openedHttp({ tool: 'x'.repeat(200) }))).toContain(`"${'x'.repeat(200)}"`);
+    const without = openedHttp({ tool: 'fetch' }, { args: { query: 'tea' } });
+    expect(await judged(without, { valid: true, binding: 'match' })).toMatchObject({
+      failure: { message: 'Invocation: it was signed for no tool, and this is "fetch"' },
+    });
     const decided = await decide(openedHttp({ tool: 'fetch' }));
     expect(decided).toMatchObject({ kind: 'deny', failure: { status: 403, verdict: { valid: false } } });
   });
@@ -201,8 +205,8 @@ describe('the binding', () => {
   it('is compared with the body in the form that the transport has', () => {
     expect(bindOptionsOf({ kind: 'text', text: '{}' })).toEqual({ bodyText: '{}' });
     expect(bindOptionsOf({ kind: 'value', value: null })).toEqual({ body: null });
-    expect(bindOptionsOf({ kind: 'unread' })).toEqual({});
-    expect(bindOptionsOf({ kind: 'unusable', reason: '' })).toEqual({});
+    expect(bindOptionsOf({ kind: 'unread' })).toStrictEqual({});
+    expect(bindOptionsOf({ kind: 'unusable', reason: '' })).toStrictEqual({});
   });
 });
 
