@@ -472,6 +472,12 @@ describe('a gated method', () => {
   it('is what a client has to sign', () => {
     expect(needsBundle('tools/call', {})).toBe(true);
     expect(needsBundle('ping', {})).toBe(false);
+    // The newest version has tool calls, and no such subscriptions.
+    const of = (version: string) => ({ _meta: { 'io.modelcontextprotocol/protocolVersion': version } });
+    expect(needsBundle('tools/call', of('2026-07-28'))).toBe(true);
+    expect(needsBundle('resources/subscribe', of('2025-11-25'))).toBe(true);
+    expect(needsBundle('resources/subscribe', of('2026-07-28'))).toBe(false);
+    expect(needsBundle('resources/subscribe', { '': of('2026-07-28')._meta })).toBe(true);
     expect(needsBundle('subscriptions/listen', {})).toBe(false);
     expect(needsBundle('subscriptions/listen', { notifications: { resourceSubscriptions: ['x:y'] } })).toBe(
       true,
