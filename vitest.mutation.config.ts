@@ -19,7 +19,7 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   signatures: ['signatures/*'],
   usage: ['usage/*'],
   trust: ['trust/*'],
-  revocation: ['revocation/*'],
+  revocation: ['revocation/*', 'service/configuration'],
   service: [
     'service/*',
     'service/grpc/*',
