@@ -112,7 +112,7 @@ describe('a call over HTTP', () => {
     const table = RouteTable.parse('{"routes":[{"method":"POST","path":"/search","tool":"search"}]}');
     for (const [routes, message] of [
       [null, none],
-      [table, expect.any(String)],
+      [table, expect.any(String) as string],
     ] as const)
       expect(openRouted(asked(text('{}'), {}), routes)).toMatchObject({
         ...{ kind: 'deny', requested: null },

@@ -394,6 +394,18 @@ describe('the copy', () => {
   });
 });
 
+test('a list that ends before its TTL is fetched again before it ends', async () => {
+  server.serve(VC, JSON.stringify(credentialWith([7], { validUntil: '2026-06-01T12:01:40Z' })));
+  const revocation = await openFetched();
+  now += 79_999;
+  const fetches = countFetches();
+  expect(askAtOnce(revocation)).toBe('revoked');
+  expect(fetches).not.toHaveBeenCalled();
+  now += 1;
+  expect(askAtOnce(revocation)).toBe('revoked');
+  expect(fetches).toHaveBeenCalledOnce();
+});
+
 test('raw bits are taken over from a server that calls them bytes', async () => {
   server.serve('application/octet-stream', bitsWith([7]));
   const revocation = await openFetched({ form: 'raw' });
