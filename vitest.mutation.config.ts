@@ -10,7 +10,7 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   protocol: [
     'protocol/*',
     'verify/{binding,catalogue,key-resolver,precedence,verdicts}',
-    'issue/{bundle,policy-document,strict}',
+    'issue/{bundle,policy-document}',
   ],
   verify: [
     'verify/{attenuation,binding,bundle-text,catalogue,difference,hostile,judge,key-resolver,limits,precedence,receipt,receipt-cache,receipts-alone,revocation,verdicts}',
@@ -19,7 +19,7 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   signatures: ['signatures/*'],
   usage: ['usage/*'],
   trust: ['trust/*'],
-  revocation: ['revocation/*'],
+  revocation: ['revocation/*', 'service/configuration'],
   service: [
     'service/*',
     'service/grpc/*',
@@ -33,6 +33,7 @@ const OUT_OF_PROCESS = [
   'store-processes',
   'redis-store',
   'redis-cluster',
+  'redis-loss',
   'redis-watch',
 ];
 

@@ -72,9 +72,10 @@ export class Counters {
     const usage = charge.limits.map((limits) => {
       let counter = this.byReceipt.get(limits.receipt);
       if (counter === undefined) {
-        counter = { calls: 0, microUsd: 0, end: endOf(limits, now) };
+        counter = { calls: 0, microUsd: 0, end: 0 };
         this.byReceipt.set(limits.receipt, counter);
-      } else if (limits.exp === null) counter.end = endOf(limits, now);
+      }
+      counter.end = endOf(limits, now);
       counter.calls++;
       if (limits.maxTotalMicroUsd !== null) counter.microUsd += charge.costMicroUsd;
       return { calls: counter.calls, microUsd: counter.microUsd };

@@ -83,11 +83,11 @@ export async function refundCall(
     throw new RefundError('REFUND_TOO_LATE', message);
   }
   const cost = Math.max(...charged.map(({ microUsd }) => microUsd));
-  if (asked !== null && asked > cost) {
+  const back = asked ?? cost;
+  if (back > cost) {
     const message = `${show(usd)} US dollars were to be given back, and the call was charged ${toUsd(cost)}`;
     throw new RefundError('REFUND_TOO_LARGE', message);
   }
-  const back = asked ?? cost;
   // A bill as high as the estimate: a refund of more may still come.
   if (asked === 0) return { calls: 0, total_cost_usd: 0 };
   const calls = asked === null ? 1 : 0;

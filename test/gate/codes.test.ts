@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
-import { GATE_CATALOGUE, gateFailure, verdictFailure } from '../../src/gate/codes.js';
+import { GATE_CATALOGUE, gateFailure, passesOnTrial, verdictFailure } from '../../src/gate/codes.js';
 
 it('the catalogue of the gate and docs/codes.md list the same codes and statuses, in the same order', () => {
   const text = readFileSync(new URL('../../docs/codes.md', import.meta.url), 'utf8');
@@ -52,4 +52,18 @@ it.each(GATE_CATALOGUE)('$code says what to do', ({ code, status, suggestion }) 
     verdict: null,
   });
   expect(suggestion).toMatch(/^[A-Z].*\.$/);
+});
+
+it('what a gate on trial refuses is what it cannot read as one request', () => {
+  // Of a chain that was judged.
+  const verdict = { valid: false };
+  const refused = GATE_CATALOGUE.filter(({ code }) => {
+    const isOfCall = code === 'BINDING_MISMATCH' || code === 'TOOL_MISMATCH';
+    return !passesOnTrial(gateFailure(code, 'http', 'found', isOfCall ? { verdict } : {}));
+  });
+  expect(refused.map(({ code }) => code).toSorted()).toEqual([
+    ...['BATCH_NOT_SUPPORTED', 'BODY_TIMEOUT', 'BODY_TOO_LARGE', 'HOP_BY_HOP_HEADER'],
+    ...['INVALID_JSONRPC', 'INVALID_PATH', 'METHOD_NOT_ALLOWED'],
+  ]);
+  expect(passesOnTrial(verdictFailure({ code: 'EXPIRED', message: 'found', suggestion: 'x' }))).toBe(true);
 });

@@ -5,6 +5,7 @@ import {
   contextHeaders,
   NO_CONTEXT,
   decodeHeaderText,
+  passHeaders,
   encodeHeaderText,
 } from '../../src/gate/context.js';
 import { openRequest } from '../../src/gate/open.js';
@@ -197,6 +198,8 @@ describe('text in a header', () => {
     ['=?base64?YQ==', '=?base64?YQ=='],
     ['YQ==?=', 'YQ==?='],
     ['=?base64??=', ''],
+    ['x=?base64?YQ==?=', 'x=?base64?YQ==?='],
+    ['=?base64?YQ==?=x', '=?base64?YQ==?=x'],
   ])('%j is read as %j', (header, text) => {
     expect(decodeHeaderText(header)).toBe(text);
   });
@@ -234,6 +237,9 @@ describe('the headers that describe a call', () => {
     ).toEqual(CONTEXT_HEADERS.map((name) => name.toLowerCase()).toSorted());
     expect(NO_CONTEXT.remove).toEqual(CONTEXT_HEADERS.map((name) => name.toLowerCase()));
     expect(NO_CONTEXT.remove.toSorted()).toEqual([...CONTEXT].sort());
+    expect(passHeaders(undefined)).toBe(NO_CONTEXT);
+    const remove = NO_CONTEXT.remove.filter((name) => name !== 'x-drs-observed');
+    expect(passHeaders('EXPIRED')).toEqual({ set: { 'X-DRS-Observed': 'EXPIRED' }, remove });
   });
 });
 

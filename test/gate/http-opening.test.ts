@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { ENVELOPE_TYPE } from '../../src/gate/carriers.js';
-import { ANY_ROUTE, openHttp } from '../../src/gate/http.js';
-import type { HttpRoute } from '../../src/gate/routes.js';
+import { ANY_ROUTE, openHttp, openRouted } from '../../src/gate/http.js';
+import { RouteTable, type HttpRoute } from '../../src/gate/routes.js';
 import { headersOf, type RequestBody } from '../../src/gate/request.js';
 
 const bundle = { 'X-DRS-Bundle': 'e30' };
@@ -105,5 +105,18 @@ describe('a call over HTTP', () => {
       requested: 'read_file',
       failure: { code: 'MALFORMED_BUNDLE' },
     });
+  });
+
+  it('is refused by its route before its bundle is looked for', () => {
+    const none = 'this gate has no routes: the operator sets GATE_ROUTES to a file of them, or to "any"';
+    const table = RouteTable.parse('{"routes":[{"method":"POST","path":"/search","tool":"search"}]}');
+    for (const [routes, message] of [
+      [null, none],
+      [table, expect.any(String) as string],
+    ] as const)
+      expect(openRouted(asked(text('{}'), {}), routes)).toMatchObject({
+        ...{ kind: 'deny', requested: null },
+        failure: { code: 'UNKNOWN_ROUTE', message },
+      });
   });
 });

@@ -212,6 +212,8 @@ describe('the id of an answer', () => {
       expect(echoOf(id, false)).toBe(id);
       expect(echoOf(id, true)).toBeNull();
     }
+    for (const id of [7, 2 ** 53 - 1]) expect(echoOf(id, true)).toBe(id);
+    for (const id of [Infinity, true]) expect(echoOf(id, false)).toBeNull();
   });
 
   it('of no message is such a number only if its text is strict', () => {

@@ -83,6 +83,15 @@ describe('a message that is sent on', () => {
     expect(sent({}, null)).toMatchObject({ params: { _meta: { [CONTEXT]: context } } });
   });
 
+  it('tells what a gate on trial would have denied', () => {
+    expect(JSON.parse(forwardMcp(message(',"params":{}'), { observed: 'EXPIRED' }) ?? '')).toHaveProperty(
+      'params',
+      {
+        _meta: { 'xyz.okeyamy.drs/observed': 'EXPIRED' },
+      },
+    );
+  });
+
   it('tells nothing where there is no place for it', () => {
     for (const text of [message(''), message(',"params":[]'), message(',"params":null')])
       expect(forwardMcp(text, { context, token: 'token' })).toBe(text);
@@ -178,13 +187,25 @@ describe('the tasks that answers have started', () => {
     expect(tasks.findFailure(get('t0'), 'alice')).toBeNull();
     tasks.record(inResult('one more'), 'alice');
     for (const who of ['alice', 'bob'])
-      expect(tasks.findFailure(get('t0'), who)).toMatchObject({ code: 'TASK_MISMATCH' });
+      expect(tasks.findFailure(get('t0'), who)).toMatchObject({
+        ...{ code: 'TASK_MISMATCH', message: 'this process no longer knows whose task it is' },
+      });
     for (const id of ['t1', 't9999', 'one more']) {
       expect(tasks.findFailure(get(id), 'alice')).toBeNull();
       expect(tasks.findFailure(get(id), 'bob')).not.toBeNull();
     }
     expect(tasks.findFailure(get('other'), 'carol')).toBeNull();
     expect(tasks.findFailure(get('never known'), 'bob')).toBeNull();
+  });
+
+  it('are 100,000 of all', () => {
+    const tasks = owned();
+    const start = (at: number) => tasks.record(inResult(`t${at}`), `principal ${at % 20}`);
+    for (let at = 0; at < 100_000; at++) start(at);
+    expect(tasks.findFailure(get('t0'), 'principal 0')).toBeNull();
+    start(100_001);
+    expect(tasks.findFailure(get('t0'), 'principal 0')).not.toBeNull();
+    expect(tasks.findFailure(get('t1'), 'principal 1')).toBeNull();
   });
 });
 

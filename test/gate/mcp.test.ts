@@ -180,6 +180,46 @@ it('an unknown version is answered with those that the request could have named 
   expect(supported({ _meta })).toEqual(['2026-07-28']);
 });
 
+describe('a message of the version in which headers must come', () => {
+  const NEWEST = '2026-07-28';
+  const _meta = { 'io.modelcontextprotocol/protocolVersion': NEWEST };
+  const inHeader = { 'MCP-Protocol-Version': NEWEST };
+  const opened = (headers: object, rules: McpRules = {}, method = 'tools/list', mayLackHeaders?: boolean) =>
+    openMcp(
+      {
+        ...{ method: 'POST', path: null, headers: headersOf({ ...headers }) },
+        body: { kind: 'text', text: text({ method, params: { _meta } }) },
+        ...(mayLackHeaders !== undefined && { mayLackHeaders }),
+      },
+      rules,
+    );
+
+  it.each([
+    [{}, 'HEADER_MISMATCH', 'the header MCP-Protocol-Version is missing'],
+    [
+      { 'MCP-Protocol-Version': '2025-11-25' },
+      'HEADER_MISMATCH',
+      'the header MCP-Protocol-Version is not the protocolVersion of params._meta',
+    ],
+    [inHeader, 'HEADER_MISMATCH', `the header Mcp-Method is missing, which MCP ${NEWEST} requires`],
+  ])('is refused with %j', (headers, code, message) => {
+    for (const mayLack of [undefined, false])
+      expect(opened(headers, {}, 'tools/list', mayLack)).toMatchObject({ failure: { code, message } });
+  });
+
+  it('passes without them where the transport has none', () => {
+    expect(opened({}, {}, 'tools/list', true)).toMatchObject({ kind: 'pass' });
+    expect(opened(inHeader, {}, 'tools/list', true)).toMatchObject({ kind: 'pass' });
+  });
+
+  it('has the methods of that version, and those that the operator lets pass', () => {
+    const headers = { ...inHeader, 'Mcp-Method': 'x/y' };
+    const message = `the method "x/y" is none that the gate knows of MCP ${NEWEST}`;
+    expect(opened(headers, {}, 'x/y')).toMatchObject({ failure: { code: 'UNKNOWN_METHOD', message } });
+    expect(opened(headers, { passMethods: new Set(['x/y']) }, 'x/y')).toMatchObject({ kind: 'pass' });
+  });
+});
+
 it.each([
   [
     '{"bundle_version":"4.0","receipts":["a","b"],"invocation":"c"}',
@@ -472,6 +512,12 @@ describe('a gated method', () => {
   it('is what a client has to sign', () => {
     expect(needsBundle('tools/call', {})).toBe(true);
     expect(needsBundle('ping', {})).toBe(false);
+    // The newest version has tool calls, and no such subscriptions.
+    const of = (version: string) => ({ _meta: { 'io.modelcontextprotocol/protocolVersion': version } });
+    expect(needsBundle('tools/call', of('2026-07-28'))).toBe(true);
+    expect(needsBundle('resources/subscribe', of('2025-11-25'))).toBe(true);
+    expect(needsBundle('resources/subscribe', of('2026-07-28'))).toBe(false);
+    expect(needsBundle('resources/subscribe', { '': of('2026-07-28')._meta })).toBe(true);
     expect(needsBundle('subscriptions/listen', {})).toBe(false);
     expect(needsBundle('subscriptions/listen', { notifications: { resourceSubscriptions: ['x:y'] } })).toBe(
       true,

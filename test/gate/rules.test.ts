@@ -65,6 +65,10 @@ describe('a route', () => {
       `TOOL_MISMATCH: Invocation: it was signed for "search", and this is "${'x'.repeat(200)}…"`,
     );
     expect(await messageOf(openedHttp({ tool: 'x'.repeat(200) }))).toContain(`"${'x'.repeat(200)}"`);
+    const without = openedHttp({ tool: 'fetch' }, { args: { query: 'tea' } });
+    expect(await judged(without, { valid: true, binding: 'match' })).toMatchObject({
+      failure: { message: 'Invocation: it was signed for no tool, and this is "fetch"' },
+    });
     const decided = await decide(openedHttp({ tool: 'fetch' }));
     expect(decided).toMatchObject({ kind: 'deny', failure: { status: 403, verdict: { valid: false } } });
   });
@@ -201,8 +205,8 @@ describe('the binding', () => {
   it('is compared with the body in the form that the transport has', () => {
     expect(bindOptionsOf({ kind: 'text', text: '{}' })).toEqual({ bodyText: '{}' });
     expect(bindOptionsOf({ kind: 'value', value: null })).toEqual({ body: null });
-    expect(bindOptionsOf({ kind: 'unread' })).toEqual({});
-    expect(bindOptionsOf({ kind: 'unusable', reason: '' })).toEqual({});
+    expect(bindOptionsOf({ kind: 'unread' })).toStrictEqual({});
+    expect(bindOptionsOf({ kind: 'unusable', reason: '' })).toStrictEqual({});
   });
 });
 
@@ -346,7 +350,9 @@ describe('a decision', () => {
 
 it('an answer of /v1/gate tells the decision', () => {
   const context = { agent: 'did:key:z6Mk' } as GateContext;
-  expect(gateAnswer({ kind: 'pass' })).toEqual({ allow: true, gated: false, status: 200 });
+  const passed = { allow: true, gated: false, status: 200 };
+  expect(gateAnswer({ kind: 'pass' })).toStrictEqual(passed);
+  expect(gateAnswer({ kind: 'pass', observed: 'EXPIRED' })).toEqual({ ...passed, observed: 'EXPIRED' });
   const allowed = { allow: true, gated: true, status: 200, context };
   expect(gateAnswer({ kind: 'allow', context, token: null })).toStrictEqual(allowed);
   expect(gateAnswer({ kind: 'allow', context, token: 't' })).toEqual({ ...allowed, context_jwt: 't' });
@@ -370,5 +376,24 @@ it('a body or a verdict that does not come is a failure of its protocol', () => 
   const failure = verifierUnavailable({ protocol: 'mcp' });
   expect(failure).toMatchObject({ code: 'VERIFIER_UNAVAILABLE', message: 'the call could not be verified' });
   const denial = { kind: 'deny', protocol: 'mcp', id: 1, requested: null, failure } as const;
-  expect(responseTo(denial).headers).toEqual({ 'content-type': 'application/json' });
+  const { code, message: detail, suggestion, status } = failure;
+  expect(responseTo(denial)).toEqual({
+    status: 503,
+    headers: { 'content-type': 'application/json' },
+    body: {
+      ...{ jsonrpc: '2.0', id: 1 },
+      error: { code: -32010, message: `DRS: ${code}: ${detail}`, data: { code, detail, suggestion, status } },
+    },
+  });
+});
+
+it.each([
+  ['MISSING_BUNDLE', 'http', 401, { 'www-authenticate': 'DRS' }],
+  ['METHOD_NOT_ALLOWED', 'mcp', 405, { allow: 'POST, GET, DELETE, HEAD, OPTIONS' }],
+] as const)('an answer of %s over %s has the headers that HTTP asks for with %i', (...given) => {
+  const [code, protocol, status, more] = given;
+  const failure = gateFailure(code, protocol, 'it is so');
+  expect(responseTo({ kind: 'deny', protocol, id: null, requested: null, failure })).toMatchObject({
+    ...{ status, headers: { 'content-type': 'application/json', ...more } },
+  });
 });

@@ -10,7 +10,7 @@ import {
   type StatusListOptions,
 } from '../../src/revocation/index.js';
 import { ListServer } from './list-server.js';
-import { listWith, credentialWith, newIssuer, toJwt } from './lists.js';
+import { bitsWith, listWith, credentialWith, newIssuer, toJwt } from './lists.js';
 import { asked } from './entries.js';
 import { Recorder } from './recorder.js';
 
@@ -392,6 +392,29 @@ describe('the copy', () => {
     now += 300_000;
     expect(await ask(revocation)).toBe('not_revoked');
   });
+});
+
+test('a list that ends before its TTL is fetched again before it ends', async () => {
+  server.serve(VC, JSON.stringify(credentialWith([7], { validUntil: '2026-06-01T12:01:40Z' })));
+  const revocation = await openFetched();
+  now += 79_999;
+  const fetches = countFetches();
+  expect(askAtOnce(revocation)).toBe('revoked');
+  expect(fetches).not.toHaveBeenCalled();
+  now += 1;
+  expect(askAtOnce(revocation)).toBe('revoked');
+  expect(fetches).toHaveBeenCalledOnce();
+});
+
+test('raw bits are taken over from a server that calls them bytes', async () => {
+  server.serve('application/octet-stream', bitsWith([7]));
+  const revocation = await openFetched({ form: 'raw' });
+  expect(statusIn(revocation)).toBe('revoked');
+  server.respond = (_, response) => response.end(bitsWith([]));
+  now += 300_000;
+  expect(await ask(revocation)).toBe('unavailable');
+  expect(recorder.outcomes).toEqual(['updated', 'content_type']);
+  expect(recorder.messages[0]).toContain('its Content-Type is "", expected application/octet-stream');
 });
 
 describe('conditional requests', () => {

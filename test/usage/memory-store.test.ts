@@ -9,6 +9,8 @@ describe('the memory replay store', () => {
     expect(await store.use('a', 1000, 60, null)).toBe(REPLAYED);
     expect(await store.use('a', 1059, 60, null)).toBe(REPLAYED);
     expect(await store.use('a', 1060, 60, null)).toBe(NEW);
+    // Also after all that it had was forgotten.
+    expect(await store.use('a', 1120, 60, null)).toBe(NEW);
   });
 
   it('refuses when it is full of live entries, and forgets none of them', async () => {

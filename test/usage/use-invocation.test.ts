@@ -189,6 +189,30 @@ describe('a store that cannot tell', () => {
   });
 });
 
+describe('a store that has lost data', () => {
+  const LOST = 'it was signed before the store lost data';
+  const UNCOUNTED = 'the store has lost what was used of a limit';
+  const begun = (nbf: number) => limitOf(`begun at ${nbf}`, { maxCalls: 9, nbf });
+  // The clock of the issuer of a receipt may be 30 s ahead.
+  const [early, late] = [begun(NOW + 20), begun(NOW + 21)];
+
+  it.each([
+    ['an invocation signed then', { lostAt: NOW }, [], LOST],
+    ['one signed later', { lostAt: NOW - 1 }, [], null],
+    ['a limit from then', { emptiedAt: NOW - 10 }, [early], UNCOUNTED],
+    ['one of several limits', { emptiedAt: NOW - 10 }, [late, early], UNCOUNTED],
+    ['a limit from later', { emptiedAt: NOW - 10 }, [late], null],
+    ['no limit', { emptiedAt: NOW - 10 }, [], null],
+    ['no limit that it knows of', { emptiedAt: 0 }, [begun(-90)], null],
+  ])('is asked about %s, %j', async (_, lost, limits, reason) => {
+    const store = Object.assign(createMemoryReplayStore(), lost);
+    const used = await useInvocation(invocation, limits, store, NOW, rules);
+    if (reason === null) expect(used).not.toBeInstanceOf(Failure);
+    else expect(used).toMatchObject({ message: expect.stringContaining(`(${reason}`) as string });
+    expect(store.size).toBe(reason === null ? 1 : 0);
+  });
+});
+
 describe('the key of an invocation', () => {
   const part = fc.oneof(
     fc.string(),
