@@ -157,6 +157,40 @@ describe('drs-verify guard in front of an MCP server over HTTP', () => {
     expect(got).toHaveLength(1);
   });
 
+  it('answers what is under way when it is told to end, and takes nothing more', async () => {
+    const address = `${await guard('mcp', `${tools.url}/mcp`)}/mcp`;
+    const others = respond;
+    const held = new Promise<ServerResponse>((resolve) => (respond = resolve));
+    const first = send(address, { headers: json, body: PING });
+    const response = await held;
+    respond = others;
+    const closed = guards.at(-1)?.close();
+    await eventually(async () =>
+      expect(await send(address, { headers: json, body: PING })).toMatchObject({
+        status: 503,
+        code: 'VERIFIER_UNAVAILABLE',
+      }),
+    );
+    response.end('{}');
+    expect(await first).toMatchObject({ status: 200, text: '{}' });
+    await closed;
+    await expect(send(address, { body: PING })).rejects.toThrow('ECONNREFUSED');
+  });
+
+  it('reads its routes again', async () => {
+    const file = path.join(folder, 'other-routes.json');
+    const write = (tool: string) =>
+      writeFileSync(file, JSON.stringify({ routes: [{ method: 'GET', path: '/a', tool }] }));
+    write('search');
+    const address = await guard('http', tools.url, { GATE_ROUTES: file });
+    const bundle = signed('/x', { tool: 'save' });
+    const asked = { method: 'GET', headers: { 'X-DRS-Bundle': bundle } };
+    expect(await send(`${address}/a`, asked)).toMatchObject({ code: 'TOOL_MISMATCH' });
+    write('save');
+    await guards.at(-1)?.reload();
+    expect(await send(`${address}/a`, asked)).not.toMatchObject({ code: 'TOOL_MISMATCH' });
+  });
+
   it('passes an event stream on as it comes, and its end', async () => {
     const stop = new AbortController();
     const stream = await fetch(url, {
