@@ -18,7 +18,7 @@ const LEFT_OUT = [
   // faults in these.
   'src/service/{check,early-signals,main,service}.ts',
   'src/service/observe/tracing.ts',
-  'src/service/http/{front-end,uws*,node/*,listen/{certificate,unix-socket}}.ts',
+  'src/service/http/{front-end,load-front-end,uws*,node/*,listen/{certificate,unix-socket}}.ts',
   'src/service/grpc/{open,server}.ts',
   // Tables and files that are read once.
   'src/service/observe/build-info.ts',

@@ -57,7 +57,7 @@ describe('what only the service loads', () => {
   });
 
   it('is added by the command that an error or the log names, in the version that is tested here', () => {
-    const sources = ['service/http/front-end', 'service/grpc/open', 'redis/connection'];
+    const sources = ['service/http/load-front-end', 'service/grpc/open', 'redis/connection'];
     const named = sources.flatMap((source) =>
       [...read(`src/${source}.ts`).matchAll(/npm install ([^`']+)/g)].flatMap(([, specs = '']) =>
         specs.split(' '),
