@@ -63,7 +63,7 @@ export async function openFetch<R>(
     options,
     subject,
     {
-      read: () => bodyOf(request, options.maxBodyBytes),
+      read: () => readBody(request, options.maxBodyBytes),
       replace: (json) => (sent = withJson(request, json)),
     },
   );
@@ -91,7 +91,7 @@ export function refusalResponse(denial: Denial): Response {
 }
 
 /** Reads a copy of the body, so that the handler can still read the request. */
-async function bodyOf(request: Request, maxBytes: number): Promise<RequestBody> {
+async function readBody(request: Request, maxBytes: number): Promise<RequestBody> {
   if (request.bodyUsed) {
     throw new Error(
       'the request body was read before the DRS middleware could see it: hand the request in unread',

@@ -59,7 +59,7 @@ export function drsMiddleware<R extends IncomingMessage = IncomingMessage>(
       // Express and its like set it on the routes that find parameters.
       const { params } = req as { readonly params?: unknown };
       return openRoute(request, params, options, req, {
-        read: () => bodyOf(req, maxBodyBytes),
+        read: () => readBody(req, maxBodyBytes),
         replace: (json) => {
           const bytes = Buffer.from(json);
           if (req.readableDidRead && 'rawBody' in req) {
@@ -148,7 +148,7 @@ export function pathOf(req: IncomingMessage & { readonly originalUrl?: unknown }
  * @returns `gone` if the client disconnects first
  * @throws Error if something else has already read from the request, and has not kept the bytes
  */
-export async function bodyOf(
+export async function readBody(
   req: IncomingMessage & { readonly rawBody?: unknown },
   maxBytes: number,
 ): Promise<RequestBody | 'gone'> {

@@ -50,7 +50,7 @@ export function guardJudge(configuration: Configuration, protocol: Protocol): Ma
             decision.kind === 'allow'
               ? contextHeaders(decision.context, decision.token)
               : passHeaders(decision.observed);
-          const body = bodyOf(protocol, method, bytes, headers);
+          const body = bodyToSend(protocol, method, bytes, headers);
           if (typeof body === 'string') return refusal(400, body);
           return forwarder.send(incoming, ticket, {
             set: {
@@ -67,7 +67,7 @@ export function guardJudge(configuration: Configuration, protocol: Protocol): Ma
 }
 
 /** The body that is sent on: what was decided on, to the byte, but for what only concerns the gate. A text says why there is none. */
-function bodyOf(protocol: Protocol, method: string, bytes: Buffer, headers: HeaderLookup) {
+function bodyToSend(protocol: Protocol, method: string, bytes: Buffer, headers: HeaderLookup) {
   // What passes without a check has no body: the event stream, the end of a session, an agent card.
   if (bytes.length === 0 || (protocol === 'mcp' && method !== 'POST')) return Buffer.alloc(0);
   if (protocol === 'http') {

@@ -166,7 +166,7 @@ export async function openGate(
     const { protocol, endpoint, request, isWanted, mayWait, findFailure } = call;
     let judged: { readonly outcome: Judgement; readonly bundle: unknown } | undefined;
     const judgeOne: GateParts<ProvedChain>['judge'] = async ({ bundle, body }) => {
-      const outcome = await judge({ bundle, body: bodyOf(body), isWanted, mayWait }, judgeParts);
+      const outcome = await judge({ bundle, body: boundBodyOf(body), isWanted, mayWait }, judgeParts);
       metrics.countOutcome(outcome);
       const chain = provedChainOf(outcome);
       judged = { outcome, bundle };
@@ -236,7 +236,7 @@ function toDecision(denial: Denial): GateDecision {
 }
 
 /** The body that the engine compares with the signed arguments. A `body` member of the bundle is never used. */
-function bodyOf(body: CallBody): Body | null {
+function boundBodyOf(body: CallBody): Body | null {
   return body.kind === 'text' || body.kind === 'value' ? body : null;
 }
 

@@ -55,14 +55,14 @@ function readCall(bundle: unknown, given: VerifyOptions = {}): { request: Call; 
   const { now } = options;
   try {
     const { details = asksForDetails(bundle) } = options;
-    return { request: { bundle, body: bodyOf(bundle, options), now }, details };
+    return { request: { bundle, body: givenBodyOf(bundle, options), now }, details };
   } catch {
     // A value that throws when it is read. The bundle is no bundle: a verdict without its body could be valid.
     return { request: { bundle: 'unreadable', body: null, now }, details: false };
   }
 }
 
-function bodyOf(bundle: unknown, { body, bodyText }: VerifyOptions): Body | null {
+function givenBodyOf(bundle: unknown, { body, bodyText }: VerifyOptions): Body | null {
   if (bodyText !== undefined) return { kind: 'text', text: bodyText };
   if (body !== undefined) return { kind: 'value', value: body };
   if (typeof bundle !== 'object' || bundle === null || !Object.hasOwn(bundle, 'body')) return null;

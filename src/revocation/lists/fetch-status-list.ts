@@ -49,7 +49,7 @@ export async function fetchStatusList(
     const coding = header('content-encoding') ?? 'identity';
     if (coding !== 'identity')
       throw new StatusListError('malformed', `it has Content-Encoding ${coding}, which was not asked for`);
-    const read = await readBody(body, Number(header('content-length') ?? 0));
+    const read = await readAnswer(body, Number(header('content-length') ?? 0));
     return { body: read, contentType: header('content-type') ?? '', etag: header('etag') };
   } catch (error) {
     // The reason of the signal is a StatusListError too.
@@ -60,7 +60,7 @@ export async function fetchStatusList(
   }
 }
 
-async function readBody(body: AsyncIterable<Buffer>, announced: number): Promise<Buffer> {
+async function readAnswer(body: AsyncIterable<Buffer>, announced: number): Promise<Buffer> {
   const tooLarge = new StatusListError(
     'too_large',
     `it has more than ${MAX_WIRE_BYTES} bytes: clear the entries of receipts that have expired, so that it packs better`,

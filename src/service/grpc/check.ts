@@ -71,7 +71,7 @@ function readCheck(bytes: Buffer, protocol: Protocol, maxBodyBytes: number) {
       // Envoy sends both as the path, others apart.
       path: head.path(query === '' ? path : `${path}?${query}`),
       headers: head.headers,
-      body: bodyOf(sent, body ?? NONE, rawBody ?? NONE, maxBodyBytes),
+      body: requestBodyOf(sent, body ?? NONE, rawBody ?? NONE, maxBodyBytes),
     },
     only,
   };
@@ -91,7 +91,7 @@ function writeDenial(status: number, message: string, headers: Headers, body: ob
   });
 }
 
-function bodyOf({ head, only }: Sent, text: Buffer, raw: Buffer, maxBytes: number): RequestBody {
+function requestBodyOf({ head, only }: Sent, text: Buffer, raw: Buffer, maxBytes: number): RequestBody {
   if (text.length > 0 && raw.length > 0) return unusable('the gateway sent two bodies');
   const body = text.length > 0 ? text : raw;
   if (body.length > maxBytes)

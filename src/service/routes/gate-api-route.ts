@@ -73,7 +73,7 @@ export function readGateRequest(
   const fault = headerDefect(headers);
   if (fault !== null) return invalid(fault);
   const lookup = headersOf(headers);
-  const body = bodyOf(value, lookup);
+  const body = bodyMemberOf(value, lookup);
   if ('error' in body) return body;
   return {
     protocol: known,
@@ -90,7 +90,7 @@ export function readGateRequest(
 
 const MEMBERS: ReadonlySet<string> = new Set(['protocol', 'method', 'path', 'headers', 'body', 'body_text']);
 
-function bodyOf(value: JsonObject, headers: HeaderLookup): GateRequest['body'] | GateRequestDefect {
+function bodyMemberOf(value: JsonObject, headers: HeaderLookup): GateRequest['body'] | GateRequestDefect {
   const { body, body_text: text } = value;
   if (text === undefined) {
     const reason = whyNoJson(headers);
