@@ -12,7 +12,7 @@ import { readConfiguration } from '../src/service/configuration/configuration.js
 import { newGate } from './gate/decide.js';
 import { encode, liveCall, liveChain, now, OPEN } from './middleware/call.js';
 import { listen, send, type TestServer } from './middleware/http.js';
-import { listWith, credentialWith, newIssuer, toJwt } from './revocation/lists.js';
+import { listWith, credentialWith, LIST_ID, newIssuer, toJwt } from './revocation/lists.js';
 import { ListServer } from './revocation/list-server.js';
 import {
   childClaims,
@@ -128,7 +128,11 @@ const ADVISORIES: readonly Advisory[] = [
       const [, payload = '', signature = ''] = list.split('.');
       const header = encode({ alg: 'EdDSA', crit: ['x'], x: 1 });
       const read = (text: string) =>
-        readStatusList(Buffer.from(text), 'application/vc+jwt', { form: 'credential', nowMs: Date.now() });
+        readStatusList(Buffer.from(text), 'application/vc+jwt', {
+          form: 'credential',
+          id: 'any',
+          nowMs: Date.now(),
+        });
       await expect(read(`${header}.${payload}.${signature}`)).rejects.toThrow('crit');
       await expect(read(list)).resolves.toMatchObject({ bits: { length: 16_384 } });
     },
@@ -153,7 +157,11 @@ const ADVISORIES: readonly Advisory[] = [
       );
       const list = `${encode({ alg: 'none' })}.${encode(credentialWith([]))}.AA`;
       await expect(
-        readStatusList(Buffer.from(list), 'application/vc+jwt', { form: 'credential', nowMs: Date.now() }),
+        readStatusList(Buffer.from(list), 'application/vc+jwt', {
+          form: 'credential',
+          id: 'any',
+          nowMs: Date.now(),
+        }),
       ).rejects.toThrow('alg');
     },
   },
@@ -407,7 +415,7 @@ const ADVISORIES: readonly Advisory[] = [
       const host = await ListServer.start();
       opened.push(host);
       host.serve('application/vc', listWith([3]));
-      const verifier = verifierWith({ statusListBaseUrl: host.url });
+      const verifier = verifierWith({ statusListBaseUrl: host.url, statusListId: LIST_ID });
       const withIndex = (index: number) =>
         codeOf(invoke(makeChain(1, { 0: { drs_status_list_index: index } })), verifier);
       // A verification waits for the list for two seconds, and is refused without it.
@@ -426,14 +434,14 @@ const ADVISORIES: readonly Advisory[] = [
       // 23 kB as sent. In the same way, 1 GiB would take only 1 MiB.
       const bomb = `u${encodeBase64url(gzipSync(Buffer.alloc(17 * 1024 * 1024), { level: 9 }))}`;
       const credential = credentialWith([], { credentialSubject: { encodedList: bomb } });
-      const options = { form: 'credential', nowMs: Date.now() } as const;
+      const options = { form: 'credential', id: 'any', nowMs: Date.now() } as const;
       await expect(
         readStatusList(Buffer.from(JSON.stringify(credential)), 'application/vc', options),
       ).rejects.toThrow('unpacks to more than');
       const host = await ListServer.start();
       opened.push(host);
       host.serve('application/vc', JSON.stringify(credential));
-      const verifier = verifierWith({ statusListBaseUrl: host.url });
+      const verifier = verifierWith({ statusListBaseUrl: host.url, statusListId: LIST_ID });
       const bundle = invoke(makeChain(1, { 0: { drs_status_list_index: 1 } }));
       expect(await codeOf(bundle, verifier)).toBe('REVOCATION_CHECK_FAILED');
       // A packed request body is not unpacked at all.

@@ -8,7 +8,7 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { mean } from 'simple-statistics';
 import { describeSplit, SPLIT } from '../../bench/run/programs.js';
-import { credentialWith, newIssuer, toJwt } from '../../test/revocation/lists.js';
+import { credentialWith, LIST_ID, newIssuer, toJwt } from '../../test/revocation/lists.js';
 import { ServiceProcess } from '../../test/support/service-process.js';
 import { revoke, sleep, Traffic } from '../../test/faults/traffic.js';
 import { plot } from './plot.js';
@@ -95,6 +95,7 @@ const service = await ServiceProcess.start({
     REVOCATION_STORE_PATH: path.join(folder, 'revoked.txt'),
     STATUS_LIST_BASE_URL: `http://127.0.0.1:${(lists.address() as AddressInfo).port}/list`,
     STATUS_LIST_ISSUER: issuer.did,
+    STATUS_LIST_ID: LIST_ID,
     STATUS_CACHE_TTL_SECS: '5',
     STATUS_MAX_STALE_SECS: '60',
     // Shedding during floods is part of the run.

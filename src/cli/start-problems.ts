@@ -86,7 +86,12 @@ async function tryRedis({
 }
 
 async function tryList(url: string, configuration: Configuration): Promise<void> {
-  const { statusListForm: form, statusListIssuer: issuer, clockSkewSecs } = configuration;
+  const {
+    statusListForm: form,
+    statusListId: id = url,
+    statusListIssuer: issuer,
+    clockSkewSecs,
+  } = configuration;
   const dispatcher = new EnvHttpProxyAgent();
   try {
     const signal = AbortSignal.timeout(TRY_MS);
@@ -94,7 +99,7 @@ async function tryList(url: string, configuration: Configuration): Promise<void>
     // It answers so only to who has a copy.
     if (fetched === 'not_modified') throw new Error('it answers 304, expected a list');
     const { body, contentType } = fetched;
-    await readStatusList(body, contentType, { form, issuer, nowMs: Date.now(), clockSkewSecs });
+    await readStatusList(body, contentType, { form, id, issuer, nowMs: Date.now(), clockSkewSecs });
   } finally {
     await dispatcher.destroy();
   }

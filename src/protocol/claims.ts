@@ -41,6 +41,10 @@ export interface ReceiptClaims extends StatedClaims {
   /** Root only. */
   readonly drs_consent?: Consent | null;
   readonly drs_status_list_index?: number | null;
+  /** Nobody here reads these: a receipt with one of them is refused. */
+  readonly status?: unknown;
+  readonly credentialStatus?: unknown;
+  readonly drs_status?: unknown;
 }
 
 /** The payload of an invocation receipt; times in Unix seconds. */

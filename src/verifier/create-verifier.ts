@@ -93,6 +93,7 @@ export async function openEngine(
       ? undefined
       : {
           url,
+          id: settings.statusListId,
           issuer: settings.statusListIssuer,
           form: settings.statusListForm,
           ttlSecs: settings.statusCacheTtlSecs,

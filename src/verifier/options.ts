@@ -44,6 +44,11 @@ export const VERIFIER_OPTIONS = {
   },
   /** What the list is: a signed or unsigned credential, or `raw`: bits, which no issuer can sign. */
   statusListForm: { kind: oneOf('credential', 'raw'), default: 'credential' },
+  /**
+   * The name that the list must have: its `id`. Default: `statusListBaseUrl`. With `any`, another list of the same issuer can take
+   * its place, in which other receipts are revoked.
+   */
+  statusListId: { kind: text('the id of the list, a URL, or `any`') },
   /** Seconds for which a fetched list is used. A remote revocation may go unnoticed for this long. */
   statusCacheTtlSecs: { kind: count(1, 31_536_000, 'seconds'), default: 300 },
   /** Seconds for which an expired list is still used while fetches are tried; 0 fails closed at once. */
@@ -128,6 +133,7 @@ export function findContradictions(
     | 'revocationMinReplicas'
     | 'statusListBaseUrl'
     | 'statusListForm'
+    | 'statusListId'
     | 'statusListIssuer'
     | 'trustedRoots'
     | 'trustedRootsFile'
@@ -145,6 +151,10 @@ export function findContradictions(
   if (settings.statusListIssuer !== undefined && settings.statusListForm === 'raw')
     problems.push(
       `${issuerName} is set and ${nameOf('statusListForm')} is "raw", a list that nobody can sign: unset one of them`,
+    );
+  if ((settings.statusListId ?? 'any') !== 'any' && settings.statusListForm === 'raw')
+    problems.push(
+      `${nameOf('statusListId')} is set and ${nameOf('statusListForm')} is "raw", a list without a name: unset one of them`,
     );
   if (settings.trustedRoots !== undefined && settings.trustedRootsFile !== undefined)
     problems.push(

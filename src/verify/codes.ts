@@ -249,6 +249,13 @@ export const CATALOGUE = [
       'Try again; the operator can see at /readyz and in the metrics why the status list cannot be had.',
   },
   {
+    block: 'F',
+    code: 'UNKNOWN_STATUS',
+    message: '{subject}: it has the claim {claimed}, which nobody here reads, expected {expected}',
+    suggestion:
+      'Issue without this claim: with an index of the list that this verifier reads, or revoke by receipt or key.',
+  },
+  {
     block: 'binding',
     code: 'BINDING_REQUIRED',
     message: '{subject}: {member} is {claimed}, expected {expected}',

@@ -23,6 +23,8 @@ export interface KeptClaims {
   readonly session_id: string | null;
   readonly correlation_id: string | null;
   readonly drs_status_list_index: number | null;
+  /** The first claim about its status that nobody here reads. */
+  readonly unread_status: string | null;
 }
 
 /** A delegation receipt that passed block A. Answers get copies of its values, never the values themselves. */
@@ -93,6 +95,8 @@ export class Chain {
   readonly leaf: Receipt;
   /** Whether any receipt can be revoked by a status list index. */
   readonly isRevocable: boolean;
+  /** Whether any receipt has a status that nobody here reads. */
+  readonly hasUnreadStatus: boolean;
   /** The limits that are to be counted for each call. */
   readonly limits: readonly CountedLimits[];
   /** The verdict's `context` member as JSON, for calls whose limits are counted. */
@@ -111,6 +115,7 @@ export class Chain {
     this.root = receipts[0] as Receipt;
     this.leaf = receipts.at(-1) as Receipt;
     this.isRevocable = receipts.some(({ claims }) => claims.drs_status_list_index !== null);
+    this.hasUnreadStatus = receipts.some(({ claims }) => claims.unread_status !== null);
     this.limits = limitsOf(this);
     this.contextJson = JSON.stringify({
       root_principal: this.root.claims.iss,
@@ -139,6 +144,13 @@ export interface VerdictContext {
   readonly unenforced?: readonly ReachedLimit['member'][];
 }
 
+/** A claim by which an issuer thinks that a receipt can be revoked: of the IETF, the W3C or the public protocol. */
+function unreadStatusOf({ status, credentialStatus, drs_status }: ReceiptClaims): string | null {
+  if ((status ?? null) !== null) return 'status';
+  if ((credentialStatus ?? null) !== null) return 'credentialStatus';
+  return (drs_status ?? null) === null ? null : 'drs_status';
+}
+
 /** Picks the claims that later calls need. Claims of a root mean nothing in another receipt, and may have any type. */
 function keep(claims: ReceiptClaims, isRoot: boolean): KeptClaims {
   const { iss, aud, sub, cmd, jti, nbf, exp = null } = claims;
@@ -157,6 +169,7 @@ function keep(claims: ReceiptClaims, isRoot: boolean): KeptClaims {
     exp,
     prev_dr_hash,
     drs_status_list_index,
+    unread_status: unreadStatusOf(claims),
     drs_root_type,
     session_id,
     correlation_id,

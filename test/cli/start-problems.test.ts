@@ -8,7 +8,7 @@ import { findStartProblems } from '../../src/cli/start-problems.js';
 import { readConfiguration } from '../../src/service/configuration/configuration.js';
 import { connectRedis } from '../../src/redis/connection.js';
 import { ListServer } from '../revocation/list-server.js';
-import { credentialWith, toJwt, newIssuer } from '../revocation/lists.js';
+import { credentialWith, LIST_ID, toJwt, newIssuer } from '../revocation/lists.js';
 import { eventually } from '../support/eventually.js';
 import { RedisServer } from '../usage/redis-server.js';
 import { needs } from '../support/programs.js';
@@ -126,7 +126,7 @@ describe('the check before a start', () => {
   it('fetches the status list, and checks who signed it', async () => {
     const server = await ListServer.start();
     const [issuer, other] = [newIssuer(), newIssuer()];
-    const env = { STATUS_LIST_BASE_URL: server.url };
+    const env = { STATUS_LIST_BASE_URL: server.url, STATUS_LIST_ID: LIST_ID };
     try {
       expect(await problemsWith(env)).toEqual([
         `STATUS_LIST_BASE_URL: ${server.url} answers 500, expected 200 and a list; no redirect is followed`,
@@ -136,6 +136,9 @@ describe('the check before a start', () => {
         expect(await problemsWith({ ...env, ...by })).toEqual([]);
       expect(await problemsWith({ ...env, STATUS_LIST_ISSUER: other.did })).toEqual([
         expect.stringMatching(`^STATUS_LIST_BASE_URL: .*${other.did}`),
+      ]);
+      expect(await problemsWith({ STATUS_LIST_BASE_URL: server.url })).toEqual([
+        `STATUS_LIST_BASE_URL: its id is "${LIST_ID}", expected "${server.url}", the name of the list: correct STATUS_LIST_ID; "any" is for mirrors`,
       ]);
       server.reset();
       expect(await problemsWith(env)).toEqual([

@@ -44,6 +44,7 @@ describe('drs status-list', () => {
       void work.read('list.jwt').then((text) => response.setHeader('content-type', 'text/plain').end(text));
     const service = await startService({
       STATUS_LIST_BASE_URL: list.url,
+      STATUS_LIST_ID: 'http://lists.example/1',
       STATUS_LIST_ISSUER: issuer,
       STATUS_CACHE_TTL_SECS: '1',
     });

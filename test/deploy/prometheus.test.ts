@@ -10,7 +10,7 @@ import { parse } from 'yaml';
 import { mcpBundle, toolCall } from '../gate/attacks.js';
 import { RedisServer } from '../usage/redis-server.js';
 import { ListServer } from '../revocation/list-server.js';
-import { credentialWith } from '../revocation/lists.js';
+import { credentialWith, LIST_ID } from '../revocation/lists.js';
 import { makeCertificate } from '../support/certificates.js';
 import { makeBundle } from '../support/chain.js';
 import { eventually } from '../support/eventually.js';
@@ -145,6 +145,7 @@ describe('a real Prometheus, on running services', needs('prometheus', 'redis-se
         REPLAY_PROTECTION: 'redis',
         REDIS_URL: redis.url,
         STATUS_LIST_BASE_URL: list.url,
+        STATUS_LIST_ID: LIST_ID,
         WORKER_THREADS: '0',
       }),
     ]);

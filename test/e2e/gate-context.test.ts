@@ -18,7 +18,7 @@ import { mcpChain } from '../gate/decide.js';
 import { mcpBundle, toolCall } from '../gate/attacks.js';
 import { send } from '../middleware/http.js';
 import { ListServer } from '../revocation/list-server.js';
-import { listWith } from '../revocation/lists.js';
+import { LIST_ID, listWith } from '../revocation/lists.js';
 import { eventually } from '../support/eventually.js';
 import { AUTHORIZATION, callOnce, clientOf, grpcPortOf } from '../support/grpc.js';
 import { startService as startServiceHere } from '../support/service-in-process.js';
@@ -147,6 +147,7 @@ describe('a gate with a status list and gRPC', () => {
       GRPC_PORT: '0',
       WORKER_THREADS: '0',
       STATUS_LIST_BASE_URL: `${list.url.replace('//', '//user:secret@')}?token=secret`,
+      STATUS_LIST_ID: LIST_ID,
     });
     await eventually(async () => expect((await fetch(`${gate.url}/readyz`)).status).toBe(200));
   });

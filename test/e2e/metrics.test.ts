@@ -8,7 +8,7 @@ import { needs } from '../support/programs.js';
 import { startService } from '../support/service-in-process.js';
 import { metricOf, type RunningService } from '../support/service.js';
 import { ListServer } from '../revocation/list-server.js';
-import { credentialWith } from '../revocation/lists.js';
+import { credentialWith, LIST_ID } from '../revocation/lists.js';
 
 const TOKEN = 'a-token-of-16-letters';
 const scrape = async ({ url }: RunningService) => (await fetch(`${url}/metrics`)).text();
@@ -113,7 +113,11 @@ describe('the metrics', () => {
 it('shows whether the status list can be fetched', async () => {
   const list = await ListServer.start();
   list.serve('application/json', JSON.stringify(credentialWith([])));
-  const service = await startService({ STATUS_LIST_BASE_URL: list.url, STATUS_CACHE_TTL_SECS: '1' });
+  const service = await startService({
+    STATUS_LIST_BASE_URL: list.url,
+    STATUS_LIST_ID: LIST_ID,
+    STATUS_CACHE_TTL_SECS: '1',
+  });
   const isUp = async () => metricOf(await scrape(service), 'drs_dependency_up{dependency="status_list"}');
   try {
     await eventually(async () => expect(await isUp()).toBe(1));

@@ -136,6 +136,8 @@ describe('verdicts that an operator chooses', () => {
     await new Promise<void>((resolve) => list.listen(0, '127.0.0.1', resolve));
     const service = await startService({
       STATUS_LIST_BASE_URL: `http://127.0.0.1:${(list.address() as AddressInfo).port}/list`,
+      // This list has no name.
+      STATUS_LIST_ID: 'any',
       STATUS_CACHE_TTL_SECS: '1',
       DRS_ADMIN_TOKEN: 'token-1',
     });

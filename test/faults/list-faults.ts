@@ -1,6 +1,6 @@
 import type { ServerResponse, IncomingMessage } from 'node:http';
 import { ListServer } from '../revocation/list-server.js';
-import { credentialWith, newIssuer, toJwt } from '../revocation/lists.js';
+import { credentialWith, LIST_ID, newIssuer, toJwt } from '../revocation/lists.js';
 import type { Fault, Scene } from './fault.js';
 import { sleep } from './traffic.js';
 
@@ -41,6 +41,7 @@ const listFault = (name: string, misbehave: Misbehaviour): Fault => ({
     return {
       env: {
         STATUS_LIST_BASE_URL: server.url,
+        STATUS_LIST_ID: LIST_ID,
         STATUS_LIST_ISSUER: issuer.did,
         STATUS_CACHE_TTL_SECS: String(TTL_SECS),
         STATUS_FETCH_TIMEOUT_MS: '500',

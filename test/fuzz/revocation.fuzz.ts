@@ -40,7 +40,7 @@ const list: Target = {
   ],
   async run(text) {
     for (const form of ['credential', 'raw'] as const) {
-      const options = { form, nowMs: Date.UTC(2026, 0) };
+      const options = { form, id: 'any', nowMs: Date.UTC(2026, 0) };
       try {
         const { bits: found } = await readStatusList(Buffer.from(text), 'application/octet-stream', options);
         if (form === 'raw') {

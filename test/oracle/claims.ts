@@ -19,6 +19,8 @@ export interface Receipt {
   readonly consent: JsonObject | undefined;
   readonly stated: Stated;
   readonly statusIndex: number | undefined;
+  /** Whether it has a claim about its status that nobody reads. */
+  readonly hasOtherStatus: boolean;
 }
 
 /** What a root or an invocation says of a call: docs/spec/receipts.md, "What a call belongs to". */
@@ -105,6 +107,9 @@ export function readReceipt(text: string, index: number, humanRoot: boolean | un
     consent: consent?.kind === 'object' ? consent : undefined,
     stated,
     statusIndex: timeOf(statusIndex),
+    hasOtherStatus: ['status', 'credentialStatus', 'drs_status'].some(
+      (name) => optional(claims, name) !== undefined,
+    ),
   };
 }
 

@@ -245,15 +245,16 @@ const secondsOf = (time: string) => Date.parse(isDay(time) ? `${time}T00:00:00Z`
 
 /** Revocation. */
 function blockF(receipts: readonly Receipt[], { remote, local }: Revocation): string | undefined {
-  for (const { statusIndex, iss, aud, jwt } of receipts) {
+  for (const { statusIndex, hasOtherStatus, iss, aud, jwt } of receipts) {
     const list = remote instanceof Uint8Array ? remote : undefined;
     if (statusIndex !== undefined && list !== undefined && bitAt(list, statusIndex)) return 'RECEIPT_REVOKED';
     if (statusIndex !== undefined && local.has(statusIndex)) return 'RECEIPT_REVOKED';
     if (local.has(digestOf(jwt.text))) return 'RECEIPT_REVOKED';
     if (local.has(iss) || local.has(aud)) return 'KEY_REVOKED';
-    if (statusIndex === undefined) continue;
-    if (list !== undefined && statusIndex >= list.length * 8) return 'STATUS_INDEX_OUT_OF_RANGE';
-    if (remote === 'unavailable') return 'REVOCATION_CHECK_FAILED';
+    if (statusIndex !== undefined && list !== undefined && statusIndex >= list.length * 8)
+      return 'STATUS_INDEX_OUT_OF_RANGE';
+    if (statusIndex !== undefined && remote === 'unavailable') return 'REVOCATION_CHECK_FAILED';
+    if (hasOtherStatus) return 'UNKNOWN_STATUS';
   }
   return undefined;
 }

@@ -59,6 +59,8 @@ await once(server.listen(0, '127.0.0.1'), 'listening');
 const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
 const verifier = createVerifier({
   statusListBaseUrl: `http://127.0.0.1:${port}`,
+  // It has no name.
+  statusListId: 'any',
   statusFetchTimeoutMs: 10_000,
   workerThreads: 0,
 });

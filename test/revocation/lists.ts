@@ -38,17 +38,20 @@ interface Changes {
   readonly credentialSubject?: Record<string, unknown>;
 }
 
+/** The name of the lists here, wherever a test serves them. */
+export const LIST_ID = 'https://lists.example/1';
+
 /** A status list credential; `changes` replace its members, and those of its subject. */
 export function credentialWith(revoked: Iterable<number>, changes: Changes = {}): Record<string, unknown> {
   const { credentialSubject, ...rest } = changes;
   return {
     '@context': ['https://www.w3.org/ns/credentials/v2'],
-    id: 'https://lists.example/1',
+    id: LIST_ID,
     type: ['VerifiableCredential', 'BitstringStatusListCredential'],
     issuer: 'https://issuer.example',
     ...rest,
     credentialSubject: {
-      id: 'https://lists.example/1#list',
+      id: `${LIST_ID}#list`,
       type: 'BitstringStatusList',
       statusPurpose: 'revocation',
       encodedList: encode(bitsWith(revoked)),

@@ -59,7 +59,7 @@ test('a list is read by the verifier that pins its issuer, and can be taken up a
   for (const index of [2, 8, 3]) setRevoked(again, index);
   setRevoked(again, 3, false);
   const body = Buffer.from(await signStatusList(again, SIGNED));
-  const options = { form: 'credential', issuer: key.did, nowMs: Date.now() } as const;
+  const options = { form: 'credential', id, issuer: key.did, nowMs: Date.now() } as const;
   const { bits } = await readStatusList(body, 'application/vc+jwt', options);
   expect(bits).toHaveLength(128);
   const all = Array.from({ length: 1024 }, (_, index) => index);

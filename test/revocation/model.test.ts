@@ -7,7 +7,7 @@ import { openRevocation, type Revocation } from '../../src/revocation/index.js';
 import type { Target } from '../../src/revocation/entry.js';
 import { asked, digest } from './entries.js';
 import { ListServer } from './list-server.js';
-import { bitsWith, credentialWith, encode } from './lists.js';
+import { bitsWith, credentialWith, encode, LIST_ID } from './lists.js';
 import { Recorder } from './recorder.js';
 
 const START = Date.parse('2026-06-01T12:00:00Z');
@@ -46,7 +46,7 @@ type Command = fc.AsyncCommand<Model, Real>;
 function open({ recorder, server, storePath, clock }: Omit<Real, 'revocation'>): Promise<Revocation> {
   return openRevocation({
     storePath,
-    statusList: { url: server.url, ttlSecs: TTL, maxStaleSecs: MAX_STALE, maxWaitMs: 2_000 },
+    statusList: { url: server.url, id: LIST_ID, ttlSecs: TTL, maxStaleSecs: MAX_STALE, maxWaitMs: 2_000 },
     maxEntries: 1_000,
     log: recorder.log,
     observer: recorder,

@@ -10,7 +10,7 @@ import {
   type StatusListOptions,
 } from '../../src/revocation/index.js';
 import { ListServer } from './list-server.js';
-import { bitsWith, listWith, credentialWith, newIssuer, toJwt } from './lists.js';
+import { bitsWith, listWith, credentialWith, LIST_ID, newIssuer, toJwt } from './lists.js';
 import { asked } from './entries.js';
 import { Recorder } from './recorder.js';
 
@@ -40,7 +40,7 @@ async function open(
   list: Partial<StatusListOptions> | null = {},
   options: Partial<RevocationOptions> = {},
 ): Promise<Revocation> {
-  const defaults = { url: server.url, ttlSecs: 300, maxStaleSecs: 0, maxWaitMs: 2_000 };
+  const defaults = { url: server.url, id: LIST_ID, ttlSecs: 300, maxStaleSecs: 0, maxWaitMs: 2_000 };
   const revocation = await openRevocation({
     ...(list === null ? {} : { statusList: { ...defaults, ...list } }),
     ...{ log: recorder.log, observer: recorder, maxEntries: 10, now: () => now },
@@ -404,6 +404,35 @@ test('a list that ends before its TTL is fetched again before it ends', async ()
   now += 1;
   expect(askAtOnce(revocation)).toBe('revoked');
   expect(fetches).toHaveBeenCalledOnce();
+});
+
+test.each([
+  [40_000, 40_000],
+  // Never more rarely than the operator wants.
+  [86_400_000, 300_000],
+])('a list whose ttl is %d ms is kept for %d ms', async (ttl, kept) => {
+  server.serve(VC, JSON.stringify(credentialWith([7], { credentialSubject: { ttl } })));
+  const revocation = await openFetched();
+  const fetches = countFetches();
+  now += kept * 0.8 - 1;
+  expect(askAtOnce(revocation)).toBe('revoked');
+  expect(fetches).not.toHaveBeenCalled();
+  server.reset();
+  now += 1;
+  expect(askAtOnce(revocation)).toBe('revoked');
+  await recorder.fetched(2);
+  expect(fetches).toHaveBeenCalledOnce();
+  now += kept * 0.2;
+  expect(statusIn(revocation)).toBe('unavailable');
+});
+
+test('a list that should not be kept serves for a second, in which no other can be fetched', async () => {
+  server.serve(VC, JSON.stringify(credentialWith([7], { credentialSubject: { ttl: 0 } })));
+  const revocation = await openFetched();
+  now += 999;
+  expect(statusIn(revocation)).toBe('revoked');
+  now += 1;
+  expect(statusIn(revocation)).toBe('unavailable');
 });
 
 test('raw bits are taken over from a server that calls them bytes', async () => {

@@ -8,7 +8,7 @@ import { StatusListCache } from '../../src/revocation/lists/status-list-cache.js
 import { StatusListError } from '../../src/revocation/lists/status-list-error.js';
 import { unusedPort } from '../support/ports.mjs';
 import { ListServer } from './list-server.js';
-import { bitsWith, credentialWith, listWith } from './lists.js';
+import { bitsWith, credentialWith, LIST_ID, listWith } from './lists.js';
 import { Recorder } from './recorder.js';
 
 const MIB = 1024 * 1024;
@@ -32,7 +32,7 @@ beforeEach(async () => {
   recorder = new Recorder();
   now = Date.now();
   cache = new StatusListCache(
-    { url: server.url, ttlSecs: 1, maxStaleSecs: 300, maxWaitMs: 2_000 },
+    { url: server.url, id: LIST_ID, ttlSecs: 1, maxStaleSecs: 300, maxWaitMs: 2_000 },
     // Only the tests of slowness wait so long; on a busy machine, no other test must run into it.
     { log: recorder.log, observer: recorder, now: () => now, giveUpMs: 20_000 },
   );
@@ -272,7 +272,7 @@ describe('a server that is slow', () => {
     vi.useRealTimers();
     server.respond = (_, response) => respond(response);
     const hasty = new StatusListCache(
-      { url: server.url, ttlSecs: 300, maxStaleSecs: 0, maxWaitMs: 2_000 },
+      { url: server.url, id: LIST_ID, ttlSecs: 300, maxStaleSecs: 0, maxWaitMs: 2_000 },
       { log: recorder.log, observer: recorder, now: Date.now, giveUpMs: 250 },
     );
     hasty.start();

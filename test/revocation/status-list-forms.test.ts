@@ -19,10 +19,16 @@ const signed = (revoked: number[], changes = {}) =>
 const subject = (changes: object) => credentialWith([], { credentialSubject: { ...changes } });
 const base64url = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
 
-function read(type: string, body: unknown, pinned?: string, form: 'credential' | 'raw' = 'credential') {
+function read(
+  type: string,
+  body: unknown,
+  pinned?: string,
+  form: 'credential' | 'raw' = 'credential',
+  id = 'https://lists.example/1',
+) {
   const text = typeof body === 'string' ? body : JSON.stringify(body);
   const bytes = Buffer.isBuffer(body) ? body : Buffer.from(text);
-  return readStatusList(bytes, type, { form, issuer: pinned, nowMs: NOW });
+  return readStatusList(bytes, type, { form, id, issuer: pinned, nowMs: NOW });
 }
 
 async function revokedIn(type: string, body: unknown, pinned?: string, form?: 'raw'): Promise<number[]> {
@@ -224,6 +230,8 @@ describe('what is no status list, or not one to rely on', () => {
       validFrom(['2026-01-01T00:00:00Z']),
       'its validFrom is ["2026-01-01T00:00:00Z"], exp',
     ],
+    ['a ttl that is no time', subject({ ttl: '300' }), 'its credentialSubject.ttl is "300", expected milli'],
+    ['a ttl below 0', subject({ ttl: -1 }), 'its credentialSubject.ttl is -1, expected milliseconds'],
     ['many objects', `{"x":${objects}}`, 'it holds more than 16384 JSON objects'],
     [
       'many objects in a JWT',
@@ -281,6 +289,55 @@ describe('what is no status list, or not one to rely on', () => {
   });
 });
 
+describe('the name of a list', () => {
+  const readAs = (id: string, body: unknown) => read(VC, body, issuer.did, 'credential', id);
+  const OTHER = 'https://lists.example/2';
+
+  test('another list of the same issuer is refused, in each form', async () => {
+    for (const changes of [{ id: OTHER }, { id: undefined }, { id: 7 }]) {
+      const list = signed([], changes);
+      const says = `its id is ${changes.id === undefined ? 'missing' : JSON.stringify(changes.id)}, expected "https://lists.example/1", the name of the list: correct STATUS_LIST_ID; "any" is for mirrors`;
+      for (const form of [withProof(list, issuer), await toJwt(list, issuer)])
+        await refuses(readAs('https://lists.example/1', form), 'untrusted', says);
+    }
+    await refuses(read(VC, credentialWith([], { id: OTHER })), 'untrusted', 'its id is');
+    expect((await readAs('any', withProof(signed([], { id: OTHER }), issuer))).bits).toHaveLength(16_384);
+    expect((await readAs('any', await toJwt(signed([], { id: undefined }), issuer))).bits).toHaveLength(
+      16_384,
+    );
+  });
+
+  test('a JWT may say its name as sub, or name its subject there, and nothing else', async () => {
+    const id = 'https://lists.example/1';
+    for (const claims of [{ sub: id, id: undefined }, { sub: id }, { sub: `${id}#list` }])
+      expect((await readAs(id, await toJwt(signed([], claims), issuer))).bits).toHaveLength(16_384);
+    for (const claims of [
+      { sub: OTHER },
+      { sub: OTHER, id: undefined },
+      { sub: id, id: OTHER },
+      { sub: null },
+    ])
+      await refuses(
+        readAs(id, await toJwt(signed([], claims), issuer)),
+        'untrusted',
+        'expected "https://lis',
+      );
+  });
+
+  test('names are compared as URLs, without the credentials with which a list is fetched', async () => {
+    const list = withProof(signed([], { id: 'https://lists.example' }), issuer);
+    expect((await readAs('https://me:pw@LISTS.example:443/', list)).bits).toHaveLength(16_384);
+    await refuses(
+      readAs('https://lists.example/?key=secret', list),
+      'untrusted',
+      'expected "https://lists.example/", the',
+    );
+    const urn = withProof(signed([], { id: 'urn:list:1' }), issuer);
+    expect((await readAs('urn:list:1', urn)).bits).toHaveLength(16_384);
+    await refuses(readAs('urn:list:2', urn), 'untrusted', 'its id is "urn:list:1"');
+  });
+});
+
 describe('a pinned issuer', () => {
   const refused = (body: unknown, says = '') => refuses(read(VC, body, issuer.did), 'untrusted', says);
   const none = Buffer.from('{"alg":"none"}').toString('base64url');
@@ -303,6 +360,47 @@ describe('a pinned issuer', () => {
     const unknown = read(VC, signed([]), 'did:web:x');
     const says = 'the pinned issuer did:web:x is not a did:key of an Ed25519 key';
     await refuses(unknown, 'untrusted', says);
+  });
+
+  test('counts a proof within its own time, and of several the first that it can use', async () => {
+    const list = signed([3]);
+    const at = (changes: object) => withProof(list, issuer, { ...changes });
+    for (const [changes, says] of [
+      [
+        { expires: '2026-06-01T12:00:00Z' },
+        'its proof expires at "2026-06-01T12:00:00Z", expected a time with a zone that is still to come',
+      ],
+      [
+        { created: '2026-06-01T12:00:31Z' },
+        'its proof was created at "2026-06-01T12:00:31Z", expected a time with a zone that is not to',
+      ],
+      [{ expires: 'never' }, 'its proof expires at "never"'],
+      [{ created: 1 }, 'its proof was created at 1, expected'],
+    ] as const)
+      await refused(at(changes), says);
+    const good = { created: '2026-06-01T12:00:30Z', expires: '2026-06-01T12:00:00.001Z' };
+    expect(await revokedIn(VC, at(good), issuer.did)).toEqual([3]);
+    expect(await revokedIn(VC, at({ created: undefined }), issuer.did)).toEqual([3]);
+    const proofs = [
+      { cryptosuite: 'ecdsa-jcs-2019' },
+      { proofPurpose: 'authentication' },
+      { expires: '2026-01-02T00:00:00Z' },
+      good,
+    ].map((changes) => at(changes)['proof']);
+    expect(await revokedIn(VC, { ...list, proof: proofs }, issuer.did)).toEqual([3]);
+    // What decides is the first usable one, not any that verifies.
+    const forged = { ...(at({})['proof'] as object), proofValue: `z${base58.encode(Buffer.alloc(64, 1))}` };
+    await refused({ ...list, proof: [forged, ...proofs] }, 'its proof does not verify');
+  });
+
+  test('reads a context that is a text like a list of one', async () => {
+    const context = 'https://www.w3.org/ns/credentials/v2';
+    const list = signed([3], { '@context': context });
+    expect(await revokedIn(VC, withProof(list, issuer), issuer.did)).toEqual([3]);
+    const many = signed([3], { '@context': [context, 'https://lists.example/later'] });
+    // The proof names its contexts, and was made over the document with these alone.
+    const { proof } = withProof({ ...many, '@context': context }, issuer);
+    expect(await revokedIn(VC, { ...many, proof }, issuer.did)).toEqual([3]);
   });
 
   test('refuses what somebody else signed, whatever it claims', async () => {
@@ -413,7 +511,13 @@ test('the eddsa-jcs-2022 vector of W3C vc-di-eddsa verifies', async () => {
     verificationMethodOf: () => proof.verificationMethod,
   };
   const readIt = (given: object) =>
-    readStatusList(Buffer.from(JSON.stringify(given)), VC, { form: 'credential', issuer, keys, nowMs: NOW });
+    readStatusList(Buffer.from(JSON.stringify(given)), VC, {
+      form: 'credential',
+      id: 'any',
+      issuer,
+      keys,
+      nowMs: NOW,
+    });
   // It has no list, which is looked for when its proof has been verified.
   await refuses(readIt(document), 'malformed', 'its type is ["VerifiableCredential","AlumniCredential"]');
   await refuses(readIt({ ...document, name: 'Alumni credential' }), 'untrusted', 'its proof does not verify');

@@ -10,7 +10,7 @@ import { eventually } from '../support/eventually.js';
 import { startService } from '../support/service-in-process.js';
 import type { RunningService } from '../support/service.js';
 import { ListServer } from './list-server.js';
-import { listWith } from './lists.js';
+import { LIST_ID, listWith } from './lists.js';
 import { Recorder } from './recorder.js';
 
 // On real time, with a real server that fails as servers do.
@@ -38,7 +38,7 @@ async function open(list: {
   maxWaitMs?: number;
 }): Promise<Revocation> {
   revocation = await openRevocation({
-    statusList: { url: server.url, ttlSecs: 1, maxStaleSecs: 0, maxWaitMs: 2_000, ...list },
+    statusList: { url: server.url, id: LIST_ID, ttlSecs: 1, maxStaleSecs: 0, maxWaitMs: 2_000, ...list },
     maxEntries: 10,
     log: recorder.log,
     observer: recorder,
@@ -129,6 +129,7 @@ test('a verification without an index does not wait for a list that hangs', asyn
   ];
   const verifier = createVerifier({
     statusListBaseUrl: server.url,
+    statusListId: LIST_ID,
     statusFetchTimeoutMs: 10_000,
     workerThreads: 0,
   });
@@ -148,6 +149,7 @@ test('a verification without an index does not wait for a list that hangs', asyn
 test('a list that is down makes nobody unready who has had it, and ready again whoever has not', async () => {
   const env = {
     STATUS_LIST_BASE_URL: server.url,
+    STATUS_LIST_ID: LIST_ID,
     STATUS_CACHE_TTL_SECS: '1',
     STATUS_FETCH_TIMEOUT_MS: '100',
   };

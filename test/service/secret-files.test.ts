@@ -65,7 +65,11 @@ it('refuses an issuer without a list or of raw bits, and an admin address withou
   expect(
     problemsOf({ STATUS_LIST_ISSUER: issuer, STATUS_LIST_BASE_URL: url, STATUS_LIST_FORM: 'raw' }),
   ).toEqual([expect.stringMatching(/^STATUS_LIST_ISSUER is set and STATUS_LIST_FORM is "raw", a list that/)]);
-  expect(problemsOf({ STATUS_LIST_BASE_URL: url, STATUS_LIST_FORM: 'raw' })).toEqual([]);
+  const raw = { STATUS_LIST_BASE_URL: url, STATUS_LIST_FORM: 'raw' };
+  for (const more of [{}, { STATUS_LIST_ID: 'any' }]) expect(problemsOf({ ...raw, ...more })).toEqual([]);
+  expect(problemsOf({ ...raw, STATUS_LIST_ID: url })).toEqual([
+    'STATUS_LIST_ID is set and STATUS_LIST_FORM is "raw", a list without a name: unset one of them',
+  ]);
   expect(problemsOf({ ADMIN_ON_METRICS_ADDR: '1' })).toEqual([
     expect.stringMatching(/^ADMIN_ON_METRICS_ADDR is set/),
   ]);

@@ -717,6 +717,28 @@ export const REFUSED: readonly RefusedCase[] = [
     revoked: [2 ** 53 - 1],
     says: /Receipt 2/,
   },
+  ...refused('F', 'UNKNOWN_STATUS', {
+    'a status list of the IETF': [
+      withClaims(0, { status: { status_list: { idx: 7, uri: 'https://lists.example/1' } } }),
+      /Receipt 0: it has the claim "status", which nobody here reads, expected drs_status_list_index or no claim about its status/,
+    ],
+    'a status of the W3C': [
+      withClaims(1, { credentialStatus: { type: 'BitstringStatusListEntry', statusListIndex: '7' } }),
+      /Receipt 1: it has the claim "credentialStatus"/,
+    ],
+    'a status list of its own beside an index': [
+      withClaims(2, { drs_status: '', drs_status_list_index: 8 }),
+      /Receipt 2: it has the claim "drs_status"/,
+    ],
+  }),
+  {
+    name: 'a revoked receipt whose status nobody reads',
+    code: 'RECEIPT_REVOKED',
+    block: 'F',
+    bundle: withClaims(1, { status: true, drs_status_list_index: 7 }),
+    revoked: [7],
+    says: /Receipt 1: status list index 7 /,
+  },
   // Far below the root, receipts are checked as those next to it.
   ...[4, 15].flatMap((at) =>
     (

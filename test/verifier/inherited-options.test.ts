@@ -69,7 +69,7 @@ const quietly = { onError: () => undefined };
 const DOORS: Record<string, readonly [names: string, run: () => unknown]> = {
   createVerifier: [
     `maxChainDepth clockSkewSecs serverIdentity trustedRoots trustedRootsFile requireBinding workerThreads receiptCacheBytes
-     revocationStore revocationStorePath revocationMaxEntries revocationMinReplicas statusListBaseUrl statusCacheTtlSecs
+     revocationStore revocationStorePath revocationMaxEntries revocationMinReplicas statusListBaseUrl statusListId statusCacheTtlSecs
      statusMaxStaleSecs statusFetchTimeoutMs statusListIssuer replayProtection replayWindowSecs replayMaxEntries redisUrl redisTimeoutMs`,
     async () => {
       const made = verifierOf({});

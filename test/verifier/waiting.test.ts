@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createVerifier } from '../../src/index.js';
 import { invoke, makeChain, NOW } from '../support/chain.js';
 import { ListServer } from '../revocation/list-server.js';
-import { listWith } from '../revocation/lists.js';
+import { LIST_ID, listWith } from '../revocation/lists.js';
 
 let server: ListServer;
 beforeEach(async () => {
@@ -31,6 +31,7 @@ describe('a verification that waits for the status list', () => {
     });
     const verifier = createVerifier({
       statusListBaseUrl: server.url,
+      statusListId: LIST_ID,
       statusFetchTimeoutMs: 10_000,
       replayProtection: 'memory',
       workerThreads: 0,

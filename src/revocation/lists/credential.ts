@@ -20,6 +20,10 @@ export interface Validity {
 export interface StatusListCredential extends Validity {
   /** `issuer`, or its `id`. */
   readonly issuer: string;
+  /** What it says that it is: `id`, that of its subject, and the `sub` of a JWT. */
+  readonly names: { readonly [member in 'id' | 'subject' | 'sub']?: JsonValue | undefined };
+  /** How long it may be kept, in milliseconds; `Infinity` if it does not say. */
+  readonly ttlMs: number;
   /** The bits as GZIP data, which nobody has unpacked. */
   readonly packed: Uint8Array;
 }
@@ -49,8 +53,13 @@ export function readCredential(credential: JsonObject): StatusListCredential {
   const size = subject['statusSize'] ?? 1;
   if (size !== 1)
     throw new StatusListError('wrong_purpose', `its statusSize is ${show(size)}, expected 1 bit an entry`);
+  const ttlMs = subject['ttl'] ?? Infinity;
+  if (typeof ttlMs !== 'number' || ttlMs < 0)
+    throw malformed(`its credentialSubject.ttl is ${show(ttlMs)}, expected milliseconds`);
   return {
     issuer: readIssuer(credential['issuer']),
+    names: { id: credential['id'], subject: subject['id'] },
+    ttlMs,
     packed: readEncodedList(subject['encodedList']),
     validFromMs: dateTime(credential, 'validFrom', -Infinity),
     validUntilMs: dateTime(credential, 'validUntil', Infinity),
@@ -80,6 +89,7 @@ export function narrowByClaims(credential: StatusListCredential, claims: JsonObj
     );
   return {
     ...credential,
+    names: { ...credential.names, sub: claims['sub'] },
     validFromMs: Math.max(credential.validFromMs, numericDate(claims, 'nbf', -Infinity)),
     validUntilMs: Math.min(credential.validUntilMs, numericDate(claims, 'exp', Infinity)),
   };
@@ -97,12 +107,16 @@ function names(value: JsonValue | undefined, name: string): boolean {
 }
 
 function dateTime(credential: JsonObject, member: string, absent: number): number {
-  const value = credential[member];
-  if (value === undefined) return absent;
-  const time = typeof value === 'string' && DATE_TIME.test(value) ? Date.parse(value) : Number.NaN;
+  const time = parseDateTime(credential[member], absent);
   if (Number.isNaN(time))
-    throw malformed(`its ${member} is ${show(value)}, expected an ISO 8601 time with a zone`);
+    throw malformed(`its ${member} is ${show(credential[member])}, expected an ISO 8601 time with a zone`);
   return time;
+}
+
+/** An xsd:dateTime in Unix milliseconds; `NaN` if it is none, or has no zone. */
+export function parseDateTime(value: JsonValue | undefined, absent: number): number {
+  if (value === undefined) return absent;
+  return typeof value === 'string' && DATE_TIME.test(value) ? Date.parse(value) : Number.NaN;
 }
 
 function numericDate(claims: JsonObject, claim: string, absent: number): number {

@@ -12,14 +12,24 @@ import { parseCompactJwt } from '../../protocol/jwt.js';
 import { DEFAULT_KEYS, type KeyResolver } from '../../protocol/key-resolver.js';
 import { decodeUtf8 } from '#platform';
 import { verifyEd25519 } from '../../signatures/in-thread.js';
-import { narrowByClaims, readCredential, type StatusListCredential, type Validity } from './credential.js';
+import {
+  narrowByClaims,
+  parseDateTime,
+  readCredential,
+  type StatusListCredential,
+  type Validity,
+} from './credential.js';
 import { unpackBits } from './bitstring.js';
 import { StatusListError } from './status-list-error.js';
+import { show } from '../../verify/codes.js';
 import { CLOCKS } from '../../verify/parts.js';
+import { printableUrl } from '../printable-url.js';
 
 /** A status list, unpacked and checked. */
 export interface StatusList extends Validity {
   readonly bits: Buffer;
+  /** How long it may be kept, in milliseconds; `Infinity` if it does not say. */
+  readonly ttlMs: number;
 }
 
 /** What a list must be: a credential, which says so itself, or bits, of which any bytes could be some. */
@@ -36,6 +46,8 @@ interface ListIssuer {
 /** Options for reading a list. */
 interface ReadOptions {
   readonly form: ListForm;
+  /** The name that a credential must have, a URL as a rule; `any` for a mirror, or a list without a name. */
+  readonly id: string;
   /** The DID that must have signed it, and resolves as of now. */
   readonly issuer?: string | undefined;
   readonly keys?: KeyResolver | undefined;
@@ -60,31 +72,33 @@ const RAW_TYPES = ['application/octet-stream', 'binary/octet-stream'];
  *   call every file `application/octet-stream`
  * @throws {@link StatusListError} if it is not a list, or cannot be trusted
  * @see W3C Bitstring Status List §3.2
- * @example const { bits } = await readStatusList(body, 'application/vc+jwt', { form: 'credential', issuer, keys, nowMs });
+ * @example const { bits } = await readStatusList(body, 'application/vc+jwt', { form: 'credential', id, issuer, nowMs });
  */
 export async function readStatusList(
   body: Buffer,
   contentType: string,
-  { form, issuer: did, keys = DEFAULT_KEYS, nowMs, clockSkewSecs = CLOCKS.clockSkewSecs }: ReadOptions,
+  { form, id, issuer: did, keys = DEFAULT_KEYS, nowMs, clockSkewSecs = CLOCKS.clockSkewSecs }: ReadOptions,
 ): Promise<StatusList> {
+  const skewMs = clockSkewSecs * 1000;
   const issuer = did === undefined ? undefined : resolveIssuer(did, keys);
   const start = startOf(body);
   if (form === 'raw') {
     if (issuer !== undefined) throw unsigned('it is a raw bitstring', issuer);
     assertRaw(start, contentType);
-    return toStatusList(body, { validFromMs: -Infinity, validUntilMs: Infinity });
+    return toStatusList(body, { validFromMs: -Infinity, validUntilMs: Infinity, ttlMs: Infinity });
   }
   const isJwt = JWT_START.test(start);
   if (!isJwt && !start.startsWith('{'))
     throw malformed(
       `it begins with ${JSON.stringify(start)}, expected a credential: a JWT ("ey…") or a JSON object ("{…"); raw bits are read only with STATUS_LIST_FORM=raw`,
     );
-  const credential = isJwt ? readJwt(body, issuer) : readJson(body, issuer);
+  const credential = isJwt ? readJwt(body, issuer) : readJson(body, issuer, nowMs, skewMs);
   if (issuer !== undefined && credential.issuer !== issuer.did)
     throw untrusted(
       `its issuer is ${JSON.stringify(credential.issuer.slice(0, 80))}, expected ${issuer.did}`,
     );
-  assertValidAt(nowMs, clockSkewSecs * 1000, credential);
+  if (id !== 'any') assertNamed(id, credential);
+  assertValidAt(nowMs, skewMs, credential);
   return toStatusList(await unpackBits(credential.packed), credential);
 }
 
@@ -92,6 +106,26 @@ function resolveIssuer(did: string, keys: KeyResolver): ListIssuer {
   const publicKey = keys.publicKeyOf(did);
   if (publicKey === null) throw untrusted(`the pinned issuer ${did} is not ${keys.expected}`);
   return { did, publicKey: Buffer.from(publicKey), verificationMethod: keys.verificationMethodOf(did) };
+}
+
+/** Refuses another list, also of the same issuer: it says of other receipts that they are not revoked. */
+function assertNamed(expected: string, { names: { id, subject, sub } }: StatusListCredential): void {
+  // A JWT may name the subject of its credential there. See W3C vc-jose-cose §3.1.3.
+  const own = sub === undefined || sub === subject ? [id] : [id ?? sub, sub];
+  const other = own.findIndex((name) => typeof name !== 'string' || urlOf(name) !== urlOf(expected));
+  if (other === -1) return;
+  throw untrusted(
+    `its ${other === 0 ? 'id' : 'sub claim'} is ${show(own[other])}, expected ${show(printableUrl(urlOf(expected)))}, ` +
+      'the name of the list: correct STATUS_LIST_ID; "any" is for mirrors',
+  );
+}
+
+/** A name as lists are compared by it: without the credentials with which one is fetched. */
+function urlOf(name: string): string {
+  if (!URL.canParse(name)) return name;
+  const url = new URL(name);
+  url.username = url.password = '';
+  return url.href;
 }
 
 /** What a body begins with, behind a byte order mark and white space. Each character is a byte. */
@@ -113,13 +147,18 @@ function assertRaw(start: string, contentType: string): void {
     );
 }
 
-function readJson(body: Buffer, issuer: ListIssuer | undefined): StatusListCredential {
+function readJson(
+  body: Buffer,
+  issuer: ListIssuer | undefined,
+  nowMs: number,
+  skewMs: number,
+): StatusListCredential {
   const text = decodeUtf8(body);
   if (text === null) throw malformed('it is not UTF-8');
   const { value: document, defect } = parseStrictJson(text);
   if (defect) throw malformed(`it is not strict JSON: ${defect.message}`);
   if (!isJsonObject(document)) throw malformed('it is not a JSON object');
-  if (issuer !== undefined) assertProofBy(issuer, document);
+  if (issuer !== undefined) assertProofBy(issuer, document, nowMs, skewMs);
   return readCredential(document);
 }
 
@@ -139,28 +178,47 @@ function readJwt(body: Buffer, issuer: ListIssuer | undefined): StatusListCreden
 }
 
 /**
- * Verifies the `eddsa-jcs-2022` proof of a document. If there are several, the first one by the pinned issuer decides.
+ * Verifies the `eddsa-jcs-2022` proof of a document. If there are several, the first usable one by the pinned issuer decides.
  *
  * @see W3C vc-di-eddsa §3.3 (eddsa-jcs-2022)
  */
-function assertProofBy(issuer: ListIssuer, { proof: proofs, ...unsecured }: JsonObject): void {
-  const proof = (Array.isArray(proofs) ? proofs : [proofs])
-    .filter(isJsonObject)
-    .find((one) => one['verificationMethod'] === issuer.verificationMethod);
-  if (proof === undefined) throw unsigned('it has no proof by that issuer', issuer);
-  const defect = findProofDefect(unsecured, proof, issuer.publicKey);
-  if (defect !== null) throw untrusted(`${defect} (issuer ${issuer.did})`);
+function assertProofBy(
+  issuer: ListIssuer,
+  { proof: proofs, ...unsecured }: JsonObject,
+  nowMs: number,
+  skewMs: number,
+): void {
+  const own = [proofs]
+    .flat()
+    .filter((one) => isJsonObject(one))
+    .filter((one) => one['verificationMethod'] === issuer.verificationMethod);
+  const defects = own.map((one) => findProofDefect(one, nowMs, skewMs));
+  const usable = own[defects.indexOf(null)];
+  if (usable === undefined && defects.length === 0) throw unsigned('it has no proof by that issuer', issuer);
+  const defect = usable === undefined ? defects[0] : findForgery(unsecured, usable, issuer.publicKey);
+  if (defect) throw untrusted(`${defect} (issuer ${issuer.did})`);
 }
 
 // 64 bytes have at most 88 base58 digits. Longer texts cannot be a signature.
 const MAX_PROOF_VALUE_LENGTH = 1 + 88;
 
-function findProofDefect(unsecured: JsonObject, proof: JsonObject, publicKey: Buffer): string | null {
-  const { proofValue, ...config } = proof;
-  const { type, cryptosuite, proofPurpose, '@context': context } = config;
+/** Why a proof vouches for nothing, whatever it was made over. @see W3C vc-data-integrity §2.1 */
+function findProofDefect(proof: JsonObject, nowMs: number, skewMs: number): string | null {
+  const { type, cryptosuite, proofPurpose, created, expires } = proof;
   if (proofPurpose !== 'assertionMethod') return 'the proofPurpose of its proof is not "assertionMethod"';
   if (type !== 'DataIntegrityProof' || cryptosuite !== 'eddsa-jcs-2022')
     return `its proof is ${name(type)} with ${name(cryptosuite)}, expected DataIntegrityProof with eddsa-jcs-2022`;
+  // Neither is true of what is no time.
+  if (!(parseDateTime(created, -Infinity) <= nowMs + skewMs))
+    return `its proof was created at ${show(created)}, expected a time with a zone that is not to come`;
+  if (!(parseDateTime(expires, Infinity) > nowMs))
+    return `its proof expires at ${show(expires)}, expected a time with a zone that is still to come`;
+  return null;
+}
+
+function findForgery(unsecured: JsonObject, proof: JsonObject, publicKey: Buffer): string | null {
+  const { proofValue, ...config } = proof;
+  const { '@context': context } = config;
   const signature = decodeProofValue(proofValue);
   if (signature === null) return 'its proofValue is not "z" and base58btc';
   if (context !== undefined && !startsWith(unsecured['@context'], context))
@@ -177,10 +235,11 @@ function decodeProofValue(value: JsonValue | undefined): Buffer | null {
   return bytes && Buffer.from(bytes);
 }
 
+/** Whether a `@context` begins with another one. A text is a list of one (JSON-LD 1.1 §4.1). */
 function startsWith(whole: JsonValue | undefined, start: JsonValue): boolean {
   if (whole === undefined) return false;
-  if (!Array.isArray(whole) || !Array.isArray(start)) return equalsByJcs(whole, start);
-  return equalsByJcs(whole.slice(0, start.length), start);
+  const parts = [start].flat();
+  return equalsByJcs([whole].flat().slice(0, parts.length), parts);
 }
 
 const sha256 = (text: string) => createHash('sha256').update(text).digest();
@@ -196,9 +255,12 @@ function assertValidAt(nowMs: number, skewMs: number, { validFromMs, validUntilM
   throw new StatusListError('out_of_validity', `${defect}; the clock here says ${isoTime(nowMs)}`);
 }
 
-function toStatusList(bits: Buffer, { validFromMs, validUntilMs }: Validity): StatusList {
+function toStatusList(
+  bits: Buffer,
+  { validFromMs, validUntilMs, ttlMs }: Omit<StatusList, 'bits'>,
+): StatusList {
   if (bits.length === 0) throw malformed('it has no entries');
-  return { bits, validFromMs, validUntilMs };
+  return { bits, validFromMs, validUntilMs, ttlMs };
 }
 
 const unsigned = (found: string, { did }: ListIssuer) =>

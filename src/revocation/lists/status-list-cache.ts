@@ -11,6 +11,8 @@ import { StatusListError, type FetchOutcome } from './status-list-error.js';
 export interface StatusListOptions {
   /** `http:` or `https:`. Unless an issuer is pinned, whoever controls the answer decides what is revoked. */
   readonly url: string;
+  /** The name that the list must have: {@link url} by default, `any` for whatever comes. */
+  readonly id?: string | undefined;
   /** Seconds for which a copy is used without a fetch, at least 1. */
   readonly ttlSecs: number;
   /** Seconds after `ttlSecs` for which the copy is still used while fetches are tried; 0 fails closed at once. */
@@ -166,7 +168,8 @@ export class StatusListCache {
     const { fetchedAt, list } = this.#copy;
     if (now < fetchedAt || now >= list.validUntilMs) return 'unusable';
     const age = now - fetchedAt;
-    const ttlMs = ttlSecs * 1000;
+    // The list may want to be fetched more often, though never twice in a second.
+    const ttlMs = Math.min(ttlSecs * 1000, Math.max(list.ttlMs, MIN_GAP_MS));
     if (age >= ttlMs) return age < ttlMs + maxStaleSecs * 1000 ? 'stale' : 'unusable';
     const lifetime = Math.min(ttlMs, list.validUntilMs - fetchedAt);
     return age >= lifetime * REFRESH_AT ? 'refresh_due' : 'fresh';
@@ -238,8 +241,8 @@ export class StatusListCache {
       return 'not_modified';
     }
     const { body, contentType, etag } = fetched;
-    const { form = 'credential', issuer, clockSkewSecs } = this.#options;
-    const options = { form, issuer, nowMs: this.#deps.now(), clockSkewSecs };
+    const { form = 'credential', url, id = url, issuer, clockSkewSecs } = this.#options;
+    const options = { form, id, issuer, nowMs: this.#deps.now(), clockSkewSecs };
     const list = await readStatusList(body, contentType, options);
     if (copy !== null && issuer !== undefined) assertNotOlder(list, copy.list);
     this.#lastTime = this.#deps.now();

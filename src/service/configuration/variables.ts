@@ -164,6 +164,8 @@ export const SECTIONS = {
       says: 'Accept only lists that this did:key signed.' },
     statusListForm: { ...VERIFIER_OPTIONS.statusListForm, needs: 'statusListBaseUrl',
       says: '[What the list is](spec/revocation.md#forms). Any bytes can be read as `raw` bits, and no issuer can sign them.' },
+    statusListId: { ...VERIFIER_OPTIONS.statusListId, restrictsTrust: true, needs: 'statusListBaseUrl', defaultWords: 'the URL of the list',
+      says: 'The `id` that [the list](spec/revocation.md#forms) must have. `any`: any or none, for mirrors: also another list of the same issuer.' },
     statusCacheTtlSecs: { ...VERIFIER_OPTIONS.statusCacheTtlSecs, needs: 'statusListBaseUrl',
       says: 'Seconds for which a fetched list is used, and a revocation in it may go unnoticed.' },
     statusMaxStaleSecs: { ...VERIFIER_OPTIONS.statusMaxStaleSecs, needs: 'statusListBaseUrl',

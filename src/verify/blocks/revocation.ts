@@ -7,10 +7,10 @@ import type { Chain, Receipt } from '../receipt.js';
  * is asked first, then the local store.
  */
 export function checkRevocation(chain: Chain, view: RevocationView): Failure | null {
-  const { receipts, isRevocable, clearOf } = chain;
+  const { receipts, isRevocable, hasUnreadStatus, clearOf } = chain;
   const { names } = view;
   const asksNames = names !== null && names !== clearOf;
-  if (!isRevocable && !asksNames) return null;
+  if (!isRevocable && !hasUnreadStatus && !asksNames) return null;
   for (let subject = 0; subject < receipts.length; subject++) {
     const receipt = receipts[subject] as Receipt;
     const unlisted = isRevocable ? checkIndex(receipt, subject, view) : null;
@@ -18,7 +18,8 @@ export function checkRevocation(chain: Chain, view: RevocationView): Failure | n
     const failure =
       (unlisted?.code === 'RECEIPT_REVOKED' ? unlisted : null) ??
       (asksNames ? checkNames(receipt, subject, view) : null) ??
-      unlisted;
+      unlisted ??
+      checkUnread(receipt, subject);
     if (failure !== null) return failure;
   }
   if (asksNames) chain.clearOf = names;
@@ -55,6 +56,13 @@ function checkIndex({ claims }: Receipt, subject: number, view: RevocationView):
     default:
       return null;
   }
+}
+
+/** Whoever put a status into a receipt thinks that it can be revoked by it. */
+function checkUnread({ claims }: Receipt, subject: number): Failure | null {
+  if (claims.unread_status === null) return null;
+  const expected = 'drs_status_list_index or no claim about its status';
+  return new Failure('UNKNOWN_STATUS', { subject, claimed: claims.unread_status, expected });
 }
 
 /** Block B has compared each `iss` with the `aud` before it, so only the root's is looked up. */

@@ -18,6 +18,7 @@ import {
 const RECEIPT_CLAIMS = [
   ...['aud', 'cmd', 'drs_consent', 'drs_root_type', 'drs_status_list_index', 'drs_type', 'drs_v'],
   ...['exp', 'iat', 'iss', 'jti', 'nbf', 'policy', 'prev_dr_hash', 'sub'],
+  ...['status', 'credentialStatus', 'drs_status'],
 ];
 const CALL_CLAIMS = [
   ...['args', 'cmd', 'dr_chain', 'drs_type', 'drs_v', 'iat', 'iss', 'jti', 'sub', 'tool_server'],
