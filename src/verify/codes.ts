@@ -251,7 +251,7 @@ export const CATALOGUE = [
   {
     block: 'F',
     code: 'UNKNOWN_STATUS',
-    message: '{subject}: it has the claim {claimed}, which nobody here reads, expected {expected}',
+    message: '{subject}: {member} is a status that nobody here reads, expected {expected}',
     suggestion:
       'Issue without this claim: with an index of the list that this verifier reads, or revoke by receipt or key.',
   },

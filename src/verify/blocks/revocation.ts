@@ -62,7 +62,7 @@ function checkIndex({ claims }: Receipt, subject: number, view: RevocationView):
 function checkUnread({ claims }: Receipt, subject: number): Failure | null {
   if (claims.unread_status === null) return null;
   const expected = 'drs_status_list_index or no claim about its status';
-  return new Failure('UNKNOWN_STATUS', { subject, claimed: claims.unread_status, expected });
+  return new Failure('UNKNOWN_STATUS', { subject, member: claims.unread_status, expected });
 }
 
 /** Block B has compared each `iss` with the `aud` before it, so only the root's is looked up. */
