@@ -52,7 +52,7 @@ export interface JudgedChain {
   readonly root: RootDescription;
   readonly invocation: Pick<
     InvocationClaims,
-    'iss' | 'jti' | 'iat' | 'cmd' | 'args' | 'tool_server' | keyof StatedClaims
+    'iss' | 'sub' | 'jti' | 'iat' | 'cmd' | 'args' | 'tool_server' | keyof StatedClaims
   >;
   /** The limits that are to be counted for the call. */
   readonly limits: readonly CountedLimits[];

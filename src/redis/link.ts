@@ -25,6 +25,18 @@ export function faultOf(error: unknown): RedisFault {
   return reasonOf(error).startsWith('OOM') ? 'full' : 'away';
 }
 
+/** What a Redis says of itself, as far as it tells what it may have lost; `-` and 0 where it does not. */
+export interface RedisFacts {
+  readonly runId: string;
+  readonly replId: string;
+  /** Of the primary that it was a replica of; zeros for none. */
+  readonly replId2: string;
+  /** How many keys it has evicted. */
+  readonly evicted: number;
+  /** Whether it had settings with which it evicts, since this was last asked. */
+  readonly hasForgotten: boolean;
+}
+
 /** What a store needs of its Redis. */
 export interface RedisLinkOptions {
   /** In the form of `REDIS_URL`. */
@@ -34,7 +46,7 @@ export interface RedisLinkOptions {
   /** Whether what it has must survive a restart of Redis by itself: then what else to set than `appendonly yes`. */
   readonly needsFile: false | string;
   /** Writes something at each look: a Redis that has become a replica, or cannot write its disk, still answers. */
-  readonly write: (connection: RedisConnection, runId: string) => Promise<unknown>;
+  readonly write: (connection: RedisConnection, facts: RedisFacts) => Promise<unknown>;
   /** How long a command of a call may take, in milliseconds; left out, as long as a look. */
   readonly callMs?: number | undefined;
   /** Milliseconds between two looks, ± a quarter; default 4,000. A look takes 5 s at most. */
@@ -65,6 +77,7 @@ export class RedisLink {
   readonly #options: RedisLinkOptions;
   #reported: RedisFault | null = null;
   #tellsSettings = true;
+  #hasForgotten = false;
   #hasEnded = false;
   #pausing = new AbortController();
 
@@ -153,6 +166,7 @@ export class RedisLink {
       infos.map((info) => new RegExp(`^${name}:(\\S+)`, 'm').exec(info ?? '')?.[1]);
     const policies = valuesOf('maxmemory_policy');
     const evicting = policies.find((policy) => policy !== undefined && policy !== 'noeviction');
+    this.#hasForgotten ||= evicting !== undefined;
     if (evicting !== undefined)
       throw new ForgetfulError(
         `${this.place} has the maxmemory-policy ${evicting}, expected noeviction: it may forget ${keeps}; ` +
@@ -179,8 +193,19 @@ export class RedisLink {
     // Of a cluster, this would ask one node.
     if (connection.isCluster) return;
     this.replicas = Number(valuesOf('connected_slaves')[0]);
-    const writeWithin = (ms: number) => rejectAfter(ms, write(connection, valuesOf('run_id')[0] ?? '-'));
+    const said = (name: string) => valuesOf(name)[0] ?? '-';
+    const writeWithin = (ms: number) => {
+      const facts = {
+        runId: said('run_id'),
+        replId: said('master_replid'),
+        replId2: said('master_replid2'),
+        evicted: Number(valuesOf('evicted_keys')[0] ?? 0),
+        hasForgotten: this.#hasForgotten,
+      };
+      return rejectAfter(ms, write(connection, facts));
+    };
     await writeWithin(CONNECT_TIMEOUT_MS);
+    this.#hasForgotten = false;
     // One that is back, but answers too late for calls, would be given up and used in turn.
     for (let probe = 0; this.error !== null && probe < PROBES; probe++) await writeWithin(callMs);
   }

@@ -102,7 +102,9 @@ const EXCUSES: Record<UnreadyReason, Configuration['readyWithout']> = {
   replay_store_unreachable: ['replay'],
   replay_store_evicts: ['replay'],
   replay_store_full: ['replay'],
+  replay_store_clock: ['replay'],
   gate_replay_store_unreachable: ['replay'],
   gate_replay_store_evicts: ['replay'],
   gate_replay_store_full: ['replay'],
+  gate_replay_store_clock: ['replay'],
 };

@@ -52,9 +52,15 @@ export class FileReplayStore extends MemoryStore {
     return store;
   }
 
-  override use(key: string, now: number, ttlSecs: number, charge: Charge | null): Promise<Use> {
+  override use(
+    key: string,
+    now: number,
+    ttlSecs: number,
+    charge: Charge | null,
+    root?: string,
+  ): Promise<Use> {
     return (this.#journal as Journal).decide(async (changes) => {
-      const use = await super.use(key, now, ttlSecs, charge);
+      const use = await super.use(key, now, ttlSecs, charge, root);
       const { limits, costMicroUsd } = charge ?? { limits: [], costMicroUsd: 0 };
       const parts = limits.map(({ receipt, maxTotalMicroUsd }) => ({
         receipt,
@@ -114,7 +120,7 @@ export class FileReplayStore extends MemoryStore {
         const state = used === undefined ? 'refunded' : 'used';
         const known = this.entries.get(key);
         if (known !== undefined) known.state = state;
-        else if (end > now) this.record(key, end, state);
+        else if (end > now) this.record(key, end, state, '');
         return true;
       }
       case 'receipt,calls,micro_usd,end':

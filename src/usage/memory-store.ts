@@ -13,9 +13,17 @@ import {
   type Use,
 } from './usage-store.js';
 
+/** A root principal with invocations on record. */
+interface Holder {
+  /** Its DID; empty for those of which it is not known. */
+  readonly root: string;
+  held: number;
+}
+
 /** An invocation on record. */
 export interface Entry {
   readonly key: string;
+  readonly holder: Holder;
   /** Unix seconds. From then on the entry may be forgotten. */
   readonly end: number;
   /** `refunded`: its charge was given back. `undone`: it was not used after all, and can be. */
@@ -31,8 +39,9 @@ const INVOCATIONS_PER_COUNTER = 4;
 
 const OPTIONS = {
   /**
-   * Maximum number of invocations on record, about 300 bytes each. You need calls per second × (window + 60 s). When
-   * the store is full of live entries, calls are refused; no live entry is forgotten. Default 1,000,000.
+   * Maximum number of invocations on record, about 300 bytes each. You need twice calls per second × (window + 60 s): calls of
+   * one root principal may hold as many as are free, so at most half. What is more is refused; no live entry is
+   * forgotten. Default 1,000,000.
    *
    * For each four of them one receipt with `max_calls` or `max_total_cost_usd` can be counted, which takes about 350 bytes.
    * When there is no place for another, calls under receipts that are not counted yet are refused.
@@ -66,6 +75,9 @@ export class MemoryStore implements ReplayStore {
   protected readonly usages: Counters;
   readonly #log: ReplayLog | undefined;
   protected readonly entries = new Map<string, Entry>();
+  readonly #holders = new Map<string, Holder>();
+  /** When the newest of the entries that were dropped was used: where the clock goes back, they may be fresh again. */
+  lostAt = 0;
   // In the order of expiry, since all entries live equally long. A list, because finding the oldest member of a Map
   // takes longer and longer as members before it are deleted.
   #oldest: Entry | null = null;
@@ -94,16 +106,14 @@ export class MemoryStore implements ReplayStore {
 
   // Nothing in it waits: no call comes between the checks and the record.
   // eslint-disable-next-line typescript/require-await -- an error must become a rejection
-  async use(key: string, now: number, ttlSecs: number, charge: Charge | null): Promise<Use> {
-    this.#evict(now);
+  async use(key: string, now: number, ttlSecs: number, charge: Charge | null, root = ''): Promise<Use> {
+    this.#evict(now, ttlSecs);
     const known = this.entries.get(key);
     if (known !== undefined && known.state !== 'undone') return REPLAYED;
-    if (known === undefined && this.entries.size >= this.capacity) {
-      throw new ReplayStoreError(`it is full: ${this.capacity} invocations are on record`);
-    }
+    if (known === undefined) this.#checkRoom(root);
     const use = charge === null ? NEW : this.usages.charge(charge, now);
     if (use.kind !== 'new') return use;
-    if (known === undefined) this.record(key, now + ttlSecs, 'used');
+    if (known === undefined) this.record(key, now + ttlSecs, 'used', root);
     // It lives long enough: an invocation stays fresh no longer than after its first use.
     else known.state = 'used';
     return use;
@@ -128,13 +138,27 @@ export class MemoryStore implements ReplayStore {
     return Promise.resolve();
   }
 
-  protected record(key: string, end: number, state: Entry['state']): void {
-    const entry: Entry = { key, end, state, next: null };
+  protected record(key: string, end: number, state: Entry['state'], root: string): void {
+    let holder = this.#holders.get(root);
+    if (holder === undefined) this.#holders.set(root, (holder = { root, held: 0 }));
+    holder.held++;
+    const entry: Entry = { key, holder, end, state, next: null };
     if (this.#newest === null) this.#oldest = entry;
     else this.#newest.next = entry;
     this.#newest = entry;
     this.entries.set(key, entry);
     this.#watch();
+  }
+
+  /** Nobody may hold more than is free, so that others find a place. @throws ReplayStoreError */
+  #checkRoom(root: string): void {
+    const free = this.capacity - this.entries.size;
+    if (free === 0) throw new ReplayStoreError(`it is full: ${this.capacity} invocations are on record`);
+    const { held } = this.#holders.get(root) ?? { held: 0 };
+    if (root !== '' && held >= free)
+      throw new ReplayStoreError(
+        `calls of this principal hold ${held} of ${this.capacity} records, and ${free} are left for others`,
+      );
   }
 
   #watch(): void {
@@ -148,11 +172,13 @@ export class MemoryStore implements ReplayStore {
     );
   }
 
-  #evict(now: number): void {
+  #evict(now: number, ttlSecs: number): void {
     for (let left = EVICTIONS_PER_USE; left > 0; left--) {
       const entry = this.#oldest;
       if (entry === null || entry.end > now) return;
+      this.lostAt = Math.max(this.lostAt, entry.end - ttlSecs);
       this.entries.delete(entry.key);
+      if (--entry.holder.held === 0) this.#holders.delete(entry.holder.root);
       this.#oldest = entry.next;
       if (this.#oldest === null) this.#newest = null;
     }

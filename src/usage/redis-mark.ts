@@ -1,77 +1,188 @@
 import { randomUUID } from 'node:crypto';
 import type { RedisConnection } from '../redis/connection.js';
+import type { RedisFacts } from '../redis/link.js';
 
-/**
- * Reads the mark and writes it anew, at each look. It says which Redis wrote last and when, and since when something may be lost:
- * what this process saw a moment ago must still be there.
- *
- * KEYS: the mark. ARGV: its name as this process knows it (empty: not yet), when it saw it last by the clock of Redis, since when
- * counters are lost as far as it was told; its own clock, the run id of the Redis, and a new name. Times in Unix seconds.
- */
-const LOOK = `
-local pattern = '^(%S+) (%d+) (%S+) (%d+) (%d+)$'
-local name, time, run, lostAt, emptiedAt = string.match(redis.call('GET', KEYS[1]) or '', pattern)
-if not name then name, time, run, lostAt, emptiedAt = ARGV[6], '0', ARGV[5], '0', '0' end
-local isOld = tonumber(time) + 10 < tonumber(ARGV[2])
-if ARGV[1] ~= '' and (isOld or (name ~= ARGV[1] and emptiedAt == ARGV[3])) then
-  lostAt, emptiedAt = ARGV[4], ARGV[4]
-elseif run ~= ARGV[5] then
-  lostAt = ARGV[4]
-end
-local now = redis.call('TIME')[1]
-if tonumber(now) > tonumber(time) then time = now end
-redis.call('SET', KEYS[1], table.concat({name, time, ARGV[5], lostAt, emptiedAt}, ' '))
-return {name, time, lostAt, emptiedAt}
-`;
-
-/** What a Redis has lost, in Unix seconds by the clock of this process; 0 if nothing is known to be. */
-export interface Lost {
-  /** Invocations that were used before may not be on record: the last ones, or all. */
+/** What one look at a Redis leaves for the next. Times in milliseconds by the clock of Redis. See docs/spec/loss.md. */
+export interface Mark {
+  /** Made with the mark, and never again. */
+  readonly name: string;
+  /** When it was written last; never earlier than before, whatever the clock of Redis does. */
+  readonly time: number;
+  readonly runId: string;
+  readonly replId: string;
+  /** How far the clock of a verifier that looked was ahead of that of Redis, at most. */
+  readonly lead: number;
+  /** `evicted_keys` of the Redis. */
+  readonly evicted: number;
+  /** When it was last found that invocations, or counters, may be missing; 0: never. */
   readonly lostAt: number;
-  /** Before that, counters may say less than was used: the mark was gone, or an old copy of the data was loaded. */
   readonly emptiedAt: number;
 }
 
-/**
- * A mark in a Redis by which its users see that it has lost data. A Redis that was restarted, or replaced by a replica, has lost
- * what it recorded last, and nothing in it says so. One that was emptied looks like a new one.
- */
-export class RedisMark implements Lost {
-  // Only this class changes these.
+/** What a verifier knows of a Redis from its last look. */
+export interface LastLook {
+  readonly mark: Mark;
+  /** When it was, by the clock of Redis. */
+  readonly at: number;
+}
+
+/** What a look finds. */
+export interface Look {
+  /** `null`: none, or none that this version reads. */
+  readonly found: Mark | null;
+  readonly facts: RedisFacts;
+  /** By the clock of Redis. */
+  readonly at: number;
+  /** How far the own clock is ahead of that. */
+  readonly lead: number;
+  /** Whether no call was allowed before replicas had its charge. */
+  readonly waits: boolean;
+}
+
+/** What may be missing: every record, what was recorded last of which no counter is, or nothing. */
+export type Loss = 'all' | 'last' | 'none';
+
+/** The most that clocks may differ, in milliseconds. */
+export const MAX_CLOCK_DIFFERENCE_MS = 30_000;
+
+/** `master_replid2` of a Redis that was never a replica, or has forgotten whose. */
+const NO_REPLID = /^(?:0+|-)$/;
+
+/** What may be missing since the last look, of this verifier or of any. The rows of docs/spec/loss.md, in their order. */
+export function lossOf({ found, facts, waits }: Look, last: LastLook | null): Loss {
+  if (found === null) return 'all';
+  const isRenamed = last !== null && found.name !== last.mark.name;
+  // Whoever named it anew has found the loss, unless that was long before.
+  if (isRenamed && found.emptiedAt < last.at) return 'all';
+  const isRestarted = found.runId !== facts.runId;
+  // It counts from its start.
+  if (facts.hasForgotten || facts.evicted > (isRestarted ? 0 : found.evicted)) return 'all';
+  // A primary without replicas gives itself another id after an hour.
+  if (isRestarted || (found.replId !== facts.replId && !NO_REPLID.test(facts.replId2)))
+    return waits && facts.replId2 === found.replId ? 'last' : 'all';
+  return last !== null && !isRenamed && found.time < last.mark.time ? 'all' : 'none';
+}
+
+/** The mark that a look writes. @param name for a new one */
+export function nextMark(look: Look, last: LastLook | null, name: string): Mark {
+  const { found, facts, at } = look;
+  const { runId, replId, evicted } = facts;
+  const loss = lossOf(look, last);
+  // One that is further away was measured before the clock of Redis was set.
+  const leads = [found?.lead, last?.mark.lead, look.lead].filter(
+    (lead) => lead !== undefined && lead - look.lead <= 2 * MAX_CLOCK_DIFFERENCE_MS,
+  );
+  return {
+    name: found?.name ?? name,
+    time: Math.max(at, found?.time ?? 0),
+    runId,
+    replId,
+    // Somebody whose clock is wrong must not have everybody refused for as long.
+    lead: Math.min(Math.max(...(leads as number[])), MAX_CLOCK_DIFFERENCE_MS),
+    evicted,
+    lostAt: loss === 'none' ? (found?.lostAt ?? 0) : at,
+    emptiedAt: loss === 'all' ? at : (found?.emptiedAt ?? 0),
+  };
+}
+
+/** A moment of a mark in Unix seconds, by the clock that was ahead most. */
+export function secondsOf({ lead }: Mark, moment: number): number {
+  return moment === 0 ? 0 : Math.floor((moment + lead) / 1000);
+}
+
+const FORM = /^v1 (\S+) (\d+) (\S+) (\S+) (-?\d+) (\d+) (\d+) (\d+)$/;
+
+/** @returns `null` for what is no mark of this version */
+export function parseMark(text: string): Mark | null {
+  const [, name = '', time, runId = '', replId = '', ...rest] = FORM.exec(text) ?? [];
+  const [lead = 0, evicted = 0, lostAt = 0, emptiedAt = 0] = rest.map(Number);
+  return name === '' ? null : { name, time: Number(time), runId, replId, lead, evicted, lostAt, emptiedAt };
+}
+
+export function textOf(mark: Mark): string {
+  const { name, time, runId, replId, lead, evicted, lostAt, emptiedAt } = mark;
+  return ['v1', name, time, runId, replId, lead, evicted, lostAt, emptiedAt].join(' ');
+}
+
+/** The mark, and the time in seconds and microseconds. */
+const READ = `
+local time = redis.call('TIME')
+return {redis.call('GET', KEYS[1]) or '', time[1], time[2]}
+`;
+
+/** Writes ARGV[2] where ARGV[1] still stands. */
+const SWAP = `
+if (redis.call('GET', KEYS[1]) or '') ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[2])
+return 1
+`;
+
+/** How often a look begins again where others write at the same moment. */
+const MAX_TRIES = 20;
+
+/** A loss as a verifier learns of it. */
+export interface FoundLoss {
+  readonly loss: Loss;
+  /** Whether there was no mark, and this verifier remembers none. */
+  readonly isNewStore: boolean;
+}
+
+/** The mark of one Redis, and what this verifier knows by it. */
+export class RedisMark {
+  // Only `look` changes these.
+  /** Unix seconds: invocations that were used before, and what counters said, may be missing; 0 if nothing is known to be. */
   lostAt = 0;
   emptiedAt = 0;
+  /** Whether this verifier found the last loss; `null` if none is known. */
+  isFoundHere: boolean | null = null;
+  /** How far the clock here is ahead of that of Redis, in milliseconds; `NaN` before the first look. */
+  leadMs = Number.NaN;
+  #last: LastLook | null = null;
   readonly #key: string;
-  readonly #onLost: (lost: Lost) => void;
-  /** The name that it got when it was made; empty before the first look. */
-  #name = '';
-  /** When it was written last by the clock of Redis. */
-  #seenAt = 0;
-  /** What it says, by the clocks of those who found a loss, which may be wrong. */
-  readonly #told: { lostAt: number; emptiedAt: number } = { lostAt: 0, emptiedAt: 0 };
+  readonly #waits: boolean;
+  readonly #onLost: (found: FoundLoss) => void;
 
-  /** @param onLost called once for each loss that this process finds, or that another finds while it runs */
-  constructor(key: string, onLost: (lost: Lost) => void) {
+  /**
+   * @param waits whether charges wait for replicas
+   * @param onLost called once for each loss that this process finds, or that another finds while it runs
+   */
+  constructor(key: string, waits: boolean, onLost: (found: FoundLoss) => void) {
     this.#key = key;
+    this.#waits = waits;
     this.#onLost = onLost;
   }
 
-  /** Looks at it. @param runId of the Redis, as INFO tells it */
-  async look(connection: RedisConnection, runId: string): Promise<void> {
-    const now = Math.floor(Date.now() / 1000);
-    const known = [this.#name, this.#seenAt, this.#told.emptiedAt, now, runId, randomUUID()];
-    const command = ['EVAL', LOOK, '1', this.#key, ...known.map(String)];
-    const [name = '', ...times] = (await connection.send(this.#key, command)) as readonly string[];
-    const [seenAt = 0, lostAt = 0, emptiedAt = 0] = times.map(Number);
-    const isFirst = this.#name === '';
+  /** Looks at it, and writes it anew. */
+  async look(connection: RedisConnection, facts: RedisFacts): Promise<void> {
+    const send = (script: string, ...values: string[]) =>
+      connection.send(this.#key, ['EVAL', script, '1', this.#key, ...values]);
+    for (let tries = 0; tries < MAX_TRIES; tries++) {
+      // By the time when it asks: a thread that is busy reads the answer late.
+      const askedAt = Date.now();
+      const [text = '', secs, micros] = ((await send(READ)) as unknown[]).map(String);
+      const at = Number(secs) * 1000 + Math.floor(Number(micros) / 1000);
+      const look = { found: parseMark(text), facts, at, lead: askedAt - at, waits: this.#waits };
+      const mark = nextMark(look, this.#last, randomUUID());
+      if ((await send(SWAP, text, textOf(mark))) !== 1) continue;
+      this.leadMs = look.lead;
+      this.#learn(mark, look);
+      return;
+    }
+    throw new Error('others kept writing the mark');
+  }
+
+  #learn(mark: Mark, look: Look): void {
+    const last = this.#last;
+    const loss = lossOf(look, last);
     // What others have found before this process began is old news.
-    const isNews = isFirst
-      ? lostAt === now
-      : lostAt !== this.#told.lostAt || emptiedAt !== this.#told.emptiedAt;
-    const atOf = (told: number) => (isFirst ? Math.min(told, now) : now);
-    if (lostAt !== this.#told.lostAt) this.lostAt = atOf(lostAt);
-    if (emptiedAt !== this.#told.emptiedAt) this.emptiedAt = atOf(emptiedAt);
-    Object.assign(this.#told, { lostAt, emptiedAt });
-    [this.#name, this.#seenAt] = [name, seenAt];
-    if (isNews) this.#onLost(this);
+    const isNews = loss !== 'none' || (last !== null && mark.lostAt !== last.mark.lostAt);
+    this.#last = { mark, at: look.at };
+    this.lostAt = secondsOf(mark, mark.lostAt);
+    this.emptiedAt = secondsOf(mark, mark.emptiedAt);
+    if (loss !== 'none') this.isFoundHere = true;
+    else if (isNews || (last === null && mark.lostAt > 0)) this.isFoundHere = false;
+    if (!isNews) return;
+    const isAll = loss === 'none' ? mark.emptiedAt !== last?.mark.emptiedAt : loss === 'all';
+    this.#onLost({ loss: isAll ? 'all' : 'last', isNewStore: look.found === null && last === null });
   }
 }

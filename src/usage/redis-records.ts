@@ -152,9 +152,18 @@ export class RedisRecords {
     const end = counterEndOf(receipt);
     const first = await this.#read(this.#chainOf(receipt) + end);
     if (first !== null) return first;
-    const prefix = this.#redis.prefix.replaceAll(/[*?[\]\\^-]/g, '\\$&');
-    const name = await this.#redis.find(`${prefix}${VERSION}:{*}${end}`);
+    const name = await this.#find(`${VERSION}:{*}${end}`);
     return name === undefined ? null : this.#read(name);
+  }
+
+  /** The name of any record, also of another version. */
+  findAny(): Promise<string | undefined> {
+    return this.#find('[0-9]*:*');
+  }
+
+  #find(pattern: string): Promise<string | undefined> {
+    const prefix = this.#redis.prefix.replaceAll(/[*?[\]\\^-]/g, '\\$&');
+    return this.#redis.find(prefix + pattern);
   }
 
   /** The names of an invocation under limited receipts, and of their counters. */

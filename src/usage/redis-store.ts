@@ -11,7 +11,7 @@ import {
 } from '../protocol/options.js';
 import { reasonOf, rejectAfter } from '../redis/connection.js';
 import { faultOf, RedisLink, type RedisFault } from '../redis/link.js';
-import { RedisMark } from './redis-mark.js';
+import { MAX_CLOCK_DIFFERENCE_MS, RedisMark } from './redis-mark.js';
 import { RedisRecords } from './redis-records.js';
 import {
   DEFAULT_REDIS_TIMEOUT_MS,
@@ -40,10 +40,15 @@ const OPTIONS = {
   /** Milliseconds to wait for an answer of Redis to a command before a call is refused; default 50. */
   timeoutMs: { kind: count(1), default: DEFAULT_REDIS_TIMEOUT_MS },
   /**
-   * What becomes of calls under receipts with limits that were issued before Redis lost all that it had counted: `refuse`
-   * (default), or `pass`: they are counted from 0.
+   * What becomes of calls under receipts with limits that were issued before Redis may have lost what it had counted: `refuse`
+   * (default), or `pass`: they are counted from what it still has.
    */
   limitsAfterLoss: { kind: oneOf('refuse', 'pass'), default: 'refuse' },
+  /**
+   * Replicas that must have a charge before its call is allowed; default 0. Then a fail-over to one of them loses no charge, and
+   * calls under limits go on.
+   */
+  waitReplicas: { kind: count(0, 16), default: 0 },
   /**
    * Whether Redis may keep it in memory only (`appendonly no`): after a restart of Redis, calls that were signed before are refused,
    * and those under limits from before, by `limitsAfterLoss`. Default `false`.
@@ -111,23 +116,28 @@ class RedisReplayStore implements ReplayStore {
   /** How often Redis has lost data while this process ran. */
   losses = 0;
   #failures = 0;
+  /** How many replicas have what was charged in this turn; `null` if nothing was. */
+  #waiting: Promise<unknown> | null = null;
   #nodeLoggedAt = -Infinity;
 
   constructor(options: FilledOptions<typeof OPTIONS>, lookMs: number | undefined) {
     const { url, keyPrefix, log } = options;
     this.#options = options;
-    this.#mark = new RedisMark(`${keyPrefix}mark`, ({ lostAt, emptiedAt }) => {
+    this.#mark = new RedisMark(`${keyPrefix}mark`, options.waitReplicas > 0, ({ loss, isNewStore }) => {
       this.losses++;
-      const what =
-        emptiedAt === lostAt ? 'all that it had recorded' : 'what it recorded last, as far as it can tell';
+      const { place } = this.#link;
+      const { lostAt, isFoundHere } = this.#mark;
+      const what = isNewStore
+        ? `${place} is a new store: what was used before is not known`
+        : `${place} may have lost ${loss === 'all' ? 'records and counts of calls' : 'what it recorded last'}`;
       const rule =
-        this.emptiedAt === lostAt
+        loss === 'all' && this.emptiedAt > 0
           ? ', and calls under receipts with limits from before, until LIMITS_AFTER_LOSS=pass'
           : '';
-      log?.error(
-        { lostAt },
-        `${this.#link.place} has lost ${what}: calls that were signed before are refused${rule}`,
-      );
+      const line = `${what}; calls that were signed before are refused${rule}`;
+      if (!isNewStore) return log?.error({ lostAt, isFoundHere }, line);
+      log?.warn({ lostAt }, line);
+      return void this.#tellOfOthers();
     });
     this.#link = new RedisLink({
       url,
@@ -136,7 +146,7 @@ class RedisReplayStore implements ReplayStore {
       callMs: options.timeoutMs,
       keeps: 'used invocations',
       needsFile: !options.mayForget && FORGETTING,
-      write: (connection, runId) => this.#mark.look(connection, runId),
+      write: (connection, facts) => this.#mark.look(connection, facts),
       onDown: (error, fault) => log?.error({ err: error }, `${this.#link.place} ${FAULTS[fault][2]}`),
       onBack: () => {
         this.#failures = 0;
@@ -171,16 +181,28 @@ class RedisReplayStore implements ReplayStore {
     return this.#options.limitsAfterLoss === 'pass' ? 0 : this.#mark.emptiedAt;
   }
 
+  get isLossFoundHere(): boolean | null {
+    return this.#mark.isFoundHere;
+  }
+
+  get clockAheadSecs(): number {
+    return this.#mark.leadMs / 1000;
+  }
+
   get unreadyReason(): ReplayUnreadyReason | null {
     const { error } = this.#link;
-    return error === null ? null : FAULTS[faultOf(error)][0];
+    if (error !== null) return FAULTS[faultOf(error)][0];
+    return Math.abs(this.#mark.leadMs) > MAX_CLOCK_DIFFERENCE_MS ? 'replay_store_clock' : null;
   }
 
   use(key: string, _now: number, ttlSecs: number, charge: Charge | null): Promise<Use> {
     const ttlMs = ttlSecs * 1000;
-    return this.#guard(() =>
-      charge === null ? this.#records.record(key, ttlMs) : this.#records.charge(key, ttlMs, charge),
-    );
+    return this.#guard(async () => {
+      if (charge === null) return this.#records.record(key, ttlMs);
+      const use = await this.#records.charge(key, ttlMs, charge);
+      if (use.kind === 'new' && this.#options.waitReplicas > 0) await this.#replicated();
+      return use;
+    });
   }
 
   refund(key: string, refund: Refund): Promise<'refunded' | 'repeated' | 'unknown'> {
@@ -223,6 +245,36 @@ class RedisReplayStore implements ReplayStore {
       else if (++this.#failures >= MAX_FAILURES && this.#link.error === null) this.#link.fail(error as Error);
       throw refusalOf(error);
     }
+  }
+
+  /** In a new store: whether another version has recorded calls in this Redis, which this one does not read. */
+  async #tellOfOthers(): Promise<void> {
+    const found = await this.#records.findAny().catch(() => undefined);
+    if (found === undefined) return;
+    const line = `${this.#link.place} has records of another version (${found}): used calls and limits begin anew here`;
+    this.#options.log?.warn({}, `${line}; docs/upgrading.md says what to do`);
+  }
+
+  /**
+   * Waits for replicas, for all charges together that were answered in one turn of the event loop: Redis answers nothing else
+   * on this connection meanwhile.
+   *
+   * @throws ReplayStoreError if too few have them in time
+   */
+  async #replicated(): Promise<void> {
+    const { waitReplicas, timeoutMs } = this.#options;
+    this.#waiting ??= new Promise((resolve, reject) => {
+      setImmediate(() => {
+        this.#waiting = null;
+        const wait = ['WAIT', String(waitReplicas), String(timeoutMs)];
+        const waiting = this.#link.connection?.send('', wait) ?? Promise.resolve(0);
+        // Redis waits this long, too, and may then not answer.
+        rejectAfter(2 * timeoutMs, waiting).then(resolve, reject);
+      });
+    });
+    const replicas = Number(await this.#waiting);
+    if (replicas < waitReplicas)
+      throw new ReplayStoreError(`${replicas} replicas of Redis have the charge, expected ${waitReplicas}`);
   }
 
   #noteNodeFailure(error: Error): void {

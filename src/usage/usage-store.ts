@@ -10,7 +10,9 @@ export type ReplayUnreadyReason =
   /** Its server may evict a recorded invocation, which could then be replayed. */
   | 'replay_store_evicts'
   /** There is no room for another invocation. */
-  | 'replay_store_full';
+  | 'replay_store_full'
+  /** Its clock and the clock here are too far apart to say which calls are older than a loss. */
+  | 'replay_store_clock';
 
 /** What a call under limited receipts is charged to: all of its limits, or none. */
 export interface Charge {
@@ -69,9 +71,10 @@ export interface ReplayStore {
    * @param now Unix seconds
    * @param ttlSecs how long it must stay on record
    * @param charge `null` if no receipt of the call is limited
+   * @param root the root principal's DID: a store with limited room keeps some of it for other principals
    * @returns what became of it; rejects with a {@link ReplayStoreError} if the store cannot tell
    */
-  use(key: string, now: number, ttlSecs: number, charge: Charge | null): Promise<Use>;
+  use(key: string, now: number, ttlSecs: number, charge: Charge | null, root?: string): Promise<Use>;
   /**
    * What the calls under a receipt have used.
    *
@@ -89,12 +92,16 @@ export interface ReplayStore {
   refund?(key: string, refund: Refund): Promise<'refunded' | 'repeated' | 'unknown'>;
   /** Why nothing can be recorded at the moment; `null` if it can. The store finds out by itself, also without calls. */
   readonly unreadyReason: ReplayUnreadyReason | null;
-  /** Unix seconds: invocations that were used before may not be on record. 0 or absent: none is known to be missing. */
+  /** Unix seconds: invocations that were used until then may not be on record. 0 or absent: none is known to be missing. */
   readonly lostAt?: number;
-  /** Unix seconds: counters of receipts from before may say less than was used. 0 or absent: none is known to. */
+  /** Unix seconds: what was counted until then may be less than was used. 0 or absent: it is known not to be. */
   readonly emptiedAt?: number;
+  /** Whether this process found the last loss, or another one; `null` or absent if there is none that operators should see. */
+  readonly isLossFoundHere?: boolean | null;
   /** How often the store has lost data since it was opened. */
   readonly losses?: number;
+  /** How far the clock here is ahead of that of the store, in seconds; absent if it has none of its own. */
+  readonly clockAheadSecs?: number;
   /** Number of invocations on record, if the store knows. */
   readonly size?: number;
   /** Maximum number of invocations, if the store has a limit of its own. */

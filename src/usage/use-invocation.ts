@@ -1,5 +1,5 @@
 import type { InvocationClaims } from '../protocol/claims.js';
-import { Failure, showTime, type Code } from '../verify/codes.js';
+import { Failure, showTime } from '../verify/codes.js';
 import {
   costMicroUsdOf,
   limitReached,
@@ -27,8 +27,8 @@ export interface ReplayRules {
 /** The default of `REPLAY_WINDOW_SECS`. */
 export const DEFAULT_REPLAY_WINDOW_SECS = 900;
 
-/** The result of a replay check. */
-export type ReplayResult = 'accepted' | 'replayed' | 'stale' | 'limit_reached' | 'unavailable';
+/** The result of a replay check. `lost`: the store has lost what was used before the call was signed. */
+export type ReplayResult = 'accepted' | 'replayed' | 'stale' | 'limit_reached' | 'lost' | 'unavailable';
 
 /** Receives the result of each replay check, and its duration in milliseconds. */
 export interface ReplayObserver {
@@ -39,7 +39,7 @@ export interface ReplayObserver {
 }
 
 /** The claims of an invocation that a use of it depends on. */
-export type UsedInvocation = Pick<InvocationClaims, 'iss' | 'jti' | 'iat' | 'args'>;
+export type UsedInvocation = Pick<InvocationClaims, 'iss' | 'sub' | 'jti' | 'iat' | 'args'>;
 
 /**
  * Uses an invocation: checks whether it may be used, records that it was, and charges the call to the limits of its
@@ -64,18 +64,10 @@ export async function useInvocation(
   observer: ReplayObserver = {},
 ): Promise<Failure | readonly LimitLeft[] | null> {
   const startedAt = performance.now();
-  const used = await use(claims, limits, store, now, rules, observer);
-  const code = used instanceof Failure ? used.code : undefined;
-  observer.replayChecked?.(RESULT_OF.get(code) ?? 'unavailable', performance.now() - startedAt);
+  const [result, used] = await use(claims, limits, store, now, rules, observer);
+  observer.replayChecked?.(result, performance.now() - startedAt);
   return used;
 }
-
-const RESULT_OF: ReadonlyMap<Code | undefined, ReplayResult> = new Map<Code | undefined, ReplayResult>([
-  [undefined, 'accepted'],
-  ['REPLAY_DETECTED', 'replayed'],
-  ['INVOCATION_STALE', 'stale'],
-  ['LIMIT_REACHED', 'limit_reached'],
-]);
 
 async function use(
   claims: UsedInvocation,
@@ -84,52 +76,57 @@ async function use(
   now: number,
   { scope, windowSecs, clockSkewSecs }: ReplayRules,
   observer: ReplayObserver,
-): Promise<Failure | readonly LimitLeft[] | null> {
-  const { iss, jti, iat } = claims;
+): Promise<readonly [ReplayResult, Failure | readonly LimitLeft[] | null]> {
+  const { iss, sub, jti, iat } = claims;
   if (iat > now) observer.cameEarly?.(iat - now);
   if (iat < now - windowSecs || iat > now + clockSkewSecs) {
     const [from, until] = [showTime(now - windowSecs), showTime(now + clockSkewSecs)];
     const expected = `from ${from} to ${until}, ${windowSecs} s before now to ${clockSkewSecs} s after`;
-    return new Failure('INVOCATION_STALE', { subject: 'invocation', time: iat, expected });
+    return ['stale', new Failure('INVOCATION_STALE', { subject: 'invocation', time: iat, expected })];
   }
   const charge = limits.length === 0 ? null : { limits, costMicroUsd: costMicroUsdOf(claims) ?? TOO_MUCH };
   const { lostAt = 0, emptiedAt = 0 } = store;
-  if (iat <= lostAt) return unavailable(jti, LOST);
-  // A receipt can be used before its `nbf`, as its issuer's clock may be ahead.
-  if (emptiedAt > 0 && limits.some(({ nbf }) => nbf <= emptiedAt + clockSkewSecs))
-    return unavailable(jti, UNCOUNTED);
+  const unavailable = (reason: string, expected: string) =>
+    new Failure('REPLAY_STORE_UNAVAILABLE', { subject: 'invocation', claimed: jti, reason, expected });
+  if (mayBeFrom(iat, clockSkewSecs, lostAt)) {
+    const expected = `a call that is signed after ${showTime(lostAt + clockSkewSecs)}`;
+    return ['lost', unavailable('the store has lost what was used before', expected)];
+  }
+  if (limits.some(({ nbf }) => mayBeFrom(nbf, clockSkewSecs, emptiedAt))) {
+    const expected = `a receipt from after ${showTime(emptiedAt + clockSkewSecs)}, or LIMITS_AFTER_LOSS (limitsAfterLoss) set to pass`;
+    return ['lost', unavailable('the store has lost what was used of a limit', expected)];
+  }
   try {
     // An invocation that was issued in the future stays fresh longer, and must be recorded as long.
-    const used = await store.use(replayKey(scope, iss, jti), now, windowSecs + clockSkewSecs + 1, charge);
+    const used = await store.use(
+      replayKey(scope, iss, jti),
+      now,
+      windowSecs + clockSkewSecs + 1,
+      charge,
+      sub,
+    );
     if (used.kind === 'replayed') {
       const expected = 'one that was not used';
-      return new Failure('REPLAY_DETECTED', { subject: 'invocation', claimed: jti, expected });
+      return ['replayed', new Failure('REPLAY_DETECTED', { subject: 'invocation', claimed: jti, expected })];
     }
-    if (used.kind === 'new') return charge === null ? null : limitsLeft(limits, used.usage);
+    if (used.kind === 'new') return ['accepted', charge === null ? null : limitsLeft(limits, used.usage)];
     observer.limitReached?.(used.limit.member);
-    return limitReached(used.limit);
+    return ['limit_reached', limitReached(used.limit)];
   } catch (error) {
-    return unavailable(jti, error);
+    const reason = error instanceof ReplayStoreError ? error.message : 'the store failed';
+    return ['unavailable', unavailable(reason, 'a replay store that can tell')];
   }
 }
 
-const LOST = new ReplayStoreError('it was signed before the store lost data');
-const UNCOUNTED = new ReplayStoreError(
-  'the store has lost what was used of a limit; issue the receipt again, or set LIMITS_AFTER_LOSS (limitsAfterLoss) to pass',
-);
+/**
+ * Whether something that was signed with this time may have been used by a moment: a signer's clock may be ahead, and what it
+ * signs is accepted before its time comes.
+ */
+const mayBeFrom = (time: number, clockSkewSecs: number, moment: number) =>
+  moment > 0 && time - clockSkewSecs <= moment;
 
 /** More than any limit, for a call whose cost cannot be counted. Under a limit of the cost, block D refuses such calls. */
 const TOO_MUCH = Number.MAX_SAFE_INTEGER;
-
-function unavailable(jti: string, error: unknown): Failure {
-  const reason = error instanceof ReplayStoreError ? error.message : 'the store failed';
-  return new Failure('REPLAY_STORE_UNAVAILABLE', {
-    subject: 'invocation',
-    claimed: jti,
-    expected: 'a replay store that can tell',
-    reason,
-  });
-}
 
 const MAX_PLAIN_LENGTH = 200;
 

@@ -175,6 +175,7 @@ export async function openReplays(
     redisTimeoutMs: timeoutMs,
     limitsAfterLoss,
     redisMayForget: mayForget,
+    redisWaitReplicas: waitReplicas,
   }: VerifierSettings,
   given: RevocationLog,
   scope: 'verify' | 'gate',
@@ -190,7 +191,9 @@ export async function openReplays(
       return null;
     case 'memory':
       return createMemoryReplayStore({ maxEntries: replayMaxEntries, log });
-    case 'redis':
-      return openRedisReplayStore({ url: redisUrl, timeoutMs, limitsAfterLoss, mayForget, log });
+    case 'redis': {
+      const options = { url: redisUrl, timeoutMs, limitsAfterLoss, mayForget, waitReplicas, log };
+      return openRedisReplayStore(options);
+    }
   }
 }

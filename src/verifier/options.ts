@@ -77,10 +77,12 @@ export const VERIFIER_OPTIONS = {
   /** Milliseconds to wait for an answer from Redis before a call is refused. Any call may have to wait this long. */
   redisTimeoutMs: { kind: count(1, 60_000, 'milliseconds'), default: DEFAULT_REDIS_TIMEOUT_MS },
   /**
-   * What becomes of calls under receipts with limits from before Redis lost all that it had counted. With `pass`, they are counted
-   * from 0.
+   * What becomes of calls under receipts with limits from before Redis may have lost counts. With `pass`, they are counted from
+   * what it still has.
    */
   limitsAfterLoss: { kind: oneOf('refuse', 'pass'), default: 'refuse' },
+  /** Replicas of Redis that must have the charge of a limit before its call is allowed. */
+  redisWaitReplicas: { kind: count(0, 16), default: 0 },
   /** Whether a Redis with `appendonly no` may keep used invocations: after its restart, calls from before are refused. */
   redisMayForget: { kind: flag, default: false },
 } satisfies Table;

@@ -92,7 +92,7 @@ describe('the check before a start', () => {
     'tries the settings of Redis, counts its replicas, and writes nothing',
     needs('redis-server'),
     async () => {
-      const redis = await RedisServer.start('--appendonly', 'no');
+      const redis = await RedisServer.startNew('--appendonly', 'no');
       const replica = await RedisServer.start('--replicaof', '127.0.0.1', new URL(redis.url).port);
       const kept = { REVOCATION_STORE: 'redis', REDIS_URL: redis.url };
       try {

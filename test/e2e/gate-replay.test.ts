@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { mcpBundle, toolCall } from '../gate/attacks.js';
-import { command } from '../usage/redis-cluster.js';
-import { RedisServer } from '../usage/redis-server.js';
+import { command, RedisServer } from '../usage/redis-server.js';
 import { eventually } from '../support/eventually.js';
 import { startService as startServiceHere } from '../support/service-in-process.js';
 import { startService, type RunningService } from '../support/service.js';

@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { command } from '../usage/redis-cluster.js';
-import { RedisServer } from '../usage/redis-server.js';
+import { command, RedisServer } from '../usage/redis-server.js';
 import { FRESH, invoke, makeChain, sha256, type Chain } from '../support/chain.js';
 import { startCuttableProxy, type CuttableProxy } from '../support/cuttable-proxy.js';
 import { eventually } from '../support/eventually.js';

@@ -215,7 +215,7 @@ describe('a call that was signed for something else', () => {
     failure: null,
     receipts: [{ iss: principal, jti: 'dr:x' }],
     root: { name: null, labels: null },
-    invocation: { iss: 'x', jti: 'inv:x', iat: 0, cmd, args, tool_server: 'x' },
+    invocation: { iss: 'x', sub: principal, jti: 'inv:x', iat: 0, cmd, args, tool_server: 'x' },
     limits: [],
     binding: 'match',
   });

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { RedisStore } from '../../src/revocation/store/redis-store.js';
-import { command, startRedisCluster } from '../usage/redis-cluster.js';
-import { RedisServer } from '../usage/redis-server.js';
+import { startRedisCluster } from '../usage/redis-cluster.js';
+import { command, RedisServer } from '../usage/redis-server.js';
 import { startCuttableProxy } from '../support/cuttable-proxy.js';
 import { eventually } from '../support/eventually.js';
 import { digest, entryOf } from './entries.js';
@@ -124,6 +124,18 @@ describe('the revocation store in Redis', needs('redis-server'), () => {
     await expect(full.record(entryOf(1))).rejects.toMatchObject({ fault: 'full' });
     await full.record(entryOf(digest('d')));
     expect(full.entries.size).toBe(1);
+  });
+
+  it('ends nothing by its own clock alone, which may be days ahead', async () => {
+    const store = await open();
+    const exp = Math.floor(Date.now() / 1000) + 3_600;
+    for (const digit of 'ab') await store.record(entryOf(digest(digit), { exp }));
+    const now = () => Date.now() + 5 * 86_400_000;
+    const ahead = await RedisStore.open({ url: redis.url, minReplicas: 0 }, { ...deps, now });
+    stores.push(ahead);
+    await ahead.record(entryOf(1));
+    for (const one of [ahead, await open()])
+      expect([...one.entries.values()].map(({ target }) => target)).toEqual([digest('a'), digest('b'), 1]);
   });
 
   it('goes on with its copy while Redis is away, is not current, and cannot revoke', async () => {

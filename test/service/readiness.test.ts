@@ -29,9 +29,11 @@ const EXCUSED_BY: Record<string, readonly string[]> = {
   replay_store_unreachable: ['replay'],
   replay_store_evicts: ['replay'],
   replay_store_full: ['replay'],
+  replay_store_clock: ['replay'],
   gate_replay_store_unreachable: ['replay'],
   gate_replay_store_evicts: ['replay'],
   gate_replay_store_full: ['replay'],
+  gate_replay_store_clock: ['replay'],
 };
 
 describe('READY_WITHOUT', () => {

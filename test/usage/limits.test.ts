@@ -11,8 +11,8 @@ import {
 import { FileReplayStore } from '../../src/usage/file-store.js';
 import type { CountedLimits } from '../../src/verify/limits.js';
 import { call, chargeOf, limitOf, NOW } from './limits.js';
-import { command, startRedisCluster, type RedisCluster } from './redis-cluster.js';
-import { RedisServer } from './redis-server.js';
+import { startRedisCluster, type RedisCluster } from './redis-cluster.js';
+import { command, RedisServer } from './redis-server.js';
 import { needs } from '../support/programs.js';
 
 const MAX = Number.MAX_SAFE_INTEGER;

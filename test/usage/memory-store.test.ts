@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from 'vitest';
-import { createMemoryReplayStore, ReplayStoreError } from '../../src/usage/index.js';
+import { createMemoryReplayStore, ReplayStoreError, useInvocation } from '../../src/usage/index.js';
 import { NEW, REPLAYED } from '../../src/usage/usage-store.js';
 
 describe('the memory replay store', () => {
@@ -38,6 +38,48 @@ describe('the memory replay store', () => {
     await roomy.use('live', now, 3_600, null);
     expect(roomy.unreadyReason).toBeNull();
     await expect(store.use('one more', now, 3_600, null)).rejects.toThrow(ReplayStoreError);
+  });
+
+  it('keeps as many places free for others as the calls of one principal hold', async () => {
+    const store = createMemoryReplayStore({ maxEntries: 8 });
+    const use = (root: string, at: number, now = 1000) => store.use(`${root} ${at}`, now, 60, null, root);
+    for (let at = 0; at < 4; at++) expect(await use('greedy', at)).toBe(NEW);
+    await expect(use('greedy', 4)).rejects.toThrow(
+      'calls of this principal hold 4 of 8 records, and 4 are left for others',
+    );
+    // What it has used is still known to be used.
+    expect(await use('greedy', 0)).toBe(REPLAYED);
+    for (let at = 0; at < 2; at++) expect(await use('other', at)).toBe(NEW);
+    await expect(use('other', 2)).rejects.toThrow('hold 2 of 8 records, and 2 are left');
+    expect(await use('third', 0)).toBe(NEW);
+    // Whoever has nothing on record any more begins anew.
+    for (let at = 0; at < 4; at++) expect(await use('greedy', at, 1060)).toBe(NEW);
+    await expect(use('greedy', 4, 1060)).rejects.toThrow('hold 4 of 8');
+  });
+
+  it('remembers that it has forgotten, where the clock jumps ahead and back', async () => {
+    const store = createMemoryReplayStore();
+    const rules = { scope: 'verify', windowSecs: 900, clockSkewSecs: 30 };
+    const use = (jti: string, iat: number, now: number) =>
+      useInvocation({ iss: 'did:key:z1', sub: 'did:key:z1', jti, iat, args: {} }, [], store, now, rules);
+    const now = 1_800_000_000;
+    // Signed by a clock that is ahead.
+    expect(await use('inv:1', now + 30, now)).toBeNull();
+    expect(await use('inv:2', now + 86_400, now + 86_400)).toBeNull();
+    expect(store.size).toBe(1);
+    expect(await use('inv:1', now + 30, now)).toMatchObject({ code: 'REPLAY_STORE_UNAVAILABLE' });
+    expect(await use('inv:3', now + 31, now + 1)).toBeNull();
+  });
+
+  it('refuses nobody for what has run out in its time', async () => {
+    const store = createMemoryReplayStore();
+    const rules = { scope: 'verify', windowSecs: 900, clockSkewSecs: 30 };
+    for (let now = 1_800_000_000; now < 1_800_004_000; now += 50)
+      for (const iat of [now - 900, now, now + 30]) {
+        const claims = { iss: 'did:key:z1', sub: 'did:key:z1', jti: `inv:${now} ${iat}`, iat, args: {} };
+        expect(await useInvocation(claims, [], store, now, rules)).toBeNull();
+      }
+    expect(store.lostAt).toBeGreaterThan(0);
   });
 
   it('forgets a bounded number at a time, and faster than keys come in', async () => {

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openRedisReplayStore, replayKey, type ReplayStore } from '../../src/usage/index.js';
 import { eventually } from '../support/eventually.js';
-import { command, startRedisCluster, type RedisCluster } from './redis-cluster.js';
+import { startRedisCluster, type RedisCluster } from './redis-cluster.js';
 import { NEW } from '../../src/usage/usage-store.js';
-import { type RedisServer } from './redis-server.js';
+import { command, type RedisServer } from './redis-server.js';
 import { needs } from '../support/programs.js';
 
 describe('replay protection on a Redis Cluster of three nodes', needs('redis-server'), () => {

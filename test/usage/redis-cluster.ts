@@ -1,11 +1,8 @@
-import { RedisClient } from 'redis';
 import { setTimeout as pause } from 'node:timers/promises';
 import { startOnPort } from '../support/ports.mjs';
-import { RedisServer } from './redis-server.js';
+import { command, RedisServer } from './redis-server.js';
 
 const SLOTS = 16_384;
-// `createClient` makes a class for each address, which takes 20 ms.
-const newClient = RedisClient.factory();
 
 /** A real Redis Cluster of primaries without replicas. */
 export interface RedisCluster {
@@ -67,18 +64,5 @@ async function untilWell(check: () => Promise<void>): Promise<void> {
       if (performance.now() > deadline) throw error;
       await pause(50);
     }
-  }
-}
-
-/** Sends one command to one server. */
-export async function command(server: { readonly url: string }, parts: string[]): Promise<unknown> {
-  // Without this it tries for ever to reach a server that has ended.
-  const client = newClient({ url: server.url, socket: { reconnectStrategy: false } });
-  client.on('error', () => undefined);
-  await client.connect();
-  try {
-    return await client.sendCommand(parts);
-  } finally {
-    client.destroy();
   }
 }

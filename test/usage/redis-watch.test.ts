@@ -2,8 +2,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { useInvocation, openRedisReplayStore, type ReplayStore, type Use } from '../../src/usage/index.js';
 import { Failure } from '../../src/verify/codes.js';
 import { eventually } from '../support/eventually.js';
-import { command, startRedisCluster } from './redis-cluster.js';
-import { RedisServer } from './redis-server.js';
+import { startRedisCluster } from './redis-cluster.js';
+import { command, RedisServer } from './redis-server.js';
 import { needs } from '../support/programs.js';
 
 const NOW = 1_800_000_000;
@@ -12,7 +12,7 @@ let serial = 0;
 
 /** What becomes of a call that was not used before: `null` if it may pass. */
 const outcomeOf = async (store: ReplayStore) => {
-  const invocation = { iss: 'did:key:z6Mk', jti: `inv:${++serial}`, iat: NOW, args: {} };
+  const invocation = { iss: 'did:key:z6Mk', sub: 'did:key:z6Mk', jti: `inv:${++serial}`, iat: NOW, args: {} };
   const used = await useInvocation(invocation, [], store, NOW, rules);
   return used instanceof Failure ? used.message : used;
 };
@@ -67,6 +67,7 @@ describe('a Redis replay store that looks after its Redis', needs('redis-server'
     expect(await outcomeOf(store)).toBeNull();
     expect(lines).toEqual([
       expect.stringMatching(/^error Redis at .* may evict used invocations: calls are refused until/),
+      expect.stringMatching(/^error Redis at .* may have lost records and counts of calls/),
       expect.stringMatching(/^info Redis at .* records again/),
     ]);
   });
@@ -86,7 +87,7 @@ describe('a Redis replay store that looks after its Redis', needs('redis-server'
     expect(lines).toEqual([
       expect.stringMatching(/^error .* does not record/),
       expect.stringMatching(/^error .* may evict/),
-      expect.stringMatching(/^error .* has lost what it recorded last/),
+      expect.stringMatching(/^error .* may have lost records and counts of calls/),
       expect.stringMatching(/^info .* records again/),
     ]);
   });

@@ -13,7 +13,7 @@ import { limitOf } from './limits.js';
 
 const NOW = 1_800_000_000;
 const rules = { scope: 'verify', windowSecs: 900, clockSkewSecs: 30 };
-const invocation = { iss: 'did:key:z6Mk', jti: 'inv:1', iat: NOW, args: {} };
+const invocation = { iss: 'did:key:z6Mk', sub: 'did:key:z6Mk', jti: 'inv:1', iat: NOW, args: {} };
 
 const codeOf = async (using: ReturnType<typeof useInvocation>) => {
   const used = await using;
@@ -190,15 +190,16 @@ describe('a store that cannot tell', () => {
 });
 
 describe('a store that has lost data', () => {
-  const LOST = 'it was signed before the store lost data';
+  const LOST = 'the store has lost what was used before';
   const UNCOUNTED = 'the store has lost what was used of a limit';
   const begun = (nbf: number) => limitOf(`begun at ${nbf}`, { maxCalls: 9, nbf });
   // The clock of the issuer of a receipt may be 30 s ahead.
   const [early, late] = [begun(NOW + 20), begun(NOW + 21)];
 
   it.each([
-    ['an invocation signed then', { lostAt: NOW }, [], LOST],
-    ['one signed later', { lostAt: NOW - 1 }, [], null],
+    // So may be the clock of who signs: a call that it signs is used before its time.
+    ['an invocation signed then', { lostAt: NOW - 30 }, [], LOST],
+    ['one signed later', { lostAt: NOW - 31 }, [], null],
     ['a limit from then', { emptiedAt: NOW - 10 }, [early], UNCOUNTED],
     ['one of several limits', { emptiedAt: NOW - 10 }, [late, early], UNCOUNTED],
     ['a limit from later', { emptiedAt: NOW - 10 }, [late], null],
@@ -206,10 +207,27 @@ describe('a store that has lost data', () => {
     ['no limit that it knows of', { emptiedAt: 0 }, [begun(-90)], null],
   ])('is asked about %s, %j', async (_, lost, limits, reason) => {
     const store = Object.assign(createMemoryReplayStore(), lost);
-    const used = await useInvocation(invocation, limits, store, NOW, rules);
+    const seen: string[] = [];
+    const observer = { replayChecked: (result: string) => seen.push(result) };
+    const used = await useInvocation(invocation, limits, store, NOW, rules, observer);
     if (reason === null) expect(used).not.toBeInstanceOf(Failure);
-    else expect(used).toMatchObject({ message: expect.stringContaining(`(${reason}`) as string });
+    else expect(used).toMatchObject({ message: expect.stringContaining(`(${reason})`) as string });
+    expect(seen).toEqual([reason === null ? 'accepted' : 'lost']);
     expect(store.size).toBe(reason === null ? 1 : 0);
+  });
+
+  it('says from when on calls and receipts are accepted', async () => {
+    const store = Object.assign(createMemoryReplayStore(), { lostAt: NOW, emptiedAt: NOW - 100 });
+    expect(await useInvocation(invocation, [], store, NOW, rules)).toMatchObject({
+      message:
+        'Invocation: jti "inv:1" cannot be checked for replay (the store has lost what was used before), expected a call that is signed after 1800000030 (2027-01-15T08:00:30Z)',
+    });
+    const later = { ...invocation, iat: NOW + 31 };
+    expect(await useInvocation(later, [begun(NOW - 200)], store, NOW + 31, rules)).toMatchObject({
+      message: expect.stringContaining(
+        'expected a receipt from after 1799999930 (2027-01-15T07:58:50Z), or LIMITS_AFTER_LOSS (limitsAfterLoss) set to pass',
+      ) as string,
+    });
   });
 });
 

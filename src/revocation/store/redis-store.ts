@@ -123,7 +123,7 @@ export class RedisStore implements RevocationStore {
   }
 
   async record(entry: Entry): Promise<void> {
-    const sweeping = this.entries.sweep(this.#deps.now());
+    const sweeping = this.entries.sweep(this.#deps.now() + Math.min(0, this.#clockOffset));
     if (sweeping !== null) await sweeping;
     if (this.#hasEnded) throw new RevocationStoreError('closed', 'the revocation store is closed');
     const session = this.#session;
@@ -198,8 +198,8 @@ export class RedisStore implements RevocationStore {
   /** Takes a lease, then reads the revocations that were acknowledged while there was none. */
   async #join(session: Session): Promise<void> {
     const { readerLog } = session;
-    const askedAt = Date.now();
-    this.#clockOffset = (await readerLog.time()) - (askedAt + Date.now()) / 2;
+    const askedAt = this.#deps.now();
+    this.#clockOffset = (await readerLog.time()) - (askedAt + this.#deps.now()) / 2;
     this.#reader = randomUUID();
     const joinedAt = performance.now();
     await readerLog.join(this.#reader, this.#readTo, LEASE_MS);
@@ -215,7 +215,7 @@ export class RedisStore implements RevocationStore {
     for (const entry of entries) {
       this.#take(entry);
       const madeAt = Number.parseInt(entry.id, 10) - this.#clockOffset;
-      this.#deps.observer.revocationPropagated?.(Math.max(0, Date.now() - madeAt));
+      this.#deps.observer.revocationPropagated?.(Math.max(0, this.#deps.now() - madeAt));
     }
     this.#completeAt = readAt;
     if (await readerLog.renew(this.#reader, this.#readTo, LEASE_MS)) {
@@ -237,13 +237,12 @@ export class RedisStore implements RevocationStore {
     if (await session.log.has(this.#readTo)) return;
     // Another server, or one that lost its data. Read everything, and record again what it does not have.
     const { log } = session;
+    const now = await this.#nowBy(log);
     const found = new Entries();
     this.#readTo = BEGINNING;
     await this.#load(log, found);
     const known = this.entries;
-    const missing = [...known.values()].filter(
-      (entry) => !found.covers(entry) && !hasRunOut(entry, this.#deps.now()),
-    );
+    const missing = [...known.values()].filter((entry) => !found.covers(entry) && !hasRunOut(entry, now));
     let recorded = 0;
     for (let at = 0; at < missing.length; at += PUSH) {
       // Other instances do the same at this moment. What they have recorded need not be recorded again.
@@ -260,16 +259,22 @@ export class RedisStore implements RevocationStore {
     );
   }
 
+  /** The earlier of two clocks, in Unix milliseconds: one that is ahead must not end what others have revoked. */
+  async #nowBy(log: RedisLog): Promise<number> {
+    return Math.min(this.#deps.now(), await log.time());
+  }
+
   /** Reads the log from {@link #readTo} to its end. @returns the ids of entries that have run out, but the last */
   async #load(log: RedisLog, into: Entries): Promise<string[]> {
     const runOut: string[] = [];
     let lastRunOut: string | null = null;
+    const now = await this.#nowBy(log);
     for await (const page of log.pagesAfter(this.#readTo)) {
       for (const { id, entry } of page) {
         // An instance that comes back asks for the last one that it has read.
         if (lastRunOut !== null) runOut.push(lastRunOut);
         this.#readTo = id;
-        lastRunOut = hasRunOut(entry, this.#deps.now()) ? id : null;
+        lastRunOut = hasRunOut(entry, now) ? id : null;
         if (lastRunOut === null) into.add(entry);
       }
     }

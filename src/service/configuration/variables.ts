@@ -187,7 +187,9 @@ export const SECTIONS = {
     redisMayForget: { ...VERIFIER_OPTIONS.redisMayForget, needs: 'redis',
       says: 'With `1`, used invocations may be in a Redis with `appendonly no`: after its restart, calls from before are refused. Without it, such a Redis is.' },
     limitsAfterLoss: { ...VERIFIER_OPTIONS.limitsAfterLoss, needs: 'redis',
-      says: 'What becomes of calls under receipts with limits from before [Redis lost](runbook.md#drsstorelost) all that it had counted: `refuse`, or `pass`: they are counted from 0.' },
+      says: 'What becomes of calls under receipts with limits from before [Redis may have lost](runbook.md#drsstorelost) counts: `refuse`, or `pass`: they are counted from what it still has.' },
+    redisWaitReplicas: { ...VERIFIER_OPTIONS.redisWaitReplicas, needs: 'redis',
+      says: 'Redis replicas that must have the charge of a limit before its call is allowed. Then limits go on [after a fail-over](spec/loss.md#what-it-does-not-find).' },
   },
   Gate: {
     gateReplay: { kind: oneOf('memory', 'redis', 'off'), default: 'memory',

@@ -41,6 +41,8 @@ export const METRICS: readonly Row<Sources>[] = [
   ['drs_limits_reached_total', 'counter', 'Calls refused by a limit of a receipt', ['scope', 'limit'], (s) => byScope(s, (_, scope) => s.metrics.replays[scope].limits)],
   ['drs_clock_ahead_seconds', 'histogram', 'By how much an invocation was signed in the future, if it was', ['scope'], (s) => byScope(s, (_, scope) => s.metrics.replays[scope].ahead)],
   ['drs_store_lost_total', 'counter', 'Losses of data by Redis that were noticed', ['scope'], (s) => byScope(s, (store) => store.losses ?? 0)],
+  ['drs_store_lost_timestamp_seconds', 'gauge', 'When the last loss of data was found, in Unix seconds; calls signed before are refused', ['scope', 'found_by'], (s) => byScope(s, lossOf)],
+  ['drs_store_clock_difference_seconds', 'gauge', 'How far the clock here is ahead of that of the store', ['scope'], (s) => byScope(s, (store) => store.clockAheadSecs ?? 0)],
   ['drs_refunds_total', 'counter', 'Refunds asked for at /v1/refund, by code', ['result'], (s) => s.metrics.refunds],
   ['drs_usage_counters', 'gauge', 'Limited receipts that are counted in this process', ['scope'], (s) => byScope(s, (store) => store.counters)],
   ['drs_replay_entries', 'gauge', 'Used invocations recorded in this process', ['scope'], (s) => byScope(s, (store) => store.capacity && (store.size ?? 0))],
@@ -168,6 +170,10 @@ function byScope(
   const stores = { verify: engine.replays, gate: gate.replays };
   return by(stores, (store, scope) => (store === null ? undefined : read(store, scope)));
 }
+
+/** When the last loss was found, by who found it; 0 where there is none that operators should see. */
+const lossOf = ({ isLossFoundHere: isHere = null, lostAt = 0 }: ReplayStore): Values =>
+  isHere === false ? { other: lostAt } : { this: isHere === true ? lostAt : 0 };
 
 /** The values of a metric: one, or by each value of the first label those for the other labels. */
 type Values =

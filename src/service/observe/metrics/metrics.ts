@@ -109,7 +109,7 @@ export class Metrics {
     observe: new Map<string, number>(),
   }));
   readonly replays = forEach(['verify', 'gate'] as const, () => ({
-    results: { accepted: 0, replayed: 0, stale: 0, limit_reached: 0, unavailable: 0 },
+    results: { accepted: 0, replayed: 0, stale: 0, limit_reached: 0, lost: 0, unavailable: 0 },
     limits: { max_calls: 0, max_total_cost_usd: 0 },
     seconds: new Distribution(SECONDS),
     ahead: new Distribution([1, 2, 5, 10, 20, 30, 60, 300]),
