@@ -150,8 +150,8 @@ function isLarge(literal: string): boolean {
 }
 
 /**
- * Whether a JSON number means what the double made of it prints as: false for an overflow, and for an integer value
- * (in any notation) that the RFC 8785 form of its double does not denote. Fractions may round.
+ * Whether a JSON number means what the double made of it prints as: false for an overflow, and for a number beyond 2^53 that
+ * the RFC 8785 form of its double does not denote: there, doubles are integers. Smaller fractions may round.
  *
  * @example isFaithfulNumber('9007199254740993'); // false: a double holds …992
  * @example isFaithfulNumber('1E30'); // true
@@ -160,23 +160,18 @@ export function isFaithfulNumber(literal: string): boolean {
   const value = Number(literal);
   if (Math.abs(value) <= Number.MAX_SAFE_INTEGER) return true;
   if (!Number.isFinite(value)) return false;
-  const { digits, exponent } = decimalOf(literal);
   // The double is near what is written, so with the same digits it has the same exponent.
-  return exponent < 0 || digits === decimalOf(String(value)).digits;
+  return digitsOf(literal) === digitsOf(String(value));
 }
 
-/** A number as digits × 10^exponent, without the sign and without zeros at either end of the digits. */
-function decimalOf(literal: string): { digits: string; exponent: number } {
-  const [mantissa = '', power = '0'] = literal.toLowerCase().split('e');
-  const [whole = '', fraction = ''] = mantissa.split('.');
-  const digits = whole + fraction;
+/** The digits of a number, without the sign and without zeros at either end. */
+function digitsOf(literal: string): string {
+  const [mantissa = ''] = literal.toLowerCase().split('e');
+  const digits = mantissa.replace('.', '');
   let [start, end] = [0, digits.length];
   while (digits[start] === '0' || digits[start] === '-') start++;
   while (digits[end - 1] === '0') end--;
-  return {
-    digits: digits.slice(start, end),
-    exponent: Number(power) - fraction.length + digits.length - end,
-  };
+  return digits.slice(start, end);
 }
 
 const shorten = (text: string) => (text.length > 60 ? `${text.slice(0, 60)}…` : text);

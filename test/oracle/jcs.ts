@@ -37,12 +37,13 @@ export function faithful(json: Json): string | undefined {
   return everyNumber(json, isFaithfulNumber) ? canonical(json) : undefined;
 }
 
-/** Whether an integer, in any notation, is the same integer after it was read as a double and written again. */
+/** Whether a number is the same after it was read as a double and written again, as far as it must: below 2^53, fractions may round. */
 function isFaithfulNumber(text: string): boolean {
   const form = canonicalNumber(text);
   if (form === undefined) return false;
   const written = decimal(text);
-  if (written.digits !== '0' && written.exponent < 0n) return true; // no integer
+  // No integer.
+  if (written.digits !== '0' && written.exponent < 0n && Math.abs(toDouble(text)) < 2 ** 53) return true;
   const printed = decimal(form);
   return written.digits === printed.digits && written.exponent === printed.exponent;
 }

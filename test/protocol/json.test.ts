@@ -56,7 +56,8 @@ function holds(literal: string): boolean {
   const value = Number(literal);
   if (!Number.isFinite(value)) return false;
   const written = integerOf(literal);
-  return written === null || written === integerOf(JSON.stringify(value));
+  if (written === null) return Math.abs(value) < 2 ** 53;
+  return written === integerOf(JSON.stringify(value));
 }
 
 function integerOf(literal: string): bigint | null {
@@ -109,8 +110,11 @@ describe('strict JSON', () => {
     ['9007199254740993.0', 'number'],
     ['0.9007199254740993e16', 'number'],
     ['0.9007199254740992e16', 'none'],
-    ['9007199254740993.5', 'none'],
-    ['900719925474099301e-1', 'none'],
+    ['9007199254740993.5', 'number'],
+    ['900719925474099301e-1', 'number'],
+    ['900719925474099.301e1', 'number'],
+    ['9007199254740994.00', 'none'],
+    ['9007199254740990.5', 'none'],
     ['10000000000000000000001', 'number'],
     [`1.${'1'.repeat(500)}e400`, 'number'],
     // The digits of the double, and more.
