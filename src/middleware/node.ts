@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Readable } from 'node:stream';
 import { wholeBodyOfBytes } from '../gate/carriers.js';
 import {
   headersOf,
@@ -8,6 +9,7 @@ import {
   type RequestBody,
 } from '../gate/request.js';
 import { responseTo } from '../gate/response.js';
+import { bytesIn } from '../protocol/bytes.js';
 import { runWithContext } from './context.js';
 import type { Outcome } from './events.js';
 import { Guard } from './guard.js';
@@ -107,7 +109,7 @@ export function guardNode(
       refuse(res, decision, next);
     } else if (decision.kind === 'pass') {
       runWithContext(null, req, () => next());
-    } else if (!res.destroyed) {
+    } else if (!res.destroyed && (req as BodyStream).aborted !== true) {
       // Not `finish`: a caller that disconnects early must not keep its call out of the audit log. If it has already
       // disconnected, the call is not executed.
       res.once('close', () => decision.finish(outcomeOf(res)));
@@ -118,7 +120,7 @@ export function guardNode(
     // What the handler threw. Frameworks catch that themselves; `node:http` does not.
     guard.report(error);
     if (res.headersSent) res.destroy();
-    else res.writeHead(500, { connection: 'close' }).end();
+    else res.writeHead(500, closing(res)).end();
   });
 }
 
@@ -129,10 +131,12 @@ export function outcomeOf(res: ServerResponse): Outcome {
 }
 
 /** The headers of a request. Node.js joins repeated headers with a comma, and keeps the first `Content-Type` alone. */
-export function headersOfNode({ headers, rawHeaders }: IncomingMessage): HeaderLookup {
+export function headersOfNode(req: IncomingMessage): HeaderLookup {
+  // What stands for a request in a test may have headers in one form alone.
+  const rawHeaders = (req as Partial<IncomingMessage>).rawHeaders ?? [];
   const isType = (at: number) => at % 2 === 1 && rawHeaders[at - 1]?.toLowerCase() === 'content-type';
   const types = rawHeaders.filter((_, at) => isType(at));
-  return headersOf(types.length > 1 ? { ...headers, 'content-type': types } : headers);
+  return headersOf(types.length > 1 ? { ...req.headers, 'content-type': types } : req.headers);
 }
 
 /** The path and query of a request. Frameworks that mount handlers cut `url`, and keep the whole as `originalUrl`. */
@@ -152,37 +156,64 @@ export async function readBody(
   req: IncomingMessage & { readonly rawBody?: unknown },
   maxBytes: number,
 ): Promise<RequestBody | 'gone'> {
-  const { rawBody } = req;
-  const length = req.headers['content-length'];
-  let bytes: Buffer | 'too large' | 'gone';
-  if (req.readableDidRead) {
-    if (!(rawBody instanceof Uint8Array))
-      throw new Error(
-        'the request body was read before the DRS middleware could see it: put the middleware in front of every body parser, ' +
-          'or have the parser keep the bytes as req.rawBody (NestJS: the option rawBody)',
-      );
-    bytes = rawBody.length > maxBytes ? 'too large' : Buffer.from(rawBody);
-  } else if (Number(length) > maxBytes) bytes = 'too large';
-  else if (req.headers['transfer-encoding'] === undefined && Number(length ?? 0) === 0)
-    bytes = Buffer.alloc(0);
-  else bytes = req.destroyed ? 'gone' : await peekAtMost(req, maxBytes);
-  if (bytes === 'gone') return bytes;
-  return bytes === 'too large' ? tooLarge(maxBytes) : wholeBodyOfBytes(bytes, headersOfNode(req));
+  if (isUnread(req)) return peekBody(req, req, maxBytes);
+  const bytes = bytesIn(req.rawBody);
+  if (bytes === null)
+    throw new Error(
+      'the request body was read before the DRS middleware could see it, or is no stream of bytes: put the middleware in ' +
+        'front of every body parser, or have the parser keep the bytes as req.rawBody (NestJS: the option rawBody)',
+    );
+  return bytes.length > maxBytes ? tooLarge(maxBytes) : bodyOf(Buffer.from(bytes), req);
 }
 
-function peekAtMost(req: IncomingMessage, maxBytes: number): Promise<Buffer | 'too large' | 'gone'> {
+const bodyOf = (bytes: Buffer, req: IncomingMessage) => wholeBodyOfBytes(bytes, headersOfNode(req));
+
+/** A stream of Node.js, and what some streams have that stand for the body of a request. */
+type BodyStream = Readable & {
+  /** `readableEnded` becomes true only with the event `end`, which then no other reader gets. */
+  readonly _readableState?: { readonly ended: boolean };
+  /** HTTP/2 ends a stream that was reset, and says only here that the client has gone. */
+  readonly aborted?: boolean;
+};
+
+/** Whether all bytes of a body are still to come, so that reading it proves what is in it. What tests make may be no stream. */
+function isUnread(body: BodyStream): boolean {
+  return body._readableState !== undefined && !body.readableDidRead && body.readableEncoding === null;
+}
+
+/** Reads the body that a stream holds, and puts it back. An absent body is a stream that has ended without a byte. */
+export async function peekBody(
+  req: IncomingMessage,
+  stream: Readable,
+  maxBytes: number,
+): Promise<RequestBody | 'gone'> {
+  if (Number(req.headers['content-length']) > maxBytes) return tooLarge(maxBytes);
+  const bytes = await peekAtMost(stream, maxBytes);
+  if (bytes === 'gone') return bytes;
+  if (bytes === 'too large') return tooLarge(maxBytes);
+  const { 'content-length': length, 'transfer-encoding': coding } = req.headers;
+  // Of HTTP/2 and on Lambda, a body may come with neither. Parsers skip it then, and a call would run without its arguments.
+  if (bytes.length > 0 && length === undefined && coding === undefined)
+    replaceHeaders(req, { 'content-length': String(bytes.length) });
+  return bodyOf(bytes, req);
+}
+
+async function peekAtMost(stream: BodyStream, maxBytes: number): Promise<Buffer | 'too large' | 'gone'> {
+  // In this turn the parser of HTTP/1.1 ends a body that is not there. Whoever listens before that, brings about `end`.
+  await Promise.resolve();
+  if (stream.destroyed) return 'gone';
   return new Promise((resolve) => {
     const chunks: Buffer[] = [];
     let size = 0;
     const settle = (outcome: Buffer | 'too large' | 'gone') => {
-      req.off('readable', gather).off('end', end).off('close', leave).off('error', leave);
+      stream.off('readable', gather).off('end', gather).off('close', leave).off('error', leave);
       resolve(outcome);
     };
-    // `complete` is set before the stream ends. Data can be put back until `end` is emitted. `end` is not emitted while
-    // there is data in the stream, nor before a read that finds it empty.
+    // Data can be put back until `end` is emitted. That is not emitted while there is data in the stream, nor before a read
+    // that finds it empty: so this reads only what is there.
     const gather = () => {
-      while (req.readableLength > 0) {
-        const chunk = req.read() as Buffer | null;
+      while (stream.readableLength > 0) {
+        const chunk = stream.read() as Buffer | null;
         if (chunk === null) break;
         size += chunk.length;
         if (size > maxBytes) {
@@ -191,26 +222,34 @@ function peekAtMost(req: IncomingMessage, maxBytes: number): Promise<Buffer | 't
         }
         chunks.push(chunk);
       }
-      if (!req.complete) return;
+      if (stream._readableState?.ended !== true) return;
       const body = Buffer.concat(chunks, size);
-      if (size > 0) req.unshift(body);
-      settle(body);
+      if (size > 0) stream.unshift(body);
+      // On Lambda, serverless-express says that it is not as soon as its app waits for something: then parsers skip it.
+      stream.readable = true;
+      settle(stream.aborted === true ? 'gone' : body);
     };
-    const end = () => settle(Buffer.alloc(0));
     const leave = () => settle('gone');
-    req.on('readable', gather).on('end', end).on('close', leave).on('error', leave);
+    if (stream._readableState?.ended === true) gather();
+    else stream.on('readable', gather).on('end', gather).on('close', leave).on('error', leave);
   });
 }
-/** Changes the headers of a request as if its body had been sent as JSON, in each form in which they can be read. */
+
+/** Changes the headers of a request as if its body had been sent as JSON. */
 export function presentAsJson(req: IncomingMessage, length: number): void {
+  replaceHeaders(req, { 'content-type': 'application/json', 'content-length': String(length) });
+}
+
+/** Replaces headers that describe a body, in each form in which they can be read. */
+function replaceHeaders(req: IncomingMessage, now: Readonly<Record<string, string>>): void {
   const { headers, rawHeaders } = req;
   // HTTP/2 requests do not have it.
   const distinct = (req as Partial<IncomingMessage>).headersDistinct ?? {};
-  const now = { 'content-type': 'application/json', 'content-length': String(length) };
   const kept: string[] = [];
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const [name = '', value = ''] = rawHeaders.slice(at, at + 2);
-    if (!REPLACED.has(name.toLowerCase())) kept.push(name, value);
+    const lower = name.toLowerCase();
+    if (!Object.hasOwn(now, lower) && lower !== 'transfer-encoding') kept.push(name, value);
   }
   rawHeaders.splice(0, rawHeaders.length, ...kept, ...Object.entries(now).flat());
   delete headers['transfer-encoding'];
@@ -221,8 +260,6 @@ export function presentAsJson(req: IncomingMessage, length: number): void {
   }
 }
 
-const REPLACED: ReadonlySet<string> = new Set(['content-type', 'content-length', 'transfer-encoding']);
-
 /** Answers a refused request. */
 export function answer(res: ServerResponse, denial: Denial): void {
   if (res.headersSent || res.destroyed) return;
@@ -230,6 +267,10 @@ export function answer(res: ServerResponse, denial: Denial): void {
   res.statusCode = status;
   for (const [name, value] of Object.entries(headers)) res.setHeader(name, value);
   // Close the connection: otherwise the rest of the body would have to be read first.
-  if (status === 413) res.setHeader('connection', 'close');
+  if (status === 413) for (const [name, value] of Object.entries(closing(res))) res.setHeader(name, value);
   res.end(JSON.stringify(body));
 }
+
+/** Has the connection closed after an answer. HTTP/2 has no such header, and closes streams. */
+const closing = (res: ServerResponse): Record<string, string> =>
+  'stream' in res ? {} : { connection: 'close' };

@@ -1,15 +1,13 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Readable } from 'node:stream';
-import { wholeBodyOfBytes } from '../../gate/carriers.js';
-import type { Denial, RequestBody } from '../../gate/request.js';
+import type { Denial } from '../../gate/request.js';
 import { responseTo } from '../../gate/response.js';
 import { runWithContext, setContext, type DrsContext } from '../context.js';
-import { readAtMost } from '../read-at-most.js';
 import { Guard, type AdmittedCall } from '../guard.js';
-import { headersOfNode, outcomeOf, pathOf, presentAsJson } from '../node.js';
+import { headersOfNode, outcomeOf, pathOf, peekBody, presentAsJson } from '../node.js';
 import { type CheckedRoute, checkProtection, type MiddlewareOptions, ROUTE_OR_NEXT } from '../options.js';
 import { DrsRefusalError } from '../refusal-error.js';
-import { openRoute, tooLarge } from '../route.js';
+import { openRoute } from '../route.js';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -96,41 +94,28 @@ function withoutFastifys(registered: FastifyMiddlewareOptions): FastifyMiddlewar
 
 async function open(request: FastifyRequest, payload: RequestPayload, options: CheckedRoute<FastifyRequest>) {
   const { raw } = request;
-  let bytes: Buffer | undefined;
-  const opened = await openRoute<FastifyRequest, never>(
+  let body: Readable | undefined;
+  const opened = await openRoute(
     { method: request.method, path: pathOf(raw), headers: headersOfNode(raw) },
     request.params,
     options,
     request,
     {
-      read: async () => {
-        const got = await read(request, payload, options.maxBodyBytes);
-        bytes = got.bytes;
-        return got.body;
-      },
+      // Another hook may have put another stream in its place.
+      read: () => peekBody(raw, payload as Readable, options.maxBodyBytes),
       replace: (json) => {
-        bytes = Buffer.from(json);
+        const bytes = Buffer.from(json);
+        body = again(bytes);
         presentAsJson(raw, bytes.length);
       },
     },
   );
-  return { opened, body: bytes === undefined ? undefined : again(bytes) };
+  if (opened === 'gone') throw new Error('the client has gone before its body was read');
+  return { opened, body };
 }
 
-async function read(
-  { raw, headers }: FastifyRequest,
-  payload: RequestPayload,
-  maxBytes: number,
-): Promise<{ bytes: Buffer; body: RequestBody }> {
-  const isLonger = Number(headers['content-length']) > maxBytes;
-  const bytes = isLonger ? null : await readAtMost(payload as AsyncIterable<Buffer>, maxBytes);
-  return bytes === null
-    ? { bytes: Buffer.alloc(0), body: tooLarge(maxBytes) }
-    : { bytes, body: wholeBodyOfBytes(bytes, headersOfNode(raw)) };
-}
-
-/** The body as a new stream for Fastify's parser. The parser compares `receivedEncodedLength` with `Content-Length`. */
-function again(bytes: Buffer): Readable & { receivedEncodedLength: number } {
+/** Another body for Fastify's parser, which compares `receivedEncodedLength` with `Content-Length`. */
+function again(bytes: Buffer): Readable {
   return Object.assign(Readable.from(bytes, { objectMode: false }), { receivedEncodedLength: bytes.length });
 }
 
