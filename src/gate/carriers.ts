@@ -16,8 +16,11 @@ export const BUNDLE_HEADER = 'X-DRS-Bundle';
  */
 export const MAX_HEADER_BUNDLE = 4096;
 
-/** The members of `params._meta` that can carry a bundle in an MCP request. We write the first and read both. */
+/** The members of `params._meta` that can carry a bundle in an MCP request. We read any. */
 export const META_KEYS = [BUNDLE_HEADER, 'xyz.okeyamy.drs/bundle'] as const;
+
+/** What a signer adds to `params._meta`: all of them, since other gates may read one alone. */
+export const bundleMeta = (bundle: string) => Object.fromEntries(META_KEYS.map((key) => [key, bundle]));
 
 /**
  * Finds the encoded bundle of a request. It may come in several carriers if all hold the same text.

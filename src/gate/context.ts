@@ -7,25 +7,20 @@ import {
   type ReceiptPlace,
 } from '../protocol/claims.js';
 import {
-  copyOf,
-  CONSENT_MEMBERS,
-  REGULATORY,
+  copyOfConsent,
+  labelIn,
+  rulesIn,
   type Consent,
   type Regulatory,
   type StatedClaims,
 } from '../protocol/consent.js';
 import { isJsonObject, type JsonObject } from '../protocol/json.js';
 import { digestOf, parseCompactJwt, type CompactJwt } from '../protocol/jwt.js';
-import { readPolicy, type Policy } from '../protocol/policy.js';
+import { readPolicy } from '../protocol/policy.js';
 import type { Binding } from '../verify/binding.js';
-import {
-  limitNamesOf,
-  limitsOf,
-  type CountedLimits,
-  type LimitLeft,
-  type ReachedLimit,
-} from '../verify/limits.js';
+import { limitNamesOf, limitsOf, type CountedLimits, type LimitLeft } from '../verify/limits.js';
 import type { Root } from '../verify/parts.js';
+import type { VerdictContext } from '../verify/receipt.js';
 
 /** What was agreed, by the word of the principal and the agent: nothing here has decided anything. */
 export interface Agreement {
@@ -65,18 +60,11 @@ export interface CallContext extends Agreement {
 export type RootDescription = Pick<Root, 'name' | 'labels'>;
 
 /** Everything that the handler gets to know about an allowed call. */
-export interface GateContext extends CallContext {
-  /** The DID of the root principal. */
-  readonly root_principal: string;
-  /** The number of delegation receipts. */
-  readonly chain_depth: number;
-  readonly leaf_policy: Policy;
+export interface GateContext extends CallContext, VerdictContext {
   /** How the body compares with the signed arguments; absent if they were not compared. */
   readonly binding?: Binding;
   /** What is left of the chain's limits after this call; absent if there are none, or they are not counted. */
   readonly limits?: readonly LimitLeft[];
-  /** The limits of the chain that are not counted, since invocations may be used again; absent if there are none. */
-  readonly unenforced?: readonly ReachedLimit['member'][];
 }
 
 /** A context without the policy: reading that again takes longer than all the rest, and few need it. */
@@ -101,16 +89,16 @@ export interface ContextReceipt extends StatedClaims {
 
 /** What was agreed on a call. The objects are copies: receivers may change them, or freeze them. */
 export function agreementOf(root: Omit<ContextReceipt, 'iss' | 'jti'>, invocation: StatedClaims): Agreement {
-  const session = invocation.session_id ?? root.session_id;
-  const correlation = invocation.correlation_id ?? root.correlation_id;
+  const session = labelIn(invocation.session_id) ?? labelIn(root.session_id);
+  const correlation = labelIn(invocation.correlation_id) ?? labelIn(root.correlation_id);
   // An agent must not replace what its principal says.
-  const regulatory = root.drs_regulatory ?? invocation.drs_regulatory;
+  const regulatory = rulesIn(root.drs_regulatory) ?? rulesIn(invocation.drs_regulatory);
   return {
     root_type: root.drs_root_type ?? null,
-    ...(root.drs_consent && { consent_record: copyOf(root.drs_consent, CONSENT_MEMBERS) }),
-    ...(typeof session === 'string' && { session_id: session }),
-    ...(typeof correlation === 'string' && { correlation_id: correlation }),
-    ...(regulatory && { regulatory: copyOf(regulatory, REGULATORY) }),
+    ...(root.drs_consent && { consent_record: copyOfConsent(root.drs_consent) }),
+    ...(session !== null && { session_id: session }),
+    ...(correlation !== null && { correlation_id: correlation }),
+    ...(regulatory && { regulatory }),
   };
 }
 

@@ -199,6 +199,7 @@ function contextOf({ receipts, root, invocation }: JudgedChain, binding: Binding
   const context: BriefContext & { binding?: Binding } = {
     root_principal: receipts[0].iss,
     chain_depth: receipts.length,
+    tool_server: invocation.tool_server,
     ...callContextOf(receipts, invocation, root),
   };
   if (binding !== null) context.binding = binding;

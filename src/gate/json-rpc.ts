@@ -138,7 +138,9 @@ export function passesMcpHttp(request: GateRequest): boolean {
   if (!PASSING_METHODS.has(method) || mayHaveBody(request.body)) return false;
   if (method !== 'GET' && method !== 'HEAD') return true;
   if (`${request.path ?? ''}/`.startsWith(`${RESOURCE_METADATA}/`)) return true;
-  return request.headers('accept').some((accept) => EVENT_STREAM.test(accept));
+  const accepted = request.headers('accept');
+  // It proves nothing, since callers may write it: whoever asks a gate may have left it out.
+  return accepted.length === 0 || accepted.some((accept) => EVENT_STREAM.test(accept));
 }
 
 /** Whether a server could find something in the body, which nobody has signed: for requests that pass without a message. */

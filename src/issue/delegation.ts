@@ -1,6 +1,6 @@
 import { DRS_VERSION, INVOCATION_TYPE, RECEIPT_TYPE } from '../protocol/claims.js';
 import type { InvocationClaims, ReceiptClaims } from '../protocol/claims.js';
-import { REGULATORY, REGULATORY_FORM, type Consent, type Regulatory } from '../protocol/consent.js';
+import { labelIn, rulesIn, type Consent, type Regulatory } from '../protocol/consent.js';
 import type { JsonObject } from '../protocol/json.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { flag, kindOf, type FilledOptions, type GivenOptions } from '../protocol/options.js';
@@ -45,17 +45,26 @@ const COMMON = {
   jti: { kind: claim<string>(), default: () => `dr:${crypto.randomUUID()}` },
 } satisfies Table;
 
-/** What a call belongs to: shown to tool servers and in logs, and decisive for nothing. */
+const label = kindOf<string>('1 to 256 characters', (value) => labelIn(value) !== null);
+const isGiven = (value: unknown) => (value ?? null) !== null;
+
+/** What a call belongs to: shown to tool servers and in logs, and decisive for nothing. A verifier leaves out other forms. */
 const STATED = {
   /** The session of the agent. */
-  sessionId: { kind: claim<string>() },
+  sessionId: { kind: label },
   /** An id under which the calls are found elsewhere. */
-  correlationId: { kind: claim<string>() },
+  correlationId: { kind: label },
   /** The rules that are held to apply. Of an invocation, they count where the root names none. */
   regulatory: {
-    // The blocks check its type and its members; a verifier ignores others.
-    kind: kindOf<Regulatory>(REGULATORY_FORM, (value) =>
-      Object.keys(value ?? {}).every((name) => REGULATORY.some((known) => known === name)),
+    kind: kindOf<Regulatory>(
+      'an object of frameworks (at most 16), risk_level (1 to 256 characters), retention_days',
+      (value) => {
+        const rules = rulesIn(value);
+        return (
+          rules !== null &&
+          Object.values(value as object).filter(isGiven).length === Object.keys(rules).length
+        );
+      },
     ),
   },
 } satisfies Table;

@@ -1,11 +1,4 @@
-import {
-  CONSENT_MEMBERS,
-  findConsentDefect,
-  isText,
-  REGULATORY_FORM,
-  type Consent,
-  type StatedClaims,
-} from './consent.js';
+import { CONSENT_MEMBERS, findConsentDefect, isText, type Consent, type StatedClaims } from './consent.js';
 import { isJsonObject, type JsonObject, type JsonValue } from './json.js';
 import { isCount, readPolicy, type Policy } from './policy.js';
 
@@ -95,17 +88,7 @@ const nonEmptyText: Rule = { expected: 'a non-empty string', test: (value) => is
 const optional = (expected: string, { test }: Pick<Rule, 'test'>): Rule => {
   return { expected, test: (value) => (value ?? null) === null || test(value) };
 };
-const isLabel = (value: JsonValue | undefined) => isText(value, 256);
-const label = optional('1 to 256 characters', { test: isLabel });
 const count = optional('an integer from 0 to 2^53-1', time);
-const isList = (value: JsonValue) => Array.isArray(value) && value.length <= 16 && value.every(isLabel);
-const regulatory = optional(REGULATORY_FORM, {
-  test: (value) =>
-    isJsonObject(value) &&
-    isList(value['frameworks'] ?? []) &&
-    label.test(value['risk_level']) &&
-    count.test(value['retention_days']),
-});
 const parentDigest = optional('a string, or null in the root', text);
 const rootType = optional('a string such as "human"', text);
 const consentRecord = optional(object.expected, object);
@@ -154,7 +137,6 @@ export function readInvocationClaims(payload: JsonObject) {
     check('iat', payload['iat'], time) ??
     check('jti', payload['jti'], text) ??
     check('tool_server', payload['tool_server'], nonEmptyText) ??
-    findStatedDefect(payload) ??
     findJtiDefect(payload, 'inv:');
   // The checks above prove that the payload has this type.
   return defect ? { defect } : { claims: payload as unknown as InvocationClaims };
@@ -215,20 +197,11 @@ function findRootDefect(payload: JsonObject): ClaimDefect | null {
   // A first receipt without a root type is usually not a root, but a receipt in the wrong order. Block B reports that.
   const defect =
     check('drs_root_type', payload['drs_root_type'], rootType) ??
-    check('drs_consent', payload['drs_consent'], consentRecord) ??
-    findStatedDefect(payload);
+    check('drs_consent', payload['drs_consent'], consentRecord);
   const consent = payload['drs_consent'];
   if (defect !== null || !isJsonObject(consent)) return defect;
   const member = CONSENT_MEMBERS.find((name) => typeof consent[name] !== 'string');
   return member === undefined ? null : check(`drs_consent.${member}`, consent[member], text);
-}
-
-function findStatedDefect(payload: JsonObject): ClaimDefect | null {
-  return (
-    check('session_id', payload['session_id'], label) ??
-    check('correlation_id', payload['correlation_id'], label) ??
-    check('drs_regulatory', payload['drs_regulatory'], regulatory)
-  );
 }
 
 function findExpiryDefect(payload: JsonObject, humanRoot: boolean): ClaimDefect | null {

@@ -1,3 +1,6 @@
+import { isJsonObject } from './json.js';
+import { isCount } from './policy.js';
+
 /** What the person saw and agreed to: five strings, all required. */
 export interface Consent {
   readonly locale: string;
@@ -9,30 +12,45 @@ export interface Consent {
 
 /** The rules that are held to apply to a call. Nobody checks here whether they do. */
 export interface Regulatory {
-  readonly frameworks?: readonly string[] | null;
-  readonly risk_level?: string | null;
-  readonly retention_days?: number | null;
+  readonly frameworks?: readonly string[];
+  readonly risk_level?: string;
+  readonly retention_days?: number;
 }
 
-/** The claims of a root or an invocation that say what a call belongs to. They decide nothing. */
+/** The claims of a root or an invocation that say what a call belongs to. They decide nothing, and may have any form. */
 export interface StatedClaims {
-  readonly session_id?: string | null | undefined;
-  readonly correlation_id?: string | null | undefined;
-  readonly drs_regulatory?: Regulatory | null | undefined;
+  readonly session_id?: unknown;
+  readonly correlation_id?: unknown;
+  readonly drs_regulatory?: unknown;
 }
 
-/** What a {@link Regulatory} has to be, in words, and its members. */
-export const REGULATORY_FORM = 'an object of frameworks (at most 16), risk_level, retention_days';
-export const REGULATORY = ['frameworks', 'risk_level', 'retention_days'] as const;
+/** A text of 1 to 256 characters; `null` if a value is something else. */
+export const labelIn = (value: unknown): string | null => (isText(value, 256) ? (value as string) : null);
 
-/** A copy of what has been checked: of the members of these names, without those that are absent or `null`. */
-export function copyOf<T extends object>(from: T, names: readonly (keyof T)[]): T {
-  const copy: Partial<T> = {};
-  for (const name of names) {
-    const value = from[name];
-    if ((value ?? null) !== null) copy[name] = Array.isArray(value) ? (value.slice() as typeof value) : value;
-  }
-  return copy as T;
+const RULES: Readonly<Record<keyof Regulatory, (value: unknown) => boolean>> = {
+  frameworks: (value) => Array.isArray(value) && value.length <= 16 && !value.map(labelIn).includes(null),
+  risk_level: (value) => labelIn(value) !== null,
+  retention_days: isCount,
+};
+
+/** The members of a {@link Regulatory}. */
+export const REGULATORY = Object.keys(RULES) as readonly (keyof Regulatory)[];
+
+/** A copy of those members of a value that have their form; `null` if it is no object. */
+export function rulesIn(value: unknown): Regulatory | null {
+  if (!isJsonObject(value)) return null;
+  const sound = REGULATORY.map((name) => [name, value[name]] as const).filter(([name, found]) =>
+    RULES[name](found),
+  );
+  return Object.fromEntries(
+    sound.map(([name, found]) => [name, Array.isArray(found) ? found.slice() : found]),
+  );
+}
+
+/** A copy of a consent record that has been checked, without unknown members. */
+export function copyOfConsent(from: Consent): Consent {
+  const { locale, method, policy_hash, session_id, timestamp } = from;
+  return { locale, method, policy_hash, session_id, timestamp };
 }
 
 /**

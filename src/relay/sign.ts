@@ -1,4 +1,4 @@
-import { META_KEYS } from '../gate/carriers.js';
+import { bundleMeta, META_KEYS } from '../gate/carriers.js';
 import type { Explained } from '../gate/codes.js';
 import {
   mcpArgumentsOf,
@@ -121,7 +121,7 @@ export function mcpSigner(sign: SignCall, unsigned: ReadonlySet<string>): Hook {
     const bundle = await sign(`${MCP_COMMAND_PREFIX}${method}`, bound.args, what);
     if (typeof bundle !== 'string') return refusalLine(message, bundle);
     // Written anew, which to every parser is the same: strict JSON has one reading.
-    const signed = { ...params, _meta: { ...meta, [META_KEYS[0]]: bundle } };
+    const signed = { ...params, _meta: { ...meta, ...bundleMeta(bundle) } };
     return { ...message, body: Buffer.from(JSON.stringify({ ...value, params: signed })), bundle };
   };
   return { maxBytes: MAX_MESSAGE_BYTES, decide };

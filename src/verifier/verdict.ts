@@ -67,9 +67,11 @@ export function toVerdictJson(outcome: Judgement, wantsDetails: boolean): string
 type Valid = Extract<Judgement, { readonly failure: null }>;
 
 /** The context as JSON. It names the limits of the chain where nobody has counted. */
-function contextJsonOf({ chain, limits }: Valid): string {
-  if (limits !== null || chain.limits.length === 0) return chain.contextJson;
-  return `${chain.contextJson.slice(0, -1)},"unenforced":${JSON.stringify(limitNamesOf(chain.limits))}}`;
+function contextJsonOf({ chain, limits, invocation }: Valid): string {
+  const isCounted = limits !== null || chain.limits.length === 0;
+  const open = isCounted ? '' : `,"unenforced":${JSON.stringify(limitNamesOf(chain.limits))}`;
+  const server = JSON.stringify(invocation.claims.tool_server);
+  return `${chain.contextJson.slice(0, -1)},"tool_server":${server}${open}}`;
 }
 
 function detailsOf({ chain, root, invocation, binding, limits }: Valid): VerdictDetails {

@@ -1,6 +1,6 @@
 import { detachText } from '#platform';
 import type { InvocationClaims, ReceiptClaims } from '../protocol/claims.js';
-import { CONSENT_MEMBERS, copyOf, REGULATORY, type Consent, type Regulatory } from '../protocol/consent.js';
+import { copyOfConsent, labelIn, rulesIn, type Consent, type Regulatory } from '../protocol/consent.js';
 import { digestOf, parseCompactJwt, type CompactJwt } from '../protocol/jwt.js';
 import type { JsonObject } from '../protocol/json.js';
 import type { KeyResolver } from '../protocol/key-resolver.js';
@@ -99,7 +99,7 @@ export class Chain {
   readonly hasUnreadStatus: boolean;
   /** The limits that are to be counted for each call. */
   readonly limits: readonly CountedLimits[];
-  /** The verdict's `context` member as JSON, for calls whose limits are counted. */
+  /** What the verdict's `context` member says of the chain, as JSON. */
   readonly contextJson: string;
   /**
    * `RevocationView.names` when none of its receipts and DIDs was among them. Asking for each of them again takes
@@ -140,6 +140,8 @@ export interface VerdictContext {
   readonly chain_depth: number;
   /** The policy of the last receipt. */
   readonly leaf_policy: Policy;
+  /** The `tool_server` of the invocation: for whom the call was signed. */
+  readonly tool_server: string;
   /** The limits of the chain that are not counted, since replay protection is off; absent if there are none. */
   readonly unenforced?: readonly ReachedLimit['member'][];
 }
@@ -156,8 +158,7 @@ function keep(claims: ReceiptClaims, isRoot: boolean): KeptClaims {
   const { iss, aud, sub, cmd, jti, nbf, exp = null } = claims;
   const { prev_dr_hash = null, drs_status_list_index = null } = claims;
   const ofRoot: Partial<ReceiptClaims> = isRoot ? claims : {};
-  const { drs_root_type = null, session_id = null, correlation_id = null } = ofRoot;
-  const { drs_consent, drs_regulatory } = ofRoot;
+  const { drs_root_type = null, session_id, correlation_id, drs_consent, drs_regulatory } = ofRoot;
   // Its members one by one: of objects that are spread, V8 makes larger ones.
   return {
     iss,
@@ -171,10 +172,10 @@ function keep(claims: ReceiptClaims, isRoot: boolean): KeptClaims {
     drs_status_list_index,
     unread_status: unreadStatusOf(claims),
     drs_root_type,
-    session_id,
-    correlation_id,
-    drs_consent: drs_consent ? copyOf(drs_consent, CONSENT_MEMBERS) : null,
-    drs_regulatory: drs_regulatory ? copyOf(drs_regulatory, REGULATORY) : null,
+    session_id: labelIn(session_id),
+    correlation_id: labelIn(correlation_id),
+    drs_consent: drs_consent ? copyOfConsent(drs_consent) : null,
+    drs_regulatory: rulesIn(drs_regulatory),
   };
 }
 

@@ -82,11 +82,11 @@ export function decisionOf({ allow, gated, status, response }) {
 }
 
 /**
- * A verdict in the form of the vectors: the code beside `valid`, without texts for people, and without what the verifier
- * says about itself (`unenforced`).
+ * A verdict in the form of the vectors: the code beside `valid`, without texts for people, and without what not every verifier
+ * says: `unenforced`, `tool_server`.
  */
 export function flat({ valid, error, binding, context }) {
-  const { unenforced: _, ...facts } = context ?? {};
+  const { unenforced: _, tool_server: __, ...facts } = context ?? {};
   return {
     valid,
     ...(error && { code: error.code }),

@@ -23,6 +23,19 @@ it('docs/codes.md has every code that an answer or an error can carry, under an 
   expect(rows.map(({ anchor }) => anchor)).toEqual(expected);
 });
 
+it('docs/codes.md names each code of the public implementation that has another name, and no other', () => {
+  const [, section = ''] = read('docs/codes.md').split('## Codes of the public implementation');
+  const names = [...section.matchAll(/^\| \[`(\w+)`\]\(#(\w+)\) \| `(\w+)` \|$/gm)];
+  expect(names.map(([, here, anchor, there]) => [here, anchor, there])).toEqual([
+    ['COMMAND_MISMATCH', 'COMMAND_MISMATCH', 'CMD_MISMATCH'],
+    ['RECEIPT_REVOKED', 'RECEIPT_REVOKED', 'REVOKED'],
+  ]);
+  // What has the same name there needs no row, and none of theirs may mean something else here.
+  const ours = new Set<string>([...CATALOGUE, ...GATE_CATALOGUE].map(({ code }) => code));
+  for (const [, here = '', , there = ''] of names)
+    expect([ours.has(here), ours.has(there)]).toEqual([true, false]);
+});
+
 it.each(rows)('$anchor says when it comes, what to do, or both', ({ anchor, code, cells }) => {
   expect(anchor.replace(/^(gate|issue)-/, '')).toBe(code);
   const when: unknown = expect.stringMatching(/^.{10,}\.$/);

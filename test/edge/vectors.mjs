@@ -56,8 +56,9 @@ async function answer(verifier, request, options) {
   const verdict = await verifier?.verify(bundle, options);
   if (verdict === undefined) return {};
   const { valid, error, binding, context } = verdict;
-  // As in the runner: not every verifier says which limits it does not count.
-  return { valid, code: error?.code, binding, context: context && { ...context, unenforced: undefined } };
+  // As in the runner: not every verifier says which limits it does not count, and for whom the call was signed.
+  const facts = context && { ...context, unenforced: undefined, tool_server: undefined };
+  return { valid, code: error?.code, binding, context: facts };
 }
 
 /** @param {Revoked} revoked */

@@ -666,16 +666,16 @@ export const ATTACKS: readonly Attack[] = [
       ),
   }),
   ...group([405, 'METHOD_NOT_ALLOWED'], {
-    'mcp: what is beside OAuth metadata': () => bare('GET', '/.well-known/oauth-protected-resources'),
+    'mcp: what is beside OAuth metadata': () =>
+      bare('GET', '/.well-known/oauth-protected-resources', ['Accept', '*/*']),
     'mcp: a GET that is no event stream': () => ({ method: 'GET', headers: [['Accept', '*/*']] }),
-    'mcp: a GET that says nothing': () => ({ method: 'GET' }),
     'mcp: a GET of another stream': () => ({
       method: 'GET',
       headers: [['Accept', 'text/event-streams, x/text;a="text/event-stream"']],
     }),
   }),
   ...only(HEADLESS, [405, 'METHOD_NOT_ALLOWED'], {
-    'mcp: a HEAD that says nothing': () => ({ method: 'HEAD' }),
+    'mcp: a HEAD that is no event stream': () => ({ method: 'HEAD', headers: [['Accept', '*/*']] }),
   }),
   ...group('pass', {
     'mcp: OAuth metadata': () => bare('GET', '/.well-known/oauth-protected-resource/mcp'),
@@ -683,6 +683,7 @@ export const ATTACKS: readonly Attack[] = [
       method: 'GET',
       headers: [['Accept', 'application/json, Text/Event-Stream;q=0.9']],
     }),
+    'mcp: a GET that says nothing': () => ({ method: 'GET' }),
     'mcp: the end of a session': () => ({ method: 'DELETE' }),
     'mcp: OPTIONS': () => ({ method: 'OPTIONS' }),
     'mcp: a message that is no call, with context headers': () =>

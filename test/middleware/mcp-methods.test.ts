@@ -415,7 +415,10 @@ describe('signing a request', () => {
     await expect(
       signRequest('prompts/get', { name: 'a', arguments: { prompt: 'b' } }, delegation),
     ).rejects.toThrow('named "prompt"');
-    expect(await signRequest('tasks/get', { taskId: 't', _meta: { a: 1 } }, delegation)).toMatchObject({
+    const written = await signRequest('tasks/get', { taskId: 't', _meta: { a: 1 } }, delegation);
+    const { 'X-DRS-Bundle': ours, ...others } = written['_meta'] as Record<string, unknown>;
+    expect(others).toEqual({ a: 1, 'xyz.okeyamy.drs/bundle': ours });
+    expect(written).toMatchObject({
       taskId: 't',
       _meta: { a: 1, 'X-DRS-Bundle': expect.stringMatching(/^[\w-]+$/) as string },
     });

@@ -83,7 +83,6 @@ export function readReceipt(text: string, index: number, humanRoot: boolean | un
   if (rootType !== undefined && rootType.kind !== 'string') return malformed;
   if (consent !== undefined && !isConsent(consent)) return malformed;
   const stated = index === 0 ? readStated(claims) : {};
-  if (stated === undefined) return malformed;
 
   const isHumanRoot = index === 0 && rootType?.value === 'human';
   // A delegation without an end is not allowed under a human root, at any depth.
@@ -138,7 +137,6 @@ export function readInvocation(text: string): Read<Invocation> {
   const hashes = chain.items.map((item) => (item.kind === 'string' ? item.value : undefined));
   if (!hashes.every((hash) => hash !== undefined)) return malformed;
   const stated = readStated(claims);
-  if (stated === undefined) return malformed;
   if (!/^inv:./su.test(jti)) return 'INVALID_JTI';
   return { jwt, iss, subject, cmd, jti, args, chain: hashes, toolServer, stated };
 }
@@ -161,31 +159,23 @@ function timeOf(value: Json | undefined): number | undefined {
   return Number.isSafeInteger(number) && number >= 0 ? number : undefined;
 }
 
-/** `undefined` if a claim does not have its form. */
-function readStated(claims: JsonObject): Stated | undefined {
-  const regulatory = optional(claims, 'drs_regulatory') ?? { kind: 'object' as const, members: [] };
-  if (regulatory.kind !== 'object') return undefined;
-  const [session, correlation] = ['session_id', 'correlation_id'].map((name) => optional(claims, name));
-  const frameworks = optional(regulatory, 'frameworks');
-  const level = optional(regulatory, 'risk_level');
-  const retention = optional(regulatory, 'retention_days');
-  if (frameworks !== undefined && (frameworks.kind !== 'array' || frameworks.items.length > 16))
-    return undefined;
-  const names = frameworks?.items;
-  if (![session, correlation, level, ...(names ?? [])].every((one) => one === undefined || isLabel(one)))
-    return undefined;
-  if (retention !== undefined && timeOf(retention) === undefined) return undefined;
-  const textOf = (one: Json | undefined) => (one?.kind === 'string' ? one.value : undefined);
-  const said = {
-    frameworks: names?.map(textOf),
-    risk_level: textOf(level),
-    retention_days: timeOf(retention),
+/** What a call belongs to, without what has another form. */
+function readStated(claims: JsonObject): Stated {
+  const regulatory = member(claims, 'drs_regulatory');
+  const labelOf = (one: Json | undefined) => (one?.kind === 'string' && isLabel(one) ? one.value : undefined);
+  const said = (rules: JsonObject) => {
+    const frameworks = member(rules, 'frameworks');
+    const names = frameworks?.kind === 'array' ? frameworks.items.map(labelOf) : [undefined];
+    return present({
+      frameworks: names.length <= 16 && !names.includes(undefined) ? names : undefined,
+      risk_level: labelOf(member(rules, 'risk_level')),
+      retention_days: timeOf(member(rules, 'retention_days')),
+    });
   };
-  const has = optional(claims, 'drs_regulatory') !== undefined;
   return present({
-    session_id: textOf(session),
-    correlation_id: textOf(correlation),
-    regulatory: has ? present(said) : undefined,
+    session_id: labelOf(member(claims, 'session_id')),
+    correlation_id: labelOf(member(claims, 'correlation_id')),
+    regulatory: regulatory?.kind === 'object' ? said(regulatory) : undefined,
   });
 }
 

@@ -441,6 +441,7 @@ function openRpc(question: GateQuestion): Opening {
   if (['GET', 'HEAD', 'DELETE', 'OPTIONS'].includes(method) && !isBare(question)) return 'METHOD_NOT_ALLOWED';
   if (protocol === 'mcp' && (method === 'GET' || method === 'HEAD'))
     return /^\/\.well-known\/oauth-protected-resource(?:\/|$)/.test(path ?? '') ||
+      valuesOf(headers, 'accept').length === 0 ||
       valuesOf(headers, 'accept').some((value) => /(?:^|,)\s*text\/event-stream\s*(?:$|[,;])/i.test(value))
       ? 'pass'
       : 'METHOD_NOT_ALLOWED';

@@ -59,6 +59,7 @@ export type Answer =
         readonly root_principal: string;
         readonly chain_depth: number;
         readonly leaf_policy: JsonObject;
+        readonly tool_server: string;
         /** Of a verifier without replay protection. */
         readonly unenforced?: readonly string[];
       };
@@ -98,7 +99,10 @@ export function verify(question: Question): Answer {
   const open = limits.length === 0 ? {} : { unenforced: namesOf(limits) };
   return {
     valid: true,
-    context: { root_principal: root.iss, chain_depth: receipts.length, leaf_policy: leaf.policy, ...open },
+    context: {
+      ...{ root_principal: root.iss, chain_depth: receipts.length, leaf_policy: leaf.policy },
+      ...{ tool_server: invocation.toolServer, ...open },
+    },
     counted: { limits, args: invocation.args },
     ...(binding !== undefined && { binding }),
     ...(question.details === true && {
@@ -269,7 +273,7 @@ function bindingOf(body: Json | 'unreadable', invocation: Invocation): Binding {
   return form === faithful(invocation.args) ? 'match' : 'mismatch';
 }
 
-/** The details of docs/spec/verdict.md: the context of a gate without the three members that every verdict has. */
+/** The details of docs/spec/verdict.md: the context of a gate without the members that every verdict has. */
 function detailsOf(
   receipts: readonly Receipt[],
   call: Invocation,

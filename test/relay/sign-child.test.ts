@@ -29,7 +29,9 @@ function run(...command: string[]) {
 function withoutBundle(line: string, original: string): unknown {
   const value = JSON.parse(line) as { params: { _meta?: Record<string, unknown> } };
   expect(value.params._meta?.['X-DRS-Bundle']).toMatch(/^[\w-]+$/);
+  expect(value.params._meta?.['xyz.okeyamy.drs/bundle']).toBe(value.params._meta?.['X-DRS-Bundle']);
   delete value.params._meta?.['X-DRS-Bundle'];
+  delete value.params._meta?.['xyz.okeyamy.drs/bundle'];
   if (!original.includes('"_meta"')) delete value.params._meta;
   return value;
 }

@@ -13,6 +13,7 @@ const open = (seed = key.toJwk().d) => contextSignerOf(seed, () => revocation);
 const context: AllowedCall<JudgedChain>['context'] = {
   ...{ agent: 'did:key:agent', root_principal: 'did:key:root', chain_depth: 3, tool: 'search' },
   ...{ command: '/mcp/tools/call', invocation: 'inv:1', receipts: [], root_type: null, expires_at: null },
+  tool_server: 'tools',
 };
 const limit = { level: 0, receipt: 'r0', maxCalls: 9, maxTotalMicroUsd: null, nbf: 0, exp: null };
 /** What is read of a call. */

@@ -53,6 +53,13 @@ it('takes a POST for granted, and the endpoint of A2A, but no other path', () =>
   expect(read({ protocol: 'a2a', path: null })).toMatchObject({ request: { path: '/' } });
 });
 
+it('misses no header of MCP where there are no headers at all, as a transport of stdio asks', () => {
+  const mayLack = (members: object) => read({ protocol: 'mcp', ...members });
+  for (const members of [{}, { headers: {} }])
+    expect(mayLack(members)).toHaveProperty('request.mayLackHeaders', true);
+  expect(mayLack({ headers: { Host: 'a' } })).not.toHaveProperty('request.mayLackHeaders');
+});
+
 it('takes numbers that may be rounded, and any depth: they match nothing that was signed', () => {
   for (const body of ['{"n":9007199254740993}', `${'['.repeat(100)}${']'.repeat(100)}`])
     expect(readGateRequest(Buffer.from(`{"protocol":"mcp","body":${body}}`))).toHaveProperty('request');

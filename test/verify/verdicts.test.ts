@@ -56,7 +56,7 @@ describe.each(caches)('verdicts %s', (_, cacheOptions) => {
         const verdict = await verifier.verify(bundle, { now: NOW });
         expect(verdict).toMatchObject({ valid: true });
         const members = Object.keys(verdict.context ?? {}).filter((name) => name !== 'unenforced');
-        expect(members).toEqual(['root_principal', 'chain_depth', 'leaf_policy']);
+        expect(members).toEqual(['root_principal', 'chain_depth', 'leaf_policy', 'tool_server']);
       }
     }),
   );

@@ -1,4 +1,4 @@
-import { BUNDLE_HEADER, MAX_HEADER_BUNDLE, META_KEYS } from '../../gate/carriers.js';
+import { BUNDLE_HEADER, bundleMeta, MAX_HEADER_BUNDLE, META_KEYS } from '../../gate/carriers.js';
 import {
   isGated,
   mcpArgumentsOf,
@@ -99,7 +99,7 @@ export async function signRequest(
   if ('code' in bound) throw new TypeError(`cannot sign this ${method}: ${bound.message}`);
   const meta = isJsonObject(sent['_meta']) ? sent['_meta'] : {};
   const bundle = await signCall(delegation, `${MCP_COMMAND_PREFIX}${method}`, bound.args);
-  return { ...sent, _meta: { ...meta, [META_KEYS[0]]: bundle } };
+  return { ...sent, _meta: { ...meta, ...bundleMeta(bundle) } };
 }
 
 type Fetch = (url: string | URL, init?: RequestInit) => Promise<Response>;

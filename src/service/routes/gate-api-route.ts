@@ -83,7 +83,8 @@ export function readGateRequest(
       path: path ?? (known === 'a2a' ? '/' : null),
       headers: lookup,
       body,
-      ...(value['headers'] === undefined ? { mayLackHeaders: true } : {}),
+      // A transport of stdio may send an empty object: no request over HTTP is without headers.
+      ...(Object.keys(headers).length === 0 ? { mayLackHeaders: true } : {}),
     },
   };
 }

@@ -120,6 +120,7 @@ function comparable(answer: Answer): string {
       ['root_principal', { kind: 'string', value: answer.context.root_principal }],
       ['chain_depth', { kind: 'number', text: String(answer.context.chain_depth) }],
       ['leaf_policy', answer.context.leaf_policy],
+      ['tool_server', { kind: 'string', value: answer.context.tool_server }],
       ...(answer.context.unenforced === undefined
         ? []
         : [['unenforced', fromValue(answer.context.unenforced)] as const]),
