@@ -144,10 +144,9 @@ export function restArguments(
   const members = body ?? {};
   for (const [name, value] of [...Object.entries(parameters), ...Object.entries(parts)]) {
     // The path's own parameters may come again in query and body: some clients send them so.
-    const isElsewhere = (place: object) => Object.hasOwn(place, name);
-    const others = [parameters, parts, members].filter(isElsewhere);
-    if (others.some((place) => place[name] !== value))
-      return reserved(`${shown(name)} comes with two values`);
+    const isOther = (place: Readonly<Record<string, unknown>>) =>
+      Object.hasOwn(place, name) && place[name] !== value;
+    if (isOther(parts) || isOther(members)) return reserved(`${shown(name)} comes with two values`);
   }
   for (const name of RESERVED_ARGUMENTS)
     if ([parameters, parts, members].some((place) => Object.hasOwn(place, name)))

@@ -122,9 +122,7 @@ function parse(
 
 /** Whether `method` or `jsonrpc` occurs twice in the outermost object. */
 const isAmbiguousEnvelope = (text: string): boolean =>
-  ['method', 'jsonrpc'].some(
-    (within) => findJsonDefect(text, { only: 'duplicate', within, depth: Infinity }) !== null,
-  );
+  findJsonDefect(text, { only: 'duplicate', within: ['method', 'jsonrpc'], depth: Infinity }) !== null;
 
 /** The HTTP methods of requests that may pass unchecked. */
 export const PASSING_METHODS: ReadonlySet<string> = new Set(['GET', 'DELETE', 'HEAD', 'OPTIONS']);

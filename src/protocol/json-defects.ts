@@ -31,7 +31,7 @@ const MAX_EXACT_DIGITS = 15;
  * which is needed only if `isPlainlyFaithful` could not decide. Linear in the length of the text.
  *
  * @param text JSON that `JSON.parse` has accepted
- * @param scope.within when given, only defects of this member of the outermost object count: in its value, or that it
+ * @param scope.within when given, only defects of these members of the outermost object count: in a value, or that one
  *   occurs twice
  * @param scope.depth the maximum nesting that is not a defect
  * @param scope.maxLargeNumbers how many large numbers are not a defect
@@ -45,12 +45,13 @@ export function findJsonDefect(
     depth = MAX_JSON_DEPTH,
     only,
     maxLargeNumbers = MAX_LARGE_NUMBERS,
-  }: { within?: string; depth?: number; only?: JsonDefect['kind']; maxLargeNumbers?: number } = {},
+  }: { within?: readonly string[]; depth?: number; only?: JsonDefect['kind']; maxLargeNumbers?: number } = {},
 ): JsonDefect | null {
   // One entry for each open object or array, outermost first: the names seen so far, or null for an array.
   const open: (Set<string> | null)[] = [];
   const isWellFormed = text.isWellFormed();
-  let outermostMember: string | undefined;
+  let outermostMember = '';
+  const isWithin = () => within === undefined || within.includes(outermostMember);
   let largeNumbers = 0;
   let end = 0;
   for (let at = nextToken(text, end); at < text.length; at = nextToken(text, end)) {
@@ -86,7 +87,7 @@ export function findJsonDefect(
     } else {
       end = endOfNumber(text, at);
       const literal = text.slice(at, end);
-      if ((within === undefined || within === outermostMember) && isLarge(literal)) {
+      if ((only === undefined || only === 'number') && isWithin() && isLarge(literal)) {
         if (++largeNumbers > maxLargeNumbers) {
           const message = `it holds more than ${maxLargeNumbers} numbers of more than ${MAX_EXACT_DIGITS} digits beyond 2^53`;
           defect = { kind: 'number', message };
@@ -96,9 +97,7 @@ export function findJsonDefect(
         }
       }
     }
-    if (defect !== null && (only === undefined || defect.kind === only)) {
-      if (within === undefined || within === outermostMember) return defect;
-    }
+    if (defect !== null && (only === undefined || defect.kind === only) && isWithin()) return defect;
   }
   return null;
 }

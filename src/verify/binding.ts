@@ -90,7 +90,7 @@ export function bindText(args: JsonObject, text: string): Binding {
 export function bindMember(args: JsonObject, text: string, document: JsonObject): Binding {
   if (
     !isPlainlyFaithful(text, document) &&
-    findJsonDefect(text, { depth: Infinity, within: 'body' }) !== null
+    findJsonDefect(text, { depth: Infinity, within: ['body'] }) !== null
   )
     return 'invalid_body';
   return compare(args, document['body'] as JsonValue);

@@ -41,6 +41,17 @@ describe('a query', () => {
     expect(Object.entries(read)).toEqual(names.map((name) => [name, '1']));
   });
 
+  it('may have 256 parameters, or as many as are known', () => {
+    const names = Array.from({ length: 1000 }, (_, at) => `q${at}`);
+    const asked = (count: number) =>
+      names
+        .slice(0, count)
+        .map((name) => `${name}=1`)
+        .join('&');
+    expect(Object.keys(readQuery(asked(256), null))).toEqual(names.slice(0, 256));
+    expect(Object.keys(readQuery(asked(1000), new Set(names)))).toEqual(names);
+  });
+
   const WRONG: readonly [query: string, known: ReadonlySet<string> | null, message: string][] = [
     ['c=1', known, 'the query has "c", which is no argument here; expected a, b'],
     ['c', known, 'the query has "c", which is no argument here; expected a, b'],
@@ -63,6 +74,11 @@ describe('a query', () => {
       (raw) => [`a=1${raw}`, null, 'the value of "a" is not percent-encoded UTF-8'] as [string, null, string],
     ),
     ['a=%ff', null, 'the value of "a" is not percent-encoded UTF-8'],
+    [
+      Array.from({ length: 257 }, (_, at) => `q${at}=`).join('&'),
+      null,
+      'the query has more than 256 parameters',
+    ],
     ['a=%3', null, 'the value of "a" is not percent-encoded UTF-8'],
   ];
   it.each(WRONG)('is refused: %.80s', (query, names, message) => {

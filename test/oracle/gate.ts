@@ -263,6 +263,7 @@ function readQuery(
   names: readonly string[] | undefined,
 ): (readonly [name: string, text: string])[] | undefined {
   const given: (readonly [string, string])[] = [];
+  if (names === undefined && query.split('&').length > 256) return undefined;
   for (const part of query === '' ? [] : query.split('&')) {
     const [, name = '', text = ''] = /^([A-Za-z_][\w-]{0,63})=([\w.~%!$'()*+,=:@/?-]*)$/.exec(part) ?? [];
     const read = percentDecoded(text.replaceAll('+', ' '));

@@ -6,6 +6,7 @@ const { judgeBehind } = await import('../../src/verifier/call-options.js');
 const { bodyOfBytes } = await import('../../src/gate/carriers.js');
 const { bindOptionsOf, decide, provedChainOf } = await import('../../src/gate/decide.js');
 const { openRequest } = await import('../../src/gate/open.js');
+const { forwardMcp } = await import('../../src/gate/mcp-forward.js');
 const { headersOf } = await import('../../src/gate/request.js');
 const { responseTo } = await import('../../src/gate/response.js');
 const { RouteTable } = await import('../../src/gate/routes.js');
@@ -109,7 +110,11 @@ function openGate() {
     const opened = openRequest(protocol, request, {
       routes: request.path === null || request.path === '/' ? 'any' : ROUTES,
     });
-    if (opened.kind === 'pass') return { answer: 'pass', answerBytes: 0 };
+    if (opened.kind === 'pass') {
+      // A guard sends it on.
+      const sent = protocol === 'mcp' && request.body.kind === 'text' && forwardMcp(request.body.text, null);
+      return { answer: 'pass', answerBytes: sent ? 0 : 1 };
+    }
     const decided = opened.kind === 'deny' ? opened : await decide(opened, { now, judge, rules, use: null });
     if (decided.kind !== 'deny') return { answer: 'allow', answerBytes: 0 };
     const { body } = responseTo(decided);

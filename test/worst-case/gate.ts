@@ -45,6 +45,21 @@ const message = family(
   'gate',
 );
 
+/** A message that passes, and is sent on: written anew if a name comes twice in it. */
+const passing = family(
+  'gate: a message that passes',
+  { value: valueNames, where: ['params', 'member', '_meta'], defect: ['none', 'a duplicate'] },
+  ({ value, where, defect }, budget) =>
+    fit(budget, (size) => {
+      const huge = values[value](size);
+      const inside = where === 'params' && huge.startsWith('{') ? huge.slice(1, -1) : `"x":${huge}`;
+      const all = `${inside}${defect === 'none' ? '' : ',"y":1,"y":2'}`;
+      const params = where === '_meta' ? `{"_meta":{${all},"X-DRS-Bundle":"e30"}}` : `{${all}}`;
+      return gateRequest('mcp', '', `{"jsonrpc":"2.0","id":1,"method":"ping","params":${params}}`);
+    }),
+  'gate',
+);
+
 /** A body over plain HTTP. All of it is compared. */
 const plain = family(
   'gate: a plain HTTP body',
@@ -199,7 +214,7 @@ const methods = family(
 const rest = family(
   'gate: A2A over REST',
   {
-    part: ['prefix', 'prefixes', 'id', 'value', 'pairs', 'names', 'body'],
+    part: ['prefix', 'prefixes', 'id', 'value', 'pairs', 'names', 'body', 'names and members'],
     text: ['a', '%20', '%c3%a9', '%', '+', ':', 'tasks', '%41'],
     target: ['GET /tasks/', 'POST /message:send', 'POST /tasks/', 'DELETE /tasks/7/pushNotificationConfigs/'],
     value: valueNames,
@@ -219,8 +234,12 @@ const rest = family(
         pairs: () => `${verb}?${list(Math.ceil(room / 6), () => 'q0=1').join('&')}`,
         names: () => `${verb}?${list(Math.ceil(room / 12), (index) => `q${index}=${text}`).join('&')}`,
         body: () => verb,
+        'names and members': () => `${verb}?${list(Math.ceil(room / 12), (index) => `q${index}=`).join('&')}`,
       }[part]();
-      const body = part === 'body' ? `{"message":${values[value](size)}}` : '{}';
+      const huge = values[value](size);
+      const members = huge.startsWith('{') ? huge : `{"x":${huge}}`;
+      const ordinary = part === 'body' ? `{"message":${huge}}` : '{}';
+      const body = part === 'names and members' ? members : ordinary;
       return gateRequest('a2a', carried(), body, `${method} ${path}`);
     }),
   'gate',
@@ -408,5 +427,19 @@ const envelope = family(
 
 /** Requests to the gate. The middleware uses the same functions. */
 export const gateFamilies: readonly Family[] = [
-  ...[message, plain, ...differences, methods, header, headers, read, repeated, routed, envelope, rest, wire],
+  ...[
+    message,
+    passing,
+    plain,
+    ...differences,
+    methods,
+    header,
+    headers,
+    read,
+    repeated,
+    routed,
+    envelope,
+    rest,
+    wire,
+  ],
 ];
