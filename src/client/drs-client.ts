@@ -1,4 +1,5 @@
 import { isJsonObject } from '../protocol/json.js';
+import { isLoopback } from '../protocol/loopback.js';
 import { callback, checkedOptions, count, flag, type GivenOptions, type Table } from '../protocol/options.js';
 import { CALL_OPTIONS, type VerifyOptions } from '../verifier/call-options.js';
 import type { Verdict } from '../verifier/verdict.js';
@@ -18,6 +19,8 @@ const OPTIONS = {
    * waits for company. Default `true`; `false` on Cloudflare Workers, which cancel a connection with the request that opened it.
    */
   shareExchanges: { kind: flag, default: () => userAgent() !== 'Cloudflare-Workers' },
+  /** Takes `http:` of another machine: whoever is on the way can read bundles, and answer in the service's place. */
+  allowHttp: { kind: flag, default: false },
   /** A `fetch` to use instead of Node's sockets; default where there are none: the global one. */
   fetch: { kind: callback<typeof globalThis.fetch>() },
 } satisfies Table;
@@ -41,12 +44,7 @@ export type DrsClientErrorCode =
 /**
  * There is no verdict. The error says nothing about the bundle; refuse the call.
  *
- * @example
- * try {
- *   const verdict = await client.verify(bundle, { body });
- * } catch (error) {
- *   if (error instanceof DrsClientError && error.code === 'overloaded') answer(503);
- * }
+ * @example if (error instanceof DrsClientError && error.code === 'overloaded') answer(503);
  */
 export class DrsClientError extends Error {
   override readonly name = 'DrsClientError';
@@ -88,11 +86,16 @@ export class DrsClient {
 
   /**
    * @param url the address of the service (`DRS_VERIFY_URL`), without `/verify`
-   * @throws TypeError if it is not an http or https URL without credentials, or an option is unknown or not of its kind
+   * @throws TypeError if it is not an https URL without credentials (or http, of this machine), or an option is unknown or not of its kind
    */
   constructor(url: string | URL, options: DrsClientOptions = {}) {
     this.#options = checkedOptions(options, OPTIONS);
     this.#url = serviceUrl(url, '/verify');
+    const { protocol, hostname } = this.#url;
+    if (protocol === 'http:' && !isLoopback(hostname) && !this.#options.allowHttp)
+      throw new TypeError(
+        'the service is at http: of another machine: use https:, or new DrsClient(url, { allowHttp: true })',
+      );
   }
 
   /**
@@ -192,10 +195,9 @@ export class DrsClient {
 
 function unexpected({ status, text }: Answer): DrsClientError {
   const check = 'check that the address is that of a drs-verify service';
-  if (status === 200 || (status >= 300 && status < 400)) {
-    const message = `the answer (status ${status}) is not a verdict; ${check}`;
+  const message = `the answer (status ${status}) is not a verdict; ${check}`;
+  if (status === 200 || (status >= 300 && status < 400))
     return new DrsClientError('not_a_verdict', message, { status });
-  }
   const answered = `the service answered ${status} ${text.slice(0, 200)}`;
   if (status === 503 || status === 429)
     return new DrsClientError('overloaded', `${answered}; try again in a moment`, { status });

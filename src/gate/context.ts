@@ -6,21 +6,14 @@ import {
   type ReceiptClaims,
   type ReceiptPlace,
 } from '../protocol/claims.js';
-import {
-  copyOfConsent,
-  labelIn,
-  rulesIn,
-  type Consent,
-  type Regulatory,
-  type StatedClaims,
-} from '../protocol/consent.js';
+import { labelIn, rulesIn, type Consent, type Regulatory, type StatedClaims } from '../protocol/consent.js';
 import { isJsonObject, type JsonObject } from '../protocol/json.js';
 import { digestOf, parseCompactJwt, type CompactJwt } from '../protocol/jwt.js';
 import { readPolicy } from '../protocol/policy.js';
 import type { Binding } from '../verify/binding.js';
 import { limitNamesOf, limitsOf, type CountedLimits, type LimitLeft } from '../verify/limits.js';
 import type { Root } from '../verify/parts.js';
-import type { VerdictContext } from '../verify/receipt.js';
+import { copyOfConsent, type VerdictContext } from '../verify/receipt.js';
 
 /** What was agreed, by the word of the principal and the agent: nothing here has decided anything. */
 export interface Agreement {

@@ -1,5 +1,6 @@
 import { verifyAll } from '#ed25519';
 import { encodeBase64url, encodeUtf8 } from '#platform';
+import { bytesIn } from '../protocol/bytes.js';
 import { didKeyOf } from '../protocol/did-key.js';
 import { toJcs } from '../protocol/jcs.js';
 import type { JsonValue } from '../protocol/json.js';
@@ -25,7 +26,7 @@ export interface Signer {
    *
    * @returns the 64 bytes of the signature
    */
-  sign(bytes: Uint8Array): Promise<Uint8Array> | Uint8Array;
+  sign(bytes: Uint8Array): Promise<Uint8Array | ArrayBuffer> | Uint8Array | ArrayBuffer;
 }
 
 /** The option `key` of the functions that issue. */
@@ -83,9 +84,10 @@ async function signInput(input: string, key: Signer): Promise<string> {
       'make it with didOfJwk() from the public key',
     );
   }
-  const signature: unknown = await key.sign(encodeUtf8(input));
-  if (!(signature instanceof Uint8Array) || signature.length !== SIGNATURE_BYTES) {
-    const found = signature instanceof Uint8Array ? `${signature.length} bytes` : typeof signature;
+  const signed: unknown = await key.sign(encodeUtf8(input));
+  const signature = bytesIn(signed);
+  if (signature?.length !== SIGNATURE_BYTES) {
+    const found = signature === null ? typeof signed : `${signature.length} bytes`;
     throw invalidKey(
       `the signer of ${key.did} gave ${found}, expected the ${SIGNATURE_BYTES} bytes of an Ed25519 signature`,
       'return the raw signature as a Uint8Array',
@@ -123,9 +125,5 @@ export async function webCryptoSigner({ publicKey, privateKey }: WebKeyPair): Pr
       'make it with crypto.subtle.generateKey("Ed25519", false, ["sign", "verify"])',
     );
   const did = didKeyOf(new Uint8Array(await crypto.subtle.exportKey('raw', publicKey)));
-  return {
-    did,
-    sign: async (bytes) =>
-      new Uint8Array(await crypto.subtle.sign('Ed25519', privateKey, Uint8Array.from(bytes))),
-  };
+  return { did, sign: (bytes) => crypto.subtle.sign('Ed25519', privateKey, Uint8Array.from(bytes)) };
 }

@@ -38,6 +38,16 @@ export async function signCall(
   return encodeBundle(createBundle({ receipts: chain, invocation: await issueInvocation(call) }));
 }
 
+/** What a `fetch` is asked for. A `Request` or URL may be of any realm: tests and pages have their own. */
+export function readInput(input: string | URL | Request): {
+  readonly request: Request | null;
+  readonly url: URL;
+} {
+  return typeof input === 'string' || 'href' in input
+    ? { request: null, url: new URL(input) }
+    : { request: input, url: new URL(input.url) };
+}
+
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 
 /**

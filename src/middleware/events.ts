@@ -143,8 +143,8 @@ export function reportError(error: unknown, onError: EventOptions['onError'] = c
 
 function guarded(subscriber: () => unknown, onError: EventOptions['onError']): void {
   try {
-    const result = subscriber();
-    if (result instanceof Promise) result.catch((error: unknown) => reportError(error, onError));
+    // A promise of any realm: unheard, what it rejects with would end the process.
+    Promise.resolve(subscriber()).catch((error: unknown) => reportError(error, onError));
   } catch (error) {
     reportError(error, onError);
   }

@@ -35,8 +35,10 @@ export type VerdictSource =
 
 /** An http or https URL, as text or as an object. */
 export const httpUrl: Kind<string | URL> = kindOf('an http or https URL', (value) => {
-  const isOne = typeof value === 'string' || value instanceof URL;
-  return isOne && URL.canParse(String(value)) && /^https?:$/.test(new URL(value).protocol);
+  // A URL of any realm: tests and pages have their own.
+  const href =
+    typeof value === 'string' ? value : (value as { readonly href?: unknown } | null | undefined)?.href;
+  return typeof href === 'string' && URL.canParse(href) && /^https?:$/.test(new URL(href).protocol);
 });
 
 const isFunction = (value: unknown) => typeof value === 'function';

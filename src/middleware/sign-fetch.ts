@@ -8,7 +8,7 @@ import {
   type GivenOptions,
   type Table,
 } from '../protocol/options.js';
-import { sendSigned, signCall, type Delegation } from './delegation.js';
+import { readInput, sendSigned, signCall, type Delegation } from './delegation.js';
 
 const OPTIONS = {
   /** The command to sign for; default: the one of the delegation. */
@@ -60,8 +60,7 @@ export interface SignFetchOptions extends GivenOptions<typeof OPTIONS> {}
 export function signFetch(delegation: Delegation, options: SignFetchOptions = {}): typeof globalThis.fetch {
   const { command, sign, parameters, carrier, fetch } = checkedOptions(options, OPTIONS);
   return async (input, init) => {
-    const request = input instanceof Request ? input : null;
-    const url = new URL(input instanceof Request ? input.url : input);
+    const { request, url } = readInput(input);
     if (sign?.(url) === false) return fetch(input, init);
     const method = (init?.method ?? request?.method ?? 'GET').toUpperCase();
     const given = readParameters(parameters?.(url, method) ?? null);

@@ -27,30 +27,17 @@ export interface StatedClaims {
 /** A text of 1 to 256 characters; `null` if a value is something else. */
 export const labelIn = (value: unknown): string | null => (isText(value, 256) ? (value as string) : null);
 
-const RULES: Readonly<Record<keyof Regulatory, (value: unknown) => boolean>> = {
-  frameworks: (value) => Array.isArray(value) && value.length <= 16 && !value.map(labelIn).includes(null),
-  risk_level: (value) => labelIn(value) !== null,
-  retention_days: isCount,
-};
-
-/** The members of a {@link Regulatory}. */
-export const REGULATORY = Object.keys(RULES) as readonly (keyof Regulatory)[];
-
 /** A copy of those members of a value that have their form; `null` if it is no object. */
 export function rulesIn(value: unknown): Regulatory | null {
   if (!isJsonObject(value)) return null;
-  const sound = REGULATORY.map((name) => [name, value[name]] as const).filter(([name, found]) =>
-    RULES[name](found),
-  );
-  return Object.fromEntries(
-    sound.map(([name, found]) => [name, Array.isArray(found) ? found.slice() : found]),
-  );
-}
-
-/** A copy of a consent record that has been checked, without unknown members. */
-export function copyOfConsent(from: Consent): Consent {
-  const { locale, method, policy_hash, session_id, timestamp } = from;
-  return { locale, method, policy_hash, session_id, timestamp };
+  const { frameworks, risk_level, retention_days } = value;
+  const names = Array.isArray(frameworks) && frameworks.length <= 16 ? frameworks.map(labelIn) : [null];
+  const risk = labelIn(risk_level);
+  return {
+    ...(names.every((name) => name !== null) && { frameworks: names }),
+    ...(risk !== null && { risk_level: risk }),
+    ...(isCount(retention_days) && { retention_days }),
+  };
 }
 
 /**

@@ -126,8 +126,7 @@ export function findValueDefect(value: unknown): 'not JSON' | 'size' | null {
       items = next;
       nodes += 1;
     } else {
-      const prototype: unknown = Object.getPrototypeOf(next);
-      if (prototype !== Object.prototype && prototype !== null) return 'not JSON';
+      if (!isPlainObject(next)) return 'not JSON';
       if (!Object.keys(next).every((name) => name.isWellFormed())) return 'not JSON';
       items = Object.values(next);
       nodes += 1 + items.length;
@@ -135,6 +134,15 @@ export function findValueDefect(value: unknown): 'not JSON' | 'size' | null {
     commas += Math.max(0, items.length - 1);
     if (nodes > MAX_JSON_NODES || commas > MAX_JSON_COMMAS) return 'size';
   }
+}
+
+/** Whether an object is like those that JSON makes, in any realm: tests (Jest) and `vm` have an `Object` of their own. */
+function isPlainObject(value: object): boolean {
+  const prototype = Object.getPrototypeOf(value) as object | null;
+  return (
+    prototype === null ||
+    (Object.getPrototypeOf(prototype) === null && Object.hasOwn(prototype, 'isPrototypeOf'))
+  );
 }
 
 function isJsonScalar(value: unknown): boolean {

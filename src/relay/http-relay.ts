@@ -110,8 +110,7 @@ function forwarderTo(target: HttpTarget, slots: PerClientSlots, { gatekeeper }: 
   };
 }
 
-/** Whether an address is of the loopback interface. */
-export const isLoopback = (host: string) => /^(?:localhost|::1|127\.\d+\.\d+\.\d+)$/.test(host);
+export { isLoopback } from '../protocol/loopback.js';
 
 /** The names by which a listener may be called. @param more those that its operator names */
 export function hostsOf(host: string, more: readonly string[]): ReadonlySet<string> {

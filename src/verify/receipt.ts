@@ -1,6 +1,6 @@
 import { detachText } from '#platform';
 import type { InvocationClaims, ReceiptClaims } from '../protocol/claims.js';
-import { copyOfConsent, labelIn, rulesIn, type Consent, type Regulatory } from '../protocol/consent.js';
+import { labelIn, rulesIn, type Consent, type Regulatory } from '../protocol/consent.js';
 import { digestOf, parseCompactJwt, type CompactJwt } from '../protocol/jwt.js';
 import type { JsonObject } from '../protocol/json.js';
 import type { KeyResolver } from '../protocol/key-resolver.js';
@@ -151,6 +151,12 @@ function unreadStatusOf({ status, credentialStatus, drs_status }: ReceiptClaims)
   if ((status ?? null) !== null) return 'status';
   if ((credentialStatus ?? null) !== null) return 'credentialStatus';
   return (drs_status ?? null) === null ? null : 'drs_status';
+}
+
+/** A copy of a consent record that has been checked, without unknown members. */
+export function copyOfConsent(from: Consent): Consent {
+  const { locale, method, policy_hash, session_id, timestamp } = from;
+  return { locale, method, policy_hash, session_id, timestamp };
 }
 
 /** Picks the claims that later calls need. Claims of a root mean nothing in another receipt, and may have any type. */

@@ -3,7 +3,8 @@ import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { DrsClient, DrsClientError, type DrsClientOptions } from '../../src/client/index.js';
 import { createVerifier } from '../../src/verifier/create-verifier.js';
-import { liveCall, liveChain } from '../middleware/call.js';
+import { drsFetch } from '../../src/middleware/index.js';
+import { liveCall, liveChain, OPEN_ROUTE } from '../middleware/call.js';
 import { listen, type TestServer } from '../middleware/http.js';
 import { startTestService } from '../middleware/sources.js';
 import { unusedPort } from '../support/ports.mjs';
@@ -202,6 +203,28 @@ describe('a client', () => {
   it.each(['', 'localhost:8080', 'ftp://host', 'http://user:hunter2@host'])('is not made for %j', (url) => {
     expect(() => new DrsClient(url)).toThrow('not an http or https URL without credentials');
     expect(() => new DrsClient(url)).not.toThrow('hunter2');
+  });
+
+  it('speaks http: to another machine only if it is told to in so many words', () => {
+    for (const url of [
+      'http://drs.example',
+      'http://10.0.0.7:8080',
+      'http://localhost.example',
+      'http://0.0.0.0',
+    ]) {
+      expect(() => new DrsClient(url)).toThrow('allowHttp: true');
+      expect(() => drsFetch({ ...OPEN_ROUTE, verifyUrl: url }, () => new Response())).toThrow(
+        'allowHttp: true',
+      );
+      expect(new DrsClient(url, { allowHttp: true })).toBeInstanceOf(DrsClient);
+    }
+    for (const url of [
+      'http://localhost:8080',
+      'http://127.9.0.1',
+      'http://[::1]:8080',
+      'https://drs.example',
+    ])
+      expect(new DrsClient(url)).toBeInstanceOf(DrsClient);
   });
 
   it('refuses an option of a call that it does not know', async () => {

@@ -1,3 +1,4 @@
+import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
 import { createVerifier } from '../../src/verifier/create-verifier.js';
 import {
@@ -32,6 +33,29 @@ describe('a signer', () => {
     expect(inMemory).toBeInstanceOf(Promise);
     for (const key of [elsewhere(alice), { did: alice.did, sign: (bytes: Uint8Array) => alice.sign(bytes) }])
       expect(await issueRootDelegation({ ...fixed, key })).toBe(await inMemory);
+  });
+
+  it('may give bytes of any realm, and an ArrayBuffer, as WebCrypto does', async () => {
+    const fixed = { ...toBot, now: 1_900_000_000, jti: 'dr:1' };
+    const inMemory = await issueRootDelegation({ ...fixed, key: alice });
+    const of = (make: string) => (bytes: Uint8Array) =>
+      (runInNewContext(make) as (list: number[]) => Uint8Array)([...alice.sign(bytes)]);
+    for (const make of ['(list) => Uint8Array.from(list)', '(list) => Uint8Array.from(list).buffer'])
+      for (const sign of [of(make), (bytes: Uint8Array) => Promise.resolve(of(make)(bytes))])
+        expect(await issueRootDelegation({ ...fixed, key: { did: alice.did, sign } })).toBe(inMemory);
+    const buffer = (bytes: Uint8Array) => Uint8Array.from(alice.sign(bytes)).buffer;
+    expect(await issueRootDelegation({ ...fixed, key: { did: alice.did, sign: buffer } })).toBe(inMemory);
+    for (const found of [
+      '({ length: 64 })',
+      'Array(64).fill(0)',
+      'new Uint16Array(64)',
+      'new DataView(new ArrayBuffer(64))',
+    ]) {
+      const sign = () => runInNewContext(found) as Uint8Array;
+      await expect(issueRootDelegation({ ...fixed, key: { did: alice.did, sign } })).rejects.toThrow(
+        'gave object',
+      );
+    }
   });
 
   it('makes a chain and a call that a verifier accepts, with a key of WebCrypto that cannot be read', async () => {

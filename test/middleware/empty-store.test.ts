@@ -49,6 +49,7 @@ const throughNode = (middleware: ReturnType<typeof drsMiddleware>) =>
     req.method = 'GET';
     // Over A2A, only the agent card passes.
     req.url = '/.well-known/agent-card.json';
+    req.push(null);
     middleware(req, new ServerResponse(req), (error) => {
       if (error === undefined) resolve(findDrsContext());
       else reject(new Error('the middleware failed', { cause: error }));

@@ -3,6 +3,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import { request, type RequestListener } from 'node:http';
 import { fileURLToPath } from 'node:url';
+import { runInNewContext } from 'node:vm';
 import { gzipSync } from 'node:zlib';
 import express from 'express';
 import { afterAll, afterEach, describe, expect, it, vi } from 'vitest';
@@ -133,6 +134,14 @@ describe('the body of a verified call', () => {
     const { url } = await start(app);
     const json = ['Content-Type', 'application/json'] as const;
     const seen = { status: 200, body: { body: args, agent: chain.parties.at(-1)?.did } };
+    const elsewhere = express();
+    const keepElsewhere = (req: object, _: unknown, bytes: Buffer) =>
+      void Object.assign(req, {
+        rawBody: runInNewContext('Uint8Array.from(list)', { list: [...bytes] }) as unknown,
+      });
+    elsewhere.post('/', express.json({ verify: keepElsewhere }), drs, (_, res) => void res.json({}));
+    const other = await start(elsewhere);
+    expect((await send(other.url, [header(), ['Content-Type', 'application/json']], good)).status).toBe(200);
     expect(await send(url, [header(), json], good)).toMatchObject(seen);
     const codeOf = async (headers: [string, string][], body: string | Buffer) =>
       (await send(url, [header(), ...headers], body)).body;
@@ -353,6 +362,12 @@ describe('the event of an executed call', () => {
       },
     ],
     ['rejects', () => Promise.reject(new Error('subscriber'))],
+    [
+      'rejects in another realm',
+      runInNewContext('async () => { throw failure; }', {
+        failure: new Error('subscriber'),
+      }) as () => unknown,
+    ],
   ])('breaks no call where its subscriber %s', async (_, onToolCall) => {
     const onError = vi.fn();
     const write = vi.fn();

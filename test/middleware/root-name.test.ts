@@ -34,7 +34,7 @@ it('a function that somebody puts in the place of verify decides, also later', a
 
 describe.each([
   ['a verifier in this process', verifier],
-  ['a client of a service', new DrsClient('http://service.test', { fetch: service })],
+  ['a client of a service', new DrsClient('https://service.test', { fetch: service })],
 ])('with verdicts of %s', (_, source) => {
   it('a handler gets to know what the operator calls the root, not what a bundle says', async () => {
     const handler = drsFetch({ ...OPEN_ROUTE, verifier: source }, () => {

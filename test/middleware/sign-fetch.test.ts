@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { AgentCard } from '@a2a-js/sdk';
 import express from 'express';
+import { Request as OtherRequest } from 'undici';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createConsent, generateKey, IssueError, issueRootDelegation } from '../../src/issue/index.js';
 import { drsContext, drsFetch, drsMiddleware, signFetch } from '../../src/middleware/index.js';
@@ -199,6 +200,23 @@ describe('signFetch', () => {
       const answer = await call(url, init);
       expect(await answer.json()).toEqual({ agent: agent.did, command: '/tools' });
     }
+  });
+
+  it('signs a request of another realm, such as that of undici', async () => {
+    const sent: [unknown, Headers][] = [];
+    const record = ((input: unknown, init?: RequestInit) => {
+      sent.push([input, init?.headers as Headers]);
+      return Promise.resolve(new Response());
+    }) as typeof fetch;
+    const other = new OtherRequest('https://tools.example/search', { method: 'POST', headers: { a: 'b' } });
+    const call = signFetch(delegation, { fetch: record, sign: ({ pathname }) => pathname === '/search' });
+    await call(other, { body: JSON.stringify(args) });
+    const [[input, headers] = []] = sent;
+    expect(input).toBe(other);
+    expect([headers?.get('a'), headers?.get('x-drs-bundle')]).toEqual([
+      'b',
+      expect.stringMatching(/^[\w-]+$/),
+    ]);
   });
 
   it('signs for the command that it is told', async () => {

@@ -1,3 +1,4 @@
+import { runInNewContext, runInThisContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
 import { generateKey, issueInvocation } from '../../src/issue/index.js';
 import { drsMcp } from '../../src/middleware/mcp/index.js';
@@ -80,6 +81,9 @@ const BODIES: Record<string, unknown> = {
   ),
 };
 
+/** A value of another realm, as code gets them in Jest. */
+const elsewhere = (code: string): unknown => runInNewContext(`(${code})`);
+
 const VERIFIERS = {
   createVerifier: createVerifier({ workerThreads: 0 }),
   pure: createPureVerifier({ sodium }),
@@ -113,8 +117,19 @@ describe.each(Object.entries(VERIFIERS))('%s', (_, verifier) => {
     expect(reads).toBeLessThan(100);
   });
 
-  it('takes a body of the signed arguments', async () => {
-    expect(await verifier.verify(bundle, { body: { ...args } })).toMatchObject({ binding: 'match' });
+  it('takes a body of the signed arguments, of any realm', async () => {
+    const made = [{ ...args }, structuredClone(args), elsewhere('({ tool: "search" })')];
+    for (const body of [...made, elsewhere('JSON.parse(`{"tool":"search"}`)')])
+      expect(await verifier.verify(bundle, { body })).toMatchObject({ binding: 'match' });
+    const given = { ...(elsewhere('({})') as object), ...bundle };
+    expect(await verifier.verify(given, { body: args })).toMatchObject({ binding: 'match' });
+  });
+
+  it('takes no body that JSON does not make, of any realm', async () => {
+    const others = ['new Date()', 'new Map()', 'new (class A {})()', 'Object.create({ tool: "search" })'];
+    for (const code of [...others, 'Object.create(Object.create(null))', '() => 0'])
+      for (const body of [elsewhere(code), runInThisContext(`(${code})`) as unknown])
+        expect([code, (await verifier.verify(bundle, { body })).binding]).toEqual([code, 'invalid_body']);
   });
 });
 

@@ -99,7 +99,7 @@ const DOORS: Record<string, readonly [names: string, run: () => unknown]> = {
           new Response('{"valid":false,"error":{"code":"a","message":"b","suggestion":"c"}}'),
         );
       };
-      const client = new DrsClient('http://a.example', { fetch });
+      const client = new DrsClient('https://a.example', { fetch });
       return [await client.verify(valid), await client.verify(valid, {}), sent];
     },
   ],

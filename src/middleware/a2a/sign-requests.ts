@@ -2,7 +2,7 @@ import { restArguments, targetOf, type RestCall } from '../../gate/a2a-rest.js';
 import { A2A_COMMAND, signedArgumentsOf } from '../../gate/a2a.js';
 import { BUNDLE_HEADER } from '../../gate/carriers.js';
 import { isJsonObject, parseStrictJson, type JsonObject } from '../../protocol/json.js';
-import { sendSigned, signCall, type Delegation } from '../delegation.js';
+import { readInput, sendSigned, signCall, type Delegation } from '../delegation.js';
 import { DRS_EXTENSION } from './extension.js';
 
 /**
@@ -20,11 +20,10 @@ import { DRS_EXTENSION } from './extension.js';
  */
 export function signA2aRequests(delegation: Delegation, fetch = globalThis.fetch): typeof globalThis.fetch {
   return async (input, init) => {
-    const request = input instanceof Request ? input : null;
-    const { pathname, search } = new URL(input instanceof Request ? input.url : input);
+    const { request, url } = readInput(input);
     const given = init?.body ?? null;
     const body = given === null && request !== null ? await request.clone().text() : given;
-    const call = a2aCallOf(init?.method ?? request?.method ?? 'GET', pathname + search, body);
+    const call = a2aCallOf(init?.method ?? request?.method ?? 'GET', url.pathname + url.search, body);
     if (call === null) return fetch(input, init);
     const headers = new Headers(init?.headers ?? request?.headers);
     nameExtension(headers);
