@@ -56,7 +56,8 @@ function openMcpMessage(message: RpcMessage, request: GateRequest, rules: McpRul
   const { headers } = request;
   const params = isJsonObject(message.params) ? message.params : null;
   const meta = params === null ? undefined : own(params, '_meta');
-  const version = readVersion(meta, request);
+  // What a client asks for there, the body negotiates: a server may answer with an older version.
+  const version = method === 'initialize' ? null : readVersion(meta, request);
   const isStateless = version === STATELESS_VERSION;
   const isKnown =
     !isStateless || STATELESS_METHODS.has(method ?? '') || rules.passMethods?.has(method ?? '') === true;

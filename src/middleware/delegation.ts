@@ -10,6 +10,12 @@ import type { JsonObject } from '../protocol/json.js';
  */
 export const BUNDLE_HEADER_ROOM = 64 * 1024;
 
+/** Why a bundle cannot go into a header: servers and proxies take no longer ones. `null` if it can. */
+export function whyNoHeader({ length }: string): string | null {
+  if (length <= BUNDLE_HEADER_ROOM) return null;
+  return `its bundle has ${length} characters, and headers have at most ${BUNDLE_HEADER_ROOM}`;
+}
+
 /** What an agent needs to sign its calls. */
 export interface Delegation {
   /** The key of the last delegate, in memory or elsewhere. */

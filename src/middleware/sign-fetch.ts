@@ -8,7 +8,7 @@ import {
   type GivenOptions,
   type Table,
 } from '../protocol/options.js';
-import { readInput, sendSigned, signCall, type Delegation } from './delegation.js';
+import { readInput, sendSigned, signCall, whyNoHeader, type Delegation } from './delegation.js';
 
 const OPTIONS = {
   /** The command to sign for; default: the one of the delegation. */
@@ -72,6 +72,11 @@ export function signFetch(delegation: Delegation, options: SignFetchOptions = {}
     const bundle = await signCall(delegation, path, args);
     const isWrapped =
       hasBody && (carrier === 'envelope' || (carrier === 'auto' && bundle.length > MAX_HEADER_BUNDLE));
+    const reason = isWrapped ? null : whyNoHeader(bundle);
+    if (reason !== null)
+      throw new TypeError(
+        `cannot sign this request: ${reason}; send less, or a body with the option carrier: 'auto'`,
+      );
     headers.set(BUNDLE_HEADER, bundle);
     if (isWrapped) {
       headers.set('content-type', ENVELOPE_TYPE);

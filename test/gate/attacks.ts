@@ -277,14 +277,7 @@ export const ATTACKS: readonly Attack[] = [
     'mcp: a version that is none': () =>
       unsigned(mcpRequest('tools/list', {}), ['MCP-Protocol-Version', 'invalid']),
   }),
-  ...[
-    'ping',
-    'initialize',
-    'resources/subscribe',
-    'tasks/result',
-    'notifications/progress',
-    'acme/delete',
-  ].map((method) =>
+  ...['ping', 'resources/subscribe', 'tasks/result', 'notifications/progress', 'acme/delete'].map((method) =>
     mcp(
       `${method}, which 2026-07-28 does not have`,
       () => unsigned(mcpRequest(method, {}), ['MCP-Protocol-Version', '2026-07-28'], ['Mcp-Method', method]),
@@ -292,6 +285,8 @@ export const ATTACKS: readonly Attack[] = [
     ),
   ),
   ...group('pass', {
+    'mcp: initialize, whose body negotiates, with a version that nobody knows': () =>
+      unsigned(mcpRequest('initialize', {}), ['MCP-Protocol-Version', '2027-01-01']),
     'mcp: a list of 2026-07-28': () =>
       unsigned(
         mcpRequest('tools/list', { _meta: versionOf('2026-07-28') }),

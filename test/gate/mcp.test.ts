@@ -180,6 +180,23 @@ it('an unknown version is answered with those that the request could have named 
   expect(supported({ _meta })).toEqual(['2026-07-28']);
 });
 
+it.each(['2027-01-01', '2026-07-28', 'x'])(
+  'initialize with the version %s in its header passes: its body negotiates',
+  (version) => {
+    const named = { 'io.modelcontextprotocol/protocolVersion': '2028-01-01' };
+    const params = { protocolVersion: '2027-01-01', _meta: named };
+    const headers = { 'MCP-Protocol-Version': version, 'Mcp-Method': 'initialize' };
+    expect(open(text({ method: 'initialize', params }), headers)).toMatchObject({ kind: 'pass' });
+    expect(open(text({ method: 'initialize', params }), { ...headers, 'Mcp-Method': 'ping' })).toMatchObject({
+      failure: { code: 'HEADER_MISMATCH' },
+    });
+    if (version !== '2026-07-28')
+      expect(open(text({ method: 'tools/list', params: {} }), headers)).toMatchObject({
+        failure: { code: 'UNSUPPORTED_VERSION' },
+      });
+  },
+);
+
 describe('a message of the version in which headers must come', () => {
   const NEWEST = '2026-07-28';
   const _meta = { 'io.modelcontextprotocol/protocolVersion': NEWEST };

@@ -202,6 +202,21 @@ describe('signFetch', () => {
     }
   });
 
+  it('says what to do about a bundle that is too long for a header', async () => {
+    const sent: unknown[] = [];
+    const record = ((...call: unknown[]) => (
+      sent.push(call),
+      Promise.resolve(new Response())
+    )) as typeof fetch;
+    const init = { method: 'POST', body: JSON.stringify({ ...args, text: 'x'.repeat(40_000) }) };
+    await expect(signFetch(delegation, { fetch: record })('https://tools.example/', init)).rejects.toThrow(
+      /^cannot sign this request: its bundle has \d+ characters, and headers have at most 65536; send less, or a body with the option carrier: 'auto'$/,
+    );
+    expect(sent).toEqual([]);
+    await signFetch(delegation, { fetch: record, carrier: 'auto' })('https://tools.example/', init);
+    expect(sent).toHaveLength(1);
+  });
+
   it('signs a request of another realm, such as that of undici', async () => {
     const sent: [unknown, Headers][] = [];
     const record = ((input: unknown, init?: RequestInit) => {

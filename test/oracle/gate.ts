@@ -480,8 +480,9 @@ function openMcp(
 ): Opening {
   const params = objectOf(member(message, 'params'));
   const meta = objectOf(params && member(params, '_meta'));
-  const said = meta && member(meta, 'io.modelcontextprotocol/protocolVersion');
-  const sent = valuesOf(headers, 'mcp-protocol-version');
+  const negotiates = method === 'initialize';
+  const said = meta && !negotiates ? member(meta, 'io.modelcontextprotocol/protocolVersion') : undefined;
+  const sent = negotiates ? [] : valuesOf(headers, 'mcp-protocol-version');
   // What comes over stdio has no headers at all.
   const isHttp = headers.length > 0;
   const versions = sent.length === 0 && said?.kind === 'string' && !isHttp ? [said.value] : sent;

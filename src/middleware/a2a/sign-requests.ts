@@ -2,7 +2,7 @@ import { restArguments, targetOf, type RestCall } from '../../gate/a2a-rest.js';
 import { A2A_COMMAND, signedArgumentsOf } from '../../gate/a2a.js';
 import { BUNDLE_HEADER } from '../../gate/carriers.js';
 import { isJsonObject, parseStrictJson, type JsonObject } from '../../protocol/json.js';
-import { readInput, sendSigned, signCall, type Delegation } from '../delegation.js';
+import { readInput, sendSigned, signCall, whyNoHeader, type Delegation } from '../delegation.js';
 import { DRS_EXTENSION } from './extension.js';
 
 /**
@@ -28,17 +28,17 @@ export function signA2aRequests(delegation: Delegation, fetch = globalThis.fetch
     const headers = new Headers(init?.headers ?? request?.headers);
     nameExtension(headers);
     const bundle = await signCall(delegation, call.command, call.args);
-    if (bundle.length > MAX_BUNDLE)
-      throw unsignable(
-        `its bundle has ${bundle.length} characters, and headers have at most ${MAX_BUNDLE}; send less in one request, such as a URL of a large file`,
-      );
+    requireHeaderRoom(bundle);
     headers.set(BUNDLE_HEADER, bundle);
     return sendSigned(fetch, input, { ...init, headers });
   };
 }
 
-/** A2A has no other carrier, and servers and proxies take no longer headers. */
-const MAX_BUNDLE = 65_536;
+/** @throws TypeError if a bundle is too long for a header: A2A has no other carrier */
+export function requireHeaderRoom(bundle: string): void {
+  const reason = whyNoHeader(bundle);
+  if (reason !== null) throw unsignable(`${reason}; send less in one request, such as a URL of a large file`);
+}
 
 /** Says that this client knows the extension. Servers refuse clients that do not say so, if their card requires it. */
 function nameExtension(headers: Headers): void {
