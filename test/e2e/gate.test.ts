@@ -45,6 +45,7 @@ describe('POST /v1/gate', () => {
         root_principal: mcpChain.parties[0]?.did,
         chain_depth: 2,
         leaf_policy: expect.anything() as unknown,
+        tool_server: expect.any(String) as unknown,
         agent: mcpChain.parties.at(-1)?.did,
         command: '/mcp/tools/call',
         tool: 'search',

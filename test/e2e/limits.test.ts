@@ -67,7 +67,12 @@ describe('limits of all calls at a service', { shuffle: false }, () => {
       { level: 0, receipt: root, calls_left: 1, usd_left: 0.2, expires_at: expect.any(Number) as number },
       { level: 1, receipt: leaf, calls_left: 1, usd_left: 0.2, expires_at: expect.any(Number) as number },
     ]);
-    expect(Object.keys(first.context ?? {})).toEqual(['root_principal', 'chain_depth', 'leaf_policy']);
+    expect(Object.keys(first.context ?? {})).toEqual([
+      'root_principal',
+      'chain_depth',
+      'leaf_policy',
+      'tool_server',
+    ]);
     expect((await verify(chain, 0.2000001)).error).toMatchObject({ code: 'LIMIT_REACHED' });
     expect((await verify(chain, 0.2)).valid).toBe(true);
     expect((await verify(chain, 0)).error).toMatchObject({
