@@ -16,8 +16,8 @@ import type { Outcome, Send, Sent } from './pump.js';
 /** The most bytes in requests that are unanswered at a time, and what one counts as at least: so there are 256 at most. */
 const MAX_BYTES_IN_FLIGHT = 64 * 1024 * 1024;
 const MIN_BYTES = MAX_BYTES_IN_FLIGHT / 256;
-/** How often in a row to try in vain to reach a server on which a request depends. */
-const MAX_RESUMES = 5;
+/** How often in a row to ask in vain for what a server says by itself, until the operator is told. */
+const MAX_QUIET_FAILURES = 5;
 /** How long messages wait for the server to take a notification before them. */
 const NOTIFICATION_MS = 5000;
 /** How long to wait for answers after the host has sent its last message. */
@@ -219,8 +219,8 @@ export function httpEnd(
   }
 
   /**
-   * Reads a stream of events, and asks for more of it where it breaks off. The rest of an answer is asked for only a few times
-   * in a row in vain, and only where it broke off: it is worth nothing without what came before.
+   * Reads a stream of events, and asks for more of it where it breaks off. The rest of an answer is never asked for in vain
+   * twice, and only where it broke off: it is worth nothing without what came before.
    *
    * @param first `null` for what the server says by itself, which is asked for as long as the session lasts
    * @returns whether the last has come
@@ -230,20 +230,14 @@ export function httpEnd(
     for (let response = first; ; response = null) {
       if (response === null) {
         const last: Headers = lastEventId === '' ? {} : { 'last-event-id': lastEventId };
-        let status = 0;
-        try {
-          const found = await exchange('GET', session, signal, last);
-          status = found.statusCode ?? 0;
-          if (status === 200 && typeOf(found) === EVENT_STREAM) response = found;
-          else found.resume();
-        } catch (error) {
-          if (String(error).includes('ECONNREFUSED')) status = 503;
-        }
+        const found = await exchange('GET', session, signal, last).catch(() => null);
+        const { statusCode: status = 503 } = found ?? {};
+        if (found !== null && status === 200 && typeOf(found) === EVENT_STREAM) response = found;
+        else found?.resume();
         // Whether it can be reached counts: balancers cut streams in which nothing is said.
         failures = response === null ? failures + 1 : 0;
-        // A request is lost with the process that had it: the one that is started in its place does not know it.
-        const isLost = status >= 500 && first !== null;
-        if (response === null && (isLost || (status > 0 && status < 500 && status !== 429))) {
+        // A request is lost with the process that had it: one that is started in its place does not know it.
+        if (response === null && (first !== null || (status < 500 && status !== 429))) {
           // Not every server speaks by itself.
           if (first === null && status !== 405)
             note(`the server's own messages do not come: it answered with ${status}`);
@@ -278,9 +272,9 @@ export function httpEnd(
         const ended = response?.resume();
         setTimeout(() => ended?.destroy(), ENDING_MS).unref();
       }
-      const isUnreachable = failures === MAX_RESUMES;
-      if (isUnreachable) note('the server cannot be reached: what it says comes when it can');
-      if (first === null ? current !== session : isUnreachable || lastEventId === '') return false;
+      if (failures === MAX_QUIET_FAILURES)
+        note('the server cannot be reached: what it says comes when it can');
+      if (first === null ? current !== session : lastEventId === '') return false;
       // A server that says 0 must not be asked without a pause.
       const waitMs = Math.max(retryMs, MIN_RETRY_MS) * 2 ** failures;
       await delay(Math.min(waitMs, MAX_RETRY_MS), null, { signal });
