@@ -81,6 +81,7 @@ async function walk() {
       isOnNetwork: false,
       allowHost: [],
       allowOrigin: [],
+      allowAddress: [],
       destination: destinationOf(to, 'mcp', { isLocal: true }),
       protocol: 'mcp',
       signer: mcpSigner(signCall, new Set()),

@@ -100,7 +100,7 @@ export async function guard(command: readonly string[], options: GuardOptions): 
       const makeJudge = guardJudge(configuration, protocol);
       const hosts = isAny ? null : hostsOf(host, allowHost);
       const url = await runHttpRelay(
-        { configuration, destination, makeJudge, hosts, log, openReplays },
+        { configuration, destination, makeJudge, hosts, log, openReplays, rename: inOptions },
         true,
       );
       // This comes last, since a program that waits for this line may send a signal at once.

@@ -16,8 +16,6 @@ import type { Outcome, Send, Sent } from './pump.js';
 /** The most bytes in requests that are unanswered at a time, and what one counts as at least: so there are 256 at most. */
 const MAX_BYTES_IN_FLIGHT = 64 * 1024 * 1024;
 const MIN_BYTES = MAX_BYTES_IN_FLIGHT / 256;
-/** How often in a row to ask in vain for what a server says by itself, until the operator is told. */
-const MAX_QUIET_FAILURES = 5;
 /** How long messages wait for the server to take a notification before them. */
 const NOTIFICATION_MS = 5000;
 /** How long to wait for answers after the host has sent its last message. */
@@ -272,8 +270,6 @@ export function httpEnd(
         const ended = response?.resume();
         setTimeout(() => ended?.destroy(), ENDING_MS).unref();
       }
-      if (failures === MAX_QUIET_FAILURES)
-        note('the server cannot be reached: what it says comes when it can');
       if (first === null ? current !== session : lastEventId === '') return false;
       // A server that says 0 must not be asked without a pause.
       const waitMs = Math.max(retryMs, MIN_RETRY_MS) * 2 ** failures;

@@ -88,6 +88,11 @@ export async function openDelegations(
 
 const LIMIT = `at most ${sizeOf(MAX_ARGUMENT_BYTES)} can be signed`;
 
+export const TOO_LONG = unsignable(
+  'BODY_TOO_LARGE',
+  `the message has more than ${MAX_MESSAGE_BYTES} bytes: of arguments, ${LIMIT}`,
+);
+
 /**
  * Signs the requests of MCP that a gate checks. What is no such request passes.
  *
@@ -105,8 +110,7 @@ export function mcpSigner(sign: SignCall, unsigned: ReadonlySet<string>): Hook {
     const { bytes, isTooLong, method, params, meta, value } = message;
     const refuse = (code: string, reason: string, status = 400) =>
       refusalLine(message, unsignable(code, reason), status);
-    const tooLong = `the message has more than ${MAX_MESSAGE_BYTES} bytes: of arguments, ${LIMIT}`;
-    if (isTooLong) return refuse('BODY_TOO_LARGE', tooLong, 413);
+    if (isTooLong) return refusalLine(message, TOO_LONG, 413);
     // What is no JSON passes, too, and a batch, which a gate refuses: one bundle is for one call.
     if (method === undefined || !mustSign(method, message)) return { ...message, body: bytes };
     const { defect } = parseStrictJson(decodeUtf8(bytes) ?? '');

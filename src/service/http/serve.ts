@@ -58,6 +58,8 @@ export interface ServerContext extends Pick<
 > {
   /** The names by which it may be called: a page whose name was made to lead here has another. Left out: any. */
   readonly hosts?: ReadonlySet<string> | null | undefined;
+  /** Names variables as those who run this know them. */
+  readonly rename?: ((text: string) => string) | undefined;
 }
 
 const INTERNAL = refusal(500, 'internal');
@@ -127,7 +129,7 @@ export class Server implements IncomingOwner {
       }
       incoming.ignoreBody();
       const answer = await answering;
-      if (answer !== null) sent = incoming.answer(answer);
+      if (answer !== null) sent = incoming.answer(this.#renamed(answer));
     } catch (error) {
       log.error({ err: error }, 'a request failed inside the service');
       incoming.ignoreBody();
@@ -139,6 +141,12 @@ export class Server implements IncomingOwner {
       ticket?.release(incoming.isGone);
       if (--this.open === 0) this.#busyPoll.begin();
     }
+  }
+
+  #renamed(answer: Answer): Answer {
+    const { rename } = this.#context;
+    const { body } = answer;
+    return rename === undefined || typeof body !== 'string' ? answer : { ...answer, body: rename(body) };
   }
 
   clientAddress(peer: string, forwardedFor: string | null): string {
