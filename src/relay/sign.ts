@@ -1,3 +1,4 @@
+import path from 'node:path';
 import { META_KEYS } from '../gate/carriers.js';
 import type { Explained } from '../gate/codes.js';
 import {
@@ -69,14 +70,14 @@ export async function openDelegations(
         if (code === 'INVALID_KEY')
           return { code, message: `not sent, since it was not signed: ${message}`, suggestion };
         const [, member = 'tool', claimed] = /^Invocation: args\.(\w+) is (\S+?),? /.exec(message) ?? [];
-        // By what has failed.
+        // By what has failed. Who reads it may be the issuer.
         let remedy = suggestion;
         if (code === 'POLICY_VIOLATION' || code === 'COMMAND_MISMATCH') {
-          remedy = `Call with another ${member}, or ask ${issuer} for a wider delegation: ${what} itself is delegated.`;
+          const another = `issue another ${path.basename(file)} (as ${issuer}): it counts at once`;
+          remedy = `Call with another ${member}; to allow this one, ${another}. ${what} itself is delegated.`;
           if (claimed === 'missing')
             remedy = `Add ${member} to the arguments: ${what} is delegated, for calls that state it.`;
-          if (member === 'tool')
-            remedy = `Ask ${issuer} to delegate ${what} to ${key.did} under the command ${command}, and name the new chain with one more --chain.`;
+          if (member === 'tool') remedy = `To allow ${what} under ${command}, ${another}.`;
         }
         refused.push({ code, message: `${file}: ${message}`, suggestion: remedy });
       }
@@ -125,7 +126,11 @@ export function mcpSigner(sign: SignCall, unsigned: ReadonlySet<string>): Hook {
     const bundle = await sign(`${MCP_COMMAND_PREFIX}${method}`, bound.args, what);
     if (typeof bundle !== 'string') return refusalLine(message, bundle);
     // Written anew, which to every parser is the same: strict JSON has one reading.
-    const signed = { ...params, _meta: { ...meta, [META_KEYS[0]]: bundle } };
+    // Under both names, unless that is too long for a guard: others' gates know only one of them.
+    const keys =
+      META_KEYS.length * bundle.length + bytes.length < MAX_MESSAGE_BYTES ? META_KEYS : [META_KEYS[0]];
+    const carried = Object.fromEntries(keys.map((name) => [name, bundle]));
+    const signed = { ...params, _meta: { ...meta, ...carried } };
     return { ...message, body: Buffer.from(JSON.stringify({ ...value, params: signed })), bundle };
   };
   return { maxBytes: MAX_MESSAGE_BYTES, decide };

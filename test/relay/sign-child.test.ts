@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { chmodSync, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { text } from 'node:stream/consumers';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { META_KEYS } from '../../src/gate/carriers.js';
 import { decodeBundle } from '../../src/issue/index.js';
 import { createVerifier } from '../../src/index.js';
 import { digestOf } from '../../src/protocol/jwt.js';
@@ -29,7 +30,7 @@ function run(...command: string[]) {
 function withoutBundle(line: string, original: string): unknown {
   const value = JSON.parse(line) as { params: { _meta?: Record<string, unknown> } };
   expect(value.params._meta?.['X-DRS-Bundle']).toMatch(/^[\w-]+$/);
-  delete value.params._meta?.['X-DRS-Bundle'];
+  for (const name of META_KEYS) delete value.params._meta?.[name];
   if (!original.includes('"_meta"')) delete value.params._meta;
   return value;
 }
@@ -141,7 +142,7 @@ it('answers itself what it does not send, in whole lines, and skips a line that 
   expect(lines).toEqual(expect.arrayContaining(answers));
   const refusal = lines.find((line) => line['id'] === 'r') as { error: { message: string } };
   expect(refusal.error.message).toContain(
-    `Ask ${agent.principal.did} to delegate the tool "delete" to ${agent.key.did} under the command /mcp/tools/call`,
+    `To allow the tool "delete" under /mcp/tools/call, issue another root.jwt (as ${agent.principal.did}): it counts at once.`,
   );
 });
 

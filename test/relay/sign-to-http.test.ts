@@ -366,9 +366,11 @@ it('says what to do about the member that failed', async () => {
   }
   expect(remedies).toEqual([
     expect.stringMatching(/^Add estimated_cost_usd to the arguments: /),
-    expect.stringMatching(/^Call with another estimated_cost_usd, or ask did:key:\w+ for a wider/),
     expect.stringMatching(
-      /^Ask did:key:\w+ to delegate the tool "delete" to did:key:\w+ .* one more --chain/,
+      /^Call with another estimated_cost_usd; to allow this one, issue another total\.jwt/,
+    ),
+    expect.stringMatching(
+      /^To allow the tool "delete" under \/mcp\/tools\/call, issue another total\.jwt \(as did:key:\w+\): it counts at once/,
     ),
   ]);
 });
@@ -404,6 +406,8 @@ it('takes a URL with a secret from a variable, and names, signs and says it with
   const [{ url, body } = { url: '', body: '' }] = got;
   expect(url).toBe('/mcp?api_key=secret');
   const [, bundle = ''] = /"X-DRS-Bundle":"([\w-]+)"/.exec(body) ?? [];
+  // Others' gates know one name, and others the other.
+  expect(body).toContain(`"xyz.okeyamy.drs/bundle":"${bundle}"`);
   const [, claims = ''] = (decodeBundle(bundle) as { invocation: string }).invocation.split('.');
   expect(JSON.parse(Buffer.from(claims, 'base64url').toString())).toMatchObject({
     tool_server: `${server.url}/mcp`,

@@ -42,6 +42,10 @@ interface Host {
   /** How its file refers to a variable; `null`: it cannot. */
   readonly reference: ((variable: string) => string) | null;
   readonly tell: (entry: Entry, env: Readonly<Record<string, string>>) => Told;
+  /** Which names of servers its rules find. */
+  readonly names?: RegExp;
+  /** What else a person must do. */
+  readonly hint?: string;
 }
 
 const json = (value: unknown) => JSON.stringify(value, null, 2);
@@ -100,10 +104,10 @@ const HOSTS: Readonly<Record<string, Host>> = {
   },
   // https://zed.dev/docs/ai/mcp
   zed: { reference: null, tell: file('settings.json (zed: open settings file)', 'context_servers') },
-  // https://docs.cline.bot/mcp/configuring-mcp-servers; references: github.com/cline/cline/pull/8079
+  // https://docs.cline.bot/getting-started/config; references: github.com/cline/cline/pull/8079
   cline: {
     reference: (variable) => `\${env:${variable}}`,
-    tell: file('cline_mcp_settings.json (MCP Servers, Configure)'),
+    tell: file('~/.cline/data/settings/cline_mcp_settings.json (MCP Servers, Configure)'),
   },
   // https://developers.openai.com/codex/mcp. `mcp add` has only values of variables, the file has their names.
   codex: {
@@ -116,8 +120,13 @@ const HOSTS: Readonly<Record<string, Host>> = {
       return { text: [`[mcp_servers.${name}]`, ...lines].join('\n'), file: '~/.codex/config.toml' };
     },
   },
-  // https://geminicli.com/docs/tools/mcp-server
-  gemini: { reference: (variable) => `\${${variable}}`, tell: file('~/.gemini/settings.json') },
+  // https://geminicli.com/docs/tools/mcp-server and /docs/cli/trusted-folders: a rule for mcp_a_b_… is one for the server a.
+  gemini: {
+    reference: (variable) => `\${${variable}}`,
+    tell: file('~/.gemini/settings.json'),
+    names: /^[^_]+$/,
+    hint: 'Gemini CLI starts it only in a folder that you trust (/permissions), where folder trust is on.',
+  },
   // https://opencode.ai/docs/mcp-servers
   opencode: {
     reference: (variable) => `{env:${variable}}`,
@@ -169,7 +178,12 @@ Examples:
 }
 
 async function host(name: string, server: readonly string[], options: HostOptions): Promise<void> {
-  const { reference, tell } = HOSTS[name] as Host;
+  const { reference, tell, names, hint } = HOSTS[name] as Host;
+  if (names?.test(options.server) === false)
+    throw new CommandError(
+      `--server is ${JSON.stringify(options.server)}, and ${name}'s rules do not find a server with _ in its name`,
+      'write - in place of _',
+    );
   const entry = await entryOf(server, options);
   const replaced = reference === null ? undefined : entry.args.find((arg) => /\$|\{(?:env|file):/.test(arg));
   if (replaced !== undefined)
@@ -186,6 +200,7 @@ async function host(name: string, server: readonly string[], options: HostOption
     note(
       `${name} cannot refer to variables: write ${entry.variables.join(', ')} with the value into a member "env" of the entry, where whoever reads the file reads it.`,
     );
+  if (hint !== undefined) note(hint);
   note(`Restart the host. Its calls are signed for the tool server ${toolServerOf(options)}.`);
 }
 
