@@ -1,5 +1,4 @@
 import { isJsonObject, parseStrictJson, type JsonObject, type JsonValue } from '../protocol/json.js';
-import { findJsonDefect } from '../protocol/json-defects.js';
 import { gateFailure, type GateFailure, type Protocol } from './codes.js';
 import {
   shorten,
@@ -113,18 +112,29 @@ const ENVELOPE: ReadonlySet<string> = new Set(['jsonrpc', 'id', 'method', 'param
 function parse(
   text: string,
 ): { value: unknown; defect: string | null; isAmbiguous: boolean } | { syntax: string } | { size: string } {
-  const { value, defect } = parseStrictJson(text);
+  const { value, defect, parsed } = parseStrictJson(text);
   if (defect === undefined) return { value, defect: null, isAmbiguous: false };
   if (defect.kind === 'syntax') return { syntax: text === '' ? 'it is empty' : defect.message };
   if (defect.kind === 'size') return { size: `the body: ${defect.message}` };
-  return { value: JSON.parse(text), defect: defect.message, isAmbiguous: isAmbiguousEnvelope(text) };
+  return { value: parsed, defect: defect.message, isAmbiguous: isAmbiguousEnvelope(text) };
 }
 
 /** Whether `method` or `jsonrpc` occurs twice in the outermost object. */
-const isAmbiguousEnvelope = (text: string): boolean =>
-  ['method', 'jsonrpc'].some(
-    (within) => findJsonDefect(text, { only: 'duplicate', within, depth: Infinity }) !== null,
-  );
+function isAmbiguousEnvelope(text: string): boolean {
+  const names: string[] = [];
+  let [depth, isName] = [0, false];
+  for (let at = 0; at < text.length; at++) {
+    const start = at;
+    const char = text[at] as string;
+    if (char === '"') {
+      for (at++; text[at] !== '"'; at++) if (text[at] === '\\') at++;
+      if (isName && depth === 1) names.push(JSON.parse(text.slice(start, at + 1)) as string);
+    } else if (char === '{' || char === '[') depth++;
+    else if (char === '}' || char === ']') depth--;
+    if (char === '{' || char === ',' || char === ':') isName = char !== ':';
+  }
+  return ['method', 'jsonrpc'].some((name) => names.indexOf(name) !== names.lastIndexOf(name));
+}
 
 /** The HTTP methods of requests that may pass unchecked. */
 export const PASSING_METHODS: ReadonlySet<string> = new Set(['GET', 'DELETE', 'HEAD', 'OPTIONS']);
