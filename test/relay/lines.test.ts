@@ -1,9 +1,8 @@
 import { Readable } from 'node:stream';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { messageOf } from '../../src/relay/message.js';
 import { linesOf } from '../../src/relay/lines.js';
-import { readEnds } from '../../src/relay/message.js';
+import { messageOf, readEnds } from '../../src/relay/message.js';
 
 const MAX = 2500;
 const ids = fc.oneof(fc.integer(), fc.string());
