@@ -78,7 +78,6 @@ async function walk() {
   const signing = new URL(
     await listenAndSign({
       listen: '127.0.0.1:0',
-      isOnNetwork: false,
       allowHost: [],
       allowOrigin: [],
       allowAddress: [],

@@ -6,15 +6,11 @@ import { readAtMost } from '../middleware/read-at-most.js';
 import type { JsonValue } from '../protocol/json.js';
 import type { OwnAnswer } from './http-relay.js';
 import type { Destination } from './http-target.js';
-import { readBytes } from './message.js';
+import { readJson } from './message.js';
 
 const maxOutputLength = 1024 * 1024;
 
-/**
- * Whether the answer may be an agent card: that to any GET that is no call, since clients look for a card wherever they are told.
- *
- * @param rpcMethod of a message
- */
+/** Whether the answer may be an agent card: clients look for one wherever they are told. @param rpcMethod of a message */
 export function mayBeCard(method: string, path: string, rpcMethod: string | undefined): boolean {
   const target = targetOf(method, path);
   const called = target.kind === 'rest' ? target.method : rpcMethod;
@@ -23,10 +19,9 @@ export function mayBeCard(method: string, path: string, rpcMethod: string | unde
 
 /**
  * An agent card whose addresses lead to the port that signs: clients call the address in the card, whichever address the card
- * came from. A card with one that cannot be replaced is refused.
+ * came from. A card with one that cannot be replaced, or is allowed, is refused.
  *
  * @param here the origin of the port
- * @param allowed addresses that stay
  * @returns `null` for the answer as it is
  */
 export async function cardFor(
@@ -36,8 +31,9 @@ export async function cardFor(
   allowed: readonly string[],
 ): Promise<OwnAnswer | null> {
   const { statusCode: status = 0, headers } = answer;
+  const { location } = headers;
   const foreign: string[] = [];
-  // By whatever name of its host: an agent may not know by which one it is reached.
+  // Whatever the name of its host is: an agent may not know by which one it is reached.
   const lead = (text: string): string => {
     const { protocol, pathname, search } = new URL(URL.canParse(text, url.href) ? text : 'none:', url);
     if (/^https?:$/.test(protocol) && pathFor('GET', pathname + search) !== null)
@@ -45,32 +41,29 @@ export async function cardFor(
     if (!allowed.includes(text)) foreign.push(text);
     return text;
   };
-  const leadAll = (value: JsonValue): JsonValue => {
-    if (Array.isArray(value)) return value.map(leadAll);
-    if (typeof value !== 'object' || value === null) return value;
-    const members = Object.entries(value).map(([name, member]) => {
-      // That of the company, which nobody calls.
-      if (name === 'provider') return [name, member] as const;
-      const isAddress = name.toLowerCase() === 'url' && typeof member === 'string';
-      return [name, isAddress ? lead(member) : leadAll(member)] as const;
-    });
-    return Object.fromEntries(members);
+  const leadAll = (value: JsonValue, name: string): JsonValue => {
+    if (typeof value === 'string') return name.toLowerCase() === 'url' ? lead(value) : value;
+    // Nobody calls the company.
+    if (typeof value !== 'object' || value === null || name === 'provider') return value;
+    if (Array.isArray(value)) return value.map((one) => leadAll(one, name));
+    return Object.fromEntries(Object.entries(value).map(([each, member]) => [each, leadAll(member, each)]));
   };
   let own: OwnAnswer | null = null;
-  if (status >= 300 && headers.location !== undefined)
-    own = { status, body: '', headers: { location: lead(headers.location) } };
+  if (status >= 300 && location !== undefined)
+    own = { status, body: '', headers: { location: lead(location) } };
   else if (status >= 200 && status < 300) {
     const read = Buffer.from((await readAtMost(answer, maxOutputLength)) ?? '{');
-    const isCoded = !['', 'identity'].includes(headers['content-encoding'] ?? '');
-    const bytes = isCoded ? await promisify(unzip)(read, { maxOutputLength }) : read;
-    const value = readBytes(bytes.subarray(bytes.indexOf('\ufeff') === 0 ? 3 : 0));
-    if (value === undefined && /^\W*\{/.test(bytes.toString('latin1')))
-      throw new Error('the agent card is no JSON, or too large');
-    const changed = value === undefined ? value : leadAll(value);
+    const isPlain = ['', 'identity'].includes(headers['content-encoding'] ?? '');
+    const bytes = isPlain ? read : await promisify(unzip)(read, { maxOutputLength });
+    // Without a byte order mark.
+    const text = new TextDecoder().decode(bytes);
+    const value = readJson(text);
+    if (value === undefined && /^\s*\{/.test(text)) throw new Error('the card is no JSON, or too large');
+    const led = value === undefined ? value : leadAll(value, '');
+    const isSame = JSON.stringify(led) === JSON.stringify(value);
     // A signature is of what the agent has written.
     const unsigned = (name: string, member: unknown) => (name === 'signatures' ? undefined : member);
-    const isSame = JSON.stringify(changed) === JSON.stringify(value);
-    own = { status, body: isSame ? bytes : JSON.stringify(changed, unsigned) };
+    own = { status, body: isSame ? bytes : JSON.stringify(led, unsigned) };
   }
   if (foreign.length === 0) return own;
   const error = `the agent card names ${JSON.stringify(foreign[0])}, where calls would not be signed: below --to there is no such path; --allow-address lets it stay`;

@@ -30,6 +30,7 @@ const CANCELLED = 'notifications/cancelled';
 const EVENT_STREAM = 'text/event-stream';
 const OF_SSE =
   'this server speaks the transport of 2024-11-05 (HTTP with SSE), expected Streamable HTTP: name its address for that with --to';
+const OF_KEPT = '; if it has lost the session, restart the host: MCP says so with 404 alone';
 const OF_LOST =
   '; the session is lost, and begun again: this may be repeated, but the server may have done it';
 
@@ -209,10 +210,8 @@ export function httpEnd(
     // Nothing else proves that the server has not done what was asked: to do it twice may cost twice.
     const isOfNone = isJsonObject(read) && read['id'] === null && isJsonObject(read['error']);
     const isUnread = isLost && status === 404 && (bytes?.length === 0 || isOfNone);
-    let hint = '';
-    if (isLost) hint = OF_LOST;
-    else if ('mcp-session-id' in session && [401, 410, 503].includes(status))
-      hint = '; if it has lost the session, restart the host: MCP says so with 404 alone';
+    const isKept = 'mcp-session-id' in session && [401, 410, 503].includes(status);
+    const hint = (isLost ? OF_LOST : '') + (isKept ? OF_KEPT : '');
     return { line: failureLine(sent, response, text, hint), status, isLost, isUnread };
   }
 

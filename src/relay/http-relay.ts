@@ -34,8 +34,8 @@ export interface OwnAnswer extends Pick<Answer, 'status' | 'headers'> {
   readonly body: string | Buffer;
 }
 
-/** What is about the bytes of an answer. */
-const OF_BODY = /^(?:content-(?:length|encoding|digest|md5)|etag|digest|repr-digest|accept-ranges)$/;
+/** What is about the bytes of an answer, or leads elsewhere. */
+const OF_BODY = /^(?:content-(?:length|encoding|digest|md5)|etag|digest|repr-digest|accept-ranges|location)$/;
 
 /** What answers the requests of a listener, and sends on what it lets pass. */
 export type MakeJudge = (core: Core, forwarder: Forwarder) => Route['serve'];
@@ -88,21 +88,13 @@ function forwarderTo(target: HttpTarget, slots: PerClientSlots, { gatekeeper }: 
       const passOn = async () => {
         const answer = await asked;
         const own = (await onAnswer?.(answer)) ?? null;
-        const ours = own?.headers ?? {};
-        const sent = passedHeaders(
-          answer.rawHeaders,
-          (name) => own !== null && (OF_BODY.test(name) || name === 'location'),
-        );
+        const sent = passedHeaders(answer.rawHeaders, (name) => own !== null && OF_BODY.test(name));
+        sent.push(...Object.entries(own?.headers ?? {}).flat());
         if (gatekeeper.isLeaving) sent.push('Connection', 'close');
-        if (own !== null) {
-          sent.push('Content-Length', String(Buffer.byteLength(own.body)), ...Object.entries(ours).flat());
-          response.writeHead(own.status, sent).end(own.body);
-          return;
-        }
-        response.writeHead(answer.statusCode ?? 502, answer.statusMessage, sent);
+        response.writeHead(own?.status ?? answer.statusCode ?? 502, answer.statusMessage, sent);
         // An event stream begins at once, also without an event. `flushHeaders` would write headers as UTF-8.
         response.write(Buffer.alloc(0));
-        await pipeline(answer, response);
+        await pipeline(own === null ? answer : [own.body], response);
       };
       passOn().catch((err: unknown) => {
         if (!gone.signal.aborted) log.warn({ err, server: url.origin }, 'the server did not answer');

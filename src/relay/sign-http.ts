@@ -22,17 +22,9 @@ import { TOO_LONG, unsignable, type SignCall } from './sign.js';
 const FAULTS: Record<'too_large' | 'timeout' | 'overloaded', readonly [Explained, number]> = {
   too_large: [TOO_LONG, 413],
   timeout: [unsignable('BODY_TIMEOUT', 'its body did not come whole in time'), 408],
-  overloaded: [
-    {
-      code: 'VERIFIER_UNAVAILABLE',
-      message: 'not sent, since what is under way leaves no room for it',
-      suggestion: 'Send it again in a moment.',
-    },
-    503,
-  ],
+  overloaded: [unsignable('VERIFIER_UNAVAILABLE', 'there is no room', 'Send it again in a moment.'), 503],
 };
 
-const MAX_READ_BYTES = 4 * MAX_MESSAGE_BYTES;
 const NOBODY = messageOf({ bytes: Buffer.alloc(0), isTooLong: false });
 
 /** What a listener that signs needs. */
@@ -40,7 +32,7 @@ export interface ListenerParts {
   /** A host and a port. */
   readonly listen: string;
   /** Whether other machines may reach it. */
-  readonly isOnNetwork: boolean;
+  readonly listenOnNetwork?: true;
   readonly allowHost: readonly string[];
   readonly allowOrigin: readonly string[];
   readonly destination: Destination;
@@ -60,7 +52,7 @@ export interface ListenerParts {
  * @throws IssueError if it may not, or cannot listen
  */
 export async function listenAndSign(parts: ListenerParts): Promise<string> {
-  const { listen, isOnNetwork, allowHost, allowOrigin, destination } = parts;
+  const { listen, listenOnNetwork, allowHost, allowOrigin, destination } = parts;
   const wrong = (message: string, hint: string) => new IssueError('INVALID_OPTION', message, hint);
   const address = addressOf(listen);
   if (address === null)
@@ -69,7 +61,7 @@ export async function listenAndSign(parts: ListenerParts): Promise<string> {
       'write 127.0.0.1:7070, or [::1]:7070; port 0 takes a free one',
     );
   const { host, port } = address;
-  if (!isLoopback(host) && !isOnNetwork)
+  if (!isLoopback(host) && listenOnNetwork !== true)
     throw wrong(
       `other machines can reach ${host}, and whoever reaches this port calls as this agent`,
       'listen on 127.0.0.1, or add --listen-on-network if you mean it',
@@ -160,7 +152,7 @@ function signOver(parts: ListenerParts): MakeJudge {
     return (incoming, ticket) =>
       new Promise((resolve) => {
         // Of one that is too long the ends are read, which have its id.
-        incoming.receive(MAX_READ_BYTES, ticket, (body, isBorrowed) => {
+        incoming.receive(4 * MAX_MESSAGE_BYTES, ticket, (body, isBorrowed) => {
           if (body === 'gone') resolve(null);
           else if (typeof body === 'string') resolve(refuse(NOBODY, ...FAULTS[body]));
           else if (isBorrowed && !ticket.grow(body.length)) resolve(refuse(NOBODY, ...FAULTS.overloaded));

@@ -137,10 +137,10 @@ export function mcpSigner(sign: SignCall, unsigned: ReadonlySet<string>): Hook {
 }
 
 /** Why a request cannot be signed. */
-export function unsignable(code: string, reason: string): Explained {
-  return {
-    code,
-    message: `not sent, since it cannot be signed: ${reason}`,
-    suggestion: 'Change the request: the server would refuse it as well.',
-  };
+export function unsignable(
+  code: string,
+  reason: string,
+  suggestion = 'Change the request: the server would refuse it as well.',
+): Explained {
+  return { code, message: `not sent, since it cannot be signed: ${reason}`, suggestion };
 }

@@ -180,7 +180,7 @@ it.each([
   [['host', 'zed', '--server', 'a', ...BY, '--trusted-root', '', '--', 'cat'], 'not an empty text'],
   [['host', 'zed', '--server', 'a', ...BY, '--state', 'state', '--', 'cat'], '--state is for a guard'],
   [['host', 'gemini', '--server', 'a', ...BY, '--', 'cat', '$HOME'], 'which gemini may replace'],
-  [['host', 'gemini', '--server', 'my_files', ...BY, '--', 'cat'], 'rules do not find a server with _'],
+  [['host', 'gemini', '--server', 'my_files', ...BY, '--', 'cat'], 'gemini do not find a server with _'],
   [['host', 'opencode', '--server', 'a', ...BY, '--', 'cat', '{env:A}'], 'which opencode may replace'],
   [['host', 'zed', '--server', 'a', ...BY, '--header-env', 'A: B', '--', 'cat'], '--header-env is for --to'],
   [['host', 'zed', '--server', 'a', '--key', 'bot.key', '--', 'cat'], 'there is no chain'],

@@ -179,11 +179,10 @@ Examples:
 
 async function host(name: string, server: readonly string[], options: HostOptions): Promise<void> {
   const { reference, tell, names, hint } = HOSTS[name] as Host;
-  if (names?.test(options.server) === false)
-    throw new CommandError(
-      `--server is ${JSON.stringify(options.server)}, and ${name}'s rules do not find a server with _ in its name`,
-      'write - in place of _',
-    );
+  const isUnfound = names?.test(options.server) === false;
+  refuseWrong([
+    [isUnfound, `the rules of ${name} do not find a server with _ in its name`, 'write - instead'],
+  ]);
   const entry = await entryOf(server, options);
   const replaced = reference === null ? undefined : entry.args.find((arg) => /\$|\{(?:env|file):/.test(arg));
   if (replaced !== undefined)

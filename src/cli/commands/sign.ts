@@ -144,19 +144,8 @@ async function sign(command: readonly string[], options: SignOptions): Promise<v
   }
   // Only a port needs it.
   const { listenAndSign } = await import('../../relay/sign-http.js');
-  const { listen, listenOnNetwork, allowHost, allowOrigin, allowAddress } = options;
-  const here = await listenAndSign({
-    listen,
-    isOnNetwork: listenOnNetwork === true,
-    allowHost,
-    allowOrigin,
-    allowAddress,
-    destination,
-    protocol,
-    signer,
-    signCall,
-    headers,
-  });
+  const { listen } = options;
+  const here = await listenAndSign({ ...options, listen, destination, signer, signCall, headers });
   note(`listening on ${here}: who reaches it calls ${printableUrl(destination.url.href)} as ${key.did}`);
 }
 

@@ -97,7 +97,7 @@ export class Server implements IncomingOwner {
   /** The way of every request: origin, limit, method, enter, route, write, count, log, trace. Never rejects. */
   async serve({ routes, unknown, peer }: Table, wire: Wire, req: HttpRequest): Promise<void> {
     const { gatekeeper } = this;
-    const { log } = this.#context;
+    const { log, rename } = this.#context;
     this.open++;
     this.#busyPoll.end();
     const path = req.getUrl();
@@ -128,8 +128,9 @@ export class Server implements IncomingOwner {
         else answering = answerBody(incoming, ticket, route.serve);
       }
       incoming.ignoreBody();
-      const answer = await answering;
-      if (answer !== null) sent = incoming.answer(this.#renamed(answer));
+      let answer = await answering;
+      if (rename && typeof answer?.body === 'string') answer = { ...answer, body: rename(answer.body) };
+      if (answer !== null) sent = incoming.answer(answer);
     } catch (error) {
       log.error({ err: error }, 'a request failed inside the service');
       incoming.ignoreBody();
@@ -141,12 +142,6 @@ export class Server implements IncomingOwner {
       ticket?.release(incoming.isGone);
       if (--this.open === 0) this.#busyPoll.begin();
     }
-  }
-
-  #renamed(answer: Answer): Answer {
-    const { rename } = this.#context;
-    const { body } = answer;
-    return rename === undefined || typeof body !== 'string' ? answer : { ...answer, body: rename(body) };
   }
 
   clientAddress(peer: string, forwardedFor: string | null): string {
