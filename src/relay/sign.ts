@@ -87,6 +87,8 @@ export async function openDelegations(
   };
 }
 
+/** The longest bundle, in characters, that goes under both names. */
+const MAX_DOUBLED = 65_536;
 const LIMIT = `at most ${sizeOf(MAX_ARGUMENT_BYTES)} can be signed`;
 
 export const TOO_LONG = unsignable(
@@ -126,9 +128,8 @@ export function mcpSigner(sign: SignCall, unsigned: ReadonlySet<string>): Hook {
     const bundle = await sign(`${MCP_COMMAND_PREFIX}${method}`, bound.args, what);
     if (typeof bundle !== 'string') return refusalLine(message, bundle);
     // Written anew, which to every parser is the same: strict JSON has one reading.
-    // Under both names, unless that is too long for a guard: others' gates know only one of them.
-    const keys =
-      META_KEYS.length * bundle.length + bytes.length < MAX_MESSAGE_BYTES ? META_KEYS : [META_KEYS[0]];
+    // Others' gates know one of the names. A long one goes under ours alone: servers have limits on bodies.
+    const keys = bundle.length > MAX_DOUBLED ? [META_KEYS[0]] : META_KEYS;
     const carried = Object.fromEntries(keys.map((name) => [name, bundle]));
     const signed = { ...params, _meta: { ...meta, ...carried } };
     return { ...message, body: Buffer.from(JSON.stringify({ ...value, params: signed })), bundle };

@@ -96,15 +96,19 @@ describe('for MCP', () => {
     await client.close();
   });
 
-  it('serves a crowd of calls, and refuses one that is too large under its id', async () => {
-    const client = await connected('1.x');
-    const crowd = Array.from({ length: 100 }, () => client.callTool({ name: 'search' }));
-    expect(new Set((await Promise.all(crowd)).map(({ content }) => JSON.stringify(content))).size).toBe(1);
-    const large = { name: 'search', arguments: { text: 'x'.repeat(2 ** 24) } };
-    const data = { code: 'BODY_TOO_LARGE', status: 413 };
-    await expect(client.callTool(large)).rejects.toMatchObject({ code: -32010, data });
-    await client.close();
-  });
+  it(
+    'serves a crowd of calls, and refuses one that is too large under its id',
+    { timeout: 60_000 },
+    async () => {
+      const client = await connected('1.x');
+      const crowd = Array.from({ length: 100 }, () => client.callTool({ name: 'search' }));
+      expect(new Set((await Promise.all(crowd)).map(({ content }) => JSON.stringify(content))).size).toBe(1);
+      const large = { name: 'search', arguments: { text: 'x'.repeat(2 ** 24) } };
+      const data = { code: 'BODY_TOO_LARGE', status: 413 };
+      await expect(client.callTool(large)).rejects.toMatchObject({ code: -32010, data });
+      await client.close();
+    },
+  );
 
   const call = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'search' } });
   /** The status of a request as a page of a browser could send it. */
