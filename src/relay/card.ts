@@ -18,14 +18,16 @@ export function mayBeCard(method: string, path: string, rpcMethod: string | unde
 }
 
 /**
- * An agent card whose addresses lead to the port that signs: clients call the address in the card, whichever address the card
- * came from. A card with one that cannot be replaced, or is allowed, is refused.
+ * An agent card, or a redirect, whose addresses lead to the port that signs: clients call the address in the card, whichever
+ * address the card came from. One that cannot be replaced, nor may stay, is refused.
  *
+ * @param isCard whether it may be one
  * @param here the origin of the port
  * @returns `null` for the answer as it is
  */
 export async function cardFor(
   answer: IncomingMessage,
+  isCard: boolean,
   { url, pathFor }: Destination,
   here: string,
   allowed: readonly string[],
@@ -51,7 +53,7 @@ export async function cardFor(
   let own: OwnAnswer | null = null;
   if (status >= 300 && location !== undefined)
     own = { status, body: '', headers: { location: lead(location) } };
-  else if (status >= 200 && status < 300) {
+  else if (isCard && status >= 200 && status < 300) {
     const read = Buffer.from((await readAtMost(answer, maxOutputLength)) ?? '{');
     const isPlain = ['', 'identity'].includes(headers['content-encoding'] ?? '');
     const bytes = isPlain ? read : await promisify(unzip)(read, { maxOutputLength });
@@ -66,6 +68,6 @@ export async function cardFor(
     own = { status, body: isSame ? bytes : JSON.stringify(led, unsigned) };
   }
   if (foreign.length === 0) return own;
-  const error = `the agent card names ${JSON.stringify(foreign[0])}, where calls would not be signed: below --to there is no such path; --allow-address lets it stay`;
+  const error = `the agent names ${JSON.stringify(foreign[0])}, where calls would not be signed: below --to there is no such path; --allow-address lets it stay`;
   return { status: 502, body: JSON.stringify({ error }) };
 }

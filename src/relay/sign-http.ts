@@ -145,7 +145,8 @@ function signOver(parts: ListenerParts): MakeJudge {
         body: signed.body,
         // The whole card is wanted, also where the client has an older one, or a part.
         isLeftOut: (name) => isCard && /^(?:range|if-.*)$/.test(name),
-        onAnswer: isCard ? (found) => cardFor(found, destination, here, allowAddress) : null,
+        // A redirect leads past this port, too.
+        onAnswer: isA2a ? (found) => cardFor(found, isCard, destination, here, allowAddress) : null,
       });
       return sent === null ? null : refuse(message, ...FAULTS.overloaded);
     };

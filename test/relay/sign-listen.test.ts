@@ -291,6 +291,9 @@ describe('the card of an agent', () => {
     };
     expect(await redirected(`${host.url}/card`)).toEqual([308, `${here}/card`]);
     expect(await redirected('ftp://agent.example/card')).toEqual([502, null]);
+    respond = (res) => void res.writeHead(307, { location: `${host.url}/a2a` }).end();
+    const moved = await fetch(here, { method: 'POST', headers, body, redirect: 'manual' });
+    expect([moved.status, moved.headers.get('location')]).toEqual([307, `${here}/a2a`]);
     respond = (res) => void res.writeHead(200, { 'content-type': 'text/html' }).end(`<a href="${host.url}">`);
     expect(await (await fetch(here)).text()).toContain(host.url);
     respond = (res) => void res.writeHead(200).end(`{"url":"${host.url}",}`);
