@@ -1,5 +1,5 @@
 import path from 'node:path';
-import { META_KEYS } from '../gate/carriers.js';
+import { bundleMeta, META_KEYS } from '../gate/carriers.js';
 import type { Explained } from '../gate/codes.js';
 import {
   mcpArgumentsOf,
@@ -87,8 +87,6 @@ export async function openDelegations(
   };
 }
 
-/** The longest bundle, in characters, that goes under both names. */
-const MAX_DOUBLED = 65_536;
 const LIMIT = `at most ${sizeOf(MAX_ARGUMENT_BYTES)} can be signed`;
 
 export const TOO_LONG = unsignable(
@@ -128,10 +126,7 @@ export function mcpSigner(sign: SignCall, unsigned: ReadonlySet<string>): Hook {
     const bundle = await sign(`${MCP_COMMAND_PREFIX}${method}`, bound.args, what);
     if (typeof bundle !== 'string') return refusalLine(message, bundle);
     // Written anew, which to every parser is the same: strict JSON has one reading.
-    // Others' gates know one of the names. A long one goes under ours alone: servers have limits on bodies.
-    const keys = bundle.length > MAX_DOUBLED ? [META_KEYS[0]] : META_KEYS;
-    const carried = Object.fromEntries(keys.map((name) => [name, bundle]));
-    const signed = { ...params, _meta: { ...meta, ...carried } };
+    const signed = { ...params, _meta: { ...meta, ...bundleMeta(bundle) } };
     return { ...message, body: Buffer.from(JSON.stringify({ ...value, params: signed })), bundle };
   };
   return { maxBytes: MAX_MESSAGE_BYTES, decide };
