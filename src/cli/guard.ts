@@ -70,10 +70,8 @@ export async function guard(command: readonly string[], options: GuardOptions): 
       `--state keeps what is recorded in memory, and ${PREFIX}GATE_REPLAY is "${gateReplay}"`,
       `leave out --state, or unset ${PREFIX}GATE_REPLAY`,
     );
-  const destination = destinationOf(to ?? 'http://stdio', protocol, {
-    isRouted: gateRoutes !== 'any',
-    ...(rpc !== undefined && { rpc }),
-  });
+  const isRouted = gateRoutes !== 'any';
+  const destination = destinationOf(to ?? 'http://stdio', protocol, { isRouted, rpc });
   if (check) {
     const { findStartProblems } = await import('./start-problems.js');
     const defects = await findStartProblems({ ...configuration, frontEnd: 'node' });

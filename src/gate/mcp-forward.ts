@@ -27,11 +27,7 @@ export type HandedOn =
  * @returns `null` if it must be written anew, and nests too deep for that
  * @example forwardMcp(text, { context, token: null }); // '{"jsonrpc":"2.0",…,"_meta":{"xyz.okeyamy.drs/context":{…}}}}'
  */
-export function forwardMcp(
-  text: string,
-  handedOn: HandedOn | null,
-  value = JSON.parse(text) as JsonValue,
-): string | null {
+export function forwardMcp(text: string, handedOn: HandedOn | null, value = JSON.parse(text) as JsonValue) {
   if (!isJsonObject(value)) return text;
   const given = Object.hasOwn(value, 'params') ? value['params'] : undefined;
   const params = isJsonObject(given) ? withoutReserved(given) : given;

@@ -28,11 +28,9 @@ const INITIALIZE = 'initialize';
 const INITIALIZED = 'notifications/initialized';
 const CANCELLED = 'notifications/cancelled';
 const EVENT_STREAM = 'text/event-stream';
-const OF_SSE =
-  'this server speaks the transport of 2024-11-05 (HTTP with SSE), expected Streamable HTTP: name its address for that with --to';
+const OF_SSE = 'this server speaks the transport of 2024-11-05 (HTTP with SSE), expected Streamable HTTP';
 const OF_KEPT = '; if it has lost the session, restart the host: MCP says so with 404 alone';
-const OF_LOST =
-  '; the session is lost, and begun again: this may be repeated, but the server may have done it';
+const OF_LOST = '; the session is begun again: this may be repeated, but the server may have done it';
 
 /** By names in lower case. Those of a session the server wants to see again, in the versions before 2026-07-28. */
 type Headers = Record<string, string>;
@@ -316,10 +314,8 @@ function failureLine(sent: Sent, response: IncomingMessage, text: string, hint: 
   const error = (answerIn(value, sent.id) ?? answerIn(value, null))?.['error'];
   if (isJsonObject(error)) {
     const { message } = error;
-    return errorLine(
-      sent.idText,
-      typeof message === 'string' ? { ...error, message: message + hint } : error,
-    );
+    const said = typeof message === 'string' && { message: message + hint };
+    return errorLine(sent.idText, { ...error, ...said });
   }
   let what = text === '' ? '' : `: ${text.slice(0, MAX_SHOWN)}`;
   if (status < 300) what = ` and ${type}, which is not a JSON-RPC answer`;

@@ -32,7 +32,7 @@ const isRead = (method: string) => ['GET', 'HEAD'].includes(method);
 export function destinationOf(
   text: string,
   protocol: Protocol,
-  { isRouted = false, isLocal = false, rpc }: { isRouted?: boolean; isLocal?: boolean; rpc?: string } = {},
+  { isRouted = false, isLocal = false, rpc = undefined as string | undefined } = {},
 ): Destination {
   const url = URL.canParse(text) ? new URL(text) : null;
   const unusable = (expected: string) =>

@@ -35,12 +35,11 @@ export interface ListenerParts {
   readonly listenOnNetwork?: true;
   readonly allowHost: readonly string[];
   readonly allowOrigin: readonly string[];
+  readonly allowAddress: readonly string[];
   readonly destination: Destination;
   readonly protocol: 'mcp' | 'a2a';
   readonly signer: Pick<Hook, 'decide'>;
   readonly signCall: SignCall;
-  /** The addresses that stay in agent cards. */
-  readonly allowAddress: readonly string[];
   /** More headers of each request, in place of the caller's; by names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
 }
@@ -78,14 +77,12 @@ export async function listenAndSign(parts: ListenerParts): Promise<string> {
     });
     const listener = { configuration, destination, hosts: hostsOf(host, allowHost) };
     const log = openLog(configuration, 2);
+    const rename = (text: string) => text.replace('ALLOWED_ORIGINS', '--allow-origin');
     return await runHttpRelay({ ...listener, makeJudge: signOver(parts), log, rename }, false);
   } catch (error) {
     throw wrong((error as Error).message, 'correct the options, or choose another port');
   }
 }
-
-/** The refusals of the front end name an option, not the variable of a service. */
-const rename = (text: string) => text.replace('ALLOWED_ORIGINS', '--allow-origin');
 
 /** Signs the requests of a listener that need it, and sends on all. None waits in a queue with limits: they are of one agent. */
 function signOver(parts: ListenerParts): MakeJudge {

@@ -59,10 +59,7 @@ async function guard(
     ...{ PORT: '0', WORKER_THREADS: '0', QUEUE_BURST_MS: '60000', MAX_BODY_BYTES: '100000' },
     ...{ TRUSTED_ROOTS: roots, SERVER_IDENTITY: SERVER, ...env },
   });
-  const destination = destinationOf(to, protocol, {
-    isRouted: env['GATE_ROUTES'] !== 'any',
-    ...(rpc !== undefined && { rpc }),
-  });
+  const destination = destinationOf(to, protocol, { isRouted: env['GATE_ROUTES'] !== 'any', rpc });
   const makeJudge = guardJudge(configuration, protocol);
   const log = pino({ level: 'silent' });
   const opened = await openHttpRelay({ configuration, destination, makeJudge, hosts: hostsOf('', []), log });

@@ -42,10 +42,6 @@ interface Host {
   /** How its file refers to a variable; `null`: it cannot. */
   readonly reference: ((variable: string) => string) | null;
   readonly tell: (entry: Entry, env: Readonly<Record<string, string>>) => Told;
-  /** Which names of servers its rules find. */
-  readonly names?: RegExp;
-  /** What else a person must do. */
-  readonly hint?: string;
 }
 
 const json = (value: unknown) => JSON.stringify(value, null, 2);
@@ -120,13 +116,8 @@ const HOSTS: Readonly<Record<string, Host>> = {
       return { text: [`[mcp_servers.${name}]`, ...lines].join('\n'), file: '~/.codex/config.toml' };
     },
   },
-  // https://geminicli.com/docs/tools/mcp-server and /docs/cli/trusted-folders: a rule for mcp_a_b_… is one for the server a.
-  gemini: {
-    reference: (variable) => `\${${variable}}`,
-    tell: file('~/.gemini/settings.json'),
-    names: /^[^_]+$/,
-    hint: 'Gemini CLI starts it only in a folder that you trust (/permissions), where folder trust is on.',
-  },
+  // https://geminicli.com/docs/tools/mcp-server and /docs/cli/trusted-folders
+  gemini: { reference: (variable) => `\${${variable}}`, tell: file('~/.gemini/settings.json') },
   // https://opencode.ai/docs/mcp-servers
   opencode: {
     reference: (variable) => `{env:${variable}}`,
@@ -178,10 +169,12 @@ Examples:
 }
 
 async function host(name: string, server: readonly string[], options: HostOptions): Promise<void> {
-  const { reference, tell, names, hint } = HOSTS[name] as Host;
-  const isUnfound = names?.test(options.server) === false;
+  const { reference, tell } = HOSTS[name] as Host;
+  const isGemini = name === 'gemini';
+  // They take mcp_a_b_… for a tool of the server a.
+  const isUnfound = isGemini && options.server.includes('_');
   refuseWrong([
-    [isUnfound, `the rules of ${name} do not find a server with _ in its name`, 'write - instead'],
+    [isUnfound, 'the rules of gemini do not find a server with _ in its name', 'write - instead'],
   ]);
   const entry = await entryOf(server, options);
   const replaced = reference === null ? undefined : entry.args.find((arg) => /\$|\{(?:env|file):/.test(arg));
@@ -199,7 +192,7 @@ async function host(name: string, server: readonly string[], options: HostOption
     note(
       `${name} cannot refer to variables: write ${entry.variables.join(', ')} with the value into a member "env" of the entry, where whoever reads the file reads it.`,
     );
-  if (hint !== undefined) note(hint);
+  if (isGemini) note('It starts only in a folder that you trust (/permissions), where folder trust is on.');
   note(`Restart the host. Its calls are signed for the tool server ${toolServerOf(options)}.`);
 }
 
