@@ -130,6 +130,7 @@ export function httpEnd(
       // Several requests may find that out.
       if (failed?.isLost === true && current === session)
         renewing ??= renew().finally(() => (renewing = null));
+      const renewed = renewing?.catch((error: unknown) => note(String(error)));
       if (failed?.isUnread === true) {
         await renewing;
         // Once: what is lost again at once was never kept. A gate before the server may have used the bundle up.
@@ -142,7 +143,7 @@ export function httpEnd(
       const isOld =
         sent.method === INITIALIZE && [400, 404, 405].includes(failed.status) && (await isOfSse());
       await say(isOld ? errorLine(sent.idText, { code: TRANSPORT_ERROR, message: OF_SSE }) : failed.line);
-      if (failed.isLost) await renewing?.catch((error: unknown) => note(String(error)));
+      if (failed.isLost) await renewed;
     } catch (error) {
       const failure = { code: TRANSPORT_ERROR, message: (error as Error).message };
       if (!signal.aborted) await say(errorLine(sent.idText, failure));

@@ -300,6 +300,23 @@ it.each([
   expect(sessions).toBe(2);
 });
 
+it('gives back the error also where no session can be begun again', async () => {
+  let sessions = 0;
+  answers = {
+    initialize: (res) => {
+      if (++sessions > 1) res.writeHead(500).end();
+      else json('{"id":0,"result":{}}', 200, { 'mcp-session-id': 's' })(res);
+    },
+    'tools/call': (res) => void res.writeHead(400).end('no session'),
+  };
+  const call = request(1, 'tools/call', { name: 'search' });
+  const out = await relay([request(0, 'initialize'), call, request(2, 'tools/list')], {
+    until: (written) => expect(written.split('\n')).toHaveLength(4),
+  });
+  expect(parsed(out).find(({ id }) => id === 1)).toMatchObject(failed(1, 'may be repeated'));
+  expect(sessions).toBeGreaterThan(1);
+});
+
 it.each([401, 410, 503])('takes no session for lost that MCP does not: %s', async (status) => {
   answers = {
     initialize: json('{"id":0,"result":{}}', 200, { 'mcp-session-id': 's' }),
