@@ -39,7 +39,7 @@ function withoutBundle(line: string, original: string): unknown {
 const SIGNED = [
   '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search","arguments":{"query":"tea","n":1.0}}}',
   ' { "params" : { "_meta" : { "progressToken" : 7e0 } , "arguments":{"q":"\\u00e9 é \\/"} , "name" : "search"},"method":"tools/call","id":"a\\u0062c", "jsonrpc":"2.0" }',
-  '{"jsonrpc":"2.0","id":90071992547409931234567890e-10,"method":"resources/read","params":{"uri":"file:///a","_meta":{}}}',
+  '{"jsonrpc":"2.0","id":90071992547409931234567890e-13,"method":"resources/read","params":{"uri":"file:///a","_meta":{}}}',
 ];
 const PASSED = [
   '{"jsonrpc":"2.0","id":1.50,"method":"initialize","params":{"protocolVersion":"2024-11-05"}}',
