@@ -78,9 +78,9 @@ async function walk() {
   const signing = new URL(
     await listenAndSign({
       listen: '127.0.0.1:0',
-      isOnNetwork: false,
       allowHost: [],
       allowOrigin: [],
+      allowAddress: [],
       destination: destinationOf(to, 'mcp', { isLocal: true }),
       protocol: 'mcp',
       signer: mcpSigner(signCall, new Set()),

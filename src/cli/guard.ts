@@ -24,6 +24,7 @@ export interface GuardOptions {
   readonly toolServer?: string;
   readonly routes?: string;
   readonly to?: string;
+  readonly rpc?: string;
   readonly listen?: string;
   readonly allowHost?: readonly string[];
   readonly protocol?: 'mcp' | 'a2a' | 'http';
@@ -52,7 +53,7 @@ const NAMES: Readonly<Record<string, string>> = {
  * @throws CommandError if the options cannot be used, or if something cannot be opened
  */
 export async function guard(command: readonly string[], options: GuardOptions): Promise<void> {
-  const { to, state, check, protocol = 'mcp', allowHost = [] } = options;
+  const { to, state, check, rpc, protocol = 'mcp', allowHost = [] } = options;
   const isStdio = command.length > 0;
   const defect = findDefect(command, options);
   if (defect !== null) throw new CommandError(defect, 'see `drs-verify guard --help` for examples');
@@ -69,7 +70,8 @@ export async function guard(command: readonly string[], options: GuardOptions): 
       `--state keeps what is recorded in memory, and ${PREFIX}GATE_REPLAY is "${gateReplay}"`,
       `leave out --state, or unset ${PREFIX}GATE_REPLAY`,
     );
-  const destination = destinationOf(to ?? 'http://stdio', protocol, { isRouted: gateRoutes !== 'any' });
+  const isRouted = gateRoutes !== 'any';
+  const destination = destinationOf(to ?? 'http://stdio', protocol, { isRouted, rpc });
   if (check) {
     const { findStartProblems } = await import('./start-problems.js');
     const defects = await findStartProblems({ ...configuration, frontEnd: 'node' });
@@ -99,8 +101,10 @@ export async function guard(command: readonly string[], options: GuardOptions): 
       const isAny = allowHost.length === 0 && (!isLoopback(host) || trustProxy !== undefined);
       const makeJudge = guardJudge(configuration, protocol);
       const hosts = isAny ? null : hostsOf(host, allowHost);
+      // One agent's calls wait. Who refuses a crowd of strangers soon serves more of it in time.
+      const own = isLoopback(host) ? { ...configuration, queueBurstMs: 60_000 } : configuration;
       const url = await runHttpRelay(
-        { configuration, destination, makeJudge, hosts, log, openReplays },
+        { configuration: own, destination, makeJudge, hosts, log, openReplays, rename: inOptions },
         true,
       );
       // This comes last, since a program that waits for this line may send a signal at once.
@@ -138,11 +142,11 @@ async function runStdio(
 }
 
 function findDefect(command: readonly string[], options: GuardOptions): string | null {
-  const { trustedRoot = [], to, listen, protocol, routes, allowHost } = options;
+  const { trustedRoot = [], to, listen, protocol, routes, allowHost, rpc } = options;
   if (to === undefined) {
     if (command.length === 0)
       return 'there is no tool server: name its command behind --, or its address with --to';
-    for (const [name, value] of Object.entries({ listen, protocol, routes, 'allow-host': allowHost }))
+    for (const [name, value] of Object.entries({ listen, protocol, routes, rpc, 'allow-host': allowHost }))
       if (value !== undefined)
         return `--${name} is for a tool server over HTTP (--to), and this one speaks over stdio`;
   } else if (command.length > 0)
@@ -152,6 +156,8 @@ function findDefect(command: readonly string[], options: GuardOptions): string |
   if (listen !== undefined && addressOf(listen) === null)
     return `--listen is ${JSON.stringify(listen)}, expected an address and a port such as 127.0.0.1:8443`;
   if (routes !== undefined && protocol !== 'http') return '--routes is for --protocol http alone';
+  if (rpc !== undefined && (protocol !== 'a2a' || !rpc.startsWith('/')))
+    return '--rpc is for --protocol a2a alone, expected a path such as /a2a';
   return null;
 }
 

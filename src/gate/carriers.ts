@@ -19,8 +19,12 @@ export const MAX_HEADER_BUNDLE = 4096;
 /** The members of `params._meta` that can carry a bundle in an MCP request. We read any. */
 export const META_KEYS = [BUNDLE_HEADER, 'xyz.okeyamy.drs/bundle'] as const;
 
+/** The longest bundle, in characters, that goes under several names: servers have limits on bodies. */
+const MAX_DOUBLED = 65_536;
+
 /** What a signer adds to `params._meta`: all of them, since other gates may read one alone. */
-export const bundleMeta = (bundle: string) => Object.fromEntries(META_KEYS.map((key) => [key, bundle]));
+export const bundleMeta = (bundle: string) =>
+  Object.fromEntries(META_KEYS.slice(0, bundle.length > MAX_DOUBLED ? 1 : 2).map((key) => [key, bundle]));
 
 /**
  * Finds the encoded bundle of a request. It may come in several carriers if all hold the same text.

@@ -113,11 +113,11 @@ const ENVELOPE: ReadonlySet<string> = new Set(['jsonrpc', 'id', 'method', 'param
 function parse(
   text: string,
 ): { value: unknown; defect: string | null; isAmbiguous: boolean } | { syntax: string } | { size: string } {
-  const { value, defect } = parseStrictJson(text);
+  const { value, defect, parsed } = parseStrictJson(text);
   if (defect === undefined) return { value, defect: null, isAmbiguous: false };
   if (defect.kind === 'syntax') return { syntax: text === '' ? 'it is empty' : defect.message };
   if (defect.kind === 'size') return { size: `the body: ${defect.message}` };
-  return { value: JSON.parse(text), defect: defect.message, isAmbiguous: isAmbiguousEnvelope(text) };
+  return { value: parsed, defect: defect.message, isAmbiguous: isAmbiguousEnvelope(text) };
 }
 
 /** Whether `method` or `jsonrpc` occurs twice in the outermost object. */

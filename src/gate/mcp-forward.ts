@@ -1,5 +1,4 @@
-import { findJsonDefect } from '../protocol/json-defects.js';
-import { isJsonObject, type JsonObject, type JsonValue, isPlainlyFaithful } from '../protocol/json.js';
+import { hasMoreNodes, isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.js';
 import { META_KEYS } from './carriers.js';
 import type { GateContext } from './context.js';
 
@@ -24,11 +23,11 @@ export type HandedOn =
  *
  * @param text a message that passes, or is allowed
  * @param handedOn goes into `params._meta`; `null` if the message passes, or if headers tell the context
+ * @param value what was parsed of the text, if it was
  * @returns `null` if it must be written anew, and nests too deep for that
  * @example forwardMcp(text, { context, token: null }); // '{"jsonrpc":"2.0",…,"_meta":{"xyz.okeyamy.drs/context":{…}}}}'
  */
-export function forwardMcp(text: string, handedOn: HandedOn | null): string | null {
-  const value = JSON.parse(text) as JsonValue;
+export function forwardMcp(text: string, handedOn: HandedOn | null, value = JSON.parse(text) as JsonValue) {
   if (!isJsonObject(value)) return text;
   const given = Object.hasOwn(value, 'params') ? value['params'] : undefined;
   const params = isJsonObject(given) ? withoutReserved(given) : given;
@@ -79,8 +78,15 @@ function withoutReserved(params: JsonObject): JsonObject {
   return Object.keys(changes).length === 0 ? params : { ...params, ...changes };
 }
 
+/** Whether a name comes twice in an object: parsing keeps one of them, so that the text has more members than the value. */
 function hasNameTwice(text: string, value: JsonValue): boolean {
-  return (
-    !isPlainlyFaithful(text, value) && findJsonDefect(text, { only: 'duplicate', depth: Infinity }) !== null
-  );
+  let nodes = 0;
+  const open = [value];
+  for (let one = open.pop(); one !== undefined; one = open.pop()) {
+    if (typeof one !== 'object' || one === null) continue;
+    const inner = Object.values(one);
+    nodes += Array.isArray(one) ? 1 : 1 + inner.length;
+    for (const each of inner) if (typeof each === 'object') open.push(each);
+  }
+  return hasMoreNodes(text, nodes);
 }

@@ -10,10 +10,13 @@ import type { JsonObject } from '../protocol/json.js';
  */
 export const BUNDLE_HEADER_ROOM = 64 * 1024;
 
+/** {@link BUNDLE_HEADER_ROOM} is not the bundle's alone. */
+const MAX_IN_HEADER = 60_000;
+
 /** Why a bundle cannot go into a header: servers and proxies take no longer ones. `null` if it can. */
 export function whyNoHeader({ length }: string): string | null {
-  if (length <= BUNDLE_HEADER_ROOM) return null;
-  return `its bundle has ${length} characters, and headers have at most ${BUNDLE_HEADER_ROOM}`;
+  if (length <= MAX_IN_HEADER) return null;
+  return `its bundle has ${length} characters, and headers have at most ${MAX_IN_HEADER}`;
 }
 
 /** What an agent needs to sign its calls. */

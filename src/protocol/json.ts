@@ -37,14 +37,16 @@ export const JSON_LIMITS = describeSize(MAX_JSON_NODES);
  *
  * @param text JSON text
  * @param maxNodes maximum number of objects, arrays and members; a quarter of it is that of large numbers
- * @returns the value, or the first defect
+ * @returns the value, or the first defect, and what `JSON.parse` makes of the text
  * @see RFC 8259, RFC 7493 (I-JSON), RFC 8785 §3.1
  * @example parseStrictJson('{"a":1,"\\u0061":2}').defect?.kind; // 'duplicate'
  */
 export function parseStrictJson(
   text: string,
   maxNodes = MAX_JSON_NODES,
-): { value: JsonValue; defect?: never } | { defect: JsonDefect; value?: never } {
+):
+  | { value: JsonValue; defect?: never; parsed?: never }
+  | { defect: JsonDefect; parsed?: JsonValue; value?: never } {
   if (hasMoreNodes(text, maxNodes))
     return { defect: { kind: 'size', message: `it holds more than ${describeSize(maxNodes)}` } };
   let value: JsonValue;
@@ -56,7 +58,7 @@ export function parseStrictJson(
   // In proportion: a bundle may have many receipts, each with its own.
   const maxLargeNumbers = maxNodes / (MAX_JSON_NODES / MAX_LARGE_NUMBERS);
   const defect = isPlainlyFaithful(text, value) ? null : findJsonDefect(text, { maxLargeNumbers });
-  if (defect !== null) return { defect };
+  if (defect !== null) return { defect, parsed: value };
   return { value: isPrototypeExtended() ? (JSON.parse(text, withoutPrototype) as JsonValue) : value };
 }
 

@@ -60,7 +60,7 @@ export function stdioGuard(decider: Pick<GateDecider, 'decide'>, tracing: Tracin
     let handedOn: HandedOn | null = null;
     if (decision.kind === 'allow') handedOn = { context: wholeContextOf(decision), token: decision.token };
     else if (decision.observed !== undefined) handedOn = { observed: decision.observed };
-    const forwarded = forwardMcp(text, handedOn);
+    const forwarded = forwardMcp(text, handedOn, value);
     if (forwarded === null) return invalid('the message nests too deep');
     const given = due.get(JSON.stringify(params['requestId'] ?? null));
     if (method === CANCELLED && given !== undefined) given.isCancelled = true;

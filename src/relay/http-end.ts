@@ -16,8 +16,6 @@ import type { Outcome, Send, Sent } from './pump.js';
 /** The most bytes in requests that are unanswered at a time, and what one counts as at least: so there are 256 at most. */
 const MAX_BYTES_IN_FLIGHT = 64 * 1024 * 1024;
 const MIN_BYTES = MAX_BYTES_IN_FLIGHT / 256;
-/** How often in a row to try in vain to reach a server on which a request depends. */
-const MAX_RESUMES = 5;
 /** How long messages wait for the server to take a notification before them. */
 const NOTIFICATION_MS = 5000;
 /** How long to wait for answers after the host has sent its last message. */
@@ -30,6 +28,9 @@ const INITIALIZE = 'initialize';
 const INITIALIZED = 'notifications/initialized';
 const CANCELLED = 'notifications/cancelled';
 const EVENT_STREAM = 'text/event-stream';
+const OF_SSE = 'this server speaks the transport of 2024-11-05 (HTTP with SSE), expected Streamable HTTP';
+const OF_KEPT = '; if it has lost the session, restart the host: MCP says so with 404 alone';
+const OF_LOST = '; the session is begun again: this may be repeated, but the server may have done it';
 
 /** By names in lower case. Those of a session the server wants to see again, in the versions before 2026-07-28. */
 type Headers = Record<string, string>;
@@ -126,9 +127,11 @@ export function httpEnd(
     const session = current;
     try {
       let failed = await ask(sent, session, signal, say);
-      if (failed?.isLost === true && 'mcp-session-id' in session) {
-        // Several requests may find that out.
-        if (current === session) renewing ??= renew().finally(() => (renewing = null));
+      // Several requests may find that out.
+      if (failed?.isLost === true && current === session)
+        renewing ??= renew().finally(() => (renewing = null));
+      const renewed = renewing?.catch((error: unknown) => note(String(error)));
+      if (failed?.isUnread === true) {
         await renewing;
         // Once: what is lost again at once was never kept. A gate before the server may have used the bundle up.
         const outcome = await again();
@@ -136,11 +139,23 @@ export function httpEnd(
         if (typeof outcome === 'string') await say(outcome);
         else if (outcome !== null) failed = await ask(outcome, current, signal, say);
       }
-      if (failed !== null) await say(failed.line);
+      if (failed === null) return;
+      const isOld =
+        sent.method === INITIALIZE && [400, 404, 405].includes(failed.status) && (await isOfSse());
+      await say(isOld ? errorLine(sent.idText, { code: TRANSPORT_ERROR, message: OF_SSE }) : failed.line);
+      if (failed.isLost) await renewed;
     } catch (error) {
       const failure = { code: TRANSPORT_ERROR, message: (error as Error).message };
       if (!signal.aborted) await say(errorLine(sent.idText, failure));
     }
+  }
+
+  /** Whether a server that takes no `initialize` has a stream without one, as those of 2024-11-05 do. */
+  async function isOfSse(): Promise<boolean> {
+    const signal = AbortSignal.any([closing.signal, AbortSignal.timeout(ENDING_MS)]);
+    const opened = await exchange('GET', {}, signal, {}).catch(() => null);
+    opened?.destroy();
+    return opened?.statusCode === 200 && typeOf(opened) === EVENT_STREAM;
   }
 
   /** Begins the session again that the server has lost. */
@@ -183,18 +198,25 @@ export function httpEnd(
     }
     const bytes = await readAtMost(response, MAX_MESSAGE_BYTES);
     const text = bytes === null ? '' : (decodeUtf8(bytes) ?? '');
-    if (isGood && typeOf(response) === 'application/json' && readJson(text) !== undefined) {
+    const read = readJson(text);
+    if (isGood && typeOf(response) === 'application/json' && read !== undefined) {
       await take(text);
       return null;
     }
     // Some servers say with 400 that they do not know the session.
-    const isLost = status === 404 || (status === 400 && /\bsession\b/i.test(text));
-    return { line: failureLine(sent, response, text), isLost };
+    const isLost =
+      'mcp-session-id' in session && (status === 404 || (status === 400 && /\bsession\b/i.test(text)));
+    // Nothing else proves that the server has not done what was asked: to do it twice may cost twice.
+    const isOfNone = isJsonObject(read) && read['id'] === null && isJsonObject(read['error']);
+    const isUnread = isLost && status === 404 && (bytes?.length === 0 || isOfNone);
+    const isKept = 'mcp-session-id' in session && [401, 410, 503].includes(status);
+    const hint = (isLost ? OF_LOST : '') + (isKept ? OF_KEPT : '');
+    return { line: failureLine(sent, response, text, hint), status, isLost, isUnread };
   }
 
   /**
-   * Reads a stream of events, and asks for more of it where it breaks off. The rest of an answer is asked for only a few times
-   * in a row in vain, and only where it broke off: it is worth nothing without what came before.
+   * Reads a stream of events, and asks for more of it where it breaks off. The rest of an answer is never asked for in vain
+   * twice, and only where it broke off: it is worth nothing without what came before.
    *
    * @param first `null` for what the server says by itself, which is asked for as long as the session lasts
    * @returns whether the last has come
@@ -210,7 +232,8 @@ export function httpEnd(
         else found?.resume();
         // Whether it can be reached counts: balancers cut streams in which nothing is said.
         failures = response === null ? failures + 1 : 0;
-        if (response === null && status < 500 && status !== 429) {
+        // A request is lost with the process that had it: one that is started in its place does not know it.
+        if (response === null && (first !== null || (status < 500 && status !== 429))) {
           // Not every server speaks by itself.
           if (first === null && status !== 405)
             note(`the server's own messages do not come: it answered with ${status}`);
@@ -245,9 +268,7 @@ export function httpEnd(
         const ended = response?.resume();
         setTimeout(() => ended?.destroy(), ENDING_MS).unref();
       }
-      const isUnreachable = failures === MAX_RESUMES;
-      if (isUnreachable) note('the server cannot be reached: what it says comes when it can');
-      if (first === null ? current !== session : isUnreachable || lastEventId === '') return false;
+      if (first === null ? current !== session : lastEventId === '') return false;
       // A server that says 0 must not be asked without a pause.
       const waitMs = Math.max(retryMs, MIN_RETRY_MS) * 2 ** failures;
       await delay(Math.min(waitMs, MAX_RETRY_MS), null, { signal });
@@ -286,13 +307,17 @@ const typeOf = ({ headers: { 'content-type': type = '' } }: IncomingMessage) =>
   type.replace(/;.*/, '').trim().toLowerCase();
 
 /** The JSON-RPC error for a request that the server has not answered as it should: its own one, if it sent one. */
-function failureLine(sent: Sent, response: IncomingMessage, text: string): string {
+function failureLine(sent: Sent, response: IncomingMessage, text: string, hint: string): string {
   const { statusCode: status = 0, headers } = response;
   const { location, 'content-type': type = 'no content type' } = headers;
   const value = status < 300 ? undefined : readJson(text);
   // The gate does not know the id of a request that it did not read.
   const error = (answerIn(value, sent.id) ?? answerIn(value, null))?.['error'];
-  if (isJsonObject(error)) return errorLine(sent.idText, error);
+  if (isJsonObject(error)) {
+    const { message } = error;
+    const said = typeof message === 'string' && { message: message + hint };
+    return errorLine(sent.idText, { ...error, ...said });
+  }
   let what = text === '' ? '' : `: ${text.slice(0, MAX_SHOWN)}`;
   if (status < 300) what = ` and ${type}, which is not a JSON-RPC answer`;
   if (location !== undefined) {
@@ -304,6 +329,6 @@ function failureLine(sent: Sent, response: IncomingMessage, text: string): strin
     const signed = sent.bundle === undefined ? '' : `, with their signature ${sizeOf(sent.body.length)}`;
     what = ` (your arguments are ${sizeOf(sent.bytes.length)}${signed})`;
   }
-  const reason = `the server answered with ${status}${what}`;
+  const reason = `the server answered with ${status}${what}${hint}`;
   return errorLine(sent.idText, { code: TRANSPORT_ERROR, message: reason, data: { status } });
 }

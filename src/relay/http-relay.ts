@@ -5,7 +5,7 @@ import type { Logger } from 'pino';
 import type { Configuration } from '../service/configuration/configuration.js';
 import type { Core } from '../service/core.js';
 import { refusal, type Answer, type Incoming } from '../service/http/incoming.js';
-import { answerTo, type Judge } from '../service/http/judged-body.js';
+import { answerTo } from '../service/http/judged-body.js';
 import { NodeWire } from '../service/http/node/node-wire.js';
 import type { Route } from '../service/http/serve.js';
 import { divideForGuard } from '../service/load/connections.js';
@@ -25,12 +25,20 @@ export interface Forwarded {
   /** Whether a further header of the client is left out, by its name in lower case. */
   readonly isLeftOut?: (name: string) => boolean;
   readonly body: Buffer;
-  /** Looks at the head of the answer, and may read it. The JSON that it returns is sent instead, with 200. */
-  readonly onAnswer?: (answer: IncomingMessage) => Promise<string | null>;
+  /** Looks at the head of the answer, and may read it. What it returns is sent instead, with the other headers of the answer. */
+  readonly onAnswer?: ((answer: IncomingMessage) => Promise<OwnAnswer | null>) | null;
 }
 
-/** What decides on the requests of a listener, which sends on what it lets pass. */
-export type MakeJudge = (core: Core, forwarder: Forwarder) => Judge<Incoming>;
+/** What a relay answers. */
+export interface OwnAnswer extends Pick<Answer, 'status' | 'headers'> {
+  readonly body: string | Buffer;
+}
+
+/** What is about the bytes of an answer, or leads elsewhere. */
+const OF_BODY = /^(?:content-(?:length|encoding|digest|md5)|etag|digest|repr-digest|accept-ranges|location)$/;
+
+/** What answers the requests of a listener, and sends on what it lets pass. */
+export type MakeJudge = (core: Core, forwarder: Forwarder) => Route['serve'];
 
 type Forwarder = ReturnType<typeof forwarderTo>;
 
@@ -77,32 +85,23 @@ function forwarderTo(target: HttpTarget, slots: PerClientSlots, { gatekeeper }: 
       ];
       const path = pathFor(method, targetOf(incoming)) ?? '';
       const asked = target.exchange({ method, headers, path, signal: gone.signal }, body);
-      const end = (status: number, text: string) => {
-        const length = Buffer.byteLength(text);
-        response
-          .writeHead(status, { 'Content-Type': 'application/json', 'Content-Length': length })
-          .end(text);
-      };
       const passOn = async () => {
         const answer = await asked;
         const own = (await onAnswer?.(answer)) ?? null;
-        if (own !== null) {
-          end(200, own);
-          return;
-        }
-        const sent = passedHeaders(answer.rawHeaders, () => false);
+        const sent = passedHeaders(answer.rawHeaders, (name) => own !== null && OF_BODY.test(name));
+        sent.push(...Object.entries(own?.headers ?? {}).flat());
         if (gatekeeper.isLeaving) sent.push('Connection', 'close');
-        response.writeHead(answer.statusCode ?? 502, answer.statusMessage, sent);
+        response.writeHead(own?.status ?? answer.statusCode ?? 502, answer.statusMessage, sent);
         // An event stream begins at once, also without an event. `flushHeaders` would write headers as UTF-8.
         response.write(Buffer.alloc(0));
-        await pipeline(answer, response);
+        await pipeline(own === null ? answer : [own.body], response);
       };
       passOn().catch((err: unknown) => {
         if (!gone.signal.aborted) log.warn({ err, server: url.origin }, 'the server did not answer');
         const outcome = (err as Error).cause === 'not sent' ? 'was not executed' : 'may have been executed';
         const error = `the server behind this one did not answer. The call ${outcome}; to repeat it, sign it anew`;
         if (gone.signal.aborted || response.headersSent) response.destroy();
-        else end(502, JSON.stringify({ error }));
+        else response.writeHead(502, { 'Content-Type': 'application/json' }).end(JSON.stringify({ error }));
       });
       await asked.catch(() => undefined);
       return null;
@@ -119,7 +118,7 @@ export function hostsOf(host: string, more: readonly string[]): ReadonlySet<stri
 }
 
 /** What a relay from HTTP to HTTP needs. */
-export interface HttpRelayParts extends Pick<Relaying, 'hosts' | 'openReplays'> {
+export interface HttpRelayParts extends Pick<Relaying, 'hosts' | 'openReplays' | 'rename'> {
   readonly configuration: Configuration;
   readonly destination: Destination;
   readonly makeJudge: MakeJudge;
@@ -133,22 +132,27 @@ export interface HttpRelayParts extends Pick<Relaying, 'hosts' | 'openReplays'> 
  * @throws Error if it cannot listen, or cannot open a store, a log or the routes
  */
 export async function openHttpRelay(parts: HttpRelayParts) {
-  const { configuration, destination, makeJudge, hosts, log, openReplays } = parts;
+  const { configuration, destination, makeJudge, hosts, log, openReplays, rename } = parts;
   const { http, upstream } = divideForGuard(configuration, log);
   const slots = new PerClientSlots(upstream);
   const target = httpTarget(destination.url);
   const nothing = refusal(404, `there is nothing at this path, expected ${destination.url.pathname}`);
   const refusalOf = (incoming: Incoming) =>
     destination.pathFor(incoming.method, targetOf(incoming)) === null ? nothing : null;
+  const serveOver = (core: Core): Route['serve'] => {
+    const serve = makeJudge(core, forwarderTo(target, slots, core, parts));
+    if (typeof serve !== 'function') return { ...serve, refusalOf };
+    return (incoming, ticket) => refusalOf(incoming) ?? serve(incoming, ticket);
+  };
   const routeOver = (core: Core): Route => ({
     endpoint: 'gate',
     methods: [],
     isProxied: true,
     takesQuery: true,
     rateLimit: limitOf(configuration),
-    serve: { ...makeJudge(core, forwarderTo(target, slots, core, parts)), refusalOf },
+    serve: serveOver(core),
   });
-  const relaying = { routeOver, hosts, openReplays, http, open: () => slots.taken };
+  const relaying = { routeOver, hosts, rename, openReplays, http, open: () => slots.taken };
   const service = await startService(configuration, log, relaying);
   return {
     url: factsOf(configuration, service).url,

@@ -24,6 +24,7 @@ const isRead = (method: string) => ['GET', 'HEAD'].includes(method);
  * routes, and for the JSON-RPC endpoint of an agent; else those below it. The agent card may be at the root, too.
  *
  * @param isRouted over `http`: whether a table says which paths there are
+ * @param rpc the path of an agent's JSON-RPC, if it is not that of the address: no other is served, since it is not signed
  * @param isLocal whether it is a port for one agent, which also calls the root, and paths that a gate would refuse
  * @throws IssueError if the address cannot be used; it shows no secret
  * @example destinationOf('http://127.0.0.1:3000/mcp', 'mcp')
@@ -31,7 +32,7 @@ const isRead = (method: string) => ['GET', 'HEAD'].includes(method);
 export function destinationOf(
   text: string,
   protocol: Protocol,
-  { isRouted = false, isLocal = false } = {},
+  { isRouted = false, isLocal = false, rpc = undefined as string | undefined } = {},
 ): Destination {
   const url = URL.canParse(text) ? new URL(text) : null;
   const unusable = (expected: string) =>
@@ -53,7 +54,9 @@ export function destinationOf(
     const [path = ''] = target.split('?', 1);
     if (!path.startsWith('/') || target.includes('\\') || hasDotSegment(path)) return null;
     const isRpc = protocol === 'a2a' && !isLocal && targetOf(method, target).kind === 'json-rpc';
-    const isBelow = isRpc ? target === own : [own, root].includes(path) || path.startsWith(`${root}/`);
+    const isBelow = isRpc
+      ? target === (rpc ?? own)
+      : [own, root].includes(path) || path.startsWith(`${root}/`);
     const isRootCard = protocol === 'a2a' && isRead(method) && ROOT_CARDS.has(target);
     return isBelow || isRootCard ? target : null;
   };

@@ -28,8 +28,7 @@ export async function* linesOf(source: AsyncIterable<Buffer>, maxBytes: number):
     size += piece.length;
     if (size <= maxBytes && pieces.length <= MAX_PIECES) return;
     const all = Buffer.concat(pieces);
-    const last = all.subarray(Math.max(END_BYTES, all.length - END_BYTES));
-    pieces = size <= maxBytes ? [all] : [all.subarray(0, END_BYTES), last];
+    pieces = [size <= maxBytes ? all : endsOf(all)];
   };
   const take = (): Line => {
     const line = { bytes: Buffer.concat(pieces), isTooLong: size > maxBytes };
@@ -50,6 +49,10 @@ export async function* linesOf(source: AsyncIterable<Buffer>, maxBytes: number):
   // Where no line feed ends it.
   if (size > 0) yield [take()];
 }
+
+/** The two ends of bytes, of {@link END_BYTES} each at most. */
+export const endsOf = (all: Buffer) =>
+  Buffer.concat([all.subarray(0, END_BYTES), all.subarray(Math.max(END_BYTES, all.length - END_BYTES))]);
 
 /** Says something to a client over stdio, in one line. Resolves when more may follow. */
 export type Say = (line: string | Buffer) => Promise<void>;

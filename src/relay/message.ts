@@ -1,7 +1,7 @@
 import { RPC_ERROR_CODE, type Explained } from '../gate/codes.js';
 import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.js';
 import { decodeUtf8 } from '#platform';
-import { END_BYTES, type Line } from './lines.js';
+import { END_BYTES, endsOf, type Line } from './lines.js';
 
 const MIB = 1024 * 1024;
 /** The most bytes of the arguments of a call: signed, it is 2.8 times as long. */
@@ -52,7 +52,12 @@ export function messageOf({ bytes, isTooLong }: Line): Message {
   const params = isJsonObject(given) ? given : {};
   const isRequest = typeof method === 'string' && (typeof id === 'string' || typeof id === 'number');
   const isExact = typeof id !== 'number' || Number.isSafeInteger(id);
-  const numbers = isExact ? [] : bytes.toString().matchAll(/"id"\s*:\s*([-+.\deE]+)/g);
+  // All SDKs write it near an end. A long message may have millions of members of this name.
+  const numbers = isExact
+    ? []
+    : endsOf(bytes)
+        .toString()
+        .matchAll(/"id"\s*:\s*([-+.\deE]+)/g);
   const written = [...numbers].map(([, text = '']) => text).find((text) => Number(text) === id);
   return {
     bytes,

@@ -1,35 +1,41 @@
-import type { IncomingMessage } from 'node:http';
-import { targetOf as a2aTargetOf } from '../gate/a2a-rest.js';
 import { BUNDLE_HEADER, MAX_HEADER_BUNDLE } from '../gate/carriers.js';
 import type { Explained } from '../gate/codes.js';
 import { shorten } from '../gate/request.js';
 import { DRS_EXTENSION } from '../middleware/a2a/extension.js';
-import { a2aCallOf, type A2aCall } from '../middleware/a2a/sign-requests.js';
-import { readAtMost } from '../middleware/read-at-most.js';
-import type { JsonValue } from '../protocol/json.js';
+import { a2aCallOf, requireHeaderRoom } from '../middleware/a2a/sign-requests.js';
 import { decodeUtf8 } from '#platform';
 import { IssueError } from '../issue/index.js';
-import { addressOf, readConfiguration, type Configuration } from '../service/configuration/configuration.js';
+import { addressOf, readConfiguration } from '../service/configuration/configuration.js';
 import { openLog } from '../service/main.js';
 import { noteFor } from '../service/gate-decider.js';
-import type { Answer } from '../service/http/incoming.js';
-import { answerTo } from '../service/http/judged-body.js';
-import { hostsOf, isLoopback, runHttpRelay, targetOf, type MakeJudge } from './http-relay.js';
+import type { Answer, Incoming } from '../service/http/incoming.js';
+import type { Ticket } from '../service/load/gatekeeper.js';
+import { cardFor, mayBeCard } from './card.js';
+import { hostsOf, isLoopback, runHttpRelay, targetOf, type MakeJudge, type OwnAnswer } from './http-relay.js';
 import type { Destination } from './http-target.js';
-import { MAX_MESSAGE_BYTES, messageOf, readBytes, refusalLine } from './message.js';
+import { endsOf } from './lines.js';
+import { MAX_MESSAGE_BYTES, messageOf, refusalLine, type Message } from './message.js';
 import type { Hook, Outcome, Sent } from './pump.js';
-import { unsignable, type SignCall } from './sign.js';
+import { TOO_LONG, unsignable, type SignCall } from './sign.js';
 
-const MAX_CARD_BYTES = 1024 * 1024;
+/** Why a request is not taken, and with which status. */
+const FAULTS: Record<'too_large' | 'timeout' | 'overloaded', readonly [Explained, number]> = {
+  too_large: [TOO_LONG, 413],
+  timeout: [unsignable('BODY_TIMEOUT', 'its body did not come whole in time'), 408],
+  overloaded: [unsignable('VERIFIER_UNAVAILABLE', 'there is no room', 'Send it again in a moment.'), 503],
+};
+
+const NOBODY = messageOf({ bytes: Buffer.alloc(0), isTooLong: false });
 
 /** What a listener that signs needs. */
 export interface ListenerParts {
   /** A host and a port. */
   readonly listen: string;
   /** Whether other machines may reach it. */
-  readonly isOnNetwork: boolean;
+  readonly listenOnNetwork?: true;
   readonly allowHost: readonly string[];
   readonly allowOrigin: readonly string[];
+  readonly allowAddress: readonly string[];
   readonly destination: Destination;
   readonly protocol: 'mcp' | 'a2a';
   readonly signer: Pick<Hook, 'decide'>;
@@ -45,7 +51,7 @@ export interface ListenerParts {
  * @throws IssueError if it may not, or cannot listen
  */
 export async function listenAndSign(parts: ListenerParts): Promise<string> {
-  const { listen, isOnNetwork, allowHost, allowOrigin, destination } = parts;
+  const { listen, listenOnNetwork, allowHost, allowOrigin, destination } = parts;
   const wrong = (message: string, hint: string) => new IssueError('INVALID_OPTION', message, hint);
   const address = addressOf(listen);
   if (address === null)
@@ -54,7 +60,7 @@ export async function listenAndSign(parts: ListenerParts): Promise<string> {
       'write 127.0.0.1:7070, or [::1]:7070; port 0 takes a free one',
     );
   const { host, port } = address;
-  if (!isLoopback(host) && !isOnNetwork)
+  if (!isLoopback(host) && listenOnNetwork !== true)
     throw wrong(
       `other machines can reach ${host}, and whoever reaches this port calls as this agent`,
       'listen on 127.0.0.1, or add --listen-on-network if you mean it',
@@ -65,60 +71,61 @@ export async function listenAndSign(parts: ListenerParts): Promise<string> {
       PORT: String(port),
       ALLOWED_ORIGINS: allowOrigin.join(),
       WORKER_THREADS: '0',
-      MAX_BODY_BYTES: String(MAX_MESSAGE_BYTES),
+      // So much is read of all bodies at a time, and of one client's half of it.
+      MAX_BODY_MEMORY: String(64 * MAX_MESSAGE_BYTES),
       LOG_LEVEL: 'warn',
     });
     const listener = { configuration, destination, hosts: hostsOf(host, allowHost) };
-    const makeJudge = signJudge(configuration, parts);
-    return await runHttpRelay({ ...listener, makeJudge, log: openLog(configuration, 2) }, false);
+    const log = openLog(configuration, 2);
+    const rename = (text: string) => text.replace('ALLOWED_ORIGINS', '--allow-origin');
+    return await runHttpRelay({ ...listener, makeJudge: signOver(parts), log, rename }, false);
   } catch (error) {
     throw wrong((error as Error).message, 'correct the options, or choose another port');
   }
 }
 
-/** Signs the requests of a listener that need it, and sends on all. */
-function signJudge(configuration: Configuration, parts: ListenerParts): MakeJudge {
-  const { destination, protocol, signer, signCall, headers } = parts;
+/** Signs the requests of a listener that need it, and sends on all. None waits in a queue with limits: they are of one agent. */
+function signOver(parts: ListenerParts): MakeJudge {
+  const { destination, protocol, signer, signCall, headers, allowAddress } = parts;
   const { url, pathFor } = destination;
   const isA2a = protocol === 'a2a';
-  const signA2a = async (method: string, path: string, message: Sent): Promise<Sent | Answer> => {
-    // In the form of the protocol: of JSON-RPC, if the request is.
-    const refuse = (refusal: Explained, status: number) =>
-      message.method === undefined
-        ? { status, body: JSON.stringify({ error: refusal }) }
-        : { status: 200, body: refusalLine(message, refusal, status) };
-    let call: A2aCall | null;
+  // To clients that speak JSON-RPC, another status than 200 is a broken transport.
+  const refuse = (message: Message, refusal: Explained, status: number) =>
+    message.method === undefined
+      ? { status, body: JSON.stringify({ error: refusal }) }
+      : { status: 200, body: refusalLine(message, refusal, status) };
+  const signA2a = async (method: string, path: string, message: Sent): Promise<Sent | OwnAnswer> => {
     try {
-      call = a2aCallOf(method, path, decodeUtf8(message.body));
+      const call = a2aCallOf(method, path, decodeUtf8(message.body));
+      if (call === null) return message;
+      const what = `the method ${JSON.stringify(shorten(call.args['tool']))}`;
+      const bundle = await signCall(call.command, call.args, what);
+      if (typeof bundle !== 'string') return refuse(message, bundle, 403);
+      requireHeaderRoom(bundle);
+      return { ...message, bundle };
     } catch (error) {
       if (!(error instanceof TypeError)) throw error;
-      return refuse(unsignable('INVALID_PARAMS', error.message), 400);
+      return refuse(message, unsignable('INVALID_PARAMS', error.message), 400);
     }
-    if (call === null) return message;
-    const what = `the method ${JSON.stringify(shorten(call.args['tool']))}`;
-    const bundle = await signCall(call.command, call.args, what);
-    return typeof bundle === 'string' ? { ...message, bundle } : refuse(bundle, 403);
   };
-  return (_, forwarder) => ({
-    maxBytes: configuration.maxBodyBytes,
-    refuse: (_incoming, fault) => answerTo(fault, configuration),
-    answer: async (incoming, body, ticket) => {
+  return (_, forwarder) => {
+    const answer = async (incoming: Incoming, bytes: Buffer, ticket: Ticket): Promise<Answer | null> => {
       const { method } = incoming;
       const path = pathFor(method, targetOf(incoming)) ?? '';
-      const bytes = Buffer.from(body);
-      const message = { ...messageOf({ bytes, isTooLong: false }), body: bytes };
-      const isCard = isA2a && a2aTargetOf(method, path).kind === 'card';
+      const isTooLong = bytes.length > MAX_MESSAGE_BYTES;
+      const message = { ...messageOf({ bytes: isTooLong ? endsOf(bytes) : bytes, isTooLong }), body: bytes };
+      if (isTooLong) return refuse(message, ...FAULTS.too_large);
+      const isCard = isA2a && mayBeCard(method, path, message.method);
       // Where the agent is not at the root, the card there may be another's.
-      const isForeign = isCard && !path.startsWith(url.pathname.replace(/\/?$/, '/'));
+      const isForeign = isCard && url.pathname !== '/' && path.startsWith('/.well-known/');
       // Whoever sends a bundle has signed the request.
       const isSigned = incoming.header('x-drs-bundle') !== null;
-      let signed: Outcome | Answer = message;
+      let signed: Outcome | OwnAnswer = message;
       if (isA2a && !isForeign && !isSigned) signed = await signA2a(method, path, message);
       else if (!isA2a && !isSigned && method === 'POST') {
         noteFor(incoming, { headers: () => [] }, message);
         signed = await signer.decide(message);
       }
-      // To clients of MCP, another status than 200 is a broken transport.
       if (signed === null || typeof signed === 'string') return { status: 200, body: signed ?? '' };
       if ('status' in signed) return signed;
       const { bundle = '' } = signed;
@@ -130,29 +137,26 @@ function signJudge(configuration: Configuration, parts: ListenerParts): MakeJudg
       if (added.length > 0 && incoming.header('x-a2a-extensions') !== null)
         added.push('X-A2A-Extensions', DRS_EXTENSION);
       const here = `http://${incoming.header('host') ?? ''}`;
-      return forwarder.send(incoming, ticket, {
+      const sent = await forwarder.send(incoming, ticket, {
         set,
         added,
         body: signed.body,
-        ...(isCard && method === 'GET' && { onAnswer: (answer) => cardFor(answer, url.origin, here) }),
+        // The whole card is wanted, also where the client has an older one, or a part.
+        isLeftOut: (name) => isCard && /^(?:range|if-.*)$/.test(name),
+        // A redirect leads past this port, too.
+        onAnswer: isA2a ? (found) => cardFor(found, isCard, destination, here, allowAddress) : null,
       });
-    },
-  });
-}
-
-/**
- * An agent card whose addresses lead to the port that signs: clients of A2A call the address in the card, whichever
- * address the card came from. The members named `url` with the agent's origin are changed, no others.
- *
- * @param here the origin of the port
- */
-async function cardFor(answer: IncomingMessage, origin: string, here: string): Promise<string | null> {
-  if (answer.statusCode !== 200) return null;
-  const bytes = await readAtMost(answer, MAX_CARD_BYTES);
-  const value = bytes === null ? undefined : readBytes(bytes);
-  if (value === undefined) throw new Error('the agent card is no JSON, or too large');
-  return JSON.stringify(value, (name, member: JsonValue) => {
-    const url = name === 'url' && typeof member === 'string' && URL.canParse(member) ? new URL(member) : null;
-    return url?.origin === origin ? here + url.pathname + url.search : member;
-  });
+      return sent === null ? null : refuse(message, ...FAULTS.overloaded);
+    };
+    return (incoming, ticket) =>
+      new Promise((resolve) => {
+        // Of one that is too long the ends are read, which have its id.
+        incoming.receive(4 * MAX_MESSAGE_BYTES, ticket, (body, isBorrowed) => {
+          if (body === 'gone') resolve(null);
+          else if (typeof body === 'string') resolve(refuse(NOBODY, ...FAULTS[body]));
+          else if (isBorrowed && !ticket.grow(body.length)) resolve(refuse(NOBODY, ...FAULTS.overloaded));
+          else resolve(answer(incoming, isBorrowed ? Buffer.from(body) : body, ticket));
+        });
+      });
+  };
 }

@@ -1,3 +1,4 @@
+import path from 'node:path';
 import { bundleMeta, META_KEYS } from '../gate/carriers.js';
 import type { Explained } from '../gate/codes.js';
 import {
@@ -69,14 +70,14 @@ export async function openDelegations(
         if (code === 'INVALID_KEY')
           return { code, message: `not sent, since it was not signed: ${message}`, suggestion };
         const [, member = 'tool', claimed] = /^Invocation: args\.(\w+) is (\S+?),? /.exec(message) ?? [];
-        // By what has failed.
+        // By what has failed. Who reads it may be the issuer.
         let remedy = suggestion;
         if (code === 'POLICY_VIOLATION' || code === 'COMMAND_MISMATCH') {
-          remedy = `Call with another ${member}, or ask ${issuer} for a wider delegation: ${what} itself is delegated.`;
+          const another = `issue another ${path.basename(file)} (as ${issuer}): it counts at once`;
+          remedy = `Call with another ${member}; to allow this one, ${another}. ${what} itself is delegated.`;
           if (claimed === 'missing')
             remedy = `Add ${member} to the arguments: ${what} is delegated, for calls that state it.`;
-          if (member === 'tool')
-            remedy = `Ask ${issuer} to delegate ${what} to ${key.did} under the command ${command}, and name the new chain with one more --chain.`;
+          if (member === 'tool') remedy = `To allow ${what} under ${command}, ${another}.`;
         }
         refused.push({ code, message: `${file}: ${message}`, suggestion: remedy });
       }
@@ -87,6 +88,11 @@ export async function openDelegations(
 }
 
 const LIMIT = `at most ${sizeOf(MAX_ARGUMENT_BYTES)} can be signed`;
+
+export const TOO_LONG = unsignable(
+  'BODY_TOO_LARGE',
+  `the message has more than ${MAX_MESSAGE_BYTES} bytes: of arguments, ${LIMIT}`,
+);
 
 /**
  * Signs the requests of MCP that a gate checks. What is no such request passes.
@@ -105,8 +111,7 @@ export function mcpSigner(sign: SignCall, unsigned: ReadonlySet<string>): Hook {
     const { bytes, isTooLong, method, params, meta, value } = message;
     const refuse = (code: string, reason: string, status = 400) =>
       refusalLine(message, unsignable(code, reason), status);
-    const tooLong = `the message has more than ${MAX_MESSAGE_BYTES} bytes: of arguments, ${LIMIT}`;
-    if (isTooLong) return refuse('BODY_TOO_LARGE', tooLong, 413);
+    if (isTooLong) return refusalLine(message, TOO_LONG, 413);
     // What is no JSON passes, too, and a batch, which a gate refuses: one bundle is for one call.
     if (method === undefined || !mustSign(method, message)) return { ...message, body: bytes };
     const { defect } = parseStrictJson(decodeUtf8(bytes) ?? '');
@@ -128,10 +133,10 @@ export function mcpSigner(sign: SignCall, unsigned: ReadonlySet<string>): Hook {
 }
 
 /** Why a request cannot be signed. */
-export function unsignable(code: string, reason: string): Explained {
-  return {
-    code,
-    message: `not sent, since it cannot be signed: ${reason}`,
-    suggestion: 'Change the request: the server would refuse it as well.',
-  };
+export function unsignable(
+  code: string,
+  reason: string,
+  suggestion = 'Change the request: the server would refuse it as well.',
+): Explained {
+  return { code, message: `not sent, since it cannot be signed: ${reason}`, suggestion };
 }

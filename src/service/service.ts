@@ -25,6 +25,7 @@ export interface Relaying {
   /** Answers every request. */
   readonly routeOver: (core: Core) => Route;
   readonly hosts: ServerContext['hosts'];
+  readonly rename?: ServerContext['rename'];
   readonly openReplays?: Parameters<typeof openCore>[3];
   readonly http: Connections;
   /** The number of requests whose answers the relay sends itself. */
@@ -60,7 +61,7 @@ async function openService(configuration: Configuration, log: Logger, opened: Op
   const tracing = await openTracing();
   const readiness = () => readinessOf(core, configuration);
   const context = { ...core, configuration, log, tracing, readiness };
-  const server = new Server({ ...context, hosts: relaying?.hosts });
+  const server = new Server({ ...context, hosts: relaying?.hosts, rename: relaying?.rename });
   const tables = routeTables(context);
   const connections =
     relaying === undefined

@@ -54,7 +54,7 @@ const HOSTS: Readonly<Record<string, readonly [string, plain: Read, secret: Read
   vscode: ['mcp.json', ofCode, ofCodeFile, { TOKEN: '${input:TOKEN}' }],
   windsurf: ['~/.codeium/windsurf/mcp_config.json', inFile, inFile, { TOKEN: '${env:TOKEN}' }],
   zed: ['settings.json', ofZed, ofZed, undefined],
-  cline: ['cline_mcp_settings.json', inFile, inFile, { TOKEN: '${env:TOKEN}' }],
+  cline: ['~/.cline/data/settings/cline_mcp_settings.json', inFile, inFile, { TOKEN: '${env:TOKEN}' }],
   codex: ['~/.codex/config.toml', ofCodex, inToml, undefined],
   gemini: ['~/.gemini/settings.json', inFile, inFile, { TOKEN: '${TOKEN}' }],
   opencode: ['opencode.json', ofOpencode, ofOpencode, { TOKEN: '{env:TOKEN}' }],
@@ -119,6 +119,7 @@ describe.each(Object.entries(HOSTS))('%s', (name, [where, plain, secret, referen
     const { stdout, stderr } = await guarded(name);
     expect(plain(stdout)).toEqual(expected());
     expect(stderr).toContain('signed for the tool server stdio:files');
+    expect(stderr.includes('a folder that you trust')).toBe(name === 'gemini');
     expect(stderr).toContain(['claude-code', 'vscode', 'codex'].includes(name) ? 'Run this' : where);
   });
 
@@ -179,6 +180,7 @@ it.each([
   [['host', 'zed', '--server', 'a', ...BY, '--trusted-root', '', '--', 'cat'], 'not an empty text'],
   [['host', 'zed', '--server', 'a', ...BY, '--state', 'state', '--', 'cat'], '--state is for a guard'],
   [['host', 'gemini', '--server', 'a', ...BY, '--', 'cat', '$HOME'], 'which gemini may replace'],
+  [['host', 'gemini', '--server', 'my_files', ...BY, '--', 'cat'], 'gemini do not find a server with _'],
   [['host', 'opencode', '--server', 'a', ...BY, '--', 'cat', '{env:A}'], 'which opencode may replace'],
   [['host', 'zed', '--server', 'a', ...BY, '--header-env', 'A: B', '--', 'cat'], '--header-env is for --to'],
   [['host', 'zed', '--server', 'a', '--key', 'bot.key', '--', 'cat'], 'there is no chain'],

@@ -274,7 +274,7 @@ describe.each(SOURCES.filter(([name]) => name !== 'in an own pool'))('A2A with v
   it.each([
     ['with a query', '/a2a?tenant=8', {}, 'the path has a query'],
     ['with the argument path', '/a2a', { path: '/tenant-7' }, 'a member named "tool" or "path"'],
-    ['that no header can carry', '/a2a', { n: 'x'.repeat(37_000) }, 'and headers have at most 65536'],
+    ['that no header can carry', '/a2a', { n: 'x'.repeat(37_000) }, 'and headers have at most 60000'],
   ])('signs no request %s, and sends none', async (_, path, params, reason) => {
     const sent = vi.fn<typeof fetch>();
     const { delegation } = await unlimited();

@@ -151,7 +151,7 @@ describe.each(SHAPES)('%s', (name, serve) => {
       signFetch(delegation, options)(url, { method: 'POST', body: JSON.stringify(large) });
     for (const options of [{}, { carrier: 'header' } as const])
       await expect(call(options)).rejects.toThrow(
-        "headers have at most 65536; send less, or a body with the option carrier: 'auto'",
+        "headers have at most 60000; send less, or a body with the option carrier: 'auto'",
       );
     for (const carrier of ['envelope', 'auto'] as const) {
       const answer = await call({ carrier });

@@ -210,7 +210,7 @@ describe('signFetch', () => {
     )) as typeof fetch;
     const init = { method: 'POST', body: JSON.stringify({ ...args, text: 'x'.repeat(40_000) }) };
     await expect(signFetch(delegation, { fetch: record })('https://tools.example/', init)).rejects.toThrow(
-      /^cannot sign this request: its bundle has \d+ characters, and headers have at most 65536; send less, or a body with the option carrier: 'auto'$/,
+      /^cannot sign this request: its bundle has \d+ characters, and headers have at most 60000; send less, or a body with the option carrier: 'auto'$/,
     );
     expect(sent).toEqual([]);
     await signFetch(delegation, { fetch: record, carrier: 'auto' })('https://tools.example/', init);

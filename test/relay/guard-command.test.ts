@@ -1,7 +1,10 @@
+import { spawn } from 'node:child_process';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { listen } from '../middleware/http.js';
 import { toCommandError } from '../../src/cli/command-error.js';
 import { guard, type GuardOptions } from '../../src/cli/guard.js';
+import { MAIN } from '../cli/drs.js';
+import { linesOf } from '../support/child.js';
 import { eventually } from '../support/eventually.js';
 import { ECHO, startGuard } from './guard-process.js';
 
@@ -36,6 +39,7 @@ const WRONG: readonly Row[] = [
   ['over stdio with an address', ['x'], { ...named, listen: 'x:1' }, {}, '--listen is for a tool server'],
   ['on no address', none, { ...proxy, listen: '8443' }, {}, '--listen is "8443"'],
   ['with routes of another protocol', none, { ...proxy, routes: 'x' }, {}, '--routes is for --protocol http'],
+  ['with JSON-RPC of another protocol', none, { ...proxy, rpc: '/a2a' }, {}, '--rpc is for --protocol a2a'],
   ['over http without routes', none, { ...proxy, protocol: 'http' }, {}, 'there is no table of routes'],
   ['with a password', none, { ...named, to: 'http://a:secret@x/' }, {}, 'expected an http or https URL'],
   ['with a query', none, { ...proxy, to: 'http://x/?a', protocol: 'a2a' }, {}, 'without a query'],
@@ -67,6 +71,32 @@ describe('drs-verify guard', () => {
     guard.process.stdin?.end();
     expect(await guard.ended).toBe(0);
     expect(guard.stderr().match(/does not read it/g)).toHaveLength(1);
+  });
+
+  it('names its variables in what it answers', async () => {
+    const args = ['--trusted-root', 'any', '--tool-server', 'any', '--to', 'http://127.0.0.1:1/mcp'];
+    const env = {
+      PATH: process.env['PATH'],
+      DRS_MAX_BODY_BYTES: '9',
+      DRS_ALLOWED_ORIGINS: 'https://a.example',
+    };
+    const child = spawn(process.execPath, [MAIN, 'guard', ...args, '--listen', '127.0.0.1:0'], { env });
+    try {
+      let url: string | undefined;
+      for await (const line of linesOf(child.stdout)) {
+        ({ url } = JSON.parse(line) as { url?: string });
+        if (url !== undefined) break;
+      }
+      const refusal = async (headers: Record<string, string>) => {
+        const res = await fetch(`${url}/mcp`, { method: 'POST', headers, body: '{"jsonrpc":"2.0"}' });
+        return res.text();
+      };
+      const json = { 'Content-Type': 'application/json' };
+      expect(await refusal(json)).toContain('larger than DRS_MAX_BODY_BYTES (9)');
+      expect(await refusal({ ...json, Origin: 'https://b.example' })).toContain('unless DRS_ALLOWED_ORIGINS');
+    } finally {
+      child.kill();
+    }
   });
 
   it('names its own options where its address is taken', async () => {

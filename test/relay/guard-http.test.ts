@@ -50,12 +50,16 @@ const processes: ChildProcess[] = [];
 const folder = mkdtempSync(path.join(tmpdir(), 'drs-guard-'));
 const routes = path.join(folder, 'routes.json');
 
-async function guard(protocol: 'mcp' | 'a2a' | 'http', to: string, env: Record<string, string> = {}) {
+async function guard(
+  protocol: 'mcp' | 'a2a' | 'http',
+  to: string,
+  { rpc, ...env }: Record<string, string> = {},
+) {
   const configuration = readConfiguration({
     ...{ PORT: '0', WORKER_THREADS: '0', QUEUE_BURST_MS: '60000', MAX_BODY_BYTES: '100000' },
     ...{ TRUSTED_ROOTS: roots, SERVER_IDENTITY: SERVER, ...env },
   });
-  const destination = destinationOf(to, protocol, { isRouted: env['GATE_ROUTES'] !== 'any' });
+  const destination = destinationOf(to, protocol, { isRouted: env['GATE_ROUTES'] !== 'any', rpc });
   const makeJudge = guardJudge(configuration, protocol);
   const log = pino({ level: 'silent' });
   const opened = await openHttpRelay({ configuration, destination, makeJudge, hosts: hostsOf('', []), log });
@@ -493,6 +497,25 @@ describe('drs-verify guard in front of an A2A agent', () => {
       ['POST', '/agent', rpc],
       ['GET', '/agent/tasks/7', ''],
       ['GET', '/.well-known/agent-card.json', ''],
+    ]);
+  });
+
+  it('serves JSON-RPC at one path, and REST beside it', async () => {
+    const both = await guard('a2a', tools.url, { rpc: '/a2a' });
+    const call = (args: object, method: string) => ({ 'X-DRS-Bundle': signed(`/a2a/${method}`, args) });
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'SendMessage', params: send1 });
+    const message = () => ({
+      headers: { ...json, ...call({ tool: 'SendMessage', ...send1 }, 'SendMessage') },
+      body,
+    });
+    const task = { tool: 'GetTask', path: '/rest', id: '7' };
+    await expectAnswers(both, [
+      ['/a2a', message(), 200],
+      ['/', message(), 404],
+      ['/rest', message(), 404],
+      ['/a2a/', message(), 404],
+      ['/rest/tasks/7', { method: 'GET', headers: call(task, 'GetTask') }, 200],
+      ['/rest/tasks/7', { method: 'GET' }, 'MISSING_BUNDLE'],
     ]);
   });
 });

@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { linesOf } from '../../src/relay/lines.js';
-import { readEnds } from '../../src/relay/message.js';
+import { messageOf, readEnds } from '../../src/relay/message.js';
 
 const MAX = 2500;
 const ids = fc.oneof(fc.integer(), fc.string());
@@ -38,4 +38,14 @@ it('finds the id of a line that is too long at its ends, in pieces of any size, 
 it('takes no id from within', () => {
   const inside = `{"a":{"b":"${'x'.repeat(1000)}"},"c":[{"id":7},{"id":8}]${' '.repeat(1000)}}`;
   expect(readEnds(Buffer.from(inside))).not.toHaveProperty('id');
+});
+
+it('finds the id as it is written at either end of a message, however many members have its name', () => {
+  const ids = '"id":1,'.repeat(100_000);
+  const idOf = (text: string) => messageOf({ bytes: Buffer.from(text), isTooLong: false }).idText;
+  const id = '12345678901234567890';
+  expect(idOf(`{"method":"a","params":{${ids}"x":1},"id":${id}}`)).toBe(id);
+  expect(idOf(`{"id":${id},"method":"a","params":{${ids}"x":1}}`)).toBe(id);
+  // Of one in between, what a double holds: no client writes it there.
+  expect(idOf(`{"a":{${ids}"x":1},"id":${id},"method":"a","params":{${ids}"x":1}}`)).toBe(`${Number(id)}`);
 });

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { chmodSync, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { text } from 'node:stream/consumers';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { META_KEYS } from '../../src/gate/carriers.js';
 import { decodeBundle } from '../../src/issue/index.js';
 import { createVerifier } from '../../src/index.js';
 import { digestOf } from '../../src/protocol/jwt.js';
@@ -29,9 +30,7 @@ function run(...command: string[]) {
 function withoutBundle(line: string, original: string): unknown {
   const value = JSON.parse(line) as { params: { _meta?: Record<string, unknown> } };
   expect(value.params._meta?.['X-DRS-Bundle']).toMatch(/^[\w-]+$/);
-  expect(value.params._meta?.['xyz.okeyamy.drs/bundle']).toBe(value.params._meta?.['X-DRS-Bundle']);
-  delete value.params._meta?.['X-DRS-Bundle'];
-  delete value.params._meta?.['xyz.okeyamy.drs/bundle'];
+  for (const name of META_KEYS) delete value.params._meta?.[name];
   if (!original.includes('"_meta"')) delete value.params._meta;
   return value;
 }
@@ -40,7 +39,7 @@ function withoutBundle(line: string, original: string): unknown {
 const SIGNED = [
   '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search","arguments":{"query":"tea","n":1.0}}}',
   ' { "params" : { "_meta" : { "progressToken" : 7e0 } , "arguments":{"q":"\\u00e9 é \\/"} , "name" : "search"},"method":"tools/call","id":"a\\u0062c", "jsonrpc":"2.0" }',
-  '{"jsonrpc":"2.0","id":90071992547409931234567890e-10,"method":"resources/read","params":{"uri":"file:///a","_meta":{}}}',
+  '{"jsonrpc":"2.0","id":90071992547409931234567890e-13,"method":"resources/read","params":{"uri":"file:///a","_meta":{}}}',
 ];
 const PASSED = [
   '{"jsonrpc":"2.0","id":1.50,"method":"initialize","params":{"protocolVersion":"2024-11-05"}}',
@@ -143,7 +142,7 @@ it('answers itself what it does not send, in whole lines, and skips a line that 
   expect(lines).toEqual(expect.arrayContaining(answers));
   const refusal = lines.find((line) => line['id'] === 'r') as { error: { message: string } };
   expect(refusal.error.message).toContain(
-    `Ask ${agent.principal.did} to delegate the tool "delete" to ${agent.key.did} under the command /mcp/tools/call`,
+    `To allow the tool "delete" under /mcp/tools/call, issue another root.jwt (as ${agent.principal.did}): it counts at once.`,
   );
 });
 

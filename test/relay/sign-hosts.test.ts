@@ -145,7 +145,10 @@ describe('a host of SDK 1.x, and a server with sessions', { shuffle: false }, ()
     const before = posts();
     await expect(client.callTool({ name: 'delete' })).rejects.toMatchObject({
       code: -32010,
-      data: { code: 'POLICY_VIOLATION', suggestion: expect.stringContaining('Ask did:key:') as unknown },
+      data: {
+        code: 'POLICY_VIOLATION',
+        suggestion: expect.stringContaining('issue another search.jwt') as unknown,
+      },
     });
     expect(posts()).toEqual(before);
   });

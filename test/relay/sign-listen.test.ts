@@ -1,8 +1,9 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { request as httpRequest } from 'node:http';
+import { request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
+import { gzipSync } from 'node:zlib';
 import { Role } from '@a2a-js/sdk';
 import { ClientFactory, JsonRpcTransportFactory, RestTransportFactory } from '@a2a-js/sdk/client';
 import { getRequestListener } from '@hono/node-server';
@@ -95,6 +96,20 @@ describe('for MCP', () => {
     await client.close();
   });
 
+  it(
+    'serves a crowd of calls, and refuses one that is too large under its id',
+    { timeout: 60_000 },
+    async () => {
+      const client = await connected('1.x');
+      const crowd = Array.from({ length: 100 }, () => client.callTool({ name: 'search' }));
+      expect(new Set((await Promise.all(crowd)).map(({ content }) => JSON.stringify(content))).size).toBe(1);
+      const large = { name: 'search', arguments: { text: 'x'.repeat(2 ** 24) } };
+      const data = { code: 'BODY_TOO_LARGE', status: 413 };
+      await expect(client.callTool(large)).rejects.toMatchObject({ code: -32010, data });
+      await client.close();
+    },
+  );
+
   const call = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'search' } });
   /** The status of a request as a page of a browser could send it. */
   async function post(headers: Record<string, string>, path = '/', body = call): Promise<number> {
@@ -171,6 +186,136 @@ it('an A2A client calls through it, over JSON-RPC and REST, by the addresses of 
   }
 });
 
+describe('the card of an agent', () => {
+  let host: TestServer;
+  let here: string;
+  let respond: (res: ServerResponse, req: IncomingMessage) => void;
+  const stays = 'grpc.agent.example:443';
+  beforeAll(async () => {
+    host = await listen((req, res) => respond(res, req));
+    const file = await agent.chain('card.jwt', [], '/a2a');
+    here = await start('stderr', [
+      ...[MAIN, 'sign', '--key', agent.keyFile, '--chain', file, '--to', host.url],
+      ...['--listen', '127.0.0.1:0', '--protocol', 'a2a', '--allow-address', stays],
+    ]);
+  });
+  afterAll(() => host.close());
+  const serving =
+    (card: unknown, headers = {}) =>
+    (res: ServerResponse) =>
+      void res.writeHead(200, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(card));
+  const CARD = '/.well-known/agent-card.json';
+  const get = async (path = CARD) => {
+    const res = await fetch(here + path);
+    return { status: res.status, headers: res.headers, card: (await res.json()) as Record<string, unknown> };
+  };
+
+  it.each([
+    () => host.url,
+    () => host.url.replace('127.0.0.1', 'localhost'),
+    () => 'http://0.0.0.0:3000',
+    () => 'https://agent.example',
+    () => 'http://user:word@weather.agents.svc.cluster.local:8080',
+    () => ' HTTPS://AGENT.example',
+    () => '//agent.example',
+  ])('names no address but that of the port (%#)', async (originOf) => {
+    const url = `${originOf()}/a2a?x=1`;
+    const others = {
+      provider: { organization: 'A', url: 'https://a.example' },
+      iconUrl: 'https://a.example',
+    };
+    const lists = (one: string) => ({
+      ...{ url: one, additionalInterfaces: [{ url: one, transport: 'JSONRPC' }] },
+      ...{ supportedInterfaces: [{ url: one }, { url: stays }], later: { deeper: [{ URL: one }] } },
+    });
+    respond = serving({ ...lists(url), ...others, signatures: [{ signature: 'x' }] });
+    expect((await get()).card).toEqual({ ...lists(`${here}/a2a?x=1`), ...others });
+  });
+
+  it.each(['localhost:50051', 'dns:///agent:443', 'unix:/run/agent.sock', ''])(
+    'is refused where an address cannot be that of the port: %j',
+    async (url) => {
+      respond = serving({ url: `${host.url}/a2a`, supportedInterfaces: [{ url }] });
+      const { status, card } = await get();
+      if (url === '') expect(card).toMatchObject({ supportedInterfaces: [{ url: `${here}/` }] });
+      else {
+        expect(status).toBe(502);
+        expect(card['error']).toContain(`names ${JSON.stringify(url)}`);
+        expect(card['error']).toContain('--allow-address');
+      }
+    },
+  );
+
+  it('keeps its signatures where nothing is changed, and the headers that are not about bytes', async () => {
+    const cors = { 'access-control-allow-origin': '*', etag: '"1"', vary: 'Origin' };
+    respond = serving({ url: stays, signatures: [1] }, cors);
+    expect((await get()).card).toEqual({ url: stays, signatures: [1] });
+    respond = serving({ url: host.url }, cors);
+    const { headers, card } = await get();
+    expect(card).toEqual({ url: `${here}/` });
+    expect(Object.fromEntries(headers)).toMatchObject({ 'access-control-allow-origin': '*', vary: 'Origin' });
+    expect(headers.get('etag')).toBeNull();
+  });
+
+  it.each([
+    ['another path', CARD + '/', (text: string) => [text, {}] as const],
+    ['a query', `${CARD}?x=1`, (text: string) => [text, {}] as const],
+    [
+      'a path of its own',
+      '/agents/weather',
+      (text: string) => [text, { 'content-type': 'text/plain' }] as const,
+    ],
+    ['a byte order mark', CARD, (text: string) => [`\ufeff${text}`, {}] as const],
+    ['gzip', CARD, (text: string) => [gzipSync(text), { 'content-encoding': 'gzip' }] as const],
+    ['an extended card', '/extendedAgentCard', (text: string) => [text, {}] as const],
+  ])('is one with %s', async (_, path, encode) => {
+    const [body, headers] = encode(JSON.stringify({ url: host.url }));
+    respond = (res, req) => {
+      expect(req.headers).not.toHaveProperty('if-none-match');
+      res.writeHead(200, { 'content-type': 'application/json', ...headers }).end(body);
+    };
+    const res = await fetch(here + path, { headers: { 'If-None-Match': '"1"', Range: 'bytes=0-1' } });
+    expect(await res.json()).toEqual({ url: `${here}/` });
+  });
+
+  it('is one as the answer to a message, and behind a redirect; what is none stays', async () => {
+    respond = serving({ jsonrpc: '2.0', id: 1, result: { url: host.url, signatures: [] } });
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'GetExtendedAgentCard', params: {} });
+    const headers = { 'content-type': 'application/json' };
+    const res = await fetch(here, { method: 'POST', headers, body });
+    expect(await res.json()).toEqual({ jsonrpc: '2.0', id: 1, result: { url: `${here}/` } });
+    const redirected = async (location: string) => {
+      respond = (res) => void res.writeHead(308, { location }).end();
+      const { status, headers } = await fetch(here + CARD, { redirect: 'manual' });
+      return [status, headers.get('location')];
+    };
+    expect(await redirected(`${host.url}/card`)).toEqual([308, `${here}/card`]);
+    expect(await redirected('ftp://agent.example/card')).toEqual([502, null]);
+    respond = (res) => void res.writeHead(307, { location: `${host.url}/a2a` }).end();
+    const moved = await fetch(here, { method: 'POST', headers, body, redirect: 'manual' });
+    expect([moved.status, moved.headers.get('location')]).toEqual([307, `${here}/a2a`]);
+    respond = (res) => void res.writeHead(200, { 'content-type': 'text/html' }).end(`<a href="${host.url}">`);
+    expect(await (await fetch(here)).text()).toContain(host.url);
+    respond = (res) => void res.writeHead(200).end(`{"url":"${host.url}",}`);
+    expect((await fetch(here)).status).toBe(502);
+  });
+
+  it('is not the only thing that has a form: what cannot be sent is refused in that of the call', async () => {
+    respond = () => expect.fail('it was sent');
+    const call = (params: object) =>
+      JSON.stringify({ jsonrpc: '2.0', id: 'x', method: 'SendMessage', params });
+    const headers = { 'content-type': 'application/json' };
+    const post = async (params: object) =>
+      (await (await fetch(here, { method: 'POST', headers, body: call(params) })).json()) as object;
+    const refused = (data: object) => ({ id: 'x', error: { data } });
+    const long = expect.stringMatching(/characters, and headers have at most \d+; send less/) as unknown;
+    expect(await post({ n: 'x'.repeat(40_000) })).toMatchObject(refused({ detail: long }));
+    expect(await post({ n: 'x'.repeat(2 ** 24) })).toMatchObject(
+      refused({ code: 'BODY_TOO_LARGE', status: 413 }),
+    );
+  });
+});
+
 it('gives an agent’s port no other agent of the host: only its card, unsigned and without secrets', async () => {
   const got: string[] = [];
   const host = await listen((req, res) => {
@@ -197,7 +342,6 @@ it('gives an agent’s port no other agent of the host: only its card, unsigned 
     `POST /one Bearer t ${extension}, ${DRS_EXTENSION}`,
     'GET /.well-known/agent-card.json undefined undefined',
   ]);
-  // The limits are those of a guard.
   expect(await statusOf('/one', { ...post, body: 'x'.repeat(2 ** 24 + 1) })).toBe(413);
   await host.close();
 });

@@ -214,8 +214,9 @@ it('begins a lost session again, and sends once more what was not taken, signed 
   const known = new Set<unknown>();
   const inSession = (body: string) => (res: ServerResponse, req: IncomingMessage) => {
     if (known.has(req.headers['mcp-session-id'])) json(body)(res);
-    // Some say it with 400.
-    else json('{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"No valid session"}}', 400)(res);
+    // The SDKs say it with an error, others with nothing.
+    else if (body.includes('"1"')) res.writeHead(404).end();
+    else json('{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}', 404)(res);
   };
   answers = {
     initialize: (res, req) => {
@@ -252,6 +253,102 @@ it('begins a lost session again, and sends once more what was not taken, signed 
   expect(got.filter(({ method }) => method === 'tools/call')).toHaveLength(2);
 });
 
+it.each([
+  [
+    'an answer under its id',
+    404,
+    '{"jsonrpc":"2.0","id":7,"error":{"code":-32000,"message":"Paid, then lost"}}',
+  ],
+  ['400', 400, '{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"No valid session"}}'],
+  [
+    '400 under its id',
+    400,
+    '{"jsonrpc":"2.0","id":7,"error":{"code":1,"message":"Paid, but the session closed"}}',
+  ],
+  ['a page', 404, '<p>Paid, but the session is gone'],
+  [
+    'an answer in an array',
+    404,
+    '[{"jsonrpc":"2.0","id":null,"error":{}},{"jsonrpc":"2.0","id":7,"error":{"message":"x"}}]',
+  ],
+  ['an answer of another', 404, '{"jsonrpc":"2.0","id":null,"result":{}}'],
+])('never sends a call again that the server may have carried out: %s', async (_, status, body) => {
+  let sessions = 0;
+  answers = {
+    initialize: (res) => {
+      const id = `s${++sessions}`;
+      json('{"id":0,"result":{"protocolVersion":"2025-06-18"}}', 200, { 'mcp-session-id': id })(res);
+    },
+    GET: (res) => void res.writeHead(405).end(),
+    'tools/call': (res, req) => {
+      if (req.headers['mcp-session-id'] === 's1') json(body, status)(res);
+      else json('{"jsonrpc":"2.0","id":8,"result":{}}')(res);
+    },
+  };
+  const call = (id: number) => request(id, 'tools/call', { name: 'search' });
+  const out = await relay([request(0, 'initialize'), call(7)], {
+    until: (written) => expect(written.split('\n')).toHaveLength(3),
+    more: [call(8)],
+  });
+  expect(parsed(out)[1]).toMatchObject({
+    id: 7,
+    error: { message: expect.stringContaining('may be repeated') as unknown },
+  });
+  // The session is begun again all the same: what comes next is served.
+  expect(parsed(out)[2]).toMatchObject({ id: 8, result: {} });
+  expect(got.filter(({ method }) => method === 'tools/call')).toHaveLength(2);
+  expect(sessions).toBe(2);
+});
+
+it('gives back the error also where no session can be begun again', async () => {
+  let sessions = 0;
+  answers = {
+    initialize: (res) => {
+      if (++sessions > 1) res.writeHead(500).end();
+      else json('{"id":0,"result":{}}', 200, { 'mcp-session-id': 's' })(res);
+    },
+    'tools/call': (res) => void res.writeHead(400).end('no session'),
+  };
+  const call = request(1, 'tools/call', { name: 'search' });
+  const out = await relay([request(0, 'initialize'), call, request(2, 'tools/list')], {
+    until: (written) => expect(written.split('\n')).toHaveLength(4),
+  });
+  expect(parsed(out).find(({ id }) => id === 1)).toMatchObject(failed(1, 'may be repeated'));
+  expect(sessions).toBeGreaterThan(1);
+});
+
+it.each([401, 410, 503])('takes no session for lost that MCP does not: %s', async (status) => {
+  answers = {
+    initialize: json('{"id":0,"result":{}}', 200, { 'mcp-session-id': 's' }),
+    'tools/call': (res) => void res.writeHead(status).end(),
+  };
+  const out = await relay([request(0, 'initialize'), request(1, 'tools/call', { name: 'search' })]);
+  expect(parsed(out)[1]).toMatchObject(failed(1, 'if it has lost the session, restart'));
+  expect(got.map(({ method }) => method)).toEqual(['initialize', 'tools/call', 'DELETE']);
+});
+
+it('names a server of the transport of 2024-11-05', async () => {
+  answers = {
+    initialize: (res) => void res.writeHead(405).end('Method Not Allowed'),
+    GET: (res) => void res.writeHead(200, stream).write('event: endpoint\ndata: /messages?id=1\n\n'),
+  };
+  const [answer] = parsed(await relay([request(0, 'initialize')]));
+  expect(answer).toMatchObject(failed(0, 'speaks the transport of 2024-11-05'));
+  answers['GET'] = (res) => void res.writeHead(404).end();
+  const [other] = parsed(await relay([request(0, 'initialize')]));
+  expect(other).toMatchObject(failed(0, 'answered with 405: Method Not Allowed'));
+});
+
+it('ends a call at once where its server goes away for good', async () => {
+  const gone = await listen((_, res) => {
+    res.writeHead(200, stream).write('id: 1\nretry: 100\ndata:\n\n');
+    setImmediate(() => void gone.close().finally(() => res.destroy()));
+  });
+  const call = request(1, 'tools/call', { name: 'search' });
+  const out = await relay([call], { to: gone.url, until: (written) => expect(written).toContain('\n') });
+  expect(parsed(out)).toMatchObject([failed(1, 'connection ended before the answer')]);
+});
+
 it('goes on asking for what the server says by itself, where its stream is cut again and again', async () => {
   let opened = 0;
   const began = performance.now();
@@ -286,9 +383,11 @@ it('says what to do about the member that failed', async () => {
   }
   expect(remedies).toEqual([
     expect.stringMatching(/^Add estimated_cost_usd to the arguments: /),
-    expect.stringMatching(/^Call with another estimated_cost_usd, or ask did:key:\w+ for a wider/),
     expect.stringMatching(
-      /^Ask did:key:\w+ to delegate the tool "delete" to did:key:\w+ .* one more --chain/,
+      /^Call with another estimated_cost_usd; to allow this one, issue another total\.jwt/,
+    ),
+    expect.stringMatching(
+      /^To allow the tool "delete" under \/mcp\/tools\/call, issue another total\.jwt \(as did:key:\w+\): it counts at once/,
     ),
   ]);
 });
@@ -324,6 +423,8 @@ it('takes a URL with a secret from a variable, and names, signs and says it with
   const [{ url, body } = { url: '', body: '' }] = got;
   expect(url).toBe('/mcp?api_key=secret');
   const [, bundle = ''] = /"X-DRS-Bundle":"([\w-]+)"/.exec(body) ?? [];
+  // Others' gates know one name, and others the other.
+  expect(body).toContain(`"xyz.okeyamy.drs/bundle":"${bundle}"`);
   const [, claims = ''] = (decodeBundle(bundle) as { invocation: string }).invocation.split('.');
   expect(JSON.parse(Buffer.from(claims, 'base64url').toString())).toMatchObject({
     tool_server: `${server.url}/mcp`,

@@ -4,6 +4,7 @@ import { fit, list } from './family.js';
 import { gateFamilies } from './gate.js';
 import { listFamilies } from './lists.js';
 import { policyFamilies } from './policies.js';
+import { relayFamilies } from './relay.js';
 import { sweep } from './search.js';
 import { textFamilies } from './texts.js';
 import { openPath } from './paths.js';
@@ -14,7 +15,14 @@ import { CATALOGUE } from '../../src/verify/codes.js';
 // `npm run worst-case` measures how long the worst of these take. Here they are small, and only their answers are
 // checked.
 const BUDGET = 4096;
-const families = [...policyFamilies, ...claimFamilies, ...textFamilies, ...gateFamilies, ...listFamilies];
+const families = [
+  ...policyFamilies,
+  ...claimFamilies,
+  ...textFamilies,
+  ...gateFamilies,
+  ...relayFamilies,
+  ...listFamilies,
+];
 const answers: ReadonlySet<string> = new Set([
   ...CATALOGUE.map(({ code }) => code),
   ...GATE_CATALOGUE.map(({ code }) => code),

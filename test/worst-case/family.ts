@@ -1,8 +1,8 @@
 /** A value of a generator's parameter. */
 export type Choice = number | string;
 
-/** The code that reads the bytes: `/verify`, the gate, the gate as `/v1/gate` or over gRPC, or the reader of status lists. */
-export type Path = 'verify' | 'gate' | 'described' | 'grpc' | 'list';
+/** The code that reads the bytes: `/verify`, the gate, the gate as `/v1/gate` or over gRPC, a relay, or the reader of status lists. */
+export type Path = 'verify' | 'gate' | 'described' | 'grpc' | 'guard' | 'sign' | 'list';
 
 /** The parameters of one body. */
 export type Parameters = Readonly<Record<string, Choice>>;

@@ -4,6 +4,7 @@ import { claimFamilies } from './claims.js';
 import { gateFamilies } from './gate.js';
 import { listFamilies } from './lists.js';
 import { policyFamilies } from './policies.js';
+import { relayFamilies } from './relay.js';
 import { search, type Cost } from './search.js';
 import { textFamilies } from './texts.js';
 
@@ -48,6 +49,7 @@ const families = [
   ...claimFamilies,
   ...textFamilies,
   ...gateFamilies,
+  ...relayFamilies,
   ...listFamilies,
 ].filter(({ name }) => name.includes(options.only));
 if (families.length === 0) {

@@ -33,6 +33,7 @@ export function define(command: Command): void {
         'http',
       ]),
     )
+    .option('--rpc <path>', 'with --protocol a2a: the one path of JSON-RPC; default: that of --to')
     .option(
       '--routes <file>',
       'with --protocol http: the table of routes (DRS_GATE_ROUTES); any: compare the body alone',

@@ -100,10 +100,10 @@ const HOSTS: Readonly<Record<string, Host>> = {
   },
   // https://zed.dev/docs/ai/mcp
   zed: { reference: null, tell: file('settings.json (zed: open settings file)', 'context_servers') },
-  // https://docs.cline.bot/mcp/configuring-mcp-servers; references: github.com/cline/cline/pull/8079
+  // https://docs.cline.bot/getting-started/config; references: github.com/cline/cline/pull/8079
   cline: {
     reference: (variable) => `\${env:${variable}}`,
-    tell: file('cline_mcp_settings.json (MCP Servers, Configure)'),
+    tell: file('~/.cline/data/settings/cline_mcp_settings.json (MCP Servers, Configure)'),
   },
   // https://developers.openai.com/codex/mcp. `mcp add` has only values of variables, the file has their names.
   codex: {
@@ -116,7 +116,7 @@ const HOSTS: Readonly<Record<string, Host>> = {
       return { text: [`[mcp_servers.${name}]`, ...lines].join('\n'), file: '~/.codex/config.toml' };
     },
   },
-  // https://geminicli.com/docs/tools/mcp-server
+  // https://geminicli.com/docs/tools/mcp-server and /docs/cli/trusted-folders
   gemini: { reference: (variable) => `\${${variable}}`, tell: file('~/.gemini/settings.json') },
   // https://opencode.ai/docs/mcp-servers
   opencode: {
@@ -170,6 +170,12 @@ Examples:
 
 async function host(name: string, server: readonly string[], options: HostOptions): Promise<void> {
   const { reference, tell } = HOSTS[name] as Host;
+  const isGemini = name === 'gemini';
+  // They take mcp_a_b_… for a tool of the server a.
+  const isUnfound = isGemini && options.server.includes('_');
+  refuseWrong([
+    [isUnfound, 'the rules of gemini do not find a server with _ in its name', 'write - instead'],
+  ]);
   const entry = await entryOf(server, options);
   const replaced = reference === null ? undefined : entry.args.find((arg) => /\$|\{(?:env|file):/.test(arg));
   if (replaced !== undefined)
@@ -186,6 +192,7 @@ async function host(name: string, server: readonly string[], options: HostOption
     note(
       `${name} cannot refer to variables: write ${entry.variables.join(', ')} with the value into a member "env" of the entry, where whoever reads the file reads it.`,
     );
+  if (isGemini) note('It starts only in a folder that you trust (/permissions), where folder trust is on.');
   note(`Restart the host. Its calls are signed for the tool server ${toolServerOf(options)}.`);
 }
 

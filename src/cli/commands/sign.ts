@@ -30,6 +30,7 @@ interface SignOptions extends KeyOptions {
   readonly protocol: 'mcp' | 'a2a';
   readonly allowHost: readonly string[];
   readonly allowOrigin: readonly string[];
+  readonly allowAddress: readonly string[];
 }
 
 /** Adds the options of `drs-verify sign`, and what it does. */
@@ -86,6 +87,7 @@ export function define(command: Command): void {
     )
     .option('--allow-host <name>', 'another name by which --listen may be called; repeatable', collect, [])
     .option('--allow-origin <origin>', 'web pages that may call --listen; repeatable', collect, [])
+    .option('--allow-address <url>', 'an address that stays in the agent card; repeatable', collect, [])
     .addHelpText(
       'after',
       `
@@ -142,26 +144,19 @@ async function sign(command: readonly string[], options: SignOptions): Promise<v
   }
   // Only a port needs it.
   const { listenAndSign } = await import('../../relay/sign-http.js');
-  const { listen, listenOnNetwork, allowHost, allowOrigin } = options;
-  const here = await listenAndSign({
-    listen,
-    isOnNetwork: listenOnNetwork === true,
-    allowHost,
-    allowOrigin,
-    destination,
-    protocol,
-    signer,
-    signCall,
-    headers,
-  });
+  const { listen } = options;
+  const here = await listenAndSign({ ...options, listen, destination, signer, signCall, headers });
   note(`listening on ${here}: who reaches it calls ${printableUrl(destination.url.href)} as ${key.did}`);
 }
 
 function requireWay(isChild: boolean, options: SignOptions) {
-  const { to, toEnv, listen, header, headerEnv, listenOnNetwork, allowHost, allowOrigin, protocol } = options;
+  const { to, toEnv, listen, header, headerEnv, listenOnNetwork, protocol } = options;
+  const { allowHost, allowOrigin, allowAddress } = options;
   const servers = Number(isChild) + Number(to !== undefined) + Number(toEnv !== undefined);
   const isOfPort =
-    listenOnNetwork === true || protocol !== 'mcp' || allowHost.length + allowOrigin.length > 0;
+    listenOnNetwork === true ||
+    protocol !== 'mcp' ||
+    [...allowHost, ...allowOrigin, ...allowAddress].length > 0;
   const isOfUrl = listen !== undefined || header.length + headerEnv.length > 0;
   refuseWrong([
     [servers !== 1, `there are ${servers} servers, expected one`, 'name it: --to <url>, or its command'],
@@ -172,7 +167,7 @@ function requireWay(isChild: boolean, options: SignOptions) {
     ],
     [
       listen === undefined && isOfPort,
-      '--listen-on-network, --protocol, --allow-host and --allow-origin are for --listen',
+      '--listen-on-network, --protocol, --allow-host, --allow-origin and --allow-address are for --listen',
       'add --listen <address>, or leave them out',
     ],
     [options.chain.length === 0, 'there is no chain to sign under', 'name the file of one with --chain'],

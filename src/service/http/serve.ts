@@ -58,6 +58,8 @@ export interface ServerContext extends Pick<
 > {
   /** The names by which it may be called: a page whose name was made to lead here has another. Left out: any. */
   readonly hosts?: ReadonlySet<string> | null | undefined;
+  /** Names variables as those who run this know them. */
+  readonly rename?: ((text: string) => string) | undefined;
 }
 
 const INTERNAL = refusal(500, 'internal');
@@ -95,7 +97,7 @@ export class Server implements IncomingOwner {
   /** The way of every request: origin, limit, method, enter, route, write, count, log, trace. Never rejects. */
   async serve({ routes, unknown, peer }: Table, wire: Wire, req: HttpRequest): Promise<void> {
     const { gatekeeper } = this;
-    const { log } = this.#context;
+    const { log, rename } = this.#context;
     this.open++;
     this.#busyPoll.end();
     const path = req.getUrl();
@@ -126,7 +128,8 @@ export class Server implements IncomingOwner {
         else answering = answerBody(incoming, ticket, route.serve);
       }
       incoming.ignoreBody();
-      const answer = await answering;
+      let answer = await answering;
+      if (rename && typeof answer?.body === 'string') answer = { ...answer, body: rename(answer.body) };
       if (answer !== null) sent = incoming.answer(answer);
     } catch (error) {
       log.error({ err: error }, 'a request failed inside the service');
