@@ -10,7 +10,7 @@ import {
   type Configuration,
 } from '../service/configuration/configuration.js';
 import { isTypoOf, variableOf } from '../service/configuration/environment.js';
-import { OPTIONS } from '../service/configuration/variables.js';
+import { OPTIONS, SHARED } from '../service/configuration/variables.js';
 import { Opened, openCore } from '../service/core.js';
 import { openLog } from '../service/main.js';
 import { BUILD } from '../service/observe/build-info.js';
@@ -164,6 +164,7 @@ function environmentOf({ trustedRoot, toolServer, listen, routes }: GuardOptions
     const name = variable.slice(PREFIX.length);
     if (variable.startsWith(PREFIX) && !OTHERS.test(name)) env[name] = value;
   }
+  for (const name of SHARED) env[name] = process.env[name];
   // The option counts alone.
   if (trustedRoot !== undefined) {
     env['TRUSTED_ROOTS'] = trustedRoot[0] === 'any' ? undefined : trustedRoot.join();
@@ -185,7 +186,7 @@ function read(
   isStdio: boolean,
 ): Configuration {
   const ofServe = [...OPTIONS].flatMap(([option, { isOfServe }]) => (isOfServe ? variableOf(option) : []));
-  const known = VARIABLES.filter((name) => !ofServe.includes(name.replace(/_FILE$/, '')));
+  const known = [...VARIABLES, ...SHARED].filter((name) => !ofServe.includes(name.replace(/_FILE$/, '')));
   const isKnown = ([name]: readonly [string, unknown]) => known.includes(name);
   const defects = Object.entries(env)
     .filter((entry) => !isKnown(entry) && (entry[1]?.trim() ?? '') !== '')
@@ -235,7 +236,7 @@ const VARIABLE = new RegExp(`(?<![\\w-])(?:${VARIABLES.join('|')})(?!\\w)`, 'g')
 
 /** What is wrong, with the names that variables have here. */
 function inOptions(defect: string): string {
-  return defect.replace(VARIABLE, (name) => NAMES[name] ?? PREFIX + name);
+  return defect.replace(VARIABLE, (name) => NAMES[name] ?? (SHARED.includes(name) ? name : PREFIX + name));
 }
 
 function cannotStart(defects: readonly string[]): CommandError {

@@ -1,12 +1,11 @@
 import { constants } from 'node:fs';
 import { access, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { EnvHttpProxyAgent } from 'undici';
 import { reasonOf } from '../redis/connection.js';
 import { RedisLink } from '../redis/link.js';
 import { needsOf } from '../revocation/store/redis-store.js';
 import { FORGETTING } from '../usage/redis-store.js';
-import { fetchStatusList } from '../revocation/lists/fetch-status-list.js';
+import { fetchStatusList, openWay } from '../revocation/lists/fetch-status-list.js';
 import { readStatusList } from '../revocation/lists/read-status-list.js';
 import type { Configuration } from '../service/configuration/configuration.js';
 import { loadGrpc } from '../service/grpc/open.js';
@@ -92,7 +91,7 @@ async function tryList(url: string, configuration: Configuration): Promise<void>
     statusListIssuer: issuer,
     clockSkewSecs,
   } = configuration;
-  const dispatcher = new EnvHttpProxyAgent();
+  const dispatcher = openWay(new URL(url));
   try {
     const signal = AbortSignal.timeout(TRY_MS);
     const fetched = await fetchStatusList(new URL(url), { dispatcher, signal });

@@ -1,7 +1,7 @@
-import { EnvHttpProxyAgent } from 'undici';
+import type { Dispatcher } from 'undici';
 import type { RemoteStatus } from '../../verify/parts.js';
 import { isBitSet } from './bitstring.js';
-import { fetchStatusList } from './fetch-status-list.js';
+import { fetchStatusList, openWay } from './fetch-status-list.js';
 import { printableUrl } from '../printable-url.js';
 import type { Deps } from '../observer.js';
 import { isoTime, readStatusList, type ListForm, type StatusList } from './read-status-list.js';
@@ -70,8 +70,7 @@ export class StatusListCache {
   readonly #url: URL;
   readonly #options: StatusListOptions;
   readonly #deps: CacheDeps;
-  /** By `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`: the list may be on another network. */
-  readonly #agent = new EnvHttpProxyAgent();
+  readonly #agent: Dispatcher;
   #copy: Copy | null = null;
   /** The current fetch; it never rejects. */
   #fetching: Promise<void> | null = null;
@@ -91,6 +90,7 @@ export class StatusListCache {
 
   constructor(options: StatusListOptions, deps: CacheDeps) {
     this.#url = new URL(options.url);
+    this.#agent = openWay(this.#url);
     this.#options = options;
     this.#deps = deps;
   }
