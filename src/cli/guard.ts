@@ -14,7 +14,7 @@ import { OPTIONS, SHARED } from '../service/configuration/variables.js';
 import { Opened, openCore } from '../service/core.js';
 import { openLog } from '../service/main.js';
 import { BUILD } from '../service/observe/build-info.js';
-import { FileReplayStore } from '../usage/file-store.js';
+import { FileReplayStore, requireOwnFolder } from '../usage/file-store.js';
 import { OptionsError } from '../verifier/options.js';
 import { CommandError } from './command-error.js';
 
@@ -224,6 +224,7 @@ async function findStateProblems(folder: string): Promise<string[]> {
   for (const at of [folder, path.dirname(folder)])
     try {
       await access(at, constants.R_OK | constants.W_OK | constants.X_OK);
+      if (at === folder) await requireOwnFolder(folder);
       return [];
     } catch (error) {
       const { code, message } = error as NodeJS.ErrnoException;

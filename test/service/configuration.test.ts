@@ -45,10 +45,10 @@ describe('the configuration', () => {
 
   it('reads numbers, lists and text that looks like a number', () => {
     expect(
-      readConfiguration({ MAX_PENDING: '7', DRS_ADMIN_TOKEN: '12345', SERVER_IDENTITY: '42' }),
+      readConfiguration({ MAX_PENDING: '7', DRS_ADMIN_TOKEN: '12345678', SERVER_IDENTITY: '42' }),
     ).toMatchObject({
       maxPending: 7,
-      drsAdminToken: '12345',
+      drsAdminToken: '12345678',
       serverIdentity: '42',
     });
     const origins = [
@@ -276,6 +276,14 @@ describe('the configuration', () => {
         /^LISTEN is a Unix socket, which instances cannot share and which has no TLS: unset/,
       ),
     ]);
+  });
+
+  it('refuses an admin token that can be guessed, unseen', () => {
+    for (const token of ['x', '1234567'])
+      expect(problemsOf({ DRS_ADMIN_TOKEN: token })).toEqual([
+        'DRS_ADMIN_TOKEN is (hidden): expected at least 8 characters of printable ASCII, without white space',
+      ]);
+    expect(problemsOf({ DRS_ADMIN_TOKEN: '12345678' })).toEqual([]);
   });
 
   it('warns of a short admin token', () => {

@@ -151,7 +151,7 @@ export const SECTIONS = {
       says: 'Seconds for which a receipt can be used after its `exp`.' },
   },
   Revocation: {
-    drsAdminToken: { kind: text('printable ASCII without white space', (token) => /^[!-~]+$/.test(token)), isSecret: true, isOfServe: true,
+    drsAdminToken: { kind: text('at least 8 characters of printable ASCII, without white space', (token) => /^[!-~]{8,}$/.test(token)), isSecret: true, isOfServe: true,
       says: 'Bearer token of `/admin/…`. Unset, these endpoints are off.' },
     revocationStore: { ...VERIFIER_OPTIONS.revocationStore, defaultWords: '`file` if `REVOCATION_STORE_PATH` is set, else `memory`',
       says: 'Where local revocations are kept. `memory`: lost on restart. `file`: in `REVOCATION_STORE_PATH`. `redis`: [shared by all instances](scaling.md#revocations-in-redis).' },

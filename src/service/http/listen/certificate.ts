@@ -1,5 +1,8 @@
-import type { Buffer } from 'node:buffer';
+import { Buffer } from 'node:buffer';
 import { constants, createPrivateKey, X509Certificate } from 'node:crypto';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
 import { readAtMost } from '../../configuration/secret-files.js';
 
@@ -9,6 +12,7 @@ export interface Certificate {
   readonly certFile: string;
   /** That of its private key, not encrypted. */
   readonly keyFile: string;
+  /** What they hold, without a byte order mark. */
   readonly cert: Buffer;
   readonly key: Buffer;
   /** Its `notAfter`, in Unix seconds. */
@@ -18,6 +22,9 @@ export interface Certificate {
 }
 
 const MAX_BYTES = 256 * 1024;
+const MARK = Buffer.from('\ufeff');
+/** What clients of TLS 1.3 can check, with the names that Node gives curves; OpenSSL also serves others. RFC 8446 §4.2.3 */
+const CURVES: readonly unknown[] = ['prime256v1', 'secp384r1', 'secp521r1'];
 
 /**
  * Reads a certificate and its key, and checks that they can be served together.
@@ -38,13 +45,25 @@ export function readCertificate({
   };
   const ofCert = <T>(expected: string, read: () => T) => attempt('TLS_CERT_FILE', certFile, expected, read);
   const ofKey = <T>(expected: string, read: () => T) => attempt('TLS_KEY_FILE', keyFile, expected, read);
-  const cert = ofCert('expected a PEM file', () => readAtMost(certFile, MAX_BYTES));
-  const key = ofKey('expected a PEM file', () => readAtMost(keyFile, MAX_BYTES));
+  const read = (file: string) => {
+    const bytes = readAtMost(file, MAX_BYTES);
+    return bytes.subarray(0, MARK.length).equals(MARK) ? bytes.subarray(MARK.length) : bytes;
+  };
+  const cert = ofCert('expected a PEM file', () => read(certFile));
+  const key = ofKey('expected a PEM file', () => read(keyFile));
   const isCertificate =
     'expected a certificate with its chain, in PEM that begins with -----BEGIN CERTIFICATE-----';
   const leaf = ofCert(isCertificate, () => new X509Certificate(cert));
   const isKey = 'expected its private key in PEM without a passphrase, readable by this process only';
   const privateKey = ofKey(isKey, () => createPrivateKey(key));
+  ofKey(
+    'expected one of RSA, Ed25519, or ECDSA with P-256, P-384 or P-521; issue another certificate',
+    () => {
+      const { asymmetricKeyType: type = 'unknown', asymmetricKeyDetails: { namedCurve } = {} } = privateKey;
+      if (!['rsa', 'rsa-pss', 'ed25519'].includes(type) && !CURVES.includes(namedCurve))
+        throw new Error(`the key is ${type}${namedCurve === undefined ? '' : ` of ${namedCurve}`}`);
+    },
+  );
   ofKey('write both again, the key first', () => {
     if (!leaf.checkPrivateKey(privateKey))
       throw new Error('it is not the key of the certificate in TLS_CERT_FILE');
@@ -56,6 +75,24 @@ export function readCertificate({
   const canServe = 'expected a certificate with its chain and a key that is long enough; issue another one';
   ofCert(canServe, () => createSecureContext({ cert, key }));
   return { certFile, keyFile, cert, key, expiresAt, fingerprint: leaf.fingerprint256 };
+}
+
+/** Lends names of files that hold exactly what was read, for a library that reads them itself. */
+export function withFiles<T>(
+  { certFile, keyFile, cert, key }: Certificate,
+  use: (certFile: string, keyFile: string) => T,
+): T {
+  if ([certFile, keyFile].every((file, at) => readAtMost(file, MAX_BYTES).equals([cert, key][at] ?? MARK)))
+    return use(certFile, keyFile);
+  const folder = mkdtempSync(path.join(tmpdir(), 'drs-verify-'));
+  try {
+    const [certCopy, keyCopy] = [path.join(folder, 'cert'), path.join(folder, 'key')];
+    writeFileSync(certCopy, cert, { mode: 0o600 });
+    writeFileSync(keyCopy, key, { mode: 0o600 });
+    return use(certCopy, keyCopy);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 }
 
 /** The TLS settings of Node. They match uWebSockets.js, and NODE_OPTIONS cannot weaken them. */
