@@ -5,7 +5,7 @@ import { reasonOf } from '../redis/connection.js';
 import { RedisLink } from '../redis/link.js';
 import { needsOf } from '../revocation/store/redis-store.js';
 import { FORGETTING } from '../usage/redis-store.js';
-import { fetchStatusList, openWay } from '../revocation/lists/fetch-status-list.js';
+import { fetchStatusList } from '../revocation/lists/fetch-status-list.js';
 import { readStatusList } from '../revocation/lists/read-status-list.js';
 import type { Configuration } from '../service/configuration/configuration.js';
 import { loadGrpc } from '../service/grpc/open.js';
@@ -91,17 +91,11 @@ async function tryList(url: string, configuration: Configuration): Promise<void>
     statusListIssuer: issuer,
     clockSkewSecs,
   } = configuration;
-  const dispatcher = openWay(new URL(url));
-  try {
-    const signal = AbortSignal.timeout(TRY_MS);
-    const fetched = await fetchStatusList(new URL(url), { dispatcher, signal });
-    // It answers so only to who has a copy.
-    if (fetched === 'not_modified') throw new Error('it answers 304, expected a list');
-    const { body, contentType } = fetched;
-    await readStatusList(body, contentType, { form, id, issuer, nowMs: Date.now(), clockSkewSecs });
-  } finally {
-    await dispatcher.destroy();
-  }
+  const fetched = await fetchStatusList(new URL(url), { signal: AbortSignal.timeout(TRY_MS) });
+  // It answers so only to who has a copy.
+  if (fetched === 'not_modified') throw new Error('it answers 304, expected a list');
+  const { body, contentType } = fetched;
+  await readStatusList(body, contentType, { form, id, issuer, nowMs: Date.now(), clockSkewSecs });
 }
 
 /** Whether a file can be used, or created if it is missing. */

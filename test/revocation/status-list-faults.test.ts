@@ -232,9 +232,13 @@ describe('every fault of the server', { shuffle: false }, () => {
       dispatch: () => {
         throw error;
       },
+      request: () => Promise.reject(error),
+      destroy: () => Promise.resolve(),
     } as unknown as Dispatcher; // Nothing else of it is used.
     const { signal } = new AbortController();
-    await expect(fetchStatusList(new URL(server.url), { dispatcher, signal })).rejects.toMatchObject({
+    await expect(
+      fetchStatusList(new URL(server.url), { open: () => Promise.resolve(dispatcher), signal }),
+    ).rejects.toMatchObject({
       fault: 'unreachable',
       message: `${server.url} cannot be fetched: ${name}`,
       cause: error,

@@ -1,5 +1,6 @@
 import { unescape } from 'node:querystring';
-import { Agent, ProxyAgent, request, type Dispatcher } from 'undici';
+import type { Dispatcher } from 'undici';
+import { requireHttpParser } from '../../protocol/http-parser.js';
 import { reasonOf } from '../../redis/connection.js';
 import { printableUrl } from '../printable-url.js';
 import { MAX_WIRE_BYTES } from './credential.js';
@@ -14,7 +15,9 @@ interface FetchedList {
 }
 
 /** Opens the way to a list, directly or through the proxy of the environment: it may be on another network. */
-export function openWay(list: URL): Dispatcher {
+async function openWay(list: URL): Promise<Dispatcher> {
+  requireHttpParser();
+  const { Agent, ProxyAgent } = await import('undici');
   const proxy = proxyFor(list)?.url;
   if (proxy === undefined) return new Agent();
   const { origin, hostname: servername, username, password } = proxy;
@@ -35,6 +38,7 @@ export function openWay(list: URL): Dispatcher {
  * Fetches the bytes of a status list. Follows no redirect: what is trusted is the server that the operator names.
  *
  * @param options.etag ETag of the present copy: the server may then answer that the list has not changed
+ * @param options.open opens the way; tests replace it
  * @param options.signal ends the fetch at any point, also during a slow body; its reason is thrown. The caller must
  *   abort it when this settles, so that no connection stays open after an answer that was only partly read.
  * @returns `not_modified` only where an ETag was sent
@@ -44,13 +48,21 @@ export function openWay(list: URL): Dispatcher {
  */
 export async function fetchStatusList(
   url: URL,
-  { dispatcher, signal, etag }: { dispatcher: Dispatcher; signal: AbortSignal; etag?: string | undefined },
+  {
+    signal,
+    etag,
+    open = openWay,
+  }: { signal: AbortSignal; etag?: string | undefined; open?: typeof openWay | undefined },
 ): Promise<FetchedList | 'not_modified'> {
   const proxy = proxyFor(url);
   const place = printableUrl(url) + (proxy === null ? '' : ` through ${proxy.variable}`);
+  let dispatcher: Dispatcher | null = null;
   try {
-    const { statusCode, headers, body } = await request(url, {
-      dispatcher,
+    dispatcher = await open(url);
+    const { statusCode, headers, body } = await dispatcher.request({
+      origin: url.origin,
+      path: url.pathname + url.search,
+      method: 'GET',
       signal,
       // With one fetch every few minutes, a kept-alive connection gains nothing, and fails if the server has just
       // closed it.
@@ -79,6 +91,8 @@ export async function fetchStatusList(
     throw new StatusListError('unreachable', `${place} cannot be fetched: ${reasonOf(error)}`, {
       cause: error,
     });
+  } finally {
+    await dispatcher?.destroy();
   }
 }
 
