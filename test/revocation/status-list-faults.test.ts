@@ -237,7 +237,7 @@ describe('every fault of the server', { shuffle: false }, () => {
     } as unknown as Dispatcher; // Nothing else of it is used.
     const { signal } = new AbortController();
     await expect(
-      fetchStatusList(new URL(server.url), { open: () => Promise.resolve(dispatcher), signal }),
+      fetchStatusList(new URL(server.url), { open: () => dispatcher, signal }),
     ).rejects.toMatchObject({
       fault: 'unreachable',
       message: `${server.url} cannot be fetched: ${name}`,
