@@ -25,16 +25,11 @@ export interface Call {
   readonly mayWait?: (() => boolean) | undefined;
 }
 
-/** What a judge had to do for a call. */
-export interface Effort {
-  /** The number of receipts. */
-  readonly depth: number;
-  /** Whether only the invocation's signature was left to verify, since all receipts were known. */
-  readonly isWarm: boolean;
-}
+/** How many receipts were read, if any, and whether all were known, so that only the invocation's signature was verified. */
+type Effort = { readonly depth: number; readonly isWarm: boolean } | null;
 
-/** What a judge says of a call. `effort` is `null` if its receipts were not read. */
-export type Judgement = { readonly effort: Effort | null } & (
+/** What a judge says of a call. */
+export type Judgement = { readonly effort: Effort } & (
   | {
       readonly chain: Chain;
       readonly invocation: Invocation;
@@ -109,7 +104,7 @@ export async function judge(call: Call, parts: JudgeParts): Promise<Judgement> {
   return { chain, root, invocation, binding, limits, effort, failure: null };
 }
 
-function refused(failure: Failure, effort: Effort | null, binding: Binding | null = null): Judgement {
+function refused(failure: Failure, effort: Effort, binding: Binding | null = null): Judgement {
   return { chain: null, failure, binding, effort };
 }
 

@@ -237,7 +237,7 @@ describe.each(RECIPES)('the recipe for $name', (recipe) => {
       recipe.name === 'caddy'
         ? /^- \*\*Caddy\.\*\* `DRS_TRUST_PROXY=1 npx drs-verify guard --trusted-root /
         : recipe.name === 'envoy-gateway'
-          ? /^- \*\*Envoy Gateway\.\*\* `helm install .*env\.TRUST_PROXY=1/
+          ? /^- \*\*Envoy Gateway\.\*\* `helm install .*trustProxy=1`/
           : isGrpc
             ? /\.\*\* `GRPC_PORT=9090 npx drs-verify serve`/
             : /\.\*\* `TRUST_PROXY=1 npx drs-verify serve`/,

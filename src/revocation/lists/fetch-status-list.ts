@@ -40,7 +40,6 @@ function openWay(list: URL, { Agent, ProxyAgent }: Undici): Dispatcher {
  * Fetches the bytes of a status list. Follows no redirect: what is trusted is the server that the operator names.
  *
  * @param options.etag ETag of the present copy: the server may then answer that the list has not changed
- * @param options.open opens the way; tests replace it
  * @param options.signal ends the fetch at any point, also during a slow body; its reason is thrown. The caller must
  *   abort it when this settles, so that no connection stays open after an answer that was only partly read.
  * @returns `not_modified` only where an ETag was sent
@@ -50,11 +49,7 @@ function openWay(list: URL, { Agent, ProxyAgent }: Undici): Dispatcher {
  */
 export async function fetchStatusList(
   url: URL,
-  {
-    signal,
-    etag,
-    open = openWay,
-  }: { signal: AbortSignal; etag?: string | undefined; open?: typeof openWay | undefined },
+  { signal, etag }: { signal: AbortSignal; etag?: string | undefined },
 ): Promise<FetchedList | 'not_modified'> {
   const proxy = proxyFor(url);
   const place = printableUrl(url) + (proxy === null ? '' : ` through ${proxy.variable}`);
@@ -62,7 +57,7 @@ export async function fetchStatusList(
   try {
     if (loaded === null) requireHttpParser();
     loaded ??= await import('undici');
-    dispatcher = open(url, loaded);
+    dispatcher = openWay(url, loaded);
     const { statusCode, headers, body } = await dispatcher.request({
       origin: url.origin,
       path: url.pathname + url.search,

@@ -12,9 +12,10 @@ export interface Certificate {
   readonly certFile: string;
   /** That of its private key, not encrypted. */
   readonly keyFile: string;
-  /** What they hold, without a byte order mark. */
+  /** What they hold, without byte order marks. */
   readonly cert: Buffer;
   readonly key: Buffer;
+  readonly isMarked: boolean;
   /** Its `notAfter`, in Unix seconds. */
   readonly expiresAt: number;
   /** SHA-256 of the certificate, to show in the log which one is served. */
@@ -22,7 +23,6 @@ export interface Certificate {
 }
 
 const MAX_BYTES = 256 * 1024;
-const MARK = Buffer.from('\ufeff');
 /** What clients of TLS 1.3 can check, with the names that Node gives curves; OpenSSL also serves others. RFC 8446 §4.2.3 */
 const CURVES: readonly unknown[] = ['prime256v1', 'secp384r1', 'secp521r1'];
 
@@ -45,9 +45,12 @@ export function readCertificate({
   };
   const ofCert = <T>(expected: string, read: () => T) => attempt('TLS_CERT_FILE', certFile, expected, read);
   const ofKey = <T>(expected: string, read: () => T) => attempt('TLS_KEY_FILE', keyFile, expected, read);
+  let isMarked = false;
   const read = (file: string) => {
     const bytes = readAtMost(file, MAX_BYTES);
-    return bytes.subarray(0, MARK.length).equals(MARK) ? bytes.subarray(MARK.length) : bytes;
+    if (bytes.indexOf('\ufeff') !== 0) return bytes;
+    isMarked = true;
+    return bytes.subarray(Buffer.byteLength('\ufeff'));
   };
   const cert = ofCert('expected a PEM file', () => read(certFile));
   const key = ofKey('expected a PEM file', () => read(keyFile));
@@ -74,22 +77,20 @@ export function readCertificate({
   });
   const canServe = 'expected a certificate with its chain and a key that is long enough; issue another one';
   ofCert(canServe, () => createSecureContext({ cert, key }));
-  return { certFile, keyFile, cert, key, expiresAt, fingerprint: leaf.fingerprint256 };
+  return { certFile, keyFile, cert, key, isMarked, expiresAt, fingerprint: leaf.fingerprint256 };
 }
 
-/** Lends names of files that hold exactly what was read, for a library that reads them itself. */
+/** Lends names of files that hold just what was read, for a library that reads them itself. */
 export function withFiles<T>(
-  { certFile, keyFile, cert, key }: Certificate,
+  { certFile, keyFile, cert, key, isMarked }: Certificate,
   use: (certFile: string, keyFile: string) => T,
 ): T {
-  if ([certFile, keyFile].every((file, at) => readAtMost(file, MAX_BYTES).equals([cert, key][at] ?? MARK)))
-    return use(certFile, keyFile);
+  if (!isMarked) return use(certFile, keyFile);
   const folder = mkdtempSync(path.join(tmpdir(), 'drs-verify-'));
   try {
-    const [certCopy, keyCopy] = [path.join(folder, 'cert'), path.join(folder, 'key')];
-    writeFileSync(certCopy, cert, { mode: 0o600 });
-    writeFileSync(keyCopy, key, { mode: 0o600 });
-    return use(certCopy, keyCopy);
+    const copies = [path.join(folder, 'cert'), path.join(folder, 'key')] as const;
+    for (const [at, copy] of copies.entries()) writeFileSync(copy, at === 0 ? cert : key, { mode: 0o600 });
+    return use(...copies);
   } finally {
     rmSync(folder, { recursive: true });
   }
