@@ -66,7 +66,7 @@ async function startProxy(): Promise<{ port: number; close: () => Promise<void> 
 
 async function open(url: string): Promise<Revocation> {
   revocation = await openRevocation({
-    statusList: { url, ttlSecs: 60, maxStaleSecs: 0, maxWaitMs: 2_000 },
+    statusList: { url, id: 'any', ttlSecs: 60, maxStaleSecs: 0, maxWaitMs: 2_000 },
     maxEntries: 10,
     log: recorder.log,
     observer: recorder,
