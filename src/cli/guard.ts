@@ -162,7 +162,8 @@ function environmentOf({ trustedRoot, toolServer, listen, routes }: GuardOptions
   const env: Record<string, string | undefined> = isStdio ? ofStdio : {};
   for (const [variable, value] of Object.entries(process.env)) {
     const name = variable.slice(PREFIX.length);
-    if (variable.startsWith(PREFIX) && !OTHERS.test(name)) env[name] = value;
+    if (variable.startsWith(PREFIX) && !OTHERS.test(name))
+      env[SHARED.includes(name) ? variable : name] = value;
   }
   for (const name of SHARED) env[name] = process.env[name];
   // The option counts alone.
@@ -190,7 +191,8 @@ function read(
   const isKnown = ([name]: readonly [string, unknown]) => known.includes(name);
   const defects = Object.entries(env)
     .filter((entry) => !isKnown(entry) && (entry[1]?.trim() ?? '') !== '')
-    .map(([name]) => {
+    .map(([found]) => {
+      const name = found.replace(PREFIX, '');
       const meant = known.find((one) => isTypoOf(one, name)) ?? 'none of this name';
       return `${PREFIX}${name} is not a variable of drs-verify guard, expected ${meant}: unset it`;
     });

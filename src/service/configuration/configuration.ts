@@ -17,8 +17,6 @@ import {
 
 export { addressOf, VARIABLES, type Configuration } from './variables.js';
 
-/** Without it, no variable that other programs read is read. */
-const LIST = 'statusListBaseUrl';
 const SAFE_TOKEN_LENGTH = 16;
 const MIB = 1024 * 1024;
 /** The heap of a process besides what variables limit. */
@@ -41,7 +39,9 @@ export function readConfiguration(given: Environment): Configuration {
     OPTIONS.get(option)?.isShared ? nameIn(env, variableOf(option)) : variableOf(option);
   const textOf = (option: string) => files.secrets.get(option) ?? env[nameOf(option)]?.trim() ?? '';
   const values = [...OPTIONS]
-    .filter(([option, { isShared }]) => textOf(option) !== '' && !(isShared && textOf(LIST) === ''))
+    .filter(
+      ([option, { isShared }]) => textOf(option) !== '' && !(isShared && textOf('statusListBaseUrl') === ''),
+    )
     .map(([option, { kind }]) => [option, valueOf(textOf(option), kind)]);
   const say = (option: string, _: unknown, problem: string) => {
     const name = `${nameOf(option)}${files.secrets.has(option) ? '_FILE' : ''}`;
