@@ -58,7 +58,8 @@ describe('the metrics', () => {
     const before = await scrape(service);
     for (const depth of [1, 2, 8, 9]) {
       const chain = makeChain(depth);
-      for (let call = 0; call < 3; call++) await service.post('/verify', invoke(chain, { jti: `inv:${depth}-${call}` }));
+      for (let call = 0; call < 3; call++)
+        await service.post('/verify', invoke(chain, { jti: `inv:${depth}-${call}` }));
       // Known receipts, and a refusal.
       await service.post('/verify', invoke(chain, { tool_server: 7 }));
       await service.post('/verify', invoke(chain, { cmd: '/other' }));

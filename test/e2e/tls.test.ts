@@ -264,8 +264,8 @@ describe('TLS', { ...needs('openssl'), shuffle: false }, () => {
       [{ TLS_CERT_FILE: certFile, TLS_KEY_FILE: encrypted }, /TLS_KEY_FILE is .*without a passphrase/],
       [{ TLS_CERT_FILE: certFile, TLS_KEY_FILE: second.keyFile }, /it is not the key of the certificate/],
       [tlsOf(expired), /the certificate expired on/],
-      [tlsOf(unknown), /TLS_KEY_FILE is .*the key is ec of secp256k1; .*P-256, P-384 or P-521/],
-      [tlsOf(large), /TLS_KEY_FILE is .*the key is ed448/],
+      [tlsOf(unknown), /TLS_KEY_FILE is .*it is a key of secp256k1; .*P-256, P-384 or P-521/],
+      [tlsOf(large), /TLS_KEY_FILE is .*it is a key of ed448;/],
       [tlsOf(weak), /TLS_CERT_FILE is .*key too small; expected/],
     ] as const) {
       const problems = problemsOf({ ...env }).join('\n');

@@ -23,8 +23,8 @@ export interface Certificate {
 }
 
 const MAX_BYTES = 256 * 1024;
-/** What clients of TLS 1.3 can check, with the names that Node gives curves; OpenSSL also serves others. RFC 8446 §4.2.3 */
-const CURVES: readonly unknown[] = ['prime256v1', 'secp384r1', 'secp521r1'];
+/** What clients can check (RFC 8446 §4.2.3), by Node's names. OpenSSL also serves other curves. */
+const KEYS: readonly unknown[] = ['rsa', 'rsa-pss', 'ed25519', 'prime256v1', 'secp384r1', 'secp521r1'];
 
 /**
  * Reads a certificate and its key, and checks that they can be served together.
@@ -59,14 +59,10 @@ export function readCertificate({
   const leaf = ofCert(isCertificate, () => new X509Certificate(cert));
   const isKey = 'expected its private key in PEM without a passphrase, readable by this process only';
   const privateKey = ofKey(isKey, () => createPrivateKey(key));
-  ofKey(
-    'expected one of RSA, Ed25519, or ECDSA with P-256, P-384 or P-521; issue another certificate',
-    () => {
-      const { asymmetricKeyType: type = 'unknown', asymmetricKeyDetails: { namedCurve } = {} } = privateKey;
-      if (!['rsa', 'rsa-pss', 'ed25519'].includes(type) && !CURVES.includes(namedCurve))
-        throw new Error(`the key is ${type}${namedCurve === undefined ? '' : ` of ${namedCurve}`}`);
-    },
-  );
+  ofKey('expected RSA, Ed25519, or ECDSA with P-256, P-384 or P-521; issue another certificate', () => {
+    const { asymmetricKeyType: type, asymmetricKeyDetails: { namedCurve = type } = {} } = privateKey;
+    if (!KEYS.includes(namedCurve)) throw new Error(`it is a key of ${namedCurve}`);
+  });
   ofKey('write both again, the key first', () => {
     if (!leaf.checkPrivateKey(privateKey))
       throw new Error('it is not the key of the certificate in TLS_CERT_FILE');
