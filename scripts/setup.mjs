@@ -2,8 +2,9 @@
 // As `setup.mjs?installed` it installs nothing, and fails where the packages are others.
 // If the dev packages were left out (`npm ci --omit=dev`), it neither fetches nor builds: the existing build is used.
 // Uses only Node, since it runs before any package is installed.
-import { spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
 import { existsSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import path from 'node:path';
@@ -28,15 +29,20 @@ function fingerprint(files) {
 const readIfThere = (file) => (existsSync(file) ? readFileSync(file, 'utf8') : '');
 
 /**
- * Output goes to standard error, so that standard output is free for the command that runs afterwards.
+ * Output goes to standard error, so that standard output is free for the command that runs afterwards. The command holds the
+ * turn, too: it goes on where this process is killed alone.
  * @param {string} command
  * @param {string[]} args
  */
-function run(command, args) {
+async function run(command, args) {
   const shell = process.platform === 'win32';
-  const result = spawnSync(command, args, { cwd: root, stdio: ['ignore', 2, 2], shell });
-  if (result.status === 0) return;
-  const reason = result.error ? result.error.message : `exit code ${result.status}`;
+  const child = spawn(command, args, { cwd: root, stdio: ['ignore', 2, 2], shell });
+  if (child.pid !== undefined) claimTurn(process.pid, child.pid);
+  /** @type {unknown} */
+  const code = (await once(child, 'exit').catch((/** @type {unknown} */ error) => [error]))[0];
+  claimTurn(process.pid);
+  if (code === 0) return;
+  const reason = code instanceof Error ? code.message : `exit code ${String(code)}`;
   console.error(
     `set-up failed: \`${command} ${args.join(' ')}\` (${reason}); fix what it printed and run again`,
   );
@@ -44,42 +50,47 @@ function run(command, args) {
 }
 
 let isMyTurn = false;
+const TURN = at('.drs-verify-setup');
+
+/** Writes in one step who holds the turn. */
+function claimTurn(/** @type {number[]} */ ...owners) {
+  const mine = `${TURN}.${process.pid}`;
+  writeFileSync(mine, owners.join(' '));
+  renameSync(mine, TURN);
+}
 
 /**
  * Waits until no other set-up works on this folder: two `npm ci` at once remove one another's files. If two take the place of
  * one that was killed, the later has it.
  */
 function takeTurn() {
-  const file = at('.drs-verify-setup');
-  const mine = `${file}.${process.pid}`;
   for (let told = false; !isMyTurn;) {
-    const owner = Number(readIfThere(file));
-    if (owner === 0 || !isRunning(owner)) {
-      writeFileSync(mine, String(process.pid));
-      renameSync(mine, file);
-    } else if (!told) {
+    const owner = readIfThere(TURN).split(' ').map(Number).find(isRunning);
+    if (owner === undefined) claimTurn(process.pid);
+    else if (!told) {
       told = true;
       console.error(
-        `set-up: waiting for process ${owner}, which does the same; if it does not, delete ${file}`,
+        `set-up: waiting for process ${owner}, which does the same; if it does not, delete ${TURN}`,
       );
     }
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200);
-    isMyTurn = readIfThere(file) === String(process.pid);
+    isMyTurn = readIfThere(TURN) === String(process.pid);
   }
-  process.once('exit', () => rmSync(file, { force: true }));
+  process.once('exit', () => rmSync(TURN, { force: true }));
 }
 
 /** @param {number} pid */
 function isRunning(pid) {
   try {
-    return process.kill(pid, 0);
+    // 0 is no process, but this one's group.
+    return pid > 0 && process.kill(pid, 0);
   } catch (error) {
     // A process of another user.
     return /** @type {NodeJS.ErrnoException} */ (error).code === 'EPERM';
   }
 }
 
-function install() {
+async function install() {
   const mark = at('node_modules', '.drs-verify-lock');
   // A package may have another binary for another version of Node.
   const wanted = fingerprint(['package-lock.json']) + process.version;
@@ -95,7 +106,7 @@ function install() {
   if (existsSync(mark) || !isInstalledByHand()) {
     console.error('set-up: installing packages (the lockfile is new or has changed)');
     // The dev packages also where NODE_ENV is production, as in many shells of servers: they build.
-    run('npm', ['ci', '--include=dev', '--no-audit', '--no-fund', '--loglevel=error']);
+    await run('npm', ['ci', '--include=dev', '--no-audit', '--no-fund', '--loglevel=error']);
   }
   writeFileSync(mark, wanted);
 }
@@ -139,7 +150,7 @@ function listSources() {
 }
 
 /** @param {boolean} mayBuild */
-function build(mayBuild) {
+async function build(mayBuild) {
   const sources = listSources();
   if (sources === null && existsSync(at('dist', 'cli', 'main.js'))) return;
   const mark = at('dist', '.drs-verify-sources');
@@ -156,7 +167,7 @@ function build(mayBuild) {
   takeTurn();
   if (readIfThere(mark) === wanted) return;
   console.error('set-up: building (a source is new or has changed)');
-  run(process.execPath, [at('scripts', 'build.mjs')]);
+  await run(process.execPath, [at('scripts', 'build.mjs')]);
   writeFileSync(mark, wanted);
 }
 
@@ -173,7 +184,7 @@ if (major < 20 || (major === 20 && minor * 100 + patch < 1801)) {
   process.exit(1);
 }
 const isProduction = isProductionInstall();
-if (!isProduction) install();
-build(!isProduction);
+if (!isProduction) await install();
+await build(!isProduction);
 // Another commit may have the same sources.
 if (!isProduction) noteCommit(root);

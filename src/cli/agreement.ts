@@ -80,7 +80,10 @@ export async function requireAgreement(): Promise<void> {
     );
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
   try {
-    if (/^\s*y(es)?\s*$/i.test(await terminal.question('Do you agree? [y/N] '))) return;
+    // Ctrl-C and Ctrl-D are no answer.
+    const answer = await terminal.question('Do you agree? [y/N] ').catch(() => null);
+    if (answer === null) process.stderr.write('\n');
+    else if (/^\s*y(es)?\s*$/i.test(answer)) return;
   } finally {
     terminal.close();
   }

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { createReadStream, existsSync } from 'node:fs';
-import { chmod, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { chmod, link, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { decodeUtf8 } from '#platform';
 import { spliceBody } from '../client/request.js';
 import { readBundleText } from '../protocol/bundle.js';
@@ -180,9 +180,7 @@ export async function writeResult(
     return;
   }
   try {
-    // Remove the old file first: overwriting it would keep its permissions.
-    if (force) await rm(file, { force: true });
-    await writeFile(file, text, { flag: 'wx', mode });
+    await moveInto(file, text, { mode, isNew: !force });
     process.stderr.write(`wrote ${file}${note}\n`);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') throw existsAlready(file);
@@ -193,17 +191,32 @@ export async function writeResult(
   }
 }
 
-/** Replaces a file in one step, and keeps its permissions. Whoever reads it finds the old text or the new one. */
+/** Replaces a file in one step, and keeps its permissions. */
 export async function replaceFile(file: string, text: string): Promise<void> {
   const { mode } = await stat(file);
+  try {
+    await moveInto(file, text, { mode: 0o600, exactMode: mode & 0o777 });
+  } catch (error) {
+    throw new CommandError(`cannot write ${file}: ${reasonOf(error)}`, 'check the permissions of its folder');
+  }
+}
+
+/** Writes beside a file, and moves it there. Whoever reads it finds all of the text, or what was there before. */
+async function moveInto(
+  file: string,
+  text: string,
+  { mode, exactMode = null, isNew = false }: { mode: number; exactMode?: number | null; isNew?: boolean },
+): Promise<void> {
   const next = `${file}.${randomUUID()}`;
   try {
-    await writeFile(next, text, { flag: 'wx', mode: 0o600, flush: true });
-    await chmod(next, mode & 0o777);
-    await rename(next, file);
-  } catch (error) {
+    await writeFile(next, text, { flag: 'wx', mode, flush: true });
+    if (exactMode !== null) await chmod(next, exactMode);
+    // A link never replaces a file. Not every file system has links.
+    const linked = isNew ? await link(next, file).catch((error: unknown) => error) : null;
+    if (linked instanceof Error && existsSync(file)) throw linked;
+    if (linked !== undefined) await rename(next, file);
+  } finally {
     await rm(next, { force: true });
-    throw new CommandError(`cannot write ${file}: ${reasonOf(error)}`, 'check the permissions of its folder');
   }
 }
 

@@ -10,11 +10,11 @@ import {
   type Configuration,
 } from '../service/configuration/configuration.js';
 import { isTypoOf, variableOf } from '../service/configuration/environment.js';
-import { OPTIONS } from '../service/configuration/variables.js';
+import { OPTIONS, SHARED } from '../service/configuration/variables.js';
 import { Opened, openCore } from '../service/core.js';
 import { openLog } from '../service/main.js';
 import { BUILD } from '../service/observe/build-info.js';
-import { FileReplayStore } from '../usage/file-store.js';
+import { FileReplayStore, requireOwnFolder } from '../usage/file-store.js';
 import { OptionsError } from '../verifier/options.js';
 import { CommandError } from './command-error.js';
 
@@ -168,8 +168,10 @@ function environmentOf({ trustedRoot, toolServer, listen, routes }: GuardOptions
   const env: Record<string, string | undefined> = isStdio ? ofStdio : {};
   for (const [variable, value] of Object.entries(process.env)) {
     const name = variable.slice(PREFIX.length);
-    if (variable.startsWith(PREFIX) && !OTHERS.test(name)) env[name] = value;
+    if (variable.startsWith(PREFIX) && !OTHERS.test(name))
+      env[SHARED.includes(name) ? variable : name] = value;
   }
+  for (const name of SHARED) env[name] = process.env[name];
   // The option counts alone.
   if (trustedRoot !== undefined) {
     env['TRUSTED_ROOTS'] = trustedRoot[0] === 'any' ? undefined : trustedRoot.join();
@@ -191,11 +193,12 @@ function read(
   isStdio: boolean,
 ): Configuration {
   const ofServe = [...OPTIONS].flatMap(([option, { isOfServe }]) => (isOfServe ? variableOf(option) : []));
-  const known = VARIABLES.filter((name) => !ofServe.includes(name.replace(/_FILE$/, '')));
+  const known = [...VARIABLES, ...SHARED].filter((name) => !ofServe.includes(name.replace(/_FILE$/, '')));
   const isKnown = ([name]: readonly [string, unknown]) => known.includes(name);
   const defects = Object.entries(env)
     .filter((entry) => !isKnown(entry) && (entry[1]?.trim() ?? '') !== '')
-    .map(([name]) => {
+    .map(([found]) => {
+      const name = found.replace(PREFIX, '');
       const meant = known.find((one) => isTypoOf(one, name)) ?? 'none of this name';
       return `${PREFIX}${name} is not a variable of drs-verify guard, expected ${meant}: unset it`;
     });
@@ -229,6 +232,7 @@ async function findStateProblems(folder: string): Promise<string[]> {
   for (const at of [folder, path.dirname(folder)])
     try {
       await access(at, constants.R_OK | constants.W_OK | constants.X_OK);
+      if (at === folder) await requireOwnFolder(folder);
       return [];
     } catch (error) {
       const { code, message } = error as NodeJS.ErrnoException;
@@ -241,7 +245,7 @@ const VARIABLE = new RegExp(`(?<![\\w-])(?:${VARIABLES.join('|')})(?!\\w)`, 'g')
 
 /** What is wrong, with the names that variables have here. */
 function inOptions(defect: string): string {
-  return defect.replace(VARIABLE, (name) => NAMES[name] ?? PREFIX + name);
+  return defect.replace(VARIABLE, (name) => NAMES[name] ?? (SHARED.includes(name) ? name : PREFIX + name));
 }
 
 function cannotStart(defects: readonly string[]): CommandError {

@@ -16,19 +16,19 @@ import { parseJson, readText } from './files.js';
 export interface KeyFileOptions {
   /** The file with the passphrase, if the key is encrypted. */
   readonly passphraseFile?: string | undefined;
-  /** Whether to refuse a file that others can read; `group`: the group of the file may. */
-  readonly isPrivate?: boolean | 'group';
+  /** Whether to refuse a file that others can read (default); `group`: the group of the file may. */
+  readonly isPrivate?: true | 'group';
 }
 
 /** Reads a private key file as `npx drs-verify keygen` writes it: a JWK, as it is or encrypted. */
 export async function readKeyFile(
   file: string,
-  { passphraseFile, isPrivate = false }: KeyFileOptions = {},
+  { passphraseFile, isPrivate }: KeyFileOptions = {},
 ): Promise<SigningKey> {
   const read = await readJwk(file, 'a private key (JWK)', (json) =>
     isJsonObject(json) && Object.hasOwn(json, 'encrypted') ? json : importKey(json),
   );
-  if (isPrivate !== false) await requirePrivate(file, isPrivate === 'group');
+  await requirePrivate(file, isPrivate === 'group');
   if (read instanceof SigningKey) return read;
   return importKey(decryptKey(read, await readPassphrase(file, passphraseFile), file));
 }
@@ -105,7 +105,7 @@ async function requirePrivate(file: string, mayGroup: boolean): Promise<void> {
   if ((mode & (mayGroup ? 0o037 : 0o077)) === 0) return;
   throw new CommandError(
     `others can read the private key ${file}: its permissions are ${mode.toString(8).padStart(4, '0')}, expected 0600`,
-    `run: chmod 600 ${file}; for a Secret of Kubernetes with fsGroup, add --key-of-group`,
+    `run: chmod 600 ${file}; for a Secret of Kubernetes with fsGroup, \`sign\` has --key-of-group`,
   );
 }
 

@@ -5,6 +5,7 @@ import { isJsonObject, parseStrictJson } from '../protocol/json.js';
 import type { KnownPolicyMember } from '../protocol/policy.js';
 import { CommandError } from './command-error.js';
 import { readText, type WriteOptions } from './files.js';
+import { printableJson } from './terminal.js';
 
 const SECONDS_OF = { s: 1, m: 60, h: 3600, d: 86_400 } as const;
 const ISO_WITH_ZONE = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/;
@@ -143,8 +144,13 @@ export async function readPolicy(options: GrantOptions): Promise<IssuedPolicy> {
   } as IssuedPolicy;
 }
 
-/** Says if no status list can end a receipt, and if its counts are forgotten before it ends. */
+/** Says what somebody may not have meant: several names in one, no end by a status list, counts that are forgotten. */
 export function noteWhatToKnow({ statusIndex, expires }: GrantOptions, policy: IssuedPolicy): void {
+  for (const name of [policy.allowed_tools, policy.allowed_data_classes].flatMap((names) => names ?? []))
+    if (name.includes(','))
+      process.stderr.write(
+        `note: ${printableJson(name)} is one name with a comma in it; for several, repeat the option\n`,
+      );
   if (statusIndex === undefined)
     process.stderr.write(
       'note: this receipt has no status list index, so before it ends only those who run verifiers can revoke it, each at their own (`npx drs-verify revoke --receipt`); --status-index gives it one\n',

@@ -1,4 +1,5 @@
 import { serviceUrl } from '../client/request.js';
+import { requireHttpParser } from '../protocol/http-parser.js';
 import { isJsonObject } from '../protocol/json.js';
 import { readSecretFiles } from '../service/configuration/secret-files.js';
 import { parseJson } from './files.js';
@@ -60,6 +61,7 @@ export async function fromService<T>(
     ...(isAdmin && { Authorization: `Bearer ${readAdminToken()}` }),
   };
   try {
+    requireHttpParser();
     return await read(await fetch(url, { ...init, headers, redirect: 'manual' }));
   } catch (error) {
     if (error instanceof CommandError) throw error;

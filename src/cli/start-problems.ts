@@ -1,7 +1,6 @@
 import { constants } from 'node:fs';
 import { access, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { EnvHttpProxyAgent } from 'undici';
 import { reasonOf } from '../redis/connection.js';
 import { RedisLink } from '../redis/link.js';
 import { needsOf } from '../revocation/store/redis-store.js';
@@ -92,17 +91,11 @@ async function tryList(url: string, configuration: Configuration): Promise<void>
     statusListIssuer: issuer,
     clockSkewSecs,
   } = configuration;
-  const dispatcher = new EnvHttpProxyAgent();
-  try {
-    const signal = AbortSignal.timeout(TRY_MS);
-    const fetched = await fetchStatusList(new URL(url), { dispatcher, signal });
-    // It answers so only to who has a copy.
-    if (fetched === 'not_modified') throw new Error('it answers 304, expected a list');
-    const { body, contentType } = fetched;
-    await readStatusList(body, contentType, { form, id, issuer, nowMs: Date.now(), clockSkewSecs });
-  } finally {
-    await dispatcher.destroy();
-  }
+  const fetched = await fetchStatusList(new URL(url), { signal: AbortSignal.timeout(TRY_MS) });
+  // It answers so only to who has a copy.
+  if (fetched === 'not_modified') throw new Error('it answers 304, expected a list');
+  const { body, contentType } = fetched;
+  await readStatusList(body, contentType, { form, id, issuer, nowMs: Date.now(), clockSkewSecs });
 }
 
 /** Whether a file can be used, or created if it is missing. */

@@ -1,3 +1,4 @@
+import { requireHttpParser } from '../protocol/http-parser.js';
 import { isJsonObject } from '../protocol/json.js';
 import { isLoopback } from '../protocol/loopback.js';
 import { callback, checkedOptions, count, flag, type GivenOptions, type Table } from '../protocol/options.js';
@@ -141,6 +142,7 @@ export class DrsClient {
 
   async #open(): Promise<Exchanges> {
     const { connections, shareExchanges, fetch } = this.#options;
+    if (fetch === undefined) requireHttpParser();
     const transport =
       fetch === undefined
         ? (await import('#transport')).openTransport(this.#url, connections)

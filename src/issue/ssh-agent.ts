@@ -58,8 +58,9 @@ export async function sshAgentSigner(options: SshAgentOptions = {}): Promise<Sig
     );
   const all = await ask(path, Uint8Array.of(REQUEST_IDENTITIES), IDENTITIES_ANSWER, readIdentities);
   const meant = all.filter(({ did, comment }) => key === undefined || key === did || key === comment);
-  const [found, ...others] = meant;
-  if (found === undefined || others.length > 0) {
+  const [found] = meant;
+  // An agent can list a key twice, under two comments.
+  if (found === undefined || meant.some(({ did }) => did !== found.did)) {
     const wanted = key === undefined ? 'one Ed25519 key' : `the key ${JSON.stringify(key.slice(0, 100))}`;
     const keys = found === undefined ? all : meant;
     const shown = keys.slice(0, MAX_SHOWN).map(({ did, comment }) => `${did} (${comment.slice(0, 100)})`);

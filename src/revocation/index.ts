@@ -4,7 +4,11 @@ import { LocalStore } from './store/local-store.js';
 import type { RevocationLog, RevocationObserver } from './observer.js';
 import { RedisStore, type RedisStoreOptions } from './store/redis-store.js';
 import type { RevocationStore } from './store/revocation-store.js';
-import type { ListUnreadyReason, StatusListCache, StatusListOptions } from './lists/status-list-cache.js';
+import {
+  StatusListCache,
+  type ListUnreadyReason,
+  type StatusListOptions,
+} from './lists/status-list-cache.js';
 
 export { memberOf, readAsked, toJson, type Asked, type RevocationJson } from './entry.js';
 export type { RevocationLog, RevocationObserver } from './observer.js';
@@ -73,8 +77,6 @@ export async function openRevocation(options: RevocationOptions): Promise<Revoca
   const { log, observer = {}, now = Date.now, maxEntries } = options;
   let list: StatusListCache | null = null;
   if (options.statusList) {
-    // Loaded only when needed: it loads undici, which takes a quarter of the start.
-    const { StatusListCache } = await import('./lists/status-list-cache.js');
     list = new StatusListCache(options.statusList, { log, observer, now });
   }
   const store = options.redis

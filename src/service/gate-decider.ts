@@ -166,8 +166,9 @@ export async function openGate(
     const { protocol, endpoint, request, isWanted, mayWait, findFailure } = call;
     let judged: { readonly outcome: Judgement; readonly bundle: unknown } | undefined;
     const judgeOne: GateParts<ProvedChain>['judge'] = async ({ bundle, body }) => {
+      const startedAt = performance.now();
       const outcome = await judge({ bundle, body: boundBodyOf(body), isWanted, mayWait }, judgeParts);
-      metrics.countOutcome(outcome);
+      metrics.countOutcome(outcome, startedAt);
       const chain = provedChainOf(outcome);
       judged = { outcome, bundle };
       return chain;

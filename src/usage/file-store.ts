@@ -1,4 +1,4 @@
-import { mkdir } from 'node:fs/promises';
+import { mkdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { Journal, type Change, type Kept } from '../files/journal.js';
 import { FileError, type FileKind } from '../files/locked-file.js';
@@ -15,6 +15,17 @@ const USAGE_FILE: FileKind = {
   ifDamaged: 'put a whole copy in its place, or move it away: used calls and limits then begin again',
   Failure: FileError,
 };
+
+/** @throws Error if others can write to a folder: without its file, used calls pass again */
+export async function requireOwnFolder(folder: string): Promise<void> {
+  // Windows has no such permissions.
+  const mode = process.platform === 'win32' ? 0 : (await stat(folder)).mode & 0o777;
+  if ((mode & 0o022) === 0) return;
+  throw new Error(
+    `others can write to the folder of used calls ${folder}: its permissions are ${mode.toString(8).padStart(4, '0')}, ` +
+      'expected 0700; correct them, or name a folder in it, which is created with these',
+  );
+}
 
 /**
  * A replay store that keeps what it holds in a file, for one process at a time. What it has answered is on the disk.
@@ -40,6 +51,7 @@ export class FileReplayStore extends MemoryStore {
       const { code, message } = error as NodeJS.ErrnoException;
       if (code !== 'EEXIST') throw new Error(`the folder of used calls cannot be created: ${message}`);
     });
+    await requireOwnFolder(folder);
     const store = new FileReplayStore(maxEntries, log);
     const now = Date.now() / 1000;
     const kept: Kept = {

@@ -25,8 +25,11 @@ export interface Call {
   readonly mayWait?: (() => boolean) | undefined;
 }
 
+/** How many receipts were read, if any, and whether all were known, so that only the invocation's signature was verified. */
+type Effort = { readonly depth: number; readonly isWarm: boolean } | null;
+
 /** What a judge says of a call. */
-export type Judgement =
+export type Judgement = { readonly effort: Effort } & (
   | {
       readonly chain: Chain;
       readonly invocation: Invocation;
@@ -38,7 +41,8 @@ export type Judgement =
       readonly failure: null;
     }
   /** `binding` is only set if it is the reason. */
-  | { readonly chain: null; readonly failure: Failure; readonly binding: Binding | null };
+  | { readonly chain: null; readonly failure: Failure; readonly binding: Binding | null }
+);
 
 /**
  * Judges a call: blocks A to F, then binding, replay and limits. The first failure in this order is the verdict, whatever is
@@ -57,23 +61,25 @@ export async function judge(call: Call, parts: JudgeParts): Promise<Judgement> {
   cache.keepFor(keysVersion);
 
   const structure = checkStructure(call.bundle, rules, cache); // A
-  if (structure instanceof Failure) return refused(structure);
+  if (structure instanceof Failure) return refused(structure, null);
   const { receipts, invocation, chain: known } = structure;
+  const effort = { depth: receipts.length, isWarm: known !== null };
   // What the cache knows of a chain is not checked again.
   const unlinked = (known === null ? checkReceiptLinkage(receipts) : null) ?? checkCallLinkage(structure); // B
-  if (unlinked !== null) return refused(unlinked);
+  if (unlinked !== null) return refused(unlinked, effort);
 
   const plan = planSignatures(structure, keys);
+  effort.isWarm = plan.checks.length === 1;
   const verifying = signatures.verify(plan.checks, call.isWanted);
   const verified = verifying instanceof Promise ? await verifying : verifying;
   // If the keys changed meanwhile, nothing is cached: the signatures were verified under the old ones.
   const memory = keysVersion === keys.version ? cache : null;
   const unsigned = checkSignatures(structure, plan, verified, memory); // C
-  if (unsigned !== null) return refused(unsigned);
+  if (unsigned !== null) return refused(unsigned, effort);
 
   let now = call.now ?? clock();
   let root = checkTrust(structure, now, rules); // D, E
-  if (root instanceof Failure) return refused(root);
+  if (root instanceof Failure) return refused(root, effort);
   const chain = known ?? new Chain(receipts, keys);
   if (known === null) memory?.addChain(chain);
 
@@ -83,23 +89,23 @@ export async function judge(call: Call, parts: JudgeParts): Promise<Judgement> {
     // A receipt or the root may have expired meanwhile, and the root may be trusted no more.
     now = call.now ?? clock();
     root = checkTrust({ receipts: chain.receipts, chain, invocation }, now, rules);
-    if (root instanceof Failure) return refused(root);
+    if (root instanceof Failure) return refused(root, effort);
   }
   const revoked = checkRevocation(chain, revocation.view); // F
-  if (revoked !== null) return refused(revoked);
+  if (revoked !== null) return refused(revoked, effort);
 
   const { args } = invocation.claims;
   const binding = bind(args, call.body);
   const unbound = requiresBinding ? checkBinding(binding, args, call.body) : null;
-  if (unbound !== null) return refused(unbound, binding);
+  if (unbound !== null) return refused(unbound, effort, binding);
 
   const limits = use === null ? null : await use(invocation.claims, chain.limits, now);
-  if (limits instanceof Failure) return refused(limits);
-  return { chain, root, invocation, binding, limits, failure: null };
+  if (limits instanceof Failure) return refused(limits, effort);
+  return { chain, root, invocation, binding, limits, effort, failure: null };
 }
 
-function refused(failure: Failure, binding: Binding | null = null): Judgement {
-  return { chain: null, failure, binding };
+function refused(failure: Failure, effort: Effort, binding: Binding | null = null): Judgement {
+  return { chain: null, failure, binding, effort };
 }
 
 /** Blocks D and E, by the entry that the root has now. */

@@ -238,6 +238,14 @@ describe('what answers in the place of an agent', () => {
     });
   });
 
+  it('has one key where it lists it twice', async () => {
+    const twice = identities(2, stringOf(blob), comment, stringOf(blob), stringOf('b'));
+    await expect(signerOf(twice, stringOf(Buffer.of(5)))).rejects.toThrow('it refused');
+    const other = Buffer.concat([stringOf(KEY_TYPE), stringOf(Buffer.alloc(32, 2))]);
+    const two = identities(2, stringOf(blob), comment, stringOf(other), comment);
+    await expect(signerOf(two)).rejects.toThrow('expected one Ed25519 key');
+  });
+
   it.each([
     ['of another type', Buffer.concat([stringOf('ssh-rsa'), stringOf(Buffer.alloc(64))]), 'does not verify'],
     ['none', stringOf(KEY_TYPE), 'gave 0 bytes'],

@@ -1,5 +1,5 @@
-import { stat, writeFile } from 'node:fs/promises';
-import { spawnSync } from 'node:child_process';
+import { readdir, stat, writeFile } from 'node:fs/promises';
+import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { Readable } from 'node:stream';
@@ -7,6 +7,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { readText } from '../../src/cli/files.js';
 import { createVerifier } from '../../src/index.js';
 import { createChain, createWorkplace, INVOKE, MAIN, type Workplace, words } from './drs.js';
+import { ended } from '../support/child.js';
 import { needs } from '../support/programs.js';
 
 let work: Workplace;
@@ -427,12 +428,51 @@ describe('on a terminal, a person is asked', needs('script'), () => {
     expect(existsSync(work.path('asked-y.jwt'))).toBe(true);
   });
 
+  it.each([
+    ['Ctrl-C', '\u0003'],
+    ['Ctrl-D', '\u0004'],
+  ])('%s ends quietly', async (_, sign) => {
+    const command = `"${process.execPath}" "${MAIN}" issue --key alice.key --to bot.pub --tool a -o asked.jwt`;
+    const child = spawn('script', ['-qec', command, '/dev/null'], {
+      cwd: work.directory,
+      env: { PATH: process.env['PATH'], TERM: 'dumb' },
+    });
+    let shown = '';
+    child.stdout.on('data', (chunk: Buffer) => {
+      // Before the question, the terminal itself acts on these signs.
+      const wasAsked = shown.includes('[y/N]');
+      shown += chunk.toString();
+      if (!wasAsked && shown.includes('[y/N]')) child.stdin.write(sign);
+    });
+    expect(await ended(child)).toEqual([1, null]);
+    expect(shown).toContain('nothing was issued');
+    expect(shown).not.toMatch(/AbortError|node:/);
+  });
+
   it.each(['n', 'maybe'])('%s does not', (text) => {
     const { status, stdout } = answer(text);
     expect(stdout).toContain('nothing was issued');
     expect(status).toBe(1);
     expect(existsSync(work.path(`asked-${text}.jwt`))).toBe(false);
   });
+});
+
+it('leaves nothing where a file cannot be written whole', async () => {
+  // As on a full disk: not even a byte can be written.
+  const script = `ulimit -f 0; exec "${process.execPath}" "${MAIN}" issue --key alice.key --to bot.pub --tool a --yes -o whole.jwt`;
+  const { status, stderr } = spawnSync('sh', ['-c', script], { cwd: work.directory, encoding: 'utf8' });
+  expect([status, stderr]).toEqual([2, expect.stringContaining('cannot write whole.jwt') as string]);
+  const found = await readdir(work.directory);
+  expect(found.filter((name) => name.startsWith('whole'))).toEqual([]);
+});
+
+it('notes a name that looks like several', async () => {
+  const { code, stderr } = await work.drs([...ISSUE, '--tool', 'read,write', '--data-class', 'a']);
+  expect(code).toBe(0);
+  expect(stderr).toContain(
+    'note: "read,write" is one name with a comma in it; for several, repeat the option\n',
+  );
+  expect((await work.drs([...ISSUE, '--tool', 'read', '--tool', 'write'])).stderr).not.toContain('comma');
 });
 
 describe('colours', needs('script'), () => {

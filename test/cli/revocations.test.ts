@@ -24,7 +24,7 @@ describe('drs revocations', { ...needs('redis-server'), shuffle: false }, () => 
     return { status, stdout, stderr };
   };
   beforeAll(async () => {
-    redis = await RedisServer.start('--appendonly', 'yes');
+    redis = await RedisServer.startNew('--appendonly', 'yes');
   });
   afterAll(async () => {
     await redis.stop();

@@ -22,8 +22,10 @@ describe('a private key', () => {
   it('is read if only its owner can', async () => {
     const jwk = JSON.stringify(key.toJwk());
     await expect(readKeyFile(write('a', jwk), { isPrivate: true })).resolves.toMatchObject({ did: key.did });
-    for (const mode of [0o604, 0o620, 0o644])
-      await expect(readKeyFile(write('b', jwk, mode), { isPrivate: true })).rejects.toThrow('expected 0600');
+    // Whoever issues, delegates or invokes asks for nothing.
+    for (const options of [{}, { isPrivate: true } as const])
+      for (const mode of [0o604, 0o620, 0o644])
+        await expect(readKeyFile(write('b', jwk, mode), options)).rejects.toThrow('expected 0600');
   });
 
   it('is encrypted in the way that its file says, and in no other', async () => {

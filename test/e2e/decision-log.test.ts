@@ -12,6 +12,7 @@ import { createWorkplace, type Workplace } from '../cli/drs.js';
 import { mcpChain } from '../gate/decide.js';
 import { toolCall } from '../gate/attacks.js';
 import { encode, liveCall, liveChain } from '../middleware/call.js';
+import { CONSENT, makeChain } from '../support/chain.js';
 import { eventually } from '../support/eventually.js';
 import { startService } from '../support/service-in-process.js';
 import type { RunningService } from '../support/service.js';
@@ -39,11 +40,23 @@ describe('the decision log', { shuffle: false }, () => {
   const [file, roots] = [path.join(folder, 'decisions.jsonl'), path.join(folder, 'roots.jsonl')];
   const args = { tool: 'search', query: 's3cret' };
   const limited = liveChain(2, { policy: { allowed_tools: ['search'], max_cost_usd: 5 } });
+  const long = ['a', 'é', '漢', '𝒳', '"', '\u202e'].map((unit) => {
+    const text = unit.repeat(1_020 / unit.length);
+    const label = text.slice(0, 256);
+    const chain = liveChain(16, {
+      policy: { allowed_tools: [text] },
+      drs_consent: { ...CONSENT, method: text, session_id: text },
+      ...{ session_id: label, correlation_id: label },
+      drs_regulatory: { frameworks: Array<string>(16).fill(label), risk_level: label },
+    });
+    return { unit, text, chain };
+  });
   const [alice = '', bot = '', helper = ''] = limited.parties.map(({ did }) => did);
   let service: RunningService;
   let work: Workplace;
   beforeAll(async () => {
-    const named = [alice, mcpChain.parties[0]?.did].map((did, at) => ({ did, name: ['alice', 'mia'][at] }));
+    const others = [mcpChain, ...long.map(({ chain }) => chain)].map(({ parties }) => parties[0]?.did);
+    const named = [alice, ...others].map((did, at) => ({ did, name: ['alice', 'mia'][at] ?? `root ${at}` }));
     writeFileSync(roots, named.map((root) => `${JSON.stringify(root)}\n`).join(''));
     work = await createWorkplace();
     service = await startService({
@@ -95,6 +108,22 @@ describe('the decision log', { shuffle: false }, () => {
     const line = await lineOf('stranger');
     expect(line).toMatchObject({ code: 'UNTRUSTED_ROOT', rootPrincipal: stranger.parties[0]?.did });
     expect(line).not.toHaveProperty('rootName');
+  });
+
+  it.each(long)('has lines of less than 16 KiB of $unit', async ({ unit, text, chain }) => {
+    const id = `long-${unit.codePointAt(0)}`;
+    const claims = { tool_server: text, jti: `inv:${text}` };
+    await verify(liveCall(chain, { tool: text }, claims), `${id}-allowed`);
+    await verify(liveCall(chain, { tool: 'x' }, claims), `${id}-denied`);
+    // Nothing of it is checked before it is refused.
+    const unread = makeChain(16, Object.fromEntries([...Array(16).keys()].map((at) => [at, { aud: text }])));
+    await verify(liveCall(unread, { tool: text }, claims), `${id}-unread`);
+    const lines = await Promise.all(['allowed', 'denied', 'unread'].map((end) => lineOf(`${id}-${end}`)));
+    expect(lines.map(({ valid }) => valid)).toEqual([true, false, false]);
+    const logged = service.log.filter(({ requestId }) => String(requestId).startsWith(id));
+    expect(logged).toHaveLength(2);
+    for (const line of [...lines, ...logged])
+      expect(Buffer.byteLength(JSON.stringify(line))).toBeLessThan(16 * 1024);
   });
 
   it('has no more than the place where what was found may be anything', async () => {

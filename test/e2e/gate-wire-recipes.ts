@@ -191,7 +191,8 @@ function agentgateway(): WireRecipe {
   const metadata = at(auth, 'protocol', 'http', 'metadata') as Record<string, string>;
   const set = at(route, 'policies', 'transformations', 'request', 'set') as Record<string, string>;
   // Which header of the gate's answer each header becomes.
-  const list = Object.entries(set).map(([name, expression]) => {
+  const ofGate = Object.entries(set).filter(([name]) => name !== 'x-forwarded-for');
+  const list = ofGate.map(([name, expression]) => {
     const source = metadata[expression.replace(/^extauthz\./, '')];
     if (source !== `default(response.headers["${name}"], null)`)
       throw new Error(`${name} is set from ${source}`);

@@ -54,6 +54,32 @@ describe('the metrics', () => {
     expect(before).toBeGreaterThanOrEqual(2);
   });
 
+  it('time verdicts by the number of receipts, and by whether they were known', async () => {
+    const before = await scrape(service);
+    for (const depth of [1, 2, 8, 9]) {
+      const chain = makeChain(depth);
+      for (let call = 0; call < 3; call++)
+        await service.post('/verify', invoke(chain, { jti: `inv:${depth}-${call}` }));
+      // Known receipts, and a refusal.
+      await service.post('/verify', invoke(chain, { tool_server: 7 }));
+      await service.post('/verify', invoke(chain, { cmd: '/other' }));
+    }
+    await service.post('/verify', { bundle_version: '4.0', receipts: [] });
+    const text = await scrape(service);
+    const risen = (depth: string, cache: string) => {
+      const series = `drs_verify_duration_seconds_count{depth="${depth}",cache="${cache}"}`;
+      return metricOf(text, series) - (before.includes(series) ? metricOf(before, series) : 0);
+    };
+    const found = ['1', '2-4', '5-8', '9+'].map((depth) => [
+      depth,
+      risen(depth, 'cold'),
+      risen(depth, 'warm'),
+    ]);
+    expect(found).toEqual(['1', '2-4', '5-8', '9+'].map((depth) => [depth, 1, 3]));
+    // Malformed invocations, and a bundle without receipts.
+    expect(risen('unknown', 'cold')).toBe(5);
+  });
+
   it('count what replay protection says', async () => {
     const bundle = makeBundle(1);
     const chain = makeChain(1);

@@ -3,6 +3,7 @@ import { createServer, type AddressInfo } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { cannotListen } from '../../src/service/http/front-end.js';
 import { problemsOf } from '../service/problems-of.js';
+import { eventually } from '../support/eventually.js';
 import { startOnPort } from '../support/ports.mjs';
 import { failureOf } from '../support/service-in-process.js';
 import { runToExit, startService } from '../support/service.js';
@@ -53,6 +54,19 @@ if (process.env['TEST_FRONT_END'] !== 'node') {
       expect(text).not.toMatch(/pa55|k3y|hush-hush/);
       const warnings = service.log.filter(({ level }) => level === 40).map(({ msg }) => String(msg));
       expect(warnings).toContainEqual(expect.stringMatching(/^DRS_ADMIN_TOKEN is shorter/));
+    });
+
+    it('goes on without WebAssembly, where no list can be fetched, and says so', async () => {
+      const service = await startService({
+        NODE_OPTIONS: '--jitless',
+        STATUS_LIST_BASE_URL: 'http://127.0.0.1:9/list',
+        WORKER_THREADS: '0',
+      });
+      const fetched = () => service.log.map(({ msg }) => String(msg)).join('\n');
+      await eventually(() => expect(fetched()).toMatch(/cannot be fetched: Node has no WebAssembly/));
+      expect((await fetch(`${service.url}/readyz`)).status).toBe(503);
+      expect((await fetch(`${service.url}/healthz`)).status).toBe(200);
+      expect(await service.stop()).toBe(0);
     });
 
     it('does not start with a name that is one slip away from one of its own', () => {

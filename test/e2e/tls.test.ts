@@ -226,7 +226,25 @@ describe('TLS', { ...needs('openssl'), shuffle: false }, () => {
     await other.stop();
   });
 
+  it.each(['uws', 'node'])('serves files with a byte order mark in front, with %s', async (frontEnd) => {
+    const [certFile, keyFile] = ['marked.crt', 'marked.key'].map((name) => path.join(folder, name)) as [
+      string,
+      string,
+    ];
+    for (const [to, from] of [
+      [certFile, second.certFile],
+      [keyFile, second.keyFile],
+    ] as const)
+      writeFileSync(to, `\ufeff${readFileSync(from, 'utf8')}`, { mode: 0o600 });
+    const other = await startServiceHere({ ...tlsOf({ certFile, keyFile }), FRONT_END: frontEnd });
+    expect(await curl(`${other.url}/healthz`, second)).toBe('{"status":"ok"}');
+    await other.stop();
+  });
+
   it('does not start with files that cannot be served', async () => {
+    const curve = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:secp256k1'];
+    const unknown = makeCertificate(folder, 'secp256k1', { key: curve });
+    const large = makeCertificate(folder, 'ed448', { key: ['-newkey', 'ed448'] });
     const expired = makeExpiredCertificate(folder, 'expired');
     const weak = makeCertificate(folder, 'weak', { key: ['-newkey', 'rsa:512'] });
     const text = path.join(folder, 'text');
@@ -246,6 +264,8 @@ describe('TLS', { ...needs('openssl'), shuffle: false }, () => {
       [{ TLS_CERT_FILE: certFile, TLS_KEY_FILE: encrypted }, /TLS_KEY_FILE is .*without a passphrase/],
       [{ TLS_CERT_FILE: certFile, TLS_KEY_FILE: second.keyFile }, /it is not the key of the certificate/],
       [tlsOf(expired), /the certificate expired on/],
+      [tlsOf(unknown), /TLS_KEY_FILE is .*it is a key of secp256k1; .*P-256, P-384 or P-521/],
+      [tlsOf(large), /TLS_KEY_FILE is .*it is a key of ed448;/],
       [tlsOf(weak), /TLS_CERT_FILE is .*key too small; expected/],
     ] as const) {
       const problems = problemsOf({ ...env }).join('\n');

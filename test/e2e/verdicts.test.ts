@@ -11,7 +11,7 @@ import { FRESH, invoke, makeBundle, makeChain, NOW } from '../support/chain.js';
 import { startService } from '../support/service-in-process.js';
 import { metricOf, type RunningService } from '../support/service.js';
 
-const ADMIN = { Authorization: 'Bearer token-1' };
+const ADMIN = { Authorization: 'Bearer token-no-1' };
 const seen = new Set<string>();
 
 async function verdictOf(service: RunningService, bundle: unknown): Promise<Verdict> {
@@ -25,7 +25,7 @@ async function verdictOf(service: RunningService, bundle: unknown): Promise<Verd
 
 let service: RunningService;
 beforeAll(async () => {
-  service = await startService({ DRS_ADMIN_TOKEN: 'token-1', WORKER_THREADS: '1' });
+  service = await startService({ DRS_ADMIN_TOKEN: 'token-no-1', WORKER_THREADS: '1' });
 });
 afterAll(() => service.stop());
 
@@ -139,7 +139,7 @@ describe('verdicts that an operator chooses', () => {
       // This list has no name.
       STATUS_LIST_ID: 'any',
       STATUS_CACHE_TTL_SECS: '1',
-      DRS_ADMIN_TOKEN: 'token-1',
+      DRS_ADMIN_TOKEN: 'token-no-1',
     });
     const withIndex = (index: number) => invoke(makeChain(2, { 1: { drs_status_list_index: index } }));
     try {

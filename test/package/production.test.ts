@@ -144,6 +144,22 @@ describe('node scripts/drs.mjs serve after npm ci --omit=dev', () => {
       expect(readdirSync(folder).filter((name) => name.startsWith('.drs-verify-setup'))).toEqual([]);
     });
 
+    it('waits for what one that was killed alone has left running', async () => {
+      const first = setUp();
+      await eventually(() => expect(calls()).toHaveLength(1));
+      first.child.kill('SIGKILL');
+      await ended(first.child);
+      const second = setUp();
+      await eventually(() => expect(second.said.text).toContain('waiting for process '));
+      expect([calls().length, second.said.text]).toEqual([
+        1,
+        expect.not.stringContaining(`${first.child.pid},`),
+      ]);
+      writeFileSync(at('go'), '');
+      expect(await ended(second.child)).toEqual([0, null]);
+      expect(readdirSync(folder).filter((name) => name.startsWith('.drs-verify-setup'))).toEqual([]);
+    });
+
     it('takes the place of one that was killed', async () => {
       const { child } = setUp();
       await eventually(() => expect(calls()).toHaveLength(1));

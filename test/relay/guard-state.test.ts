@@ -1,5 +1,5 @@
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, describe, expect, it, onTestFinished } from 'vitest';
@@ -200,6 +200,14 @@ describe('drs-verify guard --state', () => {
     const state = newFolder();
     expect(await check(state)).toBeNull();
     expect(() => statSync(state)).toThrow('ENOENT');
+    mkdirSync(state);
+    for (const mode of [0o777, 0o1777, 0o775]) {
+      chmodSync(state, mode);
+      expect(await check(state)).toMatch(/--state: others can write to .*: its permissions are 07\d\d/);
+    }
+    chmodSync(state, 0o755);
+    expect(await check(state)).toBeNull();
+    rmSync(state, { recursive: true });
     expect(await check(path.join(state, 'below'))).toContain('--state: there is no folder in which');
   });
 });

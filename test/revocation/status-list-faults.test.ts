@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { gzipSync } from 'node:zlib';
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import type { Dispatcher } from 'undici';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { Agent } from 'undici';
 import { fetchStatusList } from '../../src/revocation/lists/fetch-status-list.js';
 import { StatusListCache } from '../../src/revocation/lists/status-list-cache.js';
 import { StatusListError } from '../../src/revocation/lists/status-list-error.js';
@@ -228,13 +228,12 @@ describe('every fault of the server', { shuffle: false }, () => {
     ['a code only', Object.assign(new Error(''), { code: 'ECONNREFUSED' }), 'ECONNREFUSED'],
     ['nothing', new Error(''), 'no reason given'],
   ])('an error of the network with %s is named, and is the cause', async (_, error, name) => {
-    const dispatcher = {
-      dispatch: () => {
-        throw error;
-      },
-    } as unknown as Dispatcher; // Nothing else of it is used.
+    const dispatch = vi.spyOn(Agent.prototype, 'dispatch').mockImplementation(() => {
+      throw error;
+    });
+    onTestFinished(() => dispatch.mockRestore());
     const { signal } = new AbortController();
-    await expect(fetchStatusList(new URL(server.url), { dispatcher, signal })).rejects.toMatchObject({
+    await expect(fetchStatusList(new URL(server.url), { signal })).rejects.toMatchObject({
       fault: 'unreachable',
       message: `${server.url} cannot be fetched: ${name}`,
       cause: error,

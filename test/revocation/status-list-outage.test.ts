@@ -1,8 +1,4 @@
-import { once } from 'node:events';
-import { createServer } from 'node:http';
-import { connect, type AddressInfo } from 'node:net';
-import { promisify } from 'node:util';
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createVerifier, type Verdict } from '../../src/index.js';
 import { openRevocation, type Revocation } from '../../src/revocation/index.js';
 import { invoke, makeChain } from '../support/chain.js';
@@ -195,32 +191,6 @@ test('a list that is down makes nobody unready who has had it, and ready again w
       await eventually(async () => expect(await readinessOf(service)).toEqual(ready), 200);
   } finally {
     await Promise.all(services.map((service) => service.stop()));
-  }
-});
-
-test('is fetched through the proxy of the environment', async () => {
-  server.serve(VC, listWith([7]));
-  const asked: string[] = [];
-  const proxy = createServer().on('connect', ({ url = '' }, socket) => {
-    asked.push(url);
-    const [host = '', port] = url.split(':');
-    const onward = connect(Number(port), host, () => {
-      socket.write('HTTP/1.1 200 OK\r\n\r\n');
-      onward.pipe(socket).pipe(onward);
-    });
-  });
-  await once(proxy.listen(0, '127.0.0.1'), 'listening');
-  for (const name of ['NO_PROXY', 'no_proxy']) vi.stubEnv(name, '');
-  vi.stubEnv('http_proxy', `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`);
-  try {
-    const { view } = bound(await open({}));
-    await recorder.fetched(1);
-    expect([asked, view.remoteStatusOf(7)]).toEqual([[new URL(server.url).host], 'revoked']);
-  } finally {
-    vi.unstubAllEnvs();
-    await revocation?.close();
-    proxy.closeAllConnections();
-    await promisify(proxy.close.bind(proxy))();
   }
 });
 

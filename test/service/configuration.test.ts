@@ -45,10 +45,10 @@ describe('the configuration', () => {
 
   it('reads numbers, lists and text that looks like a number', () => {
     expect(
-      readConfiguration({ MAX_PENDING: '7', DRS_ADMIN_TOKEN: '12345', SERVER_IDENTITY: '42' }),
+      readConfiguration({ MAX_PENDING: '7', DRS_ADMIN_TOKEN: '12345678', SERVER_IDENTITY: '42' }),
     ).toMatchObject({
       maxPending: 7,
-      drsAdminToken: '12345',
+      drsAdminToken: '12345678',
       serverIdentity: '42',
     });
     const origins = [
@@ -158,7 +158,32 @@ describe('the configuration', () => {
     expect(problemsOf({ HOSTS: 'x', POST: 'x', TRUSTED_ROOT: '', RUSTED_ROOT: 'x', PATH: '/bin' })).toEqual(
       [],
     );
-    for (const name of VARIABLES) expect(VARIABLES.filter((other) => isTypoOf(name, other))).toEqual([name]);
+    // Of the proxies, others have chosen the names.
+    const ours = VARIABLES.filter((name) => !name.endsWith('_PROXY') || name === 'TRUST_PROXY');
+    for (const name of ours) expect(VARIABLES.filter((other) => isTypoOf(name, other))).toEqual([name]);
+  });
+
+  it('takes proxies in either case where there is a status list, and refuses them by name', () => {
+    const list = { STATUS_LIST_BASE_URL: 'https://lists.example/1' };
+    const right = {
+      HTTP_PROXY: 'http://p:3128',
+      http_proxy: 'http://q:3128',
+      no_proxy: 'a,10.0.0.0/8',
+      HTTPS_PROXY: ' ',
+    };
+    expect(readConfiguration({ ...list, ...right })).toMatchObject({
+      httpProxy: 'http://q:3128',
+      noProxy: 'a,10.0.0.0/8',
+    });
+    const wrong = { HTTP_PROXY: 'proxy.corp:3128', https_proxy: 'me:pw@proxy', NO_PROXY: 'http://a' };
+    expect(problemsOf({ ...list, ...wrong })).toEqual([
+      expect.stringMatching(/^HTTP_PROXY is "proxy\.corp:3128": expected an http or https URL/),
+      expect.stringMatching(/^https_proxy is "proxy": expected/),
+      expect.stringMatching(/^NO_PROXY is "http:\/\/a": expected \*, or a list/),
+    ]);
+    // They are for other programs, like all that begin so.
+    expect(problemsOf({ ...wrong, NO_COLOR: '1', HTTP_TIMEOUT: '1' })).toEqual([]);
+    expect(warningsAboutIdle(right, readConfiguration(right))).toEqual([]);
   });
 
   it('refuses a file for a variable that cannot come from a file, by name', () => {
@@ -251,6 +276,14 @@ describe('the configuration', () => {
         /^LISTEN is a Unix socket, which instances cannot share and which has no TLS: unset/,
       ),
     ]);
+  });
+
+  it('refuses an admin token that can be guessed, unseen', () => {
+    for (const token of ['x', '1234567'])
+      expect(problemsOf({ DRS_ADMIN_TOKEN: token })).toEqual([
+        'DRS_ADMIN_TOKEN is (hidden): expected at least 8 characters of printable ASCII, without white space',
+      ]);
+    expect(problemsOf({ DRS_ADMIN_TOKEN: '12345678' })).toEqual([]);
   });
 
   it('warns of a short admin token', () => {

@@ -1,8 +1,23 @@
+import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { Counter, Histogram, Registry } from 'prom-client';
 import { expect, it } from 'vitest';
 import { Distribution, SECONDS } from '../../src/service/observe/metrics/metrics.js';
-import { show } from '../../src/service/observe/metrics/metrics-table.js';
+import { METRICS, show } from '../../src/service/observe/metrics/metrics-table.js';
+
+it('has each metric in docs/observability.md with its labels, and no other', () => {
+  const page = readFileSync(new URL('../../docs/observability.md', import.meta.url), 'utf8');
+  const rows = page.split('\n').filter((line) => line.startsWith('| `drs_'));
+  const documented = rows.flatMap((line) =>
+    [...(line.split(' | ')[0] ?? '').matchAll(/`(drs_\w+)(?:\{([\w,]+)\})?`/g)].map(
+      ([, name, labels = '']) => [name, labels],
+    ),
+  );
+  // Those of what is there once are not told.
+  const once = new Set(['drs_build_info', 'drs_config_info']);
+  const wanted = METRICS.map(([name, , , labels]) => [name, once.has(name) ? '' : labels.join()]);
+  expect(documented.sort()).toEqual(wanted.sort());
+});
 
 const NAME = 'requests_seconds';
 const HELP = 'How long it took';

@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, open, readFile, realpath, rm, stat, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, open, readFile, realpath, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
@@ -67,6 +67,16 @@ const write = async (content: string) => {
   await mkdir(folder, { recursive: true });
   await writeFile(file, content);
 };
+
+test('a folder to which others can write is refused', async () => {
+  await mkdir(folder);
+  for (const mode of [0o777, 0o702, 0o770]) {
+    await chmod(folder, mode);
+    await expect(openStore()).rejects.toThrow(/others can write to .*state: its permissions are 07\d\d/);
+  }
+  await chmod(folder, 0o755);
+  await expect(openStore()).resolves.toBeInstanceOf(FileReplayStore);
+});
 
 test('a counter of a receipt with the last end that there is can be read again', async () => {
   const last = limitOf('a', { maxCalls: 2, exp: Number.MAX_SAFE_INTEGER });

@@ -58,7 +58,7 @@ Examples:
   npx drs-verify guard --trusted-root any --tool-server any --to http://127.0.0.1:3000 --protocol http --routes routes.json`,
     )
     .addHelpText('after', () => {
-      const variables = helpOnVariables(({ isOfServe }) => isOfServe !== true);
+      const variables = helpOnVariables(({ isOfServe, isShared }) => !isOfServe && !isShared);
       const named = variables.replace(/^  (?=[A-Z])/gm, `  ${PREFIX}`);
       return `\nVariables, those of serve with a prefix:\n\n${named}`;
     })

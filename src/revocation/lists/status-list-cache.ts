@@ -1,8 +1,8 @@
-import { EnvHttpProxyAgent } from 'undici';
 import type { RemoteStatus } from '../../verify/parts.js';
 import { isBitSet } from './bitstring.js';
 import { fetchStatusList } from './fetch-status-list.js';
 import { printableUrl } from '../printable-url.js';
+import { proxyFor } from './proxy.js';
 import type { Deps } from '../observer.js';
 import { isoTime, readStatusList, type ListForm, type StatusList } from './read-status-list.js';
 import { StatusListError, type FetchOutcome } from './status-list-error.js';
@@ -70,8 +70,6 @@ export class StatusListCache {
   readonly #url: URL;
   readonly #options: StatusListOptions;
   readonly #deps: CacheDeps;
-  /** By `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`: the list may be on another network. */
-  readonly #agent = new EnvHttpProxyAgent();
   #copy: Copy | null = null;
   /** The current fetch; it never rejects. */
   #fetching: Promise<void> | null = null;
@@ -91,6 +89,8 @@ export class StatusListCache {
 
   constructor(options: StatusListOptions, deps: CacheDeps) {
     this.#url = new URL(options.url);
+    // Wrong variables are refused now.
+    proxyFor(this.#url);
     this.#options = options;
     this.#deps = deps;
   }
@@ -155,7 +155,6 @@ export class StatusListCache {
     clearTimeout(this.#retryTimer);
     this.#stop?.abort();
     await this.#fetching;
-    await this.#agent.destroy();
   }
 
   /**
@@ -225,7 +224,7 @@ export class StatusListCache {
 
   async #takeOver(signal: AbortSignal): Promise<'updated' | 'not_modified'> {
     const copy = this.#copy;
-    const fetched = await fetchStatusList(this.#url, { dispatcher: this.#agent, signal, etag: copy?.etag });
+    const fetched = await fetchStatusList(this.#url, { signal, etag: copy?.etag });
     if (fetched === 'not_modified') {
       // A 304 counts only as the answer to a request with the ETag of a copy, so there is one.
       const confirmed = copy as Copy;

@@ -2,12 +2,14 @@ import { readOptions } from '../../protocol/options.js';
 import { findContradictions, OptionsError } from '../../verifier/options.js';
 import { readCertificate } from '../http/listen/certificate.js';
 import { findStrangers, valueOf, variableOf, type Environment } from './environment.js';
+import { nameIn } from '../../revocation/lists/proxy.js';
 import { printableUrl } from '../../revocation/printable-url.js';
 import { readSecretFiles } from './secret-files.js';
 import {
   BODIES_IN_MEMORY,
   OPTIONS,
   SECRETS,
+  SHARED,
   VARIABLES,
   type Configuration,
   type Variable,
@@ -32,13 +34,17 @@ export function readConfiguration(given: Environment): Configuration {
   // What others add to `Object.prototype` is no variable.
   const env: Environment = Object.assign(Object.create(null) as object, given);
   const files = readSecretFiles(env, SECRETS);
-  const problems = [...findStrangers(env, VARIABLES), ...findEmpty(env), ...files.problems];
-  const textOf = (option: string) => files.secrets.get(option) ?? env[variableOf(option)]?.trim() ?? '';
+  const problems = [...findStrangers(env, [...VARIABLES, ...SHARED]), ...findEmpty(env), ...files.problems];
+  const nameOf = (option: string) =>
+    OPTIONS.get(option)?.isShared ? nameIn(env, variableOf(option)) : variableOf(option);
+  const textOf = (option: string) => files.secrets.get(option) ?? env[nameOf(option)]?.trim() ?? '';
   const values = [...OPTIONS]
-    .filter(([option]) => textOf(option) !== '')
+    .filter(
+      ([option, { isShared }]) => textOf(option) !== '' && !(isShared && textOf('statusListBaseUrl') === ''),
+    )
     .map(([option, { kind }]) => [option, valueOf(textOf(option), kind)]);
   const say = (option: string, _: unknown, problem: string) => {
-    const name = `${variableOf(option)}${files.secrets.has(option) ? '_FILE' : ''}`;
+    const name = `${nameOf(option)}${files.secrets.has(option) ? '_FILE' : ''}`;
     return `${name} is ${show(OPTIONS.get(option), textOf(option))}: ${problem}`;
   };
   const read = readOptions(Object.fromEntries(values), Object.fromEntries(OPTIONS), false, say);

@@ -43,7 +43,7 @@ const MIN_LENGTH = 8;
 
 /** First words of our variables with which other programs begin theirs, such as `REDIS_PASSWORD` and `LOG_FORMAT`. */
 const COMMON: ReadonlySet<string> = new Set(
-  'HOST PORT LISTEN TLS LOG METRICS RATE MAX REQUEST WORKER REDIS'.split(' '),
+  'HOST PORT LISTEN TLS LOG METRICS RATE MAX REQUEST WORKER REDIS HTTP HTTPS NO'.split(' '),
 );
 
 /** Variables that begin as ours do: of the command, of the gRPC library, and what Kubernetes sets for a service called `gate`. */

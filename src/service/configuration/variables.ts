@@ -10,6 +10,7 @@ import {
   type FilledOptions,
   type Option,
 } from '../../protocol/options.js';
+import { PROXY_EXCEPTIONS, PROXY_URL } from '../../revocation/lists/proxy.js';
 import { VERIFIER_OPTIONS } from '../../verifier/options.js';
 import { decodeBase64url } from '#platform';
 import { readProxyTrust } from '../http/client-address.js';
@@ -25,6 +26,8 @@ export interface Variable extends Option {
   readonly isUrl?: true;
   /** Only `drs-verify serve` reads it; `drs-verify guard` refuses it. */
   readonly isOfServe?: true;
+  /** Other programs read it too, also in small letters: it counts only where there is a status list. */
+  readonly isShared?: true;
   /** The option without which it does nothing, or `redis`: a store in Redis. */
   readonly needs?: string;
   /** Unset it means that anybody is trusted, so that an empty one is refused: a template may lack a value. */
@@ -148,7 +151,7 @@ export const SECTIONS = {
       says: 'Seconds for which a receipt can be used after its `exp`.' },
   },
   Revocation: {
-    drsAdminToken: { kind: text('printable ASCII without white space', (token) => /^[!-~]+$/.test(token)), isSecret: true, isOfServe: true,
+    drsAdminToken: { kind: text('at least 8 characters of printable ASCII, without white space', (token) => /^[!-~]{8,}$/.test(token)), isSecret: true, isOfServe: true,
       says: 'Bearer token of `/admin/…`. Unset, these endpoints are off.' },
     revocationStore: { ...VERIFIER_OPTIONS.revocationStore, defaultWords: '`file` if `REVOCATION_STORE_PATH` is set, else `memory`',
       says: 'Where local revocations are kept. `memory`: lost on restart. `file`: in `REVOCATION_STORE_PATH`. `redis`: [shared by all instances](scaling.md#revocations-in-redis).' },
@@ -172,6 +175,12 @@ export const SECTIONS = {
       says: 'Seconds for which an expired list is still used while a new one cannot be fetched.' },
     statusFetchTimeoutMs: { ...VERIFIER_OPTIONS.statusFetchTimeoutMs, needs: 'statusListBaseUrl',
       says: 'Milliseconds that a verification without a usable copy waits for a list; then it is refused.' },
+    httpProxy: { kind: PROXY_URL, isUrl: true, isShared: true,
+      says: '[Proxy](operations.md#proxies-on-the-way-out) through which a list at `http` is fetched, also as `http_proxy`.' },
+    httpsProxy: { kind: PROXY_URL, isUrl: true, isShared: true, defaultWords: '`HTTP_PROXY`',
+      says: 'The same of a list at `https`, also as `https_proxy`.' },
+    noProxy: { kind: PROXY_EXCEPTIONS, isShared: true,
+      says: 'What is fetched directly, also as `no_proxy`. This machine always is.' },
   },
   Replay: {
     replayProtection: { ...VERIFIER_OPTIONS.replayProtection, isOfServe: true,
@@ -231,6 +240,11 @@ export const OPTIONS: ReadonlyMap<string, Variable> = new Map(
 
 /** The options whose values are secrets, and can come from files. */
 export const SECRETS = [...OPTIONS].filter(([, { isSecret }]) => isSecret).map(([name]) => name);
+
+/** The names of variables that other programs read, too. */
+export const SHARED: readonly string[] = [...OPTIONS]
+  .filter(([, { isShared }]) => isShared)
+  .flatMap(([name]) => [variableOf(name), variableOf(name).toLowerCase()]);
 
 /** The environment variables that are read. */
 export const VARIABLES: readonly string[] = [

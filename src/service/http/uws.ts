@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer';
 import { STATUS_CODES } from 'node:http';
-import type { Certificate } from './listen/certificate.js';
+import { withFiles, type Certificate } from './listen/certificate.js';
 import {
   cannotListen,
   GONE_PEER,
@@ -94,12 +94,14 @@ interface UwsApp {
 }
 
 /** Makes an app that accepts only TLS 1.2 and 1.3, and no renegotiation. */
-function makeSslApp({ certFile, keyFile }: Certificate): uWS.TemplatedApp {
+function makeSslApp(certificate: Certificate): uWS.TemplatedApp {
   try {
-    return uWS.SSLApp({ cert_file_name: certFile, key_file_name: keyFile });
+    return withFiles(certificate, (certFile, keyFile) =>
+      uWS.SSLApp({ cert_file_name: certFile, key_file_name: keyFile }),
+    );
   } catch (error) {
     throw new Error(
-      `uWebSockets.js cannot serve the certificate in TLS_CERT_FILE (${JSON.stringify(certFile)}), ` +
+      `uWebSockets.js cannot serve the certificate in TLS_CERT_FILE (${JSON.stringify(certificate.certFile)}), ` +
         'expected an ECDSA, Ed25519 or RSA certificate with its key; issue another one, or set FRONT_END=node',
       { cause: error },
     );

@@ -18,13 +18,14 @@ export function judgeOfVerdicts({ engine, metrics, verdicts, log, configuration 
           return refusal(read.fault === 'too_large' ? 413 : 400, read.error);
         }
         const { bundle } = read.parsed;
+        const startedAt = performance.now();
         const outcome = await engine.verify({
           bundle,
           body: read.parsed.body,
           isWanted: () => !asked.isOver,
           mayWait: () => ticket.park(),
         });
-        metrics.countOutcome(outcome);
+        metrics.countOutcome(outcome, startedAt);
         verdicts.record(asked, outcome, bundle);
         return { status: 200, body: toVerdictJson(outcome, asksForDetails(bundle)) };
       } catch (error) {

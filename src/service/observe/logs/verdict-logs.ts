@@ -219,8 +219,10 @@ function payloadOf(jwt: unknown): JsonObject {
   return parts.defect === undefined ? parts.payload : {};
 }
 
-/** Maximum length of a text in a log line; the rest is cut off. */
-const MAX_LENGTH = 200;
+/** Maximum size of a text in a log line, in bytes of UTF-8; the rest is cut off. */
+const MAX_BYTES = 200;
+const encoder = new TextEncoder();
+const scratch = new Uint8Array(512);
 const PLAIN = /^[ -~]*$/;
 
 /** A value with each text in it made {@link printable}. */
@@ -231,10 +233,20 @@ function printableIn(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, printableIn(member)]));
 }
 
-/** A text without characters that control terminals, cut at 200 characters; `null` for a value that is not a text. */
-export function printable(value: unknown, maxLength = MAX_LENGTH): string | null {
+/**
+ * A text without characters that control terminals, cut at 200 bytes, between two characters; `null` for a value that is not
+ * a text. Others count bytes too: how long a line is, and how much of one a pipe takes whole.
+ */
+export function printable(value: unknown, maxBytes = MAX_BYTES): string | null {
   if (typeof value !== 'string') return null;
-  const text = value.length > maxLength ? `${value.slice(0, maxLength)}…` : value;
-  // Nearly every value is plain ASCII, and the replacement takes a microsecond.
-  return PLAIN.test(text) ? text : text.replace(UNPRINTABLE, '?');
+  let text = value.slice(0, maxBytes);
+  let isCut = text.length < value.length;
+  // Nearly every value is plain ASCII, and the rest takes a microsecond.
+  if (!PLAIN.test(text)) {
+    text = text.replace(UNPRINTABLE, '?');
+    const { read } = encoder.encodeInto(text, scratch.subarray(0, maxBytes));
+    isCut ||= read < text.length;
+    text = text.slice(0, read);
+  }
+  return isCut ? `${text}…` : text;
 }

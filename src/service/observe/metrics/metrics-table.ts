@@ -23,6 +23,7 @@ export interface Sources extends Core {
 // prettier-ignore
 export const METRICS: readonly Row<Sources>[] = [
   ['drs_verify_verifications_total', 'counter', 'Verdicts', ['result'], (s) => s.metrics.verdicts],
+  ['drs_verify_duration_seconds', 'histogram', 'Time from a parsed bundle to its verdict, by receipts and what was known of them', ['depth', 'cache'], (s) => s.metrics.verifySeconds],
   ['drs_verify_errors_total', 'counter', 'Verdicts that were not valid, by code', ['block', 'code'], failures],
   ['drs_verify_rejections_total', 'counter', 'Requests to /verify without a verdict', ['reason'], (s) => s.metrics.rejections],
   ['drs_verify_pending', 'gauge', 'Requests waiting for a verdict', [], (s) => s.gatekeeper.pending],
