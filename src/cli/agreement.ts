@@ -1,7 +1,8 @@
 import { createInterface } from 'node:readline/promises';
 import { describePolicy } from '../issue/index.js';
 import type { Policy } from '../protocol/policy.js';
-import { readTrustedRoots } from '../trust/trusted-roots.js';
+import { readLinesAt } from '../trust/followed-lines.js';
+import { ROOTS } from '../trust/line-files.js';
 import { CommandError, EXIT } from './command-error.js';
 import { printable, showTime } from './terminal.js';
 
@@ -13,7 +14,7 @@ export async function readRootNames(): Promise<NameOf> {
   const place = process.env['TRUSTED_ROOTS_FILE']?.trim() ?? '';
   if (place === '') return () => null;
   try {
-    const roots = await readTrustedRoots(place);
+    const roots = await readLinesAt(ROOTS, place);
     return (did) => roots.get(did)?.name ?? null;
   } catch (error) {
     throw new CommandError(

@@ -10,7 +10,8 @@ import { readStatusList } from '../revocation/lists/read-status-list.js';
 import type { Configuration } from '../service/configuration/configuration.js';
 import { loadGrpc } from '../service/grpc/open.js';
 import { loadFrontEnd } from '../service/http/load-front-end.js';
-import { readTrustedRoots } from '../trust/trusted-roots.js';
+import { readLinesAt } from '../trust/followed-lines.js';
+import { ROOTS, TOOLS } from '../trust/line-files.js';
 import { readRoutes } from '../service/routes/served-routes.js';
 
 const { R_OK, W_OK } = constants;
@@ -24,7 +25,12 @@ const { R_OK, W_OK } = constants;
  */
 export async function findStartProblems(configuration: Configuration): Promise<string[]> {
   const { frontEnd, gateRoutes, grpcPort, listen, decisionLog } = configuration;
-  const { revocationStorePath: store, trustedRootsFile: roots, statusListBaseUrl: list } = configuration;
+  const {
+    revocationStorePath: store,
+    trustedRootsFile: roots,
+    toolsFile: tools,
+    statusListBaseUrl: list,
+  } = configuration;
   const { replayProtection, gateReplay, revocationStore } = configuration;
   const usesRedis = [replayProtection, gateReplay, revocationStore].includes('redis');
   const found = await Promise.all([
@@ -37,7 +43,8 @@ export async function findStartProblems(configuration: Configuration): Promise<s
       ? null
       : problemOf('DECISION_LOG', () => canKeep(decisionLog, W_OK)),
     problemOf('GATE_ROUTES', () => readRoutes(gateRoutes)),
-    roots === undefined ? null : problemOf('TRUSTED_ROOTS_FILE', () => readTrustedRoots(roots)),
+    roots === undefined ? null : problemOf('TRUSTED_ROOTS_FILE', () => readLinesAt(ROOTS, roots)),
+    tools === undefined ? null : problemOf('TOOLS_FILE', () => readLinesAt(TOOLS, tools)),
     listen === undefined ? null : problemOf('LISTEN', () => access(path.dirname(listen.path), W_OK)),
   ]);
   return found.filter((problem) => problem !== null);

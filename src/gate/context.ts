@@ -14,6 +14,7 @@ import type { Binding } from '../verify/binding.js';
 import { limitNamesOf, limitsOf, type CountedLimits, type LimitLeft } from '../verify/limits.js';
 import type { Root } from '../verify/parts.js';
 import { copyOfConsent, type VerdictContext } from '../verify/receipt.js';
+import type { Stated } from '../verify/tools.js';
 
 /** What was agreed, by the word of the principal and the agent: nothing here has decided anything. */
 export interface Agreement {
@@ -30,7 +31,7 @@ export interface Agreement {
 }
 
 /** The facts about a verified call, besides the three members of a verdict's context. */
-export interface CallContext extends Agreement {
+export interface CallContext extends Agreement, Stated {
   /** The DID of the last delegate, who signed the call: the invocation's `iss`. */
   readonly agent: string;
   /** The invocation's `cmd`. */
@@ -100,12 +101,14 @@ export function agreementOf(root: Omit<ContextReceipt, 'iss' | 'jti'>, invocatio
  *
  * @param receipts at least one, root first
  * @param described what the operator says of the root
- * @example callContextOf(receipts, invocation, root).agent; // 'did:key:z6Mk…'
+ * @param stated who says what the call does
+ * @example callContextOf(receipts, invocation, root, stated).agent; // 'did:key:z6Mk…'
  */
 export function callContextOf(
   receipts: readonly ContextReceipt[],
   invocation: Pick<InvocationClaims, 'iss' | 'cmd' | 'jti' | 'args' | keyof StatedClaims>,
   { name, labels }: RootDescription,
+  stated: Stated = {},
 ): CallContext {
   const { tool } = invocation.args;
   let expiresAt: number | null = null;
@@ -123,6 +126,7 @@ export function callContextOf(
     ...(name !== null && { root_name: name }),
     // A copy: receivers may change it, or freeze it.
     ...(labels !== null && { labels: { ...labels } }),
+    ...stated,
   };
 }
 

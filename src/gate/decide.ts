@@ -4,7 +4,8 @@ import { describeDifference } from '../verify/difference.js';
 import { gateFailure, verdictFailure, type Explained, type GateFailure } from './codes.js';
 import { Failure } from '../verify/codes.js';
 import type { Judgement } from '../verify/judge.js';
-import type { CountedLimits, LimitLeft } from '../verify/limits.js';
+import { statedOf, type Stated } from '../verify/tools.js';
+import { statedCostOf, type CountedLimits, type LimitLeft } from '../verify/limits.js';
 import type { VerdictContext } from '../verify/receipt.js';
 import {
   callContextOf,
@@ -27,7 +28,7 @@ export type ChainVerdict =
       readonly valid: true;
       readonly binding?: Binding;
       /** What the verifier's operator says of the root principal, if it was asked for. */
-      readonly details?: Pick<CallContext, 'root_name' | 'labels'>;
+      readonly details?: Pick<CallContext, 'root_name' | 'labels' | keyof Stated>;
     }
   | { readonly valid: false; readonly error: Explained };
 
@@ -58,6 +59,8 @@ export interface JudgedChain {
   readonly limits: readonly CountedLimits[];
   /** How the body of this call compares with the signed arguments; `null` if it was not compared. */
   readonly binding: Binding | null;
+  /** Who says what the call does, as the verifier knows it. */
+  readonly stated: Stated;
 }
 
 /** A chain that is not valid. */
@@ -83,6 +86,7 @@ export interface GateParts<C extends JudgedChain> {
         invocation: C['invocation'],
         limits: readonly CountedLimits[],
         now: number,
+        costMicroUsd: number | null,
       ) => Promise<Failure | readonly LimitLeft[] | null>)
     | null;
   /** Signs the context of an allowed call. */
@@ -139,7 +143,8 @@ export async function decide<C extends JudgedChain>(
   const fault = findFailure?.(context) ?? null;
   if (fault !== null) return { ...denied(call, fault), chain };
   const at = now();
-  const left = use === null ? null : await use(chain.invocation, chain.limits, at);
+  const cost = statedCostOf(chain.invocation.args, chain.stated);
+  const left = use === null ? null : await use(chain.invocation, chain.limits, at, cost);
   if (left instanceof Failure) return { ...denied(call, verdictFailure(left)), chain };
   Object.assign(context, countedOf(chain.limits, left));
   return { kind: 'allow', context, chain, token: sign?.({ call, chain, context, now: at }) ?? null };
@@ -154,12 +159,14 @@ export interface ProvedChain extends JudgedChain {
 /** What a judge of this process says of a call, for {@link GateParts.judge}. Nothing that it has read is read again. */
 export function provedChainOf(judgement: Judgement): ProvedChain | JudgedInvalid {
   if (judgement.failure !== null) return { failure: judgement.failure };
-  const { chain, root, invocation, binding } = judgement;
+  const { chain, root, tool, invocation, binding } = judgement;
   // The type does not say that a chain has a root.
   const receipts = chain.receipts.map(({ claims }) => claims) as unknown as ProvedChain['receipts'];
   const leafPolicy = () => (JSON.parse(chain.contextJson) as VerdictContext).leaf_policy;
   const { limits } = chain;
-  return { failure: null, receipts, root, invocation: invocation.claims, limits, binding, leafPolicy };
+  const { claims } = invocation;
+  const stated = statedOf(chain.receipts, claims.args, tool);
+  return { failure: null, receipts, root, invocation: claims, limits, binding, stated, leafPolicy };
 }
 
 /**
@@ -175,7 +182,7 @@ export function judgedOf(
   if (!verdict.valid) return { failure: verdict.error };
   const { receipts, limits, invocation } = readBundleClaims(bundle);
   const [root] = receipts;
-  const { root_name: name = null, labels = null } = verdict.details ?? {};
+  const { root_name: name = null, labels = null, stated_by, unstated, cost_usd } = verdict.details ?? {};
   return {
     failure: null,
     receipts,
@@ -183,6 +190,11 @@ export function judgedOf(
     invocation,
     limits,
     binding: verdict.binding ?? null,
+    stated: {
+      ...(stated_by && { stated_by }),
+      ...(unstated && { unstated }),
+      ...(cost_usd !== undefined && { cost_usd }),
+    },
     leafPolicy: () => (receipts.at(-1) ?? root).policy,
   };
 }
@@ -195,12 +207,15 @@ export function frozenContextOf(
   return freeze({ ...context, leaf_policy: chain.leafPolicy() });
 }
 
-function contextOf({ receipts, root, invocation }: JudgedChain, binding: Binding | null): BriefContext {
+function contextOf(
+  { receipts, root, invocation, stated }: JudgedChain,
+  binding: Binding | null,
+): BriefContext {
   const context: BriefContext & { binding?: Binding } = {
     root_principal: receipts[0].iss,
     chain_depth: receipts.length,
     tool_server: invocation.tool_server,
-    ...callContextOf(receipts, invocation, root),
+    ...callContextOf(receipts, invocation, root, stated),
   };
   if (binding !== null) context.binding = binding;
   return context;

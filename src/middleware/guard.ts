@@ -15,6 +15,7 @@ import {
   type ProvedChain,
 } from '../gate/decide.js';
 import type { Denial, Opening, PendingCall } from '../gate/request.js';
+import { statedCostOf } from '../verify/limits.js';
 import { chargedOf, refundCall, RefundError, type Refunded } from '../usage/refund.js';
 import { DEFAULT_REPLAY_WINDOW_SECS, useInvocation, type ReplayRules } from '../usage/use-invocation.js';
 import { clock, judgeBehind } from '../verifier/call-options.js';
@@ -74,7 +75,8 @@ export class Guard {
       use:
         replayStore === 'none'
           ? null
-          : (claims, limits, now) => useInvocation(claims, limits, replayStore, now, replayRules),
+          : (claims, limits, now, cost) =>
+              useInvocation(claims, limits, replayStore, now, replayRules, {}, cost),
       sign: undefined,
     };
   }
@@ -129,7 +131,7 @@ export class Guard {
     const refund = async (usd?: number): Promise<Refunded> => {
       if (store === 'none')
         throw new RefundError('REFUND_NOT_CHARGED', "nobody counts calls here: replayStore is 'none'");
-      const charged = chargedOf(chain.invocation, chain.limits);
+      const charged = chargedOf(statedCostOf(chain.invocation.args, chain.stated), chain.limits);
       return refundCall({ scope: this.#scope, iss, jti, allowedAt, charged }, usd, store, now());
     };
     const context = { ...frozenContextOf(chain, brief) };

@@ -48,7 +48,12 @@ export function coversEveryEntry(parent: readonly string[], child: readonly stri
   });
 }
 
-function isPlainUri(uri: string): boolean {
+/**
+ * Whether a URI or path is what it seems to be: without `.` and `..` segments, backslashes, spaces and control characters.
+ *
+ * @example isPlainUri('file:///data/../etc/passwd'); // false
+ */
+export function isPlainUri(uri: string): boolean {
   return !FORBIDDEN.test(uri) && !hasDotSegment(uri);
 }
 

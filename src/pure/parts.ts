@@ -2,6 +2,7 @@ import type { SignatureCheck } from '../protocol/jwt.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { having, readOptions, type GivenOptions, type Table } from '../protocol/options.js';
 import { readGivenRoots } from '../trust/given-roots.js';
+import { readGivenTools, toolsOf } from '../trust/read-tool.js';
 import { RULE_OPTIONS } from '../verifier/rules.js';
 import { clock } from '../verifier/call-options.js';
 import { NO_MEMORY, NOTHING_REVOKED, type JudgeParts, type RevocationView } from '../verify/parts.js';
@@ -35,10 +36,12 @@ export interface PureOptions extends GivenOptions<typeof PURE_OPTIONS> {}
 export function pureParts(given: PureOptions): JudgeParts {
   const { options, problems } = readOptions(given, PURE_OPTIONS, true);
   const { sodium, revocation = NOTHING_REVOKED, serverIdentity = 'any', trustedRoots } = options;
-  const { requireBinding, maxChainDepth, clockSkewSecs, expiryGraceSecs } = options;
+  const { requireBinding, maxChainDepth, clockSkewSecs, expiryGraceSecs, tools, unstatedArguments } = options;
   const read = readGivenRoots(trustedRoots ?? []);
+  const readTools = readGivenTools(tools ?? []);
   const faults = 'problem' in read ? [...problems, `trustedRoots: ${read.problem}`] : problems;
-  if (faults.length > 0 || 'problem' in read) throw new TypeError(faults.join('\n'));
+  if (faults.length > 0 || 'problem' in read || 'problem' in readTools)
+    throw new TypeError(faults.join('\n'));
   return {
     rules: {
       maxChainDepth,
@@ -46,6 +49,8 @@ export function pureParts(given: PureOptions): JudgeParts {
       expiryGraceSecs,
       serverIdentity: serverIdentity === 'any' ? null : serverIdentity,
       trustedRoots: trustedRoots === undefined ? null : read.roots,
+      tools: tools === undefined ? null : toolsOf(readTools.tools),
+      allowsUnstated: unstatedArguments === 'allow',
     },
     cache: NO_MEMORY,
     keys: DEFAULT_KEYS,

@@ -132,7 +132,8 @@ export async function openGate(
     },
     use:
       replays &&
-      ((claims, limits, now) => useInvocation(claims, limits, replays, now, replayRules, metrics.gate)),
+      ((claims, limits, now, cost) =>
+        useInvocation(claims, limits, replays, now, replayRules, metrics.gate, cost)),
     sign: signer?.sign,
   };
   /**

@@ -129,9 +129,11 @@ async function openService(configuration: Configuration, log: Logger, opened: Op
       };
       await again('certificate', readAgain, ['the certificate', 'reloaded']);
       await again('routes', () => gate.reloadRoutes(), ['the table of routes', 'reloaded']);
-      // If it fails, the roots have logged it.
-      const roots = await engine.rootsFile?.reload().catch(() => undefined);
-      if (roots !== undefined) log.info({ roots }, 'SIGHUP: the trusted roots were reloaded');
+      for (const lines of [engine.rootsFile, engine.toolsFile]) {
+        // If it fails, they have logged it.
+        const entries = await lines?.reload().catch(() => undefined);
+        if (entries !== undefined) log.info({ entries }, `SIGHUP: the ${lines?.name} were reloaded`);
+      }
       await again('decision_log', () => verdicts.decisions?.reopen(), ['the decision log', 'reopened']);
     },
     /**

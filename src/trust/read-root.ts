@@ -21,7 +21,7 @@ export interface TrustedRoot {
 }
 
 /** What is wrong with a value, and where it is in its document. */
-export interface RootDefect {
+export interface LineDefect {
   readonly path: readonly (string | number)[];
   /** What was found, and what was expected. */
   readonly message: string;
@@ -56,9 +56,9 @@ const TEXT = `a text of 1 to ${MAX_TEXT} characters without control characters, 
  * @param path where the entry is in its document
  * @returns the entry, or all that is wrong with it
  */
-export function readRoot(value: JsonValue, path: RootDefect['path'] = []): ReadRoot | readonly RootDefect[] {
+export function readRoot(value: JsonValue, path: LineDefect['path'] = []): ReadRoot | readonly LineDefect[] {
   if (!isJsonObject(value)) return [{ path, message: `it is ${show(value)}, expected an object with a did` }];
-  const defects: RootDefect[] = [];
+  const defects: LineDefect[] = [];
   const wrong = (expected: string, ...at: readonly string[]) => {
     const found = at.reduce<unknown>((found, name) => own(found, name), value);
     defects.push({ path: [...path, ...at], message: `it is ${show(found)}, expected ${expected}` });
@@ -113,9 +113,9 @@ function readLabels(labels: JsonValue, wrong: (expected: string, ...at: readonly
 }
 
 /** The limits of a policy. A name that is not evaluated would limit nothing, and a misspelt one is one of these. */
-function readLimits(policy: JsonValue, path: RootDefect['path'], defects: RootDefect[]): ReadPolicy | null {
+function readLimits(policy: JsonValue, path: LineDefect['path'], defects: LineDefect[]): ReadPolicy | null {
   const at = [...path, 'policy'];
-  const refuse = (one: RootDefect) => {
+  const refuse = (one: LineDefect) => {
     defects.push(one);
     return null;
   };
@@ -133,7 +133,7 @@ function readLimits(policy: JsonValue, path: RootDefect['path'], defects: RootDe
 }
 
 /** The defect of a member that no such object has. */
-function unknownMember(path: RootDefect['path'], known: readonly string[]): RootDefect {
+export function unknownMember(path: LineDefect['path'], known: readonly string[]): LineDefect {
   return { path, message: `there is no such member, expected one of ${known.join(', ')}` };
 }
 
@@ -153,7 +153,7 @@ function own(value: unknown, member: string): unknown {
 }
 
 /** A defect in a sentence, without its line. */
-export function sentence({ path, message }: RootDefect): string {
+export function sentence({ path, message }: LineDefect): string {
   const place = path.map((one, at) => (typeof one === 'number' ? `[${one}]` : at === 0 ? one : `.${one}`));
   return place.length === 0 ? message : `${place.join('')}: ${message}`;
 }

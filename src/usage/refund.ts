@@ -1,6 +1,6 @@
 import { MAX_USD, toMicroUsd, toUsd } from '../protocol/money.js';
 import type { InvocationClaims } from '../protocol/claims.js';
-import { costMicroUsdOf, type CountedLimits } from '../verify/limits.js';
+import type { CountedLimits } from '../verify/limits.js';
 import { show, showTime } from '../verify/codes.js';
 import { ReplayStoreError, type Refund, type RefundPart, type ReplayStore } from './usage-store.js';
 import { replayKey } from './use-invocation.js';
@@ -48,13 +48,10 @@ export interface ChargedCall extends Pick<InvocationClaims, 'iss' | 'jti'> {
 }
 
 /** What the limits of an allowed call were charged besides 1 call. */
-export function chargedOf(
-  invocation: Pick<InvocationClaims, 'args'>,
-  limits: readonly CountedLimits[],
-): RefundPart[] {
+export function chargedOf(costMicroUsd: number | null, limits: readonly CountedLimits[]): RefundPart[] {
   return limits.map(({ receipt, maxTotalMicroUsd }) => ({
     receipt,
-    microUsd: maxTotalMicroUsd === null ? 0 : (costMicroUsdOf(invocation) ?? 0),
+    microUsd: maxTotalMicroUsd === null ? 0 : (costMicroUsd ?? 0),
   }));
 }
 

@@ -48,6 +48,7 @@ export type UsedInvocation = Pick<InvocationClaims, 'iss' | 'sub' | 'jti' | 'iat
  * @param limits of the chain, as `limitsOf` gives them
  * @param now Unix seconds
  * @param observer is told how the check ended
+ * @param costMicroUsd what the call costs; default: what it states
  * @returns why it may not be used: `INVOCATION_STALE`, `REPLAY_DETECTED`, `REPLAY_STORE_UNAVAILABLE` or `LIMIT_REACHED`;
  *   else what is left of the limits, `null` if there are none
  * @example
@@ -62,9 +63,10 @@ export async function useInvocation(
   now: number,
   rules: ReplayRules,
   observer: ReplayObserver = {},
+  costMicroUsd: number | null = costMicroUsdOf(claims.args, null),
 ): Promise<Failure | readonly LimitLeft[] | null> {
   const startedAt = performance.now();
-  const [result, used] = await use(claims, limits, store, now, rules, observer);
+  const [result, used] = await use(claims, limits, store, now, rules, observer, costMicroUsd);
   observer.replayChecked?.(result, performance.now() - startedAt);
   return used;
 }
@@ -76,6 +78,7 @@ async function use(
   now: number,
   { scope, windowSecs, clockSkewSecs }: ReplayRules,
   observer: ReplayObserver,
+  costMicroUsd: number | null,
 ): Promise<readonly [ReplayResult, Failure | readonly LimitLeft[] | null]> {
   const { iss, sub, jti, iat } = claims;
   if (iat > now) observer.cameEarly?.(iat - now);
@@ -84,7 +87,7 @@ async function use(
     const expected = `from ${from} to ${until}, ${windowSecs} s before now to ${clockSkewSecs} s after`;
     return ['stale', new Failure('INVOCATION_STALE', { subject: 'invocation', time: iat, expected })];
   }
-  const charge = limits.length === 0 ? null : { limits, costMicroUsd: costMicroUsdOf(claims) ?? TOO_MUCH };
+  const charge = limits.length === 0 ? null : { limits, costMicroUsd: costMicroUsd ?? TOO_MUCH };
   const { lostAt = 0, emptiedAt = 0 } = store;
   const unavailable = (reason: string, expected: string) =>
     new Failure('REPLAY_STORE_UNAVAILABLE', { subject: 'invocation', claimed: jti, reason, expected });

@@ -9,10 +9,13 @@ import {
 import { readGivenRoots } from '../trust/given-roots.js';
 import { InThreadVerifier } from '../signatures/in-thread.js';
 import type { SignatureVerifier } from '../signatures/signature-verifier.js';
-import { TrustedRoots } from '../trust/trusted-roots.js';
-import type { Roots } from '../verify/parts.js';
+import { FollowedLines } from '../trust/followed-lines.js';
+import { ROOTS, TOOLS, type LinesKind } from '../trust/line-files.js';
+import { readGivenTools } from '../trust/read-tool.js';
+import type { Root } from '../verify/parts.js';
+import type { Tool } from '../verify/tools.js';
 import { verifyWith, type VerifyOptions } from './call-options.js';
-import { Engine, type EngineObserver } from './engine.js';
+import { Engine, type EngineObserver, type Lines } from './engine.js';
 import { OptionsError, readVerifierOptions, type VerifierOptions, type VerifierSettings } from './options.js';
 import type { Verdict } from './verdict.js';
 
@@ -110,14 +113,19 @@ export async function openEngine(
     observer,
   });
   let replays: ReplayStore | null = null;
-  let roots: Roots | null = null;
+  let roots: Lines<Root> | null = null;
+  let tools: Lines<Tool> | null = null;
   try {
     replays = await openReplays(settings.replayProtection, settings, log, 'verify');
-    roots = await openRoots(settings, { log, observer });
+    roots = await openLines('roots', ROOTS, settings.trustedRootsFile, givenRoots(settings), {
+      log,
+      observer,
+    });
+    tools = await openLines('tools', TOOLS, settings.toolsFile, givenTools(settings), { log, observer });
     const signatures = pool === null ? new InThreadVerifier() : startPool(pool, workerThreads, log, observer);
-    return new Engine(settings, signatures, roots, revocation, replays, observer);
+    return new Engine(settings, signatures, roots, tools, revocation, replays, observer);
   } catch (error) {
-    if (roots instanceof TrustedRoots) roots.close();
+    for (const lines of [roots, tools]) if (lines instanceof FollowedLines) lines.close();
     await replays?.close();
     await revocation.close();
     throw error;
@@ -147,16 +155,34 @@ function startPool(
   }
 }
 
-/** The roots that are trusted; `null` if anybody is. @throws TrustedRootsError with all faults of a file */
-async function openRoots(
-  { trustedRoots, trustedRootsFile }: VerifierSettings,
-  parts: { log: RevocationLog; observer: EngineObserver },
-): Promise<Roots | null> {
-  if (trustedRootsFile !== undefined) return TrustedRoots.open(trustedRootsFile, parts);
+/**
+ * What an operator says, from a file that is followed, or as it was given; `null` if nothing is said.
+ *
+ * @throws LinesError with all faults of a file
+ */
+async function openLines<T>(
+  what: 'roots' | 'tools',
+  kind: LinesKind<T>,
+  place: string | undefined,
+  given: ReadonlyMap<string, T> | null,
+  { log, observer }: { log: RevocationLog; observer: EngineObserver },
+): Promise<Lines<T> | null> {
+  if (place === undefined) return given;
+  return FollowedLines.open(kind, place, { log, onRead: (outcome) => observer.linesRead?.(what, outcome) });
+}
+
+function givenRoots({ trustedRoots }: VerifierSettings): ReadonlyMap<string, Root> | null {
   if (trustedRoots === undefined) return null;
   const read = readGivenRoots(trustedRoots);
   if ('problem' in read) throw new OptionsError([`trustedRoots: ${read.problem}`]);
   return read.roots;
+}
+
+function givenTools({ tools }: VerifierSettings): ReadonlyMap<string, Tool> | null {
+  if (tools === undefined) return null;
+  const read = readGivenTools(tools);
+  if ('problem' in read) throw new OptionsError([`tools: ${read.problem}`]);
+  return read.tools;
 }
 
 /**

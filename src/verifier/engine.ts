@@ -2,23 +2,32 @@ import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { useInvocation, type ReplayObserver, type ReplayRules, type ReplayStore } from '../usage/index.js';
 import type { Revocation } from '../revocation/index.js';
 import type { SignatureObserver, SignatureVerifier } from '../signatures/signature-verifier.js';
-import { TrustedRoots, type TrustObserver } from '../trust/trusted-roots.js';
+import { FollowedLines } from '../trust/followed-lines.js';
+import { toolsOf } from '../trust/read-tool.js';
 import { judge, type Call, type Judgement } from '../verify/judge.js';
-import type { JudgeParts, Roots } from '../verify/parts.js';
+import type { JudgeParts, Root } from '../verify/parts.js';
 import { ReceiptCache } from '../verify/receipt-cache.js';
+import type { Tool } from '../verify/tools.js';
 import { clock } from './call-options.js';
 import type { VerifierSettings } from './options.js';
 
 /** Receives events to count and time. Every argument is a number or comes from a fixed set. */
-export interface EngineObserver extends SignatureObserver, ReplayObserver, TrustObserver {}
+export interface EngineObserver extends SignatureObserver, ReplayObserver {
+  /** Files of an operator were read again: `loaded`, or `refused`: the old lines stay. */
+  linesRead?(what: 'roots' | 'tools', outcome: 'loaded' | 'refused'): void;
+}
+
+/** What an operator says, by its names: at the time when it is asked. */
+export type Lines<T> = Pick<ReadonlyMap<string, T>, 'get'> | FollowedLines<T>;
 
 /** The parts of a verifier, opened: receipt cache, signatures, revocation, replay protection. */
 export class Engine {
   readonly cache: ReceiptCache;
   readonly signatures: SignatureVerifier;
   readonly revocation: Revocation;
-  /** `null` if the roots do not come from a file. */
-  readonly rootsFile: TrustedRoots | null;
+  /** `null` if they do not come from a file. */
+  readonly rootsFile: FollowedLines<Root> | null;
+  readonly toolsFile: FollowedLines<Tool> | null;
   /** `null` if an invocation may be used again. */
   readonly replays: ReplayStore | null;
   /** What calls are judged with, by all rules of this verifier. */
@@ -27,13 +36,15 @@ export class Engine {
   constructor(
     settings: VerifierSettings,
     signatures: SignatureVerifier,
-    roots: Roots | null,
+    roots: Lines<Root> | null,
+    tools: Lines<Tool> | null,
     revocation: Revocation,
     replays: ReplayStore | null,
     observer: EngineObserver = {},
   ) {
     const { maxChainDepth, clockSkewSecs, expiryGraceSecs, serverIdentity } = settings;
-    this.rootsFile = roots instanceof TrustedRoots ? roots : null;
+    this.rootsFile = roots instanceof FollowedLines ? roots : null;
+    this.toolsFile = tools instanceof FollowedLines ? tools : null;
     this.cache = new ReceiptCache(settings.receiptCacheBytes);
     this.revocation = revocation;
     this.replays = replays;
@@ -50,6 +61,8 @@ export class Engine {
         expiryGraceSecs,
         serverIdentity: serverIdentity === 'any' ? null : (serverIdentity ?? null),
         trustedRoots: roots,
+        tools: tools && toolsOf(tools),
+        allowsUnstated: settings.unstatedArguments === 'allow',
       },
       cache: this.cache,
       keys: DEFAULT_KEYS,
@@ -60,7 +73,8 @@ export class Engine {
       use:
         replays === null
           ? null
-          : (claims, limits, now) => useInvocation(claims, limits, replays, now, replayRules, observer),
+          : (claims, limits, now, cost) =>
+              useInvocation(claims, limits, replays, now, replayRules, observer, cost),
     };
   }
 
@@ -76,6 +90,7 @@ export class Engine {
 
   async close(): Promise<void> {
     this.rootsFile?.close();
+    this.toolsFile?.close();
     await this.signatures.close();
     await this.revocation.close();
     await this.replays?.close();

@@ -23,6 +23,8 @@ export const VERIFIER_OPTIONS = {
   ...RULE_OPTIONS,
   /** A file of the root principals, or a directory of such files, which is read again when it changes. */
   trustedRootsFile: { kind: path },
+  /** A file of what tools do, or a directory of such files, which is read again when it changes. See {@link ToolLine}. */
+  toolsFile: { kind: path },
   /** Threads that verify signatures; 0 verifies on the calling thread. */
   workerThreads: { kind: count(0, 256), default: () => Math.max(0, Math.floor(resourcesHere().cores) - 1) },
   /** Bytes for the cache of verified receipts; 0 turns it off. The cache never changes a verdict. */
@@ -137,6 +139,8 @@ export function findContradictions(
     | 'statusListForm'
     | 'statusListId'
     | 'statusListIssuer'
+    | 'tools'
+    | 'toolsFile'
     | 'trustedRoots'
     | 'trustedRootsFile'
   >,
@@ -158,6 +162,8 @@ export function findContradictions(
     problems.push(
       `${nameOf('statusListId')} is set and ${nameOf('statusListForm')} is "raw", a list without a name: unset one of them`,
     );
+  if (settings.tools !== undefined && settings.toolsFile !== undefined)
+    problems.push(`${nameOf('tools')} and ${nameOf('toolsFile')} are both set, expected one of them`);
   if (settings.trustedRoots !== undefined && settings.trustedRootsFile !== undefined)
     problems.push(
       `${nameOf('trustedRoots')} and ${nameOf('trustedRootsFile')} are both set, expected one of them: add the first to the file`,

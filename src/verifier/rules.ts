@@ -1,5 +1,6 @@
-import { count, flag, text, type Table } from '../protocol/options.js';
+import { count, flag, oneOf, text, type Table } from '../protocol/options.js';
 import { roots } from '../trust/given-roots.js';
+import { tools } from '../trust/read-tool.js';
 import { CLOCKS } from '../verify/parts.js';
 
 /** The options that each verifier has, with native code or without. */
@@ -20,6 +21,13 @@ export const RULE_OPTIONS = {
    * can be a root: the caller must check `root_principal`.
    */
   trustedRoots: { kind: roots },
+  /** What tools do, as their operator knows: objects like the lines of `toolsFile`. Checked in place of what calls state. */
+  tools: { kind: tools },
+  /**
+   * What becomes of a call that does not state what a level limits, and of which no tool says it: `refuse` (default), or `allow`:
+   * such a limit then holds only for calls that state it.
+   */
+  unstatedArguments: { kind: oneOf('refuse', 'allow'), default: 'refuse' },
   /**
    * `true` (`REQUIRE_BINDING=1`): a call is invalid if it has no body, or a body that was not signed. For callers
    * that read only `valid`.

@@ -5,6 +5,7 @@ import type { Code } from '../verify/codes.js';
 import { limitNamesOf, type LimitLeft } from '../verify/limits.js';
 import type { VerdictContext } from '../verify/receipt.js';
 import type { Judgement } from '../verify/judge.js';
+import { statedOf } from '../verify/tools.js';
 
 /** Why a bundle is not valid. */
 export interface VerdictError {
@@ -74,11 +75,12 @@ function contextJsonOf({ chain, limits, invocation }: Valid): string {
   return `${chain.contextJson.slice(0, -1)},"tool_server":${server}${open}}`;
 }
 
-function detailsOf({ chain, root, invocation, binding, limits }: Valid): VerdictDetails {
+function detailsOf({ chain, root, tool, invocation, binding, limits }: Valid): VerdictDetails {
   const details = callContextOf(
     chain.receipts.map(({ claims }) => claims),
     invocation.claims,
     root,
+    statedOf(chain.receipts, invocation.claims.args, tool),
   );
   return {
     ...details,

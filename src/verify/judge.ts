@@ -6,9 +6,10 @@ import { checkCallPolicy, checkReceiptPolicies, checkRoot } from './blocks/d-pol
 import { checkRevocation } from './blocks/revocation.js';
 import { checkEntry, checkWindows } from './blocks/time.js';
 import { Failure, show } from './codes.js';
-import type { LimitLeft } from './limits.js';
+import { costMicroUsdOf, type LimitLeft } from './limits.js';
 import { CLOCKS, plainRoot, type JudgeParts, type Root, type Roots, type Rules } from './parts.js';
 import { Chain, type Invocation, type Receipt } from './receipt.js';
+import { toolOf, type Tool } from './tools.js';
 
 export { readInvocation, readReceipts } from './blocks/a-b-form.js';
 
@@ -33,8 +34,9 @@ export type Judgement = { readonly effort: Effort } & (
   | {
       readonly chain: Chain;
       readonly invocation: Invocation;
-      /** What the operator says of the root principal. */
+      /** What the operator says of the root principal, and of the tool. */
       readonly root: Root;
+      readonly tool: Tool | null;
       readonly binding: Binding | null;
       /** What is left of the chain's limits; `null` if it has none, or nobody counts. */
       readonly limits: readonly LimitLeft[] | null;
@@ -99,9 +101,12 @@ export async function judge(call: Call, parts: JudgeParts): Promise<Judgement> {
   const unbound = requiresBinding ? checkBinding(binding, args, call.body) : null;
   if (unbound !== null) return refused(unbound, effort, binding);
 
-  const limits = use === null ? null : await use(invocation.claims, chain.limits, now);
+  // Nothing has waited since block D asked.
+  const tool = toolOf(rules.tools, args);
+  const cost = costMicroUsdOf(args, tool);
+  const limits = use === null ? null : await use(invocation.claims, chain.limits, now, cost);
   if (limits instanceof Failure) return refused(limits, effort);
-  return { chain, root, invocation, binding, limits, effort, failure: null };
+  return { chain, root, tool, invocation, binding, limits, effort, failure: null };
 }
 
 function refused(failure: Failure, effort: Effort, binding: Binding | null = null): Judgement {
@@ -114,7 +119,14 @@ function checkTrust(signed: Signed, now: number, rules: Omit<Rules, 'maxChainDep
   const root = rootOf(rules.trustedRoots, receipts[0] as Receipt);
   const failure =
     (chain === null ? checkReceiptPolicies(receipts, root) : checkRoot(chain.root, root)) ?? // D
-    (invocation === null ? null : checkCallPolicy({ receipts, invocation }, root, rules)) ??
+    (invocation === null
+      ? null
+      : checkCallPolicy(
+          { receipts, invocation },
+          root,
+          rules,
+          toolOf(rules.tools, invocation.claims.args),
+        )) ??
     // A root without an entry has failed.
     checkEntry(root as Root, now) ?? // E
     checkWindows(signed, now, rules);
@@ -164,4 +176,4 @@ export function proveClaims(
   return failed instanceof Failure ? failed : null;
 }
 
-const ANY_RULES = { ...CLOCKS, serverIdentity: null, trustedRoots: null };
+const ANY_RULES = { ...CLOCKS, serverIdentity: null, trustedRoots: null, tools: null, allowsUnstated: false };

@@ -1,7 +1,8 @@
-import type { InvocationClaims } from '../protocol/claims.js';
+import type { JsonObject } from '../protocol/json.js';
 import { toMicroUsd, toUsd } from '../protocol/money.js';
 import { isMoney, type KnownPolicyMember, type PolicyLimit } from '../protocol/policy.js';
 import { Failure, showTime } from './codes.js';
+import { saidOf, type Stated, type Tool } from './tools.js';
 
 /** The limits of one receipt that hold for all calls below it together. A verdict alone cannot tell what others used. */
 export interface CountedLimits {
@@ -53,15 +54,21 @@ export function limitsOf({ receipts }: LimitedReceipts): CountedLimits[] {
 }
 
 /**
- * What a call costs, as it is charged to `max_total_cost_usd`.
+ * What a call costs, as it is charged to `max_total_cost_usd`: what the operator says, else what it states.
  *
- * @returns micro-dollars, rounded up, at most 10^15; `null` if the call states no cost that can be counted, which no
+ * @returns micro-dollars, rounded up, at most 10^15; `null` if nobody says a cost that can be counted, which no
  *   call has that passed block D under such a limit
- * @example costMicroUsdOf({ args: { tool: 'search', estimated_cost_usd: 0.1 } }); // 100_000
+ * @example costMicroUsdOf({ tool: 'search', estimated_cost_usd: 0.1 }, null); // 100_000
  */
-export function costMicroUsdOf({ args }: Pick<InvocationClaims, 'args'>): number | null {
-  const cost = args['estimated_cost_usd'];
+export function costMicroUsdOf(args: JsonObject, tool: Tool | null): number | null {
+  const said = saidOf(tool, 'estimated_cost_usd', args);
+  const cost = said === null ? args['estimated_cost_usd'] : 'values' in said ? said.values[0] : undefined;
   return isMoney(cost) ? toMicroUsd(cost, 'up') : null;
+}
+
+/** The same where only is known what was said of it, as by a verdict from elsewhere. */
+export function statedCostOf(args: JsonObject, { cost_usd: said }: Pick<Stated, 'cost_usd'>): number | null {
+  return said === undefined ? costMicroUsdOf(args, null) : isMoney(said) ? toMicroUsd(said, 'up') : null;
 }
 
 /** What is left of the limits of one receipt after a call, as verdicts and contexts show it. */

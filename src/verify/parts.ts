@@ -4,6 +4,7 @@ import type { ReadPolicy } from './attenuation.js';
 import type { Failure } from './codes.js';
 import type { CountedLimits, LimitLeft } from './limits.js';
 import type { Chain, Invocation, Receipt } from './receipt.js';
+import type { Tools } from './tools.js';
 
 /** Everything that a judge is handed: what waits, what knows the time, and what remembers. */
 export interface JudgeParts {
@@ -32,6 +33,7 @@ export interface JudgeParts {
         invocation: Invocation['claims'],
         limits: readonly CountedLimits[],
         now: number,
+        costMicroUsd: number | null,
       ) => Promise<Failure | readonly LimitLeft[] | null>)
     | null;
 }
@@ -51,6 +53,10 @@ export interface Rules {
   readonly serverIdentity: string | null;
   /** The principals that may be roots; `null` for any. */
   readonly trustedRoots: Roots | null;
+  /** What the operator says of tools; `null` if nothing. */
+  readonly tools: Tools | null;
+  /** Whether a call that does not state what a level limits passes it. */
+  readonly allowsUnstated: boolean;
 }
 
 /** What an operator says of a root principal. See docs/spec/trust.md. */

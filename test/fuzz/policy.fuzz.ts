@@ -3,7 +3,7 @@ import { parseStrictJson, type JsonObject } from '../../src/protocol/json.js';
 import { readPolicy } from '../../src/protocol/policy.js';
 import { coversEveryEntry, coversResource } from '../../src/protocol/resources.js';
 import { findPolicyEscalation } from '../../src/verify/attenuation.js';
-import { findViolation } from '../../src/verify/blocks/d-policy.js';
+import { findViolation } from '../../src/verify/tools.js';
 import { allows, hasKnownMembersOfRightType, isWithin } from '../oracle/policy.js';
 import { fromValue, type JsonObject as OracleObject } from '../oracle/json.js';
 import { ODD_RESOURCES, POLICY_MEMBERS, UNKNOWN_MEMBERS } from '../oracle/generator/values.js';

@@ -218,6 +218,7 @@ describe('a call that was signed for something else', () => {
     invocation: { iss: 'x', sub: principal, jti: 'inv:x', iat: 0, cmd, args, tool_server: 'x' },
     limits: [],
     binding: 'match',
+    stated: {},
   });
   const decided = (call: PendingCall, cmd: string) =>
     decideCall(call, { now, judge: () => Promise.resolve(signedFor(cmd)), rules: RULES, use: null });

@@ -61,8 +61,11 @@ export function isWithin(child: JsonObject, parent: JsonObject): boolean {
   return true;
 }
 
-/** Whether one level allows a call with these arguments. */
-export function allows(policy: JsonObject, args: JsonObject): boolean {
+/** What an operator says of a tool: values by the argument, or what makes it impossible to say one. */
+export type Said = ReadonlyMap<string, readonly Json[] | 'unknown'>;
+
+/** Whether one level allows a call with these arguments. @param said what the operator says of its tool */
+export function allows(policy: JsonObject, args: JsonObject, said: Said = new Map(), lax = false): boolean {
   const tools = listOf(policy, 'allowed_tools');
   if (tools !== undefined) {
     const tool = member(args, 'tool');
@@ -70,41 +73,59 @@ export function allows(policy: JsonObject, args: JsonObject): boolean {
       if (!tools.includes(ANY)) return false;
     } else if (tool.kind !== 'string' || !(tools.includes(ANY) || tools.includes(tool.value))) return false;
   }
+  /** All that is said of an argument must pass; if nothing is, the limit must be none, or the operator lax. */
+  const holds = (
+    argument: string,
+    limitsNothing: boolean,
+    passes: (value: Json) => boolean,
+    needed = false,
+  ) => {
+    const stated = member(args, argument);
+    const values = said.get(argument);
+    if (stated !== undefined && !passes(stated)) return false;
+    if (values === 'unknown') return false;
+    if (values !== undefined) return values.every(passes);
+    return stated !== undefined || limitsNothing || (lax && !needed);
+  };
 
   const maxCost = numberOf(policy, 'max_cost_usd');
-  const cost = member(args, 'estimated_cost_usd');
-  if (maxCost !== undefined && cost !== undefined) {
-    if (cost.kind !== 'number') return false;
-    const number = toDouble(cost.text);
-    if (!Number.isFinite(number) || number < 0 || number > maxCost) return false;
+  if (maxCost !== undefined) {
+    const within = (cost: Json) => {
+      if (cost.kind !== 'number') return false;
+      const number = toDouble(cost.text);
+      return Number.isFinite(number) && number >= 0 && number <= maxCost;
+    };
+    if (!holds('estimated_cost_usd', false, within)) return false;
   }
 
   const total = textOf(policy, 'max_total_cost_usd');
   if (total !== undefined) {
-    if (cost?.kind !== 'number') return false;
-    const number = toDouble(cost.text);
-    if (number < 0 || number > MAX_TOTAL) return false;
-    if (microDollars(cost.text).roundedUp > microDollars(total).roundedDown) return false;
+    const within = (cost: Json) => {
+      if (cost.kind !== 'number') return false;
+      const number = toDouble(cost.text);
+      if (!(number >= 0 && number <= MAX_TOTAL)) return false;
+      return microDollars(cost.text).roundedUp <= microDollars(total).roundedDown;
+    };
+    if (!holds('estimated_cost_usd', false, within, true)) return false;
   }
 
   for (const name of SWITCHES) {
-    const wanted = member(args, name);
-    if (booleanOf(policy, name) !== false || wanted === undefined) continue;
-    if (wanted.kind !== 'boolean' || wanted.value) return false;
+    if (booleanOf(policy, name) !== false) continue;
+    if (!holds(name, false, (wanted) => wanted.kind === 'boolean' && !wanted.value)) return false;
   }
 
   const resources = listOf(policy, 'allowed_resources');
-  const resource = member(args, 'resource_uri');
-  if (resources !== undefined && resource !== undefined) {
-    if (resource.kind !== 'string') return false;
-    if (!resources.includes(ANY) && !isCovered(resource.value, resources)) return false;
+  if (resources !== undefined) {
+    const covered = (resource: Json) =>
+      resource.kind === 'string' && (resources.includes(ANY) || isCovered(resource.value, resources));
+    if (!holds('resource_uri', resources.includes(ANY), covered)) return false;
   }
 
   const classes = listOf(policy, 'allowed_data_classes');
-  const dataClass = member(args, 'data_class');
-  if (classes !== undefined && dataClass !== undefined) {
-    if (dataClass.kind !== 'string') return false;
-    if (!classes.includes(ANY) && !classes.includes(dataClass.value)) return false;
+  if (classes !== undefined) {
+    const known = (dataClass: Json) =>
+      dataClass.kind === 'string' && (classes.includes(ANY) || classes.includes(dataClass.value));
+    if (!holds('data_class', classes.includes(ANY), known)) return false;
   }
   return true;
 }

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { JsonValue } from '../../src/protocol/json.js';
 import { POLICY_MEMBERS, type LimitValue } from '../../src/protocol/policy.js';
 import { findEscalation } from '../../src/verify/attenuation.js';
-import { findViolation } from '../../src/verify/blocks/d-policy.js';
+import { findViolation } from '../../src/verify/tools.js';
 import {
   anyArgument,
   argumentOf,

@@ -64,7 +64,7 @@ export function rootClaims(issuer: Party, audience: Party, overrides: Overrides 
     iss: issuer.did,
     jti: 'dr:7a1f6f0e-6a3f-4d5a-9c0e-1f2a3b4c5d6e',
     nbf: NOW - 60,
-    policy: { allowed_tools: ['search', 'fetch'], max_cost_usd: 5 },
+    policy: { allowed_tools: ['search', 'fetch'] },
     prev_dr_hash: null,
     sub: issuer.did,
     ...overrides,

@@ -5,7 +5,7 @@ import { Receipt } from '../../src/verify/receipt.js';
 /** Rules without clock tolerance, roots and a name. */
 export const RULES = {
   ...{ maxChainDepth: 16, clockSkewSecs: 0, expiryGraceSecs: 0 },
-  ...{ serverIdentity: null, trustedRoots: null },
+  ...{ serverIdentity: null, trustedRoots: null, tools: null, allowsUnstated: false },
 };
 
 /** Receipts as block A reads them, root first. */

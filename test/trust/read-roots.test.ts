@@ -4,13 +4,13 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import { POLICY_MEMBERS } from '../../src/protocol/policy.js';
 import { readGivenRoots } from '../../src/trust/given-roots.js';
 import { readRoot, readTime } from '../../src/trust/read-root.js';
-import { readRoots } from '../../src/trust/roots-files.js';
+import { readLines, ROOTS } from '../../src/trust/line-files.js';
 import { party } from '../support/chain.js';
 
 const [alice, bob] = [party().did, party().did];
 const FILE = 'roots.jsonl';
 const linesOf = (...entries: unknown[]) => entries.map((entry) => `${JSON.stringify(entry)}\n`).join('');
-const read = (text: string) => readRoots([{ file: FILE, bytes: Buffer.from(text) }]);
+const read = (text: string) => readLines(ROOTS, [{ file: FILE, bytes: Buffer.from(text) }]);
 const faultsIn = (reading: Promise<unknown>) =>
   reading.then(
     () => [],
@@ -192,11 +192,11 @@ describe('a file', () => {
     const many = await faultsOf(linesOf(...Array.from({ length: 21 }, () => ({}))));
     expect([many.length, many.at(-1)]).toEqual([21, 'and more']);
     const latin1 = Buffer.from(`${linesOf({ did: alice })}{"name":"\xff"}`, 'latin1');
-    expect(await faultsIn(readRoots([{ file: FILE, bytes: latin1 }]))).toEqual([
+    expect(await faultsIn(readLines(ROOTS, [{ file: FILE, bytes: latin1 }]))).toEqual([
       `${FILE}:2: it is not UTF-8, expected UTF-8`,
     ]);
     const utf16 = Buffer.from(`\ufeff${linesOf({ did: alice })}`, 'utf16le');
-    expect((await faultsIn(readRoots([{ file: FILE, bytes: utf16 }])))[0]).toBe(
+    expect((await faultsIn(readLines(ROOTS, [{ file: FILE, bytes: utf16 }])))[0]).toBe(
       `${FILE}:1: it is UTF-16, expected UTF-8`,
     );
   });
@@ -205,7 +205,7 @@ describe('a file', () => {
     const files = [linesOf({ did: bob }, { did: alice }, { did: bob }), linesOf({ did: alice })].map(
       (text, at) => ({ file: `${at}.jsonl`, bytes: Buffer.from(text) }),
     );
-    expect(await faultsIn(readRoots(files))).toEqual([
+    expect(await faultsIn(readLines(ROOTS, files))).toEqual([
       `0.jsonl:3: did: ${JSON.stringify(bob)} is in another line of this file, too; expected it once: remove one of them`,
       `1.jsonl:1: did: ${JSON.stringify(alice)} is in 0.jsonl, too; expected it once: remove one of them`,
     ]);
@@ -216,8 +216,8 @@ describe('a file', () => {
       file: `${at}.jsonl`,
       bytes: Buffer.from(linesOf({ did })),
     }));
-    expect((await readRoots(files, 3)).size).toBe(3);
-    expect(await faultsIn(readRoots(files, 2))).toEqual([
+    expect((await readLines(ROOTS, files, 3)).size).toBe(3);
+    expect(await faultsIn(readLines(ROOTS, files, 2))).toEqual([
       '2.jsonl:1: there are more than 2 entries in all files',
     ]);
   });

@@ -12,7 +12,6 @@ import { chargeOf, limitOf, NOW } from './limits.js';
 
 const both = limitOf('both', { maxCalls: 5, maxTotalMicroUsd: 1_000_000 });
 const callsOnly = limitOf('calls only', { level: 1, maxCalls: 3 });
-const args = { estimated_cost_usd: 0.25 };
 
 /** A call that costs a quarter of a dollar, and whoever may give it back. */
 async function charged(
@@ -21,7 +20,7 @@ async function charged(
 ) {
   const call = {
     ...{ scope: 'http', iss: 'did:key:z1', jti: 'inv:1', allowedAt: NOW },
-    charged: chargedOf({ args }, limits),
+    charged: chargedOf(250_000, limits),
   };
   const key = replayKey(call.scope, call.iss, call.jti);
   await store.use(key, NOW, 961, limits.length === 0 ? null : chargeOf(limits, 250_000));
@@ -39,11 +38,11 @@ const refusal = (code: string, message: string) => ({
 
 describe('a refund', () => {
   it('is what the call was charged at each level', () => {
-    expect(chargedOf({ args }, [both, callsOnly])).toEqual([
+    expect(chargedOf(250_000, [both, callsOnly])).toEqual([
       { receipt: both.receipt, microUsd: 250_000 },
       { receipt: callsOnly.receipt, microUsd: 0 },
     ]);
-    expect(chargedOf({ args: {} }, [both])).toEqual([{ receipt: both.receipt, microUsd: 0 }]);
+    expect(chargedOf(null, [both])).toEqual([{ receipt: both.receipt, microUsd: 0 }]);
   });
 
   it('without an amount takes the call back, once', async () => {

@@ -19,6 +19,8 @@ function openJudge(remote: RemoteStatus, more: Partial<JudgeParts> = {}) {
       maxChainDepth: 16,
       ...{ clockSkewSecs: 0, expiryGraceSecs: 5 },
       serverIdentity: null,
+      tools: null,
+      allowsUnstated: false,
       trustedRoots: null,
     },
     ...{ cache: new ReceiptCache(1e6), keys: DEFAULT_KEYS, signatures: new InThreadVerifier() },
@@ -88,7 +90,14 @@ describe('a judge whose roots change', () => {
   function open(onFreshen?: () => void) {
     let roots: Roots = entry();
     const signatures = new InThreadVerifier();
-    const rules = { maxChainDepth: 16, clockSkewSecs: 0, expiryGraceSecs: 0, serverIdentity: null };
+    const stated = { tools: null, allowsUnstated: false };
+    const rules = {
+      maxChainDepth: 16,
+      clockSkewSecs: 0,
+      expiryGraceSecs: 0,
+      serverIdentity: null,
+      ...stated,
+    };
     const trustedRoots = { get: (root: string) => roots.get(root) };
     const judging = openJudge('not_revoked', { rules: { ...rules, trustedRoots }, signatures });
     const { revocation } = judging.parts;

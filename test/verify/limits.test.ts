@@ -54,7 +54,7 @@ it.each<[args: JsonObject, micro: number | null]>([
   [{ estimated_cost_usd: '1' }, null],
   [{ estimated_cost_usd: null }, null],
 ])('a call with %j costs %s micro-dollars', (args, micro) => {
-  expect(costMicroUsdOf({ args })).toBe(micro);
+  expect(costMicroUsdOf(args, null)).toBe(micro);
 });
 
 describe('the refusal of a call beyond a limit', () => {

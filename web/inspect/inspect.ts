@@ -176,11 +176,11 @@ async function judgeCall(
 
 /** The limit that this call would exceed, by what was pasted of its use. As the store of a service decides. */
 function findUsedUp(
-  { chain, invocation }: Extract<Judgement, { failure: null }>,
+  { chain, invocation, tool }: Extract<Judgement, { failure: null }>,
   { used, countedAt }: Settings,
 ): Failure | null {
   if (![...used.values()].some((usage) => usage[countedAt] !== null)) return null;
-  const costMicroUsd = costMicroUsdOf(invocation.claims) ?? Number.MAX_SAFE_INTEGER;
+  const costMicroUsd = costMicroUsdOf(invocation.claims.args, tool) ?? Number.MAX_SAFE_INTEGER;
   const { limits } = chain;
   const usage = limits.map(({ receipt }) => used.get(receipt)?.[countedAt] ?? { calls: 0, microUsd: 0 });
   const reached = findReached({ limits, costMicroUsd }, usage);

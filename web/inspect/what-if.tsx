@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks';
 import { equalsByJcs, isJsonObject, type JsonValue } from '../../src/protocol/json.js';
 import { readPolicy } from '../../src/protocol/policy.js';
 import { findPolicyEscalation } from '../../src/verify/attenuation.js';
-import { findViolation } from '../../src/verify/blocks/d-policy.js';
+import { findViolation } from '../../src/verify/tools.js';
 import { CLOCKS } from '../../src/verify/parts.js';
 import { show } from '../../src/verify/codes.js';
 import { describeDifference } from '../../src/verify/difference.js';

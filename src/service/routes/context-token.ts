@@ -5,6 +5,7 @@ import { decodeBase64url, encodeBase64url } from '#platform';
 import { didKeyOf } from '../../protocol/did-key.js';
 import { toJcs } from '../../protocol/jcs.js';
 import { digestOf } from '../../protocol/jwt.js';
+import { statedCostOf } from '../../verify/limits.js';
 import { chargedOf, type RefundPart } from '../../usage/index.js';
 
 /** The `typ` of a signed context. No other token has it, so none can be mistaken for a context. */
@@ -75,7 +76,7 @@ export function contextSignerOf(seed: string, revocation: () => object) {
  * @param iss the `did:key` of the gate's signing key
  */
 function claimsOf({ context, call, chain, now }: AllowedCall<JudgedChain>, iss: string, revocation: object) {
-  const { receipts, invocation, limits } = chain;
+  const { receipts, invocation, limits, stated } = chain;
   const toClaim = ({ receipt, microUsd }: RefundPart) => ({ receipt, micro_usd: microUsd });
   const { root_name, labels, agent, chain_depth, command, tool, binding = 'none' } = context;
   const { root_type, consent_record, session_id, correlation_id, regulatory } = context;
@@ -104,12 +105,13 @@ function claimsOf({ context, call, chain, now }: AllowedCall<JudgedChain>, iss: 
     session_id,
     correlation_id,
     regulatory,
+    ...stated,
     // Of the bundle's base64url text as it was sent.
     bundle_digest: digestOf(call.encoded),
     args_digest: digestOf(toJcs(invocation.args)),
     revocation,
     // Besides 1 call for each limited receipt, root first.
-    charged: context.limits && chargedOf(invocation, limits).map(toClaim),
+    charged: context.limits && chargedOf(statedCostOf(invocation.args, stated), limits).map(toClaim),
   };
 }
 

@@ -1,10 +1,9 @@
 import { coversCommand } from '../../protocol/claims.js';
-import type { JsonObject, JsonValue } from '../../protocol/json.js';
-import type { PolicyLimit } from '../../protocol/policy.js';
 import { findEscalation } from '../attenuation.js';
 import { Failure, show, type Subject } from '../codes.js';
 import type { Root, Rules } from '../parts.js';
 import type { Invocation, Receipt } from '../receipt.js';
+import { findViolation, type Stating, type Tool, type Violation } from '../tools.js';
 import type { Structure } from './a-b-form.js';
 
 /**
@@ -73,12 +72,14 @@ export function checkRoot(receipt: Receipt, trusted: Root | null): Failure | nul
 export function checkCallPolicy(
   { receipts, invocation }: Pick<Structure, 'receipts' | 'invocation'>,
   trusted: Root | null,
-  rules: Pick<Rules, 'serverIdentity'>,
+  rules: Pick<Rules, 'serverIdentity' | 'allowsUnstated'>,
+  tool: Tool | null,
 ): Failure | null {
+  const stating = { tool, allowsUnstated: rules.allowsUnstated };
   return (
     checkInvocation(invocation, receipts[0] as Receipt, receipts.at(-1) as Receipt) ??
-    checkSettings(invocation, receipts, trusted, rules) ??
-    checkLevels(invocation, receipts)
+    checkSettings(invocation, receipts, trusted, rules, stating) ??
+    checkLevels(invocation, receipts, stating)
   );
 }
 
@@ -95,6 +96,7 @@ function checkSettings(
   receipts: readonly Receipt[],
   trusted: Root | null,
   { serverIdentity }: Pick<Rules, 'serverIdentity'>,
+  stating: Stating,
 ): Failure | null {
   if (serverIdentity !== null && claims.tool_server !== serverIdentity) {
     const expected = show(serverIdentity);
@@ -106,10 +108,10 @@ function checkSettings(
   const [delegations, most] = [receipts.length - 1, maxDelegationsOf(limits)];
   if (most !== undefined && delegations > most)
     return rootExceeded(0, 'policy.max_delegations', delegations, `at most ${most}`);
-  const violation = findViolation(limits, claims.args);
+  const violation = findViolation(limits, claims.args, stating);
   if (violation === null) return null;
-  const { member, argument, claimed, allowed } = violation;
-  return rootExceeded('invocation', `args.${argument}`, claimed, `what ${member} ${show(allowed)} allows`);
+  const { argument, claimed } = violation;
+  return rootExceeded('invocation', `args.${argument}`, claimed, expectedBy(violation));
 }
 
 function rootExceeded(subject: Subject, member: string, claimed: unknown, expected: string): Failure {
@@ -167,43 +169,30 @@ function checkInvocation(invocation: Invocation, root: Receipt, leaf: Receipt): 
 }
 
 /** The arguments of the call are within the policy of each receipt. */
-function checkLevels({ claims }: Invocation, receipts: readonly Receipt[]): Failure | null {
+function checkLevels({ claims }: Invocation, receipts: readonly Receipt[], stating: Stating): Failure | null {
   for (let subject = 0; subject < receipts.length; subject++) {
-    const violation = findViolation((receipts[subject] as Receipt).limits, claims.args);
+    const violation = findViolation((receipts[subject] as Receipt).limits, claims.args, stating);
     if (violation === null) continue;
+    const { argument, claimed } = violation;
     return new Failure('POLICY_VIOLATION', {
       subject,
-      member: violation.argument,
-      claimed: violation.claimed,
-      expected: `what ${violation.member} ${show(violation.allowed)} allows`,
+      member: argument,
+      claimed,
+      expected: expectedBy(violation),
     });
   }
   return null;
 }
 
-/** The first policy member that a call breaks. */
-export interface Violation {
-  readonly member: string;
-  /** The argument that breaks it, as a name in `args`. */
-  readonly argument: string;
-  /** The argument's value; `undefined` if it is missing. */
-  readonly claimed: JsonValue | undefined;
-  readonly allowed: unknown;
-}
-
-/**
- * Checks the arguments of a call against the policy of one level, in time linear in the length of the policy's lists.
- *
- * @returns what the call breaks, or `null` if it keeps to the policy
- * @example findViolation(readPolicy({ allowed_tools: ['search'] }).limits, { tool: 'delete' })?.member; // 'allowed_tools'
- */
-export function findViolation(limits: readonly PolicyLimit[], args: JsonObject): Violation | null {
-  for (const { member, value: allowed, isOpen } of limits) {
-    const { name, kind, argument, requiresArgument } = member;
-    if (argument === null) continue;
-    const claimed = args[argument];
-    const isKept = claimed === undefined ? isOpen || !requiresArgument : kind.allows(allowed, claimed);
-    if (!isKept) return { member: name, argument, claimed, allowed };
+/** What would have passed, and who can say so. */
+function expectedBy({ member, allowed, by }: Violation): string {
+  const words = allowed === false ? 'false' : `what ${member} ${show(allowed)} allows`;
+  switch (by) {
+    case 'call':
+      return `what ${member} ${show(allowed)} allows`;
+    case 'tool':
+      return `what ${member} ${show(allowed)} allows, by what the operator says of the tool`;
+    case 'nobody':
+      return `${words}: state it, or have the operator say what the tool does`;
   }
-  return null;
 }

@@ -138,7 +138,7 @@ export class Metrics {
   openCalls = 0;
   /** Whether the last fetch of the status list succeeded; `false` before the first. */
   isListFetched = false;
-  readonly rootsReads = { loaded: 0, refused: 0 };
+  readonly linesReads = { roots: { loaded: 0, refused: 0 }, tools: { loaded: 0, refused: 0 } };
   /** 1 for what could not be read again. */
   readonly failedReloads = { certificate: 0, routes: 0, decision_log: 0 };
   workerDeaths = 0;
@@ -160,7 +160,7 @@ export class Metrics {
     batchSent: (checks) => this.batchSizes.observe(checks),
     batchReturned: (milliseconds) => this.batchSeconds.observeMs(milliseconds),
     workerDied: () => this.workerDeaths++,
-    rootsRead: (outcome) => this.rootsReads[outcome]++,
+    linesRead: (what, outcome) => this.linesReads[what][outcome]++,
     ...this.#replayObserver('verify'),
   };
 

@@ -3,16 +3,18 @@ import path from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { writtenText } from '../protocol/written-text.js';
-import { parseStrictJson } from '../protocol/json.js';
+import { parseStrictJson, type JsonValue } from '../protocol/json.js';
 import { show } from '../verify/codes.js';
 import type { Root } from '../verify/parts.js';
-import { readRoot, sentence, type RootDefect, type ReadRoot } from './read-root.js';
+import type { Tool } from '../verify/tools.js';
+import { readRoot, sentence, type LineDefect } from './read-root.js';
+import { readTool } from './read-tool.js';
 
 /** Maximum number of bytes in all files together. */
-const MAX_ROOTS_BYTES = 64 * 1024 * 1024;
+const MAX_BYTES = 64 * 1024 * 1024;
 const MAX_FILES = 1000;
 /** Maximum number of entries in all files together. */
-const MAX_ROOTS = 200_000;
+const MAX_LINES = 200_000;
 /** Maximum number of bytes of an entry. */
 const MAX_LINE_BYTES = 512 * 1024;
 const MAX_DEFECTS = 20;
@@ -33,15 +35,45 @@ export interface Version {
   readonly mark: string;
 }
 
-/** What is wrong with the files of trusted roots. The message has each defect in a line. */
-export class TrustedRootsError extends Error {
-  override readonly name = 'TrustedRootsError';
+/** Files of JSON objects, one a line, of which each has a name of its own. */
+export interface LinesKind<T> {
+  /** What the files have, for messages. */
+  readonly name: string;
+  /** The member that names a line. */
+  readonly key: string;
+  /** Reads a line: its name and what it says, or all that is wrong with it. */
+  read(value: JsonValue): { readonly key: string; readonly value: T } | readonly LineDefect[];
+}
+
+/** Trusted roots, by their DIDs. */
+export const ROOTS: LinesKind<Root> = {
+  name: 'trusted roots',
+  key: 'did',
+  read: (value) => {
+    const read = readRoot(value);
+    return 'did' in read ? { key: read.did, value: read.root } : read;
+  },
+};
+
+/** What an operator says of tools, by their names. */
+export const TOOLS: LinesKind<Tool> = {
+  name: 'tools',
+  key: 'tool',
+  read: (value) => {
+    const read = readTool(value);
+    return 'name' in read ? { key: read.name, value: read.tool } : read;
+  },
+};
+
+/** What is wrong with such files. The message has each defect in a line. */
+export class LinesError extends Error {
+  override readonly name = 'LinesError';
 }
 
 /**
  * Looks at a file, or at those of a directory, without reading them. Follows symbolic links.
  *
- * @throws TrustedRootsError if there is none, or too much
+ * @throws LinesError if there is none, or too much
  */
 export async function lookAt(place: string): Promise<Version> {
   const files = await filesOf(place);
@@ -50,19 +82,19 @@ export async function lookAt(place: string): Promise<Version> {
   for (const file of files) {
     const stats = await orError(file, stat(file, { bigint: true }));
     const { dev, ino, size, mtimeNs, ctimeNs } = stats;
-    if (!stats.isFile()) throw new TrustedRootsError(`${file}: it is not a file`);
+    if (!stats.isFile()) throw new LinesError(`${file}: it is not a file`);
     bytes += Number(size);
     marks.push([file, dev, ino, size, mtimeNs, ctimeNs].join('\0'));
   }
-  if (bytes > MAX_ROOTS_BYTES)
-    throw new TrustedRootsError(`${place}: it has ${bytes} bytes, expected at most ${MAX_ROOTS_BYTES}`);
+  if (bytes > MAX_BYTES)
+    throw new LinesError(`${place}: it has ${bytes} bytes, expected at most ${MAX_BYTES}`);
   return { files, mark: marks.join('\n') };
 }
 
 /**
  * The file itself, or the files of a directory in the order of their names.
  *
- * @throws TrustedRootsError if there is none, or if there are too many
+ * @throws LinesError if there is none, or if there are too many
  */
 async function filesOf(place: string): Promise<string[]> {
   const stats = await orError(place, stat(place));
@@ -70,21 +102,20 @@ async function filesOf(place: string): Promise<string[]> {
   const names = (await orError(place, readdir(place)))
     .filter((name) => name.endsWith('.jsonl') && !name.startsWith('.'))
     .sort();
-  if (names.length === 0) throw new TrustedRootsError(`${place}: there is no *.jsonl in this directory`);
+  if (names.length === 0) throw new LinesError(`${place}: there is no *.jsonl in this directory`);
   if (names.length > MAX_FILES)
-    throw new TrustedRootsError(`${place}: there are ${names.length} files, expected at most ${MAX_FILES}`);
+    throw new LinesError(`${place}: there are ${names.length} files, expected at most ${MAX_FILES}`);
   return names.map((name) => path.join(place, name));
 }
 
-/** Reads files that {@link lookAt} found. @throws TrustedRootsError if one cannot be read */
+/** Reads files that {@link lookAt} found. @throws LinesError if one cannot be read */
 export async function readBytes({ files }: Version): Promise<BytesOfFile[]> {
   const read: BytesOfFile[] = [];
-  let left = MAX_ROOTS_BYTES;
+  let left = MAX_BYTES;
   for (const file of files) {
     // One byte more says that it has grown since it was looked at.
     const bytes = await orError(file, readAtMost(file, left + 1));
-    if (bytes.length > left)
-      throw new TrustedRootsError(`${file}: it is larger than ${MAX_ROOTS_BYTES} bytes`);
+    if (bytes.length > left) throw new LinesError(`${file}: it is larger than ${MAX_BYTES} bytes`);
     left -= bytes.length;
     read.push({ file, bytes });
   }
@@ -107,23 +138,24 @@ async function orError<T>(file: string, attempt: Promise<T>): Promise<T> {
     return await attempt;
   } catch (error) {
     const { code = '', message } = error as NodeJS.ErrnoException;
-    throw new TrustedRootsError(`${file}: ${REASONS[code] ?? message}`, { cause: error });
+    throw new LinesError(`${file}: ${REASONS[code] ?? message}`, { cause: error });
   }
 }
 
 /**
- * Reads the roots of files that count together, an entry a line. Requests are served meanwhile.
+ * Reads files that count together. Requests are served meanwhile.
  *
- * @param limit the maximum number of entries
- * @throws TrustedRootsError with all defects, as `file:line: what is wrong`; of many, the first
+ * @param limit the maximum number of lines
+ * @throws LinesError with all defects, as `file:line: what is wrong`; of many, the first
  */
-export async function readRoots(
+export async function readLines<T>(
+  kind: LinesKind<T>,
   files: readonly BytesOfFile[],
-  limit = MAX_ROOTS,
-): Promise<ReadonlyMap<string, Root>> {
-  const roots = new Map<string, Root>();
+  limit = MAX_LINES,
+): Promise<ReadonlyMap<string, T>> {
+  const found = new Map<string, T>();
   const defects: string[] = [];
-  // The file of each DID is only needed if there are several.
+  // The file of each name is only needed if there are several.
   const fileOf = new Map<string, string>();
   for (const { file, bytes } of files) {
     let turnEnd = 0;
@@ -134,35 +166,35 @@ export async function readRoots(
       }
       const lineFeed = bytes.indexOf(LINE_FEED, at);
       const end = lineFeed < 0 ? bytes.length : lineFeed;
-      const read = readLine(bytes.subarray(at, end));
+      const read = readLine(kind, bytes.subarray(at, end));
       at = end + 1;
       if (read === null) continue;
       const note = (message: string) => void defects.push(`${file}:${line}: ${message}`);
-      if (!('did' in read)) for (const one of read) note(sentence(one));
-      else if (roots.has(read.did)) {
-        const other = fileOf.get(read.did) ?? file;
+      if (!('key' in read)) for (const one of read) note(sentence(one));
+      else if (found.has(read.key)) {
+        const other = fileOf.get(read.key) ?? file;
         const where = other === file ? 'in another line of this file' : `in ${other}`;
-        note(`did: ${show(read.did)} is ${where}, too; expected it once: remove one of them`);
+        note(`${kind.key}: ${show(read.key)} is ${where}, too; expected it once: remove one of them`);
       } else {
-        roots.set(read.did, read.root);
-        if (files.length > 1) fileOf.set(read.did, file);
+        found.set(read.key, read.value);
+        if (files.length > 1) fileOf.set(read.key, file);
       }
-      if (roots.size > limit) note(`there are more than ${limit} entries in all files`);
+      if (found.size > limit) note(`there are more than ${limit} entries in all files`);
       if (defects.length > MAX_DEFECTS) defects.splice(MAX_DEFECTS, defects.length, 'and more');
-      if (defects.length > MAX_DEFECTS || roots.size > limit || read === AN_ARRAY)
-        throw new TrustedRootsError(defects.join('\n'));
+      if (defects.length > MAX_DEFECTS || found.size > limit || read === AN_ARRAY)
+        throw new LinesError(defects.join('\n'));
     }
   }
-  if (defects.length > 0) throw new TrustedRootsError(defects.join('\n'));
-  return roots;
+  if (defects.length > 0) throw new LinesError(defects.join('\n'));
+  return found;
 }
 
 const ARRAY =
-  "it is a JSON array, expected one JSON object a line: convert it with `jq -c '.[]' roots.json > roots.jsonl`";
-const AN_ARRAY: readonly RootDefect[] = [{ path: [], message: ARRAY }];
+  "it is a JSON array, expected one JSON object a line: convert it with `jq -c '.[]' file.json > file.jsonl`";
+const AN_ARRAY: readonly LineDefect[] = [{ path: [], message: ARRAY }];
 
 /** The entry of a line, all that is wrong with it, or `null` if there is nothing in it. */
-function readLine(bytes: Buffer): ReadRoot | readonly RootDefect[] | null {
+function readLine<T>(kind: LinesKind<T>, bytes: Buffer): ReturnType<LinesKind<T>['read']> | null {
   const refuse = (message: string) => [{ path: [], message }];
   if (bytes.length > MAX_LINE_BYTES)
     return refuse(`it has ${bytes.length} bytes, expected at most ${MAX_LINE_BYTES} a line`);
@@ -175,7 +207,7 @@ function readLine(bytes: Buffer): ReadRoot | readonly RootDefect[] | null {
   if (text === '') return null;
   if (text.startsWith('[')) return AN_ARRAY;
   const { value, defect } = parseStrictJson(text);
-  if (defect === undefined) return readRoot(value);
-  const { kind, message } = defect;
-  return refuse(kind === 'syntax' ? `it is not JSON: ${message}; expected one JSON object a line` : message);
+  if (defect === undefined) return kind.read(value);
+  const { kind: fault, message } = defect;
+  return refuse(fault === 'syntax' ? `it is not JSON: ${message}; expected one JSON object a line` : message);
 }

@@ -3,7 +3,8 @@ import { mkdir, mkdtemp, open, rm, symlink, truncate, writeFile } from 'node:fs/
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { readTrustedRoots } from '../../src/trust/trusted-roots.js';
+import { readLinesAt } from '../../src/trust/followed-lines.js';
+import { ROOTS } from '../../src/trust/line-files.js';
 import { party } from '../support/chain.js';
 import { openFilesIn } from '../support/open-files.js';
 
@@ -39,40 +40,42 @@ async function beforeReading(act: () => void) {
 
 it('a directory has at most 1,000 files', async () => {
   await Promise.all(Array.from({ length: 1000 }, (_, name) => writeFile(at(`${name}.jsonl`), '')));
-  expect((await readTrustedRoots(folder)).size).toBe(0);
+  expect((await readLinesAt(ROOTS, folder)).size).toBe(0);
   await writeFile(file, '');
-  await expect(readTrustedRoots(folder)).rejects.toThrow(
+  await expect(readLinesAt(ROOTS, folder)).rejects.toThrow(
     `${folder}: there are 1001 files, expected at most 1000`,
   );
 });
 
 it('a directory is its files *.jsonl that are not hidden', async () => {
-  await expect(readTrustedRoots(folder)).rejects.toThrow(`${folder}: there is no *.jsonl in this directory`);
+  await expect(readLinesAt(ROOTS, folder)).rejects.toThrow(
+    `${folder}: there is no *.jsonl in this directory`,
+  );
   for (const name of ['c.jsonl', 'a.jsonl', '.b.jsonl', 'd.jsonl.bak', 'd.json', 'e'])
     await writeFile(at(name), JSON.stringify({ did: party().did, name }));
-  const names = [...(await readTrustedRoots(folder)).values()].map(({ name }) => name);
+  const names = [...(await readLinesAt(ROOTS, folder)).values()].map(({ name }) => name);
   expect(names).toEqual(['a.jsonl', 'c.jsonl']);
   await mkdir(at('f.jsonl'));
-  await expect(readTrustedRoots(folder)).rejects.toThrow(`${at('f.jsonl')}: it is not a file`);
+  await expect(readLinesAt(ROOTS, folder)).rejects.toThrow(`${at('f.jsonl')}: it is not a file`);
 });
 
 it('all files together have at most 64 MiB, and are closed', async () => {
   await writeFile(file, '');
   await truncate(file, MAX_BYTES);
-  await expect(readTrustedRoots(file)).rejects.toThrow(
+  await expect(readLinesAt(ROOTS, file)).rejects.toThrow(
     `${file}:1: it has ${MAX_BYTES} bytes, expected at most`,
   );
   if (process.platform === 'linux') expect(openFilesIn(folder)).toEqual([]);
   await writeFile(at('b.jsonl'), '1');
-  await expect(readTrustedRoots(folder)).rejects.toThrow(
+  await expect(readLinesAt(ROOTS, folder)).rejects.toThrow(
     `${folder}: it has ${MAX_BYTES + 1} bytes, expected at most ${MAX_BYTES}`,
   );
 });
 
 it('links in a circle are named as such', async () => {
   await symlink('a.jsonl', file);
-  await expect(readTrustedRoots(file)).rejects.toMatchObject({
-    name: 'TrustedRootsError',
+  await expect(readLinesAt(ROOTS, file)).rejects.toMatchObject({
+    name: 'LinesError',
     message: `${file}: its symbolic links lead in a circle`,
     cause: expect.objectContaining({ code: 'ELOOP' }) as Error,
   });
@@ -81,8 +84,8 @@ it('links in a circle are named as such', async () => {
 it('a file that changes whenever it is read is given up after five times', async () => {
   let times = 0;
   const read = await beforeReading(() => writeFileSync(file, `\n\n\n\n${' '.repeat(++times)}`));
-  await expect(readTrustedRoots(file)).rejects.toMatchObject({
-    name: 'TrustedRootsError',
+  await expect(readLinesAt(ROOTS, file)).rejects.toMatchObject({
+    name: 'LinesError',
     message: `${file}: the files change while they are read`,
   });
   expect(times).toBe(5);
@@ -93,5 +96,5 @@ it('a file that changes whenever it is read is given up after five times', async
     if (!isWritten) writeFileSync(file, '\n\n\n\n\n');
     isWritten = true;
   });
-  expect((await readTrustedRoots(file)).size).toBe(0);
+  expect((await readLinesAt(ROOTS, file)).size).toBe(0);
 });

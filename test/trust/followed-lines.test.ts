@@ -14,7 +14,9 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { InThreadVerifier } from '../../src/signatures/in-thread.js';
-import { TrustedRoots } from '../../src/trust/trusted-roots.js';
+import { FollowedLines } from '../../src/trust/followed-lines.js';
+import { ROOTS } from '../../src/trust/line-files.js';
+import type { Root } from '../../src/verify/parts.js';
 import { createVerifier, type TrustedRoot } from '../../src/index.js';
 import { openRevocation } from '../../src/revocation/index.js';
 import { Engine } from '../../src/verifier/engine.js';
@@ -32,7 +34,7 @@ let file: string;
 let logged: string[];
 let facts: object[];
 let outcomes: string[];
-let open: TrustedRoots[];
+let open: FollowedLines<Root>[];
 beforeEach(async () => {
   folder = await mkdtemp(path.join(base, 't-'));
   file = path.join(folder, 'roots.jsonl');
@@ -44,14 +46,14 @@ afterEach(async () => {
   await Promise.allSettled(open.map((roots) => roots.reload()));
 });
 
-async function follow(place = file, pollMs = 5): Promise<TrustedRoots> {
+async function follow(place = file, pollMs = 5): Promise<FollowedLines<Root>> {
   const log = {
     info: (of: object, message: string) => void [facts.push(of), logged.push(message)],
     error: (of: { err?: Error }, message: string) =>
       void [facts.push(of), logged.push(`${message}: ${of.err?.message}`)],
   };
-  const observer = { rootsRead: (outcome: string) => void outcomes.push(outcome) };
-  const roots = await TrustedRoots.open(place, { log, observer, pollMs });
+  const onRead = (outcome: string) => void outcomes.push(outcome);
+  const roots = await FollowedLines.open(ROOTS, place, { log, onRead, pollMs });
   open.push(roots);
   return roots;
 }
@@ -132,7 +134,7 @@ describe('a file of roots', () => {
 
   it('must be in order at the start', async () => {
     await expect(follow()).rejects.toMatchObject({
-      name: 'TrustedRootsError',
+      name: 'LinesError',
       message: `the trusted roots cannot be read: ${file}: there is no such file`,
       cause: { code: 'ENOENT' },
     });
@@ -190,7 +192,7 @@ describe('a look at the files', () => {
 
   it('needs no observer', async () => {
     await put(textOf());
-    const roots = await TrustedRoots.open(file, { log: { info() {}, error() {} } });
+    const roots = await FollowedLines.open(ROOTS, file, { log: { info() {}, error() {} } });
     await put('{}');
     await expect(roots.reload()).rejects.toThrow('did: it is missing');
     await put(textOf({ did: alice }));
@@ -266,7 +268,7 @@ it('a file that is rewritten under load gives no wrong verdict', { timeout: 600_
     maxEntries: 10,
     log: { info() {}, warn() {}, error() {} },
   });
-  const engine = new Engine(readVerifierOptions({}), new InThreadVerifier(), roots, revocation, null);
+  const engine = new Engine(readVerifierOptions({}), new InThreadVerifier(), roots, null, revocation, null);
   const load = { isOver: false };
   const rewriting = (async () => {
     for (let round = 0; !load.isOver; round++) {

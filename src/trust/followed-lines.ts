@@ -1,44 +1,41 @@
-import type { Root, Roots } from '../verify/parts.js';
-import { lookAt, readBytes, readRoots, TrustedRootsError } from './roots-files.js';
+import { lookAt, LinesError, readBytes, readLines, type LinesKind } from './line-files.js';
 
 /** Milliseconds between two looks at the files. */
 const POLL_MS = 1000;
 const ATTEMPTS = 5;
 
-/** Is told of each reading that counts. */
-export interface TrustObserver {
-  /** @param outcome `loaded`: the roots of the files are in force; `refused`: the old ones stay */
-  rootsRead?(outcome: 'loaded' | 'refused'): void;
-}
+/** Is told of each reading that counts. `loaded`: what is in the files is in force; `refused`: the old lines stay. */
+type OnRead = (outcome: 'loaded' | 'refused') => void;
 
 type Log = Record<'info' | 'error', (facts: object, message: string) => void>;
 
-/** The roots of one state of the files. */
-interface Loaded {
-  readonly roots: ReadonlyMap<string, Root>;
+/** The lines of one state of the files. */
+interface Loaded<T> {
+  readonly lines: ReadonlyMap<string, T>;
   readonly mark: string;
 }
 
 /**
- * Reads the roots of a file or a directory, once.
+ * Reads the lines of a file or a directory, once.
  *
- * @throws TrustedRootsError with all faults
+ * @throws LinesError with all faults
  */
-export async function readTrustedRoots(place: string): Promise<ReadonlyMap<string, Root>> {
-  return (await load(place)).roots;
+export async function readLinesAt<T>(kind: LinesKind<T>, place: string): Promise<ReadonlyMap<string, T>> {
+  return (await load(kind, place)).lines;
 }
 
 /**
- * Trusted roots that follow their files. It looks at them every second: events of the operating system do not come from
- * every file system, and not for what a symbolic link leads to. All roots are exchanged in one step, or none.
+ * Lines that follow their files. It looks at them every second: events of the operating system do not come from
+ * every file system, and not for what a symbolic link leads to. All lines are exchanged in one step, or none.
  */
-export class TrustedRoots implements Roots {
+export class FollowedLines<T> {
+  readonly #kind: LinesKind<T>;
   readonly #place: string;
   readonly #log: Log;
-  readonly #observer: TrustObserver;
+  readonly #onRead: OnRead;
   readonly #timer: NodeJS.Timeout;
   // Only `#take` and `#refuse` write these.
-  #loaded: Loaded;
+  #loaded: Loaded<T>;
   #fault: string | null = null;
   /** What the last look found. Files count if two looks find the same: they may be half-written. */
   #seen = '';
@@ -49,46 +46,54 @@ export class TrustedRoots implements Roots {
   #isLooking = false;
 
   private constructor(
+    kind: LinesKind<T>,
     place: string,
-    loaded: Loaded,
-    { log, observer, pollMs }: { log: Log; observer: TrustObserver; pollMs: number },
+    loaded: Loaded<T>,
+    { log, onRead, pollMs }: { log: Log; onRead: OnRead; pollMs: number },
   ) {
+    this.#kind = kind;
     this.#place = place;
     this.#loaded = loaded;
     this.#done = loaded.mark;
     this.#log = log;
-    this.#observer = observer;
+    this.#onRead = onRead;
     this.#timer = setInterval(() => void this.#look(), pollMs).unref();
   }
 
   /**
-   * Reads the roots, and follows their files until it is closed.
+   * Reads the lines, and follows their files until it is closed.
    *
    * @param place a file or a directory
-   * @throws TrustedRootsError with all faults
+   * @throws LinesError with all faults
    */
-  static async open(
+  static async open<T>(
+    kind: LinesKind<T>,
     place: string,
-    { log, observer = {}, pollMs = POLL_MS }: { log: Log; observer?: TrustObserver; pollMs?: number },
-  ): Promise<TrustedRoots> {
-    const loaded = await load(place).catch((error: unknown) => {
+    { log, onRead = () => undefined, pollMs = POLL_MS }: { log: Log; onRead?: OnRead; pollMs?: number },
+  ): Promise<FollowedLines<T>> {
+    const loaded = await load(kind, place).catch((error: unknown) => {
       const { message, cause } = error as Error;
-      throw new TrustedRootsError(`the trusted roots cannot be read: ${message}`, { cause });
+      throw new LinesError(`the ${kind.name} cannot be read: ${message}`, { cause });
     });
-    log.info({ roots: loaded.roots.size, from: place }, 'the trusted roots were read');
-    return new TrustedRoots(place, loaded, { log, observer, pollMs });
+    log.info({ entries: loaded.lines.size, from: place }, `the ${kind.name} were read`);
+    return new FollowedLines(kind, place, loaded, { log, onRead, pollMs });
   }
 
-  get(did: string): Root | undefined {
-    return this.#loaded.roots.get(did);
+  get(key: string): T | undefined {
+    return this.#loaded.lines.get(key);
   }
 
-  /** Number of roots in force. */
+  /** What they are, for messages. */
+  get name(): string {
+    return this.#kind.name;
+  }
+
+  /** Number of lines in force. */
   get size(): number {
-    return this.#loaded.roots.size;
+    return this.#loaded.lines.size;
   }
 
-  /** Whether the files have a fault, so that older roots are in force. */
+  /** Whether the files have a fault, so that older lines are in force. */
   get isFaulty(): boolean {
     return this.#fault !== null;
   }
@@ -96,13 +101,13 @@ export class TrustedRoots implements Roots {
   /**
    * Reads the files again, changed or not.
    *
-   * @returns the number of roots in force
-   * @throws TrustedRootsError with all faults; the old roots stay
+   * @returns the number of lines in force
+   * @throws LinesError with all faults; the old lines stay
    */
   async reload(): Promise<number> {
     await this.#inTurn(async () => {
       try {
-        this.#take(await load(this.#place));
+        this.#take(await load(this.#kind, this.#place));
       } catch (error) {
         this.#refuse(error as Error, null);
         throw error;
@@ -128,7 +133,7 @@ export class TrustedRoots implements Roots {
       this.#seen = seen;
       if (!isStill || seen === this.#done) return;
       try {
-        const loaded = await load(this.#place);
+        const loaded = await load(this.#kind, this.#place);
         // Else they have changed since, and may be half-written.
         if (loaded.mark === seen) this.#take(loaded);
       } catch (error) {
@@ -144,12 +149,12 @@ export class TrustedRoots implements Roots {
     return turn;
   }
 
-  #take(loaded: Loaded): void {
+  #take(loaded: Loaded<T>): void {
     this.#loaded = loaded;
     this.#fault = null;
     this.#done = loaded.mark;
-    this.#observer.rootsRead?.('loaded');
-    this.#log.info({ roots: this.size, from: this.#place }, 'the trusted roots were read again');
+    this.#onRead('loaded');
+    this.#log.info({ entries: this.size, from: this.#place }, `the ${this.#kind.name} were read again`);
   }
 
   /** Says so once for each fault, not at each look. What could not be read is tried again. */
@@ -157,23 +162,23 @@ export class TrustedRoots implements Roots {
     this.#done = error.cause === undefined ? seen : null;
     if (this.#fault === error.message) return;
     this.#fault = error.message;
-    this.#observer.rootsRead?.('refused');
+    this.#onRead('refused');
     this.#log.error(
-      { err: error, roots: this.size },
-      'the trusted roots cannot be read: the old ones still hold',
+      { err: error, entries: this.size },
+      `the ${this.#kind.name} cannot be read: the old ones still hold`,
     );
   }
 }
 
 /** Reads one state of the files: if they change meanwhile, again. */
-async function load(place: string): Promise<Loaded> {
+async function load<T>(kind: LinesKind<T>, place: string): Promise<Loaded<T>> {
   for (let attempt = 1; ; attempt++) {
     const version = await lookAt(place);
     const read = await readBytes(version);
     if ((await lookAt(place)).mark !== version.mark) {
       if (attempt < ATTEMPTS) continue;
-      throw new TrustedRootsError(`${place}: the files change while they are read`);
+      throw new LinesError(`${place}: the files change while they are read`);
     }
-    return { roots: await readRoots(read), mark: version.mark };
+    return { lines: await readLines(kind, read), mark: version.mark };
   }
 }
