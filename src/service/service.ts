@@ -132,7 +132,8 @@ async function openService(configuration: Configuration, log: Logger, opened: Op
       for (const lines of [engine.rootsFile, engine.toolsFile]) {
         // If it fails, they have logged it.
         const entries = await lines?.reload().catch(() => undefined);
-        if (entries !== undefined) log.info({ entries }, `SIGHUP: the ${lines?.name} were reloaded`);
+        if (lines && entries !== undefined)
+          log.info({ [lines.kind.fact]: entries }, `SIGHUP: the ${lines.kind.name} were reloaded`);
       }
       await again('decision_log', () => verdicts.decisions?.reopen(), ['the decision log', 'reopened']);
     },

@@ -29,7 +29,7 @@ export async function readLinesAt<T>(kind: LinesKind<T>, place: string): Promise
  * every file system, and not for what a symbolic link leads to. All lines are exchanged in one step, or none.
  */
 export class FollowedLines<T> {
-  readonly #kind: LinesKind<T>;
+  readonly kind: LinesKind<T>;
   readonly #place: string;
   readonly #log: Log;
   readonly #onRead: OnRead;
@@ -51,7 +51,7 @@ export class FollowedLines<T> {
     loaded: Loaded<T>,
     { log, onRead, pollMs }: { log: Log; onRead: OnRead; pollMs: number },
   ) {
-    this.#kind = kind;
+    this.kind = kind;
     this.#place = place;
     this.#loaded = loaded;
     this.#done = loaded.mark;
@@ -75,17 +75,12 @@ export class FollowedLines<T> {
       const { message, cause } = error as Error;
       throw new LinesError(`the ${kind.name} cannot be read: ${message}`, { cause });
     });
-    log.info({ entries: loaded.lines.size, from: place }, `the ${kind.name} were read`);
+    log.info({ [kind.fact]: loaded.lines.size, from: place }, `the ${kind.name} were read`);
     return new FollowedLines(kind, place, loaded, { log, onRead, pollMs });
   }
 
   get(key: string): T | undefined {
     return this.#loaded.lines.get(key);
-  }
-
-  /** What they are, for messages. */
-  get name(): string {
-    return this.#kind.name;
   }
 
   /** Number of lines in force. */
@@ -107,7 +102,7 @@ export class FollowedLines<T> {
   async reload(): Promise<number> {
     await this.#inTurn(async () => {
       try {
-        this.#take(await load(this.#kind, this.#place));
+        this.#take(await load(this.kind, this.#place));
       } catch (error) {
         this.#refuse(error as Error, null);
         throw error;
@@ -133,7 +128,7 @@ export class FollowedLines<T> {
       this.#seen = seen;
       if (!isStill || seen === this.#done) return;
       try {
-        const loaded = await load(this.#kind, this.#place);
+        const loaded = await load(this.kind, this.#place);
         // Else they have changed since, and may be half-written.
         if (loaded.mark === seen) this.#take(loaded);
       } catch (error) {
@@ -154,7 +149,8 @@ export class FollowedLines<T> {
     this.#fault = null;
     this.#done = loaded.mark;
     this.#onRead('loaded');
-    this.#log.info({ entries: this.size, from: this.#place }, `the ${this.#kind.name} were read again`);
+    const { fact, name } = this.kind;
+    this.#log.info({ [fact]: this.size, from: this.#place }, `the ${name} were read again`);
   }
 
   /** Says so once for each fault, not at each look. What could not be read is tried again. */
@@ -164,8 +160,8 @@ export class FollowedLines<T> {
     this.#fault = error.message;
     this.#onRead('refused');
     this.#log.error(
-      { err: error, entries: this.size },
-      `the ${this.#kind.name} cannot be read: the old ones still hold`,
+      { err: error, [this.kind.fact]: this.size },
+      `the ${this.kind.name} cannot be read: the old ones still hold`,
     );
   }
 }

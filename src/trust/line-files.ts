@@ -37,8 +37,9 @@ export interface Version {
 
 /** Files of JSON objects, one a line, of which each has a name of its own. */
 export interface LinesKind<T> {
-  /** What the files have, for messages. */
+  /** What the files have, for messages, and as a fact in logs. */
   readonly name: string;
+  readonly fact: string;
   /** The member that names a line. */
   readonly key: string;
   /** Reads a line: its name and what it says, or all that is wrong with it. */
@@ -48,6 +49,7 @@ export interface LinesKind<T> {
 /** Trusted roots, by their DIDs. */
 export const ROOTS: LinesKind<Root> = {
   name: 'trusted roots',
+  fact: 'roots',
   key: 'did',
   read: (value) => {
     const read = readRoot(value);
@@ -58,6 +60,7 @@ export const ROOTS: LinesKind<Root> = {
 /** What an operator says of tools, by their names. */
 export const TOOLS: LinesKind<Tool> = {
   name: 'tools',
+  fact: 'tools',
   key: 'tool',
   read: (value) => {
     const read = readTool(value);

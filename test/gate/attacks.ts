@@ -66,18 +66,24 @@ export const headersOfNewest = (without = ''): [string, string][] =>
     ['mcp-method', 'tools/call'] as [string, string],
     ['mcp-name', 'search'] as [string, string],
   ].filter(([name]) => name !== without);
-const readChain = liveChain(2, {
+const READER = { allowed_tools: ['search', 'resources/read', 'prompts/get', 'tasks/get', 'tasks/cancel'] };
+/** Requests of other methods name no resource, so a chain that limits resources allows none of them. */
+const readChain = liveChain(2, { cmd: '/mcp', policy: READER });
+const resourceChain = liveChain(2, {
   cmd: '/mcp',
-  policy: {
-    allowed_tools: ['search', 'resources/read', 'prompts/get', 'tasks/get', 'tasks/cancel'],
-    allowed_resources: ['file:///a/*'],
-  },
+  policy: { ...READER, allowed_resources: ['file:///a/*'] },
 });
 /** A request with another method than `tools/call`. */
 export const mcpRequest = (method: string, params: object) =>
   JSON.stringify({ jsonrpc: '2.0', id: 7, method, params });
 export const requestBundle = (method: string, args: object, overrides: object = {}) =>
-  encode(liveCall(readChain, { tool: method, ...args }, { cmd: `/mcp/${method}`, ...overrides }));
+  encode(
+    liveCall(
+      'resource_uri' in args ? resourceChain : readChain,
+      { tool: method, ...args },
+      { cmd: `/mcp/${method}`, ...overrides },
+    ),
+  );
 export const a2aCall = (message: object = {}) =>
   JSON.stringify({ jsonrpc: '2.0', id: 7, method: 'SendMessage', params: { n: 1 }, ...message });
 export const httpCall = JSON.stringify(search);

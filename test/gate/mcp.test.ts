@@ -351,7 +351,7 @@ const GATED: readonly (readonly [string, object, object])[] = [
 ];
 const gatedChain = liveChain(2, {
   cmd: '/mcp',
-  policy: { allowed_tools: ['search', ...GATED_METHODS], allowed_resources: ['file:///a/*', 'x:y'] },
+  policy: { allowed_tools: ['search', ...GATED_METHODS] },
 });
 const gatedBundle = (method: string, args: object, overrides: Overrides = {}) =>
   encode(liveCall(gatedChain, { tool: method, ...args }, { cmd: `/mcp/${method}`, ...overrides }));

@@ -83,7 +83,8 @@ class Member {
     return z3.Or(
       isPresent.not(),
       argument.isPresent.and(allows(this.#problem, limit, argument)),
-      argument.isPresent.not().and(isOpen(this.#problem, limit).or(!this.#row.requiresArgument)),
+      // What is not stated is refused.
+      argument.isPresent.not().and(isOpen(this.#problem, limit)),
     );
   }
 
@@ -93,11 +94,7 @@ class Member {
     return isPresent.and(
       z3.Or(
         argument.isPresent.and(refuses(this.#problem, limit, argument)),
-        z3.And(
-          argument.isPresent.not(),
-          isOpen(this.#problem, limit).not(),
-          z3.Bool.val(this.#row.requiresArgument),
-        ),
+        argument.isPresent.not().and(isOpen(this.#problem, limit).not()),
       ),
     );
   }

@@ -284,6 +284,36 @@ const violations: readonly (readonly [string, Overrides, Overrides, RegExp])[] =
       ] as const,
   ),
   ['another data class', { allowed_data_classes: ['public'] }, { data_class: 'secret' }, /args.data_class/],
+  [
+    'a cost that is not stated',
+    { max_cost_usd: 5 },
+    { tool: 'b' },
+    /args.estimated_cost_usd is missing, expected what max_cost_usd 5 allows: state it, or have the operator say what the tool does, the policy of/,
+  ],
+  [
+    'writing that is not stated',
+    { write_access: false },
+    {},
+    /args.write_access is missing, expected false: state it, or have the operator say what the tool does/,
+  ],
+  [
+    'personal data that is not stated',
+    { pii_access: false },
+    {},
+    /args.pii_access is missing, expected false: /,
+  ],
+  [
+    'a resource that is not stated',
+    BELOW_A,
+    { path: 'file:///a/b' },
+    /args.resource_uri is missing, expected what allowed_resources \["file:\/\/\/a\/\*"\] allows: state it/,
+  ],
+  [
+    'a data class that is not stated',
+    { allowed_data_classes: ['public'] },
+    {},
+    /args.data_class is missing, expected what allowed_data_classes/,
+  ],
 ];
 
 /** Bundles that every verifier must refuse, at {@link NOW}, with the code and block given. */
@@ -831,6 +861,7 @@ export const ACCEPTED: readonly {
         0: policy({ allowed_resources: ['b/*', 'a/b/*', 'a/*', 'a/bc/*', 'z', 'c*'] }),
         1: policy({ allowed_resources: ['a/bb', 'a/b/', 'a/*', 'a/b/c/*', 'b/.x', 'z', 'c*', 'a/...'] }),
       }),
+      { args: { resource_uri: 'a/x' } },
     ),
     'a root without prev_dr_hash': withClaims(0, { prev_dr_hash: undefined }),
     'a window that begins now': withClaims(2, { nbf: NOW }),
@@ -867,7 +898,17 @@ export const ACCEPTED: readonly {
     }),
     'no limits': invoke(makeChain(1, { 0: policy({}) }), { args: { tool: 1, estimated_cost_usd: 'free' } }),
     'a cost at the limit': invoke(makeChain(1), { args: { tool: 'search', estimated_cost_usd: 5 } }),
-    'no cost claimed': invoke(makeChain(1), { args: { tool: 'search' } }),
+    'nothing stated where nothing is limited': invoke(
+      makeChain(1, {
+        0: policy({
+          allowed_resources: ['*'],
+          allowed_data_classes: ['*'],
+          pii_access: true,
+          write_access: true,
+        }),
+      }),
+      { args: {} },
+    ),
     'a resource under a prefix': invoke(
       makeChain(2, {
         0: policy(BELOW_A),
@@ -920,7 +961,7 @@ export const ACCEPTED: readonly {
       name: 'alice@example.com',
       not_before: dayOf(NOW),
       not_after: dayOf(NOW + 86_400),
-      policy: { allowed_tools: ['fetch', 'search', 'x'], max_cost_usd: 5, write_access: false },
+      policy: { allowed_tools: ['fetch', 'search', 'x'] },
       labels: { team: 'sales' },
     }),
   },

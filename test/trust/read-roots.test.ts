@@ -170,7 +170,7 @@ describe('a file', () => {
     async (text) => {
       const faults = await faultsOf(text);
       expect(faults).toHaveLength(1);
-      expect(faults[0]).toContain("convert it with `jq -c '.[]' roots.json > roots.jsonl`");
+      expect(faults[0]).toContain("convert it with `jq -c '.[]' file.json > file.jsonl`");
     },
   );
 

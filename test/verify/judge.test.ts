@@ -126,7 +126,7 @@ describe('a judge whose roots change', () => {
     const narrow = entry({ policy: { allowed_tools: ['search'] } });
     trust(narrow);
     for (let call = 0; call < 2; call++) expect(await ask()).toBe('ROOT_POLICY_EXCEEDED');
-    const wide = entry({ policy: { allowed_tools: ['search', 'fetch'], pii_access: false } });
+    const wide = entry({ policy: { allowed_tools: ['search', 'fetch'] } });
     trust(wide);
     for (let call = 0; call < 2; call++) expect(await ask()).toBe(wide.get(did));
     trust(narrow);

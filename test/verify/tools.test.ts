@@ -1,0 +1,227 @@
+import { afterAll, describe, expect, it } from 'vitest';
+import { createVerifier, type ToolLine, type VerifierOptions } from '../../src/index.js';
+import { readGivenTools, readTool } from '../../src/trust/read-tool.js';
+import type { JsonValue } from '../../src/protocol/json.js';
+import { readPolicy } from '../../src/protocol/policy.js';
+import { findViolation, statedOf, type Tool } from '../../src/verify/tools.js';
+import { invoke, makeChain, NOW } from '../support/chain.js';
+
+/** The tool of one line. */
+function toolOf(line: Omit<ToolLine, 'tool'>): Tool {
+  const read = readTool({ tool: 'x', ...line } as unknown as JsonValue);
+  if (!('name' in read)) throw new Error(JSON.stringify(read));
+  return read.tool;
+}
+
+const limitsOf = (policy: object) => readPolicy(policy as { [name: string]: JsonValue }).limits ?? [];
+/** By whose word a call breaks a policy; `null` if it does not. */
+const brokenBy = (
+  policy: object,
+  args: object,
+  line: Omit<ToolLine, 'tool'> | null,
+  allowsUnstated = false,
+) =>
+  findViolation(limitsOf(policy), args as { [name: string]: JsonValue }, {
+    tool: line && toolOf(line),
+    allowsUnstated,
+  })?.by ?? null;
+
+/** Each member: a limit, an argument that keeps to it, one that does not, one of another type; and the same of an operator. */
+const MEMBERS = [
+  {
+    policy: { max_cost_usd: 5 },
+    argument: 'estimated_cost_usd',
+    member: 'cost_usd',
+    values: [5, 6, '5'],
+  },
+  {
+    policy: { max_total_cost_usd: 5 },
+    argument: 'estimated_cost_usd',
+    member: 'cost_usd',
+    values: [5, 6, '5'],
+  },
+  { policy: { write_access: false }, argument: 'write_access', member: 'writes', values: [false, true, 0] },
+  { policy: { pii_access: false }, argument: 'pii_access', member: 'pii', values: [false, true, 'no'] },
+  {
+    policy: { allowed_resources: ['file:///data/*'] },
+    argument: 'resource_uri',
+    member: 'resource',
+    values: ['file:///data/a', 'file:///etc/passwd', 7],
+  },
+  {
+    policy: { allowed_data_classes: ['public'] },
+    argument: 'data_class',
+    member: 'data_class',
+    values: ['public', 'secret', 7],
+  },
+] as const;
+
+describe.each(MEMBERS)('$policy', ({ policy, argument, member, values: [good, bad, odd] }) => {
+  const isTotal = 'max_total_cost_usd' in policy;
+  const stated = [
+    ['not stated', {}],
+    ['stated as it may be', { [argument]: good }],
+    ['stated as it may not', { [argument]: bad }],
+    ['of another type', { [argument]: odd }],
+  ] as const;
+  const told = [
+    ['nothing', null, {}, undefined],
+    ['a constant that may be', { [member]: good }, {}, true],
+    ['a constant that may not', { [member]: bad }, {}, false],
+    ['an argument that may be', { [member]: { argument: 'own' } }, { own: good }, true],
+    ['an argument that may not', { [member]: { argument: 'own' } }, { own: bad }, false],
+    ['an argument of another type', { [member]: { argument: 'own' } }, { own: odd }, false],
+    ['an argument that is missing', { [member]: { argument: 'own' } }, {}, false],
+    ['a pointer', { [member]: { argument: '/a~1b/1/~0' } }, { 'a/b': [0, { '~': good }] }, true],
+    ['a pointer that leads nowhere', { [member]: { argument: '/own/length' } }, { own: [good] }, false],
+    ['all of an array', { [member]: { argument: 'own' } }, { own: [good, bad] }, false],
+  ] as const;
+
+  it.each(stated.flatMap(([how, args]) => told.map((row) => [how, row[0], args, row] as const)))(
+    'is kept to by a call where it is %s, and the operator says %s',
+    (_, __, args, [, line, more, isTold]) => {
+      const isStated = argument in args;
+      const call = { ...more, ...args };
+      const right = isStated && args[argument as keyof typeof args] === good;
+      const expected =
+        isStated && !right
+          ? 'call'
+          : isTold === undefined
+            ? isStated
+              ? null
+              : 'nobody'
+            : isTold
+              ? null
+              : 'tool';
+      expect(brokenBy(policy, call, line)).toBe(expected);
+      // What an operator lets pass is only what nobody says.
+      const lax = expected === 'nobody' && !isTotal ? null : expected;
+      expect(brokenBy(policy, call, line, true)).toBe(lax);
+    },
+  );
+});
+
+it('limits nothing by what is open, whoever says something or nobody', () => {
+  const open = {
+    allowed_resources: ['*'],
+    allowed_data_classes: ['*'],
+    pii_access: true,
+    write_access: true,
+  };
+  expect(brokenBy(open, {}, null)).toBeNull();
+  expect(brokenBy(open, {}, { writes: true, pii: true, resource: 'x:y', data_class: 'z' })).toBeNull();
+});
+
+it('adds costs up as decimal numbers, and lets none hide another', () => {
+  const line = { cost_usd: { argument: '/items' } };
+  expect(brokenBy({ max_cost_usd: 0.3 }, { items: [0.1, 0.2] }, line)).toBeNull();
+  expect(brokenBy({ max_cost_usd: 0.3 }, { items: [0.1, 0.2, 1e-7] }, line)).toBe('tool');
+  for (const items of [[], [1, -1], [1, null], [[1]], [1e9, 1e9], { 0: 1 }])
+    expect(brokenBy({ max_cost_usd: 0 }, { items }, line), JSON.stringify(items)).toBe(
+      JSON.stringify(items) === '[]' ? null : 'tool',
+    );
+});
+
+it.each(['../etc/passwd', 'a/../../b', '%2e%2e/b', 'a\\b', 'a b', ''])(
+  'a path %j is outside of every folder',
+  (path) => {
+    const line = { resource: { argument: 'path', before: 'file:///data/' } };
+    const limits = { allowed_resources: ['file:///data/*'] };
+    expect(brokenBy(limits, { path: 'a/b' }, line)).toBeNull();
+    expect(brokenBy(limits, { path }, line)).toBe(path === '' ? null : 'tool');
+    expect(brokenBy({ allowed_resources: [`file:///data/${path}`] }, { path }, line)).toBe(
+      path === '' ? null : 'tool',
+    );
+  },
+);
+
+it('says who stated what', () => {
+  const levels = [
+    { limits: limitsOf({ allowed_tools: ['x'], max_cost_usd: 5, write_access: false, pii_access: true }) },
+    { limits: limitsOf({ max_total_cost_usd: 9, allowed_data_classes: ['a'], max_calls: 3 }) },
+  ];
+  const tool = toolOf({ cost_usd: { argument: 'amount' } });
+  expect(statedOf(levels, { tool: 'x', amount: 2, write_access: false }, tool)).toEqual({
+    stated_by: { estimated_cost_usd: 'tool', write_access: 'call' },
+    unstated: ['data_class'],
+    cost_usd: 2,
+  });
+  expect(statedOf([], { amount: 2 }, tool)).toEqual({});
+});
+
+describe('a line', () => {
+  it.each<[object, string]>([
+    [{}, '[0].tool: it is missing, expected the name of a tool, or "*"'],
+    [{ tool: '' }, '[0].tool: it is "", expected the name'],
+    [
+      { tool: 'x', cost: 1 },
+      '[0].cost: there is no such member, expected one of tool, cost_usd, writes, pii, data_class, resource',
+    ],
+    [
+      { tool: 'x', cost_usd: -1 },
+      '[0].cost_usd: it is -1, expected a number of US dollars of at least 0, or { "argument"',
+    ],
+    [{ tool: 'x', cost_usd: '1' }, '[0].cost_usd: it is "1", expected'],
+    [{ tool: 'x', writes: 'yes' }, '[0].writes: it is "yes", expected true or false'],
+    [{ tool: 'x', writes: { argument: '' } }, '[0].writes: it is {"argument":""}'],
+    [{ tool: 'x', writes: { argument: 'a', before: 'b' } }, '[0].writes: it is'],
+    [{ tool: 'x', resource: { argument: 'a', after: 'b' } }, '[0].resource: it is'],
+    [{ tool: 'x', resource: 'file:///a/../b' }, '[0].resource: it is "file:///a/../b", expected a plain URI'],
+    [{ tool: 'x', pii: undefined }, '[0].pii: it is missing, expected true or false'],
+  ])('%j is refused', (line, problem) => {
+    const read = readGivenTools([line as ToolLine]);
+    expect('problem' in read && read.problem).toContain(problem);
+  });
+
+  it('counts once', () => {
+    const read = readGivenTools([{ tool: 'x' }, { tool: 'x' }]);
+    expect('problem' in read && read.problem).toBe('[1].tool: it is in another line, too');
+  });
+});
+
+describe('a verifier', () => {
+  const opened: { close(): Promise<void> }[] = [];
+  afterAll(async () => {
+    for (const one of opened) await one.close();
+  });
+  const verify = async (policy: object, args: object, options: VerifierOptions = {}) => {
+    const verifier = createVerifier({ workerThreads: 0, ...options });
+    opened.push(verifier);
+    const bundle = invoke(makeChain(2, { 0: { policy }, 1: { policy } }), { args });
+    return verifier.verify(bundle, { now: NOW, details: true });
+  };
+  const tools: ToolLine[] = [
+    { tool: 'transfer', cost_usd: { argument: 'amount' }, writes: true },
+    { tool: '*', writes: false },
+  ];
+
+  it('goes by the line of the tool, or by that of all others', async () => {
+    const paid = { max_cost_usd: 50 };
+    expect(await verify(paid, { tool: 'transfer', amount: 50 }, { tools })).toMatchObject({
+      valid: true,
+      details: { stated_by: { estimated_cost_usd: 'tool' }, cost_usd: 50 },
+    });
+    expect((await verify(paid, { tool: 'transfer', amount: 51 }, { tools })).error?.message).toBe(
+      'Invocation: args.estimated_cost_usd is 51, expected what max_cost_usd 50 allows, by what the operator says of the tool, the policy of Receipt 0',
+    );
+    const reads = { write_access: false };
+    expect((await verify(reads, { tool: 'search' }, { tools })).valid).toBe(true);
+    expect((await verify(reads, {}, { tools })).valid).toBe(true);
+    expect((await verify(reads, { tool: 'transfer', write_access: false }, { tools })).error?.code).toBe(
+      'POLICY_VIOLATION',
+    );
+  });
+
+  it('refuses what is not stated, unless that is said in so many words', async () => {
+    const policy = { write_access: false };
+    expect((await verify(policy, { tool: 'delete_all' })).error?.code).toBe('POLICY_VIOLATION');
+    expect(await verify(policy, { tool: 'delete_all' }, { unstatedArguments: 'allow' })).toMatchObject({
+      valid: true,
+      details: { unstated: ['write_access'] },
+    });
+    expect(await verify({ max_cost_usd: 5 }, { estimated_cost_usd: 1 })).toMatchObject({
+      valid: true,
+      details: { stated_by: { estimated_cost_usd: 'call' } },
+    });
+  });
+});
