@@ -34,7 +34,7 @@ type Said = { readonly values: readonly JsonValue[] } | { readonly found: JsonVa
 
 /** The type that a fact must have, by the argument that it is about. Of several amounts, the sum counts. */
 const FORMS: ReadonlyMap<string, (values: readonly JsonValue[]) => readonly JsonValue[] | null> = new Map([
-  ['estimated_cost_usd', (values) => (values.every(isAmount) ? [sumOf(values as number[])] : null)],
+  ['estimated_cost_usd', (values) => (values.every(isAmount) ? [sumOf(values)] : null)],
   ['write_access', (values) => (values.every((value) => typeof value === 'boolean') ? values : null)],
   ['pii_access', (values) => (values.every((value) => typeof value === 'boolean') ? values : null)],
   [

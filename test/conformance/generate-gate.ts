@@ -5,7 +5,7 @@ import { askOracleGate, type Decision, type GateAsked, type Profile } from './or
 const PLAIN: Profile = { settings: {}, revocation: { remote: 'none', local: [] } };
 const MAX_LENGTH = 6_000;
 const OF_A_KIND = 2;
-const TRIES = 4_000;
+const TRIES = 6_000;
 
 /** Makes vectors for a gate: single requests without replay protection, and sequences of requests with it. */
 export function gateVectors(seed: number, now: number, times: readonly number[]): object[] {

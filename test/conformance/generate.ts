@@ -12,6 +12,8 @@ import {
 import { randomBody, randomEdits } from '../oracle/generator/edits.js';
 import { Forest, NOW, SERVERS } from '../oracle/generator/forest.js';
 import { digestOf } from '../oracle/encoding.js';
+import type { Json } from '../oracle/json.js';
+import { parse, type Link } from '../oracle/generator/recipe.js';
 import { didOf } from '../oracle/generator/keys.js';
 import { Random } from '../oracle/generator/random.js';
 import { gateVectors } from './generate-gate.js';
@@ -66,10 +68,11 @@ const codes = new Set<string>();
 for (const [profile, { settings, revocation }] of Object.entries(PROFILES)) {
   const random = new Random(SEED);
   const forest = new Forest(random, 5, 40);
-  const { trustedRoots, ...others } = settings;
+  const { trustedRoots, tools, ...others } = settings;
   const verifier = createVerifier({
     ...others,
     ...(trustedRoots && { trustedRoots: [...trustedRoots] }),
+    ...(tools && { tools: [...tools] }),
     workerThreads: 0,
   });
   // Questions that need a list over the network are put only to the oracle here. The test asks the library.
@@ -118,6 +121,37 @@ for (const [profile, { settings, revocation }] of Object.entries(PROFILES)) {
     });
   }
   await verifier.close();
+}
+
+// What a level limits, and the call does not state.
+for (const policy of [
+  { max_cost_usd: 5 },
+  { pii_access: false },
+  { write_access: false },
+  { allowed_resources: ['file:///data/*'] },
+  { allowed_data_classes: ['public'] },
+]) {
+  const { links, call } = new Forest(new Random(SEED), 5, 40).chain();
+  const claiming = (link: Link, name: string, value: object): Link => {
+    const members = link.claims.members.map(([key, old]): [string, Json] => [
+      key,
+      key === name ? parse(JSON.stringify(value)) : old,
+    ]);
+    return { ...link, claims: { kind: 'object', members } };
+  };
+  const recipe = {
+    links: links.map((link) => claiming(link, 'policy', policy)),
+    call: claiming(call, 'args', { tool: 'delete_all', path: '/etc/passwd' }),
+    edits: [],
+  };
+  const text = httpText(toRequest(recipe, { channel: 'text', now: NOW }));
+  const [member = ''] = Object.keys(policy);
+  const plain = PROFILES['plain'] as Profile;
+  vectors.push({
+    id: `plain-unstated-${member.replaceAll('_', '-')}`,
+    ...{ kind: 'verify', profile: 'plain', description: `${member} limits what the call does not state` },
+    ...{ now: NOW, anyTime: false, request: text, expected: askOracle(plain, text, NOW) },
+  });
 }
 
 vectors.push(...gateVectors(SEED, NOW, TIMES), ...usageVectors(NOW));

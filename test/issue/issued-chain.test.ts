@@ -11,7 +11,7 @@ import {
   issueRootDelegation,
 } from '../../src/issue/index.js';
 import { readBundle } from '../../src/protocol/bundle.js';
-import { at, issuedChain, NOW, payloadOf, payloadTextOf, randomArgs } from './random-chain.js';
+import { at, issuedChain, NOW, payloadOf, payloadTextOf, randomArgs, STATED } from './random-chain.js';
 
 const sha256 = (jwt: string) => `sha256:${createHash('sha256').update(jwt, 'ascii').digest('hex')}`;
 
@@ -57,7 +57,7 @@ it('an invocation under a random chain verifies by jose and names every receipt'
       const { receipts, keys, policies, commands } = await made;
       const tools = at(policies, -1).allowed_tools ?? undefined;
       fc.pre(tools === undefined || tools.length > 0);
-      const args = { ...extra, ...(tools ? { tool: at(tools, 0) } : {}), estimated_cost_usd: 0 };
+      const args = { ...extra, ...(tools ? { tool: at(tools, 0) } : {}), ...STATED };
       const key = at(keys, -1);
       const jwt = await issueInvocation({
         key,

@@ -119,6 +119,15 @@ export const issuedChain: fc.Arbitrary<Promise<IssuedChain>> = fc
 
 export const randomArgs = jsonObject;
 
+/** What a call must state under such a chain: each within every limit. */
+export const STATED: JsonObject = {
+  estimated_cost_usd: 0,
+  pii_access: false,
+  write_access: false,
+  resource_uri: 'file:///data/reports/a',
+  data_class: 'public',
+};
+
 /** The element at an index, which may count from the end; a test that asks for one that is missing is wrong. */
 export function at<T>(items: readonly T[], index: number): T {
   const item = items.at(index);

@@ -14,7 +14,7 @@ import {
   type RootDelegationOptions,
   type SubDelegationOptions,
 } from '../../src/issue/index.js';
-import { aConsent, at, NOW, payloadOf, refusalOf, without } from './random-chain.js';
+import { aConsent, at, NOW, payloadOf, refusalOf, without, STATED } from './random-chain.js';
 
 const alice = generateKey();
 const bot = generateKey();
@@ -52,7 +52,7 @@ const sub = await issueSubDelegation(subOptions);
 const callOptions: InvocationOptions = {
   key: helper,
   chain: [root, sub],
-  args: { tool: 'search' },
+  args: { tool: 'search', ...STATED },
   toolServer: 'https://tools.example',
   now: NOW,
 };

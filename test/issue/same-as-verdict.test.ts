@@ -11,7 +11,7 @@ import {
   type IssuedPolicy,
   type SubDelegationOptions,
 } from '../../src/issue/index.js';
-import { at, issuedChain, NOW, type IssuedChain } from './random-chain.js';
+import { at, issuedChain, NOW, STATED, type IssuedChain } from './random-chain.js';
 
 const verifier = createVerifier({ workerThreads: 0 });
 afterAll(() => verifier.close());
@@ -149,7 +149,7 @@ function callUnder(
 ): { args: JsonObject; forbidden: boolean } {
   const tools = [...policies, policy].map(({ allowed_tools }) => allowed_tools);
   const tool = tools.findLast((names) => names !== undefined)?.[0];
-  const args = { ...(tool !== undefined && { tool }), estimated_cost_usd: 0 };
+  const args = { ...(tool !== undefined && { tool }), ...STATED };
   return { args, forbidden: tools.some((names) => names?.length === 0) };
 }
 

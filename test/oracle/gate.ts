@@ -72,13 +72,13 @@ export class Replays {
   /** @returns a code, or what is left of the limits */
   use(
     { iss, jti, iat }: { iss: string; jti: string; iat: number },
-    { limits, args }: Valid['counted'],
+    { limits, cost }: Valid['counted'],
     now: number,
   ): string | object[] {
     if (iat < now - WINDOW_SECS || iat > now + this.#leeway) return 'INVOCATION_STALE';
     const key = JSON.stringify([iss, jti]);
     if (this.#recorded.has(key)) return 'REPLAY_DETECTED';
-    const left = this.#ledger === undefined ? [] : this.#ledger.charge(limits, args);
+    const left = this.#ledger === undefined ? [] : this.#ledger.charge(limits, cost);
     if (left === undefined) return 'LIMIT_REACHED';
     this.#recorded.set(key, now);
     return left;

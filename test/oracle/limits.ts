@@ -1,7 +1,6 @@
 import type { Receipt } from './claims.js';
 import { digestOf } from './encoding.js';
-import type { JsonObject } from './json.js';
-import { costOf, limitsOfAllCalls } from './policy.js';
+import { limitsOfAllCalls } from './policy.js';
 
 /** The limits of docs/spec/usage.md, in integers of any size. */
 export interface CountedLimit {
@@ -34,9 +33,9 @@ export class Ledger {
   #before = this.#used;
 
   /** Charges a call to all limits, or to none. @returns what is left of them, or `undefined` if one is reached */
-  charge(limits: readonly CountedLimit[], args: JsonObject): object[] | undefined {
+  charge(limits: readonly CountedLimit[], asked: bigint): object[] | undefined {
     const isPaid = limits.some(({ maxMicroUsd }) => maxMicroUsd !== undefined);
-    const cost = isPaid ? costOf(args) : 0n;
+    const cost = isPaid ? asked : 0n;
     const after = limits.map(({ receipt }) => {
       const { calls, microUsd } = this.#used.get(receipt) ?? { calls: 0n, microUsd: 0n };
       return { calls: calls + 1n, microUsd: microUsd + cost };

@@ -5,7 +5,8 @@ import { faithful } from './jcs.js';
 import { fromValue, member, type Json, type JsonObject } from './json.js';
 import type { Jwt } from './jwt.js';
 import { limitsOf, namesOf, type CountedLimit } from './limits.js';
-import { allows, allowsDelegations, isWithin } from './policy.js';
+import { allows, allowsDelegations, costOf, isWithin } from './policy.js';
+import { saidOf, statedOf, type Line } from './tools.js';
 
 /** An entry of a file of trusted roots (docs/spec/trust.md), in order. */
 export interface Entry {
@@ -26,6 +27,9 @@ export interface Settings {
   /** DIDs, or entries. */
   readonly trustedRoots?: readonly (string | Entry)[];
   readonly requireBinding?: boolean;
+  /** What the operator says of tools. */
+  readonly tools?: readonly Line[];
+  readonly unstatedArguments?: 'refuse' | 'allow';
 }
 
 /** The revocation state at the time of a question. */
@@ -64,7 +68,7 @@ export type Answer =
         readonly unenforced?: readonly string[];
       };
       /** What a verifier with replay protection counts, and the arguments that it charges. */
-      readonly counted: { readonly limits: readonly CountedLimit[]; readonly args: JsonObject };
+      readonly counted: { readonly limits: readonly CountedLimit[]; readonly cost: bigint };
       readonly binding?: Binding;
       readonly details?: Readonly<Record<string, unknown>>;
     }
@@ -96,6 +100,7 @@ export function verify(question: Question): Answer {
   const [root, leaf] = [receipts[0], receipts.at(-1)];
   if (root === undefined || leaf === undefined) throw new Error('block A lets no empty chain pass');
   const limits = limitsOf(receipts);
+  const said = saidOf(settings.tools ?? [], invocation.args);
   const open = limits.length === 0 ? {} : { unenforced: namesOf(limits) };
   return {
     valid: true,
@@ -103,10 +108,18 @@ export function verify(question: Question): Answer {
       ...{ root_principal: root.iss, chain_depth: receipts.length, leaf_policy: leaf.policy },
       ...{ tool_server: invocation.toolServer, ...open },
     },
-    counted: { limits, args: invocation.args },
+    counted: { limits, cost: costOf(invocation.args, said) },
     ...(binding !== undefined && { binding }),
     ...(question.details === true && {
-      details: { ...detailsOf(receipts, invocation, binding, entry), ...open },
+      details: {
+        ...detailsOf(receipts, invocation, binding, entry),
+        ...statedOf(
+          receipts.map(({ policy }) => policy),
+          invocation.args,
+          said,
+        ),
+        ...open,
+      },
     }),
   };
 }
@@ -212,9 +225,11 @@ function blockD(
   if (!isBelow(call.cmd, receipts.at(-1)?.cmd ?? '')) return 'COMMAND_MISMATCH';
   if (settings.serverIdentity !== undefined && call.toolServer !== settings.serverIdentity)
     return 'TOOL_SERVER_MISMATCH';
-  if (!allowsDelegations(most, receipts.length - 1) || !allows(most, call.args))
-    return 'ROOT_POLICY_EXCEEDED';
-  return receipts.every((receipt) => allows(receipt.policy, call.args)) ? undefined : 'POLICY_VIOLATION';
+  const said = saidOf(settings.tools ?? [], call.args);
+  const passes = (policy: JsonObject) =>
+    allows(policy, call.args, said, settings.unstatedArguments === 'allow');
+  if (!allowsDelegations(most, receipts.length - 1) || !passes(most)) return 'ROOT_POLICY_EXCEEDED';
+  return receipts.every(({ policy }) => passes(policy)) ? undefined : 'POLICY_VIOLATION';
 }
 
 const isBelow = (cmd: string, parent: string) => cmd === parent || cmd.startsWith(`${parent}/`);

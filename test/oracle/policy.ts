@@ -130,6 +130,34 @@ export function allows(policy: JsonObject, args: JsonObject, said: Said = new Ma
   return true;
 }
 
+/** The arguments that a policy speaks of, in the order of its members, and whether it limits none of their values. */
+export function limitedArguments(policy: JsonObject): [argument: string, limitsNothing: boolean][] {
+  const found: [string, boolean][] = [];
+  for (const name of ['max_cost_usd', 'max_total_cost_usd'] as const)
+    if (numberOf(policy, name) !== undefined) found.push(['estimated_cost_usd', false]);
+  for (const name of SWITCHES) {
+    const value = booleanOf(policy, name);
+    if (value !== undefined) found.push([name, value]);
+  }
+  for (const [name, argument] of [
+    ['allowed_resources', 'resource_uri'],
+    ['allowed_data_classes', 'data_class'],
+  ] as const) {
+    const list = listOf(policy, name);
+    if (list !== undefined) found.push([argument, list.includes(ANY)]);
+  }
+  return found;
+}
+
+/** Amounts together: one as it is, several in micro-dollars, which are rounded up. */
+export function sumOf(amounts: readonly (Json & { kind: 'number' })[]): Json & { kind: 'number' } {
+  const [first, ...others] = amounts;
+  if (first !== undefined && others.length === 0) return first;
+  if (amounts.some(({ text }) => toDouble(text) > MAX_TOTAL)) return { kind: 'number', text: '1e999' };
+  const micro = amounts.reduce((sum, { text }) => sum + microDollars(text).roundedUp, 0n);
+  return { kind: 'number', text: `${micro}e-6` };
+}
+
 /** Whether a receipt allows that so many receipts follow it. */
 export function allowsDelegations(policy: JsonObject, count: number): boolean {
   const limit = numberOf(policy, 'max_delegations');
@@ -147,9 +175,10 @@ export function limitsOfAllCalls(policy: JsonObject): { calls?: bigint; microDol
 }
 
 /** The micro-dollars that a call is charged with; of interest only under a limit, which then has checked its cost. */
-export function costOf(args: JsonObject): bigint {
-  const cost = member(args, 'estimated_cost_usd');
-  return cost?.kind === 'number' ? microDollars(cost.text).roundedUp : 0n;
+export function costOf(args: JsonObject, said: Said = new Map()): bigint {
+  const values = said.get('estimated_cost_usd');
+  const cost = values === undefined ? member(args, 'estimated_cost_usd') : values[0];
+  return typeof cost === 'object' && cost.kind === 'number' ? microDollars(cost.text).roundedUp : 0n;
 }
 
 /** An amount in micro-dollars: the decimal number of its RFC 8785 form, times 10^6. */
@@ -177,7 +206,7 @@ function isCovered(resource: string, entries: readonly string[]): boolean {
 }
 
 /** Whether a resource may be outside the prefix with which its text begins. Then it matches no prefix. */
-function isEvasive(resource: string): boolean {
+export function isEvasive(resource: string): boolean {
   for (const character of resource)
     if (character < '\u0021' || character === '\u007f' || character === '\\') return true;
   // A segment also ends at the end of a URI's path, and at an encoded slash or backslash, which some servers decode

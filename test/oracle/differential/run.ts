@@ -61,6 +61,18 @@ export interface RunResult {
   differences: number;
 }
 
+/** What an operator says: constants, and what other arguments say, which are often missing or of another type. */
+export const TOOLS: NonNullable<World['settings']['tools']> = [
+  { tool: 'search', cost_usd: { argument: 'n' }, writes: false, resource: 'file:///data/a/b' },
+  {
+    tool: 'fetch',
+    cost_usd: { argument: '/estimated_cost_usd' },
+    pii: { argument: 'pii_access' },
+    resource: { argument: 'query', before: 'file:///data/' },
+  },
+  { tool: '*', writes: true, pii: false, data_class: 'public' },
+];
+
 function worlds(random: Random): World[] {
   const bits = new Uint8Array(STATUS_LIST_BITS / 8).map(() =>
     random.chance(0.3) ? 1 << random.below(8) : 0,
@@ -92,6 +104,12 @@ function worlds(random: Random): World[] {
       },
       remote: 'none',
     },
+    {
+      name: 'tools',
+      settings: { tools: TOOLS },
+      remote: 'none',
+    },
+    { name: 'lax', settings: { unstatedArguments: 'allow', tools: TOOLS.slice(0, 2) }, remote: 'none' },
     { name: 'list down', settings: { maxChainDepth: 17 }, remote: 'unavailable' },
   ];
 }

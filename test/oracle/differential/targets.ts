@@ -95,10 +95,11 @@ export async function openTarget(
           statusCacheTtlSecs: 86_400,
           statusFetchTimeoutMs: 10_000,
         };
-  const { trustedRoots, ...settings } = world.settings;
+  const { trustedRoots, tools, ...settings } = world.settings;
   const options = {
     ...settings,
     ...(trustedRoots !== undefined && { trustedRoots: [...trustedRoots] }),
+    ...(tools !== undefined && { tools: [...tools] }),
     ...cache,
     ...list,
     workerThreads: kind.workerThreads,
@@ -110,14 +111,21 @@ export async function openTarget(
 }
 
 /** The same options for a service, which reads entries from a file. */
-function withFile({ trustedRoots, ...options }: VerifierOptions): object {
-  if (trustedRoots === undefined) return options;
-  const roots = trustedRoots.map((root) => (typeof root === 'string' ? { did: root } : root));
-  const text = roots.map((root) => `${JSON.stringify(root)}\n`).join('');
+function withFile({ trustedRoots, tools, ...options }: VerifierOptions): object {
+  const roots = trustedRoots?.map((root) => (typeof root === 'string' ? { did: root } : root));
+  return {
+    ...options,
+    ...(roots && { trustedRootsFile: fileOf(roots) }),
+    ...(tools && { toolsFile: fileOf(tools) }),
+  };
+}
+
+function fileOf(lines: readonly object[]): string {
+  const text = lines.map((line) => `${JSON.stringify(line)}\n`).join('');
   const name = createHash('sha256').update(text).digest('hex').slice(0, 16);
   const file = path.join(tmpdir(), `drs-differential-${name}.jsonl`);
   writeFileSync(file, text);
-  return { ...options, trustedRootsFile: file };
+  return file;
 }
 
 function openLibrary(kind: TargetKind, verifier: Verifier): Target {

@@ -177,7 +177,7 @@ export class Forest {
       .map(({ claims }) => member(claims, 'policy'))
       .filter((policy) => policy?.kind === 'object');
     let args = this.args();
-    for (let attempt = 0; attempt < 12 && random.chance(0.95); attempt++) {
+    for (let attempt = 0; attempt < 24 && random.chance(0.97); attempt++) {
       const call = args;
       if (policies.every((policy) => hasKnownMembersOfRightType(policy) && allows(policy, call))) break;
       args = this.args();
@@ -206,7 +206,7 @@ export class Forest {
     for (const { arg, argValue } of Object.values(POLICY)) {
       if (arg === undefined || argValue === undefined) continue;
       const odd = random.chance(0.02);
-      if (odd || random.chance(arg === 'tool' || arg === 'estimated_cost_usd' ? 0.8 : 0.25))
+      if (odd || random.chance(arg === 'tool' || arg === 'estimated_cost_usd' ? 0.8 : 0.5))
         members.push([arg, parse(odd ? random.pick(ODD) : argValue(random))]);
     }
     if (random.chance(0.5)) members.push(['query', toJson(`tea ${random.below(1000)}`)]);

@@ -76,7 +76,7 @@ const QUIET = { write: () => undefined };
 const ADMIN = 'differential-admin-token';
 
 export async function openDoors(world: World, listUrl: string | undefined): Promise<Doors> {
-  const { trustedRoots, ...settings } = world.settings;
+  const { trustedRoots, tools, ...settings } = world.settings;
   const list =
     listUrl === undefined
       ? {}
@@ -90,6 +90,7 @@ export async function openDoors(world: World, listUrl: string | undefined): Prom
     ...settings,
     ...list,
     ...(trustedRoots && { trustedRoots: [...trustedRoots] }),
+    ...(tools && { tools: [...tools] }),
     workerThreads: 0,
   };
   const cached = createVerifier(options);

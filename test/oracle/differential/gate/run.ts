@@ -1,3 +1,4 @@
+import { TOOLS } from '../run.js';
 import { createServer } from 'node:http';
 import { once } from 'node:events';
 import type { AddressInfo, Socket } from 'node:net';
@@ -91,6 +92,7 @@ export async function runGates(options: GateRunOptions): Promise<GateRunResult> 
 const LIST = 'ff00000000000000000000000000000000000000000000000000000000000000';
 const WORLDS: readonly World[] = [
   { name: 'plain', settings: {}, remote: 'none', routes: ROUTES },
+  { name: 'tools', settings: { tools: TOOLS }, remote: 'none', routes: ROUTES },
   { name: 'list', settings: {}, remote: Uint8Array.from(Buffer.from(LIST, 'hex')) },
   {
     name: 'strict',
