@@ -17,7 +17,7 @@ describe('docs/openapi.yaml', () => {
   beforeAll(async () => {
     writeFileSync(path.join(folder, 'roots.jsonl'), '');
     // Each part that adds metrics or paths is on.
-    const roots = { TRUSTED_ROOTS_FILE: folder };
+    const roots = { TRUSTED_ROOTS_FILE: folder, TOOLS_FILE: folder };
     service = await startService({ GRPC_PORT: '0', REPLAY_PROTECTION: 'memory', ...roots });
   });
   afterAll(async () => {

@@ -138,6 +138,7 @@ export class Metrics {
   openCalls = 0;
   /** Whether the last fetch of the status list succeeded; `false` before the first. */
   isListFetched = false;
+  readonly stated = { tool: 0, call: 0, nobody: 0 };
   readonly linesReads = { roots: { loaded: 0, refused: 0 }, tools: { loaded: 0, refused: 0 } };
   /** 1 for what could not be read again. */
   readonly failedReloads = { certificate: 0, routes: 0, decision_log: 0 };
@@ -183,10 +184,23 @@ export class Metrics {
     if (outcome.failure === null) {
       this.verdicts.valid++;
       if (outcome.binding !== null) this.bindings[outcome.binding]++;
+      this.#countStated(outcome);
       return;
     }
     this.verdicts.invalid++;
     increment(this.failures, outcome.failure.code);
+  }
+
+  /** Counts by whose word a valid call keeps to what its receipts limit. */
+  #countStated({ chain, invocation, tool }: Extract<Judgement, { failure: null }>): void {
+    const { args } = invocation.claims;
+    for (const { limits } of chain.receipts)
+      for (const { member, isOpen } of limits) {
+        const { argument } = member;
+        if (argument === null || argument === 'tool' || isOpen) continue;
+        const isStated = args[argument] !== undefined;
+        this.stated[tool?.facts.has(argument) === true ? 'tool' : isStated ? 'call' : 'nobody']++;
+      }
   }
 
   /** Counts a decision of the gate. @param code of a denial, also one that is only observed; empty for other decisions */
