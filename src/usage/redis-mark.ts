@@ -3,7 +3,7 @@ import type { RedisConnection } from '../redis/connection.js';
 import type { RedisFacts } from '../redis/link.js';
 
 /** What one look at a Redis leaves for the next. Times in milliseconds by the clock of Redis. See docs/spec/loss.md. */
-export interface Mark {
+interface Mark {
   /** Made with the mark, and never again. */
   readonly name: string;
   /** When it was written last; never earlier than before, whatever the clock of Redis does. */
@@ -20,14 +20,14 @@ export interface Mark {
 }
 
 /** What a verifier knows of a Redis from its last look. */
-export interface LastLook {
+interface LastLook {
   readonly mark: Mark;
   /** When it was, by the clock of Redis. */
   readonly at: number;
 }
 
 /** What a look finds. */
-export interface Look {
+interface Look {
   /** `null`: none, or none that this version reads. */
   readonly found: Mark | null;
   readonly facts: RedisFacts;
@@ -40,7 +40,7 @@ export interface Look {
 }
 
 /** What may be missing: every record, what was recorded last of which no counter is, or nothing. */
-export type Loss = 'all' | 'last' | 'none';
+type Loss = 'all' | 'last' | 'none';
 
 /** The most that clocks may differ, in milliseconds. */
 export const MAX_CLOCK_DIFFERENCE_MS = 30_000;
@@ -49,7 +49,7 @@ export const MAX_CLOCK_DIFFERENCE_MS = 30_000;
 const NO_REPLID = /^(?:0+|-)$/;
 
 /** What may be missing since the last look, of this verifier or of any. The rows of docs/spec/loss.md, in their order. */
-export function lossOf({ found, facts, waits }: Look, last: LastLook | null): Loss {
+function lossOf({ found, facts, waits }: Look, last: LastLook | null): Loss {
   if (found === null) return 'all';
   const isRenamed = last !== null && found.name !== last.mark.name;
   // Whoever named it anew has found the loss, unless that was long before.
@@ -64,7 +64,7 @@ export function lossOf({ found, facts, waits }: Look, last: LastLook | null): Lo
 }
 
 /** The mark that a look writes. @param name for a new one */
-export function nextMark(look: Look, last: LastLook | null, name: string): Mark {
+function nextMark(look: Look, last: LastLook | null, name: string): Mark {
   const { found, facts, at } = look;
   const { runId, replId, evicted } = facts;
   const loss = lossOf(look, last);
@@ -86,20 +86,20 @@ export function nextMark(look: Look, last: LastLook | null, name: string): Mark 
 }
 
 /** A moment of a mark in Unix seconds, by the clock that was ahead most. */
-export function secondsOf({ lead }: Mark, moment: number): number {
+function secondsOf({ lead }: Mark, moment: number): number {
   return moment === 0 ? 0 : Math.floor((moment + lead) / 1000);
 }
 
 const FORM = /^v1 (\S+) (\d+) (\S+) (\S+) (-?\d+) (\d+) (\d+) (\d+)$/;
 
 /** @returns `null` for what is no mark of this version */
-export function parseMark(text: string): Mark | null {
+function parseMark(text: string): Mark | null {
   const [, name = '', time, runId = '', replId = '', ...rest] = FORM.exec(text) ?? [];
   const [lead = 0, evicted = 0, lostAt = 0, emptiedAt = 0] = rest.map(Number);
   return name === '' ? null : { name, time: Number(time), runId, replId, lead, evicted, lostAt, emptiedAt };
 }
 
-export function textOf(mark: Mark): string {
+function textOf(mark: Mark): string {
   const { name, time, runId, replId, lead, evicted, lostAt, emptiedAt } = mark;
   return ['v1', name, time, runId, replId, lead, evicted, lostAt, emptiedAt].join(' ');
 }

@@ -156,9 +156,9 @@ export class RedisRecords {
     return name === undefined ? null : this.#read(name);
   }
 
-  /** The name of any record, also of another version. */
-  findAny(): Promise<string | undefined> {
-    return this.#find('[0-9]*:*');
+  /** The name of a record of another version. */
+  findOther(): Promise<string | undefined> {
+    return this.#find('[02-9]*:*');
   }
 
   #find(pattern: string): Promise<string | undefined> {

@@ -249,7 +249,7 @@ class RedisReplayStore implements ReplayStore {
 
   /** In a new store: whether another version has recorded calls in this Redis, which this one does not read. */
   async #tellOfOthers(): Promise<void> {
-    const found = await this.#records.findAny().catch(() => undefined);
+    const found = await this.#records.findOther().catch(() => undefined);
     if (found === undefined) return;
     const line = `${this.#link.place} has records of another version (${found}): used calls and limits begin anew here`;
     this.#options.log?.warn({}, `${line}; docs/upgrading.md says what to do`);

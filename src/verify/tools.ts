@@ -138,9 +138,6 @@ export interface Stating {
   readonly allowsUnstated: boolean;
 }
 
-/** A call of whose tool nothing is said. */
-export const STRICT: Stating = { tool: null, allowsUnstated: false };
-
 /**
  * Checks a call against the policy of one level, in time linear in the length of the policy's lists. What the operator says
  * counts; what the call states must pass besides. What nobody states is refused where it is limited.
@@ -151,7 +148,7 @@ export const STRICT: Stating = { tool: null, allowsUnstated: false };
 export function findViolation(
   limits: readonly PolicyLimit[],
   args: JsonObject,
-  { tool, allowsUnstated }: Stating = STRICT,
+  { tool, allowsUnstated }: Stating = { tool: null, allowsUnstated: false },
 ): Violation | null {
   for (const { member, value: allowed, isOpen } of limits) {
     const { name, kind, argument, requiresArgument } = member;

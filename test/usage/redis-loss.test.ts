@@ -122,6 +122,16 @@ describe('a Redis replay store whose Redis loses data', needs('redis-server'), (
     expect(await useLater(await open(redis, { limitsAfterLoss: 'pass' }), before)).toBe('accepted');
   });
 
+  it('says at the first look that another version has recorded calls there, which it does not read', async () => {
+    const redis = await startNew();
+    await command(redis, ['SET', 'drs:replay:3:AAAAAAAAAAAAAAAAAAAAAA', '1']);
+    await open(redis);
+    await eventually(() => expect(warnings).toHaveLength(2));
+    expect(warnings[1]).toMatch(
+      /has records of another version \(drs:replay:3:A+\): used calls and limits begin anew here; docs\/upgrading.md says/,
+    );
+  });
+
   it('sees that Redis was emptied also where a new instance has written in it since', async () => {
     const redis = await start();
     const [store, other] = [await open(redis, {}, 700), await open(redis, {}, 700)];
