@@ -1,6 +1,6 @@
 import type { JsonObject, JsonValue } from '../protocol/json.js';
 import { toMicroUsd, toUsd } from '../protocol/money.js';
-import { isAmount, isMoney, type PolicyLimit } from '../protocol/policy.js';
+import { isAmount, isMoney, type LimitKind, type LimitValue, type PolicyLimit } from '../protocol/policy.js';
 import { isPlainUri } from '../protocol/resources.js';
 
 /** What an operator says of an argument of a tool's calls: a constant, or what another argument of the call says. */
@@ -32,17 +32,20 @@ export function toolOf(tools: Tools | null, args: JsonObject): Tool | null {
 /** What is said of an argument: its values, all of which count, or why nothing is known. */
 type Said = { readonly values: readonly JsonValue[] } | { readonly found: JsonValue | undefined };
 
-/** The type that a fact must have, by the argument that it is about. Of several amounts, the sum counts. */
-const FORMS: ReadonlyMap<string, (values: readonly JsonValue[]) => readonly JsonValue[] | null> = new Map([
-  ['estimated_cost_usd', (values) => (values.every(isAmount) ? [sumOf(values)] : null)],
-  ['write_access', (values) => (values.every((value) => typeof value === 'boolean') ? values : null)],
-  ['pii_access', (values) => (values.every((value) => typeof value === 'boolean') ? values : null)],
-  [
-    'resource_uri',
-    (values) => (values.every((value) => typeof value === 'string' && isPlainUri(value)) ? values : null),
-  ],
-  ['data_class', (values) => (values.every((value) => typeof value === 'string') ? values : null)],
+const isBoolean = (value: JsonValue) => typeof value === 'boolean';
+const isText = (value: JsonValue) => typeof value === 'string';
+
+/** What each value must be, by the argument that it is said of. */
+const FORMS = new Map<string, (value: JsonValue) => boolean>([
+  ['estimated_cost_usd', isAmount],
+  ['write_access', isBoolean],
+  ['pii_access', isBoolean],
+  ['resource_uri', (value) => typeof value === 'string' && isPlainUri(value)],
+  ['data_class', isText],
 ]);
+
+/** The longest array that an argument may be: each level compares its entries with its lists. */
+const MAX_ENTRIES = 256;
 
 /** Amounts are decimal numbers, which doubles do not add exactly. */
 function sumOf([first = 0, ...others]: readonly number[]): number {
@@ -63,9 +66,10 @@ export function saidOf(tool: Tool | null, name: string, args: JsonObject): Said 
   if ('value' in fact) return { values: [fact.value] };
   const found = at(args, fact.argument);
   const items = Array.isArray(found) ? found : [found];
-  const values = items.map((item) => (typeof item === 'string' ? fact.before + item : item));
-  const said = found === undefined ? null : FORMS.get(name)?.(values as JsonValue[]);
-  return said ? { values: said } : { found };
+  if (found === undefined || items.length > MAX_ENTRIES) return { found };
+  const values = (items as JsonValue[]).map((item) => (typeof item === 'string' ? fact.before + item : item));
+  if (!values.every((value) => FORMS.get(name)?.(value))) return { found };
+  return { values: name === 'estimated_cost_usd' ? [sumOf(values as number[])] : values };
 }
 
 /** The value of an argument, by its name or a JSON Pointer. */
@@ -138,6 +142,12 @@ export interface Stating {
   readonly allowsUnstated: boolean;
 }
 
+/** Whether all that is said keeps to a limit. Several texts are compared like the list of a child, in O(n log n). */
+function keepsTo(kind: LimitKind, limit: LimitValue, values: readonly JsonValue[]): boolean {
+  if (values.length > 1 && Array.isArray(limit)) return kind.contains(limit, values as readonly string[]);
+  return values.every((value) => kind.allows(limit, value));
+}
+
 /**
  * Checks a call against the policy of one level, in time linear in the length of the policy's lists. What the operator says
  * counts; what the call states must pass besides. What nobody states is refused where it is limited.
@@ -158,16 +168,10 @@ export function findViolation(
       return { member: name, argument, claimed, allowed, by: 'call' };
     const said = tool === null ? null : saidOf(tool, argument, args);
     if (said !== null) {
-      const values = 'values' in said ? said.values : null;
-      const broken = values?.find((value) => !kind.allows(allowed, value));
-      if (values === null || broken !== undefined)
-        return {
-          member: name,
-          argument,
-          claimed: values === null ? (said as { found: JsonValue | undefined }).found : broken,
-          allowed,
-          by: 'tool',
-        };
+      const told =
+        'found' in said ? said.found : said.values.length === 1 ? said.values[0] : [...said.values];
+      const isKept = 'values' in said && (isOpen || keepsTo(kind, allowed, said.values));
+      if (!isKept) return { member: name, argument, claimed: told, allowed, by: 'tool' };
     } else if (claimed === undefined && !isOpen && (requiresArgument || !allowsUnstated))
       return { member: name, argument, claimed, allowed, by: 'nobody' };
   }

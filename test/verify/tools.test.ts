@@ -122,6 +122,19 @@ it('adds costs up as decimal numbers, and lets none hide another', () => {
     );
 });
 
+it('looks at all entries of an array, of which there are few enough', () => {
+  const line = { resource: { argument: 'paths', before: 'file://' } };
+  const entries = Array.from({ length: 4_096 }, (_, at) => `file:///data/${at}/*`);
+  const limits = { allowed_resources: entries };
+  const paths = Array.from({ length: 256 }, (_, at) => `/data/${at}/x`);
+  expect(brokenBy(limits, { paths }, line)).toBeNull();
+  expect(brokenBy(limits, { paths: [] }, line)).toBeNull();
+  expect(brokenBy(limits, { paths: [...paths.slice(1), '/etc/passwd'] }, line)).toBe('tool');
+  expect(brokenBy(limits, { paths: [...paths.slice(1), '/data/1/../../etc'] }, line)).toBe('tool');
+  expect(brokenBy(limits, { paths: [...paths, '/data/1/y'] }, line)).toBe('tool');
+  expect(brokenBy({ allowed_resources: ['*'] }, { paths }, line)).toBeNull();
+});
+
 it.each(['../etc/passwd', 'a/../../b', '%2e%2e/b', 'a\\b', 'a b', ''])(
   'a path %j is outside of every folder',
   (path) => {
