@@ -1,13 +1,16 @@
+import { createHash } from 'node:crypto';
 import { constants } from 'node:fs';
 import { access, stat } from 'node:fs/promises';
+import { createServer } from 'node:net';
 import path from 'node:path';
-import { reasonOf } from '../redis/connection.js';
+import { reasonOf, rejectAfter } from '../redis/connection.js';
 import { RedisLink } from '../redis/link.js';
 import { needsOf } from '../revocation/store/redis-store.js';
+import { readEntries } from '../revocation/store/redis-transfer.js';
 import { FORGETTING } from '../usage/redis-store.js';
 import { fetchStatusList } from '../revocation/lists/fetch-status-list.js';
 import { readStatusList } from '../revocation/lists/read-status-list.js';
-import type { Configuration } from '../service/configuration/configuration.js';
+import { addressOf, type Configuration } from '../service/configuration/configuration.js';
 import { loadGrpc } from '../service/grpc/open.js';
 import { loadFrontEnd } from '../service/http/load-front-end.js';
 import { readLinesAt } from '../trust/followed-lines.js';
@@ -17,28 +20,32 @@ import { readRoutes } from '../service/routes/served-routes.js';
 const { R_OK, W_OK } = constants;
 
 /**
- * Tries what a valid configuration names: the front end, optional packages, files, folders, Redis and the status list. Each
- * attempt is bounded in time. Changes nothing: creates no file, takes no lock, listens on no port, and writes nothing to
- * Redis.
+ * Tries what a valid configuration names: the front end, optional packages, addresses, files, folders, Redis and the status
+ * list. Each attempt is bounded in time. Leaves nothing: it creates no file, takes no lock, and what it writes to Redis is gone
+ * when it ends. Of an address it takes any port, since that of the service may be in use by the one before.
  *
  * @returns what would keep the service from starting; empty if nothing does
  */
 export async function findStartProblems(configuration: Configuration): Promise<string[]> {
-  const { frontEnd, gateRoutes, grpcPort, listen, decisionLog } = configuration;
-  const {
-    revocationStorePath: store,
-    trustedRootsFile: roots,
-    toolsFile: tools,
-    statusListBaseUrl: list,
-  } = configuration;
+  const { frontEnd, gateRoutes, grpcPort, host, listen, metricsAddr = '', decisionLog } = configuration;
+  const metrics = addressOf(metricsAddr);
+  const { revocationStorePath: store, trustedRootsFile: roots } = configuration;
+  const { toolsFile: tools, statusListBaseUrl: list } = configuration;
   const { replayProtection, gateReplay, revocationStore } = configuration;
   const usesRedis = [replayProtection, gateReplay, revocationStore].includes('redis');
   const found = await Promise.all([
     problemOf('FRONT_END', () => loadFrontEnd(frontEnd)),
+    listen === undefined ? problemOf('HOST', () => canListen(host)) : null,
+    metrics === null ? null : problemOf('METRICS_ADDR', () => canListen(metrics.host)),
     grpcPort === undefined ? null : problemOf('GRPC_PORT', loadGrpc),
     usesRedis ? problemOf('REDIS_URL', () => tryRedis(configuration)) : null,
     list === undefined ? null : problemOf('STATUS_LIST_BASE_URL', () => tryList(list, configuration)),
-    store === undefined ? null : problemOf('REVOCATION_STORE_PATH', () => canKeep(store, R_OK | W_OK)),
+    store === undefined
+      ? null
+      : problemOf(
+          'REVOCATION_STORE_PATH',
+          async () => (await canKeep(store, R_OK | W_OK)) && readEntries(store),
+        ),
     decisionLog === undefined || decisionLog === '-'
       ? null
       : problemOf('DECISION_LOG', () => canKeep(decisionLog, W_OK)),
@@ -64,15 +71,35 @@ async function problemOf(variable: string, attempt: () => unknown): Promise<stri
 
 const TRY_MS = 5_000;
 
-/** Looks at Redis as stores do, but writes nothing. */
-async function tryRedis({
-  redisUrl: url,
-  revocationStore,
-  revocationMinReplicas,
-  replayProtection,
-  gateReplay,
-  redisMayForget,
-}: Configuration): Promise<void> {
+/** By which used invocations are recorded and counted. The key goes at once, or where a command is refused, in a second. */
+const RECORD = `
+local key = KEYS[1]
+redis.call('SET', key, '1', 'PX', 1000, 'NX')
+for _, name in ipairs({'EXISTS', 'GET', 'INCR'}) do redis.call(name, key) end
+redis.call('PEXPIREAT', key, 1)
+redis.call('HMGET', key, 'calls')
+redis.call('PEXPIRE', key, 1)
+redis.call('HINCRBY', key, 'calls', 1)
+redis.call('PEXPIREAT', key, 1)
+return redis.call('TIME')
+`;
+const RECORD_SHA1 = createHash('sha1').update(RECORD).digest('hex');
+
+const [REPLAY_KEY, REVOCATION_KEY] = ['drs:replay:check', '{drs:revocations}:check'];
+/** What stores send, as far as it shows that the user may, and that the primary takes writes. */
+const SENT = {
+  'used invocations': [
+    [REPLAY_KEY, 'EVAL', RECORD, '1', REPLAY_KEY],
+    [REPLAY_KEY, 'EVALSHA', RECORD_SHA1, '1', REPLAY_KEY],
+  ],
+  // To a stream that is not there, this adds nothing.
+  revocations: [[REVOCATION_KEY, 'XADD', REVOCATION_KEY, 'NOMKSTREAM', '*', 'e', '-']],
+} as const;
+
+/** Looks at Redis as stores do, and sends what they do. */
+async function tryRedis(configuration: Configuration): Promise<void> {
+  const { redisUrl: url, revocationStore, revocationMinReplicas, redisWaitReplicas } = configuration;
+  const { replayProtection, gateReplay, redisMayForget } = configuration;
   const hasReplays = replayProtection === 'redis' || gateReplay === 'redis';
   const { needsFile: ofRevocations } = needsOf({ url, minReplicas: revocationMinReplicas });
   const needsFile =
@@ -80,11 +107,21 @@ async function tryRedis({
   const write = () => Promise.resolve();
   const link = new RedisLink({ url, keeps: 'what it is told', needsFile, write });
   try {
-    await link.open();
-    if (link.replicas < revocationMinReplicas)
+    const connection = await link.open();
+    const kept = { 'used invocations': hasReplays, revocations: revocationStore === 'redis' };
+    for (const what of ['used invocations', 'revocations'] as const)
+      for (const [key, ...command] of kept[what] ? SENT[what] : [])
+        await rejectAfter(TRY_MS, connection.send(key, command)).catch((error: unknown) => {
+          throw new Error(`${link.place} refuses what ${what} need: ${reasonOf(error)}`, { cause: error });
+        });
+    const { replicas } = link;
+    const lacking = (variable: string, wanted: number, lost: string) =>
+      `${variable} is ${wanted}, and the primary has ${replicas} replicas: ${lost}; start more, or lower it`;
+    if (replicas < revocationMinReplicas)
+      throw new Error(lacking('REVOCATION_MIN_REPLICAS', revocationMinReplicas, 'nothing could be revoked'));
+    if (hasReplays && replicas < redisWaitReplicas)
       throw new Error(
-        `REVOCATION_MIN_REPLICAS is ${revocationMinReplicas}, and the primary has ${link.replicas} replicas: nothing could be ` +
-          'revoked; start more, or lower it',
+        lacking('REDIS_WAIT_REPLICAS', redisWaitReplicas, 'calls under limits would be refused'),
       );
   } finally {
     link.close();
@@ -105,10 +142,23 @@ async function tryList(url: string, configuration: Configuration): Promise<void>
   await readStatusList(body, contentType, { form, id, issuer, nowMs: Date.now(), clockSkewSecs });
 }
 
-/** Whether a file can be used, or created if it is missing. */
-async function canKeep(file: string, mode: number): Promise<void> {
+/** Whether a file can be used, or created if it is missing. @returns whether it is there */
+async function canKeep(file: string, mode: number): Promise<boolean> {
   const found = await stat(file).catch(() => null);
-  if (found === null) await access(path.dirname(file), W_OK);
-  else if (found.isFile()) await access(file, mode);
-  else throw new Error(`${file} is no regular file, expected one`);
+  if (found?.isFile() === false) throw new Error(`${file} is no regular file, expected one`);
+  await (found === null ? access(path.dirname(file), W_OK) : access(file, mode));
+  return found !== null;
+}
+
+/** Whether an address is of this machine. */
+async function canListen(host: string): Promise<void> {
+  const server = createServer();
+  const listening = new Promise<void>((resolve, reject) => {
+    server.once('error', reject).listen(0, host, resolve);
+  });
+  try {
+    await rejectAfter(TRY_MS, listening);
+  } finally {
+    server.close();
+  }
 }
