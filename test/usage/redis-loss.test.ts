@@ -124,6 +124,18 @@ describe('a Redis replay store whose Redis loses data', needs('redis-server'), (
     expect(await useLater(await open(redis, { limitsAfterLoss: 'pass' }), before)).toBe('accepted');
   });
 
+  it('says whose records are in a new store, and finds again that it is new where its mark was deleted', async () => {
+    const redis = await startNew();
+    await command(redis, ['SET', 'drs:replay:3:x', '1']);
+    const store = await open(redis);
+    const others = /has records of another version \(drs:replay:3:x\).*docs\/upgrading\.md/;
+    await eventually(() => expect(warnings.join('\n')).toMatch(others));
+    await store.close();
+    await command(redis, ['DEL', MARK]);
+    const again = await open(redis);
+    expect([again.losses, await use(again)]).toEqual([1, expect.stringMatching(LOST)]);
+  });
+
   it('sees that Redis was emptied also where a new instance has written in it since', async () => {
     const redis = await start();
     const [store, other] = [await open(redis, {}, 700), await open(redis, {}, 700)];
