@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { constants } from 'node:fs';
 import { access, stat } from 'node:fs/promises';
 import { createServer } from 'node:net';
@@ -71,58 +70,46 @@ async function problemOf(variable: string, attempt: () => unknown): Promise<stri
 
 const TRY_MS = 5_000;
 
-/** By which used invocations are recorded and counted. The key goes at once, or where a command is refused, in a second. */
+/** What records and counts used invocations. The key goes at once; where a command is refused, in a second. */
 const RECORD = `
-local key = KEYS[1]
-redis.call('SET', key, '1', 'PX', 1000, 'NX')
-for _, name in ipairs({'EXISTS', 'GET', 'INCR'}) do redis.call(name, key) end
-redis.call('PEXPIREAT', key, 1)
-redis.call('HMGET', key, 'calls')
-redis.call('PEXPIRE', key, 1)
-redis.call('HINCRBY', key, 'calls', 1)
-redis.call('PEXPIREAT', key, 1)
-return redis.call('TIME')
+redis.call('SET', KEYS[1], '1', 'PX', 1000)
+redis.call('INCR', KEYS[1])
+redis.call('PEXPIREAT', KEYS[1], 1)
+redis.call('HMGET', KEYS[1], 'calls')
+redis.call('HINCRBY', KEYS[1], 'calls', 1)
+redis.call('PEXPIREAT', KEYS[1], 1)
 `;
-const RECORD_SHA1 = createHash('sha1').update(RECORD).digest('hex');
+const [RECORD_KEY, STREAM_KEY] = ['drs:replay:check', '{drs:revocations}:check'];
 
-const [REPLAY_KEY, REVOCATION_KEY] = ['drs:replay:check', '{drs:revocations}:check'];
-/** What stores send, as far as it shows that the user may, and that the primary takes writes. */
-const SENT = {
-  'used invocations': [
-    [REPLAY_KEY, 'EVAL', RECORD, '1', REPLAY_KEY],
-    [REPLAY_KEY, 'EVALSHA', RECORD_SHA1, '1', REPLAY_KEY],
-  ],
-  // To a stream that is not there, this adds nothing.
-  revocations: [[REVOCATION_KEY, 'XADD', REVOCATION_KEY, 'NOMKSTREAM', '*', 'e', '-']],
-} as const;
-
-/** Looks at Redis as stores do, and sends what they do. */
+/** Looks at Redis as stores do, and sends what they do: the user may lack a right, or the primary take no writes. */
 async function tryRedis(configuration: Configuration): Promise<void> {
-  const { redisUrl: url, revocationStore, revocationMinReplicas, redisWaitReplicas } = configuration;
-  const { replayProtection, gateReplay, redisMayForget } = configuration;
-  const hasReplays = replayProtection === 'redis' || gateReplay === 'redis';
-  const { needsFile: ofRevocations } = needsOf({ url, minReplicas: revocationMinReplicas });
+  const { redisUrl: url, revocationMinReplicas: minReplicas, redisWaitReplicas } = configuration;
+  const hasRevocations = configuration.revocationStore === 'redis';
+  const hasReplays = [configuration.replayProtection, configuration.gateReplay].includes('redis');
   const needsFile =
-    (revocationStore === 'redis' && ofRevocations) || (hasReplays && !redisMayForget && FORGETTING);
+    (hasRevocations && needsOf({ url, minReplicas }).needsFile) ||
+    (hasReplays && !configuration.redisMayForget && FORGETTING);
   const write = () => Promise.resolve();
   const link = new RedisLink({ url, keeps: 'what it is told', needsFile, write });
   try {
     const connection = await link.open();
-    const kept = { 'used invocations': hasReplays, revocations: revocationStore === 'redis' };
-    for (const what of ['used invocations', 'revocations'] as const)
-      for (const [key, ...command] of kept[what] ? SENT[what] : [])
-        await rejectAfter(TRY_MS, connection.send(key, command)).catch((error: unknown) => {
-          throw new Error(`${link.place} refuses what ${what} need: ${reasonOf(error)}`, { cause: error });
-        });
-    const { replicas } = link;
-    const lacking = (variable: string, wanted: number, lost: string) =>
-      `${variable} is ${wanted}, and the primary has ${replicas} replicas: ${lost}; start more, or lower it`;
-    if (replicas < revocationMinReplicas)
-      throw new Error(lacking('REVOCATION_MIN_REPLICAS', revocationMinReplicas, 'nothing could be revoked'));
-    if (hasReplays && replicas < redisWaitReplicas)
-      throw new Error(
-        lacking('REDIS_WAIT_REPLICAS', redisWaitReplicas, 'calls under limits would be refused'),
-      );
+    const send = async (what: string, key: string, ...command: string[]) => {
+      await rejectAfter(TRY_MS, connection.send(key, command)).catch((error: unknown) => {
+        throw new Error(`${link.place} refuses what ${what} need: ${reasonOf(error)}`, { cause: error });
+      });
+    };
+    if (hasReplays) await send('used invocations', RECORD_KEY, 'EVAL', RECORD, '1', RECORD_KEY);
+    // To a stream that is not there, this adds nothing.
+    if (hasRevocations)
+      await send('revocations', STREAM_KEY, 'XADD', STREAM_KEY, 'NOMKSTREAM', '*', 'e', '-');
+    for (const [variable, wanted, what] of [
+      ['REVOCATION_MIN_REPLICAS', minReplicas, 'nothing could be revoked'],
+      ['REDIS_WAIT_REPLICAS', hasReplays ? redisWaitReplicas : 0, 'calls under limits would be refused'],
+    ] as const)
+      if (link.replicas < wanted)
+        throw new Error(
+          `${variable} is ${wanted}, and the primary has ${link.replicas} replicas: ${what}; start more, or lower it`,
+        );
   } finally {
     link.close();
   }

@@ -30,17 +30,13 @@ export function valueOf(text: string, { form }: Kind<unknown>): unknown {
   }
 }
 
-/** Variables of the public DRS implementation, and what they are called here. */
-const FOREIGN: ReadonlyMap<string, string> = new Map([
+/** Variables that were ours, or that the public DRS implementation has, and what they are called here. */
+const FORMER: ReadonlyMap<string, string> = new Map([
   ['NONCE_STORE_BACKEND', 'REPLAY_PROTECTION'],
   ['NONCE_STORE_TTL_SECS', 'REPLAY_WINDOW_SECS'],
   ['NONCE_STORE_MAX_ENTRIES', 'REPLAY_MAX_ENTRIES'],
   ['LISTEN_ADDR', 'HOST and PORT'],
   ['DRS_REQUIRE_BINDING', 'REQUIRE_BINDING'],
-]);
-
-/** Variables that were ours, and what takes their place. */
-const GONE: ReadonlyMap<string, string> = new Map([
   ['PROCESSES', 'SHARE_PORT'],
   ['MAX_BATCH', 'MAX_BODY_MEMORY'],
   ['MAX_BATCH_BYTES', 'MAX_BODY_MEMORY'],
@@ -48,10 +44,8 @@ const GONE: ReadonlyMap<string, string> = new Map([
   ['GATE_METHODS', 'GATE_PASS_METHODS'],
 ]);
 
-/** Of both, those with nothing in their place. Whoever sets one counts on something that nobody does. */
-const NOTHING_HERE: ReadonlySet<string> = new Set(
-  'STORE_DIR TSA_URL S3_BUCKET INSPECTOR VERIFY_NATIVE GATE_CHAIN_ONLY'.split(' '),
-);
+/** Those with nothing in their place: whoever sets one counts on what nobody does. */
+const NONE_HERE = /^(?:STORE_DIR|TSA_URL|S3_BUCKET|INSPECTOR|VERIFY_NATIVE|GATE_CHAIN_ONLY)$/;
 
 /** Shorter names of ours are too close to names of other programs. */
 const MIN_LENGTH = 8;
@@ -87,13 +81,10 @@ function problemWith(found: string, names: readonly string[]): string | null {
       `(only ${fileable.join(', ')} can come from files)`
     );
   }
-  if (NOTHING_HERE.has(found))
+  if (NONE_HERE.test(found))
     return `${found} is not a variable of drs-verify, and there is none for it: unset it`;
-  const instead = GONE.get(found);
-  if (instead !== undefined)
-    return `${found} is no longer a variable of drs-verify: see ${instead}, and unset it`;
   const meant =
-    FOREIGN.get(found) ??
+    FORMER.get(found) ??
     names.find((name) => name.length >= MIN_LENGTH && isTypoOf(name, found.toUpperCase()));
   if (meant !== undefined)
     return `${found} is not a variable of drs-verify, expected ${meant}: rename it, or unset it`;
