@@ -83,14 +83,13 @@ async function run(files: readonly string[], options: LogOptions): Promise<void>
   const sources = (files.length === 0 ? ['-'] : files).map((file) =>
     pagesOf(file, (fault) => faults.push(fault)),
   );
-  // Sums have no order, and thousands of files cannot be open at once.
-  for await (const page of by === undefined ? inOrder(sources) : inTurn(sources)) {
-    for (const line of page) take(line);
-    if (text.length < MAX_LINE_BYTES && sources.length > 1) continue;
-    await write(process.stdout, text);
-    text = '';
-  }
-  await write(process.stdout, text);
+  // Sums have no order, and too many files should not be open at once.
+  for (const group of by === undefined ? [sources] : sources.map((source) => [source]))
+    for await (const page of inOrder(group)) {
+      for (const line of page) take(line);
+      await write(process.stdout, text);
+      text = '';
+    }
   if (by !== undefined) await write(process.stdout, showCounts([...counts.values()], others, options));
   if (unread > 0)
     process.stderr.write(`note: ${unread} lines cannot be read: they were cut, or are no JSON\n`);
@@ -109,10 +108,6 @@ async function* pagesOf(file: string, fail: (fault: CommandError) => void): Asyn
   }
 }
 
-async function* inTurn(sources: readonly AsyncIterable<Page>[]): AsyncGenerator<Page> {
-  for (const source of sources) yield* source;
-}
-
 /** The lines of files, each of which is in the order of time, in that order. */
 async function* inOrder(sources: readonly AsyncGenerator<Page>[]): AsyncGenerator<Page> {
   // One that cannot be read has no time: it comes at once.
@@ -128,7 +123,7 @@ async function* inOrder(sources: readonly AsyncGenerator<Page>[]): AsyncGenerato
     }
     heads = heads
       .filter(({ page }) => page.length > 0)
-      .toSorted((one, other) => (timeOf(one.page[0]) < timeOf(other.page[0]) ? -1 : 1));
+      .toSorted((one, other) => inTextOrder(timeOf(one.page[0]), timeOf(other.page[0])));
     const [first, second] = heads;
     if (first === undefined) return;
     const until = second && timeOf(second.page[0]);
@@ -170,9 +165,10 @@ async function requireWhole(file: string): Promise<void> {
 }
 
 function filterOf(options: LogOptions): (line: JsonObject) => boolean {
-  const { since = 0, until, refused, with: texts = [] } = options;
-  // All times have the same form, whose order is that of their texts.
-  const [from, to] = [since, until].map((secs) => secs && new Date(secs * 1000).toISOString());
+  const { since, until, refused, with: texts = [] } = options;
+  // All times have the same form, whose order is that of their texts; `~` comes after each.
+  const textAt = (secs: number) => new Date(secs * 1000).toISOString();
+  const [from, to] = [since === undefined ? '' : textAt(since), until === undefined ? '~' : textAt(until)];
   const isRefused = ({ code, observed, refund = 'done', binding = 'match' }: JsonObject) =>
     observed !== true && (typeof code === 'string' || refund !== 'done' || binding !== 'match');
   const has = ({ agreed, ...line }: JsonObject, text: string) =>
@@ -180,11 +176,13 @@ function filterOf(options: LogOptions): (line: JsonObject) => boolean {
       Array.isArray(value) ? value.includes(text) : value === text,
     );
   return (line) =>
-    (from === 0 || textOf(line['time']) >= String(from)) &&
-    (to === undefined || textOf(line['time']) < String(to)) &&
+    textOf(line['time']) >= from &&
+    textOf(line['time']) < to &&
     (refused !== true || isRefused(line)) &&
     texts.every((text) => has(line, text));
 }
+
+const inTextOrder = (one: string, other: string) => Number(one > other) - Number(one < other);
 
 const textOf = (value: unknown): string => (typeof value === 'string' ? value : '-');
 
@@ -243,7 +241,7 @@ function showCounts(
   const timeAt = by.findIndex((name) => name === 'hour' || name === 'day');
   const timeOf = ({ values }: (typeof groups)[number]) => values[timeAt] ?? '';
   const sorted = groups.toSorted(
-    (one, other) => timeOf(one).localeCompare(timeOf(other)) || other.count - one.count,
+    (one, other) => inTextOrder(timeOf(one), timeOf(other)) || other.count - one.count,
   );
   if (json) {
     const lines = sorted.map(({ values, count }) => ({
