@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -133,8 +133,11 @@ describe('the check before a start', () => {
       const kept = { REVOCATION_STORE: 'redis' };
       const problemsOf = (user: string, env: Record<string, string>) =>
         problemsWith({ ...env, REDIS_URL: `redis://${user}:pa55@${host}` });
+      const page = readFileSync(new URL('../../docs/scaling.md', import.meta.url), 'utf8');
+      const [said = ''] = /^Its user needs [^;]*/m.exec(page) ?? [];
+      const needed = [...said.matchAll(/`([A-Z]+)`/g)].map(([, name]) => `+${name}`);
       const users = {
-        all: ['~drs:replay:*', '~{drs:revocations}:*', '+@all'],
+        all: ['~drs:replay:*', '~{drs:revocations}:*', ...needed],
         without_eval: ['~drs:replay:*', '+@all', '-eval'],
         without_counters: ['~drs:replay:*', '+@all', '-hincrby'],
         without_records: ['~drs:replay:*', '+@all', '-set'],
