@@ -1,13 +1,15 @@
 import { constants } from 'node:fs';
 import { access, stat } from 'node:fs/promises';
+import { createServer } from 'node:net';
 import path from 'node:path';
-import { reasonOf } from '../redis/connection.js';
+import { reasonOf, rejectAfter } from '../redis/connection.js';
 import { RedisLink } from '../redis/link.js';
 import { needsOf } from '../revocation/store/redis-store.js';
+import { readEntries } from '../revocation/store/redis-transfer.js';
 import { FORGETTING } from '../usage/redis-store.js';
 import { fetchStatusList } from '../revocation/lists/fetch-status-list.js';
 import { readStatusList } from '../revocation/lists/read-status-list.js';
-import type { Configuration } from '../service/configuration/configuration.js';
+import { addressOf, type Configuration } from '../service/configuration/configuration.js';
 import { loadGrpc } from '../service/grpc/open.js';
 import { loadFrontEnd } from '../service/http/load-front-end.js';
 import { readLinesAt } from '../trust/followed-lines.js';
@@ -17,28 +19,32 @@ import { readRoutes } from '../service/routes/served-routes.js';
 const { R_OK, W_OK } = constants;
 
 /**
- * Tries what a valid configuration names: the front end, optional packages, files, folders, Redis and the status list. Each
- * attempt is bounded in time. Changes nothing: creates no file, takes no lock, listens on no port, and writes nothing to
- * Redis.
+ * Tries what a valid configuration names: the front end, optional packages, addresses, files, folders, Redis and the status
+ * list. Each attempt is bounded in time. Leaves nothing: it creates no file, takes no lock, and what it writes to Redis is gone
+ * when it ends. Of an address it takes any port, since that of the service may be in use by the one before.
  *
  * @returns what would keep the service from starting; empty if nothing does
  */
 export async function findStartProblems(configuration: Configuration): Promise<string[]> {
-  const { frontEnd, gateRoutes, grpcPort, listen, decisionLog } = configuration;
-  const {
-    revocationStorePath: store,
-    trustedRootsFile: roots,
-    toolsFile: tools,
-    statusListBaseUrl: list,
-  } = configuration;
+  const { frontEnd, gateRoutes, grpcPort, host, listen, metricsAddr = '', decisionLog } = configuration;
+  const metrics = addressOf(metricsAddr);
+  const { revocationStorePath: store, trustedRootsFile: roots } = configuration;
+  const { toolsFile: tools, statusListBaseUrl: list } = configuration;
   const { replayProtection, gateReplay, revocationStore } = configuration;
   const usesRedis = [replayProtection, gateReplay, revocationStore].includes('redis');
   const found = await Promise.all([
     problemOf('FRONT_END', () => loadFrontEnd(frontEnd)),
+    listen === undefined ? problemOf('HOST', () => canListen(host)) : null,
+    metrics === null ? null : problemOf('METRICS_ADDR', () => canListen(metrics.host)),
     grpcPort === undefined ? null : problemOf('GRPC_PORT', loadGrpc),
     usesRedis ? problemOf('REDIS_URL', () => tryRedis(configuration)) : null,
     list === undefined ? null : problemOf('STATUS_LIST_BASE_URL', () => tryList(list, configuration)),
-    store === undefined ? null : problemOf('REVOCATION_STORE_PATH', () => canKeep(store, R_OK | W_OK)),
+    store === undefined
+      ? null
+      : problemOf(
+          'REVOCATION_STORE_PATH',
+          async () => (await canKeep(store, R_OK | W_OK)) && readEntries(store),
+        ),
     decisionLog === undefined || decisionLog === '-'
       ? null
       : problemOf('DECISION_LOG', () => canKeep(decisionLog, W_OK)),
@@ -64,28 +70,46 @@ async function problemOf(variable: string, attempt: () => unknown): Promise<stri
 
 const TRY_MS = 5_000;
 
-/** Looks at Redis as stores do, but writes nothing. */
-async function tryRedis({
-  redisUrl: url,
-  revocationStore,
-  revocationMinReplicas,
-  replayProtection,
-  gateReplay,
-  redisMayForget,
-}: Configuration): Promise<void> {
-  const hasReplays = replayProtection === 'redis' || gateReplay === 'redis';
-  const { needsFile: ofRevocations } = needsOf({ url, minReplicas: revocationMinReplicas });
+/** What records and counts used invocations. The key goes at once; where a command is refused, in a second. */
+const RECORD = `
+redis.call('SET', KEYS[1], '1', 'PX', 1000)
+redis.call('INCR', KEYS[1])
+redis.call('PEXPIREAT', KEYS[1], 1)
+redis.call('HMGET', KEYS[1], 'calls')
+redis.call('HINCRBY', KEYS[1], 'calls', 1)
+redis.call('PEXPIREAT', KEYS[1], 1)
+`;
+const [RECORD_KEY, STREAM_KEY] = ['drs:replay:check', '{drs:revocations}:check'];
+
+/** Looks at Redis as stores do, and sends what they do: the user may lack a right, or the primary take no writes. */
+async function tryRedis(configuration: Configuration): Promise<void> {
+  const { redisUrl: url, revocationMinReplicas: minReplicas, redisWaitReplicas } = configuration;
+  const hasRevocations = configuration.revocationStore === 'redis';
+  const hasReplays = [configuration.replayProtection, configuration.gateReplay].includes('redis');
   const needsFile =
-    (revocationStore === 'redis' && ofRevocations) || (hasReplays && !redisMayForget && FORGETTING);
+    (hasRevocations && needsOf({ url, minReplicas }).needsFile) ||
+    (hasReplays && !configuration.redisMayForget && FORGETTING);
   const write = () => Promise.resolve();
   const link = new RedisLink({ url, keeps: 'what it is told', needsFile, write });
   try {
-    await link.open();
-    if (link.replicas < revocationMinReplicas)
-      throw new Error(
-        `REVOCATION_MIN_REPLICAS is ${revocationMinReplicas}, and the primary has ${link.replicas} replicas: nothing could be ` +
-          'revoked; start more, or lower it',
-      );
+    const connection = await link.open();
+    const send = async (what: string, key: string, ...command: string[]) => {
+      await rejectAfter(TRY_MS, connection.send(key, command)).catch((error: unknown) => {
+        throw new Error(`${link.place} refuses what ${what} need: ${reasonOf(error)}`, { cause: error });
+      });
+    };
+    if (hasReplays) await send('used invocations', RECORD_KEY, 'EVAL', RECORD, '1', RECORD_KEY);
+    // To a stream that is not there, this adds nothing.
+    if (hasRevocations)
+      await send('revocations', STREAM_KEY, 'XADD', STREAM_KEY, 'NOMKSTREAM', '*', 'e', '-');
+    for (const [variable, wanted, what] of [
+      ['REVOCATION_MIN_REPLICAS', minReplicas, 'nothing could be revoked'],
+      ['REDIS_WAIT_REPLICAS', hasReplays ? redisWaitReplicas : 0, 'calls under limits would be refused'],
+    ] as const)
+      if (link.replicas < wanted)
+        throw new Error(
+          `${variable} is ${wanted}, and the primary has ${link.replicas} replicas: ${what}; start more, or lower it`,
+        );
   } finally {
     link.close();
   }
@@ -105,10 +129,23 @@ async function tryList(url: string, configuration: Configuration): Promise<void>
   await readStatusList(body, contentType, { form, id, issuer, nowMs: Date.now(), clockSkewSecs });
 }
 
-/** Whether a file can be used, or created if it is missing. */
-async function canKeep(file: string, mode: number): Promise<void> {
+/** Whether a file can be used, or created if it is missing. @returns whether it is there */
+async function canKeep(file: string, mode: number): Promise<boolean> {
   const found = await stat(file).catch(() => null);
-  if (found === null) await access(path.dirname(file), W_OK);
-  else if (found.isFile()) await access(file, mode);
-  else throw new Error(`${file} is no regular file, expected one`);
+  if (found?.isFile() === false) throw new Error(`${file} is no regular file, expected one`);
+  await (found === null ? access(path.dirname(file), W_OK) : access(file, mode));
+  return found !== null;
+}
+
+/** Whether an address is of this machine. */
+async function canListen(host: string): Promise<void> {
+  const server = createServer();
+  const listening = new Promise<void>((resolve, reject) => {
+    server.once('error', reject).listen(0, host, resolve);
+  });
+  try {
+    await rejectAfter(TRY_MS, listening);
+  } finally {
+    server.close();
+  }
 }

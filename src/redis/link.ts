@@ -17,6 +17,9 @@ export type RedisFault = 'away' | 'forgets' | 'full';
 /** How often in a row a Redis that was away must answer within the time of a call. */
 const PROBES = 5;
 
+/** What Redis says to somebody whom it does not let in: another fault than the lost connection by which that shows. */
+const DENIED = /\b(?:WRONGPASS|NOAUTH|NOPERM)\b/;
+
 class ForgetfulError extends Error {}
 
 /** What an error of Redis, or of the way to it, says about the Redis. */
@@ -75,7 +78,7 @@ export class RedisLink {
   /** Replicas of the primary at the last look; `NaN` where it does not tell. */
   replicas = Number.NaN;
   readonly #options: RedisLinkOptions;
-  #reported: RedisFault | null = null;
+  #reported: string | null = null;
   #tellsSettings = true;
   #hasForgotten = false;
   #hasEnded = false;
@@ -101,8 +104,9 @@ export class RedisLink {
     this.connection = null;
     this.error = error;
     const fault = faultOf(error);
-    if (fault !== this.#reported) this.#options.onDown?.(error, fault);
-    this.#reported = fault;
+    const kind = DENIED.exec(reasonOf(error))?.[0] ?? fault;
+    if (kind !== this.#reported) this.#options.onDown?.(error, fault);
+    this.#reported = kind;
     this.#pausing.abort();
   }
 

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -10,7 +10,7 @@ import { connectRedis } from '../../src/redis/connection.js';
 import { ListServer } from '../revocation/list-server.js';
 import { credentialWith, LIST_ID, toJwt, newIssuer } from '../revocation/lists.js';
 import { eventually } from '../support/eventually.js';
-import { RedisServer } from '../usage/redis-server.js';
+import { command, RedisServer } from '../usage/redis-server.js';
 import { needs } from '../support/programs.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'drs-check-'));
@@ -21,7 +21,7 @@ const problemsWith = (env: Record<string, string>) =>
 
 describe('the check before a start', () => {
   it('finds nothing where all can be used, and creates nothing', async () => {
-    writeFileSync(at('revoked'), '7\n');
+    writeFileSync(at('revoked'), '{"status_list_index":7}\n{"status_l');
     const before = readdirSync(folder);
     for (const file of ['revoked', 'missing'])
       expect(
@@ -122,6 +122,78 @@ describe('the check before a start', () => {
       }
     },
   );
+
+  it(
+    'sends Redis what the service will, as its user, and leaves nothing',
+    needs('redis-server'),
+    async () => {
+      const redis = await RedisServer.startNew();
+      const { host } = new URL(redis.url);
+      const replays = { GATE_REPLAY: 'redis' };
+      const kept = { REVOCATION_STORE: 'redis' };
+      const problemsOf = (user: string, env: Record<string, string>) =>
+        problemsWith({ ...env, REDIS_URL: `redis://${user}:pa55@${host}` });
+      const page = readFileSync(new URL('../../docs/scaling.md', import.meta.url), 'utf8');
+      const [said = ''] = /^Its user needs [^;]*/m.exec(page) ?? [];
+      const needed = [...said.matchAll(/`([A-Z]+)`/g)].map(([, name]) => `+${name}`);
+      const users = {
+        all: ['~drs:replay:*', '~{drs:revocations}:*', ...needed],
+        without_eval: ['~drs:replay:*', '+@all', '-eval'],
+        without_counters: ['~drs:replay:*', '+@all', '-hincrby'],
+        without_records: ['~drs:replay:*', '+@all', '-set'],
+        with_other_keys: ['~app:*', '+@all'],
+        without_streams: ['~{drs:revocations}:*', '+@all', '-xadd'],
+      };
+      try {
+        for (const [name, rights] of Object.entries(users))
+          await command(redis, ['ACL', 'SETUSER', name, 'on', '>pa55', ...rights]);
+        expect(await problemsOf('all', { ...replays, ...kept })).toEqual([]);
+        for (const name of ['without_eval', 'without_counters', 'without_records', 'with_other_keys'])
+          expect([name, await problemsOf(name, replays)]).toEqual([
+            name,
+            [
+              expect.stringMatching(
+                /^REDIS_URL: Redis at .* refuses what used invocations need: .*(?:NOPERM|can't run this command|can't access)/,
+              ),
+            ],
+          ]);
+        for (const name of ['with_other_keys', 'without_streams'])
+          expect([name, await problemsOf(name, kept)]).toEqual([
+            name,
+            [expect.stringMatching(/^REDIS_URL: Redis at .* refuses what revocations need: NOPERM/)],
+          ]);
+        expect(await problemsOf('all', { ...replays, REDIS_WAIT_REPLICAS: '1' })).toEqual([
+          expect.stringMatching(/^REDIS_WAIT_REPLICAS is 1, and the primary has 0 replicas: /),
+        ]);
+        await command(redis, ['CONFIG', 'SET', 'min-replicas-to-write', '1']);
+        for (const env of [replays, kept])
+          expect(await problemsOf('all', env)).toEqual([expect.stringMatching(/^REDIS_URL: .*NOREPLICAS/)]);
+        expect(await command(redis, ['DBSIZE'])).toBe(0);
+      } finally {
+        await redis.stop();
+      }
+    },
+  );
+
+  it('reads the file of revocations whole', async () => {
+    writeFileSync(at('damaged'), `${'{"status_list_index":7}\n'.repeat(1000)}{"status_list_index":\n`);
+    expect(await problemsWith({ REVOCATION_STORE_PATH: at('damaged') })).toEqual([
+      expect.stringMatching(/^REVOCATION_STORE_PATH: .*damaged:1001 is no entry: /),
+    ]);
+  });
+
+  it('says that an address is not of this machine, or that a name is none', async () => {
+    // As conda sets it.
+    expect(await problemsWith({ HOST: 'x86_64-conda-linux-gnu.invalid' })).toEqual([
+      expect.stringMatching(/^HOST: getaddrinfo E\w+ x86_64-conda-linux-gnu/),
+    ]);
+    expect(await problemsWith({ HOST: '203.0.113.1', METRICS_ADDR: '203.0.113.2:9464' })).toEqual([
+      'HOST: listen EADDRNOTAVAIL: address not available 203.0.113.1',
+      'METRICS_ADDR: listen EADDRNOTAVAIL: address not available 203.0.113.2',
+    ]);
+    expect(await problemsWith({ HOST: '::1', METRICS_ADDR: 'localhost:9464' })).toEqual([]);
+    expect(await problemsWith({ HOST: '203.0.113.1', LISTEN: `unix:${at('socket')}` })).toEqual([]);
+  });
 
   it('fetches the status list, and checks who signed it', async () => {
     const server = await ListServer.start();

@@ -8,6 +8,7 @@ import { request } from 'undici';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { mcpBundle, toolCall } from '../gate/attacks.js';
+import { METRICS } from '../../src/service/observe/metrics/metrics-table.js';
 import { RedisServer } from '../usage/redis-server.js';
 import { ListServer } from '../revocation/list-server.js';
 import { credentialWith, LIST_ID } from '../revocation/lists.js';
@@ -49,6 +50,19 @@ const queries = panels.flatMap(({ title, targets = [] }) =>
   })),
 );
 
+/** Metrics that no panel and no rule has. */
+const UNSHOWN = {
+  drs_http_open_requests: 'drs_verify_pending and drs_http_connections say more',
+  drs_receipt_cache_receipts: 'its bytes are limited',
+  drs_revocation_fsync_duration_seconds: 'a slow disk shows in revocations alone, which have time',
+  drs_revocation_lookups_total: 'refusals are counted by code',
+  drs_signature_batches_repeated_total: 'drs_signature_worker_deaths_total says why',
+  drs_signature_batches_total: 'drs_signature_batch_checks has the same number',
+  drs_status_list_entries: 'it does not change',
+  drs_status_list_fetch_duration_seconds: 'drs_status_list_age_seconds says what comes of it',
+  drs_trusted_roots_reads_total: 'drs_reload_failed says what comes of it',
+};
+
 describe('the dashboard', () => {
   it('describes each panel', () => {
     expect(panels.length).toBeGreaterThan(25);
@@ -56,6 +70,14 @@ describe('the dashboard', () => {
       expect([title, description.length]).toEqual([title, expect.any(Number)]);
     expect(panels.filter(({ description = '' }) => description.length < 30)).toEqual([]);
     expect(new Set(panels.map(({ title }) => title)).size).toBe(panels.length);
+  });
+
+  it('shows each metric, or it is said here why not', () => {
+    const shown = JSON.stringify([queries, rules]);
+    const missing = METRICS.map(([name]) => name).filter(
+      (name) => !new RegExp(`${name}\\b|${name}_`).test(shown),
+    );
+    expect(missing.toSorted()).toEqual(Object.keys(UNSHOWN).toSorted());
   });
 });
 
@@ -73,7 +95,7 @@ describe('the alerts', () => {
   it('fire when they should, and only then', needs('promtool'), () => {
     for (const args of [
       ['check', 'rules', 'drs-verify.rules.yml'],
-      ['test', 'rules', 'drs-verify.tests.yml'],
+      ['test', 'rules', 'drs-verify.tests.yml', 'drs-verify.trial.tests.yml'],
       ['check', 'config', '--syntax-only', 'prometheus.yml'],
     ]) {
       const cwd = path.join(DEPLOY, 'prometheus');
@@ -85,7 +107,10 @@ describe('the alerts', () => {
   });
 
   it('are all in the tests of the rules', () => {
-    const tests = read(path.join(DEPLOY, 'prometheus/drs-verify.tests.yml'));
+    const [some, others] = ['tests.yml', 'trial.tests.yml'].map((end) =>
+      read(path.join(DEPLOY, `prometheus/drs-verify.${end}`)),
+    );
+    const tests = `${some}${others}`;
     for (const { alert } of rules) if (alert !== undefined) expect(tests).toContain(`alertname="${alert}"`);
   });
 });
@@ -120,6 +145,7 @@ describe('a real Prometheus, on running services', needs('prometheus', 'redis-se
       }),
       startService({
         REPLAY_PROTECTION: 'redis',
+        REVOCATION_STORE: 'redis',
         REDIS_URL: redis.url,
         STATUS_LIST_BASE_URL: list.url,
         STATUS_LIST_ID: LIST_ID,
@@ -129,7 +155,8 @@ describe('a real Prometheus, on running services', needs('prometheus', 'redis-se
     const { certFile, keyFile } = makeCertificate(folder, 'prometheus', { days: 30 });
     writeFileSync(path.join(folder, 'roots.jsonl'), '');
     const tls = { TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile };
-    secured = await startService({ ...tls, TRUSTED_ROOTS_FILE: folder, WORKER_THREADS: '0' });
+    const roots = { TRUSTED_ROOTS_FILE: folder, GATE_MODE: 'observe' };
+    secured = await startService({ ...tls, ...roots, WORKER_THREADS: '0' });
     const targets = services.map(({ port }) => `127.0.0.1:${port}`);
     prometheus = await startProgram('prometheus', (port, itsFolder) => {
       const config = path.join(itsFolder, 'prometheus.yml');

@@ -275,6 +275,63 @@ describe('the decision log', { shuffle: false }, () => {
     expect((await log(file, '--since', '2100-01-01T00:00:00Z')).stdout).toBe('');
   });
 
+  it('comes from several files in the order of time, and is counted by hours in theirs', async () => {
+    const line = (hour: number, agent: string) =>
+      `{"time":"2027-01-15T0${hour}:00:00.000Z","endpoint":"verify","agent":"${agent}"}\n`;
+    await work.write('a.jsonl', line(3, 'a') + line(6, 'a') + line(6, 'a'));
+    await work.write('a.jsonl.1.gz', gzipSync(`{"cut\n${line(1, 'a')}${line(2, 'b')}`));
+    await work.write('b.jsonl', line(2, 'c') + line(4, 'c') + line(5, 'c'));
+    const of = async (...options: string[]) =>
+      parse((await log('a.jsonl', 'a.jsonl.1.gz', 'b.jsonl', '--json', ...options)).stdout);
+    const agents = (lines: readonly Line[]) => lines.map((one) => one['agent']).join('');
+    expect(agents(await of())).toBe('abcaccaa');
+    expect(agents(await of('--since', '2027-01-15T02:00:00Z', '--until', '2027-01-15T05:00:00Z'))).toBe(
+      'bcac',
+    );
+    expect((await of('--by', 'agent,hour')).map(({ hour, count }) => [hour, count])).toEqual([
+      ...[1, 2, 2, 3, 4, 5].map((hour) => [`2027-01-15T0${hour}`, 1]),
+      ['2027-01-15T06', 2],
+    ]);
+  });
+
+  it('tells what passed on trial from what was refused', async () => {
+    const observed = { endpoint: 'gate', observed: true, code: 'MISSING_BUNDLE' };
+    await work.write('trial', `${JSON.stringify(observed)}\n{"endpoint":"gate","code":"MISSING_BUNDLE"}\n`);
+    expect((await log('trial', '--refused', '--json')).stdout).toBe(
+      '{"endpoint":"gate","code":"MISSING_BUNDLE"}\n',
+    );
+    expect((await log('trial', '--by', 'code')).stdout).toBe(
+      '1  observed MISSING_BUNDLE\n1  MISSING_BUNDLE\n',
+    );
+    expect((await log('trial')).stdout).toMatch(
+      /^- {2}observed MISSING_BUNDLE {2}-.*\n- {2}MISSING_BUNDLE {2}-/,
+    );
+  });
+
+  it('is searched by what was agreed', async () => {
+    const agreed = { root_type: 'human', consent_record: 'urn:c', session_id: 's-1', correlation_id: 'k-1' };
+    await work.write('agreed', `${JSON.stringify({ endpoint: 'gate', agreed })}\n{"endpoint":"gate"}\n`);
+    for (const text of ['urn:c', 's-1', 'k-1'])
+      expect(parse((await log('agreed', '--json', '--with', text)).stdout)).toEqual([
+        { endpoint: 'gate', agreed },
+      ]);
+  });
+
+  it('is counted as far as a packed file can be read', async () => {
+    const packed = gzipSync('{"endpoint":"verify"}\n'.repeat(100_000));
+    await work.write('cut.gz', packed.subarray(0, packed.length - 20));
+    for (const options of [[], ['--by', 'code']]) {
+      const { stdout, stderr, code } = await log('cut.gz', ...options);
+      const count =
+        options.length > 0 ? Number(/^(\d+) {2}allowed\n$/.exec(stdout)?.[1]) : stdout.split('\n').length;
+      expect(count).toBeGreaterThan(95_000);
+      expect([stderr, code]).toEqual([
+        expect.stringContaining('cannot read a log from cut.gz: unexpected end of file'),
+        2,
+      ]);
+    }
+  });
+
   it('is counted by at most 10,000 combinations, and what is more together', async () => {
     const lines = Array.from({ length: 10_003 }, (_, at) => `{"endpoint":"verify","agent":"${at}"}\n`);
     await work.write('many', lines.join(''));

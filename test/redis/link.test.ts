@@ -2,6 +2,9 @@ import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
 import { expect, it } from 'vitest';
 import { RedisLink } from '../../src/redis/link.js';
+import { eventually } from '../support/eventually.js';
+import { needs } from '../support/programs.js';
+import { command, RedisServer } from '../usage/redis-server.js';
 
 it('is refused a connection that is lost before Redis has told what it is', async () => {
   const server = createServer((socket) => {
@@ -21,3 +24,28 @@ it('is refused a connection that is lost before Redis has told what it is', asyn
   await expect(link.open()).rejects.toThrow('cannot connect to Redis at ');
   server.close();
 });
+
+it(
+  'names a password that was changed, also after the fault by which it shows',
+  needs('redis-server'),
+  async () => {
+    const redis = await RedisServer.startNew('--requirepass', 'before');
+    const url = redis.url.replace('//', '//:before@');
+    const said: string[] = [];
+    const link = new RedisLink({
+      ...{ url, keeps: 'nothing', needsFile: false, write: () => Promise.resolve() },
+      onDown: ({ message }) => said.push(message),
+    });
+    try {
+      await link.open();
+      await command({ url }, ['CONFIG', 'SET', 'requirepass', 'after']);
+      await command({ url: redis.url.replace('//', '//:after@') }, ['CLIENT', 'KILL', 'TYPE', 'normal']);
+      await eventually(() => expect(said).toHaveLength(2));
+      expect(said[0]).not.toContain('WRONGPASS');
+      expect(said[1]).toMatch(/^cannot connect to Redis at .*: WRONGPASS /);
+    } finally {
+      link.close();
+      await redis.stop();
+    }
+  },
+);

@@ -148,11 +148,21 @@ describe('the configuration', () => {
       // What the public implementation calls it.
       ['NONCE_STORE_BACKEND', 'REPLAY_PROTECTION'],
       ['NONCE_STORE_TTL_SECS', 'REPLAY_WINDOW_SECS'],
+      ['NONCE_STORE_MAX_ENTRIES', 'REPLAY_MAX_ENTRIES'],
       ['LISTEN_ADDR', 'HOST and PORT'],
       ['DRS_REQUIRE_BINDING', 'REQUIRE_BINDING'],
+      // What it was called.
+      ['PROCESSES', 'SHARE_PORT'],
+      ['MAX_BATCH', 'MAX_BODY_MEMORY'],
+      ['QUEUE_TARGET_MS', 'QUEUE_BURST_MS'],
+      ['GATE_METHODS', 'GATE_PASS_METHODS'],
     ] as const)
       expect(problemsOf({ [found]: 'x' })).toEqual([
         `${found} is not a variable of drs-verify, expected ${meant}: rename it, or unset it`,
+      ]);
+    for (const found of ['STORE_DIR', 'TSA_URL', 'S3_BUCKET', 'INSPECTOR', 'VERIFY_NATIVE'])
+      expect(problemsOf({ [found]: 'x' })).toEqual([
+        `${found} is not a variable of drs-verify, and there is none for it: unset it`,
       ]);
     // Short names are too close to other programs' own, an empty variable counts as unset.
     expect(problemsOf({ HOSTS: 'x', POST: 'x', TRUSTED_ROOT: '', RUSTED_ROOT: 'x', PATH: '/bin' })).toEqual(

@@ -1,11 +1,13 @@
 import { createReadStream } from 'node:fs';
-import { pipeline, type Readable } from 'node:stream';
-import { createGunzip } from 'node:zlib';
+import { pipeline, Writable, type Readable } from 'node:stream';
+import { pipeline as finished } from 'node:stream/promises';
+import { constants, createGunzip } from 'node:zlib';
 import { InvalidArgumentError, type Command } from 'commander';
 import { isJsonObject, type JsonObject } from '../../protocol/json.js';
 import { linesOf, write, type Line } from '../../relay/lines.js';
 import { shapeOf } from '../log-lines.js';
 import { readRootNames, type NameOf } from '../agreement.js';
+import type { CommandError } from '../command-error.js';
 import { parseJson, unreadable } from '../files.js';
 import { collect, parsePast } from '../options.js';
 import { aligned, coloursFor, printable, printableJson } from '../terminal.js';
@@ -13,6 +15,7 @@ import { aligned, coloursFor, printable, printableJson } from '../terminal.js';
 interface LogOptions {
   /** Unix seconds. */
   readonly since?: number;
+  readonly until?: number;
   readonly refused?: true;
   readonly with?: readonly string[];
   readonly by?: readonly string[];
@@ -32,10 +35,11 @@ export function define(command: Command): void {
     )
     .argument('[file...]', 'files of lines, packed ones as *.gz; - for standard input, as without a file')
     .option('--since <time>', 'only lines from then on: 90s, 30m, 8h or 7d ago; or a time', parsePast)
+    .option('--until <time>', 'only lines from before', parsePast)
     .option('--refused', 'only what was refused')
     .option(
       '--with <text>',
-      'only lines in which this DID, digest, id, name or code stands; repeatable: all of them',
+      'only lines in which this DID, digest, id, name, code or consent stands; repeatable: all of them',
       collect,
     )
     .option(
@@ -75,20 +79,59 @@ async function run(files: readonly string[], options: LogOptions): Promise<void>
     else if (counts.size < MAX_GROUPS) counts.set(key, { values, count: 1 });
     else others++;
   };
-  for (const file of files.length === 0 ? ['-'] : files) {
-    try {
-      for await (const lines of linesOf(unpacked(file), MAX_LINE_BYTES)) {
-        for (const line of readLines(lines)) take(line);
-        await write(process.stdout, text);
-        text = '';
-      }
-    } catch (error) {
-      throw unreadable(file, 'a log', error);
+  const faults: CommandError[] = [];
+  const sources = (files.length === 0 ? ['-'] : files).map((file) =>
+    pagesOf(file, (fault) => faults.push(fault)),
+  );
+  // Sums have no order, and too many files should not be open at once.
+  for (const group of by === undefined ? [sources] : sources.map((source) => [source]))
+    for await (const page of inOrder(group)) {
+      for (const line of page) take(line);
+      await write(process.stdout, text);
+      text = '';
     }
-  }
   if (by !== undefined) await write(process.stdout, showCounts([...counts.values()], others, options));
   if (unread > 0)
     process.stderr.write(`note: ${unread} lines cannot be read: they were cut, or are no JSON\n`);
+  if (faults[0] !== undefined) throw faults[0];
+}
+
+type Page = readonly (JsonObject | null)[];
+
+/** The lines of a file. @param fail gets the fault that ends it early: what comes before counts */
+async function* pagesOf(file: string, fail: (fault: CommandError) => void): AsyncGenerator<Page> {
+  try {
+    for await (const lines of linesOf(unpacked(file), MAX_LINE_BYTES)) yield [...readLines(lines)];
+    if (isPacked(file)) await requireWhole(file);
+  } catch (error) {
+    fail(unreadable(file, 'a log', error));
+  }
+}
+
+/** The lines of files, each of which is in the order of time, in that order. */
+async function* inOrder(sources: readonly AsyncGenerator<Page>[]): AsyncGenerator<Page> {
+  // One that cannot be read has no time: it comes at once.
+  const timeOf = (line: Page[number] | undefined) => textOf(line?.['time']);
+  let heads = sources.map((source) => ({ source, page: [] as Page }));
+  for (;;) {
+    for (const head of heads) {
+      while (head.page.length === 0) {
+        const next = await head.source.next();
+        if (next.done === true) break;
+        head.page = next.value;
+      }
+    }
+    heads = heads
+      .filter(({ page }) => page.length > 0)
+      .toSorted((one, other) => inTextOrder(timeOf(one.page[0]), timeOf(other.page[0])));
+    const [first, second] = heads;
+    if (first === undefined) return;
+    const until = second && timeOf(second.page[0]);
+    const later = until === undefined ? -1 : first.page.findIndex((line) => timeOf(line) > until);
+    const end = later < 0 ? first.page.length : later;
+    yield first.page.slice(0, end);
+    first.page = first.page.slice(end);
+  }
 }
 
 /** The lines that say something of calls; `null` for one that cannot be read. */
@@ -105,30 +148,46 @@ function* readLines(found: Iterable<Line>): Generator<JsonObject | null> {
 /** Refusals in the log of a service are not all of them, and those of a decision log are there once more. */
 const CALLS: ReadonlySet<string | undefined> = new Set(['call', 'refund', 'signing']);
 
-/** The bytes of a file, unpacked if its name says that it is packed. */
+const isPacked = (file: string) => file.endsWith('.gz');
+
+/** The bytes of a file, unpacked if its name says that it is packed: of one that is cut, all that there are. */
 function unpacked(file: string): AsyncIterable<Buffer> {
   const input: Readable = file === '-' ? process.stdin : createReadStream(file);
+  if (!isPacked(file)) return input;
   // An error of either is thrown where this is read.
-  return file.endsWith('.gz') ? pipeline(input, createGunzip(), () => undefined) : input;
+  return pipeline(input, createGunzip({ finishFlush: constants.Z_SYNC_FLUSH }), () => undefined);
 }
 
-function filterOf({ since, refused, with: texts = [] }: LogOptions): (line: JsonObject) => boolean {
-  // All times have the same form, whose order is that of their texts.
-  const from = since === undefined ? '' : new Date(since * 1000).toISOString();
-  const isRefused = ({ code, refund = 'done', binding = 'match' }: JsonObject) =>
-    typeof code === 'string' || refund !== 'done' || binding !== 'match';
-  const has = (line: JsonObject, text: string) =>
-    Object.values(line).some((value) => (Array.isArray(value) ? value.includes(text) : value === text));
+/** @throws Error if a packed file is cut, which does not show where it is read to its end */
+async function requireWhole(file: string): Promise<void> {
+  const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() });
+  await finished(createReadStream(file), createGunzip(), nowhere);
+}
+
+function filterOf(options: LogOptions): (line: JsonObject) => boolean {
+  const { since, until, refused, with: texts = [] } = options;
+  // All times have the same form, whose order is that of their texts; `~` comes after each.
+  const textAt = (secs: number) => new Date(secs * 1000).toISOString();
+  const [from, to] = [since === undefined ? '' : textAt(since), until === undefined ? '~' : textAt(until)];
+  const isRefused = ({ code, observed, refund = 'done', binding = 'match' }: JsonObject) =>
+    observed !== true && (typeof code === 'string' || refund !== 'done' || binding !== 'match');
+  const has = ({ agreed, ...line }: JsonObject, text: string) =>
+    [...Object.values(line), ...Object.values(isJsonObject(agreed) ? agreed : {})].some((value) =>
+      Array.isArray(value) ? value.includes(text) : value === text,
+    );
   return (line) =>
     textOf(line['time']) >= from &&
+    textOf(line['time']) < to &&
     (refused !== true || isRefused(line)) &&
     texts.every((text) => has(line, text));
 }
 
+const inTextOrder = (one: string, other: string) => Number(one > other) - Number(one < other);
+
 const textOf = (value: unknown): string => (typeof value === 'string' ? value : '-');
 
-function outcomeOf({ code, refund, endpoint, binding = 'match' }: JsonObject): string {
-  if (typeof code === 'string') return code;
+function outcomeOf({ code, observed, refund, endpoint, binding = 'match' }: JsonObject): string {
+  if (typeof code === 'string') return observed === true ? `observed ${code}` : code;
   // Whoever asked /verify refuses this call itself.
   if (binding !== 'match') return `binding ${textOf(binding)}`;
   if (typeof refund === 'string') return `refund ${refund}`;
@@ -166,7 +225,7 @@ function showLine(line: JsonObject, nameOf: NameOf): string {
   const { red, green, dim } = coloursFor(process.stdout);
   const { message, tool, command, agent, jti, time } = line;
   const outcome = outcomeOf(line);
-  const colour = GOOD.has(outcome) ? green : red;
+  const colour = line['observed'] === true ? dim : GOOD.has(outcome) ? green : red;
   const asked = textOf(tool ?? command);
   const parts = [textOf(time), asked, personOf(line, nameOf), textOf(agent), textOf(jti)].map(printable);
   const [at = '', ...rest] = parts;
@@ -179,7 +238,11 @@ function showCounts(
   others: number,
   { by = [], json }: LogOptions,
 ): string {
-  const sorted = groups.toSorted((one, other) => other.count - one.count);
+  const timeAt = by.findIndex((name) => name === 'hour' || name === 'day');
+  const timeOf = ({ values }: (typeof groups)[number]) => values[timeAt] ?? '';
+  const sorted = groups.toSorted(
+    (one, other) => inTextOrder(timeOf(one), timeOf(other)) || other.count - one.count,
+  );
   if (json) {
     const lines = sorted.map(({ values, count }) => ({
       count,

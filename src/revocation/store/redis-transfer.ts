@@ -25,7 +25,12 @@ export async function importRevocations(path: string, options: RedisStoreOptions
   const file = await realpath(path);
   const lock = await lockFile(file, ENTRY_FILE);
   try {
-    const entries = await readEntries(file);
+    const { entries, isCut } = await readEntries(file);
+    if (isCut)
+      throw new RevocationStoreError(
+        'unreadable',
+        `${file}: its last line has no line feed: complete it and add the line feed, or delete it. Nothing was imported`,
+      );
     const link = new RedisLink(needsOf(options));
     try {
       const log = new RedisLog(await link.open());
@@ -48,18 +53,20 @@ async function readAll(log: RedisLog): Promise<Entries> {
   return known;
 }
 
-async function readEntries(path: string): Promise<Entries> {
+/**
+ * Reads a file of revocations.
+ *
+ * @returns `isCut`: its last line has no line feed, and is no entry
+ * @throws {@link RevocationStoreError} `unreadable` if a line is damaged
+ */
+export async function readEntries(path: string) {
   const entries = new Entries();
   const handle = await open(path);
   try {
     const take = takeEntries((entry) => entries.add(entry));
     const { tail } = await readLines(handle, path, ENTRY_FILE, take);
-    if (tail.length === 0) return entries;
+    return { entries, isCut: tail.length > 0 };
   } finally {
     await handle.close();
   }
-  throw new RevocationStoreError(
-    'unreadable',
-    `${path}: its last line has no line feed: complete it and add the line feed, or delete it. Nothing was imported`,
-  );
 }

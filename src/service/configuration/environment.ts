@@ -30,13 +30,22 @@ export function valueOf(text: string, { form }: Kind<unknown>): unknown {
   }
 }
 
-/** Variables of the public DRS implementation, and what they are called here. */
-const FOREIGN: ReadonlyMap<string, string> = new Map([
+/** Variables that were ours, or that the public DRS implementation has, and what they are called here. */
+const FORMER: ReadonlyMap<string, string> = new Map([
   ['NONCE_STORE_BACKEND', 'REPLAY_PROTECTION'],
   ['NONCE_STORE_TTL_SECS', 'REPLAY_WINDOW_SECS'],
+  ['NONCE_STORE_MAX_ENTRIES', 'REPLAY_MAX_ENTRIES'],
   ['LISTEN_ADDR', 'HOST and PORT'],
   ['DRS_REQUIRE_BINDING', 'REQUIRE_BINDING'],
+  ['PROCESSES', 'SHARE_PORT'],
+  ['MAX_BATCH', 'MAX_BODY_MEMORY'],
+  ['MAX_BATCH_BYTES', 'MAX_BODY_MEMORY'],
+  ['QUEUE_TARGET_MS', 'QUEUE_BURST_MS'],
+  ['GATE_METHODS', 'GATE_PASS_METHODS'],
 ]);
+
+/** Those with nothing in their place: whoever sets one counts on what nobody does. */
+const NONE_HERE = /^(?:STORE_DIR|TSA_URL|S3_BUCKET|INSPECTOR|VERIFY_NATIVE|GATE_CHAIN_ONLY)$/;
 
 /** Shorter names of ours are too close to names of other programs. */
 const MIN_LENGTH = 8;
@@ -51,8 +60,8 @@ const OTHERS =
   /^DRS_(?:VERIFY_URL|ADMIN_URL|KEY_PASSPHRASE|COMMIT)$|^GRPC_(?:(?:NODE_)?(?:TRACE|VERBOSITY)|SSL_|DEFAULT_|EXPERIMENTAL_)|_(?:SERVICE_HOST|(?:SERVICE_)?PORT(?:_\w+)?)$/;
 
 /**
- * Finds variables that look like ours and are none: in small letters, one typing error away, with a first word that only ours have (`GATE_POLICY`), of
- * the public implementation, or with `_FILE` behind one that cannot come from a file. If `TRUSTED_ROOT` were ignored, for
+ * Finds variables that look like ours and are none: in small letters, one typing error away, with a first word that only ours have (`GATE_POLICY`), that
+ * were ours, of the public implementation, or with `_FILE` behind one that cannot come from a file. If `TRUSTED_ROOT` were ignored, for
  * example, the service would trust everybody.
  *
  * @param names the names of our variables, with those that name files
@@ -72,8 +81,10 @@ function problemWith(found: string, names: readonly string[]): string | null {
       `(only ${fileable.join(', ')} can come from files)`
     );
   }
+  if (NONE_HERE.test(found))
+    return `${found} is not a variable of drs-verify, and there is none for it: unset it`;
   const meant =
-    FOREIGN.get(found) ??
+    FORMER.get(found) ??
     names.find((name) => name.length >= MIN_LENGTH && isTypoOf(name, found.toUpperCase()));
   if (meant !== undefined)
     return `${found} is not a variable of drs-verify, expected ${meant}: rename it, or unset it`;

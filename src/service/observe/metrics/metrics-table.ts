@@ -96,7 +96,7 @@ export const METRICS: readonly Row<Sources>[] = [
   ['drs_dependency_up', 'gauge', '1 if the dependency answered when it was last asked', ['dependency'], dependencies],
 
   ['drs_build_info', 'gauge', 'The version that runs', ['version', 'commit', 'node'], () => one(BUILD.version, BUILD.commit, process.version)],
-  ['drs_config_info', 'gauge', 'What is configured', ['admin', 'replay_protection', 'require_binding', 'revocation_store', 'server_identity', 'status_list', 'trusted_roots'], configured],
+  ['drs_config_info', 'gauge', 'What is configured', ['admin', 'gate_mode', 'replay_protection', 'require_binding', 'revocation_store', 'server_identity', 'status_list', 'trusted_roots'], configured],
   ['drs_config_limit', 'gauge', 'The value of a configuration variable', ['variable'], limits],
 ];
 
@@ -130,6 +130,7 @@ function configured({ configuration: c }: Sources): Values {
   const onOff = (isOn: boolean) => (isOn ? 'on' : 'off');
   return one(
     onOff(c.drsAdminToken !== undefined),
+    c.gateMode,
     c.replayProtection ?? 'off',
     onOff(c.requireBinding),
     c.revocationStore ?? (c.revocationStorePath === undefined ? 'memory' : 'file'),
