@@ -55,8 +55,11 @@ export interface Rules {
   readonly trustedRoots: Roots | null;
   /** What the operator says of tools; `null` if nothing. */
   readonly tools: Tools | null;
-  /** Whether a call that does not state what a level limits passes it. */
-  readonly allowsUnstated: boolean;
+  /**
+   * Whether a call that does not state what a level limits passes it. `signing`: also a limit of all calls together, since who
+   * signs does not know what the operator of the verifier says.
+   */
+  readonly allowsUnstated: boolean | 'signing';
 }
 
 /** What an operator says of a root principal. See docs/spec/trust.md. */

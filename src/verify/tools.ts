@@ -2,6 +2,7 @@ import type { JsonObject, JsonValue } from '../protocol/json.js';
 import { toMicroUsd, toUsd } from '../protocol/money.js';
 import { isAmount, isMoney, type PolicyLimit } from '../protocol/policy.js';
 import { isPlainUri } from '../protocol/resources.js';
+import type { Rules } from './parts.js';
 
 /** What an operator says of an argument of a tool's calls: a constant, or what another argument of the call says. */
 export type Fact =
@@ -134,8 +135,7 @@ export function statedOf(
 export interface Stating {
   /** What the operator says of its tool. */
   readonly tool: Tool | null;
-  /** Whether a call that does not state what a level limits passes it. */
-  readonly allowsUnstated: boolean;
+  readonly allowsUnstated: Rules['allowsUnstated'];
 }
 
 /** A call of whose tool nothing is said. */
@@ -153,6 +153,7 @@ export function findViolation(
   args: JsonObject,
   { tool, allowsUnstated }: Stating = STRICT,
 ): Violation | null {
+  const isSaidElsewhere = (argument: string) => allowsUnstated === 'signing' && argument !== 'tool';
   for (const { member, value: allowed, isOpen } of limits) {
     const { name, kind, argument, requiresArgument } = member;
     if (argument === null) continue;
@@ -171,7 +172,11 @@ export function findViolation(
           allowed,
           by: 'tool',
         };
-    } else if (claimed === undefined && !isOpen && (requiresArgument || !allowsUnstated))
+    } else if (
+      claimed === undefined &&
+      !isOpen &&
+      !(requiresArgument ? isSaidElsewhere(argument) : allowsUnstated)
+    )
       return { member: name, argument, claimed, allowed, by: 'nobody' };
   }
   return null;
