@@ -2,7 +2,6 @@ import type { JsonObject, JsonValue } from '../protocol/json.js';
 import { toMicroUsd, toUsd } from '../protocol/money.js';
 import { isAmount, isMoney, type PolicyLimit } from '../protocol/policy.js';
 import { isPlainUri } from '../protocol/resources.js';
-import type { Rules } from './parts.js';
 
 /** What an operator says of an argument of a tool's calls: a constant, or what another argument of the call says. */
 export type Fact =
@@ -131,11 +130,17 @@ export function statedOf(
   };
 }
 
+/**
+ * Whether a call that does not state what a level limits passes it. `signing`: also a limit of the money of all calls, since who
+ * signs does not know what the operator of the verifier says.
+ */
+export type AllowsUnstated = boolean | 'signing';
+
 /** How a call is looked at. */
 export interface Stating {
   /** What the operator says of its tool. */
   readonly tool: Tool | null;
-  readonly allowsUnstated: Rules['allowsUnstated'];
+  readonly allowsUnstated: AllowsUnstated;
 }
 
 /** A call of whose tool nothing is said. */

@@ -41,7 +41,7 @@ it('takes files as editors of Windows write them, but for UTF-16, which it names
   };
   const withMark = (text: string) => Buffer.from(`\ufeff${text.replaceAll('\n', '\r\n')}`);
   const utf16 = (text: string) => Buffer.from(`\ufeff${text}`, 'utf16le');
-  await work.write('args.json', '{"tool":"search","query":"tea"}\n');
+  await work.write('args.json', '{"tool":"search","estimated_cost_usd":0.02}\n');
   const call = async (encode: (text: string) => Buffer) =>
     work.drs([
       ...['invoke', '--key', await rewritten('bot.key', encode), '--tool-server', 'https://tools.example'],
