@@ -52,7 +52,7 @@ describe('a signed context', () => {
       ],
     });
     expect(signer.read(signer.sign(call({}, limits)))).not.toHaveProperty('charged');
-    const said = { stated_by: { estimated_cost_usd: 'tool' }, cost_usd: 2 };
+    const said = { stated_by: { estimated_cost_usd: 'tool' as const }, cost_usd: 2 };
     expect(signer.read(signer.sign(call({ limits: [] }, [limits[1] as typeof limit], said)))).toStrictEqual({
       ...{ ...plain, ...said },
       charged: [{ receipt: 'r1', micro_usd: 2_000_000 }],
