@@ -26,6 +26,7 @@ const COMMANDS: Readonly<Record<string, string>> = {
   revocations: 'list local revocations; move them from a file to Redis',
   log: 'find and count what decision logs say: who allowed a call, and why one was refused',
   usage: 'show how much of the limits of a receipt is used',
+  tools: 'lines to begin a file of tools with, from the list of an MCP server',
   'status-list': 'make and change a status list',
 };
 
