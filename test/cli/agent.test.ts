@@ -90,7 +90,12 @@ describe('a real ssh-agent', needs('ssh-agent'), () => {
       '-o',
       'sub.jwt',
     );
-    const call = ['--tool-server', 'https://tools.example', '--args', '{"tool":"search","estimated_cost_usd":1}'];
+    const call = [
+      '--tool-server',
+      'https://tools.example',
+      '--args',
+      '{"tool":"search","estimated_cost_usd":1}',
+    ];
     await drs('invoke', '--agent', alice, '--chain', 'sub.jwt', ...call, '-o', 'bundle.json');
     const verifier = createVerifier({ workerThreads: 0, trustedRoots: [alice] });
     const verdict = await verifier.verify(JSON.parse(await work.read('bundle.json')), {

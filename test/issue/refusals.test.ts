@@ -518,7 +518,7 @@ it('describes a policy in plain words, also what it does not limit', () => {
     ],
     mayNot: [
       'change things',
-      "leave out of a call what it costs, whether it changes things, unless the tool's operator says it",
+      "make a call that does not say what it costs, whether it changes things, unless the tool's operator does",
     ],
     toldToServer: [],
   });
@@ -546,7 +546,7 @@ it('describes a policy in plain words, also what it does not limit', () => {
       'use any tool at all',
       'pass this on',
       'ask for personal data',
-      "leave out of a call what it costs, whether it takes personal data, its class of data, unless the tool's operator says it",
+      "make a call that does not say what it costs, whether it takes personal data, its class of data, unless the tool's operator does",
     ],
     toldToServer: ['"acme:tier" is "gold"'],
   });
