@@ -65,29 +65,28 @@ const STATED: ReadonlyMap<string | null, string> = new Map([
 /**
  * Describes what an operator says of a tool. Names and values are in JSON quotes.
  *
- * @example describeTool(tools.of('transfer')); // ['costs what "amount" says', 'changes things']
+ * @example describeTool(tools.of('transfer')); // ['costs what "amount" says', 'changes things: yes']
  */
 export function describeTool({ facts }: Tool): string[] {
   return [...facts].map(([name, fact]) => {
-    const isSaid = 'argument' in fact;
-    const before = isSaid && fact.before !== '' ? `, after ${JSON.stringify(fact.before)}` : '';
-    const value = isSaid ? `what ${JSON.stringify(fact.argument)} says${before}` : JSON.stringify(fact.value);
-    const not = !isSaid && fact.value === false ? 'never ' : '';
-    const where = isSaid ? `, if ${JSON.stringify(fact.argument)} says so` : '';
-    switch (name) {
-      case 'estimated_cost_usd':
-        return `costs ${value}${isSaid ? '' : ' US dollars'}`;
-      case 'write_access':
-        return `${not}changes things${where}`;
-      case 'pii_access':
-        return `${not}takes personal data${where}`;
-      case 'resource_uri':
-        return `has as its resource ${value}`;
-      default:
-        return `has as its class of data ${value}`;
+    const words = DOES.get(name) ?? name;
+    if ('argument' in fact) {
+      const says = `what ${JSON.stringify(fact.argument)} says`;
+      return `${words} ${fact.before === '' ? says : `${says}, after ${JSON.stringify(fact.before)}`}`;
     }
+    if (typeof fact.value === 'boolean') return `${words} ${fact.value ? 'yes' : 'no'}`;
+    return `${words} ${JSON.stringify(fact.value)}${name === 'estimated_cost_usd' ? ' US dollars' : ''}`;
   });
 }
+
+/** By the argument that is limited. */
+const DOES: ReadonlyMap<string, string> = new Map([
+  ['estimated_cost_usd', 'costs'],
+  ['write_access', 'changes things:'],
+  ['pii_access', 'takes personal data:'],
+  ['resource_uri', 'has as its resource'],
+  ['data_class', 'has as its class of data'],
+]);
 
 const times = (count: number) => (count === 1 ? 'once' : `${count} times`);
 /** Who enforces a limit of all calls together. A tool server does not know what others count. */

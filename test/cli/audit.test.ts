@@ -116,9 +116,9 @@ invocation  inv:<uuid>
     expect(stdout).toContain(`
 by the operator
   the tool  costs what "/price/usd" says
-  the tool  changes things
+  the tool  changes things: yes
   the tool  has as its resource what "query" says, after "x:"
-  the tool  never takes personal data
+  the tool  takes personal data: no
   the tool  has as its class of data "public"
 `);
     await work.write('tools.jsonl', '{ "tool": "*", "cost_usd": 0.5 }');

@@ -1,8 +1,7 @@
 import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { setTimeout as delay } from 'node:timers/promises';
+import { EventEmitter, once } from 'node:events';
 import type { Command } from 'commander';
-import { isJsonObject, type JsonObject, type JsonValue } from '../../protocol/json.js';
+import { isJsonObject, type JsonObject } from '../../protocol/json.js';
 import { httpEnd } from '../../relay/http-end.js';
 import { destinationOf, httpTarget } from '../../relay/http-target.js';
 import { linesOf, sayTo, type Say } from '../../relay/lines.js';
@@ -63,40 +62,35 @@ Examples:
     });
 }
 
-/** A server that was connected: what it says goes to `say`. */
-type Connect = (say: Say) => {
-  readonly send: (message: Buffer) => Promise<void>;
-  readonly close: () => unknown;
-  /** Rejects when nothing more can come. */
-  readonly failed: Promise<never>;
-};
+/** Connects a server, whose lines go to `say`; `fail` is told why there will be no more. */
+type Connect = (
+  say: Say,
+  fail: (why: unknown) => void,
+) => { readonly send: (message: Buffer) => Promise<void>; readonly close: () => unknown };
 
 const MAX_WAIT_MS = 30_000;
 const MAX_PAGES = 100;
 
 /** Asks a server for all its tools. @throws Error if it does not answer as MCP says */
 async function listTools(connect: Connect): Promise<JsonObject[]> {
-  let onAnswer: (answer: JsonObject) => void = () => undefined;
-  const { send, close, failed } = connect((line) => {
-    const { value } = messageOf({ bytes: Buffer.from(line), isTooLong: false });
-    onAnswer(value);
-    return Promise.resolve();
-  });
-  const say = (message: object) => send(Buffer.from(JSON.stringify({ jsonrpc: '2.0', ...message })));
-  const patience = new AbortController();
-  const late = delay(MAX_WAIT_MS, null, { signal: patience.signal }).then(() => {
-    throw new Error(`no answer within ${MAX_WAIT_MS / 1000} seconds`);
-  });
-  late.catch(() => undefined);
+  const answers = new EventEmitter();
+  const failed = new AbortController();
+  const signal = AbortSignal.any([failed.signal, AbortSignal.timeout(MAX_WAIT_MS)]);
+  const server = connect(
+    (line) => {
+      const { value, method } = messageOf({ bytes: Buffer.from(line), isTooLong: false });
+      // What the server asks, and says besides, is not for this.
+      if (method === undefined) answers.emit(`answer ${JSON.stringify(value['id'])}`, value);
+      return Promise.resolve();
+    },
+    (why) => failed.abort(why),
+  );
+  const say = (message: object) =>
+    server.send(Buffer.from(JSON.stringify({ jsonrpc: '2.0', ...message })));
   const ask = async (id: number, method: string, params: object): Promise<JsonObject> => {
-    const answered = new Promise<JsonObject>((resolve) => {
-      // What the server says besides, and asks, is not for this.
-      onAnswer = (answer) => {
-        if (answer['id'] === id && answer['method'] === undefined) resolve(answer);
-      };
-    });
+    const answered = once(answers, `answer ${id}`, { signal }) as Promise<[JsonObject]>;
     void say({ id, method, params });
-    const { result, error } = await Promise.race([answered, failed, late]);
+    const [{ result, error }] = await answered;
     if (isJsonObject(result)) return result;
     throw new Error(`${method}: ${printableJson(error ?? null).slice(0, 200)}`);
   };
@@ -105,57 +99,45 @@ async function listTools(connect: Connect): Promise<JsonObject[]> {
     await ask(0, 'initialize', { protocolVersion: '2025-06-18', capabilities: {}, clientInfo });
     await say({ method: 'notifications/initialized' });
     const found: JsonObject[] = [];
-    let cursor: JsonValue | undefined;
+    let params = {};
     for (let page = 1; page <= MAX_PAGES; page++) {
-      const { tools, nextCursor } = await ask(page, 'tools/list', cursor === undefined ? {} : { cursor });
-      const isNamed = (tool: JsonValue): tool is JsonObject =>
-        isJsonObject(tool) && typeof tool['name'] === 'string';
-      if (Array.isArray(tools)) found.push(...tools.filter(isNamed));
-      if (typeof nextCursor !== 'string') return found;
-      cursor = nextCursor;
+      const { tools, nextCursor: cursor } = await ask(page, 'tools/list', params);
+      if (Array.isArray(tools)) found.push(...tools.filter(isJsonObject));
+      if (typeof cursor !== 'string') return found.filter(({ name }) => typeof name === 'string');
+      params = { cursor };
     }
     throw new Error(`its list has more than ${MAX_PAGES} pages`);
+  } catch (error) {
+    throw signal.aborted ? (signal.reason as Error) : error;
   } finally {
-    patience.abort();
-    await close();
+    await server.close();
   }
 }
 
-/** A server at an address. */
+/** A server at an address. What it refuses comes as an error of JSON-RPC. */
 const urlEnd =
   (from: string): Connect =>
   (say) => {
-    const { url } = destinationOf(from, 'mcp', { isLocal: true });
-    const { send, end } = httpEnd(httpTarget(url), {}, say, (note) =>
-      process.stderr.write(`${printable(note)}\n`),
-    );
+    const target = httpTarget(destinationOf(from, 'mcp', { isLocal: true }).url);
+    const { send, end } = httpEnd(target, {}, say, (note) => process.stderr.write(`${printable(note)}\n`));
+    const never = () => Promise.resolve(null);
     return {
-      // What a server refuses comes as an error of JSON-RPC.
-      send: (bytes) =>
-        send({ ...messageOf({ bytes, isTooLong: false }), body: bytes }, () => Promise.resolve(null)),
+      send: (body) => send({ ...messageOf({ bytes: body, isTooLong: false }), body }, never),
       close: () => end(0),
-      failed: new Promise(() => undefined),
     };
   };
 
 /** A server that is started here. */
 const childEnd =
   ([program = '', ...args]: readonly string[]): Connect =>
-  (say) => {
+  (say, fail) => {
     const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'inherit'] });
+    child.on('error', fail).on('close', () => fail(new Error('the server has ended')));
     child.stdin.on('error', () => undefined);
-    const ended = once(child, 'close');
-    const failed = (async (): Promise<never> => {
+    const listen = async () => {
       for await (const lines of linesOf(child.stdout, MAX_MESSAGE_BYTES))
-        for (const { bytes, isTooLong } of lines) if (!isTooLong) await say(bytes);
-      await ended;
-      throw new Error('the server has ended');
-    })();
-    const cannotStart = once(child, 'error').then(([error]) => {
-      throw error as Error;
-    });
-    const either = Promise.race([failed, cannotStart]);
-    either.catch(() => undefined);
-    ended.catch(() => undefined);
-    return { send: sayTo(child.stdin), close: () => child.kill(), failed: either };
+        for (const { bytes } of lines) await say(bytes);
+    };
+    listen().catch(fail);
+    return { send: sayTo(child.stdin), close: () => child.kill() };
   };
