@@ -25,7 +25,9 @@ export function describePolicy(policy: Policy): PlainPolicy {
     may: words.filter((may) => typeof may === 'string'),
     mayNot: [
       ...words.flatMap((word) => (typeof word === 'string' ? [] : word.mayNot)),
-      ...(unstated === '' ? [] : [`make a call that does not say ${unstated}, unless the tool's operator does`]),
+      ...(unstated === ''
+        ? []
+        : [`make a call that does not say ${unstated}, unless the tool's operator does`]),
     ],
     toldToServer: Object.entries(policy).flatMap(([name, value]) =>
       Object.hasOwn(WORDS, name) || value === undefined

@@ -85,8 +85,7 @@ async function listTools(connect: Connect): Promise<JsonObject[]> {
     },
     (why) => failed.abort(why),
   );
-  const say = (message: object) =>
-    server.send(Buffer.from(JSON.stringify({ jsonrpc: '2.0', ...message })));
+  const say = (message: object) => server.send(Buffer.from(JSON.stringify({ jsonrpc: '2.0', ...message })));
   const ask = async (id: number, method: string, params: object): Promise<JsonObject> => {
     const answered = once(answers, `answer ${id}`, { signal }) as Promise<[JsonObject]>;
     void say({ id, method, params });
