@@ -15,7 +15,7 @@ const mayImport = {
   revocation: ['protocol', 'verify', 'signatures', 'redis', 'files'],
   usage: ['protocol', 'verify', 'redis', 'files'],
   trust: ['protocol', 'verify'],
-  issue: ['protocol', 'verify', 'signatures'],
+  issue: ['protocol', 'verify', 'signatures', 'trust'],
   client: ['protocol', 'verify', 'verifier'],
   pure: ['protocol', 'verify', 'trust', 'verifier'],
   verifier: ['protocol', 'verify', 'gate', 'signatures', 'revocation', 'usage', 'trust'],

@@ -11,7 +11,7 @@ export async function demoDelegation() {
     key: person,
     audience: agent.did,
     command: '/a2a',
-    policy: { allowed_tools: ['SendMessage'], max_cost_usd: 1 },
+    policy: { allowed_tools: ['SendMessage'] },
     consent: createConsent({
       text: 'The agent may talk to the weather agent for you.',
       locale: 'en',

@@ -28,8 +28,10 @@ async function bundleAndBody(body, signedArgs) {
 }
 const basel = await bundleAndBody({ ...args, city: 'Basel' }, args);
 console.log('another city:', await show(await fetch(url, basel)));
-const news = { tool: 'news', city: 'Zürich' };
+const news = { ...args, tool: 'news' };
 console.log('another tool:', await show(await fetch(url, await bundleAndBody(news, news))));
+const unstated = JSON.stringify({ tool: args.tool, city: args.city });
+console.log('no cost:', await show(await call(url, { ...signed, body: unstated })));
 const used = await bundleAndBody(args, args);
 await fetch(url, used);
 console.log('once more:', await show(await fetch(url, used)));

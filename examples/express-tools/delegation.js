@@ -11,9 +11,10 @@ export async function demoDelegation() {
     key: person,
     audience: agent.did,
     command: '/tools',
+    // Each call must say what it costs, unless the operator of the server does (`tools` of createVerifier).
     policy: { allowed_tools: ['weather', 'news'], max_cost_usd: 1 },
     consent: createConsent({
-      text: 'The agent may look up the weather and the news for you.',
+      text: 'The agent may look up the weather and the news for you, at most $1 a call.',
       locale: 'en',
       method: 'explicit-ui-click',
     }),

@@ -11,7 +11,7 @@ export async function demoDelegation() {
     key: person,
     audience: agent.did,
     command: '/mcp/tools/call',
-    policy: { allowed_tools: ['weather'], max_cost_usd: 1 },
+    policy: { allowed_tools: ['weather'] },
     consent: createConsent({
       text: 'The agent may look up the weather for you.',
       locale: 'en',

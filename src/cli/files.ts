@@ -6,6 +6,10 @@ import { spliceBody } from '../client/request.js';
 import { readBundleText } from '../protocol/bundle.js';
 import { isJsonObject } from '../protocol/json.js';
 import { writtenText } from '../protocol/written-text.js';
+import { readLinesAt } from '../trust/followed-lines.js';
+import { TOOLS } from '../trust/line-files.js';
+import { toolsOf } from '../trust/read-tool.js';
+import type { Tools } from '../verify/tools.js';
 import { CommandError } from './command-error.js';
 
 /** More than any file that a verifier reads. */
@@ -90,6 +94,17 @@ export async function readChainFile(file: string): Promise<string[]> {
     `${file} is not a chain of receipts: expected one compact JWT a line, root first`,
     'give the file that `npx drs-verify issue` or `npx drs-verify delegate` wrote with -o',
   );
+}
+
+/** Reads what an operator says of tools, as in `TOOLS_FILE`; `null` without a file. */
+export async function readToolsFile(place: string | undefined): Promise<Tools | null> {
+  if (place === undefined) return null;
+  try {
+    return toolsOf(await readLinesAt(TOOLS, place));
+  } catch (error) {
+    const found = (error as Error).message.split('\n').join('; ');
+    throw new CommandError(`cannot read what tools do: ${found}`, 'correct the file of --tools');
+  }
 }
 
 /**

@@ -23,6 +23,7 @@ export interface GuardOptions {
   readonly trustedRoot?: readonly string[];
   readonly toolServer?: string;
   readonly routes?: string;
+  readonly tools?: string;
   readonly to?: string;
   readonly rpc?: string;
   readonly listen?: string;
@@ -43,6 +44,7 @@ const NAMES: Readonly<Record<string, string>> = {
   TRUSTED_ROOTS: '--trusted-root (DRS_TRUSTED_ROOTS)',
   SERVER_IDENTITY: '--tool-server (DRS_SERVER_IDENTITY)',
   GATE_ROUTES: '--routes (DRS_GATE_ROUTES)',
+  TOOLS_FILE: '--tools (DRS_TOOLS_FILE)',
   HOST: '--listen (DRS_HOST)',
 };
 
@@ -162,7 +164,7 @@ function findDefect(command: readonly string[], options: GuardOptions): string |
 }
 
 /** The variables of this process that are the guard's, without their prefix, with the options in their place. */
-function environmentOf({ trustedRoot, toolServer, listen, routes }: GuardOptions, isStdio: boolean) {
+function environmentOf({ trustedRoot, toolServer, listen, routes, tools }: GuardOptions, isStdio: boolean) {
   // One client, whose messages come one after the other: threads would only take memory. A call is 2.8 times its arguments.
   const ofStdio = { WORKER_THREADS: '0', MAX_BODY_BYTES: String(MAX_MESSAGE_BYTES) };
   const env: Record<string, string | undefined> = isStdio ? ofStdio : {};
@@ -179,6 +181,7 @@ function environmentOf({ trustedRoot, toolServer, listen, routes }: GuardOptions
   }
   if (toolServer !== undefined) env['SERVER_IDENTITY'] = toolServer;
   if (routes !== undefined) env['GATE_ROUTES'] = routes;
+  if (tools !== undefined) env['TOOLS_FILE'] = tools;
   const address = listen === undefined ? null : addressOf(listen);
   return address === null ? env : { ...env, HOST: address.host, PORT: String(address.port) };
 }

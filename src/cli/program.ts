@@ -26,6 +26,7 @@ const COMMANDS: Readonly<Record<string, string>> = {
   revocations: 'list local revocations; move them from a file to Redis',
   log: 'find and count what decision logs say: who allowed a call, and why one was refused',
   usage: 'show how much of the limits of a receipt is used',
+  tools: 'lines to begin a file of tools with, from the list of an MCP server',
   'status-list': 'make and change a status list',
 };
 
@@ -35,7 +36,7 @@ A first session, with \`npx drs-verify serve\` running in another terminal:
   npx drs-verify issue    --key alice.key --to bot.pub --tool search --tool fetch --max-cost 5 --yes -o root.jwt
   npx drs-verify delegate --key bot.key --chain root.jwt --to helper.pub --tool search --max-cost 1 -o helper.jwt
   npx drs-verify invoke   --key helper.key --chain helper.jwt --tool-server https://tools.example \\
-               --args '{"tool":"search","query":"tea"}' -o bundle.json
+               --args '{"tool":"search","query":"tea","estimated_cost_usd":0.02}' -o bundle.json
   npx drs-verify verify bundle.json
   npx drs-verify audit bundle.json
   npx drs-verify inspect bundle.json`;

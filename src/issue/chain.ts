@@ -2,7 +2,7 @@ import { verifyAll } from '#ed25519';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { Failure } from '../verify/codes.js';
 import { openClaims, proveClaims, readReceipts } from '../verify/judge.js';
-import { NO_MEMORY } from '../verify/parts.js';
+import { NO_MEMORY, type Rules } from '../verify/parts.js';
 import type { Invocation, Receipt } from '../verify/receipt.js';
 import { asIssueError, refusal } from './issue-error.js';
 
@@ -27,6 +27,9 @@ export function readChain(jwts: readonly string[], suggestion?: string): Receipt
 const proved = new Set<string>();
 const MAX_PROVED = 64;
 
+/** How a verifier takes what a call does not state. */
+export type StatingRules = Pick<Rules, 'tools' | 'allowsUnstated'>;
+
 /** The verifiers' default limit for the number of receipts (`MAX_CHAIN_DEPTH`). */
 const MAX_CHAIN_DEPTH = 16;
 
@@ -36,12 +39,14 @@ const MAX_CHAIN_DEPTH = 16;
  * @param invocation under the chain, if there is one
  * @param now Unix seconds
  * @param signed the token that was just signed, by its `iss`
+ * @param rules what is known of the tools of the verifiers
  */
 export async function requireValid(
   receipts: Receipts,
   invocation: Invocation | null,
   now: number,
   signed: string | null,
+  rules?: StatingRules,
 ): Promise<void> {
   const { length } = receipts;
   if (length > MAX_CHAIN_DEPTH) {
@@ -57,7 +62,7 @@ export async function requireValid(
     if (proved.size >= MAX_PROVED) proved.clear();
     if (known[at]) proved.add(jwt);
   }
-  const failure = proveClaims({ receipts, chain: null, invocation }, plan, known, now);
+  const failure = proveClaims({ receipts, chain: null, invocation }, plan, known, now, rules);
   if (failure !== null) throw asIssueError(failure);
 }
 

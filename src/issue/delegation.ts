@@ -3,12 +3,14 @@ import type { InvocationClaims, ReceiptClaims } from '../protocol/claims.js';
 import { labelIn, rulesIn, type Consent, type Regulatory } from '../protocol/consent.js';
 import type { JsonObject } from '../protocol/json.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
-import { flag, kindOf, type FilledOptions, type GivenOptions } from '../protocol/options.js';
+import { flag, kindOf, oneOf, type FilledOptions, type GivenOptions } from '../protocol/options.js';
 import type { Kind, Table } from '../protocol/options.js';
 import { show, showTime } from '../verify/codes.js';
 import type { Receipt } from '../verify/receipt.js';
 import { readInvocation } from '../verify/judge.js';
-import { orThrow, readChain, requireValid } from './chain.js';
+import type { Tools } from '../verify/tools.js';
+import { readGivenTools, tools, toolsOf } from '../trust/read-tool.js';
+import { orThrow, readChain, requireValid, type StatingRules } from './chain.js';
 import { requireConsentText } from './consent.js';
 import { IssueError } from './issue-error.js';
 import { claim, clock, issueOptions, object, receipts, time } from './options.js';
@@ -195,6 +197,13 @@ const CALL = {
   args: { kind: claim<JsonObject>(), required: true },
   /** The tool server that this call is for: its `did:key`, or the URL by which it knows itself. */
   toolServer: { kind: claim<string>(), required: true },
+  /** What the operator of the tool server says of its tools: lines as in `TOOLS_FILE`. */
+  tools: { kind: tools },
+  /**
+   * `allow` signs a call also if it does not state what a level limits, for signers who do not know what the operator says of
+   * the tool; default `refuse`.
+   */
+  unstatedArguments: { kind: /* @__PURE__ */ oneOf('refuse', 'allow'), default: 'refuse' },
   /** The time of issuing in Unix seconds; default: the clock. */
   now: { kind: time, default: clock },
   /** Default: `inv:` and a random UUID. */
@@ -222,6 +231,20 @@ export interface InvocationOptions extends GivenOptions<typeof CALL> {}
  */
 export async function issueInvocation(given: InvocationOptions): Promise<string> {
   const options = issueOptions(given, CALL);
+  const read = readGivenTools(options.tools ?? []);
+  const tools = 'tools' in read ? toolsOf(read.tools) : null;
+  return signInvocation(options, {
+    tools,
+    allowsUnstated: options.unstatedArguments === 'allow' && 'signing',
+  });
+}
+
+/** The same for those who have read the lines. @param tools `null` if they do not know them, and so sign what is not stated */
+export async function issueCall(given: InvocationOptions, tools: Tools | null): Promise<string> {
+  return signInvocation(issueOptions(given, CALL), { tools, allowsUnstated: tools === null && 'signing' });
+}
+
+async function signInvocation(options: FilledOptions<typeof CALL>, rules: StatingRules): Promise<string> {
   const { key, now } = options;
   const chain = readChain(options.chain);
   const [root] = chain;
@@ -244,7 +267,7 @@ export async function issueInvocation(given: InvocationOptions): Promise<string>
   };
   const jwt = await signReceipt(claims, key, 'invocation');
   const invocation = orThrow(readInvocation(jwt), CORRECT_IT);
-  if (!options.unchecked) await requireValid(chain, invocation, now, jwt);
+  if (!options.unchecked) await requireValid(chain, invocation, now, jwt, rules);
   return jwt;
 }
 

@@ -1,4 +1,6 @@
-import { KNOWN_POLICY_MEMBERS, type KnownPolicyMember, type Policy } from '../protocol/policy.js';
+import type { JsonObject } from '../protocol/json.js';
+import type { Tool } from '../verify/tools.js';
+import { KNOWN_POLICY_MEMBERS, readPolicy, type KnownPolicyMember, type Policy } from '../protocol/policy.js';
 
 /** What a policy allows, in plain words: each completes the sentence that the name of the member begins. */
 export interface PlainPolicy {
@@ -16,9 +18,17 @@ export interface PlainPolicy {
  */
 export function describePolicy(policy: Policy): PlainPolicy {
   const words = KNOWN_POLICY_MEMBERS.map((member) => WORDS[member](policy));
+  const { limits = [] } = readPolicy(policy as JsonObject);
+  const stated = limits.flatMap(({ member, isOpen }) => (isOpen ? [] : (STATED.get(member.argument) ?? [])));
+  const unstated = [...new Set(stated)].join(', ');
   return {
     may: words.filter((may) => typeof may === 'string'),
-    mayNot: words.flatMap((word) => (typeof word === 'string' ? [] : word.mayNot)),
+    mayNot: [
+      ...words.flatMap((word) => (typeof word === 'string' ? [] : word.mayNot)),
+      ...(unstated === ''
+        ? []
+        : [`make a call that does not say ${unstated}, unless the tool's operator does`]),
+    ],
     toldToServer: Object.entries(policy).flatMap(([name, value]) =>
       Object.hasOwn(WORDS, name) || value === undefined
         ? []
@@ -45,6 +55,41 @@ export function policyInForce(policies: readonly Policy[]): Policy {
   };
 }
 
+/** What a call must state that is limited, by the argument. */
+const STATED: ReadonlyMap<string | null, string> = new Map([
+  ['estimated_cost_usd', 'what it costs'],
+  ['pii_access', 'whether it takes personal data'],
+  ['write_access', 'whether it changes things'],
+  ['resource_uri', 'its resource'],
+  ['data_class', 'its class of data'],
+]);
+
+/**
+ * Describes what an operator says of a tool. Names and values are in JSON quotes.
+ *
+ * @example describeTool(tools.of('transfer')); // ['costs what "amount" says', 'changes things: yes']
+ */
+export function describeTool({ facts }: Tool): string[] {
+  return [...facts].map(([name, fact]) => {
+    const words = DOES.get(name) ?? name;
+    if ('argument' in fact) {
+      const says = `what ${JSON.stringify(fact.argument)} says`;
+      return `${words} ${fact.before === '' ? says : `${says}, after ${JSON.stringify(fact.before)}`}`;
+    }
+    if (typeof fact.value === 'boolean') return `${words} ${fact.value ? 'yes' : 'no'}`;
+    return `${words} ${JSON.stringify(fact.value)}${name === 'estimated_cost_usd' ? ' US dollars' : ''}`;
+  });
+}
+
+/** By the argument that is limited. */
+const DOES: ReadonlyMap<string, string> = new Map([
+  ['estimated_cost_usd', 'costs'],
+  ['write_access', 'changes things:'],
+  ['pii_access', 'takes personal data:'],
+  ['resource_uri', 'has as its resource'],
+  ['data_class', 'has as its class of data'],
+]);
+
 const times = (count: number) => (count === 1 ? 'once' : `${count} times`);
 /** Who enforces a limit of all calls together. A tool server does not know what others count. */
 const COUNTED = 'which each tool server counts for itself, if it protects against replay';
@@ -57,11 +102,11 @@ const WORDS: Readonly<Record<KnownPolicyMember, (policy: Policy) => Words>> = {
   max_cost_usd: ({ max_cost_usd: cost, max_total_cost_usd: total }) =>
     isNothing(cost)
       ? `make calls that cost ${isNothing(total) ? 'any amount' : 'as much as all together'}`
-      : `make calls that cost at most ${cost} US dollar${cost === 1 ? '' : 's'}, if they state it${isNothing(total) ? '; others may cost any amount' : ''}`,
+      : `make calls that cost at most ${cost} US dollar${cost === 1 ? '' : 's'}`,
   max_total_cost_usd: ({ max_total_cost_usd: cost }) =>
     isNothing(cost)
       ? 'spend any amount in all'
-      : `spend at most ${cost} US dollar${cost === 1 ? '' : 's'} in all, ${COUNTED}; each call must state its cost`,
+      : `spend at most ${cost} US dollar${cost === 1 ? '' : 's'} in all, ${COUNTED}`,
   max_calls: ({ max_calls: calls }) =>
     isNothing(calls) ? 'call any number of times' : `call at most ${times(calls)}, ${COUNTED}`,
   max_delegations: ({ max_delegations: delegations }) => {
@@ -78,7 +123,7 @@ const WORDS: Readonly<Record<KnownPolicyMember, (policy: Policy) => Words>> = {
 };
 
 function describePermission(access: boolean | null | undefined, what: string): Words {
-  return access === false ? { mayNot: `${what}: a call that says it does is refused` } : what;
+  return access === false ? { mayNot: what } : what;
 }
 
 function describeList(

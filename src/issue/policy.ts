@@ -30,6 +30,13 @@ export type IssuedPolicy = { readonly [Member in KnownPolicyMember]?: NonNullabl
 export function requireKnownMembers(policy: object, parent: JsonObject | Policy = {}): void {
   for (const [name, value] of Object.entries(policy)) {
     if (isKnownMember(name)) {
+      // Elsewhere an empty list is read as "no limit".
+      if (name === 'allowed_tools' && Array.isArray(value) && value.length === 0)
+        throw new IssueError(
+          'INVALID_POLICY',
+          'policy.allowed_tools is [], which some verifiers read as no limit; expected the names of tools',
+          'name the tools, or issue nothing',
+        );
       // A verifier reads null as "no limit", which is rarely intended.
       if (value !== undefined && value !== null) continue;
       throw new IssueError(

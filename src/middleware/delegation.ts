@@ -1,6 +1,7 @@
 import { createBundle, encodeBundle } from '../protocol/bundle.js';
 import type { Signer } from '../issue/signer.js';
 import type { JsonObject } from '../protocol/json.js';
+import type { Tools } from '../verify/tools.js';
 
 /**
  * A header limit in bytes that is enough for a bundle of 16 receipts with large policies. By default, Node.js accepts
@@ -33,6 +34,7 @@ export interface Delegation {
  * Signs one call under a delegation.
  *
  * @param command `null` for the command of the delegation itself
+ * @param tools what the operator of the tool server says; `null` if that is not known: then it may say what the call does not
  * @returns the bundle, encoded as for the header
  * @throws IssueError if the delegation does not allow the call
  */
@@ -40,11 +42,12 @@ export async function signCall(
   { key, chain, toolServer }: Delegation,
   command: string | null,
   args: JsonObject,
+  tools: Tools | null = null,
 ): Promise<string> {
   // Loaded on first use: under Node it loads native code, which the rest of the middleware does without.
-  const { issueInvocation } = await import('../issue/delegation.js');
+  const { issueCall } = await import('../issue/delegation.js');
   const call = { key, chain, toolServer, ...(command === null ? {} : { command }), args };
-  return encodeBundle(createBundle({ receipts: chain, invocation: await issueInvocation(call) }));
+  return encodeBundle(createBundle({ receipts: chain, invocation: await issueCall(call, tools) }));
 }
 
 /** What a `fetch` is asked for. A `Request` or URL may be of any realm: tests and pages have their own. */

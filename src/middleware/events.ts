@@ -26,7 +26,7 @@ export interface ToolCallEvent {
   /** `args.tool`; empty if the call names none. */
   readonly tool: string;
   readonly policy_result: 'pass';
-  /** The estimate that the caller signed, in US dollars; 0 if there is none. */
+  /** What was charged, in US dollars: what the operator says that the call costs, else the estimate that the caller signed, else 0. */
   readonly cost_usd: number;
   readonly inv_jti: string;
   /** The DID that signed the call. */
@@ -86,7 +86,7 @@ const refusals = channel(REFUSAL);
 
 /** Makes the event of an executed call. It contains only strings and numbers. */
 export function toolCallEvent(context: GateContext, args: JsonObject, outcome: Outcome): ToolCallEvent {
-  const { estimated_cost_usd: cost } = args;
+  const cost = context.cost_usd ?? args['estimated_cost_usd'];
   return Object.freeze({
     event: TOOL_CALL,
     root_principal: context.root_principal,

@@ -16,6 +16,7 @@ import { signCall } from '../middleware/delegation.js';
 import { isJsonObject, parseStrictJson, type JsonObject } from '../protocol/json.js';
 import { decodeUtf8 } from '#platform';
 import { MAX_ARGUMENT_BYTES, MAX_MESSAGE_BYTES, refusalLine, sizeOf, type Message } from './message.js';
+import type { Tools } from '../verify/tools.js';
 import type { Hook, Outcome } from './pump.js';
 
 /**
@@ -33,12 +34,14 @@ export type SignCall = (command: string, args: JsonObject, what: string) => Prom
  *
  * @param files their names, in the order in which they are tried; at least one
  * @param read reads the receipts of a file
+ * @param readTools reads what the operator of the tool server says; `null` if that is not known
  */
 export async function openDelegations(
   key: Signer,
   files: readonly string[],
   read: (file: string) => Promise<readonly string[]>,
   toolServer: string,
+  readTools: () => Promise<Tools | null> = () => Promise.resolve(null),
 ): Promise<SignCall> {
   /** The chain in a file, and who issued its last receipt. */
   const readFor = async (file: string) => {
@@ -51,6 +54,7 @@ export async function openDelegations(
     throw new IssueError('INVALID_OPTION', found, hint);
   };
   for (const file of files) await readFor(file);
+  await readTools();
   return async (command, args, what) => {
     const refused: Explained[] = [];
     for (const file of files) {
@@ -58,7 +62,7 @@ export async function openDelegations(
       try {
         const found = await readFor(file);
         ({ issuer } = found);
-        return await signCall({ key, chain: found.chain, toolServer }, command, args);
+        return await signCall({ key, chain: found.chain, toolServer }, command, args, await readTools());
       } catch (error) {
         // A file may have no chain any more.
         const {
@@ -74,9 +78,12 @@ export async function openDelegations(
         let remedy = suggestion;
         if (code === 'POLICY_VIOLATION' || code === 'COMMAND_MISMATCH') {
           const another = `issue another ${path.basename(file)} (as ${issuer}): it counts at once`;
-          remedy = `Call with another ${member}; to allow this one, ${another}. ${what} itself is delegated.`;
+          const other = message.includes('what the operator says')
+            ? 'Call it otherwise'
+            : `Call with another ${member}`;
+          remedy = `${other}; to allow this one, ${another}. ${what} itself is delegated.`;
           if (claimed === 'missing')
-            remedy = `Add ${member} to the arguments: ${what} is delegated, for calls that state it.`;
+            remedy = `Add ${member} to the arguments, or have the operator of the tool server say it (TOOLS_FILE): ${what} is delegated, for calls of which it is known.`;
           if (member === 'tool') remedy = `To allow ${what} under ${command}, ${another}.`;
         }
         refused.push({ code, message: `${file}: ${message}`, suggestion: remedy });

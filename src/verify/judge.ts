@@ -163,16 +163,17 @@ export function openClaims(signed: Signed, keys: KeyResolver): SignaturePlan | F
  *
  * @param verified for each planned check, whether its signature verifies
  * @param now Unix seconds
- * @param rules default: any root, any tool server, and the clocks of {@link CLOCKS}
+ * @param given other rules than any root, any tool server, nothing said of tools, and the clocks of {@link CLOCKS}
  */
 export function proveClaims(
   signed: Signed,
   plan: SignaturePlan,
   verified: readonly boolean[],
   now: number,
-  rules: Omit<Rules, 'maxChainDepth'> = ANY_RULES,
+  given: Partial<Omit<Rules, 'maxChainDepth'>> = {},
 ): Failure | null {
-  const failed = checkSignatures(signed, plan, verified, null) ?? checkTrust(signed, now, rules);
+  const failed =
+    checkSignatures(signed, plan, verified, null) ?? checkTrust(signed, now, { ...ANY_RULES, ...given });
   return failed instanceof Failure ? failed : null;
 }
 

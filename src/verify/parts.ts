@@ -4,7 +4,7 @@ import type { ReadPolicy } from './attenuation.js';
 import type { Failure } from './codes.js';
 import type { CountedLimits, LimitLeft } from './limits.js';
 import type { Chain, Invocation, Receipt } from './receipt.js';
-import type { Tools } from './tools.js';
+import type { AllowsUnstated, Tools } from './tools.js';
 
 /** Everything that a judge is handed: what waits, what knows the time, and what remembers. */
 export interface JudgeParts {
@@ -55,8 +55,7 @@ export interface Rules {
   readonly trustedRoots: Roots | null;
   /** What the operator says of tools; `null` if nothing. */
   readonly tools: Tools | null;
-  /** Whether a call that does not state what a level limits passes it. */
-  readonly allowsUnstated: boolean;
+  readonly allowsUnstated: AllowsUnstated;
 }
 
 /** What an operator says of a root principal. See docs/spec/trust.md. */

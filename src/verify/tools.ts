@@ -134,12 +134,17 @@ export function statedOf(
   };
 }
 
+/**
+ * Whether a call that does not state what a level limits passes it. `signing`: also a limit of the money of all calls, since who
+ * signs does not know what the operator of the verifier says.
+ */
+export type AllowsUnstated = boolean | 'signing';
+
 /** How a call is looked at. */
 export interface Stating {
   /** What the operator says of its tool. */
   readonly tool: Tool | null;
-  /** Whether a call that does not state what a level limits passes it. */
-  readonly allowsUnstated: boolean;
+  readonly allowsUnstated: AllowsUnstated;
 }
 
 /** Whether all that is said keeps to a limit. Several texts are compared like the list of a child, in O(n log n). */
@@ -160,6 +165,7 @@ export function findViolation(
   args: JsonObject,
   { tool, allowsUnstated }: Stating = { tool: null, allowsUnstated: false },
 ): Violation | null {
+  const isSaidElsewhere = (argument: string) => allowsUnstated === 'signing' && argument !== 'tool';
   for (const { member, value: allowed, isOpen } of limits) {
     const { name, kind, argument, requiresArgument } = member;
     if (argument === null) continue;
@@ -172,7 +178,11 @@ export function findViolation(
         'found' in said ? said.found : said.values.length === 1 ? said.values[0] : [...said.values];
       const isKept = 'values' in said && (isOpen || keepsTo(kind, allowed, said.values));
       if (!isKept) return { member: name, argument, claimed: told, allowed, by: 'tool' };
-    } else if (claimed === undefined && !isOpen && (requiresArgument || !allowsUnstated))
+    } else if (
+      claimed === undefined &&
+      !isOpen &&
+      !(requiresArgument ? isSaidElsewhere(argument) : allowsUnstated)
+    )
       return { member: name, argument, claimed, allowed, by: 'nobody' };
   }
   return null;

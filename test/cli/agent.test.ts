@@ -90,11 +90,16 @@ describe('a real ssh-agent', needs('ssh-agent'), () => {
       '-o',
       'sub.jwt',
     );
-    const call = ['--tool-server', 'https://tools.example', '--args', '{"tool":"search"}'];
+    const call = [
+      '--tool-server',
+      'https://tools.example',
+      '--args',
+      '{"tool":"search","estimated_cost_usd":1}',
+    ];
     await drs('invoke', '--agent', alice, '--chain', 'sub.jwt', ...call, '-o', 'bundle.json');
     const verifier = createVerifier({ workerThreads: 0, trustedRoots: [alice] });
     const verdict = await verifier.verify(JSON.parse(await work.read('bundle.json')), {
-      body: { tool: 'search' },
+      body: { tool: 'search', estimated_cost_usd: 1 },
     });
     await verifier.close();
     expect(verdict).toMatchObject({ valid: true, binding: 'match' });

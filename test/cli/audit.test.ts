@@ -98,6 +98,44 @@ invocation  inv:<uuid>
     expect(masked(stdout)).toBe(masked((await work.drs(['audit', 'bundle.json'])).stdout));
   });
 
+  it('shows what the operator says of the tool, and judges by it', async () => {
+    const said = {
+      cost_usd: { argument: '/price/usd' },
+      writes: true,
+      resource: { argument: 'query', before: 'x:' },
+    };
+    await work.write(
+      'tools.jsonl',
+      JSON.stringify({ tool: 'search', ...said, pii: false, data_class: 'public' }),
+    );
+    const { code, stdout } = await work.drs(['audit', 'bundle.json', '--tools', 'tools.jsonl']);
+    expect(code).toBe(0);
+    expect(stdout).toContain(
+      'args.estimated_cost_usd is missing, expected what max_cost_usd 5 allows, by what the',
+    );
+    expect(stdout).toContain(`
+by the operator
+  the tool  costs what "/price/usd" says
+  the tool  changes things: yes
+  the tool  has as its resource what "query" says, after "x:"
+  the tool  takes personal data: no
+  the tool  has as its class of data "public"
+`);
+    await work.write('tools.jsonl', '{ "tool": "*", "cost_usd": 0.5 }');
+    const json = await work.drs(['audit', 'bundle.json', '--json', '--tools', 'tools.jsonl']);
+    expect(JSON.parse(json.stdout)).toMatchObject({
+      verdict: { valid: true },
+      tool: ['costs 0.5 US dollars'],
+    });
+    await work.write('tools.jsonl', '{ "tool": "*", "cost": 0.5 }');
+    const wrong = await work.drs(['audit', 'bundle.json', '--tools', 'tools.jsonl']);
+    expect(wrong).toMatchObject({
+      code: 2,
+      stdout: '',
+      stderr: expect.stringContaining('tools.jsonl:1: cost') as unknown,
+    });
+  });
+
   it('shows a chain without an invocation, and judges it', async () => {
     const { code, stdout } = await work.drs(['audit', 'helper.jwt']);
     expect(code).toBe(0);

@@ -41,7 +41,7 @@ it('takes files as editors of Windows write them, but for UTF-16, which it names
   };
   const withMark = (text: string) => Buffer.from(`\ufeff${text.replaceAll('\n', '\r\n')}`);
   const utf16 = (text: string) => Buffer.from(`\ufeff${text}`, 'utf16le');
-  await work.write('args.json', '{"tool":"search","query":"tea"}\n');
+  await work.write('args.json', '{"tool":"search","estimated_cost_usd":0.02}\n');
   const call = async (encode: (text: string) => Buffer) =>
     work.drs([
       ...['invoke', '--key', await rewritten('bot.key', encode), '--tool-server', 'https://tools.example'],
@@ -127,9 +127,7 @@ describe('issue', () => {
   it('shows the policy in plain words, and signs the hash of exactly that', async () => {
     const { stdout, stderr } = await work.done(...ISSUE, '--max-cost', '5');
     const [, shown = ''] = /^You agree to this:\n((?: {2}.+\n)+)note: /.exec(stderr) ?? [];
-    expect(shown).toContain(
-      '  It may\n  - use any tool\n  - make calls that cost at most 5 US dollars, if they state it; others may cost any amount\n',
-    );
+    expect(shown).toContain('  It may\n  - use any tool\n  - make calls that cost at most 5 US dollars\n');
     const text = shown.replace(/^ {2}/gm, '').trimEnd();
     const hash = createHash('sha256').update(text).digest('hex');
     expect(consentOf(stdout)).toMatchObject({ policy_hash: `sha256:${hash}` });
@@ -228,7 +226,9 @@ describe('delegate', () => {
     expect(stderr).toMatch(
       /^You pass this on:\n {2}I let did:key:z6Mk\w+ call tools for me, from 20.*\n {2}It may\n/,
     );
-    expect(stderr).toContain('  It may not\n  - change things: a call that says it does is refused\n');
+    expect(stderr).toContain(
+      "  It may not\n  - change things\n  - make a call that does not say what it costs, whether it changes things, unless the tool's operator does\n",
+    );
     const [first, second] = stdout.split('\n');
     expect(first).toBe(stdin.trim());
     expect(JSON.parse(Buffer.from(second?.split('.')[1] ?? '', 'base64url').toString())).toMatchObject({
@@ -398,7 +398,7 @@ describe('help', () => {
       encoding: 'utf8',
     });
     expect(status).toBe(0);
-    expect(shown).toContain('args.query   "tea"');
+    expect(shown).toMatch(/args\.query +"tea"/);
   });
 });
 

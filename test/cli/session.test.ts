@@ -58,12 +58,13 @@ describe('a session against the service', { shuffle: false }, () => {
   });
 
   it('an integer that a double cannot hold reaches the service as it is', async () => {
-    await work.done(...INVOKE, '--args', '{"tool":"search","n":9007199254740992}', '-o', 'big.json');
+    const args = (n: string) => `{"tool":"search","estimated_cost_usd":0,"n":${n}}`;
+    await work.done(...INVOKE, '--args', args('9007199254740992'), '-o', 'big.json');
     const verify = ['verify', 'big.json', '--json', '--body', '-'];
-    const near = await work.drs(verify, { env, stdin: '{"tool":"search","n":9007199254740993}' });
+    const near = await work.drs(verify, { env, stdin: args('9007199254740993') });
     expect(JSON.parse(near.stdout)).toMatchObject({ valid: true, binding: 'invalid_body' });
     expect(near.code).toBe(1);
-    const same = await work.drs(verify, { env, stdin: '{"tool":"search","n":9007199254740992}' });
+    const same = await work.drs(verify, { env, stdin: args('9007199254740992') });
     expect(JSON.parse(same.stdout)).toMatchObject({ valid: true, binding: 'match' });
     expect(same.code).toBe(0);
   });
@@ -108,7 +109,8 @@ describe('a session against the service', { shuffle: false }, () => {
     ];
     await work.done(...root, '--policy', '{"acme:region":"eu"}', '--deny-write', '-o', 'standing.jwt');
     const call = ['invoke', '--key', 'agent.key', '--chain', 'standing.jwt', '--tool-server', 'x'];
-    await work.done(...call, '--args', '{}', '-o', 'standing.json');
+    expect((await work.drs([...call, '--args', '{}'])).stderr).toContain('args.write_access is missing');
+    await work.done(...call, '--args', '{"write_access":false}', '-o', 'standing.json');
     const { code, stdout } = await work.drs(['verify', 'standing.json'], { env });
     expect(stdout).toContain('{"acme:region":"eu","write_access":false}');
     expect(code).toBe(0);

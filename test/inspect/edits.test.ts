@@ -17,7 +17,7 @@ import { domainOf } from '../../web/inspect/time.js';
 const EDITS = Number(process.env['EDITS'] ?? 1_000);
 const NOW = 1_900_000_000;
 const SETTINGS: Settings = {
-  ...{ now: NOW, clockSkewSecs: 0, serverIdentity: '', trustedRoots: [], requireBinding: false },
+  ...{ now: NOW, clockSkewSecs: 0, serverIdentity: '', trustedRoots: [], tools: [], requireBinding: false },
   ...{ revoked: new Set<number>(), entries: null, list: null, used: new Map(), countedAt: 'gate' },
 };
 
@@ -126,6 +126,18 @@ describe('a cause', () => {
       return cause === undefined || (cause.part === 'payload' && cause.path.length === 0);
     });
     expect(nowhere.map(({ code }) => code)).toEqual([]);
+  });
+
+  it.each([
+    ['write_access', 'false: state it, or have the operator say what the tool does', 'write_access'],
+    ['estimated_cost_usd', 'what max_cost_usd 5 allows: state it, or have the operator say', 'max_cost_usd'],
+    ['resource_uri', 'what allowed_resources ["a"] allows, by what the operator says', 'allowed_resources'],
+  ])('of a call that does not state %s is the limit, too', (member, expected, limit) => {
+    const failure = new Failure('POLICY_VIOLATION', { subject: 1, member, claimed: undefined, expected });
+    expect(causesOf(failure).map(({ subject, path }) => [subject, path.join('.')])).toEqual([
+      ['invocation', `args.${member}`],
+      [1, `policy.${limit}`],
+    ]);
   });
 
   it('is the member that the example breaks', async () => {

@@ -126,6 +126,14 @@ describe('in Chromium', needs('chromium'), () => {
       'did:key:z6MkiTBz1ymuepAQ4HEHYSF1H8quG5GLVVQR3djdX3mDooWp',
       'UNTRUSTED_ROOT',
     );
+    const operator = open.page.getByLabel('the operator said of tools');
+    await operator.fill('{"tool":"search","cost_usd":9}');
+    await eventually(async () => expect(await code()).toBe('POLICY_VIOLATION'));
+    expect(await open.page.textContent('.what-if')).toContain('This tool costs 9 US dollars.');
+    await operator.fill('{"tool":"search","cost_used":9}');
+    await eventually(async () => expect(await open.page.textContent('.what-if .bad')).toContain('cost_used'));
+    await operator.fill('');
+    await eventually(async () => expect(await headline()).toBe('Valid'));
     await open.page.getByLabel('it were checked at').fill('2020-01-01T00:00:00');
     await eventually(async () => expect(await code()).toBe('NOT_YET_VALID'));
     await open.page.click('.what-if button:has-text("Now")');
@@ -441,7 +449,9 @@ describe('in Chromium', needs('chromium'), () => {
     await look('limits used, dark');
     await open.page.click('text=In plain words');
     await look('plain words, dark');
-    expect(await open.page.locator('.words-card').innerText()).toContain('change things: a call that says');
+    expect(await open.page.locator('.words-card').innerText()).toContain(
+      'make a call that does not say what it costs, whether',
+    );
     await open.page.click('text=In detail');
     await open.page.emulateMedia({ colorScheme: 'light' });
     await open.page.setViewportSize({ width: 390, height: 844 });

@@ -61,7 +61,10 @@ type Writable<T> = { -readonly [N in keyof T]: T[N] };
 
 function narrow(policy: IssuedPolicy, { keep, factor }: { keep: boolean[]; factor: number }): IssuedPolicy {
   const narrowed: Writable<IssuedPolicy> = { ...policy };
-  if (policy.allowed_tools) narrowed.allowed_tools = policy.allowed_tools.filter((_, at) => keep[at]);
+  if (policy.allowed_tools) {
+    const kept = policy.allowed_tools.filter((_, at) => keep[at]);
+    narrowed.allowed_tools = kept.length > 0 ? kept : policy.allowed_tools.slice(0, 1);
+  }
   if (policy.max_cost_usd !== undefined) narrowed.max_cost_usd = policy.max_cost_usd * factor;
   if (policy.max_total_cost_usd !== undefined)
     narrowed.max_total_cost_usd = policy.max_total_cost_usd * factor;

@@ -52,7 +52,7 @@ const sub = await issueSubDelegation(subOptions);
 const callOptions: InvocationOptions = {
   key: helper,
   chain: [root, sub],
-  args: { tool: 'search', ...STATED },
+  args: { ...STATED, tool: 'search' },
   toolServer: 'https://tools.example',
   now: NOW,
 };
@@ -133,6 +133,7 @@ describe('issueRootDelegation refuses', () => {
     ['a consent with its text', { consent: { ...aConsent, ...{ text: 'x' } } }, 'INVALID_OPTION'],
     ['an option that is none', { expires: NOW }, 'INVALID_OPTION', 'expires is not an option'],
     ['another that is none', { statusIndex: 7 }, 'INVALID_OPTION', ', statusListIndex'],
+    ['a list of no tools', { policy: { allowed_tools: [] } }, 'INVALID_POLICY', 'read as no limit'],
     ['a limit of null', { policy: untyped({ pii_access: null }) }, 'INVALID_POLICY', 'pii_access'],
     ['a limit of undefined', { policy: untyped({ pii_access: undefined }) }, 'INVALID_POLICY', 'pii_access'],
     ...[
@@ -266,9 +267,36 @@ describe('issueInvocation refuses', async () => {
     ["a key that is not the last delegate's", { key: mallory }, 'INVOKER_MISMATCH'],
     ['a tool that the leaf forbids', { args: { tool: 'fetch' } }, 'POLICY_VIOLATION'],
     ['no tool at all', { args: {} }, 'POLICY_VIOLATION'],
-    ['a cost above the limit', { args: { tool: 'search', estimated_cost_usd: 5.5 } }, 'POLICY_VIOLATION'],
-    ['a cost that is no number', { args: { tool: 'search', estimated_cost_usd: '1' } }, 'POLICY_VIOLATION'],
-    ['write access', { args: { tool: 'search', write_access: true } }, 'POLICY_VIOLATION'],
+    [
+      'a cost above the limit',
+      { args: { ...STATED, tool: 'search', estimated_cost_usd: 5.5 } },
+      'POLICY_VIOLATION',
+    ],
+    [
+      'a cost that is no number',
+      { args: { ...STATED, tool: 'search', estimated_cost_usd: '1' } },
+      'POLICY_VIOLATION',
+    ],
+    ['write access', { args: { ...STATED, tool: 'search', write_access: true } }, 'POLICY_VIOLATION'],
+    [
+      'what is limited and not stated',
+      { args: { tool: 'search', estimated_cost_usd: 0 } },
+      'POLICY_VIOLATION',
+      'args.pii_access is missing, expected false: state it, or have the operator say',
+    ],
+    [
+      'what the operator says, in place of the call',
+      { tools: [{ tool: 'search', writes: true }] },
+      'POLICY_VIOLATION',
+      'args.write_access is true, expected',
+    ],
+    [
+      'what is not stated to the operator either',
+      { tools: [{ tool: 'search', cost_usd: { argument: 'amount' } }], unstatedArguments: 'allow' },
+      'POLICY_VIOLATION',
+      'args.estimated_cost_usd is missing, expected',
+    ],
+    ['a line that is none', { tools: [{ tool: '' }] }, 'INVALID_OPTION', '[0].tool'],
     ["a command beside the leaf's", { command: '/mcp/other' }, 'COMMAND_MISMATCH'],
     ['a chain that has expired', { now: NOW + 101 }, 'EXPIRED'],
     ['a chain that has not begun', { now: NOW - 31 }, 'NOT_YET_VALID'],
@@ -290,7 +318,7 @@ describe('issueInvocation refuses', async () => {
           root,
           await issueSubDelegation({ ...subOptions, policy: without(subOptions.policy, 'write_access') }),
         ],
-        args: { tool: 'search', write_access: true },
+        args: { ...STATED, tool: 'search', write_access: true },
       },
       'POLICY_VIOLATION',
       'Receipt 0',
@@ -300,6 +328,23 @@ describe('issueInvocation refuses', async () => {
     const error = await refusalOf(() => issueInvocation({ ...callOptions, ...options }));
     expect(error).toMatchObject({ code, message: expect.stringContaining(says) as string });
   });
+});
+
+it('signs what the operator says, or may say', async () => {
+  const tools = [
+    { tool: 'search', cost_usd: 1, writes: false, pii: false },
+    { tool: '*', resource: 'file:///data/a' },
+  ];
+  const said = {
+    ...callOptions,
+    args: { tool: 'search', resource_uri: 'file:///data/a', data_class: 'public' },
+  };
+  expect(await issueInvocation({ ...said, tools })).toMatch(/^ey/);
+  expect((await refusalOf(() => issueInvocation(said))).code).toBe('POLICY_VIOLATION');
+  const total = await issueRootDelegation({ ...rootOptions, policy: { max_total_cost_usd: 1 } });
+  const unstated = { ...callOptions, key: bot, chain: [total], args: {} };
+  expect((await refusalOf(() => issueInvocation(unstated))).code).toBe('POLICY_VIOLATION');
+  expect(await issueInvocation({ ...unstated, unstatedArguments: 'allow' })).toMatch(/^ey/);
 });
 
 describe('unchecked', () => {
@@ -463,7 +508,7 @@ it('describes a policy in plain words, also what it does not limit', () => {
   expect(describePolicy({ allowed_tools: ['search', 'a"b'], max_cost_usd: 5, write_access: false })).toEqual({
     may: [
       'use only these tools: "search", "a\\"b"',
-      'make calls that cost at most 5 US dollars, if they state it; others may cost any amount',
+      'make calls that cost at most 5 US dollars',
       'spend any amount in all',
       'call any number of times',
       'pass this on, and so may those who get it',
@@ -471,7 +516,10 @@ it('describes a policy in plain words, also what it does not limit', () => {
       'name any resource',
       'name any class of data',
     ],
-    mayNot: ['change things: a call that says it does is refused'],
+    mayNot: [
+      'change things',
+      "make a call that does not say what it costs, whether it changes things, unless the tool's operator does",
+    ],
     toldToServer: [],
   });
   expect(
@@ -488,7 +536,7 @@ it('describes a policy in plain words, also what it does not limit', () => {
   ).toEqual({
     may: [
       'make calls that cost as much as all together',
-      'spend at most 2.5 US dollars in all, which each tool server counts for itself, if it protects against replay; each call must state its cost',
+      'spend at most 2.5 US dollars in all, which each tool server counts for itself, if it protects against replay',
       'call at most 3 times, which each tool server counts for itself, if it protects against replay',
       'change things',
       'name any resource',
@@ -497,7 +545,8 @@ it('describes a policy in plain words, also what it does not limit', () => {
     mayNot: [
       'use any tool at all',
       'pass this on',
-      'ask for personal data: a call that says it does is refused',
+      'ask for personal data',
+      "make a call that does not say what it costs, whether it takes personal data, its class of data, unless the tool's operator does",
     ],
     toldToServer: ['"acme:tier" is "gold"'],
   });

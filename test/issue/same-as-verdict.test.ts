@@ -22,7 +22,7 @@ const mallory = generateKey();
 const deviations = {
   policy: fc.record(
     {
-      allowed_tools: fc.constantFrom(['*'], [], ['a']),
+      allowed_tools: fc.constantFrom(['*'], ['a']),
       max_cost_usd: fc.constantFrom(0, 1, 1e9),
       max_total_cost_usd: fc.constantFrom(0, 1, 1e9),
       max_delegations: fc.constantFrom(0, 1, 99),
@@ -111,12 +111,17 @@ it('a call is signed exactly where its verdict would be valid, and refused with 
       command,
       time,
       fc.boolean(),
-      async (made, args, cmd, now, foreign) => {
+      fc.boolean(),
+      async (made, args, cmd, now, foreign, isStated) => {
         const chain = await made;
         const options = {
           key: foreign ? mallory : at(chain.keys, -1),
           chain: chain.receipts,
-          args: { tool: at(chain.policies, -1).allowed_tools?.[0] ?? 'a', ...args } as JsonObject,
+          args: {
+            tool: at(chain.policies, -1).allowed_tools?.[0] ?? 'a',
+            ...(isStated ? STATED : {}),
+            ...args,
+          } as JsonObject,
           toolServer: SERVER,
           now,
           ...(cmd !== undefined && { command: cmd }),
@@ -149,8 +154,9 @@ function callUnder(
 ): { args: JsonObject; forbidden: boolean } {
   const tools = [...policies, policy].map(({ allowed_tools }) => allowed_tools);
   const tool = tools.findLast((names) => names !== undefined)?.[0];
-  const args = { ...(tool !== undefined && { tool }), ...STATED };
-  return { args, forbidden: tools.some((names) => names?.length === 0) };
+  const args = { ...STATED, ...(tool !== undefined && { tool }) };
+  // A receipt may name no resource that a call could have.
+  return { args, forbidden: policy.allowed_resources?.[0] === 'file:///data/../etc' };
 }
 
 async function codeOf(issue: () => Promise<string>): Promise<string> {

@@ -68,6 +68,7 @@ describe.each([
       /^as signed: 200 .*sunny in Zürich/,
       /^another city: 403 .*BINDING_MISMATCH/,
       /^another tool: 403 .*TOOL_MISMATCH/,
+      /^no cost: 403 .*POLICY_VIOLATION.*state it/,
       /^once more: 409 .*REPLAY_DETECTED/,
     ],
     { command: '/tools', tool: 'weather', cost_usd: 0.01 },

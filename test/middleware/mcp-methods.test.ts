@@ -52,10 +52,7 @@ const delegationFor = async (policy: IssuedPolicy, command = '/mcp'): Promise<De
   const root = await issueRootDelegation({ key: person, audience: agent.did, command, policy, consent });
   return { key: agent, chain: [root], toolServer: 'https://tools.example' };
 };
-const READER = {
-  allowed_tools: ['search', 'resources/read', 'prompts/get', 'completion/complete'],
-  allowed_resources: ['note:///a'],
-};
+const READER = { allowed_tools: ['search', 'resources/read', 'prompts/get', 'completion/complete'] };
 const COMPLETION = { ref: { type: 'ref/prompt', name: 'letter' }, argument: { name: 'to', value: 'A' } };
 
 /** What a client asks, and the text that comes back. */
@@ -134,9 +131,10 @@ describe.each(GENERATIONS)('MCP $name', ({ serve, connect }) => {
   });
 
   it('a resource that the policy does not cover is refused by client and server', async () => {
-    const client = await connected(server, { delegation: await delegationFor(READER) });
+    const policy = { ...READER, allowed_resources: ['note:///a'] };
+    const client = await connected(server, { delegation: await delegationFor(policy) });
     await expect(client.readResource({ uri: 'note:///b' })).rejects.toThrow(IssueError);
-    const chain = liveChain(1, { cmd: '/mcp', policy: READER });
+    const chain = liveChain(1, { cmd: '/mcp', policy });
     const bundleFor = (uri: string) =>
       encode(liveCall(chain, { tool: 'resources/read', resource_uri: uri }, { cmd: '/mcp/resources/read' }));
     const plain = await connected(server);

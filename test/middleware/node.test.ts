@@ -212,7 +212,7 @@ describe('modes', () => {
     const context = {
       root_principal: principal,
       chain_depth: 3,
-      leaf_policy: { allowed_tools: ['search', 'fetch'], max_cost_usd: 5 },
+      leaf_policy: { allowed_tools: ['search', 'fetch'] },
       agent: chain.parties[3]?.did,
       tool: 'search',
       root_type: 'human',

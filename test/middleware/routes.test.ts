@@ -162,17 +162,17 @@ describe('the context', () => {
       const context = drsContext(req);
       seen.push(context);
       expect(() => {
-        (context.leaf_policy as { max_cost_usd: number }).max_cost_usd += 10;
+        (context.leaf_policy as { max_calls: number }).max_calls = 10;
       }).toThrow(TypeError);
       expect(() => (context.leaf_policy.allowed_tools as string[]).push('delete')).toThrow(TypeError);
       return null;
     });
-    const dear = { ...weather, estimated_cost_usd: 9 };
+    const other = { ...weather, tool: 'delete' };
     expect(await post(signed())).toMatchObject({ status: 200 });
-    expect(await post(signed(dear), dear)).toMatchObject(refused(403, 'POLICY_VIOLATION'));
+    expect(await post(signed(other), other)).toMatchObject(refused(403, 'POLICY_VIOLATION'));
     expect(await post(signed())).toMatchObject({ status: 200 });
     expect(seen[0]).not.toBe(seen[1]);
-    expect(seen[1]?.leaf_policy).toEqual({ allowed_tools: ['search', 'fetch'], max_cost_usd: 5 });
+    expect(seen[1]?.leaf_policy).toEqual({ allowed_tools: ['search', 'fetch'] });
   });
 });
 

@@ -16,8 +16,7 @@ const CONTEXT = 'xyz.okeyamy.drs/context';
 
 /** A delegation under `/mcp` for what is named. */
 const delegated = (...tools: string[]) => {
-  const policy = { allowed_tools: tools, allowed_resources: ['note:///a'] };
-  return liveChain(1, { cmd: '/mcp', policy });
+  return liveChain(1, { cmd: '/mcp', policy: { allowed_tools: tools } });
 };
 const chain = delegated('search', 'resources/read', 'prompts/get', 'completion/complete', 'tasks/get');
 const other = delegated('tasks/get');

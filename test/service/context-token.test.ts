@@ -17,13 +17,14 @@ const context: AllowedCall<JudgedChain>['context'] = {
 };
 const limit = { level: 0, receipt: 'r0', maxCalls: 9, maxTotalMicroUsd: null, nbf: 0, exp: null };
 /** What is read of a call. */
-const call = (more: object = {}, limits: JudgedChain['limits'] = []) =>
+const call = (more: object = {}, limits: JudgedChain['limits'] = [], stated: JudgedChain['stated'] = {}) =>
   ({
     ...{ now: 100, call: { encoded: 'e30' }, context: { ...context, ...more } },
     chain: {
       receipts: [{ iss: 'did:key:root' }, { iss: 'did:key:first' }, { iss: 'did:key:second' }],
       invocation: { tool_server: 'tools', args: { b: 'ü', a: 1, estimated_cost_usd: 0.5 } },
       limits,
+      stated,
     },
   }) as unknown as AllowedCall<JudgedChain>;
 
@@ -51,6 +52,11 @@ describe('a signed context', () => {
       ],
     });
     expect(signer.read(signer.sign(call({}, limits)))).not.toHaveProperty('charged');
+    const said = { stated_by: { estimated_cost_usd: 'tool' as const }, cost_usd: 2 };
+    expect(signer.read(signer.sign(call({ limits: [] }, [limits[1] as typeof limit], said)))).toStrictEqual({
+      ...{ ...plain, ...said },
+      charged: [{ receipt: 'r1', micro_usd: 2_000_000 }],
+    });
   });
 
   it('is none of another key, nor text that is not ASCII', () => {

@@ -6,7 +6,7 @@ import { causesOf, marksInJson, type Mark } from './cause.js';
 import { EXAMPLES, makeExample, type ExampleName, type ExampleSodium } from './example.js';
 import { Input } from './input.js';
 import { inspect, ofNote, type Inspection, type Settings, type Subjects } from './inspect.js';
-import { readRoots } from './known.js';
+import { readRoots, readTools } from './known.js';
 import { KnownCard, NOTHING_KNOWN, strayUsage, type Known } from './known-card.js';
 import { Out } from './out.js';
 import { PlainWords } from './plain.js';
@@ -67,12 +67,19 @@ export function App({ sodium, given }: AppProps) {
   const clock = useClock();
   const now = assumed.now ?? clock;
   const trusted = useMemo(() => readRoots(assumed.trustedRoots), [assumed.trustedRoots]);
+  const operator = useMemo(() => readTools(assumed.tools), [assumed.tools]);
   const settings = useMemo(
     (): Settings => ({
       ...{ now, clockSkewSecs: assumed.clockSkewSecs, serverIdentity: assumed.serverIdentity },
-      ...{ trustedRoots: trusted.roots, requireBinding: assumed.requireBinding, revoked, ...known },
+      ...{
+        trustedRoots: trusted.roots,
+        tools: operator.lines,
+        requireBinding: assumed.requireBinding,
+        revoked,
+        ...known,
+      },
     }),
-    [now, assumed, trusted, revoked, known],
+    [now, assumed, trusted, operator, revoked, known],
   );
   const found = useInspection(sodium, state, settings);
   const learn = (change: Partial<Known>) => setKnown((before) => ({ ...before, ...change }));
@@ -179,7 +186,9 @@ export function App({ sodium, given }: AppProps) {
             onText={take}
             onExample={showExample}
           />
-          {found !== null && isPlain && <PlainWords {...{ found, now }} roots={trusted.roots} />}
+          {found !== null && isPlain && (
+            <PlainWords {...{ found, now }} roots={trusted.roots} tools={operator.tools} />
+          )}
           {'facts' in recognised && <FactsCard facts={recognised.facts} />}
           {found !== null && found.receipts.length > 0 && (
             <Chain
@@ -208,7 +217,7 @@ export function App({ sodium, given }: AppProps) {
             {subjects !== null && !isPlain && knownCard}
             {subjects !== null && !isPlain && found.receipts.length > 0 && (
               <WhatIf
-                {...{ found, now }}
+                {...{ found, now, operator }}
                 problem={trusted.problem}
                 given={assumed}
                 body={subjects.body}

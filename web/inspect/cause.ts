@@ -56,8 +56,8 @@ export function causesOf({
   const cause: Cause = { subject, part: said?.part ?? 'payload', path };
   if (name === 'this call takes') return [{ ...cause, path: ['policy', member ?? ''] }];
   if (path[0] !== 'args') return [cause];
-  // "Invocation: args.tool is …, expected what allowed_tools […] allows, the policy of Receipt 1"
-  const [, limit = ''] = /expected what (\S+) .* allows, the policy of/.exec(message) ?? [];
+  // "Invocation: args.tool is …, expected what allowed_tools […] allows, the policy of Receipt 1". A permission has the name of its argument.
+  const [, limit = path[1] ?? ''] = /expected what (\S+) .* allows\b.*, the policy of/.exec(message) ?? [];
   const level = /the policy of Receipt (\d+)$/.exec(message)?.[1];
   const causes: Cause[] = [{ ...cause, subject: 'invocation' }];
   if (level !== undefined) causes.push({ subject: Number(level), part: 'payload', path: ['policy', limit] });

@@ -62,7 +62,8 @@ export function makeExample(name: ExampleName, sodium: ExampleSodium, now: numbe
       ),
     );
   }
-  const call = { tool: name === 'D' ? 'pay' : 'search', query: 'green tea', estimated_cost_usd: 0.2 };
+  const says = { estimated_cost_usd: 0.2, pii_access: false, write_access: false };
+  const call = { tool: name === 'D' ? 'pay' : 'search', query: 'green tea', ...says };
   const [principal, caller] = [parties[0], parties.at(-1)] as [Party, Party];
   const invocation = sign(
     {

@@ -5,6 +5,7 @@ import type { CallBody, PendingCall } from '../../src/gate/request.js';
 import { digestOf } from '../../src/protocol/jwt.js';
 import type { Entries } from '../../src/revocation/entries.js';
 import type { TrustedRoot } from '../../src/trust/read-root.js';
+import type { ToolLine } from '../../src/trust/read-tool.js';
 import { findReached } from '../../src/usage/counters.js';
 import { bindText, type Binding } from '../../src/verify/binding.js';
 import { CATALOGUE, Failure, type Block, type Subject } from '../../src/verify/codes.js';
@@ -43,6 +44,8 @@ export interface Settings {
   readonly serverIdentity: string;
   /** Empty for any. */
   readonly trustedRoots: readonly (string | TrustedRoot)[];
+  /** What the operator says of tools; empty for nothing. */
+  readonly tools: readonly ToolLine[];
   readonly requireBinding: boolean;
   /** Indices, by hand. */
   readonly revoked: ReadonlySet<number>;
@@ -209,11 +212,12 @@ export function ofNote({ code, block, message, suggestion }: NotedRefusal): Insp
 }
 
 function partsFor(sodium: Sodium, settings: Settings): JudgeParts {
-  const { clockSkewSecs, serverIdentity, trustedRoots, requireBinding } = settings;
+  const { clockSkewSecs, serverIdentity, trustedRoots, tools, requireBinding } = settings;
   return pureParts({
     ...{ sodium, clockSkewSecs, requireBinding, revocation: viewOf(settings) },
     ...(serverIdentity === '' ? {} : { serverIdentity }),
     ...(trustedRoots.length === 0 ? {} : { trustedRoots: [...trustedRoots] }),
+    ...(tools.length === 0 ? {} : { tools: [...tools] }),
   });
 }
 

@@ -5,7 +5,9 @@ import { Entries } from '../../src/revocation/entries.js';
 import { readEntry } from '../../src/revocation/entry.js';
 import { readGivenRoots } from '../../src/trust/given-roots.js';
 import type { TrustedRoot } from '../../src/trust/read-root.js';
+import { readGivenTools, toolsOf, type ToolLine } from '../../src/trust/read-tool.js';
 import type { Usage } from '../../src/usage/usage-store.js';
+import type { Tools } from '../../src/verify/tools.js';
 import { parseOrUndefined, short } from './decode.js';
 
 /** Where a service counts: each place for itself. */
@@ -106,16 +108,41 @@ export function areRootLines(lines: readonly string[]): boolean {
 
 function readRootLines(text: string): GivenRoots {
   const refused = (problem: string): GivenRoots => ({ roots: [], problem });
+  const list = readLines(text);
+  if (typeof list === 'string') return refused(list);
+  const roots = list as unknown as TrustedRoot[];
+  const read = readGivenRoots(roots);
+  return 'problem' in read ? refused(`Entry ${read.problem.slice(0, 300)}`) : { roots, problem: null };
+}
+
+/** The values of JSON lines, or what is wrong with the first that is none. */
+function readLines(text: string): JsonValue[] | string {
   const list: JsonValue[] = [];
   for (const [at, line] of text.split('\n').entries()) {
     if (line.trim() === '') continue;
     const { value, defect } = parseStrictJson(line);
-    if (defect !== undefined) return refused(`Line ${at + 1} is not strict JSON: ${defect.message}`);
+    if (defect !== undefined) return `Line ${at + 1} is not strict JSON: ${defect.message}`;
     list.push(value);
   }
-  const roots = list as unknown as TrustedRoot[];
-  const read = readGivenRoots(roots);
-  return 'problem' in read ? refused(`Entry ${read.problem.slice(0, 300)}`) : { roots, problem: null };
+  return list;
+}
+
+/** What an operator says of tools. */
+export interface GivenTools {
+  readonly lines: readonly ToolLine[];
+  /** `null` if nothing is said. */
+  readonly tools: Tools | null;
+  /** Why nothing of the text is used. */
+  readonly problem: string | null;
+}
+
+/** Reads the text of a file as `TOOLS_FILE` names it. */
+export function readTools(text: string): GivenTools {
+  const list = readLines(text);
+  const read = typeof list === 'string' ? { problem: list } : readGivenTools(list as unknown as ToolLine[]);
+  if ('problem' in read) return { lines: [], tools: null, problem: `${read.problem.slice(0, 300)}.` };
+  const isEmpty = read.tools.size === 0;
+  return { lines: list as unknown as ToolLine[], tools: isEmpty ? null : toolsOf(read.tools), problem: null };
 }
 
 /** What the operator calls a principal; `null` if nobody says. */

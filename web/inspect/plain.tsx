@@ -1,6 +1,7 @@
-import { describePolicy, policyInForce } from '../../src/issue/plain-words.js';
+import { describePolicy, describeTool, policyInForce } from '../../src/issue/plain-words.js';
 import { isJsonObject, type JsonObject } from '../../src/protocol/json.js';
 import { readPolicy } from '../../src/protocol/policy.js';
+import { toolOf, type Tools } from '../../src/verify/tools.js';
 import { numberClaim, short, textClaim } from './decode.js';
 import type { Inspection, Settings } from './inspect.js';
 import { nameOfRoot } from './known.js';
@@ -42,10 +43,12 @@ interface PlainWordsProps {
   readonly now: number;
   /** They have the names of people. */
   readonly roots: Settings['trustedRoots'];
+  /** What the operator says of tools. */
+  readonly tools: Tools | null;
 }
 
 /** A few sentences for the person whose authority it is. */
-export function PlainWords({ found, now, roots }: PlainWordsProps) {
+export function PlainWords({ found, now, roots, tools }: PlainWordsProps) {
   const { receipts, invocation } = found;
   const reason = plainReason(found);
   const [root, leaf] = [receipts[0], receipts.at(-1)];
@@ -58,6 +61,7 @@ export function PlainWords({ found, now, roots }: PlainWordsProps) {
   const through = receipts.slice(0, -1).map((receipt) => nameOf(textClaim(receipt, 'aud')));
   const args = invocation?.claims['args'];
   const tool = isJsonObject(args) && typeof args['tool'] === 'string' ? args['tool'] : null;
+  const said = isJsonObject(args) ? toolOf(tools, args) : null;
   const ends = receipts.map((receipt) => numberClaim(receipt, 'exp')).filter((exp) => exp !== null);
   const end = ends.length === 0 ? null : Math.min(...ends);
   const call = `It calls ${tool ?? 'a tool'} on ${(invocation && textClaim(invocation, 'tool_server')) ?? 'a server'}`;
@@ -81,6 +85,7 @@ export function PlainWords({ found, now, roots }: PlainWordsProps) {
             <Words title="The tool server is told, and must enforce itself" items={plain.toldToServer} />
           </>
         )}
+        {said !== null && <Words title="The operator says that the tool" items={describeTool(said)} />}
         <li>
           {end === null
             ? 'It has no end.'

@@ -87,7 +87,7 @@ function vectorOf(
   { failure: found, binding, receipts }: Inspection,
   settings: Settings,
 ): JsonObject {
-  const { now, serverIdentity, trustedRoots, clockSkewSecs, requireBinding } = settings;
+  const { now, serverIdentity, trustedRoots, tools, clockSkewSecs, requireBinding } = settings;
   // A vector of this kind has nothing counted.
   const failure = found?.block === 'replay' ? null : found;
   return {
@@ -100,6 +100,7 @@ function vectorOf(
       ...(serverIdentity === '' ? {} : { serverIdentity }),
       // Of a file with thousands, those that this chain is about.
       ...(trustedRoots.length === 0 ? {} : { trustedRoots: rootsFor(trustedRoots, receipts) }),
+      ...(tools.length === 0 ? {} : { tools: tools as unknown as JsonValue }),
       ...(clockSkewSecs === CLOCKS.clockSkewSecs ? {} : { clockSkewSecs }),
       ...(requireBinding ? { requireBinding } : {}),
     },

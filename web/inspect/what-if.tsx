@@ -1,14 +1,16 @@
 import { useState } from 'preact/hooks';
-import { equalsByJcs, isJsonObject, type JsonValue } from '../../src/protocol/json.js';
+import { equalsByJcs, isJsonObject, type JsonObject, type JsonValue } from '../../src/protocol/json.js';
 import { readPolicy } from '../../src/protocol/policy.js';
 import { findPolicyEscalation } from '../../src/verify/attenuation.js';
-import { findViolation } from '../../src/verify/tools.js';
+import { findViolation, toolOf, type Tool } from '../../src/verify/tools.js';
+import { describeTool } from '../../src/issue/plain-words.js';
 import { CLOCKS } from '../../src/verify/parts.js';
 import { show } from '../../src/verify/codes.js';
 import { describeDifference } from '../../src/verify/difference.js';
 import { nestsTooDeep, parseOrUndefined, short, textClaim } from './decode.js';
 import { Editor } from './editor.js';
 import type { Inspection } from './inspect.js';
+import type { GivenTools } from './known.js';
 import { domainOf, showDate } from './time.js';
 
 /** What the reader has set, as it is in the fields. */
@@ -18,6 +20,7 @@ export interface Assumptions {
   readonly clockSkewSecs: number;
   readonly serverIdentity: string;
   readonly trustedRoots: string;
+  readonly tools: string;
   readonly requireBinding: boolean;
 }
 
@@ -27,6 +30,7 @@ export const NOTHING_ASSUMED: Assumptions = {
     clockSkewSecs: CLOCKS.clockSkewSecs,
     serverIdentity: '',
     trustedRoots: '',
+    tools: '',
     requireBinding: false,
   },
 };
@@ -38,16 +42,20 @@ interface WhatIfProps {
   readonly body: string | null;
   /** What of the trusted principals cannot be used. */
   readonly problem: string | null;
+  readonly operator: GivenTools;
   readonly onChange: (next: Assumptions) => void;
   readonly onBody: (body: string | null) => void;
 }
 
 /** The settings of a verifier, to be played with. */
-export function WhatIf({ found, given, now, body, problem, onChange, onBody }: WhatIfProps) {
+export function WhatIf({ found, given, now, body, problem, operator, onChange, onBody }: WhatIfProps) {
   const set = (change: Partial<Assumptions>) => onChange({ ...given, ...change });
   const { from, to } = domainOf(found.receipts, found.invocation, now);
   const root = found.receipts[0];
   const principal = root === undefined ? null : textClaim(root, 'iss');
+  const args = argsOf(found);
+  const tool = args === null ? null : toolOf(operator.tools, args);
+  const said = tool === null ? [] : describeTool(tool);
   const server = found.invocation === null ? null : textClaim(found.invocation, 'tool_server');
   return (
     <section class="card what-if" aria-labelledby="what-if-title">
@@ -126,6 +134,20 @@ export function WhatIf({ found, given, now, body, problem, onChange, onBody }: W
       {found.isCall && (
         <>
           <div class="field">
+            <label for="tools">the operator said of tools</label>
+            <textarea
+              id="tools"
+              rows={2}
+              spellcheck={false}
+              placeholder={'lines such as {"tool":"transfer","cost_usd":{"argument":"amount"}}'}
+              value={given.tools}
+              aria-invalid={operator.problem !== null}
+              onInput={(event) => set({ tools: event.currentTarget.value })}
+            />
+            {operator.problem !== null && <p class="note bad">{operator.problem}</p>}
+            {said.length > 0 && <p class="note">This tool {said.join('; it ')}.</p>}
+          </div>
+          <div class="field">
             <span class="label">the body of the call were</span>
             <Editor
               label="Body of the call"
@@ -145,7 +167,7 @@ export function WhatIf({ found, given, now, body, problem, onChange, onBody }: W
             </label>
           </div>
           {body !== null && <Difference args={found.invocation?.claims['args']} body={body} />}
-          <Stricter found={found} />
+          <Stricter {...{ found, tool }} />
         </>
       )}
     </section>
@@ -194,6 +216,11 @@ function Difference({ args, body }: { readonly args: JsonValue | undefined; read
   );
 }
 
+function argsOf({ invocation }: Inspection): JsonObject | null {
+  const args = invocation?.claims['args'];
+  return isJsonObject(args) ? args : null;
+}
+
 function isEqual(left: JsonValue, right: JsonValue): boolean {
   try {
     return equalsByJcs(left, right);
@@ -203,7 +230,7 @@ function isEqual(left: JsonValue, right: JsonValue): boolean {
 }
 
 /** "Would this call still pass?" under another policy of one level. Nothing is signed for it. */
-function Stricter({ found }: { readonly found: Inspection }) {
+function Stricter({ found, tool }: { readonly found: Inspection; readonly tool: Tool | null }) {
   const [level, setLevel] = useState(0);
   const [text, setText] = useState<string | null>(null);
   const { receipts, invocation } = found;
@@ -233,18 +260,18 @@ function Stricter({ found }: { readonly found: Inspection }) {
       </div>
       <Editor label="Policy" value={shown} colours="json" onEdit={setText} />
       <p class="note" aria-live="polite">
-        {wouldPass(shown, own, invocation.claims['args'])}
+        {wouldPass(shown, own, argsOf(found) ?? {}, tool)}
       </p>
     </details>
   );
 }
 
-function wouldPass(text: string, own: JsonValue | undefined, args: JsonValue | undefined): string {
+function wouldPass(text: string, own: JsonValue | undefined, args: JsonObject, tool: Tool | null): string {
   const policy = nestsTooDeep(text) ? undefined : parseOrUndefined(text);
   if (!isJsonObject(policy)) return 'This is not a JSON object.';
   const { limits, defect } = readPolicy(policy);
   if (defect !== undefined) return `${defect.name} is ${show(defect.found)}, expected ${defect.expected}.`;
-  const broken = findViolation(limits, isJsonObject(args) ? args : {});
+  const broken = findViolation(limits, args, { tool, allowsUnstated: false });
   if (broken !== null)
     return `This call would be refused: args.${broken.argument} is ${show(broken.claimed)}, and ${broken.member} allows ${show(broken.allowed)}.`;
   const wider = isJsonObject(own) ? findPolicyEscalation(own, policy) : null;

@@ -7,7 +7,9 @@ import { equalsByJcs, isJsonObject, type JsonObject, type JsonValue } from '../.
 import { isCount } from '../../protocol/policy.js';
 import { createVerifier } from '../../verifier/create-verifier.js';
 import { show } from '../../verify/codes.js';
-import { bundleTextOf, readText, receiptsOf } from '../files.js';
+import { describeTool } from '../../issue/plain-words.js';
+import { toolOf, type Tools } from '../../verify/tools.js';
+import { bundleTextOf, readText, readToolsFile, receiptsOf } from '../files.js';
 import { readRootNames, type NameOf } from '../agreement.js';
 import { aligned, coloursFor, printable, printableJson, showFailure, showTime } from '../terminal.js';
 
@@ -21,6 +23,7 @@ export function define(command: Command): void {
       '<bundle_file>',
       'a bundle as JSON or as an X-DRS-Bundle header, or a chain; - for standard input',
     )
+    .option('--tools <file>', 'what an operator says of tools (TOOLS_FILE): calls are judged by it, too')
     .option('--json', 'print the report as JSON, with digests in full')
     .addHelpText(
       'after',
@@ -32,16 +35,22 @@ Examples:
   npx drs-verify audit root.jwt
   npx drs-verify audit --json - < header.txt`,
     )
-    .action(async (file: string, options: { readonly json?: true }) => {
+    .action(async (file: string, options: AuditOptions) => {
       const content = await readText(file, 'a bundle');
       const receipts = receiptsOf(content);
       const bundle =
         receipts === null ? (JSON.parse(bundleTextOf(content, file)) as JsonObject) : { receipts };
-      const report = reportOn(bundle, await verdictOn(bundle));
+      const tools = await readToolsFile(options.tools);
+      const report = reportOn(bundle, await verdictOn(bundle, options.tools), tools);
       process.stdout.write(
         options.json ? `${printableJson(report, 2)}\n` : showReport(report, await readRootNames()),
       );
     });
+}
+
+interface AuditOptions {
+  readonly tools?: string;
+  readonly json?: true;
 }
 
 interface Verdict {
@@ -56,6 +65,8 @@ interface Report {
   readonly receipts: readonly Token[];
   /** Absent if only a chain was given. */
   readonly invocation?: Token;
+  /** What the operator says of its tool, in words. */
+  readonly tool?: readonly string[];
 }
 
 interface Token {
@@ -66,11 +77,11 @@ interface Token {
 }
 
 /** Judges as verifiers do, with their functions: blocks A to E. */
-async function verdictOn(bundle: JsonObject): Promise<Verdict> {
+async function verdictOn(bundle: JsonObject, toolsFile: string | undefined): Promise<Verdict> {
   const { receipts, invocation } = bundle;
   const isChain = Array.isArray(receipts) && receipts.every((receipt) => typeof receipt === 'string');
   if (invocation !== undefined || !isChain) {
-    const verifier = createVerifier({ workerThreads: 0 });
+    const verifier = createVerifier({ workerThreads: 0, ...(toolsFile !== undefined && { toolsFile }) });
     const verdict = await verifier.verify(bundle);
     await verifier.close();
     return verdict.valid ? { valid: true } : { valid: false, error: verdict.error };
@@ -85,7 +96,14 @@ async function verdictOn(bundle: JsonObject): Promise<Verdict> {
   }
 }
 
-function reportOn({ bundle_version: version, receipts, invocation }: JsonObject, verdict: Verdict): Report {
+function reportOn(
+  { bundle_version: version, receipts, invocation }: JsonObject,
+  verdict: Verdict,
+  tools: Tools | null,
+): Report {
+  const token = invocation === undefined ? null : readToken(invocation);
+  const args = token?.claims?.['args'];
+  const tool = isJsonObject(args) ? toolOf(tools, args) : null;
   const entries = Array.isArray(receipts) ? receipts : receipts === undefined ? [] : [receipts];
   return {
     verdict,
@@ -94,7 +112,8 @@ function reportOn({ bundle_version: version, receipts, invocation }: JsonObject,
       bundle_version: typeof version === 'object' && version !== null ? show(version) : version,
     }),
     receipts: entries.map(readToken),
-    ...(invocation !== undefined && { invocation: readToken(invocation) }),
+    ...(token && { invocation: token }),
+    ...(tool && { tool: describeTool(tool) }),
   };
 }
 
@@ -109,7 +128,7 @@ function readToken(entry: JsonValue): Token {
 
 /** The report as text for people. Values from the bundle are escaped, so that they cannot control the terminal. */
 function showReport(
-  { verdict, receipts, invocation, bundle_version: version }: Report,
+  { verdict, receipts, invocation, tool = [], bundle_version: version }: Report,
   nameOf: NameOf,
 ): string {
   const { bold, green, red, dim } = coloursFor(process.stdout);
@@ -123,6 +142,8 @@ function showReport(
     showToken(`receipt ${at}${at === 0 ? ' (root)' : ''}`, receipt, nameOf, receipts[at - 1]),
   );
   if (invocation) parts.push(showToken('invocation', invocation, nameOf));
+  if (tool.length > 0)
+    parts.push(`\n${bold('by the operator')}\n${aligned(tool.map((says) => ['the tool', printable(says)]))}`);
   const head = `${bundle}${count}${invocation ? ' and an invocation' : ', no invocation'}\n`;
   return `${head}${judged}  ${dim(unknown)}\n${parts.join('')}`;
 }

@@ -38,6 +38,7 @@ export function define(command: Command): void {
       '--routes <file>',
       'with --protocol http: the table of routes (DRS_GATE_ROUTES); any: compare the body alone',
     )
+    .option('--tools <file>', 'what its tools do: cost, write, read (DRS_TOOLS_FILE)')
     .option(
       '--state <folder>',
       'keep used calls and limits in this folder, for one guard; without it they begin again with each start',

@@ -4,7 +4,7 @@ import { openDelegations } from '../../relay/sign.js';
 import { destinationOf } from '../../relay/http-target.js';
 import { DEFAULT_KEYS } from '../../protocol/key-resolver.js';
 import { BUILD } from '../../service/observe/build-info.js';
-import { readChainFile } from '../files.js';
+import { readChainFile, readToolsFile } from '../files.js';
 import { CommandError, refuseWrong } from '../command-error.js';
 import { addKeyOptions, readSigner, type KeyOptions } from '../key-file.js';
 import { collect } from '../options.js';
@@ -17,6 +17,7 @@ interface HostOptions extends KeyOptions {
   readonly toolServer?: string;
   readonly trustedRoot: readonly string[];
   readonly state?: string;
+  readonly tools?: string;
   readonly to?: string;
   readonly headerEnv: readonly string[];
   readonly variable: readonly string[];
@@ -150,6 +151,7 @@ export function define(command: Command): void {
       [],
     )
     .option('--state <folder>', 'with --trusted-root: where `guard` keeps used calls and limits')
+    .option('--tools <file>', 'with --trusted-root: what the tools of the server do, for `guard` and `sign`')
     .option('--to <url>', 'instead of a command, a server that speaks Streamable HTTP')
     .option(
       '--header-env <header>',
@@ -198,21 +200,32 @@ async function host(name: string, server: readonly string[], options: HostOption
 
 /** What runs, as a host can start it from any folder. */
 async function entryOf(server: readonly string[], options: HostOptions): Promise<Entry> {
-  const { server: name, to, trustedRoot, state, headerEnv, variable } = options;
+  const { server: name, to, trustedRoot, state, tools, headerEnv, variable } = options;
   requireWay(server, options);
   const program = programOf(process.argv);
   const toolServer = ['--tool-server', toolServerOf(options)];
   const guard = trustedRoot.flatMap((did) => ['--trusted-root', did]);
   const kept = state === undefined ? [] : ['--state', path.resolve(state)];
+  const said = tools === undefined ? [] : ['--tools', path.resolve(tools)];
+  await readToolsFile(tools);
   const behind =
     to === undefined
       ? [
           '--',
-          ...(guard.length === 0 ? [] : [...program, 'guard', ...guard, ...toolServer, ...kept, '--']),
+          ...(guard.length === 0
+            ? []
+            : [...program, 'guard', ...guard, ...toolServer, ...kept, ...said, '--']),
           ...server,
         ]
       : ['--to', to, ...headerEnv.flatMap((header) => ['--header-env', header])];
-  const [command, ...args] = [...program, 'sign', ...(await signerOf(options)), ...toolServer, ...behind];
+  const [command, ...args] = [
+    ...program,
+    'sign',
+    ...(await signerOf(options)),
+    ...toolServer,
+    ...said,
+    ...behind,
+  ];
   const ofHeaders = headerEnv.map((header) => header.slice(header.indexOf(':') + 1).trim());
   const variables = [...new Set([...ofHeaders, ...variable])];
   const odd = /^[\w-]+$/.test(name) ? variables.find((one) => !/^[A-Za-z_]\w*$/.test(one)) : name;
@@ -224,7 +237,10 @@ async function entryOf(server: readonly string[], options: HostOptions): Promise
   return { name, command, args, variables };
 }
 
-function requireWay(server: readonly string[], { chain, to, trustedRoot, state, headerEnv }: HostOptions) {
+function requireWay(
+  server: readonly string[],
+  { chain, to, trustedRoot, state, tools, headerEnv }: HostOptions,
+) {
   const noDid = trustedRoot.find((did) => did !== 'any' && DEFAULT_KEYS.publicKeyOf(did) === null);
   refuseWrong([
     [
@@ -244,6 +260,7 @@ function requireWay(server: readonly string[], { chain, to, trustedRoot, state, 
       'name the DID of the principal, did:key:z6Mk…',
     ],
     [state !== undefined && trustedRoot.length === 0, '--state is for a guard', 'name a --trusted-root, too'],
+    [tools !== undefined && trustedRoot.length === 0, '--tools is for a guard', 'name a --trusted-root, too'],
     [to === undefined && headerEnv.length > 0, '--header-env is for --to', 'name a --variable'],
   ]);
 }

@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
+import { issueCall } from '../../issue/delegation.js';
 import { createBundle, encodeBundle, issueInvocation } from '../../issue/index.js';
-import { readChainFile, requireFree, writeResult } from '../files.js';
+import { readChainFile, readToolsFile, requireFree, writeResult } from '../files.js';
 import { addKeyOptions, readSigner, type KeyOptions } from '../key-file.js';
 import { addStatedOptions, readJsonObject, readStated, type StatedOptions } from '../options.js';
 
@@ -9,6 +10,7 @@ interface InvokeOptions extends StatedOptions, KeyOptions {
   readonly toolServer: string;
   readonly args: string;
   readonly cmd?: string;
+  readonly tools?: string;
   readonly header?: true;
   readonly unchecked?: true;
   readonly out?: string;
@@ -31,6 +33,7 @@ export function define(command: Command): void {
     )
     .requiredOption('--args <json>', 'the arguments of the call as a JSON object, or @file')
     .option('--cmd <path>', "a command path at or below the chain's (default: the chain's)")
+    .option('--tools <file>', "what the tool server's operator says of its tools (TOOLS_FILE)")
     .option('--header', 'write the value of an X-DRS-Bundle header instead of JSON')
     .option('--unchecked', 'sign even what the service will refuse, to see its verdict')
     .option('-o, --out <file>', 'where to write the bundle (default: standard output)')
@@ -49,7 +52,8 @@ Examples:
       requireFree(options.out, options);
       const key = await readSigner(options);
       const receipts = await readChainFile(options.chain);
-      const invocation = await issueInvocation({
+      const tools = await readToolsFile(options.tools);
+      const call = {
         key,
         chain: receipts,
         args: await readJsonObject(options.args, '--args'),
@@ -57,7 +61,8 @@ Examples:
         command: options.cmd,
         unchecked: options.unchecked,
         ...(await readStated(options)),
-      });
+      };
+      const invocation = await (tools === null ? issueInvocation(call) : issueCall(call, tools));
       const bundle = createBundle({ receipts, invocation });
       const text = options.header ? encodeBundle(bundle) : JSON.stringify(bundle, null, 2);
       await writeResult(options.out, `${text}\n`, options);

@@ -6,7 +6,7 @@ import { sayTo, write } from '../../relay/lines.js';
 import { pump, relayToChild } from '../../relay/pump.js';
 import { mcpSigner, openDelegations } from '../../relay/sign.js';
 import { printableUrl } from '../../revocation/printable-url.js';
-import { readChainFile } from '../files.js';
+import { readChainFile, readToolsFile } from '../files.js';
 import { CommandError, refuseWrong } from '../command-error.js';
 import { addKeyOptions, readSigner, type KeyOptions } from '../key-file.js';
 import { collect } from '../options.js';
@@ -23,6 +23,7 @@ interface SignOptions extends KeyOptions {
   readonly toolServer?: string;
   readonly unsigned: readonly string[];
   readonly record?: string;
+  readonly tools?: string;
   readonly header: readonly string[];
   readonly headerEnv: readonly string[];
   readonly listen?: string;
@@ -56,6 +57,10 @@ export function define(command: Command): void {
     .option(
       '--tool-server <id>',
       'the name that the server goes by: a DID or URL (default: the URL without its query; for a command stdio:<program>)',
+    )
+    .option(
+      '--tools <file>',
+      "what the server's operator says of its tools (TOOLS_FILE): then calls are refused here as there",
     )
     .option('--unsigned <name>', 'a tool, or a method, that needs no delegation; repeatable', collect, [])
     .option(
@@ -117,7 +122,9 @@ async function sign(command: readonly string[], options: SignOptions): Promise<v
   const key = await readSigner(options, { passphraseFile, isPrivate: keyOfGroup ? 'group' : true });
   // No child gets it, whether it was needed or not.
   delete process.env['DRS_KEY_PASSPHRASE'];
-  const signOnly = await openDelegations(key, files, readChainFile, toolServer);
+  const signOnly = await openDelegations(key, files, readChainFile, toolServer, () =>
+    readToolsFile(options.tools),
+  );
   const { record } = options;
   const recorded = { agent: key.did, toolServer, nameOf: await readRootNames(), note };
   const signCall = record === undefined ? signOnly : recordingTo(record, signOnly, recorded);

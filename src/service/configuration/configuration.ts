@@ -141,8 +141,13 @@ export const OBSERVES =
  */
 export function warningsAbout(configuration: Configuration, isAnybodyMeant = false): string[] {
   const { drsAdminToken, replayProtection, gateReplay, serverIdentity } = configuration;
-  const { trustedRoots, trustedRootsFile, gateMode } = configuration;
+  const { trustedRoots, trustedRootsFile, gateMode, unstatedArguments } = configuration;
   const warnings = gateMode === 'observe' ? [OBSERVES] : [];
+  if (unstatedArguments === 'allow')
+    warnings.push(
+      'UNSTATED_ARGUMENTS is "allow": a limit holds only for calls that state what it limits, and agents may leave it out; ' +
+        'say what the tools do in TOOLS_FILE, and unset it',
+    );
   if (!isAnybodyMeant && trustedRoots === undefined && trustedRootsFile === undefined)
     warnings.push(
       'neither TRUSTED_ROOTS nor TRUSTED_ROOTS_FILE is set: calls under a delegation by anybody are allowed, unless who asks ' +
