@@ -25,16 +25,24 @@ export interface Kept {
   readonly take: (row: JsonObject) => boolean;
 }
 
-/** Writes changes to a file before they count, a JSON array of rows a line. Those that come during a write share the next. */
+/** Somebody who waits for a decision. */
+interface Waiting {
+  /** Decides. @returns what gives the answer, or what was thrown */
+  readonly settle: (changes: Change[]) => Promise<() => void>;
+  readonly fail: (error: unknown) => void;
+}
+
+/**
+ * Writes changes to a file before they count, a JSON array of rows a line. Several processes may share the file: each decides while it
+ * has it locked, and after it has read what the others wrote. Those that come during a write share the next.
+ */
 export class Journal {
   readonly #kept: Kept;
   #file: LockedFile | null = null;
   /** Rows in the file; infinite while nobody knows which file is there. */
   #rows = 0;
-  readonly #changes: Change[] = [];
-  /** Begins to write when all that come in this turn are decided. */
-  #group: Promise<void> | null = null;
-  #writing: Promise<void> | null = null;
+  readonly #waiting: Waiting[] = [];
+  #running: Promise<void> | null = null;
 
   private constructor(kept: Kept) {
     this.#kept = kept;
@@ -59,6 +67,7 @@ export class Journal {
     journal.#file = file;
     try {
       if (journal.#rows > 0) await journal.#rewrite(file);
+      file.release();
       return journal;
     } catch (error) {
       await file.close();
@@ -72,40 +81,73 @@ export class Journal {
    * @param decide adds what it changes, and waits for nothing
    * @throws what it throws, and the failure of the file; then the changes are undone, the last first
    */
-  async decide<T>(decide: (changes: Change[]) => Promise<T>): Promise<T> {
-    while (this.#writing !== null) await this.#writing.catch(() => undefined);
-    const answer = await decide(this.#changes);
-    await (this.#group ??= this.#writeGroup());
-    return answer;
+  decide<T>(decide: (changes: Change[]) => Promise<T>): Promise<T> {
+    return new Promise((resolve, fail) => {
+      const settle = async (changes: Change[]) => {
+        const answer = decide(changes);
+        await answer.catch(() => undefined);
+        return () => resolve(answer);
+      };
+      this.#waiting.push({ settle, fail });
+      this.#running ??= this.#run();
+    });
   }
 
-  /** Waits for what is being written, and releases the file. */
+  /** Waits for what is being written, and closes the file. */
   async close(): Promise<void> {
-    // After what has come in this turn.
-    await this.decide(() => Promise.resolve()).catch(() => undefined);
+    while (this.#running !== null) await this.#running;
     const file = this.#file;
     this.#file = null;
     await file?.close();
   }
 
-  async #writeGroup(): Promise<void> {
+  async #run(): Promise<void> {
+    // All that come in this turn are decided together.
     await nextTurn();
-    this.#group = null;
-    this.#writing = this.#write(this.#changes.splice(0));
+    while (this.#waiting.length > 0) {
+      const answers = await this.#decideWaiting().catch((error: unknown) => {
+        // Nobody waits twice for a file that cannot be had.
+        const failed = this.#waiting.splice(0);
+        return failed.map(
+          ({ fail }) =>
+            () =>
+              fail(error),
+        );
+      });
+      for (const answer of answers) answer();
+    }
+    this.#running = null;
+  }
+
+  /** @throws if the file cannot be had; then all wait as before */
+  async #decideWaiting(): Promise<(() => void)[]> {
+    const file = this.#file;
+    if (file === null) throw new Error('the file is closed');
+    await file.hold();
+    const waiting = this.#waiting.splice(0);
     try {
-      await this.#writing;
+      const changes: Change[] = [];
+      const answers: (() => void)[] = [];
+      for (const { settle } of waiting) answers.push(await settle(changes));
+      await this.#write(file, changes);
+      return answers;
+    } catch (error) {
+      return waiting.map(
+        ({ fail }) =>
+          () =>
+            fail(error),
+      );
     } finally {
-      this.#writing = null;
+      file.release();
     }
   }
 
-  async #write(changes: readonly Change[]): Promise<void> {
+  async #write(file: LockedFile, changes: readonly Change[]): Promise<void> {
     if (changes.length === 0) return;
     try {
-      if (this.#file === null) throw new Error('the file is closed');
-      if (this.#rows > MANY_ROWS + TIMES_KEPT * this.#kept.count()) await this.#rewrite(this.#file);
+      if (this.#rows > MANY_ROWS + TIMES_KEPT * this.#kept.count()) await this.#rewrite(file);
       else {
-        await this.#file.append(changes.map(({ rows }) => lineOf(rows)));
+        await file.append(changes.map(({ rows }) => lineOf(rows)));
         for (const { rows } of changes) this.#rows += rows.length;
       }
     } catch (error) {

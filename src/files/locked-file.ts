@@ -4,7 +4,8 @@ import { hostname } from 'node:os';
 import { dirname } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 
-const LOOK_MS = 50;
+const LOOK_MS = 5;
+const NOTE_BYTES = 1024;
 const NOTE = "The owner, or the last one. The kernel's lock ends with the process; this file stays.";
 const TAIL_BYTES_LOGGED = 64;
 const CHUNK_BYTES = 1024 * 1024;
@@ -33,8 +34,11 @@ export interface FileKind {
 
 /** The failure of a kind that has none of its own. */
 export class FileError extends Error {
-  constructor(_fault: string, message: string, options?: ErrorOptions) {
+  readonly fault: string;
+
+  constructor(fault: string, message: string, options?: ErrorOptions) {
     super(message, options);
+    this.fault = fault;
   }
 }
 
@@ -51,8 +55,9 @@ export interface FileDeps {
 }
 
 /**
- * A file of entries. One is recorded when its line, including the line feed, is on disk. Only one process at a time may have
- * the file open. Other people may edit it while no process has it open.
+ * A file of entries. One is recorded when its line, including the line feed, is on disk. Who has it locked alone may write it: one
+ * process for as long as it has it open, or several in turn ({@link release}, {@link hold}). Other people may edit it while no
+ * process has it open.
  */
 export class LockedFile {
   readonly #kind: FileKind;
@@ -60,24 +65,33 @@ export class LockedFile {
   /** Without symbolic links, so that two names of one file share one lock. */
   readonly #path: string;
   readonly #lock: FileHandle;
+  readonly #lockWaitMs: number;
   #handle: FileHandle;
-  /** The offset after the last complete, flushed line. Anything after it was never acknowledged. */
+  /** The offset after the last complete, flushed line. Anything after it this process has not acknowledged. */
   #length = 0;
   /** Whether a write has failed, so that there may be bytes after {@link #length}. */
   #hasRemains = false;
 
-  private constructor(path: string, handle: FileHandle, lock: FileHandle, kind: FileKind, deps: FileDeps) {
+  private constructor(
+    path: string,
+    handle: FileHandle,
+    lock: FileHandle,
+    kind: FileKind,
+    deps: FileDeps,
+    lockWaitMs: number,
+  ) {
     this.#path = path;
     this.#handle = handle;
     this.#lock = lock;
     this.#kind = kind;
     this.#deps = deps;
+    this.#lockWaitMs = lockWaitMs;
   }
 
   /**
-   * Opens the file, creates a missing one, and reads all entries.
+   * Opens the file, creates a missing one, locks it, and reads all entries.
    *
-   * @param lockWaitMs how long to wait for an owner that may be just ending, in milliseconds
+   * @param lockWaitMs how long to wait for a process that has it locked, in milliseconds
    * @throws the failure of its kind, `locked` or `unreadable`
    */
   static async open(path: string, kind: FileKind, deps: FileDeps, lockWaitMs: number): Promise<LockedFile> {
@@ -89,8 +103,9 @@ export class LockedFile {
       lock = await lockFile(target, kind, lockWaitMs);
       // Only here: the last owner may have put another file in its place.
       handle = await open(target, 'a+', kind.mode);
-      const file = new LockedFile(target, handle, lock, kind, deps);
+      const file = new LockedFile(target, handle, lock, kind, deps, lockWaitMs);
       await file.#load();
+      await file.#assertUnchanged();
       return file;
     } catch (error) {
       await handle?.close();
@@ -103,6 +118,30 @@ export class LockedFile {
         { cause: error },
       );
     }
+  }
+
+  /** Lets other processes have the file until {@link hold}. */
+  release(): void {
+    kernel().unlock(this.#lock.fd);
+  }
+
+  /**
+   * Locks the file again, and reads what others have written meanwhile.
+   *
+   * @throws the failure of its kind; then the file is not locked
+   */
+  async hold(): Promise<void> {
+    let holder: string | null = null;
+    try {
+      holder = await takeLock(this.#lock, this.#lockWaitMs);
+      if (holder === null) await this.#follow();
+    } catch (error) {
+      this.release();
+      throw this.#notRecorded(error, 0);
+    }
+    if (holder === null) return;
+    this.#deps.log.error({ file: this.#path, holder }, `${this.#path} is held by ${holder}`);
+    throw new this.#kind.Failure('locked', `its file is held by ${holder}: let it go on, or end it`);
   }
 
   /**
@@ -173,14 +212,35 @@ export class LockedFile {
     return new Failure('not_recorded', message, { cause: error });
   }
 
+  /** Reads what others have written: behind what was read, or in another file that is in the place of this one. */
+  async #follow(): Promise<void> {
+    const [opened, named] = await Promise.all([this.#handle.stat(), stat(this.#path)]);
+    if (opened.ino !== named.ino || opened.dev !== named.dev) {
+      const next = await open(this.#path, 'a+', this.#kind.mode);
+      await this.#handle.close();
+      this.#handle = next;
+      this.#length = 0;
+    } else if (opened.size === this.#length) return;
+    await this.#load();
+    await this.#assertUnchanged();
+  }
+
   async #load(): Promise<void> {
-    const { length, tail } = await readLines(this.#handle, this.#path, this.#kind, this.#deps.take);
+    const isNew = this.#length === 0;
+    const { length, tail } = await readLines(
+      this.#handle,
+      this.#path,
+      this.#kind,
+      this.#deps.take,
+      this.#length,
+    );
     this.#length = length;
+    this.#hasRemains = false;
     if (tail.length > 0) await this.#endLastLine(tail);
+    if (!isNew && tail.length === 0) return;
     // Also if nothing changed: the process that created the file may have been killed before its sync.
     await this.#handle.sync();
     await syncFolder(this.#path);
-    await this.#assertUnchanged();
   }
 
   /**
@@ -223,6 +283,7 @@ export class LockedFile {
  * Reads a file of entries, a part of it at a time.
  *
  * @param path for messages
+ * @param from how many bytes were read before
  * @returns the number of bytes of all lines, and what is behind the last line feed
  * @throws the failure of its kind, `unreadable`, if a line is no entry
  */
@@ -231,17 +292,18 @@ export async function readLines(
   path: string,
   { ifDamaged, Failure }: FileKind,
   take: FileDeps['take'],
+  from = 0,
 ): Promise<{ readonly length: number; readonly tail: Buffer }> {
+  let length = from;
   let lineNumber = 0;
   const takeLine = (line: string) => {
     lineNumber++;
     const defect = line.length > MAX_LINE_LENGTH ? 'it is too long' : take(line);
     if (defect === null) return;
-    const message = `${path}:${lineNumber} is no entry: ${defect}. Nothing may be skipped: ${ifDamaged}.`;
+    const message = `${path}:${lineNumber}${from > 0 ? ` behind byte ${from}` : ''} is no entry: ${defect}. Nothing may be skipped: ${ifDamaged}.`;
     throw new Failure('unreadable', message);
   };
   const chunk = Buffer.allocUnsafe(CHUNK_BYTES);
-  let length = 0;
   for (let tail = Buffer.alloc(0); ;) {
     const { bytesRead } = await handle.read(chunk, 0, CHUNK_BYTES, length + tail.length);
     if (bytesRead === 0) return { length, tail };
@@ -267,30 +329,37 @@ export async function lockFile(
   { mode, ifLocked, Failure }: FileKind,
   waitMs = 0,
 ): Promise<FileHandle> {
-  // Loaded only here: without a file to lock, no machine code is needed.
-  const kernel = createRequire(import.meta.url)('fs-native-extensions') as { tryLock(fd: number): boolean };
   const lockPath = `${path}.lock`;
-  const deadline = performance.now() + waitMs;
   const handle = await open(lockPath, 'a+', mode);
   try {
-    while (!kernel.tryLock(handle.fd)) {
-      if (performance.now() >= deadline) {
-        const owner = (await handle.readFile('utf8')).split('\n').at(-1);
-        throw new Failure(
-          'locked',
-          `${path} is in use by ${owner || 'a process that is just starting'} (lock file ${lockPath}). ` +
-            `Stop that process first, or ${ifLocked}.`,
-        );
-      }
-      await pause(LOOK_MS);
-    }
-    await handle.truncate();
-    await handle.writeFile(`${NOTE}\nprocess ${process.pid} on ${hostname()}`);
-    return handle;
+    const holder = await takeLock(handle, waitMs);
+    if (holder === null) return handle;
+    const way = `Stop that process first, or ${ifLocked}.`;
+    throw new Failure('locked', `${path} is in use by ${holder} (lock file ${lockPath}). ${way}`);
   } catch (error) {
     await handle.close();
     throw error;
   }
+}
+
+type Kernel = { tryLock(fd: number): boolean; unlock(fd: number): void };
+let loaded: Kernel | undefined;
+/** Loaded only when it is needed: without a file to lock, no machine code is. */
+const kernel = () => (loaded ??= createRequire(import.meta.url)('fs-native-extensions') as Kernel);
+
+/** @returns who has the lock, if it is still taken after the time */
+async function takeLock(lock: FileHandle, waitMs: number): Promise<string | null> {
+  const deadline = performance.now() + waitMs;
+  while (!kernel().tryLock(lock.fd)) {
+    if (performance.now() >= deadline) {
+      const { buffer, bytesRead } = await lock.read(Buffer.alloc(NOTE_BYTES), 0, NOTE_BYTES, 0);
+      return buffer.toString('utf8', 0, bytesRead).split('\n').at(-1) || 'a process that is just starting';
+    }
+    await pause(LOOK_MS);
+  }
+  await lock.truncate();
+  await lock.writeFile(`${NOTE}\nprocess ${process.pid} on ${hostname()}`);
+  return null;
 }
 
 /** Flushes the folder of a file, so that the file's name is on the disk. */

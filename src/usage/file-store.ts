@@ -6,7 +6,14 @@ import type { JsonObject } from '../protocol/json.js';
 import { isCount } from '../protocol/policy.js';
 import type { Counter, Counters } from './counters.js';
 import { MemoryStore, type Entry } from './memory-store.js';
-import type { Charge, Refund, ReplayLog, Use } from './usage-store.js';
+import {
+  ReplayStoreError,
+  type Charge,
+  type Refund,
+  type ReplayLog,
+  type Usage,
+  type Use,
+} from './usage-store.js';
 
 const USAGE_FILE: FileKind = {
   name: 'the record of used calls',
@@ -28,7 +35,7 @@ export async function requireOwnFolder(folder: string): Promise<void> {
 }
 
 /**
- * A replay store that keeps what it holds in a file, for one process at a time. What it has answered is on the disk.
+ * A replay store that keeps what it holds in a file, which several processes may share. What it has answered is on the disk.
  *
  * @see docs/spec/usage.md#file
  */
@@ -39,8 +46,8 @@ export class FileReplayStore extends MemoryStore {
    * Opens the store.
    *
    * @param folder is created if it is missing
-   * @param lockWaitMs how long to wait for a process that may be just ending, in milliseconds
-   * @throws Error if another process has the file, or it cannot be read or written
+   * @param lockWaitMs how long to wait for a process that has the file locked, at the start and later, in milliseconds
+   * @throws Error if another process keeps the file locked, or it cannot be read or written
    */
   static async open(
     folder: string,
@@ -53,11 +60,10 @@ export class FileReplayStore extends MemoryStore {
     });
     await requireOwnFolder(folder);
     const store = new FileReplayStore(maxEntries, log);
-    const now = Date.now() / 1000;
     const kept: Kept = {
       count: () => store.size + store.counters,
       rows: () => store.#rows(),
-      take: (row) => store.#take(row, now),
+      take: (row) => store.#take(row),
     };
     const file = path.join(folder, 'usage.jsonl');
     store.#journal = await Journal.open(file, USAGE_FILE, kept, log, lockWaitMs);
@@ -71,7 +77,7 @@ export class FileReplayStore extends MemoryStore {
     charge: Charge | null,
     root?: string,
   ): Promise<Use> {
-    return (this.#journal as Journal).decide(async (changes) => {
+    return this.#decide(async (changes) => {
       const use = await super.use(key, now, ttlSecs, charge, root);
       const { limits, costMicroUsd } = charge ?? { limits: [], costMicroUsd: 0 };
       const parts = limits.map(({ receipt, maxTotalMicroUsd }) => ({
@@ -84,7 +90,7 @@ export class FileReplayStore extends MemoryStore {
   }
 
   override refund(key: string, { calls, parts }: Refund): Promise<'refunded' | 'repeated' | 'unknown'> {
-    return (this.#journal as Journal).decide(async (changes) => {
+    return this.#decide(async (changes) => {
       const answer = await super.refund(key, { calls, parts });
       const charged = parts.map(({ receipt, microUsd }) => ({ receipt, microUsd: -microUsd }));
       if (answer === 'refunded') changes.push(this.#changeOf(key, { calls: -calls, parts: charged }, 'used'));
@@ -92,9 +98,23 @@ export class FileReplayStore extends MemoryStore {
     });
   }
 
+  override usageOf(receipt: string): Promise<Usage | null> {
+    return this.#decide(() => super.usageOf(receipt));
+  }
+
   override async close(): Promise<void> {
     await this.#journal?.close();
     await super.close();
+  }
+
+  /** Who calls learns which process holds the file, and nothing else of this machine. */
+  async #decide<T>(decide: (changes: Change[]) => Promise<T>): Promise<T> {
+    try {
+      return await (this.#journal as Journal).decide(decide);
+    } catch (error) {
+      if (!(error instanceof FileError && error.fault === 'locked')) throw error;
+      throw new ReplayStoreError(error.message, { cause: error });
+    }
   }
 
   /** What a change of an invocation writes, and how it is undone. */
@@ -117,22 +137,26 @@ export class FileReplayStore extends MemoryStore {
     this.usages.forgetEnded(Date.now() / 1000);
     const { forgottenUntil, byReceipt } = this.usages;
     if (forgottenUntil > 0) yield { forgotten_until: forgottenUntil };
+    if (this.lostAt > 0) yield { lost_at: this.lostAt };
     for (const entry of this.entries.values()) if (entry.state !== 'undone') yield rowOf(entry);
     for (const receipt of byReceipt.keys()) yield this.#counterRowOf(receipt);
   }
 
   /** @returns whether it is a row of this store */
-  #take(row: JsonObject, now: number): boolean {
-    const { used, refunded, receipt, calls, micro_usd: microUsd, end, forgotten_until: until } = row;
+  #take(row: JsonObject): boolean {
+    const { used, refunded, root, at, receipt, calls, micro_usd: microUsd, end } = row;
+    const { forgotten_until: until, lost_at: lostAt } = row;
     const key = used ?? refunded;
     switch (Object.keys(row).join()) {
-      case 'used,end':
-      case 'refunded,end': {
-        if (typeof key !== 'string' || !isCount(end)) return false;
+      case 'used,root,at,end':
+      case 'refunded,root,at,end': {
+        if (typeof key !== 'string' || typeof root !== 'string' || !isCount(at) || !isCount(end))
+          return false;
         const state = used === undefined ? 'refunded' : 'used';
         const known = this.entries.get(key);
         if (known !== undefined) known.state = state;
-        else if (end > now) this.record(key, end, state, '');
+        else if (end > Date.now() / 1000) this.record(key, { at, end, state, root });
+        else this.lostAt = Math.max(this.lostAt, at);
         return true;
       }
       case 'receipt,calls,micro_usd,end':
@@ -143,12 +167,16 @@ export class FileReplayStore extends MemoryStore {
         if (!isCount(until)) return false;
         this.usages.forgottenUntil = Math.max(this.usages.forgottenUntil, until);
         return true;
+      case 'lost_at':
+        if (!isCount(lostAt)) return false;
+        this.lostAt = Math.max(this.lostAt, lostAt);
+        return true;
       default:
         return false;
     }
   }
 }
 
-function rowOf({ key, end, state }: Entry): object {
-  return { [state]: key, end };
+function rowOf({ key, holder: { root }, at, end, state }: Entry): object {
+  return { [state]: key, root, at, end };
 }
