@@ -2,7 +2,8 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isJsonObject, parseStrictJson, type JsonObject } from '../protocol/json.js';
 import { show } from '../verify/codes.js';
 import { printableJson } from '../verify/unprintable.js';
-import { LockedFile, type FileDeps, type FileKind } from './locked-file.js';
+import type { FileKind } from './file-kind.js';
+import { LockedFile, type FileDeps } from './locked-file.js';
 
 /** The file is written anew when it has more than so many rows, and so many times more than are kept. */
 const MANY_ROWS = 10_000;
@@ -51,19 +52,17 @@ export class Journal {
   /**
    * Opens the file, creates a missing one, reads all rows, and leaves out what is not kept.
    *
-   * @param lockWaitMs how long to wait for a process that may be just ending, in milliseconds
    * @throws the failure of the kind
    */
   static async open(
     path: string,
     kind: FileKind,
     kept: Kept,
-    log: FileDeps['log'],
-    lockWaitMs: number,
+    deps: Omit<FileDeps, 'take'>,
   ): Promise<Journal> {
     const journal = new Journal(kept);
     const take = (line: string) => journal.#take(line);
-    const file = await LockedFile.open(path, kind, { log, take }, lockWaitMs);
+    const file = await LockedFile.open(path, kind, { ...deps, take });
     journal.#file = file;
     try {
       if (journal.#rows > 0) await journal.#rewrite(file);
@@ -105,38 +104,32 @@ export class Journal {
     // All that come in this turn are decided together.
     await nextTurn();
     while (this.#waiting.length > 0) {
-      const answers = await this.#decideWaiting().catch((error: unknown) => {
+      let answers;
+      const group: Waiting[] = [];
+      try {
+        answers = await this.#decideNext(group);
+      } catch (error) {
         // Nobody waits twice for a file that cannot be had.
-        const failed = this.#waiting.splice(0);
-        return failed.map(
-          ({ fail }) =>
-            () =>
-              fail(error),
-        );
-      });
+        const failed = group.length > 0 ? group : this.#waiting.splice(0);
+        answers = failed.map(({ fail }) => fail.bind(null, error));
+      }
       for (const answer of answers) answer();
     }
     this.#running = null;
   }
 
-  /** @throws if the file cannot be had; then all wait as before */
-  async #decideWaiting(): Promise<(() => void)[]> {
+  /** @param group those that wait come into it, when the file can be had */
+  async #decideNext(group: Waiting[]): Promise<(() => void)[]> {
     const file = this.#file;
     if (file === null) throw new Error('the file is closed');
     await file.hold();
-    const waiting = this.#waiting.splice(0);
     try {
+      group.push(...this.#waiting.splice(0));
       const changes: Change[] = [];
       const answers: (() => void)[] = [];
-      for (const { settle } of waiting) answers.push(await settle(changes));
+      for (const { settle } of group) answers.push(await settle(changes));
       await this.#write(file, changes);
       return answers;
-    } catch (error) {
-      return waiting.map(
-        ({ fail }) =>
-          () =>
-            fail(error),
-      );
     } finally {
       file.release();
     }

@@ -1,46 +1,11 @@
 import { open, realpath, rename, rm, stat, writeFile, type FileHandle } from 'node:fs/promises';
-import { createRequire } from 'node:module';
-import { hostname } from 'node:os';
 import { dirname } from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
+import type { FileKind } from './file-kind.js';
+import { lockFile, takeLock, unlock } from './file-lock.js';
 
-const LOOK_MS = 5;
-const NOTE_BYTES = 1024;
-const NOTE = "The owner, or the last one. The kernel's lock ends with the process; this file stays.";
 const TAIL_BYTES_LOGGED = 64;
 const CHUNK_BYTES = 1024 * 1024;
 const MAX_LINE_LENGTH = 64 * 1024;
-
-/** A kind of files of entries, one a line, and what errors say of it. */
-export interface FileKind {
-  /** Such as `the revocation store`. */
-  readonly name: string;
-  /** Permissions of a file that is created. */
-  readonly mode: number;
-  /** What to do where another process has the file. */
-  readonly ifLocked: string;
-  /** What to do about a line that is no entry. */
-  readonly ifDamaged: string;
-  /**
-   * `locked`: another process has it. `unreadable`: it cannot be opened, or a line is no entry. `not_recorded`: it cannot be
-   * written.
-   */
-  readonly Failure: new (
-    fault: 'locked' | 'unreadable' | 'not_recorded',
-    message: string,
-    options?: ErrorOptions,
-  ) => Error;
-}
-
-/** The failure of a kind that has none of its own. */
-export class FileError extends Error {
-  readonly fault: string;
-
-  constructor(fault: string, message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.fault = fault;
-  }
-}
 
 /** What a file is handed by its owner. */
 export interface FileDeps {
@@ -48,6 +13,8 @@ export interface FileDeps {
     warn(facts: object, message: string): void;
     error(facts: object, message: string): void;
   };
+  /** How long to wait for a process that has it locked, in milliseconds. */
+  readonly lockWaitMs: number;
   /** Takes the entry of a line. @returns what is wrong with the line */
   readonly take: (line: string) => string | null;
   /** The file was flushed to disk; the duration in milliseconds. */
@@ -65,45 +32,35 @@ export class LockedFile {
   /** Without symbolic links, so that two names of one file share one lock. */
   readonly #path: string;
   readonly #lock: FileHandle;
-  readonly #lockWaitMs: number;
   #handle: FileHandle;
   /** The offset after the last complete, flushed line. Anything after it this process has not acknowledged. */
   #length = 0;
   /** Whether a write has failed, so that there may be bytes after {@link #length}. */
   #hasRemains = false;
 
-  private constructor(
-    path: string,
-    handle: FileHandle,
-    lock: FileHandle,
-    kind: FileKind,
-    deps: FileDeps,
-    lockWaitMs: number,
-  ) {
+  private constructor(path: string, handle: FileHandle, lock: FileHandle, kind: FileKind, deps: FileDeps) {
     this.#path = path;
     this.#handle = handle;
     this.#lock = lock;
     this.#kind = kind;
     this.#deps = deps;
-    this.#lockWaitMs = lockWaitMs;
   }
 
   /**
    * Opens the file, creates a missing one, locks it, and reads all entries.
    *
-   * @param lockWaitMs how long to wait for a process that has it locked, in milliseconds
    * @throws the failure of its kind, `locked` or `unreadable`
    */
-  static async open(path: string, kind: FileKind, deps: FileDeps, lockWaitMs: number): Promise<LockedFile> {
+  static async open(path: string, kind: FileKind, deps: FileDeps): Promise<LockedFile> {
     let handle: FileHandle | undefined;
     let lock: FileHandle | undefined;
     try {
       await (await open(path, 'a+', kind.mode)).close();
       const target = await realpath(path);
-      lock = await lockFile(target, kind, lockWaitMs);
+      lock = await lockFile(target, kind, deps.lockWaitMs);
       // Only here: the last owner may have put another file in its place.
       handle = await open(target, 'a+', kind.mode);
-      const file = new LockedFile(target, handle, lock, kind, deps, lockWaitMs);
+      const file = new LockedFile(target, handle, lock, kind, deps);
       await file.#load();
       await file.#assertUnchanged();
       return file;
@@ -122,7 +79,7 @@ export class LockedFile {
 
   /** Lets other processes have the file until {@link hold}. */
   release(): void {
-    kernel().unlock(this.#lock.fd);
+    unlock(this.#lock);
   }
 
   /**
@@ -133,7 +90,7 @@ export class LockedFile {
   async hold(): Promise<void> {
     let holder: string | null = null;
     try {
-      holder = await takeLock(this.#lock, this.#lockWaitMs);
+      holder = await takeLock(this.#lock, this.#deps.lockWaitMs);
       if (holder === null) await this.#follow();
     } catch (error) {
       this.release();
@@ -314,52 +271,6 @@ export async function readLines(
     tail = read.subarray(end);
     if (tail.length > 4 * MAX_LINE_LENGTH) takeLine(tail.toString('latin1'));
   }
-}
-
-/**
- * Takes the lock of a file: the kernel's, on `<path>.lock`. It ends with the process, and reaches other hosts as far as the
- * file system carries locks. What is in `<path>.lock` is for people.
- *
- * @param waitMs how long to wait for an owner that may be just ending, in milliseconds
- * @returns holds the lock until it is closed
- * @throws the failure of its kind, `locked`, naming the file and its owner; and any error of the file system
- */
-export async function lockFile(
-  path: string,
-  { mode, ifLocked, Failure }: FileKind,
-  waitMs = 0,
-): Promise<FileHandle> {
-  const lockPath = `${path}.lock`;
-  const handle = await open(lockPath, 'a+', mode);
-  try {
-    const holder = await takeLock(handle, waitMs);
-    if (holder === null) return handle;
-    const way = `Stop that process first, or ${ifLocked}.`;
-    throw new Failure('locked', `${path} is in use by ${holder} (lock file ${lockPath}). ${way}`);
-  } catch (error) {
-    await handle.close();
-    throw error;
-  }
-}
-
-type Kernel = { tryLock(fd: number): boolean; unlock(fd: number): void };
-let loaded: Kernel | undefined;
-/** Loaded only when it is needed: without a file to lock, no machine code is. */
-const kernel = () => (loaded ??= createRequire(import.meta.url)('fs-native-extensions') as Kernel);
-
-/** @returns who has the lock, if it is still taken after the time */
-async function takeLock(lock: FileHandle, waitMs: number): Promise<string | null> {
-  const deadline = performance.now() + waitMs;
-  while (!kernel().tryLock(lock.fd)) {
-    if (performance.now() >= deadline) {
-      const { buffer, bytesRead } = await lock.read(Buffer.alloc(NOTE_BYTES), 0, NOTE_BYTES, 0);
-      return buffer.toString('utf8', 0, bytesRead).split('\n').at(-1) || 'a process that is just starting';
-    }
-    await pause(LOOK_MS);
-  }
-  await lock.truncate();
-  await lock.writeFile(`${NOTE}\nprocess ${process.pid} on ${hostname()}`);
-  return null;
 }
 
 /** Flushes the folder of a file, so that the file's name is on the disk. */

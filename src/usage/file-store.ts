@@ -1,7 +1,7 @@
 import { mkdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { Journal, type Change, type Kept } from '../files/journal.js';
-import { FileError, type FileKind } from '../files/locked-file.js';
+import { FileError, type FileKind } from '../files/file-kind.js';
 import type { JsonObject } from '../protocol/json.js';
 import { isCount } from '../protocol/policy.js';
 import type { Counter, Counters } from './counters.js';
@@ -66,7 +66,7 @@ export class FileReplayStore extends MemoryStore {
       take: (row) => store.#take(row),
     };
     const file = path.join(folder, 'usage.jsonl');
-    store.#journal = await Journal.open(file, USAGE_FILE, kept, log, lockWaitMs);
+    store.#journal = await Journal.open(file, USAGE_FILE, kept, { log, lockWaitMs });
     return store;
   }
 

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { afterAll, describe, expect, it, onTestFinished } from 'vitest';
 import { toCommandError } from '../../src/cli/command-error.js';
 import { guard } from '../../src/cli/guard.js';
-import { lockFile } from '../../src/files/locked-file.js';
+import { lockFile } from '../../src/files/file-lock.js';
 import { ENTRY_FILE } from '../../src/revocation/store/entry-file.js';
 import { MAIN } from '../cli/drs.js';
 import { encode, liveCall, liveChain } from '../middleware/call.js';

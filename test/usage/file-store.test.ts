@@ -14,7 +14,7 @@ import {
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { lockFile } from '../../src/files/locked-file.js';
+import { lockFile } from '../../src/files/file-lock.js';
 import { ENTRY_FILE } from '../../src/revocation/store/entry-file.js';
 import { FileReplayStore } from '../../src/usage/file-store.js';
 import { ReplayStoreError } from '../../src/usage/usage-store.js';
