@@ -18,13 +18,3 @@ export interface FileKind {
     options?: ErrorOptions,
   ) => Error;
 }
-
-/** The failure of a kind that has none of its own. */
-export class FileError extends Error {
-  readonly fault: string;
-
-  constructor(fault: string, message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.fault = fault;
-  }
-}

@@ -184,13 +184,8 @@ export class LockedFile {
 
   async #load(): Promise<void> {
     const isNew = this.#length === 0;
-    const { length, tail } = await readLines(
-      this.#handle,
-      this.#path,
-      this.#kind,
-      this.#deps.take,
-      this.#length,
-    );
+    const { take } = this.#deps;
+    const { length, tail } = await readLines(this.#handle, this.#path, this.#kind, take, this.#length);
     this.#length = length;
     this.#hasRemains = false;
     if (tail.length > 0) await this.#endLastLine(tail);

@@ -1,7 +1,7 @@
 import { mkdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { Journal, type Change, type Kept } from '../files/journal.js';
-import { FileError, type FileKind } from '../files/file-kind.js';
+import type { FileKind } from '../files/file-kind.js';
 import type { JsonObject } from '../protocol/json.js';
 import { isCount } from '../protocol/policy.js';
 import type { Counter, Counters } from './counters.js';
@@ -15,12 +15,20 @@ import {
   type Use,
 } from './usage-store.js';
 
+/** Later than at the start, its message is for whoever calls: the log says more of this machine. */
+class UsageFileError extends ReplayStoreError {
+  constructor(fault: string, message: string, options?: ErrorOptions) {
+    const { code = 'its log says why' } = (options?.cause ?? {}) as NodeJS.ErrnoException;
+    super(fault === 'not_recorded' ? `its file cannot be used: ${code}` : message, options);
+  }
+}
+
 const USAGE_FILE: FileKind = {
   name: 'the record of used calls',
   mode: 0o600,
   ifLocked: 'name another folder (--state)',
   ifDamaged: 'put a whole copy in its place, or move it away: used calls and limits then begin again',
-  Failure: FileError,
+  Failure: UsageFileError,
 };
 
 /** @throws Error if others can write to a folder: without its file, used calls pass again */
@@ -77,7 +85,7 @@ export class FileReplayStore extends MemoryStore {
     charge: Charge | null,
     root?: string,
   ): Promise<Use> {
-    return this.#decide(async (changes) => {
+    return (this.#journal as Journal).decide(async (changes) => {
       const use = await super.use(key, now, ttlSecs, charge, root);
       const { limits, costMicroUsd } = charge ?? { limits: [], costMicroUsd: 0 };
       const parts = limits.map(({ receipt, maxTotalMicroUsd }) => ({
@@ -90,7 +98,7 @@ export class FileReplayStore extends MemoryStore {
   }
 
   override refund(key: string, { calls, parts }: Refund): Promise<'refunded' | 'repeated' | 'unknown'> {
-    return this.#decide(async (changes) => {
+    return (this.#journal as Journal).decide(async (changes) => {
       const answer = await super.refund(key, { calls, parts });
       const charged = parts.map(({ receipt, microUsd }) => ({ receipt, microUsd: -microUsd }));
       if (answer === 'refunded') changes.push(this.#changeOf(key, { calls: -calls, parts: charged }, 'used'));
@@ -99,22 +107,12 @@ export class FileReplayStore extends MemoryStore {
   }
 
   override usageOf(receipt: string): Promise<Usage | null> {
-    return this.#decide(() => super.usageOf(receipt));
+    return (this.#journal as Journal).decide(() => super.usageOf(receipt));
   }
 
   override async close(): Promise<void> {
     await this.#journal?.close();
     await super.close();
-  }
-
-  /** Who calls learns which process holds the file, and nothing else of this machine. */
-  async #decide<T>(decide: (changes: Change[]) => Promise<T>): Promise<T> {
-    try {
-      return await (this.#journal as Journal).decide(decide);
-    } catch (error) {
-      if (!(error instanceof FileError && error.fault === 'locked')) throw error;
-      throw new ReplayStoreError(error.message, { cause: error });
-    }
   }
 
   /** What a change of an invocation writes, and how it is undone. */
@@ -155,7 +153,7 @@ export class FileReplayStore extends MemoryStore {
         const state = used === undefined ? 'refunded' : 'used';
         const known = this.entries.get(key);
         if (known !== undefined) known.state = state;
-        else if (end > Date.now() / 1000) this.record(key, { at, end, state, root });
+        else if (end > Date.now() / 1000) this.record(key, root, { at, end, state });
         else this.lostAt = Math.max(this.lostAt, at);
         return true;
       }

@@ -115,7 +115,7 @@ export class MemoryStore implements ReplayStore {
     if (known === undefined) this.#checkRoom(root);
     const use = charge === null ? NEW : this.usages.charge(charge, now);
     if (use.kind !== 'new') return use;
-    if (known === undefined) this.record(key, { at: now, end: now + ttlSecs, state: 'used', root });
+    if (known === undefined) this.record(key, root, { at: now, end: now + ttlSecs, state: 'used' });
     // It lives long enough: an invocation stays fresh no longer than after its first use.
     else known.state = 'used';
     return use;
@@ -140,10 +140,7 @@ export class MemoryStore implements ReplayStore {
     return Promise.resolve();
   }
 
-  protected record(
-    key: string,
-    { root, ...rest }: Pick<Entry, 'at' | 'end' | 'state'> & { readonly root: string },
-  ): void {
+  protected record(key: string, root: string, rest: Pick<Entry, 'at' | 'end' | 'state'>): void {
     let holder = this.#holders.get(root);
     if (holder === undefined) this.#holders.set(root, (holder = { root, held: 0 }));
     holder.held++;

@@ -293,7 +293,7 @@ describe('the replay store in a file', () => {
       .mockResolvedValueOnce()
       .mockResolvedValueOnce()
       .mockRejectedValueOnce(full());
-    await expect(openStore()).rejects.toThrow('could not record: ENOSPC');
+    await expect(openStore()).rejects.toThrow('its file cannot be used: ENOSPC');
     expect(await text()).toBe(given);
     await expect(stat(`${file}.new`)).rejects.toThrow('ENOENT');
     expect(openFilesIn(around)).toEqual([]);
@@ -393,7 +393,8 @@ describe('the replay store in a file', () => {
     expect(await text()).not.toContain('half');
     expect(log.warn).toHaveBeenCalledTimes(1);
     await appendFile(file, 'notes of mine\n');
-    for (const store of [one, two]) await expect(use(store, 'more', null)).rejects.toThrow('is no entry');
+    for (const store of [one, two])
+      await expect(use(store, 'more', null)).rejects.toThrow('its log says why');
     expect(await text()).toContain('notes of mine\n');
     expect(log.error).toHaveBeenLastCalledWith(
       expect.anything(),
@@ -409,7 +410,11 @@ describe('the replay store in a file', () => {
     await rename(`${file}.away`, file);
     expect(await use(store, 'a', null)).toEqual({ kind: 'replayed' });
     await writeFile(file, '');
-    for (const key of ['a', 'b']) await expect(use(store, key, null)).rejects.toThrow('the file was changed');
+    for (const key of ['a', 'b']) await expect(use(store, key, null)).rejects.toThrow('its log says why');
+    expect(log.error).toHaveBeenLastCalledWith(
+      expect.anything(),
+      expect.stringContaining('was changed while'),
+    );
   });
 
   test('refuses with the process that holds the lock, and nothing else of this machine', async () => {
