@@ -26,11 +26,10 @@ export interface Kept {
   readonly take: (row: JsonObject) => boolean;
 }
 
-/** Somebody who waits for a decision. */
-interface Waiting {
-  /** Decides. @returns what gives the answer, or what was thrown */
-  readonly settle: (changes: Change[]) => Promise<() => void>;
-  readonly fail: (error: unknown) => void;
+/** Those that decide together. */
+interface Group {
+  readonly changes: Change[];
+  readonly written: Promise<void>;
 }
 
 /**
@@ -42,8 +41,10 @@ export class Journal {
   #file: LockedFile | null = null;
   /** Rows in the file; infinite while nobody knows which file is there. */
   #rows = 0;
-  readonly #waiting: Waiting[] = [];
-  #running: Promise<void> | null = null;
+  /** Those that decide when the file can be had. */
+  #next: Promise<Group> | null = null;
+  /** Settled when the last group is written, or cannot be. */
+  #last: Promise<void> = Promise.resolve();
 
   private constructor(kept: Kept) {
     this.#kept = kept;
@@ -80,64 +81,44 @@ export class Journal {
    * @param decide adds what it changes, and waits for nothing
    * @throws what it throws, and the failure of the file; then the changes are undone, the last first
    */
-  decide<T>(decide: (changes: Change[]) => Promise<T>): Promise<T> {
-    return new Promise((resolve, fail) => {
-      const settle = async (changes: Change[]) => {
-        const answer = decide(changes);
-        await answer.catch(() => undefined);
-        return () => resolve(answer);
-      };
-      this.#waiting.push({ settle, fail });
-      this.#running ??= this.#run();
-    });
+  async decide<T>(decide: (changes: Change[]) => Promise<T>): Promise<T> {
+    const { changes, written } = await (this.#next ??= this.#begin());
+    const answer = await decide(changes);
+    await written;
+    return answer;
   }
 
   /** Waits for what is being written, and closes the file. */
   async close(): Promise<void> {
-    while (this.#running !== null) await this.#running;
+    while (this.#next !== null) await this.#next.catch(() => undefined);
+    await this.#last;
     const file = this.#file;
     this.#file = null;
     await file?.close();
   }
 
-  async #run(): Promise<void> {
-    // All that come in this turn are decided together.
+  /** Those that come until the file can be had are one group, and fail together if it cannot. */
+  async #begin(): Promise<Group> {
+    await this.#last;
     await nextTurn();
-    while (this.#waiting.length > 0) {
-      let answers;
-      const group: Waiting[] = [];
-      try {
-        answers = await this.#decideNext(group);
-      } catch (error) {
-        // Nobody waits twice for a file that cannot be had.
-        const failed = group.length > 0 ? group : this.#waiting.splice(0);
-        answers = failed.map(({ fail }) => fail.bind(null, error));
-      }
-      for (const answer of answers) answer();
-    }
-    this.#running = null;
-  }
-
-  /** @param group those that wait come into it, when the file can be had */
-  async #decideNext(group: Waiting[]): Promise<(() => void)[]> {
     const file = this.#file;
-    if (file === null) throw new Error('the file is closed');
-    await file.hold();
     try {
-      group.push(...this.#waiting.splice(0));
+      if (file === null) throw new Error('the file is closed');
+      await file.hold();
       const changes: Change[] = [];
-      const answers: (() => void)[] = [];
-      for (const { settle } of group) answers.push(await settle(changes));
-      await this.#write(file, changes);
-      return answers;
+      const written = this.#write(file, changes);
+      this.#last = written.catch(() => undefined);
+      return { changes, written };
     } finally {
-      file.release();
+      this.#next = null;
     }
   }
 
   async #write(file: LockedFile, changes: readonly Change[]): Promise<void> {
-    if (changes.length === 0) return;
+    // They decide in this turn.
+    await nextTurn();
     try {
+      if (changes.length === 0) return;
       if (this.#rows > MANY_ROWS + TIMES_KEPT * this.#kept.count()) await this.#rewrite(file);
       else {
         await file.append(changes.map(({ rows }) => lineOf(rows)));
@@ -146,6 +127,8 @@ export class Journal {
     } catch (error) {
       for (const { undo } of changes.toReversed()) undo();
       throw error;
+    } finally {
+      file.release();
     }
   }
 
