@@ -64,18 +64,10 @@ const HOSTS: Readonly<Record<string, Host>> = {
   // https://code.claude.com/docs/en/mcp
   'claude-code': {
     reference: (variable) => `\${${variable}}`,
-    tell: ({ name, command, args }, env) => ({
-      text: shell(
-        'claude',
-        'mcp',
-        'add-json',
-        '--scope',
-        'user',
-        name,
-        JSON.stringify({ type: 'stdio', command, args, ...envOf(env) }),
-      ),
-      file: null,
-    }),
+    tell: ({ name, command, args }, env) => {
+      const server = JSON.stringify({ type: 'stdio', command, args, ...envOf(env) });
+      return { text: `claude mcp add-json --scope user ${shell(name, server)}`, file: null };
+    },
   },
   // https://cursor.com/docs/mcp
   cursor: { reference: (variable) => `\${env:${variable}}`, tell: file('~/.cursor/mcp.json') },
