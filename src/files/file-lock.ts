@@ -49,6 +49,8 @@ export async function takeLock(lock: FileHandle, waitMs: number): Promise<string
     }
     await pause(LOOK_MS);
   }
+  // A process that starts makes another, and would not see this one's.
+  if ((await lock.stat()).nlink === 0) throw new Error('its lock file was removed; restart this process');
   await lock.truncate();
   await lock.writeFile(`${NOTE}\nprocess ${process.pid} on ${hostname()}`);
   return null;

@@ -417,6 +417,18 @@ describe('the replay store in a file', () => {
     );
   });
 
+  test('refuses where its lock file was removed, so that another process would not see its lock', async () => {
+    const store = await openStore();
+    await rm(`${file}.lock`);
+    const other = await another();
+    expect((await use(other, 'a', null)).kind).toBe('new');
+    await expect(use(store, 'a', null)).rejects.toThrow(ReplayStoreError);
+    expect(log.error).toHaveBeenLastCalledWith(
+      expect.anything(),
+      expect.stringContaining('its lock file was removed; restart'),
+    );
+  });
+
   test('refuses with the process that holds the lock, and nothing else of this machine', async () => {
     const store = await openStore();
     const lock = await lockFile(file, ENTRY_FILE);

@@ -196,14 +196,9 @@ async function entryOf(server: readonly string[], options: HostOptions): Promise
   const toolServer = ['--tool-server', toolServerOf(options)];
   const guard = trustedRoot.flatMap((did) => ['--trusted-root', did]);
   const kept = state === undefined ? [] : ['--state', path.resolve(state)];
-  const behind =
-    to === undefined
-      ? [
-          '--',
-          ...(guard.length === 0 ? [] : [...program, 'guard', ...guard, ...toolServer, ...kept, '--']),
-          ...server,
-        ]
-      : ['--to', to, ...headerEnv.flatMap((header) => ['--header-env', header])];
+  const guarded = guard.length === 0 ? [] : [...program, 'guard', ...guard, ...toolServer, ...kept, '--'];
+  const headers = headerEnv.flatMap((header) => ['--header-env', header]);
+  const behind = to === undefined ? ['--', ...guarded, ...server] : ['--to', to, ...headers];
   const [command, ...args] = [...program, 'sign', ...(await signerOf(options)), ...toolServer, ...behind];
   const ofHeaders = headerEnv.map((header) => header.slice(header.indexOf(':') + 1).trim());
   const variables = [...new Set([...ofHeaders, ...variable])];
