@@ -2,7 +2,8 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isJsonObject, parseStrictJson, type JsonObject } from '../protocol/json.js';
 import { show } from '../verify/codes.js';
 import { printableJson } from '../verify/unprintable.js';
-import { LockedFile, type FileDeps, type FileKind } from './locked-file.js';
+import type { FileKind } from './file-kind.js';
+import { LockedFile, type FileDeps } from './locked-file.js';
 
 /** The file is written anew when it has more than so many rows, and so many times more than are kept. */
 const MANY_ROWS = 10_000;
@@ -25,16 +26,25 @@ export interface Kept {
   readonly take: (row: JsonObject) => boolean;
 }
 
-/** Writes changes to a file before they count, a JSON array of rows a line. Those that come during a write share the next. */
+/** Those that decide together. */
+interface Group {
+  readonly changes: Change[];
+  readonly written: Promise<void>;
+}
+
+/**
+ * Writes changes to a file before they count, a JSON array of rows a line. Several processes may share the file: each decides while it
+ * has it locked, and after it has read what the others wrote. Those that come during a write share the next.
+ */
 export class Journal {
   readonly #kept: Kept;
   #file: LockedFile | null = null;
   /** Rows in the file; infinite while nobody knows which file is there. */
   #rows = 0;
-  readonly #changes: Change[] = [];
-  /** Begins to write when all that come in this turn are decided. */
-  #group: Promise<void> | null = null;
-  #writing: Promise<void> | null = null;
+  /** Those that decide when the file can be had. */
+  #next: Promise<Group> | null = null;
+  /** Settled when the last group is written, or cannot be. */
+  #last: Promise<void> = Promise.resolve();
 
   private constructor(kept: Kept) {
     this.#kept = kept;
@@ -43,22 +53,21 @@ export class Journal {
   /**
    * Opens the file, creates a missing one, reads all rows, and leaves out what is not kept.
    *
-   * @param lockWaitMs how long to wait for a process that may be just ending, in milliseconds
    * @throws the failure of the kind
    */
   static async open(
     path: string,
     kind: FileKind,
     kept: Kept,
-    log: FileDeps['log'],
-    lockWaitMs: number,
+    deps: Omit<FileDeps, 'take'>,
   ): Promise<Journal> {
     const journal = new Journal(kept);
     const take = (line: string) => journal.#take(line);
-    const file = await LockedFile.open(path, kind, { log, take }, lockWaitMs);
+    const file = await LockedFile.open(path, kind, { ...deps, take });
     journal.#file = file;
     try {
       if (journal.#rows > 0) await journal.#rewrite(file);
+      file.release();
       return journal;
     } catch (error) {
       await file.close();
@@ -73,44 +82,53 @@ export class Journal {
    * @throws what it throws, and the failure of the file; then the changes are undone, the last first
    */
   async decide<T>(decide: (changes: Change[]) => Promise<T>): Promise<T> {
-    while (this.#writing !== null) await this.#writing.catch(() => undefined);
-    const answer = await decide(this.#changes);
-    await (this.#group ??= this.#writeGroup());
+    const { changes, written } = await (this.#next ??= this.#begin());
+    const answer = await decide(changes);
+    await written;
     return answer;
   }
 
-  /** Waits for what is being written, and releases the file. */
+  /** Waits for what is being written, and closes the file. */
   async close(): Promise<void> {
-    // After what has come in this turn.
-    await this.decide(() => Promise.resolve()).catch(() => undefined);
+    while (this.#next !== null) await this.#next.catch(() => undefined);
+    await this.#last;
     const file = this.#file;
     this.#file = null;
     await file?.close();
   }
 
-  async #writeGroup(): Promise<void> {
+  /** Those that come until the file can be had are one group, and fail together if it cannot. */
+  async #begin(): Promise<Group> {
+    await this.#last;
     await nextTurn();
-    this.#group = null;
-    this.#writing = this.#write(this.#changes.splice(0));
+    const file = this.#file;
     try {
-      await this.#writing;
+      if (file === null) throw new Error('the file is closed');
+      await file.hold();
+      const changes: Change[] = [];
+      const written = this.#write(file, changes);
+      this.#last = written.catch(() => undefined);
+      return { changes, written };
     } finally {
-      this.#writing = null;
+      this.#next = null;
     }
   }
 
-  async #write(changes: readonly Change[]): Promise<void> {
-    if (changes.length === 0) return;
+  async #write(file: LockedFile, changes: readonly Change[]): Promise<void> {
+    // They decide in this turn.
+    await nextTurn();
     try {
-      if (this.#file === null) throw new Error('the file is closed');
-      if (this.#rows > MANY_ROWS + TIMES_KEPT * this.#kept.count()) await this.#rewrite(this.#file);
+      if (changes.length === 0) return;
+      if (this.#rows > MANY_ROWS + TIMES_KEPT * this.#kept.count()) await this.#rewrite(file);
       else {
-        await this.#file.append(changes.map(({ rows }) => lineOf(rows)));
+        await file.append(changes.map(({ rows }) => lineOf(rows)));
         for (const { rows } of changes) this.#rows += rows.length;
       }
     } catch (error) {
       for (const { undo } of changes.toReversed()) undo();
       throw error;
+    } finally {
+      file.release();
     }
   }
 

@@ -1,42 +1,11 @@
 import { open, realpath, rename, rm, stat, writeFile, type FileHandle } from 'node:fs/promises';
-import { createRequire } from 'node:module';
-import { hostname } from 'node:os';
 import { dirname } from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
+import type { FileKind } from './file-kind.js';
+import { lockFile, takeLock, unlock } from './file-lock.js';
 
-const LOOK_MS = 50;
-const NOTE = "The owner, or the last one. The kernel's lock ends with the process; this file stays.";
 const TAIL_BYTES_LOGGED = 64;
 const CHUNK_BYTES = 1024 * 1024;
 const MAX_LINE_LENGTH = 64 * 1024;
-
-/** A kind of files of entries, one a line, and what errors say of it. */
-export interface FileKind {
-  /** Such as `the revocation store`. */
-  readonly name: string;
-  /** Permissions of a file that is created. */
-  readonly mode: number;
-  /** What to do where another process has the file. */
-  readonly ifLocked: string;
-  /** What to do about a line that is no entry. */
-  readonly ifDamaged: string;
-  /**
-   * `locked`: another process has it. `unreadable`: it cannot be opened, or a line is no entry. `not_recorded`: it cannot be
-   * written.
-   */
-  readonly Failure: new (
-    fault: 'locked' | 'unreadable' | 'not_recorded',
-    message: string,
-    options?: ErrorOptions,
-  ) => Error;
-}
-
-/** The failure of a kind that has none of its own. */
-export class FileError extends Error {
-  constructor(_fault: string, message: string, options?: ErrorOptions) {
-    super(message, options);
-  }
-}
 
 /** What a file is handed by its owner. */
 export interface FileDeps {
@@ -44,6 +13,8 @@ export interface FileDeps {
     warn(facts: object, message: string): void;
     error(facts: object, message: string): void;
   };
+  /** How long to wait for a process that has it locked, in milliseconds. */
+  readonly lockWaitMs: number;
   /** Takes the entry of a line. @returns what is wrong with the line */
   readonly take: (line: string) => string | null;
   /** The file was flushed to disk; the duration in milliseconds. */
@@ -51,8 +22,9 @@ export interface FileDeps {
 }
 
 /**
- * A file of entries. One is recorded when its line, including the line feed, is on disk. Only one process at a time may have
- * the file open. Other people may edit it while no process has it open.
+ * A file of entries. One is recorded when its line, including the line feed, is on disk. Who has it locked alone may write it: one
+ * process for as long as it has it open, or several in turn ({@link release}, {@link hold}). Other people may edit it while no
+ * process has it open.
  */
 export class LockedFile {
   readonly #kind: FileKind;
@@ -61,7 +33,7 @@ export class LockedFile {
   readonly #path: string;
   readonly #lock: FileHandle;
   #handle: FileHandle;
-  /** The offset after the last complete, flushed line. Anything after it was never acknowledged. */
+  /** The offset after the last complete, flushed line. Anything after it this process has not acknowledged. */
   #length = 0;
   /** Whether a write has failed, so that there may be bytes after {@link #length}. */
   #hasRemains = false;
@@ -75,22 +47,22 @@ export class LockedFile {
   }
 
   /**
-   * Opens the file, creates a missing one, and reads all entries.
+   * Opens the file, creates a missing one, locks it, and reads all entries.
    *
-   * @param lockWaitMs how long to wait for an owner that may be just ending, in milliseconds
    * @throws the failure of its kind, `locked` or `unreadable`
    */
-  static async open(path: string, kind: FileKind, deps: FileDeps, lockWaitMs: number): Promise<LockedFile> {
+  static async open(path: string, kind: FileKind, deps: FileDeps): Promise<LockedFile> {
     let handle: FileHandle | undefined;
     let lock: FileHandle | undefined;
     try {
       await (await open(path, 'a+', kind.mode)).close();
       const target = await realpath(path);
-      lock = await lockFile(target, kind, lockWaitMs);
+      lock = await lockFile(target, kind, deps.lockWaitMs);
       // Only here: the last owner may have put another file in its place.
       handle = await open(target, 'a+', kind.mode);
       const file = new LockedFile(target, handle, lock, kind, deps);
       await file.#load();
+      await file.#assertUnchanged();
       return file;
     } catch (error) {
       await handle?.close();
@@ -103,6 +75,30 @@ export class LockedFile {
         { cause: error },
       );
     }
+  }
+
+  /** Lets other processes have the file until {@link hold}. */
+  release(): void {
+    unlock(this.#lock);
+  }
+
+  /**
+   * Locks the file again, and reads what others have written meanwhile.
+   *
+   * @throws the failure of its kind; then the file is not locked
+   */
+  async hold(): Promise<void> {
+    let holder: string | null = null;
+    try {
+      holder = await takeLock(this.#lock, this.#deps.lockWaitMs);
+      if (holder === null) await this.#follow();
+    } catch (error) {
+      this.release();
+      throw this.#notRecorded(error, 0);
+    }
+    if (holder === null) return;
+    this.#deps.log.error({ file: this.#path, holder }, `${this.#path} is held by ${holder}`);
+    throw new this.#kind.Failure('locked', `its file is held by ${holder}: let it go on, or end it`);
   }
 
   /**
@@ -173,14 +169,30 @@ export class LockedFile {
     return new Failure('not_recorded', message, { cause: error });
   }
 
+  /** Reads what others have written: behind what was read, or in another file that is in the place of this one. */
+  async #follow(): Promise<void> {
+    const [opened, named] = await Promise.all([this.#handle.stat(), stat(this.#path)]);
+    if (opened.ino !== named.ino || opened.dev !== named.dev) {
+      const next = await open(this.#path, 'a+', this.#kind.mode);
+      await this.#handle.close();
+      this.#handle = next;
+      this.#length = 0;
+    } else if (opened.size === this.#length) return;
+    await this.#load();
+    await this.#assertUnchanged();
+  }
+
   async #load(): Promise<void> {
-    const { length, tail } = await readLines(this.#handle, this.#path, this.#kind, this.#deps.take);
+    const isNew = this.#length === 0;
+    const { take } = this.#deps;
+    const { length, tail } = await readLines(this.#handle, this.#path, this.#kind, take, this.#length);
     this.#length = length;
+    this.#hasRemains = false;
     if (tail.length > 0) await this.#endLastLine(tail);
+    if (!isNew && tail.length === 0) return;
     // Also if nothing changed: the process that created the file may have been killed before its sync.
     await this.#handle.sync();
     await syncFolder(this.#path);
-    await this.#assertUnchanged();
   }
 
   /**
@@ -223,6 +235,7 @@ export class LockedFile {
  * Reads a file of entries, a part of it at a time.
  *
  * @param path for messages
+ * @param from how many bytes were read before
  * @returns the number of bytes of all lines, and what is behind the last line feed
  * @throws the failure of its kind, `unreadable`, if a line is no entry
  */
@@ -231,17 +244,18 @@ export async function readLines(
   path: string,
   { ifDamaged, Failure }: FileKind,
   take: FileDeps['take'],
+  from = 0,
 ): Promise<{ readonly length: number; readonly tail: Buffer }> {
+  let length = from;
   let lineNumber = 0;
   const takeLine = (line: string) => {
     lineNumber++;
     const defect = line.length > MAX_LINE_LENGTH ? 'it is too long' : take(line);
     if (defect === null) return;
-    const message = `${path}:${lineNumber} is no entry: ${defect}. Nothing may be skipped: ${ifDamaged}.`;
+    const message = `${path}:${lineNumber}${from > 0 ? ` behind byte ${from}` : ''} is no entry: ${defect}. Nothing may be skipped: ${ifDamaged}.`;
     throw new Failure('unreadable', message);
   };
   const chunk = Buffer.allocUnsafe(CHUNK_BYTES);
-  let length = 0;
   for (let tail = Buffer.alloc(0); ;) {
     const { bytesRead } = await handle.read(chunk, 0, CHUNK_BYTES, length + tail.length);
     if (bytesRead === 0) return { length, tail };
@@ -251,45 +265,6 @@ export async function readLines(
     length += end;
     tail = read.subarray(end);
     if (tail.length > 4 * MAX_LINE_LENGTH) takeLine(tail.toString('latin1'));
-  }
-}
-
-/**
- * Takes the lock of a file: the kernel's, on `<path>.lock`. It ends with the process, and reaches other hosts as far as the
- * file system carries locks. What is in `<path>.lock` is for people.
- *
- * @param waitMs how long to wait for an owner that may be just ending, in milliseconds
- * @returns holds the lock until it is closed
- * @throws the failure of its kind, `locked`, naming the file and its owner; and any error of the file system
- */
-export async function lockFile(
-  path: string,
-  { mode, ifLocked, Failure }: FileKind,
-  waitMs = 0,
-): Promise<FileHandle> {
-  // Loaded only here: without a file to lock, no machine code is needed.
-  const kernel = createRequire(import.meta.url)('fs-native-extensions') as { tryLock(fd: number): boolean };
-  const lockPath = `${path}.lock`;
-  const deadline = performance.now() + waitMs;
-  const handle = await open(lockPath, 'a+', mode);
-  try {
-    while (!kernel.tryLock(handle.fd)) {
-      if (performance.now() >= deadline) {
-        const owner = (await handle.readFile('utf8')).split('\n').at(-1);
-        throw new Failure(
-          'locked',
-          `${path} is in use by ${owner || 'a process that is just starting'} (lock file ${lockPath}). ` +
-            `Stop that process first, or ${ifLocked}.`,
-        );
-      }
-      await pause(LOOK_MS);
-    }
-    await handle.truncate();
-    await handle.writeFile(`${NOTE}\nprocess ${process.pid} on ${hostname()}`);
-    return handle;
-  } catch (error) {
-    await handle.close();
-    throw error;
   }
 }
 

@@ -58,6 +58,7 @@ export function readRpcMessage(
   if ('syntax' in parsed) return invalid(`the body is not JSON: ${parsed.syntax}`);
   if ('size' in parsed) return { failure: gateFailure('BODY_TOO_LARGE', protocol, parsed.size), id: null };
   const { value, defect, isAmbiguous } = parsed;
+  if (body.kind === 'text') body.parsed = value;
   if (Array.isArray(value)) {
     const message = `the body is a batch of ${value.length} JSON-RPC messages, expected one`;
     return { failure: gateFailure('BATCH_NOT_SUPPORTED', protocol, message), id: null };

@@ -52,8 +52,8 @@ export type HeaderLookup = (name: GateHeader) => readonly string[];
 
 /** The body of a request, in the form in which the transport has it. */
 export type RequestBody =
-  /** Text that should be JSON; it has not been parsed yet. */
-  | { readonly kind: 'text'; readonly text: string }
+  /** Text that should be JSON; what was parsed of it, once it was. */
+  | { readonly kind: 'text'; readonly text: string; parsed?: unknown }
   /** A parsed value whose text is not available. Numbers beyond 2^53 in it match nothing, since they may be rounded. */
   | { readonly kind: 'value'; readonly value: unknown }
   /** Bytes that are not UTF-8 JSON: compressed, a form, another charset. */

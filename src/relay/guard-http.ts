@@ -2,7 +2,8 @@ import { isEnvelope, unwrap, wholeBodyOfBytes } from '../gate/carriers.js';
 import type { Protocol } from '../gate/codes.js';
 import { contextHeaders, passHeaders } from '../gate/context.js';
 import { forwardMcp } from '../gate/mcp-forward.js';
-import { NAMING_HEADERS, type HeaderLookup } from '../gate/request.js';
+import { NAMING_HEADERS, type GateRequest, type HeaderLookup, type RequestBody } from '../gate/request.js';
+import type { JsonValue } from '../protocol/json.js';
 import type { Configuration } from '../service/configuration/configuration.js';
 import type { GateHead } from '../service/http/gate-head.js';
 import { refusal } from '../service/http/incoming.js';
@@ -24,6 +25,7 @@ export function guardJudge(configuration: Configuration, protocol: Protocol): Ma
   return ({ gate }, forwarder) =>
     gateJudge({ gate, configuration }, protocol, (incoming, size, ticket) => {
       let bytes: Buffer | null = null;
+      let body: RequestBody = { kind: 'none' };
       const { method } = incoming;
       const { headers } = incoming.gate as GateHead;
       // What is not sent on upgrades nothing. Java's client asks for it in each first request.
@@ -37,9 +39,9 @@ export function guardJudge(configuration: Configuration, protocol: Protocol): Ma
         method,
         path: targetOf(incoming),
         headers: kept,
-        readBody: (body) => {
-          bytes = Buffer.from(body);
-          return wholeBodyOfBytes(bytes, headers);
+        readBody: (read) => {
+          bytes = Buffer.from(read);
+          return (body = wholeBodyOfBytes(bytes, headers));
         },
         hasRoom: forwarder.hasRoom(incoming, ticket, size),
         act: (decision, isTooLarge) => {
@@ -50,8 +52,8 @@ export function guardJudge(configuration: Configuration, protocol: Protocol): Ma
             decision.kind === 'allow'
               ? contextHeaders(decision.context, decision.token)
               : passHeaders(decision.observed);
-          const body = bodyToSend(protocol, method, bytes, headers);
-          if (typeof body === 'string') return refusal(400, body);
+          const sent = bodyToSend(protocol, bytes, { method, path: null, headers, body });
+          if (typeof sent === 'string') return refusal(400, sent);
           return forwarder.send(incoming, ticket, {
             set: {
               'X-Forwarded-For': incoming.clientAddress,
@@ -59,7 +61,7 @@ export function guardJudge(configuration: Configuration, protocol: Protocol): Ma
               ...set,
             },
             isLeftOut: (name) => NAMING.has(name) || name === 'x-original-uri' || name.startsWith(OURS),
-            body,
+            body: sent,
           });
         },
       };
@@ -67,16 +69,18 @@ export function guardJudge(configuration: Configuration, protocol: Protocol): Ma
 }
 
 /** The body that is sent on: what was decided on, to the byte, but for what only concerns the gate. A text says why there is none. */
-function bodyToSend(protocol: Protocol, method: string, bytes: Buffer, headers: HeaderLookup) {
+function bodyToSend(protocol: Protocol, bytes: Buffer, request: GateRequest) {
+  const { method, body } = request;
   // What passes without a check has no body: the event stream, the end of a session, an agent card.
   if (bytes.length === 0 || (protocol === 'mcp' && method !== 'POST')) return Buffer.alloc(0);
   if (protocol === 'http') {
-    const opened = unwrap({ method, path: null, headers, body: wholeBodyOfBytes(bytes, headers) });
+    const opened = unwrap(request);
     // On trial, a malformed envelope would pass, and no tool server reads it.
     if ('code' in opened) return 'the envelope is malformed';
     return opened.body.kind === 'value' ? Buffer.from(JSON.stringify(opened.body.value)) : bytes;
   }
   if (protocol === 'a2a') return bytes;
-  const forwarded = forwardMcp(bytes.toString(), null);
+  const parsed = body.kind === 'text' ? (body.parsed as JsonValue | undefined) : undefined;
+  const forwarded = forwardMcp(bytes.toString(), null, parsed);
   return forwarded === null ? 'the message nests too deep' : Buffer.from(forwarded);
 }

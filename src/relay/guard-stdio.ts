@@ -15,6 +15,8 @@ import type { Hook, Outcome } from './pump.js';
 
 /** So many calls may have no answer. None is forgotten before its answer says whose a task is, but for cancelled ones. */
 const MAX_DUE = 10_000;
+const OF_LINE = { endpoint: 'gate', status: null, parent: null, code: null, address: null } as const;
+const REQUEST = { method: 'POST', path: null, headers: () => [], mayLackHeaders: true };
 const CANCELLED = 'notifications/cancelled';
 
 /**
@@ -37,25 +39,14 @@ export function stdioGuard(decider: Pick<GateDecider, 'decide'>, tracing: Tracin
     const full = `${MAX_DUE} requests have no answer yet`;
     if (id !== null && !hasRoom()) return refuse(gateFailure('VERIFIER_UNAVAILABLE', 'mcp', full));
     const reason = `the line is longer than DRS_MAX_BODY_BYTES (${maxBytes})`;
-    const asked: LoggedRequest & Traced = {
-      ...({ endpoint: 'gate', status: null, startedAt: performance.now() } as const),
-      parent: null,
-      code: null,
-      address: null,
-      requestId: newRequestId(),
-    };
+    const startedAt = performance.now();
+    const asked: LoggedRequest & Traced = { ...OF_LINE, startedAt, requestId: newRequestId() };
     const decision = await decider.decide({
       ...({ protocol: 'mcp', endpoint: 'gate', asked } as const),
-      request: {
-        method: 'POST',
-        path: null,
-        headers: () => [],
-        mayLackHeaders: true,
-        body: isTooLong ? { kind: 'too large', reason } : { kind: 'text', text },
-      },
+      request: { ...REQUEST, body: isTooLong ? { kind: 'too large', reason } : { kind: 'text', text } },
       findFailure: ({ root_principal }) => tasks.findFailure(value, root_principal),
     });
-    tracing?.record(asked, performance.now() - asked.startedAt);
+    tracing?.record(asked, performance.now() - startedAt);
     if (decision.kind === 'deny') return answer((decision.response.body as RpcRefusal).error, message);
     let handedOn: HandedOn | null = null;
     if (decision.kind === 'allow') handedOn = { context: wholeContextOf(decision), token: decision.token };

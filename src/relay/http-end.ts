@@ -28,6 +28,7 @@ const INITIALIZE = 'initialize';
 const INITIALIZED = 'notifications/initialized';
 const CANCELLED = 'notifications/cancelled';
 const EVENT_STREAM = 'text/event-stream';
+const [VERSION, SESSION] = ['mcp-protocol-version', 'mcp-session-id'];
 const OF_SSE = 'this server speaks the transport of 2024-11-05 (HTTP with SSE), expected Streamable HTTP';
 const OF_KEPT = '; if it has lost the session, restart the host: MCP says so with 404 alone';
 const OF_LOST = '; the session is begun again: this may be repeated, but the server may have done it';
@@ -96,7 +97,7 @@ export function httpEnd(
   async function endSession(): Promise<void> {
     const session = current;
     current = {};
-    if (!('mcp-session-id' in session)) return;
+    if (!(SESSION in session)) return;
     (await exchange('DELETE', session, AbortSignal.timeout(ENDING_MS), {}).catch(() => null))?.resume();
   }
 
@@ -163,8 +164,7 @@ export function httpEnd(
     if (handshake === null) throw new Error('the server has lost the session');
     const session: Headers = {};
     // The client has heard the answer to its own one.
-    const hear = () => Promise.resolve();
-    const failed = await ask(handshake, session, closing.signal, hear);
+    const failed = await ask(handshake, session, closing.signal, () => Promise.resolve());
     if (failed !== null) throw new Error('the server has lost the session, and refuses a new one');
     current = session;
     const bytes = Buffer.from(JSON.stringify({ jsonrpc: '2.0', method: INITIALIZED }));
@@ -178,8 +178,7 @@ export function httpEnd(
     const take = async (text: string) => {
       const answer = answerIn(readJson(text), sent.id);
       const { protocolVersion } = isJsonObject(answer?.['result']) ? answer['result'] : {};
-      if (isHandshake && typeof protocolVersion === 'string')
-        session['mcp-protocol-version'] = protocolVersion;
+      if (isHandshake && typeof protocolVersion === 'string') session[VERSION] = protocolVersion;
       await hear(oneLine(text));
       return answer !== undefined;
     };
@@ -191,7 +190,7 @@ export function httpEnd(
       throw new Error(`the server answered in the coding "${coding}", and identity was asked for`);
     }
     const isGood = status >= 200 && status < 300;
-    if (isGood && isHandshake && id !== undefined) session['mcp-session-id'] = String(id);
+    if (isGood && isHandshake && id !== undefined) session[SESSION] = String(id);
     if (isGood && typeOf(response) === EVENT_STREAM) {
       if (await follow(response, session, signal, take)) return null;
       throw new Error('the connection ended before the answer; the server may have done what was asked');
@@ -203,13 +202,13 @@ export function httpEnd(
       await take(text);
       return null;
     }
-    // Some servers say with 400 that they do not know the session.
-    const isLost =
-      'mcp-session-id' in session && (status === 404 || (status === 400 && /\bsession\b/i.test(text)));
+    const hasSession = SESSION in session;
+    // Some servers say with 400 that they do not know it.
+    const isLost = hasSession && (status === 404 || (status === 400 && /\bsession\b/i.test(text)));
     // Nothing else proves that the server has not done what was asked: to do it twice may cost twice.
     const isOfNone = isJsonObject(read) && read['id'] === null && isJsonObject(read['error']);
     const isUnread = isLost && status === 404 && (bytes?.length === 0 || isOfNone);
-    const isKept = 'mcp-session-id' in session && [401, 410, 503].includes(status);
+    const isKept = hasSession && [401, 410, 503].includes(status);
     const hint = (isLost ? OF_LOST : '') + (isKept ? OF_KEPT : '');
     return { line: failureLine(sent, response, text, hint), status, isLost, isUnread };
   }
@@ -280,7 +279,7 @@ export function httpEnd(
     const headers: Headers = { 'content-type': 'application/json' };
     const version = meta[VERSION_META];
     if (typeof version === 'string' && method !== undefined) {
-      headers['mcp-protocol-version'] = version;
+      headers[VERSION] = version;
       headers['mcp-method'] = encodeNameHeader(method);
       const name = subjectOf(method, params);
       if (typeof name === 'string') headers['mcp-name'] = encodeNameHeader(name);
@@ -291,10 +290,8 @@ export function httpEnd(
 
   function exchange(method: string, session: Headers, signal: AbortSignal, more: Headers, body?: Buffer) {
     const asked = { accept: `application/json, ${EVENT_STREAM}`, 'accept-encoding': 'identity' };
-    return target.exchange(
-      { method, headers: { ...ownHeaders, ...asked, ...session, ...more }, signal },
-      body,
-    );
+    const headers = { ...ownHeaders, ...asked, ...session, ...more };
+    return target.exchange({ method, headers, signal }, body);
   }
 
   return { send, end };
@@ -314,8 +311,7 @@ function failureLine(sent: Sent, response: IncomingMessage, text: string, hint: 
   // The gate does not know the id of a request that it did not read.
   const error = (answerIn(value, sent.id) ?? answerIn(value, null))?.['error'];
   if (isJsonObject(error)) {
-    const { message } = error;
-    const said = typeof message === 'string' && { message: message + hint };
+    const said = typeof error['message'] === 'string' && { message: error['message'] + hint };
     return errorLine(sent.idText, { ...error, ...said });
   }
   let what = text === '' ? '' : `: ${text.slice(0, MAX_SHOWN)}`;

@@ -144,14 +144,9 @@ export async function openHttpRelay(parts: HttpRelayParts) {
     if (typeof serve !== 'function') return { ...serve, refusalOf };
     return (incoming, ticket) => refusalOf(incoming) ?? serve(incoming, ticket);
   };
-  const routeOver = (core: Core): Route => ({
-    endpoint: 'gate',
-    methods: [],
-    isProxied: true,
-    takesQuery: true,
-    rateLimit: limitOf(configuration),
-    serve: serveOver(core),
-  });
+  const rateLimit = limitOf(configuration);
+  const route = { endpoint: 'gate', methods: [], isProxied: true, takesQuery: true, rateLimit } as const;
+  const routeOver = (core: Core): Route => ({ ...route, serve: serveOver(core) });
   const relaying = { routeOver, hosts, rename, openReplays, http, open: () => slots.taken };
   const service = await startService(configuration, log, relaying);
   return {

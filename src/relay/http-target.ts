@@ -108,7 +108,7 @@ export function httpTarget(url: URL) {
         .end(body);
     });
   /** `close` cuts off what is under way. */
-  return { url, exchange, close: () => agent.destroy() };
+  return { exchange, close: () => agent.destroy() };
 }
 export type HttpTarget = ReturnType<typeof httpTarget>;
 

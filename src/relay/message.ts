@@ -53,12 +53,9 @@ export function messageOf({ bytes, isTooLong }: Line): Message {
   const isRequest = typeof method === 'string' && (typeof id === 'string' || typeof id === 'number');
   const isExact = typeof id !== 'number' || Number.isSafeInteger(id);
   // All SDKs write it near an end. A long message may have millions of members of this name.
-  const numbers = isExact
-    ? []
-    : endsOf(bytes)
-        .toString()
-        .matchAll(/"id"\s*:\s*([-+.\deE]+)/g);
-  const written = [...numbers].map(([, text = '']) => text).find((text) => Number(text) === id);
+  const ends = isExact ? '' : endsOf(bytes).toString();
+  const numbers = [...ends.matchAll(/"id"\s*:\s*([-+.\deE]+)/g)].map(([, text = '']) => text);
+  const written = numbers.find((text) => Number(text) === id);
   return {
     bytes,
     isTooLong,

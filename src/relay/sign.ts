@@ -1,13 +1,8 @@
 import path from 'node:path';
 import { bundleMeta, META_KEYS } from '../gate/carriers.js';
 import type { Explained } from '../gate/codes.js';
-import {
-  mcpArgumentsOf,
-  MCP_COMMAND_PREFIX,
-  needsBundle,
-  subjectOf,
-  TOOLS_CALL,
-} from '../gate/mcp-methods.js';
+import { MCP_COMMAND_PREFIX, needsBundle, TOOLS_CALL } from '../gate/mcp-methods.js';
+import { mcpArgumentsOf, subjectOf } from '../gate/mcp-methods.js';
 import { nameOf } from '../gate/mcp.js';
 import { shorten } from '../gate/request.js';
 import { IssueError, type Signer } from '../issue/index.js';
@@ -65,11 +60,8 @@ export async function openDelegations(
         return await signCall({ key, chain: found.chain, toolServer }, command, args, await readTools());
       } catch (error) {
         // A file may have no chain any more.
-        const {
-          code = 'INVALID_OPTION',
-          message,
-          suggestion = 'Correct the file.',
-        } = error as Partial<IssueError> & Error;
+        const failed = error as Partial<IssueError> & Error;
+        const { code = 'INVALID_OPTION', message, suggestion = 'Correct the file.' } = failed;
         // The key does not sign, whatever is delegated to it.
         if (code === 'INVALID_KEY')
           return { code, message: `not sent, since it was not signed: ${message}`, suggestion };

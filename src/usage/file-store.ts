@@ -1,19 +1,34 @@
 import { mkdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { Journal, type Change, type Kept } from '../files/journal.js';
-import { FileError, type FileKind } from '../files/locked-file.js';
+import type { FileKind } from '../files/file-kind.js';
 import type { JsonObject } from '../protocol/json.js';
 import { isCount } from '../protocol/policy.js';
 import type { Counter, Counters } from './counters.js';
 import { MemoryStore, type Entry } from './memory-store.js';
-import type { Charge, Refund, ReplayLog, Use } from './usage-store.js';
+import {
+  ReplayStoreError,
+  type Charge,
+  type Refund,
+  type ReplayLog,
+  type Usage,
+  type Use,
+} from './usage-store.js';
+
+/** Later than at the start, its message is for whoever calls: the log says more of this machine. */
+class UsageFileError extends ReplayStoreError {
+  constructor(fault: string, message: string, options?: ErrorOptions) {
+    const { code = 'its log says why' } = (options?.cause ?? {}) as NodeJS.ErrnoException;
+    super(fault === 'not_recorded' ? `its file cannot be used: ${code}` : message, options);
+  }
+}
 
 const USAGE_FILE: FileKind = {
   name: 'the record of used calls',
   mode: 0o600,
   ifLocked: 'name another folder (--state)',
   ifDamaged: 'put a whole copy in its place, or move it away: used calls and limits then begin again',
-  Failure: FileError,
+  Failure: UsageFileError,
 };
 
 /** @throws Error if others can write to a folder: without its file, used calls pass again */
@@ -28,7 +43,7 @@ export async function requireOwnFolder(folder: string): Promise<void> {
 }
 
 /**
- * A replay store that keeps what it holds in a file, for one process at a time. What it has answered is on the disk.
+ * A replay store that keeps what it holds in a file, which several processes may share. What it has answered is on the disk.
  *
  * @see docs/spec/usage.md#file
  */
@@ -39,8 +54,8 @@ export class FileReplayStore extends MemoryStore {
    * Opens the store.
    *
    * @param folder is created if it is missing
-   * @param lockWaitMs how long to wait for a process that may be just ending, in milliseconds
-   * @throws Error if another process has the file, or it cannot be read or written
+   * @param lockWaitMs how long to wait for a process that has the file locked, at the start and later, in milliseconds
+   * @throws Error if another process keeps the file locked, or it cannot be read or written
    */
   static async open(
     folder: string,
@@ -53,14 +68,13 @@ export class FileReplayStore extends MemoryStore {
     });
     await requireOwnFolder(folder);
     const store = new FileReplayStore(maxEntries, log);
-    const now = Date.now() / 1000;
     const kept: Kept = {
       count: () => store.size + store.counters,
       rows: () => store.#rows(),
-      take: (row) => store.#take(row, now),
+      take: (row) => store.#take(row),
     };
     const file = path.join(folder, 'usage.jsonl');
-    store.#journal = await Journal.open(file, USAGE_FILE, kept, log, lockWaitMs);
+    store.#journal = await Journal.open(file, USAGE_FILE, kept, { log, lockWaitMs });
     return store;
   }
 
@@ -92,6 +106,10 @@ export class FileReplayStore extends MemoryStore {
     });
   }
 
+  override usageOf(receipt: string): Promise<Usage | null> {
+    return (this.#journal as Journal).decide(() => super.usageOf(receipt));
+  }
+
   override async close(): Promise<void> {
     await this.#journal?.close();
     await super.close();
@@ -117,22 +135,26 @@ export class FileReplayStore extends MemoryStore {
     this.usages.forgetEnded(Date.now() / 1000);
     const { forgottenUntil, byReceipt } = this.usages;
     if (forgottenUntil > 0) yield { forgotten_until: forgottenUntil };
+    if (this.lostAt > 0) yield { lost_at: this.lostAt };
     for (const entry of this.entries.values()) if (entry.state !== 'undone') yield rowOf(entry);
     for (const receipt of byReceipt.keys()) yield this.#counterRowOf(receipt);
   }
 
   /** @returns whether it is a row of this store */
-  #take(row: JsonObject, now: number): boolean {
-    const { used, refunded, receipt, calls, micro_usd: microUsd, end, forgotten_until: until } = row;
+  #take(row: JsonObject): boolean {
+    const { used, refunded, root, at, receipt, calls, micro_usd: microUsd, end } = row;
+    const { forgotten_until: until, lost_at: lostAt } = row;
     const key = used ?? refunded;
     switch (Object.keys(row).join()) {
-      case 'used,end':
-      case 'refunded,end': {
-        if (typeof key !== 'string' || !isCount(end)) return false;
+      case 'used,root,at,end':
+      case 'refunded,root,at,end': {
+        if (typeof key !== 'string' || typeof root !== 'string' || !isCount(at) || !isCount(end))
+          return false;
         const state = used === undefined ? 'refunded' : 'used';
         const known = this.entries.get(key);
         if (known !== undefined) known.state = state;
-        else if (end > now) this.record(key, end, state, '');
+        else if (end > Date.now() / 1000) this.record(key, root, { at, end, state });
+        else this.lostAt = Math.max(this.lostAt, at);
         return true;
       }
       case 'receipt,calls,micro_usd,end':
@@ -143,12 +165,16 @@ export class FileReplayStore extends MemoryStore {
         if (!isCount(until)) return false;
         this.usages.forgottenUntil = Math.max(this.usages.forgottenUntil, until);
         return true;
+      case 'lost_at':
+        if (!isCount(lostAt)) return false;
+        this.lostAt = Math.max(this.lostAt, lostAt);
+        return true;
       default:
         return false;
     }
   }
 }
 
-function rowOf({ key, end, state }: Entry): object {
-  return { [state]: key, end };
+function rowOf({ key, holder: { root }, at, end, state }: Entry): object {
+  return { [state]: key, root, at, end };
 }

@@ -24,6 +24,8 @@ interface Holder {
 export interface Entry {
   readonly key: string;
   readonly holder: Holder;
+  /** When it was used, in Unix seconds. */
+  readonly at: number;
   /** Unix seconds. From then on the entry may be forgotten. */
   readonly end: number;
   /** `refunded`: its charge was given back. `undone`: it was not used after all, and can be. */
@@ -107,13 +109,13 @@ export class MemoryStore implements ReplayStore {
   // Nothing in it waits: no call comes between the checks and the record.
   // eslint-disable-next-line typescript/require-await -- an error must become a rejection
   async use(key: string, now: number, ttlSecs: number, charge: Charge | null, root = ''): Promise<Use> {
-    this.#evict(now, ttlSecs);
+    this.#evict(now);
     const known = this.entries.get(key);
     if (known !== undefined && known.state !== 'undone') return REPLAYED;
     if (known === undefined) this.#checkRoom(root);
     const use = charge === null ? NEW : this.usages.charge(charge, now);
     if (use.kind !== 'new') return use;
-    if (known === undefined) this.record(key, now + ttlSecs, 'used', root);
+    if (known === undefined) this.record(key, root, { at: now, end: now + ttlSecs, state: 'used' });
     // It lives long enough: an invocation stays fresh no longer than after its first use.
     else known.state = 'used';
     return use;
@@ -138,11 +140,11 @@ export class MemoryStore implements ReplayStore {
     return Promise.resolve();
   }
 
-  protected record(key: string, end: number, state: Entry['state'], root: string): void {
+  protected record(key: string, root: string, rest: Pick<Entry, 'at' | 'end' | 'state'>): void {
     let holder = this.#holders.get(root);
     if (holder === undefined) this.#holders.set(root, (holder = { root, held: 0 }));
     holder.held++;
-    const entry: Entry = { key, holder, end, state, next: null };
+    const entry: Entry = { key, holder, ...rest, next: null };
     if (this.#newest === null) this.#oldest = entry;
     else this.#newest.next = entry;
     this.#newest = entry;
@@ -153,7 +155,7 @@ export class MemoryStore implements ReplayStore {
   /** Nobody may hold more than is free, so that others find a place. @throws ReplayStoreError */
   #checkRoom(root: string): void {
     const free = this.capacity - this.entries.size;
-    if (free === 0) throw new ReplayStoreError(`it is full: ${this.capacity} invocations are on record`);
+    if (free <= 0) throw new ReplayStoreError(`it is full: ${this.entries.size} invocations are on record`);
     const { held } = this.#holders.get(root) ?? { held: 0 };
     if (root !== '' && held >= free)
       throw new ReplayStoreError(
@@ -172,11 +174,11 @@ export class MemoryStore implements ReplayStore {
     );
   }
 
-  #evict(now: number, ttlSecs: number): void {
+  #evict(now: number): void {
     for (let left = EVICTIONS_PER_USE; left > 0; left--) {
       const entry = this.#oldest;
       if (entry === null || entry.end > now) return;
-      this.lostAt = Math.max(this.lostAt, entry.end - ttlSecs);
+      this.lostAt = Math.max(this.lostAt, entry.at);
       this.entries.delete(entry.key);
       if (--entry.holder.held === 0) this.#holders.delete(entry.holder.root);
       this.#oldest = entry.next;

@@ -135,21 +135,25 @@ describe.each(Object.entries(HOSTS))('%s', (name, [where, plain, secret, referen
   });
 });
 
-// All hosts are told the same, so one start is enough.
+// All hosts are told the same, so one is enough. It has two windows open, which share one folder.
 it('what they start signs, guards, and answers a call; a call that is not delegated is refused', async () => {
   const { command, args } = inFile((await guarded('cursor')).stdout) as Started;
-  const client = new Client({ name: 'host', version: '1.0.0' });
-  await client.connect(new StdioClientTransport({ command, args, stderr: 'ignore' }));
+  const windows = [1, 2].map(() => new Client({ name: 'host', version: '1.0.0' }));
   try {
-    const { tools } = await client.listTools();
-    expect(tools.map(({ name }) => name)).toEqual(['search', 'fetch']);
-    const call = { name: 'search', arguments: { query: 'tea', estimated_cost_usd: 1 } };
-    const { content } = await client.callTool(call);
-    expect(JSON.stringify(content)).toContain(alice);
-    const dear = { name: 'search', arguments: { query: 'tea', estimated_cost_usd: 6 } };
-    await expect(client.callTool(dear)).rejects.toThrow('estimated_cost_usd');
+    for (const client of windows)
+      await client.connect(new StdioClientTransport({ command, args, stderr: 'ignore' }));
+    for (const client of windows) {
+      const { tools } = await client.listTools();
+      expect(tools.map(({ name }) => name)).toEqual(['search', 'fetch']);
+      const call = { name: 'search', arguments: { query: 'tea', estimated_cost_usd: 1 } };
+      const { content } = await client.callTool(call);
+      expect(JSON.stringify(content)).toContain(alice);
+      const dear = { name: 'search', arguments: { query: 'tea', estimated_cost_usd: 6 } };
+      await expect(client.callTool(dear)).rejects.toThrow('estimated_cost_usd');
+    }
+    expect((await work.read('state/usage.jsonl')).match(/"used"/g)).toHaveLength(2);
   } finally {
-    await client.close();
+    for (const client of windows) await client.close();
   }
 });
 

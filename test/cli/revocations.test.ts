@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { lockFile } from '../../src/files/locked-file.js';
+import { lockFile } from '../../src/files/file-lock.js';
 import { ENTRY_FILE } from '../../src/revocation/store/entry-file.js';
 import { connectRedis } from '../../src/redis/connection.js';
 import { RedisServer } from '../usage/redis-server.js';

@@ -5,6 +5,8 @@ import path from 'node:path';
 import { afterAll, describe, expect, it, onTestFinished } from 'vitest';
 import { toCommandError } from '../../src/cli/command-error.js';
 import { guard } from '../../src/cli/guard.js';
+import { lockFile } from '../../src/files/file-lock.js';
+import { ENTRY_FILE } from '../../src/revocation/store/entry-file.js';
 import { MAIN } from '../cli/drs.js';
 import { encode, liveCall, liveChain } from '../middleware/call.js';
 import { listen } from '../middleware/http.js';
@@ -87,31 +89,47 @@ describe('drs-verify guard --state', () => {
     expect(statSync(fileIn(state)).mode & 0o777).toBe(0o600);
   });
 
-  it('forgets no acknowledged call where it is killed in the middle of many', async () => {
+  it('forgets no acknowledged call where it is killed in the middle of many, beside another', async () => {
     const [chain, state] = [chainOf(1_000), newFolder()];
+    const beside = start(chain, state);
     const allowed: { readonly id: number }[] = [];
+    const allowedBy = (guard: GuardProcess, calls: readonly { readonly id: number }[]) => {
+      const answers = answersOf(guard);
+      return calls.filter(({ id }) => answers.get(id) === 'allowed');
+    };
+    const ofBeside: { readonly id: number }[] = [];
     for (let round = 0; round < 3; round++) {
       const guard = start(chain, state);
       const calls = Array.from({ length: 200 }, () => newCall(chain));
-      for (const call of calls) guard.say(call);
+      for (const [at, call] of calls.entries()) {
+        guard.say(call);
+        if (at % 4 > 0) continue;
+        const another = newCall(chain);
+        ofBeside.push(another);
+        beside.say(another);
+      }
       const least = 20 + 30 * round;
       await eventually(() => expect(answersOf(guard).size).toBeGreaterThan(least), 1);
       guard.process.kill('SIGKILL');
       expect(await guard.ended).toBe('SIGKILL');
-      const answers = answersOf(guard);
-      allowed.push(...calls.filter(({ id }) => answers.get(id) === 'allowed'));
+      allowed.push(...allowedBy(guard, calls));
     }
-    expect(allowed.length).toBeGreaterThan(150);
+    expect(allowed.length).toBeGreaterThan(100);
+    await eventually(() => expect(allowedBy(beside, ofBeside)).toHaveLength(ofBeside.length));
+    beside.lines.length = 0;
+    for (const call of allowed) beside.say(call);
     const guard = start(chain, state);
-    for (const call of allowed) guard.say(call);
-    await eventually(() => expect(answersOf(guard).size).toBe(allowed.length));
-    expect(new Set(answersOf(guard).values())).toEqual(new Set(['REPLAY_DETECTED']));
+    for (const call of ofBeside) guard.say(call);
+    await eventually(() => expect(answersOf(beside).size).toBe(allowed.length));
+    await eventually(() => expect(answersOf(guard).size).toBe(ofBeside.length));
+    for (const one of [beside, guard])
+      expect(new Set(answersOf(one).values())).toEqual(new Set(['REPLAY_DETECTED']));
     const counts = [...readFileSync(fileIn(state), 'utf8').matchAll(/"calls":(\d+)/g)].map(([, calls]) =>
       Number(calls),
     );
-    expect(Math.max(...counts)).toBeGreaterThanOrEqual(allowed.length);
-    expect(Math.max(...counts)).toBeLessThanOrEqual(600);
-    await finish(guard);
+    expect(Math.max(...counts)).toBeGreaterThanOrEqual(allowed.length + ofBeside.length);
+    expect(Math.max(...counts)).toBeLessThanOrEqual(600 + ofBeside.length);
+    for (const one of [beside, guard]) await finish(one);
   });
 
   it(
@@ -156,15 +174,55 @@ describe('drs-verify guard --state', () => {
     expect(await callOnce()).toContain('REPLAY_DETECTED');
   });
 
-  it('does not start on the folder of another, nor on a file that it does not know', async () => {
+  it('is shared by guards that run at the same time', async () => {
+    const [chain, state] = [chainOf(3), newFolder()];
+    const guards = [start(chain, state), start(chain, state)] as const;
+    const [one, two] = guards;
+    const calls = Array.from({ length: 3 }, () => newCall(chain));
+    for (const [at, call] of calls.entries()) {
+      expect(await ask(guards[at % 2] as GuardProcess, call)).toBe('allowed');
+      for (const guard of guards) expect(await ask(guard, call)).toBe('REPLAY_DETECTED');
+    }
+    for (const guard of guards) expect(await ask(guard, newCall(chain))).toBe('LIMIT_REACHED');
+    await finish(one);
+    expect(await ask(two, newCall(chain))).toBe('LIMIT_REACHED');
+    // A third window, which writes the file anew; the second reads it.
+    const [other, third] = [chainOf(1), start(chain, state)];
+    expect(await ask(third, newCall(chain))).toBe('LIMIT_REACHED');
+    expect(await ask(two, calls[0] as { readonly id: number })).toBe('REPLAY_DETECTED');
+    const fourth = start(other, state);
+    const last = newCall(other);
+    expect(await ask(fourth, last)).toBe('allowed');
+    expect(await ask(fourth, newCall(other))).toBe('LIMIT_REACHED');
+    for (const guard of [two, third, fourth]) await finish(guard);
+  });
+
+  it('names the process that was stopped while it held the lock, and goes on when that does', async () => {
     const [chain, state] = [chainOf(), newFolder()];
-    const first = start(chain, state);
-    expect(await ask(first, newCall(chain))).toBe('allowed');
+    const guard = start(chain, state);
+    expect(await ask(guard, newCall(chain))).toBe('allowed');
+    // As a process does that is stopped in the middle of a write.
+    const lock = await lockFile(fileIn(state), ENTRY_FILE);
+    const call = newCall(chain);
+    expect(await ask(guard, call)).toBe('REPLAY_STORE_UNAVAILABLE');
+    const holder = `process ${process.pid} on `;
+    expect(guard.lines.join()).toContain(`its file is held by ${holder}`);
+    expect(guard.lines.join()).not.toContain(state);
+    expect(guard.stderr()).toContain(`${fileIn(state)} is held by ${holder}`);
     const second = start(chain, state);
     expect(await second.ended).toBe(2);
     expect(second.stderr()).toMatch(
       /usage\.jsonl is in use by process \d+ .*or name another folder \(--state\)/,
     );
+    await lock.close();
+    expect(await ask(guard, call)).toBe('allowed');
+    await finish(guard);
+  });
+
+  it('does not start on a file that it does not know', async () => {
+    const [chain, state] = [chainOf(), newFolder()];
+    const first = start(chain, state);
+    expect(await ask(first, newCall(chain))).toBe('allowed');
     await finish(first);
     const torn = readFileSync(fileIn(state), 'utf8').slice(0, -2);
     writeFileSync(fileIn(state), torn);

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { readEntry, toJson, type Entry } from '../../src/revocation/entry.js';
-import { lockFile as lockFileOf } from '../../src/files/locked-file.js';
+import { lockFile as lockFileOf } from '../../src/files/file-lock.js';
 import { ENTRY_FILE, lineOf } from '../../src/revocation/store/entry-file.js';
 import { LocalStore } from '../../src/revocation/store/local-store.js';
 import { openFilesIn } from '../support/open-files.js';

@@ -1,8 +1,24 @@
-import { chmod, mkdir, mkdtemp, open, readFile, realpath, rm, stat, writeFile } from 'node:fs/promises';
+import {
+  appendFile,
+  chmod,
+  mkdir,
+  mkdtemp,
+  open,
+  readFile,
+  realpath,
+  rename,
+  rm,
+  stat,
+  writeFile,
+} from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { lockFile } from '../../src/files/file-lock.js';
+import { ENTRY_FILE } from '../../src/revocation/store/entry-file.js';
 import { FileReplayStore } from '../../src/usage/file-store.js';
+import { ReplayStoreError } from '../../src/usage/usage-store.js';
+import { useInvocation } from '../../src/usage/use-invocation.js';
 import { eventually } from '../support/eventually.js';
 import { openFilesIn } from '../support/open-files.js';
 import { chargeOf, limitOf, NOW } from './limits.js';
@@ -36,6 +52,13 @@ const opened: FileReplayStore[] = [];
 async function openStore(maxEntries = 1_000): Promise<FileReplayStore> {
   for (const store of opened.splice(0)) await store.close();
   const store = await FileReplayStore.open(folder, { maxEntries, log }, 0);
+  opened.push(store);
+  return store;
+}
+
+/** As another process opens it, beside the others. */
+async function another(maxEntries = 1_000): Promise<FileReplayStore> {
+  const store = await FileReplayStore.open(folder, { maxEntries, log }, 1_000);
   opened.push(store);
   return store;
 }
@@ -121,10 +144,16 @@ describe('the replay store in a file', () => {
       counterRow(ONCE.receipt, calls, 0, ONCE_END),
     ];
     expect(await text()).toMatch(/^[ -~]+\n$/);
-    expect(await rowsOf()).toEqual([{ used: 'one\u009b\u202e', end: END }, ...after(1, 30)]);
+    expect(await rowsOf()).toEqual([
+      { used: 'one\u009b\u202e', root: '', at: NOW, end: END },
+      ...after(1, 30),
+    ]);
     await store.refund('one\u009b\u202e', back);
     expect(sync).toHaveBeenCalledTimes(2);
-    expect((await rowsOf()).slice(3)).toEqual([{ refunded: 'one\u009b\u202e', end: END }, ...after(0, 0)]);
+    expect((await rowsOf()).slice(3)).toEqual([
+      { refunded: 'one\u009b\u202e', root: '', at: NOW, end: END },
+      ...after(0, 0),
+    ]);
     // Refused calls and replays write nothing.
     const before = await text();
     await use(store, 'one\u009b\u202e');
@@ -152,9 +181,9 @@ describe('the replay store in a file', () => {
     const [live, ended] = ['live', 'ended'].map((name) => limitOf(name).receipt);
     await write(
       lines(
-        [{ used: 'old', end: NOW - 10 }, counterRow(ended ?? '', 7, 0, NOW - 9)],
-        [{ used: 'live', end: NOW + 500 }, counterRow(live ?? '', 1, 5, NOW + 500)],
-        [{ refunded: 'live', end: NOW + 500 }, counterRow(live ?? '', 0, 0, NOW + 400)],
+        [{ used: 'old', root: '', at: NOW - 971, end: NOW - 10 }, counterRow(ended ?? '', 7, 0, NOW - 9)],
+        [{ used: 'live', root: '', at: NOW, end: NOW + 500 }, counterRow(live ?? '', 1, 5, NOW + 500)],
+        [{ refunded: 'live', root: '', at: NOW, end: NOW + 500 }, counterRow(live ?? '', 0, 0, NOW + 400)],
         [{ forgotten_until: NOW - 5 }],
       ),
     );
@@ -163,14 +192,15 @@ describe('the replay store in a file', () => {
     const store = await openStore();
     const kept = lines(
       [{ forgotten_until: NOW - 5 }],
-      [{ refunded: 'live', end: NOW + 500 }],
+      [{ lost_at: NOW - 971 }],
+      [{ refunded: 'live', root: '', at: NOW, end: NOW + 500 }],
       [counterRow(live ?? '', 0, 0, NOW + 400)],
     );
     expect(await text()).toBe(kept);
     await expect(stat(`${file}.new`)).rejects.toThrow('ENOENT');
     expect((await stat(file)).mode & 0o777).toBe(0o600);
     await use(store, 'next', null);
-    expect(await text()).toBe(kept + lines([{ used: 'next', end: END }]));
+    expect(await text()).toBe(kept + lines([{ used: 'next', root: '', at: NOW, end: END }]));
     // A counter that is forgotten does not begin again where the clock goes back.
     const late = store.use(
       'late',
@@ -182,13 +212,16 @@ describe('the replay store in a file', () => {
   });
 
   test('cuts off a torn last line, and keeps one that lacks only its line feed', async () => {
-    const whole = lines([{ used: 'b', end: END }, counterRow(LIMIT.receipt, 1, 30, COUNTER_END)]);
+    const whole = lines([
+      { used: 'b', root: '', at: NOW, end: END },
+      counterRow(LIMIT.receipt, 1, 30, COUNTER_END),
+    ]);
     for (const length of [1, 20, whole.length - 2, whole.length - 1]) {
-      await write(lines([{ used: 'a', end: END }]) + whole.slice(0, length));
+      await write(lines([{ used: 'a', root: '', at: NOW, end: END }]) + whole.slice(0, length));
       const [store, count] = [await openStore(), length === whole.length - 1 ? 1 : 0];
       expect([store.size, (await store.usageOf(LIMIT.receipt))?.calls ?? 0]).toEqual([1 + count, count]);
       await use(store, 'c', null);
-      expect((await text()).endsWith(`\n${lines([{ used: 'c', end: END }])}`)).toBe(true);
+      expect((await text()).endsWith(`\n${lines([{ used: 'c', root: '', at: NOW, end: END }])}`)).toBe(true);
       await store.close();
     }
     expect(log.warn.mock.calls.at(0)).toContainEqual(
@@ -198,13 +231,13 @@ describe('the replay store in a file', () => {
 
   test.each(
     [
-      'hello;{};null;[7];[[]];{"did":"did:key:z1"};[{"used":"a"}];[{"end":1,"used":"a"}];[{"used":"a","end":-1}];[{"used":7,"end":1}]',
-      '[{"used":"a","end":1,"more":1}];[{"refunded":null,"end":1}];[{"forgotten_until":"x"}];[{"used":"a","end":1},{"other":1}]',
+      'hello;{};null;[7];[[]];{"did":"did:key:z1"};[{"used":"a"}];[{"end":1,"used":"a"}];[{"used":"a","root":"","at":1,"end":-1}];[{"used":7,"root":"","at":1,"end":1}]',
+      '[{"used":"a","root":"","at":1,"end":1,"more":1}];[{"refunded":null,"root":"","at":1,"end":1}];[{"forgotten_until":"x"}];[{"used":"a","root":"","at":1,"end":1},{"other":1}]',
       '[{"receipt":7,"calls":1,"micro_usd":1,"end":1}];[{"receipt":"a","calls":-1,"micro_usd":1,"end":1}];[{"receipt":"a","calls":1}]',
-      '[{"receipt":"a","calls":1,"micro_usd":"1","end":1}];[{"used":"a","used":"b","end":1}];\0\0',
+      '[{"receipt":"a","calls":1,"micro_usd":"1","end":1}];[{"used":"a","used":"b","root":"","at":1,"end":1}];[{"used":"a","root":1,"at":1,"end":1}];[{"used":"a","root":"","at":"1","end":1}];[{"lost_at":-1}];\0\0',
     ].flatMap((row) => row.split(';')),
   )('does not start with a line that it does not know, and changes nothing: %s', async (line) => {
-    const given = `${lines([{ used: 'a', end: END }])}${line}\n`;
+    const given = `${lines([{ used: 'a', root: '', at: NOW, end: END }])}${line}\n`;
     await write(given);
     const says = `^${file}:2 is no entry: .*Nothing may be skipped: put a whole copy .*begin again\\.$`;
     await expect(openStore()).rejects.toThrow(new RegExp(says, 's'));
@@ -251,13 +284,16 @@ describe('the replay store in a file', () => {
   });
 
   test('keeps the old file where the new one cannot be written, at the start too', async () => {
-    const given = lines([{ used: 'a', end: END }], [{ used: 'b', end: NOW - 1 }]);
+    const given = lines(
+      [{ used: 'a', root: '', at: NOW, end: END }],
+      [{ used: 'b', root: '', at: NOW, end: NOW - 1 }],
+    );
     await write(given);
     vi.spyOn(await fileHandles(), 'sync')
       .mockResolvedValueOnce()
       .mockResolvedValueOnce()
       .mockRejectedValueOnce(full());
-    await expect(openStore()).rejects.toThrow('could not record: ENOSPC');
+    await expect(openStore()).rejects.toThrow('its file cannot be used: ENOSPC');
     expect(await text()).toBe(given);
     await expect(stat(`${file}.new`)).rejects.toThrow('ENOENT');
     expect(openFilesIn(around)).toEqual([]);
@@ -313,6 +349,122 @@ describe('the replay store in a file', () => {
     expect(small.size).toBe(2);
     expect(await use(small, 'a', null)).toEqual({ kind: 'replayed' });
     expect(small.unreadyReason).toBe('replay_store_full');
+  });
+
+  test('is shared: each decides on what all have used, charged and given back', async () => {
+    const [one, two] = [await openStore(), await another()];
+    expect((await use(one, 'a')).kind).toBe('new');
+    expect(await use(two, 'a', null)).toEqual({ kind: 'replayed' });
+    const uses = await Promise.all(
+      [one, two].flatMap((store, at) => [use(store, `b${at}`), use(store, `c${at}`)]),
+    );
+    expect(uses.map(({ kind }) => kind).toSorted()).toEqual(['new', 'reached', 'reached', 'reached']);
+    expect(await two.refund('a', back)).toBe('refunded');
+    expect(await one.refund('a', back)).toBe('repeated');
+    for (const store of [one, two])
+      expect(await store.usageOf(LIMIT.receipt)).toEqual({ calls: 1, microUsd: 30 });
+    expect((await use(one, 'd')).kind).toBe('new');
+    expect(await use(two, 'e')).toMatchObject({ kind: 'reached' });
+  });
+
+  test('is read from its beginning where another has written it anew, and nothing is forgotten', async () => {
+    const [one, two] = [await openStore(), await another()];
+    await use(one, 'a');
+    const before = await stat(file);
+    const three = await another();
+    expect((await stat(file)).ino).not.toBe(before.ino);
+    await use(three, 'b');
+    for (const store of [one, two]) {
+      for (const key of ['a', 'b']) expect(await use(store, key, null)).toEqual({ kind: 'replayed' });
+      expect(await use(store, 'c')).toMatchObject({ kind: 'reached' });
+    }
+    await use(one, 'd', null);
+    expect(await use(three, 'd', null)).toEqual({ kind: 'replayed' });
+    if (process.platform === 'linux')
+      expect(new Set(openFilesIn(around))).toEqual(new Set([file, `${file}.lock`]));
+  });
+
+  test('believes whole lines of a process that was killed, and cuts off half of one', async () => {
+    const [one, two] = [await openStore(), await another()];
+    const half = '[{"used":"half","root":"","at":1';
+    await appendFile(file, lines([{ used: 'whole', root: '', at: NOW, end: END }]) + half);
+    expect(await use(two, 'whole', null)).toEqual({ kind: 'replayed' });
+    expect((await use(one, 'next', null)).kind).toBe('new');
+    expect(await text()).not.toContain('half');
+    expect(log.warn).toHaveBeenCalledTimes(1);
+    await appendFile(file, 'notes of mine\n');
+    for (const store of [one, two])
+      await expect(use(store, 'more', null)).rejects.toThrow('its log says why');
+    expect(await text()).toContain('notes of mine\n');
+    expect(log.error).toHaveBeenLastCalledWith(
+      expect.anything(),
+      expect.stringMatching(/usage\.jsonl:\d behind byte \d+ is no entry/),
+    );
+  });
+
+  test('refuses while somebody has removed its file, or made it shorter', async () => {
+    const store = await openStore();
+    await use(store, 'a', null);
+    await rename(file, `${file}.away`);
+    await expect(use(store, 'b', null)).rejects.toThrow('ENOENT');
+    await rename(`${file}.away`, file);
+    expect(await use(store, 'a', null)).toEqual({ kind: 'replayed' });
+    await writeFile(file, '');
+    for (const key of ['a', 'b']) await expect(use(store, key, null)).rejects.toThrow('its log says why');
+    expect(log.error).toHaveBeenLastCalledWith(
+      expect.anything(),
+      expect.stringContaining('was changed while'),
+    );
+  });
+
+  test('refuses where its lock file was removed, so that another process would not see its lock', async () => {
+    const store = await openStore();
+    await rm(`${file}.lock`);
+    const other = await another();
+    expect((await use(other, 'a', null)).kind).toBe('new');
+    await expect(use(store, 'a', null)).rejects.toThrow(ReplayStoreError);
+    expect(log.error).toHaveBeenLastCalledWith(
+      expect.anything(),
+      expect.stringContaining('its lock file was removed; restart'),
+    );
+  });
+
+  test('refuses with the process that holds the lock, and nothing else of this machine', async () => {
+    const store = await openStore();
+    const lock = await lockFile(file, ENTRY_FILE);
+    const refused = use(store, 'a', null);
+    await expect(refused).rejects.toThrow(ReplayStoreError);
+    await expect(refused).rejects.toThrow(`its file is held by process ${process.pid} on `);
+    await expect(refused).rejects.not.toThrow(around);
+    await lock.close();
+    expect((await use(store, 'a', null)).kind).toBe('new');
+  });
+
+  test('remembers that it has forgotten, where the clock jumps ahead over a start and back', async () => {
+    const rules = { scope: 'gate', windowSecs: 900, clockSkewSecs: 30 };
+    const call = (store: FileReplayStore, jti: string, iat: number) =>
+      useInvocation({ iss: 'did:key:z1', sub: 'did:key:z1', jti, iat, args: {} }, [], store, NOW, rules);
+    expect(await call(await openStore(), 'inv:1', NOW + 30)).toBeNull();
+    const clock = vi.spyOn(Date, 'now').mockReturnValue((NOW + 86_400) * 1000);
+    expect((await openStore()).size).toBe(0);
+    clock.mockRestore();
+    for (let starts = 0; starts < 2; starts++)
+      expect(await call(await openStore(), 'inv:1', NOW + 30)).toMatchObject({
+        code: 'REPLAY_STORE_UNAVAILABLE',
+      });
+    const later = vi.spyOn(Date, 'now').mockReturnValue((NOW + 2) * 1000);
+    expect(await use(await openStore(), 'other', null)).toMatchObject({ kind: 'new' });
+    later.mockRestore();
+  });
+
+  test('keeps places free for others over all processes', async () => {
+    const [one, two] = [await openStore(8), await another(8)];
+    const useOf = (store: FileReplayStore, root: string, at: number) =>
+      store.use(`${root} ${at}`, NOW, 961, null, root);
+    for (let at = 0; at < 4; at++) await useOf(at % 2 === 0 ? one : two, 'greedy', at);
+    for (const store of [one, two, await another(8)])
+      await expect(useOf(store, 'greedy', 4)).rejects.toThrow('hold 4 of 8');
+    expect((await useOf(two, 'other', 0)).kind).toBe('new');
   });
 
   test('records nothing when it is closed, and closes after what is being written', async () => {

@@ -18,18 +18,21 @@ it('no schedule takes more than a limit, in memory', async () => {
   expect(await check(store)).toEqual([]);
 });
 
-it('no schedule takes more than a limit, in a file, while the process that has it dies', async () => {
+it('no schedule takes more than a limit, in a file of two processes, while they freeze and die', async () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'drs-model-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
-  const instance = await processInstance(folder);
-  onTestFinished(() => instance.close());
-  const { check, unknown } = await runBatch(seeds(150, 1), [instance], async () => {
+  const instances = [await processInstance(folder), await processInstance(folder)] as const;
+  const [first, second] = instances;
+  const { check, unknown } = await runBatch(seeds(150, 1), instances, async () => {
     for (let times = 0; times < 4; times++) {
       await pause(20);
-      await instance.kill();
+      first.freeze();
+      await pause(40);
+      first.thaw();
+      await (times % 2 === 0 ? second : first).kill();
     }
   });
-  await instance.close();
+  for (const instance of instances) await instance.close();
   const log = { info: () => undefined, warn: () => undefined, error: () => undefined };
   const store = await FileReplayStore.open(folder, { maxEntries: 1e6, log });
   onTestFinished(() => store.close());

@@ -40,7 +40,7 @@ export async function localInstance(open: () => Promise<ReplayStore>): Promise<I
  *
  * @param where the URL of Redis, or the folder of a store in a file
  */
-export async function processInstance(where: string): Promise<Instance> {
+export async function processInstance(where: string): Promise<Instance & { freeze(): void; thaw(): void }> {
   const waiting = new Map<string, { resolve: (answer: unknown) => void; reject: (error: Error) => void }>();
   let serial = 0;
   const start = async () => {
@@ -79,6 +79,8 @@ export async function processInstance(where: string): Promise<Instance> {
       child = await start();
     },
     close: () => end(child),
+    freeze: () => void child.kill('SIGSTOP'),
+    thaw: () => void child.kill('SIGCONT'),
   };
 }
 

@@ -41,7 +41,7 @@ export function define(command: Command): void {
     .option('--tools <file>', 'what its tools do: cost, write, read (DRS_TOOLS_FILE)')
     .option(
       '--state <folder>',
-      'keep used calls and limits in this folder, for one guard; without it they begin again with each start',
+      'keep used calls and limits in this folder, which guards may share; without it they begin again with each start',
     )
     .option(
       '--check',

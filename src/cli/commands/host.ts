@@ -65,18 +65,10 @@ const HOSTS: Readonly<Record<string, Host>> = {
   // https://code.claude.com/docs/en/mcp
   'claude-code': {
     reference: (variable) => `\${${variable}}`,
-    tell: ({ name, command, args }, env) => ({
-      text: shell(
-        'claude',
-        'mcp',
-        'add-json',
-        '--scope',
-        'user',
-        name,
-        JSON.stringify({ type: 'stdio', command, args, ...envOf(env) }),
-      ),
-      file: null,
-    }),
+    tell: ({ name, command, args }, env) => {
+      const server = JSON.stringify({ type: 'stdio', command, args, ...envOf(env) });
+      return { text: `claude mcp add-json --scope user ${shell(name, server)}`, file: null };
+    },
   },
   // https://cursor.com/docs/mcp
   cursor: { reference: (variable) => `\${env:${variable}}`, tell: file('~/.cursor/mcp.json') },
@@ -208,24 +200,12 @@ async function entryOf(server: readonly string[], options: HostOptions): Promise
   const kept = state === undefined ? [] : ['--state', path.resolve(state)];
   const said = tools === undefined ? [] : ['--tools', path.resolve(tools)];
   await readToolsFile(tools);
-  const behind =
-    to === undefined
-      ? [
-          '--',
-          ...(guard.length === 0
-            ? []
-            : [...program, 'guard', ...guard, ...toolServer, ...kept, ...said, '--']),
-          ...server,
-        ]
-      : ['--to', to, ...headerEnv.flatMap((header) => ['--header-env', header])];
-  const [command, ...args] = [
-    ...program,
-    'sign',
-    ...(await signerOf(options)),
-    ...toolServer,
-    ...said,
-    ...behind,
-  ];
+  const guarding = [...program, 'guard', ...guard, ...toolServer, ...kept, ...said, '--'];
+  const guarded = guard.length === 0 ? [] : guarding;
+  const headers = headerEnv.flatMap((header) => ['--header-env', header]);
+  const behind = to === undefined ? ['--', ...guarded, ...server] : ['--to', to, ...headers];
+  const signer = await signerOf(options);
+  const [command, ...args] = [...program, 'sign', ...signer, ...toolServer, ...said, ...behind];
   const ofHeaders = headerEnv.map((header) => header.slice(header.indexOf(':') + 1).trim());
   const variables = [...new Set([...ofHeaders, ...variable])];
   const odd = /^[\w-]+$/.test(name) ? variables.find((one) => !/^[A-Za-z_]\w*$/.test(one)) : name;

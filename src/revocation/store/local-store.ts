@@ -41,7 +41,7 @@ export class LocalStore implements RevocationStore {
       if (!hasRunOut(entry, deps.now())) store.entries.add(entry);
     });
     const synced = (durationMs: number) => deps.observer.storeSynced?.(durationMs);
-    store.#file = await LockedFile.open(path, ENTRY_FILE, { log: deps.log, take, synced }, lockWaitMs);
+    store.#file = await LockedFile.open(path, ENTRY_FILE, { log: deps.log, lockWaitMs, take, synced });
     return store;
   }
 

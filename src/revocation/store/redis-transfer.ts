@@ -1,6 +1,7 @@
 import { open, realpath } from 'node:fs/promises';
 import { RedisLink } from '../../redis/link.js';
-import { lockFile, readLines } from '../../files/locked-file.js';
+import { lockFile } from '../../files/file-lock.js';
+import { readLines } from '../../files/locked-file.js';
 import { Entries } from '../entries.js';
 import { ENTRY_FILE, takeEntries } from './entry-file.js';
 import { BEGINNING, RedisLog } from './redis-log.js';
