@@ -60,6 +60,7 @@ const UNSHOWN = {
   drs_signature_batches_total: 'drs_signature_batch_checks has the same number',
   drs_status_list_entries: 'it does not change',
   drs_status_list_fetch_duration_seconds: 'drs_status_list_age_seconds says what comes of it',
+  drs_tools_reads_total: 'drs_reload_failed says what comes of it',
   drs_trusted_roots_reads_total: 'drs_reload_failed says what comes of it',
 };
 
@@ -155,7 +156,7 @@ describe('a real Prometheus, on running services', needs('prometheus', 'redis-se
     const { certFile, keyFile } = makeCertificate(folder, 'prometheus', { days: 30 });
     writeFileSync(path.join(folder, 'roots.jsonl'), '');
     const tls = { TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile };
-    const roots = { TRUSTED_ROOTS_FILE: folder, GATE_MODE: 'observe' };
+    const roots = { TRUSTED_ROOTS_FILE: folder, TOOLS_FILE: folder, GATE_MODE: 'observe' };
     secured = await startService({ ...tls, ...roots, WORKER_THREADS: '0' });
     const targets = services.map(({ port }) => `127.0.0.1:${port}`);
     prometheus = await startProgram('prometheus', (port, itsFolder) => {
@@ -189,6 +190,7 @@ describe('a real Prometheus, on running services', needs('prometheus', 'redis-se
     // Rates need what happens between two scrapes.
     await eventually(async () => {
       await first.post('/gate/mcp', toolCall(), { 'X-DRS-Bundle': mcpBundle() });
+      await first.post('/gate/mcp', toolCall());
       await callOnce(gateway as Client, 'Check', { attributes: { request: { http: { method: 'GET' } } } });
       for (const service of services) await service.post('/verify', makeBundle(8));
       await Promise.all(
