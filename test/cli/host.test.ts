@@ -157,6 +157,15 @@ it('what they start signs, guards, and answers a call; a call that is not delega
   }
 });
 
+it('what the tools do is told to both halves', async () => {
+  await work.write('tools.jsonl', '{"tool":"*","writes":true}');
+  const said = ['--tools', work.path('tools.jsonl')];
+  const { stdout } = await host('cursor', '--trusted-root', alice, '--tools', 'tools.jsonl', '--', ...SERVER);
+  const { args } = inFile(stdout) as Started;
+  const [signs, guards] = [args.slice(0, args.indexOf('--')), args.slice(args.indexOf('--'))];
+  for (const half of [signs, guards]) expect(half.join(' ')).toContain(said.join(' '));
+});
+
 it('a server elsewhere is named by its URL, and its header by a variable', async () => {
   const to = 'https://tools.example/mcp?key=k';
   const { stdout } = await host('cursor', '--to', to, '--header-env', 'Authorization: TOKEN');
@@ -183,6 +192,8 @@ it.each([
   [['host', 'zed', '--server', 'a', ...BY, '--trusted-root', 'alice', '--', 'cat'], 'is "alice"'],
   [['host', 'zed', '--server', 'a', ...BY, '--trusted-root', '', '--', 'cat'], 'not an empty text'],
   [['host', 'zed', '--server', 'a', ...BY, '--state', 'state', '--', 'cat'], '--state is for a guard'],
+  [['host', 'zed', '--server', 'a', ...BY, '--tools', 'no', '--', 'cat'], '--tools is for a guard'],
+  [['host', 'zed', '--server', 'a', ...BY, '--trusted-root', 'any', '--tools', 'no', '--', 'cat'], 'no such'],
   [['host', 'gemini', '--server', 'a', ...BY, '--', 'cat', '$HOME'], 'which gemini may replace'],
   [['host', 'gemini', '--server', 'my_files', ...BY, '--', 'cat'], 'gemini do not find a server with _'],
   [['host', 'opencode', '--server', 'a', ...BY, '--', 'cat', '{env:A}'], 'which opencode may replace'],

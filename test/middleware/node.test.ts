@@ -330,6 +330,25 @@ describe('the event of an executed call', () => {
     await eventually(() => expect(told).toMatchObject([{ cost_usd: 0, tool: '' }]));
   });
 
+  it('costs what the operator says, who also says what a call may do', async () => {
+    const told: ToolCallEvent[] = [];
+    const tools = [{ tool: 'pay', cost_usd: { argument: 'amount' }, writes: true }];
+    const own = createVerifier({ workerThreads: 0, tools });
+    const limited = liveChain(1, { policy: { max_cost_usd: 5 } });
+    const { url } = await serve({ verifier: own, onToolCall: (event) => told.push(event) });
+    const pay = (call: object) => send(url, [header(liveCall(limited, call))], JSON.stringify(call));
+    expect(await pay({ tool: 'pay', amount: 4, estimated_cost_usd: 1 })).toMatchObject({
+      status: 200,
+      body: { context: { stated_by: { estimated_cost_usd: 'tool' }, cost_usd: 4 } },
+    });
+    const refused = { status: 403, body: { error: { code: 'POLICY_VIOLATION' } } };
+    expect(await pay({ tool: 'pay', amount: 6, estimated_cost_usd: 1 })).toMatchObject(refused);
+    expect(await pay({ tool: 'pay' })).toMatchObject(refused);
+    expect(await pay({ tool: 'look', amount: 1 })).toMatchObject(refused);
+    await eventually(() => expect(told).toMatchObject([{ cost_usd: 4, tool: 'pay' }]));
+    await own.close();
+  });
+
   it('comes also where the caller hangs up before the answer', async () => {
     const told: ToolCallEvent[] = [];
     const drs = drsMiddleware({ verifier, ...OPEN_ROUTE, onToolCall: (event) => told.push(event) });

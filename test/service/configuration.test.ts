@@ -210,7 +210,7 @@ describe('the configuration', () => {
       'TRUSTED_ROOTS and TRUSTED_ROOTS_FILE are both set, expected one of them: add the first to the file',
     ]);
     expect(problemsOf({ TRUSTED_ROOTS_FILE: ' ' })).toEqual([
-      'TRUSTED_ROOTS_FILE is empty: expected whom to trust; unset it to trust anybody',
+      'TRUSTED_ROOTS_FILE is empty, and restricts what is accepted: give it a value, or unset it',
     ]);
   });
 
@@ -221,6 +221,14 @@ describe('the configuration', () => {
     ]);
     for (const name of ['any', 'https://tools.example'])
       expect(warnings({ SERVER_IDENTITY: name })).toEqual([]);
+  });
+
+  it('warns if limits hold only for calls that state what they limit', () => {
+    const env = { SERVER_IDENTITY: 'any', UNSTATED_ARGUMENTS: 'allow' };
+    expect(warningsAbout(readConfiguration(env), true)).toEqual([
+      expect.stringMatching(/^UNSTATED_ARGUMENTS is "allow": .* TOOLS_FILE, and unset it$/),
+    ]);
+    expect(problemsOf({ TOOLS_FILE: ' ' })).toHaveLength(1);
   });
 
   it('refuses a name of the tool server that is in quotes, and warns of one that is no URL', () => {

@@ -122,12 +122,12 @@ function findUnshared(configuration: Configuration): string[] {
 
 /**
  * Finds variables that are set but empty, often because a template was filled with an unset variable. Treating them as
- * unset would silently trust anybody.
+ * unset would silently trust anybody, or the word of agents.
  */
 function findEmpty(env: Environment): string[] {
   return [...OPTIONS]
     .filter(([option, { restrictsTrust }]) => restrictsTrust && env[variableOf(option)]?.trim() === '')
-    .map(([option]) => `${variableOf(option)} is empty: expected whom to trust; unset it to trust anybody`);
+    .map(([option]) => `${variableOf(option)} is empty, and restricts what is accepted: give it a value, or unset it`);
 }
 
 /** What a gate on trial says at its start, and each hour. */

@@ -141,7 +141,7 @@ export const SECTIONS = {
       says: 'Accept only chains whose first issuer is one of these DIDs. Unset, anybody can be the root principal: the caller must check `root_principal`.' },
     trustedRootsFile: { ...VERIFIER_OPTIONS.trustedRootsFile, restrictsTrust: true,
       says: '[File of the trusted root principals](trust.md), or a directory of such files, instead of `TRUSTED_ROOTS`. Read again when it changes.' },
-    toolsFile: { ...VERIFIER_OPTIONS.toolsFile,
+    toolsFile: { ...VERIFIER_OPTIONS.toolsFile, restrictsTrust: true,
       says: '[File of what tools do](spec/tools.md), or a directory of such files: what they cost, whether they write, what they read. It counts in place of what calls state.' },
     unstatedArguments: { ...VERIFIER_OPTIONS.unstatedArguments,
       says: 'What becomes of a call that does not state what a receipt limits: `refuse`, or `allow`: **such limits then hold only for calls that state it.**' },
