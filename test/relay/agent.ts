@@ -5,6 +5,7 @@ import { afterAll } from 'vitest';
 import { createConsent, generateKey, issueRootDelegation, type SigningKey } from '../../src/issue/index.js';
 import type { IssuedPolicy } from '../../src/issue/index.js';
 import { readChainFile } from '../../src/cli/files.js';
+import type { Tools } from '../../src/verify/tools.js';
 import { openDelegations, type SignCall } from '../../src/relay/sign.js';
 
 export const TOOL_SERVER = 'https://tools.example';
@@ -20,7 +21,8 @@ export interface Agent {
   chain(name: string, tools: readonly string[], command?: string, more?: IssuedPolicy): Promise<string>;
   /** The options of `sign` for these chain files. */
   options(...chains: string[]): string[];
-  delegations(...chains: string[]): Promise<SignCall>;
+  /** @param tools what the operator of the server says; by default nobody knows */
+  delegations(chains: readonly string[], tools?: Tools): Promise<SignCall>;
 }
 
 /** A new agent, whose folder is removed after the tests of the file. */
@@ -52,6 +54,7 @@ export function newAgent(): Agent {
       ...['sign', '--key', keyFile, '--tool-server', TOOL_SERVER],
       ...chains.flatMap((file) => ['--chain', file]),
     ],
-    delegations: (...files) => openDelegations(key, files, readChainFile, TOOL_SERVER),
+    delegations: (files, tools = undefined) =>
+      openDelegations(key, files, readChainFile, TOOL_SERVER, () => Promise.resolve(tools ?? null)),
   };
 }

@@ -203,7 +203,7 @@ it('refuses a key that others can read, before anything runs', async () => {
   await expect(readKeyFile(agent.keyFile, { isPrivate: 'group' })).rejects.toThrow('permissions are 0660');
   chmodSync(agent.keyFile, 0o600);
   writeFileSync(agent.path('bad.jwt'), 'no chain');
-  await expect(agent.delegations(agent.path('bad.jwt'))).rejects.toThrow('is not a chain of receipts');
+  await expect(agent.delegations([agent.path('bad.jwt')])).rejects.toThrow('is not a chain of receipts');
 });
 
 it('keeps a record of what it signed, and of what it did not', async () => {

@@ -11,6 +11,7 @@ import { sayTo } from '../../src/relay/lines.js';
 import { MAX_MESSAGE_BYTES } from '../../src/relay/message.js';
 import { pump } from '../../src/relay/pump.js';
 import { mcpSigner } from '../../src/relay/sign.js';
+import type { Tools } from '../../src/verify/tools.js';
 import { eventually } from '../support/eventually.js';
 import { listen, type TestServer } from '../middleware/http.js';
 import { MAIN } from '../cli/drs.js';
@@ -56,7 +57,14 @@ async function relay(
     until,
     more = [],
     chains = [chain],
-  }: { to?: string; until?: (output: string) => void; more?: readonly string[]; chains?: string[] } = {},
+    tools,
+  }: {
+    to?: string;
+    until?: (output: string) => void;
+    more?: readonly string[];
+    chains?: string[];
+    tools?: Tools;
+  } = {},
 ): Promise<string[]> {
   got = [];
   const [input, out] = [new PassThrough(), new PassThrough()];
@@ -65,7 +73,7 @@ async function relay(
   const say = sayTo(out);
   const headers = { authorization: 'Bearer t' };
   const server = httpEnd(httpTarget(new URL('/mcp', to)), headers, say, () => undefined);
-  const hook = mcpSigner(await agent.delegations(...chains), new Set(['help']));
+  const hook = mcpSigner(await agent.delegations(chains, tools), new Set(['help']));
   const ended = pump(input, hook, server.send, say).then(() => server.end());
   for (const line of lines) if (!input.write(line)) await once(input, 'drain');
   if (until !== undefined) await eventually(() => until(written), 5);
@@ -378,11 +386,15 @@ it('says what to do about the member that failed', async () => {
   const remedies: unknown[] = [];
   for (const [name, cost] of [['search'], ['search', 9], ['delete', 1]] as const) {
     const params = { name, arguments: { estimated_cost_usd: cost } };
-    const [answer] = parsed(await relay([request(1, 'tools/call', params)], { chains: [total] }));
+    // It knows what the operator says, so that it knows what is not said.
+    const options = { chains: [total], tools: { of: () => null } };
+    const [answer] = parsed(await relay([request(1, 'tools/call', params)], options));
     remedies.push((answer?.['error'] as { data: { suggestion: string } }).data.suggestion);
   }
   expect(remedies).toEqual([
-    expect.stringMatching(/^Add estimated_cost_usd to the arguments: /),
+    expect.stringMatching(
+      /^Add estimated_cost_usd to the arguments, or have the operator of the tool server say it/,
+    ),
     expect.stringMatching(
       /^Call with another estimated_cost_usd; to allow this one, issue another total\.jwt/,
     ),
