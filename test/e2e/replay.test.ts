@@ -36,11 +36,11 @@ describe('replay protection of /verify', () => {
   });
 });
 
-// In this order: the first two tests use up two of the four entries.
+// In this order: the first two tests use up two of the four entries that one principal may have of eight.
 describe('REPLAY_PROTECTION=memory', { shuffle: false }, () => {
   let service: RunningService;
   beforeAll(async () => {
-    service = await startServiceHere({ ...FRESH, REPLAY_PROTECTION: 'memory', REPLAY_MAX_ENTRIES: '4' });
+    service = await startServiceHere({ ...FRESH, REPLAY_PROTECTION: 'memory', REPLAY_MAX_ENTRIES: '8' });
   });
   afterAll(() => service.stop());
 
