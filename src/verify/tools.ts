@@ -176,7 +176,7 @@ export function findViolation(
     if (said !== null) {
       const told =
         'found' in said ? said.found : said.values.length === 1 ? said.values[0] : [...said.values];
-      const isKept = 'values' in said && (isOpen || keepsTo(kind, allowed, said.values));
+      const isKept = isOpen || ('values' in said && keepsTo(kind, allowed, said.values));
       if (!isKept) return { member: name, argument, claimed: told, allowed, by: 'tool' };
     } else if (
       claimed === undefined &&

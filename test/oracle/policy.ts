@@ -83,7 +83,7 @@ export function allows(policy: JsonObject, args: JsonObject, said: Said = new Ma
     const stated = member(args, argument);
     const values = said.get(argument);
     if (stated !== undefined && !passes(stated)) return false;
-    if (values === 'unknown') return false;
+    if (values === 'unknown') return limitsNothing;
     if (values !== undefined) return values.every(passes);
     return stated !== undefined || limitsNothing || (lax && !needed);
   };

@@ -110,6 +110,8 @@ it('limits nothing by what is open, whoever says something or nobody', () => {
   };
   expect(brokenBy(open, {}, null)).toBeNull();
   expect(brokenBy(open, {}, { writes: true, pii: true, resource: 'x:y', data_class: 'z' })).toBeNull();
+  const own = { argument: 'own' };
+  expect(brokenBy(open, { own: 7 }, { writes: own, pii: own, resource: own, data_class: own })).toBeNull();
 });
 
 it('adds costs up as decimal numbers, and lets none hide another', () => {
