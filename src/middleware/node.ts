@@ -157,7 +157,9 @@ export async function readBody(
   maxBytes: number,
 ): Promise<RequestBody | 'gone'> {
   if (isUnread(req)) return peekBody(req, req, maxBytes);
-  const bytes = bytesIn(req.rawBody);
+  const own = putBack.get(req);
+  const isBack = own !== undefined && own.length === req.readableLength && !req.readableEnded;
+  const bytes = isBack ? own : bytesIn(req.rawBody);
   if (bytes === null)
     throw new Error(
       'the request body was read before the DRS middleware could see it, or is no stream of bytes: put the middleware in ' +
@@ -198,6 +200,9 @@ export async function peekBody(
   return bodyOf(bytes, req);
 }
 
+/** Bodies that were read here and stand in their streams again: what comes behind may be such a middleware, too. */
+const putBack = new WeakMap<Readable, Buffer>();
+
 async function peekAtMost(stream: BodyStream, maxBytes: number): Promise<Buffer | 'too large' | 'gone'> {
   // In this turn the parser of HTTP/1.1 ends a body that is not there. Whoever listens before that, brings about `end`.
   await Promise.resolve();
@@ -225,6 +230,7 @@ async function peekAtMost(stream: BodyStream, maxBytes: number): Promise<Buffer 
       if (stream._readableState?.ended !== true) return;
       const body = Buffer.concat(chunks, size);
       if (size > 0) stream.unshift(body);
+      putBack.set(stream, body);
       // On Lambda, serverless-express says that it is not as soon as its app waits for something: then parsers skip it.
       stream.readable = true;
       settle(stream.aborted === true ? 'gone' : body);

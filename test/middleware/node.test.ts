@@ -93,6 +93,26 @@ describe('the body of a verified call', () => {
     expect(await send(`${url}/iterate`, [header()], [good])).toMatchObject({ status: 200, body: args });
   });
 
+  it('is read by a second middleware behind the first, unless somebody has taken a part of it', async () => {
+    const drs = drsMiddleware({ verifier, ...OPEN_ROUTE });
+    let takesSome = false;
+    const { url } = await start((req, res) =>
+      drs(req, res, () => {
+        if (takesSome) req.read(1);
+        drs(req, res, () => {
+          req.setEncoding('utf8').on('data', (text: string) => res.write(text));
+          req.on('end', () => res.end());
+        });
+      }),
+    );
+    expect(await send(url, [header()], good)).toMatchObject({
+      status: 200,
+      body: JSON.parse(good) as object,
+    });
+    takesSome = true;
+    expect((await send(url, [header()], good)).status).toBe(503);
+  });
+
   it('is refused as soon as there is too much of it', async () => {
     const { url } = await serve({ maxBodyBytes: 100 });
     for (const body of ['x'.repeat(101), ['x'.repeat(60), 'x'.repeat(60)]]) {
