@@ -119,7 +119,9 @@ describe('the metrics', () => {
     expect(text).toMatch(
       /^drs_build_info\{version="\d+\.\d+\.\d+.*",commit="([0-9a-f]{40}(-dirty)?|unknown)",node="v\d+.*"\} 1$/m,
     );
-    expect(text).toMatch(/^drs_config_info\{admin="on",gate_mode="enforce",replay_protection="memory",.*\} 1$/m);
+    expect(text).toMatch(
+      /^drs_config_info\{admin="on",gate_mode="enforce",replay_protection="memory",.*\} 1$/m,
+    );
     expect(metricOf(text, 'drs_config_limit{variable="MAX_PENDING"}')).toBe(4096);
     expect(text).not.toContain(TOKEN);
   });

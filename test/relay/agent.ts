@@ -54,7 +54,7 @@ export function newAgent(): Agent {
       ...['sign', '--key', keyFile, '--tool-server', TOOL_SERVER],
       ...chains.flatMap((file) => ['--chain', file]),
     ],
-    delegations: (files, tools = undefined) =>
+    delegations: (files, tools) =>
       openDelegations(key, files, readChainFile, TOOL_SERVER, () => Promise.resolve(tools ?? null)),
   };
 }

@@ -127,7 +127,10 @@ function findUnshared(configuration: Configuration): string[] {
 function findEmpty(env: Environment): string[] {
   return [...OPTIONS]
     .filter(([option, { restrictsTrust }]) => restrictsTrust && env[variableOf(option)]?.trim() === '')
-    .map(([option]) => `${variableOf(option)} is empty, and restricts what is accepted: give it a value, or unset it`);
+    .map(
+      ([option]) =>
+        `${variableOf(option)} is empty, and restricts what is accepted: give it a value, or unset it`,
+    );
 }
 
 /** What a gate on trial says at its start, and each hour. */
