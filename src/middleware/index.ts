@@ -13,4 +13,5 @@ export type { BodyOptions, MiddlewareOptions, RouteOptions, ServerOptions } from
 export { signFetch, type SignFetchOptions } from './sign-fetch.js';
 export type { CallContext } from '../gate/context.js';
 export type { BindingMode } from '../gate/decide.js';
+export type { Stated } from '../verify/tools.js';
 export * from './common.js';
