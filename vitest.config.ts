@@ -92,6 +92,7 @@ export default defineConfig({
     // Whoever has a proxy: the servers of tests are on this machine.
     env: { NO_PROXY: '127.0.0.1,localhost', no_proxy: '127.0.0.1,localhost' },
     globalSetup: 'test/support/global-setup.ts',
+    setupFiles: process.env['TEST_SEED'] === undefined ? [] : ['test/support/seed-setup.ts'],
     testTimeout: 180_000,
     hookTimeout: 180_000,
     expect: { poll: { timeout: 60_000 } },
