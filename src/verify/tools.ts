@@ -44,7 +44,7 @@ const FORMS = new Map<string, (value: JsonValue) => boolean>([
   ['data_class', isText],
 ]);
 
-/** The longest array that an argument may be: each level compares its entries with its lists. */
+/** The longest array that an argument may be: each level compares its entries with its lists. An empty one says nothing. */
 const MAX_ENTRIES = 256;
 
 /** Amounts are decimal numbers, which doubles do not add exactly. */
@@ -66,7 +66,7 @@ export function saidOf(tool: Tool | null, name: string, args: JsonObject): Said 
   if ('value' in fact) return { values: [fact.value] };
   const found = at(args, fact.argument);
   const items = Array.isArray(found) ? found : [found];
-  if (found === undefined || items.length > MAX_ENTRIES) return { found };
+  if (found === undefined || items.length === 0 || items.length > MAX_ENTRIES) return { found };
   const values = (items as JsonValue[]).map((item) => (typeof item === 'string' ? fact.before + item : item));
   if (!values.every((value) => FORMS.get(name)?.(value))) return { found };
   return { values: name === 'estimated_cost_usd' ? [sumOf(values as number[])] : values };

@@ -45,7 +45,7 @@ function valuesOf(argument: string, fact: number | boolean | string | From, args
   const found = at(args, fact.argument);
   if (found === undefined) return 'unknown';
   const items = found.kind === 'array' ? found.items : [found];
-  if (items.length > 256) return 'unknown';
+  if (items.length === 0 || items.length > 256) return 'unknown';
   const values = items.map((item) =>
     item.kind === 'string' ? { ...item, value: (fact.before ?? '') + item.value } : item,
   );
