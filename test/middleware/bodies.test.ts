@@ -6,20 +6,19 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import mocks from 'node-mocks-http';
-import { afterAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, describe, expect, it, vi, type TestOptions } from 'vitest';
 import { drsA2a } from '../../src/middleware/a2a/index.js';
 import { createMemoryReplayStore, drsMiddleware } from '../../src/middleware/index.js';
 import { createVerifier } from '../../src/verifier/create-verifier.js';
 import { makeCertificate } from '../support/certificates.js';
 import { eventually } from '../support/eventually.js';
+import { needs } from '../support/programs.js';
 import { ADAPTERS, overHttp, overHttp2, readByEvents, type MakeAdapter, type Sent } from './adapters.js';
 import { encode, liveCall, liveChain, OPEN } from './call.js';
 
 // A body is absent when its stream has ended without a byte, and for no other reason. Whoever reads it after the gate finds it whole.
 
 const folder = mkdtempSync(path.join(tmpdir(), 'drs-bodies-'));
-const { certFile, keyFile } = makeCertificate(folder, 'localhost');
-const tls = { cert: readFileSync(certFile), key: readFileSync(keyFile) };
 const verifier = createVerifier({ workerThreads: 0 });
 afterAll(async () => {
   await verifier.close();
@@ -70,7 +69,7 @@ const a2a =
     return overWhat((req, res) => drs(req, res, () => readByEvents(req, res)));
   };
 
-const TABLE: [string, MakeAdapter, typeof A2A][] = [
+const TABLE: [string, MakeAdapter, typeof A2A, TestOptions?][] = [
   ...Object.entries(ADAPTERS).map(
     ([name, make]) =>
       [name, () => make(route()), name.startsWith('node:') ? NODE : HTTP] as [
@@ -83,32 +82,39 @@ const TABLE: [string, MakeAdapter, typeof A2A][] = [
     'node:http2 with TLS',
     () => {
       const drs = drsMiddleware(route());
+      const { certFile, keyFile } = makeCertificate(folder, 'localhost');
+      const tls = { cert: readFileSync(certFile), key: readFileSync(keyFile) };
       return overHttp2((req, res) => drs(req, res, () => readByEvents(req, res)), tls);
     },
     NODE,
+    needs('openssl'),
   ],
   ['drsA2a over HTTP/1.1', a2a(overHttp), A2A],
   ['drsA2a over HTTP/2', a2a(overHttp2), A2A],
 ];
 
-describe.each(TABLE)('%s', (_, make, call) => {
-  it('refuses a body that was not signed, and a signed one that is not there; the handler reads what was signed', async () => {
-    const adapter = await make({});
-    const found: [string, number, string | undefined][] = [];
-    const expected: typeof found = [];
-    for (const [method, isStated, isSent] of call.requests)
-      for (const isSigned of [true, false]) {
-        const headers = { 'x-drs-bundle': call.signed(isSigned), 'content-type': 'application/json' };
-        const what = isSent ? call.sent : null;
-        const sent: Sent = { method, path: call.path, headers, body: what, isStated };
-        const name = `${method}, ${isSigned ? '' : 'un'}signed, ${isSent ? '' : 'not '}sent, length ${isStated ? '' : 'not '}stated`;
-        const got = await adapter.ask(sent);
-        found.push([name, got.status, got.read]);
-        expected.push(isSigned === isSent ? [name, 200, what ?? ''] : [name, 403, undefined]);
-      }
-    await adapter.close?.();
-    expect(found).toEqual(expected);
-  });
+describe.each(TABLE)('%s', (_, make, call, needed = {}) => {
+  it(
+    'refuses a body that was not signed, and a signed one that is not there; the handler reads what was signed',
+    needed,
+    async () => {
+      const adapter = await make({});
+      const found: [string, number, string | undefined][] = [];
+      const expected: typeof found = [];
+      for (const [method, isStated, isSent] of call.requests)
+        for (const isSigned of [true, false]) {
+          const headers = { 'x-drs-bundle': call.signed(isSigned), 'content-type': 'application/json' };
+          const what = isSent ? call.sent : null;
+          const sent: Sent = { method, path: call.path, headers, body: what, isStated };
+          const name = `${method}, ${isSigned ? '' : 'un'}signed, ${isSent ? '' : 'not '}sent, length ${isStated ? '' : 'not '}stated`;
+          const got = await adapter.ask(sent);
+          found.push([name, got.status, got.read]);
+          expected.push(isSigned === isSent ? [name, 200, what ?? ''] : [name, 403, undefined]);
+        }
+      await adapter.close?.();
+      expect(found).toEqual(expected);
+    },
+  );
 });
 
 it('over HTTP/2, a call whose client leaves while it is checked is not executed, and no warning comes', async () => {
