@@ -1,5 +1,6 @@
 import { Buffer } from 'node:buffer';
 import { STATUS_CODES } from 'node:http';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { withFiles, type Certificate } from './listen/certificate.js';
 import {
   cannotListen,
@@ -226,7 +227,9 @@ class UwsWire implements Wire {
         });
       });
     }
-    this.#later(() => res.cork(() => void (isHead ? res.endWithoutBody() : res.end())));
+    // As in `#later`; and it is over, and gives back what it holds, only when it has ended.
+    await nextTurn();
+    if (!this.#isGone) res.cork(() => void (isHead ? res.endWithoutBody() : res.end()));
   }
 
   cut(): void {
