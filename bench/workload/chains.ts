@@ -68,7 +68,12 @@ export function makeChain(depth: number): Chain {
     receipts.push(receipt);
     digests.push(digestOf(receipt));
   }
-  const context = { root_principal: root.did, chain_depth: depth, leaf_policy: policy };
+  const context = {
+    root_principal: root.did,
+    chain_depth: depth,
+    leaf_policy: policy,
+    tool_server: TOOL_SERVER,
+  };
   const answer = JSON.stringify({ valid: true, context });
   return { receipts, digests, root, invoker: party(first + depth), answer };
 }
