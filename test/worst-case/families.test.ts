@@ -1,12 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { claimFamilies } from './claims.js';
+import { FAMILIES } from './families.js';
 import { fit, list } from './family.js';
 import { gateFamilies } from './gate.js';
-import { listFamilies } from './lists.js';
-import { policyFamilies } from './policies.js';
-import { relayFamilies } from './relay.js';
 import { sweep } from './search.js';
-import { textFamilies } from './texts.js';
 import { openPath } from './paths.js';
 import { GATE_CATALOGUE } from '../../src/gate/codes.js';
 import { GATED_METHODS } from '../../src/gate/mcp-methods.js';
@@ -15,14 +11,6 @@ import { CATALOGUE } from '../../src/verify/codes.js';
 // `npm run worst-case` measures how long the worst of these take. Here they are small, and only their answers are
 // checked.
 const BUDGET = 4096;
-const families = [
-  ...policyFamilies,
-  ...claimFamilies,
-  ...textFamilies,
-  ...gateFamilies,
-  ...relayFamilies,
-  ...listFamilies,
-];
 const answers: ReadonlySet<string> = new Set([
   ...CATALOGUE.map(({ code }) => code),
   ...GATE_CATALOGUE.map(({ code }) => code),
@@ -39,7 +27,7 @@ const answers: ReadonlySet<string> = new Set([
 ]);
 
 describe('every hostile body has a verdict, the first time and the third', () => {
-  it.each(families)('$name', async (family) => {
+  it.each(FAMILIES)('$name', async (family) => {
     const verify = await openPath(family.path);
     let small = 0;
     for (const parameters of sweep(family)) {

@@ -1,12 +1,7 @@
 // Looks for the request body that keeps the main thread busy for the longest time, and prints the worst of each kind.
 import { parseArgs } from 'node:util';
-import { claimFamilies } from './claims.js';
-import { gateFamilies } from './gate.js';
-import { listFamilies } from './lists.js';
-import { policyFamilies } from './policies.js';
-import { relayFamilies } from './relay.js';
+import { FAMILIES } from './families.js';
 import { search, type Cost } from './search.js';
-import { textFamilies } from './texts.js';
 
 const HELP = `npm run worst-case -- [options]
 Searches for the worst body of POST /verify, the worst request of the gate (with which the middleware works, too), and
@@ -44,14 +39,7 @@ const [limit, maxBytes, secs, calls, seed] = (['limit', 'bytes', 'secs', 'calls'
   },
 ) as [number, number, number, number, number];
 
-const families = [
-  ...policyFamilies,
-  ...claimFamilies,
-  ...textFamilies,
-  ...gateFamilies,
-  ...relayFamilies,
-  ...listFamilies,
-].filter(({ name }) => name.includes(options.only));
+const families = FAMILIES.filter(({ name }) => name.includes(options.only));
 if (families.length === 0) {
   console.error(
     `no family has ${JSON.stringify(options.only)} in its name; leave out --only to see all names`,
