@@ -17,8 +17,8 @@ export function readGivenRoots(
   const problems: string[] = [];
   for (const [at, one] of given.entries()) {
     const read = readRoot(typeof one === 'string' ? { did: one } : copyOf(one), [at]);
-    if (!('did' in read)) problems.push(...read.map(sentence));
-    else if (!roots.has(read.did)) roots.set(read.did, read.root);
+    if (!('key' in read)) problems.push(...read.map(sentence));
+    else if (!roots.has(read.key)) roots.set(read.key, read.value);
     else if (typeof one !== 'string') problems.push(`[${at}].did: it is in another entry, too`);
   }
   return problems.length > 0 ? { problem: problems.join('; ') } : { roots };

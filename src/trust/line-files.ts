@@ -7,7 +7,7 @@ import { parseStrictJson, type JsonValue } from '../protocol/json.js';
 import { show } from '../verify/codes.js';
 import type { Root } from '../verify/parts.js';
 import type { Tool } from '../verify/tools.js';
-import { readRoot, sentence, type LineDefect } from './read-root.js';
+import { readRoot, sentence, type LineDefect, type ReadLine } from './read-root.js';
 import { readTool } from './read-tool.js';
 
 /** Maximum number of bytes in all files together. */
@@ -42,8 +42,8 @@ export interface LinesKind<T> {
   readonly fact: string;
   /** The member that names a line. */
   readonly key: string;
-  /** Reads a line: its name and what it says, or all that is wrong with it. */
-  read(value: JsonValue): { readonly key: string; readonly value: T } | readonly LineDefect[];
+  /** Reads a line, or says all that is wrong with it. */
+  read(value: JsonValue): ReadLine<T> | readonly LineDefect[];
 }
 
 /** Trusted roots, by their DIDs. */
@@ -51,10 +51,7 @@ export const ROOTS: LinesKind<Root> = {
   name: 'trusted roots',
   fact: 'roots',
   key: 'did',
-  read: (value) => {
-    const read = readRoot(value);
-    return 'did' in read ? { key: read.did, value: read.root } : read;
-  },
+  read: readRoot,
 };
 
 /** What an operator says of tools, by their names. */
@@ -62,10 +59,7 @@ export const TOOLS: LinesKind<Tool> = {
   name: 'tools',
   fact: 'tools',
   key: 'tool',
-  read: (value) => {
-    const read = readTool(value);
-    return 'name' in read ? { key: read.name, value: read.tool } : read;
-  },
+  read: readTool,
 };
 
 /** What is wrong with such files. The message has each defect in a line. */

@@ -27,10 +27,10 @@ export interface LineDefect {
   readonly message: string;
 }
 
-/** A principal and what is said of it. */
-export interface ReadRoot {
-  readonly did: string;
-  readonly root: Root;
+/** A line that was read: its name, and what is said of it. */
+export interface ReadLine<T> {
+  readonly key: string;
+  readonly value: T;
 }
 
 const FORM = /^(\d{4})-(\d\d)-(\d\d)(?:T(\d\d):(\d\d):(\d\d)(?:Z|([+-])(\d\d):(\d\d)))?$/;
@@ -56,7 +56,10 @@ const TEXT = `a text of 1 to ${MAX_TEXT} characters without control characters, 
  * @param path where the entry is in its document
  * @returns the entry, or all that is wrong with it
  */
-export function readRoot(value: JsonValue, path: LineDefect['path'] = []): ReadRoot | readonly LineDefect[] {
+export function readRoot(
+  value: JsonValue,
+  path: LineDefect['path'] = [],
+): ReadLine<Root> | readonly LineDefect[] {
   if (!isJsonObject(value)) return [{ path, message: `it is ${show(value)}, expected an object with a did` }];
   const defects: LineDefect[] = [];
   const wrong = (expected: string, ...at: readonly string[]) => {
@@ -86,8 +89,8 @@ export function readRoot(value: JsonValue, path: LineDefect['path'] = []): ReadR
   const limits = policy === undefined ? null : readLimits(policy, path, defects);
   if (defects.length > 0) return defects;
   return {
-    did: did as string,
-    root: {
+    key: did as string,
+    value: {
       ...plainRoot(),
       name: (name as string | undefined) ?? null,
       labels: labels === undefined ? null : { ...(labels as Record<string, string>) },

@@ -4,7 +4,7 @@ import { isAmount } from '../protocol/policy.js';
 import { isPlainUri } from '../protocol/resources.js';
 import { show } from '../verify/codes.js';
 import type { Fact, Tool, Tools } from '../verify/tools.js';
-import { sentence, unknownMember, type LineDefect } from './read-root.js';
+import { sentence, unknownMember, type LineDefect, type ReadLine } from './read-root.js';
 
 /** Another argument of the call that says it: its name, or a JSON Pointer (RFC 6901) into `args`, which begins with `/`. */
 export interface FromArgument {
@@ -45,12 +45,6 @@ function isText(value: unknown): value is string {
   return typeof value === 'string' && value !== '' && value.length <= MAX_TEXT && value.isWellFormed();
 }
 
-/** A line that was read. */
-export interface ReadTool {
-  readonly name: string;
-  readonly tool: Tool;
-}
-
 /**
  * Reads a line.
  *
@@ -58,7 +52,10 @@ export interface ReadTool {
  * @param path where it is in its document
  * @returns the tool, or all that is wrong with the line
  */
-export function readTool(value: JsonValue, path: LineDefect['path'] = []): ReadTool | readonly LineDefect[] {
+export function readTool(
+  value: JsonValue,
+  path: LineDefect['path'] = [],
+): ReadLine<Tool> | readonly LineDefect[] {
   if (!isJsonObject(value))
     return [{ path, message: `it is ${show(value)}, expected an object with a tool` }];
   const defects: LineDefect[] = [];
@@ -77,7 +74,7 @@ export function readTool(value: JsonValue, path: LineDefect['path'] = []): ReadT
   }
   const { tool } = value;
   if (!isText(tool)) defects.push(wrong(tool, 'the name of a tool, or "*"', [...path, 'tool']));
-  return defects.length > 0 ? defects : { name: tool as string, tool: { facts } };
+  return defects.length > 0 ? defects : { key: tool as string, value: { facts } };
 }
 
 function readSource(value: JsonValue | undefined, mayHaveBefore: boolean): Fact | null {
@@ -109,9 +106,9 @@ export function readGivenTools(
   for (const [at, one] of given.entries()) {
     // Whatever a program gives: what is no line is a defect.
     const read = readTool(one as unknown as JsonValue, [at]);
-    if (!('name' in read)) problems.push(...read.map(sentence));
-    else if (found.has(read.name)) problems.push(`[${at}].tool: it is in another line, too`);
-    else found.set(read.name, read.tool);
+    if (!('key' in read)) problems.push(...read.map(sentence));
+    else if (found.has(read.key)) problems.push(`[${at}].tool: it is in another line, too`);
+    else found.set(read.key, read.value);
   }
   return problems.length > 0 ? { problem: problems.join('; ') } : { tools: found };
 }

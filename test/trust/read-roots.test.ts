@@ -101,7 +101,7 @@ describe('an entry', () => {
 
   it('has only members of its own', () => {
     const entry = Object.assign(Object.create({ name: 'x' }) as object, { did: alice });
-    expect(readRoot(entry)).toMatchObject({ did: alice, root: { name: null } });
+    expect(readRoot(entry)).toMatchObject({ key: alice, value: { name: null } });
   });
 
   it.each<[object, string]>([

@@ -9,8 +9,8 @@ import { invoke, makeChain, NOW } from '../support/chain.js';
 /** The tool of one line. */
 function toolOf(line: Omit<ToolLine, 'tool'>): Tool {
   const read = readTool({ tool: 'x', ...line } as unknown as JsonValue);
-  if (!('name' in read)) throw new Error(JSON.stringify(read));
-  return read.tool;
+  if (!('key' in read)) throw new Error(JSON.stringify(read));
+  return read.value;
 }
 
 const limitsOf = (policy: object) => readPolicy(policy as { [name: string]: JsonValue }).limits ?? [];

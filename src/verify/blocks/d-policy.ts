@@ -186,13 +186,13 @@ function checkLevels({ claims }: Invocation, receipts: readonly Receipt[], stati
 
 /** What would have passed, and who can say so. */
 function expectedBy({ member, allowed, by }: Violation): string {
-  const words = allowed === false ? 'false' : `what ${member} ${show(allowed)} allows`;
+  const words = `what ${member} ${show(allowed)} allows`;
   switch (by) {
     case 'call':
-      return `what ${member} ${show(allowed)} allows`;
+      return words;
     case 'tool':
-      return `what ${member} ${show(allowed)} allows, by what the operator says of the tool`;
+      return `${words}, by what the operator says of the tool`;
     case 'nobody':
-      return `${words}: state it, or have the operator say what the tool does`;
+      return `${allowed === false ? 'false' : words}: state it, or have the operator say what the tool does`;
   }
 }
