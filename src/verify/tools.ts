@@ -110,6 +110,12 @@ export interface Stated {
   readonly cost_usd?: number;
 }
 
+/** By whose word a call does something: its operator's, where there is one. @param argument which a policy limits */
+export function sayerOf(argument: string, args: JsonObject, tool: Tool | null): 'tool' | 'call' | 'nobody' {
+  if (tool?.facts.has(argument) === true) return 'tool';
+  return args[argument] === undefined ? 'nobody' : 'call';
+}
+
 /** Who says what a call does that was allowed. @param receipts of its chain */
 export function statedOf(
   receipts: readonly { readonly limits: readonly PolicyLimit[] }[],
@@ -122,8 +128,8 @@ export function statedOf(
     for (const { member, isOpen } of limits) {
       const { argument } = member;
       if (argument === null || argument === 'tool') continue;
-      if (tool?.facts.has(argument) === true) by[argument] = 'tool';
-      else if (args[argument] !== undefined) by[argument] = 'call';
+      const sayer = sayerOf(argument, args, tool);
+      if (sayer !== 'nobody') by[argument] = sayer;
       else if (!isOpen) unstated.add(argument);
     }
   const said = by['estimated_cost_usd'] === 'tool' ? saidOf(tool, 'estimated_cost_usd', args) : null;

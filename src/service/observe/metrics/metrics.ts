@@ -7,6 +7,7 @@ import { REFUND_CODES, type ReplayObserver } from '../../../usage/index.js';
 import type { Judgement } from '../../../verify/judge.js';
 import type { Binding } from '../../../verify/binding.js';
 import { CATALOGUE, type Code } from '../../../verify/codes.js';
+import { sayerOf } from '../../../verify/tools.js';
 
 /** The endpoints; `other` stands for all unknown paths. */
 // prettier-ignore
@@ -198,8 +199,7 @@ export class Metrics {
       for (const { member, isOpen } of limits) {
         const { argument } = member;
         if (argument === null || argument === 'tool' || isOpen) continue;
-        const isStated = args[argument] !== undefined;
-        this.stated[tool?.facts.has(argument) === true ? 'tool' : isStated ? 'call' : 'nobody']++;
+        this.stated[sayerOf(argument, args, tool)]++;
       }
   }
 
