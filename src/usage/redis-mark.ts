@@ -90,19 +90,17 @@ function secondsOf({ lead }: Mark, moment: number): number {
   return moment === 0 ? 0 : Math.floor((moment + lead) / 1000);
 }
 
-const FORM = /^v1 (\S+) (\d+) (\S+) (\S+) (-?\d+) (\d+) (\d+) (\d+)$/;
+const FORM = /^v1 (\S+) (\S+) (\S+) (-?\d+) (\d+) (\d+) (\d+) (\d+)$/;
 
 /** @returns `null` for what is no mark of this version */
 function parseMark(text: string): Mark | null {
-  const [, name = '', time, runId = '', replId = '', ...rest] = FORM.exec(text) ?? [];
-  const [lead = 0, evicted = 0, lostAt = 0, emptiedAt = 0] = rest.map(Number);
-  return name === '' ? null : { name, time: Number(time), runId, replId, lead, evicted, lostAt, emptiedAt };
+  const [, name = '', runId = '', replId = '', ...rest] = FORM.exec(text) ?? [];
+  const [lead = 0, evicted = 0, lostAt = 0, emptiedAt = 0, time = 0] = rest.map(Number);
+  return name === '' ? null : { name, time, runId, replId, lead, evicted, lostAt, emptiedAt };
 }
 
-function textOf(mark: Mark): string {
-  const { name, time, runId, replId, lead, evicted, lostAt, emptiedAt } = mark;
-  return ['v1', name, time, runId, replId, lead, evicted, lostAt, emptiedAt].join(' ');
-}
+const textOf = ({ name, runId, replId, lead, evicted, lostAt, emptiedAt, time }: Mark) =>
+  ['v1', name, runId, replId, lead, evicted, lostAt, emptiedAt, time].join(' ');
 
 /** The mark, and the time in seconds and microseconds. */
 const READ = `
@@ -110,15 +108,21 @@ local time = redis.call('TIME')
 return {redis.call('GET', KEYS[1]) or '', time[1], time[2]}
 `;
 
-/** Writes ARGV[2] where ARGV[1] still stands. */
+/**
+ * Writes ARGV[2] where ARGV[1] still stands, or the same with a later time, which then stays: of many who look at once, none
+ * has to begin again because another has found nothing.
+ */
 const SWAP = `
-if (redis.call('GET', KEYS[1]) or '') ~= ARGV[1] then return 0 end
-redis.call('SET', KEYS[1], ARGV[2])
+local text, mark = redis.call('GET', KEYS[1]) or '', ARGV[2]
+if text ~= ARGV[1] then
+  local found, time = text:match('^(.*) (%d+)$')
+  local read, before = ARGV[1]:match('^(.*) (%d+)$')
+  if not found or found ~= read or tonumber(time) < tonumber(before) then return 0 end
+  mark = mark:match('^(.*) ') .. ' ' .. math.max(time, mark:match('%d+$'))
+end
+redis.call('SET', KEYS[1], mark)
 return 1
 `;
-
-/** How often a look begins again where others write at the same moment. */
-const MAX_TRIES = 20;
 
 /** A loss as a verifier learns of it. */
 export interface FoundLoss {
@@ -156,7 +160,8 @@ export class RedisMark {
   async look(connection: RedisConnection, facts: RedisFacts): Promise<void> {
     const send = (script: string, ...values: string[]) =>
       connection.send(this.#key, ['EVAL', script, '1', this.#key, ...values]);
-    for (let tries = 0; tries < MAX_TRIES; tries++) {
+    // It begins again where others find something meanwhile, until its connection is given up.
+    for (;;) {
       // By the time when it asks: a thread that is busy reads the answer late.
       const askedAt = Date.now();
       const [text = '', secs, micros] = ((await send(READ)) as unknown[]).map(String);
@@ -168,7 +173,6 @@ export class RedisMark {
       this.#learn(mark, look);
       return;
     }
-    throw new Error('others kept writing the mark');
   }
 
   #learn(mark: Mark, look: Look): void {

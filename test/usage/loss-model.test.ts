@@ -28,6 +28,10 @@ interface Data {
 const copyOf = ({ mark, used, calls }: Data): Data => ({ mark, used: new Set(used), calls });
 const nothing = (): Data => ({ mark: '', used: new Set(), calls: 0 });
 
+/** A mark without its time, and its time. */
+const factsOf = (mark: string) => mark.slice(0, mark.lastIndexOf(' '));
+const timeOf = (mark: string) => Number(mark.slice(mark.lastIndexOf(' ') + 1));
+
 /** A Redis, as far as the mark sees it. */
 class Redis {
   data = nothing();
@@ -35,7 +39,7 @@ class Redis {
   replica = nothing();
   snapshot: Data | null = null;
   /** Another database, of which a verifier has been long ago. */
-  other: Data = { mark: `v1 old ${START - 1e6} run0 repl0 0 0 0 0`, used: new Set(), calls: 0 };
+  other: Data = { mark: `v1 old run0 repl0 0 0 0 0 ${START - 1e6}`, used: new Set(), calls: 0 };
   evicted = 0;
   serial = 0;
   replId2 = '0';
@@ -104,7 +108,7 @@ class Verifier {
     const { redis, time } = this.#world;
     const { runId, replId, replId2, evicted } = redis;
     let isFirst = true;
-    const send = async (_: string, [, script = '', , , before, after = '']: readonly string[]) => {
+    const send = async (_: string, [, script = '', , , before = '', after = '']: readonly string[]) => {
       if (script.includes('TIME')) {
         vi.setSystemTime(time + this.aheadMs);
         const at = time + redis.aheadMs;
@@ -112,8 +116,10 @@ class Verifier {
       }
       if (isFirst) await between?.();
       isFirst = false;
-      if (redis.data.mark !== before) return 0;
-      redis.data.mark = after;
+      const { mark } = redis.data;
+      const isLater = factsOf(mark) === factsOf(before) && timeOf(mark) > timeOf(before);
+      if (mark !== before && !isLater) return 0;
+      redis.data.mark = isLater ? `${factsOf(after)} ${Math.max(timeOf(mark), timeOf(after))}` : after;
       return 1;
     };
     // Nothing else of a connection is used.

@@ -22,7 +22,7 @@ export async function markAsUsed(server: { readonly url: string }, prefix = 'drs
   const info = String(await command(server, ['INFO']).catch(() => ''));
   const said = (name: string) => new RegExp(`^${name}:(\\S+)`, 'm').exec(info)?.[1] ?? '-';
   const then = Date.now() - 3_600_000;
-  const mark = ['v1', 'tests', then, said('run_id'), said('master_replid'), 0, 0, 0, 0];
+  const mark = ['v1', 'tests', said('run_id'), said('master_replid'), 0, 0, 0, 0, then];
   await command(server, ['SET', `${prefix}mark`, mark.join(' ')]);
 }
 
