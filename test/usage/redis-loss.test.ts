@@ -7,6 +7,8 @@ import {
 } from '../../src/usage/index.js';
 import { Failure } from '../../src/verify/codes.js';
 import type { CountedLimits } from '../../src/verify/limits.js';
+import { connectRedis, type RedisConnection } from '../../src/redis/connection.js';
+import { RedisMark, type FoundLoss } from '../../src/usage/redis-mark.js';
 import { eventually } from '../support/eventually.js';
 import { needs } from '../support/programs.js';
 import { limitOf } from './limits.js';
@@ -320,6 +322,30 @@ describe('a Redis replay store whose Redis loses data', needs('redis-server'), (
     expect(Number(store.lostAt) - clock()).toBeGreaterThan(0);
     expect(Number(store.lostAt) - clock()).toBeLessThanOrEqual(29);
     expect(store.isLossFoundHere).toBe(false);
+  });
+
+  it('keeps the later time of two who look at once', async () => {
+    const redis = await start();
+    const connection = await connectRedis(redis.url);
+    const facts = { runId: 'run', replId: 'repl', replId2: '0', evicted: 0, hasForgotten: false };
+    const lost: FoundLoss[] = [];
+    const [one, other] = [1, 2].map(() => new RedisMark(MARK, false, (loss) => lost.push(loss)));
+    for (const mark of [one, other]) await mark?.look(connection, facts);
+    // The first has read the time, and writes when the other has looked later.
+    let sent = 0;
+    const send: RedisConnection['send'] = async (key, line) => {
+      const readAt = Date.now();
+      if (sent++ > 0) {
+        await eventually(() => expect(Date.now()).toBeGreaterThan(readAt), 1);
+        await other?.look(connection, facts);
+      }
+      return connection.send(key, line);
+    };
+    await one?.look({ ...connection, send }, facts);
+    await other?.look(connection, facts);
+    connection.destroy();
+    // One loss: the mark that was there is of another run.
+    expect([sent, lost.length]).toEqual([2, 1]);
   });
 
   it('says nothing of a Redis that stays as it is, however many look', async () => {
