@@ -1,20 +1,10 @@
 import { decodeBase64, decodeUtf8, encodeBase64, encodeUtf8, sha256Hex } from '#platform';
-import {
-  readInvocationClaims,
-  readReceiptClaims,
-  type InvocationClaims,
-  type ReceiptClaims,
-  type ReceiptPlace,
-} from '../protocol/claims.js';
 import { labelIn, rulesIn, type Consent, type Regulatory, type StatedClaims } from '../protocol/consent.js';
-import { isJsonObject, type JsonObject } from '../protocol/json.js';
-import { digestOf, parseCompactJwt, type CompactJwt } from '../protocol/jwt.js';
-import { readPolicy } from '../protocol/policy.js';
 import type { Binding } from '../verify/binding.js';
-import { limitNamesOf, limitsOf, type CountedLimits, type LimitLeft } from '../verify/limits.js';
-import type { Root } from '../verify/parts.js';
-import { copyOfConsent, type VerdictContext } from '../verify/receipt.js';
-import type { Stated } from '../verify/tools.js';
+import type { Proof } from '../verify/judge.js';
+import { limitNamesOf, type CountedLimits, type LimitLeft } from '../verify/limits.js';
+import { copyOfConsent, type KeptClaims, type VerdictContext } from '../verify/receipt.js';
+import { statedOf, type Stated } from '../verify/tools.js';
 
 /** What was agreed, by the word of the principal and the agent: nothing here has decided anything. */
 export interface Agreement {
@@ -50,9 +40,6 @@ export interface CallContext extends Agreement, Stated {
   readonly labels?: Readonly<Record<string, string>>;
 }
 
-/** What the operator says of a root principal, as far as handlers get to know it. */
-export type RootDescription = Pick<Root, 'name' | 'labels'>;
-
 /** Everything that the handler gets to know about an allowed call. */
 export interface GateContext extends CallContext, VerdictContext {
   /** How the body compares with the signed arguments; absent if they were not compared. */
@@ -64,31 +51,17 @@ export interface GateContext extends CallContext, VerdictContext {
 /** A context without the policy: reading that again takes longer than all the rest, and few need it. */
 export type BriefContext = Omit<GateContext, 'leaf_policy'>;
 
-/** The claims of a bundle. */
-export interface BundleClaims {
-  /** Root first. */
-  readonly receipts: readonly [ReceiptClaims, ...ReceiptClaims[]];
-  readonly limits: readonly CountedLimits[];
-  readonly invocation: InvocationClaims;
-}
-
-/** A receipt, as far as the gate reads it; the root alone has the others. */
-export interface ContextReceipt extends StatedClaims {
-  readonly iss: string;
-  readonly jti: string;
-  readonly exp?: number | null;
-  readonly drs_root_type?: string | null;
-  readonly drs_consent?: Consent | null;
-}
-
 /** What was agreed on a call. The objects are copies: receivers may change them, or freeze them. */
-export function agreementOf(root: Omit<ContextReceipt, 'iss' | 'jti'>, invocation: StatedClaims): Agreement {
+export function agreementOf(
+  root: Pick<KeptClaims, 'drs_root_type' | 'drs_consent'> & StatedClaims,
+  invocation: StatedClaims,
+): Agreement {
   const session = labelIn(invocation.session_id) ?? labelIn(root.session_id);
   const correlation = labelIn(invocation.correlation_id) ?? labelIn(root.correlation_id);
   // An agent must not replace what its principal says.
   const regulatory = rulesIn(root.drs_regulatory) ?? rulesIn(invocation.drs_regulatory);
   return {
-    root_type: root.drs_root_type ?? null,
+    root_type: root.drs_root_type,
     ...(root.drs_consent && { consent_record: copyOfConsent(root.drs_consent) }),
     ...(session !== null && { session_id: session }),
     ...(correlation !== null && { correlation_id: correlation }),
@@ -97,36 +70,29 @@ export function agreementOf(root: Omit<ContextReceipt, 'iss' | 'jti'>, invocatio
 }
 
 /**
- * Reads the context of a call from the claims of its verified chain.
+ * What a handler gets to know of a call, besides the members of a verdict's context.
  *
- * @param receipts at least one, root first
- * @param described what the operator says of the root
- * @param stated who says what the call does
- * @example callContextOf(receipts, invocation, root, stated).agent; // 'did:key:z6Mk…'
+ * @example callContextOf(proof).agent; // 'did:key:z6Mk…'
  */
-export function callContextOf(
-  receipts: readonly ContextReceipt[],
-  invocation: Pick<InvocationClaims, 'iss' | 'cmd' | 'jti' | 'args' | keyof StatedClaims>,
-  { name, labels }: RootDescription,
-  stated: Stated = {},
-): CallContext {
-  const { tool } = invocation.args;
+export function callContextOf({ chain, invocation, root, tool, stated }: Proof): CallContext {
+  const { receipts } = chain;
+  const { iss, cmd, jti, args } = invocation.claims;
+  const { name, labels } = root;
   let expiresAt: number | null = null;
-  for (const { exp } of receipts) {
-    if (typeof exp === 'number') expiresAt = Math.min(exp, expiresAt ?? exp);
-  }
+  for (const { claims } of receipts)
+    if (claims.exp !== null) expiresAt = Math.min(claims.exp, expiresAt ?? claims.exp);
   return {
-    agent: invocation.iss,
-    command: invocation.cmd,
-    tool: typeof tool === 'string' ? tool : null,
-    invocation: invocation.jti,
-    receipts: receipts.map(({ jti }) => jti),
-    ...agreementOf(receipts[0] ?? {}, invocation),
+    agent: iss,
+    command: cmd,
+    tool: typeof args['tool'] === 'string' ? args['tool'] : null,
+    invocation: jti,
+    receipts: receipts.map(({ claims }) => claims.jti),
+    ...agreementOf(chain.root.claims, invocation.claims),
     expires_at: expiresAt,
     ...(name !== null && { root_name: name }),
     // A copy: receivers may change it, or freeze it.
     ...(labels !== null && { labels: { ...labels } }),
-    ...stated,
+    ...(stated ?? statedOf(receipts, args, tool)),
   };
 }
 
@@ -141,56 +107,6 @@ export function countedOf(
 ): Pick<GateContext, 'limits' | 'unenforced'> {
   if (limits.length === 0) return {};
   return left === null ? { unenforced: limitNamesOf(limits) } : { limits: left };
-}
-
-/**
- * The limits that are to be counted for a call whose bundle a verifier has accepted.
- *
- * @param jwts the receipts of the bundle, and their claims
- */
-function limitsOfBundle(jwts: readonly unknown[], claims: readonly ReceiptClaims[]): CountedLimits[] {
-  const isLimited = ({ policy }: ReceiptClaims) =>
-    typeof policy.max_calls === 'number' || typeof policy.max_total_cost_usd === 'number';
-  if (!claims.some(isLimited)) return [];
-  const receipts = claims.map(({ policy, nbf, exp }, level) => ({
-    claims: { nbf, exp: exp ?? null },
-    limits: readPolicy(policy as JsonObject).limits ?? [],
-    digest: digestOf(jwts[level] as string),
-  }));
-  return limitsOf({ receipts });
-}
-
-/**
- * Reads the claims of a bundle that a verifier has accepted. The objects are new, so that no other call shares them.
- *
- * @throws Error if they cannot be read. Then the verifier has another version, or is not a verifier.
- */
-export function readBundleClaims(bundle: unknown): BundleClaims {
-  const { receipts, invocation } = isJsonObject(bundle) ? bundle : {};
-  if (!Array.isArray(receipts)) throw unreadable('receipts');
-  const [first, ...others] = receipts as readonly unknown[];
-  const root = receiptOf(first, { isRoot: true, underHumanRoot: false });
-  const place = { isRoot: false, underHumanRoot: root.drs_root_type === 'human' };
-  const read = readInvocationClaims(partsOf(invocation, 'an invocation').payload);
-  if (read.claims === undefined) throw unreadable('an invocation');
-  const claims: BundleClaims['receipts'] = [root, ...others.map((jwt) => receiptOf(jwt, place))];
-  return { receipts: claims, limits: limitsOfBundle(receipts, claims), invocation: read.claims };
-}
-
-function receiptOf(jwt: unknown, place: ReceiptPlace): ReceiptClaims {
-  const read = readReceiptClaims(partsOf(jwt, 'a receipt').payload, place);
-  if (read.claims === undefined) throw unreadable('a receipt');
-  return read.claims;
-}
-
-function partsOf(jwt: unknown, what: string): CompactJwt {
-  const parts = typeof jwt === 'string' ? parseCompactJwt(jwt) : null;
-  if (parts === null || parts.defect !== undefined) throw unreadable(what);
-  return parts;
-}
-
-function unreadable(what: string): Error {
-  return new Error(`the verifier accepted ${what} that the gate cannot read: use the same version of both`);
 }
 
 /** The headers that only the gate may set, with the members of the context that they tell. */

@@ -1,25 +1,28 @@
-import type { JsonObject, JsonValue } from '../protocol/json.js';
+import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
+import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.js';
 import type { Binding } from '../verify/binding.js';
 import { describeDifference } from '../verify/difference.js';
-import { gateFailure, verdictFailure, type Explained, type GateFailure } from './codes.js';
 import { Failure } from '../verify/codes.js';
-import type { Judgement } from '../verify/judge.js';
-import { statedOf, type Stated } from '../verify/tools.js';
-import { statedCostOf, type CountedLimits, type LimitLeft } from '../verify/limits.js';
-import type { VerdictContext } from '../verify/receipt.js';
+import {
+  checkCommand,
+  checkStructure,
+  checkToolServer,
+  readInvocation,
+  untrustedRoot,
+  type Proof,
+} from '../verify/judge.js';
+import { NO_MEMORY, type JudgeParts } from '../verify/parts.js';
+import { Chain, type VerdictContext } from '../verify/receipt.js';
+import type { Stated } from '../verify/tools.js';
+import { statedCostOf } from '../verify/limits.js';
+import { gateFailure, verdictFailure, type Explained, type GateFailure } from './codes.js';
 import {
   callContextOf,
   countedOf,
-  readBundleClaims,
   type BriefContext,
   type CallContext,
-  type ContextReceipt,
   type GateContext,
-  type RootDescription,
 } from './context.js';
-import { coversCommand, type InvocationClaims } from '../protocol/claims.js';
-import type { StatedClaims } from '../protocol/consent.js';
-import type { Policy } from '../protocol/policy.js';
 import { shown, type CallBody, type Denial, type PendingCall } from './request.js';
 
 /** The members of a verdict that the gate reads. */
@@ -44,178 +47,116 @@ export interface GateRules {
   readonly bindingMode: BindingMode;
 }
 
-/** A valid chain, as far as the gate reads it. */
-export interface JudgedChain {
-  readonly failure: null;
-  /** Root first. */
-  readonly receipts: readonly [ContextReceipt, ...ContextReceipt[]];
-  /** What the verifier's operator says of the root principal. */
-  readonly root: RootDescription;
-  readonly invocation: Pick<
-    InvocationClaims,
-    'iss' | 'sub' | 'jti' | 'iat' | 'cmd' | 'args' | 'tool_server' | keyof StatedClaims
-  >;
-  /** The limits that are to be counted for the call. */
-  readonly limits: readonly CountedLimits[];
-  /** How the body of this call compares with the signed arguments; `null` if it was not compared. */
-  readonly binding: Binding | null;
-  /** Who says what the call does, as the verifier knows it. */
-  readonly stated: Stated;
-}
-
-/** A chain that is not valid. */
-export interface JudgedInvalid {
-  readonly failure: Explained;
-}
+/** What was found of the bundle of a call: a judgement of this process, or the verdict of another. */
+export type Judged = Proof | { readonly failure: Explained };
 
 /** What a gate decides with. */
-export interface GateParts<C extends JudgedChain> {
+export interface GateParts extends Pick<JudgeParts, 'use'> {
   readonly rules: GateRules;
   /** Gives the time in Unix seconds. */
   readonly now: () => number;
-  /** Verifies the chain of a call, and compares its body with the signed arguments. */
-  readonly judge: (call: PendingCall) => Promise<C | JudgedInvalid>;
   /** A further check of a transport, before the invocation counts as used. */
   readonly findFailure?: ((context: BriefContext) => GateFailure | null) | undefined;
-  /**
-   * Records the invocation and charges the call to its limits. Says why it may not be used, or what is left of the limits.
-   * `null` if invocations may be used again, and nobody counts.
-   */
-  readonly use:
-    | ((
-        invocation: C['invocation'],
-        limits: readonly CountedLimits[],
-        now: number,
-        costMicroUsd: number | null,
-      ) => Promise<Failure | readonly LimitLeft[] | null>)
-    | null;
   /** Signs the context of an allowed call. */
-  readonly sign?: ((allowed: AllowedCall<C>) => string) | undefined;
-}
-
-/** An allowed call. */
-export interface AllowedCall<C extends JudgedChain> {
-  readonly call: PendingCall;
-  readonly chain: C;
-  readonly context: BriefContext;
-  /** Unix seconds. */
-  readonly now: number;
+  readonly sign?:
+    ((call: PendingCall, proof: Proof, context: BriefContext, now: number) => string) | undefined;
 }
 
 /** A call may reach its handler. */
-export interface Allowance<C extends JudgedChain = JudgedChain> {
+export interface Allowance {
   readonly kind: 'allow';
   readonly context: BriefContext;
-  readonly chain: C;
+  readonly proof: Proof;
   /** The signed context; `null` if the gate does not sign. */
   readonly token: string | null;
 }
 
-/** A call must not reach its handler. */
-export interface Refused<C extends JudgedChain = JudgedChain> extends Denial {
-  /** `null` if the chain is not valid, or was not judged. */
-  readonly chain: C | null;
-}
-
 /**
- * Decides on a call: chain, root and tool server, command, tool, binding, replay and limits, in this order. The last two come in one step, since
- * a denied call must not use up its invocation. All doors decide here.
+ * Decides on a call whose bundle was judged: chain, root and tool server, command, tool, binding, replay and limits, in this order. The last
+ * two come in one step, since a denied call must not use up its invocation. All doors decide here.
  *
  * @throws what the parts throw; then there is no decision, and the call must be refused ({@link verifierUnavailable})
  * @example
- * const judge = async (call) => judgedOf(call, await verifier.verify(call.bundle, bindOptionsOf(call.body)));
- * const decided = await decide(call, { now, judge, rules, use: null });
+ * const judged = judgedOf(call, await verifier.verify(call.bundle, bindOptionsOf(call.body)));
+ * const decided = await decide(call, judged, { now, rules, use: null });
  */
-export async function decide<C extends JudgedChain>(
+export async function decide(
   call: PendingCall,
-  { now, judge, rules, findFailure, use, sign }: GateParts<C>,
-): Promise<Allowance<C> | Refused<C>> {
-  const chain = await judge(call);
-  if (chain.failure !== null) return { ...denied(call, failureOf(call, chain.failure)), chain: null };
-  const binding = bindingOf(chain.binding, call.body);
+  judged: Judged,
+  { now, rules, findFailure, use, sign }: GateParts,
+): Promise<Allowance | Denial> {
+  if (judged.failure !== null) return denied(call, failureOf(call, judged.failure));
+  const { chain, invocation } = judged;
+  const { args } = invocation.claims;
+  const binding = bindingOf(judged.binding, call.body);
   const mismatch =
-    findMismatch(call, chain, rules) ??
+    findMismatch(call, judged, rules) ??
     (rules.bindingMode === 'off' || binding === 'match'
       ? null
-      : bindingFailure(call, binding ?? 'invalid_body', chain.invocation.args));
-  if (mismatch !== null) return { ...denied(call, mismatch), chain };
-  const context = contextOf(chain, binding);
+      : bindingFailure(call, binding ?? 'invalid_body', args));
+  if (mismatch !== null) return denied(call, mismatch);
+  const context = contextOf(judged, binding);
   const fault = findFailure?.(context) ?? null;
-  if (fault !== null) return { ...denied(call, fault), chain };
+  if (fault !== null) return denied(call, fault);
   const at = now();
-  const cost = statedCostOf(chain.invocation.args, chain.stated);
-  const left = use === null ? null : await use(chain.invocation, chain.limits, at, cost);
-  if (left instanceof Failure) return { ...denied(call, verdictFailure(left)), chain };
+  const left =
+    use === null ? null : await use(invocation.claims, chain.limits, at, statedCostOf(args, context));
+  if (left instanceof Failure) return denied(call, verdictFailure(left));
   Object.assign(context, countedOf(chain.limits, left));
-  return { kind: 'allow', context, chain, token: sign?.({ call, chain, context, now: at }) ?? null };
-}
-
-/** A verified chain with everything that its context says, wherever it was verified. */
-export interface ProvedChain extends JudgedChain {
-  /** The policy of the last receipt, for the caller alone. */
-  readonly leafPolicy: () => Policy;
-}
-
-/** What a judge of this process says of a call, for {@link GateParts.judge}. Nothing that it has read is read again. */
-export function provedChainOf(judgement: Judgement): ProvedChain | JudgedInvalid {
-  if (judgement.failure !== null) return { failure: judgement.failure };
-  const { chain, root, tool, invocation, binding } = judgement;
-  // The type does not say that a chain has a root.
-  const receipts = chain.receipts.map(({ claims }) => claims) as unknown as ProvedChain['receipts'];
-  const leafPolicy = () => (JSON.parse(chain.contextJson) as VerdictContext).leaf_policy;
-  const { limits } = chain;
-  const { claims } = invocation;
-  const stated = statedOf(chain.receipts, claims.args, tool);
-  return { failure: null, receipts, root, invocation: claims, limits, binding, stated, leafPolicy };
+  return { kind: 'allow', context, proof: judged, token: sign?.(call, judged, context, at) ?? null };
 }
 
 /**
- * What a verdict says of a call, for {@link GateParts.judge}. Claims are read from the call's bundle.
+ * What the verdict of another verifier says of a call. Block A reads the call's bundle.
  *
  * @param verdict on `call.bundle`, verified with the options {@link bindOptionsOf} makes of `call.body`
  * @throws Error if the verdict is valid, but the bundle cannot be read
  */
-export function judgedOf(
-  { bundle }: Pick<PendingCall, 'bundle'>,
-  verdict: ChainVerdict,
-): ProvedChain | JudgedInvalid {
+export function judgedOf({ bundle }: Pick<PendingCall, 'bundle'>, verdict: ChainVerdict): Judged {
   if (!verdict.valid) return { failure: verdict.error };
-  const { receipts, limits, invocation } = readBundleClaims(bundle);
-  const [root] = receipts;
+  const read = checkStructure(bundle, { maxChainDepth: Infinity }, NO_MEMORY);
+  if (read instanceof Failure)
+    throw new Error(
+      `the verifier accepted what the gate cannot read (${read.message}): use the same version of both`,
+    );
   const { root_name: name = null, labels = null, stated_by, unstated, cost_usd } = verdict.details ?? {};
   return {
     failure: null,
-    receipts,
+    effort: null,
+    chain: new Chain(read.receipts, DEFAULT_KEYS),
+    invocation: read.invocation,
     root: { name, labels },
-    invocation,
-    limits,
-    binding: verdict.binding ?? null,
+    tool: null,
     stated: {
       ...(stated_by && { stated_by }),
       ...(unstated && { unstated }),
       ...(cost_usd !== undefined && { cost_usd }),
     },
-    leafPolicy: () => (receipts.at(-1) ?? root).policy,
+    binding: verdict.binding ?? null,
+    limits: null,
   };
 }
 
-/** The whole context of a chain, deeply frozen. */
-export function frozenContextOf(
-  chain: ProvedChain,
-  context: BriefContext = contextOf(chain, chain.binding),
-): GateContext {
-  return freeze({ ...context, leaf_policy: chain.leafPolicy() });
+/** The context of a call with the policy of its last receipt, which is of its own. */
+export function wholeContextOf({ proof, context }: Pick<Allowance, 'proof' | 'context'>): GateContext {
+  return { ...context, leaf_policy: (JSON.parse(proof.chain.contextJson) as VerdictContext).leaf_policy };
 }
 
-function contextOf(
-  { receipts, root, invocation, stated }: JudgedChain,
-  binding: Binding | null,
-): BriefContext {
+/** The whole context of a call, deeply frozen. */
+export function frozenContextOf(
+  proof: Proof,
+  context: BriefContext = contextOf(proof, proof.binding),
+): GateContext {
+  return freeze(wholeContextOf({ proof, context }));
+}
+
+function contextOf(proof: Proof, binding: Binding | null): BriefContext {
+  const { chain, invocation } = proof;
   const context: BriefContext & { binding?: Binding } = {
-    root_principal: receipts[0].iss,
-    chain_depth: receipts.length,
-    tool_server: invocation.tool_server,
-    ...callContextOf(receipts, invocation, root, stated),
+    root_principal: chain.root.claims.iss,
+    chain_depth: chain.receipts.length,
+    tool_server: invocation.claims.tool_server,
+    ...callContextOf(proof),
   };
   if (binding !== null) context.binding = binding;
   return context;
@@ -258,34 +199,16 @@ export function verifierUnavailable({ protocol }: Pick<PendingCall, 'protocol'>)
 /** The first mismatch between call and chain: root and tool server as in block D, then command, then tool. */
 function findMismatch(
   { protocol, expected }: PendingCall,
-  { receipts, invocation }: JudgedChain,
+  { chain, invocation }: Proof,
   { trustedRoots, serverIdentity }: GateRules,
 ): GateFailure | null {
-  const [{ iss: root }] = receipts;
-  const { tool_server: server, cmd, args } = invocation;
-  const fail = (code: string, message: string, suggestion: string) =>
-    verdictFailure({ code, message, suggestion });
-  if (trustedRoots !== null && !trustedRoots.has(root)) {
-    const message = `Receipt 0: iss is ${shown(root)}, expected one of the principals that this server trusts`;
-    const remedy =
-      'Use a delegation by a principal that this server trusts, or have the operator add this one.';
-    return fail('UNTRUSTED_ROOT', message, remedy);
-  }
-  if (serverIdentity === undefined) {
-    const message = `Invocation: tool_server is ${shown(server)}, and this gate does not know the name of its tool server`;
-    const remedy =
-      'The operator of the gate sets SERVER_IDENTITY to the tool_server that calls are signed for, or to any.';
-    return fail('TOOL_SERVER_MISMATCH', message, remedy);
-  }
-  if (serverIdentity !== null && server !== serverIdentity) {
-    const message = `Invocation: tool_server is ${shown(server)}, expected ${shown(serverIdentity)}`;
-    return fail('TOOL_SERVER_MISMATCH', message, 'Sign the invocation for the tool server that is called.');
-  }
+  const { cmd, args } = invocation.claims;
   const { command, orBelow, tool } = expected;
-  if (command !== null && !(orBelow ? coversCommand(command, cmd) : cmd === command)) {
-    const message = `Invocation: cmd is ${shown(cmd)}, expected ${shown(command)}${orBelow ? ' or a path below it' : ''}`;
-    return fail('COMMAND_MISMATCH', message, 'Sign the invocation for the command of this very request.');
-  }
+  const failure =
+    (trustedRoots?.has(chain.root.claims.iss) === false ? untrustedRoot(chain.root) : null) ??
+    checkToolServer(invocation, serverIdentity) ??
+    (command === null ? null : checkCommand('invocation', cmd, command, orBelow));
+  if (failure !== null) return verdictFailure(failure);
   if (tool === null || args['tool'] === tool) return null;
   const found = typeof args['tool'] === 'string' ? shown(args['tool']) : 'no tool';
   const message = `Invocation: it was signed for ${found}, and this is ${shown(tool)}`;
@@ -293,7 +216,7 @@ function findMismatch(
 }
 
 /** If the verifier enforces the binding itself (`REQUIRE_BINDING`), its refusal becomes the gate's binding failure. */
-function failureOf(call: PendingCall, error: JudgedInvalid['failure']): GateFailure {
+function failureOf(call: PendingCall, error: Explained): GateFailure {
   if (error.code === 'BINDING_MISMATCH') return bindingFailure(call, 'mismatch', argsOf(call.bundle));
   if (error.code === 'BINDING_REQUIRED') return bindingFailure(call, 'invalid_body', null);
   return verdictFailure(error);
@@ -307,11 +230,9 @@ function bindingOf(binding: Binding | null, body: CallBody): Binding | null {
 
 /** The signed arguments of a bundle; `null` if it cannot be read. */
 export function argsOf(bundle: JsonValue): JsonObject | null {
-  try {
-    return readBundleClaims(bundle).invocation.args;
-  } catch {
-    return null;
-  }
+  const jwt = isJsonObject(bundle) ? bundle['invocation'] : null;
+  const invocation = typeof jwt === 'string' ? readInvocation(jwt) : null;
+  return invocation === null || invocation instanceof Failure ? null : invocation.claims.args;
 }
 
 /**

@@ -11,8 +11,7 @@ import {
   type Allowance,
   type BindingMode,
   type GateParts,
-  provedChainOf,
-  type ProvedChain,
+  type Judged,
 } from '../gate/decide.js';
 import type { Denial, Opening, PendingCall } from '../gate/request.js';
 import { statedCostOf } from '../verify/limits.js';
@@ -44,14 +43,15 @@ const PASS = { kind: 'pass' } as const;
 export class Guard {
   readonly #protocol: Protocol;
   readonly #options: ProtectionOptions;
-  readonly #parts: GateParts<ProvedChain>;
+  readonly #parts: GateParts;
+  readonly #source: CallVerifier;
   readonly #scope: string;
 
   constructor(protocol: Protocol, options: ProtectionOptions, bindingMode: BindingMode = 'enforced') {
     const { verifier, verifyUrl, trustedRoots, serverIdentity, replayStore } = options;
     this.#protocol = protocol;
     this.#options = options;
-    const source: CallVerifier = verifier ?? new DrsClient(verifyUrl);
+    this.#source = verifier ?? new DrsClient(verifyUrl);
     this.#scope = options.replayScope ?? protocol;
     const replayRules: ReplayRules = {
       windowSecs: options.replayWindowSecs ?? DEFAULT_REPLAY_WINDOW_SECS,
@@ -65,18 +65,12 @@ export class Guard {
         serverIdentity: serverIdentity === 'any' ? null : serverIdentity,
         bindingMode,
       },
-      judge: async (call) => {
-        const options = { ...bindOptionsOf(call.body), details: true };
-        // Asked anew: the caller may have put a function of their own in its place.
-        const judge = judgeBehind(source);
-        if (judge !== undefined) return provedChainOf(await judge(call.bundle, options));
-        return judgedOf(call, await source.verify(call.bundle, options));
-      },
       use:
         replayStore === 'none'
           ? null
           : (claims, limits, now, cost) =>
               useInvocation(claims, limits, replayStore, now, replayRules, {}, cost),
+      // Else somebody who can change a prototype would put one in.
       sign: undefined,
     };
   }
@@ -123,19 +117,27 @@ export class Guard {
   }
 
   /** The context of an allowed call. Its function `refund` is hidden from whoever copies, compares or writes its members. */
-  #refundable({ chain, context: brief }: Allowance<ProvedChain>): DrsContext {
+  #refundable({ proof, context: brief }: Allowance): DrsContext {
     const { now } = this.#parts;
     const { replayStore: store } = this.#options;
-    const { iss, jti } = chain.invocation;
+    const { iss, jti, args } = proof.invocation.claims;
     const allowedAt = now();
     const refund = async (usd?: number): Promise<Refunded> => {
       if (store === 'none')
         throw new RefundError('REFUND_NOT_CHARGED', "nobody counts calls here: replayStore is 'none'");
-      const charged = chargedOf(statedCostOf(chain.invocation.args, chain.stated), chain.limits);
+      const charged = chargedOf(statedCostOf(args, brief), proof.chain.limits);
       return refundCall({ scope: this.#scope, iss, jti, allowedAt, charged }, usd, store, now());
     };
-    const context = { ...frozenContextOf(chain, brief) };
+    const context = { ...frozenContextOf(proof, brief) };
     return Object.freeze(Object.defineProperty(context, 'refund', { value: refund })) as DrsContext;
+  }
+
+  async #judge(call: PendingCall): Promise<Judged> {
+    const options = { ...bindOptionsOf(call.body), details: true };
+    // Asked anew: the caller may have put a function of their own in its place.
+    const judge = judgeBehind(this.#source);
+    if (judge !== undefined) return judge(call.bundle, options);
+    return judgedOf(call, await this.#source.verify(call.bundle, options));
   }
 
   async #check(
@@ -143,15 +145,15 @@ export class Guard {
     findFailure: ((context: BriefContext) => GateFailure | null) | undefined,
   ): Promise<Decision> {
     try {
-      const decided = await decide(call, { ...this.#parts, findFailure });
-      const { chain } = decided;
+      const judged = await this.#judge(call);
+      const decided = await decide(call, judged, { ...this.#parts, findFailure });
       if (decided.kind === 'deny')
-        return this.refuse(decided, chain === null ? null : frozenContextOf(chain));
+        return this.refuse(decided, judged.failure === null ? frozenContextOf(judged) : null);
       const context = this.#refundable(decided);
+      const { args } = decided.proof.invocation.claims;
       let isOver = false;
       const finish = (outcome: Outcome): void => {
-        if (!isOver)
-          publishToolCall(toolCallEvent(context, decided.chain.invocation.args, outcome), this.#options);
+        if (!isOver) publishToolCall(toolCallEvent(context, args, outcome), this.#options);
         isOver = true;
       };
       return { kind: 'allow', context, finish };

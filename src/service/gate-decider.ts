@@ -1,7 +1,6 @@
 import type { Body } from '../verify/binding.js';
 import { judge, type Judgement } from '../verify/judge.js';
 import type { JudgeParts } from '../verify/parts.js';
-import type { GateContext } from '../gate/context.js';
 import {
   bodyTimedOut,
   decide,
@@ -9,8 +8,6 @@ import {
   verifierUnavailable,
   type Allowance,
   type GateParts,
-  provedChainOf,
-  type ProvedChain,
 } from '../gate/decide.js';
 import { passesOnTrial, type Protocol } from '../gate/codes.js';
 import { openRequest, type OpeningRules } from '../gate/open.js';
@@ -49,7 +46,7 @@ export interface GateCall {
   /** Called before it waits for a status list: whether it may. If left out: always. */
   readonly mayWait?: () => boolean;
   /** A further check of the transport, before the invocation counts as used. */
-  readonly findFailure?: GateParts<ProvedChain>['findFailure'];
+  readonly findFailure?: GateParts['findFailure'];
 }
 
 /** What the transport must do with the request. */
@@ -60,8 +57,7 @@ export type GateDecision =
       /** The code for which it would have been denied, if the gate were not on trial. */
       readonly observed?: string;
     }
-  /** See {@link wholeContextOf}. */
-  | Allowance<ProvedChain>
+  | Allowance
   | { readonly kind: 'deny'; readonly code: string; readonly response: GateResponse };
 
 interface GateDeps {
@@ -121,7 +117,7 @@ export async function openGate(
       return routes;
     },
   };
-  const parts: Omit<GateParts<ProvedChain>, 'judge'> = {
+  const parts: GateParts = {
     // The same clock for the verdict and for what the gate checks itself.
     now: judgeParts.clock,
     // No roots and no server name: the engine has already checked the configured ones.
@@ -166,21 +162,19 @@ export async function openGate(
   const decideOn = async (call: GateCall): Promise<GateDecision> => {
     const { protocol, endpoint, request, isWanted, mayWait, findFailure } = call;
     let judged: { readonly outcome: Judgement; readonly bundle: unknown } | undefined;
-    const judgeOne: GateParts<ProvedChain>['judge'] = async ({ bundle, body }) => {
-      const startedAt = performance.now();
-      const outcome = await judge({ bundle, body: boundBodyOf(body), isWanted, mayWait }, judgeParts);
-      metrics.countOutcome(outcome, startedAt);
-      const chain = provedChainOf(outcome);
-      judged = { outcome, bundle };
-      return chain;
-    };
     let decided: GateDecided;
     try {
       if (request.body.kind === 'too large') metrics.countRejection(endpoint, 'too_large');
       const opened = openRequest(protocol, request, openingRules);
       noteFor(call.asked, request, opened.message);
-      decided =
-        opened.kind === 'check' ? await decide(opened, { findFailure, judge: judgeOne, ...parts }) : opened;
+      if (opened.kind === 'check') {
+        const { bundle, body } = opened;
+        const startedAt = performance.now();
+        const outcome = await judge({ bundle, body: boundBodyOf(body), isWanted, mayWait }, judgeParts);
+        metrics.countOutcome(outcome, startedAt);
+        judged = { outcome, bundle };
+        decided = await decide(opened, outcome, { findFailure, ...parts });
+      } else decided = opened;
     } catch (error) {
       // Nobody gets this answer.
       if (error instanceof WorkDropped) return refuse(call, null);
@@ -240,9 +234,4 @@ function toDecision(denial: Denial): GateDecision {
 /** The body that the engine compares with the signed arguments. A `body` member of the bundle is never used. */
 function boundBodyOf(body: CallBody): Body | null {
   return body.kind === 'text' || body.kind === 'value' ? body : null;
-}
-
-/** The context of an allowed call with its policy. */
-export function wholeContextOf({ context, chain }: Allowance<ProvedChain>): GateContext {
-  return { ...context, leaf_policy: chain.leafPolicy() };
 }

@@ -4,8 +4,7 @@ import type { Binding } from '../verify/binding.js';
 import type { Code } from '../verify/codes.js';
 import { limitNamesOf, type LimitLeft } from '../verify/limits.js';
 import type { VerdictContext } from '../verify/receipt.js';
-import type { Judgement } from '../verify/judge.js';
-import { statedOf } from '../verify/tools.js';
+import type { Judgement, Proof } from '../verify/judge.js';
 
 /** Why a bundle is not valid. */
 export interface VerdictError {
@@ -65,25 +64,18 @@ export function toVerdictJson(outcome: Judgement, wantsDetails: boolean): string
   return `{"valid":true,"context":${contextJsonOf(outcome)}${bound}${details}}`;
 }
 
-type Valid = Extract<Judgement, { readonly failure: null }>;
-
 /** The context as JSON. It names the limits of the chain where nobody has counted. */
-function contextJsonOf({ chain, limits, invocation }: Valid): string {
+function contextJsonOf({ chain, limits, invocation }: Proof): string {
   const isCounted = limits !== null || chain.limits.length === 0;
   const open = isCounted ? '' : `,"unenforced":${JSON.stringify(limitNamesOf(chain.limits))}`;
   const server = JSON.stringify(invocation.claims.tool_server);
   return `${chain.contextJson.slice(0, -1)},"tool_server":${server}${open}}`;
 }
 
-function detailsOf({ chain, root, tool, invocation, binding, limits }: Valid): VerdictDetails {
-  const details = callContextOf(
-    chain.receipts.map(({ claims }) => claims),
-    invocation.claims,
-    root,
-    statedOf(chain.receipts, invocation.claims.args, tool),
-  );
+function detailsOf(proof: Proof): VerdictDetails {
+  const { chain, binding, limits } = proof;
   return {
-    ...details,
+    ...callContextOf(proof),
     ...(binding === null ? {} : { binding }),
     ...countedOf(chain.limits, limits),
   };

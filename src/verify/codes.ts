@@ -151,8 +151,9 @@ export const CATALOGUE = [
   {
     block: 'D',
     code: 'COMMAND_MISMATCH',
-    message: '{subject}: cmd is {claimed}, expected {expected} or a path below it',
-    suggestion: 'Stay at or below the command that was delegated, or have it delegated.',
+    message: '{subject}: cmd is {claimed}, expected {expected}',
+    suggestion:
+      'Sign for the command of this very request, at or below the one that was delegated, or have it delegated.',
   },
   {
     block: 'D',

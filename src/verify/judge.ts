@@ -9,9 +9,10 @@ import { Failure, show } from './codes.js';
 import { costMicroUsdOf, type LimitLeft } from './limits.js';
 import { CLOCKS, plainRoot, type JudgeParts, type Root, type Roots, type Rules } from './parts.js';
 import { Chain, type Invocation, type Receipt } from './receipt.js';
-import { toolOf, type Tool } from './tools.js';
+import { toolOf, type Stated, type Tool } from './tools.js';
 
-export { readInvocation, readReceipts } from './blocks/a-b-form.js';
+export { checkStructure, readInvocation, readReceipts } from './blocks/a-b-form.js';
+export { checkCommand, checkToolServer, untrustedRoot } from './blocks/d-policy.js';
 
 /** A call to judge. */
 export interface Call {
@@ -29,22 +30,32 @@ export interface Call {
 /** How many receipts were read, if any, and whether all were known, so that only the invocation's signature was verified. */
 type Effort = { readonly depth: number; readonly isWarm: boolean } | null;
 
-/** What a judge says of a call. */
-export type Judgement = { readonly effort: Effort } & (
+/** A call that its bundle authorises, wherever that was found out. */
+export interface Proof {
+  readonly failure: null;
+  readonly effort: Effort;
+  readonly chain: Chain;
+  readonly invocation: Invocation;
+  /** What the operator says of the root principal, and of the tool. */
+  readonly root: Pick<Root, 'name' | 'labels'>;
+  readonly tool: Tool | null;
+  /** Who says what the call does, by another verifier; left out where `tool` tells it. */
+  readonly stated?: Stated;
+  /** How the body compares with the signed arguments; `null` if it was not compared. */
+  readonly binding: Binding | null;
+  /** What is left of the chain's limits; `null` if it has none, or nobody counts. */
+  readonly limits: readonly LimitLeft[] | null;
+}
+
+/** What a judge says of a call. Of a refusal, `binding` is only set if it is the reason. */
+export type Judgement =
+  | Proof
   | {
-      readonly chain: Chain;
-      readonly invocation: Invocation;
-      /** What the operator says of the root principal, and of the tool. */
-      readonly root: Root;
-      readonly tool: Tool | null;
+      readonly failure: Failure;
+      readonly effort: Effort;
+      readonly chain: null;
       readonly binding: Binding | null;
-      /** What is left of the chain's limits; `null` if it has none, or nobody counts. */
-      readonly limits: readonly LimitLeft[] | null;
-      readonly failure: null;
-    }
-  /** `binding` is only set if it is the reason. */
-  | { readonly chain: null; readonly failure: Failure; readonly binding: Binding | null }
-);
+    };
 
 /**
  * Judges a call: blocks A to F, then binding, replay and limits. The first failure in this order is the verdict, whatever is

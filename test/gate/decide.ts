@@ -8,6 +8,7 @@ import { createMemoryReplayStore, useInvocation } from '../../src/usage/index.js
 import { createVerifier } from '../../src/verifier/create-verifier.js';
 import type { JsonValue } from '../../src/protocol/json.js';
 import { liveChain, now } from '../middleware/call.js';
+import type { Proof } from '../../src/verify/judge.js';
 import { CLOCKS } from '../../src/verify/parts.js';
 
 /** The gate as a service would use it: a method, a map of headers and the text of a body. */
@@ -16,10 +17,14 @@ export const verifier = createVerifier({ workerThreads: 0 });
 export const judge = async (call: PendingCall) =>
   judgedOf(call, await verifier.verify(call.bundle, bindOptionsOf(call.body)));
 /** The context of a call in a valid bundle. */
-export function contextIn(bundle: object, binding: 'match' | null): GateContext {
-  const chain = judgedOf({ bundle: bundle as JsonValue }, { valid: true });
-  if (chain.failure !== null) throw new Error(chain.failure.message);
-  return frozenContextOf({ ...chain, binding });
+export const contextIn = (bundle: object, binding: 'match' | null): GateContext =>
+  frozenContextOf({ ...proofOf(bundle), binding });
+
+/** A bundle as a verifier has accepted it. */
+export function proofOf(bundle: unknown): Proof {
+  const judged = judgedOf({ bundle: bundle as JsonValue }, { valid: true });
+  if (judged.failure !== null) throw new Error(judged.failure.message);
+  return judged;
 }
 
 export const RULES: GateRules = { trustedRoots: null, serverIdentity: null, bindingMode: 'enforced' };
@@ -55,15 +60,14 @@ export function newGate(rules: Partial<GateRules> = {}) {
     const deny = (denial: Parameters<typeof responseTo>[0]) =>
       ({ decision: 'deny', code: denial.failure.code, response: responseTo(denial) }) as const;
     if (opened.kind === 'deny') return deny(opened);
-    const decided = await decide(opened, {
+    const decided = await decide(opened, await judge(opened), {
       now,
-      judge,
       rules: { ...RULES, ...rules },
       use: (claims, limits, now) =>
         useInvocation(claims, limits, store, now, { windowSecs: 900, ...CLOCKS, scope: 'gate' }),
     });
     if (decided.kind === 'deny') return deny(decided);
-    return { decision: 'allow', context: frozenContextOf(decided.chain, decided.context) };
+    return { decision: 'allow', context: frozenContextOf(decided.proof, decided.context) };
   };
 }
 

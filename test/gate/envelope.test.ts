@@ -197,9 +197,9 @@ const DOORS: Readonly<Record<string, Door>> = {
       { routes: RouteTable.parse(ROUTES) },
     );
     if (opened.kind !== 'check') return opened.kind === 'deny' ? opened.failure.code : opened.kind;
-    const decided = await decide(opened, {
+    const verdict = await verifier.verify(opened.bundle, bindOptionsOf(opened.body));
+    const decided = await decide(opened, judgedOf(opened, verdict), {
       ...{ now, use: null, rules: { trustedRoots: null, serverIdentity: null, bindingMode: 'enforced' } },
-      judge: async (call) => judgedOf(call, await verifier.verify(call.bundle, bindOptionsOf(call.body))),
     });
     return decided.kind === 'deny' ? decided.failure.code : decided.kind;
   },

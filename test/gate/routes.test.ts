@@ -224,7 +224,9 @@ describe('a gate with these routes', () => {
     const opened = openRequest('http', asked, { routes: newTable() });
     if (opened.kind === 'pass') throw new Error('it passes');
     const decided =
-      opened.kind === 'deny' ? opened : await decide(opened, { now, judge, rules: RULES, use: null });
+      opened.kind === 'deny'
+        ? opened
+        : await decide(opened, await judge(opened), { now, rules: RULES, use: null });
     expect(decided.kind === 'deny' ? decided.failure.code : decided.kind).toBe(code);
   });
 });

@@ -8,7 +8,6 @@ import {
   type ChainVerdict,
   verifierUnavailable,
   type GateRules,
-  type JudgedChain,
 } from '../../src/gate/decide.js';
 import { ANY_ROUTE, openHttp } from '../../src/gate/http.js';
 import type { HttpRoute } from '../../src/gate/routes.js';
@@ -16,8 +15,9 @@ import { headersOf, type PendingCall } from '../../src/gate/request.js';
 import type { GateContext } from '../../src/gate/context.js';
 import { gateAnswer, responseTo } from '../../src/gate/response.js';
 import { Failure } from '../../src/verify/codes.js';
+import type { Proof } from '../../src/verify/judge.js';
 import { encode, liveCall, now } from '../middleware/call.js';
-import { judge, mcpChain, verifier } from './decide.js';
+import { judge, mcpChain, proofOf, verifier } from './decide.js';
 
 afterAll(() => verifier.close());
 
@@ -40,15 +40,10 @@ function openedHttp(expected: Partial<HttpRoute> = {}, overrides: Record<string,
 }
 
 const judged = (call: PendingCall, verdict: ChainVerdict, rules: Partial<GateRules> = {}) =>
-  decideCall(call, {
-    now,
-    judge: (asked) => Promise.resolve(judgedOf(asked, verdict)),
-    rules: { ...RULES, ...rules },
-    use: null,
-  });
+  decideCall(call, judgedOf(call, verdict), { now, rules: { ...RULES, ...rules }, use: null });
 
-const decide = (call: PendingCall, rules: Partial<GateRules> = {}) =>
-  decideCall(call, { now, judge, rules: { ...RULES, ...rules }, use: null });
+const decide = async (call: PendingCall, rules: Partial<GateRules> = {}) =>
+  decideCall(call, await judge(call), { now, rules: { ...RULES, ...rules }, use: null });
 
 async function messageOf(call: PendingCall, rules: Partial<GateRules> = {}) {
   const decided = await decide(call, rules);
@@ -87,7 +82,7 @@ describe("the gate's own rules", () => {
     const server = { tool_server: 'https://tools.example' };
     expect(await messageOf(openedHttp(), { trustedRoots: new Set([principal]) })).toBe('allow');
     expect(await messageOf(openedHttp(), { trustedRoots: new Set() })).toBe(
-      `UNTRUSTED_ROOT: Receipt 0: iss is "${principal}", expected one of the principals that this server trusts`,
+      `UNTRUSTED_ROOT: Receipt 0: the root principal is "${principal}", expected one that this verifier trusts`,
     );
     expect(await messageOf(openedHttp({}, server), { serverIdentity: 'https://tools.example' })).toBe(
       'allow',
@@ -100,7 +95,7 @@ describe("the gate's own rules", () => {
   it('allow no call if nobody has said which tool server this is', async () => {
     const server = { tool_server: 'https://tools.example' };
     expect(await messageOf(openedHttp({}, server), { serverIdentity: undefined })).toBe(
-      'TOOL_SERVER_MISMATCH: Invocation: tool_server is "https://tools.example", and this gate does not know the name of its tool server',
+      'TOOL_SERVER_MISMATCH: Invocation: tool_server is "https://tools.example", expected the name of this tool server, which its operator has to set (SERVER_IDENTITY)',
     );
   });
 
@@ -211,17 +206,11 @@ describe('the binding', () => {
 });
 
 describe('a call that was signed for something else', () => {
-  const signedFor = (cmd: string): JudgedChain => ({
-    failure: null,
-    receipts: [{ iss: principal, jti: 'dr:x' }],
-    root: { name: null, labels: null },
-    invocation: { iss: 'x', sub: principal, jti: 'inv:x', iat: 0, cmd, args, tool_server: 'x' },
-    limits: [],
-    binding: 'match',
-    stated: {},
-  });
-  const decided = (call: PendingCall, cmd: string) =>
-    decideCall(call, { now, judge: () => Promise.resolve(signedFor(cmd)), rules: RULES, use: null });
+  const decided = (call: PendingCall, cmd: string) => {
+    const proof = proofOf(call.bundle);
+    const invocation = { ...proof.invocation, claims: { ...proof.invocation.claims, cmd } };
+    return decideCall(call, { ...proof, invocation, binding: 'match' }, { now, rules: RULES, use: null });
+  };
 
   it('is refused by its command, which must be exact where no path below it counts', async () => {
     const call = (orBelow: boolean): PendingCall => ({
@@ -233,7 +222,7 @@ describe('a call that was signed for something else', () => {
     expect(await decided(call(false), '/a/b')).toMatchObject({
       failure: {
         message: 'Invocation: cmd is "/a/b", expected "/a"',
-        suggestion: 'Sign the invocation for the command of this very request.',
+        suggestion: expect.stringContaining('the command of this very request') as string,
       },
     });
   });
@@ -254,14 +243,12 @@ describe('a decision', () => {
       return found;
     };
     const call = openedHttp();
-    const parts = { now, judge, rules: RULES, use };
-    const refused = await decideCall(call, { ...parts, findFailure: findFailure(fault) });
-    expect(refused).toMatchObject({
-      ...{ kind: 'deny', protocol: 'http', id: null, failure: fault },
-      chain: { receipts: [{ iss: principal }, {}] },
-    });
+    const parts = { now, rules: RULES, use };
+    const proof = await judge(call);
+    const refused = await decideCall(call, proof, { ...parts, findFailure: findFailure(fault) });
+    expect(refused).toMatchObject({ kind: 'deny', protocol: 'http', id: null, failure: fault });
     expect(used).toEqual([]);
-    const allowed = await decideCall(call, { ...parts, findFailure: findFailure(null) });
+    const allowed = await decideCall(call, proof, { ...parts, findFailure: findFailure(null) });
     expect(allowed).toMatchObject({ kind: 'allow', context: { root_principal: principal, chain_depth: 2 } });
     const context = allowed.kind === 'allow' && allowed.context;
     expect(asked).toEqual([context, context]);
@@ -275,29 +262,29 @@ describe('a decision', () => {
       expected: 'a younger one',
     });
     const use = () => Promise.resolve(failure);
-    expect(await decideCall(openedHttp(), { now, judge, rules: RULES, use })).toMatchObject({
+    const call = openedHttp();
+    expect(await decideCall(call, await judge(call), { now, rules: RULES, use })).toMatchObject({
       kind: 'deny',
       failure: { code: 'INVOCATION_STALE', status: 409, message: failure.message, verdict: { valid: false } },
-      chain: { receipts: [{ iss: principal }, {}] },
     });
   });
 
   it('tells what is left of the limits, or which of them nobody counts', async () => {
     const limits = [{ level: 0, receipt: 'r', maxCalls: 9, maxTotalMicroUsd: null, nbf: 0, exp: null }];
     const left = [{ level: 0, receipt: 'r', calls_left: 8, expires_at: null }];
-    const limited = async (call: PendingCall) => {
-      const chain = await judge(call);
-      return chain.failure === null ? { ...chain, limits } : chain;
-    };
-    const parts = { now, judge: limited, rules: RULES };
+    const call = openedHttp();
+    const proof = proofOf(call.bundle);
+    const chain: Proof['chain'] = Object.assign(Object.create(proof.chain) as Proof['chain'], { limits });
+    const limited = { ...proof, chain, binding: 'match' } as const;
+    const parts = { now, rules: RULES };
     const charged: unknown[] = [];
     const use = (_: unknown, all: unknown) => {
       charged.push(all);
       return Promise.resolve(left);
     };
-    expect(await decideCall(openedHttp(), { ...parts, use })).toHaveProperty('context.limits', left);
+    expect(await decideCall(call, limited, { ...parts, use })).toHaveProperty('context.limits', left);
     expect(charged).toEqual([limits]);
-    const uncounted = await decideCall(openedHttp(), { ...parts, use: null });
+    const uncounted = await decideCall(call, limited, { ...parts, use: null });
     expect(uncounted).toHaveProperty('context.unenforced', ['max_calls']);
     for (const member of ['limits', 'unenforced'])
       expect(await decide(openedHttp())).not.toHaveProperty(`context.${member}`);
@@ -313,7 +300,7 @@ describe('a decision', () => {
   it('is that of the verifier where the chain is not valid', async () => {
     const error = { code: 'EXPIRED', message: 'Receipt 0: it has expired', suggestion: 'Ask for another.' };
     expect(await judged(openedHttp(), { valid: false, error })).toMatchObject({
-      ...{ kind: 'deny', chain: null, failure: { ...error, status: 403, verdict: { valid: false } } },
+      ...{ kind: 'deny', failure: { ...error, status: 403, verdict: { valid: false } } },
     });
   });
 
@@ -321,25 +308,24 @@ describe('a decision', () => {
     const findFailure = () => {
       throw new Error('asked');
     };
-    const decided = await decideCall(openedHttp({ tool: 'fetch' }), {
-      ...{ now, judge, rules: RULES, use: null, findFailure },
-    });
+    const call = openedHttp({ tool: 'fetch' });
+    const decided = await decideCall(call, await judge(call), { now, rules: RULES, use: null, findFailure });
     expect(decided).toMatchObject({ failure: { code: 'TOOL_MISMATCH' } });
   });
 
   it('on an allowed call signs its context, with the time at which the invocation was used', async () => {
     const call = openedHttp();
     const times: number[] = [];
-    const decided = await decideCall(call, {
-      ...{ judge, rules: RULES },
+    const decided = await decideCall(call, await judge(call), {
+      rules: RULES,
       now: () => 17,
       use: (_, __, at) => {
         times.push(at);
         return Promise.resolve(null);
       },
-      sign: (allowed) => {
-        expect(allowed.call).toBe(call);
-        return `${allowed.context.agent} ${allowed.chain.invocation.jti} ${allowed.now}`;
+      sign: (asked, { invocation }, context, at) => {
+        expect(asked).toBe(call);
+        return `${context.agent} ${invocation.claims.jti} ${at}`;
       },
     });
     if (decided.kind !== 'allow') throw new Error('it is refused');

@@ -4,7 +4,7 @@ import { timed, type Call } from './verify-path.js';
 const { createVerifier } = await import('../../src/verifier/create-verifier.js');
 const { judgeBehind } = await import('../../src/verifier/call-options.js');
 const { bodyOfBytes } = await import('../../src/gate/carriers.js');
-const { bindOptionsOf, decide, provedChainOf } = await import('../../src/gate/decide.js');
+const { bindOptionsOf, decide } = await import('../../src/gate/decide.js');
 const { openRequest } = await import('../../src/gate/open.js');
 const { forwardMcp } = await import('../../src/gate/mcp-forward.js');
 const { headersOf } = await import('../../src/gate/request.js');
@@ -104,8 +104,8 @@ function openGate() {
   if (judgeBundle === undefined) throw new Error('the verifier of this process gives no proved chain');
   const now = () => Math.floor(Date.now() / 1000);
   const rules = { trustedRoots: null, serverIdentity: null, bindingMode: 'enforced' } as const;
-  const judge = async (call: PendingCall) =>
-    provedChainOf(await judgeBundle(call.bundle, { ...bindOptionsOf(call.body), details: true }));
+  const judge = (call: PendingCall) =>
+    judgeBundle(call.bundle, { ...bindOptionsOf(call.body), details: true });
   return async (protocol: Protocol, request: GateRequest): Promise<Omit<Call, 'ms'>> => {
     const opened = openRequest(protocol, request, {
       routes: request.path === null || request.path === '/' ? 'any' : ROUTES,
@@ -115,7 +115,8 @@ function openGate() {
       const sent = protocol === 'mcp' && request.body.kind === 'text' && forwardMcp(request.body.text, null);
       return { answer: 'pass', answerBytes: sent ? 0 : 1 };
     }
-    const decided = opened.kind === 'deny' ? opened : await decide(opened, { now, judge, rules, use: null });
+    const decided =
+      opened.kind === 'deny' ? opened : await decide(opened, await judge(opened), { now, rules, use: null });
     if (decided.kind !== 'deny') return { answer: 'allow', answerBytes: 0 };
     const { body } = responseTo(decided);
     const text = typeof body === 'string' ? body : JSON.stringify(body);

@@ -1,7 +1,7 @@
 // A request as a gate decides on it, with the functions of the gate. Nothing is counted or recorded here.
 import type { Protocol } from '../../src/gate/codes.js';
 import type { GateFailure } from '../../src/gate/codes.js';
-import { decide, provedChainOf } from '../../src/gate/decide.js';
+import { decide } from '../../src/gate/decide.js';
 import { openRequest } from '../../src/gate/open.js';
 import type { CallBody, GateRequest, Opening, PendingCall } from '../../src/gate/request.js';
 import type { Body } from '../../src/verify/binding.js';
@@ -25,11 +25,10 @@ export function comparable(body: CallBody): Body | null {
  * @returns why a gate refuses it, or `null`
  */
 export async function refusalByGate(call: PendingCall, judged: Judgement): Promise<GateFailure | null> {
-  const decided = await decide(call, {
+  const decided = await decide(call, judged, {
     // The judge has compared them.
     rules: { trustedRoots: null, serverIdentity: null, bindingMode: 'enforced' },
     now: () => 0,
-    judge: () => Promise.resolve(provedChainOf(judged)),
     use: null,
   });
   return decided.kind === 'deny' ? decided.failure : null;

@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto';
 import { sodium } from '../../signatures/sodium.js';
-import type { AllowedCall, JudgedChain } from '../../gate/decide.js';
+import type { GateParts } from '../../gate/decide.js';
 import { decodeBase64url, encodeBase64url } from '#platform';
 import { didKeyOf } from '../../protocol/did-key.js';
 import { toJcs } from '../../protocol/jcs.js';
 import { digestOf } from '../../protocol/jwt.js';
 import { statedCostOf } from '../../verify/limits.js';
+import type { Receipt } from '../../verify/receipt.js';
 import { chargedOf, type RefundPart } from '../../usage/index.js';
 
 /** The `typ` of a signed context. No other token has it, so none can be mistaken for a context. */
@@ -13,6 +14,9 @@ const CONTEXT_TOKEN_TYPE = 'drs-context+jwt';
 
 /** Lifetime of a signed context in seconds: covers the way from gate to tool server, and small clock differences. */
 const LIFETIME_SECS = 30;
+
+/** Signs what a gate has allowed. */
+type ContextSigner = Exclude<GateParts['sign'], undefined>;
 
 /** The claims of a signed context. */
 export type ContextClaims = ReturnType<typeof claimsOf>;
@@ -43,8 +47,8 @@ export function contextSignerOf(seed: string, revocation: () => object) {
   const header = encodeText(JSON.stringify({ alg: 'EdDSA', kid, typ: CONTEXT_TOKEN_TYPE }));
 
   /** Makes a compact JWT that is valid for one call and one tool server (`aud`). */
-  const sign = (allowed: AllowedCall<JudgedChain>): string => {
-    const input = `${header}.${encodeText(JSON.stringify(claimsOf(allowed, did, revocation())))}`;
+  const sign: ContextSigner = (...allowed) => {
+    const input = `${header}.${encodeText(JSON.stringify(claimsOf(did, revocation(), ...allowed)))}`;
     const signature = Buffer.alloc(sodium.crypto_sign_BYTES);
     sodium.crypto_sign_detached(signature, Buffer.from(input, 'latin1'), secretKey);
     return `${input}.${encodeBase64url(signature)}`;
@@ -75,19 +79,24 @@ export function contextSignerOf(seed: string, revocation: () => object) {
  *
  * @param iss the `did:key` of the gate's signing key
  */
-function claimsOf({ context, call, chain, now }: AllowedCall<JudgedChain>, iss: string, revocation: object) {
-  const { receipts, invocation, limits, stated } = chain;
+function claimsOf(
+  iss: string,
+  revocation: object,
+  ...[call, { chain, invocation }, context, now]: Parameters<ContextSigner>
+) {
+  const { args, tool_server } = invocation.claims;
   const toClaim = ({ receipt, microUsd }: RefundPart) => ({ receipt, micro_usd: microUsd });
   const { root_name, labels, agent, chain_depth, command, tool, binding = 'none' } = context;
   const { root_type, consent_record, session_id, correlation_id, regulatory } = context;
+  const { stated_by, unstated, cost_usd } = context;
   return {
     iss,
-    aud: invocation.tool_server,
+    aud: tool_server,
     sub: context.root_principal,
     // The agent, who signed the call. RFC 9068 §2.2
     client_id: agent,
     // Who acts for the root principal. RFC 8693 §4.1
-    act: actorOf(receipts, agent),
+    act: actorOf(chain.receipts, agent),
     iat: now,
     exp: now + LIFETIME_SECS,
     // Each call has its own context.
@@ -105,19 +114,21 @@ function claimsOf({ context, call, chain, now }: AllowedCall<JudgedChain>, iss: 
     session_id,
     correlation_id,
     regulatory,
-    ...stated,
+    stated_by,
+    unstated,
+    cost_usd,
     // Of the bundle's base64url text as it was sent.
     bundle_digest: digestOf(call.encoded),
-    args_digest: digestOf(toJcs(invocation.args)),
+    args_digest: digestOf(toJcs(args)),
     revocation,
     // Besides 1 call for each limited receipt, root first.
-    charged: context.limits && chargedOf(statedCostOf(invocation.args, stated), limits).map(toClaim),
+    charged: context.limits && chargedOf(statedCostOf(args, context), chain.limits).map(toClaim),
   };
 }
 
 /** The agent, and behind it each delegate between it and the root principal. */
-function actorOf(receipts: JudgedChain['receipts'], agent: string): Actor {
-  const [, ...delegates] = receipts.map(({ iss }) => iss);
+function actorOf(receipts: readonly Receipt[], agent: string): Actor {
+  const [, ...delegates] = receipts.map(({ claims }) => claims.iss);
   const parties = [...delegates, agent];
   return parties.reduce<Actor | null>((act, sub) => (act === null ? { sub } : { sub, act }), null) as Actor;
 }

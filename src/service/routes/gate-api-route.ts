@@ -6,7 +6,7 @@ import { headersOf, shorten, type GateRequest, type HeaderLookup } from '../../g
 import { gateAnswer } from '../../gate/response.js';
 import { findJsonDefect } from '../../protocol/json-defects.js';
 import { isJsonObject, type JsonObject } from '../../protocol/json.js';
-import { wholeContextOf } from '../gate-decider.js';
+import { wholeContextOf } from '../../gate/decide.js';
 import { answerTo, readJson, type Judge } from '../http/judged-body.js';
 import { MAX_HEADER_BYTES, MAX_HEADERS } from '../http/front-end.js';
 import type { RouteContext } from '../core.js';

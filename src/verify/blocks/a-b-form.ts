@@ -23,7 +23,11 @@ export interface Structure {
 }
 
 /** Block A: the bundle holds receipts and an invocation, each a JWT with the claims of its place. */
-export function checkStructure(bundle: unknown, rules: Rules, cache: ReceiptMemory): Structure | Failure {
+export function checkStructure(
+  bundle: unknown,
+  rules: Pick<Rules, 'maxChainDepth'>,
+  cache: ReceiptMemory,
+): Structure | Failure {
   const parts = readBundle(bundle, rules);
   if (parts instanceof Failure) return parts;
   const chain = cache.getChain(parts.receipts);
@@ -41,7 +45,7 @@ interface BundleParts {
 }
 
 /** A value that no parser has made may throw when it is read. That is a defect of the bundle, like any other. */
-function readBundle(bundle: unknown, rules: Rules): BundleParts | Failure {
+function readBundle(bundle: unknown, rules: Pick<Rules, 'maxChainDepth'>): BundleParts | Failure {
   try {
     return readMembers(bundle, rules);
   } catch {
@@ -49,7 +53,10 @@ function readBundle(bundle: unknown, rules: Rules): BundleParts | Failure {
   }
 }
 
-function readMembers(bundle: unknown, { maxChainDepth }: Rules): BundleParts | Failure {
+function readMembers(
+  bundle: unknown,
+  { maxChainDepth }: Pick<Rules, 'maxChainDepth'>,
+): BundleParts | Failure {
   if (!isJsonObject(bundle)) return malformed('the document', bundle, 'a JSON object');
   const version = own(bundle, 'bundle_version');
   const found = own(bundle, 'receipts');

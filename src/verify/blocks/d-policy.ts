@@ -53,10 +53,7 @@ function tighter(above: DepthLimit | null, { limits }: Receipt, level: number): 
  * is trusted, and stays within what the operator lets it delegate.
  */
 export function checkRoot(receipt: Receipt, trusted: Root | null): Failure | null {
-  if (trusted === null) {
-    const expected = 'one that this verifier trusts';
-    return new Failure('UNTRUSTED_ROOT', { subject: 0, claimed: receipt.claims.iss, expected });
-  }
+  if (trusted === null) return untrustedRoot(receipt);
   const { policy, kept } = trusted;
   if (policy === null || kept.has(receipt)) return null;
   const escalation = findEscalation(policy, receipt);
@@ -66,6 +63,35 @@ export function checkRoot(receipt: Receipt, trusted: Root | null): Failure | nul
   }
   const { claimed, allowed } = escalation;
   return rootExceeded(0, `policy.${escalation.member}`, claimed, `at most ${show(allowed)}`);
+}
+
+/** The root of a chain is nobody whom the operator trusts. */
+export function untrustedRoot({ claims }: Receipt): Failure {
+  const expected = 'one that this verifier trusts';
+  return new Failure('UNTRUSTED_ROOT', { subject: 0, claimed: claims.iss, expected });
+}
+
+/** The call is for this server. @param identity its name; `null` for any, `undefined` where nobody has said it */
+export function checkToolServer(
+  { claims: { tool_server: claimed } }: Invocation,
+  identity: string | null | undefined,
+): Failure | null {
+  if (identity === null || claimed === identity) return null;
+  const unnamed = 'the name of this tool server, which its operator has to set (SERVER_IDENTITY)';
+  const expected = identity === undefined ? unnamed : show(identity);
+  return new Failure('TOOL_SERVER_MISMATCH', { subject: 'invocation', claimed, expected });
+}
+
+/** A command is the expected one. @param orBelow whether it may be a path below that */
+export function checkCommand(
+  subject: Subject,
+  claimed: string,
+  command: string,
+  orBelow = true,
+): Failure | null {
+  if (orBelow ? coversCommand(command, claimed) : claimed === command) return null;
+  const expected = orBelow ? `${show(command)} or a path below it` : show(command);
+  return new Failure('COMMAND_MISMATCH', { subject, claimed, expected });
 }
 
 /** Block D for the call: it stays within the policies of all levels, and of what is said of the root. */
@@ -92,23 +118,20 @@ function checkRootSubject({ claims }: Receipt): Failure | null {
 
 /** The part of block D for the call that the operator decides: which server this is, and what the root may have. */
 function checkSettings(
-  { claims }: Invocation,
+  invocation: Invocation,
   receipts: readonly Receipt[],
   trusted: Root | null,
   { serverIdentity }: Pick<Rules, 'serverIdentity'>,
   stating: Stating,
 ): Failure | null {
-  if (serverIdentity !== null && claims.tool_server !== serverIdentity) {
-    const expected = show(serverIdentity);
-    const details = { subject: 'invocation', claimed: claims.tool_server, expected } as const;
-    return new Failure('TOOL_SERVER_MISMATCH', details);
-  }
+  const foreign = checkToolServer(invocation, serverIdentity);
+  if (foreign !== null) return foreign;
   const limits = trusted?.policy?.limits;
   if (limits === undefined) return null;
   const [delegations, most] = [receipts.length - 1, maxDelegationsOf(limits)];
   if (most !== undefined && delegations > most)
     return rootExceeded(0, 'policy.max_delegations', delegations, `at most ${most}`);
-  const violation = findViolation(limits, claims.args, stating);
+  const violation = findViolation(limits, invocation.claims.args, stating);
   if (violation === null) return null;
   const { argument, claimed } = violation;
   return rootExceeded('invocation', `args.${argument}`, claimed, expectedBy(violation));
@@ -130,10 +153,8 @@ function checkDelegation(
     const expected = `${show(root.claims.sub)}, the sub of the root`;
     return new Failure('SUBJECT_MISMATCH', { subject, claimed: sub, expected });
   }
-  if (!coversCommand(parent.claims.cmd, cmd)) {
-    const expected = show(parent.claims.cmd);
-    return new Failure('COMMAND_MISMATCH', { subject, claimed: cmd, expected });
-  }
+  const astray = checkCommand(subject, cmd, parent.claims.cmd);
+  if (astray !== null) return astray;
   if (depth !== null && subject > depth.last) {
     const { level, last } = depth;
     return new Failure('DELEGATION_NOT_ALLOWED', {
@@ -161,11 +182,7 @@ function checkInvocation(invocation: Invocation, root: Receipt, leaf: Receipt): 
     const expected = show(root.claims.sub);
     return new Failure('INVOCATION_SUBJECT_MISMATCH', { subject, claimed: sub, expected });
   }
-  if (!coversCommand(leaf.claims.cmd, cmd)) {
-    const expected = show(leaf.claims.cmd);
-    return new Failure('COMMAND_MISMATCH', { subject, claimed: cmd, expected });
-  }
-  return null;
+  return checkCommand(subject, cmd, leaf.claims.cmd);
 }
 
 /** The arguments of the call are within the policy of each receipt. */
