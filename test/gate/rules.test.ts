@@ -15,6 +15,7 @@ import { headersOf, type PendingCall } from '../../src/gate/request.js';
 import type { GateContext } from '../../src/gate/context.js';
 import { gateAnswer, responseTo } from '../../src/gate/response.js';
 import { Failure } from '../../src/verify/codes.js';
+import { createVerifier } from '../../src/verifier/create-verifier.js';
 import type { Proof } from '../../src/verify/judge.js';
 import { encode, liveCall, now } from '../middleware/call.js';
 import { judge, mcpChain, proofOf, verifier } from './decide.js';
@@ -100,14 +101,16 @@ describe("the gate's own rules", () => {
   });
 
   it.each([
-    { trustedRoots: new Set<string>() },
+    { trustedRoots: ['did:key:z6MkiTBz1ymuepAQ4HEHYSF1H8quG5GLVVQR3djdX3mDooWp'] },
     { serverIdentity: 'https://other.example' },
-    { serverIdentity: undefined },
-  ])('say what to do where a call breaks them', async (rules) => {
-    const decided = await decide(openedHttp(), rules);
-    expect(decided).toMatchObject({
-      failure: { suggestion: expect.stringMatching(/^[A-Z].*\.$/) as string },
-    });
+  ])('explain a refusal in the words of a verifier that has them: %j', async (options) => {
+    const strict = createVerifier({ workerThreads: 0, ...options });
+    const call = openedHttp();
+    const { error } = await strict.verify(call.bundle, bindOptionsOf(call.body));
+    await strict.close();
+    const { trustedRoots, ...others } = options;
+    const rules = { ...others, ...(trustedRoots && { trustedRoots: new Set(trustedRoots) }) };
+    expect(await decide(call, rules)).toMatchObject({ kind: 'deny', failure: { ...error, status: 403 } });
   });
 
   it.each<[GateRules['bindingMode'], object]>([
