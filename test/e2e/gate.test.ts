@@ -128,8 +128,7 @@ describe('without SERVER_IDENTITY', () => {
   it('the gate refuses calls at every door, and says what to set; what needs no bundle passes', async () => {
     const refusal = {
       code: 'TOOL_SERVER_MISMATCH',
-      detail: expect.stringContaining('does not know the name of its tool server') as string,
-      suggestion: expect.stringContaining('sets SERVER_IDENTITY to the tool_server') as string,
+      detail: expect.stringContaining('which its operator has to set (SERVER_IDENTITY)') as string,
     };
     const asked = { protocol: 'mcp', headers: { 'X-DRS-Bundle': bundle() }, body: call() };
     const described = await nameless.post('/v1/gate', asked);
