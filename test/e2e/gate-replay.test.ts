@@ -16,6 +16,8 @@ describe('GATE_REPLAY=redis, and REPLAY_PROTECTION=redis', needs('redis-server')
       GATE_REPLAY: 'redis',
       REPLAY_PROTECTION: 'redis',
       REPLAY_WINDOW_SECS: '300',
+      // After a loss, calls are refused for as long as clocks may differ.
+      CLOCK_SKEW_SECS: '1',
       REDIS_URL: redis.url,
       REDIS_TIMEOUT_MS: '20000',
       WORKER_THREADS: '0',
