@@ -9,12 +9,13 @@ import { linksOf } from './markdown.js';
 
 const read = (file: string) => readFileSync(new URL(`../../${file}`, import.meta.url), 'utf8');
 
-it('the first screen of the README leads each kind of reader to their page', () => {
+it('the first screen of the README says how to start and to test, and leads each kind of reader to their page', () => {
   const screen = read('README.md').split('<!-- measured: picture -->')[0] ?? '';
   expect(screen.split('\n').length).toBeLessThan(40);
-  const rows = screen.split('\n').filter((line) => line.startsWith('| '));
+  expect(screen).toMatch(/^```sh\nnpm start .*\nnpm test .*: 3 to 8 minutes$/m);
+  for (const need of ['Node 20', 'npm', 'git', 'python3', 'make', 'g++']) expect(screen).toContain(need);
   for (const reader of ['I run a gateway', 'I have an MCP server', 'I issue delegations', 'I measure']) {
-    const row = rows.find((line) => line.includes(reader)) ?? '';
+    const row = screen.split('\n').find((line) => line.startsWith('| ') && line.includes(reader)) ?? '';
     expect(linksOf(row).length, reader).toBeGreaterThan(0);
   }
 });
