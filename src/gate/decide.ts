@@ -114,7 +114,7 @@ export async function decide(
  */
 export function judgedOf({ bundle }: Pick<PendingCall, 'bundle'>, verdict: ChainVerdict): Judged {
   if (!verdict.valid) return { failure: verdict.error };
-  const read = checkStructure(bundle, { maxChainDepth: Infinity }, NO_MEMORY);
+  const read = checkStructure(bundle, Infinity, NO_MEMORY);
   if (read instanceof Failure)
     throw new Error(
       `the verifier accepted what the gate cannot read (${read.message}): use the same version of both`,

@@ -73,7 +73,7 @@ export async function judge(call: Call, parts: JudgeParts): Promise<Judgement> {
   const keysVersion = keys.version;
   cache.keepFor(keysVersion);
 
-  const structure = checkStructure(call.bundle, rules, cache); // A
+  const structure = checkStructure(call.bundle, rules.maxChainDepth, cache); // A
   if (structure instanceof Failure) return refused(structure, null);
   const { receipts, invocation, chain: known } = structure;
   const effort = { depth: receipts.length, isWarm: known !== null };

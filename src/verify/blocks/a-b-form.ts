@@ -8,7 +8,7 @@ import {
 import { parseCompactJwt } from '../../protocol/jwt.js';
 import { isJsonObject } from '../../protocol/json.js';
 import { Failure, show, type Code, type Subject } from '../codes.js';
-import type { ReceiptMemory, Rules } from '../parts.js';
+import type { ReceiptMemory } from '../parts.js';
 import { Receipt, type Chain, type Invocation } from '../receipt.js';
 
 // Fewer than for other texts: a receipt has little besides its policy, and a bundle may have many receipts.
@@ -23,12 +23,8 @@ export interface Structure {
 }
 
 /** Block A: the bundle holds receipts and an invocation, each a JWT with the claims of its place. */
-export function checkStructure(
-  bundle: unknown,
-  rules: Pick<Rules, 'maxChainDepth'>,
-  cache: ReceiptMemory,
-): Structure | Failure {
-  const parts = readBundle(bundle, rules);
+export function checkStructure(bundle: unknown, maxDepth: number, cache: ReceiptMemory): Structure | Failure {
+  const parts = readBundle(bundle, maxDepth);
   if (parts instanceof Failure) return parts;
   const chain = cache.getChain(parts.receipts);
   const receipts = chain?.receipts ?? readReceipts(parts.receipts, cache);
@@ -45,22 +41,19 @@ interface BundleParts {
 }
 
 /** A value that no parser has made may throw when it is read. That is a defect of the bundle, like any other. */
-function readBundle(bundle: unknown, rules: Pick<Rules, 'maxChainDepth'>): BundleParts | Failure {
+function readBundle(bundle: unknown, maxDepth: number): BundleParts | Failure {
   try {
-    return readMembers(bundle, rules);
+    return readMembers(bundle, maxDepth);
   } catch {
     return malformed('the document', 'unreadable', 'a JSON object');
   }
 }
 
-function readMembers(
-  bundle: unknown,
-  { maxChainDepth }: Pick<Rules, 'maxChainDepth'>,
-): BundleParts | Failure {
+function readMembers(bundle: unknown, maxDepth: number): BundleParts | Failure {
   if (!isJsonObject(bundle)) return malformed('the document', bundle, 'a JSON object');
   const version = own(bundle, 'bundle_version');
   const found = own(bundle, 'receipts');
-  const receipts = found === undefined ? [] : textsOf(found, maxChainDepth);
+  const receipts = found === undefined ? [] : textsOf(found, maxDepth);
   const invocation = own(bundle, 'invocation');
   if (typeof version !== 'string') return malformed('bundle_version', version, `the string "${DRS_VERSION}"`);
   if (receipts === null) return malformed('receipts', found, 'an array of JWT strings');
@@ -76,7 +69,7 @@ function readMembers(
     return fail('EMPTY_CHAIN', 'receipts', found, 'at least one delegation receipt');
   }
   const { length } = found as readonly unknown[];
-  if (length > maxChainDepth) return fail('CHAIN_TOO_DEEP', 'receipts', length, `at most ${maxChainDepth}`);
+  if (length > maxDepth) return fail('CHAIN_TOO_DEEP', 'receipts', length, `at most ${maxDepth}`);
   if (invocation === undefined || invocation === '') {
     const expected = 'an invocation receipt (a JWT)';
     const details = { subject: 'bundle', member: 'invocation', claimed: invocation, expected } as const;
