@@ -33,7 +33,7 @@ const decisions = () =>
     .filter((line) => line !== '')
     .map((line) => JSON.parse(line) as Record<string, unknown>);
 
-// The last counts what the others have asked.
+// The third counts what those before it have asked.
 describe('a service on trial', { shuffle: false }, () => {
   it('tells proxies what it would have denied, and has the headers of callers removed', async () => {
     const once = mcpBundle();
@@ -100,11 +100,11 @@ describe('a service on trial', { shuffle: false }, () => {
     const refused = service.log.filter(({ msg }) => msg === 'refused');
     expect(refused.map(({ code }) => code)).toEqual(['METHOD_NOT_ALLOWED']);
   });
-});
 
-it('leaves /verify as it is', async () => {
-  const answer = await service.post('/verify', liveCall(liveChain(), { tool: 'search' }));
-  expect(await answer.json()).toMatchObject({ valid: false, error: { code: 'BINDING_REQUIRED' } });
+  it('leaves /verify as it is', async () => {
+    const answer = await service.post('/verify', liveCall(liveChain(), { tool: 'search' }));
+    expect(await answer.json()).toMatchObject({ valid: false, error: { code: 'BINDING_REQUIRED' } });
+  });
 });
 
 it.runIf(hasProcess)(
