@@ -2,7 +2,24 @@ import { open, type FileHandle } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { hostname } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
-import type { FileKind } from './file-kind.js';
+
+/** A kind of files of entries, one a line, and what errors say of it. */
+export interface FileKind {
+  /** Such as `the revocation store`. */
+  readonly name: string;
+  /** Permissions of a file that is created. */
+  readonly mode: number;
+  /** What to do where another process has the file. */
+  readonly ifLocked: string;
+  /** What to do about a line that is no entry. */
+  readonly ifDamaged: string;
+  /** `locked`: another process has it. `unreadable`: it cannot be opened, or a line is no entry. `not_recorded`: a write failed. */
+  readonly Failure: new (
+    fault: 'locked' | 'unreadable' | 'not_recorded',
+    message: string,
+    options?: ErrorOptions,
+  ) => Error;
+}
 
 const LOOK_MS = 5;
 const NOTE_BYTES = 1024;

@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isJsonObject, parseStrictJson, type JsonObject } from '../protocol/json.js';
 import { show } from '../verify/codes.js';
 import { printableJson } from '../verify/unprintable.js';
-import type { FileKind } from './file-kind.js';
+import type { FileKind } from './file-lock.js';
 import { LockedFile, type FileDeps } from './locked-file.js';
 
 /** The file is written anew when it has more than so many rows, and so many times more than are kept. */

@@ -66,7 +66,7 @@ export function readAsked(value: unknown, nowMs: number = Date.now()): Asked | s
     : asked;
 }
 
-// Receipts are accepted for up to a day after their `exp` (CLOCK_SKEW_SECS). One more day is for clocks that are wrong.
+// Receipts can be used for up to an hour after their `exp` (EXPIRY_GRACE_SECS). The rest is for clocks that are wrong.
 const KEPT_AFTER_EXP_SECS = 2 * 86_400;
 
 /** Whether an entry is for a receipt that has expired for good. */

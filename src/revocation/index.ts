@@ -74,17 +74,30 @@ export interface Revocation {
  * revocation.view.remoteStatusOf(94567); // 'not_revoked'
  */
 export async function openRevocation(options: RevocationOptions): Promise<Revocation> {
-  const { log, observer = {}, now = Date.now, maxEntries } = options;
-  let list: StatusListCache | null = null;
-  if (options.statusList) {
-    list = new StatusListCache(options.statusList, { log, observer, now });
-  }
-  const store = options.redis
-    ? await RedisStore.open(options.redis, { log, observer, maxEntries, now })
-    : await LocalStore.open(options.storePath, { log, observer, maxEntries, now });
+  const { log, observer = {}, now = Date.now, maxEntries, redis, storePath, statusList } = options;
+  const deps = { log, observer, now, maxEntries };
+  const list = statusList ? new StatusListCache(statusList, deps) : null;
+  const store = redis ? await RedisStore.open(redis, deps) : await LocalStore.open(storePath, deps);
   list?.start();
   return {
-    view: viewOf(list, store, observer),
+    view: {
+      remoteStatusOf(index) {
+        if (list === null) return 'not_configured';
+        const status = list.statusOf(index);
+        if (status === 'revoked' || status === 'not_revoked')
+          observer.lookedUp?.('remote', status === 'revoked');
+        return status;
+      },
+      isRevokedLocally(index) {
+        const revoked = store.entries.has(index);
+        observer.lookedUp?.('local', revoked);
+        return revoked;
+      },
+      get names() {
+        return store.entries.names;
+      },
+      isNameRevoked: (name) => store.entries.has(name),
+    },
     store,
     list,
     refreshIfStale: () => list?.refreshIfStale() ?? null,
@@ -100,30 +113,5 @@ export async function openRevocation(options: RevocationOptions): Promise<Revoca
       await list?.close();
       await store.close();
     },
-  };
-}
-
-function viewOf(
-  list: StatusListCache | null,
-  store: RevocationStore,
-  observer: RevocationObserver,
-): RevocationView {
-  return {
-    remoteStatusOf(index) {
-      if (list === null) return 'not_configured';
-      const status = list.statusOf(index);
-      if (status === 'revoked' || status === 'not_revoked')
-        observer.lookedUp?.('remote', status === 'revoked');
-      return status;
-    },
-    isRevokedLocally(index) {
-      const revoked = store.entries.has(index);
-      observer.lookedUp?.('local', revoked);
-      return revoked;
-    },
-    get names() {
-      return store.entries.names;
-    },
-    isNameRevoked: (name) => store.entries.has(name),
   };
 }

@@ -1,11 +1,12 @@
 import { mkdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { Journal, type Change, type Kept } from '../files/journal.js';
-import type { FileKind } from '../files/file-kind.js';
+import type { FileKind } from '../files/file-lock.js';
 import type { JsonObject } from '../protocol/json.js';
 import { isCount } from '../protocol/policy.js';
 import type { Counter, Counters } from './counters.js';
 import { MemoryStore, type Entry } from './memory-store.js';
+import { chargedOf } from './refund.js';
 import {
   ReplayStoreError,
   type Charge,
@@ -87,11 +88,7 @@ export class FileReplayStore extends MemoryStore {
   ): Promise<Use> {
     return (this.#journal as Journal).decide(async (changes) => {
       const use = await super.use(key, now, ttlSecs, charge, root);
-      const { limits, costMicroUsd } = charge ?? { limits: [], costMicroUsd: 0 };
-      const parts = limits.map(({ receipt, maxTotalMicroUsd }) => ({
-        receipt,
-        microUsd: maxTotalMicroUsd === null ? 0 : costMicroUsd,
-      }));
+      const parts = chargedOf(charge?.costMicroUsd ?? 0, charge?.limits ?? []);
       if (use.kind === 'new') changes.push(this.#changeOf(key, { calls: 1, parts }, 'undone'));
       return use;
     });

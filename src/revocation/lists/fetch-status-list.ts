@@ -5,7 +5,7 @@ import { reasonOf } from '../../redis/connection.js';
 import { printableUrl } from '../printable-url.js';
 import { MAX_WIRE_BYTES } from './credential.js';
 import { proxyFor } from './proxy.js';
-import { StatusListError } from './status-list-error.js';
+import { malformed, StatusListError } from './status-list-error.js';
 
 /** A list as its server sends it. */
 interface FetchedList {
@@ -63,8 +63,7 @@ export async function fetchStatusList(
       path: url.pathname + url.search,
       method: 'GET',
       signal,
-      // With one fetch every few minutes, a kept-alive connection gains nothing, and fails if the server has just
-      // closed it.
+      // With a fetch every few minutes, a kept-alive connection gains nothing, and fails if the server has just closed it.
       reset: true,
       headers: {
         accept: 'application/vc+jwt, application/vc, application/json;q=0.9, */*;q=0.8',
@@ -80,8 +79,7 @@ export async function fetchStatusList(
         `${place} answers ${statusCode}, expected 200 and a list; no redirect is followed`,
       );
     const coding = header('content-encoding') ?? 'identity';
-    if (coding !== 'identity')
-      throw new StatusListError('malformed', `it has Content-Encoding ${coding}, which was not asked for`);
+    if (coding !== 'identity') throw malformed(`it has Content-Encoding ${coding}, which was not asked for`);
     const read = await readAnswer(body, Number(header('content-length') ?? 0));
     return { body: read, contentType: header('content-type') ?? '', etag: header('etag') };
   } catch (error) {

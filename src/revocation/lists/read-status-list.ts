@@ -20,7 +20,7 @@ import {
   type Validity,
 } from './credential.js';
 import { unpackBits } from './bitstring.js';
-import { StatusListError } from './status-list-error.js';
+import { malformed, StatusListError } from './status-list-error.js';
 import { show } from '../../verify/codes.js';
 import { CLOCKS } from '../../verify/parts.js';
 import { printableUrl } from '../printable-url.js';
@@ -266,7 +266,6 @@ function toStatusList(
 const unsigned = (found: string, { did }: ListIssuer) =>
   untrusted(`${found}, expected a vc+jwt signature or an eddsa-jcs-2022 proof by ${did}`);
 const untrusted = (message: string) => new StatusListError('untrusted', message);
-const malformed = (message: string) => new StatusListError('malformed', message);
 
 /** A time for a message: ISO 8601, or milliseconds if it is outside the range of dates. */
 export const isoTime = (ms: number) => (Math.abs(ms) <= 8.64e15 ? new Date(ms).toISOString() : `${ms} ms`);

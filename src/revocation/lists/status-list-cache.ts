@@ -157,10 +157,7 @@ export class StatusListCache {
     await this.#fetching;
   }
 
-  /**
-   * How the copy may be used. One from the future is unusable: the clock was set back, so its age is unknown, and it might
-   * be used forever.
-   */
+  /** How the copy may be used. One from the future is unusable: the clock was set back, so nobody knows its age. */
   #stateAt(now: number): CopyState {
     const { ttlSecs, maxStaleSecs } = this.#options;
     if (this.#copy === null) return 'unusable';
@@ -180,8 +177,7 @@ export class StatusListCache {
     this.#lastTime = now;
     this.#nextStart = now + MIN_GAP_MS;
     const startedAt = performance.now();
-    // One timer for all waiting verifications, from the start of the fetch, so that a hanging server delays none
-    // longer.
+    // One timer for all waiting verifications, from the start of the fetch: a hanging server delays none longer.
     this.#awaited = new Promise((resolve) => {
       const stopWaiting = () => {
         clearTimeout(timer);

@@ -11,10 +11,7 @@ export interface StoreDeps extends Deps {
 export interface RevocationStore {
   /** The revocations that this process knows. */
   readonly entries: Entries;
-  /**
-   * Whether every acknowledged revocation is in this process's copy, also one that another instance acknowledged.
-   * Always true if the store is in this process.
-   */
+  /** Whether the copy has every acknowledged revocation, other instances' too. Always true if the store is in this process. */
   readonly isCurrent: boolean;
   /** Seconds since the copy was last known to be complete; `NaN` if there is nothing to copy. */
   readonly copyAgeSecs: number;
