@@ -13,10 +13,7 @@ const MAX_CHARACTERS = 256 * 1024;
 /** A longer timer would ring at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/**
- * The time that a call may take: one timer, and one function that is told. An `AbortSignal` for each call would cost as
- * much as its share of an exchange.
- */
+/** The time that a call may take, with one timer: an `AbortSignal` a call would cost as much as its share of an exchange. */
 export class Deadline {
   /** Called when the time is over. Owner: whoever the call waits for. */
   onOver: () => void = () => undefined;

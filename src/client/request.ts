@@ -12,12 +12,11 @@ import type { Verdict } from '../verifier/verdict.js';
  */
 export function serviceUrl(address: string | URL, path: `/${string}`): URL {
   const url = URL.canParse(String(address)) ? new URL(address) : null;
-  if (url === null || !/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '') {
+  if (url === null || !/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '')
     throw new TypeError(
       'the address of the verification service is not an http or https URL without credentials; ' +
         'give one such as http://127.0.0.1:8080',
     );
-  }
   return new URL(url.pathname.replace(/\/+$/, '') + path, url.origin);
 }
 

@@ -1,7 +1,7 @@
 import { DRS_VERSION, INVOCATION_TYPE, RECEIPT_TYPE } from '../protocol/claims.js';
 import type { InvocationClaims, ReceiptClaims } from '../protocol/claims.js';
 import { labelIn, rulesIn, type Consent, type Regulatory } from '../protocol/consent.js';
-import type { JsonObject } from '../protocol/json.js';
+import { isJsonObject, type JsonObject } from '../protocol/json.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { flag, kindOf, oneOf, type FilledOptions, type GivenOptions } from '../protocol/options.js';
 import type { Kind, Table } from '../protocol/options.js';
@@ -13,7 +13,7 @@ import { readGivenTools, tools, toolsOf } from '../trust/read-tool.js';
 import { orThrow, readChain, requireValid, type StatingRules } from './chain.js';
 import { requireConsentText } from './consent.js';
 import { IssueError } from './issue-error.js';
-import { claim, clock, issueOptions, object, receipts, time } from './options.js';
+import { claim, clock, issueOptions, receipts, time } from './options.js';
 import { requireKnownMembers, type IssuedPolicy } from './policy.js';
 import { SIGNER, signReceipt } from './signer.js';
 
@@ -31,7 +31,7 @@ const COMMON = {
   /** The delegate, a `did:key` of an Ed25519 key. */
   audience: { kind: claim<string>(), required: true },
   /** What the delegate may do; an absent limit is no limit at this level. */
-  policy: { kind: object<IssuedPolicy>('an object; {} limits nothing'), required: true },
+  policy: { kind: kindOf<IssuedPolicy>('an object; {} limits nothing', isJsonObject), required: true },
   /** The time of issuing; default: the clock. */
   now: { kind: time, default: clock },
   /** Start of the validity period; default: `now`, or the parent's start if that is later. */
@@ -79,7 +79,7 @@ const ROOT = {
   /** The type of the root principal; default `human`, which requires `consent`. */
   rootType: { kind: /* @__PURE__ */ claim<string>(), default: 'human' },
   /** What the person agreed to; see {@link createConsent}. */
-  consent: { kind: /* @__PURE__ */ object<Consent>('what createConsent() returns') },
+  consent: { kind: /* @__PURE__ */ kindOf<Consent>('what createConsent() returns', isJsonObject) },
 } satisfies Table;
 
 /** The options of what is issued under a chain. */
@@ -88,10 +88,7 @@ const UNDER_CHAIN = {
   chain: { kind: receipts, required: true },
   /** Default: that of the last receipt. */
   command: { kind: claim<string>() },
-  /**
-   * Skip blocks B to E, to sign something that a verifier must refuse. The shape of the result is still checked. For
-   * tests of a verifier; default false.
-   */
+  /** Skip blocks B to E, to sign what a verifier must refuse, for tests of one. The shape is still checked. Default false. */
   unchecked: { kind: flag, default: false },
 } satisfies Table;
 
@@ -199,10 +196,7 @@ const CALL = {
   toolServer: { kind: claim<string>(), required: true },
   /** What the operator of the tool server says of its tools: lines as in `TOOLS_FILE`. */
   tools: { kind: tools },
-  /**
-   * `allow` signs a call also if it does not state what a level limits, for signers who do not know what the operator says of
-   * the tool; default `refuse`.
-   */
+  /** `allow` also signs a call that does not state what a level limits, for signers who do not know the tools; default `refuse`. */
   unstatedArguments: { kind: /* @__PURE__ */ oneOf('refuse', 'allow'), default: 'refuse' },
   /** The time of issuing in Unix seconds; default: the clock. */
   now: { kind: time, default: clock },
@@ -214,8 +208,7 @@ const CALL = {
 export interface InvocationOptions extends GivenOptions<typeof CALL> {}
 
 /**
- * Issues the receipt of one call under a chain. Refuses a call that would not verify now, since every verifier would
- * reject its receipt. See docs/spec/issuing.md.
+ * Issues the receipt of one call under a chain. Refuses a call that no verifier would accept now. See docs/spec/issuing.md.
  *
  * @returns the invocation receipt as a compact JWT, its payload in RFC 8785 form
  * @throws IssueError with the code of the verdict that the bundle would get: `INVOKER_MISMATCH`, `POLICY_VIOLATION`,

@@ -1,5 +1,4 @@
 import { kindOf, readOptions, type FilledOptions, type Kind, type Table } from '../protocol/options.js';
-import { isJsonObject } from '../protocol/json.js';
 import { IssueError } from './issue-error.js';
 
 /**
@@ -35,11 +34,6 @@ export const receipts = kindOf<readonly string[]>('an array of receipts', (value
   // A hole becomes undefined.
   return isChain && Array.from(value).every((item) => typeof item === 'string');
 });
-
-/** An object. */
-export function object<T>(values = 'an object'): Kind<T> {
-  return kindOf(values, isJsonObject);
-}
 
 /** A value that the blocks check, like those that come from elsewhere. */
 export function claim<T>(): Kind<T> {

@@ -31,8 +31,7 @@ export function createBundle({ receipts, invocation }: Omit<Bundle, 'bundle_vers
 }
 
 /**
- * The value of the `X-DRS-Bundle` request header: the bundle's JSON text as unpadded base64url. Only the three
- * members of a bundle go in.
+ * The value of the `X-DRS-Bundle` request header: the JSON text of a bundle's three members, as unpadded base64url.
  *
  * @example await fetch(url, { method: 'POST', headers: { 'X-DRS-Bundle': encodeBundle(bundle) }, body });
  */

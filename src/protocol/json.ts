@@ -11,10 +11,7 @@ export interface JsonObject {
 
 const COMMA = 0x2c;
 
-/**
- * Maximum number of objects, arrays and members in one JSON text. Reading one takes about a microsecond, and a text of
- * 1 MiB can hold some 350,000.
- */
+/** Maximum number of objects, arrays and members in one JSON text. Each takes about 1 µs to read, and 1 MiB can hold 350,000. */
 export const MAX_JSON_NODES = 16_384;
 
 /**
@@ -63,8 +60,7 @@ export function parseStrictJson(
 }
 
 /**
- * Whether a JSON text holds more objects, arrays and members than a limit, or more commas than {@link MAX_JSON_COMMAS}.
- * One pass, before the text is parsed.
+ * Whether a JSON text holds more objects, arrays and members than a limit, or too many commas. One pass, before it is parsed.
  *
  * @example hasMoreNodes('[{"a":1},[]]', 3); // true: two arrays, an object, a member
  */
@@ -179,8 +175,7 @@ export function equalsByJcs(left: JsonValue, right: JsonValue): boolean {
 }
 
 /**
- * Whether `value`, which `JSON.parse` made of `text`, plainly holds all that the text says. `false` means only that a
- * closer look is needed.
+ * Whether `value`, which `JSON.parse` made of `text`, plainly holds all of it. `false` only means that a closer look is needed.
  *
  * If two members have the same name, `JSON.parse` drops the earlier one, with the strings in it. So there is no duplicate if
  * the text has as many strings, names and values, as the value. Half the number of unescaped quotes is the number of

@@ -129,10 +129,7 @@ function row<const Name extends string>(
   return { name, kind, argument, requiresArgument, isInherited: rules.includes('inherited') };
 }
 
-/**
- * The policy members that are evaluated, in the order of evaluation. Reading, attenuation and the check of a call all
- * use these rows.
- */
+/** The policy members that are evaluated, in that order. Reading, attenuation and the check of a call all use these rows. */
 export const POLICY_MEMBERS = [
   row('allowed_tools', NAMES, 'tool', 'argument required'),
   row('max_cost_usd', CEILING, 'estimated_cost_usd'),

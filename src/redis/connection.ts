@@ -192,8 +192,7 @@ async function findName(send: Send, pattern: string): Promise<string | undefined
 /**
  * Settles like the promise of a command that was just handed to a client, or rejects when the time is over.
  *
- * A busy thread does not use up the time: it begins when the client has sent the command, and an answer that has
- * already arrived counts.
+ * A busy thread does not use up the time: it begins when the client has sent the command, and an answer already here counts.
  */
 export async function rejectAfter<T>(timeoutMs: number, promise: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;

@@ -158,8 +158,7 @@ export class RedisLink {
   }
 
   /**
-   * Looks at what Redis says of its settings and its memory: it asks INFO, since many providers refuse CONFIG. Then it
-   * writes.
+   * Looks at what Redis says of its settings and memory (INFO, since many providers refuse CONFIG). Then it writes.
    *
    * @throws Error if it may forget something, is full, does not answer, or takes nothing
    */

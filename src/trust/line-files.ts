@@ -111,17 +111,13 @@ export async function readBytes({ files }: Version): Promise<BytesOfFile[]> {
   let left = MAX_BYTES;
   for (const file of files) {
     // One byte more says that it has grown since it was looked at.
-    const bytes = await orError(file, readAtMost(file, left + 1));
+    const start = open(file).then((handle) => buffer(handle.createReadStream({ end: left })));
+    const bytes = await orError(file, start);
     if (bytes.length > left) throw new LinesError(`${file}: it is larger than ${MAX_BYTES} bytes`);
     left -= bytes.length;
     read.push({ file, bytes });
   }
   return read;
-}
-
-async function readAtMost(file: string, limit: number): Promise<Buffer> {
-  const handle = await open(file);
-  return buffer(handle.createReadStream({ end: limit - 1 }));
 }
 
 const REASONS: Readonly<Record<string, string>> = {

@@ -86,7 +86,8 @@ export function readRoot(
   if (from !== null && until !== null && until < from)
     wrong(`a time that is not before not_before (${show(value['not_before'])})`, 'not_after');
   if (labels !== undefined) readLabels(labels, wrong);
-  const limits = policy === undefined ? null : readLimits(policy, path, defects);
+  const limits = policy === undefined ? null : readLimits(policy, [...path, 'policy']);
+  if (limits !== null && 'message' in limits) defects.push(limits);
   if (defects.length > 0) return defects;
   return {
     key: did as string,
@@ -96,7 +97,7 @@ export function readRoot(
       labels: labels === undefined ? null : { ...(labels as Record<string, string>) },
       from,
       until,
-      policy: limits,
+      policy: limits as ReadPolicy | null,
     },
   };
 }
@@ -116,23 +117,17 @@ function readLabels(labels: JsonValue, wrong: (expected: string, ...at: readonly
 }
 
 /** The limits of a policy. A name that is not evaluated would limit nothing, and a misspelt one is one of these. */
-function readLimits(policy: JsonValue, path: LineDefect['path'], defects: LineDefect[]): ReadPolicy | null {
-  const at = [...path, 'policy'];
-  const refuse = (one: LineDefect) => {
-    defects.push(one);
-    return null;
-  };
-  if (!isJsonObject(policy))
-    return refuse({ path: at, message: `it is ${show(policy)}, expected an object` });
+function readLimits(policy: JsonValue, path: LineDefect['path']): ReadPolicy | LineDefect {
+  if (!isJsonObject(policy)) return { path, message: `it is ${show(policy)}, expected an object` };
   const unset = Object.keys(policy).find((member) => (policy[member] as unknown) === undefined);
   if (unset !== undefined)
-    return refuse({ path: [...at, unset], message: 'it is undefined, expected a value, or no such member' });
+    return { path: [...path, unset], message: 'it is undefined, expected a value, or no such member' };
   const other = Object.keys(policy).find((member) => !isKnownMember(member));
-  if (other !== undefined) return refuse(unknownMember([...at, other], KNOWN_POLICY_MEMBERS));
+  if (other !== undefined) return unknownMember([...path, other], KNOWN_POLICY_MEMBERS);
   const { limits, defect } = readPolicy(policy);
   if (defect === undefined) return { limits, hasOtherMembers: false, policy };
   const message = `it is ${show(defect.found)}, expected ${defect.expected}`;
-  return refuse({ path: [...at, defect.name], message });
+  return { path: [...path, defect.name], message };
 }
 
 /** The defect of a member that no such object has. */

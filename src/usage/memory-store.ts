@@ -123,9 +123,7 @@ export class MemoryStore implements ReplayStore {
 
   usageOf(receipt: string): Promise<Usage | null> {
     const counter = this.usages.byReceipt.get(receipt);
-    if (counter === undefined) return Promise.resolve(null);
-    const { calls, microUsd } = counter;
-    return Promise.resolve({ calls, microUsd });
+    return Promise.resolve(counter ? { calls: counter.calls, microUsd: counter.microUsd } : null);
   }
 
   refund(key: string, refund: Refund): Promise<'refunded' | 'repeated' | 'unknown'> {

@@ -1,4 +1,6 @@
 import { createHash } from 'node:crypto';
+import { rejectAfter } from '../redis/connection.js';
+import type { RedisLink } from '../redis/link.js';
 import type { ReachedLimit } from '../verify/limits.js';
 import { KEPT_UNUSED_SECS, SPARE_SECS, findReached } from './counters.js';
 import {
@@ -23,8 +25,7 @@ end
 `;
 
 /**
- * Uses an invocation and charges its call: everything, or nothing. All is read before anything is written, since Redis
- * keeps what a script wrote before it failed.
+ * Uses an invocation and charges its call: all or nothing. It reads all before it writes, since Redis keeps what a failed script wrote.
  *
  * KEYS: the record to make of the invocation; a counter for each limit. ARGV: the life of the record in ms, the cost, the life
  * of an unused counter without an end in ms; and for each limit: calls, micro-dollars (-1: not limited), the end of the
@@ -58,8 +59,7 @@ return answer
 `);
 
 /**
- * Gives back what a call was charged: everything, or nothing. INCR keeps the life of the record, and is the first write, which
- * a full Redis refuses.
+ * Gives back what a call was charged: all or nothing. INCR keeps the life of the record. It writes first: a full Redis refuses it.
  *
  * KEYS: the record of the invocation, a counter for each limit. ARGV: the calls, and the micro-dollars for each limit.
  */
@@ -91,28 +91,23 @@ const DIGEST_BYTES = 16;
 /** Later ends are none: Redis refuses times that are too far away. The year 5138. */
 const MAX_END_SECS = 1e11;
 
-/** What {@link RedisRecords} needs of its Redis. */
-export interface RedisAccess {
-  /** Comes before each name. */
-  readonly prefix: string;
-  /** Sends a command to the server that has the key. */
-  send(key: string, command: readonly string[]): Promise<unknown>;
-  /** A name that matches a pattern, of any server. */
-  find(pattern: string): Promise<string | undefined>;
-}
-
 /** Used invocations and counters, as they are in Redis: which names are read and written, in one round trip. */
 export class RedisRecords {
-  readonly #redis: RedisAccess;
+  readonly #link: RedisLink;
+  readonly #prefix: string;
+  readonly #timeoutMs: number;
 
-  constructor(redis: RedisAccess) {
-    this.#redis = redis;
+  /** @param prefix comes before each name */
+  constructor(link: RedisLink, prefix: string, timeoutMs: number) {
+    this.#link = link;
+    this.#prefix = prefix;
+    this.#timeoutMs = timeoutMs;
   }
 
   /** Records an invocation. Its name has a fixed length, and a caller cannot choose its node in a cluster. */
   async record(key: string, ttlMs: number): Promise<Use> {
-    const name = `${this.#redis.prefix}${VERSION}:${digestOf(key)}`;
-    const answer = await this.#redis.send(name, ['SET', name, '1', 'PX', String(ttlMs), 'NX']);
+    const name = `${this.#prefix}${VERSION}:${digestOf(key)}`;
+    const answer = await this.#send(name, ['SET', name, '1', 'PX', String(ttlMs), 'NX']);
     return answer === 'OK' ? NEW : REPLAYED;
   }
 
@@ -161,9 +156,10 @@ export class RedisRecords {
     return this.#find('[02-9]*:*');
   }
 
-  #find(pattern: string): Promise<string | undefined> {
-    const prefix = this.#redis.prefix.replaceAll(/[*?[\]\\^-]/g, '\\$&');
-    return this.#redis.find(prefix + pattern);
+  /** A name that matches a pattern, of any server. */
+  async #find(pattern: string): Promise<string | undefined> {
+    const prefix = this.#prefix.replaceAll(/[*?[\]\\^-]/g, '\\$&');
+    return this.#link.connection?.find(prefix + pattern);
   }
 
   /** The names of an invocation under limited receipts, and of their counters. */
@@ -178,13 +174,20 @@ export class RedisRecords {
    * @param first the digest of the first limited receipt of the chain, so that the nodes of a cluster share the chains
    */
   #chainOf(first: string): string {
-    return `${this.#redis.prefix}${VERSION}:{${digestOf(first)}}`;
+    return `${this.#prefix}${VERSION}:{${digestOf(first)}}`;
   }
 
   async #read(counter: string): Promise<Usage | null> {
-    const found = await this.#redis.send(counter, ['HMGET', counter, 'calls', 'micro_usd']);
+    const found = await this.#send(counter, ['HMGET', counter, 'calls', 'micro_usd']);
     const [calls, microUsd] = found as [string | null, string | null];
     return calls === null ? null : { calls: Number(calls), microUsd: Number(microUsd) };
+  }
+
+  /** Sends a command to the server that has the key. */
+  async #send(key: string, command: readonly string[]): Promise<unknown> {
+    const { connection } = this.#link;
+    if (connection === null) throw new Error('there is no connection');
+    return rejectAfter(this.#timeoutMs, connection.send(key, command));
   }
 
   /** Runs a script, by its digest if Redis knows it. */
@@ -196,10 +199,10 @@ export class RedisRecords {
     const [record = ''] = keys;
     const rest = [String(keys.length), ...keys, ...numbers.map(String)];
     try {
-      return await this.#redis.send(record, ['EVALSHA', sha1, ...rest]);
+      return await this.#send(record, ['EVALSHA', sha1, ...rest]);
     } catch (error) {
       if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
-      return this.#redis.send(record, ['EVAL', text, ...rest]);
+      return this.#send(record, ['EVAL', text, ...rest]);
     }
   }
 }

@@ -153,15 +153,7 @@ class RedisReplayStore implements ReplayStore {
         log?.info({}, `${this.#link.place} records again: calls are no longer refused`);
       },
     });
-    this.#records = new RedisRecords({
-      prefix: keyPrefix,
-      send: async (key, command) => {
-        const { connection } = this.#link;
-        if (connection === null) throw new Error('there is no connection');
-        return rejectAfter(options.timeoutMs, connection.send(key, command));
-      },
-      find: async (pattern) => this.#link.connection?.find(pattern),
-    });
+    this.#records = new RedisRecords(this.#link, keyPrefix, options.timeoutMs);
   }
 
   async open(): Promise<void> {
@@ -226,8 +218,7 @@ class RedisReplayStore implements ReplayStore {
   }
 
   /**
-   * Sends commands, unless Redis is known to be away. In a cluster, failures of calls say nothing about others: nodes fail
-   * one by one, and the rest stays in use.
+   * Sends commands, unless Redis is known to be away. Nodes of a cluster fail one by one: calls to the others go on.
    *
    * @throws ReplayStoreError if Redis does not do what it is told
    */
@@ -256,8 +247,7 @@ class RedisReplayStore implements ReplayStore {
   }
 
   /**
-   * Waits for replicas, for all charges together that were answered in one turn of the event loop: Redis answers nothing else
-   * on this connection meanwhile.
+   * Waits for replicas, once for all charges answered in one turn: meanwhile Redis answers nothing else on this connection.
    *
    * @throws ReplayStoreError if too few have them in time
    */

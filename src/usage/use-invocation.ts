@@ -101,13 +101,8 @@ async function use(
   }
   try {
     // An invocation that was issued in the future stays fresh longer, and must be recorded as long.
-    const used = await store.use(
-      replayKey(scope, iss, jti),
-      now,
-      windowSecs + clockSkewSecs + 1,
-      charge,
-      sub,
-    );
+    const ttlSecs = windowSecs + clockSkewSecs + 1;
+    const used = await store.use(replayKey(scope, iss, jti), now, ttlSecs, charge, sub);
     if (used.kind === 'replayed') {
       const expected = 'one that was not used';
       return ['replayed', new Failure('REPLAY_DETECTED', { subject: 'invocation', claimed: jti, expected })];
@@ -121,10 +116,7 @@ async function use(
   }
 }
 
-/**
- * Whether something that was signed with this time may have been used by a moment: a signer's clock may be ahead, and what it
- * signs is accepted before its time comes.
- */
+/** Whether what was signed with this time may have been used by a moment: a signer's clock may be ahead. */
 const mayBeFrom = (time: number, clockSkewSecs: number, moment: number) =>
   moment > 0 && time - clockSkewSecs <= moment;
 
