@@ -6,8 +6,7 @@ import type { Verdict } from '../verifier/verdict.js';
  * Makes the URL of a service's endpoint.
  *
  * @param address the address of the service, which may have a path; query and fragment are dropped
- * @throws TypeError if it is not an http or https URL without credentials. The address is not in the message: it may
- *   hold a password.
+ * @throws TypeError if it is no http or https URL without credentials. The message leaves it out: it may hold a password
  * @example serviceUrl('http://127.0.0.1:8080/drs/', '/verify').href; // 'http://127.0.0.1:8080/drs/verify'
  */
 export function serviceUrl(address: string | URL, path: `/${string}`): URL {

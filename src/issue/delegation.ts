@@ -143,8 +143,7 @@ export async function issueRootDelegation(given: RootDelegationOptions): Promise
 }
 
 /**
- * Issues the next receipt of a chain: the last delegate passes on all or part of its authority. Refuses if the new
- * receipt or the chain above it would not verify.
+ * Issues the next receipt of a chain: the last delegate passes on authority. Refuses if it, or the chain above it, would not verify.
  *
  * @returns the new receipt alone, as a compact JWT. The longer chain is `[...chain, receipt]`
  * @throws IssueError with the code of the verdict that the chain would get: `ISSUER_MISMATCH` (the key is not that of
@@ -211,9 +210,8 @@ export interface InvocationOptions extends GivenOptions<typeof CALL> {}
  * Issues the receipt of one call under a chain. Refuses a call that no verifier would accept now. See docs/spec/issuing.md.
  *
  * @returns the invocation receipt as a compact JWT, its payload in RFC 8785 form
- * @throws IssueError with the code of the verdict that the bundle would get: `INVOKER_MISMATCH`, `POLICY_VIOLATION`,
- *   `COMMAND_MISMATCH`, `NOT_YET_VALID`, `EXPIRED`, `MALFORMED_INVOCATION`, `INVALID_JTI`, and any code of blocks A
- *   to E for the chain
+ * @throws IssueError with the code of the verdict on the bundle: `INVOKER_MISMATCH`, `POLICY_VIOLATION`, `COMMAND_MISMATCH`,
+ *   `NOT_YET_VALID`, `EXPIRED`, `MALFORMED_INVOCATION`, `INVALID_JTI`, and any code of blocks A to E for the chain
  * @example
  * const invocation = await issueInvocation({
  *   key: helper,

@@ -15,10 +15,7 @@ export function issueOptions<Rows extends Table>(given: unknown, rows: Rows): Fi
 const MAX_YEARS = 100;
 const MAX_DISTANCE_SECS = MAX_YEARS * 365.25 * 86_400;
 
-/**
- * Unix seconds. Times in the far future are refused: nearly always they are in milliseconds by mistake, and a receipt
- * would last 50,000 years. Values that are not numbers are refused by the blocks.
- */
+/** Unix seconds. Times far away are refused: nearly always they are milliseconds. What is no number, the blocks refuse. */
 export const time: Kind<number> = kindOf(
   'Unix seconds',
   (value) => typeof value !== 'number' || !(Math.abs(value - clock()) > MAX_DISTANCE_SECS),

@@ -11,9 +11,8 @@ import { IssueError } from './issue-error.js';
 export type NamespacedMember = `${string}:${string}` | `${string}.${string}`;
 
 /**
- * The policy of a receipt to issue. An absent member means no limit at this level. Verifiers ignore unknown members,
- * so a misspelt limit would allow everything. For this reason, only known members and names with a namespace are
- * accepted here. `docs/policy.md` explains each member.
+ * The policy of a receipt to issue; an absent member is no limit at this level (docs/policy.md). Verifiers ignore unknown members, so
+ * a misspelt limit would allow everything: only known members and names with a namespace are accepted here.
  *
  * @example const policy: IssuedPolicy = { allowed_tools: ['search'], max_cost_usd: 5, 'acme:tier': 'gold' };
  */

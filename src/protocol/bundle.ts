@@ -61,8 +61,7 @@ export function readBundleText(encoded: string): Read<{ readonly text: string }>
 }
 
 /**
- * Decodes a bundle and parses it strictly: a member name that occurs twice is a defect. The result is any JSON value;
- * the verifier checks whether it is a bundle, and a valid one.
+ * Decodes a bundle and parses it strictly. The result is any JSON value: the verifier checks whether it is a valid bundle.
  *
  * @param encoded as for {@link readBundleText}
  * @example readBundle('e30').value; // {}

@@ -15,9 +15,8 @@ const COMMA = 0x2c;
 export const MAX_JSON_NODES = 16_384;
 
 /**
- * Maximum number of commas outside of strings, which bounds the elements of all arrays together. They are cheap to read, but
- * whatever is done for each of them is done half a million times for a text of 1 MiB. Real arguments are below it: a
- * table of 3,000 rows with 10 columns, or 20 vectors of 1,536 numbers.
+ * Maximum number of commas outside of strings, which bounds the elements of all arrays together: a text of 1 MiB can hold half a
+ * million. Real arguments are below it: a table of 3,000 rows with 10 columns, or 20 vectors of 1,536 numbers.
  */
 export const MAX_JSON_COMMAS = 32_768;
 
@@ -177,9 +176,8 @@ export function equalsByJcs(left: JsonValue, right: JsonValue): boolean {
 /**
  * Whether `value`, which `JSON.parse` made of `text`, plainly holds all of it. `false` only means that a closer look is needed.
  *
- * If two members have the same name, `JSON.parse` drops the earlier one, with the strings in it. So there is no duplicate if
- * the text has as many strings, names and values, as the value. Half the number of unescaped quotes is the number of
- * strings in the text, so the text need not be split into tokens.
+ * If two members have the same name, `JSON.parse` drops the earlier one with its strings. So there is no duplicate if the text has as
+ * many strings, names and values, as the value: half as many as it has unescaped quotes, for which it need not be split into tokens.
  */
 export function isPlainlyFaithful(text: string, value: JsonValue): boolean {
   if (!text.isWellFormed()) return false;

@@ -1,7 +1,4 @@
-/**
- * The largest amount in US dollars that is counted. In micro-dollars, twice as much is still below 2^53, so that what was
- * used and what a call asks can be added exactly.
- */
+/** The largest amount in US dollars that is counted: in micro-dollars, even twice as much is below 2^53, and so added exactly. */
 export const MAX_USD = 1_000_000_000;
 
 /**

@@ -50,8 +50,7 @@ let loaded: Redis | null = null;
  * they are the primary, neither is used, because one of them has old data.
  *
  * @param list `redis://` or `rediss://` (TLS) URLs, separated by commas. The credentials of the first apply to all.
- * @throws Error that says where there is no connection, why, and what to do: if there is no primary within 5 s, or more
- *   than one, or the package `redis` is not installed
+ * @throws Error that says where, why, and what to do: no primary within 5 s, or more than one, or no package `redis`
  */
 export async function connectRedis(list: string): Promise<RedisConnection> {
   try {

@@ -8,10 +8,7 @@ import {
   type RedisConnection,
 } from './connection.js';
 
-/**
- * Why a Redis must not be used. `away`: it does not answer, is not the primary, or refuses writes. `forgets`: its settings
- * let it forget what it was told. `full`: it has reached its maxmemory.
- */
+/** Why a Redis must not be used. `away`: no answer, no primary, or no writes. `forgets`: by its settings. `full`: by its maxmemory. */
 export type RedisFault = 'away' | 'forgets' | 'full';
 
 /** How often in a row a Redis that was away must answer within the time of a call. */

@@ -49,8 +49,7 @@ export interface Revocation {
    *
    * @param asked what `readAsked` has read
    * @returns resolves when it is on disk, or in Redis and on all ready instances. The next verification respects it
-   * @throws {@link RevocationStoreError} if it could not be recorded; then it does not count, unless it is
-   *   `unconfirmed`
+   * @throws {@link RevocationStoreError} if it could not be recorded; then it does not count, unless it is `unconfirmed`
    */
   revoke(asked: Asked): Promise<void>;
   /** What is not checked: the remote list, or what is in Redis meanwhile. Empty if all revocations are checked. */

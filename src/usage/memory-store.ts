@@ -80,8 +80,7 @@ export class MemoryStore implements ReplayStore {
   readonly #holders = new Map<string, Holder>();
   /** When the newest of the entries that were dropped was used: where the clock goes back, they may be fresh again. */
   lostAt = 0;
-  // In the order of expiry, since all entries live equally long. A list, because finding the oldest member of a Map
-  // takes longer and longer as members before it are deleted.
+  // In the order of expiry, since all live equally long. A list: finding the oldest member of a Map takes longer the more were deleted.
   #oldest: Entry | null = null;
   #newest: Entry | null = null;
   #hasWarned = false;

@@ -216,9 +216,8 @@ function endMsOf(exp: number | null): number {
 }
 
 /**
- * A digest takes less memory than the key. It also keeps callers, who choose the `jti`, from choosing the node of a
- * cluster with `{…}` in the key. If two invocations had the same digest, one would be refused as a replay. With 128
- * bits, nobody can make one that has the digest of another.
+ * A digest takes less memory than the key, and keeps callers, who choose the `jti`, from choosing the node of a cluster with `{…}`.
+ * With 128 bits, nobody can make an invocation that has the digest of another, which would be refused as a replay.
  */
 function digestOf(key: string): string {
   return createHash('sha256').update(key).digest().toString('base64url', 0, DIGEST_BYTES);

@@ -62,21 +62,18 @@ const OPTIONS = {
 export interface RedisReplayStoreOptions extends GivenOptions<typeof OPTIONS> {}
 
 /**
- * A replay store in Redis, shared by all instances that use it: `SET name 1 NX PX ttl`. Each invocation has a key of
- * its own, so a Redis Cluster distributes them among its nodes. A call under limited receipts is recorded and charged by a
- * script, whose keys are on one node.
+ * A replay store in Redis, shared by all instances that use it: `SET name 1 NX PX ttl`. Each invocation has a key of its own, so a
+ * Redis Cluster distributes them. A call under limited receipts is recorded and charged by a script, whose keys are on one node.
  *
- * If Redis does not answer in time, the call is refused, although Redis may have recorded its invocation. After three
- * failures in a row, or if the connection is lost, every call is refused at once. Meanwhile the store tests in the
- * background whether Redis records again.
+ * If Redis does not answer in time, the call is refused, although Redis may have recorded its invocation. After three failures in a
+ * row, or a lost connection, every call is refused at once, and the store tests in the background whether Redis records again.
  *
  * In a cluster each node fails alone: only calls whose key belongs to a failed node are refused.
  *
  * Redis must not evict keys (`maxmemory-policy noeviction`) and must be the primary: an invocation that it forgets can
  * be replayed. The store looks every few seconds, and refuses every call while any primary may evict.
  *
- * @throws ReplayStoreError if Redis cannot be reached within 5 s, records nothing or evicts keys, or the package `redis`
- *   is not installed
+ * @throws ReplayStoreError if Redis is not reached within 5 s, records nothing or evicts keys, or the package `redis` is missing
  * @throws TypeError if an option is unknown or not of its kind
  * @example const replayStore = await openRedisReplayStore({ url: 'redis://127.0.0.1:6379', log: pino() });
  */

@@ -13,10 +13,7 @@ import { sha256Hex } from '#platform';
 
 /** The rules by which an invocation may be used. */
 export interface ReplayRules {
-  /**
-   * The name of the place where the invocation is used. Places that share a store need different names: a call that
-   * passes two of them on its way is not a replay.
-   */
+  /** Names the place where the invocation is used. Places that share a store need different names: a call that passes two is no replay. */
   readonly scope: string;
   /** How old it may be, in seconds; `REPLAY_WINDOW_SECS`. */
   readonly windowSecs: number;

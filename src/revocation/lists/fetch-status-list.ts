@@ -43,8 +43,7 @@ function openWay(list: URL, { Agent, ProxyAgent }: Undici): Dispatcher {
  * @param options.signal ends the fetch at any point, also during a slow body; its reason is thrown. The caller must
  *   abort it when this settles, so that no connection stays open after an answer that was only partly read.
  * @returns `not_modified` only where an ETag was sent
- * @throws {@link StatusListError} `http_status`, `too_large`, `malformed` (a content coding that was not
- *   asked for), `unreachable`
+ * @throws {@link StatusListError} `http_status`, `too_large`, `unreachable`, `malformed` (a content coding that was not asked for)
  * @see RFC 9110 §13.1.2 (If-None-Match)
  */
 export async function fetchStatusList(

@@ -95,10 +95,7 @@ export class StatusListCache {
     this.#deps = deps;
   }
 
-  /**
-   * Why verifications that need the list are refused: the list was never fetched, or the copy is too old, fetches
-   * fail and a verification has already been refused for it. `null` if they are not refused.
-   */
+  /** Why verifications that need the list are refused: there is no copy, or it is too old and one was refused. `null`: they are not. */
   get unreadyReason(): ListUnreadyReason | null {
     if (this.#copy === null) return 'status_list_not_fetched';
     return this.#hasRefused && this.#stateAt(this.#deps.now()) === 'unusable' ? 'status_list_stale' : null;
@@ -122,9 +119,8 @@ export class StatusListCache {
   /**
    * Call this before a verification that needs the list. Starts a fetch if one is due.
    *
-   * @returns `null` if {@link statusOf} can be called at once, because there is a usable copy or waiting makes no
-   *   sense. Otherwise a promise that never rejects and resolves after `maxWaitMs` at the latest; call `statusOf`
-   *   then.
+   * @returns `null` if {@link statusOf} can be called at once: there is a usable copy, or waiting makes no sense. Otherwise a promise
+   *   that never rejects and resolves after `maxWaitMs` at the latest; call `statusOf` then.
    */
   refreshIfStale(): Promise<void> | null {
     const now = this.#deps.now();

@@ -59,10 +59,9 @@ const CLOSE_MS = 500;
 /**
  * Revocations that all instances share over Redis, with a copy of all of them in this process.
  *
- * Redis sends each new revocation to every instance at once (a blocked `XREAD`). Without Redis, or while its settings
- * let it lose revocations, the copy is still used, but the instance is not ready. When Redis is back, or another server
- * has replaced it, the copy is completed first. Then revocations that this server lacks, because they were not
- * replicated before a fail-over, are recorded again from the copy.
+ * Redis sends each new revocation to every instance at once (a blocked `XREAD`). Without Redis, or while its settings let it lose
+ * revocations, the copy is still used, but the instance is not ready. When Redis is back, or another server in its place, the copy is
+ * completed first. Then revocations that this server lacks, since it was no replica in time, are recorded again from the copy.
  */
 export class RedisStore implements RevocationStore {
   readonly #options: RedisStoreOptions;

@@ -11,13 +11,11 @@ import { RevocationStoreError } from './revocation-store.js';
 const REPLICATE_MS = 2_500;
 
 /**
- * Copies a file of revocations to Redis. Running instances apply them at once. After a failure, call it again: entries
- * that are already in Redis are not recorded twice.
+ * Copies a file of revocations to Redis; running instances apply them at once. After a failure, call it again: none is added twice.
  *
  * @param path a file as `REVOCATION_STORE_PATH` has it, or of JSON lines as `GET /admin/revocations` lists them
  * @returns the number of entries in the file, and of those that said something new to Redis
- * @throws {@link RevocationStoreError} `locked` if a service has the file open, `unreadable` if a line is damaged;
- *   then nothing was recorded
+ * @throws {@link RevocationStoreError} `locked` if a service has it open, `unreadable` if a line is damaged; then nothing was recorded
  * @throws Error if Redis fails
  */
 export async function importRevocations(path: string, options: RedisStoreOptions) {
