@@ -39,10 +39,7 @@ export function spliceBody(bundle: string, body: string): string {
  * Makes the request. `bodyText` is inserted unchanged, so that the service sees what parsing would hide. A body is unusable,
  * and not sent, if it is not JSON, such as an infinity, or nests too deep to be written.
  */
-export function writeRequest(
-  bundle: unknown,
-  { body, bodyText }: Pick<VerifyOptions, 'body' | 'bodyText'>,
-): { json: string; hadBody: boolean; isBodyUnusable: boolean } {
+export function writeRequest(bundle: unknown, { body, bodyText }: Pick<VerifyOptions, 'body' | 'bodyText'>) {
   const own = Object.hasOwn(bundle ?? {}, 'body');
   if (!isJsonObject(bundle) || (!own && bodyText === undefined && body === undefined)) {
     // Of a function or a symbol, `JSON.stringify` makes nothing at all.

@@ -38,11 +38,7 @@ const kernel = () => (loaded ??= createRequire(import.meta.url)('fs-native-exten
  * @returns holds the lock until it is closed
  * @throws the failure of its kind, `locked`, naming the file and its owner; and any error of the file system
  */
-export async function lockFile(
-  path: string,
-  { mode, ifLocked, Failure }: FileKind,
-  waitMs = 0,
-): Promise<FileHandle> {
+export async function lockFile(path: string, { mode, ifLocked, Failure }: FileKind, waitMs = 0) {
   const lockPath = `${path}.lock`;
   const handle = await open(lockPath, 'a+', mode);
   try {

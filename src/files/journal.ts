@@ -55,12 +55,7 @@ export class Journal {
    *
    * @throws the failure of the kind
    */
-  static async open(
-    path: string,
-    kind: FileKind,
-    kept: Kept,
-    deps: Omit<FileDeps, 'take'>,
-  ): Promise<Journal> {
+  static async open(path: string, kind: FileKind, kept: Kept, deps: Omit<FileDeps, 'take'>) {
     const journal = new Journal(kept);
     const take = (line: string) => journal.#take(line);
     const file = await LockedFile.open(path, kind, { ...deps, take });

@@ -86,12 +86,7 @@ export async function sshAgentSigner(options: SshAgentOptions = {}): Promise<Sig
  * @param expected the number of the answer
  * @param read reads the answer after its number, and throws if it is malformed
  */
-async function ask<T>(
-  path: string,
-  message: Uint8Array,
-  expected: number,
-  read: (answer: Buffer) => T,
-): Promise<T> {
+async function ask<T>(path: string, message: Uint8Array, expected: number, read: (answer: Buffer) => T) {
   const socket = connect(path);
   try {
     if (message.length > MAX_MESSAGE_BYTES)

@@ -47,9 +47,7 @@ export function rulesIn(value: unknown): Regulatory | null {
  * @see docs/spec/receipts.md, "Consent"
  * @example findConsentDefect({ ...consent, timestamp: 'yesterday' })?.member; // 'timestamp'
  */
-export function findConsentDefect(
-  consent: Consent,
-): { member: keyof Consent; found: string; expected: string } | null {
+export function findConsentDefect(consent: Consent) {
   for (const member of CONSENT_MEMBERS) {
     const found = consent[member];
     const { expected, test } = FORMS[member];

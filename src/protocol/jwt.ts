@@ -61,11 +61,7 @@ export function parseCompactJwt(
 }
 
 /** The JSON object that a segment encodes, or what is wrong with it. */
-function decodeJsonSegment(
-  segment: 'header' | 'payload',
-  encoded: string,
-  maxNodes: number,
-): JsonObject | string {
+function decodeJsonSegment(segment: 'header' | 'payload', encoded: string, maxNodes: number) {
   if (encoded === '') return `its ${segment} is empty`;
   const bytes = decodeBase64url(encoded);
   if (bytes === null) return `its ${segment} is not strict base64url (RFC 4648 §5, no padding)`;

@@ -155,11 +155,8 @@ export function oneOf<const Name extends string>(...names: readonly Name[]): Kin
 }
 
 /** Any text but an empty one, or those that a function accepts. */
-export function text(
-  values: string,
-  accepts: (text: string) => boolean = (value) => value !== '',
-): Kind<string> {
-  return kindOf(values, (value) => typeof value === 'string' && accepts(value));
+export function text(values: string, accepts: (text: string) => boolean = (value) => value !== '') {
+  return kindOf<string>(values, (value) => typeof value === 'string' && accepts(value));
 }
 
 /** A list of at least one. */

@@ -43,7 +43,7 @@ export interface LinesKind<T> {
   /** The member that names a line. */
   readonly key: string;
   /** Reads a line, or says all that is wrong with it. */
-  read(value: JsonValue): ReadLine<T> | readonly LineDefect[];
+  read(value: JsonValue): ReadLine<T>;
 }
 
 /** Trusted roots, by their DIDs. */
@@ -187,7 +187,7 @@ const ARRAY =
 const AN_ARRAY: readonly LineDefect[] = [{ path: [], message: ARRAY }];
 
 /** The entry of a line, all that is wrong with it, or `null` if there is nothing in it. */
-function readLine<T>(kind: LinesKind<T>, bytes: Buffer): ReturnType<LinesKind<T>['read']> | null {
+function readLine<T>(kind: LinesKind<T>, bytes: Buffer): ReadLine<T> | null {
   const refuse = (message: string) => [{ path: [], message }];
   if (bytes.length > MAX_LINE_BYTES)
     return refuse(`it has ${bytes.length} bytes, expected at most ${MAX_LINE_BYTES} a line`);

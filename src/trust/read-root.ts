@@ -27,11 +27,8 @@ export interface LineDefect {
   readonly message: string;
 }
 
-/** A line that was read: its name, and what is said of it. */
-export interface ReadLine<T> {
-  readonly key: string;
-  readonly value: T;
-}
+/** A line that was read: its name, and what is said of it; or all that is wrong with it. */
+export type ReadLine<T> = { readonly key: string; readonly value: T } | readonly LineDefect[];
 
 const FORM = /^(\d{4})-(\d\d)-(\d\d)(?:T(\d\d):(\d\d):(\d\d)(?:Z|([+-])(\d\d):(\d\d)))?$/;
 const DAY_SECS = 86_400;
@@ -56,15 +53,12 @@ const TEXT = `a text of 1 to ${MAX_TEXT} characters without control characters, 
  * @param path where the entry is in its document
  * @returns the entry, or all that is wrong with it
  */
-export function readRoot(
-  value: JsonValue,
-  path: LineDefect['path'] = [],
-): ReadLine<Root> | readonly LineDefect[] {
-  if (!isJsonObject(value)) return [{ path, message: `it is ${show(value)}, expected an object with a did` }];
+export function readRoot(value: JsonValue, path: LineDefect['path'] = []): ReadLine<Root> {
+  if (!isJsonObject(value)) return [defectOf(value, 'an object with a did', path)];
   const defects: LineDefect[] = [];
   const wrong = (expected: string, ...at: readonly string[]) => {
     const found = at.reduce<unknown>((found, name) => own(found, name), value);
-    defects.push({ path: [...path, ...at], message: `it is ${show(found)}, expected ${expected}` });
+    defects.push(defectOf(found, expected, [...path, ...at]));
     return null;
   };
   for (const member of Object.keys(value).slice(0, MAX_MEMBERS)) {
@@ -118,7 +112,7 @@ function readLabels(labels: JsonValue, wrong: (expected: string, ...at: readonly
 
 /** The limits of a policy. A name that is not evaluated would limit nothing, and a misspelt one is one of these. */
 function readLimits(policy: JsonValue, path: LineDefect['path']): ReadPolicy | LineDefect {
-  if (!isJsonObject(policy)) return { path, message: `it is ${show(policy)}, expected an object` };
+  if (!isJsonObject(policy)) return defectOf(policy, 'an object', path);
   const unset = Object.keys(policy).find((member) => (policy[member] as unknown) === undefined);
   if (unset !== undefined)
     return { path: [...path, unset], message: 'it is undefined, expected a value, or no such member' };
@@ -126,8 +120,12 @@ function readLimits(policy: JsonValue, path: LineDefect['path']): ReadPolicy | L
   if (other !== undefined) return unknownMember([...path, other], KNOWN_POLICY_MEMBERS);
   const { limits, defect } = readPolicy(policy);
   if (defect === undefined) return { limits, hasOtherMembers: false, policy };
-  const message = `it is ${show(defect.found)}, expected ${defect.expected}`;
-  return { path: [...path, defect.name], message };
+  return defectOf(defect.found, defect.expected, [...path, defect.name]);
+}
+
+/** The defect of a value that is not what was expected. */
+export function defectOf(found: unknown, expected: string, path: LineDefect['path']): LineDefect {
+  return { path, message: `it is ${show(found)}, expected ${expected}` };
 }
 
 /** The defect of a member that no such object has. */

@@ -7,14 +7,7 @@ import { isCount } from '../protocol/policy.js';
 import type { Counter, Counters } from './counters.js';
 import { MemoryStore, type Entry } from './memory-store.js';
 import { chargedOf } from './refund.js';
-import {
-  ReplayStoreError,
-  type Charge,
-  type Refund,
-  type ReplayLog,
-  type Usage,
-  type Use,
-} from './usage-store.js';
+import { ReplayStoreError, type Charge, type Refund, type ReplayLog, type Usage } from './usage-store.js';
 
 /** Later than at the start, its message is for whoever calls: the log says more of this machine. */
 class UsageFileError extends ReplayStoreError {
@@ -49,7 +42,7 @@ export async function requireOwnFolder(folder: string): Promise<void> {
  * @see docs/spec/usage.md#file
  */
 export class FileReplayStore extends MemoryStore {
-  #journal: Journal | null = null;
+  #journal!: Journal;
 
   /**
    * Opens the store.
@@ -79,14 +72,8 @@ export class FileReplayStore extends MemoryStore {
     return store;
   }
 
-  override use(
-    key: string,
-    now: number,
-    ttlSecs: number,
-    charge: Charge | null,
-    root?: string,
-  ): Promise<Use> {
-    return (this.#journal as Journal).decide(async (changes) => {
+  override use(key: string, now: number, ttlSecs: number, charge: Charge | null, root?: string) {
+    return this.#journal.decide(async (changes) => {
       const use = await super.use(key, now, ttlSecs, charge, root);
       const parts = chargedOf(charge?.costMicroUsd ?? 0, charge?.limits ?? []);
       if (use.kind === 'new') changes.push(this.#changeOf(key, { calls: 1, parts }, 'undone'));
@@ -95,7 +82,7 @@ export class FileReplayStore extends MemoryStore {
   }
 
   override refund(key: string, { calls, parts }: Refund): Promise<'refunded' | 'repeated' | 'unknown'> {
-    return (this.#journal as Journal).decide(async (changes) => {
+    return this.#journal.decide(async (changes) => {
       const answer = await super.refund(key, { calls, parts });
       const charged = parts.map(({ receipt, microUsd }) => ({ receipt, microUsd: -microUsd }));
       if (answer === 'refunded') changes.push(this.#changeOf(key, { calls: -calls, parts: charged }, 'used'));
@@ -104,12 +91,11 @@ export class FileReplayStore extends MemoryStore {
   }
 
   override usageOf(receipt: string): Promise<Usage | null> {
-    return (this.#journal as Journal).decide(() => super.usageOf(receipt));
+    return this.#journal.decide(() => super.usageOf(receipt));
   }
 
-  override async close(): Promise<void> {
-    await this.#journal?.close();
-    await super.close();
+  override close(): Promise<void> {
+    return this.#journal.close();
   }
 
   /** What a change of an invocation writes, and how it is undone. */

@@ -119,8 +119,10 @@ export class RedisRecords {
   async charge(key: string, ttlMs: number, charge: Charge): Promise<Use> {
     const { limits, costMicroUsd } = charge;
     const numbers = [ttlMs, costMicroUsd, KEPT_UNUSED_SECS * 1000];
-    for (const { maxCalls, maxTotalMicroUsd, exp } of limits)
-      numbers.push(maxCalls ?? -1, maxTotalMicroUsd ?? -1, endMsOf(exp));
+    for (const { maxCalls, maxTotalMicroUsd, exp } of limits) {
+      const endMs = exp === null || exp > MAX_END_SECS ? -1 : (exp + SPARE_SECS) * 1000;
+      numbers.push(maxCalls ?? -1, maxTotalMicroUsd ?? -1, endMs);
+    }
     const answer = await this.#run(CHARGE, this.#keysOf(key, limits), numbers);
     const [kind, ...values] = answer as [string, ...number[]];
     if (kind === 'replayed') return REPLAYED;
@@ -191,28 +193,20 @@ export class RedisRecords {
   }
 
   /** Runs a script, by its digest if Redis knows it. */
-  async #run(
-    { text, sha1 }: ReturnType<typeof scriptOf>,
-    keys: readonly string[],
-    numbers: readonly number[],
-  ): Promise<unknown> {
+  async #run(script: typeof CHARGE, keys: readonly string[], numbers: readonly number[]): Promise<unknown> {
     const [record = ''] = keys;
     const rest = [String(keys.length), ...keys, ...numbers.map(String)];
     try {
-      return await this.#send(record, ['EVALSHA', sha1, ...rest]);
+      return await this.#send(record, ['EVALSHA', script.sha1, ...rest]);
     } catch (error) {
       if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
-      return this.#send(record, ['EVAL', text, ...rest]);
+      return this.#send(record, ['EVAL', script.text, ...rest]);
     }
   }
 }
 
 function scriptOf(text: string) {
   return { text, sha1: createHash('sha1').update(text).digest('hex') };
-}
-
-function endMsOf(exp: number | null): number {
-  return exp === null || exp > MAX_END_SECS ? -1 : (exp + SPARE_SECS) * 1000;
 }
 
 /**

@@ -147,12 +147,7 @@ function assertRaw(start: string, contentType: string): void {
     );
 }
 
-function readJson(
-  body: Buffer,
-  issuer: ListIssuer | undefined,
-  nowMs: number,
-  skewMs: number,
-): StatusListCredential {
+function readJson(body: Buffer, issuer: ListIssuer | undefined, nowMs: number, skewMs: number) {
   const text = decodeUtf8(body);
   if (text === null) throw malformed('it is not UTF-8');
   const { value: document, defect } = parseStrictJson(text);
@@ -255,10 +250,7 @@ function assertValidAt(nowMs: number, skewMs: number, { validFromMs, validUntilM
   throw new StatusListError('out_of_validity', `${defect}; the clock here says ${isoTime(nowMs)}`);
 }
 
-function toStatusList(
-  bits: Buffer,
-  { validFromMs, validUntilMs, ttlMs }: Omit<StatusList, 'bits'>,
-): StatusList {
+function toStatusList(bits: Buffer, { validFromMs, validUntilMs, ttlMs }: Omit<StatusList, 'bits'>) {
   if (bits.length === 0) throw malformed('it has no entries');
   return { bits, validFromMs, validUntilMs, ttlMs };
 }
