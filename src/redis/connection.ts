@@ -74,11 +74,8 @@ export async function connectRedis(list: string): Promise<RedisConnection> {
 
 /** The address of a Redis for messages, without credentials. */
 export function placeOf(list: string): string {
-  const places = splitUrls(list).map((url) => {
-    const { protocol, host } = new URL(url);
-    return `${protocol}//${host}`;
-  });
-  return `Redis at ${places.join(', ')}`;
+  const urls = splitUrls(list).map((url) => new URL(url));
+  return `Redis at ${urls.map(({ protocol, host }) => `${protocol}//${host}`).join(', ')}`;
 }
 
 const splitUrls = (list: string) => list.split(/[\s,]+/).filter((url) => url !== '');

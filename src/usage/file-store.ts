@@ -5,7 +5,7 @@ import type { FileKind } from '../files/file-lock.js';
 import type { JsonObject } from '../protocol/json.js';
 import { isCount } from '../protocol/policy.js';
 import type { Counter, Counters } from './counters.js';
-import { MemoryStore, type Entry } from './memory-store.js';
+import { MemoryStore, type UsedCall } from './memory-store.js';
 import { chargedOf } from './refund.js';
 import { ReplayStoreError, type Charge, type Refund, type ReplayLog, type Usage } from './usage-store.js';
 
@@ -99,8 +99,8 @@ export class FileReplayStore extends MemoryStore {
   }
 
   /** What a change of an invocation writes, and how it is undone. */
-  #changeOf(key: string, back: Parameters<Counters['refund']>[0], before: Entry['state']): Change {
-    const entry = this.entries.get(key) as Entry;
+  #changeOf(key: string, back: Parameters<Counters['refund']>[0], before: UsedCall['state']): Change {
+    const entry = this.entries.get(key) as UsedCall;
     const rows = [rowOf(entry), ...back.parts.map(({ receipt }) => this.#counterRowOf(receipt))];
     const undo = () => {
       this.usages.refund(back);
@@ -158,6 +158,6 @@ export class FileReplayStore extends MemoryStore {
   }
 }
 
-function rowOf({ key, holder: { root }, at, end, state }: Entry): object {
+function rowOf({ key, holder: { root }, at, end, state }: UsedCall): object {
   return { [state]: key, root, at, end };
 }

@@ -21,7 +21,7 @@ interface Holder {
 }
 
 /** An invocation on record. */
-export interface Entry {
+export interface UsedCall {
   readonly key: string;
   readonly holder: Holder;
   /** When it was used, in Unix seconds. */
@@ -30,7 +30,7 @@ export interface Entry {
   readonly end: number;
   /** `refunded`: its charge was given back. `undone`: it was not used after all, and can be. */
   state: 'used' | 'refunded' | 'undone';
-  next: Entry | null;
+  next: UsedCall | null;
 }
 
 /** Several expired entries are dropped per insert, so that expired entries cannot accumulate. */
@@ -76,13 +76,13 @@ export class MemoryStore implements ReplayStore {
   readonly capacity: number;
   protected readonly usages: Counters;
   readonly #log: ReplayLog | undefined;
-  protected readonly entries = new Map<string, Entry>();
+  protected readonly entries = new Map<string, UsedCall>();
   readonly #holders = new Map<string, Holder>();
   /** When the newest of the entries that were dropped was used: where the clock goes back, they may be fresh again. */
   lostAt = 0;
   // In the order of expiry, since all live equally long. A list: finding the oldest member of a Map takes longer the more were deleted.
-  #oldest: Entry | null = null;
-  #newest: Entry | null = null;
+  #oldest: UsedCall | null = null;
+  #newest: UsedCall | null = null;
   #hasWarned = false;
 
   constructor(capacity: number, log: ReplayLog | undefined) {
@@ -102,7 +102,7 @@ export class MemoryStore implements ReplayStore {
   /** Entries are dropped only by `use`, so an expired one counts as room. */
   get unreadyReason(): ReplayUnreadyReason | null {
     if (this.entries.size < this.capacity) return null;
-    return (this.#oldest as Entry).end > Date.now() / 1000 ? 'replay_store_full' : null;
+    return (this.#oldest as UsedCall).end > Date.now() / 1000 ? 'replay_store_full' : null;
   }
 
   // Nothing in it waits: no call comes between the checks and the record.
@@ -137,11 +137,11 @@ export class MemoryStore implements ReplayStore {
     return Promise.resolve();
   }
 
-  protected record(key: string, root: string, rest: Pick<Entry, 'at' | 'end' | 'state'>): void {
+  protected record(key: string, root: string, rest: Pick<UsedCall, 'at' | 'end' | 'state'>): void {
     let holder = this.#holders.get(root);
     if (holder === undefined) this.#holders.set(root, (holder = { root, held: 0 }));
     holder.held++;
-    const entry: Entry = { key, holder, ...rest, next: null };
+    const entry: UsedCall = { key, holder, ...rest, next: null };
     if (this.#newest === null) this.#oldest = entry;
     else this.#newest.next = entry;
     this.#newest = entry;
