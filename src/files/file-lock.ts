@@ -62,7 +62,7 @@ export async function takeLock(lock: FileHandle, waitMs: number): Promise<string
     }
     await pause(LOOK_MS);
   }
-  // A process that starts makes another, and would not see this one's.
+  // A starting process would make a new lock file, and not see the lock of this one.
   if ((await lock.stat()).nlink === 0) throw new Error('its lock file was removed; restart this process');
   await lock.truncate();
   await lock.writeFile(`${NOTE}\nprocess ${process.pid} on ${hostname()}`);

@@ -53,7 +53,7 @@ export class LockedFile {
       await (await open(path, 'a+', kind.mode)).close();
       const target = await realpath(path);
       lock = await lockFile(target, kind, deps.lockWaitMs);
-      // Only here: the last owner may have put another file in its place.
+      // Opened under the lock: the last owner may have put another file in its place.
       handle = await open(target, 'a+', kind.mode);
       const file = new LockedFile(target, handle, lock, kind, deps);
       await file.#load();
@@ -131,7 +131,7 @@ export class LockedFile {
     let next: FileHandle | null = null;
     try {
       await this.#assertUnchanged();
-      // Of a process that was killed.
+      // A process that was killed may have left it.
       await rm(path, { force: true });
       next = await open(path, 'ax+', this.#kind.mode);
       await writeFile(next, texts);

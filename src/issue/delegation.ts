@@ -137,7 +137,7 @@ export async function issueRootDelegation(given: RootDelegationOptions): Promise
   const [root] = readChain([jwt], CORRECT_IT);
   requireResolvable(root.claims.aud);
   requireOrder(root, 0);
-  // It may begin later.
+  // If its nbf is in the future, it is checked as of then.
   await requireValid([root], null, Math.max(now, root.claims.nbf), jwt);
   return jwt;
 }
@@ -230,7 +230,7 @@ export async function issueInvocation(given: InvocationOptions): Promise<string>
   });
 }
 
-/** The same for those who have read the lines. @param tools `null` if they do not know them, and so sign what is not stated */
+/** Like {@link issueInvocation}, with lines that were read. @param tools `null`: not known, so that what is unstated is signed */
 export async function issueCall(given: InvocationOptions, tools: Tools | null): Promise<string> {
   return signInvocation(issueOptions(given, CALL), { tools, allowsUnstated: tools === null && 'signing' });
 }

@@ -144,7 +144,7 @@ async function open(
       const answers = await Promise.allSettled(asking);
       const texts = answers.flatMap((one) => {
         if (one.status === 'fulfilled') return [String(one.value)];
-        // As with some providers. Who has not logged in is refused everything.
+        // Some providers refuse INFO. A client that has not logged in is refused everything.
         const isRefused = one.reason instanceof ErrorReply && !one.reason.message.startsWith('NOAUTH');
         return isRefused ? [null] : [];
       });

@@ -14,7 +14,7 @@ export type RedisFault = 'away' | 'forgets' | 'full';
 /** How often in a row a Redis that was away must answer within the time of a call. */
 const PROBES = 5;
 
-/** What Redis says to somebody whom it does not let in: another fault than the lost connection by which that shows. */
+/** What Redis answers to a client that it does not let in: reported also where the connection was reported as lost. */
 const DENIED = /\b(?:WRONGPASS|NOAUTH|NOPERM)\b/;
 
 class ForgetfulError extends Error {}
@@ -122,7 +122,7 @@ export class RedisLink {
       // Jitter: instances that lost the same server must not all return to it at the same moment.
       const jitter = 0.75 + Math.random() / 2;
       await pause(pauseMs * jitter, undefined, { signal, ref: false }).catch(() => undefined);
-      // A fault that ended the pause has one of its own before the first try.
+      // A failure ended the pause: the first try comes after a pause, too.
       if (signal.aborted) continue;
       try {
         if (this.connection !== null) await this.#look(this.connection);
@@ -206,7 +206,7 @@ export class RedisLink {
     };
     await writeWithin(CONNECT_TIMEOUT_MS);
     this.#hasForgotten = false;
-    // One that is back, but answers too late for calls, would be given up and used in turn.
+    // Otherwise a Redis that is back, but too slow for calls, would be given up and taken again and again.
     for (let probe = 0; this.error !== null && probe < PROBES; probe++) await writeWithin(callMs);
   }
 }

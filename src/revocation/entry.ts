@@ -60,7 +60,7 @@ export function readAsked(value: unknown, nowMs: number = Date.now()): Asked | s
   if (hasRunOut(asked, nowMs))
     return `exp is ${showTime(asked.exp ?? 0)}, expected the end of a receipt that has not run out; leave it out if it is not known`;
   if (typeof asked.target === 'number' || !asked.target.startsWith('did:')) return asked;
-  // A slip in a DID would end nothing.
+  // A mistyped DID would revoke nothing.
   return DEFAULT_KEYS.publicKeyOf(asked.target) === null
     ? `did is ${show(asked.target)}, expected ${DEFAULT_KEYS.expected}`
     : asked;

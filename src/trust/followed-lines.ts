@@ -39,9 +39,9 @@ export class FollowedLines<T> {
   #fault: string | null = null;
   /** What the last look found. Files count if two looks find the same: they may be half-written. */
   #seen = '';
-  /** What was read, in order or not, and need not be read again. */
+  /** The state of the files that was read, valid or not, and need not be read again. */
   #done: string | null;
-  /** The reading that is under way, and what was asked for behind it. */
+  /** The current reading, and those that wait for it. */
   #turn: Promise<unknown> = Promise.resolve();
   #isLooking = false;
 
@@ -129,7 +129,7 @@ export class FollowedLines<T> {
       if (!isStill || seen === this.#done) return;
       try {
         const loaded = await load(this.kind, this.#place);
-        // Else they have changed since, and may be half-written.
+        // Otherwise they have changed since, and may be half-written.
         if (loaded.mark === seen) this.#take(loaded);
       } catch (error) {
         this.#refuse(error as Error, seen);

@@ -37,12 +37,12 @@ const DAY_SECS = 86_400;
 const TIME_FORMS = 'a day such as "2026-11-01", or a time such as "2026-11-01T08:00:00Z" (RFC 3339)';
 
 const MEMBERS = ['did', 'name', 'not_before', 'not_after', 'policy', 'labels'] as const;
-// More than an entry can have in order.
+// Members beyond these are not looked at: no valid entry has so many.
 const MAX_MEMBERS = 20;
 const MAX_TEXT = 200;
 const MAX_LABELS = 16;
 const LABEL = /^[A-Za-z][A-Za-z0-9_.-]{0,63}$/;
-// Line breaks and what turns the direction of writing could make a name look like something else.
+// Line breaks and changes of the writing direction could make a name look like another one.
 const CONTROLS = /[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]/u;
 const TEXT = `a text of 1 to ${MAX_TEXT} characters without control characters, and without white space at either end`;
 

@@ -37,7 +37,7 @@ const FACTS: ReadonlyMap<
 ]);
 const MEMBERS = ['tool', ...FACTS.keys()];
 const MAX_TEXT = 1_024;
-// More than a line can have in order.
+// Members beyond these are not looked at: no valid line has so many.
 const MAX_MEMBERS = 20;
 
 function isText(value: unknown): value is string {
@@ -104,7 +104,7 @@ export function readGivenTools(
   return problems.length > 0 ? { problem: problems.join('; ') } : { tools: found };
 }
 
-// With a name of its own: else the compiler finds the type by way of index.ts, whose types need Node's.
+// Named, because otherwise the declarations reach the type by way of index.ts, whose types need Node's.
 export interface ToolsKind extends Kind<ToolLine[]> {}
 
 /** Lines as in a file, from a program. */

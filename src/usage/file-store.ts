@@ -1,6 +1,6 @@
 import { mkdir, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { Journal, type Change, type Kept } from '../files/journal.js';
+import { Journal, type Change, type RowSource } from '../files/journal.js';
 import type { FileKind } from '../files/file-lock.js';
 import type { JsonObject } from '../protocol/json.js';
 import { isCount } from '../protocol/policy.js';
@@ -9,7 +9,7 @@ import { MemoryStore, type UsedCall } from './memory-store.js';
 import { chargedOf } from './refund.js';
 import { ReplayStoreError, type Charge, type Refund, type ReplayLog, type Usage } from './usage-store.js';
 
-/** Later than at the start, its message is for whoever calls: the log says more of this machine. */
+/** After the start, callers read its message: it leaves out the path, which the log has. */
 class UsageFileError extends ReplayStoreError {
   constructor(fault: string, message: string, options?: ErrorOptions) {
     const { code = 'its log says why' } = (options?.cause ?? {}) as NodeJS.ErrnoException;
@@ -62,13 +62,13 @@ export class FileReplayStore extends MemoryStore {
     });
     await requireOwnFolder(folder);
     const store = new FileReplayStore(maxEntries, log);
-    const kept: Kept = {
+    const source: RowSource = {
       count: () => store.size + store.counters,
       rows: () => store.#rows(),
       take: (row) => store.#take(row),
     };
     const file = path.join(folder, 'usage.jsonl');
-    store.#journal = await Journal.open(file, USAGE_FILE, kept, { log, lockWaitMs });
+    store.#journal = await Journal.open(file, USAGE_FILE, source, { log, lockWaitMs });
     return store;
   }
 

@@ -88,7 +88,7 @@ const VERSION = 1;
 
 const DIGEST_BYTES = 16;
 
-/** Later ends are none: Redis refuses times that are too far away. The year 5138. */
+/** A later end counts as none: Redis refuses times that are too far away. The year 5138. */
 const MAX_END_SECS = 1e11;
 
 /** Used invocations and counters, as they are in Redis: which names are read and written, in one round trip. */
@@ -144,7 +144,7 @@ export class RedisRecords {
     return answer === 'refunded' || answer === 'repeated' ? answer : 'unknown';
   }
 
-  /** Only a chain says how the name of a counter begins. A receipt that is the first one of its chain is found at once. */
+  /** The name of a counter begins with its chain, which is not known here: only the first of a chain is found without a search. */
   async usageOf(receipt: string): Promise<Usage | null> {
     const end = counterEndOf(receipt);
     const first = await this.#read(this.#chainOf(receipt) + end);

@@ -198,7 +198,7 @@ class RedisReplayStore implements ReplayStore {
     return this.#guard(() => this.#records.refund(key, refund));
   }
 
-  /** Not guarded: how long a search takes says nothing about calls. */
+  /** Not guarded: a slow search must not count as a failure of calls. */
   async usageOf(receipt: string): Promise<Usage | null> {
     const { error: fault, place } = this.#link;
     if (fault !== null) throw refusalOf(fault);
@@ -227,7 +227,7 @@ class RedisReplayStore implements ReplayStore {
       this.#failures = 0;
       return result;
     } catch (error) {
-      // Redis has answered: it cannot tell of this call.
+      // Redis has answered that it cannot tell about this call: it is not away.
       if (error instanceof ReplayStoreError) throw error;
       if (connection?.isCluster === true) this.#noteNodeFailure(error as Error);
       else if (++this.#failures >= MAX_FAILURES && this.#link.error === null) this.#link.fail(error as Error);

@@ -89,14 +89,14 @@ export async function refundCall(
     const message = `${show(usd)} US dollars were to be given back, and the call was charged ${toUsd(cost)}`;
     throw new RefundError('REFUND_TOO_LARGE', message);
   }
-  // A bill as high as the estimate: a refund of more may still come.
+  // The bill is as high as the estimate: nothing is given back, and a later refund is still possible.
   if (usd !== undefined && back === 0) return { calls: 0, total_cost_usd: 0 };
   const calls = usd === undefined ? 1 : 0;
   const parts = charged.map(({ receipt, microUsd }) => ({ receipt, microUsd: Math.min(back, microUsd) }));
   const answer = await refundIn(store, replayKey(scope, iss, jti), { calls, parts });
   if (answer === 'repeated')
     throw new RefundError('REFUND_REPEATED', 'the call was given back already, which is possible once');
-  // Whatever else a store of somebody else says is not a refund either.
+  // Any other answer, of a store of the user's own, is no refund either.
   if (answer !== 'refunded')
     throw new RefundError('REFUND_UNKNOWN', 'the store has no such charge: it is another, or has lost it');
   return { calls, total_cost_usd: toUsd(back) };

@@ -28,7 +28,7 @@ function openWay(list: URL, { Agent, ProxyAgent }: Undici): Dispatcher {
   if (list.protocol === 'https:') return new ProxyAgent({ uri: origin, ...(token && { token }) });
   // Proxies have tunnels to TLS alone, and are asked for anything else by its whole URL. RFC 9112 §3.2.2
   return new Agent().compose((dispatch) => ({ path, headers, ...options }, handler) => {
-    // Those of the request below.
+    // The headers of the request below.
     const given = headers as Readonly<Record<string, string>>;
     const named = { ...given, host: list.host, 'proxy-authorization': token };
     const asked = { ...options, origin, path: `${list.origin}${path}`, headers: named, servername };

@@ -203,7 +203,7 @@ function findProofDefect(proof: JsonObject, nowMs: number, skewMs: number): stri
   if (proofPurpose !== 'assertionMethod') return 'the proofPurpose of its proof is not "assertionMethod"';
   if (type !== 'DataIntegrityProof' || cryptosuite !== 'eddsa-jcs-2022')
     return `its proof is ${name(type)} with ${name(cryptosuite)}, expected DataIntegrityProof with eddsa-jcs-2022`;
-  // Neither is true of what is no time.
+  // Both comparisons are false for NaN, which stands for what is no time.
   if (!(parseDateTime(created, -Infinity) <= nowMs + skewMs))
     return `its proof was created at ${show(created)}, expected a time with a zone that is not to come`;
   if (!(parseDateTime(expires, Infinity) > nowMs))

@@ -160,7 +160,7 @@ export class StatusListCache {
     const { fetchedAt, list } = this.#copy;
     if (now < fetchedAt || now >= list.validUntilMs) return 'unusable';
     const age = now - fetchedAt;
-    // The list may want to be fetched more often, though never twice in a second.
+    // The list may ask to be fetched more often, but at most once a second.
     const ttlMs = Math.min(ttlSecs * 1000, Math.max(list.ttlMs, MIN_GAP_MS));
     if (age >= ttlMs) return age < ttlMs + maxStaleSecs * 1000 ? 'stale' : 'unusable';
     const lifetime = Math.min(ttlMs, list.validUntilMs - fetchedAt);
