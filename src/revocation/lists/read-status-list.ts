@@ -44,16 +44,16 @@ interface ListIssuer {
 }
 
 /** Options for reading a list. */
-interface ReadOptions {
+export interface ReadOptions {
   readonly form: ListForm;
   /** The name that a credential must have, a URL as a rule; `any` for a mirror, or a list without a name. */
   readonly id: string;
-  /** The DID that must have signed it, and resolves as of now. */
+  /** The DID that must have signed it, and resolves as of now. Raw bits are never signed. */
   readonly issuer?: string | undefined;
   readonly keys?: KeyResolver | undefined;
   /** The current time in Unix milliseconds. It must be in the list's validity period. */
   readonly nowMs: number;
-  /** Seconds by which the clock of whoever signs may be ahead. */
+  /** Seconds by which the clock of whoever signs may be ahead; 30 by default. */
   readonly clockSkewSecs?: number | undefined;
 }
 

@@ -4,11 +4,12 @@ import { fetchStatusList } from './fetch-status-list.js';
 import { printableUrl } from '../printable-url.js';
 import { proxyFor } from './proxy.js';
 import type { Deps } from '../observer.js';
-import { isoTime, readStatusList, type ListForm, type StatusList } from './read-status-list.js';
+import { isoTime, readStatusList } from './read-status-list.js';
+import type { ListForm, ReadOptions, StatusList } from './read-status-list.js';
 import { StatusListError, type FetchOutcome } from './status-list-error.js';
 
 /** Where the remote list is, and how long a copy of it may be used. */
-export interface StatusListOptions {
+export interface StatusListOptions extends Pick<ReadOptions, 'issuer' | 'clockSkewSecs'> {
   /** `http:` or `https:`. Unless an issuer is pinned, whoever controls the answer decides what is revoked. */
   readonly url: string;
   /** The name that the list must have: {@link url} by default, `any` for whatever comes. */
@@ -19,12 +20,8 @@ export interface StatusListOptions {
   readonly maxStaleSecs: number;
   /** Milliseconds for which a verification waits if there is no usable copy, counted from the start of the fetch. */
   readonly maxWaitMs: number;
-  /** A `did:key` that must have signed the list, which must be a credential. */
-  readonly issuer?: string | undefined;
   /** `raw`: bits, which nothing tells from any other bytes. `credential` by default. */
   readonly form?: ListForm | undefined;
-  /** Seconds by which the clock of whoever signs may be ahead; 30 by default. */
-  readonly clockSkewSecs?: number | undefined;
 }
 
 /** Why verifications that need the list are refused; see {@link StatusListCache.unreadyReason}. */

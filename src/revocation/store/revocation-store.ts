@@ -4,6 +4,7 @@ import type { Deps } from '../observer.js';
 
 /** What a store is handed. */
 export interface StoreDeps extends Deps {
+  /** Maximum number of local revocations. */
   readonly maxEntries: number;
 }
 
