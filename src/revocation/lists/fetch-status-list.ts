@@ -7,13 +7,6 @@ import { MAX_WIRE_BYTES } from './credential.js';
 import { proxyFor } from './proxy.js';
 import { malformed, StatusListError } from './status-list-error.js';
 
-/** A list as its server sends it. */
-interface FetchedList {
-  readonly body: Buffer;
-  readonly contentType: string;
-  readonly etag: string | undefined;
-}
-
 type Undici = typeof import('undici');
 /** Loaded by the first fetch: it takes a quarter of the start. */
 let loaded: Undici | null = null;
@@ -42,14 +35,14 @@ function openWay(list: URL, { Agent, ProxyAgent }: Undici): Dispatcher {
  * @param options.etag ETag of the present copy: the server may then answer that the list has not changed
  * @param options.signal ends the fetch at any point, also during a slow body; its reason is thrown. The caller must
  *   abort it when this settles, so that no connection stays open after an answer that was only partly read.
- * @returns `not_modified` only where an ETag was sent
+ * @returns the list as its server sends it; `not_modified` only where an ETag was sent
  * @throws {@link StatusListError} `http_status`, `too_large`, `unreachable`, `malformed` (a content coding that was not asked for)
  * @see RFC 9110 §13.1.2 (If-None-Match)
  */
 export async function fetchStatusList(
   url: URL,
   { signal, etag }: { signal: AbortSignal; etag?: string | undefined },
-): Promise<FetchedList | 'not_modified'> {
+) {
   const proxy = proxyFor(url);
   const place = printableUrl(url) + (proxy === null ? '' : ` through ${proxy.variable}`);
   let dispatcher: Dispatcher | null = null;

@@ -36,12 +36,7 @@ export interface StatusList extends Validity {
 export type ListForm = 'credential' | 'raw';
 
 /** The issuer that must have signed a list. */
-interface ListIssuer {
-  readonly did: string;
-  readonly publicKey: Buffer;
-  /** The name of the key in a Data Integrity proof. */
-  readonly verificationMethod: string;
-}
+type ListIssuer = ReturnType<typeof resolveIssuer>;
 
 /** Options for reading a list. */
 export interface ReadOptions {
@@ -102,7 +97,7 @@ export async function readStatusList(
   return toStatusList(await unpackBits(credential.packed), credential);
 }
 
-function resolveIssuer(did: string, keys: KeyResolver): ListIssuer {
+function resolveIssuer(did: string, keys: KeyResolver) {
   const publicKey = keys.publicKeyOf(did);
   if (publicKey === null) throw untrusted(`the pinned issuer ${did} is not ${keys.expected}`);
   return { did, publicKey: Buffer.from(publicKey), verificationMethod: keys.verificationMethodOf(did) };
