@@ -1,10 +1,6 @@
 import type { JsonObject, JsonValue } from '../protocol/json.js';
-import {
-  isKnownMember,
-  KNOWN_POLICY_MEMBERS,
-  type KnownPolicyMember,
-  type Policy,
-} from '../protocol/policy.js';
+import { isKnownMember, KNOWN_POLICY_MEMBERS } from '../protocol/policy.js';
+import type { KnownPolicyMember, Policy } from '../protocol/policy.js';
 import { IssueError } from './issue-error.js';
 
 /** A policy member of your own, which your tool server enforces. Its name contains a `:` or a `.`. */

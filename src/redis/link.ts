@@ -1,12 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import {
-  connectRedis,
-  CONNECT_TIMEOUT_MS,
-  placeOf,
-  reasonOf,
-  rejectAfter,
-  type RedisConnection,
-} from './connection.js';
+import { connectRedis, CONNECT_TIMEOUT_MS, placeOf, reasonOf, rejectAfter } from './connection.js';
+import type { RedisConnection } from './connection.js';
 
 /** Why a Redis must not be used. `away`: no answer, no primary, or no writes. `forgets`: by its settings. `full`: by its maxmemory. */
 export type RedisFault = 'away' | 'forgets' | 'full';

@@ -4,11 +4,8 @@ import { LocalStore } from './store/local-store.js';
 import type { RevocationObserver } from './observer.js';
 import { RedisStore, type RedisStoreOptions } from './store/redis-store.js';
 import type { RevocationStore, StoreDeps } from './store/revocation-store.js';
-import {
-  StatusListCache,
-  type ListUnreadyReason,
-  type StatusListOptions,
-} from './lists/status-list-cache.js';
+import { StatusListCache } from './lists/status-list-cache.js';
+import type { ListUnreadyReason, StatusListOptions } from './lists/status-list-cache.js';
 
 export { memberOf, readAsked, toJson, type Asked, type RevocationJson } from './entry.js';
 export type { RevocationLog, RevocationObserver } from './observer.js';

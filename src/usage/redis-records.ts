@@ -3,15 +3,8 @@ import { rejectAfter } from '../redis/connection.js';
 import type { RedisLink } from '../redis/link.js';
 import type { ReachedLimit } from '../verify/limits.js';
 import { KEPT_UNUSED_SECS, SPARE_SECS, findReached } from './counters.js';
-import {
-  NEW,
-  REPLAYED,
-  ReplayStoreError,
-  type Charge,
-  type Refund,
-  type Usage,
-  type Use,
-} from './usage-store.js';
+import { NEW, REPLAYED, ReplayStoreError } from './usage-store.js';
+import type { Charge, Refund, Usage, Use } from './usage-store.js';
 
 /** Reads a counter. Nothing where it is none: only whole numbers can be changed, and Redis keeps what was written before. */
 const READ = `

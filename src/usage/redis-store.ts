@@ -1,14 +1,5 @@
-import {
-  checkedOptions,
-  count,
-  flag,
-  having,
-  oneOf,
-  text,
-  type FilledOptions,
-  type GivenOptions,
-  type Table,
-} from '../protocol/options.js';
+import { checkedOptions, count, flag, having, oneOf, text } from '../protocol/options.js';
+import type { FilledOptions, GivenOptions, Table } from '../protocol/options.js';
 import { reasonOf, rejectAfter } from '../redis/connection.js';
 import { faultOf, RedisLink, type RedisFault } from '../redis/link.js';
 import { MAX_CLOCK_DIFFERENCE_MS, RedisMark } from './redis-mark.js';

@@ -1,13 +1,7 @@
 import type { InvocationClaims } from '../protocol/claims.js';
 import { Failure, showTime } from '../verify/codes.js';
-import {
-  costMicroUsdOf,
-  limitReached,
-  limitsLeft,
-  type CountedLimits,
-  type LimitLeft,
-  type ReachedLimit,
-} from '../verify/limits.js';
+import { costMicroUsdOf, limitReached, limitsLeft } from '../verify/limits.js';
+import type { CountedLimits, LimitLeft, ReachedLimit } from '../verify/limits.js';
 import { ReplayStoreError, type ReplayStore } from './usage-store.js';
 import { sha256Hex } from '#platform';
 

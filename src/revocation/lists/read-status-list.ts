@@ -1,24 +1,14 @@
 import { createHash } from 'node:crypto';
 import { decodeBase58 } from '../../protocol/base58.js';
 import { toJcs } from '../../protocol/jcs.js';
-import {
-  equalsByJcs,
-  isJsonObject,
-  parseStrictJson,
-  type JsonObject,
-  type JsonValue,
-} from '../../protocol/json.js';
+import { equalsByJcs, isJsonObject, parseStrictJson } from '../../protocol/json.js';
+import type { JsonObject, JsonValue } from '../../protocol/json.js';
 import { parseCompactJwt } from '../../protocol/jwt.js';
 import { DEFAULT_KEYS, type KeyResolver } from '../../protocol/key-resolver.js';
 import { decodeUtf8 } from '#platform';
 import { verifyEd25519 } from '../../signatures/in-thread.js';
-import {
-  narrowByClaims,
-  parseDateTime,
-  readCredential,
-  type StatusListCredential,
-  type Validity,
-} from './credential.js';
+import { narrowByClaims, parseDateTime, readCredential } from './credential.js';
+import type { StatusListCredential, Validity } from './credential.js';
 import { unpackBits } from './bitstring.js';
 import { malformed, StatusListError } from './status-list-error.js';
 import { show } from '../../verify/codes.js';

@@ -4,12 +4,8 @@ import { RedisLink } from '../../redis/link.js';
 import { Entries } from '../entries.js';
 import { hasRunOut, type Entry } from '../entry.js';
 import { BEGINNING, partsOf, PROBE_KEY, RedisLog, type LogEntry } from './redis-log.js';
-import {
-  RevocationStoreError,
-  storeIsFull,
-  type RevocationStore,
-  type StoreDeps,
-} from './revocation-store.js';
+import { RevocationStoreError, storeIsFull } from './revocation-store.js';
+import type { RevocationStore, StoreDeps } from './revocation-store.js';
 
 /** Where the store is, and what an acknowledgement requires. */
 export interface RedisStoreOptions {
