@@ -87,6 +87,12 @@ export class RedisLink {
     return connection;
   }
 
+  /** Sends a command of a call. @throws Error if there is no connection, or no answer in time */
+  async send(key: string, command: readonly string[]): Promise<unknown> {
+    if (this.connection === null) throw new Error('there is no connection');
+    return rejectAfter(this.#options.callMs ?? CONNECT_TIMEOUT_MS, this.connection.send(key, command));
+  }
+
   /** Says that the Redis cannot be used, after a failure that is certain to last. */
   fail(error: Error): void {
     if (this.#hasEnded) return;

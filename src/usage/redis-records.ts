@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import { rejectAfter } from '../redis/connection.js';
 import type { RedisLink } from '../redis/link.js';
 import type { ReachedLimit } from '../verify/limits.js';
 import { KEPT_UNUSED_SECS, SPARE_SECS, findReached } from './counters.js';
@@ -88,19 +87,17 @@ const MAX_END_SECS = 1e11;
 export class RedisRecords {
   readonly #link: RedisLink;
   readonly #prefix: string;
-  readonly #timeoutMs: number;
 
   /** @param prefix comes before each name */
-  constructor(link: RedisLink, prefix: string, timeoutMs: number) {
+  constructor(link: RedisLink, prefix: string) {
     this.#link = link;
     this.#prefix = prefix;
-    this.#timeoutMs = timeoutMs;
   }
 
   /** Records an invocation. Its name has a fixed length, and a caller cannot choose its node in a cluster. */
   async record(key: string, ttlMs: number): Promise<Use> {
     const name = `${this.#prefix}${VERSION}:${digestOf(key)}`;
-    const answer = await this.#send(name, ['SET', name, '1', 'PX', String(ttlMs), 'NX']);
+    const answer = await this.#link.send(name, ['SET', name, '1', 'PX', String(ttlMs), 'NX']);
     return answer === 'OK' ? NEW : REPLAYED;
   }
 
@@ -173,16 +170,9 @@ export class RedisRecords {
   }
 
   async #read(counter: string): Promise<Usage | null> {
-    const found = await this.#send(counter, ['HMGET', counter, 'calls', 'micro_usd']);
+    const found = await this.#link.send(counter, ['HMGET', counter, 'calls', 'micro_usd']);
     const [calls, microUsd] = found as [string | null, string | null];
     return calls === null ? null : { calls: Number(calls), microUsd: Number(microUsd) };
-  }
-
-  /** Sends a command to the server that has the key. */
-  async #send(key: string, command: readonly string[]): Promise<unknown> {
-    const { connection } = this.#link;
-    if (connection === null) throw new Error('there is no connection');
-    return rejectAfter(this.#timeoutMs, connection.send(key, command));
   }
 
   /** Runs a script, by its digest if Redis knows it. */
@@ -190,10 +180,10 @@ export class RedisRecords {
     const [record = ''] = keys;
     const rest = [String(keys.length), ...keys, ...numbers.map(String)];
     try {
-      return await this.#send(record, ['EVALSHA', script.sha1, ...rest]);
+      return await this.#link.send(record, ['EVALSHA', script.sha1, ...rest]);
     } catch (error) {
       if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
-      return this.#send(record, ['EVAL', script.text, ...rest]);
+      return this.#link.send(record, ['EVAL', script.text, ...rest]);
     }
   }
 }

@@ -141,7 +141,7 @@ class RedisReplayStore implements ReplayStore {
         log?.info({}, `${this.#link.place} records again: calls are no longer refused`);
       },
     });
-    this.#records = new RedisRecords(this.#link, keyPrefix, options.timeoutMs);
+    this.#records = new RedisRecords(this.#link, keyPrefix);
   }
 
   async open(): Promise<void> {
