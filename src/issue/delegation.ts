@@ -101,8 +101,7 @@ export interface RootDelegationOptions extends GivenOptions<typeof ROOT> {}
 export interface SubDelegationOptions extends GivenOptions<typeof SUB> {}
 
 /**
- * Issues the root receipt of a chain: the principal, who is both issuer and subject, gives authority to a first
- * delegate. See docs/spec/receipts.md.
+ * Issues the root receipt of a chain: the principal, its issuer and subject, authorises a first delegate. See docs/spec/receipts.md.
  *
  * @returns the receipt as a compact JWT, its payload in RFC 8785 form
  * @throws IssueError `INVALID_POLICY`, `INVALID_OPTION`; and if no verifier would accept the receipt:

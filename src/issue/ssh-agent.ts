@@ -42,8 +42,7 @@ const SIGN_RESPONSE = 14;
 const TIMEOUT_MS = 120_000;
 
 /**
- * A {@link Signer} over a key that an `ssh-agent` holds. Whoever reaches the socket of the agent can sign with its keys, also
- * through a forwarded one; `ssh-add -c` makes the agent ask.
+ * A {@link Signer} over a key in an `ssh-agent`. Whoever reaches its socket, also a forwarded one, can sign; `ssh-add -c` makes it ask.
  *
  * @throws IssueError `INVALID_OPTION`; `INVALID_KEY` if there is no agent, or none or several of its keys are meant
  * @example const root = await issueRootDelegation({ ...delegation, key: await sshAgentSigner({ key: 'alice@example.org' }) });

@@ -28,8 +28,7 @@ const MAX_EXACT_DIGITS = 15;
  * which is needed only if `isPlainlyFaithful` could not decide. Linear in the length of the text.
  *
  * @param text JSON that `JSON.parse` has accepted
- * @param scope.within when given, only defects of these members of the outermost object count: in a value, or that one
- *   occurs twice
+ * @param scope.within when given, only defects of these members of the outermost object count: in a value, or a second one
  * @param scope.depth the maximum nesting that is not a defect
  * @param scope.maxLargeNumbers how many large numbers are not a defect
  * @param scope.only when given, only defects of this kind count: without it, one that comes first hides the others

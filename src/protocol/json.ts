@@ -104,8 +104,7 @@ const NOTHING = {};
  * What keeps a value of this process from being arguments. `JSON.stringify` writes `null` for an infinity, for example, which
  * could then equal a signed `null`; and a value can be in itself, or be a list of 10^8 holes, and then takes for ever to read.
  *
- * @returns `not JSON` if JSON cannot express it; `size` if it has more objects, arrays, members or elements than arguments may,
- *   where no more of it is read; `null` if nothing does
+ * @returns `not JSON` if JSON cannot express it; `size` if it is more than arguments may be, and is read no further; else `null`
  */
 export function findValueDefect(value: unknown): 'not JSON' | 'size' | null {
   let [nodes, commas] = [0, 0];

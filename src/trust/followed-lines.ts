@@ -21,7 +21,7 @@ interface Loaded<T> {
 /**
  * Reads the lines of a file or a directory, once.
  *
- * @throws LinesError with all faults
+ * @throws LinesError with all defects
  */
 export async function readLinesAt<T>(kind: LinesKind<T>, place: string): Promise<ReadonlyMap<string, T>> {
   return (await load(kind, place)).lines;
@@ -60,7 +60,7 @@ export class FollowedLines<T> {
    * Reads the lines, and follows their files until it is closed.
    *
    * @param place a file or a directory
-   * @throws LinesError with all faults
+   * @throws LinesError with all defects
    */
   static async open<T>(kind: LinesKind<T>, place: string, deps: Deps): Promise<FollowedLines<T>> {
     const loaded = await load(kind, place).catch((error: unknown) => {
@@ -89,7 +89,7 @@ export class FollowedLines<T> {
    * Reads the files again, changed or not.
    *
    * @returns the number of lines in force
-   * @throws LinesError with all faults; the old lines stay
+   * @throws LinesError with all defects; the old lines stay
    */
   async reload(): Promise<number> {
     await this.#inTurn(async () => {

@@ -41,9 +41,8 @@ const INVOCATIONS_PER_COUNTER = 4;
 
 const OPTIONS = {
   /**
-   * Maximum number of invocations on record, about 300 bytes each. You need twice calls per second × (window + 60 s): calls of
-   * one root principal may hold as many as are free, so at most half. What is more is refused; no live entry is
-   * forgotten. Default 1,000,000.
+   * Maximum number of invocations on record, about 300 bytes each. You need twice calls per second × (window + 60 s), since calls of one
+   * root principal may hold as many as are free: at most half. What is more is refused; no live entry is forgotten. Default 1,000,000.
    *
    * For each four of them one receipt with `max_calls` or `max_total_cost_usd` can be counted, which takes about 350 bytes.
    * When there is no place for another, calls under receipts that are not counted yet are refused.

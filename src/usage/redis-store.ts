@@ -35,10 +35,7 @@ const OPTIONS = {
    * (default), or `pass`: they are counted from what it still has.
    */
   limitsAfterLoss: { kind: oneOf('refuse', 'pass'), default: 'refuse' },
-  /**
-   * Replicas that must have a charge before its call is allowed; default 0. Then a fail-over to one of them loses no charge, and
-   * calls under limits go on.
-   */
+  /** Replicas that must have a charge before its call is allowed; default 0. A fail-over to one loses no charge: calls go on. */
   waitReplicas: { kind: count(0, 16), default: 0 },
   /**
    * Whether Redis may keep it in memory only (`appendonly no`): after a restart of Redis, calls that were signed before are refused,
@@ -191,8 +188,8 @@ class RedisReplayStore implements ReplayStore {
 
   /** Not guarded: a slow search must not count as a failure of calls. */
   async usageOf(receipt: string): Promise<Usage | null> {
-    const { error: fault, place } = this.#link;
-    if (fault !== null) throw refusalOf(fault);
+    const { error: linkError, place } = this.#link;
+    if (linkError !== null) throw refusalOf(linkError);
     try {
       return await this.#records.usageOf(receipt);
     } catch (error) {
@@ -211,8 +208,8 @@ class RedisReplayStore implements ReplayStore {
    * @throws ReplayStoreError if Redis does not do what it is told
    */
   async #guard<T>(task: () => Promise<T>): Promise<T> {
-    const { error: fault, connection } = this.#link;
-    if (fault !== null) throw refusalOf(fault);
+    const { error: linkError, connection } = this.#link;
+    if (linkError !== null) throw refusalOf(linkError);
     try {
       const result = await task();
       this.#failures = 0;

@@ -117,8 +117,7 @@ const TOO_MUCH = Number.MAX_SAFE_INTEGER;
 const MAX_PLAIN_LENGTH = 200;
 
 /**
- * The key of an invocation in a replay store: different for any two of scope, issuer and `jti`, however they are chosen,
- * and of bounded length, since a caller chooses the `jti`.
+ * The key of an invocation in a replay store: another one for each scope, issuer and `jti`, however chosen, and of bounded length.
  *
  * @param scope the name of the place that uses the invocation up; see {@link ReplayRules.scope}
  * @example replayKey('verify', 'did:key:z6Mk…', 'inv:1'); // '6:verify13:did:key:z6Mk…inv:1'

@@ -53,8 +53,7 @@ const RAW_TYPES = ['application/octet-stream', 'binary/octet-stream'];
  * Signatures are checked only if an issuer is pinned: otherwise there is no trusted key to check them against.
  *
  * @param body at most `MAX_WIRE_BYTES`
- * @param contentType the value of `Content-Type`. A credential says itself what it is, so it may have any: object stores
- *   call every file `application/octet-stream`
+ * @param contentType the `Content-Type`. A credential may have any: object stores call every file `application/octet-stream`
  * @throws {@link StatusListError} if it is not a list, or cannot be trusted
  * @see W3C Bitstring Status List §3.2
  * @example const { bits } = await readStatusList(body, 'application/vc+jwt', { form: 'credential', id, issuer, nowMs });
