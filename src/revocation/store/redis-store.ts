@@ -57,7 +57,7 @@ const CLOSE_MS = 500;
  *
  * Redis sends each new revocation to every instance at once (a blocked `XREAD`). Without Redis, or while its settings let it lose
  * revocations, the copy is still used, but the instance is not ready. When Redis is back, or another server in its place, the copy is
- * completed first. Then revocations that this server lacks, since it was no replica in time, are recorded again from the copy.
+ * completed first. Then revocations that were not replicated before a fail-over are recorded again from the copy.
  */
 export class RedisStore implements RevocationStore {
   readonly #options: RedisStoreOptions;
