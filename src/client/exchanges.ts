@@ -1,9 +1,6 @@
 import type { Answer, Transport } from './transport-web.js';
 
-/**
- * How many exchanges of a client are under way at most. With one, each call would wait for all of the exchange before it,
- * and a connection that hangs would hold up every call. With more, fewer calls share one.
- */
+/** How many exchanges are under way at most. With one, a connection that hangs would hold up every call; with more, fewer share one. */
 const MAX_UNDER_WAY = 4;
 /** Calls in an exchange. It costs as much as one call, so with 64 it is already a small part of each. */
 const MAX_LINES = 64;
@@ -13,10 +10,7 @@ const MAX_CHARACTERS = 256 * 1024;
 /** A longer timer would ring at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/**
- * The time that a call may take: one timer, and one function that is told. An `AbortSignal` for each call would cost as
- * much as its share of an exchange.
- */
+/** The time that a call may take, with one timer: an `AbortSignal` a call would cost as much as its share of an exchange. */
 export class Deadline {
   /** Called when the time is over. Owner: whoever the call waits for. */
   onOver: () => void = () => undefined;

@@ -6,18 +6,16 @@ import type { Verdict } from '../verifier/verdict.js';
  * Makes the URL of a service's endpoint.
  *
  * @param address the address of the service, which may have a path; query and fragment are dropped
- * @throws TypeError if it is not an http or https URL without credentials. The address is not in the message: it may
- *   hold a password.
+ * @throws TypeError if it is no http or https URL without credentials. The message leaves it out: it may hold a password
  * @example serviceUrl('http://127.0.0.1:8080/drs/', '/verify').href; // 'http://127.0.0.1:8080/drs/verify'
  */
 export function serviceUrl(address: string | URL, path: `/${string}`): URL {
   const url = URL.canParse(String(address)) ? new URL(address) : null;
-  if (url === null || !/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '') {
+  if (url === null || !/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '')
     throw new TypeError(
       'the address of the verification service is not an http or https URL without credentials; ' +
         'give one such as http://127.0.0.1:8080',
     );
-  }
   return new URL(url.pathname.replace(/\/+$/, '') + path, url.origin);
 }
 
@@ -41,10 +39,7 @@ export function spliceBody(bundle: string, body: string): string {
  * Makes the request. `bodyText` is inserted unchanged, so that the service sees what parsing would hide. A body is unusable,
  * and not sent, if it is not JSON, such as an infinity, or nests too deep to be written.
  */
-export function writeRequest(
-  bundle: unknown,
-  { body, bodyText }: Pick<VerifyOptions, 'body' | 'bodyText'>,
-): { json: string; hadBody: boolean; isBodyUnusable: boolean } {
+export function writeRequest(bundle: unknown, { body, bodyText }: Pick<VerifyOptions, 'body' | 'bodyText'>) {
   const own = Object.hasOwn(bundle ?? {}, 'body');
   if (!isJsonObject(bundle) || (!own && bodyText === undefined && body === undefined)) {
     // Of a function or a symbol, `JSON.stringify` makes nothing at all.

@@ -2,7 +2,24 @@ import { open, type FileHandle } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { hostname } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
-import type { FileKind } from './file-kind.js';
+
+/** A kind of files of entries, one a line, and what errors say of it. */
+export interface FileKind {
+  /** Such as `the revocation store`. */
+  readonly name: string;
+  /** Permissions of a file that is created. */
+  readonly mode: number;
+  /** What to do where another process has the file. */
+  readonly ifLocked: string;
+  /** What to do about a line that is no entry. */
+  readonly ifDamaged: string;
+  /** `locked`: another process has it. `unreadable`: it cannot be opened, or a line is no entry. `not_recorded`: a write failed. */
+  readonly Failure: new (
+    fault: 'locked' | 'unreadable' | 'not_recorded',
+    message: string,
+    options?: ErrorOptions,
+  ) => Error;
+}
 
 const LOOK_MS = 5;
 const NOTE_BYTES = 1024;
@@ -21,11 +38,7 @@ const kernel = () => (loaded ??= createRequire(import.meta.url)('fs-native-exten
  * @returns holds the lock until it is closed
  * @throws the failure of its kind, `locked`, naming the file and its owner; and any error of the file system
  */
-export async function lockFile(
-  path: string,
-  { mode, ifLocked, Failure }: FileKind,
-  waitMs = 0,
-): Promise<FileHandle> {
+export async function lockFile(path: string, { mode, ifLocked, Failure }: FileKind, waitMs = 0) {
   const lockPath = `${path}.lock`;
   const handle = await open(lockPath, 'a+', mode);
   try {
@@ -49,7 +62,7 @@ export async function takeLock(lock: FileHandle, waitMs: number): Promise<string
     }
     await pause(LOOK_MS);
   }
-  // A process that starts makes another, and would not see this one's.
+  // A starting process would make a new lock file, and not see the lock of this one.
   if ((await lock.stat()).nlink === 0) throw new Error('its lock file was removed; restart this process');
   await lock.truncate();
   await lock.writeFile(`${NOTE}\nprocess ${process.pid} on ${hostname()}`);

@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isJsonObject, parseStrictJson, type JsonObject } from '../protocol/json.js';
 import { show } from '../verify/codes.js';
 import { printableJson } from '../verify/unprintable.js';
-import type { FileKind } from './file-kind.js';
+import type { FileKind } from './file-lock.js';
 import { LockedFile, type FileDeps } from './locked-file.js';
 
 /** The file is written anew when it has more than so many rows, and so many times more than are kept. */
@@ -18,7 +18,7 @@ export interface Change {
 }
 
 /** What a journal keeps a copy of, in rows. */
-export interface Kept {
+export interface RowSource {
   /** How many rows there are, about. */
   readonly count: () => number;
   readonly rows: () => Iterable<object>;
@@ -26,7 +26,7 @@ export interface Kept {
   readonly take: (row: JsonObject) => boolean;
 }
 
-/** Those that decide together. */
+/** Decisions that are written together. */
 interface Group {
   readonly changes: Change[];
   readonly written: Promise<void>;
@@ -37,17 +37,17 @@ interface Group {
  * has it locked, and after it has read what the others wrote. Those that come during a write share the next.
  */
 export class Journal {
-  readonly #kept: Kept;
+  readonly #source: RowSource;
   #file: LockedFile | null = null;
   /** Rows in the file; infinite while nobody knows which file is there. */
   #rows = 0;
-  /** Those that decide when the file can be had. */
+  /** The group that waits for the file. */
   #next: Promise<Group> | null = null;
   /** Settled when the last group is written, or cannot be. */
   #last: Promise<void> = Promise.resolve();
 
-  private constructor(kept: Kept) {
-    this.#kept = kept;
+  private constructor(source: RowSource) {
+    this.#source = source;
   }
 
   /**
@@ -55,13 +55,8 @@ export class Journal {
    *
    * @throws the failure of the kind
    */
-  static async open(
-    path: string,
-    kind: FileKind,
-    kept: Kept,
-    deps: Omit<FileDeps, 'take'>,
-  ): Promise<Journal> {
-    const journal = new Journal(kept);
+  static async open(path: string, kind: FileKind, source: RowSource, deps: Omit<FileDeps, 'take'>) {
+    const journal = new Journal(source);
     const take = (line: string) => journal.#take(line);
     const file = await LockedFile.open(path, kind, { ...deps, take });
     journal.#file = file;
@@ -97,7 +92,7 @@ export class Journal {
     await file?.close();
   }
 
-  /** Those that come until the file can be had are one group, and fail together if it cannot. */
+  /** Decisions that come before the file is free form one group. If the file cannot be had, all of them fail. */
   async #begin(): Promise<Group> {
     await this.#last;
     await nextTurn();
@@ -115,11 +110,11 @@ export class Journal {
   }
 
   async #write(file: LockedFile, changes: readonly Change[]): Promise<void> {
-    // They decide in this turn.
+    // The group decides in this turn of the event loop.
     await nextTurn();
     try {
       if (changes.length === 0) return;
-      if (this.#rows > MANY_ROWS + TIMES_KEPT * this.#kept.count()) await this.#rewrite(file);
+      if (this.#rows > MANY_ROWS + TIMES_KEPT * this.#source.count()) await this.#rewrite(file);
       else {
         await file.append(changes.map(({ rows }) => lineOf(rows)));
         for (const { rows } of changes) this.#rows += rows.length;
@@ -147,7 +142,7 @@ export class Journal {
       }
       yield text;
     };
-    await file.replace(texts(this.#kept.rows()));
+    await file.replace(texts(this.#source.rows()));
     this.#rows = written;
   }
 
@@ -157,7 +152,7 @@ export class Journal {
     if (defect) return defect.message;
     if (!Array.isArray(value)) return `it is ${show(value)}, expected a list`;
     this.#rows += value.length;
-    const unknown = value.find((row) => !isJsonObject(row) || !this.#kept.take(row));
+    const unknown = value.find((row) => !isJsonObject(row) || !this.#source.take(row));
     return unknown === undefined ? null : `it has ${show(unknown)}, which this version does not write`;
   }
 }

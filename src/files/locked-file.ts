@@ -1,7 +1,6 @@
 import { open, realpath, rename, rm, stat, writeFile, type FileHandle } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import type { FileKind } from './file-kind.js';
-import { lockFile, takeLock, unlock } from './file-lock.js';
+import { lockFile, takeLock, unlock, type FileKind } from './file-lock.js';
 
 const TAIL_BYTES_LOGGED = 64;
 const CHUNK_BYTES = 1024 * 1024;
@@ -9,10 +8,7 @@ const MAX_LINE_LENGTH = 64 * 1024;
 
 /** What a file is handed by its owner. */
 export interface FileDeps {
-  readonly log: {
-    warn(facts: object, message: string): void;
-    error(facts: object, message: string): void;
-  };
+  readonly log: Record<'warn' | 'error', (facts: object, message: string) => void>;
   /** How long to wait for a process that has it locked, in milliseconds. */
   readonly lockWaitMs: number;
   /** Takes the entry of a line. @returns what is wrong with the line */
@@ -22,9 +18,8 @@ export interface FileDeps {
 }
 
 /**
- * A file of entries. One is recorded when its line, including the line feed, is on disk. Who has it locked alone may write it: one
- * process for as long as it has it open, or several in turn ({@link release}, {@link hold}). Other people may edit it while no
- * process has it open.
+ * A file of entries. One is recorded when its line, with the line feed, is on disk. Only the process that has it locked may write it;
+ * several can take turns ({@link release}, {@link hold}). People may edit it while no process has it open.
  */
 export class LockedFile {
   readonly #kind: FileKind;
@@ -58,7 +53,7 @@ export class LockedFile {
       await (await open(path, 'a+', kind.mode)).close();
       const target = await realpath(path);
       lock = await lockFile(target, kind, deps.lockWaitMs);
-      // Only here: the last owner may have put another file in its place.
+      // Opened under the lock: the last owner may have put another file in its place.
       handle = await open(target, 'a+', kind.mode);
       const file = new LockedFile(target, handle, lock, kind, deps);
       await file.#load();
@@ -136,7 +131,7 @@ export class LockedFile {
     let next: FileHandle | null = null;
     try {
       await this.#assertUnchanged();
-      // Of a process that was killed.
+      // A process that was killed may have left it.
       await rm(path, { force: true });
       next = await open(path, 'ax+', this.#kind.mode);
       await writeFile(next, texts);

@@ -3,8 +3,7 @@ import { isJsonObject } from '../protocol/json.js';
 import { IssueError } from './issue-error.js';
 
 /**
- * Reads the value of an `X-DRS-Bundle` header. Checks only the shape of the bundle; a verifier decides whether it is
- * valid. Unknown members are dropped.
+ * Reads the value of an `X-DRS-Bundle` header, and checks its shape alone: a verifier decides the rest. Drops unknown members.
  *
  * @param header strict base64url (RFC 4648 §5), with or without padding
  * @throws IssueError `INVALID_BASE64URL`; `INVALID_JSON` (also if a member name occurs twice); `MALFORMED_BUNDLE`

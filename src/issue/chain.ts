@@ -10,8 +10,7 @@ import { asIssueError, refusal } from './issue-error.js';
 export type Receipts = readonly [Receipt, ...Receipt[]];
 
 /**
- * Decodes a chain, root first, and checks the shape of each receipt (block A). Nothing between two receipts is
- * checked, and no signature.
+ * Decodes a chain, root first, and checks the shape of each receipt (block A): nothing between two of them, and no signature.
  *
  * @param suggestion other than that of the verdict
  * @throws IssueError if there is no receipt, or one is malformed

@@ -1,7 +1,7 @@
 import { DRS_VERSION, INVOCATION_TYPE, RECEIPT_TYPE } from '../protocol/claims.js';
 import type { InvocationClaims, ReceiptClaims } from '../protocol/claims.js';
 import { labelIn, rulesIn, type Consent, type Regulatory } from '../protocol/consent.js';
-import type { JsonObject } from '../protocol/json.js';
+import { isJsonObject, type JsonObject } from '../protocol/json.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { flag, kindOf, oneOf, type FilledOptions, type GivenOptions } from '../protocol/options.js';
 import type { Kind, Table } from '../protocol/options.js';
@@ -13,7 +13,7 @@ import { readGivenTools, tools, toolsOf } from '../trust/read-tool.js';
 import { orThrow, readChain, requireValid, type StatingRules } from './chain.js';
 import { requireConsentText } from './consent.js';
 import { IssueError } from './issue-error.js';
-import { claim, clock, issueOptions, object, receipts, time } from './options.js';
+import { claim, clock, issueOptions, receipts, time } from './options.js';
 import { requireKnownMembers, type IssuedPolicy } from './policy.js';
 import { SIGNER, signReceipt } from './signer.js';
 
@@ -31,7 +31,7 @@ const COMMON = {
   /** The delegate, a `did:key` of an Ed25519 key. */
   audience: { kind: claim<string>(), required: true },
   /** What the delegate may do; an absent limit is no limit at this level. */
-  policy: { kind: object<IssuedPolicy>('an object; {} limits nothing'), required: true },
+  policy: { kind: kindOf<IssuedPolicy>('an object; {} limits nothing', isJsonObject), required: true },
   /** The time of issuing; default: the clock. */
   now: { kind: time, default: clock },
   /** Start of the validity period; default: `now`, or the parent's start if that is later. */
@@ -79,7 +79,7 @@ const ROOT = {
   /** The type of the root principal; default `human`, which requires `consent`. */
   rootType: { kind: /* @__PURE__ */ claim<string>(), default: 'human' },
   /** What the person agreed to; see {@link createConsent}. */
-  consent: { kind: /* @__PURE__ */ object<Consent>('what createConsent() returns') },
+  consent: { kind: /* @__PURE__ */ kindOf<Consent>('what createConsent() returns', isJsonObject) },
 } satisfies Table;
 
 /** The options of what is issued under a chain. */
@@ -88,10 +88,7 @@ const UNDER_CHAIN = {
   chain: { kind: receipts, required: true },
   /** Default: that of the last receipt. */
   command: { kind: claim<string>() },
-  /**
-   * Skip blocks B to E, to sign something that a verifier must refuse. The shape of the result is still checked. For
-   * tests of a verifier; default false.
-   */
+  /** Skip blocks B to E, to sign what a verifier must refuse, for tests of one. The shape is still checked. Default false. */
   unchecked: { kind: flag, default: false },
 } satisfies Table;
 
@@ -104,8 +101,7 @@ export interface RootDelegationOptions extends GivenOptions<typeof ROOT> {}
 export interface SubDelegationOptions extends GivenOptions<typeof SUB> {}
 
 /**
- * Issues the root receipt of a chain: the principal, who is both issuer and subject, gives authority to a first
- * delegate. See docs/spec/receipts.md.
+ * Issues the root receipt of a chain: the principal, its issuer and subject, authorises a first delegate. See docs/spec/receipts.md.
  *
  * @returns the receipt as a compact JWT, its payload in RFC 8785 form
  * @throws IssueError `INVALID_POLICY`, `INVALID_OPTION`; and if no verifier would accept the receipt:
@@ -140,14 +136,13 @@ export async function issueRootDelegation(given: RootDelegationOptions): Promise
   const [root] = readChain([jwt], CORRECT_IT);
   requireResolvable(root.claims.aud);
   requireOrder(root, 0);
-  // It may begin later.
+  // If its nbf is in the future, it is checked as of then.
   await requireValid([root], null, Math.max(now, root.claims.nbf), jwt);
   return jwt;
 }
 
 /**
- * Issues the next receipt of a chain: the last delegate passes on all or part of its authority. Refuses if the new
- * receipt or the chain above it would not verify.
+ * Issues the next receipt of a chain: the last delegate passes on authority. Refuses if it, or the chain above it, would not verify.
  *
  * @returns the new receipt alone, as a compact JWT. The longer chain is `[...chain, receipt]`
  * @throws IssueError with the code of the verdict that the chain would get: `ISSUER_MISMATCH` (the key is not that of
@@ -199,10 +194,7 @@ const CALL = {
   toolServer: { kind: claim<string>(), required: true },
   /** What the operator of the tool server says of its tools: lines as in `TOOLS_FILE`. */
   tools: { kind: tools },
-  /**
-   * `allow` signs a call also if it does not state what a level limits, for signers who do not know what the operator says of
-   * the tool; default `refuse`.
-   */
+  /** `allow` also signs a call that does not state what a level limits, for signers who do not know the tools; default `refuse`. */
   unstatedArguments: { kind: /* @__PURE__ */ oneOf('refuse', 'allow'), default: 'refuse' },
   /** The time of issuing in Unix seconds; default: the clock. */
   now: { kind: time, default: clock },
@@ -214,13 +206,11 @@ const CALL = {
 export interface InvocationOptions extends GivenOptions<typeof CALL> {}
 
 /**
- * Issues the receipt of one call under a chain. Refuses a call that would not verify now, since every verifier would
- * reject its receipt. See docs/spec/issuing.md.
+ * Issues the receipt of one call under a chain. Refuses a call that no verifier would accept now. See docs/spec/issuing.md.
  *
  * @returns the invocation receipt as a compact JWT, its payload in RFC 8785 form
- * @throws IssueError with the code of the verdict that the bundle would get: `INVOKER_MISMATCH`, `POLICY_VIOLATION`,
- *   `COMMAND_MISMATCH`, `NOT_YET_VALID`, `EXPIRED`, `MALFORMED_INVOCATION`, `INVALID_JTI`, and any code of blocks A
- *   to E for the chain
+ * @throws IssueError with the code of the verdict on the bundle: `INVOKER_MISMATCH`, `POLICY_VIOLATION`, `COMMAND_MISMATCH`,
+ *   `NOT_YET_VALID`, `EXPIRED`, `MALFORMED_INVOCATION`, `INVALID_JTI`, and any code of blocks A to E for the chain
  * @example
  * const invocation = await issueInvocation({
  *   key: helper,
@@ -239,7 +229,7 @@ export async function issueInvocation(given: InvocationOptions): Promise<string>
   });
 }
 
-/** The same for those who have read the lines. @param tools `null` if they do not know them, and so sign what is not stated */
+/** Like {@link issueInvocation}, with lines that were read. @param tools `null`: not known, so that what is unstated is signed */
 export async function issueCall(given: InvocationOptions, tools: Tools | null): Promise<string> {
   return signInvocation(issueOptions(given, CALL), { tools, allowsUnstated: tools === null && 'signing' });
 }

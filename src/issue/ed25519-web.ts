@@ -3,9 +3,8 @@ import type { SignatureCheck } from '../protocol/jwt.js';
 import type { Sodium } from './ed25519-node.js';
 import { invalidKey } from './issue-error.js';
 
-// `#ed25519` in package.json where there is no Node: same functions as ed25519-node.ts. Bun and Deno load libsodium when the
-// first key in memory is made, so that importing this needs no native code and no permission. Pages and workers have no such
-// keys.
+// `#ed25519` in package.json where there is no Node: same functions as ed25519-node.ts. Bun and Deno load libsodium with the first
+// key in memory: importing this needs no native code and no permission. Pages and workers have no such keys.
 
 /** What Bun and Deno have of Node.js. */
 interface NodeLike {

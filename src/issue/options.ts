@@ -1,5 +1,4 @@
 import { kindOf, readOptions, type FilledOptions, type Kind, type Table } from '../protocol/options.js';
-import { isJsonObject } from '../protocol/json.js';
 import { IssueError } from './issue-error.js';
 
 /**
@@ -16,10 +15,7 @@ export function issueOptions<Rows extends Table>(given: unknown, rows: Rows): Fi
 const MAX_YEARS = 100;
 const MAX_DISTANCE_SECS = MAX_YEARS * 365.25 * 86_400;
 
-/**
- * Unix seconds. Times in the far future are refused: nearly always they are in milliseconds by mistake, and a receipt
- * would last 50,000 years. Values that are not numbers are refused by the blocks.
- */
+/** Unix seconds. Times far away are refused: nearly always they are milliseconds. What is no number, the blocks refuse. */
 export const time: Kind<number> = kindOf(
   'Unix seconds',
   (value) => typeof value !== 'number' || !(Math.abs(value - clock()) > MAX_DISTANCE_SECS),
@@ -35,11 +31,6 @@ export const receipts = kindOf<readonly string[]>('an array of receipts', (value
   // A hole becomes undefined.
   return isChain && Array.from(value).every((item) => typeof item === 'string');
 });
-
-/** An object. */
-export function object<T>(values = 'an object'): Kind<T> {
-  return kindOf(values, isJsonObject);
-}
 
 /** A value that the blocks check, like those that come from elsewhere. */
 export function claim<T>(): Kind<T> {

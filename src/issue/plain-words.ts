@@ -19,7 +19,9 @@ export interface PlainPolicy {
 export function describePolicy(policy: Policy): PlainPolicy {
   const words = KNOWN_POLICY_MEMBERS.map((member) => WORDS[member](policy));
   const { limits = [] } = readPolicy(policy as JsonObject);
-  const stated = limits.flatMap(({ member, isOpen }) => (isOpen ? [] : (STATED.get(member.argument) ?? [])));
+  const stated = limits.flatMap(({ member, isOpen }) =>
+    isOpen ? [] : (ARGUMENTS.get(member.argument)?.stated ?? []),
+  );
   const unstated = [...new Set(stated)].join(', ');
   return {
     may: words.filter((may) => typeof may === 'string'),
@@ -55,15 +57,6 @@ export function policyInForce(policies: readonly Policy[]): Policy {
   };
 }
 
-/** What a call must state that is limited, by the argument. */
-const STATED: ReadonlyMap<string | null, string> = new Map([
-  ['estimated_cost_usd', 'what it costs'],
-  ['pii_access', 'whether it takes personal data'],
-  ['write_access', 'whether it changes things'],
-  ['resource_uri', 'its resource'],
-  ['data_class', 'its class of data'],
-]);
-
 /**
  * Describes what an operator says of a tool. Names and values are in JSON quotes.
  *
@@ -71,7 +64,7 @@ const STATED: ReadonlyMap<string | null, string> = new Map([
  */
 export function describeTool({ facts }: Tool): string[] {
   return [...facts].map(([name, fact]) => {
-    const words = DOES.get(name) ?? name;
+    const words = ARGUMENTS.get(name)?.does ?? name;
     if ('argument' in fact) {
       const says = `what ${JSON.stringify(fact.argument)} says`;
       return `${words} ${fact.before === '' ? says : `${says}, after ${JSON.stringify(fact.before)}`}`;
@@ -81,13 +74,13 @@ export function describeTool({ facts }: Tool): string[] {
   });
 }
 
-/** By the argument that is limited. */
-const DOES: ReadonlyMap<string, string> = new Map([
-  ['estimated_cost_usd', 'costs'],
-  ['write_access', 'changes things:'],
-  ['pii_access', 'takes personal data:'],
-  ['resource_uri', 'has as its resource'],
-  ['data_class', 'has as its class of data'],
+/** What is said of an argument that policies limit: of a call that states it, and of a tool for which an operator does. */
+const ARGUMENTS: ReadonlyMap<string | null, { readonly stated: string; readonly does: string }> = new Map([
+  ['estimated_cost_usd', { stated: 'what it costs', does: 'costs' }],
+  ['pii_access', { stated: 'whether it takes personal data', does: 'takes personal data:' }],
+  ['write_access', { stated: 'whether it changes things', does: 'changes things:' }],
+  ['resource_uri', { stated: 'its resource', does: 'has as its resource' }],
+  ['data_class', { stated: 'its class of data', does: 'has as its class of data' }],
 ]);
 
 const times = (count: number) => (count === 1 ? 'once' : `${count} times`);

@@ -1,19 +1,14 @@
 import type { JsonObject, JsonValue } from '../protocol/json.js';
-import {
-  isKnownMember,
-  KNOWN_POLICY_MEMBERS,
-  type KnownPolicyMember,
-  type Policy,
-} from '../protocol/policy.js';
+import { isKnownMember, KNOWN_POLICY_MEMBERS } from '../protocol/policy.js';
+import type { KnownPolicyMember, Policy } from '../protocol/policy.js';
 import { IssueError } from './issue-error.js';
 
 /** A policy member of your own, which your tool server enforces. Its name contains a `:` or a `.`. */
 export type NamespacedMember = `${string}:${string}` | `${string}.${string}`;
 
 /**
- * The policy of a receipt to issue. An absent member means no limit at this level. Verifiers ignore unknown members,
- * so a misspelt limit would allow everything. For this reason, only known members and names with a namespace are
- * accepted here. `docs/policy.md` explains each member.
+ * The policy of a receipt to issue; an absent member is no limit at this level (docs/policy.md). Verifiers ignore unknown members, so
+ * a misspelt limit would allow everything: only known members and names with a namespace are accepted here.
  *
  * @example const policy: IssuedPolicy = { allowed_tools: ['search'], max_cost_usd: 5, 'acme:tier': 'gold' };
  */

@@ -12,8 +12,7 @@ import { invalidKey, refusal } from './issue-error.js';
 import { issueOptions } from './options.js';
 
 /**
- * An Ed25519 key that signs: a key in memory (`generateKey`), or one in WebCrypto, an agent, a token, a service. What it
- * signs is verified before it is used.
+ * An Ed25519 key that signs: in memory (`generateKey`), in WebCrypto, an agent, a token, a service. What it signs is verified.
  *
  * @example
  * const signer: Signer = { did: didOfJwk(jwk), sign: async (bytes) => (await kms.sign(keyId, bytes)).signature };
@@ -78,12 +77,11 @@ const SIGNATURE_BYTES = 64;
 async function signInput(input: string, key: Signer): Promise<string> {
   const did: unknown = key.did;
   const publicKey = typeof did === 'string' ? DEFAULT_KEYS.publicKeyOf(did) : null;
-  if (publicKey === null) {
+  if (publicKey === null)
     throw invalidKey(
       `the did of the signer is ${JSON.stringify(String(did).slice(0, 100))}, expected ${DEFAULT_KEYS.expected}`,
       'make it with didOfJwk() from the public key',
     );
-  }
   const signed: unknown = await key.sign(encodeUtf8(input));
   const signature = bytesIn(signed);
   if (signature?.length !== SIGNATURE_BYTES) {

@@ -22,10 +22,7 @@ export interface PrivateJwk extends PublicJwk {
   readonly d: string;
 }
 
-/**
- * An Ed25519 signing key. Neither `console.log` nor `JSON.stringify` shows the secret; only {@link SigningKey.toJwk}
- * returns it.
- */
+/** An Ed25519 signing key. Only {@link SigningKey.toJwk} shows the secret; `console.log` and `JSON.stringify` do not. */
 export class SigningKey implements Signer {
   /** `did:key:z6Mk…`, by which receipts name this key. */
   readonly did: string;
@@ -90,12 +87,11 @@ export function generateKey(): SigningKey {
 export function importKey(jwk: unknown): SigningKey {
   const publicKey = readMember(jwk, 'x');
   const key = new SigningKey(readMember(jwk, 'd'));
-  if (encodeBase64url(key.publicKey) !== encodeBase64url(publicKey)) {
+  if (encodeBase64url(key.publicKey) !== encodeBase64url(publicKey))
     throw invalidKey(
       'the public key "x" of the JWK does not belong to its private key "d"',
       'use the key file as it was written, or generate a new key',
     );
-  }
   return key;
 }
 

@@ -42,8 +42,7 @@ const SIGN_RESPONSE = 14;
 const TIMEOUT_MS = 120_000;
 
 /**
- * A {@link Signer} over a key that an `ssh-agent` holds. Whoever reaches the socket of the agent can sign with its keys, also
- * through a forwarded one; `ssh-add -c` makes the agent ask.
+ * A {@link Signer} over a key in an `ssh-agent`. Whoever reaches its socket, also a forwarded one, can sign; `ssh-add -c` makes it ask.
  *
  * @throws IssueError `INVALID_OPTION`; `INVALID_KEY` if there is no agent, or none or several of its keys are meant
  * @example const root = await issueRootDelegation({ ...delegation, key: await sshAgentSigner({ key: 'alice@example.org' }) });
@@ -86,12 +85,7 @@ export async function sshAgentSigner(options: SshAgentOptions = {}): Promise<Sig
  * @param expected the number of the answer
  * @param read reads the answer after its number, and throws if it is malformed
  */
-async function ask<T>(
-  path: string,
-  message: Uint8Array,
-  expected: number,
-  read: (answer: Buffer) => T,
-): Promise<T> {
+async function ask<T>(path: string, message: Uint8Array, expected: number, read: (answer: Buffer) => T) {
   const socket = connect(path);
   try {
     if (message.length > MAX_MESSAGE_BYTES)

@@ -31,8 +31,7 @@ export function createBundle({ receipts, invocation }: Omit<Bundle, 'bundle_vers
 }
 
 /**
- * The value of the `X-DRS-Bundle` request header: the bundle's JSON text as unpadded base64url. Only the three
- * members of a bundle go in.
+ * The value of the `X-DRS-Bundle` request header: the JSON text of a bundle's three members, as unpadded base64url.
  *
  * @example await fetch(url, { method: 'POST', headers: { 'X-DRS-Bundle': encodeBundle(bundle) }, body });
  */
@@ -62,8 +61,7 @@ export function readBundleText(encoded: string): Read<{ readonly text: string }>
 }
 
 /**
- * Decodes a bundle and parses it strictly: a member name that occurs twice is a defect. The result is any JSON value;
- * the verifier checks whether it is a bundle, and a valid one.
+ * Decodes a bundle and parses it strictly. The result is any JSON value: the verifier checks whether it is a valid bundle.
  *
  * @param encoded as for {@link readBundleText}
  * @example readBundle('e30').value; // {}

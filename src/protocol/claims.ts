@@ -170,8 +170,7 @@ export function coversCommand(parent: string, child: string): boolean {
   return child === parent || (child.startsWith(parent) && child[parent.length] === '/');
 }
 
-// Claims are read by literal names, which JavaScript engines read faster than names in variables. No object inherits
-// a member with one of these names, and `parseStrictJson` protects against members that were added to the prototype.
+// No object inherits a member with the name of a claim: `parseStrictJson` leaves out what was added to the prototype.
 
 function check(claim: string, found: JsonValue | undefined, { expected, test }: Rule): ClaimDefect | null {
   return test(found) ? null : { kind: 'claim', claim, found, expected };

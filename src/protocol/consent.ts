@@ -47,9 +47,7 @@ export function rulesIn(value: unknown): Regulatory | null {
  * @see docs/spec/receipts.md, "Consent"
  * @example findConsentDefect({ ...consent, timestamp: 'yesterday' })?.member; // 'timestamp'
  */
-export function findConsentDefect(
-  consent: Consent,
-): { member: keyof Consent; found: string; expected: string } | null {
+export function findConsentDefect(consent: Consent) {
   for (const member of CONSENT_MEMBERS) {
     const found = consent[member];
     const { expected, test } = FORMS[member];
@@ -103,6 +101,6 @@ function isUtcTime(value: string): boolean {
     /^\d{4}-\d\d-(\d\d)T(?:(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d|23:59:60)(?:\.\d{1,9})?(?:Z|\+00:00)$/.exec(
       value,
     )?.[1];
-  // Of a day that its month does not have, engines make no date, or one in the next month.
+  // For a day that its month does not have, engines give no date, or one in the next month.
   return day !== undefined && new Date(value.slice(0, 10)).getUTCDate() === Number(day);
 }

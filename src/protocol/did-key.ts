@@ -41,10 +41,9 @@ export function publicKeyOf(did: string): Uint8Array | null {
  * @example didKeyOf(publicKey); // 'did:key:z6Mk…'
  */
 export function didKeyOf(publicKey: Uint8Array): string {
-  if (publicKey.length !== PUBLIC_KEY_BYTES) {
+  if (publicKey.length !== PUBLIC_KEY_BYTES)
     throw new RangeError(
       `an Ed25519 public key has ${PUBLIC_KEY_BYTES} bytes; this one has ${publicKey.length}`,
     );
-  }
   return PREFIX + encodeBase58(Uint8Array.of(...ED25519_PUB, ...publicKey));
 }

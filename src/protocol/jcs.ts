@@ -16,8 +16,7 @@ export function toJcs(value: JsonValue): string {
     throw new RangeError(`the value has no RFC 8785 form: ${(error as Error).message}`, { cause: error });
   }
   // JSON.stringify writes a lone surrogate as an escape; an escaped backslash before `ud8` is something else.
-  if (text === undefined || /(?<!\\)(?:\\\\)*\\ud[89a-f]/.test(text)) {
+  if (text === undefined || /(?<!\\)(?:\\\\)*\\ud[89a-f]/.test(text))
     throw new RangeError('the value has no RFC 8785 form: it is undefined or holds a lone surrogate');
-  }
   return text;
 }

@@ -1,10 +1,7 @@
 /** The deepest nesting of arrays and objects that a strict document may have; the outermost counts as 1. */
 export const MAX_JSON_DEPTH = 64;
 
-/**
- * How many numbers of more than 15 digits beyond ±2^53 a document may have. Comparing one with what the double made of
- * it takes about 3 µs, and a text of 1 MiB can hold 60,000.
- */
+/** How many numbers of more than 15 digits beyond ±2^53 a document may have: comparing one takes 3 µs, and 1 MiB can hold 60,000. */
 export const MAX_LARGE_NUMBERS = 4_096;
 
 /** What makes a text unfit as strict JSON, though `JSON.parse` may accept it. */
@@ -31,8 +28,7 @@ const MAX_EXACT_DIGITS = 15;
  * which is needed only if `isPlainlyFaithful` could not decide. Linear in the length of the text.
  *
  * @param text JSON that `JSON.parse` has accepted
- * @param scope.within when given, only defects of these members of the outermost object count: in a value, or that one
- *   occurs twice
+ * @param scope.within when given, only defects of these members of the outermost object count: in a value, or a second one
  * @param scope.depth the maximum nesting that is not a defect
  * @param scope.maxLargeNumbers how many large numbers are not a defect
  * @param scope.only when given, only defects of this kind count: without it, one that comes first hides the others

@@ -11,16 +11,12 @@ export interface JsonObject {
 
 const COMMA = 0x2c;
 
-/**
- * Maximum number of objects, arrays and members in one JSON text. Reading one takes about a microsecond, and a text of
- * 1 MiB can hold some 350,000.
- */
+/** Maximum number of objects, arrays and members in one JSON text. Each takes about 1 µs to read, and 1 MiB can hold 350,000. */
 export const MAX_JSON_NODES = 16_384;
 
 /**
- * Maximum number of commas outside of strings, which bounds the elements of all arrays together. They are cheap to read, but
- * whatever is done for each of them is done half a million times for a text of 1 MiB. Real arguments are below it: a
- * table of 3,000 rows with 10 columns, or 20 vectors of 1,536 numbers.
+ * Maximum number of commas outside of strings, which bounds the elements of all arrays together: a text of 1 MiB can hold half a
+ * million. Real arguments are below it: a table of 3,000 rows with 10 columns, or 20 vectors of 1,536 numbers.
  */
 export const MAX_JSON_COMMAS = 32_768;
 
@@ -63,8 +59,7 @@ export function parseStrictJson(
 }
 
 /**
- * Whether a JSON text holds more objects, arrays and members than a limit, or more commas than {@link MAX_JSON_COMMAS}.
- * One pass, before the text is parsed.
+ * Whether a JSON text holds more objects, arrays and members than a limit, or too many commas. One pass, before it is parsed.
  *
  * @example hasMoreNodes('[{"a":1},[]]', 3); // true: two arrays, an object, a member
  */
@@ -109,8 +104,7 @@ const NOTHING = {};
  * What keeps a value of this process from being arguments. `JSON.stringify` writes `null` for an infinity, for example, which
  * could then equal a signed `null`; and a value can be in itself, or be a list of 10^8 holes, and then takes for ever to read.
  *
- * @returns `not JSON` if JSON cannot express it; `size` if it has more objects, arrays, members or elements than arguments may,
- *   where no more of it is read; `null` if nothing does
+ * @returns `not JSON` if JSON cannot express it; `size` if it is more than arguments may be, and is read no further; else `null`
  */
 export function findValueDefect(value: unknown): 'not JSON' | 'size' | null {
   let [nodes, commas] = [0, 0];
@@ -179,12 +173,10 @@ export function equalsByJcs(left: JsonValue, right: JsonValue): boolean {
 }
 
 /**
- * Whether `value`, which `JSON.parse` made of `text`, plainly holds all that the text says. `false` means only that a
- * closer look is needed.
+ * Whether `value`, which `JSON.parse` made of `text`, plainly holds all of it. `false` only means that a closer look is needed.
  *
- * If two members have the same name, `JSON.parse` drops the earlier one, with the strings in it. So there is no duplicate if
- * the text has as many strings, names and values, as the value. Half the number of unescaped quotes is the number of
- * strings in the text, so the text need not be split into tokens.
+ * If two members have the same name, `JSON.parse` drops the earlier one with its strings. So there is no duplicate if the text has as
+ * many strings, names and values, as the value: half as many as it has unescaped quotes, for which it need not be split into tokens.
  */
 export function isPlainlyFaithful(text: string, value: JsonValue): boolean {
   if (!text.isWellFormed()) return false;

@@ -40,9 +40,8 @@ export function parseCompactJwt(
 ): CompactJwt | { readonly defect: string } {
   const headerEnd = jwt.indexOf('.');
   const payloadEnd = jwt.indexOf('.', headerEnd + 1);
-  if (payloadEnd === -1 || jwt.includes('.', payloadEnd + 1)) {
+  if (payloadEnd === -1 || jwt.includes('.', payloadEnd + 1))
     return { defect: `it has ${jwt.split('.', 9).length} segments, expected 3 separated by dots` };
-  }
   let algorithm: unknown = 'EdDSA';
   // Nearly every header is this one; comparing it in place saves cutting it out.
   if (!jwt.startsWith(ISSUED_START)) {
@@ -62,11 +61,7 @@ export function parseCompactJwt(
 }
 
 /** The JSON object that a segment encodes, or what is wrong with it. */
-function decodeJsonSegment(
-  segment: 'header' | 'payload',
-  encoded: string,
-  maxNodes: number,
-): JsonObject | string {
+function decodeJsonSegment(segment: 'header' | 'payload', encoded: string, maxNodes: number) {
   if (encoded === '') return `its ${segment} is empty`;
   const bytes = decodeBase64url(encoded);
   if (bytes === null) return `its ${segment} is not strict base64url (RFC 4648 §5, no padding)`;
@@ -78,8 +73,7 @@ function decodeJsonSegment(
 }
 
 /**
- * The digest by which receipts refer to one another: `sha256:` and 64 lowercase hex digits of SHA-256 over the ASCII
- * bytes of the whole compact JWT.
+ * The digest by which receipts name one another: `sha256:` and 64 lowercase hex digits, over the ASCII bytes of the whole JWT.
  *
  * @example digestOf('eyJ….eyJ….c2ln'); // 'sha256:3f0a…'
  */

@@ -1,15 +1,9 @@
 import { publicKeyOf } from './did-key.js';
 import { text } from './options.js';
 
-/**
- * Finds the public keys of issuers. It answers at once, from memory. A resolver that must fetch keys does so in
- * advance, as the status list is fetched.
- */
+/** Finds the public keys of issuers, at once and from memory. A resolver that must fetch keys does so in advance. */
 export interface KeyResolver {
-  /**
-   * Changes whenever the key of any DID changes. Results that were verified under the old keys, such as the receipt
-   * cache, are then forgotten.
-   */
+  /** Changes with the key of any DID. What was verified under the old keys, such as the receipt cache, is then forgotten. */
   readonly version: number;
   /** The DIDs that it resolves, in words, for error messages: "expected …". */
   readonly expected: string;

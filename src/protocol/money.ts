@@ -1,7 +1,4 @@
-/**
- * The largest amount in US dollars that is counted. In micro-dollars, twice as much is still below 2^53, so that what was
- * used and what a call asks can be added exactly.
- */
+/** The largest amount in US dollars that is counted: in micro-dollars, even twice as much is below 2^53, and so added exactly. */
 export const MAX_USD = 1_000_000_000;
 
 /**
@@ -16,9 +13,8 @@ export const MAX_USD = 1_000_000_000;
  * @example toMicroUsd(1e-7, 'up'); // 1
  */
 export function toMicroUsd(usd: number, rounding: 'up' | 'down'): number {
-  if (!(usd >= 0 && usd <= MAX_USD)) {
+  if (!(usd >= 0 && usd <= MAX_USD))
     throw new RangeError(`the amount is ${usd}, expected US dollars from 0 to ${MAX_USD}`);
-  }
   const [mantissa, exponent] = String(usd).split('e') as [string, string?];
   const [whole, fraction = ''] = mantissa.split('.') as [string, string?];
   const digits = whole + fraction;

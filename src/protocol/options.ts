@@ -105,11 +105,9 @@ function shown(value: unknown): string {
   return typeof value === 'number' || typeof value === 'boolean' ? String(value) : typeName(value);
 }
 
-/**
- * What is wrong with the value of an option. It is shown, or its type if it is long or may be a secret, such as a URL with
- * a password. The problem of a list shows what it is about.
- */
+/** What is wrong with an option. Its value is shown, or its type where the value is long or may be a secret. */
 function problemOf(name: string, value: unknown, problem: string, isSecret: boolean): string {
+  // The problem of a list shows what it is about.
   if (Array.isArray(value)) return `${name}: ${problem}`;
   return `${name} is ${isSecret ? typeName(value) : shown(value)}: ${problem}`;
 }
@@ -157,11 +155,8 @@ export function oneOf<const Name extends string>(...names: readonly Name[]): Kin
 }
 
 /** Any text but an empty one, or those that a function accepts. */
-export function text(
-  values: string,
-  accepts: (text: string) => boolean = (value) => value !== '',
-): Kind<string> {
-  return kindOf(values, (value) => typeof value === 'string' && accepts(value));
+export function text(values: string, accepts: (text: string) => boolean = (value) => value !== '') {
+  return kindOf<string>(values, (value) => typeof value === 'string' && accepts(value));
 }
 
 /** A list of at least one. */

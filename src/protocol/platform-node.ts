@@ -16,8 +16,7 @@ export type Bytes = Buffer;
  */
 export function decodeBase64url(text: string): Bytes | null {
   const bytes = Buffer.from(text, 'base64url');
-  // Node's decoder skips what it does not know: then there are too few bytes. It also takes the low byte of characters
-  // beyond ASCII, and those of plain base64.
+  // Node's decoder skips what it does not know (then bytes are missing), and takes plain base64, and the low byte of other characters.
   if (bytes.length !== (text.length * 3) >>> 2 || utf8Length(text) !== text.length) return null;
   if (text.includes('+') || text.includes('/')) return null;
   return LAST_CHARACTERS[text.length & 3]?.includes(text.slice(-1)) === false ? null : bytes;

@@ -1,5 +1,4 @@
-// `#platform` in package.json where there is no Node: browsers, workers. Same functions as platform-node.ts, which
-// describes them.
+// `#platform` in package.json where there is no Node (browsers, workers). platform-node.ts describes the same functions.
 import { sha256 } from '@noble/hashes/sha2';
 import { bytesToHex } from '@noble/hashes/utils';
 

@@ -129,10 +129,7 @@ function row<const Name extends string>(
   return { name, kind, argument, requiresArgument, isInherited: rules.includes('inherited') };
 }
 
-/**
- * The policy members that are evaluated, in the order of evaluation. Reading, attenuation and the check of a call all
- * use these rows.
- */
+/** The policy members that are evaluated, in that order. Reading, attenuation and the check of a call all use these rows. */
 export const POLICY_MEMBERS = [
   row('allowed_tools', NAMES, 'tool', 'argument required'),
   row('max_cost_usd', CEILING, 'estimated_cost_usd'),
@@ -163,11 +160,7 @@ export function isKnownMember(name: string): name is KnownPolicyMember {
  *
  * @returns the limits in the order of {@link POLICY_MEMBERS}, or the first known member that has the wrong type
  */
-export function readPolicy(
-  policy: JsonObject,
-):
-  | { limits: PolicyLimit[]; defect?: never }
-  | { defect: { name: string; found: JsonValue; expected: string }; limits?: never } {
+export function readPolicy(policy: JsonObject) {
   const limits: PolicyLimit[] = [];
   for (const member of POLICY_MEMBERS) {
     const { name, kind } = member;

@@ -1,5 +1,4 @@
-// A space or a control character, since URL parsers drop some of them and then see other segments; or a backslash,
-// which they treat like a slash.
+// Spaces and control characters, some of which URL parsers drop and then see other segments; backslashes, which they take for slashes.
 const FORBIDDEN = /[\x00-\x20\x7f\\]/;
 
 // A whole segment `.` or `..`, with each dot and each separator plain or percent-encoded. Encoded separators count,
@@ -7,9 +6,8 @@ const FORBIDDEN = /[\x00-\x20\x7f\\]/;
 const DOT_SEGMENT = /(?:^|[/?#]|%2f|%5c)(?:\.|%2e){1,2}(?=[/?#]|%2f|%5c|$)/i;
 
 /**
- * Whether a list of resource entries covers a URI: by an equal entry, by `*`, or by `prefix/*`. A URI with a `.` or `..`
- * segment (also percent-encoded), a backslash, a space or a control character is covered by no prefix. Linear in the
- * size of both.
+ * Whether a list of resource entries covers a URI: by an equal entry, `*`, or `prefix/*`. No prefix covers a URI with a `.` or `..`
+ * segment (also percent-encoded), a backslash, a space or a control character. Linear in the size of both.
  *
  * @example coversResource(['file:///data/*'], 'file:///data/a.txt'); // true
  * @example coversResource(['file:///data/*'], 'file:///data/%2e%2e/etc/passwd'); // false
@@ -25,16 +23,14 @@ export function coversResource(entries: readonly string[], uri: string): boolean
 }
 
 /**
- * Whether every entry of a child's list is equal to an entry of its parent's, or covered by a parent's `prefix/*`.
- * O(n log n) in the number of entries of both.
+ * Whether each entry of a child's list is in its parent's, or covered by a `prefix/*` there. O(n log n) in the entries of both.
  *
  * @example coversEveryEntry(['file:///data/*'], ['file:///data/a/*']); // true
  */
 export function coversEveryEntry(parent: readonly string[], child: readonly string[]): boolean {
   const entries = new Set(parent);
   if (entries.has('*')) return true;
-  // Ascending, without those that another one covers. Then the last prefix that sorts before an entry is the only one
-  // that can cover it.
+  // Ascending, without those that another one covers: only the last prefix that sorts before an entry can cover it.
   const prefixes: string[] = [];
   const all = parent.filter((entry) => entry.endsWith('/*')).map((entry) => entry.slice(0, -1));
   for (const prefix of all.sort()) {

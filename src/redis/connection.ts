@@ -50,8 +50,7 @@ let loaded: Redis | null = null;
  * they are the primary, neither is used, because one of them has old data.
  *
  * @param list `redis://` or `rediss://` (TLS) URLs, separated by commas. The credentials of the first apply to all.
- * @throws Error that says where there is no connection, why, and what to do: if there is no primary within 5 s, or more
- *   than one, or the package `redis` is not installed
+ * @throws Error that says where, why, and what to do: no primary within 5 s, or more than one, or no package `redis`
  */
 export async function connectRedis(list: string): Promise<RedisConnection> {
   try {
@@ -75,11 +74,8 @@ export async function connectRedis(list: string): Promise<RedisConnection> {
 
 /** The address of a Redis for messages, without credentials. */
 export function placeOf(list: string): string {
-  const places = splitUrls(list).map((url) => {
-    const { protocol, host } = new URL(url);
-    return `${protocol}//${host}`;
-  });
-  return `Redis at ${places.join(', ')}`;
+  const urls = splitUrls(list).map((url) => new URL(url));
+  return `Redis at ${urls.map(({ protocol, host }) => `${protocol}//${host}`).join(', ')}`;
 }
 
 const splitUrls = (list: string) => list.split(/[\s,]+/).filter((url) => url !== '');
@@ -148,7 +144,7 @@ async function open(
       const answers = await Promise.allSettled(asking);
       const texts = answers.flatMap((one) => {
         if (one.status === 'fulfilled') return [String(one.value)];
-        // As with some providers. Who has not logged in is refused everything.
+        // Some providers refuse INFO. A client that has not logged in is refused everything.
         const isRefused = one.reason instanceof ErrorReply && !one.reason.message.startsWith('NOAUTH');
         return isRefused ? [null] : [];
       });
@@ -192,8 +188,7 @@ async function findName(send: Send, pattern: string): Promise<string | undefined
 /**
  * Settles like the promise of a command that was just handed to a client, or rejects when the time is over.
  *
- * A busy thread does not use up the time: it begins when the client has sent the command, and an answer that has
- * already arrived counts.
+ * A busy thread does not use up the time: it begins when the client has sent the command, and an answer already here counts.
  */
 export async function rejectAfter<T>(timeoutMs: number, promise: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;

@@ -1,23 +1,14 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import {
-  connectRedis,
-  CONNECT_TIMEOUT_MS,
-  placeOf,
-  reasonOf,
-  rejectAfter,
-  type RedisConnection,
-} from './connection.js';
+import { connectRedis, CONNECT_TIMEOUT_MS, placeOf, reasonOf, rejectAfter } from './connection.js';
+import type { RedisConnection } from './connection.js';
 
-/**
- * Why a Redis must not be used. `away`: it does not answer, is not the primary, or refuses writes. `forgets`: its settings
- * let it forget what it was told. `full`: it has reached its maxmemory.
- */
+/** Why a Redis must not be used. `away`: no answer, no primary, or no writes. `forgets`: by its settings. `full`: by its maxmemory. */
 export type RedisFault = 'away' | 'forgets' | 'full';
 
 /** How often in a row a Redis that was away must answer within the time of a call. */
 const PROBES = 5;
 
-/** What Redis says to somebody whom it does not let in: another fault than the lost connection by which that shows. */
+/** What Redis answers to a client that it does not let in: reported also where the connection was reported as lost. */
 const DENIED = /\b(?:WRONGPASS|NOAUTH|NOPERM)\b/;
 
 class ForgetfulError extends Error {}
@@ -96,6 +87,12 @@ export class RedisLink {
     return connection;
   }
 
+  /** Sends a command of a call. @throws Error if there is no connection, or no answer in time */
+  async send(key: string, command: readonly string[]): Promise<unknown> {
+    if (this.connection === null) throw new Error('there is no connection');
+    return rejectAfter(this.#options.callMs ?? CONNECT_TIMEOUT_MS, this.connection.send(key, command));
+  }
+
   /** Says that the Redis cannot be used, after a failure that is certain to last. */
   fail(error: Error): void {
     if (this.#hasEnded) return;
@@ -125,7 +122,7 @@ export class RedisLink {
       // Jitter: instances that lost the same server must not all return to it at the same moment.
       const jitter = 0.75 + Math.random() / 2;
       await pause(pauseMs * jitter, undefined, { signal, ref: false }).catch(() => undefined);
-      // A fault that ended the pause has one of its own before the first try.
+      // A failure ended the pause: the first try comes after a pause, too.
       if (signal.aborted) continue;
       try {
         if (this.connection !== null) await this.#look(this.connection);
@@ -158,8 +155,7 @@ export class RedisLink {
   }
 
   /**
-   * Looks at what Redis says of its settings and its memory: it asks INFO, since many providers refuse CONFIG. Then it
-   * writes.
+   * Looks at what Redis says of its settings and memory (INFO, since many providers refuse CONFIG). Then it writes.
    *
    * @throws Error if it may forget something, is full, does not answer, or takes nothing
    */
@@ -210,7 +206,7 @@ export class RedisLink {
     };
     await writeWithin(CONNECT_TIMEOUT_MS);
     this.#hasForgotten = false;
-    // One that is back, but answers too late for calls, would be given up and used in turn.
+    // Otherwise a Redis that is back, but too slow for calls, would be given up and taken again and again.
     for (let probe = 0; this.error !== null && probe < PROBES; probe++) await writeWithin(callMs);
   }
 }

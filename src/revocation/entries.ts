@@ -7,18 +7,14 @@ const ENTRIES_PER_TURN = 10_000;
 /** All local revocations that a process knows, in memory: about 200 bytes each, and the text of its reason. */
 export class Entries {
   readonly #entries = new Map<Target, Entry>();
-  #names: object | null = null;
+  /** See `RevocationView.names`. Only {@link add} writes it. */
+  names: object | null = null;
   #sweptAt = -Infinity;
   /** Only {@link sweep} writes it. */
   #sweeping: Promise<void> | null = null;
 
   get size(): number {
     return this.#entries.size;
-  }
-
-  /** See `RevocationView.names`. */
-  get names(): object | null {
-    return this.#names;
   }
 
   has(target: Target): boolean {
@@ -38,7 +34,7 @@ export class Entries {
   add(entry: Entry): void {
     if (this.covers(entry)) return;
     this.#entries.set(entry.target, entry);
-    if (typeof entry.target === 'string') this.#names = {};
+    if (typeof entry.target === 'string') this.names = {};
   }
 
   /**

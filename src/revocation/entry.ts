@@ -60,13 +60,13 @@ export function readAsked(value: unknown, nowMs: number = Date.now()): Asked | s
   if (hasRunOut(asked, nowMs))
     return `exp is ${showTime(asked.exp ?? 0)}, expected the end of a receipt that has not run out; leave it out if it is not known`;
   if (typeof asked.target === 'number' || !asked.target.startsWith('did:')) return asked;
-  // A slip in a DID would end nothing.
+  // A mistyped DID would revoke nothing.
   return DEFAULT_KEYS.publicKeyOf(asked.target) === null
     ? `did is ${show(asked.target)}, expected ${DEFAULT_KEYS.expected}`
     : asked;
 }
 
-// Receipts are accepted for up to a day after their `exp` (CLOCK_SKEW_SECS). One more day is for clocks that are wrong.
+// Receipts can be used for up to an hour after their `exp` (EXPIRY_GRACE_SECS). The rest is for clocks that are wrong.
 const KEPT_AFTER_EXP_SECS = 2 * 86_400;
 
 /** Whether an entry is for a receipt that has expired for good. */

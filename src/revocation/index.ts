@@ -1,14 +1,11 @@
 import type { RevocationView } from '../verify/parts.js';
 import type { Asked } from './entry.js';
 import { LocalStore } from './store/local-store.js';
-import type { RevocationLog, RevocationObserver } from './observer.js';
+import type { RevocationObserver } from './observer.js';
 import { RedisStore, type RedisStoreOptions } from './store/redis-store.js';
-import type { RevocationStore } from './store/revocation-store.js';
-import {
-  StatusListCache,
-  type ListUnreadyReason,
-  type StatusListOptions,
-} from './lists/status-list-cache.js';
+import type { RevocationStore, StoreDeps } from './store/revocation-store.js';
+import { StatusListCache } from './lists/status-list-cache.js';
+import type { ListUnreadyReason, StatusListOptions } from './lists/status-list-cache.js';
 
 export { memberOf, readAsked, toJson, type Asked, type RevocationJson } from './entry.js';
 export type { RevocationLog, RevocationObserver } from './observer.js';
@@ -20,44 +17,20 @@ export { RevocationStoreError } from './store/revocation-store.js';
 export type UnreadyReason = ListUnreadyReason | 'revocation_store_unreachable';
 
 /** What {@link openRevocation} opens. */
-export interface RevocationOptions {
+export interface RevocationOptions extends Pick<StoreDeps, 'maxEntries' | 'log'> {
   /** The file of the local store. Without it and {@link redis}, local revocations are lost with the process. */
   readonly storePath?: string | undefined;
   /** The Redis in which instances share local revocations. Replaces the file. */
   readonly redis?: RedisStoreOptions | undefined;
   /** The remote list. Without it, only the local store counts, and the service is ready at once. */
   readonly statusList?: StatusListOptions | undefined;
-  /** Maximum number of local revocations. */
-  readonly maxEntries: number;
-  readonly log: RevocationLog;
   readonly observer?: RevocationObserver | undefined;
   /** Unix milliseconds; the clock of the host by default. */
   readonly now?: (() => number) | undefined;
 }
 
-/** Both sources of revocation. */
-export interface Revocation {
-  /** For block F: the copy of the remote list at this moment, and the local store. */
-  readonly view: RevocationView;
-  readonly store: RevocationStore;
-  /** The remote list; `null` without one. */
-  readonly list: StatusListCache | null;
-  /** Call this before reading {@link view} for a verification whose chain has an index; see {@link StatusListCache}. */
-  refreshIfStale(): Promise<void> | null;
-  /**
-   * Revokes something in the local store.
-   *
-   * @param asked what `readAsked` has read
-   * @returns resolves when it is on disk, or in Redis and on all ready instances. The next verification respects it
-   * @throws {@link RevocationStoreError} if it could not be recorded; then it does not count, unless it is
-   *   `unconfirmed`
-   */
-  revoke(asked: Asked): Promise<void>;
-  /** What is not checked: the remote list, or what is in Redis meanwhile. Empty if all revocations are checked. */
-  unreadyReasons(): UnreadyReason[];
-  /** Ends fetches and timers, finishes pending writes and releases the file. */
-  close(): Promise<void>;
-}
+/** Both sources of revocation, as {@link openRevocation} opens them. */
+export type Revocation = Awaited<ReturnType<typeof openRevocation>>;
 
 /**
  * Opens the revocation state: reads the local store and starts fetching the remote list, without waiting for it.
@@ -73,42 +46,16 @@ export interface Revocation {
  * await revocation.refreshIfStale();
  * revocation.view.remoteStatusOf(94567); // 'not_revoked'
  */
-export async function openRevocation(options: RevocationOptions): Promise<Revocation> {
-  const { log, observer = {}, now = Date.now, maxEntries } = options;
-  let list: StatusListCache | null = null;
-  if (options.statusList) {
-    list = new StatusListCache(options.statusList, { log, observer, now });
-  }
-  const store = options.redis
-    ? await RedisStore.open(options.redis, { log, observer, maxEntries, now })
-    : await LocalStore.open(options.storePath, { log, observer, maxEntries, now });
+export async function openRevocation(options: RevocationOptions) {
+  const { log, observer = {}, now = Date.now, maxEntries, redis, storePath, statusList } = options;
+  const deps = { log, observer, now, maxEntries };
+  const list = statusList ? new StatusListCache(statusList, deps) : null;
+  const store: RevocationStore = redis
+    ? await RedisStore.open(redis, deps)
+    : await LocalStore.open(storePath, deps);
   list?.start();
-  return {
-    view: viewOf(list, store, observer),
-    store,
-    list,
-    refreshIfStale: () => list?.refreshIfStale() ?? null,
-    revoke: (asked) => store.record({ ...asked, at: now() }),
-    unreadyReasons: () => {
-      const unready = list?.unreadyReason ?? null;
-      return [
-        ...(unready === null ? [] : [unready]),
-        ...(store.isCurrent ? [] : (['revocation_store_unreachable'] as const)),
-      ];
-    },
-    close: async () => {
-      await list?.close();
-      await store.close();
-    },
-  };
-}
-
-function viewOf(
-  list: StatusListCache | null,
-  store: RevocationStore,
-  observer: RevocationObserver,
-): RevocationView {
-  return {
+  /** For block F: the copy of the remote list at this moment, and the local store. */
+  const view: RevocationView = {
     remoteStatusOf(index) {
       if (list === null) return 'not_configured';
       const status = list.statusOf(index);
@@ -125,5 +72,34 @@ function viewOf(
       return store.entries.names;
     },
     isNameRevoked: (name) => store.entries.has(name),
+  };
+  return {
+    view,
+    store,
+    /** The remote list; `null` without one. */
+    list,
+    /** Call this before reading {@link view} for a verification whose chain has an index; see {@link StatusListCache}. */
+    refreshIfStale: () => list?.refreshIfStale() ?? null,
+    /**
+     * Revokes something in the local store.
+     *
+     * @param asked what `readAsked` has read
+     * @returns resolves when it is on disk, or in Redis and on all ready instances. The next verification respects it
+     * @throws {@link RevocationStoreError} if it could not be recorded; then it does not count, unless it is `unconfirmed`
+     */
+    revoke: (asked: Asked) => store.record({ ...asked, at: now() }),
+    /** What is not checked: the remote list, or what is in Redis meanwhile. Empty if all revocations are checked. */
+    unreadyReasons: (): UnreadyReason[] => {
+      const unready = list?.unreadyReason ?? null;
+      return [
+        ...(unready === null ? [] : [unready]),
+        ...(store.isCurrent ? [] : (['revocation_store_unreachable'] as const)),
+      ];
+    },
+    /** Ends fetches and timers, finishes pending writes and releases the file. */
+    close: async () => {
+      await list?.close();
+      await store.close();
+    },
   };
 }

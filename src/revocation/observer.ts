@@ -1,11 +1,7 @@
 import type { FetchOutcome } from './lists/status-list-error.js';
 
 /** The log of the revocation stores and the list cache. A pino logger has this type. */
-export interface RevocationLog {
-  info(facts: object, message: string): void;
-  warn(facts: object, message: string): void;
-  error(facts: object, message: string): void;
-}
+export type RevocationLog = Record<'info' | 'warn' | 'error', (facts: object, message: string) => void>;
 
 /** What each source of revocations is handed. */
 export interface Deps {

@@ -1,6 +1,5 @@
 /**
- * A URL without user, password, query and fragment, which is safe to print and log. Also accepts a text that is not a
- * URL, since error messages about such a text quote it.
+ * A URL without user, password, query and fragment, to print and log. Also takes a text that is no URL: messages about it quote it.
  *
  * @example printableUrl('https://me:pw@lists.example/1?key=k'); // 'https://lists.example/1'
  */

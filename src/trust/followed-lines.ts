@@ -4,10 +4,13 @@ import { lookAt, LinesError, readBytes, readLines, type LinesKind } from './line
 const POLL_MS = 1000;
 const ATTEMPTS = 5;
 
-/** Is told of each reading that counts. `loaded`: what is in the files is in force; `refused`: the old lines stay. */
-type OnRead = (outcome: 'loaded' | 'refused') => void;
-
-type Log = Record<'info' | 'error', (facts: object, message: string) => void>;
+/** What lines that follow their files are handed. */
+interface Deps {
+  readonly log: Record<'info' | 'error', (facts: object, message: string) => void>;
+  /** Is told of each reading that counts. `loaded`: what is in the files is in force; `refused`: the old lines stay. */
+  readonly onRead?: ((outcome: 'loaded' | 'refused') => void) | undefined;
+  readonly pollMs?: number | undefined;
+}
 
 /** The lines of one state of the files. */
 interface Loaded<T> {
@@ -18,7 +21,7 @@ interface Loaded<T> {
 /**
  * Reads the lines of a file or a directory, once.
  *
- * @throws LinesError with all faults
+ * @throws LinesError with all defects
  */
 export async function readLinesAt<T>(kind: LinesKind<T>, place: string): Promise<ReadonlyMap<string, T>> {
   return (await load(kind, place)).lines;
@@ -31,52 +34,41 @@ export async function readLinesAt<T>(kind: LinesKind<T>, place: string): Promise
 export class FollowedLines<T> {
   readonly kind: LinesKind<T>;
   readonly #place: string;
-  readonly #log: Log;
-  readonly #onRead: OnRead;
+  readonly #deps: Deps;
   readonly #timer: NodeJS.Timeout;
   // Only `#take` and `#refuse` write these.
   #loaded: Loaded<T>;
   #fault: string | null = null;
   /** What the last look found. Files count if two looks find the same: they may be half-written. */
   #seen = '';
-  /** What was read, in order or not, and need not be read again. */
+  /** The state of the files that was read, valid or not, and need not be read again. */
   #done: string | null;
-  /** The reading that is under way, and what was asked for behind it. */
+  /** The current reading, and those that wait for it. */
   #turn: Promise<unknown> = Promise.resolve();
   #isLooking = false;
 
-  private constructor(
-    kind: LinesKind<T>,
-    place: string,
-    loaded: Loaded<T>,
-    { log, onRead, pollMs }: { log: Log; onRead: OnRead; pollMs: number },
-  ) {
+  private constructor(kind: LinesKind<T>, place: string, loaded: Loaded<T>, deps: Deps) {
     this.kind = kind;
     this.#place = place;
     this.#loaded = loaded;
     this.#done = loaded.mark;
-    this.#log = log;
-    this.#onRead = onRead;
-    this.#timer = setInterval(() => void this.#look(), pollMs).unref();
+    this.#deps = deps;
+    this.#timer = setInterval(() => void this.#look(), deps.pollMs ?? POLL_MS).unref();
   }
 
   /**
    * Reads the lines, and follows their files until it is closed.
    *
    * @param place a file or a directory
-   * @throws LinesError with all faults
+   * @throws LinesError with all defects
    */
-  static async open<T>(
-    kind: LinesKind<T>,
-    place: string,
-    { log, onRead = () => undefined, pollMs = POLL_MS }: { log: Log; onRead?: OnRead; pollMs?: number },
-  ): Promise<FollowedLines<T>> {
+  static async open<T>(kind: LinesKind<T>, place: string, deps: Deps): Promise<FollowedLines<T>> {
     const loaded = await load(kind, place).catch((error: unknown) => {
       const { message, cause } = error as Error;
       throw new LinesError(`the ${kind.name} cannot be read: ${message}`, { cause });
     });
-    log.info({ [kind.fact]: loaded.lines.size, from: place }, `the ${kind.name} were read`);
-    return new FollowedLines(kind, place, loaded, { log, onRead, pollMs });
+    deps.log.info({ [kind.fact]: loaded.lines.size, from: place }, `the ${kind.name} were read`);
+    return new FollowedLines(kind, place, loaded, deps);
   }
 
   get(key: string): T | undefined {
@@ -97,7 +89,7 @@ export class FollowedLines<T> {
    * Reads the files again, changed or not.
    *
    * @returns the number of lines in force
-   * @throws LinesError with all faults; the old lines stay
+   * @throws LinesError with all defects; the old lines stay
    */
   async reload(): Promise<number> {
     await this.#inTurn(async () => {
@@ -129,7 +121,7 @@ export class FollowedLines<T> {
       if (!isStill || seen === this.#done) return;
       try {
         const loaded = await load(this.kind, this.#place);
-        // Else they have changed since, and may be half-written.
+        // Otherwise they have changed since, and may be half-written.
         if (loaded.mark === seen) this.#take(loaded);
       } catch (error) {
         this.#refuse(error as Error, seen);
@@ -148,9 +140,9 @@ export class FollowedLines<T> {
     this.#loaded = loaded;
     this.#fault = null;
     this.#done = loaded.mark;
-    this.#onRead('loaded');
+    this.#deps.onRead?.('loaded');
     const { fact, name } = this.kind;
-    this.#log.info({ [fact]: this.size, from: this.#place }, `the ${name} were read again`);
+    this.#deps.log.info({ [fact]: this.size, from: this.#place }, `the ${name} were read again`);
   }
 
   /** Says so once for each fault, not at each look. What could not be read is tried again. */
@@ -158,8 +150,8 @@ export class FollowedLines<T> {
     this.#done = error.cause === undefined ? seen : null;
     if (this.#fault === error.message) return;
     this.#fault = error.message;
-    this.#onRead('refused');
-    this.#log.error(
+    this.#deps.onRead?.('refused');
+    this.#deps.log.error(
       { err: error, [this.kind.fact]: this.size },
       `the ${this.kind.name} cannot be read: the old ones still hold`,
     );

@@ -24,7 +24,7 @@ export function readGivenRoots(
   return problems.length > 0 ? { problem: problems.join('; ') } : { roots };
 }
 
-// With a name of its own: else the compiler finds the type by way of index.ts, whose types need Node's.
+// Named, because otherwise the declarations reach the type by way of index.ts, whose types need Node's.
 export interface RootsKind extends Kind<(string | TrustedRoot)[]> {}
 
 /** DIDs, or, from a program, entries as in a file. */

@@ -43,7 +43,7 @@ export interface LinesKind<T> {
   /** The member that names a line. */
   readonly key: string;
   /** Reads a line, or says all that is wrong with it. */
-  read(value: JsonValue): ReadLine<T> | readonly LineDefect[];
+  read(value: JsonValue): ReadLine<T>;
 }
 
 /** Trusted roots, by their DIDs. */
@@ -111,17 +111,13 @@ export async function readBytes({ files }: Version): Promise<BytesOfFile[]> {
   let left = MAX_BYTES;
   for (const file of files) {
     // One byte more says that it has grown since it was looked at.
-    const bytes = await orError(file, readAtMost(file, left + 1));
+    const start = open(file).then((handle) => buffer(handle.createReadStream({ end: left })));
+    const bytes = await orError(file, start);
     if (bytes.length > left) throw new LinesError(`${file}: it is larger than ${MAX_BYTES} bytes`);
     left -= bytes.length;
     read.push({ file, bytes });
   }
   return read;
-}
-
-async function readAtMost(file: string, limit: number): Promise<Buffer> {
-  const handle = await open(file);
-  return buffer(handle.createReadStream({ end: limit - 1 }));
 }
 
 const REASONS: Readonly<Record<string, string>> = {
@@ -191,7 +187,7 @@ const ARRAY =
 const AN_ARRAY: readonly LineDefect[] = [{ path: [], message: ARRAY }];
 
 /** The entry of a line, all that is wrong with it, or `null` if there is nothing in it. */
-function readLine<T>(kind: LinesKind<T>, bytes: Buffer): ReturnType<LinesKind<T>['read']> | null {
+function readLine<T>(kind: LinesKind<T>, bytes: Buffer): ReadLine<T> | null {
   const refuse = (message: string) => [{ path: [], message }];
   if (bytes.length > MAX_LINE_BYTES)
     return refuse(`it has ${bytes.length} bytes, expected at most ${MAX_LINE_BYTES} a line`);

@@ -27,11 +27,8 @@ export interface LineDefect {
   readonly message: string;
 }
 
-/** A line that was read: its name, and what is said of it. */
-export interface ReadLine<T> {
-  readonly key: string;
-  readonly value: T;
-}
+/** A line that was read: its name, and what is said of it; or all that is wrong with it. */
+export type ReadLine<T> = { readonly key: string; readonly value: T } | readonly LineDefect[];
 
 const FORM = /^(\d{4})-(\d\d)-(\d\d)(?:T(\d\d):(\d\d):(\d\d)(?:Z|([+-])(\d\d):(\d\d)))?$/;
 const DAY_SECS = 86_400;
@@ -40,12 +37,12 @@ const DAY_SECS = 86_400;
 const TIME_FORMS = 'a day such as "2026-11-01", or a time such as "2026-11-01T08:00:00Z" (RFC 3339)';
 
 const MEMBERS = ['did', 'name', 'not_before', 'not_after', 'policy', 'labels'] as const;
-// More than an entry can have in order.
+// Members beyond these are not looked at: no valid entry has so many.
 const MAX_MEMBERS = 20;
 const MAX_TEXT = 200;
 const MAX_LABELS = 16;
 const LABEL = /^[A-Za-z][A-Za-z0-9_.-]{0,63}$/;
-// Line breaks and what turns the direction of writing could make a name look like something else.
+// Line breaks and changes of the writing direction could make a name look like another one.
 const CONTROLS = /[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]/u;
 const TEXT = `a text of 1 to ${MAX_TEXT} characters without control characters, and without white space at either end`;
 
@@ -56,15 +53,12 @@ const TEXT = `a text of 1 to ${MAX_TEXT} characters without control characters, 
  * @param path where the entry is in its document
  * @returns the entry, or all that is wrong with it
  */
-export function readRoot(
-  value: JsonValue,
-  path: LineDefect['path'] = [],
-): ReadLine<Root> | readonly LineDefect[] {
-  if (!isJsonObject(value)) return [{ path, message: `it is ${show(value)}, expected an object with a did` }];
+export function readRoot(value: JsonValue, path: LineDefect['path'] = []): ReadLine<Root> {
+  if (!isJsonObject(value)) return [defectOf(value, 'an object with a did', path)];
   const defects: LineDefect[] = [];
   const wrong = (expected: string, ...at: readonly string[]) => {
     const found = at.reduce<unknown>((found, name) => own(found, name), value);
-    defects.push({ path: [...path, ...at], message: `it is ${show(found)}, expected ${expected}` });
+    defects.push(defectOf(found, expected, [...path, ...at]));
     return null;
   };
   for (const member of Object.keys(value).slice(0, MAX_MEMBERS)) {
@@ -86,7 +80,8 @@ export function readRoot(
   if (from !== null && until !== null && until < from)
     wrong(`a time that is not before not_before (${show(value['not_before'])})`, 'not_after');
   if (labels !== undefined) readLabels(labels, wrong);
-  const limits = policy === undefined ? null : readLimits(policy, path, defects);
+  const limits = policy === undefined ? null : readLimits(policy, [...path, 'policy']);
+  if (limits !== null && 'message' in limits) defects.push(limits);
   if (defects.length > 0) return defects;
   return {
     key: did as string,
@@ -96,7 +91,7 @@ export function readRoot(
       labels: labels === undefined ? null : { ...(labels as Record<string, string>) },
       from,
       until,
-      policy: limits,
+      policy: limits as ReadPolicy | null,
     },
   };
 }
@@ -116,23 +111,21 @@ function readLabels(labels: JsonValue, wrong: (expected: string, ...at: readonly
 }
 
 /** The limits of a policy. A name that is not evaluated would limit nothing, and a misspelt one is one of these. */
-function readLimits(policy: JsonValue, path: LineDefect['path'], defects: LineDefect[]): ReadPolicy | null {
-  const at = [...path, 'policy'];
-  const refuse = (one: LineDefect) => {
-    defects.push(one);
-    return null;
-  };
-  if (!isJsonObject(policy))
-    return refuse({ path: at, message: `it is ${show(policy)}, expected an object` });
+function readLimits(policy: JsonValue, path: LineDefect['path']): ReadPolicy | LineDefect {
+  if (!isJsonObject(policy)) return defectOf(policy, 'an object', path);
   const unset = Object.keys(policy).find((member) => (policy[member] as unknown) === undefined);
   if (unset !== undefined)
-    return refuse({ path: [...at, unset], message: 'it is undefined, expected a value, or no such member' });
+    return { path: [...path, unset], message: 'it is undefined, expected a value, or no such member' };
   const other = Object.keys(policy).find((member) => !isKnownMember(member));
-  if (other !== undefined) return refuse(unknownMember([...at, other], KNOWN_POLICY_MEMBERS));
+  if (other !== undefined) return unknownMember([...path, other], KNOWN_POLICY_MEMBERS);
   const { limits, defect } = readPolicy(policy);
   if (defect === undefined) return { limits, hasOtherMembers: false, policy };
-  const message = `it is ${show(defect.found)}, expected ${defect.expected}`;
-  return refuse({ path: [...at, defect.name], message });
+  return defectOf(defect.found, defect.expected, [...path, defect.name]);
+}
+
+/** The defect of a value that is not what was expected. */
+export function defectOf(found: unknown, expected: string, path: LineDefect['path']): LineDefect {
+  return { path, message: `it is ${show(found)}, expected ${expected}` };
 }
 
 /** The defect of a member that no such object has. */

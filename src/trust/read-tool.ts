@@ -2,9 +2,8 @@ import { isJsonObject, type JsonValue } from '../protocol/json.js';
 import type { Kind } from '../protocol/options.js';
 import { isAmount } from '../protocol/policy.js';
 import { isPlainUri } from '../protocol/resources.js';
-import { show } from '../verify/codes.js';
 import type { Fact, Tool, Tools } from '../verify/tools.js';
-import { sentence, unknownMember, type LineDefect, type ReadLine } from './read-root.js';
+import { defectOf, sentence, unknownMember, type LineDefect, type ReadLine } from './read-root.js';
 
 /** Another argument of the call that says it: its name, or a JSON Pointer (RFC 6901) into `args`, which begins with `/`. */
 export interface FromArgument {
@@ -38,7 +37,7 @@ const FACTS: ReadonlyMap<
 ]);
 const MEMBERS = ['tool', ...FACTS.keys()];
 const MAX_TEXT = 1_024;
-// More than a line can have in order.
+// Members beyond these are not looked at: no valid line has so many.
 const MAX_MEMBERS = 20;
 
 function isText(value: unknown): value is string {
@@ -52,12 +51,8 @@ function isText(value: unknown): value is string {
  * @param path where it is in its document
  * @returns the tool, or all that is wrong with the line
  */
-export function readTool(
-  value: JsonValue,
-  path: LineDefect['path'] = [],
-): ReadLine<Tool> | readonly LineDefect[] {
-  if (!isJsonObject(value))
-    return [{ path, message: `it is ${show(value)}, expected an object with a tool` }];
+export function readTool(value: JsonValue, path: LineDefect['path'] = []): ReadLine<Tool> {
+  if (!isJsonObject(value)) return [defectOf(value, 'an object with a tool', path)];
   const defects: LineDefect[] = [];
   const facts = new Map<string, Fact>();
   for (const member of Object.keys(value).slice(0, MAX_MEMBERS)) {
@@ -69,11 +64,12 @@ export function readTool(
         ? { value: found as boolean | number | string }
         : readSource(found, member === 'resource');
       if (fact !== null) facts.set(argument, fact);
-      else defects.push(wrong(found, `${expected}, or { "argument": "the name of one" }`, [...path, member]));
+      else
+        defects.push(defectOf(found, `${expected}, or { "argument": "the name of one" }`, [...path, member]));
     } else if (member !== 'tool') defects.push(unknownMember([...path, member], MEMBERS));
   }
   const { tool } = value;
-  if (!isText(tool)) defects.push(wrong(tool, 'the name of a tool, or "*"', [...path, 'tool']));
+  if (!isText(tool)) defects.push(defectOf(tool, 'the name of a tool, or "*"', [...path, 'tool']));
   return defects.length > 0 ? defects : { key: tool as string, value: { facts } };
 }
 
@@ -84,11 +80,6 @@ function readSource(value: JsonValue | undefined, mayHaveBefore: boolean): Fact 
   if (value['before'] !== undefined && !(mayHaveBefore && isText(before))) return null;
   return { argument, before: before as string };
 }
-
-const wrong = (found: unknown, expected: string, path: LineDefect['path']): LineDefect => ({
-  path,
-  message: `it is ${show(found)}, expected ${expected}`,
-});
 
 /** Tools by their names, at the time when they are asked for. */
 export function toolsOf(byName: { get(name: string): Tool | undefined }): Tools {
@@ -113,7 +104,7 @@ export function readGivenTools(
   return problems.length > 0 ? { problem: problems.join('; ') } : { tools: found };
 }
 
-// With a name of its own: else the compiler finds the type by way of index.ts, whose types need Node's.
+// Named, because otherwise the declarations reach the type by way of index.ts, whose types need Node's.
 export interface ToolsKind extends Kind<ToolLine[]> {}
 
 /** Lines as in a file, from a program. */

@@ -42,9 +42,8 @@ export function findReached({ limits, costMicroUsd }: Charge, usage: readonly Us
 }
 
 /**
- * What the calls under limited receipts have used, in the memory of this process. Bounded: where there is no place for
- * another counter, calls that need one are refused. No counter of a receipt with an end is
- * forgotten while the receipt may be used.
+ * What the calls under limited receipts have used, in the memory of this process. Where there is no place for another counter, calls
+ * that need one are refused. No counter of a receipt with an end is forgotten while the receipt may be used.
  */
 export class Counters {
   readonly #capacity: number;
@@ -70,11 +69,8 @@ export class Counters {
     if (limit !== null) return { kind: 'reached', limit };
     this.#makeRoom(charge, now);
     const usage = charge.limits.map((limits) => {
-      let counter = this.byReceipt.get(limits.receipt);
-      if (counter === undefined) {
-        counter = { calls: 0, microUsd: 0, end: 0 };
-        this.byReceipt.set(limits.receipt, counter);
-      }
+      const counter = this.byReceipt.get(limits.receipt) ?? { calls: 0, microUsd: 0, end: 0 };
+      this.byReceipt.set(limits.receipt, counter);
       counter.end = endOf(limits, now);
       counter.calls++;
       if (limits.maxTotalMicroUsd !== null) counter.microUsd += charge.costMicroUsd;

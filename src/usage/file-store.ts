@@ -1,21 +1,15 @@
 import { mkdir, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { Journal, type Change, type Kept } from '../files/journal.js';
-import type { FileKind } from '../files/file-kind.js';
+import { Journal, type Change, type RowSource } from '../files/journal.js';
+import type { FileKind } from '../files/file-lock.js';
 import type { JsonObject } from '../protocol/json.js';
 import { isCount } from '../protocol/policy.js';
 import type { Counter, Counters } from './counters.js';
-import { MemoryStore, type Entry } from './memory-store.js';
-import {
-  ReplayStoreError,
-  type Charge,
-  type Refund,
-  type ReplayLog,
-  type Usage,
-  type Use,
-} from './usage-store.js';
+import { MemoryStore, type UsedCall } from './memory-store.js';
+import { chargedOf } from './refund.js';
+import { ReplayStoreError, type Charge, type Refund, type ReplayLog, type Usage } from './usage-store.js';
 
-/** Later than at the start, its message is for whoever calls: the log says more of this machine. */
+/** After the start, callers read its message: it leaves out the path, which the log has. */
 class UsageFileError extends ReplayStoreError {
   constructor(fault: string, message: string, options?: ErrorOptions) {
     const { code = 'its log says why' } = (options?.cause ?? {}) as NodeJS.ErrnoException;
@@ -48,7 +42,7 @@ export async function requireOwnFolder(folder: string): Promise<void> {
  * @see docs/spec/usage.md#file
  */
 export class FileReplayStore extends MemoryStore {
-  #journal: Journal | null = null;
+  #journal!: Journal;
 
   /**
    * Opens the store.
@@ -68,37 +62,27 @@ export class FileReplayStore extends MemoryStore {
     });
     await requireOwnFolder(folder);
     const store = new FileReplayStore(maxEntries, log);
-    const kept: Kept = {
+    const source: RowSource = {
       count: () => store.size + store.counters,
       rows: () => store.#rows(),
       take: (row) => store.#take(row),
     };
     const file = path.join(folder, 'usage.jsonl');
-    store.#journal = await Journal.open(file, USAGE_FILE, kept, { log, lockWaitMs });
+    store.#journal = await Journal.open(file, USAGE_FILE, source, { log, lockWaitMs });
     return store;
   }
 
-  override use(
-    key: string,
-    now: number,
-    ttlSecs: number,
-    charge: Charge | null,
-    root?: string,
-  ): Promise<Use> {
-    return (this.#journal as Journal).decide(async (changes) => {
+  override use(key: string, now: number, ttlSecs: number, charge: Charge | null, root?: string) {
+    return this.#journal.decide(async (changes) => {
       const use = await super.use(key, now, ttlSecs, charge, root);
-      const { limits, costMicroUsd } = charge ?? { limits: [], costMicroUsd: 0 };
-      const parts = limits.map(({ receipt, maxTotalMicroUsd }) => ({
-        receipt,
-        microUsd: maxTotalMicroUsd === null ? 0 : costMicroUsd,
-      }));
+      const parts = chargedOf(charge?.costMicroUsd ?? 0, charge?.limits ?? []);
       if (use.kind === 'new') changes.push(this.#changeOf(key, { calls: 1, parts }, 'undone'));
       return use;
     });
   }
 
   override refund(key: string, { calls, parts }: Refund): Promise<'refunded' | 'repeated' | 'unknown'> {
-    return (this.#journal as Journal).decide(async (changes) => {
+    return this.#journal.decide(async (changes) => {
       const answer = await super.refund(key, { calls, parts });
       const charged = parts.map(({ receipt, microUsd }) => ({ receipt, microUsd: -microUsd }));
       if (answer === 'refunded') changes.push(this.#changeOf(key, { calls: -calls, parts: charged }, 'used'));
@@ -107,17 +91,16 @@ export class FileReplayStore extends MemoryStore {
   }
 
   override usageOf(receipt: string): Promise<Usage | null> {
-    return (this.#journal as Journal).decide(() => super.usageOf(receipt));
+    return this.#journal.decide(() => super.usageOf(receipt));
   }
 
-  override async close(): Promise<void> {
-    await this.#journal?.close();
-    await super.close();
+  override close(): Promise<void> {
+    return this.#journal.close();
   }
 
   /** What a change of an invocation writes, and how it is undone. */
-  #changeOf(key: string, back: Parameters<Counters['refund']>[0], before: Entry['state']): Change {
-    const entry = this.entries.get(key) as Entry;
+  #changeOf(key: string, back: Parameters<Counters['refund']>[0], before: UsedCall['state']): Change {
+    const entry = this.entries.get(key) as UsedCall;
     const rows = [rowOf(entry), ...back.parts.map(({ receipt }) => this.#counterRowOf(receipt))];
     const undo = () => {
       this.usages.refund(back);
@@ -175,6 +158,6 @@ export class FileReplayStore extends MemoryStore {
   }
 }
 
-function rowOf({ key, holder: { root }, at, end, state }: Entry): object {
+function rowOf({ key, holder: { root }, at, end, state }: UsedCall): object {
   return { [state]: key, root, at, end };
 }

@@ -21,7 +21,7 @@ interface Holder {
 }
 
 /** An invocation on record. */
-export interface Entry {
+export interface UsedCall {
   readonly key: string;
   readonly holder: Holder;
   /** When it was used, in Unix seconds. */
@@ -30,7 +30,7 @@ export interface Entry {
   readonly end: number;
   /** `refunded`: its charge was given back. `undone`: it was not used after all, and can be. */
   state: 'used' | 'refunded' | 'undone';
-  next: Entry | null;
+  next: UsedCall | null;
 }
 
 /** Several expired entries are dropped per insert, so that expired entries cannot accumulate. */
@@ -41,9 +41,8 @@ const INVOCATIONS_PER_COUNTER = 4;
 
 const OPTIONS = {
   /**
-   * Maximum number of invocations on record, about 300 bytes each. You need twice calls per second × (window + 60 s): calls of
-   * one root principal may hold as many as are free, so at most half. What is more is refused; no live entry is
-   * forgotten. Default 1,000,000.
+   * Maximum number of invocations on record, about 300 bytes each. You need twice calls per second × (window + 60 s), since calls of one
+   * root principal may hold as many as are free: at most half. What is more is refused; no live entry is forgotten. Default 1,000,000.
    *
    * For each four of them one receipt with `max_calls` or `max_total_cost_usd` can be counted, which takes about 350 bytes.
    * When there is no place for another, calls under receipts that are not counted yet are refused.
@@ -76,14 +75,13 @@ export class MemoryStore implements ReplayStore {
   readonly capacity: number;
   protected readonly usages: Counters;
   readonly #log: ReplayLog | undefined;
-  protected readonly entries = new Map<string, Entry>();
+  protected readonly entries = new Map<string, UsedCall>();
   readonly #holders = new Map<string, Holder>();
   /** When the newest of the entries that were dropped was used: where the clock goes back, they may be fresh again. */
   lostAt = 0;
-  // In the order of expiry, since all entries live equally long. A list, because finding the oldest member of a Map
-  // takes longer and longer as members before it are deleted.
-  #oldest: Entry | null = null;
-  #newest: Entry | null = null;
+  // In the order of expiry, since all live equally long. A list: finding the oldest member of a Map takes longer the more were deleted.
+  #oldest: UsedCall | null = null;
+  #newest: UsedCall | null = null;
   #hasWarned = false;
 
   constructor(capacity: number, log: ReplayLog | undefined) {
@@ -103,7 +101,7 @@ export class MemoryStore implements ReplayStore {
   /** Entries are dropped only by `use`, so an expired one counts as room. */
   get unreadyReason(): ReplayUnreadyReason | null {
     if (this.entries.size < this.capacity) return null;
-    return (this.#oldest as Entry).end > Date.now() / 1000 ? 'replay_store_full' : null;
+    return (this.#oldest as UsedCall).end > Date.now() / 1000 ? 'replay_store_full' : null;
   }
 
   // Nothing in it waits: no call comes between the checks and the record.
@@ -123,9 +121,7 @@ export class MemoryStore implements ReplayStore {
 
   usageOf(receipt: string): Promise<Usage | null> {
     const counter = this.usages.byReceipt.get(receipt);
-    if (counter === undefined) return Promise.resolve(null);
-    const { calls, microUsd } = counter;
-    return Promise.resolve({ calls, microUsd });
+    return Promise.resolve(counter ? { calls: counter.calls, microUsd: counter.microUsd } : null);
   }
 
   refund(key: string, refund: Refund): Promise<'refunded' | 'repeated' | 'unknown'> {
@@ -140,11 +136,11 @@ export class MemoryStore implements ReplayStore {
     return Promise.resolve();
   }
 
-  protected record(key: string, root: string, rest: Pick<Entry, 'at' | 'end' | 'state'>): void {
+  protected record(key: string, root: string, rest: Pick<UsedCall, 'at' | 'end' | 'state'>): void {
     let holder = this.#holders.get(root);
     if (holder === undefined) this.#holders.set(root, (holder = { root, held: 0 }));
     holder.held++;
-    const entry: Entry = { key, holder, ...rest, next: null };
+    const entry: UsedCall = { key, holder, ...rest, next: null };
     if (this.#newest === null) this.#oldest = entry;
     else this.#newest.next = entry;
     this.#newest = entry;

@@ -1,15 +1,9 @@
 import { createHash } from 'node:crypto';
+import type { RedisLink } from '../redis/link.js';
 import type { ReachedLimit } from '../verify/limits.js';
 import { KEPT_UNUSED_SECS, SPARE_SECS, findReached } from './counters.js';
-import {
-  NEW,
-  REPLAYED,
-  ReplayStoreError,
-  type Charge,
-  type Refund,
-  type Usage,
-  type Use,
-} from './usage-store.js';
+import { NEW, REPLAYED, ReplayStoreError } from './usage-store.js';
+import type { Charge, Refund, Usage, Use } from './usage-store.js';
 
 /** Reads a counter. Nothing where it is none: only whole numbers can be changed, and Redis keeps what was written before. */
 const READ = `
@@ -23,8 +17,7 @@ end
 `;
 
 /**
- * Uses an invocation and charges its call: everything, or nothing. All is read before anything is written, since Redis
- * keeps what a script wrote before it failed.
+ * Uses an invocation and charges its call: all or nothing. It reads all before it writes, since Redis keeps what a failed script wrote.
  *
  * KEYS: the record to make of the invocation; a counter for each limit. ARGV: the life of the record in ms, the cost, the life
  * of an unused counter without an end in ms; and for each limit: calls, micro-dollars (-1: not limited), the end of the
@@ -58,8 +51,7 @@ return answer
 `);
 
 /**
- * Gives back what a call was charged: everything, or nothing. INCR keeps the life of the record, and is the first write, which
- * a full Redis refuses.
+ * Gives back what a call was charged: all or nothing. INCR keeps the life of the record. It writes first: a full Redis refuses it.
  *
  * KEYS: the record of the invocation, a counter for each limit. ARGV: the calls, and the micro-dollars for each limit.
  */
@@ -88,31 +80,24 @@ const VERSION = 1;
 
 const DIGEST_BYTES = 16;
 
-/** Later ends are none: Redis refuses times that are too far away. The year 5138. */
+/** A later end counts as none: Redis refuses times that are too far away. The year 5138. */
 const MAX_END_SECS = 1e11;
-
-/** What {@link RedisRecords} needs of its Redis. */
-export interface RedisAccess {
-  /** Comes before each name. */
-  readonly prefix: string;
-  /** Sends a command to the server that has the key. */
-  send(key: string, command: readonly string[]): Promise<unknown>;
-  /** A name that matches a pattern, of any server. */
-  find(pattern: string): Promise<string | undefined>;
-}
 
 /** Used invocations and counters, as they are in Redis: which names are read and written, in one round trip. */
 export class RedisRecords {
-  readonly #redis: RedisAccess;
+  readonly #link: RedisLink;
+  readonly #prefix: string;
 
-  constructor(redis: RedisAccess) {
-    this.#redis = redis;
+  /** @param prefix comes before each name */
+  constructor(link: RedisLink, prefix: string) {
+    this.#link = link;
+    this.#prefix = prefix;
   }
 
   /** Records an invocation. Its name has a fixed length, and a caller cannot choose its node in a cluster. */
   async record(key: string, ttlMs: number): Promise<Use> {
-    const name = `${this.#redis.prefix}${VERSION}:${digestOf(key)}`;
-    const answer = await this.#redis.send(name, ['SET', name, '1', 'PX', String(ttlMs), 'NX']);
+    const name = `${this.#prefix}${VERSION}:${digestOf(key)}`;
+    const answer = await this.#link.send(name, ['SET', name, '1', 'PX', String(ttlMs), 'NX']);
     return answer === 'OK' ? NEW : REPLAYED;
   }
 
@@ -124,8 +109,10 @@ export class RedisRecords {
   async charge(key: string, ttlMs: number, charge: Charge): Promise<Use> {
     const { limits, costMicroUsd } = charge;
     const numbers = [ttlMs, costMicroUsd, KEPT_UNUSED_SECS * 1000];
-    for (const { maxCalls, maxTotalMicroUsd, exp } of limits)
-      numbers.push(maxCalls ?? -1, maxTotalMicroUsd ?? -1, endMsOf(exp));
+    for (const { maxCalls, maxTotalMicroUsd, exp } of limits) {
+      const endMs = exp === null || exp > MAX_END_SECS ? -1 : (exp + SPARE_SECS) * 1000;
+      numbers.push(maxCalls ?? -1, maxTotalMicroUsd ?? -1, endMs);
+    }
     const answer = await this.#run(CHARGE, this.#keysOf(key, limits), numbers);
     const [kind, ...values] = answer as [string, ...number[]];
     if (kind === 'replayed') return REPLAYED;
@@ -147,7 +134,7 @@ export class RedisRecords {
     return answer === 'refunded' || answer === 'repeated' ? answer : 'unknown';
   }
 
-  /** Only a chain says how the name of a counter begins. A receipt that is the first one of its chain is found at once. */
+  /** The name of a counter begins with its chain, which is not known here: only the first of a chain is found without a search. */
   async usageOf(receipt: string): Promise<Usage | null> {
     const end = counterEndOf(receipt);
     const first = await this.#read(this.#chainOf(receipt) + end);
@@ -161,9 +148,10 @@ export class RedisRecords {
     return this.#find('[02-9]*:*');
   }
 
-  #find(pattern: string): Promise<string | undefined> {
-    const prefix = this.#redis.prefix.replaceAll(/[*?[\]\\^-]/g, '\\$&');
-    return this.#redis.find(prefix + pattern);
+  /** A name that matches a pattern, of any server. */
+  async #find(pattern: string): Promise<string | undefined> {
+    const prefix = this.#prefix.replaceAll(/[*?[\]\\^-]/g, '\\$&');
+    return this.#link.connection?.find(prefix + pattern);
   }
 
   /** The names of an invocation under limited receipts, and of their counters. */
@@ -178,28 +166,24 @@ export class RedisRecords {
    * @param first the digest of the first limited receipt of the chain, so that the nodes of a cluster share the chains
    */
   #chainOf(first: string): string {
-    return `${this.#redis.prefix}${VERSION}:{${digestOf(first)}}`;
+    return `${this.#prefix}${VERSION}:{${digestOf(first)}}`;
   }
 
   async #read(counter: string): Promise<Usage | null> {
-    const found = await this.#redis.send(counter, ['HMGET', counter, 'calls', 'micro_usd']);
+    const found = await this.#link.send(counter, ['HMGET', counter, 'calls', 'micro_usd']);
     const [calls, microUsd] = found as [string | null, string | null];
     return calls === null ? null : { calls: Number(calls), microUsd: Number(microUsd) };
   }
 
   /** Runs a script, by its digest if Redis knows it. */
-  async #run(
-    { text, sha1 }: ReturnType<typeof scriptOf>,
-    keys: readonly string[],
-    numbers: readonly number[],
-  ): Promise<unknown> {
+  async #run(script: typeof CHARGE, keys: readonly string[], numbers: readonly number[]): Promise<unknown> {
     const [record = ''] = keys;
     const rest = [String(keys.length), ...keys, ...numbers.map(String)];
     try {
-      return await this.#redis.send(record, ['EVALSHA', sha1, ...rest]);
+      return await this.#link.send(record, ['EVALSHA', script.sha1, ...rest]);
     } catch (error) {
       if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
-      return this.#redis.send(record, ['EVAL', text, ...rest]);
+      return this.#link.send(record, ['EVAL', script.text, ...rest]);
     }
   }
 }
@@ -208,14 +192,9 @@ function scriptOf(text: string) {
   return { text, sha1: createHash('sha1').update(text).digest('hex') };
 }
 
-function endMsOf(exp: number | null): number {
-  return exp === null || exp > MAX_END_SECS ? -1 : (exp + SPARE_SECS) * 1000;
-}
-
 /**
- * A digest takes less memory than the key. It also keeps callers, who choose the `jti`, from choosing the node of a
- * cluster with `{…}` in the key. If two invocations had the same digest, one would be refused as a replay. With 128
- * bits, nobody can make one that has the digest of another.
+ * A digest takes less memory than the key, and keeps callers, who choose the `jti`, from choosing the node of a cluster with `{…}`.
+ * With 128 bits, nobody can make an invocation that has the digest of another, which would be refused as a replay.
  */
 function digestOf(key: string): string {
   return createHash('sha256').update(key).digest().toString('base64url', 0, DIGEST_BYTES);

@@ -1,14 +1,5 @@
-import {
-  checkedOptions,
-  count,
-  flag,
-  having,
-  oneOf,
-  text,
-  type FilledOptions,
-  type GivenOptions,
-  type Table,
-} from '../protocol/options.js';
+import { checkedOptions, count, flag, having, oneOf, text } from '../protocol/options.js';
+import type { FilledOptions, GivenOptions, Table } from '../protocol/options.js';
 import { reasonOf, rejectAfter } from '../redis/connection.js';
 import { faultOf, RedisLink, type RedisFault } from '../redis/link.js';
 import { MAX_CLOCK_DIFFERENCE_MS, RedisMark } from './redis-mark.js';
@@ -44,10 +35,7 @@ const OPTIONS = {
    * (default), or `pass`: they are counted from what it still has.
    */
   limitsAfterLoss: { kind: oneOf('refuse', 'pass'), default: 'refuse' },
-  /**
-   * Replicas that must have a charge before its call is allowed; default 0. Then a fail-over to one of them loses no charge, and
-   * calls under limits go on.
-   */
+  /** Replicas that must have a charge before its call is allowed; default 0. A fail-over to one loses no charge: calls go on. */
   waitReplicas: { kind: count(0, 16), default: 0 },
   /**
    * Whether Redis may keep it in memory only (`appendonly no`): after a restart of Redis, calls that were signed before are refused,
@@ -62,21 +50,18 @@ const OPTIONS = {
 export interface RedisReplayStoreOptions extends GivenOptions<typeof OPTIONS> {}
 
 /**
- * A replay store in Redis, shared by all instances that use it: `SET name 1 NX PX ttl`. Each invocation has a key of
- * its own, so a Redis Cluster distributes them among its nodes. A call under limited receipts is recorded and charged by a
- * script, whose keys are on one node.
+ * A replay store in Redis, shared by all instances that use it: `SET name 1 NX PX ttl`. Each invocation has a key of its own, so a
+ * Redis Cluster distributes them. A call under limited receipts is recorded and charged by a script, whose keys are on one node.
  *
- * If Redis does not answer in time, the call is refused, although Redis may have recorded its invocation. After three
- * failures in a row, or if the connection is lost, every call is refused at once. Meanwhile the store tests in the
- * background whether Redis records again.
+ * If Redis does not answer in time, the call is refused, although Redis may have recorded its invocation. After three failures in a
+ * row, or a lost connection, every call is refused at once, and the store tests in the background whether Redis records again.
  *
  * In a cluster each node fails alone: only calls whose key belongs to a failed node are refused.
  *
  * Redis must not evict keys (`maxmemory-policy noeviction`) and must be the primary: an invocation that it forgets can
  * be replayed. The store looks every few seconds, and refuses every call while any primary may evict.
  *
- * @throws ReplayStoreError if Redis cannot be reached within 5 s, records nothing or evicts keys, or the package `redis`
- *   is not installed
+ * @throws ReplayStoreError if Redis is not reached within 5 s, records nothing or evicts keys, or the package `redis` is missing
  * @throws TypeError if an option is unknown or not of its kind
  * @example const replayStore = await openRedisReplayStore({ url: 'redis://127.0.0.1:6379', log: pino() });
  */
@@ -153,15 +138,7 @@ class RedisReplayStore implements ReplayStore {
         log?.info({}, `${this.#link.place} records again: calls are no longer refused`);
       },
     });
-    this.#records = new RedisRecords({
-      prefix: keyPrefix,
-      send: async (key, command) => {
-        const { connection } = this.#link;
-        if (connection === null) throw new Error('there is no connection');
-        return rejectAfter(options.timeoutMs, connection.send(key, command));
-      },
-      find: async (pattern) => this.#link.connection?.find(pattern),
-    });
+    this.#records = new RedisRecords(this.#link, keyPrefix);
   }
 
   async open(): Promise<void> {
@@ -209,10 +186,10 @@ class RedisReplayStore implements ReplayStore {
     return this.#guard(() => this.#records.refund(key, refund));
   }
 
-  /** Not guarded: how long a search takes says nothing about calls. */
+  /** Not guarded: a slow search must not count as a failure of calls. */
   async usageOf(receipt: string): Promise<Usage | null> {
-    const { error: fault, place } = this.#link;
-    if (fault !== null) throw refusalOf(fault);
+    const { error: linkError, place } = this.#link;
+    if (linkError !== null) throw refusalOf(linkError);
     try {
       return await this.#records.usageOf(receipt);
     } catch (error) {
@@ -226,20 +203,19 @@ class RedisReplayStore implements ReplayStore {
   }
 
   /**
-   * Sends commands, unless Redis is known to be away. In a cluster, failures of calls say nothing about others: nodes fail
-   * one by one, and the rest stays in use.
+   * Sends commands, unless Redis is known to be away. Nodes of a cluster fail one by one: calls to the others go on.
    *
    * @throws ReplayStoreError if Redis does not do what it is told
    */
   async #guard<T>(task: () => Promise<T>): Promise<T> {
-    const { error: fault, connection } = this.#link;
-    if (fault !== null) throw refusalOf(fault);
+    const { error: linkError, connection } = this.#link;
+    if (linkError !== null) throw refusalOf(linkError);
     try {
       const result = await task();
       this.#failures = 0;
       return result;
     } catch (error) {
-      // Redis has answered: it cannot tell of this call.
+      // Redis has answered that it cannot tell about this call: it is not away.
       if (error instanceof ReplayStoreError) throw error;
       if (connection?.isCluster === true) this.#noteNodeFailure(error as Error);
       else if (++this.#failures >= MAX_FAILURES && this.#link.error === null) this.#link.fail(error as Error);
@@ -256,8 +232,7 @@ class RedisReplayStore implements ReplayStore {
   }
 
   /**
-   * Waits for replicas, for all charges together that were answered in one turn of the event loop: Redis answers nothing else
-   * on this connection meanwhile.
+   * Waits for replicas, once for all charges answered in one turn: meanwhile Redis answers nothing else on this connection.
    *
    * @throws ReplayStoreError if too few have them in time
    */

@@ -1,4 +1,5 @@
 import { MAX_USD, toMicroUsd, toUsd } from '../protocol/money.js';
+import { isMoney } from '../protocol/policy.js';
 import type { InvocationClaims } from '../protocol/claims.js';
 import type { CountedLimits } from '../verify/limits.js';
 import { show, showTime } from '../verify/codes.js';
@@ -70,7 +71,10 @@ export async function refundCall(
   store: ReplayStore,
   now: number,
 ): Promise<Refunded> {
-  const asked = readAmount(usd);
+  if (usd !== undefined && !isMoney(usd)) {
+    const expected = `a number of US dollars from 0 to ${MAX_USD}, or none to give back the whole call`;
+    throw new RefundError('REFUND_MALFORMED', `the amount is ${show(usd)}, expected ${expected}`);
+  }
   const { charged, allowedAt, scope, iss, jti } = call;
   if (charged.length === 0)
     throw new RefundError('REFUND_NOT_CHARGED', 'the call was charged to no limit: no receipt of it has one');
@@ -80,30 +84,22 @@ export async function refundCall(
     throw new RefundError('REFUND_TOO_LATE', message);
   }
   const cost = Math.max(...charged.map(({ microUsd }) => microUsd));
-  const back = asked ?? cost;
+  const back = usd === undefined ? cost : toMicroUsd(usd, 'down');
   if (back > cost) {
     const message = `${show(usd)} US dollars were to be given back, and the call was charged ${toUsd(cost)}`;
     throw new RefundError('REFUND_TOO_LARGE', message);
   }
-  // A bill as high as the estimate: a refund of more may still come.
-  if (asked === 0) return { calls: 0, total_cost_usd: 0 };
-  const calls = asked === null ? 1 : 0;
+  // The bill is as high as the estimate: nothing is given back, and a later refund is still possible.
+  if (usd !== undefined && back === 0) return { calls: 0, total_cost_usd: 0 };
+  const calls = usd === undefined ? 1 : 0;
   const parts = charged.map(({ receipt, microUsd }) => ({ receipt, microUsd: Math.min(back, microUsd) }));
   const answer = await refundIn(store, replayKey(scope, iss, jti), { calls, parts });
   if (answer === 'repeated')
     throw new RefundError('REFUND_REPEATED', 'the call was given back already, which is possible once');
-  // Whatever else a store of somebody else says is not a refund either.
+  // Any other answer, of a store of the user's own, is no refund either.
   if (answer !== 'refunded')
     throw new RefundError('REFUND_UNKNOWN', 'the store has no such charge: it is another, or has lost it');
   return { calls, total_cost_usd: toUsd(back) };
-}
-
-/** @returns micro-dollars; `null` for the whole call */
-function readAmount(usd: unknown): number | null {
-  if (usd === undefined) return null;
-  if (typeof usd === 'number' && usd >= 0 && usd <= MAX_USD) return toMicroUsd(usd, 'down');
-  const expected = `a number of US dollars from 0 to ${MAX_USD}, or none to give back the whole call`;
-  throw new RefundError('REFUND_MALFORMED', `the amount is ${show(usd)}, expected ${expected}`);
 }
 
 async function refundIn(store: ReplayStore, key: string, refund: Refund) {

@@ -59,10 +59,7 @@ export const NEW: Use = Object.freeze({ kind: 'new', usage: Object.freeze([]) })
 /** The answer to a use that is on record. */
 export const REPLAYED: Use = Object.freeze({ kind: 'replayed' });
 
-/**
- * Remembers which invocations were used, and counts what the calls under limited receipts use: in one step, so that no two
- * calls can both take the last one.
- */
+/** Remembers used invocations, and counts what calls under limited receipts use, in one step: no two calls can both take the last one. */
 export interface ReplayStore {
   /**
    * Records an invocation and charges its call, unless it is on record or exceeds a limit.

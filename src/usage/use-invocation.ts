@@ -1,22 +1,13 @@
 import type { InvocationClaims } from '../protocol/claims.js';
 import { Failure, showTime } from '../verify/codes.js';
-import {
-  costMicroUsdOf,
-  limitReached,
-  limitsLeft,
-  type CountedLimits,
-  type LimitLeft,
-  type ReachedLimit,
-} from '../verify/limits.js';
+import { costMicroUsdOf, limitReached, limitsLeft } from '../verify/limits.js';
+import type { CountedLimits, LimitLeft, ReachedLimit } from '../verify/limits.js';
 import { ReplayStoreError, type ReplayStore } from './usage-store.js';
 import { sha256Hex } from '#platform';
 
 /** The rules by which an invocation may be used. */
 export interface ReplayRules {
-  /**
-   * The name of the place where the invocation is used. Places that share a store need different names: a call that
-   * passes two of them on its way is not a replay.
-   */
+  /** Names the place where the invocation is used. Places that share a store need different names: a call that passes two is no replay. */
   readonly scope: string;
   /** How old it may be, in seconds; `REPLAY_WINDOW_SECS`. */
   readonly windowSecs: number;
@@ -101,13 +92,8 @@ async function use(
   }
   try {
     // An invocation that was issued in the future stays fresh longer, and must be recorded as long.
-    const used = await store.use(
-      replayKey(scope, iss, jti),
-      now,
-      windowSecs + clockSkewSecs + 1,
-      charge,
-      sub,
-    );
+    const ttlSecs = windowSecs + clockSkewSecs + 1;
+    const used = await store.use(replayKey(scope, iss, jti), now, ttlSecs, charge, sub);
     if (used.kind === 'replayed') {
       const expected = 'one that was not used';
       return ['replayed', new Failure('REPLAY_DETECTED', { subject: 'invocation', claimed: jti, expected })];
@@ -121,10 +107,7 @@ async function use(
   }
 }
 
-/**
- * Whether something that was signed with this time may have been used by a moment: a signer's clock may be ahead, and what it
- * signs is accepted before its time comes.
- */
+/** Whether what was signed with this time may have been used by a moment: a signer's clock may be ahead. */
 const mayBeFrom = (time: number, clockSkewSecs: number, moment: number) =>
   moment > 0 && time - clockSkewSecs <= moment;
 
@@ -134,8 +117,7 @@ const TOO_MUCH = Number.MAX_SAFE_INTEGER;
 const MAX_PLAIN_LENGTH = 200;
 
 /**
- * The key of an invocation in a replay store: different for any two of scope, issuer and `jti`, however they are chosen,
- * and of bounded length, since a caller chooses the `jti`.
+ * The key of an invocation in a replay store: another one for each scope, issuer and `jti`, however chosen, and of bounded length.
  *
  * @param scope the name of the place that uses the invocation up; see {@link ReplayRules.scope}
  * @example replayKey('verify', 'did:key:z6Mk…', 'inv:1'); // '6:verify13:did:key:z6Mk…inv:1'

@@ -1,12 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import {
-  generateKey,
-  issueInvocation,
-  issueRootDelegation,
-  type IssuedPolicy,
-  type JsonObject,
-} from '../../src/issue/index.js';
+import { generateKey, issueInvocation, issueRootDelegation } from '../../src/issue/index.js';
+import type { IssuedPolicy, JsonObject } from '../../src/issue/index.js';
 import { KNOWN_POLICY_MEMBERS } from '../../src/protocol/policy.js';
 import type { ToolLine } from '../../src/trust/read-tool.js';
 import { aConsent, refusalOf } from './random-chain.js';

@@ -189,6 +189,28 @@ describe('the revocation store in Redis', needs('redis-server'), () => {
     await other.stop();
   });
 
+  it('reads everything again where it failed while it recorded anew what a server does not have', async () => {
+    const other = await RedisServer.start('--appendonly', 'yes');
+    const proxy = await startCuttableProxy(Number(new URL(redis.url).port));
+    const store = await open(`redis://127.0.0.1:${proxy.port}`);
+    await store.record(entryOf(1));
+    await command(other, ['XADD', ENTRIES, '*', 'e', '{"status_list_index":2}']);
+    await command(other, ['ACL', 'SETUSER', 'default', '-xadd']);
+    proxy.lead(Number(new URL(other.url).port));
+    // Several times it reads what the other one has, and cannot add what that one lacks.
+    await eventually(async () =>
+      expect(await command(other, ['INFO', 'commandstats'])).toMatch(/cmdstat_xadd:.*rejected_calls=[3-9]/),
+    );
+    expect(store.isCurrent).toBe(false);
+    await command(other, ['ACL', 'SETUSER', 'default', '+xadd']);
+    await eventually(() => expect(store.isCurrent).toBe(true));
+    expect([1, 2].map((index) => store.entries.has(index))).toEqual([true, true]);
+    expect((await open(other.url)).entries.has(1)).toBe(true);
+    await store.close();
+    proxy.stop();
+    await other.stop();
+  });
+
   it('confirms nothing that its replicas do not have', async () => {
     const store = await RedisStore.open({ url: redis.url, minReplicas: 1, lookMs: 50 }, deps);
     stores.push(store);

@@ -3,12 +3,8 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Agent } from 'undici';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
-import {
-  openRevocation,
-  type Revocation,
-  type RevocationOptions,
-  type StatusListOptions,
-} from '../../src/revocation/index.js';
+import { openRevocation } from '../../src/revocation/index.js';
+import type { Revocation, RevocationOptions, StatusListOptions } from '../../src/revocation/index.js';
 import { ListServer } from './list-server.js';
 import { bitsWith, listWith, credentialWith, LIST_ID, newIssuer, toJwt } from './lists.js';
 import { asked } from './entries.js';

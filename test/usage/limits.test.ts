@@ -2,12 +2,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import {
-  createMemoryReplayStore,
-  openRedisReplayStore,
-  ReplayStoreError,
-  type ReplayStore,
-} from '../../src/usage/index.js';
+import { createMemoryReplayStore, openRedisReplayStore, ReplayStoreError } from '../../src/usage/index.js';
+import type { ReplayStore } from '../../src/usage/index.js';
 import { FileReplayStore } from '../../src/usage/file-store.js';
 import type { CountedLimits } from '../../src/verify/limits.js';
 import { call, chargeOf, limitOf, NOW } from './limits.js';

@@ -1,10 +1,6 @@
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
-import {
-  openRedisReplayStore,
-  useInvocation,
-  type RedisReplayStoreOptions,
-  type ReplayStore,
-} from '../../src/usage/index.js';
+import { openRedisReplayStore, useInvocation } from '../../src/usage/index.js';
+import type { RedisReplayStoreOptions, ReplayStore } from '../../src/usage/index.js';
 import { Failure } from '../../src/verify/codes.js';
 import type { CountedLimits } from '../../src/verify/limits.js';
 import { connectRedis, type RedisConnection } from '../../src/redis/connection.js';

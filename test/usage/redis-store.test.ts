@@ -1,13 +1,8 @@
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import {
-  useInvocation,
-  openRedisReplayStore,
-  type RedisReplayStoreOptions,
-  ReplayStoreError,
-  type ReplayStore,
-} from '../../src/usage/index.js';
+import { useInvocation, openRedisReplayStore, ReplayStoreError } from '../../src/usage/index.js';
+import type { RedisReplayStoreOptions, ReplayStore } from '../../src/usage/index.js';
 import { markAsUsed, RedisServer } from './redis-server.js';
 import { eventually } from '../support/eventually.js';
 import { needs } from '../support/programs.js';

@@ -1,7 +1,7 @@
 import { promisify } from 'node:util';
 import { gunzip } from 'node:zlib';
 import { MAX_UNPACKED_BYTES } from './credential.js';
-import { StatusListError } from './status-list-error.js';
+import { malformed, StatusListError } from './status-list-error.js';
 
 const gunzipAsync = promisify(gunzip);
 
@@ -33,6 +33,6 @@ export async function unpackBits(packed: Uint8Array): Promise<Buffer> {
           'too_large',
           `its encodedList unpacks to more than ${MAX_UNPACKED_BYTES} bytes: make a list with at most ${MAX_UNPACKED_BYTES * 8} entries`,
         )
-      : new StatusListError('malformed', `its encodedList is not whole GZIP data: ${message}`);
+      : malformed(`its encodedList is not whole GZIP data: ${message}`);
   }
 }

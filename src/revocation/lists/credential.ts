@@ -1,7 +1,7 @@
 import { decodeBase64url } from '#platform';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../protocol/json.js';
 import { show } from '../../verify/codes.js';
-import { StatusListError } from './status-list-error.js';
+import { malformed, StatusListError } from './status-list-error.js';
 
 /** Maximum size of a list in bytes, as sent. Parsing this much takes the main thread up to 30 ms. */
 export const MAX_WIRE_BYTES = 1024 * 1024;
@@ -126,5 +126,3 @@ function numericDate(claims: JsonObject, claim: string, absent: number): number 
     throw malformed(`its ${claim} claim is ${show(value)}, expected Unix seconds`);
   return value * 1000;
 }
-
-const malformed = (message: string) => new StatusListError('malformed', message);

@@ -5,14 +5,7 @@ import { reasonOf } from '../../redis/connection.js';
 import { printableUrl } from '../printable-url.js';
 import { MAX_WIRE_BYTES } from './credential.js';
 import { proxyFor } from './proxy.js';
-import { StatusListError } from './status-list-error.js';
-
-/** A list as its server sends it. */
-interface FetchedList {
-  readonly body: Buffer;
-  readonly contentType: string;
-  readonly etag: string | undefined;
-}
+import { malformed, StatusListError } from './status-list-error.js';
 
 type Undici = typeof import('undici');
 /** Loaded by the first fetch: it takes a quarter of the start. */
@@ -28,7 +21,7 @@ function openWay(list: URL, { Agent, ProxyAgent }: Undici): Dispatcher {
   if (list.protocol === 'https:') return new ProxyAgent({ uri: origin, ...(token && { token }) });
   // Proxies have tunnels to TLS alone, and are asked for anything else by its whole URL. RFC 9112 §3.2.2
   return new Agent().compose((dispatch) => ({ path, headers, ...options }, handler) => {
-    // Those of the request below.
+    // The headers of the request below.
     const given = headers as Readonly<Record<string, string>>;
     const named = { ...given, host: list.host, 'proxy-authorization': token };
     const asked = { ...options, origin, path: `${list.origin}${path}`, headers: named, servername };
@@ -42,15 +35,14 @@ function openWay(list: URL, { Agent, ProxyAgent }: Undici): Dispatcher {
  * @param options.etag ETag of the present copy: the server may then answer that the list has not changed
  * @param options.signal ends the fetch at any point, also during a slow body; its reason is thrown. The caller must
  *   abort it when this settles, so that no connection stays open after an answer that was only partly read.
- * @returns `not_modified` only where an ETag was sent
- * @throws {@link StatusListError} `http_status`, `too_large`, `malformed` (a content coding that was not
- *   asked for), `unreachable`
+ * @returns the list as its server sends it; `not_modified` only where an ETag was sent
+ * @throws {@link StatusListError} `http_status`, `too_large`, `unreachable`, `malformed` (a content coding that was not asked for)
  * @see RFC 9110 §13.1.2 (If-None-Match)
  */
 export async function fetchStatusList(
   url: URL,
   { signal, etag }: { signal: AbortSignal; etag?: string | undefined },
-): Promise<FetchedList | 'not_modified'> {
+) {
   const proxy = proxyFor(url);
   const place = printableUrl(url) + (proxy === null ? '' : ` through ${proxy.variable}`);
   let dispatcher: Dispatcher | null = null;
@@ -63,8 +55,7 @@ export async function fetchStatusList(
       path: url.pathname + url.search,
       method: 'GET',
       signal,
-      // With one fetch every few minutes, a kept-alive connection gains nothing, and fails if the server has just
-      // closed it.
+      // With a fetch every few minutes, a kept-alive connection gains nothing, and fails if the server has just closed it.
       reset: true,
       headers: {
         accept: 'application/vc+jwt, application/vc, application/json;q=0.9, */*;q=0.8',
@@ -80,8 +71,7 @@ export async function fetchStatusList(
         `${place} answers ${statusCode}, expected 200 and a list; no redirect is followed`,
       );
     const coding = header('content-encoding') ?? 'identity';
-    if (coding !== 'identity')
-      throw new StatusListError('malformed', `it has Content-Encoding ${coding}, which was not asked for`);
+    if (coding !== 'identity') throw malformed(`it has Content-Encoding ${coding}, which was not asked for`);
     const read = await readAnswer(body, Number(header('content-length') ?? 0));
     return { body: read, contentType: header('content-type') ?? '', etag: header('etag') };
   } catch (error) {

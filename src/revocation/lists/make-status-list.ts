@@ -100,8 +100,7 @@ export async function signStatusList(
 }
 
 /**
- * Opens a list that was signed with {@link signStatusList}, to change it and sign it again. The signature is not
- * checked: this is for the owner of the list.
+ * Opens a list of {@link signStatusList}, to change it and sign it again. For its owner: the signature is not checked.
  *
  * @throws SyntaxError if the text is not a JWT
  * @throws StatusListError if it is not a revocation list

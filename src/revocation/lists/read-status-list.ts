@@ -1,26 +1,16 @@
 import { createHash } from 'node:crypto';
 import { decodeBase58 } from '../../protocol/base58.js';
 import { toJcs } from '../../protocol/jcs.js';
-import {
-  equalsByJcs,
-  isJsonObject,
-  parseStrictJson,
-  type JsonObject,
-  type JsonValue,
-} from '../../protocol/json.js';
+import { equalsByJcs, isJsonObject, parseStrictJson } from '../../protocol/json.js';
+import type { JsonObject, JsonValue } from '../../protocol/json.js';
 import { parseCompactJwt } from '../../protocol/jwt.js';
 import { DEFAULT_KEYS, type KeyResolver } from '../../protocol/key-resolver.js';
 import { decodeUtf8 } from '#platform';
 import { verifyEd25519 } from '../../signatures/in-thread.js';
-import {
-  narrowByClaims,
-  parseDateTime,
-  readCredential,
-  type StatusListCredential,
-  type Validity,
-} from './credential.js';
+import { narrowByClaims, parseDateTime, readCredential } from './credential.js';
+import type { StatusListCredential, Validity } from './credential.js';
 import { unpackBits } from './bitstring.js';
-import { StatusListError } from './status-list-error.js';
+import { malformed, StatusListError } from './status-list-error.js';
 import { show } from '../../verify/codes.js';
 import { CLOCKS } from '../../verify/parts.js';
 import { printableUrl } from '../printable-url.js';
@@ -36,24 +26,19 @@ export interface StatusList extends Validity {
 export type ListForm = 'credential' | 'raw';
 
 /** The issuer that must have signed a list. */
-interface ListIssuer {
-  readonly did: string;
-  readonly publicKey: Buffer;
-  /** The name of the key in a Data Integrity proof. */
-  readonly verificationMethod: string;
-}
+type ListIssuer = ReturnType<typeof resolveIssuer>;
 
 /** Options for reading a list. */
-interface ReadOptions {
+export interface ReadOptions {
   readonly form: ListForm;
   /** The name that a credential must have, a URL as a rule; `any` for a mirror, or a list without a name. */
   readonly id: string;
-  /** The DID that must have signed it, and resolves as of now. */
+  /** The DID that must have signed it, and resolves as of now. Raw bits are never signed. */
   readonly issuer?: string | undefined;
   readonly keys?: KeyResolver | undefined;
   /** The current time in Unix milliseconds. It must be in the list's validity period. */
   readonly nowMs: number;
-  /** Seconds by which the clock of whoever signs may be ahead. */
+  /** Seconds by which the clock of whoever signs may be ahead; 30 by default. */
   readonly clockSkewSecs?: number | undefined;
 }
 
@@ -68,8 +53,7 @@ const RAW_TYPES = ['application/octet-stream', 'binary/octet-stream'];
  * Signatures are checked only if an issuer is pinned: otherwise there is no trusted key to check them against.
  *
  * @param body at most `MAX_WIRE_BYTES`
- * @param contentType the value of `Content-Type`. A credential says itself what it is, so it may have any: object stores
- *   call every file `application/octet-stream`
+ * @param contentType the `Content-Type`. A credential may have any: object stores call every file `application/octet-stream`
  * @throws {@link StatusListError} if it is not a list, or cannot be trusted
  * @see W3C Bitstring Status List §3.2
  * @example const { bits } = await readStatusList(body, 'application/vc+jwt', { form: 'credential', id, issuer, nowMs });
@@ -102,7 +86,7 @@ export async function readStatusList(
   return toStatusList(await unpackBits(credential.packed), credential);
 }
 
-function resolveIssuer(did: string, keys: KeyResolver): ListIssuer {
+function resolveIssuer(did: string, keys: KeyResolver) {
   const publicKey = keys.publicKeyOf(did);
   if (publicKey === null) throw untrusted(`the pinned issuer ${did} is not ${keys.expected}`);
   return { did, publicKey: Buffer.from(publicKey), verificationMethod: keys.verificationMethodOf(did) };
@@ -147,12 +131,7 @@ function assertRaw(start: string, contentType: string): void {
     );
 }
 
-function readJson(
-  body: Buffer,
-  issuer: ListIssuer | undefined,
-  nowMs: number,
-  skewMs: number,
-): StatusListCredential {
+function readJson(body: Buffer, issuer: ListIssuer | undefined, nowMs: number, skewMs: number) {
   const text = decodeUtf8(body);
   if (text === null) throw malformed('it is not UTF-8');
   const { value: document, defect } = parseStrictJson(text);
@@ -208,7 +187,7 @@ function findProofDefect(proof: JsonObject, nowMs: number, skewMs: number): stri
   if (proofPurpose !== 'assertionMethod') return 'the proofPurpose of its proof is not "assertionMethod"';
   if (type !== 'DataIntegrityProof' || cryptosuite !== 'eddsa-jcs-2022')
     return `its proof is ${name(type)} with ${name(cryptosuite)}, expected DataIntegrityProof with eddsa-jcs-2022`;
-  // Neither is true of what is no time.
+  // Both comparisons are false for NaN, which stands for what is no time.
   if (!(parseDateTime(created, -Infinity) <= nowMs + skewMs))
     return `its proof was created at ${show(created)}, expected a time with a zone that is not to come`;
   if (!(parseDateTime(expires, Infinity) > nowMs))
@@ -255,10 +234,7 @@ function assertValidAt(nowMs: number, skewMs: number, { validFromMs, validUntilM
   throw new StatusListError('out_of_validity', `${defect}; the clock here says ${isoTime(nowMs)}`);
 }
 
-function toStatusList(
-  bits: Buffer,
-  { validFromMs, validUntilMs, ttlMs }: Omit<StatusList, 'bits'>,
-): StatusList {
+function toStatusList(bits: Buffer, { validFromMs, validUntilMs, ttlMs }: Omit<StatusList, 'bits'>) {
   if (bits.length === 0) throw malformed('it has no entries');
   return { bits, validFromMs, validUntilMs, ttlMs };
 }
@@ -266,7 +242,6 @@ function toStatusList(
 const unsigned = (found: string, { did }: ListIssuer) =>
   untrusted(`${found}, expected a vc+jwt signature or an eddsa-jcs-2022 proof by ${did}`);
 const untrusted = (message: string) => new StatusListError('untrusted', message);
-const malformed = (message: string) => new StatusListError('malformed', message);
 
 /** A time for a message: ISO 8601, or milliseconds if it is outside the range of dates. */
 export const isoTime = (ms: number) => (Math.abs(ms) <= 8.64e15 ? new Date(ms).toISOString() : `${ms} ms`);

@@ -4,11 +4,12 @@ import { fetchStatusList } from './fetch-status-list.js';
 import { printableUrl } from '../printable-url.js';
 import { proxyFor } from './proxy.js';
 import type { Deps } from '../observer.js';
-import { isoTime, readStatusList, type ListForm, type StatusList } from './read-status-list.js';
+import { isoTime, readStatusList } from './read-status-list.js';
+import type { ListForm, ReadOptions, StatusList } from './read-status-list.js';
 import { StatusListError, type FetchOutcome } from './status-list-error.js';
 
 /** Where the remote list is, and how long a copy of it may be used. */
-export interface StatusListOptions {
+export interface StatusListOptions extends Pick<ReadOptions, 'issuer' | 'clockSkewSecs'> {
   /** `http:` or `https:`. Unless an issuer is pinned, whoever controls the answer decides what is revoked. */
   readonly url: string;
   /** The name that the list must have: {@link url} by default, `any` for whatever comes. */
@@ -19,12 +20,8 @@ export interface StatusListOptions {
   readonly maxStaleSecs: number;
   /** Milliseconds for which a verification waits if there is no usable copy, counted from the start of the fetch. */
   readonly maxWaitMs: number;
-  /** A `did:key` that must have signed the list, which must be a credential. */
-  readonly issuer?: string | undefined;
   /** `raw`: bits, which nothing tells from any other bytes. `credential` by default. */
   readonly form?: ListForm | undefined;
-  /** Seconds by which the clock of whoever signs may be ahead; 30 by default. */
-  readonly clockSkewSecs?: number | undefined;
 }
 
 /** Why verifications that need the list are refused; see {@link StatusListCache.unreadyReason}. */
@@ -95,10 +92,7 @@ export class StatusListCache {
     this.#deps = deps;
   }
 
-  /**
-   * Why verifications that need the list are refused: the list was never fetched, or the copy is too old, fetches
-   * fail and a verification has already been refused for it. `null` if they are not refused.
-   */
+  /** Why verifications that need the list are refused: there is no copy, or it is too old and one was refused. `null`: they are not. */
   get unreadyReason(): ListUnreadyReason | null {
     if (this.#copy === null) return 'status_list_not_fetched';
     return this.#hasRefused && this.#stateAt(this.#deps.now()) === 'unusable' ? 'status_list_stale' : null;
@@ -122,9 +116,8 @@ export class StatusListCache {
   /**
    * Call this before a verification that needs the list. Starts a fetch if one is due.
    *
-   * @returns `null` if {@link statusOf} can be called at once, because there is a usable copy or waiting makes no
-   *   sense. Otherwise a promise that never rejects and resolves after `maxWaitMs` at the latest; call `statusOf`
-   *   then.
+   * @returns `null` if {@link statusOf} can be called at once: there is a usable copy, or waiting makes no sense. Otherwise a promise
+   *   that never rejects and resolves after `maxWaitMs` at the latest; call `statusOf` then.
    */
   refreshIfStale(): Promise<void> | null {
     const now = this.#deps.now();
@@ -157,17 +150,14 @@ export class StatusListCache {
     await this.#fetching;
   }
 
-  /**
-   * How the copy may be used. One from the future is unusable: the clock was set back, so its age is unknown, and it might
-   * be used forever.
-   */
+  /** How the copy may be used. One from the future is unusable: the clock was set back, so nobody knows its age. */
   #stateAt(now: number): CopyState {
     const { ttlSecs, maxStaleSecs } = this.#options;
     if (this.#copy === null) return 'unusable';
     const { fetchedAt, list } = this.#copy;
     if (now < fetchedAt || now >= list.validUntilMs) return 'unusable';
     const age = now - fetchedAt;
-    // The list may want to be fetched more often, though never twice in a second.
+    // The list may ask to be fetched more often, but at most once a second.
     const ttlMs = Math.min(ttlSecs * 1000, Math.max(list.ttlMs, MIN_GAP_MS));
     if (age >= ttlMs) return age < ttlMs + maxStaleSecs * 1000 ? 'stale' : 'unusable';
     const lifetime = Math.min(ttlMs, list.validUntilMs - fetchedAt);
@@ -180,8 +170,7 @@ export class StatusListCache {
     this.#lastTime = now;
     this.#nextStart = now + MIN_GAP_MS;
     const startedAt = performance.now();
-    // One timer for all waiting verifications, from the start of the fetch, so that a hanging server delays none
-    // longer.
+    // One timer for all waiting verifications, from the start of the fetch: a hanging server delays none longer.
     this.#awaited = new Promise((resolve) => {
       const stopWaiting = () => {
         clearTimeout(timer);

@@ -36,3 +36,6 @@ export class StatusListError extends Error {
     this.fault = fault;
   }
 }
+
+/** What was fetched is no status list. */
+export const malformed = (message: string) => new StatusListError('malformed', message);

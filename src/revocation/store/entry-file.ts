@@ -1,4 +1,4 @@
-import type { FileKind } from '../../files/file-kind.js';
+import type { FileKind } from '../../files/file-lock.js';
 import type { FileDeps } from '../../files/locked-file.js';
 import { readEntry, toJson, type Entry } from '../entry.js';
 import { RevocationStoreError } from './revocation-store.js';

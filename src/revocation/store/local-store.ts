@@ -2,12 +2,8 @@ import { LockedFile } from '../../files/locked-file.js';
 import { Entries } from '../entries.js';
 import { hasRunOut, type Entry } from '../entry.js';
 import { ENTRY_FILE, lineOf, takeEntries } from './entry-file.js';
-import {
-  RevocationStoreError,
-  storeIsFull,
-  type RevocationStore,
-  type StoreDeps,
-} from './revocation-store.js';
+import { RevocationStoreError, storeIsFull } from './revocation-store.js';
+import type { RevocationStore, StoreDeps } from './revocation-store.js';
 
 /** Local revocations in memory and, if a path is given, in a file. */
 export class LocalStore implements RevocationStore {

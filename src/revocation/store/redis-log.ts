@@ -11,6 +11,8 @@ export const PROBE_KEY = `${TAG}:probe`;
 /** The name of the only field. */
 const ENTRY = 'e';
 const PAGE = 5_000;
+/** How many entries are written or removed at a time. */
+const PART = 1_000;
 
 /** If a command takes longer, the connection counts as dead. */
 const TIMEOUT_MS = 5_000;
@@ -28,10 +30,9 @@ export interface LogEntry {
 /**
  * The revocations in Redis: a stream in the order in which they were made, and its readers.
  *
- * Each ready instance has a *lease*: a key that says how far it has read. Redis deletes the key unless the instance
- * renews it in time. A revocation is acknowledged when all leases say that it was read. So an instance that is cut
- * off delays an acknowledgement only until its lease ends. By then it knows from its own clock that it is no longer
- * ready.
+ * Each ready instance has a *lease*: a key that says how far it has read. Redis deletes the key unless the instance renews it in
+ * time. A revocation is acknowledged when all leases say that it was read. An instance that is cut off delays this only until its
+ * lease ends. By then it knows from its own clock that it is no longer ready.
  */
 export class RedisLog {
   readonly connection: RedisConnection;
@@ -133,6 +134,11 @@ export class RedisLog {
   #send(...command: string[]): Promise<unknown> {
     return rejectAfter(TIMEOUT_MS, this.connection.send(ENTRIES_KEY, command));
   }
+}
+
+/** A list in parts, each of which Redis is sent at a time. */
+export function* partsOf<T>(list: readonly T[]): Generator<T[]> {
+  for (let at = 0; at < list.length; at += PART) yield list.slice(at, at + PART);
 }
 
 const readerKey = (reader: string) => `${TAG}:reader:${reader}`;

@@ -3,13 +3,9 @@ import { reasonOf, rejectAfter, type RedisConnection } from '../../redis/connect
 import { RedisLink } from '../../redis/link.js';
 import { Entries } from '../entries.js';
 import { hasRunOut, type Entry } from '../entry.js';
-import { BEGINNING, PROBE_KEY, RedisLog, type LogEntry } from './redis-log.js';
-import {
-  RevocationStoreError,
-  storeIsFull,
-  type RevocationStore,
-  type StoreDeps,
-} from './revocation-store.js';
+import { BEGINNING, partsOf, PROBE_KEY, RedisLog, type LogEntry } from './redis-log.js';
+import { RevocationStoreError, storeIsFull } from './revocation-store.js';
+import type { RevocationStore, StoreDeps } from './revocation-store.js';
 
 /** Where the store is, and what an acknowledgement requires. */
 export interface RedisStoreOptions {
@@ -21,10 +17,23 @@ export interface RedisStoreOptions {
   readonly lookMs?: number;
 }
 
-/** The log over the link's connection, and over a second one for blocking reads. */
+/** What this process has read of the log. */
+interface Copy {
+  readonly entries: Entries;
+  /** The id of the last entry. */
+  readTo: string;
+  /** When it was last known to be complete, by `performance.now()`; `-Infinity` before it was read. */
+  completeAt: number;
+  /** The clock of Redis minus the clock of this process, in milliseconds. */
+  clockOffset: number;
+}
+
+/** The log over the link's connection, and over a second one for blocking reads, under a lease. */
 interface Session {
   readonly log: RedisLog;
   readonly readerLog: RedisLog;
+  /** `since`: when Redis was asked for it, by `performance.now()`. */
+  lease: { readonly reader: string; readonly since: number };
 }
 
 /** What revocations need of a Redis. */
@@ -42,33 +51,22 @@ const BEAT_MS = 500;
 const REPLICATE_MS = 1_000;
 const MAX_CONFIRM_MS = LEASE_MS + 2_000;
 const CLOSE_MS = 500;
-const PUSH = 1_000;
 
 /**
  * Revocations that all instances share over Redis, with a copy of all of them in this process.
  *
- * Redis sends each new revocation to every instance at once (a blocked `XREAD`). Without Redis, or while its settings
- * let it lose revocations, the copy is still used, but the instance is not ready. When Redis is back, or another server
- * has replaced it, the copy is completed first. Then revocations that this server lacks, because they were not
- * replicated before a fail-over, are recorded again from the copy.
+ * Redis sends each new revocation to every instance at once (a blocked `XREAD`). Without Redis, or while its settings let it lose
+ * revocations, the copy is still used, but the instance is not ready. When Redis is back, or another server in its place, the copy is
+ * completed first. Then revocations that were not replicated before a fail-over are recorded again from the copy.
  */
 export class RedisStore implements RevocationStore {
   readonly #options: RedisStoreOptions;
   readonly #deps: StoreDeps;
   readonly #link: RedisLink;
   #hasEnded = false;
-  #isLoaded = false;
-  /** Only this class changes it. */
-  entries = new Entries();
-  /** The id of the last entry in the copy. */
-  #readTo = BEGINNING;
+  // Only this class changes these.
+  #copy: Copy = { entries: new Entries(), readTo: BEGINNING, completeAt: -Infinity, clockOffset: 0 };
   #session: Session | null = null;
-  #reader = '';
-  /** Milliseconds of `performance.now()`. */
-  #leaseUntil = -Infinity;
-  #completeAt = -Infinity;
-  /** The clock of Redis minus the clock of this process, in milliseconds. */
-  #clockOffset = 0;
 
   private constructor(options: RedisStoreOptions, deps: StoreDeps) {
     this.#options = options;
@@ -110,8 +108,13 @@ export class RedisStore implements RevocationStore {
     }
   }
 
+  get entries(): Entries {
+    return this.#copy.entries;
+  }
+
   get isCurrent(): boolean {
-    return this.#session !== null && performance.now() < this.#leaseUntil;
+    const since = this.#session?.lease.since ?? -Infinity;
+    return performance.now() < since + LEASE_MS - LEASE_MARGIN_MS;
   }
 
   get missingReplicas(): number {
@@ -119,20 +122,18 @@ export class RedisStore implements RevocationStore {
   }
 
   get copyAgeSecs(): number {
-    return (performance.now() - this.#completeAt) / 1000;
+    return (performance.now() - this.#copy.completeAt) / 1000;
   }
 
   async record(entry: Entry): Promise<void> {
-    const sweeping = this.entries.sweep(this.#deps.now() + Math.min(0, this.#clockOffset));
+    const { maxEntries, now, log } = this.#deps;
+    const sweeping = this.entries.sweep(now() + Math.min(0, this.#copy.clockOffset));
     if (sweeping !== null) await sweeping;
     if (this.#hasEnded) throw new RevocationStoreError('closed', 'the revocation store is closed');
     const session = this.#session;
+    const { place } = this.#link;
     if (session === null || !this.isCurrent)
-      throw new RevocationStoreError(
-        'not_recorded',
-        `${this.#link.place} does not answer; nothing was recorded`,
-      );
-    const { maxEntries } = this.#deps;
+      throw new RevocationStoreError('not_recorded', `${place} does not answer; nothing was recorded`);
     if (this.entries.size >= maxEntries && !this.entries.has(entry.target)) throw storeIsFull(maxEntries);
     try {
       // Known entries are appended too: the server that had one may have failed before its replica had it.
@@ -141,8 +142,8 @@ export class RedisStore implements RevocationStore {
       await session.log.replicate(this.#options.minReplicas, REPLICATE_MS);
       await session.log.waitForReaders(id, MAX_CONFIRM_MS);
     } catch (error) {
-      const message = `${this.#link.place} did not confirm a revocation: ${reasonOf(error)}`;
-      this.#deps.log.error({ err: error }, message);
+      const message = `${place} did not confirm a revocation: ${reasonOf(error)}`;
+      log.error({ err: error }, message);
       throw new RevocationStoreError('unconfirmed', message, { cause: error });
     }
   }
@@ -150,33 +151,29 @@ export class RedisStore implements RevocationStore {
   async close(): Promise<void> {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
-    const session = this.#session;
-    if (session !== null) await rejectAfter(CLOSE_MS, session.log.leave(this.#reader)).catch(() => undefined);
+    if (this.#session !== null) {
+      const { log, lease } = this.#session;
+      await rejectAfter(CLOSE_MS, log.leave(lease.reader)).catch(() => undefined);
+    }
     this.#endSession();
     this.#link.close();
   }
 
   /** Makes the copy complete over a new connection, and follows the log from then on. */
   async #begin(connection: RedisConnection): Promise<void> {
-    const reader = await connection.duplicate();
-    const session = { log: new RedisLog(connection), readerLog: new RedisLog(reader) };
+    const log = new RedisLog(connection);
+    const readerLog = new RedisLog(await connection.duplicate());
     try {
-      if (this.#isLoaded) await this.#catchUp(session);
-      else {
-        const runOut = await this.#load(session.log, this.entries);
-        for (let at = 0; at < runOut.length; at += PUSH)
-          await session.log.remove(runOut.slice(at, at + PUSH));
-      }
-      this.#isLoaded = true;
-      await this.#join(session);
+      if (this.#copy.completeAt > -Infinity) await this.#catchUp(log);
+      else for (const ids of partsOf(await this.#load(log, this.#copy))) await log.remove(ids);
+      const session = { log, readerLog, lease: await this.#join(readerLog) };
       if (this.#link.connection !== connection) throw new Error('the connection was lost');
+      this.#session = session;
+      void this.#follow(session);
     } catch (error) {
-      reader.destroy();
-      this.#leaseUntil = -Infinity;
+      readerLog.connection.destroy();
       throw error;
     }
-    this.#session = session;
-    void this.#follow(session);
   }
 
   /** Reads new entries for as long as the session lasts. Never rejects. */
@@ -192,67 +189,67 @@ export class RedisStore implements RevocationStore {
   #endSession(): void {
     this.#session?.readerLog.connection.destroy();
     this.#session = null;
-    this.#leaseUntil = -Infinity;
   }
 
   /** Takes a lease, then reads the revocations that were acknowledged while there was none. */
-  async #join(session: Session): Promise<void> {
-    const { readerLog } = session;
+  async #join(log: RedisLog): Promise<Session['lease']> {
+    const copy = this.#copy;
     const askedAt = this.#deps.now();
-    this.#clockOffset = (await readerLog.time()) - (askedAt + this.#deps.now()) / 2;
-    this.#reader = randomUUID();
+    copy.clockOffset = (await log.time()) - (askedAt + this.#deps.now()) / 2;
+    const reader = randomUUID();
     const joinedAt = performance.now();
-    await readerLog.join(this.#reader, this.#readTo, LEASE_MS);
-    for await (const page of readerLog.pagesAfter(this.#readTo)) for (const entry of page) this.#take(entry);
-    this.#completeAt = joinedAt;
-    this.#leaseUntil = joinedAt + LEASE_MS - LEASE_MARGIN_MS;
+    await log.join(reader, copy.readTo, LEASE_MS);
+    for await (const page of log.pagesAfter(copy.readTo)) for (const entry of page) this.#take(entry);
+    copy.completeAt = joinedAt;
+    return { reader, since: joinedAt };
   }
 
   async #readNext(session: Session): Promise<void> {
-    const { readerLog } = session;
-    const entries = await readerLog.waitAfter(this.#readTo, BEAT_MS);
+    const { readerLog, lease } = session;
+    const copy = this.#copy;
+    const entries = await readerLog.waitAfter(copy.readTo, BEAT_MS);
     const readAt = performance.now();
     for (const entry of entries) {
       this.#take(entry);
-      const madeAt = Number.parseInt(entry.id, 10) - this.#clockOffset;
+      const madeAt = Number.parseInt(entry.id, 10) - copy.clockOffset;
       this.#deps.observer.revocationPropagated?.(Math.max(0, this.#deps.now() - madeAt));
     }
-    this.#completeAt = readAt;
-    if (await readerLog.renew(this.#reader, this.#readTo, LEASE_MS)) {
-      this.#leaseUntil = readAt + LEASE_MS - LEASE_MARGIN_MS;
+    copy.completeAt = readAt;
+    if (await readerLog.renew(lease.reader, copy.readTo, LEASE_MS)) {
+      session.lease = { ...lease, since: readAt };
     } else {
       // This process was suspended for so long that revocations may have been acknowledged without it.
-      this.#leaseUntil = -Infinity;
-      await this.#join(session);
+      session.lease = { ...lease, since: -Infinity };
+      session.lease = await this.#join(readerLog);
     }
   }
 
   #take({ id, entry }: LogEntry): void {
-    this.#readTo = id;
-    this.entries.add(entry);
+    this.#copy.readTo = id;
+    this.#copy.entries.add(entry);
   }
 
   /** Completes the copy after an interruption. */
-  async #catchUp(session: Session): Promise<void> {
-    if (await session.log.has(this.#readTo)) return;
+  async #catchUp(log: RedisLog): Promise<void> {
+    const known = this.#copy;
+    if (await log.has(known.readTo)) return;
     // Another server, or one that lost its data. Read everything, and record again what it does not have.
-    const { log } = session;
     const now = await this.#nowBy(log);
-    const found = new Entries();
-    this.#readTo = BEGINNING;
+    const found: Copy = { ...known, entries: new Entries(), readTo: BEGINNING };
+    const isMissing = (entry: Entry) => !found.entries.covers(entry);
     await this.#load(log, found);
-    const known = this.entries;
-    const missing = [...known.values()].filter((entry) => !found.covers(entry) && !hasRunOut(entry, now));
+    const missing = [...known.entries.values()].filter((entry) => isMissing(entry) && !hasRunOut(entry, now));
     let recorded = 0;
-    for (let at = 0; at < missing.length; at += PUSH) {
+    for (const part of partsOf(missing)) {
       // Other instances do the same at this moment. What they have recorded need not be recorded again.
       await this.#load(log, found);
-      const left = missing.slice(at, at + PUSH).filter((entry) => !found.covers(entry));
+      const left = part.filter(isMissing);
       recorded += left.length;
       if (left.length > 0) await log.append(left);
     }
-    for (const entry of known.values()) found.add(entry);
-    this.entries = found;
+    for (const entry of known.entries.values()) found.entries.add(entry);
+    // Not before: if this fails, the next connection has to read everything again.
+    this.#copy = found;
     this.#deps.log.warn(
       { recorded, revocations: this.entries.size },
       `${this.#link.place} lacked revocations that were read before: they were recorded again from the copy`,
@@ -264,18 +261,18 @@ export class RedisStore implements RevocationStore {
     return Math.min(this.#deps.now(), await log.time());
   }
 
-  /** Reads the log from {@link #readTo} to its end. @returns the ids of entries that have run out, but the last */
-  async #load(log: RedisLog, into: Entries): Promise<string[]> {
+  /** Reads the log to its end into a copy. @returns the ids of entries that have run out, but the last */
+  async #load(log: RedisLog, copy: Copy): Promise<string[]> {
     const runOut: string[] = [];
     let lastRunOut: string | null = null;
     const now = await this.#nowBy(log);
-    for await (const page of log.pagesAfter(this.#readTo)) {
+    for await (const page of log.pagesAfter(copy.readTo)) {
       for (const { id, entry } of page) {
         // An instance that comes back asks for the last one that it has read.
         if (lastRunOut !== null) runOut.push(lastRunOut);
-        this.#readTo = id;
+        copy.readTo = id;
         lastRunOut = hasRunOut(entry, now) ? id : null;
-        if (lastRunOut === null) into.add(entry);
+        if (lastRunOut === null) copy.entries.add(entry);
       }
     }
     return runOut;

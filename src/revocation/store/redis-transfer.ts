@@ -4,21 +4,18 @@ import { lockFile } from '../../files/file-lock.js';
 import { readLines } from '../../files/locked-file.js';
 import { Entries } from '../entries.js';
 import { ENTRY_FILE, takeEntries } from './entry-file.js';
-import { BEGINNING, RedisLog } from './redis-log.js';
+import { BEGINNING, partsOf, RedisLog } from './redis-log.js';
 import { needsOf, type RedisStoreOptions } from './redis-store.js';
 import { RevocationStoreError } from './revocation-store.js';
 
-const BATCH = 1_000;
 const REPLICATE_MS = 2_500;
 
 /**
- * Copies a file of revocations to Redis. Running instances apply them at once. After a failure, call it again: entries
- * that are already in Redis are not recorded twice.
+ * Copies a file of revocations to Redis; running instances apply them at once. After a failure, call it again: none is added twice.
  *
  * @param path a file as `REVOCATION_STORE_PATH` has it, or of JSON lines as `GET /admin/revocations` lists them
  * @returns the number of entries in the file, and of those that said something new to Redis
- * @throws {@link RevocationStoreError} `locked` if a service has the file open, `unreadable` if a line is damaged;
- *   then nothing was recorded
+ * @throws {@link RevocationStoreError} `locked` if a service has it open, `unreadable` if a line is damaged; then nothing was recorded
  * @throws Error if Redis fails
  */
 export async function importRevocations(path: string, options: RedisStoreOptions) {
@@ -35,9 +32,10 @@ export async function importRevocations(path: string, options: RedisStoreOptions
     const link = new RedisLink(needsOf(options));
     try {
       const log = new RedisLog(await link.open());
-      const known = await readAll(log);
+      const known = new Entries();
+      for await (const page of log.pagesAfter(BEGINNING)) for (const { entry } of page) known.add(entry);
       const missing = [...entries.values()].filter((entry) => !known.covers(entry));
-      for (let at = 0; at < missing.length; at += BATCH) await log.append(missing.slice(at, at + BATCH));
+      for (const part of partsOf(missing)) await log.append(part);
       if (missing.length > 0) await log.replicate(options.minReplicas, REPLICATE_MS);
       return { entries: entries.size, recorded: missing.length };
     } finally {
@@ -46,12 +44,6 @@ export async function importRevocations(path: string, options: RedisStoreOptions
   } finally {
     await lock.close();
   }
-}
-
-async function readAll(log: RedisLog): Promise<Entries> {
-  const known = new Entries();
-  for await (const page of log.pagesAfter(BEGINNING)) for (const { entry } of page) known.add(entry);
-  return known;
 }
 
 /**

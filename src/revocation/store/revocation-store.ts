@@ -4,6 +4,7 @@ import type { Deps } from '../observer.js';
 
 /** What a store is handed. */
 export interface StoreDeps extends Deps {
+  /** Maximum number of local revocations. */
   readonly maxEntries: number;
 }
 
@@ -11,10 +12,7 @@ export interface StoreDeps extends Deps {
 export interface RevocationStore {
   /** The revocations that this process knows. */
   readonly entries: Entries;
-  /**
-   * Whether every acknowledged revocation is in this process's copy, also one that another instance acknowledged.
-   * Always true if the store is in this process.
-   */
+  /** Whether the copy has every acknowledged revocation, other instances' too. Always true if the store is in this process. */
   readonly isCurrent: boolean;
   /** Seconds since the copy was last known to be complete; `NaN` if there is nothing to copy. */
   readonly copyAgeSecs: number;
