@@ -208,11 +208,11 @@ it('waits for an answer as long as its client does', async () => {
   // None is set that could end the wait. Others in this process have some, too: those of a relay count.
   const timers = new Set<unknown>();
   const [set, clear] = [setTimeout, clearTimeout];
-  vi.spyOn(globalThis, 'setTimeout').mockImplementation(((run: () => void, ms?: number) => {
+  vi.spyOn(globalThis, 'setTimeout').mockImplementation((run: () => void, ms?: number) => {
     const timer = set(run, ms);
     if (new Error('who').stack?.includes('/src/relay/') === true) timers.add(timer);
     return timer;
-  }) as typeof setTimeout);
+  });
   vi.spyOn(globalThis, 'clearTimeout').mockImplementation((timer) => {
     timers.delete(timer);
     clear(timer);
