@@ -72,6 +72,6 @@ export default defineConfig({
     // A planted fault that makes a test wait is found as soon as this is over; the tests themselves take seconds altogether.
     testTimeout: 10_000,
     hookTimeout: 10_000,
-    expect: { poll: { timeout: 5_000 } },
+    expect: { poll: { timeout: 8_000 } },
   },
 });
