@@ -103,8 +103,8 @@ export function mcpSigner(sign: SignCall, unsigned: ReadonlySet<string>): Hook {
   const mustSign = (method: string, { params, meta, id }: Message): boolean => {
     if (id === null || !needsBundle(method, params)) return false;
     if (META_KEYS.some((name) => Object.hasOwn(meta, name))) return false;
-    const subject = method === TOOLS_CALL ? subjectOf(method, params) : undefined;
-    return !unsigned.has(method) && !(typeof subject === 'string' && unsigned.has(subject));
+    const subject = method === TOOLS_CALL ? subjectOf(method, params) : method;
+    return ![method, subject].some((name) => unsigned.has(name as string));
   };
   const decide = async (message: Message): Promise<Outcome> => {
     const { bytes, isTooLong, method, params, meta, value } = message;
