@@ -25,6 +25,14 @@ interface IssueOptions extends GrantOptions, StatedOptions, KeyOptions {
   readonly yes?: true;
 }
 
+export const help = `
+The file holds the chain so far, one receipt (JWT) a line, root first; \`npx drs-verify delegate\` and \`npx drs-verify invoke\` read it.
+
+Examples:
+  npx drs-verify issue --key alice.key --to bot.pub --tool search --tool fetch --max-cost 5 -o root.jwt
+  npx drs-verify issue --key alice.key --to did:key:z6Mk… --tool search --expires 8h --status-index 4183 -o root.jwt
+  npx drs-verify issue --key org.key --to bot.pub --root-type organisation --expires never --policy @policy.json`;
+
 /** Adds the options of `drs-verify issue`, and what it does. */
 export function define(command: Command): void {
   addKeyOptions(command)
@@ -39,16 +47,6 @@ export function define(command: Command): void {
     .option('--consent-locale <tag>', 'the language of the text', 'en')
     .option('--consent-session <id>', 'the session of the consent (default: a random UUID)')
     .option('--yes', 'do not ask: the person has agreed to the text already')
-    .addHelpText(
-      'after',
-      `
-The file holds the chain so far, one receipt (JWT) a line, root first; \`npx drs-verify delegate\` and \`npx drs-verify invoke\` read it.
-
-Examples:
-  npx drs-verify issue --key alice.key --to bot.pub --tool search --tool fetch --max-cost 5 -o root.jwt
-  npx drs-verify issue --key alice.key --to did:key:z6Mk… --tool search --expires 8h --status-index 4183 -o root.jwt
-  npx drs-verify issue --key org.key --to bot.pub --root-type organisation --expires never --policy @policy.json`,
-    )
     .action(async (options: IssueOptions) => {
       requireFree(options.out, options);
       const key = await readSigner(options);

@@ -13,6 +13,12 @@ interface KeygenOptions {
 // Whoever has the file can guess for ever, so the passphrase itself must be hard to guess.
 const MIN_PASSPHRASE = 20;
 
+export const help = `
+Examples:
+  npx drs-verify keygen -o alice.key            writes alice.key and alice.pub
+  did=$(npx drs-verify keygen -o bot.key)
+  npx drs-verify keygen -o bot.key --passphrase-file bot.passphrase`;
+
 /** Adds the options of `drs-verify keygen`, and what it does. */
 export function define(command: Command): void {
   command
@@ -24,14 +30,6 @@ export function define(command: Command): void {
     .option(
       '--passphrase-file <file>',
       `encrypt the private key (with Argon2id, by libsodium) with the passphrase in this file, of at least ${MIN_PASSPHRASE} characters`,
-    )
-    .addHelpText(
-      'after',
-      `
-Examples:
-  npx drs-verify keygen -o alice.key            writes alice.key and alice.pub
-  did=$(npx drs-verify keygen -o bot.key)
-  npx drs-verify keygen -o bot.key --passphrase-file bot.passphrase`,
     )
     .action(async ({ out, force, passphraseFile }: KeygenOptions) => {
       const publicFile = `${out.replace(/\.key$/, '')}.pub`;

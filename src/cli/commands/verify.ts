@@ -8,10 +8,14 @@ import { bundleTextOf, readText, withBody } from '../files.js';
 import { askService, unexpectedAnswer } from '../service.js';
 import { aligned, coloursFor, printable, printableJson, showFailure } from '../terminal.js';
 
-interface VerifyOptions {
-  readonly body?: string;
-  readonly json?: true;
-}
+export const help = `
+Exit code: 0 valid; 1 invalid, or valid but the body is not what was signed (binding is not
+"match"); 2 usage, unreadable file or no verdict from the service.
+
+Examples:
+  npx drs-verify verify bundle.json
+  npx drs-verify verify bundle.json --body request.json
+  DRS_VERIFY_URL=https://verify.example npx drs-verify verify --json - < header.txt`;
 
 /** Adds the options of `drs-verify verify`, and what it does. */
 export function define(command: Command): void {
@@ -25,18 +29,7 @@ export function define(command: Command): void {
     )
     .option('--body <file>', 'the request body that the tool server received, compared with the signed args')
     .option('--json', 'print the answer of the service as JSON')
-    .addHelpText(
-      'after',
-      `
-Exit code: 0 valid; 1 invalid, or valid but the body is not what was signed (binding is not
-"match"); 2 usage, unreadable file or no verdict from the service.
-
-Examples:
-  npx drs-verify verify bundle.json
-  npx drs-verify verify bundle.json --body request.json
-  DRS_VERIFY_URL=https://verify.example npx drs-verify verify --json - < header.txt`,
-    )
-    .action(async (file: string, { body, json }: VerifyOptions) => {
+    .action(async (file: string, { body, json }: { readonly body?: string; readonly json?: true }) => {
       if (file === '-' && body === '-')
         throw new CommandError(
           'bundle and body cannot both be standard input',
