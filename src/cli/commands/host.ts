@@ -123,8 +123,29 @@ function fill(template: JsonValue, values: Readonly<Record<string, unknown>>): u
 
 /** What runs, as a host can start it from any folder, and the variables that it needs. */
 async function startOf(server: readonly string[], options: HostOptions) {
-  const { server: name, to, trustedRoot, state, tools, headerEnv, variable } = options;
-  requireWay(server, options);
+  const { server: name, chain, to, trustedRoot, state, tools, headerEnv, variable } = options;
+  const noDid = trustedRoot.find((did) => did !== 'any' && DEFAULT_KEYS.publicKeyOf(did) === null);
+  refuseWrong([
+    [
+      (to === undefined) === (server.length === 0),
+      'there is neither --to nor a command, or both',
+      'name one server: --to <url>, or its command behind --',
+    ],
+    [chain.length === 0, 'there is no chain to sign under', 'name the file of one with --chain'],
+    [
+      to !== undefined && trustedRoot.length > 0,
+      '--trusted-root is for a command',
+      'leave it out: a server elsewhere has its own guard',
+    ],
+    [
+      noDid !== undefined,
+      `--trusted-root is ${JSON.stringify(noDid)}`,
+      'name the DID of the principal, did:key:z6Mk…',
+    ],
+    [state !== undefined && trustedRoot.length === 0, '--state is for a guard', 'name a --trusted-root, too'],
+    [tools !== undefined && trustedRoot.length === 0, '--tools is for a guard', 'name a --trusted-root, too'],
+    [to === undefined && headerEnv.length > 0, '--header-env is for --to', 'name a --variable'],
+  ]);
   const program = programOf(process.argv);
   const toolServer = ['--tool-server', toolServerOf(options)];
   const guard = trustedRoot.flatMap((did) => ['--trusted-root', did]);
@@ -158,34 +179,6 @@ async function startOf(server: readonly string[], options: HostOptions) {
 /** An option with a file, by a name that is the same in any folder; nothing if it was not given. */
 const fileOption = (option: string, file: string | undefined) =>
   file === undefined ? [] : [option, path.resolve(file)];
-
-function requireWay(
-  server: readonly string[],
-  { chain, to, trustedRoot, state, tools, headerEnv }: HostOptions,
-) {
-  const noDid = trustedRoot.find((did) => did !== 'any' && DEFAULT_KEYS.publicKeyOf(did) === null);
-  refuseWrong([
-    [
-      (to === undefined) === (server.length === 0),
-      'there is neither --to nor a command, or both',
-      'name one server: --to <url>, or its command behind --',
-    ],
-    [chain.length === 0, 'there is no chain to sign under', 'name the file of one with --chain'],
-    [
-      to !== undefined && trustedRoot.length > 0,
-      '--trusted-root is for a command',
-      'leave it out: a server elsewhere has its own guard',
-    ],
-    [
-      noDid !== undefined,
-      `--trusted-root is ${JSON.stringify(noDid)}`,
-      'name the DID of the principal, did:key:z6Mk…',
-    ],
-    [state !== undefined && trustedRoot.length === 0, '--state is for a guard', 'name a --trusted-root, too'],
-    [tools !== undefined && trustedRoot.length === 0, '--tools is for a guard', 'name a --trusted-root, too'],
-    [to === undefined && headerEnv.length > 0, '--header-env is for --to', 'name a --variable'],
-  ]);
-}
 
 /** The options of `sign` that say by whom and under what. What would stop `sign` at its start is found now. */
 async function signerOf(options: HostOptions): Promise<string[]> {

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { clock } from '../../issue/options.js';
-import { createConsent, generateKey, issueRootDelegation, type IssuedPolicy } from '../../issue/index.js';
+import { createConsent, generateKey, issueRootDelegation } from '../../issue/index.js';
 import { agreementText, readRootNames, requireAgreement, showText } from '../agreement.js';
 import { CommandError } from '../command-error.js';
 import { chainText, readText, requireFree, writeResult } from '../files.js';
@@ -51,7 +51,11 @@ export function define(command: Command): void {
       requireFree(options.out, options);
       const key = await readSigner(options);
       const policy = await readPolicy(options);
-      requireLimits(policy, options);
+      if (Object.keys(policy).length === 0 && options.policy === undefined)
+        throw new CommandError(
+          'no limit was given, so the delegate could do anything under the command',
+          "say what it may do, for example with --tool and --max-cost, or write --policy '{}' if you mean it",
+        );
       const now = clock();
       const { rootType, statusIndex: statusListIndex, notBefore = now } = options;
       const {
@@ -96,12 +100,4 @@ export function define(command: Command): void {
       const root = await issueRootDelegation({ ...unsigned, key });
       await writeResult(options.out, chainText([root]), options);
     });
-}
-
-function requireLimits(policy: IssuedPolicy, options: IssueOptions): void {
-  if (Object.keys(policy).length > 0 || options.policy !== undefined) return;
-  throw new CommandError(
-    'no limit was given, so the delegate could do anything under the command',
-    "say what it may do, for example with --tool and --max-cost, or write --policy '{}' if you mean it",
-  );
 }

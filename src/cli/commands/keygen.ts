@@ -41,26 +41,21 @@ export function define(command: Command): void {
         );
       if (out === '-') throw new CommandError('a private key is never printed', 'name a file with -o');
       const key = generateKey();
-      const privateText =
-        passphraseFile === undefined
-          ? `${JSON.stringify(key.toJwk(), null, 2)}\n`
-          : encryptKey(key, await readNewPassphrase(passphraseFile));
+      let privateText = `${JSON.stringify(key.toJwk(), null, 2)}\n`;
+      if (passphraseFile !== undefined) {
+        const passphrase = await readPassphraseFile(passphraseFile);
+        if (passphrase.length < MIN_PASSPHRASE)
+          throw new CommandError(
+            `the passphrase in ${passphraseFile} has ${passphrase.length} characters, expected at least ${MIN_PASSPHRASE}`,
+            'take six random words, or `openssl rand -base64 24`',
+          );
+        privateText = encryptKey(key, passphrase);
+      }
       const note = ' (private: keep it to yourself)';
       await writeResult(out, privateText, { force, mode: 0o600, note });
       const publicText = `${JSON.stringify(key.toPublicJwk(), null, 2)}\n`;
-      await writeResult(publicFile, publicText, {
-        force,
-        note: ' (public: give it to whoever delegates to you)',
-      });
+      const publicNote = ' (public: give it to whoever delegates to you)';
+      await writeResult(publicFile, publicText, { force, note: publicNote });
       process.stdout.write(`${key.did}\n`);
     });
-}
-
-async function readNewPassphrase(file: string): Promise<string> {
-  const passphrase = await readPassphraseFile(file);
-  if (passphrase.length >= MIN_PASSPHRASE) return passphrase;
-  throw new CommandError(
-    `the passphrase in ${file} has ${passphrase.length} characters, expected at least ${MIN_PASSPHRASE}`,
-    'take six random words, or `openssl rand -base64 24`',
-  );
 }

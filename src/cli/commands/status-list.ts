@@ -64,7 +64,9 @@ export function define(command: Command): void {
         parseIndex(text),
       ])
       .action(async (file: string, indices: number[], { key, expires }: ChangeOptions) => {
-        const list = await open(file);
+        const text = await readText(file, 'a status list (vc+jwt)');
+        const hint = 'make one with `npx drs-verify status-list create`';
+        const list = await orCommandError(() => openStatusList(text), hint, `${file} is not a status list: `);
         for (const index of indices)
           await orCommandError(() => setRevoked(list, index, revoked), 'give indices that the list has');
         await replaceFile(file, await sign(list, key, expires));
@@ -97,15 +99,6 @@ async function sign(list: EditableStatusList, keyFile: string, expires: number |
     'reinstate the entries of receipts that have expired',
   );
   return `${jwt}\n`;
-}
-
-async function open(file: string): Promise<EditableStatusList> {
-  const text = await readText(file, 'a status list (vc+jwt)');
-  return orCommandError(
-    () => openStatusList(text),
-    'make one with `npx drs-verify status-list create`',
-    `${file} is not a status list: `,
-  );
 }
 
 async function orCommandError<T>(action: () => T | Promise<T>, hint: string, what = ''): Promise<T> {

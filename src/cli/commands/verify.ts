@@ -3,7 +3,7 @@ import type { Verdict } from '../../client/index.js';
 import { readVerdict } from '../../client/request.js';
 import { argsOf, bindingFailure } from '../../gate/decide.js';
 import type { JsonObject } from '../../protocol/json.js';
-import { CommandError, exitCodeOf } from '../command-error.js';
+import { CommandError, EXIT } from '../command-error.js';
 import { bundleTextOf, readText, withBody } from '../files.js';
 import { askService, unexpectedAnswer } from '../service.js';
 import { aligned, coloursFor, printable, printableJson, showFailure } from '../terminal.js';
@@ -46,7 +46,7 @@ export function define(command: Command): void {
           : null;
       if (verdict === null) throw unexpectedAnswer(answer);
       process.stdout.write(json ? `${printableJson(verdict, 2)}\n` : showVerdict(verdict, request));
-      process.exitCode = exitCodeOf(verdict);
+      process.exitCode = verdict.valid && (verdict.binding ?? 'match') === 'match' ? EXIT.ok : EXIT.no;
     });
 }
 
