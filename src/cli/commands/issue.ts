@@ -72,13 +72,8 @@ export function define(command: Command): void {
         );
       const { expires = notBefore + 3600 } = options;
       const expiresAt = expires === 'never' ? null : expires;
-      const delegation = {
-        audience: await readDid(options.to),
-        command: options.cmd,
-        policy,
-        notBefore,
-        expiresAt,
-      };
+      const audience = await readDid(options.to);
+      const delegation = { audience, command: options.cmd, policy, notBefore, expiresAt };
       const grant = agreementText(delegation, await readRootNames());
       // The exact text that the person sees.
       const text = consentText === undefined ? grant : await readText(consentText, 'the consent text');

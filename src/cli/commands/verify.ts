@@ -40,10 +40,8 @@ export function define(command: Command): void {
         body === undefined ? bundle : withBody(bundle, await readText(body, 'a request body', true));
       const answer = await askService('/verify', request);
       // With a body, a valid verdict must have a `binding`.
-      const verdict =
-        answer.status === 200
-          ? readVerdict(answer.text, Object.hasOwn(JSON.parse(request) as object, 'body'))
-          : null;
+      const hasBody = Object.hasOwn(JSON.parse(request) as object, 'body');
+      const verdict = answer.status === 200 ? readVerdict(answer.text, hasBody) : null;
       if (verdict === null) throw unexpectedAnswer(answer);
       process.stdout.write(json ? `${printableJson(verdict, 2)}\n` : showVerdict(verdict, request));
       process.exitCode = verdict.valid && (verdict.binding ?? 'match') === 'match' ? EXIT.ok : EXIT.no;
