@@ -1,3 +1,4 @@
+import { targetOf as restTargetOf } from '../gate/a2a-rest.js';
 import { BUNDLE_HEADER } from '../gate/carriers.js';
 import type { Explained } from '../gate/codes.js';
 import { shorten } from '../gate/request.js';
@@ -10,7 +11,7 @@ import { openLog } from '../service/main.js';
 import { noteFor } from '../service/gate-decider.js';
 import type { Incoming } from '../service/http/incoming.js';
 import { MAX_TYPICAL_BYTES } from '../service/load/gatekeeper.js';
-import { cardFor, mayBeCard } from './card.js';
+import { cardFor } from './card.js';
 import { isLoopback } from '../protocol/loopback.js';
 import { hostsOf, runHttpRelay, targetOf } from './http-relay.js';
 import type { Forwarded, MakeJudge, OwnAnswer } from './http-relay.js';
@@ -129,7 +130,10 @@ const signA2a: Sign = async (incoming, message, parts) => {
   const { destination, signCall, headers, allowAddress } = parts;
   const { method } = incoming;
   const path = destination.pathFor(method, targetOf(incoming)) ?? '';
-  const isCard = mayBeCard(method, path, message.method);
+  const target = restTargetOf(method, path);
+  const called = target.kind === 'rest' ? target.method : message.method;
+  // Clients look for a card wherever they are told.
+  const isCard = called === undefined ? method === 'GET' : /card$/i.test(called);
   // Where the agent is not at the root, the card there may be another's.
   const isForeign = isCard && destination.url.pathname !== '/' && path.startsWith('/.well-known/');
   const set: Record<string, string> = isForeign ? {} : { ...headers };
