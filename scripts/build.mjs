@@ -1,5 +1,5 @@
-// Builds dist/: the code, docs/openapi.yaml as the JSON that the service serves, the messages of gRPC, the inspector, and
-// the commit it is from.
+// Builds dist/: the code, docs/openapi.yaml as the JSON that the service serves, the messages of gRPC, what hosts are told,
+// the inspector, and the commit it is from.
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -24,7 +24,7 @@ if (status !== 0) process.exit(1);
 mkdirSync(at('dist', 'service'), { recursive: true });
 const description = /** @type {unknown} */ (parse(readFileSync(at('docs', 'openapi.yaml'), 'utf8')));
 writeFileSync(at('dist', 'service', 'openapi.json'), JSON.stringify(description));
-const messages = ['service', 'grpc', 'messages.proto'];
-copyFileSync(at('src', ...messages), at('dist', ...messages));
+for (const data of ['service/grpc/messages.proto', 'cli/hosts.json'])
+  copyFileSync(at('src', data), at('dist', data));
 await buildWeb();
 noteCommit(root);

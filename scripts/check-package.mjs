@@ -84,7 +84,8 @@ function checkFiles(files) {
   );
 
   // A user needs what runs and its types. The sources, and maps that lead to them, are in the repository.
-  const ofUsers = /\.(c?js|d\.c?ts)$|\/(openapi\.json|build\.json|messages\.proto|inspect\.html)$/;
+  const ofUsers =
+    /\.(c?js|d\.c?ts)$|\/(openapi\.json|build\.json|hosts\.json|messages\.proto|inspect\.html)$/;
   expectNone(
     'packed, but neither run nor types',
     files.filter((name) => name.startsWith('dist/') && !ofUsers.test(name)),

@@ -44,22 +44,20 @@ export function agreementText(
   const name = nameOf(audience);
   const who = name === null ? audience : `${name} (${audience})`;
   const until = expiresAt === null ? 'without end' : `until ${showTime(expiresAt)}`;
+  // Of most commands, only the operators of tools know what they do.
+  const activity =
+    command === '/mcp/tools/call'
+      ? 'call tools for me'
+      : `act for me in calls whose name is ${JSON.stringify(command)}, or begins with ${JSON.stringify(`${command}/`)}`;
   const { may, mayNot, toldToServer } = describePolicy(policy);
   const list = (title: string, items: readonly string[]) =>
     items.length === 0 ? [] : [title, ...items.map((item) => `- ${item}`)];
   return [
-    `I let ${who} ${activityOf(command)}, from ${showTime(notBefore)} ${until}.`,
+    `I let ${who} ${activity}, from ${showTime(notBefore)} ${until}.`,
     ...list('It may', may),
     ...list('It may not', mayNot),
     ...list('The tool server is told, and must enforce itself', toldToServer),
   ].join('\n');
-}
-
-/** What a command allows. Of most, only the operators of tools know what they do. */
-function activityOf(command: string): string {
-  return command === '/mcp/tools/call'
-    ? 'call tools for me'
-    : `act for me in calls whose name is ${JSON.stringify(command)}, or begins with ${JSON.stringify(`${command}/`)}`;
 }
 
 /** Prints a text on standard error, escaped so that it cannot control the terminal. */

@@ -49,8 +49,3 @@ export function toCommandError(error: unknown): CommandError | null {
   if (INPUT_CODES.has(error.code)) return new CommandError(message, error.suggestion);
   return new CommandError(`refused, ${error.code}: ${message}`, error.suggestion, EXIT.no);
 }
-
-/** `ok` if the chain is valid and the body, if there is one, is what was signed. */
-export function exitCodeOf(verdict: { readonly valid: boolean; readonly binding?: string }): ExitCode {
-  return verdict.valid && (verdict.binding ?? 'match') === 'match' ? EXIT.ok : EXIT.no;
-}

@@ -58,6 +58,9 @@ export function collect(value: string, previous: readonly string[] | undefined):
   return [...(previous ?? []), value];
 }
 
+/** An option that can be repeated: a list of its values, which is empty without it. */
+export const list = (flags: string, says: string) => new Option(flags, says).argParser(collect).default([]);
+
 /** Reads a JSON object from the command line, or from a file if the text is `@file`. */
 export async function readJsonObject(text: string, option: string): Promise<JsonObject> {
   const json = text.startsWith('@') ? await readText(text.slice(1), `a JSON object for ${option}`) : text;

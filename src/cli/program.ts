@@ -5,7 +5,9 @@ import { coloursFor, printable } from './terminal.js';
 
 /** A file of `commands/`. */
 interface CommandModule {
-  /** Adds options, arguments and help texts to the command of this name, and what it does. */
+  /** What the help of the command says after its options. */
+  readonly help?: string;
+  /** Adds options and arguments to the command of this name, and what it does. */
   readonly define: (command: Command) => void;
 }
 
@@ -55,7 +57,8 @@ const program = new Command('drs-verify')
   .exitOverride();
 for (const [name, summary] of Object.entries(COMMANDS)) program.command(name).summary(summary);
 program.hook('preSubcommand', async (_, command) => {
-  const { define } = (await import(`./commands/${command.name()}.js`)) as CommandModule;
+  const { help: text = '', define } = (await import(`./commands/${command.name()}.js`)) as CommandModule;
+  command.addHelpText('after', text);
   define(command);
   refuseRepeated(command);
 });

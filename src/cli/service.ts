@@ -75,10 +75,8 @@ export async function fromService<T>(
 
 /** @throws CommandError if there is no token, or one that no request can carry */
 function readAdminToken(): string {
-  const {
-    secrets,
-    problems: [defect],
-  } = readSecretFiles(process.env, ['drsAdminToken']);
+  const { secrets, problems } = readSecretFiles(process.env, ['drsAdminToken']);
+  const [defect] = problems;
   if (defect !== undefined) throw new CommandError(defect, 'name a file with the token of the service');
   const inFile = secrets.get('drsAdminToken');
   const token = inFile ?? process.env['DRS_ADMIN_TOKEN'] ?? '';

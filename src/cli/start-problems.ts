@@ -26,45 +26,39 @@ const { R_OK, W_OK } = constants;
  * @returns what would keep the service from starting; empty if nothing does
  */
 export async function findStartProblems(configuration: Configuration): Promise<string[]> {
-  const { frontEnd, gateRoutes, grpcPort, host, listen, metricsAddr = '', decisionLog } = configuration;
-  const metrics = addressOf(metricsAddr);
-  const { revocationStorePath: store, trustedRootsFile: roots } = configuration;
-  const { toolsFile: tools, statusListBaseUrl: list } = configuration;
-  const { replayProtection, gateReplay, revocationStore } = configuration;
-  const usesRedis = [replayProtection, gateReplay, revocationStore].includes('redis');
+  const { host, listen, decisionLog, replayProtection, gateReplay, revocationStore } = configuration;
+  const hasRedis = [replayProtection, gateReplay, revocationStore].includes('redis');
+  const log = decisionLog === '-' ? undefined : decisionLog;
   const found = await Promise.all([
-    problemOf('FRONT_END', () => loadFrontEnd(frontEnd)),
-    listen === undefined ? problemOf('HOST', () => canListen(host)) : null,
-    metrics === null ? null : problemOf('METRICS_ADDR', () => canListen(metrics.host)),
-    grpcPort === undefined ? null : problemOf('GRPC_PORT', loadGrpc),
-    usesRedis ? problemOf('REDIS_URL', () => tryRedis(configuration)) : null,
-    list === undefined ? null : problemOf('STATUS_LIST_BASE_URL', () => tryList(list, configuration)),
-    store === undefined
-      ? null
-      : problemOf(
-          'REVOCATION_STORE_PATH',
-          async () => (await canKeep(store, R_OK | W_OK)) && readEntries(store),
-        ),
-    decisionLog === undefined || decisionLog === '-'
-      ? null
-      : problemOf('DECISION_LOG', () => canKeep(decisionLog, W_OK)),
-    problemOf('GATE_ROUTES', () => readRoutes(gateRoutes)),
-    roots === undefined ? null : problemOf('TRUSTED_ROOTS_FILE', () => readLinesAt(ROOTS, roots)),
-    tools === undefined ? null : problemOf('TOOLS_FILE', () => readLinesAt(TOOLS, tools)),
-    listen === undefined ? null : problemOf('LISTEN', () => access(path.dirname(listen.path), W_OK)),
+    problemOf('FRONT_END', configuration.frontEnd, loadFrontEnd),
+    problemOf('HOST', listen === undefined ? host : undefined, canListen),
+    problemOf('METRICS_ADDR', addressOf(configuration.metricsAddr ?? '')?.host, canListen),
+    problemOf('GRPC_PORT', configuration.grpcPort, loadGrpc),
+    problemOf('REDIS_URL', hasRedis ? configuration : undefined, tryRedis),
+    problemOf('STATUS_LIST_BASE_URL', configuration.statusListBaseUrl, (url) => tryList(url, configuration)),
+    problemOf('REVOCATION_STORE_PATH', configuration.revocationStorePath, tryStore),
+    problemOf('DECISION_LOG', log, (file) => canKeep(file, W_OK)),
+    problemOf('GATE_ROUTES', configuration.gateRoutes, readRoutes),
+    problemOf('TRUSTED_ROOTS_FILE', configuration.trustedRootsFile, (place) => readLinesAt(ROOTS, place)),
+    problemOf('TOOLS_FILE', configuration.toolsFile, (place) => readLinesAt(TOOLS, place)),
+    problemOf('LISTEN', listen, (socket) => access(path.dirname(socket.path), W_OK)),
   ]);
   return found.filter((problem) => problem !== null);
 }
 
-async function problemOf(variable: string, attempt: () => unknown): Promise<string | null> {
+/** Tries what a variable names, if it names something. @returns what is wrong with it */
+async function problemOf<T>(
+  variable: string,
+  value: T | undefined,
+  attempt: (value: T) => unknown,
+): Promise<string | null> {
   try {
-    await attempt();
+    if (value !== undefined) await attempt(value);
     return null;
   } catch (error) {
     const reason = reasonOf(error);
-    return /^[A-Z_]+ is /.test(reason) || reason.startsWith(`${variable} `)
-      ? reason
-      : `${variable}: ${reason}`;
+    const isNamed = /^[A-Z_]+ is /.test(reason) || reason.startsWith(`${variable} `);
+    return isNamed ? reason : `${variable}: ${reason}`;
   }
 }
 
@@ -128,6 +122,8 @@ async function tryList(url: string, configuration: Configuration): Promise<void>
   const { body, contentType } = fetched;
   await readStatusList(body, contentType, { form, id, issuer, nowMs: Date.now(), clockSkewSecs });
 }
+
+const tryStore = async (file: string) => (await canKeep(file, R_OK | W_OK)) && readEntries(file);
 
 /** Whether a file can be used, or created if it is missing. @returns whether it is there */
 async function canKeep(file: string, mode: number): Promise<boolean> {

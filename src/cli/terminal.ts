@@ -1,4 +1,5 @@
 import { styleText } from 'node:util';
+import type { Explained } from '../gate/codes.js';
 import { printableJson as withoutControls, UNPRINTABLE } from '../verify/unprintable.js';
 
 /** Colours for a stream: only on a terminal, and not if `NO_COLOR` is set. https://no-color.org */
@@ -42,14 +43,8 @@ export function aligned(rows: readonly (readonly [label: string, value: string])
   return rows.map(([label, value]) => `${' '.repeat(indent)}${label.padEnd(width)}  ${value}\n`).join('');
 }
 
-interface ShownFailure {
-  readonly code: string;
-  readonly message: string;
-  readonly suggestion: string;
-}
-
 /** A code, and on lines of their own what is wrong and what to do. */
-export function showFailure({ code, message, suggestion }: ShownFailure): string {
+export function showFailure({ code, message, suggestion }: Explained): string {
   const { dim } = coloursFor(process.stdout);
   return `${printable(code)}\n  ${printable(message)}\n  ${dim('hint:')} ${printable(suggestion)}\n`;
 }

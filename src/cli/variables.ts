@@ -41,13 +41,13 @@ function describe([option, variable]: [string, Variable]): Described[] {
   return [described, { name: `${name}_FILE`, default: 'unset', values: 'a path', says: file }];
 }
 
-/** Describes each variable in a line, for the help text: its first sentence and its default. */
-export function helpOnVariables(isWanted?: (variable: Variable) => boolean): string {
+/** Describes each variable in a line, for the help text: its first sentence and its default. @param prefix of its name */
+export function helpOnVariables(prefix = '', isWanted?: (variable: Variable) => boolean): string {
   return [...describeVariables(isWanted)]
     .map(([heading, variables]) => {
       const lines = variables.map(({ name, default: standard, says }) => {
         const [sentence = ''] = plain(says).split(/(?<=\.) /);
-        return `  ${name.padEnd(24)} ${sentence}${standard === 'unset' ? '' : ` [${plain(standard)}]`}`;
+        return `  ${prefix}${name.padEnd(24)} ${sentence}${standard === 'unset' ? '' : ` [${plain(standard)}]`}`;
       });
       return `${heading}:\n${lines.join('\n')}`;
     })

@@ -1,7 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { promisify } from 'node:util';
 import { unzip } from 'node:zlib';
-import { targetOf } from '../gate/a2a-rest.js';
 import { readAtMost } from '../middleware/read-at-most.js';
 import type { JsonValue } from '../protocol/json.js';
 import type { OwnAnswer } from './http-relay.js';
@@ -9,13 +8,6 @@ import type { Destination } from './http-target.js';
 import { readJson } from './message.js';
 
 const maxOutputLength = 1024 * 1024;
-
-/** Whether the answer may be an agent card: clients look for one wherever they are told. @param rpcMethod of a message */
-export function mayBeCard(method: string, path: string, rpcMethod: string | undefined): boolean {
-  const target = targetOf(method, path);
-  const called = target.kind === 'rest' ? target.method : rpcMethod;
-  return called === undefined ? method === 'GET' : /card$/i.test(called);
-}
 
 /**
  * An agent card, or a redirect, whose addresses lead to the port that signs: clients call the address in the card, whichever

@@ -11,7 +11,7 @@ import type { GateDecider } from '../service/gate-decider.js';
 import type { LoggedRequest } from '../service/http/incoming.js';
 import { newRequestId } from '../service/http/request-ids.js';
 import type { Traced, Tracing } from '../service/observe/tracing.js';
-import { errorLine, readBytes, type Message } from './message.js';
+import { errorLine, readJson, type Message } from './message.js';
 import type { Hook, Outcome } from './pump.js';
 
 /** So many calls may have no answer. None is forgotten before its answer says whose a task is, but for cancelled ones. */
@@ -65,7 +65,7 @@ export function stdioGuard(decider: Pick<GateDecider, 'decide'>, tracing: Tracin
   /** Settles the calls that a line of the server answers. */
   function hear(line: Buffer): void {
     if (due.size === 0) return;
-    const value = readBytes(line);
+    const value = readJson(decodeUtf8(line));
     for (const message of Array.isArray(value) ? value : [value]) {
       if (!isJsonObject(message) || Object.hasOwn(message, 'method')) continue;
       const id = JSON.stringify(message['id']);

@@ -1,7 +1,6 @@
 import { createParser, ParseError, type EventSourceMessage } from 'eventsource-parser';
 import type { IncomingMessage } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
-import { BUNDLE_HEADER, MAX_HEADER_BUNDLE } from '../gate/carriers.js';
 import { encodeNameHeader } from '../gate/context.js';
 import { LISTEN, subjectOf, VERSION_META } from '../gate/mcp-methods.js';
 import { readAtMost } from '../middleware/read-at-most.js';
@@ -9,9 +8,9 @@ import { isJsonObject } from '../protocol/json.js';
 import { decodeUtf8 } from '#platform';
 import type { HttpTarget } from './http-target.js';
 import type { Say } from './lines.js';
-import { answerIn, errorLine, MAX_MESSAGE_BYTES, messageOf, readJson, sizeOf } from './message.js';
-import { INVALID_REQUEST, TRANSPORT_ERROR } from './message.js';
-import type { Outcome, Send, Sent } from './pump.js';
+import { answerIn, errorLine, INVALID_REQUEST, MAX_MESSAGE_BYTES, messageOf } from './message.js';
+import { readJson, sizeOf, TRANSPORT_ERROR } from './message.js';
+import { bundleHeader, type Outcome, type Send, type Sent } from './pump.js';
 
 /** The most bytes in requests that are unanswered at a time, and what one counts as at least: so there are 256 at most. */
 const MAX_BYTES_IN_FLIGHT = 64 * 1024 * 1024;
@@ -35,9 +34,6 @@ const OF_LOST = '; the session is begun again: this may be repeated, but the ser
 
 /** By names in lower case. Those of a session the server wants to see again, in the versions before 2026-07-28. */
 type Headers = Record<string, string>;
-
-/** Takes a message of a stream. Returns whether it was the last that is wanted. */
-type Take = (data: string) => Promise<boolean>;
 
 /**
  * The way to a server that speaks Streamable HTTP: each message of the host becomes a POST, and what the server answers
@@ -69,8 +65,8 @@ export function httpEnd(
     await renewing?.catch(() => undefined);
     if (Object.keys(value).length === 0) return refuse(INVALID_REQUEST, 'a line is no JSON object');
     if (id === null) return notify(sent);
-    const counted = [...requests.keys(), sent].map(({ body }) => Math.max(body.length, MIN_BYTES));
-    if (counted.reduce((sum, bytes) => sum + bytes) > MAX_BYTES_IN_FLIGHT)
+    const held = [...requests.keys(), sent].map(({ body }) => Math.max(body.length, MIN_BYTES));
+    if (held.reduce((sum, bytes) => sum + bytes) > MAX_BYTES_IN_FLIGHT)
       return refuse(TRANSPORT_ERROR, `${requests.size} requests have no answer yet`);
     if (method === INITIALIZE) {
       handshake = sent;
@@ -98,7 +94,7 @@ export function httpEnd(
     const session = current;
     current = {};
     if (!(SESSION in session)) return;
-    (await exchange('DELETE', session, AbortSignal.timeout(ENDING_MS), {}).catch(() => null))?.resume();
+    (await exchange('DELETE', session, AbortSignal.timeout(ENDING_MS)).catch(() => null))?.resume();
   }
 
   /** Sends a notification or a response. The messages after it wait until the server has taken it. */
@@ -141,22 +137,17 @@ export function httpEnd(
         else if (outcome !== null) failed = await ask(outcome, current, signal, say);
       }
       if (failed === null) return;
-      const isOld =
-        sent.method === INITIALIZE && [400, 404, 405].includes(failed.status) && (await isOfSse());
-      await say(isOld ? errorLine(sent.idText, { code: TRANSPORT_ERROR, message: OF_SSE }) : failed.line);
+      if (sent.method === INITIALIZE && [400, 404, 405].includes(failed.status)) {
+        const soon = AbortSignal.any([closing.signal, AbortSignal.timeout(ENDING_MS)]);
+        // Servers of 2024-11-05 have a stream without an `initialize`.
+        if (typeof (await openStream({}, soon)) !== 'number') throw new Error(OF_SSE);
+      }
+      await say(failed.line);
       if (failed.isLost) await renewed;
     } catch (error) {
       const failure = { code: TRANSPORT_ERROR, message: (error as Error).message };
       if (!signal.aborted) await say(errorLine(sent.idText, failure));
     }
-  }
-
-  /** Whether a server that takes no `initialize` has a stream without one, as those of 2024-11-05 do. */
-  async function isOfSse(): Promise<boolean> {
-    const signal = AbortSignal.any([closing.signal, AbortSignal.timeout(ENDING_MS)]);
-    const opened = await exchange('GET', {}, signal, {}).catch(() => null);
-    opened?.destroy();
-    return opened?.statusCode === 200 && typeOf(opened) === EVENT_STREAM;
   }
 
   /** Begins the session again that the server has lost. */
@@ -167,8 +158,8 @@ export function httpEnd(
     const failed = await ask(handshake, session, closing.signal, () => Promise.resolve());
     if (failed !== null) throw new Error('the server has lost the session, and refuses a new one');
     current = session;
-    const bytes = Buffer.from(JSON.stringify({ jsonrpc: '2.0', method: INITIALIZED }));
-    await notify({ ...messageOf({ bytes, isTooLong: false }), body: bytes });
+    const body = Buffer.from(JSON.stringify({ jsonrpc: '2.0', method: INITIALIZED }));
+    await notify({ ...messageOf({ bytes: body, isTooLong: false }), body });
     note('the server had lost the session: a new one was begun');
   }
 
@@ -196,21 +187,12 @@ export function httpEnd(
       throw new Error('the connection ended before the answer; the server may have done what was asked');
     }
     const bytes = await readAtMost(response, MAX_MESSAGE_BYTES);
-    const text = bytes === null ? '' : (decodeUtf8(bytes) ?? '');
-    const read = readJson(text);
-    if (isGood && typeOf(response) === 'application/json' && read !== undefined) {
-      await take(text);
-      return null;
-    }
-    const hasSession = SESSION in session;
-    // Some servers say with 400 that they do not know it.
-    const isLost = hasSession && (status === 404 || (status === 400 && /\bsession\b/i.test(text)));
-    // Nothing else proves that the server has not done what was asked: to do it twice may cost twice.
-    const isOfNone = isJsonObject(read) && read['id'] === null && isJsonObject(read['error']);
-    const isUnread = isLost && status === 404 && (bytes?.length === 0 || isOfNone);
-    const isKept = hasSession && [401, 410, 503].includes(status);
-    const hint = (isLost ? OF_LOST : '') + (isKept ? OF_KEPT : '');
-    return { line: failureLine(sent, response, text, hint), status, isLost, isUnread };
+    const text = bytes === null ? null : decodeUtf8(bytes);
+    const isJson = isGood && typeOf(response) === 'application/json';
+    if (!isJson || text === null || readJson(text) === undefined)
+      return failureOf(sent, response, text, SESSION in session);
+    await take(text);
+    return null;
   }
 
   /**
@@ -218,54 +200,31 @@ export function httpEnd(
    * twice, and only where it broke off: it is worth nothing without what came before.
    *
    * @param first `null` for what the server says by itself, which is asked for as long as the session lasts
+   * @param take takes a message, and says whether it was the last that is wanted
    * @returns whether the last has come
    */
-  async function follow(first: IncomingMessage | null, session: Headers, signal: AbortSignal, take: Take) {
+  async function follow(
+    first: IncomingMessage | null,
+    session: Headers,
+    signal: AbortSignal,
+    take: (data: string) => Promise<boolean>,
+  ) {
     let [lastEventId, retryMs, failures] = ['', FIRST_RETRY_MS, 0];
-    for (let response = first; ; response = null) {
-      if (response === null) {
-        const last: Headers = lastEventId === '' ? {} : { 'last-event-id': lastEventId };
-        const found = await exchange('GET', session, signal, last).catch(() => null);
-        const { statusCode: status = 503 } = found ?? {};
-        if (found !== null && status === 200 && typeOf(found) === EVENT_STREAM) response = found;
-        else found?.resume();
-        // Whether it can be reached counts: balancers cut streams in which nothing is said.
-        failures = response === null ? failures + 1 : 0;
+    for (let next = first; ; next = null) {
+      const opened = next ?? (await openStream(session, signal, lastEventId));
+      // Whether it can be reached counts: balancers cut streams in which nothing is said.
+      failures = typeof opened === 'number' ? failures + 1 : 0;
+      if (typeof opened !== 'number') {
+        for await (const { id = '', event = 'message', data } of eventsOf(opened, (ms) => (retryMs = ms))) {
+          if (id !== '') lastEventId = id;
+          if (event === 'message' && data !== '' && (await take(data))) return true;
+        }
         // A request is lost with the process that had it: one that is started in its place does not know it.
-        if (response === null && (first !== null || (status < 500 && status !== 429))) {
-          // Not every server speaks by itself.
-          if (first === null && status !== 405)
-            note(`the server's own messages do not come: it answered with ${status}`);
-          return false;
-        }
-      }
-      const events: EventSourceMessage[] = [];
-      const parser = createParser({
-        maxBufferSize: MAX_MESSAGE_BYTES,
-        onRetry: (ms) => (retryMs = ms),
-        onEvent: (event) => events.push(event),
-        onError: (error) => {
-          // Others are fields that are not known, which clients ignore.
-          if (error.type === 'max-buffer-size-exceeded') throw error;
-        },
-      });
-      const decoder = new TextDecoder();
-      try {
-        // It is read only as fast as the events are taken.
-        for await (const chunk of response?.iterator({ destroyOnReturn: false }) ?? []) {
-          parser.feed(decoder.decode(chunk as Buffer, { stream: true }));
-          for (const { id = '', event = 'message', data } of events.splice(0)) {
-            if (id !== '') lastEventId = id;
-            if (event === 'message' && data !== '' && (await take(data))) return true;
-          }
-        }
-      } catch (error) {
-        // A connection has broken: what was to come is asked for again, if the stream can be continued.
-        if (error instanceof ParseError) throw error;
-      } finally {
-        // Where the server ends the stream after its answer, the connection serves the next request.
-        const ended = response?.resume();
-        setTimeout(() => ended?.destroy(), ENDING_MS).unref();
+      } else if (first !== null || (opened < 500 && opened !== 429)) {
+        // Not every server speaks by itself.
+        if (first === null && opened !== 405)
+          note(`the server's own messages do not come: it answered with ${opened}`);
+        return false;
       }
       if (first === null ? current !== session : lastEventId === '') return false;
       // A server that says 0 must not be asked without a pause.
@@ -274,9 +233,17 @@ export function httpEnd(
     }
   }
 
+  /** Asks for a stream of events, or for what comes after an event. @returns the status where there is none */
+  async function openStream(session: Headers, signal: AbortSignal, lastEventId = '') {
+    const headers = lastEventId === '' ? session : { ...session, 'last-event-id': lastEventId };
+    const found = await exchange('GET', headers, signal).catch(() => null);
+    if (found?.statusCode === 200 && typeOf(found) === EVENT_STREAM) return found;
+    return found?.resume().statusCode ?? 503;
+  }
+
   function post(session: Headers, sent: Sent, signal: AbortSignal) {
-    const { method, params, meta, body, bundle = '' } = sent;
-    const headers: Headers = { 'content-type': 'application/json' };
+    const { method, params, meta, body, bundle } = sent;
+    const headers: Headers = { ...session, 'content-type': 'application/json', ...bundleHeader(bundle) };
     const version = meta[VERSION_META];
     if (typeof version === 'string' && method !== undefined) {
       headers[VERSION] = version;
@@ -284,14 +251,12 @@ export function httpEnd(
       const name = subjectOf(method, params);
       if (typeof name === 'string') headers['mcp-name'] = encodeNameHeader(name);
     }
-    if (bundle !== '' && bundle.length <= MAX_HEADER_BUNDLE) headers[BUNDLE_HEADER] = bundle;
-    return exchange('POST', session, signal, headers, body);
+    return exchange('POST', headers, signal, body);
   }
 
-  function exchange(method: string, session: Headers, signal: AbortSignal, more: Headers, body?: Buffer) {
+  function exchange(method: string, given: Headers, signal: AbortSignal, body?: Buffer) {
     const asked = { accept: `application/json, ${EVENT_STREAM}`, 'accept-encoding': 'identity' };
-    const headers = { ...ownHeaders, ...asked, ...session, ...more };
-    return target.exchange({ method, headers, signal }, body);
+    return target.exchange({ method, headers: { ...ownHeaders, ...asked, ...given }, signal }, body);
   }
 
   return { send, end };
@@ -303,17 +268,57 @@ const oneLine = (json: string) => json.replaceAll(/[\r\n]/g, ' ');
 const typeOf = ({ headers: { 'content-type': type = '' } }: IncomingMessage) =>
   type.replace(/;.*/, '').trim().toLowerCase();
 
-/** The JSON-RPC error for a request that the server has not answered as it should: its own one, if it sent one. */
-function failureLine(sent: Sent, response: IncomingMessage, text: string, hint: string): string {
+/** The events of a stream, read only as fast as they are taken, until it ends or its connection breaks. */
+async function* eventsOf(response: IncomingMessage, onRetry: (ms: number) => void) {
+  const events: EventSourceMessage[] = [];
+  const parser = createParser({
+    maxBufferSize: MAX_MESSAGE_BYTES,
+    onRetry,
+    onEvent: (event) => events.push(event),
+    onError: (error) => {
+      // Others are fields that are not known, which clients ignore.
+      if (error.type === 'max-buffer-size-exceeded') throw error;
+    },
+  });
+  const decoder = new TextDecoder();
+  try {
+    for await (const chunk of response.iterator({ destroyOnReturn: false })) {
+      parser.feed(decoder.decode(chunk as Buffer, { stream: true }));
+      yield* events.splice(0);
+    }
+  } catch (error) {
+    if (error instanceof ParseError) throw error;
+  } finally {
+    // Where the server ends the stream after its answer, the connection serves the next request.
+    response.resume();
+    setTimeout(() => response.destroy(), ENDING_MS).unref();
+  }
+}
+
+/** What a server has said that is no answer, as an error for the client, and what it says of the session. @param read `null`: unreadable */
+function failureOf(sent: Sent, response: IncomingMessage, read: string | null, hasSession: boolean) {
+  const { statusCode: status = 0 } = response;
+  const text = read ?? '';
+  const value = readJson(read);
+  // Some servers say with 400 that they do not know it.
+  const isLost = hasSession && (status === 404 || (status === 400 && /\bsession\b/i.test(text)));
+  // Nothing else proves that the server has not done what was asked: to do it twice may cost twice.
+  const isOfNone = isJsonObject(value) && value['id'] === null && isJsonObject(value['error']);
+  const isUnread = isLost && status === 404 && (read === '' || isOfNone);
+  const isKept = hasSession && [401, 410, 503].includes(status);
+  const hint = (isLost ? OF_LOST : '') + (isKept ? OF_KEPT : '');
+  // The gate does not know the id of a request that it did not read.
+  const own = status < 300 ? undefined : (answerIn(value, sent.id) ?? answerIn(value, null))?.['error'];
+  const found = { code: TRANSPORT_ERROR, message: findingIn(sent, response, text), data: { status } };
+  const error = isJsonObject(own) ? own : found;
+  const said = typeof error['message'] === 'string' && { message: error['message'] + hint };
+  return { line: errorLine(sent.idText, { ...error, ...said }), status, isLost, isUnread };
+}
+
+/** What to say of an answer, and what to do. */
+function findingIn({ bundle, body, bytes }: Sent, response: IncomingMessage, text: string): string {
   const { statusCode: status = 0, headers } = response;
   const { location, 'content-type': type = 'no content type' } = headers;
-  const value = status < 300 ? undefined : readJson(text);
-  // The gate does not know the id of a request that it did not read.
-  const error = (answerIn(value, sent.id) ?? answerIn(value, null))?.['error'];
-  if (isJsonObject(error)) {
-    const said = typeof error['message'] === 'string' && { message: error['message'] + hint };
-    return errorLine(sent.idText, { ...error, ...said });
-  }
   let what = text === '' ? '' : `: ${text.slice(0, MAX_SHOWN)}`;
   if (status < 300) what = ` and ${type}, which is not a JSON-RPC answer`;
   if (location !== undefined) {
@@ -322,9 +327,8 @@ function failureLine(sent: Sent, response: IncomingMessage, text: string, hint: 
   }
   if (status === 401) what = ': give it a token with --header-env "Authorization: <variable>"';
   if (status === 413) {
-    const signed = sent.bundle === undefined ? '' : `, with their signature ${sizeOf(sent.body.length)}`;
-    what = ` (your arguments are ${sizeOf(sent.bytes.length)}${signed})`;
+    const signed = bundle === undefined ? '' : `, with their signature ${sizeOf(body.length)}`;
+    what = ` (your arguments are ${sizeOf(bytes.length)}${signed})`;
   }
-  const reason = `the server answered with ${status}${what}${hint}`;
-  return errorLine(sent.idText, { code: TRANSPORT_ERROR, message: reason, data: { status } });
+  return `the server answered with ${status}${what}`;
 }

@@ -26,13 +26,11 @@ export interface Forwarded {
   readonly isLeftOut?: (name: string) => boolean;
   readonly body: Buffer;
   /** Looks at the head of the answer, and may read it. What it returns is sent instead, with the other headers of the answer. */
-  readonly onAnswer?: ((answer: IncomingMessage) => Promise<OwnAnswer | null>) | null;
+  readonly onAnswer?: (answer: IncomingMessage) => Promise<OwnAnswer | null>;
 }
 
 /** What a relay answers. */
-export interface OwnAnswer extends Pick<Answer, 'status' | 'headers'> {
-  readonly body: string | Buffer;
-}
+export type OwnAnswer = Pick<Answer, 'status' | 'headers'> & { readonly body: string | Buffer };
 
 /** What is about the bytes of an answer, or leads elsewhere. */
 const OF_BODY = /^(?:content-(?:length|encoding|digest|md5)|etag|digest|repr-digest|accept-ranges|location)$/;
@@ -108,8 +106,6 @@ function forwarderTo(target: HttpTarget, slots: PerClientSlots, { gatekeeper }: 
     },
   };
 }
-
-export { isLoopback } from '../protocol/loopback.js';
 
 /** The names by which a listener may be called. @param more those that its operator names */
 export function hostsOf(host: string, more: readonly string[]): ReadonlySet<string> {

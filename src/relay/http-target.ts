@@ -15,9 +15,7 @@ export interface Destination {
 }
 
 /** The agent cards of A2A 0.3 and 1.0 at the root. */
-const ROOT_CARDS: ReadonlySet<string> = new Set(['/.well-known/agent-card.json', '/.well-known/agent.json']);
-
-const isRead = (method: string) => ['GET', 'HEAD'].includes(method);
+const ROOT_CARDS = ['/.well-known/agent-card.json', '/.well-known/agent.json'];
 
 /**
  * Reads the address of a server. Only its own path is served: the exact one over MCP, over `http` without a table of
@@ -47,18 +45,16 @@ export function destinationOf(
   if (!isExact && url.search !== '') throw unusable('a URL without a query');
   const own = url.pathname + url.search;
   const root = url.pathname.replace(/\/$/, '');
-  const metadata = [RESOURCE_METADATA, RESOURCE_METADATA + root];
+  const metadata = isLocal ? [] : [RESOURCE_METADATA, RESOURCE_METADATA + root];
+  const readBesides = { mcp: metadata, a2a: ROOT_CARDS, http: [] as string[] }[protocol];
   const pathFor = (method: string, target: string) => {
-    if (protocol === 'mcp' && !isLocal && isRead(method) && metadata.includes(target)) return target;
+    if (['GET', 'HEAD'].includes(method) && readBesides.includes(target)) return target;
     if (isExact) return target === own || (isLocal && ['/', url.pathname].includes(target)) ? own : null;
     const [path = ''] = target.split('?', 1);
     if (!path.startsWith('/') || target.includes('\\') || hasDotSegment(path)) return null;
     const isRpc = protocol === 'a2a' && !isLocal && targetOf(method, target).kind === 'json-rpc';
-    const isBelow = isRpc
-      ? target === (rpc ?? own)
-      : [own, root].includes(path) || path.startsWith(`${root}/`);
-    const isRootCard = protocol === 'a2a' && isRead(method) && ROOT_CARDS.has(target);
-    return isBelow || isRootCard ? target : null;
+    const isBelow = isRpc ? target === (rpc ?? own) : `${path}/`.startsWith(`${root}/`);
+    return isBelow ? target : null;
   };
   return { url, pathFor };
 }
@@ -75,8 +71,8 @@ const AGENT_OPTIONS = { keepAlive: true, timeout: 4000, maxFreeSockets: 16 };
 export function httpTarget(url: URL) {
   const isSecure = url.protocol === 'https:';
   const connect = isSecure ? 'secureConnect' : 'connect';
-  const agent = isSecure ? new https.Agent(AGENT_OPTIONS) : new http.Agent(AGENT_OPTIONS);
-  const send = isSecure ? https.request : http.request;
+  const { Agent, request: send } = isSecure ? https : http;
+  const agent = new Agent(AGENT_OPTIONS);
   /**
    * @param options the path is that of the URL, unless it is here
    * @returns the answer, when its headers have come

@@ -32,7 +32,7 @@ export interface Message {
   readonly idText: string;
 }
 
-/** Reads a JSON text; `undefined` if it is none. */
+/** Reads a JSON text; `undefined` if it is none, or there is none. */
 export function readJson(text: string | null): JsonValue | undefined {
   try {
     return text === null ? undefined : (JSON.parse(text) as JsonValue);
@@ -41,12 +41,9 @@ export function readJson(text: string | null): JsonValue | undefined {
   }
 }
 
-/** Reads the bytes of one message, or of a batch; `undefined` if they are no JSON in UTF-8. */
-export const readBytes = (bytes: Buffer): JsonValue | undefined => readJson(decodeUtf8(bytes));
-
 /** Reads a line as a message. */
 export function messageOf({ bytes, isTooLong }: Line): Message {
-  const read = isTooLong ? readEnds(bytes) : readBytes(bytes);
+  const read = isTooLong ? readEnds(bytes) : readJson(decodeUtf8(bytes));
   const value = isJsonObject(read) ? read : {};
   const { id, method, params: given } = value;
   const params = isJsonObject(given) ? given : {};

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { BUNDLE_HEADER, MAX_HEADER_BUNDLE } from '../gate/carriers.js';
 import { linesOf, sayTo, write, type Line, type Say } from './lines.js';
 import { errorLine, MAX_MESSAGE_BYTES, messageOf, sizeOf, TRANSPORT_ERROR, type Message } from './message.js';
 
@@ -10,6 +11,10 @@ export interface Sent extends Message {
   /** The bundle in it, if it was put in here. */
   readonly bundle?: string;
 }
+
+/** The header for a bundle, if there is one that is not too long for it. */
+export const bundleHeader = (bundle = ''): Record<string, string> =>
+  bundle !== '' && bundle.length <= MAX_HEADER_BUNDLE ? { [BUNDLE_HEADER]: bundle } : {};
 
 /** What becomes of a message: it is sent, or its client gets an answer, in one line; `null`: it gets none. */
 export type Outcome = Sent | string | null;

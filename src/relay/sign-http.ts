@@ -1,4 +1,5 @@
-import { BUNDLE_HEADER, MAX_HEADER_BUNDLE } from '../gate/carriers.js';
+import { targetOf as restTargetOf } from '../gate/a2a-rest.js';
+import { BUNDLE_HEADER } from '../gate/carriers.js';
 import type { Explained } from '../gate/codes.js';
 import { shorten } from '../gate/request.js';
 import { DRS_EXTENSION } from '../middleware/a2a/extension.js';
@@ -8,14 +9,16 @@ import { IssueError } from '../issue/index.js';
 import { addressOf, readConfiguration } from '../service/configuration/configuration.js';
 import { openLog } from '../service/main.js';
 import { noteFor } from '../service/gate-decider.js';
-import type { Answer, Incoming } from '../service/http/incoming.js';
-import type { Ticket } from '../service/load/gatekeeper.js';
-import { cardFor, mayBeCard } from './card.js';
-import { hostsOf, isLoopback, runHttpRelay, targetOf, type MakeJudge, type OwnAnswer } from './http-relay.js';
+import type { Incoming } from '../service/http/incoming.js';
+import { MAX_TYPICAL_BYTES } from '../service/load/gatekeeper.js';
+import { cardFor } from './card.js';
+import { isLoopback } from '../protocol/loopback.js';
+import { hostsOf, runHttpRelay, targetOf } from './http-relay.js';
+import type { Forwarded, MakeJudge, OwnAnswer } from './http-relay.js';
 import type { Destination } from './http-target.js';
 import { endsOf } from './lines.js';
 import { MAX_MESSAGE_BYTES, messageOf, refusalLine, type Message } from './message.js';
-import type { Hook, Outcome, Sent } from './pump.js';
+import { bundleHeader, type Hook, type Outcome, type Sent } from './pump.js';
 import { TOO_LONG, unsignable, type SignCall } from './sign.js';
 
 /** Why a request is not taken, and with which status. */
@@ -31,7 +34,6 @@ const NOBODY = messageOf({ bytes: Buffer.alloc(0), isTooLong: false });
 export interface ListenerParts {
   /** A host and a port. */
   readonly listen: string;
-  /** Whether other machines may reach it. */
   readonly listenOnNetwork?: true;
   readonly allowHost: readonly string[];
   readonly allowOrigin: readonly string[];
@@ -86,77 +88,82 @@ export async function listenAndSign(parts: ListenerParts): Promise<string> {
 
 /** Signs the requests of a listener that need it, and sends on all. None waits in a queue with limits: they are of one agent. */
 function signOver(parts: ListenerParts): MakeJudge {
-  const { destination, protocol, signer, signCall, headers, allowAddress } = parts;
-  const { url, pathFor } = destination;
-  const isA2a = protocol === 'a2a';
-  // To clients that speak JSON-RPC, another status than 200 is a broken transport.
-  const refuse = (message: Message, refusal: Explained, status: number) =>
-    message.method === undefined
-      ? { status, body: JSON.stringify({ error: refusal }) }
-      : { status: 200, body: refusalLine(message, refusal, status) };
-  const signA2a = async (method: string, path: string, message: Sent): Promise<Sent | OwnAnswer> => {
-    try {
-      const call = a2aCallOf(method, path, decodeUtf8(message.body));
-      if (call === null) return message;
+  const sign = parts.protocol === 'a2a' ? signA2a : signMcp;
+  return (_, forwarder) => async (incoming, ticket) => {
+    // Of one that is too long the ends are read, which have its id.
+    const body = await incoming.read(4 * MAX_MESSAGE_BYTES, ticket);
+    if (body === 'gone') return null;
+    if (typeof body === 'string') return refuse(NOBODY, ...FAULTS[body]);
+    // One that came in one piece does not count yet.
+    if (body.length <= MAX_TYPICAL_BYTES && !ticket.grow(body.length))
+      return refuse(NOBODY, ...FAULTS.overloaded);
+    const isTooLong = body.length > MAX_MESSAGE_BYTES;
+    const message = { ...messageOf({ bytes: isTooLong ? endsOf(body) : body, isTooLong }), body };
+    const signed = isTooLong ? refuse(message, ...FAULTS.too_large) : await sign(incoming, message, parts);
+    if ('status' in signed) return signed;
+    const sent = await forwarder.send(incoming, ticket, signed);
+    return sent === null ? null : refuse(message, ...FAULTS.overloaded);
+  };
+}
+
+/** To clients that speak JSON-RPC, another status than 200 is a broken transport. */
+function refuse(message: Message, refusal: Explained, status: number): OwnAnswer {
+  return message.method === undefined
+    ? { status, body: JSON.stringify({ error: refusal }) }
+    : { status: 200, body: refusalLine(message, refusal, status) };
+}
+
+/** Makes of a client's request what is sent on, or its answer. Whoever sends a bundle has signed it. */
+type Sign = (incoming: Incoming, message: Sent, parts: ListenerParts) => Promise<Forwarded | OwnAnswer>;
+
+const signMcp: Sign = async (incoming, message, { signer, headers }) => {
+  let signed: Outcome = message;
+  if (incoming.method === 'POST' && incoming.header('x-drs-bundle') === null) {
+    noteFor(incoming, { headers: () => [] }, message);
+    signed = await signer.decide(message);
+  }
+  if (signed === null || typeof signed === 'string') return { status: 200, body: signed ?? '' };
+  return { set: { ...headers, ...bundleHeader(signed.bundle) }, body: signed.body };
+};
+
+const signA2a: Sign = async (incoming, message, parts) => {
+  const { destination, signCall, headers, allowAddress } = parts;
+  const { method } = incoming;
+  const path = destination.pathFor(method, targetOf(incoming)) ?? '';
+  const target = restTargetOf(method, path);
+  const called = target.kind === 'rest' ? target.method : message.method;
+  // Clients look for a card wherever they are told.
+  const isCard = called === undefined ? method === 'GET' : /card$/i.test(called);
+  // Where the agent is not at the root, the card there may be another's.
+  const isForeign = isCard && destination.url.pathname !== '/' && path.startsWith('/.well-known/');
+  const set: Record<string, string> = isForeign ? {} : { ...headers };
+  const added: string[] = [];
+  if (isCard) set['accept-encoding'] = 'identity';
+  try {
+    const isUnsigned = !isForeign && incoming.header('x-drs-bundle') === null;
+    const call = isUnsigned ? a2aCallOf(method, path, decodeUtf8(message.body)) : null;
+    if (call !== null) {
       const what = `the method ${JSON.stringify(shorten(call.args['tool']))}`;
       const bundle = await signCall(call.command, call.args, what);
       if (typeof bundle !== 'string') return refuse(message, bundle, 403);
       requireHeaderRoom(bundle);
-      return { ...message, bundle };
-    } catch (error) {
-      if (!(error instanceof TypeError)) throw error;
-      return refuse(message, unsignable('INVALID_PARAMS', error.message), 400);
-    }
-  };
-  return (_, forwarder) => {
-    const answer = async (incoming: Incoming, bytes: Buffer, ticket: Ticket): Promise<Answer | null> => {
-      const { method } = incoming;
-      const path = pathFor(method, targetOf(incoming)) ?? '';
-      const isTooLong = bytes.length > MAX_MESSAGE_BYTES;
-      const message = { ...messageOf({ bytes: isTooLong ? endsOf(bytes) : bytes, isTooLong }), body: bytes };
-      if (isTooLong) return refuse(message, ...FAULTS.too_large);
-      const isCard = isA2a && mayBeCard(method, path, message.method);
-      // Where the agent is not at the root, the card there may be another's.
-      const isForeign = isCard && url.pathname !== '/' && path.startsWith('/.well-known/');
-      // Whoever sends a bundle has signed the request.
-      const isSigned = incoming.header('x-drs-bundle') !== null;
-      let signed: Outcome | OwnAnswer = message;
-      if (isA2a && !isForeign && !isSigned) signed = await signA2a(method, path, message);
-      else if (!isA2a && !isSigned && method === 'POST') {
-        noteFor(incoming, { headers: () => [] }, message);
-        signed = await signer.decide(message);
-      }
-      if (signed === null || typeof signed === 'string') return { status: 200, body: signed ?? '' };
-      if ('status' in signed) return signed;
-      const { bundle = '' } = signed;
-      const set: Record<string, string> = isForeign ? {} : { ...headers };
-      if (isCard) set['accept-encoding'] = 'identity';
-      if (bundle !== '' && (isA2a || bundle.length <= MAX_HEADER_BUNDLE)) set[BUNDLE_HEADER] = bundle;
-      const added = isA2a && bundle !== '' ? ['A2A-Extensions', DRS_EXTENSION] : [];
+      set[BUNDLE_HEADER] = bundle;
+      added.push('A2A-Extensions', DRS_EXTENSION);
       // Where this is, servers of A2A 0.3 read no other.
-      if (added.length > 0 && incoming.header('x-a2a-extensions') !== null)
-        added.push('X-A2A-Extensions', DRS_EXTENSION);
-      const here = `http://${incoming.header('host') ?? ''}`;
-      const sent = await forwarder.send(incoming, ticket, {
-        set,
-        added,
-        body: signed.body,
-        // The whole card is wanted, also where the client has an older one, or a part.
-        isLeftOut: (name) => isCard && /^(?:range|if-.*)$/.test(name),
-        // A redirect leads past this port, too.
-        onAnswer: isA2a ? (found) => cardFor(found, isCard, destination, here, allowAddress) : null,
-      });
-      return sent === null ? null : refuse(message, ...FAULTS.overloaded);
-    };
-    return (incoming, ticket) =>
-      new Promise((resolve) => {
-        // Of one that is too long the ends are read, which have its id.
-        incoming.receive(4 * MAX_MESSAGE_BYTES, ticket, (body, isBorrowed) => {
-          if (body === 'gone') resolve(null);
-          else if (typeof body === 'string') resolve(refuse(NOBODY, ...FAULTS[body]));
-          else if (isBorrowed && !ticket.grow(body.length)) resolve(refuse(NOBODY, ...FAULTS.overloaded));
-          else resolve(answer(incoming, isBorrowed ? Buffer.from(body) : body, ticket));
-        });
-      });
+      if (incoming.header('x-a2a-extensions') !== null) added.push('X-A2A-Extensions', DRS_EXTENSION);
+    }
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    return refuse(message, unsignable('INVALID_PARAMS', error.message), 400);
+  }
+  const here = `http://${incoming.header('host') ?? ''}`;
+  return {
+    set,
+    added,
+    body: message.body,
+    // The whole card is wanted, also where the client has an older one, or a part.
+    isLeftOut: (name) => isCard && /^(?:range|if-.*)$/.test(name),
+    // A redirect leads past this port, too.
+    onAnswer: (found) => cardFor(found, isCard, destination, here, allowAddress),
   };
-}
+};

@@ -38,15 +38,19 @@ export async function openDelegations(
   toolServer: string,
   readTools: () => Promise<Tools | null> = () => Promise.resolve(null),
 ): Promise<SignCall> {
-  /** The chain in a file, and who issued its last receipt. */
+  /** By their names, the files whose chain is for this key. Signing decodes it for each call, this where it is another. */
+  const known = new Map<string, { readonly chain: readonly string[]; readonly issuer: string }>();
   const readFor = async (file: string) => {
     const chain = await read(file);
+    const before = known.get(file);
+    if (before?.chain.join() === chain.join()) return before;
     const [root, ...rest] = readChain(chain);
     const { aud, iss: issuer } = (rest.at(-1) ?? root).claims;
-    if (aud === key.did) return { chain, issuer };
     const found = `the chain in ${file} ends at ${aud}, and this key is ${key.did}`;
     const hint = 'give the key of the last delegate, or have the chain delegated to this key';
-    throw new IssueError('INVALID_OPTION', found, hint);
+    if (aud !== key.did) throw new IssueError('INVALID_OPTION', found, hint);
+    known.set(file, { chain, issuer });
+    return { chain, issuer };
   };
   for (const file of files) await readFor(file);
   await readTools();
@@ -103,8 +107,8 @@ export function mcpSigner(sign: SignCall, unsigned: ReadonlySet<string>): Hook {
   const mustSign = (method: string, { params, meta, id }: Message): boolean => {
     if (id === null || !needsBundle(method, params)) return false;
     if (META_KEYS.some((name) => Object.hasOwn(meta, name))) return false;
-    const subject = method === TOOLS_CALL ? subjectOf(method, params) : undefined;
-    return !unsigned.has(method) && !(typeof subject === 'string' && unsigned.has(subject));
+    const subject = method === TOOLS_CALL ? subjectOf(method, params) : method;
+    return ![method, subject].some((name) => unsigned.has(name as string));
   };
   const decide = async (message: Message): Promise<Outcome> => {
     const { bytes, isTooLong, method, params, meta, value } = message;

@@ -1,6 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createChain, INVOKE, startService, type RunningService, type Workplace, words } from './drs.js';
+import { parse } from './log-members.js';
 import { digestOf } from '../../src/protocol/jwt.js';
 import { startService as startLogged } from '../support/service.js';
 
@@ -160,11 +161,7 @@ describe('a session against the service', { shuffle: false }, () => {
     const { exp } = JSON.parse(Buffer.from(root.split('.')[1] ?? '', 'base64url').toString()) as {
       exp?: number;
     };
-    const lines = stdout
-      .trim()
-      .split('\n')
-      .map((line) => JSON.parse(line) as object);
-    expect([code, lines]).toEqual([
+    expect([code, parse(stdout)]).toEqual([
       0,
       [
         { status_list_index: 7, at },

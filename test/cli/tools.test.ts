@@ -5,6 +5,7 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { beforeAll, expect, it } from 'vitest';
 import { createChain, INVOKE, type Workplace } from './drs.js';
+import { parse } from './log-members.js';
 
 /** What an operator says of tools, by command. */
 
@@ -20,10 +21,7 @@ const FILES = [
 it('`tools` prints a line for each tool of a server, which a file of tools takes', async () => {
   const { code, stdout, stderr } = await work.drsAlone(['tools', '--', ...FILES, tmpdir()]);
   expect(code).toBe(0);
-  const lines = stdout
-    .trimEnd()
-    .split('\n')
-    .map((line) => JSON.parse(line) as object);
+  const lines = parse(stdout);
   expect(lines).toContainEqual({ tool: 'write_file', writes: true });
   // The server says that it only reads, and nobody here knows.
   expect(lines).toContainEqual({ tool: 'read_text_file' });

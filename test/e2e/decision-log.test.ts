@@ -9,6 +9,7 @@ import { digestOf } from '../../src/protocol/jwt.js';
 import { LINE_SHAPES, shapeOf } from '../../src/cli/log-lines.js';
 import { recognise } from '../../web/inspect/recognise.js';
 import { createWorkplace, type Workplace } from '../cli/drs.js';
+import { kindOf, parse, type Line } from '../cli/log-members.js';
 import { mcpChain } from '../gate/decide.js';
 import { toolCall } from '../gate/attacks.js';
 import { encode, liveCall, liveChain } from '../middleware/call.js';
@@ -17,23 +18,11 @@ import { eventually } from '../support/eventually.js';
 import { startService } from '../support/service-in-process.js';
 import type { RunningService } from '../support/service.js';
 
-type Line = Record<string, unknown>;
-
 /** Lines, each of which must have a documented shape and no member beside. */
 function shapedLines(lines: readonly Line[]): Line[] {
-  for (const line of lines) {
-    const shape = shapeOf(line as never);
-    expect(shape, JSON.stringify(line)).not.toBe(null);
-    expect(Object.keys(line).filter((name) => !shape?.members.has(name))).toEqual([]);
-  }
+  for (const line of lines) expect(kindOf(line), JSON.stringify(line)).toHaveLength(1);
   return [...lines];
 }
-
-const parse = (text: string) =>
-  text
-    .split('\n')
-    .filter((line) => line !== '')
-    .map((line) => JSON.parse(line) as Line);
 
 describe('the decision log', { shuffle: false }, () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'drs-decided-'));

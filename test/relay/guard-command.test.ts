@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { listen } from '../middleware/http.js';
 import { toCommandError } from '../../src/cli/command-error.js';
-import { guard, type GuardOptions } from '../../src/cli/guard.js';
+import { guard, type GuardOptions } from '../../src/cli/commands/guard.js';
 import { MAIN } from '../cli/drs.js';
 import { linesOf } from '../support/child.js';
 import { eventually } from '../support/eventually.js';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, describe, expect, it, onTestFinished } from 'vitest';
 import { toCommandError } from '../../src/cli/command-error.js';
-import { guard } from '../../src/cli/guard.js';
+import { guard } from '../../src/cli/commands/guard.js';
 import { lockFile } from '../../src/files/file-lock.js';
 import { ENTRY_FILE } from '../../src/revocation/store/entry-file.js';
 import { MAIN } from '../cli/drs.js';

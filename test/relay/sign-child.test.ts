@@ -8,10 +8,10 @@ import { decodeBundle } from '../../src/issue/index.js';
 import { createVerifier } from '../../src/index.js';
 import { digestOf } from '../../src/protocol/jwt.js';
 import { MAX_MESSAGE_BYTES } from '../../src/relay/message.js';
-import { shapeOf } from '../../src/cli/log-lines.js';
 import { eventually } from '../support/eventually.js';
 import { readKeyFile } from '../../src/cli/key-file.js';
 import { MAIN } from '../cli/drs.js';
+import { kindOf, parse } from '../cli/log-members.js';
 import { newAgent, TOOL_SERVER } from './agent.js';
 import { ECHO, type Said } from './guard-process.js';
 
@@ -220,17 +220,8 @@ it('keeps a record of what it signed, and of what it did not', async () => {
   child.stdin.end(`${call(1, 'search')}\n${call(2, 'delete')}\n${call(3, 'search')}\n`);
   expect(await once(child, 'exit')).toEqual([0, null]);
   const written = readFileSync(record, 'utf8');
-  const lines = written
-    .trimEnd()
-    .split('\n')
-    .map((line) => JSON.parse(line) as Record<string, unknown>);
-  for (const line of lines) {
-    const shape = shapeOf(line as never);
-    expect([shape?.kind, Object.keys(line).filter((name) => !shape?.members.has(name))]).toEqual([
-      'signing',
-      [],
-    ]);
-  }
+  const lines = parse(written);
+  for (const line of lines) expect(kindOf(line)).toEqual(['signing']);
   const who = { agent: agent.key.did, command: '/mcp/tools/call', toolServer: TOOL_SERVER };
   const signed = {
     ...{ ...who, tool: 'search', rootPrincipal: agent.principal.did, delegates: [agent.key.did] },

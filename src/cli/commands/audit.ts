@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import type { Explained } from '../../gate/codes.js';
 import { readChain, requireValid } from '../../issue/chain.js';
 import { IssueError } from '../../issue/issue-error.js';
 import { clock } from '../../issue/options.js';
@@ -13,6 +14,14 @@ import { bundleTextOf, readText, readToolsFile, receiptsOf } from '../files.js';
 import { readRootNames, type NameOf } from '../agreement.js';
 import { aligned, coloursFor, printable, printableJson, showFailure, showTime } from '../terminal.js';
 
+export const help = `
+Exit code: 0 shown, whatever the verdict; 2 usage, or neither a bundle nor a chain.
+
+Examples:
+  npx drs-verify audit bundle.json
+  npx drs-verify audit root.jwt
+  npx drs-verify audit --json - < header.txt`;
+
 /** Adds the options of `drs-verify audit`, and what it does. */
 export function define(command: Command): void {
   command
@@ -25,17 +34,7 @@ export function define(command: Command): void {
     )
     .option('--tools <file>', 'what an operator says of tools (TOOLS_FILE): calls are judged by it, too')
     .option('--json', 'print the report as JSON, with digests in full')
-    .addHelpText(
-      'after',
-      `
-Exit code: 0 shown, whatever the verdict; 2 usage, or neither a bundle nor a chain.
-
-Examples:
-  npx drs-verify audit bundle.json
-  npx drs-verify audit root.jwt
-  npx drs-verify audit --json - < header.txt`,
-    )
-    .action(async (file: string, options: AuditOptions) => {
+    .action(async (file: string, options: { readonly tools?: string; readonly json?: true }) => {
       const content = await readText(file, 'a bundle');
       const receipts = receiptsOf(content);
       const bundle =
@@ -48,14 +47,9 @@ Examples:
     });
 }
 
-interface AuditOptions {
-  readonly tools?: string;
-  readonly json?: true;
-}
-
 interface Verdict {
   readonly valid: boolean;
-  readonly error?: { readonly code: string; readonly message: string; readonly suggestion: string };
+  readonly error?: Explained;
 }
 
 /** What a bundle says; a token that cannot be read is `malformed`. */

@@ -15,6 +15,13 @@ interface DelegateOptions extends GrantOptions, KeyOptions {
   readonly unchecked?: true;
 }
 
+export const help = `
+Exits with 1 where the receipt is refused.
+
+Examples:
+  npx drs-verify delegate --key bot.key --chain root.jwt --to helper.pub --tool search --max-cost 1 -o helper.jwt
+  npx drs-verify delegate --key bot.key --chain root.jwt --to helper.pub --expires 10m --deny-write`;
+
 /** Adds the options of `drs-verify delegate`, and what it does. */
 export function define(command: Command): void {
   addKeyOptions(command)
@@ -28,15 +35,6 @@ export function define(command: Command): void {
     .option('--cmd <path>', "a command path at or below the parent's (default: the parent's)");
   addGrantOptions(command)
     .option('--unchecked', 'sign even what the service will refuse, to see its verdict')
-    .addHelpText(
-      'after',
-      `
-Exits with 1 where the receipt is refused.
-
-Examples:
-  npx drs-verify delegate --key bot.key --chain root.jwt --to helper.pub --tool search --max-cost 1 -o helper.jwt
-  npx drs-verify delegate --key bot.key --chain root.jwt --to helper.pub --expires 10m --deny-write`,
-    )
     .action(async (options: DelegateOptions) => {
       requireFree(options.out, options);
       const key = await readSigner(options);

@@ -1,13 +1,16 @@
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import path from 'node:path';
 import { Argument, type Command } from 'commander';
 import { openDelegations } from '../../relay/sign.js';
 import { destinationOf } from '../../relay/http-target.js';
+import { isJsonObject, type JsonValue } from '../../protocol/json.js';
 import { DEFAULT_KEYS } from '../../protocol/key-resolver.js';
 import { BUILD } from '../../service/observe/build-info.js';
 import { readChainFile, readToolsFile } from '../files.js';
 import { CommandError, refuseWrong } from '../command-error.js';
 import { addKeyOptions, readSigner, type KeyOptions } from '../key-file.js';
-import { collect } from '../options.js';
+import { list } from '../options.js';
 import { printable } from '../terminal.js';
 
 interface HostOptions extends KeyOptions {
@@ -23,104 +26,31 @@ interface HostOptions extends KeyOptions {
   readonly variable: readonly string[];
 }
 
-/** What a host starts in the place of a server. */
-interface Entry {
-  readonly name: string;
-  readonly command: string;
-  readonly args: readonly string[];
-  /** The names of variables that the server needs. Their values are secret, and stand in no file. */
-  readonly variables: readonly string[];
-}
-
-/** What a person does with what is printed. */
-interface Told {
-  readonly text: string;
-  /** The file that it belongs into; `null`: it is a command to run. */
-  readonly file: string | null;
-}
-
+/** How a host is told of a server, by its own documentation. {@link fill} puts values in the place of `<name>` and the like. */
 interface Host {
-  /** How its file refers to a variable; `null`: it cannot. */
-  readonly reference: ((variable: string) => string) | null;
-  readonly tell: (entry: Entry, env: Readonly<Record<string, string>>) => Told;
+  /** The words of the command that makes the entry. Where there is a file, too, they are for an entry without variables. */
+  readonly run?: JsonValue;
+  /** Where the entry belongs. */
+  readonly file?: string;
+  readonly entry?: JsonValue;
+  /** How the file refers to a variable; left out if it cannot. Values are secret, and stand in no file. */
+  readonly reference?: string;
+  /** How the file has a person asked for a variable. */
+  readonly input?: JsonValue;
+  /** What the name of a server must not have in it. */
+  readonly notInName?: string;
+  /** What to know besides. */
+  readonly note?: string;
 }
 
-const json = (value: unknown) => JSON.stringify(value, null, 2);
-const envOf = (env: object) => (Object.keys(env).length === 0 ? {} : { env });
-/** A file that has its servers by name in one member, each with a command, arguments and variables. */
-const file =
-  (where: string, member = 'mcpServers'): Host['tell'] =>
-  ({ name, command, args }, env) => ({
-    text: json({ [member]: { [name]: { command, args, ...envOf(env) } } }),
-    file: where,
-  });
+const HOSTS = JSON.parse(readFileSync(createRequire(import.meta.url).resolve('#hosts'), 'utf8')) as Readonly<
+  Record<string, Host>
+>;
 
-/** By what its own documentation says, under the address above each. */
-const HOSTS: Readonly<Record<string, Host>> = {
-  // https://modelcontextprotocol.io/quickstart/user; no references: github.com/modelcontextprotocol/servers/issues/1039
-  'claude-desktop': {
-    reference: null,
-    tell: file('claude_desktop_config.json (Settings, Developer, Edit Config)'),
-  },
-  // https://code.claude.com/docs/en/mcp
-  'claude-code': {
-    reference: (variable) => `\${${variable}}`,
-    tell: ({ name, command, args }, env) => {
-      const server = JSON.stringify({ type: 'stdio', command, args, ...envOf(env) });
-      return { text: `claude mcp add-json --scope user ${shell(name, server)}`, file: null };
-    },
-  },
-  // https://cursor.com/docs/mcp
-  cursor: { reference: (variable) => `\${env:${variable}}`, tell: file('~/.cursor/mcp.json') },
-  // https://code.visualstudio.com/docs/copilot/reference/mcp-configuration. --add-mcp takes no inputs.
-  vscode: {
-    reference: (variable) => `\${input:${variable}}`,
-    tell: ({ name, command, args, variables }, env) => {
-      const server = { type: 'stdio', command, args, ...envOf(env) };
-      if (variables.length === 0)
-        return { text: shell('code', '--add-mcp', JSON.stringify({ name, ...server })), file: null };
-      const inputs = variables.map((id) => ({ type: 'promptString', id, description: id, password: true }));
-      return {
-        text: json({ inputs, servers: { [name]: server } }),
-        file: 'mcp.json (MCP: Open User Configuration)',
-      };
-    },
-  },
-  // https://docs.windsurf.com/windsurf/cascade/mcp
-  windsurf: {
-    reference: (variable) => `\${env:${variable}}`,
-    tell: file('~/.codeium/windsurf/mcp_config.json'),
-  },
-  // https://zed.dev/docs/ai/mcp
-  zed: { reference: null, tell: file('settings.json (zed: open settings file)', 'context_servers') },
-  // https://docs.cline.bot/getting-started/config; references: github.com/cline/cline/pull/8079
-  cline: {
-    reference: (variable) => `\${env:${variable}}`,
-    tell: file('~/.cline/data/settings/cline_mcp_settings.json (MCP Servers, Configure)'),
-  },
-  // https://developers.openai.com/codex/mcp. `mcp add` has only values of variables, the file has their names.
-  codex: {
-    reference: (variable) => variable,
-    tell: ({ name, command, args, variables }) => {
-      if (variables.length === 0)
-        return { text: shell('codex', 'mcp', 'add', name, '--', command, ...args), file: null };
-      const members = Object.entries({ command, args, env_vars: variables });
-      const lines = members.map(([member, value]) => `${member} = ${toml(value)}`);
-      return { text: [`[mcp_servers.${name}]`, ...lines].join('\n'), file: '~/.codex/config.toml' };
-    },
-  },
-  // https://geminicli.com/docs/tools/mcp-server and /docs/cli/trusted-folders
-  gemini: { reference: (variable) => `\${${variable}}`, tell: file('~/.gemini/settings.json') },
-  // https://opencode.ai/docs/mcp-servers
-  opencode: {
-    reference: (variable) => `{env:${variable}}`,
-    tell: ({ name, command, args }, env) => {
-      const environment = Object.keys(env).length === 0 ? {} : { environment: env };
-      const server = { type: 'local', command: [command, ...args], enabled: true, ...environment };
-      return { text: json({ mcp: { [name]: server } }), file: '~/.config/opencode/opencode.json' };
-    },
-  },
-};
+export const help = `
+Examples:
+  npx drs-verify host claude-code --server files --key bot.key --chain root.jwt --trusted-root did:key:z6Mk… -- npx -y @modelcontextprotocol/server-filesystem ~/notes
+  npx drs-verify host cursor --server weather --key bot.key --chain root.jwt --to https://weather.example/mcp`;
 
 /** Adds the options of `drs-verify host`, and what it does. */
 export function define(command: Command): void {
@@ -133,94 +63,67 @@ export function define(command: Command): void {
     .argument('[command...]', 'behind --: an MCP server that speaks over standard input and output')
     .option('--server <name>', 'the name of the server in the host: letters, digits, - and _', 'drs');
   addKeyOptions(command)
-    .option('--chain <file>', 'a chain for this key; repeatable', collect, [])
+    .addOption(list('--chain <file>', 'a chain for this key; repeatable'))
     .option('--passphrase-file <file>', 'has the passphrase of the key, if it is encrypted')
     .option('--tool-server <id>', 'the name that calls are signed for (default: stdio:<name>, or --to)')
-    .option(
-      '--trusted-root <did>',
-      'put `guard` before the command, with this principal; repeatable',
-      collect,
-      [],
+    .addOption(
+      list('--trusted-root <did>', 'put `guard` before the command, with this principal; repeatable'),
     )
     .option('--state <folder>', 'with --trusted-root: where `guard` keeps used calls and limits')
     .option('--tools <file>', 'with --trusted-root: what the tools of the server do, for `guard` and `sign`')
     .option('--to <url>', 'instead of a command, a server that speaks Streamable HTTP')
-    .option(
-      '--header-env <header>',
-      "a header for --to, as 'Authorization: VARIABLE'; repeatable",
-      collect,
-      [],
-    )
-    .option('--variable <name>', 'a variable of the command: the file refers to it; repeatable', collect, [])
-    .addHelpText(
-      'after',
-      `
-Examples:
-  npx drs-verify host claude-code --server files --key bot.key --chain root.jwt --trusted-root did:key:z6Mk… -- npx -y @modelcontextprotocol/server-filesystem ~/notes
-  npx drs-verify host cursor --server weather --key bot.key --chain root.jwt --to https://weather.example/mcp`,
-    )
+    .addOption(list('--header-env <header>', "a header for --to, as 'Authorization: VARIABLE'; repeatable"))
+    .addOption(list('--variable <name>', 'a variable of the command: the file refers to it; repeatable'))
     .action(host);
 }
 
 async function host(name: string, server: readonly string[], options: HostOptions): Promise<void> {
-  const { reference, tell } = HOSTS[name] as Host;
-  const isGemini = name === 'gemini';
-  // They take mcp_a_b_… for a tool of the server a.
-  const isUnfound = isGemini && options.server.includes('_');
-  refuseWrong([
-    [isUnfound, 'the rules of gemini do not find a server with _ in its name', 'write - instead'],
-  ]);
-  const entry = await entryOf(server, options);
-  const replaced = reference === null ? undefined : entry.args.find((arg) => /\$|\{(?:env|file):/.test(arg));
+  const { run, file, entry, reference, input = '', notInName, note: known } = HOSTS[name] as Host;
+  const isUnfound = notInName !== undefined && options.server.includes(notInName);
+  const rule = `the rules of ${name} do not find a server with ${notInName} in its name`;
+  refuseWrong([[isUnfound, rule, 'write - instead']]);
+  const started = await startOf(server, options);
+  const { args, variables } = started;
+  const replaced = reference === undefined ? undefined : args.find((arg) => /\$|\{(?:env|file):/.test(arg));
   if (replaced !== undefined)
     throw new CommandError(
       `${JSON.stringify(replaced)} has a $ or {env: in it, which ${name} may replace`,
       'start a script that has this word in it',
     );
-  const env = reference === null ? [] : entry.variables.map((variable) => [variable, reference(variable)]);
-  const { text, file: where } = tell(entry, Object.fromEntries(env) as Record<string, string>);
+  const inputs = variables.map((variable) => fill(input, { variable }));
+  const references = variables.map((variable) => [variable, fill(reference ?? '', { variable })] as const);
+  const hasEnv = reference !== undefined && variables.length > 0;
+  const values = { ...started, env: hasEnv ? Object.fromEntries(references) : undefined, inputs };
+  const isRun = run !== undefined && (file === undefined || variables.length === 0);
+  const told = fill((isRun ? run : entry) ?? null, values);
+  let text = JSON.stringify(told, null, 2);
+  if (isRun) text = shell(told as readonly unknown[]);
+  else if (file?.endsWith('.toml')) text = toml(told as object);
   process.stdout.write(`${text}\n`);
   const note = (line: string) => process.stderr.write(`${printable(line)}\n`);
-  note(where === null ? 'Run this command.' : `This belongs into ${where}, beside what is there.`);
-  if (reference === null && entry.variables.length > 0)
+  note(isRun ? 'Run this command.' : `This belongs into ${file}, beside what is there.`);
+  if (reference === undefined && variables.length > 0)
     note(
-      `${name} cannot refer to variables: write ${entry.variables.join(', ')} with the value into a member "env" of the entry, where whoever reads the file reads it.`,
+      `${name} cannot refer to variables: write ${variables.join(', ')} with the value into a member "env" of the entry, where whoever reads the file reads it.`,
     );
-  if (isGemini) note('It starts only in a folder that you trust (/permissions), where folder trust is on.');
+  if (known !== undefined) note(known);
   note(`Restart the host. Its calls are signed for the tool server ${toolServerOf(options)}.`);
 }
 
-/** What runs, as a host can start it from any folder. */
-async function entryOf(server: readonly string[], options: HostOptions): Promise<Entry> {
-  const { server: name, to, trustedRoot, state, tools, headerEnv, variable } = options;
-  requireWay(server, options);
-  const program = programOf(process.argv);
-  const toolServer = ['--tool-server', toolServerOf(options)];
-  const guard = trustedRoot.flatMap((did) => ['--trusted-root', did]);
-  const kept = state === undefined ? [] : ['--state', path.resolve(state)];
-  const said = tools === undefined ? [] : ['--tools', path.resolve(tools)];
-  await readToolsFile(tools);
-  const guarding = [...program, 'guard', ...guard, ...toolServer, ...kept, ...said, '--'];
-  const guarded = guard.length === 0 ? [] : guarding;
-  const headers = headerEnv.flatMap((header) => ['--header-env', header]);
-  const behind = to === undefined ? ['--', ...guarded, ...server] : ['--to', to, ...headers];
-  const signer = await signerOf(options);
-  const [command, ...args] = [...program, 'sign', ...signer, ...toolServer, ...said, ...behind];
-  const ofHeaders = headerEnv.map((header) => header.slice(header.indexOf(':') + 1).trim());
-  const variables = [...new Set([...ofHeaders, ...variable])];
-  const odd = /^[\w-]+$/.test(name) ? variables.find((one) => !/^[A-Za-z_]\w*$/.test(one)) : name;
-  if (odd !== undefined)
-    throw new CommandError(
-      `${JSON.stringify(odd)} is no name, expected letters, digits and _ (in --server also -)`,
-      'hosts take no other names alike',
-    );
-  return { name, command, args, variables };
+/** Puts values in their places. A list is spread in a list; a member whose value is undefined is left out of JSON. */
+function fill(template: JsonValue, values: Readonly<Record<string, unknown>>): unknown {
+  if (Array.isArray(template)) return template.flatMap((one) => fill(one, values));
+  if (isJsonObject(template))
+    return Object.fromEntries(Object.entries(template).map((pair) => pair.map((one) => fill(one, values))));
+  if (typeof template !== 'string') return template;
+  const [, place] = /^<(\w+)>$/.exec(template) ?? [];
+  if (place !== undefined) return values[place];
+  return template.replaceAll(/<(\w+)>/g, (_, name: string) => String(values[name]));
 }
 
-function requireWay(
-  server: readonly string[],
-  { chain, to, trustedRoot, state, tools, headerEnv }: HostOptions,
-) {
+/** What runs, as a host can start it from any folder, and the variables that it needs. */
+async function startOf(server: readonly string[], options: HostOptions) {
+  const { server: name, chain, to, trustedRoot, state, tools, headerEnv, variable } = options;
   const noDid = trustedRoot.find((did) => did !== 'any' && DEFAULT_KEYS.publicKeyOf(did) === null);
   refuseWrong([
     [
@@ -243,7 +146,39 @@ function requireWay(
     [tools !== undefined && trustedRoot.length === 0, '--tools is for a guard', 'name a --trusted-root, too'],
     [to === undefined && headerEnv.length > 0, '--header-env is for --to', 'name a --variable'],
   ]);
+  const program = programOf(process.argv);
+  const toolServer = ['--tool-server', toolServerOf(options)];
+  const guard = trustedRoot.flatMap((did) => ['--trusted-root', did]);
+  const said = fileOption('--tools', tools);
+  await readToolsFile(tools);
+  const guarding = [
+    ...program,
+    'guard',
+    ...guard,
+    ...toolServer,
+    ...fileOption('--state', state),
+    ...said,
+    '--',
+  ];
+  const guarded = guard.length === 0 ? [] : guarding;
+  const headers = headerEnv.flatMap((header) => ['--header-env', header]);
+  const behind = to === undefined ? ['--', ...guarded, ...server] : ['--to', to, ...headers];
+  const signer = await signerOf(options);
+  const [command, ...args] = [...program, 'sign', ...signer, ...toolServer, ...said, ...behind];
+  const ofHeaders = headerEnv.map((header) => header.slice(header.indexOf(':') + 1).trim());
+  const variables = [...new Set([...ofHeaders, ...variable])];
+  const odd = /^[\w-]+$/.test(name) ? variables.find((one) => !/^[A-Za-z_]\w*$/.test(one)) : name;
+  if (odd !== undefined)
+    throw new CommandError(
+      `${JSON.stringify(odd)} is no name, expected letters, digits and _ (in --server also -)`,
+      'hosts take no other names alike',
+    );
+  return { name, command, args, variables };
 }
+
+/** An option with a file, by a name that is the same in any folder; nothing if it was not given. */
+const fileOption = (option: string, file: string | undefined) =>
+  file === undefined ? [] : [option, path.resolve(file)];
 
 /** The options of `sign` that say by whom and under what. What would stop `sign` at its start is found now. */
 async function signerOf(options: HostOptions): Promise<string[]> {
@@ -252,13 +187,12 @@ async function signerOf(options: HostOptions): Promise<string[]> {
   await openDelegations(signer, chain, readChainFile, toolServerOf(options));
   // Hosts hand on few variables, and this is seldom one of them.
   const socket = agentSocket ?? process.env['SSH_AUTH_SOCK'] ?? '';
-  const by = key === undefined ? ['--agent', signer.did, '--agent-socket', path.resolve(socket)] : [];
-  const files = [
-    ...(key === undefined ? [] : [['--key', key]]),
-    ...(passphraseFile === undefined ? [] : [['--passphrase-file', passphraseFile]]),
-    ...chain.map((one) => ['--chain', one]),
-  ] as [string, string][];
-  return [...by, ...files.flatMap(([option, name]) => [option, path.resolve(name)])];
+  const byAgent = ['--agent', signer.did, ...fileOption('--agent-socket', socket)];
+  return [
+    ...(key === undefined ? byAgent : fileOption('--key', key)),
+    ...fileOption('--passphrase-file', passphraseFile),
+    ...chain.flatMap((one) => fileOption('--chain', one)),
+  ];
 }
 
 /** A query can have a secret in it: it is no part of a name. */
@@ -276,14 +210,19 @@ export function programOf([node = '', main = '']: readonly string[]): readonly [
   return isOfNpx ? ['npx', '--yes', `drs-verify@${BUILD.version}`] : [node, path.resolve(main)];
 }
 
-/** A command line for a POSIX shell. */
-function shell(...words: string[]): string {
+/** A command line for a POSIX shell. What is no text is written as JSON. */
+function shell(words: readonly unknown[]): string {
+  const texts = words.map((word) => (typeof word === 'string' ? word : JSON.stringify(word)));
   const quoted = (word: string) =>
     /^[\w%+,./:=@-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;
-  return words.map(quoted).join(' ');
+  return texts.map(quoted).join(' ');
 }
 
-/** A string or an array of strings: TOML writes them as JSON does, but escapes DEL. */
-function toml(value: string | readonly string[]): string {
-  return JSON.stringify(value).replaceAll('\u007f', String.raw`\u007f`);
+/** Tables of strings and arrays of strings: TOML writes these as JSON does, but escapes DEL. */
+function toml(tables: object): string {
+  const lines = Object.entries(tables).flatMap(([head, table]) => [
+    `[${head}]`,
+    ...Object.entries(table as object).map(([member, value]) => `${member} = ${JSON.stringify(value)}`),
+  ]);
+  return lines.join('\n').replaceAll('\u007f', String.raw`\u007f`);
 }

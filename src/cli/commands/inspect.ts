@@ -8,6 +8,15 @@ import type { AddressInfo } from 'node:net';
 import type { Command } from 'commander';
 import { readText } from '../files.js';
 
+export const help = `
+A fresh bundle is a live credential: the address has a secret part, and only programs that know it get the bundle.
+To show the bundle to somebody, copy it from the page: it leaves out the signature, so nobody can make the call with it.
+
+Examples:
+  npx drs-verify inspect
+  npx drs-verify inspect bundle.json
+  tail -n 1 decisions.jsonl | npx drs-verify inspect --no-open -`;
+
 /** Adds the options of `drs-verify inspect`, and what it does. */
 export function define(command: Command): void {
   command
@@ -19,17 +28,6 @@ export function define(command: Command): void {
       'a bundle, an X-DRS-Bundle header, receipts, a request or a line of a log; - for standard input',
     )
     .option('--no-open', 'print the address, and open no browser')
-    .addHelpText(
-      'after',
-      `
-A fresh bundle is a live credential: the address has a secret part, and only programs that know it get the bundle.
-To show the bundle to somebody, copy it from the page: it leaves out the signature, so nobody can make the call with it.
-
-Examples:
-  npx drs-verify inspect
-  npx drs-verify inspect bundle.json
-  tail -n 1 decisions.jsonl | npx drs-verify inspect --no-open -`,
-    )
     .action(async (file: string | undefined, { open }: { readonly open: boolean }) => {
       const given = file === undefined ? null : await readText(file, 'a bundle');
       const url = await serveInspector(given, open);

@@ -17,6 +17,14 @@ interface InvokeOptions extends StatedOptions, KeyOptions {
   readonly force?: true;
 }
 
+export const help = `
+Exits with 1 where the call is refused.
+
+Examples:
+  npx drs-verify invoke --key helper.key --chain helper.jwt --tool-server https://tools.example \\
+    --args '{"tool":"search","query":"tea","estimated_cost_usd":0.02}' -o bundle.json
+  npx drs-verify invoke … --args @call.json --header > header.txt`;
+
 /** Adds the options of `drs-verify invoke`, and what it does. */
 export function define(command: Command): void {
   addStatedOptions(addKeyOptions(command))
@@ -38,16 +46,6 @@ export function define(command: Command): void {
     .option('--unchecked', 'sign even what the service will refuse, to see its verdict')
     .option('-o, --out <file>', 'where to write the bundle (default: standard output)')
     .option('--force', 'replace the file where it exists')
-    .addHelpText(
-      'after',
-      `
-Exits with 1 where the call is refused.
-
-Examples:
-  npx drs-verify invoke --key helper.key --chain helper.jwt --tool-server https://tools.example \\
-    --args '{"tool":"search","query":"tea","estimated_cost_usd":0.02}' -o bundle.json
-  npx drs-verify invoke … --args @call.json --header > header.txt`,
-    )
     .action(async (options: InvokeOptions) => {
       requireFree(options.out, options);
       const key = await readSigner(options);

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { clock } from '../../issue/options.js';
-import { createConsent, generateKey, issueRootDelegation, type IssuedPolicy } from '../../issue/index.js';
+import { createConsent, generateKey, issueRootDelegation } from '../../issue/index.js';
 import { agreementText, readRootNames, requireAgreement, showText } from '../agreement.js';
 import { CommandError } from '../command-error.js';
 import { chainText, readText, requireFree, writeResult } from '../files.js';
@@ -25,6 +25,14 @@ interface IssueOptions extends GrantOptions, StatedOptions, KeyOptions {
   readonly yes?: true;
 }
 
+export const help = `
+The file holds the chain so far, one receipt (JWT) a line, root first; \`npx drs-verify delegate\` and \`npx drs-verify invoke\` read it.
+
+Examples:
+  npx drs-verify issue --key alice.key --to bot.pub --tool search --tool fetch --max-cost 5 -o root.jwt
+  npx drs-verify issue --key alice.key --to did:key:z6Mk… --tool search --expires 8h --status-index 4183 -o root.jwt
+  npx drs-verify issue --key org.key --to bot.pub --root-type organisation --expires never --policy @policy.json`;
+
 /** Adds the options of `drs-verify issue`, and what it does. */
 export function define(command: Command): void {
   addKeyOptions(command)
@@ -39,21 +47,15 @@ export function define(command: Command): void {
     .option('--consent-locale <tag>', 'the language of the text', 'en')
     .option('--consent-session <id>', 'the session of the consent (default: a random UUID)')
     .option('--yes', 'do not ask: the person has agreed to the text already')
-    .addHelpText(
-      'after',
-      `
-The file holds the chain so far, one receipt (JWT) a line, root first; \`npx drs-verify delegate\` and \`npx drs-verify invoke\` read it.
-
-Examples:
-  npx drs-verify issue --key alice.key --to bot.pub --tool search --tool fetch --max-cost 5 -o root.jwt
-  npx drs-verify issue --key alice.key --to did:key:z6Mk… --tool search --expires 8h --status-index 4183 -o root.jwt
-  npx drs-verify issue --key org.key --to bot.pub --root-type organisation --expires never --policy @policy.json`,
-    )
     .action(async (options: IssueOptions) => {
       requireFree(options.out, options);
       const key = await readSigner(options);
       const policy = await readPolicy(options);
-      requireLimits(policy, options);
+      if (Object.keys(policy).length === 0 && options.policy === undefined)
+        throw new CommandError(
+          'no limit was given, so the delegate could do anything under the command',
+          "say what it may do, for example with --tool and --max-cost, or write --policy '{}' if you mean it",
+        );
       const now = clock();
       const { rootType, statusIndex: statusListIndex, notBefore = now } = options;
       const {
@@ -70,13 +72,8 @@ Examples:
         );
       const { expires = notBefore + 3600 } = options;
       const expiresAt = expires === 'never' ? null : expires;
-      const delegation = {
-        audience: await readDid(options.to),
-        command: options.cmd,
-        policy,
-        notBefore,
-        expiresAt,
-      };
+      const audience = await readDid(options.to);
+      const delegation = { audience, command: options.cmd, policy, notBefore, expiresAt };
       const grant = agreementText(delegation, await readRootNames());
       // The exact text that the person sees.
       const text = consentText === undefined ? grant : await readText(consentText, 'the consent text');
@@ -98,12 +95,4 @@ Examples:
       const root = await issueRootDelegation({ ...unsigned, key });
       await writeResult(options.out, chainText([root]), options);
     });
-}
-
-function requireLimits(policy: IssuedPolicy, options: IssueOptions): void {
-  if (Object.keys(policy).length > 0 || options.policy !== undefined) return;
-  throw new CommandError(
-    'no limit was given, so the delegate could do anything under the command',
-    "say what it may do, for example with --tool and --max-cost, or write --policy '{}' if you mean it",
-  );
 }

@@ -13,6 +13,12 @@ interface KeygenOptions {
 // Whoever has the file can guess for ever, so the passphrase itself must be hard to guess.
 const MIN_PASSPHRASE = 20;
 
+export const help = `
+Examples:
+  npx drs-verify keygen -o alice.key            writes alice.key and alice.pub
+  did=$(npx drs-verify keygen -o bot.key)
+  npx drs-verify keygen -o bot.key --passphrase-file bot.passphrase`;
+
 /** Adds the options of `drs-verify keygen`, and what it does. */
 export function define(command: Command): void {
   command
@@ -25,14 +31,6 @@ export function define(command: Command): void {
       '--passphrase-file <file>',
       `encrypt the private key (with Argon2id, by libsodium) with the passphrase in this file, of at least ${MIN_PASSPHRASE} characters`,
     )
-    .addHelpText(
-      'after',
-      `
-Examples:
-  npx drs-verify keygen -o alice.key            writes alice.key and alice.pub
-  did=$(npx drs-verify keygen -o bot.key)
-  npx drs-verify keygen -o bot.key --passphrase-file bot.passphrase`,
-    )
     .action(async ({ out, force, passphraseFile }: KeygenOptions) => {
       const publicFile = `${out.replace(/\.key$/, '')}.pub`;
       for (const file of [out, publicFile]) requireFree(file, { force });
@@ -43,26 +41,21 @@ Examples:
         );
       if (out === '-') throw new CommandError('a private key is never printed', 'name a file with -o');
       const key = generateKey();
-      const privateText =
-        passphraseFile === undefined
-          ? `${JSON.stringify(key.toJwk(), null, 2)}\n`
-          : encryptKey(key, await readNewPassphrase(passphraseFile));
+      let privateText = `${JSON.stringify(key.toJwk(), null, 2)}\n`;
+      if (passphraseFile !== undefined) {
+        const passphrase = await readPassphraseFile(passphraseFile);
+        if (passphrase.length < MIN_PASSPHRASE)
+          throw new CommandError(
+            `the passphrase in ${passphraseFile} has ${passphrase.length} characters, expected at least ${MIN_PASSPHRASE}`,
+            'take six random words, or `openssl rand -base64 24`',
+          );
+        privateText = encryptKey(key, passphrase);
+      }
       const note = ' (private: keep it to yourself)';
       await writeResult(out, privateText, { force, mode: 0o600, note });
       const publicText = `${JSON.stringify(key.toPublicJwk(), null, 2)}\n`;
-      await writeResult(publicFile, publicText, {
-        force,
-        note: ' (public: give it to whoever delegates to you)',
-      });
+      const publicNote = ' (public: give it to whoever delegates to you)';
+      await writeResult(publicFile, publicText, { force, note: publicNote });
       process.stdout.write(`${key.did}\n`);
     });
-}
-
-async function readNewPassphrase(file: string): Promise<string> {
-  const passphrase = await readPassphraseFile(file);
-  if (passphrase.length >= MIN_PASSPHRASE) return passphrase;
-  throw new CommandError(
-    `the passphrase in ${file} has ${passphrase.length} characters, expected at least ${MIN_PASSPHRASE}`,
-    'take six random words, or `openssl rand -base64 24`',
-  );
 }

@@ -27,6 +27,12 @@ const MAX_LINE_BYTES = 65_536;
 /** So many combinations are counted each for itself: each takes memory. */
 const MAX_GROUPS = 10_000;
 
+export const help = `
+Examples:
+  npx drs-verify log decisions.jsonl* --since 7d --refused --by code,person,tool
+  npx drs-verify log decisions.jsonl --with did:key:z6Mk…
+  npx drs-verify log decisions.jsonl --with inv:0b1c2d3e --json`;
+
 /** Adds the options of `drs-verify log`, and what it does. */
 export function define(command: Command): void {
   command
@@ -48,14 +54,6 @@ export function define(command: Command): void {
       readNames,
     )
     .option('--json', 'print JSON, an object a line')
-    .addHelpText(
-      'after',
-      `
-Examples:
-  npx drs-verify log decisions.jsonl* --since 7d --refused --by code,person,tool
-  npx drs-verify log decisions.jsonl --with did:key:z6Mk…
-  npx drs-verify log decisions.jsonl --with inv:0b1c2d3e --json`,
-    )
     .action(run);
 }
 

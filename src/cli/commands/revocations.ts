@@ -31,10 +31,7 @@ export function define(command: Command): void {
       'after',
       '\nExample:\n  REDIS_URL=redis://10.0.0.5:6379 npx drs-verify revocations import revoked.txt',
     )
-    .action(async (file: string) => {
-      const report = await orCommandError(() => importRevocations(file, readRedis()));
-      process.stdout.write(`imported: ${report.recorded} of ${report.entries} entries were new to Redis\n`);
-    });
+    .action(importFile);
 }
 
 async function printList(): Promise<void> {
@@ -50,17 +47,13 @@ async function printList(): Promise<void> {
   });
 }
 
-/** The Redis of the service. */
-function readRedis() {
+async function importFile(file: string): Promise<void> {
   const { REDIS_URL, REVOCATION_MIN_REPLICAS } = process.env;
   const env = { REVOCATION_STORE: 'redis', REDIS_URL, REVOCATION_MIN_REPLICAS };
   const { redisUrl: url, revocationMinReplicas: minReplicas } = readConfiguration(env);
-  return { url, minReplicas };
-}
-
-async function orCommandError<T>(action: () => Promise<T>): Promise<T> {
   try {
-    return await action();
+    const { recorded, entries } = await importRevocations(file, { url, minReplicas });
+    process.stdout.write(`imported: ${recorded} of ${entries} entries were new to Redis\n`);
   } catch (error) {
     const { message, path } = error as NodeJS.ErrnoException;
     if (toCommandError(error) !== null) throw error;

@@ -14,6 +14,14 @@ interface Options {
   readonly reason?: string;
 }
 
+export const help = `
+Exit code: 0 recorded; 1 refused by the service; 2 usage or no answer from the service.
+
+Examples:
+  DRS_ADMIN_TOKEN=… npx drs-verify revoke --receipt root.jwt
+  DRS_ADMIN_TOKEN=… npx drs-verify revoke --did did:key:z6Mk… --reason 'laptop stolen'
+  DRS_ADMIN_TOKEN_FILE=/run/secrets/token DRS_ADMIN_URL=http://127.0.0.1:9464 npx drs-verify revoke --index 52014`;
+
 /** Adds the options of `drs-verify revoke`, and what it does. */
 export function define(command: Command): void {
   command
@@ -24,16 +32,6 @@ export function define(command: Command): void {
     .option('--receipt <file>', 'this receipt: a file with it, or its digest, sha256:…')
     .option('--did <did>', 'this key: every chain in which it issues or receives')
     .option('--reason <text>', 'why, for the log and the list of the service: up to 200 characters')
-    .addHelpText(
-      'after',
-      `
-Exit code: 0 recorded; 1 refused by the service; 2 usage or no answer from the service.
-
-Examples:
-  DRS_ADMIN_TOKEN=… npx drs-verify revoke --receipt root.jwt
-  DRS_ADMIN_TOKEN=… npx drs-verify revoke --did did:key:z6Mk… --reason 'laptop stolen'
-  DRS_ADMIN_TOKEN_FILE=/run/secrets/token DRS_ADMIN_URL=http://127.0.0.1:9464 npx drs-verify revoke --index 52014`,
-    )
     .action(async ({ index, receipt, did, reason }: Options) => {
       const named = [index, receipt, did].filter((value) => value !== undefined);
       if (named.length !== 1)

@@ -5,16 +5,19 @@ import { destinationOf, httpTarget, OWN_HEADERS } from '../../relay/http-target.
 import { sayTo, write } from '../../relay/lines.js';
 import { pump, relayToChild } from '../../relay/pump.js';
 import { mcpSigner, openDelegations } from '../../relay/sign.js';
+import type { ListenerParts } from '../../relay/sign-http.js';
 import { printableUrl } from '../../revocation/printable-url.js';
 import { readChainFile, readToolsFile } from '../files.js';
 import { CommandError, refuseWrong } from '../command-error.js';
 import { addKeyOptions, readSigner, type KeyOptions } from '../key-file.js';
-import { collect } from '../options.js';
+import { list } from '../options.js';
 import { readRootNames } from '../agreement.js';
 import { recordingTo } from '../sign-record.js';
 import { printable } from '../terminal.js';
 
-interface SignOptions extends KeyOptions {
+type OfPort = 'listenOnNetwork' | 'protocol' | 'allowHost' | 'allowOrigin' | 'allowAddress';
+
+interface SignOptions extends KeyOptions, Pick<ListenerParts, OfPort> {
   readonly passphraseFile?: string;
   readonly keyOfGroup?: true;
   readonly chain: readonly string[];
@@ -27,12 +30,17 @@ interface SignOptions extends KeyOptions {
   readonly header: readonly string[];
   readonly headerEnv: readonly string[];
   readonly listen?: string;
-  readonly listenOnNetwork?: true;
-  readonly protocol: 'mcp' | 'a2a';
-  readonly allowHost: readonly string[];
-  readonly allowOrigin: readonly string[];
-  readonly allowAddress: readonly string[];
 }
+
+export const help = `
+Chain files are read for each call. With --listen, every program and user of this machine that reaches the port
+can call as this agent.
+
+Examples:
+  npx drs-verify sign --key bot.key --chain root.jwt --to https://tools.example/mcp
+  npx drs-verify sign --key bot.key --chain root.jwt --tool-server https://files.example -- node a-server.js /data
+  npx drs-verify sign --key bot.key --chain root.jwt --to https://tools.example/mcp --listen 127.0.0.1:7070
+  npx drs-verify sign --key bot.key --chain root.jwt --to https://agent.example --listen 127.0.0.1:7071 --protocol a2a`;
 
 /** Adds the options of `drs-verify sign`, and what it does. */
 export function define(command: Command): void {
@@ -46,11 +54,11 @@ export function define(command: Command): void {
     )
     .passThroughOptions();
   addKeyOptions(command)
-    .option(
-      '--chain <file>',
-      'a chain for this key; repeat it for several: the first that allows a call is used',
-      collect,
-      [],
+    .addOption(
+      list(
+        '--chain <file>',
+        'a chain for this key; repeat it for several: the first that allows a call is used',
+      ),
     )
     .option('--to <url>', 'an MCP server that speaks Streamable HTTP; with --listen also an A2A agent')
     .option('--to-env <variable>', 'the same from the environment, for a URL with a secret in it')
@@ -62,17 +70,14 @@ export function define(command: Command): void {
       '--tools <file>',
       "what the server's operator says of its tools (TOOLS_FILE): then calls are refused here as there",
     )
-    .option('--unsigned <name>', 'a tool, or a method, that needs no delegation; repeatable', collect, [])
+    .addOption(list('--unsigned <name>', 'a tool, or a method, that needs no delegation; repeatable'))
     .option(
       '--record <file>',
       'add a line to this file for each call that is signed, or not; `drs-verify log` reads it',
     )
-    .option('--header <header>', "a header for --to, as 'Name: value'; repeatable", collect, [])
-    .option(
-      '--header-env <header>',
-      "the same with a secret from the environment: 'Authorization: VARIABLE'",
-      collect,
-      [],
+    .addOption(list('--header <header>', "a header for --to, as 'Name: value'; repeatable"))
+    .addOption(
+      list('--header-env <header>', "the same with a secret from the environment: 'Authorization: VARIABLE'"),
     )
     .option(
       '--passphrase-file <file>',
@@ -90,21 +95,9 @@ export function define(command: Command): void {
     .addOption(
       new Option('--protocol <protocol>', 'what --listen takes').choices(['mcp', 'a2a']).default('mcp'),
     )
-    .option('--allow-host <name>', 'another name by which --listen may be called; repeatable', collect, [])
-    .option('--allow-origin <origin>', 'web pages that may call --listen; repeatable', collect, [])
-    .option('--allow-address <url>', 'an address that stays in the agent card; repeatable', collect, [])
-    .addHelpText(
-      'after',
-      `
-Chain files are read for each call. With --listen, every program and user of this machine that reaches the port
-can call as this agent.
-
-Examples:
-  npx drs-verify sign --key bot.key --chain root.jwt --to https://tools.example/mcp
-  npx drs-verify sign --key bot.key --chain root.jwt --tool-server https://files.example -- node a-server.js /data
-  npx drs-verify sign --key bot.key --chain root.jwt --to https://tools.example/mcp --listen 127.0.0.1:7070
-  npx drs-verify sign --key bot.key --chain root.jwt --to https://agent.example --listen 127.0.0.1:7071 --protocol a2a`,
-    )
+    .addOption(list('--allow-host <name>', 'another name by which --listen may be called; repeatable'))
+    .addOption(list('--allow-origin <origin>', 'web pages that may call --listen; repeatable'))
+    .addOption(list('--allow-address <url>', 'an address that stays in the agent card; repeatable'))
     .action(sign);
 }
 

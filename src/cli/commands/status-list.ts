@@ -12,15 +12,7 @@ import { readText, replaceFile, writeResult } from '../files.js';
 import { readKeyFile } from '../key-file.js';
 import { parseIndex, parseTime } from '../options.js';
 
-/** Adds the options of `drs-verify status-list`, and what it does. */
-export function define(command: Command): void {
-  command
-    .description(
-      'A W3C Bitstring Status List, as a signed credential (vc+jwt): what a service reads from STATUS_LIST_BASE_URL to learn what is revoked.',
-    )
-    .addHelpText(
-      'after',
-      `
+export const help = `
 Any server of files can serve it.
 
 Examples, in one terminal:
@@ -30,8 +22,13 @@ in a second one:
   STATUS_LIST_BASE_URL=http://127.0.0.1:8090/list.jwt STATUS_LIST_ISSUER=did:key:z6Mk… \\
     STATUS_CACHE_TTL_SECS=5 npx drs-verify serve
 and in a third one, to revoke the receipts that were issued with --status-index 52014:
-  npx drs-verify status-list revoke --key org.key list.jwt 52014`,
-    );
+  npx drs-verify status-list revoke --key org.key list.jwt 52014`;
+
+/** Adds the options of `drs-verify status-list`, and what it does. */
+export function define(command: Command): void {
+  command.description(
+    'A W3C Bitstring Status List, as a signed credential (vc+jwt): what a service reads from STATUS_LIST_BASE_URL to learn what is revoked.',
+  );
 
   command
     .command('create')
@@ -48,20 +45,14 @@ and in a third one, to revoke the receipts that were issued with --status-index 
           `--id is ${JSON.stringify(id)}, expected a URL`,
           'give the one under which the list will be served, such as https://lists.example/1',
         );
-      const list = await orCommandError(
-        () => createStatusList({ id, entries }),
-        'give --entries as a multiple of 8',
-      );
-      await writeResult(out, await sign(list, key, expires), {
-        force,
-        note: `: ${entries} entries, none revoked`,
-      });
+      const hint = 'give --entries as a multiple of 8';
+      const list = await orCommandError(() => createStatusList({ id, entries }), hint);
+      const note = `: ${entries} entries, none revoked`;
+      await writeResult(out, await sign(list, key, expires), { force, note });
     });
 
-  for (const [name, revoked] of [
-    ['revoke', true],
-    ['reinstate', false],
-  ] as const) {
+  for (const name of ['revoke', 'reinstate']) {
+    const revoked = name === 'revoke';
     command
       .command(name)
       .summary(revoked ? 'mark entries as revoked' : 'mark entries as no longer revoked')
@@ -73,7 +64,9 @@ and in a third one, to revoke the receipts that were issued with --status-index 
         parseIndex(text),
       ])
       .action(async (file: string, indices: number[], { key, expires }: ChangeOptions) => {
-        const list = await open(file);
+        const text = await readText(file, 'a status list (vc+jwt)');
+        const hint = 'make one with `npx drs-verify status-list create`';
+        const list = await orCommandError(() => openStatusList(text), hint, `${file} is not a status list: `);
         for (const index of indices)
           await orCommandError(() => setRevoked(list, index, revoked), 'give indices that the list has');
         await replaceFile(file, await sign(list, key, expires));
@@ -106,15 +99,6 @@ async function sign(list: EditableStatusList, keyFile: string, expires: number |
     'reinstate the entries of receipts that have expired',
   );
   return `${jwt}\n`;
-}
-
-async function open(file: string): Promise<EditableStatusList> {
-  const text = await readText(file, 'a status list (vc+jwt)');
-  return orCommandError(
-    () => openStatusList(text),
-    'make one with `npx drs-verify status-list create`',
-    `${file} is not a status list: `,
-  );
 }
 
 async function orCommandError<T>(action: () => T | Promise<T>, hint: string, what = ''): Promise<T> {

@@ -7,8 +7,13 @@ import { destinationOf, httpTarget } from '../../relay/http-target.js';
 import { linesOf, sayTo, type Say } from '../../relay/lines.js';
 import { MAX_MESSAGE_BYTES, messageOf } from '../../relay/message.js';
 import { BUILD } from '../../service/observe/build-info.js';
-import { CommandError, refuseWrong } from '../command-error.js';
+import { CommandError } from '../command-error.js';
 import { printable, printableJson } from '../terminal.js';
+
+export const help = `
+Examples:
+  npx drs-verify tools -- npx -y @modelcontextprotocol/server-filesystem "$PWD" > tools.jsonl
+  npx drs-verify tools --from https://tools.example/mcp > tools.jsonl`;
 
 /** Adds the options of `drs-verify tools`, and what it does. */
 export function define(command: Command): void {
@@ -19,29 +24,19 @@ export function define(command: Command): void {
     .argument('[command...]', 'an MCP server that speaks over standard input and output')
     .passThroughOptions()
     .option('--from <url>', 'an MCP server that speaks Streamable HTTP')
-    .addHelpText(
-      'after',
-      `
-Examples:
-  npx drs-verify tools -- npx -y @modelcontextprotocol/server-filesystem "$PWD" > tools.jsonl
-  npx drs-verify tools --from https://tools.example/mcp > tools.jsonl`,
-    )
     .action(async (program: readonly string[], { from }: { readonly from?: string }) => {
-      refuseWrong([
-        [
-          (from === undefined) === (program.length === 0),
+      if ((from === undefined) === (program.length === 0))
+        throw new CommandError(
           'there is neither --from nor a command, or both',
           'name one server: --from <url>, or its command behind --',
-        ],
-      ]);
-      const tools = await listTools(from === undefined ? childEnd(program) : urlEnd(from)).catch(
-        (error: unknown) => {
-          throw new CommandError(
-            `cannot list the tools: ${(error as Error).message}`,
-            'check that it is an MCP server, and runs',
-          );
-        },
-      );
+        );
+      const connect = from === undefined ? childEnd(program) : urlEnd(from);
+      const tools = await listTools(connect).catch((error: unknown) => {
+        throw new CommandError(
+          `cannot list the tools: ${(error as Error).message}`,
+          'check that it is an MCP server, and runs',
+        );
+      });
       const readers = tools.filter(
         ({ annotations: hints }) => isJsonObject(hints) && hints['readOnlyHint'] === true,
       );
@@ -121,7 +116,7 @@ const urlEnd =
     const { send, end } = httpEnd(target, {}, say, (note) => process.stderr.write(`${printable(note)}\n`));
     const never = () => Promise.resolve(null);
     return {
-      send: (body) => send({ ...messageOf({ bytes: body, isTooLong: false }), body }, never),
+      send: (bytes) => send({ ...messageOf({ bytes, isTooLong: false }), body: bytes }, never),
       close: () => end(0),
     };
   };

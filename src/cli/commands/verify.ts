@@ -3,15 +3,19 @@ import type { Verdict } from '../../client/index.js';
 import { readVerdict } from '../../client/request.js';
 import { argsOf, bindingFailure } from '../../gate/decide.js';
 import type { JsonObject } from '../../protocol/json.js';
-import { CommandError, exitCodeOf } from '../command-error.js';
+import { CommandError, EXIT } from '../command-error.js';
 import { bundleTextOf, readText, withBody } from '../files.js';
 import { askService, unexpectedAnswer } from '../service.js';
 import { aligned, coloursFor, printable, printableJson, showFailure } from '../terminal.js';
 
-interface VerifyOptions {
-  readonly body?: string;
-  readonly json?: true;
-}
+export const help = `
+Exit code: 0 valid; 1 invalid, or valid but the body is not what was signed (binding is not
+"match"); 2 usage, unreadable file or no verdict from the service.
+
+Examples:
+  npx drs-verify verify bundle.json
+  npx drs-verify verify bundle.json --body request.json
+  DRS_VERIFY_URL=https://verify.example npx drs-verify verify --json - < header.txt`;
 
 /** Adds the options of `drs-verify verify`, and what it does. */
 export function define(command: Command): void {
@@ -25,18 +29,7 @@ export function define(command: Command): void {
     )
     .option('--body <file>', 'the request body that the tool server received, compared with the signed args')
     .option('--json', 'print the answer of the service as JSON')
-    .addHelpText(
-      'after',
-      `
-Exit code: 0 valid; 1 invalid, or valid but the body is not what was signed (binding is not
-"match"); 2 usage, unreadable file or no verdict from the service.
-
-Examples:
-  npx drs-verify verify bundle.json
-  npx drs-verify verify bundle.json --body request.json
-  DRS_VERIFY_URL=https://verify.example npx drs-verify verify --json - < header.txt`,
-    )
-    .action(async (file: string, { body, json }: VerifyOptions) => {
+    .action(async (file: string, { body, json }: { readonly body?: string; readonly json?: true }) => {
       if (file === '-' && body === '-')
         throw new CommandError(
           'bundle and body cannot both be standard input',
@@ -47,13 +40,11 @@ Examples:
         body === undefined ? bundle : withBody(bundle, await readText(body, 'a request body', true));
       const answer = await askService('/verify', request);
       // With a body, a valid verdict must have a `binding`.
-      const verdict =
-        answer.status === 200
-          ? readVerdict(answer.text, Object.hasOwn(JSON.parse(request) as object, 'body'))
-          : null;
+      const hasBody = Object.hasOwn(JSON.parse(request) as object, 'body');
+      const verdict = answer.status === 200 ? readVerdict(answer.text, hasBody) : null;
       if (verdict === null) throw unexpectedAnswer(answer);
       process.stdout.write(json ? `${printableJson(verdict, 2)}\n` : showVerdict(verdict, request));
-      process.exitCode = exitCodeOf(verdict);
+      process.exitCode = verdict.valid && (verdict.binding ?? 'match') === 'match' ? EXIT.ok : EXIT.no;
     });
 }
 
