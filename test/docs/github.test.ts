@@ -30,16 +30,6 @@ interface Workflow {
   readonly permissions: Readonly<Record<string, string>>;
   readonly jobs: Readonly<Record<string, Job>>;
 }
-interface Form {
-  readonly name: string;
-  readonly description: string;
-  readonly body: readonly {
-    readonly type: string;
-    readonly id?: string;
-    readonly attributes: { readonly label?: string; readonly value?: string };
-  }[];
-}
-
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const read = (file: string) => readFileSync(path.join(root, file), 'utf8');
 const load = (file: string) => parse(read(`.github/workflows/${file}`)) as Workflow;
@@ -49,7 +39,6 @@ const { scripts, engines } = JSON.parse(read('package.json')) as {
 };
 
 const workflows = readdirSync(path.join(root, '.github/workflows'));
-const forms = readdirSync(path.join(root, '.github/ISSUE_TEMPLATE')).filter((file) => file !== 'config.yml');
 /** Files that a step makes. */
 const MADE = new Set(['sbom.cdx.json']);
 
@@ -187,25 +176,5 @@ describe('release.yml', () => {
     } finally {
       rmSync(folder, { recursive: true });
     }
-  });
-});
-
-describe('templates', () => {
-  it.each(forms)('the form %s has fields that can be told apart, and names what exists', (file) => {
-    const text = read(`.github/ISSUE_TEMPLATE/${file}`);
-    const { name, description, body } = parse(text) as Form;
-    expect([name, description].every((word) => word.length > 0)).toBe(true);
-    const fields = body.filter(({ type }) => type !== 'markdown');
-    expect(fields.length).toBeGreaterThan(1);
-    for (const { type, id, attributes } of fields) {
-      expect(['input', 'textarea', 'dropdown', 'checkboxes']).toContain(type);
-      expect([id, attributes.label]).toEqual([expect.any(String), expect.any(String)]);
-    }
-    expect(new Set(fields.map(({ id }) => id)).size).toBe(fields.length);
-    expect(findMissing(text)).toEqual([]);
-  });
-
-  it('the one for changes names what exists', () => {
-    expect(findMissing(read('.github/PULL_REQUEST_TEMPLATE.md'))).toEqual([]);
   });
 });

@@ -5,6 +5,7 @@ import type { JsonValue } from '../../src/protocol/json.js';
 import { readPolicy } from '../../src/protocol/policy.js';
 import { findViolation, statedOf, type Tool } from '../../src/verify/tools.js';
 import { invoke, makeChain, NOW } from '../support/chain.js';
+import { LIMIT_ROWS } from '../support/limit-table.js';
 
 /** The tool of one line. */
 function toolOf(line: Omit<ToolLine, 'tool'>): Tool {
@@ -26,79 +27,11 @@ const brokenBy = (
     allowsUnstated,
   })?.by ?? null;
 
-/** Each member: a limit, an argument that keeps to it, one that does not, one of another type; and the same of an operator. */
-const MEMBERS = [
-  {
-    policy: { max_cost_usd: 5 },
-    argument: 'estimated_cost_usd',
-    member: 'cost_usd',
-    values: [5, 6, '5'],
-  },
-  {
-    policy: { max_total_cost_usd: 5 },
-    argument: 'estimated_cost_usd',
-    member: 'cost_usd',
-    values: [5, 6, '5'],
-  },
-  { policy: { write_access: false }, argument: 'write_access', member: 'writes', values: [false, true, 0] },
-  { policy: { pii_access: false }, argument: 'pii_access', member: 'pii', values: [false, true, 'no'] },
-  {
-    policy: { allowed_resources: ['file:///data/*'] },
-    argument: 'resource_uri',
-    member: 'resource',
-    values: ['file:///data/a', 'file:///etc/passwd', 7],
-  },
-  {
-    policy: { allowed_data_classes: ['public'] },
-    argument: 'data_class',
-    member: 'data_class',
-    values: ['public', 'secret', 7],
-  },
-] as const;
-
-describe.each(MEMBERS)('$policy', ({ policy, argument, member, values: [good, bad, odd] }) => {
-  const isTotal = 'max_total_cost_usd' in policy;
-  const stated = [
-    ['not stated', {}],
-    ['stated as it may be', { [argument]: good }],
-    ['stated as it may not', { [argument]: bad }],
-    ['of another type', { [argument]: odd }],
-  ] as const;
-  const told = [
-    ['nothing', null, {}, undefined],
-    ['a constant that may be', { [member]: good }, {}, true],
-    ['a constant that may not', { [member]: bad }, {}, false],
-    ['an argument that may be', { [member]: { argument: 'own' } }, { own: good }, true],
-    ['an argument that may not', { [member]: { argument: 'own' } }, { own: bad }, false],
-    ['an argument of another type', { [member]: { argument: 'own' } }, { own: odd }, false],
-    ['an argument that is missing', { [member]: { argument: 'own' } }, {}, false],
-    ['a pointer', { [member]: { argument: '/a~1b/1/~0' } }, { 'a/b': [0, { '~': good }] }, true],
-    ['a pointer that leads nowhere', { [member]: { argument: '/own/length' } }, { own: [good] }, false],
-    ['all of an array', { [member]: { argument: 'own' } }, { own: [good, bad] }, false],
-  ] as const;
-
-  it.each(stated.flatMap(([how, args]) => told.map((row) => [how, row[0], args, row] as const)))(
-    'is kept to by a call where it is %s, and the operator says %s',
-    (_, __, args, [, line, more, isTold]) => {
-      const isStated = argument in args;
-      const call = { ...more, ...args };
-      const right = isStated && args[argument as keyof typeof args] === good;
-      const expected =
-        isStated && !right
-          ? 'call'
-          : isTold === undefined
-            ? isStated
-              ? null
-              : 'nobody'
-            : isTold
-              ? null
-              : 'tool';
-      expect(brokenBy(policy, call, line)).toBe(expected);
-      // What an operator lets pass is only what nobody says.
-      const lax = expected === 'nobody' && !isTotal ? null : expected;
-      expect(brokenBy(policy, call, line, true)).toBe(lax);
-    },
-  );
+it.each(LIMIT_ROWS)('$name: broken by $by', ({ policy, args, line, by }) => {
+  expect(brokenBy(policy, args, line)).toBe(by);
+  // What an operator lets pass is only what nobody says.
+  const lax = by === 'nobody' && !('max_total_cost_usd' in policy) ? null : by;
+  expect(brokenBy(policy, args, line, true)).toBe(lax);
 });
 
 it('limits nothing by what is open, whoever says something or nobody', () => {
