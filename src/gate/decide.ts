@@ -56,7 +56,7 @@ export interface GateParts extends Pick<JudgeParts, 'use'> {
   /** Gives the time in Unix seconds. */
   readonly now: () => number;
   /** A further check of a transport, before the invocation counts as used. */
-  readonly findFailure?: ((context: BriefContext) => GateFailure | null) | undefined;
+  readonly checkTransport?: ((context: BriefContext) => GateFailure | null) | undefined;
   /** Signs the context of an allowed call. */
   readonly sign?:
     ((call: PendingCall, proof: Proof, context: BriefContext, now: number) => string) | undefined;
@@ -83,7 +83,7 @@ export interface Allowance {
 export async function decide(
   call: PendingCall,
   judged: Judged,
-  { now, rules, findFailure, use, sign }: GateParts,
+  { now, rules, checkTransport, use, sign }: GateParts,
 ): Promise<Allowance | Denial> {
   if (judged.failure !== null) return denied(call, failureOf(call, judged.failure));
   const { chain, invocation } = judged;
@@ -96,7 +96,7 @@ export async function decide(
       : bindingFailure(call, binding ?? 'invalid_body', args));
   if (mismatch !== null) return denied(call, mismatch);
   const context = contextOf(judged, binding);
-  const fault = findFailure?.(context) ?? null;
+  const fault = checkTransport?.(context) ?? null;
   if (fault !== null) return denied(call, fault);
   const at = now();
   const left =

@@ -83,13 +83,13 @@ export class Guard {
   /**
    * Decides on a request. Never throws: if the check fails, the request is refused.
    *
-   * @param findFailure a further check of a transport, before the invocation counts as used
+   * @param checkTransport a further check of a transport, before the invocation counts as used
    */
   async admit(
     opened: Opening,
-    findFailure?: (context: BriefContext) => GateFailure | null,
+    checkTransport?: (context: BriefContext) => GateFailure | null,
   ): Promise<Decision> {
-    if (opened.kind === 'check') return this.#check(opened, findFailure);
+    if (opened.kind === 'check') return this.#check(opened, checkTransport);
     if (opened.kind === 'pass') return opened;
     if (this.#options.optional === true && opened.failure.code === 'MISSING_BUNDLE') return PASS;
     return this.refuse(opened);
@@ -142,11 +142,11 @@ export class Guard {
 
   async #check(
     call: PendingCall,
-    findFailure: ((context: BriefContext) => GateFailure | null) | undefined,
+    checkTransport: ((context: BriefContext) => GateFailure | null) | undefined,
   ): Promise<Decision> {
     try {
       const judged = await this.#judge(call);
-      const decided = await decide(call, judged, { ...this.#parts, findFailure });
+      const decided = await decide(call, judged, { ...this.#parts, checkTransport });
       if (decided.kind === 'deny')
         return this.refuse(decided, judged.failure === null ? frozenContextOf(judged) : null);
       const context = this.#refundable(decided);

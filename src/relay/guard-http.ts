@@ -6,9 +6,9 @@ import { NAMING_HEADERS, type GateRequest, type HeaderLookup, type RequestBody }
 import type { JsonValue } from '../protocol/json.js';
 import type { Configuration } from '../service/configuration/configuration.js';
 import type { GateHead } from '../service/http/gate-head.js';
-import { refusal } from '../service/http/incoming.js';
-import { answerOf, gateJudge } from '../service/routes/gate-route.js';
-import { targetOf, type MakeJudge } from './http-relay.js';
+import { errorAnswer } from '../service/http/incoming.js';
+import { answerOf, gateHandler } from '../service/routes/gate-route.js';
+import { targetOf, type MakeHandler } from './http-relay.js';
 
 /** What an application could take for another method or path than those that were decided on. */
 const NAMING: ReadonlySet<string> = new Set(NAMING_HEADERS);
@@ -21,9 +21,9 @@ const OURS = 'x-drs-';
  * Decides on the requests of clients, and sends on what the gate lets pass. The front end has refused names like
  * `X_DRS_Agent`, which some servers take for `X-DRS-Agent`.
  */
-export function guardJudge(configuration: Configuration, protocol: Protocol): MakeJudge {
+export function guardJudge(configuration: Configuration, protocol: Protocol): MakeHandler {
   return ({ gate }, forwarder) =>
-    gateJudge({ gate, configuration }, protocol, (incoming, size, ticket) => {
+    gateHandler({ gate, configuration }, protocol, (incoming, size, ticket) => {
       let bytes: Buffer | null = null;
       let body: RequestBody = { kind: 'none' };
       const { method } = incoming;
@@ -47,13 +47,13 @@ export function guardJudge(configuration: Configuration, protocol: Protocol): Ma
         act: (decision, isTooLarge) => {
           if (decision.kind === 'deny') return answerOf(decision, isTooLarge);
           if (bytes === null || ticket === null)
-            return refusal(413, 'the body is larger than DRS_MAX_BODY_BYTES', { closes: true });
+            return errorAnswer(413, 'the body is larger than DRS_MAX_BODY_BYTES', { closes: true });
           const { set } =
             decision.kind === 'allow'
               ? contextHeaders(decision.context, decision.token)
               : passHeaders(decision.observed);
           const sent = bodyToSend(protocol, bytes, { method, path: null, headers, body });
-          if (typeof sent === 'string') return refusal(400, sent);
+          if (typeof sent === 'string') return errorAnswer(400, sent);
           return forwarder.send(incoming, ticket, {
             set: {
               'X-Forwarded-For': incoming.clientAddress,

@@ -45,7 +45,7 @@ export function stdioGuard(decider: Pick<GateDecider, 'decide'>, tracing: Tracin
     const decision = await decider.decide({
       ...({ protocol: 'mcp', endpoint: 'gate', asked } as const),
       request: { ...REQUEST, body: isTooLong ? { kind: 'too large', reason } : { kind: 'text', text } },
-      findFailure: ({ root_principal }) => tasks.findFailure(value, root_principal),
+      checkTransport: ({ root_principal }) => tasks.findFailure(value, root_principal),
     });
     tracing?.record(asked, performance.now() - startedAt);
     if (decision.kind === 'deny') return answer((decision.response.body as RpcRefusal).error, message);

@@ -4,8 +4,8 @@ import { pipeline } from 'node:stream/promises';
 import type { Logger } from 'pino';
 import type { Configuration } from '../service/configuration/configuration.js';
 import type { Core } from '../service/core.js';
-import { refusal, type Answer, type Incoming } from '../service/http/incoming.js';
-import { answerTo } from '../service/http/judged-body.js';
+import { errorAnswer, type Answer, type Incoming } from '../service/http/incoming.js';
+import { answerTo } from '../service/http/body-handler.js';
 import { NodeWire } from '../service/http/node/node-wire.js';
 import type { Route } from '../service/http/serve.js';
 import { divideForGuard } from '../service/load/connections.js';
@@ -36,7 +36,7 @@ export type OwnAnswer = Pick<Answer, 'status' | 'headers'> & { readonly body: st
 const OF_BODY = /^(?:content-(?:length|encoding|digest|md5)|etag|digest|repr-digest|accept-ranges|location)$/;
 
 /** What answers the requests of a listener, and sends on what it lets pass. */
-export type MakeJudge = (core: Core, forwarder: Forwarder) => Route['serve'];
+export type MakeHandler = (core: Core, forwarder: Forwarder) => Route['serve'];
 
 type Forwarder = ReturnType<typeof forwarderTo>;
 
@@ -117,7 +117,7 @@ export function hostsOf(host: string, more: readonly string[]): ReadonlySet<stri
 export interface HttpRelayParts extends Pick<Relaying, 'hosts' | 'openReplays' | 'rename'> {
   readonly configuration: Configuration;
   readonly destination: Destination;
-  readonly makeJudge: MakeJudge;
+  readonly makeHandler: MakeHandler;
   readonly log: Logger;
 }
 
@@ -128,15 +128,15 @@ export interface HttpRelayParts extends Pick<Relaying, 'hosts' | 'openReplays' |
  * @throws Error if it cannot listen, or cannot open a store, a log or the routes
  */
 export async function openHttpRelay(parts: HttpRelayParts) {
-  const { configuration, destination, makeJudge, hosts, log, openReplays, rename } = parts;
+  const { configuration, destination, makeHandler, hosts, log, openReplays, rename } = parts;
   const { http, upstream } = divideForGuard(configuration, log);
   const slots = new PerClientSlots(upstream);
   const target = httpTarget(destination.url);
-  const nothing = refusal(404, `there is nothing at this path, expected ${destination.url.pathname}`);
+  const nothing = errorAnswer(404, `there is nothing at this path, expected ${destination.url.pathname}`);
   const refusalOf = (incoming: Incoming) =>
     destination.pathFor(incoming.method, targetOf(incoming)) === null ? nothing : null;
   const serveOver = (core: Core): Route['serve'] => {
-    const serve = makeJudge(core, forwarderTo(target, slots, core, parts));
+    const serve = makeHandler(core, forwarderTo(target, slots, core, parts));
     if (typeof serve !== 'function') return { ...serve, refusalOf };
     return (incoming, ticket) => refusalOf(incoming) ?? serve(incoming, ticket);
   };

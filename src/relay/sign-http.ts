@@ -14,7 +14,7 @@ import { MAX_TYPICAL_BYTES } from '../service/load/gatekeeper.js';
 import { cardFor } from './card.js';
 import { isLoopback } from '../protocol/loopback.js';
 import { hostsOf, runHttpRelay, targetOf } from './http-relay.js';
-import type { Forwarded, MakeJudge, OwnAnswer } from './http-relay.js';
+import type { Forwarded, MakeHandler, OwnAnswer } from './http-relay.js';
 import type { Destination } from './http-target.js';
 import { endsOf } from './lines.js';
 import { MAX_MESSAGE_BYTES, messageOf, refusalLine, type Message } from './message.js';
@@ -80,14 +80,14 @@ export async function listenAndSign(parts: ListenerParts): Promise<string> {
     const listener = { configuration, destination, hosts: hostsOf(host, allowHost) };
     const log = openLog(configuration, 2);
     const rename = (text: string) => text.replace('ALLOWED_ORIGINS', '--allow-origin');
-    return await runHttpRelay({ ...listener, makeJudge: signOver(parts), log, rename }, false);
+    return await runHttpRelay({ ...listener, makeHandler: signOver(parts), log, rename }, false);
   } catch (error) {
     throw wrong((error as Error).message, 'correct the options, or choose another port');
   }
 }
 
 /** Signs the requests of a listener that need it, and sends on all. None waits in a queue with limits: they are of one agent. */
-function signOver(parts: ListenerParts): MakeJudge {
+function signOver(parts: ListenerParts): MakeHandler {
   const sign = parts.protocol === 'a2a' ? signA2a : signMcp;
   return (_, forwarder) => async (incoming, ticket) => {
     // Of one that is too long the ends are read, which have its id.

@@ -46,7 +46,7 @@ export interface GateCall {
   /** Called before it waits for a status list: whether it may. If left out: always. */
   readonly mayWait?: () => boolean;
   /** A further check of the transport, before the invocation counts as used. */
-  readonly findFailure?: GateParts['findFailure'];
+  readonly checkTransport?: GateParts['checkTransport'];
 }
 
 /** What the transport must do with the request. */
@@ -160,7 +160,7 @@ export async function openGate(
    * or be for another call. If the check fails, the request is denied.
    */
   const decideOn = async (call: GateCall): Promise<GateDecision> => {
-    const { protocol, endpoint, request, isWanted, mayWait, findFailure } = call;
+    const { protocol, endpoint, request, isWanted, mayWait, checkTransport } = call;
     let judged: { readonly outcome: Judgement; readonly bundle: unknown } | undefined;
     let decided: GateDecided;
     try {
@@ -173,7 +173,7 @@ export async function openGate(
         const outcome = await judge({ bundle, body: boundBodyOf(body), isWanted, mayWait }, judgeParts);
         metrics.countOutcome(outcome, startedAt);
         judged = { outcome, bundle };
-        decided = await decide(opened, outcome, { findFailure, ...parts });
+        decided = await decide(opened, outcome, { checkTransport, ...parts });
       } else decided = opened;
     } catch (error) {
       // Nobody gets this answer.

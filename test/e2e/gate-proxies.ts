@@ -85,8 +85,8 @@ export async function openGuard(tools: number, env: Readonly<Record<string, stri
     ...{ ALLOWED_ORIGINS: 'https://app.example', ...env },
   });
   const destination = destinationOf(`http://127.0.0.1:${tools}/mcp`, 'mcp');
-  const makeJudge = guardJudge(configuration, 'mcp');
+  const makeHandler = guardJudge(configuration, 'mcp');
   const log = pino({ level: 'silent' });
-  const guard = await openHttpRelay({ configuration, destination, makeJudge, hosts: null, log });
+  const guard = await openHttpRelay({ configuration, destination, makeHandler, hosts: null, log });
   return { port: Number(new URL(guard.url).port), stop: () => guard.close() };
 }

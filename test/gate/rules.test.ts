@@ -241,17 +241,17 @@ describe('a decision', () => {
       return Promise.resolve(null);
     };
     const asked: unknown[] = [];
-    const findFailure = (found: GateFailure | null) => (context: object) => {
+    const checkTransport = (found: GateFailure | null) => (context: object) => {
       asked.push(context);
       return found;
     };
     const call = openedHttp();
     const parts = { now, rules: RULES, use };
     const proof = await judge(call);
-    const refused = await decideCall(call, proof, { ...parts, findFailure: findFailure(fault) });
+    const refused = await decideCall(call, proof, { ...parts, checkTransport: checkTransport(fault) });
     expect(refused).toMatchObject({ kind: 'deny', protocol: 'http', id: null, failure: fault });
     expect(used).toEqual([]);
-    const allowed = await decideCall(call, proof, { ...parts, findFailure: findFailure(null) });
+    const allowed = await decideCall(call, proof, { ...parts, checkTransport: checkTransport(null) });
     expect(allowed).toMatchObject({ kind: 'allow', context: { root_principal: principal, chain_depth: 2 } });
     const context = allowed.kind === 'allow' && allowed.context;
     expect(asked).toEqual([context, context]);
@@ -308,11 +308,16 @@ describe('a decision', () => {
   });
 
   it('asks for no fault where the call is refused anyway', async () => {
-    const findFailure = () => {
+    const checkTransport = () => {
       throw new Error('asked');
     };
     const call = openedHttp({ tool: 'fetch' });
-    const decided = await decideCall(call, await judge(call), { now, rules: RULES, use: null, findFailure });
+    const decided = await decideCall(call, await judge(call), {
+      now,
+      rules: RULES,
+      use: null,
+      checkTransport,
+    });
     expect(decided).toMatchObject({ failure: { code: 'TOOL_MISMATCH' } });
   });
 

@@ -60,9 +60,15 @@ async function guard(
     ...{ TRUSTED_ROOTS: roots, SERVER_IDENTITY: SERVER, ...env },
   });
   const destination = destinationOf(to, protocol, { isRouted: env['GATE_ROUTES'] !== 'any', rpc });
-  const makeJudge = guardJudge(configuration, protocol);
+  const makeHandler = guardJudge(configuration, protocol);
   const log = pino({ level: 'silent' });
-  const opened = await openHttpRelay({ configuration, destination, makeJudge, hosts: hostsOf('', []), log });
+  const opened = await openHttpRelay({
+    configuration,
+    destination,
+    makeHandler,
+    hosts: hostsOf('', []),
+    log,
+  });
   guards.push(opened);
   return opened.url;
 }

@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { Configuration } from '../../src/service/configuration/configuration.js';
 import { answerBatch, maxBatchBytesOf } from '../../src/service/http/batch.js';
 import type { Answer, Asked, Incoming } from '../../src/service/http/incoming.js';
-import { answerTo, type Judge } from '../../src/service/http/judged-body.js';
+import { answerTo, type BodyHandler } from '../../src/service/http/body-handler.js';
 import { MAX_TYPICAL_BYTES, type Ticket } from '../../src/service/load/gatekeeper.js';
 import { RateLimit } from '../../src/service/load/rate-limit.js';
 import { eventually } from '../support/eventually.js';
@@ -29,7 +29,7 @@ function serve(changes: Partial<Configuration> = {}, limit: RateLimit | null = n
     headers: readonly [string, string][] = [],
     type: string | null = TYPE,
   ) => {
-    const judge: Judge = {
+    const judge: BodyHandler = {
       maxBytes: configuration.maxBodyBytes,
       answer: async (asked, line) => take(asked, line),
       refuse: (_, fault) => {
@@ -221,7 +221,7 @@ describe('each line of a batch', () => {
     const { wire } = ask(`${large}\n1\n${large}`, note('batch'));
     ask(large, note('single'), [], null);
     await eventually(() => expect(wire.answers).toHaveLength(1));
-    expect(order).toEqual(['batch', 'single', 'batch', 'batch']);
+    expect(order).toEqual(['batch', 'batch', 'single', 'batch']);
   });
 
   it('waits for those before it once so much of a batch is under way', async () => {

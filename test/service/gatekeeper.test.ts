@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Incoming } from '../../src/service/http/incoming.js';
-import { answerTo, type Judge } from '../../src/service/http/judged-body.js';
+import { answerTo, type BodyHandler } from '../../src/service/http/body-handler.js';
 import { routeTables } from '../../src/service/routes/table.js';
 import { Backlog } from '../../src/service/load/backlog.js';
 import {
@@ -34,15 +34,18 @@ const open = (limits: Partial<GatekeeperLimits> = {}, signatures = { waitMs: 0 }
 
 /** Begins to wait for a verdict, at once. @returns whether it may */
 async function begin(ticket: Ticket, bytes: number): Promise<boolean> {
-  return ticket.run(bytes, (isRefused) => Promise.resolve(!isRefused));
+  return ticket.takeTurn(bytes, (isRefused) => Promise.resolve(!isRefused));
 }
 
 describe('what waits for a verdict', () => {
   it('is as much as may, and is given back once', async () => {
     const keeper = open({ maxPending: 2 });
-    const [first, second] = [keeper.letIn(FIRST), keeper.letIn(FIRST)];
+    const [first, second] = [keeper.ticketWithoutLimits(FIRST), keeper.ticketWithoutLimits(FIRST)];
     expect([await begin(first, 100), await begin(second, 100), keeper.pending]).toEqual([true, true, 2]);
-    expect([keeper.enter(OTHER, 1), await begin(keeper.letIn(OTHER), 1)]).toEqual([null, false]);
+    expect([keeper.enter(OTHER, 1), await begin(keeper.ticketWithoutLimits(OTHER), 1)]).toEqual([
+      null,
+      false,
+    ]);
     first.release();
     first.release();
     expect([keeper.pending, keeper.bodyBytes]).toEqual([1, 100 * EXPANSION]);
@@ -54,10 +57,14 @@ describe('what waits for a verdict', () => {
   it('fits into the memory, counting what is parsed', async () => {
     const keeper = open();
     const tickets: Ticket[] = [];
-    for (let ticket = keeper.letIn(FIRST); await begin(ticket, KIB); ticket = keeper.letIn(FIRST))
+    for (
+      let ticket = keeper.ticketWithoutLimits(FIRST);
+      await begin(ticket, KIB);
+      ticket = keeper.ticketWithoutLimits(FIRST)
+    )
       tickets.push(ticket);
     expect([tickets.length, keeper.bodyBytes]).toEqual([1024 / EXPANSION, 1024 * KIB]);
-    expect(keeper.letIn(FIRST).grow(1)).toBe(false);
+    expect(keeper.ticketWithoutLimits(FIRST).grow(1)).toBe(false);
     for (const ticket of tickets) ticket.release();
     expect(keeper.bodyBytes).toBe(0);
   });
@@ -66,7 +73,11 @@ describe('what waits for a verdict', () => {
     const keeper = open();
     const size = 60 * KIB;
     expect(size * EXPANSION).toBeGreaterThan(512 * KIB);
-    const tickets = [keeper.letIn(FIRST), keeper.letIn(FIRST), keeper.letIn(FIRST)] as const;
+    const tickets = [
+      keeper.ticketWithoutLimits(FIRST),
+      keeper.ticketWithoutLimits(FIRST),
+      keeper.ticketWithoutLimits(FIRST),
+    ] as const;
     expect([
       await begin(tickets[0], size),
       await begin(tickets[1], size),
@@ -77,12 +88,16 @@ describe('what waits for a verdict', () => {
   it('for the status list leaves its place to others, up to half of all, however much did before', async () => {
     const keeper = open({ maxPending: 4 });
     for (let round = 0; round < 5; round++) {
-      const tickets = Array.from({ length: 4 }, () => keeper.letIn(FIRST));
+      const tickets = Array.from({ length: 4 }, () => keeper.ticketWithoutLimits(FIRST));
       for (const ticket of tickets) expect(await begin(ticket, 100)).toBe(true);
       expect(keeper.enter(FIRST, 100)).toBeNull();
       expect(tickets.map((ticket) => ticket.park())).toEqual([true, true, false, false]);
       expect(tickets[0]?.park()).toBe(false);
-      const others = [keeper.letIn(OTHER), keeper.letIn(OTHER), keeper.letIn(OTHER)];
+      const others = [
+        keeper.ticketWithoutLimits(OTHER),
+        keeper.ticketWithoutLimits(OTHER),
+        keeper.ticketWithoutLimits(OTHER),
+      ];
       expect(await Promise.all(others.map((ticket) => begin(ticket, 100)))).toEqual([true, true, false]);
       expect(keeper.pending).toBe(6);
       for (const ticket of [...tickets, ...others, ...tickets]) ticket.release();
@@ -92,7 +107,7 @@ describe('what waits for a verdict', () => {
 
   it('for the status list takes no more than half of the memory', async () => {
     const keeper = open({ maxBodyMemory: 64_000 });
-    const [first, second] = [keeper.letIn(FIRST), keeper.letIn(FIRST)];
+    const [first, second] = [keeper.ticketWithoutLimits(FIRST), keeper.ticketWithoutLimits(FIRST)];
     expect([await begin(first, 1500), await begin(second, 1500)]).toEqual([true, true]);
     expect([first.park(), second.park()]).toEqual([true, false]);
   });
@@ -102,8 +117,8 @@ describe('a turn', () => {
   it('comes at once while there is time, in the call itself', () => {
     const runs: string[] = [];
     void open()
-      .letIn(FIRST)
-      .run(MAX_TYPICAL_BYTES, () => Promise.resolve(runs.push('ran')));
+      .ticketWithoutLimits(FIRST)
+      .takeTurn(MAX_TYPICAL_BYTES, () => Promise.resolve(runs.push('ran')));
     expect(runs).toEqual(['ran']);
   });
 
@@ -112,8 +127,10 @@ describe('a turn', () => {
     const runs: string[] = [];
     const run = (bytes: number) =>
       keeper
-        .letIn(FIRST)
-        .run<unknown>(bytes, (isRefused) => Promise.resolve(isRefused ? 'overloaded' : runs.push('ran')));
+        .ticketWithoutLimits(FIRST)
+        .takeTurn<unknown>(bytes, (isRefused) =>
+          Promise.resolve(isRefused ? 'overloaded' : runs.push('ran')),
+        );
     const first = run(512 * KIB);
     expect([runs, keeper.bodyBytes]).toEqual([[], 512 * KIB]);
     // There is no memory for another one to wait.
@@ -124,17 +141,12 @@ describe('a turn', () => {
   it('does not come for more than half as many of a client as may wait, and these hold nothing', async () => {
     const signatures = { waitMs: 100 };
     const keeper = open({ maxPending: 4 }, signatures);
-    let copies = 0;
     const run = (sender: typeof FIRST) =>
-      keeper.letIn(sender).run(
-        8000,
-        (isRefused) => Promise.resolve(isRefused ? 'overloaded' : 'ran'),
-        () => copies++,
-      );
+      keeper
+        .ticketWithoutLimits(sender)
+        .takeTurn(8000, (isRefused) => Promise.resolve(isRefused ? 'overloaded' : 'ran'));
     const waiting = [run(FIRST), run(FIRST), run(OTHER)];
     expect([await run(FIRST), keeper.pending, keeper.bodyBytes]).toEqual(['overloaded', 3, 24_000]);
-    // Who is refused at once is not copied.
-    expect(copies).toBe(3);
     waiting.push(run(OTHER));
     expect([keeper.enter(OTHER, 1), await run(OTHER), keeper.pending]).toEqual([null, 'overloaded', 4]);
     signatures.waitMs = 0;
@@ -143,7 +155,7 @@ describe('a turn', () => {
 
   it('gives what was read for what is parsed', async () => {
     const keeper = open();
-    const ticket = keeper.letIn(FIRST);
+    const ticket = keeper.ticketWithoutLimits(FIRST);
     expect([ticket.grow(20 * KIB), keeper.readingClients]).toEqual([true, 1]);
     expect(await begin(ticket, 20 * KIB)).toBe(true);
     expect([keeper.bodyBytes, keeper.readingClients]).toEqual([20 * KIB * EXPANSION, 0]);
@@ -159,7 +171,7 @@ describe('the memory of bodies that are read', () => {
 
   it('leaves half to others, and is not asked for where a body is small', () => {
     const keeper = open();
-    const tickets = [keeper.letIn(FIRST), keeper.letIn(OTHER)];
+    const tickets = [keeper.ticketWithoutLimits(FIRST), keeper.ticketWithoutLimits(OTHER)];
     for (const ticket of tickets) ticket.add(256 * KIB);
     expect(tickets.map((ticket) => ticket.grow(1))).toEqual([false, false]);
     // A large one is not worth reading, a small one may come in one piece.
@@ -171,10 +183,10 @@ describe('the memory of bodies that are read', () => {
 
   it('lets one client take as much as it leaves to others', () => {
     const keeper = open({ maxBodyMemory: LIMIT });
-    const greedy = keeper.letIn(FIRST);
+    const greedy = keeper.ticketWithoutLimits(FIRST);
     expect([greedy.grow(READ / 2), greedy.grow(1), keeper.bodyBytes]).toEqual([true, false, READ / 2]);
-    expect(keeper.letIn(FIRST).canGrow(1)).toBe(false);
-    const modest = keeper.letIn(OTHER);
+    expect(keeper.ticketWithoutLimits(FIRST).canGrow(1)).toBe(false);
+    const modest = keeper.ticketWithoutLimits(OTHER);
     expect([modest.grow(READ / 4 + 1), modest.grow(READ / 4), modest.grow(1)]).toEqual([false, true, false]);
     expect(keeper.readingClients).toBe(2);
     greedy.release();
@@ -184,7 +196,7 @@ describe('the memory of bodies that are read', () => {
 
   it('asks for no client while less than half is in use', () => {
     const keeper = open({ maxBodyMemory: LIMIT });
-    const unknown = keeper.letIn({
+    const unknown = keeper.ticketWithoutLimits({
       get client(): string {
         throw new Error('asked');
       },
@@ -204,13 +216,13 @@ describe('the memory of bodies that are read', () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
         const keeper = open({ maxBodyMemory: LIMIT });
-        const tickets = clients.map((sender) => keeper.letIn(sender));
+        const tickets = clients.map((sender) => keeper.ticketWithoutLimits(sender));
         const held = clients.map(() => 0);
         for (const { kind, who, bytes } of steps) {
           const ticket = tickets[who] as Ticket;
           if (kind === 'grow' && ticket.grow(bytes)) held[who] = (held[who] ?? 0) + bytes;
           else if (kind === 'begin') {
-            const other = keeper.letIn(FIRST);
+            const other = keeper.ticketWithoutLimits(FIRST);
             await begin(other, Math.ceil(bytes / EXPANSION));
             tickets.push(other);
           } else if (kind === 'end') {
@@ -320,7 +332,7 @@ describe('a fault of the verifier', () => {
 
 describe('callers who give up', () => {
   /** A service in which everything waits, and a clock. */
-  const busy = (refuse?: Judge<Incoming>['refuse']) => {
+  const busy = (refuse?: BodyHandler<Incoming>['refuse']) => {
     const time = { now: 0 };
     const service = openServer(
       { queueBurstMs: 180, trustProxy: { kind: 'hops', hops: 1 } },
@@ -328,7 +340,7 @@ describe('callers who give up', () => {
     );
     service.signatures.waitMs = 100;
     const bodies: string[] = [];
-    const judge: Judge<Incoming> = {
+    const judge: BodyHandler<Incoming> = {
       maxBytes: 1000,
       answer: (_, body) => {
         bodies.push(String(body));
@@ -341,6 +353,7 @@ describe('callers who give up', () => {
     /** Lets ten requests wait for too long. */
     const round = async (givesUp: boolean) => {
       const wires = Array.from({ length: 10 }, () => ask());
+      await nextTurn();
       if (givesUp) for (const wire of wires) wire.gone();
       time.now += 181;
       await eventually(() => expect(service.gatekeeper.pending).toBe(0));
@@ -376,6 +389,7 @@ describe('callers who give up', () => {
     });
     // Too large once it has come, or refused when its turn comes.
     const wire = when === 'before' ? ask('x'.repeat(2000)) : ask();
+    await nextTurn();
     time.now += 181;
     await eventually(() => expect(statusOf(wire)).toEqual([500]));
     signatures.waitMs = 0;

@@ -105,7 +105,7 @@ const DOORS: Record<string, readonly [names: string, run: () => unknown]> = {
   ],
   drsFetch: [
     `verifyUrl replayScope replayWindowSecs clockSkewSecs optional onToolCall onRefused eventSink command parameters bindingMode
-     maxBodyBytes bodyText body sign findFailure`,
+     maxBodyBytes bodyText body sign checkTransport`,
     () => answersOf(drsFetch({ ...OPEN_ROUTE, ...quietly, verifier }, () => new Response('served'))),
   ],
   'what drsFetch must be told': [

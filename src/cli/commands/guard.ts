@@ -160,12 +160,12 @@ export async function guard(command: readonly string[], options: GuardOptions): 
       const { guardJudge } = await import('../../relay/guard-http.js');
       // A proxy passes on the name by which it was called.
       const isAny = allowHost.length === 0 && (!isLoopback(host) || trustProxy !== undefined);
-      const makeJudge = guardJudge(configuration, protocol);
+      const makeHandler = guardJudge(configuration, protocol);
       const hosts = isAny ? null : hostsOf(host, allowHost);
       // One agent's calls wait. Who refuses a crowd of strangers soon serves more of it in time.
       const own = isLoopback(host) ? { ...configuration, queueBurstMs: 60_000 } : configuration;
       const url = await runHttpRelay(
-        { configuration: own, destination, makeJudge, hosts, log, openReplays, rename: inOptions },
+        { configuration: own, destination, makeHandler, hosts, log, openReplays, rename: inOptions },
         true,
       );
       // This comes last, since a program that waits for this line may send a signal at once.

@@ -90,7 +90,9 @@ export function answerChecks(context: GrpcContext): handleUnaryCall<Buffer, Buff
     const ticket = gatekeeper.isDraining ? null : gatekeeper.enter({ client }, 0);
     if (ticket === null) return answer(call, null);
     try {
-      return await ticket.run(call.request.length, (isRefused) => answer(call, isRefused ? null : ticket));
+      return await ticket.takeTurn(call.request.length, (isRefused) =>
+        answer(call, isRefused ? null : ticket),
+      );
     } finally {
       ticket.release(!isWanted(call));
     }

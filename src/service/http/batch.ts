@@ -5,9 +5,9 @@ import type { RouteContext } from '../core.js';
 import { MAX_TYPICAL_BYTES, type Ticket } from '../load/gatekeeper.js';
 import type { RateLimit } from '../load/rate-limit.js';
 import { MAX_PIECES } from './body-reader.js';
-import type { Judge } from './judged-body.js';
-import { judgeInTurn } from './serve.js';
-import { NDJSON_TYPE, refusal, type Answer, type Incoming } from './incoming.js';
+import type { BodyHandler } from './body-handler.js';
+import { handleInTurn } from './serve.js';
+import { NDJSON_TYPE, errorAnswer, type Answer, type Incoming } from './incoming.js';
 
 type BatchDeps = Pick<RouteContext, 'configuration' | 'gatekeeper' | 'log' | 'metrics'> & {
   readonly limit: RateLimit | null;
@@ -40,7 +40,7 @@ export function maxBatchBytesOf({ maxBodyMemory }: Pick<Configuration, 'maxBodyM
 export async function answerBatch(
   incoming: Incoming,
   ticket: Ticket,
-  judge: Judge,
+  handler: BodyHandler,
   deps: BatchDeps,
 ): Promise<Answer | null> {
   const { configuration, metrics } = deps;
@@ -48,7 +48,7 @@ export async function answerBatch(
   const maxBytes = maxBatchBytesOf(configuration);
   const refuse = (status: number, error: string) => {
     metrics.countRejection(incoming.endpoint, status === 413 ? 'too_large' : 'malformed');
-    return refusal(status, error);
+    return errorAnswer(status, error);
   };
   const type = incoming.header('content-type') ?? '';
   if (!TYPE_FORM.test(type)) {
@@ -65,15 +65,15 @@ export async function answerBatch(
     const limits = `${maxBytes} bytes (an eighth of MAX_BODY_MEMORY), or came in more than ${MAX_PIECES} pieces`;
     return refuse(413, `the batch is larger than ${limits}; send it as several`);
   }
-  if (typeof body === 'string') return judge.refuse(incoming, body);
+  if (typeof body === 'string') return handler.refuse(incoming, body);
   const lines = splitLines(body, MAX_LINES);
   if (lines === null) return refuse(413, `the batch has more than ${MAX_LINES} lines; send it as several`);
   if (lines.length === 0) return refuse(400, 'the batch has no line, expected one JSON text a line');
   const forAnswers = Math.min(lines.length * BYTES_PER_LINE, maxBodyMemory / ANSWERS_SHARE);
   // What came in one piece is not counted yet.
   const uncounted = body.length > MAX_TYPICAL_BYTES ? 0 : body.length;
-  if (!ticket.grow(uncounted + forAnswers)) return judge.refuse(incoming, 'overloaded');
-  const answers = await answerLines(incoming, lines, ticket, judge, deps);
+  if (!ticket.grow(uncounted + forAnswers)) return handler.refuse(incoming, 'overloaded');
+  const answers = await answerLines(incoming, lines, ticket, handler, deps);
   incoming.isBatch = true;
   return incoming.isOver
     ? null
@@ -90,23 +90,23 @@ async function answerLines(
   incoming: Incoming,
   lines: readonly Buffer[],
   ticket: Ticket,
-  judge: Judge,
+  handler: BodyHandler,
   { configuration, gatekeeper, limit, log }: BatchDeps,
 ): Promise<string[]> {
   const answers = new Array<string>(lines.length).fill('');
   const maxAhead = configuration.maxBodyMemory / AHEAD_SHARE;
   const answerLine = async (line: Buffer, at: number): Promise<void> => {
     const asked = lineOf(incoming, at + 1);
-    const own = gatekeeper.letIn(incoming);
+    const own = gatekeeper.ticketWithoutLimits(incoming);
     let answer: Answer | null;
     try {
       if (at > 0 && limit !== null && limit.admit(incoming.client) > 0)
-        answer = await judge.refuse(asked, 'rate_limited');
-      else if (line.length > configuration.maxBodyBytes) answer = await judge.refuse(asked, 'too_large');
-      else answer = await judgeInTurn(asked, line, own, judge);
+        answer = await handler.refuse(asked, 'rate_limited');
+      else if (line.length > configuration.maxBodyBytes) answer = await handler.refuse(asked, 'too_large');
+      else answer = await handleInTurn(asked, line, own, handler);
     } catch (error) {
       log.error({ err: error }, 'a request failed inside the service');
-      answer = refusal(500, 'internal');
+      answer = errorAnswer(500, 'internal');
     } finally {
       own.release();
     }

@@ -24,7 +24,7 @@ export interface Answer {
 export type Answering = Answer | null | Promise<Answer | null>;
 
 /** An answer `{ "error": … }`. */
-export function refusal(status: number, error: string, more: Partial<Answer> = {}): Answer {
+export function errorAnswer(status: number, error: string, more: Partial<Answer> = {}): Answer {
   return { status, body: JSON.stringify({ error }), ...more };
 }
 
@@ -75,7 +75,6 @@ export interface IncomingOwner {
   report(answered: Answered): void;
 }
 
-type TakeBody = (body: Buffer | BodyFault, isBorrowed: boolean) => void;
 type Reading = { readonly maxBytes: number; readonly ticket: Ticket };
 
 /** The headers that are kept of a request, beside those that a gate reads. */
@@ -135,7 +134,7 @@ export class Incoming implements Asked, Answered {
   /** Of a body that is being read. */
   #reading: Reading | null = null;
   #reader: BodyReader | null = null;
-  #onBody: TakeBody | null = null;
+  #onBody: ((body: Buffer | BodyFault) => void) | null = null;
   #timer: NodeJS.Timeout | null = null;
 
   /** @param route `isProxied`: whether a gate reads the headers */
@@ -227,29 +226,21 @@ export class Incoming implements Asked, Answered {
     return type !== null && type.length >= NDJSON_TYPE.length && type.toLowerCase().includes(NDJSON_TYPE);
   }
 
-  /** Reads the body. Call it before anything is waited for: uWebSockets.js drops what comes while nobody reads. */
-  read(maxBytes: number, ticket: Ticket): Promise<Buffer | BodyFault> {
-    return new Promise((resolve) => {
-      this.receive(maxBytes, ticket, (body, isBorrowed) =>
-        resolve(isBorrowed && typeof body !== 'string' ? Buffer.from(body) : body),
-      );
-    });
-  }
-
   /**
-   * Reads the body like {@link read}, without a copy if it comes in one piece.
+   * Reads the body. Call it before anything is waited for: uWebSockets.js drops what comes while nobody reads.
    *
    * @param ticket grows with a body that comes in pieces
-   * @param take called once. `isBorrowed`: the bytes are only valid during the call
    */
-  receive(maxBytes: number, ticket: Ticket, take: TakeBody): void {
-    if (this.contentLength > maxBytes) take('too_large', false);
-    else if (!this.#isBodyDue) take(NOTHING, false);
-    else {
-      this.#reading = { maxBytes, ticket };
-      this.#onBody = take;
-      this.#receive();
-    }
+  read(maxBytes: number, ticket: Ticket): Promise<Buffer | BodyFault> {
+    return new Promise((resolve) => {
+      if (this.contentLength > maxBytes) resolve('too_large');
+      else if (!this.#isBodyDue) resolve(NOTHING);
+      else {
+        this.#reading = { maxBytes, ticket };
+        this.#onBody = resolve;
+        this.#receive();
+      }
+    });
   }
 
   /** Discards a body that nobody reads. */
@@ -314,16 +305,17 @@ export class Incoming implements Asked, Answered {
 
   #take(chunk: Buffer, isLast: boolean, { maxBytes, ticket }: Reading): void {
     if (this.#reader !== null) this.#reader.take(chunk, isLast);
-    else if (isLast && chunk.length <= Math.min(MAX_TYPICAL_BYTES, maxBytes)) this.#endReading(chunk, true);
+    else if (isLast && chunk.length <= Math.min(MAX_TYPICAL_BYTES, maxBytes))
+      // A copy: the piece is only valid during the call.
+      this.#endReading(Buffer.from(chunk));
     else this.#openReader(ticket, maxBytes, (body) => this.#endReading(body)).take(chunk, isLast);
   }
 
-  #endReading(body: Buffer | BodyFault, isBorrowed = false): void {
+  #endReading(body: Buffer | BodyFault): void {
     this.#reader?.stop();
     this.#reading = null;
-    const take = this.#onBody;
+    this.#onBody?.(body);
     this.#onBody = null;
-    take?.(body, isBorrowed);
   }
 
   #write(answer: WireAnswer): void {

@@ -1,4 +1,4 @@
-import { Buffer } from 'node:buffer';
+import type { Buffer } from 'node:buffer';
 import { availableParallelism } from 'node:os';
 import { performance } from 'node:perf_hooks';
 import type { RouteContext } from '../core.js';
@@ -10,14 +10,14 @@ import type { HttpRequest, Wire } from './front-end.js';
 import { gateProtocolOf } from './gate-head.js';
 import {
   Incoming,
-  refusal,
+  errorAnswer,
   type Answer,
   type Answered,
   type Answering,
   type Asked,
   type IncomingOwner,
 } from './incoming.js';
-import type { Fault, Judge } from './judged-body.js';
+import type { BodyHandler } from './body-handler.js';
 
 // pino's number for the level `debug`.
 const DEBUG = 20;
@@ -31,8 +31,8 @@ export interface Route {
   readonly methods: readonly string[];
   /** `null` if there is no limit. Each class of endpoints has its own limit, so that one cannot use up another's. */
   readonly rateLimit: RateLimit | null;
-  /** What answers: a judge of bodies, which each request waits for, or else a function. That reads the body before it waits for anything. */
-  readonly serve: Judge<Incoming> | Serve;
+  /** What answers: a handler of bodies, whose turn each request waits for, or else a function. That reads the body before it waits for anything. */
+  readonly serve: BodyHandler<Incoming> | Serve;
   /** What answers batches of bodies; left out, they are bodies like others. */
   readonly batches?: { readonly maxBytes: number; readonly answer: Serve };
   /** Whether a gate reads the headers. */
@@ -62,8 +62,8 @@ export interface ServerContext extends Pick<
   readonly rename?: ((text: string) => string) | undefined;
 }
 
-const INTERNAL = refusal(500, 'internal');
-const FOREIGN = refusal(403, 'requests of web pages are refused unless ALLOWED_ORIGINS has their origin');
+const INTERNAL = errorAnswer(500, 'internal');
+const FOREIGN = errorAnswer(403, 'requests of web pages are refused unless ALLOWED_ORIGINS has their origin');
 
 /** Serves the requests of all HTTP listeners: the way of each is {@link Server.serve}. */
 export class Server implements IncomingOwner {
@@ -109,20 +109,21 @@ export class Server implements IncomingOwner {
     let sent: Promise<void> | null = null;
     try {
       if (this.#notesAddress) incoming.address = incoming.clientAddress;
-      const judge = typeof route.serve === 'function' ? null : route.serve;
+      const handler = typeof route.serve === 'function' ? null : route.serve;
       let answering: Answering = null;
       // It takes no token of a limit, and counts as given up.
-      if (incoming.isGone) ticket = gatekeeper.letIn(incoming);
-      else answering = this.#refusalOf(route, incoming) ?? judge?.refusalOf?.(incoming) ?? null;
+      if (incoming.isGone) ticket = gatekeeper.ticketWithoutLimits(incoming);
+      else answering = this.#refusalOf(route, incoming) ?? handler?.refusalOf?.(incoming) ?? null;
       if (answering === null && ticket === null) {
         const batches = incoming.hasLines ? route.batches : undefined;
-        const maxBytes = batches?.maxBytes ?? judge?.maxBytes ?? 0;
+        const maxBytes = batches?.maxBytes ?? handler?.maxBytes ?? 0;
         // One that is too large is refused when it is read.
         const announced = incoming.contentLength > maxBytes ? 0 : incoming.contentLength;
-        if (judge === null) ticket = gatekeeper.letIn(incoming);
+        if (handler === null) ticket = gatekeeper.ticketWithoutLimits(incoming);
         else if (!gatekeeper.isDraining) ticket = gatekeeper.enter(incoming, announced);
         if (ticket === null)
-          answering = judge?.refuse(incoming, gatekeeper.isDraining ? 'shutting_down' : 'overloaded') ?? null;
+          answering =
+            handler?.refuse(incoming, gatekeeper.isDraining ? 'shutting_down' : 'overloaded') ?? null;
         else if (batches !== undefined) answering = batches.answer(incoming, ticket);
         else if (typeof route.serve === 'function') answering = route.serve(incoming, ticket);
         else answering = answerBody(incoming, ticket, route.serve);
@@ -165,13 +166,13 @@ export class Server implements IncomingOwner {
     const fault = incoming.framingDefect;
     if (fault !== null) {
       metrics.countRejection(route.endpoint, 'malformed');
-      return refusal(400, fault, { closes: true });
+      return errorAnswer(400, fault, { closes: true });
     }
     const host = hosts === null ? '' : (incoming.header('host') ?? '').toLowerCase();
     if (hosts !== null && !hosts.has(host.replace(/:\d+$/, ''))) {
       metrics.countRejection(route.endpoint, 'foreign_origin');
       const expected = [...hosts].join(' or ');
-      return refusal(403, `the Host of the request is ${JSON.stringify(host)}, expected ${expected}`);
+      return errorAnswer(403, `the Host of the request is ${JSON.stringify(host)}, expected ${expected}`);
     }
     // Of a listener that knows its names, also its own pages.
     const scheme = configuration.tlsCertFile === undefined ? 'http' : 'https';
@@ -183,61 +184,38 @@ export class Server implements IncomingOwner {
     const wait = route.rateLimit?.admit(incoming.client) ?? 0;
     if (wait > 0) {
       metrics.countRejection(route.endpoint, 'rate_limited');
-      return refusal(429, 'rate_limited', { headers: { 'Retry-After': String(Math.ceil(wait)) } });
+      return errorAnswer(429, 'rate_limited', { headers: { 'Retry-After': String(Math.ceil(wait)) } });
     }
     if (route.methods.length > 0 && !route.methods.includes(incoming.method)) {
       const allowed = route.methods.join(', ');
       const error = `method ${incoming.method} is not allowed here, expected ${allowed}`;
-      return refusal(405, error, { headers: { Allow: allowed } });
+      return errorAnswer(405, error, { headers: { Allow: allowed } });
     }
     if (route.takesQuery === true || (incoming.query ?? '') === '') return null;
     metrics.countRejection(route.endpoint, 'malformed');
-    return refusal(400, 'the request has a query, expected none');
+    return errorAnswer(400, 'the request has a query, expected none');
   }
 }
 
-const NOBODY = Promise.resolve(null);
-
-/** In callbacks of a front end and of the backlog, which must not throw: within a promise, an error rejects. */
-async function refuse<One extends Asked>(judge: Judge<One>, asked: One, fault: Fault) {
-  return judge.refuse(asked, fault);
-}
-
 /** Reads the body of a request, and has it judged in its turn. */
-function answerBody(incoming: Incoming, ticket: Ticket, judge: Judge<Incoming>): Promise<Answer | null> {
-  return new Promise((resolve, reject) => {
-    incoming.receive(judge.maxBytes, ticket, (body, isBorrowed) => {
-      if (body === 'gone') resolve(null);
-      else if (typeof body === 'string') resolve(refuse(judge, incoming, body));
-      // To resolve with a promise would wait two turns of the queue of promises longer.
-      else judgeInTurn(incoming, body, ticket, judge, isBorrowed).then(resolve, reject);
-    });
-  });
+async function answerBody(incoming: Incoming, ticket: Ticket, handler: BodyHandler<Incoming>) {
+  const body = await incoming.read(handler.maxBytes, ticket);
+  if (body === 'gone') return null;
+  if (typeof body === 'string') return handler.refuse(incoming, body);
+  return handleInTurn(incoming, body, ticket, handler);
 }
 
-/**
- * Has a body judged when its turn comes, unless its client has gone.
- *
- * @param isBorrowed whether the bytes are only valid during this call: they are copied if they wait
- */
-export function judgeInTurn<One extends Asked>(
+/** Has a body judged when its turn comes, unless its client has gone. */
+export function handleInTurn<One extends Asked>(
   asked: One,
   body: Buffer,
   ticket: Ticket,
-  judge: Judge<One>,
-  isBorrowed = false,
-): Promise<Answer | null> {
-  let kept = body;
-  return ticket.run(
-    body.length,
-    (isRefused) => {
-      if (asked.isOver) return NOBODY;
-      return isRefused ? refuse(judge, asked, 'overloaded') : judge.answer(asked, kept, ticket);
-    },
-    () => {
-      if (isBorrowed) kept = Buffer.from(body);
-    },
-  );
+  handler: BodyHandler<One>,
+) {
+  return ticket.takeTurn(body.length, async (isRefused) => {
+    if (asked.isOver) return null;
+    return isRefused ? handler.refuse(asked, 'overloaded') : handler.answer(asked, body, ticket);
+  });
 }
 
 /** Keeps the event loop turning while no request is open. */

@@ -73,12 +73,12 @@ export class Gatekeeper {
   enter(sender: Sender, announcedBytes: number): Ticket | null {
     if (this.#inUse.pending + this.#backlog.length >= this.#limits.maxPending) return null;
     if (this.bodyBytes > this.#limits.maxBodyMemory) return null;
-    const ticket = this.letIn(sender);
+    const ticket = this.ticketWithoutLimits(sender);
     return announcedBytes <= SMALL_BYTES || ticket.canGrow(announcedBytes) ? ticket : null;
   }
 
   /** Lets in what no limit may keep out, such as a revocation, or is a part of what was admitted. */
-  letIn(sender: Sender): Ticket {
+  ticketWithoutLimits(sender: Sender): Ticket {
     return new Ticket(sender, this.#inUse, this.#limits, this.#backlog);
   }
 }
@@ -134,9 +134,8 @@ export class Ticket {
    *
    * @param bytes of its body
    * @param work nothing else runs before it first waits for something. `isRefused`: a limit is reached, or it has waited for too long
-   * @param wait called if it waits for its turn
    */
-  run<T>(bytes: number, work: (isRefused: boolean) => Promise<T>, wait?: () => void): Promise<T> {
+  takeTurn<T>(bytes: number, work: (isRefused: boolean) => Promise<T>): Promise<T> {
     const isLarge = bytes > MAX_TYPICAL_BYTES;
     const begin = (isLate: boolean) => work(isLate || !this.#await(bytes));
     if (!isLarge && this.#backlog.hasTime(this.#sender)) return begin(false);
@@ -154,7 +153,6 @@ export class Ticket {
         return;
       }
       this.#inUse.reading += uncounted;
-      wait?.();
     });
   }
 

@@ -6,8 +6,8 @@ import { memberOf, readAsked, RevocationStoreError, toJson, type Asked } from '.
 import type { ReplayStore } from '../../usage/index.js';
 import { show } from '../../verify/codes.js';
 import { inPieces } from '../http/batch.js';
-import { NDJSON_TYPE, refusal, type Answer, type Answering, type Incoming } from '../http/incoming.js';
-import { answerTo } from '../http/judged-body.js';
+import { NDJSON_TYPE, errorAnswer, type Answer, type Answering, type Incoming } from '../http/incoming.js';
+import { answerTo } from '../http/body-handler.js';
 import type { Ticket } from '../load/gatekeeper.js';
 import { RateLimit } from '../load/rate-limit.js';
 import { printable } from '../observe/logs/verdict-logs.js';
@@ -47,7 +47,7 @@ export function adminRoutes({ configuration, engine, gate, log, metrics }: Route
   };
   const malformed = (incoming: Incoming, error: string): Answer => {
     record('malformed', incoming);
-    return refusal(400, error);
+    return errorAnswer(400, error);
   };
 
   /** Why a call may not be made; `null` if a token is configured, and the request has it. */
@@ -56,7 +56,7 @@ export function adminRoutes({ configuration, engine, gate, log, metrics }: Route
     incoming.address ??= incoming.clientAddress;
     if (tokenDigest === null) {
       record('not_configured', incoming);
-      return refusal(503, 'the admin endpoint is not configured: DRS_ADMIN_TOKEN must be set');
+      return errorAnswer(503, 'the admin endpoint is not configured: DRS_ADMIN_TOKEN must be set');
     }
     const [, sent] = /^bearer +(\S+)$/i.exec(incoming.header('authorization') ?? '') ?? [];
     // Digests have a fixed length, so the time of the comparison does not even reveal the token's length.
@@ -64,10 +64,10 @@ export function adminRoutes({ configuration, engine, gate, log, metrics }: Route
     const wait = failures.admit(incoming.client);
     if (wait > 0) {
       record('rate_limited', incoming);
-      return refusal(429, 'rate_limited', { headers: { 'Retry-After': String(Math.ceil(wait)) } });
+      return errorAnswer(429, 'rate_limited', { headers: { 'Retry-After': String(Math.ceil(wait)) } });
     }
     record('unauthorized', incoming);
-    return refusal(401, 'unauthorized', { headers: { 'WWW-Authenticate': 'Bearer' } });
+    return errorAnswer(401, 'unauthorized', { headers: { 'WWW-Authenticate': 'Bearer' } });
   };
   const readRefusalOf = (incoming: Incoming): Answer | null =>
     refusalOf(incoming) ??
@@ -83,7 +83,7 @@ export function adminRoutes({ configuration, engine, gate, log, metrics }: Route
     if (typeof body === 'string') {
       record(body, incoming);
       if (body !== 'too_large') return answerTo(body, configuration);
-      return refusal(413, `the body is larger than ${BODY_BYTES} bytes`, { closes: true });
+      return errorAnswer(413, `the body is larger than ${BODY_BYTES} bytes`, { closes: true });
     }
     const asked = readRevocation(body);
     if (typeof asked === 'string') return malformed(incoming, asked);
@@ -99,7 +99,7 @@ export function adminRoutes({ configuration, engine, gate, log, metrics }: Route
       await engine.revocation.revoke(asked);
     } catch (error) {
       record('failed', incoming, { ...facts, err: error });
-      return refusal(503, `the revocation could not be ${stateAfter(error)}`);
+      return errorAnswer(503, `the revocation could not be ${stateAfter(error)}`);
     }
     record('done', incoming, facts);
     return { status: 200, body: JSON.stringify({ revoked: true, [member]: target }) };
@@ -115,7 +115,7 @@ export function adminRoutes({ configuration, engine, gate, log, metrics }: Route
       return { status: 200, body: JSON.stringify({ receipt, verify: ofVerify, gate: ofGate }) };
     } catch (error) {
       record('failed', incoming, { receipt, token, err: error });
-      return refusal(503, 'the store of used invocations cannot tell; try again');
+      return errorAnswer(503, 'the store of used invocations cannot tell; try again');
     }
   };
 

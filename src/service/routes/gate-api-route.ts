@@ -7,7 +7,7 @@ import { gateAnswer } from '../../gate/response.js';
 import { findJsonDefect } from '../../protocol/json-defects.js';
 import { isJsonObject, type JsonObject } from '../../protocol/json.js';
 import { wholeContextOf } from '../../gate/decide.js';
-import { answerTo, readJson, type Judge } from '../http/judged-body.js';
+import { answerTo, readJson, type BodyHandler } from '../http/body-handler.js';
 import { MAX_HEADER_BYTES, MAX_HEADERS } from '../http/front-end.js';
 import type { RouteContext } from '../core.js';
 
@@ -18,7 +18,7 @@ interface GateRequestDefect {
 }
 
 /** `POST /v1/gate`: gates in other processes and languages send a description of the caller's request, or a batch of them. */
-export function judgeOfGateRequests({ configuration, metrics, gate: { decider } }: RouteContext): Judge {
+export function gateRequestHandler({ configuration, metrics, gate: { decider } }: RouteContext): BodyHandler {
   return {
     maxBytes: configuration.maxBodyBytes,
     answer: async (asked, body, ticket) => {

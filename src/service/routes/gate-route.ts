@@ -5,7 +5,7 @@ import { PASSING_METHODS } from '../../gate/json-rpc.js';
 import type { GateRequest, HeaderLookup, RequestBody } from '../../gate/request.js';
 import type { GateDecision } from '../gate-decider.js';
 import type { GateHead } from '../http/gate-head.js';
-import { tooLargeMessage, type Fault, type Judge } from '../http/judged-body.js';
+import { tooLargeMessage, type Fault, type BodyHandler } from '../http/body-handler.js';
 import type { Answer, Answering, Incoming } from '../http/incoming.js';
 import type { Ticket } from '../load/gatekeeper.js';
 import type { RouteContext } from '../core.js';
@@ -30,14 +30,14 @@ export interface GateQuery extends Pick<GateRequest, 'method' | 'path'> {
  *
  * @param queryOf `ticket`: `null` if the body is too large
  */
-export function gateJudge(
+export function gateHandler(
   {
     configuration: { maxBodyBytes: maxBytes },
     gate: { decider },
   }: Pick<RouteContext, 'configuration' | 'gate'>,
   protocol: Protocol,
   queryOf: (incoming: Incoming, bytes: number, ticket: Ticket | null) => GateQuery,
-): Judge<Incoming> {
+): BodyHandler<Incoming> {
   const asked = { protocol, endpoint: 'gate' } as const;
   /** Denies a request that is not checked, in the form of its protocol. */
   const refuse = (incoming: Incoming, fault: Fault): Answering => {

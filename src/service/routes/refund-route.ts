@@ -3,8 +3,8 @@ import { isJsonObject, parseStrictJson } from '../../protocol/json.js';
 import { refundCall, RefundError, type RefundCode, type Refunded } from '../../usage/index.js';
 import { clock } from '../../verifier/call-options.js';
 import { show } from '../../verify/codes.js';
-import { answerTo, type Judge } from '../http/judged-body.js';
-import { refusal, type Incoming } from '../http/incoming.js';
+import { answerTo, type BodyHandler } from '../http/body-handler.js';
+import { errorAnswer, type Incoming } from '../http/incoming.js';
 import { printable } from '../observe/logs/verdict-logs.js';
 import type { RouteContext } from '../core.js';
 import { GATE_SCOPE } from '../gate-decider.js';
@@ -19,7 +19,7 @@ const STATUS: Partial<Record<RefundCode, number>> = {
 };
 
 /** `POST /v1/refund`: tool servers give back what the gate has charged. */
-export function judgeOfRefunds(context: RouteContext): Judge<Incoming> {
+export function refundHandler(context: RouteContext): BodyHandler<Incoming> {
   const { configuration, log, metrics, verdicts } = context;
   const { signer, replays: store } = context.gate;
   // Logs whatever `LOG_LEVEL` says: who gave back what must be known.
@@ -57,11 +57,11 @@ export function judgeOfRefunds(context: RouteContext): Judge<Incoming> {
     refusalOf: () =>
       signer !== null
         ? null
-        : refusal(404, 'contexts are not signed, so nothing proves a charge: set GATE_SIGNING_KEY'),
+        : errorAnswer(404, 'contexts are not signed, so nothing proves a charge: set GATE_SIGNING_KEY'),
     refuse: (_, fault) => {
       metrics.countRejection('gate', fault);
       if (fault !== 'too_large') return answerTo(fault, configuration);
-      return refusal(413, `the body is larger than ${BODY_BYTES} bytes`, { closes: true });
+      return errorAnswer(413, `the body is larger than ${BODY_BYTES} bytes`, { closes: true });
     },
     answer: async (incoming, body) => {
       try {

@@ -5,17 +5,17 @@ import type { Protocol } from '../../gate/codes.js';
 import { GATE_PROTOCOLS } from '../../gate/open.js';
 import type { Configuration } from '../configuration/configuration.js';
 import { answerBatch, maxBatchBytesOf } from '../http/batch.js';
-import { refusal, type Answer, type Incoming } from '../http/incoming.js';
-import type { Judge } from '../http/judged-body.js';
+import { errorAnswer, type Answer, type Incoming } from '../http/incoming.js';
+import type { BodyHandler } from '../http/body-handler.js';
 import type { Route, Table } from '../http/serve.js';
 import { RateLimit } from '../load/rate-limit.js';
 import type { Endpoint } from '../observe/metrics/metrics.js';
 import { adminRoutes } from './admin-routes.js';
 import type { RouteContext } from '../core.js';
-import { judgeOfGateRequests } from './gate-api-route.js';
-import { gateJudge, proxyQuery } from './gate-route.js';
-import { judgeOfRefunds } from './refund-route.js';
-import { judgeOfVerdicts } from './verify-route.js';
+import { gateRequestHandler } from './gate-api-route.js';
+import { gateHandler, proxyQuery } from './gate-route.js';
+import { refundHandler } from './refund-route.js';
+import { verdictHandler } from './verify-route.js';
 
 /** A limit as configured; `null` if there is none. */
 export function limitOf({ rateLimitPerIp, rateLimitGlobal }: Configuration): RateLimit | null {
@@ -42,11 +42,11 @@ export function routeTables(context: RouteContext) {
     serve,
   });
   /** Bodies, or batches of them. */
-  const judged = (endpoint: Endpoint, rateLimit: RateLimit | null, judge: Judge): Route => ({
-    ...post(endpoint, rateLimit, judge),
+  const judged = (endpoint: Endpoint, rateLimit: RateLimit | null, handler: BodyHandler): Route => ({
+    ...post(endpoint, rateLimit, handler),
     batches: {
       maxBytes: maxBatchBytesOf(configuration),
-      answer: (incoming, ticket) => answerBatch(incoming, ticket, judge, { ...context, limit: rateLimit }),
+      answer: (incoming, ticket) => answerBatch(incoming, ticket, handler, { ...context, limit: rateLimit }),
     },
   });
   const read = (
@@ -62,13 +62,13 @@ export function routeTables(context: RouteContext) {
     isProxied: true,
     takesQuery: true,
     takesAnyOrigin: true,
-    serve: gateJudge(context, protocol, proxyQuery),
+    serve: gateHandler(context, protocol, proxyQuery),
   });
 
   const verdicts: Rows = [
-    ['/verify', judged('verify', verifyLimit, judgeOfVerdicts(context))],
-    ['/v1/gate', judged('gate', gateLimit, judgeOfGateRequests(context))],
-    ['/v1/refund', post('gate', gateLimit, judgeOfRefunds(context))],
+    ['/verify', judged('verify', verifyLimit, verdictHandler(context))],
+    ['/v1/gate', judged('gate', gateLimit, gateRequestHandler(context))],
+    ['/v1/refund', post('gate', gateLimit, refundHandler(context))],
     ['/.well-known/jwks.json', read('jwks', () => answerKeys(opened))],
     ...GATE_PROTOCOLS.map((protocol) => [`/gate/${protocol}`, gate(protocol)] as const),
   ];
@@ -98,7 +98,7 @@ export function routeTables(context: RouteContext) {
 /** Answers with bytes that all answers share, however many clients do not take theirs. While a body comes, it would be a copy. */
 function answerDocument({ hasBody }: Incoming): Answer {
   return hasBody
-    ? refusal(400, 'the request has a body, expected none')
+    ? errorAnswer(400, 'the request has a body, expected none')
     : { status: 200, body: OPENAPI_JSON };
 }
 
@@ -113,13 +113,13 @@ function tableOf(rateLimit: RateLimit | null, rows: Rows): Table {
       methods: [],
       rateLimit,
       takesQuery: true,
-      serve: () => refusal(404, error),
+      serve: () => errorAnswer(404, error),
     },
   };
 }
 
 function answerKeys({ signer }: RouteContext['gate']): Answer {
-  if (signer === null) return refusal(404, 'contexts are not signed: set GATE_SIGNING_KEY');
+  if (signer === null) return errorAnswer(404, 'contexts are not signed: set GATE_SIGNING_KEY');
   return { status: 200, body: JSON.stringify({ keys: [signer.jwk] }) };
 }
 

@@ -1,12 +1,12 @@
 import { WorkDropped } from '../../signatures/signature-verifier.js';
 import { parseBundleText } from '../../verify/receipt-cache.js';
 import { asksForDetails, toVerdictJson } from '../../verifier/verdict.js';
-import { answerTo, readJson, type Judge } from '../http/judged-body.js';
-import { refusal } from '../http/incoming.js';
+import { answerTo, readJson, type BodyHandler } from '../http/body-handler.js';
+import { errorAnswer } from '../http/incoming.js';
 import type { RouteContext } from '../core.js';
 
 /** `POST /verify`: answers a body, or each line of a batch, with a verdict. */
-export function judgeOfVerdicts({ engine, metrics, verdicts, log, configuration }: RouteContext): Judge {
+export function verdictHandler({ engine, metrics, verdicts, log, configuration }: RouteContext): BodyHandler {
   return {
     maxBytes: configuration.maxBodyBytes,
     /** After every error the answer is an error, never a verdict. */
@@ -15,7 +15,7 @@ export function judgeOfVerdicts({ engine, metrics, verdicts, log, configuration 
         const read = readJson(body, (text) => parseBundleText(text, engine.cache));
         if (read.fault !== undefined) {
           metrics.countRejection('verify', read.fault);
-          return refusal(read.fault === 'too_large' ? 413 : 400, read.error);
+          return errorAnswer(read.fault === 'too_large' ? 413 : 400, read.error);
         }
         const { bundle } = read.parsed;
         const startedAt = performance.now();
@@ -32,7 +32,7 @@ export function judgeOfVerdicts({ engine, metrics, verdicts, log, configuration 
         if (error instanceof WorkDropped) return null;
         log.error({ err: error }, 'a request failed inside the service');
         metrics.countRejection('verify', 'internal');
-        return refusal(500, 'internal');
+        return errorAnswer(500, 'internal');
       }
     },
     refuse: (_, fault) => {

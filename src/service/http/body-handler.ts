@@ -4,19 +4,18 @@ import { decodeUtf8 } from '#platform';
 import type { Configuration } from '../configuration/configuration.js';
 import type { Ticket } from '../load/gatekeeper.js';
 import { MAX_PIECES, type BodyFault } from './body-reader.js';
-import { refusal, type Answer, type Answering, type Asked, type Incoming } from './incoming.js';
+import { errorAnswer, type Answer, type Answering, type Asked, type Incoming } from './incoming.js';
 
 /** Why something is not judged. */
 export type Fault = Exclude<BodyFault, 'gone'> | 'shutting_down' | 'rate_limited';
 
-/** What judges bodies: of requests, and the lines of batches. */
-export interface Judge<One extends Asked = Asked> {
+/** What answers bodies: of requests, and the lines of batches. */
+export interface BodyHandler<One extends Asked = Asked> {
   /** Of the body of a request. */
   readonly maxBytes: number;
   /** Why a request is refused before its body is read; `null` if it is not. */
   readonly refusalOf?: ((incoming: Incoming) => Answer | null) | undefined;
   /**
-   * @param body only valid until this first waits
    * @param ticket waits for the verdict, and is given back by the caller
    * @returns `null` if nobody waits for the answer
    */
@@ -27,7 +26,7 @@ export interface Judge<One extends Asked = Asked> {
 
 // Made once: what is refused for load must cost as little as can be.
 const RETRY = { 'Retry-After': '1' };
-const OVERLOADED = refusal(503, 'overloaded', { headers: RETRY });
+const OVERLOADED = errorAnswer(503, 'overloaded', { headers: RETRY });
 
 type BodyLimits = Pick<Configuration, 'maxBodyBytes' | 'requestTimeoutSecs'>;
 
@@ -39,17 +38,17 @@ export const tooLargeMessage = (maxBytes: number): string =>
 export function answerTo(fault: Fault, { maxBodyBytes, requestTimeoutSecs }: BodyLimits): Answer {
   switch (fault) {
     case 'too_large':
-      return refusal(413, tooLargeMessage(maxBodyBytes), { closes: true });
+      return errorAnswer(413, tooLargeMessage(maxBodyBytes), { closes: true });
     case 'timeout': {
       const error = `the body did not arrive within REQUEST_TIMEOUT_SECS (${requestTimeoutSecs})`;
-      return refusal(408, error, { closes: true });
+      return errorAnswer(408, error, { closes: true });
     }
     case 'overloaded':
       return OVERLOADED;
     case 'shutting_down':
-      return refusal(503, 'shutting down', { headers: RETRY, closes: true });
+      return errorAnswer(503, 'shutting down', { headers: RETRY, closes: true });
     case 'rate_limited':
-      return refusal(429, 'rate_limited', { headers: RETRY });
+      return errorAnswer(429, 'rate_limited', { headers: RETRY });
   }
 }
 
