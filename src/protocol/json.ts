@@ -12,7 +12,7 @@ export interface JsonObject {
 const COMMA = 0x2c;
 
 /** Maximum number of objects, arrays and members in one JSON text. Each takes about 1 µs to read, and 1 MiB can hold 350,000. */
-export const MAX_JSON_NODES = 16_384;
+export const MAX_JSON_NODES = 12_288;
 
 /**
  * Maximum number of commas outside of strings, which bounds the elements of all arrays together: a text of 1 MiB can hold half a

@@ -98,12 +98,12 @@ describe.runIf(process.platform === 'linux')('the memory of the service', () => 
       await eventually(async () => {
         const alone = await fetch(`${service.url}/verify`, { method: 'POST', body });
         expect(`${alone.status} ${await alone.text()}`).toMatch(
-          RegExp(`^${status} (?:.*MALFORMED_BUNDLE|.*16384)`, 's'),
+          RegExp(`^${status} (?:.*MALFORMED_BUNDLE|.*12288)`, 's'),
         );
       });
       for (const answer of answers)
         expect(answer).toMatch(
-          /MALFORMED_BUNDLE|holds more than 16384|Retry-After: 1.*"error":"overloaded"/s,
+          /MALFORMED_BUNDLE|holds more than 12288|Retry-After: 1.*"error":"overloaded"/s,
         );
       for (const { socket } of connections) socket.destroy();
       const peak = peakOf(service.child.pid as number);

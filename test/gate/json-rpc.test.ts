@@ -236,6 +236,6 @@ it('reads a message with more large numbers than strict JSON may have, which pas
   const text = `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"x":[${Array(5_000).fill('9007199254740992').join()}]}}`;
   expect(readRpcMessage('mcp', { kind: 'text', text })).toMatchObject({
     method: 'tools/list',
-    defect: expect.stringContaining('more than 4096 numbers') as string,
+    defect: expect.stringContaining('more than 3072 numbers') as string,
   });
 });

@@ -13,7 +13,7 @@ export interface Jwt {
 }
 
 const MAX_DEPTH = 64;
-const MAX_NODES = 16_384;
+const MAX_NODES = 12_288;
 const MAX_COMMAS = 32_768;
 
 /** Decodes a JWT (docs/spec/encoding.md); `undefined` if it is not a JWT with JSON objects. */

@@ -232,11 +232,11 @@ describe('what is no status list, or not one to rely on', () => {
     ],
     ['a ttl that is no time', subject({ ttl: '300' }), 'its credentialSubject.ttl is "300", expected milli'],
     ['a ttl below 0', subject({ ttl: -1 }), 'its credentialSubject.ttl is -1, expected milliseconds'],
-    ['many objects', `{"x":${objects}}`, 'it holds more than 16384 JSON objects'],
+    ['many objects', `{"x":${objects}}`, 'it holds more than 12288 JSON objects'],
     [
       'many objects in a JWT',
       `e30.${Buffer.from(objects).toString('base64url')}.AAAA`,
-      'it holds more than 16384 JSON objects',
+      'it holds more than 12288 JSON objects',
     ],
   ])('%s', (_, body, says) => refuses(read(json, body), 'malformed', says));
 

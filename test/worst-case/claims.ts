@@ -29,8 +29,8 @@ const values = {
     `[${most(32_000, size / 34, (index) => `"${String(index).padStart(29, 'x')}"`)}]`,
   'most numbers': (size: number) => `[${most(32_000, size / 7, String)}]`,
   'most fractions': (size: number) => `[${most(32_000, size / 23, (index) => `${index}.797693134862315`)}]`,
-  'most members': (size: number) => `{${most(16_000, size / 12, (index) => `"k${index}":1`)}}`,
-  'most objects': (size: number) => `[${most(8_000, size / 14, (index) => `{"k${index}":0}`)}]`,
+  'most members': (size: number) => `{${most(12_000, size / 12, (index) => `"k${index}":1`)}}`,
+  'most objects': (size: number) => `[${most(6_000, size / 14, (index) => `{"k${index}":0}`)}]`,
   fractions: (size: number) =>
     `[${list(Math.floor(size / 22) + 1, () => '1.7976931348623157e300').join(',')}]`,
   'short fractions': (size: number) => `[${list(Math.floor(size / 4) + 1, () => '0.1').join(',')}]`,

@@ -1,7 +1,7 @@
 import { family, fit, list, type Choice, type Family } from './family.js';
 
 /** So many members are looked at one by one; more are refused before. */
-const MAX_MEMBERS = 16_000;
+const MAX_MEMBERS = 12_000;
 const CHOICES = {
   // The first that a double holds, one that it does not, and one that is written in another way.
   id: ['1', '12345678901234567890', '1e-3'],
