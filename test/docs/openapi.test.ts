@@ -73,7 +73,9 @@ describe('docs/openapi.yaml', () => {
       .map((file) => read(`src/service/${file}`))
       .join('\n');
     const given = [
-      ...sources.matchAll(/(?:\b(?:errorAnswer|refuse)\([^;]*?\b|\bstatus: |\bREFUND_\w+: |\?\? )([2-5]\d\d),/g),
+      ...sources.matchAll(
+        /(?:\b(?:errorAnswer|refuse)\([^;]*?\b|\bstatus: |\bREFUND_\w+: |\?\? )([2-5]\d\d),/g,
+      ),
     ].map(([, x]) => x);
     const documented = Object.values(openApi.paths)
       .flatMap((methods) => Object.values(methods))

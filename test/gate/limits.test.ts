@@ -17,7 +17,7 @@ import { askGrpc, askProxy, askV1, type Ask } from './transports.js';
 // Each row has a tool of its own, so that one file of the operator has all of them.
 const ROWS = LIMIT_ROWS.map((row, at) => ({ ...row, tool: `tool-${at}` }));
 type Row = (typeof ROWS)[number];
-const LINES = ROWS.flatMap(({ tool, line }) => (line === null ? [] : [{ tool, ...line } as ToolLine]));
+const LINES: ToolLine[] = ROWS.flatMap(({ tool, line }) => (line === null ? [] : [{ tool, ...line }]));
 const EXPECTED = ROWS.map(({ name, by }) => `${name}: ${by === null ? 'allow' : 'POLICY_VIOLATION'}`);
 
 /** A call of a row over a protocol: each door may see it once more. */
