@@ -26,7 +26,7 @@ const WORDS: Readonly<Record<string, string>> = {
   length: String(sound.length),
   hex: sound.length.toString(16),
 };
-const MAX_BODY_BYTES = 16_384;
+const MAX_BODY_BYTES = 12_288;
 const MAX_BYTES = 400_000;
 
 function expand(text: string): string {
@@ -76,7 +76,7 @@ const SEEDS = [
   post('Content-Length: 20000\r\n', '⟦x*20000⟧'),
   post('Content-Length: 20000\r\n', '⟦1*20000⟧'),
   post(CHUNKED, '4e20\r\n⟦1*20000⟧\r\n0\r\n\r\n'),
-  post('Content-Length: 16384\r\n', '⟦[*16384⟧'),
+  post('Content-Length: 12288\r\n', '⟦[*12288⟧'),
   post('Content-Length: 20000\r\nExpect: 100-continue\r\n', '✂⟦x*20000⟧'),
   post(LENGTH, '⟦sound⟧✖'),
   // Headers: many, long, odd.
