@@ -11,6 +11,7 @@ import { openRevocation, type Revocation } from '../../src/revocation/index.js';
 import { PROXY_EXCEPTIONS, PROXY_URL, proxyFor } from '../../src/revocation/lists/proxy.js';
 import { eventually } from '../support/eventually.js';
 import { makeCertificate } from '../support/certificates.js';
+import { needs } from '../support/programs.js';
 import { ListServer } from './list-server.js';
 import { listWith } from './lists.js';
 import { Recorder } from './recorder.js';
@@ -115,7 +116,7 @@ describe('a status list behind a proxy', () => {
   });
 });
 
-it('greets a proxy at https by its own name', async () => {
+it('greets a proxy at https by its own name', needs('openssl'), async () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'drs-proxy-'));
   const { certFile, keyFile } = makeCertificate(folder, 'proxy');
   const names: string[] = [];
