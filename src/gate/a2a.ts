@@ -11,13 +11,13 @@ export const A2A_COMMAND = '/a2a';
 /**
  * Opens a request to an A2A agent, over JSON-RPC or REST: every method is checked, under the command `/a2a/<method>`.
  *
- * @example openA2a({ method: 'POST', path: '/a2a', headers: headersOf(headers), body: { kind: 'text', text } });
+ * @example openA2a({ method: 'POST', target: '/a2a', headers: readHeaders(headers), body: { kind: 'text', text } });
  */
 export function openA2a(request: GateRequest): Opening {
   const method = methodOf(request);
   const isBare = !mayHaveBody(request.body);
   if (method === 'OPTIONS' && isBare) return { kind: 'pass' };
-  const target = targetOf(method, request.path);
+  const target = targetOf(method, request.target);
   switch (target.kind) {
     case 'card':
       if (isBare) return { kind: 'pass' };

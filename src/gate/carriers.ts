@@ -3,7 +3,15 @@ import { isJsonObject, parseStrictJson, type JsonValue } from '../protocol/json.
 import { MAX_JSON_DEPTH } from '../protocol/json-defects.js';
 import { readBundle } from '../protocol/bundle.js';
 import { gateFailure, type GateFailure, type Protocol } from './codes.js';
-import { shorten, type CallBody, type GateRequest, type HeaderLookup, type RequestBody } from './request.js';
+import {
+  shorten,
+  valuesOf,
+  type CallBody,
+  type GateRequest,
+  type HeaderMap,
+  type HeaderName,
+  type RequestBody,
+} from './request.js';
 
 // What a request carries for the gate: its bundle, in a header, in metadata or in an envelope, and the body that was signed.
 
@@ -34,13 +42,13 @@ export const bundleMeta = (bundle: string) =>
  */
 export function findBundle(
   protocol: Protocol,
-  headers: HeaderLookup,
+  headers: HeaderMap,
   meta: unknown,
   explainMissing: () => { readonly message: string; readonly suggestion?: string } = () => ({
     message: `no ${BUNDLE_HEADER} header`,
   }),
 ): string | GateFailure {
-  const inHeader = headers('x-drs-bundle');
+  const inHeader = valuesOf(headers, 'x-drs-bundle');
   const [only = ''] = inHeader;
   // Proxies join repeated headers with a comma, which is not a base64url character. JSON has commas of its own.
   if (inHeader.length > 1 || (only.includes(',') && !only.startsWith('{'))) {
@@ -91,16 +99,16 @@ function mistakeIn(encoded: string): string | null {
  * or a compressed body, a handler's parser could read other arguments than UTF-8 JSON says. Such a body never matches
  * the signed arguments.
  *
- * @example bodyOfBytes(bytes, headersOf({ 'content-type': 'text/plain' })).kind; // 'unusable'
+ * @example bodyOfBytes(bytes, readHeaders({ 'content-type': 'text/plain' })).kind; // 'unusable'
  */
-export function bodyOfBytes(bytes: Bytes, headers: HeaderLookup): BodyText {
+export function bodyOfBytes(bytes: Bytes, headers: HeaderMap): BodyText {
   return bodyOfText(decodeUtf8(bytes), headers);
 }
 
 type BodyText = Extract<CallBody, { kind: 'text' | 'unusable' }>;
 
 /** The same where the transport has the body as text; `null` if it is not UTF-8. */
-export function bodyOfText(text: string | null, headers: HeaderLookup): BodyText {
+export function bodyOfText(text: string | null, headers: HeaderMap): BodyText {
   const reason = whyNoJson(headers);
   if (reason !== null && !isEnvelope(headers)) return unusable(reason);
   if (text === null) return unusable('the body is not UTF-8');
@@ -111,22 +119,22 @@ export function bodyOfText(text: string | null, headers: HeaderLookup): BodyText
 export const ENVELOPE_TYPE = 'application/drs-call+json';
 
 /** Whether a body came as an envelope, by its headers: in UTF-8, not encoded. */
-export function isEnvelope(headers: HeaderLookup): boolean {
+export function isEnvelope(headers: HeaderMap): boolean {
   return jsonTypeOf(headers) === ENVELOPE_TYPE && codingOf(headers) === null;
 }
 
 /** The same where the transport has the whole body: nothing in it is no body. */
-export function wholeBodyOfBytes(bytes: Bytes, headers: HeaderLookup): RequestBody {
+export function wholeBodyOfBytes(bytes: Bytes, headers: HeaderMap): RequestBody {
   const body = bodyOfBytes(bytes, headers);
   return body.kind === 'text' && body.text === '' ? { kind: 'none' } : body;
 }
 
 /** Why a handler could take a body for something else than JSON in UTF-8, by its headers; else `null`. */
-export function whyNoJson(headers: HeaderLookup): string | null {
+export function whyNoJson(headers: HeaderMap): string | null {
   const coding = codingOf(headers);
   if (coding !== null)
     return `the body is encoded (Content-Encoding: ${shorten(coding)}), expected plain JSON`;
-  const type = joined(headers('content-type'));
+  const type = joined(headers, 'content-type');
   const json = jsonTypeOf(headers);
   // A tool server could take the arguments from inside an envelope.
   if (type === '' || (json !== null && json !== ENVELOPE_TYPE)) return null;
@@ -137,21 +145,21 @@ export function whyNoJson(headers: HeaderLookup): string | null {
  * The type of a JSON body, in lower case; `null` if it is another one, or has a parameter but the charset UTF-8. Servers
  * know more names of a charset than `charset` (RFC 2231: `charset*0`).
  */
-function jsonTypeOf(headers: HeaderLookup): string | null {
-  return JSON_TYPE.exec(joined(headers('content-type')))?.[1]?.toLowerCase() ?? null;
+function jsonTypeOf(headers: HeaderMap): string | null {
+  return JSON_TYPE.exec(joined(headers, 'content-type'))?.[1]?.toLowerCase() ?? null;
 }
 
 // A comma joins two header values, and parsers differ in which one they use.
 const JSON_TYPE = /^(application\/(?:[\w.-]+\+)?json)(?:[ \t]*;[ \t]*charset=(?:utf-?8|"utf-?8"))?$/i;
 
 /** How a body is encoded; `null` if it is not. */
-function codingOf(headers: HeaderLookup): string | null {
-  const coding = joined(headers('content-encoding'));
+function codingOf(headers: HeaderMap): string | null {
+  const coding = joined(headers, 'content-encoding');
   return coding === '' || coding.toLowerCase() === 'identity' ? null : coding;
 }
 
 /** If a header is repeated, the joined value is no valid coding or type. */
-const joined = (values: readonly string[]): string => values.join(', ');
+const joined = (headers: HeaderMap, name: HeaderName): string => valuesOf(headers, name).join(', ');
 
 /** A body that never matches the signed arguments. */
 export const unusable = (reason: string) => ({ kind: 'unusable', reason }) as const;

@@ -34,7 +34,7 @@ export function openRouted(request: GateRequest, routes: RouteTable | 'any' | nu
     const message = 'this gate has no routes: the operator sets GATE_ROUTES to a file of them, or to "any"';
     return deny(gateFailure('UNKNOWN_ROUTE', 'http', message), null);
   }
-  const found = routes.find(methodOf(request), request.path);
+  const found = routes.find(methodOf(request), request.target);
   if ('code' in found) {
     const failure = gateFailure(found.code, 'http', found.message);
     if (found.code === 'UNKNOWN_ROUTE' || isEnvelope(request.headers)) return deny(failure, null);

@@ -4,6 +4,7 @@ import { gateFailure, type GateFailure, type Protocol } from './codes.js';
 import {
   shorten,
   shown,
+  valuesOf,
   type RequestBody,
   methodOf,
   type CallBody,
@@ -136,8 +137,8 @@ export function passesMcpHttp(request: GateRequest): boolean {
   const method = methodOf(request);
   if (!PASSING_METHODS.has(method) || mayHaveBody(request.body)) return false;
   if (method !== 'GET' && method !== 'HEAD') return true;
-  if (`${request.path ?? ''}/`.startsWith(`${RESOURCE_METADATA}/`)) return true;
-  const accepted = request.headers('accept');
+  if (`${request.target ?? ''}/`.startsWith(`${RESOURCE_METADATA}/`)) return true;
+  const accepted = valuesOf(request.headers, 'accept');
   // It proves nothing, since callers may write it: whoever asks a gate may have left it out.
   return accepted.length === 0 || accepted.some((accept) => EVENT_STREAM.test(accept));
 }

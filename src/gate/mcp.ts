@@ -18,7 +18,7 @@ import {
   subjectOf,
   TOOLS_CALL,
 } from './mcp-methods.js';
-import { shorten, shown, type GateRequest, type HeaderLookup, type Opening } from './request.js';
+import { shorten, shown, valuesOf, type GateRequest, type HeaderMap, type Opening } from './request.js';
 
 /** The operator's settings for an MCP server. */
 export interface McpRules {
@@ -39,7 +39,7 @@ export function isPassMethod(method: unknown): method is string {
  * Opens a request to an MCP server: its method is one that passes, one that is checked, or denied because it is
  * unknown. Answers pass.
  *
- * @example openMcp({ method: 'POST', headers: headersOf(headers), body: { kind: 'text', text } });
+ * @example openMcp({ method: 'POST', headers: readHeaders(headers), body: { kind: 'text', text } });
  */
 export function openMcp(request: GateRequest, rules: McpRules = {}): OpenedRequest {
   const opened = openRpc('mcp', request);
@@ -107,9 +107,9 @@ function readVersion(
   { headers, mayLackHeaders = false }: GateRequest,
 ): string | GateFailure | null {
   const named = isJsonObject(meta) ? own(meta, VERSION_META) : undefined;
-  const [version = named, ...others] = headers('mcp-protocol-version');
+  const [version = named, ...others] = valuesOf(headers, 'mcp-protocol-version');
   if (version === undefined) return null;
-  const isMissing = !mayLackHeaders && headers('mcp-protocol-version').length === 0;
+  const isMissing = !mayLackHeaders && !headers.has('mcp-protocol-version');
   if (isMissing || others.length > 0 || (named !== undefined && named !== version)) {
     const found = `the header MCP-Protocol-Version is ${isMissing ? 'missing' : 'not the protocolVersion of params._meta'}`;
     return gateFailure('HEADER_MISMATCH', 'mcp', found);
@@ -159,10 +159,10 @@ export function nameOf(method: string, subject: string | null): string {
 function findHeaderMismatch(
   method: string | undefined,
   call: { readonly subject: JsonValue | undefined; readonly args: JsonValue | undefined } | null,
-  headers: HeaderLookup,
+  headers: HeaderMap,
   isRequired: boolean,
 ): string | null {
-  const methods = headers('mcp-method');
+  const methods = valuesOf(headers, 'mcp-method');
   if (isRequired && method !== undefined && methods.length === 0)
     return `the header Mcp-Method is missing, which MCP ${STATELESS_VERSION} requires`;
   if (methods.length > 1 || methods.some((value) => value !== method || !isAscii(value))) {
@@ -174,14 +174,14 @@ function findHeaderMismatch(
     return `the header Mcp-Name is missing, which MCP ${STATELESS_VERSION} requires`;
   if (named !== null && (named === 'unreadable' || named.name !== call.subject))
     return 'the header Mcp-Name is not params.name (or uri, or taskId) of the body';
-  const repeated = headers('mcp-param-*');
+  const repeated = valuesOf(headers, 'mcp-param-*');
   if (repeated.length === 0 || areArguments(repeated, call.args)) return null;
   return 'a header Mcp-Param-… is none of params.arguments of the body';
 }
 
 /** Whether each of these headers has the value of an argument; of which one, only the schema of the tool says. */
 function areArguments(values: readonly string[], args: JsonValue | undefined): boolean {
-  const wanted = values.map((value) => (isAscii(value) ? valuesOf(decodeHeaderText(value)) : []));
+  const wanted = values.map((value) => (isAscii(value) ? meaningsOf(decodeHeaderText(value)) : []));
   // Of the arguments, only those that are wanted are put into a set: there are many, and nobody need have signed them.
   const all: ReadonlySet<unknown> = new Set(wanted.flat());
   const found = new Set<unknown>();
@@ -197,7 +197,7 @@ function areArguments(values: readonly string[], args: JsonValue | undefined): b
 }
 
 /** The values that a header can stand for. A number may be written in another way than in the body: 42.0. */
-function valuesOf(text: string | null): readonly unknown[] {
+function meaningsOf(text: string | null): readonly unknown[] {
   if (text === null) return [];
   const number = Number(text);
   if (DECIMAL.test(text) || String(number) === text) return [text, number];
@@ -207,8 +207,8 @@ function valuesOf(text: string | null): readonly unknown[] {
 const DECIMAL = /^-?\d{1,15}(?:\.\d{1,15})?$/;
 
 /** The name in the header `Mcp-Name`; `null` if there is no such header, `unreadable` if it is not a single name. */
-export function readNameHeader(headers: HeaderLookup): { readonly name: string } | 'unreadable' | null {
-  const [value, ...others] = headers('mcp-name');
+export function readNameHeader(headers: HeaderMap): { readonly name: string } | 'unreadable' | null {
+  const [value, ...others] = valuesOf(headers, 'mcp-name');
   if (value === undefined) return null;
   const name = others.length === 0 && isAscii(value) ? decodeHeaderText(value) : null;
   return name === null ? 'unreadable' : { name };

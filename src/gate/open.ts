@@ -3,7 +3,7 @@
  * transport opens a request here, has its bundle verified, asks for the decision, and records the invocation last.
  *
  * @example
- * const opened = openRequest('mcp', { method, headers: headersOf(headers), body: { kind: 'text', text } });
+ * const opened = openRequest('mcp', { method, target, headers: readHeaders(headers), body: { kind: 'text', text } });
  * if (opened.kind === 'deny') return responseTo(opened);
  * if (opened.kind === 'pass') return next();
  * const decided = await decide(opened, { now, judge, rules, use });
@@ -12,7 +12,7 @@ import { openA2a } from './a2a.js';
 import { type Protocol, gateFailure } from './codes.js';
 import { openRouted } from './http.js';
 import { openMcp, type McpRules, type OpenedRequest } from './mcp.js';
-import { type GateRequest, shown, type Denial } from './request.js';
+import { type GateRequest, shown, valuesOf, type Denial } from './request.js';
 import type { RouteTable } from './routes.js';
 import { splitPath } from './path.js';
 import { denier } from './json-rpc.js';
@@ -35,7 +35,7 @@ export function openRequest(
   const denial = denyHopByHop(protocol, request);
   if (denial !== null) return denial;
   // Over MCP, neither path nor query is signed. One endpoint has one path, which is the proxy's matter, and no query.
-  if (protocol === 'mcp' && request.path !== null && splitPath(request.path)?.query !== null) {
+  if (protocol === 'mcp' && request.target !== null && splitPath(request.target)?.query !== null) {
     const message =
       'the path has a query, which is not signed over MCP, or servers could read it in two ways';
     return denier('mcp', null, null)(gateFailure('INVALID_PATH', 'mcp', message));
@@ -62,9 +62,9 @@ const HARMLESS: ReadonlySet<string> = new Set(['close', 'keep-alive', '']);
 export function denyHopByHop(protocol: Protocol, { headers }: Pick<GateRequest, 'headers'>): Denial | null {
   const deny = (message: string) =>
     denier(protocol, null, null)(gateFailure('HOP_BY_HOP_HEADER', protocol, message));
-  const [upgrade] = headers('upgrade');
+  const [upgrade] = valuesOf(headers, 'upgrade');
   if (upgrade !== undefined) return deny(`the header Upgrade is ${shown(upgrade)}, expected none`);
-  for (const value of headers('connection')) {
+  for (const value of valuesOf(headers, 'connection')) {
     const named = value.split(',').map((name) => name.trim());
     const other = named.find((name) => !HARMLESS.has(name.toLowerCase()));
     if (other !== undefined)

@@ -22,10 +22,13 @@ const NAMING_MOUNTS = ['script-name', 'x-script-name', 'path-info'] as const;
 /** The headers that an application could take for another method or path than those that are checked. */
 export const NAMING_HEADERS = [...NAMING_METHODS, ...NAMING_PATHS, ...NAMING_MOUNTS] as const;
 
-/** All headers `Mcp-Param-…`, which repeat arguments of a call of MCP; what follows is the tool's choice. */
+/** Stands for all headers `Mcp-Param-…`, which repeat arguments of a call of MCP; what follows is the tool's choice. */
 const PARAMETERS = 'mcp-param-*';
 
-/** The headers that the gate reads, in lower case. */
+/** The headers with which a proxy says the path of its caller; {@link NAMING_PATHS} and others say more. */
+export const PROXY_PATHS = ['x-forwarded-uri', 'x-original-uri'] as const;
+
+/** The headers that the gate reads, and who writes for CGI may spell with `_`. */
 export const GATE_HEADERS = [
   'x-drs-bundle',
   'mcp-protocol-version',
@@ -41,14 +44,41 @@ export const GATE_HEADERS = [
   'traceparent',
   'tracestate',
   'baggage',
+  'x-envoy-auth-partial-body',
+  ...PROXY_PATHS,
   ...NAMING_HEADERS,
 ] as const;
 
-/** A header of {@link GATE_HEADERS}. */
-export type GateHeader = (typeof GATE_HEADERS)[number];
+/** The headers that a service reads besides, in no other spelling: whoever could choose one would be another client. */
+const OF_CONNECTIONS = [
+  'content-length',
+  'transfer-encoding',
+  'origin',
+  'sec-fetch-site',
+  'x-request-id',
+  'x-forwarded-for',
+  'authorization',
+  'host',
+  'x-a2a-extensions',
+] as const;
 
-/** Returns all values of a header, in the order in which they came; empty if there are none. */
-export type HeaderLookup = (name: GateHeader) => readonly string[];
+/** A header that is read, in lower case. */
+export type HeaderName = (typeof GATE_HEADERS)[number] | (typeof OF_CONNECTIONS)[number];
+
+/**
+ * The headers of a request that are read. The values of one name are joined by a line feed, which no header has: V8 comes to
+ * allocate arrays of them in the old generation, where dead ones keep bundles alive.
+ */
+export type HeaderMap = ReadonlyMap<HeaderName, string>;
+
+/** The head of a request, from any transport. Nothing in it has been checked. */
+export interface RequestHead {
+  /** The HTTP method, as it was sent. */
+  readonly method: string;
+  /** The path with its query, as the caller sent it; `null` if the transport does not know it. */
+  readonly target: string | null;
+  readonly headers: HeaderMap;
+}
 
 /** The body of a request, in the form in which the transport has it. */
 export type RequestBody =
@@ -71,12 +101,7 @@ export type RequestBody =
   | { readonly kind: 'unread' };
 
 /** A protocol request. Nothing in it has been checked. */
-export interface GateRequest {
-  /** The HTTP method in upper case. */
-  readonly method: string;
-  /** The path with its query, as the caller sent it; `null` if the transport does not know it. */
-  readonly path: string | null;
-  readonly headers: HeaderLookup;
+export interface GateRequest extends RequestHead {
   /** Whether the transport has no headers, as stdio, or may not pass on all: then none is missed. */
   readonly mayLackHeaders?: boolean;
   readonly body: RequestBody;
@@ -88,20 +113,16 @@ export interface GateRequest {
  * The method that a request is checked as. If a header names another one, or another path, an application behind the gate
  * may use that: then the result names both, which is no method that passes or that a route has.
  */
-export function methodOf({
-  method,
-  path,
-  headers,
-}: Pick<GateRequest, 'method' | 'path' | 'headers'>): string {
+export function methodOf({ method, target, headers }: RequestHead): string {
   let all = method;
   for (const name of NAMING_METHODS) {
-    for (const other of headers(name)) if (other !== method) all += ` or ${other}`;
+    for (const other of valuesOf(headers, name)) if (other !== method) all += ` or ${other}`;
   }
   for (const name of NAMING_PATHS) {
-    for (const other of headers(name)) if (other !== path) all += ` with ${name}: ${other}`;
+    for (const other of valuesOf(headers, name)) if (other !== target) all += ` with ${name}: ${other}`;
   }
   for (const name of NAMING_MOUNTS) {
-    for (const mount of headers(name)) all += ` with ${name}: ${mount}`;
+    for (const mount of valuesOf(headers, name)) all += ` with ${name}: ${mount}`;
   }
   return all;
 }
@@ -164,49 +185,75 @@ export function shorten(name: unknown): string | null {
 /** A shortened name in quotes, for messages. */
 export const shown = (name: string): string => JSON.stringify(shorten(name));
 
-const READ: ReadonlySet<string> = new Set(GATE_HEADERS);
-const LONGEST_NAME = Math.max(...GATE_HEADERS.map((name) => name.length));
+/** All values of a header, in the order in which they came; empty if there are none. */
+export function valuesOf(headers: HeaderMap, name: HeaderName): readonly string[] {
+  return headers.get(name)?.split('\n') ?? NONE;
+}
+
+const NONE: readonly string[] = [];
 
 /**
- * Makes a lookup from headers, whose names may have any case. Only headers that the gate reads are kept.
+ * Reads headers, whose names may have any case.
  *
  * @param headers a value or an array of values, by name; or pairs
- * @example headersOf({ 'X-DRS-Bundle': 'e30' })('x-drs-bundle'); // ['e30']
+ * @example readHeaders({ 'X-DRS-Bundle': 'e30' }).get('x-drs-bundle'); // 'e30'
  */
-export function headersOf(
+export function readHeaders(
   headers: Readonly<Record<string, unknown>> | Iterable<readonly [name: string, value: unknown]>,
-): HeaderLookup {
-  const found = new Map<string, string[]>();
+): HeaderMap {
+  const read = new Map<HeaderName, string>();
   const pairs = Symbol.iterator in headers ? headers : Object.entries(headers);
   for (const [name, value] of pairs as Iterable<readonly [string, unknown]>) {
-    // Lower-casing a long name takes time.
-    if (name.length > LONGEST_NAME && !PARAMETER.test(name)) continue;
-    const read = headerName(name);
-    if (!READ.has(read)) continue;
-    let values = found.get(read);
-    if (values === undefined) found.set(read, (values = []));
     // One by one: a copy for each of a name's spellings would take seconds.
     for (const item of Array.isArray(value) ? (value as unknown[]) : [value])
-      if (typeof item === 'string') values.push(headerValue(item));
+      // A line feed, which only a described request can have, stays within its value, and makes it malformed.
+      if (typeof item === 'string') addHeader(read, name, item.replaceAll('\n', '\r'));
   }
-  return (name) => found.get(name) ?? [];
+  return read;
+}
+
+/** Adds a header of a request to those that are read; any other is left out. */
+export function addHeader(headers: Map<HeaderName, string>, sentName: string, sentValue: string): void {
+  const name = READ.has(sentName as HeaderName) ? (sentName as HeaderName) : spelled(sentName);
+  if (name === null) return;
+  // A proxy takes such a header off the caller's request, but may leave a spelling of it. That one agrees with nothing.
+  const isSpelling = SAID.has(name) && name !== sentName.toLowerCase();
+  const value = isSpelling ? `${sentName}: ${sentValue}` : trimmed(sentValue);
+  const before = headers.get(name);
+  headers.set(name, before === undefined ? value : `${before}\n${value}`);
 }
 
 /**
- * The name of a header as servers may read it: in lower case, and CGI and its heirs take `_` for `-`. One name stands for
- * all headers `Mcp-Param-…`.
+ * The name that servers may read in another spelling: in lower case, and CGI and its heirs take `_` for `-`. One name stands
+ * for all headers `Mcp-Param-…`. `null` for a header that is not read.
  */
-export function headerName(name: string): string {
-  return PARAMETER.test(name) ? PARAMETERS : name.toLowerCase().replaceAll('_', '-');
+function spelled(name: string): HeaderName | null {
+  if (PARAMETER.test(name)) return PARAMETERS;
+  // Lower-casing a long name takes time.
+  if (name.length > LONGEST_NAME) return null;
+  const lower = name.toLowerCase() as HeaderName;
+  if (READ.has(lower)) return lower;
+  const folded = lower.replaceAll('_', '-') as HeaderName;
+  return FOLDED.has(folded) ? folded : null;
 }
 
 const PARAMETER = /^mcp[-_]param[-_]/i;
+const FOLDED: ReadonlySet<HeaderName> = new Set(GATE_HEADERS);
+const READ: ReadonlySet<HeaderName> = new Set([...GATE_HEADERS, ...OF_CONNECTIONS]);
+const LONGEST_NAME = Math.max(...[...READ].map(({ length }) => length));
+/** The headers with which a proxy says what the caller has sent. */
+const SAID: ReadonlySet<HeaderName> = new Set([
+  ...PROXY_PATHS,
+  'x-original-url',
+  'x-forwarded-method',
+  'x-original-method',
+]);
 
 /**
  * A header's value without the spaces and tabs around it, which are no part of it (RFC 9110, section 5.5). A described
  * request may have them. Not a regular expression: one would try again at each space inside.
  */
-export function headerValue(value: string): string {
+function trimmed(value: string): string {
   let [start, end] = [0, value.length];
   while (isSpace(value, start)) start++;
   while (isSpace(value, end - 1)) end--;

@@ -1,6 +1,6 @@
 import { utf8Length } from '#platform';
 import { wholeBodyOfBytes } from '../gate/carriers.js';
-import { headersOf, type Denial, type Opening, type RequestBody } from '../gate/request.js';
+import { readHeaders, type Denial, type Opening, type RequestBody } from '../gate/request.js';
 import { responseTo } from '../gate/response.js';
 import { Guard, runAdmitted } from './guard.js';
 import { type CheckedRoute, checkProtection, type MiddlewareOptions, ROUTE } from './options.js';
@@ -58,7 +58,7 @@ export async function openFetch<R>(
 ): Promise<{ readonly opened: Opening; readonly sent: Request }> {
   let sent = request;
   const opened = await openRoute<R, never>(
-    { method: request.method, path: pathOf(request), headers: headersOf(request.headers) },
+    { method: request.method, target: targetOf(request), headers: readHeaders(request.headers) },
     found,
     options,
     subject,
@@ -79,7 +79,7 @@ function withJson(request: Request, json: string): Request {
   return new (request.constructor as typeof Request)(request, { headers, body: json });
 }
 
-function pathOf({ url }: Request): string {
+function targetOf({ url }: Request): string {
   const { pathname, search } = new URL(url);
   return pathname + search;
 }
@@ -101,5 +101,5 @@ async function readBody(request: Request, maxBytes: number): Promise<RequestBody
   const { body } = request.clone();
   // Strictly: a platform that does not show the stream has no absent body.
   const bytes = isLonger ? null : await readAtMost(body === null ? [] : body, maxBytes);
-  return bytes === null ? tooLarge(maxBytes) : wholeBodyOfBytes(bytes, headersOf(request.headers));
+  return bytes === null ? tooLarge(maxBytes) : wholeBodyOfBytes(bytes, readHeaders(request.headers));
 }

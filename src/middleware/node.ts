@@ -2,11 +2,11 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Readable } from 'node:stream';
 import { wholeBodyOfBytes } from '../gate/carriers.js';
 import {
-  headersOf,
+  readHeaders,
   type Denial,
-  type HeaderLookup,
   type Opening,
   type RequestBody,
+  type RequestHead,
 } from '../gate/request.js';
 import { responseTo } from '../gate/response.js';
 import { bytesIn } from '../protocol/bytes.js';
@@ -57,10 +57,9 @@ export function drsMiddleware<R extends IncomingMessage = IncomingMessage>(
   };
   return (req, res, next) =>
     guardNode(guard, req, res, next, refuse, () => {
-      const request = { method: req.method ?? '', path: pathOf(req), headers: headersOfNode(req) };
       // Express and its like set it on the routes that find parameters.
       const { params } = req as { readonly params?: unknown };
-      return openRoute(request, params, options, req, {
+      return openRoute(headOf(req), params, options, req, {
         read: () => readBody(req, maxBodyBytes),
         replace: (json) => {
           const bytes = Buffer.from(json);
@@ -130,18 +129,18 @@ export function outcomeOf(res: ServerResponse): Outcome {
   return res.statusCode >= 400 ? 'error' : 'ok';
 }
 
-/** The headers of a request. Node.js joins repeated headers with a comma, and keeps the first `Content-Type` alone. */
-export function headersOfNode(req: IncomingMessage): HeaderLookup {
+/** The head of a request. Frameworks that mount handlers cut `url`, and keep the whole as `originalUrl`. */
+export function headOf(req: IncomingMessage & { readonly originalUrl?: unknown }): RequestHead {
   // What stands for a request in a test may have headers in one form alone.
   const rawHeaders = (req as Partial<IncomingMessage>).rawHeaders ?? [];
   const isType = (at: number) => at % 2 === 1 && rawHeaders[at - 1]?.toLowerCase() === 'content-type';
   const types = rawHeaders.filter((_, at) => isType(at));
-  return headersOf(types.length > 1 ? { ...req.headers, 'content-type': types } : req.headers);
-}
-
-/** The path and query of a request. Frameworks that mount handlers cut `url`, and keep the whole as `originalUrl`. */
-export function pathOf(req: IncomingMessage & { readonly originalUrl?: unknown }): string | null {
-  return typeof req.originalUrl === 'string' ? req.originalUrl : (req.url ?? null);
+  return {
+    method: req.method ?? '',
+    target: typeof req.originalUrl === 'string' ? req.originalUrl : (req.url ?? null),
+    // Node.js joins repeated headers with a comma, and keeps the first `Content-Type` alone.
+    headers: readHeaders(types.length > 1 ? { ...req.headers, 'content-type': types } : req.headers),
+  };
 }
 
 /**
@@ -168,7 +167,7 @@ export async function readBody(
   return bytes.length > maxBytes ? tooLarge(maxBytes) : bodyOf(Buffer.from(bytes), req);
 }
 
-const bodyOf = (bytes: Buffer, req: IncomingMessage) => wholeBodyOfBytes(bytes, headersOfNode(req));
+const bodyOf = (bytes: Buffer, req: IncomingMessage) => wholeBodyOfBytes(bytes, headOf(req).headers);
 
 /** A stream of Node.js, and what some streams have that stand for the body of a request. */
 type BodyStream = Readable & {

@@ -3,7 +3,14 @@ import { gateFailure, type GateFailure } from '../gate/codes.js';
 import { openHttp, withHttpBody } from '../gate/http.js';
 import type { HttpRoute } from '../gate/routes.js';
 import { readQuery } from '../gate/path.js';
-import { shorten, type Denial, type GateRequest, type Opening, type RequestBody } from '../gate/request.js';
+import {
+  shorten,
+  type Denial,
+  type GateRequest,
+  type Opening,
+  type RequestBody,
+  type RequestHead,
+} from '../gate/request.js';
 import type { CheckedRoute, RouteOptions } from './options.js';
 
 /** The body of a request in a framework. */
@@ -22,7 +29,7 @@ export interface BodyAccess<Gone extends 'gone'> {
  * @throws TypeError if a function in the options does not return what it should; also any error that it throws
  */
 export async function openRoute<R, Gone extends 'gone'>(
-  request: Omit<GateRequest, 'body'>,
+  request: RequestHead,
   /** What the framework has found in the path; anything but an object with members stands for nothing. */
   found: unknown,
   options: CheckedRoute<R>,
@@ -42,7 +49,7 @@ export async function openRoute<R, Gone extends 'gone'>(
   const opened = openHttp({ ...sent, body: { kind: 'unread' } }, route);
   if (opened.kind === 'deny') return opened;
   const { bindingMode } = options;
-  const fault = bindingMode === 'enforced' ? unsignedPart(request.path, found, route) : null;
+  const fault = bindingMode === 'enforced' ? unsignedPart(request.target, found, route) : null;
   if (fault !== null) return deny(fault, opened.requested);
   if (bindingMode === 'off') return opened;
   const body = sent.body.kind === 'unread' ? await read() : sent.body;
@@ -50,10 +57,10 @@ export async function openRoute<R, Gone extends 'gone'>(
 }
 
 /** Why a handler could act on a part of path or query that is not compared with the signed arguments; `null` if it could not. */
-function unsignedPart(path: string | null, found: unknown, { parameters }: HttpRoute): GateFailure | null {
-  const mark = path?.indexOf('?') ?? -1;
+function unsignedPart(target: string | null, found: unknown, { parameters }: HttpRoute): GateFailure | null {
+  const mark = target?.indexOf('?') ?? -1;
   const query = readQuery(
-    mark === -1 ? '' : (path?.slice(mark + 1) ?? ''),
+    mark === -1 ? '' : (target?.slice(mark + 1) ?? ''),
     new Set(Object.keys(parameters ?? {})),
   );
   const [name] = parameters === null && typeof found === 'object' ? Object.keys(found ?? {}) : [];

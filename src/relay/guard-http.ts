@@ -2,13 +2,12 @@ import { isEnvelope, unwrap, wholeBodyOfBytes } from '../gate/carriers.js';
 import type { Protocol } from '../gate/codes.js';
 import { contextHeaders, passHeaders } from '../gate/context.js';
 import { forwardMcp } from '../gate/mcp-forward.js';
-import { NAMING_HEADERS, type GateRequest, type HeaderLookup, type RequestBody } from '../gate/request.js';
+import { NAMING_HEADERS, type GateRequest, type RequestBody } from '../gate/request.js';
 import type { JsonValue } from '../protocol/json.js';
 import type { Configuration } from '../service/configuration/configuration.js';
-import type { GateHead } from '../service/http/gate-head.js';
 import { errorAnswer } from '../service/http/incoming.js';
 import { answerOf, gateHandler } from '../service/routes/gate-route.js';
-import { targetOf, type MakeHandler } from './http-relay.js';
+import type { MakeHandler } from './http-relay.js';
 
 /** What an application could take for another method or path than those that were decided on. */
 const NAMING: ReadonlySet<string> = new Set(NAMING_HEADERS);
@@ -26,18 +25,15 @@ export function guardJudge(configuration: Configuration, protocol: Protocol): Ma
     gateHandler({ gate, configuration }, protocol, (incoming, size, ticket) => {
       let bytes: Buffer | null = null;
       let body: RequestBody = { kind: 'none' };
-      const { method } = incoming;
-      const { headers } = incoming.gate as GateHead;
-      // What is not sent on upgrades nothing. Java's client asks for it in each first request.
-      const kept: HeaderLookup = (name) => {
-        if (name === 'upgrade') return [];
-        return headers(name).map((value) =>
-          name === 'connection' ? value.replaceAll(OF_UPGRADE, '') : value,
-        );
-      };
+      const { method, target, headers } = incoming;
+      // An upgrade that a client asks for is not sent on, so it is no fault. Java's client asks in each first request.
+      const kept = new Map(headers);
+      kept.delete('upgrade');
+      const connection = headers.get('connection');
+      if (connection !== undefined) kept.set('connection', connection.replaceAll(OF_UPGRADE, ''));
       return {
         method,
-        path: targetOf(incoming),
+        target,
         headers: kept,
         readBody: (read) => {
           bytes = Buffer.from(read);
@@ -52,7 +48,7 @@ export function guardJudge(configuration: Configuration, protocol: Protocol): Ma
             decision.kind === 'allow'
               ? contextHeaders(decision.context, decision.token)
               : passHeaders(decision.observed);
-          const sent = bodyToSend(protocol, bytes, { method, path: null, headers, body });
+          const sent = bodyToSend(protocol, bytes, { method, target: null, headers, body });
           if (typeof sent === 'string') return errorAnswer(400, sent);
           return forwarder.send(incoming, ticket, {
             set: {

@@ -17,7 +17,7 @@ import type { Hook, Outcome } from './pump.js';
 /** So many calls may have no answer. None is forgotten before its answer says whose a task is, but for cancelled ones. */
 const MAX_DUE = 10_000;
 const OF_LINE = { endpoint: 'gate', status: null, parent: null, code: null, address: null } as const;
-const REQUEST = { method: 'POST', path: null, headers: () => [], mayLackHeaders: true };
+const REQUEST = { method: 'POST', target: null, headers: new Map(), mayLackHeaders: true };
 const CANCELLED = 'notifications/cancelled';
 
 /**

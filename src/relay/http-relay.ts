@@ -81,7 +81,7 @@ function forwarderTo(target: HttpTarget, slots: PerClientSlots, { gatekeeper }: 
         ...Object.entries(set).flat(),
         ...added,
       ];
-      const path = pathFor(method, targetOf(incoming)) ?? '';
+      const path = pathFor(method, incoming.target) ?? '';
       const asked = target.exchange({ method, headers, path, signal: gone.signal }, body);
       const passOn = async () => {
         const answer = await asked;
@@ -134,7 +134,7 @@ export async function openHttpRelay(parts: HttpRelayParts) {
   const target = httpTarget(destination.url);
   const nothing = errorAnswer(404, `there is nothing at this path, expected ${destination.url.pathname}`);
   const refusalOf = (incoming: Incoming) =>
-    destination.pathFor(incoming.method, targetOf(incoming)) === null ? nothing : null;
+    destination.pathFor(incoming.method, incoming.target) === null ? nothing : null;
   const serveOver = (core: Core): Route['serve'] => {
     const serve = makeHandler(core, forwarderTo(target, slots, core, parts));
     if (typeof serve !== 'function') return { ...serve, refusalOf };
@@ -151,9 +151,6 @@ export async function openHttpRelay(parts: HttpRelayParts) {
     close: () => service.close().finally(target.close),
   };
 }
-
-/** Path and query, as they were sent. */
-export const targetOf = ({ path, query }: Incoming) => (query === undefined ? path : `${path}?${query}`);
 
 /**
  * Runs a relay until a signal ends it.

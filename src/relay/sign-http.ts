@@ -13,7 +13,7 @@ import type { Incoming } from '../service/http/incoming.js';
 import { MAX_TYPICAL_BYTES } from '../service/load/gatekeeper.js';
 import { cardFor } from './card.js';
 import { isLoopback } from '../protocol/loopback.js';
-import { hostsOf, runHttpRelay, targetOf } from './http-relay.js';
+import { hostsOf, runHttpRelay } from './http-relay.js';
 import type { Forwarded, MakeHandler, OwnAnswer } from './http-relay.js';
 import type { Destination } from './http-target.js';
 import { endsOf } from './lines.js';
@@ -119,7 +119,7 @@ type Sign = (incoming: Incoming, message: Sent, parts: ListenerParts) => Promise
 const signMcp: Sign = async (incoming, message, { signer, headers }) => {
   let signed: Outcome = message;
   if (incoming.method === 'POST' && incoming.header('x-drs-bundle') === null) {
-    noteFor(incoming, { headers: () => [] }, message);
+    noteFor(incoming, { headers: new Map() }, message);
     signed = await signer.decide(message);
   }
   if (signed === null || typeof signed === 'string') return { status: 200, body: signed ?? '' };
@@ -129,7 +129,7 @@ const signMcp: Sign = async (incoming, message, { signer, headers }) => {
 const signA2a: Sign = async (incoming, message, parts) => {
   const { destination, signCall, headers, allowAddress } = parts;
   const { method } = incoming;
-  const path = destination.pathFor(method, targetOf(incoming)) ?? '';
+  const path = destination.pathFor(method, incoming.target) ?? '';
   const target = restTargetOf(method, path);
   const called = target.kind === 'rest' ? target.method : message.method;
   // Clients look for a card wherever they are told.

@@ -12,7 +12,7 @@ import {
 import { passesOnTrial, type Protocol } from '../gate/codes.js';
 import { openRequest, type OpeningRules } from '../gate/open.js';
 import { isJsonObject } from '../protocol/json.js';
-import type { CallBody, Denial, GateRequest } from '../gate/request.js';
+import { valuesOf, type CallBody, type Denial, type GateRequest } from '../gate/request.js';
 import { responseTo, type GateResponse } from '../gate/response.js';
 import { useInvocation, type ReplayRules } from '../usage/index.js';
 import { WorkDropped } from '../signatures/signature-verifier.js';
@@ -221,9 +221,10 @@ export function noteFor(
 ): void {
   const params = isJsonObject(message?.params) ? message.params : {};
   const meta = isJsonObject(params['_meta']) ? params['_meta'] : {};
-  asked.parent ??= traceParentOf((name) => headers(name).join()) ?? traceParentOf((name) => meta[name]);
+  asked.parent ??=
+    traceParentOf((name) => valuesOf(headers, name).join()) ?? traceParentOf((name) => meta[name]);
   if (message === undefined) return;
-  const [session] = headers('mcp-session-id');
+  const [session] = valuesOf(headers, 'mcp-session-id');
   asked.message = { method: message.method, params, id: message.id, session };
 }
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { GATE_CATALOGUE, type Protocol } from '../../src/gate/codes.js';
 import { openRequest } from '../../src/gate/open.js';
-import { headersOf, type Opening } from '../../src/gate/request.js';
+import { readHeaders, type Opening } from '../../src/gate/request.js';
 import { responseTo } from '../../src/gate/response.js';
 import { parseStrictJson, type JsonObject } from '../../src/protocol/json.js';
 import { same, scribble, type Target } from './target.js';
@@ -79,8 +79,8 @@ function read(text: string): Asked | null {
 const open = ({ protocol, method, path, headers: given, body }: Asked): Opening =>
   openRequest(protocol, {
     method,
-    path,
-    headers: headersOf(given),
+    target: path,
+    headers: readHeaders(given),
     body: { kind: 'text', text: body },
   });
 

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { openA2a } from '../../src/gate/a2a.js';
-import { headersOf, type RequestBody } from '../../src/gate/request.js';
+import { readHeaders, type RequestBody } from '../../src/gate/request.js';
 
 const bundle = { 'X-DRS-Bundle': 'e30' };
 const open = (method: string, path: string | null, body: RequestBody, headers: object = bundle) =>
-  openA2a({ method, path, headers: headersOf({ ...headers }), body });
+  openA2a({ method, target: path, headers: readHeaders({ ...headers }), body });
 const text = (value: string) => ({ kind: 'text', text: value }) as const;
 const NONE: RequestBody = { kind: 'none' };
 const rpc = (members: object = {}) =>

@@ -2,13 +2,13 @@ import { describe, expect, it } from 'vitest';
 import { signedArgumentsOf } from '../../src/gate/a2a.js';
 import { bodyOfBytes, bodyOfValue, unwrap, wholeBodyOfBytes } from '../../src/gate/carriers.js';
 import { ANY_ROUTE, openHttp } from '../../src/gate/http.js';
-import { headersOf, type RequestBody } from '../../src/gate/request.js';
+import { readHeaders, type RequestBody } from '../../src/gate/request.js';
 
 describe('the bytes of a body', () => {
   const read = (contentType: string | null, contentEncoding: string | null = null, bytes = '{}') =>
     bodyOfBytes(
       Buffer.from(bytes, 'latin1'),
-      headersOf({ 'content-type': contentType, 'content-encoding': contentEncoding }),
+      readHeaders({ 'content-type': contentType, 'content-encoding': contentEncoding }),
     );
 
   it('are text, or say why they are not looked at', () => {
@@ -60,7 +60,7 @@ describe('the bytes of a body', () => {
     expect(read(type).kind).toBe('unusable');
   });
   it('are not read if a header comes twice, even as it should be, or empty', () => {
-    const reasonOf = (headers: object) => bodyOfBytes(Buffer.from('{}'), headersOf({ ...headers }));
+    const reasonOf = (headers: object) => bodyOfBytes(Buffer.from('{}'), readHeaders({ ...headers }));
     expect(reasonOf({ 'content-type': ['application/json', 'application/json'] })).toMatchObject({
       reason:
         'the body is application/json, application/json, expected application/json with no parameter but charset=utf-8',
@@ -72,9 +72,9 @@ describe('the bytes of a body', () => {
     expect(reasonOf({ 'content-encoding': ['', 'identity'] }).kind).toBe('unusable');
   });
   it('are no body if there are none, and it can be read', () => {
-    expect(wholeBodyOfBytes(Buffer.from(''), headersOf({}))).toEqual({ kind: 'none' });
-    expect(wholeBodyOfBytes(Buffer.from(' '), headersOf({}))).toEqual({ kind: 'text', text: ' ' });
-    const form = headersOf({ 'content-type': 'text/plain' });
+    expect(wholeBodyOfBytes(Buffer.from(''), readHeaders({}))).toEqual({ kind: 'none' });
+    expect(wholeBodyOfBytes(Buffer.from(' '), readHeaders({}))).toEqual({ kind: 'text', text: ' ' });
+    const form = readHeaders({ 'content-type': 'text/plain' });
     expect(wholeBodyOfBytes(Buffer.from(''), form)).toMatchObject({ kind: 'unusable' });
   });
   it('are read if their encoding is none, however that is written, and in no other', () => {
@@ -122,9 +122,9 @@ describe('a parsed body', () => {
 });
 
 it('a parsed body of an HTTP request is not compared either where a number may have been rounded', () => {
-  const headers = headersOf({ 'X-DRS-Bundle': 'e30' });
+  const headers = readHeaders({ 'X-DRS-Bundle': 'e30' });
   const open = (value: unknown) =>
-    openHttp({ method: 'POST', path: null, headers, body: { kind: 'value', value } }, ANY_ROUTE);
+    openHttp({ method: 'POST', target: null, headers, body: { kind: 'value', value } }, ANY_ROUTE);
   expect(open({ n: 1 })).toMatchObject({ body: { kind: 'value', value: { n: 1 } } });
   expect(open({ n: 2 ** 53 })).toMatchObject({ body: { kind: 'unusable' } });
 });
@@ -145,7 +145,7 @@ describe('signed arguments', () => {
 
 describe('a request in an envelope', () => {
   const requestWith = (body: RequestBody, type = 'application/drs-call+json') => ({
-    ...{ method: 'POST', path: '/', headers: headersOf({ 'content-type': type }) },
+    ...{ method: 'POST', target: '/', headers: readHeaders({ 'content-type': type }) },
     body,
   });
   const text = (envelope: string): RequestBody => ({

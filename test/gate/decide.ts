@@ -2,7 +2,7 @@ import type { GateContext } from '../../src/gate/context.js';
 import { bindOptionsOf, decide, frozenContextOf, judgedOf, type GateRules } from '../../src/gate/decide.js';
 import type { Protocol } from '../../src/gate/codes.js';
 import { openRequest } from '../../src/gate/open.js';
-import { headersOf, type PendingCall, type RequestBody } from '../../src/gate/request.js';
+import { readHeaders, type PendingCall, type RequestBody } from '../../src/gate/request.js';
 import { responseTo, type GateResponse } from '../../src/gate/response.js';
 import { createMemoryReplayStore, useInvocation } from '../../src/usage/index.js';
 import { createVerifier } from '../../src/verifier/create-verifier.js';
@@ -51,8 +51,8 @@ export function newGate(rules: Partial<GateRules> = {}) {
     const { method = 'POST', path = '/a2a', headers = {}, body = '', read } = asked;
     const request = {
       method,
-      path,
-      headers: headersOf(headers),
+      target: path,
+      headers: readHeaders(headers),
       body: read ?? ({ kind: 'text', text: body } as const),
     };
     const opened = openRequest(protocol, request, { routes: 'any' });

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { bodyOfBytes } from '../../src/gate/carriers.js';
 import { bindOptionsOf, decide, judgedOf } from '../../src/gate/decide.js';
 import { openRequest } from '../../src/gate/open.js';
-import { headersOf } from '../../src/gate/request.js';
+import { readHeaders } from '../../src/gate/request.js';
 import { RouteTable } from '../../src/gate/routes.js';
 import { encode, liveCall, liveChain, now } from '../middleware/call.js';
 import { startService } from '../support/service-in-process.js';
@@ -190,10 +190,10 @@ afterAll(async () => {
 
 const DOORS: Readonly<Record<string, Door>> = {
   'the pure gate': async ({ path: asked, headers, body }) => {
-    const lookup = headersOf(headers);
+    const lookup = readHeaders(headers);
     const opened = openRequest(
       'http',
-      { method: 'POST', path: asked, headers: lookup, body: bodyOfBytes(Buffer.from(body), lookup) },
+      { method: 'POST', target: asked, headers: lookup, body: bodyOfBytes(Buffer.from(body), lookup) },
       { routes: RouteTable.parse(ROUTES) },
     );
     if (opened.kind !== 'check') return opened.kind === 'deny' ? opened.failure.code : opened.kind;

@@ -9,7 +9,7 @@ import {
   encodeHeaderText,
 } from '../../src/gate/context.js';
 import { openRequest } from '../../src/gate/open.js';
-import { headersOf, methodOf, shorten } from '../../src/gate/request.js';
+import { readHeaders, methodOf, shorten, valuesOf } from '../../src/gate/request.js';
 import { decodeCarried, findBundle } from '../../src/gate/carriers.js';
 import { invoke, makeChain, sha256 } from '../support/chain.js';
 import { contextIn } from './decide.js';
@@ -17,7 +17,7 @@ import { CONTEXT } from './transports.js';
 
 describe('headers of a described request', () => {
   it('are those that the gate reads, in any case, each with all its values in order', () => {
-    const headers = headersOf({
+    const headers = readHeaders({
       'X-DRS-Bundle': ['a', 1, 'b'],
       'x-drs-bundle': 'c',
       'MCP-Name': '',
@@ -25,21 +25,27 @@ describe('headers of a described request', () => {
       [`x-drs-bundle${' '.repeat(40)}`]: 'd',
       'mcp-method': null,
     });
-    expect(headersOf({ Mcp_Name: ' a \t', 'mcp-name': '\u00a0b' })('mcp-name')).toEqual(['a', '\u00a0b']);
-    expect(headersOf({ 'mcp-name': ['', ' ', '\t  '] })('mcp-name')).toEqual(['', '', '']);
+    expect(valuesOf(readHeaders({ Mcp_Name: ' a \t', 'mcp-name': '\u00a0b' }), 'mcp-name')).toEqual([
+      'a',
+      '\u00a0b',
+    ]);
+    expect(valuesOf(readHeaders({ 'mcp-name': ['', ' ', '\t  '] }), 'mcp-name')).toEqual(['', '', '']);
     const parameter = `Mcp-Param-${'x'.repeat(100)}`;
-    expect(headersOf({ [parameter]: 'a', mcp_param_b: 'c' })('mcp-param-*')).toEqual(['a', 'c']);
-    expect(headers('x-drs-bundle')).toEqual(['a', 'b', 'c']);
-    expect(headers('mcp-name')).toEqual(['']);
-    expect(headers('mcp-method')).toEqual([]);
-    // Whoever looks up another header has forgotten to list it.
-    expect(headers('authorization' as 'mcp-name')).toEqual([]);
+    expect(valuesOf(readHeaders({ [parameter]: 'a', mcp_param_b: 'c' }), 'mcp-param-*')).toEqual(['a', 'c']);
+    expect(Object.fromEntries(headers)).toEqual({
+      'x-drs-bundle': 'a\nb\nc',
+      'mcp-name': '',
+      authorization: 'secret',
+    });
+    expect(valuesOf(headers, 'x-drs-bundle')).toEqual(['a', 'b', 'c']);
+    expect(valuesOf(headers, 'mcp-name')).toEqual(['']);
+    expect(valuesOf(headers, 'mcp-method')).toEqual([]);
   });
 });
 
 describe('the method that a request is checked as', () => {
   const methodIn = (headers: object, method = 'POST', path: string | null = '/a?b') =>
-    methodOf({ method, path, headers: headersOf({ ...headers }) });
+    methodOf({ method, target: path, headers: readHeaders({ ...headers }) });
 
   it('is its own, if no header names another', () => {
     expect(methodIn({})).toBe('POST');
@@ -107,8 +113,8 @@ describe('the header of a bundle', () => {
       protocol,
       {
         method: 'POST',
-        path: null,
-        headers: headersOf({ 'X-DRS-Bundle': value }),
+        target: null,
+        headers: readHeaders({ 'X-DRS-Bundle': value }),
         body: {
           kind: 'text',
           text: JSON.stringify({
@@ -125,7 +131,7 @@ describe('the header of a bundle', () => {
 
   it('is the same as in every other carrier, or both are named', () => {
     const clash = (protocol: 'http' | 'mcp') => {
-      const failure = findBundle(protocol, () => ['e30'], { 'X-DRS-Bundle': 'W10' });
+      const failure = findBundle(protocol, new Map([['x-drs-bundle', 'e30']]), { 'X-DRS-Bundle': 'W10' });
       return typeof failure === 'string' ? failure : failure.message;
     };
     const named = 'the bundles in the header X-DRS-Bundle and in';
@@ -245,10 +251,14 @@ describe('the headers that describe a call', () => {
 
 describe('headers', () => {
   it('are found by any spelling of their name, all values in their order', () => {
-    const lookup = headersOf({ 'X-DRS-BUNDLE': ['a', 'b'], 'x-drs-bundle': 'c', 'Mcp-Name': [1, undefined] });
-    expect(lookup('x-drs-bundle')).toEqual(['a', 'b', 'c']);
-    expect(lookup('mcp-name')).toEqual([]);
-    expect(lookup('mcp-method')).toEqual([]);
+    const lookup = readHeaders({
+      'X-DRS-BUNDLE': ['a', 'b'],
+      'x-drs-bundle': 'c',
+      'Mcp-Name': [1, undefined],
+    });
+    expect(valuesOf(lookup, 'x-drs-bundle')).toEqual(['a', 'b', 'c']);
+    expect(valuesOf(lookup, 'mcp-name')).toEqual([]);
+    expect(valuesOf(lookup, 'mcp-method')).toEqual([]);
   });
 });
 

@@ -3,14 +3,14 @@ import { request, type IncomingMessage } from 'node:http';
 import { expect, it } from 'vitest';
 import type { Protocol } from '../../src/gate/codes.js';
 import { denyHopByHop, GATE_PROTOCOLS, openRequest } from '../../src/gate/open.js';
-import { headersOf } from '../../src/gate/request.js';
+import { readHeaders } from '../../src/gate/request.js';
 import { drsContext, drsMiddleware } from '../../src/middleware/index.js';
 import { OPEN_ROUTE } from '../middleware/call.js';
 import { listen } from '../middleware/http.js';
 import { httpCall, mcpBundle } from './attacks.js';
 import { verifier } from './decide.js';
 
-const deny = (headers: Record<string, unknown>) => denyHopByHop('mcp', { headers: headersOf(headers) });
+const deny = (headers: Record<string, unknown>) => denyHopByHop('mcp', { headers: readHeaders(headers) });
 
 it.each([
   {},
@@ -42,7 +42,7 @@ const RULES = { routes: 'any' } as const;
 const open = (protocol: Protocol, path: string | null, headers: object = {}, rules: object = RULES) =>
   openRequest(
     protocol,
-    { method: 'POST', path, headers: headersOf({ ...headers }), body: { kind: 'unread' } },
+    { method: 'POST', target: path, headers: readHeaders({ ...headers }), body: { kind: 'unread' } },
     rules,
   );
 

@@ -2,13 +2,13 @@ import { describe, expect, it } from 'vitest';
 import { ENVELOPE_TYPE } from '../../src/gate/carriers.js';
 import { ANY_ROUTE, openHttp, openRouted } from '../../src/gate/http.js';
 import { RouteTable, type HttpRoute } from '../../src/gate/routes.js';
-import { headersOf, type RequestBody } from '../../src/gate/request.js';
+import { readHeaders, type RequestBody } from '../../src/gate/request.js';
 
 const bundle = { 'X-DRS-Bundle': 'e30' };
 const asked = (body: RequestBody, headers: object = bundle) => ({
   method: 'POST',
-  path: '/files/a',
-  headers: headersOf({ ...headers }),
+  target: '/files/a',
+  headers: readHeaders({ ...headers }),
   body,
 });
 const text = (value: string) => ({ kind: 'text', text: value }) as const;

@@ -8,7 +8,7 @@ import {
   passesMcpHttp,
   readRpcMessage,
 } from '../../src/gate/json-rpc.js';
-import { headersOf, type RequestBody } from '../../src/gate/request.js';
+import { readHeaders, type RequestBody } from '../../src/gate/request.js';
 import { newGate, verifier } from './decide.js';
 
 afterAll(() => verifier.close());
@@ -66,7 +66,7 @@ it.each(['mcp', 'a2a'] as const)(
   'a form without a bundle is refused for what it is: %s',
   async (protocol) => {
     const headers = { 'Content-Type': 'application/x-www-form-urlencoded' };
-    const read = bodyOfText('{"jsonrpc":"2.0","id":1,"method":"tools/call"}', headersOf(headers));
+    const read = bodyOfText('{"jsonrpc":"2.0","id":1,"method":"tools/call"}', readHeaders(headers));
     expect(await newGate()(protocol, { headers, read })).toMatchObject({
       code: 'MISSING_BUNDLE',
       response: {
@@ -153,7 +153,7 @@ describe('a message', () => {
 
 describe('a request without a message', () => {
   const asked = (method: string, accept: readonly string[] = [], body: RequestBody = { kind: 'none' }) => ({
-    ...{ method, path: '/mcp', headers: headersOf({ accept }), body },
+    ...{ method, target: '/mcp', headers: readHeaders({ accept }), body },
   });
 
   it.each<[string, string[]]>([

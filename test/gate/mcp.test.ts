@@ -12,7 +12,7 @@ import {
   subjectOf,
 } from '../../src/gate/mcp-methods.js';
 import { isPassMethod, openMcp, readNameHeader, type McpRules } from '../../src/gate/mcp.js';
-import { headersOf, type RequestBody } from '../../src/gate/request.js';
+import { readHeaders, type RequestBody } from '../../src/gate/request.js';
 import type { JsonObject } from '../../src/protocol/json.js';
 import { encode, liveCall, liveChain } from '../middleware/call.js';
 import type { Overrides } from '../support/chain.js';
@@ -69,7 +69,7 @@ const message = (members: object = {}) => ({
 const text = (members: object = {}) => JSON.stringify(message(members));
 const open = (body: string, headers: Record<string, unknown> = {}, rules: McpRules = {}) =>
   openMcp(
-    { method: 'POST', path: null, headers: headersOf(headers), body: { kind: 'text', text: body } },
+    { method: 'POST', target: null, headers: readHeaders(headers), body: { kind: 'text', text: body } },
     rules,
   );
 const call = (bundle = bundleOf(), more: Partial<Asked> = {}): Asked => ({
@@ -204,7 +204,7 @@ describe('a message of the version in which headers must come', () => {
   const opened = (headers: object, rules: McpRules = {}, method = 'tools/list', mayLackHeaders?: boolean) =>
     openMcp(
       {
-        ...{ method: 'POST', path: null, headers: headersOf({ ...headers }) },
+        ...{ method: 'POST', target: null, headers: readHeaders({ ...headers }) },
         body: { kind: 'text', text: text({ method, params: { _meta } }) },
         ...(mayLackHeaders !== undefined && { mayLackHeaders }),
       },
@@ -609,7 +609,7 @@ describe('a gated method', () => {
   });
 
   it('is named by one header, or by none', () => {
-    const read = (value: string | string[]) => readNameHeader(headersOf({ 'Mcp-Name': value }));
+    const read = (value: string | string[]) => readNameHeader(readHeaders({ 'Mcp-Name': value }));
     expect([read([]), read('a'), read('=?base64?w7w=?=')]).toEqual([null, { name: 'a' }, { name: 'ü' }]);
     for (const value of ['ü', '=?base64?*?=', ['a', 'a']]) expect(read(value)).toBe('unreadable');
   });
@@ -731,7 +731,7 @@ describe('an opened message', () => {
 
   it('with a method of HTTP that carries none is refused', () => {
     expect(
-      openMcp({ method: 'PUT', path: null, headers: headersOf({}), body: { kind: 'unread' } }),
+      openMcp({ method: 'PUT', target: null, headers: readHeaders({}), body: { kind: 'unread' } }),
     ).toMatchObject({
       failure: { code: 'METHOD_NOT_ALLOWED', message: 'the HTTP method is PUT, expected POST' },
     });
@@ -739,7 +739,7 @@ describe('an opened message', () => {
 
   it('whose body the transport could not read is checked, and matches nothing', () => {
     const opened = (body: RequestBody) =>
-      openMcp({ method: 'POST', path: null, headers: headersOf(bundle), body });
+      openMcp({ method: 'POST', target: null, headers: readHeaders(bundle), body });
     expect(opened({ kind: 'unread' })).toMatchObject({
       kind: 'check',
       body: { kind: 'unusable', reason: 'the body was not read' },
@@ -752,7 +752,7 @@ describe('an opened message', () => {
 });
 
 it('a carrier that holds nothing, or that the object only inherits, carries no bundle', () => {
-  const found = (meta: object) => findBundle('mcp', headersOf({}), meta);
+  const found = (meta: object) => findBundle('mcp', readHeaders({}), meta);
   expect(found({ 'X-DRS-Bundle': undefined })).toMatchObject({ code: 'MISSING_BUNDLE' });
   expect(found(Object.create({ 'X-DRS-Bundle': 'e30' }) as object)).toMatchObject({ code: 'MISSING_BUNDLE' });
   expect(found({ 'X-DRS-Bundle': 'e30' })).toBe('e30');
@@ -809,8 +809,8 @@ it('nothing makes the gate throw, or check what it does not bind', () => {
       (body, bundle) => {
         const opened = openMcp({
           method: 'POST',
-          path: null,
-          headers: headersOf(bundle === undefined ? {} : { 'x-drs-bundle': bundle }),
+          target: null,
+          headers: readHeaders(bundle === undefined ? {} : { 'x-drs-bundle': bundle }),
           body: { kind: 'text', text: body },
         });
         if (opened.kind !== 'check') return;

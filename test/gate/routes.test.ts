@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, it } from 'vitest';
 import { decide } from '../../src/gate/decide.js';
 import { openRequest } from '../../src/gate/open.js';
-import { headersOf } from '../../src/gate/request.js';
+import { readHeaders } from '../../src/gate/request.js';
 import { RouteTable } from '../../src/gate/routes.js';
 import { openRouted } from '../../src/gate/http.js';
 import type { RequestBody } from '../../src/gate/request.js';
@@ -197,8 +197,8 @@ describe('a table of routes', () => {
 
 describe('a request by its route', () => {
   const open = (asked: string, body: RequestBody, carried: object = { 'X-DRS-Bundle': 'e30' }) => {
-    const headers = headersOf({ ...carried });
-    const opened = openRouted({ method: 'POST', path: asked, headers, body }, newTable());
+    const headers = readHeaders({ ...carried });
+    const opened = openRouted({ method: 'POST', target: asked, headers, body }, newTable());
     return opened.kind === 'deny' ? opened.failure.code : opened.body;
   };
 
@@ -218,9 +218,9 @@ describe('a request by its route', () => {
 
 describe('a gate with these routes', () => {
   it.each(CALLS)('$name: $code', async ({ code, method, path, body, args, cmd }) => {
-    const headers = headersOf({ 'X-DRS-Bundle': bundleFor(args, cmd) });
+    const headers = readHeaders({ 'X-DRS-Bundle': bundleFor(args, cmd) });
     const text = body === undefined ? '' : JSON.stringify(body);
-    const asked = { method, path, headers, body: { kind: 'text', text } } as const;
+    const asked = { method, target: path, headers, body: { kind: 'text', text } } as const;
     const opened = openRequest('http', asked, { routes: newTable() });
     if (opened.kind === 'pass') throw new Error('it passes');
     const decided =

@@ -11,7 +11,7 @@ import {
 } from '../../src/gate/decide.js';
 import { ANY_ROUTE, openHttp } from '../../src/gate/http.js';
 import type { HttpRoute } from '../../src/gate/routes.js';
-import { headersOf, type PendingCall } from '../../src/gate/request.js';
+import { readHeaders, type PendingCall } from '../../src/gate/request.js';
 import type { GateContext } from '../../src/gate/context.js';
 import { gateAnswer, responseTo } from '../../src/gate/response.js';
 import { Failure } from '../../src/verify/codes.js';
@@ -30,8 +30,8 @@ function openedHttp(expected: Partial<HttpRoute> = {}, overrides: Record<string,
   const opened = openHttp(
     {
       method: 'POST',
-      path: null,
-      headers: headersOf({ 'X-DRS-Bundle': encode(liveCall(mcpChain, args, overrides)) }),
+      target: null,
+      headers: readHeaders({ 'X-DRS-Bundle': encode(liveCall(mcpChain, args, overrides)) }),
       body: { kind: 'text', text: JSON.stringify(args) },
     },
     { ...ANY_ROUTE, ...expected },

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { request, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
 import { bodyOfBytes } from '../../src/gate/carriers.js';
 import type { Protocol } from '../../src/gate/codes.js';
-import { headersOf } from '../../src/gate/request.js';
+import { readHeaders } from '../../src/gate/request.js';
 import { drsA2a } from '../../src/middleware/a2a/index.js';
 import { createMemoryReplayStore, drsContext, drsMiddleware } from '../../src/middleware/index.js';
 import { OPEN } from '../middleware/call.js';
@@ -45,7 +45,7 @@ export function askPure(): Ask {
       method: method ?? 'POST',
       path: at === '' ? null : at,
       headers: map,
-      read: bodyOfBytes(Buffer.from(body), headersOf(map)),
+      read: bodyOfBytes(Buffer.from(body), readHeaders(map)),
     });
     if (said.decision !== 'deny') return { decision: said.decision, status: 200, code: '', body: '' };
     const { status, body: answered } = said.response;

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { openEngine } from '../../src/verifier/create-verifier.js';
 import type { Engine } from '../../src/verifier/engine.js';
 import { GATE_PROTOCOLS } from '../../src/gate/open.js';
-import { headersOf, type Denial } from '../../src/gate/request.js';
+import { readHeaders, type Denial } from '../../src/gate/request.js';
 import { readConfiguration } from '../../src/service/configuration/configuration.js';
 import { openGate } from '../../src/service/gate-decider.js';
 import { Metrics } from '../../src/service/observe/metrics/metrics.js';
@@ -63,11 +63,11 @@ const CALLS = {
 
 function callOf(protocol: keyof typeof CALLS, bundle = CALLS[protocol].bundle()) {
   const { body: text } = CALLS[protocol];
-  const headers = headersOf({ 'X-DRS-Bundle': bundle });
+  const headers = readHeaders({ 'X-DRS-Bundle': bundle });
   return {
     protocol,
     ...{ endpoint: 'gate' as const, asked },
-    request: { method: 'POST', path: '/a2a', headers, body: { kind: 'text', text } as const },
+    request: { method: 'POST', target: '/a2a', headers, body: { kind: 'text', text } as const },
   };
 }
 
@@ -156,7 +156,7 @@ describe('a gate on trial', () => {
     } as const;
     return {
       ...callOf('mcp'),
-      request: { method: 'POST', path: '/mcp', headers: headersOf({ ...headers }), body },
+      request: { method: 'POST', target: '/mcp', headers: readHeaders({ ...headers }), body },
     };
   };
   const bare = (method: string, params: object = { name: 'search' }) => ({
@@ -173,7 +173,7 @@ describe('a gate on trial', () => {
     ['UNSUPPORTED_VERSION', mcp(bare('tools/list'), { 'MCP-Protocol-Version': '1999-01-01' })],
     ['INVALID_TOOL_CALL', mcp(bare('tools/call', {}), { 'X-DRS-Bundle': mcpBundle() })],
     ['BINDING_MISMATCH', mcp(bare('tools/call', { name: 'x' }), { 'X-DRS-Bundle': mcpBundle() })],
-    ['MISSING_BUNDLE', { ...callOf('http'), request: { ...callOf('http').request, headers: () => [] } }],
+    ['MISSING_BUNDLE', { ...callOf('http'), request: { ...callOf('http').request, headers: new Map() } }],
   ])('lets pass, counts and records what it would deny: %s', async (code, call) => {
     const gate = await open(OBSERVE);
     expect(await gate.decider.decide(call)).toMatchObject({ kind: 'pass', observed: code });
@@ -190,7 +190,7 @@ describe('a gate on trial', () => {
     ['HOP_BY_HOP_HEADER', mcp(bare('tools/list'), { Connection: 'X-DRS-Observed' })],
     ['HOP_BY_HOP_HEADER', mcp(bare('tools/call'), { Upgrade: 'websocket' })],
     ['METHOD_NOT_ALLOWED', mcp(bare('tools/call'), { 'X-HTTP-Method-Override': 'GET' })],
-    ['INVALID_PATH', { ...mcp(bare('tools/call')), request: { ...mcp('').request, path: '/mcp?x' } }],
+    ['INVALID_PATH', { ...mcp(bare('tools/call')), request: { ...mcp('').request, target: '/mcp?x' } }],
     ['INVALID_JSONRPC', mcp('{"jsonrpc":"2.0","id":1,"method":"a","method":"tools/call"}')],
     ['INVALID_JSONRPC', mcp('no JSON')],
     ['BATCH_NOT_SUPPORTED', mcp([bare('tools/call')])],

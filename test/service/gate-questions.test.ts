@@ -37,20 +37,24 @@ it('reads the request that is described, and no more', () => {
   if ('error' in found) throw new Error(found.detail);
   const { protocol, request } = found;
   expect({ ...request, protocol, headers: undefined }).toEqual({
-    ...{ protocol: 'http', method: 'PUT', path: '/a?b=1', body: { kind: 'value', value: { n: 1 } } },
+    ...{ protocol: 'http', method: 'PUT', target: '/a?b=1', body: { kind: 'value', value: { n: 1 } } },
   });
-  expect([request.headers('x-drs-bundle'), request.headers('accept')]).toEqual([['e30'], ['a', 'b']]);
+  expect(Object.fromEntries(request.headers)).toEqual({
+    'x-drs-bundle': 'e30',
+    accept: 'a\nb',
+    authorization: 'secret',
+  });
 });
 
 it('takes a POST for granted, and the endpoint of A2A, but no other path', () => {
-  for (const [protocol, path] of [
+  for (const [protocol, target] of [
     ['http', null],
     ['mcp', null],
     ['a2a', '/'],
   ])
-    expect(read({ protocol })).toMatchObject({ protocol, request: { method: 'POST', path } });
-  expect(read({ protocol: 'a2a', path: '/x' })).toMatchObject({ request: { path: '/x' } });
-  expect(read({ protocol: 'a2a', path: null })).toMatchObject({ request: { path: '/' } });
+    expect(read({ protocol })).toMatchObject({ protocol, request: { method: 'POST', target } });
+  expect(read({ protocol: 'a2a', path: '/x' })).toMatchObject({ request: { target: '/x' } });
+  expect(read({ protocol: 'a2a', path: null })).toMatchObject({ request: { target: '/' } });
 });
 
 it('misses no header of MCP where there are no headers at all, as a transport of stdio asks', () => {

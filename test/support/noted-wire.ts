@@ -1,7 +1,8 @@
 import { Buffer } from 'node:buffer';
 import { pino } from 'pino';
 import { readConfiguration, type Configuration } from '../../src/service/configuration/configuration.js';
-import type { HttpRequest, Pieces, TakePiece, Wire, WireAnswer } from '../../src/service/http/front-end.js';
+import { readHeaders } from '../../src/gate/request.js';
+import type { Pieces, SentHead, TakePiece, Wire, WireAnswer } from '../../src/service/http/front-end.js';
 import type { Answered } from '../../src/service/http/incoming.js';
 import { Server, type Route } from '../../src/service/http/serve.js';
 import { Backlog, type Loop } from '../../src/service/load/backlog.js';
@@ -53,11 +54,10 @@ export interface Sent {
 }
 
 /** The head of a request. */
-const requestOf = ({ method = 'POST', path = '/verify', query, headers = [] }: Sent): HttpRequest => ({
-  getCaseSensitiveMethod: () => method,
-  getUrl: () => path,
-  getQuery: () => query,
-  forEach: (visit) => headers.forEach(([name, value]) => visit(name, value)),
+const requestOf = ({ method = 'POST', path = '/verify', query, headers = [] }: Sent): SentHead => ({
+  method,
+  target: query === undefined ? path : `${path}?${query}`,
+  headers: readHeaders(headers),
 });
 
 /** The event loop, in which no time passes: how long a request waits on this machine decides nothing. */

@@ -7,7 +7,7 @@ const { bodyOfBytes } = await import('../../src/gate/carriers.js');
 const { bindOptionsOf, decide } = await import('../../src/gate/decide.js');
 const { openRequest } = await import('../../src/gate/open.js');
 const { forwardMcp } = await import('../../src/gate/mcp-forward.js');
-const { headersOf } = await import('../../src/gate/request.js');
+const { readHeaders } = await import('../../src/gate/request.js');
 const { responseTo } = await import('../../src/gate/response.js');
 const { RouteTable } = await import('../../src/gate/routes.js');
 const { readGateRequest } = await import('../../src/service/routes/gate-api-route.js');
@@ -52,9 +52,11 @@ export function openGatePath(): Promise<(bytes: Buffer) => Promise<Call>> {
       const [protocol, method = '', path = ''] = bytes.toString('latin1', 0, first).split(' ');
       return decide(protocol as Protocol, {
         method,
-        path,
-        headers: headersOf(JSON.parse(bytes.toString('latin1', first + 1, second)) as Record<string, string>),
-        body: bodyOfBytes(bytes.subarray(second + 1), headersOf({ 'content-type': 'application/json' })),
+        target: path,
+        headers: readHeaders(
+          JSON.parse(bytes.toString('latin1', first + 1, second)) as Record<string, string>,
+        ),
+        body: bodyOfBytes(bytes.subarray(second + 1), readHeaders({ 'content-type': 'application/json' })),
       });
     }),
   );
@@ -108,7 +110,7 @@ function openGate() {
     judgeBundle(call.bundle, { ...bindOptionsOf(call.body), details: true });
   return async (protocol: Protocol, request: GateRequest): Promise<Omit<Call, 'ms'>> => {
     const opened = openRequest(protocol, request, {
-      routes: request.path === null || request.path === '/' ? 'any' : ROUTES,
+      routes: request.target === null || request.target === '/' ? 'any' : ROUTES,
     });
     if (opened.kind === 'pass') {
       // A guard sends it on.

@@ -15,7 +15,7 @@ export function openGuardPath(): Promise<(bytes: Buffer) => Promise<Call>> {
       const opened = openRequest(
         'mcp',
         {
-          ...({ method: 'POST', path: null, headers: () => [], mayLackHeaders: true } as const),
+          ...({ method: 'POST', target: null, headers: new Map(), mayLackHeaders: true } as const),
           body: { kind: 'text', text },
         },
         {},

@@ -10,8 +10,8 @@ import type { Judgement } from '../../src/verify/judge.js';
 /** Opens a request as a gate for any route does. */
 export function openAs(protocol: Protocol, request: GateRequest): Opening {
   // As `POST /v1/gate`: who asks about A2A without a path has an endpoint of JSON-RPC.
-  const path = request.path ?? (protocol === 'a2a' ? '/' : null);
-  return openRequest(protocol, { ...request, path }, { routes: 'any' });
+  const target = request.target ?? (protocol === 'a2a' ? '/' : null);
+  return openRequest(protocol, { ...request, target }, { routes: 'any' });
 }
 
 /** The body that a judge compares with the signed arguments. */

@@ -1,15 +1,15 @@
 // Reads requests as people copy them: raw HTTP, a curl command, an entry of a HAR file.
 import { bodyOfText, unusable, whyNoJson } from '../../src/gate/carriers.js';
-import { headersOf, type GateRequest, type HeaderLookup } from '../../src/gate/request.js';
+import { readHeaders, type GateRequest, type HeaderMap } from '../../src/gate/request.js';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../src/protocol/json.js';
 
 type Headers = [name: string, value: string][];
 
-function requestOf(method: string, path: string | null, given: Headers, text: string): GateRequest {
-  const headers = headersOf(given);
+function requestOf(method: string, target: string | null, given: Headers, text: string): GateRequest {
+  const headers = readHeaders(given);
   return {
     method: method.toUpperCase(),
-    path,
+    target,
     headers,
     body: text === '' ? { kind: 'none' } : bodyOfText(text, headers),
   };
@@ -126,9 +126,9 @@ export function readGateQuestion(value: JsonObject, text: string): GateRequest |
     return requestOf('POST', null, [['content-type', 'application/json']], text);
   const { method, path, headers: given, body } = value;
   if (typeof method !== 'string' || !isJsonObject(given)) return null;
-  const headers = headersOf(given);
+  const headers = readHeaders(given);
   return {
-    ...{ method, path: typeof path === 'string' ? path : null, headers },
+    ...{ method, target: typeof path === 'string' ? path : null, headers },
     body: Object.hasOwn(value, 'body_text')
       ? bodyOfText(textOf(value['body_text']), headers)
       : valueBody(body ?? null, headers),
@@ -136,7 +136,7 @@ export function readGateQuestion(value: JsonObject, text: string): GateRequest |
 }
 
 /** As `POST /v1/gate` takes a `body`. */
-function valueBody(body: JsonValue, headers: HeaderLookup): GateRequest['body'] {
+function valueBody(body: JsonValue, headers: HeaderMap): GateRequest['body'] {
   const reason = whyNoJson(headers);
   if (reason !== null) return unusable(reason);
   return body === null ? { kind: 'none' } : { kind: 'value', value: body };

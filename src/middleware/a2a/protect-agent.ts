@@ -1,7 +1,7 @@
 import { openA2a } from '../../gate/a2a.js';
 import { findDrsContext } from '../context.js';
 import { Guard } from '../guard.js';
-import { answer, guardNode, headersOfNode, pathOf, readBody, type NodeMiddleware } from '../node.js';
+import { answer, guardNode, headOf, readBody, type NodeMiddleware } from '../node.js';
 import { BODY, checkProtection, PROTECTION, type ProtectionOptions } from '../options.js';
 
 /** Options of {@link drsA2a}. The binding is always enforced, and the command is that of the method. */
@@ -29,11 +29,8 @@ export function drsA2a(given: A2aOptions): NodeMiddleware {
   const { maxBodyBytes } = options;
   return (req, res, next) =>
     guardNode(guard, req, res, next, answer, async () => {
-      const method = req.method ?? '';
       const body = await readBody(req, maxBodyBytes);
-      return body === 'gone'
-        ? body
-        : openA2a({ method, path: pathOf(req), headers: headersOfNode(req), body });
+      return body === 'gone' ? body : openA2a({ ...headOf(req), body });
     });
 }
 

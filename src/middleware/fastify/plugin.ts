@@ -4,7 +4,7 @@ import type { Denial } from '../../gate/request.js';
 import { responseTo } from '../../gate/response.js';
 import { runWithContext, setContext, type DrsContext } from '../context.js';
 import { Guard, type AdmittedCall } from '../guard.js';
-import { headersOfNode, outcomeOf, pathOf, peekBody, presentAsJson } from '../node.js';
+import { headOf, outcomeOf, peekBody, presentAsJson } from '../node.js';
 import { type CheckedRoute, checkProtection, type MiddlewareOptions, ROUTE_OR_NEXT } from '../options.js';
 import { DrsRefusalError } from '../refusal-error.js';
 import { openRoute } from '../route.js';
@@ -95,21 +95,15 @@ function withoutFastifys(registered: FastifyMiddlewareOptions): FastifyMiddlewar
 async function open(request: FastifyRequest, payload: RequestPayload, options: CheckedRoute<FastifyRequest>) {
   const { raw } = request;
   let body: Readable | undefined;
-  const opened = await openRoute(
-    { method: request.method, path: pathOf(raw), headers: headersOfNode(raw) },
-    request.params,
-    options,
-    request,
-    {
-      // Another hook may have put another stream in its place.
-      read: () => peekBody(raw, payload as Readable, options.maxBodyBytes),
-      replace: (json) => {
-        const bytes = Buffer.from(json);
-        body = again(bytes);
-        presentAsJson(raw, bytes.length);
-      },
+  const opened = await openRoute(headOf(raw), request.params, options, request, {
+    // Another hook may have put another stream in its place.
+    read: () => peekBody(raw, payload as Readable, options.maxBodyBytes),
+    replace: (json) => {
+      const bytes = Buffer.from(json);
+      body = again(bytes);
+      presentAsJson(raw, bytes.length);
     },
-  );
+  });
   if (opened === 'gone') throw new Error('the client has gone before its body was read');
   return { opened, body };
 }

@@ -1,7 +1,7 @@
 import { gateFailure } from '../../gate/codes.js';
 import { denied } from '../../gate/decide.js';
 import { openMcp, type McpRules } from '../../gate/mcp.js';
-import { headersOf, type Opening } from '../../gate/request.js';
+import { readHeaders, type Opening } from '../../gate/request.js';
 
 /**
  * Opens one message of an MCP transport. The SDKs have parsed it, so the gate trusts no number beyond 2^53.
@@ -12,7 +12,7 @@ export function openMessage(message: object, extra: unknown, rules: McpRules): O
   try {
     const body = { kind: 'value', value: message } as const;
     const headers = headersIn(extra);
-    const request = { method: 'POST', path: null, headers: headersOf(headers ?? {}), body };
+    const request = { method: 'POST', target: null, headers: readHeaders(headers ?? {}), body };
     return openMcp({ ...request, mayLackHeaders: headers === null }, rules);
   } catch {
     // A value in this process can throw when it is read.

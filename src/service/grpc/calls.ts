@@ -45,8 +45,8 @@ export function answerChecks(context: GrpcContext): handleUnaryCall<Buffer, Buff
       metrics.countRejection('grpc', 'malformed');
       return CHECK.refuse(503, "the gate cannot read the gateway's question: see the gate's log");
     }
-    const { protocol, request, only } = question;
-    let requestId = readRequestId(only('x-request-id'));
+    const { protocol, request } = question;
+    let requestId = readRequestId(request.headers.get('x-request-id') ?? null);
     const logged: LoggedRequest & Traced = {
       endpoint: 'gate',
       status: null,

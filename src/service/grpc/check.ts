@@ -2,9 +2,10 @@ import { bodyOfBytes, unusable } from '../../gate/carriers.js';
 import type { Protocol } from '../../gate/codes.js';
 import type { HeaderChanges } from '../../gate/context.js';
 import { GATE_PROTOCOLS } from '../../gate/open.js';
-import type { RequestBody } from '../../gate/request.js';
+import type { HeaderMap, RequestBody } from '../../gate/request.js';
 import type { GateDecision } from '../gate-decider.js';
-import { MAX_BESIDES_BYTES, readHeaders, readMessage, writeMessage } from './messages.js';
+import { callTargetOf, isPartial } from '../http/proxied.js';
+import { MAX_BESIDES_BYTES, readMessage, readSentHeaders, writeMessage } from './messages.js';
 
 /** Values of `google.rpc.Code`. Of a denial, gateways read the HTTP status. */
 const OK = 0;
@@ -40,7 +41,6 @@ export const CHECK = {
  *
  * @param protocol used if the gateway names none
  * @param maxBodyBytes the longest body that is checked
- * @returns `only`: the only value of a header of the request that the question is about
  * @throws Error that says what is wrong with it, or with the gateway's configuration
  */
 function readCheck(bytes: Buffer, protocol: Protocol, maxBodyBytes: number) {
@@ -62,25 +62,22 @@ function readCheck(bytes: Buffer, protocol: Protocol, maxBodyBytes: number) {
     );
   if (query !== '' && path.includes('?'))
     throw new Error('attributes.request.http has a query in path and in query: have the gateway send one');
-  const sent = readHeaders([...http.headers, ...(http.headerMap?.headers ?? [])]);
-  const { head, only } = sent;
+  const headers = readSentHeaders([...http.headers, ...(http.headerMap?.headers ?? [])]);
   return {
     protocol: wanted,
     request: {
       method,
       // Envoy sends both as the path, others apart.
-      path: head.path(query === '' ? path : `${path}?${query}`),
-      headers: head.headers,
-      body: requestBodyOf(sent, body ?? NONE, rawBody ?? NONE, maxBodyBytes),
+      target: callTargetOf(headers, query === '' ? path : `${path}?${query}`),
+      headers,
+      body: requestBodyOf(headers, body ?? NONE, rawBody ?? NONE, maxBodyBytes),
     },
-    only,
   };
 }
 
 const NONE = Buffer.alloc(0);
 
 type Headers = Readonly<Record<string, string>>;
-type Sent = ReturnType<typeof readHeaders>;
 
 const write = (response: object): Buffer => writeMessage('CheckResponse', response);
 
@@ -91,14 +88,14 @@ function writeDenial(status: number, message: string, headers: Headers, body: ob
   });
 }
 
-function requestBodyOf({ head, only }: Sent, text: Buffer, raw: Buffer, maxBytes: number): RequestBody {
+function requestBodyOf(headers: HeaderMap, text: Buffer, raw: Buffer, maxBytes: number): RequestBody {
   if (text.length > 0 && raw.length > 0) return unusable('the gateway sent two bodies');
   const body = text.length > 0 ? text : raw;
   if (body.length > maxBytes)
     return { kind: 'too large', reason: `the body is larger than ${maxBytes} bytes (MAX_BODY_BYTES)` };
-  const [announced] = /^\d+$/.exec(only('content-length') ?? '') ?? [];
+  const [announced] = /^\d+$/.exec(headers.get('content-length') ?? '') ?? [];
   const isCut = announced !== undefined && Number(announced) > body.length;
-  if (!head.isPartial && !isCut) return bodyOfBytes(body, head.headers);
+  if (!isPartial(headers) && !isCut) return bodyOfBytes(body, headers);
   const reason = 'the proxy did not send the whole body; configure it to send all of it, and raise its limit';
   return { kind: 'too large', reason };
 }

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import protobuf from 'protobufjs';
-import { GateHead } from '../http/gate-head.js';
+import { readHeaders, type HeaderMap } from '../../gate/request.js';
 
 /** Reads and writes the messages of `messages.proto`. */
 
@@ -16,21 +16,14 @@ interface WireHeader {
   readonly rawValue: Buffer | null;
 }
 
-/**
- * Reads the headers of a request: names in lower case, values as Latin-1, as `node:http` decodes them.
- *
- * @returns `only`: the only value of a header; `null` if it is missing or comes more than once
- */
-export function readHeaders(sent: readonly WireHeader[]) {
-  const head = new GateHead();
-  const values = new Map<string, string | null>();
-  for (const { key, value, rawValue } of sent) {
-    const bytes = rawValue !== null && rawValue.length > 0 ? rawValue : value;
-    const [name, text] = [key.toLowerCase(), bytes?.toString('latin1') ?? ''];
-    head.add(name, text);
-    values.set(name, values.has(name) ? null : text);
-  }
-  return { head, only: (name: string) => values.get(name) ?? null };
+/** Reads the headers of a request: values as Latin-1, as `node:http` decodes them. */
+export function readSentHeaders(sent: readonly WireHeader[]): HeaderMap {
+  return readHeaders(
+    sent.map(({ key, value, rawValue }) => {
+      const bytes = rawValue !== null && rawValue.length > 0 ? rawValue : value;
+      return [key, bytes?.toString('latin1') ?? ''] as const;
+    }),
+  );
 }
 
 /** The messages that are read. */

@@ -1,23 +1,14 @@
 import type { Buffer } from 'node:buffer';
 import type { Certificate } from './listen/certificate.js';
+import type { RequestHead } from '../../gate/request.js';
 import type { Connections } from '../load/connections.js';
 
 /** The names of the front ends: uWebSockets.js and `node:http`. */
 export type FrontEndName = 'uws' | 'node';
 
-/**
- * The head of a request. Use it only until the handler returns: uWebSockets.js frees it then. The interface is the
- * part of uWebSockets.js' request class that routes need, so that its requests can be passed on without a wrapper.
- */
-export interface HttpRequest {
-  /** As it was sent: not `getMethod`, which uWebSockets.js turns into lower case. */
-  getCaseSensitiveMethod(): string;
-  /** The path as it was sent, without the query. */
-  getUrl(): string;
-  /** The part after the `?`; `undefined` if there is none. */
-  getQuery(): string | undefined;
-  /** Visits every header in the order sent, also repeated ones; names in lower case. */
-  forEach(visit: (name: string, value: string) => void): void;
+/** The head of a request. */
+export interface SentHead extends RequestHead {
+  readonly target: string;
 }
 
 /** An answer to send. */
@@ -83,7 +74,7 @@ export function showAddress(address: Pick<TcpAddress, 'host' | 'port'> | string)
 /** What a front end needs. */
 export interface FrontEndOptions {
   /** Called for each request. Must not throw. */
-  readonly handle: (wire: Wire, request: HttpRequest) => void;
+  readonly handle: (wire: Wire, head: SentHead) => void;
   /** Counts connections and limits them. */
   readonly connections: Connections;
   /** Seconds within which the body of a request must arrive. */

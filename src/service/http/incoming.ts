@@ -3,8 +3,8 @@ import { MAX_TYPICAL_BYTES, type Ticket } from '../load/gatekeeper.js';
 import type { Endpoint } from '../observe/metrics/metrics.js';
 import { openBodyReader, type BodyFault, type BodyReader } from './body-reader.js';
 import { clientOf } from './client-address.js';
-import { GONE_PEER, type HttpRequest, type Pieces, type Wire, type WireAnswer } from './front-end.js';
-import { GateHead } from './gate-head.js';
+import { GONE_PEER, type Pieces, type SentHead, type Wire, type WireAnswer } from './front-end.js';
+import type { HeaderMap, HeaderName } from '../../gate/request.js';
 import type { RpcMessage } from '../../gate/json-rpc.js';
 import { newRequestId, readRequestId, traceParentOf, type TraceParent } from './request-ids.js';
 
@@ -77,13 +77,6 @@ export interface IncomingOwner {
 
 type Reading = { readonly maxBytes: number; readonly ticket: Ticket };
 
-/** The headers that are kept of a request, beside those that a gate reads. */
-// prettier-ignore
-const READ: ReadonlySet<string> = new Set([
-  'content-length', 'transfer-encoding', 'content-type', 'content-encoding', 'connection', 'origin',
-  'sec-fetch-site', 'x-request-id', 'x-forwarded-for', 'x-drs-bundle', 'authorization',
-  'host', 'x-a2a-extensions', 'traceparent', 'tracestate', 'baggage',
-]);
 const CLOSE = /(?:^|,)[ \t]*close[ \t]*(?:,|$)/i;
 const NOTHING = Buffer.alloc(0);
 /** The content type of a batch, and of its answer. */
@@ -101,10 +94,8 @@ export class Incoming implements Asked, Answered {
   readonly method: string;
   /** The path as it was sent, without the query. */
   readonly path: string;
-  /** The part after the `?`; `undefined` if there is none. */
-  readonly query: string | undefined;
-  /** The headers that a gate reads; `null` on other routes. */
-  readonly gate: GateHead | null;
+  readonly target: string;
+  readonly headers: HeaderMap;
   /** `Content-Length`; 0 if it is absent. */
   readonly contentLength: number;
   readonly hasBody: boolean;
@@ -124,7 +115,6 @@ export class Incoming implements Asked, Answered {
   knownRequestId: string | null = null;
   readonly #wire: Wire;
   readonly #owner: IncomingOwner;
-  readonly #headers = new Map<string, string>();
   readonly #isLast: boolean;
   #client: string | null = null;
   /** The wire must not be used any more. */
@@ -137,29 +127,21 @@ export class Incoming implements Asked, Answered {
   #onBody: ((body: Buffer | BodyFault) => void) | null = null;
   #timer: NodeJS.Timeout | null = null;
 
-  /** @param route `isProxied`: whether a gate reads the headers */
+  /** @param path that of the head, without the query */
   constructor(
     wire: Wire,
-    req: HttpRequest,
+    { method, target, headers }: SentHead,
     path: string,
-    route: { readonly endpoint: Endpoint; readonly isProxied?: true },
+    endpoint: Endpoint,
     owner: IncomingOwner,
   ) {
     this.#wire = wire;
     this.#owner = owner;
-    this.endpoint = route.endpoint;
-    this.method = req.getCaseSensitiveMethod();
+    this.endpoint = endpoint;
+    this.method = method;
     this.path = path;
-    this.query = req.getQuery();
-    const gate = route.isProxied === true ? new GateHead() : null;
-    this.gate = gate;
-    // In one pass, which costs as much as five look-ups by name, and also finds repeated headers.
-    req.forEach((name, value) => {
-      gate?.add(name, value);
-      if (!READ.has(name)) return;
-      const before = this.#headers.get(name);
-      this.#headers.set(name, before === undefined ? value : `${before},${value}`);
-    });
+    this.target = target;
+    this.headers = headers;
     const length = this.header('content-length');
     this.contentLength = Number(length ?? 0);
     this.hasBody = (length !== null && length !== '0') || this.header('transfer-encoding') !== null;
@@ -176,9 +158,9 @@ export class Incoming implements Asked, Answered {
     });
   }
 
-  /** All headers of a name in the order sent, joined with commas; `null` if there is none. Only some are kept. */
-  header(name: string): string | null {
-    return this.#headers.get(name) ?? null;
+  /** All headers of a name in the order sent, joined with commas; `null` if there is none. */
+  header(name: HeaderName): string | null {
+    return this.headers.get(name)?.replaceAll('\n', ',') ?? null;
   }
 
   /**
@@ -202,6 +184,11 @@ export class Incoming implements Asked, Answered {
     if (origin !== null) return !allowed.has(origin);
     const site = this.header('sec-fetch-site');
     return site !== null && site !== 'none' && site !== 'same-origin';
+  }
+
+  /** The part after the `?`; empty if there is none. */
+  get query(): string {
+    return this.target.slice(this.path.length + 1);
   }
 
   get requestId(): string {

@@ -6,8 +6,8 @@ import type { Gatekeeper, Ticket } from '../load/gatekeeper.js';
 import type { RateLimit } from '../load/rate-limit.js';
 import type { Endpoint } from '../observe/metrics/metrics.js';
 import { clientAddressOf, type ProxyTrust } from './client-address.js';
-import type { HttpRequest, Wire } from './front-end.js';
-import { gateProtocolOf } from './gate-head.js';
+import type { SentHead, Wire } from './front-end.js';
+import { gateProtocolOf } from './proxied.js';
 import {
   Incoming,
   errorAnswer,
@@ -35,8 +35,6 @@ export interface Route {
   readonly serve: BodyHandler<Incoming> | Serve;
   /** What answers batches of bodies; left out, they are bodies like others. */
   readonly batches?: { readonly maxBytes: number; readonly answer: Serve };
-  /** Whether a gate reads the headers. */
-  readonly isProxied?: true;
   /** Whether web pages may call that are not listed: the origin is that of the request a proxy asks about, or it is a page that does nothing. */
   readonly takesAnyOrigin?: true;
   /** Whether a query may come: it is read, or the answer is the same without it. Else nobody may think that it counts. */
@@ -91,19 +89,19 @@ export class Server implements IncomingOwner {
 
   /** Serves the requests to a listener with these routes. Paths match exactly, except those of the gates, so no router is needed. */
   handlerOf(table: Table) {
-    return (wire: Wire, req: HttpRequest): void => void this.serve(table, wire, req);
+    return (wire: Wire, head: SentHead): void => void this.serve(table, wire, head);
   }
 
   /** The way of every request: origin, limit, method, enter, route, write, count, log, trace. Never rejects. */
-  async serve({ routes, unknown, peer }: Table, wire: Wire, req: HttpRequest): Promise<void> {
+  async serve({ routes, unknown, peer }: Table, wire: Wire, head: SentHead): Promise<void> {
     const { gatekeeper } = this;
     const { log, rename } = this.#context;
     this.open++;
     this.#busyPoll.end();
-    const path = req.getUrl();
+    const [path = ''] = head.target.split('?', 1);
     // Proxies append the caller's path to the gate's path.
     const route = routes.get(path) ?? routes.get(`/gate/${gateProtocolOf(path)}`) ?? unknown;
-    const incoming = new Incoming(wire, req, path, route, this);
+    const incoming = new Incoming(wire, head, path, route.endpoint, this);
     incoming.peer = peer;
     let ticket: Ticket | null = null;
     let sent: Promise<void> | null = null;
@@ -191,7 +189,7 @@ export class Server implements IncomingOwner {
       const error = `method ${incoming.method} is not allowed here, expected ${allowed}`;
       return errorAnswer(405, error, { headers: { Allow: allowed } });
     }
-    if (route.takesQuery === true || (incoming.query ?? '') === '') return null;
+    if (route.takesQuery === true || incoming.query === '') return null;
     metrics.countRejection(route.endpoint, 'malformed');
     return errorAnswer(400, 'the request has a query, expected none');
   }

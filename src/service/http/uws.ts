@@ -1,6 +1,7 @@
 import { Buffer } from 'node:buffer';
 import { STATUS_CODES } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { addHeader, type HeaderName } from '../../gate/request.js';
 import { withFiles, type Certificate } from './listen/certificate.js';
 import {
   cannotListen,
@@ -28,7 +29,7 @@ export const openUws: OpenFrontEnd = ({ certificate, handle, connections }) => {
   const makeApp = (served: Certificate | null): UwsApp => {
     const app = served === null ? uWS.App() : makeSslApp(served);
     const made: UwsApp = { app, open: 0 };
-    app.any('/*', (res, req) => handle(new UwsWire(res, req), req));
+    app.any('/*', (res, req) => handle(new UwsWire(res, req), headOf(req)));
     (app as unknown as UntypedApp).filter((connection, change) => {
       made.open += change;
       if (change < 0) {
@@ -87,6 +88,20 @@ export const openUws: OpenFrontEnd = ({ certificate, handle, connections }) => {
     },
   };
 };
+
+/** The head of a request, copied: uWebSockets.js frees it when the handler returns. */
+function headOf(req: uWS.HttpRequest) {
+  const headers = new Map<HeaderName, string>();
+  // In one pass, which costs as much as five look-ups by name, and also finds repeated headers.
+  req.forEach((name, value) => addHeader(headers, name, value));
+  const [path, query] = [req.getUrl(), req.getQuery() as string | undefined];
+  // Not `getMethod`, which uWebSockets.js turns into lower case.
+  return {
+    method: req.getCaseSensitiveMethod(),
+    target: query === undefined ? path : `${path}?${query}`,
+    headers,
+  };
+}
 
 interface UwsApp {
   readonly app: uWS.TemplatedApp;

@@ -134,7 +134,7 @@ export function adminRoutes({ configuration, engine, gate, log, metrics }: Route
     usage: (incoming: Incoming): Answering => {
       const refused = readRefusalOf(incoming);
       if (refused !== null) return refused;
-      const { query = '' } = incoming;
+      const { query } = incoming;
       const [, hex] = /^receipt=sha256(?::|%3[Aa])([\da-f]{64})$/.exec(query) ?? [];
       return hex === undefined
         ? malformed(incoming, `the query is ${show(query)}, expected receipt=sha256: and 64 hex digits`)

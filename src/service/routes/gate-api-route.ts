@@ -2,7 +2,7 @@ import type { Buffer } from 'node:buffer';
 import { bodyOfText, unusable, whyNoJson } from '../../gate/carriers.js';
 import type { Protocol } from '../../gate/codes.js';
 import { GATE_PROTOCOLS } from '../../gate/open.js';
-import { headersOf, shorten, type GateRequest, type HeaderLookup } from '../../gate/request.js';
+import { readHeaders, shorten, type GateRequest, type HeaderMap } from '../../gate/request.js';
 import { gateAnswer } from '../../gate/response.js';
 import { findJsonDefect } from '../../protocol/json-defects.js';
 import { isJsonObject, type JsonObject } from '../../protocol/json.js';
@@ -72,16 +72,16 @@ export function readGateRequest(
   if (!isJsonObject(headers)) return invalid('headers is not an object, expected strings by header name');
   const fault = headerDefect(headers);
   if (fault !== null) return invalid(fault);
-  const lookup = headersOf(headers);
-  const body = bodyMemberOf(value, lookup);
+  const found = readHeaders(headers);
+  const body = bodyMemberOf(value, found);
   if ('error' in body) return body;
   return {
     protocol: known,
     // Who asks about A2A without a path has an endpoint of JSON-RPC.
     request: {
       method,
-      path: path ?? (known === 'a2a' ? '/' : null),
-      headers: lookup,
+      target: path ?? (known === 'a2a' ? '/' : null),
+      headers: found,
       body,
       // A transport of stdio may send an empty object: no request over HTTP is without headers.
       ...(Object.keys(headers).length === 0 ? { mayLackHeaders: true } : {}),
@@ -91,7 +91,7 @@ export function readGateRequest(
 
 const MEMBERS: ReadonlySet<string> = new Set(['protocol', 'method', 'path', 'headers', 'body', 'body_text']);
 
-function bodyMemberOf(value: JsonObject, headers: HeaderLookup): GateRequest['body'] | GateRequestDefect {
+function bodyMemberOf(value: JsonObject, headers: HeaderMap): GateRequest['body'] | GateRequestDefect {
   const { body, body_text: text } = value;
   if (text === undefined) {
     const reason = whyNoJson(headers);

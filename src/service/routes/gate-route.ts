@@ -2,19 +2,17 @@ import { bodyOfBytes } from '../../gate/carriers.js';
 import type { Protocol } from '../../gate/codes.js';
 import { contextHeaders, passHeaders, type HeaderChanges } from '../../gate/context.js';
 import { PASSING_METHODS } from '../../gate/json-rpc.js';
-import type { GateRequest, HeaderLookup, RequestBody } from '../../gate/request.js';
+import { valuesOf, type RequestBody, type RequestHead } from '../../gate/request.js';
 import type { GateDecision } from '../gate-decider.js';
-import type { GateHead } from '../http/gate-head.js';
+import { callTargetOf, isPartial } from '../http/proxied.js';
 import { tooLargeMessage, type Fault, type BodyHandler } from '../http/body-handler.js';
 import type { Answer, Answering, Incoming } from '../http/incoming.js';
 import type { Ticket } from '../load/gatekeeper.js';
 import type { RouteContext } from '../core.js';
 
 /** How a request is asked about, and what happens then. */
-export interface GateQuery extends Pick<GateRequest, 'method' | 'path'> {
+export interface GateQuery extends RequestHead {
   readonly readBody: (bytes: Buffer) => RequestBody;
-  /** The headers that count, if not all: a proxy in this process takes some off itself. */
-  readonly headers?: HeaderLookup;
   /** Whether what passes could be sent on. If not, nothing is checked, so that no invocation is used in vain. */
   readonly hasRoom?: boolean;
   /**
@@ -52,12 +50,12 @@ export function gateHandler(
     ticket: Ticket | null,
   ): Promise<Answer | null> => {
     const query = queryOf(incoming, body?.length ?? 0, ticket);
-    const { method, path, readBody, headers = (incoming.gate as GateHead).headers, hasRoom, act } = query;
+    const { method, target, headers, readBody, hasRoom, act } = query;
     if (hasRoom === false) return refuse(incoming, 'overloaded');
     const read = body === null ? tooLarge(tooLargeMessage(maxBytes)) : readBody(body);
     const decision = await decider.decide({
       asked: incoming,
-      request: { method, path, headers, body: read },
+      request: { method, target, headers, body: read },
       isWanted: () => !incoming.isOver,
       mayWait: () => ticket?.park() === true,
       // Last, as in all objects of each call: in Node 20 members behind a spread cost a microsecond.
@@ -70,14 +68,15 @@ export function gateHandler(
 
 /** Answers `/gate/http`, `/gate/mcp` or `/gate/a2a` with the decision: a proxy forwards the caller's request and asks about it. */
 export function proxyQuery(incoming: Incoming): GateQuery {
-  const gate = incoming.gate as GateHead;
+  const { headers } = incoming;
   return {
-    method: methodOf(incoming.method, gate, incoming.hasBody),
-    path: gate.path(callPathOf(incoming)),
+    method: methodOf(incoming),
+    target: callTargetOf(headers, appendedTargetOf(incoming)),
+    headers,
     readBody: (bytes) =>
-      gate.isPartial
+      isPartial(headers)
         ? tooLarge('the proxy sent only a part of the body; raise its limit')
-        : bodyOfBytes(bytes, gate.headers),
+        : bodyOfBytes(bytes, headers),
     act: answerOf,
   };
 }
@@ -89,18 +88,20 @@ const tooLarge = (reason: string): RequestBody => ({ kind: 'too large', reason }
  * header. Other proxies forward a header of that name which the caller has set. So a header can turn a request into a
  * call, but cannot make a request with a body pass. If the headers disagree, the gate finds it.
  */
-function methodOf(actual: string, head: GateHead, hasBody: boolean): string {
-  const named = head.headers('x-forwarded-method')[0] ?? head.headers('x-original-method')[0] ?? actual;
+function methodOf({ method: actual, headers, hasBody }: Incoming): string {
+  const [named = actual] = [
+    ...valuesOf(headers, 'x-forwarded-method'),
+    ...valuesOf(headers, 'x-original-method'),
+  ];
   return hasBody && !PASSING_METHODS.has(actual) && PASSING_METHODS.has(named)
     ? `${named} or ${actual}`
     : named;
 }
 
 /** The path that the proxy has appended to the gate's own, with its query; empty if it has appended none. */
-function callPathOf({ path, query }: Pick<Incoming, 'path' | 'query'>): string {
+function appendedTargetOf({ path, target }: Pick<Incoming, 'path' | 'target'>): string {
   const start = path.indexOf('/', '/gate/'.length);
-  if (start < 0) return '';
-  return query === undefined ? path.slice(start) : `${path.slice(start)}?${query}`;
+  return start < 0 ? '' : target.slice(start);
 }
 
 /** The answer that tells a decision. */

@@ -59,7 +59,6 @@ export function routeTables(context: RouteContext) {
     endpoint: 'gate',
     methods: [],
     rateLimit: gateLimit,
-    isProxied: true,
     takesQuery: true,
     takesAnyOrigin: true,
     serve: gateHandler(context, protocol, proxyQuery),

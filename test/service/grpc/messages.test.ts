@@ -6,7 +6,7 @@ it('takes the query of a question from one place', () => {
   const ask = (path: string, query: string) => {
     const http = { method: 'GET', path, query };
     const bytes = writeMessage('CheckRequest', { attributes: { request: { http } } });
-    return CHECK.read(bytes, 'http', 1000).request.path;
+    return CHECK.read(bytes, 'http', 1000).request.target;
   };
   expect(ask('/a?b=1', '')).toBe('/a?b=1');
   expect(ask('/a', 'b=1')).toBe('/a?b=1');

@@ -2,14 +2,8 @@ import { Buffer } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import {
-  GONE_PEER,
-  type HttpRequest,
-  type Pieces,
-  type TakePiece,
-  type Wire,
-  type WireAnswer,
-} from '../front-end.js';
+import { addHeader, type HeaderName } from '../../../gate/request.js';
+import { GONE_PEER, type Pieces, type TakePiece, type Wire, type WireAnswer } from '../front-end.js';
 
 const NOTHING = Buffer.alloc(0);
 
@@ -114,18 +108,12 @@ export class NodeWire implements Wire {
 }
 
 /** The head of a request from `node:http`. */
-export function headOf({ method = '', url = '', rawHeaders }: IncomingMessage): HttpRequest {
-  const [, path = '', query] = /^([^?]*)(?:\?(.*))?$/s.exec(url) ?? [];
-  return {
-    getCaseSensitiveMethod: () => method,
-    getUrl: () => path,
-    getQuery: () => query,
-    forEach: (visit) => {
-      // Not `headers`, which joins some repeated headers and drops others.
-      for (let at = 0; at + 1 < rawHeaders.length; at += 2)
-        visit((rawHeaders[at] ?? '').toLowerCase(), decode(rawHeaders[at + 1] ?? ''));
-    },
-  };
+export function headOf({ method = '', url = '', rawHeaders }: IncomingMessage) {
+  const headers = new Map<HeaderName, string>();
+  // Not `headers`, which joins some repeated headers and drops others.
+  for (let at = 0; at + 1 < rawHeaders.length; at += 2)
+    addHeader(headers, rawHeaders[at] ?? '', decode(rawHeaders[at + 1] ?? ''));
+  return { method, target: url, headers };
 }
 
 /** Decodes a header as UTF-8, as uWebSockets.js does. Node decodes headers as Latin-1. */
