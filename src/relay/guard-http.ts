@@ -1,3 +1,4 @@
+import type { Logger } from 'pino';
 import { isEnvelope, unwrap, wholeBodyOfBytes } from '../gate/carriers.js';
 import type { Protocol } from '../gate/codes.js';
 import { contextHeaders, passHeaders } from '../gate/context.js';
@@ -5,9 +6,11 @@ import { forwardMcp } from '../gate/mcp-forward.js';
 import { NAMING_HEADERS, type GateRequest, type RequestBody } from '../gate/request.js';
 import type { JsonValue } from '../protocol/json.js';
 import type { Configuration } from '../service/configuration/configuration.js';
+import { openCore, type RouteContext } from '../service/core.js';
+import { reload } from '../service/http/listen/listen.js';
 import { errorAnswer } from '../service/http/incoming.js';
 import { answerOf, gateHandler } from '../service/routes/gate-route.js';
-import type { MakeHandler } from './http-relay.js';
+import type { HttpRelayParts, MakeHandler } from './http-relay.js';
 
 /** What an application could take for another method or path than those that were decided on. */
 const NAMING: ReadonlySet<string> = new Set(NAMING_HEADERS);
@@ -16,13 +19,33 @@ const OF_UPGRADE = /(?<![\w-])(?:te|trailer|upgrade|http2-settings)(?![\w-])/gi;
 /** The bundle and the context of a call: only a gate may say who acts for whom. */
 const OURS = 'x-drs-';
 
+/** Opens what a guard decides with: all that a service has, but for its routes. @param openReplays as of {@link openCore} */
+export const openGuard =
+  (
+    configuration: Configuration,
+    protocol: Protocol,
+    log: Logger,
+    openReplays?: Parameters<typeof openCore>[3],
+  ): HttpRelayParts['openDecider'] =>
+  async (opened) => {
+    const core = await openCore(configuration, log, opened, openReplays);
+    return {
+      ...core,
+      makeHandler: guardHandler({ ...core, configuration }, protocol),
+      reload: (certificate) => reload(core, certificate, log),
+    };
+  };
+
 /**
  * Decides on the requests of clients, and sends on what the gate lets pass. The front end has refused names like
  * `X_DRS_Agent`, which some servers take for `X-DRS-Agent`.
  */
-export function guardJudge(configuration: Configuration, protocol: Protocol): MakeHandler {
-  return ({ gate }, forwarder) =>
-    gateHandler({ gate, configuration }, protocol, (incoming, size, ticket) => {
+function guardHandler(
+  context: Pick<RouteContext, 'configuration' | 'gate'>,
+  protocol: Protocol,
+): MakeHandler {
+  return (forwarder) =>
+    gateHandler(context, protocol, (incoming, size, ticket) => {
       let bytes: Buffer | null = null;
       let body: RequestBody = { kind: 'none' };
       const { method, target, headers } = incoming;

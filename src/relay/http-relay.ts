@@ -1,19 +1,20 @@
 import { readFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import { pipeline } from 'node:stream/promises';
-import type { Logger } from 'pino';
-import type { Configuration } from '../service/configuration/configuration.js';
-import type { Core } from '../service/core.js';
+import { closingOnError, type Closers } from '../service/closers.js';
+import { UNIX_PEER } from '../service/http/client-address.js';
 import { errorAnswer, type Answer, type Incoming } from '../service/http/incoming.js';
 import { answerTo } from '../service/http/body-handler.js';
 import { NodeWire } from '../service/http/node/node-wire.js';
-import type { Route } from '../service/http/serve.js';
+import { leave, listen, ServedCertificate } from '../service/http/listen/listen.js';
+import { openNode } from '../service/http/node/node.js';
+import { Server, type Route, type ServerContext } from '../service/http/serve.js';
 import { divideForGuard } from '../service/load/connections.js';
 import type { Ticket } from '../service/load/gatekeeper.js';
+import { limitOf } from '../service/load/rate-limit.js';
 import { PerClientSlots } from '../service/load/per-client-slots.js';
-import { endGracefully, factsOf } from '../service/main.js';
-import { startService, type Relaying } from '../service/service.js';
-import { limitOf } from '../service/routes/table.js';
+import { endGracefully, urlOf } from '../service/main.js';
+import { openTracing } from '../service/observe/tracing.js';
 import { httpTarget, isOfRequest, passedHeaders, type Destination, type HttpTarget } from './http-target.js';
 
 /** A request that is sent on. */
@@ -36,14 +37,17 @@ export type OwnAnswer = Pick<Answer, 'status' | 'headers'> & { readonly body: st
 const OF_BODY = /^(?:content-(?:length|encoding|digest|md5)|etag|digest|repr-digest|accept-ranges|location)$/;
 
 /** What answers the requests of a listener, and sends on what it lets pass. */
-export type MakeHandler = (core: Core, forwarder: Forwarder) => Route['serve'];
+export type MakeHandler = (forwarder: Forwarder) => Route['serve'];
 
 type Forwarder = ReturnType<typeof forwarderTo>;
 
 /** Sends requests on to a server, and its answers to clients, piece by piece as they come. */
-function forwarderTo(target: HttpTarget, slots: PerClientSlots, { gatekeeper }: Core, parts: HttpRelayParts) {
-  const { configuration, destination, log } = parts;
-  const { url, pathFor } = destination;
+function forwarderTo(
+  target: HttpTarget,
+  slots: PerClientSlots,
+  { gatekeeper, configuration, log }: ServerContext,
+  { url, pathFor }: Destination,
+) {
   return {
     /** Whether there is room for a request: a server may take minutes, and an event stream hours. */
     hasRoom({ client }: Incoming, ticket: Ticket | null, bytes: number): boolean {
@@ -114,43 +118,60 @@ export function hostsOf(host: string, more: readonly string[]): ReadonlySet<stri
 }
 
 /** What a relay from HTTP to HTTP needs. */
-export interface HttpRelayParts extends Pick<Relaying, 'hosts' | 'openReplays' | 'rename'> {
-  readonly configuration: Configuration;
+export interface HttpRelayParts extends Pick<ServerContext, 'configuration' | 'log' | 'hosts' | 'rename'> {
   readonly destination: Destination;
+  /** Opens what decides on its requests. */
+  readonly openDecider: (opened: Closers) => Promise<Decider>;
+}
+
+/** What decides on the requests of a relay. */
+interface Decider extends Pick<ServerContext, 'gatekeeper' | 'metrics'> {
   readonly makeHandler: MakeHandler;
-  readonly log: Logger;
+  /** Reads files again. */
+  readonly reload?: (certificate: ServedCertificate) => Promise<void>;
 }
 
 /**
- * Opens a relay from HTTP to HTTP, with the limits of the service: on bodies, in all and by client, times, and connections.
+ * Opens a relay from HTTP to HTTP, with the limits of the service: on bodies, in all and by client, times, and connections. Its
+ * requests are read by `node:http`.
  *
  * @returns its address, and what reads its files again, and what answers what is under way and closes it
  * @throws Error if it cannot listen, or cannot open a store, a log or the routes
  */
-export async function openHttpRelay(parts: HttpRelayParts) {
-  const { configuration, destination, makeHandler, hosts, log, openReplays, rename } = parts;
-  const { http, upstream } = divideForGuard(configuration, log);
-  const slots = new PerClientSlots(upstream);
-  const target = httpTarget(destination.url);
-  const nothing = errorAnswer(404, `there is nothing at this path, expected ${destination.url.pathname}`);
-  const refusalOf = (incoming: Incoming) =>
-    destination.pathFor(incoming.method, incoming.target) === null ? nothing : null;
-  const serveOver = (core: Core): Route['serve'] => {
-    const serve = makeHandler(core, forwarderTo(target, slots, core, parts));
-    if (typeof serve !== 'function') return { ...serve, refusalOf };
-    return (incoming, ticket) => refusalOf(incoming) ?? serve(incoming, ticket);
-  };
-  const rateLimit = limitOf(configuration);
-  const route = { endpoint: 'gate', methods: [], isProxied: true, takesQuery: true, rateLimit } as const;
-  const routeOver = (core: Core): Route => ({ ...route, serve: serveOver(core) });
-  const relaying = { routeOver, hosts, rename, openReplays, http, open: () => slots.taken };
-  const service = await startService(configuration, log, relaying);
-  return {
-    url: factsOf(configuration, service).url,
-    reload: service.reload,
-    close: () => service.close().finally(target.close),
-  };
-}
+export const openHttpRelay = (parts: HttpRelayParts) =>
+  closingOnError(async (opened) => {
+    const { configuration, destination, log } = parts;
+    const { http: connections, upstream } = divideForGuard(configuration, log);
+    const slots = new PerClientSlots(upstream);
+    const target = opened.add(httpTarget(destination.url));
+    const { makeHandler, reload, ...decider } = await parts.openDecider(opened);
+    const context = { ...parts, ...decider, tracing: await openTracing() };
+    const nothing = errorAnswer(404, `there is nothing at this path, expected ${destination.url.pathname}`);
+    const refusalOf = (incoming: Incoming) =>
+      destination.pathFor(incoming.method, incoming.target) === null ? nothing : null;
+    const handler = makeHandler(forwarderTo(target, slots, context, destination));
+    const serve: Route['serve'] =
+      typeof handler === 'function'
+        ? (incoming, ticket) => refusalOf(incoming) ?? handler(incoming, ticket)
+        : { ...handler, refusalOf };
+    const rateLimit = limitOf(configuration);
+    const unknown = { endpoint: 'gate', methods: [], takesQuery: true, rateLimit, serve } as const;
+    const server = new Server(context);
+    const handle = server.handlerOf({ routes: new Map(), unknown, peer: configuration.listen && UNIX_PEER });
+    const certificate = new ServedCertificate(configuration);
+    const { requestTimeoutSecs } = configuration;
+    const options = { handle, connections, requestTimeoutSecs, certificate: certificate.current };
+    const frontEnd = certificate.servedBy(opened.add(openNode(options)));
+    const port = await listen(frontEnd, configuration, opened);
+    return {
+      url: urlOf(configuration, port),
+      reload: () => reload?.(certificate),
+      close: async () => {
+        await leave(context, frontEnd, () => server.open + slots.taken, false);
+        await opened.close();
+      },
+    };
+  });
 
 /**
  * Runs a relay until a signal ends it.

@@ -8,9 +8,11 @@ import { decodeUtf8 } from '#platform';
 import { IssueError } from '../issue/index.js';
 import { addressOf, readConfiguration } from '../service/configuration/configuration.js';
 import { openLog } from '../service/main.js';
-import { noteFor } from '../service/gate-decider.js';
+import { noteFor } from '../service/http/logged-request.js';
 import type { Incoming } from '../service/http/incoming.js';
-import { MAX_TYPICAL_BYTES } from '../service/load/gatekeeper.js';
+import { Backlog } from '../service/load/backlog.js';
+import { Gatekeeper, MAX_TYPICAL_BYTES } from '../service/load/gatekeeper.js';
+import { Metrics } from '../service/observe/metrics/metrics.js';
 import { cardFor } from './card.js';
 import { isLoopback } from '../protocol/loopback.js';
 import { hostsOf, runHttpRelay } from './http-relay.js';
@@ -80,7 +82,10 @@ export async function listenAndSign(parts: ListenerParts): Promise<string> {
     const listener = { configuration, destination, hosts: hostsOf(host, allowHost) };
     const log = openLog(configuration, 2);
     const rename = (text: string) => text.replace('ALLOWED_ORIGINS', '--allow-origin');
-    return await runHttpRelay({ ...listener, makeHandler: signOver(parts), log, rename }, false);
+    const metrics = new Metrics();
+    const gatekeeper = new Gatekeeper(configuration, new Backlog(configuration, { waitMs: 0 }));
+    const openDecider = () => Promise.resolve({ gatekeeper, metrics, makeHandler: signOver(parts) });
+    return await runHttpRelay({ ...listener, openDecider, log, rename }, false);
   } catch (error) {
     throw wrong((error as Error).message, 'correct the options, or choose another port');
   }
@@ -89,7 +94,7 @@ export async function listenAndSign(parts: ListenerParts): Promise<string> {
 /** Signs the requests of a listener that need it, and sends on all. None waits in a queue with limits: they are of one agent. */
 function signOver(parts: ListenerParts): MakeHandler {
   const sign = parts.protocol === 'a2a' ? signA2a : signMcp;
-  return (_, forwarder) => async (incoming, ticket) => {
+  return (forwarder) => async (incoming, ticket) => {
     // Of one that is too long the ends are read, which have its id.
     const body = await incoming.read(4 * MAX_MESSAGE_BYTES, ticket);
     if (body === 'gone') return null;

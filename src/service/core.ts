@@ -3,6 +3,7 @@ import type { UnreadyReason as RevocationUnreadyReason } from '../revocation/ind
 import type { ReplayStore, ReplayUnreadyReason } from '../usage/index.js';
 import { openEngine } from '../verifier/create-verifier.js';
 import type { Engine } from '../verifier/engine.js';
+import type { Closers } from './closers.js';
 import type { Configuration } from './configuration/configuration.js';
 import { Backlog } from './load/backlog.js';
 import { Gatekeeper } from './load/gatekeeper.js';
@@ -11,20 +12,6 @@ import { Metrics } from './observe/metrics/metrics.js';
 import type { Tracing } from './observe/tracing.js';
 import { verdictLogsOf, type VerdictLogs } from './observe/logs/verdict-logs.js';
 import { openGate, type Gate } from './gate-decider.js';
-
-/** Closes what was opened, the last first. */
-export class Opened {
-  readonly #closers: (() => unknown)[] = [];
-
-  add<T extends { close(): unknown }>(one: T): T {
-    this.#closers.unshift(() => one.close());
-    return one;
-  }
-
-  async close(): Promise<void> {
-    for (const close of this.#closers.splice(0)) await close();
-  }
-}
 
 /** What decides in a process, whatever asks it: HTTP, gRPC, a proxy in this process. */
 export interface Core {
@@ -45,7 +32,7 @@ export interface Core {
 export async function openCore(
   configuration: Configuration,
   log: Logger,
-  opened: Opened,
+  opened: Closers,
   openReplays?: () => Promise<ReplayStore | null>,
 ): Promise<Core> {
   const { decisionLog } = configuration;

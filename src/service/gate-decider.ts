@@ -11,14 +11,13 @@ import {
 } from '../gate/decide.js';
 import { passesOnTrial, type Protocol } from '../gate/codes.js';
 import { openRequest, type OpeningRules } from '../gate/open.js';
-import { isJsonObject } from '../protocol/json.js';
-import { valuesOf, type CallBody, type Denial, type GateRequest } from '../gate/request.js';
+import { type CallBody, type Denial, type GateRequest } from '../gate/request.js';
 import { responseTo, type GateResponse } from '../gate/response.js';
 import { useInvocation, type ReplayRules } from '../usage/index.js';
 import { WorkDropped } from '../signatures/signature-verifier.js';
 import { OBSERVES, type Configuration } from './configuration/configuration.js';
-import type { LoggedRequest, TracedMessage } from './http/incoming.js';
-import { traceParentOf } from './http/request-ids.js';
+import type { LoggedRequest } from './http/logged-request.js';
+import { noteFor } from './http/logged-request.js';
 import { contextSignerOf } from './routes/context-token.js';
 import type { VerdictLogs } from './observe/logs/verdict-logs.js';
 import type { GateEndpoint, Metrics } from './observe/metrics/metrics.js';
@@ -212,21 +211,6 @@ export async function openGate(
 
 /** A decision before it is carried out. */
 type GateDecided = Exclude<GateDecision, { kind: 'deny' }> | Denial;
-
-/** Notes for logs and traces what a request says of itself: in headers, or else in the message. */
-export function noteFor(
-  asked: LoggedRequest,
-  { headers }: Pick<GateRequest, 'headers'>,
-  message: Omit<TracedMessage, 'session'> | undefined,
-): void {
-  const params = isJsonObject(message?.params) ? message.params : {};
-  const meta = isJsonObject(params['_meta']) ? params['_meta'] : {};
-  asked.parent ??=
-    traceParentOf((name) => valuesOf(headers, name).join()) ?? traceParentOf((name) => meta[name]);
-  if (message === undefined) return;
-  const [session] = valuesOf(headers, 'mcp-session-id');
-  asked.message = { method: message.method, params, id: message.id, session };
-}
 
 function toDecision(denial: Denial): GateDecision {
   return { kind: 'deny', code: denial.failure.code, response: responseTo(denial) };

@@ -118,24 +118,32 @@ export function factsOf(
   configuration: Configuration,
   { port, metricsPort, grpcPort, frontEnd, maxConnections }: Service,
 ) {
-  const { host, metricsAddr, tlsCertFile, listen } = configuration;
-  const scheme = tlsCertFile === undefined ? 'http' : 'https';
+  const { host, metricsAddr, listen } = configuration;
   const metricsHost = metricsAddr === undefined ? host : (addressOf(metricsAddr)?.host ?? host);
   return {
     ...BUILD,
     host,
     port,
-    url: `${scheme}://${showAddress({ host, port })}`,
-    ...(listen && { host: null, port: null, url: showAddress(listen.path) }),
+    url: urlOf(configuration, port),
+    ...(listen && { host: null, port: null }),
     ...(grpcPort !== null && { grpcPort }),
     metricsPort,
     metricsUrl:
       listen && metricsAddr === undefined
         ? showAddress(listen.path)
-        : `${scheme}://${showAddress({ host: metricsHost, port: metricsPort })}/metrics`,
+        : `${urlOf({ ...configuration, host: metricsHost, listen: undefined }, metricsPort)}/metrics`,
     frontEnd,
     maxConnections: Number.isFinite(maxConnections) ? maxConnections : null,
   };
+}
+
+/** The address of what listens, as it is printed. */
+export function urlOf(
+  { listen, host, tlsCertFile }: Pick<Configuration, 'listen' | 'host' | 'tlsCertFile'>,
+  port: number,
+): string {
+  if (listen !== undefined) return showAddress(listen.path);
+  return `${tlsCertFile === undefined ? 'http' : 'https'}://${showAddress({ host, port })}`;
 }
 
 /** Time after the grace period to close stores and logs; then the process ends in any case. */

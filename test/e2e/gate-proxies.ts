@@ -2,7 +2,7 @@ import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { pino } from 'pino';
 import { destinationOf } from '../../src/relay/http-target.js';
-import { guardJudge } from '../../src/relay/guard-http.js';
+import { openGuard as openGuardDecider } from '../../src/relay/guard-http.js';
 import { openHttpRelay } from '../../src/relay/http-relay.js';
 import { readConfiguration } from '../../src/service/configuration/configuration.js';
 import type { ProgramName } from '../support/needed-programs.mjs';
@@ -85,8 +85,8 @@ export async function openGuard(tools: number, env: Readonly<Record<string, stri
     ...{ ALLOWED_ORIGINS: 'https://app.example', ...env },
   });
   const destination = destinationOf(`http://127.0.0.1:${tools}/mcp`, 'mcp');
-  const makeHandler = guardJudge(configuration, 'mcp');
   const log = pino({ level: 'silent' });
-  const guard = await openHttpRelay({ configuration, destination, makeHandler, hosts: null, log });
+  const openDecider = openGuardDecider(configuration, 'mcp', log);
+  const guard = await openHttpRelay({ configuration, destination, openDecider, hosts: null, log });
   return { port: Number(new URL(guard.url).port), stop: () => guard.close() };
 }

@@ -18,7 +18,7 @@ import { GENERATIONS } from '../middleware/mcp-generations.js';
 
 import { importKey } from '../../src/issue/index.js';
 import { destinationOf } from '../../src/relay/http-target.js';
-import { guardJudge } from '../../src/relay/guard-http.js';
+import { openGuard } from '../../src/relay/guard-http.js';
 import { hostsOf, openHttpRelay } from '../../src/relay/http-relay.js';
 import { readConfiguration } from '../../src/service/configuration/configuration.js';
 import { eventually } from '../support/eventually.js';
@@ -60,12 +60,11 @@ async function guard(
     ...{ TRUSTED_ROOTS: roots, SERVER_IDENTITY: SERVER, ...env },
   });
   const destination = destinationOf(to, protocol, { isRouted: env['GATE_ROUTES'] !== 'any', rpc });
-  const makeHandler = guardJudge(configuration, protocol);
   const log = pino({ level: 'silent' });
   const opened = await openHttpRelay({
     configuration,
     destination,
-    makeHandler,
+    openDecider: openGuard(configuration, protocol, log),
     hosts: hostsOf('', []),
     log,
   });

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import type { LoggedRequest } from '../../src/service/http/incoming.js';
+import type { LoggedRequest } from '../../src/service/http/logged-request.js';
 import type { RouteContext } from '../../src/service/core.js';
 import { routeTables } from '../../src/service/routes/table.js';
 import { eventually } from '../support/eventually.js';

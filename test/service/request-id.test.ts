@@ -1,5 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { newRequestId, readRequestId, traceIdOf, traceParentOf } from '../../src/service/http/request-ids.js';
+import {
+  newRequestId,
+  readRequestId,
+  traceIdOf,
+  traceParentOf,
+} from '../../src/service/http/logged-request.js';
 
 const TRACE = '0af7651916cd43dd8448eb211c80319c';
 const PARENT = 'b7ad6b7169203331';

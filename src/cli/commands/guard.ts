@@ -8,7 +8,8 @@ import { readConfiguration, warningsAbout } from '../../service/configuration/co
 import { isTypoOf, variableOf } from '../../service/configuration/environment.js';
 import { addressOf, OPTIONS, SHARED, VARIABLES } from '../../service/configuration/variables.js';
 import type { Configuration } from '../../service/configuration/variables.js';
-import { Opened, openCore } from '../../service/core.js';
+import { Closers } from '../../service/closers.js';
+import { openCore } from '../../service/core.js';
 import { openLog } from '../../service/main.js';
 import { BUILD } from '../../service/observe/build-info.js';
 import { FileReplayStore, requireOwnFolder } from '../../usage/file-store.js';
@@ -157,15 +158,15 @@ export async function guard(command: readonly string[], options: GuardOptions): 
     if (isStdio) await runStdio(command, configuration, log, openReplays);
     else {
       const { hostsOf, runHttpRelay } = await import('../../relay/http-relay.js');
-      const { guardJudge } = await import('../../relay/guard-http.js');
+      const { openGuard } = await import('../../relay/guard-http.js');
       // A proxy passes on the name by which it was called.
       const isAny = allowHost.length === 0 && (!isLoopback(host) || trustProxy !== undefined);
-      const makeHandler = guardJudge(configuration, protocol);
       const hosts = isAny ? null : hostsOf(host, allowHost);
       // One agent's calls wait. Who refuses a crowd of strangers soon serves more of it in time.
       const own = isLoopback(host) ? { ...configuration, queueBurstMs: 60_000 } : configuration;
+      const openDecider = openGuard(own, protocol, log, openReplays);
       const url = await runHttpRelay(
-        { configuration: own, destination, makeHandler, hosts, log, openReplays, rename: inOptions },
+        { configuration: own, destination, openDecider, hosts, log, rename: inOptions },
         true,
       );
       // This comes last, since a program that waits for this line may send a signal at once.
@@ -190,7 +191,7 @@ async function runStdio(
   const { stdioGuard } = await import('../../relay/guard-stdio.js');
   const { openTracing } = await import('../../service/observe/tracing.js');
   const { relayToChild } = await import('../../relay/pump.js');
-  const opened = new Opened();
+  const opened = new Closers();
   try {
     const { gate } = await openCore(configuration, log, opened, openReplays);
     const guarding = stdioGuard(gate.decider, await openTracing(), configuration.maxBodyBytes);

@@ -2,9 +2,9 @@ import { status as Status, type handleUnaryCall, type ServerUnaryCall } from '@g
 import { contextHeaders, passHeaders } from '../../gate/context.js';
 import { clientOf } from '../http/client-address.js';
 import type { Traced } from '../observe/tracing.js';
-import type { LoggedRequest } from '../http/incoming.js';
+import type { LoggedRequest } from '../http/logged-request.js';
 import type { Certificate } from '../http/listen/certificate.js';
-import { newRequestId, readRequestId, traceParentOf } from '../http/request-ids.js';
+import { newRequestId, readRequestId, traceParentOf } from '../http/logged-request.js';
 import type { Ticket } from '../load/gatekeeper.js';
 import type { Connections } from '../load/connections.js';
 import type { RateLimit } from '../load/rate-limit.js';

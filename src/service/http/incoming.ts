@@ -5,8 +5,14 @@ import { openBodyReader, type BodyFault, type BodyReader } from './body-reader.j
 import { clientOf } from './client-address.js';
 import { GONE_PEER, type Pieces, type SentHead, type Wire, type WireAnswer } from './front-end.js';
 import type { HeaderMap, HeaderName } from '../../gate/request.js';
-import type { RpcMessage } from '../../gate/json-rpc.js';
-import { newRequestId, readRequestId, traceParentOf, type TraceParent } from './request-ids.js';
+import {
+  newRequestId,
+  readRequestId,
+  traceParentOf,
+  type LoggedRequest,
+  type TracedMessage,
+  type TraceParent,
+} from './logged-request.js';
 
 /** What a request is answered with. */
 export interface Answer {
@@ -26,26 +32,6 @@ export type Answering = Answer | null | Promise<Answer | null>;
 /** An answer `{ "error": … }`. */
 export function errorAnswer(status: number, error: string, more: Partial<Answer> = {}): Answer {
   return { status, body: JSON.stringify({ error }), ...more };
-}
-
-/** What the logs of verdicts read of a request, over any protocol. */
-export interface LoggedRequest {
-  readonly endpoint: Endpoint;
-  /** What it belongs to by its headers, or else by its message, which the gate reads. */
-  parent: TraceParent | null;
-  /** The code of an invalid verdict or of a denial, for traces. */
-  code: string | null;
-  /** What the gate has read of a message of MCP, for traces. */
-  message?: TracedMessage;
-  /** Its id in logs: the caller's, or a new one, which the answer then carries. */
-  readonly requestId: string;
-  /** The address of the client for the decision log; `null` if nobody reads it there. */
-  readonly address: string | null;
-}
-
-/** A message of MCP, and the session that its headers name. */
-export interface TracedMessage extends Pick<RpcMessage, 'method' | 'params' | 'id'> {
-  readonly session: string | undefined;
 }
 
 /** What is judged: a request, or a line of a batch. */

@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache';
+import type { Configuration } from '../configuration/configuration.js';
 
 const MAX_CLIENTS = 100_000;
 /** Stands for all clients together. No client has this name. */
@@ -53,4 +54,10 @@ export class RateLimit {
     bucket.tokens--;
     return 0;
   }
+}
+
+/** A limit as configured; `null` if there is none. */
+export function limitOf({ rateLimitPerIp, rateLimitGlobal }: Configuration): RateLimit | null {
+  const rateLimit = new RateLimit(rateLimitPerIp, rateLimitGlobal);
+  return rateLimit.isOn ? rateLimit : null;
 }

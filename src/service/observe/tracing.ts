@@ -1,7 +1,8 @@
 import { performance } from 'node:perf_hooks';
 import { isGated, PASSING, TOOLS_CALL } from '../../gate/mcp-methods.js';
 import { isJsonObject } from '../../protocol/json.js';
-import type { Answered, TracedMessage } from '../http/incoming.js';
+import type { TracedMessage } from '../http/logged-request.js';
+import type { Answered } from '../http/incoming.js';
 import { printable } from './logs/verdict-logs.js';
 
 /** A request that is answered. `status` is `null` if it did not come over HTTP. */

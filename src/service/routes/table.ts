@@ -3,12 +3,11 @@ import { createRequire } from 'node:module';
 import { setImmediate } from 'node:timers/promises';
 import type { Protocol } from '../../gate/codes.js';
 import { GATE_PROTOCOLS } from '../../gate/open.js';
-import type { Configuration } from '../configuration/configuration.js';
 import { answerBatch, maxBatchBytesOf } from '../http/batch.js';
 import { errorAnswer, type Answer, type Incoming } from '../http/incoming.js';
 import type { BodyHandler } from '../http/body-handler.js';
 import type { Route, Table } from '../http/serve.js';
-import { RateLimit } from '../load/rate-limit.js';
+import { limitOf, type RateLimit } from '../load/rate-limit.js';
 import type { Endpoint } from '../observe/metrics/metrics.js';
 import { adminRoutes } from './admin-routes.js';
 import type { RouteContext } from '../core.js';
@@ -16,12 +15,6 @@ import { gateRequestHandler } from './gate-api-route.js';
 import { gateHandler, proxyQuery } from './gate-route.js';
 import { refundHandler } from './refund-route.js';
 import { verdictHandler } from './verify-route.js';
-
-/** A limit as configured; `null` if there is none. */
-export function limitOf({ rateLimitPerIp, rateLimitGlobal }: Configuration): RateLimit | null {
-  const rateLimit = new RateLimit(rateLimitPerIp, rateLimitGlobal);
-  return rateLimit.isOn ? rateLimit : null;
-}
 
 /**
  * What answers the requests to a service.

@@ -13,7 +13,7 @@ export interface Sources extends Core {
   readonly server: { readonly open: number };
   readonly connections: ListenerConnections;
   readonly configuration: Configuration;
-  readonly certificate: () => { readonly expiresAt: number } | null;
+  readonly certificate: { readonly current: { readonly expiresAt: number } | null };
 }
 
 /**
@@ -58,7 +58,7 @@ export const METRICS: readonly Row<Sources>[] = [
   ['drs_http_max_connections', 'gauge', 'Connections that may be open', ['listener'], (s) => by(s.connections, (one) => one?.limit)],
   ['drs_http_connections_total', 'counter', 'Connections that have come', ['listener'], (s) => by(s.connections, (one) => one?.accepted)],
   ['drs_http_connections_refused_total', 'counter', 'Connections closed at once: too many', ['listener'], (s) => by(s.connections, (one) => one?.refused)],
-  ['drs_tls_certificate_expiry_timestamp_seconds', 'gauge', 'When the certificate that is served expires, in Unix seconds', [], (s) => s.certificate()?.expiresAt],
+  ['drs_tls_certificate_expiry_timestamp_seconds', 'gauge', 'When the certificate that is served expires, in Unix seconds', [], (s) => s.certificate.current?.expiresAt],
 
   ['drs_signatures_total', 'counter', 'Signatures verified, by where', ['thread'], (s) => ({ main: s.engine.signatures.stats.inThread, worker: s.engine.signatures.stats.pooled })],
   ['drs_signatures_pending', 'gauge', 'Signatures waiting for a thread', [], (s) => s.engine.signatures.stats.pending],

@@ -30,7 +30,8 @@ import { drsMcp } from '../../../../src/middleware/mcp/index.js';
 import { stdioGuard } from '../../../../src/relay/guard-stdio.js';
 import { messageOf } from '../../../../src/relay/message.js';
 import { readConfiguration } from '../../../../src/service/configuration/configuration.js';
-import { Opened, openCore } from '../../../../src/service/core.js';
+import { Closers } from '../../../../src/service/closers.js';
+import { openCore } from '../../../../src/service/core.js';
 import { drsFastify } from '../../../../src/middleware/fastify/index.js';
 import { drsHono } from '../../../../src/middleware/hono/index.js';
 import { startService } from '../../../../src/service/service.js';
@@ -584,7 +585,7 @@ async function openGuard(
     ...options,
   };
   const log = pino({ level: 'silent' }, QUIET);
-  const opened = new Opened();
+  const opened = new Closers();
   const { gate, engine } = await openCore(configuration as never, log, opened);
   const guard = stdioGuard(gate.decider, null, 1_000_000);
   let asked = 0;

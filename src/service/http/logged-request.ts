@@ -1,4 +1,8 @@
 import { randomBytes } from 'node:crypto';
+import { valuesOf, type GateRequest } from '../../gate/request.js';
+import { isJsonObject } from '../../protocol/json.js';
+import type { RpcMessage } from '../../gate/json-rpc.js';
+import type { Endpoint } from '../observe/metrics/metrics.js';
 
 // Covers what proxies and frameworks send: UUIDs, hex digits, base64 in both alphabets.
 const FORM = /^[\w.:@+/=-]{1,128}$/;
@@ -13,6 +17,26 @@ export interface TraceParent {
   readonly traceparent: string;
   readonly tracestate?: string;
   readonly baggage?: string;
+}
+
+/** What the logs of verdicts read of a request, over any protocol. */
+export interface LoggedRequest {
+  readonly endpoint: Endpoint;
+  /** What it belongs to by its headers, or else by its message, which the gate reads. */
+  parent: TraceParent | null;
+  /** The code of an invalid verdict or of a denial, for traces. */
+  code: string | null;
+  /** What the gate has read of a message of MCP, for traces. */
+  message?: TracedMessage;
+  /** Its id in logs: the caller's, or a new one, which the answer then carries. */
+  readonly requestId: string;
+  /** The address of the client for the decision log; `null` if nobody reads it there. */
+  readonly address: string | null;
+}
+
+/** A message of MCP, and the session that its headers name. */
+export interface TracedMessage extends Pick<RpcMessage, 'method' | 'params' | 'id'> {
+  readonly session: string | undefined;
 }
 
 const instance = randomBytes(6).toString('hex');
@@ -45,6 +69,21 @@ export function traceParentOf(valueOf: (name: keyof TraceParent) => unknown): Tr
     return typeof value === 'string' && value.length <= MAX_LENGTH ? [[name, value] as const] : [];
   });
   return { traceparent, ...Object.fromEntries(rest) };
+}
+
+/** Notes for logs and traces what a request says of itself: in headers, or else in the message. */
+export function noteFor(
+  asked: LoggedRequest,
+  { headers }: Pick<GateRequest, 'headers'>,
+  message: Omit<TracedMessage, 'session'> | undefined,
+): void {
+  const params = isJsonObject(message?.params) ? message.params : {};
+  const meta = isJsonObject(params['_meta']) ? params['_meta'] : {};
+  asked.parent ??=
+    traceParentOf((name) => valuesOf(headers, name).join()) ?? traceParentOf((name) => meta[name]);
+  if (message === undefined) return;
+  const [session] = valuesOf(headers, 'mcp-session-id');
+  asked.message = { method: message.method, params, id: message.id, session };
 }
 
 /** The id of its trace: 32 hex digits. */
