@@ -28,38 +28,19 @@ const PARAMETERS = 'mcp-param-*';
 /** The headers with which a proxy says the path of its caller; {@link NAMING_PATHS} and others say more. */
 export const PROXY_PATHS = ['x-forwarded-uri', 'x-original-uri'] as const;
 
-/** The headers that the gate reads, and who writes for CGI may spell with `_`. */
+/** The headers that the gate reads. Whoever writes for CGI may spell them with `_`. */
+// prettier-ignore
 export const GATE_HEADERS = [
-  'x-drs-bundle',
-  'mcp-protocol-version',
-  'mcp-method',
-  'mcp-name',
-  'mcp-session-id',
-  PARAMETERS,
-  'accept',
-  'content-type',
-  'content-encoding',
-  'connection',
-  'upgrade',
-  'traceparent',
-  'tracestate',
-  'baggage',
-  'x-envoy-auth-partial-body',
-  ...PROXY_PATHS,
-  ...NAMING_HEADERS,
+  'x-drs-bundle', 'mcp-protocol-version', 'mcp-method', 'mcp-name', 'mcp-session-id', PARAMETERS, 'accept',
+  'content-type', 'content-encoding', 'connection', 'upgrade', 'traceparent', 'tracestate', 'baggage',
+  'x-envoy-auth-partial-body', ...PROXY_PATHS, ...NAMING_HEADERS,
 ] as const;
 
 /** The headers that a service reads besides, in no other spelling: whoever could choose one would be another client. */
+// prettier-ignore
 const OF_CONNECTIONS = [
-  'content-length',
-  'transfer-encoding',
-  'origin',
-  'sec-fetch-site',
-  'x-request-id',
-  'x-forwarded-for',
-  'authorization',
-  'host',
-  'x-a2a-extensions',
+  'content-length', 'transfer-encoding', 'origin', 'sec-fetch-site', 'x-request-id', 'x-forwarded-for', 'authorization',
+  'host', 'x-a2a-extensions',
 ] as const;
 
 /** A header that is read, in lower case. */
