@@ -1,4 +1,4 @@
-import { decodeBase58, encodeBase58 } from './base58.js';
+import { base58 } from '@scure/base';
 
 /** Bytes of an Ed25519 public key. */
 export const PUBLIC_KEY_BYTES = 32;
@@ -45,5 +45,20 @@ export function didKeyOf(publicKey: Uint8Array): string {
     throw new RangeError(
       `an Ed25519 public key has ${PUBLIC_KEY_BYTES} bytes; this one has ${publicKey.length}`,
     );
-  return PREFIX + encodeBase58(Uint8Array.of(...ED25519_PUB, ...publicKey));
+  return PREFIX + base58.encode(Uint8Array.of(...ED25519_PUB, ...publicKey));
+}
+
+/**
+ * The bytes of base58btc digits. Takes time by the square of their number: the caller limits it.
+ *
+ * @returns `null` if a character is no digit
+ * @see draft-msporny-base58-03 §4
+ * @example decodeBase58('15Q'); // 0, 255
+ */
+export function decodeBase58(text: string): Uint8Array | null {
+  try {
+    return base58.decode(text);
+  } catch {
+    return null;
+  }
 }

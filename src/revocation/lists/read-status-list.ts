@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { decodeBase58 } from '../../protocol/base58.js';
+import { decodeBase58 } from '../../protocol/did-key.js';
 import { toJcs } from '../../protocol/jcs.js';
 import { equalsByJcs, isJsonObject, parseStrictJson } from '../../protocol/json.js';
 import type { JsonObject, JsonValue } from '../../protocol/json.js';
