@@ -5,7 +5,7 @@ import { readGivenRoots } from '../trust/given-roots.js';
 import { readGivenTools, toolsOf } from '../trust/read-tool.js';
 import { RULE_OPTIONS } from '../verifier/rules.js';
 import { clock } from '../verifier/call-options.js';
-import { NO_MEMORY, NOTHING_REVOKED, type JudgeParts, type RevocationView } from '../verify/parts.js';
+import { NOTHING_REVOKED, type JudgeParts, type RevocationView } from '../verify/parts.js';
 
 /** The part of libsodium that verifies: of `libsodium-wrappers` (WebAssembly) or `sodium-native`. */
 export interface Sodium {
@@ -52,7 +52,7 @@ export function pureParts(given: PureOptions): JudgeParts {
       tools: tools === undefined ? null : toolsOf(readTools.tools),
       allowsUnstated: unstatedArguments === 'allow',
     },
-    cache: NO_MEMORY,
+    cache: null,
     keys: DEFAULT_KEYS,
     signatures: { verify: (checks) => checks.map((check) => verifyCheck(sodium, check)) },
     revocation: { refreshIfStale: () => null, view: revocation },

@@ -9,7 +9,8 @@ import type { AllowsUnstated, Tools } from './tools.js';
 /** Everything that a judge is handed: what waits, what knows the time, and what remembers. */
 export interface JudgeParts {
   readonly rules: Rules;
-  readonly cache: ReceiptMemory;
+  /** `null` for pages, which a cache would make larger. */
+  readonly cache: ReceiptMemory | null;
   readonly keys: KeyResolver;
   readonly signatures: {
     /** For each check, whether its signature verifies: at once, or later. */
@@ -123,12 +124,3 @@ export interface ReceiptMemory {
   addReceipt(receipt: Receipt): void;
   addChain(chain: Chain): void;
 }
-
-/** Remembers nothing: for receipts that are read once, and for pages that a cache would make larger. */
-export const NO_MEMORY: ReceiptMemory = {
-  keepFor: () => undefined,
-  getReceipt: () => null,
-  getChain: () => null,
-  addReceipt: () => undefined,
-  addChain: () => undefined,
-};
