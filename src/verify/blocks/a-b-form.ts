@@ -106,7 +106,7 @@ export function readReceipts(jwts: readonly string[], cache: ReceiptMemory | nul
     const parts = parseCompactJwt(jwt, MAX_RECEIPT_NODES);
     if (parts.defect !== undefined)
       return new Failure('MALFORMED_RECEIPT', { subject, reason: parts.defect });
-    const { claims, limits, defect } = readReceiptClaims(parts.payload, { isRoot, underHumanRoot });
+    const { claims, limits, defect } = readReceiptClaims(parts.payload, isRoot, underHumanRoot);
     if (defect) return claimFailure(subject, defect);
     receipts.push(new Receipt(jwt, parts, claims, limits, isRoot));
   }
