@@ -56,8 +56,11 @@ export function readCredential(credential: JsonObject): StatusListCredential {
   const ttlMs = subject['ttl'] ?? Infinity;
   if (typeof ttlMs !== 'number' || ttlMs < 0)
     throw malformed(`its credentialSubject.ttl is ${show(ttlMs)}, expected milliseconds`);
+  const { issuer: given } = credential;
+  const issuer = isJsonObject(given) ? given['id'] : given;
+  if (typeof issuer !== 'string') throw malformed(`its issuer is ${show(given)}, expected a URL`);
   return {
-    issuer: readIssuer(credential['issuer']),
+    issuer,
     names: { id: credential['id'], subject: subject['id'] },
     ttlMs,
     packed: readEncodedList(subject['encodedList']),
@@ -93,12 +96,6 @@ export function narrowByClaims(credential: StatusListCredential, claims: JsonObj
     validFromMs: Math.max(credential.validFromMs, numericDate(claims, 'nbf', -Infinity)),
     validUntilMs: Math.min(credential.validUntilMs, numericDate(claims, 'exp', Infinity)),
   };
-}
-
-function readIssuer(issuer: JsonValue | undefined): string {
-  const id = isJsonObject(issuer) ? issuer['id'] : issuer;
-  if (typeof id !== 'string') throw malformed(`its issuer is ${show(issuer)}, expected a URL`);
-  return id;
 }
 
 /** Whether a value is this name, or an array with it. */
