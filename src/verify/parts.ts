@@ -69,7 +69,7 @@ export interface Root {
   /** What it may delegate at most; `null` for anything. */
   readonly policy: ReadPolicy | null;
   /** Root receipts that were found to stay within the policy. Only block D adds to it. It keeps none of them alive. */
-  readonly kept: WeakSet<Receipt>;
+  readonly withinPolicy: WeakSet<Receipt>;
 }
 
 /** The principals that may be roots, at the time when it is asked. */
@@ -79,7 +79,7 @@ export interface Roots {
 
 /** A root of which nothing more is said than that it is trusted. */
 export function plainRoot(): Root {
-  return { name: null, labels: null, from: null, until: null, policy: null, kept: new WeakSet() };
+  return { name: null, labels: null, from: null, until: null, policy: null, withinPolicy: new WeakSet() };
 }
 
 /** What the remote status list says of an index. */

@@ -59,14 +59,14 @@ function maxDelegationsOf(limits: Receipt['limits']): number | undefined {
  */
 export function checkRoot(receipt: Receipt, trusted: Root | null): Failure | null {
   if (trusted === null) return untrustedRoot(receipt);
-  const { policy, kept } = trusted;
-  if (policy === null || kept.has(receipt)) return null;
+  const { policy, withinPolicy } = trusted;
+  if (policy === null || withinPolicy.has(receipt)) return null;
   const escalation = findEscalation(policy, receipt);
   if (escalation !== null) {
     const { member, claimed, allowed } = escalation;
     return rootExceeded(0, `policy.${member}`, claimed, `at most ${show(allowed)}`);
   }
-  kept.add(receipt);
+  withinPolicy.add(receipt);
   return null;
 }
 
