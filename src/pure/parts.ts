@@ -47,7 +47,7 @@ export function pureParts(given: PureOptions): JudgeParts {
   };
 }
 
-/** As in signatures/in-thread.ts: libsodium checks neither length itself, or throws. */
+/** As in signatures/in-thread.ts: libsodium ignores bytes after a signature, and throws for other wrong lengths. */
 function verifyCheck(
   sodium: Sodium,
   { jwt, signingInputLength, signature, publicKey }: SignatureCheck,

@@ -2,7 +2,7 @@ import { isJsonObject, parseStrictJson, type JsonObject } from '../protocol/json
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { isCount } from '../protocol/policy.js';
 import { show, showTime } from '../verify/codes.js';
-import { printableJson } from '../verify/unprintable.js';
+import { withoutControls } from '../verify/unprintable.js';
 
 /** What a revocation ends: a status list index, the digest of a receipt (`sha256:…`), or a DID. */
 export type Target = number | string;
@@ -108,7 +108,7 @@ export function toJson({ target, at, reason, exp }: Entry): string {
     ...(reason !== null && { reason }),
     ...(exp !== null && { exp }),
   };
-  return printableJson(JSON.stringify(known));
+  return withoutControls(JSON.stringify(known));
 }
 
 function readMembers(value: JsonObject, optional: readonly string[]): Asked | string {

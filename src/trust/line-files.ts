@@ -179,6 +179,8 @@ function readLine<T>(kind: LinesKind<T>, bytes: Buffer): ReadLine<T> | null {
   if (text.startsWith('[')) return AN_ARRAY;
   const { value, defect } = parseStrictJson(text);
   if (defect === undefined) return kind.read(value);
-  const { kind: fault, message } = defect;
-  return refuse(fault === 'syntax' ? `it is not JSON: ${message}; expected one JSON object a line` : message);
+  const { message } = defect;
+  return refuse(
+    defect.kind === 'syntax' ? `it is not JSON: ${message}; expected one JSON object a line` : message,
+  );
 }

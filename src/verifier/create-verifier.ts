@@ -151,7 +151,7 @@ function startPool(
 /**
  * What an operator says, from a file that is followed, or as it was given; `null` if nothing is said.
  *
- * @throws LinesError with all faults of a file
+ * @throws LinesError with all defects of a file
  */
 async function openLines<T>(
   kind: LinesKind<T>,

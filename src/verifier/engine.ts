@@ -17,7 +17,7 @@ export interface EngineObserver extends SignatureObserver, ReplayObserver {
   linesRead?(what: 'roots' | 'tools', outcome: 'loaded' | 'refused'): void;
 }
 
-/** What an operator says, by its names: at the time when it is asked. */
+/** What an operator says of roots or tools, by their names, at the time of the question. */
 export type Lines<T> = Pick<ReadonlyMap<string, T>, 'get'> | FollowedLines<T>;
 
 /** The parts of a verifier, opened: receipt cache, signatures, revocation, replay protection. */

@@ -63,7 +63,7 @@ export function costMicroUsdOf(args: JsonObject, tool: Tool | null): number | nu
   return isMoney(cost) ? toMicroUsd(cost, 'up') : null;
 }
 
-/** The same where only is known what was said of it, as by a verdict from elsewhere. */
+/** The same by the verdict of another verifier, which tells only what was said of the cost. */
 export function statedCostOf(args: JsonObject, { cost_usd: said }: Pick<Stated, 'cost_usd'>): number | null {
   return said === undefined ? costMicroUsdOf(args, null) : isMoney(said) ? toMicroUsd(said, 'up') : null;
 }

@@ -15,8 +15,8 @@ const ITEM_BYTES = 32;
 const OBJECT_BYTES = 96;
 // Bytes of the counted limits of a receipt. The digest belongs to the receipt.
 const LIMIT_BYTES = 96;
-// About what a cached receipt takes. As many receipts of this size as fit into the cache, so many marks are kept of
-// receipts that were seen once.
+// About what a cached receipt takes. There is one mark for each receipt of this size that fits into the cache; a mark says
+// that a receipt was seen once.
 const ORDINARY_BYTES = 4_096;
 // The cache counts as full from this share of its bytes on: it is never full to the last byte.
 const FULL = 0.9;

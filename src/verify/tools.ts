@@ -108,7 +108,7 @@ export interface Stated {
   readonly cost_usd?: number;
 }
 
-/** By whose word a call does something: its operator's, where there is one. @param argument which a policy limits */
+/** Who says what a call does: the operator of its tool, where there is a line, else the call. @param argument which a policy limits */
 export function sayerOf(argument: string, args: JsonObject, tool: Tool | null): 'tool' | 'call' | 'nobody' {
   if (tool?.facts.has(argument) === true) return 'tool';
   return args[argument] === undefined ? 'nobody' : 'call';

@@ -59,23 +59,20 @@ export function readCredential(credential: JsonObject): StatusListCredential {
   const { issuer: given } = credential;
   const issuer = isJsonObject(given) ? given['id'] : given;
   if (typeof issuer !== 'string') throw malformed(`its issuer is ${show(given)}, expected a URL`);
+  const { encodedList } = subject;
+  if (typeof encodedList !== 'string')
+    throw malformed(`its credentialSubject.encodedList is ${show(encodedList)}, expected a string`);
+  // Multibase.
+  const packed = encodedList.startsWith('u') ? decodeBase64url(encodedList.slice(1)) : null;
+  if (packed === null) throw malformed('its encodedList is not "u" and base64url without padding');
   return {
     issuer,
     names: { id: credential['id'], subject: subject['id'] },
     ttlMs,
-    packed: readEncodedList(subject['encodedList']),
+    packed,
     validFromMs: dateTime(credential, 'validFrom', -Infinity),
     validUntilMs: dateTime(credential, 'validUntil', Infinity),
   };
-}
-
-/** Multibase: `u` and base64url without padding. */
-function readEncodedList(encodedList: JsonValue | undefined): Uint8Array {
-  if (typeof encodedList !== 'string')
-    throw malformed(`its credentialSubject.encodedList is ${show(encodedList)}, expected a string`);
-  const packed = encodedList.startsWith('u') ? decodeBase64url(encodedList.slice(1)) : null;
-  if (packed === null) throw malformed('its encodedList is not "u" and base64url without padding');
-  return packed;
 }
 
 /**
