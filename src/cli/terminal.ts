@@ -1,6 +1,6 @@
 import { styleText } from 'node:util';
 import type { Explained } from '../gate/codes.js';
-import { printableJson as withoutControls, UNPRINTABLE } from '../verify/unprintable.js';
+import { UNPRINTABLE, withoutControls } from '../verify/unprintable.js';
 
 /** Colours for a stream: only on a terminal, and not if `NO_COLOR` is set. https://no-color.org */
 export function coloursFor(stream: { readonly isTTY?: boolean }) {

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isJsonObject, parseStrictJson, type JsonObject } from '../protocol/json.js';
 import { show } from '../verify/codes.js';
-import { printableJson } from '../verify/unprintable.js';
+import { withoutControls } from '../verify/unprintable.js';
 import type { FileKind } from './file-lock.js';
 import { LockedFile, type FileDeps } from './locked-file.js';
 
@@ -158,5 +158,5 @@ export class Journal {
 }
 
 function lineOf(rows: readonly object[]): string {
-  return `${printableJson(JSON.stringify(rows))}\n`;
+  return `${withoutControls(JSON.stringify(rows))}\n`;
 }

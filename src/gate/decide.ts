@@ -11,7 +11,7 @@ import {
   untrustedRoot,
   type Proof,
 } from '../verify/judge.js';
-import { NO_MEMORY, type JudgeParts } from '../verify/parts.js';
+import type { JudgeParts } from '../verify/parts.js';
 import { Chain, type VerdictContext } from '../verify/receipt.js';
 import type { Stated } from '../verify/tools.js';
 import { statedCostOf } from '../verify/limits.js';
@@ -114,7 +114,7 @@ export async function decide(
  */
 export function judgedOf({ bundle }: Pick<PendingCall, 'bundle'>, verdict: ChainVerdict): Judged {
   if (!verdict.valid) return { failure: verdict.error };
-  const read = checkStructure(bundle, Infinity, NO_MEMORY);
+  const read = checkStructure(bundle, Infinity, null);
   if (read instanceof Failure)
     throw new Error(
       `the verifier accepted what the gate cannot read (${read.message}): use the same version of both`,

@@ -2,7 +2,7 @@ import { verifyAll } from '#ed25519';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { Failure } from '../verify/codes.js';
 import { openClaims, proveClaims, readReceipts } from '../verify/judge.js';
-import { NO_MEMORY, type Rules } from '../verify/parts.js';
+import type { Rules } from '../verify/parts.js';
 import type { Invocation, Receipt } from '../verify/receipt.js';
 import { asIssueError, refusal } from './issue-error.js';
 
@@ -16,7 +16,7 @@ export type Receipts = readonly [Receipt, ...Receipt[]];
  * @throws IssueError if there is no receipt, or one is malformed
  */
 export function readChain(jwts: readonly string[], suggestion?: string): Receipts {
-  const [root, ...rest] = orThrow(readReceipts(jwts, NO_MEMORY), suggestion);
+  const [root, ...rest] = orThrow(readReceipts(jwts, null), suggestion);
   if (root !== undefined) return [root, ...rest];
   const expected = 'at least a root receipt';
   throw refusal('EMPTY_CHAIN', { subject: 'bundle', member: 'receipts', claimed: jwts, expected });

@@ -222,7 +222,7 @@ export interface InvocationOptions extends GivenOptions<typeof CALL> {}
 export async function issueInvocation(given: InvocationOptions): Promise<string> {
   const options = issueOptions(given, CALL);
   const read = readGivenTools(options.tools ?? []);
-  const tools = 'tools' in read ? toolsOf(read.tools) : null;
+  const tools = 'value' in read ? toolsOf(read.value) : null;
   return signInvocation(options, {
     tools,
     allowsUnstated: options.unstatedArguments === 'allow' && 'signing',

@@ -47,8 +47,7 @@ export function encodeBundle({ bundle_version, invocation, receipts }: Bundle): 
  */
 export function readBundleText(encoded: string): Read<{ readonly text: string }> {
   // Padding must fill up the last group of four. A whole group has none.
-  const padding = encoded.length % 4 > 0 ? 0 : encoded.endsWith('==') ? 2 : encoded.endsWith('=') ? 1 : 0;
-  const unpadded = padding === 0 ? encoded : encoded.slice(0, -padding);
+  const unpadded = encoded.length % 4 > 0 ? encoded : encoded.replace(/={1,2}$/, '');
   const bytes = decodeBase64url(unpadded);
   if (bytes === null || unpadded === '') {
     const found = encoded === '' ? 'nothing' : `${encoded.length} characters that are not`;

@@ -54,13 +54,6 @@ export interface InvocationClaims extends StatedClaims {
   readonly tool_server: string;
 }
 
-/** Where a receipt stands in its chain, as far as its claims depend on it. */
-export interface ReceiptPlace {
-  readonly isRoot: boolean;
-  /** Whether the chain's root is `human`; has no meaning if `isRoot`. */
-  readonly underHumanRoot: boolean;
-}
-
 /** The first thing wrong with a set of claims. `found` is the claimed value, `undefined` if it is missing. */
 export interface ClaimDefect {
   readonly kind: 'type' | 'version' | 'claim' | 'jti' | 'consent' | 'consent form';
@@ -96,9 +89,10 @@ const consentRecord = optional(object.expected, object);
 /**
  * Reads the claims of a delegation receipt. Unknown members are ignored.
  *
+ * @param underHumanRoot whether the chain's root is `human`; has no meaning for the root
  * @returns the claims and the limits of their policy, or the first defect in the order of block A
  */
-export function readReceiptClaims(payload: JsonObject, place: ReceiptPlace) {
+export function readReceiptClaims(payload: JsonObject, isRoot: boolean, underHumanRoot: boolean) {
   const { limits, defect: policyDefect } = readPolicyClaim(payload['policy']);
   // Each claim has its own line of code: a look-up by a variable name, as in a table, takes V8's slowest path.
   const defect =
@@ -113,10 +107,10 @@ export function readReceiptClaims(payload: JsonObject, place: ReceiptPlace) {
     check('prev_dr_hash', payload['prev_dr_hash'], parentDigest) ??
     check('drs_status_list_index', payload['drs_status_list_index'], count) ??
     policyDefect ??
-    (place.isRoot ? findRootDefect(payload) : null) ??
-    findExpiryDefect(payload, place.isRoot ? payload['drs_root_type'] === 'human' : place.underHumanRoot) ??
+    (isRoot ? findRootDefect(payload) : null) ??
+    findExpiryDefect(payload, isRoot ? payload['drs_root_type'] === 'human' : underHumanRoot) ??
     findJtiDefect(payload, 'dr:') ??
-    (place.isRoot ? checkConsent(payload) : null);
+    (isRoot ? checkConsent(payload) : null);
   // The checks above prove that the payload has this type.
   return defect ? { defect } : { claims: payload as unknown as ReceiptClaims, limits };
 }
@@ -194,10 +188,10 @@ function readPolicyClaim(policy: JsonValue | undefined) {
 
 function findRootDefect(payload: JsonObject): ClaimDefect | null {
   // A first receipt without a root type is usually not a root, but a receipt in the wrong order. Block B reports that.
+  const consent = payload['drs_consent'];
   const defect =
     check('drs_root_type', payload['drs_root_type'], rootType) ??
-    check('drs_consent', payload['drs_consent'], consentRecord);
-  const consent = payload['drs_consent'];
+    check('drs_consent', consent, consentRecord);
   if (defect !== null || !isJsonObject(consent)) return defect;
   const member = CONSENT_MEMBERS.find((name) => typeof consent[name] !== 'string');
   return member === undefined ? null : check(`drs_consent.${member}`, consent[member], text);

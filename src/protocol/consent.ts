@@ -96,11 +96,11 @@ const FORMS: Readonly<Record<keyof Consent, { expected: string; test: (value: st
 /** The members of a consent record, in the order in which they are checked. */
 export const CONSENT_MEMBERS = Object.keys(FORMS) as readonly (keyof Consent)[];
 
+const UTC_TIME =
+  /^\d{4}-\d\d-(\d\d)T(?:(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d|23:59:60)(?:\.\d{1,9})?(?:Z|\+00:00)$/;
+
 function isUtcTime(value: string): boolean {
-  const day =
-    /^\d{4}-\d\d-(\d\d)T(?:(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d|23:59:60)(?:\.\d{1,9})?(?:Z|\+00:00)$/.exec(
-      value,
-    )?.[1];
+  const day = UTC_TIME.exec(value)?.[1];
   // For a day that its month does not have, engines give no date, or one in the next month.
   return day !== undefined && new Date(value.slice(0, 10)).getUTCDate() === Number(day);
 }

@@ -47,55 +47,64 @@ export function findJsonDefect(
   const open: (Set<string> | null)[] = [];
   const isWellFormed = text.isWellFormed();
   let outermostMember = '';
-  const isWithin = () => within === undefined || within.includes(outermostMember);
+  const counts = (kind: JsonDefect['kind']) =>
+    (only === undefined || only === kind) && (within === undefined || within.includes(outermostMember));
   let largeNumbers = 0;
   let end = 0;
   for (let at = nextToken(text, end); at < text.length; at = nextToken(text, end)) {
     const unit = text.charCodeAt(at);
-    const names = open.at(-1) ?? null;
     let defect: JsonDefect | null = null;
     end = at + 1;
     if (unit === QUOTE) {
       end = endOfString(text, at);
-      const raw = text.slice(at + 1, end - 1);
-      const isName = names !== null && isFollowedByColon(text, end);
-      // A surrogate that has no other half is in the text, or is an escape.
-      const maySplitPairs = !isWellFormed || raw.includes('\\u');
-      if (isName || maySplitPairs) {
-        const inner = raw.includes('\\') ? (JSON.parse(text.slice(at, end)) as string) : raw;
-        if (isName) {
-          if (open.length === 1) outermostMember = inner;
-          if (names.has(inner)) {
-            const message = `the member name ${quote(inner)} occurs twice in one object`;
-            defect = { kind: 'duplicate', message };
-          }
-          names.add(inner);
-        }
-        if (maySplitPairs && !inner.isWellFormed())
-          defect ??= { kind: 'surrogate', message: `the string ${quote(inner)} holds a lone surrogate` };
+      // Only names are followed by a colon.
+      const names = isFollowedByColon(text, end) ? (open.at(-1) as Set<string>) : null;
+      const inner = readString(text, at, end, names !== null || !isWellFormed);
+      if (inner !== null) {
+        if (names !== null && open.length === 1) outermostMember = inner;
+        defect = findTextDefect(inner, names);
       }
-    } else if (unit === OPEN_OBJECT || unit === OPEN_ARRAY) {
+    } else if (isOpening(unit)) {
       open.push(unit === OPEN_OBJECT ? new Set() : null);
       if (open.length > depth)
         defect = { kind: 'depth', message: `arrays and objects nest deeper than ${depth}` };
-    } else if (unit === CLOSE_OBJECT || unit === CLOSE_ARRAY) {
+    } else if (isClosing(unit)) {
       open.pop();
     } else {
       end = endOfNumber(text, at);
       const literal = text.slice(at, end);
-      if ((only === undefined || only === 'number') && isWithin() && isLarge(literal)) {
-        if (++largeNumbers > maxLargeNumbers) {
-          const message = `it holds more than ${maxLargeNumbers} numbers of more than ${MAX_EXACT_DIGITS} digits beyond 2^53`;
-          defect = { kind: 'number', message };
-        } else if (!isFaithfulNumber(literal)) {
-          const message = `the number ${shorten(literal)} is not what a double holds of it`;
-          defect = { kind: 'number', message };
-        }
-      }
+      if (counts('number') && isLarge(literal))
+        defect = findNumberDefect(literal, ++largeNumbers, maxLargeNumbers);
     }
-    if (defect !== null && (only === undefined || defect.kind === only) && isWithin()) return defect;
+    if (defect !== null && counts(defect.kind)) return defect;
   }
   return null;
+}
+
+/** A string without quotes and escapes; `null` if no look at it is needed: without an escape it holds no lone surrogate. */
+function readString(text: string, start: number, end: number, isNeeded: boolean): string | null {
+  const raw = text.slice(start + 1, end - 1);
+  if (!isNeeded && !raw.includes('\\u')) return null;
+  return raw.includes('\\') ? (JSON.parse(text.slice(start, end)) as string) : raw;
+}
+
+/** @param names of the object that were before this one, to which it is added; `null` if it is no name */
+function findTextDefect(text: string, names: Set<string> | null): JsonDefect | null {
+  if (names?.has(text) === true)
+    return { kind: 'duplicate', message: `the member name ${quote(text)} occurs twice in one object` };
+  names?.add(text);
+  if (text.isWellFormed()) return null;
+  return { kind: 'surrogate', message: `the string ${quote(text)} holds a lone surrogate` };
+}
+
+/** @param count how many large numbers there are with this one */
+function findNumberDefect(literal: string, count: number, max: number): JsonDefect | null {
+  if (count <= max && isFaithfulNumber(literal)) return null;
+  const message =
+    count > max
+      ? `it holds more than ${max} numbers of more than ${MAX_EXACT_DIGITS} digits beyond 2^53`
+      : `the number ${shorten(literal)} is not what a double holds of it`;
+  return { kind: 'number', message };
 }
 
 /** The position of the next bracket, string or number. */
@@ -103,8 +112,7 @@ function nextToken(text: string, start: number): number {
   let at = start;
   for (; at < text.length; at++) {
     const unit = text.charCodeAt(at);
-    if (unit === QUOTE || unit === MINUS || isDigit(unit)) break;
-    if (unit === OPEN_OBJECT || unit === OPEN_ARRAY || unit === CLOSE_OBJECT || unit === CLOSE_ARRAY) break;
+    if (unit === QUOTE || unit === MINUS || isDigit(unit) || isOpening(unit) || isClosing(unit)) break;
   }
   return at;
 }
@@ -127,9 +135,9 @@ function endOfNumber(text: string, start: number): number {
   return at;
 }
 
-function isDigit(unit: number): boolean {
-  return unit >= 0x30 && unit <= 0x39;
-}
+const isDigit = (unit: number) => unit >= 0x30 && unit <= 0x39;
+const isOpening = (unit: number) => unit === OPEN_OBJECT || unit === OPEN_ARRAY;
+const isClosing = (unit: number) => unit === CLOSE_OBJECT || unit === CLOSE_ARRAY;
 
 function isFollowedByColon(text: string, position: number): boolean {
   let at = position;

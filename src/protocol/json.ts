@@ -20,11 +20,9 @@ export const MAX_JSON_NODES = 12_288;
  */
 export const MAX_JSON_COMMAS = 32_768;
 
-const describeSize = (maxNodes: number) =>
-  `${maxNodes} JSON objects, arrays and members, or ${MAX_JSON_COMMAS} commas`;
-
 /** What a JSON text may not have more of, for messages. */
-export const JSON_LIMITS = describeSize(MAX_JSON_NODES);
+export const jsonLimits = (maxNodes = MAX_JSON_NODES) =>
+  `${maxNodes} JSON objects, arrays and members, or ${MAX_JSON_COMMAS} commas`;
 
 /**
  * Parses JSON and refuses what `JSON.parse` hides: a member name that occurs twice in an object (also when written
@@ -44,7 +42,7 @@ export function parseStrictJson(
   | { value: JsonValue; defect?: never; parsed?: never }
   | { defect: JsonDefect; parsed?: JsonValue; value?: never } {
   if (hasMoreNodes(text, maxNodes))
-    return { defect: { kind: 'size', message: `it holds more than ${describeSize(maxNodes)}` } };
+    return { defect: { kind: 'size', message: `it holds more than ${jsonLimits(maxNodes)}` } };
   let value: JsonValue;
   try {
     value = JSON.parse(text) as JsonValue;
@@ -55,7 +53,9 @@ export function parseStrictJson(
   const maxLargeNumbers = maxNodes / (MAX_JSON_NODES / MAX_LARGE_NUMBERS);
   const defect = isPlainlyFaithful(text, value) ? null : findJsonDefect(text, { maxLargeNumbers });
   if (defect !== null) return { defect, parsed: value };
-  return { value: isPrototypeExtended() ? (JSON.parse(text, withoutPrototype) as JsonValue) : value };
+  // Somebody may add members to it at any time.
+  const isExtended = Object.keys(Object.prototype).length > 0;
+  return { value: isExtended ? (JSON.parse(text, withoutPrototype) as JsonValue) : value };
 }
 
 /**
@@ -90,15 +90,6 @@ export function isJsonObject(value: unknown): value is JsonObject {
 function withoutPrototype(_name: string, value: unknown): unknown {
   return isJsonObject(value) ? Object.setPrototypeOf(value, null) : value;
 }
-
-/** Whether somebody has added members to `Object.prototype`. Asked for each text: it can happen at any time. */
-function isPrototypeExtended(): boolean {
-  let inherited = 0;
-  for (const name in NOTHING) inherited += name.length + 1;
-  return inherited > 0;
-}
-
-const NOTHING = {};
 
 /**
  * What keeps a value of this process from being arguments. `JSON.stringify` writes `null` for an infinity, for example, which

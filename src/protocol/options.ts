@@ -146,11 +146,10 @@ export const flag: Kind<boolean> = {
 
 /** One of these names. */
 export function oneOf<const Name extends string>(...names: readonly Name[]): Kind<Name> {
-  const expected = `one of ${names.map((name) => JSON.stringify(name)).join(', ')}`;
   return kindOf(
     names.map((name) => `\`${name}\``).join(', '),
     (value) => names.includes(value as Name),
-    expected,
+    `one of ${names.map((name) => JSON.stringify(name)).join(', ')}`,
   );
 }
 

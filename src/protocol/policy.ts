@@ -148,11 +148,9 @@ export type KnownPolicyMember = (typeof POLICY_MEMBERS)[number]['name'];
 /** The names of {@link POLICY_MEMBERS}, in their order. */
 export const KNOWN_POLICY_MEMBERS: readonly KnownPolicyMember[] = POLICY_MEMBERS.map(({ name }) => name);
 
-const known: ReadonlySet<string> = new Set(KNOWN_POLICY_MEMBERS);
-
 /** Whether a member of a policy is evaluated. */
 export function isKnownMember(name: string): name is KnownPolicyMember {
-  return known.has(name);
+  return (KNOWN_POLICY_MEMBERS as readonly string[]).includes(name);
 }
 
 /**

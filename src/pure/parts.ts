@@ -1,11 +1,9 @@
 import type { SignatureCheck } from '../protocol/jwt.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { having, readOptions, type GivenOptions, type Table } from '../protocol/options.js';
-import { readGivenRoots } from '../trust/given-roots.js';
-import { readGivenTools, toolsOf } from '../trust/read-tool.js';
-import { RULE_OPTIONS } from '../verifier/rules.js';
+import { givenRoots, givenTools, RULE_OPTIONS, rulesOf } from '../verifier/rules.js';
 import { clock } from '../verifier/call-options.js';
-import { NO_MEMORY, NOTHING_REVOKED, type JudgeParts, type RevocationView } from '../verify/parts.js';
+import { NOTHING_REVOKED, type JudgeParts, type RevocationView } from '../verify/parts.js';
 
 /** The part of libsodium that verifies: of `libsodium-wrappers` (WebAssembly) or `sodium-native`. */
 export interface Sodium {
@@ -35,34 +33,21 @@ export interface PureOptions extends GivenOptions<typeof PURE_OPTIONS> {}
  */
 export function pureParts(given: PureOptions): JudgeParts {
   const { options, problems } = readOptions(given, PURE_OPTIONS, true);
-  const { sodium, revocation = NOTHING_REVOKED, serverIdentity = 'any', trustedRoots } = options;
-  const { requireBinding, maxChainDepth, clockSkewSecs, expiryGraceSecs, tools, unstatedArguments } = options;
-  const read = readGivenRoots(trustedRoots ?? []);
-  const readTools = readGivenTools(tools ?? []);
-  const faults = 'problem' in read ? [...problems, `trustedRoots: ${read.problem}`] : problems;
-  if (faults.length > 0 || 'problem' in read || 'problem' in readTools)
-    throw new TypeError(faults.join('\n'));
+  if (problems.length > 0) throw new TypeError(problems.join('\n'));
+  const { sodium, revocation = NOTHING_REVOKED } = options;
   return {
-    rules: {
-      maxChainDepth,
-      clockSkewSecs,
-      expiryGraceSecs,
-      serverIdentity: serverIdentity === 'any' ? null : serverIdentity,
-      trustedRoots: trustedRoots === undefined ? null : read.roots,
-      tools: tools === undefined ? null : toolsOf(readTools.tools),
-      allowsUnstated: unstatedArguments === 'allow',
-    },
-    cache: NO_MEMORY,
+    rules: rulesOf(options, givenRoots(options), givenTools(options)),
+    cache: null,
     keys: DEFAULT_KEYS,
     signatures: { verify: (checks) => checks.map((check) => verifyCheck(sodium, check)) },
     revocation: { refreshIfStale: () => null, view: revocation },
     clock,
-    requiresBinding: requireBinding,
+    requiresBinding: options.requireBinding,
     use: null,
   };
 }
 
-/** As in signatures/in-thread.ts: libsodium checks neither length itself, or throws. */
+/** As in signatures/in-thread.ts: libsodium ignores bytes after a signature, and throws for other wrong lengths. */
 function verifyCheck(
   sodium: Sodium,
   { jwt, signingInputLength, signature, publicKey }: SignatureCheck,

@@ -194,19 +194,17 @@ export class RedisLink {
     if (connection.isCluster) return;
     this.replicas = Number(valuesOf('connected_slaves')[0]);
     const said = (name: string) => valuesOf(name)[0] ?? '-';
-    const writeWithin = (ms: number) => {
-      const facts = {
-        runId: said('run_id'),
-        replId: said('master_replid'),
-        replId2: said('master_replid2'),
-        evicted: Number(valuesOf('evicted_keys')[0] ?? 0),
-        hasForgotten: this.#hasForgotten,
-      };
-      return rejectAfter(ms, write(connection, facts));
+    const facts: RedisFacts = {
+      runId: said('run_id'),
+      replId: said('master_replid'),
+      replId2: said('master_replid2'),
+      evicted: Number(valuesOf('evicted_keys')[0] ?? 0),
+      hasForgotten: this.#hasForgotten,
     };
-    await writeWithin(CONNECT_TIMEOUT_MS);
+    await rejectAfter(CONNECT_TIMEOUT_MS, write(connection, facts));
     this.#hasForgotten = false;
     // Otherwise a Redis that is back, but too slow for calls, would be given up and taken again and again.
-    for (let probe = 0; this.error !== null && probe < PROBES; probe++) await writeWithin(callMs);
+    for (let probe = 0; this.error !== null && probe < PROBES; probe++)
+      await rejectAfter(callMs, write(connection, { ...facts, hasForgotten: false }));
   }
 }

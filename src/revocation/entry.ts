@@ -2,7 +2,7 @@ import { isJsonObject, parseStrictJson, type JsonObject } from '../protocol/json
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { isCount } from '../protocol/policy.js';
 import { show, showTime } from '../verify/codes.js';
-import { printableJson } from '../verify/unprintable.js';
+import { withoutControls } from '../verify/unprintable.js';
 
 /** What a revocation ends: a status list index, the digest of a receipt (`sha256:…`), or a DID. */
 export type Target = number | string;
@@ -35,8 +35,20 @@ export interface RevocationJson {
 }
 
 const MAX_REASON_LENGTH = 200;
-const DIGEST = /^sha256:[0-9a-f]{64}$/;
-const DID = /^did:[!-~]{1,2000}$/;
+/** The members that name what is revoked. */
+const TARGETS = [
+  { member: 'status_list_index', expected: 'an integer from 0 to 2^53-1', test: isCount },
+  {
+    member: 'receipt',
+    expected: 'sha256: and 64 lower-case hexadecimal digits, as in prev_dr_hash',
+    test: (value: unknown) => typeof value === 'string' && /^sha256:[0-9a-f]{64}$/.test(value),
+  },
+  {
+    member: 'did',
+    expected: 'a DID',
+    test: (value: unknown) => typeof value === 'string' && /^did:[!-~]{1,2000}$/.test(value),
+  },
+] as const;
 const ISO_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
 /** The member that names what an entry ends. */
@@ -81,8 +93,11 @@ export function readEntry(text: string): Entry | string {
   if (!isJsonObject(value)) return `it is ${show(value)}, expected an object`;
   const asked = readMembers(value, ['at', 'reason', 'exp']);
   if (typeof asked === 'string') return asked;
-  const at = readTime(value['at']);
-  return Number.isNaN(at) ? `at is ${show(value['at'])}, expected a time` : { ...asked, at };
+  const { at = null } = value;
+  if (at === null) return { ...asked, at };
+  if (typeof at === 'string' && ISO_TIME.test(at) && !Number.isNaN(Date.parse(at)))
+    return { ...asked, at: Date.parse(at) };
+  return `at is ${show(at)}, expected a time`;
 }
 
 /** An entry as JSON text without characters that a terminal may obey, as `GET /admin/revocations` lists it. */
@@ -93,35 +108,23 @@ export function toJson({ target, at, reason, exp }: Entry): string {
     ...(reason !== null && { reason }),
     ...(exp !== null && { exp }),
   };
-  return printableJson(JSON.stringify(known));
+  return withoutControls(JSON.stringify(known));
 }
 
 function readMembers(value: JsonObject, optional: readonly string[]): Asked | string {
   const { reason = null, exp = null } = value;
-  const [member, ...others] = ['status_list_index', 'receipt', 'did'].filter((name) =>
-    Object.hasOwn(value, name),
-  );
-  if (member === undefined || others.length > 0)
-    return `it has ${member === undefined ? 'none' : 'several'} of status_list_index, receipt and did, expected one`;
+  const [row, ...others] = TARGETS.filter(({ member }) => Object.hasOwn(value, member));
+  if (row === undefined || others.length > 0)
+    return `it has ${row === undefined ? 'none' : 'several'} of status_list_index, receipt and did, expected one`;
+  const { member, expected, test } = row;
   for (const name of Object.keys(value))
     if (name !== member && !optional.includes(name))
       return `it has a member ${show(name)}, expected only ${[member, ...optional].join(', ')}`;
   const target = value[member];
-  if (member === 'status_list_index') {
-    if (!isCount(target)) return `status_list_index is ${show(target)}, expected an integer from 0 to 2^53-1`;
-  } else if (typeof target !== 'string' || !(member === 'receipt' ? DIGEST : DID).test(target))
-    return `${member} is ${show(target)}, expected ${
-      member === 'receipt' ? 'sha256: and 64 lower-case hexadecimal digits, as in prev_dr_hash' : 'a DID'
-    }`;
+  if (!test(target)) return `${member} is ${show(target)}, expected ${expected}`;
   if (reason !== null && (typeof reason !== 'string' || reason.length > MAX_REASON_LENGTH))
     return `reason is ${show(reason)}, expected a string of up to ${MAX_REASON_LENGTH} characters`;
   if (exp !== null && !isCount(exp)) return `exp is ${show(exp)}, expected Unix seconds`;
   if (exp !== null && member !== 'receipt') return `it has exp and ${member}, expected exp only with receipt`;
-  return { target, reason, exp };
-}
-
-/** Unix milliseconds; `null` if there is none; `NaN` if it is no time. */
-function readTime(value: unknown): number | null {
-  if (value === undefined || value === null) return null;
-  return typeof value === 'string' && ISO_TIME.test(value) ? Date.parse(value) : Number.NaN;
+  return { target: target as Target, reason, exp };
 }

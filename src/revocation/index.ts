@@ -90,11 +90,8 @@ export async function openRevocation(options: RevocationOptions) {
     revoke: (asked: Asked) => store.record({ ...asked, at: now() }),
     /** What is not checked: the remote list, or what is in Redis meanwhile. Empty if all revocations are checked. */
     unreadyReasons: (): UnreadyReason[] => {
-      const unready = list?.unreadyReason ?? null;
-      return [
-        ...(unready === null ? [] : [unready]),
-        ...(store.isCurrent ? [] : (['revocation_store_unreachable'] as const)),
-      ];
+      const ofStore = store.isCurrent ? null : ('revocation_store_unreachable' as const);
+      return [list?.unreadyReason ?? null, ofStore].filter((reason) => reason !== null);
     },
     /** Ends fetches and timers, finishes pending writes and releases the file. */
     close: async () => {

@@ -140,32 +140,26 @@ export class Batches {
 
   async close(): Promise<void> {
     clearInterval(this.#watch);
-    // What comes back because it is ended here does not count as back.
+    // Batches that come back because the pool is destroyed do not say that the workers are back.
     this.isBroken = false;
     await this.#pool.destroy();
   }
 
   #finish(batch: RunningBatch, error: Error | null): void {
-    if (!this.#end(batch)) return;
     const { observer } = this.#events;
+    this.#freeSlots.push(batch.slot);
+    if (this.#running[batch.slot] !== batch) {
+      // It was given up, and its worker was only slow, or has another in its place.
+      if (this.isBroken) observer.workersBack?.();
+      this.isBroken = false;
+      return;
+    }
+    this.#running[batch.slot] = null;
+    this.out--;
     if (error === null) observer.batchReturned?.(performance.now() - batch.startedAt);
     else observer.workerDied?.(error);
     this.#settle(batch, error === null);
     this.#events.onReturned();
-  }
-
-  /** @returns whether the batch was still waited for */
-  #end(batch: RunningBatch): boolean {
-    this.#freeSlots.push(batch.slot);
-    if (this.#running[batch.slot] === batch) {
-      this.#running[batch.slot] = null;
-      this.out--;
-      return true;
-    }
-    // It was given up, and its worker was only slow, or has another in its place.
-    if (this.isBroken) this.#events.observer.workersBack?.();
-    this.isBroken = false;
-    return false;
   }
 
   /** Settles each check of a batch that this thread has not taken back. */
@@ -174,8 +168,9 @@ export class Batches {
     let at = 0;
     for (const { job, from, to } of shares) {
       for (let check = from; check < to; check++, at++) {
-        if (writer.isTakenBack(at)) continue;
-        if (isAnswered) this.#events.onVerified(job, check, writer.isVerified(at));
+        const isVerified = writer.resultOf(at);
+        if (isVerified === null) continue;
+        if (isAnswered) this.#events.onVerified(job, check, isVerified);
         else this.#events.onUnverified(job, check);
       }
     }

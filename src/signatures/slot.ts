@@ -81,14 +81,10 @@ export class SlotWriter {
     return -1;
   }
 
-  /** Whether a check was taken back. */
-  isTakenBack(check: number): boolean {
-    return this.#memory[check] === CheckState.takenBack;
-  }
-
-  /** Whether a check verified, once the worker has answered. */
-  isVerified(check: number): boolean {
-    return this.#memory[check] === CheckState.verified;
+  /** Whether a check verified, once the worker has answered; `null` if it was taken back. */
+  resultOf(check: number): boolean | null {
+    const state = this.#memory[check];
+    return state === CheckState.takenBack ? null : state === CheckState.verified;
   }
 }
 

@@ -1,22 +1,16 @@
 import { lookAt, LinesError, readBytes, readLines, type LinesKind } from './line-files.js';
 
-/** Milliseconds between two looks at the files. */
-const POLL_MS = 1000;
-const ATTEMPTS = 5;
-
 /** What lines that follow their files are handed. */
 interface Deps {
   readonly log: Record<'info' | 'error', (facts: object, message: string) => void>;
   /** Is told of each reading that counts. `loaded`: what is in the files is in force; `refused`: the old lines stay. */
   readonly onRead?: ((outcome: 'loaded' | 'refused') => void) | undefined;
+  /** Milliseconds between two looks at the files; 1,000 by default. */
   readonly pollMs?: number | undefined;
 }
 
 /** The lines of one state of the files. */
-interface Loaded<T> {
-  readonly lines: ReadonlyMap<string, T>;
-  readonly mark: string;
-}
+type Loaded<T> = Awaited<ReturnType<typeof load<T>>>;
 
 /**
  * Reads the lines of a file or a directory, once.
@@ -36,9 +30,9 @@ export class FollowedLines<T> {
   readonly #place: string;
   readonly #deps: Deps;
   readonly #timer: NodeJS.Timeout;
-  // Only `#take` and `#refuse` write these.
+  // Only `#read` writes these.
   #loaded: Loaded<T>;
-  #fault: string | null = null;
+  #defect: string | null = null;
   /** What the last look found. Files count if two looks find the same: they may be half-written. */
   #seen = '';
   /** The state of the files that was read, valid or not, and need not be read again. */
@@ -53,7 +47,7 @@ export class FollowedLines<T> {
     this.#loaded = loaded;
     this.#done = loaded.mark;
     this.#deps = deps;
-    this.#timer = setInterval(() => void this.#look(), deps.pollMs ?? POLL_MS).unref();
+    this.#timer = setInterval(() => void this.#look(), deps.pollMs ?? 1_000).unref();
   }
 
   /**
@@ -80,9 +74,9 @@ export class FollowedLines<T> {
     return this.#loaded.lines.size;
   }
 
-  /** Whether the files have a fault, so that older lines are in force. */
+  /** Whether the files have a defect, so that older lines are in force. */
   get isFaulty(): boolean {
-    return this.#fault !== null;
+    return this.#defect !== null;
   }
 
   /**
@@ -92,14 +86,7 @@ export class FollowedLines<T> {
    * @throws LinesError with all defects; the old lines stay
    */
   async reload(): Promise<number> {
-    await this.#inTurn(async () => {
-      try {
-        this.#take(await load(this.kind, this.#place));
-      } catch (error) {
-        this.#refuse(error as Error, null);
-        throw error;
-      }
-    });
+    await this.#inTurn(() => this.#read(null));
     return this.size;
   }
 
@@ -118,14 +105,7 @@ export class FollowedLines<T> {
       );
       const isStill = seen === this.#seen;
       this.#seen = seen;
-      if (!isStill || seen === this.#done) return;
-      try {
-        const loaded = await load(this.kind, this.#place);
-        // Otherwise they have changed since, and may be half-written.
-        if (loaded.mark === seen) this.#take(loaded);
-      } catch (error) {
-        this.#refuse(error as Error, seen);
-      }
+      if (isStill && seen !== this.#done) await this.#read(seen).catch(() => undefined);
     });
     this.#isLooking = false;
   }
@@ -136,35 +116,44 @@ export class FollowedLines<T> {
     return turn;
   }
 
-  #take(loaded: Loaded<T>): void {
-    this.#loaded = loaded;
-    this.#fault = null;
-    this.#done = loaded.mark;
-    this.#deps.onRead?.('loaded');
-    const { fact, name } = this.kind;
-    this.#deps.log.info({ [fact]: this.size, from: this.#place }, `the ${name} were read again`);
-  }
-
-  /** Says so once for each fault, not at each look. What could not be read is tried again. */
-  #refuse(error: Error, seen: string | null): void {
-    this.#done = error.cause === undefined ? seen : null;
-    if (this.#fault === error.message) return;
-    this.#fault = error.message;
-    this.#deps.onRead?.('refused');
-    this.#deps.log.error(
-      { err: error, [this.kind.fact]: this.size },
-      `the ${this.kind.name} cannot be read: the old ones still hold`,
-    );
+  /**
+   * Reads the files, and takes what is in them. Says once of each defect that they cannot be read, not at each look.
+   *
+   * @param seen what a look found just now: if they have changed since, they may be half-written, and are not taken
+   */
+  async #read(seen: string | null): Promise<void> {
+    const { kind } = this;
+    const { log, onRead } = this.#deps;
+    try {
+      const loaded = await load(kind, this.#place);
+      if (seen !== null && loaded.mark !== seen) return;
+      this.#loaded = loaded;
+      this.#defect = null;
+      this.#done = loaded.mark;
+      onRead?.('loaded');
+      log.info({ [kind.fact]: this.size, from: this.#place }, `the ${kind.name} were read again`);
+    } catch (error) {
+      const { message, cause } = error as Error;
+      // What could not be read is tried again.
+      this.#done = cause === undefined ? seen : null;
+      if (this.#defect !== message) {
+        this.#defect = message;
+        onRead?.('refused');
+        const facts = { err: error, [kind.fact]: this.size };
+        log.error(facts, `the ${kind.name} cannot be read: the old ones still hold`);
+      }
+      throw error;
+    }
   }
 }
 
 /** Reads one state of the files: if they change meanwhile, again. */
-async function load<T>(kind: LinesKind<T>, place: string): Promise<Loaded<T>> {
+async function load<T>(kind: LinesKind<T>, place: string) {
   for (let attempt = 1; ; attempt++) {
     const version = await lookAt(place);
     const read = await readBytes(version);
     if ((await lookAt(place)).mark !== version.mark) {
-      if (attempt < ATTEMPTS) continue;
+      if (attempt < 5) continue;
       throw new LinesError(`${place}: the files change while they are read`);
     }
     return { lines: await readLines(kind, read), mark: version.mark };

@@ -1,8 +1,8 @@
 import type { JsonValue } from '../protocol/json.js';
 import { did } from '../protocol/key-resolver.js';
-import { listOf, type Kind } from '../protocol/options.js';
+import { listOf, type Kind, type Reading } from '../protocol/options.js';
 import type { Root } from '../verify/parts.js';
-import { readRoot, sentence, type TrustedRoot } from './read-root.js';
+import { readGiven, readRoot, type LineDefect, type TrustedRoot } from './read-root.js';
 
 /**
  * Makes roots of what a program names.
@@ -10,18 +10,10 @@ import { readRoot, sentence, type TrustedRoot } from './read-root.js';
  * @param given DIDs, or objects like the entries of a file
  * @returns the roots, or what is wrong with them
  */
-export function readGivenRoots(
-  given: readonly (string | TrustedRoot)[],
-): { readonly roots: ReadonlyMap<string, Root> } | { readonly problem: string } {
-  const roots = new Map<string, Root>();
-  const problems: string[] = [];
-  for (const [at, one] of given.entries()) {
-    const read = readRoot(typeof one === 'string' ? { did: one } : copyOf(one), [at]);
-    if (!('key' in read)) problems.push(...read.map(sentence));
-    else if (!roots.has(read.key)) roots.set(read.key, read.value);
-    else if (typeof one !== 'string') problems.push(`[${at}].did: it is in another entry, too`);
-  }
-  return problems.length > 0 ? { problem: problems.join('; ') } : { roots };
+export function readGivenRoots(given: readonly (string | TrustedRoot)[]): Reading<ReadonlyMap<string, Root>> {
+  const read = (one: unknown, path: LineDefect['path']) =>
+    readRoot(typeof one === 'string' ? { did: one } : copyOf(one), path);
+  return readGiven(given, 'did', read, 'it is in another entry, too');
 }
 
 // Named, because otherwise the declarations reach the type by way of index.ts, whose types need Node's.

@@ -22,12 +22,6 @@ const MAX_DEFECTS = 20;
 const TURN_BYTES = 16 * 1024;
 const LINE_FEED = 0x0a;
 
-/** A file and what is in it. */
-export interface BytesOfFile {
-  readonly file: string;
-  readonly bytes: Buffer;
-}
-
 /** One state of a file, or of the files of a directory. */
 export interface Version {
   readonly files: readonly string[];
@@ -39,7 +33,7 @@ export interface Version {
 export interface LinesKind<T> {
   /** What the files have, for messages, and as a fact in logs. */
   readonly name: string;
-  readonly fact: string;
+  readonly fact: 'roots' | 'tools';
   /** The member that names a line. */
   readonly key: string;
   /** Reads a line, or says all that is wrong with it. */
@@ -47,20 +41,10 @@ export interface LinesKind<T> {
 }
 
 /** Trusted roots, by their DIDs. */
-export const ROOTS: LinesKind<Root> = {
-  name: 'trusted roots',
-  fact: 'roots',
-  key: 'did',
-  read: readRoot,
-};
+export const ROOTS: LinesKind<Root> = { name: 'trusted roots', fact: 'roots', key: 'did', read: readRoot };
 
 /** What an operator says of tools, by their names. */
-export const TOOLS: LinesKind<Tool> = {
-  name: 'tools',
-  fact: 'tools',
-  key: 'tool',
-  read: readTool,
-};
+export const TOOLS: LinesKind<Tool> = { name: 'tools', fact: 'tools', key: 'tool', read: readTool };
 
 /** What is wrong with such files. The message has each defect in a line. */
 export class LinesError extends Error {
@@ -68,12 +52,22 @@ export class LinesError extends Error {
 }
 
 /**
- * Looks at a file, or at those of a directory, without reading them. Follows symbolic links.
+ * Looks at a file, or at those of a directory in the order of their names, without reading them. Follows symbolic links.
  *
  * @throws LinesError if there is none, or too much
  */
 export async function lookAt(place: string): Promise<Version> {
-  const files = await filesOf(place);
+  const isFolder = (await orError(place, stat(place))).isDirectory();
+  const names = isFolder ? await orError(place, readdir(place)) : [];
+  const files = isFolder
+    ? names
+        .filter((name) => name.endsWith('.jsonl') && !name.startsWith('.'))
+        .sort()
+        .map((name) => path.join(place, name))
+    : [place];
+  if (files.length === 0) throw new LinesError(`${place}: there is no *.jsonl in this directory`);
+  if (files.length > MAX_FILES)
+    throw new LinesError(`${place}: there are ${files.length} files, expected at most ${MAX_FILES}`);
   const marks: string[] = [];
   let bytes = 0;
   for (const file of files) {
@@ -88,26 +82,9 @@ export async function lookAt(place: string): Promise<Version> {
   return { files, mark: marks.join('\n') };
 }
 
-/**
- * The file itself, or the files of a directory in the order of their names.
- *
- * @throws LinesError if there is none, or if there are too many
- */
-async function filesOf(place: string): Promise<string[]> {
-  const stats = await orError(place, stat(place));
-  if (!stats.isDirectory()) return [place];
-  const names = (await orError(place, readdir(place)))
-    .filter((name) => name.endsWith('.jsonl') && !name.startsWith('.'))
-    .sort();
-  if (names.length === 0) throw new LinesError(`${place}: there is no *.jsonl in this directory`);
-  if (names.length > MAX_FILES)
-    throw new LinesError(`${place}: there are ${names.length} files, expected at most ${MAX_FILES}`);
-  return names.map((name) => path.join(place, name));
-}
-
 /** Reads files that {@link lookAt} found. @throws LinesError if one cannot be read */
-export async function readBytes({ files }: Version): Promise<BytesOfFile[]> {
-  const read: BytesOfFile[] = [];
+export async function readBytes({ files }: Version): Promise<Map<string, Buffer>> {
+  const read = new Map<string, Buffer>();
   let left = MAX_BYTES;
   for (const file of files) {
     // One byte more says that it has grown since it was looked at.
@@ -115,7 +92,7 @@ export async function readBytes({ files }: Version): Promise<BytesOfFile[]> {
     const bytes = await orError(file, start);
     if (bytes.length > left) throw new LinesError(`${file}: it is larger than ${MAX_BYTES} bytes`);
     left -= bytes.length;
-    read.push({ file, bytes });
+    read.set(file, bytes);
   }
   return read;
 }
@@ -138,19 +115,20 @@ async function orError<T>(file: string, attempt: Promise<T>): Promise<T> {
 /**
  * Reads files that count together. Requests are served meanwhile.
  *
+ * @param files by their names
  * @param limit the maximum number of lines
  * @throws LinesError with all defects, as `file:line: what is wrong`; of many, the first
  */
 export async function readLines<T>(
   kind: LinesKind<T>,
-  files: readonly BytesOfFile[],
+  files: ReadonlyMap<string, Buffer>,
   limit = MAX_LINES,
 ): Promise<ReadonlyMap<string, T>> {
   const found = new Map<string, T>();
   const defects: string[] = [];
   // The file of each name is only needed if there are several.
   const fileOf = new Map<string, string>();
-  for (const { file, bytes } of files) {
+  for (const [file, bytes] of files) {
     let turnEnd = 0;
     for (let at = 0, line = 1; at < bytes.length; line++) {
       if (at >= turnEnd) {
@@ -170,7 +148,7 @@ export async function readLines<T>(
         note(`${kind.key}: ${show(read.key)} is ${where}, too; expected it once: remove one of them`);
       } else {
         found.set(read.key, read.value);
-        if (files.length > 1) fileOf.set(read.key, file);
+        if (files.size > 1) fileOf.set(read.key, file);
       }
       if (found.size > limit) note(`there are more than ${limit} entries in all files`);
       if (defects.length > MAX_DEFECTS) defects.splice(MAX_DEFECTS, defects.length, 'and more');
@@ -201,6 +179,8 @@ function readLine<T>(kind: LinesKind<T>, bytes: Buffer): ReadLine<T> | null {
   if (text.startsWith('[')) return AN_ARRAY;
   const { value, defect } = parseStrictJson(text);
   if (defect === undefined) return kind.read(value);
-  const { kind: fault, message } = defect;
-  return refuse(fault === 'syntax' ? `it is not JSON: ${message}; expected one JSON object a line` : message);
+  const { message } = defect;
+  return refuse(
+    defect.kind === 'syntax' ? `it is not JSON: ${message}; expected one JSON object a line` : message,
+  );
 }

@@ -1,5 +1,6 @@
 import { isJsonObject, type JsonValue } from '../protocol/json.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
+import type { Reading } from '../protocol/options.js';
 import { KNOWN_POLICY_MEMBERS, isKnownMember, readPolicy, type Policy } from '../protocol/policy.js';
 import type { ReadPolicy } from '../verify/attenuation.js';
 import { show } from '../verify/codes.js';
@@ -30,8 +31,8 @@ export interface LineDefect {
 /** A line that was read: its name, and what is said of it; or all that is wrong with it. */
 export type ReadLine<T> = { readonly key: string; readonly value: T } | readonly LineDefect[];
 
-const FORM = /^(\d{4})-(\d\d)-(\d\d)(?:T(\d\d):(\d\d):(\d\d)(?:Z|([+-])(\d\d):(\d\d)))?$/;
-const DAY_SECS = 86_400;
+// The date, its day, and the time.
+const FORM = /^(\d{4}-\d\d-(\d\d))(T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d))?$/;
 
 /** The accepted forms of a time, for messages. */
 const TIME_FORMS = 'a day such as "2026-11-01", or a time such as "2026-11-01T08:00:00Z" (RFC 3339)';
@@ -155,23 +156,41 @@ export function sentence({ path, message }: LineDefect): string {
 }
 
 /**
+ * Reads what a program names, whatever it gives: what is no line is a defect.
+ *
+ * @param key the member that names a line
+ * @returns what is said, by the name; or all that is wrong
+ */
+export function readGiven<T>(
+  given: readonly unknown[],
+  key: string,
+  read: (one: JsonValue, path: LineDefect['path']) => ReadLine<T>,
+  ifTwice: string,
+): Reading<ReadonlyMap<string, T>> {
+  const found = new Map<string, T>();
+  const problems: string[] = [];
+  for (const [at, one] of given.entries()) {
+    const line = read(one as JsonValue, [at]);
+    if (!('key' in line)) problems.push(...line.map(sentence));
+    else if (!found.has(line.key)) found.set(line.key, line.value);
+    // A name alone says nothing more.
+    else if (typeof one !== 'string') problems.push(`[${at}].${key}: ${ifTwice}`);
+  }
+  return problems.length > 0 ? { problem: problems.join('; ') } : { value: found };
+}
+
+/**
  * Reads a day, or a time with whole seconds. A day is its first second, or its last, in UTC.
  *
- * @returns Unix seconds, or `null` if it is no such text or no such day
+ * @returns Unix seconds, or `null` if it is no such text or no such day, or one before 1970
  * @see docs/spec/trust.md, "Files"
  * @example readTime('2026-11-01', 'end'); // 1793577599
  */
 export function readTime(text: string, edge: 'start' | 'end'): number | null {
-  const parts = FORM.exec(text);
-  if (parts === null) return null;
-  const numbers = parts.map((digits: string | undefined) => Number(digits ?? 0));
-  const [, year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0, , hours = 0, minutes = 0] =
-    numbers;
-  const start = Date.UTC(year, month - 1, day) / 1000;
-  // Date.UTC takes the 31st of June for the 1st of July.
-  if (year < 1970 || new Date(start * 1000).getUTCMonth() !== month - 1) return null;
-  if (parts[4] === undefined) return edge === 'start' ? start : start + DAY_SECS - 1;
-  if (hour > 23 || minute > 59 || second > 59 || hours > 23 || minutes > 59) return null;
-  const offset = (hours * 60 + minutes) * 60 * (parts[7] === '-' ? -1 : 1);
-  return start + (hour * 60 + minute) * 60 + second - offset;
+  const [, date = '', day, time] = FORM.exec(text) ?? [];
+  const start = Date.parse(date) / 1000;
+  // For a day that its month does not have, engines give no date, or one in the next month.
+  if (!(start >= 0) || new Date(date).getUTCDate() !== Number(day)) return null;
+  if (time !== undefined) return Date.parse(text) / 1000;
+  return edge === 'start' ? start : start + 86_399;
 }

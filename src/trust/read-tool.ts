@@ -1,9 +1,9 @@
 import { isJsonObject, type JsonValue } from '../protocol/json.js';
-import type { Kind } from '../protocol/options.js';
+import type { Kind, Reading } from '../protocol/options.js';
 import { isAmount } from '../protocol/policy.js';
 import { isPlainUri } from '../protocol/resources.js';
 import type { Fact, Tool, Tools } from '../verify/tools.js';
-import { defectOf, sentence, unknownMember, type LineDefect, type ReadLine } from './read-root.js';
+import { defectOf, readGiven, unknownMember, type LineDefect, type ReadLine } from './read-root.js';
 
 /** Another argument of the call that says it: its name, or a JSON Pointer (RFC 6901) into `args`, which begins with `/`. */
 export interface FromArgument {
@@ -89,19 +89,8 @@ export function toolsOf(byName: { get(name: string): Tool | undefined }): Tools 
 }
 
 /** Makes tools of what a program names. @returns the tools, or what is wrong with them */
-export function readGivenTools(
-  given: readonly ToolLine[],
-): { readonly tools: ReadonlyMap<string, Tool> } | { readonly problem: string } {
-  const found = new Map<string, Tool>();
-  const problems: string[] = [];
-  for (const [at, one] of given.entries()) {
-    // Whatever a program gives: what is no line is a defect.
-    const read = readTool(one as unknown as JsonValue, [at]);
-    if (!('key' in read)) problems.push(...read.map(sentence));
-    else if (found.has(read.key)) problems.push(`[${at}].tool: it is in another line, too`);
-    else found.set(read.key, read.value);
-  }
-  return problems.length > 0 ? { problem: problems.join('; ') } : { tools: found };
+export function readGivenTools(given: readonly ToolLine[]): Reading<ReadonlyMap<string, Tool>> {
+  return readGiven(given, 'tool', readTool, 'it is in another line, too');
 }
 
 // Named, because otherwise the declarations reach the type by way of index.ts, whose types need Node's.

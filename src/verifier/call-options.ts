@@ -28,7 +28,7 @@ export type Verify = (bundle: unknown, options?: VerifyOptions) => Promise<Verdi
 
 type JudgeBundle = (bundle: unknown, options?: VerifyOptions) => Promise<Judgement>;
 
-/** By the function and not by its verifier: somebody may put a function of their own in its place, which then counts. */
+/** By the function `verify`, not by its verifier: somebody may replace it by one of their own, which must then decide. */
 const judges = new WeakMap<object, JudgeBundle>();
 
 /** The function `verify` of a verifier in this process. */

@@ -6,17 +6,16 @@ import {
   type RevocationLog,
   type RevocationObserver,
 } from '../revocation/index.js';
-import { readGivenRoots } from '../trust/given-roots.js';
 import { InThreadVerifier } from '../signatures/in-thread.js';
 import type { SignatureVerifier } from '../signatures/signature-verifier.js';
 import { FollowedLines } from '../trust/followed-lines.js';
 import { ROOTS, TOOLS, type LinesKind } from '../trust/line-files.js';
-import { readGivenTools } from '../trust/read-tool.js';
 import type { Root } from '../verify/parts.js';
 import type { Tool } from '../verify/tools.js';
 import { verifyWith, type VerifyOptions } from './call-options.js';
 import { Engine, type EngineObserver, type Lines } from './engine.js';
-import { OptionsError, readVerifierOptions, type VerifierOptions, type VerifierSettings } from './options.js';
+import { readVerifierOptions, type VerifierOptions, type VerifierSettings } from './options.js';
+import { givenRoots, givenTools } from './rules.js';
 import type { Verdict } from './verdict.js';
 
 /** Verifies bundles in this process. */
@@ -66,9 +65,7 @@ export function createVerifier(options: VerifierOptions = {}): Verifier {
       if (typeof asked === 'string') throw new RangeError(`nothing was revoked: ${asked}`);
       await (await engine).revocation.revoke(asked);
     },
-    opened: async () => {
-      await engine;
-    },
+    opened: () => engine.then(nothing),
     close: async () => {
       const opened = await engine.catch(() => null);
       await opened?.close();
@@ -91,23 +88,21 @@ export async function openEngine(
   // Loaded only for workers: it loads Piscina, which takes a twentieth of the start.
   const pool = workerThreads === 0 ? null : await import('../signatures/pool.js');
   const redis = { url: settings.redisUrl, minReplicas: settings.revocationMinReplicas };
-  const statusList =
-    url === undefined
-      ? undefined
-      : {
-          url,
-          id: settings.statusListId,
-          issuer: settings.statusListIssuer,
-          form: settings.statusListForm,
-          ttlSecs: settings.statusCacheTtlSecs,
-          maxStaleSecs: settings.statusMaxStaleSecs,
-          maxWaitMs: settings.statusFetchTimeoutMs,
-          clockSkewSecs: settings.clockSkewSecs,
-        };
   const revocation = await openRevocation({
     storePath: settings.revocationStorePath,
     redis: settings.revocationStore === 'redis' ? redis : undefined,
-    statusList,
+    ...(url !== undefined && {
+      statusList: {
+        url,
+        id: settings.statusListId,
+        issuer: settings.statusListIssuer,
+        form: settings.statusListForm,
+        ttlSecs: settings.statusCacheTtlSecs,
+        maxStaleSecs: settings.statusMaxStaleSecs,
+        maxWaitMs: settings.statusFetchTimeoutMs,
+        clockSkewSecs: settings.clockSkewSecs,
+      },
+    }),
     maxEntries: settings.revocationMaxEntries,
     log,
     observer,
@@ -117,11 +112,9 @@ export async function openEngine(
   let tools: Lines<Tool> | null = null;
   try {
     replays = await openReplays(settings.replayProtection, settings, log, 'verify');
-    roots = await openLines('roots', ROOTS, settings.trustedRootsFile, givenRoots(settings), {
-      log,
-      observer,
-    });
-    tools = await openLines('tools', TOOLS, settings.toolsFile, givenTools(settings), { log, observer });
+    const deps = { log, observer };
+    roots = await openLines(ROOTS, settings.trustedRootsFile, givenRoots(settings), deps);
+    tools = await openLines(TOOLS, settings.toolsFile, givenTools(settings), deps);
     const signatures = pool === null ? new InThreadVerifier() : startPool(pool, workerThreads, log, observer);
     return new Engine(settings, signatures, roots, tools, revocation, replays, observer);
   } catch (error) {
@@ -158,31 +151,19 @@ function startPool(
 /**
  * What an operator says, from a file that is followed, or as it was given; `null` if nothing is said.
  *
- * @throws LinesError with all faults of a file
+ * @throws LinesError with all defects of a file
  */
 async function openLines<T>(
-  what: 'roots' | 'tools',
   kind: LinesKind<T>,
   place: string | undefined,
   given: ReadonlyMap<string, T> | null,
   { log, observer }: { log: RevocationLog; observer: EngineObserver },
 ): Promise<Lines<T> | null> {
   if (place === undefined) return given;
-  return FollowedLines.open(kind, place, { log, onRead: (outcome) => observer.linesRead?.(what, outcome) });
-}
-
-function givenRoots({ trustedRoots }: VerifierSettings): ReadonlyMap<string, Root> | null {
-  if (trustedRoots === undefined) return null;
-  const read = readGivenRoots(trustedRoots);
-  if ('problem' in read) throw new OptionsError([`trustedRoots: ${read.problem}`]);
-  return read.roots;
-}
-
-function givenTools({ tools }: VerifierSettings): ReadonlyMap<string, Tool> | null {
-  if (tools === undefined) return null;
-  const read = readGivenTools(tools);
-  if ('problem' in read) throw new OptionsError([`tools: ${read.problem}`]);
-  return read.tools;
+  return FollowedLines.open(kind, place, {
+    log,
+    onRead: (outcome) => observer.linesRead?.(kind.fact, outcome),
+  });
 }
 
 /**
@@ -195,31 +176,18 @@ function givenTools({ tools }: VerifierSettings): ReadonlyMap<string, Tool> | nu
  */
 export async function openReplays(
   kind: 'memory' | 'redis' | 'off' | undefined,
-  {
-    replayMaxEntries,
-    redisUrl,
-    redisTimeoutMs: timeoutMs,
-    limitsAfterLoss,
-    redisMayForget: mayForget,
-    redisWaitReplicas: waitReplicas,
-  }: VerifierSettings,
+  settings: VerifierSettings,
   given: RevocationLog,
   scope: 'verify' | 'gate',
 ): Promise<ReplayStore | null> {
+  if (kind === undefined || kind === 'off') return null;
   const log: RevocationLog = {
     info: (facts, message) => given.info({ scope, ...facts }, message),
     warn: (facts, message) => given.warn({ scope, ...facts }, message),
     error: (facts, message) => given.error({ scope, ...facts }, message),
   };
-  switch (kind) {
-    case undefined:
-    case 'off':
-      return null;
-    case 'memory':
-      return createMemoryReplayStore({ maxEntries: replayMaxEntries, log });
-    case 'redis': {
-      const options = { url: redisUrl, timeoutMs, limitsAfterLoss, mayForget, waitReplicas, log };
-      return openRedisReplayStore(options);
-    }
-  }
+  if (kind === 'memory') return createMemoryReplayStore({ maxEntries: settings.replayMaxEntries, log });
+  const { redisUrl: url, redisTimeoutMs: timeoutMs, limitsAfterLoss } = settings;
+  const { redisMayForget: mayForget, redisWaitReplicas: waitReplicas } = settings;
+  return openRedisReplayStore({ url, timeoutMs, limitsAfterLoss, mayForget, waitReplicas, log });
 }

@@ -3,13 +3,13 @@ import { useInvocation, type ReplayObserver, type ReplayRules, type ReplayStore 
 import type { Revocation } from '../revocation/index.js';
 import type { SignatureObserver, SignatureVerifier } from '../signatures/signature-verifier.js';
 import { FollowedLines } from '../trust/followed-lines.js';
-import { toolsOf } from '../trust/read-tool.js';
 import { judge, type Call, type Judgement } from '../verify/judge.js';
 import type { JudgeParts, Root } from '../verify/parts.js';
 import { ReceiptCache } from '../verify/receipt-cache.js';
 import type { Tool } from '../verify/tools.js';
 import { clock } from './call-options.js';
 import type { VerifierSettings } from './options.js';
+import { rulesOf } from './rules.js';
 
 /** Receives events to count and time. Every argument is a number or comes from a fixed set. */
 export interface EngineObserver extends SignatureObserver, ReplayObserver {
@@ -17,7 +17,7 @@ export interface EngineObserver extends SignatureObserver, ReplayObserver {
   linesRead?(what: 'roots' | 'tools', outcome: 'loaded' | 'refused'): void;
 }
 
-/** What an operator says, by its names: at the time when it is asked. */
+/** What an operator says of roots or tools, by their names, at the time of the question. */
 export type Lines<T> = Pick<ReadonlyMap<string, T>, 'get'> | FollowedLines<T>;
 
 /** The parts of a verifier, opened: receipt cache, signatures, revocation, replay protection. */
@@ -42,28 +42,16 @@ export class Engine {
     replays: ReplayStore | null,
     observer: EngineObserver = {},
   ) {
-    const { maxChainDepth, clockSkewSecs, expiryGraceSecs, serverIdentity } = settings;
     this.rootsFile = roots instanceof FollowedLines ? roots : null;
     this.toolsFile = tools instanceof FollowedLines ? tools : null;
     this.cache = new ReceiptCache(settings.receiptCacheBytes);
     this.revocation = revocation;
     this.replays = replays;
     this.signatures = signatures;
-    const replayRules: ReplayRules = {
-      scope: 'verify',
-      windowSecs: settings.replayWindowSecs,
-      clockSkewSecs,
-    };
+    const { replayWindowSecs: windowSecs, clockSkewSecs } = settings;
+    const replayRules: ReplayRules = { scope: 'verify', windowSecs, clockSkewSecs };
     this.parts = {
-      rules: {
-        maxChainDepth,
-        clockSkewSecs,
-        expiryGraceSecs,
-        serverIdentity: serverIdentity === 'any' ? null : (serverIdentity ?? null),
-        trustedRoots: roots,
-        tools: tools && toolsOf(tools),
-        allowsUnstated: settings.unstatedArguments === 'allow',
-      },
+      rules: rulesOf(settings, roots, tools),
       cache: this.cache,
       keys: DEFAULT_KEYS,
       signatures,

@@ -11,7 +11,7 @@ import {
 } from '../protocol/options.js';
 import { DEFAULT_REDIS_TIMEOUT_MS, DEFAULT_REPLAY_WINDOW_SECS } from '../usage/index.js';
 import { RULE_OPTIONS } from './rules.js';
-import { resourcesHere } from './resources.js';
+import { coresHere } from './cores.js';
 
 const path = text('a path');
 
@@ -26,7 +26,7 @@ export const VERIFIER_OPTIONS = {
   /** A file of what tools do, or a directory of such files, which is read again when it changes. See {@link ToolLine}. */
   toolsFile: { kind: path },
   /** Threads that verify signatures; 0 verifies on the calling thread. */
-  workerThreads: { kind: count(0, 256), default: () => Math.max(0, Math.floor(resourcesHere().cores) - 1) },
+  workerThreads: { kind: count(0, 256), default: () => Math.max(0, Math.floor(coresHere()) - 1) },
   /** Bytes for the cache of verified receipts; 0 turns it off. The cache never changes a verdict. */
   receiptCacheBytes: { kind: count(0, undefined, 'bytes'), default: 64 * 1024 * 1024 },
   /**
@@ -129,48 +129,32 @@ export function readVerifierOptions(options: VerifierOptions): VerifierSettings 
  *
  * @param nameOf returns the name under which the user knows an option
  */
-export function findContradictions(
-  settings: Pick<
-    VerifierSettings,
-    | 'revocationStore'
-    | 'revocationStorePath'
-    | 'revocationMinReplicas'
-    | 'statusListBaseUrl'
-    | 'statusListForm'
-    | 'statusListId'
-    | 'statusListIssuer'
-    | 'tools'
-    | 'toolsFile'
-    | 'trustedRoots'
-    | 'trustedRootsFile'
-  >,
-  nameOf: (option: string) => string,
-): string[] {
-  const { revocationStore: store, revocationStorePath: path, revocationMinReplicas: replicas } = settings;
+export function findContradictions(settings: VerifierSettings, nameOf: (option: string) => string): string[] {
+  const { revocationStore: store, revocationStorePath, revocationMinReplicas: replicas } = settings;
+  const { statusListIssuer: issuer, statusListForm, statusListId } = settings;
   const [storeName, pathName] = [nameOf('revocationStore'), nameOf('revocationStorePath')];
   const [urlName, issuerName] = [nameOf('statusListBaseUrl'), nameOf('statusListIssuer')];
+  const [formName, idName] = [nameOf('statusListForm'), nameOf('statusListId')];
   const problems: string[] = [];
-  if (settings.statusListIssuer !== undefined && settings.statusListBaseUrl === undefined)
+  if (issuer !== undefined && settings.statusListBaseUrl === undefined)
     problems.push(
       `${issuerName} is set and there is no list to check: set ${urlName}, or unset ${issuerName}`,
     );
-  if (settings.statusListIssuer !== undefined && settings.statusListForm === 'raw')
+  if (issuer !== undefined && statusListForm === 'raw')
     problems.push(
-      `${issuerName} is set and ${nameOf('statusListForm')} is "raw", a list that nobody can sign: unset one of them`,
+      `${issuerName} is set and ${formName} is "raw", a list that nobody can sign: unset one of them`,
     );
-  if ((settings.statusListId ?? 'any') !== 'any' && settings.statusListForm === 'raw')
-    problems.push(
-      `${nameOf('statusListId')} is set and ${nameOf('statusListForm')} is "raw", a list without a name: unset one of them`,
-    );
+  if ((statusListId ?? 'any') !== 'any' && statusListForm === 'raw')
+    problems.push(`${idName} is set and ${formName} is "raw", a list without a name: unset one of them`);
   if (settings.tools !== undefined && settings.toolsFile !== undefined)
     problems.push(`${nameOf('tools')} and ${nameOf('toolsFile')} are both set, expected one of them`);
   if (settings.trustedRoots !== undefined && settings.trustedRootsFile !== undefined)
     problems.push(
       `${nameOf('trustedRoots')} and ${nameOf('trustedRootsFile')} are both set, expected one of them: add the first to the file`,
     );
-  if (store === 'file' && path === undefined)
+  if (store === 'file' && revocationStorePath === undefined)
     problems.push(`${storeName} is "file" and ${pathName} is not set: name the file there`);
-  if ((store === 'memory' || store === 'redis') && path !== undefined)
+  if ((store === 'memory' || store === 'redis') && revocationStorePath !== undefined)
     problems.push(
       `${pathName} is set, and ${storeName} is "${store}", which would not read it: unset one of them` +
         (store === 'redis' ? '; `drs-verify revocations import <file>` moves a file to Redis' : ''),

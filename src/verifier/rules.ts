@@ -1,7 +1,16 @@
-import { count, flag, oneOf, text, type Table } from '../protocol/options.js';
-import { roots } from '../trust/given-roots.js';
-import { tools } from '../trust/read-tool.js';
-import { CLOCKS } from '../verify/parts.js';
+import {
+  count,
+  flag,
+  oneOf,
+  text,
+  type FilledOptions,
+  type Reading,
+  type Table,
+} from '../protocol/options.js';
+import { readGivenRoots, roots } from '../trust/given-roots.js';
+import { readGivenTools, tools, toolsOf } from '../trust/read-tool.js';
+import { CLOCKS, type Root, type Roots, type Rules } from '../verify/parts.js';
+import type { Tool } from '../verify/tools.js';
 
 /** The options that each verifier has, with native code or without. */
 export const RULE_OPTIONS = {
@@ -34,3 +43,39 @@ export const RULE_OPTIONS = {
    */
   requireBinding: { kind: flag, default: false },
 } satisfies Table;
+
+type RuleSettings = FilledOptions<typeof RULE_OPTIONS>;
+
+/** The roots that options name; `null` if they name none. */
+export function givenRoots({ trustedRoots }: RuleSettings): ReadonlyMap<string, Root> | null {
+  return trustedRoots === undefined ? null : checked(readGivenRoots(trustedRoots));
+}
+
+/** The tools that options describe; `null` if they describe none. */
+export function givenTools({ tools }: RuleSettings): ReadonlyMap<string, Tool> | null {
+  return tools === undefined ? null : checked(readGivenTools(tools));
+}
+
+/** What the kind of an option has accepted. */
+function checked<T>(reading: Reading<T>): T {
+  if ('problem' in reading) throw new TypeError(reading.problem);
+  return reading.value;
+}
+
+/** What an operator decides, by options, and by roots and tools, which may come from files. */
+export function rulesOf(
+  settings: RuleSettings,
+  trustedRoots: Roots | null,
+  tools: Parameters<typeof toolsOf>[0] | null,
+): Rules {
+  const { maxChainDepth, clockSkewSecs, expiryGraceSecs, serverIdentity = 'any' } = settings;
+  return {
+    maxChainDepth,
+    clockSkewSecs,
+    expiryGraceSecs,
+    serverIdentity: serverIdentity === 'any' ? null : serverIdentity,
+    trustedRoots,
+    tools: tools && toolsOf(tools),
+    allowsUnstated: settings.unstatedArguments === 'allow',
+  };
+}

@@ -22,98 +22,53 @@ export type Body =
   /** The `body` member of a document, and the JSON text of the whole document. */
   | { readonly kind: 'member'; readonly text: string; readonly document: JsonObject };
 
-/** Compares a body with the signed arguments; `null` if there is none. */
+/**
+ * Compares a body with the signed arguments. In a value of this process, a duplicate member, or digits that rounding dropped,
+ * can no longer be seen; a text shows them.
+ *
+ * @returns `null` if there is no body; `invalid_body` if it is not JSON, has no faithful RFC 8785 form, throws when it is read,
+ *   or is a text with more nodes than arguments may have
+ * @example bind({ tool: 'a' }, { kind: 'text', text: '{ "tool": "a" }' }); // 'match'
+ */
 export function bind(args: JsonObject, body: Body | null): Binding | null {
-  switch (body?.kind) {
-    case undefined:
-      return null;
-    case 'value':
-      return bindValue(args, body.value);
-    case 'text':
-      return bindText(args, body.text);
-    case 'member':
-      return bindMember(args, body.text, body.document);
+  if (body === null) return null;
+  let document: JsonValue;
+  try {
+    if (body.kind === 'value') {
+      const defect = findValueDefect(body.value);
+      // Signed arguments are never so large.
+      if (defect !== null) return defect === 'size' ? 'mismatch' : 'invalid_body';
+      return compare(args, body.value as JsonValue);
+    }
+    // Signed arguments have no more nodes, so such a body cannot be what was signed.
+    if (body.kind === 'text' && hasMoreNodes(body.text)) return 'invalid_body';
+    document = body.kind === 'text' ? (JSON.parse(body.text) as JsonValue) : body.document;
+  } catch {
+    // A text that is not JSON, or a getter or a proxy: no parser makes one.
+    return 'invalid_body';
   }
+  const scope = body.kind === 'text' ? TEXT : MEMBER;
+  if (!isPlainlyFaithful(body.text, document) && findJsonDefect(body.text, scope) !== null)
+    return 'invalid_body';
+  return compare(args, body.kind === 'text' ? document : (body.document['body'] as JsonValue));
+}
+
+const TEXT = { depth: Infinity };
+const MEMBER = { ...TEXT, within: ['body'] };
+
+function compare(args: JsonObject, body: JsonValue): Binding {
+  return equalsByJcs(args, body) ? 'match' : 'mismatch';
 }
 
 /** `REQUIRE_BINDING`: a bundle that does not match the call's body is invalid. */
 export function checkBinding(binding: Binding | null, args: JsonObject, body: Body | null): Failure | null {
-  switch (binding) {
-    case 'match':
-      return null;
-    case null:
-      return new Failure('BINDING_REQUIRED', {
-        subject: 'bundle',
-        member: 'body',
-        expected: 'the body of the call',
-      });
-    default: {
-      const reason =
-        binding === 'mismatch'
-          ? (describeDifference(args, body) ?? 'it says something else')
-          : 'it is not JSON with one meaning';
-      return new Failure('BINDING_MISMATCH', {
-        subject: 'invocation',
-        expected: 'what the body of the call says',
-        reason,
-      });
-    }
+  if (binding === 'match') return null;
+  if (binding === null) {
+    const expected = 'the body of the call';
+    return new Failure('BINDING_REQUIRED', { subject: 'bundle', member: 'body', expected });
   }
-}
-
-/**
- * Binds a body that is given as JSON text.
- *
- * @returns `invalid_body` if the text is not JSON, has no faithful RFC 8785 form, or has more nodes than arguments may
- * @example bindText({ tool: 'a' }, '{ "tool": "a" }'); // 'match'
- */
-export function bindText(args: JsonObject, text: string): Binding {
-  // Signed arguments have no more nodes, so such a body cannot be what was signed.
-  if (hasMoreNodes(text)) return 'invalid_body';
-  let body: JsonValue;
-  try {
-    body = JSON.parse(text) as JsonValue;
-  } catch {
-    return 'invalid_body';
-  }
-  if (!isPlainlyFaithful(text, body) && findJsonDefect(text, { depth: Infinity }) !== null)
-    return 'invalid_body';
-  return compare(args, body);
-}
-
-/**
- * Binds the `body` member of a bundle.
- *
- * @param text the JSON text of a document that has the bundle's body
- * @param document what `JSON.parse` made of it
- */
-export function bindMember(args: JsonObject, text: string, document: JsonObject): Binding {
-  if (
-    !isPlainlyFaithful(text, document) &&
-    findJsonDefect(text, { depth: Infinity, within: ['body'] }) !== null
-  )
-    return 'invalid_body';
-  return compare(args, document['body'] as JsonValue);
-}
-
-/**
- * Binds a body that is a value in this process. A duplicate member, or digits that rounding dropped, can no longer be
- * seen: if you have the text, {@link bindText} sees them.
- *
- * @returns `invalid_body` if JSON has no such value, or it throws when it is read
- */
-export function bindValue(args: JsonObject, body: unknown): Binding {
-  try {
-    const defect = findValueDefect(body);
-    // Signed arguments are never so large.
-    if (defect !== null) return defect === 'size' ? 'mismatch' : 'invalid_body';
-    return compare(args, body as JsonValue);
-  } catch {
-    // A getter, or a proxy: no parser makes one.
-    return 'invalid_body';
-  }
-}
-
-function compare(args: JsonObject, body: JsonValue): Binding {
-  return equalsByJcs(args, body) ? 'match' : 'mismatch';
+  let reason = 'it is not JSON with one meaning';
+  if (binding === 'mismatch') reason = describeDifference(args, body) ?? 'it says something else';
+  const expected = 'what the body of the call says';
+  return new Failure('BINDING_MISMATCH', { subject: 'invocation', expected, reason });
 }

@@ -1,4 +1,4 @@
-import type { JsonObject, JsonValue } from '../protocol/json.js';
+import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.js';
 
 const MAX_MEMBERS = 4_096;
 
@@ -20,80 +20,68 @@ export type DescribedBody =
  */
 export function describeDifference(args: JsonObject, body: DescribedBody | null): string | null {
   const sent = valueOf(body);
-  const found = sent === undefined ? null : new Search(MAX_MEMBERS).find(args, sent);
+  const search = new Search();
+  const found = sent === undefined ? null : search.find(args, sent);
   if (found === null) return null;
   const [kind, other] = [kindOf(found.signed), kindOf(found.sent)];
   const has = kind === other ? other.replace(/^an? /, 'another ') : other === 'missing' ? 'none' : other;
-  return `${pathOf(found.steps)} is ${kind}, the body has ${has}`;
+  return `${pathOf(search.steps)} is ${kind}, the body has ${has}`;
 }
 
 // Reading a text again takes a tenth of a millisecond for each 10,000 characters.
 const MAX_TEXT = 262_144;
 
 function valueOf(body: DescribedBody | null): JsonValue | undefined {
-  switch (body?.kind) {
-    case 'value':
-      return body.value as JsonValue;
-    case 'member':
-      return body.document['body'];
-    case 'text':
-      try {
-        return body.text.length > MAX_TEXT ? undefined : (JSON.parse(body.text) as JsonValue);
-      } catch {
-        return undefined;
-      }
-    default:
-      return undefined;
+  if (body?.kind === 'value') return body.value as JsonValue;
+  if (body?.kind === 'member') return body.document['body'];
+  if (body?.kind !== 'text' || body.text.length > MAX_TEXT) return undefined;
+  try {
+    return JSON.parse(body.text) as JsonValue;
+  } catch {
+    return undefined;
   }
 }
 
-/** `steps` lead to the member, innermost first. `undefined` is a member that is missing. */
+/** Two values, of which `undefined` is a member or item that is missing. */
 interface Difference {
-  readonly steps: (string | number)[];
   readonly signed: JsonValue | undefined;
   readonly sent: JsonValue | undefined;
 }
 
 class Search {
+  /** They lead to what is looked at. */
+  readonly steps: (string | number)[] = [];
   /** How many members and items may still be looked at. */
-  #left: number;
+  #left = MAX_MEMBERS;
 
-  constructor(limit: number) {
-    this.#left = limit;
-  }
-
-  /** `undefined` is an item or member that is missing. */
   find(signed: JsonValue | undefined, sent: JsonValue | undefined): Difference | null {
     if (signed === sent) return null;
     if (Array.isArray(signed) && Array.isArray(sent)) {
       const length = Math.max(signed.length, sent.length);
-      for (let at = 0; at < length; at++) {
-        if (this.#left-- <= 0) return null;
-        const inner = this.find(signed[at], sent[at]);
-        if (inner !== null) return within(at, inner);
-      }
-      return null;
+      let found: Difference | null = null;
+      for (let at = 0; found === null && at < length && this.#left > 0; at++)
+        found = this.#findIn(at, signed[at], sent[at]);
+      return found;
     }
-    if (!isObject(signed) || !isObject(sent)) return { steps: [], signed, sent };
+    if (!isJsonObject(signed) || !isJsonObject(sent)) return { signed, sent };
     for (const name of Object.keys(signed)) {
-      if (this.#left-- <= 0) return null;
+      if (this.#left <= 0) return null;
       // Not sent[name]: it may be inherited.
-      const inner = this.find(signed[name], Object.hasOwn(sent, name) ? sent[name] : undefined);
-      if (inner !== null) return within(name, inner);
+      const found = this.#findIn(name, signed[name], Object.hasOwn(sent, name) ? sent[name] : undefined);
+      if (found !== null) return found;
     }
     if (this.#left <= 0) return null;
     const added = Object.keys(sent).find((name) => !Object.hasOwn(signed, name));
-    return added === undefined ? null : { steps: [added], signed: undefined, sent: sent[added] };
+    return added === undefined ? null : this.#findIn(added, undefined, sent[added]);
   }
-}
 
-function within(step: string | number, inner: Difference): Difference {
-  inner.steps.push(step);
-  return inner;
-}
-
-function isObject(value: JsonValue | undefined): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+  #findIn(step: string | number, signed: JsonValue | undefined, sent: JsonValue | undefined) {
+    this.#left--;
+    this.steps.push(step);
+    const found = this.find(signed, sent);
+    if (found === null) this.steps.pop();
+    return found;
+  }
 }
 
 function kindOf(value: JsonValue | undefined): string {
@@ -108,7 +96,7 @@ const MAX_PATH = 160;
 
 function pathOf(steps: readonly (string | number)[]): string {
   let path = 'args';
-  for (const step of steps.toReversed()) {
+  for (const step of steps) {
     const name = String(step);
     const short = name.length > MAX_NAME ? `${name.slice(0, MAX_NAME)}…` : name;
     if (typeof step === 'number') path += `[${short}]`;

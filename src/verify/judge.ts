@@ -1,13 +1,13 @@
 import type { KeyResolver } from '../protocol/key-resolver.js';
 import { bind, checkBinding, type Binding, type Body } from './binding.js';
-import { checkCallLinkage, checkReceiptLinkage, checkStructure } from './blocks/a-b-form.js';
-import { checkSignatures, planSignatures, type SignaturePlan, type Signed } from './blocks/c-signatures.js';
+import { checkLinkage, checkStructure, type Signed, type Structure } from './blocks/a-b-form.js';
+import { checkSignatures, planSignatures, type SignaturePlan } from './blocks/c-signatures.js';
 import { checkCallPolicy, checkReceiptPolicies, checkRoot } from './blocks/d-policy.js';
 import { checkRevocation } from './blocks/revocation.js';
 import { checkEntry, checkWindows } from './blocks/time.js';
-import { Failure, show } from './codes.js';
+import { Failure } from './codes.js';
 import { costMicroUsdOf, type LimitLeft } from './limits.js';
-import { CLOCKS, plainRoot, type JudgeParts, type Root, type Roots, type Rules } from './parts.js';
+import { CLOCKS, plainRoot, type JudgeParts, type ReceiptMemory, type Root, type Rules } from './parts.js';
 import { Chain, type Invocation, type Receipt } from './receipt.js';
 import { toolOf, type Stated, type Tool } from './tools.js';
 
@@ -19,7 +19,7 @@ export interface Call {
   /** The bundle after `JSON.parse`. Nothing about it has been checked. */
   readonly bundle: unknown;
   readonly body: Body | null;
-  /** Unix seconds; default: the clock, read after the last wait. */
+  /** Unix seconds, finite: compared with NaN, nothing has expired. Default: the clock, read after the last wait. */
   readonly now?: number | undefined;
   /** Called before queued work starts: whether somebody still waits for the outcome. */
   readonly isWanted?: (() => boolean) | undefined;
@@ -62,23 +62,19 @@ export type Judgement =
  * cached. It waits at most twice: for signatures, and for the status list; and once more to record the invocation, which
  * comes last, since a refused call must not use it up.
  *
- * @throws what the parts throw, and TypeError if `now` is no time. That says nothing about the bundle, and the content of a
- *   bundle never causes it.
+ * @throws what the parts throw. That says nothing about the bundle, and the content of a bundle never causes it.
  * @example const { failure } = await judge({ bundle, body: { kind: 'text', text } }, parts);
  */
 export async function judge(call: Call, parts: JudgeParts): Promise<Judgement> {
   const { rules, cache, keys, signatures, revocation, clock, requiresBinding, use } = parts;
-  // Compared with NaN, nothing has expired.
-  if (!Number.isFinite(call.now ?? 0)) throw new TypeError(`now is ${show(call.now)}, expected Unix seconds`);
   const keysVersion = keys.version;
-  cache.keepFor(keysVersion);
+  cache?.keepFor(keysVersion);
 
   const structure = checkStructure(call.bundle, rules.maxChainDepth, cache); // A
   if (structure instanceof Failure) return refused(structure, null);
   const { receipts, invocation, chain: known } = structure;
   const effort = { depth: receipts.length, isWarm: known !== null };
-  // What the cache knows of a chain is not checked again.
-  const unlinked = (known === null ? checkReceiptLinkage(receipts) : null) ?? checkCallLinkage(structure); // B
+  const unlinked = checkLinkage(structure); // B
   if (unlinked !== null) return refused(unlinked, effort);
 
   const plan = planSignatures(structure, keys);
@@ -93,8 +89,7 @@ export async function judge(call: Call, parts: JudgeParts): Promise<Judgement> {
   let now = call.now ?? clock();
   let root = checkTrust(structure, now, rules); // D, E
   if (root instanceof Failure) return refused(root, effort);
-  const chain = known ?? new Chain(receipts, keys);
-  if (known === null) memory?.addChain(chain);
+  const chain = chainOf(structure, keys, memory);
 
   const fetching = chain.isRevocable ? revocation.refreshIfStale() : null;
   if (fetching !== null && call.mayWait?.() !== false) {
@@ -124,36 +119,34 @@ function refused(failure: Failure, effort: Effort, binding: Binding | null = nul
   return { chain: null, failure, binding, effort };
 }
 
-/** Blocks D and E, by the entry that the root has now. */
-function checkTrust(signed: Signed, now: number, rules: Omit<Rules, 'maxChainDepth'>): Root | Failure {
-  const { receipts, chain, invocation } = signed;
-  const root = rootOf(rules.trustedRoots, receipts[0] as Receipt);
-  const failure =
-    (chain === null ? checkReceiptPolicies(receipts, root) : checkRoot(chain.root, root)) ?? // D
-    (invocation === null
-      ? null
-      : checkCallPolicy(
-          { receipts, invocation },
-          root,
-          rules,
-          toolOf(rules.tools, invocation.claims.args),
-        )) ??
-    // A root without an entry has failed.
-    checkEntry(root as Root, now) ?? // E
-    checkWindows(signed, now, rules);
-  return failure ?? (root as Root);
+/** The chain of a structure that passed; a new one is remembered. */
+function chainOf(
+  { receipts, chain: known }: Structure,
+  keys: KeyResolver,
+  memory: ReceiptMemory | null,
+): Chain {
+  if (known !== null) return known;
+  const chain = new Chain(receipts, keys);
+  memory?.addChain(chain);
+  return chain;
 }
 
 const ANYBODY = plainRoot();
 
-/**
- * What is said of the root of a chain.
- *
- * @param roots `null` if anybody may be a root
- * @returns `null` if it is not trusted
- */
-function rootOf(roots: Roots | null, { claims }: Receipt): Root | null {
-  return roots === null ? ANYBODY : (roots.get(claims.iss) ?? null);
+/** Blocks D and E, by the entry that the root has now. */
+function checkTrust(signed: Signed, now: number, rules: Omit<Rules, 'maxChainDepth'>): Root | Failure {
+  const { receipts, chain, invocation } = signed;
+  const { trustedRoots: roots, tools } = rules;
+  const root = roots === null ? ANYBODY : (roots.get((receipts[0] as Receipt).claims.iss) ?? null);
+  const failure =
+    (chain === null ? checkReceiptPolicies(receipts, root) : checkRoot(chain.root, root)) ?? // D
+    (invocation === null
+      ? null
+      : checkCallPolicy({ receipts, invocation }, root, rules, toolOf(tools, invocation.claims.args))) ??
+    // A root without an entry has failed.
+    checkEntry(root as Root, now) ?? // E
+    checkWindows(signed, now, rules);
+  return failure ?? (root as Root);
 }
 
 /**
@@ -161,12 +154,7 @@ function rootOf(roots: Roots | null, { claims }: Receipt): Root | null {
  * asks, and the inspector. Nothing is cached.
  */
 export function openClaims(signed: Signed, keys: KeyResolver): SignaturePlan | Failure {
-  const { receipts, invocation } = signed;
-  return (
-    checkReceiptLinkage(receipts) ??
-    (invocation === null ? null : checkCallLinkage({ receipts, invocation })) ??
-    planSignatures(signed, keys)
-  );
+  return checkLinkage(signed) ?? planSignatures(signed, keys);
 }
 
 /**

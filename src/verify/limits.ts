@@ -20,26 +20,23 @@ export interface CountedLimits {
   readonly exp: number | null;
 }
 
-/** The receipts of a chain, as far as their limits are concerned. */
-interface LimitedReceipts {
-  readonly receipts: readonly {
-    readonly limits: readonly PolicyLimit[];
-    readonly digest: string;
-    readonly claims: { readonly nbf: number; readonly exp: number | null };
-  }[];
+/** A receipt, as far as its limits are concerned. */
+interface LimitedReceipt {
+  readonly limits: readonly PolicyLimit[];
+  readonly digest: string;
+  readonly claims: { readonly nbf: number; readonly exp: number | null };
 }
 
 /**
  * The limits that are to be counted for a call under a chain, root first. A call is charged to all of them, or to none.
  *
- * @param chain a chain that was proved
+ * @param receipts of a chain that was proved
  * @returns one item for each receipt with `max_calls` or `max_total_cost_usd`
- * @example limitsOf(chain); // [{ level: 0, receipt: 'sha256:…', maxCalls: 100, maxTotalMicroUsd: null, nbf: …, exp: … }]
+ * @example limitsOf(receipts); // [{ level: 0, receipt: 'sha256:…', maxCalls: 100, maxTotalMicroUsd: null, nbf: …, exp: … }]
  */
-export function limitsOf({ receipts }: LimitedReceipts): CountedLimits[] {
+export function limitsOf(receipts: readonly LimitedReceipt[]): CountedLimits[] {
   const counted: CountedLimits[] = [];
-  for (let level = 0; level < receipts.length; level++) {
-    const receipt = receipts[level] as LimitedReceipts['receipts'][number];
+  for (const [level, receipt] of receipts.entries()) {
     let maxCalls: number | null = null;
     let maxTotalMicroUsd: number | null = null;
     for (const { member, value } of receipt.limits) {
@@ -66,7 +63,7 @@ export function costMicroUsdOf(args: JsonObject, tool: Tool | null): number | nu
   return isMoney(cost) ? toMicroUsd(cost, 'up') : null;
 }
 
-/** The same where only is known what was said of it, as by a verdict from elsewhere. */
+/** The same by the verdict of another verifier, which tells only what was said of the cost. */
 export function statedCostOf(args: JsonObject, { cost_usd: said }: Pick<Stated, 'cost_usd'>): number | null {
   return said === undefined ? costMicroUsdOf(args, null) : isMoney(said) ? toMicroUsd(said, 'up') : null;
 }

@@ -9,7 +9,8 @@ import type { AllowsUnstated, Tools } from './tools.js';
 /** Everything that a judge is handed: what waits, what knows the time, and what remembers. */
 export interface JudgeParts {
   readonly rules: Rules;
-  readonly cache: ReceiptMemory;
+  /** `null` for pages, which a cache would make larger. */
+  readonly cache: ReceiptMemory | null;
   readonly keys: KeyResolver;
   readonly signatures: {
     /** For each check, whether its signature verifies: at once, or later. */
@@ -68,7 +69,7 @@ export interface Root {
   /** What it may delegate at most; `null` for anything. */
   readonly policy: ReadPolicy | null;
   /** Root receipts that were found to stay within the policy. Only block D adds to it. It keeps none of them alive. */
-  readonly kept: WeakSet<Receipt>;
+  readonly withinPolicy: WeakSet<Receipt>;
 }
 
 /** The principals that may be roots, at the time when it is asked. */
@@ -78,7 +79,7 @@ export interface Roots {
 
 /** A root of which nothing more is said than that it is trusted. */
 export function plainRoot(): Root {
-  return { name: null, labels: null, from: null, until: null, policy: null, kept: new WeakSet() };
+  return { name: null, labels: null, from: null, until: null, policy: null, withinPolicy: new WeakSet() };
 }
 
 /** What the remote status list says of an index. */
@@ -123,12 +124,3 @@ export interface ReceiptMemory {
   addReceipt(receipt: Receipt): void;
   addChain(chain: Chain): void;
 }
-
-/** Remembers nothing: for receipts that are read once, and for pages that a cache would make larger. */
-export const NO_MEMORY: ReceiptMemory = {
-  keepFor: () => undefined,
-  getReceipt: () => null,
-  getChain: () => null,
-  addReceipt: () => undefined,
-  addChain: () => undefined,
-};

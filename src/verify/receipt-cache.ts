@@ -6,16 +6,6 @@ import type { Body } from './binding.js';
 import type { ReceiptMemory } from './parts.js';
 import { Chain, type Receipt } from './receipt.js';
 
-/** Counters of a {@link ReceiptCache}; the first three only grow. */
-export interface ReceiptCacheStats {
-  readonly hits: number;
-  readonly misses: number;
-  readonly evictions: number;
-  readonly receipts: number;
-  readonly chains: number;
-  readonly bytes: number;
-}
-
 // Bytes of a receipt or chain besides its texts, its place in the cache included. All these numbers are a little above
 // what the heap shows; test/verify/cache-memory.test.ts compares them.
 const OVERHEAD_BYTES = 800;
@@ -25,8 +15,8 @@ const ITEM_BYTES = 32;
 const OBJECT_BYTES = 96;
 // Bytes of the counted limits of a receipt. The digest belongs to the receipt.
 const LIMIT_BYTES = 96;
-// About what a cached receipt takes. As many receipts of this size as fit into the cache, so many marks are kept of
-// receipts that were seen once.
+// About what a cached receipt takes. There is one mark for each receipt of this size that fits into the cache; a mark says
+// that a receipt was seen once.
 const ORDINARY_BYTES = 4_096;
 // The cache counts as full from this share of its bytes on: it is never full to the last byte.
 const FULL = 0.9;
@@ -69,7 +59,8 @@ export class ReceiptCache implements ReceiptMemory {
           });
   }
 
-  get stats(): ReceiptCacheStats {
+  /** Counters, of which the first three only grow. */
+  get stats() {
     const entries = this.#entries?.size ?? 0;
     return {
       hits: this.#hits,
@@ -212,14 +203,6 @@ function uint32At(bytes: Uint8Array, at: number): number {
   return (byte(0) | (byte(1) << 8) | (byte(2) << 16) | (byte(3) << 24)) >>> 0;
 }
 
-/** A bundle that was read from JSON text. */
-export interface BundleText {
-  /** What `JSON.parse` makes of the text. Nothing about it has been checked. */
-  readonly bundle: unknown;
-  /** The body of the call: the member `body`, with the text in which its faults can be seen. */
-  readonly body: Body | null;
-}
-
 const START = '"receipts":[';
 // Nobody outside this process knows it, so only the replacement below puts it into a text.
 const PLACEHOLDER = randomUUID();
@@ -229,15 +212,24 @@ const PLACEHOLDER = randomUUID();
  * their list, and the rest is parsed. If the value of `receipts` is then the placeholder, the list stood in that very place.
  * Anywhere else (in the body, in a string, under a name that comes again), the whole text is parsed.
  *
+ * @returns the bundle, about which nothing has been checked, and its member `body`, with the text in which its faults can be seen
  * @throws SyntaxError if the text is not JSON
  */
-export function parseBundleText(text: string, cache: ReceiptCache): BundleText {
+export function parseBundleText(
+  text: string,
+  cache: ReceiptCache,
+): { readonly bundle: unknown; readonly body: Body | null } {
   const start = text.indexOf(START) + START.length;
   const end = start < START.length ? 0 : text.indexOf('"]', start) + 1;
   const receipts = end === 0 ? null : cache.findJwts(text, start, end);
   if (receipts !== null) {
     const rest = `${text.slice(0, start - 1)}"${PLACEHOLDER}"${text.slice(end + 1)}`;
-    const document = parseOrUndefined(rest);
+    let document: unknown;
+    try {
+      document = JSON.parse(rest);
+    } catch {
+      // The error would quote the placeholder. The whole text is parsed next.
+    }
     if (isJsonObject(document) && document['receipts'] === PLACEHOLDER)
       return { bundle: { ...document, receipts }, body: bodyIn(rest, document) };
   }
@@ -248,13 +240,4 @@ export function parseBundleText(text: string, cache: ReceiptCache): BundleText {
 function bodyIn(text: string, document: unknown): Body | null {
   const hasBody = isJsonObject(document) && Object.hasOwn(document, 'body');
   return hasBody ? { kind: 'member', text, document } : null;
-}
-
-/** The error does not matter: it would quote the placeholder, and the whole text is parsed next. */
-function parseOrUndefined(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -55,7 +55,7 @@ export class Receipt {
     this.signature = parts.signature;
     // A payload is JSON, and so is its policy.
     this.#policy = claims.policy as JsonObject;
-    this.hasOtherMembers = hasOtherMembers(claims.policy);
+    this.hasOtherMembers = Object.keys(claims.policy).some((name) => !isKnownMember(name));
   }
 
   /** See {@link digestOf}. */
@@ -65,7 +65,10 @@ export class Receipt {
 
   /** The policy as the receipt has it. It is shared: nobody may change it. */
   get policy(): JsonObject {
-    return this.#policy ?? decodePolicy(this.jwt);
+    if (this.#policy !== null) return this.#policy;
+    // The receipt was read before, so this cannot fail.
+    const { payload } = parseCompactJwt(this.jwt) as CompactJwt;
+    return payload['policy'] as JsonObject;
   }
 
   /**
@@ -116,7 +119,7 @@ export class Chain {
     this.leaf = receipts.at(-1) as Receipt;
     this.isRevocable = receipts.some(({ claims }) => claims.drs_status_list_index !== null);
     this.hasUnreadStatus = receipts.some(({ claims }) => claims.unread_status !== null);
-    this.limits = limitsOf(this);
+    this.limits = limitsOf(receipts);
     this.contextJson = JSON.stringify({
       root_principal: this.root.claims.iss,
       chain_depth: receipts.length,
@@ -183,15 +186,4 @@ function keep(claims: ReceiptClaims, isRoot: boolean): KeptClaims {
     drs_consent: drs_consent ? copyOfConsent(drs_consent) : null,
     drs_regulatory: rulesIn(drs_regulatory),
   };
-}
-
-function hasOtherMembers(policy: Policy): boolean {
-  for (const name in policy) if (!isKnownMember(name)) return true;
-  return false;
-}
-
-/** Decodes the policy of a receipt again. The receipt was read before, so this cannot fail. */
-function decodePolicy(jwt: string): JsonObject {
-  const { payload } = parseCompactJwt(jwt) as CompactJwt;
-  return payload['policy'] as JsonObject;
 }

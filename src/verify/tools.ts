@@ -33,7 +33,6 @@ export function toolOf(tools: Tools | null, args: JsonObject): Tool | null {
 type Said = { readonly values: readonly JsonValue[] } | { readonly found: JsonValue | undefined };
 
 const isBoolean = (value: JsonValue) => typeof value === 'boolean';
-const isText = (value: JsonValue) => typeof value === 'string';
 
 /** What each value must be, by the argument that it is said of. */
 const FORMS = new Map<string, (value: JsonValue) => boolean>([
@@ -41,17 +40,16 @@ const FORMS = new Map<string, (value: JsonValue) => boolean>([
   ['write_access', isBoolean],
   ['pii_access', isBoolean],
   ['resource_uri', (value) => typeof value === 'string' && isPlainUri(value)],
-  ['data_class', isText],
+  ['data_class', (value) => typeof value === 'string'],
 ]);
 
 /** The longest array that an argument may be: each level compares its entries with its lists. An empty one says nothing. */
 const MAX_ENTRIES = 256;
 
 /** Amounts are decimal numbers, which doubles do not add exactly. */
-function sumOf([first = 0, ...others]: readonly number[]): number {
-  if (others.length === 0) return first;
-  const all = [first, ...others];
-  const micro = all.map((amount) => (isMoney(amount) ? toMicroUsd(amount, 'up') : Infinity));
+function sumOf(amounts: readonly number[]): number {
+  if (amounts.length === 1) return amounts[0] as number;
+  const micro = amounts.map((amount) => (isMoney(amount) ? toMicroUsd(amount, 'up') : Infinity));
   return toUsd(micro.reduce((sum, amount) => sum + amount, 0));
 }
 
@@ -110,7 +108,7 @@ export interface Stated {
   readonly cost_usd?: number;
 }
 
-/** By whose word a call does something: its operator's, where there is one. @param argument which a policy limits */
+/** Who says what a call does: the operator of its tool, where there is a line, else the call. @param argument which a policy limits */
 export function sayerOf(argument: string, args: JsonObject, tool: Tool | null): 'tool' | 'call' | 'nobody' {
   if (tool?.facts.has(argument) === true) return 'tool';
   return args[argument] === undefined ? 'nobody' : 'call';
@@ -146,13 +144,6 @@ export function statedOf(
  */
 export type AllowsUnstated = boolean | 'signing';
 
-/** How a call is looked at. */
-export interface Stating {
-  /** What the operator says of its tool. */
-  readonly tool: Tool | null;
-  readonly allowsUnstated: AllowsUnstated;
-}
-
 /** Whether all that is said keeps to a limit. Several texts are compared like the list of a child, in O(n log n). */
 function keepsTo(kind: LimitKind, limit: LimitValue, values: readonly JsonValue[]): boolean {
   if (values.length > 1 && Array.isArray(limit)) return kind.contains(limit, values as readonly string[]);
@@ -163,13 +154,15 @@ function keepsTo(kind: LimitKind, limit: LimitValue, values: readonly JsonValue[
  * Checks a call against the policy of one level, in time linear in the length of the policy's lists. What the operator says
  * counts; what the call states must pass besides. What nobody states is refused where it is limited.
  *
+ * @param tool what the operator says of the call's tool
  * @returns what the call breaks, or `null` if it keeps to the policy
  * @example findViolation(readPolicy({ allowed_tools: ['search'] }).limits, { tool: 'delete' })?.member; // 'allowed_tools'
  */
 export function findViolation(
   limits: readonly PolicyLimit[],
   args: JsonObject,
-  { tool, allowsUnstated }: Stating = { tool: null, allowsUnstated: false },
+  tool: Tool | null = null,
+  allowsUnstated: AllowsUnstated = false,
 ): Violation | null {
   const isSaidElsewhere = (argument: string) => allowsUnstated === 'signing' && argument !== 'tool';
   for (const { member, value: allowed, isOpen } of limits) {

@@ -23,7 +23,7 @@ export function fromBase64url(text: string): Buffer | undefined {
   return count === 6 || bits !== 0 ? undefined : Buffer.from(bytes);
 }
 
-function fromBase58(text: string): Buffer | undefined {
+export function fromBase58(text: string): Buffer | undefined {
   let number = 0n;
   for (const character of text) {
     const value = BASE58.indexOf(character);

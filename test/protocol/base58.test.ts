@@ -1,16 +1,17 @@
-import { base58 } from '@scure/base';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { decodeBase58, encodeBase58 } from '../../src/protocol/base58.js';
+import { decodeBase58 } from '../../src/protocol/did-key.js';
+import { fromBase58, toBase58 } from '../oracle/encoding.js';
 
-it('writes and reads the digits that another implementation does', () => {
+// The oracle counts in big integers: it shares no code with the package that decodes.
+const read = (text: string) => Buffer.from(decodeBase58(text) ?? []);
+
+it('reads the digits that another implementation writes', () => {
   const bytes = fc.tuple(fc.nat(4), fc.uint8Array({ maxLength: 70 }));
   fc.assert(
     fc.property(bytes, ([zeros, rest]) => {
-      const value = Uint8Array.of(...Array<number>(zeros).fill(0), ...rest);
-      const text = encodeBase58(value);
-      expect(text).toBe(base58.encode(value));
-      expect(decodeBase58(text)).toEqual(value);
+      const value = Buffer.from([...Array<number>(zeros).fill(0), ...rest]);
+      expect(read(toBase58(value))).toEqual(value);
     }),
     { numRuns: 300 },
   );
@@ -18,10 +19,10 @@ it('writes and reads the digits that another implementation does', () => {
 
 it('carries through every limb', () => {
   for (let length = 0; length < 70; length++) {
-    for (const value of [new Uint8Array(length).fill(255), Uint8Array.of(1, ...new Uint8Array(length))])
-      expect(decodeBase58(base58.encode(value))).toEqual(value);
+    for (const value of [Buffer.alloc(length, 255), Buffer.from([1, ...new Uint8Array(length)])])
+      expect(read(toBase58(value))).toEqual(value);
     for (const text of ['z'.repeat(length), `2${'1'.repeat(length)}`])
-      expect(decodeBase58(text)).toEqual(base58.decode(text));
+      expect(read(text)).toEqual(fromBase58(text));
   }
 });
 

@@ -60,12 +60,12 @@ describe('the claims', () => {
   const consent = root['drs_consent'] as JsonObject;
 
   it('of a root, of a child and of an invocation are taken as they are', () => {
-    expect(readReceiptClaims(root, { isRoot: true, underHumanRoot: false })).toMatchObject({
+    expect(readReceiptClaims(root, true, false)).toMatchObject({
       claims: root,
       limits: [{ member: { name: 'max_calls' } }],
     });
     const child = { ...root, drs_consent: null, exp: null, prev_dr_hash: 'sha256:x' };
-    expect(readReceiptClaims(child, { isRoot: false, underHumanRoot: false }).claims).toBe(child);
+    expect(readReceiptClaims(child, false, false).claims).toBe(child);
     expect(readInvocationClaims(invocation)).toEqual({ claims: invocation });
   });
 
@@ -87,13 +87,12 @@ describe('the claims', () => {
     ['drs_consent', undefined, 'consent', 'drs_consent', 'the consent record of a human root'],
   ])('of a root with %s %j have a defect of kind %s', (name, found, kind, claim, expected) => {
     const payload = { ...root, [name]: found } as JsonObject;
-    const { defect } = readReceiptClaims(payload, { isRoot: true, underHumanRoot: false });
+    const { defect } = readReceiptClaims(payload, true, false);
     expect(defect).toEqual({ kind, claim, found, expected });
   });
 
   it('of a root tell which member of its policy or consent is wrong', () => {
-    const defectOf = (changes: JsonObject) =>
-      readReceiptClaims({ ...root, ...changes }, { isRoot: true, underHumanRoot: false }).defect;
+    const defectOf = (changes: JsonObject) => readReceiptClaims({ ...root, ...changes }, true, false).defect;
     expect(defectOf({ policy: { max_calls: -1 } })).toEqual({
       kind: 'claim',
       claim: 'policy.max_calls',
@@ -130,11 +129,11 @@ describe('the claims', () => {
     ['drs_regulatory', { risk_level: 3, frameworks: [] }, { frameworks: [] }],
   ])('that decide nothing are left out of the context in another form: %s %j', (claim, found, shown) => {
     const [rootRead, call] = [
-      readReceiptClaims({ ...root, [claim]: found }, { isRoot: true, underHumanRoot: false }).claims,
+      readReceiptClaims({ ...root, [claim]: found }, true, false).claims,
       readInvocationClaims({ ...invocation, [claim]: found }).claims,
     ];
     const child = { ...root, [claim]: found };
-    expect(readReceiptClaims(child, { isRoot: false, underHumanRoot: true }).claims).toBe(child);
+    expect(readReceiptClaims(child, false, true).claims).toBe(child);
     if (rootRead === undefined || call === undefined) throw new Error('they make a bundle malformed');
     const member = claim === 'drs_regulatory' ? 'regulatory' : (claim as 'session_id');
     const nothing = { drs_root_type: null, drs_consent: null };

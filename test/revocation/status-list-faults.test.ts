@@ -33,8 +33,9 @@ beforeEach(async () => {
   now = Date.now();
   cache = new StatusListCache(
     { url: server.url, id: LIST_ID, ttlSecs: 1, maxStaleSecs: 300, maxWaitMs: 2_000 },
+    { log: recorder.log, observer: recorder, now: () => now },
     // Only the tests of slowness wait so long; on a busy machine, no other test must run into it.
-    { log: recorder.log, observer: recorder, now: () => now, giveUpMs: 20_000 },
+    20_000,
   );
   // No retry of its own comes in between.
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
@@ -272,7 +273,8 @@ describe('a server that is slow', () => {
     server.respond = (_, response) => respond(response);
     const hasty = new StatusListCache(
       { url: server.url, id: LIST_ID, ttlSecs: 300, maxStaleSecs: 0, maxWaitMs: 2_000 },
-      { log: recorder.log, observer: recorder, now: Date.now, giveUpMs: 250 },
+      { log: recorder.log, observer: recorder, now: Date.now },
+      250,
     );
     hasty.start();
     await recorder.fetched(2);

@@ -13,7 +13,7 @@ export function receiptsOf(jwts: readonly string[]): Receipt[] {
   return jwts.map((jwt, at) => {
     const parts = parseCompactJwt(jwt);
     if (parts.defect !== undefined) throw new Error(parts.defect);
-    const { claims, limits } = readReceiptClaims(parts.payload, { isRoot: at === 0, underHumanRoot: true });
+    const { claims, limits } = readReceiptClaims(parts.payload, at === 0, true);
     if (claims === undefined) throw new Error('not a receipt');
     return new Receipt(jwt, parts, claims, limits, at === 0);
   });

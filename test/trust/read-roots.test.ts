@@ -10,7 +10,7 @@ import { party } from '../support/chain.js';
 const [alice, bob] = [party().did, party().did];
 const FILE = 'roots.jsonl';
 const linesOf = (...entries: unknown[]) => entries.map((entry) => `${JSON.stringify(entry)}\n`).join('');
-const read = (text: string) => readLines(ROOTS, [{ file: FILE, bytes: Buffer.from(text) }]);
+const read = (text: string) => readLines(ROOTS, new Map([[FILE, Buffer.from(text)]]));
 const faultsIn = (reading: Promise<unknown>) =>
   reading.then(
     () => [],
@@ -192,19 +192,20 @@ describe('a file', () => {
     const many = await faultsOf(linesOf(...Array.from({ length: 21 }, () => ({}))));
     expect([many.length, many.at(-1)]).toEqual([21, 'and more']);
     const latin1 = Buffer.from(`${linesOf({ did: alice })}{"name":"\xff"}`, 'latin1');
-    expect(await faultsIn(readLines(ROOTS, [{ file: FILE, bytes: latin1 }]))).toEqual([
+    expect(await faultsIn(readLines(ROOTS, new Map([[FILE, latin1]])))).toEqual([
       `${FILE}:2: it is not UTF-8, expected UTF-8`,
     ]);
     const utf16 = Buffer.from(`\ufeff${linesOf({ did: alice })}`, 'utf16le');
-    expect((await faultsIn(readLines(ROOTS, [{ file: FILE, bytes: utf16 }])))[0]).toBe(
+    expect((await faultsIn(readLines(ROOTS, new Map([[FILE, utf16]]))))[0]).toBe(
       `${FILE}:1: it is UTF-16, expected UTF-8`,
     );
   });
 
   it('does not share a root with another one', async () => {
-    const files = [linesOf({ did: bob }, { did: alice }, { did: bob }), linesOf({ did: alice })].map(
-      (text, at) => ({ file: `${at}.jsonl`, bytes: Buffer.from(text) }),
-    );
+    const files = new Map([
+      ['0.jsonl', Buffer.from(linesOf({ did: bob }, { did: alice }, { did: bob }))],
+      ['1.jsonl', Buffer.from(linesOf({ did: alice }))],
+    ]);
     expect(await faultsIn(readLines(ROOTS, files))).toEqual([
       `0.jsonl:3: did: ${JSON.stringify(bob)} is in another line of this file, too; expected it once: remove one of them`,
       `1.jsonl:1: did: ${JSON.stringify(alice)} is in 0.jsonl, too; expected it once: remove one of them`,
@@ -212,10 +213,9 @@ describe('a file', () => {
   });
 
   it('has no more entries than the limit, with the others', async () => {
-    const files = [alice, bob, party().did].map((did, at) => ({
-      file: `${at}.jsonl`,
-      bytes: Buffer.from(linesOf({ did })),
-    }));
+    const files = new Map(
+      [alice, bob, party().did].map((did, at) => [`${at}.jsonl`, Buffer.from(linesOf({ did }))]),
+    );
     expect((await readLines(ROOTS, files, 3)).size).toBe(3);
     expect(await faultsIn(readLines(ROOTS, files, 2))).toEqual([
       '2.jsonl:1: there are more than 2 entries in all files',
@@ -239,8 +239,8 @@ describe('roots that a program names', () => {
     const given = readGivenRoots([bob, { did: alice, name: 'Alice', policy: { allowed_tools: tools } }]);
     tools[0] = '*';
     if ('problem' in given) throw new Error(given.problem);
-    expect(given.roots.get(bob)).toMatchObject({ name: null });
-    expect(given.roots.get(alice)).toMatchObject({
+    expect(given.value.get(bob)).toMatchObject({ name: null });
+    expect(given.value.get(alice)).toMatchObject({
       name: 'Alice',
       policy: { policy: { allowed_tools: ['search'] } },
     });
@@ -266,7 +266,7 @@ describe('roots that a program names', () => {
     expect(readGivenRoots([alice, { did: alice }])).toEqual({
       problem: '[1].did: it is in another entry, too',
     });
-    expect(readGivenRoots([alice, alice])).toHaveProperty('roots');
+    expect(readGivenRoots([alice, alice])).toHaveProperty('value');
   });
 });
 

@@ -3,14 +3,19 @@ import { describe, expect, it } from 'vitest';
 import { toJcs } from '../../src/protocol/jcs.js';
 import { MAX_JSON_NODES, type JsonObject, type JsonValue } from '../../src/protocol/json.js';
 import { createVerifier } from '../../src/index.js';
-import { bindMember, bindText, bindValue } from '../../src/verify/binding.js';
+import { bind } from '../../src/verify/binding.js';
 import { invoke, makeChain, NOW } from '../support/chain.js';
 
 const ARGS: JsonObject = { estimated_cost_usd: 0.05, query: 'tea', tool: 'search' };
 
+const bindText = (args: JsonObject, text: string) => bind(args, { kind: 'text', text });
+const bindMember = (args: JsonObject, text: string) =>
+  bind(args, { kind: 'member', text, document: JSON.parse(text) as JsonObject });
+const bindValue = (args: JsonObject, value: unknown) => bind(args, { kind: 'value', value });
+
 function bindings(args: JsonObject, text: string) {
   const bundleText = `{"invocation":"x", "bo\\u0064y": ${text} ,"receipts":[]}`;
-  return [bindText(args, text), bindMember(args, bundleText, JSON.parse(bundleText) as JsonObject)];
+  return [bindText(args, text), bindMember(args, bundleText)];
 }
 
 describe('binding', () => {
@@ -47,18 +52,17 @@ describe('binding', () => {
 
   it('looks at the body alone, wherever else in the bundle something is odd', () => {
     const text = '{"x":1,"x":2,"note":9007199254740993,"body":{"tool":"search"}}';
-    expect(bindMember({ tool: 'search' }, text, JSON.parse(text) as JsonObject)).toBe('match');
+    expect(bindMember({ tool: 'search' }, text)).toBe('match');
     const twice = '{"body":{"tool":"search"},"body":{"tool":"search"}}';
-    expect(bindMember({ tool: 'search' }, twice, JSON.parse(twice) as JsonObject)).toBe('invalid_body');
+    expect(bindMember({ tool: 'search' }, twice)).toBe('invalid_body');
     const nested = '{"other":{"body":1,"body":2},"body":{"tool":"search"}}';
-    expect(bindMember({ tool: 'search' }, nested, JSON.parse(nested) as JsonObject)).toBe('match');
+    expect(bindMember({ tool: 'search' }, nested)).toBe('match');
   });
 
   it('counts large numbers in the body only', () => {
     const many = `[${Array(5_000).fill('9007199254740992').join()}]`;
     const text = (other: string, n: string) => `{"other":${other},"body":{"n":${n}}}`;
-    const bind = (json: string) =>
-      bindMember({ n: 9_007_199_254_740_992 }, json, JSON.parse(json) as JsonObject);
+    const bind = (json: string) => bindMember({ n: 9_007_199_254_740_992 }, json);
     expect(bind(text(many, '9007199254740992'))).toBe('match');
     expect(bind(text('0', many))).toBe('invalid_body');
   });

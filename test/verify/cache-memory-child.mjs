@@ -90,7 +90,7 @@ function makeReceipt(shape) {
   const jwt = body.slice(2001);
   const parts = parseCompactJwt(jwt);
   if (parts.defect !== undefined) throw new Error(parts.defect);
-  const read = readReceiptClaims(parts.payload, { isRoot: true, underHumanRoot: false });
+  const read = readReceiptClaims(parts.payload, true, false);
   if (read.defect !== undefined) throw new Error(`${read.defect.claim}: ${read.defect.expected}`);
   const receipt = new Receipt(jwt, parts, read.claims, read.limits, true);
   if (receipt.digest === '') throw new Error('no digest');

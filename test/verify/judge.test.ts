@@ -81,7 +81,7 @@ describe('a judge whose roots change', () => {
   const entry = (more: object = {}) => {
     const read = readGivenRoots([{ did, ...more }]);
     if ('problem' in read) throw new Error(read.problem);
-    return read.roots;
+    return read.value;
   };
   const chain = makeChain(2, { 1: { drs_status_list_index: 7 } });
   const { did } = chain.parties[0] as Party;

@@ -8,7 +8,7 @@ import { receiptsOf } from '../support/receipts.js';
 function countedIn(policies: readonly object[], claims: object = {}) {
   const overrides = policies.map((policy) => ({ policy, ...claims }));
   const { receipts } = makeChain(policies.length, Object.fromEntries(Object.entries(overrides)));
-  return { counted: limitsOf({ receipts: receiptsOf(receipts) }), digests: receipts.map(sha256) };
+  return { counted: limitsOf(receiptsOf(receipts)), digests: receipts.map(sha256) };
 }
 
 describe('the counted limits of a chain', () => {

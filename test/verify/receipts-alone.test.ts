@@ -3,14 +3,13 @@ import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
 import { verifyCheck } from '../../src/signatures/in-thread.js';
 import { Failure } from '../../src/verify/codes.js';
 import { openClaims, proveClaims, readReceipts } from '../../src/verify/judge.js';
-import { NO_MEMORY } from '../../src/verify/parts.js';
 import { makeChain, NOW, party, type Overrides } from '../support/chain.js';
 import { RULES } from '../support/receipts.js';
 
 const verify = (receipts: readonly string[], now = NOW, rules: object = {}) =>
   judge(receipts, now, { ...RULES, ...rules })?.code;
 function judge(jwts: readonly string[], now: number, rules: typeof RULES) {
-  const receipts = readReceipts(jwts, NO_MEMORY);
+  const receipts = readReceipts(jwts, null);
   if (receipts instanceof Failure) return receipts;
   const signed = { receipts, chain: null, invocation: null };
   const plan = openClaims(signed, DEFAULT_KEYS);

@@ -22,10 +22,8 @@ const brokenBy = (
   line: Omit<ToolLine, 'tool'> | null,
   allowsUnstated = false,
 ) =>
-  findViolation(limitsOf(policy), args as { [name: string]: JsonValue }, {
-    tool: line && toolOf(line),
-    allowsUnstated,
-  })?.by ?? null;
+  findViolation(limitsOf(policy), args as { [name: string]: JsonValue }, line && toolOf(line), allowsUnstated)
+    ?.by ?? null;
 
 it.each(LIMIT_ROWS)('$name: broken by $by', ({ policy, args, line, by }) => {
   expect(brokenBy(policy, args, line)).toBe(by);

@@ -7,16 +7,11 @@ import type { Entries } from '../../src/revocation/entries.js';
 import type { TrustedRoot } from '../../src/trust/read-root.js';
 import type { ToolLine } from '../../src/trust/read-tool.js';
 import { findReached } from '../../src/usage/counters.js';
-import { bindText, type Binding } from '../../src/verify/binding.js';
+import { bind, type Binding } from '../../src/verify/binding.js';
 import { CATALOGUE, Failure, type Block, type Subject } from '../../src/verify/codes.js';
 import { judge, openClaims, proveClaims, readReceipts, type Judgement } from '../../src/verify/judge.js';
 import { costMicroUsdOf, limitReached } from '../../src/verify/limits.js';
-import {
-  NO_MEMORY,
-  type JudgeParts,
-  type RemoteStatus,
-  type RevocationView,
-} from '../../src/verify/parts.js';
+import type { JudgeParts, RemoteStatus, RevocationView } from '../../src/verify/parts.js';
 import { readToken, type Token } from './decode.js';
 import { comparable, refusalByGate } from './gate.js';
 import type { Place, UsedByReceipt } from './known.js';
@@ -238,7 +233,7 @@ export function viewOf({ revoked, entries, list }: Settings): RevocationView {
 }
 
 function judgeReceipts(jwts: readonly string[], parts: JudgeParts, now: number): Failure | null {
-  const receipts = readReceipts(jwts, NO_MEMORY);
+  const receipts = readReceipts(jwts, null);
   if (receipts instanceof Failure) return receipts;
   const signed = { receipts, chain: null, invocation: null };
   const plan = openClaims(signed, parts.keys);
@@ -260,7 +255,7 @@ function partsOf(bundle: JsonValue): [receipts: string[], invocation: string | n
 function bindingOf(invocation: Token | null, body: string): Binding | null {
   const args = invocation?.claims['args'];
   try {
-    return isJsonObject(args) ? bindText(args, body) : null;
+    return isJsonObject(args) ? bind(args, { kind: 'text', text: body }) : null;
   } catch {
     return null; // It nests too deep, which block A says.
   }

@@ -141,8 +141,8 @@ export function readTools(text: string): GivenTools {
   const list = readLines(text);
   const read = typeof list === 'string' ? { problem: list } : readGivenTools(list as unknown as ToolLine[]);
   if ('problem' in read) return { lines: [], tools: null, problem: `${read.problem.slice(0, 300)}.` };
-  const isEmpty = read.tools.size === 0;
-  return { lines: list as unknown as ToolLine[], tools: isEmpty ? null : toolsOf(read.tools), problem: null };
+  const isEmpty = read.value.size === 0;
+  return { lines: list as unknown as ToolLine[], tools: isEmpty ? null : toolsOf(read.value), problem: null };
 }
 
 /** What the operator calls a principal; `null` if nobody says. */

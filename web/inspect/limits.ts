@@ -105,7 +105,7 @@ export function usesOf({ jwt, limits }: Token, { used, countedAt }: Settings): U
   const digest = digestOf(jwt);
   const usage = used.get(digest)?.[countedAt];
   if (usage === undefined || usage === null) return [];
-  const [counted] = limitsOf({ receipts: [{ limits, digest, claims: { nbf: 0, exp: null } }] });
+  const [counted] = limitsOf([{ limits, digest, claims: { nbf: 0, exp: null } }]);
   if (counted === undefined) return [];
   const { maxCalls, maxTotalMicroUsd } = counted;
   const { calls, microUsd } = usage;

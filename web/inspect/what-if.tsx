@@ -271,7 +271,7 @@ function wouldPass(text: string, own: JsonValue | undefined, args: JsonObject, t
   if (!isJsonObject(policy)) return 'This is not a JSON object.';
   const { limits, defect } = readPolicy(policy);
   if (defect !== undefined) return `${defect.name} is ${show(defect.found)}, expected ${defect.expected}.`;
-  const broken = findViolation(limits, args, { tool, allowsUnstated: false });
+  const broken = findViolation(limits, args, tool);
   if (broken !== null)
     return `This call would be refused: args.${broken.argument} is ${show(broken.claimed)}, and ${broken.member} allows ${show(broken.allowed)}.`;
   const wider = isJsonObject(own) ? findPolicyEscalation(own, policy) : null;

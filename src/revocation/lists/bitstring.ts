@@ -28,11 +28,11 @@ export async function unpackBits(packed: Uint8Array): Promise<Buffer> {
     return await gunzipAsync(packed, { maxOutputLength: MAX_UNPACKED_BYTES, chunkSize: 256 * 1024 });
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
-    throw code === 'ERR_BUFFER_TOO_LARGE'
-      ? new StatusListError(
-          'too_large',
-          `its encodedList unpacks to more than ${MAX_UNPACKED_BYTES} bytes: make a list with at most ${MAX_UNPACKED_BYTES * 8} entries`,
-        )
-      : malformed(`its encodedList is not whole GZIP data: ${message}`);
+    if (code !== 'ERR_BUFFER_TOO_LARGE')
+      throw malformed(`its encodedList is not whole GZIP data: ${message}`);
+    throw new StatusListError(
+      'too_large',
+      `its encodedList unpacks to more than ${MAX_UNPACKED_BYTES} bytes: make a list with at most ${MAX_UNPACKED_BYTES * 8} entries`,
+    );
   }
 }

@@ -56,23 +56,23 @@ export function readCredential(credential: JsonObject): StatusListCredential {
   const ttlMs = subject['ttl'] ?? Infinity;
   if (typeof ttlMs !== 'number' || ttlMs < 0)
     throw malformed(`its credentialSubject.ttl is ${show(ttlMs)}, expected milliseconds`);
+  const { issuer: given } = credential;
+  const issuer = isJsonObject(given) ? given['id'] : given;
+  if (typeof issuer !== 'string') throw malformed(`its issuer is ${show(given)}, expected a URL`);
+  const { encodedList } = subject;
+  if (typeof encodedList !== 'string')
+    throw malformed(`its credentialSubject.encodedList is ${show(encodedList)}, expected a string`);
+  // Multibase.
+  const packed = encodedList.startsWith('u') ? decodeBase64url(encodedList.slice(1)) : null;
+  if (packed === null) throw malformed('its encodedList is not "u" and base64url without padding');
   return {
-    issuer: readIssuer(credential['issuer']),
+    issuer,
     names: { id: credential['id'], subject: subject['id'] },
     ttlMs,
-    packed: readEncodedList(subject['encodedList']),
+    packed,
     validFromMs: dateTime(credential, 'validFrom', -Infinity),
     validUntilMs: dateTime(credential, 'validUntil', Infinity),
   };
-}
-
-/** Multibase: `u` and base64url without padding. */
-function readEncodedList(encodedList: JsonValue | undefined): Uint8Array {
-  if (typeof encodedList !== 'string')
-    throw malformed(`its credentialSubject.encodedList is ${show(encodedList)}, expected a string`);
-  const packed = encodedList.startsWith('u') ? decodeBase64url(encodedList.slice(1)) : null;
-  if (packed === null) throw malformed('its encodedList is not "u" and base64url without padding');
-  return packed;
 }
 
 /**
@@ -93,12 +93,6 @@ export function narrowByClaims(credential: StatusListCredential, claims: JsonObj
     validFromMs: Math.max(credential.validFromMs, numericDate(claims, 'nbf', -Infinity)),
     validUntilMs: Math.min(credential.validUntilMs, numericDate(claims, 'exp', Infinity)),
   };
-}
-
-function readIssuer(issuer: JsonValue | undefined): string {
-  const id = isJsonObject(issuer) ? issuer['id'] : issuer;
-  if (typeof id !== 'string') throw malformed(`its issuer is ${show(issuer)}, expected a URL`);
-  return id;
 }
 
 /** Whether a value is this name, or an array with it. */

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { decodeBase58 } from '../../protocol/base58.js';
+import { decodeBase58 } from '../../protocol/did-key.js';
 import { toJcs } from '../../protocol/jcs.js';
 import { equalsByJcs, isJsonObject, parseStrictJson } from '../../protocol/json.js';
 import type { JsonObject, JsonValue } from '../../protocol/json.js';
@@ -82,7 +82,14 @@ export async function readStatusList(
       `its issuer is ${JSON.stringify(credential.issuer.slice(0, 80))}, expected ${issuer.did}`,
     );
   if (id !== 'any') assertNamed(id, credential);
-  assertValidAt(nowMs, skewMs, credential);
+  const { validFromMs, validUntilMs } = credential;
+  if (nowMs < validFromMs - skewMs || nowMs >= validUntilMs) {
+    const found =
+      nowMs < validFromMs
+        ? `it becomes valid at ${isoTime(validFromMs)}`
+        : `it was valid until ${isoTime(validUntilMs)}`;
+    throw new StatusListError('out_of_validity', `${found}; the clock here says ${isoTime(nowMs)}`);
+  }
   return toStatusList(await unpackBits(credential.packed), credential);
 }
 
@@ -171,9 +178,9 @@ function assertProofBy(
     .flat()
     .filter((one) => isJsonObject(one))
     .filter((one) => one['verificationMethod'] === issuer.verificationMethod);
+  if (own.length === 0) throw unsigned('it has no proof by that issuer', issuer);
   const defects = own.map((one) => findProofDefect(one, nowMs, skewMs));
   const usable = own[defects.indexOf(null)];
-  if (usable === undefined && defects.length === 0) throw unsigned('it has no proof by that issuer', issuer);
   const defect = usable === undefined ? defects[0] : findForgery(unsecured, usable, issuer.publicKey);
   if (defect) throw untrusted(`${defect} (issuer ${issuer.did})`);
 }
@@ -196,22 +203,16 @@ function findProofDefect(proof: JsonObject, nowMs: number, skewMs: number): stri
 }
 
 function findForgery(unsecured: JsonObject, proof: JsonObject, publicKey: Buffer): string | null {
-  const { proofValue, ...config } = proof;
+  const { proofValue: value, ...config } = proof;
   const { '@context': context } = config;
-  const signature = decodeProofValue(proofValue);
+  const isShort = typeof value === 'string' && value.length <= MAX_PROOF_VALUE_LENGTH;
+  const signature = isShort && value.startsWith('z') ? decodeBase58(value.slice(1)) : null;
   if (signature === null) return 'its proofValue is not "z" and base58btc';
   if (context !== undefined && !startsWith(unsecured['@context'], context))
     return "its @context does not begin with its proof's";
   const signed = context === undefined ? unsecured : { ...unsecured, '@context': context };
   const message = Buffer.concat([sha256(toJcs(config)), sha256(toJcs(signed))]);
   return verifyEd25519(signature, message, publicKey) ? null : 'its proof does not verify';
-}
-
-function decodeProofValue(value: JsonValue | undefined): Buffer | null {
-  if (typeof value !== 'string' || !value.startsWith('z') || value.length > MAX_PROOF_VALUE_LENGTH)
-    return null;
-  const bytes = decodeBase58(value.slice(1));
-  return bytes && Buffer.from(bytes);
 }
 
 /** Whether a `@context` begins with another one. A text is a list of one (JSON-LD 1.1 §4.1). */
@@ -224,15 +225,6 @@ function startsWith(whole: JsonValue | undefined, start: JsonValue): boolean {
 const sha256 = (text: string) => createHash('sha256').update(text).digest();
 const name = (value: JsonValue | undefined) =>
   typeof value === 'string' ? JSON.stringify(value) : 'unnamed';
-
-function assertValidAt(nowMs: number, skewMs: number, { validFromMs, validUntilMs }: Validity): void {
-  if (nowMs >= validFromMs - skewMs && nowMs < validUntilMs) return;
-  const defect =
-    nowMs < validFromMs
-      ? `it becomes valid at ${isoTime(validFromMs)}`
-      : `it was valid until ${isoTime(validUntilMs)}`;
-  throw new StatusListError('out_of_validity', `${defect}; the clock here says ${isoTime(nowMs)}`);
-}
 
 function toStatusList(bits: Buffer, { validFromMs, validUntilMs, ttlMs }: Omit<StatusList, 'bits'>) {
   if (bits.length === 0) throw malformed('it has no entries');

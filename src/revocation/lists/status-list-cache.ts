@@ -40,8 +40,6 @@ type CopyState =
 
 /** The fraction of its lifetime after which a copy is refreshed, so that no verification waits for the next one. */
 const REFRESH_AT = 0.8;
-/** Time limit of a whole fetch, from the connection to the last bit read. */
-const GIVE_UP_MS = 10_000;
 /** Minimum time between the starts of two fetches. */
 const MIN_GAP_MS = 1_000;
 const MAX_RETRY_MS = 30_000;
@@ -54,10 +52,6 @@ interface Copy {
   readonly fetchedAt: number;
 }
 
-interface CacheDeps extends Deps {
-  readonly giveUpMs?: number | undefined;
-}
-
 /**
  * The remote status list, in memory. Only the main thread reads and writes it.
  *
@@ -66,7 +60,8 @@ interface CacheDeps extends Deps {
 export class StatusListCache {
   readonly #url: URL;
   readonly #options: StatusListOptions;
-  readonly #deps: CacheDeps;
+  readonly #deps: Deps;
+  readonly #giveUpMs: number;
   #copy: Copy | null = null;
   /** The current fetch; it never rejects. */
   #fetching: Promise<void> | null = null;
@@ -84,12 +79,14 @@ export class StatusListCache {
   #closed = false;
   #failureLogged: { fault: string; at: number } | null = null;
 
-  constructor(options: StatusListOptions, deps: CacheDeps) {
+  /** @param giveUpMs time limit of a whole fetch, from the connection to the last bit read; only tests change it */
+  constructor(options: StatusListOptions, deps: Deps, giveUpMs = 10_000) {
     this.#url = new URL(options.url);
     // Wrong variables are refused now.
     proxyFor(this.#url);
     this.#options = options;
     this.#deps = deps;
+    this.#giveUpMs = giveUpMs;
   }
 
   /** Why verifications that need the list are refused: there is no copy, or it is too old and one was refused. `null`: they are not. */
@@ -110,7 +107,7 @@ export class StatusListCache {
 
   /** Fetches the list in the background, and retries until it succeeds. */
   start(): void {
-    this.#startFetch(this.#deps.now());
+    this.#startFetch();
   }
 
   /**
@@ -126,7 +123,7 @@ export class StatusListCache {
     // If now is before #lastTime, the clock was set back. That must not delay fetches.
     if (now >= this.#nextStart || now < this.#lastTime) {
       this.#retries = 0;
-      this.#startFetch(now);
+      this.#startFetch();
     }
     return state === 'unusable' ? this.#awaited : null;
   }
@@ -134,12 +131,18 @@ export class StatusListCache {
   /** The status of an index in the present copy. One bit test; never waits. */
   statusOf(index: number): Exclude<RemoteStatus, 'not_configured'> {
     const copy = this.#copy;
-    if (copy === null || this.#stateAt(this.#deps.now()) === 'unusable') {
-      this.#noteRefusal();
-      return 'unavailable';
+    if (copy !== null && this.#stateAt(this.#deps.now()) !== 'unusable') {
+      if (index >= copy.list.bits.length * 8) return 'out_of_range';
+      return isBitSet(copy.list.bits, index) ? 'revoked' : 'not_revoked';
     }
-    if (index >= copy.list.bits.length * 8) return 'out_of_range';
-    return isBitSet(copy.list.bits, index) ? 'revoked' : 'not_revoked';
+    if (!this.#hasRefused && !this.#closed) {
+      this.#hasRefused = true;
+      this.#deps.log.error(
+        { url: printableUrl(this.#url), ageSecs: this.ageSecs },
+        'there is no usable copy of the status list: receipts with a status list index are refused until it is fetched',
+      );
+    }
+    return 'unavailable';
   }
 
   /** Ends the current fetch. No other starts after that. */
@@ -164,11 +167,11 @@ export class StatusListCache {
     return age >= lifetime * REFRESH_AT ? 'refresh_due' : 'fresh';
   }
 
-  #startFetch(now: number): void {
+  #startFetch(): void {
     if (this.#closed || this.#fetching !== null) return;
     clearTimeout(this.#retryTimer);
-    this.#lastTime = now;
-    this.#nextStart = now + MIN_GAP_MS;
+    this.#lastTime = this.#deps.now();
+    this.#nextStart = this.#lastTime + MIN_GAP_MS;
     const startedAt = performance.now();
     // One timer for all waiting verifications, from the start of the fetch: a hanging server delays none longer.
     this.#awaited = new Promise((resolve) => {
@@ -189,10 +192,8 @@ export class StatusListCache {
   async #fetch(): Promise<FetchOutcome> {
     const stop = new AbortController();
     this.#stop = stop;
-    const { giveUpMs = GIVE_UP_MS } = this.#deps;
-    const timer = setTimeout(() => {
-      stop.abort(new StatusListError('timeout', `it did not arrive within ${giveUpMs} ms`));
-    }, giveUpMs);
+    const late = new StatusListError('timeout', `it did not arrive within ${this.#giveUpMs} ms`);
+    const timer = setTimeout(() => stop.abort(late), this.#giveUpMs);
     try {
       const outcome = await this.#takeOver(stop.signal);
       this.#retries = 0;
@@ -214,10 +215,10 @@ export class StatusListCache {
   async #takeOver(signal: AbortSignal): Promise<'updated' | 'not_modified'> {
     const copy = this.#copy;
     const fetched = await fetchStatusList(this.#url, { signal, etag: copy?.etag });
+    const now = this.#deps.now();
     if (fetched === 'not_modified') {
       // A 304 counts only as the answer to a request with the ETag of a copy, so there is one.
       const confirmed = copy as Copy;
-      const now = this.#deps.now();
       const { validUntilMs } = confirmed.list;
       if (now >= validUntilMs)
         throw new StatusListError(
@@ -230,9 +231,14 @@ export class StatusListCache {
     }
     const { body, contentType, etag } = fetched;
     const { form = 'credential', url, id = url, issuer, clockSkewSecs } = this.#options;
-    const options = { form, id, issuer, nowMs: this.#deps.now(), clockSkewSecs };
-    const list = await readStatusList(body, contentType, options);
-    if (copy !== null && issuer !== undefined) assertNotOlder(list, copy.list);
+    const list = await readStatusList(body, contentType, { form, id, issuer, nowMs: now, clockSkewSecs });
+    // An older list would undo later revocations, and its signature is as valid as the newer one's.
+    const from = list.validFromMs;
+    if (copy !== null && issuer !== undefined && from < copy.list.validFromMs) {
+      const found = from === -Infinity ? 'it has no validFrom' : `it is valid from ${isoTime(from)}`;
+      const expected = `${isoTime(copy.list.validFromMs)} as in the present copy, or later`;
+      throw new StatusListError('rollback', `${found}, expected ${expected}`);
+    }
     this.#lastTime = this.#deps.now();
     this.#copy = { list, etag, fetchedAt: this.#lastTime };
     return 'updated';
@@ -247,7 +253,7 @@ export class StatusListCache {
     // Without waiting for a verification: a service that is not ready gets no traffic that would start a fetch.
     const retry = () => {
       this.#retries++;
-      this.#startFetch(this.#deps.now());
+      this.#startFetch();
     };
     this.#retryTimer = setTimeout(retry, backOff * (0.5 + Math.random() / 2)).unref();
     const last = this.#failureLogged;
@@ -258,24 +264,4 @@ export class StatusListCache {
       `the status list was not accepted: ${error.message}`,
     );
   }
-
-  #noteRefusal(): void {
-    if (this.#hasRefused || this.#closed) return;
-    this.#hasRefused = true;
-    this.#deps.log.error(
-      { url: printableUrl(this.#url), ageSecs: this.ageSecs },
-      'there is no usable copy of the status list: receipts with a status list index are refused until it is fetched',
-    );
-  }
-}
-
-/** Refuses an older list. It would undo later revocations, and its signature is as valid as the newer one's. */
-function assertNotOlder(list: StatusList, { validFromMs }: StatusList): void {
-  if (list.validFromMs >= validFromMs) return;
-  const found =
-    list.validFromMs === -Infinity ? 'it has no validFrom' : `it is valid from ${isoTime(list.validFromMs)}`;
-  throw new StatusListError(
-    'rollback',
-    `${found}, expected ${isoTime(validFromMs)} as in the present copy, or later`,
-  );
 }

@@ -116,19 +116,16 @@ export class RedisLog {
   /** Waits until all readers with a lease have read an entry. */
   async waitForReaders(id: string, maxMs: number): Promise<void> {
     const deadline = performance.now() + maxMs;
-    for (let waitMs = 1; !(await this.#isReadByAll(id)); waitMs = Math.min(2 * waitMs, 50)) {
+    for (let waitMs = 1; ; waitMs = Math.min(2 * waitMs, 50)) {
+      const readers = (await this.#send('SMEMBERS', READERS_KEY)) as string[];
+      if (readers.length === 0) return;
+      const places = (await this.#send('MGET', ...readers.map(readerKey))) as (string | null)[];
+      const lapsed = readers.filter((_, at) => places[at] === null);
+      if (lapsed.length > 0) await this.#send('SREM', READERS_KEY, ...lapsed);
+      if (places.every((place) => place === null || !isBefore(place, id))) return;
       if (performance.now() > deadline) throw new Error(`not all instances have read it after ${maxMs} ms`);
       await pause(waitMs);
     }
-  }
-
-  async #isReadByAll(id: string): Promise<boolean> {
-    const readers = (await this.#send('SMEMBERS', READERS_KEY)) as string[];
-    if (readers.length === 0) return true;
-    const places = (await this.#send('MGET', ...readers.map(readerKey))) as (string | null)[];
-    const lapsed = readers.filter((_, at) => places[at] === null);
-    if (lapsed.length > 0) await this.#send('SREM', READERS_KEY, ...lapsed);
-    return places.every((place) => place === null || !isBefore(place, id));
   }
 
   #send(...command: string[]): Promise<unknown> {

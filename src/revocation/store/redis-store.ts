@@ -178,8 +178,24 @@ export class RedisStore implements RevocationStore {
 
   /** Reads new entries for as long as the session lasts. Never rejects. */
   async #follow(session: Session): Promise<void> {
+    const { readerLog } = session;
     try {
-      while (session === this.#session) await this.#readNext(session);
+      while (session === this.#session) {
+        const copy = this.#copy;
+        const entries = await readerLog.waitAfter(copy.readTo, BEAT_MS);
+        const readAt = performance.now();
+        for (const entry of entries) {
+          this.#take(entry);
+          const madeAt = Number.parseInt(entry.id, 10) - copy.clockOffset;
+          this.#deps.observer.revocationPropagated?.(Math.max(0, this.#deps.now() - madeAt));
+        }
+        copy.completeAt = readAt;
+        const { reader } = session.lease;
+        const isRenewed = await readerLog.renew(reader, copy.readTo, LEASE_MS);
+        session.lease = { reader, since: isRenewed ? readAt : -Infinity };
+        // This process was suspended for so long that revocations may have been acknowledged without it.
+        if (!isRenewed) session.lease = await this.#join(readerLog);
+      }
     } catch (error) {
       // Also the error of a session that has just been ended.
       if (session === this.#session) this.#link.fail(error as Error);
@@ -202,26 +218,6 @@ export class RedisStore implements RevocationStore {
     for await (const page of log.pagesAfter(copy.readTo)) for (const entry of page) this.#take(entry);
     copy.completeAt = joinedAt;
     return { reader, since: joinedAt };
-  }
-
-  async #readNext(session: Session): Promise<void> {
-    const { readerLog, lease } = session;
-    const copy = this.#copy;
-    const entries = await readerLog.waitAfter(copy.readTo, BEAT_MS);
-    const readAt = performance.now();
-    for (const entry of entries) {
-      this.#take(entry);
-      const madeAt = Number.parseInt(entry.id, 10) - copy.clockOffset;
-      this.#deps.observer.revocationPropagated?.(Math.max(0, this.#deps.now() - madeAt));
-    }
-    copy.completeAt = readAt;
-    if (await readerLog.renew(lease.reader, copy.readTo, LEASE_MS)) {
-      session.lease = { ...lease, since: readAt };
-    } else {
-      // This process was suspended for so long that revocations may have been acknowledged without it.
-      session.lease = { ...lease, since: -Infinity };
-      session.lease = await this.#join(readerLog);
-    }
   }
 
   #take({ id, entry }: LogEntry): void {

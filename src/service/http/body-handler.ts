@@ -1,5 +1,5 @@
 import type { Buffer } from 'node:buffer';
-import { hasMoreNodes, JSON_LIMITS } from '../../protocol/json.js';
+import { hasMoreNodes, jsonLimits } from '../../protocol/json.js';
 import { decodeUtf8 } from '#platform';
 import type { Configuration } from '../configuration/configuration.js';
 import type { Ticket } from '../load/gatekeeper.js';
@@ -68,7 +68,7 @@ export function readJson<Parsed>(bytes: Buffer, parse: (text: string) => Parsed)
     return { fault: 'malformed', error: 'the body is not UTF-8, expected JSON (RFC 8259), not compressed' };
   if (text === '') return { fault: 'malformed', error: 'the body is empty, expected JSON' };
   if (hasMoreNodes(text)) {
-    return { fault: 'too_large', error: `the body holds more than ${JSON_LIMITS}` };
+    return { fault: 'too_large', error: `the body holds more than ${jsonLimits()}` };
   }
   try {
     return { parsed: parse(text) };

@@ -4,7 +4,7 @@ import type { KeyResolver } from '../../protocol/key-resolver.js';
 import { Failure, type Subject } from '../codes.js';
 import type { ReceiptMemory } from '../parts.js';
 import type { Invocation, Receipt } from '../receipt.js';
-import type { Structure } from './a-b-form.js';
+import type { Signed } from './a-b-form.js';
 
 /** What block C has to find out. */
 export interface SignaturePlan {
@@ -15,9 +15,6 @@ export interface SignaturePlan {
   /** The failure that follows the last check, if one was found without verifying a signature. */
   readonly failure: Failure | null;
 }
-
-/** What block C checks: a structure, or receipts without an invocation. */
-export type Signed = Pick<Structure, 'receipts' | 'chain'> & { readonly invocation: Invocation | null };
 
 /** Block C, first half: which signatures must be verified, up to the first one that cannot be. */
 export function planSignatures({ receipts, chain, invocation }: Signed, keys: KeyResolver): SignaturePlan {
@@ -66,28 +63,23 @@ function planCheck(
  * @param cache keeps the receipts whose signature verified; `null` if they must not be kept
  */
 export function checkSignatures(
-  { receipts }: Pick<Structure, 'receipts'>,
+  { receipts }: Pick<Signed, 'receipts'>,
   plan: SignaturePlan,
   verified: readonly boolean[],
   cache: ReceiptMemory | null,
 ): Failure | null {
   for (let at = 0; at < plan.subjects.length; at++) {
     const subject = plan.subjects[at] as Subject;
+    const receipt = typeof subject === 'number' ? (receipts[subject] as Receipt) : null;
     if (verified[at] !== true) {
-      const [code, signer] =
-        typeof subject === 'number'
-          ? (['INVALID_SIGNATURE', (receipts[subject] as Receipt).claims.iss] as const)
-          : (['INVALID_INVOCATION_SIGNATURE', 'the last delegate'] as const);
-      const { signature } = plan.checks[at] as SignatureCheck;
-      const claimed = encodeBase64url(signature);
-      const expected = `an Ed25519 signature of 64 bytes by ${signer}`;
+      const code = receipt === null ? 'INVALID_INVOCATION_SIGNATURE' : 'INVALID_SIGNATURE';
+      const claimed = encodeBase64url((plan.checks[at] as SignatureCheck).signature);
+      const expected = `an Ed25519 signature of 64 bytes by ${receipt?.claims.iss ?? 'the last delegate'}`;
       return new Failure(code, { subject, claimed, expected });
     }
-    if (typeof subject === 'number') {
-      const receipt = receipts[subject] as Receipt;
-      cache?.addReceipt(receipt);
-      receipt.signature = null;
-    }
+    if (receipt === null) continue;
+    cache?.addReceipt(receipt);
+    receipt.signature = null;
   }
   return plan.failure;
 }

@@ -29,40 +29,28 @@ export function checkRevocation(chain: Chain, view: RevocationView): Failure | n
 const LOCAL = 'the local revocation store';
 
 function checkIndex({ claims }: Receipt, subject: number, view: RevocationView): Failure | null {
-  const index = claims.drs_status_list_index;
-  if (index === null) return null;
-  const remote = view.remoteStatusOf(index);
-  if (remote === 'revoked' || view.isRevokedLocally(index))
-    return new Failure('RECEIPT_REVOKED', {
-      subject,
-      member: 'status list index',
-      claimed: index,
-      reason: remote === 'revoked' ? 'the remote status list' : LOCAL,
-      expected: 'an index that is not revoked',
-    });
-  switch (remote) {
-    case 'out_of_range':
-      return new Failure('STATUS_INDEX_OUT_OF_RANGE', {
-        subject,
-        claimed: index,
-        expected: 'an index inside the remote status list',
-      });
-    case 'unavailable':
-      return new Failure('REVOCATION_CHECK_FAILED', {
-        subject,
-        claimed: index,
-        expected: 'a usable copy of the remote status list',
-      });
-    default:
-      return null;
+  const claimed = claims.drs_status_list_index;
+  if (claimed === null) return null;
+  const remote = view.remoteStatusOf(claimed);
+  if (remote === 'revoked' || view.isRevokedLocally(claimed)) {
+    const [member, expected] = ['status list index', 'an index that is not revoked'];
+    const reason = remote === 'revoked' ? 'the remote status list' : LOCAL;
+    return new Failure('RECEIPT_REVOKED', { subject, member, claimed, reason, expected });
   }
+  if (remote === 'out_of_range') {
+    const expected = 'an index inside the remote status list';
+    return new Failure('STATUS_INDEX_OUT_OF_RANGE', { subject, claimed, expected });
+  }
+  if (remote !== 'unavailable') return null;
+  const expected = 'a usable copy of the remote status list';
+  return new Failure('REVOCATION_CHECK_FAILED', { subject, claimed, expected });
 }
 
 /** Whoever put a status into a receipt thinks that it can be revoked by it. */
-function checkUnread({ claims }: Receipt, subject: number): Failure | null {
-  if (claims.unread_status === null) return null;
+function checkUnread({ claims: { unread_status: member } }: Receipt, subject: number): Failure | null {
+  if (member === null) return null;
   const expected = 'drs_status_list_index or no claim about its status';
-  return new Failure('UNKNOWN_STATUS', { subject, member: claims.unread_status, expected });
+  return new Failure('UNKNOWN_STATUS', { subject, member, expected });
 }
 
 /** Block B has compared each `iss` with the `aud` before it, so only the root's is looked up. */

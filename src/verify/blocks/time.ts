@@ -1,4 +1,4 @@
-import { Failure, showTime } from '../codes.js';
+import { Failure, showTime, type Code } from '../codes.js';
 import type { Root, Rules } from '../parts.js';
 import type { Receipt } from '../receipt.js';
 import type { Structure } from './a-b-form.js';
@@ -16,73 +16,57 @@ export function checkWindows(
   now: number,
   rules: Bounds,
 ): Failure | null {
-  for (let index = 0; index < receipts.length; index++) {
-    const receipt = receipts[index] as Receipt;
-    const parent = chain === null ? receipts[index - 1] : undefined;
-    const failure =
-      checkWindow(receipt, index, now, rules) ??
-      (parent === undefined ? null : checkNesting(parent, receipt, index));
+  for (let subject = 0; subject < receipts.length; subject++) {
+    const { nbf, exp } = (receipts[subject] as Receipt).claims;
+    const failure = checkPeriod(subject, nbf, exp, now, rules, 'NOT_YET_VALID', 'EXPIRED');
     if (failure !== null) return failure;
+    const parent = chain === null ? receipts[subject - 1] : undefined;
+    if (parent === undefined) continue;
+    const { nbf: from, exp: until } = parent.claims;
+    if (nbf < from) {
+      const expected = `at least ${showTime(from)}`;
+      return new Failure('TEMPORAL_BOUNDS_VIOLATION', { subject, member: 'nbf', time: nbf, expected });
+    }
+    if (until !== null && (exp ?? Infinity) > until) {
+      const [time, expected] = [exp ?? undefined, `at most ${showTime(until)}`];
+      return new Failure('TEMPORAL_BOUNDS_VIOLATION', { subject, member: 'exp', time, expected });
+    }
   }
   return null;
 }
 
+// The operator's dates are by the clock of this verifier.
+const NO_SKEW: Bounds = { clockSkewSecs: 0, expiryGraceSecs: 0 };
+
 /**
- * Block E for the root: the time lies inside its entry. The skew does not count: the operator's dates are by the clock of
- * this verifier.
+ * Block E for the root: the time lies inside its entry.
  *
  * @param trusted what the operator says of the root
  * @param now Unix seconds
  */
 export function checkEntry({ from, until }: Root, now: number): Failure | null {
-  if (from !== null && now < from) {
-    const expected = `a time of at most ${showTime(now)}, which is now`;
-    return new Failure('ROOT_NOT_YET_VALID', { subject: 0, time: from, expected });
-  }
-  if (until !== null && now > until) {
-    const expected = `a time of at least ${showTime(now)}, which is now`;
-    return new Failure('ROOT_EXPIRED', { subject: 0, time: until, expected });
-  }
-  return null;
+  return checkPeriod(0, from, until, now, NO_SKEW, 'ROOT_NOT_YET_VALID', 'ROOT_EXPIRED');
 }
 
-function checkWindow(
-  { claims: { nbf, exp } }: Receipt,
+/** @param from the first second, and `until` the last one; `null` for no bound */
+function checkPeriod(
   subject: number,
+  from: number | null,
+  until: number | null,
   now: number,
   { clockSkewSecs: skew, expiryGraceSecs: grace }: Bounds,
+  early: Code,
+  late: Code,
 ): Failure | null {
-  if (now < nbf - skew) {
+  if (from !== null && now < from - skew) {
     const allowance = skew === 0 ? '' : `, or up to ${skew} s later`;
     const expected = `a time of at most ${showTime(now)}, which is now${allowance}`;
-    return new Failure('NOT_YET_VALID', { subject, time: nbf, expected });
+    return new Failure(early, { subject, time: from, expected });
   }
-  if (now > (exp ?? Infinity) + grace) {
+  if (until !== null && now > until + grace) {
     const allowance = grace === 0 ? '' : `, or up to ${grace} s earlier`;
     const expected = `a time of at least ${showTime(now)}, which is now${allowance}`;
-    return new Failure('EXPIRED', { subject, time: exp ?? undefined, expected });
-  }
-  return null;
-}
-
-function checkNesting(parent: Receipt, child: Receipt, subject: number): Failure | null {
-  const { nbf: from, exp: until } = parent.claims;
-  const { nbf, exp } = child.claims;
-  if (nbf < from) {
-    return new Failure('TEMPORAL_BOUNDS_VIOLATION', {
-      subject,
-      member: 'nbf',
-      time: nbf,
-      expected: `at least ${showTime(from)}`,
-    });
-  }
-  if (until !== null && (exp ?? Infinity) > until) {
-    return new Failure('TEMPORAL_BOUNDS_VIOLATION', {
-      subject,
-      member: 'exp',
-      time: exp ?? undefined,
-      expected: `at most ${showTime(until)}`,
-    });
+    return new Failure(late, { subject, time: until, expected });
   }
   return null;
 }
