@@ -1,17 +1,8 @@
 import { checkedOptions, count, having, type GivenOptions, type Table } from '../protocol/options.js';
 import { Counters } from './counters.js';
-import {
-  NEW,
-  REPLAYED,
-  ReplayStoreError,
-  type Charge,
-  type Refund,
-  type ReplayLog,
-  type ReplayStore,
-  type ReplayUnreadyReason,
-  type Usage,
-  type Use,
-} from './usage-store.js';
+import { NEW, REPLAYED, ReplayStoreError } from './usage-store.js';
+import type { Charge, Refund, Usage, Use } from './usage-store.js';
+import type { ReplayLog, ReplayStore, ReplayUnreadyReason } from './usage-store.js';
 
 /** A root principal with invocations on record. */
 interface Holder {

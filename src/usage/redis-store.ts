@@ -4,17 +4,9 @@ import { reasonOf, rejectAfter } from '../redis/connection.js';
 import { faultOf, RedisLink, type RedisFault } from '../redis/link.js';
 import { MAX_CLOCK_DIFFERENCE_MS, RedisMark } from './redis-mark.js';
 import { RedisRecords } from './redis-records.js';
-import {
-  DEFAULT_REDIS_TIMEOUT_MS,
-  ReplayStoreError,
-  type Charge,
-  type Refund,
-  type ReplayLog,
-  type ReplayStore,
-  type ReplayUnreadyReason,
-  type Usage,
-  type Use,
-} from './usage-store.js';
+import { DEFAULT_REDIS_TIMEOUT_MS, ReplayStoreError } from './usage-store.js';
+import type { Charge, Refund, Usage, Use } from './usage-store.js';
+import type { ReplayLog, ReplayStore, ReplayUnreadyReason } from './usage-store.js';
 
 /** What to set where a Redis without a file is meant. */
 export const FORGETTING =
