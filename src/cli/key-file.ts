@@ -8,9 +8,10 @@ import { didOfJwk, importKey, IssueError, type Signer } from '../issue/index.js'
 import { SigningKey } from '../issue/signing-key.js';
 import { isJsonObject, type JsonObject } from '../protocol/json.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
+import { readJson } from '../relay/message.js';
 import { sodium } from '../signatures/sodium.js';
 import { CommandError } from './command-error.js';
-import { parseJson, readText } from './files.js';
+import { readText } from './files.js';
 
 /** Options of {@link readKeyFile}. */
 export interface KeyFileOptions {
@@ -35,7 +36,7 @@ export async function readKeyFile(
 
 /** Reads a key. An error says which file it is about: most commands read several keys. */
 async function readJwk<T>(file: string, what: string, read: (json: unknown) => T): Promise<T> {
-  const { value } = parseJson(await readText(file, what));
+  const value = readJson(await readText(file, what));
   // Do not show the parser's message: it quotes the content, which may be secret.
   if (value === undefined)
     throw new CommandError(

@@ -5,10 +5,11 @@ import { constants, createGunzip } from 'node:zlib';
 import { InvalidArgumentError, type Command } from 'commander';
 import { isJsonObject, type JsonObject } from '../../protocol/json.js';
 import { linesOf, write, type Line } from '../../relay/lines.js';
+import { readJson } from '../../relay/message.js';
 import { shapeOf } from '../log-lines.js';
 import { readRootNames, type NameOf } from '../agreement.js';
 import type { CommandError } from '../command-error.js';
-import { parseJson, unreadable } from '../files.js';
+import { unreadable } from '../files.js';
 import { collect, parsePast } from '../options.js';
 import { aligned, coloursFor, printable, printableJson } from '../terminal.js';
 
@@ -137,7 +138,7 @@ function* readLines(found: Iterable<Line>): Generator<JsonObject | null> {
   for (const { bytes, isTooLong } of found) {
     // After a full disk, an empty line may follow one that was cut.
     if (bytes.length === 0) continue;
-    const value = isTooLong ? undefined : parseJson(bytes.toString()).value;
+    const value = isTooLong ? undefined : readJson(bytes.toString());
     if (!isJsonObject(value)) yield null;
     else if (CALLS.has(shapeOf(value)?.kind)) yield value;
   }
