@@ -57,7 +57,6 @@ function fileReasonOf(error: unknown): string {
   return REASONS[code] ?? message;
 }
 
-/** The error for a file that cannot be read. */
 export function unreadable(file: string, what: string, error: unknown): CommandError {
   return new CommandError(
     `cannot read ${what} from ${nameOf(file)}: ${fileReasonOf(error)}`,
@@ -165,11 +164,8 @@ export function withBody(bundle: string, body: string): string {
   }
 }
 
-/** Options of {@link writeResult}. */
 export interface WriteOptions {
-  /** Replace an existing file. */
   readonly force?: boolean | undefined;
-  /** Permissions of the new file. */
   readonly mode?: number;
   /** A note about the file, for standard error. */
   readonly note?: string;

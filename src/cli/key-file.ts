@@ -13,7 +13,6 @@ import { sodium } from '../signatures/sodium.js';
 import { CommandError } from './command-error.js';
 import { readText } from './files.js';
 
-/** Options of {@link readKeyFile}. */
 export interface KeyFileOptions {
   /** The file with the passphrase, if the key is encrypted. */
   readonly passphraseFile?: string | undefined;
@@ -110,14 +109,12 @@ async function requirePrivate(file: string, mayGroup: boolean): Promise<void> {
   );
 }
 
-/** The values of the options that {@link addKeyOptions} adds. */
 export interface KeyOptions {
   readonly key?: string;
   readonly agent?: string | true;
   readonly agentSocket?: string;
 }
 
-/** Adds the options that say who signs. */
 export function addKeyOptions(command: Command): Command {
   return command
     .option('--key <file>', 'your private key')
@@ -193,7 +190,6 @@ async function readPassphrase(keyFile: string, passphraseFile?: string): Promise
   return ask(terminal, `Passphrase of ${keyFile}: `);
 }
 
-/** The passphrase in a file. */
 export async function readPassphraseFile(file: string): Promise<string> {
   if (file === '-')
     throw new CommandError('a passphrase is not read from standard input', 'name a file that has it');

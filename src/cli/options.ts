@@ -37,14 +37,12 @@ function readTime(text: string, way: 1 | -1): number {
   throw new InvalidArgumentError(`Expected ${TIME_FORMS}.`);
 }
 
-/** Reads a number of an option. */
 function parseNumber(text: string): number {
   const value = Number(text);
   if (text.trim() === '' || !Number.isFinite(value)) throw new InvalidArgumentError('Expected a number.');
   return value;
 }
 
-/** Reads a status list index. */
 export function parseIndex(text: string): number {
   const index = Number(text);
   if (/^\d+$/.test(text) && Number.isSafeInteger(index)) return index;
@@ -116,7 +114,6 @@ export interface GrantOptions extends WriteOptions {
   readonly out?: string;
 }
 
-/** Adds the options of a receipt that is issued. */
 export function addGrantOptions(command: Command): Command {
   command.requiredOption('--to <did|file>', 'the delegate: its DID or its .pub file');
   for (const [, option] of LIMITS) command.addOption(option);
@@ -168,7 +165,6 @@ export function noteWhatToKnow({ statusIndex, expires }: GrantOptions, policy: I
     );
 }
 
-/** The values of the options that {@link addStatedOptions} adds. */
 export interface StatedOptions {
   readonly sessionId?: string;
   readonly correlationId?: string;

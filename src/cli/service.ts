@@ -8,7 +8,6 @@ import { CommandError, EXIT, type ExitCode } from './command-error.js';
 const DEFAULT_URL = 'http://127.0.0.1:8080';
 const TIMEOUT_SECS = 30;
 
-/** The answer of the service. */
 export interface ServiceAnswer {
   readonly status: number;
   readonly text: string;
@@ -27,7 +26,6 @@ export async function askService(path: `/${string}`, json: string | null = null)
   return fromService(path, { ...(json !== null && { method: 'POST', body: json }), signal }, readAnswer);
 }
 
-/** Reads an answer whole. */
 export async function readAnswer(response: Response): Promise<ServiceAnswer> {
   const text = await response.text();
   return { status: response.status, text, body: readJson(text) };

@@ -149,7 +149,6 @@ async function canKeepIn(folder: string): Promise<void> {
   throw new Error(`there is no folder in which ${folder} could be created`);
 }
 
-/** Whether an address is of this machine. */
 async function canListen(host: string): Promise<void> {
   const server = createServer();
   const listening = new Promise<void>((resolve, reject) => {

@@ -26,7 +26,6 @@ export interface RowSource {
   readonly take: (row: JsonObject) => boolean;
 }
 
-/** Decisions that are written together. */
 interface Group {
   readonly changes: Change[];
   readonly written: Promise<void>;
@@ -146,7 +145,6 @@ export class Journal {
     this.#rows = written;
   }
 
-  /** @returns what is wrong with a line */
   #take(line: string): string | null {
     const { value, defect } = parseStrictJson(line);
     if (defect) return defect.message;

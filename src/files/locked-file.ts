@@ -151,7 +151,6 @@ export class LockedFile {
     }
   }
 
-  /** Closes the file and releases its lock. */
   async close(): Promise<void> {
     await this.#handle.close();
     await this.#lock.close();

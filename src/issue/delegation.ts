@@ -20,7 +20,6 @@ import { SIGNER, signReceipt } from './signer.js';
 /** What to do about a claim of the receipt that is being issued. */
 const CORRECT_IT = 'Correct that option.';
 
-/** The default lifetime of a receipt: an hour. */
 const DEFAULT_LIFETIME_SECS = 3600;
 
 const timeOrNever: Kind<number | null> = time;
@@ -282,7 +281,6 @@ function commonClaims(options: FilledOptions<typeof COMMON>, start: number, last
   } as const;
 }
 
-/** Requires that a validity period is not empty. */
 function requireOrder({ claims: { nbf, exp } }: Receipt, subject: number): void {
   if (exp === null || exp >= nbf) return;
   const found = `Receipt ${subject}: exp is ${showTime(exp)}, expected at least its nbf ${showTime(nbf)}`;

@@ -25,7 +25,6 @@ export const time: Kind<number> = kindOf(
 /** No verifier can be told to take more. */
 const MAX_RECEIPTS = 1024;
 
-/** Receipts, root first. */
 export const receipts = kindOf<readonly string[]>('an array of receipts', (value) => {
   const isChain = Array.isArray(value) && value.length <= MAX_RECEIPTS;
   // A hole becomes undefined.

@@ -26,7 +26,6 @@ const OPTIONS = {
 /** Options of {@link sshAgentSigner}. */
 export interface SshAgentOptions extends GivenOptions<typeof OPTIONS> {}
 
-/** The type of the keys that are used. */
 const KEY_TYPE = 'ssh-ed25519';
 /** Maximum size of a message in bytes, as in OpenSSH. */
 const MAX_MESSAGE_BYTES = 256 * 1024;
@@ -126,7 +125,6 @@ function stringOf(content: string | Uint8Array): Buffer {
   return Buffer.concat([length, bytes]);
 }
 
-/** The strings of which bytes consist. */
 function stringsIn(bytes: Buffer): Buffer[] {
   const strings: Buffer[] = [];
   for (let at = 0; at < bytes.length;) {

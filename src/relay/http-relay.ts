@@ -29,7 +29,6 @@ export interface Forwarded {
   readonly onAnswer?: (answer: IncomingMessage) => Promise<OwnAnswer | null>;
 }
 
-/** What a relay answers. */
 export type OwnAnswer = Pick<Answer, 'status' | 'headers'> & { readonly body: string | Buffer };
 
 /** What is about the bytes of an answer, or leads elsewhere. */
@@ -113,7 +112,6 @@ export function hostsOf(host: string, more: readonly string[]): ReadonlySet<stri
   return new Set([...own, ...more].map((name) => name.toLowerCase()));
 }
 
-/** What a relay from HTTP to HTTP needs. */
 export interface HttpRelayParts extends Pick<Relaying, 'hosts' | 'openReplays' | 'rename'> {
   readonly configuration: Configuration;
   readonly destination: Destination;

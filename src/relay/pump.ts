@@ -4,9 +4,7 @@ import { BUNDLE_HEADER, MAX_HEADER_BUNDLE } from '../gate/carriers.js';
 import { linesOf, sayTo, write, type Line, type Say } from './lines.js';
 import { errorLine, MAX_MESSAGE_BYTES, messageOf, sizeOf, TRANSPORT_ERROR, type Message } from './message.js';
 
-/** A message for the server. */
 export interface Sent extends Message {
-  /** What the server gets. */
   readonly body: Buffer;
   /** The bundle in it, if it was put in here. */
   readonly bundle?: string;

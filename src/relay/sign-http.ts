@@ -30,7 +30,6 @@ const FAULTS: Record<'too_large' | 'timeout' | 'overloaded', readonly [Explained
 
 const NOBODY = messageOf({ bytes: Buffer.alloc(0), isTooLong: false });
 
-/** What a listener that signs needs. */
 export interface ListenerParts {
   /** A host and a port. */
   readonly listen: string;

@@ -4,7 +4,6 @@ import { NEW, REPLAYED, ReplayStoreError } from './usage-store.js';
 import type { Charge, Refund, Usage, Use } from './usage-store.js';
 import type { ReplayLog, ReplayStore, ReplayUnreadyReason } from './usage-store.js';
 
-/** A root principal with invocations on record. */
 interface Holder {
   /** Its DID; empty for those of which it is not known. */
   readonly root: string;

@@ -131,7 +131,6 @@ export interface FoundLoss {
   readonly isNewStore: boolean;
 }
 
-/** The mark of one Redis, and what this verifier knows by it. */
 export class RedisMark {
   // Only `look` changes these.
   /** Unix seconds: invocations that were used before, and what counters said, may be missing; 0 if nothing is known to be. */
@@ -156,7 +155,6 @@ export class RedisMark {
     this.#onLost = onLost;
   }
 
-  /** Looks at it, and writes it anew. */
   async look(connection: RedisConnection, facts: RedisFacts): Promise<void> {
     const send = (script: string, ...values: string[]) =>
       connection.send(this.#key, ['EVAL', script, '1', this.#key, ...values]);

@@ -22,7 +22,6 @@ Examples:
   npx drs-verify audit root.jwt
   npx drs-verify audit --json - < header.txt`;
 
-/** Adds the options of `drs-verify audit`, and what it does. */
 export function define(command: Command): void {
   command
     .description(

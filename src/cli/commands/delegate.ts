@@ -22,7 +22,6 @@ Examples:
   npx drs-verify delegate --key bot.key --chain root.jwt --to helper.pub --tool search --max-cost 1 -o helper.jwt
   npx drs-verify delegate --key bot.key --chain root.jwt --to helper.pub --expires 10m --deny-write`;
 
-/** Adds the options of `drs-verify delegate`, and what it does. */
 export function define(command: Command): void {
   addKeyOptions(command)
     .description(

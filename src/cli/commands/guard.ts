@@ -25,7 +25,6 @@ Examples:
   npx drs-verify guard --trusted-root did:key:z6Mk… --tool-server https://tools.example --to http://127.0.0.1:3000/mcp --listen 127.0.0.1:8443
   npx drs-verify guard --trusted-root any --tool-server any --to http://127.0.0.1:3000 --protocol http --routes routes.json`;
 
-/** Adds the options of `drs-verify guard`, and what it does. */
 export function define(command: Command): void {
   command
     .description(
@@ -76,7 +75,6 @@ export function define(command: Command): void {
     .action(guard);
 }
 
-/** The options of `drs guard`. */
 export interface GuardOptions {
   readonly trustedRoot?: readonly string[];
   readonly toolServer?: string;

@@ -52,7 +52,6 @@ Examples:
   npx drs-verify host claude-code --server files --key bot.key --chain root.jwt --trusted-root did:key:z6Mk… -- npx -y @modelcontextprotocol/server-filesystem ~/notes
   npx drs-verify host cursor --server weather --key bot.key --chain root.jwt --to https://weather.example/mcp`;
 
-/** Adds the options of `drs-verify host`, and what it does. */
 export function define(command: Command): void {
   command
     .description(

@@ -17,7 +17,6 @@ Examples:
   npx drs-verify inspect bundle.json
   tail -n 1 decisions.jsonl | npx drs-verify inspect --no-open -`;
 
-/** Adds the options of `drs-verify inspect`, and what it does. */
 export function define(command: Command): void {
   command
     .description(

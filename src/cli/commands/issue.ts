@@ -33,7 +33,6 @@ Examples:
   npx drs-verify issue --key alice.key --to did:key:z6Mk… --tool search --expires 8h --status-index 4183 -o root.jwt
   npx drs-verify issue --key org.key --to bot.pub --root-type organisation --expires never --policy @policy.json`;
 
-/** Adds the options of `drs-verify issue`, and what it does. */
 export function define(command: Command): void {
   addKeyOptions(command)
     .description(

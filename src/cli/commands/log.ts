@@ -34,7 +34,6 @@ Examples:
   npx drs-verify log decisions.jsonl --with did:key:z6Mk…
   npx drs-verify log decisions.jsonl --with inv:0b1c2d3e --json`;
 
-/** Adds the options of `drs-verify log`, and what it does. */
 export function define(command: Command): void {
   command
     .description(

@@ -42,7 +42,6 @@ Examples:
   npx drs-verify sign --key bot.key --chain root.jwt --to https://tools.example/mcp --listen 127.0.0.1:7070
   npx drs-verify sign --key bot.key --chain root.jwt --to https://agent.example --listen 127.0.0.1:7071 --protocol a2a`;
 
-/** Adds the options of `drs-verify sign`, and what it does. */
 export function define(command: Command): void {
   command
     .description(

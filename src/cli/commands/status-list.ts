@@ -24,7 +24,6 @@ in a second one:
 and in a third one, to revoke the receipts that were issued with --status-index 52014:
   npx drs-verify status-list revoke --key org.key list.jwt 52014`;
 
-/** Adds the options of `drs-verify status-list`, and what it does. */
 export function define(command: Command): void {
   command.description(
     'A W3C Bitstring Status List, as a signed credential (vc+jwt): what a service reads from STATUS_LIST_BASE_URL to learn what is revoked.',

@@ -15,7 +15,6 @@ Examples:
   npx drs-verify tools -- npx -y @modelcontextprotocol/server-filesystem "$PWD" > tools.jsonl
   npx drs-verify tools --from https://tools.example/mcp > tools.jsonl`;
 
-/** Adds the options of `drs-verify tools`, and what it does. */
 export function define(command: Command): void {
   command
     .description(
@@ -121,7 +120,6 @@ const urlEnd =
     };
   };
 
-/** A server that is started here. */
 const childEnd =
   ([program = '', ...args]: readonly string[]): Connect =>
   (say, fail) => {

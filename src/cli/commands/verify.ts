@@ -17,7 +17,6 @@ Examples:
   npx drs-verify verify bundle.json --body request.json
   DRS_VERIFY_URL=https://verify.example npx drs-verify verify --json - < header.txt`;
 
-/** Adds the options of `drs-verify verify`, and what it does. */
 export function define(command: Command): void {
   command
     .description(
