@@ -5,7 +5,7 @@ import { isJsonObject, parseStrictJson } from '../protocol/json.js';
 import type { KnownPolicyMember } from '../protocol/policy.js';
 import { CommandError } from './command-error.js';
 import { readText, type WriteOptions } from './files.js';
-import { printableJson } from './terminal.js';
+import { showJson } from './terminal.js';
 
 const SECONDS_OF = { s: 1, m: 60, h: 3600, d: 86_400 } as const;
 const ISO_WITH_ZONE = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/;
@@ -149,7 +149,7 @@ export function noteWhatToKnow({ statusIndex, expires }: GrantOptions, policy: I
   for (const name of [policy.allowed_tools, policy.allowed_data_classes].flatMap((names) => names ?? []))
     if (name.includes(','))
       process.stderr.write(
-        `note: ${printableJson(name)} is one name with a comma in it; for several, repeat the option\n`,
+        `note: ${showJson(name)} is one name with a comma in it; for several, repeat the option\n`,
       );
   if (statusIndex === undefined)
     process.stderr.write(

@@ -35,14 +35,16 @@ export function recordingTo(file: string, sign: SignCall, signing: Signing): Sig
   return async (command, args, what) => {
     const signed = await sign(command, args, what);
     const written = { time: new Date().toISOString(), instance: INSTANCE, endpoint: 'sign' };
-    const facts =
-      typeof signed === 'string'
-        ? ofBundle(signed, nameOf)
-        : {
-            code: signed.code,
-            message: printableMessage(signed.message),
-            ...callOf({ rootPrincipal: null }, { iss: agent, args, cmd: command, tool_server: toolServer }),
-          };
+    let facts: object;
+    if (typeof signed === 'string') {
+      const bundle = decodeBundle(signed);
+      const call = readCall(bundle, (did) => nameOf(did) ?? undefined);
+      facts = { receipts: bundle.receipts.map(digestOf), ...call };
+    } else {
+      const { code, message } = signed;
+      const claims = { iss: agent, args, cmd: command, tool_server: toolServer };
+      facts = { code, message: printableMessage(message), ...callOf({ rootPrincipal: null }, claims) };
+    }
     try {
       append(`${JSON.stringify({ ...written, ...facts })}\n`);
     } catch (error) {
@@ -50,9 +52,4 @@ export function recordingTo(file: string, sign: SignCall, signing: Signing): Sig
     }
     return signed;
   };
-}
-
-function ofBundle(encoded: string, nameOf: NameOf) {
-  const bundle = decodeBundle(encoded);
-  return { receipts: bundle.receipts.map(digestOf), ...readCall(bundle, (did) => nameOf(did) ?? undefined) };
 }

@@ -1,6 +1,6 @@
 import { styleText } from 'node:util';
 import type { Explained } from '../gate/codes.js';
-import { printableJson as withoutControls, UNPRINTABLE } from '../verify/unprintable.js';
+import { printableJson, UNPRINTABLE } from '../verify/unprintable.js';
 
 /** Colours for a stream: only on a terminal, and not if `NO_COLOR` is set. https://no-color.org */
 export function coloursFor(stream: { readonly isTTY?: boolean }) {
@@ -11,6 +11,9 @@ export function coloursFor(stream: { readonly isTTY?: boolean }) {
     isColoured ? styleText(colour, text, { validateStream: false }) : text;
   return { bold: style('bold'), dim: style('dim'), red: style('red'), green: style('green') };
 }
+
+/** Colours for standard output. */
+export const { bold, dim, red, green } = coloursFor(process.stdout);
 
 /**
  * Escapes text from a file or the network: the result is one line and cannot control the terminal.
@@ -25,7 +28,7 @@ export function printable(text: string): string {
  * A value as JSON that cannot control a terminal. It still parses to the same value. For a value that nests too deep
  * to be written, the result is a JSON string that says so.
  */
-export function printableJson(value: unknown, indent = 0): string {
+export function showJson(value: unknown, indent = 0): string {
   let json: string;
   try {
     json = JSON.stringify(value, null, indent);
@@ -34,7 +37,7 @@ export function printableJson(value: unknown, indent = 0): string {
     if (!(error instanceof RangeError)) throw error;
     json = '"(a deeply nested value)"';
   }
-  return withoutControls(json);
+  return printableJson(json);
 }
 
 /** One line for each label and value, with aligned values. */
@@ -45,7 +48,6 @@ export function aligned(rows: readonly (readonly [label: string, value: string])
 
 /** A code, and on lines of their own what is wrong and what to do. */
 export function showFailure({ code, message, suggestion }: Explained): string {
-  const { dim } = coloursFor(process.stdout);
   return `${printable(code)}\n  ${printable(message)}\n  ${dim('hint:')} ${printable(suggestion)}\n`;
 }
 

@@ -12,7 +12,7 @@ import { targetOf, type MakeHandler } from './http-relay.js';
 
 /** What an application could take for another method or path than those that were decided on. */
 const NAMING: ReadonlySet<string> = new Set(NAMING_HEADERS);
-/** What `Connection` may name besides, since it is never sent on. */
+/** What `Connection` may name besides: headers that a relay never sends on. */
 const OF_UPGRADE = /(?<![\w-])(?:te|trailer|upgrade|http2-settings)(?![\w-])/gi;
 /** The bundle and the context of a call: only a gate may say who acts for whom. */
 const OURS = 'x-drs-';
@@ -28,17 +28,15 @@ export function guardJudge(configuration: Configuration, protocol: Protocol): Ma
       let body: RequestBody = { kind: 'none' };
       const { method } = incoming;
       const { headers } = incoming.gate as GateHead;
-      // What is not sent on upgrades nothing. Java's client asks for it in each first request.
-      const kept: HeaderLookup = (name) => {
-        if (name === 'upgrade') return [];
-        return headers(name).map((value) =>
-          name === 'connection' ? value.replaceAll(OF_UPGRADE, '') : value,
-        );
+      // The gate refuses upgrades. This one is not sent on, so nothing is upgraded: Java's client asks for it in each first request.
+      const withoutUpgrade: HeaderLookup = (name) => {
+        if (name === 'connection') return headers(name).map((value) => value.replaceAll(OF_UPGRADE, ''));
+        return name === 'upgrade' ? [] : headers(name);
       };
       return {
         method,
         path: targetOf(incoming),
-        headers: kept,
+        headers: withoutUpgrade,
         readBody: (read) => {
           bytes = Buffer.from(read);
           return (body = wholeBodyOfBytes(bytes, headers));

@@ -12,7 +12,8 @@ import { describeTool } from '../../issue/plain-words.js';
 import { toolOf, type Tools } from '../../verify/tools.js';
 import { bundleTextOf, readText, readToolsFile, receiptsOf } from '../files.js';
 import { readRootNames, type NameOf } from '../agreement.js';
-import { aligned, coloursFor, printable, printableJson, showFailure, showTime } from '../terminal.js';
+import { bold, dim, green, red } from '../terminal.js';
+import { aligned, printable, showJson, showFailure, showTime } from '../terminal.js';
 
 export const help = `
 Exit code: 0 shown, whatever the verdict; 2 usage, or neither a bundle nor a chain.
@@ -41,7 +42,7 @@ export function define(command: Command): void {
       const tools = await readToolsFile(options.tools);
       const report = reportOn(bundle, await verdictOn(bundle, options.tools), tools);
       process.stdout.write(
-        options.json ? `${printableJson(report, 2)}\n` : showReport(report, await readRootNames()),
+        options.json ? `${showJson(report, 2)}\n` : showReport(report, await readRootNames()),
       );
     });
 }
@@ -124,7 +125,6 @@ function showReport(
   { verdict, receipts, invocation, tool = [], bundle_version: version }: Report,
   nameOf: NameOf,
 ): string {
-  const { bold, green, red, dim } = coloursFor(process.stdout);
   const count = `${receipts.length} receipt${receipts.length === 1 ? '' : 's'}`;
   const bundle = version === undefined ? '' : `bundle ${showValue(version)}, `;
   const judged = verdict.error
@@ -155,7 +155,6 @@ function showToken(
   nameOf: NameOf,
   above?: Token,
 ): string {
-  const { bold, red } = coloursFor(process.stdout);
   const { jti = '', nbf, exp = null, iat, policy } = claims;
   const known = [...FIRST, ...LAST, ...APART];
   const first = [...FIRST, ...Object.keys(claims).filter((name) => !known.includes(name))];
@@ -191,7 +190,6 @@ function showClaim(name: string, value: JsonValue | undefined, nameOf: NameOf = 
 
 /** The members of a policy, with what the receipt above has in their place. */
 function showPolicy(policy: JsonValue | undefined, above: JsonValue | undefined): Row[] {
-  const { dim } = coloursFor(process.stdout);
   if (!isJsonObject(policy) || !isJsonObject(above)) return showClaim('policy', policy);
   const [own, before] = [new Map(Object.entries(policy)), new Map(Object.entries(above))];
   const members = [...new Set([...own.keys(), ...before.keys()])];
@@ -215,7 +213,7 @@ const MAX_VALUE_LENGTH = 300;
 function showValue(value: JsonValue, quoted = false): string {
   const isText = typeof value === 'string';
   if (isText && /^sha256:[0-9a-f]{64}$/.test(value)) return `${value.slice(0, 19)}…`;
-  return clip(isText && !quoted ? printable(value) : printableJson(value));
+  return clip(isText && !quoted ? printable(value) : showJson(value));
 }
 
 function clip(text: string): string {

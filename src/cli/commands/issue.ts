@@ -5,15 +5,8 @@ import { agreementText, readRootNames, requireAgreement, showText } from '../agr
 import { CommandError } from '../command-error.js';
 import { chainText, readText, requireFree, writeResult } from '../files.js';
 import { addKeyOptions, readDid, readSigner, type KeyOptions } from '../key-file.js';
-import {
-  addGrantOptions,
-  addStatedOptions,
-  noteWhatToKnow,
-  readPolicy,
-  readStated,
-  type GrantOptions,
-  type StatedOptions,
-} from '../options.js';
+import { addGrantOptions, addStatedOptions, noteWhatToKnow, readPolicy, readStated } from '../options.js';
+import type { GrantOptions, StatedOptions } from '../options.js';
 
 interface IssueOptions extends GrantOptions, StatedOptions, KeyOptions {
   readonly cmd: string;

@@ -11,7 +11,7 @@ import { readRootNames, type NameOf } from '../agreement.js';
 import type { CommandError } from '../command-error.js';
 import { unreadable } from '../files.js';
 import { collect, parsePast } from '../options.js';
-import { aligned, coloursFor, printable, printableJson } from '../terminal.js';
+import { aligned, dim, green, printable, showJson, red } from '../terminal.js';
 
 interface LogOptions {
   /** Unix seconds. */
@@ -67,7 +67,7 @@ async function run(files: readonly string[], options: LogOptions): Promise<void>
     if (line === null) unread++;
     if (line === null || !isWanted(line)) return;
     if (by === undefined) {
-      text += json ? `${printableJson(line)}\n` : showLine(line, nameOf);
+      text += json ? `${showJson(line)}\n` : showLine(line, nameOf);
       return;
     }
     const values = by.map((name) => GROUPS[name]?.(line, nameOf) ?? '-');
@@ -77,9 +77,9 @@ async function run(files: readonly string[], options: LogOptions): Promise<void>
     else if (counts.size < MAX_GROUPS) counts.set(key, { values, count: 1 });
     else others++;
   };
-  const faults: CommandError[] = [];
+  const failures: CommandError[] = [];
   const sources = (files.length === 0 ? ['-'] : files).map((file) =>
-    pagesOf(file, (fault) => faults.push(fault)),
+    pagesOf(file, (failure) => failures.push(failure)),
   );
   // Sums have no order, and too many files should not be open at once.
   for (const group of by === undefined ? [sources] : sources.map((source) => [source]))
@@ -91,13 +91,13 @@ async function run(files: readonly string[], options: LogOptions): Promise<void>
   if (by !== undefined) await write(process.stdout, showCounts([...counts.values()], others, options));
   if (unread > 0)
     process.stderr.write(`note: ${unread} lines cannot be read: they were cut, or are no JSON\n`);
-  if (faults[0] !== undefined) throw faults[0];
+  if (failures[0] !== undefined) throw failures[0];
 }
 
 type Page = readonly (JsonObject | null)[];
 
-/** The lines of a file. @param fail gets the fault that ends it early: what comes before counts */
-async function* pagesOf(file: string, fail: (fault: CommandError) => void): AsyncGenerator<Page> {
+/** The lines of a file. @param fail is told why it ends early: what comes before counts */
+async function* pagesOf(file: string, fail: (failure: CommandError) => void): AsyncGenerator<Page> {
   try {
     for await (const lines of linesOf(unpacked(file), MAX_LINE_BYTES)) yield [...readLines(lines)];
     if (isPacked(file)) await requireWhole(file);
@@ -220,7 +220,6 @@ function readNames(text: string): string[] {
 
 /** A line for people: what came of a call, who asked for what, and why it was refused. */
 function showLine(line: JsonObject, nameOf: NameOf): string {
-  const { red, green, dim } = coloursFor(process.stdout);
   const { message, tool, command, agent, jti, time } = line;
   const outcome = outcomeOf(line);
   const colour = line['observed'] === true ? dim : GOOD.has(outcome) ? green : red;
@@ -247,7 +246,7 @@ function showCounts(
       ...Object.fromEntries(by.map((name, at) => [name, values[at]])),
     }));
     const rest = others === 0 ? [] : [{ count: others, others: true }];
-    return [...lines, ...rest].map((line) => `${printableJson(line)}\n`).join('');
+    return [...lines, ...rest].map((line) => `${showJson(line)}\n`).join('');
   }
   const rows = sorted.map(({ values, count }) => [String(count), values.map(printable).join('  ')] as const);
   if (others > 0) rows.push([String(others), `(more than ${MAX_GROUPS} combinations: all others)`]);

@@ -1,12 +1,7 @@
 import type { Command } from 'commander';
-import {
-  createStatusList,
-  DEFAULT_STATUS_LIST_ENTRIES,
-  openStatusList,
-  setRevoked,
-  signStatusList,
-  type EditableStatusList,
-} from '../../revocation/lists/make-status-list.js';
+import { createStatusList, DEFAULT_STATUS_LIST_ENTRIES } from '../../revocation/lists/make-status-list.js';
+import { openStatusList, setRevoked, signStatusList } from '../../revocation/lists/make-status-list.js';
+import type { EditableStatusList } from '../../revocation/lists/make-status-list.js';
 import { CommandError } from '../command-error.js';
 import { readText, replaceFile, writeResult } from '../files.js';
 import { readKeyFile } from '../key-file.js';
