@@ -100,7 +100,15 @@ export class MemoryStore implements ReplayStore {
     this.#evict(now);
     const known = this.entries.get(key);
     if (known !== undefined && known.state !== 'undone') return REPLAYED;
-    if (known === undefined) this.#checkRoom(root);
+    const free = this.capacity - this.entries.size;
+    const { held } = this.#holders.get(root) ?? { held: 0 };
+    if (known === undefined && free <= 0)
+      throw new ReplayStoreError(`it is full: ${this.entries.size} invocations are on record`);
+    // Nobody may hold more than is free, so that others find a place.
+    if (known === undefined && root !== '' && held >= free)
+      throw new ReplayStoreError(
+        `calls of this principal hold ${held} of ${this.capacity} records, and ${free} are left for others`,
+      );
     const use = charge === null ? NEW : this.usages.charge(charge, now);
     if (use.kind !== 'new') return use;
     if (known === undefined) this.record(key, root, { at: now, end: now + ttlSecs, state: 'used' });
@@ -135,21 +143,6 @@ export class MemoryStore implements ReplayStore {
     else this.#newest.next = entry;
     this.#newest = entry;
     this.entries.set(key, entry);
-    this.#watch();
-  }
-
-  /** Nobody may hold more than is free, so that others find a place. @throws ReplayStoreError */
-  #checkRoom(root: string): void {
-    const free = this.capacity - this.entries.size;
-    if (free <= 0) throw new ReplayStoreError(`it is full: ${this.entries.size} invocations are on record`);
-    const { held } = this.#holders.get(root) ?? { held: 0 };
-    if (root !== '' && held >= free)
-      throw new ReplayStoreError(
-        `calls of this principal hold ${held} of ${this.capacity} records, and ${free} are left for others`,
-      );
-  }
-
-  #watch(): void {
     const share = this.entries.size / this.capacity;
     if (share < NO_LONGER_NEARLY_FULL) this.#hasWarned = false;
     if (share < NEARLY_FULL || this.#hasWarned) return;
