@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { open, stat, type FileHandle } from 'node:fs/promises';
+import { open, stat } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import { ReadStream, WriteStream } from 'node:tty';
 import { decodeBase64url, encodeBase64url } from '#platform';
@@ -28,7 +28,13 @@ export async function readKeyFile(
   const read = await readJwk(file, 'a private key (JWK)', (json) =>
     isJsonObject(json) && Object.hasOwn(json, 'encrypted') ? json : importKey(json),
   );
-  await requirePrivate(file, isPrivate === 'group');
+  // Windows has no such permissions.
+  const mode = process.platform === 'win32' || file === '-' ? 0 : (await stat(file)).mode & 0o777;
+  if ((mode & (isPrivate === 'group' ? 0o037 : 0o077)) !== 0)
+    throw new CommandError(
+      `others can read the private key ${file}: its permissions are ${mode.toString(8).padStart(4, '0')}, expected 0600`,
+      `run: chmod 600 ${file}; for a Secret of Kubernetes with fsGroup, \`sign\` has --key-of-group`,
+    );
   if (read instanceof SigningKey) return read;
   return importKey(decryptKey(read, await readPassphrase(file, passphraseFile), file));
 }
@@ -97,16 +103,6 @@ function boxKeyOf(passphrase: string, head: Buffer): Buffer {
   const { crypto_pwhash_ALG_ARGON2ID13: ARGON2ID } = sodium;
   sodium.crypto_pwhash(key, Buffer.from(passphrase), salt, PASSES, MEMORY_BYTES, ARGON2ID);
   return key;
-}
-
-async function requirePrivate(file: string, mayGroup: boolean): Promise<void> {
-  // Windows has no such permissions.
-  const mode = process.platform === 'win32' || file === '-' ? 0 : (await stat(file)).mode & 0o777;
-  if ((mode & (mayGroup ? 0o037 : 0o077)) === 0) return;
-  throw new CommandError(
-    `others can read the private key ${file}: its permissions are ${mode.toString(8).padStart(4, '0')}, expected 0600`,
-    `run: chmod 600 ${file}; for a Secret of Kubernetes with fsGroup, \`sign\` has --key-of-group`,
-  );
 }
 
 export interface KeyOptions {
@@ -187,21 +183,9 @@ async function readPassphrase(keyFile: string, passphraseFile?: string): Promise
       `${keyFile} is encrypted, and there is no terminal to ask for its passphrase`,
       'name a file that has it with --passphrase-file, or set DRS_KEY_PASSPHRASE',
     );
-  return ask(terminal, `Passphrase of ${keyFile}: `);
-}
-
-export async function readPassphraseFile(file: string): Promise<string> {
-  if (file === '-')
-    throw new CommandError('a passphrase is not read from standard input', 'name a file that has it');
-  const text = await readText(file, 'a passphrase');
-  if (text === '') throw new CommandError(`${file} is empty, expected a passphrase`, 'write one into it');
-  return text;
-}
-
-async function ask(terminal: FileHandle, question: string): Promise<string> {
   const input = new ReadStream(terminal.fd);
   const output = new WriteStream(terminal.fd);
-  output.write(question);
+  output.write(`Passphrase of ${keyFile}: `);
   // As a terminal without output, readline turns the echo off and shows nothing of what is typed.
   const lines = createInterface({ input, terminal: true });
   try {
@@ -216,4 +200,12 @@ async function ask(terminal: FileHandle, question: string): Promise<string> {
     input.destroy();
     output.destroy();
   }
+}
+
+export async function readPassphraseFile(file: string): Promise<string> {
+  if (file === '-')
+    throw new CommandError('a passphrase is not read from standard input', 'name a file that has it');
+  const text = await readText(file, 'a passphrase');
+  if (text === '') throw new CommandError(`${file} is empty, expected a passphrase`, 'write one into it');
+  return text;
 }

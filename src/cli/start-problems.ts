@@ -38,7 +38,9 @@ export async function findStartProblems(configuration: Configuration, state?: st
     problemOf('GRPC_PORT', configuration.grpcPort, loadGrpc),
     problemOf('REDIS_URL', hasRedis ? configuration : undefined, tryRedis),
     problemOf('STATUS_LIST_BASE_URL', configuration.statusListBaseUrl, (url) => tryList(url, configuration)),
-    problemOf('REVOCATION_STORE_PATH', configuration.revocationStorePath, tryStore),
+    problemOf('REVOCATION_STORE_PATH', configuration.revocationStorePath, async (file) => {
+      if (await canKeep(file, R_OK | W_OK)) await readEntries(file);
+    }),
     problemOf('DECISION_LOG', log, (file) => canKeep(file, W_OK)),
     problemOf('GATE_ROUTES', configuration.gateRoutes, readRoutes),
     problemOf('TRUSTED_ROOTS_FILE', configuration.trustedRootsFile, (place) => readLinesAt(ROOTS, place)),
@@ -125,8 +127,6 @@ async function tryList(url: string, configuration: Configuration): Promise<void>
   const { body, contentType } = fetched;
   await readStatusList(body, contentType, { form, id, issuer, nowMs: Date.now(), clockSkewSecs });
 }
-
-const tryStore = async (file: string) => (await canKeep(file, R_OK | W_OK)) && readEntries(file);
 
 /** Whether a file can be used, or created if it is missing. @returns whether it is there */
 async function canKeep(file: string, mode: number): Promise<boolean> {

@@ -4,7 +4,7 @@ import { pipeline as finished } from 'node:stream/promises';
 import { constants, createGunzip } from 'node:zlib';
 import { InvalidArgumentError, type Command } from 'commander';
 import { isJsonObject, type JsonObject } from '../../protocol/json.js';
-import { linesOf, write, type Line } from '../../relay/lines.js';
+import { linesOf, write } from '../../relay/lines.js';
 import { readJson } from '../../relay/message.js';
 import { shapeOf } from '../log-lines.js';
 import { readRootNames, type NameOf } from '../agreement.js';
@@ -96,11 +96,34 @@ async function run(files: readonly string[], options: LogOptions): Promise<void>
 
 type Page = readonly (JsonObject | null)[];
 
-/** The lines of a file. @param fail is told why it ends early: what comes before counts */
+/** Refusals in the log of a service are not all of them, and those of a decision log are there once more. */
+const CALLS: ReadonlySet<string | undefined> = new Set(['call', 'refund', 'signing']);
+
+/**
+ * The lines of a file that say something of calls; `null` for one that cannot be read. It is unpacked if its name says that it is
+ * packed: of one that is cut, all that there are.
+ *
+ * @param fail is told why it ends early: what comes before counts
+ */
 async function* pagesOf(file: string, fail: (failure: CommandError) => void): AsyncGenerator<Page> {
+  const isPacked = file.endsWith('.gz');
   try {
-    for await (const lines of linesOf(unpacked(file), MAX_LINE_BYTES)) yield [...readLines(lines)];
-    if (isPacked(file)) await requireWhole(file);
+    const input: Readable = file === '-' ? process.stdin : createReadStream(file);
+    // An error of either is thrown where this is read.
+    const unpacked = isPacked
+      ? pipeline(input, createGunzip({ finishFlush: constants.Z_SYNC_FLUSH }), () => undefined)
+      : input;
+    for await (const lines of linesOf(unpacked, MAX_LINE_BYTES)) {
+      // After a full disk, an empty line may follow one that was cut.
+      const values = lines
+        .filter(({ bytes }) => bytes.length > 0)
+        .map(({ bytes, isTooLong }) => (isTooLong ? undefined : readJson(bytes.toString())));
+      const read = values.map((value) => (isJsonObject(value) ? value : null));
+      yield read.filter((line) => line === null || CALLS.has(shapeOf(line)?.kind));
+    }
+    // That it is cut does not show where it is read to its end.
+    const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() });
+    if (isPacked) await finished(createReadStream(file), createGunzip(), nowhere);
   } catch (error) {
     fail(unreadable(file, 'a log', error));
   }
@@ -130,36 +153,6 @@ async function* inOrder(sources: readonly AsyncGenerator<Page>[]): AsyncGenerato
     yield first.page.slice(0, end);
     first.page = first.page.slice(end);
   }
-}
-
-/** The lines that say something of calls; `null` for one that cannot be read. */
-function* readLines(found: Iterable<Line>): Generator<JsonObject | null> {
-  for (const { bytes, isTooLong } of found) {
-    // After a full disk, an empty line may follow one that was cut.
-    if (bytes.length === 0) continue;
-    const value = isTooLong ? undefined : readJson(bytes.toString());
-    if (!isJsonObject(value)) yield null;
-    else if (CALLS.has(shapeOf(value)?.kind)) yield value;
-  }
-}
-
-/** Refusals in the log of a service are not all of them, and those of a decision log are there once more. */
-const CALLS: ReadonlySet<string | undefined> = new Set(['call', 'refund', 'signing']);
-
-const isPacked = (file: string) => file.endsWith('.gz');
-
-/** The bytes of a file, unpacked if its name says that it is packed: of one that is cut, all that there are. */
-function unpacked(file: string): AsyncIterable<Buffer> {
-  const input: Readable = file === '-' ? process.stdin : createReadStream(file);
-  if (!isPacked(file)) return input;
-  // An error of either is thrown where this is read.
-  return pipeline(input, createGunzip({ finishFlush: constants.Z_SYNC_FLUSH }), () => undefined);
-}
-
-/** @throws Error if a packed file is cut, which does not show where it is read to its end */
-async function requireWhole(file: string): Promise<void> {
-  const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() });
-  await finished(createReadStream(file), createGunzip(), nowhere);
 }
 
 function filterOf(options: LogOptions): (line: JsonObject) => boolean {
