@@ -47,7 +47,6 @@ const COMMON = {
 } satisfies Table;
 
 const label = kindOf<string>('1 to 256 characters', (value) => labelIn(value) !== null);
-const isGiven = (value: unknown) => (value ?? null) !== null;
 
 /** What a call belongs to: shown to tool servers and in logs, and decisive for nothing. A verifier leaves out other forms. */
 const STATED = {
@@ -61,10 +60,8 @@ const STATED = {
       'an object of frameworks (at most 16), risk_level (1 to 256 characters), retention_days',
       (value) => {
         const rules = rulesIn(value);
-        return (
-          rules !== null &&
-          Object.values(value as object).filter(isGiven).length === Object.keys(rules).length
-        );
+        const given = Object.values(value ?? {}).filter((one) => (one ?? null) !== null);
+        return rules !== null && given.length === Object.keys(rules).length;
       },
     ),
   },

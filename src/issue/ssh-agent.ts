@@ -73,7 +73,11 @@ export async function sshAgentSigner(options: SshAgentOptions = {}): Promise<Sig
     did,
     sign: async (bytes) => {
       const request = [Uint8Array.of(SIGN_REQUEST), stringOf(blob), stringOf(bytes), Buffer.alloc(4)];
-      return ask(path, Buffer.concat(request), SIGN_RESPONSE, readSignature);
+      // The signature is behind its type. Whoever signs verifies it.
+      return ask(path, Buffer.concat(request), SIGN_RESPONSE, (answer) => {
+        const [, signature = Buffer.alloc(0)] = stringsIn(stringsIn(answer)[0] ?? answer);
+        return signature;
+      });
     },
   };
 }
@@ -149,10 +153,4 @@ function readIdentities(answer: Buffer) {
     found.push({ did: didKeyOf(publicKey), publicKey, comment: String(fields[at + 1]) });
   }
   return found;
-}
-
-/** The signature in the answer to a request to sign, behind its type. Whoever signs verifies it. */
-function readSignature(answer: Buffer): Buffer {
-  const [, signature = Buffer.alloc(0)] = stringsIn(stringsIn(answer)[0] ?? answer);
-  return signature;
 }
