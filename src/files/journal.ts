@@ -5,7 +5,7 @@ import { printableJson } from '../verify/unprintable.js';
 import type { FileKind } from './file-lock.js';
 import { LockedFile, type FileDeps } from './locked-file.js';
 
-/** The file is written anew when it has more than so many rows, and so many times more than are kept. */
+/** The file is written anew when it has more than `MANY_ROWS + TIMES_KEPT × kept` rows. */
 const MANY_ROWS = 10_000;
 const TIMES_KEPT = 4;
 const TEXT_LENGTH = 64 * 1024;

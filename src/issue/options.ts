@@ -15,7 +15,7 @@ export function issueOptions<Rows extends Table>(given: unknown, rows: Rows): Fi
 const MAX_YEARS = 100;
 const MAX_DISTANCE_SECS = MAX_YEARS * 365.25 * 86_400;
 
-/** Unix seconds. Times far away are refused: nearly always they are milliseconds. What is no number, the blocks refuse. */
+/** Unix seconds. Times far away are refused: nearly always they are milliseconds. The blocks refuse what is no number. */
 export const time: Kind<number> = kindOf(
   'Unix seconds',
   (value) => typeof value !== 'number' || !(Math.abs(value - clock()) > MAX_DISTANCE_SECS),

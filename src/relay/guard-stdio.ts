@@ -14,7 +14,7 @@ import type { Traced, Tracing } from '../service/observe/tracing.js';
 import { errorLine, readJson, type Message } from './message.js';
 import type { Hook, Outcome } from './pump.js';
 
-/** So many calls may have no answer. None is forgotten before its answer says whose a task is, but for cancelled ones. */
+/** How many calls may be without an answer. Only cancelled ones are forgotten before their answer says whose a task is. */
 const MAX_DUE = 10_000;
 const OF_LINE = { endpoint: 'gate', status: null, parent: null, code: null, address: null } as const;
 const REQUEST = { method: 'POST', path: null, headers: () => [], mayLackHeaders: true };

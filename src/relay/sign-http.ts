@@ -89,15 +89,15 @@ export async function listenAndSign(parts: ListenerParts): Promise<string> {
   }
 }
 
-/** Signs the requests of a listener that need it, and sends on all. None waits in a queue with limits: they are of one agent. */
+/** Signs the requests of a listener that need it, and sends on all. They wait in no queue with limits, since they are one agent's. */
 function signOver(parts: ListenerParts): MakeHandler {
   const sign = parts.protocol === 'a2a' ? signA2a : signMcp;
   return (_, forwarder) => async (incoming, ticket) => {
-    // Of one that is too long the ends are read, which have its id.
+    // Of a body that is too long, the ends are read: they have its id.
     const body = await incoming.read(4 * MAX_MESSAGE_BYTES, ticket);
     if (body === 'gone') return null;
     if (typeof body === 'string') return refuse(NOBODY, ...FAULTS[body]);
-    // One that came in one piece does not count yet.
+    // A body that came in one piece is not counted yet.
     if (body.length <= MAX_TYPICAL_BYTES && !ticket.grow(body.length))
       return refuse(NOBODY, ...FAULTS.overloaded);
     const isTooLong = body.length > MAX_MESSAGE_BYTES;

@@ -26,7 +26,7 @@ export interface UsedCall {
 /** Several expired entries are dropped per insert, so that expired entries cannot accumulate. */
 const EVICTIONS_PER_USE = 4;
 
-/** A place for a counter for so many places for invocations. */
+/** How many invocations there is room for, for each counter. */
 const INVOCATIONS_PER_COUNTER = 4;
 
 const OPTIONS = {

@@ -47,14 +47,9 @@ export function define(command: Command): void {
     });
 }
 
-interface Verdict {
-  readonly valid: boolean;
-  readonly error?: Explained;
-}
-
 /** What a bundle says; a token that cannot be read is `malformed`. */
 interface Report {
-  readonly verdict: Verdict;
+  readonly verdict: { readonly valid: boolean; readonly error?: Explained };
   readonly bundle_version?: JsonValue;
   readonly receipts: readonly Token[];
   /** Absent if only a chain was given. */
@@ -71,7 +66,7 @@ interface Token {
 }
 
 /** Judges as verifiers do, with their functions: blocks A to E. */
-async function verdictOn(bundle: JsonObject, toolsFile: string | undefined): Promise<Verdict> {
+async function verdictOn(bundle: JsonObject, toolsFile: string | undefined): Promise<Report['verdict']> {
   const { receipts, invocation } = bundle;
   const isChain = Array.isArray(receipts) && receipts.every((receipt) => typeof receipt === 'string');
   if (invocation !== undefined || !isChain) {
@@ -92,7 +87,7 @@ async function verdictOn(bundle: JsonObject, toolsFile: string | undefined): Pro
 
 function reportOn(
   { bundle_version: version, receipts, invocation }: JsonObject,
-  verdict: Verdict,
+  verdict: Report['verdict'],
   tools: Tools | null,
 ): Report {
   const token = invocation === undefined ? null : readToken(invocation);

@@ -93,7 +93,7 @@ export interface GuardOptions {
 const PREFIX = 'DRS_';
 /** What is set for a guard: not the variables of other commands, which begin alike. */
 const OF_GUARD = /^DRS_(?!(?:VERIFY_URL|ADMIN_URL|ADMIN_TOKEN|ADMIN_TOKEN_FILE|KEY_PASSPHRASE|COMMIT)$)/;
-/** What no other program calls so: whoever sets one means the guard. */
+/** Names that no other program uses: whoever sets one means the guard. */
 const OURS = /^(?:STATUS_LIST|REVOCATION|TRUSTED_ROOTS|SERVER_IDENTITY|GATE|REPLAY|MAX_CHAIN)/;
 /** The variables for which options stand. */
 const NAMES: Readonly<Record<string, string>> = {
@@ -189,7 +189,7 @@ async function runHttp(destination: Destination, options: GuardOptions, guarding
   // A proxy passes on the name by which it was called.
   const isAny = allowHost.length === 0 && (!isLoopback(host) || trustProxy !== undefined);
   const hosts = isAny ? null : hostsOf(host, allowHost);
-  // One agent's calls wait. Who refuses a crowd of strangers soon serves more of it in time.
+  // The calls of one agent wait. To refuse soon helps against a crowd of strangers: more of them are served in time.
   const own = isLoopback(host) ? { ...configuration, queueBurstMs: 60_000 } : configuration;
   const parts = { ...guarding, configuration: own, destination, makeHandler, hosts, rename: inOptions };
   const url = await runHttpRelay(parts, true);

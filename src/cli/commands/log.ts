@@ -25,7 +25,7 @@ interface LogOptions {
 
 /** Longer than any line that is written. */
 const MAX_LINE_BYTES = 65_536;
-/** So many combinations are counted each for itself: each takes memory. */
+/** How many combinations are counted separately: each takes memory. */
 const MAX_GROUPS = 10_000;
 
 export const help = `
@@ -96,7 +96,7 @@ async function run(files: readonly string[], options: LogOptions): Promise<void>
 
 type Page = readonly (JsonObject | null)[];
 
-/** Refusals in the log of a service are not all of them, and those of a decision log are there once more. */
+/** Not the log of a service: it has only some refusals, and those of the decision log a second time. */
 const CALLS: ReadonlySet<string | undefined> = new Set(['call', 'refund', 'signing']);
 
 /**
