@@ -26,7 +26,6 @@ export async function readRootNames(): Promise<NameOf> {
 
 /** The authority that a principal is about to delegate. Times in Unix seconds. */
 export interface Grant {
-  /** A DID. */
   readonly audience: string;
   readonly command: string;
   readonly policy: Policy;

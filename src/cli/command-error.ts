@@ -3,7 +3,6 @@ import { IssueError, type IssueErrorCode } from '../issue/issue-error.js';
 /** Exit codes: success, an answer of "no", and no answer because something failed. */
 export const EXIT = { ok: 0, no: 1, failed: 2 } as const;
 
-/** One of {@link EXIT}. */
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
 /** The command cannot continue. The message says what was found and expected; the hint says what to do next. */

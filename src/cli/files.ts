@@ -3,9 +3,11 @@ import { createReadStream, existsSync } from 'node:fs';
 import { chmod, link, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { decodeUtf8 } from '#platform';
 import { spliceBody } from '../client/request.js';
+import { readAtMost } from '../middleware/read-at-most.js';
 import { readBundleText } from '../protocol/bundle.js';
 import { isJsonObject } from '../protocol/json.js';
 import { writtenText } from '../protocol/written-text.js';
+import { readJson } from '../relay/message.js';
 import { readLinesAt } from '../trust/followed-lines.js';
 import { TOOLS } from '../trust/line-files.js';
 import { toolsOf } from '../trust/read-tool.js';
@@ -14,7 +16,6 @@ import { CommandError } from './command-error.js';
 
 /** More than any file that a verifier reads. */
 const MAX_MIB = 64;
-const MIB = 1024 * 1024;
 
 /**
  * Reads a file, or standard input if the name is `-`. Reads at most 64 MiB, also of what has no end.
@@ -23,34 +24,20 @@ const MIB = 1024 * 1024;
  * @param isExact whether each character counts; else it is as {@link writtenText} gives it
  */
 export async function readText(file: string, what: string, isExact = false): Promise<string> {
-  const wrong = (found: string) =>
-    new CommandError(`${nameOf(file)} ${found}`, 'check that it is the right file');
-  const chunks: Buffer[] = [];
-  let length = 0;
   try {
     const stream: AsyncIterable<Buffer> = file === '-' ? process.stdin : createReadStream(file);
-    for await (const chunk of stream) {
-      length += chunk.length;
-      // This closes it.
-      if (length > MAX_MIB * MIB)
-        throw wrong(`has more than ${MAX_MIB} MiB, expected ${what} of at most that`);
-      chunks.push(chunk);
+    const bytes = await readAtMost(stream, MAX_MIB * 1024 * 1024);
+    if (bytes !== null) {
+      const text = writtenText(bytes);
+      return isExact ? (decodeUtf8(bytes) as string) : text;
     }
-    const bytes = Buffer.concat(chunks);
-    const text = writtenText(bytes);
-    return isExact ? (decodeUtf8(bytes) as string) : text;
   } catch (error) {
-    throw error instanceof CommandError ? error : unreadable(file, what, error);
+    throw unreadable(file, what, error);
   }
-}
-
-/** Parses JSON; `error` is what the parser says. A text of JSON is never the value `undefined`. */
-export function parseJson(text: string): { readonly value?: unknown; readonly error?: string } {
-  try {
-    return { value: JSON.parse(text) as unknown };
-  } catch (error) {
-    return { error: (error as SyntaxError).message };
-  }
+  throw new CommandError(
+    `${nameOf(file)} has more than ${MAX_MIB} MiB, expected ${what} of at most that`,
+    'check that it is the right file',
+  );
 }
 
 /** How messages call a file that is read. */
@@ -58,10 +45,21 @@ function nameOf(file: string): string {
   return file === '-' ? 'standard input' : file;
 }
 
-/** The error for a file that cannot be read. */
+const REASONS: Readonly<Record<string, string>> = {
+  ENOENT: 'no such file or directory',
+  EACCES: 'permission denied',
+  EISDIR: 'it is a directory',
+};
+
+/** Why a file cannot be read or written. */
+function fileReasonOf(error: unknown): string {
+  const { code = '', message } = error as NodeJS.ErrnoException;
+  return REASONS[code] ?? message;
+}
+
 export function unreadable(file: string, what: string, error: unknown): CommandError {
   return new CommandError(
-    `cannot read ${what} from ${nameOf(file)}: ${reasonOf(error)}`,
+    `cannot read ${what} from ${nameOf(file)}: ${fileReasonOf(error)}`,
     'check the name and the permissions of the file',
   );
 }
@@ -117,11 +115,11 @@ export function bundleTextOf(content: string, file: string): string {
   const text = content.trim();
   const read = readBundleText(text);
   for (const json of read.defect === undefined ? [text, read.text] : [text]) {
-    const { value } = parseJson(json);
+    const value = readJson(json);
     if (value === undefined) continue;
-    const isBundle = ['receipts', 'invocation'].some((name) => Object.hasOwn(value ?? {}, name));
     // Only a bundle is sent, however faulty: not the private key of somebody who named the wrong file.
-    if (isJsonObject(value) && isBundle) return json;
+    if (isJsonObject(value) && ['receipts', 'invocation'].some((name) => Object.hasOwn(value, name)))
+      return json;
     throw new CommandError(
       `${nameOf(file)} has neither receipts nor an invocation, expected a bundle`,
       'name the file that `npx drs-verify invoke` wrote',
@@ -132,9 +130,14 @@ export function bundleTextOf(content: string, file: string): string {
       `${nameOf(file)} holds receipts but no invocation, expected a bundle`,
       'make a bundle with `npx drs-verify invoke`; `npx drs-verify audit` shows a chain too',
     );
-  const error = /^[[{]/.test(text) ? parseJson(text).error : 'neither JSON nor base64url of JSON';
+  let reason = 'neither JSON nor base64url of JSON';
+  try {
+    if (/^[[{]/.test(text)) JSON.parse(text);
+  } catch (error) {
+    reason = (error as SyntaxError).message;
+  }
   throw new CommandError(
-    `${nameOf(file)} is not a bundle: ${error}`,
+    `${nameOf(file)} is not a bundle: ${reason}`,
     'give a JSON bundle, or the value of an X-DRS-Bundle header, as `npx drs-verify invoke` writes them',
   );
 }
@@ -161,11 +164,8 @@ export function withBody(bundle: string, body: string): string {
   }
 }
 
-/** Options of {@link writeResult}. */
 export interface WriteOptions {
-  /** Replace an existing file. */
   readonly force?: boolean | undefined;
-  /** Permissions of the new file. */
   readonly mode?: number;
   /** A note about the file, for standard error. */
   readonly note?: string;
@@ -200,7 +200,7 @@ export async function writeResult(
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') throw existsAlready(file);
     throw new CommandError(
-      `cannot write ${file}: ${reasonOf(error)}`,
+      `cannot write ${file}: ${fileReasonOf(error)}`,
       'choose a name in a directory you can write to',
     );
   }
@@ -212,7 +212,10 @@ export async function replaceFile(file: string, text: string): Promise<void> {
   try {
     await moveInto(file, text, { mode: 0o600, exactMode: mode & 0o777 });
   } catch (error) {
-    throw new CommandError(`cannot write ${file}: ${reasonOf(error)}`, 'check the permissions of its folder');
+    throw new CommandError(
+      `cannot write ${file}: ${fileReasonOf(error)}`,
+      'check the permissions of its folder',
+    );
   }
 }
 
@@ -233,15 +236,4 @@ async function moveInto(
   } finally {
     await rm(next, { force: true });
   }
-}
-
-const REASONS: Readonly<Record<string, string>> = {
-  ENOENT: 'no such file or directory',
-  EACCES: 'permission denied',
-  EISDIR: 'it is a directory',
-};
-
-function reasonOf(error: unknown): string {
-  const { code = '', message } = error as NodeJS.ErrnoException;
-  return REASONS[code] ?? message;
 }

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { open, stat, type FileHandle } from 'node:fs/promises';
+import { open, stat } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import { ReadStream, WriteStream } from 'node:tty';
 import { decodeBase64url, encodeBase64url } from '#platform';
@@ -8,11 +8,11 @@ import { didOfJwk, importKey, IssueError, type Signer } from '../issue/index.js'
 import { SigningKey } from '../issue/signing-key.js';
 import { isJsonObject, type JsonObject } from '../protocol/json.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
+import { readJson } from '../relay/message.js';
 import { sodium } from '../signatures/sodium.js';
 import { CommandError } from './command-error.js';
-import { parseJson, readText } from './files.js';
+import { readText } from './files.js';
 
-/** Options of {@link readKeyFile}. */
 export interface KeyFileOptions {
   /** The file with the passphrase, if the key is encrypted. */
   readonly passphraseFile?: string | undefined;
@@ -28,14 +28,20 @@ export async function readKeyFile(
   const read = await readJwk(file, 'a private key (JWK)', (json) =>
     isJsonObject(json) && Object.hasOwn(json, 'encrypted') ? json : importKey(json),
   );
-  await requirePrivate(file, isPrivate === 'group');
+  // Windows has no such permissions.
+  const mode = process.platform === 'win32' || file === '-' ? 0 : (await stat(file)).mode & 0o777;
+  if ((mode & (isPrivate === 'group' ? 0o037 : 0o077)) !== 0)
+    throw new CommandError(
+      `others can read the private key ${file}: its permissions are ${mode.toString(8).padStart(4, '0')}, expected 0600`,
+      `run: chmod 600 ${file}; for a Secret of Kubernetes with fsGroup, \`sign\` has --key-of-group`,
+    );
   if (read instanceof SigningKey) return read;
   return importKey(decryptKey(read, await readPassphrase(file, passphraseFile), file));
 }
 
 /** Reads a key. An error says which file it is about: most commands read several keys. */
 async function readJwk<T>(file: string, what: string, read: (json: unknown) => T): Promise<T> {
-  const { value } = parseJson(await readText(file, what));
+  const value = readJson(await readText(file, what));
   // Do not show the parser's message: it quotes the content, which may be secret.
   if (value === undefined)
     throw new CommandError(
@@ -99,24 +105,12 @@ function boxKeyOf(passphrase: string, head: Buffer): Buffer {
   return key;
 }
 
-async function requirePrivate(file: string, mayGroup: boolean): Promise<void> {
-  // Windows has no such permissions.
-  const mode = process.platform === 'win32' || file === '-' ? 0 : (await stat(file)).mode & 0o777;
-  if ((mode & (mayGroup ? 0o037 : 0o077)) === 0) return;
-  throw new CommandError(
-    `others can read the private key ${file}: its permissions are ${mode.toString(8).padStart(4, '0')}, expected 0600`,
-    `run: chmod 600 ${file}; for a Secret of Kubernetes with fsGroup, \`sign\` has --key-of-group`,
-  );
-}
-
-/** The values of the options that {@link addKeyOptions} adds. */
 export interface KeyOptions {
   readonly key?: string;
   readonly agent?: string | true;
   readonly agentSocket?: string;
 }
 
-/** Adds the options that say who signs. */
 export function addKeyOptions(command: Command): Command {
   return command
     .option('--key <file>', 'your private key')
@@ -189,22 +183,9 @@ async function readPassphrase(keyFile: string, passphraseFile?: string): Promise
       `${keyFile} is encrypted, and there is no terminal to ask for its passphrase`,
       'name a file that has it with --passphrase-file, or set DRS_KEY_PASSPHRASE',
     );
-  return ask(terminal, `Passphrase of ${keyFile}: `);
-}
-
-/** The passphrase in a file. */
-export async function readPassphraseFile(file: string): Promise<string> {
-  if (file === '-')
-    throw new CommandError('a passphrase is not read from standard input', 'name a file that has it');
-  const text = await readText(file, 'a passphrase');
-  if (text === '') throw new CommandError(`${file} is empty, expected a passphrase`, 'write one into it');
-  return text;
-}
-
-async function ask(terminal: FileHandle, question: string): Promise<string> {
   const input = new ReadStream(terminal.fd);
   const output = new WriteStream(terminal.fd);
-  output.write(question);
+  output.write(`Passphrase of ${keyFile}: `);
   // As a terminal without output, readline turns the echo off and shows nothing of what is typed.
   const lines = createInterface({ input, terminal: true });
   try {
@@ -219,4 +200,12 @@ async function ask(terminal: FileHandle, question: string): Promise<string> {
     input.destroy();
     output.destroy();
   }
+}
+
+export async function readPassphraseFile(file: string): Promise<string> {
+  if (file === '-')
+    throw new CommandError('a passphrase is not read from standard input', 'name a file that has it');
+  const text = await readText(file, 'a passphrase');
+  if (text === '') throw new CommandError(`${file} is empty, expected a passphrase`, 'write one into it');
+  return text;
 }

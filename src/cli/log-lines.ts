@@ -1,6 +1,5 @@
 import type { JsonObject } from '../protocol/json.js';
 
-/** A shape of the lines that logs have. */
 interface LineShape {
   readonly kind: 'signing' | 'refund' | 'call' | 'refusal' | 'admin call';
   /** What a line is, for people. */
@@ -38,7 +37,6 @@ export const LINE_SHAPES: readonly LineShape[] = [
   },
 ];
 
-/** The shape of a line; `null` if it has none. */
 export function shapeOf(line: JsonObject): LineShape | null {
   return LINE_SHAPES.find(({ has }) => has(line)) ?? null;
 }

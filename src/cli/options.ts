@@ -5,7 +5,7 @@ import { isJsonObject, parseStrictJson } from '../protocol/json.js';
 import type { KnownPolicyMember } from '../protocol/policy.js';
 import { CommandError } from './command-error.js';
 import { readText, type WriteOptions } from './files.js';
-import { printableJson } from './terminal.js';
+import { showJson } from './terminal.js';
 
 const SECONDS_OF = { s: 1, m: 60, h: 3600, d: 86_400 } as const;
 const ISO_WITH_ZONE = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/;
@@ -37,14 +37,12 @@ function readTime(text: string, way: 1 | -1): number {
   throw new InvalidArgumentError(`Expected ${TIME_FORMS}.`);
 }
 
-/** Reads a number of an option. */
 function parseNumber(text: string): number {
   const value = Number(text);
   if (text.trim() === '' || !Number.isFinite(value)) throw new InvalidArgumentError('Expected a number.');
   return value;
 }
 
-/** Reads a status list index. */
 export function parseIndex(text: string): number {
   const index = Number(text);
   if (/^\d+$/.test(text) && Number.isSafeInteger(index)) return index;
@@ -116,7 +114,6 @@ export interface GrantOptions extends WriteOptions {
   readonly out?: string;
 }
 
-/** Adds the options of a receipt that is issued. */
 export function addGrantOptions(command: Command): Command {
   command.requiredOption('--to <did|file>', 'the delegate: its DID or its .pub file');
   for (const [, option] of LIMITS) command.addOption(option);
@@ -152,7 +149,7 @@ export function noteWhatToKnow({ statusIndex, expires }: GrantOptions, policy: I
   for (const name of [policy.allowed_tools, policy.allowed_data_classes].flatMap((names) => names ?? []))
     if (name.includes(','))
       process.stderr.write(
-        `note: ${printableJson(name)} is one name with a comma in it; for several, repeat the option\n`,
+        `note: ${showJson(name)} is one name with a comma in it; for several, repeat the option\n`,
       );
   if (statusIndex === undefined)
     process.stderr.write(
@@ -168,7 +165,6 @@ export function noteWhatToKnow({ statusIndex, expires }: GrantOptions, policy: I
     );
 }
 
-/** The values of the options that {@link addStatedOptions} adds. */
 export interface StatedOptions {
   readonly sessionId?: string;
   readonly correlationId?: string;

@@ -94,7 +94,6 @@ function refuseRepeated(command: Command): void {
   command.commands.forEach(refuseRepeated);
 }
 
-/** Prints an error for a person. */
 function report(error: unknown): ExitCode {
   // Commander has already printed its own errors.
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.failed;

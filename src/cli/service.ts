@@ -1,14 +1,13 @@
 import { serviceUrl } from '../client/request.js';
 import { requireHttpParser } from '../protocol/http-parser.js';
 import { isJsonObject } from '../protocol/json.js';
+import { readJson } from '../relay/message.js';
 import { readSecretFiles } from '../service/configuration/secret-files.js';
-import { parseJson } from './files.js';
 import { CommandError, EXIT, type ExitCode } from './command-error.js';
 
 const DEFAULT_URL = 'http://127.0.0.1:8080';
 const TIMEOUT_SECS = 30;
 
-/** The answer of the service. */
 export interface ServiceAnswer {
   readonly status: number;
   readonly text: string;
@@ -27,10 +26,9 @@ export async function askService(path: `/${string}`, json: string | null = null)
   return fromService(path, { ...(json !== null && { method: 'POST', body: json }), signal }, readAnswer);
 }
 
-/** Reads an answer whole. */
 export async function readAnswer(response: Response): Promise<ServiceAnswer> {
   const text = await response.text();
-  return { status: response.status, text, body: parseJson(text).value };
+  return { status: response.status, text, body: readJson(text) };
 }
 
 /**
@@ -65,9 +63,15 @@ export async function fromService<T>(
     return await read(await fetch(url, { ...init, headers, redirect: 'manual' }));
   } catch (error) {
     if (error instanceof CommandError) throw error;
+    const { name, message, cause } = error as Error;
+    const { code = '' } = (cause ?? {}) as NodeJS.ErrnoException;
+    let reason = cause instanceof Error ? cause.message : message;
+    if (name === 'TimeoutError') reason = `nothing within ${TIMEOUT_SECS} s`;
+    if (code === 'ECONNREFUSED') reason = 'connection refused';
+    if (code === 'ENOTFOUND') reason = 'no such host';
     throw new CommandError(
-      `no answer from the service at ${url.origin}: ${reasonOf(error)}`,
-      TLS_HINTS.find(([code]) => code.test(codeOf(error)))?.[1] ??
+      `no answer from the service at ${url.origin}: ${reason}`,
+      TLS_HINTS.find(([codes]) => codes.test(code))?.[1] ??
         `start it with \`npx drs-verify serve\`, or set ${variable} to where it runs`,
     );
   }
@@ -131,16 +135,3 @@ const TLS_HINTS: readonly (readonly [code: RegExp, hint: string])[] = [
   [/^(?:ERR_SSL|EPROTO)/, 'it seems to have no TLS: write http://'],
   [/^(?:UND_ERR_SOCKET|ECONNRESET)$/, 'try again; if the service has TLS, write https://'],
 ];
-
-function codeOf(error: unknown): string {
-  return ((error as Error).cause as NodeJS.ErrnoException | undefined)?.code ?? '';
-}
-
-function reasonOf(error: unknown): string {
-  const { name, message, cause } = error as Error;
-  if (name === 'TimeoutError') return `nothing within ${TIMEOUT_SECS} s`;
-  if (!(cause instanceof Error)) return message;
-  const code = codeOf(error);
-  if (code === 'ECONNREFUSED') return 'connection refused';
-  return code === 'ENOTFOUND' ? 'no such host' : cause.message;
-}

@@ -6,6 +6,7 @@ import { reasonOf, rejectAfter } from '../redis/connection.js';
 import { RedisLink } from '../redis/link.js';
 import { needsOf } from '../revocation/store/redis-store.js';
 import { readEntries } from '../revocation/store/redis-transfer.js';
+import { requireOwnFolder } from '../usage/file-store.js';
 import { FORGETTING } from '../usage/redis-store.js';
 import { fetchStatusList } from '../revocation/lists/fetch-status-list.js';
 import { readStatusList } from '../revocation/lists/read-status-list.js';
@@ -16,16 +17,17 @@ import { readLinesAt } from '../trust/followed-lines.js';
 import { ROOTS, TOOLS } from '../trust/line-files.js';
 import { readRoutes } from '../service/routes/served-routes.js';
 
-const { R_OK, W_OK } = constants;
+const { R_OK, W_OK, X_OK } = constants;
 
 /**
  * Tries what a valid configuration names: the front end, optional packages, addresses, files, folders, Redis and the status
  * list. Each attempt is bounded in time. Leaves nothing: it creates no file, takes no lock, and what it writes to Redis is gone
  * when it ends. Of an address it takes any port, since that of the service may be in use by the one before.
  *
+ * @param state the folder in which a guard keeps used calls
  * @returns what would keep the service from starting; empty if nothing does
  */
-export async function findStartProblems(configuration: Configuration): Promise<string[]> {
+export async function findStartProblems(configuration: Configuration, state?: string): Promise<string[]> {
   const { host, listen, decisionLog, replayProtection, gateReplay, revocationStore } = configuration;
   const hasRedis = [replayProtection, gateReplay, revocationStore].includes('redis');
   const log = decisionLog === '-' ? undefined : decisionLog;
@@ -36,12 +38,15 @@ export async function findStartProblems(configuration: Configuration): Promise<s
     problemOf('GRPC_PORT', configuration.grpcPort, loadGrpc),
     problemOf('REDIS_URL', hasRedis ? configuration : undefined, tryRedis),
     problemOf('STATUS_LIST_BASE_URL', configuration.statusListBaseUrl, (url) => tryList(url, configuration)),
-    problemOf('REVOCATION_STORE_PATH', configuration.revocationStorePath, tryStore),
+    problemOf('REVOCATION_STORE_PATH', configuration.revocationStorePath, async (file) => {
+      if (await canKeep(file, R_OK | W_OK)) await readEntries(file);
+    }),
     problemOf('DECISION_LOG', log, (file) => canKeep(file, W_OK)),
     problemOf('GATE_ROUTES', configuration.gateRoutes, readRoutes),
     problemOf('TRUSTED_ROOTS_FILE', configuration.trustedRootsFile, (place) => readLinesAt(ROOTS, place)),
     problemOf('TOOLS_FILE', configuration.toolsFile, (place) => readLinesAt(TOOLS, place)),
     problemOf('LISTEN', listen, (socket) => access(path.dirname(socket.path), W_OK)),
+    problemOf('--state', state, canKeepIn),
   ]);
   return found.filter((problem) => problem !== null);
 }
@@ -123,8 +128,6 @@ async function tryList(url: string, configuration: Configuration): Promise<void>
   await readStatusList(body, contentType, { form, id, issuer, nowMs: Date.now(), clockSkewSecs });
 }
 
-const tryStore = async (file: string) => (await canKeep(file, R_OK | W_OK)) && readEntries(file);
-
 /** Whether a file can be used, or created if it is missing. @returns whether it is there */
 async function canKeep(file: string, mode: number): Promise<boolean> {
   const found = await stat(file).catch(() => null);
@@ -133,7 +136,19 @@ async function canKeep(file: string, mode: number): Promise<boolean> {
   return found !== null;
 }
 
-/** Whether an address is of this machine. */
+/** Whether a folder can be used, or created if it is missing. */
+async function canKeepIn(folder: string): Promise<void> {
+  for (const at of [folder, path.dirname(folder)])
+    try {
+      await access(at, R_OK | W_OK | X_OK);
+      if (at === folder) await requireOwnFolder(folder);
+      return;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    }
+  throw new Error(`there is no folder in which ${folder} could be created`);
+}
+
 async function canListen(host: string): Promise<void> {
   const server = createServer();
   const listening = new Promise<void>((resolve, reject) => {

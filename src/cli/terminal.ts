@@ -12,6 +12,9 @@ export function coloursFor(stream: { readonly isTTY?: boolean }) {
   return { bold: style('bold'), dim: style('dim'), red: style('red'), green: style('green') };
 }
 
+/** Colours for standard output. */
+export const { bold, dim, red, green } = coloursFor(process.stdout);
+
 /**
  * Escapes text from a file or the network: the result is one line and cannot control the terminal.
  *
@@ -25,7 +28,7 @@ export function printable(text: string): string {
  * A value as JSON that cannot control a terminal. It still parses to the same value. For a value that nests too deep
  * to be written, the result is a JSON string that says so.
  */
-export function printableJson(value: unknown, indent = 0): string {
+export function showJson(value: unknown, indent = 0): string {
   let json: string;
   try {
     json = JSON.stringify(value, null, indent);
@@ -45,7 +48,6 @@ export function aligned(rows: readonly (readonly [label: string, value: string])
 
 /** A code, and on lines of their own what is wrong and what to do. */
 export function showFailure({ code, message, suggestion }: Explained): string {
-  const { dim } = coloursFor(process.stdout);
   return `${printable(code)}\n  ${printable(message)}\n  ${dim('hint:')} ${printable(suggestion)}\n`;
 }
 

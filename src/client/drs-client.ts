@@ -182,7 +182,15 @@ export class DrsClient {
       } catch (error) {
         if (deadline.isOver) throw error;
         const isSafe = neverConnected(error);
-        if (!isSafe || attempt >= retries) throw failed(error, isSafe, this.#url.origin);
+        if (!isSafe || attempt >= retries) {
+          const { message, code } = error as NodeJS.ErrnoException;
+          const { origin } = this.#url;
+          const reason = message || code || 'no reason given';
+          const found = isSafe
+            ? `cannot connect to ${origin}: ${reason}; start it, or correct the address`
+            : `lost the connection to ${origin} before a verdict: ${reason}; try again`;
+          throw new DrsClientError(isSafe ? 'unreachable' : 'interrupted', found, { cause: error });
+        }
       }
       await new Promise<void>((resolve, reject) => {
         const timer = setTimeout(resolve, delayMs);
@@ -205,17 +213,6 @@ function unexpected({ status, text }: Answer): DrsClientError {
     return new DrsClientError('overloaded', `${answered}; try again in a moment`, { status });
   const remedy = status === 413 ? 'raise its MAX_BODY_BYTES, or send less' : check;
   return new DrsClientError('rejected', `${answered}; ${remedy}`, { status });
-}
-
-function failed(cause: unknown, wasNeverConnected: boolean, origin: string): DrsClientError {
-  const { message, code } = cause as NodeJS.ErrnoException;
-  const reason = message || code || 'no reason given';
-  if (wasNeverConnected) {
-    const found = `cannot connect to ${origin}: ${reason}; start it, or correct the address`;
-    return new DrsClientError('unreachable', found, { cause });
-  }
-  const found = `lost the connection to ${origin} before a verdict: ${reason}; try again`;
-  return new DrsClientError('interrupted', found, { cause });
 }
 
 const NEVER_CONNECTED: ReadonlySet<unknown> = new Set(

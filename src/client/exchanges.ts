@@ -18,7 +18,6 @@ export class Deadline {
   isOver = false;
   readonly #timer: ReturnType<typeof setTimeout>;
 
-  /** @param ms milliseconds from now */
   constructor(ms: number) {
     const end = () => {
       this.isOver = true;
@@ -33,7 +32,6 @@ export class Deadline {
   }
 }
 
-/** Why a call was given up. */
 export const timeIsOver = (): DOMException => new DOMException('the time is over', 'TimeoutError');
 
 interface Call {
@@ -50,7 +48,6 @@ interface Call {
 export class Exchanges {
   readonly #transport: Transport;
   readonly #maxUnderWay: number;
-  /** In the order in which they came. */
   readonly #waiting: Call[] = [];
   #underWay = 0;
   #willSend = false;

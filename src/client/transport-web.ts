@@ -1,14 +1,12 @@
 // `#transport` in package.json where Node's sockets are not (browsers, workers) or are imitated (Bun has an `undici` without
 // pools): there, `fetch` keeps connections itself.
 
-/** The answer to a request. */
 export interface Answer {
   readonly status: number;
   readonly retryAfter: string | null;
   readonly text: string;
 }
 
-/** Posts to one address. */
 export interface Transport {
   post(body: string, contentType: string, signal: AbortSignal): Promise<Answer>;
   close(): Promise<void>;
@@ -22,7 +20,6 @@ export function openTransport(url: URL, _connections: number): Transport {
   return postByFetch(url, (input, init) => globalThis.fetch(input, init));
 }
 
-/** Posts with `fetch`. */
 export function postByFetch(url: URL, fetch: typeof globalThis.fetch): Transport {
   return {
     post: async (body, contentType, signal) => {

@@ -5,9 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 
 /** A kind of files of entries, one a line, and what errors say of it. */
 export interface FileKind {
-  /** Such as `the revocation store`. */
   readonly name: string;
-  /** Permissions of a file that is created. */
   readonly mode: number;
   /** What to do where another process has the file. */
   readonly ifLocked: string;

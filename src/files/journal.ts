@@ -5,7 +5,7 @@ import { withoutControls } from '../verify/unprintable.js';
 import type { FileKind } from './file-lock.js';
 import { LockedFile, type FileDeps } from './locked-file.js';
 
-/** The file is written anew when it has more than so many rows, and so many times more than are kept. */
+/** The file is written anew when it has more than `MANY_ROWS + TIMES_KEPT × kept` rows. */
 const MANY_ROWS = 10_000;
 const TIMES_KEPT = 4;
 const TEXT_LENGTH = 64 * 1024;
@@ -26,7 +26,6 @@ export interface RowSource {
   readonly take: (row: JsonObject) => boolean;
 }
 
-/** Decisions that are written together. */
 interface Group {
   readonly changes: Change[];
   readonly written: Promise<void>;
@@ -146,7 +145,6 @@ export class Journal {
     this.#rows = written;
   }
 
-  /** @returns what is wrong with a line */
   #take(line: string): string | null {
     const { value, defect } = parseStrictJson(line);
     if (defect) return defect.message;

@@ -57,7 +57,6 @@ export class LockedFile {
       handle = await open(target, 'a+', kind.mode);
       const file = new LockedFile(target, handle, lock, kind, deps);
       await file.#load();
-      await file.#assertUnchanged();
       return file;
     } catch (error) {
       await handle?.close();
@@ -86,12 +85,21 @@ export class LockedFile {
     let holder: string | null = null;
     try {
       holder = await takeLock(this.#lock, this.#deps.lockWaitMs);
-      if (holder === null) await this.#follow();
+      if (holder === null) {
+        const size = await this.#sizeIfInPlace();
+        if (size === null) {
+          const next = await open(this.#path, 'a+', this.#kind.mode);
+          await this.#handle.close();
+          this.#handle = next;
+          this.#length = 0;
+        }
+        if (size !== this.#length) await this.#load();
+        return;
+      }
     } catch (error) {
       this.release();
       throw this.#notRecorded(error, 0);
     }
-    if (holder === null) return;
     this.#deps.log.error({ file: this.#path, holder }, `${this.#path} is held by ${holder}`);
     throw new this.#kind.Failure('locked', `its file is held by ${holder}: let it go on, or end it`);
   }
@@ -151,7 +159,6 @@ export class LockedFile {
     }
   }
 
-  /** Closes the file and releases its lock. */
   async close(): Promise<void> {
     await this.#handle.close();
     await this.#lock.close();
@@ -164,47 +171,39 @@ export class LockedFile {
     return new Failure('not_recorded', message, { cause: error });
   }
 
-  /** Reads what others have written: behind what was read, or in another file that is in the place of this one. */
-  async #follow(): Promise<void> {
+  /** The size of the file; `null` if another one is in its place. */
+  async #sizeIfInPlace(): Promise<number | null> {
     const [opened, named] = await Promise.all([this.#handle.stat(), stat(this.#path)]);
-    if (opened.ino !== named.ino || opened.dev !== named.dev) {
-      const next = await open(this.#path, 'a+', this.#kind.mode);
-      await this.#handle.close();
-      this.#handle = next;
-      this.#length = 0;
-    } else if (opened.size === this.#length) return;
-    await this.#load();
-    await this.#assertUnchanged();
+    return opened.ino === named.ino && opened.dev === named.dev ? opened.size : null;
   }
 
+  /** Reads what is behind the last line that was read. */
   async #load(): Promise<void> {
     const isNew = this.#length === 0;
     const { take } = this.#deps;
     const { length, tail } = await readLines(this.#handle, this.#path, this.#kind, take, this.#length);
     this.#length = length;
     this.#hasRemains = false;
-    if (tail.length > 0) await this.#endLastLine(tail);
-    if (!isNew && tail.length === 0) return;
-    // Also if nothing changed: the process that created the file may have been killed before its sync.
-    await this.#handle.sync();
-    await syncFolder(this.#path);
-  }
-
-  /**
-   * Handles a last line without a line feed. No part of a JSON object or array is one, so the beginning of an entry is never
-   * taken for another entry. A whole one lacks only its line feed: whoever wrote it wanted it recorded.
-   */
-  async #endLastLine(tail: Buffer): Promise<void> {
-    const isCut = this.#deps.take(tail.toString()) !== null;
-    if (isCut) await this.#cutRemains();
-    else {
-      await this.#handle.appendFile('\n');
-      this.#length += tail.length + 1;
+    if (tail.length > 0) {
+      // No part of a JSON object or array is one, so the beginning of an entry is never taken for another entry. A whole one
+      // lacks only its line feed: whoever wrote it wanted it recorded.
+      const isCut = take(tail.toString()) !== null;
+      if (isCut) await this.#cutRemains();
+      else {
+        await this.#handle.appendFile('\n');
+        this.#length += tail.length + 1;
+      }
+      const found = isCut ? 'no entry, and is cut off: nobody was told that it is recorded' : 'an entry';
+      const text = tail.toString('latin1', 0, TAIL_BYTES_LOGGED);
+      const message = `the last line of ${this.#path} has no line feed; it is ${found}`;
+      this.#deps.log.warn({ file: this.#path, bytes: tail.length, text }, message);
     }
-    const found = isCut ? 'no entry, and is cut off: nobody was told that it is recorded' : 'an entry';
-    const text = tail.toString('latin1', 0, TAIL_BYTES_LOGGED);
-    const message = `the last line of ${this.#path} has no line feed; it is ${found}`;
-    this.#deps.log.warn({ file: this.#path, bytes: tail.length, text }, message);
+    if (isNew || tail.length > 0) {
+      // Also if nothing changed: the process that created the file may have been killed before its sync.
+      await this.#handle.sync();
+      await syncFolder(this.#path);
+    }
+    await this.#assertUnchanged();
   }
 
   async #cutRemains(): Promise<void> {
@@ -217,8 +216,7 @@ export class LockedFile {
    * reads again. If another program appended a line, this process might write behind half of one.
    */
   async #assertUnchanged(): Promise<void> {
-    const [opened, named] = await Promise.all([this.#handle.stat(), stat(this.#path)]);
-    if (opened.ino !== named.ino || opened.dev !== named.dev || opened.size !== this.#length)
+    if ((await this.#sizeIfInPlace()) !== this.#length)
       throw new Error(
         'the file was changed while this process had it open; restart the process to read it again, ' +
           'and stop it before editing the file next time',

@@ -65,7 +65,6 @@ export async function requireValid(
   if (failure !== null) throw asIssueError(failure);
 }
 
-/** What was read, unless it was refused. */
 export function orThrow<T extends object>(read: T | Failure, suggestion?: string): T {
   if (read instanceof Failure) throw asIssueError(read, suggestion);
   return read;

@@ -20,7 +20,6 @@ import { SIGNER, signReceipt } from './signer.js';
 /** What to do about a claim of the receipt that is being issued. */
 const CORRECT_IT = 'Correct that option.';
 
-/** The default lifetime of a receipt: an hour. */
 const DEFAULT_LIFETIME_SECS = 3600;
 
 const timeOrNever: Kind<number | null> = time;
@@ -48,7 +47,6 @@ const COMMON = {
 } satisfies Table;
 
 const label = kindOf<string>('1 to 256 characters', (value) => labelIn(value) !== null);
-const isGiven = (value: unknown) => (value ?? null) !== null;
 
 /** What a call belongs to: shown to tool servers and in logs, and decisive for nothing. A verifier leaves out other forms. */
 const STATED = {
@@ -62,10 +60,8 @@ const STATED = {
       'an object of frameworks (at most 16), risk_level (1 to 256 characters), retention_days',
       (value) => {
         const rules = rulesIn(value);
-        return (
-          rules !== null &&
-          Object.values(value as object).filter(isGiven).length === Object.keys(rules).length
-        );
+        const given = Object.values(value ?? {}).filter((one) => (one ?? null) !== null);
+        return rules !== null && given.length === Object.keys(rules).length;
       },
     ),
   },
@@ -282,7 +278,6 @@ function commonClaims(options: FilledOptions<typeof COMMON>, start: number, last
   } as const;
 }
 
-/** Requires that a validity period is not empty. */
 function requireOrder({ claims: { nbf, exp } }: Receipt, subject: number): void {
   if (exp === null || exp >= nbf) return;
   const found = `Receipt ${subject}: exp is ${showTime(exp)}, expected at least its nbf ${showTime(nbf)}`;

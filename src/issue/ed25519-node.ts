@@ -15,7 +15,6 @@ export function sodium(): Sodium {
   return native;
 }
 
-/** For each check, whether its signature verifies. */
 export function verifyAll(checks: readonly SignatureCheck[]): Promise<boolean[]> {
   return Promise.resolve(checks.map(verifyCheck));
 }

@@ -39,7 +39,6 @@ export function refusal(code: Code, details: Details): IssueError {
   return asIssueError(new Failure(code, details));
 }
 
-/** Makes the error for a verdict's failure. */
 export function asIssueError(failure: Failure, suggestion = failure.suggestion): IssueError {
   return new IssueError(failure.code, failure.message, suggestion);
 }

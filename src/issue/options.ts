@@ -15,7 +15,7 @@ export function issueOptions<Rows extends Table>(given: unknown, rows: Rows): Fi
 const MAX_YEARS = 100;
 const MAX_DISTANCE_SECS = MAX_YEARS * 365.25 * 86_400;
 
-/** Unix seconds. Times far away are refused: nearly always they are milliseconds. What is no number, the blocks refuse. */
+/** Unix seconds. Times far away are refused: nearly always they are milliseconds. The blocks refuse what is no number. */
 export const time: Kind<number> = kindOf(
   'Unix seconds',
   (value) => typeof value !== 'number' || !(Math.abs(value - clock()) > MAX_DISTANCE_SECS),
@@ -25,7 +25,6 @@ export const time: Kind<number> = kindOf(
 /** No verifier can be told to take more. */
 const MAX_RECEIPTS = 1024;
 
-/** Receipts, root first. */
 export const receipts = kindOf<readonly string[]>('an array of receipts', (value) => {
   const isChain = Array.isArray(value) && value.length <= MAX_RECEIPTS;
   // A hole becomes undefined.

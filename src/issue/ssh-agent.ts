@@ -26,7 +26,6 @@ const OPTIONS = {
 /** Options of {@link sshAgentSigner}. */
 export interface SshAgentOptions extends GivenOptions<typeof OPTIONS> {}
 
-/** The type of the keys that are used. */
 const KEY_TYPE = 'ssh-ed25519';
 /** Maximum size of a message in bytes, as in OpenSSH. */
 const MAX_MESSAGE_BYTES = 256 * 1024;
@@ -74,7 +73,11 @@ export async function sshAgentSigner(options: SshAgentOptions = {}): Promise<Sig
     did,
     sign: async (bytes) => {
       const request = [Uint8Array.of(SIGN_REQUEST), stringOf(blob), stringOf(bytes), Buffer.alloc(4)];
-      return ask(path, Buffer.concat(request), SIGN_RESPONSE, readSignature);
+      // The signature is behind its type. Whoever signs verifies it.
+      return ask(path, Buffer.concat(request), SIGN_RESPONSE, (answer) => {
+        const [, signature = Buffer.alloc(0)] = stringsIn(stringsIn(answer)[0] ?? answer);
+        return signature;
+      });
     },
   };
 }
@@ -126,7 +129,6 @@ function stringOf(content: string | Uint8Array): Buffer {
   return Buffer.concat([length, bytes]);
 }
 
-/** The strings of which bytes consist. */
 function stringsIn(bytes: Buffer): Buffer[] {
   const strings: Buffer[] = [];
   for (let at = 0; at < bytes.length;) {
@@ -151,10 +153,4 @@ function readIdentities(answer: Buffer) {
     found.push({ did: didKeyOf(publicKey), publicKey, comment: String(fields[at + 1]) });
   }
   return found;
-}
-
-/** The signature in the answer to a request to sign, behind its type. Whoever signs verifies it. */
-function readSignature(answer: Buffer): Buffer {
-  const [, signature = Buffer.alloc(0)] = stringsIn(stringsIn(answer)[0] ?? answer);
-  return signature;
 }

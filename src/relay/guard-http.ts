@@ -14,7 +14,7 @@ import type { HttpRelayParts, MakeHandler } from './http-relay.js';
 
 /** What an application could take for another method or path than those that were decided on. */
 const NAMING: ReadonlySet<string> = new Set(NAMING_HEADERS);
-/** What `Connection` may name besides, since it is never sent on. */
+/** What `Connection` may name besides: headers that a relay never sends on. */
 const OF_UPGRADE = /(?<![\w-])(?:te|trailer|upgrade|http2-settings)(?![\w-])/gi;
 /** The bundle and the context of a call: only a gate may say who acts for whom. */
 const OURS = 'x-drs-';
@@ -49,15 +49,15 @@ function guardHandler(
       let bytes: Buffer | null = null;
       let body: RequestBody = { kind: 'none' };
       const { method, target, headers } = incoming;
-      // An upgrade that a client asks for is not sent on, so it is no fault. Java's client asks in each first request.
-      const kept = new Map(headers);
-      kept.delete('upgrade');
+      // The gate refuses upgrades. This one is not sent on, so nothing is upgraded: Java's client asks for it in each first request.
+      const withoutUpgrade = new Map(headers);
+      withoutUpgrade.delete('upgrade');
       const connection = headers.get('connection');
-      if (connection !== undefined) kept.set('connection', connection.replaceAll(OF_UPGRADE, ''));
+      if (connection !== undefined) withoutUpgrade.set('connection', connection.replaceAll(OF_UPGRADE, ''));
       return {
         method,
         target,
-        headers: kept,
+        headers: withoutUpgrade,
         readBody: (read) => {
           bytes = Buffer.from(read);
           return (body = wholeBodyOfBytes(bytes, headers));

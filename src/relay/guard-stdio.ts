@@ -14,7 +14,7 @@ import type { Traced, Tracing } from '../service/observe/tracing.js';
 import { errorLine, readJson, type Message } from './message.js';
 import type { Hook, Outcome } from './pump.js';
 
-/** So many calls may have no answer. None is forgotten before its answer says whose a task is, but for cancelled ones. */
+/** How many calls may be without an answer. Only cancelled ones are forgotten before their answer says whose a task is. */
 const MAX_DUE = 10_000;
 const OF_LINE = { endpoint: 'gate', status: null, parent: null, code: null, address: null } as const;
 const REQUEST = { method: 'POST', target: null, headers: new Map(), mayLackHeaders: true };
@@ -37,8 +37,9 @@ export function stdioGuard(decider: Pick<GateDecider, 'decide'>, tracing: Tracin
     if (text === null) return invalid('the line is not UTF-8');
     const key = JSON.stringify(id);
     if (due.has(key)) return refuse(idInUse(id));
+    if (due.size >= MAX_DUE) for (const [known, { isCancelled }] of due) if (isCancelled) due.delete(known);
     const full = `${MAX_DUE} requests have no answer yet`;
-    if (id !== null && !hasRoom()) return refuse(gateFailure('VERIFIER_UNAVAILABLE', 'mcp', full));
+    if (id !== null && due.size >= MAX_DUE) return refuse(gateFailure('VERIFIER_UNAVAILABLE', 'mcp', full));
     const reason = `the line is longer than DRS_MAX_BODY_BYTES (${maxBytes})`;
     const startedAt = performance.now();
     const asked: LoggedRequest & Traced = { ...OF_LINE, startedAt, requestId: newRequestId() };
@@ -73,11 +74,6 @@ export function stdioGuard(decider: Pick<GateDecider, 'decide'>, tracing: Tracin
       due.delete(id);
       if (context?.command === MCP_COMMAND) tasks.record(message['result'], context.root_principal);
     }
-  }
-
-  function hasRoom(): boolean {
-    if (due.size >= MAX_DUE) for (const [id, { isCancelled }] of due) if (isCancelled) due.delete(id);
-    return due.size < MAX_DUE;
   }
 
   /** Answers with an error; not to a notification, which has no answer. */

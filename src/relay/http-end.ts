@@ -130,7 +130,7 @@ export function httpEnd(
       const renewed = renewing?.catch((error: unknown) => note(String(error)));
       if (failed?.isUnread === true) {
         await renewing;
-        // Once: what is lost again at once was never kept. A gate before the server may have used the bundle up.
+        // Only once: a session that is lost again at once was never kept. A gate before the server may have used the bundle up.
         const outcome = await again();
         failed = null;
         if (typeof outcome === 'string') await say(outcome);
@@ -196,8 +196,8 @@ export function httpEnd(
   }
 
   /**
-   * Reads a stream of events, and asks for more of it where it breaks off. The rest of an answer is never asked for in vain
-   * twice, and only where it broke off: it is worth nothing without what came before.
+   * Reads a stream of events, and asks for more of it where it breaks off. Of an answer, it asks for the events behind the last
+   * that came, since the rest is worth nothing without what came before, and gives up when it asks in vain.
    *
    * @param first `null` for what the server says by itself, which is asked for as long as the session lasts
    * @param take takes a message, and says whether it was the last that is wanted
@@ -212,7 +212,7 @@ export function httpEnd(
     let [lastEventId, retryMs, failures] = ['', FIRST_RETRY_MS, 0];
     for (let next = first; ; next = null) {
       const opened = next ?? (await openStream(session, signal, lastEventId));
-      // Whether it can be reached counts: balancers cut streams in which nothing is said.
+      // Only a stream that cannot be opened counts as a failure: balancers cut streams in which nothing is said.
       failures = typeof opened === 'number' ? failures + 1 : 0;
       if (typeof opened !== 'number') {
         for await (const { id = '', event = 'message', data } of eventsOf(opened, (ms) => (retryMs = ms))) {

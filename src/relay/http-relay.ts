@@ -30,7 +30,6 @@ export interface Forwarded {
   readonly onAnswer?: (answer: IncomingMessage) => Promise<OwnAnswer | null>;
 }
 
-/** What a relay answers. */
 export type OwnAnswer = Pick<Answer, 'status' | 'headers'> & { readonly body: string | Buffer };
 
 /** What is about the bytes of an answer, or leads elsewhere. */

@@ -59,7 +59,6 @@ export function destinationOf(
   return { url, pathFor };
 }
 
-/** How long to wait for a connection. */
 const CONNECT_MS = 10_000;
 // Servers close idle connections after some seconds, 5 with Node: one that is older is not used again.
 const AGENT_OPTIONS = { keepAlive: true, timeout: 4000, maxFreeSockets: 16 };

@@ -8,9 +8,9 @@ export interface Line {
   readonly isTooLong: boolean;
 }
 
-/** So much of each end of a line that is too long is kept, to find its id. */
+/** How much of each end of a line that is too long is kept, to find its id. */
 export const END_BYTES = 1024;
-/** A line in more pieces is put together: each piece takes memory of its own. */
+/** The pieces of a line are joined when there are more of them: each takes memory of its own. */
 const MAX_PIECES = 1024;
 const LINE_FEED = Buffer.from('\n');
 

@@ -41,7 +41,6 @@ export function readJson(text: string | null): JsonValue | undefined {
   }
 }
 
-/** Reads a line as a message. */
 export function messageOf({ bytes, isTooLong }: Line): Message {
   const read = isTooLong ? readEnds(bytes) : readJson(decodeUtf8(bytes));
   const value = isJsonObject(read) ? read : {};

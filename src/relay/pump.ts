@@ -1,12 +1,10 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { BUNDLE_HEADER, MAX_HEADER_BUNDLE } from '../gate/carriers.js';
-import { linesOf, sayTo, write, type Line, type Say } from './lines.js';
+import { linesOf, sayTo, write, type Say } from './lines.js';
 import { errorLine, MAX_MESSAGE_BYTES, messageOf, sizeOf, TRANSPORT_ERROR, type Message } from './message.js';
 
-/** A message for the server. */
 export interface Sent extends Message {
-  /** What the server gets. */
   readonly body: Buffer;
   /** The bundle in it, if it was put in here. */
   readonly bundle?: string;
@@ -53,7 +51,9 @@ export async function pump(source: AsyncIterable<Buffer>, hook: Hook, send: Send
 /** What is passed on to the child. The others that can be handled end this process as they would end the child. */
 const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const;
 
-/** So long what a program has left behind may go on speaking. */
+const TOO_LONG = `the server said more than ${sizeOf(MAX_MESSAGE_BYTES)} in one message, which is not passed on`;
+
+/** How long a program that the child left behind may go on speaking. */
 const LEFT_BEHIND_MS = 10_000;
 
 /**
@@ -97,8 +97,15 @@ export async function relayToChild(
     try {
       for await (const lines of linesOf(fromServer, MAX_MESSAGE_BYTES))
         for (const line of lines) {
-          const heard = line.isTooLong ? tooLongOf(line) : line.bytes;
-          if (heard === null) continue;
+          let heard = line.bytes;
+          if (line.isTooLong) {
+            console.error(`drs-verify: ${TOO_LONG}`);
+            const { method, value } = messageOf(line);
+            // If the line is an answer, its client gets an error.
+            if (method !== undefined || value['id'] === undefined) continue;
+            const error = { code: TRANSPORT_ERROR, message: TOO_LONG };
+            heard = Buffer.from(errorLine(JSON.stringify(value['id']), error));
+          }
           hook.hear?.(heard);
           await say(heard);
         }
@@ -116,13 +123,4 @@ export async function relayToChild(
   const [code, signal] = ended;
   if (signal === null) process.exitCode = code ?? 1;
   else process.kill(process.pid, signal);
-}
-
-/** What a client gets instead of a line of the server that is too long: an error, if the line is an answer. */
-function tooLongOf(line: Line): Buffer | null {
-  const message = `the server said more than ${sizeOf(MAX_MESSAGE_BYTES)} in one message, which is not passed on`;
-  console.error(`drs-verify: ${message}`);
-  const { method, value } = messageOf(line);
-  if (method !== undefined || value['id'] === undefined) return null;
-  return Buffer.from(errorLine(JSON.stringify(value['id']), { code: TRANSPORT_ERROR, message }));
 }

@@ -135,7 +135,6 @@ export function mcpSigner(sign: SignCall, unsigned: ReadonlySet<string>): Hook {
   return { maxBytes: MAX_MESSAGE_BYTES, decide };
 }
 
-/** Why a request cannot be signed. */
 export function unsignable(
   code: string,
   reason: string,

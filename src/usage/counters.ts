@@ -67,7 +67,17 @@ export class Counters {
     const before = charge.limits.map(({ receipt }) => this.byReceipt.get(receipt) ?? NOTHING);
     const limit = findReached(charge, before);
     if (limit !== null) return { kind: 'reached', limit };
-    this.#makeRoom(charge, now);
+    let needed = 0;
+    for (const limits of charge.limits) {
+      if (this.byReceipt.has(limits.receipt)) continue;
+      needed++;
+      if (endOf(limits, now) <= this.forgottenUntil)
+        throw new ReplayStoreError('the clock has gone back, and calls under this receipt may be forgotten');
+    }
+    const isFull = this.byReceipt.size + needed > this.#capacity;
+    this.forgetEnded(now, isFull ? STEPS_IF_FULL : STEPS * needed);
+    if (this.byReceipt.size + needed > this.#capacity)
+      throw new ReplayStoreError(`it is full: ${this.byReceipt.size} limited receipts are counted`);
     const usage = charge.limits.map((limits) => {
       const counter = this.byReceipt.get(limits.receipt) ?? { calls: 0, microUsd: 0, end: 0 };
       this.byReceipt.set(limits.receipt, counter);
@@ -92,20 +102,6 @@ export class Counters {
       counter.microUsd -= microUsd;
     }
     return true;
-  }
-
-  #makeRoom(charge: Charge, now: number): void {
-    let needed = 0;
-    for (const limits of charge.limits) {
-      if (this.byReceipt.has(limits.receipt)) continue;
-      needed++;
-      if (endOf(limits, now) <= this.forgottenUntil)
-        throw new ReplayStoreError('the clock has gone back, and calls under this receipt may be forgotten');
-    }
-    const isFull = this.byReceipt.size + needed > this.#capacity;
-    this.forgetEnded(now, isFull ? STEPS_IF_FULL : STEPS * needed);
-    if (this.byReceipt.size + needed > this.#capacity)
-      throw new ReplayStoreError(`it is full: ${this.byReceipt.size} limited receipts are counted`);
   }
 
   /** @param steps how many counters are looked at, at most */

@@ -1,19 +1,9 @@
 import { checkedOptions, count, having, type GivenOptions, type Table } from '../protocol/options.js';
 import { Counters } from './counters.js';
-import {
-  NEW,
-  REPLAYED,
-  ReplayStoreError,
-  type Charge,
-  type Refund,
-  type ReplayLog,
-  type ReplayStore,
-  type ReplayUnreadyReason,
-  type Usage,
-  type Use,
-} from './usage-store.js';
+import { NEW, REPLAYED, ReplayStoreError } from './usage-store.js';
+import type { Charge, Refund, Usage, Use } from './usage-store.js';
+import type { ReplayLog, ReplayStore, ReplayUnreadyReason } from './usage-store.js';
 
-/** A root principal with invocations on record. */
 interface Holder {
   /** Its DID; empty for those of which it is not known. */
   readonly root: string;
@@ -36,7 +26,7 @@ export interface UsedCall {
 /** Several expired entries are dropped per insert, so that expired entries cannot accumulate. */
 const EVICTIONS_PER_USE = 4;
 
-/** A place for a counter for so many places for invocations. */
+/** How many invocations there is room for, for each counter. */
 const INVOCATIONS_PER_COUNTER = 4;
 
 const OPTIONS = {
@@ -110,7 +100,15 @@ export class MemoryStore implements ReplayStore {
     this.#evict(now);
     const known = this.entries.get(key);
     if (known !== undefined && known.state !== 'undone') return REPLAYED;
-    if (known === undefined) this.#checkRoom(root);
+    const free = this.capacity - this.entries.size;
+    const { held } = this.#holders.get(root) ?? { held: 0 };
+    if (known === undefined && free <= 0)
+      throw new ReplayStoreError(`it is full: ${this.entries.size} invocations are on record`);
+    // Nobody may hold more than is free, so that others find a place.
+    if (known === undefined && root !== '' && held >= free)
+      throw new ReplayStoreError(
+        `calls of this principal hold ${held} of ${this.capacity} records, and ${free} are left for others`,
+      );
     const use = charge === null ? NEW : this.usages.charge(charge, now);
     if (use.kind !== 'new') return use;
     if (known === undefined) this.record(key, root, { at: now, end: now + ttlSecs, state: 'used' });
@@ -145,21 +143,6 @@ export class MemoryStore implements ReplayStore {
     else this.#newest.next = entry;
     this.#newest = entry;
     this.entries.set(key, entry);
-    this.#watch();
-  }
-
-  /** Nobody may hold more than is free, so that others find a place. @throws ReplayStoreError */
-  #checkRoom(root: string): void {
-    const free = this.capacity - this.entries.size;
-    if (free <= 0) throw new ReplayStoreError(`it is full: ${this.entries.size} invocations are on record`);
-    const { held } = this.#holders.get(root) ?? { held: 0 };
-    if (root !== '' && held >= free)
-      throw new ReplayStoreError(
-        `calls of this principal hold ${held} of ${this.capacity} records, and ${free} are left for others`,
-      );
-  }
-
-  #watch(): void {
     const share = this.entries.size / this.capacity;
     if (share < NO_LONGER_NEARLY_FULL) this.#hasWarned = false;
     if (share < NEARLY_FULL || this.#hasWarned) return;

@@ -4,12 +4,8 @@ export { openRedisReplayStore, type RedisReplayStoreOptions } from '#redis-repla
 export { RefundError, type RefundCode, type Refunded } from './refund.js';
 export {
   ReplayStoreError,
-  type Charge,
-  type Refund,
-  type RefundPart,
   type ReplayLog,
   type ReplayStore,
   type ReplayUnreadyReason,
-  type Usage,
-  type Use,
 } from './usage-store.js';
+export type { Charge, Refund, RefundPart, Usage, Use } from './usage-store.js';

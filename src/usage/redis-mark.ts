@@ -64,10 +64,9 @@ function lossOf({ found, facts, waits }: Look, last: LastLook | null): Loss {
 }
 
 /** The mark that a look writes. @param name for a new one */
-function nextMark(look: Look, last: LastLook | null, name: string): Mark {
+function nextMark(look: Look, loss: Loss, last: LastLook | null, name: string): Mark {
   const { found, facts, at } = look;
   const { runId, replId, evicted } = facts;
-  const loss = lossOf(look, last);
   // One that is further away was measured before the clock of Redis was set.
   const leads = [found?.lead, last?.mark.lead, look.lead].filter(
     (lead) => lead !== undefined && lead - look.lead <= 2 * MAX_CLOCK_DIFFERENCE_MS,
@@ -131,7 +130,6 @@ export interface FoundLoss {
   readonly isNewStore: boolean;
 }
 
-/** The mark of one Redis, and what this verifier knows by it. */
 export class RedisMark {
   // Only `look` changes these.
   /** Unix seconds: invocations that were used before, and what counters said, may be missing; 0 if nothing is known to be. */
@@ -156,7 +154,6 @@ export class RedisMark {
     this.#onLost = onLost;
   }
 
-  /** Looks at it, and writes it anew. */
   async look(connection: RedisConnection, facts: RedisFacts): Promise<void> {
     const send = (script: string, ...values: string[]) =>
       connection.send(this.#key, ['EVAL', script, '1', this.#key, ...values]);
@@ -167,26 +164,22 @@ export class RedisMark {
       const [text = '', secs, micros] = ((await send(READ)) as unknown[]).map(String);
       const at = Number(secs) * 1000 + Math.floor(Number(micros) / 1000);
       const look = { found: parseMark(text), facts, at, lead: askedAt - at, waits: this.#waits };
-      const mark = nextMark(look, this.#last, randomUUID());
+      const last = this.#last;
+      const loss = lossOf(look, last);
+      const mark = nextMark(look, loss, last, randomUUID());
       if ((await send(SWAP, text, textOf(mark))) !== 1) continue;
+      // What others have found before this process began is old news.
+      const isNews = loss !== 'none' || (last !== null && mark.lostAt !== last.mark.lostAt);
+      this.#last = { mark, at };
       this.leadMs = look.lead;
-      this.#learn(mark, look);
+      this.lostAt = secondsOf(mark, mark.lostAt);
+      this.emptiedAt = secondsOf(mark, mark.emptiedAt);
+      if (loss !== 'none') this.isFoundHere = true;
+      else if (isNews || (last === null && mark.lostAt > 0)) this.isFoundHere = false;
+      if (!isNews) return;
+      const isAll = loss === 'none' ? mark.emptiedAt !== last?.mark.emptiedAt : loss === 'all';
+      this.#onLost({ loss: isAll ? 'all' : 'last', isNewStore: look.found === null && last === null });
       return;
     }
-  }
-
-  #learn(mark: Mark, look: Look): void {
-    const last = this.#last;
-    const loss = lossOf(look, last);
-    // What others have found before this process began is old news.
-    const isNews = loss !== 'none' || (last !== null && mark.lostAt !== last.mark.lostAt);
-    this.#last = { mark, at: look.at };
-    this.lostAt = secondsOf(mark, mark.lostAt);
-    this.emptiedAt = secondsOf(mark, mark.emptiedAt);
-    if (loss !== 'none') this.isFoundHere = true;
-    else if (isNews || (last === null && mark.lostAt > 0)) this.isFoundHere = false;
-    if (!isNews) return;
-    const isAll = loss === 'none' ? mark.emptiedAt !== last?.mark.emptiedAt : loss === 'all';
-    this.#onLost({ loss: isAll ? 'all' : 'last', isNewStore: look.found === null && last === null });
   }
 }

@@ -88,7 +88,6 @@ export class RedisRecords {
   readonly #link: RedisLink;
   readonly #prefix: string;
 
-  /** @param prefix comes before each name */
   constructor(link: RedisLink, prefix: string) {
     this.#link = link;
     this.#prefix = prefix;
@@ -127,7 +126,6 @@ export class RedisRecords {
     return { kind: 'reached', limit: findReached(charge, usage) as ReachedLimit };
   }
 
-  /** Gives back what a call was charged. */
   async refund(key: string, { calls, parts }: Refund): Promise<'refunded' | 'repeated' | 'unknown'> {
     const numbers = [calls, ...parts.map(({ microUsd }) => microUsd)];
     const answer = await this.#run(REFUND, this.#keysOf(key, parts), numbers);

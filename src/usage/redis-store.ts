@@ -4,17 +4,9 @@ import { reasonOf, rejectAfter } from '../redis/connection.js';
 import { faultOf, RedisLink, type RedisFault } from '../redis/link.js';
 import { MAX_CLOCK_DIFFERENCE_MS, RedisMark } from './redis-mark.js';
 import { RedisRecords } from './redis-records.js';
-import {
-  DEFAULT_REDIS_TIMEOUT_MS,
-  ReplayStoreError,
-  type Charge,
-  type Refund,
-  type ReplayLog,
-  type ReplayStore,
-  type ReplayUnreadyReason,
-  type Usage,
-  type Use,
-} from './usage-store.js';
+import { DEFAULT_REDIS_TIMEOUT_MS, ReplayStoreError } from './usage-store.js';
+import type { Charge, Refund, Usage, Use } from './usage-store.js';
+import type { ReplayLog, ReplayStore, ReplayUnreadyReason } from './usage-store.js';
 
 /** What to set where a Redis without a file is meant. */
 export const FORGETTING =
@@ -217,8 +209,15 @@ class RedisReplayStore implements ReplayStore {
     } catch (error) {
       // Redis has answered that it cannot tell about this call: it is not away.
       if (error instanceof ReplayStoreError) throw error;
-      if (connection?.isCluster === true) this.#noteNodeFailure(error as Error);
-      else if (++this.#failures >= MAX_FAILURES && this.#link.error === null) this.#link.fail(error as Error);
+      if (connection?.isCluster === true) {
+        const now = performance.now();
+        const message = `${this.#link.place}: a node does not record; calls that belong to it are refused`;
+        if (now - this.#nodeLoggedAt >= LOG_PAUSE_MS) {
+          this.#nodeLoggedAt = now;
+          this.#options.log?.error({ err: error }, message);
+        }
+      } else if (++this.#failures >= MAX_FAILURES && this.#link.error === null)
+        this.#link.fail(error as Error);
       throw refusalOf(error);
     }
   }
@@ -250,14 +249,6 @@ class RedisReplayStore implements ReplayStore {
     const replicas = Number(await this.#waiting);
     if (replicas < waitReplicas)
       throw new ReplayStoreError(`${replicas} replicas of Redis have the charge, expected ${waitReplicas}`);
-  }
-
-  #noteNodeFailure(error: Error): void {
-    const now = performance.now();
-    if (now - this.#nodeLoggedAt < LOG_PAUSE_MS) return;
-    this.#nodeLoggedAt = now;
-    const message = `${this.#link.place}: a node does not record; calls that belong to it are refused`;
-    this.#options.log?.error({ err: error }, message);
   }
 }
 

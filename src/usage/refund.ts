@@ -3,7 +3,7 @@ import { isMoney } from '../protocol/policy.js';
 import type { InvocationClaims } from '../protocol/claims.js';
 import type { CountedLimits } from '../verify/limits.js';
 import { show, showTime } from '../verify/codes.js';
-import { ReplayStoreError, type Refund, type RefundPart, type ReplayStore } from './usage-store.js';
+import { ReplayStoreError, type RefundPart, type ReplayStore } from './usage-store.js';
 import { replayKey } from './use-invocation.js';
 
 /** Seconds after a call was allowed in which its charge can be given back. */
@@ -93,26 +93,23 @@ export async function refundCall(
   if (usd !== undefined && back === 0) return { calls: 0, total_cost_usd: 0 };
   const calls = usd === undefined ? 1 : 0;
   const parts = charged.map(({ receipt, microUsd }) => ({ receipt, microUsd: Math.min(back, microUsd) }));
-  const answer = await refundIn(store, replayKey(scope, iss, jti), { calls, parts });
+  if (store.refund === undefined)
+    throw new RefundError(
+      'REFUND_UNAVAILABLE',
+      'this replay store cannot give back: it has no function `refund`',
+    );
+  let answer: unknown;
+  try {
+    answer = await store.refund(replayKey(scope, iss, jti), { calls, parts });
+  } catch (error) {
+    const reason = error instanceof ReplayStoreError ? error.message : 'the store failed';
+    const message = `nobody knows whether the call was given back: ${reason}; ask again`;
+    throw new RefundError('REFUND_UNAVAILABLE', message, { cause: error });
+  }
   if (answer === 'repeated')
     throw new RefundError('REFUND_REPEATED', 'the call was given back already, which is possible once');
   // Any other answer, of a store of the user's own, is no refund either.
   if (answer !== 'refunded')
     throw new RefundError('REFUND_UNKNOWN', 'the store has no such charge: it is another, or has lost it');
   return { calls, total_cost_usd: toUsd(back) };
-}
-
-async function refundIn(store: ReplayStore, key: string, refund: Refund) {
-  if (store.refund === undefined)
-    throw new RefundError(
-      'REFUND_UNAVAILABLE',
-      'this replay store cannot give back: it has no function `refund`',
-    );
-  try {
-    return await store.refund(key, refund);
-  } catch (error) {
-    const reason = error instanceof ReplayStoreError ? error.message : 'the store failed';
-    const message = `nobody knows whether the call was given back: ${reason}; ask again`;
-    throw new RefundError('REFUND_UNAVAILABLE', message, { cause: error });
-  }
 }

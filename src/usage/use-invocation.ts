@@ -1,5 +1,5 @@
 import type { InvocationClaims } from '../protocol/claims.js';
-import { Failure, showTime } from '../verify/codes.js';
+import { Failure, showTime, type Code, type Details } from '../verify/codes.js';
 import { costMicroUsdOf, limitReached, limitsLeft } from '../verify/limits.js';
 import type { CountedLimits, LimitLeft, ReachedLimit } from '../verify/limits.js';
 import { ReplayStoreError, type ReplayStore } from './usage-store.js';
@@ -57,53 +57,45 @@ export async function useInvocation(
   costMicroUsd: number | null = costMicroUsdOf(claims.args, null),
 ): Promise<Failure | readonly LimitLeft[] | null> {
   const startedAt = performance.now();
-  const [result, used] = await use(claims, limits, store, now, rules, observer, costMicroUsd);
-  observer.replayChecked?.(result, performance.now() - startedAt);
-  return used;
-}
-
-async function use(
-  claims: UsedInvocation,
-  limits: readonly CountedLimits[],
-  store: ReplayStore,
-  now: number,
-  { scope, windowSecs, clockSkewSecs }: ReplayRules,
-  observer: ReplayObserver,
-  costMicroUsd: number | null,
-): Promise<readonly [ReplayResult, Failure | readonly LimitLeft[] | null]> {
+  const ended = <T>(result: ReplayResult, used: T): T => {
+    observer.replayChecked?.(result, performance.now() - startedAt);
+    return used;
+  };
+  const refuse = (result: ReplayResult, code: Code, facts: Omit<Details, 'subject'>) =>
+    ended(result, new Failure(code, { subject: 'invocation', ...facts }));
   const { iss, sub, jti, iat } = claims;
+  const { scope, windowSecs, clockSkewSecs } = rules;
   if (iat > now) observer.cameEarly?.(iat - now);
   if (iat < now - windowSecs || iat > now + clockSkewSecs) {
     const [from, until] = [showTime(now - windowSecs), showTime(now + clockSkewSecs)];
     const expected = `from ${from} to ${until}, ${windowSecs} s before now to ${clockSkewSecs} s after`;
-    return ['stale', new Failure('INVOCATION_STALE', { subject: 'invocation', time: iat, expected })];
+    return refuse('stale', 'INVOCATION_STALE', { time: iat, expected });
   }
   const charge = limits.length === 0 ? null : { limits, costMicroUsd: costMicroUsd ?? TOO_MUCH };
   const { lostAt = 0, emptiedAt = 0 } = store;
-  const unavailable = (reason: string, expected: string) =>
-    new Failure('REPLAY_STORE_UNAVAILABLE', { subject: 'invocation', claimed: jti, reason, expected });
+  const unavailable = (result: ReplayResult, reason: string, expected: string) =>
+    refuse(result, 'REPLAY_STORE_UNAVAILABLE', { claimed: jti, reason, expected });
   if (mayBeFrom(iat, clockSkewSecs, lostAt)) {
     const expected = `a call that is signed after ${showTime(lostAt + clockSkewSecs)}`;
-    return ['lost', unavailable('the store has lost what was used before', expected)];
+    return unavailable('lost', 'the store has lost what was used before', expected);
   }
   if (limits.some(({ nbf }) => mayBeFrom(nbf, clockSkewSecs, emptiedAt))) {
     const expected = `a receipt from after ${showTime(emptiedAt + clockSkewSecs)}, or LIMITS_AFTER_LOSS (limitsAfterLoss) set to pass`;
-    return ['lost', unavailable('the store has lost what was used of a limit', expected)];
+    return unavailable('lost', 'the store has lost what was used of a limit', expected);
   }
   try {
     // An invocation that was issued in the future stays fresh longer, and must be recorded as long.
     const ttlSecs = windowSecs + clockSkewSecs + 1;
     const used = await store.use(replayKey(scope, iss, jti), now, ttlSecs, charge, sub);
-    if (used.kind === 'replayed') {
-      const expected = 'one that was not used';
-      return ['replayed', new Failure('REPLAY_DETECTED', { subject: 'invocation', claimed: jti, expected })];
-    }
-    if (used.kind === 'new') return ['accepted', charge === null ? null : limitsLeft(limits, used.usage)];
+    if (used.kind === 'replayed')
+      return refuse('replayed', 'REPLAY_DETECTED', { claimed: jti, expected: 'one that was not used' });
+    if (used.kind === 'new')
+      return ended('accepted', charge === null ? null : limitsLeft(limits, used.usage));
     observer.limitReached?.(used.limit.member);
-    return ['limit_reached', limitReached(used.limit)];
+    return ended('limit_reached', limitReached(used.limit));
   } catch (error) {
     const reason = error instanceof ReplayStoreError ? error.message : 'the store failed';
-    return ['unavailable', unavailable(reason, 'a replay store that can tell')];
+    return unavailable('unavailable', reason, 'a replay store that can tell');
   }
 }
 

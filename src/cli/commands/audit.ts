@@ -12,7 +12,8 @@ import { describeTool } from '../../issue/plain-words.js';
 import { toolOf, type Tools } from '../../verify/tools.js';
 import { bundleTextOf, readText, readToolsFile, receiptsOf } from '../files.js';
 import { readRootNames, type NameOf } from '../agreement.js';
-import { aligned, coloursFor, printable, printableJson, showFailure, showTime } from '../terminal.js';
+import { bold, dim, green, red } from '../terminal.js';
+import { aligned, printable, showJson, showFailure, showTime } from '../terminal.js';
 
 export const help = `
 Exit code: 0 shown, whatever the verdict; 2 usage, or neither a bundle nor a chain.
@@ -22,7 +23,6 @@ Examples:
   npx drs-verify audit root.jwt
   npx drs-verify audit --json - < header.txt`;
 
-/** Adds the options of `drs-verify audit`, and what it does. */
 export function define(command: Command): void {
   command
     .description(
@@ -42,19 +42,14 @@ export function define(command: Command): void {
       const tools = await readToolsFile(options.tools);
       const report = reportOn(bundle, await verdictOn(bundle, options.tools), tools);
       process.stdout.write(
-        options.json ? `${printableJson(report, 2)}\n` : showReport(report, await readRootNames()),
+        options.json ? `${showJson(report, 2)}\n` : showReport(report, await readRootNames()),
       );
     });
 }
 
-interface Verdict {
-  readonly valid: boolean;
-  readonly error?: Explained;
-}
-
 /** What a bundle says; a token that cannot be read is `malformed`. */
 interface Report {
-  readonly verdict: Verdict;
+  readonly verdict: { readonly valid: boolean; readonly error?: Explained };
   readonly bundle_version?: JsonValue;
   readonly receipts: readonly Token[];
   /** Absent if only a chain was given. */
@@ -71,7 +66,7 @@ interface Token {
 }
 
 /** Judges as verifiers do, with their functions: blocks A to E. */
-async function verdictOn(bundle: JsonObject, toolsFile: string | undefined): Promise<Verdict> {
+async function verdictOn(bundle: JsonObject, toolsFile: string | undefined): Promise<Report['verdict']> {
   const { receipts, invocation } = bundle;
   const isChain = Array.isArray(receipts) && receipts.every((receipt) => typeof receipt === 'string');
   if (invocation !== undefined || !isChain) {
@@ -92,7 +87,7 @@ async function verdictOn(bundle: JsonObject, toolsFile: string | undefined): Pro
 
 function reportOn(
   { bundle_version: version, receipts, invocation }: JsonObject,
-  verdict: Verdict,
+  verdict: Report['verdict'],
   tools: Tools | null,
 ): Report {
   const token = invocation === undefined ? null : readToken(invocation);
@@ -125,7 +120,6 @@ function showReport(
   { verdict, receipts, invocation, tool = [], bundle_version: version }: Report,
   nameOf: NameOf,
 ): string {
-  const { bold, green, red, dim } = coloursFor(process.stdout);
   const count = `${receipts.length} receipt${receipts.length === 1 ? '' : 's'}`;
   const bundle = version === undefined ? '' : `bundle ${showValue(version)}, `;
   const judged = verdict.error
@@ -156,7 +150,6 @@ function showToken(
   nameOf: NameOf,
   above?: Token,
 ): string {
-  const { bold, red } = coloursFor(process.stdout);
   const { jti = '', nbf, exp = null, iat, policy } = claims;
   const known = [...FIRST, ...LAST, ...APART];
   const first = [...FIRST, ...Object.keys(claims).filter((name) => !known.includes(name))];
@@ -192,7 +185,6 @@ function showClaim(name: string, value: JsonValue | undefined, nameOf: NameOf = 
 
 /** The members of a policy, with what the receipt above has in their place. */
 function showPolicy(policy: JsonValue | undefined, above: JsonValue | undefined): Row[] {
-  const { dim } = coloursFor(process.stdout);
   if (!isJsonObject(policy) || !isJsonObject(above)) return showClaim('policy', policy);
   const [own, before] = [new Map(Object.entries(policy)), new Map(Object.entries(above))];
   const members = [...new Set([...own.keys(), ...before.keys()])];
@@ -216,7 +208,7 @@ const MAX_VALUE_LENGTH = 300;
 function showValue(value: JsonValue, quoted = false): string {
   const isText = typeof value === 'string';
   if (isText && /^sha256:[0-9a-f]{64}$/.test(value)) return `${value.slice(0, 19)}…`;
-  return clip(isText && !quoted ? printable(value) : printableJson(value));
+  return clip(isText && !quoted ? printable(value) : showJson(value));
 }
 
 function clip(text: string): string {

@@ -3,7 +3,7 @@ import { readChain } from '../../issue/chain.js';
 import { issueSubDelegation, type IssuedPolicy } from '../../issue/index.js';
 import { policyInForce } from '../../issue/plain-words.js';
 import { isKnownMember } from '../../protocol/policy.js';
-import { agreementText, readRootNames, showText, type NameOf } from '../agreement.js';
+import { agreementText, readRootNames, showText } from '../agreement.js';
 import { chainText, readChainFile, requireFree, writeResult } from '../files.js';
 import { addKeyOptions, readDid, readSigner, type KeyOptions } from '../key-file.js';
 import { addGrantOptions, noteWhatToKnow, readPolicy, type GrantOptions } from '../options.js';
@@ -22,7 +22,6 @@ Examples:
   npx drs-verify delegate --key bot.key --chain root.jwt --to helper.pub --tool search --max-cost 1 -o helper.jwt
   npx drs-verify delegate --key bot.key --chain root.jwt --to helper.pub --expires 10m --deny-write`;
 
-/** Adds the options of `drs-verify delegate`, and what it does. */
 export function define(command: Command): void {
   addKeyOptions(command)
     .description(
@@ -49,20 +48,18 @@ export function define(command: Command): void {
       const expiresAt = expires === 'never' ? null : expires;
       const grant = { audience, command, policy, notBefore, expiresAt, statusListIndex };
       const receipt = await issueSubDelegation({ key, chain, ...grant, unchecked });
-      showGrant([...chain, receipt], await readRootNames());
+      // What holds for it also where it does not repeat it.
+      const receipts = readChain([...chain, receipt]);
+      const [root] = receipts;
+      const { aud, cmd, nbf, exp } = (receipts.at(-1) ?? root).claims;
+      const inForce = policyInForce(receipts.map((one) => one.policy));
+      const nameOf = await readRootNames();
+      const principal = nameOf(root.claims.iss);
+      const from = principal === null ? '' : `, which comes from ${printable(principal)}`;
+      process.stderr.write(`You pass this on${from}:\n`);
+      const shown = { audience: aud, command: cmd, policy: inForce, notBefore: nbf, expiresAt: exp };
+      showText(agreementText(shown, nameOf));
       noteWhatToKnow(options, policy);
       await writeResult(options.out, chainText([...chain, receipt]), options);
     });
-}
-
-/** Shows what the last receipt of a chain passes on, with what holds for it although it does not repeat it. */
-function showGrant(chain: readonly string[], nameOf: NameOf): void {
-  const receipts = readChain(chain);
-  const [root] = receipts;
-  const { aud: audience, cmd: command, nbf: notBefore, exp: expiresAt } = (receipts.at(-1) ?? root).claims;
-  const policy = policyInForce(receipts.map((receipt) => receipt.policy));
-  const principal = nameOf(root.claims.iss);
-  const from = principal === null ? '' : `, which comes from ${printable(principal)}`;
-  process.stderr.write(`You pass this on${from}:\n`);
-  showText(agreementText({ audience, command, policy, notBefore, expiresAt }, nameOf));
 }

@@ -1,8 +1,7 @@
-import { access, constants } from 'node:fs/promises';
-import path from 'node:path';
 import { Option, type Command } from 'commander';
 import { isLoopback } from '../../protocol/loopback.js';
-import { destinationOf } from '../../relay/http-target.js';
+import type { HttpRelayParts } from '../../relay/http-relay.js';
+import { destinationOf, type Destination } from '../../relay/http-target.js';
 import { MAX_MESSAGE_BYTES } from '../../relay/message.js';
 import { readConfiguration, warningsAbout } from '../../service/configuration/configuration.js';
 import { isTypoOf, variableOf } from '../../service/configuration/environment.js';
@@ -12,9 +11,9 @@ import { Closers } from '../../service/closers.js';
 import { openCore } from '../../service/core.js';
 import { openLog } from '../../service/main.js';
 import { BUILD } from '../../service/observe/build-info.js';
-import { FileReplayStore, requireOwnFolder } from '../../usage/file-store.js';
+import { FileReplayStore } from '../../usage/file-store.js';
 import { OptionsError } from '../../verifier/options.js';
-import { CommandError } from '../command-error.js';
+import { CommandError, refuseWrong } from '../command-error.js';
 import { collect } from '../options.js';
 import { helpOnVariables } from '../variables.js';
 
@@ -27,7 +26,6 @@ Examples:
   npx drs-verify guard --trusted-root did:key:z6Mk… --tool-server https://tools.example --to http://127.0.0.1:3000/mcp --listen 127.0.0.1:8443
   npx drs-verify guard --trusted-root any --tool-server any --to http://127.0.0.1:3000 --protocol http --routes routes.json`;
 
-/** Adds the options of `drs-verify guard`, and what it does. */
 export function define(command: Command): void {
   command
     .description(
@@ -78,7 +76,6 @@ export function define(command: Command): void {
     .action(guard);
 }
 
-/** The options of `drs guard`. */
 export interface GuardOptions {
   readonly trustedRoot?: readonly string[];
   readonly toolServer?: string;
@@ -95,9 +92,9 @@ export interface GuardOptions {
 
 /** What the variables of a guard begin with: it shares its environment with the program behind it. */
 const PREFIX = 'DRS_';
-/** Variables of other commands, which begin alike. */
-const OTHERS = /^(?:VERIFY_URL|ADMIN_URL|ADMIN_TOKEN|ADMIN_TOKEN_FILE|KEY_PASSPHRASE|COMMIT)$/;
-/** What no other program calls so: whoever sets one means the guard. */
+/** What is set for a guard: not the variables of other commands, which begin alike. */
+const OF_GUARD = /^DRS_(?!(?:VERIFY_URL|ADMIN_URL|ADMIN_TOKEN|ADMIN_TOKEN_FILE|KEY_PASSPHRASE|COMMIT)$)/;
+/** Names that no other program uses: whoever sets one means the guard. */
 const OURS = /^(?:STATUS_LIST|REVOCATION|TRUSTED_ROOTS|SERVER_IDENTITY|GATE|REPLAY|MAX_CHAIN)/;
 /** The variables for which options stand. */
 const NAMES: Readonly<Record<string, string>> = {
@@ -115,33 +112,27 @@ const NAMES: Readonly<Record<string, string>> = {
  * @throws CommandError if the options cannot be used, or if something cannot be opened
  */
 export async function guard(command: readonly string[], options: GuardOptions): Promise<void> {
-  const { to, state, check, rpc, protocol = 'mcp', allowHost = [] } = options;
+  const { to, state, check, rpc, protocol = 'mcp' } = options;
   const isStdio = command.length > 0;
-  const defect = findDefect(command, options);
-  if (defect !== null) throw new CommandError(defect, 'see `drs-verify guard --help` for examples');
-  const env = environmentOf(options, isStdio);
-  const configuration = read(env, options, isStdio);
-  const { gateRoutes, gateReplay, trustProxy, host, replayMaxEntries: maxEntries } = configuration;
-  if (protocol === 'http' && gateRoutes === undefined)
-    throw new CommandError(
+  const problem = findProblem(command, options);
+  if (problem !== null) throw new CommandError(problem, 'see `drs-verify guard --help` for examples');
+  const { configuration, env } = read(options, isStdio);
+  const { gateRoutes, gateReplay, replayMaxEntries: maxEntries } = configuration;
+  refuseWrong([
+    [
+      protocol === 'http' && gateRoutes === undefined,
       'there is no table of routes, so that every call would be refused',
       `name its file (--routes, ${PREFIX}GATE_ROUTES); --routes any compares the body alone, at the path of --to`,
-    );
-  if (state !== undefined && gateReplay !== 'memory')
-    throw new CommandError(
+    ],
+    [
+      state !== undefined && gateReplay !== 'memory',
       `--state keeps what is recorded in memory, and ${PREFIX}GATE_REPLAY is "${gateReplay}"`,
       `leave out --state, or unset ${PREFIX}GATE_REPLAY`,
-    );
+    ],
+  ]);
   const isRouted = gateRoutes !== 'any';
   const destination = destinationOf(to ?? 'http://stdio', protocol, { isRouted, rpc });
-  if (check) {
-    const { findStartProblems } = await import('../start-problems.js');
-    const defects = await findStartProblems({ ...configuration, frontEnd: 'node' });
-    if (state !== undefined) defects.push(...(await findStateProblems(state)));
-    if (defects.length > 0) throw cannotStart(defects);
-    console.log('The configuration can work.');
-    return;
-  }
+  if (check) return checkStart(configuration, state);
   const log = openLog(configuration, isStdio ? 2 : 1);
   for (const warning of warningsAbout(configuration, true)) log.warn(inOptions(warning));
   if (state === undefined && gateReplay === 'memory')
@@ -153,25 +144,10 @@ export async function guard(command: readonly string[], options: GuardOptions): 
       );
   const openReplays =
     state === undefined ? undefined : () => FileReplayStore.open(state, { maxEntries, log });
+  const guarding = { configuration, log, openReplays };
   try {
-    // Each loads what only it needs.
-    if (isStdio) await runStdio(command, configuration, log, openReplays);
-    else {
-      const { hostsOf, runHttpRelay } = await import('../../relay/http-relay.js');
-      const { openGuard } = await import('../../relay/guard-http.js');
-      // A proxy passes on the name by which it was called.
-      const isAny = allowHost.length === 0 && (!isLoopback(host) || trustProxy !== undefined);
-      const hosts = isAny ? null : hostsOf(host, allowHost);
-      // One agent's calls wait. Who refuses a crowd of strangers soon serves more of it in time.
-      const own = isLoopback(host) ? { ...configuration, queueBurstMs: 60_000 } : configuration;
-      const openDecider = openGuard(own, protocol, log, openReplays);
-      const url = await runHttpRelay(
-        { configuration: own, destination, openDecider, hosts, log, rename: inOptions },
-        true,
-      );
-      // This comes last, since a program that waits for this line may send a signal at once.
-      log.info({ ...BUILD, url, protocol, to: destination.url.origin }, 'listening');
-    }
+    if (isStdio) await runStdio(command, guarding);
+    else await runHttp(destination, options, guarding);
   } catch (error) {
     const message = inOptions((error as Error).message);
     // The message names what it is about, unless that is the program.
@@ -182,28 +158,50 @@ export async function guard(command: readonly string[], options: GuardOptions): 
   }
 }
 
-async function runStdio(
-  command: readonly string[],
-  configuration: Configuration,
-  log: ReturnType<typeof openLog>,
-  openReplays: Parameters<typeof openCore>[3],
-): Promise<void> {
+/** What a guard decides by, and where it says what it does. */
+interface Guarding extends Pick<HttpRelayParts, 'configuration' | 'log'> {
+  readonly openReplays: Parameters<typeof openCore>[3];
+}
+
+// Each of these two loads what only it needs.
+
+async function runStdio(command: readonly string[], guarding: Guarding): Promise<void> {
+  const { configuration, log, openReplays } = guarding;
   const { stdioGuard } = await import('../../relay/guard-stdio.js');
   const { openTracing } = await import('../../service/observe/tracing.js');
   const { relayToChild } = await import('../../relay/pump.js');
   const opened = new Closers();
   try {
     const { gate } = await openCore(configuration, log, opened, openReplays);
-    const guarding = stdioGuard(gate.decider, await openTracing(), configuration.maxBodyBytes);
+    const hook = stdioGuard(gate.decider, await openTracing(), configuration.maxBodyBytes);
     // Our variables, and so our secrets, are not for the server.
     const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith(PREFIX)));
-    await relayToChild(command, env, guarding);
+    await relayToChild(command, env, hook);
   } finally {
     await opened.close();
   }
 }
 
-function findDefect(command: readonly string[], options: GuardOptions): string | null {
+async function runHttp(destination: Destination, options: GuardOptions, guarding: Guarding): Promise<void> {
+  const { protocol = 'mcp', allowHost = [] } = options;
+  const { configuration, log, openReplays } = guarding;
+  const { host, trustProxy } = configuration;
+  const { hostsOf, runHttpRelay } = await import('../../relay/http-relay.js');
+  const { openGuard } = await import('../../relay/guard-http.js');
+  // A proxy passes on the name by which it was called.
+  const isAny = allowHost.length === 0 && (!isLoopback(host) || trustProxy !== undefined);
+  const hosts = isAny ? null : hostsOf(host, allowHost);
+  // The calls of one agent wait. To refuse soon helps against a crowd of strangers: more of them are served in time.
+  const own = isLoopback(host) ? { ...configuration, queueBurstMs: 60_000 } : configuration;
+  const openDecider = openGuard(own, protocol, log, openReplays);
+  const parts = { configuration: own, destination, openDecider, hosts, log, rename: inOptions };
+  const url = await runHttpRelay(parts, true);
+  // This comes last, since a program that waits for this line may send a signal at once.
+  log.info({ ...BUILD, url, protocol, to: destination.url.origin }, 'listening');
+}
+
+/** @returns what is wrong with the options, whatever the variables are */
+function findProblem(command: readonly string[], options: GuardOptions): string | null {
   const { trustedRoot = [], to, listen, protocol, routes, allowHost, rpc } = options;
   if (to === undefined) {
     if (command.length === 0)
@@ -223,97 +221,84 @@ function findDefect(command: readonly string[], options: GuardOptions): string |
   return null;
 }
 
-/** The variables of this process that are the guard's, without their prefix, with the options in their place. */
-function environmentOf({ trustedRoot, toolServer, listen, routes, tools }: GuardOptions, isStdio: boolean) {
-  // One client, whose messages come one after the other: threads would only take memory. A call is 2.8 times its arguments.
-  const ofStdio = { WORKER_THREADS: '0', MAX_BODY_BYTES: String(MAX_MESSAGE_BYTES) };
-  const env: Record<string, string | undefined> = isStdio ? ofStdio : {};
-  for (const [variable, value] of Object.entries(process.env)) {
-    const name = variable.slice(PREFIX.length);
-    if (variable.startsWith(PREFIX) && !OTHERS.test(name))
-      env[SHARED.includes(name) ? variable : name] = value;
-  }
-  for (const name of SHARED) env[name] = process.env[name];
-  // The option counts alone.
-  if (trustedRoot !== undefined) {
-    env['TRUSTED_ROOTS'] = trustedRoot[0] === 'any' ? undefined : trustedRoot.join();
-    env['TRUSTED_ROOTS_FILE'] = undefined;
-  }
-  if (toolServer !== undefined) env['SERVER_IDENTITY'] = toolServer;
-  if (routes !== undefined) env['GATE_ROUTES'] = routes;
-  if (tools !== undefined) env['TOOLS_FILE'] = tools;
-  const address = listen === undefined ? null : addressOf(listen);
-  return address === null ? env : { ...env, HOST: address.host, PORT: String(address.port) };
+/** The variables in whose place options stand. An option counts alone. */
+function variablesOf({ trustedRoot, toolServer, listen, routes, tools }: GuardOptions) {
+  const address = addressOf(listen ?? '');
+  return {
+    ...(trustedRoot && {
+      TRUSTED_ROOTS: trustedRoot[0] === 'any' ? undefined : trustedRoot.join(),
+      TRUSTED_ROOTS_FILE: undefined,
+    }),
+    ...(toolServer !== undefined && { SERVER_IDENTITY: toolServer }),
+    ...(routes !== undefined && { GATE_ROUTES: routes }),
+    ...(tools !== undefined && { TOOLS_FILE: tools }),
+    ...(address && { HOST: address.host, PORT: String(address.port) }),
+  };
 }
 
 /**
- * Reads the configuration of a guard: that of the service, without what only the service has. Nobody behind a guard checks
- * root principals, so it must know whom to trust.
+ * Reads the configuration of a guard: that of the service, without what only the service has, by variables with a prefix.
+ * Nobody behind a guard checks root principals, so it must know whom to trust.
  */
-function read(
-  env: Readonly<Record<string, string | undefined>>,
-  options: GuardOptions,
-  isStdio: boolean,
-): Configuration {
+function read(options: GuardOptions, isStdio: boolean) {
   const ofServe = [...OPTIONS].flatMap(([option, { isOfServe }]) => (isOfServe ? variableOf(option) : []));
   const known = [...VARIABLES, ...SHARED].filter((name) => !ofServe.includes(name.replace(/_FILE$/, '')));
-  const isKnown = ([name]: readonly [string, unknown]) => known.includes(name);
-  const defects = Object.entries(env)
-    .filter((entry) => !isKnown(entry) && (entry[1]?.trim() ?? '') !== '')
-    .map(([found]) => {
-      const name = found.replace(PREFIX, '');
-      const meant = known.find((one) => isTypoOf(one, name)) ?? 'none of this name';
-      return `${PREFIX}${name} is not a variable of drs-verify guard, expected ${meant}: unset it`;
-    });
+  // One client, whose messages come one after the other: threads would only take memory. A call is 2.8 times its arguments.
+  const ofStdio = { WORKER_THREADS: '0', MAX_BODY_BYTES: String(MAX_MESSAGE_BYTES) };
+  const env: Record<string, string | undefined> = isStdio ? ofStdio : {};
+  const problems: string[] = [];
+  for (const name of SHARED) env[name] = process.env[name];
+  for (const [variable, value = ''] of Object.entries(process.env)) {
+    if (!OF_GUARD.test(variable)) continue;
+    const name = variable.slice(PREFIX.length);
+    const meant = known.find((one) => isTypoOf(one, name)) ?? 'none of this name';
+    if (known.includes(name) && !SHARED.includes(name)) env[name] = value;
+    else if (value.trim() !== '')
+      problems.push(`${variable} is not a variable of drs-verify guard, expected ${meant}: unset it`);
+  }
+  Object.assign(env, variablesOf(options));
   try {
-    const configuration = readConfiguration(Object.fromEntries(Object.entries(env).filter(isKnown)));
+    const configuration = readConfiguration(env);
     const { trustedRoots, trustedRootsFile, serverIdentity, decisionLog } = configuration;
     if (trustedRoots === undefined && trustedRootsFile === undefined && options.trustedRoot?.[0] !== 'any')
-      defects.push(
+      problems.push(
         'there is no trusted root, so that anybody could delegate to themselves: name the principals whose delegations ' +
           'count (--trusted-root did:key:…, or a file: TRUSTED_ROOTS_FILE), or trust anybody (--trusted-root any)',
       );
     if (serverIdentity === undefined)
-      defects.push(
+      problems.push(
         'the tool server has no name, so that every call would be refused: name the tool_server that calls are signed for ' +
           '(--tool-server https://…), or accept those for any (--tool-server any)',
       );
     if (isStdio && decisionLog === '-')
-      defects.push(
+      problems.push(
         'DECISION_LOG is "-", and standard output is for the messages of the tool server: name a file',
       );
-    if (defects.length === 0) return configuration;
+    if (problems.length === 0) return { configuration, env };
   } catch (error) {
     if (!(error instanceof OptionsError)) throw error;
-    defects.push(...error.problems);
+    problems.push(...error.problems);
   }
-  throw cannotStart(defects);
+  throw cannotStart(problems);
 }
 
-/** Looks whether the folder of `--state` can be used, or created if it is missing. Changes nothing. */
-async function findStateProblems(folder: string): Promise<string[]> {
-  for (const at of [folder, path.dirname(folder)])
-    try {
-      await access(at, constants.R_OK | constants.W_OK | constants.X_OK);
-      if (at === folder) await requireOwnFolder(folder);
-      return [];
-    } catch (error) {
-      const { code, message } = error as NodeJS.ErrnoException;
-      if (code !== 'ENOENT') return [`--state: ${message}`];
-    }
-  return [`--state: there is no folder in which ${folder} could be created`];
+async function checkStart(configuration: Configuration, state: string | undefined): Promise<void> {
+  const { findStartProblems } = await import('../start-problems.js');
+  const problems = await findStartProblems({ ...configuration, frontEnd: 'node' }, state);
+  if (problems.length > 0) throw cannotStart(problems);
+  console.log('The configuration can work.');
 }
 
 const VARIABLE = new RegExp(`(?<![\\w-])(?:${VARIABLES.join('|')})(?!\\w)`, 'g');
 
 /** What is wrong, with the names that variables have here. */
-function inOptions(defect: string): string {
-  return defect.replace(VARIABLE, (name) => NAMES[name] ?? (SHARED.includes(name) ? name : PREFIX + name));
+function inOptions(problem: string): string {
+  return problem.replace(VARIABLE, (name) => NAMES[name] ?? (SHARED.includes(name) ? name : PREFIX + name));
 }
 
-function cannotStart(defects: readonly string[]): CommandError {
+function cannotStart(problems: readonly string[]): CommandError {
   return new CommandError(
-    `cannot start with this configuration: ${defects.map(inOptions).join('; ')}`,
+    `cannot start with this configuration: ${problems.map(inOptions).join('; ')}`,
     'correct them; `drs-verify guard --help` lists options and variables',
   );
 }

@@ -52,7 +52,6 @@ Examples:
   npx drs-verify host claude-code --server files --key bot.key --chain root.jwt --trusted-root did:key:z6Mk… -- npx -y @modelcontextprotocol/server-filesystem ~/notes
   npx drs-verify host cursor --server weather --key bot.key --chain root.jwt --to https://weather.example/mcp`;
 
-/** Adds the options of `drs-verify host`, and what it does. */
 export function define(command: Command): void {
   command
     .description(
@@ -124,6 +123,7 @@ function fill(template: JsonValue, values: Readonly<Record<string, unknown>>): u
 /** What runs, as a host can start it from any folder, and the variables that it needs. */
 async function startOf(server: readonly string[], options: HostOptions) {
   const { server: name, chain, to, trustedRoot, state, tools, headerEnv, variable } = options;
+  const { key, agentSocket, passphraseFile } = options;
   const noDid = trustedRoot.find((did) => did !== 'any' && DEFAULT_KEYS.publicKeyOf(did) === null);
   refuseWrong([
     [
@@ -148,23 +148,33 @@ async function startOf(server: readonly string[], options: HostOptions) {
   ]);
   const program = programOf(process.argv);
   const toolServer = ['--tool-server', toolServerOf(options)];
-  const guard = trustedRoot.flatMap((did) => ['--trusted-root', did]);
+  const roots = trustedRoot.flatMap((did) => ['--trusted-root', did]);
   const said = fileOption('--tools', tools);
   await readToolsFile(tools);
-  const guarding = [
+  const guard = [
     ...program,
     'guard',
-    ...guard,
+    ...roots,
     ...toolServer,
     ...fileOption('--state', state),
     ...said,
     '--',
   ];
-  const guarded = guard.length === 0 ? [] : guarding;
+  const guarded = roots.length === 0 ? [] : guard;
   const headers = headerEnv.flatMap((header) => ['--header-env', header]);
   const behind = to === undefined ? ['--', ...guarded, ...server] : ['--to', to, ...headers];
-  const signer = await signerOf(options);
-  const [command, ...args] = [...program, 'sign', ...signer, ...toolServer, ...said, ...behind];
+  // What would stop `sign` at its start is found now.
+  const signer = await readSigner(options, { passphraseFile, isPrivate: true });
+  await openDelegations(signer, chain, readChainFile, toolServerOf(options));
+  // Hosts hand on few variables, and this is seldom one of them.
+  const socket = agentSocket ?? process.env['SSH_AUTH_SOCK'] ?? '';
+  const byAgent = ['--agent', signer.did, ...fileOption('--agent-socket', socket)];
+  const signing = [
+    ...(key === undefined ? byAgent : fileOption('--key', key)),
+    ...fileOption('--passphrase-file', passphraseFile),
+    ...chain.flatMap((one) => fileOption('--chain', one)),
+  ];
+  const [command, ...args] = [...program, 'sign', ...signing, ...toolServer, ...said, ...behind];
   const ofHeaders = headerEnv.map((header) => header.slice(header.indexOf(':') + 1).trim());
   const variables = [...new Set([...ofHeaders, ...variable])];
   const odd = /^[\w-]+$/.test(name) ? variables.find((one) => !/^[A-Za-z_]\w*$/.test(one)) : name;
@@ -179,21 +189,6 @@ async function startOf(server: readonly string[], options: HostOptions) {
 /** An option with a file, by a name that is the same in any folder; nothing if it was not given. */
 const fileOption = (option: string, file: string | undefined) =>
   file === undefined ? [] : [option, path.resolve(file)];
-
-/** The options of `sign` that say by whom and under what. What would stop `sign` at its start is found now. */
-async function signerOf(options: HostOptions): Promise<string[]> {
-  const { key, agentSocket, passphraseFile, chain } = options;
-  const signer = await readSigner(options, { passphraseFile, isPrivate: true });
-  await openDelegations(signer, chain, readChainFile, toolServerOf(options));
-  // Hosts hand on few variables, and this is seldom one of them.
-  const socket = agentSocket ?? process.env['SSH_AUTH_SOCK'] ?? '';
-  const byAgent = ['--agent', signer.did, ...fileOption('--agent-socket', socket)];
-  return [
-    ...(key === undefined ? byAgent : fileOption('--key', key)),
-    ...fileOption('--passphrase-file', passphraseFile),
-    ...chain.flatMap((one) => fileOption('--chain', one)),
-  ];
-}
 
 /** A query can have a secret in it: it is no part of a name. */
 function toolServerOf({ server, to, toolServer }: HostOptions): string {

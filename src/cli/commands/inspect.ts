@@ -17,7 +17,6 @@ Examples:
   npx drs-verify inspect bundle.json
   tail -n 1 decisions.jsonl | npx drs-verify inspect --no-open -`;
 
-/** Adds the options of `drs-verify inspect`, and what it does. */
 export function define(command: Command): void {
   command
     .description(
@@ -63,6 +62,12 @@ const HEADERS = {
   'X-Content-Type-Options': 'nosniff',
 } as const;
 
+/** How each system opens an address. No shell reads it. */
+const OPENERS: Partial<Record<NodeJS.Platform, readonly [program: string, ...args: string[]]>> = {
+  darwin: ['open'],
+  win32: ['rundll32', 'url.dll,FileProtocolHandler'],
+};
+
 /**
  * Serves the inspector to this machine, on a free port. The server keeps the process alive.
  *
@@ -92,21 +97,12 @@ async function serveInspector(given: string | null, opens: boolean): Promise<str
   await once(server.listen(0, '127.0.0.1'), 'listening');
   const host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
   const url = `http://${host}/${secret}`;
-  if (opens) openBrowser(url);
-  return url;
-}
-
-/** How each system opens an address. No shell reads it. */
-const OPENERS: Partial<Record<NodeJS.Platform, readonly [program: string, ...args: string[]]>> = {
-  darwin: ['open'],
-  win32: ['rundll32', 'url.dll,FileProtocolHandler'],
-};
-
-function openBrowser(url: string): void {
+  if (!opens) return url;
   const [program, ...args] = OPENERS[process.platform] ?? ['xdg-open'];
   const child = spawn(program, [...args, url], { stdio: 'ignore', detached: true });
   child.on('error', () =>
     process.stderr.write(`${program} opens no browser here: open the address yourself\n`),
   );
   child.unref();
+  return url;
 }

@@ -25,7 +25,6 @@ Examples:
     --args '{"tool":"search","query":"tea","estimated_cost_usd":0.02}' -o bundle.json
   npx drs-verify invoke … --args @call.json --header > header.txt`;
 
-/** Adds the options of `drs-verify invoke`, and what it does. */
 export function define(command: Command): void {
   addStatedOptions(addKeyOptions(command))
     .description(

@@ -5,15 +5,8 @@ import { agreementText, readRootNames, requireAgreement, showText } from '../agr
 import { CommandError } from '../command-error.js';
 import { chainText, readText, requireFree, writeResult } from '../files.js';
 import { addKeyOptions, readDid, readSigner, type KeyOptions } from '../key-file.js';
-import {
-  addGrantOptions,
-  addStatedOptions,
-  noteWhatToKnow,
-  readPolicy,
-  readStated,
-  type GrantOptions,
-  type StatedOptions,
-} from '../options.js';
+import { addGrantOptions, addStatedOptions, noteWhatToKnow, readPolicy, readStated } from '../options.js';
+import type { GrantOptions, StatedOptions } from '../options.js';
 
 interface IssueOptions extends GrantOptions, StatedOptions, KeyOptions {
   readonly cmd: string;
@@ -33,7 +26,6 @@ Examples:
   npx drs-verify issue --key alice.key --to did:key:z6Mk… --tool search --expires 8h --status-index 4183 -o root.jwt
   npx drs-verify issue --key org.key --to bot.pub --root-type organisation --expires never --policy @policy.json`;
 
-/** Adds the options of `drs-verify issue`, and what it does. */
 export function define(command: Command): void {
   addKeyOptions(command)
     .description(

@@ -19,7 +19,6 @@ Examples:
   did=$(npx drs-verify keygen -o bot.key)
   npx drs-verify keygen -o bot.key --passphrase-file bot.passphrase`;
 
-/** Adds the options of `drs-verify keygen`, and what it does. */
 export function define(command: Command): void {
   command
     .description(

@@ -4,13 +4,14 @@ import { pipeline as finished } from 'node:stream/promises';
 import { constants, createGunzip } from 'node:zlib';
 import { InvalidArgumentError, type Command } from 'commander';
 import { isJsonObject, type JsonObject } from '../../protocol/json.js';
-import { linesOf, write, type Line } from '../../relay/lines.js';
+import { linesOf, write } from '../../relay/lines.js';
+import { readJson } from '../../relay/message.js';
 import { shapeOf } from '../log-lines.js';
 import { readRootNames, type NameOf } from '../agreement.js';
 import type { CommandError } from '../command-error.js';
-import { parseJson, unreadable } from '../files.js';
+import { unreadable } from '../files.js';
 import { collect, parsePast } from '../options.js';
-import { aligned, coloursFor, printable, printableJson } from '../terminal.js';
+import { aligned, dim, green, printable, showJson, red } from '../terminal.js';
 
 interface LogOptions {
   /** Unix seconds. */
@@ -24,7 +25,7 @@ interface LogOptions {
 
 /** Longer than any line that is written. */
 const MAX_LINE_BYTES = 65_536;
-/** So many combinations are counted each for itself: each takes memory. */
+/** How many combinations are counted separately: each takes memory. */
 const MAX_GROUPS = 10_000;
 
 export const help = `
@@ -33,7 +34,6 @@ Examples:
   npx drs-verify log decisions.jsonl --with did:key:z6Mk…
   npx drs-verify log decisions.jsonl --with inv:0b1c2d3e --json`;
 
-/** Adds the options of `drs-verify log`, and what it does. */
 export function define(command: Command): void {
   command
     .description(
@@ -67,7 +67,7 @@ async function run(files: readonly string[], options: LogOptions): Promise<void>
     if (line === null) unread++;
     if (line === null || !isWanted(line)) return;
     if (by === undefined) {
-      text += json ? `${printableJson(line)}\n` : showLine(line, nameOf);
+      text += json ? `${showJson(line)}\n` : showLine(line, nameOf);
       return;
     }
     const values = by.map((name) => GROUPS[name]?.(line, nameOf) ?? '-');
@@ -77,9 +77,9 @@ async function run(files: readonly string[], options: LogOptions): Promise<void>
     else if (counts.size < MAX_GROUPS) counts.set(key, { values, count: 1 });
     else others++;
   };
-  const faults: CommandError[] = [];
+  const failures: CommandError[] = [];
   const sources = (files.length === 0 ? ['-'] : files).map((file) =>
-    pagesOf(file, (fault) => faults.push(fault)),
+    pagesOf(file, (failure) => failures.push(failure)),
   );
   // Sums have no order, and too many files should not be open at once.
   for (const group of by === undefined ? [sources] : sources.map((source) => [source]))
@@ -91,16 +91,39 @@ async function run(files: readonly string[], options: LogOptions): Promise<void>
   if (by !== undefined) await write(process.stdout, showCounts([...counts.values()], others, options));
   if (unread > 0)
     process.stderr.write(`note: ${unread} lines cannot be read: they were cut, or are no JSON\n`);
-  if (faults[0] !== undefined) throw faults[0];
+  if (failures[0] !== undefined) throw failures[0];
 }
 
 type Page = readonly (JsonObject | null)[];
 
-/** The lines of a file. @param fail gets the fault that ends it early: what comes before counts */
-async function* pagesOf(file: string, fail: (fault: CommandError) => void): AsyncGenerator<Page> {
+/** Not the log of a service: it has only some refusals, and those of the decision log a second time. */
+const CALLS: ReadonlySet<string | undefined> = new Set(['call', 'refund', 'signing']);
+
+/**
+ * The lines of a file that say something of calls; `null` for one that cannot be read. It is unpacked if its name says that it is
+ * packed: of one that is cut, all that there are.
+ *
+ * @param fail is told why it ends early: what comes before counts
+ */
+async function* pagesOf(file: string, fail: (failure: CommandError) => void): AsyncGenerator<Page> {
+  const isPacked = file.endsWith('.gz');
   try {
-    for await (const lines of linesOf(unpacked(file), MAX_LINE_BYTES)) yield [...readLines(lines)];
-    if (isPacked(file)) await requireWhole(file);
+    const input: Readable = file === '-' ? process.stdin : createReadStream(file);
+    // An error of either is thrown where this is read.
+    const unpacked = isPacked
+      ? pipeline(input, createGunzip({ finishFlush: constants.Z_SYNC_FLUSH }), () => undefined)
+      : input;
+    for await (const lines of linesOf(unpacked, MAX_LINE_BYTES)) {
+      // After a full disk, an empty line may follow one that was cut.
+      const values = lines
+        .filter(({ bytes }) => bytes.length > 0)
+        .map(({ bytes, isTooLong }) => (isTooLong ? undefined : readJson(bytes.toString())));
+      const read = values.map((value) => (isJsonObject(value) ? value : null));
+      yield read.filter((line) => line === null || CALLS.has(shapeOf(line)?.kind));
+    }
+    // That it is cut does not show where it is read to its end.
+    const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() });
+    if (isPacked) await finished(createReadStream(file), createGunzip(), nowhere);
   } catch (error) {
     fail(unreadable(file, 'a log', error));
   }
@@ -130,36 +153,6 @@ async function* inOrder(sources: readonly AsyncGenerator<Page>[]): AsyncGenerato
     yield first.page.slice(0, end);
     first.page = first.page.slice(end);
   }
-}
-
-/** The lines that say something of calls; `null` for one that cannot be read. */
-function* readLines(found: Iterable<Line>): Generator<JsonObject | null> {
-  for (const { bytes, isTooLong } of found) {
-    // After a full disk, an empty line may follow one that was cut.
-    if (bytes.length === 0) continue;
-    const value = isTooLong ? undefined : parseJson(bytes.toString()).value;
-    if (!isJsonObject(value)) yield null;
-    else if (CALLS.has(shapeOf(value)?.kind)) yield value;
-  }
-}
-
-/** Refusals in the log of a service are not all of them, and those of a decision log are there once more. */
-const CALLS: ReadonlySet<string | undefined> = new Set(['call', 'refund', 'signing']);
-
-const isPacked = (file: string) => file.endsWith('.gz');
-
-/** The bytes of a file, unpacked if its name says that it is packed: of one that is cut, all that there are. */
-function unpacked(file: string): AsyncIterable<Buffer> {
-  const input: Readable = file === '-' ? process.stdin : createReadStream(file);
-  if (!isPacked(file)) return input;
-  // An error of either is thrown where this is read.
-  return pipeline(input, createGunzip({ finishFlush: constants.Z_SYNC_FLUSH }), () => undefined);
-}
-
-/** @throws Error if a packed file is cut, which does not show where it is read to its end */
-async function requireWhole(file: string): Promise<void> {
-  const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() });
-  await finished(createReadStream(file), createGunzip(), nowhere);
 }
 
 function filterOf(options: LogOptions): (line: JsonObject) => boolean {
@@ -220,7 +213,6 @@ function readNames(text: string): string[] {
 
 /** A line for people: what came of a call, who asked for what, and why it was refused. */
 function showLine(line: JsonObject, nameOf: NameOf): string {
-  const { red, green, dim } = coloursFor(process.stdout);
   const { message, tool, command, agent, jti, time } = line;
   const outcome = outcomeOf(line);
   const colour = line['observed'] === true ? dim : GOOD.has(outcome) ? green : red;
@@ -247,7 +239,7 @@ function showCounts(
       ...Object.fromEntries(by.map((name, at) => [name, values[at]])),
     }));
     const rest = others === 0 ? [] : [{ count: others, others: true }];
-    return [...lines, ...rest].map((line) => `${printableJson(line)}\n`).join('');
+    return [...lines, ...rest].map((line) => `${showJson(line)}\n`).join('');
   }
   const rows = sorted.map(({ values, count }) => [String(count), values.map(printable).join('  ')] as const);
   if (others > 0) rows.push([String(others), `(more than ${MAX_GROUPS} combinations: all others)`]);

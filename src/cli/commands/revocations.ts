@@ -7,7 +7,6 @@ import { CommandError, EXIT, toCommandError } from '../command-error.js';
 import { unreadable } from '../files.js';
 import { fromService, readAnswer, unexpectedAnswer } from '../service.js';
 
-/** Adds the options of `drs-verify revocations`, and what it does. */
 export function define(command: Command): void {
   command.description(
     'Lists the local revocations of a service, in a form that REVOCATION_STORE_PATH takes; or moves a file into the Redis at REDIS_URL (default: redis://127.0.0.1:6379), where REVOCATION_STORE=redis has them.',

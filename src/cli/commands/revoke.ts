@@ -22,7 +22,6 @@ Examples:
   DRS_ADMIN_TOKEN=… npx drs-verify revoke --did did:key:z6Mk… --reason 'laptop stolen'
   DRS_ADMIN_TOKEN_FILE=/run/secrets/token DRS_ADMIN_URL=http://127.0.0.1:9464 npx drs-verify revoke --index 52014`;
 
-/** Adds the options of `drs-verify revoke`, and what it does. */
 export function define(command: Command): void {
   command
     .description(

@@ -10,7 +10,6 @@ Examples:
   npx drs-verify serve --check
   PORT=9000 DRS_ADMIN_TOKEN=… npx drs-verify serve`;
 
-/** Adds the options of `drs-verify serve`, and what it does. */
 export function define(command: Command): void {
   command
     .description(

@@ -1,18 +1,21 @@
+import { appendFileSync } from 'node:fs';
 import path from 'node:path';
 import { Option, type Command } from 'commander';
+import { decodeBundle } from '../../issue/index.js';
+import { digestOf } from '../../protocol/jwt.js';
 import { httpEnd } from '../../relay/http-end.js';
 import { destinationOf, httpTarget, OWN_HEADERS } from '../../relay/http-target.js';
 import { sayTo, write } from '../../relay/lines.js';
 import { pump, relayToChild } from '../../relay/pump.js';
-import { mcpSigner, openDelegations } from '../../relay/sign.js';
+import { mcpSigner, openDelegations, type SignCall } from '../../relay/sign.js';
 import type { ListenerParts } from '../../relay/sign-http.js';
 import { printableUrl } from '../../revocation/printable-url.js';
+import { callOf, INSTANCE, printableMessage, readCall } from '../../service/observe/logs/verdict-logs.js';
 import { readChainFile, readToolsFile } from '../files.js';
 import { CommandError, refuseWrong } from '../command-error.js';
 import { addKeyOptions, readSigner, type KeyOptions } from '../key-file.js';
 import { list } from '../options.js';
-import { readRootNames } from '../agreement.js';
-import { recordingTo } from '../sign-record.js';
+import { readRootNames, type NameOf } from '../agreement.js';
 import { printable } from '../terminal.js';
 
 type OfPort = 'listenOnNetwork' | 'protocol' | 'allowHost' | 'allowOrigin' | 'allowAddress';
@@ -42,7 +45,6 @@ Examples:
   npx drs-verify sign --key bot.key --chain root.jwt --to https://tools.example/mcp --listen 127.0.0.1:7070
   npx drs-verify sign --key bot.key --chain root.jwt --to https://agent.example --listen 127.0.0.1:7071 --protocol a2a`;
 
-/** Adds the options of `drs-verify sign`, and what it does. */
 export function define(command: Command): void {
   command
     .description(
@@ -119,8 +121,9 @@ async function sign(command: readonly string[], options: SignOptions): Promise<v
     readToolsFile(options.tools),
   );
   const { record } = options;
-  const recorded = { agent: key.did, toolServer, nameOf: await readRootNames(), note };
-  const signCall = record === undefined ? signOnly : recordingTo(record, signOnly, recorded);
+  const nameOf = await readRootNames();
+  const signCall =
+    record === undefined ? signOnly : recordingTo(record, signOnly, key.did, toolServer, nameOf);
   const signer = mcpSigner(signCall, new Set(options.unsigned));
   if (options.toolServer === undefined && (isChild || destination?.url.search !== ''))
     note(`calls are signed for ${toolServer}, which the server must go by; --tool-server names another`);
@@ -172,6 +175,50 @@ function requireWay(isChild: boolean, options: SignOptions) {
     ],
     [options.chain.length === 0, 'there is no chain to sign under', 'name the file of one with --chain'],
   ]);
+}
+
+/**
+ * Signs, and adds a line for each call to a file: what was signed under which receipts, or why it was not. Each line is written
+ * before the call is sent, and the file may be moved away at any time.
+ *
+ * @throws CommandError if the file cannot be written to
+ */
+function recordingTo(
+  file: string,
+  sign: SignCall,
+  agent: string,
+  toolServer: string,
+  nameOf: NameOf,
+): SignCall {
+  const append = (text: string) => appendFileSync(file, text, { mode: 0o640 });
+  try {
+    append('');
+  } catch (error) {
+    throw new CommandError(
+      `cannot write the record ${file}: ${(error as Error).message}`,
+      'name a file in a folder you can write to',
+    );
+  }
+  return async (command, args, what) => {
+    const signed = await sign(command, args, what);
+    const written = { time: new Date().toISOString(), instance: INSTANCE, endpoint: 'sign' };
+    let facts: object;
+    if (typeof signed === 'string') {
+      const bundle = decodeBundle(signed);
+      const call = readCall(bundle, (did) => nameOf(did) ?? undefined);
+      facts = { receipts: bundle.receipts.map(digestOf), ...call };
+    } else {
+      const { code, message } = signed;
+      const claims = { iss: agent, args, cmd: command, tool_server: toolServer };
+      facts = { code, message: printableMessage(message), ...callOf({ rootPrincipal: null }, claims) };
+    }
+    try {
+      append(`${JSON.stringify({ ...written, ...facts })}\n`);
+    } catch (error) {
+      note(`a line of the record was lost: ${(error as Error).message}`);
+    }
+    return signed;
+  };
 }
 
 /** The headers that are set here, besides those of each connection. */

@@ -1,12 +1,7 @@
 import type { Command } from 'commander';
-import {
-  createStatusList,
-  DEFAULT_STATUS_LIST_ENTRIES,
-  openStatusList,
-  setRevoked,
-  signStatusList,
-  type EditableStatusList,
-} from '../../revocation/lists/make-status-list.js';
+import { createStatusList, DEFAULT_STATUS_LIST_ENTRIES } from '../../revocation/lists/make-status-list.js';
+import { openStatusList, setRevoked, signStatusList } from '../../revocation/lists/make-status-list.js';
+import type { EditableStatusList } from '../../revocation/lists/make-status-list.js';
 import { CommandError } from '../command-error.js';
 import { readText, replaceFile, writeResult } from '../files.js';
 import { readKeyFile } from '../key-file.js';
@@ -24,7 +19,6 @@ in a second one:
 and in a third one, to revoke the receipts that were issued with --status-index 52014:
   npx drs-verify status-list revoke --key org.key list.jwt 52014`;
 
-/** Adds the options of `drs-verify status-list`, and what it does. */
 export function define(command: Command): void {
   command.description(
     'A W3C Bitstring Status List, as a signed credential (vc+jwt): what a service reads from STATUS_LIST_BASE_URL to learn what is revoked.',

@@ -8,14 +8,13 @@ import { linesOf, sayTo, type Say } from '../../relay/lines.js';
 import { MAX_MESSAGE_BYTES, messageOf } from '../../relay/message.js';
 import { BUILD } from '../../service/observe/build-info.js';
 import { CommandError } from '../command-error.js';
-import { printable, printableJson } from '../terminal.js';
+import { printable, showJson } from '../terminal.js';
 
 export const help = `
 Examples:
   npx drs-verify tools -- npx -y @modelcontextprotocol/server-filesystem "$PWD" > tools.jsonl
   npx drs-verify tools --from https://tools.example/mcp > tools.jsonl`;
 
-/** Adds the options of `drs-verify tools`, and what it does. */
 export function define(command: Command): void {
   command
     .description(
@@ -45,9 +44,8 @@ export function define(command: Command): void {
         tool: tool['name'],
         ...(!readers.includes(tool) && { writes: true }),
       }));
-      for (const line of [...lines, { tool: '*', writes: true }])
-        process.stdout.write(`${printableJson(line)}\n`);
-      const names = readers.map(({ name }) => printableJson(name ?? '')).join(', ');
+      for (const line of [...lines, { tool: '*', writes: true }]) process.stdout.write(`${showJson(line)}\n`);
+      const names = readers.map(({ name }) => showJson(name ?? '')).join(', ');
       process.stderr.write(
         'These are the names that the server gives: say of each tool what you know (docs/spec/tools.md).\n' +
           (names === ''
@@ -86,7 +84,7 @@ async function listTools(connect: Connect): Promise<JsonObject[]> {
     void say({ id, method, params });
     const [{ result, error }] = await answered;
     if (isJsonObject(result)) return result;
-    throw new Error(`${method}: ${printableJson(error ?? null).slice(0, 200)}`);
+    throw new Error(`${method}: ${showJson(error ?? null).slice(0, 200)}`);
   };
   try {
     const clientInfo = { name: 'drs-verify', version: BUILD.version };
@@ -121,7 +119,6 @@ const urlEnd =
     };
   };
 
-/** A server that is started here. */
 const childEnd =
   ([program = '', ...args]: readonly string[]): Connect =>
   (say, fail) => {

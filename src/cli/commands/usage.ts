@@ -15,7 +15,6 @@ Examples:
   DRS_ADMIN_TOKEN=… npx drs-verify usage root.jwt
   DRS_ADMIN_TOKEN=… npx drs-verify usage sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08`;
 
-/** Adds the options of `drs-verify usage`, and what it does. */
 export function define(command: Command): void {
   command
     .description(

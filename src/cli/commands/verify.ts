@@ -6,7 +6,7 @@ import type { JsonObject } from '../../protocol/json.js';
 import { CommandError, EXIT } from '../command-error.js';
 import { bundleTextOf, readText, withBody } from '../files.js';
 import { askService, unexpectedAnswer } from '../service.js';
-import { aligned, coloursFor, printable, printableJson, showFailure } from '../terminal.js';
+import { aligned, bold, green, printable, showJson, red, showFailure } from '../terminal.js';
 
 export const help = `
 Exit code: 0 valid; 1 invalid, or valid but the body is not what was signed (binding is not
@@ -17,7 +17,6 @@ Examples:
   npx drs-verify verify bundle.json --body request.json
   DRS_VERIFY_URL=https://verify.example npx drs-verify verify --json - < header.txt`;
 
-/** Adds the options of `drs-verify verify`, and what it does. */
 export function define(command: Command): void {
   command
     .description(
@@ -43,21 +42,20 @@ export function define(command: Command): void {
       const hasBody = Object.hasOwn(JSON.parse(request) as object, 'body');
       const verdict = answer.status === 200 ? readVerdict(answer.text, hasBody) : null;
       if (verdict === null) throw unexpectedAnswer(answer);
-      process.stdout.write(json ? `${printableJson(verdict, 2)}\n` : showVerdict(verdict, request));
+      process.stdout.write(json ? `${showJson(verdict, 2)}\n` : showVerdict(verdict, request));
       process.exitCode = verdict.valid && (verdict.binding ?? 'match') === 'match' ? EXIT.ok : EXIT.no;
     });
 }
 
 /** The verdict as text for people. It may quote the bundle, so all of it is escaped. */
 function showVerdict(verdict: Verdict, request: string): string {
-  const { bold, green, red } = coloursFor(process.stdout);
   if (!verdict.valid) return `${bold(red('invalid'))}  ${showFailure(verdict.error)}`;
   const { context, binding = 'match' } = verdict;
   const isBound = binding === 'match';
   const rows: [string, string][] = [
     ['root principal', printable(context.root_principal)],
     ['chain depth', String(context.chain_depth)],
-    ['leaf policy', printableJson(context.leaf_policy)],
+    ['leaf policy', showJson(context.leaf_policy)],
   ];
   if (verdict.binding !== undefined) rows.push(['binding', isBound ? 'match' : red(binding)]);
   const but = isBound ? '' : `, ${red('but the body is not what was signed')}`;
