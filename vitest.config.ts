@@ -27,7 +27,6 @@ const ALONE = [
  * not end: it needs a process of its own.
  */
 const LONG = [
-  'bench/report',
   'deploy/chart',
   'deploy/image',
   'deploy/prometheus',

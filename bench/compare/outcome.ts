@@ -66,7 +66,7 @@ const percent = (logarithm: number) => {
 };
 
 /** What can be said from the interval, in words. */
-export function describeVerdict({ effect, verdict }: Finding, detect: number): string {
+function describeVerdict({ effect, verdict }: Finding, detect: number): string {
   const limit = `${(100 * detect).toFixed(1).replace('.0', '')} %`;
   if (verdict === 'regression') return 'REGRESSION';
   if (verdict === 'cannot tell') return `cannot tell (${limit} is inside the interval, and so is nothing)`;

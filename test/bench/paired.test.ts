@@ -1,16 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { effectOf, hodgesLehmann, logRatioOf, verdictOf, type Verdict } from '../../bench/compare/effects.js';
-import {
-  describeVerdict,
-  exitCodeOf,
-  findingsOf,
-  MIN_RESTARTS,
-  renderOutcome,
-  type Finding,
-} from '../../bench/compare/outcome.js';
-import type { Restart } from '../../bench/compare/pair.js';
+import { exitCodeOf, MIN_RESTARTS, type Finding } from '../../bench/compare/outcome.js';
 import { readCompareOptions } from '../../bench/compare/run.js';
-import { uniform } from '../../bench/load/open-loop-core.js';
 import { normal, unsteadyMachine } from './noise.js';
 
 describe('the interval of an effect', () => {
@@ -119,37 +110,6 @@ describe('a comparison on a machine whose speed swings by 2', () => {
       if (Math.abs(hodgesLehmann(b) - hodgesLehmann(a)) > Math.log(1.05)) misled++;
     }
     expect(misled).toBeGreaterThan(50);
-  });
-});
-
-describe('what is printed', () => {
-  const random = uniform(9);
-  const restarts = Array.from({ length: 8 }, (): Restart => {
-    const value = 0.07 + 0.02 * (random() - 0.5);
-    const measured = {
-      cpu: { effect: value, means: [80, 86] },
-      'latency p50': { effect: value - 0.07, means: [120, 127] },
-      'latency p99': { effect: 0, means: [300, 280] },
-    } as const;
-    return { measured, others: 0.02 };
-  });
-  const findings = findingsOf({ traffic: 'warm', depth: 4 }, restarts, 0.05, ['cpu', 'latency p50']);
-  const outcome = {
-    ...{ versions: ['aaaaaaaaa', 'bbbbbbbbb'] as const, detect: 0.05 },
-    ...{ restarts: 8, seconds: 60, findings, others: [0, 0.3, 1] },
-  };
-
-  it('names the effect, its interval and the verdict', () => {
-    const text = renderOutcome(outcome);
-    expect(text).toMatch(/warm, depth 4: CPU per request \* +80\.0 µs +86\.0 µs +\+7\.\d %.*REGRESSION/);
-    expect(text).toMatch(/latency p50 \*.*no regression of 5 %/);
-    expect(text).toContain('NOISY');
-    expect(exitCodeOf(findings)).toBe(1);
-  });
-
-  it('says what is slower by less than what counts', () => {
-    const [finding] = findingsOf({ traffic: 'warm', depth: 4 }, restarts, 0.2, ['cpu']);
-    expect(describeVerdict(finding as Finding, 0.2)).toBe('slower, by less than 20 %');
   });
 });
 

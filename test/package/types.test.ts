@@ -17,6 +17,7 @@ const NEEDED: Readonly<Record<string, readonly (readonly string[])[]>> = {
   './hono': [['hono']],
   './mcp': [['@modelcontextprotocol/server'], ['@modelcontextprotocol/sdk']],
   './a2a': [['@a2a-js/sdk']],
+  './replay-store-contract': [[]],
 };
 
 /** test/edge compiles these without the types of Node. */
