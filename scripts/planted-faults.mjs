@@ -1,5 +1,5 @@
 // Plants faults in code that only a process of its own shows, one at a time, and checks that the named test fails:
-// `npm run planted-faults`, or only some: `npm run planted-faults -- incoming grpc` (parts of the file names). It works on a
+// `npm run planted-faults`, or only some: `npm run planted-faults -- exchange grpc` (parts of the file names). It works on a
 // copy of the folder; the folder itself stays as it is. It fails if a fault survives, if a test fails without a fault, or if a
 // text is no longer found. `--check` only looks for the texts and the tests, which takes no time.
 import { execFileSync, spawn } from 'node:child_process';
@@ -29,7 +29,7 @@ const FAULTS = [
   ['main', 'await service?.close(err !== undefined);', '', 'life-cycle', 'is unhealthy while it drains'],
   ['main', "= ['SIGHUP', 'SIGUSR2']", '= []', 'life-cycle', 'is not what SIGHUP asks for'],
   [
-    'service',
+    'http/listen/listen',
     '() => verdicts.decisions?.reopen()',
     '() => undefined',
     'logs-and-traces',
@@ -42,20 +42,26 @@ const FAULTS = [
     'life-cycle',
     'switches between the configured log level and debug',
   ],
-  ['service', 'listener?.useCertificate(next);', '{}', 'tls', 'TLS'],
+  ['http/listen/listen', 'listener.useCertificate(next);', '{}', 'tls', 'TLS'],
   ['main', "['--ready']", "['--status=x']", 'notify', 'is told once that the service is ready'],
   ['observe/tracing', 'span.end(startTime + milliseconds);', '', 'traces', 'a verdict has its span'],
   [
-    'service',
+    'http/listen/listen',
     'if (!isUrgent) await sleep(shutdownDelaySecs * 1000);',
     '',
     'life-cycle',
     'fails only /readyz for SHUTDOWN_DELAY_SECS',
   ],
-  ['service', 'gatekeeper.isLeaving = true;', '', 'life-cycle', 'fails only /readyz for SHUTDOWN_DELAY_SECS'],
-  ['service', 'gatekeeper.isDraining = true;', '', 'life-cycle', 'is unhealthy while it drains'],
   [
-    'service',
+    'http/listen/listen',
+    'gatekeeper.isLeaving = true;',
+    '',
+    'life-cycle',
+    'fails only /readyz for SHUTDOWN_DELAY_SECS',
+  ],
+  ['http/listen/listen', 'gatekeeper.isDraining = true;', '', 'life-cycle', 'is unhealthy while it drains'],
+  [
+    'http/listen/listen',
     'while (open() > 0 && performance.now() < deadline)',
     'while (false)',
     'life-cycle',
@@ -118,7 +124,7 @@ const FAULTS = [
   ],
   // Answers over a real connection
   [
-    'http/incoming',
+    'http/exchange',
     'if (this.contentLength > MAX_DISCARDED_BYTES)',
     'if (false)',
     'hostile-http',
@@ -126,8 +132,8 @@ const FAULTS = [
   ],
   ['http/body-reader', 'keepOpen();', '', 'hostile-http', 'may take longer than uWebSockets.js itself'],
   [
-    'service',
-    'if (configuration.sharePort) {',
+    'http/listen/listen',
+    'if (sharePort) {',
     'if (false) {',
     'shared-port',
     'one that is asked to stop gets no new connections',

@@ -8,7 +8,7 @@ import type { JsonValue } from '../protocol/json.js';
 import type { Configuration } from '../service/configuration/configuration.js';
 import { openCore, type RouteContext } from '../service/core.js';
 import { reload } from '../service/http/listen/listen.js';
-import { errorAnswer } from '../service/http/incoming.js';
+import { errorAnswer } from '../service/http/exchange.js';
 import { answerOf, gateHandler } from '../service/routes/gate-route.js';
 import type { HttpRelayParts, MakeHandler } from './http-relay.js';
 
@@ -45,10 +45,10 @@ function guardHandler(
   protocol: Protocol,
 ): MakeHandler {
   return (forwarder) =>
-    gateHandler(context, protocol, (incoming, size, ticket) => {
+    gateHandler(context, protocol, (exchange, size, ticket) => {
       let bytes: Buffer | null = null;
       let body: RequestBody = { kind: 'none' };
-      const { method, target, headers } = incoming;
+      const { method, target, headers } = exchange;
       // The gate refuses upgrades. This one is not sent on, so nothing is upgraded: Java's client asks for it in each first request.
       const withoutUpgrade = new Map(headers);
       withoutUpgrade.delete('upgrade');
@@ -62,7 +62,7 @@ function guardHandler(
           bytes = Buffer.from(read);
           return (body = wholeBodyOfBytes(bytes, headers));
         },
-        hasRoom: forwarder.hasRoom(incoming, ticket, size),
+        hasRoom: forwarder.hasRoom(exchange, ticket, size),
         act: (decision, isTooLarge) => {
           if (decision.kind === 'deny') return answerOf(decision, isTooLarge);
           if (bytes === null || ticket === null)
@@ -73,9 +73,9 @@ function guardHandler(
               : passHeaders(decision.observed);
           const sent = bodyToSend(protocol, bytes, { method, target: null, headers, body });
           if (typeof sent === 'string') return errorAnswer(400, sent);
-          return forwarder.send(incoming, ticket, {
+          return forwarder.send(exchange, ticket, {
             set: {
-              'X-Forwarded-For': incoming.clientAddress,
+              'X-Forwarded-For': exchange.clientAddress,
               ...(protocol === 'http' && isEnvelope(headers) && { 'Content-Type': 'application/json' }),
               ...set,
             },

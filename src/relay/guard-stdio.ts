@@ -12,7 +12,7 @@ import type { LoggedRequest } from '../service/http/logged-request.js';
 import { newRequestId } from '../service/http/logged-request.js';
 import type { Traced, Tracing } from '../service/observe/tracing.js';
 import { errorLine, readJson, type Message } from './message.js';
-import type { Hook, Outcome } from './pump.js';
+import type { Hook, Decided } from './pump.js';
 
 /** How many calls may be without an answer. Only cancelled ones are forgotten before their answer says whose a task is. */
 const MAX_DUE = 10_000;
@@ -29,7 +29,7 @@ export function stdioGuard(decider: Pick<GateDecider, 'decide'>, tracing: Tracin
   /** The calls whose answers are due, by id, as JSON; those that their client gave up may never be answered. */
   const due = new Map<string, { readonly context: BriefContext; isCancelled: boolean }>();
 
-  async function decide(message: Message): Promise<Outcome> {
+  async function decide(message: Message): Promise<Decided> {
     const { bytes, isTooLong, value, method, params, id } = message;
     const text = isTooLong ? '' : decodeUtf8(bytes);
     const refuse = (failure: GateFailure) => answer(rpcError(failure), message);
@@ -77,7 +77,7 @@ export function stdioGuard(decider: Pick<GateDecider, 'decide'>, tracing: Tracin
   }
 
   /** Answers with an error; not to a notification, which has no answer. */
-  function answer(error: RpcError, { idText, method, value }: Message): Outcome {
+  function answer(error: RpcError, { idText, method, value }: Message): Decided {
     return method !== undefined && !Object.hasOwn(value, 'id') ? null : errorLine(idText, error);
   }
 

@@ -10,7 +10,7 @@ import type { HttpTarget } from './http-target.js';
 import type { Say } from './lines.js';
 import { answerIn, errorLine, INVALID_REQUEST, MAX_MESSAGE_BYTES, messageOf } from './message.js';
 import { readJson, sizeOf, TRANSPORT_ERROR } from './message.js';
-import { bundleHeader, type Outcome, type Send, type Sent } from './pump.js';
+import { bundleHeader, type Decided, type Send, type Sent } from './pump.js';
 
 /** The most bytes in requests that are unanswered at a time, and what one counts as at least: so there are 256 at most. */
 const MAX_BYTES_IN_FLIGHT = 64 * 1024 * 1024;
@@ -119,7 +119,7 @@ export function httpEnd(
   }
 
   /** Sends a request, and says what the server answers. */
-  async function request(sent: Sent, cancelling: AbortSignal, again: () => Promise<Outcome>): Promise<void> {
+  async function request(sent: Sent, cancelling: AbortSignal, again: () => Promise<Decided>): Promise<void> {
     const signal = AbortSignal.any([cancelling, closing.signal]);
     const session = current;
     try {

@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import { closingOnError, type Closers } from '../service/closers.js';
 import { UNIX_PEER } from '../service/http/client-address.js';
-import { errorAnswer, type Answer, type Incoming } from '../service/http/incoming.js';
+import { errorAnswer, type Answer, type Exchange } from '../service/http/exchange.js';
 import { answerTo } from '../service/http/body-handler.js';
 import { NodeWire } from '../service/http/node/node-wire.js';
 import { leave, listen, ServedCertificate } from '../service/http/listen/listen.js';
@@ -49,17 +49,17 @@ function forwarderTo(
 ) {
   return {
     /** Whether there is room for a request: a server may take minutes, and an event stream hours. */
-    hasRoom({ client }: Incoming, ticket: Ticket | null, bytes: number): boolean {
+    hasRoom({ client }: Exchange, ticket: Ticket | null, bytes: number): boolean {
       return slots.hasFor(client) && ticket?.canGrow(bytes) !== false;
     },
     /** Settled when the body is sent, or cannot be. The answer of the server may then take any time. */
-    async send(incoming: Incoming, ticket: Ticket, forwarded: Forwarded): Promise<Answer | null> {
-      const { client } = incoming;
+    async send(exchange: Exchange, ticket: Ticket, forwarded: Forwarded): Promise<Answer | null> {
+      const { client } = exchange;
       const { set, added = [], isLeftOut = () => false, body, onAnswer } = forwarded;
       // It waits for no verdict any more.
       ticket.release();
       const hasSlot = slots.take(client);
-      const wire = hasSlot && ticket.grow(body.length) ? incoming.handOver() : null;
+      const wire = hasSlot && ticket.grow(body.length) ? exchange.handOver() : null;
       if (!(wire instanceof NodeWire)) {
         // Others have taken the room meanwhile, or the client has gone.
         if (hasSlot) slots.give(client);
@@ -84,7 +84,7 @@ function forwarderTo(
         ...Object.entries(set).flat(),
         ...added,
       ];
-      const path = pathFor(method, incoming.target) ?? '';
+      const path = pathFor(method, exchange.target) ?? '';
       const asked = target.exchange({ method, headers, path, signal: gone.signal }, body);
       const passOn = async () => {
         const answer = await asked;
@@ -146,12 +146,12 @@ export const openHttpRelay = (parts: HttpRelayParts) =>
     const { makeHandler, reload, ...decider } = await parts.openDecider(opened);
     const context = { ...parts, ...decider, tracing: await openTracing() };
     const nothing = errorAnswer(404, `there is nothing at this path, expected ${destination.url.pathname}`);
-    const refusalOf = (incoming: Incoming) =>
-      destination.pathFor(incoming.method, incoming.target) === null ? nothing : null;
+    const refusalOf = (exchange: Exchange) =>
+      destination.pathFor(exchange.method, exchange.target) === null ? nothing : null;
     const handler = makeHandler(forwarderTo(target, slots, context, destination));
     const serve: Route['serve'] =
       typeof handler === 'function'
-        ? (incoming, ticket) => refusalOf(incoming) ?? handler(incoming, ticket)
+        ? (exchange, ticket) => refusalOf(exchange) ?? handler(exchange, ticket)
         : { ...handler, refusalOf };
     const rateLimit = limitOf(configuration);
     const unknown = { endpoint: 'gate', methods: [], takesQuery: true, rateLimit, serve } as const;

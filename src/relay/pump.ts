@@ -15,11 +15,11 @@ export const bundleHeader = (bundle = ''): Record<string, string> =>
   bundle !== '' && bundle.length <= MAX_HEADER_BUNDLE ? { [BUNDLE_HEADER]: bundle } : {};
 
 /** What becomes of a message: it is sent, or its client gets an answer, in one line; `null`: it gets none. */
-export type Outcome = Sent | string | null;
+export type Decided = Sent | string | null;
 
 /** What a relay does with the messages of a client over stdio, one after the other, so that none overtakes another. */
 export interface Hook {
-  decide(message: Message): Promise<Outcome>;
+  decide(message: Message): Promise<Decided>;
   /** Looks at a line of the server, before the client gets it. */
   hear?(line: Buffer): void;
   /** Of the longest line that is read. */
@@ -31,7 +31,7 @@ export interface Hook {
  *
  * @param again decides once more, for a server that asks for the message once more
  */
-export type Send = (sent: Sent, again: () => Promise<Outcome>) => Promise<void>;
+export type Send = (sent: Sent, again: () => Promise<Decided>) => Promise<void>;
 
 /**
  * The one way of messages from a client over stdio to a server: reads lines, has each decided on, and sends or answers it,

@@ -14,7 +14,7 @@ import { IssueError } from '../issue/index.js';
 import { addressOf, readConfiguration } from '../service/configuration/configuration.js';
 import { openLog } from '../service/main.js';
 import { noteFor } from '../service/http/logged-request.js';
-import type { Incoming } from '../service/http/incoming.js';
+import type { Exchange } from '../service/http/exchange.js';
 import { Backlog } from '../service/load/backlog.js';
 import { Gatekeeper, MAX_TYPICAL_BYTES } from '../service/load/gatekeeper.js';
 import { Metrics } from '../service/observe/metrics/metrics.js';
@@ -24,7 +24,7 @@ import type { Forwarded, MakeHandler, OwnAnswer } from './http-relay.js';
 import type { Destination } from './http-target.js';
 import { endsOf } from './lines.js';
 import { MAX_MESSAGE_BYTES, messageOf, readJson, refusalLine, type Message } from './message.js';
-import { bundleHeader, type Hook, type Outcome, type Sent } from './pump.js';
+import { bundleHeader, type Hook, type Decided, type Sent } from './pump.js';
 import { TOO_LONG, unsignable, type SignCall } from './sign.js';
 
 /** Why a request is not taken, and with which status. */
@@ -97,9 +97,9 @@ export async function listenAndSign(parts: ListenerParts): Promise<string> {
 /** Signs the requests of a listener that need it, and sends on all. They wait in no queue with limits, since they are one agent's. */
 function signOver(parts: ListenerParts): MakeHandler {
   const sign = parts.protocol === 'a2a' ? signA2a : signMcp;
-  return (forwarder) => async (incoming, ticket) => {
+  return (forwarder) => async (exchange, ticket) => {
     // Of a body that is too long, the ends are read: they have its id.
-    const body = await incoming.read(4 * MAX_MESSAGE_BYTES, ticket);
+    const body = await exchange.read(4 * MAX_MESSAGE_BYTES, ticket);
     if (body === 'gone') return null;
     if (typeof body === 'string') return refuse(NOBODY, ...FAULTS[body]);
     // A body that came in one piece is not counted yet.
@@ -107,9 +107,9 @@ function signOver(parts: ListenerParts): MakeHandler {
       return refuse(NOBODY, ...FAULTS.overloaded);
     const isTooLong = body.length > MAX_MESSAGE_BYTES;
     const message = { ...messageOf({ bytes: isTooLong ? endsOf(body) : body, isTooLong }), body };
-    const signed = isTooLong ? refuse(message, ...FAULTS.too_large) : await sign(incoming, message, parts);
+    const signed = isTooLong ? refuse(message, ...FAULTS.too_large) : await sign(exchange, message, parts);
     if ('status' in signed) return signed;
-    const sent = await forwarder.send(incoming, ticket, signed);
+    const sent = await forwarder.send(exchange, ticket, signed);
     return sent === null ? null : refuse(message, ...FAULTS.overloaded);
   };
 }
@@ -122,22 +122,22 @@ function refuse(message: Message, refusal: Explained, status: number): OwnAnswer
 }
 
 /** Makes of a client's request what is sent on, or its answer. Whoever sends a bundle has signed it. */
-type Sign = (incoming: Incoming, message: Sent, parts: ListenerParts) => Promise<Forwarded | OwnAnswer>;
+type Sign = (exchange: Exchange, message: Sent, parts: ListenerParts) => Promise<Forwarded | OwnAnswer>;
 
-const signMcp: Sign = async (incoming, message, { signer, headers }) => {
-  let signed: Outcome = message;
-  if (incoming.method === 'POST' && incoming.header('x-drs-bundle') === null) {
-    noteFor(incoming, { headers: new Map() }, message);
+const signMcp: Sign = async (exchange, message, { signer, headers }) => {
+  let signed: Decided = message;
+  if (exchange.method === 'POST' && exchange.header('x-drs-bundle') === null) {
+    noteFor(exchange, { headers: new Map() }, message);
     signed = await signer.decide(message);
   }
   if (signed === null || typeof signed === 'string') return { status: 200, body: signed ?? '' };
   return { set: { ...headers, ...bundleHeader(signed.bundle) }, body: signed.body };
 };
 
-const signA2a: Sign = async (incoming, message, parts) => {
+const signA2a: Sign = async (exchange, message, parts) => {
   const { destination, signCall, headers, allowAddress } = parts;
-  const { method } = incoming;
-  const path = destination.pathFor(method, incoming.target) ?? '';
+  const { method } = exchange;
+  const path = destination.pathFor(method, exchange.target) ?? '';
   const target = restTargetOf(method, path);
   const called = target.kind === 'rest' ? target.method : message.method;
   // Clients look for a card wherever they are told.
@@ -148,7 +148,7 @@ const signA2a: Sign = async (incoming, message, parts) => {
   const added: string[] = [];
   if (isCard) set['accept-encoding'] = 'identity';
   try {
-    const isUnsigned = !isForeign && incoming.header('x-drs-bundle') === null;
+    const isUnsigned = !isForeign && exchange.header('x-drs-bundle') === null;
     const call = isUnsigned ? a2aCallOf(method, path, decodeUtf8(message.body)) : null;
     if (call !== null) {
       const what = `the method ${JSON.stringify(shorten(call.args['tool']))}`;
@@ -158,13 +158,13 @@ const signA2a: Sign = async (incoming, message, parts) => {
       set[BUNDLE_HEADER] = bundle;
       added.push('A2A-Extensions', DRS_EXTENSION);
       // Where this is, servers of A2A 0.3 read no other.
-      if (incoming.header('x-a2a-extensions') !== null) added.push('X-A2A-Extensions', DRS_EXTENSION);
+      if (exchange.header('x-a2a-extensions') !== null) added.push('X-A2A-Extensions', DRS_EXTENSION);
     }
   } catch (error) {
     if (!(error instanceof TypeError)) throw error;
     return refuse(message, unsignable('INVALID_PARAMS', error.message), 400);
   }
-  const here = `http://${incoming.header('host') ?? ''}`;
+  const here = `http://${exchange.header('host') ?? ''}`;
   return {
     set,
     added,

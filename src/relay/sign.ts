@@ -12,7 +12,7 @@ import { isJsonObject, parseStrictJson, type JsonObject } from '../protocol/json
 import { decodeUtf8 } from '#platform';
 import { MAX_ARGUMENT_BYTES, MAX_MESSAGE_BYTES, refusalLine, sizeOf, type Message } from './message.js';
 import type { Tools } from '../verify/tools.js';
-import type { Hook, Outcome } from './pump.js';
+import type { Hook, Decided } from './pump.js';
 
 /**
  * Signs one call under the first delegation that allows it. All signing is done here. Somebody else's key may take
@@ -110,7 +110,7 @@ export function mcpSigner(sign: SignCall, unsigned: ReadonlySet<string>): Hook {
     const subject = method === TOOLS_CALL ? subjectOf(method, params) : method;
     return ![method, subject].some((name) => unsigned.has(name as string));
   };
-  const decide = async (message: Message): Promise<Outcome> => {
+  const decide = async (message: Message): Promise<Decided> => {
     const { bytes, isTooLong, method, params, meta, value } = message;
     const refuse = (code: string, reason: string, status = 400) =>
       refusalLine(message, unsignable(code, reason), status);

@@ -1,4 +1,4 @@
-import { hasRunOut, type Entry, type Target } from './entry.js';
+import { hasRunOut, type LocalRevocation, type Target } from './entry.js';
 
 const SWEEP_MS = 3_600_000;
 /** Entries that are looked at before others have their turn. */
@@ -6,7 +6,7 @@ const ENTRIES_PER_TURN = 10_000;
 
 /** All local revocations that a process knows, in memory: about 200 bytes each, and the text of its reason. */
 export class Entries {
-  readonly #entries = new Map<Target, Entry>();
+  readonly #entries = new Map<Target, LocalRevocation>();
   /** See `RevocationView.names`. Only {@link add} writes it. */
   names: object | null = null;
   #sweptAt = -Infinity;
@@ -21,17 +21,17 @@ export class Entries {
     return this.#entries.has(target);
   }
 
-  get(target: Target): Entry | undefined {
+  get(target: Target): LocalRevocation | undefined {
     return this.#entries.get(target);
   }
 
   /** Whether an entry says nothing new: what it ends is revoked already, for at least as long. */
-  covers({ target, exp }: Entry): boolean {
+  covers({ target, exp }: LocalRevocation): boolean {
     const known = this.#entries.get(target);
     return known !== undefined && (known.exp === null || (exp !== null && exp <= known.exp));
   }
 
-  add(entry: Entry): void {
+  add(entry: LocalRevocation): void {
     if (this.covers(entry)) return;
     this.#entries.set(entry.target, entry);
     if (typeof entry.target === 'string') this.names = {};
@@ -52,7 +52,7 @@ export class Entries {
   }
 
   /** @returns whether these were the last */
-  #sweepSome(all: IterableIterator<Entry>, nowMs: number): boolean {
+  #sweepSome(all: IterableIterator<LocalRevocation>, nowMs: number): boolean {
     for (let left = ENTRIES_PER_TURN; left > 0; left--) {
       const next = all.next();
       if (next.done === true) return true;
@@ -61,14 +61,14 @@ export class Entries {
     return false;
   }
 
-  async #sweepRest(all: IterableIterator<Entry>, nowMs: number): Promise<void> {
+  async #sweepRest(all: IterableIterator<LocalRevocation>, nowMs: number): Promise<void> {
     do await new Promise((resolve) => setTimeout(resolve));
     while (!this.#sweepSome(all, nowMs));
     this.#sweeping = null;
   }
 
   /** In the order in which they were added. Entries may be added meanwhile. */
-  values(): IterableIterator<Entry> {
+  values(): IterableIterator<LocalRevocation> {
     return this.#entries.values();
   }
 }

@@ -8,7 +8,7 @@ import { withoutControls } from '../verify/unprintable.js';
 export type Target = number | string;
 
 /** What somebody asks to revoke. */
-export interface Asked {
+export interface RevocationRequest {
   readonly target: Target;
   /** For the log and the list; `null` if none was given. */
   readonly reason: string | null;
@@ -17,7 +17,7 @@ export interface Asked {
 }
 
 /** A local revocation. */
-export interface Entry extends Asked {
+export interface LocalRevocation extends RevocationRequest {
   /** When it was made, in Unix milliseconds; `null` if that is not known. */
   readonly at: number | null;
 }
@@ -61,9 +61,12 @@ export function memberOf(target: Target): 'status_list_index' | 'receipt' | 'did
  * Reads what somebody asks to revoke, as `POST /admin/revoke` takes it.
  *
  * @returns what is wrong, as a text
- * @example readAsked({ did: 'did:key:z6Mk…', reason: 'laptop stolen' });
+ * @example readRevocationRequest({ did: 'did:key:z6Mk…', reason: 'laptop stolen' });
  */
-export function readAsked(value: unknown, nowMs: number = Date.now()): Asked | string {
+export function readRevocationRequest(
+  value: unknown,
+  nowMs: number = Date.now(),
+): RevocationRequest | string {
   if (!isJsonObject(value))
     return `it is ${show(value)}, expected an object such as { "status_list_index": 7 }`;
   const asked = readMembers(value, ['reason', 'exp']);
@@ -82,12 +85,12 @@ export function readAsked(value: unknown, nowMs: number = Date.now()): Asked | s
 const KEPT_AFTER_EXP_SECS = 2 * 86_400;
 
 /** Whether an entry is for a receipt that has expired for good. */
-export function hasRunOut({ exp }: Pick<Entry, 'exp'>, nowMs: number): boolean {
+export function hasRunOut({ exp }: Pick<LocalRevocation, 'exp'>, nowMs: number): boolean {
   return exp !== null && exp + KEPT_AFTER_EXP_SECS < nowMs / 1000;
 }
 
 /** Reads an entry from the JSON text of {@link toJson}. @returns what is wrong, as a text */
-export function readEntry(text: string): Entry | string {
+export function readEntry(text: string): LocalRevocation | string {
   const { value, defect } = parseStrictJson(text);
   if (defect) return defect.message;
   if (!isJsonObject(value)) return `it is ${show(value)}, expected an object`;
@@ -101,7 +104,7 @@ export function readEntry(text: string): Entry | string {
 }
 
 /** An entry as JSON text without characters that a terminal may obey, as `GET /admin/revocations` lists it. */
-export function toJson({ target, at, reason, exp }: Entry): string {
+export function toJson({ target, at, reason, exp }: LocalRevocation): string {
   const known = {
     [memberOf(target)]: target,
     ...(at !== null && { at: new Date(at).toISOString() }),
@@ -111,7 +114,7 @@ export function toJson({ target, at, reason, exp }: Entry): string {
   return withoutControls(JSON.stringify(known));
 }
 
-function readMembers(value: JsonObject, optional: readonly string[]): Asked | string {
+function readMembers(value: JsonObject, optional: readonly string[]): RevocationRequest | string {
   const { reason = null, exp = null } = value;
   const [row, ...others] = TARGETS.filter(({ member }) => Object.hasOwn(value, member));
   if (row === undefined || others.length > 0)

@@ -1,5 +1,5 @@
 import type { RevocationView } from '../verify/parts.js';
-import type { Asked } from './entry.js';
+import type { RevocationRequest } from './entry.js';
 import { LocalStore } from './store/local-store.js';
 import type { RevocationObserver } from './observer.js';
 import { RedisStore, type RedisStoreOptions } from './store/redis-store.js';
@@ -7,7 +7,13 @@ import type { RevocationStore, StoreDeps } from './store/revocation-store.js';
 import { StatusListCache } from './lists/status-list-cache.js';
 import type { ListUnreadyReason, StatusListOptions } from './lists/status-list-cache.js';
 
-export { memberOf, readAsked, toJson, type Asked, type RevocationJson } from './entry.js';
+export {
+  memberOf,
+  readRevocationRequest,
+  toJson,
+  type RevocationRequest,
+  type RevocationJson,
+} from './entry.js';
 export type { RevocationLog, RevocationObserver } from './observer.js';
 export type { StatusListOptions } from './lists/status-list-cache.js';
 export type { FetchOutcome } from './lists/status-list-error.js';
@@ -83,11 +89,11 @@ export async function openRevocation(options: RevocationOptions) {
     /**
      * Revokes something in the local store.
      *
-     * @param asked what `readAsked` has read
+     * @param asked what `readRevocationRequest` has read
      * @returns resolves when it is on disk, or in Redis and on all ready instances. The next verification respects it
      * @throws {@link RevocationStoreError} if it could not be recorded; then it does not count, unless it is `unconfirmed`
      */
-    revoke: (asked: Asked) => store.record({ ...asked, at: now() }),
+    revoke: (asked: RevocationRequest) => store.record({ ...asked, at: now() }),
     /** What is not checked: the remote list, or what is in Redis meanwhile. Empty if all revocations are checked. */
     unreadyReasons: (): UnreadyReason[] => {
       const ofStore = store.isCurrent ? null : ('revocation_store_unreachable' as const);

@@ -1,7 +1,7 @@
 import { createMemoryReplayStore, openRedisReplayStore, type ReplayStore } from '../usage/index.js';
 import {
   openRevocation,
-  readAsked,
+  readRevocationRequest,
   type RevocationJson,
   type RevocationLog,
   type RevocationObserver,
@@ -61,7 +61,7 @@ export function createVerifier(options: VerifierOptions = {}): Verifier {
   return {
     verify: verifyWith(async (call) => (await engine).verify(call)),
     revoke: async (what) => {
-      const asked = readAsked(typeof what === 'number' ? { status_list_index: what } : what);
+      const asked = readRevocationRequest(typeof what === 'number' ? { status_list_index: what } : what);
       if (typeof asked === 'string') throw new RangeError(`nothing was revoked: ${asked}`);
       await (await engine).revocation.revoke(asked);
     },

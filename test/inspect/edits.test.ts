@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import sodium from 'libsodium-wrappers';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { generateKey } from '../../src/issue/index.js';
-import { toJson, type Entry } from '../../src/revocation/entry.js';
+import { toJson, type LocalRevocation } from '../../src/revocation/entry.js';
 import { CATALOGUE, Failure } from '../../src/verify/codes.js';
 import { causesOf, marksInJson, marksInJwt } from '../../web/inspect/cause.js';
 import { pretty, withPayload } from '../../web/inspect/decode.js';
@@ -254,7 +254,7 @@ describe('it recognises', () => {
     const used = new Map([[receipt, { verify: null, gate: { calls: 3, microUsd: 100_000 } }]]);
     for (const text of [answer, JSON.stringify(JSON.parse(answer), null, 2), printed])
       expect(recognise(text)).toMatchObject({ kind: 'usage', used });
-    const entries = [{ target: 7 }, { target: receipt }, { target: did }].map((one): Entry => ({
+    const entries = [{ target: 7 }, { target: receipt }, { target: did }].map((one): LocalRevocation => ({
       ...one,
       at: NOW * 1000,
       reason: 'laptop stolen',
@@ -277,7 +277,7 @@ describe('it recognises', () => {
     ].map((text) => recognise(text));
     expect(faults.map(({ kind }) => kind)).toEqual(faults.map(() => 'unknown'));
     expect(faults.map(({ words }) => words).join('\n')).toMatch(
-      /Entry \[0\]\.did: .*\n.*expected one of did, name.*\n.*line 2 is none/,
+      /LocalRevocation \[0\]\.did: .*\n.*expected one of did, name.*\n.*line 2 is none/,
     );
     expect(recognise('7').kind).toBe('unknown');
     expect(recognise('{"a":1}').words).toBe(

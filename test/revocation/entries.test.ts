@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { Entries } from '../../src/revocation/entries.js';
 import { readEntry } from '../../src/revocation/entry.js';
-import { readAsked } from '../../src/revocation/index.js';
+import { readRevocationRequest } from '../../src/revocation/index.js';
 import { countTurns } from '../support/turns.js';
 import { digest } from './entries.js';
 
@@ -47,7 +47,7 @@ it.each<[unknown, unknown]>([
   ],
 ])('reads what somebody asks to revoke, case %#', (value, expected) => {
   // Two days after the end of a receipt nobody accepts it any more.
-  expect(readAsked(value, 5_000 + 2 * DAY_MS)).toEqual(expected);
+  expect(readRevocationRequest(value, 5_000 + 2 * DAY_MS)).toEqual(expected);
 });
 
 it.each([

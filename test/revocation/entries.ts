@@ -1,7 +1,7 @@
-import type { Entry, Target } from '../../src/revocation/entry.js';
+import type { LocalRevocation, Target } from '../../src/revocation/entry.js';
 
 /** The entry for something, as the line of a file without a comment has it. */
-export function entryOf(target: Target, facts: Partial<Entry> = {}): Entry {
+export function entryOf(target: Target, facts: Partial<LocalRevocation> = {}): LocalRevocation {
   return { target, at: null, reason: null, exp: null, ...facts };
 }
 

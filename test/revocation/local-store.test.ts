@@ -5,7 +5,7 @@ import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { readEntry, toJson, type Entry } from '../../src/revocation/entry.js';
+import { readEntry, toJson, type LocalRevocation } from '../../src/revocation/entry.js';
 import { lockFile as lockFileOf } from '../../src/files/file-lock.js';
 import { ENTRY_FILE, lineOf } from '../../src/revocation/store/entry-file.js';
 import { LocalStore } from '../../src/revocation/store/local-store.js';
@@ -76,7 +76,7 @@ const expectOpenFiles = (...files: string[]) => {
   if (isLinux) expect(openFilesIn(folder).toSorted()).toEqual(files);
 };
 
-const ENTRIES: readonly Entry[] = [
+const ENTRIES: readonly LocalRevocation[] = [
   entryOf(7),
   entryOf(8, { at: NOW, reason: 'laptop "stolen"\n # twice 🔥' }),
   entryOf(RECEIPT, { at: NOW, exp: 1_800_000_000 }),

@@ -2,7 +2,7 @@ import { Buffer } from 'node:buffer';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { Configuration } from '../../src/service/configuration/configuration.js';
 import { answerBatch, maxBatchBytesOf } from '../../src/service/http/batch.js';
-import type { Answer, Asked, Incoming } from '../../src/service/http/incoming.js';
+import type { Answer, Asker, Exchange } from '../../src/service/http/exchange.js';
 import { answerTo, type BodyHandler } from '../../src/service/http/body-handler.js';
 import { MAX_TYPICAL_BYTES, type Ticket } from '../../src/service/load/gatekeeper.js';
 import { RateLimit } from '../../src/service/load/rate-limit.js';
@@ -13,7 +13,7 @@ const TYPE = 'application/x-ndjson';
 const KIB = 1024;
 const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
 
-type Take = (asked: Asked, body: Buffer) => Answer | null | Promise<Answer | null>;
+type Take = (asked: Asker, body: Buffer) => Answer | null | Promise<Answer | null>;
 const ok = (body: string): Answer => ({ status: 200, body });
 const echo: Take = (_, body) => ok(`{"got":${JSON.stringify(String(body))}}`);
 
@@ -39,8 +39,8 @@ function serve(changes: Partial<Configuration> = {}, limit: RateLimit | null = n
     };
     const batches = {
       maxBytes: maxBatchBytesOf(configuration),
-      answer: (incoming: Incoming, ticket: Ticket) =>
-        answerBatch(incoming, ticket, judge, { ...service, limit }),
+      answer: (exchange: Exchange, ticket: Ticket) =>
+        answerBatch(exchange, ticket, judge, { ...service, limit }),
     };
     const cut = body.length > MAX_TYPICAL_BYTES ? body.length / 2 : body.length;
     const wire = service.ask(
@@ -57,7 +57,7 @@ function serve(changes: Partial<Configuration> = {}, limit: RateLimit | null = n
 
 /** A judge whose answers the test gives. */
 function waitingJudge() {
-  const asked: { readonly asked: Asked; readonly answer: (answer: Answer) => void }[] = [];
+  const asked: { readonly asked: Asker; readonly answer: (answer: Answer) => void }[] = [];
   const take: Take = (one) => new Promise((answer) => asked.push({ asked: one, answer }));
   return { asked, take };
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Incoming } from '../../src/service/http/incoming.js';
+import type { Exchange } from '../../src/service/http/exchange.js';
 import { answerTo, type BodyHandler } from '../../src/service/http/body-handler.js';
 import { routeTables } from '../../src/service/routes/table.js';
 import { Backlog } from '../../src/service/load/backlog.js';
@@ -332,7 +332,7 @@ describe('a fault of the verifier', () => {
 
 describe('callers who give up', () => {
   /** A service in which everything waits, and a clock. */
-  const busy = (refuse?: BodyHandler<Incoming>['refuse']) => {
+  const busy = (refuse?: BodyHandler<Exchange>['refuse']) => {
     const time = { now: 0 };
     const service = openServer(
       { queueBurstMs: 180, trustProxy: { kind: 'hops', hops: 1 } },
@@ -340,7 +340,7 @@ describe('callers who give up', () => {
     );
     service.signatures.waitMs = 100;
     const bodies: string[] = [];
-    const judge: BodyHandler<Incoming> = {
+    const judge: BodyHandler<Exchange> = {
       maxBytes: 1000,
       answer: (_, body) => {
         bodies.push(String(body));

@@ -3,7 +3,7 @@ import { pino } from 'pino';
 import { readConfiguration, type Configuration } from '../../src/service/configuration/configuration.js';
 import { readHeaders } from '../../src/gate/request.js';
 import type { Pieces, SentHead, TakePiece, Wire, WireAnswer } from '../../src/service/http/front-end.js';
-import type { Answered } from '../../src/service/http/incoming.js';
+import type { Answered } from '../../src/service/http/exchange.js';
 import { Server, type Route } from '../../src/service/http/serve.js';
 import { Backlog, type Loop } from '../../src/service/load/backlog.js';
 import { Gatekeeper } from '../../src/service/load/gatekeeper.js';

@@ -2,7 +2,7 @@ import { isJsonObject, type JsonValue } from '../../src/protocol/json.js';
 import { digestOf } from '../../src/protocol/jwt.js';
 import { toUsd } from '../../src/protocol/money.js';
 import { isKnownMember, type PolicyLimit, type PolicyMember } from '../../src/protocol/policy.js';
-import type { Entry } from '../../src/revocation/entry.js';
+import type { LocalRevocation } from '../../src/revocation/entry.js';
 import { limitsOf } from '../../src/verify/limits.js';
 import { numberClaim, textClaim, type Token } from './decode.js';
 import type { Settings } from './inspect.js';
@@ -122,7 +122,7 @@ export function withdrawalsOf(
   token: Token,
   isFirst: boolean,
   { entries }: Settings,
-): (Pick<Entry, 'at' | 'reason'> & { readonly what: string })[] {
+): (Pick<LocalRevocation, 'at' | 'reason'> & { readonly what: string })[] {
   if (entries === null) return [];
   const targets: [what: string, target: number | string | null][] = [
     ['Its status list index', numberClaim(token, 'drs_status_list_index')],

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { isJsonObject } from '../../protocol/json.js';
 import { digestOf, parseCompactJwt } from '../../protocol/jwt.js';
-import { memberOf, readAsked } from '../../revocation/index.js';
+import { memberOf, readRevocationRequest } from '../../revocation/index.js';
 import { readChainFile } from '../files.js';
 import { CommandError, EXIT } from '../command-error.js';
 import { parseIndex } from '../options.js';
@@ -40,7 +40,7 @@ export function define(command: Command): void {
         );
       const of = receipt === undefined ? { status_list_index: index, did } : await readReceipt(receipt);
       const json = JSON.stringify({ ...of, reason });
-      const asked = readAsked(JSON.parse(json));
+      const asked = readRevocationRequest(JSON.parse(json));
       if (typeof asked === 'string')
         throw new CommandError(asked, 'of a key, give the DID that is "kid" in its .pub file');
       const answer = await askService('/admin/revoke', json);

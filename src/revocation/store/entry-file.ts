@@ -1,6 +1,6 @@
 import type { FileKind } from '../../files/file-lock.js';
 import type { FileDeps } from '../../files/locked-file.js';
-import { readEntry, toJson, type Entry } from '../entry.js';
+import { readEntry, toJson, type LocalRevocation } from '../entry.js';
 import { RevocationStoreError } from './revocation-store.js';
 
 /** The file of local revocations: a JSON object a line, appended and never rewritten. */
@@ -13,7 +13,7 @@ export const ENTRY_FILE: FileKind = {
 };
 
 /** Reads the entries of lines. */
-export function takeEntries(take: (entry: Entry) => void): FileDeps['take'] {
+export function takeEntries(take: (entry: LocalRevocation) => void): FileDeps['take'] {
   return (line) => {
     const entry = readEntry(line);
     if (typeof entry === 'string') return entry;
@@ -23,6 +23,6 @@ export function takeEntries(take: (entry: Entry) => void): FileDeps['take'] {
 }
 
 /** @example lineOf(entry); // '{"status_list_index":7,"at":"2026-11-25T03:12:00.000Z","reason":"laptop stolen"}\n' */
-export function lineOf(entry: Entry): string {
+export function lineOf(entry: LocalRevocation): string {
   return `${toJson(entry)}\n`;
 }

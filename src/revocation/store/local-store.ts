@@ -1,6 +1,6 @@
 import { LockedFile } from '../../files/locked-file.js';
 import { Entries } from '../entries.js';
-import { hasRunOut, type Entry } from '../entry.js';
+import { hasRunOut, type LocalRevocation } from '../entry.js';
 import { ENTRY_FILE, lineOf, takeEntries } from './entry-file.js';
 import { RevocationStoreError, storeIsFull } from './revocation-store.js';
 import type { RevocationStore, StoreDeps } from './revocation-store.js';
@@ -41,7 +41,7 @@ export class LocalStore implements RevocationStore {
     return store;
   }
 
-  async record(entry: Entry): Promise<void> {
+  async record(entry: LocalRevocation): Promise<void> {
     const { maxEntries, now } = this.#deps;
     const sweeping = this.entries.sweep(now());
     if (sweeping !== null) await sweeping;

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { rejectAfter, type RedisConnection } from '../../redis/connection.js';
-import { readEntry, toJson, type Entry } from '../entry.js';
+import { readEntry, toJson, type LocalRevocation } from '../entry.js';
 
 // A common hash tag, so that a Redis Cluster keeps all keys on one node.
 const TAG = '{drs:revocations}';
@@ -24,7 +24,7 @@ export const BEGINNING = '0-0';
 export interface LogEntry {
   /** `<Unix milliseconds of Redis>-<number>`. Later entries have greater ids. */
   readonly id: string;
-  readonly entry: Entry;
+  readonly entry: LocalRevocation;
 }
 
 /**
@@ -70,7 +70,7 @@ export class RedisLog {
   }
 
   /** Appends revocations. @returns the id of the last one */
-  async append(entries: readonly Entry[]): Promise<string> {
+  async append(entries: readonly LocalRevocation[]): Promise<string> {
     const ids = await Promise.all(
       entries.map((entry) => this.#send('XADD', ENTRIES_KEY, '*', ENTRY, toJson(entry))),
     );

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { reasonOf, rejectAfter, type RedisConnection } from '../../redis/connection.js';
 import { RedisLink } from '../../redis/link.js';
 import { Entries } from '../entries.js';
-import { hasRunOut, type Entry } from '../entry.js';
+import { hasRunOut, type LocalRevocation } from '../entry.js';
 import { BEGINNING, partsOf, PROBE_KEY, RedisLog, type LogEntry } from './redis-log.js';
 import { RevocationStoreError, storeIsFull } from './revocation-store.js';
 import type { RevocationStore, StoreDeps } from './revocation-store.js';
@@ -125,7 +125,7 @@ export class RedisStore implements RevocationStore {
     return (performance.now() - this.#copy.completeAt) / 1000;
   }
 
-  async record(entry: Entry): Promise<void> {
+  async record(entry: LocalRevocation): Promise<void> {
     const { maxEntries, now, log } = this.#deps;
     const sweeping = this.entries.sweep(now() + Math.min(0, this.#copy.clockOffset));
     if (sweeping !== null) await sweeping;
@@ -232,7 +232,7 @@ export class RedisStore implements RevocationStore {
     // Another server, or one that lost its data. Read everything, and record again what it does not have.
     const now = await this.#nowBy(log);
     const found: Copy = { ...known, entries: new Entries(), readTo: BEGINNING };
-    const isMissing = (entry: Entry) => !found.entries.covers(entry);
+    const isMissing = (entry: LocalRevocation) => !found.entries.covers(entry);
     await this.#load(log, found);
     const missing = [...known.entries.values()].filter((entry) => isMissing(entry) && !hasRunOut(entry, now));
     let recorded = 0;

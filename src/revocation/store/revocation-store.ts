@@ -1,5 +1,5 @@
 import type { Entries } from '../entries.js';
-import type { Entry } from '../entry.js';
+import type { LocalRevocation } from '../entry.js';
 import type { Deps } from '../observer.js';
 
 /** What a store is handed. */
@@ -24,7 +24,7 @@ export interface RevocationStore {
    * @returns resolves when it is recorded and in force on every ready instance
    * @throws {@link RevocationStoreError} `full`, `not_recorded`, `unconfirmed` or `closed`
    */
-  record(entry: Entry): Promise<void>;
+  record(entry: LocalRevocation): Promise<void>;
   /** Finishes pending writes, then releases its resources. */
   close(): Promise<void>;
 }

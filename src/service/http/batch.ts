@@ -7,7 +7,7 @@ import type { RateLimit } from '../load/rate-limit.js';
 import { MAX_PIECES } from './body-reader.js';
 import type { BodyHandler } from './body-handler.js';
 import { handleInTurn } from './serve.js';
-import { NDJSON_TYPE, errorAnswer, type Answer, type Incoming } from './incoming.js';
+import { NDJSON_TYPE, errorAnswer, type Answer, type Exchange } from './exchange.js';
 
 type BatchDeps = Pick<RouteContext, 'configuration' | 'gatekeeper' | 'log' | 'metrics'> & {
   readonly limit: RateLimit | null;
@@ -38,7 +38,7 @@ export function maxBatchBytesOf({ maxBodyMemory }: Pick<Configuration, 'maxBodyM
  * @param deps `limit`: which the request has passed, for its lines but the first
  */
 export async function answerBatch(
-  incoming: Incoming,
+  exchange: Exchange,
   ticket: Ticket,
   handler: BodyHandler,
   deps: BatchDeps,
@@ -47,35 +47,35 @@ export async function answerBatch(
   const { maxBodyMemory } = configuration;
   const maxBytes = maxBatchBytesOf(configuration);
   const refuse = (status: number, error: string) => {
-    metrics.countRejection(incoming.endpoint, status === 413 ? 'too_large' : 'malformed');
+    metrics.countRejection(exchange.endpoint, status === 413 ? 'too_large' : 'malformed');
     return errorAnswer(status, error);
   };
-  const type = incoming.header('content-type') ?? '';
+  const type = exchange.header('content-type') ?? '';
   if (!TYPE_FORM.test(type)) {
     const expected = `${NDJSON_TYPE} for a batch, without other parameters than charset=utf-8`;
     return refuse(415, `Content-Type is ${JSON.stringify(type.slice(0, 80))}, expected ${expected}`);
   }
-  if (incoming.header('content-encoding') !== null)
+  if (exchange.header('content-encoding') !== null)
     return refuse(415, 'a batch has Content-Encoding, expected none: send it as it is');
-  if (incoming.header('x-drs-bundle') !== null)
+  if (exchange.header('x-drs-bundle') !== null)
     return refuse(400, 'a batch has X-DRS-Bundle, expected none: put each bundle into a line of it');
-  const body = await incoming.read(maxBytes, ticket);
+  const body = await exchange.read(maxBytes, ticket);
   if (body === 'gone') return null;
   if (body === 'too_large') {
     const limits = `${maxBytes} bytes (an eighth of MAX_BODY_MEMORY), or came in more than ${MAX_PIECES} pieces`;
     return refuse(413, `the batch is larger than ${limits}; send it as several`);
   }
-  if (typeof body === 'string') return handler.refuse(incoming, body);
+  if (typeof body === 'string') return handler.refuse(exchange, body);
   const lines = splitLines(body, MAX_LINES);
   if (lines === null) return refuse(413, `the batch has more than ${MAX_LINES} lines; send it as several`);
   if (lines.length === 0) return refuse(400, 'the batch has no line, expected one JSON text a line');
   const forAnswers = Math.min(lines.length * BYTES_PER_LINE, maxBodyMemory / ANSWERS_SHARE);
   // What came in one piece is not counted yet.
   const uncounted = body.length > MAX_TYPICAL_BYTES ? 0 : body.length;
-  if (!ticket.grow(uncounted + forAnswers)) return handler.refuse(incoming, 'overloaded');
-  const answers = await answerLines(incoming, lines, ticket, handler, deps);
-  incoming.isBatch = true;
-  return incoming.isOver
+  if (!ticket.grow(uncounted + forAnswers)) return handler.refuse(exchange, 'overloaded');
+  const answers = await answerLines(exchange, lines, ticket, handler, deps);
+  exchange.isBatch = true;
+  return exchange.isOver
     ? null
     : { status: 200, body: inPieces(answers), headers: { 'Content-Type': NDJSON_TYPE }, isTimed: true };
 }
@@ -87,7 +87,7 @@ export async function answerBatch(
  * @returns the answers, each with its line feed
  */
 async function answerLines(
-  incoming: Incoming,
+  exchange: Exchange,
   lines: readonly Buffer[],
   ticket: Ticket,
   handler: BodyHandler,
@@ -96,11 +96,11 @@ async function answerLines(
   const answers = new Array<string>(lines.length).fill('');
   const maxAhead = configuration.maxBodyMemory / AHEAD_SHARE;
   const answerLine = async (line: Buffer, at: number): Promise<void> => {
-    const asked = lineOf(incoming, at + 1);
-    const own = gatekeeper.ticketWithoutLimits(incoming);
+    const asked = lineOf(exchange, at + 1);
+    const own = gatekeeper.ticketWithoutLimits(exchange);
     let answer: Answer | null;
     try {
-      if (at > 0 && limit !== null && limit.admit(incoming.client) > 0)
+      if (at > 0 && limit !== null && limit.admit(exchange.client) > 0)
         answer = await handler.refuse(asked, 'rate_limited');
       else if (line.length > configuration.maxBodyBytes) answer = await handler.refuse(asked, 'too_large');
       else answer = await handleInTurn(asked, line, own, handler);
@@ -110,9 +110,9 @@ async function answerLines(
     } finally {
       own.release();
     }
-    if (answer === null || incoming.isOver) return;
+    if (answer === null || exchange.isOver) return;
     asked.status = answer.status;
-    incoming.reportLine(asked);
+    exchange.reportLine(asked);
     const text = (answers[at] = toLine(answer));
     // Two bytes for each character at most.
     ticket.add(Math.max(0, 2 * text.length - BYTES_PER_LINE));
@@ -125,7 +125,7 @@ async function answerLines(
       await Promise.all(group);
       [group, ahead, hasLarge] = [[], 0, false];
     }
-    if (incoming.isOver) break;
+    if (exchange.isOver) break;
     ahead += bytes;
     hasLarge ||= isLarge;
     group.push(answerLine(line, at));
@@ -135,8 +135,8 @@ async function answerLines(
 }
 
 /** A line of a batch. To what judges it, it is like a request. */
-function lineOf(incoming: Incoming, number: number) {
-  const { endpoint, parent, address, startedAt } = incoming;
+function lineOf(exchange: Exchange, number: number) {
+  const { endpoint, parent, address, startedAt } = exchange;
   const numbered = (id: string) => `${id}-${number}`;
   return {
     endpoint,
@@ -146,13 +146,13 @@ function lineOf(incoming: Incoming, number: number) {
     code: null as string | null,
     status: 0,
     get requestId() {
-      return numbered(incoming.requestId);
+      return numbered(exchange.requestId);
     },
     get knownRequestId() {
-      return incoming.knownRequestId && numbered(incoming.knownRequestId);
+      return exchange.knownRequestId && numbered(exchange.knownRequestId);
     },
     get isOver() {
-      return incoming.isOver;
+      return exchange.isOver;
     },
   };
 }

@@ -4,17 +4,17 @@ import { decodeUtf8 } from '#platform';
 import type { Configuration } from '../configuration/configuration.js';
 import type { Ticket } from '../load/gatekeeper.js';
 import { MAX_PIECES, type BodyFault } from './body-reader.js';
-import { errorAnswer, type Answer, type Answering, type Asked, type Incoming } from './incoming.js';
+import { errorAnswer, type Answer, type Answering, type Asker, type Exchange } from './exchange.js';
 
 /** Why something is not judged. */
 export type Fault = Exclude<BodyFault, 'gone'> | 'shutting_down' | 'rate_limited';
 
 /** What answers bodies: of requests, and the lines of batches. */
-export interface BodyHandler<One extends Asked = Asked> {
+export interface BodyHandler<One extends Asker = Asker> {
   /** Of the body of a request. */
   readonly maxBytes: number;
   /** Why a request is refused before its body is read; `null` if it is not. */
-  readonly refusalOf?: ((incoming: Incoming) => Answer | null) | undefined;
+  readonly refusalOf?: ((exchange: Exchange) => Answer | null) | undefined;
   /**
    * @param ticket waits for the verdict, and is given back by the caller
    * @returns `null` if nobody waits for the answer

@@ -29,7 +29,7 @@ export type Pieces = Iterable<string> | AsyncIterable<string>;
 export type TakePiece = (piece: Buffer, isLast: boolean) => void;
 
 /**
- * The connection to the client for one answer. Only `Incoming` uses it, and never after {@link write}, {@link cut} or `onAborted`.
+ * The connection to the client for one answer. Only `Exchange` uses it, and never after {@link write}, {@link cut} or `onAborted`.
  */
 export interface Wire {
   /** The address of the peer in text. Ask while the handler runs. */

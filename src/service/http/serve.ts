@@ -2,27 +2,27 @@ import type { Buffer } from 'node:buffer';
 import { availableParallelism } from 'node:os';
 import { performance } from 'node:perf_hooks';
 import type { RouteContext } from '../core.js';
-import type { Gatekeeper, Ticket } from '../load/gatekeeper.js';
+import { Ticket, type Gatekeeper } from '../load/gatekeeper.js';
 import type { RateLimit } from '../load/rate-limit.js';
 import type { Endpoint } from '../observe/metrics/metrics.js';
 import { clientAddressOf, type ProxyTrust } from './client-address.js';
 import type { SentHead, Wire } from './front-end.js';
 import { gateProtocolOf } from './proxied.js';
 import {
-  Incoming,
+  Exchange,
   errorAnswer,
   type Answer,
   type Answered,
   type Answering,
-  type Asked,
-  type IncomingOwner,
-} from './incoming.js';
+  type Asker,
+  type ExchangeOwner,
+} from './exchange.js';
 import type { BodyHandler } from './body-handler.js';
 
 // pino's number for the level `debug`.
 const DEBUG = 20;
 
-type Serve = (incoming: Incoming, ticket: Ticket) => Answering;
+type Serve = (exchange: Exchange, ticket: Ticket) => Answering;
 
 /** What answers the requests to a path. */
 export interface Route {
@@ -32,7 +32,7 @@ export interface Route {
   /** `null` if there is no limit. Each class of endpoints has its own limit, so that one cannot use up another's. */
   readonly rateLimit: RateLimit | null;
   /** What answers: a handler of bodies, whose turn each request waits for, or else a function. That reads the body before it waits for anything. */
-  readonly serve: BodyHandler<Incoming> | Serve;
+  readonly serve: BodyHandler<Exchange> | Serve;
   /** What answers batches of bodies; left out, they are bodies like others. */
   readonly batches?: { readonly maxBytes: number; readonly answer: Serve };
   /** Whether web pages may call that are not listed: the origin is that of the request a proxy asks about, or it is a page that does nothing. */
@@ -64,7 +64,7 @@ const INTERNAL = errorAnswer(500, 'internal');
 const FOREIGN = errorAnswer(403, 'requests of web pages are refused unless ALLOWED_ORIGINS has their origin');
 
 /** Serves the requests of all HTTP listeners: the way of each is {@link Server.serve}. */
-export class Server implements IncomingOwner {
+export class Server implements ExchangeOwner {
   /** Number of requests whose answer is not sent. Only {@link serve} writes it. */
   open = 0;
   readonly bodyTimeoutMs: number;
@@ -94,53 +94,54 @@ export class Server implements IncomingOwner {
 
   /** The way of every request: origin, limit, method, enter, route, write, count, log, trace. Never rejects. */
   async serve({ routes, unknown, peer }: Table, wire: Wire, head: SentHead): Promise<void> {
-    const { gatekeeper } = this;
     const { log, rename } = this.#context;
     this.open++;
     this.#busyPoll.end();
     const [path = ''] = head.target.split('?', 1);
     // Proxies append the caller's path to the gate's path.
     const route = routes.get(path) ?? routes.get(`/gate/${gateProtocolOf(path)}`) ?? unknown;
-    const incoming = new Incoming(wire, head, path, route.endpoint, this);
-    incoming.peer = peer;
+    const exchange = new Exchange(wire, head, path, route.endpoint, this);
+    exchange.peer = peer;
     let ticket: Ticket | null = null;
     let sent: Promise<void> | null = null;
     try {
-      if (this.#notesAddress) incoming.address = incoming.clientAddress;
-      const handler = typeof route.serve === 'function' ? null : route.serve;
+      if (this.#notesAddress) exchange.address = exchange.clientAddress;
+      const admitted = this.#admit(route, exchange);
+      if (admitted instanceof Ticket) ticket = admitted;
       let answering: Answering = null;
-      // It takes no token of a limit, and counts as given up.
-      if (incoming.isGone) ticket = gatekeeper.ticketWithoutLimits(incoming);
-      else answering = this.#refusalOf(route, incoming) ?? handler?.refusalOf?.(incoming) ?? null;
-      if (answering === null && ticket === null) {
-        const batches = incoming.hasLines ? route.batches : undefined;
-        const maxBytes = batches?.maxBytes ?? handler?.maxBytes ?? 0;
-        // One that is too large is refused when it is read.
-        const announced = incoming.contentLength > maxBytes ? 0 : incoming.contentLength;
-        if (handler === null) ticket = gatekeeper.ticketWithoutLimits(incoming);
-        else if (!gatekeeper.isDraining) ticket = gatekeeper.enter(incoming, announced);
-        if (ticket === null)
-          answering =
-            handler?.refuse(incoming, gatekeeper.isDraining ? 'shutting_down' : 'overloaded') ?? null;
-        else if (batches !== undefined) answering = batches.answer(incoming, ticket);
-        else if (typeof route.serve === 'function') answering = route.serve(incoming, ticket);
-        else answering = answerBody(incoming, ticket, route.serve);
-      }
-      incoming.ignoreBody();
+      if (!(admitted instanceof Ticket)) answering = admitted;
+      else if (!exchange.isGone) answering = answerOver(route, exchange, admitted);
+      exchange.ignoreBody();
       let answer = await answering;
       if (rename && typeof answer?.body === 'string') answer = { ...answer, body: rename(answer.body) };
-      if (answer !== null) sent = incoming.answer(answer);
+      if (answer !== null) sent = exchange.answer(answer);
     } catch (error) {
       log.error({ err: error }, 'a request failed inside the service');
-      incoming.ignoreBody();
-      sent = incoming.answer(INTERNAL);
+      exchange.ignoreBody();
+      sent = exchange.answer(INTERNAL);
     } finally {
-      if (!incoming.isBatch) this.report(incoming);
+      if (!exchange.isBatch) this.report(exchange);
       // What is held, or comes in pieces, is not sent yet.
       if (sent !== null) await sent;
-      ticket?.release(incoming.isGone);
+      ticket?.release(exchange.isGone);
       if (--this.open === 0) this.#busyPoll.begin();
     }
+  }
+
+  /** Admits a request, or says why not. */
+  #admit(route: Route, exchange: Exchange): Ticket | Answering {
+    const { gatekeeper } = this;
+    // It takes no token of a limit, and counts as given up.
+    if (exchange.isGone) return gatekeeper.ticketWithoutLimits(exchange);
+    const handler = typeof route.serve === 'function' ? null : route.serve;
+    const refusal = this.#refusalOf(route, exchange) ?? handler?.refusalOf?.(exchange) ?? null;
+    if (refusal !== null) return refusal;
+    if (handler === null) return gatekeeper.ticketWithoutLimits(exchange);
+    const { maxBytes } = (exchange.hasLines ? route.batches : undefined) ?? handler;
+    // One that is too large is refused when it is read.
+    const announced = exchange.contentLength > maxBytes ? 0 : exchange.contentLength;
+    if (gatekeeper.isDraining) return handler.refuse(exchange, 'shutting_down');
+    return gatekeeper.enter(exchange, announced) ?? handler.refuse(exchange, 'overloaded');
   }
 
   clientAddress(peer: string, forwardedFor: string | null): string {
@@ -159,14 +160,14 @@ export class Server implements IncomingOwner {
   }
 
   /** Why a request is refused before its route; `null` if it is not. */
-  #refusalOf(route: Route, incoming: Incoming): Answer | null {
+  #refusalOf(route: Route, exchange: Exchange): Answer | null {
     const { hosts = null, configuration, metrics } = this.#context;
-    const fault = incoming.framingDefect;
+    const fault = exchange.framingDefect;
     if (fault !== null) {
       metrics.countRejection(route.endpoint, 'malformed');
       return errorAnswer(400, fault, { closes: true });
     }
-    const host = hosts === null ? '' : (incoming.header('host') ?? '').toLowerCase();
+    const host = hosts === null ? '' : (exchange.header('host') ?? '').toLowerCase();
     if (hosts !== null && !hosts.has(host.replace(/:\d+$/, ''))) {
       metrics.countRejection(route.endpoint, 'foreign_origin');
       const expected = [...hosts].join(' or ');
@@ -174,37 +175,39 @@ export class Server implements IncomingOwner {
     }
     // Of a listener that knows its names, also its own pages.
     const scheme = configuration.tlsCertFile === undefined ? 'http' : 'https';
-    const isOwn = hosts !== null && incoming.header('origin')?.toLowerCase() === `${scheme}://${host}`;
-    if (!route.takesAnyOrigin && !isOwn && incoming.isForeign(this.#origins)) {
+    const isOwn = hosts !== null && exchange.header('origin')?.toLowerCase() === `${scheme}://${host}`;
+    if (!route.takesAnyOrigin && !isOwn && exchange.isForeign(this.#origins)) {
       metrics.countRejection(route.endpoint, 'foreign_origin');
       return FOREIGN;
     }
-    const wait = route.rateLimit?.admit(incoming.client) ?? 0;
+    const wait = route.rateLimit?.admit(exchange.client) ?? 0;
     if (wait > 0) {
       metrics.countRejection(route.endpoint, 'rate_limited');
       return errorAnswer(429, 'rate_limited', { headers: { 'Retry-After': String(Math.ceil(wait)) } });
     }
-    if (route.methods.length > 0 && !route.methods.includes(incoming.method)) {
+    if (route.methods.length > 0 && !route.methods.includes(exchange.method)) {
       const allowed = route.methods.join(', ');
-      const error = `method ${incoming.method} is not allowed here, expected ${allowed}`;
+      const error = `method ${exchange.method} is not allowed here, expected ${allowed}`;
       return errorAnswer(405, error, { headers: { Allow: allowed } });
     }
-    if (route.takesQuery === true || incoming.query === '') return null;
+    if (route.takesQuery === true || exchange.query === '') return null;
     metrics.countRejection(route.endpoint, 'malformed');
     return errorAnswer(400, 'the request has a query, expected none');
   }
 }
 
-/** Reads the body of a request, and has it judged in its turn. */
-async function answerBody(incoming: Incoming, ticket: Ticket, handler: BodyHandler<Incoming>) {
-  const body = await incoming.read(handler.maxBytes, ticket);
+/** Has the route of an admitted request answer it: of a body that it reads, when its turn comes. */
+async function answerOver({ serve, batches }: Route, exchange: Exchange, ticket: Ticket) {
+  if (batches !== undefined && exchange.hasLines) return batches.answer(exchange, ticket);
+  if (typeof serve === 'function') return serve(exchange, ticket);
+  const body = await exchange.read(serve.maxBytes, ticket);
   if (body === 'gone') return null;
-  if (typeof body === 'string') return handler.refuse(incoming, body);
-  return handleInTurn(incoming, body, ticket, handler);
+  if (typeof body === 'string') return serve.refuse(exchange, body);
+  return handleInTurn(exchange, body, ticket, serve);
 }
 
 /** Has a body judged when its turn comes, unless its client has gone. */
-export function handleInTurn<One extends Asked>(
+export function handleInTurn<One extends Asker>(
   asked: One,
   body: Buffer,
   ticket: Ticket,

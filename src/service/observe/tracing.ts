@@ -2,7 +2,7 @@ import { performance } from 'node:perf_hooks';
 import { isGated, PASSING, TOOLS_CALL } from '../../gate/mcp-methods.js';
 import { isJsonObject } from '../../protocol/json.js';
 import type { TracedMessage } from '../http/logged-request.js';
-import type { Answered } from '../http/incoming.js';
+import type { Answered } from '../http/exchange.js';
 import { printable } from './logs/verdict-logs.js';
 
 /** A request that is answered. `status` is `null` if it did not come over HTTP. */

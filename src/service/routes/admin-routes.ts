@@ -2,11 +2,17 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import { decodeUtf8 } from '#platform';
 import { parseStrictJson } from '../../protocol/json.js';
 import { toUsd } from '../../protocol/money.js';
-import { memberOf, readAsked, RevocationStoreError, toJson, type Asked } from '../../revocation/index.js';
+import {
+  memberOf,
+  readRevocationRequest,
+  RevocationStoreError,
+  toJson,
+  type RevocationRequest,
+} from '../../revocation/index.js';
 import type { ReplayStore } from '../../usage/index.js';
 import { show } from '../../verify/codes.js';
 import { inPieces } from '../http/batch.js';
-import { NDJSON_TYPE, errorAnswer, type Answer, type Answering, type Incoming } from '../http/incoming.js';
+import { NDJSON_TYPE, errorAnswer, type Answer, type Answering, type Exchange } from '../http/exchange.js';
 import { answerTo } from '../http/body-handler.js';
 import type { Ticket } from '../load/gatekeeper.js';
 import { RateLimit } from '../load/rate-limit.js';
@@ -38,55 +44,55 @@ export function adminRoutes({ configuration, engine, gate, log, metrics }: Route
   );
 
   /** Logs and counts a call. Call it once for each. */
-  const record = (outcome: AdminOutcome, { address, requestId }: Incoming, facts = {}): void => {
+  const record = (outcome: AdminOutcome, { address, requestId }: Exchange, facts = {}): void => {
     metrics.adminCalls[outcome]++;
     const line = { outcome, address, requestId, ...facts };
     if (outcome === 'done' || outcome === 'listed') audit.info(line, 'admin');
     else if (outcome === 'failed') audit.error(line, 'admin');
     else if (!WITHOUT_TOKEN.has(outcome) || sampler.admits()) log.warn(line, 'admin');
   };
-  const malformed = (incoming: Incoming, error: string): Answer => {
-    record('malformed', incoming);
+  const malformed = (exchange: Exchange, error: string): Answer => {
+    record('malformed', exchange);
     return errorAnswer(400, error);
   };
 
   /** Why a call may not be made; `null` if a token is configured, and the request has it. */
-  const refusalOf = (incoming: Incoming): Answer | null => {
+  const refusalOf = (exchange: Exchange): Answer | null => {
     // Before anything is waited for: the address of a client that has gone is not known.
-    incoming.address ??= incoming.clientAddress;
+    exchange.address ??= exchange.clientAddress;
     if (tokenDigest === null) {
-      record('not_configured', incoming);
+      record('not_configured', exchange);
       return errorAnswer(503, 'the admin endpoint is not configured: DRS_ADMIN_TOKEN must be set');
     }
-    const [, sent] = /^bearer +(\S+)$/i.exec(incoming.header('authorization') ?? '') ?? [];
+    const [, sent] = /^bearer +(\S+)$/i.exec(exchange.header('authorization') ?? '') ?? [];
     // Digests have a fixed length, so the time of the comparison does not even reveal the token's length.
     if (sent !== undefined && timingSafeEqual(sha256(sent), tokenDigest)) return null;
-    const wait = failures.admit(incoming.client);
+    const wait = failures.admit(exchange.client);
     if (wait > 0) {
-      record('rate_limited', incoming);
+      record('rate_limited', exchange);
       return errorAnswer(429, 'rate_limited', { headers: { 'Retry-After': String(Math.ceil(wait)) } });
     }
-    record('unauthorized', incoming);
+    record('unauthorized', exchange);
     return errorAnswer(401, 'unauthorized', { headers: { 'WWW-Authenticate': 'Bearer' } });
   };
-  const readRefusalOf = (incoming: Incoming): Answer | null =>
-    refusalOf(incoming) ??
-    (incoming.hasBody ? malformed(incoming, 'the request has a body, expected none') : null);
+  const readRefusalOf = (exchange: Exchange): Answer | null =>
+    refusalOf(exchange) ??
+    (exchange.hasBody ? malformed(exchange, 'the request has a body, expected none') : null);
 
   function* linesOfAll(): Generator<string, void> {
     for (const entry of engine.revocation.store.entries.values()) yield `${toJson(entry)}\n`;
   }
 
-  const revokeBy = async (incoming: Incoming, ticket: Ticket): Promise<Answer | null> => {
-    const body = await incoming.read(BODY_BYTES, ticket);
+  const revokeBy = async (exchange: Exchange, ticket: Ticket): Promise<Answer | null> => {
+    const body = await exchange.read(BODY_BYTES, ticket);
     if (body === 'gone') return null;
     if (typeof body === 'string') {
-      record(body, incoming);
+      record(body, exchange);
       if (body !== 'too_large') return answerTo(body, configuration);
       return errorAnswer(413, `the body is larger than ${BODY_BYTES} bytes`, { closes: true });
     }
     const asked = readRevocation(body);
-    if (typeof asked === 'string') return malformed(incoming, asked);
+    if (typeof asked === 'string') return malformed(exchange, asked);
     const { target, reason, exp } = asked;
     const member = memberOf(target);
     const facts = {
@@ -98,47 +104,47 @@ export function adminRoutes({ configuration, engine, gate, log, metrics }: Route
     try {
       await engine.revocation.revoke(asked);
     } catch (error) {
-      record('failed', incoming, { ...facts, err: error });
+      record('failed', exchange, { ...facts, err: error });
       return errorAnswer(503, `the revocation could not be ${stateAfter(error)}`);
     }
-    record('done', incoming, facts);
+    record('done', exchange, facts);
     return { status: 200, body: JSON.stringify({ revoked: true, [member]: target }) };
   };
 
-  const usageBy = async (incoming: Incoming, receipt: string): Promise<Answer> => {
+  const usageBy = async (exchange: Exchange, receipt: string): Promise<Answer> => {
     try {
       const [ofVerify, ofGate] = await Promise.all([
         usageIn(engine.replays, receipt),
         usageIn(gate.replays, receipt),
       ]);
-      record('listed', incoming, { receipt, token });
+      record('listed', exchange, { receipt, token });
       return { status: 200, body: JSON.stringify({ receipt, verify: ofVerify, gate: ofGate }) };
     } catch (error) {
-      record('failed', incoming, { receipt, token, err: error });
+      record('failed', exchange, { receipt, token, err: error });
       return errorAnswer(503, 'the store of used invocations cannot tell; try again');
     }
   };
 
   return {
     /** Checks, in this order: whether it is configured, the token, the size, the body. */
-    revoke: (incoming: Incoming, ticket: Ticket): Answering =>
-      refusalOf(incoming) ?? revokeBy(incoming, ticket),
+    revoke: (exchange: Exchange, ticket: Ticket): Answering =>
+      refusalOf(exchange) ?? revokeBy(exchange, ticket),
     /** Lists all revocations. Checks, in this order: whether it is configured, the token, that there is no body. */
-    list: (incoming: Incoming): Answering => {
-      const refused = readRefusalOf(incoming);
+    list: (exchange: Exchange): Answering => {
+      const refused = readRefusalOf(exchange);
       if (refused !== null) return refused;
-      record('listed', incoming, { token });
+      record('listed', exchange, { token });
       return { status: 200, headers: { 'Content-Type': NDJSON_TYPE }, body: inPieces(linesOfAll()) };
     },
     /** Tells what was counted of a receipt. Checks the same, and the query at the end. */
-    usage: (incoming: Incoming): Answering => {
-      const refused = readRefusalOf(incoming);
+    usage: (exchange: Exchange): Answering => {
+      const refused = readRefusalOf(exchange);
       if (refused !== null) return refused;
-      const { query } = incoming;
+      const { query } = exchange;
       const [, hex] = /^receipt=sha256(?::|%3[Aa])([\da-f]{64})$/.exec(query) ?? [];
       return hex === undefined
-        ? malformed(incoming, `the query is ${show(query)}, expected receipt=sha256: and 64 hex digits`)
-        : usageBy(incoming, `sha256:${hex}`);
+        ? malformed(exchange, `the query is ${show(query)}, expected receipt=sha256: and 64 hex digits`)
+        : usageBy(exchange, `sha256:${hex}`);
     },
   };
 }
@@ -155,12 +161,12 @@ function stateAfter(error: unknown): string {
 }
 
 /** Returns what to revoke, or an error message. */
-function readRevocation(body: Buffer): Asked | string {
+function readRevocation(body: Buffer): RevocationRequest | string {
   const text = decodeUtf8(body);
   if (text === null) return 'the body is not UTF-8, expected JSON';
   const { value, defect } = parseStrictJson(text);
   if (defect) return `the body is not strict JSON: ${defect.message}`;
-  const asked = readAsked(value);
+  const asked = readRevocationRequest(value);
   return typeof asked === 'string' ? `the body is not a revocation: ${asked}` : asked;
 }
 

@@ -6,7 +6,7 @@ import { valuesOf, type RequestBody, type RequestHead } from '../../gate/request
 import type { GateDecision } from '../gate-decider.js';
 import { callTargetOf, isPartial } from '../http/proxied.js';
 import { tooLargeMessage, type Fault, type BodyHandler } from '../http/body-handler.js';
-import type { Answer, Answering, Incoming } from '../http/incoming.js';
+import type { Answer, Answering, Exchange } from '../http/exchange.js';
 import type { Ticket } from '../load/gatekeeper.js';
 import type { RouteContext } from '../core.js';
 
@@ -34,29 +34,29 @@ export function gateHandler(
     gate: { decider },
   }: Pick<RouteContext, 'configuration' | 'gate'>,
   protocol: Protocol,
-  queryOf: (incoming: Incoming, bytes: number, ticket: Ticket | null) => GateQuery,
-): BodyHandler<Incoming> {
+  queryOf: (exchange: Exchange, bytes: number, ticket: Ticket | null) => GateQuery,
+): BodyHandler<Exchange> {
   const asked = { protocol, endpoint: 'gate' } as const;
   /** Denies a request that is not checked, in the form of its protocol. */
-  const refuse = (incoming: Incoming, fault: Fault): Answering => {
-    if (fault === 'too_large') return answer(incoming, null, null);
+  const refuse = (exchange: Exchange, fault: Fault): Answering => {
+    if (fault === 'too_large') return answer(exchange, null, null);
     if (fault === 'timeout' || fault === 'overloaded' || fault === 'shutting_down')
       return answerOf(decider.unread(asked, fault), fault !== 'overloaded');
     throw new Error('a gate has no such fault');
   };
   const answer = async (
-    incoming: Incoming,
+    exchange: Exchange,
     body: Buffer | null,
     ticket: Ticket | null,
   ): Promise<Answer | null> => {
-    const query = queryOf(incoming, body?.length ?? 0, ticket);
+    const query = queryOf(exchange, body?.length ?? 0, ticket);
     const { method, target, headers, readBody, hasRoom, act } = query;
-    if (hasRoom === false) return refuse(incoming, 'overloaded');
+    if (hasRoom === false) return refuse(exchange, 'overloaded');
     const read = body === null ? tooLarge(tooLargeMessage(maxBytes)) : readBody(body);
     const decision = await decider.decide({
-      asked: incoming,
+      asked: exchange,
       request: { method, target, headers, body: read },
-      isWanted: () => !incoming.isOver,
+      isWanted: () => !exchange.isOver,
       mayWait: () => ticket?.park() === true,
       // Last, as in all objects of each call: in Node 20 members behind a spread cost a microsecond.
       ...asked,
@@ -67,11 +67,11 @@ export function gateHandler(
 }
 
 /** Answers `/gate/http`, `/gate/mcp` or `/gate/a2a` with the decision: a proxy forwards the caller's request and asks about it. */
-export function proxyQuery(incoming: Incoming): GateQuery {
-  const { headers } = incoming;
+export function proxyQuery(exchange: Exchange): GateQuery {
+  const { headers } = exchange;
   return {
-    method: methodOf(incoming),
-    target: callTargetOf(headers, appendedTargetOf(incoming)),
+    method: methodOf(exchange),
+    target: callTargetOf(headers, appendedTargetOf(exchange)),
     headers,
     readBody: (bytes) =>
       isPartial(headers)
@@ -88,7 +88,7 @@ const tooLarge = (reason: string): RequestBody => ({ kind: 'too large', reason }
  * header. Other proxies forward a header of that name which the caller has set. So a header can turn a request into a
  * call, but cannot make a request with a body pass. If the headers disagree, the gate finds it.
  */
-function methodOf({ method: actual, headers, hasBody }: Incoming): string {
+function methodOf({ method: actual, headers, hasBody }: Exchange): string {
   const [named = actual] = [
     ...valuesOf(headers, 'x-forwarded-method'),
     ...valuesOf(headers, 'x-original-method'),
@@ -99,7 +99,7 @@ function methodOf({ method: actual, headers, hasBody }: Incoming): string {
 }
 
 /** The path that the proxy has appended to the gate's own, with its query; empty if it has appended none. */
-function appendedTargetOf({ path, target }: Pick<Incoming, 'path' | 'target'>): string {
+function appendedTargetOf({ path, target }: Pick<Exchange, 'path' | 'target'>): string {
   const start = path.indexOf('/', '/gate/'.length);
   return start < 0 ? '' : target.slice(start);
 }

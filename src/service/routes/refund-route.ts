@@ -4,7 +4,7 @@ import { refundCall, RefundError, type RefundCode, type Refunded } from '../../u
 import { clock } from '../../verifier/call-options.js';
 import { show } from '../../verify/codes.js';
 import { answerTo, type BodyHandler } from '../http/body-handler.js';
-import { errorAnswer, type Incoming } from '../http/incoming.js';
+import { errorAnswer, type Exchange } from '../http/exchange.js';
 import { printable } from '../observe/logs/verdict-logs.js';
 import type { RouteContext } from '../core.js';
 import { GATE_SCOPE } from '../gate-decider.js';
@@ -19,13 +19,13 @@ const STATUS: Partial<Record<RefundCode, number>> = {
 };
 
 /** `POST /v1/refund`: tool servers give back what the gate has charged. */
-export function refundHandler(context: RouteContext): BodyHandler<Incoming> {
+export function refundHandler(context: RouteContext): BodyHandler<Exchange> {
   const { configuration, log, metrics, verdicts } = context;
   const { signer, replays: store } = context.gate;
   // Logs whatever `LOG_LEVEL` says: who gave back what must be known.
   const audit = log.child({}, { level: 'info' });
 
-  const refund = async (incoming: Incoming, text: string | null): Promise<Refunded> => {
+  const refund = async (exchange: Exchange, text: string | null): Promise<Refunded> => {
     const { context, usd } = readRefund(text);
     const claims = signer?.read(context) ?? null;
     if (claims === null)
@@ -38,16 +38,16 @@ export function refundHandler(context: RouteContext): BodyHandler<Incoming> {
     const receipts = charged.map(({ receipt }) => receipt);
     // The agent chose the invocation's `jti` and tool server.
     const asked = { invocation: printable(jti), agent, rootPrincipal, toolServer: printable(aud), receipts };
-    const facts = { ...asked, address: incoming.clientAddress, requestId: incoming.requestId };
+    const facts = { ...asked, address: exchange.clientAddress, requestId: exchange.requestId };
     try {
       const refunded = await refundCall(call, usd, store, clock());
       // Whoever has a context that was signed once can ask for as many that give nothing back.
       if (refunded.calls > 0 || refunded.total_cost_usd > 0) audit.info({ ...facts, ...refunded }, 'refund');
-      verdicts.recordRefund(incoming, claims, 'done', refunded);
+      verdicts.recordRefund(exchange, claims, 'done', refunded);
       return refunded;
     } catch (error) {
       const result = error instanceof RefundError ? error.code : 'internal';
-      verdicts.recordRefund(incoming, claims, result, NOTHING);
+      verdicts.recordRefund(exchange, claims, result, NOTHING);
       throw error;
     }
   };
@@ -63,9 +63,9 @@ export function refundHandler(context: RouteContext): BodyHandler<Incoming> {
       if (fault !== 'too_large') return answerTo(fault, configuration);
       return errorAnswer(413, `the body is larger than ${BODY_BYTES} bytes`, { closes: true });
     },
-    answer: async (incoming, body) => {
+    answer: async (exchange, body) => {
       try {
-        const refunded = await refund(incoming, decodeUtf8(body));
+        const refunded = await refund(exchange, decodeUtf8(body));
         metrics.refunds.done++;
         return { status: 200, body: JSON.stringify(refunded) };
       } catch (error) {

@@ -4,7 +4,7 @@ import { setImmediate } from 'node:timers/promises';
 import type { Protocol } from '../../gate/codes.js';
 import { GATE_PROTOCOLS } from '../../gate/open.js';
 import { answerBatch, maxBatchBytesOf } from '../http/batch.js';
-import { errorAnswer, type Answer, type Incoming } from '../http/incoming.js';
+import { errorAnswer, type Answer, type Exchange } from '../http/exchange.js';
 import type { BodyHandler } from '../http/body-handler.js';
 import type { Route, Table } from '../http/serve.js';
 import { limitOf, type RateLimit } from '../load/rate-limit.js';
@@ -39,7 +39,7 @@ export function routeTables(context: RouteContext) {
     ...post(endpoint, rateLimit, handler),
     batches: {
       maxBytes: maxBatchBytesOf(configuration),
-      answer: (incoming, ticket) => answerBatch(incoming, ticket, handler, { ...context, limit: rateLimit }),
+      answer: (exchange, ticket) => answerBatch(exchange, ticket, handler, { ...context, limit: rateLimit }),
     },
   });
   const read = (
@@ -88,7 +88,7 @@ export function routeTables(context: RouteContext) {
 }
 
 /** Answers with bytes that all answers share, however many clients do not take theirs. While a body comes, it would be a copy. */
-function answerDocument({ hasBody }: Incoming): Answer {
+function answerDocument({ hasBody }: Exchange): Answer {
   return hasBody
     ? errorAnswer(400, 'the request has a body, expected none')
     : { status: 200, body: OPENAPI_JSON };

@@ -2,7 +2,7 @@ import { WorkDropped } from '../../signatures/signature-verifier.js';
 import { parseBundleText } from '../../verify/receipt-cache.js';
 import { asksForDetails, toVerdictJson } from '../../verifier/verdict.js';
 import { answerTo, readJson, type BodyHandler } from '../http/body-handler.js';
-import { errorAnswer } from '../http/incoming.js';
+import { errorAnswer } from '../http/exchange.js';
 import type { RouteContext } from '../core.js';
 
 /** `POST /verify`: answers a body, or each line of a batch, with a verdict. */

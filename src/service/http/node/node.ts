@@ -44,7 +44,7 @@ export const openNode: OpenFrontEnd = (options) => {
     headersTimeout: IDLE_MS,
     keepAliveTimeout: IDLE_MS,
     connectionsCheckingInterval: CHECK_MS,
-    // Off: `Incoming` limits the time for bodies.
+    // Off: `Exchange` limits the time for bodies.
     requestTimeout: 0,
     // Off: `refusalOf` checks it, so that the answer is JSON.
     requireHostHeader: false,

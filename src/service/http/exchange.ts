@@ -35,7 +35,7 @@ export function errorAnswer(status: number, error: string, more: Partial<Answer>
 }
 
 /** What is judged: a request, or a line of a batch. */
-export interface Asked extends LoggedRequest {
+export interface Asker extends LoggedRequest {
   /** Whether nobody waits for the answer any more. */
   readonly isOver: boolean;
 }
@@ -50,7 +50,7 @@ export interface Answered extends Pick<LoggedRequest, 'endpoint' | 'parent' | 'c
 }
 
 /** What requests share with their server. */
-export interface IncomingOwner {
+export interface ExchangeOwner {
   /** Whether every answer closes its connection. */
   readonly gatekeeper: { readonly isLeaving: boolean };
   /** How long a client may send a body, and take an answer that has a time. */
@@ -74,7 +74,7 @@ export const NDJSON_TYPE = 'application/x-ndjson';
 const MAX_DISCARDED_BYTES = 128 * 1024 * 1024;
 
 /** One request and its answer, over both front ends. A freed wire must not be used, so all reading and writing goes through this class. */
-export class Incoming implements Asked, Answered {
+export class Exchange implements Asker, Answered {
   readonly startedAt = performance.now();
   readonly endpoint: Endpoint;
   readonly method: string;
@@ -100,7 +100,7 @@ export class Incoming implements Asked, Answered {
   isGone = false;
   knownRequestId: string | null = null;
   readonly #wire: Wire;
-  readonly #owner: IncomingOwner;
+  readonly #owner: ExchangeOwner;
   readonly #isLast: boolean;
   #client: string | null = null;
   /** The wire must not be used any more. */
@@ -119,7 +119,7 @@ export class Incoming implements Asked, Answered {
     { method, target, headers }: SentHead,
     path: string,
     endpoint: Endpoint,
-    owner: IncomingOwner,
+    owner: ExchangeOwner,
   ) {
     this.#wire = wire;
     this.#owner = owner;
