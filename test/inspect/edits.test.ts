@@ -277,7 +277,7 @@ describe('it recognises', () => {
     ].map((text) => recognise(text));
     expect(faults.map(({ kind }) => kind)).toEqual(faults.map(() => 'unknown'));
     expect(faults.map(({ words }) => words).join('\n')).toMatch(
-      /LocalRevocation \[0\]\.did: .*\n.*expected one of did, name.*\n.*line 2 is none/,
+      /Entry \[0\]\.did: .*\n.*expected one of did, name.*\n.*line 2 is none/,
     );
     expect(recognise('7').kind).toBe('unknown');
     expect(recognise('{"a":1}').words).toBe(

@@ -24,7 +24,7 @@ export interface Crowd {
 /** A pool of connections. One whose caller gave up is closed, and replaced by a new one. */
 export interface Pool {
   readonly connections: number;
-  /** Asker per millisecond. */
+  /** Asked per millisecond. */
   readonly rate: number;
   readonly patienceMs: number;
   /** When another rate follows, and which. */
@@ -45,7 +45,7 @@ export interface Simulation extends Crowd {
   readonly address?: (client: number) => string;
 }
 
-interface Asker {
+interface Asked {
   readonly client: number;
   readonly at: number;
   readonly sentAt: number;
@@ -100,12 +100,12 @@ export function simulate({
   const refused: Outcomes['refused'][number][] = [];
   let gaveUp = 0;
   let longestTurnMs = 0;
-  const arrivals = new Heap<{ at: number; asked: Asker | null }>();
-  const impatient = new Heap<{ at: number; asked: Asker }>();
+  const arrivals = new Heap<{ at: number; asked: Asked | null }>();
+  const impatient = new Heap<{ at: number; asked: Asked }>();
   const ask = (client: number, at: number, isNew: boolean) => {
     if (client >= 0 && (left[client] as number) <= 0) return;
     if (client >= 0) left[client] = (left[client] as number) - 1;
-    const asked: Asker = { client, at, sentAt: at, isNew, isOver: false };
+    const asked: Asked = { client, at, sentAt: at, isNew, isOver: false };
     arrivals.push({ at: at + NETWORK_MS, asked });
     if (patienceMs < Infinity) impatient.push({ at: at + patienceMs, asked });
   };
@@ -122,7 +122,7 @@ export function simulate({
         const isNew = free.old === 0;
         if (isNew) free.fresh--;
         else free.old--;
-        const asked: Asker = { client: -2, at, sentAt: now, isNew, isOver: false };
+        const asked: Asked = { client: -2, at, sentAt: now, isNew, isOver: false };
         arrivals.push({ at: now + NETWORK_MS, asked });
         const isImpatient = sent++ % 1000 < 1000 * (pool.impatientShare ?? 0);
         impatient.push({ at: isImpatient ? now + NETWORK_MS / 2 : at + pool.patienceMs, asked });
@@ -146,7 +146,7 @@ export function simulate({
   let askedAt = pool === undefined ? Infinity : 0;
   for (let client = 0; client < clients; client++) ask(client, 0, false);
   if (rate > 0) for (let at = 0; at < milliseconds; at += 1 / rate) ask(-1, at, false);
-  const answer = (asked: Asker, isServed: boolean) => {
+  const answer = (asked: Asked, isServed: boolean) => {
     now += isServed ? cost(served.length) : REFUSE_MS;
     if (asked.isOver) return;
     asked.isOver = true;

@@ -3,7 +3,7 @@ import { LRUCache } from 'lru-cache';
 import type { Configuration } from '../configuration/configuration.js';
 import { Patience } from './patience.js';
 
-/** Who asks: what has `clientOf` its address. Asker for only if memory is short or there is no time, as it takes a microsecond. */
+/** Who asks: what has `clientOf` its address. Asked for only if memory is short or there is no time, as it takes a microsecond. */
 export interface Sender {
   readonly client: string;
 }
