@@ -209,6 +209,8 @@ export function addHeader(headers: Map<HeaderName, string>, sentName: string, se
  * for all headers `Mcp-Param-…`. `null` for a header that is not read.
  */
 function spelled(name: string): HeaderName | null {
+  // Nearly all that are not read.
+  if (!OTHER_SPELLING.test(name)) return null;
   if (PARAMETER.test(name)) return PARAMETERS;
   // Lower-casing a long name takes time.
   if (name.length > LONGEST_NAME) return null;
@@ -218,6 +220,7 @@ function spelled(name: string): HeaderName | null {
   return FOLDED.has(folded) ? folded : null;
 }
 
+const OTHER_SPELLING = /[A-Z_]|^mcp-param-/;
 const PARAMETER = /^mcp[-_]param[-_]/i;
 const FOLDED: ReadonlySet<HeaderName> = new Set(GATE_HEADERS);
 const READ: ReadonlySet<HeaderName> = new Set([...GATE_HEADERS, ...OF_CONNECTIONS]);

@@ -97,7 +97,8 @@ export class Server implements ExchangeOwner {
     const { log, rename } = this.#context;
     this.open++;
     this.#busyPoll.end();
-    const [path = ''] = head.target.split('?', 1);
+    const mark = head.target.indexOf('?');
+    const path = mark < 0 ? head.target : head.target.slice(0, mark);
     // Proxies append the caller's path to the gate's path.
     const route = routes.get(path) ?? routes.get(`/gate/${gateProtocolOf(path)}`) ?? unknown;
     const exchange = new Exchange(wire, head, path, route.endpoint, this);
