@@ -49,6 +49,8 @@ shown() {
 
 # The end of .ci/run, also where it is ended in the middle: then its own status stays.
 summary() {
+  # A step's own shell, where it is ended before it has put the trap off.
+  [ "$BASHPID" = $$ ] || return 0
   if [ -n "${running-}" ]; then
     failed=1
     : >"$reports/why"
