@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject } from '../protocol/json.js';
-import { readQuery, splitPath } from './path.js';
+import { readQuery, splitPath, type SplitPath } from './path.js';
 import { shown } from './request.js';
 
 /** The REST binding of A2A: what method, path and query of a request say. Signers and gates use the same functions. */
@@ -94,6 +94,21 @@ export function targetOf(httpMethod: string, path: string | null): A2aTarget {
     return { kind: 'card' };
 
   const words = segments.filter(isWord).length;
+  const rest = restTargetOf(httpMethod, split, words);
+  if (rest !== null) return rest;
+  const last = segments.findLast((segment) => segment !== '') ?? '';
+  if (httpMethod !== 'POST' || words > 0 || last.includes(':')) return NONE;
+  return query === null
+    ? { kind: 'json-rpc' }
+    : invalid('the path has a query, which is not signed over JSON-RPC');
+}
+
+/** What a path with a verb of the REST binding asks for; `null` if it has none. */
+function restTargetOf(
+  httpMethod: string,
+  { segments: raw, query }: SplitPath,
+  words: number,
+): A2aTarget | null {
   for (const row of VERBS) {
     if (row.httpMethod !== httpMethod || row.words !== words) continue;
     const found = row.end.exec(raw.slice(-row.segments).join('/'));
@@ -115,11 +130,7 @@ export function targetOf(httpMethod: string, path: string | null): A2aTarget {
       query: query ?? '',
     };
   }
-  const last = segments.findLast((segment) => segment !== '') ?? '';
-  if (httpMethod !== 'POST' || words > 0 || last.includes(':')) return NONE;
-  return query === null
-    ? { kind: 'json-rpc' }
-    : invalid('the path has a query, which is not signed over JSON-RPC');
+  return null;
 }
 
 /** Why arguments cannot be made of a call. */

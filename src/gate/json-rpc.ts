@@ -69,31 +69,34 @@ export function readRpcMessage(
   const isReparsed = body.kind === 'value';
   const echoed = echoOf(id, defect !== null || isReparsed);
   if (isAmbiguous) return invalid(`the body is not strict JSON: ${defect}`, echoed);
-  const unknown = Object.keys(value).find((name) => !ENVELOPE.has(name));
-  if (unknown !== undefined) {
-    const found = shown(unknown);
-    return invalid(`the member ${found} is none of ${[...ENVELOPE].join(', ')}`, echoed);
-  }
-  if (own(value, 'jsonrpc') !== '2.0') return invalid('the member jsonrpc is not "2.0"', echoed);
-  if (id !== undefined && id !== null && typeof id !== 'string' && typeof id !== 'number') {
-    return invalid('the id is not a string, a number or null', echoed);
-  }
+  const fault = findEnvelopeFault(value);
+  if (fault !== null) return invalid(fault, echoed);
   const method = own(value, 'method');
-  const isResponse = Object.hasOwn(value, 'result') || Object.hasOwn(value, 'error');
-  if (method === undefined && !isResponse) return invalid('the message has no method', echoed);
-  if (method !== undefined && isResponse)
-    return invalid(
-      'the message has a method, and a result or an error: expected a request or a response',
-      echoed,
-    );
   if (method !== undefined && typeof method !== 'string')
     return invalid('the method is not a string', echoed);
   return { method, params: own(value, 'params'), id, defect, isReparsed };
 }
 
-/** An own member of an object, never an inherited one. */
-export function own(object: JsonObject, name: string): JsonValue | undefined {
-  return Object.hasOwn(object, name) ? object[name] : undefined;
+/** What in an object is not as in a message (JSON-RPC 2.0, sections 4 and 5), but for the type of the method. */
+function findEnvelopeFault(value: JsonObject): string | null {
+  const unknown = Object.keys(value).find((name) => !ENVELOPE.has(name));
+  if (unknown !== undefined) return `the member ${shown(unknown)} is none of ${[...ENVELOPE].join(', ')}`;
+  if (own(value, 'jsonrpc') !== '2.0') return 'the member jsonrpc is not "2.0"';
+  const id = own(value, 'id');
+  if (id !== undefined && id !== null && typeof id !== 'string' && typeof id !== 'number')
+    return 'the id is not a string, a number or null';
+  const hasMethod = own(value, 'method') !== undefined;
+  const isResponse = Object.hasOwn(value, 'result') || Object.hasOwn(value, 'error');
+  if (hasMethod === isResponse)
+    return hasMethod
+      ? 'the message has a method, and a result or an error: expected a request or a response'
+      : 'the message has no method';
+  return null;
+}
+
+/** An own member of an object, never an inherited one; `null` has none. */
+export function own(object: JsonObject | null, name: string): JsonValue | undefined {
+  return object !== null && Object.hasOwn(object, name) ? object[name] : undefined;
 }
 
 const MAX_ECHOED = 1024;

@@ -158,7 +158,7 @@ export function hasSubject(method: string): boolean {
 /** What a message with a gated method calls: a name, a URI or the id of a task; `undefined` if it does not say. */
 export function subjectOf(method: string, params: JsonObject | null): JsonValue | undefined {
   const subject = GATED.get(method)?.subject;
-  return subject === undefined || params === null ? undefined : own(params, subject.member);
+  return subject === undefined ? undefined : own(params, subject.member);
 }
 
 /** Why `params` cannot be bound. */
@@ -182,7 +182,7 @@ export function mcpArgumentsOf(
   const row = GATED.get(method);
   if (row === undefined) throw new RangeError(`${method} is not a gated method`);
   if (params === null) return invalid('params is not an object');
-  const { subject, hasArguments, signed = NONE, optional = NONE, together = NONE, known } = row;
+  const { subject, hasArguments, known } = row;
   const unknown = findOther(params, (name) => known.includes(name));
   if (unknown !== null) {
     const found = shown(unknown);
@@ -191,24 +191,9 @@ export function mcpArgumentsOf(
   const meta = own(params, '_meta');
   if (isJsonObject(meta) && own(meta, RELATED_TASK) !== undefined)
     return invalid(`params._meta has ${RELATED_TASK}: the answer would go into that task`);
-
-  const named: Record<string, JsonValue> = {};
-  if (subject !== undefined) {
-    const value = own(params, subject.member);
-    if (typeof value !== 'string' || value === '')
-      return invalid(`params.${subject.member} is not a non-empty string`);
-    named[subject.signedAs] = value;
-  }
-  for (const name of signed) if (own(params, name) === undefined) return invalid(`params.${name} is missing`);
-  for (const names of [signed, optional]) for (const name of names) copyMember(params, name, named);
-  if (method === LISTEN) {
-    const uri = resourceIn(own(params, 'notifications'));
-    if (typeof uri !== 'string') return uri;
-    named['resource_uri'] = uri;
-  }
-  const continued: Record<string, JsonValue> = {};
-  for (const name of together) copyMember(params, name, continued);
-  if (Object.keys(continued).length > 0) named[SIGNED_PARAMS] = continued;
+  const read = readNamed(method, row, params);
+  if ('code' in read) return read;
+  const { named } = read;
 
   const given = hasArguments ? own(params, 'arguments') : undefined;
   if (given !== undefined && !isJsonObject(given))
@@ -226,6 +211,32 @@ export function mcpArgumentsOf(
 }
 
 const NONE: readonly string[] = [];
+
+/** What is signed besides the arguments: the members of `params` that the server acts on, by their names there. */
+function readNamed(
+  method: string,
+  { subject, signed = NONE, optional = NONE, together = NONE }: GatedRow,
+  params: JsonObject,
+): { readonly named: JsonObject } | ParamsDefect {
+  const named: Record<string, JsonValue> = {};
+  if (subject !== undefined) {
+    const value = own(params, subject.member);
+    if (typeof value !== 'string' || value === '')
+      return invalid(`params.${subject.member} is not a non-empty string`);
+    named[subject.signedAs] = value;
+  }
+  for (const name of signed) if (own(params, name) === undefined) return invalid(`params.${name} is missing`);
+  for (const names of [signed, optional]) for (const name of names) copyMember(params, name, named);
+  if (method === LISTEN) {
+    const uri = resourceIn(own(params, 'notifications'));
+    if (typeof uri !== 'string') return uri;
+    named['resource_uri'] = uri;
+  }
+  const continued: Record<string, JsonValue> = {};
+  for (const name of together) copyMember(params, name, continued);
+  if (Object.keys(continued).length > 0) named[SIGNED_PARAMS] = continued;
+  return { named };
+}
 
 function copyMember(from: JsonObject, name: string, to: Record<string, JsonValue>): void {
   const value = own(from, name);

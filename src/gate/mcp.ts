@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonValue } from '../protocol/json.js';
+import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.js';
 import { BUNDLE_HEADER, findBundle } from './carriers.js';
 import { gateFailure, type GateFailure } from './codes.js';
 import { decodeHeaderText } from './context.js';
@@ -52,35 +52,55 @@ export function openMcp(request: GateRequest, rules: McpRules = {}): OpenedReque
 export type OpenedRequest = Opening & { readonly message?: RpcMessage };
 
 function openMcpMessage(message: RpcMessage, request: GateRequest, rules: McpRules): Opening {
-  const { method, id } = message;
+  const { method } = message;
   const { headers } = request;
   const params = isJsonObject(message.params) ? message.params : null;
-  const meta = params === null ? undefined : own(params, '_meta');
+  const meta = own(params, '_meta');
   // What a client asks for there, the body negotiates: a server may answer with an older version.
   const version = method === 'initialize' ? null : readVersion(meta, request);
   const isStateless = version === STATELESS_VERSION;
-  const isKnown =
-    !isStateless || STATELESS_METHODS.has(method ?? '') || rules.passMethods?.has(method ?? '') === true;
-  const isPassing = method === undefined || (isKnown && passes(message, method, rules));
-  const isCall = isKnown && !isPassing && isGated(method);
-  const subject = isCall ? subjectOf(method, params) : undefined;
-  const requested = !isCall ? null : method === TOOLS_CALL ? shorten(subject) : method;
+  const isPassing = method === undefined || passes(message, method, isStateless, rules);
+  const called = !isPassing && isGated(method) && knows(method, isStateless, rules) ? method : null;
+  const subject = called === null ? undefined : subjectOf(called, params);
+  const requested = called === TOOLS_CALL ? shorten(subject) : called;
   const deny = denier('mcp', answerId(message), requested);
-  const args = params === null ? undefined : own(params, 'arguments');
   if (typeof version === 'object' && version !== null) return deny(version);
   const missed = isStateless && request.mayLackHeaders !== true;
-  const mismatch = findHeaderMismatch(method, isCall ? { subject, args } : null, headers, missed);
+  const mismatch = findHeaderMismatch(
+    method,
+    called === null ? null : { subject, args: own(params, 'arguments') },
+    headers,
+    missed,
+  );
   if (mismatch !== null) return deny(gateFailure('HEADER_MISMATCH', 'mcp', mismatch));
   if (isPassing) return { kind: 'pass' };
-  if (!isCall) {
-    const found = `the method ${shown(method)} is none that the gate knows`;
-    const failure = gateFailure('UNKNOWN_METHOD', 'mcp', isStateless ? `${found} of MCP ${version}` : found);
-    // Clients of earlier versions take a 404 for the end of their session.
-    return deny(isStateless ? { ...failure, status: 404 } : failure);
-  }
-  if (method === TOOLS_CALL && typeof subject === 'string' && rules.protect?.(subject) === false)
+  if (called === null) return deny(unknownMethod(method, isStateless));
+  if (called === TOOLS_CALL && typeof subject === 'string' && rules.protect?.(subject) === false)
     return { kind: 'pass' };
+  return openMcpCall(called, message, { params, subject, requested, headers, rules });
+}
 
+/** Whether a method is one of the version by which its message is read. */
+function knows(method: string, isStateless: boolean, rules: McpRules): boolean {
+  return !isStateless || STATELESS_METHODS.has(method) || rules.passMethods?.has(method) === true;
+}
+
+function unknownMethod(method: string, isStateless: boolean): GateFailure {
+  const found = `the method ${shown(method)} is none that the gate knows`;
+  if (!isStateless) return gateFailure('UNKNOWN_METHOD', 'mcp', found);
+  // Clients of earlier versions take a 404 for the end of their session.
+  return { ...gateFailure('UNKNOWN_METHOD', 'mcp', `${found} of MCP ${STATELESS_VERSION}`), status: 404 };
+}
+
+/** Opens a call: its bundle, and the arguments that must have been signed. */
+function openMcpCall(
+  method: string,
+  message: RpcMessage,
+  { params, subject, requested, headers, rules }: GatedCall,
+): Opening {
+  const { id } = message;
+  const deny = denier('mcp', answerId(message), requested);
+  const meta = own(params, '_meta');
   const encoded = findBundle('mcp', headers, meta, () =>
     missingBundle(method, shorten(subject), rules.serverIdentity ?? null),
   );
@@ -99,6 +119,15 @@ function openMcpMessage(message: RpcMessage, request: GateRequest, rules: McpRul
     body: bodyOfMessage(message, bound.args),
     expected: { command: `${MCP_COMMAND_PREFIX}${method}`, orBelow: false, tool: null },
   });
+}
+
+/** What {@link openMcpCall} is told of a call. */
+interface GatedCall {
+  readonly params: JsonObject | null;
+  readonly subject: JsonValue | undefined;
+  readonly requested: string | null;
+  readonly headers: HeaderMap;
+  readonly rules: McpRules;
 }
 
 /** The version of MCP by which a message is read; `null` if it does not say, as those of early versions. */
@@ -123,11 +152,11 @@ function readVersion(
 }
 
 /** Whether a message passes unchecked, whatever its headers say. */
-function passes({ params, defect }: RpcMessage, method: string, rules: McpRules): boolean {
-  if (method === TOOLS_CALL) return false;
+function passes(message: RpcMessage, method: string, isStateless: boolean, rules: McpRules): boolean {
+  if (method === TOOLS_CALL || !knows(method, isStateless, rules)) return false;
   if (PASSING.has(method) || rules.passMethods?.has(method) === true) return true;
   // If `params` has a member twice, another parser could find a resource in it.
-  return method === LISTEN && defect === null && listensToLists(params);
+  return method === LISTEN && message.defect === null && listensToLists(message.params);
 }
 
 /** Tells an agent without a bundle what to do. The agent reads this error, not a person. */

@@ -5,13 +5,17 @@ import { hasDotSegment } from '../protocol/resources.js';
 /** The longest path with its query. Front ends take no longer headers; gateways that describe a request could. */
 const MAX_PATH = 65_536;
 
+/** A path as it was sent, segment by segment, and its query; `null` if it has none. */
+export interface SplitPath {
+  readonly segments: readonly string[];
+  readonly query: string | null;
+}
+
 /**
  * The segments of a path as sent, and its query; `null` if handlers could read another path from it, or if it is longer
  * than any header. Linear.
  */
-export function splitPath(
-  path: string,
-): { readonly segments: readonly string[]; readonly query: string | null } | null {
+export function splitPath(path: string): SplitPath | null {
   if (path.length > MAX_PATH) return null;
   const mark = path.indexOf('?');
   const segments = segmentsOf(mark === -1 ? path : path.slice(0, mark));

@@ -62,32 +62,51 @@ export function signFetch(delegation: Delegation, options: SignFetchOptions = {}
   return async (input, init) => {
     const { request, url } = readInput(input);
     if (sign?.(url) === false) return fetch(input, init);
-    const method = (init?.method ?? request?.method ?? 'GET').toUpperCase();
+    const { method, hasBody, headers } = sentOf(request, init);
     const given = readParameters(parameters?.(url, method) ?? null);
-    const hasBody = (init?.body ?? request?.body ?? null) !== null;
     if (!hasBody && given === null) return fetch(input, init);
-    const args = withBody(given ?? {}, hasBody ? membersOf(init?.body) : {});
-    const headers = new Headers(init?.headers ?? request?.headers);
+    const text = hasBody ? textOf(init?.body) : null;
+    const args = withBody(given ?? {}, text === null ? {} : membersOf(text));
     const path = typeof command === 'function' ? command(url) : (command ?? null);
     const bundle = await signCall(delegation, path, args);
-    const isWrapped =
-      hasBody && (carrier === 'envelope' || (carrier === 'auto' && bundle.length > MAX_HEADER_BUNDLE));
-    const reason = isWrapped ? null : whyNoHeader(bundle);
-    if (reason !== null)
-      throw new TypeError(
-        `cannot sign this request: ${reason}; send less, or a body with the option carrier: 'auto'`,
-      );
-    headers.set(BUNDLE_HEADER, bundle);
-    if (isWrapped) {
-      headers.set('content-type', ENVELOPE_TYPE);
-      headers.delete(BUNDLE_HEADER);
-    }
-    // For a string body, fetch() sets text/plain, which a server may refuse.
-    if (hasBody && !headers.has('content-type')) headers.set('content-type', 'application/json');
-    const sent: RequestInit = { ...init, headers };
-    if (isWrapped && typeof init?.body === 'string') sent.body = `{"bundle":"${bundle}","body":${init.body}}`;
+    const sent = { ...init, ...carry(bundle, text, headers, carrier) };
     return init?.redirect === undefined ? sendSigned(fetch, input, sent) : fetch(input, sent);
   };
+}
+
+/** What `fetch()` would send: what `init` says counts before what the request says. */
+function sentOf(request: Request | null, init: RequestInit | undefined) {
+  return {
+    method: (init?.method ?? request?.method ?? 'GET').toUpperCase(),
+    hasBody: (init?.body ?? request?.body ?? null) !== null,
+    headers: new Headers(init?.headers ?? request?.headers),
+  };
+}
+
+/** Puts a bundle into the headers, or into an envelope with the body. */
+function carry(
+  bundle: string,
+  text: string | null,
+  headers: Headers,
+  carrier: 'header' | 'envelope' | 'auto',
+): RequestInit {
+  if (
+    text !== null &&
+    (carrier === 'envelope' || (carrier === 'auto' && bundle.length > MAX_HEADER_BUNDLE))
+  ) {
+    headers.set('content-type', ENVELOPE_TYPE);
+    headers.delete(BUNDLE_HEADER);
+    return { headers, body: `{"bundle":"${bundle}","body":${text}}` };
+  }
+  const reason = whyNoHeader(bundle);
+  if (reason !== null)
+    throw new TypeError(
+      `cannot sign this request: ${reason}; send less, or a body with the option carrier: 'auto'`,
+    );
+  headers.set(BUNDLE_HEADER, bundle);
+  // For a string body, fetch() sets text/plain, which a server may refuse.
+  if (text !== null && !headers.has('content-type')) headers.set('content-type', 'application/json');
+  return { headers };
 }
 
 function readParameters(answer: unknown): JsonObject | null {
@@ -106,9 +125,13 @@ function withBody(parameters: JsonObject, body: JsonObject): JsonObject {
   );
 }
 
-function membersOf(body: unknown): JsonObject {
-  if (typeof body !== 'string') throw unsignable('it is not a string given as init.body');
-  const { value, defect } = parseStrictJson(body);
+function textOf(body: unknown): string {
+  if (typeof body === 'string') return body;
+  throw unsignable('it is not a string given as init.body');
+}
+
+function membersOf(text: string): JsonObject {
+  const { value, defect } = parseStrictJson(text);
   if (defect !== undefined) throw unsignable(`it is not strict JSON: ${defect.message}`);
   if (!isJsonObject(value)) throw unsignable('it is not a JSON object');
   return value;

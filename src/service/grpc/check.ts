@@ -5,7 +5,13 @@ import { GATE_PROTOCOLS } from '../../gate/open.js';
 import type { HeaderMap, RequestBody } from '../../gate/request.js';
 import type { GateDecision } from '../gate-decider.js';
 import { callTargetOf, isPartial } from '../http/proxied.js';
-import { MAX_BESIDES_BYTES, readMessage, readSentHeaders, writeMessage } from './messages.js';
+import {
+  MAX_BESIDES_BYTES,
+  readMessage,
+  readSentHeaders,
+  writeMessage,
+  type WireHeader,
+} from './messages.js';
 
 /** Values of `google.rpc.Code`. Of a denial, gateways read the HTTP status. */
 const OK = 0;
@@ -45,11 +51,7 @@ export const CHECK = {
  */
 function readCheck(bytes: Buffer, protocol: Protocol, maxBodyBytes: number) {
   const { attributes } = readMessage('CheckRequest', bytes);
-  const named = (attributes?.contextExtensions ?? []).filter(({ key }) => key === 'drs_protocol');
-  const [name = protocol, ...others] = named.map(({ value }) => value?.toString('latin1') ?? '');
-  const wanted = GATE_PROTOCOLS.find((known) => known === name);
-  if (wanted === undefined || others.length > 0)
-    throw new Error('context_extensions.drs_protocol is none of http, mcp, a2a: correct it in the gateway');
+  const wanted = protocolIn(attributes?.contextExtensions ?? []) ?? protocol;
   const http = attributes?.request?.http ?? null;
   if (http === null)
     throw new Error('attributes.request.http is missing: have the gateway ask about HTTP requests only');
@@ -76,6 +78,16 @@ function readCheck(bytes: Buffer, protocol: Protocol, maxBodyBytes: number) {
 }
 
 const NONE = Buffer.alloc(0);
+
+/** The protocol that the gateway names; `null` if it names none. */
+function protocolIn(extensions: readonly WireHeader[]): Protocol | null {
+  const named = extensions.filter(({ key }) => key === 'drs_protocol');
+  if (named.length === 0) return null;
+  const [name, ...others] = named.map(({ value }) => value?.toString('latin1') ?? '');
+  const wanted = GATE_PROTOCOLS.find((known) => known === name);
+  if (wanted !== undefined && others.length === 0) return wanted;
+  throw new Error('context_extensions.drs_protocol is none of http, mcp, a2a: correct it in the gateway');
+}
 
 type Headers = Readonly<Record<string, string>>;
 

@@ -10,7 +10,7 @@ const { root } = protobuf.parse(
 );
 
 /** A header as a gateway sends it, or an entry of a map. A member that was not sent is empty, or `null`. */
-interface WireHeader {
+export interface WireHeader {
   readonly key: string;
   readonly value: Buffer | null;
   readonly rawValue: Buffer | null;
