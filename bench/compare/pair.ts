@@ -101,8 +101,6 @@ function environmentOf({ traffic }: Case, { workers = null }: PairPlan) {
   return {
     // Work is compared. A service that polls while it waits would hide it: it polls less when it has more work.
     BUSY_POLL_MICROSECS: '0',
-    // The second for commits that do not know the first.
-    QUEUE_BURST_MS: '60000',
     ...(workers === null ? {} : { WORKER_THREADS: String(workers) }),
     ...environmentFor(traffic),
   };

@@ -105,9 +105,6 @@ function readyIn(line: string): Ready | null {
   }
 }
 
-/** Lets a service refuse what waits too long, as it does by default. For {@link startService}. */
-export const DEFAULT_QUEUE = { QUEUE_BURST_MS: '' };
-
 export const environmentFor = (traffic: Traffic): Readonly<Record<string, string>> =>
   traffic === 'cold' ? { RECEIPT_CACHE_BYTES: String(COLD_CACHE_BYTES) } : {};
 
@@ -116,9 +113,8 @@ export function startService(
   env: Readonly<Record<string, string>> = {},
   options: Omit<ServerOptions, 'env'> = {},
 ): Promise<ServerProcess> {
-  // No request is refused because of load, except in suites that measure that.
-  const limits = { QUEUE_BURST_MS: '60000', FRONT_END: process.env['FRONT_END'] ?? '' };
-  return startTree(ROOT, { ...options, env: { ...limits, SERVER_IDENTITY: 'any', ...env } });
+  const frontEnd = { FRONT_END: process.env['FRONT_END'] ?? '' };
+  return startTree(ROOT, { ...options, env: { ...frontEnd, SERVER_IDENTITY: 'any', ...env } });
 }
 
 /** Starts the service of a built tree of this project with its command: `drs serve`. */

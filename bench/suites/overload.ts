@@ -6,7 +6,7 @@ import { residentOf } from '../measure/processor-time.js';
 import { newLatencies, recordLatency } from '../measure/statistics.js';
 import { describeSplit, SPLIT } from '../run/programs.js';
 import type { Bench, Suite } from '../run/suite.js';
-import { DEFAULT_QUEUE, environmentFor, startService, type ServerProcess } from '../service/start.js';
+import { environmentFor, startService, type ServerProcess } from '../service/start.js';
 import { gateWorkloads, type Traffic } from '../workload/workload.js';
 
 const DEPTH = 4;
@@ -66,7 +66,7 @@ export const overload: Suite = {
 
 /** A service with the usual limits, on the cores that the generator leaves. */
 async function startLimited(bench: Bench, { workers }: Host, env = {}): Promise<ServerProcess> {
-  const base = { ...environmentFor('cold'), ...DEFAULT_QUEUE, BUSY_POLL_MICROSECS: '0' };
+  const base = { ...environmentFor('cold'),  BUSY_POLL_MICROSECS: '0' };
   const server = await startService(
     { ...base, WORKER_THREADS: String(workers), ...env },
     { cores: SERVICE_CORES },
@@ -76,7 +76,7 @@ async function startLimited(bench: Bench, { workers }: Host, env = {}): Promise<
 }
 
 async function coldCapacity(bench: Bench, host: Host): Promise<number> {
-  await using server = await startLimited(bench, host, { QUEUE_BURST_MS: '60000' });
+  await using server = await startLimited(bench, host);
   return await measureCapacity(bench, bench.workloads.files('cold', DEPTH), server);
 }
 
@@ -158,7 +158,7 @@ async function measureCrowd(bench: Bench, crowd: Crowd): Promise<void> {
   const { name, traffic, isBurst = false } = crowd;
   const id = `overload/${name}`;
   await using server = await startService({
-    ...{ ...DEFAULT_QUEUE, GATE_REPLAY: 'off', GRPC_PORT: '0' },
+    ...{ GATE_REPLAY: 'off', GRPC_PORT: '0' },
     // A burst right after the start finds an empty cache of any size.
     ...(isBurst ? {} : environmentFor(traffic)),
   });

@@ -99,7 +99,6 @@ const service = await ServiceProcess.start({
     STATUS_CACHE_TTL_SECS: '5',
     STATUS_MAX_STALE_SECS: '60',
     // Shedding during floods is part of the run.
-    QUEUE_BURST_MS: '1000',
   },
 });
 const traffic = new Traffic({ url: service.url, rate: FIRST_RATE, isReplayRefused: true, maxUnderWay: 500 });

@@ -56,7 +56,7 @@ async function guard(
   { rpc, ...env }: Record<string, string> = {},
 ) {
   const configuration = readConfiguration({
-    ...{ PORT: '0', WORKER_THREADS: '0', QUEUE_BURST_MS: '60000', MAX_BODY_BYTES: '100000' },
+    ...{ PORT: '0', WORKER_THREADS: '0', MAX_BODY_BYTES: '100000' },
     ...{ TRUSTED_ROOTS: roots, SERVER_IDENTITY: SERVER, ...env },
   });
   const destination = destinationOf(to, protocol, { isRouted: env['GATE_ROUTES'] !== 'any', rpc });

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { Backlog, type BacklogLimits } from '../../src/service/load/backlog.js';
+import { Backlog, type BacklogLimits, type Place } from '../../src/service/load/backlog.js';
 
 // `overload.test.ts` simulates a service with it, in `npm run test:long`.
-const LIMITS: BacklogLimits = { queueBurstMs: 1000, maxPending: 10_000 };
+const LIMITS: BacklogLimits = { requestTimeoutSecs: 1, maxPending: 10_000 };
 
 /** A backlog in an event loop whose time and turns the test decides. */
 function backlog(limits = LIMITS) {
@@ -18,19 +18,21 @@ function backlog(limits = LIMITS) {
   const served: string[] = [];
   const refused: string[] = [];
   const counts: Record<string, number> = {};
+  const places: Place[] = [];
   return {
-    ...{ backlog, signatures, time, served, refused, turns, pauses },
+    ...{ backlog, signatures, time, served, refused, turns, pauses, places },
     endTurn: () => turns.splice(0).forEach((turn) => turn()),
     /** Lets requests of a client wait that take so long each: `a0`, `a1` and so on. @returns how many may wait */
     add: (count: number, milliseconds = 1, client = 'a') => {
       let waiting = 0;
       for (let n = 0; n < count; n++) {
         const name = `${client}${(counts[client] = (counts[client] ?? -1) + 1)}`;
-        const isWaiting = backlog.add(client, (isLate) => {
-          (isLate ? refused : served).push(name);
+        const place = backlog.add(client, (isRefused) => {
+          (isRefused ? refused : served).push(name);
           time.now += milliseconds;
         });
-        if (isWaiting) waiting++;
+        if (place !== null) places.push(place);
+        if (place !== null) waiting++;
       }
       return waiting;
     },
@@ -58,9 +60,12 @@ describe('the backlog', () => {
   });
 
   it('refuses what has waited too long, in its turn and for a bounded time', () => {
-    const { served, refused, time, add, endTurn } = backlog({ ...LIMITS, queueBurstMs: 100 });
+    const { served, refused, time, add, endTurn } = backlog({ ...LIMITS, requestTimeoutSecs: 0.1 });
     add(12);
     time.now += 100;
+    endTurn();
+    // What came in a long turn is served in the next.
+    expect([served, refused]).toEqual([[], []]);
     endTurn();
     expect([served, refused]).toEqual([['a0'], ['a1', 'a2', 'a3', 'a4', 'a5']]);
     add(1);
@@ -71,7 +76,7 @@ describe('the backlog', () => {
   });
 
   it('gives the clients turns, so that one who asks often delays only itself', () => {
-    const { served, refused, time, add, endTurn } = backlog({ ...LIMITS, queueBurstMs: 100 });
+    const { served, refused, time, add, endTurn } = backlog({ ...LIMITS, requestTimeoutSecs: 0.1 });
     add(500, 1, 'flood');
     add(2, 1, 'b');
     add(1, 1, 'c');
@@ -81,9 +86,10 @@ describe('the backlog', () => {
     add(1, 1, 'c');
     endTurn();
     // `b` waited as long as the flood, `c` did not; who is refused takes no time from who is served.
-    expect(served.slice(3)).toEqual(['c1']);
     expect(refused).toContain('b1');
     expect(refused).toHaveLength(5);
+    endTurn();
+    expect(served.slice(3)).toEqual(['c1']);
   });
 
   it('lets a client have half of the places', () => {
@@ -135,22 +141,75 @@ describe('the backlog', () => {
     expect(served).toEqual(['a0', 'a1', 'a2']);
   });
 
-  it('remembers for a second without a request of a client that its callers gave up', () => {
-    const { backlog: one, signatures, time, endTurn } = backlog();
-    signatures.waitMs = 5;
-    for (let interval = 0; interval < 4; interval++) {
-      one.hasTime({ client: 'a' });
-      one.gaveUp('a');
+  /** Saturates a backlog for a while: more comes in each turn than it serves. */
+  const saturate = ({ add, endTurn, time }: ReturnType<typeof backlog>, turns = 20) => {
+    for (let turn = 0; turn < turns; turn++) {
+      add(20, 1);
+      time.now += 5;
       endTurn();
-      time.now += 100;
     }
-    expect([one.hasTime({ client: 'a' }), one.hasTime({ client: 'b' })]).toEqual([false, true]);
-    time.now += 900;
+  };
+
+  it('refuses at once all but a few of a client whose callers give up, as long as they do', () => {
+    const one = backlog();
+    saturate(one);
+    const { backlog: it, places, served, refused, time, endTurn, add } = one;
+    const [before, waiting] = [served.length, it.length];
+    const some = places.filter(({ work }) => work !== null).slice(-8);
+    for (const place of some.slice(1)) it.gaveUp({ client: 'a' }, place);
+    expect([it.length, refused.length, it.refuses('a')]).toEqual([waiting - 7, 7, false]);
+    it.gaveUp({ client: 'a' }, some[0] as Place);
+    // Of what waits, an eighth may stay.
+    expect([it.isRefusing, it.refuses('a'), it.refuses('b')]).toEqual([true, true, false]);
+    expect([add(1), add(1, 1, 'b')]).toEqual([0, 1]);
+    while (it.length > 0) {
+      time.now += 1;
+      endTurn();
+    }
+    expect(refused.length - 8).toBeGreaterThan(waiting / 8);
+    expect(served.length - before).toBeGreaterThan(waiting / 16);
+    // What comes is served in the next turn: whether its caller has gone is read by then.
+    expect(it.hasTime({ client: 'a' })).toBe(false);
+    add(1);
     endTurn();
-    expect(one.hasTime({ client: 'a' })).toBe(false);
-    time.now += 1001;
+    const sofar = served.length;
     endTurn();
-    expect(one.hasTime({ client: 'a' })).toBe(true);
+    expect([sofar, served.length]).toEqual([served.length - 1, served.length]);
+    // Then there is rest.
+    time.now += 300;
+    it.hasTime({ client: 'b' });
+    endTurn();
+    expect([it.isRefusing, it.hasTime({ client: 'a' })]).toEqual([false, true]);
+  });
+
+  it('is not moved by callers who give up while there is rest, or behind a process that stood still', () => {
+    const calm = backlog();
+    for (let turn = 0; turn < 40; turn++) {
+      calm.add(10, 1);
+      calm.endTurn();
+      for (const place of calm.places.splice(0)) calm.backlog.gaveUp({ client: 'a' }, place);
+      calm.endTurn();
+      calm.time.now += 50;
+    }
+    expect(calm.backlog.isRefusing).toBe(false);
+    const still = backlog();
+    still.add(100, 1);
+    still.endTurn();
+    still.time.now += 400;
+    for (const place of still.places) still.backlog.gaveUp({ client: 'a' }, place);
+    still.endTurn();
+    expect([still.backlog.isRefusing, still.backlog.length]).toEqual([false, 0]);
+  });
+
+  it('keeps no places of callers who have gone', () => {
+    const { backlog: one, places, add } = backlog();
+    for (let round = 0; round < 50; round++) {
+      add(100);
+      for (const place of places.splice(0).slice(1)) one.gaveUp({ client: 'a' }, place);
+    }
+    expect(one.length).toBe(50);
+    const [first] = places;
+    expect(first).toBeUndefined();
   });
 
   it('refuses what waits too long for threads that do not come to it', () => {

@@ -154,13 +154,12 @@ describe('the configuration', () => {
       // What it was called.
       ['PROCESSES', 'SHARE_PORT'],
       ['MAX_BATCH', 'MAX_BODY_MEMORY'],
-      ['QUEUE_TARGET_MS', 'QUEUE_BURST_MS'],
       ['GATE_METHODS', 'GATE_PASS_METHODS'],
     ] as const)
       expect(problemsOf({ [found]: 'x' })).toEqual([
         `${found} is not a variable of drs-verify, expected ${meant}: rename it, or unset it`,
       ]);
-    for (const found of ['STORE_DIR', 'TSA_URL', 'S3_BUCKET', 'INSPECTOR', 'VERIFY_NATIVE'])
+    for (const found of ['STORE_DIR', 'TSA_URL', 'S3_BUCKET', 'INSPECTOR', 'VERIFY_NATIVE', 'QUEUE_BURST_MS'])
       expect(problemsOf({ [found]: 'x' })).toEqual([
         `${found} is not a variable of drs-verify, and there is none for it: unset it`,
       ]);

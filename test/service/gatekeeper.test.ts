@@ -26,7 +26,7 @@ const OTHER = { client: '192.0.2.2' };
 
 const open = (limits: Partial<GatekeeperLimits> = {}, signatures = { waitMs: 0 }) => {
   const all = {
-    ...{ maxPending: 1000, maxBodyMemory: 1024 * KIB, queueBurstMs: 60_000 },
+    ...{ maxPending: 1000, maxBodyMemory: 1024 * KIB, requestTimeoutSecs: 60 },
     ...limits,
   };
   return new Gatekeeper(all, new Backlog(all, signatures, STILL_LOOP));
@@ -335,8 +335,8 @@ describe('callers who give up', () => {
   const busy = (refuse?: BodyHandler<Exchange>['refuse']) => {
     const time = { now: 0 };
     const service = openServer(
-      { queueBurstMs: 180, trustProxy: { kind: 'hops', hops: 1 } },
-      { ...STILL_LOOP, now: () => time.now },
+      { requestTimeoutSecs: 1, trustProxy: { kind: 'hops', hops: 1 } },
+      { ...STILL_LOOP, pause: setImmediate, now: () => time.now },
     );
     service.signatures.waitMs = 100;
     const bodies: string[] = [];
@@ -350,37 +350,56 @@ describe('callers who give up', () => {
     };
     const ask = (body = '{}', headers: [string, string][] = []) =>
       service.ask({ serve: judge }, { body, headers });
-    /** Lets ten requests wait for too long. */
-    const round = async (givesUp: boolean) => {
-      const wires = Array.from({ length: 10 }, () => ask());
-      await nextTurn();
-      if (givesUp) for (const wire of wires) wire.gone();
-      time.now += 181;
-      await eventually(() => expect(service.gatekeeper.pending).toBe(0));
+    /** Lets more come than is served, for half a second. */
+    const saturate = async () => {
+      const wires: NotedWire[] = [];
+      for (let turn = 0; turn < 60; turn++) {
+        for (let n = 0; n < 5; n++) wires.push(ask());
+        time.now += 10;
+        await nextTurn();
+      }
       return wires;
     };
-    return { ...service, time, bodies, ask, round };
+    return { ...service, time, bodies, ask, saturate };
   };
   const statusOf = ({ answers }: NotedWire) => answers.map(({ status }) => status);
 
-  it('have what exceeds their patience refused at once, without a wait, and others not', async () => {
-    const { ask, round, time } = busy();
-    for (let rounds = 0; rounds < 9; rounds++) await round(true);
-    const [first, second] = [ask(), ask()];
+  it('have all but a few of their requests refused as they come, before their bodies, and others not', async () => {
+    const { ask, saturate, reported } = busy();
+    const wires = await saturate();
+    for (const wire of wires.slice(-40)) wire.gone();
+    const more = Array.from({ length: 40 }, () => ask('{}', [['x-request-id', 'abc']]));
     const other = ask('{}', [['x-forwarded-for', '198.51.100.1']]);
     await nextTurn();
-    expect([statusOf(first), statusOf(second), statusOf(other)]).toEqual([[], [503], []]);
-    time.now += 181;
-    await eventually(() => expect(statusOf(first)).toEqual([503]));
+    const refused = more.filter((wire) => statusOf(wire).includes(503));
+    expect(refused.length).toBeGreaterThan(0);
+    expect(statusOf(other)).toEqual([]);
+    const [answer] = refused[0]?.answers ?? [];
+    expect(answer).toMatchObject({ body: '{"error":"overloaded"}', closes: false });
+    expect(answer?.headers).toEqual({ 'Retry-After': '1', 'X-Request-Id': 'abc' });
+    expect(reported.filter(({ status }) => status === 503).length).toBeGreaterThanOrEqual(refused.length);
+    // A longer body, or one whose length nobody said, is read first, so that its sender can read the answer.
+    const long = ask(undefined, [['transfer-encoding', 'chunked']]);
+    await nextTurn();
+    expect(long.answers).toEqual([]);
   });
 
-  it('are those of a client who went, not those who were refused', async () => {
-    const { ask, round } = busy();
-    for (let rounds = 0; rounds < 9; rounds++)
-      expect((await round(false)).flatMap(statusOf)).toEqual(Array<number>(10).fill(503));
-    const waiting = [ask(), ask()];
+  it('are those of a client who went, not those who wait', async () => {
+    const { ask, saturate } = busy();
+    await saturate();
+    const waiting = Array.from({ length: 40 }, () => ask());
     await nextTurn();
     expect(waiting.flatMap(statusOf)).toEqual([]);
+  });
+
+  it('free what they held at once, not when their turn comes', async () => {
+    const { ask, gatekeeper } = busy();
+    const wires = Array.from({ length: 10 }, () => ask('x'.repeat(900)));
+    await nextTurn();
+    expect([gatekeeper.pending, gatekeeper.bodyBytes]).toEqual([10, 9000]);
+    for (const wire of wires) wire.gone();
+    await nextTurn();
+    expect([gatekeeper.pending, gatekeeper.bodyBytes]).toEqual([0, 0]);
   });
 
   it.each(['before', 'in its turn'])('do not end the service where a refusal fails: %s', async (when) => {
@@ -390,7 +409,7 @@ describe('callers who give up', () => {
     // Too large once it has come, or refused when its turn comes.
     const wire = when === 'before' ? ask('x'.repeat(2000)) : ask();
     await nextTurn();
-    time.now += 181;
+    time.now += 1001;
     await eventually(() => expect(statusOf(wire)).toEqual([500]));
     signatures.waitMs = 0;
     await eventually(() => expect(gatekeeper.pending).toBe(0));

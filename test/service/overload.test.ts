@@ -3,7 +3,7 @@ import { readConfiguration } from '../../src/service/configuration/configuration
 import {
   QUEUE_MS,
   READ_MS,
-  REFUSE_MS,
+  REFUSE_AT_ONCE_MS,
   simulate,
   type Outcomes,
   type Pool,
@@ -12,8 +12,7 @@ import {
 
 // Simulated, so that no result depends on the machine. `npm run bench -- --only overload` measures the same for real.
 describe('a simulated service', () => {
-  const { queueBurstMs, maxPending } = readConfiguration({});
-  const limits = { queueBurstMs, maxPending };
+  const limits = readConfiguration({});
   const WARM_MS = 0.11;
   const COLD_MS = 0.46;
   /** The first requests take twice as long, until the code is compiled. */
@@ -36,13 +35,22 @@ describe('a simulated service', () => {
     expect([outcomes.served.length, outcomes.refused.length]).toEqual([clients, 0]);
   });
 
-  it('refuses of a larger burst only what would have waited for too long', () => {
-    const outcomes = run({ clients: 1000, requestsEach: 1, cost: startUp, milliseconds: 2000 });
-    expect(outcomes.refused.length).toBeGreaterThan(0);
-    for (const { took } of outcomes.refused) expect(took).toBeGreaterThan(queueBurstMs);
-    const servedMs = outcomes.served.reduce((sum, _request, at) => sum + startUp(at), 0);
-    // The rest is reading and refusing.
-    expect(servedMs / Math.max(...outcomes.served.map(({ at }) => at))).toBeGreaterThan(0.7);
+  it('serves a burst that takes half a second', () => {
+    const { served, refused } = run({
+      clients: 1000,
+      requestsEach: 1,
+      cost: () => COLD_MS,
+      milliseconds: 2000,
+    });
+    expect([served.length, refused.length]).toEqual([1000, 0]);
+  });
+
+  // As a process held to a third of a core, or with busy neighbours.
+  it('refuses nobody who waits, however slow the machine is', () => {
+    const stalls = Array.from({ length: 100 }, (_, n) => [n * 100, 67] as const);
+    const { served, refused } = run({ clients: 256, cost: () => COLD_MS, milliseconds: 10_000, stalls });
+    expect(served.length).toBeGreaterThan(6000);
+    expect(refused).toEqual([]);
   });
 
   it.each([
@@ -55,12 +63,16 @@ describe('a simulated service', () => {
     expect(goodput(outcomes, costMs, 10_000)).toBeGreaterThan(0.85);
   });
 
-  it.each([1.1, 2, 3])('answers in time at %d times the load it can serve', (factor) => {
-    const outcomes = run({ rate: factor / COLD_MS, cost: () => COLD_MS, milliseconds: 10_000 });
-    expect(goodput(outcomes, COLD_MS, 10_000)).toBeGreaterThan(0.8);
-    expect(p99(outcomes.served)).toBeLessThan(queueBurstMs + 25);
-    expect(outcomes.longestTurnMs).toBeLessThan(50);
-  });
+  // A flood from clients that neither wait nor go: what bounds it is MAX_PENDING.
+  it.each([1.1, 2, 3])(
+    'serves as much as it can at %d times the load, where nobody tells that he gave up',
+    (factor) => {
+      const outcomes = run({ rate: factor / COLD_MS, cost: () => COLD_MS, milliseconds: 10_000 });
+      expect((outcomes.served.length * COLD_MS) / 10_000).toBeGreaterThan(0.8);
+      expect(p99(outcomes.served)).toBeLessThan((limits.maxPending / 2) * COLD_MS * 1.2);
+      expect(outcomes.longestTurnMs).toBeLessThan(50);
+    },
+  );
 
   const between = (requests: Outcomes['served'], from: number, to: number) =>
     requests.filter(({ at }) => at >= from && at < to);
@@ -70,35 +82,53 @@ describe('a simulated service', () => {
   const POOLED_MS = 0.15;
   const EACH_MS = READ_MS + QUEUE_MS;
   const CAPACITY = 1 / (POOLED_MS + EACH_MS);
-  const pooled = (connections: number, factor: number, more: Partial<Pool> = {}) =>
+  const pooled = (connections: number, factor: number, more: Partial<Pool> = {}, costMs = POOLED_MS) =>
     run({
-      pool: { connections, rate: factor * CAPACITY, patienceMs: 1000, ...more },
-      ...{ cost: () => POOLED_MS, milliseconds: 20_000 },
+      pool: { connections, rate: factor / (costMs + EACH_MS), patienceMs: 1000, ...more },
+      ...{ cost: () => costMs, milliseconds: 20_000 },
     });
   /** What could be served beside the refusal of all others, a millisecond. */
-  const possible = (factor: number) =>
-    Math.min(factor * CAPACITY, (1 - factor * CAPACITY * (EACH_MS + REFUSE_MS)) / (POOLED_MS - REFUSE_MS));
+  const possible = (factor: number) => {
+    const refusalMs = READ_MS + REFUSE_AT_ONCE_MS;
+    const rest = (1 - factor * CAPACITY * refusalMs) / (POOLED_MS + EACH_MS - refusalMs);
+    return Math.min(factor * CAPACITY, rest);
+  };
 
   it.each(
     [64, 256, 512, 1000, 2000, 4000].flatMap((connections) =>
       [0.9, 1.05, 1.5, 3].map((factor) => [connections, factor] as const),
     ),
   )('does not collapse where callers give up: %i connections, %d times the load', (connections, factor) => {
-    const { served, refused, gaveUp, ...outcomes } = pooled(connections, factor);
-    expect(served.length / 20_000 / possible(factor)).toBeGreaterThan(0.93);
-    expect(gaveUp / (served.length + refused.length + gaveUp)).toBeLessThan(0.05);
+    const { served, gaveUp, ...outcomes } = pooled(connections, factor);
+    const offered = factor * CAPACITY * 20_000;
+    // With few connections, the next request comes only when one is answered: what waits at the callers ends more slowly.
+    const isSmall = connections === 64;
+    expect(served.length / 20_000 / possible(factor)).toBeGreaterThan(isSmall ? 0.8 : 0.93);
+    expect(gaveUp / offered).toBeLessThan(isSmall ? 0.1 : 0.02);
+    // As long as nobody gives up, whole pools may wait.
     const there = served.map(({ tookThere: took }) => ({ took }));
-    expect(p99(there)).toBeLessThan(queueBurstMs + 35);
-    expect(outcomes.longestTurnMs).toBeLessThan(150);
+    const pool = Math.min(connections, limits.maxPending / 2);
+    expect(p99(there)).toBeLessThan(20 + 1.5 * pool * (POOLED_MS + EACH_MS));
+    expect(outcomes.longestTurnMs).toBeLessThan(50);
   });
 
-  it.each([64, 256, 1000])('serves everybody again within a second: %i connections', (connections) => {
+  it.each([256, 1000])('does not collapse at five times the load: %i connections', (connections) => {
+    const { served } = pooled(connections, 5, {}, COLD_MS / 2);
+    expect(between(served, 10_000, 20_000).length).toBeGreaterThan(0.85 * between(served, 0, 10_000).length);
+  });
+
+  it.each([
+    [64, 8000],
+    [256, 5000],
+    [1000, 5000],
+  ])('serves everybody again soon: %i connections', (connections, wellAt) => {
     // A flood of three seconds above what the callers ask all the time.
     const pool = { untilMs: 3000, then: { rate: 0.7 * CAPACITY } };
     const { served, refused } = pooled(connections, 3, pool);
     expect(between(served, 0, 3000).length).toBeGreaterThan(3000);
-    expect(between(refused, 4000, 20_000)).toEqual([]);
-    expect(p99(between(served, 4000, 20_000))).toBeLessThan(50);
+    expect(between(refused, 5000, 20_000)).toEqual([]);
+    // Those who wait at the callers when the flood ends are served or refused first, and over few connections one after the other.
+    expect(p99(between(served, wellAt, 20_000))).toBeLessThan(50);
   });
 
   it('refuses nobody while it has rest, whoever gives up', () => {
@@ -108,26 +138,50 @@ describe('a simulated service', () => {
     expect(refused).toEqual([]);
   });
 
-  it('does not collapse where clients that are refused ask again at once', () => {
-    const outcomes = run({ clients: 1000, cost: () => COLD_MS, milliseconds: 10_000 });
-    expect(goodput(outcomes, COLD_MS, 10_000)).toBeGreaterThan(0.7);
+  // From one address: a gateway without TRUST_PROXY, a Unix socket, a gateway over gRPC.
+  it.each([
+    ['eight each 250 ms', 8, 250],
+    ['two hundred each 250 ms', 200, 250],
+  ])('lets nobody pay for neighbours who close early on purpose: %s', (_, requests, everyMs) => {
+    const honest = Array.from({ length: 100 }, (_burst, n) => ({
+      at: n * 120,
+      requests: 12,
+      isClosed: false,
+    }));
+    const closed = Array.from({ length: 16 }, (_burst, n) => ({
+      ...{ at: 1000 + n * everyMs, requests, isClosed: true },
+    }));
+    const outcomes = run({ bursts: [...honest, ...closed], cost: () => COLD_MS, milliseconds: 13_000 });
+    expect(outcomes.refused).toEqual([]);
+    expect(outcomes.gaveUp).toBeGreaterThan(0);
+    expect(outcomes.served.length + outcomes.gaveUp).toBe(1200 + 16 * requests);
   });
 
-  it.each([WARM_MS, COLD_MS])(
-    'does not collapse where 1,000 clients give up after 200 ms, at %d ms each',
-    (costMs) => {
-      const stalls = [[1000, 300]] as const;
-      const outcomes = run({
-        clients: 1000,
-        patienceMs: 200,
-        cost: () => costMs,
-        milliseconds: 10_000,
-        stalls,
-      });
-      expect(outcomes.gaveUp).toBeGreaterThan(0);
-      expect(goodput(outcomes, costMs, 10_000)).toBeGreaterThan(0.7);
-    },
-  );
+  it('refuses nobody for callers who close, among others who fill it and wait', () => {
+    // One in twenty of those who are served.
+    const closed = Array.from({ length: 1000 }, (_, n) => ({ at: n * 10, requests: 1, isClosed: true }));
+    const outcomes = run({ clients: 256, bursts: closed, cost: () => COLD_MS, milliseconds: 10_000 });
+    expect(outcomes.gaveUp).toBeGreaterThan(900);
+    expect(outcomes.refused).toEqual([]);
+  });
+
+  it('bounds the wait of those who give up and stay by the number of their connections', () => {
+    const { served } = pooled(256, 3, { stays: true });
+    expect(served.length / 20_000 / CAPACITY).toBeGreaterThan(0);
+    expect(p99(served.map(({ tookThere: took }) => ({ took })))).toBeLessThan(
+      256 * (POOLED_MS + EACH_MS) * 1.3,
+    );
+  });
+
+  it('does not collapse where 1,000 clients give up after 200 ms, and again refuses nobody when they wait', () => {
+    const stalls = [[1000, 300]] as const;
+    const outcomes = run({
+      ...{ clients: 1000, patienceMs: 200, cost: () => WARM_MS, milliseconds: 10_000, stalls },
+    });
+    expect(outcomes.gaveUp).toBeGreaterThan(0);
+    expect(goodput(outcomes, WARM_MS, 10_000)).toBeGreaterThan(0.7);
+    expect(between(outcomes.refused, 5000, 10_000)).toEqual([]);
+  });
 
   it('serves all others while one client floods it', () => {
     const outcomes = run({

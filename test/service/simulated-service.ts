@@ -1,10 +1,13 @@
-import { Backlog, type BacklogLimits } from '../../src/service/load/backlog.js';
+import { Backlog, type BacklogLimits, type Place } from '../../src/service/load/backlog.js';
 
 /** Processor time of the main thread in milliseconds, as measured on a machine where a signature takes 0.08. */
 export const READ_MS = 0.012;
 export const QUEUE_MS = 0.003;
 export const REFUSE_MS = 0.012;
+/** Of a request that is refused as it comes, besides reading it. */
+export const REFUSE_AT_ONCE_MS = 0.004;
 const ACCEPT_MS = 0.04;
+const CLOSE_MS = 0.03;
 const NETWORK_MS = 0.1;
 
 /** Clients that ask a simulated service. */
@@ -17,6 +20,8 @@ export interface Crowd {
   readonly patienceMs?: number;
   /** Requests per millisecond of other clients that wait for nothing. */
   readonly rate?: number;
+  /** So many requests at once, at a time, each over a connection of its own, which is closed before the answer or not. */
+  readonly bursts?: readonly { readonly at: number; readonly requests: number; readonly isClosed: boolean }[];
   /** Callers who share connections. Their patience counts from when they ask, also while they wait for a connection. */
   readonly pool?: Pool;
 }
@@ -32,6 +37,8 @@ export interface Pool {
   readonly then?: { readonly rate: number };
   /** Share of the callers whose patience ends at once. */
   readonly impatientShare?: number;
+  /** Whether those who give up leave their connections open. */
+  readonly stays?: boolean;
 }
 
 export interface Simulation extends Crowd {
@@ -50,7 +57,14 @@ interface Asked {
   readonly at: number;
   readonly sentAt: number;
   readonly isNew: boolean;
+  /** Whether it has its answer, or its caller has given up. */
   isOver: boolean;
+  /** Whether the service has read that its connection is closed. */
+  hasGone: boolean;
+  /** The turn in which it was read. */
+  readIn: number;
+  /** Where it waits in the service, or has waited. */
+  place: Place | null;
 }
 
 interface Ended {
@@ -94,20 +108,30 @@ export function simulate({
       pause: (turn) => (paused = { at: now + 1, turn }),
     },
   );
-  const { clients = 0, requestsEach = Infinity, patienceMs = Infinity, rate = 0, pool } = crowd;
+  const { clients = 0, requestsEach = Infinity, patienceMs = Infinity, rate = 0, pool, bursts = [] } = crowd;
   const left = new Array<number>(clients).fill(requestsEach);
   const served: Outcomes['served'][number][] = [];
   const refused: Outcomes['refused'][number][] = [];
   let gaveUp = 0;
   let longestTurnMs = 0;
-  const arrivals = new Heap<{ at: number; asked: Asked | null }>();
+  const arrivals = new Heap<{ at: number; asked: Asked; isClose?: true }>();
   const impatient = new Heap<{ at: number; asked: Asked }>();
-  const ask = (client: number, at: number, isNew: boolean) => {
-    if (client >= 0 && (left[client] as number) <= 0) return;
+  const ask = (client: number, at: number, isNew: boolean): Asked | null => {
+    if (client >= 0 && (left[client] as number) <= 0) return null;
     if (client >= 0) left[client] = (left[client] as number) - 1;
-    const asked: Asked = { client, at, sentAt: at, isNew, isOver: false };
+    const asked: Asked = {
+      client,
+      at,
+      sentAt: at,
+      isNew,
+      isOver: false,
+      hasGone: false,
+      readIn: -1,
+      place: null,
+    };
     arrivals.push({ at: at + NETWORK_MS, asked });
     if (patienceMs < Infinity) impatient.push({ at: at + patienceMs, asked });
+    return asked;
   };
   // Callers of the pool wait for a connection, oldest first; those of its clients have the number -2.
   const callers: number[] = [];
@@ -122,7 +146,16 @@ export function simulate({
         const isNew = free.old === 0;
         if (isNew) free.fresh--;
         else free.old--;
-        const asked: Asked = { client: -2, at, sentAt: now, isNew, isOver: false };
+        const asked: Asked = {
+          client: -2,
+          at,
+          sentAt: now,
+          isNew,
+          isOver: false,
+          hasGone: false,
+          readIn: -1,
+          place: null,
+        };
         arrivals.push({ at: now + NETWORK_MS, asked });
         const isImpatient = sent++ % 1000 < 1000 * (pool.impatientShare ?? 0);
         impatient.push({ at: isImpatient ? now + NETWORK_MS / 2 : at + pool.patienceMs, asked });
@@ -145,24 +178,25 @@ export function simulate({
   };
   let askedAt = pool === undefined ? Infinity : 0;
   for (let client = 0; client < clients; client++) ask(client, 0, false);
+  for (const { at, requests, isClosed } of bursts)
+    for (let n = 0; n < requests; n++) {
+      const asked = ask(-1, at, true);
+      if (isClosed && asked !== null) impatient.push({ at: at + 1.5 * NETWORK_MS, asked });
+    }
   if (rate > 0) for (let at = 0; at < milliseconds; at += 1 / rate) ask(-1, at, false);
-  const answer = (asked: Asked, isServed: boolean) => {
-    now += isServed ? cost(served.length) : REFUSE_MS;
+  const answer = (asked: Asked, costMs: number, isServed = false) => {
+    now += costMs;
+    asked.place = null;
+    // The answer to a caller who has given up goes nowhere, and nothing tells the service.
     if (asked.isOver) return;
     asked.isOver = true;
-    if (asked.client === -2 && now - asked.at > (pool?.patienceMs ?? Infinity)) {
-      // It gave up meanwhile, which the service has not read yet.
-      backlog.gaveUp(address(asked.client));
-      gaveUp++;
-      free.fresh++;
-      return;
-    }
     (isServed ? served : refused).push({
       ...{ client: asked.client, at: now, took: now - asked.at, tookThere: now - asked.sentAt },
     });
     if (asked.client >= 0) ask(asked.client, now + NETWORK_MS, false);
     if (asked.client === -2) free.old++;
   };
+  /** Those who give up by now close their connections, of which the service reads after what they sent. */
   const giveUp = () => {
     for (let next = impatient.first; next !== undefined && next.at <= now; next = impatient.first) {
       impatient.pop();
@@ -170,11 +204,29 @@ export function simulate({
       if (asked.isOver) continue;
       asked.isOver = true;
       gaveUp++;
+      if (pool?.stays !== true) arrivals.push({ at: next.at + NETWORK_MS, asked, isClose: true });
       if (asked.client === -2) free.fresh++;
-      else ask(asked.client, next.at, true);
+      else if (asked.client >= 0) ask(asked.client, next.at, true);
     }
   };
-  let stall = 0;
+  const arrive = (asked: Asked) => {
+    if (asked.isNew) now += ACCEPT_MS;
+    now += READ_MS;
+    asked.readIn = turn;
+    const client = address(asked.client);
+    if (backlog.isRefusing && backlog.refuses(client)) answer(asked, REFUSE_AT_ONCE_MS);
+    else if (backlog.hasTime({ client })) answer(asked, cost(served.length), true);
+    else {
+      now += QUEUE_MS;
+      asked.place = backlog.add(client, (isRefused) => {
+        if (asked.hasGone) return;
+        if (isRefused) answer(asked, REFUSE_MS);
+        else answer(asked, cost(served.length), true);
+      });
+      if (asked.place === null) answer(asked, REFUSE_MS);
+    }
+  };
+  let [stall, turn] = [0, 0];
   while (now < milliseconds) {
     const startedAt = now;
     for (let next = stalls[stall]; next !== undefined && next[0] <= now; next = stalls[++stall])
@@ -182,32 +234,29 @@ export function simulate({
     giveUp();
     askFromPool();
     const until = now;
+    const came: { asked: Asked; isClose?: true }[] = [];
     for (let next = arrivals.first; next !== undefined && next.at <= until; next = arrivals.first) {
       arrivals.pop();
-      const { asked } = next;
-      if (asked === null) continue;
-      if (asked.isNew) now += ACCEPT_MS;
-      if (asked.isOver) continue;
-      now += READ_MS;
-      if (backlog.hasTime({ client: address(asked.client) })) answer(asked, true);
+      came.push(next);
+    }
+    for (const { asked, isClose } of came) {
+      if (isClose !== true) arrive(asked);
+      // What a connection has sent is read in one turn, and that it is closed in the next.
+      else if (asked.readIn === turn) arrivals.push({ at: now, asked, isClose });
       else {
-        now += QUEUE_MS;
-        const isWaiting = backlog.add(address(asked.client), (isLate) => {
-          if (asked.isOver) backlog.gaveUp(address(asked.client));
-          else {
-            answer(asked, !isLate);
-          }
-        });
-        if (!isWaiting) answer(asked, false);
+        now += CLOSE_MS;
+        asked.hasGone = true;
+        if (asked.place !== null) backlog.gaveUp({ client: address(asked.client) }, asked.place);
       }
     }
-    const turns = deferred;
+    const due = deferred;
     deferred = [];
-    for (const turn of turns) turn();
-    const due = paused as { at: number; turn: () => void } | null;
-    if (due !== null && due.at <= now) {
+    for (const task of due) task();
+    turn++;
+    const later = paused as { at: number; turn: () => void } | null;
+    if (later !== null && later.at <= now) {
       paused = null;
-      due.turn();
+      later.turn();
     }
     longestTurnMs = Math.max(longestTurnMs, now - startedAt);
     if (deferred.length > 0) continue;

@@ -23,7 +23,7 @@ export const hasProcess = false;
 export async function startService(env: Environment = {}): Promise<RunningService> {
   const log: Record<string, unknown>[] = [];
   const all = {
-    ...{ PORT: '0', FRONT_END, QUEUE_BURST_MS: '60000', WORKER_THREADS: '0' },
+    ...{ PORT: '0', FRONT_END, WORKER_THREADS: '0' },
     ...{ GATE_ROUTES: 'any', SERVER_IDENTITY: 'any' },
     ...env,
   };

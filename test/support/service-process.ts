@@ -49,7 +49,7 @@ export class ServiceProcess {
     const { env, within = [], nodeFlags = [], main = MAIN } = this.#options;
     const [program, ...args] = [...within, process.execPath, ...nodeFlags, main, 'serve'];
     const child = spawn(program, args, {
-      env: { PATH: process.env['PATH'] ?? '', PORT: String(this.port), QUEUE_BURST_MS: '60000', ...env },
+      env: { PATH: process.env['PATH'] ?? '', PORT: String(this.port), ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     this.#child = child;

@@ -56,7 +56,7 @@ export async function startService(
   const child = spawn(program, args, {
     // No test depends on speed. Other tests check when a busy service refuses requests.
     env: {
-      ...{ PATH, PORT: '0', FRONT_END, QUEUE_BURST_MS: '60000' },
+      ...{ PATH, PORT: '0', FRONT_END },
       ...{ GATE_ROUTES: 'any', SERVER_IDENTITY: 'any' },
       ...env,
     },

@@ -191,10 +191,8 @@ async function runHttp(destination: Destination, options: GuardOptions, guarding
   // A proxy passes on the name by which it was called.
   const isAny = allowHost.length === 0 && (!isLoopback(host) || trustProxy !== undefined);
   const hosts = isAny ? null : hostsOf(host, allowHost);
-  // The calls of one agent wait. To refuse soon helps against a crowd of strangers: more of them are served in time.
-  const own = isLoopback(host) ? { ...configuration, queueBurstMs: 60_000 } : configuration;
-  const openDecider = openGuard(own, protocol, log, openReplays);
-  const parts = { configuration: own, destination, openDecider, hosts, log, rename: inOptions };
+  const openDecider = openGuard(configuration, protocol, log, openReplays);
+  const parts = { configuration, destination, openDecider, hosts, log, rename: inOptions };
   const url = await runHttpRelay(parts, true);
   // This comes last, since a program that waits for this line may send a signal at once.
   log.info({ ...BUILD, url, protocol, to: destination.url.origin }, 'listening');

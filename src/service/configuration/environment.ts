@@ -40,12 +40,11 @@ const FORMER: ReadonlyMap<string, string> = new Map([
   ['PROCESSES', 'SHARE_PORT'],
   ['MAX_BATCH', 'MAX_BODY_MEMORY'],
   ['MAX_BATCH_BYTES', 'MAX_BODY_MEMORY'],
-  ['QUEUE_TARGET_MS', 'QUEUE_BURST_MS'],
   ['GATE_METHODS', 'GATE_PASS_METHODS'],
 ]);
 
 /** Those with nothing in their place: whoever sets one counts on what nobody does. */
-const NONE_HERE = /^(?:STORE_DIR|TSA_URL|S3_BUCKET|INSPECTOR|VERIFY_NATIVE|GATE_CHAIN_ONLY)$/;
+const NONE_HERE = /^(?:QUEUE_(?:TARGET|BURST)_MS|STORE_DIR|TSA_URL|S3_BUCKET|INSPECTOR|VERIFY_NATIVE|GATE_CHAIN_ONLY)$/;
 
 /** Shorter names of ours are too close to names of other programs. */
 const MIN_LENGTH = 8;

@@ -124,8 +124,6 @@ export const SECTIONS = {
   Load: {
     workerThreads: { ...VERIFIER_OPTIONS.workerThreads, defaultWords: 'cores − 1',
       says: 'Threads that verify signatures. With 0 the main thread does.' },
-    queueBurstMs: { kind: count(1, 60_000, 'milliseconds'), default: 180,
-      says: 'Milliseconds that a request may wait for the main thread; then it gets 503. Where [callers give up](spec/http.md#overload), sooner.' },
     maxPending: { kind: count(1), default: 4096,
       says: 'Maximum number of requests that wait for a verdict; above it: 503.' },
     maxBodyMemory: { kind: count(1024, undefined, 'bytes'), defaultWords: '128 MiB, or 4 × `MAX_BODY_BYTES` if that is more',

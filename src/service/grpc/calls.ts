@@ -89,12 +89,13 @@ export function answerChecks(context: GrpcContext): handleUnaryCall<Buffer, Buff
     }
     const ticket = gatekeeper.isDraining ? null : gatekeeper.enter({ client }, 0);
     if (ticket === null) return answer(call, null);
+    call.once('cancelled', () => ticket.giveUp());
     try {
       return await ticket.takeTurn(call.request.length, (isRefused) =>
         answer(call, isRefused ? null : ticket),
       );
     } finally {
-      ticket.release(!isWanted(call));
+      ticket.release();
     }
   };
 

@@ -1,5 +1,5 @@
 import { Buffer } from 'node:buffer';
-import { MAX_TYPICAL_BYTES, type Ticket } from '../load/gatekeeper.js';
+import { MAX_TYPICAL_BYTES, SMALL_BYTES, type Ticket } from '../load/gatekeeper.js';
 import type { Endpoint } from '../observe/metrics/metrics.js';
 import { openBodyReader, type BodyFault, type BodyReader } from './body-reader.js';
 import { clientOf } from './client-address.js';
@@ -99,6 +99,8 @@ export class Exchange implements Asker, Answered {
   /** Its client has disconnected before. */
   isGone = false;
   knownRequestId: string | null = null;
+  /** With which it waits for its turn. */
+  ticket: Ticket | null = null;
   readonly #wire: Wire;
   readonly #owner: ExchangeOwner;
   readonly #isLast: boolean;
@@ -141,6 +143,7 @@ export class Exchange implements Asker, Answered {
       this.#free();
       this.isOver = this.isGone = true;
       this.#endReading('gone');
+      this.ticket?.giveUp();
     });
   }
 
@@ -197,6 +200,11 @@ export class Exchange implements Asker, Answered {
     const type = this.header('content-type');
     // The usual `application/json` is shorter.
     return type !== null && type.length >= NDJSON_TYPE.length && type.toLowerCase().includes(NDJSON_TYPE);
+  }
+
+  /** Whether its body, if there is one, comes with the head or soon after it. */
+  get isSmall(): boolean {
+    return this.contentLength <= SMALL_BYTES && this.header('transfer-encoding') === null;
   }
 
   /**

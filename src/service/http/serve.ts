@@ -108,7 +108,7 @@ export class Server implements ExchangeOwner {
     try {
       if (this.#notesAddress) exchange.address = exchange.clientAddress;
       const admitted = this.#admit(route, exchange);
-      if (admitted instanceof Ticket) ticket = admitted;
+      if (admitted instanceof Ticket) exchange.ticket = ticket = admitted;
       let answering: Answering = null;
       if (!(admitted instanceof Ticket)) answering = admitted;
       else if (!exchange.isGone) answering = answerOver(route, exchange, admitted);
@@ -124,7 +124,7 @@ export class Server implements ExchangeOwner {
       if (!exchange.isBatch) this.report(exchange);
       // What is held, or comes in pieces, is not sent yet.
       if (sent !== null) await sent;
-      ticket?.release(exchange.isGone);
+      ticket?.release();
       if (--this.open === 0) this.#busyPoll.begin();
     }
   }
@@ -132,9 +132,12 @@ export class Server implements ExchangeOwner {
   /** Admits a request, or says why not. */
   #admit(route: Route, exchange: Exchange): Ticket | Answering {
     const { gatekeeper } = this;
-    // It takes no token of a limit, and counts as given up.
+    // It takes no token of a limit.
     if (exchange.isGone) return gatekeeper.ticketWithoutLimits(exchange);
     const handler = typeof route.serve === 'function' ? null : route.serve;
+    // First of all: what comes then must cost as little as can be.
+    if (handler !== null && exchange.isSmall && gatekeeper.refusesAtOnce(exchange))
+      return handler.refuse(exchange, 'overloaded');
     const refusal = this.#refusalOf(route, exchange) ?? handler?.refusalOf?.(exchange) ?? null;
     if (refusal !== null) return refusal;
     if (handler === null) return gatekeeper.ticketWithoutLimits(exchange);

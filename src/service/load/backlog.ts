@@ -8,18 +8,29 @@ export interface Sender {
   readonly client: string;
 }
 
-/** Work that waits. `isLate`: it has waited for too long, and is to be refused. Must not throw. */
-type Work = (isLate: boolean) => void;
+/** Work that waits. `isRefused`: it is to be refused, because it has waited for too long or too much waits. Must not throw. */
+type Work = (isRefused: boolean) => void;
 
-/** What waits for one client, oldest first, each since when. Plain arrays: to take out the first of 2,000 costs 0.3 µs, of 50,000 5 µs. */
+/** What waits. */
+export interface Place {
+  readonly lane: Lane;
+  /** When it came, and in which turn of the event loop. */
+  readonly since: number;
+  readonly turn: number;
+  /** `null` once its turn has come, or its caller has gone. */
+  work: Work | null;
+}
+
+/** What waits for one client, oldest first. Plain arrays: to take out the first of 2,000 costs 0.3 µs, of 50,000 5 µs. */
 interface Lane {
   readonly client: string;
-  readonly waiting: { readonly work: Work; readonly since: number }[];
+  readonly places: Place[];
+  /** How many wait; those whose callers have gone leave an empty place. */
+  length: number;
 }
 
 /** Lanes of clients that take turns. */
 class RoundRobin {
-  /** None of them is empty. */
   readonly #byClient = new Map<string, Lane>();
   /** Those whose turn is to come. */
   readonly #order: Lane[] = [];
@@ -28,17 +39,21 @@ class RoundRobin {
     return this.#order.length;
   }
 
-  waitingOf(client: string): number {
-    return this.#byClient.get(client)?.waiting.length ?? 0;
+  get(client: string): Lane | undefined {
+    return this.#byClient.get(client);
   }
 
-  add(client: string, work: Work, since: number): void {
+  add(client: string, work: Work, since: number, turn: number): Place {
     let lane = this.#byClient.get(client);
     if (lane === undefined) {
-      this.#byClient.set(client, (lane = { client, waiting: [] }));
+      lane = { client, places: [], length: 0 };
+      this.#byClient.set(client, lane);
       this.#order.push(lane);
     }
-    lane.waiting.push({ work, since });
+    const place = { lane, since, turn, work };
+    lane.places.push(place);
+    lane.length++;
+    return place;
   }
 
   /** Takes out the lane whose turn it is. {@link putBack} must follow. */
@@ -48,13 +63,31 @@ class RoundRobin {
 
   /** Puts a lane behind the others; forgets it if it is empty. */
   putBack(lane: Lane): void {
-    if (lane.waiting.length > 0) this.#order.push(lane);
+    if (lane.length > 0) this.#order.push(lane);
     else this.#byClient.delete(lane.client);
   }
 }
 
+/** The oldest that waits in a lane, whose empty places before it are taken away. */
+function oldestOf({ places }: Lane): Place | undefined {
+  while (places[0]?.work === null) places.shift();
+  return places[0];
+}
+
+/** Takes out what has its turn, or whose caller has gone. @returns its work; `null` if that was done before */
+function takeOut(place: Place): Work | null {
+  const { work, lane } = place;
+  if (work === null) return null;
+  place.work = null;
+  lane.length--;
+  // So that empty places cannot fill the memory: at most as many as wait.
+  if (lane.places.length > 2 * lane.length + 32)
+    lane.places.splice(0, Infinity, ...lane.places.filter(({ work: left }) => left !== null));
+  return work;
+}
+
 /** The limits of {@link Backlog}. A single client may have half of `maxPending`. */
-export type BacklogLimits = Pick<Configuration, 'queueBurstMs' | 'maxPending'>;
+export type BacklogLimits = Pick<Configuration, 'requestTimeoutSecs' | 'maxPending'>;
 
 // A turn of the event loop serves waiting requests for at least MIN_SLICE_MS and at most MAX_SLICE_MS, so that it looks at
 // its sockets every few milliseconds.
@@ -67,13 +100,25 @@ const AHEAD_MS = MAX_SLICE_MS;
 const SERVING_SHARE = 3;
 // Refusing is bounded too: a client that is refused may ask again at once.
 const MAX_REFUSING_MS = 5;
-// How long a turn works on requests that have just arrived while none waited. A turn with a hundred warm calls takes less.
-const AT_ONCE_MS = 15;
-// A large body takes milliseconds by itself, so the limits above would refuse the second of a few.
-const MAX_LARGE_WAIT_MS = 1000;
-// Clients whose callers give up are kept apart, so many at most, and forgotten after so long without a request.
-const FORGET_MS = 1000;
+// How long a turn works on requests that have just arrived while none waited. A turn with fifty warm calls takes less. What came after
+// that is served in the next turn: whether its caller has gone is read by then, and nothing else tells.
+const AT_ONCE_MS = 5;
+/** How often it is seen whether there is rest: at least such a share of the time in which nothing is left to do. */
+const WINDOW_MS = 100;
+const REST_SHARE = 1 / 3;
+const MIN_TURNS = 4;
+// A shorter time is none.
+const MIN_REST_MS = 0.5;
+// Clients whose callers give up are kept apart, so many at most.
 const MAX_IMPATIENT = 1024;
+
+/** What a turn of the event loop has done, in milliseconds. */
+interface Turn {
+  now: number;
+  readonly othersMs: number;
+  servingMs: number;
+  refusingMs: number;
+}
 
 /** The part of the event loop that {@link Backlog} needs; a test passes its own. */
 export interface Loop {
@@ -97,8 +142,8 @@ const eventLoop: Loop = {
  * rest to the next turns. If nothing waits, a request is served as soon as it arrives.
  *
  * Each client has a lane of its own, oldest first, and the lanes take turns, so a client with many requests delays only
- * itself. A request that has waited for too long is refused when its turn comes. That also slows down clients that ask again as
- * soon as they are refused. {@link Patience} says what else is refused. Nothing is estimated.
+ * itself. As long as callers wait, so do their requests. Where they give up, {@link Patience} says how many may wait. Nothing is
+ * estimated.
  */
 export class Backlog {
   /** How many requests wait, without large bodies. Only the methods write it. */
@@ -109,12 +154,20 @@ export class Backlog {
   readonly #lanes = new RoundRobin();
   /** Large bodies, of which one is parsed per turn: those of a client wait for each other, too. */
   readonly #large = new RoundRobin();
-  /** Clients whose callers have given up lately. */
+  /** Clients whose callers have given up while there was no rest. */
   readonly #impatient = new LRUCache<string, Patience>({ max: MAX_IMPATIENT });
   /** When the first request of this turn came, or the turn before it ended if it left some; `null` between turns. */
   #turnStartedAt: number | null = null;
+  #turn = 0;
   #isTurnDue = false;
-  #forgotAt = 0;
+  /** Whether there was no rest in the last {@link WINDOW_MS}. */
+  #isSaturated = false;
+  /** From when on nothing is left to do, also not for the threads; `null` while something waits here. */
+  #restsSince: number | null = 0;
+  /** Of this window: how long that was, and when and with which turn it began. */
+  #restMs = 0;
+  #windowAt = 0;
+  #windowTurn = 0;
 
   /** @param signatures `waitMs`: milliseconds that signatures will wait for a thread if they are submitted now */
   constructor(limits: BacklogLimits, signatures: { readonly waitMs: number }, loop: Loop = eventLoop) {
@@ -123,59 +176,81 @@ export class Backlog {
     this.#loop = loop;
   }
 
-  /**
-   * Whether to serve a request at once: none waits, this turn and the threads have time, and the callers of its client do not give up.
-   * Call it once for each.
-   */
+  /** Whether some requests may have to be refused as they come: ask {@link refuses}. */
+  get isRefusing(): boolean {
+    return this.#impatient.size > 0 || this.length >= this.#limits.maxPending / 2;
+  }
+
+  /** Whether to serve a request at once: none waits, this turn and the threads have time, and the callers of its client do not give up. */
   hasTime(sender: Sender): boolean {
     const now = this.#loop.now();
-    const startedAt = (this.#turnStartedAt ??= now);
-    this.#deferTurn();
+    const startedAt = this.#beginTurn(now);
     const hasTime = this.length === 0 && this.#signatures.waitMs < AHEAD_MS && now - startedAt < AT_ONCE_MS;
-    // While one waits, its caller may go, and then its address is not known any more.
-    const client = hasTime && this.#impatient.size === 0 ? null : sender.client;
-    const patience = client === null ? undefined : this.#impatient.get(client);
-    patience?.count(false, this.#isBusy(now), now);
-    return hasTime && patience?.isLow !== true;
+    if (!hasTime || !this.#isSaturated) return hasTime;
+    // Asked for now: once its caller has gone, the address is not known any more.
+    const patience = this.#impatient.get(sender.client);
+    if (patience !== undefined && patience.places < Infinity) return false;
+    patience?.noteServed();
+    return true;
   }
 
-  /** Notes that the caller of a request did not wait for its answer. */
-  gaveUp(client: string): void {
-    const now = this.#loop.now();
-    const isBusy = this.#isBusy(now);
-    let patience = this.#impatient.get(client);
-    if (patience === undefined) {
-      // As long as nobody is noted here, a request costs nothing more.
-      if (!isBusy) return;
-      this.#impatient.set(client, (patience = new Patience(now, this.#limits.queueBurstMs)));
-    }
-    patience.count(true, isBusy, now);
-  }
-
-  #isBusy(now: number): boolean {
-    const turnMs = now - (this.#turnStartedAt ?? now);
-    return this.length > 0 || turnMs >= MIN_SLICE_MS || this.#signatures.waitMs >= MIN_SLICE_MS;
+  /** Whether a request of a client must be refused as it comes, since as many wait as may. Counts it if so. */
+  refuses(client: string): boolean {
+    this.#beginTurn(this.#loop.now());
+    const waiting = this.#lanes.get(client)?.length ?? 0;
+    const patience = this.#impatient.get(client);
+    if (patience === undefined || waiting < patience.places) return waiting >= this.#limits.maxPending / 2;
+    patience.refused++;
+    return true;
   }
 
   /**
    * Lets a request wait for its turn.
    *
    * @param client its address
-   * @returns false if too many requests of this client wait; then `work` is never called
+   * @returns `null` if too many requests of this client wait; then `work` is never called
    */
-  add(client: string, work: Work): boolean {
-    const places = this.#impatient.get(client)?.places ?? Infinity;
-    if (this.#lanes.waitingOf(client) >= Math.min(places, this.#limits.maxPending / 2)) return false;
-    this.#lanes.add(client, work, this.#loop.now());
+  add(client: string, work: Work): Place | null {
+    if (this.refuses(client)) return null;
     this.length++;
-    this.#deferTurn();
-    return true;
+    return this.#lanes.add(client, work, this.#loop.now(), this.#turn);
   }
 
   /** Lets a large body wait for a turn of its own. @param client its address */
   addLarge(client: string, work: Work): void {
-    this.#large.add(client, work, this.#loop.now());
+    const now = this.#loop.now();
+    this.#beginTurn(now);
+    this.#large.add(client, work, now, this.#turn);
+  }
+
+  /**
+   * Notes that the caller of a request has gone, which waited for its turn or for the threads.
+   *
+   * @param place where it waits, or has waited. If it still does, it is refused now
+   */
+  gaveUp(sender: Sender, place: Place | null): void {
+    // Where there is rest, it is not the service that its caller has waited for.
+    if (this.#isSaturated) this.#noteGivenUp(place?.lane.client ?? sender.client);
+    const work = place === null ? null : takeOut(place);
+    if (work === null) return;
+    this.length--;
+    work(true);
+  }
+
+  #noteGivenUp(client: string): void {
+    let patience = this.#impatient.get(client);
+    if (patience === undefined) this.#impatient.set(client, (patience = new Patience()));
+    patience.noteGivenUp(this.#loop.now(), this.#lanes.get(client)?.length ?? 0);
+  }
+
+  /** @returns when this turn began */
+  #beginTurn(now: number): number {
+    if (this.#restsSince !== null && now - this.#restsSince >= MIN_REST_MS)
+      this.#restMs += now - this.#restsSince;
+    this.#restsSince = null;
+    if (now - this.#windowAt >= WINDOW_MS) this.#endWindow(now);
     this.#deferTurn();
+    return (this.#turnStartedAt ??= now);
   }
 
   #deferTurn(how: 'defer' | 'pause' = 'defer'): void {
@@ -189,69 +264,99 @@ export class Backlog {
     const othersMs = now - (this.#turnStartedAt ?? now);
     this.#isTurnDue = false;
     this.#turnStartedAt = null;
-    this.#forgetPatient(now);
-    if (!this.#hasWaiting()) return;
-    const large = this.#large.next();
-    const first = large?.waiting.shift();
-    if (large !== undefined) this.#large.putBack(large);
-    first?.work(now - first.since > MAX_LARGE_WAIT_MS);
-    const isMoving = this.#serve(othersMs);
-    if (!this.#hasWaiting()) return;
-    // The next turn begins with what this one left.
-    this.#turnStartedAt = this.#loop.now();
-    // If the threads have enough work, it waits a little longer, so that they get the cores.
-    this.#deferTurn(isMoving || this.#large.length > 0 ? 'defer' : 'pause');
+    const isMoving = this.#hasWaiting() && this.#serveTurn(now, othersMs);
+    this.#turn++;
+    if (this.#hasWaiting()) {
+      // The next turn begins with what this one left.
+      this.#turnStartedAt = this.#loop.now();
+      // If the threads have enough work, it waits a little longer, so that they get the cores.
+      this.#deferTurn(isMoving || this.#large.length > 0 ? 'defer' : 'pause');
+    } else this.#restsSince = this.#loop.now() + this.#signatures.waitMs;
   };
 
-  #forgetPatient(now: number): void {
-    if (this.#impatient.size === 0 || now - this.#forgotAt < FORGET_MS) return;
-    this.#forgotAt = now;
+  /** Sees whether there was rest, which ends all patience, and else whether callers still give up. */
+  #endWindow(now: number): void {
+    const hadRest = this.#restMs > REST_SHARE * (now - this.#windowAt);
+    // A process that stood still had few turns.
+    this.#isSaturated = !hadRest && this.#turn - this.#windowTurn >= MIN_TURNS;
+    this.#restMs = 0;
+    this.#windowAt = now;
+    this.#windowTurn = this.#turn;
+    if (hadRest) this.#impatient.clear();
     for (const [client, patience] of this.#impatient)
-      if (patience.isOlderThan(FORGET_MS, now)) this.#impatient.delete(client);
+      if (patience.isOver(now)) this.#impatient.delete(client);
   }
 
   #hasWaiting(): boolean {
     return this.length > 0 || this.#large.length > 0;
   }
 
+  /** @returns whether there was something to serve or refuse */
+  #serveTurn(now: number, othersMs: number): boolean {
+    const large = this.#large.next();
+    if (large !== undefined) {
+      const first = oldestOf(large);
+      const work = first === undefined ? null : takeOut(first);
+      this.#large.putBack(large);
+      work?.(this.#isLate(first, now));
+    }
+    return this.#serve(othersMs);
+  }
+
+  #isLate(place: Place | undefined, now: number): boolean {
+    return now - (place?.since ?? now) > 1000 * this.#limits.requestTimeoutSecs;
+  }
+
   /**
    * Serves and refuses some of the waiting requests, from each lane in turn.
    *
    * @param othersMs what else this turn has done
-   * @returns whether there was one to serve or refuse
+   * @returns whether there was one to serve or refuse, or will be in the next turn
    */
   #serve(othersMs: number): boolean {
-    let [servingMs, refusingMs] = [0, 0];
+    const turn: Turn = { now: this.#loop.now(), othersMs, servingMs: 0, refusingMs: 0 };
     let isMoving = false;
-    let now = this.#loop.now();
-    const hasTimeToServe = () => {
-      const sliceMs = Math.max(MIN_SLICE_MS, SERVING_SHARE * (othersMs + refusingMs));
-      return servingMs < Math.min(MAX_SLICE_MS, sliceMs) && this.#signatures.waitMs < AHEAD_MS;
-    };
     // Once every lane was skipped in a row, there is no time left for what they hold.
     for (let skipped = 0; skipped < this.#lanes.length;) {
       const lane = this.#lanes.next() as Lane;
-      const { waiting } = lane;
-      const patience = this.#impatient.get(lane.client);
-      const limitMs = Math.min(this.#limits.queueBurstMs, patience?.limitMs ?? Infinity);
-      const isLate =
-        now - (waiting[0]?.since ?? now) > limitMs || waiting.length > (patience?.places ?? Infinity);
-      const isRefused = isLate && refusingMs < MAX_REFUSING_MS;
-      // Of callers who give up, the newest request has the most time left.
-      const isNewest = patience?.isLow === true;
-      if (isRefused || ((isNewest || !isLate) && hasTimeToServe())) {
-        const one = isRefused || !isNewest ? waiting.shift() : waiting.pop();
-        this.length--;
-        isMoving = true;
-        one?.work(isRefused);
-        const spentMs = this.#loop.now() - now;
-        now += spentMs;
-        if (isRefused) refusingMs += spentMs;
-        else servingMs += spentMs;
+      const first = oldestOf(lane);
+      const what = first === undefined ? 'wait' : this.#whatBecomesOf(first, turn);
+      if (first === undefined || what === 'wait' || what === 'next turn') {
+        skipped++;
+        isMoving ||= what === 'next turn';
+      } else {
         skipped = 0;
-      } else skipped++;
+        isMoving = true;
+        const work = takeOut(first);
+        this.length--;
+        work?.(what === 'refuse');
+        const spentMs = this.#loop.now() - turn.now;
+        turn.now += spentMs;
+        turn[what === 'refuse' ? 'refusingMs' : 'servingMs'] += spentMs;
+      }
+      const patience = this.#patienceOf(lane);
+      if (what === 'serve') patience?.noteServed();
+      if ((lane.length === 0 || what === 'next turn') && this.#hasTimeToServe(turn))
+        patience?.couldServeMore();
       this.#lanes.putBack(lane);
     }
     return isMoving;
+  }
+
+  #whatBecomesOf(first: Place, turn: Turn): 'refuse' | 'serve' | 'next turn' | 'wait' {
+    const places = this.#patienceOf(first.lane)?.places ?? Infinity;
+    const isLate = this.#isLate(first, turn.now);
+    if ((isLate || first.lane.length > places) && turn.refusingMs < MAX_REFUSING_MS) return 'refuse';
+    if (first.turn === this.#turn && (turn.othersMs >= AT_ONCE_MS || places < Infinity)) return 'next turn';
+    return !isLate && this.#hasTimeToServe(turn) ? 'serve' : 'wait';
+  }
+
+  #patienceOf({ client }: Lane): Patience | undefined {
+    return this.#impatient.size === 0 ? undefined : this.#impatient.get(client);
+  }
+
+  #hasTimeToServe({ othersMs, servingMs, refusingMs }: Turn): boolean {
+    const sliceMs = Math.max(MIN_SLICE_MS, SERVING_SHARE * (othersMs + refusingMs));
+    return servingMs < Math.min(MAX_SLICE_MS, sliceMs) && this.#signatures.waitMs < AHEAD_MS;
   }
 }

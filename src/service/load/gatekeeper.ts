@@ -1,5 +1,5 @@
 import type { Configuration } from '../configuration/configuration.js';
-import { Backlog, type BacklogLimits, type Sender } from './backlog.js';
+import { Backlog, type BacklogLimits, type Place, type Sender } from './backlog.js';
 
 /** The limits of a {@link Gatekeeper}. `maxBodyMemory` is for bodies that are being read, parsed or waiting, with their parsed values. */
 export type GatekeeperLimits = BacklogLimits & Pick<Configuration, 'maxBodyMemory'>;
@@ -10,8 +10,8 @@ const EXPANSION = 16;
 
 /** The largest body that is parsed at once when it is complete. Of larger ones, one is parsed per event-loop turn. */
 export const MAX_TYPICAL_BYTES = 64 * 1024;
-// A body up to this size arrives in the first packets, so its buffer is not worth a check in advance.
-const SMALL_BYTES = 16 * 1024;
+/** A body up to this size arrives in the first packets, so its buffer is not worth a check in advance. */
+export const SMALL_BYTES = 16 * 1024;
 
 /** What is in use. Only tickets write it. */
 class InUse {
@@ -77,6 +77,14 @@ export class Gatekeeper {
     return announcedBytes <= SMALL_BYTES || ticket.canGrow(announcedBytes) ? ticket : null;
   }
 
+  /**
+   * Whether a small request is to be refused before anything of it is read, since callers of its client give up and as many of their requests
+   * wait as may.
+   */
+  refusesAtOnce(sender: Sender): boolean {
+    return this.#backlog.isRefusing && this.#backlog.refuses(sender.client);
+  }
+
   /** Lets in what no limit may keep out, such as a revocation, or is a part of what was admitted. */
   ticketWithoutLimits(sender: Sender): Ticket {
     return new Ticket(sender, this.#inUse, this.#limits, this.#backlog);
@@ -94,6 +102,8 @@ export class Ticket {
   /** Bytes charged while it waits for its verdict. */
   #charge = 0;
   #place: 'pending' | 'parked' | null = null;
+  /** Where it waits for its turn, or has waited. */
+  #waited: Place | null = null;
 
   constructor(sender: Sender, inUse: InUse, limits: GatekeeperLimits, backlog: Backlog) {
     this.#sender = sender;
@@ -147,12 +157,9 @@ export class Ticket {
         this.#inUse.reading -= uncounted;
         resolve(begin(isLate));
       };
-      if (isLarge) this.#backlog.addLarge(this.#sender.client, turn);
-      else if (!this.#backlog.add(this.#sender.client, turn)) {
-        resolve(begin(true));
-        return;
-      }
       this.#inUse.reading += uncounted;
+      if (isLarge) this.#backlog.addLarge(this.#sender.client, turn);
+      else if ((this.#waited = this.#backlog.add(this.#sender.client, turn)) === null) turn(true);
     });
   }
 
@@ -175,13 +182,17 @@ export class Ticket {
     return true;
   }
 
-  /**
-   * Gives everything back. The ticket can grow again, for what is kept longer than the verdict takes.
-   *
-   * @param isGivenUp whether the sender did not wait for the answer
-   */
-  release(isGivenUp = false): void {
-    if (isGivenUp) this.#backlog.gaveUp(this.#sender.client);
+  /** Notes that the sender does not wait for the answer any more. If it waits for its turn, that comes now, as a refusal. */
+  giveUp(): void {
+    const waited = this.#waited;
+    this.#waited = null;
+    // Else it waits for its body or for a status list, or has its answer.
+    if (waited !== null || this.#place === 'pending') this.#backlog.gaveUp(this.#sender, waited);
+  }
+
+  /** Gives everything back. The ticket can grow again, for what is kept longer than the verdict takes. */
+  release(): void {
+    this.#waited = null;
     this.#giveBody();
     const inUse = this.#inUse;
     inUse.charged -= this.#charge;

@@ -1,74 +1,58 @@
-// Fewer than two in a hundred give up for reasons of their own, and a moment in which the process stood still makes one
-// bad interval.
-const INTERVAL_MS = 100;
-const GIVING_UP_SHARE = 1 / 50;
-const MIN_BAD_INTERVALS = 2;
-const LOWERING = 3;
-const RAISING = 1.01;
-const MIN_LIMIT_MS = 0.2;
-const PLACES_PER_MS = 5;
-/** The longest turn of the event loop, about. */
-const TURN_MS = 12;
+// Fewer give up for reasons of their own, or are too few to tell: so many more than one of so many that are served.
+const MIN_GIVEN_UP = 8;
+const GIVING_UP_SHARE = 1 / 8;
+// Those who gave up so long ago do not count any more.
+const FORGET_MS = 100;
+// What a change has led to is seen after that.
+const SETTLING_MS = 20;
+const FIRST_LOWERING = 8;
+const LOWERING = 2;
+const RAISING = 1.3;
 
 /**
- * How long the requests of a client may wait: as all others, until its callers give up while the service is busy. What is in flight may
- * then fit into all limits, and yet what comes has waited at the callers for nearly as long as they wait. Almost all of it is given up,
- * each time at the price of a connection, and it stays so (a metastable failure: Bronson et al., HotOS 2021). Their own queue ends only
- * if more is answered than asked. So the limit falls in each interval in which callers give up, and grows slowly in others.
+ * How many requests of a client may wait: all, until its callers give up. What is in flight may then fit into all limits, and yet what
+ * comes has waited at the callers for nearly as long as they wait. Almost all of it is given up, each time at the price of a connection, and
+ * it stays so (a metastable failure: Bronson et al., HotOS 2021). Their own queue ends only if more is answered than asked. So
+ * all but a few are refused as they come. The number falls while callers give up, grows if the service could have served more, and slowly
+ * otherwise, to find out whether they still would.
  */
 export class Patience {
-  /** Milliseconds that a request may wait; Infinity if only the general limit holds. */
-  limitMs = Infinity;
-  readonly #maxMs: number;
-  /** In a row. */
-  #badIntervals = 0;
-  /** Of this interval: requests that came, those that were given up, and how many of both found the service busy. */
-  #taken = 0;
-  #gaveUp = 0;
-  #busy = 0;
-  #since: number;
+  places = Infinity;
+  /** Requests that were refused as they came, since the last review. */
+  refused = 0;
+  /** Callers who gave up, less a share of those who were served. */
+  #balance = 0;
+  #gaveUpAt = -Infinity;
+  #loweredAt = -Infinity;
+  #refusedBefore = 0;
 
-  /** @param maxMs the general limit */
-  constructor(now: number, maxMs: number) {
-    this.#since = now;
-    this.#maxMs = maxMs;
+  noteServed(): void {
+    this.#balance = Math.max(0, this.#balance - GIVING_UP_SHARE);
   }
 
-  get isLow(): boolean {
-    return this.limitMs < Infinity;
+  /** Notes that a caller has gone. @param waiting how many requests wait */
+  noteGivenUp(now: number, waiting: number): void {
+    if (now - this.#gaveUpAt >= FORGET_MS) this.#balance = 0;
+    this.#gaveUpAt = now;
+    this.#balance = Math.min(this.#balance + 1, MIN_GIVEN_UP);
+    if (this.#balance < MIN_GIVEN_UP || now - this.#loweredAt < SETTLING_MS) return;
+    this.#loweredAt = now;
+    const places = this.places === Infinity ? waiting / FIRST_LOWERING : this.places / LOWERING;
+    this.places = Math.max(1, places);
   }
 
-  /** How many may wait: any number, unless the limit is less than a turn, which reads all that has come before any of it is served. */
-  get places(): number {
-    return this.limitMs >= TURN_MS ? Infinity : Math.max(1, PLACES_PER_MS * this.limitMs);
+  /** Notes that a turn had time for more than waited. */
+  couldServeMore(): void {
+    if (this.refused === this.#refusedBefore || this.#balance >= MIN_GIVEN_UP) return;
+    this.#refusedBefore = this.refused;
+    this.places++;
   }
 
-  /**
-   * Counts a request that has come, or was given up.
-   *
-   * @param isBusy whether it found the service at work
-   */
-  count(hasGivenUp: boolean, isBusy: boolean, now: number): void {
-    if (now - this.#since >= INTERVAL_MS) {
-      const all = this.#taken + this.#gaveUp;
-      const isBad = this.#gaveUp > GIVING_UP_SHARE * all;
-      this.#badIntervals = isBad ? this.#badIntervals + 1 : 0;
-      // Who gives up for another reason is not helped by a refusal.
-      if (this.#busy < all / 2) this.limitMs = Infinity;
-      else if (!isBad) this.limitMs *= RAISING;
-      else if (this.isLow || this.#badIntervals >= MIN_BAD_INTERVALS)
-        this.limitMs = Math.max(MIN_LIMIT_MS, Math.min(this.limitMs, this.#maxMs) / LOWERING);
-      if (this.limitMs > this.#maxMs) this.limitMs = Infinity;
-      this.#taken = this.#gaveUp = this.#busy = 0;
-      this.#since = now;
-    }
-    if (hasGivenUp) this.#gaveUp++;
-    else this.#taken++;
-    if (isBusy) this.#busy++;
-  }
-
-  /** Whether nothing was counted for so many milliseconds. */
-  isOlderThan(ms: number, now: number): boolean {
-    return now - this.#since > ms;
+  /** Reviews it. @returns whether it is over: nobody was refused since the last review, and nobody gives up any more */
+  isOver(now: number): boolean {
+    const { refused } = this;
+    this.refused = this.#refusedBefore = 0;
+    if (this.#balance < MIN_GIVEN_UP) this.places *= RAISING;
+    return refused === 0 && now - this.#gaveUpAt >= FORGET_MS;
   }
 }

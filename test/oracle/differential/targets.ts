@@ -197,7 +197,6 @@ async function startService(options: object): Promise<Running> {
     env: {
       PATH: process.env['PATH'] ?? '',
       PORT: '0',
-      QUEUE_BURST_MS: '60000',
       DRS_ADMIN_TOKEN: TOKEN,
       ...env,
     },

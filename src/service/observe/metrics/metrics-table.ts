@@ -144,7 +144,7 @@ function configured({ configuration: c }: Sources): Values {
 function limits({ configuration }: Sources): Values {
   // prettier-ignore
   const named = [
-    'maxPending', 'queueBurstMs', 'maxBodyMemory', 'workerThreads', 'receiptCacheBytes',
+    'maxPending', 'maxBodyMemory', 'workerThreads', 'receiptCacheBytes',
     'statusCacheTtlSecs', 'statusMaxStaleSecs', 'replayWindowSecs',
   ] as const;
   return named.map((limit) => [variableOf(limit), configuration[limit]]);

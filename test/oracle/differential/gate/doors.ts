@@ -469,7 +469,6 @@ async function openGateService(options: VerifierOptions, { routes }: World): Pro
       PORT: '0',
       FRONT_END: 'node',
       DRS_ADMIN_TOKEN: ADMIN,
-      QUEUE_BURST_MS: '60000',
       GATE_ROUTES: routes === undefined ? 'any' : file,
       LOG_LEVEL: 'silent',
       SERVER_IDENTITY: 'any',
