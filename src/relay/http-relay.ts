@@ -140,6 +140,7 @@ interface Decider extends Pick<ServerContext, 'gatekeeper' | 'metrics'> {
 export const openHttpRelay = (parts: HttpRelayParts) =>
   closingOnError(async (opened) => {
     const { configuration, destination, log } = parts;
+    const certificate = new ServedCertificate(configuration);
     const { http: connections, upstream } = divideForGuard(configuration, log);
     const slots = new PerClientSlots(upstream);
     const target = opened.add(httpTarget(destination.url));
@@ -157,7 +158,6 @@ export const openHttpRelay = (parts: HttpRelayParts) =>
     const unknown = { endpoint: 'gate', methods: [], takesQuery: true, rateLimit, serve } as const;
     const server = new Server(context);
     const handle = server.handlerOf({ routes: new Map(), unknown, peer: configuration.listen && UNIX_PEER });
-    const certificate = new ServedCertificate(configuration);
     const { requestTimeoutSecs } = configuration;
     const options = { handle, connections, requestTimeoutSecs, certificate: certificate.current };
     const frontEnd = certificate.servedBy(opened.add(openNode(options)));

@@ -1,7 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { request as ask, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -469,6 +469,18 @@ describe('drs-verify guard as a reverse proxy', () => {
       });
     }
   });
+});
+
+it('opens nothing where the certificate was spoiled since the configuration was read', async () => {
+  const decisionLog = path.join(folder, 'decisions.jsonl');
+  const read = readConfiguration({ PORT: '0', WORKER_THREADS: '0', DECISION_LOG: decisionLog });
+  const configuration = { ...read, tlsCertFile: routes, tlsKeyFile: routes };
+  const destination = destinationOf(tools.url, 'mcp', { isRouted: true, rpc: undefined });
+  const log = pino({ level: 'silent' });
+  const openDecider = openGuard(configuration, 'mcp', log);
+  const opening = openHttpRelay({ configuration, destination, openDecider, hosts: null, log });
+  await expect(opening).rejects.toThrow('TLS_CERT_FILE is ');
+  expect(existsSync(decisionLog)).toBe(false);
 });
 
 describe('drs-verify guard in front of an A2A agent', () => {
