@@ -66,7 +66,7 @@ export const overload: Suite = {
 
 /** A service with the usual limits, on the cores that the generator leaves. */
 async function startLimited(bench: Bench, { workers }: Host, env = {}): Promise<ServerProcess> {
-  const base = { ...environmentFor('cold'),  BUSY_POLL_MICROSECS: '0' };
+  const base = { ...environmentFor('cold'), BUSY_POLL_MICROSECS: '0' };
   const server = await startService(
     { ...base, WORKER_THREADS: String(workers), ...env },
     { cores: SERVICE_CORES },

@@ -36,6 +36,7 @@ function serve(changes: Partial<Configuration> = {}, limit: RateLimit | null = n
         service.metrics.countRejection('verify', fault);
         return answerTo(fault, configuration);
       },
+      overloaded: () => answerTo('overloaded', configuration),
     };
     const batches = {
       maxBytes: maxBatchBytesOf(configuration),

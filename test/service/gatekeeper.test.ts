@@ -347,6 +347,7 @@ describe('callers who give up', () => {
         return Promise.resolve({ status: 200, body: '{}' });
       },
       refuse: refuse ?? ((_, fault) => answerTo(fault, service.configuration)),
+      overloaded: () => answerTo('overloaded', service.configuration),
     };
     const ask = (body = '{}', headers: [string, string][] = []) =>
       service.ask({ serve: judge }, { body, headers });

@@ -44,7 +44,8 @@ const FORMER: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** Those with nothing in their place: whoever sets one counts on what nobody does. */
-const NONE_HERE = /^(?:QUEUE_(?:TARGET|BURST)_MS|STORE_DIR|TSA_URL|S3_BUCKET|INSPECTOR|VERIFY_NATIVE|GATE_CHAIN_ONLY)$/;
+const NONE_HERE =
+  /^(?:QUEUE_(?:TARGET|BURST)_MS|STORE_DIR|TSA_URL|S3_BUCKET|INSPECTOR|VERIFY_NATIVE|GATE_CHAIN_ONLY)$/;
 
 /** Shorter names of ours are too close to names of other programs. */
 const MIN_LENGTH = 8;

@@ -4,7 +4,14 @@ import { decodeUtf8 } from '#platform';
 import type { Configuration } from '../configuration/configuration.js';
 import type { Ticket } from '../load/gatekeeper.js';
 import { MAX_PIECES, type BodyFault } from './body-reader.js';
-import { errorAnswer, type Answer, type Answering, type Asker, type Exchange } from './exchange.js';
+import {
+  errorAnswer,
+  type Answer,
+  type Answering,
+  type Asker,
+  type Exchange,
+  type TextAnswer,
+} from './exchange.js';
 
 /** Why something is not judged. */
 export type Fault = Exclude<BodyFault, 'gone'> | 'shutting_down' | 'rate_limited';
@@ -22,6 +29,8 @@ export interface BodyHandler<One extends Asker = Asker> {
   answer(asked: One, body: Buffer, ticket: Ticket): Promise<Answer | null>;
   /** Counts and says why there is no verdict. */
   refuse(asked: One, fault: Fault): Answering;
+  /** Does so for `overloaded`, of a request of which nothing is known. */
+  overloaded(): TextAnswer;
 }
 
 // Made once: what is refused for load must cost as little as can be.
@@ -35,7 +44,7 @@ export const tooLargeMessage = (maxBytes: number): string =>
   `the body is larger than MAX_BODY_BYTES (${maxBytes}), or came in more than ${MAX_PIECES} pieces`;
 
 /** The answer to a request whose body did not come whole, or has waited for too long. */
-export function answerTo(fault: Fault, { maxBodyBytes, requestTimeoutSecs }: BodyLimits): Answer {
+export function answerTo(fault: Fault, { maxBodyBytes, requestTimeoutSecs }: BodyLimits): TextAnswer {
   switch (fault) {
     case 'too_large':
       return errorAnswer(413, tooLargeMessage(maxBodyBytes), { closes: true });

@@ -1,5 +1,5 @@
 import { Buffer } from 'node:buffer';
-import { MAX_TYPICAL_BYTES, SMALL_BYTES, type Ticket } from '../load/gatekeeper.js';
+import { MAX_TYPICAL_BYTES, type Ticket } from '../load/gatekeeper.js';
 import type { Endpoint } from '../observe/metrics/metrics.js';
 import { openBodyReader, type BodyFault, type BodyReader } from './body-reader.js';
 import { clientOf } from './client-address.js';
@@ -26,11 +26,20 @@ export interface Answer {
   readonly isTimed?: boolean;
 }
 
+/** An answer that is sent as a whole. */
+export interface TextAnswer extends Answer {
+  readonly body: string;
+}
+
 /** `null` if nobody waits for an answer, or somebody else gives it. */
 export type Answering = Answer | null | Promise<Answer | null>;
 
 /** An answer `{ "error": … }`. */
-export function errorAnswer(status: number, error: string, more: Partial<Answer> = {}): Answer {
+export function errorAnswer(
+  status: number,
+  error: string,
+  more: Pick<Answer, 'headers' | 'closes'> = {},
+): TextAnswer {
   return { status, body: JSON.stringify({ error }), ...more };
 }
 
@@ -63,7 +72,8 @@ export interface ExchangeOwner {
 
 type Reading = { readonly maxBytes: number; readonly ticket: Ticket };
 
-const CLOSE = /(?:^|,)[ \t]*close[ \t]*(?:,|$)/i;
+/** Whether a `Connection` header has the option `close`. */
+export const CLOSE = /(?:^|,)[ \t]*close[ \t]*(?:,|$)/i;
 const NOTHING = Buffer.alloc(0);
 /** The content type of a batch, and of its answer. */
 export const NDJSON_TYPE = 'application/x-ndjson';
@@ -200,11 +210,6 @@ export class Exchange implements Asker, Answered {
     const type = this.header('content-type');
     // The usual `application/json` is shorter.
     return type !== null && type.length >= NDJSON_TYPE.length && type.toLowerCase().includes(NDJSON_TYPE);
-  }
-
-  /** Whether its body, if there is one, comes with the head or soon after it. */
-  get isSmall(): boolean {
-    return this.contentLength <= SMALL_BYTES && this.header('transfer-encoding') === null;
   }
 
   /**

@@ -2,13 +2,15 @@ import type { Buffer } from 'node:buffer';
 import { availableParallelism } from 'node:os';
 import { performance } from 'node:perf_hooks';
 import type { RouteContext } from '../core.js';
-import { Ticket, type Gatekeeper } from '../load/gatekeeper.js';
+import { SMALL_BYTES, Ticket, type Gatekeeper } from '../load/gatekeeper.js';
 import type { RateLimit } from '../load/rate-limit.js';
 import type { Endpoint } from '../observe/metrics/metrics.js';
-import { clientAddressOf, type ProxyTrust } from './client-address.js';
+import { clientAddressOf, clientOf, type ProxyTrust } from './client-address.js';
 import type { SentHead, Wire } from './front-end.js';
 import { gateProtocolOf } from './proxied.js';
+import { newRequestId, readRequestId } from './logged-request.js';
 import {
+  CLOSE,
   Exchange,
   errorAnswer,
   type Answer,
@@ -89,20 +91,43 @@ export class Server implements ExchangeOwner {
 
   /** Serves the requests to a listener with these routes. Paths match exactly, except those of the gates, so no router is needed. */
   handlerOf(table: Table) {
-    return (wire: Wire, head: SentHead): void => void this.serve(table, wire, head);
+    return (wire: Wire, head: SentHead): void => {
+      if (!this.gatekeeper.isRefusing || !this.#refusesAtOnce(table, wire, head))
+        void this.serve(table, wire, head);
+    };
+  }
+
+  /**
+   * Refuses a request of a client whose callers give up, if as many of theirs wait as may: before anything else of it is looked at, and
+   * in the same turn of the event loop, since what is waited for by nobody costs the others most.
+   */
+  #refusesAtOnce(table: Table, wire: Wire, head: SentHead): boolean {
+    const { headers } = head;
+    const { endpoint, serve: handler } = findRoute(table, head).route;
+    // A longer body may still be sent when the answer comes, and one of unknown length, too: they are read first.
+    const length = headers.get('content-length');
+    if (typeof handler === 'function' || length === undefined || !(Number(length) <= SMALL_BYTES))
+      return false;
+    const forwardedFor = headers.get('x-forwarded-for')?.replaceAll('\n', ',') ?? null;
+    const client = clientOf(this.clientAddress(table.peer ?? wire.remoteAddress(), forwardedFor));
+    if (!this.gatekeeper.refusesAtOnce(client)) return false;
+    const { status, body, headers: own } = handler.overloaded();
+    const id = headers.get('x-request-id');
+    const all = id === undefined ? own : { ...own, 'X-Request-Id': readRequestId(id) ?? newRequestId() };
+    const closes = this.gatekeeper.isLeaving || CLOSE.test(headers.get('connection') ?? '');
+    wire.write({ status, body, headers: all, isHead: false, closes });
+    this.#context.metrics.countRequest(endpoint, status, 0);
+    return true;
   }
 
   /** The way of every request: origin, limit, method, enter, route, write, count, log, trace. Never rejects. */
-  async serve({ routes, unknown, peer }: Table, wire: Wire, head: SentHead): Promise<void> {
+  async serve(table: Table, wire: Wire, head: SentHead): Promise<void> {
     const { log, rename } = this.#context;
     this.open++;
     this.#busyPoll.end();
-    const mark = head.target.indexOf('?');
-    const path = mark < 0 ? head.target : head.target.slice(0, mark);
-    // Proxies append the caller's path to the gate's path.
-    const route = routes.get(path) ?? routes.get(`/gate/${gateProtocolOf(path)}`) ?? unknown;
+    const { path, route } = findRoute(table, head);
     const exchange = new Exchange(wire, head, path, route.endpoint, this);
-    exchange.peer = peer;
+    exchange.peer = table.peer;
     let ticket: Ticket | null = null;
     let sent: Promise<void> | null = null;
     try {
@@ -135,9 +160,6 @@ export class Server implements ExchangeOwner {
     // It takes no token of a limit.
     if (exchange.isGone) return gatekeeper.ticketWithoutLimits(exchange);
     const handler = typeof route.serve === 'function' ? null : route.serve;
-    // First of all: what comes then must cost as little as can be.
-    if (handler !== null && exchange.isSmall && gatekeeper.refusesAtOnce(exchange))
-      return handler.refuse(exchange, 'overloaded');
     const refusal = this.#refusalOf(route, exchange) ?? handler?.refusalOf?.(exchange) ?? null;
     if (refusal !== null) return refusal;
     if (handler === null) return gatekeeper.ticketWithoutLimits(exchange);
@@ -198,6 +220,14 @@ export class Server implements ExchangeOwner {
     metrics.countRejection(route.endpoint, 'malformed');
     return errorAnswer(400, 'the request has a query, expected none');
   }
+}
+
+/** The route of a request, and its path without the query. */
+function findRoute({ routes, unknown }: Table, { target }: SentHead): { path: string; route: Route } {
+  const mark = target.indexOf('?');
+  const path = mark < 0 ? target : target.slice(0, mark);
+  // Proxies append the caller's path to the gate's path.
+  return { path, route: routes.get(path) ?? routes.get(`/gate/${gateProtocolOf(path)}`) ?? unknown };
 }
 
 /** Has the route of an admitted request answer it: of a body that it reads, when its turn comes. */

@@ -77,12 +77,14 @@ export class Gatekeeper {
     return announcedBytes <= SMALL_BYTES || ticket.canGrow(announcedBytes) ? ticket : null;
   }
 
-  /**
-   * Whether a small request is to be refused before anything of it is read, since callers of its client give up and as many of their requests
-   * wait as may.
-   */
-  refusesAtOnce(sender: Sender): boolean {
-    return this.#backlog.isRefusing && this.#backlog.refuses(sender.client);
+  /** Whether some requests may have to be refused as they come: ask {@link refusesAtOnce}. */
+  get isRefusing(): boolean {
+    return this.#backlog.isRefusing;
+  }
+
+  /** Whether a request must be refused before anything of it is read, since as many of its client's wait as may. Counts it if so. */
+  refusesAtOnce(client: string): boolean {
+    return this.#backlog.refuses(client);
   }
 
   /** Lets in what no limit may keep out, such as a revocation, or is a part of what was admitted. */

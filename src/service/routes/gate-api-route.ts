@@ -7,7 +7,7 @@ import { gateAnswer } from '../../gate/response.js';
 import { findJsonDefect } from '../../protocol/json-defects.js';
 import { isJsonObject, type JsonObject } from '../../protocol/json.js';
 import { wholeContextOf } from '../../gate/decide.js';
-import { answerTo, readJson, type BodyHandler } from '../http/body-handler.js';
+import { answerTo, readJson, type BodyHandler, type Fault } from '../http/body-handler.js';
 import { MAX_HEADER_BYTES, MAX_HEADERS } from '../http/front-end.js';
 import type { RouteContext } from '../core.js';
 
@@ -19,6 +19,10 @@ interface GateRequestDefect {
 
 /** `POST /v1/gate`: gates in other processes and languages send a description of the caller's request, or a batch of them. */
 export function gateRequestHandler({ configuration, metrics, gate: { decider } }: RouteContext): BodyHandler {
+  const refuse = (fault: Fault) => {
+    metrics.countRejection('gate', fault);
+    return answerTo(fault, configuration);
+  };
   return {
     maxBytes: configuration.maxBodyBytes,
     answer: async (asked, body, ticket) => {
@@ -37,10 +41,8 @@ export function gateRequestHandler({ configuration, metrics, gate: { decider } }
       const whole = decision.kind === 'allow' ? { ...decision, context: wholeContextOf(decision) } : decision;
       return { status: 200, body: JSON.stringify(gateAnswer(whole)) };
     },
-    refuse: (_, fault) => {
-      metrics.countRejection('gate', fault);
-      return answerTo(fault, configuration);
-    },
+    refuse: (_, fault) => refuse(fault),
+    overloaded: () => refuse('overloaded'),
   };
 }
 

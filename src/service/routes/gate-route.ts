@@ -6,7 +6,7 @@ import { valuesOf, type RequestBody, type RequestHead } from '../../gate/request
 import type { GateDecision } from '../gate-decider.js';
 import { callTargetOf, isPartial } from '../http/proxied.js';
 import { tooLargeMessage, type Fault, type BodyHandler } from '../http/body-handler.js';
-import type { Answer, Answering, Exchange } from '../http/exchange.js';
+import type { Answer, Answering, Exchange, TextAnswer } from '../http/exchange.js';
 import type { Ticket } from '../load/gatekeeper.js';
 import type { RouteContext } from '../core.js';
 
@@ -38,10 +38,11 @@ export function gateHandler(
 ): BodyHandler<Exchange> {
   const asked = { protocol, endpoint: 'gate' } as const;
   /** Denies a request that is not checked, in the form of its protocol. */
+  const overloaded = () => answerOf(decider.unread(asked, 'overloaded'), false);
   const refuse = (exchange: Exchange, fault: Fault): Answering => {
     if (fault === 'too_large') return answer(exchange, null, null);
-    if (fault === 'timeout' || fault === 'overloaded' || fault === 'shutting_down')
-      return answerOf(decider.unread(asked, fault), fault !== 'overloaded');
+    if (fault === 'overloaded') return overloaded();
+    if (fault === 'timeout' || fault === 'shutting_down') return answerOf(decider.unread(asked, fault), true);
     throw new Error('a gate has no such fault');
   };
   const answer = async (
@@ -63,7 +64,7 @@ export function gateHandler(
     });
     return act(decision, body === null);
   };
-  return { maxBytes, answer, refuse };
+  return { maxBytes, answer, refuse, overloaded };
 }
 
 /** Answers `/gate/http`, `/gate/mcp` or `/gate/a2a` with the decision: a proxy forwards the caller's request and asks about it. */
@@ -105,7 +106,7 @@ function appendedTargetOf({ path, target }: Pick<Exchange, 'path' | 'target'>): 
 }
 
 /** The answer that tells a decision. */
-export function answerOf(decision: GateDecision, closes: boolean): Answer {
+export function answerOf(decision: GateDecision, closes: boolean): TextAnswer {
   switch (decision.kind) {
     case 'pass':
       return { status: 200, body: '', headers: wireHeaders(passHeaders(decision.observed)) };

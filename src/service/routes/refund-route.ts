@@ -3,7 +3,7 @@ import { isJsonObject, parseStrictJson } from '../../protocol/json.js';
 import { refundCall, RefundError, type RefundCode, type Refunded } from '../../usage/index.js';
 import { clock } from '../../verifier/call-options.js';
 import { show } from '../../verify/codes.js';
-import { answerTo, type BodyHandler } from '../http/body-handler.js';
+import { answerTo, type BodyHandler, type Fault } from '../http/body-handler.js';
 import { errorAnswer, type Exchange } from '../http/exchange.js';
 import { printable } from '../observe/logs/verdict-logs.js';
 import type { RouteContext } from '../core.js';
@@ -52,17 +52,20 @@ export function refundHandler(context: RouteContext): BodyHandler<Exchange> {
     }
   };
 
+  const refuse = (fault: Fault) => {
+    metrics.countRejection('gate', fault);
+    if (fault !== 'too_large') return answerTo(fault, configuration);
+    return errorAnswer(413, `the body is larger than ${BODY_BYTES} bytes`, { closes: true });
+  };
+
   return {
     maxBytes: BODY_BYTES,
     refusalOf: () =>
       signer !== null
         ? null
         : errorAnswer(404, 'contexts are not signed, so nothing proves a charge: set GATE_SIGNING_KEY'),
-    refuse: (_, fault) => {
-      metrics.countRejection('gate', fault);
-      if (fault !== 'too_large') return answerTo(fault, configuration);
-      return errorAnswer(413, `the body is larger than ${BODY_BYTES} bytes`, { closes: true });
-    },
+    refuse: (_, fault) => refuse(fault),
+    overloaded: () => refuse('overloaded'),
     answer: async (exchange, body) => {
       try {
         const refunded = await refund(exchange, decodeUtf8(body));

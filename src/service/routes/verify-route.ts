@@ -1,12 +1,16 @@
 import { WorkDropped } from '../../signatures/signature-verifier.js';
 import { parseBundleText } from '../../verify/receipt-cache.js';
 import { asksForDetails, toVerdictJson } from '../../verifier/verdict.js';
-import { answerTo, readJson, type BodyHandler } from '../http/body-handler.js';
+import { answerTo, readJson, type BodyHandler, type Fault } from '../http/body-handler.js';
 import { errorAnswer } from '../http/exchange.js';
 import type { RouteContext } from '../core.js';
 
 /** `POST /verify`: answers a body, or each line of a batch, with a verdict. */
 export function verdictHandler({ engine, metrics, verdicts, log, configuration }: RouteContext): BodyHandler {
+  const refuse = (fault: Fault) => {
+    metrics.countRejection('verify', fault);
+    return answerTo(fault, configuration);
+  };
   return {
     maxBytes: configuration.maxBodyBytes,
     /** After every error the answer is an error, never a verdict. */
@@ -35,9 +39,7 @@ export function verdictHandler({ engine, metrics, verdicts, log, configuration }
         return errorAnswer(500, 'internal');
       }
     },
-    refuse: (_, fault) => {
-      metrics.countRejection('verify', fault);
-      return answerTo(fault, configuration);
-    },
+    refuse: (_, fault) => refuse(fault),
+    overloaded: () => refuse('overloaded'),
   };
 }
