@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { Configuration } from '../../src/service/configuration/configuration.js';
 import { answerBatch, maxBatchBytesOf } from '../../src/service/http/batch.js';
 import type { Answer, Asker, Exchange } from '../../src/service/http/exchange.js';
-import { answerTo, type BodyHandler } from '../../src/service/http/body-handler.js';
+import { answerTo, type BodyHandler, type Fault } from '../../src/service/http/body-handler.js';
 import { MAX_TYPICAL_BYTES, type Ticket } from '../../src/service/load/gatekeeper.js';
 import { RateLimit } from '../../src/service/load/rate-limit.js';
 import { eventually } from '../support/eventually.js';
@@ -29,14 +29,15 @@ function serve(changes: Partial<Configuration> = {}, limit: RateLimit | null = n
     headers: readonly [string, string][] = [],
     type: string | null = TYPE,
   ) => {
+    const refuse = (fault: Fault) => {
+      service.metrics.countRejection('verify', fault);
+      return answerTo(fault, configuration);
+    };
     const judge: BodyHandler = {
       maxBytes: configuration.maxBodyBytes,
       answer: async (asked, line) => take(asked, line),
-      refuse: (_, fault) => {
-        service.metrics.countRejection('verify', fault);
-        return answerTo(fault, configuration);
-      },
-      overloaded: () => answerTo('overloaded', configuration),
+      refuse: (_, fault) => refuse(fault),
+      overloaded: () => refuse('overloaded'),
     };
     const batches = {
       maxBytes: maxBatchBytesOf(configuration),

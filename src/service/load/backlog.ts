@@ -337,7 +337,7 @@ export class Backlog {
       const patience = this.#patienceOf(lane);
       if (what === 'serve') patience?.noteServed();
       if ((lane.length === 0 || what === 'next turn') && this.#hasTimeToServe(turn))
-        patience?.couldServeMore();
+        patience?.couldServeMore(turn.now);
       this.#lanes.putBack(lane);
     }
     return isMoving;

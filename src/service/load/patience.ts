@@ -6,8 +6,9 @@ const FORGET_MS = 100;
 // What a change has led to is seen after that.
 const SETTLING_MS = 20;
 const FIRST_LOWERING = 8;
-const LOWERING = 2;
+const LOWERING = 4;
 const RAISING = 1.3;
+const FILLING_MS = 10;
 
 /**
  * How many requests of a client may wait: all, until its callers give up. What is in flight may then fit into all limits, and yet what
@@ -24,6 +25,7 @@ export class Patience {
   #balance = 0;
   #gaveUpAt = -Infinity;
   #loweredAt = -Infinity;
+  #raisedAt = -Infinity;
   #refusedBefore = 0;
 
   noteServed(): void {
@@ -42,8 +44,10 @@ export class Patience {
   }
 
   /** Notes that a turn had time for more than waited. */
-  couldServeMore(): void {
+  couldServeMore(now: number): void {
     if (this.refused === this.#refusedBefore || this.#balance >= MIN_GIVEN_UP) return;
+    if (now - this.#raisedAt < FILLING_MS) return;
+    this.#raisedAt = now;
     this.#refusedBefore = this.refused;
     this.places++;
   }
