@@ -20,7 +20,7 @@ import {
 } from './attacks.js';
 import { verifier } from './decide.js';
 import { attemptOf, requests } from './requests.js';
-import { askGrpc, askMiddleware, askProxy, askPure, askV1, type Ask, type Said } from './transports.js';
+import { askGrpc, askMiddleware, askProxy, askPure, askV1, untimed, type Ask } from './transports.js';
 
 const TRANSPORTS: readonly Transport[] = ['pure', 'middleware', 'v1', 'proxy', 'grpc'];
 const { MUTATION_RUN, MUTATED_FOLDER } = process.env;
@@ -144,10 +144,6 @@ describe.each(tried)('%s', (transport) => {
     expect(await ask('mcp', sent)).toMatchObject({ decision: 'allow' });
   });
 });
-
-/** Without the times that a refusal names of its clock: a second may begin between two of them. */
-const untimed = (said: Said): Said =>
-  JSON.parse(JSON.stringify(said).replaceAll(/\d{10} \(\d{4}-[^)]*Z\)/g, 'a time')) as Said;
 
 describe.runIf(tried.length === TRANSPORTS.length)('the same request gets the same answer', () => {
   it('in this process, through /gate/* and over gRPC, whatever it is', async () => {

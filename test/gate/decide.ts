@@ -5,7 +5,8 @@ import { openRequest } from '../../src/gate/open.js';
 import { readHeaders, type PendingCall, type RequestBody } from '../../src/gate/request.js';
 import { responseTo, type GateResponse } from '../../src/gate/response.js';
 import { createMemoryReplayStore, useInvocation } from '../../src/usage/index.js';
-import { createVerifier } from '../../src/verifier/create-verifier.js';
+import type { RouteTable } from '../../src/gate/routes.js';
+import { createVerifier, type Verifier } from '../../src/verifier/create-verifier.js';
 import type { JsonValue } from '../../src/protocol/json.js';
 import { liveChain, now } from '../middleware/call.js';
 import type { Proof } from '../../src/verify/judge.js';
@@ -14,8 +15,8 @@ import { CLOCKS } from '../../src/verify/parts.js';
 /** The gate as a service would use it: a method, a map of headers and the text of a body. */
 export const verifier = createVerifier({ workerThreads: 0 });
 /** Judges as a middleware does. */
-export const judge = async (call: PendingCall) =>
-  judgedOf(call, await verifier.verify(call.bundle, bindOptionsOf(call.body)));
+export const judge = async (call: PendingCall, by: Pick<Verifier, 'verify'> = verifier) =>
+  judgedOf(call, await by.verify(call.bundle, bindOptionsOf(call.body)));
 /** The context of a call in a valid bundle. */
 export const contextIn = (bundle: object, binding: 'match' | null): GateContext =>
   frozenContextOf({ ...proofOf(bundle), binding });
@@ -45,7 +46,10 @@ export type Decision =
   | { readonly decision: 'deny'; readonly code: string; readonly response: GateResponse };
 
 /** A gate with a replay store of its own. */
-export function newGate(rules: Partial<GateRules> = {}) {
+export function newGate(
+  rules: Partial<GateRules> = {},
+  { by = verifier, routes = 'any' }: { readonly by?: Verifier; readonly routes?: RouteTable | 'any' } = {},
+) {
   const store = createMemoryReplayStore();
   return async (protocol: Protocol, asked: Asked): Promise<Decision> => {
     const { method = 'POST', path = '/a2a', headers = {}, body = '', read } = asked;
@@ -55,12 +59,12 @@ export function newGate(rules: Partial<GateRules> = {}) {
       headers: readHeaders(headers),
       body: read ?? ({ kind: 'text', text: body } as const),
     };
-    const opened = openRequest(protocol, request, { routes: 'any' });
+    const opened = openRequest(protocol, request, { routes });
     if (opened.kind === 'pass') return { decision: 'pass' };
     const deny = (denial: Parameters<typeof responseTo>[0]) =>
       ({ decision: 'deny', code: denial.failure.code, response: responseTo(denial) }) as const;
     if (opened.kind === 'deny') return deny(opened);
-    const decided = await decide(opened, await judge(opened), {
+    const decided = await decide(opened, await judge(opened, by), {
       now,
       rules: { ...RULES, ...rules },
       use: (claims, limits, now) =>

@@ -4,12 +4,22 @@ import { bodyOfBytes } from '../../src/gate/carriers.js';
 import type { Protocol } from '../../src/gate/codes.js';
 import { readHeaders } from '../../src/gate/request.js';
 import { drsA2a } from '../../src/middleware/a2a/index.js';
-import { createMemoryReplayStore, drsContext, drsMiddleware } from '../../src/middleware/index.js';
+import {
+  createMemoryReplayStore,
+  drsContext,
+  drsMiddleware,
+  findDrsContext,
+  type CallVerifier,
+  type RpcError,
+} from '../../src/middleware/index.js';
+import type { ServerOptions } from '../../src/middleware/options.js';
+import { drsMcp } from '../../src/middleware/mcp/index.js';
 import { OPEN } from '../middleware/call.js';
 import { listen } from '../middleware/http.js';
 import type { RunningService } from '../support/service.js';
 import type { Attempt } from './attacks.js';
 import { AUTHORIZATION, callOnce, clientOf, grpcPortOf } from '../support/grpc.js';
+import { askMcp } from '../support/mcp-message.js';
 import { newGate, verifier } from './decide.js';
 
 /** What a gate says, whichever way it was asked. */
@@ -30,6 +40,10 @@ const valuesOf = (headers: Attempt['headers'] = []) => {
   return map;
 };
 
+/** Without the times that a refusal names of its clock: a second may begin between two of them. */
+export const untimed = <T>(said: T): T =>
+  JSON.parse(JSON.stringify(said).replaceAll(/\d{10} \(\d{4}-[^)]*Z\)/g, 'a time')) as T;
+
 const codeIn = (body: unknown): string => {
   const { error } = (body ?? {}) as { error?: { code?: unknown; data?: { code?: unknown } } };
   const code = error?.data?.code ?? error?.code;
@@ -37,8 +51,8 @@ const codeIn = (body: unknown): string => {
 };
 
 /** The pure gate with an engine in this process. */
-export function askPure(): Ask {
-  const gate = newGate();
+export function askPure(...rules: Parameters<typeof newGate>): Ask {
+  const gate = newGate(...rules);
   return async (protocol, { method, at = '/a2a', headers, body = '' }) => {
     const map = valuesOf(headers);
     const said = await gate(protocol, {
@@ -53,10 +67,18 @@ export function askPure(): Ask {
   };
 }
 
+/** What a middleware is told besides; by default it trusts everybody. */
+interface OtherRules extends Partial<ServerOptions> {
+  readonly verifier?: CallVerifier;
+}
+
 /** The middleware in front of a tool, in this process. */
-export async function askMiddleware(): Promise<{ ask: Ask; close: () => Promise<void> }> {
-  const drs = { ...OPEN, verifier, maxBodyBytes: 1024 * 1024 };
-  const http = drsMiddleware({ ...drs, tool: 'any', replayStore: createMemoryReplayStore() });
+export async function askMiddleware({
+  tool = 'any',
+  ...options
+}: OtherRules & { readonly tool?: string } = {}): Promise<{ ask: Ask; close: () => Promise<void> }> {
+  const drs = { ...OPEN, verifier, maxBodyBytes: 1024 * 1024, ...options };
+  const http = drsMiddleware({ ...drs, tool, replayStore: createMemoryReplayStore() });
   const a2a = drsA2a({ ...drs, replayStore: createMemoryReplayStore() });
   const behind = (middleware: typeof http) =>
     listen((req, res) => middleware(req, res, () => answer(req, res)));
@@ -81,6 +103,25 @@ export async function askMiddleware(): Promise<{ ask: Ask; close: () => Promise<
       if (decision === 'allow' || decision === 'pass') return { decision, status: 200, code: '', body: '' };
       return { decision: 'deny', status, code: codeIn(body), body };
     },
+  };
+}
+
+/** The middleware inside a server of MCP. It gets messages that an SDK has read. */
+export function askDrsMcp(options: OtherRules = {}): Ask {
+  const protection = drsMcp({ ...OPEN, verifier, replayStore: createMemoryReplayStore(), ...options });
+  return async (_protocol, { headers, body = '' }) => {
+    const extra = { request: { headers: new Headers(headers?.map(([name, value]) => [name, value])) } };
+    const message = JSON.parse(String(body)) as object;
+    try {
+      const context = await askMcp(protection, message, findDrsContext, extra);
+      return { decision: context === null ? 'pass' : 'allow', status: 200, code: '', body: '' };
+    } catch (error) {
+      const { code, data, message } = error as RpcError;
+      return {
+        ...{ decision: 'deny', status: data.status, code: data.code },
+        body: { error: { code, message, data } },
+      };
+    }
   };
 }
 
