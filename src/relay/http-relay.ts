@@ -159,7 +159,9 @@ export const openHttpRelay = (parts: HttpRelayParts) =>
     const server = new Server(context);
     const handle = server.handlerOf({ routes: new Map(), unknown, peer: configuration.listen && UNIX_PEER });
     const { requestTimeoutSecs } = configuration;
-    const options = { handle, connections, requestTimeoutSecs, certificate: certificate.current };
+    const isRefusing = () => context.gatekeeper.isRefusing;
+    const shared = { requestTimeoutSecs, isRefusing, certificate: certificate.current };
+    const options = { handle, connections, ...shared };
     const frontEnd = certificate.servedBy(opened.add(openNode(options)));
     const port = await listen(frontEnd, configuration, opened);
     return {

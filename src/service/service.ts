@@ -43,7 +43,9 @@ async function openService(configuration: Configuration, log: Logger, opened: Cl
   show(metrics.registry, METRICS, { ...context, server, connections, certificate });
   const open = (table: Table, limited: Connections) => {
     const handle = server.handlerOf(table);
-    const options = { handle, connections: limited, requestTimeoutSecs, certificate: certificate.current };
+    const isRefusing = () => core.gatekeeper.isRefusing;
+    const shared = { requestTimeoutSecs, isRefusing, certificate: certificate.current };
+    const options = { handle, connections: limited, ...shared };
     return certificate.servedBy(opened.add(loaded.open(options)));
   };
   let grpc: GrpcFrontEnd | null = null;

@@ -349,8 +349,8 @@ describe('callers who give up', () => {
       refuse: refuse ?? ((_, fault) => answerTo(fault, service.configuration)),
       overloaded: () => answerTo('overloaded', service.configuration),
     };
-    const ask = (body = '{}', headers: [string, string][] = []) =>
-      service.ask({ serve: judge }, { body, headers });
+    const ask = (body = '{}', headers: [string, string][] = [], method = 'POST') =>
+      service.ask({ serve: judge }, { body, headers, method });
     /** Lets more come than is served, for half a second. */
     const saturate = async () => {
       const wires: NotedWire[] = [];
@@ -379,10 +379,11 @@ describe('callers who give up', () => {
     expect(answer).toMatchObject({ body: '{"error":"overloaded"}', closes: false });
     expect(answer?.headers).toEqual({ 'Retry-After': '1', 'X-Request-Id': 'abc' });
     expect(reported.filter(({ status }) => status === 503).length).toBeGreaterThanOrEqual(refused.length);
-    // A longer body, or one whose length nobody said, is read first, so that its sender can read the answer.
-    const long = ask(undefined, [['transfer-encoding', 'chunked']]);
-    await nextTurn();
-    expect(long.answers).toEqual([]);
+    const last = ask('{}', [['connection', 'close']], 'HEAD');
+    expect(last.answers).toMatchObject([{ status: 503, isHead: true, closes: true }]);
+    // A body that is longer, or whose length is not clear, is read first, so that its sender can read the answer.
+    for (const unclear of [ask('x'.repeat(16 * KIB + 1)), ask('{}', [['transfer-encoding', 'chunked']])])
+      expect(unclear.done).toEqual(['receive']);
   });
 
   it('are those of a client who went, not those who wait', async () => {

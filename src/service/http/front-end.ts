@@ -75,6 +75,8 @@ export function showAddress(address: Pick<TcpAddress, 'host' | 'port'> | string)
 export interface FrontEndOptions {
   /** Called for each request. Must not throw. */
   readonly handle: (wire: Wire, head: SentHead) => void;
+  /** Whether requests may have to be refused as they come. */
+  readonly isRefusing: () => boolean;
   /** Counts connections and limits them. */
   readonly connections: Connections;
   /** Seconds within which the body of a request must arrive. */

@@ -102,12 +102,12 @@ export class Server implements ExchangeOwner {
    * in the same turn of the event loop, since what is waited for by nobody costs the others most.
    */
   #refusesAtOnce(table: Table, wire: Wire, head: SentHead): boolean {
-    const { headers } = head;
+    const { headers, method } = head;
     const { endpoint, serve: handler } = findRoute(table, head).route;
     // A longer body may still be sent when the answer comes, and one of unknown length, too: they are read first.
-    const length = headers.get('content-length');
-    if (typeof handler === 'function' || length === undefined || !(Number(length) <= SMALL_BYTES))
-      return false;
+    const length = Number(headers.get('content-length') ?? NaN);
+    const isShort = length <= SMALL_BYTES && !headers.has('transfer-encoding');
+    if (typeof handler === 'function' || !isShort) return false;
     const forwardedFor = headers.get('x-forwarded-for')?.replaceAll('\n', ',') ?? null;
     const client = clientOf(this.clientAddress(table.peer ?? wire.remoteAddress(), forwardedFor));
     if (!this.gatekeeper.refusesAtOnce(client)) return false;
@@ -115,7 +115,9 @@ export class Server implements ExchangeOwner {
     const id = headers.get('x-request-id');
     const all = id === undefined ? own : { ...own, 'X-Request-Id': readRequestId(id) ?? newRequestId() };
     const closes = this.gatekeeper.isLeaving || CLOSE.test(headers.get('connection') ?? '');
-    wire.write({ status, body, headers: all, isHead: false, closes });
+    // What closes is sent a turn later.
+    wire.onAborted(() => {});
+    wire.write({ status, body, headers: all, isHead: method === 'HEAD', closes });
     this.#context.metrics.countRequest(endpoint, status, 0);
     return true;
   }
@@ -157,9 +159,12 @@ export class Server implements ExchangeOwner {
   /** Admits a request, or says why not. */
   #admit(route: Route, exchange: Exchange): Ticket | Answering {
     const { gatekeeper } = this;
-    // It takes no token of a limit.
-    if (exchange.isGone) return gatekeeper.ticketWithoutLimits(exchange);
     const handler = typeof route.serve === 'function' ? null : route.serve;
+    // It takes no token of a limit. `node:http` reads that a client has gone before the service has its request.
+    if (exchange.isGone) {
+      if (handler !== null) gatekeeper.noteGivenUp(exchange);
+      return gatekeeper.ticketWithoutLimits(exchange);
+    }
     const refusal = this.#refusalOf(route, exchange) ?? handler?.refusalOf?.(exchange) ?? null;
     if (refusal !== null) return refusal;
     if (handler === null) return gatekeeper.ticketWithoutLimits(exchange);

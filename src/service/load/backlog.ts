@@ -229,6 +229,7 @@ export class Backlog {
    * @param place where it waits, or has waited. If it still does, it is refused now
    */
   gaveUp(sender: Sender, place: Place | null): void {
+    this.#beginTurn(this.#loop.now());
     // Where there is rest, it is not the service that its caller has waited for.
     if (this.#isSaturated) this.#noteGivenUp(place?.lane.client ?? sender.client);
     const work = place === null ? null : takeOut(place);

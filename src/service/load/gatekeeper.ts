@@ -87,6 +87,11 @@ export class Gatekeeper {
     return this.#backlog.refuses(client);
   }
 
+  /** Notes that the sender of a request had gone before it came here. */
+  noteGivenUp(sender: Sender): void {
+    this.#backlog.gaveUp(sender, null);
+  }
+
   /** Lets in what no limit may keep out, such as a revocation, or is a part of what was admitted. */
   ticketWithoutLimits(sender: Sender): Ticket {
     return new Ticket(sender, this.#inUse, this.#limits, this.#backlog);

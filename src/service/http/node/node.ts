@@ -105,7 +105,7 @@ function refusalOf({ rawHeaders, headers, httpVersion }: IncomingMessage): Refus
   return null;
 }
 
-function serve(server: Server, { handle, connections, certificate }: FrontEndOptions): void {
+function serve(server: Server, { handle, isRefusing, connections, certificate }: FrontEndOptions): void {
   // The open requests of each connection: several if the client pipelines.
   const open = new WeakMap<Socket, Set<NodeWire>>();
   /** Connections with a request that was begun. */
@@ -157,8 +157,8 @@ function serve(server: Server, { handle, connections, certificate }: FrontEndOpt
       handle(wire, headOf(request));
     };
     // Node accepts one connection a turn. If more come, they wait in the kernel, and what is read first may be of a client
-    // that has given up: whether it has is read in the next turn.
-    if (begun.has(socket)) begin();
+    // that has given up: whether it has is read in the next turn. A refusal must come before that.
+    if (begun.has(socket) || isRefusing()) begin();
     else setImmediate(() => setImmediate(begin));
   };
   server.on('request', serveRequest);
