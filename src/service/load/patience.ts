@@ -40,7 +40,7 @@ export class Patience {
     if (this.#balance < MIN_GIVEN_UP || now - this.#loweredAt < SETTLING_MS) return;
     this.#loweredAt = now;
     const places = this.places === Infinity ? waiting / FIRST_LOWERING : this.places / LOWERING;
-    this.places = Math.max(1, places);
+    this.places = Math.max(1, Math.floor(places));
   }
 
   /** Notes that a turn had time for more than waited. */
@@ -56,7 +56,7 @@ export class Patience {
   isOver(now: number): boolean {
     const { refused } = this;
     this.refused = this.#refusedBefore = 0;
-    if (this.#balance < MIN_GIVEN_UP) this.places *= RAISING;
+    if (this.#balance < MIN_GIVEN_UP) this.places = Math.ceil(RAISING * this.places);
     return refused === 0 && now - this.#gaveUpAt >= FORGET_MS;
   }
 }
