@@ -71,7 +71,10 @@ const OWN = [
 const cases = CATALOGUE.flatMap(({ code }) => {
   const isFor = ({ bundle, ...each }: RefusedCase) =>
     each.code === code && bundle instanceof Object && !Array.isArray(bundle);
-  return OWN.find((each) => each.code === code) ?? REFUSED.find(isFor) ?? [];
+  const found = REFUSED.filter(isFor);
+  // One without rules of its own is refused whatever the time is.
+  const bundled = found.find(({ options }) => options === undefined) ?? found[0];
+  return OWN.find((each) => each.code === code) ?? bundled ?? [];
 });
 
 const OF_VERDICTS: readonly Row[] = [

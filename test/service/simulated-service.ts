@@ -3,7 +3,7 @@ import { Backlog, type BacklogLimits, type Place } from '../../src/service/load/
 /** Processor time of the main thread in milliseconds, as measured on a machine where a signature takes 0.08. */
 export const READ_MS = 0.012;
 export const QUEUE_MS = 0.003;
-export const REFUSE_MS = 0.012;
+const REFUSE_MS = 0.012;
 /** Of a request that is refused as it comes, besides reading it. */
 export const REFUSE_AT_ONCE_MS = 0.004;
 const ACCEPT_MS = 0.04;
