@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { Backlog, type BacklogLimits, type Place } from '../../src/service/load/backlog.js';
+import { Backlog, type BacklogLimits } from '../../src/service/load/backlog.js';
+import type { Place } from '../../src/service/load/lanes.js';
 
 // `overload.test.ts` simulates a service with it, in `npm run test:long`.
 const LIMITS: BacklogLimits = { requestTimeoutSecs: 1, maxPending: 10_000 };
@@ -203,13 +204,15 @@ describe('the backlog', () => {
 
   it('keeps no places of callers who have gone', () => {
     const { backlog: one, places, add } = backlog();
-    for (let round = 0; round < 50; round++) {
+    add(1);
+    const first = places.pop() as Place;
+    for (let round = 0; round < 49; round++) {
       add(100);
       for (const place of places.splice(0).slice(1)) one.gaveUp({ client: 'a' }, place);
     }
     expect(one.length).toBe(50);
-    const [first] = places;
-    expect(first).toBeUndefined();
+    // Those who stay, and at most as many empty ones and some more.
+    expect(first.lane.places.length).toBeLessThanOrEqual(2 * 50 + 33);
   });
 
   it('refuses what waits too long for threads that do not come to it', () => {

@@ -366,7 +366,7 @@ describe('callers who give up', () => {
   const statusOf = ({ answers }: NotedWire) => answers.map(({ status }) => status);
 
   it('have all but a few of their requests refused as they come, before their bodies, and others not', async () => {
-    const { ask, saturate, reported } = busy();
+    const { ask, saturate, reported, gatekeeper } = busy();
     const wires = await saturate();
     for (const wire of wires.slice(-40)) wire.gone();
     const more = Array.from({ length: 40 }, () => ask('{}', [['x-request-id', 'abc']]));
@@ -384,6 +384,14 @@ describe('callers who give up', () => {
     // A body that is longer, or whose length is not clear, is read first, so that its sender can read the answer.
     for (const unclear of [ask('x'.repeat(16 * KIB + 1)), ask('{}', [['transfer-encoding', 'chunked']])])
       expect(unclear.done).toEqual(['receive']);
+    const twoLengths = ask('{}', [['content-length', '2']]);
+    expect(twoLengths.done).not.toContain('write');
+    twoLengths.take(Buffer.from('{}'), true);
+    await eventually(() => expect(twoLengths.answers).toMatchObject([{ status: 400, closes: true }]));
+    // While it drains, that is the reason, and not the load.
+    gatekeeper.isDraining = true;
+    const drained = ask();
+    await eventually(() => expect(drained.answers).toMatchObject([{ body: '{"error":"shutting down"}' }]));
   });
 
   it('are those of a client who went, not those who wait', async () => {

@@ -1,4 +1,5 @@
-import { Backlog, type BacklogLimits, type Place } from '../../src/service/load/backlog.js';
+import { Backlog, type BacklogLimits } from '../../src/service/load/backlog.js';
+import type { Place } from '../../src/service/load/lanes.js';
 
 /** Processor time of the main thread in milliseconds, as measured on a machine where a signature takes 0.08. */
 export const READ_MS = 0.012;

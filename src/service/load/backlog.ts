@@ -1,89 +1,12 @@
 import { performance } from 'node:perf_hooks';
 import { LRUCache } from 'lru-cache';
 import type { Configuration } from '../configuration/configuration.js';
+import { Lanes, oldestOf, takeOut, type Lane, type Place, type Work } from './lanes.js';
 import { Patience } from './patience.js';
 
 /** Who asks: what has `clientOf` its address. Asked for only if memory is short or there is no time, as it takes a microsecond. */
 export interface Sender {
   readonly client: string;
-}
-
-/** Work that waits. `isRefused`: it is to be refused, because it has waited for too long or too much waits. Must not throw. */
-type Work = (isRefused: boolean) => void;
-
-/** What waits. */
-export interface Place {
-  readonly lane: Lane;
-  /** When it came, and in which turn of the event loop. */
-  readonly since: number;
-  readonly turn: number;
-  /** `null` once its turn has come, or its caller has gone. */
-  work: Work | null;
-}
-
-/** What waits for one client, oldest first. Plain arrays: to take out the first of 2,000 costs 0.3 µs, of 50,000 5 µs. */
-interface Lane {
-  readonly client: string;
-  readonly places: Place[];
-  /** How many wait; those whose callers have gone leave an empty place. */
-  length: number;
-}
-
-/** Lanes of clients that take turns. */
-class RoundRobin {
-  readonly #byClient = new Map<string, Lane>();
-  /** Those whose turn is to come. */
-  readonly #order: Lane[] = [];
-
-  get length(): number {
-    return this.#order.length;
-  }
-
-  get(client: string): Lane | undefined {
-    return this.#byClient.get(client);
-  }
-
-  add(client: string, work: Work, since: number, turn: number): Place {
-    let lane = this.#byClient.get(client);
-    if (lane === undefined) {
-      lane = { client, places: [], length: 0 };
-      this.#byClient.set(client, lane);
-      this.#order.push(lane);
-    }
-    const place = { lane, since, turn, work };
-    lane.places.push(place);
-    lane.length++;
-    return place;
-  }
-
-  /** Takes out the lane whose turn it is. {@link putBack} must follow. */
-  next(): Lane | undefined {
-    return this.#order.shift();
-  }
-
-  /** Puts a lane behind the others; forgets it if it is empty. */
-  putBack(lane: Lane): void {
-    if (lane.length > 0) this.#order.push(lane);
-    else this.#byClient.delete(lane.client);
-  }
-}
-
-/** The oldest that waits in a lane, whose empty places before it are taken away. */
-function oldestOf({ places }: Lane): Place | undefined {
-  while (places[0]?.work === null) places.shift();
-  return places[0];
-}
-
-/** Takes out what has its turn, or whose caller has gone. @returns its work; `null` if that was done before */
-function takeOut(place: Place): Work | null {
-  const { work, lane } = place;
-  if (work === null) return null;
-  place.work = null;
-  lane.length--;
-  // So that empty places cannot fill the memory: at most as many as wait.
-  if (lane.places.length > 2 * lane.length + 32)
-    lane.places.splice(0, Infinity, ...lane.places.filter(({ work: left }) => left !== null));
-  return work;
 }
 
 /** The limits of {@link Backlog}. A single client may have half of `maxPending`. */
@@ -151,9 +74,9 @@ export class Backlog {
   readonly #limits: BacklogLimits;
   readonly #signatures: { readonly waitMs: number };
   readonly #loop: Loop;
-  readonly #lanes = new RoundRobin();
+  readonly #lanes = new Lanes();
   /** Large bodies, of which one is parsed per turn: those of a client wait for each other, too. */
-  readonly #large = new RoundRobin();
+  readonly #large = new Lanes();
   /** Clients whose callers have given up while there was no rest. */
   readonly #impatient = new LRUCache<string, Patience>({ max: MAX_IMPATIENT });
   /** When the first request of this turn came, or the turn before it ended if it left some; `null` between turns. */

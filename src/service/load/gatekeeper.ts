@@ -1,5 +1,6 @@
 import type { Configuration } from '../configuration/configuration.js';
-import { Backlog, type BacklogLimits, type Place, type Sender } from './backlog.js';
+import { Backlog, type BacklogLimits, type Sender } from './backlog.js';
+import type { Place } from './lanes.js';
 
 /** The limits of a {@link Gatekeeper}. `maxBodyMemory` is for bodies that are being read, parsed or waiting, with their parsed values. */
 export type GatekeeperLimits = BacklogLimits & Pick<Configuration, 'maxBodyMemory'>;
@@ -77,9 +78,9 @@ export class Gatekeeper {
     return announcedBytes <= SMALL_BYTES || ticket.canGrow(announcedBytes) ? ticket : null;
   }
 
-  /** Whether some requests may have to be refused as they come: ask {@link refusesAtOnce}. */
+  /** Whether some requests may have to be refused as they come: ask {@link refusesAtOnce}. While it drains, all are, for that reason. */
   get isRefusing(): boolean {
-    return this.#backlog.isRefusing;
+    return !this.isDraining && this.#backlog.isRefusing;
   }
 
   /** Whether a request must be refused before anything of it is read, since as many of its client's wait as may. Counts it if so. */
