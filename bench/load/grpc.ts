@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module';
 import path from 'node:path';
-import { Client, credentials } from '@grpc/grpc-js';
+import { Client, credentials, type ClientUnaryCall } from '@grpc/grpc-js';
 import { loadSync } from '@grpc/proto-loader';
 import { CHECK } from '../workload/workload.js';
 import type { Answers } from './connection.js';
@@ -54,6 +54,7 @@ let made = 0;
 export class GrpcCaller implements Line {
   readonly isClosed = false;
   readonly #client: Client;
+  #call: ClientUnaryCall | undefined;
   readonly #answers: Answers;
 
   constructor(port: number, answers: Answers) {
@@ -73,7 +74,7 @@ export class GrpcCaller implements Line {
       const status = code === UNAVAILABLE ? 503 : error === null && code === 0 ? 200 : 500;
       this.#answers.answered(underway, status, error?.message ?? `status ${code}`, head);
     };
-    this.#client.makeUnaryRequest(
+    this.#call = this.#client.makeUnaryRequest(
       CHECK,
       (request: Buffer) => request,
       (response: Buffer) => check().responseDeserialize(response) as CheckAnswer,
@@ -82,6 +83,8 @@ export class GrpcCaller implements Line {
     );
   }
 
-  /** Calls share their connections, which stay open. */
-  close(): void {}
+  /** Calls share their connections, which stay open: what is given up is cancelled, as Envoy does at its time limit. */
+  close(): void {
+    this.#call?.cancel();
+  }
 }

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { connect as connectHttp2, type ClientHttp2Session, type ClientHttp2Stream } from 'node:http2';
 import { connect, type Socket } from 'node:net';
+import { promisify } from 'node:util';
 import { gzipSync } from 'node:zlib';
 import { status, type Client, type ServiceError } from '@grpc/grpc-js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -64,6 +65,10 @@ const UNSAID = [
   'x-drs-context',
   'x-drs-observed',
 ];
+const CALL = {
+  ...{ ':method': 'POST', ':path': `/${AUTHORIZATION}/Check` },
+  ...{ 'content-type': 'application/grpc', te: 'trailers' },
+};
 const LIMITS = { GRPC_PORT: '0', REQUEST_TIMEOUT_SECS: '1' };
 let service: RunningService;
 let port: number;
@@ -370,6 +375,32 @@ describe('a connection', () => {
     expect((await plain.over).http).toBe(415);
   });
 
+  // Older ones end the connection after 1,000, and then 33 a second.
+  it.skipIf(parseInt(process.versions.node, 10) < 24)(
+    'outlasts the calls that its gateway cancels',
+    async () => {
+      const session = dial();
+      const ended: unknown[] = [];
+      session.on('goaway', (code) => ended.push(code));
+      await once(session, 'remoteSettings');
+    const seen = promisify(session.ping.bind(session) as (done: () => void) => void);
+      for (let round = 0; round < 40; round++) {
+        const calls = Array.from({ length: 50 }, () => open(session));
+        await seen();
+        for (const { stream, over } of calls) {
+          over.catch(() => {});
+          stream.close(8);
+        }
+        await seen();
+      }
+      const { stream, over } = open(session);
+      stream.end(framed(serializeCheck(question())));
+      expect(await over).toMatchObject({ status: '0' });
+      expect(ended).toEqual([]);
+      await allGivenBack();
+    },
+  );
+
   it('leaves nothing behind where gateways go away', async () => {
     const session = dial();
     const message = framed(serializeCheck(question()));
@@ -468,13 +499,7 @@ function open(
   session: ClientHttp2Session,
   headers: Record<string, string> = {},
 ): { stream: ClientHttp2Stream; over: Promise<Over> } {
-  const stream = session.request({
-    ':method': 'POST',
-    ':path': `/${AUTHORIZATION}/Check`,
-    'content-type': 'application/grpc',
-    te: 'trailers',
-    ...headers,
-  });
+  const stream = session.request({ ...CALL, ...headers });
   const over = new Promise<Over>((resolve) => {
     let http: number | undefined;
     let code: string | undefined;

@@ -17,6 +17,11 @@ import { MAX_BESIDES_BYTES, readMessage, writeMessage } from './messages.js';
 
 /** Of a connection. RFC 9113, section 6.5.2, recommends no fewer. */
 const MAX_STREAMS = 100;
+/**
+ * How many calls of a connection may be cancelled at once, and each second. A gateway cancels what passes its time limit; beyond this, the
+ * connection ends with all its calls (CVE-2023-44487). Node 20 knows no such options: there it is 1,000, and 33 a second.
+ */
+const RESETS = { streamResetBurst: 10_000, streamResetRate: 10_000 };
 const IDLE_MS = 300_000;
 /** How often a silent connection is pinged, to find out whether its other end is still there. */
 const KEEPALIVE_MS = 30_000;
@@ -42,6 +47,8 @@ export function openServer(context: GrpcContext) {
     'grpc.enable_channelz': 0,
     interceptors: [watchCalls(context)],
   });
+  // The library passes what is here on to `http2.createServer`, and has no option for it.
+  Object.assign((server as unknown as { readonly commonServerOptions: object }).commonServerOptions, RESETS);
   const handlers: Record<GrpcMethod, handleUnaryCall<Buffer, Buffer>> = {
     '/envoy.service.auth.v3.Authorization/Check': answerChecks(context),
     '/grpc.health.v1.Health/Check': checkHealth(context),

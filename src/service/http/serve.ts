@@ -111,14 +111,15 @@ export class Server implements ExchangeOwner {
     const forwardedFor = headers.get('x-forwarded-for')?.replaceAll('\n', ',') ?? null;
     const client = clientOf(this.clientAddress(table.peer ?? wire.remoteAddress(), forwardedFor));
     if (!this.gatekeeper.refusesAtOnce(client)) return false;
+    const { metrics, rename = (text: string) => text } = this.#context;
     const { status, body, headers: own } = handler.overloaded();
     const id = headers.get('x-request-id');
     const all = id === undefined ? own : { ...own, 'X-Request-Id': readRequestId(id) ?? newRequestId() };
     const closes = this.gatekeeper.isLeaving || CLOSE.test(headers.get('connection') ?? '');
     // What closes is sent a turn later.
     wire.onAborted(() => {});
-    wire.write({ status, body, headers: all, isHead: method === 'HEAD', closes });
-    this.#context.metrics.countRequest(endpoint, status, 0);
+    wire.write({ status, body: rename(body), headers: all, isHead: method === 'HEAD', closes });
+    metrics.countRequest(endpoint, status, 0);
     return true;
   }
 
