@@ -98,12 +98,14 @@ export async function measureCapacity(
   { workloads }: Bench,
   workload: Workload,
   { port }: { readonly port: number },
+  cores?: readonly number[] | null,
 ): Promise<number> {
-  const result = await runOpenLoop(workload, {
+  const target = {
     ...{ port, connections: OPEN_LOOP_CONNECTIONS, clients: { requests: null } },
     // On one core, compiling takes from the first two seconds half of what the service has.
     ...{ seconds: 2, warmUpSeconds: 2.5 },
-  });
+  };
+  const result = await runOpenLoop(workload, target, cores);
   workloads.advance(workload, result.answered + result.warmedUp + OPEN_LOOP_CONNECTIONS);
   if (result.wrong > 0) throw new Error(`wrong answers at capacity: ${result.firstWrong}`);
   return result.answered / result.seconds;

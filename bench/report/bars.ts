@@ -1,5 +1,6 @@
 import type { Estimate } from '../measure/statistics.js';
 import { finderOf, type Figure, type Results } from '../run/results.js';
+import { CROWDS, FACTORS, POOLS } from '../suites/overload.js';
 
 export interface Bar {
   readonly what: string;
@@ -35,22 +36,21 @@ const BARS: readonly Bar[] = [
     return bar(what, `throughput/warm/d${depth}/c32/throughput`, '/s', limit);
   }),
   bar('library, no threads, warm, depth 4', 'throughput/library/warm/d4/cpu', 'floors', 1.25),
-  ...['0/pool-256', '0/pool-1000', '0/pool-4000', 'some/pool-256', 'some/pool-1000'].flatMap((pool) =>
-    [1.5, 3].flatMap((factor) => {
-      const [of, id] = [`${factor} times the capacity, ${pool}:`, `overload/w-${pool}/x${factor}`];
-      return [
-        bar(`${of} goodput, of the capacity`, `${id}/goodput-of-capacity`, '%', factor === 3 ? 85 : 90),
-        bar(`${of} given up`, `${id}/given-up`, '%', 5),
-        bar(`${of} p99 of what is accepted, in the service`, `${id}/service/p99`, 'ms', 250),
-        bar(`${of} p99 of /healthz`, `${id}/healthz-p99`, 'ms', 50),
-      ];
-    }),
+  ...['default', '0'].flatMap((workers) =>
+    POOLS.flatMap((pool) =>
+      FACTORS.slice(1).flatMap((factor) => {
+        const id = `overload/w-${workers}/pool-${pool}/x${factor}`;
+        const of = `${factor} times the capacity, ${workers} workers, ${pool} connections:`;
+        return [
+          bar(`${of} goodput, of the capacity`, `${id}/goodput-of-capacity`, '%', 85),
+          bar(`${of} goodput, of what the generator leaves`, `${id}/goodput-of-left`, '%', 85),
+          bar(`${of} p99 of /healthz`, `${id}/healthz-p99`, 'ms', 100),
+        ];
+      }),
+    ),
   ),
-  ...['loop-512-warm', 'loop-256-cold'].map((crowd) =>
-    bar(`${crowd}: refused`, `overload/${crowd}/refused`, '%', 1),
-  ),
-  ...['burst-200-cold', 'burst-1000-warm', 'gate-burst-1000-warm', 'grpc-burst-1000-warm'].map((crowd) =>
-    bar(`${crowd}: refused`, `overload/${crowd}/refused`, '%', 0),
+  ...CROWDS.filter(({ patienceMs = null }) => patienceMs === null).map(({ name }) =>
+    bar(`${name}: refused`, `overload/${name}/refused`, '%', 0),
   ),
 ];
 
@@ -69,7 +69,7 @@ export function checkBars(results: Results): CheckedBar[] {
     ];
     const from = bar.unit === 'floors' && figure.floors !== null ? figure.floors : figure;
     const [median, low, high] = [from.median * scale, from.low * scale, from.high * scale];
-    const isFloor = figure.unit === '1/s' || bar.id.endsWith('/goodput-of-capacity');
+    const isFloor = figure.unit === '1/s' || /\/goodput-of-/.test(bar.id);
     // A verdict must hold for the whole interval. A single run has no interval, so no verdict.
     const [best, worst] = isFloor ? [high, low] : [low, high];
     const holds = (value: number) => (isFloor ? value >= bar.limit : value <= bar.limit);

@@ -101,15 +101,14 @@ export function drawKnee(results: Figures, width: number): Promise<string | null
 export function drawOverload(results: Figures, width: number): Promise<string | null> {
   const find = finderOf(results);
   const names = { goodput: 'answered', refused: 'refused', 'timed-out': 'given up' };
-  const capacity = find('overload/w-0/capacity')?.median ?? Number.NaN;
-  // Where nothing waits in the service, where it collapsed, and where it refuses by itself.
-  const panels = POOLS.slice(0, 3).map((pool): Panel => {
+  const capacity = find('overload/w-default/capacity')?.median ?? Number.NaN;
+  const panels = POOLS.map((pool): Panel => {
     const points = FACTORS.flatMap((factor) =>
       Object.entries(names).flatMap(([name, series]) =>
-        pointOf(find(`overload/w-0/pool-${pool}/x${factor}/${name}`), factor, series, 1 / capacity),
+        pointOf(find(`overload/w-default/pool-${pool}/x${factor}/${name}`), factor, series, 1 / capacity),
       ),
     );
-    const { axis, ...x } = evenAxis('offered, times the capacity', FACTORS, [0.7, 3.6]);
+    const { axis, ...x } = evenAxis('offered, times the capacity', FACTORS, [0.7, 6]);
     return { title: `${pool} connections, cold`, points, x: { ...x, axis: { ...axis, format: '.1f' } } };
   });
   return drawPanels(panels, { yTitle: 'times the capacity', isLog: false, width });

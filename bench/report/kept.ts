@@ -1,4 +1,5 @@
 import type { Estimate } from '../measure/statistics.js';
+import { FACTORS, POOLS } from '../suites/overload.js';
 import { finderOf, noisyIn, type Figure, type Figures, type Results } from '../run/results.js';
 
 /** A run as bench/results.json keeps it: of its figures those that are shown, rounded and without their samples. */
@@ -18,7 +19,7 @@ const SHOWN = [
   /^throughput\/(warm|cold)\/d\d+\/c(32|128)\/cpu$/,
   /^(throughput\/library\/.*|gate\/added\/d\d+)\/cpu$/,
   /^batch\/(warm|cold)\/tcp\/d\d+\/b\d+\/cpu$/,
-  /^overload\/w-.*\/(capacity|goodput|refused|timed-out|p99)$/,
+  /^overload\/(w-|node|gate\/|grpc\/).*(capacity|goodput|goodput-of-left|generator|refused|timed-out|healthz-p99)$/,
   /^overload\/(loop|burst|gate|grpc)-.*\/refused$/,
   /^engines\/.*\/(cpu|accepted-wrongly)$/,
   /^peers\/(.*\/cpu|fastify\/.*\/ratio)$/,
@@ -65,14 +66,16 @@ export const keptFigures = (runs: readonly KeptRun[]): Figures => ({
   figures: runs.flatMap(({ figures }) => figures),
 });
 
-const PLACE = /(<!-- measured: (picture|ratio) -->\n)[^]*?(<!-- end -->)/g;
+const PLACE = /(<!-- measured: (picture|ratio|overload) -->\n)[^]*?(<!-- end -->)/g;
 
 /**
- * Fills the measured parts of the README: the picture with where it is from, and the comparison with the best
- * alternative. A part stays as it is if there are no figures for it.
+ * Fills the measured parts of a page: the picture with where it is from, the comparison with the best alternative, and the
+ * table of overload. A part stays as it is if there are no figures for it.
  */
-export function fillReadme(text: string, runs: readonly KeptRun[]): string {
-  const parts: Readonly<Record<string, string | null>> = { picture: picture(runs), ratio: ratio(runs) };
+export function fillPage(text: string, runs: readonly KeptRun[]): string {
+  const parts: Readonly<Record<string, string | null>> = {
+    ...{ picture: picture(runs), ratio: ratio(runs), overload: overload(runs) },
+  };
   return text.replace(PLACE, (whole, begin: string, name: string, end: string) => {
     const part = parts[name] ?? null;
     return part === null ? whole : `${begin}\n${part}\n\n${end}`;
@@ -100,4 +103,30 @@ function ratio(runs: readonly KeptRun[]): string | null {
   if (medians.length === 0 || from === undefined) return null;
   const [least, most] = [Math.min(...medians), Math.max(...medians)].map((value) => value.toFixed(1));
   return `A tuned Fastify service (libsodium, verified receipts remembered, fewer checks) needs ${least} to ${most} times the CPU.`;
+}
+
+/** What is answered in time above the capacity, in percent of it, and of what the generator leaves. */
+function overload(runs: readonly KeptRun[]): string | null {
+  const run = runWith(runs, 'overload/w-');
+  if (run === undefined) return null;
+  const find = finderOf(keptFigures(runs));
+  const percent = (id: string): string => {
+    const figure = find(id);
+    return figure === undefined ? '' : String(Math.round(100 * figure.median));
+  };
+  const rows = ['default', '0'].flatMap((workers) => {
+    const capacity = find(`overload/w-${workers}/capacity`)?.median ?? Number.NaN;
+    const name = workers === '0' ? 'none' : 'default';
+    return POOLS.map((pool) => {
+      const cells = FACTORS.slice(1).map((factor) => {
+        const id = `overload/w-${workers}/pool-${pool}/x${factor}`;
+        const good = find(`${id}/goodput`)?.median ?? Number.NaN;
+        return `${Math.round((100 * good) / capacity)} (${percent(`${id}/goodput-of-left`)})`;
+      });
+      return `| ${name} | ${pool} | ${cells.join(' | ')} |`;
+    });
+  });
+  const from = `Measured ${run.startedAt.slice(0, 10)} at commit ${run.commit.slice(0, 9)}: ${run.machine}.`;
+  const head = FACTORS.slice(1).map((factor) => `${factor}×`);
+  return `${from}\n\n| workers | connections | ${head.join(' | ')} |\n| --- | --: |${' --: |'.repeat(head.length)}\n${rows.join('\n')}`;
 }

@@ -2,17 +2,16 @@ import { availableParallelism } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { checkAnswers, measureCapacity, prime } from '../load/measure-load.js';
 import { runOpenLoop, type LoadResult } from '../load/open-loop.js';
-import { residentOf } from '../measure/processor-time.js';
+import { processorTimeOfEndedChildren, residentOf } from '../measure/processor-time.js';
 import { newLatencies, recordLatency } from '../measure/statistics.js';
-import { describeSplit, SPLIT } from '../run/programs.js';
 import type { Bench, Suite } from '../run/suite.js';
 import { environmentFor, startService, type ServerProcess } from '../service/start.js';
-import { gateWorkloads, type Traffic } from '../workload/workload.js';
+import { gateWorkloads, type Traffic, type Workload } from '../workload/workload.js';
 
 const DEPTH = 4;
 /** Connections that the callers share. With few, nothing waits in the service; with many, it refuses by itself. */
 export const POOLS = [64, 256, 1_000, 4_000] as const;
-export const FACTORS = [0.9, 1.5, 3] as const;
+export const FACTORS = [0.9, 2, 3, 5] as const;
 /** Of callers who give up and leave their connections open: nothing tells the service that they have gone. */
 const STAYING_POOLS = [256, 1_000] as const;
 /** It counts from when a caller asks, also while it waits for a connection. */
@@ -20,20 +19,28 @@ const PATIENCE_MS = 1_000;
 /** A flood settles in this time: nobody gives up in its first second. What is answered meanwhile is a figure of its own. */
 const SETTLING_SECONDS = 3;
 
-// The generator does not sleep, so it has a core of its own.
-const SERVICE_CORES = SPLIT?.service ?? null;
-const CORES = SERVICE_CORES?.length ?? availableParallelism();
+// Both have all cores, as in production: what the generator takes is a figure of its own.
+const CORES = availableParallelism();
+const MICROS = 1e6;
 
 /** A service, and how many connections its callers share. */
 interface Host {
   readonly name: string;
-  readonly workers: number;
+  readonly env: Readonly<Record<string, string>>;
   readonly pools: readonly number[];
+  readonly factors: readonly number[];
+  readonly way?: 'gate' | 'grpc';
+  /** Of its chains: a client of gRPC takes so long for a call that only long ones can be too many. */
+  readonly depth?: number;
 }
 
+const GATE = { GATE_REPLAY: 'off', GRPC_PORT: '0' };
 const HOSTS: readonly Host[] = [
-  { name: 'w-some', workers: Math.max(1, CORES - 1), pools: [256, 1_000] },
-  { name: 'w-0', workers: 0, pools: POOLS },
+  { name: 'w-default', env: {}, pools: POOLS, factors: FACTORS },
+  { name: 'w-0', env: { WORKER_THREADS: '0' }, pools: POOLS, factors: FACTORS },
+  { name: 'node', env: { FRONT_END: 'node' }, pools: [256], factors: [0.9, 3] },
+  { name: 'gate', env: GATE, pools: [256], factors: [0.9, 3], way: 'gate' },
+  { name: 'grpc', env: GATE, pools: [64], factors: [0.9, 3], way: 'grpc', depth: 16 },
 ];
 
 export const overload: Suite = {
@@ -42,7 +49,7 @@ export const overload: Suite = {
     'goodput, refusals, latency, /healthz and memory where callers share connections and give up; bursts and crowds',
   run: async (bench) => {
     const { plan, recorder } = bench;
-    recorder.notes.push(`overload: ${describeSplit()}`);
+    recorder.notes.push(`overload: the service and the generator share ${CORES} cores`);
     for (let run = 1; run <= Math.min(2, plan.runs); run++) {
       for (const crowd of CROWDS) await measureCrowd(bench, crowd);
       for (const host of HOSTS) {
@@ -50,36 +57,45 @@ export const overload: Suite = {
         recorder.measureFloor();
         const capacity = await coldCapacity(bench, host);
         recorder.record(`${base}/capacity`, capacity);
-        for (const connections of host.pools)
-          for (const factor of FACTORS) {
+        for (const connections of host.pools) {
+          // What a call costs, from the first: there, next to none is refused.
+          let callMicros: number | null = null;
+          for (const factor of host.factors) {
             const id = `${base}/pool-${connections}/x${factor}`;
-            await measurePool(bench, host, { id, connections, rate: factor * capacity, capacity });
+            const offered = { id, connections, rate: factor * capacity, capacity, callMicros };
+            const spent = await measurePool(bench, host, offered);
+            callMicros ??= spent;
           }
-        for (const connections of STAYING_POOLS) {
-          const offered = { connections, rate: 3 * capacity, capacity, closesGivenUp: false };
-          await measurePool(bench, host, { id: `${base}/staying-${connections}/x3`, ...offered });
         }
+        if (host.name.startsWith('w-'))
+          for (const connections of STAYING_POOLS) {
+            const id = `${base}/staying-${connections}/x3`;
+            const offered = { id, connections, rate: 3 * capacity, capacity, callMicros: null };
+            await measurePool(bench, host, { ...offered, closesGivenUp: false });
+          }
       }
     }
   },
 };
 
-/** A service with the usual limits, on the cores that the generator leaves. */
-async function startLimited(bench: Bench, { workers }: Host, env = {}): Promise<ServerProcess> {
-  const base = { ...environmentFor('cold'), BUSY_POLL_MICROSECS: '0' };
-  const server = await startService(
-    { ...base, WORKER_THREADS: String(workers), ...env },
-    { cores: SERVICE_CORES },
-  );
+/** A service with the usual limits. */
+async function startLimited(bench: Bench, { env }: Host): Promise<ServerProcess> {
+  const server = await startService({ ...environmentFor('cold'), BUSY_POLL_MICROSECS: '0', ...env });
   await prime(bench, server, DEPTH, true);
   return server;
 }
 
-async function coldCapacity(bench: Bench, host: Host): Promise<number> {
-  await using server = await startLimited(bench, host);
-  return await measureCapacity(bench, bench.workloads.files('cold', DEPTH), server);
+function workloadOf({ workloads }: Bench, { way, depth = DEPTH }: Host): Workload {
+  return way === undefined ? workloads.files('cold', depth) : gateWorkloads(workloads, depth, 'cold')[way];
 }
 
+async function coldCapacity(bench: Bench, host: Host): Promise<number> {
+  await using server = await startLimited(bench, host);
+  const workload = workloadOf(bench, host);
+  return await measureCapacity(bench, workload, { port: server.portFor(workload) }, null);
+}
+
+/** @returns the processor time of the service per request answered, in µs */
 async function measurePool(
   bench: Bench,
   host: Host,
@@ -88,26 +104,35 @@ async function measurePool(
     readonly connections: number;
     readonly rate: number;
     readonly capacity: number;
+    readonly callMicros: number | null;
     readonly closesGivenUp?: boolean;
   },
-): Promise<void> {
+): Promise<number> {
   const { recorder, workloads } = bench;
-  const { id, connections, rate, capacity, closesGivenUp = true } = offered;
+  const { id, connections, rate, capacity, callMicros, closesGivenUp = true } = offered;
   const seconds = bench.plan.overloadSeconds;
   await using server = await startLimited(bench, host);
-  const workload = workloads.files('cold', DEPTH);
+  const workload = workloadOf(bench, host);
   const target: Parameters<typeof runOpenLoop>[1] = {
-    ...{ port: server.port, connections, rate, arrivals: 'poisson', seed: Math.round(rate) },
+    ...{ port: server.portFor(workload), connections, rate, arrivals: 'poisson', seed: Math.round(rate) },
     ...{ seconds, warmUpSeconds: SETTLING_SECONDS, mayRefuse: true },
     ...{ patienceMs: PATIENCE_MS, closesGivenUp },
   };
-  const offer = () => runOpenLoop(workload, target);
-  const probed = await probing(server, () => bench.watch(id, server.pid, offer, SERVICE_CORES));
+  const [before, endedBefore] = [server.processorTime(), processorTimeOfEndedChildren()];
+  const probed = await probing(server, () =>
+    bench.watch(id, server.pid, () => runOpenLoop(workload, target, null)),
+  );
+  const spent = server.processorTime() - before;
+  const generator = (processorTimeOfEndedChildren() - endedBefore) / MICROS / (seconds + SETTLING_SECONDS);
   const { answered, warmedUp, refused, timedOut, wrong, firstWrong, latencies, serviceTimes } = probed.value;
   workloads.advance(workload, rate * (seconds + SETTLING_SECONDS));
+  // What could be answered with the time that the generator leaves.
+  const left = callMicros === null ? capacity : ((CORES - generator) * MICROS) / callMicros;
   recorder.blame(id, wrong, firstWrong);
   recorder.record(`${id}/goodput`, answered / seconds);
   recorder.record(`${id}/goodput-of-capacity`, answered / seconds / capacity);
+  recorder.record(`${id}/goodput-of-left`, answered / seconds / Math.min(capacity, left));
+  recorder.record(`${id}/generator`, generator);
   const settling = warmedUp / SETTLING_SECONDS / capacity;
   recorder.record(`${id}/settling-goodput-of-capacity`, settling);
   recorder.record(`${id}/refused`, refused / seconds, '1/s');
@@ -118,11 +143,14 @@ async function measurePool(
   recorder.record(`${id}/healthz-p99`, probed.p99);
   recorder.record(`${id}/resident`, probed.resident);
   const rates = [rate, answered / seconds, refused / seconds, timedOut / seconds].map(Math.round);
+  const percent = (of: number) => Math.round((100 * answered) / seconds / of);
+  const shares = `${percent(capacity)} %, ${percent(Math.min(capacity, left))} % beside the generator's ${generator.toFixed(2)} cores`;
   const p99 = (serviceTimes.getValueAtPercentile(99) / 1000).toFixed(0);
   bench.say(
-    `${id}: ${rates[0]}/s offered, ${rates[1]} good (${Math.round((100 * answered) / seconds / capacity)} %; ${Math.round(100 * settling)} % at first), ` +
+    `${id}: ${rates[0]}/s offered, ${rates[1]} good (${shares}), ` +
       `${rates[2]} refused, ${rates[3]} given up, p99 there ${p99} ms; ${probed.about}`,
   );
+  return spent / (answered + warmedUp);
 }
 
 /** Clients that keep the service busy without a queue that matters. */
@@ -142,7 +170,7 @@ interface Crowd {
   readonly way?: 'gate' | 'grpc';
 }
 
-const CROWDS: readonly Crowd[] = [
+export const CROWDS: readonly Crowd[] = [
   { name: 'burst-200-cold', clients: 200, traffic: 'cold', isBurst: true },
   { name: 'burst-1000-warm', clients: 1000, traffic: 'warm', isBurst: true },
   { name: 'loop-512-warm', clients: 512, traffic: 'warm' },

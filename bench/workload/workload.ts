@@ -99,8 +99,8 @@ const { tool, ...args } = CALL_ARGS;
 const params = { name: tool, arguments: args };
 const MESSAGE = JSON.stringify({ jsonrpc: '2.0', id: 7, method: 'tools/call', params });
 
-export function gateCalls(workloads: Workloads, depth: number): GateCall[] {
-  return workloads.warm(depth).map(({ body }) => ({
+export function gateCalls(workloads: Workloads, depth: number, traffic: Traffic = 'warm'): GateCall[] {
+  return workloads[traffic](depth).map(({ body }) => ({
     verify: JSON.stringify({ ...(JSON.parse(body) as object), body: CALL_ARGS }),
     bundle: Buffer.from(body).toString('base64url'),
     message: MESSAGE,
@@ -111,13 +111,15 @@ export function gateCalls(workloads: Workloads, depth: number): GateCall[] {
 export function gateWorkloads(
   workloads: Workloads,
   depth: number,
+  traffic: Traffic = 'warm',
 ): Readonly<Record<'verify' | 'gate' | 'grpc', Workload>> {
-  const calls = gateCalls(workloads, depth);
+  const calls = gateCalls(workloads, depth, traffic);
   const bound = calls.map(({ verify }) => ({ body: verify }));
   const gated = calls.map(({ bundle, message }) => ({ body: message, bundle }));
-  const gate = workloads.write('warm', depth, gated, `X-DRS-Chain-Depth: ${depth}`, '/gate/mcp', 'gate');
+  const name = traffic === 'warm' ? 'gate' : 'cold-gate';
+  const gate = workloads.write(traffic, depth, gated, `X-DRS-Chain-Depth: ${depth}`, '/gate/mcp', name);
   return {
-    verify: workloads.write('warm', depth, bound, `"chain_depth":${depth},`, '/verify', 'bound'),
+    verify: workloads.write(traffic, depth, bound, `"chain_depth":${depth},`, '/verify', `${name}-bound`),
     ...{ gate, grpc: { ...gate, path: CHECK } },
   };
 }

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { addRun, fillReadme, keep, keptFigures, writeKept, type KeptRun } from '../../bench/report/kept.js';
+import { addRun, fillPage, keep, keptFigures, writeKept, type KeptRun } from '../../bench/report/kept.js';
 import { fitModel } from '../../bench/report/model.js';
 import { ROOT } from '../../bench/run/programs.js';
 import { finderOf, type Results } from '../../bench/run/results.js';
@@ -72,22 +72,22 @@ describe('the README', () => {
 
   it('gets the picture with its source, and the ratio to the best alternative', () => {
     const text = `before\n${place('picture')}${place('ratio')}`;
-    const filled = fillReadme(text, [keep(sample)]);
+    const filled = fillPage(text, [keep(sample)]);
     expect(filled).toContain('(docs/latency-by-depth.svg)');
     expect(filled).toContain('commit c0ffee00c');
     expect(filled).toContain('needs 1.4 to 1.4 times the CPU');
     expect(filled).not.toContain('stale');
-    expect(fillReadme(filled, [keep(sample)])).toBe(filled);
+    expect(fillPage(filled, [keep(sample)])).toBe(filled);
   });
 
   it('keeps a part for which there are no figures', () => {
-    expect(fillReadme(place('ratio'), [])).toBe(place('ratio'));
+    expect(fillPage(place('ratio'), [])).toBe(place('ratio'));
   });
 
   it('of the repository says what the kept results say', () => {
     const text = readFileSync(path.join(ROOT, 'README.md'), 'utf8');
     const runs = JSON.parse(readFileSync(path.join(ROOT, 'bench/results.json'), 'utf8')) as KeptRun[];
-    expect(fillReadme(text, runs)).toBe(text);
+    expect(fillPage(text, runs)).toBe(text);
     expect(text).toMatch(/needs \d\.\d to \d\.\d times the CPU/);
   });
 });

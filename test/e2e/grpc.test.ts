@@ -383,7 +383,7 @@ describe('a connection', () => {
       const ended: unknown[] = [];
       session.on('goaway', (code) => ended.push(code));
       await once(session, 'remoteSettings');
-    const seen = promisify(session.ping.bind(session) as (done: () => void) => void);
+      const seen = promisify(session.ping.bind(session) as (done: () => void) => void);
       for (let round = 0; round < 40; round++) {
         const calls = Array.from({ length: 50 }, () => open(session));
         await seen();
