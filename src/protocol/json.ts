@@ -1,4 +1,4 @@
-import { BACKSLASH, COLON, OPEN_ARRAY, OPEN_OBJECT, QUOTE } from './json-defects.js';
+import { BACKSLASH, COLON, endOfString, OPEN_ARRAY, OPEN_OBJECT, QUOTE } from './json-defects.js';
 import { findJsonDefect, MAX_JSON_DEPTH, MAX_LARGE_NUMBERS, type JsonDefect } from './json-defects.js';
 
 /** Any value that JSON can denote. */
@@ -68,13 +68,10 @@ export function hasMoreNodes(text: string, limit = MAX_JSON_NODES): boolean {
   if (text.length <= limit) return false;
   let nodes = 0;
   let commas = 0;
-  let isInString = false;
   for (let at = 0; at < text.length; at++) {
     const unit = text.charCodeAt(at);
-    if (unit === QUOTE) isInString = !isInString;
-    else if (isInString) {
-      if (unit === BACKSLASH) at++;
-    } else if (unit === OPEN_OBJECT || unit === OPEN_ARRAY || unit === COLON) {
+    if (unit === QUOTE) at = endOfString(text, at) - 1;
+    else if (unit === OPEN_OBJECT || unit === OPEN_ARRAY || unit === COLON) {
       if (++nodes > limit) return true;
     } else if (unit === COMMA && ++commas > MAX_JSON_COMMAS) return true;
   }

@@ -424,6 +424,32 @@ describe('the number of nodes', () => {
     ]);
   });
 
+  it('is that of a walk over every character, valid JSON or not', () => {
+    /** The plain algorithm: no string is jumped over. */
+    const nodesOf = (text: string) => {
+      let [nodes, isInString] = [0, false];
+      for (let at = 0; at < text.length; at++) {
+        const unit = text.charAt(at);
+        if (unit === '"') isInString = !isInString;
+        else if (isInString && unit === '\\') at++;
+        else if (!isInString && '{[:'.includes(unit)) nodes++;
+      }
+      return nodes;
+    };
+    const piece = fc.oneof(
+      fc.constantFrom('"', '\\', '{', '[', ':', ',', ' ', 'a', '∢'),
+      fc.tuple(fc.constantFrom('"', '\\', 'a', '\\"', '∢'), fc.nat(40)).map(([unit, n]) => unit.repeat(n)),
+      fc.json(),
+    );
+    const text = fc.array(piece, { maxLength: 40 }).map((pieces) => pieces.join(''));
+    const agrees = (one: string, nodes = nodesOf(one)) =>
+      !hasMoreNodes(one, nodes) && (nodes === 0 || hasMoreNodes(one, nodes - 1));
+    fc.assert(
+      fc.property(text, (one) => agrees(one)),
+      { numRuns: 3000 },
+    );
+  });
+
   it('is limited before anything is parsed', () => {
     const largest = `[${Array(MAX_JSON_NODES - 1)
       .fill('{}')
