@@ -25,7 +25,6 @@ export interface RedisConnection {
 /** Version 2 of the protocol: all replies are as `send` says. */
 const PROTOCOL = { RESP: 2 } as const;
 
-/** Loads the package `redis`. */
 async function load() {
   try {
     const { RedisClient, RedisCluster, ErrorReply } = await import('redis');
@@ -86,7 +85,6 @@ export function reasonOf(error: unknown): string {
   return message || code || 'no reason given';
 }
 
-/** Sends a command to one server. */
 type Send = (command: readonly string[]) => Promise<unknown>;
 
 function connectOne(redis: Redis, url: string): Promise<RedisConnection> {
@@ -95,6 +93,9 @@ function connectOne(redis: Redis, url: string): Promise<RedisConnection> {
     url,
     // With a queue, commands (and verifications) would wait until Redis is back.
     disableOfflineQueue: true,
+    // Its own limit costs an AbortSignal a command, and holds only until that is written: `rejectAfter` bounds each. A cluster
+    // keeps it, since a node that hangs does not end the connection: what is queued for it would grow for ever.
+    commandOptions: { timeout: 0 },
     // The caller reconnects, and asks again which server is the primary.
     socket: { connectTimeout: CONNECT_TIMEOUT_MS, reconnectStrategy: false },
   });
@@ -129,7 +130,6 @@ function connectCluster(redis: Redis, urls: readonly string[]): Promise<RedisCon
   });
 }
 
-/** Connects a client of one server or of a cluster. */
 async function open(
   { ErrorReply }: Redis,
   client: EventEmitter & { readonly isOpen: boolean; connect(): Promise<unknown>; destroy(): void },
