@@ -25,14 +25,15 @@ export interface Finding {
 export interface Outcome {
   readonly versions: readonly [string, string];
   readonly detect: number;
-  readonly restarts: number;
   readonly seconds: number;
   readonly findings: readonly Finding[];
-  /** Share of the cores that neither the services nor the generator had, by restart. */
+  /** Of which nothing was measured before the time was over. */
+  readonly left: readonly Case[];
+  /** Share of the cores that neither the services nor the generator had, by pair of processes. */
   readonly others: readonly number[];
 }
 
-/** The result of a case. @param restarts {@link MIN_RESTARTS} or more */
+/** The result of a case. @param restarts one or more; fewer than {@link MIN_RESTARTS} cannot tell */
 export function findingsOf(
   { traffic, depth }: Case,
   restarts: readonly Restart[],
@@ -48,16 +49,18 @@ export function findingsOf(
     return {
       ...{ traffic, depth, quantity, effect, isGate: gates.includes(quantity) },
       means: [side(0), side(1)],
-      verdict: verdictOf(effect, Math.log(1 + detect)),
+      verdict: hasEnough(effect) ? verdictOf(effect, Math.log(1 + detect)) : 'cannot tell',
     };
   });
 }
 
-/** The exit code: 1 if a gate found a regression, 2 if it cannot tell, else 0. */
+const hasEnough = ({ confidence }: Effect) => confidence >= CONFIDENCE;
+
+/** The exit code: 1 if a gate found a regression, 2 if it cannot tell or there is none, else 0. */
 export function exitCodeOf(findings: readonly Finding[]): number {
   const verdicts = findings.filter(({ isGate }) => isGate).map(({ verdict }) => verdict);
   if (verdicts.includes('regression')) return 1;
-  return verdicts.includes('cannot tell') ? 2 : 0;
+  return verdicts.length === 0 || verdicts.includes('cannot tell') ? 2 : 0;
 }
 
 const percent = (logarithm: number) => {
@@ -69,12 +72,17 @@ const percent = (logarithm: number) => {
 function describeVerdict({ effect, verdict }: Finding, detect: number): string {
   const limit = `${(100 * detect).toFixed(1).replace('.0', '')} %`;
   if (verdict === 'regression') return 'REGRESSION';
+  if (!hasEnough(effect)) return `cannot tell from fewer than ${MIN_RESTARTS} restarts`;
   if (verdict === 'cannot tell') return `cannot tell (${limit} is inside the interval, and so is nothing)`;
   if (effect.high < 0) return 'better';
   return effect.low > 0 ? `slower, by less than ${limit}` : `no regression of ${limit}`;
 }
 
-export function renderOutcome({ versions, detect, restarts, seconds, findings, others }: Outcome): string {
+export function renderOutcome({ versions, detect, seconds, findings, left, others }: Outcome): string {
+  const notMeasured = left.map(
+    ({ traffic, depth }) => `${traffic}, depth ${depth}: not measured, the time was over`,
+  );
+  if (findings.length === 0) return `${notMeasured.join('\n')}\n`;
   const head = ['', 'A', 'B', 'B to A', 'interval', ''];
   const rows = findings.map((finding) => {
     const { traffic, depth, quantity, means, effect, isGate } = finding;
@@ -92,8 +100,9 @@ export function renderOutcome({ versions, detect, restarts, seconds, findings, o
     `A: ${versions[0]}   B: ${versions[1]}`,
     '',
     ...align([head, ...rows]),
+    ...notMeasured,
     '',
-    `${restarts} pairs of processes in ${Math.round(seconds)} s. Hodges-Lehmann estimates over the restarts; exact`,
+    `${others.length} pairs of processes in ${Math.round(seconds)} s. Hodges-Lehmann estimates over the restarts; exact`,
     `signed-rank intervals of ${(100 * confidence).toFixed(1)} %. * decides about the exit code. A and B columns are plain means:`,
     'what the machine does moves both; the ratio is taken slice by slice.',
     `Others had ${(100 * busy).toFixed(0)} % of the cores${busy > NOISY ? ': NOISY, so intervals are wide' : ''}.`,

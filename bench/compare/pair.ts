@@ -35,6 +35,8 @@ export interface PairPlan {
   readonly nodeArgs?: readonly [a: readonly string[], b: readonly string[]];
   /** `WORKER_THREADS`; `null` for the default. */
   readonly workers?: number | null;
+  /** Aborted when the time is over: this ends the processes, so that whatever waits for them fails. */
+  readonly time?: AbortSignal;
   /** With fewer quads, the spread within a pair is not known. */
   readonly minQuads?: number;
 }
@@ -61,9 +63,9 @@ export async function measurePair(
   workloads: Workloads,
   plan: PairPlan,
 ): Promise<Restart> {
-  const { isSwapped, isOnlyCpu = false, nodeArgs = [[], []] } = plan;
+  const { isSwapped, isOnlyCpu = false, nodeArgs = [[], []], time } = plan;
   const env = environmentOf(one, plan);
-  const start = (side: 0 | 1) => startTree(trees[side].folder, { env, nodeArgs: nodeArgs[side] });
+  const start = (side: 0 | 1) => startTree(trees[side].folder, { env, nodeArgs: nodeArgs[side], time });
   await using first = await start(isSwapped ? 1 : 0);
   await using second = await start(isSwapped ? 0 : 1);
   const services = isSwapped ? ([second, first] as const) : ([first, second] as const);
@@ -72,7 +74,7 @@ export async function measurePair(
   for (const { port } of services) refuse(one, await checkAnswers(port, exchanges));
 
   // One generator for both sides, since two processes would differ.
-  await using generator = new Generator();
+  await using generator = new Generator(null, time);
   const take = sliceTaker(services, generator, one, workloads);
   const quads: Record<Quantity, Quad[]> = { cpu: [], 'latency p50': [], 'latency p99': [] };
   const { others } = await new Watch().during([first.pid, second.pid, generator.pid], async () => {

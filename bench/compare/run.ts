@@ -2,9 +2,9 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { scratchFolder } from '../run/programs.js';
 import { Workloads } from '../workload/workload.js';
-import { exitCodeOf, findingsOf, MIN_RESTARTS, type Finding, type Outcome } from './outcome.js';
-import { measurePair, type Case, type Quantity, type Restart } from './pair.js';
-import { buildTree, removeTree, type Tree } from './trees.js';
+import { exitCodeOf, findingsOf, MIN_RESTARTS, type Outcome } from './outcome.js';
+import { measurePair, type Case, type PairPlan, type Quantity, type Restart } from './pair.js';
+import { buildTree, removeTree } from './trees.js';
 
 export interface CompareOptions {
   readonly versions: readonly [a: string, b: string];
@@ -21,7 +21,7 @@ export const USAGE = `npm run bench:compare -- --commits <a> <b> [options]
   --depth <1,4>     receipts in the chain (default 4)
   --warm, --cold    traffic (default warm)
   --detect <5>      the smallest regression that counts, in percent (default 5)
-  --minutes <5>     gives up after so long: "cannot tell"
+  --minutes <5>     ends it after so long, building included, with what was measured until then: mostly "cannot tell"
   --gate <cpu>      what decides: cpu, latency or both (default cpu,latency)
 
 npm run bench:compare -- --parent   for CI: this working copy with the commit before it, within some 45 s; 10 % counts.
@@ -89,45 +89,66 @@ export async function compareVersions(
   { versions, ...options }: CompareOptions,
   say: (what: string) => void,
 ): Promise<Outcome> {
+  const time = AbortSignal.timeout(60_000 * options.minutes);
+  const endsAt = performance.now() + 60_000 * options.minutes;
+  const build = (version: string, folder: string) => {
+    const timeoutMs = Math.max(1, Math.ceil(endsAt - performance.now()));
+    return buildTree(version, folder, { timeoutMs });
+  };
   using scratch = scratchFolder();
   const [folderA, folderB] = [path.join(scratch.folder, 'a'), path.join(scratch.folder, 'b')];
   try {
     say(`building ${versions.join(' and ')}`);
-    const a = buildTree(versions[0], folderA);
-    const trees = [a, versions[0] === versions[1] ? a : buildTree(versions[1], folderB)] as const;
-    return await compareTrees(trees, new Workloads(scratch.folder), options, say);
+    const a = build(versions[0], folderA);
+    const trees = [a, versions[0] === versions[1] ? a : build(versions[1], folderB)] as const;
+    const workloads = new Workloads(scratch.folder);
+    const measure: Measure = (one, plan) => measurePair(trees, one, workloads, { ...plan, time });
+    return await comparePairs([trees[0].name, trees[1].name], measure, options, time, say);
+  } catch (error) {
+    if (performance.now() < endsAt) throw error;
+    throw new Error(`--minutes ${options.minutes} was over before both versions were built`, {
+      cause: error,
+    });
   } finally {
     for (const folder of [folderA, folderB]) removeTree(folder);
   }
 }
 
-async function compareTrees(
-  trees: readonly [a: Tree, b: Tree],
-  workloads: Workloads,
-  { cases, detect, gates, minutes }: Omit<CompareOptions, 'versions'>,
+/** Measures a pair of processes. Rejects soon where the time is over. */
+type Measure = (one: Case, plan: PairPlan) => Promise<Restart>;
+
+/** @param time aborted when it is over: then a pair that is being measured does not count */
+export async function comparePairs(
+  versions: Outcome['versions'],
+  measure: Measure,
+  { cases, detect, gates }: Pick<CompareOptions, 'cases' | 'detect' | 'gates'>,
+  time: AbortSignal,
   say: (what: string) => void,
 ): Promise<Outcome> {
   const started = performance.now();
-  const seconds = () => (performance.now() - started) / 1000;
   const measured = new Map(cases.map((one) => [one, [] as Restart[]]));
   const others: number[] = [];
+  const outcome = (): Outcome => {
+    const found = [...measured].filter(([, { length }]) => length > 0);
+    return {
+      ...{ versions, detect, seconds: (performance.now() - started) / 1000, others },
+      findings: found.flatMap(([one, restarts]) => findingsOf(one, restarts, detect, gates)),
+      left: cases.filter((one) => measured.get(one)?.length === 0),
+    };
+  };
   for (let restart = 1; ; restart++) {
     for (const [one, restarts] of measured) {
-      const plan = { precision: PRECISION * detect, isSwapped: restart % 2 === 0 };
-      const result = await measurePair(trees, one, workloads, plan);
-      restarts.push(result);
-      others.push(result.others);
-      const effect = 100 * Math.expm1(result.measured.cpu.effect);
-      say(`restart ${restart}, ${one.traffic} depth ${one.depth}: CPU ${effect.toFixed(1)} %`);
+      try {
+        const result = await measure(one, { precision: PRECISION * detect, isSwapped: restart % 2 === 0 });
+        restarts.push(result);
+        others.push(result.others);
+        const effect = 100 * Math.expm1(result.measured.cpu.effect);
+        say(`restart ${restart}, ${one.traffic} depth ${one.depth}: CPU ${effect.toFixed(1)} %`);
+      } catch (error) {
+        if (time.aborted) return outcome();
+        throw error;
+      }
     }
-    if (restart < MIN_RESTARTS) continue;
-    const findings: Finding[] = [...measured].flatMap(([one, restarts]) =>
-      findingsOf(one, restarts, detect, gates),
-    );
-    if (exitCodeOf(findings) === 2 && seconds() < 60 * minutes) continue;
-    return {
-      ...{ versions: [trees[0].name, trees[1].name], detect, restarts: restart },
-      ...{ seconds: seconds(), findings, others },
-    };
+    if (restart >= MIN_RESTARTS && exitCodeOf(outcome().findings) !== 2) return outcome();
   }
 }

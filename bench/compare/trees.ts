@@ -25,7 +25,7 @@ const SOURCES = ['src', 'package.json', 'package-lock.json', 'tsconfig.json', 't
  * @param given a commit of this repository, or a folder with a working copy, whose changes are included
  * @param folder receives the build
  * @param options.mayInstall whether missing packages may be installed
- * @param options.timeoutMs how long the compiler may take
+ * @param options.timeoutMs how long installing, and the compiler, may take each
  * @throws Error if there is no such version, or it does not build
  */
 export function buildTree(
@@ -41,7 +41,7 @@ export function buildTree(
     mkdirSync(folder, { recursive: true });
     for (const file of SOURCES) cpSync(path.join(given, file), path.join(folder, file), { recursive: true });
   } else run('git', ['worktree', 'add', '--quiet', '--detach', folder, name], ROOT);
-  linkPackages(folder, isFolder ? path.resolve(given) : ROOT, mayInstall);
+  linkPackages(folder, isFolder ? path.resolve(given) : ROOT, mayInstall, timeoutMs);
   run(
     process.execPath,
     // Types were checked when it was committed. Without that check, the build takes a third of the time.
@@ -88,7 +88,7 @@ function nameOf(folder: string): string {
  * Links `node_modules` from this clone or from the folder that the version comes from, if the packages are the same.
  * Otherwise installs them.
  */
-function linkPackages(folder: string, origin: string, mayInstall: boolean): void {
+function linkPackages(folder: string, origin: string, mayInstall: boolean, timeoutMs?: number): void {
   const lockOf = (root: string) => {
     const file = path.join(root, 'package-lock.json');
     return existsSync(file) ? readFileSync(file, 'utf8') : null;
@@ -98,7 +98,8 @@ function linkPackages(folder: string, origin: string, mayInstall: boolean): void
   );
   if (owner === undefined && !mayInstall)
     throw new Error('its packages differ; npm run bench:compare installs them');
-  if (owner === undefined) run('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], folder);
+  if (owner === undefined)
+    run('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], folder, timeoutMs);
   else symlinkSync(path.join(owner, 'node_modules'), path.join(folder, 'node_modules'));
 }
 

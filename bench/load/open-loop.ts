@@ -41,11 +41,16 @@ export const OPEN_LOOP_CONNECTIONS = 64;
 export class Generator {
   readonly #child: ChildProcess;
 
-  /** @param cores where it runs; `null`: anywhere */
-  constructor(cores: readonly number[] | null = null) {
+  /**
+   * @param cores where it runs; `null`: anywhere
+   * @param time ends it where it is aborted
+   */
+  constructor(cores: readonly number[] | null = null, time?: AbortSignal) {
     // Otherwise V8's helper threads take cores from the service, in bursts that show in the high percentiles.
     const [execPath, execArgv] = pinned(cores, process.execPath, ['--single-threaded']);
-    this.#child = fork(program('load/open-loop-process.js'), { execPath, execArgv });
+    const ending = { ...(time && { signal: time }), killSignal: 'SIGKILL' } as const;
+    this.#child = fork(program('load/open-loop-process.js'), { execPath, execArgv, ...ending });
+    if (time) this.#child.on('error', () => undefined);
   }
 
   get pid(): number {

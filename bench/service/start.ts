@@ -13,6 +13,8 @@ export interface ServerOptions {
   readonly args?: readonly string[];
   /** Where it runs; default: on all cores. */
   readonly cores?: readonly number[] | null;
+  /** Ends it where it is aborted. */
+  readonly time?: AbortSignal | undefined;
 }
 
 /** The line of JSON that a server prints when it listens. */
@@ -43,13 +45,14 @@ export class ServerProcess {
    */
   static async start(
     file: string,
-    { env = {}, nodeArgs = [], args = [], cores = null }: ServerOptions = {},
+    { env = {}, nodeArgs = [], args = [], cores = null, time }: ServerOptions = {},
   ): Promise<ServerProcess> {
     const nodeArguments = [...nodeArgs, path.resolve(program(''), file), ...args];
     const child = spawn(...pinned(cores, process.execPath, nodeArguments), {
       cwd: ROOT,
       env: { PATH: process.env['PATH'], NODE_ENV: 'production', PORT: '0', ...env },
       stdio: ['ignore', 'pipe', 'inherit'],
+      ...{ ...(time && { signal: time }), killSignal: 'SIGKILL' },
     });
     const ready = await new Promise<Ready>((resolve, reject) => {
       createInterface({ input: child.stdout }).on('line', (line) => {

@@ -267,3 +267,12 @@ it('a pair of real services under slices: what is planted in one is found', asyn
   expect(measured['latency p50'].effect).toBeGreaterThan(Math.log(1.5));
   expect(measured.cpu.means[1]).toBeGreaterThan(measured.cpu.means[0]);
 });
+
+it.each([0, 2_000])('a pair of real services is ended where its time is over after %i ms', async (ms) => {
+  const tree = { name: 'this', folder: ROOT };
+  // It would be measured for as long as it may, and settles when its processes have ended.
+  const plan = { precision: 0, isSwapped: false, time: AbortSignal.timeout(ms) };
+  const pair = measurePair([tree, tree], { traffic: 'warm', depth: 1 }, new Workloads(directory), plan);
+  await expect(pair).rejects.toThrow();
+  expect(plan.time.aborted).toBe(true);
+});
