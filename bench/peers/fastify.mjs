@@ -59,7 +59,9 @@ function verify({ receipts, invocation }) {
   }
   const [root] = claims;
   const leaf_policy = claims.at(-1).policy;
-  return { valid: true, context: { root_principal: root.iss, chain_depth: claims.length, leaf_policy } };
+  const { tool_server } = call;
+  const context = { root_principal: root.iss, chain_depth: claims.length, leaf_policy, tool_server };
+  return { valid: true, context };
 }
 
 const refuse = (code) => ({ valid: false, error: { code, message: code, suggestion: '' } });
