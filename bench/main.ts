@@ -20,6 +20,7 @@ import { latency } from './suites/latency.js';
 import { overload } from './suites/overload.js';
 import { peers } from './suites/peers.js';
 import { throughput } from './suites/throughput.js';
+import { urlSuite } from './suites/url.js';
 import { usage } from './suites/usage.js';
 import { Workloads } from './workload/workload.js';
 
@@ -54,7 +55,8 @@ async function main(): Promise<number> {
     process.stdout.write(options.show === 'help' ? `${USAGE}\nSuites:\n${list}` : list);
     return 0;
   }
-  const results = await measure(options, choose(options));
+  const suites = options.url === null ? choose(options) : [await urlSuite(options.url)];
+  const results = await measure(options, suites);
   const name = `${results.startedAt.slice(0, 19).replaceAll(':', '')}-${results.commit.slice(0, 9)}`;
   const directory = path.resolve(options.out ?? path.join(ROOT, 'bench', 'results', name));
   mkdirSync(directory, { recursive: true });

@@ -9,11 +9,11 @@ const NOTHING = Buffer.alloc(0);
 // collections that follow show in the latencies.
 const READ = Buffer.alloc(64 * 1024);
 
-/** The bytes of a `POST`. @param bundle the header `X-DRS-Bundle` */
-export function toRequest(body: string, path = '/verify', bundle = ''): Buffer {
+/** The bytes of a `POST`. @param bundle the header `X-DRS-Bundle` @param authority the header `Host` */
+export function toRequest(body: string, path = '/verify', bundle = '', authority = '127.0.0.1'): Buffer {
   const bytes = Buffer.from(body);
   const head =
-    `POST ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n` +
+    `POST ${path} HTTP/1.1\r\nHost: ${authority}\r\nContent-Type: application/json\r\n` +
     (bundle === '' ? '' : `X-DRS-Bundle: ${bundle}\r\n`) +
     `Content-Length: ${bytes.length}\r\n\r\n`;
   return Buffer.concat([Buffer.from(head, 'latin1'), bytes]);
@@ -32,10 +32,10 @@ export class Connection implements Line {
   #gathered: Buffer = NOTHING;
   #isClosed = false;
 
-  private constructor(port: number, answers: Answers) {
+  private constructor(port: number, answers: Answers, host: string) {
     this.#answers = answers;
     this.#socket = connect({
-      ...{ port, host: '127.0.0.1', noDelay: true },
+      ...{ port, host, noDelay: true },
       onread: {
         buffer: READ,
         callback: (length) => {
@@ -47,8 +47,8 @@ export class Connection implements Line {
   }
 
   /** @throws Error if the port does not answer */
-  static async open(port: number, answers: Answers): Promise<Connection> {
-    const connection = new Connection(port, answers);
+  static async open(port: number, answers: Answers, host = '127.0.0.1'): Promise<Connection> {
+    const connection = new Connection(port, answers, host);
     await once(connection.#socket, 'connect');
     connection.#socket.on('error', (error) => connection.#broke(error.message));
     connection.#socket.on('end', () => connection.#broke('the service closed the connection'));
@@ -80,16 +80,39 @@ export class Connection implements Line {
     this.#gathered = this.#gathered.length === 0 ? chunk : Buffer.concat([this.#gathered, chunk]);
     const bodyAt = this.#gathered.indexOf(HEADER_END) + HEADER_END.length;
     const head = this.#gathered.toString('latin1', 0, bodyAt - HEADER_END.length);
-    const length = Number(/\r\ncontent-length: *(\d+)/i.exec(head)?.[1] ?? Number.NaN);
-    if (bodyAt < HEADER_END.length || this.#gathered.length < bodyAt + length) {
+    const body = bodyAt < HEADER_END.length ? null : bodyOf(head, this.#gathered.subarray(bodyAt));
+    if (body === null) {
       // Kept until the rest comes; READ is overwritten meanwhile.
       this.#gathered = Buffer.from(this.#gathered);
       return;
     }
-    const body = this.#gathered.toString('utf8', bodyAt, bodyAt + length);
     const underway = this.#underway;
     this.#gathered = NOTHING;
     this.#underway = null;
     if (underway !== null) this.#answers.answered(underway, Number(head.slice(9, 12)), body, head);
+  }
+}
+
+/** The body of an answer; `null` if not all of it has come. */
+function bodyOf(head: string, bytes: Buffer): string | null {
+  const length = /\r\ncontent-length: *(\d+)/i.exec(head)?.[1];
+  if (length !== undefined)
+    return bytes.length < Number(length) ? null : bytes.toString('utf8', 0, Number(length));
+  return /\r\ntransfer-encoding: *chunked/i.test(head) ? joinChunks(bytes) : '';
+}
+
+/** A body in chunks (RFC 9112 §7.1), as services of others send it. */
+function joinChunks(bytes: Buffer): string | null {
+  const chunks: Buffer[] = [];
+  for (let at = 0; ;) {
+    const lineEnd = bytes.indexOf('\r\n', at);
+    if (lineEnd < 0) return null;
+    const size = Number.parseInt(bytes.toString('latin1', at, lineEnd), 16);
+    // Behind the last chunk, trailers may follow, and an empty line.
+    if (size === 0)
+      return bytes.includes(HEADER_END, lineEnd) ? Buffer.concat(chunks).toString('utf8') : null;
+    at = lineEnd + 2 + size + 2;
+    if (!(at <= bytes.length)) return null;
+    chunks.push(bytes.subarray(lineEnd + 2, at - 2));
   }
 }

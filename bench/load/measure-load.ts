@@ -3,7 +3,13 @@ import type { Bench } from '../run/suite.js';
 import type { ServerProcess } from '../service/start.js';
 import type { Answered } from '../workload/chains.js';
 import type { Workload } from '../workload/workload.js';
-import { OPEN_LOOP_CONNECTIONS, runClosedLoop, runOpenLoop, type LoadResult } from './open-loop.js';
+import {
+  OPEN_LOOP_CONNECTIONS,
+  runClosedLoop,
+  runOpenLoop,
+  type LoadResult,
+  type Target,
+} from './open-loop.js';
 
 export interface ClosedLoop {
   readonly id: string;
@@ -97,11 +103,11 @@ async function countersOf({ server, hasMetrics }: ClosedLoop) {
 export async function measureCapacity(
   { workloads }: Bench,
   workload: Workload,
-  { port }: { readonly port: number },
+  { port, host, authority }: Pick<Target, 'port' | 'host' | 'authority'>,
   cores?: readonly number[] | null,
 ): Promise<number> {
   const target = {
-    ...{ port, connections: OPEN_LOOP_CONNECTIONS, clients: { requests: null } },
+    ...{ port, host, authority, connections: OPEN_LOOP_CONNECTIONS, clients: { requests: null } },
     // On one core, compiling takes from the first two seconds half of what the service has.
     ...{ seconds: 2, warmUpSeconds: 2.5 },
   };

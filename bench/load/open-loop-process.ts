@@ -22,13 +22,16 @@ const prepared = new Map<string, readonly Prepared[]>();
  * Returns the requests of a workload in turn. Each is made only once, so that the generator's garbage collections do not
  * show in the latencies.
  */
-function requestsOf({ file, start, path }: Workload): () => Prepared {
+function requestsOf({ file, start, path }: Workload, authority?: string): () => Prepared {
   const make = () =>
     readFileSync(file, 'utf8')
       .split('\n')
       .map((line): Prepared => {
         const { body, bundle = '', answer = '' } = JSON.parse(line) as Exchange;
-        return { bytes: path === CHECK ? toCheck(body, bundle) : toRequest(body, path, bundle), answer };
+        return {
+          bytes: path === CHECK ? toCheck(body, bundle) : toRequest(body, path, bundle, authority),
+          answer,
+        };
       });
   const requests = prepared.get(file + path) ?? make();
   prepared.set(file + path, requests);
@@ -36,8 +39,8 @@ function requestsOf({ file, start, path }: Workload): () => Prepared {
   return () => requests[next++ % requests.length] as Prepared;
 }
 
-/** The connections to each port. They stay open from one job to the next. */
-const open = new Map<number, (Connection | GrpcCaller)[]>();
+/** The connections to each place. They stay open from one job to the next. */
+const open = new Map<string, (Connection | GrpcCaller)[]>();
 let current: Answers;
 const answers: Answers = {
   answered: (...answer) => current.answered(...answer),
@@ -45,7 +48,8 @@ const answers: Answers = {
 };
 
 async function run(job: OpenLoopJob): Promise<OpenLoopReport> {
-  const { clients, patienceMs, closesGivenUp, port } = job;
+  const { clients, patienceMs, closesGivenUp, port, host, authority } = job;
+  const place = `${host} ${port}`;
   const isGrpc = job.workload.path === CHECK;
   const seconds = job.warmUpSeconds + job.seconds;
   let startedAt: bigint | null = null;
@@ -62,7 +66,7 @@ async function run(job: OpenLoopJob): Promise<OpenLoopReport> {
     {
       // Connections are opened before the start.
       now: () => (startedAt === null ? 0 : Number(process.hrtime.bigint() - startedAt) / 1000),
-      next: requestsOf(job.workload),
+      next: requestsOf(job.workload, authority),
       // If a client may give up, the next client needs a new connection.
       replace: () => {
         if (patienceMs !== null) void reopen();
@@ -80,10 +84,10 @@ async function run(job: OpenLoopJob): Promise<OpenLoopReport> {
     },
     broken: (underway, reason) => core.broken(underway, reason),
   };
-  const lines = (open.get(port) ?? []).filter(({ isClosed }) => !isClosed);
-  open.set(port, lines);
+  const lines = (open.get(place) ?? []).filter(({ isClosed }) => !isClosed);
+  open.set(place, lines);
   const openLine = async () => {
-    const line = isGrpc ? new GrpcCaller(port, answers) : await Connection.open(port, answers);
+    const line = isGrpc ? new GrpcCaller(port, answers) : await Connection.open(port, answers, host);
     lines.push(line);
     core.add(line);
   };

@@ -7,6 +7,10 @@ import type { Arrivals, OpenLoopRules, Tally } from './open-loop-core.js';
 
 export interface Target {
   readonly port: number;
+  /** Default: this machine. */
+  readonly host?: string | undefined;
+  /** The header `Host`. */
+  readonly authority?: string | undefined;
   readonly connections: number;
   readonly seconds: number;
 }

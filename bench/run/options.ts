@@ -33,11 +33,23 @@ const PLANS: Readonly<Record<Plan['mode'], Plan>> = {
   smoke: { ...FULL, mode: 'smoke', runs: 1, depths: [1, 4], coreDepths: [1, 4] },
 };
 
+/** A verifier of somebody else, and how to ask it. */
+export interface UrlOptions {
+  readonly url: string;
+  /** A file with the body of a request, in which `{{bundle}}`, `{{receipts}}` and `{{invocation}}` are put; `null`: a bundle. */
+  readonly template: string | null;
+  /** What is in the answer to a valid call, and in no other; `null`: `"valid": true`, and codes are compared, too. */
+  readonly marker: string | null;
+  readonly isMine: boolean;
+}
+
 export interface Options {
   readonly plan: Plan;
   readonly only: readonly string[] | null;
   readonly out: string | null;
   readonly show: 'help' | 'list' | null;
+  /** What is measured instead of the suites. */
+  readonly url: UrlOptions | null;
 }
 
 export const USAGE = `npm run bench -- [options]
@@ -52,6 +64,12 @@ export const USAGE = `npm run bench -- [options]
   --runs <n>           independent runs of each figure (default 4, quick 1)
   --seconds <n>        of each run under load (default 1; latency 2; overload 5)
   --depths <1,4>       chain depths
+
+  --url <address>      a verifier that runs already, instead of the suites: first whether its verdicts are right (else exit code
+                       1, and no figures), then its latencies at the same loads. Its replay protection must be off
+  --template <file>    the body of its requests, with {{bundle}}, or {{receipts}} and {{invocation}}, for what is JSON there
+  --marker <text>      what its answer to a valid call has, and no other; default: what POST /verify answers, with its codes
+  --yes-it-is-mine     also where the address is not of this machine
 `;
 
 /**
@@ -72,9 +90,18 @@ export function readOptions(args: readonly string[]): Options {
       runs: { type: 'string' },
       seconds: { type: 'string' },
       depths: { type: 'string' },
+      url: { type: 'string' },
+      template: { type: 'string' },
+      marker: { type: 'string' },
+      'yes-it-is-mine': { type: 'boolean', default: false },
     },
   });
   if (values.smoke && values.quick) throw new Error('both --quick and --smoke are given, expected one');
+  const { url, template = null, marker = null, 'yes-it-is-mine': isMine } = values;
+  if (url === undefined && (template !== null || marker !== null || isMine))
+    throw new Error('--template, --marker and --yes-it-is-mine are for --url, which is not given');
+  if (url !== undefined && (values.smoke || values.only !== undefined))
+    throw new Error('--url is given with --smoke or --only, expected one: it is no suite');
   const base = PLANS[values.smoke ? 'smoke' : values.quick ? 'quick' : 'full'];
   const runs = wholeNumber('runs', values.runs);
   const seconds = wholeNumber('seconds', values.seconds);
@@ -88,6 +115,7 @@ export function readOptions(args: readonly string[]): Options {
     },
     only: values.only?.split(',') ?? null,
     out: values.out ?? null,
+    url: url === undefined ? null : { url, template, marker, isMine },
     show: values.help ? 'help' : values.list ? 'list' : null,
   };
 }

@@ -1,9 +1,9 @@
 import { measureCapacity, prime } from '../load/measure-load.js';
-import { OPEN_LOOP_CONNECTIONS, runOpenLoop, type LoadResult } from '../load/open-loop.js';
+import { OPEN_LOOP_CONNECTIONS, runOpenLoop, type LoadResult, type Target } from '../load/open-loop.js';
 import { describeSplit, SPLIT } from '../run/programs.js';
 import type { Bench, Suite } from '../run/suite.js';
 import { environmentFor, ServerProcess, startService } from '../service/start.js';
-import type { Traffic, Workload } from '../workload/workload.js';
+import type { Workload } from '../workload/workload.js';
 
 /** All depths are measured at half the capacity; other loads only at this depth. */
 const LOAD = 50;
@@ -32,7 +32,10 @@ export const latency: Suite = {
         await using service = await startService(environmentFor(traffic), { cores: SERVICE_CORES });
         for (const depth of plan.depths) {
           await prime(bench, service, depth);
-          const capacity = await measureDepth(bench, service, { traffic, depth, run });
+          const capacity = await measureDepth(bench, service, {
+            ...{ id: `latency/${traffic}/d${depth}`, depth, run },
+            files: () => bench.workloads.files(traffic, depth),
+          });
           if (traffic === 'warm') rate = Math.max(rate, (capacity * LOAD) / 100);
         }
       }
@@ -42,21 +45,24 @@ export const latency: Suite = {
 };
 
 interface Case {
-  readonly traffic: Traffic;
+  readonly id: string;
   readonly depth: number;
   readonly run: number;
+  readonly files: () => Workload;
 }
 
-async function measureDepth(
+/** A server, whoever started it. */
+type Measured = Pick<Target, 'port' | 'host' | 'authority'> & { readonly pid: number };
+
+/** @returns the capacity */
+export async function measureDepth(
   bench: Bench,
-  server: ServerProcess,
-  { traffic, depth, run }: Case,
+  server: Measured,
+  { id: base, depth, run, files }: Case,
 ): Promise<number> {
-  const { plan, recorder, workloads, say } = bench;
-  const files = () => workloads.files(traffic, depth);
+  const { plan, recorder, say } = bench;
   recorder.measureFloor();
   let capacity = await measureCapacity(bench, files(), server);
-  const base = `latency/${traffic}/d${depth}`;
   recorder.record(`${base}/capacity`, capacity);
   for (const load of depth === DEPTH ? plan.loads : [LOAD]) {
     const id = `${base}/at${load}`;
@@ -84,14 +90,14 @@ const keptUp = ({ connectionWaits }: LoadResult) =>
 async function measureRate(
   { watch, plan, workloads, recorder }: Bench,
   id: string,
-  { port, pid }: ServerProcess,
+  { port, host, authority, pid }: Measured,
   workload: Workload,
   rate: number,
   seed: number,
 ): Promise<LoadResult> {
   const send = () =>
     runOpenLoop(workload, {
-      ...{ port, connections: OPEN_LOOP_CONNECTIONS, rate, arrivals: 'poisson', seed },
+      ...{ port, host, authority, connections: OPEN_LOOP_CONNECTIONS, rate, arrivals: 'poisson', seed },
       ...{ seconds: plan.latencySeconds, warmUpSeconds: WARM_UP_SECONDS },
     });
   const result = await watch(id, pid, send, SERVICE_CORES);

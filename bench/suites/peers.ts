@@ -2,7 +2,8 @@ import { measureClosedLoop, prime } from '../load/measure-load.js';
 import { source } from '../run/programs.js';
 import type { Bench, Suite } from '../run/suite.js';
 import { ServerProcess, startService } from '../service/start.js';
-import { forge, garble, makeCall, makeChain } from '../workload/chains.js';
+import { invalidKinds } from '../workload/kinds.js';
+import { checkKinds } from './url.js';
 
 const CONNECTIONS = 32;
 const OURS = 'drs-verify';
@@ -30,7 +31,9 @@ async function measureServers(bench: Bench, servers: ReadonlyMap<string, ServerP
   const { plan, recorder, workloads } = bench;
   for (const [name, server] of servers) {
     for (const depth of plan.coreDepths) await prime(bench, server, depth);
-    await checkCodes(bench, name, server);
+    const place = { host: '127.0.0.1', port: server.port, authority: 'localhost', path: '/verify' };
+    const { wrong } = await checkKinds(place, invalidKinds(), null, true);
+    recorder.blame(`peers/${name}`, wrong.length, wrong[0] ?? '');
   }
   for (let run = 1; run <= plan.runs; run++) {
     for (const depth of plan.coreDepths) {
@@ -47,27 +50,5 @@ async function measureServers(bench: Bench, servers: ReadonlyMap<string, ServerP
         else if (Number.isFinite(floors / ours)) recorder.record(`${id}/ratio`, floors / ours);
       }
     }
-  }
-}
-
-/** Checks that invalid bundles are refused, with the right codes. */
-async function checkCodes({ recorder }: Bench, name: string, server: ServerProcess): Promise<void> {
-  const chain = makeChain(3);
-  const call = makeCall(chain);
-  const { invocation, receipts } = JSON.parse(call.body) as { invocation: string; receipts: string[] };
-  const swapped = { bundle_version: '4.0', invocation, receipts: [receipts[0], receipts[2], receipts[1]] };
-  const cases = [
-    [forge(call), 'INVALID_INVOCATION_SIGNATURE'],
-    [garble(call), 'MALFORMED_INVOCATION'],
-    [JSON.stringify(swapped), 'CHAIN_BREAK'],
-    [makeCall(chain, { tool: 'delete' }).body, 'POLICY_VIOLATION'],
-    [makeCall(chain, { tool: 'search', estimated_cost_usd: 1000 }).body, 'POLICY_VIOLATION'],
-  ] as const;
-  for (const [body, code] of cases) {
-    const headers = { 'Content-Type': 'application/json' };
-    const response = await fetch(`http://127.0.0.1:${server.port}/verify`, { method: 'POST', headers, body });
-    const verdict = (await response.json()) as { valid?: boolean; error?: { code?: string } };
-    if (verdict.valid !== false || verdict.error?.code !== code)
-      recorder.blame(`peers/${name}`, 1, `${JSON.stringify(verdict)}, expected ${code}`);
   }
 }

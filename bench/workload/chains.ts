@@ -36,10 +36,15 @@ function signClaims(claims: JsonObject, key: SigningKey): string {
 let serial = 0;
 const unique = () => `${(++serial).toString(36).padStart(8, '0')}-bench-4a2c-9f00-${process.pid}`;
 
-/** Makes a chain of new receipts that is valid from a minute ago until tomorrow. Nothing in it can be revoked. */
-export function makeChain(depth: number): Chain {
+/**
+ * Makes a chain of new receipts that is valid for more than a minute. Nothing in it can be revoked.
+ *
+ * @param seconds when it ends, from now; default: tomorrow
+ */
+export function makeChain(depth: number, seconds = 86_400): Chain {
   const first = serial;
   const now = Math.floor(Date.now() / 1000);
+  const issuedAt = now + Math.min(0, seconds) - 60;
   const root = party(first);
   const receipts: string[] = [];
   const digests: string[] = [];
@@ -56,9 +61,9 @@ export function makeChain(depth: number): Chain {
         sub: root.did,
         cmd: COMMAND,
         policy,
-        iat: now - 60,
-        nbf: now - 60,
-        exp: now + 86_400,
+        iat: issuedAt,
+        nbf: issuedAt,
+        exp: now + seconds,
         jti: `dr:${unique()}`,
         prev_dr_hash: digests[at - 1] ?? null,
         ...(at > 0 ? {} : ROOT_CLAIMS),
