@@ -120,7 +120,8 @@ export function readOptions(args: readonly string[]): Options {
   };
 }
 
-function wholeNumber(option: string, text: string | undefined): number | undefined {
+/** @returns `undefined` where the option is not given */
+export function wholeNumber(option: string, text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   const number = Number(text);
   if (Number.isInteger(number) && number > 0) return number;

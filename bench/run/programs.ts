@@ -70,14 +70,16 @@ export function scratchFolder(): { readonly folder: string } & Disposable {
 }
 
 /** Runs `main` to its exit code, unless one is set already. What it throws is one line on stderr, and 2. */
-export async function runMain(name: string, main: () => Promise<number>): Promise<void> {
-  const code = await main().catch((error: unknown) => {
-    const { message, code } = error as NodeJS.ErrnoException;
-    // Node's own advice is about arguments that begin with a dash.
-    const isUsage = code?.startsWith('ERR_PARSE_ARGS') === true;
-    const said = isUsage ? `${message.split('. ')[0]}; --help lists the options` : message;
-    process.stderr.write(`${name}: ${said}\n`);
-    return 2;
-  });
+export async function runMain(name: string, main: () => number | Promise<number>): Promise<void> {
+  const code = await Promise.resolve()
+    .then(main)
+    .catch((error: unknown) => {
+      const { message, code } = error as NodeJS.ErrnoException;
+      // Node's own advice is about arguments that begin with a dash.
+      const isUsage = code?.startsWith('ERR_PARSE_ARGS') === true;
+      const said = isUsage ? `${message.split('. ')[0]}; --help lists the options` : message;
+      process.stderr.write(`${name}: ${said}\n`);
+      return 2;
+    });
   process.exitCode ||= code;
 }
