@@ -35,16 +35,12 @@ export type ChainVerdict =
     }
   | { readonly valid: false; readonly error: Explained };
 
-/** What the gate does with the binding check: `enforced` denies a call whose body does not match, `off` does not read the body. */
-export type BindingMode = 'enforced' | 'off';
-
 /** The gate's own rules, in addition to the verifier's options. */
 export interface GateRules {
   /** The principals that may be roots; `null` for any. */
   readonly trustedRoots: ReadonlySet<string> | null;
   /** The `tool_server` that invocations must be for; `null` for any, `undefined` for none: then no call is allowed. */
   readonly serverIdentity: string | null | undefined;
-  readonly bindingMode: BindingMode;
 }
 
 /** What was found of the bundle of a call: a judgement of this process, or the verdict of another. */
@@ -91,7 +87,7 @@ export async function decide(
   const binding = bindingOf(judged.binding, call.body);
   const mismatch =
     findMismatch(call, judged, rules) ??
-    (rules.bindingMode === 'off' || binding === 'match'
+    (call.body.kind === 'uncompared' || binding === 'match'
       ? null
       : bindingFailure(call, binding ?? 'invalid_body', args));
   if (mismatch !== null) return denied(call, mismatch);
@@ -225,7 +221,7 @@ function failureOf(call: PendingCall, error: Explained): GateFailure {
 /** Only the call's own body counts. A bundle can contain a `body` member, which the verifier would compare instead. */
 function bindingOf(binding: Binding | null, body: CallBody): Binding | null {
   if (body.kind === 'unusable') return 'invalid_body';
-  return body.kind === 'unread' ? null : binding;
+  return body.kind === 'unread' || body.kind === 'uncompared' ? null : binding;
 }
 
 /** The signed arguments of a bundle; `null` if it cannot be read. */

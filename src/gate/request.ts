@@ -108,8 +108,9 @@ export function methodOf({ method, target, headers }: RequestHead): string {
   return all;
 }
 
-/** The body to compare with the signed arguments. */
-export type CallBody = Exclude<RequestBody, { readonly kind: 'too large' | 'none' }>;
+/** The body to compare with the signed arguments; `uncompared`: the operator of the tool wants no comparison. */
+export type CallBody =
+  Exclude<RequestBody, { readonly kind: 'too large' | 'none' }> | { readonly kind: 'uncompared' };
 
 /** A call. The next step is to verify its chain. */
 export interface PendingCall {

@@ -32,7 +32,7 @@ export function drsFetch<Rest extends unknown[] = []>(
   const options = checkProtection(given, ROUTE);
   if (typeof handler !== 'function')
     throw new TypeError('drsFetch(options, handler): the handler is missing, expected a function');
-  const guard = new Guard('http', options, options.bindingMode);
+  const guard = new Guard('http', options);
   return async (request, ...rest) => {
     const { opened, sent } = await openFetch(request, options, request);
     const decision = await guard.admit(opened);

@@ -9,7 +9,6 @@ import {
   judgedOf,
   verifierUnavailable,
   type Allowance,
-  type BindingMode,
   type GateParts,
   type Judged,
 } from '../gate/decide.js';
@@ -47,7 +46,7 @@ export class Guard {
   readonly #source: CallVerifier;
   readonly #scope: string;
 
-  constructor(protocol: Protocol, options: ProtectionOptions, bindingMode: BindingMode = 'enforced') {
+  constructor(protocol: Protocol, options: ProtectionOptions) {
     const { verifier, verifyUrl, trustedRoots, serverIdentity, replayStore } = options;
     this.#protocol = protocol;
     this.#options = options;
@@ -63,7 +62,6 @@ export class Guard {
       rules: {
         trustedRoots: trustedRoots === 'any' ? null : new Set(trustedRoots),
         serverIdentity: serverIdentity === 'any' ? null : serverIdentity,
-        bindingMode,
       },
       use:
         replayStore === 'none'

@@ -9,9 +9,8 @@
  */
 export { drsFetch, type FetchHandler } from './fetch.js';
 export { drsMiddleware, type NodeMiddleware, type NodeMiddlewareOptions } from './node.js';
-export type { BodyOptions, MiddlewareOptions, RouteOptions, ServerOptions } from './options.js';
+export type { BindingMode, BodyOptions, MiddlewareOptions, RouteOptions, ServerOptions } from './options.js';
 export { signFetch, type SignFetchOptions } from './sign-fetch.js';
 export type { CallContext } from '../gate/context.js';
-export type { BindingMode } from '../gate/decide.js';
 export type { Stated } from '../verify/tools.js';
 export * from './common.js';

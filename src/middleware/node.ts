@@ -49,8 +49,8 @@ export function drsMiddleware<R extends IncomingMessage = IncomingMessage>(
   given: NodeMiddlewareOptions<R>,
 ): NodeMiddleware<R> {
   const options = checkProtection(given, ROUTE_OR_NEXT);
-  const { bindingMode, maxBodyBytes, errors } = options;
-  const guard = new Guard('http', options, bindingMode);
+  const { maxBodyBytes, errors } = options;
+  const guard = new Guard('http', options);
   const refuse: Refuse = (res, denial, next) => {
     if (errors === 'next') next(new DrsRefusalError(denial));
     else answer(res, denial);

@@ -115,6 +115,9 @@ export const BODY = {
   maxBodyBytes: { kind: count(1, undefined, 'bytes'), default: 1024 * 1024 },
 } satisfies Table;
 
+/** What becomes of a call whose body is not what was signed: `enforced` denies it, `off` does not read the body. */
+export type BindingMode = 'enforced' | 'off';
+
 const BOUND_BODY = {
   ...BODY,
   /** Default `enforced`. */

@@ -48,10 +48,9 @@ export async function openRoute<R, Gone extends 'gone'>(
   const route = routeOf(options, subject);
   const opened = openHttp({ ...sent, body: { kind: 'unread' } }, route);
   if (opened.kind === 'deny') return opened;
-  const { bindingMode } = options;
-  const fault = bindingMode === 'enforced' ? unsignedPart(request.target, found, route) : null;
+  if (options.bindingMode === 'off') return { ...opened, body: { kind: 'uncompared' } };
+  const fault = unsignedPart(request.target, found, route);
   if (fault !== null) return deny(fault, opened.requested);
-  if (bindingMode === 'off') return opened;
   const body = sent.body.kind === 'unread' ? await read() : sent.body;
   return body === 'gone' ? body : withHttpBody(opened, body, route);
 }

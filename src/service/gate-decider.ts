@@ -123,7 +123,6 @@ export async function openGate(
     rules: {
       trustedRoots: null,
       serverIdentity: configuration.serverIdentity === undefined ? undefined : null,
-      bindingMode: 'enforced',
     },
     use:
       replays &&

@@ -7,7 +7,7 @@ export type DescribedBody =
   | { readonly kind: 'value'; readonly value: unknown }
   | { readonly kind: 'text'; readonly text: string }
   | { readonly kind: 'member'; readonly document: JsonObject }
-  | { readonly kind: 'unread' | 'unusable' };
+  | { readonly kind: 'unread' | 'uncompared' | 'unusable' };
 
 /**
  * Says where a body differs from the signed arguments: the first member, and on either side the kind of its value, but

@@ -28,7 +28,7 @@ export function proofOf(bundle: unknown): Proof {
   return judged;
 }
 
-export const RULES: GateRules = { trustedRoots: null, serverIdentity: null, bindingMode: 'enforced' };
+export const RULES: GateRules = { trustedRoots: null, serverIdentity: null };
 
 export interface Asked {
   readonly method?: string;

@@ -199,7 +199,7 @@ const DOORS: Readonly<Record<string, Door>> = {
     if (opened.kind !== 'check') return opened.kind === 'deny' ? opened.failure.code : opened.kind;
     const verdict = await verifier.verify(opened.bundle, bindOptionsOf(opened.body));
     const decided = await decide(opened, judgedOf(opened, verdict), {
-      ...{ now, use: null, rules: { trustedRoots: null, serverIdentity: null, bindingMode: 'enforced' } },
+      ...{ now, use: null, rules: { trustedRoots: null, serverIdentity: null } },
     });
     return decided.kind === 'deny' ? decided.failure.code : decided.kind;
   },

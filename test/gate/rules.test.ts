@@ -22,7 +22,7 @@ import { judge, mcpChain, proofOf, verifier } from './decide.js';
 
 afterAll(() => verifier.close());
 
-const RULES: GateRules = { trustedRoots: null, serverIdentity: null, bindingMode: 'enforced' };
+const RULES: GateRules = { trustedRoots: null, serverIdentity: null };
 const args = { tool: 'search', query: 'tea' };
 const principal = mcpChain.parties[0]?.did as string;
 
@@ -113,12 +113,15 @@ describe("the gate's own rules", () => {
     expect(await decide(call, rules)).toMatchObject({ kind: 'deny', failure: { ...error, status: 403 } });
   });
 
-  it.each<[GateRules['bindingMode'], object]>([
-    ['enforced', { kind: 'deny', failure: { code: 'BINDING_MISMATCH' } }],
-    ['off', { kind: 'allow' }],
-  ])('decide what becomes of another body: %s', async (bindingMode, decided) => {
-    const call: PendingCall = { ...openedHttp(), body: { kind: 'value', value: {} } };
-    expect(await decide(call, { bindingMode })).toMatchObject(decided);
+  it.each<[PendingCall['body'], object]>([
+    [
+      { kind: 'value', value: {} },
+      { kind: 'deny', failure: { code: 'BINDING_MISMATCH' } },
+    ],
+    [{ kind: 'unread' }, { kind: 'deny', failure: { code: 'BINDING_MISMATCH' } }],
+    [{ kind: 'uncompared' }, { kind: 'allow' }],
+  ])('decide what becomes of another body: %j', async (body, decided) => {
+    expect(await decide({ ...openedHttp(), body })).toMatchObject(decided);
   });
 });
 
@@ -144,7 +147,8 @@ describe('the binding', () => {
       });
     }
     expect(await valid(unusable, {}, 'match')).toMatchObject({ failure: { message: 'it is gzip' } });
-    expect(await valid(unread, { bindingMode: 'off' }, 'match')).not.toHaveProperty('context.binding');
+    const uncompared: PendingCall = { ...unread, body: { kind: 'uncompared' } };
+    expect(await valid(uncompared, {}, 'match')).not.toHaveProperty('context.binding');
   });
 
   it.each([

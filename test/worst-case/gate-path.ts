@@ -105,7 +105,7 @@ function openGate() {
   const judgeBundle = judgeBehind(createVerifier({ workerThreads: 0 }));
   if (judgeBundle === undefined) throw new Error('the verifier of this process gives no proved chain');
   const now = () => Math.floor(Date.now() / 1000);
-  const rules = { trustedRoots: null, serverIdentity: null, bindingMode: 'enforced' } as const;
+  const rules = { trustedRoots: null, serverIdentity: null } as const;
   const judge = (call: PendingCall) =>
     judgeBundle(call.bundle, { ...bindOptionsOf(call.body), details: true });
   return async (protocol: Protocol, request: GateRequest): Promise<Omit<Call, 'ms'>> => {

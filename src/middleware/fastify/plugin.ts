@@ -47,7 +47,7 @@ export function drsFastify(
     done(error as Error);
     return;
   }
-  const guard = new Guard('http', options, options.bindingMode);
+  const guard = new Guard('http', options);
   const admissions = new WeakMap<object, AdmittedCall>();
   if (!fastify.hasRequestDecorator('drs')) fastify.decorateRequest('drs', null);
 

@@ -30,7 +30,7 @@ export function drsHono(
 ): MiddlewareHandler<DrsEnv>;
 export function drsHono(given: HonoMiddlewareOptions): MiddlewareHandler {
   const options = checkProtection(given, ROUTE);
-  const guard = new Guard('http', options, options.bindingMode);
+  const guard = new Guard('http', options);
   return async (c, next) => {
     const { opened, sent: request } = await openFetch(c.req.raw, options, c, parametersOf(c));
     const decision = await guard.admit(opened);
