@@ -133,8 +133,7 @@ function restTargetOf(
   return null;
 }
 
-/** Why arguments cannot be made of a call. */
-export interface RestDefect {
+export interface ArgumentsDefect {
   readonly code: 'INVALID_PARAMS' | 'RESERVED_ARGUMENT';
   readonly reason: string;
 }
@@ -147,7 +146,7 @@ export interface RestDefect {
 export function restArguments(
   { method, prefix, parameters, query }: RestCall,
   body: unknown,
-): { readonly args: JsonObject } | RestDefect {
+): { readonly args: JsonObject } | ArgumentsDefect {
   if (body !== undefined && body !== null && !isJsonObject(body))
     return defect('the body is not a JSON object');
   const parts = readQuery(query, null);
@@ -177,5 +176,5 @@ function isWord(segment: string): boolean {
 }
 
 const invalid = (reason: string): A2aTarget => ({ kind: 'invalid', reason });
-const defect = (reason: string): RestDefect => ({ code: 'INVALID_PARAMS', reason });
-const reserved = (reason: string): RestDefect => ({ code: 'RESERVED_ARGUMENT', reason });
+const defect = (reason: string): ArgumentsDefect => ({ code: 'INVALID_PARAMS', reason });
+const reserved = (reason: string): ArgumentsDefect => ({ code: 'RESERVED_ARGUMENT', reason });

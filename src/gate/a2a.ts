@@ -1,5 +1,11 @@
 import { isJsonObject, parseStrictJson, type JsonObject } from '../protocol/json.js';
-import { RESERVED_ARGUMENTS, restArguments, targetOf, type RestCall } from './a2a-rest.js';
+import {
+  RESERVED_ARGUMENTS,
+  restArguments,
+  targetOf,
+  type ArgumentsDefect,
+  type RestCall,
+} from './a2a-rest.js';
 import { bodyOfValue, findBundle, unusable } from './carriers.js';
 import { gateFailure, type GateCode } from './codes.js';
 import { methodOf, shorten, type GateRequest, type Opening } from './request.js';
@@ -8,11 +14,7 @@ import { answerId, bodyOfMessage, denier, mayHaveBody, openCall, openRpc } from 
 /** The command above all A2A methods. */
 export const A2A_COMMAND = '/a2a';
 
-/**
- * Opens a request to an A2A agent, over JSON-RPC or REST: every method is checked, under the command `/a2a/<method>`.
- *
- * @example openA2a({ method: 'POST', target: '/a2a', headers: readHeaders(headers), body: { kind: 'text', text } });
- */
+/** Opens a request to an A2A agent, over JSON-RPC or REST: every method is checked, under the command `/a2a/<method>`. */
 export function openA2a(request: GateRequest): Opening {
   const method = methodOf(request);
   const isBare = !mayHaveBody(request.body);
@@ -48,33 +50,31 @@ function openJsonRpc(request: GateRequest): Opening {
   if (method === undefined) return deny(failure('INVALID_JSONRPC', 'the message has no method'));
   const encoded = findBundle('a2a', request.headers, undefined);
   if (typeof encoded !== 'string') return deny(encoded);
-  const args = signedArgumentsOf(method, params);
-  if (args === 'not an object') return deny(failure('INVALID_PARAMS', 'params is not an object'));
-  if (args === 'reserved') {
-    return deny(failure('RESERVED_ARGUMENT', 'params has a member named "tool" or "path"'));
-  }
+  const made = signedArgumentsOf(method, params);
+  if ('code' in made) return deny(failure(made.code, made.reason));
   return openCall('a2a', {
     id,
     requested,
     encoded,
-    body: bodyOfMessage(message, args),
+    body: bodyOfMessage(message, made.args),
     expected: { command: `${A2A_COMMAND}/${method}`, orBelow: false, tool: null },
   });
 }
-
-/** Why arguments cannot be bound: they are not an object, or have a member whose name is reserved. */
-export type ArgumentsDefect = 'not an object' | 'reserved';
 
 /**
  * The arguments of a call of A2A over JSON-RPC in the form that is signed: the parameters, plus the method as `tool`.
  *
  * @param args an object, or `undefined` if the call has none
- * @example signedArgumentsOf('GetTask', { id: '7' }); // { tool: 'GetTask', id: '7' }
+ * @example signedArgumentsOf('GetTask', { id: '7' }); // { args: { tool: 'GetTask', id: '7' } }
  */
-export function signedArgumentsOf(tool: string, args: unknown): JsonObject | ArgumentsDefect {
-  if (args === undefined) return { tool };
-  if (!isJsonObject(args)) return 'not an object';
-  return RESERVED_ARGUMENTS.some((name) => Object.hasOwn(args, name)) ? 'reserved' : { tool, ...args };
+export function signedArgumentsOf(
+  tool: string,
+  args: unknown = {},
+): { readonly args: JsonObject } | ArgumentsDefect {
+  if (!isJsonObject(args)) return { code: 'INVALID_PARAMS', reason: 'params is not an object' };
+  if (RESERVED_ARGUMENTS.some((name) => Object.hasOwn(args, name)))
+    return { code: 'RESERVED_ARGUMENT', reason: 'params has a member named "tool" or "path"' };
+  return { args: { tool, ...args } };
 }
 
 function openRest({ headers, body }: GateRequest, target: RestCall): Opening {

@@ -69,11 +69,7 @@ export function agreementOf(
   };
 }
 
-/**
- * What a handler gets to know of a call, besides the members of a verdict's context.
- *
- * @example callContextOf(proof).agent; // 'did:key:z6Mk…'
- */
+/** What a handler gets to know of a call, besides the members of a verdict's context. */
 export function callContextOf({ chain, invocation, root, tool, stated }: Proof): CallContext {
   const { receipts } = chain;
   const { iss, cmd, jti, args } = invocation.claims;
@@ -126,10 +122,8 @@ const HEADERS = {
   'X-DRS-Observed': null,
 } as const satisfies Readonly<Record<string, keyof BriefContext | null>>;
 
-/** A header that only the gate may set. */
 export type ContextHeader = keyof typeof HEADERS;
 
-/** All of them. */
 export const CONTEXT_HEADERS = /* @__PURE__ */ Object.keys(HEADERS) as readonly ContextHeader[];
 
 /** The header changes that a proxy makes before it forwards a request. */
@@ -143,14 +137,13 @@ export interface HeaderChanges {
   readonly remove: readonly string[];
 }
 
-/**
- * The changes for a request that passes unchecked: removes all {@link CONTEXT_HEADERS}, since a caller could forge
- * them.
- */
-export const NO_CONTEXT: HeaderChanges = {
-  set: {},
-  remove: /* @__PURE__ */ CONTEXT_HEADERS.map((name) => name.toLowerCase()),
-};
+function changesTo(set: HeaderChanges['set']): HeaderChanges {
+  const others = CONTEXT_HEADERS.filter((name) => set[name] === undefined);
+  return { set, remove: others.map((name) => name.toLowerCase()) };
+}
+
+/** The changes for a request that passes unchecked: a caller could forge a context. */
+export const NO_CONTEXT: HeaderChanges = /* @__PURE__ */ changesTo({});
 
 /**
  * The changes for a request that passes.
@@ -158,16 +151,13 @@ export const NO_CONTEXT: HeaderChanges = {
  * @param observed the code for which a gate that is not on trial would have denied it
  */
 export function passHeaders(observed: string | undefined): HeaderChanges {
-  if (observed === undefined) return NO_CONTEXT;
-  const remove = NO_CONTEXT.remove.filter((name) => name !== 'x-drs-observed');
-  return { set: { 'X-DRS-Observed': observed }, remove };
+  return observed === undefined ? NO_CONTEXT : changesTo({ 'X-DRS-Observed': observed });
 }
 
 /**
  * The changes for an allowed call.
  *
  * @param token the signed context; `null` if the gate does not sign
- * @example contextHeaders(context, null).set['X-DRS-Agent']; // 'did:key:z6Mk…'
  */
 export function contextHeaders(context: BriefContext, token: string | null): HeaderChanges {
   const set: Partial<Record<ContextHeader, string>> = { 'X-DRS-Binding': 'none' };
@@ -177,8 +167,7 @@ export function contextHeaders(context: BriefContext, token: string | null): Hea
     if (value !== null) set[name] = encodeHeaderText(String(value));
   }
   if (token !== null) set['X-DRS-Context'] = token;
-  const remove = CONTEXT_HEADERS.filter((name) => set[name] === undefined);
-  return { set, remove: remove.map((name) => name.toLowerCase()) };
+  return changesTo(set);
 }
 
 // Proxies limit a request's headers to a few kilobytes. Ids and names are far shorter than this.

@@ -32,18 +32,18 @@ export function openRouted(request: GateRequest, routes: RouteTable | 'any' | nu
   if (routes === 'any') return openHttp(request, ANY_ROUTE);
   if (routes === null) {
     const message = 'this gate has no routes: the operator sets GATE_ROUTES to a file of them, or to "any"';
-    return deny(gateFailure('UNKNOWN_ROUTE', 'http', message), null);
+    return denyHttp(gateFailure('UNKNOWN_ROUTE', 'http', message), null);
   }
   const found = routes.find(methodOf(request), request.target);
   if ('code' in found) {
     const failure = gateFailure(found.code, 'http', found.message);
-    if (found.code === 'UNKNOWN_ROUTE' || isEnvelope(request.headers)) return deny(failure, null);
+    if (found.code === 'UNKNOWN_ROUTE' || isEnvelope(request.headers)) return denyHttp(failure, null);
     // As in middleware: a request without a readable bundle is refused for that first.
     const bare = openHttp({ ...request, body: { kind: 'unread' } }, ANY_ROUTE);
-    return bare.kind === 'deny' ? bare : deny(failure, null);
+    return bare.kind === 'deny' ? bare : denyHttp(failure, null);
   }
   const opened = found.body === 'envelope' ? unwrap(request) : request;
-  return 'code' in opened ? deny(opened, found.tool) : openHttp(opened, found);
+  return 'code' in opened ? denyHttp(opened, found.tool) : openHttp(opened, found);
 }
 
 /**
@@ -58,16 +58,16 @@ export function openHttp(request: GateRequest, route: HttpRoute): PendingCall | 
   const method = methodOf(request);
   if (method !== request.method) {
     const message = `the HTTP method is ${shorten(method)}, expected one`;
-    return deny(gateFailure('METHOD_NOT_ALLOWED', 'http', message), tool);
+    return denyHttp(gateFailure('METHOD_NOT_ALLOWED', 'http', message), tool);
   }
   const { headers, carried } = request;
   const inEnvelope = carried === undefined ? undefined : { [BUNDLE_HEADER]: carried };
   const encoded = findBundle('http', headers, inEnvelope, () => ({
     message: `no ${BUNDLE_HEADER} header${isEnvelope(headers) ? ', and this route takes no envelopes' : ''}`,
   }));
-  if (typeof encoded !== 'string') return deny(encoded, tool);
+  if (typeof encoded !== 'string') return denyHttp(encoded, tool);
   const decoded = decodeCarried('http', encoded);
-  if ('code' in decoded) return deny(decoded, tool);
+  if ('code' in decoded) return denyHttp(decoded, tool);
   const call = {
     kind: 'check',
     protocol: 'http',
@@ -87,10 +87,10 @@ export function withHttpBody(
   route: HttpRoute,
 ): PendingCall | Denial {
   if (body.kind === 'too large') {
-    return deny(gateFailure('BODY_TOO_LARGE', 'http', body.reason), call.requested);
+    return denyHttp(gateFailure('BODY_TOO_LARGE', 'http', body.reason), call.requested);
   }
   const compared = route.parameters === null ? bodyAlone(body) : argumentsOf(body, route, route.parameters);
-  return 'kind' in compared ? { ...call, body: compared } : deny(compared, call.requested);
+  return 'kind' in compared ? { ...call, body: compared } : denyHttp(compared, call.requested);
 }
 
 type SmallBody = Exclude<RequestBody, { readonly kind: 'too large' }>;
@@ -133,6 +133,6 @@ function readMembers(body: SmallBody, hasBody: boolean): { readonly members: Jso
   return isJsonObject(value) ? { members: value } : unusable('the body is not a JSON object');
 }
 
-function deny(failure: Denial['failure'], requested: string | null): Denial {
+export function denyHttp(failure: Denial['failure'], requested: string | null): Denial {
   return { kind: 'deny', protocol: 'http', id: null, requested, failure };
 }

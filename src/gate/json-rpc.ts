@@ -32,12 +32,6 @@ export interface RpcMessage {
   readonly isReparsed: boolean;
 }
 
-/** Why a body is not a message, and the id to answer with. */
-export interface RpcDefect {
-  readonly failure: GateFailure;
-  readonly id: JsonValue;
-}
-
 /**
  * Reads the single JSON-RPC message in a body.
  *
@@ -49,20 +43,19 @@ export interface RpcDefect {
 export function readRpcMessage(
   protocol: Protocol,
   body: Extract<RequestBody, { kind: 'text' | 'value' }>,
-): RpcMessage | RpcDefect {
-  const invalid = (message: string, id: JsonValue = null): RpcDefect => ({
-    failure: gateFailure('INVALID_JSONRPC', protocol, message),
-    id,
-  });
+): RpcMessage | Denial {
+  const deny = denier(protocol, null, null);
+  const invalid = (message: string, id: JsonValue = null) =>
+    denier(protocol, id, null)(gateFailure('INVALID_JSONRPC', protocol, message));
   const parsed =
     body.kind === 'text' ? parse(body.text) : { value: body.value, defect: null, isAmbiguous: false };
   if ('syntax' in parsed) return invalid(`the body is not JSON: ${parsed.syntax}`);
-  if ('size' in parsed) return { failure: gateFailure('BODY_TOO_LARGE', protocol, parsed.size), id: null };
+  if ('size' in parsed) return deny(gateFailure('BODY_TOO_LARGE', protocol, parsed.size));
   const { value, defect, isAmbiguous } = parsed;
   if (body.kind === 'text') body.parsed = value;
   if (Array.isArray(value)) {
     const message = `the body is a batch of ${value.length} JSON-RPC messages, expected one`;
-    return { failure: gateFailure('BATCH_NOT_SUPPORTED', protocol, message), id: null };
+    return deny(gateFailure('BATCH_NOT_SUPPORTED', protocol, message));
   }
   if (!isJsonObject(value)) return invalid('the body is not a JSON object');
   const id = own(value, 'id');
@@ -180,13 +173,11 @@ export function openRpc(
     return openCall(protocol, { id: null, requested: null, encoded, body: unreadable, expected: ANY });
   }
   const message = readRpcMessage(protocol, body.kind === 'none' ? { kind: 'text', text: '' } : body);
-  if ('failure' in message) return denier(protocol, message.id, null)(message.failure);
-  return { kind: 'message', message };
+  return 'failure' in message ? message : { kind: 'message', message };
 }
 
 const ANY: Expectation = { command: null, orBelow: false, tool: null };
 
-/** Makes a function that denies one message. */
 export function denier(
   protocol: Protocol,
   id: JsonValue,
@@ -213,7 +204,6 @@ export function bodyOfMessage({ defect, isReparsed }: RpcMessage, args: JsonObje
   return isReparsed ? bodyOfValue(args) : { kind: 'value', value: args };
 }
 
-/** The id to answer a message with. */
 export function answerId({ id, defect, isReparsed }: RpcMessage): JsonValue {
   return echoOf(id, defect !== null || isReparsed);
 }

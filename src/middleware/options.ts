@@ -42,8 +42,6 @@ export const httpUrl: Kind<string | URL> = kindOf('an http or https URL', (value
 });
 
 const isFunction = (value: unknown) => typeof value === 'function';
-const isDids = (value: unknown) => 'value' in listOf(did).check(value);
-const isStore = (value: unknown) => 'value' in having('use', '').check(value);
 
 /** What every protection is told besides where verdicts come from. */
 const COMMON = {
@@ -54,7 +52,7 @@ const COMMON = {
   trustedRoots: {
     kind: kindOf<readonly string[] | 'any'>(
       "a list of did:keys of Ed25519 keys, or 'any' to trust everybody",
-      (value) => value === 'any' || isDids(value),
+      (value) => value === 'any' || 'value' in listOf(did).check(value),
     ),
     required: true,
   },
@@ -69,7 +67,7 @@ const COMMON = {
   replayStore: {
     kind: kindOf<ReplayStore | 'none'>(
       "a store such as createMemoryReplayStore() returns, or 'none' to let calls be repeated",
-      (value) => value === 'none' || isStore(value),
+      (value) => value === 'none' || 'value' in having('use', '').check(value),
     ),
     required: true,
   },
@@ -92,7 +90,6 @@ const COMMON = {
   optional: { kind: flag, default: false },
 } satisfies Table;
 
-/** The options of every protection. */
 export const PROTECTION = {
   verifier: { kind: having('verify', 'what createVerifier() or new DrsClient() returns') },
   verifyUrl: { kind: httpUrl },
@@ -109,7 +106,6 @@ export interface ServerOptions extends GivenOptions<typeof COMMON> {}
 /** The common options for protecting a tool server. */
 export type ProtectionOptions = VerdictSource & EventOptions & ServerOptions;
 
-/** The options of a protection that reads bodies. */
 export const BODY = {
   /** The largest request body, in bytes; default 1 MiB. */
   maxBodyBytes: { kind: count(1, undefined, 'bytes'), default: 1024 * 1024 },
@@ -145,13 +141,11 @@ export type RouteOptions<R> = {
   | { readonly tool?: never; readonly command: string | ((request: R) => string) }
 );
 
-/** What is checked of a route's options. */
 export type CheckedRoute<R> = ProtectionOptions & RouteOptions<R> & FilledOptions<typeof BOUND_BODY>;
 
 /** Options of the HTTP middleware. */
 export type MiddlewareOptions<R = Request> = ProtectionOptions & RouteOptions<R> & BodyOptions;
 
-/** The options of a protected route. */
 export const ROUTE = {
   ...PROTECTION,
   ...BOUND_BODY,

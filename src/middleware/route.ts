@@ -1,11 +1,10 @@
 import { isEnvelope, unwrap } from '../gate/carriers.js';
 import { gateFailure, type GateFailure } from '../gate/codes.js';
-import { openHttp, withHttpBody } from '../gate/http.js';
+import { denyHttp, openHttp, withHttpBody } from '../gate/http.js';
 import type { HttpRoute } from '../gate/routes.js';
 import { readQuery } from '../gate/path.js';
 import {
   shorten,
-  type Denial,
   type GateRequest,
   type Opening,
   type RequestBody,
@@ -41,7 +40,7 @@ export async function openRoute<R, Gone extends 'gone'>(
     const body = await read();
     if (body === 'gone') return body;
     const inside = unwrap({ ...request, body });
-    if ('code' in inside) return deny(inside, null);
+    if ('code' in inside) return denyHttp(inside, null);
     sent = inside;
     if (inside.body.kind === 'value') replace(JSON.stringify(inside.body.value));
   }
@@ -50,7 +49,7 @@ export async function openRoute<R, Gone extends 'gone'>(
   if (opened.kind === 'deny') return opened;
   if (options.bindingMode === 'off') return { ...opened, body: { kind: 'uncompared' } };
   const fault = unsignedPart(request.target, found, route);
-  if (fault !== null) return deny(fault, opened.requested);
+  if (fault !== null) return denyHttp(fault, opened.requested);
   const body = sent.body.kind === 'unread' ? await read() : sent.body;
   return body === 'gone' ? body : withHttpBody(opened, body, route);
 }
@@ -69,10 +68,6 @@ function unsignedPart(target: string | null, found: unknown, { parameters }: Htt
     suggestion:
       'Send the arguments in the body, or have the operator name those in path and query (the option parameters).',
   });
-}
-
-function deny(failure: Denial['failure'], requested: string | null): Denial {
-  return { kind: 'deny', protocol: 'http', id: null, requested, failure };
 }
 
 function routeOf<R>({ tool, command, parameters }: RouteOptions<R>, request: R): HttpRoute {
@@ -108,7 +103,6 @@ function ask<R>(
   );
 }
 
-/** A body that is larger than the limit. */
 export function tooLarge(maxBytes: number): Extract<RequestBody, { kind: 'too large' }> {
   return { kind: 'too large', reason: `the body is larger than ${maxBytes} bytes (maxBodyBytes)` };
 }

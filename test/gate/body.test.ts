@@ -131,15 +131,15 @@ it('a parsed body of an HTTP request is not compared either where a number may h
 
 describe('signed arguments', () => {
   it('are those of the call and its tool', () => {
-    expect(signedArgumentsOf('search', undefined)).toEqual({ tool: 'search' });
-    expect(signedArgumentsOf('search', { query: 'tea' })).toEqual({ tool: 'search', query: 'tea' });
-    expect(signedArgumentsOf('search', Object.create({ tool: 'x' }))).toEqual({ tool: 'search' });
+    expect(signedArgumentsOf('search', undefined)).toEqual({ args: { tool: 'search' } });
+    expect(signedArgumentsOf('search', { query: 'tea' })).toEqual({ args: { tool: 'search', query: 'tea' } });
+    expect(signedArgumentsOf('search', Object.create({ tool: 'x' }))).toEqual({ args: { tool: 'search' } });
   });
   it.each([null, [], 'x', 1])('cannot be had of %j', (args) => {
-    expect(signedArgumentsOf('search', args)).toBe('not an object');
+    expect(signedArgumentsOf('search', args)).toMatchObject({ code: 'INVALID_PARAMS' });
   });
   it.each(['tool', 'path'])('have no member named %s', (name) => {
-    expect(signedArgumentsOf('search', { [name]: undefined })).toBe('reserved');
+    expect(signedArgumentsOf('search', { [name]: undefined })).toMatchObject({ code: 'RESERVED_ARGUMENT' });
   });
 });
 

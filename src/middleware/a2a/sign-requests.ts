@@ -65,15 +65,10 @@ export function a2aCallOf(httpMethod: string, path: string, body: unknown): A2aC
   const target = targetOf(httpMethod.toUpperCase(), path);
   const call = target.kind === 'rest' ? restCallOf(target, body) : rpcCallIn(body);
   if (call !== null && target.kind === 'invalid') throw unsignable(target.reason);
-  return call === null ? null : { command: `${A2A_COMMAND}/${call.method}`, args: call.args };
+  return call;
 }
 
-interface Call {
-  readonly method: string;
-  readonly args: JsonObject;
-}
-
-function restCallOf(target: RestCall, body: unknown): Call {
+function restCallOf(target: RestCall, body: unknown): A2aCall {
   let value: unknown;
   if (body !== null && body !== '') {
     if (typeof body !== 'string') throw unsignable('its body is not a string');
@@ -81,12 +76,15 @@ function restCallOf(target: RestCall, body: unknown): Call {
     if (read.defect !== undefined) throw unsignable(`its body is not strict JSON: ${read.defect.message}`);
     ({ value } = read);
   }
-  const made = restArguments(target, value);
-  if ('code' in made) throw unsignable(made.reason);
-  return { method: target.method, args: made.args };
+  return callOf(target.method, restArguments(target, value));
 }
 
-function rpcCallIn(body: unknown): Call | null {
+function callOf(method: string, made: ReturnType<typeof restArguments>): A2aCall {
+  if ('code' in made) throw unsignable(made.reason);
+  return { command: `${A2A_COMMAND}/${method}`, args: made.args };
+}
+
+function rpcCallIn(body: unknown): A2aCall | null {
   if (typeof body !== 'string') return null;
   let value: unknown;
   try {
@@ -96,10 +94,7 @@ function rpcCallIn(body: unknown): Call | null {
   }
   if (!isJsonObject(value) || typeof value['method'] !== 'string') return null;
   const { method } = value;
-  const args = signedArgumentsOf(method, value['params']);
-  if (args === 'reserved') throw unsignable('params has a member named "tool" or "path"');
-  if (args === 'not an object') throw unsignable('params is not an object');
-  return { method, args };
+  return callOf(method, signedArgumentsOf(method, value['params']));
 }
 
 function unsignable(reason: string): TypeError {

@@ -1,4 +1,5 @@
 import type { GateContext } from '../../gate/context.js';
+import { denied } from '../../gate/decide.js';
 import { isPassMethod, type McpRules } from '../../gate/mcp.js';
 import { MCP_COMMAND } from '../../gate/mcp-methods.js';
 import type { Denial, Opening } from '../../gate/request.js';
@@ -73,7 +74,7 @@ export function drsMcp(given: McpOptions): McpProtection {
   const tasks = new TaskOwners();
   return {
     protectServer: (server) => {
-      onConnect(server, (transport) => new GuardedTransport(guard, rules, tasks, transport).install());
+      onConnect(server, (transport) => guardTransport(guard, rules, tasks, transport));
       return server;
     },
   };
@@ -89,7 +90,6 @@ function isProtected(name: string, protect: (name: string) => boolean, guard: Gu
   }
 }
 
-/** Whether a result says that its tool failed. */
 function isError(result: unknown): boolean {
   return typeof result === 'object' && result !== null && 'isError' in result && result.isError === true;
 }
@@ -97,98 +97,16 @@ function isError(result: unknown): boolean {
 /** An answer to a request of the server: nothing to check. */
 const ANSWER: Opening = { kind: 'pass' };
 
-/** The calls of one connection, from their arrival to their answer. */
-class GuardedTransport {
-  readonly #guard: Guard;
-  readonly #rules: McpRules;
-  readonly #tasks: TaskOwners;
-  readonly #transport: McpTransport;
-  readonly #send: McpTransport['send'];
+/** Checks the calls of one connection, from their arrival to their answer. */
+function guardTransport(guard: Guard, rules: McpRules, tasks: TaskOwners, transport: McpTransport): void {
+  const { onmessage: deliver, onclose } = transport;
+  const send = transport.send.bind(transport);
   /** By request id: calls that are being checked (`null`) or executed. */
-  readonly #open = new Map<RequestId, AdmittedCall | null>();
+  const open = new Map<RequestId, AdmittedCall | null>();
 
-  constructor(guard: Guard, rules: McpRules, tasks: TaskOwners, transport: McpTransport) {
-    this.#guard = guard;
-    this.#rules = rules;
-    this.#tasks = tasks;
-    this.#transport = transport;
-    this.#send = transport.send.bind(transport);
-  }
-
-  install(): void {
-    const transport = this.#transport;
-    const { onmessage: deliver, onclose } = transport;
-    transport.onmessage = (message, extra) => {
-      countMessage(extra);
-      const { id, method } = message;
-      if (method !== undefined && id !== undefined && this.#open.has(id)) {
-        this.#refuseId(id);
-        return;
-      }
-      const opened = message.method === undefined ? ANSWER : openMessage(message, extra, this.#rules);
-      if (opened.kind !== 'pass') {
-        this.#receive(message, opened, extra, deliver);
-        return;
-      }
-      if (message.method === 'notifications/cancelled') {
-        this.#settle(message.params?.['requestId'] as RequestId, 'cancelled');
-      }
-      runWithContext(null, null, () => deliver?.(message, extra));
-    };
-    transport.send = async (message, options) => {
-      if (message.method === undefined && message.id !== undefined) {
-        const context = this.#settle(
-          message.id,
-          message.error !== undefined || isError(message.result) ? 'error' : 'ok',
-        );
-        if (context?.command === MCP_COMMAND) this.#tasks.record(message.result, context.root_principal);
-      }
-      await this.#send(message, options);
-    };
-    transport.onclose = () => {
-      for (const id of this.#open.keys()) this.#settle(id, 'cancelled');
-      onclose?.();
-    };
-  }
-
-  /** Refuses a request, checked or not, that has the id of a call whose answer is due. */
-  #refuseId(id: RequestId): void {
-    const failure = idInUse(id);
-    const refused = this.#guard.refuse({ kind: 'deny', protocol: 'mcp', id, requested: null, failure });
-    if (refused.kind === 'deny') this.#refuse(id, refused);
-  }
-
-  #receive(message: Message, opened: Opening, extra: unknown, deliver: McpTransport['onmessage']): void {
-    const { id } = message;
-    // Drop what is refused and is no request: it has no answer and so cannot be refused.
-    if (id === undefined || deliver === undefined) return;
-    this.#open.set(id, null);
-    this.#check(message, opened, extra)
-      .then((decision) => {
-        // Cancelled, or the client has disconnected.
-        if (!this.#open.has(id)) return;
-        this.#open.delete(id);
-        if (decision.kind === 'deny') this.#refuse(id, decision);
-        else if (decision.kind === 'pass') runWithContext(null, null, () => deliver(message, extra));
-        else {
-          const { context } = decision;
-          this.#open.set(id, decision);
-          runWithContext(context, null, () => deliver(message, withAuthInfo(extra, context)));
-        }
-      })
-      .catch((error: unknown) => this.#guard.report(error));
-  }
-
-  async #check(message: Message, opened: Opening, extra: unknown) {
-    const decision = await this.#guard.admit(await refuseBatched(opened, extra), ({ root_principal }) =>
-      this.#tasks.findFailure(message, root_principal),
-    );
-    if (decision.kind !== 'pass') return decision;
-    // No bundle, and none is required: but nobody reads another one's task.
-    const failure = this.#tasks.findFailure(message, null);
-    if (failure === null) return decision;
-    const requested = message.method ?? null;
-    return this.#guard.refuse({ kind: 'deny', protocol: 'mcp', id: null, requested, failure });
+  /** Refuses with the message's own id. The gate's answer has `null` instead of a very long id. */
+  function refuse(id: RequestId, { failure }: Denial): void {
+    send({ jsonrpc: '2.0', id, error: rpcError(failure) }).catch((error: unknown) => guard.report(error));
   }
 
   /**
@@ -196,17 +114,72 @@ class GuardedTransport {
    *
    * @returns the context of the call, if there was one
    */
-  #settle(id: RequestId, outcome: Outcome): GateContext | undefined {
-    const admission = this.#open.get(id);
-    this.#open.delete(id);
+  function settle(id: RequestId, outcome: Outcome): GateContext | undefined {
+    const admission = open.get(id);
+    open.delete(id);
     admission?.finish(outcome);
     return admission?.context;
   }
 
-  /** Refuses with the message's own id. The gate's answer has `null` instead of a very long id. */
-  #refuse(id: RequestId, { failure }: Denial): void {
-    this.#send({ jsonrpc: '2.0', id, error: rpcError(failure) }).catch((error: unknown) =>
-      this.#guard.report(error),
+  async function check(message: Message, opened: Opening, extra: unknown) {
+    const decision = await guard.admit(await refuseBatched(opened, extra), ({ root_principal }) =>
+      tasks.findFailure(message, root_principal),
     );
+    if (decision.kind !== 'pass') return decision;
+    // No bundle, and none is required: but nobody reads another one's task.
+    const failure = tasks.findFailure(message, null);
+    if (failure === null) return decision;
+    return guard.refuse(denied({ protocol: 'mcp', id: null, requested: message.method ?? null }, failure));
   }
+
+  function receive(message: Message, opened: Opening, extra: unknown): void {
+    const { id } = message;
+    // Drop what is refused and is no request: it has no answer and so cannot be refused.
+    if (id === undefined || deliver === undefined) return;
+    open.set(id, null);
+    check(message, opened, extra)
+      .then((decision) => {
+        // Cancelled, or the client has disconnected.
+        if (!open.has(id)) return;
+        open.delete(id);
+        if (decision.kind === 'deny') refuse(id, decision);
+        else if (decision.kind === 'pass') runWithContext(null, null, () => deliver(message, extra));
+        else {
+          const { context } = decision;
+          open.set(id, decision);
+          runWithContext(context, null, () => deliver(message, withAuthInfo(extra, context)));
+        }
+      })
+      .catch((error: unknown) => guard.report(error));
+  }
+
+  transport.onmessage = (message, extra) => {
+    countMessage(extra);
+    const { id, method } = message;
+    if (method !== undefined && id !== undefined && open.has(id)) {
+      // Checked or not: the answers could not be told apart.
+      const refused = guard.refuse(denied({ protocol: 'mcp', id, requested: null }, idInUse(id)));
+      if (refused.kind === 'deny') refuse(id, refused);
+      return;
+    }
+    const opened = method === undefined ? ANSWER : openMessage(message, extra, rules);
+    if (opened.kind !== 'pass') {
+      receive(message, opened, extra);
+      return;
+    }
+    if (method === 'notifications/cancelled') settle(message.params?.['requestId'] as RequestId, 'cancelled');
+    runWithContext(null, null, () => deliver?.(message, extra));
+  };
+  transport.send = async (message, options) => {
+    if (message.method === undefined && message.id !== undefined) {
+      const hasFailed = message.error !== undefined || isError(message.result);
+      const context = settle(message.id, hasFailed ? 'error' : 'ok');
+      if (context?.command === MCP_COMMAND) tasks.record(message.result, context.root_principal);
+    }
+    await send(message, options);
+  };
+  transport.onclose = () => {
+    for (const id of open.keys()) settle(id, 'cancelled');
+    onclose?.();
+  };
 }
