@@ -6,7 +6,6 @@ const TAIL_BYTES_LOGGED = 64;
 const CHUNK_BYTES = 1024 * 1024;
 const MAX_LINE_LENGTH = 64 * 1024;
 
-/** What a file is handed by its owner. */
 export interface FileDeps {
   readonly log: Record<'warn' | 'error', (facts: object, message: string) => void>;
   /** How long to wait for a process that has it locked, in milliseconds. */

@@ -98,8 +98,6 @@ function mistakeIn(encoded: string): string | null {
  * Classifies the body of an HTTP request. The signer of a call also chooses its headers. With another charset, a form
  * or a compressed body, a handler's parser could read other arguments than UTF-8 JSON says. Such a body never matches
  * the signed arguments.
- *
- * @example bodyOfBytes(bytes, readHeaders({ 'content-type': 'text/plain' })).kind; // 'unusable'
  */
 export function bodyOfBytes(bytes: Bytes, headers: HeaderMap): BodyText {
   return bodyOfText(decodeUtf8(bytes), headers);

@@ -5,13 +5,11 @@ export type Protocol = 'http' | 'mcp' | 'a2a';
 
 interface Row<Code extends string = string> {
   readonly code: Code;
-  /** HTTP status of the answer. */
   readonly status: number;
   /** What the caller can do. */
   readonly suggestion: string;
   /** HTTP status on the JSON-RPC protocols. */
   readonly rpcStatus: number;
-  /** The code of the JSON-RPC error. */
   readonly rpcCode: number;
 }
 
@@ -105,7 +103,6 @@ export const GATE_CATALOGUE = [
   row('TASK_MISMATCH', 403, 'Use a delegation of the principal for whom the task was started.'),
 ] as const;
 
-/** A code of {@link GATE_CATALOGUE}. */
 export type GateCode = (typeof GATE_CATALOGUE)[number]['code'];
 
 /** What went wrong. */

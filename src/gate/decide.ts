@@ -46,14 +46,12 @@ export interface GateRules {
 /** What was found of the bundle of a call: a judgement of this process, or the verdict of another. */
 export type Judged = Proof | { readonly failure: Explained };
 
-/** What a gate decides with. */
 export interface GateParts extends Pick<JudgeParts, 'use'> {
   readonly rules: GateRules;
   /** Gives the time in Unix seconds. */
   readonly now: () => number;
   /** A further check of a transport, before the invocation counts as used. */
   readonly checkTransport?: ((context: BriefContext) => GateFailure | null) | undefined;
-  /** Signs the context of an allowed call. */
   readonly sign?:
     ((call: PendingCall, proof: Proof, context: BriefContext, now: number) => string) | undefined;
 }
@@ -72,9 +70,6 @@ export interface Allowance {
  * two come in one step, since a denied call must not use up its invocation. All doors decide here.
  *
  * @throws what the parts throw; then there is no decision, and the call must be refused ({@link verifierUnavailable})
- * @example
- * const judged = judgedOf(call, await verifier.verify(call.bundle, bindOptionsOf(call.body)));
- * const decided = await decide(call, judged, { now, rules, use: null });
  */
 export async function decide(
   call: PendingCall,

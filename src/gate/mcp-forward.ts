@@ -25,7 +25,6 @@ export type HandedOn =
  * @param handedOn goes into `params._meta`; `null` if the message passes, or if headers tell the context
  * @param value what was parsed of the text, if it was
  * @returns `null` if it must be written anew, and nests too deep for that
- * @example forwardMcp(text, { context, token: null }); // '{"jsonrpc":"2.0",…,"_meta":{"xyz.okeyamy.drs/context":{…}}}}'
  */
 export function forwardMcp(text: string, handedOn: HandedOn | null, value = JSON.parse(text) as JsonValue) {
   if (!isJsonObject(value)) return text;

@@ -3,7 +3,6 @@ import type { GateCode } from './codes.js';
 import { own } from './json-rpc.js';
 import { shown } from './request.js';
 
-/** The method that calls a tool. */
 export const TOOLS_CALL = 'tools/call';
 
 /** The method that opens a stream of changes. It is gated if it names a resource. */
@@ -103,13 +102,11 @@ function knownIn({
   return [...named, ...signed, ...optional, ...together, ...unsigned, '_meta'];
 }
 
-/** The names of the gated methods. */
 export const GATED_METHODS: readonly string[] = [...GATED.keys()];
 
 /** What the command of a gated method begins with; the method follows. */
 export const MCP_COMMAND_PREFIX = '/mcp/';
 
-/** The command of a tool call. */
 export const MCP_COMMAND = `${MCP_COMMAND_PREFIX}${TOOLS_CALL}`;
 
 /** The signed argument with the members of `params` that the server acts on and that have no place of their own. */
@@ -161,7 +158,6 @@ export function subjectOf(method: string, params: JsonObject | null): JsonValue 
   return subject === undefined ? undefined : own(params, subject.member);
 }
 
-/** Why `params` cannot be bound. */
 export interface ParamsDefect {
   readonly code: Extract<GateCode, 'INVALID_TOOL_CALL' | 'INVALID_PARAMS' | 'RESERVED_ARGUMENT'>;
   readonly message: string;

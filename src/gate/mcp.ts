@@ -38,8 +38,6 @@ export function isPassMethod(method: unknown): method is string {
 /**
  * Opens a request to an MCP server: its method is one that passes, one that is checked, or denied because it is
  * unknown. Answers pass.
- *
- * @example openMcp({ method: 'POST', headers: readHeaders(headers), body: { kind: 'text', text } });
  */
 export function openMcp(request: GateRequest, rules: McpRules = {}): OpenedRequest {
   const opened = openRpc('mcp', request);
@@ -121,7 +119,6 @@ function openMcpCall(
   });
 }
 
-/** What {@link openMcpCall} is told of a call. */
 interface GatedCall {
   readonly params: JsonObject | null;
   readonly subject: JsonValue | undefined;

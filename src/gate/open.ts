@@ -1,12 +1,6 @@
 /**
  * Decides on whole protocol requests: plain HTTP requests, MCP messages and A2A messages. Pure: does no I/O. A
  * transport opens a request here, has its bundle verified, asks for the decision, and records the invocation last.
- *
- * @example
- * const opened = openRequest('mcp', { method, target, headers: readHeaders(headers), body: { kind: 'text', text } });
- * if (opened.kind === 'deny') return responseTo(opened);
- * if (opened.kind === 'pass') return next();
- * const decided = await decide(opened, { now, judge, rules, use });
  */
 import { openA2a } from './a2a.js';
 import { type Protocol, gateFailure } from './codes.js';
@@ -17,7 +11,6 @@ import type { RouteTable } from './routes.js';
 import { splitPath } from './path.js';
 import { denier } from './json-rpc.js';
 
-/** The protocols that a gate reads. */
 export const GATE_PROTOCOLS = ['http', 'mcp', 'a2a'] as const satisfies readonly Protocol[];
 
 /** The operator's settings for what a gate opens. */
@@ -57,7 +50,6 @@ const HARMLESS: ReadonlySet<string> = new Set(['close', 'keep-alive', '']);
  * forwards bytes that no gate sees, and it removes headers that `Connection` names.
  *
  * @returns `null` if it will not
- * @example denyHopByHop('mcp', request); // null
  */
 export function denyHopByHop(protocol: Protocol, { headers }: Pick<GateRequest, 'headers'>): Denial | null {
   const deny = (message: string) =>

@@ -48,11 +48,7 @@ export interface RpcRefusal {
   readonly error: RpcError;
 }
 
-/**
- * Makes the answer to a denied request, in the form of its protocol.
- *
- * @example const { status, headers, body } = responseTo(denial);
- */
+/** Makes the answer to a denied request, in the form of its protocol. */
 export function responseTo(denial: Denial): GateResponse {
   const { protocol, form = protocol, failure } = denial;
   const { status } = failure;
@@ -85,7 +81,6 @@ export function gateAnswer(
   return { allow: true, gated: true, status: 200, context, ...signed };
 }
 
-/** Makes the `error` member of a JSON-RPC response. */
 export function rpcError({ code, message, suggestion, status, verdict, version }: GateFailure): RpcError {
   return {
     code: rpcCodeOf(code),

@@ -132,7 +132,6 @@ export function publishRefusal(
   guarded(() => onRefused?.(refusal, call), onError);
 }
 
-/** Reports an error to `onError`. */
 export function reportError(error: unknown, onError: EventOptions['onError'] = console.error): void {
   try {
     onError(error instanceof Error ? error : new Error(String(error)));

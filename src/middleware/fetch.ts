@@ -84,7 +84,6 @@ function targetOf({ url }: Request): string {
   return pathname + search;
 }
 
-/** The answer to a refused request. */
 export function refusalResponse(denial: Denial): Response {
   const { status, headers, body } = responseTo(denial);
   return new Response(JSON.stringify(body), { status, headers });

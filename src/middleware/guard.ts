@@ -109,7 +109,6 @@ export class Guard {
     return this.refuse(denied(call, verifierUnavailable(call)));
   }
 
-  /** Reports a fault to the operator. */
   report(error: unknown): void {
     reportError(error, this.#options.onError);
   }

@@ -265,7 +265,6 @@ function replaceHeaders(req: IncomingMessage, now: Readonly<Record<string, strin
   }
 }
 
-/** Answers a refused request. */
 export function answer(res: ServerResponse, denial: Denial): void {
   if (res.headersSent || res.destroyed) return;
   const { status, headers, body } = responseTo(denial);

@@ -62,7 +62,6 @@ export interface ClaimDefect {
   readonly expected: string;
 }
 
-/** What a claim has to be. */
 interface Rule {
   readonly expected: string;
   readonly test: (value: JsonValue | undefined) => boolean;

@@ -1,6 +1,5 @@
 import { base58 } from '@scure/base';
 
-/** Bytes of an Ed25519 public key. */
 export const PUBLIC_KEY_BYTES = 32;
 
 const PREFIX = 'did:key:z';

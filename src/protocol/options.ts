@@ -15,7 +15,6 @@ export interface Kind<T> {
 export interface Option<T = unknown> {
   readonly kind: Kind<T>;
   readonly default?: string | number | boolean | ((options: Readonly<Record<string, unknown>>) => unknown);
-  /** It must be given. */
   readonly required?: true;
   /** Its value is never shown. */
   readonly isSecret?: true;
@@ -30,10 +29,8 @@ type With<Rows, Sure extends keyof Rows> = {
   readonly [Name in keyof Rows as Name extends Sure ? Name : never]: ValueOf<Rows[Name]>;
 } & { readonly [Name in keyof Rows as Name extends Sure ? never : Name]?: ValueOf<Rows[Name]> | undefined };
 
-/** Options as they are given. */
 export type GivenOptions<Rows> = With<Rows, Names<Rows, { required: true }>>;
 
-/** Options with defaults filled in. */
 export type FilledOptions<Rows> = With<Rows, Names<Rows, { required: true } | { default: unknown }>>;
 
 /**
@@ -138,13 +135,11 @@ export function count(min: number, max = Number.MAX_SAFE_INTEGER, unit = ''): Ki
   return { ...kind, form: 'number' };
 }
 
-/** On or off. */
 export const flag: Kind<boolean> = {
   ...kindOf('`0`, `1`', (value) => typeof value === 'boolean', 'true or false'),
   form: 'flag',
 };
 
-/** One of these names. */
 export function oneOf<const Name extends string>(...names: readonly Name[]): Kind<Name> {
   return kindOf(
     names.map((name) => `\`${name}\``).join(', '),
@@ -175,7 +170,6 @@ export function listOf<T>(item: Kind<T>): Kind<T[]> {
   return { values: `list, each ${item.values}`, form: 'list', check };
 }
 
-/** A function. */
 export function callback<T>(values = 'a function'): Kind<T> {
   return kindOf(values, (value) => typeof value === 'function');
 }

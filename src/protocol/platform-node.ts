@@ -58,7 +58,6 @@ export function decodeUtf8(bytes: Bytes): string | null {
   }
 }
 
-/** Encodes a text as UTF-8. */
 export function encodeUtf8(text: string): Bytes {
   return Buffer.from(text);
 }

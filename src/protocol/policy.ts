@@ -145,10 +145,8 @@ export const POLICY_MEMBERS = [
 /** The name of a member that is evaluated. */
 export type KnownPolicyMember = (typeof POLICY_MEMBERS)[number]['name'];
 
-/** The names of {@link POLICY_MEMBERS}, in their order. */
 export const KNOWN_POLICY_MEMBERS: readonly KnownPolicyMember[] = POLICY_MEMBERS.map(({ name }) => name);
 
-/** Whether a member of a policy is evaluated. */
 export function isKnownMember(name: string): name is KnownPolicyMember {
   return (KNOWN_POLICY_MEMBERS as readonly string[]).includes(name);
 }

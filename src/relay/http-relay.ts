@@ -17,7 +17,6 @@ import { endGracefully, urlOf } from '../service/main.js';
 import { openTracing } from '../service/observe/tracing.js';
 import { httpTarget, isOfRequest, passedHeaders, type Destination, type HttpTarget } from './http-target.js';
 
-/** A request that is sent on. */
 export interface Forwarded {
   /** Headers that a relay sets, in place of the client's. */
   readonly set: Readonly<Record<string, string>>;
@@ -116,14 +115,11 @@ export function hostsOf(host: string, more: readonly string[]): ReadonlySet<stri
   return new Set([...own, ...more].map((name) => name.toLowerCase()));
 }
 
-/** What a relay from HTTP to HTTP needs. */
 export interface HttpRelayParts extends Pick<ServerContext, 'configuration' | 'log' | 'hosts' | 'rename'> {
   readonly destination: Destination;
-  /** Opens what decides on its requests. */
   readonly openDecider: (opened: Closers) => Promise<Decider>;
 }
 
-/** What decides on the requests of a relay. */
 interface Decider extends Pick<ServerContext, 'gatekeeper' | 'metrics'> {
   readonly makeHandler: MakeHandler;
   /** Reads files again. */

@@ -25,7 +25,6 @@ const ROOT_CARDS = ['/.well-known/agent-card.json', '/.well-known/agent.json'];
  * @param rpc the path of an agent's JSON-RPC, if it is not that of the address: no other is served, since it is not signed
  * @param isLocal whether it is a port for one agent, which also calls the root, and paths that a gate would refuse
  * @throws IssueError if the address cannot be used; it shows no secret
- * @example destinationOf('http://127.0.0.1:3000/mcp', 'mcp')
  */
 export function destinationOf(
   text: string,

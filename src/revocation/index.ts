@@ -22,7 +22,6 @@ export { RevocationStoreError } from './store/revocation-store.js';
 /** Why an instance is not ready. */
 export type UnreadyReason = ListUnreadyReason | 'revocation_store_unreachable';
 
-/** What {@link openRevocation} opens. */
 export interface RevocationOptions extends Pick<StoreDeps, 'maxEntries' | 'log'> {
   /** The file of the local store. Without it and {@link redis}, local revocations are lost with the process. */
   readonly storePath?: string | undefined;

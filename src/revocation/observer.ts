@@ -3,7 +3,6 @@ import type { FetchOutcome } from './lists/status-list-error.js';
 /** The log of the revocation stores and the list cache. A pino logger has this type. */
 export type RevocationLog = Record<'info' | 'warn' | 'error', (facts: object, message: string) => void>;
 
-/** What each source of revocations is handed. */
 export interface Deps {
   readonly log: RevocationLog;
   readonly observer: RevocationObserver;

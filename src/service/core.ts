@@ -46,7 +46,6 @@ export async function openCore(
   return { verdicts, metrics, engine, gatekeeper, gate };
 }
 
-/** What the routes need, over HTTP and gRPC. */
 export interface RouteContext extends Core {
   readonly configuration: Configuration;
   readonly log: Logger;

@@ -38,7 +38,6 @@ export interface GateCall {
   /** Where it was asked, for the metrics. */
   readonly endpoint: GateEndpoint;
   readonly request: GateRequest;
-  /** What logs say of who asks. */
   readonly asked: LoggedRequest;
   /** Called before queued work starts: whether somebody still waits for the decision. If left out: always. */
   readonly isWanted?: () => boolean;
@@ -48,7 +47,6 @@ export interface GateCall {
   readonly checkTransport?: GateParts['checkTransport'];
 }
 
-/** What the transport must do with the request. */
 export type GateDecision =
   /** Nothing to check. */
   | {

@@ -94,7 +94,6 @@ export function openLog({ logLevel }: Pick<Configuration, 'logLevel'>, dest: 1 |
   return pino({ name: 'drs-verify', level: logLevel, serializers }, output);
 }
 
-/** Switches between the configured log level and `debug`. */
 function toggleLogLevel(log: Logger, { logLevel }: Configuration): void {
   log.level = log.level === 'debug' ? logLevel : 'debug';
   log.warn({ logLevel: log.level }, 'SIGUSR2 changed the log level');
@@ -113,7 +112,6 @@ function notifyReady({ NOTIFY_SOCKET = '', PATH }: NodeJS.ProcessEnv, log: Logge
   });
 }
 
-/** What is logged about a service that listens. */
 export function factsOf(
   configuration: Configuration,
   { port, metricsPort, grpcPort, frontEnd, maxConnections }: Service,
@@ -149,7 +147,6 @@ export function urlOf(
 /** Time after the grace period to close stores and logs; then the process ends in any case. */
 const CLOSING_MS = 5000;
 
-/** How a process ends. */
 interface Ending {
   readonly log: Logger;
   readonly configuration: Configuration;

@@ -13,7 +13,6 @@ import { routeTables } from './routes/table.js';
 import { Server, type Table } from './http/serve.js';
 import { openTracing } from './observe/tracing.js';
 
-/** A running service. */
 export type Service = Awaited<ReturnType<typeof startService>>;
 
 /**

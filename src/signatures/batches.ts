@@ -24,7 +24,6 @@ interface RunningBatch {
   looks: number;
 }
 
-/** Receives what happens to batches. */
 interface BatchEvents {
   /** A worker has verified a check. */
   readonly onVerified: (job: Job, check: number, isVerified: boolean) => void;

@@ -12,7 +12,6 @@ const verifyDetached = sodium.crypto_sign_verify_detached as (
   publicKey: Buffer,
 ) => boolean | undefined;
 
-/** Bytes of an Ed25519 signature. */
 export const SIGNATURE_BYTES = 64;
 
 /**

@@ -131,7 +131,6 @@ function item(memory: Buffer, area: number, check: number, size: number): Buffer
   return memory.subarray(area + check * size, area + (check + 1) * size);
 }
 
-/** What a worker is sent for one batch. */
 export interface Batch {
   /** The number of a shared slot, or memory for this batch alone. */
   readonly memory: number | SharedArrayBuffer;

@@ -5,7 +5,6 @@ import { SLOT_BYTES, SlotReader, type Batch } from './slot.js';
 const slots = (Piscina.workerData as SharedArrayBuffer[]).map((memory) => new Uint8Array(memory));
 const ordinary = new SlotReader(SLOT_BYTES);
 
-/** Verifies a batch in its slot. */
 export default function verifyBatch({ memory, checks, bytes }: Batch): void {
   const shared = typeof memory === 'number' ? slots[memory] : new Uint8Array(memory);
   if (shared === undefined) throw new RangeError('the pool named a slot that it did not share');

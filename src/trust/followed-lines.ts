@@ -1,6 +1,5 @@
 import { lookAt, LinesError, readBytes, readLines, type LinesKind } from './line-files.js';
 
-/** What lines that follow their files are handed. */
 interface Deps {
   readonly log: Record<'info' | 'error', (facts: object, message: string) => void>;
   /** Is told of each reading that counts. `loaded`: what is in the files is in force; `refused`: the old lines stay. */

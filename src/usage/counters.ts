@@ -10,7 +10,6 @@ export const SPARE_SECS = 2 * 3_600;
 /** Seconds for which a counter of a receipt without an end is kept after its last use: 400 days. */
 export const KEPT_UNUSED_SECS = 400 * 86_400;
 
-/** A {@link Usage} that changes. */
 export interface Counter extends Usage {
   calls: number;
   microUsd: number;

@@ -26,7 +26,6 @@ interface LastLook {
   readonly at: number;
 }
 
-/** What a look finds. */
 interface Look {
   /** `null`: none, or none that this version reads. */
   readonly found: Mark | null;

@@ -63,7 +63,6 @@ export function chargedOf(costMicroUsd: number | null, limits: readonly CountedL
  * @param store in which it was charged
  * @param now Unix seconds
  * @throws RefundError if nothing was given back, or nobody knows
- * @example await refundCall(call, undefined, store, now); // { calls: 1, total_cost_usd: 0.05 }
  */
 export async function refundCall(
   call: ChargedCall,

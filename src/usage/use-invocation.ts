@@ -42,10 +42,6 @@ export type UsedInvocation = Pick<InvocationClaims, 'iss' | 'sub' | 'jti' | 'iat
  * @param costMicroUsd what the call costs; default: what it states
  * @returns why it may not be used: `INVOCATION_STALE`, `REPLAY_DETECTED`, `REPLAY_STORE_UNAVAILABLE` or `LIMIT_REACHED`;
  *   else what is left of the limits, `null` if there are none
- * @example
- * const rules = { scope: 'verify', windowSecs: 900, clockSkewSecs: 30 };
- * const used = await useInvocation(invocation.claims, chain.limits, store, now, rules);
- * if (used instanceof Failure) return used;
  */
 export async function useInvocation(
   claims: UsedInvocation,

@@ -6,7 +6,6 @@ import { asksForDetails, toVerdict, type Verdict } from './verdict.js';
 /** The time in Unix seconds. */
 export const clock = (): number => Math.floor(Date.now() / 1000);
 
-/** The options of a single call of `verify`. */
 export const CALL_OPTIONS = {
   /** The body of the call, as a JSON value: triggers the binding check. Overrides a `body` member of the bundle. */
   body: { kind: kindOf<unknown>('any value', () => true) },

@@ -76,7 +76,6 @@ export function createVerifier(options: VerifierOptions = {}): Verifier {
 const nothing = () => undefined;
 const silent: RevocationLog = { info: nothing, warn: nothing, error: nothing };
 
-/** Opens the parts of a verifier. */
 export async function openEngine(
   settings: VerifierSettings,
   {

@@ -97,7 +97,6 @@ function areRedisUrls(text: string): boolean {
 /** Options of a verifier, all optional. */
 export interface VerifierOptions extends GivenOptions<typeof VERIFIER_OPTIONS> {}
 
-/** Options of a verifier with defaults filled in. */
 export type VerifierSettings = FilledOptions<typeof VERIFIER_OPTIONS>;
 
 /** The options are invalid. The message lists every problem, one per line. */

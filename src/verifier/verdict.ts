@@ -42,7 +42,6 @@ export interface VerdictDetails extends CallContext {
   readonly unenforced?: VerdictContext['unenforced'];
 }
 
-/** Whether a bundle has the member `details: true`. */
 export function asksForDetails(bundle: unknown): boolean {
   return isJsonObject(bundle) && Object.hasOwn(bundle, 'details') && bundle['details'] === true;
 }

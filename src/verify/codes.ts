@@ -1,7 +1,6 @@
 /** The six blocks of a verification, and the two optional checks after them: required binding and replay protection. */
 export type Block = 'A' | 'B' | 'C' | 'D' | 'E' | 'F' | 'binding' | 'replay';
 
-/** A row of the catalogue. */
 export interface Row {
   readonly block: Block;
   readonly code: string;
@@ -300,7 +299,6 @@ export type Code = (typeof CATALOGUE)[number]['code'];
 /** What a failure is about: the bundle, the receipt at an index (0 is the root), or the invocation. */
 export type Subject = 'bundle' | 'invocation' | number;
 
-/** What fills the message of a code. */
 export interface Details {
   readonly subject: Subject;
   readonly member?: string;

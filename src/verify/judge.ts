@@ -14,7 +14,6 @@ import { toolOf, type Stated, type Tool } from './tools.js';
 export { checkStructure, readInvocation, readReceipts } from './blocks/a-b-form.js';
 export { checkCommand, checkToolServer, untrustedRoot } from './blocks/d-policy.js';
 
-/** A call to judge. */
 export interface Call {
   /** The bundle after `JSON.parse`. Nothing about it has been checked. */
   readonly bundle: unknown;
@@ -63,7 +62,6 @@ export type Judgement =
  * comes last, since a refused call must not use it up.
  *
  * @throws what the parts throw. That says nothing about the bundle, and the content of a bundle never causes it.
- * @example const { failure } = await judge({ bundle, body: { kind: 'text', text } }, parts);
  */
 export async function judge(call: Call, parts: JudgeParts): Promise<Judgement> {
   const { rules, cache, keys, signatures, revocation, clock, requiresBinding, use } = parts;

@@ -1,4 +1,3 @@
-/** The id of a JSON-RPC request. */
 export type RequestId = string | number;
 
 /** The members of a JSON-RPC message that are read here. */

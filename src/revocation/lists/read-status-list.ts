@@ -25,10 +25,8 @@ export interface StatusList extends Validity {
 /** What a list must be: a credential, which says so itself, or bits, of which any bytes could be some. */
 export type ListForm = 'credential' | 'raw';
 
-/** The issuer that must have signed a list. */
 type ListIssuer = ReturnType<typeof resolveIssuer>;
 
-/** Options for reading a list. */
 export interface ReadOptions {
   readonly form: ListForm;
   /** The name that a credential must have, a URL as a rule; `any` for a mirror, or a list without a name. */

@@ -37,5 +37,4 @@ export class StatusListError extends Error {
   }
 }
 
-/** What was fetched is no status list. */
 export const malformed = (message: string) => new StatusListError('malformed', message);

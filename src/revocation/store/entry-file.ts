@@ -12,7 +12,6 @@ export const ENTRY_FILE: FileKind = {
   Failure: RevocationStoreError,
 };
 
-/** Reads the entries of lines. */
 export function takeEntries(take: (entry: LocalRevocation) => void): FileDeps['take'] {
   return (line) => {
     const entry = readEntry(line);

@@ -20,7 +20,6 @@ const TIMEOUT_MS = 5_000;
 /** An id that comes before all entries. */
 export const BEGINNING = '0-0';
 
-/** One revocation in the log. */
 export interface LogEntry {
   /** `<Unix milliseconds of Redis>-<number>`. Later entries have greater ids. */
   readonly id: string;
@@ -77,7 +76,6 @@ export class RedisLog {
     return String(ids.at(-1));
   }
 
-  /** Removes entries. */
   async remove(ids: readonly string[]): Promise<void> {
     await this.#send('XDEL', ENTRIES_KEY, ...ids);
   }
@@ -152,7 +150,6 @@ function toEntries(reply: unknown): LogEntry[] {
   });
 }
 
-/** Whether one id comes before another. */
 function isBefore(id: string, other: string): boolean {
   const [ms = 0, number = 0] = id.split('-').map(Number);
   const [otherMs = 0, otherNumber = 0] = other.split('-').map(Number);

@@ -2,9 +2,7 @@ import type { Entries } from '../entries.js';
 import type { LocalRevocation } from '../entry.js';
 import type { Deps } from '../observer.js';
 
-/** What a store is handed. */
 export interface StoreDeps extends Deps {
-  /** Maximum number of local revocations. */
   readonly maxEntries: number;
 }
 
@@ -55,7 +53,6 @@ export class RevocationStoreError extends Error {
   }
 }
 
-/** @param maxEntries the limit that is reached */
 export function storeIsFull(maxEntries: number): RevocationStoreError {
   return new RevocationStoreError(
     'full',

@@ -55,7 +55,6 @@ export function readConfiguration(given: Environment): Configuration {
   return configuration;
 }
 
-/** Finds variables that contradict each other. */
 function findConflicts(configuration: Configuration): string[] {
   const { maxBodyBytes, maxBodyMemory } = configuration;
   const problems: string[] = [];

@@ -232,10 +232,8 @@ type Intersection<U> = (U extends unknown ? (rows: U) => void : never) extends (
   ? I
   : never;
 type Rows = Intersection<(typeof SECTIONS)[keyof typeof SECTIONS]>;
-/** The configuration of the service. */
 export type Configuration = FilledOptions<Rows>;
 
-/** The variables by the names of their options. */
 export const OPTIONS: ReadonlyMap<string, Variable> = new Map(
   Object.values(SECTIONS).flatMap((rows) => Object.entries<Variable>(rows)),
 );
@@ -248,7 +246,6 @@ export const SHARED: readonly string[] = [...OPTIONS]
   .filter(([, { isShared }]) => isShared)
   .flatMap(([name]) => [variableOf(name), variableOf(name).toLowerCase()]);
 
-/** The environment variables that are read. */
 export const VARIABLES: readonly string[] = [
   ...[...OPTIONS.keys()].map(variableOf),
   ...SECRETS.map((name) => `${variableOf(name)}_FILE`),

@@ -110,12 +110,10 @@ export function answerChecks(context: GrpcContext): handleUnaryCall<Buffer, Buff
   };
 }
 
-/** Whether the gateway waits for the answer. */
 function isWanted(call: Call): boolean {
   return !call.cancelled && Date.now() < Number(call.getDeadline());
 }
 
-/** The address of the gateway. */
 function addressOf(call: Call): string {
   // address:port
   const peer = call.getPeer();

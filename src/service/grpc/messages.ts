@@ -26,7 +26,6 @@ export function readSentHeaders(sent: readonly WireHeader[]): HeaderMap {
   );
 }
 
-/** The messages that are read. */
 interface Messages {
   readonly CheckRequest: {
     readonly attributes: {

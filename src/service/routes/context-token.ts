@@ -15,10 +15,8 @@ const CONTEXT_TOKEN_TYPE = 'drs-context+jwt';
 /** Lifetime of a signed context in seconds: covers the way from gate to tool server, and small clock differences. */
 const LIFETIME_SECS = 30;
 
-/** Signs what a gate has allowed. */
 type ContextSigner = Exclude<GateParts['sign'], undefined>;
 
-/** The claims of a signed context. */
 export type ContextClaims = ReturnType<typeof claimsOf>;
 
 /** A delegate, and who delegated to it: the outermost is the current actor. */

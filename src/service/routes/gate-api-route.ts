@@ -46,7 +46,6 @@ export function gateRequestHandler({ configuration, metrics, gate: { decider } }
   };
 }
 
-/** Reads the body of a request to `/v1/gate`. */
 export function readGateRequest(
   bytes: Buffer,
 ): { protocol: Protocol; request: GateRequest } | GateRequestDefect {

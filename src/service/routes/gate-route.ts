@@ -105,7 +105,6 @@ function appendedTargetOf({ path, target }: Pick<Exchange, 'path' | 'target'>): 
   return start < 0 ? '' : target.slice(start);
 }
 
-/** The answer that tells a decision. */
 export function answerOf(decision: GateDecision, closes: boolean): TextAnswer {
   switch (decision.kind) {
     case 'pass':

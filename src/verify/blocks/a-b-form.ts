@@ -113,7 +113,6 @@ export function readReceipts(jwts: readonly string[], cache: ReceiptMemory | nul
   return receipts;
 }
 
-/** The invocation receipt. */
 export function readInvocation(jwt: string): Invocation | Failure {
   const parts = parseCompactJwt(jwt);
   if (parts.defect !== undefined)

@@ -13,7 +13,6 @@ const CLOSE_MS = 2000;
 /** A full pipe is written to again after this time. */
 const FULL_PAUSE_MS = 10;
 
-/** Where lines are appended. */
 export type LineFile = Awaited<ReturnType<typeof openLineFile>>;
 
 /**

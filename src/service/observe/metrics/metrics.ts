@@ -37,7 +37,6 @@ export const GRPC_METHODS = {
   '/grpc.health.v1.Health/Check': 'health',
 } as const;
 
-/** The path of a method of gRPC. */
 export type GrpcMethod = keyof typeof GRPC_METHODS;
 
 /** The ways to the gate: `/v1/gate` and `/gate/*` over HTTP, and gRPC. */
