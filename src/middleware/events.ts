@@ -84,10 +84,15 @@ export interface EventOptions {
 const toolCalls = channel(TOOL_CALL);
 const refusals = channel(REFUSAL);
 
-/** Makes the event of an executed call. It contains only strings and numbers. */
-export function toolCallEvent(context: GateContext, args: JsonObject, outcome: Outcome): ToolCallEvent {
+/** Publishes the event of an executed call, of strings and numbers only. Never throws and never waits. */
+export function publishToolCall(
+  context: GateContext,
+  args: JsonObject,
+  outcome: Outcome,
+  { onToolCall, eventSink, onError }: EventOptions,
+): void {
   const cost = context.cost_usd ?? args['estimated_cost_usd'];
-  return Object.freeze({
+  const event: ToolCallEvent = Object.freeze({
     event: TOOL_CALL,
     root_principal: context.root_principal,
     chain_depth: context.chain_depth,
@@ -100,13 +105,6 @@ export function toolCallEvent(context: GateContext, args: JsonObject, outcome: O
     at: new Date().toISOString(),
     outcome,
   });
-}
-
-/** Publishes the event of an executed call. Never throws and never waits. */
-export function publishToolCall(
-  event: ToolCallEvent,
-  { onToolCall, eventSink, onError }: EventOptions,
-): void {
   toolCalls.publish(event);
   guarded(() => onToolCall?.(event), onError);
   guarded(() => eventSink?.write(`${JSON.stringify(event)}\n`), onError);

@@ -18,7 +18,7 @@ import { chargedOf, refundCall, RefundError, type Refunded } from '../usage/refu
 import { DEFAULT_REPLAY_WINDOW_SECS, useInvocation, type ReplayRules } from '../usage/use-invocation.js';
 import { clock, judgeBehind } from '../verifier/call-options.js';
 import { runWithContext, type DrsContext } from './context.js';
-import { publishRefusal, publishToolCall, reportError, toolCallEvent, type Outcome } from './events.js';
+import { publishRefusal, publishToolCall, reportError, type Outcome } from './events.js';
 import type { CallVerifier, ProtectionOptions } from './options.js';
 import { CLOCKS } from '../verify/parts.js';
 
@@ -150,7 +150,7 @@ export class Guard {
       const { args } = decided.proof.invocation.claims;
       let isOver = false;
       const finish = (outcome: Outcome): void => {
-        if (!isOver) publishToolCall(toolCallEvent(context, args, outcome), this.#options);
+        if (!isOver) publishToolCall(context, args, outcome, this.#options);
         isOver = true;
       };
       return { kind: 'allow', context, finish };

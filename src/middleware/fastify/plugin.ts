@@ -22,8 +22,6 @@ export type FastifyMiddlewareOptions = MiddlewareOptions<FastifyRequest> & {
   readonly errors?: 'answer' | 'next';
 };
 
-type RequestPayload = NodeJS.ReadableStream;
-
 /**
  * A Fastify plugin that lets only verified calls reach the routes of the scope in which it is registered, and of the
  * scopes in it. Routes outside are not touched: encapsulate what is protected.
@@ -92,7 +90,11 @@ function withoutFastifys(registered: FastifyMiddlewareOptions): FastifyMiddlewar
   ) as unknown as FastifyMiddlewareOptions;
 }
 
-async function open(request: FastifyRequest, payload: RequestPayload, options: CheckedRoute<FastifyRequest>) {
+async function open(
+  request: FastifyRequest,
+  payload: NodeJS.ReadableStream,
+  options: CheckedRoute<FastifyRequest>,
+) {
   const { raw } = request;
   let body: Readable | undefined;
   const opened = await openRoute(headOf(raw), request.params, options, request, {
