@@ -3,14 +3,14 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { bodyOfBytes } from '../../src/gate/carriers.js';
-import { bindOptionsOf, decide, judgedOf } from '../../src/gate/decide.js';
+import { decide } from '../../src/gate/decide.js';
 import { openRequest } from '../../src/gate/open.js';
 import { readHeaders } from '../../src/gate/request.js';
 import { RouteTable } from '../../src/gate/routes.js';
 import { encode, liveCall, liveChain, now } from '../middleware/call.js';
 import { startService } from '../support/service-in-process.js';
 import type { RunningService } from '../support/service.js';
-import { verifier } from './decide.js';
+import { judge, RULES, verifier } from './decide.js';
 import { askGrpc, askProxy, askV1, type Ask } from './transports.js';
 
 /** Issue 29 item 13: the second carrier of plain HTTP, at every door of the service. */
@@ -197,10 +197,7 @@ const DOORS: Readonly<Record<string, Door>> = {
       { routes: RouteTable.parse(ROUTES) },
     );
     if (opened.kind !== 'check') return opened.kind === 'deny' ? opened.failure.code : opened.kind;
-    const verdict = await verifier.verify(opened.bundle, bindOptionsOf(opened.body));
-    const decided = await decide(opened, judgedOf(opened, verdict), {
-      ...{ now, use: null, rules: { trustedRoots: null, serverIdentity: null } },
-    });
+    const decided = await decide(opened, await judge(opened), { now, use: null, rules: RULES });
     return decided.kind === 'deny' ? decided.failure.code : decided.kind;
   },
   '/gate/http': through(() => askProxy(service)),

@@ -18,11 +18,10 @@ import { Failure } from '../../src/verify/codes.js';
 import { createVerifier } from '../../src/verifier/create-verifier.js';
 import type { Proof } from '../../src/verify/judge.js';
 import { encode, liveCall, now } from '../middleware/call.js';
-import { judge, mcpChain, proofOf, verifier } from './decide.js';
+import { judge, mcpChain, proofOf, RULES, verifier } from './decide.js';
 
 afterAll(() => verifier.close());
 
-const RULES: GateRules = { trustedRoots: null, serverIdentity: null };
 const args = { tool: 'search', query: 'tea' };
 const principal = mcpChain.parties[0]?.did as string;
 
@@ -142,8 +141,8 @@ describe('the binding', () => {
       });
     }
     expect(await valid(unusable, {}, 'match')).toMatchObject({ failure: { message: 'it is gzip' } });
-    const uncompared: PendingCall = { ...unread, body: { kind: 'uncompared' } };
-    expect(await valid(uncompared, {}, 'match')).not.toHaveProperty('context.binding');
+    const uncompared = await valid({ ...unread, body: { kind: 'uncompared' } }, {}, 'match');
+    expect(uncompared).not.toHaveProperty('context.binding');
   });
 
   it.each([
