@@ -3,7 +3,7 @@ import { createReadStream, existsSync } from 'node:fs';
 import { chmod, link, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { decodeUtf8 } from '#platform';
 import { spliceBody } from '../client/request.js';
-import { readAtMost } from '../middleware/read-at-most.js';
+import { readAtMost } from '../protocol/read-at-most.js';
 import { readBundleText } from '../protocol/bundle.js';
 import { isJsonObject } from '../protocol/json.js';
 import { writtenText } from '../protocol/written-text.js';

@@ -52,17 +52,7 @@ const VERBS = [
   verb('GET', 'v1/card', 'GetExtendedAgentCard'),
 ] as const;
 
-interface Verb {
-  readonly httpMethod: string;
-  readonly method: string;
-  readonly segments: number;
-  readonly words: number;
-  readonly mayBeBare: boolean;
-  /** Matches the last segments. */
-  readonly end: RegExp;
-}
-
-function verb(httpMethod: string, end: string, method: string, needs?: 'body'): Verb {
+function verb(httpMethod: string, end: string, method: string, needs?: 'body') {
   const segments = end.split('/');
   return {
     httpMethod,
@@ -70,6 +60,7 @@ function verb(httpMethod: string, end: string, method: string, needs?: 'body'): 
     segments: segments.length,
     words: segments.filter(isWord).length,
     mayBeBare: needs === undefined,
+    /** Matches the last segments. */
     end: new RegExp(`^${end.replaceAll(/\{(\w+)\}/g, '(?<$1>[^/:]+)')}$`),
   };
 }

@@ -4,7 +4,7 @@ import { readHeaders, type Denial, type Opening, type RequestBody } from '../gat
 import { responseTo } from '../gate/response.js';
 import { Guard, runAdmitted } from './guard.js';
 import { type CheckedRoute, checkProtection, type MiddlewareOptions, ROUTE } from './options.js';
-import { readAtMost } from './read-at-most.js';
+import { readAtMost } from '../protocol/read-at-most.js';
 import { openRoute, tooLarge } from './route.js';
 
 /** A handler of web-standard requests; `rest` are the further arguments of its framework. */

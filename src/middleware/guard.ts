@@ -73,11 +73,6 @@ export class Guard {
     };
   }
 
-  /** The name that calls must be signed for; `null` for any. */
-  get serverIdentity(): string | null {
-    return this.#parts.rules.serverIdentity ?? null;
-  }
-
   /**
    * Decides on a request. Never throws: if the check fails, the request is refused.
    *

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { promisify } from 'node:util';
 import { unzip } from 'node:zlib';
-import { readAtMost } from '../middleware/read-at-most.js';
+import { readAtMost } from '../protocol/read-at-most.js';
 import type { JsonValue } from '../protocol/json.js';
 import type { OwnAnswer } from './http-relay.js';
 import type { Destination } from './http-target.js';

@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { encodeNameHeader } from '../gate/context.js';
 import { LISTEN, subjectOf, VERSION_META } from '../gate/mcp-methods.js';
-import { readAtMost } from '../middleware/read-at-most.js';
+import { readAtMost } from '../protocol/read-at-most.js';
 import { isJsonObject } from '../protocol/json.js';
 import { decodeUtf8 } from '#platform';
 import type { HttpTarget } from './http-target.js';

@@ -65,9 +65,9 @@ export interface McpProtection {
 export function drsMcp(given: McpOptions): McpProtection {
   const options = checkProtection(given, { ...PROTECTION, ...MCP });
   const guard = new Guard('mcp', options);
-  const { protect, passMethods } = options;
+  const { protect, passMethods, serverIdentity } = options;
   const rules: McpRules = {
-    serverIdentity: guard.serverIdentity,
+    serverIdentity: serverIdentity === 'any' ? null : serverIdentity,
     passMethods: new Set(passMethods),
     protect: (name) => protect === undefined || isProtected(name, protect, guard),
   };

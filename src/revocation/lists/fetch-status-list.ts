@@ -1,6 +1,7 @@
 import { unescape } from 'node:querystring';
 import type { Dispatcher } from 'undici';
 import { requireHttpParser } from '../../protocol/http-parser.js';
+import { readAtMost } from '../../protocol/read-at-most.js';
 import { reasonOf } from '../../redis/connection.js';
 import { printableUrl } from '../printable-url.js';
 import { MAX_WIRE_BYTES } from './credential.js';
@@ -72,7 +73,13 @@ export async function fetchStatusList(
       );
     const coding = header('content-encoding') ?? 'identity';
     if (coding !== 'identity') throw malformed(`it has Content-Encoding ${coding}, which was not asked for`);
-    const read = await readAnswer(body, Number(header('content-length') ?? 0));
+    const isLonger = Number(header('content-length')) > MAX_WIRE_BYTES;
+    const read = isLonger ? null : await readAtMost(body, MAX_WIRE_BYTES);
+    if (read === null)
+      throw new StatusListError(
+        'too_large',
+        `it has more than ${MAX_WIRE_BYTES} bytes: clear the entries of receipts that have expired, so that it packs better`,
+      );
     return { body: read, contentType: header('content-type') ?? '', etag: header('etag') };
   } catch (error) {
     // The reason of the signal is a StatusListError too.
@@ -83,20 +90,4 @@ export async function fetchStatusList(
   } finally {
     await dispatcher?.destroy();
   }
-}
-
-async function readAnswer(body: AsyncIterable<Buffer>, announced: number): Promise<Buffer> {
-  const tooLarge = new StatusListError(
-    'too_large',
-    `it has more than ${MAX_WIRE_BYTES} bytes: clear the entries of receipts that have expired, so that it packs better`,
-  );
-  if (announced > MAX_WIRE_BYTES) throw tooLarge;
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of body) {
-    size += chunk.length;
-    if (size > MAX_WIRE_BYTES) throw tooLarge;
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks, size);
 }
