@@ -61,7 +61,6 @@ export function memberOf(target: Target): 'status_list_index' | 'receipt' | 'did
  * Reads what somebody asks to revoke, as `POST /admin/revoke` takes it.
  *
  * @returns what is wrong, as a text
- * @example readRevocationRequest({ did: 'did:key:z6Mk…', reason: 'laptop stolen' });
  */
 export function readRevocationRequest(
   value: unknown,

@@ -41,15 +41,6 @@ export type Revocation = Awaited<ReturnType<typeof openRevocation>>;
  * Opens the revocation state: reads the local store and starts fetching the remote list, without waiting for it.
  *
  * @throws {@link RevocationStoreError} if the local store is in use by another process or cannot be read
- * @example
- * const revocation = await openRevocation({
- *   storePath: '/var/lib/drs/revoked.txt',
- *   statusList: { url: 'https://lists.example/1', ttlSecs: 300, maxStaleSecs: 0, maxWaitMs: 2_000 },
- *   maxEntries: 1_000_000,
- *   log: pino(),
- * });
- * await revocation.refreshIfStale();
- * revocation.view.remoteStatusOf(94567); // 'not_revoked'
  */
 export async function openRevocation(options: RevocationOptions) {
   const { log, observer = {}, now = Date.now, maxEntries, redis, storePath, statusList } = options;

@@ -77,10 +77,6 @@ export type GateDecider = Gate['decider'];
  * @param open opens the record
  * @throws Error if the file with the routes cannot be used
  * @throws ReplayStoreError if `GATE_REPLAY=redis` and Redis cannot be used
- * @example
- * const { decider } = await openGate({ engine, configuration, metrics, verdicts, log });
- * const decision = await decider.decide({ protocol: 'mcp', endpoint: 'gate', request, asked });
- * if (decision.kind === 'deny') send(decision.response);
  */
 export async function openGate(
   { engine, configuration, metrics, verdicts, log }: GateDeps,

@@ -49,7 +49,6 @@ export function createStatusList({ id, entries }: { id: string; entries: number 
  * Marks an entry of a list as revoked, or no longer so.
  *
  * @throws RangeError if the list has no such entry
- * @example setRevoked(list, 94567);
  */
 export function setRevoked(list: EditableStatusList, index: number, revoked = true): void {
   const entries = list.bits.length * 8;
@@ -104,9 +103,6 @@ export async function signStatusList(
  *
  * @throws SyntaxError if the text is not a JWT
  * @throws StatusListError if it is not a revocation list
- * @example
- * const list = await openStatusList(await readFile('list.jwt', 'utf8'));
- * setRevoked(list, 7);
  */
 export async function openStatusList(jwt: string): Promise<EditableStatusList> {
   const parsed = parseCompactJwt(jwt.trim());

@@ -54,7 +54,6 @@ const RAW_TYPES = ['application/octet-stream', 'binary/octet-stream'];
  * @param contentType the `Content-Type`. A credential may have any: object stores call every file `application/octet-stream`
  * @throws {@link StatusListError} if it is not a list, or cannot be trusted
  * @see W3C Bitstring Status List §3.2
- * @example const { bits } = await readStatusList(body, 'application/vc+jwt', { form: 'credential', id, issuer, nowMs });
  */
 export async function readStatusList(
   body: Buffer,

@@ -28,7 +28,6 @@ const BYTES_PER_REPLAY_ENTRY = 300;
  * error. Lists are comma-separated. Numbers have no unit.
  *
  * @throws OptionsError with all problems; no message contains the value of a secret
- * @example readConfiguration({ PORT: '8081' }).port; // 8081
  */
 export function readConfiguration(given: Environment): Configuration {
   // What others add to `Object.prototype` is no variable.

@@ -207,7 +207,6 @@ interface Sample {
  * Adds the metrics of a table to a registry, except those of parts that are off.
  *
  * @param sources where the values come from
- * @example show(registry, [['queue_length', 'gauge', 'Waiting', [], (queue) => queue.length]], queue);
  */
 export function show<Sources>(registry: Registry, table: readonly Row<Sources>[], sources: Sources): void {
   for (const [name, type, help, labels, read] of table) {
