@@ -1,6 +1,5 @@
 import type { JsonValue } from '../protocol/json.js';
 import { rpcCodeOf, type Explained, type GateFailure } from './codes.js';
-import type { GateContext } from './context.js';
 import type { Denial } from './request.js';
 
 /** The answer to a denied request. */
@@ -59,26 +58,6 @@ export function responseTo(denial: Denial): GateResponse {
     return { status, headers, body: { jsonrpc: '2.0', id: denial.id, error: rpcError(failure) } };
   const { code, message, suggestion, verdict } = failure;
   return { status, headers, body: { ...verdict, error: { code, message, suggestion } } };
-}
-
-/** Makes the body of an answer to `POST /v1/gate`. */
-export function gateAnswer(
-  decision:
-    | { readonly kind: 'pass'; readonly observed?: string }
-    | { readonly kind: 'allow'; readonly context: GateContext; readonly token: string | null }
-    | { readonly kind: 'deny'; readonly response: GateResponse },
-): object {
-  if (decision.kind === 'pass') {
-    const { observed } = decision;
-    return { allow: true, gated: false, status: 200, ...(observed !== undefined && { observed }) };
-  }
-  if (decision.kind === 'deny') {
-    const { status, body } = decision.response;
-    return { allow: false, gated: true, status, response: body };
-  }
-  const { context, token } = decision;
-  const signed = token === null ? {} : { context_jwt: token };
-  return { allow: true, gated: true, status: 200, context, ...signed };
 }
 
 export function rpcError({ code, message, suggestion, status, verdict, version }: GateFailure): RpcError {

@@ -7,13 +7,15 @@ import {
   judgedOf,
   type ChainVerdict,
   verifierUnavailable,
+  wholeContextOf,
   type GateRules,
 } from '../../src/gate/decide.js';
 import { ANY_ROUTE, openHttp } from '../../src/gate/http.js';
 import type { HttpRoute } from '../../src/gate/routes.js';
 import { readHeaders, type PendingCall } from '../../src/gate/request.js';
 import type { GateContext } from '../../src/gate/context.js';
-import { gateAnswer, responseTo } from '../../src/gate/response.js';
+import { responseTo } from '../../src/gate/response.js';
+import { gateAnswer } from '../../src/service/routes/gate-api-route.js';
 import { Failure } from '../../src/verify/codes.js';
 import { createVerifier } from '../../src/verifier/create-verifier.js';
 import type { Proof } from '../../src/verify/judge.js';
@@ -346,12 +348,13 @@ it('an answer of /v1/gate tells the decision', () => {
   const passed = { allow: true, gated: false, status: 200 };
   expect(gateAnswer({ kind: 'pass' })).toStrictEqual(passed);
   expect(gateAnswer({ kind: 'pass', observed: 'EXPIRED' })).toEqual({ ...passed, observed: 'EXPIRED' });
-  const allowed = { allow: true, gated: true, status: 200, context };
-  expect(gateAnswer({ kind: 'allow', context, token: null })).toStrictEqual(allowed);
-  expect(gateAnswer({ kind: 'allow', context, token: 't' })).toEqual({ ...allowed, context_jwt: 't' });
+  const call = { kind: 'allow', context, proof: proofOf(liveCall(mcpChain, args)) } as const;
+  const allowed = { allow: true, gated: true, status: 200, context: wholeContextOf(call) };
+  expect(gateAnswer({ ...call, token: null })).toStrictEqual(allowed);
+  expect(gateAnswer({ ...call, token: 't' })).toEqual({ ...allowed, context_jwt: 't' });
   const failure = gateFailure('TOOL_MISMATCH', 'http', 'it is another', { verdict: { valid: false } });
   const response = responseTo({ kind: 'deny', protocol: 'http', id: null, requested: null, failure });
-  expect(gateAnswer({ kind: 'deny', response })).toEqual({
+  expect(gateAnswer({ kind: 'deny', code: failure.code, response })).toEqual({
     ...{ allow: false, gated: true, status: 403 },
     response: {
       valid: false,

@@ -9,20 +9,6 @@ subscribe('drs:tool-call', (event) =>
   console.log('second subscriber:', /** @type {{ tool: string }} */ (event).tool),
 );
 process.on('uncaughtException', ({ message }) => console.log('uncaught:', message));
-publishToolCall(
-  {
-    event: 'drs:tool-call',
-    root_principal: 'did:key:z6Mk',
-    chain_depth: 1,
-    command: '/tools',
-    tool: 'search',
-    policy_result: 'pass',
-    cost_usd: 0,
-    inv_jti: 'inv:1',
-    agent: 'did:key:z6Mm',
-    at: '2027-01-15T08:00:00.000Z',
-    outcome: 'ok',
-  },
-  {},
-);
+const context = /** @type {Parameters<typeof publishToolCall>[0]} */ ({ tool: 'search' });
+publishToolCall(context, {}, 'ok', {});
 console.log('the call goes on');

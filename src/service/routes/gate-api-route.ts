@@ -3,13 +3,13 @@ import { bodyOfText, unusable, whyNoJson } from '../../gate/carriers.js';
 import type { Protocol } from '../../gate/codes.js';
 import { GATE_PROTOCOLS } from '../../gate/open.js';
 import { readHeaders, shorten, type GateRequest, type HeaderMap } from '../../gate/request.js';
-import { gateAnswer } from '../../gate/response.js';
 import { findJsonDefect } from '../../protocol/json-defects.js';
 import { isJsonObject, type JsonObject } from '../../protocol/json.js';
 import { wholeContextOf } from '../../gate/decide.js';
 import { answerTo, readJson, type BodyHandler, type Fault } from '../http/body-handler.js';
 import { MAX_HEADER_BYTES, MAX_HEADERS } from '../http/front-end.js';
 import type { RouteContext } from '../core.js';
+import type { GateDecision } from '../gate-decider.js';
 
 /** Why a request to `/v1/gate` itself is invalid. */
 interface GateRequestDefect {
@@ -38,12 +38,29 @@ export function gateRequestHandler({ configuration, metrics, gate: { decider } }
         isWanted: () => !asked.isOver,
         mayWait: () => ticket.park(),
       });
-      const whole = decision.kind === 'allow' ? { ...decision, context: wholeContextOf(decision) } : decision;
-      return { status: 200, body: JSON.stringify(gateAnswer(whole)) };
+      return { status: 200, body: JSON.stringify(gateAnswer(decision)) };
     },
     refuse: (_, fault) => refuse(fault),
     overloaded: () => refuse('overloaded'),
   };
+}
+
+/** What an answer says of a decision. */
+export function gateAnswer(decision: GateDecision): object {
+  switch (decision.kind) {
+    case 'pass': {
+      const { observed } = decision;
+      return { allow: true, gated: false, status: 200, ...(observed !== undefined && { observed }) };
+    }
+    case 'deny': {
+      const { status, body } = decision.response;
+      return { allow: false, gated: true, status, response: body };
+    }
+    case 'allow': {
+      const signed = decision.token === null ? {} : { context_jwt: decision.token };
+      return { allow: true, gated: true, status: 200, context: wholeContextOf(decision), ...signed };
+    }
+  }
 }
 
 export function readGateRequest(
