@@ -12,7 +12,6 @@ export function coloursFor(stream: { readonly isTTY?: boolean }) {
   return { bold: style('bold'), dim: style('dim'), red: style('red'), green: style('green') };
 }
 
-/** Colours for standard output. */
 export const { bold, dim, red, green } = coloursFor(process.stdout);
 
 /**

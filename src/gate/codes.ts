@@ -126,7 +126,6 @@ export interface GateFailure extends Explained {
 
 const rows: ReadonlyMap<string, Row> = new Map(GATE_CATALOGUE.map((row) => [row.code, row]));
 
-/** The code of the JSON-RPC error for a denial. */
 export const rpcCodeOf = (code: string): number => rows.get(code)?.rpcCode ?? RPC_ERROR_CODE;
 
 /**

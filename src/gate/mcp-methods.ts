@@ -120,7 +120,6 @@ const LIST_CHANGES: ReadonlySet<string> = new Set([
 ]);
 const RESOURCES = 'resourceSubscriptions';
 
-/** Whether a method is one of those that are gated. */
 export function isGated(method: string): boolean {
   return GATED.has(method);
 }

@@ -123,7 +123,6 @@ export function guardNode(
   });
 }
 
-/** The outcome of a request whose response is closed. */
 export function outcomeOf(res: ServerResponse): Outcome {
   if (!res.writableFinished) return 'cancelled';
   return res.statusCode >= 400 ? 'error' : 'ok';

@@ -59,7 +59,6 @@ export function findConsentDefect(consent: Consent) {
 const MAX_LOCALE = 100;
 const MAX_TEXT = 1_024;
 
-/** Whether a value is a text of 1 to so many characters. */
 export const isText = (value: unknown, max: number): boolean =>
   typeof value === 'string' && value !== '' && value.length <= max;
 

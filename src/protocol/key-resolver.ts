@@ -21,5 +21,4 @@ export const DEFAULT_KEYS: KeyResolver = {
   verificationMethodOf: (did) => `${did}#${did.slice('did:key:'.length)}`,
 };
 
-/** The kind of options that are a DID. */
 export const did = text(DEFAULT_KEYS.expected, (value) => DEFAULT_KEYS.publicKeyOf(value) !== null);

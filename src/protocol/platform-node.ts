@@ -62,7 +62,6 @@ export function encodeUtf8(text: string): Bytes {
   return Buffer.from(text);
 }
 
-/** The number of bytes of a text in UTF-8. */
 export function utf8Length(text: string): number {
   return Buffer.byteLength(text);
 }

@@ -22,7 +22,6 @@ export interface Policy {
   readonly [member: string]: JsonValue | readonly string[] | undefined;
 }
 
-/** Maximum number of entries of a list in a policy. */
 export const MAX_POLICY_LIST = 4096;
 
 /** The value of a member that limits; which type it has, its kind says. */
@@ -41,7 +40,6 @@ export interface LimitKind {
   contains(value: LimitValue, child: LimitValue): boolean;
 }
 
-/** A policy member that is evaluated. */
 export interface PolicyMember {
   readonly name: string;
   readonly kind: LimitKind;
@@ -142,7 +140,6 @@ export const POLICY_MEMBERS = [
   row('allowed_data_classes', NAMES, 'data_class'),
 ] as const;
 
-/** The name of a member that is evaluated. */
 export type KnownPolicyMember = (typeof POLICY_MEMBERS)[number]['name'];
 
 export const KNOWN_POLICY_MEMBERS: readonly KnownPolicyMember[] = POLICY_MEMBERS.map(({ name }) => name);

@@ -7,7 +7,6 @@ import { withoutControls } from '../verify/unprintable.js';
 /** What a revocation ends: a status list index, the digest of a receipt (`sha256:…`), or a DID. */
 export type Target = number | string;
 
-/** What somebody asks to revoke. */
 export interface RevocationRequest {
   readonly target: Target;
   /** For the log and the list; `null` if none was given. */
@@ -35,7 +34,6 @@ export interface RevocationJson {
 }
 
 const MAX_REASON_LENGTH = 200;
-/** The members that name what is revoked. */
 const TARGETS = [
   { member: 'status_list_index', expected: 'an integer from 0 to 2^53-1', test: isCount },
   {

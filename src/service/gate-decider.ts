@@ -65,7 +65,6 @@ interface GateDeps {
   readonly log: Logger;
 }
 
-/** The gate of a service, shared by all transports. */
 export type Gate = Awaited<ReturnType<typeof openGate>>;
 export type GateDecider = Gate['decider'];
 

@@ -14,7 +14,6 @@ import { SIGNATURE_BYTES, verifyEd25519 } from './in-thread.js';
 // The main thread writes a slot and hands its number to a worker. Until the worker has answered, it touches only the
 // states. A check is verified by the thread that first changes its state from open.
 
-/** Maximum number of checks in a batch. */
 export const BATCH_CHECKS = 32;
 
 /** Enough for a batch of ordinary checks. A larger check gets memory of its own. */

@@ -8,7 +8,6 @@ interface Deps {
   readonly pollMs?: number | undefined;
 }
 
-/** The lines of one state of the files. */
 type Loaded<T> = Awaited<ReturnType<typeof load<T>>>;
 
 /**

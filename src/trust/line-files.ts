@@ -15,7 +15,6 @@ const MAX_BYTES = 64 * 1024 * 1024;
 const MAX_FILES = 1000;
 /** Maximum number of entries in all files together. */
 const MAX_LINES = 200_000;
-/** Maximum number of bytes of an entry. */
 const MAX_LINE_BYTES = 512 * 1024;
 const MAX_DEFECTS = 20;
 /** Bytes to read before others have their turn: some 50 entries, which take a millisecond. */
@@ -40,7 +39,6 @@ export interface LinesKind<T> {
   read(value: JsonValue): ReadLine<T>;
 }
 
-/** Trusted roots, by their DIDs. */
 export const ROOTS: LinesKind<Root> = { name: 'trusted roots', fact: 'roots', key: 'did', read: readRoot };
 
 /** What an operator says of tools, by their names. */

@@ -124,12 +124,10 @@ function readLimits(policy: JsonValue, path: LineDefect['path']): ReadPolicy | L
   return defectOf(defect.found, defect.expected, [...path, defect.name]);
 }
 
-/** The defect of a value that is not what was expected. */
 export function defectOf(found: unknown, expected: string, path: LineDefect['path']): LineDefect {
   return { path, message: `it is ${show(found)}, expected ${expected}` };
 }
 
-/** The defect of a member that no such object has. */
 export function unknownMember(path: LineDefect['path'], known: readonly string[]): LineDefect {
   return { path, message: `there is no such member, expected one of ${known.join(', ')}` };
 }

@@ -10,7 +10,6 @@ interface Holder {
   held: number;
 }
 
-/** An invocation on record. */
 export interface UsedCall {
   readonly key: string;
   readonly holder: Holder;

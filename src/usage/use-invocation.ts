@@ -5,7 +5,6 @@ import type { CountedLimits, LimitLeft, ReachedLimit } from '../verify/limits.js
 import { ReplayStoreError, type ReplayStore } from './usage-store.js';
 import { sha256Hex } from '#platform';
 
-/** The rules by which an invocation may be used. */
 export interface ReplayRules {
   /** Names the place where the invocation is used. Places that share a store need different names: a call that passes two is no replay. */
   readonly scope: string;

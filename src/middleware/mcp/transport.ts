@@ -10,13 +10,11 @@ export interface Message {
   readonly error?: unknown;
 }
 
-/** The common interface of both SDKs' transports. */
 export interface McpTransport {
   start(): Promise<void>;
   send(message: Message, options?: unknown): Promise<void>;
   onmessage?: (message: Message, extra?: unknown) => void;
   onclose?: () => void;
-  onerror?: (error: Error) => void;
 }
 
 /** The common interface of both SDKs' `Client`, `Server` and `McpServer`. */

@@ -1,4 +1,3 @@
-/** Why a status list was not accepted. */
 export type StatusListFault =
   /** The list did not arrive within the time limit, which covers connection and body. */
   | 'timeout'
@@ -23,7 +22,6 @@ export type StatusListFault =
   /** A bug in this program. */
   | 'internal';
 
-/** How a fetch of the status list ended. */
 export type FetchOutcome = 'updated' | 'not_modified' | StatusListFault;
 
 /** Why a status list was not accepted. The message says what was found and what was expected. */

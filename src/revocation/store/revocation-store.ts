@@ -27,7 +27,6 @@ export interface RevocationStore {
   close(): Promise<void>;
 }
 
-/** The kinds of failure of the local revocation store. */
 export type RevocationStoreFault =
   /** Another process has locked the store's file. */
   | 'locked'

@@ -28,7 +28,6 @@ const KEEPALIVE_MS = 30_000;
 const KEEPALIVE_TIMEOUT_MS = 10_000;
 const HANDSHAKE_TIMEOUT_MS = 10_000;
 
-/** The part of the service that speaks gRPC. */
 export type GrpcFrontEnd = ReturnType<typeof openServer>;
 
 /**

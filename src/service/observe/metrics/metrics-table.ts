@@ -8,7 +8,6 @@ import type { Core } from '../../core.js';
 import type { ListenerConnections } from '../../load/connections.js';
 import { Distribution } from './metrics.js';
 
-/** Where the values of the metrics come from. */
 export interface Sources extends Core {
   readonly server: { readonly open: number };
   readonly connections: ListenerConnections;
@@ -187,7 +186,6 @@ type Values =
   | Iterable<readonly [label: string | number, values: Values]>
   | { readonly [label: string]: Values };
 
-/** One row of a table of metrics. */
 export type Row<Sources> = readonly [
   name: string,
   type: 'counter' | 'gauge' | 'histogram',
