@@ -19,7 +19,7 @@ const SHOWN = [
   /^throughput\/(warm|cold)\/d\d+\/c(32|128)\/cpu$/,
   /^(throughput\/library\/.*|gate\/added\/d\d+)\/cpu$/,
   /^batch\/(warm|cold)\/tcp\/d\d+\/b\d+\/cpu$/,
-  /^overload\/(w-|node|gate\/|grpc\/).*(capacity|goodput|goodput-of-left|generator|refused|timed-out|healthz-p99)$/,
+  /^overload\/(w-|node|gate\/|grpc\/).*(capacity|goodput|generator|refused|timed-out|healthz-p99)$/,
   /^overload\/(loop|burst|gate|grpc)-.*\/refused$/,
   /^engines\/.*\/(cpu|accepted-wrongly)$/,
   /^peers\/(.*\/cpu|fastify\/.*\/ratio)$/,
@@ -105,23 +105,19 @@ function ratio(runs: readonly KeptRun[]): string | null {
   return `A tuned Fastify service (libsodium, verified receipts remembered, fewer checks) needs ${least} to ${most} times the CPU.`;
 }
 
-/** What is answered in time above the capacity, in percent of it, and of what the generator leaves. */
+/** What is answered in time above the capacity, in percent of it. */
 function overload(runs: readonly KeptRun[]): string | null {
   const run = runWith(runs, 'overload/w-');
   if (run === undefined) return null;
   const find = finderOf(keptFigures(runs));
-  const percent = (id: string): string => {
-    const figure = find(id);
-    return figure === undefined ? '' : String(Math.round(100 * figure.median));
-  };
   const rows = ['default', '0'].flatMap((workers) => {
     const capacity = find(`overload/w-${workers}/capacity`)?.median ?? Number.NaN;
-    const name = workers === '0' ? 'none' : 'default';
+    const name = `${workers === '0' ? 'none' : 'default'} (${Math.round(capacity)}/s)`;
     return POOLS.map((pool) => {
       const cells = FACTORS.slice(1).map((factor) => {
         const id = `overload/w-${workers}/pool-${pool}/x${factor}`;
         const good = find(`${id}/goodput`)?.median ?? Number.NaN;
-        return `${Math.round((100 * good) / capacity)} (${percent(`${id}/goodput-of-left`)})`;
+        return `${Math.round((100 * good) / capacity)} %`;
       });
       return `| ${name} | ${pool} | ${cells.join(' | ')} |`;
     });

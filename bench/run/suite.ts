@@ -37,7 +37,7 @@ const PERCENTILES = [50, 90, 99, 99.9] as const;
 const UNITS: Readonly<Record<string, RegExp>> = {
   µs: /^cpu$|(^|-)p\d/,
   '1/s': /^(throughput|capacity|goodput|rate|timed-out)$/,
-  ratio: /^(refused|given-up|(settling-)?goodput-of-capacity|goodput-of-left|generator|kept-up)$/,
+  ratio: /^(refused|given-up|(settling-)?goodput-of-capacity|generator|kept-up)$/,
   times: /^ratio$/,
   count: /^(accepted|refused)-wrongly$/,
   bytes: /^(body|resident)$/,

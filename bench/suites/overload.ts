@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { checkAnswers, measureCapacity, prime } from '../load/measure-load.js';
-import { runOpenLoop, type LoadResult } from '../load/open-loop.js';
+import { OPEN_LOOP_CONNECTIONS, runOpenLoop, type LoadResult } from '../load/open-loop.js';
 import { processorTimeOfEndedChildren, residentOf } from '../measure/processor-time.js';
 import { newLatencies, recordLatency } from '../measure/statistics.js';
 import type { Bench, Suite } from '../run/suite.js';
@@ -57,20 +57,15 @@ export const overload: Suite = {
         recorder.measureFloor();
         const capacity = await coldCapacity(bench, host);
         recorder.record(`${base}/capacity`, capacity);
-        for (const connections of host.pools) {
-          // What a call costs, from the first: there, next to none is refused.
-          let callMicros: number | null = null;
+        for (const connections of host.pools)
           for (const factor of host.factors) {
             const id = `${base}/pool-${connections}/x${factor}`;
-            const offered = { id, connections, rate: factor * capacity, capacity, callMicros };
-            const spent = await measurePool(bench, host, offered);
-            callMicros ??= spent;
+            await measurePool(bench, host, { id, connections, rate: factor * capacity, capacity });
           }
-        }
         if (host.name.startsWith('w-'))
           for (const connections of STAYING_POOLS) {
             const id = `${base}/staying-${connections}/x3`;
-            const offered = { id, connections, rate: 3 * capacity, capacity, callMicros: null };
+            const offered = { id, connections, rate: 3 * capacity, capacity };
             await measurePool(bench, host, { ...offered, closesGivenUp: false });
           }
       }
@@ -89,13 +84,20 @@ function workloadOf({ workloads }: Bench, { way, depth = DEPTH }: Host): Workloa
   return way === undefined ? workloads.files('cold', depth) : gateWorkloads(workloads, depth, 'cold')[way];
 }
 
+/** What is answered beside the same generator, over connections that are never idle, to callers who wait for as long as it takes. */
 async function coldCapacity(bench: Bench, host: Host): Promise<number> {
   await using server = await startLimited(bench, host);
   const workload = workloadOf(bench, host);
-  return await measureCapacity(bench, workload, { port: server.portFor(workload) }, null);
+  const port = server.portFor(workload);
+  const closed = await measureCapacity(bench, workload, { port }, null);
+  const load = { rate: 1.5 * closed, seconds: 4, warmUpSeconds: 1 };
+  const target = { port, connections: OPEN_LOOP_CONNECTIONS, ...load };
+  const result = await runOpenLoop(workload, target, null);
+  bench.workloads.advance(workload, result.answered + result.warmedUp);
+  bench.recorder.blame(`overload/${host.name}/capacity`, result.wrong, result.firstWrong);
+  return result.answered / result.seconds;
 }
 
-/** @returns the processor time of the service per request answered, in µs */
 async function measurePool(
   bench: Bench,
   host: Host,
@@ -104,12 +106,11 @@ async function measurePool(
     readonly connections: number;
     readonly rate: number;
     readonly capacity: number;
-    readonly callMicros: number | null;
     readonly closesGivenUp?: boolean;
   },
-): Promise<number> {
+): Promise<void> {
   const { recorder, workloads } = bench;
-  const { id, connections, rate, capacity, callMicros, closesGivenUp = true } = offered;
+  const { id, connections, rate, capacity, closesGivenUp = true } = offered;
   const seconds = bench.plan.overloadSeconds;
   await using server = await startLimited(bench, host);
   const workload = workloadOf(bench, host);
@@ -118,20 +119,16 @@ async function measurePool(
     ...{ seconds, warmUpSeconds: SETTLING_SECONDS, mayRefuse: true },
     ...{ patienceMs: PATIENCE_MS, closesGivenUp },
   };
-  const [before, endedBefore] = [server.processorTime(), processorTimeOfEndedChildren()];
+  const before = processorTimeOfEndedChildren();
   const probed = await probing(server, () =>
     bench.watch(id, server.pid, () => runOpenLoop(workload, target, null)),
   );
-  const spent = server.processorTime() - before;
-  const generator = (processorTimeOfEndedChildren() - endedBefore) / MICROS / (seconds + SETTLING_SECONDS);
+  const generator = (processorTimeOfEndedChildren() - before) / MICROS / (seconds + SETTLING_SECONDS);
   const { answered, warmedUp, refused, timedOut, wrong, firstWrong, latencies, serviceTimes } = probed.value;
   workloads.advance(workload, rate * (seconds + SETTLING_SECONDS));
-  // What could be answered with the time that the generator leaves.
-  const left = callMicros === null ? capacity : ((CORES - generator) * MICROS) / callMicros;
   recorder.blame(id, wrong, firstWrong);
   recorder.record(`${id}/goodput`, answered / seconds);
   recorder.record(`${id}/goodput-of-capacity`, answered / seconds / capacity);
-  recorder.record(`${id}/goodput-of-left`, answered / seconds / Math.min(capacity, left));
   recorder.record(`${id}/generator`, generator);
   const settling = warmedUp / SETTLING_SECONDS / capacity;
   recorder.record(`${id}/settling-goodput-of-capacity`, settling);
@@ -143,14 +140,11 @@ async function measurePool(
   recorder.record(`${id}/healthz-p99`, probed.p99);
   recorder.record(`${id}/resident`, probed.resident);
   const rates = [rate, answered / seconds, refused / seconds, timedOut / seconds].map(Math.round);
-  const percent = (of: number) => Math.round((100 * answered) / seconds / of);
-  const shares = `${percent(capacity)} %, ${percent(Math.min(capacity, left))} % beside the generator's ${generator.toFixed(2)} cores`;
   const p99 = (serviceTimes.getValueAtPercentile(99) / 1000).toFixed(0);
   bench.say(
-    `${id}: ${rates[0]}/s offered, ${rates[1]} good (${shares}), ` +
-      `${rates[2]} refused, ${rates[3]} given up, p99 there ${p99} ms; ${probed.about}`,
+    `${id}: ${rates[0]}/s offered, ${rates[1]} good (${Math.round((100 * answered) / seconds / capacity)} %; ${Math.round(100 * settling)} % at first), ` +
+      `${rates[2]} refused, ${rates[3]} given up, p99 there ${p99} ms, the generator ${generator.toFixed(2)} cores; ${probed.about}`,
   );
-  return spent / (answered + warmedUp);
 }
 
 /** Clients that keep the service busy without a queue that matters. */

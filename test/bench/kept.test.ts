@@ -67,7 +67,7 @@ describe('the kept results', () => {
   });
 });
 
-describe('the README', () => {
+describe('a page', () => {
   const place = (name: string) => `<!-- measured: ${name} -->\nstale\n<!-- end -->\n`;
 
   it('gets the picture with its source, and the ratio to the best alternative', () => {
@@ -84,10 +84,28 @@ describe('the README', () => {
     expect(fillPage(place('ratio'), [])).toBe(place('ratio'));
   });
 
-  it('of the repository says what the kept results say', () => {
-    const text = readFileSync(path.join(ROOT, 'README.md'), 'utf8');
+  it.each(['README.md', 'docs/performance.md'])('%s says what the kept results say', (name) => {
+    const text = readFileSync(path.join(ROOT, name), 'utf8');
     const runs = JSON.parse(readFileSync(path.join(ROOT, 'bench/results.json'), 'utf8')) as KeptRun[];
     expect(fillPage(text, runs)).toBe(text);
-    expect(text).toMatch(/needs \d\.\d to \d\.\d times the CPU/);
+    expect(text).toMatch(
+      name === 'README.md'
+        ? /needs \d\.\d to \d\.\d times the CPU/
+        : /\| none \(\d+\/s\) \| 4000 \| \d+ % \|/,
+    );
+  });
+
+  it('gets the table of overload, in percent of the capacity', () => {
+    const figure = (id: string, median: number) => ({
+      ...{ id: `overload/w-${id}`, unit: 'ratio', runs: 1, median, low: median, high: median, floors: null },
+    });
+    const figures = ['default', '0'].flatMap((workers) => [
+      figure(`${workers}/capacity`, 4000),
+      figure(`${workers}/pool-64/x2/goodput`, 3200),
+    ]);
+    const filled = fillPage(place('overload'), [{ ...keep(sample), figures }]);
+    expect(filled).toContain('commit c0ffee00c: Sample, 2 cores, Node 20.20.2.');
+    expect(filled).toContain('| workers | connections | 2× | 3× | 5× |');
+    expect(filled).toContain('| default (4000/s) | 64 | 80 % |');
   });
 });
