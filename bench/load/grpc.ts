@@ -8,11 +8,12 @@ import type { Line, Underway } from './open-loop-core.js';
 
 /** Envoy has a few connections to a gate, each with many calls at once. */
 const CHANNELS = 2;
-/** The status of a call that is refused because of overload. */
-const UNAVAILABLE = 14;
+/** The status of HTTP with which a gate denies what it refuses because of overload. */
+const UNAVAILABLE = 503;
 
 interface CheckAnswer {
   readonly status?: { readonly code?: number };
+  readonly denied_response?: { readonly status?: { readonly code?: number } };
   readonly ok_response?: {
     readonly headers?: readonly { readonly header?: { readonly key: string; readonly value: string } }[];
   };
@@ -71,7 +72,8 @@ export class GrpcCaller implements Line {
       const code = answer.status?.code ?? 0;
       const headers = (answer.ok_response?.headers ?? []).flatMap(({ header }) => header ?? []);
       const head = headers.map(({ key, value }) => `\r\n${key}: ${value}`).join('');
-      const status = code === UNAVAILABLE ? 503 : error === null && code === 0 ? 200 : 500;
+      const denied = answer.denied_response?.status?.code;
+      const status = denied === UNAVAILABLE ? denied : error === null && code === 0 ? 200 : 500;
       this.#answers.answered(underway, status, error?.message ?? `status ${code}`, head);
     };
     this.#call = this.#client.makeUnaryRequest(
