@@ -117,25 +117,6 @@ describe('a simulated service', () => {
     expect(between(served, 10_000, 20_000).length).toBeGreaterThan(0.85 * between(served, 0, 10_000).length);
   });
 
-  // Held to a third of a core, or beside busy neighbours: few turns of its event loop fit into any time.
-  it.each([
-    [256, 0.6],
-    [256, 1],
-    [1000, 0.4],
-    [1000, 1],
-  ])(
-    'does not collapse where it has a third of a core: %i connections, %d times the load',
-    (connections, factor) => {
-      const stalls = Array.from({ length: 200 }, (_, n) => [n * 100, 67] as const);
-      const { served } = run({
-        pool: { connections, rate: factor * CAPACITY, patienceMs: 1000 },
-        ...{ cost: () => POOLED_MS, milliseconds: 20_000, stalls },
-      });
-      const rate = between(served, 10_000, 20_000).length / 10_000;
-      expect(rate / (possible(3 * factor) / 3)).toBeGreaterThan(0.8);
-    },
-  );
-
   it.each([
     [64, 8000],
     [256, 5000],

@@ -203,9 +203,8 @@ export class Backlog {
   /** Sees whether there was rest, which ends all patience, and else whether callers still give up. */
   #endWindow(now: number): void {
     const hadRest = this.#restMs > REST_SHARE * (now - this.#windowAt);
-    // A process that stood still had few turns, and so has one that gets little of a core: it goes on until there are more.
-    if (!hadRest && this.#turn - this.#windowTurn < MIN_TURNS) return;
-    this.#isSaturated = !hadRest;
+    // A process that stood still had few turns.
+    this.#isSaturated = !hadRest && this.#turn - this.#windowTurn >= MIN_TURNS;
     this.#restMs = 0;
     this.#windowAt = now;
     this.#windowTurn = this.#turn;
