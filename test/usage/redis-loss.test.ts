@@ -309,11 +309,10 @@ describe('a Redis replay store whose Redis loses data', needs('redis-server'), (
     const store = await open(redis);
     expect(store.unreadyReason).toBeNull();
     expect(store.clockAheadSecs).toBeLessThan(20);
-    const text = String(await command(redis, ['GET', MARK])).split(' ');
-    // As if somebody whose clock is 29 s ahead had looked, and lost everything just now.
-    text[4] = '29000';
-    text[6] = text[7] = String(Date.now());
-    await command(redis, ['SET', MARK, text.join(' ')]);
+    // As if somebody whose clock is 29 s ahead had looked, and lost everything just now. In one step: the store looks, too.
+    const change = `local t = {} for w in redis.call('GET', KEYS[1]):gmatch('%S+') do t[#t + 1] = w end
+      t[5] = ARGV[1] t[7] = ARGV[2] t[8] = ARGV[2] return redis.call('SET', KEYS[1], table.concat(t, ' '))`;
+    await command(redis, ['EVAL', change, '1', MARK, '29000', String(Date.now())]);
     await notices(store);
     expect(Number(store.lostAt) - clock()).toBeGreaterThan(0);
     expect(Number(store.lostAt) - clock()).toBeLessThanOrEqual(29);
