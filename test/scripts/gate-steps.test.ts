@@ -11,7 +11,8 @@ const rowsOf = (output: string) =>
     .trim()
     .split('\n')
     .slice(1)
-    .map((row) => row.replaceAll(/ +/g, ' '));
+    // How long each takes is the machine's.
+    .map((row) => row.replaceAll(/ +/g, ' ').replace(/ \d+s /, ' 0s '));
 
 describe('the steps of the gate', () => {
   it('are told again at the end: name, result, seconds, reason', () => {
