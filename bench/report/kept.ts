@@ -19,7 +19,7 @@ const SHOWN = [
   /^throughput\/(warm|cold)\/d\d+\/c(32|128)\/cpu$/,
   /^(throughput\/library\/.*|gate\/added\/d\d+)\/cpu$/,
   /^batch\/(warm|cold)\/tcp\/d\d+\/b\d+\/cpu$/,
-  /^overload\/(w-|node|gate\/|grpc\/).*(capacity|goodput|generator|refused|timed-out|healthz-p99)$/,
+  /^overload\/(w-|node|gate\/|grpc\/).*(?<=\/)(capacity|goodput|generator|refused|timed-out|healthz-p99)$/,
   /^overload\/(loop|burst|gate|grpc)-.*\/refused$/,
   /^engines\/.*\/(cpu|accepted-wrongly)$/,
   /^peers\/(.*\/cpu|fastify\/.*\/ratio)$/,

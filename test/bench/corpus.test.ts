@@ -1,4 +1,4 @@
-import { execFile, spawnSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -6,6 +6,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ROOT } from '../../bench/run/programs.js';
 import { corpusOf, filesOf } from '../../bench/workload/corpus.js';
+import { needs } from '../support/programs.js';
 import { startService, type RunningService } from '../support/service.js';
 
 const run = promisify(execFile);
@@ -54,16 +55,13 @@ describe('a corpus of calls', () => {
     expect(JSON.parse(stdout)).toMatchObject({ '2xx': 100, non2xx: 0, errors: 0 });
   });
 
-  it.skipIf(spawnSync('wrk', ['-v']).error !== undefined)(
-    'is sent by wrk, which checks each answer',
-    async () => {
-      const args = ['-t2', '-c4', '-d1', '-s', at('wrk.lua')];
-      expect((await run('wrk', [...args, `${service.url}/verify`])).stdout).toContain('Wrong answers: 0');
-      // What it sends is looked at: to another place, every answer is wrong.
-      const { stdout } = await run('wrk', [...args, `${service.url}/healthz`]);
-      expect(stdout).not.toContain('Wrong answers: 0');
-    },
-  );
+  it('is sent by wrk, which checks each answer', needs('wrk'), async () => {
+    const args = ['-t2', '-c4', '-d1', '-s', at('wrk.lua')];
+    expect((await run('wrk', [...args, `${service.url}/verify`])).stdout).toContain('Wrong answers: 0');
+    // What it sends is looked at: to another place, every answer is wrong.
+    const { stdout } = await run('wrk', [...args, `${service.url}/healthz`]);
+    expect(stdout).not.toContain('Wrong answers: 0');
+  });
 
   it('has a script for k6 that can be parsed', async () => {
     writeFileSync(at('k6.mjs'), readFileSync(at('k6.js')));

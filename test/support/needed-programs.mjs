@@ -56,6 +56,7 @@ export const PROGRAMS = /** @satisfies {Record<string, NeededProgram>} */ ({
   'systemd-analyze': { package: 'systemd', tests: 'the unit for systemd' },
   'systemd-notify': { package: 'systemd', tests: 'notifications to systemd' },
   unshare: { package: 'util-linux', tests: 'a machine without IPv6, a disk that is full' },
+  wrk: { package: 'wrk', tests: 'calls that bench:corpus writes' },
 });
 
 /** @typedef {keyof typeof PROGRAMS} ProgramName */
