@@ -202,6 +202,28 @@ describe('the backlog', () => {
     expect([still.backlog.isRefusing, still.backlog.length]).toEqual([false, 0]);
   });
 
+  // Who goes as soon as he has asked leaves his place to the next who does so: nobody would be refused before he goes.
+  it('does not give the place of a caller who has gone to the next one at once', () => {
+    const one = backlog();
+    saturate(one);
+    const { backlog: it, places, add, time, endTurn } = one;
+    const giveUp = () => it.gaveUp({ client: 'a' }, places.pop() as Place);
+    for (let round = 0; round < 10; round++) {
+      for (let n = 0; n < 8; n++) giveUp();
+      time.now += 21;
+      endTurn();
+      add(4);
+    }
+    while (it.length > 0) giveUp();
+    expect([it.isRefusing, it.refuses('a')]).toEqual([true, true]);
+    time.now += 10;
+    expect(add(1)).toBe(1);
+    giveUp();
+    expect([it.length, add(1)]).toEqual([0, 0]);
+    time.now += 10;
+    expect(add(1)).toBe(1);
+  });
+
   it('keeps no places of callers who have gone', () => {
     const { backlog: one, places, add } = backlog();
     add(1);

@@ -119,10 +119,12 @@ export class Backlog {
 
   /** Whether a request of a client must be refused as it comes, since as many wait as may. Counts it if so. */
   refuses(client: string): boolean {
-    this.#beginTurn(this.#loop.now());
+    const now = this.#loop.now();
+    this.#beginTurn(now);
     const waiting = this.#lanes.get(client)?.length ?? 0;
     const patience = this.#impatient.get(client);
-    if (patience === undefined || waiting < patience.places) return waiting >= this.#limits.maxPending / 2;
+    if (patience === undefined || patience.hasPlace(now, waiting))
+      return waiting >= this.#limits.maxPending / 2;
     patience.refused++;
     return true;
   }

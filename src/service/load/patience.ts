@@ -9,6 +9,8 @@ const FIRST_LOWERING = 8;
 const LOWERING = 4;
 const RAISING = 1.3;
 const FILLING_MS = 10;
+// A place whose caller has gone is not free again at once.
+const HOLDING_MS = 10;
 
 /**
  * How many requests of a client may wait: all, until its callers give up. What is in flight may then fit into all limits, and yet what
@@ -24,6 +26,9 @@ export class Patience {
   /** Callers who gave up, less a share of those who were served. */
   #balance = 0;
   #gaveUpAt = -Infinity;
+  /** How many have gone since when. */
+  #gone = 0;
+  #goneSince = -Infinity;
   #loweredAt = -Infinity;
   #raisedAt = -Infinity;
   #refusedBefore = 0;
@@ -32,10 +37,21 @@ export class Patience {
     this.#balance = Math.max(0, this.#balance - GIVING_UP_SHARE);
   }
 
+  /**
+   * Whether one more may wait. Where callers go as soon as they have asked, each would find the place free that the one before has left:
+   * nobody would be refused, and each connection end without an answer.
+   */
+  hasPlace(now: number, waiting: number): boolean {
+    if (now - this.#goneSince >= HOLDING_MS) this.#gone = 0;
+    return waiting + this.#gone < this.places;
+  }
+
   /** Notes that a caller has gone. @param waiting how many requests wait */
   noteGivenUp(now: number, waiting: number): void {
     if (now - this.#gaveUpAt >= FORGET_MS) this.#balance = 0;
     this.#gaveUpAt = now;
+    if (this.#gone === 0) this.#goneSince = now;
+    this.#gone++;
     this.#balance = Math.min(this.#balance + 1, MIN_GIVEN_UP);
     if (this.#balance < MIN_GIVEN_UP || now - this.#loweredAt < SETTLING_MS) return;
     this.#loweredAt = now;
