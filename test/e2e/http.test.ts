@@ -253,8 +253,14 @@ describe('the HTTP interface', () => {
 
   it.skipIf(!hasProcess)('checks nothing for clients who have gone before it has accepted them', async () => {
     const own = await startService({ FRONT_END: 'node', WORKER_THREADS: '0' });
-    const read = async (series: string) => metricOf(await (await fetch(`${own.url}/metrics`)).text(), series);
-    expect(await read('drs_http_requests_aborted_total{endpoint="verify"}')).toBe(0);
+    // On a busy machine, those behind the first eight may be refused instead.
+    const read = async () => {
+      const text = await (await fetch(`${own.url}/metrics`)).text();
+      const gone = metricOf(text, 'drs_http_requests_aborted_total{endpoint="verify"}');
+      const refused = metricOf(text, 'drs_http_requests_total{endpoint="verify",status="503"}');
+      return { unserved: gone + refused, valid: metricOf(text, 'drs_verify_verifications_total{result="valid"}') };
+    };
+    expect(await read()).toEqual({ unserved: 0, valid: 0 });
     own.child.kill('SIGSTOP');
     const text = request(JSON.stringify(makeBundle(1)));
     for (let client = 0; client < 20; client++) {
@@ -264,8 +270,7 @@ describe('the HTTP interface', () => {
       socket.destroy();
     }
     own.child.kill('SIGCONT');
-    await expect.poll(() => read('drs_http_requests_aborted_total{endpoint="verify"}')).toBe(20);
-    expect(await read('drs_verify_verifications_total{result="valid"}')).toBe(0);
+    await expect.poll(read).toEqual({ unserved: 20, valid: 0 });
     await own.stop();
   });
 

@@ -202,6 +202,26 @@ describe('the backlog', () => {
     expect([still.backlog.isRefusing, still.backlog.length]).toEqual([false, 0]);
   });
 
+  // What comes may be told at once that it is refused. So it comes before it is read whether its caller has gone, and nothing else tells.
+  it('serves a client in the next turn only, from its first caller on who gives up', () => {
+    const one = backlog();
+    saturate(one);
+    const { backlog: it, places, served, endTurn, add, time } = one;
+    while (it.length > 0) endTurn();
+    // It waited for the threads.
+    it.gaveUp({ client: 'a' }, null);
+    expect([it.isRefusing, it.hasTime({ client: 'b' }), it.hasTime({ client: 'a' })]).toEqual([true, true, false]);
+    const before = served.length;
+    add(1);
+    it.gaveUp({ client: 'a' }, places.at(-1) as Place);
+    add(1, 1, 'b');
+    endTurn();
+    endTurn();
+    expect(served.slice(before)).toEqual(['b0']);
+    time.now += 300;
+    expect([it.hasTime({ client: 'b' }), it.hasTime({ client: 'a' })]).toEqual([true, true]);
+  });
+
   // Who goes as soon as he has asked leaves his place to the next who does so: nobody would be refused before he goes.
   it('does not give the place of a caller who has gone to the next one at once', () => {
     const one = backlog();
@@ -211,6 +231,7 @@ describe('the backlog', () => {
     for (let round = 0; round < 10; round++) {
       for (let n = 0; n < 8; n++) giveUp();
       time.now += 21;
+      endTurn();
       endTurn();
       add(4);
     }

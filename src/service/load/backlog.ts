@@ -104,17 +104,14 @@ export class Backlog {
     return this.#impatient.size > 0 || this.length >= this.#limits.maxPending / 2;
   }
 
-  /** Whether to serve a request at once: none waits, this turn and the threads have time, and the callers of its client do not give up. */
+  /** Whether to serve a request at once: none waits, this turn and the threads have time, and none of its callers gave up. */
   hasTime(sender: Sender): boolean {
     const now = this.#loop.now();
     const startedAt = this.#beginTurn(now);
     const hasTime = this.length === 0 && this.#signatures.waitMs < AHEAD_MS && now - startedAt < AT_ONCE_MS;
     if (!hasTime || !this.#isSaturated) return hasTime;
     // Asked for now: once its caller has gone, the address is not known any more.
-    const patience = this.#impatient.get(sender.client);
-    if (patience !== undefined && patience.places < Infinity) return false;
-    patience?.noteServed();
-    return true;
+    return !this.#impatient.has(sender.client);
   }
 
   /** Whether a request of a client must be refused as it comes, since as many wait as may. Counts it if so. */
@@ -248,7 +245,8 @@ export class Backlog {
       const first = oldestOf(lane);
       const what = first === undefined ? 'wait' : this.#whatBecomesOf(first, turn);
       if (first === undefined || what === 'wait' || what === 'next turn') {
-        skipped++;
+        // A lane whose callers have all gone is not put back.
+        if (first !== undefined) skipped++;
         isMoving ||= what === 'next turn';
       } else {
         skipped = 0;
@@ -270,10 +268,11 @@ export class Backlog {
   }
 
   #whatBecomesOf(first: Place, turn: Turn): 'refuse' | 'serve' | 'next turn' | 'wait' {
-    const places = this.#patienceOf(first.lane)?.places ?? Infinity;
+    const patience = this.#patienceOf(first.lane);
     const isLate = this.#isLate(first, turn.now);
-    if ((isLate || first.lane.length > places) && turn.refusingMs < MAX_REFUSING_MS) return 'refuse';
-    if (first.turn === this.#turn && (turn.othersMs >= AT_ONCE_MS || places < Infinity)) return 'next turn';
+    const isTooMuch = patience !== undefined && first.lane.length > patience.places;
+    if ((isLate || isTooMuch) && turn.refusingMs < MAX_REFUSING_MS) return 'refuse';
+    if (first.turn === this.#turn && (turn.othersMs >= AT_ONCE_MS || patience !== undefined)) return 'next turn';
     return !isLate && this.#hasTimeToServe(turn) ? 'serve' : 'wait';
   }
 
