@@ -153,11 +153,9 @@ export const openHttpRelay = (parts: HttpRelayParts) =>
     const rateLimit = limitOf(configuration);
     const unknown = { endpoint: 'gate', methods: [], takesQuery: true, rateLimit, serve } as const;
     const server = new Server(context);
-    const handle = server.handlerOf({ routes: new Map(), unknown, peer: configuration.listen && UNIX_PEER });
+    const handlers = server.handlersOf({ routes: new Map(), unknown, peer: configuration.listen && UNIX_PEER });
     const { requestTimeoutSecs } = configuration;
-    const isRefusing = () => context.gatekeeper.isRefusing;
-    const shared = { requestTimeoutSecs, isRefusing, certificate: certificate.current };
-    const options = { handle, connections, ...shared };
+    const options = { ...handlers, connections, requestTimeoutSecs, certificate: certificate.current };
     const frontEnd = certificate.servedBy(opened.add(openNode(options)));
     const port = await listen(frontEnd, configuration, opened);
     return {

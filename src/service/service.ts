@@ -41,10 +41,8 @@ async function openService(configuration: Configuration, log: Logger, opened: Cl
   const connections = divideConnections(configuration, log);
   show(metrics.registry, METRICS, { ...context, server, connections, certificate });
   const open = (table: Table, limited: Connections) => {
-    const handle = server.handlerOf(table);
-    const isRefusing = () => core.gatekeeper.isRefusing;
-    const shared = { requestTimeoutSecs, isRefusing, certificate: certificate.current };
-    const options = { handle, connections: limited, ...shared };
+    const shared = { requestTimeoutSecs, certificate: certificate.current };
+    const options = { ...server.handlersOf(table), connections: limited, ...shared };
     return certificate.servedBy(opened.add(loaded.open(options)));
   };
   let grpc: GrpcFrontEnd | null = null;

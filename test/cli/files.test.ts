@@ -16,6 +16,7 @@ beforeAll(async () => {
 });
 
 const ISSUE = ['issue', '--key', 'alice.key', '--to', 'bot.pub', '--yes'] as const;
+const issueBy = (key: string, to = 'bot.pub') => ['issue', '--key', key, '--to', to, '--tool', 'a'];
 const modeOf = async (name: string) => (await stat(work.path(name))).mode & 0o777;
 
 it('reads no more of an endless standard input than 64 MiB', async () => {
@@ -276,31 +277,11 @@ describe('exit code 2, and a hint, for', () => {
     ['a policy that is not JSON', [...ISSUE, '--policy', '{tools}'], '--policy is not a JSON object'],
     ['a policy that names a member twice', [...ISSUE, '--policy', '{"a":1,"a":2}'], 'occurs twice'],
     ['arguments that would be rounded', [...INVOKE, '--args', '{"n":9007199254740993}'], '9007199254740993'],
-    [
-      'a key that is not there',
-      ['issue', '--key', 'x.key', '--to', 'bot.pub', '--tool', 'a'],
-      'no such file',
-    ],
-    [
-      'a public key to sign with',
-      ['issue', '--key', 'bot.pub', '--to', 'bot.pub', '--tool', 'a'],
-      'bot.pub: the JWK holds only a public key',
-    ],
-    [
-      'a key file that is no key',
-      ['issue', '--key', 'args.json', '--to', 'bot.pub', '--tool', 'a'],
-      'args.json: this is not an Ed25519 key',
-    ],
-    [
-      'a key file that is not JSON',
-      ['issue', '--key', 'root.jwt', '--to', 'bot.pub', '--tool', 'a'],
-      'is not JSON',
-    ],
-    [
-      'a DID of another method',
-      ['issue', '--key', 'bot.key', '--to', 'did:web:x', '--tool', 'a'],
-      'did:web:x',
-    ],
+    ['a key that is not there', issueBy('x.key'), 'no such file'],
+    ['a public key to sign with', issueBy('bot.pub'), 'bot.pub: the JWK holds only a public key'],
+    ['a key file that is no key', issueBy('args.json'), 'args.json: this is not an Ed25519 key'],
+    ['a key file that is not JSON', issueBy('root.jwt'), 'is not JSON'],
+    ['a DID of another method', issueBy('bot.key', 'did:web:x'), 'did:web:x'],
     [
       'a chain that is none',
       ['delegate', '--key', 'bot.key', '--chain', 'args.json', '--to', 'bot.pub'],

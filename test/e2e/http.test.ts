@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -258,10 +258,15 @@ describe('the HTTP interface', () => {
       const text = await (await fetch(`${own.url}/metrics`)).text();
       const gone = metricOf(text, 'drs_http_requests_aborted_total{endpoint="verify"}');
       const refused = metricOf(text, 'drs_http_requests_total{endpoint="verify",status="503"}');
-      return { unserved: gone + refused, valid: metricOf(text, 'drs_verify_verifications_total{result="valid"}') };
+      return {
+        unserved: gone + refused,
+        valid: metricOf(text, 'drs_verify_verifications_total{result="valid"}'),
+      };
     };
     expect(await read()).toEqual({ unserved: 0, valid: 0 });
     own.child.kill('SIGSTOP');
+    // Where it has waited for a processor, it does not stand still yet, and SIGCONT would take the signal back.
+    await expect.poll(() => readFileSync(`/proc/${own.child.pid}/stat`, 'latin1')).toMatch(/\) T /);
     const text = request(JSON.stringify(makeBundle(1)));
     for (let client = 0; client < 20; client++) {
       const { socket } = await connect(own.port);

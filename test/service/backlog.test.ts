@@ -210,7 +210,11 @@ describe('the backlog', () => {
     while (it.length > 0) endTurn();
     // It waited for the threads.
     it.gaveUp({ client: 'a' }, null);
-    expect([it.isRefusing, it.hasTime({ client: 'b' }), it.hasTime({ client: 'a' })]).toEqual([true, true, false]);
+    expect([it.isRefusing, it.hasTime({ client: 'b' }), it.hasTime({ client: 'a' })]).toEqual([
+      true,
+      true,
+      false,
+    ]);
     const before = served.length;
     add(1);
     it.gaveUp({ client: 'a' }, places.at(-1) as Place);

@@ -2,13 +2,10 @@ import { openA2a } from '../../gate/a2a.js';
 import { findDrsContext } from '../context.js';
 import { Guard } from '../guard.js';
 import { answer, guardNode, headOf, readBody, type NodeMiddleware } from '../node.js';
-import { BODY, checkProtection, PROTECTION, type ProtectionOptions } from '../options.js';
+import { BODY, checkProtection, PROTECTION, type BodyOptions, type ProtectionOptions } from '../options.js';
 
 /** Options of {@link drsA2a}. The binding is always enforced, and the command is that of the method. */
-export type A2aOptions = ProtectionOptions & {
-  /** The largest request body, in bytes; default 1 MiB. */
-  readonly maxBodyBytes?: number;
-};
+export type A2aOptions = ProtectionOptions & Pick<BodyOptions, 'maxBodyBytes'>;
 
 /**
  * Lets only verified requests reach an A2A agent, over JSON-RPC and REST. Every method is a call with the command

@@ -258,7 +258,7 @@ export class Backlog {
         turn.now += spentMs;
         turn[what === 'refuse' ? 'refusingMs' : 'servingMs'] += spentMs;
       }
-      const patience = this.#patienceOf(lane);
+      const patience = this.#impatient.get(lane.client);
       if (what === 'serve') patience?.noteServed();
       if ((lane.length === 0 || what === 'next turn') && this.#hasTimeToServe(turn))
         patience?.couldServeMore(turn.now);
@@ -268,16 +268,13 @@ export class Backlog {
   }
 
   #whatBecomesOf(first: Place, turn: Turn): 'refuse' | 'serve' | 'next turn' | 'wait' {
-    const patience = this.#patienceOf(first.lane);
+    const patience = this.#impatient.get(first.lane.client);
     const isLate = this.#isLate(first, turn.now);
     const isTooMuch = patience !== undefined && first.lane.length > patience.places;
     if ((isLate || isTooMuch) && turn.refusingMs < MAX_REFUSING_MS) return 'refuse';
-    if (first.turn === this.#turn && (turn.othersMs >= AT_ONCE_MS || patience !== undefined)) return 'next turn';
+    if (first.turn === this.#turn && (turn.othersMs >= AT_ONCE_MS || patience !== undefined))
+      return 'next turn';
     return !isLate && this.#hasTimeToServe(turn) ? 'serve' : 'wait';
-  }
-
-  #patienceOf({ client }: Lane): Patience | undefined {
-    return this.#impatient.size === 0 ? undefined : this.#impatient.get(client);
   }
 
   #hasTimeToServe({ othersMs, servingMs, refusingMs }: Turn): boolean {
