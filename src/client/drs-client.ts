@@ -120,20 +120,6 @@ export class DrsClient {
     return { ...verdict, binding, ...(verdict.details && { details: { ...verdict.details, binding } }) };
   }
 
-  /**
-   * Asks the service for the verdict on a bundle that is JSON text, sent unchanged.
-   *
-   * @param json the text of a bundle, which may have a `body`
-   * @returns the verdict; see docs/spec/verdict.md
-   * @throws SyntaxError if it is not JSON
-   * @throws DrsClientError if there is no verdict
-   * @example const verdict = await client.verifyText(await readFile('bundle.json', 'utf8'));
-   */
-  async verifyText(json: string): Promise<Verdict> {
-    const bundle: unknown = JSON.parse(json);
-    return this.#ask(json, isJsonObject(bundle) && Object.hasOwn(bundle, 'body'));
-  }
-
   /** Lets running verifications finish, then closes the connections. */
   async close(): Promise<void> {
     this.#isClosed = true;

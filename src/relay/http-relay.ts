@@ -153,7 +153,8 @@ export const openHttpRelay = (parts: HttpRelayParts) =>
     const rateLimit = limitOf(configuration);
     const unknown = { endpoint: 'gate', methods: [], takesQuery: true, rateLimit, serve } as const;
     const server = new Server(context);
-    const handlers = server.handlersOf({ routes: new Map(), unknown, peer: configuration.listen && UNIX_PEER });
+    const peer = configuration.listen && UNIX_PEER;
+    const handlers = server.handlersOf({ routes: new Map(), unknown, peer });
     const { requestTimeoutSecs } = configuration;
     const options = { ...handlers, connections, requestTimeoutSecs, certificate: certificate.current };
     const frontEnd = certificate.servedBy(opened.add(openNode(options)));

@@ -137,19 +137,9 @@ export class RedisRecords {
     const end = counterEndOf(receipt);
     const first = await this.#read(this.#chainOf(receipt) + end);
     if (first !== null) return first;
-    const name = await this.#find(`${VERSION}:{*}${end}`);
-    return name === undefined ? null : this.#read(name);
-  }
-
-  /** The name of a record of another version. */
-  findOther(): Promise<string | undefined> {
-    return this.#find('[02-9]*:*');
-  }
-
-  /** A name that matches a pattern, of any server. */
-  async #find(pattern: string): Promise<string | undefined> {
     const prefix = this.#prefix.replaceAll(/[*?[\]\\^-]/g, '\\$&');
-    return this.#link.connection?.find(prefix + pattern);
+    const name = await this.#link.connection?.find(`${prefix}${VERSION}:{*}${end}`);
+    return name === undefined ? null : this.#read(name);
   }
 
   /** The names of an invocation under limited receipts, and of their counters. */

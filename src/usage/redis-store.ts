@@ -112,9 +112,8 @@ class RedisReplayStore implements ReplayStore {
           ? ', and calls under receipts with limits from before, until LIMITS_AFTER_LOSS=pass'
           : '';
       const line = `${what}; calls that were signed before are refused${rule}`;
-      if (!isNewStore) return log?.error({ lostAt, isFoundHere }, line);
-      log?.warn({ lostAt }, line);
-      return void this.#tellOfOthers();
+      if (isNewStore) log?.warn({ lostAt }, line);
+      else log?.error({ lostAt, isFoundHere }, line);
     });
     this.#link = new RedisLink({
       url,
@@ -220,14 +219,6 @@ class RedisReplayStore implements ReplayStore {
         this.#link.fail(error as Error);
       throw refusalOf(error);
     }
-  }
-
-  /** In a new store: whether another version has recorded calls in this Redis, which this one does not read. */
-  async #tellOfOthers(): Promise<void> {
-    const found = await this.#records.findOther().catch(() => undefined);
-    if (found === undefined) return;
-    const line = `${this.#link.place} has records of another version (${found}): used calls and limits begin anew here`;
-    this.#options.log?.warn({}, `${line}; docs/upgrading.md says what to do`);
   }
 
   /**

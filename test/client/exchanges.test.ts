@@ -253,14 +253,3 @@ it('a client that is closed answers what it was asked before', async () => {
   await closed;
   expect(await ask(4)).toEqual(['unreachable']);
 });
-
-it('text goes as it is', async () => {
-  const { requests, open } = await start(({ answer }) => answer(200, verdict('{"call":1}')));
-  const { client } = open();
-  const json = ' {"call": 1.0, "call":7}\n';
-  expect(await client.verifyText(json)).toMatchObject({ valid: true });
-  expect(requests.map(({ lines }) => lines.join('\n'))).toEqual([json]);
-  // With a body, a verdict must say how it binds.
-  await expect(client.verifyText('{"call":1,"body":null}')).rejects.toMatchObject({ code: 'not_a_verdict' });
-  await expect(client.verifyText('{"call":')).rejects.toThrow(SyntaxError);
-});
