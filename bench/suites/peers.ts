@@ -31,7 +31,8 @@ export const peers: Suite = {
       const wrong = await wrongIn(bench, servers.get(OURS) as ServerProcess);
       recorder.blame(`peers/${OURS}`, wrong.length, wrong[0] ?? '');
       const files = readdirSync(source('peers')).filter((file) => file.endsWith('.mjs'));
-      for (const name of files.map((file) => path.basename(file, '.mjs'))) await add(bench, name, servers);
+      for (const name of files.map((file) => path.basename(file, '.mjs')))
+        await addPeer(bench, name, servers);
       await measureServers(bench, servers);
     } finally {
       for (const server of servers.values()) await server[Symbol.asyncDispose]();
@@ -45,7 +46,11 @@ export const peers: Suite = {
 };
 
 /** Adds a peer, unless it is broken: others are measured all the same. */
-async function add(bench: Bench, name: string, servers: Map<string, ServerProcess>): Promise<void> {
+export async function addPeer(
+  bench: Bench,
+  name: string,
+  servers: Map<string, ServerProcess>,
+): Promise<void> {
   const { recorder } = bench;
   try {
     const { checks, leavesOut } = (await import(source(`peers/${name}.mjs`))) as Peer;
