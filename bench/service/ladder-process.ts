@@ -12,76 +12,66 @@ import { Failure } from '../../src/verify/codes.js';
 import { readInvocation } from '../../src/verify/judge.js';
 import { parseBundleText } from '../../src/verify/receipt-cache.js';
 
-// A rung of the ladder: the product's front end, and of what the product does with a call a part that RUNG names. Each rung does
-// what those below it do. `/verify` judges on every rung, so that the receipts are known.
+// A rung of the ladder: the product's front end, and of what the product does with a call the part that RUNG names, which
+// includes those before it. `/verify` judges on every rung, so that the receipts are known; without RUNG, all paths do.
 const log = pino({ level: 'silent' });
 const configuration = readConfiguration(process.env);
 // As the service has it.
 Buffer.poolSize = 32 * 1024;
 const { engine } = await openCore(configuration, log, new Closers());
 
-const policy = { allowed_tools: ['search', 'fetch', 'summarise'], max_cost_usd: 10 };
-const root = `did:key:z${'6'.repeat(47)}`;
-// As long as a verdict.
-const context = { root_principal: root, chain_depth: 4, leaf_policy: policy, tool_server: root };
-const answerOf = (valid: boolean) => (valid ? VALID : INVALID);
-const VALID = JSON.stringify({ valid: true, context });
-const INVALID = JSON.stringify({ valid: false });
-
-function parse(body: Buffer): { readonly invocation?: unknown } {
+function bundleOf(body: Buffer) {
   const read = readJson(body, (text) => parseBundleText(text, engine.cache));
-  return read.fault === undefined ? (read.parsed.bundle as object) : {};
+  return read.fault === undefined ? (read.parsed.bundle as { readonly invocation?: string }) : null;
 }
 
-function invocationOf(body: Buffer) {
-  const invocation = readInvocation(String(parse(body).invocation));
-  return invocation instanceof Failure ? null : invocation;
-}
+const invocationOf = (body: Buffer) => readInvocation(bundleOf(body)?.invocation ?? '');
 
 function isSigned(body: Buffer): boolean {
   const invocation = invocationOf(body);
-  const publicKey = DEFAULT_KEYS.publicKeyOf(invocation?.claims.iss ?? '');
-  return invocation !== null && publicKey !== null && verifyCheck({ ...invocation, publicKey });
+  if (invocation instanceof Failure) return false;
+  const publicKey = DEFAULT_KEYS.publicKeyOf(invocation.claims.iss);
+  return publicKey !== null && verifyCheck({ ...invocation, publicKey });
 }
 
-type Rung = (body: Buffer) => string | Promise<string>;
-const judge: Rung = async (body) =>
-  toVerdictJson(await engine.verify({ bundle: parse(body), body: null }), false);
-const RUNGS: Readonly<Record<string, Rung>> = {
-  'no-op': () => VALID,
-  body: (body) => answerOf(body.length > 0),
-  parse: (body) => answerOf(typeof parse(body).invocation === 'string'),
-  invocation: (body) => answerOf(invocationOf(body) !== null),
-  verification: (body) => answerOf(isSigned(body)),
-  judge,
+const RUNGS: Readonly<Record<string, (body: Buffer) => boolean>> = {
+  'no-op': () => true,
+  body: (body) => body.length > 0,
+  parse: (body) => bundleOf(body) !== null,
+  invocation: (body) => !(invocationOf(body) instanceof Failure),
+  verification: isSigned,
 };
 const name = process.env['RUNG'] ?? '';
 const rung = RUNGS[name];
-if (rung === undefined)
-  throw new Error(`RUNG is "${name}", expected one of ${Object.keys(RUNGS).join(', ')}`);
+
+const judge = async (body: Buffer) =>
+  toVerdictJson(await engine.verify({ bundle: bundleOf(body), body: null }), false);
+const did = `did:key:z${'6'.repeat(47)}`;
+const policy = { allowed_tools: ['search', 'fetch', 'summarise'], max_cost_usd: 10 };
+// As long as a verdict.
+const context = { root_principal: did, chain_depth: 4, leaf_policy: policy, tool_server: did };
+const [valid, invalid] = [{ valid: true, context }, { valid: false }].map((one) => JSON.stringify(one));
 
 const { open } = await loadFrontEnd(configuration.frontEnd);
 const frontEnd = open({
   handle: (wire, { target }) => {
-    const isJudged = target === '/verify';
-    const isRead = isJudged || name !== 'no-op';
+    const isJudged = rung === undefined || target === '/verify';
     let [body, isGone] = [Buffer.alloc(0), false];
     wire.onAborted(() => (isGone = true));
-    const write = (text: string) => {
-      if (isGone) return;
-      wire.write({ status: 200, body: text, headers: undefined, isHead: false, closes: false });
+    const write = (text = '') => {
+      if (!isGone) wire.write({ status: 200, body: text, headers: undefined, isHead: false, closes: false });
     };
     wire.receive((piece, isLast) => {
       // A copy: the piece is only valid during the call.
-      if (isRead) body = body.length === 0 ? Buffer.from(piece) : Buffer.concat([body, piece]);
+      if (isJudged || name !== 'no-op')
+        body = body.length === 0 ? Buffer.from(piece) : Buffer.concat([body, piece]);
       if (!isLast) return;
-      const answer = isJudged ? judge(body) : rung(body);
-      if (typeof answer === 'string') write(answer);
-      else void answer.then(write);
+      if (isJudged) void judge(body).then(write);
+      else write(rung(body) ? valid : invalid);
     });
   },
-  ...{ isRefusing: () => false, connections: new Connections(Infinity, log) },
-  ...{ requestTimeoutSecs: configuration.requestTimeoutSecs, certificate: null },
+  ...{ isRefusing: () => false, connections: new Connections(Infinity, log), certificate: null },
+  requestTimeoutSecs: configuration.requestTimeoutSecs,
 });
 const port = await frontEnd.listen({ host: '127.0.0.1', port: 0, isShared: false });
 process.stdout.write(`${JSON.stringify({ port })}\n`);

@@ -59,23 +59,23 @@ async function measureRound(bench: Bench, round: number): Promise<void> {
 /** Those below `judge` verify on the main thread, if at all: the least that a verification can cost. */
 function start(rung: Rung): Promise<ServerProcess> {
   if (rung === 'product') return startService();
-  const env = { RUNG: rung, SERVER_IDENTITY: 'any', FRONT_END: process.env['FRONT_END'] ?? '' };
-  const threads = rung === 'judge' ? {} : { WORKER_THREADS: '0' };
-  return ServerProcess.start('service/ladder-process.js', { env: { ...env, ...threads } });
+  const env = { SERVER_IDENTITY: 'any', FRONT_END: process.env['FRONT_END'] ?? '' };
+  const below = rung === 'judge' ? {} : { RUNG: rung, WORKER_THREADS: '0' };
+  return ServerProcess.start('service/ladder-process.js', { env: { ...env, ...below } });
 }
 
 /** @returns the processor time of a call in µs */
 async function measure(bench: Bench, server: ServerProcess, rung: Rung, depth: number, seconds: number) {
   const { recorder, workloads } = bench;
-  const id = `ladder/${rung}/d${depth}`;
-  const warm = workloads.files('warm', depth);
-  const calls = workloads.warm(depth).map(({ body }) => ({ body }));
-  const workload =
-    rung === 'product' || rung === 'judge'
-      ? warm
-      : workloads.write('warm', depth, calls, '"valid":true,', '/rung', 'ladder');
-  const loop = { id, server, hasMetrics: false, connections: CONNECTIONS, seconds, workload };
-  // Nobody asks a rung for its latencies.
-  const quiet = { ...bench, recorder: recorder.discarding() };
-  return (await measureClosedLoop(quiet, loop)).cpu;
+  const judged = workloads.files('warm', depth);
+  const answered = { ...workloads.marked(depth), path: '/rung', marker: '"valid":true,' };
+  const { cpu } = await measureClosedLoop(
+    // Nobody asks a rung for its latencies.
+    { ...bench, recorder: recorder.discarding() },
+    {
+      ...{ id: `ladder/${rung}/d${depth}`, server, hasMetrics: false, connections: CONNECTIONS, seconds },
+      workload: rung === 'product' || rung === 'judge' ? judged : answered,
+    },
+  );
+  return cpu;
 }
