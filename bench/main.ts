@@ -13,9 +13,11 @@ import { ROOT, runMain, scratchFolder } from './run/programs.js';
 import { Recorder, type Bench, type Suite } from './run/suite.js';
 import { describeCommit, finderOf, RESULTS_SCHEMA, type Results } from './run/results.js';
 import { batch } from './suites/batch.js';
+import { behind } from './suites/behind.js';
 import { client } from './suites/client.js';
 import { engines } from './suites/engines.js';
 import { gate } from './suites/gate.js';
+import { ladder } from './suites/ladder.js';
 import { latency } from './suites/latency.js';
 import { overload } from './suites/overload.js';
 import { peers } from './suites/peers.js';
@@ -40,7 +42,7 @@ const generators: Suite = {
 
 const DEFAULT_SUITES: readonly Suite[] = [throughput, latency, gate];
 
-const OTHERS = [batch, client, overload, usage, engines, peers, generators];
+const OTHERS = [batch, behind, client, ladder, overload, usage, engines, peers, generators];
 const ALL_SUITES: readonly Suite[] = [...DEFAULT_SUITES, ...OTHERS];
 
 const SMOKE_SUITES: readonly Suite[] = [throughput, gate, generators];

@@ -92,7 +92,9 @@ async function run(job: OpenLoopJob): Promise<OpenLoopReport> {
     core.add(line);
   };
   const reopen = () => openLine().catch(() => setTimeout(() => void reopen(), REOPEN_MS));
-  for (const line of lines.slice(0, job.connections)) core.add(line);
+  // A service closes what is idle for long.
+  for (const line of lines.splice(job.connections)) line.close();
+  for (const line of lines) core.add(line);
   while (lines.length < job.connections) await openLine();
 
   startedAt = process.hrtime.bigint();

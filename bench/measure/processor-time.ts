@@ -20,6 +20,16 @@ export function processorTimeOf(pid: number): number {
   }
 }
 
+/** All processes that a process has started, and theirs; none without `/proc`. */
+export function descendantsOf(pid: number): number[] {
+  try {
+    const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').slice(0, -1);
+    return children.flatMap((child) => [Number(child), ...descendantsOf(Number(child))]);
+  } catch {
+    return [];
+  }
+}
+
 /** Processor time of this process's children that have ended, in µs (cutime + cstime); 0 without `/proc`. */
 export function processorTimeOfEndedChildren(): number {
   try {

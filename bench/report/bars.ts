@@ -35,6 +35,10 @@ const BARS: readonly Bar[] = [
     const what = `warm throughput, depth ${depth}, scaled to a floor of ${REFERENCE_FLOOR} µs`;
     return bar(what, `throughput/warm/d${depth}/c32/throughput`, '/s', limit);
   }),
+  ...[1, 4, 16].map((depth) => {
+    const what = `the product over one verification, depth ${depth}`;
+    return bar(what, `ladder/over-verification/d${depth}/cpu`, 'floors', depth === 16 ? 0.45 : 0.25);
+  }),
   bar('library, no threads, warm, depth 4', 'throughput/library/warm/d4/cpu', 'floors', 1.25),
   ...['default', '0'].flatMap((workers) =>
     POOLS.flatMap((pool) =>

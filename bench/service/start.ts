@@ -68,8 +68,8 @@ export class ServerProcess {
     return new ServerProcess(child, ready);
   }
 
-  portFor(workload: Workload): number {
-    return workload.path === CHECK ? this.#grpcPort : this.port;
+  portFor({ path }: Pick<Workload, 'path'>): number {
+    return path === CHECK ? this.#grpcPort : this.port;
   }
 
   /** Processor time so far, in µs; `NaN` if the operating system does not report it. */
@@ -101,8 +101,9 @@ export class ServerProcess {
 function readyIn(line: string): Ready | null {
   try {
     const ready = JSON.parse(line) as Partial<Ready> & { readonly url?: string };
-    if (ready.url?.startsWith('unix:') === true) return { ...ready, port: 0 };
-    return typeof ready.port === 'number' ? (ready as Ready) : null;
+    // A guard says only its URL. A Unix socket has no port.
+    const port = ready.port ?? (ready.url === undefined ? undefined : Number(new URL(ready.url).port));
+    return typeof port === 'number' ? { ...ready, port } : null;
   } catch {
     return null;
   }

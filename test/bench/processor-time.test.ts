@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { describe, expect, it } from 'vitest';
-import { parseCoreTimes, processorTimeOf } from '../../bench/measure/processor-time.js';
+import { descendantsOf, parseCoreTimes, processorTimeOf } from '../../bench/measure/processor-time.js';
 import { end } from '../support/child.js';
 
 describe('what the kernel accounts', () => {
@@ -18,6 +18,7 @@ describe('what the kernel accounts', () => {
     try {
       const said = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
       expect((await said.next()).value).toBe('begun');
+      expect(descendantsOf(process.ppid)).toEqual(expect.arrayContaining([process.pid, child.pid]));
       const before = processorTimeOf(child.pid ?? 0);
       child.stdin.write('\n');
       expect((await said.next()).value).toBe('done');
