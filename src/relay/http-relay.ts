@@ -67,7 +67,8 @@ function forwarderTo(
       const { request, response } = wire.handOver();
       const gone = new AbortController();
       response.once('close', () => {
-        gone.abort();
+        // An abort makes an error, with its stack.
+        if (!response.writableFinished) gone.abort();
         slots.give(client);
       });
       const { method = 'GET', rawHeaders, headers: given } = request;
@@ -95,6 +96,8 @@ function forwarderTo(
         // An event stream begins at once, also without an event. `flushHeaders` would write headers as UTF-8.
         response.write(Buffer.alloc(0));
         await pipeline(own === null ? answer : [own.body], response);
+        // What is not read of it would keep its connection.
+        answer.destroy();
       };
       passOn().catch((err: unknown) => {
         if (!gone.signal.aborted) log.warn({ err, server: url.origin }, 'the server did not answer');

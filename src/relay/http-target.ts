@@ -60,7 +60,7 @@ export function destinationOf(
 
 const CONNECT_MS = 10_000;
 // Servers close idle connections after some seconds, 5 with Node: one that is older is not used again.
-const AGENT_OPTIONS = { keepAlive: true, timeout: 4000, maxFreeSockets: 16 };
+const AGENT_OPTIONS = { keepAlive: true, timeout: 4000 };
 
 /**
  * The one HTTP client of relays: sends requests to one server, and bytes of headers as they are, in both directions, which

@@ -166,6 +166,25 @@ describe('drs-verify guard in front of an MCP server over HTTP', () => {
     expect(got).toHaveLength(1);
   });
 
+  it('asks again over the connections that it has', async () => {
+    const address = `${await guard('mcp', `${tools.url}/mcp`)}/mcp`;
+    let made = 0;
+    const count = () => made++;
+    tools.server.on('connection', count);
+    const askAtOnce = async () => {
+      const held: ServerResponse[] = [];
+      respond = (res) => {
+        if (held.push(res) === 40) for (const one of held) one.end('{}');
+      };
+      await Promise.all(Array.from({ length: 40 }, () => send(address, { headers: json, body: PING })));
+    };
+    await askAtOnce();
+    expect(made).toBe(40);
+    await askAtOnce();
+    tools.server.off('connection', count);
+    expect(made).toBe(40);
+  });
+
   it('answers what is under way when it is told to end, and takes nothing more', async () => {
     const address = `${await guard('mcp', `${tools.url}/mcp`)}/mcp`;
     const others = respond;
