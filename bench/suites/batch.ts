@@ -1,11 +1,9 @@
-import path from 'node:path';
 import { Pool } from 'undici';
-import type { Bench, Suite } from '../run/suite.js';
+import { warmingUp, type Bench, type Suite } from '../run/suite.js';
 import { environmentFor, startService, type ServerProcess } from '../service/start.js';
 import type { Answered } from '../workload/chains.js';
 
-const DEPTHS = [1, 4, 16];
-const SIZES = [1, 4, 16, 64, 256];
+export const SIZES = [1, 4, 16, 64, 256];
 /** Lines that are under way at the same time, unless a batch alone has more. */
 const LINES_UNDER_WAY = 128;
 const WARM_UP_SECONDS = 0.25;
@@ -13,28 +11,22 @@ const WARM_UP_SECONDS = 0.25;
 /** Measures what a verdict costs where several share an exchange. */
 export const batch: Suite = {
   name: 'batch',
-  about: 'processor time of a verdict in batches of 1 to 256, warm and cold, over TCP and a Unix socket',
+  maxRuns: 3,
+  about: 'processor time of a verdict in batches of 1 to 256, warm and cold',
   run: async (bench) => {
-    const { plan, recorder, workloads } = bench;
-    const discarding = { ...bench, recorder: recorder.discarding() };
-    for (let run = 1; run <= plan.runs; run++) {
-      for (const over of ['tcp', 'unix'] as const) {
-        for (const traffic of ['warm', 'cold'] as const) {
-          const socketPath = over === 'unix' ? path.join(workloads.directory, 'batch.sock') : null;
-          const listen = socketPath === null ? {} : { LISTEN: `unix:${socketPath}` };
-          await using server = await startService({ ...environmentFor(traffic), ...listen });
-          for (const depth of plan.depths.filter((one) => DEPTHS.includes(one))) {
-            const calls = workloads[traffic](depth);
-            // Calls in turn: of cold ones there are so many that none is in the cache when its turn comes again.
-            let next = 0;
-            const take = (count: number) =>
-              Array.from({ length: count }, () => calls[next++ % calls.length] as Answered);
-            const one = { id: `batch/${traffic}/${over}/d${depth}`, isWarm: traffic === 'warm', socketPath };
-            // A new process: V8 compiles.
-            await measure(discarding, server, { ...one, size: 64 }, take);
-            for (const size of SIZES) await measure(bench, server, { ...one, size }, take);
-          }
-        }
+    const { plan, workloads } = bench;
+    for (const traffic of ['warm', 'cold'] as const) {
+      await using server = await startService(environmentFor(traffic));
+      for (const depth of plan.coreDepths) {
+        const calls = workloads[traffic](depth);
+        // Calls in turn: of cold ones there are so many that none is in the cache when its turn comes again.
+        let next = 0;
+        const take = (count: number) =>
+          Array.from({ length: count }, () => calls[next++ % calls.length] as Answered);
+        const one = { id: `batch/${traffic}/d${depth}`, isWarm: traffic === 'warm' };
+        await measure(warmingUp(bench), server, { ...one, size: 64 }, take);
+        for (const size of SIZES)
+          await bench.undisturbed(() => measure(bench, server, { ...one, size }, take));
       }
     }
   },
@@ -43,21 +35,18 @@ export const batch: Suite = {
 interface Case {
   readonly id: string;
   readonly isWarm: boolean;
-  readonly socketPath: string | null;
   readonly size: number;
 }
 
 async function measure(
   { plan, recorder, watch, say }: Bench,
   server: ServerProcess,
-  { id: base, isWarm, socketPath, size }: Case,
+  { id: base, isWarm, size }: Case,
   take: (count: number) => readonly Answered[],
 ): Promise<void> {
   const id = `${base}/b${size}`;
   const connections = Math.max(1, Math.floor(LINES_UNDER_WAY / size));
-  // Over a Unix socket there is no port.
-  const url = `http://127.0.0.1:${server.port || 80}`;
-  const pool = new Pool(url, { connections, ...(socketPath && { socketPath }) });
+  const pool = new Pool(`http://127.0.0.1:${server.port}`, { connections });
   let [verdicts, wrong, firstWrong] = [0, 0, ''];
   const ask = async () => {
     const lines = take(size);
