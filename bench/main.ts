@@ -1,17 +1,16 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { availableParallelism, cpus } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { measureFloor } from './measure/floor.js';
-import { Watch } from './measure/watch.js';
+import { sum } from 'simple-statistics';
 import { limitsExceeded } from './report/bars.js';
-import { renderReport } from './report/report.js';
+import { PICTURES } from './report/charts.js';
 import { renderTable } from './report/table.js';
+import { measure, runsOf, SECONDS, secondsOf } from './run/measure.js';
 import { readOptions, USAGE, type Options } from './run/options.js';
-import { ROOT, runMain, scratchFolder } from './run/programs.js';
-import { Recorder, type Bench, type Suite } from './run/suite.js';
-import { describeCommit, finderOf, RESULTS_SCHEMA, type Results } from './run/results.js';
+import { ROOT, runMain } from './run/programs.js';
+import { describeCommit, finderOf, type Results } from './run/results.js';
+import type { Suite } from './run/suite.js';
 import { batch } from './suites/batch.js';
 import { behind } from './suites/behind.js';
 import { client } from './suites/client.js';
@@ -21,15 +20,16 @@ import { ladder } from './suites/ladder.js';
 import { latency } from './suites/latency.js';
 import { overload } from './suites/overload.js';
 import { peers } from './suites/peers.js';
+import { soak } from './suites/soak.js';
 import { throughput } from './suites/throughput.js';
 import { urlSuite } from './suites/url.js';
 import { usage } from './suites/usage.js';
-import { Workloads } from './workload/workload.js';
 
 /** Tests the generators on servers whose latencies, stalls and wrong answers are known. */
 const generators: Suite = {
   name: 'generators',
   about: 'whether the load generators see every stall, refusal and wrong answer: their tests',
+  maxRuns: 1,
   run: async ({ say }) => {
     const vitest = path.join(ROOT, 'node_modules/vitest/vitest.mjs');
     const args = [vitest, 'run', '--config', 'vitest.smoke.config.ts'];
@@ -42,73 +42,44 @@ const generators: Suite = {
 
 const DEFAULT_SUITES: readonly Suite[] = [throughput, latency, gate];
 
-const OTHERS = [batch, behind, client, ladder, overload, usage, engines, peers, generators];
+const OTHERS = [batch, behind, client, ladder, overload, usage, engines, peers, generators, soak];
 const ALL_SUITES: readonly Suite[] = [...DEFAULT_SUITES, ...OTHERS];
 
 const SMOKE_SUITES: readonly Suite[] = [throughput, gate, generators];
 
-/** How often a smoke run repeats the suites in which a figure is above its limit. */
-const REPEATS = 2;
-
 async function main(): Promise<number> {
   const options = readOptions(process.argv.slice(2));
   if (options.show !== null) {
-    const list = ALL_SUITES.map(({ name, about }) => `${name.padEnd(12)} ${about}\n`).join('');
-    process.stdout.write(options.show === 'help' ? `${USAGE}\nSuites:\n${list}` : list);
+    process.stdout.write(`${options.show === 'help' ? `${USAGE}\nSuites:\n` : ''}${list()}`);
     return 0;
   }
   const suites = options.url === null ? choose(options) : [await urlSuite(options.url)];
-  const results = await measure(options, suites);
-  const name = `${results.startedAt.slice(0, 19).replaceAll(':', '')}-${results.commit.slice(0, 9)}`;
+  const about = { startedAt: new Date().toISOString(), ...describeCommit() };
+  const name = `${about.startedAt.slice(0, 19).replaceAll(':', '')}-${about.commit.slice(0, 9)}`;
   const directory = path.resolve(options.out ?? path.join(ROOT, 'bench', 'results', name));
-  mkdirSync(directory, { recursive: true });
+  const results = await measure(options, suites, directory, about);
   writeFileSync(path.join(directory, 'results.json'), `${JSON.stringify(results, null, 1)}\n`);
-  writeFileSync(path.join(directory, 'report.html'), await renderReport(results));
+  for (const [name, draw] of Object.entries(PICTURES)) {
+    const svg = await draw(finderOf(results));
+    if (svg !== null) writeFileSync(path.join(directory, `${name}.svg`), svg);
+  }
   const place = path.relative(process.cwd(), directory) || '.';
-  process.stdout.write(`${renderTable(results)}\n${place}/ has results.json and report.html\n`);
+  process.stdout.write(`${renderTable(results)}\n${place}/ has results.json, pictures and histograms\n`);
   return conclude(results);
 }
 
-async function measure({ plan }: Options, suites: readonly Suite[]): Promise<Results> {
-  const startedAt = new Date().toISOString();
-  const start = performance.now();
-  const seconds = () => Math.round((performance.now() - start) / 1000);
-  const recorder = new Recorder(() => measureFloor());
-  using scratch = scratchFolder();
-  // What affects the figures besides the commit, which has the versions of all packages.
-  const processor = cpus()[0]?.model.trim() ?? 'unknown';
-  const machine = { processor, cores: availableParallelism(), node: process.versions.node };
-  using watch = Watch.withFloors();
-  const bench: Bench = {
-    ...{ plan, recorder, workloads: new Workloads(scratch.folder) },
-    watch: async (id, pid, run, cores) => {
-      const { value, ...disturbance } = await watch.during([pid], run, cores);
-      recorder.surround(id, disturbance);
-      return value;
-    },
-    say: (what) => process.stderr.write(`${String(seconds()).padStart(4)} s  ${what}\n`),
-  };
-  recorder.measureFloor();
-  for (const suite of suites) await runSuite(suite, bench);
-  for (let again = 0; plan.mode === 'smoke' && again < REPEATS; again++) {
-    const exceeded = limitsExceeded(finderOf({ figures: recorder.figures() }));
-    for (const suite of suites)
-      if (exceeded.some((limit) => limit.suite === suite.name)) await runSuite(suite, bench);
-  }
-  const figures = recorder.figures();
-  const asked = process.argv.slice(2).join(' ');
-  return {
-    ...{ schema: RESULTS_SCHEMA, startedAt, seconds: seconds(), mode: plan.mode, machine },
-    ...describeCommit(),
-    // Without the folder of the results: documents quote this command, and the folder is only on this machine.
-    command: `npm run bench -- ${asked.replace(/ ?--out[ =]\S+/, '')}`.replace(/ -- ?$/, ''),
-    floorMicroseconds: figures.find(({ id }) => id === 'floor/verify')?.median ?? Number.NaN,
-    ...{ figures, wrongVerdicts: recorder.wrongVerdicts, interference: recorder.interference },
-    ...{ skipped: recorder.skipped, notes: recorder.notes },
-  };
+function list(): string {
+  const lines = ALL_SUITES.map((suite) => {
+    const time = suite.name in SECONDS ? ` (${secondsOf(suite)} s a run)` : '';
+    return `${suite.name.padEnd(12)} ${suite.about}${time}\n`;
+  });
+  const { plan } = readOptions(['--all']);
+  const all = sum(runsOf(choose({ only: null, plan }), plan.runs).map(({ suite }) => secondsOf(suite)));
+  return `${lines.join('')}\n--all: those with a time, ${plan.runs} runs of most; about ${Math.round(all / 60)} minutes\n`;
 }
 
-function choose({ only, plan }: Options): readonly Suite[] {
+function choose({ only, plan }: Pick<Options, 'only' | 'plan'>): readonly Suite[] {
+  if (only === null && plan.mode === 'all') return ALL_SUITES.filter(({ name }) => name in SECONDS);
   if (only === null) return plan.mode === 'smoke' ? SMOKE_SUITES : DEFAULT_SUITES;
   const unknown = only.filter((name) => !ALL_SUITES.some((suite) => suite.name === name));
   if (unknown.length > 0) {
@@ -116,17 +87,6 @@ function choose({ only, plan }: Options): readonly Suite[] {
     throw new Error(`--only names ${unknown.join(', ')}, expected ${names}`);
   }
   return ALL_SUITES.filter(({ name }) => only.includes(name));
-}
-
-/** A suite that cannot run is reported; the others still do. */
-async function runSuite(suite: Suite, bench: Bench): Promise<void> {
-  try {
-    await suite.run(bench);
-  } catch (error) {
-    process.stderr.write(`${suite.name} stopped: ${(error as Error).stack ?? String(error)}\n`);
-    bench.recorder.skip(suite.name, `it stopped: ${(error as Error).message}`);
-    process.exitCode = 1;
-  }
 }
 
 function conclude(results: Results): number {

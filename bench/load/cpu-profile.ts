@@ -50,19 +50,6 @@ export function selfTimes({ nodes, samples, timeDeltas }: CpuProfile, nameOf: (f
   return [...times].sort(([, one], [, other]) => other - one);
 }
 
-/** The part of the service to which a function belongs: its folder below dist/, or whose code it is. */
-export function partOf({ functionName, url }: Frame): string {
-  // A worker of Piscina waits for its next task in a function of that name.
-  if (functionName === '(idle)' || functionName === 'atomicsWaitLoop') return 'idle';
-  if (/sign_verify/.test(functionName)) return 'libsodium';
-  if (functionName === '(garbage collector)') return 'garbage collection';
-  // Native code that V8 does not know: the event loop of uWebSockets.js, sockets, the kernel.
-  if (functionName === '(program)' || functionName === '(root)') return 'sockets and kernel';
-  const [, library] = /\/node_modules\/((?:@[\w.-]+\/)?[\w.-]+)\//.exec(url) ?? [];
-  const [, folder] = /\/dist\/([\w-]+)\//.exec(url) ?? [];
-  return library ?? folder ?? (functionName === 'JSON.parse' || url === '' ? 'built-in functions' : 'node');
-}
-
 /** Reads one profile for each thread; Node names them CPU.<date>.<time>.<pid>.<thread>.<number>.cpuprofile. */
 function readProfiles(directory: string): { readonly name: string; readonly profile: CpuProfile }[] {
   const files = readdirSync(directory).filter((file) => file.endsWith('.cpuprofile'));

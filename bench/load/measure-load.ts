@@ -31,10 +31,10 @@ const MAX_COLD_HITS = 0.01;
  *
  * @returns also the processor time of the server for a request, in µs; `NaN` if it is not known
  */
-export async function measureClosedLoop(
-  bench: Bench,
-  loop: ClosedLoop,
-): Promise<LoadResult & { readonly cpu: number }> {
+export const measureClosedLoop = (bench: Bench, loop: ClosedLoop) =>
+  bench.undisturbed(() => measureOnce(bench, loop));
+
+async function measureOnce(bench: Bench, loop: ClosedLoop): Promise<LoadResult & { readonly cpu: number }> {
   const { id, server, workload, connections, seconds } = loop;
   const { recorder, say } = bench;
   const before = await countersOf(loop);

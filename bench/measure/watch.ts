@@ -6,7 +6,7 @@ import { CORES, pinned, program } from '../run/programs.js';
 import { coreTimes, processorTimeOf, processorTimeOfEndedChildren } from './processor-time.js';
 
 export interface Disturbance {
-  /** The floor in µs, measured on the same cores at the same time; `null` if the time was too short for a sample. */
+  /** The floor in µs, measured at the same time; `null` if there was no sample. */
   readonly floor: number | null;
   /** Share of the cores that neither the server nor the generator nor this suite had: other programs, other machines. */
   readonly others: number;
@@ -14,17 +14,15 @@ export interface Disturbance {
 
 export class Watch {
   readonly #samplers: readonly ChildProcess[];
-  readonly #samples: { core: number; at: number; value: number }[] = [];
+  readonly #samples: { at: number; value: number }[] = [];
 
   constructor(samplers: readonly ChildProcess[] = []) {
     this.#samplers = samplers;
-    for (const [at, { stdout }] of samplers.entries()) {
-      const core = CORES?.[at] ?? at;
-      if (stdout === null) continue;
-      createInterface({ input: stdout }).on('line', (line) =>
-        this.#samples.push({ core, at: performance.now(), value: Number(line) }),
-      );
-    }
+    for (const { stdout } of samplers)
+      if (stdout !== null)
+        createInterface({ input: stdout }).on('line', (line) =>
+          this.#samples.push({ at: performance.now(), value: Number(line) }),
+        );
   }
 
   /**
@@ -42,21 +40,15 @@ export class Watch {
     return new Watch(samplers);
   }
 
-  /**
-   * @param pids of the servers under test, and of generators that do not end meanwhile
-   * @param cores on which the servers run; `null`: on all
-   */
+  /** @param pids of the servers under test, and of generators that do not end meanwhile */
   async during<Value>(
     pids: readonly number[],
     measure: () => Promise<Value>,
-    cores: readonly number[] | null = null,
   ): Promise<Disturbance & { value: Value }> {
     const before = this.#mark(pids);
     const value = await measure();
     const after = this.#mark(pids);
-    const samples = this.#samples
-      .splice(0)
-      .filter(({ core, at }) => at >= before.at && at <= after.at && cores?.includes(core) !== false);
+    const samples = this.#samples.splice(0).filter(({ at }) => at >= before.at && at <= after.at);
     const busy = (after.cores?.busy ?? 0) - (before.cores?.busy ?? 0);
     const total = (after.cores?.total ?? 0) - (before.cores?.total ?? 0);
     return {

@@ -1,4 +1,4 @@
-import { finderOf, type Figures } from '../run/results.js';
+import type { Finder } from '../run/results.js';
 
 /** What a request costs: `fixed + perSignature × signatures + perKilobyte × body`, in µs of processor time. */
 export interface CostModel {
@@ -9,6 +9,8 @@ export interface CostModel {
   readonly worstError: number;
 }
 
+const DEPTHS = [1, 2, 3, 4, 8, 16];
+
 type Row = readonly [number, number, number];
 
 /**
@@ -16,15 +18,15 @@ type Row = readonly [number, number, number];
  *
  * @returns `null` if the results lack warm and cold traffic at three depths or more
  */
-export function fitModel(results: Figures): CostModel | null {
-  const find = finderOf(results);
-  const points = results.figures.flatMap(({ id, median: measured }) => {
-    const [, traffic, depth] = /^throughput\/(warm|cold)\/d(\d+)\/c32\/cpu$/.exec(id) ?? [];
-    const body = find(id.replace('/cpu', '/body'))?.median;
-    if (traffic === undefined || body === undefined) return [];
-    const row: Row = [1, traffic === 'warm' ? 1 : Number(depth) + 1, body / 1000];
-    return [{ traffic, row, measured }];
-  });
+export function fitModel(find: Finder): CostModel | null {
+  const points = DEPTHS.flatMap((depth) =>
+    ['warm', 'cold'].flatMap((traffic) => {
+      const [cpu, body] = ['cpu', 'body'].map((what) => find(`throughput/${traffic}/d${depth}/c32/${what}`));
+      if (cpu === undefined || body === undefined) return [];
+      const row: Row = [1, traffic === 'warm' ? 1 : depth + 1, body.median / 1000];
+      return [{ traffic, row, measured: cpu.median }];
+    }),
+  );
   const count = (traffic: string) => points.filter((point) => point.traffic === traffic).length;
   if (Math.min(count('warm'), count('cold')) < 3) return null;
   // The normal equations A x = b of the rows divided by what was measured, solved by Cramer's rule.

@@ -4,7 +4,7 @@ import type { Estimate } from '../measure/statistics.js';
 
 const COLOURS: Readonly<Record<string, string>> = {
   ...{ answered: '#3b9b6b', refused: '#d08a1d', 'given up': '#b8433c' },
-  ...{ p99: '#b8433c', p50: '#2f6fb0', warm: '#b8433c', cold: '#2f6fb0' },
+  ...{ 'p99.9': '#7b3fa0', p99: '#b8433c', p50: '#2f6fb0', warm: '#b8433c', cold: '#2f6fb0' },
 };
 const GREY = '#8a9099';
 
@@ -17,10 +17,10 @@ const CONFIG: TopLevelSpec['config'] = {
   title: { fontSize: 14, anchor: 'start', subtitleFontSize: 12, subtitleColor: '#555555' },
 };
 
-/** Narrower charts, in px, have their panels and legends below each other. */
-export const isNarrow = (width: number): boolean => width < 500;
+/** In px: as wide as a README is on most screens. */
+const WIDTH = 640;
 
-export async function draw(spec: object): Promise<string> {
+async function draw(spec: object): Promise<string> {
   const view = new View(parse(compile({ config: CONFIG, ...spec } as TopLevelSpec).spec), {
     renderer: 'none',
   });
@@ -49,7 +49,6 @@ export interface Panel {
 export interface Frame {
   readonly yTitle: string;
   readonly isLog: boolean;
-  readonly width: number;
   readonly title?: object;
 }
 
@@ -62,7 +61,7 @@ export interface Frame {
 export async function drawPanels(given: readonly Panel[], frame: Frame): Promise<string | null> {
   const panels = given.filter(({ points }) => points.length > 0);
   if (panels.length === 0) return null;
-  const { width, title } = frame;
+  const { title } = frame;
   const y = axisOf(panels, frame);
   const series = [...new Set(panels.flatMap(({ points }) => points.map((point) => point.series)))];
   const color = {
@@ -71,13 +70,13 @@ export async function drawPanels(given: readonly Panel[], frame: Frame): Promise
   };
   const specs = panels.map((panel, at) => {
     // The numbers are at the left end of a row only.
-    const isLeft = at === 0 || isNarrow(width);
+    const isLeft = at === 0;
     // Those of the others are there, unseen: without them, their titles would stand lower.
     const axis = { ...y.axis, title: isLeft ? frame.yTitle : null, labelOpacity: isLeft ? 1 : 0 };
     const value = (field: string) => ({ field, type: 'quantitative', scale: y.scale, axis });
     return {
       title: { text: panel.title, fontSize: 13, fontWeight: 'normal', frame: 'group' },
-      width: isNarrow(width) ? width - 100 : (width - 95) / panels.length - 43,
+      width: (WIDTH - 95) / panels.length - 43,
       height: 230,
       data: { values: panel.points },
       encoding: { x: { field: 'x', type: 'quantitative', ...panel.x } },
@@ -85,9 +84,9 @@ export async function drawPanels(given: readonly Panel[], frame: Frame): Promise
     };
   });
   return await draw({
-    ...(title === undefined || isNarrow(width) ? {} : { title }),
-    ...(isNarrow(width) ? { vconcat: specs } : { hconcat: specs, bounds: 'flush' }),
-    ...{ padding: { left: 5, top: 5, bottom: 5, right: 30 }, spacing: isNarrow(width) ? 22 : 72 },
+    ...(title && { title }),
+    ...{ hconcat: specs, bounds: 'flush' },
+    ...{ padding: { left: 5, top: 5, bottom: 5, right: 30 }, spacing: 72 },
   });
 }
 
@@ -131,7 +130,6 @@ function bandOf({ band }: Panel, least: number, value: Value): object[] {
 
 function linesOf({ points }: Panel, color: object, value: Value): object[] {
   const ends = points.filter(({ series, x }) => !points.some((at) => at.series === series && at.x > x));
-  const isDashed = { test: "datum.series === 'signatures'", value: [4, 3] };
   return [
     {
       mark: { type: 'rule', strokeWidth: 2, opacity: 0.35 },
@@ -139,7 +137,7 @@ function linesOf({ points }: Panel, color: object, value: Value): object[] {
     },
     {
       mark: { type: 'line', point: { size: 34 }, strokeWidth: 2 },
-      encoding: { y: value('median'), color, strokeDash: { condition: isDashed, value: [1, 0] } },
+      encoding: { y: value('median'), color },
     },
     {
       data: { values: ends },

@@ -1,8 +1,9 @@
-import { noisyIn, type Figure, type Results } from '../run/results.js';
+import { finderOf, noisyIn, type Figure, type Results } from '../run/results.js';
 import { checkBars, type CheckedBar } from './bars.js';
+import { fitModel } from './model.js';
 
 /** Figures that only results.json has, not the terminal. */
-const LEFT_OUT = /\/(p90|p99\.9|rate|kept-up|body)$|^throughput\/parts\//;
+const LEFT_OUT = /(?<!\/all)\/(p90|p99\.9|rate|kept-up|body|send-delay-p99)$/;
 
 /** The text that a run prints at its end: every main figure, the bars if there are verdicts, and what was skipped. */
 export function renderTable(results: Results): string {
@@ -12,7 +13,15 @@ export function renderTable(results: Results): string {
     `\n1 floor = ${floorMicroseconds.toFixed(1)} µs: one libsodium verification on one core of this machine, now\n`,
     ...align([['figure', 'median', 'interval', 'floors', 'runs'], ...rows]),
   ];
-  const bars = results.mode === 'full' ? checkBars(results) : [];
+  const model = fitModel(finderOf(results));
+  if (model !== null) {
+    const { fixed, perSignature, perKilobyte, worstError } = model;
+    lines.push(
+      `\nprocessor time of a request = ${fixed.toFixed(0)} µs + ${perSignature.toFixed(0)} µs for each signature + ` +
+        `${perKilobyte.toFixed(1)} µs for each kB of body; the largest error is ${(100 * worstError).toFixed(0)} %`,
+    );
+  }
+  const bars = ['full', 'all'].includes(results.mode) ? checkBars(results) : [];
   if (bars.length > 0) lines.push('', ...align([BAR_HEAD, ...bars.map(cellsOf)]));
   const noisy = noisyIn(results).length;
   if (noisy > 0)
@@ -24,10 +33,10 @@ export function renderTable(results: Results): string {
   return `${lines.join('\n')}\n`;
 }
 
-export const BAR_HEAD = ['bar', 'measured', 'interval', 'limit', ''];
+const BAR_HEAD = ['bar', 'measured', 'interval', 'limit', ''];
 
 /** The cells of a bar under {@link BAR_HEAD}. */
-export function cellsOf({ bar, median, low, high, verdict }: CheckedBar): string[] {
+function cellsOf({ bar, median, low, high, verdict }: CheckedBar): string[] {
   const show = (value: number) => formatValue(value, '');
   const unit = bar.unit === '/s' ? ' /s' : ` ${bar.unit}`;
   return [bar.what, `${show(median)}${unit}`, `${show(low)} … ${show(high)}`, show(bar.limit), verdict];
@@ -40,7 +49,7 @@ function rowOf(figure: Figure): string[] {
   return [id, formatValue(median, unit), formatInterval(figure), inFloors, String(runs)];
 }
 
-export const formatInterval = ({ low, high, unit, runs }: Figure): string =>
+const formatInterval = ({ low, high, unit, runs }: Figure): string =>
   runs > 1 ? `${formatValue(low, unit)} … ${formatValue(high, unit)}` : '';
 
 /** Formats a number: three significant digits, thousands with commas, bytes in MB. */

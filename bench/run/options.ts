@@ -1,11 +1,11 @@
 import { parseArgs } from 'node:util';
 
 export interface Plan {
-  readonly mode: 'full' | 'quick' | 'smoke';
+  readonly mode: 'full' | 'all' | 'quick' | 'smoke';
   readonly runs: number;
   readonly seconds: number;
   readonly depths: readonly number[];
-  /** For what is not measured at all depths: profiles, peers, mixed traffic, 1 and 128 connections. */
+  /** For what is not measured at all depths: latencies, peers, 1 and 128 connections. */
   readonly coreDepths: readonly number[];
   readonly latencySeconds: number;
   /** Loads of the latency suite, in percent of the capacity. */
@@ -20,15 +20,16 @@ const FULL: Plan = {
   depths: [1, 2, 3, 4, 8, 16],
   coreDepths: [1, 4, 16],
   latencySeconds: 2,
-  loads: [25, 50, 75, 90],
+  loads: [10, 30, 50, 70, 90],
   overloadSeconds: 5,
 };
 
 const PLANS: Readonly<Record<Plan['mode'], Plan>> = {
   full: FULL,
+  all: { ...FULL, mode: 'all', runs: 6, depths: [1, 2, 4, 8, 16] },
   quick: {
     ...{ ...FULL, mode: 'quick', runs: 1, depths: [1, 4, 16], coreDepths: [4] },
-    ...{ latencySeconds: 1, loads: [25, 50, 90], overloadSeconds: 3 },
+    ...{ latencySeconds: 1, loads: [30, 50, 90], overloadSeconds: 3 },
   },
   smoke: { ...FULL, mode: 'smoke', runs: 1, depths: [1, 4], coreDepths: [1, 4] },
 };
@@ -54,15 +55,18 @@ export interface Options {
 
 export const USAGE = `npm run bench -- [options]
 
+  --all                everything that docs/performance.md says, for npm run bench:document. It takes six runs of most suites in
+                       turn (--list says how long), and noisy measurements again. Given the folder of one that was interrupted
+                       as --out, it goes on
   --quick              a minute or two: fewer depths, one run of each figure, so no intervals
   --smoke              a minute, for CI: verdicts, generous ratios to the floor and the tests of the generators; exits with 1
                        where one fails
   --only <a,b>         only these suites (--list names them)
-  --list               names the suites
+  --list               names the suites, and what takes how long
   --out <directory>    where the results go (default: bench/results/<time>-<commit>)
 
-  --runs <n>           independent runs of each figure (default 4, quick 1)
-  --seconds <n>        of each run under load (default 1; latency 2; overload 5)
+  --runs <n>           independent runs of each figure (default 4, all 6, quick 1)
+  --seconds <n>        of each run under load (default 1; latency 2, and a sixth of it to warm up; overload 5)
   --depths <1,4>       chain depths
 
   --url <address>      a verifier that runs already, instead of the suites: first whether its verdicts are right (else exit code
@@ -81,6 +85,7 @@ export function readOptions(args: readonly string[]): Options {
   const { values } = parseArgs({
     args: [...args],
     options: {
+      all: { type: 'boolean', default: false },
       quick: { type: 'boolean', default: false },
       smoke: { type: 'boolean', default: false },
       list: { type: 'boolean', default: false },
@@ -96,13 +101,15 @@ export function readOptions(args: readonly string[]): Options {
       'yes-it-is-mine': { type: 'boolean', default: false },
     },
   });
-  if (values.smoke && values.quick) throw new Error('both --quick and --smoke are given, expected one');
+  const modes = (['all', 'quick', 'smoke'] as const).filter((mode) => values[mode]);
+  if (modes.length > 1)
+    throw new Error(`both ${modes.map((mode) => `--${mode}`).join(' and ')} are given, expected one`);
   const { url, template = null, marker = null, 'yes-it-is-mine': isMine } = values;
   if (url === undefined && (template !== null || marker !== null || isMine))
     throw new Error('--template, --marker and --yes-it-is-mine are for --url, which is not given');
   if (url !== undefined && (values.smoke || values.only !== undefined))
     throw new Error('--url is given with --smoke or --only, expected one: it is no suite');
-  const base = PLANS[values.smoke ? 'smoke' : values.quick ? 'quick' : 'full'];
+  const base = PLANS[modes[0] ?? 'full'];
   const runs = wholeNumber('runs', values.runs);
   const seconds = wholeNumber('seconds', values.seconds);
   const depths = values.depths?.split(',').map((text) => wholeNumber('depths', text) ?? 0);

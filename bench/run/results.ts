@@ -5,7 +5,7 @@ import type { Estimate } from '../measure/statistics.js';
 import { ROOT } from './programs.js';
 
 /** The version of the file format. It is raised if readers of the old version could not read the new one. */
-export const RESULTS_SCHEMA = 4;
+export const RESULTS_SCHEMA = 5;
 
 export interface Figure extends Estimate {
   /** `suite/parameters/quantity` */
@@ -41,6 +41,8 @@ export interface Results extends Figures {
   readonly floorMicroseconds: number;
   /** The share of all cores that others had while a figure was measured, in the order of measuring. */
   readonly interference: readonly { readonly id: string; readonly others: number }[];
+  /** How many noisy measurements were thrown away, and taken again. */
+  readonly thrownAway: number;
   readonly skipped: readonly { readonly what: string; readonly reason: string }[];
   readonly notes: readonly string[];
 }
@@ -52,7 +54,9 @@ export const NOISY = 0.1;
 export const noisyIn = ({ interference }: Pick<Results, 'interference'>) =>
   interference.filter(({ others }) => others > NOISY);
 
-export const finderOf = ({ figures }: Figures): ((id: string) => Figure | undefined) => {
+export type Finder = (id: string) => Figure | undefined;
+
+export const finderOf = ({ figures }: Figures): Finder => {
   const byId = new Map(figures.map((figure) => [figure.id, figure]));
   return (id) => byId.get(id);
 };

@@ -1,33 +1,47 @@
 import type { Histogram } from 'hdr-histogram-js';
-import { intervalOf } from '../measure/statistics.js';
+import { decodeLatencies, encodeLatencies, intervalOf } from '../measure/statistics.js';
 import type { Disturbance } from '../measure/watch.js';
-import type { Figure, Results } from './results.js';
+import { NOISY, type Figure, type Results } from './results.js';
 import type { Workloads } from '../workload/workload.js';
 import type { Plan } from './options.js';
 
 export interface Bench {
+  /** Of one run: its `runs` is 1. */
   readonly plan: Plan;
+  /** The number of the run, from 1. */
+  readonly run: number;
   readonly recorder: Recorder;
   readonly workloads: Workloads;
   /**
    * Measures a server while the machine is watched. Samples that are recorded next are compared with the floor of the
    * same time, and what others had of the cores is recorded under `id`.
-   *
-   * @param cores on which the server runs, so that the floor is that of these cores; default: all
    */
-  readonly watch: <Value>(
-    id: string,
-    pid: number,
-    measure: () => Promise<Value>,
-    cores?: readonly number[] | null,
-  ) => Promise<Value>;
+  readonly watch: <Value>(id: string, pid: number, measure: () => Promise<Value>) => Promise<Value>;
+  /** Takes a step again if it was noisy, a few times, and throws away what it recorded before. */
+  readonly undisturbed: <Value>(step: () => Promise<Value>) => Promise<Value>;
   readonly say: (what: string) => void;
 }
+
+/** The same, but of what it measures only wrong answers count: for new processes, in which V8 compiles. */
+export const warmingUp = (bench: Bench): Bench => ({
+  ...bench,
+  recorder: bench.recorder.discarding(),
+  watch: (_id, _pid, measure) => measure(),
+  undisturbed: (step) => step(),
+});
 
 /** A group of figures. Its name is the first part of their ids. */
 export interface Suite {
   readonly name: string;
   readonly about: string;
+  /** It takes long: `--all` has no more runs of it than this. */
+  readonly maxRuns?: number;
+  /**
+   * Whether floors are measured before, and not meanwhile. The samplers take each core for a millisecond, 2 % of the time: nothing
+   * in a throughput, but all of a p99, since requests wait for them and the generator is late.
+   */
+  readonly isAboutLatency?: boolean;
+  /** Measures everything once, with new processes: the runs of a figure are spread over the whole time. */
   readonly run: (bench: Bench) => Promise<void>;
 }
 
@@ -35,12 +49,12 @@ const PERCENTILES = [50, 90, 99, 99.9] as const;
 
 /** The units of quantities; a quantity is the last part of an id. All percentiles are in µs. */
 const UNITS: Readonly<Record<string, RegExp>> = {
-  µs: /^cpu$|(^|-)p\d/,
+  µs: /^(cpu|max|first-answer)$|(^|-)p\d/,
   '1/s': /^(throughput|capacity|goodput|rate|timed-out)$/,
-  ratio: /^(refused|given-up|(settling-)?goodput-of-capacity|generator|kept-up)$/,
+  ratio: /^(refused|goodput-of-capacity|generator|kept-up)$/,
   times: /^ratio$/,
   count: /^(accepted|refused)-wrongly$/,
-  bytes: /^(body|resident)$/,
+  bytes: /^(body|resident|heap)$/,
 };
 
 interface Recording {
@@ -49,17 +63,36 @@ interface Recording {
   readonly inFloors: number[];
 }
 
+/** What a recorder has, as JSON: the file of a run of a suite. */
+export interface Recorded {
+  recordings: Record<string, Recording>;
+  /** Latencies of which percentiles are taken over all runs together, encoded. */
+  histograms: Record<string, string[]>;
+  /** How many noisy measurements were thrown away. */
+  thrownAway: number;
+  readonly skipped: Results['skipped'][number][];
+  readonly notes: string[];
+  interference: Results['interference'][number][];
+  readonly wrongVerdicts: Results['wrongVerdicts'][number][];
+}
+
+/** How often a noisy step is taken again. */
+const MAX_REPEATS = 2;
+
 export class Recorder {
-  readonly skipped: Results['skipped'][number][] = [];
-  readonly notes: string[] = [];
-  readonly interference: Results['interference'][number][] = [];
-  readonly wrongVerdicts: Results['wrongVerdicts'][number][] = [];
-  readonly #recordings = new Map<string, Recording>();
+  readonly recorded: Recorded = {
+    ...{ recordings: {}, histograms: {}, thrownAway: 0 },
+    ...{ skipped: [], notes: [], interference: [], wrongVerdicts: [] },
+  };
   readonly #measureFloor: () => number;
   #floor = Number.NaN;
 
   constructor(measureFloor: () => number) {
     this.#measureFloor = measureFloor;
+  }
+
+  get notes(): string[] {
+    return this.recorded.notes;
   }
 
   get floor(): number {
@@ -74,7 +107,7 @@ export class Recorder {
 
   /** Records the state of the machine during a measurement. Later samples are compared with the floor of that time. */
   surround(id: string, { floor, others }: Disturbance): void {
-    this.interference.push({ id, others });
+    this.recorded.interference.push({ id, others });
     if (floor !== null) this.floorWas(floor);
   }
 
@@ -87,10 +120,9 @@ export class Recorder {
   /** Adds a sample to a figure. Times are also kept in floors, and rates as verdicts in the time of one floor. */
   record(id: string, value: number, unit = unitOf(id)): void {
     if (!Number.isFinite(value)) throw new RangeError(`${id} measured ${value}, expected a number`);
-    let recording = this.#recordings.get(id);
-    if (recording === undefined) this.#recordings.set(id, (recording = { unit, samples: [], inFloors: [] }));
+    const recording = (this.recorded.recordings[id] ??= { unit, samples: [], inFloors: [] });
     recording.samples.push(value);
-    if (id.startsWith('floor/')) return;
+    if (id.startsWith('floor/') || Number.isNaN(this.#floor)) return;
     if (unit === 'µs') recording.inFloors.push(value / this.#floor);
     if (unit === '1/s') recording.inFloors.push((value * this.#floor) / 1e6);
   }
@@ -103,12 +135,57 @@ export class Recorder {
     }
   }
 
+  /** Keeps latencies, for percentiles over all runs. */
+  keepLatencies(id: string, latencies: Histogram): void {
+    (this.recorded.histograms[id] ??= []).push(encodeLatencies(latencies));
+  }
+
+  /** The latencies that were kept, of all runs together. */
+  *latencies(): Generator<[id: string, latencies: Histogram]> {
+    for (const [id, [first = '', ...others]] of Object.entries(this.recorded.histograms)) {
+      const all = decodeLatencies(first);
+      for (const other of others) all.add(decodeLatencies(other));
+      yield [id, all];
+    }
+  }
+
   blame(where: string, count: number, first: string): void {
-    if (count > 0) this.wrongVerdicts.push({ where, count, first });
+    if (count > 0) this.recorded.wrongVerdicts.push({ where, count, first });
   }
 
   skip(what: string, reason: string): void {
-    this.skipped.push({ what, reason });
+    this.recorded.skipped.push({ what, reason });
+  }
+
+  /** {@link Bench.undisturbed} @param mayRepeat whether a noisy step may be taken again */
+  async undisturbed<Value>(step: () => Promise<Value>, mayRepeat: () => boolean): Promise<Value> {
+    for (let repeats = 0; ; repeats++) {
+      const { recordings, histograms, interference } = structuredClone(this.recorded);
+      const value = await step();
+      const isNoisy = this.recorded.interference
+        .slice(interference.length)
+        .some(({ others }) => others > NOISY);
+      if (!isNoisy || repeats === MAX_REPEATS || !mayRepeat()) return value;
+      // Wrong answers stay: they count on a busy machine, too.
+      Object.assign(this.recorded, { recordings, histograms, interference });
+      this.recorded.thrownAway++;
+    }
+  }
+
+  /** Adds what another recorder has. */
+  add({ recordings, histograms, thrownAway, skipped, notes, interference, wrongVerdicts }: Recorded): void {
+    const own = this.recorded;
+    for (const [id, { unit, samples, inFloors }] of Object.entries(recordings)) {
+      const recording = (own.recordings[id] ??= { unit, samples: [], inFloors: [] });
+      recording.samples.push(...samples);
+      recording.inFloors.push(...inFloors);
+    }
+    for (const [id, texts] of Object.entries(histograms)) (own.histograms[id] ??= []).push(...texts);
+    own.thrownAway += thrownAway;
+    own.skipped.push(...skipped);
+    own.interference.push(...interference);
+    own.wrongVerdicts.push(...wrongVerdicts);
+    own.notes.push(...notes.filter((note) => !own.notes.includes(note)));
   }
 
   /** Another recorder, from which only wrong answers are kept. For warm-up runs. */
@@ -119,7 +196,7 @@ export class Recorder {
   }
 
   figures(): Figure[] {
-    return [...this.#recordings].map(([id, { unit, samples, inFloors }]) => ({
+    return Object.entries(this.recorded.recordings).map(([id, { unit, samples, inFloors }]) => ({
       ...{ id, unit, runs: samples.length, samples, ...estimateOf(samples) },
       floors: inFloors.length > 0 ? estimateOf(inFloors) : null,
     }));

@@ -19,7 +19,6 @@ export interface ServerOptions {
 
 /** The line of JSON that a server prints when it listens. */
 interface Ready {
-  /** 0 for a Unix socket. */
   readonly port: number;
   readonly grpcPort?: number;
 }
@@ -77,12 +76,12 @@ export class ServerProcess {
     return processorTimeOf(this.pid);
   }
 
-  /** The sum of all series of a counter or gauge of `/metrics` that have a label: `result="hit"`. */
+  /** The sum of all series of a counter or gauge of `/metrics`; with a label: of those that have it. */
   async metric(name: string, label = ''): Promise<number> {
     const response = await fetch(`http://127.0.0.1:${this.port}/metrics`);
     const lines = (await response.text())
       .split('\n')
-      .filter((line) => line.startsWith(`${name}{`) && line.includes(label));
+      .filter((line) => /^\w+/.exec(line)?.[0] === name && line.includes(label));
     if (lines.length === 0)
       throw new Error(`/metrics has no ${name} ${label}; the suite reads it to check what it measures`);
     return sum(lines.map((line) => Number(line.split(' ').at(-1))));

@@ -1,10 +1,9 @@
 import { Pool } from 'undici';
-import type { Bench, Suite } from '../run/suite.js';
+import { warmingUp, type Bench, type Suite } from '../run/suite.js';
 import { environmentFor, startService, type ServerProcess } from '../service/start.js';
 import type { Answered } from '../workload/chains.js';
 
-const DEPTHS = [1, 4, 16];
-const SIZES = [1, 4, 16, 64, 256];
+export const SIZES = [1, 4, 16, 64, 256];
 /** Lines that are under way at the same time, unless a batch alone has more. */
 const LINES_UNDER_WAY = 128;
 const WARM_UP_SECONDS = 0.25;
@@ -12,24 +11,22 @@ const WARM_UP_SECONDS = 0.25;
 /** Measures what a verdict costs where several share an exchange. */
 export const batch: Suite = {
   name: 'batch',
+  maxRuns: 3,
   about: 'processor time of a verdict in batches of 1 to 256, warm and cold',
   run: async (bench) => {
-    const { plan, recorder, workloads } = bench;
-    const discarding = { ...bench, recorder: recorder.discarding() };
-    for (let run = 1; run <= plan.runs; run++) {
-      for (const traffic of ['warm', 'cold'] as const) {
-        await using server = await startService(environmentFor(traffic));
-        for (const depth of plan.depths.filter((one) => DEPTHS.includes(one))) {
-          const calls = workloads[traffic](depth);
-          // Calls in turn: of cold ones there are so many that none is in the cache when its turn comes again.
-          let next = 0;
-          const take = (count: number) =>
-            Array.from({ length: count }, () => calls[next++ % calls.length] as Answered);
-          const one = { id: `batch/${traffic}/tcp/d${depth}`, isWarm: traffic === 'warm' };
-          // A new process: V8 compiles.
-          await measure(discarding, server, { ...one, size: 64 }, take);
-          for (const size of SIZES) await measure(bench, server, { ...one, size }, take);
-        }
+    const { plan, workloads } = bench;
+    for (const traffic of ['warm', 'cold'] as const) {
+      await using server = await startService(environmentFor(traffic));
+      for (const depth of plan.coreDepths) {
+        const calls = workloads[traffic](depth);
+        // Calls in turn: of cold ones there are so many that none is in the cache when its turn comes again.
+        let next = 0;
+        const take = (count: number) =>
+          Array.from({ length: count }, () => calls[next++ % calls.length] as Answered);
+        const one = { id: `batch/${traffic}/d${depth}`, isWarm: traffic === 'warm' };
+        await measure(warmingUp(bench), server, { ...one, size: 64 }, take);
+        for (const size of SIZES)
+          await bench.undisturbed(() => measure(bench, server, { ...one, size }, take));
       }
     }
   },

@@ -40,9 +40,8 @@ export const behind: Suite = {
       for (const [, doors] of ways)
         for (const gate of GATES)
           for (const depth of plan.coreDepths) await doors[gate](gate, depth, CONNECTIONS, FIRST_SECONDS);
-      for (let run = 1; run <= plan.runs; run++)
-        for (const depth of plan.coreDepths)
-          for (const [name, doors] of ways) await measure(bench, `behind/${name}`, doors, depth, run);
+      for (const depth of plan.coreDepths)
+        for (const [name, doors] of ways) await measure(bench, `behind/${name}`, doors, depth);
     } finally {
       for (const close of opened.reverse()) await close();
     }
@@ -50,8 +49,8 @@ export const behind: Suite = {
 };
 
 /** Measures a way with the gate and without: how long one caller waits, and what many get. */
-async function measure(bench: Bench, base: string, doors: Doors, depth: number, run: number): Promise<void> {
-  const { plan, recorder, say } = bench;
+async function measure(bench: Bench, base: string, doors: Doors, depth: number): Promise<void> {
+  const { plan, recorder, run, say } = bench;
   using watch = new Watch();
   const pids = descendantsOf(process.pid);
   const [p50, rate] = [

@@ -1,8 +1,8 @@
 import { Pool } from 'undici';
 import { DrsClient } from '../../src/client/index.js';
 import { newLatencies, recordLatency } from '../measure/statistics.js';
-import type { Bench, Suite } from '../run/suite.js';
-import { environmentFor, startService } from '../service/start.js';
+import { warmingUp, type Bench, type Suite } from '../run/suite.js';
+import { environmentFor, startService, type ServerProcess } from '../service/start.js';
 import type { Answered } from '../workload/chains.js';
 
 const DEPTH = 4;
@@ -27,16 +27,14 @@ export const client: Suite = {
   about:
     "the caller's processor time and wait for a verdict: undici alone, DrsClient with and without shared exchanges",
   run: async (bench) => {
-    for (let run = 1; run <= bench.plan.runs; run++) {
-      await using server = await startService(environmentFor('warm'));
-      const url = `http://127.0.0.1:${server.port}`;
-      for (const asker of [postAlone(url), drsClient('alone', url), drsClient('shared', url)]) {
-        const discarding = { ...bench, recorder: bench.recorder.discarding() };
-        // V8 compiles.
-        for (const inFlight of IN_FLIGHT) await measure(discarding, asker, inFlight, WARM_UP_SECONDS);
-        for (const inFlight of IN_FLIGHT) await measure(bench, asker, inFlight, bench.plan.seconds);
-        await asker.close();
-      }
+    await using server = await startService(environmentFor('warm'));
+    const url = `http://127.0.0.1:${server.port}`;
+    for (const asker of [postAlone(url), drsClient('alone', url), drsClient('shared', url)]) {
+      const first = warmingUp(bench);
+      for (const inFlight of IN_FLIGHT) await measure(first, server, asker, inFlight, WARM_UP_SECONDS);
+      for (const inFlight of IN_FLIGHT)
+        await bench.undisturbed(() => measure(bench, server, asker, inFlight, bench.plan.seconds));
+      await asker.close();
     }
   },
 };
@@ -60,7 +58,8 @@ function drsClient(name: 'alone' | 'shared', url: string): Asker {
 
 /** This process is the caller: so many calls are always under way. */
 async function measure(
-  { recorder, workloads, say }: Bench,
+  { recorder, watch, workloads, say }: Bench,
+  { pid }: ServerProcess,
   { name, ask }: Asker,
   inFlight: number,
   seconds: number,
@@ -78,7 +77,7 @@ async function measure(
       recordLatency(waits, (performance.now() - startedAt) * 1000);
     }
   };
-  await Promise.all(Array.from({ length: inFlight }, loop));
+  await watch(id, pid, () => Promise.all(Array.from({ length: inFlight }, loop)));
   const { user, system } = process.cpuUsage(before);
   const cpu = (user + system) / asked;
   recorder.blame(id, wrong, 'a verdict that is not valid');

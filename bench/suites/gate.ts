@@ -1,11 +1,11 @@
 import { median } from 'simple-statistics';
 import { measureClosedLoop } from '../load/measure-load.js';
-import type { Bench, Suite } from '../run/suite.js';
+import { warmingUp, type Bench, type Suite } from '../run/suite.js';
 import { startService, type ServerProcess } from '../service/start.js';
 import { gateCalls, gateWorkloads } from '../workload/workload.js';
 
 const CONNECTIONS = 32;
-const PAIRS = 6;
+const PAIRS = { full: 6, all: 2, quick: 6, smoke: 1 };
 const WARM_UP_SECONDS = 4;
 
 /** Measures what a gate costs compared with a verdict alone. */
@@ -14,13 +14,12 @@ export const gate: Suite = {
   about: '/gate/mcp and gRPC beside /verify for the same calls',
   run: async (bench) => {
     const { plan } = bench;
-    for (let round = 1; round <= plan.runs; round++) {
-      // Calls are repeated here, so replay protection is off, as it is for /verify.
-      await using server = await startService({ GATE_REPLAY: 'off', GRPC_PORT: '0' });
-      for (const depth of plan.mode === 'full' ? plan.depths : plan.depths.filter((depth) => depth <= 4)) {
-        await measurePairs(bench, server, depth, round);
-        await measureGrpc(bench, server, depth);
-      }
+    // Calls are repeated here, so replay protection is off, as it is for /verify.
+    await using server = await startService({ GATE_REPLAY: 'off', GRPC_PORT: '0' });
+    const few = plan.mode === 'all' ? plan.coreDepths : plan.depths.filter((depth) => depth <= 4);
+    for (const depth of plan.mode === 'full' ? plan.depths : few) {
+      await measurePairs(bench, server, depth);
+      await measureGrpc(bench, server, depth);
     }
   },
 };
@@ -29,13 +28,8 @@ export const gate: Suite = {
  * Sends the same calls to both endpoints in turn, a second each. One result is the median difference of the pairs: the
  * speed of the machine changes, and pairs that are next to each other have nearly the same speed.
  */
-async function measurePairs(
-  bench: Bench,
-  server: ServerProcess,
-  depth: number,
-  round: number,
-): Promise<void> {
-  const { plan, recorder, workloads } = bench;
+async function measurePairs(bench: Bench, server: ServerProcess, depth: number): Promise<void> {
+  const { plan, recorder, run, workloads } = bench;
   await prime(bench, server, depth);
   const files = gateWorkloads(workloads, depth);
   const measure = async (way: 'verify' | 'gate', on: Bench, seconds: number) => {
@@ -45,15 +39,14 @@ async function measurePairs(
     return cpu / on.recorder.floor;
   };
   const orders = [['verify', 'gate'] as const, ['gate', 'verify'] as const];
-  const orderOf = (pair: number) => orders[(round + pair) % 2] ?? ['verify', 'gate'];
+  const orderOf = (pair: number) => orders[(run + pair) % 2] ?? ['verify', 'gate'];
   recorder.measureFloor();
   if (depth === plan.depths[0]) {
-    // A new process: V8 compiles in the first seconds.
-    const first = { ...bench, recorder: recorder.discarding() };
-    for (const way of orderOf(0)) await measure(way, first, plan.mode === 'smoke' ? 1 : WARM_UP_SECONDS);
+    for (const way of orderOf(0))
+      await measure(way, warmingUp(bench), plan.mode === 'smoke' ? 1 : WARM_UP_SECONDS);
   }
   const added: number[] = [];
-  for (let pair = 1; pair <= (plan.mode === 'smoke' ? 1 : PAIRS); pair++) {
+  for (let pair = 1; pair <= PAIRS[plan.mode]; pair++) {
     const floors = { verify: 0, gate: 0 };
     for (const way of orderOf(pair)) floors[way] = await measure(way, bench, 1);
     added.push(floors.gate - floors.verify);
@@ -61,7 +54,7 @@ async function measurePairs(
   const typical = median(added);
   if (Number.isFinite(typical)) recorder.record(`gate/added/d${depth}/cpu`, typical * recorder.floor);
   else recorder.skip(`gate/added/d${depth}`, 'the operating system does not tell processor times');
-  bench.say(`gate · depth ${depth}, run ${round}: ${typical.toFixed(2)} floors over /verify`);
+  bench.say(`gate · depth ${depth}, run ${run}: ${typical.toFixed(2)} floors over /verify`);
 }
 
 /** Measures the same calls over Envoy's protocol, `Check` over gRPC; the generator warms itself and the service up. */

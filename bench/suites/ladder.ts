@@ -4,7 +4,6 @@ import type { Bench, Suite } from '../run/suite.js';
 import { ServerProcess, startService } from '../service/start.js';
 
 const CONNECTIONS = 32;
-const ROUNDS = 6;
 const WARM_UP_SECONDS = 0.5;
 
 /** Each does what those before it do, and one thing more; the last is the service. */
@@ -17,19 +16,18 @@ export const ladder: Suite = {
   about:
     'processor time of a warm call, from a front end that does nothing, over one verification, to the product',
   run: async (bench) => {
-    const { plan, recorder } = bench;
+    const { recorder } = bench;
     if (Number.isNaN(processorTimeOf(process.pid))) {
       recorder.skip('ladder', 'the operating system does not tell processor times');
       return;
     }
-    const rounds = Math.max(plan.runs, plan.mode === 'full' ? ROUNDS : 1);
-    for (let round = 0; round < rounds; round++) await measureRound(bench, round);
+    await measureRound(bench);
   },
 };
 
 /** Measures every rung once, with new processes. */
-async function measureRound(bench: Bench, round: number): Promise<void> {
-  const { plan, recorder, say } = bench;
+async function measureRound(bench: Bench): Promise<void> {
+  const { plan, recorder, run, say } = bench;
   const servers = new Map<Rung, ServerProcess>();
   try {
     for (const rung of RUNGS) {
@@ -42,7 +40,7 @@ async function measureRound(bench: Bench, round: number): Promise<void> {
     for (const depth of plan.coreDepths) {
       const floors: Partial<Record<Rung, number>> = {};
       // The speed of the machine changes: what is compared runs next to each other, in both orders.
-      for (const rung of round % 2 === 0 ? RUNGS : RUNGS.toReversed()) {
+      for (const rung of run % 2 === 0 ? RUNGS : RUNGS.toReversed()) {
         const cpu = await measure(bench, servers.get(rung) as ServerProcess, rung, depth, plan.seconds);
         recorder.record(`ladder/${rung}/d${depth}/cpu`, cpu);
         floors[rung] = cpu / recorder.floor;

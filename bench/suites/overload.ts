@@ -16,7 +16,7 @@ export const FACTORS = [0.9, 2, 3, 5] as const;
 const STAYING_POOLS = [256, 1_000] as const;
 /** It counts from when a caller asks, also while it waits for a connection. */
 const PATIENCE_MS = 1_000;
-/** A flood settles in this time: nobody gives up in its first second. What is answered meanwhile is a figure of its own. */
+/** A flood settles in this time: nobody gives up in its first second. */
 const SETTLING_SECONDS = 3;
 
 // Both have all cores, as in production: what the generator takes is a figure of its own.
@@ -50,28 +50,31 @@ export const overload: Suite = {
   name: 'overload',
   about:
     'goodput, refusals, latency, /healthz and memory where callers share connections and give up; bursts and crowds',
+  maxRuns: 1,
   run: async (bench) => {
     const { plan, recorder } = bench;
     recorder.notes.push(`overload: the service and the generator share ${CORES} cores`);
-    for (let run = 1; run <= Math.min(2, plan.runs); run++) {
-      for (const crowd of CROWDS) await measureCrowd(bench, crowd);
-      for (const host of HOSTS) {
-        const base = `overload/${host.name}`;
-        recorder.measureFloor();
-        const capacity = await coldCapacity(bench, host);
-        recorder.record(`${base}/capacity`, capacity);
-        for (const connections of host.pools)
-          for (const factor of host.factors) {
-            const id = `${base}/pool-${connections}/x${factor}`;
-            await measurePool(bench, host, { id, connections, rate: factor * capacity, capacity });
-          }
-        if (host.name.startsWith('w-'))
-          for (const connections of STAYING_POOLS) {
-            const id = `${base}/staying-${connections}/x3`;
-            const offered = { id, connections, rate: 3 * capacity, capacity };
-            await measurePool(bench, host, { ...offered, closesGivenUp: false });
-          }
-      }
+    // No page shows the crowds.
+    for (const crowd of plan.mode === 'all' ? [] : CROWDS)
+      await bench.undisturbed(() => measureCrowd(bench, crowd));
+    for (const host of HOSTS) {
+      const base = `overload/${host.name}`;
+      recorder.measureFloor();
+      const capacity = await coldCapacity(bench, host);
+      recorder.record(`${base}/capacity`, capacity);
+      // Without workers, a page needs one row.
+      for (const connections of plan.mode === 'all' && host.name === 'w-0' ? [256] : host.pools)
+        for (const factor of host.factors) {
+          const id = `${base}/pool-${connections}/x${factor}`;
+          const offered = { id, connections, rate: factor * capacity, capacity };
+          await bench.undisturbed(() => measurePool(bench, host, offered));
+        }
+      if (host.name.startsWith('w-') && plan.mode !== 'all')
+        for (const connections of STAYING_POOLS) {
+          const id = `${base}/staying-${connections}/x3`;
+          const offered = { id, connections, rate: 3 * capacity, capacity };
+          await bench.undisturbed(() => measurePool(bench, host, { ...offered, closesGivenUp: false }));
+        }
     }
   },
 };
@@ -127,17 +130,14 @@ async function measurePool(
     bench.watch(id, server.pid, () => runOpenLoop(workload, target, null)),
   );
   const generator = (processorTimeOfEndedChildren() - before) / MICROS / (seconds + SETTLING_SECONDS);
-  const { answered, warmedUp, refused, timedOut, wrong, firstWrong, latencies, serviceTimes } = probed.value;
+  const { answered, refused, timedOut, wrong, firstWrong, latencies, serviceTimes } = probed.value;
   workloads.advance(workload, rate * (seconds + SETTLING_SECONDS));
   recorder.blame(id, wrong, firstWrong);
   recorder.record(`${id}/goodput`, answered / seconds);
   recorder.record(`${id}/goodput-of-capacity`, answered / seconds / capacity);
   recorder.record(`${id}/generator`, generator);
-  const settling = warmedUp / SETTLING_SECONDS / capacity;
-  recorder.record(`${id}/settling-goodput-of-capacity`, settling);
   recorder.record(`${id}/refused`, refused / seconds, '1/s');
   recorder.record(`${id}/timed-out`, timedOut / seconds);
-  recorder.record(`${id}/given-up`, timedOut / (answered + refused + timedOut));
   recorder.recordLatencies(id, latencies);
   recorder.recordLatencies(`${id}/service`, serviceTimes);
   recorder.record(`${id}/healthz-p99`, probed.p99);
@@ -145,7 +145,7 @@ async function measurePool(
   const rates = [rate, answered / seconds, refused / seconds, timedOut / seconds].map(Math.round);
   const p99 = (serviceTimes.getValueAtPercentile(99) / 1000).toFixed(0);
   bench.say(
-    `${id}: ${rates[0]}/s offered, ${rates[1]} good (${Math.round((100 * answered) / seconds / capacity)} %; ${Math.round(100 * settling)} % at first), ` +
+    `${id}: ${rates[0]}/s offered, ${rates[1]} good (${Math.round((100 * answered) / seconds / capacity)} %), ` +
       `${rates[2]} refused, ${rates[3]} given up, p99 there ${p99} ms, the generator ${generator.toFixed(2)} cores; ${probed.about}`,
   );
 }

@@ -79,20 +79,18 @@ async function wrongIn({ plan, workloads }: Bench, { port }: ServerProcess): Pro
 
 async function measureServers(bench: Bench, servers: ReadonlyMap<string, ServerProcess>): Promise<void> {
   const { plan, recorder, workloads } = bench;
-  for (let run = 1; run <= plan.runs; run++) {
-    for (const depth of plan.coreDepths) {
-      let ours = Number.NaN;
-      for (const [name, server] of servers) {
-        recorder.measureFloor();
-        const id = `peers/${name}/d${depth}`;
-        const { cpu } = await measureClosedLoop(bench, {
-          ...{ id, server, hasMetrics: false, connections: CONNECTIONS, seconds: plan.seconds },
-          workload: workloads.files('warm', depth),
-        });
-        const floors = cpu / recorder.floor;
-        if (name === OURS) ours = floors;
-        else if (Number.isFinite(floors / ours)) recorder.record(`${id}/ratio`, floors / ours);
-      }
+  for (const depth of plan.coreDepths) {
+    let ours = Number.NaN;
+    for (const [name, server] of servers) {
+      recorder.measureFloor();
+      const id = `peers/${name}/d${depth}`;
+      const { cpu } = await measureClosedLoop(bench, {
+        ...{ id, server, hasMetrics: false, connections: CONNECTIONS, seconds: plan.seconds },
+        workload: workloads.files('warm', depth),
+      });
+      const floors = cpu / recorder.floor;
+      if (name === OURS) ours = floors;
+      else if (Number.isFinite(floors / ours)) recorder.record(`${id}/ratio`, floors / ours);
     }
   }
 }

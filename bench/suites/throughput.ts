@@ -2,9 +2,8 @@ import autocannon from 'autocannon';
 import { build } from 'hdr-histogram-js';
 import { createVerifier } from '../../src/verifier/create-verifier.js';
 import { measureClosedLoop, prime } from '../load/measure-load.js';
-import { profileUnderLoad, partOf, selfTimes } from '../load/cpu-profile.js';
 import type { Plan } from '../run/options.js';
-import type { Bench, Suite } from '../run/suite.js';
+import { warmingUp, type Bench, type Suite } from '../run/suite.js';
 import { environmentFor, startService, type ServerProcess } from '../service/start.js';
 import type { Traffic } from '../workload/workload.js';
 
@@ -14,36 +13,28 @@ interface Case {
 }
 
 const CONNECTIONS = 32;
-const PROFILE_SECONDS = 2;
 
-/** Measures the running service under closed loops, and where its time goes. */
+/** Measures the running service under closed loops, and the library without a network. */
 export const throughput: Suite = {
   name: 'throughput',
   about:
-    'processor time, throughput and latency of the service at 1, 32 and 128 connections; where the time goes',
+    'processor time, throughput and latency of the service at 1, 32 and 128 connections; the library alone',
   run: async (bench) => {
     const { plan, recorder } = bench;
-    // Each round runs all cases once, with new processes. So the runs of a figure are spread over the whole time and
-    // over several compilations of the code, and their spread includes the effects of both.
-    for (let round = 1; round <= plan.runs; round++) {
-      await measureLibrary(bench);
-      for (const traffic of ['warm', 'cold'] as const) {
-        const cases = casesOf(plan, traffic);
-        await using server = await startService(environmentFor(traffic));
-        for (const depth of new Set(cases.map(({ depth }) => depth))) await prime(bench, server, depth);
-        // A new process: V8 compiles.
-        for (const one of cases.slice(0, 1))
-          await measureCase({ ...bench, recorder: recorder.discarding() }, server, traffic, one);
-        for (const one of cases) {
-          recorder.measureFloor();
-          await measureCase(bench, server, traffic, one);
-        }
-        if (traffic === 'warm' && plan.depths.includes(4))
-          await measureByAutocannon(bench, { server, depth: 4, connections: CONNECTIONS });
+    await measureLibrary(bench);
+    for (const traffic of ['warm', 'cold'] as const) {
+      const cases = casesOf(plan, traffic);
+      await using server = await startService(environmentFor(traffic));
+      for (const depth of new Set(cases.map(({ depth }) => depth))) await prime(bench, server, depth);
+      for (const one of cases.slice(0, 1)) await measureCase(warmingUp(bench), server, traffic, one);
+      for (const one of cases) {
+        recorder.measureFloor();
+        await measureCase(bench, server, traffic, one);
       }
-      if (plan.mode === 'smoke') continue;
-      for (const traffic of ['warm', 'cold'] as const)
-        for (const depth of plan.coreDepths) await measureParts(bench, traffic, depth);
+      if (traffic === 'warm' && plan.depths.includes(4)) {
+        const one = { server, depth: 4, connections: CONNECTIONS };
+        await bench.undisturbed(() => measureByAutocannon(bench, one));
+      }
     }
   },
 };
@@ -137,23 +128,4 @@ async function measureLibrary({ plan, recorder, workloads }: Bench): Promise<voi
       }
     }
   }
-}
-
-/** Where the processor time of a request goes: a profile of all threads, by the parts of the service. */
-async function measureParts(bench: Bench, traffic: Traffic, depth: number): Promise<void> {
-  const { recorder, workloads, say } = bench;
-  const id = `throughput/parts/${traffic}/d${depth}`;
-  const target = { connections: CONNECTIONS, seconds: PROFILE_SECONDS };
-  const { threads } = await profileUnderLoad(workloads, traffic, depth, target);
-  const parts = new Map<string, number>();
-  for (const [part, micros] of threads.flatMap(({ profile }) => selfTimes(profile, partOf)))
-    if (part !== 'idle') parts.set(part, (parts.get(part) ?? 0) + micros);
-  const all = [...parts.values()].reduce((sum, micros) => sum + micros, 0);
-  // What is too small to see in a chart is one part.
-  const large = [...parts].filter(([, micros]) => micros >= all / 50);
-  const rest = all - large.reduce((sum, [, micros]) => sum + micros, 0);
-  // A thread that waits for a core counts, too, so shares are right, and not the time of a request.
-  for (const [part, micros] of [...large, ['the rest', rest] as const])
-    recorder.record(`${id}/${part}`, micros / all, 'ratio');
-  say(`${id}: ${large.map(([part, micros]) => `${part} ${Math.round((100 * micros) / all)} %`).join(', ')}`);
 }

@@ -13,9 +13,10 @@ export async function urlSuite(options: UrlOptions): Promise<Suite> {
   return {
     name: 'url',
     about: 'the latencies of a service that runs already, warm, by chain depth and by load',
+    isAboutLatency: true,
     run: async (bench) => {
       const { plan, recorder, workloads, say } = bench;
-      const valid = plan.depths.map((depth): Kind => {
+      const valid = plan.coreDepths.map((depth): Kind => {
         const body = workloads.warm(depth)[0]?.body ?? '';
         return { name: `a valid call, depth ${depth}`, body, expected: 'valid' };
       });
@@ -38,18 +39,15 @@ export async function urlSuite(options: UrlOptions): Promise<Suite> {
           `url: the generator never sleeps, on core ${SPLIT.generator.join(',')}: start the service with taskset -c ${SPLIT.service.join(',')}`,
         );
       const files = new Map(
-        plan.depths.map((depth) => {
+        plan.coreDepths.map((depth) => {
           const calls = workloads.warm(depth).map(({ body }) => ({ body: render(body) }));
           return [depth, workloads.write('warm', depth, calls, marker, place.path, 'url')];
         }),
       );
       // What else runs here cannot be told from the service itself.
       const unwatched = { ...bench, watch: <T>(_id: string, _pid: number, run: () => Promise<T>) => run() };
-      for (let run = 1; run <= plan.runs; run++)
-        for (const [depth, workload] of files) {
-          const one = { id: `url/warm/d${depth}`, depth, run, files: () => workload };
-          await measureDepth(unwatched, { ...place, pid: 0 }, one);
-        }
+      for (const [depth, workload] of files)
+        await measureDepth(unwatched, { ...place, pid: 0 }, `url/warm/d${depth}`, depth, () => workload);
     },
   };
 }

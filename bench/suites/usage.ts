@@ -1,7 +1,7 @@
 import { median } from 'simple-statistics';
 import { Pool } from 'undici';
 import { RedisServer } from '../../test/usage/redis-server.js';
-import type { Bench, Suite } from '../run/suite.js';
+import { warmingUp, type Bench, type Suite } from '../run/suite.js';
 import { startService, type ServerProcess } from '../service/start.js';
 import { makeCall, makeChain } from '../workload/chains.js';
 
@@ -9,7 +9,7 @@ const DEPTH = 4;
 const CHAINS = 8;
 const CONNECTIONS = 32;
 const CALLS = 6000;
-const ROUNDS = 6;
+const ROUNDS = { full: 6, all: 2, quick: 2, smoke: 1 };
 
 /** Where used invocations are kept. */
 const STORES = ['off', 'memory', 'redis'] as const;
@@ -28,16 +28,14 @@ export const usage: Suite = {
       await using memory = await startService({ REPLAY_PROTECTION: 'memory' });
       await using shared = await startService({ REPLAY_PROTECTION: 'redis', REDIS_URL: redis.url });
       const servers = { off, memory, redis: shared };
-      const first = { ...bench, recorder: recorder.discarding() };
-      // New processes: V8 compiles.
-      for (const store of STORES) await measure(first, store, servers[store]);
+      for (const store of STORES) await measure(warmingUp(bench), store, servers[store]);
       const added: Record<Store, number[]> = { off: [], memory: [], redis: [] };
-      for (let round = 0; round < ROUNDS * plan.runs; round++) {
+      for (let round = 0; round < ROUNDS[plan.mode]; round++) {
         recorder.measureFloor();
         const cpu: Partial<Record<Store, number>> = {};
         // The speed of the machine changes: what is compared runs next to each other, in both orders.
         for (const store of round % 2 === 0 ? STORES : STORES.toReversed())
-          cpu[store] = await measure(bench, store, servers[store]);
+          cpu[store] = await bench.undisturbed(() => measure(bench, store, servers[store]));
         for (const store of STORES) added[store].push((cpu[store] ?? NaN) - (cpu.off ?? NaN));
       }
       for (const store of ['memory', 'redis'] as const) {

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { LOADS } from '../../bench/report/charts.js';
 import { readOptions } from '../../bench/run/options.js';
 
 it('reads how the benchmark is to run', () => {
@@ -12,8 +13,14 @@ it('reads how the benchmark is to run', () => {
   ]);
 });
 
+it('measures everything six times for the documents, at the loads that they show', () => {
+  const { plan } = readOptions(['--all', '--seconds', '60']);
+  expect(plan).toMatchObject({ mode: 'all', runs: 6, latencySeconds: 60, loads: LOADS });
+});
+
 it.each([
   [['--quick', '--smoke'], 'both --quick and --smoke are given, expected one'],
+  [['--all', '--quick'], 'both --all and --quick are given, expected one'],
   [['--runs', '1,2'], '--runs has "1,2", expected a whole number above 0'],
   [['--seconds', ''], '--seconds has "", expected a whole number above 0'],
   [['--depths', '1,x'], '--depths has "x", expected a whole number above 0'],

@@ -21,11 +21,12 @@ it.each([
   const { plan } = readOptions(['--depths', '1']);
   const servers = new Map<string, ServerProcess>();
   const bench: Bench = {
-    ...{ plan, recorder, workloads: new Workloads(folder), say: () => undefined },
+    ...{ plan, recorder, run: 1, workloads: new Workloads(folder), say: () => undefined },
+    undisturbed: (step) => step(),
     watch: (_id, _pid, measure) => measure(),
   };
   await addPeer(bench, name, servers);
-  const found = recorder.skipped.map(({ what, reason }) => [what, reason]);
+  const found = recorder.recorded.skipped.map(({ what, reason }) => [what, reason]);
   expect(found).toEqual(skipped.map(([what, why]) => [what, expect.stringContaining(why ?? '') as string]));
   expect(recorder.notes[0]?.slice(0, note?.length)).toBe(note);
   expect([...servers.keys()]).toEqual(skipped.length === 0 ? [name] : []);

@@ -19,7 +19,7 @@ it('takes only results that count, from a file or its directory', () => {
     );
     expect(() => readResults(file)).toThrow(/is void: it saw wrong verdicts/);
     writeFileSync(file, JSON.stringify({ ...results, schema: 0 }));
-    expect(() => readResults(directory)).toThrow(/has schema 0, expected 4/);
+    expect(() => readResults(directory)).toThrow(/has schema 0, expected 5/);
     expect(() => readResults('no/run')).toThrow('there is no no/run, expected a folder of bench/results/');
   } finally {
     rmSync(directory, { recursive: true });

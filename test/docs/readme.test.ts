@@ -10,7 +10,7 @@ import { linksOf } from './markdown.js';
 const read = (file: string) => readFileSync(new URL(`../../${file}`, import.meta.url), 'utf8');
 
 it('the first screen of the README says how to start and to test, and leads each kind of reader to their page', () => {
-  const screen = read('README.md').split('<!-- measured: picture -->')[0] ?? '';
+  const screen = read('README.md').split('<!-- measured: call -->')[0] ?? '';
   expect(screen.split('\n').length).toBeLessThan(40);
   expect(screen).toMatch(/^```sh\nnpm start .*\nnpm test .*: 3 to 8 minutes$/m);
   for (const need of ['Node 20', 'npm', 'git', 'python3', 'make', 'g++']) expect(screen).toContain(need);
