@@ -54,7 +54,7 @@ const [valid, invalid] = [{ valid: true, context }, { valid: false }].map((one) 
 
 const { open } = await loadFrontEnd(configuration.frontEnd);
 const frontEnd = open({
-  serve: (wire, { target }) => {
+  handle: (wire, { target }) => {
     const isJudged = rung === undefined || target === '/verify';
     let [body, isGone] = [Buffer.alloc(0), false];
     wire.onAborted(() => (isGone = true));
@@ -70,7 +70,7 @@ const frontEnd = open({
       else write(rung(body) ? valid : invalid);
     });
   },
-  ...{ refuses: () => false, connections: new Connections(Infinity, log), certificate: null },
+  ...{ isRefusing: () => false, connections: new Connections(Infinity, log), certificate: null },
   requestTimeoutSecs: configuration.requestTimeoutSecs,
 });
 const port = await frontEnd.listen({ host: '127.0.0.1', port: 0, isShared: false });

@@ -156,10 +156,10 @@ export const openHttpRelay = (parts: HttpRelayParts) =>
     const rateLimit = limitOf(configuration);
     const unknown = { endpoint: 'gate', methods: [], takesQuery: true, rateLimit, serve } as const;
     const server = new Server(context);
-    const peer = configuration.listen && UNIX_PEER;
-    const handlers = server.handlersOf({ routes: new Map(), unknown, peer });
+    const handle = server.handlerOf({ routes: new Map(), unknown, peer: configuration.listen && UNIX_PEER });
     const { requestTimeoutSecs } = configuration;
-    const options = { ...handlers, connections, requestTimeoutSecs, certificate: certificate.current };
+    const isRefusing = () => context.gatekeeper.isRefusing;
+    const options = { handle, isRefusing, connections, requestTimeoutSecs, certificate: certificate.current };
     const frontEnd = certificate.servedBy(opened.add(openNode(options)));
     const port = await listen(frontEnd, configuration, opened);
     return {

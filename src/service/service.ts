@@ -41,8 +41,9 @@ async function openService(configuration: Configuration, log: Logger, opened: Cl
   const connections = divideConnections(configuration, log);
   show(metrics.registry, METRICS, { ...context, server, connections, certificate });
   const open = (table: Table, limited: Connections) => {
-    const shared = { requestTimeoutSecs, certificate: certificate.current };
-    const options = { ...server.handlersOf(table), connections: limited, ...shared };
+    const handle = server.handlerOf(table);
+    const shared = { handle, isRefusing: () => core.gatekeeper.isRefusing, requestTimeoutSecs };
+    const options = { ...shared, connections: limited, certificate: certificate.current };
     return certificate.servedBy(opened.add(loaded.open(options)));
   };
   let grpc: GrpcFrontEnd | null = null;

@@ -222,8 +222,20 @@ describe('the backlog', () => {
     endTurn();
     endTurn();
     expect(served.slice(before)).toEqual(['b0']);
+    // Where a window of long turns tells nothing, it stays so. And what comes in a turn is served by what held when the turn began.
+    for (const long of [1, 1, 1, 1, 1, 1, 100, 50]) {
+      add(1, long, 'b');
+      endTurn();
+    }
+    it.gaveUp({ client: 'a' }, null);
+    add(1, 60, 'b');
+    endTurn();
+    expect(it.hasTime({ client: 'a' })).toBe(false);
     time.now += 300;
-    expect([it.hasTime({ client: 'b' }), it.hasTime({ client: 'a' })]).toEqual([true, true]);
+    expect([it.isRefusing, it.hasTime({ client: 'a' })]).toEqual([true, false]);
+    endTurn();
+    time.now += 300;
+    expect([it.isRefusing, it.hasTime({ client: 'a' })]).toEqual([false, true]);
   });
 
   // Who goes as soon as he has asked leaves his place to the next who does so: nobody would be refused before he goes.

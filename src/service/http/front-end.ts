@@ -73,10 +73,10 @@ export function showAddress(address: Pick<TcpAddress, 'host' | 'port'> | string)
 
 /** What a front end needs. */
 export interface FrontEndOptions {
-  /** Called for each request as soon as its head is read. Whether it was refused; else {@link serve} must be called. Must not throw. */
-  readonly refuses: (wire: Wire, head: SentHead) => boolean;
-  /** Serves a request. Must not throw. */
-  readonly serve: (wire: Wire, head: SentHead) => void;
+  /** Called for each request. Must not throw. */
+  readonly handle: (wire: Wire, head: SentHead) => void;
+  /** Whether requests may have to be refused as they come. */
+  readonly isRefusing: () => boolean;
   /** Counts connections and limits them. */
   readonly connections: Connections;
   /** Seconds within which the body of a request must arrive. */

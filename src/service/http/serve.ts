@@ -6,7 +6,7 @@ import { SMALL_BYTES, Ticket, type Gatekeeper } from '../load/gatekeeper.js';
 import type { RateLimit } from '../load/rate-limit.js';
 import type { Endpoint } from '../observe/metrics/metrics.js';
 import { clientAddressOf, clientOf, type ProxyTrust } from './client-address.js';
-import type { FrontEndOptions, SentHead, Wire } from './front-end.js';
+import type { SentHead, Wire } from './front-end.js';
 import { gateProtocolOf } from './proxied.js';
 import { newRequestId, readRequestId } from './logged-request.js';
 import {
@@ -90,10 +90,10 @@ export class Server implements ExchangeOwner {
   }
 
   /** Serves the requests to a listener with these routes. Paths match exactly, except those of the gates, so no router is needed. */
-  handlersOf(table: Table): Pick<FrontEndOptions, 'refuses' | 'serve'> {
-    return {
-      refuses: (wire, head) => this.gatekeeper.isRefusing && this.#refusesAtOnce(table, wire, head),
-      serve: (wire, head) => void this.serve(table, wire, head),
+  handlerOf(table: Table) {
+    return (wire: Wire, head: SentHead): void => {
+      if (!this.gatekeeper.isRefusing || !this.#refusesAtOnce(table, wire, head))
+        void this.serve(table, wire, head);
     };
   }
 

@@ -20,7 +20,7 @@ import uWS from 'uWebSockets.js';
  * The front end on uWebSockets.js. Import this file only with `import()`: it loads a binary that is not installed
  * everywhere and does not run everywhere.
  */
-export const openUws: OpenFrontEnd = ({ certificate, refuses, serve, connections }) => {
+export const openUws: OpenFrontEnd = ({ certificate, handle, connections }) => {
   /** The app that listens, with its address; `null` before it listens. */
   let listening: { readonly app: UwsApp; readonly at: ListenAddress } | null = null;
   let socket: uWS.us_listen_socket | null = null;
@@ -29,11 +29,7 @@ export const openUws: OpenFrontEnd = ({ certificate, refuses, serve, connections
   const makeApp = (served: Certificate | null): UwsApp => {
     const app = served === null ? uWS.App() : makeSslApp(served);
     const made: UwsApp = { app, open: 0 };
-    app.any('/*', (res, req) => {
-      const wire = new UwsWire(res, req);
-      const head = headOf(req);
-      if (!refuses(wire, head)) serve(wire, head);
-    });
+    app.any('/*', (res, req) => handle(new UwsWire(res, req), headOf(req)));
     (app as unknown as UntypedApp).filter((connection, change) => {
       made.open += change;
       if (change < 0) {

@@ -91,6 +91,8 @@ export class Backlog {
   #restMs = 0;
   #windowAt = 0;
   #windowTurn = 0;
+  /** The turn in which it was last seen whether a window is over. */
+  #reviewed = -1;
 
   /** @param signatures `waitMs`: milliseconds that signatures will wait for a thread if they are submitted now */
   constructor(limits: BacklogLimits, signatures: { readonly waitMs: number }, loop: Loop = eventLoop) {
@@ -101,6 +103,8 @@ export class Backlog {
 
   /** Whether some requests may have to be refused as they come: ask {@link refuses}. */
   get isRefusing(): boolean {
+    // What is over is known before who asks acts on it.
+    if (this.#impatient.size > 0) this.#beginTurn(this.#loop.now());
     return this.#impatient.size > 0 || this.length >= this.#limits.maxPending / 2;
   }
 
@@ -109,7 +113,7 @@ export class Backlog {
     const now = this.#loop.now();
     const startedAt = this.#beginTurn(now);
     const hasTime = this.length === 0 && this.#signatures.waitMs < AHEAD_MS && now - startedAt < AT_ONCE_MS;
-    if (!hasTime || !this.#isSaturated) return hasTime;
+    if (!hasTime || (!this.#isSaturated && this.#impatient.size === 0)) return hasTime;
     // Asked for now: once its caller has gone, the address is not known any more.
     return !this.#impatient.has(sender.client);
   }
@@ -171,7 +175,9 @@ export class Backlog {
     if (this.#restsSince !== null && now - this.#restsSince >= MIN_REST_MS)
       this.#restMs += now - this.#restsSince;
     this.#restsSince = null;
-    if (now - this.#windowAt >= WINDOW_MS) this.#endWindow(now);
+    // Between turns: what came under a rule is served under it.
+    if (now - this.#windowAt >= WINDOW_MS && this.#reviewed !== this.#turn) this.#endWindow(now);
+    this.#reviewed = this.#turn;
     this.#deferTurn();
     return (this.#turnStartedAt ??= now);
   }

@@ -60,7 +60,7 @@ export const openNode: OpenFrontEnd = (options) => {
   server.maxHeadersCount = MAX_HEADERS + 1;
   // Closes connections without any traffic, for example if the client does not read its answers.
   server.timeout = options.requestTimeoutSecs * 1000 + IDLE_MS;
-  serveAll(server, options);
+  serve(server, options);
   return {
     listen: (address) => listen(server, address),
     // The method of `http.Server` would also close connections that wait for their next request.
@@ -105,7 +105,7 @@ function refusalOf({ rawHeaders, headers, httpVersion }: IncomingMessage): Refus
   return null;
 }
 
-function serveAll(server: Server, { refuses, serve, connections, certificate }: FrontEndOptions): void {
+function serve(server: Server, { handle, isRefusing, connections, certificate }: FrontEndOptions): void {
   // The open requests of each connection: several if the client pipelines.
   const open = new WeakMap<Socket, Set<NodeWire>>();
   /** Connections with a request that was begun. */
@@ -151,15 +151,14 @@ function serveAll(server: Server, { refuses, serve, connections, certificate }: 
     const wire = new NodeWire(request, response);
     wires.add(wire);
     response.once('close', () => wires.delete(wire));
-    const head = headOf(request);
-    if (refuses(wire, head)) return;
     const begin = () => {
       begun.add(socket);
-      if (wire.isGone || !isOver()) serve(wire, head);
+      if (!wire.isGone && isOver()) return;
+      handle(wire, headOf(request));
     };
     // Node accepts one connection a turn. If more come, they wait in the kernel, and what is read first may be of a client
-    // that has given up: whether it has is read in the next turn.
-    if (begun.has(socket)) begin();
+    // that has given up: whether it has is read in the next turn. A refusal must come before that.
+    if (begun.has(socket) || isRefusing()) begin();
     else setImmediate(() => setImmediate(begin));
   };
   server.on('request', serveRequest);
