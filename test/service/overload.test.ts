@@ -118,9 +118,9 @@ describe('a simulated service', () => {
   });
 
   it.each([
-    [64, 8000],
+    [64, 6000],
     [256, 5000],
-    [1000, 5000],
+    [1000, 6000],
   ])('serves everybody again soon: %i connections', (connections, wellAt) => {
     // A flood of three seconds above what the callers ask all the time.
     const pool = { untilMs: 3000, then: { rate: 0.7 * CAPACITY } };
