@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { documentOf, fillPage, PART, runOf, writeKept, type KeptRun } from '../../bench/report/page.js';
@@ -119,15 +119,7 @@ it('has every figure of docs/performance.md: none stands outside of what is made
   expect(figuresIn(read('docs/performance.md').replaceAll(PART, ''))).toEqual([]);
 });
 
-// Nothing may be said where nothing was measured.
-describe.runIf(!existsSync(KEPT))('without bench/results.json', () => {
-  it.each(PAGES)('%s has no figure', (name) => {
-    expect(read(name)).toMatch(PART);
-    expect(figuresIn(read(name))).toEqual([]);
-  });
-});
-
-describe.runIf(existsSync(KEPT))('bench/results.json', () => {
+describe('bench/results.json', () => {
   const text = () => readFileSync(KEPT, 'utf8');
   const made = () => documentOf(JSON.parse(text()) as KeptRun);
 
