@@ -134,7 +134,7 @@ export function passesMcpHttp(request: GateRequest): boolean {
   if (!PASSING_METHODS.has(method) || mayHaveBody(request.body)) return false;
   if (method !== 'GET' && method !== 'HEAD') return true;
   if (`${request.target ?? ''}/`.startsWith(`${RESOURCE_METADATA}/`)) return true;
-  const accepted = valuesOf(request.headers, 'accept');
+  const accepted = valuesOf(request.headers, 'accept').filter((value) => value !== '');
   // It proves nothing, since callers may write it: whoever asks a gate may have left it out.
   return accepted.length === 0 || accepted.some((accept) => EVENT_STREAM.test(accept));
 }

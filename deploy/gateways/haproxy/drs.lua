@@ -115,6 +115,8 @@ core.register_action("drs-gate", { "http-req" }, function(txn)
     return own_refusal(txn, 431, "HEADERS_TOO_LARGE")
   end
   local client = core.httpclient()
+  -- Without one, HAProxy's own client says that it accepts everything.
+  headers["accept"] = headers["accept"] or { "" }
   local request = { url = GATE, headers = headers, timeout = TIMEOUT_MS }
   local answered, response
   -- X-Original-Method says what the method is. A body goes along with any: without one, some of these methods pass.
