@@ -187,6 +187,7 @@ for (const recipe of RECIPES)
             [{ ...GOOD_REQUEST, method: 'DELETE' }],
             [{ ...GOOD_REQUEST, method: 'DELETE', isGood: false, body: '' }],
             [{ ...GOOD_REQUEST, method: 'PUT' }],
+            [{ ...GOOD_REQUEST, method: 'GET', bundles: [], isGood: false, body: '', type: undefined }],
           ],
         },
       );
