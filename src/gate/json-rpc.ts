@@ -135,7 +135,7 @@ export function passesMcpHttp(request: GateRequest): boolean {
   if (method !== 'GET' && method !== 'HEAD') return true;
   if (`${request.target ?? ''}/`.startsWith(`${RESOURCE_METADATA}/`)) return true;
   const accepted = valuesOf(request.headers, 'accept').filter((value) => value !== '');
-  // It proves nothing, since callers may write it: whoever asks a gate may have left it out.
+  // It proves nothing, since callers may write it: whoever asks a gate may have left it out, or send an empty one instead.
   return accepted.length === 0 || accepted.some((accept) => EVENT_STREAM.test(accept));
 }
 
