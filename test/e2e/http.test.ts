@@ -251,7 +251,8 @@ describe('the HTTP interface', () => {
     await expect.poll(() => read('drs_verify_pending')).toBe(0);
   });
 
-  it.skipIf(!hasProcess)('checks nothing for clients who have gone before it has accepted them', async () => {
+  const canStop = hasProcess && process.platform === 'linux';
+  it.runIf(canStop)('checks nothing for clients who have gone before it has accepted them', async () => {
     const own = await startService({ FRONT_END: 'node', WORKER_THREADS: '0' });
     // On a busy machine, those behind the first eight may be refused instead.
     const read = async () => {

@@ -120,15 +120,18 @@ describe('a simulated service', () => {
   it.each([
     [64, 6000],
     [256, 5000],
-    [1000, 6000],
+    [1000, 5000],
   ])('serves everybody again soon: %i connections', (connections, wellAt) => {
     // A flood of three seconds above what the callers ask all the time.
     const pool = { untilMs: 3000, then: { rate: 0.7 * CAPACITY } };
-    const { served, refused } = pooled(connections, 3, pool);
-    expect(between(served, 0, 3000).length).toBeGreaterThan(3000);
-    expect(between(refused, 5000, 20_000)).toEqual([]);
-    // Those who wait at the callers when the flood ends are served or refused first, and over few connections one after the other.
-    expect(p99(between(served, wellAt, 20_000))).toBeLessThan(50);
+    // How many wait at the callers when it ends is chance. Those are served or refused first, and over few connections one after the other.
+    const p99s = [2.8, 2.9, 3, 3.1, 3.2].map((factor) => {
+      const { served, refused } = pooled(connections, factor, pool);
+      expect(between(served, 0, 3000).length).toBeGreaterThan(3000);
+      expect(between(refused, 5000, 20_000)).toEqual([]);
+      return p99(between(served, wellAt, 20_000)) ?? Infinity;
+    });
+    expect(p99s.toSorted((a, b) => a - b)[2]).toBeLessThan(50);
   });
 
   it('refuses nobody while it has rest, whoever gives up', () => {
