@@ -14,7 +14,9 @@ const mayImport = {
   files: ['protocol', 'verify'],
   revocation: ['protocol', 'verify', 'signatures', 'redis', 'files'],
   usage: ['protocol', 'verify', 'redis', 'files'],
-  trust: ['protocol', 'verify'],
+  // Of approval, only the part without cryptography: a page reads roots, too.
+  trust: ['protocol', 'verify', 'approval'],
+  approval: ['protocol', 'verify', 'signatures'],
   issue: ['protocol', 'verify', 'signatures', 'trust'],
   client: ['protocol', 'verify', 'verifier'],
   pure: ['protocol', 'verify', 'trust', 'verifier'],

@@ -50,6 +50,19 @@ export interface DidVector {
   readonly times?: number;
 }
 
+/** An assertion of a passkey. All but `id` and `key` are base64url. */
+export interface PasskeyVector {
+  /** The anchor of its section in the specification. */
+  readonly id: string;
+  readonly credential: string;
+  /** A JWK. */
+  readonly key: Readonly<Record<string, string>>;
+  readonly challenge: string;
+  readonly clientDataJSON: string;
+  readonly authenticatorData: string;
+  readonly signature: string;
+}
+
 interface Sets {
   ed25519: SignatureVector;
   'ed25519-edge': SignatureVector;
@@ -57,6 +70,7 @@ interface Sets {
   'jcs-numbers': NumberVector;
   json: JsonVector;
   'did-key': DidVector;
+  webauthn: PasskeyVector;
 }
 
 /** Reads a set of test vectors. `test/vectors/README.md` says where each comes from. */
