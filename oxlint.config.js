@@ -16,7 +16,7 @@ const mayImport = {
   usage: ['protocol', 'verify', 'redis', 'files'],
   // Of approval, only the part without cryptography: a page reads roots, too.
   trust: ['protocol', 'verify', 'approval'],
-  approval: ['protocol', 'verify', 'signatures'],
+  approval: ['protocol', 'verify', 'gate', 'signatures'],
   issue: ['protocol', 'verify', 'signatures', 'trust'],
   client: ['protocol', 'verify', 'verifier'],
   pure: ['protocol', 'verify', 'trust', 'verifier'],

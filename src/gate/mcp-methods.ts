@@ -110,7 +110,7 @@ export const MCP_COMMAND_PREFIX = '/mcp/';
 export const MCP_COMMAND = `${MCP_COMMAND_PREFIX}${TOOLS_CALL}`;
 
 /** The signed argument with the members of `params` that the server acts on and that have no place of their own. */
-const SIGNED_PARAMS = 'xyz.okeyamy.drs/params';
+export const SIGNED_PARAMS = 'xyz.okeyamy.drs/params';
 
 const RELATED_TASK = 'io.modelcontextprotocol/related-task';
 const LIST_CHANGES: ReadonlySet<string> = new Set([

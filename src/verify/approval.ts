@@ -14,3 +14,10 @@ export interface Approver {
   /** Of the page on which the passkey signs. Its host is the RP ID. */
   readonly origin: string;
 }
+
+/** Who may say yes to calls under a root, as the operator's entry says now. */
+export interface Approvers {
+  readonly approvers: readonly Approver[];
+  /** How many persons must say yes. */
+  readonly needed: number;
+}
