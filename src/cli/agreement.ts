@@ -48,13 +48,14 @@ export function agreementText(
     command === '/mcp/tools/call'
       ? 'call tools for me'
       : `act for me in calls whose name is ${JSON.stringify(command)}, or begins with ${JSON.stringify(`${command}/`)}`;
-  const { may, mayNot, toldToServer } = describePolicy(policy);
+  const { may, mayNot, asks, toldToServer } = describePolicy(policy);
   const list = (title: string, items: readonly string[]) =>
     items.length === 0 ? [] : [title, ...items.map((item) => `- ${item}`)];
   return [
     `I let ${who} ${activity}, from ${showTime(notBefore)} ${until}.`,
     ...list('It may', may),
     ...list('It may not', mayNot),
+    ...list('It asks you', asks),
     ...list('The tool server is told, and must enforce itself', toldToServer),
   ].join('\n');
 }

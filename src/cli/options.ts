@@ -99,6 +99,14 @@ const LIMITS: readonly (readonly [KnownPolicyMember, Option])[] = [
     'allowed_data_classes',
     limit('--data-class <name>', 'allow this class of data; repeat for more', collect),
   ],
+  [
+    'approve_tools',
+    limit(
+      '--ask-before <tool>',
+      'a person\'s yes to each call of this tool; repeat for more, "*" for any',
+      collect,
+    ),
+  ],
   ['pii_access', new Option('--deny-pii', 'no access to personal data').preset(false)],
   ['write_access', new Option('--deny-write', 'no write access').preset(false)],
 ];
@@ -146,7 +154,8 @@ export async function readPolicy(options: GrantOptions): Promise<IssuedPolicy> {
 
 /** Says what somebody may not have meant: several names in one, no end by a status list, counts that are forgotten. */
 export function noteWhatToKnow({ statusIndex, expires }: GrantOptions, policy: IssuedPolicy): void {
-  for (const name of [policy.allowed_tools, policy.allowed_data_classes].flatMap((names) => names ?? []))
+  const lists = [policy.allowed_tools, policy.allowed_data_classes, policy.approve_tools];
+  for (const name of lists.flatMap((names) => names ?? []))
     if (name.includes(','))
       process.stderr.write(
         `note: ${showJson(name)} is one name with a comma in it; for several, repeat the option\n`,

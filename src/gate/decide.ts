@@ -1,5 +1,6 @@
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.js';
+import { checkApproval } from '../verify/approval.js';
 import type { Binding } from '../verify/binding.js';
 import { describeDifference } from '../verify/difference.js';
 import { Failure } from '../verify/codes.js';
@@ -66,8 +67,8 @@ export interface Allowance {
 }
 
 /**
- * Decides on a call whose bundle was judged: chain, root and tool server, command, tool, binding, replay and limits, in this order. The last
- * two come in one step, since a denied call must not use up its invocation. All doors decide here.
+ * Decides on a call whose bundle was judged: chain, root and tool server, command, tool, binding, a person's yes, replay and limits, in
+ * this order. The last two come in one step, since a denied call must not use up its invocation. All doors decide here.
  *
  * @throws what the parts throw; then there is no decision, and the call must be refused ({@link verifierUnavailable})
  */
@@ -89,6 +90,9 @@ export async function decide(
   const context = contextOf(judged, binding);
   const fault = checkTransport?.(context) ?? null;
   if (fault !== null) return denied(call, fault);
+  // A verdict of another verifier has this in it, but one of an older version does not know the member.
+  const unapproved = checkApproval({ ...judged, receipts: chain.receipts });
+  if (unapproved !== null) return denied(call, verdictFailure(unapproved));
   const at = now();
   const left =
     use === null ? null : await use(invocation.claims, chain.limits, at, statedCostOf(args, context));
@@ -116,7 +120,7 @@ export function judgedOf({ bundle }: Pick<PendingCall, 'bundle'>, verdict: Chain
     effort: null,
     chain: new Chain(read.receipts, DEFAULT_KEYS),
     invocation: read.invocation,
-    root: { name, labels },
+    root: { name, labels, approval: null, policy: null },
     tool: null,
     stated: {
       ...(stated_by && { stated_by }),

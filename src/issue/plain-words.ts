@@ -6,6 +6,8 @@ import { KNOWN_POLICY_MEMBERS, readPolicy, type KnownPolicyMember, type Policy }
 export interface PlainPolicy {
   readonly may: readonly string[];
   readonly mayNot: readonly string[];
+  /** When somebody is asked first. */
+  readonly asks: readonly string[];
   /** What the tool server is told, to enforce itself. */
   readonly toldToServer: readonly string[];
 }
@@ -26,11 +28,12 @@ export function describePolicy(policy: Policy): PlainPolicy {
   return {
     may: words.filter((may) => typeof may === 'string'),
     mayNot: [
-      ...words.flatMap((word) => (typeof word === 'string' ? [] : word.mayNot)),
+      ...words.flatMap((word) => (typeof word === 'object' && 'mayNot' in word ? word.mayNot : [])),
       ...(unstated === ''
         ? []
         : [`make a call that does not say ${unstated}, unless the tool's operator does`]),
     ],
+    asks: words.flatMap((word) => (typeof word === 'object' && 'asks' in word ? word.asks : [])),
     toldToServer: Object.entries(policy).flatMap(([name, value]) =>
       Object.hasOwn(WORDS, name) || value === undefined
         ? []
@@ -87,8 +90,8 @@ const times = (count: number) => (count === 1 ? 'once' : `${count} times`);
 /** Who enforces a limit of all calls together. A tool server does not know what others count. */
 const COUNTED = 'which each tool server counts for itself, if it protects against replay';
 
-/** What it allows, or what it forbids. */
-type Words = string | { readonly mayNot: string };
+/** What it allows, what it forbids, or when it asks. */
+type Words = string | { readonly mayNot: string } | { readonly asks: readonly string[] };
 
 const WORDS: Readonly<Record<KnownPolicyMember, (policy: Policy) => Words>> = {
   allowed_tools: ({ allowed_tools: tools }) => describeList(tools, 'use', 'tool', 'tools'),
@@ -113,6 +116,11 @@ const WORDS: Readonly<Record<KnownPolicyMember, (policy: Policy) => Words>> = {
   allowed_resources: ({ allowed_resources: list }) => describeList(list, 'name', 'resource', 'resources'),
   allowed_data_classes: ({ allowed_data_classes: list }) =>
     describeList(list, 'name', 'class of data', 'classes of data'),
+  approve_tools: ({ approve_tools: tools }) => {
+    if (isNothing(tools) || tools.length === 0) return { asks: [] };
+    if (tools.includes('*')) return { asks: ['before each call'] };
+    return { asks: [`before each call of ${tools.map((tool) => JSON.stringify(tool)).join(', ')}`] };
+  },
 };
 
 function describePermission(access: boolean | null | undefined, what: string): Words {

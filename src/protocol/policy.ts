@@ -19,6 +19,8 @@ export interface Policy {
   readonly write_access?: boolean | null;
   readonly allowed_resources?: readonly string[] | null;
   readonly allowed_data_classes?: readonly string[] | null;
+  /** Tools whose calls each wait for a person's yes. */
+  readonly approve_tools?: readonly string[] | null;
   readonly [member: string]: JsonValue | readonly string[] | undefined;
 }
 
@@ -87,6 +89,20 @@ const RESOURCES: LimitKind = {
   contains: coversEveryEntry,
 };
 
+/** Tools whose calls wait for a yes; `*` stands for any. What it allows needs none, so a child may add names, and drop none. */
+const ASKED: LimitKind = {
+  ...LIST,
+  isOpen: (tools: readonly string[]) => tools.length === 0,
+  allows: (tools: readonly string[], tool) => !asksFor(tools, tool),
+  contains: (tools: readonly string[], child: readonly string[]) => NAMES.contains(child, tools),
+};
+
+/** Whether a list names a tool, or the call may be of one that it names. */
+export function asksFor(tools: readonly string[], tool: JsonValue | undefined): boolean {
+  if (typeof tool !== 'string') return tools.length > 0;
+  return tools.includes(tool) || tools.includes('*');
+}
+
 /** A number that must not be exceeded. */
 const CEILING: LimitKind = {
   expected: 'a finite number of at least 0',
@@ -138,6 +154,7 @@ export const POLICY_MEMBERS = [
   row('write_access', PERMISSION, 'write_access', 'inherited'),
   row('allowed_resources', RESOURCES, 'resource_uri'),
   row('allowed_data_classes', NAMES, 'data_class'),
+  row('approve_tools', ASKED, null),
 ] as const;
 
 export type KnownPolicyMember = (typeof POLICY_MEMBERS)[number]['name'];

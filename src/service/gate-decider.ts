@@ -99,8 +99,13 @@ export async function openGate(
   });
   /** Signs contexts; `null` if they are not signed. */
   const signer = gateSigningKey === undefined ? null : contextSignerOf(gateSigningKey, revocation);
-  // Without rules of binding and replay: the gate has its own.
-  const judgeParts: JudgeParts = { ...engine.parts, requiresBinding: false, use: null };
+  // Without rules of binding, approval and replay: the gate has its own.
+  const judgeParts: JudgeParts = {
+    ...engine.parts,
+    requiresBinding: false,
+    requiresApproval: false,
+    use: null,
+  };
   const replayRules: ReplayRules = { scope: GATE_SCOPE, windowSecs, clockSkewSecs };
   const openingRules: OpeningRules = {
     passMethods: new Set(gatePassMethods),

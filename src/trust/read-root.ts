@@ -1,3 +1,4 @@
+import { APPROVAL_MEMBERS, readApproval, type ApprovalMembers } from '../approval/approvers.js';
 import { isJsonObject, type JsonValue } from '../protocol/json.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import type { Reading } from '../protocol/options.js';
@@ -7,7 +8,7 @@ import { show } from '../verify/codes.js';
 import { plainRoot, type Root } from '../verify/parts.js';
 
 /** What an operator says of a root principal, as it is in a file. See docs/spec/trust.md for each member. */
-export interface TrustedRoot {
+export interface TrustedRoot extends ApprovalMembers {
   /** The `did:key` of an Ed25519 key. */
   readonly did: string;
   /** What people and tools call the principal, 1 to 200 characters. */
@@ -37,7 +38,7 @@ const FORM = /^(\d{4}-\d\d-(\d\d))(T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:Z|[+-](?
 /** The accepted forms of a time, for messages. */
 const TIME_FORMS = 'a day such as "2026-11-01", or a time such as "2026-11-01T08:00:00Z" (RFC 3339)';
 
-const MEMBERS = ['did', 'name', 'not_before', 'not_after', 'policy', 'labels'] as const;
+const MEMBERS = ['did', 'name', 'not_before', 'not_after', 'policy', 'labels', ...APPROVAL_MEMBERS] as const;
 // Members beyond these are not looked at: no valid entry has so many.
 const MAX_MEMBERS = 20;
 const MAX_TEXT = 200;
@@ -83,6 +84,9 @@ export function readRoot(value: JsonValue, path: LineDefect['path'] = []): ReadL
   if (labels !== undefined) readLabels(labels, wrong);
   const limits = policy === undefined ? null : readLimits(policy, [...path, 'policy']);
   if (limits !== null && 'message' in limits) defects.push(limits);
+  const approval = readApproval(value, isText, (found, expected, ...at) => {
+    defects.push(defectOf(found, expected, [...path, ...at]));
+  });
   if (defects.length > 0) return defects;
   return {
     key: did as string,
@@ -93,6 +97,7 @@ export function readRoot(value: JsonValue, path: LineDefect['path'] = []): ReadL
       from,
       until,
       policy: limits as ReadPolicy | null,
+      approval,
     },
   };
 }

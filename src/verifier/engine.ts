@@ -58,6 +58,7 @@ export class Engine {
       revocation,
       clock,
       requiresBinding: settings.requireBinding,
+      requiresApproval: true,
       use:
         replays === null
           ? null

@@ -1,3 +1,8 @@
+import type { JsonObject } from '../protocol/json.js';
+import { asksFor, isMoney, type PolicyLimit } from '../protocol/policy.js';
+import { Failure, show } from './codes.js';
+import { saidOf, type Tool } from './tools.js';
+
 /** The public key of a passkey, as a JWK (RFC 7517) with exactly these members. */
 export type PasskeyKey =
   | { readonly kty: 'OKP'; readonly crv: 'Ed25519'; readonly x: string }
@@ -20,4 +25,65 @@ export interface Approvers {
   readonly approvers: readonly Approver[];
   /** How many persons must say yes. */
   readonly needed: number;
+}
+
+/** What an operator's entry of a root says of yeses. */
+export interface EntryApproval extends Approvers {
+  /** Calls of these tools need one; `null`: not for their tool. */
+  readonly tools: readonly string[] | null;
+  /** Calls that cost more need one, in US dollars; `null`: not for their cost. */
+  readonly aboveUsd: number | null;
+}
+
+interface Level {
+  readonly limits: readonly PolicyLimit[];
+}
+
+/** What says that calls need a yes. */
+interface Sources {
+  /** Of the chain, root first. */
+  readonly receipts: readonly Level[];
+  readonly invocation: { readonly claims: { readonly args: JsonObject } };
+  readonly tool: Tool | null;
+  readonly root: { readonly approval: EntryApproval | null; readonly policy: Level | null };
+}
+
+/** A call that needs a person's yes is refused where nobody has one. */
+export function checkApproval(sources: Sources): Failure | null {
+  const reason = whoAsks(sources);
+  if (reason === null) return null;
+  const { root, invocation } = sources;
+  const names = new Set(root.approval?.approvers.map(({ name }) => name));
+  const expected =
+    names.size === 0
+      ? 'approvers, which the line of the root principal in TRUSTED_ROOTS_FILE does not have'
+      : `a gate that asks ${[...names].map(show).join(', ')}`;
+  const claimed = invocation.claims.args['tool'];
+  return new Failure('APPROVAL_REQUIRED', { subject: 'invocation', claimed, reason, expected });
+}
+
+/** What says first that a call needs a yes, in words; `null` if nothing does. */
+function whoAsks({ receipts, root: { approval, policy }, invocation, tool }: Sources): string | null {
+  const { args } = invocation.claims;
+  const called = args['tool'];
+  if (approval?.tools && asksFor(approval.tools, called)) return "approve.tools of the root's entry";
+  const aboveUsd = approval?.aboveUsd ?? null;
+  if (aboveUsd !== null && isAbove(aboveUsd, args, tool))
+    return `approve.above_usd ${aboveUsd} of the root's entry`;
+  const asks = ({ limits }: Level) =>
+    limits.some(
+      ({ member, value }) => member.name === 'approve_tools' && !member.kind.allows(value, called ?? null),
+    );
+  if (policy !== null && asks(policy)) return "policy.approve_tools of the root's entry";
+  const level = receipts.findIndex(asks);
+  return level < 0 ? null : `policy.approve_tools of receipt ${level}`;
+}
+
+/** Whether a call costs more, by its operator or its own word, or nobody says what. */
+function isAbove(usd: number, args: JsonObject, tool: Tool | null): boolean {
+  const { estimated_cost_usd: stated } = args;
+  const said = saidOf(tool, 'estimated_cost_usd', args);
+  const byTool = said === null ? [] : 'values' in said ? said.values : [undefined];
+  const costs = stated === undefined ? byTool : [...byTool, stated];
+  return costs.length === 0 || costs.some((cost) => !isMoney(cost) || cost > usd);
 }

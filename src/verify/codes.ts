@@ -1,5 +1,5 @@
-/** The six blocks of a verification, and the two optional checks after them: required binding and replay protection. */
-export type Block = 'A' | 'B' | 'C' | 'D' | 'E' | 'F' | 'binding' | 'replay';
+/** The six blocks of a verification, and the checks after them: required binding, a person's yes, and replay protection. */
+export type Block = 'A' | 'B' | 'C' | 'D' | 'E' | 'F' | 'binding' | 'approval' | 'replay';
 
 export interface Row {
   readonly block: Block;
@@ -266,6 +266,12 @@ export const CATALOGUE = [
     code: 'BINDING_MISMATCH',
     message: 'Invocation: args are not {expected}: {reason}',
     suggestion: 'Sign the invocation with the arguments of this very call, and send them unaltered.',
+  },
+  {
+    block: 'approval',
+    code: 'APPROVAL_REQUIRED',
+    message: '{subject}: the call of {claimed} needs a yes by {reason}, expected {expected}',
+    suggestion: "Call what needs no person's yes, or have the operator set up who can give it.",
   },
   {
     block: 'replay',

@@ -1,4 +1,5 @@
 import type { KeyResolver } from '../protocol/key-resolver.js';
+import { checkApproval } from './approval.js';
 import { bind, checkBinding, type Binding, type Body } from './binding.js';
 import { checkLinkage, checkStructure, type Signed, type Structure } from './blocks/a-b-form.js';
 import { checkSignatures, planSignatures, type SignaturePlan } from './blocks/c-signatures.js';
@@ -36,7 +37,7 @@ export interface Proof {
   readonly chain: Chain;
   readonly invocation: Invocation;
   /** What the operator says of the root principal, and of the tool. */
-  readonly root: Pick<Root, 'name' | 'labels'>;
+  readonly root: Pick<Root, 'name' | 'labels' | 'approval' | 'policy'>;
   readonly tool: Tool | null;
   /** Who says what the call does, by another verifier; left out where `tool` tells it. */
   readonly stated?: Stated;
@@ -57,14 +58,14 @@ export type Judgement =
     };
 
 /**
- * Judges a call: blocks A to F, then binding, replay and limits. The first failure in this order is the verdict, whatever is
- * cached. It waits at most twice: for signatures, and for the status list; and once more to record the invocation, which
+ * Judges a call: blocks A to F, then binding, a person's yes, replay and limits. The first failure in this order is the
+ * verdict, whatever is cached. It waits at most twice: for signatures, and for the status list; and once more to record the invocation, which
  * comes last, since a refused call must not use it up.
  *
  * @throws what the parts throw. That says nothing about the bundle, and the content of a bundle never causes it.
  */
 export async function judge(call: Call, parts: JudgeParts): Promise<Judgement> {
-  const { rules, cache, keys, signatures, revocation, clock, requiresBinding, use } = parts;
+  const { rules, cache, keys, signatures, revocation, clock, requiresBinding, requiresApproval, use } = parts;
   const keysVersion = keys.version;
   cache?.keepFor(keysVersion);
 
@@ -107,6 +108,9 @@ export async function judge(call: Call, parts: JudgeParts): Promise<Judgement> {
 
   // Nothing has waited since block D asked.
   const tool = toolOf(rules.tools, args);
+  const { receipts: levels } = chain;
+  const unapproved = requiresApproval ? checkApproval({ receipts: levels, invocation, tool, root }) : null;
+  if (unapproved !== null) return refused(unapproved, effort);
   const cost = costMicroUsdOf(args, tool);
   const limits = use === null ? null : await use(invocation.claims, chain.limits, now, cost);
   if (limits instanceof Failure) return refused(limits, effort);

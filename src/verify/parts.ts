@@ -1,5 +1,6 @@
 import type { SignatureCheck } from '../protocol/jwt.js';
 import type { KeyResolver } from '../protocol/key-resolver.js';
+import type { EntryApproval } from './approval.js';
 import type { ReadPolicy } from './attenuation.js';
 import type { Failure } from './codes.js';
 import type { CountedLimits, LimitLeft } from './limits.js';
@@ -25,6 +26,8 @@ export interface JudgeParts {
   readonly clock: () => number;
   /** Whether a call without a body that was signed is refused. */
   readonly requiresBinding: boolean;
+  /** Whether a call that needs a person's yes is refused. A gate checks it later: nobody is asked for what it refuses. */
+  readonly requiresApproval: boolean;
   /**
    * Records an invocation and charges its call to the limits of the chain. Says why it may not be used, or what is left of
    * the limits. `null` if invocations may be used again, and nobody counts.
@@ -68,6 +71,8 @@ export interface Root {
   readonly until: number | null;
   /** What it may delegate at most; `null` for anything. */
   readonly policy: ReadPolicy | null;
+  /** Which calls need a yes, and whose; `null` if it says nothing of that. */
+  readonly approval: EntryApproval | null;
   /** Root receipts that were found to stay within the policy. Only block D adds to it. It keeps none of them alive. */
   readonly withinPolicy: WeakSet<Receipt>;
 }
@@ -79,7 +84,15 @@ export interface Roots {
 
 /** A root of which nothing more is said than that it is trusted. */
 export function plainRoot(): Root {
-  return { name: null, labels: null, from: null, until: null, policy: null, withinPolicy: new WeakSet() };
+  return {
+    name: null,
+    labels: null,
+    from: null,
+    until: null,
+    policy: null,
+    approval: null,
+    withinPolicy: new WeakSet(),
+  };
 }
 
 /** What the remote status list says of an index. */

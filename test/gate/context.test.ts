@@ -38,7 +38,7 @@ describe('the context of a call', () => {
     const root = { name: 'alice@example.com', labels: { team: 'sales' } };
     const forged = { root_name: 'boss', labels: { team: 'board' } };
     const proof = proved({ 0: forged }, { args: { tool: 'x', root_name: 'boss' } });
-    const context = callContextOf({ ...proof, root });
+    const context = callContextOf({ ...proof, root: { ...proof.root, ...root } });
     expect(context).toMatchObject({ root_name: 'alice@example.com', labels: { team: 'sales' } });
     expect(context.labels).not.toBe(root.labels);
     expect(callContextOf(proof)).not.toHaveProperty('root_name');

@@ -43,6 +43,7 @@ const rootPolicy = fc.record(
     write_access: fc.boolean(),
     allowed_resources: fc.constant(['file:///data/*', 'https://api.example/*']),
     allowed_data_classes: fc.constant(['public', 'internal']),
+    approve_tools: fc.uniqueArray(segment, { maxLength: 3 }),
     'example.com/terms': jsonObject,
   },
   { requiredKeys: [] },

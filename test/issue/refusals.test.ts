@@ -520,6 +520,7 @@ it('describes a policy in plain words, also what it does not limit', () => {
       'change things',
       "make a call that does not say what it costs, whether it changes things, unless the tool's operator does",
     ],
+    asks: [],
     toldToServer: [],
   });
   expect(
@@ -548,6 +549,7 @@ it('describes a policy in plain words, also what it does not limit', () => {
       'ask for personal data',
       "make a call that does not say what it costs, whether it takes personal data, its class of data, unless the tool's operator does",
     ],
+    asks: [],
     toldToServer: ['"acme:tier" is "gold"'],
   });
   expect(describePolicy({}).may).toContain('make calls that cost any amount');
@@ -555,4 +557,9 @@ it('describes a policy in plain words, also what it does not limit', () => {
   expect(describePolicy({ max_delegations: 2 }).may).toContain(
     'pass this on, from one to the next at most 2 times',
   );
+  const asks = (tools: string[]) => describePolicy({ approve_tools: tools }).asks;
+  expect(asks(['transfer'])).toEqual(['before each call of "transfer"']);
+  expect(asks(['transfer', 'delete'])).toEqual(['before each call of "transfer", "delete"']);
+  expect(asks(['transfer', '*'])).toEqual(['before each call']);
+  expect(asks([])).toEqual([]);
 });

@@ -19,6 +19,7 @@ const UNIVERSE: Readonly<
 > = {
   allowed_tools: { values: LISTS, arg: 'tool', args: ARGUMENTS },
   allowed_data_classes: { values: LISTS, arg: 'data_class', args: ARGUMENTS },
+  approve_tools: { values: LISTS, arg: 'tool', args: ARGUMENTS },
   allowed_resources: {
     values: [undefined, [], ['p/a'], ['p/*'], ['p/a/*', 'q'], ['*']],
     arg: 'resource_uri',

@@ -42,6 +42,8 @@ export interface GateQuestion extends Omit<Question, 'bundle' | 'body' | 'detail
   readonly body: GateBody;
   /** Over `http`: the table of routes, what a framework has found, or `any`, which is also meant if it is absent. */
   readonly routes?: 'any' | readonly Route[] | Found | undefined;
+  /** Of middleware: what a verifier refuses comes first. */
+  readonly asksVerifier?: boolean;
   /** The record of used invocations; absent if replays may pass. */
   readonly replays?: Replays;
 }
@@ -105,7 +107,13 @@ export function decide(given: GateQuestion): GateAnswer {
   const { encoded, body, command, atOrBelow, tool } = opened;
   const bundle = decoded(encoded);
   if (bundle === undefined) return deny(protocol, 'MALFORMED_BUNDLE', 400);
-  const answer: Answer = verify({ ...question, bundle, body, details: true });
+  const answer: Answer = verify({
+    ...question,
+    bundle,
+    body,
+    details: true,
+    asksLater: question.asksVerifier !== true,
+  });
   if (!answer.valid) {
     const isUnbound = answer.code === 'BINDING_REQUIRED';
     return deny(protocol, isUnbound ? 'BINDING_MISMATCH' : answer.code);
@@ -117,6 +125,7 @@ export function decide(given: GateQuestion): GateAnswer {
     return deny(protocol, 'COMMAND_MISMATCH');
   if (tool !== undefined && details['tool'] !== tool) return deny(protocol, 'TOOL_MISMATCH');
   if (answer.binding !== 'match') return deny(protocol, 'BINDING_MISMATCH');
+  if (answer.needsYes) return deny(protocol, 'APPROVAL_REQUIRED');
   const used = question.replays?.use(invocationOf(bundle), answer.counted, question.now);
   if (typeof used === 'string') return deny(protocol, used);
   const context: Record<string, unknown> = { ...answer.context, ...details };

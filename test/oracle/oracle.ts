@@ -5,7 +5,7 @@ import { faithful } from './jcs.js';
 import { fromValue, member, type Json, type JsonObject } from './json.js';
 import type { Jwt } from './jwt.js';
 import { limitsOf, namesOf, type CountedLimit } from './limits.js';
-import { allows, allowsDelegations, costOf, isWithin } from './policy.js';
+import { allows, allowsDelegations, costOf, isAbove, isWithin, names, waitsFor } from './policy.js';
 import { saidOf, statedOf, type Line } from './tools.js';
 
 /** An entry of a file of trusted roots (docs/spec/trust.md), in order. */
@@ -16,6 +16,7 @@ export interface Entry {
   readonly not_after?: string;
   readonly policy?: Readonly<Record<string, boolean | number | string[]>>;
   readonly labels?: Readonly<Record<string, string>>;
+  readonly approve?: { readonly tools?: readonly string[]; readonly above_usd?: number };
 }
 
 /** The settings of a verifier. */
@@ -46,6 +47,8 @@ export interface Question {
   readonly body: Json | 'unreadable' | undefined;
   /** Whether the request asks for `details`. */
   readonly details?: boolean;
+  /** Of a gate: it asks for a person's yes after its own checks. */
+  readonly asksLater?: boolean;
   readonly now: number;
   readonly settings: Settings;
   readonly revocation: Revocation;
@@ -68,6 +71,8 @@ export type Answer =
         readonly unenforced?: readonly string[];
       };
       /** What a verifier with replay protection counts, and the arguments that it charges. */
+      /** Of a gate: whether the call needs a yes, which nobody has. */
+      readonly needsYes: boolean;
       readonly counted: { readonly limits: readonly CountedLimit[]; readonly cost: bigint };
       readonly binding?: Binding;
       readonly details?: Readonly<Record<string, unknown>>;
@@ -100,7 +105,16 @@ export function verify(question: Question): Answer {
   const [root, leaf] = [receipts[0], receipts.at(-1)];
   if (root === undefined || leaf === undefined) throw new Error('block A lets no empty chain pass');
   const limits = limitsOf(receipts);
-  const said = saidOf(settings.tools ?? [], invocation.args);
+  const { args } = invocation;
+  const said = saidOf(settings.tools ?? [], args);
+  const { tools = [], above_usd: above } = entry?.approve ?? {};
+  const most = fromValue(entry?.policy ?? {});
+  const levels = [...receipts.map(({ policy }) => policy), ...(most.kind === 'object' ? [most] : [])];
+  const needsYes =
+    names(tools, args) ||
+    (above !== undefined && isAbove(above, args, said)) ||
+    levels.some((policy) => waitsFor(policy, args));
+  if (needsYes && question.asksLater !== true) return { valid: false, code: 'APPROVAL_REQUIRED' };
   const open = limits.length === 0 ? {} : { unenforced: namesOf(limits) };
   return {
     valid: true,
@@ -108,6 +122,7 @@ export function verify(question: Question): Answer {
       ...{ root_principal: root.iss, chain_depth: receipts.length, leaf_policy: leaf.policy },
       ...{ tool_server: invocation.toolServer, ...open },
     },
+    needsYes,
     counted: { limits, cost: costOf(invocation.args, said) },
     ...(binding !== undefined && { binding }),
     ...(question.details === true && {

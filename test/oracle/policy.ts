@@ -3,7 +3,7 @@ import { member, type Json, type JsonObject } from './json.js';
 
 /** The rules of docs/spec/policy.md. For a known member, `null` means the same as absence. */
 
-const LISTS = ['allowed_tools', 'allowed_resources', 'allowed_data_classes'] as const;
+const LISTS = ['allowed_tools', 'approve_tools', 'allowed_resources', 'allowed_data_classes'] as const;
 const LIMITS = ['max_cost_usd', 'max_total_cost_usd', 'max_calls', 'max_delegations'] as const;
 const SWITCHES = ['pii_access', 'write_access'] as const;
 const KNOWN: readonly string[] = [...LISTS, ...LIMITS, ...SWITCHES];
@@ -40,6 +40,8 @@ export function isWithin(child: JsonObject, parent: JsonObject): boolean {
     if (theirs === undefined || theirs.includes(ANY)) continue;
     if (ours === undefined || !ours.every((entry) => entry !== ANY && theirs.includes(entry))) return false;
   }
+  const waits = listOf(child, 'approve_tools') ?? [];
+  if (listOf(parent, 'approve_tools')?.every((entry) => waits.includes(entry)) === false) return false;
   const [ours, theirs] = [listOf(child, 'allowed_resources'), listOf(parent, 'allowed_resources')];
   if (theirs !== undefined && !theirs.includes(ANY)) {
     if (ours === undefined || !ours.every((entry) => isCovered(entry, theirs))) return false;
@@ -59,6 +61,30 @@ export function isWithin(child: JsonObject, parent: JsonObject): boolean {
     if (same === undefined || form === undefined || canonical(same) !== form) return false;
   }
   return true;
+}
+
+/** Whether a list of tools names a call (docs/spec/approval.md). */
+export function names(tools: readonly string[], args: JsonObject): boolean {
+  const tool = member(args, 'tool');
+  return tools.some((entry) => entry === ANY || tool?.kind !== 'string' || tool.value === entry);
+}
+
+/** Whether a policy waits for a yes to a call. */
+export function waitsFor(policy: JsonObject, args: JsonObject): boolean {
+  return names(listOf(policy, 'approve_tools') ?? [], args);
+}
+
+/** Whether a call costs more US dollars than an amount, or nobody says what. */
+export function isAbove(usd: number, args: JsonObject, said: Said): boolean {
+  const stated = member(args, 'estimated_cost_usd');
+  const byTool = said.get('estimated_cost_usd');
+  if (byTool === 'unknown' || (byTool === undefined && stated === undefined)) return true;
+  const costs = [...(byTool ?? []), ...(stated === undefined ? [] : [stated])];
+  return !costs.every((cost) => {
+    if (cost.kind !== 'number') return false;
+    const number = toDouble(cost.text);
+    return number >= 0 && number <= MAX_TOTAL && number <= usd;
+  });
 }
 
 /** What an operator says of a tool: values by the argument, or what makes it impossible to say one. */

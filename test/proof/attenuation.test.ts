@@ -194,6 +194,18 @@ describe.each(POLICY_MEMBERS)('$name', (row) => {
   });
 });
 
+it('what a receipt asks a yes for, each receipt below it asks for, too', () => {
+  const asked = KINDS.approve_tools as unknown as Kind<unknown>;
+  for (const isNarrowed of [true, false]) {
+    const problem = new Problem(z3);
+    const argument = anyArgument(problem);
+    const [parent, child] = [asked.any(problem), asked.any(problem)];
+    if (isNarrowed) problem.assume(asked.contains(problem, parent, child));
+    problem.assume(asked.refuses(problem, parent, argument), asked.allows(problem, child, argument));
+    expect(problem.check()).toBe(isNarrowed ? 'unsat' : 'sat');
+  }
+});
+
 it.each(Object.entries(PREFIX_LEMMAS))('%s', (_, pose) => {
   const problem = new Problem(z3);
   pose(problem);

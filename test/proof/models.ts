@@ -250,6 +250,31 @@ const permission: Kind<Formula> = {
   isWellTyped: (_, { isBoolean }) => isBoolean,
 };
 
+/** Names of tools whose calls wait for a yes. What needs none is allowed. */
+const askedList: Kind<TextList> = {
+  any: (problem) => problem.anyList(),
+  of: textsOf,
+  isOpen: (problem, list) => problem.every(list, () => problem.z3.Bool.val(false)),
+  allows: (problem, list, { isText, text }) =>
+    problem.z3.Or(
+      askedList.isOpen(problem, list),
+      problem.z3.And(isText, problem.contains(list, star(problem)).not(), problem.contains(list, text).not()),
+    ),
+  refuses: (problem, list, { isText, text }) =>
+    problem.z3.Or(
+      problem.z3.And(
+        isText.not(),
+        problem.some(list, () => problem.z3.Bool.val(true)),
+      ),
+      problem.z3.And(
+        isText,
+        problem.z3.Or(problem.contains(list, star(problem)), problem.contains(list, text)),
+      ),
+    ),
+  contains: (problem, parent, child) => problem.every(parent, (name) => problem.contains(child, name)),
+  isWellTyped: (_, { isText }) => isText,
+};
+
 /** The model of each member. */
 export const KINDS: Readonly<Record<KnownPolicyMember, Kind<never>>> = {
   allowed_tools: nameList as unknown as Kind<never>,
@@ -261,4 +286,5 @@ export const KINDS: Readonly<Record<KnownPolicyMember, Kind<never>>> = {
   write_access: permission as unknown as Kind<never>,
   allowed_resources: resourceList as unknown as Kind<never>,
   allowed_data_classes: nameList as unknown as Kind<never>,
+  approve_tools: askedList as unknown as Kind<never>,
 };

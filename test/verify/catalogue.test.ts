@@ -9,7 +9,7 @@ describe('the catalogue', () => {
     let block = '';
     for (const line of readFileSync(new URL('../../docs/codes.md', import.meta.url), 'utf8').split('\n')) {
       block =
-        /^## (?:Block ([A-F])|Required (binding)|(Replay)|(Gate))/
+        /^## (?:Block ([A-F])|Required (binding)|(Approval)|(Replay)|(Gate))/
           .exec(line)
           ?.slice(1)
           .find(Boolean)

@@ -38,6 +38,7 @@ function openJudge(remote: RemoteStatus, more: Partial<JudgeParts> = {}) {
     },
     clock: () => time,
     requiresBinding: true,
+    requiresApproval: true,
     use: (claims, _, now) => {
       steps.push(`use at ${now - NOW}`);
       expect(claims.args).toEqual(args);

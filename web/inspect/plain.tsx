@@ -30,6 +30,8 @@ export function plainReason({ failure, gate, binding, isCall }: Inspection): str
         return 'A delegation, or a key, was revoked; or nobody could tell.';
       case 'binding':
         return 'What arrived is not what was signed.';
+      case 'approval':
+        return 'A person must say yes to this call first.';
       case 'replay':
         return 'The call was made before, or as much as was allowed has been used.';
     }
@@ -82,6 +84,7 @@ export function PlainWords({ found, now, roots, tools }: PlainWordsProps) {
           <>
             <Words title="It may" items={plain.may} />
             <Words title="It may not" items={plain.mayNot} />
+            <Words title="It asks a person" items={plain.asks} />
             <Words title="The tool server is told, and must enforce itself" items={plain.toldToServer} />
           </>
         )}

@@ -285,7 +285,10 @@ export class Game {
     const replays = this.#replays.get(door.scope) ?? new Replays(settings.clockSkewSecs);
     this.#replays.set(door.scope, replays);
     const revocation = { remote: this.#remote, local: this.#local };
-    const answer = decide({ ...seen, now: this.#now, settings, revocation, replays, verifySignature });
+    // The others are middleware.
+    const asksVerifier = !/^(\/v1\/gate|guard)/.test(door.scope);
+    const rest = { revocation, replays, verifySignature, asksVerifier };
+    const answer = decide({ ...seen, now: this.#now, settings, ...rest });
     return lineOf(answer, door.members);
   }
 }
