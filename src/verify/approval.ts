@@ -35,6 +35,13 @@ export interface EntryApproval extends Approvers {
   readonly aboveUsd: number | null;
 }
 
+/** The yes that an allowed call used. */
+export interface Approved {
+  /** The SHA-256 of the statement, in base64url. */
+  readonly statement: string;
+  readonly by: readonly { readonly name: string; /** Unix seconds. */ readonly at: number }[];
+}
+
 interface Level {
   readonly limits: readonly PolicyLimit[];
 }
