@@ -101,6 +101,11 @@ export const GATE_CATALOGUE = [
     'Sign the invocation with the arguments of this very call, and send them unaltered.',
   ),
   row('TASK_MISMATCH', 403, 'Use a delegation of the principal for whom the task was started.'),
+  row(
+    'APPROVAL_DENIED',
+    403,
+    'Ask the person what to do instead. The same call can be asked about again later.',
+  ),
 ] as const;
 
 export type GateCode = (typeof GATE_CATALOGUE)[number]['code'];
@@ -122,6 +127,8 @@ export interface GateFailure extends Explained {
   readonly verdict: { readonly valid: boolean; readonly binding?: Exclude<Binding, 'match'> } | null;
   /** What clients of MCP expect in `data` besides. */
   readonly version?: { readonly supported: readonly string[]; readonly requested: string };
+  /** Where a person can say yes, and until when in Unix seconds; of a no, when it ends. */
+  readonly approval?: { readonly url: string; readonly expires_at: number };
 }
 
 const rows: ReadonlyMap<string, Row> = new Map(GATE_CATALOGUE.map((row) => [row.code, row]));

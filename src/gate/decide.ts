@@ -1,9 +1,9 @@
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.js';
-import { checkApproval } from '../verify/approval.js';
+import { checkApproval, type Approved } from '../verify/approval.js';
 import type { Binding } from '../verify/binding.js';
 import { describeDifference } from '../verify/difference.js';
-import { Failure } from '../verify/codes.js';
+import { Failure, show, showTime } from '../verify/codes.js';
 import {
   checkCommand,
   checkStructure,
@@ -47,12 +47,32 @@ export interface GateRules {
 /** What was found of the bundle of a call: a judgement of this process, or the verdict of another. */
 export type Judged = Proof | { readonly failure: Explained };
 
+/** What becomes of a call that needs a person's yes, where somebody asks for it. */
+export type AskedGate =
+  | {
+      readonly kind: 'yes';
+      readonly approval: Approved;
+      /** Called once, when it is decided whether the call may pass. If not, its yes is given back. */
+      readonly decided: (isUsed: boolean) => unknown;
+    }
+  | {
+      readonly kind: 'asked' | 'denied';
+      /** Who can say yes, and where, until when in Unix seconds; of a no, when it ends. */
+      readonly names: readonly string[];
+      readonly url: string;
+      readonly end: number;
+    }
+  /** Nobody is asked. `expected`: what would have to be, in words. */
+  | { readonly kind: 'refused'; readonly expected: string };
+
 export interface GateParts extends Pick<JudgeParts, 'use'> {
   readonly rules: GateRules;
   /** Gives the time in Unix seconds. */
   readonly now: () => number;
   /** A further check of a transport, before the invocation counts as used. */
   readonly checkTransport?: ((context: BriefContext) => GateFailure | null) | undefined;
+  /** Takes a person's yes to a call, or asks for it. Left out: nobody asks, and a call that needs one is refused. */
+  readonly ask?: ((proof: Proof) => AskedGate | Promise<AskedGate>) | undefined;
   readonly sign?:
     ((call: PendingCall, proof: Proof, context: BriefContext, now: number) => string) | undefined;
 }
@@ -75,7 +95,7 @@ export interface Allowance {
 export async function decide(
   call: PendingCall,
   judged: Judged,
-  { now, rules, checkTransport, use, sign }: GateParts,
+  { now, rules, checkTransport, ask, use, sign }: GateParts,
 ): Promise<Allowance | Denial> {
   if (judged.failure !== null) return denied(call, failureOf(call, judged.failure));
   const { chain, invocation } = judged;
@@ -90,16 +110,52 @@ export async function decide(
   const context = contextOf(judged, binding);
   const fault = checkTransport?.(context) ?? null;
   if (fault !== null) return denied(call, fault);
-  // A verdict of another verifier has this in it, but one of an older version does not know the member.
-  const unapproved = checkApproval({ ...judged, receipts: chain.receipts });
-  if (unapproved !== null) return denied(call, verdictFailure(unapproved));
-  const at = now();
-  const left =
-    use === null ? null : await use(invocation.claims, chain.limits, at, statedCostOf(args, context));
-  if (left instanceof Failure) return denied(call, verdictFailure(left));
-  Object.assign(context, countedOf(chain.limits, left));
-  return { kind: 'allow', context, proof: judged, token: sign?.(call, judged, context, at) ?? null };
+  const yes = await findYes(call, judged, ask);
+  if (yes !== null && 'code' in yes) return { ...denied(call, yes), elicits: call.elicits };
+  let isAllowed = false;
+  try {
+    const at = now();
+    const left =
+      use === null ? null : await use(invocation.claims, chain.limits, at, statedCostOf(args, context));
+    if (left instanceof Failure) return denied(call, verdictFailure(left));
+    Object.assign(context, countedOf(chain.limits, left), yes && { approval: yes.approval });
+    const token = sign?.(call, judged, context, at) ?? null;
+    isAllowed = true;
+    return { kind: 'allow', context, proof: judged, token };
+  } finally {
+    await yes?.decided(isAllowed);
+  }
 }
+
+/** The yes that a call needs, or why it has none; `null` if it needs none. */
+async function findYes(
+  { protocol, approve }: PendingCall,
+  proof: Proof,
+  ask: GateParts['ask'],
+): Promise<Extract<AskedGate, { kind: 'yes' }> | GateFailure | null> {
+  // A verdict of another verifier has this in it, but one of an older version does not know the member.
+  const sources = { ...proof, receipts: proof.chain.receipts, byRoute: approve };
+  const unapproved = checkApproval(sources);
+  if (unapproved === null) return null;
+  if (ask === undefined) return verdictFailure(unapproved);
+  const asked = await ask(proof);
+  if (asked.kind === 'yes') return asked;
+  if (asked.kind === 'refused') return verdictFailure(checkApproval(sources, asked.expected) ?? unapproved);
+  const { names, url, end } = asked;
+  const approval = { url, expires_at: end };
+  if (asked.kind === 'denied') {
+    const message = `Invocation: somebody said no to this call, which holds until ${showTime(end)}`;
+    return { ...gateFailure('APPROVAL_DENIED', protocol, message, { verdict: { valid: false } }), approval };
+  }
+  const who = names.map(show).join(' or ');
+  const expected = `that ${who} opens ${url} and says yes by ${showTime(end)}`;
+  const failure = verdictFailure(checkApproval(sources, expected) ?? unapproved);
+  return { ...failure, suggestion: ASKED, approval };
+}
+
+/** Agents read it, and show it to people. */
+const ASKED =
+  'Show this link to the person. When they have said yes, sign the same call anew and send it: it passes once.';
 
 /**
  * What the verdict of another verifier says of a call. Block A reads the call's bundle.

@@ -76,6 +76,7 @@ export function openHttp(request: GateRequest, route: HttpRoute): PendingCall | 
     encoded,
     requested: tool,
     expected: { command, orBelow: true, tool },
+    approve: route.approve,
   } as const;
   return withHttpBody(call, request.body, route);
 }

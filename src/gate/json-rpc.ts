@@ -194,8 +194,9 @@ export function openCall(
 ): PendingCall | Denial {
   const decoded = decodeCarried(protocol, call.encoded);
   if ('code' in decoded) return denied({ ...call, protocol }, decoded);
-  const { id, form, encoded, body, requested, expected } = call;
-  return { kind: 'check', protocol, id, form, bundle: decoded.bundle, encoded, body, requested, expected };
+  const { id, form, encoded, body, requested, expected, elicits } = call;
+  const { bundle } = decoded;
+  return { kind: 'check', protocol, id, form, bundle, encoded, body, requested, expected, elicits };
 }
 
 /** The body to compare with the signed arguments, for a message that {@link readRpcMessage} has read. */

@@ -29,6 +29,9 @@ export const STATELESS_VERSION = '2026-07-28';
 /** The member of `_meta` by which requests from {@link STATELESS_VERSION} on name the version of the protocol. */
 export const VERSION_META = 'io.modelcontextprotocol/protocolVersion';
 
+/** The member by which they say what their client can do. */
+export const CAPABILITIES_META = 'io.modelcontextprotocol/clientCapabilities';
+
 /** All that a client of {@link STATELESS_VERSION} sends: ClientRequest and ClientNotification of its schema, and SEP-2663. */
 // prettier-ignore
 export const STATELESS_METHODS: ReadonlySet<string> = new Set([
@@ -36,6 +39,12 @@ export const STATELESS_METHODS: ReadonlySet<string> = new Set([
   TOOLS_CALL, 'resources/read', 'prompts/get', 'completion/complete', LISTEN,
   'tasks/get', 'tasks/update', 'tasks/cancel', 'notifications/cancelled',
 ]);
+
+/** The methods whose answer can ask something, after which the client sends the call again. */
+export const ASKING_METHODS: readonly string[] = [TOOLS_CALL, 'resources/read', 'prompts/get'];
+
+/** Names what a gate asks in its own answer. */
+export const APPROVAL_INPUT = 'xyz.okeyamy.drs/approval';
 
 /** What is signed of the `params` of a gated method. */
 interface GatedMethod {

@@ -4,6 +4,8 @@ import { gateFailure, type GateFailure } from './codes.js';
 import { decodeHeaderText } from './context.js';
 import { own, type RpcMessage, answerId, bodyOfMessage, denier, openCall, openRpc } from './json-rpc.js';
 import {
+  APPROVAL_INPUT,
+  ASKING_METHODS,
   hasSubject,
   isGated,
   LISTEN,
@@ -14,11 +16,20 @@ import {
   PASSING,
   STATELESS_METHODS,
   STATELESS_VERSION,
+  CAPABILITIES_META,
   VERSION_META,
   subjectOf,
   TOOLS_CALL,
 } from './mcp-methods.js';
-import { shorten, shown, valuesOf, type GateRequest, type HeaderMap, type Opening } from './request.js';
+import {
+  shorten,
+  shown,
+  valuesOf,
+  type Elicitation,
+  type GateRequest,
+  type HeaderMap,
+  type Opening,
+} from './request.js';
 
 /** The operator's settings for an MCP server. */
 export interface McpRules {
@@ -78,6 +89,23 @@ function openMcpMessage(message: RpcMessage, request: GateRequest, rules: McpRul
   return openMcpCall(called, message, { params, subject, requested, headers, rules });
 }
 
+/** Whether the client of a call says that it opens links. */
+function elicitationIn(method: string, params: JsonObject | null): Elicitation | undefined {
+  const inside = (names: readonly string[]) =>
+    names.reduce<JsonValue | undefined>(
+      (found, name) => (isJsonObject(found) ? own(found, name) : undefined),
+      params ?? undefined,
+    );
+  if (inside(['_meta', VERSION_META]) !== STATELESS_VERSION || !ASKING_METHODS.includes(method))
+    return undefined;
+  if (!isJsonObject(inside(['_meta', CAPABILITIES_META, 'elicitation', 'url']))) return undefined;
+  const requestState = own(params, 'requestState');
+  return {
+    requestState: typeof requestState === 'string' ? requestState : null,
+    wasTold: inside(['inputResponses', APPROVAL_INPUT]) !== undefined,
+  };
+}
+
 /** Whether a method is one of the version by which its message is read. */
 function knows(method: string, isStateless: boolean, rules: McpRules): boolean {
   return !isStateless || STATELESS_METHODS.has(method) || rules.passMethods?.has(method) === true;
@@ -116,6 +144,7 @@ function openMcpCall(
     encoded,
     body: bodyOfMessage(message, bound.args),
     expected: { command: `${MCP_COMMAND_PREFIX}${method}`, orBelow: false, tool: null },
+    elicits: elicitationIn(method, params),
   });
 }
 

@@ -128,6 +128,17 @@ export interface PendingCall {
   /** The requested tool (`mcp`) or method (`a2a`), shortened and unchecked: for logs and messages only. */
   readonly requested: string | null;
   readonly expected: Expectation;
+  /** Whether its route needs a person's yes. */
+  readonly approve?: boolean | undefined;
+  readonly elicits?: Elicitation | undefined;
+}
+
+/** Says that the client of a call opens a link for its user, and sends the call again. */
+export interface Elicitation {
+  /** The tool server's, of a call that goes on; the client gives it back. */
+  readonly requestState: string | null;
+  /** Whether it was told so before. A call that is sent again at once, and told so again, would never end. */
+  readonly wasTold: boolean;
 }
 
 /** The command and the tool that the invocation must be for. */
@@ -149,6 +160,8 @@ export interface Denial {
   readonly form?: 'http' | undefined;
   readonly requested: string | null;
   readonly failure: GateFailure;
+  /** As in `PendingCall`. */
+  readonly elicits?: Elicitation | undefined;
 }
 
 /** The result of opening a request, before its chain is verified. What passes needs no check, and is sent on unchanged. */

@@ -1,5 +1,6 @@
-import type { JsonValue } from '../protocol/json.js';
+import type { JsonObject, JsonValue } from '../protocol/json.js';
 import { rpcCodeOf, type Explained, type GateFailure } from './codes.js';
+import { APPROVAL_INPUT } from './mcp-methods.js';
 import type { Denial } from './request.js';
 
 /** The answer to a denied request. */
@@ -7,14 +8,14 @@ export interface GateResponse {
   readonly status: number;
   /** Names in lower case; includes `content-type`. */
   readonly headers: Readonly<Record<string, string>>;
-  readonly body: HttpRefusal | RpcRefusal;
+  readonly body: HttpRefusal | RpcRefusal | RpcQuestion;
 }
 
 /** The body of a denial over plain HTTP. `valid` and `binding` are present if there was a verdict. */
 export interface HttpRefusal {
   readonly valid?: boolean;
   readonly binding?: 'mismatch' | 'invalid_body';
-  readonly error: Explained;
+  readonly error: Explained & Pick<GateFailure, 'approval'>;
 }
 
 /** The `error` member of a JSON-RPC response that denies a request. */
@@ -38,6 +39,8 @@ export interface RpcErrorData {
   /** Of `UNSUPPORTED_VERSION`: the versions of MCP that the gate knows, and the one that was asked for. */
   readonly supported?: readonly string[];
   readonly requested?: string;
+  /** Of `APPROVAL_REQUIRED` and `APPROVAL_DENIED`, at a gate that asks: its page, and when that ends, in Unix seconds. */
+  readonly approval?: GateFailure['approval'];
 }
 
 /** A JSON-RPC response that denies a request. */
@@ -47,23 +50,50 @@ export interface RpcRefusal {
   readonly error: RpcError;
 }
 
-/** Makes the answer to a denied request, in the form of its protocol. */
-export function responseTo(denial: Denial): GateResponse {
+/** An answer of MCP 2026-07-28 by which its client opens a link for its user, and sends the request again. */
+export interface RpcQuestion {
+  readonly jsonrpc: '2.0';
+  readonly id: JsonValue;
+  readonly result: JsonObject;
+}
+
+/**
+ * Makes the answer to a denied request, in the form of its protocol.
+ *
+ * @param mayAsk whether the answer goes to the client as it is: a proxy would take one with the status 200 for an allowance
+ */
+export function responseTo(denial: Denial, mayAsk = false): GateResponse {
   const { protocol, form = protocol, failure } = denial;
+  const { elicits } = denial;
+  if (mayAsk && elicits?.wasTold === false && failure.code === 'APPROVAL_REQUIRED' && failure.approval) {
+    const { url } = failure.approval;
+    const { requestState } = elicits;
+    const params = { mode: 'url', message: failure.message, url };
+    const result = {
+      resultType: 'input_required',
+      inputRequests: { [APPROVAL_INPUT]: { method: 'elicitation/create', params } },
+      ...(requestState !== null && { requestState }),
+    };
+    const headers = { 'content-type': 'application/json' };
+    return { status: 200, headers, body: { jsonrpc: '2.0', id: denial.id, result } };
+  }
   const { status } = failure;
   const headers: Record<string, string> = { 'content-type': 'application/json' };
   if (status === 401) headers['www-authenticate'] = 'DRS';
   if (status === 405) headers['allow'] = 'POST, GET, DELETE, HEAD, OPTIONS';
   if (form !== 'http')
     return { status, headers, body: { jsonrpc: '2.0', id: denial.id, error: rpcError(failure) } };
-  const { code, message, suggestion, verdict } = failure;
-  return { status, headers, body: { ...verdict, error: { code, message, suggestion } } };
+  const { code, message, suggestion, verdict, approval } = failure;
+  const error = { code, message, suggestion, ...(approval && { approval }) };
+  return { status, headers, body: { ...verdict, error } };
 }
 
-export function rpcError({ code, message, suggestion, status, verdict, version }: GateFailure): RpcError {
+export function rpcError(failure: GateFailure): RpcError {
+  const { code, message, suggestion, status, verdict, version, approval } = failure;
+  const data = { code, detail: message, suggestion, status, ...verdict, ...version };
   return {
     code: rpcCodeOf(code),
     message: `DRS: ${code}: ${message}`,
-    data: { code, detail: message, suggestion, status, ...verdict, ...version },
+    data: { ...data, ...(approval && { approval }) },
   };
 }

@@ -15,6 +15,8 @@ export interface HttpRoute extends Pick<Expectation, 'command' | 'tool'> {
   readonly parameters: Readonly<Record<string, string>> | null;
   /** What the handler reads; `envelope` is JSON, too. */
   readonly body: 'json' | 'envelope' | 'none';
+  /** Whether each call needs a person's yes; default `false`. */
+  readonly approve?: boolean;
 }
 
 interface Route {
@@ -26,6 +28,7 @@ interface Route {
   readonly command: string | null;
   readonly query: ReadonlySet<string>;
   readonly body: HttpRoute['body'];
+  readonly approve: boolean;
 }
 
 /** A request that no route serves, or whose parameters cannot be read. */
@@ -87,8 +90,8 @@ export class RouteTable {
     if (typeof parameters === 'string') return { code: 'INVALID_PARAMS', message: parameters };
     for (const [at, { text, isParameter }] of route.segments.entries())
       if (isParameter) parameters[text] = decodeURIComponent(split.segments[at] ?? '');
-    const { tool, command, body } = route;
-    return { tool, command, parameters, body };
+    const { tool, command, body, approve } = route;
+    return { tool, command, parameters, body, approve };
   }
 
   #routesOf(method: string): Route[] {
@@ -123,7 +126,7 @@ const METHOD = /^[A-Z]{1,20}$/;
 /** Reads one route. An array names its problems. */
 function readRoute(given: unknown): Route | string[] {
   if (!isJsonObject(given)) return ['it is not an object'];
-  const { method, path, tool, command = null, query = [], body } = given;
+  const { method, path, tool, command = null, query = [], body, approve } = given;
   const problems = Object.keys(given)
     .filter((name) => !MEMBERS.includes(name))
     .map((name) => `${JSON.stringify(name)} is none of ${MEMBERS.join(', ')}`);
@@ -135,6 +138,7 @@ function readRoute(given: unknown): Route | string[] {
   expect(command === null || isCommandPath(command), 'command to be a path such as "/files/read"');
   const isKnown = body === undefined || body === 'json' || body === 'envelope' || body === 'none';
   expect(isKnown, 'body to be "json", "envelope" or "none"');
+  expect(['boolean', 'undefined'].includes(typeof approve), 'approve to be true or false');
   const segments = typeof path === 'string' ? readTemplate(path) : null;
   expect(segments !== null, 'path, such as "/files/{name}", as clients send it, without a query');
   const isList =
@@ -155,10 +159,11 @@ function readRoute(given: unknown): Route | string[] {
     command: command as string | null,
     query: new Set(query as string[]),
     body: (body ?? (method === 'GET' || method === 'HEAD' ? 'none' : 'json')) as Route['body'],
+    approve: approve === true,
   };
 }
 
-const MEMBERS: readonly string[] = ['method', 'path', 'tool', 'command', 'query', 'body'];
+const MEMBERS: readonly string[] = ['method', 'path', 'tool', 'command', 'query', 'body', 'approve'];
 
 function readTemplate(path: string): Route['segments'] | null {
   const segments = path

@@ -33,6 +33,8 @@ export interface EntryApproval extends Approvers {
   readonly tools: readonly string[] | null;
   /** Calls that cost more need one, in US dollars; `null`: not for their cost. */
   readonly aboveUsd: number | null;
+  /** Whether a passkey is asked for before a call is shown: its link goes through the agent. */
+  readonly isPrivate: boolean;
 }
 
 /** The yes that an allowed call used. */
@@ -53,24 +55,33 @@ interface Sources {
   readonly invocation: { readonly claims: { readonly args: JsonObject } };
   readonly tool: Tool | null;
   readonly root: { readonly approval: EntryApproval | null; readonly policy: Level | null };
+  /** Whether a route needs one for each call. */
+  readonly byRoute?: boolean | undefined;
 }
 
-/** A call that needs a person's yes is refused where nobody has one. */
-export function checkApproval(sources: Sources): Failure | null {
+/**
+ * A call that needs a person's yes is refused where nobody has one.
+ *
+ * @param expected what would have passed, in words, where somebody asks
+ */
+export function checkApproval(sources: Sources, expected?: string): Failure | null {
   const reason = whoAsks(sources);
   if (reason === null) return null;
   const { root, invocation } = sources;
   const names = new Set(root.approval?.approvers.map(({ name }) => name));
-  const expected =
+  const missing =
     names.size === 0
       ? 'approvers, which the line of the root principal in TRUSTED_ROOTS_FILE does not have'
       : `a gate that asks ${[...names].map(show).join(', ')}`;
   const claimed = invocation.claims.args['tool'];
-  return new Failure('APPROVAL_REQUIRED', { subject: 'invocation', claimed, reason, expected });
+  const details = { claimed, reason, expected: expected ?? missing };
+  return new Failure('APPROVAL_REQUIRED', { subject: 'invocation', ...details });
 }
 
 /** What says first that a call needs a yes, in words; `null` if nothing does. */
-function whoAsks({ receipts, root: { approval, policy }, invocation, tool }: Sources): string | null {
+function whoAsks(sources: Sources): string | null {
+  const { receipts, root, invocation, tool, byRoute = false } = sources;
+  const { approval, policy } = root;
   const { args } = invocation.claims;
   const called = args['tool'];
   if (approval?.tools && asksFor(approval.tools, called)) return "approve.tools of the root's entry";
@@ -83,7 +94,8 @@ function whoAsks({ receipts, root: { approval, policy }, invocation, tool }: Sou
     );
   if (policy !== null && asks(policy)) return "policy.approve_tools of the root's entry";
   const level = receipts.findIndex(asks);
-  return level < 0 ? null : `policy.approve_tools of receipt ${level}`;
+  if (level >= 0) return `policy.approve_tools of receipt ${level}`;
+  return byRoute ? 'approve of its route (GATE_ROUTES)' : null;
 }
 
 /** Whether a call costs more, by its operator or its own word, or nobody says what. */

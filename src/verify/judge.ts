@@ -65,7 +65,7 @@ export type Judgement =
  * @throws what the parts throw. That says nothing about the bundle, and the content of a bundle never causes it.
  */
 export async function judge(call: Call, parts: JudgeParts): Promise<Judgement> {
-  const { rules, cache, keys, signatures, revocation, clock, requiresBinding, requiresApproval, use } = parts;
+  const { rules, cache, keys, signatures, revocation, clock, requiresBinding } = parts;
   const keysVersion = keys.version;
   cache?.keepFor(keysVersion);
 
@@ -108,13 +108,23 @@ export async function judge(call: Call, parts: JudgeParts): Promise<Judgement> {
 
   // Nothing has waited since block D asked.
   const tool = toolOf(rules.tools, args);
-  const { receipts: levels } = chain;
-  const unapproved = requiresApproval ? checkApproval({ receipts: levels, invocation, tool, root }) : null;
-  if (unapproved !== null) return refused(unapproved, effort);
-  const cost = costMicroUsdOf(args, tool);
-  const limits = use === null ? null : await use(invocation.claims, chain.limits, now, cost);
+  const proof = { chain, root, tool, invocation };
+  const limits = await spend(proof, now, parts);
   if (limits instanceof Failure) return refused(limits, effort);
-  return { chain, root, tool, invocation, binding, limits, effort, failure: null };
+  return { ...proof, binding, limits, effort, failure: null };
+}
+
+/** A person's yes, and then replay and limits. @returns what is left of the limits */
+async function spend(
+  { chain, root, tool, invocation }: Pick<Proof, 'chain' | 'root' | 'tool' | 'invocation'>,
+  now: number,
+  { requiresApproval, use }: JudgeParts,
+): Promise<Failure | readonly LimitLeft[] | null> {
+  const sources = { receipts: chain.receipts, root, tool, invocation };
+  const unapproved = requiresApproval ? checkApproval(sources) : null;
+  if (unapproved !== null || use === null) return unapproved;
+  const { claims } = invocation;
+  return use(claims, chain.limits, now, costMicroUsdOf(claims.args, tool));
 }
 
 function refused(failure: Failure, effort: Effort, binding: Binding | null = null): Judgement {
