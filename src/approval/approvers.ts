@@ -11,9 +11,11 @@ export interface ApprovalMembers {
   readonly approvers?: readonly Approver[];
   /** How many persons must say yes; default 1. */
   readonly needed?: number;
+  /** Whether the page asks for a passkey before it shows a call; default `false`. */
+  readonly private?: boolean;
 }
 
-export const APPROVAL_MEMBERS = ['approve', 'approvers', 'needed'] as const;
+export const APPROVAL_MEMBERS = ['approve', 'approvers', 'needed', 'private'] as const;
 
 const MAX_APPROVERS = 16;
 const APPROVE = ['tools', 'above_usd'];
@@ -34,7 +36,7 @@ export function readApproval(
   wrong: Wrong,
 ): EntryApproval | null {
   if (!APPROVAL_MEMBERS.some((member) => Object.hasOwn(entry, member))) return null;
-  const [approve, approvers, needed] = APPROVAL_MEMBERS.map((member) =>
+  const [approve, approvers, needed, isPrivate = false] = APPROVAL_MEMBERS.map((member) =>
     Object.hasOwn(entry, member) ? entry[member] : undefined,
   );
   const asked = approve === undefined ? {} : readApprove(approve, wrong);
@@ -42,7 +44,15 @@ export function readApproval(
   const persons = new Set(people.map(({ name }) => name)).size;
   if (needed !== undefined && !(isCount(needed) && needed >= 1 && needed <= persons))
     wrong(needed, `a number of persons from 1 to ${persons}, the names in approvers`, 'needed');
-  return { tools: null, aboveUsd: null, ...asked, approvers: people, needed: (needed ?? 1) as number };
+  if (typeof isPrivate !== 'boolean') wrong(isPrivate, 'true or false', 'private');
+  return {
+    tools: null,
+    aboveUsd: null,
+    ...asked,
+    approvers: people,
+    needed: (needed ?? 1) as number,
+    isPrivate: isPrivate === true,
+  };
 }
 
 function readApprove(approve: JsonValue, wrong: Wrong): Partial<EntryApproval> {
@@ -138,7 +148,8 @@ function isOnCurve(x: Uint8Array | null, y: Uint8Array | null): boolean {
   return atX < P && atY < P && (atY * atY - (atX * atX * atX - 3n * atX + B)) % P === 0n;
 }
 
-function isOrigin(value: unknown): boolean {
+/** Whether passkeys work on pages of this origin. */
+export function isOrigin(value: unknown): boolean {
   if (typeof value !== 'string' || !URL.canParse(value)) return false;
   const { origin, protocol, hostname } = new URL(value);
   if (origin !== value) return false;

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { MCP_COMMAND_PREFIX, SIGNED_PARAMS } from '../gate/mcp-methods.js';
+import { ASKING_METHODS, MCP_COMMAND_PREFIX, SIGNED_PARAMS } from '../gate/mcp-methods.js';
 import { toJcs } from '../protocol/jcs.js';
 import type { JsonObject } from '../protocol/json.js';
 import type { Proof } from '../verify/judge.js';
@@ -16,10 +16,8 @@ export interface Call {
   readonly leaf: string;
 }
 
-/** The methods whose answer can be a question of the tool server, after which the client sends the call again. */
-const CONTINUED = ['tools/call', 'resources/read', 'prompts/get'].map(
-  (method) => MCP_COMMAND_PREFIX + method,
-);
+/** The commands of calls that are sent again with an answer that the tool server has asked for. */
+const CONTINUED = ASKING_METHODS.map((method) => MCP_COMMAND_PREFIX + method);
 
 /** The call of a valid bundle, as a person approves it. */
 export function callOf({ chain, invocation }: Pick<Proof, 'chain' | 'invocation'>): Call {
@@ -38,7 +36,7 @@ export function callOf({ chain, invocation }: Pick<Proof, 'chain' | 'invocation'
 /** Names a call: other calls have other names. */
 export const nameOf = (call: Call): string => hash('sha256', toJcs({ ...call }), 'base64url');
 
-const MAX_STATEMENT_BYTES = 65_536;
+export const MAX_STATEMENT_BYTES = 65_536;
 
 /**
  * What a person says yes to, in bytes: the call, when it was first asked, and the handle of the question.
@@ -55,3 +53,7 @@ export function statementOf(call: Call, requestedAt: number, handle: string): Ui
 
 /** What the passkey signs over. */
 export const challengeOf = (statement: Uint8Array): Uint8Array => hash('sha256', statement, 'buffer');
+
+/** What it signs over so that its owner may see a question. It is no statement, so it is never a yes. */
+export const challengeToView = (handle: string): Uint8Array =>
+  hash('sha256', `drs-approval-view:${handle}`, 'buffer');

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { ApprovalEvent } from '../../src/approval/events.js';
 import { Questions, steadyClock, type Asked } from '../../src/approval/questions.js';
 import { challengeOf, type Call } from '../../src/approval/statement.js';
 import type { Approvers } from '../../src/verify/approval.js';
@@ -305,6 +306,63 @@ describe('bounds', () => {
     clock.now += 600;
     questions.get('');
     expect(questions.size).toEqual({ questions: 0, bytes: 0 });
+  });
+});
+
+describe('what happens', () => {
+  it('is told in its order, with what proves a yes', () => {
+    const clock = { now: START };
+    const events: ApprovalEvent[] = [];
+    const options = { openSecs: 60, onEvent: (event: ApprovalEvent) => void events.push(event) };
+    const questions = new Questions(() => clock.now, options);
+    const kinds = () => events.splice(0).map(({ kind }) => kind);
+    const asked = questions.ask(CALL, one);
+    const handle = 'handle' in asked ? asked.handle : '';
+    questions.ask(CALL, one);
+    clock.now += 5;
+    const statement = questions.get(handle)?.statement ?? Buffer.alloc(0);
+    const assertion = alice.assert(challengeOf(statement), { counter: 7 });
+    questions.approve(handle, alice.approver.id, assertion, one);
+    questions.approve(handle, alice.approver.id, assertion, one);
+    const told = { handle, root: CALL.root, agent: CALL.agent, command: CALL.command, askedAt: START };
+    const text = Buffer.from(statement).toString();
+    expect(events).toEqual([
+      { ...told, kind: 'asked' },
+      {
+        ...told,
+        kind: 'approved',
+        statement: text,
+        ...{ approver: alice.approver, assertion, counter: 7, missing: 0 },
+      },
+    ]);
+    kinds();
+    const taken = questions.ask(CALL, one);
+    expect(kinds()).toEqual([]);
+    if (taken.kind === 'yes') taken.decided(true);
+    expect(kinds()).toEqual(['used']);
+    const next = questions.ask(CALL, one);
+    questions.deny('handle' in next ? next.handle : '');
+    questions.deny('handle' in next ? next.handle : '');
+    expect(kinds()).toEqual(['asked', 'denied']);
+    questions.ask(call(51), one);
+    clock.now += 60;
+    questions.get('');
+    expect(kinds()).toEqual(['asked', 'expired']);
+    clock.now += 600;
+    questions.get('');
+    // Its no is over.
+    expect(kinds()).toEqual([]);
+  });
+
+  it('has the claims of the receipts for whoever is asked, up to 64 KiB', () => {
+    const questions = new Questions(() => START);
+    const asked = questions.ask(CALL, one, () => [{ iss: 'did:key:root' }]);
+    const { receipts = [] } = questions.get('handle' in asked ? asked.handle : '') ?? {};
+    expect(Buffer.from(receipts).toString()).toBe('[{"iss":"did:key:root"}]');
+    expect(questions.ask(call(51), one, () => ['a'.repeat(65_536)])).toEqual({
+      kind: 'refused',
+      problem: 'its receipts are larger than a page shows (64 KiB)',
+    });
   });
 });
 

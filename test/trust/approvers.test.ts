@@ -31,6 +31,8 @@ it.each<object>([
       { ...bob, origin: 'https://xn--zrich-kva.example:8443' },
     ],
   },
+  { approvers: [alice], private: true },
+  { private: false },
 ])('an entry can have %j', (members) => {
   expect(faultsOf(members)).toEqual([]);
   expect(schema({ did, ...members })).toBe(true);
@@ -44,8 +46,9 @@ it('says what it says, whatever the order of its members', () => {
     name: 'Alice',
   };
   expect(readRoot({ did, approve: { above_usd: 5 }, approvers: [turned] })).toMatchObject({
-    value: { approval: { tools: null, aboveUsd: 5, needed: 1 } },
+    value: { approval: { tools: null, aboveUsd: 5, needed: 1, isPrivate: false } },
   });
+  expect(readRoot({ did, private: true })).toMatchObject({ value: { approval: { isPrivate: true } } });
   const read = readRoot({ did, approvers: [turned, bob], needed: 2 } as unknown as JsonValue);
   const approvers = 'value' in read ? (read.value.approval?.approvers ?? []) : [];
   // Two readings of one approver are compared as texts.
@@ -118,6 +121,8 @@ it.each<[object, string]>([
   [origin('https://[::1]'), ORIGIN],
   [origin('null'), ORIGIN],
   [origin(7), ORIGIN],
+  [{ private: 1 }, 'private: it is 1, expected true or false'],
+  [{ private: null }, 'private: it is null, expected true or false'],
   [{ needed: 1 }, 'needed: it is 1, expected a number of persons from 1 to 0, the names in approvers'],
   [{ approvers: [alice], needed: 0 }, 'needed: it is 0, expected a number of persons from 1 to 1'],
   [{ approvers: [alice], needed: 1.5 }, 'needed: it is 1.5'],
