@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { RedisLink } from '../redis/link.js';
+import { runScript, scriptOf } from '../redis/script.js';
 import type { ReachedLimit } from '../verify/limits.js';
 import { KEPT_UNUSED_SECS, SPARE_SECS, findReached } from './counters.js';
 import { NEW, REPLAYED, ReplayStoreError } from './usage-store.js';
@@ -112,7 +113,7 @@ export class RedisRecords {
       const endMs = exp === null || exp > MAX_END_SECS ? -1 : (exp + SPARE_SECS) * 1000;
       numbers.push(maxCalls ?? -1, maxTotalMicroUsd ?? -1, endMs);
     }
-    const answer = await this.#run(CHARGE, this.#keysOf(key, limits), numbers);
+    const answer = await runScript(this.#link, CHARGE, this.#keysOf(key, limits), numbers);
     const [kind, ...values] = answer as [string, ...number[]];
     if (kind === 'replayed') return REPLAYED;
     if (kind === 'ended')
@@ -128,7 +129,7 @@ export class RedisRecords {
 
   async refund(key: string, { calls, parts }: Refund): Promise<'refunded' | 'repeated' | 'unknown'> {
     const numbers = [calls, ...parts.map(({ microUsd }) => microUsd)];
-    const answer = await this.#run(REFUND, this.#keysOf(key, parts), numbers);
+    const answer = await runScript(this.#link, REFUND, this.#keysOf(key, parts), numbers);
     return answer === 'refunded' || answer === 'repeated' ? answer : 'unknown';
   }
 
@@ -162,22 +163,6 @@ export class RedisRecords {
     const [calls, microUsd] = found as [string | null, string | null];
     return calls === null ? null : { calls: Number(calls), microUsd: Number(microUsd) };
   }
-
-  /** Runs a script, by its digest if Redis knows it. */
-  async #run(script: typeof CHARGE, keys: readonly string[], numbers: readonly number[]): Promise<unknown> {
-    const [record = ''] = keys;
-    const rest = [String(keys.length), ...keys, ...numbers.map(String)];
-    try {
-      return await this.#link.send(record, ['EVALSHA', script.sha1, ...rest]);
-    } catch (error) {
-      if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
-      return this.#link.send(record, ['EVAL', script.text, ...rest]);
-    }
-  }
-}
-
-function scriptOf(text: string) {
-  return { text, sha1: createHash('sha1').update(text).digest('hex') };
 }
 
 /**
