@@ -9,6 +9,7 @@ import type { Configuration } from '../service/configuration/configuration.js';
 import { openCore, type RouteContext } from '../service/core.js';
 import { reload } from '../service/http/listen/listen.js';
 import { errorAnswer } from '../service/http/exchange.js';
+import { approveRows } from '../service/routes/approve-route.js';
 import { answerOf, gateHandler } from '../service/routes/gate-route.js';
 import type { HttpRelayParts, MakeHandler } from './http-relay.js';
 
@@ -32,6 +33,7 @@ export const openGuard =
     return {
       ...core,
       makeHandler: guardHandler({ ...core, configuration }, protocol),
+      routes: new Map(approveRows({ ...core, configuration, log })),
       reload: (certificate) => reload(core, certificate, log),
     };
   };
@@ -58,6 +60,7 @@ function guardHandler(
         method,
         target,
         headers: withoutUpgrade,
+        mayAsk: true,
         readBody: (read) => {
           bytes = Buffer.from(read);
           return (body = wholeBodyOfBytes(bytes, headers));

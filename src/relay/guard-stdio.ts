@@ -2,7 +2,7 @@ import type { BriefContext } from '../gate/context.js';
 import { gateFailure, type GateFailure } from '../gate/codes.js';
 import { forwardMcp, type HandedOn } from '../gate/mcp-forward.js';
 import { MCP_COMMAND } from '../gate/mcp-methods.js';
-import { rpcError, type RpcError, type RpcRefusal } from '../gate/response.js';
+import { rpcError, type GateResponse, type RpcError, type RpcRefusal } from '../gate/response.js';
 import { idInUse, TaskOwners } from '../gate/task-owners.js';
 import { isJsonObject } from '../protocol/json.js';
 import { decodeUtf8 } from '#platform';
@@ -11,7 +11,7 @@ import type { GateDecider } from '../service/gate-decider.js';
 import type { LoggedRequest } from '../service/http/logged-request.js';
 import { newRequestId } from '../service/http/logged-request.js';
 import type { Traced, Tracing } from '../service/observe/tracing.js';
-import { errorLine, readJson, type Message } from './message.js';
+import { errorLine, readJson, resultLine, type Message } from './message.js';
 import type { Hook, Decided } from './pump.js';
 
 /** How many calls may be without an answer. Only cancelled ones are forgotten before their answer says whose a task is. */
@@ -47,9 +47,10 @@ export function stdioGuard(decider: Pick<GateDecider, 'decide'>, tracing: Tracin
       ...({ protocol: 'mcp', endpoint: 'gate', asked } as const),
       request: { ...REQUEST, body: isTooLong ? { kind: 'too large', reason } : { kind: 'text', text } },
       checkTransport: ({ root_principal }) => tasks.findFailure(value, root_principal),
+      mayAsk: true,
     });
     tracing?.record(asked, performance.now() - startedAt);
-    if (decision.kind === 'deny') return answer((decision.response.body as RpcRefusal).error, message);
+    if (decision.kind === 'deny') return answerTo(decision.response, message);
     let handedOn: HandedOn | null = null;
     if (decision.kind === 'allow') handedOn = { context: wholeContextOf(decision), token: decision.token };
     else if (decision.observed !== undefined) handedOn = { observed: decision.observed };
@@ -74,6 +75,11 @@ export function stdioGuard(decider: Pick<GateDecider, 'decide'>, tracing: Tracin
       due.delete(id);
       if (context?.command === MCP_COMMAND) tasks.record(message['result'], context.root_principal);
     }
+  }
+
+  function answerTo({ body }: GateResponse, message: Message): Decided {
+    if ('result' in body) return resultLine(message.idText, body.result);
+    return answer((body as RpcRefusal).error, message);
   }
 
   /** Answers with an error; not to a notification, which has no answer. */

@@ -8,7 +8,7 @@ import { answerTo } from '../service/http/body-handler.js';
 import { NodeWire } from '../service/http/node/node-wire.js';
 import { leave, listen, ServedCertificate } from '../service/http/listen/listen.js';
 import { openNode } from '../service/http/node/node.js';
-import { Server, type Route, type ServerContext } from '../service/http/serve.js';
+import { Server, type Route, type ServerContext, type Table } from '../service/http/serve.js';
 import { divideForGuard } from '../service/load/connections.js';
 import type { Ticket } from '../service/load/gatekeeper.js';
 import { limitOf } from '../service/load/rate-limit.js';
@@ -125,6 +125,8 @@ export interface HttpRelayParts extends Pick<ServerContext, 'configuration' | 'l
 
 interface Decider extends Pick<ServerContext, 'gatekeeper' | 'metrics'> {
   readonly makeHandler: MakeHandler;
+  /** Paths that it answers itself. */
+  readonly routes?: Table['routes'];
   /** Reads files again. */
   readonly reload?: (certificate: ServedCertificate) => Promise<void>;
 }
@@ -143,7 +145,7 @@ export const openHttpRelay = (parts: HttpRelayParts) =>
     const { http: connections, upstream } = divideForGuard(configuration, log);
     const slots = new PerClientSlots(upstream);
     const target = opened.add(httpTarget(destination.url));
-    const { makeHandler, reload, ...decider } = await parts.openDecider(opened);
+    const { makeHandler, routes = new Map(), reload, ...decider } = await parts.openDecider(opened);
     const context = { ...parts, ...decider, tracing: await openTracing() };
     const nothing = errorAnswer(404, `there is nothing at this path, expected ${destination.url.pathname}`);
     const refusalOf = (exchange: Exchange) =>
@@ -156,7 +158,7 @@ export const openHttpRelay = (parts: HttpRelayParts) =>
     const rateLimit = limitOf(configuration);
     const unknown = { endpoint: 'gate', methods: [], takesQuery: true, rateLimit, serve } as const;
     const server = new Server(context);
-    const handle = server.handlerOf({ routes: new Map(), unknown, peer: configuration.listen && UNIX_PEER });
+    const handle = server.handlerOf({ routes, unknown, peer: configuration.listen && UNIX_PEER });
     const { requestTimeoutSecs } = configuration;
     const isRefusing = () => context.gatekeeper.isRefusing;
     const options = { handle, isRefusing, connections, requestTimeoutSecs, certificate: certificate.current };

@@ -90,6 +90,10 @@ export function errorLine(idText: string, error: object): string {
   return `{"jsonrpc":"2.0","id":${idText},"error":${JSON.stringify(error)}}`;
 }
 
+export function resultLine(idText: string, result: object): string {
+  return `{"jsonrpc":"2.0","id":${idText},"result":${JSON.stringify(result)}}`;
+}
+
 /** The answer to a request that is not sent. It has the form of a gate's, so that hosts and agents read one form. */
 export function refusalLine(to: Message, refusal: Explained, status = 403): string {
   const { code, message, suggestion } = refusal;

@@ -9,9 +9,14 @@ import {
   type Allowance,
   type GateParts,
 } from '../gate/decide.js';
+import { approvalsAt } from '../approval/approvals.js';
+import type { ApprovalEvent } from '../approval/events.js';
+import { Questions } from '../approval/questions.js';
+import { RedisQuestions } from '../approval/redis-questions.js';
+import { webhookTo } from '../approval/webhook.js';
 import { passesOnTrial, type Protocol } from '../gate/codes.js';
 import { openRequest, type OpeningRules } from '../gate/open.js';
-import { type CallBody, type Denial, type GateRequest } from '../gate/request.js';
+import { type CallBody, type Denial, type GateRequest, type PendingCall } from '../gate/request.js';
 import { responseTo, type GateResponse } from '../gate/response.js';
 import { useInvocation, type ReplayRules } from '../usage/index.js';
 import { WorkDropped } from '../signatures/signature-verifier.js';
@@ -45,6 +50,10 @@ export interface GateCall {
   readonly mayWait?: () => boolean;
   /** A further check of the transport, before the invocation counts as used. */
   readonly checkTransport?: GateParts['checkTransport'];
+  /** As of {@link responseTo}. */
+  readonly mayAsk?: boolean;
+  /** Called before it waits for a person who reads the question: whether it may. If left out: it may not. */
+  readonly mayHold?: () => boolean;
 }
 
 export type GateDecision =
@@ -99,6 +108,12 @@ export async function openGate(
   });
   /** Signs contexts; `null` if they are not signed. */
   const signer = gateSigningKey === undefined ? null : contextSignerOf(gateSigningKey, revocation);
+  const approvals = await openApprovals({ engine, configuration, log }, signer).catch(
+    async (error: unknown) => {
+      await replays?.close();
+      throw error;
+    },
+  );
   // Without rules of binding, approval and replay: the gate has its own.
   const judgeParts: JudgeParts = {
     ...engine.parts,
@@ -126,6 +141,7 @@ export async function openGate(
       replays &&
       ((claims, limits, now, cost) =>
         useInvocation(claims, limits, replays, now, replayRules, metrics.gate, cost)),
+    ask: approvals?.ask,
     sign: signer?.sign,
   };
   /**
@@ -144,11 +160,34 @@ export async function openGate(
   };
 
   /** Denies, or lets pass on trial. What cannot be read whole could hold what only a gate may say. */
-  const carryOut = (denial: Denial, { body }: GateRequest): GateDecision => {
+  const carryOut = (denial: Denial, { request: { body }, mayAsk }: GateCall): GateDecision => {
     const isRead =
       denial.protocol === 'http' || body.kind === 'text' || body.kind === 'value' || body.kind === 'none';
     const observes = isOnTrial && isRead && passesOnTrial(denial.failure);
-    return observes ? { kind: 'pass', observed: denial.failure.code } : toDecision(denial);
+    return observes ? { kind: 'pass', observed: denial.failure.code } : toDecision(denial, mayAsk);
+  };
+
+  /**
+   * Judges a call and decides on it; anew, if its client has shown the link of its question and a person has answered meanwhile.
+   *
+   * @param seen gets what was judged, also if this rejects
+   */
+  const check = async (opened: PendingCall, call: GateCall, seen: Seen): Promise<Allowance | Denial> => {
+    const { isWanted, mayWait, mayHold, checkTransport } = call;
+    const { bundle, elicits } = opened;
+    const body = boundBodyOf(opened.body);
+    for (let wasHeld = false; ; wasHeld = true) {
+      const startedAt = performance.now();
+      // One that was held may wait for what it needs.
+      const waiting = wasHeld ? undefined : mayWait;
+      const outcome = await judge({ bundle, body, isWanted, mayWait: waiting }, judgeParts);
+      metrics.countOutcome(outcome, startedAt);
+      seen.judged = { outcome, bundle };
+      const decided = await decide(opened, outcome, { checkTransport, ...parts });
+      const link = decided.kind === 'deny' ? decided.failure.approval?.url : undefined;
+      if (wasHeld || link === undefined || elicits?.wasTold !== true || mayHold?.() !== true) return decided;
+      if ((await approvals?.answered(link, isWanted)) !== true) return decided;
+    }
   };
 
   /**
@@ -156,21 +195,14 @@ export async function openGate(
    * or be for another call. If the check fails, the request is denied.
    */
   const decideOn = async (call: GateCall): Promise<GateDecision> => {
-    const { protocol, endpoint, request, isWanted, mayWait, checkTransport } = call;
-    let judged: { readonly outcome: Judgement; readonly bundle: unknown } | undefined;
+    const { protocol, endpoint, request } = call;
+    const seen: Seen = {};
     let decided: GateDecided;
     try {
       if (request.body.kind === 'too large') metrics.countRejection(endpoint, 'too_large');
       const opened = openRequest(protocol, request, openingRules);
       noteFor(call.asked, request, opened.message);
-      if (opened.kind === 'check') {
-        const { bundle, body } = opened;
-        const startedAt = performance.now();
-        const outcome = await judge({ bundle, body: boundBodyOf(body), isWanted, mayWait }, judgeParts);
-        metrics.countOutcome(outcome, startedAt);
-        judged = { outcome, bundle };
-        decided = await decide(opened, outcome, { checkTransport, ...parts });
-      } else decided = opened;
+      decided = opened.kind === 'check' ? await check(opened, call, seen) : opened;
     } catch (error) {
       // Nobody gets this answer.
       if (error instanceof WorkDropped) return refuse(call, null);
@@ -178,8 +210,9 @@ export async function openGate(
       metrics.countRejection(endpoint, 'internal');
       decided = denied({ protocol, id: null, requested: null }, verifierUnavailable({ protocol }));
     }
+    const { judged } = seen;
     const denial = decided.kind === 'deny' ? decided : null;
-    const decision = decided.kind === 'deny' ? carryOut(decided, request) : decided;
+    const decision = decided.kind === 'deny' ? carryOut(decided, call) : decided;
     const observed = decision.kind === 'pass' ? decision.observed : undefined;
     const code = decision.kind === 'deny' ? decision.code : observed;
     metrics.countDecision(protocol, observed === undefined ? decision.kind : 'observe', code ?? '');
@@ -194,6 +227,7 @@ export async function openGate(
     },
     replays,
     signer,
+    approvals,
     /** Reads the file with the routes again. If that throws, the old table stays. @returns what to log; `null` if there is no file */
     reloadRoutes: () => {
       routes = readRoutes(gateRoutes);
@@ -201,16 +235,43 @@ export async function openGate(
     },
     close: async () => {
       clearInterval(warnings);
+      approvals?.close();
       await replays?.close();
     },
   };
 }
 
+/** Asks persons; `null` if nobody is asked, as on trial, where every call passes. */
+async function openApprovals(
+  { engine, configuration, log }: Pick<GateDeps, 'engine' | 'configuration' | 'log'>,
+  signer: ReturnType<typeof contextSignerOf> | null,
+) {
+  const { approvalsUrl, approvalsOpenSecs: openSecs, approvalsWebhook, gateMode, gateReplay } = configuration;
+  if (approvalsUrl === undefined || gateMode === 'observe') return null;
+  const tell =
+    approvalsWebhook === undefined ? null : webhookTo(approvalsWebhook, signer?.signBody ?? null, log);
+  const onEvent = (event: ApprovalEvent): void => {
+    if (event.kind === 'asked' && tell !== null) void tell(() => approvals.noticeOf(event.handle));
+  };
+  const { redisUrl: url, redisTimeoutMs: timeoutMs, redisMayForget: mayForget } = configuration;
+  const questions =
+    gateReplay === 'redis'
+      ? await RedisQuestions.open({ url, timeoutMs, mayForget, log, openSecs, onEvent })
+      : new Questions(undefined, { openSecs, onEvent });
+  const approvals = approvalsAt(approvalsUrl, questions, () => engine.parts.rules.trustedRoots);
+  return approvals;
+}
+
+/** What was judged of a request. */
+interface Seen {
+  judged?: { readonly outcome: Judgement; readonly bundle: unknown };
+}
+
 /** A decision before it is carried out. */
 type GateDecided = Exclude<GateDecision, { kind: 'deny' }> | Denial;
 
-function toDecision(denial: Denial): GateDecision {
-  return { kind: 'deny', code: denial.failure.code, response: responseTo(denial) };
+function toDecision(denial: Denial, mayAsk = false): GateDecision {
+  return { kind: 'deny', code: denial.failure.code, response: responseTo(denial, mayAsk) };
 }
 
 /** The body that the engine compares with the signed arguments. A `body` member of the bundle is never used. */

@@ -172,8 +172,12 @@ async function runStdio(command: readonly string[], guarding: Guarding): Promise
   const { relayToChild } = await import('../../relay/pump.js');
   const opened = new Closers();
   try {
-    const { gate } = await openCore(configuration, log, opened, openReplays);
-    const hook = stdioGuard(gate.decider, await openTracing(), configuration.maxBodyBytes);
+    const core = await openCore(configuration, log, opened, openReplays);
+    if (core.gate.approvals !== null) {
+      const { openApprovePage } = await import('../../relay/approve-page.js');
+      await openApprovePage(core, configuration, log, opened);
+    }
+    const hook = stdioGuard(core.gate.decider, await openTracing(), configuration.maxBodyBytes);
     // Our variables, and so our secrets, are not for the server.
     const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith(PREFIX)));
     await relayToChild(command, env, hook);
@@ -257,7 +261,7 @@ function read(options: GuardOptions, isStdio: boolean) {
   Object.assign(env, variablesOf(options));
   try {
     const configuration = readConfiguration(env);
-    const { trustedRoots, trustedRootsFile, serverIdentity, decisionLog } = configuration;
+    const { trustedRoots, trustedRootsFile, serverIdentity } = configuration;
     if (trustedRoots === undefined && trustedRootsFile === undefined && options.trustedRoot?.[0] !== 'any')
       problems.push(
         'there is no trusted root, so that anybody could delegate to themselves: name the principals whose delegations ' +
@@ -268,16 +272,26 @@ function read(options: GuardOptions, isStdio: boolean) {
         'the tool server has no name, so that every call would be refused: name the tool_server that calls are signed for ' +
           '(--tool-server https://…), or accept those for any (--tool-server any)',
       );
-    if (isStdio && decisionLog === '-')
-      problems.push(
-        'DECISION_LOG is "-", and standard output is for the messages of the tool server: name a file',
-      );
+    if (isStdio) problems.push(...problemsOverStdio(configuration));
     if (problems.length === 0) return { configuration, env };
   } catch (error) {
     if (!(error instanceof OptionsError)) throw error;
     problems.push(...error.problems);
   }
   throw cannotStart(problems);
+}
+
+function problemsOverStdio({ decisionLog, approvalsUrl = '' }: Configuration): string[] {
+  const problems: string[] = [];
+  if (decisionLog === '-')
+    problems.push(
+      'DECISION_LOG is "-", and standard output is for the messages of the tool server: name a file',
+    );
+  if (approvalsUrl.startsWith('https:'))
+    problems.push(
+      `APPROVALS_URL is "${approvalsUrl}", and over stdio the page is on this machine alone: expected http://localhost with a port`,
+    );
+  return problems;
 }
 
 async function checkStart(configuration: Configuration, state: string | undefined): Promise<void> {

@@ -100,12 +100,15 @@ function findListenProblems({ tlsCertFile, tlsKeyFile, listen, sharePort }: Conf
  * revocation would hold in one of them alone. `GATE_REPLAY=off` says in so many words that calls may be repeated.
  */
 function findUnshared(configuration: Configuration): string[] {
-  const { sharePort, replayProtection, gateReplay, revocationStore, drsAdminToken } = configuration;
+  const { sharePort, replayProtection, gateReplay, revocationStore, drsAdminToken, approvalsUrl } =
+    configuration;
   if (!sharePort) return [];
   const remedies: string[] = [];
   if (replayProtection === 'memory') remedies.push('REPLAY_PROTECTION is "memory": set it to redis');
   if (gateReplay === 'memory')
     remedies.push('GATE_REPLAY is "memory": set it to redis, or to off if calls of the gate may be repeated');
+  if (gateReplay === 'off' && approvalsUrl !== undefined)
+    remedies.push('what APPROVALS_URL asks: set GATE_REPLAY to redis');
   if (revocationStore === 'file' || configuration.revocationStorePath !== undefined)
     remedies.push(
       'REVOCATION_STORE is "file": move the file to Redis (`drs-verify revocations import <file>`), and set it to redis',

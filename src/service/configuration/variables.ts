@@ -1,4 +1,5 @@
 import { Buffer } from 'node:buffer';
+import { isOrigin as isPageOrigin } from '../../approval/approvers.js';
 import { isPassMethod } from '../../gate/mcp.js';
 import {
   count,
@@ -10,6 +11,7 @@ import {
   type FilledOptions,
   type Option,
 } from '../../protocol/options.js';
+import { isLoopback } from '../../protocol/loopback.js';
 import { PROXY_EXCEPTIONS, PROXY_URL } from '../../revocation/lists/proxy.js';
 import { VERIFIER_OPTIONS } from '../../verifier/options.js';
 import { decodeBase64url } from '#platform';
@@ -45,6 +47,10 @@ const isSigningSeed = (value: string) => decodeBase64url(value)?.length === 32;
 const isOrigin = (value: string) => {
   const { origin, protocol, host } = URL.canParse(value) ? new URL(value) : new URL('none:');
   return host !== '' && value === (origin === 'null' ? `${protocol}//${host}` : origin);
+};
+const isHook = (value: string) => {
+  const { protocol, hostname } = URL.canParse(value) ? new URL(value) : new URL('none:');
+  return protocol === 'https:' || (protocol === 'http:' && isLoopback(hostname));
 };
 
 /**
@@ -215,6 +221,12 @@ export const SECTIONS = {
       says: 'With `observe`, the gate is [on trial](trial.md): what it would deny passes, and is recorded. **Nobody is protected.**' },
     gateRoutes: { kind: text('a path, or `any`'),
       says: 'File with the [routes](spec/gate.md#routes) of calls over `http`. Read again on SIGHUP. Unset, all are refused. `any`: only the body is compared, so a call that was signed for one path passes on every other.' },
+    approvalsUrl: { kind: text('an origin such as `https://approve.example`, or `http://localhost` with a port', isPageOrigin),
+      says: 'Origin of the [page on which persons say yes](spec/approval.md#the-page) to calls that need one. Unset, such calls are refused.' },
+    approvalsOpenSecs: { kind: count(60, 604_800, 'seconds'), default: 86_400, needs: 'approvalsUrl',
+      says: 'Seconds for which a person is asked about a call.' },
+    approvalsWebhook: { kind: text('a URL with `https:`, or with `http:` of this machine', isHook), isSecret: true, needs: 'approvalsUrl',
+      says: '[Where a POST says](spec/approval.md#webhook) that a person is asked.' },
     gateSigningKey: { kind: text('32 bytes in base64url, such as the member `d` of a file by `drs-verify keygen`', isSigningSeed), isSecret: true,
       says: 'Ed25519 seed that signs the context of allowed calls as [`X-DRS-Context`](gateways.md#signed-context). Unset, contexts are not signed.' },
   },

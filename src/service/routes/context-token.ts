@@ -12,6 +12,9 @@ import { chargedOf, type RefundPart } from '../../usage/index.js';
 /** The `typ` of a signed context. No other token has it, so none can be mistaken for a context. */
 const CONTEXT_TOKEN_TYPE = 'drs-context+jwt';
 
+/** The `typ` of what signs a body that is sent to a webhook. */
+const WEBHOOK_TOKEN_TYPE = 'drs-webhook+jwt';
+
 /** Lifetime of a signed context in seconds: covers the way from gate to tool server, and small clock differences. */
 const LIFETIME_SECS = 30;
 
@@ -42,14 +45,24 @@ export function contextSignerOf(seed: string, revocation: () => object) {
   const x = encodeBase64url(publicKey);
   // RFC 7638
   const kid = createHash('sha256').update(`{"crv":"Ed25519","kty":"OKP","x":"${x}"}`).digest('base64url');
-  const header = encodeText(JSON.stringify({ alg: 'EdDSA', kid, typ: CONTEXT_TOKEN_TYPE }));
+  const headerOf = (typ: string) => encodeText(JSON.stringify({ alg: 'EdDSA', kid, typ }));
+  const header = headerOf(CONTEXT_TOKEN_TYPE);
+  const webhookHeader = headerOf(WEBHOOK_TOKEN_TYPE);
 
-  /** Makes a compact JWT that is valid for one call and one tool server (`aud`). */
-  const sign: ContextSigner = (...allowed) => {
-    const input = `${header}.${encodeText(JSON.stringify(claimsOf(did, revocation(), ...allowed)))}`;
+  const jwtOf = (header: string, claims: object): string => {
+    const input = `${header}.${encodeText(JSON.stringify(claims))}`;
     const signature = Buffer.alloc(sodium.crypto_sign_BYTES);
     sodium.crypto_sign_detached(signature, Buffer.from(input, 'latin1'), secretKey);
     return `${input}.${encodeBase64url(signature)}`;
+  };
+
+  /** Makes a compact JWT that is valid for one call and one tool server (`aud`). */
+  const sign: ContextSigner = (...allowed) => jwtOf(header, claimsOf(did, revocation(), ...allowed));
+
+  /** Makes a compact JWT over a body that is sent now. */
+  const signBody = (body: string): string => {
+    const iat = Math.floor(Date.now() / 1000);
+    return jwtOf(webhookHeader, { iss: did, iat, exp: iat + LIFETIME_SECS, body_digest: digestOf(body) });
   };
 
   /** The claims of a context that this key has signed, whether it is still valid for a tool server or not; else `null`. */
@@ -68,6 +81,7 @@ export function contextSignerOf(seed: string, revocation: () => object) {
     /** The public key in the form of `/.well-known/jwks.json`. */
     jwk: { kty: 'OKP', crv: 'Ed25519', alg: 'EdDSA', use: 'sig', kid, x } as const,
     sign,
+    signBody,
     read,
   };
 }

@@ -13,6 +13,8 @@ import type { RouteContext } from '../core.js';
 /** How a request is asked about, and what happens then. */
 export interface GateQuery extends RequestHead {
   readonly readBody: (bytes: Buffer) => RequestBody;
+  /** Whether a denial goes to the client as it is. */
+  readonly mayAsk?: boolean;
   /** Whether what passes could be sent on. If not, nothing is checked, so that no invocation is used in vain. */
   readonly hasRoom?: boolean;
   /**
@@ -51,7 +53,7 @@ export function gateHandler(
     ticket: Ticket | null,
   ): Promise<Answer | null> => {
     const query = queryOf(exchange, body?.length ?? 0, ticket);
-    const { method, target, headers, readBody, hasRoom, act } = query;
+    const { method, target, headers, readBody, hasRoom, act, mayAsk = false } = query;
     if (hasRoom === false) return refuse(exchange, 'overloaded');
     const read = body === null ? tooLarge(tooLargeMessage(maxBytes)) : readBody(body);
     const decision = await decider.decide({
@@ -59,6 +61,8 @@ export function gateHandler(
       request: { method, target, headers, body: read },
       isWanted: () => !exchange.isOver,
       mayWait: () => ticket?.park() === true,
+      mayAsk,
+      mayHold: () => mayAsk && ticket?.park() === true,
       // Last, as in all objects of each call: in Node 20 members behind a spread cost a microsecond.
       ...asked,
     });

@@ -10,6 +10,7 @@ import type { Route, Table } from '../http/serve.js';
 import { limitOf, type RateLimit } from '../load/rate-limit.js';
 import type { Endpoint } from '../observe/metrics/metrics.js';
 import { adminRoutes } from './admin-routes.js';
+import { approveRows } from './approve-route.js';
 import type { RouteContext } from '../core.js';
 import { gateRequestHandler } from './gate-api-route.js';
 import { gateHandler, proxyQuery } from './gate-route.js';
@@ -73,7 +74,7 @@ export function routeTables(context: RouteContext) {
     ['/healthz', read('healthz', () => answerHealth(context))],
     ['/readyz', read('readyz', () => answerReadiness(context))],
   ];
-  const metrics: Rows = [['/metrics', read('metrics', () => answerScrape(context))]];
+  const metrics: Rows = [['/metrics', read('metrics', () => answerScrape(context))], ...approveRows(context)];
   return {
     service: tableOf(limit(), [
       ...verdicts,

@@ -11,7 +11,7 @@ import { sayerOf } from '../../../verify/tools.js';
 
 /** The endpoints; `other` stands for all unknown paths. */
 // prettier-ignore
-const ENDPOINTS = ['verify', 'gate', 'revoke', 'usage', 'healthz', 'readyz', 'metrics', 'jwks', 'openapi', 'other'] as const;
+const ENDPOINTS = ['verify', 'gate', 'revoke', 'usage', 'healthz', 'readyz', 'metrics', 'jwks', 'openapi', 'approve', 'other'] as const;
 
 export type Endpoint = (typeof ENDPOINTS)[number];
 

@@ -1,0 +1,288 @@
+import { once } from 'node:events';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { request } from 'node:http';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { challengeOf, challengeToView } from '../../src/approval/statement.js';
+import type { Assertion } from '../../src/approval/webauthn.js';
+import { toolCall } from '../gate/attacks.js';
+import { encode, liveCall, liveChain } from '../middleware/call.js';
+import { startService } from '../support/service-in-process.js';
+import type { RunningService } from '../support/service.js';
+import { Passkey } from '../approval/passkey.js';
+
+/** The page's endpoints, and calls at the gate that has asked. */
+
+const ORIGIN = 'https://drs.example';
+const [alice, bob] = [new Passkey(), new Passkey('P-256', { name: 'Bob' })];
+const policy = { allowed_tools: ['search'] };
+const [open, closed, both] = [1, 2, 3].map(() => liveChain(2, { cmd: '/mcp', policy }));
+const folder = mkdtempSync(path.join(tmpdir(), 'drs-approve-'));
+const BUILT = new URL('../../dist/approve/', import.meta.url);
+let service: RunningService;
+
+beforeAll(async () => {
+  // Where the page is not built.
+  if (!existsSync(BUILT)) {
+    mkdirSync(new URL('assets/', BUILT), { recursive: true });
+    writeFileSync(new URL('index.html', BUILT), '<!doctype html><title>Approve</title>');
+    writeFileSync(new URL('assets/page.js', BUILT), 'export {};');
+  }
+  const entry = (chain: typeof open, more: object) =>
+    JSON.stringify({
+      ...{ did: chain?.parties[0]?.did, name: 'alice@example.com', approve: { tools: ['*'] } },
+      ...more,
+    });
+  const lines = [
+    entry(open, { approvers: [alice.approver] }),
+    entry(closed, { approvers: [alice.approver], private: true }),
+    entry(both, { approvers: [alice.approver, bob.approver], needed: 2 }),
+  ];
+  const file = path.join(folder, 'roots.jsonl');
+  writeFileSync(file, lines.join('\n'));
+  service = await startService({ TRUSTED_ROOTS_FILE: file, APPROVALS_URL: ORIGIN });
+});
+afterAll(async () => {
+  await service.stop();
+  rmSync(folder, { recursive: true });
+});
+
+interface Answered {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, unknown>>;
+  readonly text: string;
+  readonly body: Record<string, unknown>;
+}
+
+/** Not with `fetch`, whose answers are compared with the description of the service. */
+async function ask(
+  at: string,
+  body?: object | string,
+  headers: Record<string, string> = {},
+  method = body === undefined ? 'GET' : 'POST',
+): Promise<Answered> {
+  const sent = request(new URL(at, service.url), { method, headers });
+  sent.end(typeof body === 'object' ? JSON.stringify(body) : body);
+  const [answer] = (await once(sent, 'response')) as [import('node:http').IncomingMessage];
+  let text = '';
+  for await (const piece of answer) text += String(piece);
+  const isJson = answer.headers['content-type'] === 'application/json' && text !== '';
+  return {
+    ...{ status: answer.statusCode ?? 0, headers: answer.headers, text },
+    body: isJson ? (JSON.parse(text) as Record<string, unknown>) : {},
+  };
+}
+
+/** Asks the gate about a call of `search`. */
+async function call(chain = open, query = 'tea') {
+  const bundle = encode(
+    liveCall(chain as NonNullable<typeof chain>, { tool: 'search', query }, { cmd: '/mcp/tools/call' }),
+  );
+  const body = toolCall({ arguments: { query } });
+  const headers = { 'X-DRS-Bundle': bundle, 'content-type': 'application/json' };
+  const answered = await ask('/gate/mcp', body, headers);
+  const { error } = answered.body as { error?: { data: { code: string; approval?: { url: string } } } };
+  const url = error?.data.approval?.url ?? '';
+  return {
+    code: error?.data.code ?? 'allow',
+    at: url.replace(ORIGIN, ''),
+    handle: url.split('/').at(-1) ?? '',
+  };
+}
+
+const wire = (id: string, { clientDataJSON, authenticatorData, signature }: Assertion) => ({
+  id,
+  clientDataJSON: clientDataJSON.toString('base64url'),
+  authenticatorData: authenticatorData.toString('base64url'),
+  signature: signature.toString('base64url'),
+});
+
+async function sign(at: string, passkey = alice) {
+  const { body } = await ask(`${at}/statement`);
+  const statement = Buffer.from(String(body['statement']));
+  return wire(passkey.approver.id, passkey.assert(challengeOf(statement)));
+}
+const yes = async (at: string, passkey = alice) =>
+  ask(at, { answer: 'yes', ...(await sign(at, passkey)) }, { origin: ORIGIN });
+
+it('a call waits, a person sees it and says yes, it passes once', async () => {
+  const { code, at, handle } = await call();
+  expect(code).toBe('APPROVAL_REQUIRED');
+  expect(at).toMatch(/^\/approve\/[\w-]{22}$/);
+  expect((await call()).at).toBe(at);
+  const { status, body } = await ask(`${at}/statement`);
+  expect(status).toBe(200);
+  const { statement, ...rest } = body;
+  const agent = open?.parties.at(-1)?.did;
+  expect(JSON.parse(String(statement))).toMatchObject({
+    ...{ v: 1, agent, handle, args: { tool: 'search', query: 'tea' } },
+  });
+  expect(rest).toMatchObject({
+    ...{ state: 'asked', needed: 1, said: [], root_name: 'alice@example.com' },
+    ends: expect.any(Number) as number,
+    approvers: [{ name: 'Alice', id: alice.approver.id }],
+    receipts: [{ iss: open?.parties[0]?.did, policy }, { aud: agent }],
+  });
+  expect((await yes(at)).body).toEqual({ state: 'approved', missing: 0 });
+  expect((await ask(`${at}/statement`)).body).toMatchObject({ state: 'approved', said: ['Alice'] });
+  expect((await call()).code).toBe('allow');
+  expect((await ask(`${at}/statement`)).status).toBe(404);
+  expect((await call()).code).toBe('APPROVAL_REQUIRED');
+});
+
+it('after a no the same call is denied, and another one asks', async () => {
+  const { at } = await call(open, 'no');
+  expect((await ask(at, { answer: 'no' })).body).toEqual({ state: 'denied', missing: 1 });
+  expect((await call(open, 'no')).code).toBe('APPROVAL_DENIED');
+  expect((await ask(`${at}/statement`)).body).toMatchObject({ state: 'denied' });
+  expect((await yes(at)).status).toBe(409);
+  expect((await call(open, 'another')).code).toBe('APPROVAL_REQUIRED');
+});
+
+it('four eyes are needed where the entry says so', async () => {
+  const { at } = await call(both);
+  expect((await yes(at)).body).toEqual({ state: 'asked', missing: 1 });
+  expect((await call(both)).code).toBe('APPROVAL_REQUIRED');
+  expect((await yes(at, bob)).body).toEqual({ state: 'approved', missing: 0 });
+  expect((await call(both)).code).toBe('allow');
+});
+
+it('a private question is shown to its approver alone', async () => {
+  const { at, handle } = await call(closed);
+  const { body } = await ask(`${at}/statement`);
+  const challenge = challengeToView(handle);
+  const approvers = [{ name: 'Alice', id: alice.approver.id }];
+  expect(body).toEqual({ private: true, challenge: Buffer.from(challenge).toString('base64url'), approvers });
+  const seen = await ask(`${at}/statement`, wire(alice.approver.id, alice.assert(challenge)));
+  expect(seen.body).toMatchObject({ state: 'asked', receipts: [{}, {}] });
+  const theirs = await ask(`${at}/statement`, wire(bob.approver.id, bob.assert(challenge)));
+  expect(theirs).toMatchObject({ status: 400, body: { error: 'this passkey is not one of an approver' } });
+  // What shows it is no yes.
+  const forged = await ask(at, { answer: 'yes', ...wire(alice.approver.id, alice.assert(challenge)) });
+  expect(forged.status).toBe(400);
+  const statement = Buffer.from(String(seen.body['statement']));
+  const signed = wire(alice.approver.id, alice.assert(challengeOf(statement)));
+  expect((await ask(`${at}/statement`, signed)).status).toBe(400);
+  expect((await ask(at, { answer: 'yes', ...signed })).body).toEqual({ state: 'approved', missing: 0 });
+});
+
+describe('the page', () => {
+  it('is there for each handle, known or not, and for registering, and forbids what it does not need', async () => {
+    for (const at of ['/approve/register', '/approve/0000000000000000000000', (await call()).at]) {
+      const { status, headers, text } = await ask(at);
+      expect([status, headers['content-type']]).toEqual([200, 'text/html; charset=utf-8']);
+      expect(text).toContain('<!doctype html>');
+      expect(headers).toMatchObject({
+        'content-security-policy': expect.stringMatching(
+          /^default-src 'none';.*frame-ancestors 'none'$/,
+        ) as string,
+        'referrer-policy': 'no-referrer',
+        'cross-origin-opener-policy': 'same-origin',
+        'x-content-type-options': 'nosniff',
+        'cache-control': 'no-store',
+      });
+      expect(headers['content-security-policy']).not.toContain('unsafe');
+    }
+  });
+
+  it.each([
+    ['/approve/assets/none.js', 404],
+    ['/approve/../package.json', 404],
+    ['/approve/%2e%2e/package.json', 404],
+    ['/approve/assets/', 404],
+    ['/approve/', 404],
+    ['/approve/0000000000000000000000/statement', 404],
+    ['/approve/0000000000000000000000/other', 404],
+  ])('has nothing at %s', async (at, status) => {
+    expect((await ask(at)).status).toBe(status);
+  });
+
+  it('takes no other methods', async () => {
+    const { status, headers } = await ask('/approve/register', undefined, {}, 'DELETE');
+    expect([status, headers['allow']]).toEqual([405, 'GET, HEAD, POST']);
+    expect((await ask('/approve/register', '{"answer":"no"}')).status).toBe(404);
+    expect((await ask('/approve/assets/page.js', '{"answer":"no"}')).status).toBe(404);
+  });
+});
+
+describe('an answer', () => {
+  it('of a page of another origin is refused', async () => {
+    const { at } = await call();
+    for (const origin of ['https://evil.example', 'null', 'https://drs.example:444']) {
+      expect((await ask(at, { answer: 'no' }, { origin })).status).toBe(403);
+      expect((await ask(`${at}/statement`, undefined, { origin })).status).toBe(403);
+    }
+    expect((await call()).code).toBe('APPROVAL_REQUIRED');
+  });
+
+  it('to no question is refused', async () => {
+    const unknown = `/approve/${'0'.repeat(22)}`;
+    expect((await ask(unknown, { answer: 'no' })).status).toBe(404);
+    expect((await ask(unknown, { answer: 'yes', ...(await sign((await call()).at)) })).status).toBe(404);
+  });
+
+  it('has exactly its members, in strict JSON', async () => {
+    const { at } = await call();
+    const signed = await sign(at);
+    const { id, ...rest } = signed;
+    for (const body of [
+      '',
+      '[]',
+      '{"answer":"no","answer":"no"}',
+      {},
+      { answer: 'maybe' },
+      { answer: 'no', id },
+      { answer: 'no', more: 1 },
+      { answer: 'yes' },
+      signed,
+      { answer: 'yes', ...rest },
+      { answer: 'yes', ...signed, more: 1 },
+      { answer: 'yes', ...signed, signature: `${signed.signature}=` },
+      { answer: 'yes', ...signed, signature: 1 },
+      { answer: 'yes', ...signed, id: 1 },
+    ])
+      expect([body, (await ask(at, body)).status]).toEqual([body, 400]);
+    expect((await ask(at, ' '.repeat(16_385))).status).toBe(413);
+    expect((await ask(`${at}/statement`, { answer: 'yes', ...signed })).status).toBe(400);
+    expect((await call()).code).toBe('APPROVAL_REQUIRED');
+    expect((await ask(at, { answer: 'yes', ...signed })).status).toBe(200);
+  });
+
+  it('says why it is no yes', async () => {
+    const { at } = await call(open, 'why');
+    const signed = await sign(at, bob);
+    const { status, body } = await ask(at, { answer: 'yes', ...signed, id: alice.approver.id });
+    expect([status, body]).toEqual([400, { error: 'the signature is not one of this passkey' }]);
+  });
+});
+
+it('nobody is asked where nobody could say yes here', async () => {
+  const chain = liveChain(2, { cmd: '/mcp', policy });
+  const elsewhere = new Passkey('Ed25519', { origin: 'https://other.example' }).approver;
+  const did = chain.parties[0]?.did;
+  const file = path.join(folder, 'other.jsonl');
+  writeFileSync(file, JSON.stringify({ did, approve: { tools: ['*'] }, approvers: [elsewhere] }));
+  const other = await startService({ TRUSTED_ROOTS_FILE: file, APPROVALS_URL: ORIGIN });
+  const bundle = encode(liveCall(chain, { tool: 'search', query: 'tea' }, { cmd: '/mcp/tools/call' }));
+  const asked = { protocol: 'mcp', headers: { 'X-DRS-Bundle': bundle }, body_text: toolCall() };
+  const text = await (await other.post('/v1/gate', asked)).text();
+  await other.stop();
+  expect(text).toContain(
+    'expected 1 of approvers with the origin https://drs.example in the line of the root principal in TRUSTED_ROOTS_FILE, which has 0',
+  );
+});
+
+it('each client may send 300 requests a minute', async () => {
+  const other = await startService({ APPROVALS_URL: ORIGIN, TRUST_PROXY: '1' });
+  const statusOf = async (client: string) => {
+    const at = new URL('/approve/register', other.url).href;
+    return (await ask(at, undefined, { 'x-forwarded-for': client }, 'DELETE')).status;
+  };
+  const statuses: number[] = [];
+  for (let at = 0; at < 320; at++) statuses.push(await statusOf('192.0.2.1'));
+  expect(statuses.slice(0, 300)).toEqual(Array(300).fill(405));
+  expect(statuses.filter((status) => status === 429).length).toBeGreaterThan(10);
+  expect(await statusOf('192.0.2.2')).toBe(405);
+  await other.stop();
+});
