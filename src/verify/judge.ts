@@ -109,17 +109,19 @@ export async function judge(call: Call, parts: JudgeParts): Promise<Judgement> {
   // Nothing has waited since block D asked.
   const tool = toolOf(rules.tools, args);
   const proof = { chain, root, tool, invocation };
-  const limits = await spend(proof, now, parts);
+  const spent = spend(proof, now, parts);
+  // Where nothing is recorded, nothing waits.
+  const limits = spent instanceof Promise ? await spent : spent;
   if (limits instanceof Failure) return refused(limits, effort);
   return { ...proof, binding, limits, effort, failure: null };
 }
 
 /** A person's yes, and then replay and limits. @returns what is left of the limits */
-async function spend(
+function spend(
   { chain, root, tool, invocation }: Pick<Proof, 'chain' | 'root' | 'tool' | 'invocation'>,
   now: number,
   { requiresApproval, use }: JudgeParts,
-): Promise<Failure | readonly LimitLeft[] | null> {
+): Failure | null | Promise<Failure | readonly LimitLeft[] | null> {
   const sources = { receipts: chain.receipts, root, tool, invocation };
   const unapproved = requiresApproval ? checkApproval(sources) : null;
   if (unapproved !== null || use === null) return unapproved;

@@ -232,9 +232,11 @@ export class Server implements ExchangeOwner {
 function findRoute({ routes, unknown }: Table, { target }: SentHead): { path: string; route: Route } {
   const mark = target.indexOf('?');
   const path = mark < 0 ? target : target.slice(0, mark);
+  const known = routes.get(path);
+  if (known !== undefined) return { path, route: known };
   // Proxies append the caller's path to the gate's path; that of a question has its handle.
   const below = path.startsWith('/approve/') ? '/approve' : `/gate/${gateProtocolOf(path)}`;
-  return { path, route: routes.get(path) ?? routes.get(below) ?? unknown };
+  return { path, route: routes.get(below) ?? unknown };
 }
 
 /** Has the route of an admitted request answer it: of a body that it reads, when its turn comes. */
