@@ -1,5 +1,6 @@
 import { decodeBase64, decodeUtf8, encodeBase64, encodeUtf8, sha256Hex } from '#platform';
 import { labelIn, rulesIn, type Consent, type Regulatory, type StatedClaims } from '../protocol/consent.js';
+import type { Approved } from '../verify/approval.js';
 import type { Binding } from '../verify/binding.js';
 import type { Proof } from '../verify/judge.js';
 import { limitNamesOf, type CountedLimits, type LimitLeft } from '../verify/limits.js';
@@ -38,6 +39,8 @@ export interface CallContext extends Agreement, Stated {
   readonly root_name?: string;
   /** What else the operator says of the root principal; absent if there is nothing. */
   readonly labels?: Readonly<Record<string, string>>;
+  /** The yes that the call has used; absent if it needs none. */
+  readonly approval?: Approved;
 }
 
 /** Everything that the handler gets to know about an allowed call. */
@@ -117,6 +120,7 @@ const HEADERS = {
   'X-DRS-Invocation': 'invocation',
   'X-DRS-Session-Id': 'session_id',
   'X-DRS-Correlation-Id': 'correlation_id',
+  'X-DRS-Approved-By': null,
   'X-DRS-Binding': 'binding',
   'X-DRS-Context': null,
   'X-DRS-Observed': null,
@@ -165,6 +169,12 @@ export function contextHeaders(context: BriefContext, token: string | null): Hea
     const member = HEADERS[name];
     const value = member === null ? null : (context[member] ?? null);
     if (value !== null) set[name] = encodeHeaderText(String(value));
+  }
+  const { approval } = context;
+  if (approval !== undefined) {
+    // Somebody with two passkeys may have said it twice.
+    const names = new Set(approval.by.map(({ name }) => name));
+    set['X-DRS-Approved-By'] = encodeHeaderText([...names].join(', '));
   }
   if (token !== null) set['X-DRS-Context'] = token;
   return changesTo(set);
