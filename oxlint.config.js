@@ -21,7 +21,18 @@ const mayImport = {
   client: ['protocol', 'verify', 'verifier'],
   pure: ['protocol', 'verify', 'trust', 'verifier'],
   verifier: ['protocol', 'verify', 'gate', 'signatures', 'revocation', 'usage', 'trust'],
-  service: ['protocol', 'verify', 'gate', 'signatures', 'revocation', 'usage', 'verifier', 'redis', 'trust'],
+  service: [
+    'protocol',
+    'verify',
+    'gate',
+    'signatures',
+    'revocation',
+    'usage',
+    'verifier',
+    'redis',
+    'trust',
+    'approval',
+  ],
   middleware: [
     'protocol',
     'verify',
@@ -49,6 +60,7 @@ const mayImport = {
     'relay',
     'redis',
     'trust',
+    'approval',
   ],
 };
 const folders = readdirSync(new URL('src', import.meta.url), { withFileTypes: true })

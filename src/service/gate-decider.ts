@@ -184,7 +184,14 @@ export async function openGate(
     const code = decision.kind === 'deny' ? decision.code : observed;
     metrics.countDecision(protocol, observed === undefined ? decision.kind : 'observe', code ?? '');
     if (judged !== undefined || denial !== null)
-      verdicts.record(call.asked, judged?.outcome ?? null, judged?.bundle, denial, observed !== undefined);
+      verdicts.record(
+        call.asked,
+        judged?.outcome ?? null,
+        judged?.bundle,
+        denial,
+        observed !== undefined,
+        decided.kind === 'allow' ? decided.context.approval : undefined,
+      );
     return decision;
   };
   return {
