@@ -60,6 +60,7 @@ const mayImport = {
     'relay',
     'redis',
     'trust',
+    'approval',
   ],
 };
 const folders = readdirSync(new URL('src', import.meta.url), { withFileTypes: true })

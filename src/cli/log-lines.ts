@@ -1,7 +1,7 @@
 import type { JsonObject } from '../protocol/json.js';
 
 interface LineShape {
-  readonly kind: 'signing' | 'refund' | 'call' | 'refusal' | 'admin call';
+  readonly kind: 'signing' | 'refund' | 'approval' | 'call' | 'refusal' | 'admin call';
   /** What a line is, for people. */
   readonly words: string;
   /** Whether a line that has none of the shapes before has this one. */
@@ -19,6 +19,11 @@ export const LINE_SHAPES: readonly LineShape[] = [
     kind: 'refund',
     words: 'A refund in the decision log',
     has: ({ endpoint, refund }) => typeof endpoint === 'string' && typeof refund === 'string',
+  },
+  {
+    kind: 'approval',
+    words: 'What happened to a question to a person',
+    has: ({ endpoint }) => endpoint === 'approve',
   },
   {
     kind: 'call',

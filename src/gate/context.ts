@@ -120,6 +120,7 @@ const HEADERS = {
   'X-DRS-Invocation': 'invocation',
   'X-DRS-Session-Id': 'session_id',
   'X-DRS-Correlation-Id': 'correlation_id',
+  'X-DRS-Approved-By': null,
   'X-DRS-Binding': 'binding',
   'X-DRS-Context': null,
   'X-DRS-Observed': null,
@@ -168,6 +169,12 @@ export function contextHeaders(context: BriefContext, token: string | null): Hea
     const member = HEADERS[name];
     const value = member === null ? null : (context[member] ?? null);
     if (value !== null) set[name] = encodeHeaderText(String(value));
+  }
+  const { approval } = context;
+  if (approval !== undefined) {
+    // Somebody with two passkeys may have said it twice.
+    const names = new Set(approval.by.map(({ name }) => name));
+    set['X-DRS-Approved-By'] = encodeHeaderText([...names].join(', '));
   }
   if (token !== null) set['X-DRS-Context'] = token;
   return changesTo(set);

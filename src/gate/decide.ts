@@ -1,6 +1,6 @@
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.js';
-import { checkApproval, type Approved } from '../verify/approval.js';
+import { unapproved, whoAsks, type Approved, type Sources } from '../verify/approval.js';
 import type { Binding } from '../verify/binding.js';
 import { describeDifference } from '../verify/difference.js';
 import { Failure, show, showTime } from '../verify/codes.js';
@@ -110,7 +110,10 @@ export async function decide(
   const context = contextOf(judged, binding);
   const fault = checkTransport?.(context) ?? null;
   if (fault !== null) return denied(call, fault);
-  const yes = await findYes(call, judged, ask);
+  // A verdict of another verifier has this in it, but one of an older version does not know the member.
+  const sources = { ...judged, receipts: chain.receipts, byRoute: call.approve };
+  const reason = whoAsks(sources);
+  const yes = reason === null ? null : await findYes(call, sources, reason, ask);
   if (yes !== null && 'code' in yes) return { ...denied(call, yes), elicits: call.elicits };
   let isAllowed = false;
   try {
@@ -123,24 +126,26 @@ export async function decide(
     isAllowed = true;
     return { kind: 'allow', context, proof: judged, token };
   } finally {
-    await yes?.decided(isAllowed);
+    if (yes !== null) await yes.decided(isAllowed);
   }
 }
 
-/** The yes that a call needs, or why it has none; `null` if it needs none. */
+/**
+ * The yes that a call needs, or why it has none.
+ *
+ * @param reason what says that it needs one
+ */
 async function findYes(
-  { protocol, approve }: PendingCall,
-  proof: Proof,
+  { protocol }: PendingCall,
+  sources: Proof & Sources,
+  reason: string,
   ask: GateParts['ask'],
-): Promise<Extract<AskedGate, { kind: 'yes' }> | GateFailure | null> {
-  // A verdict of another verifier has this in it, but one of an older version does not know the member.
-  const sources = { ...proof, receipts: proof.chain.receipts, byRoute: approve };
-  const unapproved = checkApproval(sources);
-  if (unapproved === null) return null;
-  if (ask === undefined) return verdictFailure(unapproved);
-  const asked = await ask(proof);
+): Promise<Extract<AskedGate, { kind: 'yes' }> | GateFailure> {
+  const refusal = (expected?: string) => verdictFailure(unapproved(sources, reason, expected));
+  if (ask === undefined) return refusal();
+  const asked = await ask(sources);
   if (asked.kind === 'yes') return asked;
-  if (asked.kind === 'refused') return verdictFailure(checkApproval(sources, asked.expected) ?? unapproved);
+  if (asked.kind === 'refused') return refusal(asked.expected);
   const { names, url, end } = asked;
   const approval = { url, expires_at: end };
   if (asked.kind === 'denied') {
@@ -148,8 +153,7 @@ async function findYes(
     return { ...gateFailure('APPROVAL_DENIED', protocol, message, { verdict: { valid: false } }), approval };
   }
   const who = names.map(show).join(' or ');
-  const expected = `that ${who} opens ${url} and says yes by ${showTime(end)}`;
-  const failure = verdictFailure(checkApproval(sources, expected) ?? unapproved);
+  const failure = refusal(`that ${who} opens ${url} and says yes by ${showTime(end)}`);
   return { ...failure, suggestion: ASKED, approval };
 }
 

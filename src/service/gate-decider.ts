@@ -108,7 +108,7 @@ export async function openGate(
   });
   /** Signs contexts; `null` if they are not signed. */
   const signer = gateSigningKey === undefined ? null : contextSignerOf(gateSigningKey, revocation);
-  const approvals = await openApprovals({ engine, configuration, log }, signer).catch(
+  const approvals = await openApprovals({ engine, configuration, metrics, verdicts, log }, signer).catch(
     async (error: unknown) => {
       await replays?.close();
       throw error;
@@ -217,7 +217,14 @@ export async function openGate(
     const code = decision.kind === 'deny' ? decision.code : observed;
     metrics.countDecision(protocol, observed === undefined ? decision.kind : 'observe', code ?? '');
     if (judged !== undefined || denial !== null)
-      verdicts.record(call.asked, judged?.outcome ?? null, judged?.bundle, denial, observed !== undefined);
+      verdicts.record(
+        call.asked,
+        judged?.outcome ?? null,
+        judged?.bundle,
+        denial,
+        observed !== undefined,
+        decided.kind === 'allow' ? decided.context.approval : undefined,
+      );
     return decision;
   };
   return {
@@ -243,7 +250,7 @@ export async function openGate(
 
 /** Asks persons; `null` if nobody is asked, as on trial, where every call passes. */
 async function openApprovals(
-  { engine, configuration, log }: Pick<GateDeps, 'engine' | 'configuration' | 'log'>,
+  { engine, configuration, metrics, verdicts, log }: GateDeps,
   signer: ReturnType<typeof contextSignerOf> | null,
 ) {
   const { approvalsUrl, approvalsOpenSecs: openSecs, approvalsWebhook, gateMode, gateReplay } = configuration;
@@ -251,6 +258,8 @@ async function openApprovals(
   const tell =
     approvalsWebhook === undefined ? null : webhookTo(approvalsWebhook, signer?.signBody ?? null, log);
   const onEvent = (event: ApprovalEvent): void => {
+    verdicts.recordApproval(event);
+    metrics.countApproval(event);
     if (event.kind === 'asked' && tell !== null) void tell(() => approvals.noticeOf(event.handle));
   };
   const { redisUrl: url, redisTimeoutMs: timeoutMs, redisMayForget: mayForget } = configuration;
@@ -258,6 +267,7 @@ async function openApprovals(
     gateReplay === 'redis'
       ? await RedisQuestions.open({ url, timeoutMs, mayForget, log, openSecs, onEvent })
       : new Questions(undefined, { openSecs, onEvent });
+  metrics.openApprovals = () => questions.open;
   const approvals = approvalsAt(approvalsUrl, questions, () => engine.parts.rules.trustedRoots);
   return approvals;
 }

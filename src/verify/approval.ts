@@ -49,7 +49,7 @@ interface Level {
 }
 
 /** What says that calls need a yes. */
-interface Sources {
+export interface Sources {
   /** Of the chain, root first. */
   readonly receipts: readonly Level[];
   readonly invocation: { readonly claims: { readonly args: JsonObject } };
@@ -59,15 +59,19 @@ interface Sources {
   readonly byRoute?: boolean | undefined;
 }
 
-/**
- * A call that needs a person's yes is refused where nobody has one.
- *
- * @param expected what would have passed, in words, where somebody asks
- */
-export function checkApproval(sources: Sources, expected?: string): Failure | null {
+/** A call that needs a person's yes is refused where nobody asks for it. */
+export function checkApproval(sources: Sources): Failure | null {
   const reason = whoAsks(sources);
-  if (reason === null) return null;
-  const { root, invocation } = sources;
+  return reason === null ? null : unapproved(sources, reason);
+}
+
+/**
+ * The refusal of a call without the yes that it needs.
+ *
+ * @param reason what says that it needs one
+ * @param expected what would have passed, in words; left out: nobody asks
+ */
+export function unapproved({ root, invocation }: Sources, reason: string, expected?: string): Failure {
   const names = new Set(root.approval?.approvers.map(({ name }) => name));
   const missing =
     names.size === 0
@@ -79,7 +83,7 @@ export function checkApproval(sources: Sources, expected?: string): Failure | nu
 }
 
 /** What says first that a call needs a yes, in words; `null` if nothing does. */
-function whoAsks(sources: Sources): string | null {
+export function whoAsks(sources: Sources): string | null {
   const { receipts, root, invocation, tool, byRoute = false } = sources;
   const { approval, policy } = root;
   const { args } = invocation.claims;

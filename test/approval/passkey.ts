@@ -53,8 +53,11 @@ export class Passkey {
     numbers.writeUInt8(flags, 0);
     numbers.writeUInt32BE(counter, 1);
     const authenticatorData = Buffer.concat([sha256(rpId), numbers, Uint8Array.from(rest)]);
+    return { clientDataJSON, authenticatorData, signature: this.sign(authenticatorData, clientDataJSON) };
+  }
+
+  sign(authenticatorData: Uint8Array, clientDataJSON: Uint8Array): Buffer {
     const message = Buffer.concat([authenticatorData, sha256(clientDataJSON)]);
-    const algorithm = this.approver.key.kty === 'OKP' ? null : 'sha256';
-    return { clientDataJSON, authenticatorData, signature: sign(algorithm, message, this.#privateKey) };
+    return sign(this.approver.key.kty === 'OKP' ? null : 'sha256', message, this.#privateKey);
   }
 }

@@ -1,5 +1,10 @@
 import { beforeAll, describe, expect, it } from 'vitest';
+import { callOf } from '../../src/approval/statement.js';
 import { generateKey, signClaims, type JsonObject } from '../../src/issue/index.js';
+import { lineOf, yesTo } from '../approval/evidence.js';
+import { Passkey } from '../approval/passkey.js';
+import { proofOf } from '../gate/decide.js';
+import { liveCall, liveChain } from '../middleware/call.js';
 import { createChain, INVOKE, type Workplace } from './drs.js';
 
 let work: Workplace;
@@ -251,6 +256,119 @@ describe('audit', () => {
         code: 0,
         stdout: expect.stringContaining('[[[[[[[[') as string,
       });
+  });
+});
+
+describe('audit --approval', () => {
+  const alice = new Passkey('P-256', { name: 'Alice\u00adB' });
+  const args = { tool: 'search', query: 'tea' };
+  // The receipts say that it needs a yes.
+  const chain = liveChain(2, { policy: { approve_tools: ['search'] } });
+  const bundle = liveCall(chain, args);
+  const root = { did: chain.parties[0]?.did, approvers: [alice.approver] };
+  const line = lineOf(yesTo(callOf(proofOf(bundle)), alice));
+  beforeAll(async () => {
+    await work.write('call.json', JSON.stringify(bundle));
+    await work.write('other.json', JSON.stringify(liveCall(chain, { ...args, query: 'coffee' })));
+    await work.write('yes.json', `${line}\n`);
+    await work.write('roots.jsonl', `${JSON.stringify(root)}\n`);
+    await work.write('none.jsonl', `${JSON.stringify({ did: root.did })}\n`);
+    await work.write('empty.jsonl', '');
+  });
+  const proves = (...more: string[]) =>
+    work.drs(['audit', ...more, ...(more.includes('--roots') ? [] : ['--roots', 'roots.jsonl'])]);
+
+  it('says whose passkey said yes to exactly this call', async () => {
+    const { code, stdout } = await proves('call.json', '--approval', 'yes.json');
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^bundle 4.0, 2 receipts and an invocation\nvalid now, /);
+    expect(stdout).toContain(
+      '\napproved  by the passkey of Alice\\u{ad}B: exactly this call, asked about at 2023-11-14 22:13:20 UTC\n',
+    );
+    const fromInput = ['call.json', '--json', '--approval', '-', '--roots', 'roots.jsonl'];
+    const json = await work.drs(['audit', ...fromInput], { stdin: line });
+    expect([json.code, JSON.parse(json.stdout)]).toMatchObject([
+      0,
+      {
+        verdict: { valid: true },
+        approval: { valid: true, by: 'Alice\u00adB', requested_at: 1_700_000_000 },
+      },
+    ]);
+  });
+
+  it('says it also of a call that is refused now', async () => {
+    const { code, stdout } = await work.drs(['audit', 'call.json']);
+    expect([code, stdout]).toEqual([0, expect.stringContaining('\ninvalid  APPROVAL_REQUIRED\n') as string]);
+    const over = liveChain(1, { exp: 1_600_000_000, nbf: 1_500_000_000, iat: 1_500_000_000 });
+    const old = liveCall(over, args);
+    await work.write('old.json', JSON.stringify(old));
+    await work.write('old-yes.json', lineOf(yesTo(callOf(proofOf(old)), alice)));
+    await work.write('old.jsonl', JSON.stringify({ ...root, did: over.parties[0]?.did }));
+    const expired = await proves('old.json', '--approval', 'old-yes.json', '--roots', 'old.jsonl');
+    expect(expired).toMatchObject({ code: 0, stdout: expect.stringContaining('\napproved  by ') as string });
+    expect(expired.stdout).toContain('\ninvalid  EXPIRED\n');
+  });
+
+  it.each<[what: string, options: string[], problem: string]>([
+    [
+      'another call',
+      ['other.json'],
+      'args of the statement is {"query":"tea","tool":"search"}, expected {"query":"coffee",',
+    ],
+    [
+      'a root without approvers',
+      ['call.json', '--roots', 'none.jsonl'],
+      'no approver in the line of did:key:',
+    ],
+    [
+      'a root that is not there',
+      ['call.json', '--roots', 'empty.jsonl'],
+      'no approver in the line of did:key:',
+    ],
+    [
+      'a call that nobody signed',
+      ['unsigned.json'],
+      'the bundle is no signed call: INVALID_INVOCATION_SIGNATURE',
+    ],
+  ])('says no to %s, and exits with 1', async (_, options, problem) => {
+    const [head, payload] = bundle.invocation.split('.');
+    const unsigned = { ...bundle, invocation: `${head}.${payload}.${'A'.repeat(86)}` };
+    await work.write('unsigned.json', JSON.stringify(unsigned));
+    const { code, stdout } = await proves(...options, '--approval', 'yes.json');
+    expect(code).toBe(1);
+    expect(stdout).toContain(`\nnot approved  by what was given\n  ${problem}`);
+    const json = await proves(...options, '--json', '--approval', 'yes.json');
+    expect([json.code, JSON.parse(json.stdout)]).toMatchObject([1, { approval: { valid: false } }]);
+  });
+
+  it.each<[options: string[], message: string]>([
+    [['audit', 'call.json', '--approval', 'yes.json'], 'there is only one of --approval and --roots'],
+    [['audit', 'call.json', '--roots', 'roots.jsonl'], 'there is only one of --approval and --roots'],
+    [
+      ['audit', '-', '--approval', '-', '--roots', 'roots.jsonl'],
+      'bundle and approval cannot both be standard',
+    ],
+    [
+      ['audit', 'helper.jwt', '--approval', 'yes.json', '--roots', 'roots.jsonl'],
+      'holds receipts but no invocation',
+    ],
+    [
+      ['audit', 'call.json', '--approval', 'call.json', '--roots', 'roots.jsonl'],
+      '--approval names no line of a yes',
+    ],
+    [
+      ['audit', 'call.json', '--approval', 'nowhere', '--roots', 'roots.jsonl'],
+      'cannot read a line of a decision log',
+    ],
+    [
+      ['audit', 'call.json', '--approval', 'yes.json', '--roots', 'yes.json'],
+      'cannot read the roots: yes.json:1: ',
+    ],
+  ])('refuses %j', async (options, message) => {
+    expect(await work.drs(options)).toMatchObject({
+      ...{ code: 2, stdout: '' },
+      stderr: expect.stringContaining(message) as string,
+    });
   });
 });
 

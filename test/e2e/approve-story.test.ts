@@ -26,7 +26,8 @@ interface Host {
 }
 type Server = ConstructorParameters<typeof V1Transport>[0];
 
-const HOSTS: readonly (readonly [string, (server: Server) => Promise<Host>])[] = [
+type Connect = (server: Server) => Promise<Host>;
+const HOSTS: readonly [readonly [string, Connect], ...(readonly [string, Connect])[]] = [
   [
     'SDK 1.x',
     async (server) => {
@@ -53,8 +54,9 @@ const HOSTS: readonly (readonly [string, (server: Server) => Promise<Host>])[] =
   ],
 ];
 
+const [[, firstHost]] = HOSTS;
 const agent = newAgent();
-const at = agent.path;
+const at = (name: string) => agent.path(name);
 
 describe('a person says yes to one call', { ...needs('chromium'), shuffle: false }, () => {
   let browser: Browser;
@@ -103,7 +105,7 @@ describe('a person says yes to one call', { ...needs('chromium'), shuffle: false
     const write = (content: string) =>
       host.callTool({ name: 'write_file', arguments: { path: at('notes/a.txt'), content } }).then(
         (result) => JSON.stringify(result),
-        (error: unknown) => String((error as Error).message),
+        (error: unknown) => (error as Error).message,
       );
     try {
       await use(write);
@@ -125,7 +127,7 @@ describe('a person says yes to one call', { ...needs('chromium'), shuffle: false
   };
 
   it('without anybody who could say yes, the call is refused, and the refusal says which line is missing', async () => {
-    await withHost(HOSTS[0]![1], async (write) => {
+    await withHost(firstHost, async (write) => {
       expect(await write('early')).toMatch(/approvers .*TRUSTED_ROOTS_FILE/);
       // Registering is like sending a public key: nothing is stored here.
       alice = await register(await openDevice(browser), origin, 'Alice');
@@ -163,7 +165,7 @@ describe('a person says yes to one call', { ...needs('chromium'), shuffle: false
 
   it('four eyes: two persons, each with a passkey of their own', async () => {
     trust(2, alice.line, bob.line);
-    await withHost(HOSTS[0]![1], async (write) => {
+    await withHost(firstHost, async (write) => {
       const link = linkIn(await write('both'));
       await sayYes(alice, link);
       expect(linkIn(await write('both'))).toBe(link);

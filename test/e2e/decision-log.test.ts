@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { GATE_CATALOGUE } from '../../src/gate/codes.js';
 import { generateKey } from '../../src/issue/index.js';
 import { digestOf } from '../../src/protocol/jwt.js';
+import { withoutControls } from '../../src/verify/unprintable.js';
 import { LINE_SHAPES, shapeOf } from '../../src/cli/log-lines.js';
 import { recognise } from '../../web/inspect/recognise.js';
 import { createWorkplace, type Workplace } from '../cli/drs.js';
@@ -194,7 +195,10 @@ describe('the decision log', { shuffle: false }, () => {
     const record = parse(
       '{"time":"2027-01-15T08:00:00.000Z","instance":"h/1","endpoint":"sign","code":"EXPIRED","message":"over"}',
     );
-    const lines = shapedLines([...parse(readFileSync(file, 'utf8')), ...own, ...record]);
+    const question = parse(
+      '{"time":"2027-01-15T08:00:00.000Z","instance":"h/1","endpoint":"approve","event":"asked","approval":{"handle":"x"}}',
+    );
+    const lines = shapedLines([...parse(readFileSync(file, 'utf8')), ...own, ...record, ...question]);
     const kinds = new Set<unknown>();
     for (const line of lines) {
       const shape = shapeOf(line as never);
@@ -304,6 +308,27 @@ describe('the decision log', { shuffle: false }, () => {
       expect(parse((await log('agreed', '--json', '--with', text)).stdout)).toEqual([
         { endpoint: 'gate', agreed },
       ]);
+  });
+
+  it('has the yes of a call under the digest of its statement, and is counted by what happened to questions', async () => {
+    // As long as it may be, of what takes most in a line.
+    const statement = '\u009b\u007f'.repeat(20_000);
+    const yes = { endpoint: 'approve', event: 'approved', approval: { digest: 'd-1', statement } };
+    const call = { endpoint: 'gate', approval: { statement: 'd-1', by: [{ name: 'Alice', at: 1 }] } };
+    const lines = [
+      yes,
+      call,
+      { endpoint: 'approve', event: 'asked' },
+      { endpoint: 'approve', event: 'denied' },
+    ];
+    const escaped = lines.map((line) => withoutControls(JSON.stringify(line)));
+    await work.write('yes', escaped.map((line) => `${line}\n`).join(''));
+    expect(parse((await log('yes', '--json', '--with', 'd-1')).stdout)).toEqual([yes, call]);
+    expect((await log('yes', '--by', 'code')).stdout.split('\n').toSorted()).toEqual([
+      '',
+      ...['1  allowed', '1  question approved', '1  question asked', '1  question denied'],
+    ]);
+    expect((await log('yes', '--refused')).stdout).toBe('');
   });
 
   it('is counted as far as a packed file can be read', async () => {

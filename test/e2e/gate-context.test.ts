@@ -186,7 +186,8 @@ describe('a gate with a status list and gRPC', () => {
       bundle_digest: digest(bundle),
     });
     expect(ok.headers_to_remove).toEqual([
-      ...['x-drs-root-name', 'x-drs-session-id', 'x-drs-correlation-id', 'x-drs-observed'],
+      ...['x-drs-root-name', 'x-drs-session-id', 'x-drs-correlation-id', 'x-drs-approved-by'],
+      'x-drs-observed',
     ]);
   });
 });

@@ -214,7 +214,9 @@ export const ATTACKS: readonly Attack[] = [
         call(
           ...spoofed('X-DRS-Agent x-drs-agent X-DRS-AGENT X_DRS_Agent X-DRS_Agent x_drs_agent'),
           ...spoofed('X-DRS-Context X_DRS_CONTEXT X-DRS-Root-Principal X-DRS-Root-Name X-DRS-Binding'),
-          ...spoofed('X-DRS-Root-Type X-DRS-Session-Id X_DRS_Correlation_Id X-DRS-Observed'),
+          ...spoofed(
+            'X-DRS-Root-Type X-DRS-Session-Id X_DRS_Correlation_Id X-DRS-Approved-By X-DRS-Observed',
+          ),
           ...spoofed('X-DRS-Tool X-DRS-Chain-Depth X-DRS-Command X-DRS-Invocation'),
         ),
       'odd names of headers': () => call(...ODD, 'X_Request_Id: 7'),

@@ -65,6 +65,7 @@ const SPOOFED = {
   'X-DRS-Root-Type': 'human',
   'X-DRS-Session-Id': 's-boss',
   'X-DRS-Correlation-Id': 'c-boss',
+  'X-DRS-Approved-By': 'Boss',
   'X-DRS-Agent': 'did:key:zBoss',
   'X-DRS-Chain-Depth': '1',
   'X-DRS-Command': '/admin',

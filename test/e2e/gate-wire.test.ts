@@ -73,12 +73,13 @@ describe.each(WIRE_RECIPES)('the recipe for $name, which is not run here', (reci
     const said = CONTEXT.filter((name) => headers.has(name));
     if (request.expected === 'pass') expect(said).toEqual([]);
     else {
-      // Those that this gate does not say: it has no key, and its roots have no names.
+      // Those that this gate does not say: it has no key, and its roots have no names and no approvers.
       const unsaid = [
         'x-drs-context',
         'x-drs-root-name',
         'x-drs-session-id',
         'x-drs-correlation-id',
+        'x-drs-approved-by',
         'x-drs-observed',
       ];
       expect(said).toEqual(CONTEXT.filter((name) => !unsaid.includes(name)));

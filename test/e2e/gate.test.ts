@@ -100,7 +100,7 @@ describe('/gate/*', () => {
       'x-drs-tool': 'search',
       'x-drs-binding': 'match',
       'x-envoy-auth-headers-to-remove':
-        'x-drs-root-name,x-drs-session-id,x-drs-correlation-id,x-drs-context,x-drs-observed',
+        'x-drs-root-name,x-drs-session-id,x-drs-correlation-id,x-drs-approved-by,x-drs-context,x-drs-observed',
     });
     const replayed = await ask();
     expect(replayed).toMatchObject({

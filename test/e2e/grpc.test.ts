@@ -61,6 +61,7 @@ const UNSAID = [
   'x-drs-root-name',
   'x-drs-session-id',
   'x-drs-correlation-id',
+  'x-drs-approved-by',
   'x-drs-context',
   'x-drs-observed',
 ];

@@ -30,7 +30,15 @@ describe('the context of a call', () => {
     const standing = { exp: undefined };
     const context = callContextOf(proved({ 0: machine, 1: standing, 2: standing }, { args: { tool: 7 } }));
     expect(context).toMatchObject({ tool: null, root_type: null, expires_at: null });
-    const absent = ['consent_record', 'session_id', 'correlation_id', 'regulatory', 'root_name', 'labels'];
+    const absent = [
+      'consent_record',
+      'session_id',
+      'correlation_id',
+      'regulatory',
+      'root_name',
+      'labels',
+      'approval',
+    ];
     for (const member of absent) expect(context).not.toHaveProperty(member);
   });
 

@@ -216,7 +216,7 @@ describe('the headers that describe a call', () => {
     contextIn(invoke(makeChain(2), { args }), binding);
 
   it('are set, or removed where a caller could forge them', () => {
-    const STATED = ['x-drs-session-id', 'x-drs-correlation-id'];
+    const STATED = ['x-drs-session-id', 'x-drs-correlation-id', 'x-drs-approved-by'];
     const context = contextWith({ tool: 'Zürich' }, 'match');
     const changes = contextHeaders(context, 'token');
     expect(changes).toEqual({
@@ -246,6 +246,23 @@ describe('the headers that describe a call', () => {
     expect(passHeaders(undefined)).toBe(NO_CONTEXT);
     const remove = NO_CONTEXT.remove.filter((name) => name !== 'x-drs-observed');
     expect(passHeaders('EXPIRED')).toEqual({ set: { 'X-DRS-Observed': 'EXPIRED' }, remove });
+  });
+
+  it.each([
+    [['Alice'], 'Alice'],
+    [['Alice', 'Zoë'], `=?base64?${Buffer.from('Alice, Zoë').toString('base64')}?=`],
+    // One person with two passkeys.
+    [['Alice', 'Alice', 'Bob'], 'Alice, Bob'],
+    [['=?base64?'], `=?base64?${Buffer.from('=?base64?').toString('base64')}?=`],
+    [
+      ['x'.repeat(200), 'y'.repeat(200), 'z'.repeat(200)],
+      expect.stringMatching(/^=\?sha256\?[0-9a-f]{64}\?=$/),
+    ],
+  ])('name who approved it: %j', (names, expected) => {
+    const approval = { statement: 'A'.repeat(43), by: names.map((name) => ({ name, at: 1_700_000_000 })) };
+    const changes = contextHeaders({ ...contextWith({}, 'match'), approval }, null);
+    expect(changes.set['X-DRS-Approved-By']).toEqual(expected);
+    expect(changes.remove).not.toContain('x-drs-approved-by');
   });
 });
 

@@ -179,7 +179,8 @@ export function askThrough(url: string, arrived: () => readonly IncomingHttpHead
 export const CONTEXT = [
   ...['x-drs-root-principal', 'x-drs-root-name', 'x-drs-agent', 'x-drs-chain-depth', 'x-drs-command'],
   ...['x-drs-tool', 'x-drs-invocation', 'x-drs-binding', 'x-drs-context'],
-  ...['x-drs-root-type', 'x-drs-session-id', 'x-drs-correlation-id', 'x-drs-observed'],
+  ...['x-drs-root-type', 'x-drs-session-id', 'x-drs-correlation-id', 'x-drs-approved-by'],
+  'x-drs-observed',
 ];
 
 interface Closable {

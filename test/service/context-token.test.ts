@@ -36,6 +36,7 @@ describe('a signed context', () => {
     const more = {
       ...{ root_name: 'Zoë', labels: { team: 'sales' }, binding: 'match', root_type: 'human' },
       ...{ session_id: 's-1', correlation_id: 'c-1', regulatory: { frameworks: ['gdpr'] } },
+      approval: { statement: 'A'.repeat(43), by: [{ name: 'Zoë', at: 1_700_000_000 }] },
       consent_record: { locale: 'en', method: 'm', policy_hash: 'h', session_id: 's', timestamp: 't' },
     };
     expect(signer.read(signer.sign(...call(more)))).toStrictEqual({ ...plain, ...more });

@@ -249,7 +249,12 @@ type Verify = (request: Call) => Promise<Judgement>;
 describe('a fault of the verifier', () => {
   function start(verify: Verify) {
     const service = openServer({ maxPending: 3 });
-    const verdicts = verdictLogsOf({ logRefusals: 'off' }, service.log, null, () => undefined);
+    const verdicts = verdictLogsOf(
+      { logRefusals: 'off', logStatements: true },
+      service.log,
+      null,
+      () => undefined,
+    );
     const context = { ...service, engine: { verify }, verdicts, gate: { signer: null } };
     const route = routeTables(context as unknown as RouteContext).service.routes.get('/verify');
     if (route === undefined) throw new Error('there is no /verify');

@@ -41,6 +41,7 @@ local CONTEXT = {
   "x-drs-invocation",
   "x-drs-session-id",
   "x-drs-correlation-id",
+  "x-drs-approved-by",
   "x-drs-binding",
   "x-drs-context",
   "x-drs-observed",

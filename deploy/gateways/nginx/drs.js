@@ -11,6 +11,7 @@ const HEADERS = [
   'Invocation',
   'Session-Id',
   'Correlation-Id',
+  'Approved-By',
   'Binding',
   'Context',
   'Observed',

@@ -1,5 +1,7 @@
 import type { Command } from 'commander';
+import { callOf } from '../../approval/statement.js';
 import type { Explained } from '../../gate/codes.js';
+import { judgedOf } from '../../gate/decide.js';
 import { readChain, requireValid } from '../../issue/chain.js';
 import { IssueError } from '../../issue/issue-error.js';
 import { clock } from '../../issue/options.js';
@@ -7,21 +9,28 @@ import { digestOf, parseCompactJwt } from '../../protocol/jwt.js';
 import { equalsByJcs, isJsonObject, type JsonObject, type JsonValue } from '../../protocol/json.js';
 import { isCount } from '../../protocol/policy.js';
 import { createVerifier } from '../../verifier/create-verifier.js';
-import { show } from '../../verify/codes.js';
+import { readLinesAt } from '../../trust/followed-lines.js';
+import { ROOTS } from '../../trust/line-files.js';
+import { CATALOGUE, show } from '../../verify/codes.js';
+import type { Proof } from '../../verify/judge.js';
 import { describeTool } from '../../issue/plain-words.js';
 import { toolOf, type Tools } from '../../verify/tools.js';
 import { bundleTextOf, readText, readToolsFile, receiptsOf } from '../files.js';
+import { checkYesLine, readYesLine } from '../approval-line.js';
+import { CommandError, EXIT, refuseWrong } from '../command-error.js';
 import { readRootNames, type NameOf } from '../agreement.js';
 import { bold, dim, green, red } from '../terminal.js';
 import { aligned, printable, showJson, showFailure, showTime } from '../terminal.js';
 
 export const help = `
-Exit code: 0 shown, whatever the verdict; 2 usage, or neither a bundle nor a chain.
+Exit code: 0 shown, whatever the verdict; with --approval 1 if it proves no yes to this call; 2 usage, an unreadable
+file, or neither a bundle nor a chain.
 
 Examples:
   npx drs-verify audit bundle.json
   npx drs-verify audit root.jwt
-  npx drs-verify audit --json - < header.txt`;
+  npx drs-verify audit --json - < header.txt
+  npx drs-verify audit bundle.json --approval yes.json --roots roots.jsonl`;
 
 export function define(command: Command): void {
   command
@@ -33,18 +42,52 @@ export function define(command: Command): void {
       'a bundle as JSON or as an X-DRS-Bundle header, or a chain; - for standard input',
     )
     .option('--tools <file>', 'what an operator says of tools (TOOLS_FILE): calls are judged by it, too')
+    .option(
+      '--approval <file>',
+      "a line of a decision log with a person's yes: whether it proves one to exactly this call; - for standard input",
+    )
+    .option('--roots <file>', 'whose passkeys count: what an operator says of roots (TRUSTED_ROOTS_FILE)')
     .option('--json', 'print the report as JSON, with digests in full')
-    .action(async (file: string, options: { readonly tools?: string; readonly json?: true }) => {
+    .action(async (file: string, options: AuditOptions) => {
+      const { approval, roots } = options;
+      refuseWrong([
+        [
+          (approval === undefined) !== (roots === undefined),
+          'there is only one of --approval and --roots',
+          'give both: the roots file says whose yes counts',
+        ],
+        [
+          file === '-' && approval === '-',
+          'bundle and approval cannot both be standard input',
+          'write one of them to a file',
+        ],
+      ]);
       const content = await readText(file, 'a bundle');
-      const receipts = receiptsOf(content);
+      // A chain has no call to say yes to.
+      const receipts = approval === undefined ? receiptsOf(content) : null;
       const bundle =
         receipts === null ? (JSON.parse(bundleTextOf(content, file)) as JsonObject) : { receipts };
       const tools = await readToolsFile(options.tools);
-      const report = reportOn(bundle, await verdictOn(bundle, options.tools), tools);
+      const verdict = await verdictOn(bundle, options.tools);
+      const yes = approval === undefined ? null : await yesTo(bundle, verdict, approval, roots as string);
+      // It was the last of its checks.
+      const isWaiting = verdict.error?.code === 'APPROVAL_REQUIRED' && yes?.valid === true;
+      const report = {
+        ...reportOn(bundle, isWaiting ? { valid: true } : verdict, tools),
+        ...(yes && { approval: yes }),
+      };
       process.stdout.write(
         options.json ? `${showJson(report, 2)}\n` : showReport(report, await readRootNames()),
       );
+      if (yes?.valid === false) process.exitCode = EXIT.no;
     });
+}
+
+interface AuditOptions {
+  readonly tools?: string;
+  readonly approval?: string;
+  readonly roots?: string;
+  readonly json?: true;
 }
 
 /** What a bundle says; a token that cannot be read is `malformed`. */
@@ -56,6 +99,10 @@ interface Report {
   readonly invocation?: Token;
   /** What the operator says of its tool, in words. */
   readonly tool?: readonly string[];
+  /** Whether a line of a log proves a person's yes to the call; absent if none was given. */
+  readonly approval?:
+    | { readonly valid: true; readonly by: string; readonly requested_at: number }
+    | { readonly valid: false; readonly problem: string };
 }
 
 interface Token {
@@ -83,6 +130,32 @@ async function verdictOn(bundle: JsonObject, toolsFile: string | undefined): Pro
     const { code, message, suggestion } = error;
     return { valid: false, error: { code, message, suggestion } };
   }
+}
+
+async function yesTo(
+  bundle: JsonObject,
+  { error }: Report['verdict'],
+  file: string,
+  place: string,
+): Promise<Exclude<Report['approval'], undefined>> {
+  const line = readYesLine(await readText(file, 'a line of a decision log'));
+  if (line === null)
+    throw new CommandError(
+      '--approval names no line of a yes',
+      'give the one line of the decision log whose event is "approved"; `npx drs-verify log --json --with <digest>` finds it',
+    );
+  const roots = await readLinesAt(ROOTS, place).catch((cause: unknown) => {
+    const found = (cause as Error).message.split('\n').join('; ');
+    throw new CommandError(`cannot read the roots: ${found}`, 'correct the file of --roots');
+  });
+  const block = CATALOGUE.find(({ code }) => code === error?.code)?.block ?? '';
+  if (['A', 'B', 'C'].includes(block))
+    return { valid: false, problem: `the bundle is no signed call: ${error?.code}` };
+  // Of a call that a verifier refuses now, as it has expired, the claims are still those that were signed.
+  const call = callOf(judgedOf({ bundle }, { valid: true }) as Proof);
+  const checked = checkYesLine(line, call, roots.get(call.root)?.approval ?? null);
+  if ('problem' in checked) return { valid: false, problem: checked.problem };
+  return { valid: true, by: checked.value, requested_at: line.requestedAt };
 }
 
 function reportOn(
@@ -117,7 +190,7 @@ function readToken(entry: JsonValue): Token {
 
 /** The report as text for people. Values from the bundle are escaped, so that they cannot control the terminal. */
 function showReport(
-  { verdict, receipts, invocation, tool = [], bundle_version: version }: Report,
+  { verdict, receipts, invocation, tool = [], bundle_version: version, approval }: Report,
   nameOf: NameOf,
 ): string {
   const count = `${receipts.length} receipt${receipts.length === 1 ? '' : 's'}`;
@@ -133,7 +206,15 @@ function showReport(
   if (tool.length > 0)
     parts.push(`\n${bold('by the operator')}\n${aligned(tool.map((says) => ['the tool', printable(says)]))}`);
   const head = `${bundle}${count}${invocation ? ' and an invocation' : ', no invocation'}\n`;
-  return `${head}${judged}  ${dim(unknown)}\n${parts.join('')}`;
+  const said = approval === undefined ? '' : showApproval(approval);
+  return `${head}${judged}  ${dim(unknown)}\n${said}${parts.join('')}`;
+}
+
+function showApproval(approval: Exclude<Report['approval'], undefined>): string {
+  if (!approval.valid)
+    return `${bold(red('not approved'))}  by what was given\n  ${printable(approval.problem)}\n`;
+  const { by, requested_at: at } = approval;
+  return `${bold(green('approved'))}  by the passkey of ${printable(by)}: exactly this call, asked about at ${showTime(at)}\n`;
 }
 
 type Row = readonly [label: string, value: string];

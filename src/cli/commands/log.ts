@@ -23,8 +23,8 @@ interface LogOptions {
   readonly json?: true;
 }
 
-/** Longer than any line that is written. */
-const MAX_LINE_BYTES = 65_536;
+/** Longer than any line that is written: a statement of 64 KiB takes six bytes for each of its own at most. */
+const MAX_LINE_BYTES = 512 * 1024;
 /** How many combinations are counted separately: each takes memory. */
 const MAX_GROUPS = 10_000;
 
@@ -97,7 +97,7 @@ async function run(files: readonly string[], options: LogOptions): Promise<void>
 type Page = readonly (JsonObject | null)[];
 
 /** Not the log of a service: it has only some refusals, and those of the decision log a second time. */
-const CALLS: ReadonlySet<string | undefined> = new Set(['call', 'refund', 'signing']);
+const CALLS: ReadonlySet<string | undefined> = new Set(['call', 'refund', 'signing', 'approval']);
 
 /**
  * The lines of a file that say something of calls; `null` for one that cannot be read. It is unpacked if its name says that it is
@@ -162,10 +162,10 @@ function filterOf(options: LogOptions): (line: JsonObject) => boolean {
   const [from, to] = [since === undefined ? '' : textAt(since), until === undefined ? '~' : textAt(until)];
   const isRefused = ({ code, observed, refund = 'done', binding = 'match' }: JsonObject) =>
     observed !== true && (typeof code === 'string' || refund !== 'done' || binding !== 'match');
-  const has = ({ agreed, ...line }: JsonObject, text: string) =>
-    [...Object.values(line), ...Object.values(isJsonObject(agreed) ? agreed : {})].some((value) =>
-      Array.isArray(value) ? value.includes(text) : value === text,
-    );
+  const has = ({ agreed, approval, ...line }: JsonObject, text: string) =>
+    [line, agreed, approval]
+      .flatMap((part) => (isJsonObject(part) ? Object.values(part) : []))
+      .some((value) => (Array.isArray(value) ? value.includes(text) : value === text));
   return (line) =>
     textOf(line['time']) >= from &&
     textOf(line['time']) < to &&
@@ -177,15 +177,19 @@ const inTextOrder = (one: string, other: string) => Number(one > other) - Number
 
 const textOf = (value: unknown): string => (typeof value === 'string' ? value : '-');
 
-function outcomeOf({ code, observed, refund, endpoint, binding = 'match' }: JsonObject): string {
+function outcomeOf({ code, observed, refund, event, endpoint, binding = 'match' }: JsonObject): string {
   if (typeof code === 'string') return observed === true ? `observed ${code}` : code;
   // Whoever asked /verify refuses this call itself.
   if (binding !== 'match') return `binding ${textOf(binding)}`;
   if (typeof refund === 'string') return `refund ${refund}`;
+  if (typeof event === 'string') return `question ${event}`;
   return endpoint === 'sign' ? 'signed' : 'allowed';
 }
 
-const GOOD: ReadonlySet<string> = new Set(['allowed', 'signed', 'refund done']);
+// prettier-ignore
+const GOOD: ReadonlySet<string> = new Set([
+  'allowed', 'signed', 'refund done', 'question asked', 'question approved', 'question used',
+]);
 
 function personOf({ rootName, rootPrincipal }: JsonObject, nameOf: NameOf): string {
   const did = textOf(rootPrincipal);

@@ -104,6 +104,8 @@ export const SECTIONS = {
       says: 'Which [refusals](observability.md#refusals) are logged; `sampled`: 10 in a second, and the number of others.' },
     decisionLog: { kind: text('a path, or `-`'),
       says: 'Regular file for [one JSON line about each verdict and decision](observability.md#the-decision-log), or `-` for standard output.' },
+    logStatements: { kind: flag, default: true, needs: 'decisionLog',
+      says: 'With `0`, the decision log has no arguments of calls that a person [approved](observability.md#what-is-kept-of-a-yes), but their digest.' },
     metricsAddr: { kind: text('an address and a port, such as `127.0.0.1:9464` or `[::1]:9464`', (at) => addressOf(at) !== null), isOfServe: true,
       says: 'Another address for `/metrics`, then not on `PORT`, and for `/healthz` and `/readyz`, on both.' },
     adminOnMetricsAddr: { kind: flag, default: false, isOfServe: true,

@@ -100,7 +100,7 @@ function claimsOf(
   const toClaim = ({ receipt, microUsd }: RefundPart) => ({ receipt, micro_usd: microUsd });
   const { root_name, labels, agent, chain_depth, command, tool, binding = 'none' } = context;
   const { root_type, consent_record, session_id, correlation_id, regulatory } = context;
-  const { stated_by, unstated, cost_usd } = context;
+  const { stated_by, unstated, cost_usd, approval } = context;
   return {
     iss,
     aud: tool_server,
@@ -129,6 +129,7 @@ function claimsOf(
     stated_by,
     unstated,
     cost_usd,
+    approval,
     // Of the bundle's base64url text as it was sent.
     bundle_digest: digestOf(call.encoded),
     args_digest: digestOf(toJcs(args)),

@@ -1,13 +1,17 @@
 import { hostname } from 'node:os';
 import type { Logger } from 'pino';
+import { encodeBase64url } from '#platform';
+import type { ApprovalEvent } from '../../../approval/events.js';
+import { challengeOf } from '../../../approval/statement.js';
 import type { Explained } from '../../../gate/codes.js';
 import { agreementOf } from '../../../gate/context.js';
 import { isJsonObject, type JsonObject } from '../../../protocol/json.js';
 import { parseCompactJwt } from '../../../protocol/jwt.js';
 import type { Refunded } from '../../../usage/index.js';
+import type { Approved } from '../../../verify/approval.js';
 import type { Failure } from '../../../verify/codes.js';
 import type { Judgement } from '../../../verify/judge.js';
-import { UNPRINTABLE } from '../../../verify/unprintable.js';
+import { UNPRINTABLE, withoutControls } from '../../../verify/unprintable.js';
 import type { Configuration } from '../../configuration/configuration.js';
 import type { LoggedRequest } from '../../http/logged-request.js';
 import { traceIdOf } from '../../http/logged-request.js';
@@ -29,13 +33,13 @@ export const INSTANCE = `${hostname()}/${process.pid}`;
 
 /**
  * The logs of verdicts: refusals in the log of the service, so that one can be found by its request id (`LOG_REFUSALS`), and the
- * decision log, with one JSON line for each verdict, decision and refund. docs/spec/log.md has their members.
+ * decision log, with one JSON line for each verdict, decision, refund, and event of a question to a person. docs/spec/log.md has their members.
  *
  * @param decisions `null` if there is no decision log
  * @param nameOf what the operator calls a principal
  */
 export function verdictLogsOf(
-  { logRefusals }: Pick<Configuration, 'logRefusals'>,
+  { logRefusals, logStatements }: Pick<Configuration, 'logRefusals' | 'logStatements'>,
   log: Logger,
   decisions: LineFile | null,
   nameOf: NameOf,
@@ -62,6 +66,7 @@ export function verdictLogsOf(
      * @param bundle the bundle that was judged
      * @param denial why a gate denies the call, other than by the outcome
      * @param isObserved whether it is on trial, and let the call pass
+     * @param approval the yes that an allowed call has used
      */
     record(
       request: LoggedRequest,
@@ -69,6 +74,7 @@ export function verdictLogsOf(
       bundle: unknown,
       denial: GateDenial | null = null,
       isObserved = false,
+      approval?: Approved,
     ): void {
       const refused = refusalOf(outcome, denial);
       if (refused !== null && !isObserved) request.code = refused.code;
@@ -91,7 +97,8 @@ export function verdictLogsOf(
           : undefined;
       const binding = outcome?.binding ?? undefined;
       const observed = isObserved || undefined;
-      write(request, { valid, ...refused, observed, binding, receipts, agreed, ...call });
+      const yes = printableIn(approval);
+      write(request, { valid, ...refused, observed, binding, receipts, agreed, approval: yes, ...call });
     },
 
     /**
@@ -111,10 +118,37 @@ export function verdictLogsOf(
       write(request, { refund, calls, totalCostUsd: usd, receipts, ...callOf(who, call) });
     },
 
+    /** Records what happens to a question; of a yes all that proves it, so that `drs-verify audit --approval` can say whose it is. */
+    recordApproval(event: ApprovalEvent): void {
+      if (decisions === null) return;
+      const { kind, handle, askedAt: requested_at, root: rootPrincipal, agent: iss, command: cmd } = event;
+      const call = callOf({ rootPrincipal, rootName: nameOf(rootPrincipal) }, { iss, cmd });
+      const proof = event.kind === 'approved' ? proofOf(event, logStatements) : {};
+      const head = { time: new Date().toISOString(), instance: INSTANCE, endpoint: 'approve', event: kind };
+      const line = { ...head, ...call, approval: { handle, requested_at, ...proof } };
+      // The statement must keep its value, whatever the agent has written.
+      decisions.write(withoutControls(JSON.stringify(line)));
+    },
+
     async close(): Promise<void> {
       refusals?.close();
       await decisions?.close();
     },
+  };
+}
+
+/** What proves a yes. Without the statement, whoever has the call can make it again: see docs/spec/log.md. */
+function proofOf(event: Extract<ApprovalEvent, { kind: 'approved' }>, hasStatement: boolean) {
+  const { statement, approver, assertion, counter, missing } = event;
+  return {
+    digest: encodeBase64url(challengeOf(Buffer.from(statement))),
+    ...(hasStatement && { statement }),
+    approver: { name: approver.name, id: approver.id },
+    client_data_json: encodeBase64url(assertion.clientDataJSON),
+    authenticator_data: encodeBase64url(assertion.authenticatorData),
+    signature: encodeBase64url(assertion.signature),
+    counter,
+    missing,
   };
 }
 

@@ -36,6 +36,10 @@ export const METRICS: readonly Row<Sources>[] = [
   ['drs_grpc_call_duration_seconds', 'histogram', 'From the headers of a call to its end', ['method'], (s) => by(grpc(s)?.grpcCalls, (one) => one.seconds)],
   ['drs_grpc_open_calls', 'gauge', 'Open calls over gRPC', [], (s) => grpc(s)?.openCalls],
 
+  ['drs_approvals_total', 'counter', 'What happened to questions to persons; approved: each yes of a passkey', ['event'], (s) => s.metrics.approvals],
+  ['drs_approvals_open', 'gauge', 'Questions to persons that are held, with answers that can still be used or still hold', [], (s) => s.metrics.openApprovals()],
+  ['drs_approval_decision_seconds', 'histogram', 'Time from a question to each yes or no', [], (s) => s.metrics.answerSeconds],
+
   ['drs_replay_checks_total', 'counter', 'Invocations checked for replay', ['scope', 'result'], (s) => byScope(s, (_, scope) => s.metrics.replays[scope].results)],
   ['drs_replay_check_duration_seconds', 'histogram', 'How long the replay store took', ['scope'], (s) => byScope(s, (_, scope) => s.metrics.replays[scope].seconds)],
   ['drs_limits_reached_total', 'counter', 'Calls refused by a limit of a receipt', ['scope', 'limit'], (s) => byScope(s, (_, scope) => s.metrics.replays[scope].limits)],

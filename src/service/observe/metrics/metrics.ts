@@ -1,4 +1,5 @@
 import { collectDefaultMetrics, Registry } from 'prom-client';
+import type { ApprovalEvent } from '../../../approval/events.js';
 import { GATE_CATALOGUE } from '../../../gate/codes.js';
 import type { Protocol } from '../../../gate/codes.js';
 import type { RevocationObserver } from '../../../revocation/index.js';
@@ -42,6 +43,8 @@ export type GrpcMethod = keyof typeof GRPC_METHODS;
 /** The ways to the gate: `/v1/gate` and `/gate/*` over HTTP, and gRPC. */
 export type GateEndpoint = 'gate' | 'grpc';
 
+const APPROVAL_EVENTS = ['asked', 'approved', 'denied', 'expired', 'used'] as const;
+
 /** Numbers of receipts by buckets; `unknown` where a bundle is refused before they are read. */
 const DEPTHS = ['unknown', '1', '2-4', '2-4', '2-4', '5-8', '5-8', '5-8', '5-8', '9+'] as const;
 
@@ -54,6 +57,8 @@ export const SECONDS = [
 const FETCH_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 const SYNC_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1];
 const PROPAGATION_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 10];
+/** Persons take longer than machines: up to a day. */
+const ANSWER_SECONDS = [1, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 14_400, 43_200, 86_400];
 const BATCH_SIZES = [1, 2, 4, 8, 16, 24, 32];
 
 /**
@@ -122,6 +127,12 @@ export class Metrics {
     ahead: new Distribution([1, 2, 5, 10, 20, 30, 60, 300]),
   }));
   readonly refunds = forEach(['done', ...REFUND_CODES] as const, () => 0);
+  /** By what happens to questions to persons. */
+  readonly approvals = forEach(APPROVAL_EVENTS, () => 0);
+  /** From a question to each yes or no. */
+  readonly answerSeconds = new Distribution(ANSWER_SECONDS);
+  /** Gives the number of questions that are held. The gate sets it, if it asks persons. */
+  openApprovals = () => 0;
   readonly lookups = { remote: { false: 0, true: 0 }, local: { false: 0, true: 0 } };
   readonly fetches = new Map<string, number>();
   readonly fetchSeconds = new Distribution(FETCH_SECONDS);
@@ -205,6 +216,13 @@ export class Metrics {
   /** Counts a decision of the gate. @param code of a denial, also one that is only observed; empty for other decisions */
   countDecision(protocol: Protocol, decision: 'pass' | 'allow' | 'deny' | 'observe', code: string): void {
     increment(this.decisions[protocol][decision], GATE_CODES.has(code) ? code : '');
+  }
+
+  /** Counts what happens to a question to a person. */
+  countApproval({ kind, askedAt }: ApprovalEvent): void {
+    this.approvals[kind]++;
+    if (kind === 'approved' || kind === 'denied')
+      this.answerSeconds.observe(Math.max(0, Date.now() / 1000 - askedAt));
   }
 
   /** Counts a request without a verdict or a decision, where the endpoint gives one. */
