@@ -123,14 +123,29 @@ for (const [profile, { settings, revocation }] of Object.entries(PROFILES)) {
   await verifier.close();
 }
 
-// What a level limits, and the call does not state.
-for (const policy of [
-  { max_cost_usd: 5 },
-  { pii_access: false },
-  { write_access: false },
-  { allowed_resources: ['file:///data/*'] },
-  { allowed_data_classes: ['public'] },
-]) {
+/** Calls that the generator of the others does not make: policies of all levels, arguments, and what they are about. */
+const CALLS: readonly (readonly [id: string, policy: object, args: object, about: string])[] = [
+  // What a level limits, and the call does not state.
+  ...[
+    { max_cost_usd: 5 },
+    { pii_access: false },
+    { write_access: false },
+    { allowed_resources: ['file:///data/*'] },
+    { allowed_data_classes: ['public'] },
+  ].map((policy) => {
+    const [member = ''] = Object.keys(policy);
+    const args = { tool: 'delete_all', path: '/etc/passwd' };
+    const about = `${member} limits what the call does not state`;
+    return [`unstated-${member.replaceAll('_', '-')}`, policy, args, about] as const;
+  }),
+  // What needs a person's yes, which no bundle has.
+  ['approval-tool', { approve_tools: ['transfer'] }, { tool: 'transfer' }, 'approve_tools has the tool'],
+  ['approval-other', { approve_tools: ['transfer'] }, { tool: 'search' }, 'approve_tools has another tool'],
+  ['approval-any', { approve_tools: ['*'] }, { tool: 'search' }, 'approve_tools has each tool'],
+  ['approval-unnamed', { approve_tools: ['transfer'] }, { tool: 7 }, 'approve_tools, and no tool is named'],
+  ['approval-none', { approve_tools: [] }, { tool: 'transfer' }, 'approve_tools is empty'],
+];
+for (const [id, policy, args, description] of CALLS) {
   const { links, call } = new Forest(new Random(SEED), 5, 40).chain();
   const claiming = (link: Link, name: string, value: object): Link => {
     const members = link.claims.members.map(([key, old]): [string, Json] => [
@@ -141,16 +156,15 @@ for (const policy of [
   };
   const recipe = {
     links: links.map((link) => claiming(link, 'policy', policy)),
-    call: claiming(call, 'args', { tool: 'delete_all', path: '/etc/passwd' }),
+    call: claiming(call, 'args', args),
     edits: [],
   };
   const text = httpText(toRequest(recipe, { channel: 'text', now: NOW }));
-  const [member = ''] = Object.keys(policy);
-  const plain = PROFILES['plain'] as Profile;
+  const expected = askOracle(PROFILES['plain'] as Profile, text, NOW);
+  if (expected.code !== undefined) codes.add(expected.code);
   vectors.push({
-    id: `plain-unstated-${member.replaceAll('_', '-')}`,
-    ...{ kind: 'verify', profile: 'plain', description: `${member} limits what the call does not state` },
-    ...{ now: NOW, anyTime: false, request: text, expected: askOracle(plain, text, NOW) },
+    ...{ id: `plain-${id}`, kind: 'verify', profile: 'plain', description },
+    ...{ now: NOW, anyTime: false, request: text, expected },
   });
 }
 
