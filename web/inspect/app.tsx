@@ -1,6 +1,8 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { Sodium } from '../../src/pure/parts.js';
 import { isJsonObject, type JsonValue } from '../../src/protocol/json.js';
+import { useClock } from '../shared/clock.js';
+import { Title } from '../shared/title.js';
 import { Chain } from './chain.js';
 import { causesOf, marksInJson, type Mark } from './cause.js';
 import { EXAMPLES, makeExample, type ExampleName, type ExampleSodium } from './example.js';
@@ -43,16 +45,6 @@ function subjectsOf(recognised: Recognised): Subjects | null {
   }
   if (recognised.kind === 'receipts') return { bundle: { receipts: [...recognised.receipts] }, body: null };
   return null;
-}
-
-/** The clock in Unix seconds, which goes on. */
-function useClock(): number {
-  const [clock, setClock] = useState(() => Math.floor(Date.now() / 1000));
-  useEffect(() => {
-    const timer = setInterval(() => setClock(Math.floor(Date.now() / 1000)), 10_000);
-    return () => clearInterval(timer);
-  }, []);
-  return clock;
 }
 
 /** The whole page. */
@@ -151,13 +143,7 @@ export function App({ sodium, given }: AppProps) {
   return (
     <>
       <header>
-        <h1>
-          <svg width="22" height="22" viewBox="0 0 16 16" aria-hidden="true">
-            <rect width="16" height="16" rx="4" />
-            <path d="M4 8.4 7 11l5-6" />
-          </svg>
-          drs-verify <span>inspector</span>
-        </h1>
+        <Title page="inspector" />
         <div class="tabs" role="group" aria-label="View">
           <button type="button" aria-pressed={!isPlain} onClick={() => setPlain(false)}>
             In detail

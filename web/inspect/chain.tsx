@@ -1,13 +1,14 @@
 import type { ComponentChildren } from 'preact';
 import { useRef } from 'preact/hooks';
 import { isJsonObject } from '../../src/protocol/json.js';
+import { showDate } from '../shared/time.js';
 import { causesOf, marksInJson, marksInJwt } from './cause.js';
 import { numberClaim, pretty, short, textClaim, withPayload, type Token } from './decode.js';
 import { Editor } from './editor.js';
 import { refusalOf, type Inspection, type Settings } from './inspect.js';
 import { nameOfRoot } from './known.js';
 import { grantsOf, usesOf, withdrawalsOf, type Grant } from './limits.js';
-import { domainOf, showDate, type Domain } from './time.js';
+import { domainOf, type Domain } from './time.js';
 import { TimeAxis, Window } from './time-axis.js';
 
 interface ChainProps {

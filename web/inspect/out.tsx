@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks';
+import { Copy } from '../shared/copy.js';
 import type { Inspection, Settings, Subjects } from './inspect.js';
 import { FORMS, isForOthers, isLive, redact, writeAs, type Form } from './share.js';
 
@@ -16,7 +17,6 @@ export function Out({ subjects, found, settings, clock }: OutProps) {
   const forms = (Object.keys(FORMS) as Form[]).filter((name) => name !== 'link' || isForOthers(location));
   const [form, setForm] = useState<Form>(forms[0] ?? 'bundle');
   const [insists, setInsists] = useState(false);
-  const [said, setSaid] = useState('');
   const canBeMade = isLive(found, clock);
   const bundle = canBeMade && !insists ? redact(subjects.bundle) : subjects.bundle;
   const text = writeAs(form, {
@@ -26,42 +26,17 @@ export function Out({ subjects, found, settings, clock }: OutProps) {
     settings,
     page: location.origin + location.pathname,
   });
-  const copy = async () => {
-    try {
-      // There is no clipboard where the page came over plain HTTP from elsewhere.
-      await navigator.clipboard.writeText(text);
-      setSaid('Copied');
-    } catch {
-      setSaid('The browser does not allow it: select the text and copy it');
-    }
-  };
   return (
     <section class="card out" aria-labelledby="out-title">
       <h2 id="out-title">Take it with you</h2>
       <div class="tabs" role="group" aria-label="Form">
         {forms.map((name) => (
-          <button
-            type="button"
-            key={name}
-            aria-pressed={form === name}
-            onClick={() => {
-              setForm(name);
-              setSaid('');
-            }}
-          >
+          <button type="button" key={name} aria-pressed={form === name} onClick={() => setForm(name)}>
             {FORMS[name]}
           </button>
         ))}
       </div>
-      <textarea class="copy" aria-label={FORMS[form]} readOnly rows={4} value={text} />
-      <p class="row">
-        <button type="button" class="main" onClick={() => void copy()}>
-          Copy
-        </button>
-        <span class="note" aria-live="polite">
-          {said}
-        </span>
-      </p>
+      <Copy key={form} label={FORMS[form]} text={text} />
       {canBeMade && (
         <label class="check">
           <input

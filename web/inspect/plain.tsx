@@ -1,11 +1,11 @@
-import { describePolicy, describeTool, policyInForce } from '../../src/issue/plain-words.js';
-import { isJsonObject, type JsonObject } from '../../src/protocol/json.js';
-import { readPolicy } from '../../src/protocol/policy.js';
+import { describeTool } from '../../src/issue/plain-words.js';
+import { isJsonObject } from '../../src/protocol/json.js';
 import { toolOf, type Tools } from '../../src/verify/tools.js';
+import { showDate, showSpan } from '../shared/time.js';
+import { PolicyWords, Words } from '../shared/words.js';
 import { numberClaim, short, textClaim } from './decode.js';
 import type { Inspection, Settings } from './inspect.js';
 import { nameOfRoot } from './known.js';
-import { showDate, showSpan } from './time.js';
 
 /** Why a call is refused, for somebody who knows no claims and no codes. */
 export function plainReason({ failure, gate, binding, isCall }: Inspection): string | null {
@@ -55,10 +55,6 @@ export function PlainWords({ found, now, roots, tools }: PlainWordsProps) {
   const reason = plainReason(found);
   const [root, leaf] = [receipts[0], receipts.at(-1)];
   if (root === undefined || leaf === undefined) return null;
-  const policies = receipts
-    .map(({ claims }) => claims['policy'])
-    .filter((policy) => isJsonObject(policy) && readPolicy(policy).defect === undefined) as JsonObject[];
-  const plain = policies.length === receipts.length ? describePolicy(policyInForce(policies)) : null;
   const nameOf = (did: string | null) => nameOfRoot(did, roots) ?? short(did);
   const through = receipts.slice(0, -1).map((receipt) => nameOf(textClaim(receipt, 'aud')));
   const args = invocation?.claims['args'];
@@ -78,16 +74,7 @@ export function PlainWords({ found, now, roots, tools }: PlainWordsProps) {
             : `through ${through.length > 3 ? `${through.length} others` : through.join(' and ')}`}
           .
         </li>
-        {plain === null ? (
-          <li>What it may do cannot be read.</li>
-        ) : (
-          <>
-            <Words title="It may" items={plain.may} />
-            <Words title="It may not" items={plain.mayNot} />
-            <Words title="It asks a person" items={plain.asks} />
-            <Words title="The tool server is told, and must enforce itself" items={plain.toldToServer} />
-          </>
-        )}
+        <PolicyWords receipts={receipts.map(({ claims }) => claims)} />
         {said !== null && <Words title="The operator says that the tool" items={describeTool(said)} />}
         <li>
           {end === null
@@ -106,19 +93,5 @@ export function PlainWords({ found, now, roots, tools }: PlainWordsProps) {
         </li>
       </ol>
     </section>
-  );
-}
-
-function Words({ title, items }: { readonly title: string; readonly items: readonly string[] }) {
-  if (items.length === 0) return null;
-  return (
-    <li>
-      {title}
-      <ul>
-        {items.map((item) => (
-          <li key={item}>{item}</li>
-        ))}
-      </ul>
-    </li>
   );
 }

@@ -1,5 +1,6 @@
+import { isPlaceable, showDate, showSpan } from '../shared/time.js';
 import { numberClaim, type Token } from './decode.js';
-import { isPlaceable, percent, showDate, showSpan, type Domain } from './time.js';
+import { percent, type Domain } from './time.js';
 
 /** The one axis over all windows. */
 export function TimeAxis({ domain, now }: { readonly domain: Domain; readonly now: number }) {

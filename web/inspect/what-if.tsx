@@ -7,11 +7,12 @@ import { describeTool } from '../../src/issue/plain-words.js';
 import { CLOCKS } from '../../src/verify/parts.js';
 import { show } from '../../src/verify/codes.js';
 import { describeDifference } from '../../src/verify/difference.js';
+import { showDate } from '../shared/time.js';
 import { nestsTooDeep, parseOrUndefined, short, textClaim } from './decode.js';
 import { Editor } from './editor.js';
 import type { Inspection } from './inspect.js';
 import type { GivenTools } from './known.js';
-import { domainOf, showDate } from './time.js';
+import { domainOf } from './time.js';
 
 /** What the reader has set, as it is in the fields. */
 export interface Assumptions {
