@@ -1,5 +1,5 @@
 // Builds dist/: the code, docs/openapi.yaml as the JSON that the service serves, the messages of gRPC, what hosts are told,
-// the inspector, and the commit it is from.
+// the pages, and the commit it is from.
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';

@@ -66,7 +66,11 @@ function checkFiles(files) {
   // The clone that is packed here has been built; a fresh one has not.
   if (manifest.scripts['prepack'] !== 'node scripts/setup.mjs')
     throw new Error('package.json: the script prepack must run scripts/setup.mjs, which builds');
-  const has = (/** @type {string} */ target) => files.includes(path.posix.normalize(target));
+  // `dist/approve/*` names all files of a folder.
+  const has = (/** @type {string} */ target) =>
+    target.endsWith('/*')
+      ? files.some((file) => file.startsWith(path.posix.normalize(target).slice(0, -1)))
+      : files.includes(path.posix.normalize(target));
   const targets = [manifest.imports, manifest.bin, ...Object.values(manifest.exports)].flatMap((entry) =>
     typeof entry === 'string' ? [entry] : Object.values(entry).filter((value) => typeof value === 'string'),
   );
@@ -85,7 +89,7 @@ function checkFiles(files) {
 
   // A user needs what runs and its types. The sources, and maps that lead to them, are in the repository.
   const ofUsers =
-    /\.(c?js|d\.c?ts)$|\/(openapi\.json|build\.json|hosts\.json|messages\.proto|inspect\.html)$/;
+    /\.(c?js|d\.c?ts)$|\/(openapi\.json|build\.json|hosts\.json|messages\.proto|(inspect|index)\.html|approve-\w+\.(css|svg))$/;
   expectNone(
     'packed, but neither run nor types',
     files.filter((name) => name.startsWith('dist/') && !ofUsers.test(name)),
