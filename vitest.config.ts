@@ -27,6 +27,7 @@ const ALONE = [
  * not end: it needs a process of its own.
  */
 const LONG = [
+  'approve/demo',
   'deploy/chart',
   'deploy/image',
   'deploy/prometheus',

@@ -1,15 +1,23 @@
 import { generateKeyPairSync } from 'node:crypto';
 import type { Browser, CDPSession, Page } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { launchBrowser } from '../support/browser.js';
 import { eventually } from '../support/eventually.js';
 import { needs } from '../support/programs.js';
 import { axeSource } from '../inspect/browser.js';
-// What holds the questions: the tests need nothing else of it.
 import { startGate, type RunningGate } from './gate.js';
 
 type Algorithm = 'Ed25519' | 'P-256' | 'RSA';
 const COSE = { Ed25519: -8, 'P-256': -7, RSA: -257 };
+
+/** A passkey that no page of the gate has made. */
+const madeElsewhere = (() => {
+  const { publicKey, privateKey } = generateKeyPairSync('ed25519');
+  const { x } = publicKey.export({ format: 'jwk' });
+  const id = Buffer.from('made-elsewhere-1');
+  const approver = { id: id.toString('base64url'), key: { kty: 'OKP', crv: 'Ed25519', x } };
+  return { privateKey, id, approver };
+})();
 
 /** Somebody with a device: a browser, and an authenticator in it. */
 interface Person {
@@ -80,30 +88,44 @@ describe('in Chromium', needs('chromium'), () => {
   }
 
   beforeAll(async () => {
-    [browser, gate] = await Promise.all([launchBrowser(), startGate()]);
+    [browser, gate] = await Promise.all([
+      launchBrowser(),
+      startGate(['alice', 'bob', 'carol', 'dora', 'both', 'private']),
+    ]);
     people.alice = await register('Alice');
     people.bob = await register('Bob', 'P-256');
     people.carol = await register('Carol', 'RSA');
+    const [alice, bob, carol] = [people.alice.line, people.bob.line, people.carol.line];
+    await gate.trust({
+      alice: { lines: [alice] },
+      bob: { lines: [bob] },
+      carol: { lines: [carol] },
+      dora: { lines: [JSON.stringify({ name: 'Dora', ...madeElsewhere.approver, origin: gate.origin })] },
+      both: { needed: 2, lines: [alice, bob] },
+      private: { private: true, lines: [alice] },
+    });
   });
   afterAll(async () => {
     await browser.close();
     await gate.close();
   });
-  afterEach(() => {
-    gate.tamper = null;
-    gate.isPrivate = false;
-  });
+
+  const alerts = (page: Page, expected: RegExp) =>
+    eventually(async () => expect(await page.textContent('[role=alert]')).toMatch(expected));
+
+  /** What the page gets instead of the gate's answer, as whoever stands between would send it. */
+  const tamper = (page: Page, change: (text: string) => string) =>
+    page.route('**/statement', async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, body: change(await response.text()) });
+    });
 
   let amount = 100;
   /** A call that nobody has made yet. */
-  const newCall = (more: object = {}) => {
-    const args = {
-      tool: 'transfer',
-      estimated_cost_usd: ++amount,
-      to: 'DE02 1203 0000 0000 2020 51',
-      ...more,
-    };
-    return { args, ...gate.call(args) };
+  const newCall = async (principal = 'alice', more: object = {}) => {
+    const args = { estimated_cost_usd: ++amount, to: 'DE02 1203 0000 0000 2020 51', ...more };
+    const again = async () => (await gate.call(principal, args)).code;
+    return { again, ...(await gate.call(principal, args)) };
   };
   const yes = (page: Page) => page.click('text=Yes, this call');
   const headline = (page: Page) => page.textContent('.answer h2');
@@ -112,161 +134,141 @@ describe('in Chromium', needs('chromium'), () => {
   };
 
   it('registers passkeys of each algorithm, as an operator needs them', () => {
-    const keys = Object.values(people).map(
+    const lines = Object.values(people).map(
       ({ line }) => JSON.parse(line) as { key: Record<string, string>; origin: string },
     );
-    expect(keys.map(({ key }) => Object.keys(key).join())).toEqual(['kty,crv,x', 'kty,crv,x,y', 'kty,n,e']);
-    expect(Object.keys(keys[0] ?? {})).toEqual(['name', 'id', 'key', 'origin']);
-    expect(new Set(keys.map(({ origin }) => origin))).toEqual(new Set([gate.origin]));
-    gate.trust(1, people.alice.line, people.bob.line, people.carol.line);
+    expect(lines.map(({ key }) => Object.keys(key).join())).toEqual(['kty,crv,x', 'kty,crv,x,y', 'kty,n,e']);
+    expect(Object.keys(lines[0] ?? {})).toEqual(['name', 'id', 'key', 'origin']);
+    expect(new Set(lines.map(({ origin }) => origin))).toEqual(new Set([gate.origin]));
   });
 
   it.each(['alice', 'bob', 'carol'] as const)('takes the yes of %s to one call, once', async (name) => {
-    const { page, line } = people[name];
-    gate.trust(1, line);
-    const { args, url, kind } = newCall();
-    expect(kind).toBe('asked');
+    const { page } = people[name];
+    const { again, url, code } = await newCall(name);
+    expect(code).toBe('APPROVAL_REQUIRED');
     await page.goto(url);
     await answers(page, 'Do you say yes to this call?');
     expect(await page.textContent('.wish h2')).toBe(
-      'An agent of alice@example.com wants to call transfer on https://bank.example/mcp',
+      `An agent of ${name}@example.com wants to call transfer on https://bank.example/mcp`,
     );
     expect(await page.textContent('.wish > p')).toContain(`${amount} US dollars, as the agent says`);
     expect(await page.textContent('.words-card')).toContain('make calls that cost at most 500 US dollars');
     await yes(page);
     await answers(page, 'You said yes');
     expect(await page.textContent('.answer')).toContain('once, within ten minutes');
-    expect(gate.call(args).kind).toBe('yes');
-    expect(gate.call(args).kind).toBe('asked');
+    expect([await again(), await again()]).toEqual(['allow', 'APPROVAL_REQUIRED']);
   });
 
   it('takes a no, without a passkey, also after a yes', async () => {
-    const { page, line } = people.alice;
-    gate.trust(1, line);
-    const { args, url } = newCall();
-    await page.goto(url);
+    const { page } = people.alice;
+    const first = await newCall();
+    await page.goto(first.url);
     await page.click('button:text-is("No")');
     await answers(page, 'You said no');
-    expect(gate.call(args).kind).toBe('denied');
+    expect(await first.again()).toBe('APPROVAL_DENIED');
     expect(await page.locator('.buttons button').count()).toBe(0);
-    const second = newCall();
+    const second = await newCall();
     await page.goto(second.url);
     await yes(page);
     await page.click('text=No, take it back');
     await answers(page, 'You said no');
-    expect(gate.call(second.args).kind).toBe('denied');
+    expect(await second.again()).toBe('APPROVAL_DENIED');
     await page.reload();
     await answers(page, 'Somebody said no');
   });
 
   it('takes two persons where it needs them', async () => {
     const { alice, bob } = people;
-    gate.trust(2, alice.line, bob.line);
-    const { args, url } = newCall();
+    const { again, url } = await newCall('both');
     await alice.page.goto(url);
     await answers(alice.page, 'Do you say yes to this call?');
     expect(await alice.page.textContent('.answer')).toContain('Still missing: 2 persons,');
     await yes(alice.page);
     await answers(alice.page, 'You said yes');
     expect(await alice.page.textContent('.answer')).toContain('Still missing: 1 person,');
-    expect(gate.call(args).kind).toBe('asked');
+    expect(await again()).toBe('APPROVAL_REQUIRED');
     // Hers alone is no second one.
     await alice.page.reload();
     await yes(alice.page);
-    await eventually(async () =>
-      expect(await alice.page.textContent('[role=alert]')).toMatch(/^No passkey signed/),
-    );
+    await alerts(alice.page, /^No passkey signed/);
     await bob.page.goto(url);
     await answers(bob.page, 'Do you say yes to this call?');
     expect(await bob.page.textContent('.answer')).toContain('Yes was said by Alice.');
     await yes(bob.page);
-    await eventually(async () =>
-      expect(await bob.page.textContent('.answer')).toContain('once, within ten minutes'),
-    );
-    expect(gate.call(args).kind).toBe('yes');
-    gate.trust(1, alice.line);
+    await answers(bob.page, 'You said yes');
+    expect(await bob.page.textContent('.answer')).toContain('once, within ten minutes');
+    expect(await again()).toBe('allow');
   });
 
   it('asks for no yes to what it cannot show, and signs what it shows', async () => {
-    const { page } = people.alice;
-    const { args, url } = newCall();
-    const swap = (from: string, to: string) => (answer: Record<string, unknown>) => ({
-      ...answer,
-      statement: String(answer['statement']).replace(from, to),
-    });
+    const { page } = people.carol;
+    const { again, url } = await newCall('carol');
+    // In JSON, the quotes of the statement are escaped.
     for (const [from, to] of [
-      ['{', '{ '],
-      ['"command"', '"agent":"x","command"'],
-      ['"v":1', '"v":1,"x":1'],
+      ['"statement":"{', '"statement":"{ '],
+      ['\\"command\\"', '\\"agent\\":\\"x\\",\\"command\\"'],
+      ['\\"v\\":1', '\\"v\\":1,\\"x\\":1'],
       [url.slice(-22), 'A'.repeat(22)],
+      ['"iss":"did:key:z', '"iss":"did:key:Z'],
     ] as const) {
-      gate.tamper = swap(from, to);
+      await tamper(page, (text) => {
+        expect(text).toContain(from);
+        return text.replace(from, to);
+      });
       await page.goto(url);
-      await eventually(async () =>
-        expect(await page.textContent('[role=alert]')).toMatch(/^This page asks for no yes/),
-      );
+      await alerts(page, /^This page asks for no yes/);
       expect(await page.locator('text=Yes, this call').count()).toBe(0);
     }
     // Somebody in between shows another amount: it is that one which is signed.
-    gate.tamper = swap(String(amount), '1');
+    await tamper(page, (text) => text.replace(`estimated_cost_usd\\":${amount}`, 'estimated_cost_usd\\":1'));
     await page.goto(url);
     await answers(page, 'Do you say yes to this call?');
     expect(await page.textContent('.wish > p')).toContain('1 US dollars');
     await yes(page);
-    await eventually(async () =>
-      expect(await page.textContent('[role=alert]')).toMatch(/did not take it: challenge is /),
-    );
-    expect(gate.call(args).kind).toBe('asked');
+    await alerts(page, /did not take it: challenge is /);
+    expect(await again()).toBe('APPROVAL_REQUIRED');
+    await page.unrouteAll();
   });
 
   it('shows a private question only to whoever can answer it', async () => {
     const { alice, bob } = people;
-    gate.trust(1, alice.line);
-    gate.isPrivate = true;
-    const { args, url } = newCall();
+    const { again, url } = await newCall('private');
     await bob.page.goto(url);
     await bob.page.click('text=Show it with my passkey');
-    await eventually(async () =>
-      expect(await bob.page.textContent('[role=alert]')).toMatch(/^No passkey signed/),
-    );
+    await alerts(bob.page, /^No passkey signed/);
     expect(await bob.page.textContent('main')).not.toContain('DE02');
     await alice.page.goto(url);
     await alice.page.click('text=Show it with my passkey');
     await answers(alice.page, 'Do you say yes to this call?');
-    expect(gate.call(args).kind).toBe('asked');
+    expect(await again()).toBe('APPROVAL_REQUIRED');
     await yes(alice.page);
     await answers(alice.page, 'You said yes');
-    expect(gate.call(args).kind).toBe('yes');
+    expect(await again()).toBe('allow');
   });
 
   it('says what to do where there is nothing to answer', async () => {
-    const { page, line } = people.bob;
+    const { page } = people.bob;
     await page.goto(`${gate.origin}/approve/${'A'.repeat(22)}`);
-    await eventually(async () =>
-      expect(await page.textContent('[role=alert]')).toMatch(/^There is no such question/),
-    );
-    gate.trust(1, people.alice.line);
-    await page.goto(newCall().url);
+    await alerts(page, /^There is no such question/);
+    await page.goto((await newCall('alice')).url);
     await yes(page);
-    await eventually(async () => expect(await page.textContent('[role=alert]')).toContain('on this device'));
-    gate.tamper = (answer) => ({ ...answer, approvers: [] });
+    await alerts(page, /on this device/);
+    await tamper(page, (text) => text.replace(/"approvers":\[.*?\]/, '"approvers":[]'));
     await page.reload();
     await answers(page, 'Do you say yes to this call?');
     expect(await page.textContent('.answer')).toContain(`No passkey can say yes at ${gate.origin}`);
     expect(await page.isDisabled('text=Yes, this call')).toBe(true);
-    gate.tamper = (answer) => ({ ...answer, ends: 1 });
+    await tamper(page, (text) => text.replace(/"ends":\d+/, '"ends":1'));
     await page.reload();
     await answers(page, 'This question is over');
-    gate.trust(1, line);
+    await page.unrouteAll();
   });
 
   it('says yes with a passkey that was made elsewhere, with the keyboard alone', async () => {
-    const device = await openDevice();
-    const { publicKey, privateKey } = generateKeyPairSync('ed25519');
-    const { x } = publicKey.export({ format: 'jwk' });
-    const id = Buffer.from('made-elsewhere-1');
-    await device.devtools.send('WebAuthn.addCredential', {
-      authenticatorId: device.authenticatorId,
+    const { page, devtools, authenticatorId } = await openDevice();
+    const { privateKey, id } = madeElsewhere;
+    await devtools.send('WebAuthn.addCredential', {
+      authenticatorId,
       credential: {
         credentialId: id.toString('base64'),
         isResidentCredential: false,
@@ -275,18 +277,15 @@ describe('in Chromium', needs('chromium'), () => {
         signCount: 7,
       },
     });
-    const key = { kty: 'OKP', crv: 'Ed25519', x };
-    gate.trust(1, JSON.stringify({ name: 'Dora', id: id.toString('base64url'), key, origin: gate.origin }));
-    const { args, url } = newCall();
-    await device.page.goto(url);
-    await answers(device.page, 'Do you say yes to this call?');
-    await device.page.keyboard.press('Tab');
-    expect(await device.page.evaluate('document.activeElement.textContent')).toBe('Yes, this call');
-    await device.page.keyboard.press('Enter');
-    await answers(device.page, 'You said yes');
-    expect(gate.call(args).kind).toBe('yes');
-    await device.page.context().close();
-    gate.trust(1, people.alice.line);
+    const { again, url } = await newCall('dora');
+    await page.goto(url);
+    await answers(page, 'Do you say yes to this call?');
+    await page.keyboard.press('Tab');
+    expect(await page.evaluate('document.activeElement.textContent')).toBe('Yes, this call');
+    await page.keyboard.press('Enter');
+    await answers(page, 'You said yes');
+    expect(await again()).toBe('allow');
+    await page.context().close();
   });
 
   const TRICKS = {
@@ -300,7 +299,7 @@ describe('in Chromium', needs('chromium'), () => {
 
   it('marks what hides, folds what is long, and loses nothing', async () => {
     const { page } = people.alice;
-    await page.goto(newCall(TRICKS).url);
+    await page.goto((await newCall('dora', TRICKS)).url);
     await page.waitForSelector('.members');
     expect(await page.locator('.wish mark').allTextContents()).toEqual([
       '৪U+09EA',
@@ -312,6 +311,10 @@ describe('in Chromium', needs('chromium'), () => {
     expect(await page.textContent('.answer')).toContain('Folded above, since they are long: 2.');
     expect(await page.textContent('.wish')).toContain(TRICKS.html);
     expect(await page.textContent('.wish')).not.toContain('99 more');
+    // No quotation mark where it is only cut.
+    expect(await page.evaluate(`getComputedStyle(document.querySelector('q.cut'), '::after').content`)).toBe(
+      '"…"',
+    );
     await page.click('text=Show 63 more characters');
     await page.click('text=Show 10 more of 30');
     expect(await page.textContent('.wish')).toContain('U+2066 and 99 more');
@@ -341,7 +344,7 @@ describe('in Chromium', needs('chromium'), () => {
     await page.setViewportSize({ width: 390, height: 844 });
     for (const colorScheme of ['light', 'dark'] as const) {
       await page.emulateMedia({ colorScheme });
-      await page.goto(newCall(TRICKS).url);
+      await page.goto((await newCall('alice', TRICKS)).url);
       await answers(page, 'Do you say yes to this call?');
       await page.click('text=Show 63 more characters');
       await look(`a question, ${colorScheme}`);
@@ -370,7 +373,7 @@ describe('in Chromium', needs('chromium'), () => {
 
   it('loads nothing else, and its policy stops nothing of it', async () => {
     expect(faults).toEqual([]);
-    const page = await (await fetch(`${gate.origin}/approve/register`)).text();
+    const page = await (await people.bob.page.request.get(`${gate.origin}/approve/register`)).text();
     expect(page).not.toMatch(/style=|<style|<script(?![^>]* src="assets\/[^>]* integrity="sha384-)/);
     expect(page).toMatch(/<link rel="stylesheet" href="assets\/[^>]* integrity="sha384-/);
     const blocked = await people.bob.page.evaluate(`(async () => {

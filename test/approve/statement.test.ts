@@ -1,12 +1,17 @@
 import { describe, expect, it } from 'vitest';
-import { statementOf } from '../../src/approval/statement.js';
+import { statementOf, type Call } from '../../src/approval/statement.js';
 import { readStatement, walk, type Question } from '../../web/approve/statement.js';
-import { CALL } from './gate.js';
 
+const CALL: Call = {
+  tool_server: 'https://bank.example/mcp',
+  root: 'did:key:root',
+  agent: 'did:key:agent',
+  command: '/mcp/tools/call',
+  args: { tool: 'transfer', amount: 50 },
+  leaf: `sha256:${'0'.repeat(64)}`,
+};
 const HANDLE = 'A'.repeat(22);
-const text = Buffer.from(
-  statementOf({ ...CALL, args: { tool: 'transfer', amount: 50 } }, 1_790_000_000, HANDLE) ?? [],
-).toString();
+const text = Buffer.from(statementOf(CALL, 1_790_000_000, HANDLE) ?? []).toString();
 const question = (statement: string, receipts = [{ iss: CALL.root, aud: CALL.agent }]): Question => ({
   ...{ state: 'asked', ends: 0, needed: 1, said: [], approvers: [], root_name: null, statement, receipts },
 });

@@ -13,6 +13,7 @@ import { readConfiguration } from '../../src/service/configuration/configuration
 import { startToolServer, type ToolServer } from '../e2e/gate-tools.js';
 import { encode, liveCall, liveChain } from '../middleware/call.js';
 import { Passkey } from '../approval/passkey.js';
+import { eventually } from '../support/eventually.js';
 import { unusedPort } from '../support/ports.mjs';
 import { startGuard } from './guard-process.js';
 
@@ -141,7 +142,8 @@ it('over stdio: the page is on this machine, and the call goes through once', as
     );
     const params = { name: 'search', arguments: args, _meta: { 'X-DRS-Bundle': encode(bundle), ...more } };
     guard.say({ jsonrpc: '2.0', id: ++id, method: 'tools/call', params });
-    return JSON.stringify((await guard.heard(id))[id - 1]);
+    const isAnswer = (line: string) => line.includes(`"id":${id},`) && !line.includes('"got"');
+    return eventually(() => guard.lines.find(isAnswer) ?? Promise.reject(new Error(guard.stderr())));
   };
   const refused = await call();
   expect(refused).toContain('APPROVAL_REQUIRED');

@@ -16,7 +16,9 @@ export function Value({ value }: { readonly value: JsonValue }) {
     const shown = isOpen ? value : start;
     return (
       <span class="text">
-        <q>{NUMBER.test(shown) ? <Amount text={shown} /> : <Marked text={shown} />}</q>
+        <q class={shown === value ? '' : 'cut'}>
+          {NUMBER.test(shown) ? <Amount text={shown} /> : <Marked text={shown} />}
+        </q>
         {shown !== value && (
           <Unfold what={`${count(value.length - shown.length)} more characters`} onOpen={setOpen} />
         )}
