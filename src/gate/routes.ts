@@ -91,7 +91,7 @@ export class RouteTable {
     for (const [at, { text, isParameter }] of route.segments.entries())
       if (isParameter) parameters[text] = decodeURIComponent(split.segments[at] ?? '');
     const { tool, command, body, approve } = route;
-    return { tool, command, parameters, body, approve };
+    return { tool, command, parameters, body, ...(approve && { approve }) };
   }
 
   #routesOf(method: string): Route[] {

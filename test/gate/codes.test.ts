@@ -58,7 +58,7 @@ it('what a gate on trial refuses is what it cannot read as one request', () => {
   // Of a chain that was judged.
   const verdict = { valid: false };
   const refused = GATE_CATALOGUE.filter(({ code }) => {
-    const isOfCall = code === 'BINDING_MISMATCH' || code === 'TOOL_MISMATCH';
+    const isOfCall = ['BINDING_MISMATCH', 'TOOL_MISMATCH', 'APPROVAL_DENIED'].includes(code);
     return !passesOnTrial(gateFailure(code, 'http', 'found', isOfCall ? { verdict } : {}));
   });
   expect(refused.map(({ code }) => code).toSorted()).toEqual([

@@ -125,7 +125,7 @@ describe('a table of routes', () => {
     const text = '{"routes":[{"method":"POST","path":"/a","tools":1},1]}';
     expect(() => RouteTable.parse(text)).toThrow(
       [
-        'routes[0]: "tools" is none of method, path, tool, command, query, body',
+        'routes[0]: "tools" is none of method, path, tool, command, query, body, approve',
         'routes[0]: expected tool: its name, or "any"',
         'routes[1]: it is not an object',
       ].join('\n'),

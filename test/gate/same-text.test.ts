@@ -28,6 +28,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'gate BODY_TIMEOUT': 'needs the patience of a server: e2e/gate-bodies',
   'gate VERIFIER_UNAVAILABLE': 'needs a broken verifier: service/gate-decider, middleware/node',
   'gate TASK_MISMATCH': 'only drsMcp remembers whose task it is: gate/mcp-side',
+  'gate APPROVAL_DENIED': 'needs a person who has said no: service/approve',
 };
 
 /** One refusal, asked for at many doors. */
@@ -48,6 +49,8 @@ interface Row {
 const search = { tool: 'search', query: 'tea' };
 const chain = liveChain(2, { policy: { allowed_tools: ['search', 'fetch'], max_calls: 1 } });
 const used = liveCall(chain, search);
+const approvable = { allowed_tools: ['search'], approve_tools: ['search'] };
+const unapproved = liveCall(liveChain(2, { policy: approvable }), search);
 const signed = (bundle: object, body: string): Attempt => ({
   at: '/a2a',
   headers: [['X-DRS-Bundle', encode(bundle)]],
@@ -90,6 +93,10 @@ const OF_VERDICTS: readonly Row[] = [
     const sent = { ...overHttp(bundle), mcp: signed(bundle, toolCall()) };
     return { code, name: 'after another call', sent, asked: { bundle, body: search }, first: used };
   }),
+  {
+    ...{ code: 'APPROVAL_REQUIRED', name: 'without a yes', asked: { bundle: unapproved, body: search } },
+    sent: { ...overHttp(unapproved), mcp: signed(unapproved, toolCall()) },
+  },
   { code: 'BINDING_REQUIRED', name: 'no body', sent: {}, asked: { bundle: used } },
   { code: 'BINDING_MISMATCH', name: 'another body', sent: {}, asked: { bundle: used, body: {} } },
   { code: 'gate BINDING_MISMATCH', name: 'another body', sent: { http: signed(used, '{"tool":"search"}') } },
@@ -136,6 +143,7 @@ const roots: TrustedRoot[] = [
     [
       ...cases.filter(({ block }) => !/[ABC]/.test(block)),
       { bundle: used },
+      { bundle: unapproved },
       { bundle: liveCall(mcpChain, {}) },
     ]
       .filter((each) => !('code' in each && each.code === 'UNTRUSTED_ROOT'))
