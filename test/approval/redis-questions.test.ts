@@ -157,6 +157,8 @@ describe('what is over', () => {
     const names = (await command(own, ['KEYS', `${PREFIX}*`])) as string[];
     // Names of handles and of agents and roots go by themselves.
     expect(names.filter((name) => !/:[har]:/.test(name)).sort()).toEqual([`${PREFIX}bytes`, `${PREFIX}mark`]);
+    await questions.ask(call(1, { agent: 'a0', root: 'r0' }), one);
+    for (const name of ['a:a0', 'r:r0']) expect(await command(own, ['ZCARD', PREFIX + name])).toBe(1);
     questions.close();
     await own.stop();
   });

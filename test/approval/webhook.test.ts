@@ -9,11 +9,15 @@ const NOTICE: Notice = {
   text: 'A call waits for your yes: https://drs.example/approve/abc',
   ...{ url: 'https://drs.example/approve/abc', tool: 'transfer', root_name: 'Alice', expires_at: 1 },
 };
-const got: { readonly headers: IncomingHttpHeaders; readonly body: string }[] = [];
+const got: {
+  readonly url: string | undefined;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: string;
+}[] = [];
 let statuses: number[] = [];
 const server = createServer((req, res) => {
   void text(req).then((body) => {
-    got.push({ headers: req.headers, body });
+    got.push({ url: req.url, headers: req.headers, body });
     const status = statuses.shift() ?? 204;
     res.writeHead(status, status === 302 ? { location: '/elsewhere' } : {}).end('answer');
   });
@@ -58,7 +62,7 @@ it('is told again until it takes it, four times at most, and follows no redirect
   expect(log.warn).not.toHaveBeenCalled();
   statuses = [500, 500, 500, 500, 200];
   await tell(notice);
-  expect(got).toHaveLength(7);
+  expect(got.map(({ url }) => url)).toEqual(Array(7).fill('/hook'));
   expect(log.warn).toHaveBeenCalledOnce();
 });
 

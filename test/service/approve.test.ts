@@ -1,12 +1,14 @@
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { challengeOf, challengeToView } from '../../src/approval/statement.js';
+import { challengeOf } from '../../src/approval/statement.js';
 import type { Assertion } from '../../src/approval/webauthn.js';
 import { toolCall } from '../gate/attacks.js';
+import { askGrpc, askProxy, askV1 } from '../gate/transports.js';
 import { encode, liveCall, liveChain } from '../middleware/call.js';
 import { startService } from '../support/service-in-process.js';
 import type { RunningService } from '../support/service.js';
@@ -41,7 +43,7 @@ beforeAll(async () => {
   ];
   const file = path.join(folder, 'roots.jsonl');
   writeFileSync(file, lines.join('\n'));
-  service = await startService({ TRUSTED_ROOTS_FILE: file, APPROVALS_URL: ORIGIN });
+  service = await startService({ TRUSTED_ROOTS_FILE: file, APPROVALS_URL: ORIGIN, GRPC_PORT: '0' });
 });
 afterAll(async () => {
   await service.stop();
@@ -131,6 +133,21 @@ it('a call waits, a person sees it and says yes, it passes once', async () => {
   expect((await call()).code).toBe('APPROVAL_REQUIRED');
 });
 
+it('each door of the gate gives the same link', async () => {
+  const { at } = await call(open, 'doors');
+  const body = toolCall({ arguments: { query: 'doors' } });
+  const args = { tool: 'search', query: 'doors' };
+  const bundle = encode(liveCall(open as NonNullable<typeof open>, args, { cmd: '/mcp/tools/call' }));
+  const attempt = { headers: [['X-DRS-Bundle', bundle]], body } as const;
+  const gateway = askGrpc(service);
+  for (const ask of [askProxy(service), askV1(service), gateway.ask])
+    expect(await ask('mcp', attempt)).toMatchObject({
+      ...{ decision: 'deny', status: 403, code: 'APPROVAL_REQUIRED' },
+      body: { error: { data: { approval: { url: ORIGIN + at, expires_at: expect.any(Number) as number } } } },
+    });
+  gateway.close();
+});
+
 it('after a no the same call is denied, and another one asks', async () => {
   const { at } = await call(open, 'no');
   expect((await ask(at, { answer: 'no' })).body).toEqual({ state: 'denied', missing: 1 });
@@ -151,9 +168,9 @@ it('four eyes are needed where the entry says so', async () => {
 it('a private question is shown to its approver alone', async () => {
   const { at, handle } = await call(closed);
   const { body } = await ask(`${at}/statement`);
-  const challenge = challengeToView(handle);
+  const challenge = createHash('sha256').update(`drs-approval-view:${handle}`).digest();
   const approvers = [{ name: 'Alice', id: alice.approver.id }];
-  expect(body).toEqual({ private: true, challenge: Buffer.from(challenge).toString('base64url'), approvers });
+  expect(body).toEqual({ private: true, challenge: challenge.toString('base64url'), approvers });
   const seen = await ask(`${at}/statement`, wire(alice.approver.id, alice.assert(challenge)));
   expect(seen.body).toMatchObject({ state: 'asked', receipts: [{}, {}] });
   const theirs = await ask(`${at}/statement`, wire(bob.approver.id, bob.assert(challenge)));
