@@ -86,12 +86,12 @@ export function approvalsAt(origin: string, questions: QuestionStore, rootsOf: (
     /**
      * Waits until a question is answered, for less than clients wait.
      *
-     * @param isWanted whether its call still waits
+     * @param mayHold whether its call may wait
      * @returns whether it is
      */
-    answered: async (url: string, isWanted = () => true): Promise<boolean> => {
+    answered: async (url: string, mayHold: () => boolean): Promise<boolean> => {
       const handle = url.slice(url.lastIndexOf('/') + 1);
-      for (let waitedMs = 0; waitedMs < HELD_MS && isWanted(); waitedMs += LOOK_MS) {
+      for (let waitedMs = 0; waitedMs < HELD_MS && mayHold(); waitedMs += LOOK_MS) {
         await sleep(LOOK_MS);
         const question = await questions.get(handle);
         if (question?.state !== 'asked') return true;

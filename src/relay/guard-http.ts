@@ -43,7 +43,7 @@ export const openGuard =
  * `X_DRS_Agent`, which some servers take for `X-DRS-Agent`.
  */
 function guardHandler(
-  context: Pick<RouteContext, 'configuration' | 'gate'>,
+  context: Pick<RouteContext, 'configuration' | 'gate' | 'gatekeeper'>,
   protocol: Protocol,
 ): MakeHandler {
   return (forwarder) =>

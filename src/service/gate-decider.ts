@@ -52,8 +52,8 @@ export interface GateCall {
   readonly checkTransport?: GateParts['checkTransport'];
   /** As of {@link responseTo}. */
   readonly mayAsk?: boolean;
-  /** Called before it waits for a person who reads the question: whether it may. If left out: it may not. */
-  readonly mayHold?: () => boolean;
+  /** Called before and while it waits for a person who reads the question: whether it may. If left out: it may not. */
+  readonly mayHold?: (() => boolean) | undefined;
 }
 
 export type GateDecision =
@@ -185,8 +185,8 @@ export async function openGate(
       seen.judged = { outcome, bundle };
       const decided = await decide(opened, outcome, { checkTransport, ...parts });
       const link = decided.kind === 'deny' ? decided.failure.approval?.url : undefined;
-      if (wasHeld || link === undefined || elicits?.wasTold !== true || mayHold?.() !== true) return decided;
-      if ((await approvals?.answered(link, isWanted)) !== true) return decided;
+      if (wasHeld || link === undefined || elicits?.wasTold !== true || mayHold === undefined) return decided;
+      if ((await approvals?.answered(link, mayHold)) !== true) return decided;
     }
   };
 

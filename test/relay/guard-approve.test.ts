@@ -60,14 +60,15 @@ async function sayYes(link: string): Promise<void> {
 }
 const linkIn = (text: string) => /http:\/\/localhost:\d+\/approve\/[\w-]{22}/.exec(text)?.[0] ?? '';
 
-it('over HTTP: an unmodified client of MCP 2026-07-28 opens the link, and its call is held and goes through', async () => {
+/** A guard over HTTP, which serves its page itself. */
+async function openHttp() {
   await writeRoots();
   const configuration = readConfiguration({
     ...{ PORT: String(port), WORKER_THREADS: '0', APPROVALS_URL: `http://localhost:${port}` },
     ...{ TRUSTED_ROOTS_FILE: file, SERVER_IDENTITY: SERVER },
   });
   const log = pino({ level: 'silent' });
-  const guard = await openHttpRelay({
+  return openHttpRelay({
     ...{ configuration, log, hosts: hostsOf('', []) },
     destination: destinationOf(`http://127.0.0.1:${tools.port}/mcp`, 'mcp', {
       isRouted: true,
@@ -75,6 +76,10 @@ it('over HTTP: an unmodified client of MCP 2026-07-28 opens the link, and its ca
     }),
     openDecider: openGuard(configuration, 'mcp', log),
   });
+}
+
+it('over HTTP: an unmodified client of MCP 2026-07-28 opens the link, and its call is held and goes through', async () => {
+  const guard = await openHttp();
   onTestFinished(() => guard.close());
   const info = { name: 'test', version: '1.0.0' };
   const client = new Client(info, {
@@ -116,6 +121,41 @@ it('over HTTP: an unmodified client of MCP 2026-07-28 opens the link, and its ca
   expect(tools.calls).toEqual(['search tea']);
 });
 
+it('over HTTP: what is held is answered when the guard is stopped', async () => {
+  const guard = await openHttp();
+  const inputResponses = { 'xyz.okeyamy.drs/approval': { action: 'accept' } };
+  const args = { query: 'tea' };
+  const bundle = liveCall(
+    chain,
+    { tool: 'search', ...args, 'xyz.okeyamy.drs/params': { inputResponses } },
+    { cmd: '/mcp/tools/call', tool_server: SERVER },
+  );
+  const params = { name: 'search', arguments: args, inputResponses, _meta: CAPABLE };
+  const asked = fetch(`${guard.url}/mcp`, {
+    method: 'POST',
+    headers: {
+      'X-DRS-Bundle': encode(bundle),
+      'Content-Type': 'application/json',
+      'MCP-Protocol-Version': '2026-07-28',
+      'Mcp-Method': 'tools/call',
+      'Mcp-Name': 'search',
+    },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params }),
+  });
+  const answered = vi.fn();
+  void asked.then(answered);
+  await new Promise((resolve) => setTimeout(resolve, 1000));
+  expect(answered).not.toHaveBeenCalled();
+  const closing = guard.close();
+  expect(await (await asked).text()).toContain('"code":"APPROVAL_REQUIRED"');
+  await closing;
+});
+
+const CAPABLE = {
+  'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+  'io.modelcontextprotocol/clientCapabilities': { elicitation: { url: {} } },
+};
+
 interface Sent {
   readonly method: string;
   readonly params: {
@@ -147,11 +187,7 @@ it('over stdio: the page is on this machine, and the call goes through once', as
   };
   const refused = await call();
   expect(refused).toContain('APPROVAL_REQUIRED');
-  const capable = {
-    'io.modelcontextprotocol/protocolVersion': '2026-07-28',
-    'io.modelcontextprotocol/clientCapabilities': { elicitation: { url: {} } },
-  };
-  const told = await call(capable);
+  const told = await call(CAPABLE);
   expect(told).toContain('"resultType":"input_required"');
   expect(linkIn(told)).toBe(linkIn(refused));
   await sayYes(linkIn(refused));

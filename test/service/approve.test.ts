@@ -10,8 +10,10 @@ import type { Assertion } from '../../src/approval/webauthn.js';
 import { toolCall } from '../gate/attacks.js';
 import { askGrpc, askProxy, askV1 } from '../gate/transports.js';
 import { encode, liveCall, liveChain } from '../middleware/call.js';
+import { needs } from '../support/programs.js';
 import { startService } from '../support/service-in-process.js';
 import type { RunningService } from '../support/service.js';
+import { markAsUsed, RedisServer } from '../usage/redis-server.js';
 import { Passkey } from '../approval/passkey.js';
 
 /** The page's endpoints, and calls at the gate that has asked. */
@@ -272,6 +274,35 @@ describe('an answer', () => {
     const { status, body } = await ask(at, { answer: 'yes', ...signed, id: alice.approver.id });
     expect([status, body]).toEqual([400, { error: 'the signature is not one of this passkey' }]);
   });
+});
+
+it('the yes given at one instance serves the call at another', needs('redis-server'), async () => {
+  const redis = await RedisServer.start();
+  await markAsUsed(redis, 'drs:approve:{1}:');
+  const chain = liveChain(2, { cmd: '/mcp', policy });
+  const file = path.join(folder, 'shared.jsonl');
+  const did = chain.parties[0]?.did;
+  writeFileSync(file, JSON.stringify({ did, approve: { tools: ['*'] }, approvers: [alice.approver] }));
+  const env = {
+    ...{ TRUSTED_ROOTS_FILE: file, APPROVALS_URL: ORIGIN, GATE_REPLAY: 'redis' },
+    ...{ REDIS_URL: redis.url, REDIS_TIMEOUT_MS: '2000' },
+  };
+  const own = service;
+  const [first, second] = [await startService(env), await startService(env)];
+  service = first;
+  const { at } = await call(chain);
+  service = second;
+  expect((await yes(at)).body).toEqual({ state: 'approved', missing: 0 });
+  const codes = async (one: RunningService) => {
+    service = one;
+    return (await call(chain)).code;
+  };
+  // Both have the yes, and one call gets it.
+  expect(await codes(first)).toBe('allow');
+  expect(await codes(second)).toBe('APPROVAL_REQUIRED');
+  service = own;
+  await Promise.all([first.stop(), second.stop()]);
+  await redis.stop();
 });
 
 it('nobody is asked where nobody could say yes here', async () => {

@@ -34,7 +34,8 @@ export function gateHandler(
   {
     configuration: { maxBodyBytes: maxBytes },
     gate: { decider },
-  }: Pick<RouteContext, 'configuration' | 'gate'>,
+    gatekeeper,
+  }: Pick<RouteContext, 'configuration' | 'gate' | 'gatekeeper'>,
   protocol: Protocol,
   queryOf: (exchange: Exchange, bytes: number, ticket: Ticket | null) => GateQuery,
 ): BodyHandler<Exchange> {
@@ -55,6 +56,11 @@ export function gateHandler(
     const query = queryOf(exchange, body?.length ?? 0, ticket);
     const { method, target, headers, readBody, hasRoom, act, mayAsk = false } = query;
     if (hasRoom === false) return refuse(exchange, 'overloaded');
+    let isHeld = false;
+    const mayHold = () => {
+      if (exchange.isOver || gatekeeper.isLeaving) return false;
+      return (isHeld ||= ticket?.park() === true);
+    };
     const read = body === null ? tooLarge(tooLargeMessage(maxBytes)) : readBody(body);
     const decision = await decider.decide({
       asked: exchange,
@@ -62,7 +68,7 @@ export function gateHandler(
       isWanted: () => !exchange.isOver,
       mayWait: () => ticket?.park() === true,
       mayAsk,
-      mayHold: () => mayAsk && ticket?.park() === true,
+      mayHold: mayAsk ? mayHold : undefined,
       // Last, as in all objects of each call: in Node 20 members behind a spread cost a microsecond.
       ...asked,
     });
