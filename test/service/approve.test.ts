@@ -10,6 +10,7 @@ import type { Assertion } from '../../src/approval/webauthn.js';
 import { toolCall } from '../gate/attacks.js';
 import { askGrpc, askProxy, askV1 } from '../gate/transports.js';
 import { encode, liveCall, liveChain } from '../middleware/call.js';
+import { eventually } from '../support/eventually.js';
 import { needs } from '../support/programs.js';
 import { startService } from '../support/service-in-process.js';
 import type { RunningService } from '../support/service.js';
@@ -319,6 +320,22 @@ it('nobody is asked where nobody could say yes here', async () => {
   expect(text).toContain(
     'expected 1 of approvers with the origin https://drs.example in the line of the root principal in TRUSTED_ROOTS_FILE, which has 0',
   );
+});
+
+it('a question is shown to nobody when its approvers are withdrawn', async () => {
+  const chain = liveChain(2, { cmd: '/mcp', policy });
+  const did = chain.parties[0]?.did;
+  const file = path.join(folder, 'withdrawn.jsonl');
+  const entry = { did, approve: { tools: ['*'] }, approvers: [alice.approver], private: true };
+  writeFileSync(file, JSON.stringify(entry));
+  const own = service;
+  service = await startService({ TRUSTED_ROOTS_FILE: file, APPROVALS_URL: ORIGIN });
+  const { at } = await call(chain);
+  expect((await ask(`${at}/statement`)).body).toMatchObject({ private: true });
+  writeFileSync(file, JSON.stringify({ did }));
+  await eventually(async () => expect((await ask(`${at}/statement`)).status).toBe(404), 300);
+  await service.stop();
+  service = own;
 });
 
 it('each client may send 300 requests a minute', async () => {

@@ -122,6 +122,8 @@ function statementOf(approvals: Approvals, question: Question | null, signed: Si
   const { handle, statement, receipts, state, end } = question;
   const { name, isPrivate, who } = approvals.about(question.root);
   const approvers = who.approvers.map(({ name, id }) => ({ name, id }));
+  // Nobody may say yes any more, and nothing says any more that it is private.
+  if (approvers.length === 0) return NO_QUESTION;
   if (isPrivate) {
     const challenge = challengeToView(handle);
     if (signed === null) return json({ private: true, challenge: encodeBase64url(challenge), approvers });
