@@ -1,6 +1,6 @@
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.js';
-import { unapproved, whoAsks, type Approved, type Sources } from '../verify/approval.js';
+import { unapproved, whoAsks, type Approved } from '../verify/approval.js';
 import type { Binding } from '../verify/binding.js';
 import { describeDifference } from '../verify/difference.js';
 import { Failure, show, showTime } from '../verify/codes.js';
@@ -111,9 +111,11 @@ export async function decide(
   const fault = checkTransport?.(context) ?? null;
   if (fault !== null) return denied(call, fault);
   // A verdict of another verifier has this in it, but one of an older version does not know the member.
-  const sources = { ...judged, receipts: chain.receipts, byRoute: call.approve };
+  const { root, tool } = judged;
+  const sources = { receipts: chain.receipts, root, tool, invocation, byRoute: call.approve };
   const reason = whoAsks(sources);
-  const yes = reason === null ? null : await findYes(call, sources, reason, ask);
+  const refusal = (expected?: string) => verdictFailure(unapproved(sources, reason as string, expected));
+  const yes = reason === null ? null : await findYes(call, judged, refusal, ask);
   if (yes !== null && 'code' in yes) return { ...denied(call, yes), elicits: call.elicits };
   let isAllowed = false;
   try {
@@ -133,17 +135,16 @@ export async function decide(
 /**
  * The yes that a call needs, or why it has none.
  *
- * @param reason what says that it needs one
+ * @param refusal makes the refusal: see {@link unapproved}
  */
 async function findYes(
   { protocol }: PendingCall,
-  sources: Proof & Sources,
-  reason: string,
+  proof: Proof,
+  refusal: (expected?: string) => GateFailure,
   ask: GateParts['ask'],
 ): Promise<Extract<AskedGate, { kind: 'yes' }> | GateFailure> {
-  const refusal = (expected?: string) => verdictFailure(unapproved(sources, reason, expected));
   if (ask === undefined) return refusal();
-  const asked = await ask(sources);
+  const asked = await ask(proof);
   if (asked.kind === 'yes') return asked;
   if (asked.kind === 'refused') return refusal(asked.expected);
   const { names, url, end } = asked;

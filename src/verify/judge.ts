@@ -1,5 +1,5 @@
 import type { KeyResolver } from '../protocol/key-resolver.js';
-import { checkApproval } from './approval.js';
+import { checkApproval, type Sources } from './approval.js';
 import { bind, checkBinding, type Binding, type Body } from './binding.js';
 import { checkLinkage, checkStructure, type Signed, type Structure } from './blocks/a-b-form.js';
 import { checkSignatures, planSignatures, type SignaturePlan } from './blocks/c-signatures.js';
@@ -108,25 +108,25 @@ export async function judge(call: Call, parts: JudgeParts): Promise<Judgement> {
 
   // Nothing has waited since block D asked.
   const tool = toolOf(rules.tools, args);
-  const proof = { chain, root, tool, invocation };
-  const spent = spend(proof, now, parts);
+  const spent = spend({ receipts: chain.receipts, root, tool, invocation }, chain.limits, now, parts);
   // Where nothing is recorded, nothing waits.
   const limits = spent instanceof Promise ? await spent : spent;
   if (limits instanceof Failure) return refused(limits, effort);
-  return { ...proof, binding, limits, effort, failure: null };
+  // Each member by itself: with a spread, a call took 10 % more processor time in Node 20.
+  return { chain, root, tool, invocation, binding, limits, effort, failure: null };
 }
 
 /** A person's yes, and then replay and limits. @returns what is left of the limits */
 function spend(
-  { chain, root, tool, invocation }: Pick<Proof, 'chain' | 'root' | 'tool' | 'invocation'>,
+  sources: Sources & Pick<Proof, 'tool' | 'invocation'>,
+  counted: Chain['limits'],
   now: number,
   { requiresApproval, use }: JudgeParts,
 ): Failure | null | Promise<Failure | readonly LimitLeft[] | null> {
-  const sources = { receipts: chain.receipts, root, tool, invocation };
   const unapproved = requiresApproval ? checkApproval(sources) : null;
   if (unapproved !== null || use === null) return unapproved;
-  const { claims } = invocation;
-  return use(claims, chain.limits, now, costMicroUsdOf(claims.args, tool));
+  const { claims } = sources.invocation;
+  return use(claims, counted, now, costMicroUsdOf(claims.args, sources.tool));
 }
 
 function refused(failure: Failure, effort: Effort, binding: Binding | null = null): Judgement {
