@@ -7,6 +7,7 @@ export type { TrustedRoot } from './trust/read-root.js';
 export type { FromArgument, ToolLine } from './trust/read-tool.js';
 export type { Verdict, VerdictDetails, VerdictError } from './verifier/verdict.js';
 export type { VerdictContext } from './verify/receipt.js';
+export type { Approved, Approver, PasskeyKey } from './verify/approval.js';
 export type { Binding } from './verify/binding.js';
 export type { Block, Code } from './verify/codes.js';
 export { CATALOGUE } from './verify/codes.js';

@@ -17,12 +17,13 @@ export { BUNDLE_HEADER } from '../gate/carriers.js';
 export { RPC_ERROR_CODE, type Explained, type GateFailure, type Protocol } from '../gate/codes.js';
 export { type GateContext } from '../gate/context.js';
 export { type ChainVerdict } from '../gate/decide.js';
-export { type Denial } from '../gate/request.js';
+export { type Denial, type Elicitation } from '../gate/request.js';
 export {
   type GateResponse,
   type HttpRefusal,
   type RpcError,
   type RpcErrorData,
+  type RpcQuestion,
   type RpcRefusal,
 } from '../gate/response.js';
 export * from '../usage/public.js';
