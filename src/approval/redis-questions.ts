@@ -174,7 +174,7 @@ export class RedisQuestions implements QuestionStore {
     ifFull?: (problem: string) => T,
   ): Promise<T> {
     const { error: linkError } = this.#link;
-    if (linkError !== null) throw linkError;
+    if (linkError !== null) throw new Error('Redis does not answer', { cause: linkError });
     const now = this.#clock();
     if (now > this.#sweptAt) await this.#sweep(now);
     // It begins again where another instance was faster.
