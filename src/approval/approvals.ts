@@ -20,8 +20,14 @@ export type Approvals = ReturnType<typeof approvalsAt>;
  * Asks persons on the page at an origin.
  *
  * @param rootsOf the roots that are trusted now; `null`: anybody, of whom nothing is said
+ * @param report is told why a store cannot tell
  */
-export function approvalsAt(origin: string, questions: QuestionStore, rootsOf: () => Roots | null) {
+export function approvalsAt(
+  origin: string,
+  questions: QuestionStore,
+  rootsOf: () => Roots | null,
+  report: (error: unknown) => void,
+) {
   /** Who may say yes on this page, by the entry as it is now: a passkey works on pages of its origin alone. */
   const whoIn = (entry: EntryApproval | null): Approvers => ({
     needed: entry?.needed ?? 1,
@@ -61,10 +67,9 @@ export function approvalsAt(origin: string, questions: QuestionStore, rootsOf: (
         const approval = { statement: Buffer.from(challengeOf(statement)).toString('base64url'), by };
         return { kind: 'yes', approval, decided };
       } catch (error) {
-        return {
-          kind: 'refused',
-          expected: `a store of questions that can tell: ${(error as Error).message}`,
-        };
+        // Its words are not for callers: they may have addresses.
+        report(error);
+        return { kind: 'refused', expected: 'a store of questions that can tell' };
       }
     },
     /** What a webhook is told of a question. @throws Error if it is over */

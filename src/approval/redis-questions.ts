@@ -173,7 +173,8 @@ export class RedisQuestions implements QuestionStore {
     step: Step<T>,
     ifFull?: (problem: string) => T,
   ): Promise<T> {
-    if (this.#link.error !== null) throw new Error('Redis does not answer');
+    const { error: linkError } = this.#link;
+    if (linkError !== null) throw new Error('Redis does not answer', { cause: linkError });
     const now = this.#clock();
     if (now > this.#sweptAt) await this.#sweep(now);
     // It begins again where another instance was faster.

@@ -15,6 +15,7 @@ import { loadGrpc } from '../service/grpc/open.js';
 import { loadFrontEnd } from '../service/http/load-front-end.js';
 import { readLinesAt } from '../trust/followed-lines.js';
 import { ROOTS, TOOLS } from '../trust/line-files.js';
+import { readPage } from '../service/routes/approve-route.js';
 import { readRoutes } from '../service/routes/served-routes.js';
 
 const { R_OK, W_OK, X_OK } = constants;
@@ -45,10 +46,32 @@ export async function findStartProblems(configuration: Configuration, state?: st
     problemOf('GATE_ROUTES', configuration.gateRoutes, readRoutes),
     problemOf('TRUSTED_ROOTS_FILE', configuration.trustedRootsFile, (place) => readLinesAt(ROOTS, place)),
     problemOf('TOOLS_FILE', configuration.toolsFile, (place) => readLinesAt(TOOLS, place)),
+    problemOf('APPROVALS_URL', configuration.approvalsUrl, requirePage),
     problemOf('LISTEN', listen, (socket) => access(path.dirname(socket.path), W_OK)),
     problemOf('--state', state, canKeepIn),
   ]);
   return found.filter((problem) => problem !== null);
+}
+
+/**
+ * What keeps nothing from starting: nobody could say yes at `APPROVALS_URL`. The first approver needs a service that runs, to register.
+ *
+ * @returns what is missing; empty also if the file of roots cannot be read, which is a problem
+ */
+export async function findStartWarnings({
+  approvalsUrl,
+  trustedRootsFile,
+}: Configuration): Promise<string[]> {
+  if (approvalsUrl === undefined) return [];
+  const roots =
+    trustedRootsFile === undefined ? null : await readLinesAt(ROOTS, trustedRootsFile).catch(() => undefined);
+  if (roots === undefined) return [];
+  for (const { approval } of roots?.values() ?? [])
+    if (approval?.approvers.some(({ origin }) => origin === approvalsUrl) === true) return [];
+  return [
+    `APPROVALS_URL is "${approvalsUrl}", and no approver in TRUSTED_ROOTS_FILE has this origin, so that nobody can say yes: ` +
+      `put the line that ${approvalsUrl}/approve/register shows into the entry of a principal`,
+  ];
 }
 
 /** Tries what a variable names, if it names something. @returns what is wrong with it */
@@ -78,13 +101,32 @@ redis.call('HMGET', KEYS[1], 'calls')
 redis.call('HINCRBY', KEYS[1], 'calls', 1)
 redis.call('PEXPIREAT', KEYS[1], 1)
 `;
+/** What keeps questions and answers. Each key goes at once; where a command is refused, in a second. */
+const QUESTIONS = `
+redis.call('SET', KEYS[1], '1', 'PX', 1000)
+redis.call('GET', KEYS[1])
+redis.call('INCRBY', KEYS[1], 1)
+redis.call('DECRBY', KEYS[1], 1)
+redis.call('PEXPIRE', KEYS[1], 1000)
+redis.call('DEL', KEYS[1])
+redis.call('ZADD', KEYS[1], 1, 'x')
+redis.call('PEXPIRE', KEYS[1], 1000)
+redis.call('ZCOUNT', KEYS[1], 1, 2)
+redis.call('ZRANGEBYSCORE', KEYS[1], 1, 2)
+redis.call('ZCARD', KEYS[1])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], 2, 3)
+redis.call('ZREM', KEYS[1], 'x')
+`;
 const [RECORD_KEY, STREAM_KEY] = ['drs:replay:check', '{drs:revocations}:check'];
+const QUESTIONS_KEY = 'drs:approve:{1}:check';
 
 /** Looks at Redis as stores do, and sends what they do: the user may lack a right, or the primary take no writes. */
 async function tryRedis(configuration: Configuration): Promise<void> {
   const { redisUrl: url, revocationMinReplicas: minReplicas, redisWaitReplicas } = configuration;
   const hasRevocations = configuration.revocationStore === 'redis';
-  const hasReplays = [configuration.replayProtection, configuration.gateReplay].includes('redis');
+  const { replayProtection, gateReplay, gateMode, approvalsUrl } = configuration;
+  const hasReplays = [replayProtection, gateReplay].includes('redis');
+  const hasQuestions = approvalsUrl !== undefined && gateReplay === 'redis' && gateMode === 'enforce';
   const needsFile =
     (hasRevocations && needsOf({ url, minReplicas }).needsFile) ||
     (hasReplays && !configuration.redisMayForget && FORGETTING);
@@ -98,6 +140,7 @@ async function tryRedis(configuration: Configuration): Promise<void> {
       });
     };
     if (hasReplays) await send('used invocations', RECORD_KEY, 'EVAL', RECORD, '1', RECORD_KEY);
+    if (hasQuestions) await send('questions', QUESTIONS_KEY, 'EVAL', QUESTIONS, '1', QUESTIONS_KEY);
     // To a stream that is not there, this adds nothing.
     if (hasRevocations)
       await send('revocations', STREAM_KEY, 'XADD', STREAM_KEY, 'NOMKSTREAM', '*', 'e', '-');
@@ -112,6 +155,21 @@ async function tryRedis(configuration: Configuration): Promise<void> {
   } finally {
     link.close();
   }
+}
+
+/** Whether the page of approvals is there, which a build of its own makes. */
+function requirePage(): void {
+  let files = 0;
+  try {
+    files = readPage().size;
+  } catch {
+    // Then there is none of it.
+  }
+  // The page, and what it loads.
+  if (files < 2)
+    throw new Error(
+      'the files of its page are missing: install the package anew, or run `npm run build:web`',
+    );
 }
 
 async function tryList(url: string, configuration: Configuration): Promise<void> {

@@ -3,6 +3,7 @@ import type { Configuration } from '../service/configuration/configuration.js';
 import type { Closers } from '../service/closers.js';
 import type { Core } from '../service/core.js';
 import { errorAnswer } from '../service/http/exchange.js';
+import { cannotListen } from '../service/http/front-end.js';
 import { openNode } from '../service/http/node/node.js';
 import { Server } from '../service/http/serve.js';
 import { divideForGuard } from '../service/load/connections.js';
@@ -35,5 +36,8 @@ export async function openApprovePage(
   });
   opened.add(frontEnd);
   const port = Number(new URL(approvals.origin).port || 80);
-  await frontEnd.listen({ host: '127.0.0.1', port, isShared: false });
+  const address = { host: '127.0.0.1', port, isShared: false };
+  await frontEnd.listen(address).catch(() => {
+    throw cannotListen(address, 'APPROVALS_URL');
+  });
 }

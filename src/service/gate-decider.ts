@@ -36,6 +36,7 @@ import type { Logger } from 'pino';
 export const GATE_SCOPE = 'gate';
 
 const HOUR_MS = 3_600_000;
+const LOG_PAUSE_MS = 10_000;
 
 /** A protocol request, as a transport passes it in. */
 export interface GateCall {
@@ -268,7 +269,13 @@ async function openApprovals(
       ? await RedisQuestions.open({ url, timeoutMs, mayForget, log, openSecs, onEvent })
       : new Questions(undefined, { openSecs, onEvent });
   metrics.openApprovals = () => questions.open;
-  const approvals = approvalsAt(approvalsUrl, questions, () => engine.parts.rules.trustedRoots);
+  let loggedAt = -Infinity;
+  const report = (err: unknown): void => {
+    if (performance.now() - loggedAt < LOG_PAUSE_MS) return;
+    loggedAt = performance.now();
+    log.error({ err }, 'the store of questions cannot tell: calls that need a yes are refused');
+  };
+  const approvals = approvalsAt(approvalsUrl, questions, () => engine.parts.rules.trustedRoots, report);
   return approvals;
 }
 

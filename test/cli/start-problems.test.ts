@@ -1,18 +1,23 @@
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import Module from 'node:module';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { afterAll, describe, expect, it } from 'vitest';
-import { findStartProblems } from '../../src/cli/start-problems.js';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { findStartProblems, findStartWarnings } from '../../src/cli/start-problems.js';
+import { generateKey } from '../../src/issue/index.js';
 import { readConfiguration } from '../../src/service/configuration/configuration.js';
 import { connectRedis } from '../../src/redis/connection.js';
 import { ListServer } from '../revocation/list-server.js';
 import { credentialWith, LIST_ID, toJwt, newIssuer } from '../revocation/lists.js';
+import { Passkey } from '../approval/passkey.js';
+import { requireApprovePage } from '../support/approve-page.js';
 import { eventually } from '../support/eventually.js';
 import { command, RedisServer } from '../usage/redis-server.js';
 import { needs } from '../support/programs.js';
 
+const ORIGIN = 'https://drs.example';
 const folder = mkdtempSync(path.join(tmpdir(), 'drs-check-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 const at = (...names: string[]) => path.join(folder, ...names);
@@ -131,23 +136,41 @@ describe('the check before a start', () => {
       const { host } = new URL(redis.url);
       const replays = { GATE_REPLAY: 'redis' };
       const kept = { REVOCATION_STORE: 'redis' };
+      const asking = { APPROVALS_URL: ORIGIN };
       const problemsOf = (user: string, env: Record<string, string>) =>
         problemsWith({ ...env, REDIS_URL: `redis://${user}:pa55@${host}` });
       const page = readFileSync(new URL('../../docs/scaling.md', import.meta.url), 'utf8');
       const [said = ''] = /^Its user needs [^;]*/m.exec(page) ?? [];
       const needed = [...said.matchAll(/`([A-Z]+)`/g)].map(([, name]) => `+${name}`);
       const users = {
-        all: ['~drs:replay:*', '~{drs:revocations}:*', ...needed],
+        all: ['~drs:replay:*', '~drs:approve:*', '~{drs:revocations}:*', ...needed],
         without_eval: ['~drs:replay:*', '+@all', '-eval'],
         without_counters: ['~drs:replay:*', '+@all', '-hincrby'],
         without_records: ['~drs:replay:*', '+@all', '-set'],
+        without_sets: ['~drs:replay:*', '~drs:approve:*', '+@all', '-zrangebyscore'],
+        without_questions: ['~drs:replay:*', '+@all'],
         with_other_keys: ['~app:*', '+@all'],
         without_streams: ['~{drs:revocations}:*', '+@all', '-xadd'],
       };
       try {
         for (const [name, rights] of Object.entries(users))
           await command(redis, ['ACL', 'SETUSER', name, 'on', '>pa55', ...rights]);
-        expect(await problemsOf('all', { ...replays, ...kept })).toEqual([]);
+        expect(await problemsOf('all', { ...replays, ...kept, ...asking })).toEqual([]);
+        for (const name of ['without_sets', 'without_questions']) {
+          expect([name, await problemsOf(name, replays)]).toEqual([name, []]);
+          expect([name, await problemsOf(name, { ...asking, GATE_MODE: 'observe', ...replays })]).toEqual([
+            name,
+            [],
+          ]);
+          expect([name, await problemsOf(name, { ...replays, ...asking })]).toEqual([
+            name,
+            [
+              expect.stringMatching(
+                /^REDIS_URL: Redis at .* refuses what questions need: .*(?:NOPERM|can't run this command|can't access)/,
+              ),
+            ],
+          ]);
+        }
         for (const name of ['without_eval', 'without_counters', 'without_records', 'with_other_keys'])
           expect([name, await problemsOf(name, replays)]).toEqual([
             name,
@@ -168,12 +191,70 @@ describe('the check before a start', () => {
         await command(redis, ['CONFIG', 'SET', 'min-replicas-to-write', '1']);
         for (const env of [replays, kept])
           expect(await problemsOf('all', env)).toEqual([expect.stringMatching(/^REDIS_URL: .*NOREPLICAS/)]);
-        expect(await command(redis, ['DBSIZE'])).toBe(0);
+        await eventually(async () => expect(await command(redis, ['DBSIZE'])).toBe(0));
       } finally {
         await redis.stop();
       }
     },
   );
+
+  describe('of approvals', () => {
+    beforeAll(requireApprovePage);
+    const { approver } = new Passkey('P-256', { origin: ORIGIN });
+    const write = (name: string, entry: object) => {
+      const { did } = generateKey();
+      writeFileSync(at(name), `${JSON.stringify({ did, ...entry })}\n`);
+      return { TRUSTED_ROOTS_FILE: at(name), APPROVALS_URL: ORIGIN };
+    };
+    const warningsWith = (env: Record<string, string>) => findStartWarnings(readConfiguration(env));
+
+    it('reads who may say yes, in the file of trusted roots', async () => {
+      expect(await problemsWith(write('approvers.jsonl', { approvers: [approver] }))).toEqual([]);
+      const key = { ...approver.key, y: 'AAAA' };
+      const env = write('bad-approvers.jsonl', {
+        approvers: [{ ...approver, key, origin: 'https://1.2.3.4' }],
+      });
+      const [problem, ...others] = await problemsWith(env);
+      expect(others).toEqual([]);
+      expect(problem).toMatch(/^TRUSTED_ROOTS_FILE: /);
+      expect(problem).toMatch(/approvers\[0\]\.key: it is .*, expected the public JWK of a passkey/);
+      expect(problem).toMatch(/approvers\[0\]\.origin: it is "https:\/\/1\.2\.3\.4", expected an origin/);
+      expect(await warningsWith(env)).toEqual([]);
+    });
+
+    it('warns where nobody could say yes on the page, which somebody must open to register', async () => {
+      expect(await warningsWith(write('here.jsonl', { approvers: [approver] }))).toEqual([]);
+      const elsewhere = { ...approver, origin: 'https://drs.example:444' };
+      const warning = expect.stringMatching(
+        /^APPROVALS_URL is "https:\/\/drs\.example", and no approver in TRUSTED_ROOTS_FILE has this origin/,
+      ) as string;
+      for (const entry of [{}, { approvers: [elsewhere] }]) {
+        const env = write('elsewhere.jsonl', entry);
+        expect(await warningsWith(env)).toEqual([warning]);
+        expect(await problemsWith(env)).toEqual([]);
+      }
+      expect(await warningsWith({ APPROVALS_URL: ORIGIN })).toEqual([warning]);
+      expect(await warningsWith({})).toEqual([]);
+    });
+
+    it('says that the page is missing', async () => {
+      const resolver = Module as unknown as {
+        _resolveFilename: (request: string, ...more: unknown[]) => string;
+      };
+      const { _resolveFilename: resolve } = resolver;
+      const spy = vi
+        .spyOn(resolver, '_resolveFilename')
+        .mockImplementation((request, ...more) =>
+          resolve.call(Module, request.replace('#approve/', './no-such-folder/'), ...more),
+        );
+      const problems = await problemsWith({ APPROVALS_URL: ORIGIN });
+      spy.mockRestore();
+      expect(problems).toEqual([
+        'APPROVALS_URL: the files of its page are missing: install the package anew, or run `npm run build:web`',
+      ]);
+      expect(await problemsWith({ APPROVALS_URL: ORIGIN })).toEqual([]);
+    });
+  });
 
   it('reads the file of revocations whole', async () => {
     writeFileSync(at('damaged'), `${'{"status_list_index":7}\n'.repeat(1000)}{"status_list_index":\n`);

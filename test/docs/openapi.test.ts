@@ -5,10 +5,13 @@ import { Validator } from '@seriousme/openapi-schema-validator';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { CATALOGUE } from '../../src/verify/codes.js';
+import { requireApprovePage } from '../support/approve-page.js';
 import { findDifferences, openApi } from '../support/openapi.js';
 import { startService } from '../support/service-in-process.js';
 import type { RunningService } from '../support/service.js';
 
+/** What a service has for a path: one route for all of them below `/approve/`. */
+const routeOf = (path: string) => path.replace(/^\/approve\/.*/, '/approve');
 const read = (file: string) => readFileSync(new URL(`../../${file}`, import.meta.url), 'utf8');
 
 describe('docs/openapi.yaml', () => {
@@ -18,7 +21,9 @@ describe('docs/openapi.yaml', () => {
     writeFileSync(path.join(folder, 'roots.jsonl'), '');
     // Each part that adds metrics or paths is on.
     const roots = { TRUSTED_ROOTS_FILE: folder, TOOLS_FILE: folder };
-    service = await startService({ GRPC_PORT: '0', REPLAY_PROTECTION: 'memory', ...roots });
+    requireApprovePage();
+    const asking = { APPROVALS_URL: 'https://drs.example' };
+    service = await startService({ GRPC_PORT: '0', REPLAY_PROTECTION: 'memory', ...roots, ...asking });
   });
   afterAll(async () => {
     await service.stop();
@@ -53,15 +58,17 @@ describe('docs/openapi.yaml', () => {
     const [, list = ''] = /there are (.*)$/.exec(error) ?? [];
     // What proxies ask is described in docs/spec/gate.md.
     const described = list.split(', ').filter((path) => !path.startsWith('/gate/'));
-    expect(Object.keys(openApi.paths).sort()).toEqual(described.sort());
+    const served = new Set(Object.keys(openApi.paths).map(routeOf));
+    expect([...served].sort()).toEqual(described.sort());
   });
 
-  it.each(Object.entries(openApi.paths))('has the methods of %s', async (path, methods) => {
+  it.each(Object.keys(openApi.paths))('has the methods of %s', async (path) => {
     const response = await fetch(service.url + path, { method: 'PATCH' });
-    const documented = Object.keys(methods).flatMap((method) =>
-      method === 'get' ? ['get', 'head'] : method,
-    );
-    expect(response.headers.get('allow')?.toLowerCase().split(', ').sort()).toEqual(documented.sort());
+    const methods = Object.entries(openApi.paths)
+      .filter(([other]) => routeOf(other) === routeOf(path))
+      .flatMap(([, operations]) => Object.keys(operations));
+    const documented = new Set(methods.flatMap((method) => (method === 'get' ? ['get', 'head'] : method)));
+    expect(response.headers.get('allow')?.toLowerCase().split(', ').sort()).toEqual([...documented].sort());
   });
 
   it('has the statuses that the code answers, and no other', () => {
@@ -105,6 +112,9 @@ describe('docs/openapi.yaml', () => {
   });
 });
 
+const PRIVATE = { private: true, challenge: 'x', approvers: [{ name: 'Alice', id: 'x' }] };
+const DENIED = { allow: false, gated: true, status: 403 };
+
 describe('comparing answers with it', () => {
   const answer = (path: string, status: number, body: unknown, headers: Record<string, string> = {}) =>
     findDifferences({
@@ -120,6 +130,8 @@ describe('comparing answers with it', () => {
     expect(answer('/verify', 200, { valid: false, error })).toEqual([]);
     expect(answer('/verify', 503, { error: 'overloaded' }, { 'Retry-After': '1' })).toEqual([]);
     expect(answer('/nowhere', 404, { error: 'unknown path' })).toEqual([]);
+    expect(answer('/approve/AAAA', 200, { state: 'asked', missing: 1 })).toEqual([]);
+    expect(answer('/v1/gate', 200, DENIED)).toEqual([]);
   });
 
   it.each([
@@ -134,6 +146,20 @@ describe('comparing answers with it', () => {
     ['a header that is missing', '/verify', 503, { error: 'overloaded' }],
     ['a body of another shape', '/nowhere', 404, 'unknown path'],
     ['a 404 where there is a path', '/verify', 404, { error: 'unknown path' }],
+    ['an answer without its state', '/approve/AAAA', 200, { missing: 0 }],
+    ['a private question to its approver', '/approve/AAAA/statement', 200, PRIVATE],
+    [
+      'a link of another form',
+      '/v1/gate',
+      200,
+      { ...DENIED, response: { error: { approval: { url: 'u' } } } },
+    ],
+    [
+      'a yes without its names',
+      '/v1/gate',
+      200,
+      { ...DENIED, context: { approval: { statement: 'x', by: [] } } },
+    ],
   ])('finds %s', (_, path, status, body) => {
     expect(answer(path, status, body)).not.toEqual([]);
   });

@@ -1,18 +1,26 @@
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { Role, type AgentCard } from '@a2a-js/sdk';
+import { JsonRpcTransportFactory, RestTransportFactory } from '@a2a-js/sdk/client';
+import { AgentEvent, DefaultRequestHandler, InMemoryTaskStore, type AgentExecutor } from '@a2a-js/sdk/server';
+import { jsonRpcHandler, restHandler, UserBuilder } from '@a2a-js/sdk/server/express';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import express from 'express';
 import { pino } from 'pino';
-import { afterAll, beforeAll, expect, it, onTestFinished, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { challengeOf } from '../../src/approval/statement.js';
 import { destinationOf } from '../../src/relay/http-target.js';
 import { openGuard } from '../../src/relay/guard-http.js';
 import { hostsOf, openHttpRelay } from '../../src/relay/http-relay.js';
 import { readConfiguration } from '../../src/service/configuration/configuration.js';
 import { startToolServer, type ToolServer } from '../e2e/gate-tools.js';
+import { a2aCallOf } from '../../src/middleware/a2a/sign-requests.js';
 import { encode, liveCall, liveChain } from '../middleware/call.js';
+import { listen, type TestServer } from '../middleware/http.js';
 import { Passkey } from '../approval/passkey.js';
+import { requireApprovePage } from '../support/approve-page.js';
 import { eventually } from '../support/eventually.js';
 import { unusedPort } from '../support/ports.mjs';
 import { startGuard } from './guard-process.js';
@@ -23,16 +31,11 @@ const SERVER = 'https://tools.example';
 const folder = mkdtempSync(path.join(tmpdir(), 'drs-guard-approve-'));
 const file = path.join(folder, 'roots.jsonl');
 const chain = liveChain(1, { cmd: '/mcp', policy: { allowed_tools: ['search'] } });
-const BUILT = new URL('../../dist/approve/', import.meta.url);
 let tools: ToolServer;
 let port: number;
 let alice: Passkey;
 beforeAll(async () => {
-  // Where the page is not built.
-  if (!existsSync(BUILT)) {
-    mkdirSync(new URL('assets/', BUILT), { recursive: true });
-    writeFileSync(new URL('index.html', BUILT), '<!doctype html><title>Approve</title>');
-  }
+  requireApprovePage();
   tools = await startToolServer();
 });
 afterAll(async () => {
@@ -40,10 +43,10 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-const writeRoots = async () => {
+const writeRoots = async (under = chain) => {
   port = await unusedPort();
   alice = new Passkey('Ed25519', { origin: `http://localhost:${port}` });
-  const entry = { did: chain.parties[0]?.did, approve: { tools: ['*'] }, approvers: [alice.approver] };
+  const entry = { did: under.parties[0]?.did, approve: { tools: ['*'] }, approvers: [alice.approver] };
   writeFileSync(file, JSON.stringify(entry));
 };
 
@@ -61,8 +64,7 @@ async function sayYes(link: string): Promise<void> {
 const linkIn = (text: string) => /http:\/\/localhost:\d+\/approve\/[\w-]{22}/.exec(text)?.[0] ?? '';
 
 /** A guard over HTTP, which serves its page itself. */
-async function openHttp() {
-  await writeRoots();
+async function openHttp(protocol: 'mcp' | 'a2a', to: string, rpc?: string) {
   const configuration = readConfiguration({
     ...{ PORT: String(port), WORKER_THREADS: '0', APPROVALS_URL: `http://localhost:${port}` },
     ...{ TRUSTED_ROOTS_FILE: file, SERVER_IDENTITY: SERVER },
@@ -70,16 +72,18 @@ async function openHttp() {
   const log = pino({ level: 'silent' });
   return openHttpRelay({
     ...{ configuration, log, hosts: hostsOf('', []) },
-    destination: destinationOf(`http://127.0.0.1:${tools.port}/mcp`, 'mcp', {
-      isRouted: true,
-      rpc: undefined,
-    }),
-    openDecider: openGuard(configuration, 'mcp', log),
+    destination: destinationOf(to, protocol, { isRouted: true, rpc }),
+    openDecider: openGuard(configuration, protocol, log),
   });
 }
 
+const openMcp = async () => {
+  await writeRoots();
+  return openHttp('mcp', `http://127.0.0.1:${tools.port}/mcp`);
+};
+
 it('over HTTP: an unmodified client of MCP 2026-07-28 opens the link, and its call is held and goes through', async () => {
-  const guard = await openHttp();
+  const guard = await openMcp();
   onTestFinished(() => guard.close());
   const info = { name: 'test', version: '1.0.0' };
   const client = new Client(info, {
@@ -122,7 +126,7 @@ it('over HTTP: an unmodified client of MCP 2026-07-28 opens the link, and its ca
 });
 
 it('over HTTP: what is held is answered when the guard is stopped', async () => {
-  const guard = await openHttp();
+  const guard = await openMcp();
   const inputResponses = { 'xyz.okeyamy.drs/approval': { action: 'accept' } };
   const args = { query: 'tea' };
   const bundle = liveCall(
@@ -164,6 +168,101 @@ interface Sent {
     readonly requestState?: string;
   };
 }
+
+describe('over A2A', () => {
+  const part = {
+    content: { $case: 'text' as const, value: 'hello' },
+    metadata: undefined,
+    filename: '',
+    mediaType: '',
+  };
+  const message = (taskId: string, role: Role) => ({
+    ...{ messageId: 'm', contextId: '', taskId, role, parts: [part] },
+    ...{ metadata: undefined, extensions: [], referenceTaskIds: [] },
+  });
+  const sending = {
+    tenant: '',
+    configuration: undefined,
+    metadata: undefined,
+    message: message('', Role.ROLE_USER),
+  };
+  const first = async (stream: AsyncIterable<unknown>) => {
+    for await (const item of stream) return item;
+    return undefined;
+  };
+  const delegated = liveChain(1, { cmd: '/a2a', policy: { allowed_tools: ['*'] } });
+  let runs = 0;
+  let agent: TestServer;
+  let url: string;
+  let close: () => Promise<unknown>;
+  beforeAll(async () => {
+    const app = express();
+    agent = await listen(app);
+    const executor: AgentExecutor = {
+      execute: (_context, bus) => {
+        runs++;
+        bus.publish(AgentEvent.message(message('', Role.ROLE_AGENT)));
+        return Promise.resolve();
+      },
+      cancelTask: () => Promise.resolve(),
+    };
+    const card = {
+      capabilities: { streaming: true, extensions: [] },
+      supportedInterfaces: ['JSONRPC', 'HTTP+JSON'].map((protocolBinding) => ({
+        url: agent.url,
+        protocolBinding,
+        protocolVersion: '1.0',
+        tenant: '',
+      })),
+    };
+    const requestHandler = new DefaultRequestHandler(card as never, new InMemoryTaskStore(), executor);
+    const handlers = { requestHandler, userBuilder: UserBuilder.noAuthentication };
+    app.use('/agent/rpc', jsonRpcHandler(handlers));
+    app.use('/agent', restHandler(handlers));
+    await writeRoots(delegated);
+    const guard = await openHttp('a2a', `${agent.url}/agent`, '/agent/rpc');
+    ({ url } = guard);
+    close = () => guard.close();
+  });
+  afterAll(async () => {
+    await close();
+    await agent.close();
+  });
+
+  it.each([
+    ['JSON-RPC', JsonRpcTransportFactory, '/agent/rpc'],
+    ['REST', RestTransportFactory, '/agent'],
+  ] as const)(
+    '%s: an unmodified client of the SDK gets an error with the link, and after the yes its answer',
+    async (_, Factory, at) => {
+      // Signs what the client sends, as `sign` does.
+      const fetchImpl: typeof fetch = (input, init) => {
+        const { pathname, search } = new URL(input instanceof Request ? input.url : input);
+        const call = a2aCallOf(init?.method ?? 'GET', pathname + search, init?.body ?? null);
+        const headers = new Headers(init?.headers);
+        const claims = { cmd: call?.command ?? '', tool_server: SERVER };
+        headers.set('X-DRS-Bundle', encode(liveCall(delegated, call?.args ?? {}, claims)));
+        return fetch(input, { ...init, headers });
+      };
+      const client = await new Factory({ fetchImpl }).create(`${url}${at}`, {} as AgentCard);
+      const options = { serviceParameters: { 'A2A-Version': '1.0' } };
+      for (const send of [
+        () => client.sendMessage(sending, options),
+        () => first(client.sendMessageStream(sending, options)),
+      ]) {
+        const before = runs;
+        const refused: unknown = await send().catch((error: unknown) => error);
+        expect(refused).toBeInstanceOf(Error);
+        const { message: says } = refused as Error;
+        expect(says).toContain('needs a yes');
+        await sayYes(linkIn(says));
+        expect(JSON.stringify(await send())).toContain('hello');
+        expect(runs).toBe(before + 1);
+        await expect(send()).rejects.toThrow('needs a yes');
+      }
+    },
+  );
+});
 
 it('over stdio: the page is on this machine, and the call goes through once', async () => {
   await writeRoots();

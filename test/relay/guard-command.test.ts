@@ -5,6 +5,7 @@ import { toCommandError } from '../../src/cli/command-error.js';
 import { guard, type GuardOptions } from '../../src/cli/commands/guard.js';
 import { MAIN } from '../cli/drs.js';
 import { linesOf } from '../support/child.js';
+import { requireApprovePage } from '../support/approve-page.js';
 import { eventually } from '../support/eventually.js';
 import { ECHO, startGuard } from './guard-process.js';
 
@@ -124,5 +125,39 @@ describe('drs-verify guard', () => {
       hint: 'check what the options and variables name (--check)',
     });
     await other.close();
+  });
+
+  it('names APPROVALS_URL where the port of its page is taken, as by another guard', async () => {
+    requireApprovePage();
+    const other = await listen((_req, res) => res.end());
+    const { port } = new URL(other.url);
+    vi.stubEnv('DRS_LOG_LEVEL', 'silent');
+    vi.stubEnv('DRS_APPROVALS_URL', `http://localhost:${port}`);
+    const error = await guard(['x'], named).catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({
+      message: expect.stringMatching(
+        `^cannot guard x: cannot listen on 127.0.0.1:${port}: another process has the port, .*choose another address \\(DRS_APPROVALS_URL\\)$`,
+      ) as unknown,
+    });
+    await other.close();
+  });
+
+  it('warns with --check where nobody could say yes on its page', async () => {
+    requireApprovePage();
+    const [warned, said] = [vi.spyOn(console, 'error'), vi.spyOn(console, 'log')].map((spy) =>
+      spy.mockReturnValue(undefined),
+    );
+    vi.stubEnv('DRS_APPROVALS_URL', 'http://localhost:8765');
+    await guard(['x'], { ...named, check: true });
+    expect(warned?.mock.calls).toEqual([
+      [
+        expect.stringMatching(
+          /^warning: DRS_APPROVALS_URL is "http:\/\/localhost:8765", and no approver in DRS_TRUSTED_ROOTS_FILE has this origin/,
+        ),
+      ],
+    ]);
+    expect(said?.mock.calls).toEqual([['The configuration can work.']]);
+    warned?.mockRestore();
+    said?.mockRestore();
   });
 });

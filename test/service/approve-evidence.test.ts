@@ -1,12 +1,14 @@
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { decodeJwt } from 'jose';
 import { request } from 'undici';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { callOf, challengeOf } from '../../src/approval/statement.js';
 import { checkYesLine, readYesLine, type YesLine } from '../../src/cli/approval-line.js';
+import { createVerifier } from '../../src/index.js';
 import { generateKey } from '../../src/issue/index.js';
+import { drsFetch } from '../../src/middleware/index.js';
 import { digestOf } from '../../src/protocol/jwt.js';
 import { ROOTS } from '../../src/trust/line-files.js';
 import { readLinesAt } from '../../src/trust/followed-lines.js';
@@ -14,8 +16,9 @@ import { Passkey } from '../approval/passkey.js';
 import { kindOf, parse, type Line } from '../cli/log-members.js';
 import { toolCall } from '../gate/attacks.js';
 import { proofOf } from '../gate/decide.js';
-import { encode, liveCall, liveChain } from '../middleware/call.js';
+import { encode, liveCall, liveChain, now, OPEN_ROUTE } from '../middleware/call.js';
 import type { Chain } from '../support/chain.js';
+import { requireApprovePage } from '../support/approve-page.js';
 import { eventually } from '../support/eventually.js';
 import { startService } from '../support/service-in-process.js';
 import type { RunningService } from '../support/service.js';
@@ -23,25 +26,25 @@ import type { RunningService } from '../support/service.js';
 /** What a running gate tells of a yes, and what proves it afterwards. */
 
 const [alice, bob] = [new Passkey('P-256', { name: 'Zoë' }), new Passkey('Ed25519', { name: 'Bob' })];
-const [chain, doomed] = [1, 2].map(() =>
-  liveChain(2, { cmd: '/mcp', policy: { allowed_tools: ['search'] } }),
-) as [Chain, Chain];
+const SOON_SECS = 100;
+const policy = { allowed_tools: ['search'] };
+const [chain, doomed, ending, watched] = [{}, {}, {}, { approve_tools: ['search'] }].map((more) =>
+  liveChain(2, { cmd: '/mcp', policy: { ...policy, ...more } }),
+) as [Chain, Chain, Chain, Chain];
+const brief = liveChain(2, { cmd: '/mcp', policy, exp: now() + SOON_SECS });
 const TOKEN = 'the-token-of-the-test';
 const folder = mkdtempSync(path.join(tmpdir(), 'drs-evidence-'));
 const [log, roots] = [path.join(folder, 'decisions.jsonl'), path.join(folder, 'roots.jsonl')];
-const PAGE = new URL('../../dist/approve/index.html', import.meta.url);
 let service: RunningService;
 
 beforeAll(async () => {
-  // Where the page is not built.
-  if (!existsSync(PAGE)) {
-    mkdirSync(new URL('.', PAGE), { recursive: true });
-    writeFileSync(PAGE, '<!doctype html>');
-  }
+  requireApprovePage();
   const approvers = [alice.approver, bob.approver];
   const root = { did: chain.parties[0]?.did, approve: { tools: ['*'] }, approvers, needed: 2 };
-  const other = { ...root, did: doomed.parties[0]?.did, needed: 1 };
-  writeFileSync(roots, `${JSON.stringify(root)}\n${JSON.stringify(other)}\n`);
+  const byOne = (of: Chain, more: object = {}) => ({ ...root, did: of.parties[0]?.did, needed: 1, ...more });
+  const not_after = new Date((now() + SOON_SECS) * 1000).toISOString().replace('.000', '');
+  const entries = [root, byOne(doomed), byOne(brief), byOne(ending, { not_after }), byOne(watched)];
+  writeFileSync(roots, entries.map((entry) => `${JSON.stringify(entry)}\n`).join(''));
   service = await startService({
     ...{ TRUSTED_ROOTS_FILE: roots, DECISION_LOG: log, GATE_SIGNING_KEY: generateKey().toJwk().d },
     APPROVALS_URL: alice.approver.origin,
@@ -59,10 +62,14 @@ const call = (sent = bundle()) =>
   service.post('/gate/mcp', toolCall({ arguments: { query: 'tea' } }), { 'X-DRS-Bundle': encode(sent) });
 const metrics = async () => (await fetch(`${service.url}/metrics`)).text();
 
+interface Link {
+  readonly url: string;
+}
+
 /** Says yes on the page to which a refusal leads. Not with `fetch`, whose answers are compared with the description of the service. */
 async function approve(refused: Response, ...passkeys: readonly Passkey[]): Promise<string> {
-  const { error } = (await refused.json()) as { error: { data: { approval: { url: string } } } };
-  const url = service.url + new URL(error.data.approval.url).pathname;
+  const { error } = (await refused.json()) as { error: { approval?: Link; data?: { approval: Link } } };
+  const url = service.url + new URL((error.approval ?? error.data?.approval)?.url ?? '').pathname;
   const { statement } = (await (await request(`${url}/statement`)).body.json()) as { statement: string };
   for (const passkey of passkeys) {
     const signed = passkey.assert(challengeOf(Buffer.from(statement)));
@@ -130,5 +137,55 @@ describe('a yes', { shuffle: false }, () => {
     const { status, headers } = await call(bundle(doomed));
     expect([status, headers.get('x-drs-code')]).toEqual([403, 'RECEIPT_REVOKED']);
     expect(await metrics()).toContain('drs_approvals_open 1\n');
+  });
+
+  it('is used at the gate once; middleware behind it does not know of it, and refuses what a receipt asks for', async () => {
+    const args = { tool: 'search', query: 'coffee' };
+    const body = JSON.stringify(args);
+    const behind = drsFetch({ ...OPEN_ROUTE, verifier: createVerifier() }, () => new Response('ran'));
+    /** What the gate says, and then the middleware, of the same request. */
+    const both = async (under: Chain) => {
+      const headers = {
+        'X-DRS-Bundle': encode(liveCall(under, args, { cmd: '/mcp' })),
+        'Content-Type': 'application/json',
+      };
+      const first = await service.post('/gate/http', body, headers);
+      const second = await behind(new Request('https://tools.example/', { method: 'POST', headers, body }));
+      return { first, second };
+    };
+    for (const [under, code] of [
+      [ending, undefined],
+      [watched, 'APPROVAL_REQUIRED'],
+    ] as const) {
+      const asked = await service.post('/gate/http', body, {
+        'X-DRS-Bundle': encode(liveCall(under, args, { cmd: '/mcp' })),
+        'Content-Type': 'application/json',
+      });
+      await approve(asked, alice);
+      const { first, second } = await both(under);
+      expect(first.status).toBe(200);
+      const refusal = second.ok
+        ? undefined
+        : ((await second.json()) as { error: Record<string, unknown> }).error;
+      expect(refusal?.['code']).toBe(code);
+      // It asks nobody.
+      expect(refusal ?? {}).not.toHaveProperty('approval');
+      expect((await both(under)).first.headers.get('x-drs-code')).toBe('APPROVAL_REQUIRED');
+    }
+  });
+
+  it.each([
+    ['a receipt', brief, 'EXPIRED'],
+    ['a root principal', ending, 'ROOT_EXPIRED'],
+  ])('to a call under %s that ends before the call is worth nothing', async (_, under, code) => {
+    await approve(await call(bundle(under)), alice);
+    const open = /drs_approvals_open (\d+)/.exec(await metrics())?.[1];
+    // Within the ten minutes of the yes.
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 3 * SOON_SECS * 1000 });
+    onTestFinished(() => void vi.useRealTimers());
+    const { status, headers } = await call(bundle(under));
+    expect([status, headers.get('x-drs-code')]).toEqual([403, code]);
+    expect(await metrics()).toContain(`drs_approvals_open ${open}\n`);
+    expect(await metrics()).not.toMatch(/drs_approvals_total\{event="expired"\} [1-9]/);
   });
 });

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -10,8 +10,10 @@ import type { Assertion } from '../../src/approval/webauthn.js';
 import { toolCall } from '../gate/attacks.js';
 import { askGrpc, askProxy, askV1 } from '../gate/transports.js';
 import { encode, liveCall, liveChain } from '../middleware/call.js';
+import { requireApprovePage } from '../support/approve-page.js';
 import { eventually } from '../support/eventually.js';
 import { needs } from '../support/programs.js';
+import { requireDescribed } from '../support/openapi.js';
 import { startService } from '../support/service-in-process.js';
 import type { RunningService } from '../support/service.js';
 import { markAsUsed, RedisServer } from '../usage/redis-server.js';
@@ -24,16 +26,10 @@ const [alice, bob] = [new Passkey(), new Passkey('P-256', { name: 'Bob' })];
 const policy = { allowed_tools: ['search'] };
 const [open, closed, both] = [1, 2, 3].map(() => liveChain(2, { cmd: '/mcp', policy }));
 const folder = mkdtempSync(path.join(tmpdir(), 'drs-approve-'));
-const BUILT = new URL('../../dist/approve/', import.meta.url);
 let service: RunningService;
 
 beforeAll(async () => {
-  // Where the page is not built.
-  if (!existsSync(BUILT)) {
-    mkdirSync(new URL('assets/', BUILT), { recursive: true });
-    writeFileSync(new URL('index.html', BUILT), '<!doctype html><title>Approve</title>');
-    writeFileSync(new URL('assets/page.js', BUILT), 'export {};');
-  }
+  requireApprovePage();
   const entry = (chain: typeof open, more: object) =>
     JSON.stringify({
       ...{ did: chain?.parties[0]?.did, name: 'alice@example.com', approve: { tools: ['*'] } },
@@ -60,7 +56,7 @@ interface Answered {
   readonly body: Record<string, unknown>;
 }
 
-/** Not with `fetch`, whose answers are compared with the description of the service. */
+/** Not with `fetch`, which changes paths. */
 async function ask(
   at: string,
   body?: object | string,
@@ -73,6 +69,9 @@ async function ask(
   let text = '';
   for await (const piece of answer) text += String(piece);
   const isJson = answer.headers['content-type'] === 'application/json' && text !== '';
+  const sentHeaders = new Headers(answer.headers as Record<string, string>);
+  const { pathname } = new URL(at, service.url);
+  requireDescribed({ method, path: pathname, status: answer.statusCode ?? 0, headers: sentHeaders, text });
   return {
     ...{ status: answer.statusCode ?? 0, headers: answer.headers, text },
     body: isJson ? (JSON.parse(text) as Record<string, unknown>) : {},
@@ -306,6 +305,34 @@ it('the yes given at one instance serves the call at another', needs('redis-serv
   await redis.stop();
 });
 
+it('what fails in Redis is for the log alone', needs('redis-server'), async () => {
+  const redis = await RedisServer.start();
+  await markAsUsed(redis, 'drs:approve:{1}:');
+  const own = service;
+  service = await startService({
+    ...{ TRUSTED_ROOTS_FILE: path.join(folder, 'roots.jsonl'), APPROVALS_URL: ORIGIN, GATE_REPLAY: 'redis' },
+    ...{ REDIS_URL: redis.url, REDIS_TIMEOUT_MS: '2000' },
+  });
+  const { log } = service;
+  const { host } = new URL(redis.url);
+  await redis.stop();
+  const bundle = encode(
+    liveCall(open as NonNullable<typeof open>, { tool: 'search', query: 'tea' }, { cmd: '/mcp/tools/call' }),
+  );
+  const headers = { 'X-DRS-Bundle': bundle, 'content-type': 'application/json' };
+  for (let round = 0; round < 5; round++) {
+    const { status, text } = await ask('/gate/mcp', toolCall({ arguments: { query: 'tea' } }), headers);
+    expect(status).toBe(403);
+    expect(text).toContain('expected a store of questions that can tell');
+    for (const inside of [host, host.split(':')[1] ?? '', 'connect', 'ECONN', 'closed', 'socket'])
+      expect(text.toLowerCase()).not.toContain(inside.toLowerCase());
+  }
+  const said = log.filter(({ msg }) => String(msg).startsWith('the store of questions cannot tell'));
+  expect(said).toMatchObject([{ level: 50, err: { message: expect.any(String) as string } }]);
+  await service.stop();
+  service = own;
+});
+
 it('nobody is asked where nobody could say yes here', async () => {
   const chain = liveChain(2, { cmd: '/mcp', policy });
   const elsewhere = new Passkey('Ed25519', { origin: 'https://other.example' }).approver;
@@ -320,6 +347,28 @@ it('nobody is asked where nobody could say yes here', async () => {
   expect(text).toContain(
     'expected 1 of approvers with the origin https://drs.example in the line of the root principal in TRUSTED_ROOTS_FILE, which has 0',
   );
+});
+
+it('a yes whose approver is withdrawn before the call is worth nothing', async () => {
+  const chain = liveChain(2, { cmd: '/mcp', policy });
+  const did = chain.parties[0]?.did;
+  const file = path.join(folder, 'changed.jsonl');
+  const trust = (...approvers: (typeof alice.approver)[]) =>
+    writeFileSync(file, JSON.stringify({ did, approve: { tools: ['*'] }, approvers }));
+  trust(alice.approver);
+  const own = service;
+  service = await startService({ TRUSTED_ROOTS_FILE: file, APPROVALS_URL: ORIGIN });
+  const { at } = await call(chain);
+  expect((await yes(at)).body).toEqual({ state: 'approved', missing: 0 });
+  trust(bob.approver);
+  await eventually(
+    async () => expect((await ask(`${at}/statement`)).body).toMatchObject({ state: 'asked', said: [] }),
+    300,
+  );
+  expect(await call(chain)).toMatchObject({ code: 'APPROVAL_REQUIRED', at });
+  expect((await yes(at)).body).toEqual({ error: 'this passkey is not one of an approver' });
+  await service.stop();
+  service = own;
 });
 
 it('a question is shown to nobody when its approvers are withdrawn', async () => {

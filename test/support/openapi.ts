@@ -78,14 +78,22 @@ function resolve(pointer: string): { readonly pointer: string; readonly value: u
     : { pointer, value };
 }
 
-function findAnswer(method: string, path: string, status: number): string | null {
+/** A path as the document has it: with `{name}` in place of what can be anything. */
+function describedPath(path: string): string {
+  const isOf = (described: string) => new RegExp(`^${described.replaceAll(/\{\w+\}/g, '[^/]+')}$`).test(path);
+  return Object.keys(openApi.paths).find((described) => described.includes('{') && isOf(described)) ?? path;
+}
+
+function findAnswer(method: string, asked: string, status: number): string | null {
+  const path = describedPath(asked);
   const operations = openApi.paths[path];
   const known = operations?.[method === 'head' ? 'get' : method];
   if (known !== undefined)
     return String(status) in known.responses
       ? at('paths', path, method === 'head' ? 'get' : method, 'responses', String(status))
       : null;
-  const own = operations === undefined ? { 404: 'UnknownPath' } : { 405: 'MethodNotAllowed' };
+  // Paths below /approve/ share their methods: a POST to a file finds nothing.
+  const own = { 404: 'UnknownPath', ...(operations !== undefined && { 405: 'MethodNotAllowed' }) };
   const name = ({ ...ANYWHERE, ...own } as Record<number, string>)[status];
   return name === undefined ? null : at('components', 'responses', name);
 }

@@ -295,7 +295,9 @@ function problemsOverStdio({ decisionLog, approvalsUrl = '' }: Configuration): s
 }
 
 async function checkStart(configuration: Configuration, state: string | undefined): Promise<void> {
-  const { findStartProblems } = await import('../start-problems.js');
+  const { findStartProblems, findStartWarnings } = await import('../start-problems.js');
+  for (const warning of await findStartWarnings(configuration))
+    console.error(`warning: ${inOptions(warning)}`);
   const problems = await findStartProblems({ ...configuration, frontEnd: 'node' }, state);
   if (problems.length > 0) throw cannotStart(problems);
   console.log('The configuration can work.');

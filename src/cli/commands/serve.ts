@@ -25,9 +25,10 @@ export function define(command: Command): void {
 
 async function checkStart(): Promise<void> {
   // A service starts without what this tries.
-  const { findStartProblems } = await import('../start-problems.js');
+  const { findStartProblems, findStartWarnings } = await import('../start-problems.js');
   const { configuration, warnings } = readOrExit(process.env);
-  for (const warning of warnings) console.error(`warning: ${warning}`);
+  for (const warning of [...warnings, ...(await findStartWarnings(configuration))])
+    console.error(`warning: ${warning}`);
   const problems = await findStartProblems(configuration);
   if (problems.length > 0) {
     console.error(`drs-verify cannot start with this configuration here:\n  ${problems.join('\n  ')}`);

@@ -43,8 +43,8 @@ const MALFORMED = errorAnswer(
   'the body is not strict JSON with answer "no" alone, or "yes" with id, clientDataJSON, authenticatorData, signature in base64url; to see a question, with these four alone',
 );
 
-/** The files of the page by their paths. `npm run build:web` makes them. */
-function readPage(): ReadonlyMap<string, Answer> {
+/** The files of the page by their paths. `npm run build:web` makes them. @throws Error if there is no page */
+export function readPage(): ReadonlyMap<string, Answer> {
   const folder = path.dirname(createRequire(import.meta.url).resolve('#approve/index.html'));
   const assets = path.join(folder, 'assets');
   const names = existsSync(assets) ? readdirSync(assets).map((name) => `assets/${name}`) : [];

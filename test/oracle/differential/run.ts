@@ -93,6 +93,7 @@ function worlds(random: Random): World[] {
             did: didOf(1),
             name: 'alice@example.com',
             labels: { team: 'sales' },
+            approve: { above_usd: 1 },
             not_before: '2020-01-01',
             not_after: '2055-06-30T12:00:00+02:00',
           },

@@ -88,20 +88,21 @@ function statedEdit(random: Random, at: Place): Edit {
   return claim(random, at, [name], random.pick(STATED[name] ?? []));
 }
 
+const isList = (name: string) => /^allowed_|^approve_tools$/.test(name);
+
 function policyEdit(random: Random, at: number): Edit {
   const name = random.chance(0.85) ? random.pick(POLICY_MEMBERS) : random.pick(UNKNOWN_MEMBERS);
   const kind = random.next();
   if (kind < 0.15) return claim(random, at, ['policy', name], undefined);
   if (kind < 0.4) return claim(random, at, ['policy', name], random.pick(ODD));
-  if (kind < 0.45 && name.startsWith('allowed_'))
+  if (kind < 0.45 && isList(name))
     return claim(
       random,
       at,
       ['policy', name],
       JSON.stringify(Array<string>(random.pick([4096, 4097])).fill('*')),
     );
-  if (kind < 0.55 && name.startsWith('allowed_'))
-    return claim(random, at, ['policy', name, 0], random.pick(ODD));
+  if (kind < 0.55 && isList(name)) return claim(random, at, ['policy', name, 0], random.pick(ODD));
   return claim(random, at, ['policy', name], policyRow(name)?.value(random) ?? extraValue(random));
 }
 

@@ -3,7 +3,16 @@ import { allows, hasKnownMembersOfRightType } from '../policy.js';
 import { didOf, KEYS } from './keys.js';
 import type { Random } from './random.js';
 import { parse, toJson, type Link } from './recipe.js';
-import { extraValue, ODD, PATHS, POLICY, POLICY_MEMBERS, policyRow, UNKNOWN_MEMBERS } from './values.js';
+import {
+  extraValue,
+  ODD,
+  PATHS,
+  POLICY,
+  POLICY_MEMBERS,
+  policyRow,
+  TOOLS,
+  UNKNOWN_MEMBERS,
+} from './values.js';
 
 /** The simulated time of a run. It is far from the real time, so that no verdict depends on the real time. */
 export const NOW = 2_500_000_000;
@@ -133,7 +142,9 @@ export class Forest {
     for (const [name, value] of old) {
       // Under `*` a child need not repeat the list: what it then inherits is still a limit.
       const mayDrop =
-        value.kind === 'array' && value.items.some((item) => item.kind === 'string' && item.value === '*');
+        name !== 'approve_tools' &&
+        value.kind === 'array' &&
+        value.items.some((item) => item.kind === 'string' && item.value === '*');
       if (mayDrop && random.chance(0.3)) continue;
       const fate = random.next();
       const known = policyRow(name);
@@ -159,6 +170,8 @@ export class Forest {
   }
 
   private narrowed(name: string, value: Json): Json {
+    if (name === 'approve_tools' && value.kind === 'array')
+      return { kind: 'array', items: [...value.items, toJson(this.random.pick(TOOLS))] };
     if (value.kind === 'array') {
       const items = value.items.filter(() => this.random.chance(0.7));
       return { kind: 'array', items: items.length === 0 ? value.items : items };

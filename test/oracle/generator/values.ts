@@ -10,7 +10,7 @@ export const ODD: readonly string[] = [
   '{"0":"search","length":1}',
 ];
 
-const TOOLS = ['search', 'fetch', 'delete', '*', 'constructor', ''];
+export const TOOLS = ['search', 'fetch', 'delete', '*', 'constructor', ''];
 const CLASSES = ['public', 'private', '*', '__proto__'];
 const RESOURCES = [
   ...['file:///data/*', 'file:///data/a', 'file:///data/a/*', 'file:///data/a/b', 'file:///*'],
@@ -79,6 +79,7 @@ export const POLICY: Readonly<
   },
   // Limits the same argument as max_cost_usd.
   max_total_cost_usd: { value: (random) => random.pick(TOTALS), isRare: true },
+  approve_tools: { value: (random) => list(random, TOOLS, 0.2) },
   max_calls: { value: (random) => random.pick(CALLS) },
   max_delegations: { value: (random) => random.pick(DELEGATIONS), isRare: true },
   pii_access: {
