@@ -2,7 +2,6 @@
 // passkeys. MCP servers of two generations run behind `guard` and `sign`, and clients of both SDKs call them: none knows of it.
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -12,6 +11,7 @@ import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { Client as OldClient } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport as OldTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { chromium } from 'playwright-core';
+import { unusedPort } from '../test/support/ports.mjs';
 
 const DRS = fileURLToPath(new URL('drs.mjs', import.meta.url));
 const FILES = fileURLToPath(import.meta.resolve('@modelcontextprotocol/server-filesystem/dist/index.js'));
@@ -26,15 +26,6 @@ const drs = (...args) =>
     encoding: 'utf8',
     stdio: ['ignore', 'pipe', 'ignore'],
   }).trim();
-
-/** A port that nobody listens on. */
-async function unusedPort() {
-  const server = createServer();
-  await new Promise((done) => server.listen(0, '127.0.0.1', () => done(undefined)));
-  const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
-  await new Promise((done) => server.close(done));
-  return port;
-}
 
 const origin = `http://localhost:${await unusedPort()}`;
 const alice = drs('keygen', '-o', 'alice.key');

@@ -70,8 +70,9 @@ export function define(command: Command): void {
       const tools = await readToolsFile(options.tools);
       const verdict = await verdictOn(bundle, options.tools);
       const yes = approval === undefined ? null : await yesTo(bundle, verdict, approval, roots as string);
-      // It was the last of its checks.
-      const isWaiting = verdict.error?.code === 'APPROVAL_REQUIRED' && yes?.valid === true;
+      // It was the last of its checks. Where two persons are needed, one line is not enough.
+      const isEnough = yes?.valid === true && yes.needed === 1;
+      const isWaiting = verdict.error?.code === 'APPROVAL_REQUIRED' && isEnough;
       const report = {
         ...reportOn(bundle, isWaiting ? { valid: true } : verdict, tools),
         ...(yes && { approval: yes }),
@@ -101,7 +102,7 @@ interface Report {
   readonly tool?: readonly string[];
   /** Whether a line of a log proves a person's yes to the call; absent if none was given. */
   readonly approval?:
-    | { readonly valid: true; readonly by: string; readonly requested_at: number }
+    | { readonly valid: true; readonly by: string; readonly requested_at: number; readonly needed: number }
     | { readonly valid: false; readonly problem: string };
 }
 
@@ -153,9 +154,10 @@ async function yesTo(
     return { valid: false, problem: `the bundle is no signed call: ${error?.code}` };
   // Of a call that a verifier refuses now, as it has expired, the claims are still those that were signed.
   const call = callOf(judgedOf({ bundle }, { valid: true }) as Proof);
-  const checked = checkYesLine(line, call, roots.get(call.root)?.approval ?? null);
+  const entry = roots.get(call.root)?.approval ?? null;
+  const checked = checkYesLine(line, call, entry);
   if ('problem' in checked) return { valid: false, problem: checked.problem };
-  return { valid: true, by: checked.value, requested_at: line.requestedAt };
+  return { valid: true, by: checked.value, requested_at: line.requestedAt, needed: entry?.needed ?? 1 };
 }
 
 function reportOn(
