@@ -79,7 +79,7 @@ export const POLICY: Readonly<
   },
   // Limits the same argument as max_cost_usd.
   max_total_cost_usd: { value: (random) => random.pick(TOTALS), isRare: true },
-  approve_tools: { value: (random) => list(random, TOOLS, 0.2) },
+  approve_tools: { value: (random) => list(random, TOOLS, 0.2), isRare: true },
   max_calls: { value: (random) => random.pick(CALLS) },
   max_delegations: { value: (random) => random.pick(DELEGATIONS), isRare: true },
   pii_access: {
