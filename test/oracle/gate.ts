@@ -56,14 +56,17 @@ export type GateAnswer =
   | { readonly decision: 'allow'; readonly context: Readonly<Record<string, unknown>> };
 
 const WINDOW_SECS = 900;
-/**
- * Used invocations. None is ever forgotten: the caller never goes back to a time at which a gate may have forgotten
- * one.
- */
+/** Used invocations. None is ever forgotten, but {@link isLost} says what a gate may have forgotten. */
 export class Replays {
   readonly #ledger: Ledger | undefined;
   readonly #recorded = new Map<string, number>();
   readonly #leeway: number;
+  #latest = 0;
+  /**
+   * Whether a gate may refuse the last call as lost, since the clock has gone back behind records that have run out
+   * (docs/spec/loss.md, "Clocks"): those of calls that are stale at the latest time.
+   */
+  isLost = false;
 
   /** @param counts whether the limits of receipts are enforced */
   constructor(clockSkewSecs = SKEW_SECS, counts = true) {
@@ -77,7 +80,10 @@ export class Replays {
     { limits, cost }: Valid['counted'],
     now: number,
   ): string | object[] {
+    this.isLost = false;
     if (iat < now - WINDOW_SECS || iat > now + this.#leeway) return 'INVOCATION_STALE';
+    this.#latest = Math.max(this.#latest, now);
+    this.isLost = iat < this.#latest - WINDOW_SECS;
     const key = JSON.stringify([iss, jti]);
     if (this.#recorded.has(key)) return 'REPLAY_DETECTED';
     const left = this.#ledger === undefined ? [] : this.#ledger.charge(limits, cost);

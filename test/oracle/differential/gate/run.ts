@@ -121,9 +121,9 @@ function stepsOf(random: Random, world: World): () => GateStep {
         target: random.chance(0.05) ? didOf(random.below(KEYS)) : random.below(STATUS_LIST_BITS),
       };
     if (kind < 0.02 && world.remote !== 'none') {
-      // Jump forth and back, but never to an earlier place: used invocations there may or may not have been forgotten.
+      // Jump forth and back. Far behind, a gate may call anything lost.
       jumps++;
-      base = NOW + (jumps % 2 === 0 ? -jumps : jumps) * 10_000;
+      base += jumps % 2 === 0 ? -random.pick([400, 400, 400, 2_000]) : 10_000;
       now = base;
       const bits = Uint8Array.from({ length: STATUS_LIST_BITS / 8 }, () =>
         random.chance(0.3) ? 1 << random.below(8) : 0,
@@ -144,6 +144,12 @@ function stepsOf(random: Random, world: World): () => GateStep {
     );
     return { kind: 'ask', requests, together: random.chance(0.4), aborted: random.chance(0.03) };
   };
+}
+
+/** @see Replays.isLost */
+interface Expected {
+  readonly line: string;
+  readonly isLost: boolean;
 }
 
 type Played = Pick<GateDifference, 'way' | 'request' | 'expected' | 'actual'>;
@@ -188,10 +194,11 @@ export class Game {
     Date.now = realNow;
   }
 
-  /** Whether a door refuses because it forgot a counter that had ended while the clock was ahead (docs/spec/usage.md). */
-  #hasForgotten(expected: string, actual: string): boolean {
-    if (!/^allow|LIMIT_REACHED$/.test(expected)) return false;
-    return actual === 'deny 503 REPLAY_STORE_UNAVAILABLE' && this.#latest - this.#now > SPARE_SECS;
+  /** Whether a door refuses because of what it forgot while the clock was ahead: an invocation, or a counter (docs/spec/usage.md). */
+  #hasForgotten({ line, isLost }: Expected, actual: string): boolean {
+    if (actual !== 'deny 503 REPLAY_STORE_UNAVAILABLE') return false;
+    if (isLost && /^allow|REPLAY_DETECTED$|LIMIT_REACHED$/.test(line)) return true;
+    return /^allow|LIMIT_REACHED$/.test(line) && this.#latest - this.#now > SPARE_SECS;
   }
 
   async play(step: GateStep): Promise<Played[]> {
@@ -244,8 +251,10 @@ export class Game {
         const expected = this.#expected(door, request);
         if (expected === undefined) continue;
         const actual = await askOf(door, request);
-        if (!this.#hasForgotten(expected, actual)) played.push({ way: door.name, request, expected, actual });
-        else if (expected.startsWith('allow')) this.#replays.get(door.scope)?.takeBack();
+        const { line } = expected;
+        if (!this.#hasForgotten(expected, actual))
+          played.push({ way: door.name, request, expected: line, actual });
+        else if (line.startsWith('allow')) this.#replays.get(door.scope)?.takeBack();
       }
     return played;
   }
@@ -255,14 +264,18 @@ export class Game {
     const played: Played[] = [];
     for (const door of this.#inTurn(requests)) {
       const expectations = requests.map((request) => [request, this.#expected(door, request)] as const);
-      const carried = expectations.flatMap(([request, line]) => (line === undefined ? [] : [request]));
-      const expected = expectations.flatMap(([, line]) => line ?? []);
+      const carried = expectations.flatMap(([request, one]) => (one === undefined ? [] : [request]));
+      const expected = expectations.flatMap(([, one]) => one ?? []);
       const actual = await Promise.all(carried.map((request) => askOf(door, request)));
       for (const request of new Set(carried)) {
-        const mine = (lines: string[]) => lines.filter((_, at) => carried[at] === request).sort();
-        const [wanted, found] = [mine(expected), mine(actual)];
-        for (const [at, line] of wanted.entries())
-          played.push({ way: door.name, request, expected: line, actual: found[at] ?? '' });
+        const mine = <T>(all: readonly T[]) => all.filter((_, at) => carried[at] === request);
+        const wanted = mine(expected).sort((one, other) => (one.line < other.line ? -1 : 1));
+        const found = mine(actual).sort();
+        for (const [at, one] of wanted.entries()) {
+          const line = found[at] ?? '';
+          if (!this.#hasForgotten(one, line))
+            played.push({ way: door.name, request, expected: one.line, actual: line });
+        }
       }
     }
     return played;
@@ -274,13 +287,13 @@ export class Game {
     return new Random(seed).shuffled(this.#doors.doors);
   }
 
-  #expected(door: GateDoor, request: GateRequest): string | undefined {
+  #expected(door: GateDoor, request: GateRequest): Expected | undefined {
     const seen = door.sees(request);
     if (seen === undefined) {
       count(this.#counts, `${door.name}: left out, ${door.leavesOut?.(request) ?? 'it cannot carry them'}`);
       return undefined;
     }
-    if (typeof seen === 'number') return `status ${seen}`;
+    if (typeof seen === 'number') return { line: `status ${seen}`, isLost: false };
     const { settings } = this.#world;
     const replays = this.#replays.get(door.scope) ?? new Replays(settings.clockSkewSecs);
     this.#replays.set(door.scope, replays);
@@ -288,8 +301,9 @@ export class Game {
     // The others are middleware.
     const asksVerifier = !/^(\/v1\/gate|guard)/.test(door.scope);
     const rest = { revocation, replays, verifySignature, asksVerifier };
+    replays.isLost = false;
     const answer = decide({ ...seen, now: this.#now, settings, ...rest });
-    return lineOf(answer, door.members);
+    return { line: lineOf(answer, door.members), isLost: replays.isLost };
   }
 }
 
