@@ -16,6 +16,7 @@ const mayImport = {
   usage: ['protocol', 'verify', 'redis', 'files'],
   // Of approval, only the part without cryptography: a page reads roots, too.
   trust: ['protocol', 'verify', 'approval'],
+  log: ['protocol', 'signatures', 'files'],
   approval: ['protocol', 'verify', 'gate', 'signatures', 'redis', 'usage'],
   issue: ['protocol', 'verify', 'signatures', 'trust'],
   client: ['protocol', 'verify', 'verifier'],
@@ -32,6 +33,7 @@ const mayImport = {
     'redis',
     'trust',
     'approval',
+    'log',
   ],
   middleware: [
     'protocol',
@@ -61,6 +63,7 @@ const mayImport = {
     'redis',
     'trust',
     'approval',
+    'log',
   ],
 };
 const folders = readdirSync(new URL('src', import.meta.url), { withFileTypes: true })

@@ -15,6 +15,7 @@ export interface Checkpoint {
 /** The type of Ed25519 keys in a signed note: https://c2sp.org/signed-note. */
 const ED25519 = 1;
 const ID_BYTES = 4;
+const SIGNATURE_BYTES = 64;
 
 /** Tells keys of one name apart. */
 const idOf = (name: string, key: Uint8Array): Buffer =>
@@ -25,21 +26,19 @@ const idOf = (name: string, key: Uint8Array): Buffer =>
 
 const bodyOf = ({ origin, size, root }: Checkpoint): string => `${origin}\n${size}\n${encodeBase64(root)}\n`;
 
-/** The names that a signature line can have: without spaces, and without the plus sign, after which a key would follow. */
-export const isOrigin = (text: string): boolean => /^[^\s+\p{C}]{1,200}$/u.test(text);
-
 /** A key that signs checkpoints. It never shows its secret half. */
 export interface NoteKey {
   readonly publicKey: Buffer;
   sign(message: Uint8Array): Buffer;
 }
 
-/** @param seed 32 bytes, which are overwritten */
-export function noteKeyOf(seed: Uint8Array): NoteKey {
+/** @param seed the 32 bytes of an Ed25519 seed in base64url */
+export function noteKeyOf(seed: string): NoteKey {
   const publicKey = Buffer.alloc(sodium.crypto_sign_PUBLICKEYBYTES);
   const secretKey = sodium.sodium_malloc(sodium.crypto_sign_SECRETKEYBYTES);
-  sodium.crypto_sign_seed_keypair(publicKey, secretKey, Buffer.from(seed));
-  seed.fill(0);
+  const bytes = Buffer.from(seed, 'base64url');
+  sodium.crypto_sign_seed_keypair(publicKey, secretKey, bytes);
+  bytes.fill(0);
   return {
     publicKey,
     sign: (message) => {
@@ -57,28 +56,47 @@ export function noteOf(checkpoint: Checkpoint, key: NoteKey): string {
   return `${body}\n— ${checkpoint.origin} ${encodeBase64(signature)}\n`;
 }
 
-const NOTE = /^([^\n]+)\n(0|[1-9]\d{0,15})\n([\w+/=]{44})\n\n((?:— [^ \n]+ [\w+/=]+\n)+)$/;
+const CHECKPOINT = /^([^\n]+)\n(0|[1-9]\d{0,15})\n([\w+/=]{44})\n$/;
+/** More than a checkpoint with the signatures of sixteen witnesses. */
+const MAX_NOTE = 16_384;
 
 /**
- * Reads a signed note. Signatures of others, such as witnesses, may stand beside it. Extension lines are refused: this log writes none.
+ * The text of a signed note. Signatures of others, such as witnesses, may stand beside it.
  *
- * @returns `null` if it is none, or has no signature of this key under the name of its log
+ * @param nameOf who must have signed it, by its text
+ * @returns `null` if it is none, or this key has not signed it under that name
  */
-export function readNote(note: string, publicKey: Uint8Array): Checkpoint | null {
-  const [, origin = '', size = '', root64 = '', lines = ''] = NOTE.exec(note) ?? [];
+export function readNote(
+  note: string,
+  publicKey: Uint8Array,
+  nameOf: (text: string) => string | undefined,
+): string | null {
+  const end = note.lastIndexOf('\n\n') + 1;
+  const text = note.slice(0, end);
+  const name = nameOf(text);
+  if (note.length > MAX_NOTE || name === undefined || !note.endsWith('\n')) return null;
+  const id = idOf(name, publicKey);
+  const isSigned = note
+    .slice(end + 1, -1)
+    .split('\n')
+    .some((line) => {
+      const start = `— ${name} `;
+      const bytes = line.startsWith(start) ? decodeBase64(line.slice(start.length)) : null;
+      if (bytes?.length !== ID_BYTES + SIGNATURE_BYTES || !id.equals(bytes.subarray(0, ID_BYTES)))
+        return false;
+      const signature = Buffer.from(bytes.subarray(ID_BYTES));
+      return verifyEd25519(signature, Buffer.from(text), Buffer.from(publicKey));
+    });
+  return isSigned ? text : null;
+}
+
+/** Reads a checkpoint that a log has signed under its own name. Extension lines are refused: this log writes none. */
+export function readCheckpoint(note: string, publicKey: Uint8Array): Checkpoint | null {
+  const parts = (text: string) => CHECKPOINT.exec(text) ?? [];
+  const text = readNote(note, publicKey, (of) => parts(of)[1]);
+  if (text === null) return null;
+  const [, origin = '', size, root64 = ''] = parts(text);
   const root = decodeBase64(root64);
-  if (root?.length !== 32 || !isOrigin(origin) || !Number.isSafeInteger(Number(size))) return null;
-  const checkpoint = { origin, size: Number(size), root: Buffer.from(root) };
-  const id = idOf(origin, publicKey);
-  const isSigned = lines.split('\n').some((line) => {
-    const [, name, text = ''] = line.split(' ');
-    const bytes = name === origin ? decodeBase64(text) : null;
-    if (bytes?.length !== ID_BYTES + 64 || !id.equals(bytes.subarray(0, ID_BYTES))) return false;
-    return verifyEd25519(
-      Buffer.from(bytes.subarray(ID_BYTES)),
-      Buffer.from(bodyOf(checkpoint)),
-      Buffer.from(publicKey),
-    );
-  });
-  return isSigned ? checkpoint : null;
+  if (root?.length !== 32 || !Number.isSafeInteger(Number(size))) return null;
+  return { origin, size: Number(size), root: Buffer.from(root) };
 }

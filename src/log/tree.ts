@@ -49,3 +49,60 @@ export class Edge {
     return before.reduce((right, left) => join(left, right), last);
   }
 }
+
+/**
+ * The hashes that make the root of a tree out of a leaf, from the leaf up.
+ *
+ * @param index of the leaf
+ * @param before the roots of the edge before it was added, which are all that is left of it
+ * @param after the leaves that follow
+ * @see RFC 9162 §2.1.3.1
+ */
+export function inclusionProof(
+  index: number,
+  before: readonly Buffer[],
+  after: readonly Buffer[],
+): readonly Buffer[] {
+  const lefts = before.values();
+  const proof: Buffer[] = [];
+  let [from, to] = [0, index + 1 + after.length];
+  while (to - from > 1) {
+    let half = 1;
+    while (2 * half < to - from) half *= 2;
+    const middle = from + half;
+    if (index < middle) {
+      const right = new Edge();
+      for (const leaf of after.slice(middle - index - 1, to - index - 1)) right.add(leaf);
+      proof.push(right.root());
+      to = middle;
+    } else {
+      proof.push(lefts.next().value as Buffer);
+      from = middle;
+    }
+  }
+  return proof.reverse();
+}
+
+/**
+ * The root that a proof makes out of a leaf; `null` if it has another length than in a tree of this size.
+ *
+ * @see RFC 9162 §2.1.3.2
+ */
+export function rootByProof(
+  leaf: Buffer,
+  index: number,
+  size: number,
+  proof: readonly Uint8Array[],
+): Buffer | null {
+  let [node, last, root] = [index, size - 1, leaf];
+  const up = () => ([node, last] = [Math.floor(node / 2), Math.floor(last / 2)]);
+  for (const hash of proof) {
+    if (last === 0) return null;
+    if (node % 2 === 1 || node === last) {
+      root = join(hash, root);
+      while (node % 2 === 0 && node !== 0) up();
+    } else root = join(root, hash);
+    up();
+  }
+  return last === 0 && index < size ? root : null;
+}

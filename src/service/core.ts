@@ -7,7 +7,8 @@ import type { Closers } from './closers.js';
 import type { Configuration } from './configuration/configuration.js';
 import { Backlog } from './load/backlog.js';
 import { Gatekeeper } from './load/gatekeeper.js';
-import { openLineFile } from './observe/logs/line-file.js';
+import { noteKeyOf } from '../log/checkpoint.js';
+import { openLineFile } from '../log/line-file.js';
 import { Metrics } from './observe/metrics/metrics.js';
 import type { Tracing } from './observe/tracing.js';
 import { verdictLogsOf, type VerdictLogs } from './observe/logs/verdict-logs.js';
@@ -35,8 +36,9 @@ export async function openCore(
   opened: Closers,
   openReplays?: () => Promise<ReplayStore | null>,
 ): Promise<Core> {
-  const { decisionLog } = configuration;
-  const decisions = decisionLog === undefined ? null : await openLineFile(decisionLog, log);
+  const { decisionLog, decisionLogKey } = configuration;
+  const key = decisionLogKey === undefined ? null : noteKeyOf(decisionLogKey);
+  const decisions = decisionLog === undefined ? null : await openLineFile(decisionLog, log, key);
   const nameOf = (did: string) => engine.parts.rules.trustedRoots?.get(did)?.name ?? undefined;
   const verdicts = opened.add(verdictLogsOf(configuration, log, decisions, nameOf));
   const metrics = new Metrics();

@@ -1,7 +1,7 @@
 import { pino } from 'pino';
 import { challengeOf, statementOf, type Call } from '../../src/approval/statement.js';
 import type { ApprovalEvent } from '../../src/approval/events.js';
-import type { LineFile } from '../../src/service/observe/logs/line-file.js';
+import type { LineFile } from '../../src/log/line-file.js';
 import { verdictLogsOf, type VerdictLogs } from '../../src/service/observe/logs/verdict-logs.js';
 import type { Passkey, Said } from './passkey.js';
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openLineFile } from '../../src/service/observe/logs/line-file.js';
+import { openLineFile } from '../../src/log/line-file.js';
 
 const log = pino({ level: 'silent' });
 

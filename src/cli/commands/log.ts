@@ -11,6 +11,7 @@ import { readRootNames, type NameOf } from '../agreement.js';
 import type { CommandError } from '../command-error.js';
 import { unreadable } from '../files.js';
 import { collect, parsePast } from '../options.js';
+import { defineSealed, MAX_LINE_BYTES } from '../sealed-logs.js';
 import { aligned, dim, green, printable, showJson, red } from '../terminal.js';
 
 interface LogOptions {
@@ -23,8 +24,6 @@ interface LogOptions {
   readonly json?: true;
 }
 
-/** Longer than any line that is written: a statement of 64 KiB takes six bytes for each of its own at most. */
-const MAX_LINE_BYTES = 512 * 1024;
 /** How many combinations are counted separately: each takes memory. */
 const MAX_GROUPS = 10_000;
 
@@ -32,7 +31,9 @@ export const help = `
 Examples:
   npx drs-verify log decisions.jsonl* --since 7d --refused --by code,person,tool
   npx drs-verify log decisions.jsonl --with did:key:z6Mk…
-  npx drs-verify log decisions.jsonl --with inv:0b1c2d3e --json`;
+  npx drs-verify log decisions.jsonl --with inv:0b1c2d3e --json
+  npx drs-verify log check decisions.jsonl* --key gate.pub
+  npx drs-verify log prove inv:0b1c2d3e decisions.jsonl* --key gate.pub -o proof.json`;
 
 export function define(command: Command): void {
   command
@@ -55,6 +56,7 @@ export function define(command: Command): void {
     )
     .option('--json', 'print JSON, an object a line')
     .action(run);
+  defineSealed(command, hasAll);
 }
 
 async function run(files: readonly string[], options: LogOptions): Promise<void> {
@@ -162,15 +164,19 @@ function filterOf(options: LogOptions): (line: JsonObject) => boolean {
   const [from, to] = [since === undefined ? '' : textAt(since), until === undefined ? '~' : textAt(until)];
   const isRefused = ({ code, observed, refund = 'done', binding = 'match' }: JsonObject) =>
     observed !== true && (typeof code === 'string' || refund !== 'done' || binding !== 'match');
-  const has = ({ agreed, approval, ...line }: JsonObject, text: string) =>
-    [line, agreed, approval]
-      .flatMap((part) => (isJsonObject(part) ? Object.values(part) : []))
-      .some((value) => (Array.isArray(value) ? value.includes(text) : value === text));
   return (line) =>
     textOf(line['time']) >= from &&
     textOf(line['time']) < to &&
     (refused !== true || isRefused(line)) &&
-    texts.every((text) => has(line, text));
+    hasAll(line, texts);
+}
+
+/** Whether each text is a member of a line, an item of one, or what was agreed or approved. */
+function hasAll({ agreed, approval, ...line }: JsonObject, texts: readonly string[]): boolean {
+  const values = [line, agreed, approval].flatMap((part) => (isJsonObject(part) ? Object.values(part) : []));
+  const has = (text: string) =>
+    values.some((value) => (Array.isArray(value) ? value.includes(text) : value === text));
+  return texts.every(has);
 }
 
 const inTextOrder = (one: string, other: string) => Number(one > other) - Number(one < other);

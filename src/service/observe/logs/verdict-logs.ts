@@ -17,7 +17,7 @@ import type { LoggedRequest } from '../../http/logged-request.js';
 import { traceIdOf } from '../../http/logged-request.js';
 import type { ContextClaims } from '../../routes/context-token.js';
 import { openSampler } from '../sampler.js';
-import type { LineFile } from './line-file.js';
+import type { LineFile } from '../../../log/line-file.js';
 
 export type VerdictLogs = ReturnType<typeof verdictLogsOf>;
 
