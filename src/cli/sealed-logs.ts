@@ -11,7 +11,7 @@ import { checkProof, LogCheck, LogProver, redacted, type LineProof, type Place }
 import { readCheckpointLine } from '../log/sealer.js';
 import { isJsonObject, type JsonObject } from '../protocol/json.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
-import { linesOf, write } from '../relay/lines.js';
+import { linesOf, sayTo, write } from '../relay/lines.js';
 import { readJson } from '../relay/message.js';
 import { CommandError, EXIT } from './command-error.js';
 import { readText, unreadable, writeResult } from './files.js';
@@ -64,6 +64,7 @@ export function defineSealed(
       for (const file of files) {
         const isPacked = file.endsWith('.gz');
         const out = new PassThrough();
+        const say = sayTo(out);
         const copy = createWriteStream(path.join(into, path.basename(file)), { flags: 'wx', mode: 0o640 });
         const copied = isPacked ? finished(out, createGzip(), copy) : finished(out, copy);
         copied.catch(() => undefined);
@@ -71,7 +72,7 @@ export function defineSealed(
           const line = readJson(bytes.toString());
           const isMeant = isJsonObject(line) && hasAll(line, [text]);
           if (isMeant) count++;
-          await write(out, `${isMeant ? redacted(bytes, line) : bytes.toString('latin1')}\n`);
+          await say(isMeant ? redacted(bytes, line) : bytes);
         }
         out.end();
         await copied.catch((error: unknown) => {

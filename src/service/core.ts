@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import type { UnreadyReason as RevocationUnreadyReason } from '../revocation/index.js';
 import type { ReplayStore, ReplayUnreadyReason } from '../usage/index.js';
+import { FollowedLines } from '../trust/followed-lines.js';
 import { openEngine } from '../verifier/create-verifier.js';
 import type { Engine } from '../verifier/engine.js';
 import type { Closers } from './closers.js';
@@ -9,6 +10,7 @@ import { Backlog } from './load/backlog.js';
 import { Gatekeeper } from './load/gatekeeper.js';
 import { noteKeyOf } from '../log/checkpoint.js';
 import { openLineFile } from '../log/line-file.js';
+import { BUILD } from './observe/build-info.js';
 import { Metrics } from './observe/metrics/metrics.js';
 import type { Tracing } from './observe/tracing.js';
 import { verdictLogsOf, type VerdictLogs } from './observe/logs/verdict-logs.js';
@@ -40,7 +42,17 @@ export async function openCore(
   const key = decisionLogKey === undefined ? null : noteKeyOf(decisionLogKey);
   const decisions = decisionLog === undefined ? null : await openLineFile(decisionLog, log, key);
   const nameOf = (did: string) => engine.parts.rules.trustedRoots?.get(did)?.name ?? undefined;
-  const verdicts = opened.add(verdictLogsOf(configuration, log, decisions, nameOf));
+  const stateOf = () => {
+    if (key === null) return undefined;
+    const { parts, revocation } = engine;
+    const { trustedRoots: roots } = parts.rules;
+    return {
+      version: BUILD.version,
+      roots: roots instanceof FollowedLines ? roots.digest : undefined,
+      listAgeSecs: revocation.list === null ? undefined : Math.floor(revocation.list.ageSecs),
+    };
+  };
+  const verdicts = opened.add(verdictLogsOf(configuration, log, decisions, nameOf, stateOf));
   const metrics = new Metrics();
   const engine = opened.add(await openEngine(configuration, { log, observer: metrics.observer }));
   const gatekeeper = new Gatekeeper(configuration, new Backlog(configuration, engine.signatures));

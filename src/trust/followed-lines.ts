@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { lookAt, LinesError, readBytes, readLines, type LinesKind } from './line-files.js';
 
 interface Deps {
@@ -17,6 +18,18 @@ type Loaded<T> = Awaited<ReturnType<typeof load<T>>>;
  */
 export async function readLinesAt<T>(kind: LinesKind<T>, place: string): Promise<ReadonlyMap<string, T>> {
   return (await load(kind, place)).lines;
+}
+
+/** The digest of what is in a file or a directory, as lines of a decision log name it. @throws LinesError if it cannot be read */
+export async function digestAt(place: string): Promise<string> {
+  return digestOf(await readBytes(await lookAt(place)));
+}
+
+/** Of the bytes of all files, one after the other. */
+function digestOf(files: ReadonlyMap<string, Buffer>): string {
+  const hash = createHash('sha256');
+  for (const bytes of files.values()) hash.update(bytes);
+  return `sha256:${hash.digest('hex')}`;
 }
 
 /**
@@ -70,6 +83,11 @@ export class FollowedLines<T> {
   /** Number of lines in force. */
   get size(): number {
     return this.#loaded.lines.size;
+  }
+
+  /** Of the files in force: see {@link digestAt}. */
+  get digest(): string {
+    return this.#loaded.digest;
   }
 
   /** Whether the files have a defect, so that older lines are in force. */
@@ -154,6 +172,6 @@ async function load<T>(kind: LinesKind<T>, place: string) {
       if (attempt < 5) continue;
       throw new LinesError(`${place}: the files change while they are read`);
     }
-    return { lines: await readLines(kind, read), mark: version.mark };
+    return { lines: await readLines(kind, read), mark: version.mark, digest: digestOf(read) };
   }
 }

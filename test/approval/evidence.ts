@@ -36,7 +36,14 @@ export const lineOf = (event: ApprovalEvent, logStatements = true): string =>
 export function lineBy(write: (logs: VerdictLogs) => void, logStatements = true): string {
   const lines: string[] = [];
   const file = { write: (line: string) => void lines.push(line) } as unknown as LineFile;
-  write(verdictLogsOf({ logRefusals: 'off', logStatements }, pino({ enabled: false }), file, () => 'alice'));
+  write(
+    verdictLogsOf(
+      { logRefusals: 'off', logStatements, decisionLogBundles: false },
+      pino({ enabled: false }),
+      file,
+      () => 'alice',
+    ),
+  );
   const [line] = lines;
   if (line === undefined || lines.length > 1) throw new Error(`${lines.length} lines`);
   return line;

@@ -86,7 +86,7 @@ const EDITS: Readonly<Record<string, (files: string[][], at: number) => void>> =
     );
     const [lines, place] = seals[at % seals.length] ?? [[], 0];
     const [, size = '0'] = noteIn(lines[place]).split('\n');
-    (lines as string[])[place] = (lines[place] ?? '').replace(
+    lines[place] = (lines[place] ?? '').replace(
       /— (\S+) \S{8}/,
       `— $1 AAAA${size.padStart(4, 'A').slice(0, 4)}`,
     );
@@ -98,7 +98,7 @@ function onLine(files: string[][], at: number, edit: (lines: string[], line: num
     lines.flatMap((text, line) => (isSeal(text) ? [] : [[lines, line] as const])),
   );
   const [lines, line] = places[at % places.length] ?? [[], 0];
-  edit(lines as string[], line);
+  edit(lines, line);
 }
 
 test.each(Object.entries(EDITS))(

@@ -250,7 +250,7 @@ describe('a fault of the verifier', () => {
   function start(verify: Verify) {
     const service = openServer({ maxPending: 3 });
     const verdicts = verdictLogsOf(
-      { logRefusals: 'off', logStatements: true },
+      { logRefusals: 'off', logStatements: true, decisionLogBundles: false },
       service.log,
       null,
       () => undefined,

@@ -9,7 +9,7 @@ import { digestOf, parseCompactJwt } from '../../protocol/jwt.js';
 import { equalsByJcs, isJsonObject, type JsonObject, type JsonValue } from '../../protocol/json.js';
 import { isCount } from '../../protocol/policy.js';
 import { createVerifier } from '../../verifier/create-verifier.js';
-import { readLinesAt } from '../../trust/followed-lines.js';
+import { digestAt, readLinesAt } from '../../trust/followed-lines.js';
 import { ROOTS } from '../../trust/line-files.js';
 import { CATALOGUE, show } from '../../verify/codes.js';
 import type { Proof } from '../../verify/judge.js';
@@ -18,19 +18,22 @@ import { toolOf, type Tools } from '../../verify/tools.js';
 import { bundleTextOf, readText, readToolsFile, receiptsOf } from '../files.js';
 import { checkYesLine, readYesLine } from '../approval-line.js';
 import { CommandError, EXIT, refuseWrong } from '../command-error.js';
+import { readProof } from '../sealed-logs.js';
 import { readRootNames, type NameOf } from '../agreement.js';
 import { bold, dim, green, red } from '../terminal.js';
 import { aligned, printable, showJson, showFailure, showTime } from '../terminal.js';
 
 export const help = `
-Exit code: 0 shown, whatever the verdict; with --approval 1 if it proves no yes to this call; 2 usage, an unreadable
+Exit code: 0 shown, whatever the verdict; 1 with --approval if it proves no yes to this call, with --key if the log is
+not sealed by it, or says something else; 2 usage, an unreadable
 file, or neither a bundle nor a chain.
 
 Examples:
   npx drs-verify audit bundle.json
   npx drs-verify audit root.jwt
   npx drs-verify audit --json - < header.txt
-  npx drs-verify audit bundle.json --approval yes.json --roots roots.jsonl`;
+  npx drs-verify audit bundle.json --approval yes.json --roots roots.jsonl
+  npx drs-verify audit proof.json --key gate.pub --roots roots.jsonl`;
 
 export function define(command: Command): void {
   command
@@ -46,13 +49,25 @@ export function define(command: Command): void {
       '--approval <file>',
       "a line of a decision log with a person's yes: whether it proves one to exactly this call; - for standard input",
     )
-    .option('--roots <file>', 'whose passkeys count: what an operator says of roots (TRUSTED_ROOTS_FILE)')
+    .option(
+      '--roots <file>',
+      'what an operator says of roots (TRUSTED_ROOTS_FILE): with --approval whose passkeys count, with --key who is trusted',
+    )
+    .option(
+      '--key <did|file>',
+      'the file is a proof by `log prove`: whether this key has sealed its line, and what a verifier said at its time',
+    )
     .option('--json', 'print the report as JSON, with digests in full')
     .action(async (file: string, options: AuditOptions) => {
-      const { approval, roots } = options;
+      const { approval, roots, key } = options;
       refuseWrong([
         [
-          (approval === undefined) !== (roots === undefined),
+          (approval ?? key) === undefined && roots !== undefined,
+          '--roots is given without --approval and --key',
+          'leave it out: whom a verifier trusts is for `npx drs-verify verify`',
+        ],
+        [
+          approval !== undefined && roots === undefined,
           'there is only one of --approval and --roots',
           'give both: the roots file says whose yes counts',
         ],
@@ -62,25 +77,14 @@ export function define(command: Command): void {
           'write one of them to a file',
         ],
       ]);
-      const content = await readText(file, 'a bundle');
-      // A chain has no call to say yes to.
-      const receipts = approval === undefined ? receiptsOf(content) : null;
-      const bundle =
-        receipts === null ? (JSON.parse(bundleTextOf(content, file)) as JsonObject) : { receipts };
-      const tools = await readToolsFile(options.tools);
-      const verdict = await verdictOn(bundle, options.tools);
-      const yes = approval === undefined ? null : await yesTo(bundle, verdict, approval, roots as string);
-      // It was the last of its checks. Where two persons are needed, one line is not enough.
-      const isEnough = yes?.valid === true && yes.needed === 1;
-      const isWaiting = verdict.error?.code === 'APPROVAL_REQUIRED' && isEnough;
-      const report = {
-        ...reportOn(bundle, isWaiting ? { valid: true } : verdict, tools),
-        ...(yes && { approval: yes }),
-      };
+      const report =
+        key === undefined
+          ? await reportOnBundle(file, options)
+          : await reportOnProof(file, { ...options, key });
       process.stdout.write(
         options.json ? `${showJson(report, 2)}\n` : showReport(report, await readRootNames()),
       );
-      if (yes?.valid === false) process.exitCode = EXIT.no;
+      if (report.approval?.valid === false || report.log?.agrees === false) process.exitCode = EXIT.no;
     });
 }
 
@@ -88,7 +92,24 @@ interface AuditOptions {
   readonly tools?: string;
   readonly approval?: string;
   readonly roots?: string;
+  readonly key?: string;
   readonly json?: true;
+}
+
+/** What a sealed line of a log says. */
+interface Said {
+  readonly origin: string;
+  readonly seq: number;
+  /** Of the checkpoint. */
+  readonly size: number;
+  /** Unix seconds. */
+  readonly at: number;
+  /** Why it was refused; `null` if it was not. */
+  readonly code: string | null;
+  /** Whether a verifier says the same for that time; `null` where only the gate could know. */
+  readonly agrees: boolean | null;
+  /** Whether the roots that were given were in force; `null` if that is not known. */
+  readonly hasTheseRoots: boolean | null;
 }
 
 /** What a bundle says; a token that cannot be read is `malformed`. */
@@ -104,6 +125,7 @@ interface Report {
   readonly approval?:
     | { readonly valid: true; readonly by: string; readonly requested_at: number; readonly needed: number }
     | { readonly valid: false; readonly problem: string };
+  readonly log?: Said;
 }
 
 interface Token {
@@ -113,13 +135,26 @@ interface Token {
   readonly claims?: JsonObject;
 }
 
+const PROVABLE = ['A', 'B', 'C', 'D', 'E'];
+
+/** The block of a code; empty of none, and of one that is no verdict's. */
+const blockOf = (code: string | undefined): string => CATALOGUE.find((row) => row.code === code)?.block ?? '';
+
 /** Judges as verifiers do, with their functions: blocks A to E. */
-async function verdictOn(bundle: JsonObject, toolsFile: string | undefined): Promise<Report['verdict']> {
+async function verdictOn(
+  bundle: JsonObject,
+  toolsFile: string | undefined,
+  { now, roots }: { readonly now?: number; readonly roots?: string | undefined } = {},
+): Promise<Report['verdict']> {
   const { receipts, invocation } = bundle;
   const isChain = Array.isArray(receipts) && receipts.every((receipt) => typeof receipt === 'string');
   if (invocation !== undefined || !isChain) {
-    const verifier = createVerifier({ workerThreads: 0, ...(toolsFile !== undefined && { toolsFile }) });
-    const verdict = await verifier.verify(bundle);
+    const verifier = createVerifier({
+      workerThreads: 0,
+      ...(toolsFile !== undefined && { toolsFile }),
+      ...(roots !== undefined && { trustedRootsFile: roots }),
+    });
+    const verdict = await verifier.verify(bundle, now === undefined ? {} : { now });
     await verifier.close();
     return verdict.valid ? { valid: true } : { valid: false, error: verdict.error };
   }
@@ -131,6 +166,66 @@ async function verdictOn(bundle: JsonObject, toolsFile: string | undefined): Pro
     const { code, message, suggestion } = error;
     return { valid: false, error: { code, message, suggestion } };
   }
+}
+
+async function reportOnBundle(
+  file: string,
+  { approval, roots, tools: toolsFile }: AuditOptions,
+): Promise<Report> {
+  const content = await readText(file, 'a bundle');
+  // A chain has no call to say yes to.
+  const receipts = approval === undefined ? receiptsOf(content) : null;
+  const bundle = receipts === null ? (JSON.parse(bundleTextOf(content, file)) as JsonObject) : { receipts };
+  const tools = await readToolsFile(toolsFile);
+  const verdict = await verdictOn(bundle, toolsFile);
+  const yes = approval === undefined ? null : await yesTo(bundle, verdict, approval, roots as string);
+  // It was the last of its checks. Where two persons are needed, one line is not enough.
+  const isEnough = yes?.valid === true && yes.needed === 1;
+  const isWaiting = verdict.error?.code === 'APPROVAL_REQUIRED' && isEnough;
+  return {
+    ...reportOn(bundle, isWaiting ? { valid: true } : verdict, tools),
+    ...(yes && { approval: yes }),
+  };
+}
+
+/**
+ * What a sealed line says, and what a verifier says of its bundle at its time.
+ *
+ * @throws CommandError if the key has not sealed the line, or this has no bundle
+ */
+async function reportOnProof(
+  file: string,
+  { key, roots, tools: toolsFile }: AuditOptions & { readonly key: string },
+): Promise<Report> {
+  const read = await readProof(await readText(file, 'a proof'), key);
+  if (read === null) throw new CommandError(`${file} is no proof`, '`npx drs-verify log prove` makes one');
+  const { line, checkpoint } = read;
+  if (checkpoint === null)
+    throw new CommandError(
+      `${file} proves nothing: this key has not sealed its line`,
+      'check the key',
+      EXIT.no,
+    );
+  const { time, code: said, state, bundle } = line;
+  if (!isJsonObject(bundle))
+    throw new CommandError(
+      `line ${checkpoint.index} of ${checkpoint.origin} is sealed, and has no bundle to audit`,
+      'bundles are in the log with DECISION_LOG_BUNDLES=1',
+    );
+  const at = Math.floor(Date.parse(time as string) / 1000);
+  const code = typeof said === 'string' ? said : null;
+  const verdict = await verdictOn(bundle, toolsFile, { now: at, roots });
+  const found = verdict.error?.code === 'APPROVAL_REQUIRED' ? null : (verdict.error?.code ?? null);
+  // What comes after block E is the gate's to know: revocation, a yes, earlier use, the body.
+  const isOfGate = code !== null && !PROVABLE.includes(blockOf(code));
+  const agrees = found === null && isOfGate ? null : found === code;
+  const digest = isJsonObject(state) ? (state['roots'] ?? null) : null;
+  const hasTheseRoots = roots === undefined || digest === null ? null : (await digestAt(roots)) === digest;
+  const { origin, index: seq, size } = checkpoint;
+  return {
+    ...reportOn(bundle, verdict, await readToolsFile(toolsFile)),
+    log: { origin, seq, size, at, code, agrees, hasTheseRoots },
+  };
 }
 
 async function yesTo(
@@ -149,8 +244,7 @@ async function yesTo(
     const found = (cause as Error).message.split('\n').join('; ');
     throw new CommandError(`cannot read the roots: ${found}`, 'correct the file of --roots');
   });
-  const block = CATALOGUE.find(({ code }) => code === error?.code)?.block ?? '';
-  if (['A', 'B', 'C'].includes(block))
+  if (['A', 'B', 'C'].includes(blockOf(error?.code)))
     return { valid: false, problem: `the bundle is no signed call: ${error?.code}` };
   // Of a call that a verifier refuses now, as it has expired, the claims are still those that were signed.
   const call = callOf(judgedOf({ bundle }, { valid: true }) as Proof);
@@ -192,14 +286,14 @@ function readToken(entry: JsonValue): Token {
 
 /** The report as text for people. Values from the bundle are escaped, so that they cannot control the terminal. */
 function showReport(
-  { verdict, receipts, invocation, tool = [], bundle_version: version, approval }: Report,
+  { verdict, receipts, invocation, tool = [], bundle_version: version, approval, log }: Report,
   nameOf: NameOf,
 ): string {
   const count = `${receipts.length} receipt${receipts.length === 1 ? '' : 's'}`;
   const bundle = version === undefined ? '' : `bundle ${showValue(version)}, `;
   const judged = verdict.error
     ? `${bold(red('invalid'))}  ${showFailure(verdict.error)}`
-    : `${bold(green('valid'))} now, as far as can be told here\n`;
+    : `${bold(green('valid'))} ${log === undefined ? 'now' : 'then'}, as far as can be told here\n`;
   const unknown = 'trust, revocation and earlier use are for `npx drs-verify verify`';
   const parts = receipts.map((receipt, at) =>
     showToken(`receipt ${at}${at === 0 ? ' (root)' : ''}`, receipt, nameOf, receipts[at - 1]),
@@ -209,7 +303,22 @@ function showReport(
     parts.push(`\n${bold('by the operator')}\n${aligned(tool.map((says) => ['the tool', printable(says)]))}`);
   const head = `${bundle}${count}${invocation ? ' and an invocation' : ', no invocation'}\n`;
   const said = approval === undefined ? '' : showApproval(approval);
-  return `${head}${judged}  ${dim(unknown)}\n${said}${parts.join('')}`;
+  return `${head}${log === undefined ? '' : showSaid(log)}${judged}  ${dim(unknown)}\n${said}${parts.join('')}`;
+}
+
+function showSaid({ origin, seq, size, at, code, agrees, hasTheseRoots }: Said): string {
+  const said = code === null ? 'allowed' : `refused, ${printable(code)}`;
+  const judged = {
+    true: green('what is below says the same'),
+    false: red('what is below says something else'),
+    null: 'why is for the gate to know',
+  }[`${agrees}`];
+  const roots = {
+    true: 'these roots were in force',
+    false: red('other roots were in force'),
+    null: 'the roots are not compared',
+  };
+  return `${bold(green('sealed'))}  line ${seq} of ${printable(origin)}, by its checkpoint of ${size} lines\n  ${said} at ${showTime(at)}: ${judged}; ${roots[`${hasTheseRoots}`]}\n`;
 }
 
 function showApproval(approval: Exclude<Report['approval'], undefined>): string {

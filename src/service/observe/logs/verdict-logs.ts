@@ -37,12 +37,18 @@ export const INSTANCE = `${hostname()}/${process.pid}`;
  *
  * @param decisions `null` if there is no decision log
  * @param nameOf what the operator calls a principal
+ * @param stateOf what else a verdict depends on, for who checks it years later; `undefined` where nobody does
  */
 export function verdictLogsOf(
-  { logRefusals, logStatements }: Pick<Configuration, 'logRefusals' | 'logStatements'>,
+  {
+    logRefusals,
+    logStatements,
+    decisionLogBundles,
+  }: Pick<Configuration, 'logRefusals' | 'logStatements' | 'decisionLogBundles'>,
   log: Logger,
   decisions: LineFile | null,
   nameOf: NameOf,
+  stateOf: () => object | undefined = () => undefined,
 ) {
   const logLeftOut = (leftOut: number) => log.info({ leftOut }, 'refused: as many more, left out of the log');
   const refusals =
@@ -54,6 +60,16 @@ export function verdictLogsOf(
     const asked = { time: new Date().toISOString(), requestId, instance: INSTANCE, address };
     const traceId = traceIdOf(parent);
     decisions.write(JSON.stringify({ ...asked, traceId, endpoint, ...facts }));
+  };
+
+  /** A bundle as it came; `null` if it is larger than a line takes, or none. */
+  const bundleIn = (bundle: unknown): object | null | undefined => {
+    if (!decisionLogBundles) return undefined;
+    const { bundle_version, receipts, invocation } = isJsonObject(bundle) ? bundle : {};
+    const texts = Array.isArray(receipts) ? [bundle_version, invocation, ...receipts] : [null];
+    let left = MAX_DECODED;
+    for (const text of texts) if (typeof text !== 'string' || (left -= text.length) < 0) return null;
+    return { bundle_version, receipts, invocation };
   };
 
   return {
@@ -98,7 +114,8 @@ export function verdictLogsOf(
       const binding = outcome?.binding ?? undefined;
       const observed = isObserved || undefined;
       const yes = printableIn(approval);
-      write(request, { valid, ...refused, observed, binding, receipts, agreed, approval: yes, ...call });
+      const rest = { approval: yes, ...call, state: stateOf(), bundle: bundleIn(bundle) };
+      write(request, { valid, ...refused, observed, binding, receipts, agreed, ...rest });
     },
 
     /**

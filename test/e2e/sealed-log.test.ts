@@ -1,0 +1,138 @@
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { generateKey } from '../../src/issue/index.js';
+import { createWorkplace, type Workplace } from '../cli/drs.js';
+import { liveCall, liveChain } from '../middleware/call.js';
+import { eventually } from '../support/eventually.js';
+import { ServiceProcess } from '../support/service-process.js';
+
+describe('a sealed decision log', { shuffle: false }, () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'drs-sealed-'));
+  const [file, roots] = [path.join(folder, 'decisions.jsonl'), path.join(folder, 'roots.jsonl')];
+  const chain = liveChain(2, { policy: { allowed_tools: ['search'] } });
+  const key = generateKey();
+  let work: Workplace;
+  beforeAll(async () => {
+    writeFileSync(roots, `${JSON.stringify({ did: chain.parties[0]?.did, name: 'alice' })}\n`);
+    work = await createWorkplace();
+  });
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  const env = {
+    ...{ DECISION_LOG: file, DECISION_LOG_KEY: key.toJwk().d, DECISION_LOG_BUNDLES: '1' },
+    ...{ TRUSTED_ROOTS_FILE: roots, SERVER_IDENTITY: 'any' },
+  };
+  const logs = () => readdirSync(folder).filter((name) => /^decisions/.test(name) && !name.endsWith('.lock'));
+  const check = (...args: string[]) =>
+    work.drs(['log', 'check', ...logs().map((name) => path.join(folder, name)), '--key', key.did, ...args]);
+
+  it('loses no acknowledged line, and has none twice, where its process is killed and its file rotated', async () => {
+    const asked: string[] = [];
+    const service = await ServiceProcess.start({ env });
+    for (let round = 0; round < 4; round++) {
+      if (round > 0) await service.restart();
+      for (let call = 0; call < 5; call++) {
+        const id = `r${round}-${call}`;
+        const tool = call === 3 ? 'delete' : 'search';
+        await fetch(`${service.url}/verify`, {
+          method: 'POST',
+          headers: { 'Content-Type': 'application/json', 'X-Request-Id': id },
+          body: JSON.stringify(liveCall(chain, { tool })),
+        });
+        asked.push(id);
+        if (round === 1 && call === 2) {
+          await eventually(() => expect(readFileSync(file, 'utf8')).toContain(`"${id}"`));
+          renameSync(file, path.join(folder, 'decisions-1.jsonl'));
+          service.signal('SIGHUP');
+          await eventually(() => expect(existsSync(file)).toBe(true));
+        }
+      }
+      await eventually(() => expect(readFileSync(file, 'utf8')).toContain(`"${asked.at(-1)}"`));
+      await service.stop(round < 3 ? 'SIGKILL' : 'SIGTERM');
+      // A crash can leave a part of a line.
+      if (round === 2) writeFileSync(file, '{"seq":15,"ti', { flag: 'a' });
+    }
+    const lines = logs().flatMap((name) =>
+      readFileSync(path.join(folder, name), 'utf8').trimEnd().split('\n'),
+    );
+    for (const id of asked)
+      expect(lines.filter((line) => line.includes(`"requestId":"${id}"`))).toHaveLength(1);
+    const said = await check();
+    expect(said.stdout).toMatch(/holds {2}lines 0 to 20 of \S+decisions\.jsonl\n$/);
+    expect(said.code).toBe(0);
+    expect(lines.filter((line) => line.includes('"torn":15'))).toHaveLength(1);
+  });
+
+  it('is checked packed, and by a checkpoint that somebody kept', async () => {
+    const old = path.join(folder, 'decisions-1.jsonl');
+    const text = readFileSync(old);
+    writeFileSync(path.join(folder, 'decisions-1.jsonl.gz'), gzipSync(text));
+    rmSync(old);
+    const known = path.join(folder, 'known.json');
+    writeFileSync(known, `${readFileSync(file, 'utf8').trimEnd().split('\n').at(-1)}\n`);
+    expect((await check('--known', known)).code).toBe(0);
+    const whole = readFileSync(file, 'utf8');
+    writeFileSync(file, `${whole.trimEnd().split('\n').slice(0, -3).join('\n')}\n`);
+    const cut = await check('--known', known);
+    expect([cut.code, cut.stdout]).toEqual([1, expect.stringContaining('its end was cut off') as string]);
+    writeFileSync(file, whole.replace('"tool":"search"', '"tool":"delete"'));
+    const changed = await check();
+    expect([changed.code, changed.stdout]).toEqual([
+      1,
+      expect.stringMatching(/wrong .*it was changed/) as string,
+    ]);
+    writeFileSync(file, whole);
+  });
+
+  it('proves a line, with what a verifier said then, by which roots', async () => {
+    const files = logs().map((name) => path.join(folder, name));
+    for (const [id, said] of [
+      ['r3-1', 'allowed'],
+      ['r3-3', 'refused, POLICY_VIOLATION'],
+    ] as const) {
+      const proof = path.join(folder, `${id}.json`);
+      expect((await work.drs(['log', 'prove', id, ...files, '--key', key.did, '-o', proof])).code).toBe(0);
+      const audited = await work.drs(['audit', proof, '--key', key.did, '--roots', roots]);
+      expect(audited.stdout).toContain(said);
+      expect(audited.stdout).toMatch(/sealed {2}line \d+ of \S+, by its checkpoint of 21 lines/);
+      expect(audited.stdout).toContain('what is below says the same; these roots were in force');
+      expect(audited.code).toBe(0);
+      const forged = readFileSync(proof, 'utf8').replace('search', 'delete');
+      writeFileSync(proof, forged);
+      expect((await work.drs(['audit', proof, '--key', key.did])).code).toBe(1);
+      expect((await work.drs(['log', 'check', proof, '--key', key.did])).code).toBe(1);
+    }
+    expect((await work.drs(['log', 'prove', 'nobody', ...files, '--key', key.did])).code).toBe(1);
+  });
+
+  it('holds without what it says of somebody', async () => {
+    const into = path.join(folder, 'redacted');
+    const files = logs().map((name) => path.join(folder, name));
+    expect((await work.drs(['log', 'redact', ...files, '--with', 'alice', '--into', into])).code).toBe(0);
+    const copies = readdirSync(into).map((name) => path.join(into, name));
+    expect(copies).toHaveLength(2);
+    const checked = await work.drs(['log', 'check', ...copies, '--key', key.did]);
+    expect(checked.stdout).toContain('20 lines are redacted');
+    expect(checked.code).toBe(0);
+    const read = await work.drs(['log', ...copies, '--json']);
+    expect(read.stdout).not.toContain('alice');
+    expect((await work.drs(['log', 'redact', ...files, '--with', 'alice', '--into', into])).code).toBe(2);
+  });
+
+  it('has one writer', async () => {
+    const service = await ServiceProcess.start({ env });
+    await expect(ServiceProcess.start({ env })).rejects.toThrow('the service ended with');
+    await service.stop();
+  });
+});
