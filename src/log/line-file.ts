@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createWriteStream, write, type WriteStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { lockFile } from '../files/file-lock.js';
@@ -68,7 +69,9 @@ export async function openLineFile(path: string, log: Logger, key: NoteKey | nul
     });
   if (key !== null && path === '-')
     throw new Error('DECISION_LOG_KEY needs a file: standard output cannot be read to go on after a crash');
-  const lock = key === null ? null : await lockFile(path, LOCKED);
+  // Hidden: `decisions.jsonl*` are the files of a log.
+  const place = join(dirname(path), `.${basename(path)}`);
+  const lock = key === null ? null : await lockFile(place, LOCKED);
   const begin = async (): Promise<WriteStream> => {
     const opened = await openStream(path);
     if (key === null) return opened;

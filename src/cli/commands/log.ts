@@ -2,7 +2,7 @@ import { createReadStream } from 'node:fs';
 import { pipeline, Writable, type Readable } from 'node:stream';
 import { pipeline as finished } from 'node:stream/promises';
 import { constants, createGunzip } from 'node:zlib';
-import { InvalidArgumentError, type Command } from 'commander';
+import { InvalidArgumentError, Option, type Command } from 'commander';
 import { isJsonObject, type JsonObject } from '../../protocol/json.js';
 import { linesOf, write } from '../../relay/lines.js';
 import { readJson } from '../../relay/message.js';
@@ -22,6 +22,7 @@ interface LogOptions {
   readonly with?: readonly string[];
   readonly by?: readonly string[];
   readonly json?: true;
+  readonly as?: 'ocsf';
 }
 
 /** How many combinations are counted separately: each takes memory. */
@@ -32,6 +33,7 @@ Examples:
   npx drs-verify log decisions.jsonl* --since 7d --refused --by code,person,tool
   npx drs-verify log decisions.jsonl --with did:key:z6Mk…
   npx drs-verify log decisions.jsonl --with inv:0b1c2d3e --json
+  npx drs-verify log decisions.jsonl --as ocsf
   npx drs-verify log check decisions.jsonl* --key gate.pub
   npx drs-verify log prove inv:0b1c2d3e decisions.jsonl* --key gate.pub -o proof.json`;
 
@@ -55,6 +57,11 @@ export function define(command: Command): void {
       readNames,
     )
     .option('--json', 'print JSON, an object a line')
+    .addOption(
+      new Option('--as <form>', 'print JSON as others name it: OCSF, class API Activity')
+        .choices(['ocsf'])
+        .conflicts('by'),
+    )
     .action(run);
   defineSealed(command, hasAll);
 }
@@ -62,14 +69,15 @@ export function define(command: Command): void {
 async function run(files: readonly string[], options: LogOptions): Promise<void> {
   const nameOf = await readRootNames();
   const isWanted = filterOf(options);
-  const { by, json } = options;
+  const { by, json, as } = options;
   const counts = new Map<string, { readonly values: readonly string[]; count: number }>();
   let [others, unread, text] = [0, 0, ''];
   const take = (line: JsonObject | null) => {
     if (line === null) unread++;
     if (line === null || !isWanted(line)) return;
     if (by === undefined) {
-      text += json ? `${showJson(line)}\n` : showLine(line, nameOf);
+      if (as === 'ocsf') text += `${showJson(toOcsf(line, nameOf))}\n`;
+      else text += json ? `${showJson(line)}\n` : showLine(line, nameOf);
       return;
     }
     const values = by.map((name) => GROUPS[name]?.(line, nameOf) ?? '-');
@@ -219,6 +227,38 @@ function readNames(text: string): string[] {
   const odd = names.find((name) => !Object.hasOwn(GROUPS, name));
   if (odd === undefined && new Set(names).size === names.length) return names;
   throw new InvalidArgumentError(`Expected some of ${Object.keys(GROUPS).join(', ')}, each once.`);
+}
+
+/**
+ * A line as an event of the class API Activity.
+ *
+ * @see https://schema.ocsf.io/1.4.0/classes/api_activity
+ */
+function toOcsf(line: JsonObject, nameOf: NameOf): object {
+  const { time, agent, address, tool, command, toolServer, requestId, code } = line;
+  const isGood = GOOD.has(outcomeOf(line));
+  return {
+    metadata: {
+      version: '1.4.0',
+      product: { name: 'drs-verify', vendor_name: 'drs-verify' },
+      uid: requestId,
+    },
+    // Other: what a tool does is not known here.
+    ...{ category_uid: 6, class_uid: 6003, activity_id: 99, type_uid: 600_399, severity_id: isGood ? 1 : 2 },
+    activity_name: textOf(tool ?? command),
+    time: Date.parse(textOf(time)),
+    status_id: isGood ? 1 : 2,
+    status: outcomeOf(line),
+    status_code: code,
+    actor: { user: { uid: line['rootPrincipal'], name: personOf(line, nameOf) }, app_uid: agent },
+    api: {
+      operation: textOf(tool ?? command),
+      service: { name: toolServer },
+      request: { uid: textOf(requestId) },
+    },
+    src_endpoint: { ip: address },
+    unmapped: line,
+  };
 }
 
 /** A line for people: what came of a call, who asked for what, and why it was refused. */
