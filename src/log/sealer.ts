@@ -5,7 +5,7 @@ import { resolve } from 'node:path';
 import { decodeBase64, decodeUtf8, encodeBase64 } from '#platform';
 import { isJsonObject, parseStrictJson } from '../protocol/json.js';
 import { noteOf, readCheckpoint, type Checkpoint, type NoteKey } from './checkpoint.js';
-import { Edge, leafOf } from './tree.js';
+import { Edge, leafOf, leafOfMarked } from './tree.js';
 
 /** What a checkpoint line begins with. One that is cut is no JSON, and a line like others. */
 const HEAD = Buffer.from('{"checkpoint":');
@@ -95,10 +95,10 @@ export class Sealer {
 
   /** Gives a line its number, and its place in the tree. @param line a JSON object that has members */
   seal(line: string): Buffer {
-    const bytes = Buffer.from(`{"seq":${this.#edge.size},${line.slice(1)}\n`);
-    this.#edge.add(leafOf(bytes.subarray(0, -1)));
+    const bytes = Buffer.from(`\0{"seq":${this.#edge.size},${line.slice(1)}\n`);
+    this.#edge.add(leafOfMarked(bytes.subarray(0, -1)));
     this.#bytes += bytes.length;
-    return bytes;
+    return bytes.subarray(1);
   }
 
   /** Whether lines have come since the last checkpoint. */

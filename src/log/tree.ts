@@ -3,14 +3,21 @@ import { hash } from 'node:crypto';
 
 // A leaf and a node begin with different bytes, so that none can be taken for the other: RFC 9162 §2.1.1, as in RFC 6962.
 const LEAF = Buffer.of(0);
-const NODE = Buffer.of(1);
-const sha256 = (...parts: readonly Uint8Array[]) => hash('sha256', Buffer.concat(parts), 'buffer');
+const node = Buffer.alloc(65, 1);
+const sha256 = (bytes: Uint8Array): Buffer => hash('sha256', bytes, 'buffer');
 
 /** The hash of a line, which stands for it in the tree. */
-export const leafOf = (line: Uint8Array): Buffer => sha256(LEAF, line);
+export const leafOf = (line: Uint8Array): Buffer => leafOfMarked(Buffer.concat([LEAF, line]));
 
-const EMPTY = sha256();
-const join = (left: Uint8Array, right: Uint8Array) => sha256(NODE, left, right);
+/** The same of a line behind a zero byte: nothing is copied. */
+export const leafOfMarked = (bytes: Uint8Array): Buffer => sha256(bytes);
+
+const EMPTY = sha256(Buffer.alloc(0));
+function join(left: Uint8Array, right: Uint8Array): Buffer {
+  node.set(left, 1);
+  node.set(right, 33);
+  return sha256(node);
+}
 
 /**
  * The right edge of a Merkle tree: all that is needed to add to it. It has the roots of the complete subtrees, largest first: one
@@ -35,11 +42,11 @@ export class Edge {
   }
 
   add(leaf: Buffer): void {
-    let node = leaf;
+    let added = leaf;
     // Sizes beyond 32 bits have no bitwise operators.
     for (let left = this.#size; left % 2 === 1; left = Math.floor(left / 2))
-      node = join(this.#roots.pop() as Buffer, node);
-    this.#roots.push(node);
+      added = join(this.#roots.pop() as Buffer, added);
+    this.#roots.push(added);
     this.#size++;
   }
 
@@ -94,13 +101,13 @@ export function rootByProof(
   size: number,
   proof: readonly Uint8Array[],
 ): Buffer | null {
-  let [node, last, root] = [index, size - 1, leaf];
-  const up = () => ([node, last] = [Math.floor(node / 2), Math.floor(last / 2)]);
+  let [at, last, root] = [index, size - 1, leaf];
+  const up = () => ([at, last] = [Math.floor(at / 2), Math.floor(last / 2)]);
   for (const hash of proof) {
     if (last === 0) return null;
-    if (node % 2 === 1 || node === last) {
+    if (at % 2 === 1 || at === last) {
       root = join(hash, root);
-      while (node % 2 === 0 && node !== 0) up();
+      while (at % 2 === 0 && at !== 0) up();
     } else root = join(root, hash);
     up();
   }

@@ -13,6 +13,7 @@ import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { generateKey } from '../../src/issue/index.js';
 import { createWorkplace, type Workplace } from '../cli/drs.js';
+import { kindOf, parse } from '../cli/log-members.js';
 import { liveCall, liveChain } from '../middleware/call.js';
 import { eventually } from '../support/eventually.js';
 import { ServiceProcess } from '../support/service-process.js';
@@ -68,6 +69,9 @@ describe('a sealed decision log', { shuffle: false }, () => {
     );
     for (const id of asked)
       expect(lines.filter((line) => line.includes(`"requestId":"${id}"`))).toHaveLength(1);
+    // Each has a documented shape, and no member beside.
+    for (const line of lines.filter((text) => text.startsWith('{"seq"') && text.endsWith('}')))
+      expect(kindOf(JSON.parse(line) as object)).toEqual(['call']);
     const said = await check();
     expect(said.stdout).toMatch(/holds {2}lines 0 to 20 of \S+decisions\.jsonl\n$/);
     expect(said.code).toBe(0);
@@ -128,6 +132,24 @@ describe('a sealed decision log', { shuffle: false }, () => {
     const read = await work.drs(['log', ...copies, '--json']);
     expect(read.stdout).not.toContain('alice');
     expect((await work.drs(['log', 'redact', ...files, '--with', 'alice', '--into', into])).code).toBe(2);
+  });
+
+  it('goes to a SIEM as events of OCSF', async () => {
+    const read = await work.drs(['log', file, '--as', 'ocsf']);
+    const events = parse(read.stdout);
+    expect(events.length).toBeGreaterThan(5);
+    for (const event of events) {
+      // What the class API Activity (6003) of OCSF 1.4.0 requires.
+      expect(event).toMatchObject({ category_uid: 6, class_uid: 6003, activity_id: 99, type_uid: 600_399 });
+      expect(event).toMatchObject({ metadata: { version: '1.4.0', product: { name: 'drs-verify' } } });
+      expect(event).toMatchObject({ api: { operation: expect.stringMatching(/^search|delete$/) as string } });
+      expect(event).toMatchObject({ actor: { user: { name: 'alice' } }, src_endpoint: { ip: '127.0.0.1' } });
+      expect(event['time']).toBeGreaterThan(1.7e12);
+    }
+    const refused = events.filter(({ status_id }) => status_id === 2);
+    expect(refused).not.toEqual([]);
+    expect(new Set(refused.map(({ status_code }) => status_code))).toEqual(new Set(['POLICY_VIOLATION']));
+    expect((await work.drs(['log', file, '--as', 'ocsf', '--by', 'code'])).code).toBe(2);
   });
 
   it('has one writer', async () => {
