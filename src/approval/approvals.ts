@@ -1,5 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AskedGate } from '../gate/decide.js';
+import type { Denial } from '../gate/request.js';
+import { handleIn } from '../gate/response.js';
 import { parseCompactJwt, type CompactJwt } from '../protocol/jwt.js';
 import type { Approvers, EntryApproval } from '../verify/approval.js';
 import type { Proof } from '../verify/judge.js';
@@ -84,13 +86,18 @@ export function approvalsAt(origin: string, questions: QuestionStore, rootsOf: (
       };
     },
     /**
-     * Waits until a question is answered, for less than clients wait.
+     * Waits until the question of a refused call is answered, for less than clients wait, if its client has shown the link.
      *
-     * @param mayHold whether its call may wait
-     * @returns whether it is
+     * @param mayHold whether the call may wait; `undefined`: it may not
+     * @returns whether it is answered, so that the call is decided on anew
      */
-    answered: async (url: string, mayHold: () => boolean): Promise<boolean> => {
-      const handle = url.slice(url.lastIndexOf('/') + 1);
+    answered: async (
+      { failure, elicits }: Denial,
+      mayHold: (() => boolean) | undefined,
+    ): Promise<boolean> => {
+      const { approval } = failure;
+      if (approval === undefined || elicits?.wasTold !== true || mayHold === undefined) return false;
+      const handle = handleIn(approval.url);
       for (let waitedMs = 0; waitedMs < HELD_MS && mayHold(); waitedMs += LOOK_MS) {
         await sleep(LOOK_MS);
         const question = await questions.get(handle);
