@@ -127,14 +127,12 @@ const isOfPage = (path: string) => path === '/approve' || path.startsWith('/appr
 
 async function readNode(req: IncomingMessage): Promise<Buffer | PageAnswer | null> {
   if (!isUnread(req)) throw new Error('the body was read before: put the page in front of every body parser');
-  if (Number(req.headers['content-length']) > MAX_PAGE_BODY) return TOO_LARGE;
   const bytes = await peekAtMost(req, MAX_PAGE_BODY);
   if (bytes === 'gone') return null;
   return bytes === 'too large' ? TOO_LARGE : bytes;
 }
 
 async function readFetch(request: Request): Promise<Buffer | PageAnswer> {
-  if (Number(request.headers.get('content-length')) > MAX_PAGE_BODY) return TOO_LARGE;
   return (await readAtMost(request.body ?? [], MAX_PAGE_BODY)) ?? TOO_LARGE;
 }
 
