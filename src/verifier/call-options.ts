@@ -1,8 +1,8 @@
 import { checkedOptions, flag, kindOf, text, type GivenOptions, type Table } from '../protocol/options.js';
 import type { Body } from '../verify/binding.js';
+import { asksForDetails, toVerdict, type Verdict } from './verdict.js';
 import { judge, type Call, type Judgement } from '../verify/judge.js';
 import type { JudgeParts } from '../verify/parts.js';
-import { asksForDetails, toVerdict, type Verdict } from './verdict.js';
 
 /** The time in Unix seconds. */
 export const clock = (): number => Math.floor(Date.now() / 1000);
