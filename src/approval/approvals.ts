@@ -96,17 +96,16 @@ export function approvalsAt(
       };
     },
     /**
-     * Waits until the question of a refused call is answered, for less than clients wait, if its client has shown the link.
+     * Waits until the question of a refused call is answered, for less than clients wait. Its client has shown the link.
      *
      * @param mayHold whether the call may wait; `undefined`: it may not
      * @returns whether it is answered, so that the call is decided on anew
      */
     answered: async (
-      { failure, elicits }: Denial,
+      { failure: { approval } }: Denial,
       mayHold: (() => boolean) | undefined,
     ): Promise<boolean> => {
-      const { approval } = failure;
-      if (approval === undefined || elicits?.wasTold !== true || mayHold === undefined) return false;
+      if (approval === undefined || mayHold === undefined) return false;
       const handle = handleIn(approval.url);
       for (let waitedMs = 0; waitedMs < HELD_MS && mayHold(); waitedMs += LOOK_MS) {
         await sleep(LOOK_MS);

@@ -1,6 +1,6 @@
 import { DrsClient } from '../client/drs-client.js';
-import { passesOnTrial, type GateFailure, type Protocol } from '../gate/codes.js';
-import type { BriefContext, GateContext } from '../gate/context.js';
+import { passesOnTrial, type Protocol } from '../gate/codes.js';
+import type { GateContext } from '../gate/context.js';
 import {
   bindOptionsOf,
   decide,
@@ -11,6 +11,7 @@ import {
   type Allowance,
   type GateParts,
   type Judged,
+  type TransportCheck,
 } from '../gate/decide.js';
 import type { Denial, Opening, PendingCall } from '../gate/request.js';
 import { statedCostOf } from '../verify/limits.js';
@@ -83,11 +84,7 @@ export class Guard {
    * @param checkTransport a further check of a transport, before the invocation counts as used
    * @param mayHold asked before and while it waits for a person who reads the question; left out: it may not wait
    */
-  async admit(
-    opened: Opening,
-    checkTransport?: (context: BriefContext) => GateFailure | null,
-    mayHold?: () => boolean,
-  ): Promise<Decision> {
+  async admit(opened: Opening, checkTransport?: TransportCheck, mayHold?: () => boolean): Promise<Decision> {
     if (opened.kind === 'check') return this.#check(opened, checkTransport, mayHold);
     if (opened.kind === 'pass') return opened;
     if (this.#options.optional === true && opened.failure.code === 'MISSING_BUNDLE') return PASS;
@@ -140,15 +137,16 @@ export class Guard {
 
   async #check(
     call: PendingCall,
-    checkTransport: ((context: BriefContext) => GateFailure | null) | undefined,
+    checkTransport: TransportCheck | undefined,
     mayHold: (() => boolean) | undefined,
     wasHeld = false,
   ): Promise<Decision> {
     try {
       const judged = await this.#judge(call);
-      const decided = await decide(call, judged, { ...this.#parts, checkTransport });
+      const decided = await decide(call, judged, this.#parts, checkTransport);
       if (decided.kind === 'deny') {
-        if (!wasHeld && (await this.#asker?.answered(decided, mayHold)) === true)
+        const isShown = !wasHeld && decided.elicits?.wasTold === true;
+        if (isShown && (await this.#asker?.answered(decided, mayHold)) === true)
           return await this.#check(call, checkTransport, mayHold, true);
         return this.refuse(decided, judged.failure === null ? frozenContextOf(judged) : null);
       }

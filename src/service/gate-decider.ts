@@ -8,6 +8,7 @@ import {
   verifierUnavailable,
   type Allowance,
   type GateParts,
+  type TransportCheck,
 } from '../gate/decide.js';
 import { approvalsAt } from '../approval/approvals.js';
 import type { ApprovalEvent } from '../approval/events.js';
@@ -49,7 +50,7 @@ export interface GateCall {
   /** Called before it waits for a status list: whether it may. If left out: always. */
   readonly mayWait?: () => boolean;
   /** A further check of the transport, before the invocation counts as used. */
-  readonly checkTransport?: GateParts['checkTransport'];
+  readonly checkTransport?: TransportCheck;
   /** As of {@link responseTo}. */
   readonly mayAsk?: boolean;
   /** Called before and while it waits for a person who reads the question: whether it may. If left out: it may not. */
@@ -182,8 +183,8 @@ export async function openGate(
       const outcome = await judge({ bundle, body, isWanted, mayWait: waiting, asks: true }, judgeParts);
       metrics.countOutcome(outcome, startedAt);
       seen.judged = { outcome, bundle };
-      const decided = await decide(opened, outcome, { checkTransport, ...parts });
-      if (decided.kind === 'allow' || wasHeld) return decided;
+      const decided = await decide(opened, outcome, parts, checkTransport);
+      if (decided.kind === 'allow' || wasHeld || decided.elicits?.wasTold !== true) return decided;
       if ((await approvals?.answered(decided, mayHold)) !== true) return decided;
     }
   };
