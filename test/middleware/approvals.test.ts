@@ -1,5 +1,4 @@
 import { once } from 'node:events';
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { getRequestListener } from '@hono/node-server';
 import * as v2 from '@modelcontextprotocol/client';
@@ -28,6 +27,8 @@ import {
 import { drsMcp, type McpProtection } from '../../src/middleware/mcp/index.js';
 import { createVerifier, type Verifier } from '../../src/verifier/create-verifier.js';
 import { Passkey } from '../approval/passkey.js';
+import { requireApprovePage, watchHeld } from '../support/approve-page.js';
+import { eventually } from '../support/eventually.js';
 import { needs } from '../support/programs.js';
 import { markAsUsed, RedisServer } from '../usage/redis-server.js';
 import { encode, liveCall, liveChain } from './call.js';
@@ -48,16 +49,11 @@ const [chain, both, hidden] = [1, 2, 3].map(() => liveChain(2, { cmd: '/mcp', po
   Chain,
 ];
 type Chain = ReturnType<typeof liveChain>;
-const BUILT = new URL('../../dist/approve/', import.meta.url);
 const SERVED = { serverIdentity: 'any', trustedRoots: 'any' } as const;
 
 let verifier: Verifier;
 beforeAll(() => {
-  // Where the page is not built.
-  if (!existsSync(BUILT)) {
-    mkdirSync(new URL('assets/', BUILT), { recursive: true });
-    writeFileSync(new URL('index.html', BUILT), '<!doctype html><title>Approve</title>');
-  }
+  requireApprovePage();
   const entry = ({ parties }: Chain, more: object) => ({
     ...{ did: parties[0]?.did as string, name: 'alice@example.com', approve: { tools: ['*'] } },
     ...more,
@@ -463,13 +459,14 @@ describe('over MCP 2026-07-28', () => {
   const CALL = { name: 'search', arguments: { query: 'tea' } };
 
   it('a client that opens links is told one, and its call is held until she has said yes', async () => {
+    const held = watchHeld();
     const handle = vi.fn((query: string) => `${query} by ${drsContext().approval?.by[0]?.name}`);
     const { page, server } = await served(handle);
     const client = await connected(server, CAPABLE);
     const elicited = vi.fn();
     client.setRequestHandler('elicitation/create', ({ params }) => {
       elicited(params);
-      setTimeout(() => void sayYes(page, (params as { url: string }).url), 700);
+      void held().then(() => sayYes(page, (params as { url: string }).url));
       return { action: 'accept' };
     });
     expect((await client.callTool(CALL)).content).toMatchObject([{ text: 'tea by Alice' }]);
@@ -479,10 +476,11 @@ describe('over MCP 2026-07-28', () => {
   });
 
   it('is refused as soon as she says no', async () => {
+    const held = watchHeld();
     const { page, server } = await served();
     const client = await connected(server, CAPABLE);
     client.setRequestHandler('elicitation/create', ({ params }) => {
-      setTimeout(() => void sayNo(page, (params as { url: string }).url), 700);
+      void held().then(() => sayNo(page, (params as { url: string }).url));
       return { action: 'accept' };
     });
     await expect(client.callTool(CALL)).rejects.toMatchObject({
@@ -503,15 +501,16 @@ describe('over MCP 2026-07-28', () => {
   });
 
   it('is not held for a client that has gone', async () => {
+    const held = watchHeld();
     const { server, onRefused } = await served();
     const client = await connected(server, CAPABLE);
     const gone = new AbortController();
     client.setRequestHandler('elicitation/create', () => {
-      setTimeout(() => gone.abort(), 700);
+      void held().then(() => gone.abort());
       return { action: 'accept' };
     });
     await expect(client.callTool(CALL, { signal: gone.signal })).rejects.toThrow();
-    await vi.waitFor(() => expect(onRefused).toHaveBeenCalledTimes(2), 3000);
+    await eventually(() => expect(onRefused).toHaveBeenCalledTimes(2));
   });
 });
 
