@@ -176,9 +176,12 @@ type BodyStream = Readable & {
   readonly aborted?: boolean;
 };
 
-/** Whether all bytes of a body are still to come, so that reading it proves what is in it. What tests make may be no stream. */
+/**
+ * Whether all bytes of a body are still to come, so that reading it proves what is in it. With an encoding, a stream gives text; what
+ * tests make may be no stream, which has none, not even `null`.
+ */
 export function isUnread(body: BodyStream): boolean {
-  return body._readableState !== undefined && !body.readableDidRead && body.readableEncoding === null;
+  return !body.readableDidRead && body.readableEncoding === null;
 }
 
 /** Reads the body that a stream holds, and puts it back. An absent body is a stream that has ended without a byte. */

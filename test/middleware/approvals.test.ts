@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { request } from 'node:http';
+import { request, type IncomingMessage } from 'node:http';
 import { getRequestListener } from '@hono/node-server';
 import * as v2 from '@modelcontextprotocol/client';
 import { createMcpHandler, McpServer as V2Server } from '@modelcontextprotocol/server';
@@ -93,7 +93,7 @@ async function ask(
 ): Promise<Answered> {
   const sent = request(new URL(at.replace(ORIGIN, ''), url), { method, headers, agent: false });
   sent.end(typeof body === 'object' ? JSON.stringify(body) : body);
-  const [answer] = (await once(sent, 'response')) as [import('node:http').IncomingMessage];
+  const [answer] = (await once(sent, 'response')) as [IncomingMessage];
   let text = '';
   for await (const piece of answer) text += String(piece);
   return { status: answer.statusCode ?? 0, headers: answer.headers, text };
@@ -398,12 +398,19 @@ describe('the page', () => {
     expect(shown.text).not.toContain('secret tea');
   });
 
-  it('says that its body was read before', async () => {
+  it.each<[string, (req: IncomingMessage, page: () => void) => unknown]>([
+    ['was read before', (req, page) => req.resume().on('end', page)],
+    [
+      'gives text',
+      (req, page) => {
+        req.setEncoding('utf8');
+        page();
+      },
+    ],
+  ])('says that its body %s', async (_, spoil) => {
     const onError = vi.fn();
     const { approvals } = await opened({ onError });
-    const server = await listen((req, res) => {
-      req.resume().on('end', () => approvals.page(req, res));
-    });
+    const server = await listen((req, res) => void spoil(req, () => approvals.page(req, res)));
     onTestFinished(() => server.close());
     expect((await ask(server, '/approve/x', { answer: 'no' })).status).toBe(503);
     expect(String(onError.mock.calls[0]?.[0])).toContain('in front of every body parser');
