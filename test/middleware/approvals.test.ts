@@ -1,5 +1,8 @@
 import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { request, type IncomingMessage } from 'node:http';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { getRequestListener } from '@hono/node-server';
 import * as v2 from '@modelcontextprotocol/client';
 import { createMcpHandler, McpServer as V2Server } from '@modelcontextprotocol/server';
@@ -9,6 +12,7 @@ import { McpServer as V1Server } from '@modelcontextprotocol/sdk/server/mcp.js';
 import { UrlElicitationRequiredError } from '@modelcontextprotocol/sdk/types.js';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { z } from 'zod';
+import { Questions } from '../../src/approval/questions.js';
 import { challengeOf } from '../../src/approval/statement.js';
 import { checkYesLine, readYesLine } from '../../src/cli/approval-line.js';
 import { DrsClient } from '../../src/client/index.js';
@@ -24,6 +28,8 @@ import {
   type ApprovalsOptions,
   type Refusal,
 } from '../../src/middleware/index.js';
+import type { Denial } from '../../src/gate/request.js';
+import { ASKER } from '../../src/middleware/options.js';
 import { drsMcp, type McpProtection } from '../../src/middleware/mcp/index.js';
 import { createVerifier, type Verifier } from '../../src/verifier/create-verifier.js';
 import { Passkey } from '../approval/passkey.js';
@@ -218,7 +224,7 @@ describe('over HTTP', () => {
     needs('redis-server'),
     async () => {
       const redis = await RedisServer.start();
-      await markAsUsed(redis, 'drs:approve:{1}:');
+      // Nothing marks what it has: it may forget.
       const replayStore = await openRedisReplayStore({ url: redis.url, timeoutMs: 2000, mayForget: true });
       const onError = vi.fn<(error: Error) => void>();
       const { approvals, post, onRefused } = await served({ replayStore, onError });
@@ -226,11 +232,12 @@ describe('over HTTP', () => {
         approvals.close();
         await replayStore.close();
       });
+      expect((await post()).link).not.toBe('');
       await redis.stop();
       for (let round = 0; round < 3; round++)
         expect(await post()).toMatchObject({ status: 403, code: 'APPROVAL_REQUIRED', link: '' });
       const said = onRefused.mock.calls.map(([{ message }]) => message);
-      expect(new Set(said)).toEqual(
+      expect(new Set(said.slice(1))).toEqual(
         new Set([expect.stringMatching(/expected a store of questions that can tell$/)]),
       );
       expect(onError).toHaveBeenCalledTimes(1);
@@ -333,6 +340,67 @@ describe('the page', () => {
     for (const path of ['/', '/approver', '/x/approve/']) expect((await ask(server, path)).text).toBe('app');
     expect((await ask(server, '/approve/register?x=1')).text).toContain('<!doctype html>');
     expect((await approvals.fetch(new Request(`${ORIGIN}/approver`))).status).toBe(404);
+    for (const at of ['/approve', '/approve/'])
+      expect(bodyOf(await ask(server, at))).toEqual({ error: 'there is no such file' });
+  });
+
+  it('alone on its server has nothing elsewhere, and closes a connection whose body it left', async () => {
+    const { page } = await opened();
+    expect((await ask(page, '/')).status).toBe(404);
+    const kept = { connection: 'keep-alive' };
+    expect((await ask(page, '/approve/register', undefined, kept)).headers['connection']).toBe('keep-alive');
+    const large = await ask(page, '/approve/x', ' '.repeat(16_385), kept);
+    expect(large).toMatchObject({ status: 413, headers: { connection: 'close' } });
+  });
+
+  it('holds at most 1,000 calls', async () => {
+    const { approvals } = await opened();
+    // Of a question that is over: each is held until it first looks.
+    const denial = { failure: { approval: { url: `${ORIGIN}/approve/x` } } } as Denial;
+    const hold = () => approvals[ASKER].answered(denial, () => true);
+    const all = Array.from({ length: 1001 }, hold);
+    expect(await all.pop()).toBe(false);
+    expect(new Set(await Promise.all(all))).toEqual(new Set([true]));
+    expect(await hold()).toBe(true);
+  });
+
+  it('closes what it holds', async () => {
+    const close = vi.spyOn(Questions.prototype, 'close');
+    onTestFinished(() => close.mockRestore());
+    const { approvals } = await opened();
+    approvals.close();
+    expect(close).toHaveBeenCalledOnce();
+  });
+
+  it('asks whoever may say yes now, for as long as was said', async () => {
+    const folder = mkdtempSync(path.join(tmpdir(), 'drs-approvals-'));
+    const file = path.join(folder, 'roots.jsonl');
+    const trust = (...approvers: readonly object[]) =>
+      writeFileSync(
+        file,
+        JSON.stringify({ did: chain.parties[0]?.did, approve: { tools: ['*'] }, approvers }),
+      );
+    trust(alice.approver);
+    const following = createVerifier({ workerThreads: 0, trustedRootsFile: file });
+    onTestFinished(async () => {
+      await following.close();
+      rmSync(folder, { recursive: true });
+    });
+    const { page, protection } = await opened({ verifier: following, openSecs: 60 });
+    const args = { tool: 'search', query: 'tea' };
+    const headers = {
+      'X-DRS-Bundle': encode(liveCall(chain, args, CMD)),
+      'Content-Type': 'application/json',
+    };
+    const handler = drsFetch({ ...protection, verifier: following, tool: 'search' }, () => new Response());
+    const sent = new Request(ORIGIN, { method: 'POST', headers, body: JSON.stringify(args) });
+    const { error } = (await (await handler(sent)).json()) as { error: Told };
+    const { url = '', expires_at = 0 } = error.approval ?? {};
+    expect(expires_at - Date.now() / 1000).toSatisfy((left: number) => left > 0 && left <= 61);
+    trust(bob.approver);
+    await eventually(async () =>
+      expect(bodyOf(await ask(page, `${url}/statement`))).toMatchObject({ approvers: [{ name: 'Bob' }] }),
+    );
   });
 
   it('finds its path where a framework cuts it', async () => {
