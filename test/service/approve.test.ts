@@ -396,7 +396,7 @@ it('each client may send 300 requests a minute', async () => {
   };
   // Its clock stands still, however long they take.
   let clockMs = 0;
-  const { admit } = RateLimit.prototype;
+  const admit = Reflect.get(RateLimit.prototype, 'admit');
   const counted = vi.spyOn(RateLimit.prototype, 'admit').mockImplementation(function (
     this: RateLimit,
     client,
