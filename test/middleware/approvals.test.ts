@@ -182,6 +182,30 @@ describe('over HTTP', () => {
     expect(await post(both)).toMatchObject({ status: 200, by: ['Alice', 'Bob'] });
   });
 
+  it('asks nobody where fewer persons than needed could say yes here', async () => {
+    const elsewhere = new Passkey('Ed25519', { name: 'Bob', origin: 'https://other.example' });
+    const second = new Passkey('Ed25519', { origin: ORIGIN });
+    const { did } = chain.parties[0] as { did: string };
+    const approvers = [alice.approver, second.approver, elsewhere.approver];
+    const fewer = createVerifier({
+      workerThreads: 0,
+      trustedRoots: [{ did, approve: { tools: ['*'] }, approvers, needed: 2 }],
+    });
+    onTestFinished(() => fewer.close());
+    const { protection } = await opened({ verifier: fewer });
+    const args = { tool: 'search', query: 'tea' };
+    const headers = {
+      'X-DRS-Bundle': encode(liveCall(chain, args, CMD)),
+      'Content-Type': 'application/json',
+    };
+    const handler = drsFetch({ ...protection, verifier: fewer, tool: 'search' }, () => new Response());
+    const sent = new Request(ORIGIN, { method: 'POST', headers, body: JSON.stringify(args) });
+    const refused = await (await handler(sent)).text();
+    expect(refused).toContain(`expected 2 of approvers with the origin ${ORIGIN}`);
+    expect(refused).toContain('which has 1');
+    expect(refused).not.toContain('/approve/');
+  });
+
   it('has used its yes when its handler throws', async () => {
     const { page, post } = await served({}, () => {
       throw new Error('no tea');
