@@ -43,6 +43,7 @@ const mayImport = {
     'verifier',
     'client',
     'issue',
+    'approval',
   ],
   relay: ['protocol', 'verify', 'gate', 'revocation', 'verifier', 'issue', 'middleware', 'service'],
   cli: [
