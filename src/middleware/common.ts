@@ -14,7 +14,7 @@ export {
 } from './events.js';
 export type { ApprovalRecord, Approvals, CallVerifier, ProtectionOptions, VerdictSource } from './options.js';
 export { DrsRefusalError } from './refusal-error.js';
-export { type YesProof } from '../approval/events.js';
+export type { YesProof } from '../approval/events.js';
 export { BUNDLE_HEADER } from '../gate/carriers.js';
 export { RPC_ERROR_CODE, type Explained, type GateFailure, type Protocol } from '../gate/codes.js';
 export { type GateContext } from '../gate/context.js';
