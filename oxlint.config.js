@@ -45,6 +45,7 @@ const mayImport = {
     'verifier',
     'client',
     'issue',
+    'approval',
   ],
   relay: ['protocol', 'verify', 'gate', 'revocation', 'verifier', 'issue', 'middleware', 'service'],
   cli: [

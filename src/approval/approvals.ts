@@ -1,5 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AskedGate } from '../gate/decide.js';
+import type { Denial } from '../gate/request.js';
+import { handleIn } from '../gate/response.js';
 import { parseCompactJwt, type CompactJwt } from '../protocol/jwt.js';
 import type { Approvers, EntryApproval } from '../verify/approval.js';
 import type { Proof } from '../verify/judge.js';
@@ -12,6 +14,7 @@ import type { Notice } from './webhook.js';
 /** How long a call is held whose client has opened the link. */
 const HELD_MS = 50_000;
 const LOOK_MS = 500;
+const REPORT_PAUSE_MS = 10_000;
 
 /** What a gate asks persons with. */
 export type Approvals = ReturnType<typeof approvalsAt>;
@@ -20,7 +23,7 @@ export type Approvals = ReturnType<typeof approvalsAt>;
  * Asks persons on the page at an origin.
  *
  * @param rootsOf the roots that are trusted now; `null`: anybody, of whom nothing is said
- * @param report is told why a store cannot tell
+ * @param report is told why a store cannot tell, once in 10 s
  */
 export function approvalsAt(
   origin: string,
@@ -34,6 +37,7 @@ export function approvalsAt(
     approvers: entry?.approvers.filter((approver) => approver.origin === origin) ?? [],
   });
   const entryOf = (root: string) => rootsOf()?.get(root) ?? null;
+  let reportedAt = -Infinity;
   return {
     origin,
     questions,
@@ -68,7 +72,10 @@ export function approvalsAt(
         return { kind: 'yes', approval, decided };
       } catch (error) {
         // Its words are not for callers: they may have addresses.
-        report(error);
+        if (performance.now() - reportedAt >= REPORT_PAUSE_MS) {
+          reportedAt = performance.now();
+          report(error);
+        }
         return { kind: 'refused', expected: 'a store of questions that can tell' };
       }
     },
@@ -89,13 +96,17 @@ export function approvalsAt(
       };
     },
     /**
-     * Waits until a question is answered, for less than clients wait.
+     * Waits until the question of a refused call is answered, for less than clients wait. Its client has shown the link.
      *
-     * @param mayHold whether its call may wait
-     * @returns whether it is
+     * @param mayHold whether the call may wait; `undefined`: it may not
+     * @returns whether it is answered, so that the call is decided on anew
      */
-    answered: async (url: string, mayHold: () => boolean): Promise<boolean> => {
-      const handle = url.slice(url.lastIndexOf('/') + 1);
+    answered: async (
+      { failure: { approval } }: Denial,
+      mayHold: (() => boolean) | undefined,
+    ): Promise<boolean> => {
+      if (approval === undefined || mayHold === undefined) return false;
+      const handle = handleIn(approval.url);
       for (let waitedMs = 0; waitedMs < HELD_MS && mayHold(); waitedMs += LOOK_MS) {
         await sleep(LOOK_MS);
         const question = await questions.get(handle);

@@ -2,6 +2,7 @@ import { constants } from 'node:fs';
 import { access, stat } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import path from 'node:path';
+import { readPage } from '../approval/page.js';
 import { reasonOf, rejectAfter } from '../redis/connection.js';
 import { RedisLink } from '../redis/link.js';
 import { needsOf } from '../revocation/store/redis-store.js';
@@ -15,7 +16,6 @@ import { loadGrpc } from '../service/grpc/open.js';
 import { loadFrontEnd } from '../service/http/load-front-end.js';
 import { readLinesAt } from '../trust/followed-lines.js';
 import { ROOTS, TOOLS } from '../trust/line-files.js';
-import { readPage } from '../service/routes/approve-route.js';
 import { readRoutes } from '../service/routes/served-routes.js';
 
 const { R_OK, W_OK, X_OK } = constants;

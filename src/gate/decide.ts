@@ -65,12 +65,13 @@ export type AskedGate =
   /** Nobody is asked. `expected`: what would have to be, in words. */
   | { readonly kind: 'refused'; readonly expected: string };
 
+/** A further check of a transport, before the invocation counts as used. */
+export type TransportCheck = (context: BriefContext) => GateFailure | null;
+
 export interface GateParts extends Pick<JudgeParts, 'use'> {
   readonly rules: GateRules;
   /** Gives the time in Unix seconds. */
   readonly now: () => number;
-  /** A further check of a transport, before the invocation counts as used. */
-  readonly checkTransport?: ((context: BriefContext) => GateFailure | null) | undefined;
   /** Takes a person's yes to a call, or asks for it. Left out: nobody asks, and a call that needs one is refused. */
   readonly ask?: ((proof: Proof) => AskedGate | Promise<AskedGate>) | undefined;
   readonly sign?:
@@ -95,7 +96,8 @@ export interface Allowance {
 export async function decide(
   call: PendingCall,
   judged: Judged,
-  { now, rules, checkTransport, ask, use, sign }: GateParts,
+  { now, rules, ask, use, sign }: GateParts,
+  checkTransport?: TransportCheck,
 ): Promise<Allowance | Denial> {
   if (judged.failure !== null) return denied(call, failureOf(call, judged.failure));
   const { chain, invocation } = judged;
@@ -111,19 +113,17 @@ export async function decide(
   const fault = checkTransport?.(context) ?? null;
   if (fault !== null) return denied(call, fault);
   // A verdict of another verifier has this in it, but one of an older version does not know the member.
-  const { root, tool } = judged;
-  const sources = { receipts: chain.receipts, root, tool, invocation, byRoute: call.approve };
-  const reason = whoAsks(sources);
-  const refusal = (expected?: string) => verdictFailure(unapproved(sources, reason as string, expected));
-  const yes = reason === null ? null : await findYes(call, judged, refusal, ask);
-  if (yes !== null && 'code' in yes) return { ...denied(call, yes), elicits: call.elicits };
+  const reason = whoAsks(judged, call.approve);
+  const yes = reason === null ? null : await findYes(call, judged, reason, ask);
+  if (yes !== null && 'code' in yes) return { ...denied(call, yes), elicits: call.elicits?.() };
   let isAllowed = false;
   try {
     const at = now();
     const left =
       use === null ? null : await use(invocation.claims, chain.limits, at, statedCostOf(args, context));
     if (left instanceof Failure) return denied(call, verdictFailure(left));
-    Object.assign(context, countedOf(chain.limits, left), yes && { approval: yes.approval });
+    Object.assign(context, countedOf(chain.limits, left));
+    if (yes !== null) Object.assign(context, { approval: yes.approval });
     const token = sign?.(call, judged, context, at) ?? null;
     isAllowed = true;
     return { kind: 'allow', context, proof: judged, token };
@@ -135,14 +135,15 @@ export async function decide(
 /**
  * The yes that a call needs, or why it has none.
  *
- * @param refusal makes the refusal: see {@link unapproved}
+ * @param reason what says that it needs one
  */
 async function findYes(
   { protocol }: PendingCall,
   proof: Proof,
-  refusal: (expected?: string) => GateFailure,
+  reason: string,
   ask: GateParts['ask'],
 ): Promise<Extract<AskedGate, { kind: 'yes' }> | GateFailure> {
+  const refusal = (expected?: string) => verdictFailure(unapproved(proof, reason, expected));
   if (ask === undefined) return refusal();
   const asked = await ask(proof);
   if (asked.kind === 'yes') return asked;

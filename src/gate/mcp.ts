@@ -144,7 +144,7 @@ function openMcpCall(
     encoded,
     body: bodyOfMessage(message, bound.args),
     expected: { command: `${MCP_COMMAND_PREFIX}${method}`, orBelow: false, tool: null },
-    elicits: elicitationIn(method, params),
+    elicits: () => elicitationIn(method, params),
   });
 }
 

@@ -130,7 +130,8 @@ export interface PendingCall {
   readonly expected: Expectation;
   /** Whether its route needs a person's yes. */
   readonly approve?: boolean | undefined;
-  readonly elicits?: Elicitation | undefined;
+  /** Asked of a call that waits for a yes: whether its client opens links. */
+  readonly elicits?: (() => Elicitation | undefined) | undefined;
 }
 
 /** Says that the client of a call opens a link for its user, and sends the call again. */
@@ -160,7 +161,7 @@ export interface Denial {
   readonly form?: 'http' | undefined;
   readonly requested: string | null;
   readonly failure: GateFailure;
-  /** As in `PendingCall`. */
+  /** Of a call that waits for a yes. */
   readonly elicits?: Elicitation | undefined;
 }
 

@@ -41,6 +41,8 @@ export interface RpcErrorData {
   readonly requested?: string;
   /** Of `APPROVAL_REQUIRED` and `APPROVAL_DENIED`, at a gate that asks: its page, and when that ends, in Unix seconds. */
   readonly approval?: GateFailure['approval'];
+  /** What a client of MCP 2025-11-25 opens for its user. */
+  readonly elicitations?: readonly JsonObject[];
 }
 
 /** A JSON-RPC response that denies a request. */
@@ -86,6 +88,22 @@ export function responseTo(denial: Denial, mayAsk = false): GateResponse {
   const { code, message, suggestion, verdict, approval } = failure;
   const error = { code, message, suggestion, ...(approval && { approval }) };
   return { status, headers, body: { ...verdict, error } };
+}
+
+/** Where an error of MCP 2025-11-25 has its client open a link for its user, and send the call again. */
+const URL_ELICITATION_REQUIRED = -32042;
+
+/** The handle of a question, which ends its link. */
+export const handleIn = (url: string): string => url.slice(url.lastIndexOf('/') + 1);
+
+/** The error of a denied request for a client of MCP 2025-11-25 that opens links. */
+export function elicitingError(failure: GateFailure): RpcError {
+  const error = rpcError(failure);
+  const { code, message, approval } = failure;
+  if (code !== 'APPROVAL_REQUIRED' || approval === undefined) return error;
+  const { url } = approval;
+  const elicitations = [{ mode: 'url', elicitationId: handleIn(url), url, message }];
+  return { ...error, code: URL_ELICITATION_REQUIRED, data: { ...error.data, elicitations } };
 }
 
 export function rpcError(failure: GateFailure): RpcError {

@@ -16,7 +16,7 @@ export interface HttpRoute extends Pick<Expectation, 'command' | 'tool'> {
   /** What the handler reads; `envelope` is JSON, too. */
   readonly body: 'json' | 'envelope' | 'none';
   /** Whether each call needs a person's yes; default `false`. */
-  readonly approve?: boolean;
+  readonly approve?: boolean | undefined;
 }
 
 interface Route {
@@ -28,7 +28,7 @@ interface Route {
   readonly command: string | null;
   readonly query: ReadonlySet<string>;
   readonly body: HttpRoute['body'];
-  readonly approve: boolean;
+  readonly approve: boolean | undefined;
 }
 
 /** A request that no route serves, or whose parameters cannot be read. */
@@ -91,7 +91,7 @@ export class RouteTable {
     for (const [at, { text, isParameter }] of route.segments.entries())
       if (isParameter) parameters[text] = decodeURIComponent(split.segments[at] ?? '');
     const { tool, command, body, approve } = route;
-    return { tool, command, parameters, body, ...(approve && { approve }) };
+    return { tool, command, parameters, body, approve };
   }
 
   #routesOf(method: string): Route[] {
@@ -159,7 +159,7 @@ function readRoute(given: unknown): Route | string[] {
     command: command as string | null,
     query: new Set(query as string[]),
     body: (body ?? (method === 'GET' || method === 'HEAD' ? 'none' : 'json')) as Route['body'],
-    approve: approve === true,
+    approve: approve as Route['approve'],
   };
 }
 

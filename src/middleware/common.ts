@@ -1,4 +1,5 @@
 // What every entry of the middleware exports.
+export { openApprovals, type ApprovalsOptions } from '#approvals';
 export { drsContext, findDrsContext, type DrsContext } from './context.js';
 export { BUNDLE_HEADER_ROOM, type Delegation } from './delegation.js';
 export {
@@ -11,8 +12,9 @@ export {
   type RefusedCall,
   type ToolCallEvent,
 } from './events.js';
-export type { CallVerifier, ProtectionOptions, VerdictSource } from './options.js';
+export type { ApprovalRecord, Approvals, CallVerifier, ProtectionOptions, VerdictSource } from './options.js';
 export { DrsRefusalError } from './refusal-error.js';
+export type { YesProof } from '../approval/events.js';
 export { BUNDLE_HEADER } from '../gate/carriers.js';
 export { RPC_ERROR_CODE, type Explained, type GateFailure, type Protocol } from '../gate/codes.js';
 export { type GateContext } from '../gate/context.js';

@@ -138,7 +138,8 @@ export function reportError(error: unknown, onError: EventOptions['onError'] = c
   }
 }
 
-function guarded(subscriber: () => unknown, onError: EventOptions['onError']): void {
+/** Calls a function of the operator. Never throws and never waits. */
+export function guarded(subscriber: () => unknown, onError: EventOptions['onError']): void {
   try {
     // A promise of any realm: unheard, what it rejects with would end the process.
     Promise.resolve(subscriber()).catch((error: unknown) => reportError(error, onError));

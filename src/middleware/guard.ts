@@ -1,6 +1,6 @@
 import { DrsClient } from '../client/drs-client.js';
-import { passesOnTrial, type GateFailure, type Protocol } from '../gate/codes.js';
-import type { BriefContext, GateContext } from '../gate/context.js';
+import { passesOnTrial, type Protocol } from '../gate/codes.js';
+import type { GateContext } from '../gate/context.js';
 import {
   bindOptionsOf,
   decide,
@@ -11,6 +11,7 @@ import {
   type Allowance,
   type GateParts,
   type Judged,
+  type TransportCheck,
 } from '../gate/decide.js';
 import type { Denial, Opening, PendingCall } from '../gate/request.js';
 import { statedCostOf } from '../verify/limits.js';
@@ -19,7 +20,7 @@ import { DEFAULT_REPLAY_WINDOW_SECS, useInvocation, type ReplayRules } from '../
 import { clock, judgeBehind } from '../verifier/call-options.js';
 import { runWithContext, type DrsContext } from './context.js';
 import { publishRefusal, publishToolCall, reportError, type Outcome } from './events.js';
-import type { CallVerifier, ProtectionOptions } from './options.js';
+import { ASKER, type Asker, type CallVerifier, type ProtectionOptions } from './options.js';
 import { CLOCKS } from '../verify/parts.js';
 
 /** A call that is passed to its handler. */
@@ -45,6 +46,8 @@ export class Guard {
   readonly #parts: GateParts;
   readonly #source: CallVerifier;
   readonly #scope: string;
+  /** `null` if nobody is asked, as on trial, where every call passes. */
+  readonly #asker: Asker | null;
 
   constructor(protocol: Protocol, options: ProtectionOptions) {
     const { verifier, verifyUrl, trustedRoots, serverIdentity, replayStore } = options;
@@ -52,6 +55,7 @@ export class Guard {
     this.#options = options;
     this.#source = verifier ?? new DrsClient(verifyUrl);
     this.#scope = options.replayScope ?? protocol;
+    this.#asker = (options.mode === 'observe' ? undefined : options.approvals?.[ASKER]) ?? null;
     const replayRules: ReplayRules = {
       windowSecs: options.replayWindowSecs ?? DEFAULT_REPLAY_WINDOW_SECS,
       clockSkewSecs: options.clockSkewSecs ?? CLOCKS.clockSkewSecs,
@@ -69,6 +73,7 @@ export class Guard {
           : (claims, limits, now, cost) =>
               useInvocation(claims, limits, replayStore, now, replayRules, {}, cost),
       // Else somebody who can change a prototype would put one in.
+      ask: this.#asker?.ask,
       sign: undefined,
     };
   }
@@ -77,12 +82,10 @@ export class Guard {
    * Decides on a request. Never throws: if the check fails, the request is refused.
    *
    * @param checkTransport a further check of a transport, before the invocation counts as used
+   * @param mayHold asked before and while it waits for a person who reads the question; left out: it may not wait
    */
-  async admit(
-    opened: Opening,
-    checkTransport?: (context: BriefContext) => GateFailure | null,
-  ): Promise<Decision> {
-    if (opened.kind === 'check') return this.#check(opened, checkTransport);
+  async admit(opened: Opening, checkTransport?: TransportCheck, mayHold?: () => boolean): Promise<Decision> {
+    if (opened.kind === 'check') return this.#check(opened, checkTransport, mayHold);
     if (opened.kind === 'pass') return opened;
     if (this.#options.optional === true && opened.failure.code === 'MISSING_BUNDLE') return PASS;
     return this.refuse(opened);
@@ -128,19 +131,25 @@ export class Guard {
     const options = { ...bindOptionsOf(call.body), details: true };
     // Asked anew: the caller may have put a function of their own in its place.
     const judge = judgeBehind(this.#source);
-    if (judge !== undefined) return judge(call.bundle, options);
+    if (judge !== undefined) return judge(call.bundle, options, this.#asker !== null);
     return judgedOf(call, await this.#source.verify(call.bundle, options));
   }
 
   async #check(
     call: PendingCall,
-    checkTransport: ((context: BriefContext) => GateFailure | null) | undefined,
+    checkTransport: TransportCheck | undefined,
+    mayHold: (() => boolean) | undefined,
+    wasHeld = false,
   ): Promise<Decision> {
     try {
       const judged = await this.#judge(call);
-      const decided = await decide(call, judged, { ...this.#parts, checkTransport });
-      if (decided.kind === 'deny')
+      const decided = await decide(call, judged, this.#parts, checkTransport);
+      if (decided.kind === 'deny') {
+        const isShown = !wasHeld && decided.elicits?.wasTold === true;
+        if (isShown && (await this.#asker?.answered(decided, mayHold)) === true)
+          return await this.#check(call, checkTransport, mayHold, true);
         return this.refuse(decided, judged.failure === null ? frozenContextOf(judged) : null);
+      }
       const context = this.#refundable(decided);
       const { args } = decided.proof.invocation.claims;
       let isOver = false;

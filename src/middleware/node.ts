@@ -176,9 +176,12 @@ type BodyStream = Readable & {
   readonly aborted?: boolean;
 };
 
-/** Whether all bytes of a body are still to come, so that reading it proves what is in it. What tests make may be no stream. */
-function isUnread(body: BodyStream): boolean {
-  return body._readableState !== undefined && !body.readableDidRead && body.readableEncoding === null;
+/**
+ * Whether all bytes of a body are still to come, so that reading it proves what is in it. With an encoding, a stream gives text; what
+ * tests make may be no stream, which has none, not even `null`.
+ */
+export function isUnread(body: BodyStream): boolean {
+  return !body.readableDidRead && body.readableEncoding === null;
 }
 
 /** Reads the body that a stream holds, and puts it back. An absent body is a stream that has ended without a byte. */
@@ -201,7 +204,10 @@ export async function peekBody(
 /** Bodies that were read here and stand in their streams again: what comes behind may be such a middleware, too. */
 const putBack = new WeakMap<Readable, Buffer>();
 
-async function peekAtMost(stream: BodyStream, maxBytes: number): Promise<Buffer | 'too large' | 'gone'> {
+export async function peekAtMost(
+  stream: BodyStream,
+  maxBytes: number,
+): Promise<Buffer | 'too large' | 'gone'> {
   // In this turn the parser of HTTP/1.1 ends a body that is not there. Whoever listens before that, brings about `end`.
   await Promise.resolve();
   if (stream.destroyed) return 'gone';
@@ -275,5 +281,5 @@ export function answer(res: ServerResponse, denial: Denial): void {
 }
 
 /** Has the connection closed after an answer. HTTP/2 has no such header, and closes streams. */
-const closing = (res: ServerResponse): Record<string, string> =>
+export const closing = (res: ServerResponse): Record<string, string> =>
   'stream' in res ? {} : { connection: 'close' };

@@ -1,4 +1,7 @@
-import type { ChainVerdict } from '../gate/decide.js';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { ApprovalEvent, YesProof } from '../approval/events.js';
+import type { ChainVerdict, GateParts } from '../gate/decide.js';
+import type { Denial } from '../gate/request.js';
 import { isCommandPath } from '../protocol/claims.js';
 import { did } from '../protocol/key-resolver.js';
 import {
@@ -32,6 +35,43 @@ export type VerdictSource =
   | { readonly verifier: CallVerifier; readonly verifyUrl?: never }
   /** The address of a verification service. Whoever answers there decides on every call. */
   | { readonly verifyUrl: string | URL; readonly verifier?: never };
+
+/** With what the middleware asks persons. No other code has it. */
+export const ASKER: unique symbol = Symbol('asker');
+
+export interface Asker {
+  /** Knows who may say yes. */
+  readonly verifier: CallVerifier;
+  readonly ask: NonNullable<GateParts['ask']>;
+  /** Holds a refused call for a while, if it may: whether its question is answered meanwhile. */
+  answered(denial: Denial, mayHold: (() => boolean) | undefined): Promise<boolean>;
+}
+
+/** Asks persons for their yes to calls; `openApprovals` makes it. */
+export interface Approvals {
+  /**
+   * Serves the page below `/approve/`, and passes other requests on: for `node:http` and frameworks with this signature. Put it in front
+   * of every body parser.
+   */
+  readonly page: (req: IncomingMessage, res: ServerResponse, next?: (error?: unknown) => void) => void;
+  /** The same for web-standard requests; others get 404. */
+  readonly fetch: (request: Request) => Promise<Response>;
+  /** Releases what it holds. */
+  readonly close: () => void;
+  /** @internal */
+  readonly [ASKER]: Asker;
+}
+
+/** What happened to a question, for whoever keeps it. */
+export interface ApprovalRecord {
+  readonly event: ApprovalEvent['kind'];
+  /** DIDs of the root principal and of the agent; the command. */
+  readonly root: string;
+  readonly agent: string;
+  readonly command: string;
+  /** `handle` ends the link, `requested_at` is in Unix seconds. Of `approved` also what proves it. */
+  readonly approval: { readonly handle: string; readonly requested_at: number } & Partial<YesProof>;
+}
 
 /** An http or https URL, as text or as an object. */
 export const httpUrl: Kind<string | URL> = kindOf('an http or https URL', (value) => {
@@ -86,18 +126,27 @@ const COMMON = {
    * `observed`; nobody is protected. Default `'enforce'`.
    */
   mode: { kind: oneOf('enforce', 'observe'), default: 'enforce' },
+  /**
+   * Asks persons for their yes to calls that need one. Default: such calls are refused. Only with a verifier in this process.
+   */
+  approvals: {
+    kind: kindOf<Approvals>(
+      'what openApprovals() returns',
+      (value) => typeof value === 'object' && value !== null && ASKER in value,
+    ),
+  },
   /** Lets requests without a bundle pass, without a context. A bad bundle is still refused. Default false. */
   optional: { kind: flag, default: false },
 } satisfies Table;
 
 export const PROTECTION = {
-  verifier: { kind: having('verify', 'what createVerifier() or new DrsClient() returns') },
+  verifier: { kind: having<CallVerifier>('verify', 'what createVerifier() or new DrsClient() returns') },
   verifyUrl: { kind: httpUrl },
   ...COMMON,
   onToolCall: { kind: callback() },
   onRefused: { kind: callback() },
   eventSink: { kind: having('write', 'a stream, or an object with a function write') },
-  onError: { kind: callback() },
+  onError: { kind: callback<(error: Error) => void>() },
 } satisfies Table;
 
 /** What a protection knows of its server. Whatever lets more calls pass must be set explicitly. */
@@ -185,6 +234,11 @@ export function checkProtection<T extends object, Rows extends Table>(
   if ('verifier' in options === 'verifyUrl' in options)
     faults.push(
       'give exactly one of verifier (createVerifier() or a DrsClient) and verifyUrl (the address of a service)',
+    );
+  const { approvals, verifier } = options as Partial<ProtectionOptions>;
+  if (approvals !== undefined && approvals[ASKER].verifier !== verifier)
+    faults.push(
+      'approvals was opened with another verifier, which may know other approvers: give both the same one in this process, not verifyUrl',
     );
   if ('tool' in table && !('tool' in options) && !('command' in options))
     faults.push(

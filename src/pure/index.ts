@@ -6,7 +6,6 @@
  */
 import { verifyWith, type VerifyOptions } from '../verifier/call-options.js';
 import type { Verdict } from '../verifier/verdict.js';
-import { judge } from '../verify/judge.js';
 import { pureParts, type PureOptions } from './parts.js';
 
 export type { PureOptions, Sodium } from './parts.js';
@@ -44,5 +43,5 @@ export interface PureVerifier {
  */
 export function createVerifier(options: PureOptions): PureVerifier {
   const parts = pureParts(options);
-  return { verify: verifyWith((call) => judge(call, parts)) };
+  return { verify: verifyWith(() => parts) };
 }

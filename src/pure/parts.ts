@@ -43,7 +43,6 @@ export function pureParts(given: PureOptions): JudgeParts {
     revocation: { refreshIfStale: () => null, view: revocation },
     clock,
     requiresBinding: options.requireBinding,
-    requiresApproval: true,
     use: null,
   };
 }

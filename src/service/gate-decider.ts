@@ -8,6 +8,7 @@ import {
   verifierUnavailable,
   type Allowance,
   type GateParts,
+  type TransportCheck,
 } from '../gate/decide.js';
 import { approvalsAt } from '../approval/approvals.js';
 import type { ApprovalEvent } from '../approval/events.js';
@@ -36,7 +37,6 @@ import type { Logger } from 'pino';
 export const GATE_SCOPE = 'gate';
 
 const HOUR_MS = 3_600_000;
-const LOG_PAUSE_MS = 10_000;
 
 /** A protocol request, as a transport passes it in. */
 export interface GateCall {
@@ -50,7 +50,7 @@ export interface GateCall {
   /** Called before it waits for a status list: whether it may. If left out: always. */
   readonly mayWait?: () => boolean;
   /** A further check of the transport, before the invocation counts as used. */
-  readonly checkTransport?: GateParts['checkTransport'];
+  readonly checkTransport?: TransportCheck;
   /** As of {@link responseTo}. */
   readonly mayAsk?: boolean;
   /** Called before and while it waits for a person who reads the question: whether it may. If left out: it may not. */
@@ -115,11 +115,10 @@ export async function openGate(
       throw error;
     },
   );
-  // Without rules of binding, approval and replay: the gate has its own.
+  // Without rules of binding and replay: the gate has its own.
   const judgeParts: JudgeParts = {
     ...engine.parts,
     requiresBinding: false,
-    requiresApproval: false,
     use: null,
   };
   const replayRules: ReplayRules = { scope: GATE_SCOPE, windowSecs, clockSkewSecs };
@@ -175,19 +174,18 @@ export async function openGate(
    */
   const check = async (opened: PendingCall, call: GateCall, seen: Seen): Promise<Allowance | Denial> => {
     const { isWanted, mayWait, mayHold, checkTransport } = call;
-    const { bundle, elicits } = opened;
+    const { bundle } = opened;
     const body = boundBodyOf(opened.body);
     for (let wasHeld = false; ; wasHeld = true) {
       const startedAt = performance.now();
       // One that was held may wait for what it needs.
       const waiting = wasHeld ? undefined : mayWait;
-      const outcome = await judge({ bundle, body, isWanted, mayWait: waiting }, judgeParts);
+      const outcome = await judge({ bundle, body, isWanted, mayWait: waiting, asks: true }, judgeParts);
       metrics.countOutcome(outcome, startedAt);
       seen.judged = { outcome, bundle };
-      const decided = await decide(opened, outcome, { checkTransport, ...parts });
-      const link = decided.kind === 'deny' ? decided.failure.approval?.url : undefined;
-      if (wasHeld || link === undefined || elicits?.wasTold !== true || mayHold === undefined) return decided;
-      if ((await approvals?.answered(link, mayHold)) !== true) return decided;
+      const decided = await decide(opened, outcome, parts, checkTransport);
+      if (decided.kind === 'allow' || wasHeld || decided.elicits?.wasTold !== true) return decided;
+      if ((await approvals?.answered(decided, mayHold)) !== true) return decided;
     }
   };
 
@@ -269,12 +267,8 @@ async function openApprovals(
       ? await RedisQuestions.open({ url, timeoutMs, mayForget, log, openSecs, onEvent })
       : new Questions(undefined, { openSecs, onEvent });
   metrics.openApprovals = () => questions.open;
-  let loggedAt = -Infinity;
-  const report = (err: unknown): void => {
-    if (performance.now() - loggedAt < LOG_PAUSE_MS) return;
-    loggedAt = performance.now();
+  const report = (err: unknown): void =>
     log.error({ err }, 'the store of questions cannot tell: calls that need a yes are refused');
-  };
   const approvals = approvalsAt(approvalsUrl, questions, () => engine.parts.rules.trustedRoots, report);
   return approvals;
 }

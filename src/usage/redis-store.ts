@@ -85,6 +85,9 @@ const FAULTS: Readonly<Record<RedisFault, readonly [ReplayUnreadyReason, call: s
 const MAX_FAILURES = 3;
 const LOG_PAUSE_MS = 10_000;
 
+/** The options of a store that {@link openRedisReplayStore} has opened, for what else is kept in its Redis; `null` of any other. */
+export const redisOptionsOf = (store: unknown) => (store instanceof RedisReplayStore ? store.options : null);
+
 class RedisReplayStore implements ReplayStore {
   readonly #options: FilledOptions<typeof OPTIONS>;
   readonly #link: RedisLink;
@@ -130,6 +133,10 @@ class RedisReplayStore implements ReplayStore {
       },
     });
     this.#records = new RedisRecords(this.#link, keyPrefix);
+  }
+
+  get options(): FilledOptions<typeof OPTIONS> {
+    return this.#options;
   }
 
   async open(): Promise<void> {

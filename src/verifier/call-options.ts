@@ -1,7 +1,8 @@
 import { checkedOptions, flag, kindOf, text, type GivenOptions, type Table } from '../protocol/options.js';
 import type { Body } from '../verify/binding.js';
-import type { Call, Judgement } from '../verify/judge.js';
 import { asksForDetails, toVerdict, type Verdict } from './verdict.js';
+import { judge, type Call, type Judgement } from '../verify/judge.js';
+import type { JudgeParts } from '../verify/parts.js';
 
 /** The time in Unix seconds. */
 export const clock = (): number => Math.floor(Date.now() / 1000);
@@ -25,36 +26,51 @@ export interface VerifyOptions extends GivenOptions<typeof CALL_OPTIONS> {}
 /** Verifies a bundle; see `Verifier.verify`. */
 export type Verify = (bundle: unknown, options?: VerifyOptions) => Promise<Verdict>;
 
-type JudgeBundle = (bundle: unknown, options?: VerifyOptions) => Promise<Judgement>;
+type PartsOf = () => JudgeParts | Promise<JudgeParts>;
 
 /** By the function `verify`, not by its verifier: somebody may replace it by one of their own, which must then decide. */
-const judges = new WeakMap<object, JudgeBundle>();
+const partsOf = new WeakMap<object, PartsOf>();
 
 /** The function `verify` of a verifier in this process. */
-export function verifyWith(judge: (call: Call) => Promise<Judgement>): Verify {
+export function verifyWith(parts: PartsOf): Verify {
   const verify: Verify = async (bundle, options) => {
     const { request, details } = readCall(bundle, options);
-    return toVerdict(await judge(request), details);
+    return toVerdict(await judge(request, await parts()), details);
   };
-  judges.set(verify, async (bundle, options) => judge(readCall(bundle, options).request));
+  partsOf.set(verify, parts);
   return verify;
 }
 
+/** What the function of a verifier judges with that {@link verifyWith} has made; `undefined` for any other. */
+export function partsBehind({ verify }: { readonly verify: object }): PartsOf | undefined {
+  return partsOf.get(verify);
+}
+
 /**
- * What the function of a verifier decides that {@link verifyWith} has made, before a verdict is made of it: a gate goes on from the chain that
- * was proved, and reads no receipt a second time. `undefined` for any other.
+ * What such a function decides, before a verdict is made of it: a gate goes on from the chain that was proved, and reads no receipt a
+ * second time. `undefined` for any other.
+ *
+ * @returns takes also whether the caller asks for a person's yes itself
  */
-export function judgeBehind({ verify }: { readonly verify: object }): JudgeBundle | undefined {
-  return judges.get(verify);
+export function judgeBehind(
+  verifier: Parameters<typeof partsBehind>[0],
+): ((bundle: unknown, options?: VerifyOptions, asks?: boolean) => Promise<Judgement>) | undefined {
+  const parts = partsBehind(verifier);
+  if (parts === undefined) return undefined;
+  return async (bundle, options, asks) => judge(readCall(bundle, options, asks).request, await parts());
 }
 
 /** What a call of `verify` asks. @throws TypeError for an unknown option: a misspelt `body` would be compared with nothing */
-function readCall(bundle: unknown, given: VerifyOptions = {}): { request: Call; details: boolean } {
+function readCall(
+  bundle: unknown,
+  given: VerifyOptions = {},
+  asks?: boolean,
+): { request: Call; details: boolean } {
   const options = checkedOptions(given, CALL_OPTIONS);
   const { now } = options;
   try {
     const { details = asksForDetails(bundle) } = options;
-    return { request: { bundle, body: givenBodyOf(bundle, options), now }, details };
+    return { request: { bundle, body: givenBodyOf(bundle, options), now, asks }, details };
   } catch {
     // A value that throws when it is read. The bundle is no bundle: a verdict without its body could be valid.
     return { request: { bundle: 'unreadable', body: null, now }, details: false };

@@ -56,10 +56,11 @@ export interface Verifier {
  */
 export function createVerifier(options: VerifierOptions = {}): Verifier {
   const engine = openEngine(readVerifierOptions(options));
+  const parts = engine.then((opened) => opened.parts);
   // Each use rethrows the error. This handler only prevents an unhandled rejection, which would end the process.
-  engine.catch(() => undefined);
+  parts.catch(() => undefined);
   return {
-    verify: verifyWith(async (call) => (await engine).verify(call)),
+    verify: verifyWith(() => parts),
     revoke: async (what) => {
       const asked = readRevocationRequest(typeof what === 'number' ? { status_list_index: what } : what);
       if (typeof asked === 'string') throw new RangeError(`nothing was revoked: ${asked}`);

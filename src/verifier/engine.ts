@@ -58,7 +58,6 @@ export class Engine {
       revocation,
       clock,
       requiresBinding: settings.requireBinding,
-      requiresApproval: true,
       use:
         replays === null
           ? null

@@ -1,4 +1,4 @@
-import type { JsonObject } from '../protocol/json.js';
+import type { JsonObject, JsonValue } from '../protocol/json.js';
 import { asksFor, isMoney, type PolicyLimit } from '../protocol/policy.js';
 import { Failure, show } from './codes.js';
 import { saidOf, type Tool } from './tools.js';
@@ -50,13 +50,15 @@ interface Level {
 
 /** What says that calls need a yes. */
 export interface Sources {
-  /** Of the chain, root first. */
-  readonly receipts: readonly Level[];
+  readonly chain: {
+    /** Root first. */
+    readonly receipts: readonly Level[];
+    /** Whether any of them asks, whatever is called. */
+    readonly asks: boolean;
+  };
   readonly invocation: { readonly claims: { readonly args: JsonObject } };
   readonly tool: Tool | null;
   readonly root: { readonly approval: EntryApproval | null; readonly policy: Level | null };
-  /** Whether a route needs one for each call. */
-  readonly byRoute?: boolean | undefined;
 }
 
 /** A call that needs a person's yes is refused where nobody asks for it. */
@@ -82,9 +84,12 @@ export function unapproved({ root, invocation }: Sources, reason: string, expect
   return new Failure('APPROVAL_REQUIRED', { subject: 'invocation', ...details });
 }
 
-/** What says first that a call needs a yes, in words; `null` if nothing does. */
-export function whoAsks(sources: Sources): string | null {
-  const { receipts, root, invocation, tool, byRoute = false } = sources;
+/**
+ * What says first that a call needs a yes, in words; `null` if nothing does. Most calls need none, and only look whether anything asks.
+ *
+ * @param byRoute whether its route needs one for each call
+ */
+export function whoAsks({ chain, root, invocation, tool }: Sources, byRoute = false): string | null {
   const { approval, policy } = root;
   const { args } = invocation.claims;
   const called = args['tool'];
@@ -92,15 +97,16 @@ export function whoAsks(sources: Sources): string | null {
   const aboveUsd = approval?.aboveUsd ?? null;
   if (aboveUsd !== null && isAbove(aboveUsd, args, tool))
     return `approve.above_usd ${aboveUsd} of the root's entry`;
-  const asks = ({ limits }: Level) =>
-    limits.some(
-      ({ member, value }) => member.name === 'approve_tools' && !member.kind.allows(value, called ?? null),
-    );
-  if (policy !== null && asks(policy)) return "policy.approve_tools of the root's entry";
-  const level = receipts.findIndex(asks);
+  if (policy !== null && asksIn(policy, called)) return "policy.approve_tools of the root's entry";
+  const level = chain.asks ? chain.receipts.findIndex((receipt) => asksIn(receipt, called)) : -1;
   if (level >= 0) return `policy.approve_tools of receipt ${level}`;
   return byRoute ? 'approve of its route (GATE_ROUTES)' : null;
 }
+
+const asksIn = ({ limits }: Level, called: JsonValue | undefined): boolean =>
+  limits.some(
+    ({ member, value }) => member.name === 'approve_tools' && !member.kind.allows(value, called ?? null),
+  );
 
 /** Whether a call costs more, by its operator or its own word, or nobody says what. */
 function isAbove(usd: number, args: JsonObject, tool: Tool | null): boolean {

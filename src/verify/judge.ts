@@ -1,5 +1,5 @@
 import type { KeyResolver } from '../protocol/key-resolver.js';
-import { checkApproval, type Sources } from './approval.js';
+import { checkApproval } from './approval.js';
 import { bind, checkBinding, type Binding, type Body } from './binding.js';
 import { checkLinkage, checkStructure, type Signed, type Structure } from './blocks/a-b-form.js';
 import { checkSignatures, planSignatures, type SignaturePlan } from './blocks/c-signatures.js';
@@ -25,6 +25,8 @@ export interface Call {
   readonly isWanted?: (() => boolean) | undefined;
   /** Called before a wait for the status list. If it returns false, the list counts as unavailable at once. */
   readonly mayWait?: (() => boolean) | undefined;
+  /** Whether the caller asks for a person's yes itself, as a gate does: it asks nobody for what it refuses. */
+  readonly asks?: boolean | undefined;
 }
 
 /** How many receipts were read, if any, and whether all were known, so that only the invocation's signature was verified. */
@@ -108,7 +110,7 @@ export async function judge(call: Call, parts: JudgeParts): Promise<Judgement> {
 
   // Nothing has waited since block D asked.
   const tool = toolOf(rules.tools, args);
-  const spent = spend({ receipts: chain.receipts, root, tool, invocation }, chain.limits, now, parts);
+  const spent = spend({ chain, root, tool, invocation }, now, call, parts);
   // Where nothing is recorded, nothing waits.
   const limits = spent instanceof Promise ? await spent : spent;
   if (limits instanceof Failure) return refused(limits, effort);
@@ -116,17 +118,17 @@ export async function judge(call: Call, parts: JudgeParts): Promise<Judgement> {
   return { chain, root, tool, invocation, binding, limits, effort, failure: null };
 }
 
-/** A person's yes, and then replay and limits. @returns what is left of the limits */
+/** A person's yes, unless the caller asks for it, and then replay and limits. @returns what is left of the limits */
 function spend(
-  sources: Sources & Pick<Proof, 'tool' | 'invocation'>,
-  counted: Chain['limits'],
+  proved: Pick<Proof, 'chain' | 'root' | 'tool' | 'invocation'>,
   now: number,
-  { requiresApproval, use }: JudgeParts,
+  { asks }: Call,
+  { use }: JudgeParts,
 ): Failure | null | Promise<Failure | readonly LimitLeft[] | null> {
-  const unapproved = requiresApproval ? checkApproval(sources) : null;
+  const unapproved = asks === true ? null : checkApproval(proved);
   if (unapproved !== null || use === null) return unapproved;
-  const { claims } = sources.invocation;
-  return use(claims, counted, now, costMicroUsdOf(claims.args, sources.tool));
+  const { claims } = proved.invocation;
+  return use(claims, proved.chain.limits, now, costMicroUsdOf(claims.args, proved.tool));
 }
 
 function refused(failure: Failure, effort: Effort, binding: Binding | null = null): Judgement {

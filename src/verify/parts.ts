@@ -26,8 +26,6 @@ export interface JudgeParts {
   readonly clock: () => number;
   /** Whether a call without a body that was signed is refused. */
   readonly requiresBinding: boolean;
-  /** Whether a call that needs a person's yes is refused. A gate checks it later: nobody is asked for what it refuses. */
-  readonly requiresApproval: boolean;
   /**
    * Records an invocation and charges its call to the limits of the chain. Says why it may not be used, or what is left of
    * the limits. `null` if invocations may be used again, and nobody counts.

@@ -100,6 +100,8 @@ export class Chain {
   readonly isRevocable: boolean;
   /** Whether any receipt has a status that nobody here reads. */
   readonly hasUnreadStatus: boolean;
+  /** Whether any receipt has `approve_tools`. */
+  readonly asks: boolean;
   /** The limits that are to be counted for each call. */
   readonly limits: readonly CountedLimits[];
   /** What the verdict's `context` member says of the chain, as JSON. */
@@ -119,6 +121,7 @@ export class Chain {
     this.leaf = receipts.at(-1) as Receipt;
     this.isRevocable = receipts.some(({ claims }) => claims.drs_status_list_index !== null);
     this.hasUnreadStatus = receipts.some(({ claims }) => claims.unread_status !== null);
+    this.asks = receipts.some(({ limits }) => limits.some(({ member }) => member.name === 'approve_tools'));
     this.limits = limitsOf(receipts);
     this.contextJson = JSON.stringify({
       root_principal: this.root.claims.iss,

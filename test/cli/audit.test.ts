@@ -296,6 +296,24 @@ describe('audit --approval', () => {
     ]);
   });
 
+  it('does not call a bundle valid for one yes of two', async () => {
+    const bob = new Passkey('Ed25519', { name: 'Bob' });
+    const approvers = [alice.approver, bob.approver];
+    for (const needed of [1, 2]) {
+      await work.write('needed.jsonl', JSON.stringify({ ...root, approvers, needed }));
+      const options = ['call.json', '--approval', 'yes.json', '--roots', 'needed.jsonl'];
+      const { code, stdout } = await proves(...options);
+      expect(code).toBe(0);
+      expect(stdout).toContain(needed === 1 ? '\nvalid now, ' : '\ninvalid  APPROVAL_REQUIRED\n');
+      expect(stdout).toContain('\napproved  by the passkey of Alice');
+      const valid = needed === 1;
+      expect(JSON.parse((await proves(...options, '--json')).stdout)).toMatchObject({
+        verdict: valid ? { valid } : { valid, error: { code: 'APPROVAL_REQUIRED' } },
+        approval: { valid: true, by: 'Alice\u00adB', needed },
+      });
+    }
+  });
+
   it('says it also of a call that is refused now', async () => {
     const { code, stdout } = await work.drs(['audit', 'call.json']);
     expect([code, stdout]).toEqual([0, expect.stringContaining('\ninvalid  APPROVAL_REQUIRED\n') as string]);

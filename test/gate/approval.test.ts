@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from 'vitest';
-import { decide, type AskedGate, type GateParts } from '../../src/gate/decide.js';
+import { decide, type AskedGate, type GateParts, type TransportCheck } from '../../src/gate/decide.js';
 import { openRequest } from '../../src/gate/open.js';
-import { readHeaders } from '../../src/gate/request.js';
+import { readHeaders, type PendingCall } from '../../src/gate/request.js';
 import { responseTo } from '../../src/gate/response.js';
 import { RouteTable } from '../../src/gate/routes.js';
 import { Failure } from '../../src/verify/codes.js';
@@ -36,17 +36,21 @@ interface Case {
   readonly params?: object;
   readonly signed?: object;
   readonly parts?: Partial<GateParts>;
+  readonly checkTransport?: TransportCheck;
+  readonly under?: ReturnType<typeof liveChain>;
+  /** Other members of the opened call. */
+  readonly more?: Partial<PendingCall>;
 }
 
 /** Decides on a call of `search`, which needs a yes. */
-async function decideOn({ params = {}, signed = {}, parts }: Case) {
-  const bundle = liveCall(chain, { tool: 'search', query: 'tea', ...signed }, { cmd: '/mcp/tools/call' });
+async function decideOn({ params = {}, signed = {}, parts, checkTransport, under = chain, more }: Case) {
+  const bundle = liveCall(under, { tool: 'search', query: 'tea', ...signed }, { cmd: '/mcp/tools/call' });
   const headers = readHeaders({ 'X-DRS-Bundle': encode(bundle) });
   const body = { kind: 'text', text: toolCall(params) } as const;
   const opened = openRequest('mcp', { method: 'POST', target: null, headers, body, mayLackHeaders: true });
   if (opened.kind !== 'check') throw new Error(JSON.stringify(opened));
   const judged = { ...proofOf(bundle), binding: 'match' as const };
-  return decide(opened, judged, { now, rules: RULES, use: null, ...parts });
+  return decide({ ...opened, ...more }, judged, { now, rules: RULES, use: null, ...parts }, checkTransport);
 }
 
 const refusal = async (given: Case, mayAsk = false) => {
@@ -106,7 +110,7 @@ describe('a call that needs a yes', () => {
   it('asks nobody where something else refuses it', async () => {
     const ask = vi.fn(() => asked('asked'));
     const failure = { code: 'X', status: 403, message: 'x', suggestion: 'x', verdict: null };
-    await decideOn({ parts: { ask, checkTransport: () => failure } });
+    await decideOn({ parts: { ask }, checkTransport: () => failure });
     await decideOn({ parts: { ask, rules: { ...RULES, serverIdentity: undefined } } });
     await decideOn({ parts: { ask }, params: { arguments: { query: 'coffee' } } });
     expect(ask).toHaveBeenCalledOnce();
@@ -152,6 +156,16 @@ describe('a call that needs a yes', () => {
 describe('a client of MCP 2026-07-28 that opens links', () => {
   const parts = { ask: () => asked('asked') };
   const meta = { _meta: CAPABLE };
+
+  it('is looked for only of a call that waits for a yes', async () => {
+    const elicits = vi.fn(() => undefined);
+    const [more, under] = [{ elicits }, liveChain(2, { cmd: '/mcp', policy: {} })];
+    expect(await decideOn({ parts, more, under })).toMatchObject({ kind: 'allow' });
+    expect(await decideOn({ parts: { ask: () => yesTo().yes }, more })).toMatchObject({ kind: 'allow' });
+    expect(elicits).not.toHaveBeenCalled();
+    expect(await decideOn({ parts, more })).toMatchObject({ failure: { code: 'APPROVAL_REQUIRED' } });
+    expect(elicits).toHaveBeenCalledOnce();
+  });
 
   it('is told to open this one, and gets back what its tool server had told it', async () => {
     const { status, body } = await refusal({ params: meta, parts }, true);

@@ -248,10 +248,10 @@ describe('a decision', () => {
     const call = openedHttp();
     const parts = { now, rules: RULES, use };
     const proof = await judge(call);
-    const refused = await decideCall(call, proof, { ...parts, checkTransport: checkTransport(fault) });
+    const refused = await decideCall(call, proof, parts, checkTransport(fault));
     expect(refused).toMatchObject({ kind: 'deny', protocol: 'http', id: null, failure: fault });
     expect(used).toEqual([]);
-    const allowed = await decideCall(call, proof, { ...parts, checkTransport: checkTransport(null) });
+    const allowed = await decideCall(call, proof, parts, checkTransport(null));
     expect(allowed).toMatchObject({ kind: 'allow', context: { root_principal: principal, chain_depth: 2 } });
     const context = allowed.kind === 'allow' && allowed.context;
     expect(asked).toEqual([context, context]);
@@ -312,12 +312,8 @@ describe('a decision', () => {
       throw new Error('asked');
     };
     const call = openedHttp({ tool: 'fetch' });
-    const decided = await decideCall(call, await judge(call), {
-      now,
-      rules: RULES,
-      use: null,
-      checkTransport,
-    });
+    const parts = { now, rules: RULES, use: null };
+    const decided = await decideCall(call, await judge(call), parts, checkTransport);
     expect(decided).toMatchObject({ failure: { code: 'TOOL_MISMATCH' } });
   });
 

@@ -135,6 +135,10 @@ describe('the body of a verified call', () => {
     const answer = await send(url, [header(), ['Content-Type', 'application/json']], good);
     expect(answer).toMatchObject({ status: 503, body: { error: { code: 'VERIFIER_UNAVAILABLE' } } });
     expect(String(onError.mock.calls)).toContain('in front of every body parser');
+    const drs = drsMiddleware({ verifier, ...OPEN_ROUTE, onError });
+    const asText = await start((req, res) => drs(req.setEncoding('utf8'), res, () => runs++));
+    expect((await send(asText.url, [header()], good)).status).toBe(503);
+    expect(String(onError.mock.calls[1])).toContain('or is no stream of bytes');
     expect(runs).toBe(0);
     const handler = drsFetch({ verifier, ...OPEN_ROUTE }, () => Response.json(null));
     const used = new Request(url, { method: 'POST', body: good, headers: [[...header()]] });

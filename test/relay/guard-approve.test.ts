@@ -20,7 +20,7 @@ import { a2aCallOf } from '../../src/middleware/a2a/sign-requests.js';
 import { encode, liveCall, liveChain } from '../middleware/call.js';
 import { listen, type TestServer } from '../middleware/http.js';
 import { Passkey } from '../approval/passkey.js';
-import { requireApprovePage } from '../support/approve-page.js';
+import { requireApprovePage, watchHeld } from '../support/approve-page.js';
 import { eventually } from '../support/eventually.js';
 import { unusedPort } from '../support/ports.mjs';
 import { startGuard } from './guard-process.js';
@@ -84,6 +84,7 @@ const openMcp = async () => {
 
 it('over HTTP: an unmodified client of MCP 2026-07-28 opens the link, and its call is held and goes through', async () => {
   const guard = await openMcp();
+  const held = watchHeld();
   onTestFinished(() => guard.close());
   const info = { name: 'test', version: '1.0.0' };
   const client = new Client(info, {
@@ -93,8 +94,8 @@ it('over HTTP: an unmodified client of MCP 2026-07-28 opens the link, and its ca
   const elicited = vi.fn();
   client.setRequestHandler('elicitation/create', ({ params }) => {
     elicited(params);
-    // She reads it a while.
-    setTimeout(() => void sayYes((params as { url: string }).url), 700);
+    // She reads it until the call is held.
+    void held().then(() => sayYes((params as { url: string }).url));
     return { action: 'accept' };
   });
   const transport = new StreamableHTTPClientTransport(new URL(`${guard.url}/mcp`), {
@@ -127,6 +128,7 @@ it('over HTTP: an unmodified client of MCP 2026-07-28 opens the link, and its ca
 
 it('over HTTP: what is held is answered when the guard is stopped', async () => {
   const guard = await openMcp();
+  const held = watchHeld();
   const inputResponses = { 'xyz.okeyamy.drs/approval': { action: 'accept' } };
   const args = { query: 'tea' };
   const bundle = liveCall(
@@ -148,7 +150,7 @@ it('over HTTP: what is held is answered when the guard is stopped', async () => 
   });
   const answered = vi.fn();
   void asked.then(answered);
-  await new Promise((resolve) => setTimeout(resolve, 1000));
+  await held();
   expect(answered).not.toHaveBeenCalled();
   const closing = guard.close();
   expect(await (await asked).text()).toContain('"code":"APPROVAL_REQUIRED"');

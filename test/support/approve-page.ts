@@ -1,3 +1,6 @@
+import { expect, onTestFinished, vi } from 'vitest';
+import { Questions } from '../../src/approval/questions.js';
+import { eventually } from './eventually.js';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 
 const BUILT = new URL('../../dist/approve/', import.meta.url);
@@ -10,4 +13,11 @@ export function requireApprovePage(): void {
   writeFileSync(new URL('assets/page.js', BUILT), 'export {};');
   // Last: other test files look for it.
   writeFileSync(INDEX, '<!doctype html><title>Approve</title>');
+}
+
+/** Watches the questions of one instance. @returns waits until a call is held: it looks whether its question is answered */
+export function watchHeld(): () => Promise<void> {
+  const look = vi.spyOn(Questions.prototype, 'get');
+  onTestFinished(() => look.mockRestore());
+  return () => eventually(() => expect(look).toHaveBeenCalled());
 }

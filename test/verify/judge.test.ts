@@ -38,7 +38,6 @@ function openJudge(remote: RemoteStatus, more: Partial<JudgeParts> = {}) {
     },
     clock: () => time,
     requiresBinding: true,
-    requiresApproval: true,
     use: (claims, _, now) => {
       steps.push(`use at ${now - NOW}`);
       expect(claims.args).toEqual(args);

@@ -53,7 +53,7 @@ function makeBundle([alice, bot, helper]: readonly [Party, Party, Party]) {
 async function verify(bundle: unknown, known: Known, whilePending = () => Promise.resolve<unknown>(0)) {
   let signatures = 0;
   const parts: JudgeParts = {
-    ...{ ...known, clock: () => NOW, requiresBinding: false, requiresApproval: true, use: null },
+    ...{ ...known, clock: () => NOW, requiresBinding: false, use: null },
     revocation: { refreshIfStale: () => null, view: NOTHING_REVOKED },
     signatures: {
       verify: async (checks) => {

@@ -3,7 +3,7 @@ import { denied } from '../../gate/decide.js';
 import { isPassMethod, type McpRules } from '../../gate/mcp.js';
 import { MCP_COMMAND } from '../../gate/mcp-methods.js';
 import type { Denial, Opening } from '../../gate/request.js';
-import { rpcError } from '../../gate/response.js';
+import { elicitingError, responseTo, rpcError } from '../../gate/response.js';
 import { callback, kindOf, type GivenOptions, type Table } from '../../protocol/options.js';
 import { idInUse, TaskOwners } from '../../gate/task-owners.js';
 import { runWithContext } from '../context.js';
@@ -94,6 +94,12 @@ function isError(result: unknown): boolean {
   return typeof result === 'object' && result !== null && 'isError' in result && result.isError === true;
 }
 
+function declaresLinks(params: Message['params']): boolean {
+  const { capabilities } = (params ?? {}) as { capabilities?: { elicitation?: { url?: unknown } } };
+  const url = capabilities?.elicitation?.url;
+  return typeof url === 'object' && url !== null;
+}
+
 /** An answer to a request of the server: nothing to check. */
 const ANSWER: Opening = { kind: 'pass' };
 
@@ -104,9 +110,16 @@ function guardTransport(guard: Guard, rules: McpRules, tasks: TaskOwners, transp
   /** By request id: calls that are being checked (`null`) or executed. */
   const open = new Map<RequestId, AdmittedCall | null>();
 
+  /** Whether its client has said at `initialize` that it opens links: from MCP 2026-07-28 on, each request says so itself. */
+  let opensLinks = false;
+
   /** Refuses with the message's own id. The gate's answer has `null` instead of a very long id. */
-  function refuse(id: RequestId, { failure }: Denial): void {
-    send({ jsonrpc: '2.0', id, error: rpcError(failure) }).catch((error: unknown) => guard.report(error));
+  function refuse(id: RequestId, denial: Denial): void {
+    const { failure, elicits } = denial;
+    const { body } = responseTo(denial, true);
+    const errorOf = opensLinks && elicits === undefined ? elicitingError : rpcError;
+    const answer = 'result' in body ? { result: body.result } : { error: errorOf(failure) };
+    send({ jsonrpc: '2.0', id, ...answer }).catch((error: unknown) => guard.report(error));
   }
 
   /**
@@ -121,9 +134,11 @@ function guardTransport(guard: Guard, rules: McpRules, tasks: TaskOwners, transp
     return admission?.context;
   }
 
-  async function check(message: Message, opened: Opening, extra: unknown) {
-    const decision = await guard.admit(await refuseBatched(opened, extra), ({ root_principal }) =>
-      tasks.findFailure(message, root_principal),
+  async function check(id: RequestId, message: Message, opened: Opening, extra: unknown) {
+    const decision = await guard.admit(
+      await refuseBatched(opened, extra),
+      ({ root_principal }) => tasks.findFailure(message, root_principal),
+      () => open.has(id),
     );
     if (decision.kind !== 'pass') return decision;
     // No bundle, and none is required: but nobody reads another one's task.
@@ -137,7 +152,7 @@ function guardTransport(guard: Guard, rules: McpRules, tasks: TaskOwners, transp
     // Drop what is refused and is no request: it has no answer and so cannot be refused.
     if (id === undefined || deliver === undefined) return;
     open.set(id, null);
-    check(message, opened, extra)
+    check(id, message, opened, extra)
       .then((decision) => {
         // Cancelled, or the client has disconnected.
         if (!open.has(id)) return;
@@ -162,6 +177,7 @@ function guardTransport(guard: Guard, rules: McpRules, tasks: TaskOwners, transp
       if (refused.kind === 'deny') refuse(id, refused);
       return;
     }
+    if (method === 'initialize') opensLinks = declaresLinks(message.params);
     const opened = method === undefined ? ANSWER : openMessage(message, extra, rules);
     if (opened.kind !== 'pass') {
       receive(message, opened, extra);

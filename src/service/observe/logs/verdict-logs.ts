@@ -1,8 +1,6 @@
 import { hostname } from 'node:os';
 import type { Logger } from 'pino';
-import { encodeBase64url } from '#platform';
-import type { ApprovalEvent } from '../../../approval/events.js';
-import { challengeOf } from '../../../approval/statement.js';
+import { keptOf, type ApprovalEvent } from '../../../approval/events.js';
 import type { Explained } from '../../../gate/codes.js';
 import { agreementOf } from '../../../gate/context.js';
 import { isJsonObject, type JsonObject } from '../../../protocol/json.js';
@@ -138,11 +136,10 @@ export function verdictLogsOf(
     /** Records what happens to a question; of a yes all that proves it, so that `drs-verify audit --approval` can say whose it is. */
     recordApproval(event: ApprovalEvent): void {
       if (decisions === null) return;
-      const { kind, handle, askedAt: requested_at, root: rootPrincipal, agent: iss, command: cmd } = event;
+      const { kind, root: rootPrincipal, agent: iss, command: cmd } = event;
       const call = callOf({ rootPrincipal, rootName: nameOf(rootPrincipal) }, { iss, cmd });
-      const proof = event.kind === 'approved' ? proofOf(event, logStatements) : {};
       const head = { time: new Date().toISOString(), instance: INSTANCE, endpoint: 'approve', event: kind };
-      const line = { ...head, ...call, approval: { handle, requested_at, ...proof } };
+      const line = { ...head, ...call, approval: keptOf(event, logStatements) };
       // The statement must keep its value, whatever the agent has written.
       decisions.write(withoutControls(JSON.stringify(line)));
     },
@@ -151,21 +148,6 @@ export function verdictLogsOf(
       refusals?.close();
       await decisions?.close();
     },
-  };
-}
-
-/** What proves a yes. Without the statement, whoever has the call can make it again: see docs/spec/log.md. */
-function proofOf(event: Extract<ApprovalEvent, { kind: 'approved' }>, hasStatement: boolean) {
-  const { statement, approver, assertion, counter, missing } = event;
-  return {
-    digest: encodeBase64url(challengeOf(Buffer.from(statement))),
-    ...(hasStatement && { statement }),
-    approver: { name: approver.name, id: approver.id },
-    client_data_json: encodeBase64url(assertion.clientDataJSON),
-    authenticator_data: encodeBase64url(assertion.authenticatorData),
-    signature: encodeBase64url(assertion.signature),
-    counter,
-    missing,
   };
 }
 
