@@ -18,6 +18,13 @@ import { liveCall, liveChain } from '../middleware/call.js';
 import { eventually } from '../support/eventually.js';
 import { ServiceProcess } from '../support/service-process.js';
 
+// For hours: SEALED_ROUNDS=2000 npx vitest run test/e2e/sealed-log.test.ts
+const ROUNDS = Number(process.env['SEALED_ROUNDS'] ?? 4);
+const CALLS = 5;
+/** Lines that a crash has cut. */
+const TORN = Math.ceil((ROUNDS - 2) / 9);
+const TOTAL = ROUNDS * CALLS + TORN;
+
 describe('a sealed decision log', { shuffle: false }, () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'drs-sealed-'));
   const [file, roots] = [path.join(folder, 'decisions.jsonl'), path.join(folder, 'roots.jsonl')];
@@ -41,9 +48,9 @@ describe('a sealed decision log', { shuffle: false }, () => {
   it('loses no acknowledged line, and has none twice, where its process is killed and its file rotated', async () => {
     const asked: string[] = [];
     const service = await ServiceProcess.start({ env });
-    for (let round = 0; round < 4; round++) {
+    for (let round = 0; round < ROUNDS; round++) {
       if (round > 0) await service.restart();
-      for (let call = 0; call < 5; call++) {
+      for (let call = 0; call < CALLS; call++) {
         const id = `r${round}-${call}`;
         const tool = call === 3 ? 'delete' : 'search';
         await fetch(`${service.url}/verify`, {
@@ -52,17 +59,17 @@ describe('a sealed decision log', { shuffle: false }, () => {
           body: JSON.stringify(liveCall(chain, { tool })),
         });
         asked.push(id);
-        if (round === 1 && call === 2) {
+        if (round % 9 === 1 && call === 2) {
           await eventually(() => expect(readFileSync(file, 'utf8')).toContain(`"${id}"`));
-          renameSync(file, path.join(folder, 'decisions-1.jsonl'));
+          renameSync(file, path.join(folder, `decisions-${round}.jsonl`));
           service.signal('SIGHUP');
           await eventually(() => expect(existsSync(file)).toBe(true));
         }
       }
       await eventually(() => expect(readFileSync(file, 'utf8')).toContain(`"${asked.at(-1)}"`));
-      await service.stop(round < 3 ? 'SIGKILL' : 'SIGTERM');
+      await service.stop(round < ROUNDS - 1 ? 'SIGKILL' : 'SIGTERM');
       // A crash can leave a part of a line.
-      if (round === 2) writeFileSync(file, '{"seq":15,"ti', { flag: 'a' });
+      if (round % 9 === 2) writeFileSync(file, '{"seq":15,"ti', { flag: 'a' });
     }
     const lines = logs().flatMap((name) =>
       readFileSync(path.join(folder, name), 'utf8').trimEnd().split('\n'),
@@ -73,9 +80,10 @@ describe('a sealed decision log', { shuffle: false }, () => {
     for (const line of lines.filter((text) => text.startsWith('{"seq"') && text.endsWith('}')))
       expect(kindOf(JSON.parse(line) as object)).toEqual(['call']);
     const said = await check();
-    expect(said.stdout).toMatch(/holds {2}lines 0 to 20 of \S+decisions\.jsonl\n$/);
+    expect(said.stdout).toMatch(/holds {2}lines 0 to \d+ of \S+decisions\.jsonl\n$/);
+    expect(said.stdout).toContain(`lines 0 to ${TOTAL - 1} of`);
     expect(said.code).toBe(0);
-    expect(lines.filter((line) => line.includes('"torn":15'))).toHaveLength(1);
+    expect(lines.filter((line) => /"torn":\d+\}$/.test(line))).toHaveLength(TORN);
   });
 
   it('is checked packed, and by a checkpoint that somebody kept', async () => {
@@ -109,7 +117,7 @@ describe('a sealed decision log', { shuffle: false }, () => {
       expect((await work.drs(['log', 'prove', id, ...files, '--key', key.did, '-o', proof])).code).toBe(0);
       const audited = await work.drs(['audit', proof, '--key', key.did, '--roots', roots]);
       expect(audited.stdout).toContain(said);
-      expect(audited.stdout).toMatch(/sealed {2}line \d+ of \S+, by its checkpoint of 21 lines/);
+      expect(audited.stdout).toMatch(/sealed {2}line \d+ of \S+, by its checkpoint of \d+ lines/);
       expect(audited.stdout).toContain('what is below says the same; these roots were in force');
       expect(audited.code).toBe(0);
       const forged = readFileSync(proof, 'utf8').replace('search', 'delete');
@@ -125,9 +133,9 @@ describe('a sealed decision log', { shuffle: false }, () => {
     const files = logs().map((name) => path.join(folder, name));
     expect((await work.drs(['log', 'redact', ...files, '--with', 'alice', '--into', into])).code).toBe(0);
     const copies = readdirSync(into).map((name) => path.join(into, name));
-    expect(copies).toHaveLength(2);
+    expect(copies.length).toBeGreaterThan(1);
     const checked = await work.drs(['log', 'check', ...copies, '--key', key.did]);
-    expect(checked.stdout).toContain('20 lines are redacted');
+    expect(checked.stdout).toContain(`${ROUNDS * CALLS} lines are redacted`);
     expect(checked.code).toBe(0);
     const read = await work.drs(['log', ...copies, '--json']);
     expect(read.stdout).not.toContain('alice');

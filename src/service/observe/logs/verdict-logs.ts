@@ -57,7 +57,9 @@ export function verdictLogsOf(
     if (decisions === null) return;
     const asked = { time: new Date().toISOString(), requestId, instance: INSTANCE, address };
     const traceId = traceIdOf(parent);
-    decisions.write(JSON.stringify({ ...asked, traceId, endpoint, ...facts }));
+    const line = JSON.stringify({ ...asked, traceId, endpoint, ...facts });
+    // What is not a bundle is printable already.
+    decisions.write(decisionLogBundles ? withoutControls(line) : line);
   };
 
   /** A bundle as it came; `null` if it is larger than a line takes, or none. */
