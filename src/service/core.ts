@@ -1,7 +1,6 @@
 import type { Logger } from 'pino';
 import type { UnreadyReason as RevocationUnreadyReason } from '../revocation/index.js';
 import type { ReplayStore, ReplayUnreadyReason } from '../usage/index.js';
-import { FollowedLines } from '../trust/followed-lines.js';
 import { openEngine } from '../verifier/create-verifier.js';
 import type { Engine } from '../verifier/engine.js';
 import type { Closers } from './closers.js';
@@ -44,11 +43,10 @@ export async function openCore(
   const nameOf = (did: string) => engine.parts.rules.trustedRoots?.get(did)?.name ?? undefined;
   const stateOf = () => {
     if (key === null) return undefined;
-    const { parts, revocation } = engine;
-    const { trustedRoots: roots } = parts.rules;
+    const { rootsFile, revocation } = engine;
     return {
       version: BUILD.version,
-      roots: roots instanceof FollowedLines ? roots.digest : undefined,
+      roots: rootsFile?.digest,
       listAgeSecs: revocation.list === null ? undefined : Math.floor(revocation.list.ageSecs),
     };
   };
