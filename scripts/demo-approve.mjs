@@ -30,9 +30,15 @@ const drs = (...args) =>
 const origin = `http://localhost:${await unusedPort()}`;
 const alice = drs('keygen', '-o', 'alice.key');
 drs('keygen', '-o', 'bot.key');
+const logKey = drs('keygen', '-o', 'log.key');
 // prettier-ignore
 drs('issue', '--key', 'alice.key', '--to', 'bot.pub', '--tool', '*', '--ask-before', 'write_file', '--ask-before', 'search', '--expires', '1h', '--yes', '-o', 'bot.jwt');
 mkdirSync(at('files'));
+
+/** @param {string} file */
+function seedIn(file) {
+  return /** @type {{ d: string }} */ (JSON.parse(readFileSync(at(file), 'utf8'))).d;
+}
 
 /** @param {object} more */
 function writeRoots(more) {
@@ -55,6 +61,9 @@ const start = (...server) => ({
     PATH: process.env['PATH'] ?? '',
     DRS_TRUSTED_ROOTS_FILE: at('roots.jsonl'),
     DRS_APPROVALS_URL: origin,
+    DRS_DECISION_LOG: at('decisions.jsonl'),
+    DRS_DECISION_LOG_KEY: seedIn('log.key'),
+    DRS_DECISION_LOG_BUNDLES: '1',
   },
 });
 const INFO = { name: 'demo', version: '1.0.0' };
@@ -203,6 +212,20 @@ try {
   await him.answer(link, 'Yes, this call');
   expect('two yeses', (await write(last, 'four')).code, 'done');
   await last.close();
+
+  say('\n7. The log proves who said yes to what, and that nobody has changed it since');
+  /** @type {{ event?: string, bundle?: object, approval?: { statement: string, digest: string, by?: unknown[] } }[]} */
+  const lines = readFileSync(at('decisions.jsonl'), 'utf8').trimEnd().split('\n').map((line) => JSON.parse(line));
+  const used = lines.findLast(({ bundle, approval }) => bundle !== undefined && approval?.by?.length === 2);
+  writeFileSync(at('call.json'), JSON.stringify(used?.bundle));
+  const yeses = lines.filter(({ approval }) => approval !== undefined && approval.digest === used?.approval?.statement);
+  expect('yeses to the last call', yeses.length, 2);
+  for (const yes of yeses) {
+    writeFileSync(at('yes.json'), JSON.stringify(yes));
+    const [said] = /^approved .*/m.exec(drs('audit', 'call.json', '--approval', 'yes.json', '--roots', 'roots.jsonl')) ?? [];
+    say(`   ${said ?? 'no proof'}`);
+  }
+  say(`   ${drs('log', 'check', 'decisions.jsonl', '--key', logKey)}`);
   say('\nAll as it should be.');
 } finally {
   await browser.close();

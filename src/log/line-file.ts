@@ -16,6 +16,8 @@ const SEAL_MS = 60_000;
 /** After a fault, lines are dropped for this time. Then the file is opened again. */
 const FAULT_PAUSE_MS = 1000;
 const CLOSE_MS = 2000;
+/** How long it waits for another process that may be just ending. */
+const LOCK_MS = 5000;
 /** A full pipe is written to again after this time. */
 const FULL_PAUSE_MS = 10;
 
@@ -71,7 +73,7 @@ export async function openLineFile(path: string, log: Logger, key: NoteKey | nul
     throw new Error('DECISION_LOG_KEY needs a file: standard output cannot be read to go on after a crash');
   // Hidden: `decisions.jsonl*` are the files of a log.
   const place = join(dirname(path), `.${basename(path)}`);
-  const lock = key === null ? null : await lockFile(place, LOCKED);
+  const lock = key === null ? null : await lockFile(place, LOCKED, LOCK_MS);
   const begin = async (): Promise<WriteStream> => {
     const opened = await openStream(path);
     if (key === null) return opened;
