@@ -8,7 +8,11 @@ it('logs revocations whatever the level of the log, and nothing else', async () 
   const service = openServer({ drsAdminToken: 's3cret' });
   service.log.level = 'silent';
   const outcomes = [() => Promise.resolve(), () => Promise.reject(new Error('the disk is full'))];
-  const context = { ...service, gate: {}, engine: { revocation: { revoke: () => outcomes.shift()?.() } } };
+  const context = {
+    ...service,
+    gate: { approvals: null },
+    engine: { revocation: { revoke: () => outcomes.shift()?.() } },
+  };
   const route = routeTables(context as unknown as RouteContext).service.routes.get('/admin/revoke');
   if (route === undefined) throw new Error('there is no /admin/revoke');
   const ask = async (body: string, token: string) => {

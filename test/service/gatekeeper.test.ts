@@ -255,7 +255,7 @@ describe('a fault of the verifier', () => {
       null,
       () => undefined,
     );
-    const context = { ...service, engine: { verify }, verdicts, gate: { signer: null } };
+    const context = { ...service, engine: { verify }, verdicts, gate: { signer: null, approvals: null } };
     const route = routeTables(context as unknown as RouteContext).service.routes.get('/verify');
     if (route === undefined) throw new Error('there is no /verify');
     const send = () => service.ask(route, { body: '{"invocation":"x"}' });

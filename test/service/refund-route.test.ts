@@ -19,6 +19,7 @@ function open(maxPending = 1, age = 0) {
   const context = {
     ...service,
     gate: {
+      approvals: null,
       signer: { read: () => claims },
       replays: { refund: () => new Promise((resolve) => waiting.push(resolve)) },
     },
