@@ -214,15 +214,22 @@ try {
   await last.close();
 
   say('\n7. The log proves who said yes to what, and that nobody has changed it since');
-  /** @type {{ event?: string, bundle?: object, approval?: { statement: string, digest: string, by?: unknown[] } }[]} */
-  const lines = readFileSync(at('decisions.jsonl'), 'utf8').trimEnd().split('\n').map((line) => JSON.parse(line));
+  /** @typedef {{ bundle?: object, approval?: { statement: string, digest: string, by?: unknown[] } }} Line */
+  const lines = readFileSync(at('decisions.jsonl'), 'utf8')
+    .trimEnd()
+    .split('\n')
+    .map((line) => /** @type {Line} */ (JSON.parse(line)));
   const used = lines.findLast(({ bundle, approval }) => bundle !== undefined && approval?.by?.length === 2);
   writeFileSync(at('call.json'), JSON.stringify(used?.bundle));
-  const yeses = lines.filter(({ approval }) => approval !== undefined && approval.digest === used?.approval?.statement);
+  const yeses = lines.filter(
+    ({ approval }) => approval !== undefined && approval.digest === used?.approval?.statement,
+  );
   expect('yeses to the last call', yeses.length, 2);
   for (const yes of yeses) {
     writeFileSync(at('yes.json'), JSON.stringify(yes));
-    const [said] = /^approved .*/m.exec(drs('audit', 'call.json', '--approval', 'yes.json', '--roots', 'roots.jsonl')) ?? [];
+    const [said] =
+      /^approved .*/m.exec(drs('audit', 'call.json', '--approval', 'yes.json', '--roots', 'roots.jsonl')) ??
+      [];
     say(`   ${said ?? 'no proof'}`);
   }
   say(`   ${drs('log', 'check', 'decisions.jsonl', '--key', logKey)}`);

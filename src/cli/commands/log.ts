@@ -244,7 +244,11 @@ function toOcsf(line: JsonObject, nameOf: NameOf): object {
       uid: requestId,
     },
     // Other: what a tool does is not known here.
-    ...{ category_uid: 6, class_uid: 6003, activity_id: 99, type_uid: 600_399, severity_id: isGood ? 1 : 2 },
+    activity_id: 99,
+    category_uid: 6,
+    class_uid: 6003,
+    type_uid: 600_399,
+    severity_id: isGood ? 1 : 2,
     activity_name: textOf(tool ?? command),
     time: Date.parse(textOf(time)),
     status_id: isGood ? 1 : 2,
