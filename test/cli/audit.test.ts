@@ -361,7 +361,7 @@ describe('audit --approval', () => {
 
   it.each<[options: string[], message: string]>([
     [['audit', 'call.json', '--approval', 'yes.json'], 'there is only one of --approval and --roots'],
-    [['audit', 'call.json', '--roots', 'roots.jsonl'], 'there is only one of --approval and --roots'],
+    [['audit', 'call.json', '--roots', 'roots.jsonl'], '--roots is given without --approval and --key'],
     [
       ['audit', '-', '--approval', '-', '--roots', 'roots.jsonl'],
       'bundle and approval cannot both be standard',

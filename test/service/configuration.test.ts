@@ -199,7 +199,7 @@ describe('the configuration', () => {
     for (const name of ['SERVER_IDENTITY', 'PORT', 'DRS_ADMIN_TOKEN_FILE'])
       expect(problemsOf({ [`${name}_FILE`]: '/run/secrets/x' })).toEqual([
         `${name}_FILE is set, and ${name} cannot come from a file: set ${name} itself ` +
-          '(only TRUSTED_ROOTS, DRS_ADMIN_TOKEN, REDIS_URL, APPROVALS_WEBHOOK, GATE_SIGNING_KEY can come from files)',
+          '(only DECISION_LOG_KEY, TRUSTED_ROOTS, DRS_ADMIN_TOKEN, REDIS_URL, APPROVALS_WEBHOOK, GATE_SIGNING_KEY can come from files)',
       ]);
   });
 
