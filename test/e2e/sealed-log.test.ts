@@ -1,10 +1,12 @@
 import {
+  copyFileSync,
   existsSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
   renameSync,
   rmSync,
+  truncateSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -158,6 +160,31 @@ describe('a sealed decision log', { shuffle: false }, () => {
     expect(refused).not.toEqual([]);
     expect(new Set(refused.map(({ status_code }) => status_code))).toEqual(new Set(['POLICY_VIOLATION']));
     expect((await work.drs(['log', file, '--as', 'ocsf', '--by', 'code'])).code).toBe(2);
+  });
+
+  it('shows where logrotate has copied and truncated it', async () => {
+    const name = path.join(folder, 'truncated.jsonl');
+    const service = await ServiceProcess.start({ env: { ...env, DECISION_LOG: name } });
+    const ask = async (id: string) => {
+      await fetch(`${service.url}/verify`, {
+        method: 'POST',
+        headers: { 'Content-Type': 'application/json', 'X-Request-Id': id },
+        body: JSON.stringify(liveCall(chain, { tool: 'search' })),
+      });
+      await eventually(() => expect(readFileSync(name, 'utf8')).toContain(`"${id}"`));
+    };
+    await ask('before');
+    copyFileSync(name, `${name}.1`);
+    truncateSync(name);
+    await ask('after');
+    await service.stop();
+    const said = await work.drs(['log', 'check', name, `${name}.1`, '--key', key.did]);
+    expect([said.code, said.stdout]).toEqual([
+      1,
+      expect.stringContaining(
+        'truncated.jsonl:1: it is no checkpoint of this key, with which a log begins',
+      ) as string,
+    ]);
   });
 
   it('has one writer', async () => {
