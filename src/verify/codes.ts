@@ -238,7 +238,7 @@ export const CATALOGUE = [
   {
     block: 'F',
     code: 'STATUS_INDEX_OUT_OF_RANGE',
-    message: '{subject}: drs_status_list_index is {claimed}, expected {expected}',
+    message: '{subject}: {member} is {claimed}, expected {expected}',
     suggestion: 'Issue the receipt with an index of the status list that this verifier reads.',
   },
   {
@@ -253,7 +253,7 @@ export const CATALOGUE = [
     code: 'UNKNOWN_STATUS',
     message: '{subject}: {member} is a status that nobody here reads, expected {expected}',
     suggestion:
-      'Issue without this claim: with an index of the list that this verifier reads, or revoke by receipt or key.',
+      'Issue without this claim: with an index of the list that this verifier reads, or revoke by receipt or key; or have its operator name the list for the root.',
   },
   {
     block: 'binding',

@@ -4,7 +4,7 @@ import { bind, checkBinding, type Binding, type Body } from './binding.js';
 import { checkLinkage, checkStructure, type Signed, type Structure } from './blocks/a-b-form.js';
 import { checkSignatures, planSignatures, type SignaturePlan } from './blocks/c-signatures.js';
 import { checkCallPolicy, checkReceiptPolicies, checkRoot } from './blocks/d-policy.js';
-import { checkRevocation } from './blocks/revocation.js';
+import { checkRevocation, refreshLists } from './blocks/revocation.js';
 import { checkEntry, checkWindows } from './blocks/time.js';
 import { Failure } from './codes.js';
 import { costMicroUsdOf, type LimitLeft } from './limits.js';
@@ -90,7 +90,7 @@ export async function judge(call: Call, parts: JudgeParts): Promise<Judgement> {
   if (root instanceof Failure) return refused(root, effort);
   const chain = chainOf(structure, keys, memory);
 
-  const fetching = chain.isRevocable ? revocation.refreshIfStale() : null;
+  const fetching = chain.isRevocable ? refreshLists(chain, root.lists, revocation) : null;
   if (fetching !== null && call.mayWait?.() !== false) {
     await fetching;
     // A receipt or the root may have expired meanwhile, and the root may be trusted no more.
@@ -98,7 +98,7 @@ export async function judge(call: Call, parts: JudgeParts): Promise<Judgement> {
     root = checkTrust({ receipts: chain.receipts, chain, invocation }, now, rules);
     if (root instanceof Failure) return refused(root, effort);
   }
-  const revoked = checkRevocation(chain, revocation.view); // F
+  const revoked = checkRevocation(chain, revocation.view, root.lists); // F
   if (revoked !== null) return refused(revoked, effort);
 
   const { args } = invocation.claims;

@@ -4,6 +4,7 @@ import { labelIn, rulesIn, type Consent, type Regulatory } from '../protocol/con
 import { digestOf, parseCompactJwt, type CompactJwt } from '../protocol/jwt.js';
 import type { JsonObject } from '../protocol/json.js';
 import type { KeyResolver } from '../protocol/key-resolver.js';
+import { readStatusClaims, type ListedStatus } from '../protocol/status-claims.js';
 import { limitsOf, type CountedLimits, type ReachedLimit } from './limits.js';
 import { isKnownMember, type Policy, type PolicyLimit } from '../protocol/policy.js';
 
@@ -23,8 +24,8 @@ export interface KeptClaims {
   readonly session_id: string | null;
   readonly correlation_id: string | null;
   readonly drs_status_list_index: number | null;
-  /** The first claim about its status that nobody here reads. */
-  readonly unread_status: string | null;
+  /** What it names in lists of its root; or the first claim about its status that nobody here reads; `null` if it has none. */
+  readonly listed: readonly ListedStatus[] | ListedStatus['member'] | null;
 }
 
 /** A delegation receipt that passed block A. Answers get copies of its values, never the values themselves. */
@@ -96,10 +97,8 @@ export class Chain {
   readonly receipts: readonly Receipt[];
   readonly root: Receipt;
   readonly leaf: Receipt;
-  /** Whether any receipt can be revoked by a status list index. */
+  /** Whether any receipt has a `drs_status_list_index`, or another claim about its status. */
   readonly isRevocable: boolean;
-  /** Whether any receipt has a status that nobody here reads. */
-  readonly hasUnreadStatus: boolean;
   /** The limits that are to be counted for each call. */
   readonly limits: readonly CountedLimits[];
   /** What the verdict's `context` member says of the chain, as JSON. */
@@ -117,8 +116,9 @@ export class Chain {
     this.receipts = receipts;
     this.root = receipts[0] as Receipt;
     this.leaf = receipts.at(-1) as Receipt;
-    this.isRevocable = receipts.some(({ claims }) => claims.drs_status_list_index !== null);
-    this.hasUnreadStatus = receipts.some(({ claims }) => claims.unread_status !== null);
+    this.isRevocable = receipts.some(
+      ({ claims }) => claims.drs_status_list_index !== null || claims.listed !== null,
+    );
     this.limits = limitsOf(receipts);
     this.contextJson = JSON.stringify({
       root_principal: this.root.claims.iss,
@@ -149,13 +149,6 @@ export interface VerdictContext {
   readonly unenforced?: readonly ReachedLimit['member'][];
 }
 
-/** A claim by which an issuer thinks that a receipt can be revoked: of the IETF, the W3C or the public protocol. */
-function unreadStatusOf({ status, credentialStatus, drs_status }: ReceiptClaims): string | null {
-  if ((status ?? null) !== null) return 'status';
-  if ((credentialStatus ?? null) !== null) return 'credentialStatus';
-  return (drs_status ?? null) === null ? null : 'drs_status';
-}
-
 /** A copy of a consent record that has been checked, without unknown members. */
 export function copyOfConsent(from: Consent): Consent {
   const { locale, method, policy_hash, session_id, timestamp } = from;
@@ -179,7 +172,7 @@ function keep(claims: ReceiptClaims, isRoot: boolean): KeptClaims {
     exp,
     prev_dr_hash,
     drs_status_list_index,
-    unread_status: unreadStatusOf(claims),
+    listed: readStatusClaims(claims),
     drs_root_type,
     session_id: labelIn(session_id),
     correlation_id: labelIn(correlation_id),

@@ -270,6 +270,53 @@ describe('roots that a program names', () => {
   });
 });
 
+describe('lists of a root', () => {
+  const list = { uri: 'https://lists.example/1', form: 'w3c' };
+  const read = (...lists: unknown[]) =>
+    readGivenRoots([{ did: alice, name: 'Acme', status_lists: lists } as never]);
+
+  it('have the row for what they leave out', () => {
+    const given = read(list, { ...list, form: 'token', id: 'urn:1', issuer: bob, max_stale: 60 });
+    const [first, second] = ('value' in given ? given.value.get(alice)?.lists : null) ?? [];
+    expect(first).toMatchObject({
+      ...{ form: 'w3c', name: list.uri, url: list.uri, issuer: alice, maxStaleSecs: 0, owner: 'Acme' },
+    });
+    expect(second).toMatchObject({ form: 'token', name: 'urn:1', issuer: bob, maxStaleSecs: 60 });
+    expect(first?.key).not.toBe(second?.key);
+  });
+
+  it('are none where the row has none', () => {
+    expect(readGivenRoots([alice])).toMatchObject({ value: new Map([[alice, { lists: null }]]) });
+  });
+
+  it.each<[unknown[], string]>([
+    [[list, list], '[0].status_lists[1].id: it is "https://lists.example/1", expected a text of 1 to 2000'],
+    [[{ ...list, id: 'a b' }], '[0].status_lists[0].id: it is "a b", expected a text'],
+    [[{ ...list, id: undefined }], '[0].status_lists[0].id: it is missing, expected a text'],
+    [[{ ...list, uri: 'https://me:pw@lists.example/' }], '[0].status_lists[0].uri: it is'],
+    [[{ ...list, uri: 'https://lists.example/#1' }], '[0].status_lists[0].uri: it is'],
+    [[{ ...list, uri: `https://lists.example/${'a'.repeat(2000)}` }], '[0].status_lists[0].uri: it is'],
+    [
+      [{ ...list, uri: 'ftp://lists.example/' }],
+      '[0].status_lists[0].uri: it is "ftp://lists.example/", expected an https URL',
+    ],
+    [[{ ...list, uri: 'https://' }], '[0].status_lists[0].uri: it is "https://", expected an https URL'],
+    [
+      [{ ...list, issuer: 'did:web:acme.example' }],
+      '[0].status_lists[0].issuer: it is "did:web:acme.example", expected a did:key',
+    ],
+    [[{ ...list, max_stale: 1.5 }], '[0].status_lists[0].max_stale: it is 1.5, expected 0 to 31536000'],
+    [
+      [{ ...list, maxStale: 1 }],
+      '[0].status_lists[0].maxStale: it is 1, expected no such member, but uri, form',
+    ],
+    [[null], '[0].status_lists[0]: it is null, expected an object'],
+    [Array.from({ length: 17 }, (_, at) => ({ ...list, id: `urn:${at}` })), '[0].status_lists: it is'],
+  ])('are refused: %j', (lists, problem) => {
+    expect(read(...lists)).toEqual({ problem: expect.stringContaining(problem) as string });
+  });
+});
+
 describe('the JSON Schema', () => {
   const schema = JSON.parse(readFileSync('docs/spec/roots.schema.json', 'utf8')) as {
     $defs: { policy: { properties: object } };
@@ -293,6 +340,18 @@ describe('the JSON Schema', () => {
     [false, { did: alice, policy: { allowed_tool: ['a'] } }],
     [false, { did: alice, policy: { allowed_tools: 'a' } }],
     [false, { did: alice, labels: { '1': 'a' } }],
+    [true, { did: alice, status_lists: [{ uri: 'https://a.example/1', form: 'w3c' }] }],
+    [true, { did: alice, status_lists: [{ uri: 'http://127.0.0.1:80/1', form: 'token', max_stale: 5 }] }],
+    [true, { did: alice, status_lists: [{ uri: 'https://a/', form: 'token', id: 'urn:x', issuer: bob }] }],
+    [false, { did: alice, status_lists: [] }],
+    [false, { did: alice, status_lists: {} }],
+    [false, { did: alice, status_lists: ['https://a.example/1'] }],
+    [false, { did: alice, status_lists: [{ uri: 'https://a.example/1' }] }],
+    [false, { did: alice, status_lists: [{ form: 'w3c' }] }],
+    [false, { did: alice, status_lists: [{ uri: 'http://a.example/1', form: 'w3c' }] }],
+    [false, { did: alice, status_lists: [{ uri: 'https://a.example/1', form: 'raw' }] }],
+    [false, { did: alice, status_lists: [{ uri: 'https://a.example/1', form: 'w3c', max_stale: -1 }] }],
+    [false, { did: alice, status_lists: [{ uri: 'https://a.example/1', form: 'w3c', ttl: 1 }] }],
   ])('says %s to %j, as the reader does', async (isRight, value) => {
     expect([validate(value), (await faultsOf(linesOf(value))).length === 0]).toEqual([isRight, isRight]);
   });

@@ -54,7 +54,7 @@ async function verify(bundle: unknown, known: Known, whilePending = () => Promis
   let signatures = 0;
   const parts: JudgeParts = {
     ...{ ...known, clock: () => NOW, requiresBinding: false, requiresApproval: true, use: null },
-    revocation: { refreshIfStale: () => null, view: NOTHING_REVOKED },
+    revocation: { refreshIfStale: () => null, refreshLists: () => null, view: NOTHING_REVOKED },
     signatures: {
       verify: async (checks) => {
         signatures = checks.length;

@@ -1,0 +1,68 @@
+import { createPublicKey, verify, type KeyObject } from 'node:crypto';
+import { p256KeyOf } from '../../protocol/did-p256.js';
+import type { CompactJwt } from '../../protocol/jwt.js';
+import type { KeyResolver } from '../../protocol/key-resolver.js';
+import { verifyEd25519 } from '../../signatures/in-thread.js';
+import { StatusListError } from './status-list-error.js';
+
+/** Who must have signed a list. */
+export interface ListIssuer {
+  readonly did: string;
+  /** By which a Data Integrity proof names its key. */
+  readonly verificationMethod: string;
+  /** 32 bytes, or no key of Ed25519 (0 bytes, under which nothing verifies). */
+  readonly publicKey: Buffer;
+  /** Instead, a key for ES256. */
+  readonly p256: KeyObject | null;
+}
+
+/** The issuer that a DID names, as of now. @throws {@link StatusListError} `untrusted` */
+export function resolveIssuer(did: string, keys: KeyResolver): ListIssuer {
+  const publicKey = keys.publicKeyOf(did);
+  const point = publicKey === null ? p256KeyOf(did) : null;
+  if (publicKey === null && point === null)
+    throw untrusted(`the pinned issuer ${did} is not ${keys.expected}`);
+  return {
+    did,
+    verificationMethod: keys.verificationMethodOf(did),
+    publicKey: Buffer.from(publicKey ?? []),
+    p256: point && keyOfPoint(point, did),
+  };
+}
+
+// What comes before a compressed point in a SubjectPublicKeyInfo of P-256. RFC 5480 §2
+const SPKI_START = Buffer.from('3039301306072a8648ce3d020106082a8648ce3d030107032200', 'hex');
+
+function keyOfPoint(point: Uint8Array, did: string): KeyObject {
+  try {
+    const key = Buffer.concat([SPKI_START, point]);
+    return createPublicKey({ key, format: 'der', type: 'spki' });
+  } catch {
+    throw untrusted(`the pinned issuer ${did} is no point of P-256`);
+  }
+}
+
+/**
+ * Requires an algorithm of lists, and if an issuer is pinned, its signature.
+ *
+ * @param text the JWT; each character is a byte
+ * @throws {@link StatusListError} `untrusted`
+ */
+export function assertSigned(text: string, jwt: CompactJwt, issuer: ListIssuer | undefined): void {
+  const { algorithm, signature, signingInputLength } = jwt;
+  const p256 = issuer?.p256 ?? null;
+  const expected = p256 === null ? 'EdDSA' : 'ES256';
+  // RFC 9864 gives EdDSA with this curve a name of its own.
+  if (algorithm !== expected && (p256 !== null || algorithm !== 'Ed25519'))
+    throw untrusted(`its alg is ${JSON.stringify(algorithm)}, expected "${expected}"`);
+  if (issuer === undefined) return;
+  const input = Buffer.from(text.slice(0, signingInputLength), 'latin1');
+  const isGenuine =
+    p256 === null
+      ? verifyEd25519(signature, input, issuer.publicKey)
+      : signature.length === 64 &&
+        verify('sha256', input, { key: p256, dsaEncoding: 'ieee-p1363' }, signature);
+  if (!isGenuine) throw untrusted(`its signature does not verify under ${issuer.did}`);
+}
+
+export const untrusted = (message: string) => new StatusListError('untrusted', message);
