@@ -9,7 +9,7 @@ import { RootListCache, type RootListsOptions } from './lists/root-lists.js';
 import type { ListUnreadyReason } from './lists/status-list-cache.js';
 
 export {
-  memberOf,
+  membersOf,
   readRevocationRequest,
   toJson,
   type RevocationRequest,

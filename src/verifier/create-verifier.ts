@@ -81,7 +81,8 @@ export async function openEngine(
   {
     log = silent,
     observer = {},
-  }: { log?: RevocationLog; observer?: RevocationObserver & EngineObserver } = {},
+    maxWaiting,
+  }: { log?: RevocationLog; observer?: RevocationObserver & EngineObserver; maxWaiting?: number } = {},
 ): Promise<Engine> {
   const { workerThreads, statusListBaseUrl: url } = settings;
   // Loaded only for workers: it loads Piscina, which takes a twentieth of the start.
@@ -102,6 +103,12 @@ export async function openEngine(
         clockSkewSecs: settings.clockSkewSecs,
       },
     }),
+    rootLists: {
+      ttlSecs: settings.statusCacheTtlSecs,
+      maxWaitMs: settings.statusFetchTimeoutMs,
+      clockSkewSecs: settings.clockSkewSecs,
+      maxWaiting,
+    },
     maxEntries: settings.revocationMaxEntries,
     log,
     observer,

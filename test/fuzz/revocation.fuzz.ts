@@ -74,6 +74,8 @@ const file: Target = {
           `{"receipt":"sha256:${'0'.repeat(64)}","exp":7}`,
           '{"did":"did:key:z1","reason":"#"}',
           '{"status_list_index":7,"at":"2026-11-25T03:12:00.000Z"}',
+          '{"status_list_index":7,"root":"did:key:z1"}',
+          '{"jti":"dr:1","iss":"did:key:z1"}',
         ),
       ),
     )
