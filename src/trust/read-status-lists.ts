@@ -1,4 +1,3 @@
-import { p256KeyOf } from '../protocol/did-p256.js';
 import { isJsonObject, type JsonValue } from '../protocol/json.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { isLoopback } from '../protocol/loopback.js';
@@ -18,6 +17,9 @@ export interface NamedList {
   /** Seconds for which a copy is used after its time to live. */
   readonly max_stale?: number;
 }
+
+/** The `did:key` of a P-256 key, by which status lists alone may be signed; without a look at the point that it names. */
+export const P256_DID = /^did:key:zDn[1-9A-HJ-NP-Za-km-z]{46}$/;
 
 const MEMBERS = ['uri', 'form', 'id', 'issuer', 'max_stale'];
 // Members beyond these are not looked at: no valid list has so many.
@@ -64,7 +66,7 @@ export function readStatusLists(
     const maxStaleSecs = read('max_stale', `0 to ${MAX_STALE_SECS} (seconds)`, isStale, 0);
     names.add(name);
     const { addresses } = row;
-    const key = JSON.stringify([url, form, name, issuer, addresses]);
+    const key = JSON.stringify([url, form, name, issuer, maxStaleSecs, addresses]);
     return { form, name, url, issuer, maxStaleSecs, addresses, owner: row.name ?? row.did, key };
   });
 }
@@ -81,5 +83,5 @@ function isListUrl(found: unknown): found is string {
 }
 
 function isIssuer(found: unknown): found is string {
-  return typeof found === 'string' && (DEFAULT_KEYS.publicKeyOf(found) ?? p256KeyOf(found)) !== null;
+  return isName(found) && (DEFAULT_KEYS.publicKeyOf(found) !== null || P256_DID.test(found));
 }

@@ -90,7 +90,8 @@ export async function judge(call: Call, parts: JudgeParts): Promise<Judgement> {
   if (root instanceof Failure) return refused(root, effort);
   const chain = chainOf(structure, keys, memory);
 
-  const fetching = chain.isRevocable ? refreshLists(chain, root.lists, revocation) : null;
+  const hasStatus = chain.isRevocable || chain.isListed;
+  const fetching = hasStatus ? refreshLists(chain, root.lists, revocation) : null;
   if (fetching !== null && call.mayWait?.() !== false) {
     await fetching;
     // A receipt or the root may have expired meanwhile, and the root may be trusted no more.

@@ -97,8 +97,10 @@ export class Chain {
   readonly receipts: readonly Receipt[];
   readonly root: Receipt;
   readonly leaf: Receipt;
-  /** Whether any receipt has a `drs_status_list_index`, or another claim about its status. */
+  /** Whether any receipt can be revoked by a `drs_status_list_index`. */
   readonly isRevocable: boolean;
+  /** Whether any receipt has another claim about its status. */
+  readonly isListed: boolean;
   /** The limits that are to be counted for each call. */
   readonly limits: readonly CountedLimits[];
   /** What the verdict's `context` member says of the chain, as JSON. */
@@ -116,9 +118,8 @@ export class Chain {
     this.receipts = receipts;
     this.root = receipts[0] as Receipt;
     this.leaf = receipts.at(-1) as Receipt;
-    this.isRevocable = receipts.some(
-      ({ claims }) => claims.drs_status_list_index !== null || claims.listed !== null,
-    );
+    this.isRevocable = receipts.some(({ claims }) => claims.drs_status_list_index !== null);
+    this.isListed = receipts.some(({ claims }) => claims.listed !== null);
     this.limits = limitsOf(receipts);
     this.contextJson = JSON.stringify({
       root_principal: this.root.claims.iss,

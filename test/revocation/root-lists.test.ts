@@ -269,7 +269,7 @@ describe('many lists', () => {
     const live = serve('/live', { 7: 1 });
     const wait = cache.refresh(hanging);
     let status = await ask(cache, live);
-    for (let tries = 1; status === 'unavailable' && tries < 10; tries++) {
+    for (let tries = 1; status === 'unavailable' && tries < 30; tries++) {
       now += 1_000;
       await pause(300);
       status = await ask(cache, live);

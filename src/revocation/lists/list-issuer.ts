@@ -1,8 +1,9 @@
 import { createPublicKey, verify, type KeyObject } from 'node:crypto';
-import { p256KeyOf } from '../../protocol/did-p256.js';
+import { decodeBase58 } from '../../protocol/did-key.js';
 import type { CompactJwt } from '../../protocol/jwt.js';
 import type { KeyResolver } from '../../protocol/key-resolver.js';
 import { verifyEd25519 } from '../../signatures/in-thread.js';
+import { P256_DID } from '../../trust/read-status-lists.js';
 import { StatusListError } from './status-list-error.js';
 
 /** Who must have signed a list. */
@@ -19,26 +20,24 @@ export interface ListIssuer {
 /** The issuer that a DID names, as of now. @throws {@link StatusListError} `untrusted` */
 export function resolveIssuer(did: string, keys: KeyResolver): ListIssuer {
   const publicKey = keys.publicKeyOf(did);
-  const point = publicKey === null ? p256KeyOf(did) : null;
-  if (publicKey === null && point === null)
-    throw untrusted(`the pinned issuer ${did} is not ${keys.expected}`);
-  return {
-    did,
-    verificationMethod: keys.verificationMethodOf(did),
-    publicKey: Buffer.from(publicKey ?? []),
-    p256: point && keyOfPoint(point, did),
-  };
+  const p256 = publicKey === null ? p256KeyOf(did) : null;
+  if (publicKey === null && p256 === null) throw untrusted(`the pinned issuer ${did} is not ${keys.expected}`);
+  const verificationMethod = keys.verificationMethodOf(did);
+  return { did, verificationMethod, publicKey: Buffer.from(publicKey ?? []), p256 };
 }
 
 // What comes before a compressed point in a SubjectPublicKeyInfo of P-256. RFC 5480 §2
 const SPKI_START = Buffer.from('3039301306072a8648ce3d020106082a8648ce3d030107032200', 'hex');
 
-function keyOfPoint(point: Uint8Array, did: string): KeyObject {
+/** The P-256 key that a `did:key` names: 0x80 0x24 and a compressed point. @see W3C did:key §3.1.3 */
+function p256KeyOf(did: string): KeyObject | null {
+  const bytes = P256_DID.test(did) ? decodeBase58(did.slice('did:key:z'.length)) : null;
+  if (bytes?.length !== 35 || bytes[0] !== 0x80 || bytes[1] !== 0x24) return null;
   try {
-    const key = Buffer.concat([SPKI_START, point]);
+    const key = Buffer.concat([SPKI_START, bytes.subarray(2)]);
     return createPublicKey({ key, format: 'der', type: 'spki' });
   } catch {
-    throw untrusted(`the pinned issuer ${did} is no point of P-256`);
+    return null;
   }
 }
 

@@ -1,19 +1,18 @@
 import { LRUCache } from 'lru-cache';
 import { DEFAULT_KEYS, type KeyResolver } from '../../protocol/key-resolver.js';
-import { FetchError, fetchBounded } from '../../trust/safe-fetch.js';
+import { fetchBounded } from '../../trust/safe-fetch.js';
 import type { RemoteStatus, RootList, RootLists } from '../../verify/parts.js';
 import type { Deps } from '../observer.js';
 import { printableUrl } from '../printable-url.js';
-import { MAX_WIRE_BYTES } from './credential.js';
+import { MAX_ROOT_LIST_BYTES, MAX_WIRE_BYTES } from './credential.js';
 import { FetchTurns } from './fetch-turns.js';
 import { resolveIssuer } from './list-issuer.js';
 import { readStatusList } from './read-status-list.js';
 import { readTokenList } from './read-token-list.js';
 import { StatusListCache, type FetchedList, type ListTimes } from './status-list-cache.js';
-import { StatusListError, type FetchOutcome } from './status-list-error.js';
+import type { FetchOutcome } from './status-list-error.js';
 
-/** Maximum size of the bits of a list, and of all copies together: all lists of a row fit. */
-const MAX_LIST_BYTES = 4 * 1024 * 1024;
+/** Maximum size of all copies together: all lists of a row fit. */
 const MAX_BYTES = 64 * 1024 * 1024;
 /** Lists of which something is known, with a copy or without one. */
 const MAX_LISTS = 20_000;
@@ -47,7 +46,7 @@ interface Known {
 export class RootListCache {
   readonly #options: RootListsOptions;
   readonly #deps: Deps;
-  readonly #turns: FetchTurns;
+  readonly #turns = new FetchTurns();
   readonly #known = new LRUCache<string, Known>({
     maxSize: MAX_LISTS,
     sizeCalculation: () => 1,
@@ -73,7 +72,6 @@ export class RootListCache {
   constructor(options: RootListsOptions, deps: Deps) {
     this.#options = options;
     this.#deps = deps;
-    this.#turns = new FetchTurns(options.maxWaitMs);
   }
 
   /** Lists with a copy, and their bytes. */
@@ -136,32 +134,21 @@ export class RootListCache {
   }
 
   #open(root: RootList): StatusListCache {
-    const { key, url, owner, addresses, maxStaleSecs, issuer, form, name: id } = root;
-    const maxBytes = MAX_LIST_BYTES;
     const { ttlSecs, maxWaitMs, clockSkewSecs, keys = DEFAULT_KEYS } = this.#options;
-    const place = new URL(url);
-    const nameFrom = 'its id in the row';
-    const named = { form: 'credential', id, issuer, keys, clockSkewSecs, maxBytes, nameFrom } as const;
+    const { key, url, addresses, maxStaleSecs, issuer, form, name: id } = root;
+    const limits = { clockSkewSecs, maxBytes: MAX_ROOT_LIST_BYTES };
+    const named = { form: 'credential', id, issuer, keys, nameFrom: 'its id in the row', ...limits } as const;
     const read = ({ body, contentType }: FetchedList, nowMs: number) =>
       form === 'token'
-        ? readTokenList(
-            body,
-            { name: id, issuer: resolveIssuer(issuer, keys), maxBytes },
-            nowMs,
-            clockSkewSecs,
-          )
+        ? readTokenList(body, { name: id, issuer: resolveIssuer(issuer, keys), nowMs, ...limits })
         : readStatusList(body, contentType, { ...named, nowMs });
+    const place = new URL(url);
+    const options = { accept: ACCEPT[form], maxBytes: MAX_WIRE_BYTES, addresses };
     const list: StatusListCache = new StatusListCache({ ttlSecs, maxStaleSecs, maxWaitMs }, this.#deps, {
-      fetch: async (asked) => {
-        const options = { ...asked, accept: ACCEPT[form], maxBytes: MAX_WIRE_BYTES, addresses };
-        return fetchBounded(place, options).catch((error: unknown) => {
-          if (!(error instanceof FetchError)) throw error;
-          throw new StatusListError(error.fault, error.message, { cause: error });
-        });
-      },
+      fetch: (asked) => fetchBounded(place, { ...asked, ...options }),
       read: (fetched, nowMs) => this.#turns.read(() => read(fetched, nowMs)),
       isPinned: true,
-      facts: { root: owner, url: printableUrl(place) },
+      facts: { root: root.owner, url: printableUrl(place) },
       isForAll: false,
       inTurn: (stop, work) => this.#turns.take(this.#failing.has(key), stop, work),
       onFetched: (outcome) => this.#note(root, list, outcome),

@@ -1,5 +1,6 @@
 import type { RemoteStatus } from '../../verify/parts.js';
 import { countOf, valueAt } from './bitstring.js';
+import { FetchError } from '../../trust/safe-fetch.js';
 import type { Deps } from '../observer.js';
 import { isoTime, type StatusList } from './read-status-list.js';
 import { StatusListError, type FetchOutcome } from './status-list-error.js';
@@ -221,7 +222,8 @@ export class StatusListCache {
       this.#hasRefused = false;
       return outcome;
     } catch (error) {
-      const fault = error instanceof StatusListError ? error.fault : 'internal';
+      const isKnown = error instanceof StatusListError || error instanceof FetchError;
+      const fault = isKnown ? error.fault : 'internal';
       this.#noteFailure(fault, error as Error);
       return fault;
     } finally {
