@@ -1,15 +1,16 @@
 import { APPROVAL_MEMBERS, readApproval, type ApprovalMembers } from '../approval/approvers.js';
 import { isJsonObject, type JsonValue } from '../protocol/json.js';
-import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
+import { isDid } from '../protocol/key-resolver.js';
 import type { Reading } from '../protocol/options.js';
 import { KNOWN_POLICY_MEMBERS, isKnownMember, readPolicy, type Policy } from '../protocol/policy.js';
 import type { ReadPolicy } from '../verify/attenuation.js';
 import { show } from '../verify/codes.js';
 import { plainRoot, type Root } from '../verify/parts.js';
+import { readWeb, WEB_MEMBERS, type WebMembers } from './read-web.js';
 
 /** What an operator says of a root principal, as it is in a file. See docs/spec/trust.md for each member. */
-export interface TrustedRoot extends ApprovalMembers {
-  /** The `did:key` of an Ed25519 key. */
+export interface TrustedRoot extends ApprovalMembers, WebMembers {
+  /** The `did:key` of an Ed25519 key, or a `did:web`. */
   readonly did: string;
   /** What people and tools call the principal, 1 to 200 characters. */
   readonly name?: string;
@@ -38,7 +39,9 @@ const FORM = /^(\d{4}-\d\d-(\d\d))(T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:Z|[+-](?
 /** The accepted forms of a time, for messages. */
 const TIME_FORMS = 'a day such as "2026-11-01", or a time such as "2026-11-01T08:00:00Z" (RFC 3339)';
 
-const MEMBERS = ['did', 'name', 'not_before', 'not_after', 'policy', 'labels', ...APPROVAL_MEMBERS] as const;
+const DID_FORMS = 'a did:key of an Ed25519 key, or a did:web';
+const OF_ROOT = ['did', 'name', 'not_before', 'not_after', 'policy', 'labels'] as const;
+const MEMBERS = [...OF_ROOT, ...APPROVAL_MEMBERS, ...WEB_MEMBERS];
 // Members beyond these are not looked at: no valid entry has so many.
 const MAX_MEMBERS = 20;
 const MAX_TEXT = 200;
@@ -71,7 +74,7 @@ export function readRoot(value: JsonValue, path: LineDefect['path'] = []): ReadL
   const [did, name, policy, labels] = (['did', 'name', 'policy', 'labels'] as const).map(
     (member) => own(value, member) as JsonValue | undefined,
   );
-  if (typeof did !== 'string' || DEFAULT_KEYS.publicKeyOf(did) === null) wrong(DEFAULT_KEYS.expected, 'did');
+  if (typeof did !== 'string' || !isDid(did)) wrong(DID_FORMS, 'did');
   if (name !== undefined && !isText(name)) wrong(TEXT, 'name');
   const timeOf = (member: 'not_before' | 'not_after', edge: 'start' | 'end') => {
     const text = own(value, member);
@@ -87,6 +90,7 @@ export function readRoot(value: JsonValue, path: LineDefect['path'] = []): ReadL
   const approval = readApproval(value, isText, (found, expected, ...at) => {
     defects.push(defectOf(found, expected, [...path, ...at]));
   });
+  const web = readWeb(value, wrong);
   if (defects.length > 0) return defects;
   return {
     key: did as string,
@@ -98,6 +102,7 @@ export function readRoot(value: JsonValue, path: LineDefect['path'] = []): ReadL
       until,
       policy: limits as ReadPolicy | null,
       approval,
+      ...web,
     },
   };
 }

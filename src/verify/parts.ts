@@ -73,6 +73,12 @@ export interface Root {
   readonly policy: ReadPolicy | null;
   /** Which calls need a yes, and whose; `null` if it says nothing of that. */
   readonly approval: EntryApproval | null;
+  /** Whether it may be a root. Otherwise it only says how the DID of a delegate is resolved. */
+  readonly isRoot: boolean;
+  /** Where the document of a `did:web` is, when it is fetched again, and how old it may be; `null` for another DID. */
+  readonly web: { readonly url: URL; readonly freshMs: number; readonly staleMs: number } | null;
+  /** Addresses and networks that are not public, and that what it names may have. */
+  readonly addresses: readonly string[];
   /** Root receipts that were found to stay within the policy. Only block D adds to it. It keeps none of them alive. */
   readonly withinPolicy: WeakSet<Receipt>;
 }
@@ -81,6 +87,8 @@ export interface Root {
 export interface Roots {
   get(did: string): Root | undefined;
 }
+
+const NO_ADDRESSES: readonly string[] = [];
 
 /** A root of which nothing more is said than that it is trusted. */
 export function plainRoot(): Root {
@@ -91,6 +99,9 @@ export function plainRoot(): Root {
     until: null,
     policy: null,
     approval: null,
+    isRoot: true,
+    web: null,
+    addresses: NO_ADDRESSES,
     withinPolicy: new WeakSet(),
   };
 }
