@@ -1,5 +1,5 @@
 import { isJsonObject, parseStrictJson, type JsonObject } from '../protocol/json.js';
-import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
+import { DEFAULT_KEYS, isDid } from '../protocol/key-resolver.js';
 import { isCount } from '../protocol/policy.js';
 import { show, showTime } from '../verify/codes.js';
 import { indexUnder, jtiBy } from '../verify/parts.js';
@@ -40,7 +40,7 @@ export interface RevocationJson {
 }
 
 const MAX_REASON_LENGTH = 200;
-const isDid = (value: unknown) => typeof value === 'string' && /^did:[!-~]{1,2000}$/.test(value);
+const isDidText = (value: unknown) => typeof value === 'string' && /^did:[!-~]{1,2000}$/.test(value);
 /** What names what an entry ends, and the members that only it has beside it. */
 const TARGETS = [
   {
@@ -55,7 +55,7 @@ const TARGETS = [
     expected: 'sha256: and 64 lower-case hexadecimal digits, as in prev_dr_hash',
     test: (value: unknown) => typeof value === 'string' && /^sha256:[0-9a-f]{64}$/.test(value),
   },
-  { member: 'did', besides: [], expected: 'a DID', test: isDid },
+  { member: 'did', besides: [], expected: 'a DID', test: isDidText },
   {
     member: 'jti',
     besides: ['iss'],
@@ -93,8 +93,8 @@ export function readRevocationRequest(
     return `exp is ${showTime(asked.exp ?? 0)}, expected the end of a receipt that has not run out; leave it out if it is not known`;
   // A mistyped DID would revoke nothing.
   for (const [member, did] of Object.entries(membersOf(asked.target)))
-    if (['did', 'iss', 'root'].includes(member) && DEFAULT_KEYS.publicKeyOf(String(did)) === null)
-      return `${member} is ${show(did)}, expected ${DEFAULT_KEYS.expected}`;
+    if (['did', 'iss', 'root'].includes(member) && !isDid(String(did)))
+      return `${member} is ${show(did)}, expected ${DEFAULT_KEYS.expected}, or a did:web`;
   return asked;
 }
 
@@ -136,24 +136,28 @@ function readMembers(value: JsonObject, optional: readonly string[]): Revocation
   const [row, ...others] = TARGETS.filter(({ member }) => Object.hasOwn(value, member));
   if (row === undefined || others.length > 0)
     return `it has ${row === undefined ? 'none' : 'several'} of status_list_index, receipt, did and jti, expected one`;
-  const { member, besides, expected, test } = row;
+  const { member, besides } = row;
   const known: readonly string[] = [member, ...besides, ...optional];
   for (const name of Object.keys(value))
     if (!known.includes(name)) return `it has a member ${show(name)}, expected only ${known.join(', ')}`;
-  const named = value[member];
-  if (!test(named)) return `${member} is ${show(named)}, expected ${expected}`;
-  const { root = null, iss = null } = value;
-  if (root !== null && !isDid(root)) return `root is ${show(root)}, expected a DID`;
-  if (member === 'jti' && !isDid(iss))
-    return `iss is ${show(iss ?? undefined)}, expected a DID, who issued the receipt`;
+  const defect = findTargetDefect(row, value);
+  if (defect !== null) return defect;
   if (reason !== null && (typeof reason !== 'string' || reason.length > MAX_REASON_LENGTH))
     return `reason is ${show(reason)}, expected a string of up to ${MAX_REASON_LENGTH} characters`;
   if (exp !== null && !isCount(exp)) return `exp is ${show(exp)}, expected Unix seconds`;
   if (exp !== null && member !== 'receipt') return `it has exp and ${member}, expected exp only with receipt`;
-  return { target: targetOf(named as Target, root as string | null, iss as string | null), reason, exp };
+  return { target: targetOf(value[member] as Target, value), reason, exp };
 }
 
-function targetOf(named: Target, root: string | null, iss: string | null): Target {
-  if (typeof named === 'number') return root === null ? named : indexUnder(root, named);
-  return iss === null ? named : jtiBy(iss, named);
+function findTargetDefect({ member, expected, test }: (typeof TARGETS)[number], value: JsonObject) {
+  const { [member]: named, root = null, iss } = value;
+  if (!test(named)) return `${member} is ${show(named)}, expected ${expected}`;
+  if (root !== null && !isDidText(root)) return `root is ${show(root)}, expected a DID`;
+  if (member !== 'jti' || isDidText(iss)) return null;
+  return `iss is ${show(iss)}, expected a DID, who issued the receipt`;
+}
+
+function targetOf(named: Target, { root = null, iss }: JsonObject): Target {
+  if (typeof named === 'number') return root === null ? named : indexUnder(root as string, named);
+  return iss === undefined ? named : jtiBy(iss as string, named);
 }

@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonValue } from '../protocol/json.js';
-import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
+import { isDid } from '../protocol/key-resolver.js';
 import { isLoopback } from '../protocol/loopback.js';
 import { isCount } from '../protocol/policy.js';
 import type { RootList, RootLists } from '../verify/parts.js';
@@ -12,7 +12,7 @@ export interface NamedList {
   readonly form: 'w3c' | 'token';
   /** Its name, if that is not the `uri`. */
   readonly id?: string;
-  /** The `did:key` that must have signed it; by default that of the row. */
+  /** The `did:key`, or `did:web` with a row, that must have signed it; by default the `did` of the row. */
   readonly issuer?: string;
   /** Seconds for which a copy is used after its time to live. */
   readonly max_stale?: number;
@@ -62,7 +62,7 @@ export function readStatusLists(
     const url = read('uri', URI, isListUrl);
     const form = read('form', '"w3c" or "token"', isForm);
     const name = read('id', NAME, isNewName, url);
-    const issuer = read('issuer', 'a did:key of an Ed25519 or P-256 key', isIssuer, row.did);
+    const issuer = read('issuer', 'a did:key of an Ed25519 or P-256 key, or a did:web', isIssuer, row.did);
     const maxStaleSecs = read('max_stale', `0 to ${MAX_STALE_SECS} (seconds)`, isStale, 0);
     names.add(name);
     const { addresses } = row;
@@ -83,5 +83,5 @@ function isListUrl(found: unknown): found is string {
 }
 
 function isIssuer(found: unknown): found is string {
-  return isName(found) && (DEFAULT_KEYS.publicKeyOf(found) !== null || P256_DID.test(found));
+  return isName(found) && (isDid(found) || P256_DID.test(found));
 }

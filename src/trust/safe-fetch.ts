@@ -6,6 +6,8 @@ import { isLoopback } from '../protocol/loopback.js';
 import { readAtMost } from '../protocol/read-at-most.js';
 
 export type FetchFault =
+  /** It took too long: for callers, whose signal ends a fetch. */
+  | 'timeout'
   /** No connection, a broken one, or an address that is not allowed. */
   | 'unreachable'
   /** Another status than 200 or 304. */
@@ -53,14 +55,6 @@ const SPECIAL = networksOf(
 );
 // Outside are addresses that hold an IPv4 address (mapped, NAT64), and those of a machine, a link or a site.
 const GLOBAL_IPV6 = networksOf(['2000::/3']);
-
-/** Whether a text is an address, or a network such as `10.0.0.0/8`. */
-export function isNetwork(text: string): boolean {
-  const [address = '', bits, ...others] = text.split('/');
-  const size = { 0: -1, 4: 32, 6: 128 }[isIP(address)] ?? -1;
-  const isLength = bits === undefined || (/^(?:0|[1-9]\d{0,2})$/.test(bits) && Number(bits) <= size);
-  return size > 0 && isLength && others.length === 0 && !address.includes('%');
-}
 
 function networksOf(texts: readonly string[]): BlockList {
   const list = new BlockList();

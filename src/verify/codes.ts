@@ -121,7 +121,15 @@ export const CATALOGUE = [
     block: 'C',
     code: 'UNRESOLVABLE_DID',
     message: '{subject}: iss is {claimed}, expected {expected}',
-    suggestion: 'Issue with a did:key of an Ed25519 key, without a fragment.',
+    suggestion:
+      'Issue with a did:key of an Ed25519 key, without a fragment, or with a did:web that the operator has added (TRUSTED_ROOTS_FILE).',
+  },
+  {
+    block: 'C',
+    code: 'DID_RESOLUTION_FAILED',
+    message: '{subject}: the keys of {claimed} are unknown, expected {expected}',
+    suggestion:
+      'Try again; the operator can see in the log and in the metrics why its document cannot be had.',
   },
   {
     block: 'C',

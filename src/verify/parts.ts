@@ -77,6 +77,12 @@ export interface Root {
   readonly approval: EntryApproval | null;
   /** In which receipts under it can be revoked, the first for indices alone; `null` if it names none. */
   readonly lists: RootLists | null;
+  /** Whether it may be a root. Otherwise it only says how the DID of a delegate is resolved. */
+  readonly isRoot: boolean;
+  /** Where the document of a `did:web` is, when it is fetched again, and how old it may be; `null` for another DID. */
+  readonly web: { readonly url: URL; readonly freshMs: number; readonly staleMs: number } | null;
+  /** Addresses and networks that are not public, and that what it names may have. */
+  readonly addresses: readonly string[];
   /** Root receipts that were found to stay within the policy. Only block D adds to it. It keeps none of them alive. */
   readonly withinPolicy: WeakSet<Receipt>;
 }
@@ -105,6 +111,8 @@ export interface Roots {
   get(did: string): Root | undefined;
 }
 
+const NO_ADDRESSES: readonly string[] = [];
+
 /** A root of which nothing more is said than that it is trusted. */
 export function plainRoot(): Root {
   return {
@@ -115,6 +123,9 @@ export function plainRoot(): Root {
     policy: null,
     approval: null,
     lists: null,
+    isRoot: true,
+    web: null,
+    addresses: NO_ADDRESSES,
     withinPolicy: new WeakSet(),
   };
 }

@@ -41,8 +41,9 @@ export class Receipt {
   readonly isRoot: boolean;
   readonly algorithm: unknown;
   readonly signingInputLength: number;
-  /** The signature until it has verified, `null` from then on. Only block C changes it. */
+  /** The signature and what the header says of its key, until it has verified; `null` from then on. Only block C changes them. */
   signature: Uint8Array | null;
+  kid: string | null;
   #policy: JsonObject | null;
   #digest: string | undefined;
 
@@ -54,6 +55,7 @@ export class Receipt {
     this.algorithm = parts.algorithm;
     this.signingInputLength = parts.signingInputLength;
     this.signature = parts.signature;
+    this.kid = parts.kid;
     // A payload is JSON, and so is its policy.
     this.#policy = claims.policy as JsonObject;
     this.hasOtherMembers = Object.keys(claims.policy).some((name) => !isKnownMember(name));
@@ -88,6 +90,7 @@ export interface Invocation {
   readonly jwt: string;
   readonly claims: InvocationClaims;
   readonly algorithm: unknown;
+  readonly kid: string | null;
   readonly signature: Uint8Array;
   readonly signingInputLength: number;
 }
@@ -110,8 +113,8 @@ export class Chain {
    * microseconds if a million are revoked. Only block F changes it.
    */
   clearOf: object | null = null;
-  /** The last delegate's key, or `null` if its DID does not resolve. */
-  readonly invokerKey: Uint8Array | null;
+  /** The last delegate's keys; `null` if they can change while this is in use. */
+  readonly invokerKeys: readonly Uint8Array[] | null;
 
   /** @param receipts not empty */
   constructor(receipts: readonly Receipt[], keys: KeyResolver) {
@@ -126,7 +129,8 @@ export class Chain {
       chain_depth: receipts.length,
       leaf_policy: this.leaf.policy,
     });
-    this.invokerKey = keys.publicKeyOf(this.leaf.claims.aud);
+    const key = keys.publicKeyOf(this.leaf.claims.aud);
+    this.invokerKeys = key && [key];
   }
 
   /** Whether these are, character for character, the receipts of this chain. */

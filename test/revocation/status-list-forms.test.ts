@@ -514,6 +514,7 @@ test('the eddsa-jcs-2022 vector of W3C vc-di-eddsa verifies', async () => {
   const keys = {
     ...DEFAULT_KEYS,
     publicKeyOf: () => publicKeyOf(`did:key:${key}`),
+    keysOf: () => [publicKeyOf(`did:key:${key}`) as Uint8Array],
     verificationMethodOf: () => proof.verificationMethod,
   };
   const readIt = (given: object) =>

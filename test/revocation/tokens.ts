@@ -37,7 +37,7 @@ export function newP256Issuer(): TokenIssuer {
 }
 
 /** `lst` of values, the first in the least significant bits of byte 0. */
-export function lstOf(values: Readonly<Record<number, number>>, bits: number, entries: number): string {
+function lstOf(values: Readonly<Record<number, number>>, bits: number, entries: number): string {
   const bytes = Buffer.alloc(Math.ceil((entries * bits) / 8));
   for (const [index, value] of Object.entries(values)) {
     const at = Number(index) * bits;
@@ -60,8 +60,14 @@ export function tokenWith(
     status_list: { bits, lst: lstOf(values, bits, 4096) },
     ...changes,
   };
-  const segment = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
-  const input = `${segment({ alg: issuer.alg, typ: 'statuslist+jwt', ...header })}.${segment(claims)}`;
+  return signToken(JSON.stringify(claims), issuer, header);
+}
+
+/** Signs any payload as a list. */
+export function signToken(payload: string, issuer: TokenIssuer, header: Claims = {}): string {
+  const segment = (text: string) => Buffer.from(text).toString('base64url');
+  const start = segment(JSON.stringify({ alg: issuer.alg, typ: 'statuslist+jwt', ...header }));
+  const input = `${start}.${segment(payload)}`;
   const key = { key: issuer.privateKey, dsaEncoding: 'ieee-p1363' as const };
   const signature = sign(issuer.alg === 'ES256' ? 'sha256' : null, Buffer.from(input), key);
   return `${input}.${signature.toString('base64url')}`;

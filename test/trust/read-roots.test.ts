@@ -7,6 +7,7 @@ import { readRoot, readTime } from '../../src/trust/read-root.js';
 import { readLines, ROOTS } from '../../src/trust/line-files.js';
 import { party } from '../support/chain.js';
 
+const WEB = 'did:web:a.example';
 const [alice, bob] = [party().did, party().did];
 const FILE = 'roots.jsonl';
 const linesOf = (...entries: unknown[]) => entries.map((entry) => `${JSON.stringify(entry)}\n`).join('');
@@ -95,6 +96,13 @@ describe('an entry', () => {
     // Before 1970, in UTC.
     { not_after: '1970-01-01T00:00:00+01:00' },
     { labels: Object.fromEntries(Array.from({ length: 16 }, (_, n) => [`a${n}`, 'b'])) },
+    { root: true, addresses: [] },
+    { addresses: Array.from({ length: 16 }, () => '10.0.0.0/8') },
+    { addresses: ['::1', 'fd00::/8', '0.0.0.0/0', '::ffff:10.1.2.3', '255.255.255.255/32'] },
+    { did: WEB, root: true },
+    { did: WEB, root: false, name: 'x', key_fresh_secs: 1, key_stale_secs: 1, addresses: ['127.0.0.1'] },
+    { did: WEB, key_fresh_secs: 300, key_stale_secs: 86_400 },
+    { did: 'did:web:localhost%3A8080:a:b', labels: { team: 'x' }, policy: {} },
   ])('is in order with %j', async (entry) => {
     expect(await faultsOf(linesOf({ did: alice, ...entry }))).toEqual([]);
   });
@@ -111,6 +119,40 @@ describe('an entry', () => {
       'roles: there is no such member, expected one of did, name, not_before, not_after, policy, labels',
     ],
     [{ did: 'did:key:x' }, 'did: it is "did:key:x", expected a did:key of an Ed25519 key'],
+    [
+      { did: 'did:web:A.example' },
+      'did: it is "did:web:A.example", expected a did:key of an Ed25519 key, or a did:web',
+    ],
+    [{ root: false }, 'root: it is false, expected true, or false of a did:web'],
+    [{ did: WEB, root: null }, 'root: it is null, expected true, or false of a did:web'],
+    [{ did: WEB, root: false, policy: {} }, 'policy: it is {}, expected no such member beside "root": false'],
+    [{ did: WEB, root: false, labels: {} }, 'labels: it is {}, expected no such member'],
+    [{ key_fresh_secs: 300 }, 'key_fresh_secs: it is 300, expected whole seconds of a did:web, 1 to 300'],
+    [{ key_stale_secs: 600 }, 'key_stale_secs: it is 600, expected whole seconds of a did:web, 300 to 86400'],
+    [
+      { did: WEB, key_fresh_secs: 0 },
+      'key_fresh_secs: it is 0, expected whole seconds of a did:web, 1 to 300',
+    ],
+    [{ did: WEB, key_fresh_secs: 301 }, 'key_fresh_secs: it is 301, expected'],
+    [{ did: WEB, key_fresh_secs: 1.5 }, 'key_fresh_secs: it is 1.5, expected'],
+    [{ did: WEB, key_fresh_secs: '5' }, 'key_fresh_secs: it is "5", expected'],
+    [
+      { did: WEB, key_stale_secs: 299 },
+      'key_stale_secs: it is 299, expected whole seconds of a did:web, 300 to',
+    ],
+    [
+      { did: WEB, key_fresh_secs: 9, key_stale_secs: 8 },
+      'key_stale_secs: it is 8, expected whole seconds of a did:web, 9 to',
+    ],
+    [{ did: WEB, key_stale_secs: 86_401 }, 'key_stale_secs: it is 86401, expected'],
+    [
+      { addresses: '10.0.0.0/8' },
+      'addresses: it is "10.0.0.0/8", expected at most 16 addresses, or networks',
+    ],
+    [{ addresses: ['10.0.0.0/33'] }, 'addresses: it is ["10.0.0.0/33"], expected at most 16 addresses'],
+    [{ addresses: Array.from({ length: 17 }, () => '::1') }, 'addresses: it is ["::1"'],
+    [{ addresses: [7] }, 'addresses: it is [7], expected'],
+    [{ addresses: null }, 'addresses: it is null, expected'],
     [{ name: '' }, 'name: it is "", expected a text of 1 to 200 characters'],
     [{ name: null }, 'name: it is null, expected a text'],
     [{ name: 'a'.repeat(201) }, 'name: it is "aaaa'],
@@ -302,8 +344,8 @@ describe('lists of a root', () => {
     ],
     [[{ ...list, uri: 'https://' }], '[0].status_lists[0].uri: it is "https://", expected an https URL'],
     [
-      [{ ...list, issuer: 'did:web:acme.example' }],
-      '[0].status_lists[0].issuer: it is "did:web:acme.example", expected a did:key',
+      [{ ...list, issuer: 'did:x:acme.example' }],
+      '[0].status_lists[0].issuer: it is "did:x:acme.example", expected a did:key',
     ],
     [[{ ...list, max_stale: 1.5 }], '[0].status_lists[0].max_stale: it is 1.5, expected 0 to 31536000'],
     [

@@ -13,6 +13,7 @@ import { RULES } from '../support/receipts.js';
 /** Keys under names that say nothing about them. */
 class NamedKeys implements KeyResolver {
   version = 0;
+  readonly opening = 0;
   readonly expected = 'a did:test that is on record';
   readonly #keys = new Map<string, Uint8Array>();
 
@@ -25,8 +26,17 @@ class NamedKeys implements KeyResolver {
     return { did, key: privateKey };
   }
 
-  publicKeyOf(did: string): Uint8Array | null {
-    return this.#keys.get(did) ?? null;
+  publicKeyOf(): null {
+    return null;
+  }
+
+  keysOf(did: string): readonly Uint8Array[] {
+    const key = this.#keys.get(did);
+    return key === undefined ? [] : [key];
+  }
+
+  whenReady(): null {
+    return null;
   }
 
   verificationMethodOf(did: string): string {

@@ -9,21 +9,21 @@ import { StatusListError } from './status-list-error.js';
 /** Who must have signed a list. */
 export interface ListIssuer {
   readonly did: string;
-  /** By which a Data Integrity proof names its key. */
-  readonly verificationMethod: string;
-  /** 32 bytes, or no key of Ed25519 (0 bytes, under which nothing verifies). */
-  readonly publicKey: Buffer;
+  /** Where its keys of Ed25519 are found. */
+  readonly keys: KeyResolver;
   /** Instead, a key for ES256. */
   readonly p256: KeyObject | null;
 }
 
-/** The issuer that a DID names, as of now. @throws {@link StatusListError} `untrusted` */
+/** The issuer that a DID names. @throws {@link StatusListError} `untrusted` if it names none, as of now */
 export function resolveIssuer(did: string, keys: KeyResolver): ListIssuer {
-  const publicKey = keys.publicKeyOf(did);
-  const p256 = publicKey === null ? p256KeyOf(did) : null;
-  if (publicKey === null && p256 === null) throw untrusted(`the pinned issuer ${did} is not ${keys.expected}`);
-  const verificationMethod = keys.verificationMethodOf(did);
-  return { did, verificationMethod, publicKey: Buffer.from(publicKey ?? []), p256 };
+  const found = keys.keysOf(did, null);
+  const p256 = p256KeyOf(did);
+  if (p256 === null && (found === null || found.length === 0))
+    throw untrusted(
+      `the pinned issuer ${did} ${found === null ? 'has no keys that are known' : `is not ${keys.expected}`}`,
+    );
+  return { did, keys, p256 };
 }
 
 // What comes before a compressed point in a SubjectPublicKeyInfo of P-256. RFC 5480 §2
@@ -48,7 +48,7 @@ function p256KeyOf(did: string): KeyObject | null {
  * @throws {@link StatusListError} `untrusted`
  */
 export function assertSigned(text: string, jwt: CompactJwt, issuer: ListIssuer | undefined): void {
-  const { algorithm, signature, signingInputLength } = jwt;
+  const { algorithm, kid, signature, signingInputLength } = jwt;
   const p256 = issuer?.p256 ?? null;
   const expected = p256 === null ? 'EdDSA' : 'ES256';
   // RFC 9864 gives EdDSA with this curve a name of its own.
@@ -56,12 +56,13 @@ export function assertSigned(text: string, jwt: CompactJwt, issuer: ListIssuer |
     throw untrusted(`its alg is ${JSON.stringify(algorithm)}, expected "${expected}"`);
   if (issuer === undefined) return;
   const input = Buffer.from(text.slice(0, signingInputLength), 'latin1');
+  const { did, keys } = issuer;
   const isGenuine =
     p256 === null
-      ? verifyEd25519(signature, input, issuer.publicKey)
+      ? keys.keysOf(did, kid)?.some((key) => verifyEd25519(signature, input, Buffer.from(key))) === true
       : signature.length === 64 &&
         verify('sha256', input, { key: p256, dsaEncoding: 'ieee-p1363' }, signature);
-  if (!isGenuine) throw untrusted(`its signature does not verify under ${issuer.did}`);
+  if (!isGenuine) throw untrusted(`its signature does not verify under ${did}`);
 }
 
 export const untrusted = (message: string) => new StatusListError('untrusted', message);

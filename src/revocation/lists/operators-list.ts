@@ -17,7 +17,7 @@ export interface StatusListOptions extends ListTimes, Pick<ReadOptions, 'issuer'
 }
 
 /** Time limit of a whole fetch, from the connection to the last bit read. */
-export const GIVE_UP_MS = 10_000;
+const GIVE_UP_MS = 10_000;
 
 /**
  * The list of the operator, for all receipts with an index whose root names no list.

@@ -180,11 +180,12 @@ function assertProofBy(
   const own = [proofs]
     .flat()
     .filter((one) => isJsonObject(one))
-    .filter((one) => one['verificationMethod'] === issuer.verificationMethod);
+    .filter((one) => one['verificationMethod'] === issuer.keys.verificationMethodOf(issuer.did));
   if (own.length === 0) throw unsigned('it has no proof by that issuer', issuer);
   const defects = own.map((one) => findProofDefect(one, nowMs, skewMs));
   const usable = own[defects.indexOf(null)];
-  const defect = usable === undefined ? defects[0] : findForgery(unsecured, usable, issuer.publicKey);
+  const publicKey = Buffer.from(issuer.keys.publicKeyOf(issuer.did) ?? []);
+  const defect = usable === undefined ? defects[0] : findForgery(unsecured, usable, publicKey);
   if (defect) throw untrusted(`${defect} (issuer ${issuer.did})`);
 }
 

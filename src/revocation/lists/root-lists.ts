@@ -161,7 +161,7 @@ export class RootListCache {
     this.#failing.delete(key);
     // It may have been forgotten meanwhile.
     if (this.#known.peek(key)?.list !== list) return;
-    if (outcome === 'updated') this.#copies.set(key, list);
-    else if (outcome !== 'not_modified') this.#failing.set(key, { owner, at: this.#deps.now() });
+    if (outcome === 'updated' || outcome === 'not_modified') this.#copies.set(key, list);
+    else this.#failing.set(key, { owner, at: this.#deps.now() });
   }
 }

@@ -11,12 +11,15 @@ import type { Chain, Receipt } from '../receipt.js';
  * @returns `null` if there is nothing to wait for
  */
 export function refreshLists(
-  { receipts, isRevocable }: Chain,
+  { receipts, isRevocable, isListed }: Chain,
   lists: RootLists | null,
   revocation: JudgeParts['revocation'],
 ): Promise<void> | null {
   if (lists === null) return isRevocable ? revocation.refreshIfStale() : null;
-  const named = receipts.flatMap(({ claims: { listed } }) => (typeof listed === 'string' ? [] : (listed ?? [])));
+  if (!isRevocable && !isListed) return null;
+  const named = receipts.flatMap(({ claims: { listed } }) =>
+    typeof listed === 'string' ? [] : (listed ?? []),
+  );
   const isNeeded = (list: RootList, at: number) =>
     (at === 0 && isRevocable) || named.some((status) => isNamed(list, status));
   return revocation.refreshLists(lists.filter(isNeeded));
@@ -67,7 +70,13 @@ function checkStatus(
   if (index !== null && first === undefined) {
     const status = view.remoteStatusOf(index);
     const isLocal = status !== 'revoked' && view.isRevokedLocally(index);
-    worst = failureOf(isLocal ? 'revoked' : status, subject, 'drs_status_list_index', index, isLocal ? LOCAL : OPERATORS);
+    worst = failureOf(
+      isLocal ? 'revoked' : status,
+      subject,
+      'drs_status_list_index',
+      index,
+      isLocal ? LOCAL : OPERATORS,
+    );
   } else if (index !== null && first !== undefined)
     worst = failureOf(statusIn(first, index, view), subject, 'drs_status_list_index', index, OF_ROOT);
   if (listed === null) return worst;
