@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs';
 import { defineConfig } from 'oxlint';
 
-// Imports point one way: protocol ← verify ← gate ← (signatures, files, redis, revocation, usage, trust) ← verifier ← (service,
+// Imports point one way: protocol ← verify ← gate ← (signatures, files, redis, trust, revocation, usage) ← verifier ← (service,
 // middleware) ← relay ← cli. A relay is a door of the gate: its decision, listener and limits are the service's, and what
 // it signs is the middleware's. For each folder of src/: the folders it may import from, besides itself.
 /** @type {Record<string, string[]>} */
@@ -12,7 +12,7 @@ const mayImport = {
   signatures: ['protocol', 'verify'],
   redis: [],
   files: ['protocol', 'verify'],
-  revocation: ['protocol', 'verify', 'signatures', 'redis', 'files'],
+  revocation: ['protocol', 'verify', 'signatures', 'redis', 'files', 'trust'],
   usage: ['protocol', 'verify', 'redis', 'files'],
   // Of approval, only the part without cryptography: a page reads roots, too.
   trust: ['protocol', 'verify', 'approval'],

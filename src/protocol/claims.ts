@@ -1,6 +1,7 @@
 import { CONSENT_MEMBERS, findConsentDefect, isText, type Consent, type StatedClaims } from './consent.js';
 import { isJsonObject, type JsonObject, type JsonValue } from './json.js';
 import { isCount, readPolicy, type Policy } from './policy.js';
+import type { StatusClaims } from './status-claims.js';
 
 /** The version that `drs_v` and `bundle_version` carry. */
 export const DRS_VERSION = '4.0';
@@ -15,7 +16,7 @@ export const INVOCATION_TYPE = 'invocation-receipt';
  * The payload of a delegation receipt; times in Unix seconds. In an optional member, `null` means the same as absence:
  * issuers sign `null` for what their caller left undefined. Those of {@link StatedClaims} are read in the root only.
  */
-export interface ReceiptClaims extends StatedClaims {
+export interface ReceiptClaims extends StatedClaims, StatusClaims {
   readonly drs_type: typeof RECEIPT_TYPE;
   readonly drs_v: typeof DRS_VERSION;
   readonly iss: string;
@@ -34,10 +35,6 @@ export interface ReceiptClaims extends StatedClaims {
   /** Root only. */
   readonly drs_consent?: Consent | null;
   readonly drs_status_list_index?: number | null;
-  /** Nobody here reads these: a receipt with one of them is refused. */
-  readonly status?: unknown;
-  readonly credentialStatus?: unknown;
-  readonly drs_status?: unknown;
 }
 
 /** The payload of an invocation receipt; times in Unix seconds. */

@@ -9,6 +9,8 @@ const ISSUED_START = `${ISSUED_HEADER}.`;
 export interface CompactJwt {
   /** `alg` of the header, whatever it is; `undefined` if there is none. */
   readonly algorithm: unknown;
+  /** `kid` of the header, if it is a text. */
+  readonly kid: string | null;
   readonly payload: JsonObject;
   /** The decoded third segment, of any length. */
   readonly signature: Uint8Array;
@@ -43,6 +45,7 @@ export function parseCompactJwt(
   if (payloadEnd === -1 || jwt.includes('.', payloadEnd + 1))
     return { defect: `it has ${jwt.split('.', 9).length} segments, expected 3 separated by dots` };
   let algorithm: unknown = 'EdDSA';
+  let kid: unknown = null;
   // Nearly every header is this one; comparing it in place saves cutting it out.
   if (!jwt.startsWith(ISSUED_START)) {
     const header = decodeJsonSegment('header', jwt.slice(0, headerEnd), MAX_JSON_NODES);
@@ -51,13 +54,15 @@ export function parseCompactJwt(
     if (refused !== undefined)
       return { defect: `its header has a "${refused}" member, which is not accepted` };
     algorithm = Object.hasOwn(header, 'alg') ? header['alg'] : undefined;
+    kid = Object.hasOwn(header, 'kid') ? header['kid'] : null;
   }
   const payload = decodeJsonSegment('payload', jwt.slice(headerEnd + 1, payloadEnd), maxNodes);
   if (typeof payload === 'string') return { defect: payload };
   const signature = decodeBase64url(jwt.slice(payloadEnd + 1));
   if (signature === null || signature.length === 0)
     return { defect: 'its signature is empty or not strict base64url' };
-  return { algorithm, payload, signature, signingInputLength: payloadEnd };
+  const signingInputLength = payloadEnd;
+  return { algorithm, kid: typeof kid === 'string' ? kid : null, payload, signature, signingInputLength };
 }
 
 /** The JSON object that a segment encodes, or what is wrong with it. */

@@ -40,7 +40,7 @@ export function pureParts(given: PureOptions): JudgeParts {
     cache: null,
     keys: DEFAULT_KEYS,
     signatures: { verify: (checks) => checks.map((check) => verifyCheck(sodium, check)) },
-    revocation: { refreshIfStale: () => null, view: revocation },
+    revocation: { refreshIfStale: () => null, refreshLists: () => null, view: revocation },
     clock,
     requiresBinding: options.requireBinding,
     use: null,

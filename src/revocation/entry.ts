@@ -1,10 +1,11 @@
 import { isJsonObject, parseStrictJson, type JsonObject } from '../protocol/json.js';
-import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
+import { DEFAULT_KEYS, isDid } from '../protocol/key-resolver.js';
 import { isCount } from '../protocol/policy.js';
 import { show, showTime } from '../verify/codes.js';
+import { indexUnder, jtiBy } from '../verify/parts.js';
 import { withoutControls } from '../verify/unprintable.js';
 
-/** What a revocation ends: a status list index, the digest of a receipt (`sha256:…`), or a DID. */
+/** What a revocation ends: an index of the operator's list, the digest of a receipt (`sha256:…`), a DID, or what {@link jtiBy} or {@link indexUnder} makes. */
 export type Target = number | string;
 
 export interface RevocationRequest {
@@ -21,12 +22,17 @@ export interface LocalRevocation extends RevocationRequest {
   readonly at: number | null;
 }
 
-/** A revocation as JSON: exactly one of the first three members. */
+/** A revocation as JSON: exactly one of the first four members. */
 export interface RevocationJson {
   readonly status_list_index?: number;
   /** The digest of a receipt, as `prev_dr_hash` has it. */
   readonly receipt?: string;
   readonly did?: string;
+  readonly jti?: string;
+  /** With `jti`: who issued the receipt. */
+  readonly iss?: string;
+  /** With `status_list_index`: the root under which it counts; without it, it counts in the operator's list. */
+  readonly root?: string;
   /** At most 200 characters. */
   readonly reason?: string | null;
   /** The `exp` of the receipt in Unix seconds. The entry may be dropped two days later. */
@@ -34,25 +40,39 @@ export interface RevocationJson {
 }
 
 const MAX_REASON_LENGTH = 200;
+const isDidText = (value: unknown) => typeof value === 'string' && /^did:[!-~]{1,2000}$/.test(value);
+/** What names what an entry ends, and the members that only it has beside it. */
 const TARGETS = [
-  { member: 'status_list_index', expected: 'an integer from 0 to 2^53-1', test: isCount },
+  {
+    member: 'status_list_index',
+    besides: ['root'],
+    expected: 'an integer from 0 to 2^53-1',
+    test: isCount,
+  },
   {
     member: 'receipt',
+    besides: [],
     expected: 'sha256: and 64 lower-case hexadecimal digits, as in prev_dr_hash',
     test: (value: unknown) => typeof value === 'string' && /^sha256:[0-9a-f]{64}$/.test(value),
   },
+  { member: 'did', besides: [], expected: 'a DID', test: isDidText },
   {
-    member: 'did',
-    expected: 'a DID',
-    test: (value: unknown) => typeof value === 'string' && /^did:[!-~]{1,2000}$/.test(value),
+    member: 'jti',
+    besides: ['iss'],
+    expected: '"dr:" and 1 to 500 characters',
+    test: (value: unknown) =>
+      typeof value === 'string' && /^dr:[^]{1,500}$/.test(value) && value.isWellFormed(),
   },
 ] as const;
 const ISO_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
-/** The member that names what an entry ends. */
-export function memberOf(target: Target): 'status_list_index' | 'receipt' | 'did' {
-  if (typeof target === 'number') return 'status_list_index';
-  return target.startsWith('sha256:') ? 'receipt' : 'did';
+/** The members that name what an entry ends, the first for people. */
+export function membersOf(target: Target): RevocationJson {
+  if (typeof target === 'number') return { status_list_index: target };
+  const [, kind, did = '', name = ''] = /^(jti|index):(\S+) ([^]*)$/.exec(target) ?? [];
+  if (kind === 'jti') return { jti: name, iss: did };
+  if (kind === 'index') return { status_list_index: Number(name), root: did };
+  return target.startsWith('sha256:') ? { receipt: target } : { did: target };
 }
 
 /**
@@ -71,11 +91,11 @@ export function readRevocationRequest(
   // It would be acknowledged and then dropped; if the time is a slip, the receipt would be accepted again.
   if (hasRunOut(asked, nowMs))
     return `exp is ${showTime(asked.exp ?? 0)}, expected the end of a receipt that has not run out; leave it out if it is not known`;
-  if (typeof asked.target === 'number' || !asked.target.startsWith('did:')) return asked;
   // A mistyped DID would revoke nothing.
-  return DEFAULT_KEYS.publicKeyOf(asked.target) === null
-    ? `did is ${show(asked.target)}, expected ${DEFAULT_KEYS.expected}`
-    : asked;
+  for (const [member, did] of Object.entries(membersOf(asked.target)))
+    if (['did', 'iss', 'root'].includes(member) && !isDid(String(did)))
+      return `${member} is ${show(did)}, expected ${DEFAULT_KEYS.expected}, or a did:web`;
+  return asked;
 }
 
 // Receipts can be used for up to an hour after their `exp` (EXPIRY_GRACE_SECS). The rest is for clocks that are wrong.
@@ -103,7 +123,7 @@ export function readEntry(text: string): LocalRevocation | string {
 /** An entry as JSON text without characters that a terminal may obey, as `GET /admin/revocations` lists it. */
 export function toJson({ target, at, reason, exp }: LocalRevocation): string {
   const known = {
-    [memberOf(target)]: target,
+    ...membersOf(target),
     ...(at !== null && { at: new Date(at).toISOString() }),
     ...(reason !== null && { reason }),
     ...(exp !== null && { exp }),
@@ -115,16 +135,29 @@ function readMembers(value: JsonObject, optional: readonly string[]): Revocation
   const { reason = null, exp = null } = value;
   const [row, ...others] = TARGETS.filter(({ member }) => Object.hasOwn(value, member));
   if (row === undefined || others.length > 0)
-    return `it has ${row === undefined ? 'none' : 'several'} of status_list_index, receipt and did, expected one`;
-  const { member, expected, test } = row;
+    return `it has ${row === undefined ? 'none' : 'several'} of status_list_index, receipt, did and jti, expected one`;
+  const { member, besides } = row;
+  const known: readonly string[] = [member, ...besides, ...optional];
   for (const name of Object.keys(value))
-    if (name !== member && !optional.includes(name))
-      return `it has a member ${show(name)}, expected only ${[member, ...optional].join(', ')}`;
-  const target = value[member];
-  if (!test(target)) return `${member} is ${show(target)}, expected ${expected}`;
+    if (!known.includes(name)) return `it has a member ${show(name)}, expected only ${known.join(', ')}`;
+  const defect = findTargetDefect(row, value);
+  if (defect !== null) return defect;
   if (reason !== null && (typeof reason !== 'string' || reason.length > MAX_REASON_LENGTH))
     return `reason is ${show(reason)}, expected a string of up to ${MAX_REASON_LENGTH} characters`;
   if (exp !== null && !isCount(exp)) return `exp is ${show(exp)}, expected Unix seconds`;
   if (exp !== null && member !== 'receipt') return `it has exp and ${member}, expected exp only with receipt`;
-  return { target: target as Target, reason, exp };
+  return { target: targetOf(value[member] as Target, value), reason, exp };
+}
+
+function findTargetDefect({ member, expected, test }: (typeof TARGETS)[number], value: JsonObject) {
+  const { [member]: named, root = null, iss } = value;
+  if (!test(named)) return `${member} is ${show(named)}, expected ${expected}`;
+  if (root !== null && !isDidText(root)) return `root is ${show(root)}, expected a DID`;
+  if (member !== 'jti' || isDidText(iss)) return null;
+  return `iss is ${show(iss)}, expected a DID, who issued the receipt`;
+}
+
+function targetOf(named: Target, { root = null, iss }: JsonObject): Target {
+  if (typeof named === 'number') return root === null ? named : indexUnder(root as string, named);
+  return iss === undefined ? named : jtiBy(iss as string, named);
 }

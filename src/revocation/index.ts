@@ -1,21 +1,22 @@
-import type { RevocationView } from '../verify/parts.js';
+import { CLOCKS, type RemoteStatus, type RevocationView, type RootLists } from '../verify/parts.js';
 import type { RevocationRequest } from './entry.js';
 import { LocalStore } from './store/local-store.js';
 import type { RevocationObserver } from './observer.js';
 import { RedisStore, type RedisStoreOptions } from './store/redis-store.js';
 import type { RevocationStore, StoreDeps } from './store/revocation-store.js';
-import { StatusListCache } from './lists/status-list-cache.js';
-import type { ListUnreadyReason, StatusListOptions } from './lists/status-list-cache.js';
+import { operatorsList, type StatusListOptions } from './lists/operators-list.js';
+import { RootListCache, type RootListsOptions } from './lists/root-lists.js';
+import type { ListUnreadyReason } from './lists/status-list-cache.js';
 
 export {
-  memberOf,
+  membersOf,
   readRevocationRequest,
   toJson,
   type RevocationRequest,
   type RevocationJson,
 } from './entry.js';
 export type { RevocationLog, RevocationObserver } from './observer.js';
-export type { StatusListOptions } from './lists/status-list-cache.js';
+export type { StatusListOptions } from './lists/operators-list.js';
 export type { FetchOutcome } from './lists/status-list-error.js';
 export { RevocationStoreError } from './store/revocation-store.js';
 
@@ -29,10 +30,14 @@ export interface RevocationOptions extends Pick<StoreDeps, 'maxEntries' | 'log'>
   readonly redis?: RedisStoreOptions | undefined;
   /** The remote list. Without it, only the local store counts, and the service is ready at once. */
   readonly statusList?: StatusListOptions | undefined;
+  /** How lists of roots are fetched; as in docs/configuration.md by default. */
+  readonly rootLists?: Partial<RootListsOptions> | undefined;
   readonly observer?: RevocationObserver | undefined;
   /** Unix milliseconds; the clock of the host by default. */
   readonly now?: (() => number) | undefined;
 }
+
+const DEFAULTS: RootListsOptions = { ttlSecs: 300, maxWaitMs: 2_000, clockSkewSecs: CLOCKS.clockSkewSecs };
 
 /** Both sources of revocation, as {@link openRevocation} opens them. */
 export type Revocation = Awaited<ReturnType<typeof openRevocation>>;
@@ -45,20 +50,21 @@ export type Revocation = Awaited<ReturnType<typeof openRevocation>>;
 export async function openRevocation(options: RevocationOptions) {
   const { log, observer = {}, now = Date.now, maxEntries, redis, storePath, statusList } = options;
   const deps = { log, observer, now, maxEntries };
-  const list = statusList ? new StatusListCache(statusList, deps) : null;
+  const list = statusList ? operatorsList(statusList, deps) : null;
+  const ofRoots = new RootListCache({ ...DEFAULTS, ...options.rootLists }, deps);
   const store: RevocationStore = redis
     ? await RedisStore.open(redis, deps)
     : await LocalStore.open(storePath, deps);
   list?.start();
-  /** For block F: the copy of the remote list at this moment, and the local store. */
+  const noteLookUp = (status: RemoteStatus): RemoteStatus => {
+    if (status === 'revoked' || status === 'not_revoked' || status === 'suspended')
+      observer.lookedUp?.('remote', status !== 'not_revoked');
+    return status;
+  };
+  /** For block F: the copies of the remote lists at this moment, and the local store. */
   const view: RevocationView = {
-    remoteStatusOf(index) {
-      if (list === null) return 'not_configured';
-      const status = list.statusOf(index);
-      if (status === 'revoked' || status === 'not_revoked')
-        observer.lookedUp?.('remote', status === 'revoked');
-      return status;
-    },
+    remoteStatusOf: (index) => (list === null ? 'not_configured' : noteLookUp(list.statusOf(index))),
+    statusIn: (named, index) => noteLookUp(ofRoots.statusOf(named, index)),
     isRevokedLocally(index) {
       const revoked = store.entries.has(index);
       observer.lookedUp?.('local', revoked);
@@ -72,10 +78,14 @@ export async function openRevocation(options: RevocationOptions) {
   return {
     view,
     store,
-    /** The remote list; `null` without one. */
+    /** The operator's list; `null` without one. */
     list,
+    /** The lists of roots. */
+    ofRoots,
     /** Call this before reading {@link view} for a verification whose chain has an index; see {@link StatusListCache}. */
     refreshIfStale: () => list?.refreshIfStale() ?? null,
+    /** The same for lists of a root. */
+    refreshLists: (lists: RootLists) => ofRoots.refresh(lists),
     /**
      * Revokes something in the local store.
      *
@@ -92,6 +102,7 @@ export async function openRevocation(options: RevocationOptions) {
     /** Ends fetches and timers, finishes pending writes and releases the file. */
     close: async () => {
       await list?.close();
+      await ofRoots.close();
       await store.close();
     },
   };

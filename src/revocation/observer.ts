@@ -14,8 +14,10 @@ export interface Deps {
 export interface RevocationObserver {
   /** Block F looked up one index; `remote` only if a usable copy covered the index. */
   lookedUp?(source: 'remote' | 'local', revoked: boolean): void;
-  /** A fetch of the status list ended; its duration in milliseconds. */
+  /** A fetch of the operator's list ended; its duration in milliseconds. */
   statusListFetched?(outcome: FetchOutcome, durationMs: number): void;
+  /** A fetch of a root's own list ended. */
+  rootListFetched?(outcome: FetchOutcome): void;
   /** The store's file was flushed to disk; the duration in milliseconds. */
   storeSynced?(durationMs: number): void;
   /** A revocation arrived from Redis; the delay in milliseconds since Redis recorded it. */

@@ -52,7 +52,9 @@ export async function openCore(
   };
   const verdicts = opened.add(verdictLogsOf(configuration, log, decisions, nameOf, stateOf));
   const metrics = new Metrics();
-  const engine = opened.add(await openEngine(configuration, { log, observer: metrics.observer }));
+  // The gatekeeper parks as many.
+  const maxWaiting = configuration.maxPending / 2;
+  const engine = opened.add(await openEngine(configuration, { log, observer: metrics.observer, maxWaiting }));
   const gatekeeper = new Gatekeeper(configuration, new Backlog(configuration, engine.signatures));
   const gate = opened.add(await openGate({ engine, configuration, metrics, verdicts, log }, openReplays));
   return { verdicts, metrics, engine, gatekeeper, gate };

@@ -80,6 +80,11 @@ export class FollowedLines<T> {
     return this.#loaded.lines.get(key);
   }
 
+  /** The lines in force. */
+  entries(): IterableIterator<[string, T]> {
+    return this.#loaded.lines.entries();
+  }
+
   /** Number of lines in force. */
   get size(): number {
     return this.#loaded.lines.size;
@@ -172,6 +177,9 @@ async function load<T>(kind: LinesKind<T>, place: string) {
       if (attempt < 5) continue;
       throw new LinesError(`${place}: the files change while they are read`);
     }
-    return { lines: await readLines(kind, read), mark: version.mark, digest: digestOf(read) };
+    const lines = await readLines(kind, read);
+    const excess = kind.findExcess?.(lines) ?? null;
+    if (excess !== null) throw new LinesError(`${place}: ${excess}`);
+    return { lines, mark: version.mark, digest: digestOf(read) };
   }
 }

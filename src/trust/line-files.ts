@@ -37,9 +37,25 @@ export interface LinesKind<T> {
   readonly key: string;
   /** Reads a line, or says all that is wrong with it. */
   read(value: JsonValue): ReadLine<T>;
+  /** What is wrong with all lines together. */
+  findExcess?(lines: ReadonlyMap<string, T>): string | null;
 }
 
-export const ROOTS: LinesKind<Root> = { name: 'trusted roots', fact: 'roots', key: 'did', read: readRoot };
+/** Maximum number of documents that are fetched again and again. */
+const MAX_DOCUMENTS = 10_000;
+
+export const ROOTS: LinesKind<Root> = {
+  name: 'trusted roots',
+  fact: 'roots',
+  key: 'did',
+  read: readRoot,
+  findExcess: (lines) => {
+    let documents = 0;
+    for (const { web } of lines.values()) if (web !== null) documents++;
+    if (documents <= MAX_DOCUMENTS) return null;
+    return `there are ${documents} entries of a did:web, expected at most ${MAX_DOCUMENTS}`;
+  },
+};
 
 /** What an operator says of tools, by their names. */
 export const TOOLS: LinesKind<Tool> = { name: 'tools', fact: 'tools', key: 'tool', read: readTool };

@@ -1,15 +1,17 @@
 import { APPROVAL_MEMBERS, readApproval, type ApprovalMembers } from '../approval/approvers.js';
 import { isJsonObject, type JsonValue } from '../protocol/json.js';
-import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
+import { isDid } from '../protocol/key-resolver.js';
 import type { Reading } from '../protocol/options.js';
 import { KNOWN_POLICY_MEMBERS, isKnownMember, readPolicy, type Policy } from '../protocol/policy.js';
 import type { ReadPolicy } from '../verify/attenuation.js';
 import { show } from '../verify/codes.js';
 import { plainRoot, type Root } from '../verify/parts.js';
+import { readStatusLists, type NamedList } from './read-status-lists.js';
+import { readWeb, WEB_MEMBERS, type WebMembers } from './read-web.js';
 
 /** What an operator says of a root principal, as it is in a file. See docs/spec/trust.md for each member. */
-export interface TrustedRoot extends ApprovalMembers {
-  /** The `did:key` of an Ed25519 key. */
+export interface TrustedRoot extends ApprovalMembers, WebMembers {
+  /** The `did:key` of an Ed25519 key, or a `did:web`. */
   readonly did: string;
   /** What people and tools call the principal, 1 to 200 characters. */
   readonly name?: string;
@@ -18,6 +20,8 @@ export interface TrustedRoot extends ApprovalMembers {
   readonly not_after?: string;
   /** What it may delegate at most. */
   readonly policy?: Policy;
+  /** Lists in which the receipts under it can be revoked. */
+  readonly status_lists?: readonly NamedList[];
   /** Up to 16 texts that tools get with the name. */
   readonly labels?: Readonly<Record<string, string>>;
 }
@@ -38,7 +42,9 @@ const FORM = /^(\d{4}-\d\d-(\d\d))(T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:Z|[+-](?
 /** The accepted forms of a time, for messages. */
 const TIME_FORMS = 'a day such as "2026-11-01", or a time such as "2026-11-01T08:00:00Z" (RFC 3339)';
 
-const MEMBERS = ['did', 'name', 'not_before', 'not_after', 'policy', 'labels', ...APPROVAL_MEMBERS] as const;
+const DID_FORMS = 'a did:key of an Ed25519 key, or a did:web';
+const OF_ROOT = ['did', 'name', 'not_before', 'not_after', 'policy', 'labels', 'status_lists'] as const;
+const MEMBERS = [...OF_ROOT, ...APPROVAL_MEMBERS, ...WEB_MEMBERS];
 // Members beyond these are not looked at: no valid entry has so many.
 const MAX_MEMBERS = 20;
 const MAX_TEXT = 200;
@@ -68,10 +74,10 @@ export function readRoot(value: JsonValue, path: LineDefect['path'] = []): ReadL
     // What is given from a program may be a variable that is not set, which must not open anything.
     else if ((value[member] as unknown) === undefined) wrong('a value, or no such member', member);
   }
-  const [did, name, policy, labels] = (['did', 'name', 'policy', 'labels'] as const).map(
-    (member) => own(value, member) as JsonValue | undefined,
-  );
-  if (typeof did !== 'string' || DEFAULT_KEYS.publicKeyOf(did) === null) wrong(DEFAULT_KEYS.expected, 'did');
+  const [did, name, policy, labels, listed] = (
+    ['did', 'name', 'policy', 'labels', 'status_lists'] as const
+  ).map((member) => own(value, member) as JsonValue | undefined);
+  if (typeof did !== 'string' || !isDid(did)) wrong(DID_FORMS, 'did');
   if (name !== undefined && !isText(name)) wrong(TEXT, 'name');
   const timeOf = (member: 'not_before' | 'not_after', edge: 'start' | 'end') => {
     const text = own(value, member);
@@ -84,20 +90,26 @@ export function readRoot(value: JsonValue, path: LineDefect['path'] = []): ReadL
   if (labels !== undefined) readLabels(labels, wrong);
   const limits = policy === undefined ? null : readLimits(policy, [...path, 'policy']);
   if (limits !== null && 'message' in limits) defects.push(limits);
-  const approval = readApproval(value, isText, (found, expected, ...at) => {
-    defects.push(defectOf(found, expected, [...path, ...at]));
-  });
+  const note = (found: unknown, expected: string, ...at: (string | number)[]) =>
+    void defects.push(defectOf(found, expected, [...path, ...at]));
+  const approval = readApproval(value, isText, note);
+  const web = readWeb(value, wrong);
+  const { addresses } = web;
+  const row = { did: did as string, name: (name as string | undefined) ?? null, addresses };
+  const lists = readStatusLists(listed, row, note);
   if (defects.length > 0) return defects;
   return {
-    key: did as string,
+    key: row.did,
     value: {
       ...plainRoot(),
-      name: (name as string | undefined) ?? null,
+      name: row.name,
       labels: labels === undefined ? null : { ...(labels as Record<string, string>) },
       from,
       until,
       policy: limits as ReadPolicy | null,
       approval,
+      lists,
+      ...web,
     },
   };
 }

@@ -8,6 +8,7 @@ import {
 } from '../revocation/index.js';
 import { InThreadVerifier } from '../signatures/in-thread.js';
 import type { SignatureVerifier } from '../signatures/signature-verifier.js';
+import { WebKeys } from '../trust/did-web.js';
 import { FollowedLines } from '../trust/followed-lines.js';
 import { ROOTS, TOOLS, type LinesKind } from '../trust/line-files.js';
 import type { Root } from '../verify/parts.js';
@@ -82,12 +83,14 @@ export async function openEngine(
   {
     log = silent,
     observer = {},
-  }: { log?: RevocationLog; observer?: RevocationObserver & EngineObserver } = {},
+    maxWaiting,
+  }: { log?: RevocationLog; observer?: RevocationObserver & EngineObserver; maxWaiting?: number } = {},
 ): Promise<Engine> {
   const { workerThreads, statusListBaseUrl: url } = settings;
   // Loaded only for workers: it loads Piscina, which takes a twentieth of the start.
   const pool = workerThreads === 0 ? null : await import('../signatures/pool.js');
   const redis = { url: settings.redisUrl, minReplicas: settings.revocationMinReplicas };
+  const keys = new WebKeys({ log, onFetch: (outcome) => observer.documentFetched?.(outcome) });
   const revocation = await openRevocation({
     storePath: settings.revocationStorePath,
     redis: settings.revocationStore === 'redis' ? redis : undefined,
@@ -103,6 +106,13 @@ export async function openEngine(
         clockSkewSecs: settings.clockSkewSecs,
       },
     }),
+    rootLists: {
+      ttlSecs: settings.statusCacheTtlSecs,
+      maxWaitMs: settings.statusFetchTimeoutMs,
+      clockSkewSecs: settings.clockSkewSecs,
+      maxWaiting,
+      keys,
+    },
     maxEntries: settings.revocationMaxEntries,
     log,
     observer,
@@ -113,11 +123,14 @@ export async function openEngine(
   try {
     replays = await openReplays(settings.replayProtection, settings, log, 'verify');
     const deps = { log, observer };
-    roots = await openLines(ROOTS, settings.trustedRootsFile, givenRoots(settings), deps);
+    const follow = () => keys.follow(roots?.entries() ?? []);
+    roots = await openLines(ROOTS, settings.trustedRootsFile, givenRoots(settings), deps, follow);
+    follow();
     tools = await openLines(TOOLS, settings.toolsFile, givenTools(settings), deps);
     const signatures = pool === null ? new InThreadVerifier() : startPool(pool, workerThreads, log, observer);
-    return new Engine(settings, signatures, roots, tools, revocation, replays, observer);
+    return new Engine(settings, signatures, { roots, tools, keys }, revocation, replays, observer);
   } catch (error) {
+    keys.close();
     for (const lines of [roots, tools]) if (lines instanceof FollowedLines) lines.close();
     await replays?.close();
     await revocation.close();
@@ -151,6 +164,7 @@ function startPool(
 /**
  * What an operator says, from a file that is followed, or as it was given; `null` if nothing is said.
  *
+ * @param onChange called when other lines are in force
  * @throws LinesError with all defects of a file
  */
 async function openLines<T>(
@@ -158,11 +172,15 @@ async function openLines<T>(
   place: string | undefined,
   given: ReadonlyMap<string, T> | null,
   { log, observer }: { log: RevocationLog; observer: EngineObserver },
+  onChange?: () => void,
 ): Promise<Lines<T> | null> {
   if (place === undefined) return given;
   return FollowedLines.open(kind, place, {
     log,
-    onRead: (outcome) => observer.linesRead?.(kind.fact, outcome),
+    onRead: (outcome) => {
+      observer.linesRead?.(kind.fact, outcome);
+      if (outcome === 'loaded') onChange?.();
+    },
   });
 }
 

@@ -1,7 +1,7 @@
-import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { useInvocation, type ReplayObserver, type ReplayRules, type ReplayStore } from '../usage/index.js';
 import type { Revocation } from '../revocation/index.js';
 import type { SignatureObserver, SignatureVerifier } from '../signatures/signature-verifier.js';
+import type { DocumentOutcome, WebKeys } from '../trust/did-web.js';
 import { FollowedLines } from '../trust/followed-lines.js';
 import { judge, type Call, type Judgement } from '../verify/judge.js';
 import type { JudgeParts, Root } from '../verify/parts.js';
@@ -15,10 +15,20 @@ import { rulesOf } from './rules.js';
 export interface EngineObserver extends SignatureObserver, ReplayObserver {
   /** Files of an operator were read again: `loaded`, or `refused`: the old lines stay. */
   linesRead?(what: 'roots' | 'tools', outcome: 'loaded' | 'refused'): void;
+  /** A fetch of the document of a `did:web` ended. */
+  documentFetched?(outcome: DocumentOutcome): void;
 }
 
 /** What an operator says of roots or tools, by their names, at the time of the question. */
-export type Lines<T> = Pick<ReadonlyMap<string, T>, 'get'> | FollowedLines<T>;
+export type Lines<T> = Pick<ReadonlyMap<string, T>, 'get' | 'entries'> | FollowedLines<T>;
+
+/** Whom and what an operator knows. */
+interface Known {
+  readonly roots: Lines<Root> | null;
+  readonly tools: Lines<Tool> | null;
+  /** The keys of all issuers, as {@link roots} say. */
+  readonly keys: WebKeys;
+}
 
 /** The parts of a verifier, opened: receipt cache, signatures, revocation, replay protection. */
 export class Engine {
@@ -28,6 +38,7 @@ export class Engine {
   /** `null` if they do not come from a file. */
   readonly rootsFile: FollowedLines<Root> | null;
   readonly toolsFile: FollowedLines<Tool> | null;
+  readonly keys: WebKeys;
   /** `null` if an invocation may be used again. */
   readonly replays: ReplayStore | null;
   /** What calls are judged with, by all rules of this verifier. */
@@ -36,14 +47,14 @@ export class Engine {
   constructor(
     settings: VerifierSettings,
     signatures: SignatureVerifier,
-    roots: Lines<Root> | null,
-    tools: Lines<Tool> | null,
+    { roots, tools, keys }: Known,
     revocation: Revocation,
     replays: ReplayStore | null,
     observer: EngineObserver = {},
   ) {
     this.rootsFile = roots instanceof FollowedLines ? roots : null;
     this.toolsFile = tools instanceof FollowedLines ? tools : null;
+    this.keys = keys;
     this.cache = new ReceiptCache(settings.receiptCacheBytes);
     this.revocation = revocation;
     this.replays = replays;
@@ -53,7 +64,7 @@ export class Engine {
     this.parts = {
       rules: rulesOf(settings, roots, tools),
       cache: this.cache,
-      keys: DEFAULT_KEYS,
+      keys,
       signatures,
       revocation,
       clock,
@@ -79,6 +90,7 @@ export class Engine {
   async close(): Promise<void> {
     this.rootsFile?.close();
     this.toolsFile?.close();
+    this.keys.close();
     await this.signatures.close();
     await this.revocation.close();
     await this.replays?.close();

@@ -74,7 +74,12 @@ export function rulesOf(
     clockSkewSecs,
     expiryGraceSecs,
     serverIdentity: serverIdentity === 'any' ? null : serverIdentity,
-    trustedRoots,
+    trustedRoots: trustedRoots && {
+      get: (did) => {
+        const root = trustedRoots.get(did);
+        return root?.isRoot === false ? undefined : root;
+      },
+    },
     tools: tools && toolsOf(tools),
     allowsUnstated: settings.unstatedArguments === 'allow',
   };

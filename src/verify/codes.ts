@@ -121,7 +121,15 @@ export const CATALOGUE = [
     block: 'C',
     code: 'UNRESOLVABLE_DID',
     message: '{subject}: iss is {claimed}, expected {expected}',
-    suggestion: 'Issue with a did:key of an Ed25519 key, without a fragment.',
+    suggestion:
+      'Issue with a did:key of an Ed25519 key, without a fragment, or with a did:web that the operator has added (TRUSTED_ROOTS_FILE).',
+  },
+  {
+    block: 'C',
+    code: 'DID_RESOLUTION_FAILED',
+    message: '{subject}: the keys of {claimed} are unknown, expected {expected}',
+    suggestion:
+      'Try again; the operator can see in the log and in the metrics why its document cannot be had.',
   },
   {
     block: 'C',
@@ -238,7 +246,7 @@ export const CATALOGUE = [
   {
     block: 'F',
     code: 'STATUS_INDEX_OUT_OF_RANGE',
-    message: '{subject}: drs_status_list_index is {claimed}, expected {expected}',
+    message: '{subject}: {member} is {claimed}, expected {expected}',
     suggestion: 'Issue the receipt with an index of the status list that this verifier reads.',
   },
   {
@@ -253,7 +261,7 @@ export const CATALOGUE = [
     code: 'UNKNOWN_STATUS',
     message: '{subject}: {member} is a status that nobody here reads, expected {expected}',
     suggestion:
-      'Issue without this claim: with an index of the list that this verifier reads, or revoke by receipt or key.',
+      'Issue without this claim: with an index of the list that this verifier reads, or revoke by receipt or key; or have its operator name the list for the root.',
   },
   {
     block: 'binding',

@@ -4,7 +4,7 @@ import { bind, checkBinding, type Binding, type Body } from './binding.js';
 import { checkLinkage, checkStructure, type Signed, type Structure } from './blocks/a-b-form.js';
 import { checkSignatures, planSignatures, type SignaturePlan } from './blocks/c-signatures.js';
 import { checkCallPolicy, checkReceiptPolicies, checkRoot } from './blocks/d-policy.js';
-import { checkRevocation } from './blocks/revocation.js';
+import { checkRevocation, refreshLists } from './blocks/revocation.js';
 import { checkEntry, checkWindows } from './blocks/time.js';
 import { Failure } from './codes.js';
 import { costMicroUsdOf, type LimitLeft } from './limits.js';
@@ -23,7 +23,7 @@ export interface Call {
   readonly now?: number | undefined;
   /** Called before queued work starts: whether somebody still waits for the outcome. */
   readonly isWanted?: (() => boolean) | undefined;
-  /** Called before a wait for the status list. If it returns false, the list counts as unavailable at once. */
+  /** Called before a wait for keys or the status list. If it returns false, these count as unavailable at once. */
   readonly mayWait?: (() => boolean) | undefined;
   /** Whether the caller asks for a person's yes itself, as a gate does: it asks nobody for what it refuses. */
   readonly asks?: boolean | undefined;
@@ -61,12 +61,28 @@ export type Judgement =
 
 /**
  * Judges a call: blocks A to F, then binding, a person's yes, replay and limits. The first failure in this order is the
- * verdict, whatever is cached. It waits at most twice: for signatures, and for the status list; and once more to record the invocation, which
- * comes last, since a refused call must not use it up.
+ * verdict, whatever is cached. It waits at most twice: for signatures, and for the status list; soon after a start for the keys of issuers, too;
+ * and once more to record the invocation, which comes last, since a refused call must not use it up.
  *
  * @throws what the parts throw. That says nothing about the bundle, and the content of a bundle never causes it.
  */
-export async function judge(call: Call, parts: JudgeParts): Promise<Judgement> {
+export function judge(call: Call, parts: JudgeParts): Promise<Judgement> {
+  return parts.keys.opening === 0 ? judgeNow(call, parts) : judgeWhenOpen(call, parts);
+}
+
+/** Like {@link judge}, while the keys of some issuers are asked for the first time: it waits for them before it begins. */
+async function judgeWhenOpen(call: Call, parts: JudgeParts): Promise<Judgement> {
+  const structure = checkStructure(call.bundle, parts.rules.maxChainDepth, null);
+  if (structure instanceof Failure || checkLinkage(structure) !== null) return judgeNow(call, parts);
+  const issuers = [...structure.receipts, structure.invocation].map(({ claims }) => claims.iss);
+  const opening = issuers.map((did) => parts.keys.whenReady(did)).filter((one) => one !== null);
+  if (opening.length === 0 || call.mayWait?.() === false) return judgeNow(call, parts);
+  await Promise.all(opening);
+  // Who waits already may wait for the status list, too.
+  return judgeNow({ ...call, mayWait: undefined }, parts);
+}
+
+async function judgeNow(call: Call, parts: JudgeParts): Promise<Judgement> {
   const { rules, cache, keys, signatures, revocation, clock, requiresBinding } = parts;
   const keysVersion = keys.version;
   cache?.keepFor(keysVersion);
@@ -79,7 +95,7 @@ export async function judge(call: Call, parts: JudgeParts): Promise<Judgement> {
   if (unlinked !== null) return refused(unlinked, effort);
 
   const plan = planSignatures(structure, keys);
-  effort.isWarm = plan.checks.length === 1;
+  effort.isWarm = plan.subjects[0] === 'invocation';
   const verifying = signatures.verify(plan.checks, call.isWanted);
   const verified = verifying instanceof Promise ? await verifying : verifying;
   // If the keys changed meanwhile, nothing is cached: the signatures were verified under the old ones.
@@ -92,7 +108,7 @@ export async function judge(call: Call, parts: JudgeParts): Promise<Judgement> {
   if (root instanceof Failure) return refused(root, effort);
   const chain = chainOf(structure, keys, memory);
 
-  const fetching = chain.isRevocable ? revocation.refreshIfStale() : null;
+  const fetching = refreshLists(chain, root.lists, revocation);
   if (fetching !== null && call.mayWait?.() !== false) {
     await fetching;
     // A receipt or the root may have expired meanwhile, and the root may be trusted no more.
@@ -100,7 +116,7 @@ export async function judge(call: Call, parts: JudgeParts): Promise<Judgement> {
     root = checkTrust({ receipts: chain.receipts, chain, invocation }, now, rules);
     if (root instanceof Failure) return refused(root, effort);
   }
-  const revoked = checkRevocation(chain, revocation.view); // F
+  const revoked = checkRevocation(chain, revocation.view, root.lists); // F
   if (revoked !== null) return refused(revoked, effort);
 
   const { args } = invocation.claims;

@@ -18,8 +18,10 @@ export interface JudgeParts {
     verify(checks: readonly SignatureCheck[], isWanted?: () => boolean): boolean[] | Promise<boolean[]>;
   };
   readonly revocation: {
-    /** Has the status list fetched if there is no usable copy; `null` if there is nothing to wait for. */
+    /** Has the operator's list fetched if there is no usable copy; `null` if there is nothing to wait for. */
     refreshIfStale(): Promise<void> | null;
+    /** The same for lists of a root. */
+    refreshLists(lists: RootLists): Promise<void> | null;
     readonly view: RevocationView;
   };
   /** Unix seconds. */
@@ -71,14 +73,43 @@ export interface Root {
   readonly policy: ReadPolicy | null;
   /** Which calls need a yes, and whose; `null` if it says nothing of that. */
   readonly approval: EntryApproval | null;
+  /** In which receipts under it can be revoked, the first for indices alone; `null` if it names none. */
+  readonly lists: RootLists | null;
+  /** Whether it may be a root. Otherwise it only says how the DID of a delegate is resolved. */
+  readonly isRoot: boolean;
+  /** Where the document of a `did:web` is, when it is fetched again, and how old it may be; `null` for another DID. */
+  readonly web: { readonly url: URL; readonly freshMs: number; readonly staleMs: number } | null;
+  /** Addresses and networks that are not public, and that what it names may have. */
+  readonly addresses: readonly string[];
   /** Root receipts that were found to stay within the policy. Only block D adds to it. It keeps none of them alive. */
   readonly withinPolicy: WeakSet<Receipt>;
 }
+
+/** A status list that an operator names for a root. See docs/spec/revocation.md, "Lists of a root". */
+export interface RootList {
+  readonly form: 'w3c' | 'token';
+  /** By which receipts name it. */
+  readonly name: string;
+  readonly url: string;
+  /** The DID that must have signed it. */
+  readonly issuer: string;
+  readonly maxStaleSecs: number;
+  /** Addresses and networks at which it may be fetched although they are not public. */
+  readonly addresses: readonly string[];
+  /** What people call the root, or its DID: for logs and metrics. */
+  readonly owner: string;
+  /** The same text for a list that is fetched, and must be signed, in the same way. */
+  readonly key: string;
+}
+
+export type RootLists = readonly RootList[];
 
 /** The principals that may be roots, at the time when it is asked. */
 export interface Roots {
   get(did: string): Root | undefined;
 }
+
+const NO_ADDRESSES: readonly string[] = [];
 
 /** A root of which nothing more is said than that it is trusted. */
 export function plainRoot(): Root {
@@ -89,16 +120,23 @@ export function plainRoot(): Root {
     until: null,
     policy: null,
     approval: null,
+    lists: null,
+    isRoot: true,
+    web: null,
+    addresses: NO_ADDRESSES,
     withinPolicy: new WeakSet(),
   };
 }
 
-/** What the remote status list says of an index. */
+/** What a status list says of an index. */
 export type RemoteStatus =
   /** No remote list is configured. */
   | 'not_configured'
   | 'not_revoked'
   | 'revoked'
+  | 'suspended'
+  /** A value that nobody here reads. */
+  | 'unknown'
   /** The index lies beyond the end of the list: a range error, never "not revoked". */
   | 'out_of_range'
   /** A list is configured, but there is no usable copy of it. */
@@ -106,8 +144,10 @@ export type RemoteStatus =
 
 /** The revocation state as block F reads it. It is in memory: reading it never waits. */
 export interface RevocationView {
-  /** What the remote list says. Asked before the local store. */
+  /** What the operator's list says. Asked before the local store. */
   remoteStatusOf(index: number): RemoteStatus;
+  /** What a list of a root says. Without it, nobody knows what one says. */
+  statusIn?(list: RootList, index: number): RemoteStatus;
   /** Whether the index is in the local store. */
   isRevokedLocally(index: number): boolean;
   /**
@@ -115,9 +155,17 @@ export interface RevocationView {
    * As long as it is the same, {@link isNameRevoked} says of no name that it is revoked if it did not before.
    */
   readonly names: object | null;
-  /** Whether a receipt's digest (`sha256:…`) or a DID is in the local store. */
+  /** Whether a receipt's digest (`sha256:…`), a DID, or a name of {@link jtiBy} or {@link indexUnder} is in the local store. */
   isNameRevoked(name: string): boolean;
 }
+
+// No DID has white space, no digest and no DID begins like these.
+
+/** What stands for receipts by who issued them and their `jti`, among the names in a local store. */
+export const jtiBy = (iss: string, jti: string): string => `jti:${iss} ${jti}`;
+
+/** What stands for receipts under a root by an index. */
+export const indexUnder = (root: string, index: number): string => `index:${root} ${index}`;
 
 /** Where nothing is revoked, and no list is configured. */
 export const NOTHING_REVOKED: RevocationView = {

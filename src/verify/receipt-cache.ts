@@ -178,9 +178,10 @@ function sizeOf(entry: Receipt | Chain): number {
 }
 
 function sizeOfReceipt({ jwt, claims, limits }: Receipt): number {
-  const { drs_consent, drs_regulatory, ...others } = claims;
+  const { drs_consent, drs_regulatory, listed, ...others } = claims;
   let bytes = OVERHEAD_BYTES + jwt.length;
-  for (const part of [others, drs_consent, drs_regulatory, drs_regulatory?.frameworks]) {
+  const lists = typeof listed === 'string' ? [] : (listed ?? []);
+  for (const part of [others, drs_consent, drs_regulatory, drs_regulatory?.frameworks, ...lists]) {
     if ((part ?? null) !== null && part !== others) bytes += OBJECT_BYTES;
     for (const text of Object.values(part ?? {}) as readonly unknown[])
       if (typeof text === 'string') bytes += textBytes(text);

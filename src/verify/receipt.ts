@@ -4,6 +4,7 @@ import { labelIn, rulesIn, type Consent, type Regulatory } from '../protocol/con
 import { digestOf, parseCompactJwt, type CompactJwt } from '../protocol/jwt.js';
 import type { JsonObject } from '../protocol/json.js';
 import type { KeyResolver } from '../protocol/key-resolver.js';
+import { readStatusClaims, type ListedStatus } from '../protocol/status-claims.js';
 import { limitsOf, type CountedLimits, type ReachedLimit } from './limits.js';
 import { isKnownMember, type Policy, type PolicyLimit } from '../protocol/policy.js';
 
@@ -23,8 +24,8 @@ export interface KeptClaims {
   readonly session_id: string | null;
   readonly correlation_id: string | null;
   readonly drs_status_list_index: number | null;
-  /** The first claim about its status that nobody here reads. */
-  readonly unread_status: string | null;
+  /** What it names in lists of its root; or the first claim about its status that nobody here reads; `null` if it has none. */
+  readonly listed: readonly ListedStatus[] | ListedStatus['member'] | null;
 }
 
 /** A delegation receipt that passed block A. Answers get copies of its values, never the values themselves. */
@@ -40,8 +41,9 @@ export class Receipt {
   readonly isRoot: boolean;
   readonly algorithm: unknown;
   readonly signingInputLength: number;
-  /** The signature until it has verified, `null` from then on. Only block C changes it. */
+  /** The signature and what the header says of its key, until it has verified; `null` from then on. Only block C changes them. */
   signature: Uint8Array | null;
+  kid: string | null;
   #policy: JsonObject | null;
   #digest: string | undefined;
 
@@ -53,6 +55,7 @@ export class Receipt {
     this.algorithm = parts.algorithm;
     this.signingInputLength = parts.signingInputLength;
     this.signature = parts.signature;
+    this.kid = parts.kid;
     // A payload is JSON, and so is its policy.
     this.#policy = claims.policy as JsonObject;
     this.hasOtherMembers = Object.keys(claims.policy).some((name) => !isKnownMember(name));
@@ -87,6 +90,7 @@ export interface Invocation {
   readonly jwt: string;
   readonly claims: InvocationClaims;
   readonly algorithm: unknown;
+  readonly kid: string | null;
   readonly signature: Uint8Array;
   readonly signingInputLength: number;
 }
@@ -96,10 +100,10 @@ export class Chain {
   readonly receipts: readonly Receipt[];
   readonly root: Receipt;
   readonly leaf: Receipt;
-  /** Whether any receipt can be revoked by a status list index. */
+  /** Whether any receipt can be revoked by a `drs_status_list_index`. */
   readonly isRevocable: boolean;
-  /** Whether any receipt has a status that nobody here reads. */
-  readonly hasUnreadStatus: boolean;
+  /** Whether any receipt has another claim about its status. */
+  readonly isListed: boolean;
   /** Whether any receipt has `approve_tools`. */
   readonly asks: boolean;
   /** The limits that are to be counted for each call. */
@@ -111,8 +115,8 @@ export class Chain {
    * microseconds if a million are revoked. Only block F changes it.
    */
   clearOf: object | null = null;
-  /** The last delegate's key, or `null` if its DID does not resolve. */
-  readonly invokerKey: Uint8Array | null;
+  /** The last delegate's keys; `null` if they can change while this is in use. */
+  readonly invokerKeys: readonly Uint8Array[] | null;
 
   /** @param receipts not empty */
   constructor(receipts: readonly Receipt[], keys: KeyResolver) {
@@ -120,7 +124,7 @@ export class Chain {
     this.root = receipts[0] as Receipt;
     this.leaf = receipts.at(-1) as Receipt;
     this.isRevocable = receipts.some(({ claims }) => claims.drs_status_list_index !== null);
-    this.hasUnreadStatus = receipts.some(({ claims }) => claims.unread_status !== null);
+    this.isListed = receipts.some(({ claims }) => claims.listed !== null);
     this.asks = receipts.some(({ limits }) => limits.some(({ member }) => member.name === 'approve_tools'));
     this.limits = limitsOf(receipts);
     this.contextJson = JSON.stringify({
@@ -128,7 +132,8 @@ export class Chain {
       chain_depth: receipts.length,
       leaf_policy: this.leaf.policy,
     });
-    this.invokerKey = keys.publicKeyOf(this.leaf.claims.aud);
+    const key = keys.publicKeyOf(this.leaf.claims.aud);
+    this.invokerKeys = key && [key];
   }
 
   /** Whether these are, character for character, the receipts of this chain. */
@@ -150,13 +155,6 @@ export interface VerdictContext {
   readonly tool_server: string;
   /** The limits of the chain that are not counted, since replay protection is off; absent if there are none. */
   readonly unenforced?: readonly ReachedLimit['member'][];
-}
-
-/** A claim by which an issuer thinks that a receipt can be revoked: of the IETF, the W3C or the public protocol. */
-function unreadStatusOf({ status, credentialStatus, drs_status }: ReceiptClaims): string | null {
-  if ((status ?? null) !== null) return 'status';
-  if ((credentialStatus ?? null) !== null) return 'credentialStatus';
-  return (drs_status ?? null) === null ? null : 'drs_status';
 }
 
 /** A copy of a consent record that has been checked, without unknown members. */
@@ -182,7 +180,7 @@ function keep(claims: ReceiptClaims, isRoot: boolean): KeptClaims {
     exp,
     prev_dr_hash,
     drs_status_list_index,
-    unread_status: unreadStatusOf(claims),
+    listed: readStatusClaims(claims),
     drs_root_type,
     session_id: labelIn(session_id),
     correlation_id: labelIn(correlation_id),

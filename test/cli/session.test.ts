@@ -129,7 +129,8 @@ describe('a session against the service', { shuffle: false }, () => {
     const revoked = await work.drsAlone(['revoke', '--index', '7'], { env });
     expect(revoked).toEqual({
       ...{ code: 0, stdout: 'revoked: status list index 7\n' },
-      stderr: 'note: every receipt with this index is revoked, whoever issued it; --receipt ends one alone\n',
+      stderr:
+        "note: every receipt with this index in the operator's list is revoked, whoever issued it; --receipt ends one alone\n",
     });
     const { code, stdout } = await work.drs(['verify', 'bundle.json'], { env });
     expect(stdout).toMatch(/^invalid {2}RECEIPT_REVOKED\n/);

@@ -1,10 +1,14 @@
-import { gunzipSync, gzipSync } from 'node:zlib';
+import { deflateSync, gunzipSync, gzipSync, inflateSync } from 'node:zlib';
 import fc from 'fast-check';
 import { readEntry } from '../../src/revocation/entry.js';
 import { lineOf } from '../../src/revocation/store/entry-file.js';
 import { MAX_UNPACKED_BYTES } from '../../src/revocation/lists/credential.js';
+import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
+import { resolveIssuer } from '../../src/revocation/lists/list-issuer.js';
+import { readTokenList } from '../../src/revocation/lists/read-token-list.js';
 import { readStatusList } from '../../src/revocation/lists/read-status-list.js';
 import { StatusListError } from '../../src/revocation/lists/status-list-error.js';
+import { newTokenIssuer, signToken } from '../revocation/tokens.js';
 import { same, type Target } from './target.js';
 
 /** The inputs of revocation: status lists in all forms, and the file of the local store. */
@@ -64,6 +68,47 @@ const list: Target = {
   },
 };
 
+const lst = (bytes: Uint8Array) => deflateSync(bytes).toString('base64url');
+const signer = newTokenIssuer();
+const TOKEN = {
+  ...{ name: 'https://lists.example/1', issuer: resolveIssuer(signer.did, DEFAULT_KEYS), maxBytes: 4096 },
+  ...{ nowMs: Date.UTC(2026, 0), clockSkewSecs: 30 },
+};
+
+const token: Target = {
+  name: 'token-status-list',
+  texts: fc
+    .tuple(
+      fc.uint8Array({ maxLength: 64 }),
+      fc.constantFrom(1, 2, 4, 8),
+      fc.dictionary(fc.constantFrom('exp', 'nbf', 'ttl', 'iss'), fc.double()),
+    )
+    .map(([bytes, size, more]) =>
+      JSON.stringify({ sub: TOKEN.name, iat: 1, ...more, status_list: { bits: size, lst: lst(bytes) } }),
+    ),
+  dictionary: [
+    ...['"lst":"', 'eNr', '"bits":3,', '"status_list":', '"exp":1e999,', '"ttl":0,', 'null', '"sub":"x",'],
+    lst(new Uint8Array(1_000_000)),
+  ],
+  async run(text) {
+    try {
+      const found = await readTokenList(Buffer.from(signToken(text, signer)), TOKEN);
+      if (found.bits.length > TOKEN.maxBytes) throw new Error(`${found.bits.length} bytes were unpacked`);
+      const packed = /"lst":"([\w-]+)"/.exec(text)?.[1];
+      if (packed !== undefined && text.split('"lst"').length === 2)
+        same(
+          'the bits',
+          found.bits.toString('hex'),
+          inflateSync(Buffer.from(packed, 'base64url')).toString('hex'),
+        );
+    } catch (error) {
+      if (!(error instanceof StatusListError)) throw error;
+      if (error.message.length > 1_000)
+        throw new Error('a message as long as what was sent', { cause: error });
+    }
+  },
+};
+
 const file: Target = {
   name: 'revocation-file',
   texts: fc
@@ -74,6 +119,8 @@ const file: Target = {
           `{"receipt":"sha256:${'0'.repeat(64)}","exp":7}`,
           '{"did":"did:key:z1","reason":"#"}',
           '{"status_list_index":7,"at":"2026-11-25T03:12:00.000Z"}',
+          '{"status_list_index":7,"root":"did:key:z1"}',
+          '{"jti":"dr:1","iss":"did:key:z1"}',
         ),
       ),
     )
@@ -93,4 +140,4 @@ const file: Target = {
   time: (text) => void text.split('\n').map((line) => readEntry(line)),
 };
 
-export const targets: readonly Target[] = [list, file];
+export const targets: readonly Target[] = [list, token, file];

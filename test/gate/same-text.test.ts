@@ -23,6 +23,7 @@ import * as ways from './transports.js';
 
 /** What comes out of one door alone, or not by what a caller sends; and the tests that see it. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
+  DID_RESOLUTION_FAILED: 'needs a document that cannot be had: trust/web-keys',
   REVOCATION_CHECK_FAILED: 'needs a status list that cannot be had: e2e/verdicts',
   REPLAY_STORE_UNAVAILABLE: 'needs a broken store: usage/use-invocation',
   'gate BODY_TIMEOUT': 'needs the patience of a server: e2e/gate-bodies',

@@ -19,8 +19,16 @@ export interface Receipt {
   readonly consent: JsonObject | undefined;
   readonly stated: Stated;
   readonly statusIndex: number | undefined;
-  /** Whether it has a claim about its status that nobody reads. */
-  readonly hasOtherStatus: boolean;
+  /** What other claims about its status name. */
+  readonly named: readonly (Named | 'unreadable')[];
+}
+
+/** An entry of a list: docs/spec/receipts.md, "Claims about status". */
+export interface Named {
+  /** The form of the list; `undefined` for either. */
+  readonly form: 'w3c' | 'token' | undefined;
+  readonly list: string;
+  readonly index: number;
 }
 
 /** What a root or an invocation says of a call: docs/spec/receipts.md, "What a call belongs to". */
@@ -106,9 +114,7 @@ export function readReceipt(text: string, index: number, humanRoot: boolean | un
     consent: consent?.kind === 'object' ? consent : undefined,
     stated,
     statusIndex: timeOf(statusIndex),
-    hasOtherStatus: ['status', 'credentialStatus', 'drs_status'].some(
-      (name) => optional(claims, name) !== undefined,
-    ),
+    named: readNamed(claims),
   };
 }
 
@@ -157,6 +163,56 @@ function timeOf(value: Json | undefined): number | undefined {
   if (value?.kind !== 'number') return undefined;
   const number = toDouble(value.text);
   return Number.isSafeInteger(number) && number >= 0 ? number : undefined;
+}
+
+/** The entries that a receipt names. If one claim has another form, nobody reads any. */
+function readNamed(claims: JsonObject): readonly (Named | 'unreadable')[] {
+  const [status, credential, ofProtocol] = ['status', 'credentialStatus', 'drs_status'].map((name) =>
+    optional(claims, name),
+  );
+  const entries = credential?.kind === 'array' ? credential.items : [credential];
+  const found = [
+    ...(status === undefined ? [] : [readStatus(status)]),
+    ...(credential === undefined
+      ? []
+      : entries.length > 16 || entries.length < 1
+        ? [undefined]
+        : entries.map(readEntry)),
+    ...(ofProtocol === undefined ? [] : [readNames(ofProtocol, undefined, 'list_url', 'index')]),
+  ];
+  return found.every((one) => one !== undefined) ? found : ['unreadable'];
+}
+
+function readNames(
+  value: Json | undefined,
+  form: Named['form'],
+  listMember: string,
+  indexMember: string,
+): Named | undefined {
+  if (value?.kind !== 'object') return undefined;
+  const list = stringOf(value, listMember);
+  const index = timeOf(member(value, indexMember));
+  return list === undefined || index === undefined ? undefined : { form, list, index };
+}
+
+function readStatus(status: Json): Named | undefined {
+  if (status.kind !== 'object' || status.members.length !== 1) return undefined;
+  return readNames(member(status, 'status_list'), 'token', 'uri', 'idx');
+}
+
+function readEntry(entry: Json | undefined): Named | undefined {
+  if (entry?.kind !== 'object') return undefined;
+  const size = optional(entry, 'statusSize');
+  if (size !== undefined && (size.kind !== 'number' || toDouble(size.text) !== 1)) return undefined;
+  if (stringOf(entry, 'type') !== 'BitstringStatusListEntry') return undefined;
+  if (stringOf(entry, 'statusPurpose') !== 'revocation') return undefined;
+  const list = stringOf(entry, 'statusListCredential');
+  const digits = stringOf(entry, 'statusListIndex') ?? '';
+  const index = Number(digits);
+  // Written as an integer is, and as no other number is.
+  if (list === undefined || !Number.isSafeInteger(index) || index < 0 || String(index) !== digits)
+    return undefined;
+  return { form: 'w3c', list, index };
 }
 
 /** What a call belongs to, without what has another form. */

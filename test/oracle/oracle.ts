@@ -17,6 +17,12 @@ export interface Entry {
   readonly policy?: Readonly<Record<string, boolean | number | string[]>>;
   readonly labels?: Readonly<Record<string, string>>;
   readonly approve?: { readonly tools?: readonly string[]; readonly above_usd?: number };
+  readonly status_lists?: readonly {
+    readonly uri: string;
+    readonly form: 'w3c' | 'token';
+    readonly id?: string;
+  }[];
+  readonly addresses?: readonly string[];
 }
 
 /** The settings of a verifier. */
@@ -37,9 +43,14 @@ export interface Settings {
 export interface Revocation {
   /** The remote list: not configured, no usable copy, or its bytes. */
   readonly remote: 'none' | 'unavailable' | Uint8Array;
-  /** Indices, digests of receipts, and DIDs. */
+  /** Indices, digests of receipts, DIDs, `jti <iss> <jti>`, and `index <root> <index>`. */
   readonly local: ReadonlySet<number | string>;
+  /** The lists of roots, by their names. */
+  readonly lists?: Readonly<Record<string, ServedList>>;
 }
+
+/** A list as it is served; `bits` of an entry in a token, `null` in a bitstring of the W3C. */
+export type ServedList = { readonly bits: 1 | 2 | 4 | 8 | null; readonly hex: string } | 'unavailable';
 
 export interface Question {
   readonly bundle: Json;
@@ -94,7 +105,7 @@ export function verify(question: Question): Answer {
     blockC(receipts, invocation, verifySignature) ??
     blockD(receipts, invocation, settings, entry) ??
     blockE(receipts, now, settings, entry) ??
-    blockF(receipts, revocation);
+    blockF(receipts, revocation, entry);
   if (code !== undefined) return { valid: false, code };
 
   const binding = question.body === undefined ? undefined : bindingOf(question.body, invocation);
@@ -277,25 +288,53 @@ function blockE(
 const isDay = (time: string) => time.length === 10;
 const secondsOf = (time: string) => Date.parse(isDay(time) ? `${time}T00:00:00Z` : time) / 1000;
 
+type State = 'fine' | 'revoked' | 'out of range' | 'unavailable' | 'unknown';
+
 /** Revocation. */
-function blockF(receipts: readonly Receipt[], { remote, local }: Revocation): string | undefined {
-  for (const { statusIndex, hasOtherStatus, iss, aud, jwt } of receipts) {
-    const list = remote instanceof Uint8Array ? remote : undefined;
-    if (statusIndex !== undefined && list !== undefined && bitAt(list, statusIndex)) return 'RECEIPT_REVOKED';
-    if (statusIndex !== undefined && local.has(statusIndex)) return 'RECEIPT_REVOKED';
-    if (local.has(digestOf(jwt.text))) return 'RECEIPT_REVOKED';
+function blockF(
+  receipts: readonly Receipt[],
+  { remote, local, lists = {} }: Revocation,
+  entry: Entry | undefined,
+): string | undefined {
+  const own = entry?.status_lists ?? [];
+  const ofRoot = (list: (typeof own)[number], index: number) => stateIn(lists[list.id ?? list.uri], index);
+  const ofOperator =
+    remote instanceof Uint8Array ? { bits: null, hex: Buffer.from(remote).toString('hex') } : remote;
+  for (const { statusIndex, named, iss, aud, jti, jwt } of receipts) {
+    const states = named.map((one): State => {
+      if (one === 'unreadable') return 'unknown';
+      const list = own.find(({ uri, id = uri, form }) => id === one.list && form === (one.form ?? form));
+      return list === undefined ? 'unknown' : ofRoot(list, one.index);
+    });
+    if (statusIndex !== undefined && own[0] !== undefined) states.push(ofRoot(own[0], statusIndex));
+    else if (statusIndex !== undefined) {
+      if (ofOperator !== 'none') states.push(stateIn(ofOperator, statusIndex));
+      if (local.has(statusIndex)) states.push('revoked');
+    }
+    const indices = named.map((one) => (one === 'unreadable' ? undefined : one.index));
+    const names = [statusIndex, ...indices].map((index) => `index ${receipts[0]?.iss} ${index}`);
+    if (states.includes('revoked') || names.some((name) => local.has(name))) return 'RECEIPT_REVOKED';
+    if (local.has(digestOf(jwt.text)) || local.has(`jti ${iss} ${jti}`)) return 'RECEIPT_REVOKED';
     if (local.has(iss) || local.has(aud)) return 'KEY_REVOKED';
-    if (statusIndex !== undefined && list !== undefined && statusIndex >= list.length * 8)
-      return 'STATUS_INDEX_OUT_OF_RANGE';
-    if (statusIndex !== undefined && remote === 'unavailable') return 'REVOCATION_CHECK_FAILED';
-    if (hasOtherStatus) return 'UNKNOWN_STATUS';
+    if (states.includes('out of range')) return 'STATUS_INDEX_OUT_OF_RANGE';
+    if (states.includes('unavailable')) return 'REVOCATION_CHECK_FAILED';
+    if (states.includes('unknown')) return 'UNKNOWN_STATUS';
   }
   return undefined;
 }
 
-/** Bit 0 is the most significant bit of byte 0. */
-const bitAt = (list: Uint8Array, index: number) =>
-  (((list[Math.floor(index / 8)] ?? 0) >> (7 - (index % 8))) & 1) === 1;
+/** What a list says of an entry. The first of a token is in the least significant bits, of a bitstring the most significant. */
+function stateIn(list: ServedList | undefined, index: number): State {
+  if (list === undefined || list === 'unavailable') return 'unavailable';
+  const size = list.bits ?? 1;
+  const perByte = 8 / size;
+  const byte = Buffer.from(list.hex, 'hex')[Math.floor(index / perByte)];
+  if (byte === undefined) return 'out of range';
+  const bits = byte.toString(2).padStart(8, '0');
+  const at = (index % perByte) * size;
+  const value = Number.parseInt(list.bits === null ? bits.charAt(at) : bits.slice(8 - at - size, 8 - at), 2);
+  return value === 0 ? 'fine' : value < 3 ? 'revoked' : 'unknown';
+}
 
 function bindingOf(body: Json | 'unreadable', invocation: Invocation): Binding {
   const form = body === 'unreadable' ? undefined : faithful(body);

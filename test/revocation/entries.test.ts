@@ -1,13 +1,14 @@
 import { expect, it } from 'vitest';
 import { Entries } from '../../src/revocation/entries.js';
 import { readEntry } from '../../src/revocation/entry.js';
-import { readRevocationRequest } from '../../src/revocation/index.js';
+import { readRevocationRequest, toJson } from '../../src/revocation/index.js';
+import { indexUnder, jtiBy } from '../../src/verify/parts.js';
 import { countTurns } from '../support/turns.js';
 import { digest } from './entries.js';
 
 const DAY_MS = 86_400_000;
 const [RECEIPT, DID] = [digest('a'), 'did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK'];
-const ONE = 'of status_list_index, receipt and did, expected one';
+const ONE = 'of status_list_index, receipt, did and jti, expected one';
 
 it.each<[unknown, unknown]>([
   [{ status_list_index: 7 }, { target: 7, reason: null, exp: null }],
@@ -19,6 +20,27 @@ it.each<[unknown, unknown]>([
     { did: DID, reason: null, exp: null },
     { target: DID, reason: null, exp: null },
   ],
+  [
+    { status_list_index: 7, root: DID },
+    { target: indexUnder(DID, 7), reason: null, exp: null },
+  ],
+  [
+    { jti: 'dr:a b\n', iss: DID, reason: 'x' },
+    { target: jtiBy(DID, 'dr:a b\n'), reason: 'x', exp: null },
+  ],
+  [{ jti: 'dr:1' }, 'iss is missing, expected a DID, who issued the receipt'],
+  [{ jti: 'dr:1', iss: 'x' }, 'iss is "x", expected a DID, who issued the receipt'],
+  [{ jti: 'dr:1', iss: 'did:key:z1' }, expect.stringMatching(/^iss is "did:key:z1", expected .*did:key/)],
+  [{ jti: 'dr:', iss: DID }, 'jti is "dr:", expected "dr:" and 1 to 500 characters'],
+  [{ jti: 'inv:1', iss: DID }, 'jti is "inv:1", expected "dr:" and 1 to 500 characters'],
+  [{ jti: `dr:${'x'.repeat(501)}`, iss: DID }, expect.stringMatching(/^jti is "dr:x/)],
+  [{ jti: 'dr:1', iss: DID, exp: 5 }, 'it has exp and jti, expected exp only with receipt'],
+  [{ jti: 'dr:1', iss: DID, did: DID }, `it has several ${ONE}`],
+  [{ iss: DID }, `it has none ${ONE}`],
+  [{ did: DID, iss: DID }, 'it has a member "iss", expected only did, reason, exp'],
+  [{ status_list_index: 7, root: 'x' }, 'root is "x", expected a DID'],
+  [{ status_list_index: 7, root: 'did:key:z1' }, expect.stringMatching(/^root is "did:key:z1", expected/)],
+  [{ receipt: RECEIPT, root: DID }, 'it has a member "root", expected only receipt, reason, exp'],
   [7, 'it is 7, expected an object such as { "status_list_index": 7 }'],
   [{}, `it has none ${ONE}`],
   [{ reason: 'why' }, `it has none ${ONE}`],
@@ -61,6 +83,17 @@ it.each([
   ['{', expect.stringMatching(/JSON/)],
 ])('reads no entry in %s: %s', (text, expected) => {
   expect(readEntry(text)).toEqual(expected);
+});
+
+it.each([
+  '{"status_list_index":7}',
+  '{"status_list_index":9007199254740991,"root":"did:key:z1"}',
+  '{"jti":"dr:a b: did:key:z1 \\n","iss":"did:web:x"}',
+  `{"receipt":"${RECEIPT}"}`,
+  '{"did":"did:key:z1"}',
+])('writes an entry as it was read: %s', (text) => {
+  const entry = readEntry(text);
+  expect(typeof entry === 'string' ? entry : toJson(entry)).toBe(text);
 });
 
 it('looks for entries that have run out some at a time, so that others have their turn', async () => {

@@ -4,6 +4,7 @@ import type { FetchOutcome, RevocationLog, RevocationObserver } from '../../src/
 /** Keeps what was logged and observed, and lets a test wait for it. */
 export class Recorder implements RevocationObserver {
   readonly outcomes: FetchOutcome[] = [];
+  readonly rootOutcomes: FetchOutcome[] = [];
   readonly lookups: string[] = [];
   readonly messages: string[] = [];
   /** The members of each message. */
@@ -28,6 +29,11 @@ export class Recorder implements RevocationObserver {
     this.#events.emit('fetched');
   }
 
+  rootListFetched(outcome: FetchOutcome): void {
+    this.rootOutcomes.push(outcome);
+    this.#events.emit('root fetched');
+  }
+
   storeSynced(milliseconds: number): void {
     this.syncs++;
     this.durations.push(milliseconds);
@@ -36,6 +42,11 @@ export class Recorder implements RevocationObserver {
   /** Resolves when so many fetches have ended. */
   async fetched(count: number): Promise<void> {
     while (this.outcomes.length < count) await once(this.#events, 'fetched');
+  }
+
+  /** The same for lists of roots. */
+  async rootFetched(count: number): Promise<void> {
+    while (this.rootOutcomes.length < count) await once(this.#events, 'root fetched');
   }
 
   #note(level: string, details: object, message: string): void {

@@ -534,7 +534,7 @@ describe('what an operator sees', () => {
     const signer = newIssuer();
     const issuer = signer.did;
     server.serve('application/vc+jwt', await toJwt(credentialWith([7], { issuer }), signer));
-    const broken = vi.spyOn(DEFAULT_KEYS, 'publicKeyOf').mockImplementation(() => {
+    const broken = vi.spyOn(DEFAULT_KEYS, 'keysOf').mockImplementation(() => {
       throw new Error('out of order');
     });
     const revocation = await open({ issuer });

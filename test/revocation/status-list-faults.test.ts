@@ -4,7 +4,8 @@ import { gzipSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { Agent } from 'undici';
 import { fetchStatusList } from '../../src/revocation/lists/fetch-status-list.js';
-import { StatusListCache } from '../../src/revocation/lists/status-list-cache.js';
+import { operatorsList } from '../../src/revocation/lists/operators-list.js';
+import type { StatusListCache } from '../../src/revocation/lists/status-list-cache.js';
 import { StatusListError } from '../../src/revocation/lists/status-list-error.js';
 import { unusedPort } from '../support/ports.mjs';
 import { ListServer } from './list-server.js';
@@ -31,7 +32,7 @@ beforeEach(async () => {
   server = await ListServer.start();
   recorder = new Recorder();
   now = Date.now();
-  cache = new StatusListCache(
+  cache = operatorsList(
     { url: server.url, id: LIST_ID, ttlSecs: 1, maxStaleSecs: 300, maxWaitMs: 2_000 },
     { log: recorder.log, observer: recorder, now: () => now },
     // Only the tests of slowness wait so long; on a busy machine, no other test must run into it.
@@ -242,7 +243,7 @@ describe('every fault of the server', { shuffle: false }, () => {
   });
 
   test('nobody listens', async () => {
-    const lonely = new StatusListCache(
+    const lonely = operatorsList(
       { url: `http://127.0.0.1:${await unusedPort()}/list`, ttlSecs: 300, maxStaleSecs: 0, maxWaitMs: 2_000 },
       { log: recorder.log, observer: recorder, now: Date.now },
     );
@@ -271,7 +272,7 @@ describe('a server that is slow', () => {
   ])('%s', async (_, respond) => {
     vi.useRealTimers();
     server.respond = (_, response) => respond(response);
-    const hasty = new StatusListCache(
+    const hasty = operatorsList(
       { url: server.url, id: LIST_ID, ttlSecs: 300, maxStaleSecs: 0, maxWaitMs: 2_000 },
       { log: recorder.log, observer: recorder, now: Date.now },
       250,

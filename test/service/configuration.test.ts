@@ -244,8 +244,8 @@ describe('the configuration', () => {
 
   it('warns of variables that do nothing, and says what they wait for', () => {
     const warnings = (env: Record<string, string>) => warningsAboutIdle(env, readConfiguration(env));
-    expect(warnings({ REDIS_URL: 'redis://a', STATUS_CACHE_TTL_SECS: '1' })).toEqual([
-      'STATUS_CACHE_TTL_SECS is set and does nothing: STATUS_LIST_BASE_URL is not set',
+    expect(warnings({ REDIS_URL: 'redis://a', STATUS_MAX_STALE_SECS: '1' })).toEqual([
+      'STATUS_MAX_STALE_SECS is set and does nothing: STATUS_LIST_BASE_URL is not set',
       'REDIS_URL is set and does nothing: no store is redis',
     ]);
     expect(warnings({ PORT: '1', LISTEN: 'unix:/run/x', LISTEN_MODE: '600' })).toEqual([

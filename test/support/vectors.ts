@@ -63,6 +63,16 @@ export interface PasskeyVector {
   readonly signature: string;
 }
 
+/** A Token Status List without its token. */
+export interface TokenListVector {
+  readonly from: string;
+  readonly entries: number;
+  readonly bits: number;
+  readonly lst: string;
+  /** Those that are not 0. */
+  readonly values: Readonly<Record<string, number>>;
+}
+
 interface Sets {
   ed25519: SignatureVector;
   'ed25519-edge': SignatureVector;
@@ -71,6 +81,7 @@ interface Sets {
   json: JsonVector;
   'did-key': DidVector;
   webauthn: PasskeyVector;
+  'token-status-lists': TokenListVector;
 }
 
 /** Reads a set of test vectors. `test/vectors/README.md` says where each comes from. */

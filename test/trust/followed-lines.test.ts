@@ -14,6 +14,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { InThreadVerifier } from '../../src/signatures/in-thread.js';
+import { WebKeys } from '../../src/trust/did-web.js';
 import { FollowedLines } from '../../src/trust/followed-lines.js';
 import { ROOTS } from '../../src/trust/line-files.js';
 import type { Root } from '../../src/verify/parts.js';
@@ -99,7 +100,7 @@ describe('a file of roots', () => {
     await eventually(() => expect(roots.isFaulty).toBe(false));
     expect(logged).toEqual([
       'the trusted roots were read',
-      `the trusted roots cannot be read: the old ones still hold: ${file}:2: did: it is "x", expected a did:key of an Ed25519 key`,
+      `the trusted roots cannot be read: the old ones still hold: ${file}:2: did: it is "x", expected a did:key of an Ed25519 key, or a did:web`,
       `the trusted roots cannot be read: the old ones still hold: ${file}: there is no such file`,
       'the trusted roots were read again',
     ]);
@@ -268,7 +269,13 @@ it('a file that is rewritten under load gives no wrong verdict', { timeout: 600_
     maxEntries: 10,
     log: { info() {}, warn() {}, error() {} },
   });
-  const engine = new Engine(readVerifierOptions({}), new InThreadVerifier(), roots, null, revocation, null);
+  const engine = new Engine(
+    readVerifierOptions({}),
+    new InThreadVerifier(),
+    { roots, tools: null, keys: new WebKeys({ log: { info() {}, warn() {} } }) },
+    revocation,
+    null,
+  );
   const load = { isOver: false };
   const rewriting = (async () => {
     for (let round = 0; !load.isOver; round++) {

@@ -72,6 +72,18 @@ it('all files together have at most 64 MiB, and are closed', async () => {
   );
 });
 
+it('all files together have at most 10,000 documents', async () => {
+  const lines = Array.from({ length: 10_000 }, (_, one) =>
+    JSON.stringify({ did: `did:web:a.example:${one}` }),
+  );
+  await writeFile(file, lines.join('\n'));
+  expect((await readLinesAt(ROOTS, file)).size).toBe(10_000);
+  await writeFile(file, [...lines, '{"did":"did:web:a.example"}'].join('\n'));
+  await expect(readLinesAt(ROOTS, file)).rejects.toThrow(
+    `${file}: there are 10001 entries of a did:web, expected at most 10000`,
+  );
+});
+
 it('links in a circle are named as such', async () => {
   await symlink('a.jsonl', file);
   await expect(readLinesAt(ROOTS, file)).rejects.toMatchObject({

@@ -7,6 +7,7 @@ import { readRoot, readTime } from '../../src/trust/read-root.js';
 import { readLines, ROOTS } from '../../src/trust/line-files.js';
 import { party } from '../support/chain.js';
 
+const WEB = 'did:web:a.example';
 const [alice, bob] = [party().did, party().did];
 const FILE = 'roots.jsonl';
 const linesOf = (...entries: unknown[]) => entries.map((entry) => `${JSON.stringify(entry)}\n`).join('');
@@ -95,6 +96,13 @@ describe('an entry', () => {
     // Before 1970, in UTC.
     { not_after: '1970-01-01T00:00:00+01:00' },
     { labels: Object.fromEntries(Array.from({ length: 16 }, (_, n) => [`a${n}`, 'b'])) },
+    { root: true, addresses: [] },
+    { addresses: Array.from({ length: 16 }, () => '10.0.0.0/8') },
+    { addresses: ['::1', 'fd00::/8', '0.0.0.0/0', '::ffff:10.1.2.3', '255.255.255.255/32'] },
+    { did: WEB, root: true },
+    { did: WEB, root: false, name: 'x', key_fresh_secs: 1, key_stale_secs: 1, addresses: ['127.0.0.1'] },
+    { did: WEB, key_fresh_secs: 300, key_stale_secs: 86_400 },
+    { did: 'did:web:localhost%3A8080:a:b', labels: { team: 'x' }, policy: {} },
   ])('is in order with %j', async (entry) => {
     expect(await faultsOf(linesOf({ did: alice, ...entry }))).toEqual([]);
   });
@@ -111,6 +119,40 @@ describe('an entry', () => {
       'roles: there is no such member, expected one of did, name, not_before, not_after, policy, labels',
     ],
     [{ did: 'did:key:x' }, 'did: it is "did:key:x", expected a did:key of an Ed25519 key'],
+    [
+      { did: 'did:web:A.example' },
+      'did: it is "did:web:A.example", expected a did:key of an Ed25519 key, or a did:web',
+    ],
+    [{ root: false }, 'root: it is false, expected true, or false of a did:web'],
+    [{ did: WEB, root: null }, 'root: it is null, expected true, or false of a did:web'],
+    [{ did: WEB, root: false, policy: {} }, 'policy: it is {}, expected no such member beside "root": false'],
+    [{ did: WEB, root: false, labels: {} }, 'labels: it is {}, expected no such member'],
+    [{ key_fresh_secs: 300 }, 'key_fresh_secs: it is 300, expected whole seconds of a did:web, 1 to 300'],
+    [{ key_stale_secs: 600 }, 'key_stale_secs: it is 600, expected whole seconds of a did:web, 300 to 86400'],
+    [
+      { did: WEB, key_fresh_secs: 0 },
+      'key_fresh_secs: it is 0, expected whole seconds of a did:web, 1 to 300',
+    ],
+    [{ did: WEB, key_fresh_secs: 301 }, 'key_fresh_secs: it is 301, expected'],
+    [{ did: WEB, key_fresh_secs: 1.5 }, 'key_fresh_secs: it is 1.5, expected'],
+    [{ did: WEB, key_fresh_secs: '5' }, 'key_fresh_secs: it is "5", expected'],
+    [
+      { did: WEB, key_stale_secs: 299 },
+      'key_stale_secs: it is 299, expected whole seconds of a did:web, 300 to',
+    ],
+    [
+      { did: WEB, key_fresh_secs: 9, key_stale_secs: 8 },
+      'key_stale_secs: it is 8, expected whole seconds of a did:web, 9 to',
+    ],
+    [{ did: WEB, key_stale_secs: 86_401 }, 'key_stale_secs: it is 86401, expected'],
+    [
+      { addresses: '10.0.0.0/8' },
+      'addresses: it is "10.0.0.0/8", expected at most 16 addresses, or networks',
+    ],
+    [{ addresses: ['10.0.0.0/33'] }, 'addresses: it is ["10.0.0.0/33"], expected at most 16 addresses'],
+    [{ addresses: Array.from({ length: 17 }, () => '::1') }, 'addresses: it is ["::1"'],
+    [{ addresses: [7] }, 'addresses: it is [7], expected'],
+    [{ addresses: null }, 'addresses: it is null, expected'],
     [{ name: '' }, 'name: it is "", expected a text of 1 to 200 characters'],
     [{ name: null }, 'name: it is null, expected a text'],
     [{ name: 'a'.repeat(201) }, 'name: it is "aaaa'],
@@ -270,6 +312,53 @@ describe('roots that a program names', () => {
   });
 });
 
+describe('lists of a root', () => {
+  const list = { uri: 'https://lists.example/1', form: 'w3c' };
+  const read = (...lists: unknown[]) =>
+    readGivenRoots([{ did: alice, name: 'Acme', status_lists: lists } as never]);
+
+  it('have the row for what they leave out', () => {
+    const given = read(list, { ...list, form: 'token', id: 'urn:1', issuer: bob, max_stale: 60 });
+    const [first, second] = ('value' in given ? given.value.get(alice)?.lists : null) ?? [];
+    expect(first).toMatchObject({
+      ...{ form: 'w3c', name: list.uri, url: list.uri, issuer: alice, maxStaleSecs: 0, owner: 'Acme' },
+    });
+    expect(second).toMatchObject({ form: 'token', name: 'urn:1', issuer: bob, maxStaleSecs: 60 });
+    expect(first?.key).not.toBe(second?.key);
+  });
+
+  it('are none where the row has none', () => {
+    expect(readGivenRoots([alice])).toMatchObject({ value: new Map([[alice, { lists: null }]]) });
+  });
+
+  it.each<[unknown[], string]>([
+    [[list, list], '[0].status_lists[1].id: it is "https://lists.example/1", expected a text of 1 to 2000'],
+    [[{ ...list, id: 'a b' }], '[0].status_lists[0].id: it is "a b", expected a text'],
+    [[{ ...list, id: undefined }], '[0].status_lists[0].id: it is missing, expected a text'],
+    [[{ ...list, uri: 'https://me:pw@lists.example/' }], '[0].status_lists[0].uri: it is'],
+    [[{ ...list, uri: 'https://lists.example/#1' }], '[0].status_lists[0].uri: it is'],
+    [[{ ...list, uri: `https://lists.example/${'a'.repeat(2000)}` }], '[0].status_lists[0].uri: it is'],
+    [
+      [{ ...list, uri: 'ftp://lists.example/' }],
+      '[0].status_lists[0].uri: it is "ftp://lists.example/", expected an https URL',
+    ],
+    [[{ ...list, uri: 'https://' }], '[0].status_lists[0].uri: it is "https://", expected an https URL'],
+    [
+      [{ ...list, issuer: 'did:x:acme.example' }],
+      '[0].status_lists[0].issuer: it is "did:x:acme.example", expected a did:key',
+    ],
+    [[{ ...list, max_stale: 1.5 }], '[0].status_lists[0].max_stale: it is 1.5, expected 0 to 31536000'],
+    [
+      [{ ...list, maxStale: 1 }],
+      '[0].status_lists[0].maxStale: it is 1, expected no such member, but uri, form',
+    ],
+    [[null], '[0].status_lists[0]: it is null, expected an object'],
+    [Array.from({ length: 17 }, (_, at) => ({ ...list, id: `urn:${at}` })), '[0].status_lists: it is'],
+  ])('are refused: %j', (lists, problem) => {
+    expect(read(...lists)).toEqual({ problem: expect.stringContaining(problem) as string });
+  });
+});
+
 describe('the JSON Schema', () => {
   const schema = JSON.parse(readFileSync('docs/spec/roots.schema.json', 'utf8')) as {
     $defs: { policy: { properties: object } };
@@ -293,6 +382,18 @@ describe('the JSON Schema', () => {
     [false, { did: alice, policy: { allowed_tool: ['a'] } }],
     [false, { did: alice, policy: { allowed_tools: 'a' } }],
     [false, { did: alice, labels: { '1': 'a' } }],
+    [true, { did: alice, status_lists: [{ uri: 'https://a.example/1', form: 'w3c' }] }],
+    [true, { did: alice, status_lists: [{ uri: 'http://127.0.0.1:80/1', form: 'token', max_stale: 5 }] }],
+    [true, { did: alice, status_lists: [{ uri: 'https://a/', form: 'token', id: 'urn:x', issuer: bob }] }],
+    [false, { did: alice, status_lists: [] }],
+    [false, { did: alice, status_lists: {} }],
+    [false, { did: alice, status_lists: ['https://a.example/1'] }],
+    [false, { did: alice, status_lists: [{ uri: 'https://a.example/1' }] }],
+    [false, { did: alice, status_lists: [{ form: 'w3c' }] }],
+    [false, { did: alice, status_lists: [{ uri: 'http://a.example/1', form: 'w3c' }] }],
+    [false, { did: alice, status_lists: [{ uri: 'https://a.example/1', form: 'raw' }] }],
+    [false, { did: alice, status_lists: [{ uri: 'https://a.example/1', form: 'w3c', max_stale: -1 }] }],
+    [false, { did: alice, status_lists: [{ uri: 'https://a.example/1', form: 'w3c', ttl: 1 }] }],
   ])('says %s to %j, as the reader does', async (isRight, value) => {
     expect([validate(value), (await faultsOf(linesOf(value))).length === 0]).toEqual([isRight, isRight]);
   });

@@ -29,6 +29,7 @@ function openJudge(remote: RemoteStatus, more: Partial<JudgeParts> = {}) {
         steps.push('refreshIfStale');
         return Promise.resolve();
       },
+      refreshLists: () => null,
       view: {
         remoteStatusOf: () => remote,
         isRevokedLocally: () => false,

@@ -13,6 +13,7 @@ import { RULES } from '../support/receipts.js';
 /** Keys under names that say nothing about them. */
 class NamedKeys implements KeyResolver {
   version = 0;
+  readonly opening = 0;
   readonly expected = 'a did:test that is on record';
   readonly #keys = new Map<string, Uint8Array>();
 
@@ -25,8 +26,17 @@ class NamedKeys implements KeyResolver {
     return { did, key: privateKey };
   }
 
-  publicKeyOf(did: string): Uint8Array | null {
-    return this.#keys.get(did) ?? null;
+  publicKeyOf(): null {
+    return null;
+  }
+
+  keysOf(did: string): readonly Uint8Array[] {
+    const key = this.#keys.get(did);
+    return key === undefined ? [] : [key];
+  }
+
+  whenReady(): null {
+    return null;
   }
 
   verificationMethodOf(did: string): string {
@@ -54,7 +64,7 @@ async function verify(bundle: unknown, known: Known, whilePending = () => Promis
   let signatures = 0;
   const parts: JudgeParts = {
     ...{ ...known, clock: () => NOW, requiresBinding: false, use: null },
-    revocation: { refreshIfStale: () => null, view: NOTHING_REVOKED },
+    revocation: { refreshIfStale: () => null, refreshLists: () => null, view: NOTHING_REVOKED },
     signatures: {
       verify: async (checks) => {
         signatures = checks.length;

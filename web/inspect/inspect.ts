@@ -228,6 +228,8 @@ export function viewOf({ revoked, entries, list }: Settings): RevocationView {
       if (byte === undefined) return 'out_of_range';
       return (byte & (0x80 >> (index % 8))) === 0 ? 'not_revoked' : 'revoked';
     },
+    // Lists of roots are not known here.
+    statusIn: () => 'not_configured',
     isRevokedLocally: (index) => revoked.has(index) || entries?.has(index) === true,
     names: entries?.names ?? null,
     isNameRevoked: (name) => entries?.has(name) === true,
@@ -316,12 +318,20 @@ function bindingLight({ isCall, binding }: Seen, isAfter: boolean): Light {
   return { block, state: 'not checked', says: isCall ? 'No body to compare' : 'No call' };
 }
 
+const STATUS_CLAIMS = ['drs_status_list_index', 'status', 'credentialStatus', 'drs_status'];
+
 function revocationLight({ isCall, settings, receipts }: Seen): Light {
   const block = 'F';
   if (!isCall) return { block, state: 'not checked', says: 'Checked when the chain is used' };
-  const isRevocable = receipts.some(({ claims }) => (claims['drs_status_list_index'] ?? null) !== null);
+  const isRevocable = receipts.some(({ claims }) =>
+    STATUS_CLAIMS.some((name) => (claims[name] ?? null) !== null),
+  );
+  const row = settings?.trustedRoots.find(
+    (one) => typeof one === 'object' && one.did === receipts[0]?.claims['iss'],
+  );
+  const hasLists = typeof row === 'object' && row.status_lists !== undefined;
   const unknown = [
-    ...(isRevocable && settings?.list === null ? ['status list'] : []),
+    ...(isRevocable && (hasLists || settings?.list === null) ? ['status list'] : []),
     ...(settings?.entries === null ? ['local revocations'] : []),
   ];
   if (unknown.length === 0) return { block, state: 'passed', says: PASSED.F };

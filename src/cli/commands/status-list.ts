@@ -1,4 +1,4 @@
-import type { Command } from 'commander';
+import { Option, type Command } from 'commander';
 import { createStatusList, DEFAULT_STATUS_LIST_ENTRIES } from '../../revocation/lists/make-status-list.js';
 import { openStatusList, setRevoked, signStatusList } from '../../revocation/lists/make-status-list.js';
 import type { EditableStatusList } from '../../revocation/lists/make-status-list.js';
@@ -21,7 +21,7 @@ and in a third one, to revoke the receipts that were issued with --status-index 
 
 export function define(command: Command): void {
   command.description(
-    'A W3C Bitstring Status List, as a signed credential (vc+jwt): what a service reads from STATUS_LIST_BASE_URL to learn what is revoked.',
+    'A W3C Bitstring Status List, as a signed credential (vc+jwt), or a Token Status List of the IETF (statuslist+jwt): what a service reads from STATUS_LIST_BASE_URL (W3C alone), or as its row of a root says, to learn what is revoked.',
   );
 
   command
@@ -29,18 +29,19 @@ export function define(command: Command): void {
     .summary('make a list in which nothing is revoked')
     .requiredOption('--key <file>', "the issuer's private key")
     .requiredOption('--id <url>', 'the URL under which the list will be served')
+    .addOption(new Option('--form <form>', 'w3c or token').choices(['w3c', 'token']).default('w3c'))
     .option('--entries <count>', 'how many entries it has', parseIndex, DEFAULT_STATUS_LIST_ENTRIES)
     .option('--expires <time>', 'after it, verifiers refuse the list (default: never)', parseTime)
     .option('-o, --out <file>', 'where to write the list (default: standard output)')
     .option('--force', 'replace the file where it exists')
-    .action(async ({ key, id, entries, expires, out, force }: CreateOptions) => {
+    .action(async ({ key, id, form, entries, expires, out, force }: CreateOptions) => {
       if (!URL.canParse(id))
         throw new CommandError(
           `--id is ${JSON.stringify(id)}, expected a URL`,
           'give the one under which the list will be served, such as https://lists.example/1',
         );
       const hint = 'give --entries as a multiple of 8';
-      const list = await orCommandError(() => createStatusList({ id, entries }), hint);
+      const list = await orCommandError(() => createStatusList({ id, entries, form }), hint);
       const note = `: ${entries} entries, none revoked`;
       await writeResult(out, await sign(list, key, expires), { force, note });
     });
@@ -58,7 +59,7 @@ export function define(command: Command): void {
         parseIndex(text),
       ])
       .action(async (file: string, indices: number[], { key, expires }: ChangeOptions) => {
-        const text = await readText(file, 'a status list (vc+jwt)');
+        const text = await readText(file, 'a status list (vc+jwt or statuslist+jwt)');
         const hint = 'make one with `npx drs-verify status-list create`';
         const list = await orCommandError(() => openStatusList(text), hint, `${file} is not a status list: `);
         for (const index of indices)
@@ -72,6 +73,7 @@ export function define(command: Command): void {
 interface CreateOptions {
   readonly key: string;
   readonly id: string;
+  readonly form: 'w3c' | 'token';
   readonly entries: number;
   readonly expires?: number;
   readonly out?: string;

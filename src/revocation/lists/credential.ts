@@ -9,6 +9,9 @@ export const MAX_WIRE_BYTES = 1024 * 1024;
 /** Maximum size of the bits in bytes, unpacked. Putting this much together takes the main thread up to 20 ms. */
 export const MAX_UNPACKED_BYTES = 16 * 1024 * 1024;
 
+/** The same for a list of a root, of which a verifier may hold many. */
+export const MAX_ROOT_LIST_BYTES = 4 * 1024 * 1024;
+
 /** When a list is valid, in Unix milliseconds; `-Infinity` and `Infinity` if it has no beginning or end. */
 export interface Validity {
   readonly validFromMs: number;

@@ -7,25 +7,23 @@ import { parseCompactJwt } from '../../protocol/jwt.js';
 import { DEFAULT_KEYS, type KeyResolver } from '../../protocol/key-resolver.js';
 import { decodeUtf8 } from '#platform';
 import { verifyEd25519 } from '../../signatures/in-thread.js';
+import { assertSigned, resolveIssuer, untrusted, type ListIssuer } from './list-issuer.js';
 import { narrowByClaims, parseDateTime, readCredential } from './credential.js';
 import type { StatusListCredential, Validity } from './credential.js';
-import { unpackBits } from './bitstring.js';
+import { unpackBits, type ListEntries } from './bitstring.js';
 import { malformed, StatusListError } from './status-list-error.js';
 import { show } from '../../verify/codes.js';
 import { CLOCKS } from '../../verify/parts.js';
 import { printableUrl } from '../printable-url.js';
 
 /** A status list, unpacked and checked. */
-export interface StatusList extends Validity {
-  readonly bits: Buffer;
+export interface StatusList extends Validity, ListEntries {
   /** How long it may be kept, in milliseconds; `Infinity` if it does not say. */
   readonly ttlMs: number;
 }
 
 /** What a list must be: a credential, which says so itself, or bits, of which any bytes could be some. */
 export type ListForm = 'credential' | 'raw';
-
-type ListIssuer = ReturnType<typeof resolveIssuer>;
 
 export interface ReadOptions {
   readonly form: ListForm;
@@ -38,6 +36,10 @@ export interface ReadOptions {
   readonly nowMs: number;
   /** Seconds by which the clock of whoever signs may be ahead; 30 by default. */
   readonly clockSkewSecs?: number | undefined;
+  /** Maximum size of the bits; that of the operator's list by default. */
+  readonly maxBytes?: number | undefined;
+  /** What corrects `id`, for a message. */
+  readonly nameFrom?: string | undefined;
 }
 
 // `{` and any character after it, in base64url.
@@ -58,8 +60,17 @@ const RAW_TYPES = ['application/octet-stream', 'binary/octet-stream'];
 export async function readStatusList(
   body: Buffer,
   contentType: string,
-  { form, id, issuer: did, keys = DEFAULT_KEYS, nowMs, clockSkewSecs = CLOCKS.clockSkewSecs }: ReadOptions,
+  options: ReadOptions,
 ): Promise<StatusList> {
+  const {
+    form,
+    id,
+    issuer: did,
+    keys = DEFAULT_KEYS,
+    nowMs,
+    nameFrom = 'STATUS_LIST_ID; "any" is for mirrors',
+  } = options;
+  const { clockSkewSecs = CLOCKS.clockSkewSecs } = options;
   const skewMs = clockSkewSecs * 1000;
   const issuer = did === undefined ? undefined : resolveIssuer(did, keys);
   const start = startOf(body);
@@ -78,33 +89,34 @@ export async function readStatusList(
     throw untrusted(
       `its issuer is ${JSON.stringify(credential.issuer.slice(0, 80))}, expected ${issuer.did}`,
     );
-  if (id !== 'any') assertNamed(id, credential);
-  const { validFromMs, validUntilMs } = credential;
-  if (nowMs < validFromMs - skewMs || nowMs >= validUntilMs) {
-    const found =
-      nowMs < validFromMs
-        ? `it becomes valid at ${isoTime(validFromMs)}`
-        : `it was valid until ${isoTime(validUntilMs)}`;
-    throw new StatusListError('out_of_validity', `${found}; the clock here says ${isoTime(nowMs)}`);
-  }
-  return toStatusList(await unpackBits(credential.packed), credential);
+  if (id !== 'any') assertNamed(id, credential, nameFrom);
+  assertValid(credential, nowMs, skewMs);
+  return toStatusList(await unpackBits(credential.packed, options.maxBytes), credential);
 }
 
-function resolveIssuer(did: string, keys: KeyResolver) {
-  const publicKey = keys.publicKeyOf(did);
-  if (publicKey === null) throw untrusted(`the pinned issuer ${did} is not ${keys.expected}`);
-  return { did, publicKey: Buffer.from(publicKey), verificationMethod: keys.verificationMethodOf(did) };
+/** @throws {@link StatusListError} `out_of_validity` */
+export function assertValid({ validFromMs, validUntilMs }: Validity, nowMs: number, skewMs: number): void {
+  if (nowMs >= validFromMs - skewMs && nowMs < validUntilMs) return;
+  const found =
+    nowMs < validFromMs
+      ? `it becomes valid at ${isoTime(validFromMs)}`
+      : `it was valid until ${isoTime(validUntilMs)}`;
+  throw new StatusListError('out_of_validity', `${found}; the clock here says ${isoTime(nowMs)}`);
 }
 
 /** Refuses another list, also of the same issuer: it says of other receipts that they are not revoked. */
-function assertNamed(expected: string, { names: { id, subject, sub } }: StatusListCredential): void {
+function assertNamed(
+  expected: string,
+  { names: { id, subject, sub } }: StatusListCredential,
+  nameFrom: string,
+): void {
   // A JWT may name the subject of its credential there. See W3C vc-jose-cose §3.1.3.
   const own = sub === undefined || sub === subject ? [id] : [id ?? sub, sub];
   const other = own.findIndex((name) => typeof name !== 'string' || urlOf(name) !== urlOf(expected));
   if (other === -1) return;
   throw untrusted(
     `its ${other === 0 ? 'id' : 'sub claim'} is ${show(own[other])}, expected ${show(printableUrl(urlOf(expected)))}, ` +
-      'the name of the list: correct STATUS_LIST_ID; "any" is for mirrors',
+      `the name of the list: correct ${nameFrom}`,
   );
 }
 
@@ -150,13 +162,7 @@ function readJwt(body: Buffer, issuer: ListIssuer | undefined): StatusListCreden
   const text = body.toString('latin1').trim();
   const jwt = parseCompactJwt(text);
   if (jwt.defect !== undefined) throw malformed(`it is not a JWT: ${jwt.defect}`);
-  if (jwt.algorithm !== 'EdDSA' && jwt.algorithm !== 'Ed25519')
-    throw untrusted(`its alg is ${JSON.stringify(jwt.algorithm)}, expected "EdDSA"`);
-  if (issuer !== undefined) {
-    const signingInput = Buffer.from(text.slice(0, jwt.signingInputLength), 'latin1');
-    if (!verifyEd25519(jwt.signature, signingInput, issuer.publicKey))
-      throw untrusted(`its signature does not verify under ${issuer.did}`);
-  }
+  assertSigned(text, jwt, issuer);
   return narrowByClaims(readCredential(jwt.payload), jwt.payload);
 }
 
@@ -174,11 +180,12 @@ function assertProofBy(
   const own = [proofs]
     .flat()
     .filter((one) => isJsonObject(one))
-    .filter((one) => one['verificationMethod'] === issuer.verificationMethod);
+    .filter((one) => one['verificationMethod'] === issuer.keys.verificationMethodOf(issuer.did));
   if (own.length === 0) throw unsigned('it has no proof by that issuer', issuer);
   const defects = own.map((one) => findProofDefect(one, nowMs, skewMs));
   const usable = own[defects.indexOf(null)];
-  const defect = usable === undefined ? defects[0] : findForgery(unsecured, usable, issuer.publicKey);
+  const publicKey = Buffer.from(issuer.keys.publicKeyOf(issuer.did) ?? []);
+  const defect = usable === undefined ? defects[0] : findForgery(unsecured, usable, publicKey);
   if (defect) throw untrusted(`${defect} (issuer ${issuer.did})`);
 }
 
@@ -223,14 +230,16 @@ const sha256 = (text: string) => createHash('sha256').update(text).digest();
 const name = (value: JsonValue | undefined) =>
   typeof value === 'string' ? JSON.stringify(value) : 'unnamed';
 
-function toStatusList(bits: Buffer, { validFromMs, validUntilMs, ttlMs }: Omit<StatusList, 'bits'>) {
+function toStatusList(
+  bits: Buffer,
+  { validFromMs, validUntilMs, ttlMs }: Omit<StatusList, keyof ListEntries>,
+): StatusList {
   if (bits.length === 0) throw malformed('it has no entries');
-  return { bits, validFromMs, validUntilMs, ttlMs };
+  return { bits, tokenBits: null, validFromMs, validUntilMs, ttlMs };
 }
 
 const unsigned = (found: string, { did }: ListIssuer) =>
   untrusted(`${found}, expected a vc+jwt signature or an eddsa-jcs-2022 proof by ${did}`);
-const untrusted = (message: string) => new StatusListError('untrusted', message);
 
 /** A time for a message: ISO 8601, or milliseconds if it is outside the range of dates. */
 export const isoTime = (ms: number) => (Math.abs(ms) <= 8.64e15 ? new Date(ms).toISOString() : `${ms} ms`);

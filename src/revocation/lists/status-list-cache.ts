@@ -1,27 +1,18 @@
 import type { RemoteStatus } from '../../verify/parts.js';
-import { isBitSet } from './bitstring.js';
-import { fetchStatusList } from './fetch-status-list.js';
-import { printableUrl } from '../printable-url.js';
-import { proxyFor } from './proxy.js';
+import { countOf, valueAt } from './bitstring.js';
+import { FetchError } from '../../trust/safe-fetch.js';
 import type { Deps } from '../observer.js';
-import { isoTime, readStatusList } from './read-status-list.js';
-import type { ListForm, ReadOptions, StatusList } from './read-status-list.js';
+import { isoTime, type StatusList } from './read-status-list.js';
 import { StatusListError, type FetchOutcome } from './status-list-error.js';
 
-/** Where the remote list is, and how long a copy of it may be used. */
-export interface StatusListOptions extends Pick<ReadOptions, 'issuer' | 'clockSkewSecs'> {
-  /** `http:` or `https:`. Unless an issuer is pinned, whoever controls the answer decides what is revoked. */
-  readonly url: string;
-  /** The name that the list must have: {@link url} by default, `any` for whatever comes. */
-  readonly id?: string | undefined;
+/** How long a copy of a list may be used. */
+export interface ListTimes {
   /** Seconds for which a copy is used without a fetch, at least 1. */
   readonly ttlSecs: number;
   /** Seconds after `ttlSecs` for which the copy is still used while fetches are tried; 0 fails closed at once. */
   readonly maxStaleSecs: number;
   /** Milliseconds for which a verification waits if there is no usable copy, counted from the start of the fetch. */
   readonly maxWaitMs: number;
-  /** `raw`: bits, which nothing tells from any other bytes. `credential` by default. */
-  readonly form?: ListForm | undefined;
 }
 
 /** Why verifications that need the list are refused; see {@link StatusListCache.unreadyReason}. */
@@ -38,6 +29,29 @@ type CopyState =
   /** Do not use it: there is none, it is too old, or its age is unknown. */
   | 'unusable';
 
+/** How a list is fetched and read, and what is done besides. */
+export interface ListWays {
+  fetch(asked: { signal: AbortSignal; etag?: string | undefined }): Promise<FetchedList | 'not_modified'>;
+  read(fetched: FetchedList, nowMs: number): Promise<StatusList>;
+  /** Whether an older list than the present copy is refused: who signs is known. */
+  readonly isPinned: boolean;
+  /** For the log. */
+  readonly facts: object;
+  /** Whether each receipt may need the list: it is then fetched without a verification, and what fails is logged again and again. */
+  readonly isForAll: boolean;
+  /** Does the work of a fetch when its turn comes. `stop` ends it. */
+  inTurn<T>(stop: AbortController, work: () => Promise<T>): Promise<T>;
+  onFetched(outcome: FetchOutcome, durationMs: number): void;
+}
+
+export interface FetchedList {
+  readonly body: Buffer;
+  readonly contentType: string;
+  readonly etag: string | undefined;
+}
+
+/** What values of entries mean. */
+const STATUSES = ['not_revoked', 'revoked', 'suspended'] as const;
 /** The fraction of its lifetime after which a copy is refreshed, so that no verification waits for the next one. */
 const REFRESH_AT = 0.8;
 /** Minimum time between the starts of two fetches. */
@@ -50,19 +64,22 @@ interface Copy {
   readonly etag: string | undefined;
   /** When it was fetched, or confirmed by the server, in Unix milliseconds. */
   readonly fetchedAt: number;
+  /** The part of its lifetime after which it is refreshed. */
+  readonly refreshAt: number;
 }
 
 /**
- * The remote status list, in memory. Only the main thread reads and writes it.
+ * A remote status list, in memory. Only the main thread reads and writes it.
  *
  * If there is a usable copy, a verification never waits for the server. Fetches run in the background, one at a time.
  */
 export class StatusListCache {
-  readonly #url: URL;
-  readonly #options: StatusListOptions;
+  readonly #options: ListTimes;
   readonly #deps: Deps;
-  readonly #giveUpMs: number;
+  readonly #ways: ListWays;
   #copy: Copy | null = null;
+  /** `validFromMs` of the last copy, also if it was dropped. */
+  #newestFromMs = -Infinity;
   /** The current fetch; it never rejects. */
   #fetching: Promise<void> | null = null;
   /** What verifications wait for: the current fetch, up to `maxWaitMs` after its start. */
@@ -71,7 +88,7 @@ export class StatusListCache {
   /** The clock when a fetch last started or brought a copy. */
   #lastTime = -Infinity;
   #nextStart = -Infinity;
-  /** Number of consecutive retries that were started without a verification. */
+  /** Number of consecutive retries: of failures, or if it is for all, of those that were started without a verification. */
   #retries = 0;
   #retryTimer: NodeJS.Timeout | undefined;
   /** Whether a verification has been refused since the last success. */
@@ -79,14 +96,10 @@ export class StatusListCache {
   #closed = false;
   #failureLogged: { fault: string; at: number } | null = null;
 
-  /** @param giveUpMs time limit of a whole fetch, from the connection to the last bit read; only tests change it */
-  constructor(options: StatusListOptions, deps: Deps, giveUpMs = 10_000) {
-    this.#url = new URL(options.url);
-    // Wrong variables are refused now.
-    proxyFor(this.#url);
+  constructor(options: ListTimes, deps: Deps, ways: ListWays) {
     this.#options = options;
     this.#deps = deps;
-    this.#giveUpMs = giveUpMs;
+    this.#ways = ways;
   }
 
   /** Why verifications that need the list are refused: there is no copy, or it is too old and one was refused. `null`: they are not. */
@@ -97,7 +110,12 @@ export class StatusListCache {
 
   /** Entries of the present copy; 0 without one. */
   get entries(): number {
-    return (this.#copy?.list.bits.length ?? 0) * 8;
+    return this.#copy === null ? 0 : countOf(this.#copy.list);
+  }
+
+  /** Bytes of the present copy. */
+  get bytes(): number {
+    return this.#copy?.list.bits.length ?? 0;
   }
 
   /** Seconds since the present copy was fetched or confirmed; `NaN` without one. */
@@ -122,7 +140,7 @@ export class StatusListCache {
     if (state === 'fresh') return null;
     // If now is before #lastTime, the clock was set back. That must not delay fetches.
     if (now >= this.#nextStart || now < this.#lastTime) {
-      this.#retries = 0;
+      if (this.#ways.isForAll) this.#retries = 0;
       this.#startFetch();
     }
     return state === 'unusable' ? this.#awaited : null;
@@ -132,17 +150,21 @@ export class StatusListCache {
   statusOf(index: number): Exclude<RemoteStatus, 'not_configured'> {
     const copy = this.#copy;
     if (copy !== null && this.#stateAt(this.#deps.now()) !== 'unusable') {
-      if (index >= copy.list.bits.length * 8) return 'out_of_range';
-      return isBitSet(copy.list.bits, index) ? 'revoked' : 'not_revoked';
+      if (index >= countOf(copy.list)) return 'out_of_range';
+      return STATUSES[valueAt(copy.list, index)] ?? 'unknown';
     }
     if (!this.#hasRefused && !this.#closed) {
       this.#hasRefused = true;
-      this.#deps.log.error(
-        { url: printableUrl(this.#url), ageSecs: this.ageSecs },
-        'there is no usable copy of the status list: receipts with a status list index are refused until it is fetched',
-      );
+      const text =
+        'there is no usable copy of the status list: receipts with a status list index are refused until it is fetched';
+      if (this.#ways.isForAll) this.#deps.log.error({ ...this.#ways.facts, ageSecs: this.ageSecs }, text);
     }
     return 'unavailable';
+  }
+
+  /** Forgets the copy. What comes next may not be older. */
+  drop(): void {
+    this.#copy = null;
   }
 
   /** Ends the current fetch. No other starts after that. */
@@ -164,7 +186,7 @@ export class StatusListCache {
     const ttlMs = Math.min(ttlSecs * 1000, Math.max(list.ttlMs, MIN_GAP_MS));
     if (age >= ttlMs) return age < ttlMs + maxStaleSecs * 1000 ? 'stale' : 'unusable';
     const lifetime = Math.min(ttlMs, list.validUntilMs - fetchedAt);
-    return age >= lifetime * REFRESH_AT ? 'refresh_due' : 'fresh';
+    return age >= lifetime * this.#copy.refreshAt ? 'refresh_due' : 'fresh';
   }
 
   #startFetch(): void {
@@ -184,7 +206,7 @@ export class StatusListCache {
       this.#fetching = this.#fetch().then((outcome) => {
         this.#fetching = null;
         stopWaiting();
-        if (!this.#closed) this.#deps.observer.statusListFetched?.(outcome, performance.now() - startedAt);
+        if (!this.#closed) this.#ways.onFetched(outcome, performance.now() - startedAt);
       });
     });
   }
@@ -192,29 +214,26 @@ export class StatusListCache {
   async #fetch(): Promise<FetchOutcome> {
     const stop = new AbortController();
     this.#stop = stop;
-    const late = new StatusListError('timeout', `it did not arrive within ${this.#giveUpMs} ms`);
-    const timer = setTimeout(() => stop.abort(late), this.#giveUpMs);
     try {
-      const outcome = await this.#takeOver(stop.signal);
+      const outcome = await this.#ways.inTurn(stop, () => this.#takeOver(stop.signal));
       this.#retries = 0;
       this.#failureLogged = null;
-      if (this.#hasRefused)
-        this.#deps.log.info({ url: printableUrl(this.#url) }, 'the status list can be fetched again');
+      if (this.#hasRefused) this.#deps.log.info(this.#ways.facts, 'the status list can be fetched again');
       this.#hasRefused = false;
       return outcome;
     } catch (error) {
-      const fault = error instanceof StatusListError ? error.fault : 'internal';
+      const isKnown = error instanceof StatusListError || error instanceof FetchError;
+      const fault = isKnown ? error.fault : 'internal';
       this.#noteFailure(fault, error as Error);
       return fault;
     } finally {
-      clearTimeout(timer);
       stop.abort();
     }
   }
 
   async #takeOver(signal: AbortSignal): Promise<'updated' | 'not_modified'> {
     const copy = this.#copy;
-    const fetched = await fetchStatusList(this.#url, { signal, etag: copy?.etag });
+    const fetched = await this.#ways.fetch({ signal, etag: copy?.etag });
     const now = this.#deps.now();
     if (fetched === 'not_modified') {
       // A 304 counts only as the answer to a request with the ETag of a copy, so there is one.
@@ -229,38 +248,47 @@ export class StatusListCache {
       this.#lastTime = now;
       return 'not_modified';
     }
-    const { body, contentType, etag } = fetched;
-    const { form = 'credential', url, id = url, issuer, clockSkewSecs } = this.#options;
-    const list = await readStatusList(body, contentType, { form, id, issuer, nowMs: now, clockSkewSecs });
+    const list = await this.#ways.read(fetched, now);
     // An older list would undo later revocations, and its signature is as valid as the newer one's.
     const from = list.validFromMs;
-    if (copy !== null && issuer !== undefined && from < copy.list.validFromMs) {
+    if (this.#ways.isPinned && from < this.#newestFromMs) {
       const found = from === -Infinity ? 'it has no validFrom' : `it is valid from ${isoTime(from)}`;
-      const expected = `${isoTime(copy.list.validFromMs)} as in the present copy, or later`;
+      const expected = `${isoTime(this.#newestFromMs)} as in the present copy, or later`;
       throw new StatusListError('rollback', `${found}, expected ${expected}`);
     }
+    this.#newestFromMs = from;
     this.#lastTime = this.#deps.now();
-    this.#copy = { list, etag, fetchedAt: this.#lastTime };
+    // Lists of roots that were fetched together are not refreshed together.
+    const refreshAt = this.#ways.isForAll ? REFRESH_AT : REFRESH_AT - Math.random() / 5;
+    this.#copy = { list, etag: fetched.etag, fetchedAt: this.#lastTime, refreshAt };
     return 'updated';
   }
 
   #noteFailure(fault: string, error: Error): void {
     if (this.#closed) return;
     const now = this.#deps.now();
+    const { isForAll, facts } = this.#ways;
     // Jitter: instances that lost the same server at the same moment must not all retry at the same moment.
-    this.#nextStart += (MIN_GAP_MS * Math.random()) / 4;
-    const backOff = Math.min(MAX_RETRY_MS, 2 * MIN_GAP_MS * 2 ** this.#retries);
-    // Without waiting for a verification: a service that is not ready gets no traffic that would start a fetch.
-    const retry = () => {
+    const jitterMs = (MIN_GAP_MS * Math.random()) / 4;
+    const backOff = Math.min(MAX_RETRY_MS, MIN_GAP_MS * 2 ** this.#retries);
+    if (isForAll) {
+      this.#nextStart += jitterMs;
+      // Without waiting for a verification: a service that is not ready gets no traffic that would start a fetch.
+      const retry = () => {
+        this.#retries++;
+        this.#startFetch();
+      };
+      const delay = Math.min(MAX_RETRY_MS, 2 * backOff) * (0.5 + Math.random() / 2);
+      this.#retryTimer = setTimeout(retry, delay).unref();
+    } else {
       this.#retries++;
-      this.#startFetch();
-    };
-    this.#retryTimer = setTimeout(retry, backOff * (0.5 + Math.random() / 2)).unref();
+      this.#nextStart = now + backOff + jitterMs;
+    }
     const last = this.#failureLogged;
-    if (last?.fault === fault && Math.abs(now - last.at) < FAILURE_LOG_MS) return;
+    if (last?.fault === fault && (!isForAll || Math.abs(now - last.at) < FAILURE_LOG_MS)) return;
     this.#failureLogged = { fault, at: now };
     this.#deps.log.error(
-      { err: error, url: printableUrl(this.#url), fault, copy: this.#stateAt(now), ageSecs: this.ageSecs },
+      { err: error, ...facts, fault, copy: this.#stateAt(now), ageSecs: this.ageSecs },
       `the status list was not accepted: ${error.message}`,
     );
   }

@@ -3,7 +3,7 @@ import { decodeUtf8 } from '#platform';
 import { parseStrictJson } from '../../protocol/json.js';
 import { toUsd } from '../../protocol/money.js';
 import {
-  memberOf,
+  membersOf,
   readRevocationRequest,
   RevocationStoreError,
   toJson,
@@ -94,9 +94,11 @@ export function adminRoutes({ configuration, engine, gate, log, metrics }: Route
     const asked = readRevocation(body);
     if (typeof asked === 'string') return malformed(exchange, asked);
     const { target, reason, exp } = asked;
-    const member = memberOf(target);
+    const named = membersOf(target);
+    const { status_list_index: statusListIndex, ...others } = named;
     const facts = {
-      [member === 'status_list_index' ? 'statusListIndex' : member]: target,
+      ...(statusListIndex !== undefined && { statusListIndex }),
+      ...others,
       ...(exp !== null && { exp }),
       token,
       reason: printable(reason),
@@ -108,7 +110,7 @@ export function adminRoutes({ configuration, engine, gate, log, metrics }: Route
       return errorAnswer(503, `the revocation could not be ${stateAfter(error)}`);
     }
     record('done', exchange, facts);
-    return { status: 200, body: JSON.stringify({ revoked: true, [member]: target }) };
+    return { status: 200, body: JSON.stringify({ revoked: true, ...named }) };
   };
 
   const usageBy = async (exchange: Exchange, receipt: string): Promise<Answer> => {

@@ -121,11 +121,14 @@ function answerHealth({ gatekeeper }: RouteContext): Answer {
   return { status: 200, body: '{"status":"ok"}' };
 }
 
-function answerReadiness({ readiness, configuration: { gateMode } }: RouteContext): Answer {
+function answerReadiness({ readiness, engine, configuration: { gateMode } }: RouteContext): Answer {
   const { reasons, reason } = readiness();
   const mode = gateMode === 'observe' ? { gate_mode: gateMode } : {};
   const without = reasons.length === 0 ? {} : { reasons };
-  if (reason === null) return { status: 200, body: JSON.stringify({ status: 'ready', ...mode, ...without }) };
+  const failing = [...engine.revocation.ofRoots.failing.keys()];
+  const lists = failing.length === 0 ? {} : { failing_lists: failing };
+  if (reason === null)
+    return { status: 200, body: JSON.stringify({ status: 'ready', ...mode, ...without, ...lists }) };
   return { status: 503, body: JSON.stringify({ status: 'not_ready', reason, reasons }) };
 }
 

@@ -119,8 +119,8 @@ export function readInvocation(jwt: string): Invocation | Failure {
     return new Failure('MALFORMED_INVOCATION', { subject: 'invocation', reason: parts.defect });
   const { claims, defect } = readInvocationClaims(parts.payload);
   if (defect) return claimFailure('invocation', defect);
-  const { algorithm, signature, signingInputLength } = parts;
-  return { jwt, claims, algorithm, signature, signingInputLength };
+  const { algorithm, kid, signature, signingInputLength } = parts;
+  return { jwt, claims, algorithm, kid, signature, signingInputLength };
 }
 
 const CODE_OF_DEFECT = {

@@ -10,7 +10,7 @@ import type { Signed } from './a-b-form.js';
 export interface SignaturePlan {
   /** Signatures not yet known to verify, in the order in which they are checked. */
   readonly checks: readonly SignatureCheck[];
-  /** What each check is about. */
+  /** What each check is about. One subject has several checks, one after the other, where any of several keys will do. */
   readonly subjects: readonly Subject[];
   /** The failure that follows the last check, if one was found without verifying a signature. */
   readonly failure: Failure | null;
@@ -25,35 +25,47 @@ export function planSignatures({ receipts, chain, invocation }: Signed, keys: Ke
     const receipt = receipts[index] as Receipt;
     const { signature } = receipt;
     if (signature === null) continue;
-    const check = planCheck(index, receipt, signature, keys.publicKeyOf(receipt.claims.iss), keys);
-    if (check instanceof Failure) return { checks, subjects, failure: check };
-    checks.push(check);
-    subjects.push(index);
+    const found = keys.keysOf(receipt.claims.iss, receipt.kid);
+    const failure = findDefect(index, receipt, found, keys);
+    if (failure !== null) return { checks, subjects, failure };
+    for (const publicKey of found ?? []) {
+      const { jwt, signingInputLength } = receipt;
+      checks.push({ jwt, signingInputLength, signature, publicKey });
+      subjects.push(index);
+    }
   }
   if (invocation === null) return { checks, subjects, failure: null };
-  const key = chain === null ? keys.publicKeyOf(invocation.claims.iss) : chain.invokerKey;
-  const check = planCheck('invocation', invocation, invocation.signature, key, keys);
-  if (check instanceof Failure) return { checks, subjects, failure: check };
-  checks.push(check);
-  subjects.push('invocation');
-  return { checks, subjects, failure: null };
+  const { jwt, signingInputLength, signature, kid } = invocation;
+  const found = chain?.invokerKeys ?? keys.keysOf(invocation.claims.iss, kid);
+  const failure = findDefect('invocation', invocation, found, keys);
+  for (const publicKey of failure === null ? (found ?? []) : []) {
+    checks.push({ jwt, signingInputLength, signature, publicKey });
+    subjects.push('invocation');
+  }
+  return { checks, subjects, failure };
 }
 
-function planCheck(
+/** Why a signature need not be looked at. @param found see `KeyResolver.keysOf` */
+function findDefect(
   subject: Subject,
-  { jwt, algorithm, signingInputLength, claims }: Receipt | Invocation,
-  signature: Uint8Array,
-  publicKey: Uint8Array | null,
+  { algorithm, claims }: Receipt | Invocation,
+  found: readonly Uint8Array[] | null,
   { expected: resolvable }: KeyResolver,
-): SignatureCheck | Failure {
+): Failure | null {
   if (algorithm !== 'EdDSA' && algorithm !== 'Ed25519') {
     const expected = '"EdDSA" or "Ed25519"';
     return new Failure('UNSUPPORTED_ALGORITHM', { subject, claimed: algorithm, expected });
   }
-  if (publicKey === null) {
-    return new Failure('UNRESOLVABLE_DID', { subject, claimed: claims.iss, expected: resolvable });
-  }
-  return { jwt, signingInputLength, signature, publicKey };
+  const claimed = claims.iss;
+  if (found === null)
+    return new Failure('DID_RESOLUTION_FAILED', {
+      subject,
+      claimed,
+      expected: 'a usable copy of its document',
+    });
+  return found.length === 0
+    ? new Failure('UNRESOLVABLE_DID', { subject, claimed, expected: resolvable })
+    : null;
 }
 
 /**
@@ -71,7 +83,9 @@ export function checkSignatures(
   for (let at = 0; at < plan.subjects.length; at++) {
     const subject = plan.subjects[at] as Subject;
     const receipt = typeof subject === 'number' ? (receipts[subject] as Receipt) : null;
-    if (verified[at] !== true) {
+    let isVerified = verified[at] === true;
+    for (; plan.subjects[at + 1] === subject; at++) isVerified ||= verified[at + 1] === true;
+    if (!isVerified) {
       const code = receipt === null ? 'INVALID_INVOCATION_SIGNATURE' : 'INVALID_SIGNATURE';
       const claimed = encodeBase64url((plan.checks[at] as SignatureCheck).signature);
       const expected = `an Ed25519 signature of 64 bytes by ${receipt?.claims.iss ?? 'the last delegate'}`;
@@ -80,6 +94,7 @@ export function checkSignatures(
     if (receipt === null) continue;
     cache?.addReceipt(receipt);
     receipt.signature = null;
+    receipt.kid = null;
   }
   return plan.failure;
 }

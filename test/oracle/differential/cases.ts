@@ -8,7 +8,7 @@ export interface Case {
   readonly expected: string;
   readonly actual: string;
   readonly target: TargetKind;
-  readonly world: { readonly name: string; readonly settings: World['settings']; readonly remote: string };
+  readonly world: Omit<World, 'remote'> & { readonly remote: string };
   readonly steps: readonly Step[];
   /** The last request, decoded for people. */
   readonly explained: Readonly<Record<string, unknown>>;

@@ -24,12 +24,15 @@ export type Step =
   | { readonly kind: 'verify'; readonly request: Request }
   | { readonly kind: 'revoke'; readonly target: Revoked };
 
-/** An index, the digest of a receipt, or a DID. */
+/** An index, the digest of a receipt, a DID, or what the oracle's `Revocation.local` has besides. */
 export type Revoked = number | string;
 
 /** What to send, in the form of `POST /admin/revoke`. */
 export function revocationOf(target: Revoked) {
   if (typeof target === 'number') return { status_list_index: target };
+  const [kind, did = '', name = ''] = target.split(' ');
+  if (kind === 'jti') return { jti: name, iss: did };
+  if (kind === 'index') return { status_list_index: Number(name), root: did };
   return target.startsWith('sha256:') ? { receipt: target } : { did: target };
 }
 

@@ -3,7 +3,7 @@ import { member, readJson, writeJson } from '../json.js';
 import { readJwt } from '../jwt.js';
 import type { Revocation } from '../oracle.js';
 import { argEdit, randomBody, randomEdits } from '../generator/edits.js';
-import { Forest, NOW, SERVERS, STATUS_LIST_BITS } from '../generator/forest.js';
+import { Forest, listName, NOW, SERVERS, STATUS_LIST_BITS } from '../generator/forest.js';
 import { didOf, KEYS } from '../generator/keys.js';
 import { Random } from '../generator/random.js';
 import type { Recipe } from '../generator/recipe.js';
@@ -112,7 +112,34 @@ function worlds(random: Random): World[] {
     },
     { name: 'lax', settings: { unstatedArguments: 'allow', tools: TOOLS.slice(0, 2) }, remote: 'none' },
     { name: 'list down', settings: { maxChainDepth: 17 }, remote: 'unavailable' },
+    listsOfRoots(random, bits),
   ];
+}
+
+/** Of four roots, two have lists of both forms, one has one that is down, and one counts in the operator's. */
+function listsOfRoots(random: Random, remote: Uint8Array): World {
+  const size = random.pick([1, 2, 4, 8] as const);
+  const list = (bits: 1 | 2 | 4 | 8 | null) => {
+    const bytes = Buffer.alloc((STATUS_LIST_BITS * (bits ?? 1)) / 8);
+    for (let count = 12; count > 0; count--) bytes[random.below(bytes.length)] = random.below(256);
+    return { bits, hex: bytes.toString('hex') };
+  };
+  const row = (key: number, ...forms: ('w3c' | 'token')[]) => {
+    const lists = forms.map((form) => ({ uri: listName(key, form), form }));
+    return lists.length === 0 ? didOf(key) : { did: didOf(key), status_lists: lists };
+  };
+  return {
+    name: 'lists of roots',
+    settings: { trustedRoots: [row(0, 'w3c', 'token'), row(1, 'token', 'w3c'), row(2), row(3, 'w3c')] },
+    remote,
+    lists: {
+      [listName(0, 'w3c')]: list(null),
+      [listName(0, 'token')]: list(size),
+      [listName(1, 'token')]: list(2),
+      [listName(1, 'w3c')]: list(null),
+      [listName(3, 'w3c')]: 'unavailable',
+    },
+  };
 }
 
 /** Asks the oracle and every target the same questions, until the number of verdicts is reached. */
@@ -130,14 +157,14 @@ export async function run(options: RunOptions): Promise<RunResult> {
 
 async function runEpoch(random: Random, world: World, options: RunOptions, result: RunResult): Promise<void> {
   const end = Math.min(options.verdicts, result.verdicts + (options.epoch ?? 50_000));
-  const host = await openListHost(world.remote);
+  const host = await openListHost(world);
   const services = new Services(options.areServicesShared);
   const targets: Target[] = [];
   try {
     const { createVerifier } = options;
     for (const kind of options.kinds)
       targets.push(await openTarget(kind, world, { listUrl: host.url, createVerifier, services }));
-    const requests = generate(random);
+    const requests = generate(random, world.lists === undefined ? 0.02 : 0.4);
     const steps: Step[] = [];
     const local = new Set<Revoked>();
     const revoke = async (revoked: Revoked) => {
@@ -147,6 +174,8 @@ async function runEpoch(random: Random, world: World, options: RunOptions, resul
     };
     while (result.verdicts < end) {
       if (random.chance(0.004)) await revoke(random.below(STATUS_LIST_BITS));
+      if (random.chance(0.004))
+        await revoke(`index ${didOf(random.below(4))} ${random.below(STATUS_LIST_BITS)}`);
       const batch = requests(1 + random.below(options.together ?? 6));
       // Few, since one can end most of the chains that are left.
       if (random.chance(0.01)) await revoke(randomName(random, random.pick(batch)));
@@ -159,19 +188,22 @@ async function runEpoch(random: Random, world: World, options: RunOptions, resul
   }
 }
 
-/** A receipt of a request, or a DID that is in it. */
+/** A receipt of a request, by its digest or its `jti`, or a DID that is in it. */
 function randomName(random: Random, { recipe, bundle }: Request): Revoked {
   const { receipts } = JSON.parse(bundle) as { receipts?: unknown };
   const text: unknown = Array.isArray(receipts) ? receipts.at(random.below(receipts.length)) : undefined;
   if (typeof text === 'string' && random.chance(0.5)) return digestOf(text);
   const claims = recipe === undefined ? undefined : random.pick(recipe.links).claims;
+  const [jti, iss] = [claims && member(claims, 'jti'), claims && member(claims, 'iss')];
+  if (jti?.kind === 'string' && iss?.kind === 'string' && random.chance(0.3))
+    return `jti ${iss.value} ${jti.value}`;
   const did = claims && member(claims, random.pick(['iss', 'aud'] as const));
   return did?.kind === 'string' && keyOfDid(did.value) !== undefined ? did.value : didOf(random.below(KEYS));
 }
 
 /** Makes new requests, and repeats earlier ones at other times. */
-function generate(random: Random): (count: number) => Request[] {
-  const forest = new Forest(random, 5, 60);
+function generate(random: Random, listed: number): (count: number) => Request[] {
+  const forest = new Forest(random, 5, 60, listed);
   const recent: Recipe[] = [];
   const fresh = (): Recipe => {
     const { links, call } = forest.chain();
@@ -215,7 +247,7 @@ interface Epoch {
 /** Sends each request one to four times, in any order, one after the other or all at once. */
 async function runBatch(batch: readonly Request[], random: Random, epoch: Epoch): Promise<void> {
   const { world, targets, steps, local, result, options } = epoch;
-  const revocation: Revocation = { remote: world.remote, local };
+  const revocation: Revocation = { remote: world.remote, local, lists: world.lists ?? {} };
   const together = random.chance(0.5);
   const sent = random.shuffled(batch.flatMap((request) => Array<Request>(1 + random.below(4)).fill(request)));
   const before = steps.length;

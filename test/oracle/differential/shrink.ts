@@ -19,7 +19,7 @@ export async function replay(
   { target: kind, world }: Pick<Difference, 'target' | 'world'>,
   createVerifier: CreateVerifier,
 ): Promise<Difference | undefined> {
-  const host = await openListHost(world.remote);
+  const host = await openListHost(world);
   const services = new Services();
   const target = await openTarget(kind, world, { listUrl: host.url, createVerifier, services });
   const local = new Set<Revoked>();
@@ -32,7 +32,11 @@ export async function replay(
       }
       const expect =
         kind.client === true ? expectedOfClient : kind.service ? expectedOfService : expectedOfLibrary;
-      const expected = expect(step.request, world.settings, { remote: world.remote, local });
+      const expected = expect(step.request, world.settings, {
+        remote: world.remote,
+        local,
+        lists: world.lists ?? {},
+      });
       const actual = await target.ask(step.request);
       if (actual === expected) continue;
       return { target: kind, world, request: step.request, expected, actual, steps: steps.slice(0, at + 1) };

@@ -7,10 +7,12 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
+import { deflateSync, gzipSync } from 'node:zlib';
 import { Pool } from 'undici';
 import type { Verifier, VerifierOptions } from 'drs-verify';
 import { DrsClient } from 'drs-verify/client';
-import type { Revocation, Settings } from '../oracle.js';
+import { didOf, signWith } from '../generator/keys.js';
+import type { Entry, Revocation, ServedList, Settings } from '../oracle.js';
 import {
   comparableAnswer,
   httpText,
@@ -69,6 +71,8 @@ export interface World {
   readonly name: string;
   readonly settings: Settings;
   readonly remote: Revocation['remote'];
+  /** Lists of roots, by their names; each is served at the path of its name. */
+  readonly lists?: Revocation['lists'];
 }
 
 /** Where targets run. */
@@ -98,7 +102,7 @@ export async function openTarget(
   const { trustedRoots, tools, ...settings } = world.settings;
   const options = {
     ...settings,
-    ...(trustedRoots !== undefined && { trustedRoots: [...trustedRoots] }),
+    ...(trustedRoots !== undefined && { trustedRoots: trustedRoots.map((root) => servedBy(listUrl, root)) }),
     ...(tools !== undefined && { tools: [...tools] }),
     ...cache,
     ...list,
@@ -108,6 +112,15 @@ export async function openTarget(
   return kind.service
     ? openService(kind, withFile(options), services)
     : openLibrary(kind, createVerifier(options));
+}
+
+/** An entry whose lists are where this process serves them. */
+function servedBy(listUrl: string | undefined, root: string | Entry): string | Entry {
+  if (typeof root === 'string' || root.status_lists === undefined) return root;
+  const lists = root.status_lists.map(({ uri, form }) => {
+    return { uri: new URL(new URL(uri).pathname, listUrl).href, form, id: uri };
+  });
+  return { ...root, status_lists: lists, addresses: ['127.0.0.1'] };
 }
 
 /** The same options for a service, which reads entries from a file. */
@@ -309,13 +322,17 @@ class Batches {
   }
 }
 
-/** Serves the status list of a world, or refuses to. */
-export async function openListHost(
-  remote: Revocation['remote'],
-): Promise<{ url: string | undefined; close(): Promise<void> }> {
+/** Serves the status lists of a world, or refuses to. */
+export async function openListHost({
+  remote,
+  lists,
+}: Pick<World, 'remote' | 'lists'>): Promise<{ url: string | undefined; close(): Promise<void> }> {
   if (remote === 'none') return { url: undefined, close: () => Promise.resolve() };
-  const server = createServer((_, response) => {
-    if (remote === 'unavailable') response.writeHead(500).end();
+  const server = createServer(({ url }, response) => {
+    const named = Object.entries(lists ?? {}).find(([name]) => new URL(name).pathname === url);
+    if (named !== undefined && named[1] !== 'unavailable') response.end(signedList(named[0], named[1]));
+    else if (named !== undefined) response.writeHead(500).end();
+    else if (remote === 'unavailable') response.writeHead(500).end();
     else response.writeHead(200, { 'content-type': 'application/octet-stream' }).end(remote);
   });
   server.listen(0, '127.0.0.1');
@@ -328,4 +345,25 @@ export async function openListHost(
       await once(server, 'close');
     },
   };
+}
+
+/** A list of a root as a JWT by this root, whose number is in the name. */
+function signedList(name: string, { bits, hex }: Exclude<ServedList, 'unavailable'>): string {
+  const key = Number(new URL(name).pathname.split('/')[1]);
+  const bytes = Buffer.from(hex, 'hex');
+  const token = {
+    ...{ sub: name, iat: 1_700_000_000 },
+    status_list: { bits, lst: deflateSync(bytes).toString('base64url') },
+  };
+  const credential = {
+    ...{ id: name, type: ['VerifiableCredential', 'BitstringStatusListCredential'], issuer: didOf(key) },
+    credentialSubject: {
+      ...{ type: 'BitstringStatusList', statusPurpose: 'revocation' },
+      encodedList: `u${gzipSync(bytes).toString('base64url')}`,
+    },
+  };
+  const segment = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
+  const header = { alg: 'EdDSA', typ: bits === null ? 'vc+jwt' : 'statuslist+jwt' };
+  const input = `${segment(header)}.${segment(bits === null ? credential : token)}`;
+  return `${input}.${signWith(key, input).toString('base64url')}`;
 }

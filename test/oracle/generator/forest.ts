@@ -28,16 +28,35 @@ interface Node {
   /** The party that may issue the next receipt, or invoke. */
   readonly audience: number;
   readonly depth: number;
+  /** The key of its root. */
+  readonly root: number;
 }
+
+/** The name of a list of a root, in the worlds in which it has some. */
+export const listName = (root: number, form: 'w3c' | 'token') => `https://lists.example/${root}/${form}`;
+
+/** Claims about status that nobody reads. */
+const UNREAD: readonly [string, unknown][] = [
+  ['status', { status_list: { idx: '1', uri: listName(0, 'token') } }],
+  ['status', { status_list: { idx: 1, uri: listName(0, 'token') }, other: {} }],
+  ['status', []],
+  ['credentialStatus', []],
+  ['credentialStatus', { type: 'BitstringStatusListEntry', statusPurpose: 'suspension' }],
+  ['drs_status', { list_url: listName(0, 'w3c') }],
+  ['drs_status', 'x'],
+];
 
 /** Chains that share roots and receipts, like those of a few principals with many agents. */
 export class Forest {
   readonly nodes: Node[] = [];
   private readonly random: Random;
+  private readonly listed: number;
   private serial = 0;
 
-  constructor(random: Random, roots: number, size: number) {
+  /** @param listed how often a receipt names an entry of a list */
+  constructor(random: Random, roots: number, size: number, listed = 0) {
     this.random = random;
+    this.listed = listed;
     for (let root = 0; root < roots; root++) this.grow(undefined);
     while (this.nodes.length < size) {
       const parent = random.pick(this.nodes);
@@ -91,11 +110,14 @@ export class Forest {
     this.addTimes(claims, parent, isHuman || isUnderHuman(parent), plain);
     if (random.chance(0.5)) claims.push(['drs_status_list_index', this.statusIndex()]);
     else if (random.chance(0.03)) claims.push(['drs_status_list_index', toJson(null)]);
+    const root = parent?.root ?? key;
+    if (this.listed > 0 && random.chance(this.listed)) claims.push(this.named(root));
     const node: Node = {
       link: { key, claims: { kind: 'object', members: claims } },
       parent,
       audience,
       depth: (parent?.depth ?? 0) + 1,
+      root,
     };
     this.nodes.push(node);
     return node;
@@ -109,9 +131,40 @@ export class Forest {
   }
 
   private statusIndex(): Json {
+    return toJson(this.index());
+  }
+
+  private index(): number {
     if (this.random.chance(0.03))
-      return toJson(this.random.pick([STATUS_LIST_BITS, STATUS_LIST_BITS - 1, 2 ** 32, 2 ** 53 - 1]));
-    return toJson(this.random.below(STATUS_LIST_BITS));
+      return this.random.pick([STATUS_LIST_BITS, STATUS_LIST_BITS - 1, 2 ** 32, 2 ** 53 - 1]);
+    return this.random.below(STATUS_LIST_BITS);
+  }
+
+  /** A claim that names an entry of a list, mostly of its own root and in its own form. */
+  private named(ofRoot: number): [string, Json] {
+    const { random } = this;
+    if (random.chance(0.03)) {
+      const [name, value] = random.pick(UNREAD);
+      return [name, parse(JSON.stringify(value))];
+    }
+    const root = random.chance(0.97) ? ofRoot : random.below(4);
+    const isOwn = random.chance(0.97);
+    const entry = () => ({
+      ...{ type: 'BitstringStatusListEntry', statusPurpose: 'revocation' },
+      ...{
+        statusListIndex: String(this.index()),
+        statusListCredential: listName(root, isOwn ? 'w3c' : 'token'),
+      },
+    });
+    const claim = random.pick([
+      ['status', { status_list: { idx: this.index(), uri: listName(root, isOwn ? 'token' : 'w3c') } }],
+      ['credentialStatus', random.chance(0.5) ? entry() : [entry(), entry()]],
+      [
+        'drs_status',
+        { list_url: listName(root, random.pick(['w3c', 'token'] as const)), index: this.index() },
+      ],
+    ] as const);
+    return [claim[0], parse(JSON.stringify(claim[1]))];
   }
 
   private addTimes(claims: [string, Json][], parent: Node | undefined, human: boolean, plain: boolean): void {

@@ -96,6 +96,10 @@ export const METRICS: readonly Row<Sources>[] = [
   ['drs_status_list_age_seconds', 'gauge', 'Time since the status list was fetched', [], (s) => s.engine.revocation.list?.ageSecs ?? Number.NaN],
   ['drs_status_list_fetches_total', 'counter', 'Fetches of the status list', ['outcome'], (s) => s.metrics.fetches],
   ['drs_status_list_fetch_duration_seconds', 'histogram', 'Time a fetch of the status list took', [], (s) => s.metrics.fetchSeconds],
+  ['drs_root_lists', 'gauge', 'Status lists of roots in memory', [], (s) => s.engine.revocation.ofRoots.stats.lists],
+  ['drs_root_lists_bytes', 'gauge', 'Their size', [], (s) => s.engine.revocation.ofRoots.stats.bytes],
+  ['drs_root_lists_failing', 'gauge', 'Status lists that could not be fetched when they were last needed, by the names of their rows (at most 20)', ['root'], (s) => s.engine.revocation.ofRoots.failing],
+  ['drs_root_list_fetches_total', 'counter', 'Fetches of status lists of roots', ['outcome'], (s) => s.metrics.rootListFetches],
   ['drs_dependency_up', 'gauge', '1 if the dependency answered when it was last asked', ['dependency'], dependencies],
 
   ['drs_build_info', 'gauge', 'The version that runs', ['version', 'commit', 'node'], () => one(BUILD.version, BUILD.commit, process.version)],

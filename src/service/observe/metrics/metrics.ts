@@ -135,6 +135,7 @@ export class Metrics {
   openApprovals = () => 0;
   readonly lookups = { remote: { false: 0, true: 0 }, local: { false: 0, true: 0 } };
   readonly fetches = new Map<string, number>();
+  readonly rootListFetches = new Map<string, number>();
   readonly fetchSeconds = new Distribution(FETCH_SECONDS);
   readonly syncSeconds = new Distribution(SYNC_SECONDS);
   readonly propagationSeconds = new Distribution(PROPAGATION_SECONDS);
@@ -166,6 +167,7 @@ export class Metrics {
       increment(this.fetches, outcome);
       this.fetchSeconds.observeMs(milliseconds);
     },
+    rootListFetched: (outcome) => increment(this.rootListFetches, outcome),
     storeSynced: (milliseconds) => this.syncSeconds.observeMs(milliseconds),
     revocationPropagated: (milliseconds) => this.propagationSeconds.observeMs(milliseconds),
     waited: (milliseconds) => this.queueSeconds.observeMs(milliseconds),
