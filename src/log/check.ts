@@ -87,7 +87,9 @@ export class LogCheck {
   }
 
   end(place: Place): void {
-    if (this.#odd !== null) this.faults.push(this.#odd);
+    // A line that a crash has cut is the last one, until its log goes on.
+    const isCut = this.#odd?.file === place.file && this.#odd.line === place.line;
+    if (this.#odd !== null && !isCut) this.faults.push(this.#odd);
     const size = this.#edge?.size ?? 0;
     if (this.#known === null || this.#hasMetKnown) return;
     const wrong =

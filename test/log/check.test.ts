@@ -58,6 +58,11 @@ test('a whole log holds, also in parts, packed in files, and with lines that are
   expect(later.holds).toEqual([{ from: 11, to: 34 }]);
   const open = check([files[0]?.slice(0, -1) ?? []]);
   expect([open.faults, open.holds, open.unsealed]).toEqual([[], [{ from: 0, to: 9 }], 1]);
+  const cut = (...after: string[]) => check([[...(files[0]?.slice(0, -1) ?? []), '{"seq":1', ...after]]);
+  expect([cut().faults, cut().unsealed]).toEqual([[], 2]);
+  expect(cut('{"seq":11,"time":"t"}').faults).toMatchObject([
+    { problem: 'its number is missing, expected 10' },
+  ]);
 });
 
 /** Edits of a log: of lines, of checkpoints, of files. Each is told the lines of all files, and a random number. */
