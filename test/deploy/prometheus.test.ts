@@ -56,6 +56,11 @@ const UNSHOWN = {
   drs_receipt_cache_receipts: 'its bytes are limited',
   drs_revocation_fsync_duration_seconds: 'a slow disk shows in revocations alone, which have time',
   drs_revocation_lookups_total: 'refusals are counted by code',
+  // There are none where no row names a list, and a panel without data looks broken.
+  drs_root_list_fetches_total: 'drs_root_lists_failing says what comes of it',
+  drs_root_lists: 'their bytes are limited',
+  drs_root_lists_bytes: 'they are limited',
+  drs_root_lists_failing: '/readyz names the rows, and the log says why',
   drs_signature_batches_repeated_total: 'drs_signature_worker_deaths_total says why',
   drs_signature_batches_total: 'drs_signature_batch_checks has the same number',
   drs_status_list_entries: 'it does not change',
