@@ -1,5 +1,5 @@
 import { isJsonObject, parseStrictJson, type JsonObject } from '../protocol/json.js';
-import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
+import { DID_FORMS, isDid } from '../protocol/key-resolver.js';
 import { isCount } from '../protocol/policy.js';
 import { show, showTime } from '../verify/codes.js';
 import { withoutControls } from '../verify/unprintable.js';
@@ -73,9 +73,7 @@ export function readRevocationRequest(
     return `exp is ${showTime(asked.exp ?? 0)}, expected the end of a receipt that has not run out; leave it out if it is not known`;
   if (typeof asked.target === 'number' || !asked.target.startsWith('did:')) return asked;
   // A mistyped DID would revoke nothing.
-  return DEFAULT_KEYS.publicKeyOf(asked.target) === null
-    ? `did is ${show(asked.target)}, expected ${DEFAULT_KEYS.expected}`
-    : asked;
+  return isDid(asked.target) ? asked : `did is ${show(asked.target)}, expected ${DID_FORMS}`;
 }
 
 // Receipts can be used for up to an hour after their `exp` (EXPIRY_GRACE_SECS). The rest is for clocks that are wrong.

@@ -107,7 +107,7 @@ export async function openEngine(
     log,
     observer,
   });
-  const keys = new WebKeys({ log, onFetch: (outcome) => observer.documentFetched?.(outcome) });
+  const keys = new WebKeys({ log });
   let replays: ReplayStore | null = null;
   let roots: Lines<Root> | null = null;
   let tools: Lines<Tool> | null = null;

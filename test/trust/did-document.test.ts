@@ -77,6 +77,7 @@ describe('the keys of a document', () => {
     ['an id that begins alike', multikey(one, { id: `${DID}.org#1` })],
     ['an id without a fragment', multikey(one, { id: DID })],
     ['an id with an empty fragment', multikey(one, { id: `${DID}#` })],
+    ['an id with two fragments', multikey(one, { id: `${DID}#1#1` })],
     ['an id that is no text', multikey(one, { id: 7 })],
     ['no object', 7],
     ['null', null],

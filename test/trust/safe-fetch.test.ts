@@ -1,16 +1,9 @@
-import { spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
-import { text } from 'node:stream/consumers';
-import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { isNetwork } from '../../src/trust/read-web.js';
 import { fetchBounded, type FetchOptions } from '../../src/trust/safe-fetch.js';
-import { makeAuthority } from '../support/certificates.js';
-import { isInstalled } from '../support/needed-programs.mjs';
 import { needs } from '../support/programs.js';
 import { ListServer } from '../revocation/list-server.js';
+import { mayMakeNetwork, runInNetwork } from './network.js';
 
 const fetchIt = (url: string, options: Partial<FetchOptions> = {}) =>
   fetchBounded(new URL(url), {
@@ -226,47 +219,17 @@ const PUBLIC = [
   ],
 ];
 
-// Every address is one of this namespace, and so is what the resolver of the C library asks.
-const NETWORK = `
-  ip link set lo up
-  ip route add local 0.0.0.0/0 dev lo
-  ip -6 route add local ::/0 dev lo
-  mount --bind "$1/resolv.conf" /etc/resolv.conf
-  mount --bind "$1/hosts" /etc/hosts
-  exec "$2" "$3"`;
-const canMakeNetwork = () =>
-  spawnSync(
-    'unshare',
-    ['-rnm', 'sh', '-c', 'ip link set lo up && mount --bind /etc/hosts /etc/resolv.conf'],
-    {
-      stdio: 'ignore',
-    },
-  ).status === 0;
-
 interface Row {
   readonly url: string;
   readonly addresses?: readonly string[];
   readonly isNaive?: boolean;
 }
 
-if (!isInstalled('ip') || !isInstalled('unshare') || canMakeNetwork()) {
+if (mayMakeNetwork) {
   describe('a server at an address', needs('ip', 'unshare', 'openssl'), () => {
-    const folder = mkdtempSync(path.join(tmpdir(), 'drs-ssrf-'));
-    afterAll(() => rmSync(folder, { recursive: true }));
-
     async function outcomesOf(rows: readonly Row[]) {
-      const names = ['*.names.test', ...['93.184.215.14', '127.0.0.1', '10.1.2.3']];
-      const { caFile, certFile, keyFile } = makeAuthority(folder, names);
-      writeFileSync(path.join(folder, 'resolv.conf'), 'nameserver 127.0.0.1\noptions attempts:1 timeout:1\n');
-      writeFileSync(path.join(folder, 'hosts'), '127.0.0.1 localhost\n::1 localhost\n');
-      const child = fileURLToPath(new URL('ssrf-child.mjs', import.meta.url));
-      const args = ['-rnm', 'sh', '-euc', NETWORK, 'sh', folder, process.execPath, child];
-      const inside = spawn('unshare', args, {
-        stdio: ['pipe', 'pipe', 'inherit'],
-        env: { ...process.env, NODE_EXTRA_CA_CERTS: caFile },
-      });
-      inside.stdin.end(JSON.stringify({ rows, certFile, keyFile }));
-      const outcomes = JSON.parse(await text(inside.stdout)) as { outcome: string; met: string[] }[];
+      type Outcome = { readonly outcome: string; readonly met: readonly string[] };
+      const outcomes = await runInNetwork<Outcome[]>('ssrf-child.mjs', { rows });
       return outcomes.map(({ outcome, met }, at) => ({ url: rows[at]?.url, outcome, met }));
     }
 
