@@ -91,7 +91,9 @@ it('a name is signed for by a key that is known', async () => {
   const acme = signAs(generateKey(), 'did:web:acme.example');
   expect(() => signAs(acme, 'did:web:b.example')).toThrow('expected a did:key and a did:web');
   const issue = (key: Signer) => issueRootDelegation({ ...root, key, audience: generateKey().did });
-  await expect(issue({ did: acme.did, sign: (bytes) => acme.sign(bytes) })).rejects.toMatchObject({ code: 'INVALID_KEY' });
+  await expect(issue({ did: acme.did, sign: (bytes) => acme.sign(bytes) })).rejects.toMatchObject({
+    code: 'INVALID_KEY',
+  });
   const other = generateKey();
   await expect(issue({ ...acme, publicKey: other.publicKey })).rejects.toMatchObject({ code: 'INVALID_KEY' });
   await expect(
