@@ -47,7 +47,7 @@ export function readDocument(body: Bytes, did: string, nowMs: number): readonly 
 /** The fragment of an identifier of this DID, which may be left out; `null` for another's. */
 function nameIn(did: string, id: JsonValue | undefined): string | null {
   if (typeof id !== 'string') return null;
-  const [, name = null] = /^#([^#]+)$/.exec(id.startsWith(did) ? id.slice(did.length) : id) ?? [];
+  const [, name = null] = /^#([^#]{1,200})$/.exec(id.startsWith(did) ? id.slice(did.length) : id) ?? [];
   return name;
 }
 

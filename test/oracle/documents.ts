@@ -54,8 +54,9 @@ function listOf(document: JsonObject, name: string): readonly Json[] {
 function idOf(did: string, one: Json): string | undefined {
   const id = one.kind === 'string' ? one.value : one.kind === 'object' ? stringOf(one, 'id') : undefined;
   const full = id?.startsWith('#') === true ? did + id : id;
-  const [base, fragment, ...others] = full?.split('#') ?? [];
-  return base === did && (fragment ?? '') !== '' && others.length === 0 ? full : undefined;
+  const [base, fragment = '', ...others] = full?.split('#') ?? [];
+  if (base !== did || fragment === '' || fragment.length > 200 || others.length > 0) return undefined;
+  return full;
 }
 
 function keyOf(method: JsonObject, did: string, now: number): Buffer | undefined {

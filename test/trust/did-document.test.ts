@@ -40,6 +40,7 @@ describe('the keys of a document', () => {
     ['a JsonWebKey with more members', jwk(one, { kid: 'x', use: 'sig', alg: 'EdDSA' })],
     ['a short id', multikey(one, { id: '#1' })],
     ['a key that has not expired', multikey(one, { expires: '2027-01-15T08:00:01Z' })],
+    ['a key that has not expired elsewhere', multikey(one, { expires: '2027-01-15T09:00:01+01:00' })],
   ])('are read from %s, embedded or by reference', (_, method) => {
     expect(keysOf([method])).toEqual([['1', 0]]);
     expect(keysOf([`${DID}#1`], [method])).toEqual([['1', 0]]);
@@ -69,6 +70,8 @@ describe('the keys of a document', () => {
     ['no controller', multikey(one, { controller: undefined })],
     ['a revoked key', multikey(one, { revoked: '2028-01-01T00:00:00Z' })],
     ['an expired key', multikey(one, { expires: '2027-01-15T08:00:00Z' })],
+    ['a key that has expired elsewhere', multikey(one, { expires: '2027-01-15T09:00:00+01:00' })],
+    ['a key that expires behind a time', multikey(one, { expires: '2028-01-01T00:00:00Z (x)' })],
     ['a key that expires at no time', multikey(one, { expires: 'never' })],
     ['a key that expires without a zone', multikey(one, { expires: '2028-01-01T00:00:00' })],
     ["a key that expires at a number's time", multikey(one, { expires: 4e12 })],
@@ -77,6 +80,7 @@ describe('the keys of a document', () => {
     ['an id that begins alike', multikey(one, { id: `${DID}.org#1` })],
     ['an id without a fragment', multikey(one, { id: DID })],
     ['an id with an empty fragment', multikey(one, { id: `${DID}#` })],
+    ['an id with a long fragment', multikey(one, { id: `#${'1'.repeat(201)}` })],
     ['an id with two fragments', multikey(one, { id: `${DID}#1#1` })],
     ['an id that is no text', multikey(one, { id: 7 })],
     ['no object', 7],
@@ -109,6 +113,11 @@ describe('the keys of a document', () => {
       ['1', 0],
       ['1', 1],
     ]);
+  });
+
+  it('have names of at most 200 characters', () => {
+    const name = '1'.repeat(200);
+    expect(keysOf([multikey(one, { id: `#${name}` })])).toEqual([[name, 0]]);
   });
 
   it('are at most 16', () => {
