@@ -51,6 +51,8 @@ describe('the keys of a document', () => {
     ['another type', multikey(one, { type: 'Ed25519VerificationKey2018' })],
     ['no type', multikey(one, { type: undefined })],
     ['a curve that is another', jwk(one, { crv: 'X25519' })],
+    ['a key of another kind', jwk(one, { kty: 'EC' })],
+    ['a JWK of another type', { ...jwk(one), type: 'JsonWebKey2018' }],
     ['a P-256 key', { ...jwk(one), publicKeyJwk: { kty: 'EC', crv: 'P-256', x: 'AA', y: 'AA' } }],
     ['a private key', jwk(one, { d: 'AAAA' })],
     ['a short key', jwk(one, { x: 'AAAA' })],
@@ -143,6 +145,13 @@ describe('a document', () => {
 
   it('that is not UTF-8 is refused', () =>
     expect(readDocument(Buffer.from([0x7b, 0xff, 0x7d]), DID, NOW)).toBe('it is not UTF-8'));
+
+  it('says what is wrong with it', () => {
+    expect(read('{')).toMatch(/^it is not strict JSON: ./);
+    const expected = 'its verificationMethod or assertionMethod is not an array';
+    expect(read({ id: DID, verificationMethod: 7 })).toBe(expected);
+    expect(read({ id: DID })).toEqual([]);
+  });
 
   it('says which DID it is of', () =>
     expect(read({ id: 'did:web:b.example' })).toBe(`its id is "did:web:b.example", expected "${DID}"`));
