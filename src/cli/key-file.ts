@@ -4,10 +4,10 @@ import { createInterface } from 'node:readline';
 import { ReadStream, WriteStream } from 'node:tty';
 import { decodeBase64url, encodeBase64url } from '#platform';
 import type { Command } from 'commander';
-import { didOfJwk, importKey, IssueError, type Signer } from '../issue/index.js';
+import { didOfJwk, importKey, IssueError, signAs, type Signer } from '../issue/index.js';
 import { SigningKey } from '../issue/signing-key.js';
 import { isJsonObject, type JsonObject } from '../protocol/json.js';
-import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
+import { DID_FORMS, isDid } from '../protocol/key-resolver.js';
 import { readJson } from '../relay/message.js';
 import { sodium } from '../signatures/sodium.js';
 import { CommandError } from './command-error.js';
@@ -109,6 +109,7 @@ export interface KeyOptions {
   readonly key?: string;
   readonly agent?: string | true;
   readonly agentSocket?: string;
+  readonly as?: string;
 }
 
 export function addKeyOptions(command: Command): Command {
@@ -118,7 +119,8 @@ export function addKeyOptions(command: Command): Command {
       '--agent [comment|did]',
       'sign with this Ed25519 key of your ssh-agent instead; without a value, with its only one',
     )
-    .option('--agent-socket <path>', 'where that ssh-agent listens (default: SSH_AUTH_SOCK)');
+    .option('--agent-socket <path>', 'where that ssh-agent listens (default: SSH_AUTH_SOCK)')
+    .option('--as <did>', 'sign as this did:web, whose document has the key: did:web:acme.example#2027');
 }
 
 /**
@@ -126,7 +128,12 @@ export function addKeyOptions(command: Command): Command {
  *
  * @param file how a key file is read
  */
-export async function readSigner(
+export async function readSigner(options: KeyOptions, file?: KeyFileOptions): Promise<Signer> {
+  const signer = await readOwnSigner(options, file);
+  return options.as === undefined ? signer : signAs(signer, options.as);
+}
+
+async function readOwnSigner(
   { key, agent, agentSocket: socket }: KeyOptions,
   file?: KeyFileOptions,
 ): Promise<Signer> {
@@ -158,9 +165,9 @@ export async function readSigner(
  */
 export async function readDid(didOrFile: string): Promise<string> {
   if (!didOrFile.startsWith('did:')) return readJwk(didOrFile, 'a key (JWK)', didOfJwk);
-  if (DEFAULT_KEYS.publicKeyOf(didOrFile) !== null) return didOrFile;
+  if (isDid(didOrFile)) return didOrFile;
   throw new CommandError(
-    `${didOrFile} is not ${DEFAULT_KEYS.expected}`,
+    `${didOrFile} is not ${DID_FORMS}`,
     'give the DID that `npx drs-verify keygen` printed, or the name of a .pub file',
   );
 }

@@ -1,5 +1,6 @@
 import { verifyAll } from '#ed25519';
-import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
+import { documentUrlOf } from '../protocol/did-web.js';
+import { DEFAULT_KEYS, type KeyResolver } from '../protocol/key-resolver.js';
 import { Failure } from '../verify/codes.js';
 import { openClaims, proveClaims, readReceipts } from '../verify/judge.js';
 import type { Rules } from '../verify/parts.js';
@@ -26,6 +27,13 @@ export function readChain(jwts: readonly string[], suggestion?: string): Receipt
 const proved = new Set<string>();
 const MAX_PROVED = 64;
 
+/** The keys of a `did:web` are known to verifiers alone. Who issues takes what it signs for signed. */
+const UNKNOWN_KEY = new Uint8Array();
+const KEYS: KeyResolver = {
+  ...DEFAULT_KEYS,
+  keysOf: (did, kid) => (documentUrlOf(did) === null ? DEFAULT_KEYS.keysOf(did, kid) : [UNKNOWN_KEY]),
+};
+
 /** How a verifier takes what a call does not state. */
 export type StatingRules = Pick<Rules, 'tools' | 'allowsUnstated'>;
 
@@ -33,7 +41,7 @@ export type StatingRules = Pick<Rules, 'tools' | 'allowsUnstated'>;
 const MAX_CHAIN_DEPTH = 16;
 
 /**
- * Checks a chain like a verifier: its length, and blocks B to E.
+ * Checks a chain like a verifier: its length, and blocks B to E; not the signatures of a `did:web`.
  *
  * @param invocation under the chain, if there is one
  * @param now Unix seconds
@@ -52,8 +60,10 @@ export async function requireValid(
     const expected = `at most ${MAX_CHAIN_DEPTH}`;
     throw refusal('CHAIN_TOO_DEEP', { subject: 'bundle', member: 'receipts', claimed: length, expected });
   }
-  const plan = orThrow(openClaims({ receipts, chain: null, invocation }, DEFAULT_KEYS));
-  const known = plan.checks.map(({ jwt }) => jwt === signed || proved.has(jwt));
+  const plan = orThrow(openClaims({ receipts, chain: null, invocation }, KEYS));
+  const known = plan.checks.map(
+    ({ jwt, publicKey }) => publicKey === UNKNOWN_KEY || jwt === signed || proved.has(jwt),
+  );
   const found = await verifyAll(plan.checks.filter((_, at) => !known[at]));
   for (const [at, { jwt }] of plan.checks.entries()) {
     if (known[at] === true) continue;

@@ -2,7 +2,7 @@ import { DRS_VERSION, INVOCATION_TYPE, RECEIPT_TYPE } from '../protocol/claims.j
 import type { InvocationClaims, ReceiptClaims } from '../protocol/claims.js';
 import { labelIn, rulesIn, type Consent, type Regulatory } from '../protocol/consent.js';
 import { isJsonObject, type JsonObject } from '../protocol/json.js';
-import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
+import { DID_FORMS, isDid } from '../protocol/key-resolver.js';
 import { flag, kindOf, oneOf, type FilledOptions, type GivenOptions } from '../protocol/options.js';
 import type { Kind, Table } from '../protocol/options.js';
 import { show, showTime } from '../verify/codes.js';
@@ -27,7 +27,7 @@ const timeOrNever: Kind<number | null> = time;
 const COMMON = {
   /** The issuer's key. */
   key: SIGNER,
-  /** The delegate, a `did:key` of an Ed25519 key. */
+  /** The delegate, a `did:key` of an Ed25519 key, or a `did:web` for which verifiers have a row. */
   audience: { kind: claim<string>(), required: true },
   /** What the delegate may do; an absent limit is no limit at this level. */
   policy: { kind: kindOf<IssuedPolicy>('an object; {} limits nothing', isJsonObject), required: true },
@@ -286,7 +286,7 @@ function requireOrder({ claims: { nbf, exp } }: Receipt, subject: number): void 
 
 /** Requires that the delegate's DID resolves to a key. Otherwise the delegate could neither delegate nor invoke. */
 function requireResolvable(did: string): void {
-  if (DEFAULT_KEYS.publicKeyOf(did) !== null) return;
-  const found = `audience is ${show(did)}, expected ${DEFAULT_KEYS.expected}`;
+  if (isDid(did)) return;
+  const found = `audience is ${show(did)}, expected ${DID_FORMS}`;
   throw new IssueError('UNRESOLVABLE_DID', found, CORRECT_IT);
 }

@@ -14,7 +14,7 @@ export type { InvocationOptions, RootDelegationOptions, SubDelegationOptions } f
 export { IssueError, type IssueErrorCode } from './issue-error.js';
 export { describePolicy, type PlainPolicy } from './plain-words.js';
 export type { IssuedPolicy, NamespacedMember } from './policy.js';
-export { signClaims, webCryptoSigner, type Signer, type WebKeyPair } from './signer.js';
+export { signAs, signClaims, webCryptoSigner, type Signer, type WebKeyPair } from './signer.js';
 export { didOfJwk, generateKey, importKey } from './signing-key.js';
 export type { PrivateJwk, PublicJwk, SigningKey } from './signing-key.js';
 export type { InvocationClaims, ReceiptClaims } from '../protocol/claims.js';

@@ -2,12 +2,13 @@ import { verifyAll } from '#ed25519';
 import { encodeBase64url, encodeUtf8 } from '#platform';
 import { bytesIn } from '../protocol/bytes.js';
 import { didKeyOf } from '../protocol/did-key.js';
+import { documentUrlOf } from '../protocol/did-web.js';
 import { toJcs } from '../protocol/jcs.js';
 import type { JsonValue } from '../protocol/json.js';
 import { ISSUED_HEADER } from '../protocol/jwt.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { having } from '../protocol/options.js';
-import type { Subject } from '../verify/codes.js';
+import { show, type Subject } from '../verify/codes.js';
 import { invalidKey, refusal } from './issue-error.js';
 import { issueOptions } from './options.js';
 
@@ -18,8 +19,12 @@ import { issueOptions } from './options.js';
  * const signer: Signer = { did: didOfJwk(jwk), sign: async (bytes) => (await kms.sign(keyId, bytes)).signature };
  */
 export interface Signer {
-  /** `did:key:z6Mk…` of the key. */
+  /** `did:key:z6Mk…` of the key, or the `did:web` that has it: see {@link signAs}. */
   readonly did: string;
+  /** What the header says of the key: its identifier in the document of a `did:web`. */
+  readonly kid?: string | undefined;
+  /** The 32 bytes of the key, for a `did:web`. */
+  readonly publicKey?: Uint8Array | undefined;
   /**
    * Signs bytes as they are (Ed25519, not Ed25519ph).
    *
@@ -46,14 +51,32 @@ export const SIGNER = {
  */
 export async function signClaims(claims: object, key: Signer): Promise<string> {
   issueOptions({ key }, { key: SIGNER });
-  return signInput(signingInputOf(claims), key);
+  return signInput(signingInputOf(claims, key), key);
+}
+
+/**
+ * The same key under another name: a `did:web`, whose document must have it for verifiers to accept what it signs.
+ *
+ * @param id the `did:web`, or with a fragment the identifier of the key in its document, which spares verifiers some work
+ * @throws IssueError `INVALID_KEY` if it is none
+ * @example const acme = signAs(importKey(jwk), 'did:web:acme.example#2027');
+ */
+export function signAs(key: Signer, id: string): Signer {
+  const [did = '', fragment] = id.split(/#(.+)/s);
+  const publicKey = DEFAULT_KEYS.publicKeyOf(key.did);
+  if (publicKey === null || documentUrlOf(did) === null)
+    throw invalidKey(
+      `${show(key.did)} would sign as ${show(id)}, expected a did:key and a did:web`,
+      'name it did:web:<host>, with #<key> where its document has several keys',
+    );
+  return { did, kid: fragment === undefined ? undefined : id, publicKey, sign: (bytes) => key.sign(bytes) };
 }
 
 /** Signs the claims of a receipt, or of an invocation, for a verifier to accept. */
 export async function signReceipt(claims: object, key: Signer, subject: Subject): Promise<string> {
   let input: string;
   try {
-    input = signingInputOf(claims);
+    input = signingInputOf(claims, key);
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
     const code = subject === 'invocation' ? 'MALFORMED_INVOCATION' : 'MALFORMED_RECEIPT';
@@ -62,9 +85,11 @@ export async function signReceipt(claims: object, key: Signer, subject: Subject)
   return signInput(input, key);
 }
 
-function signingInputOf(claims: object): string {
+function signingInputOf(claims: object, { kid }: Signer): string {
+  const header =
+    kid === undefined ? ISSUED_HEADER : encodeBase64url(encodeUtf8(toJcs({ alg: 'EdDSA', kid, typ: 'JWT' })));
   // The cast is safe: JCS only reads, and refuses at run time what JSON cannot express.
-  return `${ISSUED_HEADER}.${encodeBase64url(encodeUtf8(toJcs(claims as JsonValue)))}`;
+  return `${header}.${encodeBase64url(encodeUtf8(toJcs(claims as JsonValue)))}`;
 }
 
 const SIGNATURE_BYTES = 64;
@@ -76,8 +101,9 @@ const SIGNATURE_BYTES = 64;
  */
 async function signInput(input: string, key: Signer): Promise<string> {
   const did: unknown = key.did;
-  const publicKey = typeof did === 'string' ? DEFAULT_KEYS.publicKeyOf(did) : null;
-  if (publicKey === null)
+  const own = typeof did === 'string' ? DEFAULT_KEYS.publicKeyOf(did) : null;
+  const publicKey = own ?? (documentUrlOf(String(did)) && key.publicKey);
+  if (!publicKey)
     throw invalidKey(
       `the did of the signer is ${JSON.stringify(String(did).slice(0, 100))}, expected ${DEFAULT_KEYS.expected}`,
       'make it with didOfJwk() from the public key',

@@ -3,7 +3,7 @@ import type { ApprovalEvent, YesProof } from '../approval/events.js';
 import type { ChainVerdict, GateParts } from '../gate/decide.js';
 import type { Denial } from '../gate/request.js';
 import { isCommandPath } from '../protocol/claims.js';
-import { did } from '../protocol/key-resolver.js';
+import { anyDid } from '../protocol/key-resolver.js';
 import {
   callback,
   count,
@@ -86,13 +86,13 @@ const isFunction = (value: unknown) => typeof value === 'function';
 /** What every protection is told besides where verdicts come from. */
 const COMMON = {
   /**
-   * The principals (`did:key`) whose delegations count. `'any'`: all that the verifier trusts. Unless it has trusted
+   * The principals (`did:key`, `did:web`) whose delegations count. `'any'`: all that the verifier trusts. Unless it has trusted
    * roots of its own, that is anyone, and the handler must check `root_principal`.
    */
   trustedRoots: {
     kind: kindOf<readonly string[] | 'any'>(
       "a list of did:keys of Ed25519 keys, or 'any' to trust everybody",
-      (value) => value === 'any' || 'value' in listOf(did).check(value),
+      (value) => value === 'any' || 'value' in listOf(anyDid).check(value),
     ),
     required: true,
   },

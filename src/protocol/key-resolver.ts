@@ -39,9 +39,14 @@ export const DEFAULT_KEYS: KeyResolver = {
   verificationMethodOf: (did) => `${did}#${did.slice('did:key:'.length)}`,
 };
 
+/** The DIDs of {@link isDid}, in words, for error messages: "expected …". */
+export const DID_FORMS = `${DEFAULT_KEYS.expected}, or a did:web`;
+
 /** Whether a text is a DID that a verifier may resolve: a `did:web` only with a row of its operator. */
 export function isDid(text: string): boolean {
   return publicKeyOf(text) !== null || documentUrlOf(text) !== null;
 }
+
+export const anyDid = text(DID_FORMS, isDid);
 
 export const did = text(DEFAULT_KEYS.expected, (value) => DEFAULT_KEYS.publicKeyOf(value) !== null);

@@ -1,5 +1,5 @@
 import { isJsonObject, parseStrictJson, type JsonObject } from '../protocol/json.js';
-import { DEFAULT_KEYS, isDid } from '../protocol/key-resolver.js';
+import { DID_FORMS, isDid } from '../protocol/key-resolver.js';
 import { isCount } from '../protocol/policy.js';
 import { show, showTime } from '../verify/codes.js';
 import { indexUnder, jtiBy } from '../verify/parts.js';
@@ -94,7 +94,7 @@ export function readRevocationRequest(
   // A mistyped DID would revoke nothing.
   for (const [member, did] of Object.entries(membersOf(asked.target)))
     if (['did', 'iss', 'root'].includes(member) && !isDid(String(did)))
-      return `${member} is ${show(did)}, expected ${DEFAULT_KEYS.expected}, or a did:web`;
+      return `${member} is ${show(did)}, expected ${DID_FORMS}`;
   return asked;
 }
 

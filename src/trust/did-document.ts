@@ -47,8 +47,8 @@ export function readDocument(body: Bytes, did: string, nowMs: number): readonly 
 /** The fragment of an identifier of this DID, which may be left out; `null` for another's. */
 function nameIn(did: string, id: JsonValue | undefined): string | null {
   if (typeof id !== 'string') return null;
-  const fragment = id.startsWith(did) ? id.slice(did.length) : id;
-  return fragment.startsWith('#') && fragment !== '#' ? fragment.slice(1) : null;
+  const [, name = null] = /^#([^#]{1,200})$/.exec(id.startsWith(did) ? id.slice(did.length) : id) ?? [];
+  return name;
 }
 
 function keyOf(method: JsonObject, did: string, nowMs: number): Uint8Array | null {

@@ -2,14 +2,10 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { DEFAULT_KEYS, type KeyResolver } from '../protocol/key-resolver.js';
 import type { Root } from '../verify/parts.js';
 import { readDocument, type DocumentKey } from './did-document.js';
-import { fetchBounded, FetchError, type FetchFault } from './safe-fetch.js';
-
-/** How an attempt to fetch a document ended. */
-export type DocumentOutcome = 'updated' | 'not_modified' | FetchFault;
+import { fetchBounded, FetchError, type Fetched, type FetchFault } from './safe-fetch.js';
 
 interface Deps {
   readonly log: Record<'info' | 'warn', (facts: object, message: string) => void>;
-  readonly onFetch?: ((outcome: DocumentOutcome) => void) | undefined;
   /** Unix milliseconds; the clock of the host by default. */
   readonly now?: () => number;
 }
@@ -20,11 +16,7 @@ interface Followed {
   readonly row: Root;
   readonly stop: AbortController;
   /** `null` if there is none that may be used. `at`: when it was asked for, in Unix milliseconds. */
-  copy: {
-    readonly keys: readonly DocumentKey[];
-    readonly etag: string | undefined;
-    readonly at: number;
-  } | null;
+  copy: { readonly keys: readonly DocumentKey[]; readonly at: number } | null;
   /** Why the last fetch failed; `null` if it did not. */
   fault: FetchFault | null;
   /** What calls wait for: the first fetch, for as long as one may take. */
@@ -117,9 +109,9 @@ export class WebKeys implements KeyResolver {
   /** How many documents came when they were last asked for, how many did not and are used still, and how many are missing. */
   get counts() {
     const counts = { fresh: 0, stale: 0, missing: 0 };
-    for (const { copy, fault } of this.#followed.values()) {
-      if (copy === null) counts.missing++;
-      else counts[fault === null ? 'fresh' : 'stale']++;
+    for (const one of this.#followed.values()) {
+      if (one.copy === null || this.#now() >= endOf(one)) counts.missing++;
+      else counts[one.fault === null ? 'fresh' : 'stale']++;
     }
     return counts;
   }
@@ -151,45 +143,46 @@ export class WebKeys implements KeyResolver {
     const stop = () => limit.abort(late);
     signal.addEventListener('abort', stop);
     const asked = signal.aborted ? Promise.reject(late) : this.#fetch(one, limit.signal);
-    const outcome = await asked.catch((error: unknown) => error as FetchError);
+    const error = await asked.then(
+      () => null,
+      (reason: unknown) => reason as FetchError,
+    );
     clearTimeout(timer);
     signal.removeEventListener('abort', stop);
     const next = this.#waiting.shift();
     if (next === undefined) this.#fetches--;
     else next();
-    if (!signal.aborted) this.#note(one, outcome);
-    return typeof outcome === 'string';
+    if (!signal.aborted) this.#note(one, error);
+    return error === null;
   }
 
-  async #fetch(one: Followed, signal: AbortSignal): Promise<DocumentOutcome> {
+  async #fetch(one: Followed, signal: AbortSignal): Promise<void> {
     const { did, row, copy } = one;
     const at = this.#now();
     const accept = 'application/did+json, application/json;q=0.9, */*;q=0.8';
-    const { etag } = copy ?? {};
-    const asked = { accept, maxBytes: MAX_BYTES, signal, etag, addresses: row.addresses };
-    const fetched = await fetchBounded(row.web?.url as URL, asked);
-    const read = fetched === 'not_modified' ? (copy?.keys ?? []) : readDocument(fetched.body, did, at);
+    const asked = { accept, maxBytes: MAX_BYTES, signal, addresses: row.addresses };
+    // Without an ETag: what is small is read anew, as keys expire.
+    const { body } = (await fetchBounded(row.web?.url as URL, asked)) as Fetched;
+    const read = readDocument(body, did, at);
     if (typeof read === 'string') throw new FetchError('malformed', `${did}: ${read}`);
     // Its row went meanwhile.
-    if (one.stop.signal.aborted) return 'updated';
+    if (one.stop.signal.aborted) return;
     if (copy !== null && textOf(copy.keys) !== textOf(read)) this.#version++;
-    one.copy = { keys: read, at, etag: fetched === 'not_modified' ? etag : fetched.etag };
+    one.copy = { keys: read, at };
     this.#endsAt = Math.min(this.#endsAt, endOf(one));
-    return fetched === 'not_modified' ? fetched : 'updated';
   }
 
-  #note(one: Followed, outcome: DocumentOutcome | FetchError): void {
+  #note(one: Followed, error: FetchError | null): void {
     const { did, fault: before, copy } = one;
-    const { log, onFetch } = this.#deps;
-    one.fault = typeof outcome === 'string' ? null : outcome.fault;
-    onFetch?.(typeof outcome === 'string' ? outcome : outcome.fault);
+    const { log } = this.#deps;
+    one.fault = error?.fault ?? null;
     // The clock was set back: nobody knows how old the copy is.
     if (one.fault !== null && copy !== null && this.#now() < copy.at) this.#drop(one);
     if (one.fault === before) return;
     if (one.fault === null) log.info({ did }, 'the document of a did:web can be had again');
     else {
       const usableUntil = one.copy && new Date(endOf(one));
-      log.warn({ did, err: outcome, usableUntil }, 'the document of a did:web cannot be had');
+      log.warn({ did, err: error, usableUntil }, 'the document of a did:web cannot be had');
     }
   }
 

@@ -1,6 +1,6 @@
 import { APPROVAL_MEMBERS, readApproval, type ApprovalMembers } from '../approval/approvers.js';
 import { isJsonObject, type JsonValue } from '../protocol/json.js';
-import { isDid } from '../protocol/key-resolver.js';
+import { DID_FORMS, isDid } from '../protocol/key-resolver.js';
 import type { Reading } from '../protocol/options.js';
 import { KNOWN_POLICY_MEMBERS, isKnownMember, readPolicy, type Policy } from '../protocol/policy.js';
 import type { ReadPolicy } from '../verify/attenuation.js';
@@ -42,7 +42,6 @@ const FORM = /^(\d{4}-\d\d-(\d\d))(T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:Z|[+-](?
 /** The accepted forms of a time, for messages. */
 const TIME_FORMS = 'a day such as "2026-11-01", or a time such as "2026-11-01T08:00:00Z" (RFC 3339)';
 
-const DID_FORMS = 'a did:key of an Ed25519 key, or a did:web';
 const OF_ROOT = ['did', 'name', 'not_before', 'not_after', 'policy', 'labels', 'status_lists'] as const;
 const MEMBERS = [...OF_ROOT, ...APPROVAL_MEMBERS, ...WEB_MEMBERS];
 // Members beyond these are not looked at: no valid entry has so many.

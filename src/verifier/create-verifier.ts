@@ -90,7 +90,7 @@ export async function openEngine(
   // Loaded only for workers: it loads Piscina, which takes a twentieth of the start.
   const pool = workerThreads === 0 ? null : await import('../signatures/pool.js');
   const redis = { url: settings.redisUrl, minReplicas: settings.revocationMinReplicas };
-  const keys = new WebKeys({ log, onFetch: (outcome) => observer.documentFetched?.(outcome) });
+  const keys = new WebKeys({ log });
   const revocation = await openRevocation({
     storePath: settings.revocationStorePath,
     redis: settings.revocationStore === 'redis' ? redis : undefined,

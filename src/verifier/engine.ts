@@ -1,7 +1,7 @@
 import { useInvocation, type ReplayObserver, type ReplayRules, type ReplayStore } from '../usage/index.js';
 import type { Revocation } from '../revocation/index.js';
 import type { SignatureObserver, SignatureVerifier } from '../signatures/signature-verifier.js';
-import type { DocumentOutcome, WebKeys } from '../trust/did-web.js';
+import type { WebKeys } from '../trust/did-web.js';
 import { FollowedLines } from '../trust/followed-lines.js';
 import { judge, type Call, type Judgement } from '../verify/judge.js';
 import type { JudgeParts, Root } from '../verify/parts.js';
@@ -15,8 +15,6 @@ import { rulesOf } from './rules.js';
 export interface EngineObserver extends SignatureObserver, ReplayObserver {
   /** Files of an operator were read again: `loaded`, or `refused`: the old lines stay. */
   linesRead?(what: 'roots' | 'tools', outcome: 'loaded' | 'refused'): void;
-  /** A fetch of the document of a `did:web` ended. */
-  documentFetched?(outcome: DocumentOutcome): void;
 }
 
 /** What an operator says of roots or tools, by their names, at the time of the question. */

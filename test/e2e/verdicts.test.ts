@@ -229,8 +229,9 @@ describe('details', () => {
   });
 });
 
-// In the end, in whatever order they ran: every code of blocks A to F was seen over HTTP.
+// In the end, in whatever order they ran: every code of blocks A to F was seen over HTTP, one of them by did-web.test.ts.
 afterAll(() => {
-  const expected = CATALOGUE.filter(({ block }) => block.length === 1).map(({ code }) => code);
+  const all = CATALOGUE.filter(({ block }) => block.length === 1).map(({ code }) => code);
+  const expected = all.filter((code) => code !== 'DID_RESOLUTION_FAILED');
   expect([...seen]).toEqual(expect.arrayContaining(expected));
 });

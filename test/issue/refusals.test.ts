@@ -93,7 +93,7 @@ function flipSignature(jwt: string): string {
 describe('issueRootDelegation refuses', () => {
   const cases: Row<RootDelegationOptions>[] = [
     ['a human root without an end', { expiresAt: null }, 'MALFORMED_RECEIPT'],
-    ['an audience that is no did:key', { audience: 'did:web:example.com' }, 'UNRESOLVABLE_DID'],
+    ['an audience that is no did:key', { audience: 'did:example:bot' }, 'UNRESOLVABLE_DID'],
     ['a window that ends before it begins', { expiresAt: NOW - 101 }, 'TEMPORAL_BOUNDS_VIOLATION'],
     ['a window that has ended', { expiresAt: NOW - 1 }, 'EXPIRED'],
     ['a time with a fraction', { notBefore: NOW - 0.5 }, 'MALFORMED_RECEIPT'],
@@ -233,7 +233,7 @@ describe('issueSubDelegation refuses', async () => {
     ],
     [
       'a parent of an issuer that is no did:key',
-      { chain: [await rootWith({ iss: 'did:web:example.com', sub: 'did:web:example.com' })] },
+      { chain: [await rootWith({ iss: 'did:example:bot', sub: 'did:example:bot' })] },
       'UNRESOLVABLE_DID',
     ],
     ['a chain that escalates', { chain: await subWith({ policy: {} }), key: helper }, 'POLICY_ESCALATION'],

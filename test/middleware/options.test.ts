@@ -62,7 +62,7 @@ describe.each(ALL)('%s', (name, make) => {
     ],
     [{ replayStore: createMemoryReplayStore }, 'replayStore is a function: expected a store'],
     [{ trustedRoots: [] }, 'trustedRoots: expected'],
-    [{ trustedRoots: ['did:web:example'] }, 'trustedRoots: expected'],
+    [{ trustedRoots: ['did:example:1'] }, 'trustedRoots: expected'],
     [{ trustedRoots: 'did:key:z6Mk' }, 'trustedRoots is "did:key:z6Mk": expected'],
     [{ trustedRoot: ['x'] }, 'trustedRoot is not an option here, expected one of verif'],
     [{ serverIdentity: '' }, 'serverIdentity is "": expected'],

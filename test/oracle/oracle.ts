@@ -1,6 +1,7 @@
 import { readInvocation, readReceipt, recordOf, stringOf, type Invocation, type Receipt } from './claims.js';
 import { verifyStrictly } from './ed25519.js';
-import { digestOf, keyOfDid } from './encoding.js';
+import { keysFor, type Documents } from './documents.js';
+import { digestOf } from './encoding.js';
 import { faithful } from './jcs.js';
 import { fromValue, member, type Json, type JsonObject } from './json.js';
 import type { Jwt } from './jwt.js';
@@ -63,6 +64,8 @@ export interface Question {
   readonly now: number;
   readonly settings: Settings;
   readonly revocation: Revocation;
+  /** Default: no entry has a `did:web`. */
+  readonly documents?: Documents;
   /** Replaces the oracle's own check of a signature, for example by one with a cache. */
   readonly verifySignature?: typeof verifyStrictly;
 }
@@ -95,14 +98,14 @@ export type Answer =
  * verdict. It is slow, and keeps no state between questions.
  */
 export function verify(question: Question): Answer {
-  const { settings, revocation, now, verifySignature = verifyStrictly } = question;
+  const { settings, revocation, now } = question;
   const structure = blockA(question.bundle, settings);
   if (typeof structure === 'string') return { valid: false, code: structure };
   const { receipts, invocation } = structure;
   const entry = entryOf(receipts[0]?.iss ?? '', settings);
   const code =
     blockB(receipts, invocation) ??
-    blockC(receipts, invocation, verifySignature) ??
+    blockC(receipts, invocation, question) ??
     blockD(receipts, invocation, settings, entry) ??
     blockE(receipts, now, settings, entry) ??
     blockF(receipts, revocation, entry);
@@ -197,26 +200,26 @@ function blockB(receipts: readonly Receipt[], invocation: Invocation): string | 
 function blockC(
   receipts: readonly Receipt[],
   invocation: Invocation,
-  verify: typeof verifyStrictly,
+  question: Question,
 ): string | undefined {
   for (const receipt of receipts) {
-    const code = signatureFault(receipt.jwt, receipt.iss, 'INVALID_SIGNATURE', verify);
+    const code = signatureFault(receipt.jwt, receipt.iss, 'INVALID_SIGNATURE', question);
     if (code !== undefined) return code;
   }
-  return signatureFault(invocation.jwt, invocation.iss, 'INVALID_INVOCATION_SIGNATURE', verify);
+  return signatureFault(invocation.jwt, invocation.iss, 'INVALID_INVOCATION_SIGNATURE', question);
 }
 
 function signatureFault(
   jwt: Jwt,
   iss: string,
   code: string,
-  verify: typeof verifyStrictly,
+  { documents = new Map(), now, verifySignature = verifyStrictly }: Question,
 ): string | undefined {
   const algorithm = stringOf(jwt.header, 'alg');
   if (algorithm !== 'EdDSA' && algorithm !== 'Ed25519') return 'UNSUPPORTED_ALGORITHM';
-  const key = keyOfDid(iss);
-  if (key === undefined) return 'UNRESOLVABLE_DID';
-  return verify(key, jwt.signed, jwt.signature) ? undefined : code;
+  const keys = keysFor(jwt, iss, documents, now);
+  if (typeof keys === 'string') return keys;
+  return keys.some((key) => verifySignature(key, jwt.signed, jwt.signature)) ? undefined : code;
 }
 
 /** What the operator says of a root; `undefined` if it is not trusted. */

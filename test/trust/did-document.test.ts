@@ -40,6 +40,7 @@ describe('the keys of a document', () => {
     ['a JsonWebKey with more members', jwk(one, { kid: 'x', use: 'sig', alg: 'EdDSA' })],
     ['a short id', multikey(one, { id: '#1' })],
     ['a key that has not expired', multikey(one, { expires: '2027-01-15T08:00:01Z' })],
+    ['a key that has not expired elsewhere', multikey(one, { expires: '2027-01-15T09:00:01+01:00' })],
   ])('are read from %s, embedded or by reference', (_, method) => {
     expect(keysOf([method])).toEqual([['1', 0]]);
     expect(keysOf([`${DID}#1`], [method])).toEqual([['1', 0]]);
@@ -50,6 +51,8 @@ describe('the keys of a document', () => {
     ['another type', multikey(one, { type: 'Ed25519VerificationKey2018' })],
     ['no type', multikey(one, { type: undefined })],
     ['a curve that is another', jwk(one, { crv: 'X25519' })],
+    ['a key of another kind', jwk(one, { kty: 'EC' })],
+    ['a JWK of another type', { ...jwk(one), type: 'JsonWebKey2018' }],
     ['a P-256 key', { ...jwk(one), publicKeyJwk: { kty: 'EC', crv: 'P-256', x: 'AA', y: 'AA' } }],
     ['a private key', jwk(one, { d: 'AAAA' })],
     ['a short key', jwk(one, { x: 'AAAA' })],
@@ -69,6 +72,8 @@ describe('the keys of a document', () => {
     ['no controller', multikey(one, { controller: undefined })],
     ['a revoked key', multikey(one, { revoked: '2028-01-01T00:00:00Z' })],
     ['an expired key', multikey(one, { expires: '2027-01-15T08:00:00Z' })],
+    ['a key that has expired elsewhere', multikey(one, { expires: '2027-01-15T09:00:00+01:00' })],
+    ['a key that expires behind a time', multikey(one, { expires: '2028-01-01T00:00:00Z (x)' })],
     ['a key that expires at no time', multikey(one, { expires: 'never' })],
     ['a key that expires without a zone', multikey(one, { expires: '2028-01-01T00:00:00' })],
     ["a key that expires at a number's time", multikey(one, { expires: 4e12 })],
@@ -77,6 +82,8 @@ describe('the keys of a document', () => {
     ['an id that begins alike', multikey(one, { id: `${DID}.org#1` })],
     ['an id without a fragment', multikey(one, { id: DID })],
     ['an id with an empty fragment', multikey(one, { id: `${DID}#` })],
+    ['an id with a long fragment', multikey(one, { id: `#${'1'.repeat(201)}` })],
+    ['an id with two fragments', multikey(one, { id: `${DID}#1#1` })],
     ['an id that is no text', multikey(one, { id: 7 })],
     ['no object', 7],
     ['null', null],
@@ -110,6 +117,11 @@ describe('the keys of a document', () => {
     ]);
   });
 
+  it('have names of at most 200 characters', () => {
+    const name = '1'.repeat(200);
+    expect(keysOf([multikey(one, { id: `#${name}` })])).toEqual([[name, 0]]);
+  });
+
   it('are at most 16', () => {
     const many = Array.from({ length: 20 }, (_, at) => multikey(one, { id: `#${at}` }));
     expect(keysOf([7, ...many])).toHaveLength(16);
@@ -133,6 +145,13 @@ describe('a document', () => {
 
   it('that is not UTF-8 is refused', () =>
     expect(readDocument(Buffer.from([0x7b, 0xff, 0x7d]), DID, NOW)).toBe('it is not UTF-8'));
+
+  it('says what is wrong with it', () => {
+    expect(read('{')).toMatch(/^it is not strict JSON: ./);
+    const expected = 'its verificationMethod or assertionMethod is not an array';
+    expect(read({ id: DID, verificationMethod: 7 })).toBe(expected);
+    expect(read({ id: DID })).toEqual([]);
+  });
 
   it('says which DID it is of', () =>
     expect(read({ id: 'did:web:b.example' })).toBe(`its id is "did:web:b.example", expected "${DID}"`));

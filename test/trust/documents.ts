@@ -33,14 +33,16 @@ export class DocumentServer {
   readonly asked = new Map<string, number>();
   /** What answers in place of the documents. */
   respond: ((request: IncomingMessage, response: ServerResponse) => void) | null = null;
+  /** What was answered. */
+  readonly statuses: number[] = [];
   inFlight = 0;
   maxInFlight = 0;
   readonly #server = createServer((request, response) => {
     const name = /^\/(.*)\/did\.json$/.exec(request.url ?? '')?.[1] ?? '';
     this.asked.set(name, this.timesAsked(name) + 1);
     this.maxInFlight = Math.max(this.maxInFlight, ++this.inFlight);
-    response.on('close', () => this.inFlight--);
-    if (this.respond === null) this.answer(name, request, response);
+    response.on('finish', () => this.statuses.push(response.statusCode)).on('close', () => this.inFlight--);
+    if (this.respond === null) this.answer(name, response);
     else this.respond(request, response);
   });
 
@@ -51,14 +53,10 @@ export class DocumentServer {
     return server;
   }
 
-  answer(name: string, request: IncomingMessage, response: ServerResponse): void {
+  answer(name: string, response: ServerResponse): void {
     const body = this.documents.get(name);
-    const etag = `"${Buffer.from(body ?? '')
-      .toString('base64')
-      .slice(-200)}"`;
     if (body === undefined) response.writeHead(404).end();
-    else if (request.headers['if-none-match'] === etag) response.writeHead(304).end();
-    else response.writeHead(200, { 'content-type': 'application/did+json', etag }).end(body);
+    else response.writeHead(200, { 'content-type': 'application/did+json' }).end(body);
   }
 
   timesAsked(name: string): number {

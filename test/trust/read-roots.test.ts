@@ -107,6 +107,16 @@ describe('an entry', () => {
     expect(await faultsOf(linesOf({ did: alice, ...entry }))).toEqual([]);
   });
 
+  it('says where things are fetched', () => {
+    const url = new URL('https://a.example/.well-known/did.json');
+    const web = { url, freshMs: 300_000, staleMs: 86_400_000 };
+    expect(readRoot({ did: WEB })).toMatchObject({ value: { isRoot: true, web, addresses: [] } });
+    const given = { root: false, key_fresh_secs: 2, key_stale_secs: 3, addresses: ['10.0.0.0/8'] };
+    const read = { isRoot: false, web: { url, freshMs: 2_000, staleMs: 3_000 }, addresses: ['10.0.0.0/8'] };
+    expect(readRoot({ did: WEB, ...given })).toMatchObject({ value: read });
+    expect(readRoot({ did: alice })).toMatchObject({ value: { isRoot: true, web: null, addresses: [] } });
+  });
+
   it('has only members of its own', () => {
     const entry = Object.assign(Object.create({ name: 'x' }) as object, { did: alice });
     expect(readRoot(entry)).toMatchObject({ key: alice, value: { name: null } });

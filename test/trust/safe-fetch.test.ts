@@ -1,16 +1,9 @@
-import { spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
-import { text } from 'node:stream/consumers';
-import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { isNetwork } from '../../src/trust/read-web.js';
 import { fetchBounded, type FetchOptions } from '../../src/trust/safe-fetch.js';
-import { makeAuthority } from '../support/certificates.js';
-import { isInstalled } from '../support/needed-programs.mjs';
 import { needs } from '../support/programs.js';
 import { ListServer } from '../revocation/list-server.js';
+import { mayMakeNetwork, runInNetwork } from './network.js';
 
 const fetchIt = (url: string, options: Partial<FetchOptions> = {}) =>
   fetchBounded(new URL(url), {
@@ -127,20 +120,46 @@ describe('what is fetched', () => {
 });
 
 describe('a network', () => {
-  it.each(['10.0.0.0/8', '10.1.2.3', '0.0.0.0/0', 'fd00::/8', '::1', '::ffff:10.0.0.1', '::/128'])(
-    'is %s',
-    (one) => expect(isNetwork(one)).toBe(true),
-  );
   it.each([
-    '',
-    '10',
-    '10.0.0.0/33',
-    '10.0.0.0/',
-    '10.0.0.0/08',
-    '10.0.0.0/8/8',
-    'fd00::/129',
-    'localhost',
-    'fe80::1%lo',
+    ...['10.0.0.0/8', '10.1.2.3', '0.0.0.0/0', '10.0.0.0/32', '255.249.199.99/9', '100.1.20.0'],
+    ...['fd00::/8', '::1', '::ffff:10.0.0.1', '::/128', '::/0', '1:2:3:4:5:6:7:8/100'],
+  ])('is %s', (one) => expect(isNetwork(one)).toBe(true));
+  it.each([
+    ...[
+      '',
+      '10',
+      '1.2.3',
+      '1.2.3.',
+      '1.2.3.4.',
+      '1.2.3.4.5',
+      '256.0.0.1',
+      '10.0.0.300',
+      '01.2.3.4',
+      ' 1.2.3.4',
+      '1.2.3.4 ',
+    ],
+    ...[
+      '10.0.0.0/33',
+      '10.0.0.0/',
+      '10.0.0.0/08',
+      '10.0.0.0/-1',
+      '10.0.0.0/x',
+      '10.0.0.0/1x',
+      '10.0.0.0/8/8',
+    ],
+    ...[
+      'fd00::/129',
+      'fd00::/1000',
+      ':',
+      ':::',
+      '1:2',
+      'FD00::1',
+      '[::1]',
+      'fe80::1%lo',
+      '::1/x',
+      'localhost',
+      'a:b',
+    ],
   ])('is not %j', (one) => expect(isNetwork(one)).toBe(false));
 });
 
@@ -226,47 +245,17 @@ const PUBLIC = [
   ],
 ];
 
-// Every address is one of this namespace, and so is what the resolver of the C library asks.
-const NETWORK = `
-  ip link set lo up
-  ip route add local 0.0.0.0/0 dev lo
-  ip -6 route add local ::/0 dev lo
-  mount --bind "$1/resolv.conf" /etc/resolv.conf
-  mount --bind "$1/hosts" /etc/hosts
-  exec "$2" "$3"`;
-const canMakeNetwork = () =>
-  spawnSync(
-    'unshare',
-    ['-rnm', 'sh', '-c', 'ip link set lo up && mount --bind /etc/hosts /etc/resolv.conf'],
-    {
-      stdio: 'ignore',
-    },
-  ).status === 0;
-
 interface Row {
   readonly url: string;
   readonly addresses?: readonly string[];
   readonly isNaive?: boolean;
 }
 
-if (!isInstalled('ip') || !isInstalled('unshare') || canMakeNetwork()) {
+if (mayMakeNetwork) {
   describe('a server at an address', needs('ip', 'unshare', 'openssl'), () => {
-    const folder = mkdtempSync(path.join(tmpdir(), 'drs-ssrf-'));
-    afterAll(() => rmSync(folder, { recursive: true }));
-
     async function outcomesOf(rows: readonly Row[]) {
-      const names = ['*.names.test', ...['93.184.215.14', '127.0.0.1', '10.1.2.3']];
-      const { caFile, certFile, keyFile } = makeAuthority(folder, names);
-      writeFileSync(path.join(folder, 'resolv.conf'), 'nameserver 127.0.0.1\noptions attempts:1 timeout:1\n');
-      writeFileSync(path.join(folder, 'hosts'), '127.0.0.1 localhost\n::1 localhost\n');
-      const child = fileURLToPath(new URL('ssrf-child.mjs', import.meta.url));
-      const args = ['-rnm', 'sh', '-euc', NETWORK, 'sh', folder, process.execPath, child];
-      const inside = spawn('unshare', args, {
-        stdio: ['pipe', 'pipe', 'inherit'],
-        env: { ...process.env, NODE_EXTRA_CA_CERTS: caFile },
-      });
-      inside.stdin.end(JSON.stringify({ rows, certFile, keyFile }));
-      const outcomes = JSON.parse(await text(inside.stdout)) as { outcome: string; met: string[] }[];
+      type Outcome = { readonly outcome: string; readonly met: readonly string[] };
+      const outcomes = await runInNetwork<Outcome[]>('ssrf-child.mjs', { rows });
       return outcomes.map(({ outcome, met }, at) => ({ url: rows[at]?.url, outcome, met }));
     }
 

@@ -79,6 +79,7 @@ export const METRICS: readonly Row<Sources>[] = [
 
   ['drs_trusted_roots', 'gauge', 'Root principals that are trusted, by the file', [], (s) => s.engine.rootsFile?.size],
   ['drs_trusted_roots_reads_total', 'counter', 'Changes of the file of trusted roots that were read', ['outcome'], (s) => s.engine.rootsFile === null ? undefined : s.metrics.linesReads.roots],
+  ['drs_did_documents', 'gauge', 'Documents of did:web entries: that came when they were last asked for, that are used although they did not, that are missing', ['state'], (s) => s.engine.keys.counts],
   ['drs_stated_total', 'counter', 'Limits that valid calls kept to, by who states what they limit', ['stated_by'], (s) => s.metrics.stated],
   ['drs_tools', 'gauge', 'Tools that are described, by the file', [], (s) => s.engine.toolsFile?.size],
   ['drs_tools_reads_total', 'counter', 'Changes of the file of tools that were read', ['outcome'], (s) => s.engine.toolsFile === null ? undefined : s.metrics.linesReads.tools],
