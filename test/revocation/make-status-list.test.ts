@@ -92,7 +92,13 @@ test('a Token Status List made here verifies with jose, is read by the verifier,
   setRevoked(again, 1);
   const issuer = resolveIssuer(key.did, DEFAULT_KEYS);
   const body = Buffer.from(await signStatusList(again, SIGNED));
-  const read = await readTokenList(body, { name: id, issuer, maxBytes: 128, nowMs: Date.now(), clockSkewSecs: 30 });
+  const read = await readTokenList(body, {
+    name: id,
+    issuer,
+    maxBytes: 128,
+    nowMs: Date.now(),
+    clockSkewSecs: 30,
+  });
   const all = Array.from({ length: 1024 }, (_, index) => index);
   expect(all.filter((index) => valueAt(read, index) === 1)).toEqual([0, 1, 1023]);
 });

@@ -67,4 +67,3 @@ function headerOf(text: string): JsonObject {
   const { value } = parseStrictJson((bytes && decodeUtf8(bytes)) ?? '');
   return isJsonObject(value) ? value : {};
 }
-
