@@ -4,6 +4,7 @@ export type { VerifyOptions } from './verifier/call-options.js';
 export { OptionsError, type VerifierOptions } from './verifier/options.js';
 export type { RevocationJson } from './revocation/entry.js';
 export type { TrustedRoot } from './trust/read-root.js';
+export type { NamedList } from './trust/read-status-lists.js';
 export type { FromArgument, ToolLine } from './trust/read-tool.js';
 export type { Verdict, VerdictDetails, VerdictError } from './verifier/verdict.js';
 export type { VerdictContext } from './verify/receipt.js';

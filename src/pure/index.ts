@@ -10,7 +10,7 @@ import { pureParts, type PureOptions } from './parts.js';
 
 export type { PureOptions, Sodium } from './parts.js';
 export type { VerifyOptions as PureVerifyOptions } from '../verifier/call-options.js';
-export type { RemoteStatus, RevocationView } from '../verify/parts.js';
+export type { RemoteStatus, RevocationView, RootList } from '../verify/parts.js';
 export type { Verdict, VerdictDetails, VerdictError } from '../verifier/verdict.js';
 export type { VerdictContext } from '../verify/receipt.js';
 export type { Binding } from '../verify/binding.js';

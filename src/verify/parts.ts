@@ -155,7 +155,7 @@ export interface RevocationView {
    * As long as it is the same, {@link isNameRevoked} says of no name that it is revoked if it did not before.
    */
   readonly names: object | null;
-  /** Whether a receipt's digest (`sha256:…`), a DID, or a name of {@link jtiBy} or {@link indexUnder} is in the local store. */
+  /** Whether a receipt's digest (`sha256:…`), a DID, `jti:<iss> <jti>`, or `index:<root> <index>` is in the local store. */
   isNameRevoked(name: string): boolean;
 }
 
