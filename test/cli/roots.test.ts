@@ -30,7 +30,7 @@ describe('drs serve --check', () => {
   it.each([
     [
       'bad.jsonl',
-      /TRUSTED_ROOTS_FILE: bad\.jsonl:1: nmae: there is no such member, expected one of did, name, not_before, not_after, policy, labels, approve, approvers, needed, private, root, key_fresh_secs, key_stale_secs, addresses\n.*bad\.jsonl:2: did: /,
+      /TRUSTED_ROOTS_FILE: bad\.jsonl:1: nmae: there is no such member, expected one of did, name, not_before, not_after, policy, labels, status_lists, approve, approvers, needed, private, root, key_fresh_secs, key_stale_secs, addresses\n.*bad\.jsonl:2: did: /,
     ],
     ['teams', /TRUSTED_ROOTS_FILE: teams\/sales\.jsonl:1: did: "did:key:/],
     ['missing.jsonl', /TRUSTED_ROOTS_FILE: missing\.jsonl: there is no such file/],
