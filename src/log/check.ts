@@ -91,6 +91,8 @@ export class LogCheck {
     const isCut = this.#odd?.file === place.file && this.#odd.line === place.line;
     if (this.#odd !== null && !isCut) this.faults.push(this.#odd);
     const size = this.#edge?.size ?? 0;
+    if (this.#edge === null && this.faults.length === 0)
+      this.#fault(place, 'there is no line, expected a log, which begins with a checkpoint');
     if (this.#known === null || this.#hasMetKnown) return;
     const wrong =
       this.#known.size > size

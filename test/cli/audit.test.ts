@@ -306,6 +306,7 @@ describe('audit --approval', () => {
       expect(code).toBe(0);
       expect(stdout).toContain(needed === 1 ? '\nvalid now, ' : '\ninvalid  APPROVAL_REQUIRED\n');
       expect(stdout).toContain('\napproved  by the passkey of Alice');
+      expect(stdout.includes('; 2 persons are needed')).toBe(needed === 2);
       const valid = needed === 1;
       expect(JSON.parse((await proves(...options, '--json')).stdout)).toMatchObject({
         verdict: valid ? { valid } : { valid, error: { code: 'APPROVAL_REQUIRED' } },

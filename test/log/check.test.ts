@@ -148,6 +148,14 @@ test('the first bad line is named', async () => {
     expect([without(seq).faults, without(seq).holds]).toEqual([[missing(line)], holds]);
 });
 
+test('files without a line, and lines without a checkpoint, are no log that holds', async () => {
+  const [lines = []] = await logOf([4]);
+  for (const files of [[], [[]], [lines.filter((line) => !isSeal(line))]]) {
+    expect(check(files).faults).toHaveLength(1);
+    expect(check(files).holds).toEqual([]);
+  }
+});
+
 test('a checkpoint that was kept shows that the end was cut off, and a fork', async () => {
   const files = await logOf([7, 11]);
   const known = noteIn(files[1]?.at(-1));

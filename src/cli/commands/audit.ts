@@ -324,8 +324,9 @@ function showSaid({ origin, seq, size, at, code, agrees, hasTheseRoots }: Said):
 function showApproval(approval: Exclude<Report['approval'], undefined>): string {
   if (!approval.valid)
     return `${bold(red('not approved'))}  by what was given\n  ${printable(approval.problem)}\n`;
-  const { by, requested_at: at } = approval;
-  return `${bold(green('approved'))}  by the passkey of ${printable(by)}: exactly this call, asked about at ${showTime(at)}\n`;
+  const { by, requested_at: at, needed } = approval;
+  const more = needed === 1 ? '' : `; ${needed} persons are needed`;
+  return `${bold(green('approved'))}  by the passkey of ${printable(by)}: exactly this call, asked about at ${showTime(at)}${more}\n`;
 }
 
 type Row = readonly [label: string, value: string];
