@@ -34,6 +34,8 @@ export interface FetchOptions {
   readonly signal: AbortSignal;
   /** ETag of the present copy: the server may then answer that it has not changed. */
   readonly etag?: string | undefined;
+  /** For the error of another status; `200` by default. */
+  readonly expected?: string;
   /** Addresses and networks (`10.0.0.0/8`) that are allowed although they are not public. */
   readonly addresses?: readonly string[] | undefined;
 }
@@ -75,46 +77,79 @@ function isPublic(address: string): boolean {
   return !SPECIAL.check(address, family) && (family === 'ipv4' || GLOBAL_IPV6.check(address, family));
 }
 
-type Undici = typeof import('undici');
+export type Undici = typeof import('undici');
 /** Loaded by the first fetch: it takes a quarter of the start. */
 let loaded: Undici | null = null;
 
 /**
- * Fetches what an operator has named, but others control: a server that could lead to machines inside. So it is asked over
- * https, only at public addresses, and is not followed anywhere. Proxies are not used: they would look up the address again.
+ * Asks a server once. `fail` makes an error of what is wrong with its answer, such as `has more than 1024 bytes`.
  *
- * `http` is for loopback alone. As no such address is public, `addresses` must have it.
- *
- * @returns what its server sends; `not_modified` only where an ETag was sent
- * @throws FetchError, or the reason of the signal
- * @see RFC 9110 §13.1.2 (If-None-Match), IANA's registries of special-purpose addresses
+ * @returns what it sends; `not_modified` only where an ETag was sent
+ * @throws what `fail` makes, what `openWay` throws, and errors of the connection
+ * @see RFC 9110 §13.1.2 (If-None-Match)
  */
-export async function fetchBounded(url: URL, options: FetchOptions): Promise<Fetched | 'not_modified'> {
-  const { accept, signal, etag, addresses = [] } = options;
-  const place = url.origin + url.pathname;
+export async function fetchOnce(
+  { origin, pathname, search }: URL,
+  { accept, maxBytes, signal, etag, expected = '200' }: FetchOptions,
+  openWay: (undici: Undici) => Dispatcher,
+  fail: (fault: FetchFault, found: string) => Error,
+): Promise<Fetched | 'not_modified'> {
   let way: Dispatcher | null = null;
   try {
     if (loaded === null) requireHttpParser();
     loaded ??= await import('undici');
-    way = openWay(url, place, addresses, loaded);
-    const answer = await way.request({
-      origin: url.origin,
-      path: url.pathname + url.search,
+    way = openWay(loaded);
+    const { statusCode, headers, body } = await way.request({
+      origin,
+      path: pathname + search,
       method: 'GET',
       signal,
       // With a fetch every few minutes, a kept-alive connection gains nothing, and fails if the server has just closed it.
       reset: true,
       headers: { accept, 'accept-encoding': 'identity', 'if-none-match': etag },
     });
-    return await readAnswer(answer, place, options);
+    const header = (name: string) => [headers[name]].flat()[0];
+    if (statusCode === 304 && etag !== undefined) return 'not_modified';
+    if (statusCode !== 200)
+      throw fail('http_status', `answers ${statusCode}, expected ${expected}; no redirect is followed`);
+    const coding = header('content-encoding') ?? 'identity';
+    if (coding !== 'identity')
+      throw fail('malformed', `has Content-Encoding ${coding}, which was not asked for`);
+    const isLonger = Number(header('content-length')) > maxBytes;
+    const read = isLonger ? null : await readAtMost(body, maxBytes);
+    if (read === null) throw fail('too_large', `has more than ${maxBytes} bytes`);
+    const [, seconds] = /(?:^|[\s,])max-age=(\d{1,9})\b/i.exec(header('cache-control') ?? '') ?? [];
+    return {
+      body: read,
+      contentType: header('content-type') ?? '',
+      etag: header('etag'),
+      maxAgeMs: seconds === undefined ? null : Number(seconds) * 1000,
+    };
+  } finally {
+    // Also ends a body that was only partly read.
+    await way?.destroy();
+  }
+}
+
+/**
+ * Fetches what an operator has named, but others control: a server that could lead to machines inside. So it is asked over
+ * https, only at public addresses, and is not followed anywhere. Proxies are not used: they would look up the address again.
+ * `http` is for loopback alone. As no such address is public, `addresses` must have it.
+ *
+ * @throws FetchError, or the reason of the signal
+ * @see {@link fetchOnce}, IANA's registries of special-purpose addresses
+ */
+export async function fetchBounded(url: URL, options: FetchOptions): Promise<Fetched | 'not_modified'> {
+  const { signal, addresses = [] } = options;
+  const place = url.origin + url.pathname;
+  try {
+    const open = (undici: Undici) => openWay(url, place, addresses, undici);
+    return await fetchOnce(url, options, open, (fault, found) => new FetchError(fault, `${place} ${found}`));
   } catch (error) {
     if (error instanceof FetchError || error === signal.reason) throw error;
     const { message, code } = error as NodeJS.ErrnoException;
     const reason = message || code || 'no reason given';
     throw new FetchError('unreachable', `${place} cannot be fetched: ${reason}`, { cause: error });
-  } finally {
-    // Also ends a body that was only partly read.
-    await way?.destroy();
   }
 }
 
@@ -149,31 +184,4 @@ function openWay(
     });
   };
   return new Agent({ connect: { lookup } });
-}
-
-async function readAnswer(
-  { statusCode, headers, body }: Dispatcher.ResponseData,
-  place: string,
-  { maxBytes, etag }: FetchOptions,
-): Promise<Fetched | 'not_modified'> {
-  const header = (name: string) => [headers[name]].flat()[0];
-  if (statusCode === 304 && etag !== undefined) return 'not_modified';
-  if (statusCode !== 200)
-    throw new FetchError(
-      'http_status',
-      `${place} answers ${statusCode}, expected 200; no redirect is followed`,
-    );
-  const coding = header('content-encoding') ?? 'identity';
-  if (coding !== 'identity')
-    throw new FetchError('malformed', `${place} has Content-Encoding ${coding}, which was not asked for`);
-  const isLonger = Number(header('content-length')) > maxBytes;
-  const read = isLonger ? null : await readAtMost(body, maxBytes);
-  if (read === null) throw new FetchError('too_large', `${place} has more than ${maxBytes} bytes`);
-  const [, seconds] = /(?:^|[\s,])max-age=(\d{1,9})\b/i.exec(header('cache-control') ?? '') ?? [];
-  return {
-    body: read,
-    contentType: header('content-type') ?? '',
-    etag: header('etag'),
-    maxAgeMs: seconds === undefined ? null : Number(seconds) * 1000,
-  };
 }

@@ -1,16 +1,14 @@
 import { unescape } from 'node:querystring';
 import type { Dispatcher } from 'undici';
-import { requireHttpParser } from '../../protocol/http-parser.js';
-import { readAtMost } from '../../protocol/read-at-most.js';
 import { reasonOf } from '../../redis/connection.js';
+import { fetchOnce, type Undici } from '../../trust/safe-fetch.js';
 import { printableUrl } from '../printable-url.js';
 import { MAX_WIRE_BYTES } from './credential.js';
 import { proxyFor } from './proxy.js';
-import { malformed, StatusListError } from './status-list-error.js';
+import { StatusListError } from './status-list-error.js';
 
-type Undici = typeof import('undici');
-/** Loaded by the first fetch: it takes a quarter of the start. */
-let loaded: Undici | null = null;
+const ACCEPT = 'application/vc+jwt, application/vc, application/json;q=0.9, */*;q=0.8';
+const IF_TOO_LARGE = ': clear the entries of receipts that have expired, so that it packs better';
 
 /** Opens the way to a list, directly or through the proxy of the environment: it may be on another network. */
 function openWay(list: URL, { Agent, ProxyAgent }: Undici): Dispatcher {
@@ -22,7 +20,7 @@ function openWay(list: URL, { Agent, ProxyAgent }: Undici): Dispatcher {
   if (list.protocol === 'https:') return new ProxyAgent({ uri: origin, ...(token && { token }) });
   // Proxies have tunnels to TLS alone, and are asked for anything else by its whole URL. RFC 9112 §3.2.2
   return new Agent().compose((dispatch) => ({ path, headers, ...options }, handler) => {
-    // The headers of the request below.
+    // Those of fetchOnce.
     const given = headers as Readonly<Record<string, string>>;
     const named = { ...given, host: list.host, 'proxy-authorization': token };
     const asked = { ...options, origin, path: `${list.origin}${path}`, headers: named, servername };
@@ -46,48 +44,18 @@ export async function fetchStatusList(
 ) {
   const proxy = proxyFor(url);
   const place = printableUrl(url) + (proxy === null ? '' : ` through ${proxy.variable}`);
-  let dispatcher: Dispatcher | null = null;
   try {
-    if (loaded === null) requireHttpParser();
-    loaded ??= await import('undici');
-    dispatcher = openWay(url, loaded);
-    const { statusCode, headers, body } = await dispatcher.request({
-      origin: url.origin,
-      path: url.pathname + url.search,
-      method: 'GET',
-      signal,
-      // With a fetch every few minutes, a kept-alive connection gains nothing, and fails if the server has just closed it.
-      reset: true,
-      headers: {
-        accept: 'application/vc+jwt, application/vc, application/json;q=0.9, */*;q=0.8',
-        'accept-encoding': 'identity',
-        'if-none-match': etag,
-      },
+    const asked = { accept: ACCEPT, maxBytes: MAX_WIRE_BYTES, expected: '200 and a list', signal, etag };
+    const open = (undici: Undici) => openWay(url, undici);
+    return await fetchOnce(url, asked, open, (fault, found) => {
+      const subject = fault === 'http_status' ? place : 'it';
+      return new StatusListError(fault, `${subject} ${found}${fault === 'too_large' ? IF_TOO_LARGE : ''}`);
     });
-    const header = (name: string) => [headers[name]].flat()[0];
-    if (statusCode === 304 && etag !== undefined) return 'not_modified';
-    if (statusCode !== 200)
-      throw new StatusListError(
-        'http_status',
-        `${place} answers ${statusCode}, expected 200 and a list; no redirect is followed`,
-      );
-    const coding = header('content-encoding') ?? 'identity';
-    if (coding !== 'identity') throw malformed(`it has Content-Encoding ${coding}, which was not asked for`);
-    const isLonger = Number(header('content-length')) > MAX_WIRE_BYTES;
-    const read = isLonger ? null : await readAtMost(body, MAX_WIRE_BYTES);
-    if (read === null)
-      throw new StatusListError(
-        'too_large',
-        `it has more than ${MAX_WIRE_BYTES} bytes: clear the entries of receipts that have expired, so that it packs better`,
-      );
-    return { body: read, contentType: header('content-type') ?? '', etag: header('etag') };
   } catch (error) {
     // The reason of the signal is a StatusListError too.
     if (error instanceof StatusListError) throw error;
     throw new StatusListError('unreachable', `${place} cannot be fetched: ${reasonOf(error)}`, {
       cause: error,
     });
-  } finally {
-    await dispatcher?.destroy();
   }
 }
