@@ -19,6 +19,9 @@ export interface FileKind {
   ) => Error;
 }
 
+/** What a lock needs: kinds that have no error of their own get an `Error`. */
+type LockKind = Pick<FileKind, 'mode' | 'ifLocked'> & Partial<Pick<FileKind, 'Failure'>>;
+
 const LOOK_MS = 5;
 const NOTE_BYTES = 1024;
 const NOTE = "The owner, or the last one. The kernel's lock ends with the process; this file stays.";
@@ -36,14 +39,14 @@ const kernel = () => (loaded ??= createRequire(import.meta.url)('fs-native-exten
  * @returns holds the lock until it is closed
  * @throws the failure of its kind, `locked`, naming the file and its owner; and any error of the file system
  */
-export async function lockFile(path: string, { mode, ifLocked, Failure }: FileKind, waitMs = 0) {
+export async function lockFile(path: string, { mode, ifLocked, Failure }: LockKind, waitMs = 0) {
   const lockPath = `${path}.lock`;
   const handle = await open(lockPath, 'a+', mode);
   try {
     const holder = await takeLock(handle, waitMs);
     if (holder === null) return handle;
-    const way = `Stop that process first, or ${ifLocked}.`;
-    throw new Failure('locked', `${path} is in use by ${holder} (lock file ${lockPath}). ${way}`);
+    const problem = `${path} is in use by ${holder} (lock file ${lockPath}). Stop that process first, or ${ifLocked}.`;
+    throw Failure === undefined ? new Error(problem) : new Failure('locked', problem);
   } catch (error) {
     await handle.close();
     throw error;

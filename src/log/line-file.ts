@@ -23,20 +23,9 @@ const FULL_PAUSE_MS = 10;
 
 export type LineFile = Awaited<ReturnType<typeof openLineFile>>;
 
-class LogFileError extends Error {
-  override readonly name = 'LogFileError';
-
-  constructor(_fault: string, message: string, options?: ErrorOptions) {
-    super(message, options);
-  }
-}
-
 const LOCKED = {
-  name: 'decision log',
   mode: 0o640,
   ifLocked: 'give each instance a DECISION_LOG of its own: only one can number its lines',
-  ifDamaged: '',
-  Failure: LogFileError,
 };
 
 /**
