@@ -7,7 +7,7 @@ import { pipeline as finished } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
 import type { Command } from 'commander';
 import { readCheckpoint, type Checkpoint } from '../log/checkpoint.js';
-import { checkProof, LogCheck, LogProver, redacted, type LineProof, type Place } from '../log/check.js';
+import { checkProof, LogCheck, LogProver, redacted, type Place } from '../log/check.js';
 import { readCheckpointLine } from '../log/sealer.js';
 import { isJsonObject, type JsonObject } from '../protocol/json.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
@@ -201,10 +201,10 @@ async function prove(
 
 /** What a proof of `log prove` proves. @returns `null` if it is no such text */
 export async function readProof(text: string, didOrFile: string) {
-  const proof = readJson(text);
-  if (!isJsonObject(proof) || typeof proof['line'] !== 'string' || typeof proof['proof'] !== 'string')
-    return null;
-  const checkpoint = checkProof(proof as unknown as LineProof, await readPublicKey(didOrFile));
-  const line = readJson(proof['line']);
+  const read = readJson(text);
+  const { line: sealed, proof } = isJsonObject(read) ? read : {};
+  if (typeof sealed !== 'string' || typeof proof !== 'string') return null;
+  const checkpoint = checkProof({ line: sealed, proof }, await readPublicKey(didOrFile));
+  const line = readJson(sealed);
   return isJsonObject(line) ? { line, checkpoint } : null;
 }
