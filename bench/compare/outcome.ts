@@ -40,17 +40,17 @@ export function findingsOf(
   detect: number,
   gates: readonly Quantity[],
 ): Finding[] {
-  return QUANTITIES.map((quantity) => {
+  return QUANTITIES.flatMap((quantity): Finding[] => {
+    const found = restarts.flatMap(({ measured }) => measured[quantity] ?? []);
+    if (found.length === 0) return [];
     const effect = effectOf(
-      restarts.map(({ measured }) => measured[quantity].effect),
+      found.map((one) => one.effect),
       CONFIDENCE,
     );
-    const side = (at: 0 | 1) => mean(restarts.map(({ measured }) => measured[quantity].means[at]));
-    return {
-      ...{ traffic, depth, quantity, effect, isGate: gates.includes(quantity) },
-      means: [side(0), side(1)],
-      verdict: hasEnough(effect) ? verdictOf(effect, Math.log(1 + detect)) : 'cannot tell',
-    };
+    const side = (at: 0 | 1) => mean(found.map(({ means }) => means[at]));
+    const verdict = hasEnough(effect) ? verdictOf(effect, Math.log(1 + detect)) : 'cannot tell';
+    const isGate = gates.includes(quantity);
+    return [{ traffic, depth, quantity, effect, isGate, means: [side(0), side(1)], verdict }];
   });
 }
 

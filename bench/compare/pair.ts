@@ -12,15 +12,20 @@ export interface Case {
   readonly depth: number;
 }
 
+const LATENCIES = ['latency p50', 'latency p99'] as const;
 /** What is compared: processor time under load, latency with one request at a time. */
-export const QUANTITIES = ['cpu', 'latency p50', 'latency p99'] as const;
+export const QUANTITIES = ['cpu', ...LATENCIES] as const;
 export type Quantity = (typeof QUANTITIES)[number];
 
+/** The effect, as a logarithm of B / A, and the means over the slices in µs. */
+interface Measured {
+  readonly effect: number;
+  readonly means: readonly [number, number];
+}
+
 export interface Restart {
-  /** The effect, as a logarithm of B / A, and the means over the slices in µs. */
-  readonly measured: Readonly<
-    Record<Quantity, { readonly effect: number; readonly means: readonly [number, number] }>
-  >;
+  /** No latency where it was left out. */
+  readonly measured: Readonly<Partial<Record<Quantity, Measured>> & { cpu: Measured }>;
   readonly others: number;
 }
 
@@ -82,21 +87,18 @@ export async function measurePair(
     for (const kind of warmUps) for (const side of [0, 1] as const) await take(side, kind);
     for (let at = 0; at < MAX_QUADS && !isPrecise(quads, plan); at++) {
       const isReversed = (at % 2 === 0) === isSwapped;
-      const loaded = await takeQuad(take, LOADED, isReversed);
-      const alone = isOnlyCpu ? loaded : await takeQuad(take, ALONE, isReversed);
-      for (const quantity of QUANTITIES)
-        quads[quantity].push((quantity === 'cpu' ? loaded : alone)(quantity));
+      quads.cpu.push((await takeQuad(take, LOADED, isReversed))('cpu'));
+      if (isOnlyCpu) continue;
+      const alone = await takeQuad(take, ALONE, isReversed);
+      for (const quantity of LATENCIES) quads[quantity].push(alone(quantity));
     }
   });
   const summary = (quantity: Quantity) => {
     const [a, b] = [quads[quantity].flatMap((quad) => quad.a), quads[quantity].flatMap((quad) => quad.b)];
     return { effect: hodgesLehmann(quads[quantity].map(logRatioOf)), means: [mean(a), mean(b)] as const };
   };
-  const measured = {
-    ...{ cpu: summary('cpu'), 'latency p50': summary('latency p50') },
-    'latency p99': summary('latency p99'),
-  };
-  return { measured, others };
+  const latencies = isOnlyCpu ? [] : LATENCIES.map((quantity) => [quantity, summary(quantity)] as const);
+  return { measured: { cpu: summary('cpu'), ...Object.fromEntries(latencies) }, others };
 }
 
 function environmentOf({ traffic }: Case, { workers = null }: PairPlan) {
@@ -149,10 +151,10 @@ async function takeQuad(take: Take, kind: typeof LOADED, isReversed: boolean) {
 /** Depends on the spread only, never on the effect, so that stopping early does not bias the effect. */
 function isPrecise(
   quads: Readonly<Record<Quantity, readonly Quad[]>>,
-  { precision, minQuads = MIN_QUADS }: PairPlan,
+  { precision, isOnlyCpu, minQuads = MIN_QUADS }: PairPlan,
 ): boolean {
   if (quads.cpu.length < minQuads) return false;
-  return (['cpu', 'latency p50'] as const).every((quantity) => {
+  return (isOnlyCpu ? (['cpu'] as const) : (['cpu', 'latency p50'] as const)).every((quantity) => {
     const effects = quads[quantity].map(logRatioOf);
     // For normal noise, the standard deviation is 1.48 times the median absolute deviation, which outliers do not
     // change.

@@ -22,7 +22,7 @@ export const USAGE = `npm run bench:compare -- --commits <a> <b> [options]
   --warm, --cold    traffic (default warm)
   --detect <5>      the smallest regression that counts, in percent (default 5)
   --minutes <5>     ends it after so long, building included, with what was measured until then: mostly "cannot tell"
-  --gate <cpu>      what decides: cpu, latency or both (default cpu,latency)
+  --gate <cpu>      what decides: cpu, latency or both (default cpu,latency); with cpu alone, latency is not measured
 
 npm run bench:compare -- --parent   for CI: this working copy with the commit before it, within some 45 s; 10 % counts.
                                     Exit code 1 for a regression; else 0, also where it cannot tell.
@@ -128,6 +128,7 @@ export async function comparePairs(
   const started = performance.now();
   const measured = new Map(cases.map((one) => [one, [] as Restart[]]));
   const others: number[] = [];
+  const plan = { precision: PRECISION * detect, isOnlyCpu: gates.every((gate) => gate === 'cpu') };
   const outcome = (): Outcome => {
     const found = [...measured].filter(([, { length }]) => length > 0);
     return {
@@ -139,7 +140,7 @@ export async function comparePairs(
   for (let restart = 1; ; restart++) {
     for (const [one, restarts] of measured) {
       try {
-        const result = await measure(one, { precision: PRECISION * detect, isSwapped: restart % 2 === 0 });
+        const result = await measure(one, { ...plan, isSwapped: restart % 2 === 0 });
         restarts.push(result);
         others.push(result.others);
         const effect = 100 * Math.expm1(result.measured.cpu.effect);

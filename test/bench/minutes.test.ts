@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { exitCodeOf, renderOutcome } from '../../bench/compare/outcome.js';
-import type { Case, Restart } from '../../bench/compare/pair.js';
+import type { Case, PairPlan, Restart } from '../../bench/compare/pair.js';
 import { comparePairs } from '../../bench/compare/run.js';
 import { ServerProcess } from '../../bench/service/start.js';
 import { eventually } from '../support/eventually.js';
@@ -57,6 +57,23 @@ describe('a comparison whose time is over', () => {
   it('goes no further once the result is clear', async () => {
     expect(await cut(100, CASES.slice(0, 1))).toMatchObject({ pairs: 8, code: 1 });
   });
+});
+
+it.each([
+  [['cpu'], true],
+  [['cpu', 'latency p50'], false],
+] as const)('gates %j leave out what latency needs: %s', async (gates, isOnlyCpu) => {
+  const plans: unknown[] = [];
+  const { cpu } = PAIR.measured;
+  const measure = (_: Case, plan: PairPlan) => {
+    plans.push(plan.isOnlyCpu);
+    return Promise.resolve(isOnlyCpu ? { measured: { cpu }, others: 0 } : PAIR);
+  };
+  const options = { cases: CASES.slice(0, 1), detect: 0.05, gates };
+  const { signal } = new AbortController();
+  const outcome = await comparePairs(['a', 'b'], measure, options, signal, () => undefined);
+  expect(plans).toEqual(Array(8).fill(isOnlyCpu));
+  expect(renderOutcome(outcome).includes('latency')).toBe(!isOnlyCpu);
 });
 
 it('does not take another error for the end of the time', async () => {

@@ -3,14 +3,14 @@ import path from 'node:path';
 import { isMainThread } from 'node:worker_threads';
 import type uWebSockets from 'uWebSockets.js';
 
-// Loaded before a service. Each POST first does some fixed work: a slow-down that a comparison must find. It is many times a
-// request, so that no neighbour hides it.
-const ROUNDS = 20_000;
+// Loaded before a service. Each POST first does some fixed work: a slow-down that a comparison must find. Without `?rounds` it
+// is many times a request, so that no neighbour hides it.
+const rounds = Number(new URL(import.meta.url).searchParams.get('rounds') ?? 640_000);
 
 let sink = 1;
 function burn(): void {
   let state = sink;
-  for (let at = 0; at < ROUNDS * 32; at++) state = (Math.imul(state, 48_271) + at) | 0;
+  for (let at = 0; at < rounds; at++) state = (Math.imul(state, 48_271) + at) | 0;
   sink = state;
 }
 

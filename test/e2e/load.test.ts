@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Verdict } from '../../src/index.js';
 import { invoke, makeBundle, makeChain, type TestBundle } from '../support/chain.js';
 import { eventually } from '../support/eventually.js';
@@ -184,12 +184,13 @@ describe('overload', () => {
   });
 });
 
-// One service, which the last test stops.
-describe('clients in flight', { shuffle: false }, () => {
+describe('clients in flight', () => {
   let service: RunningService;
-  beforeAll(async () => {
+  // One for each: where callers have given up, those who come next may be refused for it.
+  beforeEach(async () => {
     service = await startService({ RECEIPT_CACHE_BYTES: '0', WORKER_THREADS: '1' });
   });
+  afterEach(() => service.stop());
 
   it('have no signatures spent on them when they have gone', async () => {
     const [bundle = ''] = LONG_BUNDLES;
