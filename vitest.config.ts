@@ -31,11 +31,13 @@ const LONG = [
   'deploy/chart',
   'deploy/image',
   'deploy/prometheus',
+  'docs/{extending,snippets}',
   'faults/faults',
   'package/{commonjs,dev,production,types}',
   'proof/*',
   'service/overload',
   'stress',
+  'trust/drill-keys',
   'worst-case/families',
 ].map((name) => `test/${name}.test.ts`);
 

@@ -23,6 +23,31 @@ step() {
   running=
 }
 
+# begin <function>: runs it beside the steps that follow, in a folder of reports of its own. `finish` has what became of it.
+declare -A begun
+begin() {
+  mkdir "$reports/$1"
+  (
+    reports+=/$1
+    set -e
+    "$1"
+  ) >"$reports/$1/out" 2>&1 &
+  begun[$1]=$!
+}
+
+# finish <function> <name>: the step that waits for it.
+finish() {
+  local status=0
+  # Here, as nothing but its own parent can wait for it.
+  wait "${begun[$1]}" || status=$?
+  step "$2" ended "$1" "$status"
+}
+ended() {
+  [ ! -s "$reports/$1/why" ] || why "$(tail -n 1 "$reports/$1/why")"
+  [ "$2" = 0 ] || cat "$reports/$1/out"
+  return "$2"
+}
+
 # row <name> <state> <seconds>: a line of the summary, with the last reason that was given.
 row() {
   local reason
