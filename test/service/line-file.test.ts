@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { noteKeyOf } from '../../src/log/checkpoint.js';
 import { openLineFile } from '../../src/log/line-file.js';
 
 const log = pino({ level: 'silent' });
@@ -39,6 +40,17 @@ describe('a file of lines', () => {
     expect(kept.length).toBeGreaterThan(4000);
     expect(lines.counts).toEqual({ written: kept.length, dropped: 8000 - kept.length });
     for (const [at, line] of kept.entries()) expect(line).toBe(`${at} ${'x'.repeat(1000)}`);
+  });
+
+  it('is of one process if it is sealed, and says who has it', async () => {
+    const file = path.join(folder, 'sealed');
+    const key = noteKeyOf('A'.repeat(43));
+    const lines = await openLineFile(file, log, key);
+    const another = openLineFile(file, log, key);
+    await expect(another).rejects.toThrow(`sealed is in use by process ${process.pid}`);
+    await expect(another).rejects.toThrow('give each instance a DECISION_LOG of its own');
+    await lines.close();
+    await (await openLineFile(file, log, key)).close();
   });
 
   it('is no named pipe, whose opening waits for a reader', async () => {
