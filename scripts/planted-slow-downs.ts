@@ -15,7 +15,7 @@ const DETECT = 0.03;
 const PERCENTS = [0, 3, 5, 10];
 /** Work that slows a request by some fifth, for the calibration. */
 const LARGE = 20_000;
-const CALIBRATIONS = 8;
+const CALIBRATIONS = 4;
 const MAX_MS = 10 * 60_000;
 
 const planted = pathToFileURL(path.join(ROOT, '.build/test/bench/planted-process.js')).href;
