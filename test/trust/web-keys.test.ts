@@ -1,30 +1,21 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { setTimeout as pause } from 'node:timers/promises';
 import { WebKeys } from '../../src/trust/did-web.js';
 import { readRoot, type TrustedRoot } from '../../src/trust/read-root.js';
 import { createVerifier, type Verifier } from '../../src/index.js';
 import type { JsonValue } from '../../src/protocol/json.js';
 import type { Root } from '../../src/verify/parts.js';
-import {
-  childClaims,
-  HEADER,
-  invocationClaims,
-  party,
-  rootClaims,
-  signJwt,
-  type Party,
-} from '../support/chain.js';
+import { childClaims, HEADER, invocationClaims, party, rootClaims, signJwt } from '../support/chain.js';
+import type { Party } from '../support/chain.js';
 import { eventually } from '../support/eventually.js';
+import { holdLimits } from '../support/held-limits.js';
 import { documentOf, DocumentServer, newKey, type NamedKey } from './documents.js';
 
 const addresses = ['127.0.0.1'];
-const [first, second, third, fourth, fifth] = ['1', '2', '3', '4', '5'].map(newKey) as [
-  NamedKey,
-  NamedKey,
-  NamedKey,
-  NamedKey,
-  NamedKey,
-];
+const noRoot = { root: false };
+const [first, second, third] = [newKey('1'), newKey('2'), newKey('3')];
+const [fourth, fifth] = [newKey('4'), newKey('5')];
+/** Ends the fetches that have begun, and the calls that wait for them. */
+const giveUp = holdLimits(5_000);
 
 let server: DocumentServer;
 const closing: (() => Promise<void> | void)[] = [];
@@ -47,10 +38,7 @@ function rowOf(name: string, more: Partial<TrustedRoot> = {}): readonly [string,
 function openKeys(rows: readonly (readonly [string, Root])[], now?: () => number) {
   const logged: [facts: object, message: string][] = [];
   const log = (facts: object, message: string) => void logged.push([facts, message]);
-  const keys = new WebKeys({
-    log: { info: log, warn: log },
-    ...(now && { now }),
-  });
+  const keys = new WebKeys({ log: { info: log, warn: log }, ...(now && { now }) });
   closing.push(() => keys.close());
   keys.follow(rows);
   return { keys, logged };
@@ -59,6 +47,13 @@ function openKeys(rows: readonly (readonly [string, Root])[], now?: () => number
 const ready = async (keys: WebKeys, ...names: readonly string[]) => {
   for (const name of names) await keys.whenReady(server.didOf(name));
 };
+
+/** The parties of a bundle. */
+const publishAll = (...more: readonly NamedKey[]) => ({
+  root: server.publish('acme', first, ...more),
+  agent: server.publish('agent', second, ...more),
+  helper: server.publish('helper', third, ...more),
+});
 
 function openVerifier(...rows: readonly (readonly [name: string, more?: Partial<TrustedRoot>])[]): Verifier {
   const trustedRoots = rows.map(([name, more]) => ({ did: server.didOf(name), addresses, ...more }));
@@ -72,6 +67,14 @@ const codeOf = async (verifier: Verifier, bundle: unknown) => {
   return verdict.valid ? 'valid' : verdict.error.code;
 };
 
+/** Holds all answers back. */
+function holdAnswers(): (() => void)[] {
+  const held: (() => void)[] = [];
+  server.respond = ({ url = '' }, response) =>
+    void held.push(() => server.answer(url.split('/')[1] ?? '', response));
+  return held;
+}
+
 /** A bundle of two receipts. */
 function bundleOf(root: Party, agent: Party, helper: Party, kids: readonly (string | undefined)[] = []) {
   const header = (at: number) => ({ ...HEADER, ...(kids[at] !== undefined && { kid: kids[at] }) });
@@ -83,53 +86,46 @@ function bundleOf(root: Party, agent: Party, helper: Party, kids: readonly (stri
 
 describe('the first call after a start', () => {
   it('waits for the documents of its chain, and no other call asks for them again', async () => {
-    const root = server.publish('acme', first);
-    const agent = server.publish('agent', second);
-    const helper = server.publish('helper', third);
-    server.respond = (request, response) => {
-      const name = request.url?.split('/')[1] ?? '';
-      setTimeout(() => server.answer(name, response), 200);
-    };
-    const verifier = openVerifier(
-      ['acme'],
-      ['agent', { root: false }],
-      ['helper', { root: false }],
-      ['idle'],
-    );
+    const { root, agent, helper } = publishAll();
+    server.publish('idle', fourth);
+    const held = holdAnswers();
+    const verifier = openVerifier(['acme'], ['agent', noRoot], ['helper', noRoot], ['idle']);
     const bundle = bundleOf(root, agent, helper);
-    const calls = Array.from({ length: 50 }, () => codeOf(verifier, bundle));
+    const answered = vi.fn();
+    const calls = Array.from({ length: 50 }, () => codeOf(verifier, bundle).finally(answered));
+    await eventually(() => expect(held).toHaveLength(4));
+    expect(answered).not.toHaveBeenCalled();
+    for (const answer of held) answer();
     expect(new Set(await Promise.all(calls))).toEqual(new Set(['valid']));
     expect([...server.asked.values()]).toEqual([1, 1, 1, 1]);
   });
 
-  it('waits for 5 s at most, and then none waits', { timeout: 20_000 }, async () => {
+  it('waits for 5 s at most, and then none waits', async () => {
     const root = server.publish('acme', first);
     server.respond = () => undefined;
     const verifier = openVerifier(['acme']);
     const bundle = bundleOf(root, party(), party());
-    const started = performance.now();
+    const answered = vi.fn();
+    const call = codeOf(verifier, bundle).finally(answered);
+    await eventually(() => expect(server.inFlight).toBe(1));
+    expect(answered).not.toHaveBeenCalled();
+    // That of the fetch, and that of the calls. What waited after that would wait for ever.
+    expect(giveUp()).toBe(2);
+    expect(await call).toBe('DID_RESOLUTION_FAILED');
     expect(await codeOf(verifier, bundle)).toBe('DID_RESOLUTION_FAILED');
-    const waited = performance.now() - started;
-    expect(waited).toBeGreaterThan(4_500);
-    expect(waited).toBeLessThan(8_000);
-    const again = performance.now();
-    expect(await codeOf(verifier, bundle)).toBe('DID_RESOLUTION_FAILED');
-    expect(performance.now() - again).toBeLessThan(500);
   });
 
   it('does not wait where it is malformed, for others, or for a did:key', async () => {
     const root = server.publish('acme', first);
+    // A call that waited would wait for ever.
     server.respond = () => undefined;
     const [alice, agent] = [party(), party()];
     const verifier = openVerifier(['acme'], ['other']);
-    const started = performance.now();
     const broken = bundleOf(root, agent, agent);
     expect(await codeOf(verifier, { ...broken, receipts: [] })).toBe('EMPTY_CHAIN');
-    expect(await codeOf(verifier, { ...broken, receipts: broken.receipts.slice(0, 1) })).toBe(
-      'CHAIN_REFERENCE_MISMATCH',
-    );
+    const shorter = { ...broken, receipts: broken.receipts.slice(0, 1) };
+    expect(await codeOf(verifier, shorter)).toBe('CHAIN_REFERENCE_MISMATCH');
     expect(await codeOf(verifier, bundleOf(alice, agent, agent))).toBe('UNTRUSTED_ROOT');
-    expect(performance.now() - started).toBeLessThan(2_000);
   });
 });
 
@@ -142,16 +138,10 @@ describe('a did:web', () => {
     ['whose kid is that of another DID', ['agent#5', 'acme#5', 'acme#5'], 'valid'],
     ["whose root's kid is that of another key", ['#5'], 'INVALID_SIGNATURE'],
     ["whose agent's kid is that of another key", [undefined, 'agent#5'], 'INVALID_SIGNATURE'],
-    [
-      "whose helper's kid is that of another key",
-      [undefined, undefined, '5'],
-      'INVALID_INVOCATION_SIGNATURE',
-    ],
+    ["whose helper's kid is another key's", [undefined, undefined, '5'], 'INVALID_INVOCATION_SIGNATURE'],
   ])('%s is judged by its keys', async (_, kids, code) => {
-    const root = server.publish('acme', first, fifth);
-    const agent = server.publish('agent', second, fifth);
-    const helper = server.publish('helper', third, fifth);
-    const verifier = openVerifier(['acme'], ['agent', { root: false }], ['helper', { root: false }]);
+    const { root, agent, helper } = publishAll(fifth);
+    const verifier = openVerifier(['acme'], ['agent', noRoot], ['helper', noRoot]);
     const named = kids.map((kid) =>
       kid?.replace(/^(\w+)#/, (_all, name: string) => `${server.didOf(name)}#`),
     );
@@ -176,7 +166,7 @@ describe('a did:web', () => {
     const root = server.publish('acme', first);
     const agent = server.publish('agent', second);
     const [alice, bot] = [party(), party()];
-    const verifier = openVerifier(['acme', { root: false }], ['rooted']);
+    const verifier = openVerifier(['acme', noRoot], ['rooted']);
     expect(await codeOf(verifier, bundleOf(root, bot, alice))).toBe('UNTRUSTED_ROOT');
     expect(await codeOf(verifier, bundleOf(agent, bot, alice))).toBe('UNRESOLVABLE_DID');
     const rooted = server.publish('rooted', third);
@@ -196,46 +186,32 @@ describe('a did:web', () => {
     ['is too large', `${documentOf('x', [first])}${' '.repeat(65_536)}`, 'too_large'],
     ['is not there', undefined, 'http_status'],
   ])('whose document %s is unknown, which is logged once', async (_, body, fault) => {
-    const root = server.publish('acme', first);
+    const { did, key } = server.publish('acme', first);
     if (body === undefined) server.documents.delete('acme');
     else server.documents.set('acme', body);
-    expect(await codeOf(openVerifier(['acme']), bundleOf(root, party(), party()))).toBe(
-      'DID_RESOLUTION_FAILED',
-    );
+    const bundle = bundleOf({ did, key }, party(), party());
+    expect(await codeOf(openVerifier(['acme']), bundle)).toBe('DID_RESOLUTION_FAILED');
     const { keys, logged } = openKeys([rowOf('acme')]);
     const asked = server.timesAsked('acme');
     await ready(keys, 'acme');
-    expect(keys.keysOf(root.did, null)).toBeNull();
+    expect(keys.keysOf(did, null)).toBeNull();
     expect(keys.counts).toEqual({ fresh: 0, stale: 0, missing: 1 });
     await eventually(() => expect(server.timesAsked('acme')).toBeGreaterThan(asked + 2));
-    expect(logged).toEqual([
-      [
-        { did: root.did, err: expect.objectContaining({ fault }) as unknown, usableUntil: null },
-        'the document of a did:web cannot be had',
-      ],
-    ]);
+    const err = expect.objectContaining({ fault }) as unknown;
+    expect(logged).toEqual([[{ did, err, usableUntil: null }, 'the document of a did:web cannot be had']]);
     server.publish('acme', first);
-    await eventually(() =>
-      expect(logged.at(-1)).toEqual([{ did: root.did }, 'the document of a did:web can be had again']),
-    );
-    expect(keys.keysOf(root.did, null)).toHaveLength(1);
+    const again = [{ did }, 'the document of a did:web can be had again'];
+    await eventually(() => expect(logged.at(-1)).toEqual(again));
+    expect(keys.keysOf(did, null)).toHaveLength(1);
   });
 });
 
 describe('a key that is not published any more', () => {
   it.each(['acme', 'agent', 'helper'])('ends what it signed as %s, in the cache, too', async (gone) => {
-    const parties = [
-      server.publish('acme', first),
-      server.publish('agent', second),
-      server.publish('helper', third),
-    ];
+    const { root, agent, helper } = publishAll();
     const often = { key_fresh_secs: 1 };
-    const verifier = openVerifier(
-      ['acme', often],
-      ['agent', { root: false, ...often }],
-      ['helper', { root: false, ...often }],
-    );
-    const [root, agent, helper] = parties as [Party, Party, Party];
+    const delegate = { ...noRoot, ...often };
+    const verifier = openVerifier(['acme', often], ['agent', delegate], ['helper', delegate]);
     const bundle = bundleOf(root, agent, helper);
     for (let call = 0; call < 3; call++) expect(await codeOf(verifier, bundle)).toBe('valid');
     server.publish(gone, fourth);
@@ -259,19 +235,24 @@ describe('a key that is not published any more', () => {
 
 describe('documents', () => {
   it('are asked for again before they are too old, and no call waits', async () => {
-    server.publish('acme', first);
-    const { keys } = openKeys([rowOf('acme', { key_fresh_secs: 1 })]);
-    await ready(keys, 'acme');
+    for (const name of ['acme', 'other']) server.publish(name, first);
     const started = performance.now();
-    await eventually(() => expect(server.statuses).toEqual([200, 200, 200]), 10);
-    const took = performance.now() - started;
-    expect(took).toBeGreaterThan(1_550);
-    server.respond = () => undefined;
-    await eventually(() => expect(server.inFlight).toBe(1));
+    const { keys } = openKeys(['acme', 'other'].map((name) => rowOf(name, { key_fresh_secs: 1 })));
+    await ready(keys, 'acme', 'other');
+    await eventually(() => expect(server.timesAsked('acme')).toBeGreaterThan(2), 10);
+    expect(performance.now() - started).toBeGreaterThan(1_550);
+    expect(new Set(server.statuses)).toEqual(new Set([200]));
+    server.respond = ({ url }, response) => {
+      if (url?.startsWith('/other/') === true) server.answer('other', response);
+    };
+    const last = server.timesAsked('acme') + 1;
+    await eventually(() => expect(server.timesAsked('acme')).toBe(last));
     expect(keys.whenReady(server.didOf('acme'))).toBeNull();
     expect([keys.opening, keys.keysOf(server.didOf('acme'), null)?.length]).toEqual([0, 1]);
-    await pause(1_500);
-    expect(server.inFlight).toBe(1);
+    // Until it is answered, it is not asked for again, though its time passes as that of others does.
+    const asked = server.timesAsked('other');
+    await eventually(() => expect(server.timesAsked('other')).toBeGreaterThan(asked + 2));
+    expect(server.timesAsked('acme')).toBe(last);
   });
 
   it('are usable for a day at most, or for what the row says', async () => {
@@ -282,10 +263,8 @@ describe('documents', () => {
     await ready(keys, 'day', 'hour');
     server.documents.clear();
     const { version } = keys;
-    const found = () => [
-      keys.version - version,
-      ...['day', 'hour'].map((name) => keys.keysOf(server.didOf(name), null)?.length),
-    ];
+    const lengthOf = (name: string) => keys.keysOf(server.didOf(name), null)?.length;
+    const found = () => [keys.version - version, lengthOf('day'), lengthOf('hour')];
     now += 3_599_999;
     expect(found()).toEqual([0, 1, 1]);
     now += 1;
@@ -318,28 +297,29 @@ describe('documents', () => {
     keys.follow([rowOf('stays', { name: 'Acme' }), rowOf('moves', { key_stale_secs: 600 }), rowOf('comes')]);
     expect(keys.version).toBe(version + 2);
     expect(keys.opening).toBe(2);
-    const [stays, goes, moves, comes] = ['stays', 'goes', 'moves', 'comes'].map((name) =>
-      keys.keysOf(server.didOf(name), null),
-    );
-    expect([stays?.length, goes, moves, comes]).toEqual([1, [], null, null]);
+    const found = ['stays', 'goes', 'moves', 'comes'].map((name) => keys.keysOf(server.didOf(name), null));
+    expect(found).toEqual([[expect.anything()], [], null, null]);
     await ready(keys, 'moves', 'comes');
     await eventually(() => expect(keys.opening).toBe(0));
     expect([...server.asked.values()]).toEqual([1, 1, 2, 1]);
     expect(keys.keysOf(server.didOf('moves'), null)).toHaveLength(1);
     keys.follow([]);
-    await pause(100);
     expect(keys.counts).toEqual({ fresh: 0, stale: 0, missing: 0 });
   });
 
   it('are fetched 64 at once, whatever others do', async () => {
     const names = Array.from({ length: 200 }, (_, at) => `n${at}`);
     for (const name of names) server.publish(name, first);
-    server.respond = (request, response) =>
-      void setTimeout(() => server.answer(request.url?.split('/')[1] ?? '', response), 20);
+    const held = holdAnswers();
     const { keys } = openKeys(names.map((name) => rowOf(name)));
+    await eventually(() => expect(held).toHaveLength(64));
+    // One more comes in the place of one. What came too early would have come before it.
+    held[0]?.();
+    await eventually(() => expect(held).toHaveLength(65));
+    server.respond = null;
+    for (const answer of held.slice(1)) answer();
     await eventually(() => expect(keys.counts).toEqual({ fresh: 200, stale: 0, missing: 0 }));
-    expect(server.maxInFlight).toBeLessThanOrEqual(64);
-    expect(server.maxInFlight).toBeGreaterThan(16);
+    expect(server.maxInFlight).toBe(64);
     expect(keys.version).toBe(0);
   });
 
