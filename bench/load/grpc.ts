@@ -1,43 +1,24 @@
-import { createRequire } from 'node:module';
-import path from 'node:path';
 import { Client, credentials, type ClientUnaryCall } from '@grpc/grpc-js';
-import { loadSync } from '@grpc/proto-loader';
+import type { MethodDefinition, ServiceDefinition } from '@grpc/proto-loader';
+import { AUTHORIZATION, DEFINITIONS } from '../../test/support/grpc.js';
 import { CHECK } from '../workload/workload.js';
 import type { Answers } from './connection.js';
 import type { Line, Underway } from './open-loop-core.js';
 
 /** Envoy has a few connections to a gate, each with many calls at once. */
 const CHANNELS = 2;
-/** The status of HTTP with which a gate denies what it refuses because of overload. */
-const UNAVAILABLE = 503;
 
 interface CheckAnswer {
   readonly status?: { readonly code?: number };
-  readonly denied_response?: { readonly status?: { readonly code?: number } };
+  readonly denied_response?: { readonly status?: { readonly code?: string } };
   readonly ok_response?: {
     readonly headers?: readonly { readonly header?: { readonly key: string; readonly value: string } }[];
   };
 }
 
 /** Envoy's own definitions, not those that the service is written by. */
-function envoyCheck() {
-  const xds = createRequire(import.meta.url).resolve('@grpc/grpc-js-xds/package.json');
-  const definitions = loadSync('envoy/service/auth/v3/external_auth.proto', {
-    includeDirs: ['envoy-api', 'googleapis', 'protoc-gen-validate', 'xds'].map((name) =>
-      path.join(path.dirname(xds), 'deps', name),
-    ),
-    ...{ keepCase: true, arrays: true },
-  });
-  const service = definitions['envoy.service.auth.v3.Authorization'] as
-    | Record<string, { requestSerialize(value: object): Buffer; responseDeserialize(bytes: Buffer): object }>
-    | undefined;
-  const check = service?.['Check'];
-  if (check === undefined) throw new Error('the definitions of Envoy have no Authorization/Check');
-  return check;
-}
-
-let loaded: ReturnType<typeof envoyCheck> | undefined;
-const check = () => (loaded ??= envoyCheck());
+const service = DEFINITIONS[AUTHORIZATION] as ServiceDefinition;
+const check = service['Check'] as MethodDefinition<object, CheckAnswer>;
 
 export function toCheck(message: string, bundle: string): Buffer {
   const http = {
@@ -45,7 +26,7 @@ export function toCheck(message: string, bundle: string): Buffer {
     headers: { ':method': 'POST', 'content-type': 'application/json', 'x-drs-bundle': bundle },
     raw_body: Buffer.from(message),
   };
-  return check().requestSerialize({ attributes: { request: { http } } });
+  return check.requestSerialize({ attributes: { request: { http } } });
 }
 
 const clients = new Map<string, Client>();
@@ -72,14 +53,15 @@ export class GrpcCaller implements Line {
       const code = answer.status?.code ?? 0;
       const headers = (answer.ok_response?.headers ?? []).flatMap(({ header }) => header ?? []);
       const head = headers.map(({ key, value }) => `\r\n${key}: ${value}`).join('');
-      const denied = answer.denied_response?.status?.code;
-      const status = denied === UNAVAILABLE ? denied : error === null && code === 0 ? 200 : 500;
+      // With this status of HTTP, a gate denies what it refuses because of overload.
+      const isShed = answer.denied_response?.status?.code === 'ServiceUnavailable';
+      const status = isShed ? 503 : error === null && code === 0 ? 200 : 500;
       this.#answers.answered(underway, status, error?.message ?? `status ${code}`, head);
     };
     this.#call = this.#client.makeUnaryRequest(
       CHECK,
       (request: Buffer) => request,
-      (response: Buffer) => check().responseDeserialize(response) as CheckAnswer,
+      check.responseDeserialize,
       bytes,
       onAnswer,
     );

@@ -3,6 +3,7 @@ import type { Bench } from '../run/suite.js';
 import type { ServerProcess } from '../service/start.js';
 import type { Answered } from '../workload/chains.js';
 import type { Workload } from '../workload/workload.js';
+import { differenceOf, runCallers } from './callers.js';
 import {
   OPEN_LOOP_CONNECTIONS,
   runClosedLoop,
@@ -146,26 +147,22 @@ const MAX_RETRIES = 100;
  *   while its code is still being compiled. Otherwise a 503 is a wrong answer.
  */
 export async function checkAnswers(port: number, exchanges: readonly Answered[], mayRefuse = false) {
-  let next = 0;
-  const wrong: string[] = [];
-  const ask = async (body: string, retries: number): Promise<string> => {
+  const left = exchanges.toReversed();
+  const post = async (body: string, retries: number): Promise<string> => {
     const headers = { 'Content-Type': 'application/json' };
     const response = await fetch(`http://127.0.0.1:${port}/verify`, { method: 'POST', headers, body });
     const text = `${response.status} ${await response.text()}`;
     if (!mayRefuse || response.status !== 503 || retries === 0) return text;
     await sleep(RETRY_MS);
-    return ask(body, retries - 1);
+    return post(body, retries - 1);
   };
-  const share = async () => {
-    for (let exchange = exchanges[next++]; exchange !== undefined; exchange = exchanges[next++]) {
-      const { body, answer } = exchange;
-      const found = await ask(body, MAX_RETRIES).catch((error: unknown) =>
-        String((error as Error).cause ?? error),
-      );
-      if (found !== `200 ${answer}`)
-        wrong.push(`${found.slice(0, 300)}, expected 200 ${answer.slice(0, 300)}`);
-    }
-  };
-  await Promise.all(Array.from({ length: CHECKERS }, share));
-  return { wrong: wrong.length, firstWrong: wrong[0] ?? '' };
+  const { wrong, firstWrong } = await runCallers(CHECKERS, Infinity, async () => {
+    const exchange = left.pop();
+    if (exchange === undefined) return null;
+    const found = await post(exchange.body, MAX_RETRIES).catch((error: unknown) =>
+      String((error as Error).cause ?? error),
+    );
+    return differenceOf(found, `200 ${exchange.answer}`);
+  });
+  return { wrong, firstWrong };
 }

@@ -3,7 +3,7 @@ import { encodeLatencies } from '../measure/statistics.js';
 import type { Exchange } from '../workload/chains.js';
 import { CHECK, type Workload } from '../workload/workload.js';
 import { Connection, toRequest, type Answers } from './connection.js';
-import { GrpcCaller, toCheck } from './grpc.js';
+import type { GrpcCaller } from './grpc.js';
 import { intendedTimes, OpenLoopCore, type Prepared } from './open-loop-core.js';
 import type { OpenLoopJob, OpenLoopReport } from './open-loop.js';
 
@@ -11,6 +11,9 @@ import type { OpenLoopJob, OpenLoopReport } from './open-loop.js';
 
 /** How long to wait at the end for what is unsent or unanswered: all connections may have broken. */
 const DRAIN_MS = 10_000;
+/** Loaded where it is needed: it is much code. */
+const grpc = () => import('./grpc.js');
+
 /** The pause before a connection that could not be opened is tried again. */
 const REOPEN_MS = 10;
 /** How often a crowd of clients looks whether its time or its patience is over. */
@@ -22,18 +25,13 @@ const prepared = new Map<string, readonly Prepared[]>();
  * Returns the requests of a workload in turn. Each is made only once, so that the generator's garbage collections do not
  * show in the latencies.
  */
-function requestsOf({ file, start, path }: Workload, authority?: string): () => Prepared {
-  const make = () =>
-    readFileSync(file, 'utf8')
-      .split('\n')
-      .map((line): Prepared => {
-        const { body, bundle = '', answer = '' } = JSON.parse(line) as Exchange;
-        return {
-          bytes: path === CHECK ? toCheck(body, bundle) : toRequest(body, path, bundle, authority),
-          answer,
-        };
-      });
-  const requests = prepared.get(file + path) ?? make();
+async function requestsOf({ file, start, path }: Workload, authority?: string): Promise<() => Prepared> {
+  const toCheck = path === CHECK ? (await grpc()).toCheck : null;
+  const prepare = (line: string): Prepared => {
+    const { body, bundle = '', answer = '' } = JSON.parse(line) as Exchange;
+    return { bytes: toCheck?.(body, bundle) ?? toRequest(body, path, bundle, authority), answer };
+  };
+  const requests = prepared.get(file + path) ?? readFileSync(file, 'utf8').split('\n').map(prepare);
   prepared.set(file + path, requests);
   let next = start;
   return () => requests[next++ % requests.length] as Prepared;
@@ -50,7 +48,8 @@ const answers: Answers = {
 async function run(job: OpenLoopJob): Promise<OpenLoopReport> {
   const { clients, patienceMs, closesGivenUp, port, host, authority } = job;
   const place = `${host} ${port}`;
-  const isGrpc = job.workload.path === CHECK;
+  const GrpcCaller = job.workload.path === CHECK ? (await grpc()).GrpcCaller : null;
+  const next = await requestsOf(job.workload, authority);
   const seconds = job.warmUpSeconds + job.seconds;
   let startedAt: bigint | null = null;
   let finish: () => void = () => undefined;
@@ -66,7 +65,7 @@ async function run(job: OpenLoopJob): Promise<OpenLoopReport> {
     {
       // Connections are opened before the start.
       now: () => (startedAt === null ? 0 : Number(process.hrtime.bigint() - startedAt) / 1000),
-      next: requestsOf(job.workload, authority),
+      next,
       // If a client may give up, the next client needs a new connection.
       replace: () => {
         if (patienceMs !== null) void reopen();
@@ -87,7 +86,7 @@ async function run(job: OpenLoopJob): Promise<OpenLoopReport> {
   const lines = (open.get(place) ?? []).filter(({ isClosed }) => !isClosed);
   open.set(place, lines);
   const openLine = async () => {
-    const line = isGrpc ? new GrpcCaller(port, answers) : await Connection.open(port, answers, host);
+    const line = GrpcCaller ? new GrpcCaller(port, answers) : await Connection.open(port, answers, host);
     lines.push(line);
     core.add(line);
   };

@@ -1,9 +1,8 @@
 import { lookup } from 'node:dns/promises';
 import { once } from 'node:events';
-import { request, type IncomingMessage } from 'node:http';
 import { BlockList, connect, isIPv6 } from 'node:net';
 import { networkInterfaces } from 'node:os';
-import { text } from 'node:stream/consumers';
+import { request } from 'undici';
 
 /** Where requests go. */
 export interface Place {
@@ -54,27 +53,19 @@ const familyOf = (address: string) => (isIPv6(address) ? 'ipv6' : 'ipv4');
 
 async function answers(host: string, port: number): Promise<boolean> {
   const socket = connect({ host, port, timeout: 5_000 }).once('timeout', () => socket.destroy(new Error()));
-  try {
-    await once(socket, 'connect');
-    return true;
-  } catch {
-    return false;
-  } finally {
-    socket.destroy();
-  }
+  const isOpen = await once(socket, 'connect').then(
+    () => true,
+    () => false,
+  );
+  socket.destroy();
+  return isOpen;
 }
 
 /** Sends one `POST`. */
 export async function post({ host, port, authority, path }: Place, body: string) {
-  const headers = {
-    Host: authority,
-    'Content-Type': 'application/json',
-    'Content-Length': Buffer.byteLength(body),
-  };
-  const sent = request({ host, port, path, headers, method: 'POST', timeout: 10_000 });
-  sent.once('timeout', () => sent.destroy(new Error('no answer within 10 s')));
-  const answered = once(sent, 'response') as Promise<[IncomingMessage]>;
-  sent.end(body);
-  const [answer] = await answered;
-  return { status: answer.statusCode ?? 0, text: await text(answer) };
+  const origin = `http://${isIPv6(host) ? `[${host}]` : host}:${port}`;
+  const headers = { Host: authority, 'Content-Type': 'application/json' };
+  const signal = AbortSignal.timeout(10_000);
+  const answer = await request(origin + path, { method: 'POST', headers, body, signal });
+  return { status: answer.statusCode, text: await answer.body.text() };
 }

@@ -13,18 +13,17 @@ export interface Estimate {
   readonly high: number;
 }
 
+const CONFIDENCE = 0.95;
+
 /**
- * The interval of a median by order statistics: exact for any distribution of the runs. Below six runs, it is the whole
- * range, with a confidence of less than 0.95.
+ * The interval of a median with 95 % confidence by order statistics: exact for any distribution of the runs. Below six runs, it is the whole
+ * range, with a lower confidence.
  *
  * @param samples one for each run
  * @throws Error if there are none
  * @see Hollander, Wolfe, Chicken: Nonparametric Statistical Methods, §3.6
  */
-export function intervalOf(
-  samples: readonly number[],
-  confidence = 0.95,
-): Estimate & { readonly confidence: number } {
+export function intervalOf(samples: readonly number[]): Estimate {
   const sorted = samples.toSorted((x, y) => x - y);
   const n = sorted.length;
   // Each run is above the true median with probability 1/2: how many are below it is binomially distributed.
@@ -32,12 +31,11 @@ export function intervalOf(
   let cut = 0;
   let tail = chances[0] ?? 0;
   for (; 2 * (cut + 1) < n; cut++) {
-    const more = tail + (chances[cut + 1] ?? 0);
-    if (more > (1 - confidence) / 2) break;
-    tail = more;
+    tail += chances[cut + 1] ?? 0;
+    if (tail > (1 - CONFIDENCE) / 2) break;
   }
   const [low = Number.NaN, high = Number.NaN] = [sorted[cut], sorted[n - 1 - cut]];
-  return { median: median(sorted), low, high, confidence: Math.max(0, 1 - 2 * tail) };
+  return { median: median(sorted), low, high };
 }
 
 /** Makes a histogram of latencies in whole µs, with three significant digits. */

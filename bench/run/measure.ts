@@ -3,7 +3,6 @@ import { availableParallelism, cpus } from 'node:os';
 import path from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { sum } from 'simple-statistics';
-import { measureFloor } from '../measure/floor.js';
 import { Watch } from '../measure/watch.js';
 import { limitsExceeded } from '../report/bars.js';
 import { Workloads } from '../workload/workload.js';
@@ -30,12 +29,14 @@ export const runsOf = (suites: readonly Suite[], runs: number) =>
     suites.filter(({ maxRuns = runs }) => run <= maxRuns).map((suite) => ({ suite, run })),
   );
 
+type Commit = Pick<Results, 'startedAt' | 'commit' | 'isDirty'>;
+
 /** Measures the suites, and says how it goes. What was measured in the same folder before is not measured again. */
 export async function measure(
   { plan, url }: Pick<Options, 'plan' | 'url'>,
   suites: readonly Suite[],
   directory: string,
-  commit: Pick<Results, 'startedAt' | 'commit' | 'isDirty'>,
+  commit: Commit,
 ): Promise<Results> {
   const about = openFolder(directory, { plan, url }, commit);
   const start = performance.now();
@@ -43,11 +44,11 @@ export async function measure(
   const say = (what: string) => process.stderr.write(`${String(seconds()).padStart(4)} s  ${what}\n`);
   using scratch = scratchFolder();
   const workloads = new Workloads(scratch.folder);
-  const all = new Recorder(() => measureFloor());
+  const all = new Recorder();
 
   /** @returns what is to be kept; `null` if it is to be measured again */
   const measureRun = async (suite: Suite, run: number) => {
-    const recorder = new Recorder(() => measureFloor());
+    const recorder = new Recorder();
     using watch = suite.isAboutLatency ? new Watch() : Watch.withFloors();
     const mayRepeat = () => {
       const both = [all.recorded, recorder.recorded];
@@ -67,7 +68,16 @@ export async function measure(
       },
       undisturbed: (step) => recorder.undisturbed(step, mayRepeat),
     };
-    const isWhole = await runSuite(suite, bench);
+    let isWhole = true;
+    // A suite that cannot run is reported; the others still do.
+    try {
+      await suite.run(bench);
+    } catch (error) {
+      process.stderr.write(`${suite.name} stopped: ${(error as Error).stack ?? String(error)}\n`);
+      recorder.skip(suite.name, `it stopped: ${(error as Error).message}`);
+      process.exitCode = 1;
+      isWhole = false;
+    }
     all.add(recorder.recorded);
     return isWhole && recorder.recorded.wrongVerdicts.length === 0 ? recorder.recorded : null;
   };
@@ -120,11 +130,7 @@ export async function measure(
  * @returns what affects the figures: the commit, which has the versions of all packages, and the machine
  * @throws Error if it has runs of another commit, machine or options
  */
-function openFolder(
-  directory: string,
-  asked: Pick<Options, 'plan' | 'url'>,
-  commit: Pick<Results, 'startedAt' | 'commit' | 'isDirty'>,
-) {
+function openFolder(directory: string, asked: Pick<Options, 'plan' | 'url'>, commit: Commit) {
   const machine = {
     ...{ processor: cpus()[0]?.model.trim() ?? 'unknown', cores: availableParallelism() },
     node: process.versions.node,
@@ -142,17 +148,4 @@ function openFolder(
       `${directory} has runs of another commit, Node, machine or options, or there are changes: use another --out`,
     );
   return { ...about, startedAt: begun.startedAt };
-}
-
-/** A suite that cannot run is reported; the others still do. @returns whether it ran */
-async function runSuite(suite: Suite, bench: Bench): Promise<boolean> {
-  try {
-    await suite.run(bench);
-    return true;
-  } catch (error) {
-    process.stderr.write(`${suite.name} stopped: ${(error as Error).stack ?? String(error)}\n`);
-    bench.recorder.skip(suite.name, `it stopped: ${(error as Error).message}`);
-    process.exitCode = 1;
-    return false;
-  }
 }

@@ -1,4 +1,5 @@
 import type { Histogram } from 'hdr-histogram-js';
+import { measureFloor } from '../measure/floor.js';
 import { decodeLatencies, encodeLatencies, intervalOf } from '../measure/statistics.js';
 import type { Disturbance } from '../measure/watch.js';
 import { NOISY, type Figure, type Results } from './results.js';
@@ -84,25 +85,14 @@ export class Recorder {
     ...{ recordings: {}, histograms: {}, thrownAway: 0 },
     ...{ skipped: [], notes: [], interference: [], wrongVerdicts: [] },
   };
-  readonly #measureFloor: () => number;
-  #floor = Number.NaN;
-
-  constructor(measureFloor: () => number) {
-    this.#measureFloor = measureFloor;
-  }
-
-  get notes(): string[] {
-    return this.recorded.notes;
-  }
-
-  get floor(): number {
-    return this.#floor;
-  }
+  readonly notes: string[] = this.recorded.notes;
+  /** The floor with which samples are compared; only this recorder sets it. */
+  floor = Number.NaN;
 
   /** Measures the floor again. Later results are compared with it. Nothing else may be running. */
   measureFloor(): void {
-    this.#floor = this.#measureFloor();
-    this.record('floor/verify', this.#floor, 'µs');
+    this.floor = measureFloor();
+    this.record('floor/verify', this.floor, 'µs');
   }
 
   /** Records the state of the machine during a measurement. Later samples are compared with the floor of that time. */
@@ -113,7 +103,7 @@ export class Recorder {
 
   /** Sets a floor that was measured elsewhere. Later samples are compared with it. */
   floorWas(floor: number): void {
-    this.#floor = floor;
+    this.floor = floor;
     this.record('floor/under-load', floor, 'µs');
   }
 
@@ -122,9 +112,9 @@ export class Recorder {
     if (!Number.isFinite(value)) throw new RangeError(`${id} measured ${value}, expected a number`);
     const recording = (this.recorded.recordings[id] ??= { unit, samples: [], inFloors: [] });
     recording.samples.push(value);
-    if (id.startsWith('floor/') || Number.isNaN(this.#floor)) return;
-    if (unit === 'µs') recording.inFloors.push(value / this.#floor);
-    if (unit === '1/s') recording.inFloors.push((value * this.#floor) / 1e6);
+    if (id.startsWith('floor/') || Number.isNaN(this.floor)) return;
+    if (unit === 'µs') recording.inFloors.push(value / this.floor);
+    if (unit === '1/s') recording.inFloors.push((value * this.floor) / 1e6);
   }
 
   recordLatencies(id: string, latencies: Histogram): void {
@@ -190,15 +180,15 @@ export class Recorder {
 
   /** Another recorder, from which only wrong answers are kept. For warm-up runs. */
   discarding(): Recorder {
-    const other = new Recorder(() => this.#floor);
+    const other = new Recorder();
     other.blame = (where, count, first) => this.blame(where, count, first);
     return other;
   }
 
   figures(): Figure[] {
     return Object.entries(this.recorded.recordings).map(([id, { unit, samples, inFloors }]) => ({
-      ...{ id, unit, runs: samples.length, samples, ...estimateOf(samples) },
-      floors: inFloors.length > 0 ? estimateOf(inFloors) : null,
+      ...{ id, unit, runs: samples.length, samples, ...intervalOf(samples) },
+      floors: inFloors.length > 0 ? intervalOf(inFloors) : null,
     }));
   }
 }
@@ -208,9 +198,4 @@ function unitOf(id: string): string {
   const found = Object.entries(UNITS).find(([, quantities]) => quantities.test(quantity));
   if (found === undefined) throw new RangeError(`${id} has no unit`);
   return found[0];
-}
-
-function estimateOf(samples: readonly number[]) {
-  const { median, low, high } = intervalOf(samples);
-  return { median, low, high };
 }

@@ -1,4 +1,5 @@
 import { Pool } from 'undici';
+import { differenceOf, runCallers } from '../load/callers.js';
 import { warmingUp, type Bench, type Suite } from '../run/suite.js';
 import { environmentFor, startService, type ServerProcess } from '../service/start.js';
 import type { Answered } from '../workload/chains.js';
@@ -47,37 +48,27 @@ async function measure(
   const id = `${base}/b${size}`;
   const connections = Math.max(1, Math.floor(LINES_UNDER_WAY / size));
   const pool = new Pool(`http://127.0.0.1:${server.port}`, { connections });
-  let [verdicts, wrong, firstWrong] = [0, 0, ''];
   const ask = async () => {
     const lines = take(size);
     const { statusCode, body } = await pool.request({
       ...{ method: 'POST', path: '/verify', headers: { 'Content-Type': 'application/x-ndjson' } },
       body: lines.map((call) => call.body).join('\n'),
     });
-    const text = await body.text();
     const expected = lines.map(({ answer }) => `${answer}\n`).join('');
-    verdicts += size;
-    if (statusCode === 200 && text === expected) return;
-    wrong++;
-    firstWrong ||= `${statusCode} ${text.slice(0, 300)}, expected 200 ${expected.slice(0, 300)}`;
+    return differenceOf(`${statusCode} ${await body.text()}`, `200 ${expected}`);
   };
   const load = async (seconds: number) => {
-    const end = performance.now() + seconds * 1000;
-    const loop = async () => {
-      while (performance.now() < end) await ask();
-    };
-    await Promise.all(Array.from({ length: connections }, loop));
+    const fared = await runCallers(connections, seconds, ask);
+    recorder.blame(id, fared.wrong, fared.firstWrong);
+    return fared;
   };
-  await load(isWarm ? WARM_UP_SECONDS : 0);
+  if (isWarm) await load(WARM_UP_SECONDS);
   recorder.measureFloor();
-  verdicts = 0;
   const before = server.processorTime();
-  const startedAt = performance.now();
-  await watch(id, server.pid, () => load(plan.seconds));
-  const rate = (verdicts * 1000) / (performance.now() - startedAt);
-  const cpu = (server.processorTime() - before) / verdicts;
+  const { answered, seconds } = await watch(id, server.pid, () => load(plan.seconds));
+  const cpu = (server.processorTime() - before) / (size * answered);
+  const rate = (size * answered) / seconds;
   await pool.close();
-  recorder.blame(id, wrong, firstWrong);
   recorder.record(`${id}/throughput`, rate);
   if (!Number.isNaN(cpu)) recorder.record(`${id}/cpu`, cpu);
   say(`${id}: ${Math.round(rate)} /s, ${cpu.toFixed(0)} µs of processor time each`);

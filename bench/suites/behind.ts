@@ -4,9 +4,9 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { RECIPE, startRecipe, type Recipe } from '../../test/e2e/gate-proxies.js';
 import { isInstalled } from '../../test/support/needed-programs.mjs';
+import { runCallers } from '../load/callers.js';
 import { Generator, type LoadResult } from '../load/open-loop.js';
 import { descendantsOf } from '../measure/processor-time.js';
-import { newLatencies, recordLatency } from '../measure/statistics.js';
 import { Watch } from '../measure/watch.js';
 import { program, ROOT } from '../run/programs.js';
 import type { Bench, Suite } from '../run/suite.js';
@@ -168,21 +168,11 @@ function stdioDoor({ workloads }: Bench, args: readonly string[], opened: (() =>
       const { params, ...call } = JSON.parse(message) as { params: object };
       return { ...call, params: { ...params, _meta: { 'X-DRS-Bundle': bundle } } };
     });
-    const fared = { latencies: newLatencies(), answered: 0, wrong: 0, firstWrong: '' };
-    const startedAt = performance.now();
-    const end = startedAt + 1000 * seconds;
-    const loop = async () => {
-      for (let now = performance.now(); now < end; now = performance.now()) {
-        child.stdin.write(`${JSON.stringify({ ...calls[id % calls.length], id: id++ })}\n`);
-        const line = await new Promise<string>((resolve) => waiting.push(resolve));
-        recordLatency(fared.latencies, 1000 * (performance.now() - now));
-        fared.answered++;
-        if (line.includes(markerOf(gate, depth))) continue;
-        fared.wrong++;
-        fared.firstWrong ||= line;
-      }
+    const ask = async () => {
+      child.stdin.write(`${JSON.stringify({ ...calls[id % calls.length], id: id++ })}\n`);
+      const line = await new Promise<string>((resolve) => waiting.push(resolve));
+      return line.includes(markerOf(gate, depth)) ? '' : line;
     };
-    await Promise.race([ended, Promise.all(Array.from({ length: inFlight }, loop))]);
-    return { ...fared, seconds: (performance.now() - startedAt) / 1000 };
+    return Promise.race([ended, runCallers(inFlight, seconds, ask)]);
   };
 }

@@ -1,6 +1,6 @@
 import { Pool } from 'undici';
 import { DrsClient } from '../../src/client/index.js';
-import { newLatencies, recordLatency } from '../measure/statistics.js';
+import { runCallers } from '../load/callers.js';
 import { warmingUp, type Bench, type Suite } from '../run/suite.js';
 import { environmentFor, startService, type ServerProcess } from '../service/start.js';
 import type { Answered } from '../workload/chains.js';
@@ -66,22 +66,18 @@ async function measure(
 ): Promise<void> {
   const id = `client/${name}/c${inFlight}`;
   const calls: readonly Call[] = workloads.warm(DEPTH).map(withParsed);
-  const waits = newLatencies();
-  let [asked, wrong] = [0, 0];
+  let asked = 0;
   recorder.measureFloor();
   const before = process.cpuUsage();
-  const end = performance.now() + seconds * 1000;
-  const loop = async () => {
-    for (let startedAt = performance.now(); startedAt < end; startedAt = performance.now()) {
-      if (!(await ask(calls[asked++ % calls.length] as Call))) wrong++;
-      recordLatency(waits, (performance.now() - startedAt) * 1000);
-    }
-  };
-  await watch(id, pid, () => Promise.all(Array.from({ length: inFlight }, loop)));
+  const { latencies, wrong, firstWrong } = await watch(id, pid, () =>
+    runCallers(inFlight, seconds, async () =>
+      (await ask(calls[asked++ % calls.length] as Call)) ? '' : 'a verdict that is not valid',
+    ),
+  );
   const { user, system } = process.cpuUsage(before);
   const cpu = (user + system) / asked;
-  recorder.blame(id, wrong, 'a verdict that is not valid');
+  recorder.blame(id, wrong, firstWrong);
   recorder.record(`${id}/cpu`, cpu);
-  recorder.recordLatencies(id, waits);
-  say(`${id}: ${cpu.toFixed(1)} µs of processor time, p50 ${waits.getValueAtPercentile(50)} µs`);
+  recorder.recordLatencies(id, latencies);
+  say(`${id}: ${cpu.toFixed(1)} µs of processor time, p50 ${latencies.getValueAtPercentile(50)} µs`);
 }

@@ -16,43 +16,39 @@ export const ladder: Suite = {
   about:
     'processor time of a warm call, from a front end that does nothing, over one verification, to the product',
   run: async (bench) => {
-    const { recorder } = bench;
+    const { plan, recorder, run, say } = bench;
     if (Number.isNaN(processorTimeOf(process.pid))) {
       recorder.skip('ladder', 'the operating system does not tell processor times');
       return;
     }
-    await measureRound(bench);
+    const servers = new Map<Rung, ServerProcess>();
+    try {
+      for (const rung of RUNGS) {
+        const server = await start(rung);
+        servers.set(rung, server);
+        for (const depth of plan.coreDepths) await prime(bench, server, depth);
+        // A new process: V8 compiles.
+        await measure(bench, server, rung, plan.coreDepths[0] ?? 1, WARM_UP_SECONDS);
+      }
+      for (const depth of plan.coreDepths) {
+        const floors: Partial<Record<Rung, number>> = {};
+        // The speed of the machine changes: what is compared runs next to each other, in both orders.
+        for (const rung of run % 2 === 0 ? RUNGS : RUNGS.toReversed()) {
+          const cpu = await measure(bench, servers.get(rung) as ServerProcess, rung, depth, plan.seconds);
+          recorder.record(`ladder/${rung}/d${depth}/cpu`, cpu);
+          floors[rung] = cpu / recorder.floor;
+        }
+        const added = (floors.product ?? NaN) - (floors.verification ?? NaN);
+        recorder.record(`ladder/over-verification/d${depth}/cpu`, added * recorder.floor);
+        say(
+          `ladder · depth ${depth}: the product takes ${added.toFixed(2)} floors more than one verification`,
+        );
+      }
+    } finally {
+      for (const server of servers.values()) await server[Symbol.asyncDispose]();
+    }
   },
 };
-
-/** Measures every rung once, with new processes. */
-async function measureRound(bench: Bench): Promise<void> {
-  const { plan, recorder, run, say } = bench;
-  const servers = new Map<Rung, ServerProcess>();
-  try {
-    for (const rung of RUNGS) {
-      const server = await start(rung);
-      servers.set(rung, server);
-      for (const depth of plan.coreDepths) await prime(bench, server, depth);
-      // A new process: V8 compiles.
-      await measure(bench, server, rung, plan.coreDepths[0] ?? 1, WARM_UP_SECONDS);
-    }
-    for (const depth of plan.coreDepths) {
-      const floors: Partial<Record<Rung, number>> = {};
-      // The speed of the machine changes: what is compared runs next to each other, in both orders.
-      for (const rung of run % 2 === 0 ? RUNGS : RUNGS.toReversed()) {
-        const cpu = await measure(bench, servers.get(rung) as ServerProcess, rung, depth, plan.seconds);
-        recorder.record(`ladder/${rung}/d${depth}/cpu`, cpu);
-        floors[rung] = cpu / recorder.floor;
-      }
-      const added = (floors.product ?? NaN) - (floors.verification ?? NaN);
-      recorder.record(`ladder/over-verification/d${depth}/cpu`, added * recorder.floor);
-      say(`ladder · depth ${depth}: the product takes ${added.toFixed(2)} floors more than one verification`);
-    }
-  } finally {
-    for (const server of servers.values()) await server[Symbol.asyncDispose]();
-  }
-}
 
 /** Those below `judge` verify on the main thread, if at all: the least that a verification can cost. */
 function start(rung: Rung): Promise<ServerProcess> {

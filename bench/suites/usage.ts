@@ -1,6 +1,7 @@
 import { median } from 'simple-statistics';
 import { Pool } from 'undici';
 import { RedisServer } from '../../test/usage/redis-server.js';
+import { differenceOf, runCallers } from '../load/callers.js';
 import { warmingUp, type Bench, type Suite } from '../run/suite.js';
 import { startService, type ServerProcess } from '../service/start.js';
 import { makeCall, makeChain } from '../workload/chains.js';
@@ -54,18 +55,14 @@ async function measure({ recorder, watch, say }: Bench, store: Store, server: Se
   const chains = Array.from({ length: CHAINS }, () => makeChain(DEPTH));
   const calls = Array.from({ length: CALLS }, (_, at) => makeCall(chains[at % CHAINS] as (typeof chains)[0]));
   const pool = new Pool(`http://127.0.0.1:${server.port}`, { connections: CONNECTIONS });
-  let [wrong, firstWrong] = [0, ''];
   const ask = async () => {
-    for (let call = calls.pop(); call !== undefined; call = calls.pop()) {
-      const { body } = await pool.request({ method: 'POST', path: '/verify', body: call.body });
-      const answer = await body.text();
-      if (answer === call.answer) continue;
-      wrong++;
-      firstWrong ||= `${answer.slice(0, 300)}, expected ${call.answer.slice(0, 300)}`;
-    }
+    const call = calls.pop();
+    if (call === undefined) return null;
+    const { body } = await pool.request({ method: 'POST', path: '/verify', body: call.body });
+    return differenceOf(await body.text(), call.answer);
   };
   const before = server.processorTime();
-  await watch(id, server.pid, () => Promise.all(Array.from({ length: CONNECTIONS }, ask)));
+  const { wrong, firstWrong } = await watch(id, server.pid, () => runCallers(CONNECTIONS, Infinity, ask));
   const cpu = (server.processorTime() - before) / CALLS;
   await pool.close();
   recorder.blame(id, wrong, firstWrong);

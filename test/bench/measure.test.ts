@@ -13,7 +13,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 
 /** Takes a step during which others have these shares of the cores, one after the other. */
 async function take(shares: readonly number[], mayRepeat = () => true) {
-  const recorder = new Recorder(() => 50);
+  const recorder = new Recorder();
   recorder.record('a/cpu', 1);
   let at = 0;
   await recorder.undisturbed(async () => {

@@ -17,7 +17,7 @@ it.each([
   ['no-such-peer', [['peers/no-such-peer', 'Cannot find module']], undefined],
   ['shared/blocks', [['peers/shared/blocks', 'a forged call: 500']], undefined],
 ])('the peer "%s" is measured, or left out with a line', async (name, skipped, note) => {
-  const recorder = new Recorder(() => Number.NaN);
+  const recorder = new Recorder();
   const { plan } = readOptions(['--depths', '1']);
   const servers = new Map<string, ServerProcess>();
   const bench: Bench = {

@@ -10,11 +10,12 @@ const LOADS = [10, 30, 50, 70, 90];
 
 /** Results with every figure that pages show, made up but in proportion. */
 export function sampleResults(): Results {
-  const recorder = new Recorder(() => SAMPLE_FLOOR);
+  const recorder = new Recorder();
   const cpu = (id: string, signatures: number, run: number) =>
     recorder.record(`${id}/cpu`, 52 * signatures + 20 + run);
   for (let run = 0; run < 4; run++) {
-    recorder.measureFloor();
+    recorder.record('floor/verify', SAMPLE_FLOOR, 'µs');
+    recorder.floorWas(SAMPLE_FLOOR);
     for (const traffic of ['warm', 'cold']) {
       for (const depth of DEPTHS) {
         const signatures = traffic === 'warm' ? 1 : depth + 1;

@@ -114,7 +114,7 @@ describe('the verdicts of a service', () => {
     expect((await checkKinds(at(port), [valid, ...invalidKinds()], null, false)).wrong).toHaveLength(1);
     const broken = await listen((request) => request.socket.destroy());
     expect((await checkKinds(at(broken), [valid], null, true)).wrong).toEqual([
-      'a valid call: 0 socket hang up, expected valid',
+      'a valid call: 0 other side closed, expected valid',
     ]);
   });
 
