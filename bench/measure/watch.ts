@@ -49,8 +49,8 @@ export class Watch {
     const value = await measure();
     const after = this.#mark(pids);
     const samples = this.#samples.splice(0).filter(({ at }) => at >= before.at && at <= after.at);
-    const busy = (after.cores?.busy ?? 0) - (before.cores?.busy ?? 0);
-    const total = (after.cores?.total ?? 0) - (before.cores?.total ?? 0);
+    const busy = after.cores.busy - before.cores.busy;
+    const total = after.cores.total - before.cores.total;
     return {
       value,
       // The speed changes by half within seconds, and more requests are served while it is high. So the mean cost of a request

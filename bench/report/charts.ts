@@ -18,14 +18,11 @@ const evenAxis = (title: string, values: readonly number[], domain: readonly [nu
   ...{ title, axis: { values, grid: false }, scale: { domain, nice: false } },
 });
 
-/** What the machine alone adds: p99 of the generator against a server that does nothing, in ms. */
-function machineBand(find: Finder) {
-  const figure = find('latency/machine/all/p99');
-  return figure === undefined ? null : { upTo: figure.median / 1000, label: 'grey: the machine alone' };
-}
-
 /** Draws latency by load, percentiles of all runs together; in grey, what the machine adds by itself. */
 function drawLoads(find: Finder): Promise<string | null> {
+  // In ms: p99 of the generator against a server that does nothing.
+  const machine = find('latency/machine/all/p99');
+  const band = machine && machine.median / 1000;
   const panels = TRAFFIC.map((traffic): Panel => {
     const points = LOADS.flatMap((load) =>
       ['p50', 'p99', 'p99.9'].flatMap((series) =>
@@ -34,7 +31,7 @@ function drawLoads(find: Finder): Promise<string | null> {
     );
     const x = evenAxis('% of the capacity', LOADS, [5, 105]);
     const title = traffic === 'warm' ? 'warm: the receipts are known' : 'cold: all receipts are new';
-    return { title, x, points, band: machineBand(find) };
+    return { title, x, points, band };
   });
   const title = {
     text: 'Time to a verdict on a chain of 4 receipts',

@@ -1,24 +1,17 @@
 import type { Finder } from '../run/results.js';
 
-/** What a request costs: `fixed + perSignature × signatures + perKilobyte × body`, in µs of processor time. */
-export interface CostModel {
-  readonly fixed: number;
-  readonly perSignature: number;
-  readonly perKilobyte: number;
-  /** The largest error of the model, as a share of what was measured. */
-  readonly worstError: number;
-}
-
 const DEPTHS = [1, 2, 3, 4, 8, 16];
 
 type Row = readonly [number, number, number];
 
 /**
- * Fits the model by least squares of the relative errors, so that a deep chain does not count more than others.
+ * Fits what a request costs, `fixed + perSignature × signatures + perKilobyte × body` in µs of processor time, by least
+ * squares of the relative errors, so that a deep chain does not count more than others.
  *
- * @returns `null` if the results lack warm and cold traffic at three depths or more
+ * @returns also the largest error as a share of what was measured; `null` if the results lack warm and cold traffic at three
+ *   depths or more
  */
-export function fitModel(find: Finder): CostModel | null {
+export function fitModel(find: Finder) {
   const points = DEPTHS.flatMap((depth) =>
     ['warm', 'cold'].flatMap((traffic) => {
       const [cpu, body] = ['cpu', 'body'].map((what) => find(`throughput/${traffic}/d${depth}/c32/${what}`));

@@ -42,8 +42,8 @@ export interface Panel {
   readonly points: readonly Point[];
   /** The axis, as Vega-Lite wants it. */
   readonly x: object;
-  /** A grey band from the bottom up to here, and what it says. */
-  readonly band?: { readonly upTo: number; readonly label: string } | null;
+  /** What the machine alone adds: a grey band from the bottom up to here. */
+  readonly band?: number | undefined;
 }
 
 export interface Frame {
@@ -93,7 +93,7 @@ export async function drawPanels(given: readonly Panel[], frame: Frame): Promise
 function axisOf(panels: readonly Panel[], { isLog }: Frame) {
   const all = panels.flatMap(({ points, band }) => [
     ...points.flatMap(({ low, high }) => [low, high]),
-    ...(band ? [band.upTo] : []),
+    ...(band === undefined ? [] : [band]),
   ]);
   // In powers of ten, and a half of one: 1, 3, 10, …
   const decade = (value: number, round: (value: number) => number) =>
@@ -111,17 +111,18 @@ function axisOf(panels: readonly Panel[], { isLog }: Frame) {
 type Value = (field: string) => object;
 
 function bandOf({ band }: Panel, least: number, value: Value): object[] {
-  if (!band) return [];
-  const text = { type: 'text', text: band.label, align: 'left', dy: 11, color: '#555d66', fontSize: 11 };
+  if (band === undefined) return [];
+  const label = 'grey: the machine alone';
+  const text = { type: 'text', text: label, align: 'left', dy: 11, color: '#555d66', fontSize: 11 };
   return [
     {
-      data: { values: [{ from: least, to: band.upTo }] },
+      data: { values: [{ from: least, to: band }] },
       mark: { type: 'rect', color: '#dfe2e6' },
       encoding: { x: null, y: value('from'), y2: { field: 'to' } },
     },
     {
       // At its top: lines may run along its bottom.
-      data: { values: [{ from: band.upTo }] },
+      data: { values: [{ from: band }] },
       mark: text,
       encoding: { x: { value: 5 }, y: value('from') },
     },

@@ -44,14 +44,7 @@ export interface UrlOptions {
   readonly isMine: boolean;
 }
 
-export interface Options {
-  readonly plan: Plan;
-  readonly only: readonly string[] | null;
-  readonly out: string | null;
-  readonly show: 'help' | 'list' | null;
-  /** What is measured instead of the suites. */
-  readonly url: UrlOptions | null;
-}
+export type Options = ReturnType<typeof readOptions>;
 
 export const USAGE = `npm run bench -- [options]
 
@@ -81,7 +74,7 @@ export const USAGE = `npm run bench -- [options]
  *
  * @throws Error that names what is wrong
  */
-export function readOptions(args: readonly string[]): Options {
+export function readOptions(args: readonly string[]) {
   const { values } = parseArgs({
     args: [...args],
     options: {
@@ -113,16 +106,19 @@ export function readOptions(args: readonly string[]): Options {
   const runs = wholeNumber('runs', values.runs);
   const seconds = wholeNumber('seconds', values.seconds);
   const depths = values.depths?.split(',').map((text) => wholeNumber('depths', text) ?? 0);
+  const plan: Plan = {
+    ...base,
+    ...(runs && { runs }),
+    ...(seconds && { seconds, latencySeconds: seconds, overloadSeconds: seconds }),
+    ...(depths && { depths, coreDepths: depths }),
+  };
+  const given: UrlOptions | null = url === undefined ? null : { url, template, marker, isMine };
   return {
-    plan: {
-      ...base,
-      ...(runs && { runs }),
-      ...(seconds && { seconds, latencySeconds: seconds, overloadSeconds: seconds }),
-      ...(depths && { depths, coreDepths: depths }),
-    },
+    plan,
     only: values.only?.split(',') ?? null,
     out: values.out ?? null,
-    url: url === undefined ? null : { url, template, marker, isMine },
+    /** What is measured instead of the suites. */
+    url: given,
     show: values.help ? 'help' : values.list ? 'list' : null,
   };
 }

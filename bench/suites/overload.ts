@@ -64,16 +64,12 @@ export const overload: Suite = {
       recorder.record(`${base}/capacity`, capacity);
       // Without workers, a page needs one row.
       for (const connections of plan.mode === 'all' && host.name === 'w-0' ? [256] : host.pools)
-        for (const factor of host.factors) {
-          const id = `${base}/pool-${connections}/x${factor}`;
-          const offered = { id, connections, rate: factor * capacity, capacity };
-          await bench.undisturbed(() => measurePool(bench, host, offered));
-        }
+        for (const factor of host.factors)
+          await bench.undisturbed(() => measurePool(bench, host, { connections, factor, capacity }));
       if (host.name.startsWith('w-') && plan.mode !== 'all')
         for (const connections of STAYING_POOLS) {
-          const id = `${base}/staying-${connections}/x3`;
-          const offered = { id, connections, rate: 3 * capacity, capacity };
-          await bench.undisturbed(() => measurePool(bench, host, { ...offered, closesGivenUp: false }));
+          const offered = { connections, factor: 3, capacity, isStaying: true };
+          await bench.undisturbed(() => measurePool(bench, host, offered));
         }
     }
   },
@@ -104,26 +100,29 @@ async function coldCapacity(bench: Bench, host: Host): Promise<number> {
   return result.answered / result.seconds;
 }
 
+/** A load, as a multiple of the capacity. */
+interface Offered {
+  readonly connections: number;
+  readonly factor: number;
+  readonly capacity: number;
+  readonly isStaying?: boolean;
+}
+
 async function measurePool(
   bench: Bench,
   host: Host,
-  offered: {
-    readonly id: string;
-    readonly connections: number;
-    readonly rate: number;
-    readonly capacity: number;
-    readonly closesGivenUp?: boolean;
-  },
+  { connections, factor, capacity, isStaying = false }: Offered,
 ): Promise<void> {
   const { recorder, workloads } = bench;
-  const { id, connections, rate, capacity, closesGivenUp = true } = offered;
+  const id = `overload/${host.name}/${isStaying ? 'staying' : 'pool'}-${connections}/x${factor}`;
+  const rate = factor * capacity;
   const seconds = bench.plan.overloadSeconds;
   await using server = await startLimited(bench, host);
   const workload = workloadOf(bench, host);
   const target: Parameters<typeof runOpenLoop>[1] = {
     ...{ port: server.portFor(workload), connections, rate, arrivals: 'poisson', seed: Math.round(rate) },
     ...{ seconds, warmUpSeconds: SETTLING_SECONDS, mayRefuse: true },
-    ...{ patienceMs: PATIENCE_MS, closesGivenUp },
+    ...{ patienceMs: PATIENCE_MS, closesGivenUp: !isStaying },
   };
   const before = processorTimeOfEndedChildren();
   const probed = await probing(server, () =>
@@ -231,16 +230,11 @@ async function probing<Value>(
   const probe = async () => {
     while (!isOver) {
       const start = performance.now();
-      try {
-        const response = await fetch(`http://127.0.0.1:${server.port}/healthz`, {
-          headers: { Connection: 'close' },
-          signal: AbortSignal.timeout(PROBE_PATIENCE_MS),
-        });
-        await response.text();
-        if (response.status !== 200) failed++;
-      } catch {
-        failed++;
-      }
+      const asked = { headers: { Connection: 'close' }, signal: AbortSignal.timeout(PROBE_PATIENCE_MS) };
+      const status = await fetch(`http://127.0.0.1:${server.port}/healthz`, asked)
+        .then((response) => response.text().then(() => response.status))
+        .catch(() => 0);
+      if (status !== 200) failed++;
       recordLatency(latencies, (performance.now() - start) * 1000);
       resident = Math.max(resident, residentOf(server.pid));
       await sleep(PROBE_EVERY_MS);

@@ -3,16 +3,6 @@ import type { JsonObject } from '../../src/protocol/json.js';
 import { digestOf, ISSUED_HEADER } from '../../src/protocol/jwt.js';
 import { generateKey, type SigningKey } from '../../src/issue/index.js';
 
-/** A chain of receipts, and the key that may call under it. */
-export interface Chain {
-  readonly receipts: readonly string[];
-  readonly digests: readonly string[];
-  readonly root: SigningKey;
-  readonly invoker: SigningKey;
-  /** The exact answer to a valid call under this chain. */
-  readonly answer: string;
-}
-
 export interface Exchange {
   readonly body: string;
   readonly bundle?: string;
@@ -40,8 +30,9 @@ const unique = () => `${(++serial).toString(36).padStart(8, '0')}-bench-4a2c-9f0
  * Makes a chain of new receipts that is valid for more than a minute. Nothing in it can be revoked.
  *
  * @param seconds when it ends, from now; default: tomorrow
+ * @returns also the key that may call under it, and the exact answer to a valid call
  */
-export function makeChain(depth: number, seconds = 86_400): Chain {
+export function makeChain(depth: number, seconds = 86_400) {
   const first = serial;
   const now = Math.floor(Date.now() / 1000);
   const issuedAt = now + Math.min(0, seconds) - 60;
@@ -106,7 +97,7 @@ export const CALL_ARGS = {
  * @param args replaces {@link CALL_ARGS}
  */
 export function makeCall(
-  { receipts, digests, root, invoker, answer }: Chain,
+  { receipts, digests, root, invoker, answer }: ReturnType<typeof makeChain>,
   args: JsonObject = CALL_ARGS,
 ): Answered {
   const invocation = signClaims(

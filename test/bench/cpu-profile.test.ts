@@ -25,10 +25,9 @@ describe('a profile', () => {
   });
 
   it('adds up what a function takes wherever it is called', () => {
-    const times = selfTimes(trimProfile(profile, 1000, 1175), ({ functionName }) => functionName);
-    expect(times).toEqual([
-      ['outer', 100],
-      ['inner', 70],
+    expect(selfTimes(trimProfile(profile, 1000, 1175))).toEqual([
+      ['outer  node:internal/x:5', 100],
+      ['inner  node:internal/x:5', 70],
     ]);
   });
 });

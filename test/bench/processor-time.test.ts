@@ -1,15 +1,21 @@
 import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { describe, expect, it } from 'vitest';
-import { descendantsOf, parseCoreTimes, processorTimeOf } from '../../bench/measure/processor-time.js';
+import { coreTimes, descendantsOf, processorTimeOf } from '../../bench/measure/processor-time.js';
 import { end } from '../support/child.js';
 
 describe('what the kernel accounts', () => {
   it('is read from /proc/stat', () => {
     // user nice system idle iowait irq softirq steal guest guest_nice
     const text = 'cpu  100 1 20 500 7 3 4 60 0 0\ncpu0 1 2 3 4 5 6 7 8 0 0\nintr 1\n';
-    expect(parseCoreTimes(text)).toEqual({ busy: 1_880_000, total: 6_950_000 });
-    expect(parseCoreTimes('nothing')).toBeNull();
+    const folder = mkdtempSync(path.join(tmpdir(), 'drs-proc-'));
+    writeFileSync(path.join(folder, 'stat'), text);
+    expect(coreTimes(path.join(folder, 'stat'))).toEqual({ busy: 1_880_000, total: 6_950_000 });
+    rmSync(folder, { recursive: true });
+    expect(coreTimes(path.join(folder, 'stat'))).toEqual({ busy: 0, total: 0 });
   });
 
   it.skipIf(process.platform !== 'linux')('of a process grows with what it does', async () => {
